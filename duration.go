@@ -1,0 +1,100 @@
+package duly
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ParseDuration reads a duration as every wire, flag and configuration writes
+// it: Go's syntax (time.ParseDuration) with "d" for days of 24 hours in front,
+// such as "90d", "1d12h", "1h30m" or "250ms". It answers [ErrInvalid].
+func ParseDuration(text string) (time.Duration, error) {
+	bad := func() (time.Duration, error) { return 0, Invalid("duration", "%s", notADuration(text)) }
+	days, rest, found := strings.Cut(text, "d")
+	if !found {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return bad()
+		}
+		return d, nil
+	}
+	n, err := strconv.ParseInt(days, 10, 64)
+	if err != nil || n > 106_751 || n < -106_751 { // beyond it a Duration overflows
+		return bad()
+	}
+	d := time.Duration(n) * 24 * time.Hour
+	if rest == "" {
+		return d, nil
+	}
+	r, err := time.ParseDuration(rest)
+	if err != nil || r < 0 || strings.ContainsAny(rest[:1], "+-") {
+		return bad()
+	}
+	if n < 0 {
+		r = -r
+	}
+	if sum := d + r; (sum < d) == (r < 0) {
+		return sum, nil
+	}
+	return bad()
+}
+
+// notADuration says why a text is none, and how one is written.
+func notADuration(text string) string {
+	const form = "write it like 250ms, 90s, 1h30m or 7d"
+	digits := strings.TrimLeft(text, "+-")
+	switch {
+	case digits != "" && strings.Trim(digits, "0123456789.") == "":
+		return "has no unit; " + form
+	case tooLong(text):
+		return "is longer than any duration can be (106751d)"
+	}
+	return "is no duration; " + form
+}
+
+// tooLong tells whether a text would be a duration if its numbers were smaller.
+func tooLong(text string) bool {
+	zero := strings.Map(func(c rune) rune {
+		if c >= '0' && c <= '9' {
+			return '0'
+		}
+		return c
+	}, text)
+	if days, rest, found := strings.Cut(zero, "d"); found {
+		if days = strings.TrimLeft(days, "+-"); days == "" || strings.Trim(days, "0") != "" || strings.HasPrefix(rest, "-") || strings.HasPrefix(rest, "+") {
+			return false
+		}
+		if zero = rest; rest == "" {
+			return true
+		}
+	}
+	_, err := time.ParseDuration(zero)
+	return err == nil
+}
+
+// FormatDuration writes d the way ParseDuration reads it, as short as it goes:
+// "1h30m", not "1h30m0s"; "90d", not "2160h0m0s".
+func FormatDuration(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d >= day && d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = s[:len(s)-2]
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = s[:len(s)-2]
+	}
+	return s
+}
+
+// quoteShort quotes untrusted text for an error message, cut to a line's length.
+func quoteShort(text string) string {
+	const most = 40
+	if len(text) > most {
+		return strconv.QuoteToASCII(text[:most]) + "…"
+	}
+	return strconv.QuoteToASCII(text)
+}

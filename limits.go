@@ -1,0 +1,86 @@
+package duly
+
+import "time"
+
+// None says "explicitly none" where zero would mean "the default": no TTL, no
+// stall limit, no bound.
+const None = -1
+
+// The bounds of the contract. Each is inclusive.
+const (
+	// MaxName is the length of a namespace's or queue's name, in bytes.
+	MaxName = 255
+	// MaxDescription is the length of a token's description, in bytes.
+	MaxDescription = 255
+	// MaxLimit is the largest bound on a token's calls in one window.
+	MaxLimit = 1_000_000_000
+	// MinLimitWindow and MaxLimitWindow bound how long such a window lasts.
+	MinLimitWindow, MaxLimitWindow = time.Second, 366 * 24 * time.Hour
+	// MaxID is the length of a job's ID, in bytes.
+	MaxID = 128
+	// MaxKey is the length of an order or merge key, in bytes.
+	MaxKey = 128
+	// MaxHeaders is the number of headers of a job.
+	MaxHeaders = 64
+	// MaxHeaderBytes is the size of all header names and values together.
+	MaxHeaderBytes = 8 << 10
+	// DefaultMaxBody is the size of a body, in bytes, unless an engine is set
+	// to another one, up to MaxMaxBody.
+	DefaultMaxBody = 1 << 20
+	// MaxMaxBody is the largest bound on a body that an engine can be set to.
+	MaxMaxBody = 64 << 20
+	// MinPriority and MaxPriority bound a job's priority.
+	MinPriority, MaxPriority = -1000, 1000
+	// MaxTries bounds tries and stalls; the least is 1.
+	MaxTries = 65535
+	// MinLease and MaxLease bound a lease.
+	MinLease, MaxLease = 100 * time.Millisecond, 366 * 24 * time.Hour
+	// MaxBackoffDelay bounds each delay of a backoff policy.
+	MaxBackoffDelay = 366 * 24 * time.Hour
+	// MaxBackoffSteps is the number of steps of a staircase.
+	MaxBackoffSteps = 64
+	// MaxResult is the size of a result given with an ack, in bytes.
+	MaxResult = 64 << 10
+	// MaxErrorText is where an error text or reason is cut, in bytes.
+	MaxErrorText = 4 << 10
+	// MaxBatch is the number of items of one call.
+	MaxBatch = 1000
+	// MaxBatchBytes is the size of all bodies of one call together; one larger
+	// body travels alone. Reserve and List stop early at this bound.
+	MaxBatchBytes = 8 << 20
+	// MaxReserveQueues is the number of queues of one Reserve or Wait.
+	MaxReserveQueues = 100
+	// MaxWait bounds the time of one Wait.
+	MaxWait = 10 * time.Minute
+	// DefaultPage is the length of a list's page unless a limit is given;
+	// MaxBatch is the most.
+	DefaultPage = 100
+	// MaxShards is the number of shards that a queue can be made with.
+	MaxShards = 256
+	// MaxDone is the number of done jobs that a queue keeps.
+	MaxDone = 100_000
+	// DefaultMaxQueues is the number of queues of a namespace unless an engine
+	// is set to another one.
+	DefaultMaxQueues = 10_000
+	// MaxJobsBound is the largest number that a queue's bounds (dead count,
+	// max jobs, max leased) can be set to.
+	MaxJobsBound = 1_000_000_000_000
+	// MinRate, MaxRate and MaxBurst bound a queue's rate limit, in deliveries
+	// per second and at once.
+	MinRate, MaxRate, MaxBurst = 0.000_001, 1_000_000.0, 1_000_000
+)
+
+// MaxTime is the latest due moment and the latest expiry:
+// 9999-12-31T23:59:59.999Z.
+var MaxTime = time.Date(9999, time.December, 31, 23, 59, 59, 999_000_000, time.UTC)
+
+// The defaults of a job whose queue says nothing else.
+const (
+	DefaultNamespace = "default"
+	DefaultTries     = 16
+	DefaultMaxStalls = 8
+	DefaultBackoff   = Backoff("exp:1s:1h")
+	DefaultLease     = 30 * time.Second
+	DefaultDeadAge   = 90 * 24 * time.Hour
+	DefaultDeadCount = 100_000
+)

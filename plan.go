@@ -1,0 +1,164 @@
+package duly
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Planned is a job as an engine stores it: judged, with every default taken
+// and every time on the engine's clock, in ms since 1970.
+type Planned struct {
+	// Job has Due, Delay and Made as they were pushed; everything else is
+	// filled in. MaxStalls, TTL and Retain are None where there is none.
+	Job
+	// PushedAt is when the job was made by its push, or requeued.
+	PushedAt int64
+	// DueAt is its due moment.
+	DueAt int64
+	// ExpiresAt is the end of its TTL; 0 for none.
+	ExpiresAt int64
+	// MergeKey is the key that it merges by, "" for none. One that was taken
+	// from the body begins with a control character and so is never equal to
+	// one that was set.
+	MergeKey string
+}
+
+// Plan judges the job and settles what it leaves open, for an engine whose
+// clock says now. The job's ID is left as it is.
+func (j Job) Plan(def Defaults, now time.Time, maxBody int) (Planned, error) {
+	if err := j.Validate(maxBody); err != nil {
+		return Planned{}, err
+	}
+	p := Planned{Job: j, PushedAt: clock.Milli(now)}
+	p.Namespace = NamespaceOr(j.Namespace)
+	p.Headers = lowerHeaders(j.Headers)
+	p.fill(def)
+	p.DueAt = dueAt(j.Delay, j.Due, now)
+	if p.TTL != None {
+		p.ExpiresAt = clock.CeilMilli(now.Add(p.TTL))
+	}
+	return p, p.checkExpiry(j.TTL == 0)
+}
+
+// fill takes the defaults.
+func (p *Planned) fill(def Defaults) {
+	def = def.Filled()
+	if p.Tries == 0 {
+		p.Tries = def.Tries
+	}
+	if p.MaxStalls == 0 {
+		p.MaxStalls = def.MaxStalls
+	}
+	if p.Backoff == "" {
+		p.Backoff = def.Backoff
+	}
+	if p.TTL == 0 {
+		p.TTL = def.TTL
+	}
+	if p.Lease == 0 {
+		p.Lease = def.Lease
+	}
+	if p.Retain == 0 {
+		p.Retain = None
+	}
+	p.Merge, p.MergeKey = p.Merge.fill(p.Body)
+}
+
+func (m Merge) fill(body []byte) (Merge, string) {
+	if !m.Set() {
+		return m, ""
+	}
+	if m.Mode == "" {
+		m.Mode = MergeKeep
+	}
+	if m.Until == "" {
+		m.Until = UntilLeased
+	}
+	return m, m.effectiveKey(body)
+}
+
+func (m Merge) effectiveKey(body []byte) string {
+	if m.Key != "" || !m.Set() {
+		return m.Key
+	}
+	sum := sha256.Sum256(body)
+	return "\x01" + hex.EncodeToString(sum[:])
+}
+
+// DueIn is the moment, in ms, that lies a delay ahead: of a push, a nack, a
+// release or an update. It is rounded up, so that it is never early; a delay of
+// 0 is now.
+func DueIn(delay time.Duration, now time.Time) int64 {
+	if delay == 0 {
+		return clock.Milli(now)
+	}
+	return clock.CeilMilli(now.Add(delay))
+}
+
+// dueAt is the due moment of a job that has a delay or names the moment.
+func dueAt(delay time.Duration, due, now time.Time) int64 {
+	if due.After(now) {
+		return clock.CeilMilli(due)
+	}
+	return DueIn(delay, now)
+}
+
+func (p *Planned) checkExpiry(byDefault bool) error {
+	latest := clock.Milli(MaxTime)
+	switch {
+	case p.DueAt > latest:
+		return Invalid("delay", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
+	case p.ExpiresAt > latest:
+		return Invalid("ttl", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
+	case p.ExpiresAt != 0 && p.DueAt > p.ExpiresAt && byDefault:
+		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay", FormatDuration(p.TTL))
+	case p.ExpiresAt != 0 && p.DueAt > p.ExpiresAt:
+		return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", FormatDuration(p.TTL))
+	}
+	return nil
+}
+
+// Keep is what a push with MergeKeep does to the waiting job: its expiry
+// becomes the later of the two.
+func (p *Planned) Keep(newer *Planned) {
+	if p.outlivedBy(newer.ExpiresAt) {
+		p.ExpiresAt, p.TTL = newer.ExpiresAt, newer.TTL
+	}
+}
+
+// outlivedBy tells whether an expiry, 0 for none, is later than the job's own.
+func (p *Planned) outlivedBy(expiresAt int64) bool {
+	return p.ExpiresAt != 0 && (expiresAt == 0 || expiresAt > p.ExpiresAt)
+}
+
+// Replace is what a push with MergeReplace does to the waiting job: every
+// field is the newer one's but ID, keys, Until, and the moment it was made.
+func (p *Planned) Replace(newer *Planned) {
+	old := *p
+	*p = *newer
+	p.ID, p.OrderKey, p.MergeKey = old.ID, old.OrderKey, old.MergeKey
+	p.Merge.Key, p.Merge.Until = old.Merge.Key, old.Merge.Until
+	p.PushedAt = old.PushedAt
+	if wait := newer.Merge.MaxWait; wait > 0 {
+		// The bound may lie in the past, never the due: nobody overtakes.
+		p.DueAt = max(min(p.DueAt, old.PushedAt+clock.Millis(wait)), newer.PushedAt)
+	}
+}
+
+// ComeBack is what a running job that is dropped for this newer waiting one
+// leaves to it under MergeKeep: the earlier due, the later expiry.
+func (p *Planned) ComeBack(dueAt, expiresAt int64) {
+	if p.Merge.Mode != MergeKeep {
+		return
+	}
+	p.DueAt = min(p.DueAt, dueAt)
+	if p.outlivedBy(expiresAt) {
+		p.ExpiresAt = expiresAt
+		if expiresAt == 0 {
+			p.TTL = None
+		}
+	}
+}

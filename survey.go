@@ -1,0 +1,54 @@
+package duly
+
+import "context"
+
+// Surveyor is implemented by engines that tell of many queues with few requests.
+// [SurveyorOf] makes one of every engine.
+type Surveyor interface {
+	// Survey lists a namespace's queues by name, each with what Stats tells of
+	// it. A queue of which that can't be told has an error, and takes no other
+	// with it. It waits less patiently than Stats: what does not answer at once
+	// is [ErrUnavailable].
+	Survey(ctx context.Context, namespace string, p PageParams) (SurveyPage, error)
+}
+
+// SurveyPage is a page of queues. Only an empty Next is the end: a page may be
+// empty and still have one.
+type SurveyPage struct {
+	Queues []QueueStats
+	Next   string
+}
+
+// QueueStats is one queue of a survey.
+type QueueStats struct {
+	Name  string
+	Stats Stats
+	// Err is why there are no Stats.
+	Err error
+}
+
+// SurveyorOf is the engine itself where it is a Surveyor, else one that asks it
+// for one queue after the other.
+func SurveyorOf(e Inspector) Surveyor {
+	if s, ok := e.(Surveyor); ok {
+		return s
+	}
+	return oneByOne{e}
+}
+
+type oneByOne struct{ engine Inspector }
+
+// Survey implements Surveyor.
+func (o oneByOne) Survey(ctx context.Context, namespace string, p PageParams) (page SurveyPage, err error) {
+	names, err := o.engine.Queues(ctx, namespace, p)
+	if err != nil {
+		return page, err
+	}
+	page = SurveyPage{Queues: make([]QueueStats, len(names.Names)), Next: names.Next}
+	for i, name := range names.Names {
+		q := &page.Queues[i]
+		q.Name = name
+		q.Stats, q.Err = o.engine.Stats(ctx, QueueRef{Namespace: namespace, Name: name})
+	}
+	return page, nil
+}

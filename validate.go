@@ -1,0 +1,193 @@
+package duly
+
+import (
+	"hash/crc32"
+	"net/url"
+	"time"
+)
+
+// Validate judges everything about a job that needs neither a clock nor a
+// queue, and names every bad field. maxBody is the engine's bound on a body in
+// bytes; 0 is [DefaultMaxBody]. The error is [ErrInvalid], [ErrTooLarge] where
+// only sizes are wrong, or [ErrUnsupported].
+func (j *Job) Validate(maxBody int) error {
+	var f BadFields
+	if j.ID != "" {
+		checkID(&f, "id", j.ID)
+	}
+	QueueRef{j.Namespace, j.Queue}.check(&f)
+	checkBody(&f, j.Body, maxBody)
+	if len(j.Headers) > 0 {
+		checkHeaders(&f, j.Headers)
+	}
+	var delay *time.Duration
+	if j.Delay != 0 {
+		delay = &j.Delay
+	}
+	checkSchedule(&f, delay, j.Due)
+	checkRules(&f, rules{&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain})
+	if j.OrderKey != "" {
+		checkKey(&f, "order_key", j.OrderKey)
+	}
+	if j.Merge.Set() {
+		j.Merge.check(&f)
+	}
+	j.checkCallback(&f)
+	if err := f.Err(); err != nil {
+		return err
+	}
+	if j.Callback != "" {
+		return Errorf(CodeUnsupported, "callback is not supported by this version; leave it out")
+	}
+	return nil
+}
+
+// CheckShard reports [ErrInvalid] for a valid job whose key says another shard
+// than its ID: in a queue of several, all jobs of a key share the shard, and
+// every operation by ID has to find it. A job without an ID gets one that fits.
+func (j *Job) CheckShard(shards int) error {
+	if shards < 2 || j.ID == "" || j.OrderKey == "" && !j.Merge.Set() {
+		return nil
+	}
+	key := j.OrderKey
+	if key == "" {
+		key = j.Merge.effectiveKey(j.Body)
+	}
+	if n, ok := ParseNumber(j.ID); ok && n[shardByte] == byte(crc32.ChecksumIEEE([]byte(key))) {
+		return nil
+	}
+	return Invalid("id", "must be left out, or made by duly's client, for a job with an order or merge key in a queue of %d shards: the key decides the shard", shards)
+}
+
+func checkBody(f *BadFields, body []byte, maxBody int) {
+	if maxBody == 0 {
+		maxBody = DefaultMaxBody
+	}
+	if len(body) > maxBody {
+		f.size("body", "has %d bytes, may have at most %d", len(body), maxBody)
+	}
+}
+
+// checkSchedule judges when a job is due; a nil delay and a zero due are not
+// given.
+func checkSchedule(f *BadFields, delay *time.Duration, due time.Time) {
+	switch {
+	case delay != nil && !due.IsZero():
+		f.Add("delay", "and due are both set, give one of them")
+	case delay != nil && *delay < 0:
+		f.Add("delay", "is %s, must be at least 0s", FormatDuration(*delay))
+	case due.After(MaxTime):
+		f.Add("due", "is beyond %s", MaxTime.Format(time.RFC3339Nano))
+	}
+}
+
+// rules are the fields that Job, Update and a queue's defaults share; zero is
+// absent.
+type rules struct {
+	priority         *int
+	tries, maxStalls int
+	backoff          Backoff
+	ttl, lease       time.Duration
+	retain           time.Duration
+}
+
+func checkRules(f *BadFields, r rules) {
+	if r.priority != nil && (*r.priority < MinPriority || *r.priority > MaxPriority) {
+		f.Add("priority", "is %d, must be between %d and %d", *r.priority, MinPriority, MaxPriority)
+	}
+	if r.tries < 0 || r.tries > MaxTries {
+		f.Add("tries", "is %d, must be between 1 and %d", r.tries, MaxTries)
+	}
+	if r.maxStalls < None || r.maxStalls > MaxTries {
+		f.Add("max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, MaxTries)
+	}
+	if err := r.backoff.Validate(); err != nil {
+		f.Add("backoff", "%s", err.(*Error).Fields[0].Problem)
+	}
+	if r.ttl < 0 && r.ttl != None {
+		f.Add("ttl", "is %s, must be at least 1ms, or none", FormatDuration(r.ttl))
+	}
+	if r.lease != 0 {
+		checkLease(f, r.lease)
+	}
+	if r.retain < 0 && r.retain != None {
+		f.Add("retain", "is %s, must be at least 1ms, or none", FormatDuration(r.retain))
+	}
+}
+
+func checkLease(f *BadFields, lease time.Duration) {
+	if lease < MinLease || lease > MaxLease {
+		f.Add("lease", "is %s, must be between %s and %s", FormatDuration(lease), FormatDuration(MinLease), FormatDuration(MaxLease))
+	}
+}
+
+func (m Merge) check(f *BadFields) {
+	if m.Key != "" {
+		checkKey(f, "merge.key", m.Key)
+	}
+	switch m.Mode {
+	case "", MergeKeep, MergeReplace:
+	default:
+		f.Add("merge.mode", "is %s, must be keep or replace", quoteShort(string(m.Mode)))
+	}
+	switch m.Until {
+	case "", UntilLeased, UntilDone:
+	default:
+		f.Add("merge.until", "is %s, must be leased or done", quoteShort(string(m.Until)))
+	}
+	if m.Key == "" && m.Mode == "" {
+		f.Add("merge.key", "is missing; give it, or a mode to merge by the body")
+	}
+	if m.MaxWait < 0 {
+		f.Add("merge.max_wait", "is %s, must be at least 1ms", FormatDuration(m.MaxWait))
+	}
+	if m.MaxWait > 0 && m.Mode != MergeReplace {
+		f.Add("merge.max_wait", "goes with mode replace only")
+	}
+	if m.Until == UntilDone && m.Mode == MergeReplace {
+		f.Add("merge.until", "done goes with mode keep only")
+	}
+}
+
+func (j *Job) checkCallback(f *BadFields) {
+	if j.Callback == "" {
+		return
+	}
+	u, err := url.Parse(j.Callback)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		f.Add("callback", "is not an http or https URL")
+	}
+}
+
+// Validate judges an outcome but for its receipt, which the engine judges.
+func (o *Outcome) Validate() error {
+	var f BadFields
+	if o.As < Ack || o.As > Bury {
+		f.Add("as", "must be one of ack, nack, release, bury")
+	}
+	if o.Delay != nil {
+		switch {
+		case o.As != Nack && o.As != Release:
+			f.Add("delay", "goes with nack and release only")
+		case *o.Delay < 0:
+			f.Add("delay", "is %s, must be at least 0s", FormatDuration(*o.Delay))
+		}
+	}
+	if len(o.Result) > MaxResult {
+		f.size("result", "has %d bytes, may have at most %d", len(o.Result), MaxResult)
+	}
+	if len(o.Result) > 0 && o.As != Ack {
+		f.Add("result", "goes with ack only")
+	}
+	return f.Err()
+}
+
+// ValidateLease reports [ErrInvalid] for a lease outside MinLease…MaxLease;
+// zero, the default, is within.
+func ValidateLease(lease time.Duration) error {
+	var f BadFields
+	if lease != 0 {
+		checkLease(&f, lease)
+	}
+	return f.Err()
+}
