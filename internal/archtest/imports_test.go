@@ -1,0 +1,205 @@
+package archtest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The layers of the tree, by folder.
+var (
+	engines = []string{"redisengine", "sqliteengine", "httpengine"}
+	servers = []string{"worker", "server"}
+	// choosers may name an engine: they put a program together.
+	choosers = []string{"cmd", "open", "examples", "test"}
+	// support is for tests, users' and our own, and is linked into nothing else.
+	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually", "internal/logtest", "internal/memnet", "internal/certtest", "internal/redistest", "internal/proctest", "internal/faultproxy"}
+	// testModules are linked into tests only.
+	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine"}
+)
+
+// inputOutput is what the root, which is the domain, does not do.
+var inputOutput = []string{"os", "os/exec", "net", "net/http", "database/sql", "syscall"}
+
+// importRule judges one import: a non-test file of the package in folder from
+// imports path, which in this module is the folder to (else "").
+type importRule struct {
+	name    string
+	forbids func(from, path, to string) bool
+}
+
+var importRules = []importRule{
+	{"the root imports the standard library and internal/clock alone, and does no I/O", func(from, path, to string) bool {
+		return from == "." && (!standard(path) && to != "internal/clock" || slices.Contains(inputOutput, path))
+	}},
+	{"internal/clock imports the standard library alone", func(from, path, _ string) bool {
+		return from == "internal/clock" && !standard(path)
+	}},
+	{"engines never import each other", func(from, _, to string) bool {
+		return under(from, engines...) && under(to, engines...) && top(from) != top(to)
+	}},
+	{"engines import neither worker nor server nor what chooses engines", func(from, _, to string) bool {
+		return under(from, engines...) && (under(to, servers...) || under(to, choosers...))
+	}},
+	{"worker and server import no engine, nor what chooses one", func(from, _, to string) bool {
+		return under(from, servers...) && (under(to, engines...) || under(to, choosers...))
+	}},
+	{"only cmd, open, examples and test choose an engine", func(from, _, to string) bool {
+		return under(to, engines...) && !under(from, choosers...) && top(from) != top(to)
+	}},
+	{"the reference model and test support are linked into tests only", func(from, _, to string) bool {
+		return under(to, append([]string{"internal/model"}, support...)...) && !under(from, append([]string{"internal/model"}, support...)...)
+	}},
+	{"modules for tests are linked into tests only", func(from, path, _ string) bool {
+		return under(path, testModules...) && !under(from, support...)
+	}},
+	{"OpenTelemetry is linked where it is asked for", func(from, path, _ string) bool {
+		return under(path, "go.opentelemetry.io") && !under(from, "otelduly", "server/traces", "cmd")
+	}},
+	{"worker takes no module", func(from, path, to string) bool {
+		return under(from, "worker") && to == "" && !standard(path)
+	}},
+}
+
+// top is the first folder of a package.
+func top(dir string) string {
+	first, _, _ := strings.Cut(dir, "/")
+	return first
+}
+
+// standard tells whether an import path belongs to Go's own library.
+func standard(path string) bool {
+	return !strings.Contains(top(path), ".")
+}
+
+// folder is where a package of this module stands, "" for another module's.
+func folder(path string) string {
+	if path == module {
+		return "."
+	}
+	rest, ok := strings.CutPrefix(path, module+"/")
+	if !ok {
+		return ""
+	}
+	return rest
+}
+
+// importFaults judges every import of the non-test files.
+func importFaults(files []source) []string {
+	var faults []string
+	for _, s := range files {
+		if s.isTest() {
+			continue
+		}
+		for _, i := range s.imports() {
+			for _, r := range importRules {
+				if r.forbids(s.dir(), i.path, folder(i.path)) {
+					faults = append(faults, fmt.Sprintf("%s imports %s: %s", s.at(i.pos), i.path, r.name))
+				}
+			}
+		}
+	}
+	return faults
+}
+
+// sharedFaults holds server/native and httpengine apart: the two sides of the
+// wire share its form, the root, and what the root itself imports.
+func sharedFaults(files []source) []string {
+	uses := func(dir string) map[string]bool {
+		set := map[string]bool{}
+		for _, s := range files {
+			if s.isTest() || !under(s.dir(), dir) {
+				continue
+			}
+			for _, i := range s.imports() {
+				if to := folder(i.path); to != "" && !under(to, dir) {
+					set[to] = true
+				}
+			}
+		}
+		return set
+	}
+	var faults []string
+	remote := uses("httpengine")
+	for to := range uses("server/native") {
+		if remote[to] && !slices.Contains([]string{".", "internal/clock", "internal/wire"}, to) {
+			faults = append(faults, fmt.Sprintf("server/native and httpengine both import %s: they share internal/wire and nothing else", to))
+		}
+	}
+	return faults
+}
+
+func TestDependencyRule(t *testing.T) {
+	t.Parallel()
+	files := tree(t)
+	report(t, importFaults(files))
+	report(t, sharedFaults(files))
+}
+
+// A direct import may be innocent and what it pulls in not; so what a program
+// gets by importing one package is asked of the go command.
+func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		dir       string
+		noModules bool     // links the standard library and this module alone
+		forbids   []string // import paths, and all below them
+	}{
+		{dir: ".", noModules: true, forbids: append(within(slices.Concat(engines, servers)...), "net/http", "database/sql")},
+		{dir: "worker", noModules: true, forbids: append(within(engines...), module+"/server", "net/http")},
+		{dir: "dulytest", noModules: true, forbids: within(slices.Concat(engines, servers)...)},
+		{dir: "sqliteengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "github.com/danielgtaylor/huma", "github.com/spf13")},
+		{dir: "redisengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "modernc.org", "github.com/danielgtaylor/huma", "github.com/spf13")},
+		{dir: "httpengine", forbids: append(within(servers...), "go.opentelemetry.io", "modernc.org", "github.com/danielgtaylor/huma", "github.com/spf13")},
+		{dir: "otelduly", forbids: append(within(engines...), module+"/server", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters")},
+		{dir: "server", forbids: append(within(engines...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
+	}
+	files := tree(t)
+	for _, tt := range tests {
+		t.Run(tt.dir, func(t *testing.T) {
+			t.Parallel()
+			if !hasPackage(files, tt.dir) {
+				t.Skipf("no package %s in the tree", tt.dir)
+			}
+			for _, path := range dependencies(t, tt.dir) {
+				foreign := !standard(path) && folder(path) == ""
+				if under(path, tt.forbids...) || tt.noModules && foreign {
+					t.Errorf("%s pulls in %s", tt.dir, path)
+				}
+			}
+		})
+	}
+}
+
+// within are the import paths of folders of this module.
+func within(dirs ...string) []string {
+	paths := make([]string, len(dirs))
+	for i, d := range dirs {
+		paths[i] = module + "/" + d
+	}
+	return paths
+}
+
+// dependencies lists everything that the package in dir is linked with.
+func dependencies(t *testing.T, dir string) []string {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "./"+dir)
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, bytes.TrimSpace(exit.Stderr))
+		}
+		t.Fatalf("go list -deps ./%s: %v", dir, err)
+	}
+	return strings.Fields(string(out))
+}

@@ -1,0 +1,316 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// bench is one measurement that goes on.
+type bench struct {
+	cfg    Config
+	clock  clock.Clock
+	engine duly.Contract
+	meter  *meter
+	native Native       // nil without a gauge
+	stored atomic.Int64 // jobs that native ones have stored and not taken
+	body   []byte
+	name   string // of its queues, without the phase
+
+	queues []duly.QueueRef // that it has made
+	shared *stock          // the queue with the backlog; nil without one
+	left   []*stock        // queues that a run has filled, for one that takes
+
+	offset clockOffset
+	timed  bool // offset has been found out
+
+	progress *ticker
+}
+
+// stock is a queue and the ready jobs that are known to be in it.
+type stock struct {
+	queue duly.QueueRef
+	ready int
+}
+
+// cleanTime bounds how long the queues are being removed at the end. Millions
+// of jobs take a while.
+const cleanTime = 5 * time.Minute
+
+// Run measures, and answers what it measured also when it fails on the way or
+// its context ends: the report then holds the phases that were finished. The
+// queues that it made are gone afterwards; an error says so if they are not.
+func Run(ctx context.Context, cfg Config) (report *Report, err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	b := &bench{
+		cfg: cfg, clock: cfg.Clock, body: []byte(strings.Repeat("x", cfg.Load.Body)),
+		name: Prefix + strings.ToLower(duly.NewNumber().String()),
+	}
+	report = newReport(cfg)
+	if b.engine, err = cfg.Open(ctx); err != nil {
+		return report, err
+	}
+	b.progress = tick(cfg.Clock, cfg.Progress)
+	defer func() {
+		b.progress.end()
+		err = errors.Join(err, b.clean(ctx), b.engine.Close())
+	}()
+	if err := b.openGauge(ctx, report); err != nil {
+		return report, err
+	}
+	if cfg.Backlog.Compare {
+		if err := b.phases(ctx, &report.Without); err != nil {
+			return report, fmt.Errorf("without the backlog: %w", err)
+		}
+	}
+	if err := b.loadBacklog(ctx, report); err != nil {
+		return report, fmt.Errorf("backlog: %w", err)
+	}
+	err = b.phases(ctx, &report.Phases)
+	report.judgeLife()
+	return report, err
+}
+
+// openGauge opens the gauge, if there is one.
+func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
+	var g Gauge
+	if b.cfg.Gauge != nil {
+		if g, err = b.cfg.Gauge(ctx); err != nil {
+			return err
+		}
+		b.native = g.Native(b.cfg.Load.Batch, b.cfg.Load.Body)
+		report.Server = newServerView(g.About())
+	}
+	if b.meter, err = newMeter(ctx, g); err != nil && g != nil {
+		g.Close()
+		b.native = nil
+	}
+	return err
+}
+
+// phases goes through the phases and keeps what was measured.
+func (b *bench) phases(ctx context.Context, results *[]Result) error {
+	for _, p := range b.cfg.Phases {
+		result, err := b.phase(ctx, p)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		*results = append(*results, result)
+	}
+	return nil
+}
+
+// loadBacklog loads the backlog and opens the engine anew if that was asked.
+func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
+	want := b.cfg.Backlog
+	if want.Any() {
+		b.shared = &stock{queue: b.queue("backlog"), ready: want.Ready}
+		view := &MemoryView{}
+		if view.Ready, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Ready, 0); err != nil {
+			return err
+		}
+		if view.Delayed, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Delayed, 24*time.Hour); err != nil {
+			return err
+		}
+		if b.meter.gauge != nil {
+			report.Phases = append(report.Phases, Result{Phase: Memory, Runs: 1, Jobs: int64(want.Ready + want.Delayed), Memory: view})
+		}
+	}
+	if !want.Reopen {
+		return nil
+	}
+	if err := b.engine.Close(); err != nil {
+		return err
+	}
+	engine, err := b.cfg.Open(ctx)
+	if err != nil {
+		return fmt.Errorf("opening it again: %w", err)
+	}
+	b.engine = engine
+	return nil
+}
+
+// load pushes n jobs that are not measured.
+func (b *bench) load(ctx context.Context, p Progress, q duly.QueueRef, n int, delay time.Duration) error {
+	if n <= 0 {
+		return nil
+	}
+	r := newRun(ctx, n)
+	defer r.stop(nil)
+	p.Loading = true
+	b.progress.watch(p, r)
+	if err := b.push(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, delay); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// phase runs one phase as often as it is to be repeated.
+func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
+	s := specOf(p)
+	if s.whole != nil {
+		return s.whole(b, ctx, Progress{Phase: p, Run: 1, Runs: 1})
+	}
+	var runs []*run
+	for i := range b.cfg.Repeat {
+		r, err := b.runOnce(ctx, p, s, i+1)
+		if err != nil {
+			return Result{}, err
+		}
+		runs = append(runs, r)
+	}
+	result := summarize(p, s, runs, b.offset)
+	if b.meter.gauge != nil {
+		result.Server = costOf(runs)
+	}
+	return result, nil
+}
+
+func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run, error) {
+	at := Progress{Phase: p, Run: number, Runs: b.cfg.Repeat}
+	jobs := b.cfg.Load.Jobs
+	if p == Lateness { // lasts as long as its jobs, so the bound in time is one in jobs
+		jobs = max(1, min(jobs, int(float64(b.cfg.Load.Rate)*b.cfg.Load.Time.Seconds())))
+	}
+	place := b.place(s, fmt.Sprintf("%s-%d", p, number))
+	if err := b.prepare(ctx, at, s, place, jobs); err != nil {
+		return nil, fmt.Errorf("loading: %w", err)
+	}
+	r := newRun(ctx, jobs)
+	defer r.stop(nil)
+	b.progress.watch(at, r)
+	if p != Lateness {
+		defer r.timed(b.clock, b.cfg.Load.Time)()
+	}
+	if err := b.measure(ctx, r, func() error { return s.measure(b, ctx, r, place.queue) }); err != nil {
+		return nil, err
+	}
+	b.account(s, r, place)
+	return r, nil
+}
+
+// measure does a run and fills in what it took.
+func (b *bench) measure(ctx context.Context, r *run, do func() error) error {
+	before, err := b.meter.read(ctx)
+	if err != nil {
+		return err
+	}
+	r.start = b.clock.Mono()
+	cpu := cpuTime()
+	err = do()
+	r.cpu = cpuTime() - cpu
+	if r.elapsed == 0 { // a phase with a worker has looked at the clock itself
+		r.elapsed = b.clock.Mono() - r.start
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		r.server, err = b.meter.since(ctx, before)
+	}
+	return err
+}
+
+// place is where a phase is run: in the backlog's queue; or, if it takes jobs,
+// in one that an earlier run has filled; or in a new one. No queue is removed
+// before the end, for an engine may go on removing its jobs while the next run
+// is measured.
+func (b *bench) place(s spec, name string) *stock {
+	switch last := len(b.left) - 1; {
+	case s.native:
+		return &stock{}
+	case s.apart:
+	case b.shared != nil:
+		return b.shared
+	case s.loaded && last >= 0:
+		place := b.left[last]
+		b.left = b.left[:last]
+		return place
+	}
+	return &stock{queue: b.queue(name)}
+}
+
+// prepare sees to it that a run finds the jobs that it is to take, and to the
+// clocks' difference where it is needed.
+func (b *bench) prepare(ctx context.Context, at Progress, s spec, place *stock, jobs int) error {
+	if s.apart && !b.timed {
+		if err := b.compareClocks(ctx); err != nil {
+			return err
+		}
+	}
+	if s.load != nil {
+		return s.load(b, ctx, at, place.queue, jobs)
+	}
+	if !s.loaded {
+		return nil
+	}
+	if place == b.shared {
+		jobs += b.cfg.Backlog.Ready
+	}
+	missing := max(0, jobs-place.ready)
+	place.ready += missing
+	return b.load(ctx, at, place.queue, missing, 0)
+}
+
+// account keeps the stock of a queue after a run in it.
+func (b *bench) account(s spec, r *run, place *stock) {
+	done := int(r.done.Load())
+	switch {
+	case s.loaded:
+		place.ready -= done
+	case !s.apart && !s.native:
+		place.ready += done
+		if place != b.shared {
+			b.left = append(b.left, place)
+		}
+	}
+}
+
+// queue names a queue of this measurement and remembers to remove it.
+func (b *bench) queue(suffix string) duly.QueueRef {
+	q := duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.name + "-" + suffix}
+	b.queues = append(b.queues, q)
+	return q
+}
+
+// clean removes every queue, also when the caller has gone.
+func (b *bench) clean(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	var errs []error
+	if b.native != nil {
+		if err := b.native.Remove(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("can't remove what native commands have stored: %w", err))
+		}
+		b.meter.gauge.Close()
+	}
+	for _, q := range b.queues {
+		if err := b.remove(ctx, q); err != nil {
+			errs = append(errs, fmt.Errorf("can't remove queue %s: %w", q, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// remove removes a queue. Destroy may be repeated, and over a wire it may have
+// to be: a queue with millions of jobs takes longer than an answer does.
+func (b *bench) remove(ctx context.Context, q duly.QueueRef) error {
+	err := b.engine.Destroy(ctx, q)
+	for range 9 {
+		if !errors.Is(err, duly.ErrUnavailable) || ctx.Err() != nil {
+			break
+		}
+		pause(ctx, b.clock, time.Second)
+		err = b.engine.Destroy(ctx, q)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+const (
+	// paceJobs is how many jobs tell how fast the burst can be loaded.
+	paceJobs = 5000
+	// burstLead is the least time between the loading of a burst and its moment.
+	burstLead = 500 * time.Millisecond
+)
+
+// loadBurst pushes the run's jobs so that all of them fall due in the same
+// millisecond, and waits for it. A first few tell how long the rest will take.
+func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, jobs int) error {
+	at.Loading = true
+	pace := newRun(ctx, min(jobs, paceJobs))
+	defer pace.stop(nil)
+	begin := b.clock.Mono()
+	if err := b.push(ctx, pace, b.queue(fmt.Sprintf("%s-%d-pace", at.Phase, at.Run)), b.cfg.Load.Callers, b.cfg.Load.Batch, 0); err != nil {
+		return err
+	}
+	each := (b.clock.Mono() - begin) / time.Duration(pace.total)
+	moment := b.clock.Now().Add(b.offset.ahead + 2*each*time.Duration(jobs) + burstLead).Truncate(time.Millisecond)
+
+	r := newRun(ctx, jobs)
+	defer r.stop(nil)
+	b.progress.watch(at, r)
+	if err := b.pushAt(ctx, r, q, moment); err != nil {
+		return err
+	}
+	left := moment.Sub(b.clock.Now().Add(b.offset.ahead))
+	if left <= b.offset.either {
+		return fmt.Errorf("%d jobs took longer to push than the first %d had promised; repeat, or make jobs smaller", jobs, pace.total)
+	}
+	pause(ctx, b.clock, left+b.offset.either+time.Millisecond)
+	return ctx.Err()
+}
+
+// pushAt pushes jobs that are due at one moment of the engine's clock.
+func (b *bench) pushAt(ctx context.Context, r *run, q duly.QueueRef, due time.Time) error {
+	batch := b.cfg.Load.Batch
+	return r.each(b.cfg.Load.Callers, func() error {
+		jobs := make([]duly.Job, batch)
+		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
+			b.fill(jobs[:n], q)
+			for i := range jobs[:n] {
+				jobs[i].Due = due
+			}
+			if err := b.pushOnce(ctx, r, jobs[:n]); err != nil {
+				return err
+			}
+			r.done.Add(int64(n))
+		}
+		return nil
+	})
+}

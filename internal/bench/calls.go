@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+const (
+	// callsJobs bounds the jobs of each operation in calls: they change how much
+	// lies in the queue.
+	callsJobs = 20_000
+	// callsAmong is how many jobs lie in the queue at least, half of them
+	// delayed, so that an empty queue is not what a full one is compared with.
+	callsAmong = 50_000
+	callsLease = 10 * time.Minute
+)
+
+// calls lets one caller make one call after the other, each operation by
+// itself, in a queue that holds jobs: the backlog, or some of its own.
+func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
+	place := b.shared
+	if place == nil {
+		place = &stock{queue: b.queue("calls")}
+		for _, delay := range []time.Duration{0, 24 * time.Hour} {
+			if err := b.load(ctx, at, place.queue, callsAmong/2, delay); err != nil {
+				return Result{}, err
+			}
+		}
+	}
+	n := min(b.cfg.Load.Jobs, callsJobs)
+	result := Result{Phase: Calls, Runs: 1}
+	var got []duly.Delivery
+	for _, part := range []struct {
+		name string
+		do   func(r *run) error
+	}{
+		{"push", func(r *run) error { return b.push(ctx, r, place.queue, 1, b.cfg.Load.Batch, 0) }},
+		{"delay", func(r *run) error { return b.push(ctx, r, place.queue, 1, b.cfg.Load.Batch, 24*time.Hour) }},
+		{"reserve", func(r *run) (err error) { got, err = b.reserveAll(ctx, r, place.queue); return err }},
+		{"ack", func(r *run) error { return b.ackAll(ctx, r, place.queue, got) }},
+	} {
+		p, err := b.part(ctx, at, part.name, n, part.do)
+		if err != nil {
+			return Result{}, fmt.Errorf("%s: %w", part.name, err)
+		}
+		result.Parts = append(result.Parts, p)
+		result.Jobs += p.Jobs
+		result.Seconds += p.Seconds
+	}
+	result.PerSecond = perSecond(result.Jobs, time.Duration(result.Seconds*float64(time.Second)))
+	return result, nil
+}
+
+// part measures one operation.
+func (b *bench) part(ctx context.Context, at Progress, name string, jobs int, do func(*run) error) (Part, error) {
+	r := newRun(ctx, jobs)
+	defer r.stop(nil)
+	at.Run, at.Runs = 1, 1
+	b.progress.watch(at, r)
+	if err := b.measure(ctx, r, func() error { return do(r) }); err != nil {
+		return Part{}, err
+	}
+	p := Part{Name: name, Jobs: r.done.Load(), Seconds: r.elapsed.Seconds(), Latency: latencyOf("call", &r.latency)}
+	if b.meter.gauge != nil {
+		p.Server = costOf([]*run{r})
+	}
+	return p, nil
+}
+
+// reserveAll reserves the run's jobs and keeps them.
+func (b *bench) reserveAll(ctx context.Context, r *run, q duly.QueueRef) (all []duly.Delivery, err error) {
+	for _, n := r.claim(b.cfg.Load.Batch); n > 0; _, n = r.claim(b.cfg.Load.Batch) {
+		before := b.clock.Mono()
+		got, err := b.engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: n, Lease: callsLease})
+		r.latency.Record(b.clock.Mono() - before)
+		if err != nil {
+			return nil, err
+		}
+		if len(got) == 0 {
+			return nil, fmt.Errorf("the queue was empty after %d of the %d jobs in it", r.done.Load(), r.total)
+		}
+		all = append(all, got...)
+		r.done.Add(int64(len(got)))
+		r.unclaim(n - len(got))
+	}
+	return all, nil
+}
+
+// ackAll ends the deliveries, as many per call as were pushed.
+func (b *bench) ackAll(ctx context.Context, r *run, q duly.QueueRef, got []duly.Delivery) error {
+	outcomes := make([]duly.Outcome, b.cfg.Load.Batch)
+	for first, n := r.claim(len(outcomes)); n > 0; first, n = r.claim(len(outcomes)) {
+		before := b.clock.Mono()
+		if err := b.ack(ctx, q.Namespace, got[first:first+int64(n)], outcomes); err != nil {
+			return err
+		}
+		r.latency.Record(b.clock.Mono() - before)
+		r.done.Add(int64(n))
+	}
+	return nil
+}

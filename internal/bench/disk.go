@@ -1,0 +1,84 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Disk is what one commit costs on a machine before any engine has done
+// anything: pages are written at a file's end and synced, one after the other.
+// An engine that answers faster than this commits for several callers at once,
+// one that answers durably can't be faster per call.
+type Disk struct {
+	Dir  string  `json:"dir"`
+	P50  float64 `json:"fsync_p50_us"`
+	P99  float64 `json:"fsync_p99_us"`
+	Max  float64 `json:"fsync_max_us"`
+	Rate float64 `json:"commits_per_second"` // of a page and a sync, one after the other
+}
+
+const (
+	diskPage  = 4096
+	diskSyncs = 500
+	diskTime  = 2 * time.Second
+)
+
+// MeasureDisk syncs up to 500 pages of 4 KiB to a new file in dir, for at
+// most two seconds, and removes it. delay is added to each sync, for a disk
+// that is made slow on purpose; 0 adds nothing.
+func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock.Clock) (_ *Disk, err error) {
+	f, err := os.CreateTemp(dir, "duly-bench-*.sync")
+	if err != nil {
+		return nil, fmt.Errorf("bench: can't measure the disk: %w", err)
+	}
+	defer func() {
+		f.Close()
+		if rerr := os.Remove(f.Name()); err == nil && rerr != nil {
+			err = rerr
+		}
+	}()
+	var syncs Histogram
+	page := make([]byte, diskPage)
+	start := clk.Mono()
+	for syncs.Count() < diskSyncs && clk.Mono()-start < diskTime && ctx.Err() == nil {
+		if _, err := f.Write(page); err != nil {
+			return nil, fmt.Errorf("bench: can't measure the disk: %w", err)
+		}
+		before := clk.Mono()
+		if err := f.Sync(); err != nil {
+			return nil, fmt.Errorf("bench: can't measure the disk: %w", err)
+		}
+		if delay > 0 {
+			pause(ctx, clk, delay)
+		}
+		syncs.Record(clk.Mono() - before)
+	}
+	return &Disk{
+		Dir: dir, P50: micros(syncs.Percentile(50)), P99: micros(syncs.Percentile(99)), Max: micros(syncs.Max()),
+		Rate: perSecond(syncs.Count(), clk.Mono()-start),
+	}, ctx.Err()
+}
+
+// pause waits for d, or until the context ends.
+func pause(ctx context.Context, clk clock.Clock, d time.Duration) {
+	t := clk.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// perSecond is the rate of n in a time; 0 in no time at all.
+func perSecond(n int64, d time.Duration) float64 {
+	if d <= 0 {
+		return 0
+	}
+	return float64(n) / d.Seconds()
+}

@@ -1,0 +1,99 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+const (
+	// lead is how long before they are due jobs are pushed.
+	lead = time.Second
+	// grace is how late the last job may be before the run is given up.
+	grace = 30 * time.Second
+)
+
+// lateness pushes jobs that fall due at even distances, each a second ahead,
+// and measures how late the handlers are entered. The pushing goes on beside
+// it, at the same rate: that is how a queue is used.
+func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
+	r.start += lead // when the first job is due
+	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
+	defer r.timed(b.clock, lead+length+grace)()
+
+	begin := r.start
+	err := b.feed(ctx, r, func(f *run) error { return b.schedule(ctx, f, q, begin) }, func() error {
+		return b.handle(ctx, r, q, func(d *duly.Delivery) { b.recordLateness(r, d) })
+	})
+	if err == nil && r.cut() {
+		return fmt.Errorf("%d of %d jobs had not come %s after the last one was due", r.total-r.done.Load(), r.total, duly.FormatDuration(grace))
+	}
+	return err
+}
+
+// recordLateness is called when a handler is entered.
+func (b *bench) recordLateness(r *run, d *duly.Delivery) {
+	late := b.clock.Now().Add(b.offset.ahead).Sub(d.Due)
+	r.latency.Record(late)
+	if d.Now.Before(d.Due) || late < -b.offset.either {
+		r.early.Add(1)
+	}
+}
+
+// schedule pushes the jobs of f: job i is due at first + i/rate.
+func (b *bench) schedule(ctx context.Context, f *run, q duly.QueueRef, first time.Duration) error {
+	rate := b.cfg.Load.Rate
+	// At least ten pushes a second, so that batches do not make a load of fits
+	// and starts.
+	batch := max(1, min(b.cfg.Load.Batch, rate/10))
+	dueAt := func(i int64) time.Duration {
+		return first + time.Duration(float64(i)/float64(rate)*float64(time.Second))
+	}
+	return f.each(b.cfg.Load.Callers, func() error {
+		jobs := make([]duly.Job, batch)
+		for i, n := f.claim(batch); n > 0; i, n = f.claim(batch) {
+			if wait := dueAt(i) - lead - b.clock.Mono(); wait > 0 {
+				pause(f.live, b.clock, wait)
+			}
+			if f.live.Err() != nil {
+				return nil
+			}
+			b.fill(jobs[:n], q)
+			now := b.clock.Mono()
+			for k := range jobs[:n] {
+				delay := dueAt(i+int64(k)) - now
+				if delay < 0 {
+					f.behind.Add(1)
+				}
+				jobs[k].Delay = max(0, delay)
+			}
+			if err := b.pushOnce(ctx, f, jobs[:n]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// feed runs work while push pushes jobs for it, as a run of its own that ends
+// with r. An error of either ends both.
+func (b *bench) feed(ctx context.Context, r *run, push func(*run) error, work func() error) error {
+	f := newRun(r.live, int(r.total))
+	defer f.stop(nil)
+	pushed := make(chan error, 1)
+	go func() {
+		err := push(f)
+		if err != nil {
+			r.stop(err)
+		}
+		pushed <- err
+	}()
+	err := work()
+	f.stop(nil)
+	err = errors.Join(<-pushed, err)
+	r.behind.Store(f.behind.Load())
+	return err
+}

@@ -1,0 +1,127 @@
+package bench
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// Phase is one way to load an engine.
+type Phase string
+
+// The phases.
+const (
+	// Push pushes batches from Load.Callers goroutines.
+	Push Phase = "push"
+	// Single pushes one job per call from Load.Goroutines goroutines.
+	Single Phase = "single"
+	// Take reserves and acks batches of a loaded queue from Load.Callers
+	// goroutines.
+	Take Phase = "take"
+	// Work empties a loaded queue through the worker.
+	Work Phase = "work"
+	// Both pushes one job per call from Load.Goroutines goroutines while the
+	// worker works on them.
+	Both Phase = "both"
+	// Lateness has Load.Rate jobs fall due per second, at even distances,
+	// while the worker works on them.
+	Lateness Phase = "lateness"
+	// Calls makes calls from one goroutine, one after the other: pushes of ready
+	// and of delayed jobs, reserves and acks, each by itself.
+	Calls Phase = "calls"
+	// Burst lets Load.Jobs jobs fall due in the same millisecond and takes them
+	// as Take does.
+	Burst Phase = "burst"
+
+	// The following need a gauge.
+
+	// NativePush and NativeTake are Push and Take by the server's own commands.
+	NativePush Phase = "native-push"
+	NativeTake Phase = "native-take"
+	// Memory loads Load.Jobs ready and as many delayed jobs and tells what
+	// memory they take.
+	Memory Phase = "memory"
+	// Idle lets a worker wait on Load.Queues empty queues for Load.Time and
+	// counts what it asks of the server.
+	Idle Phase = "idle"
+)
+
+// Phases lists the phases that Run goes through by itself, in their order. A
+// phase that takes jobs stands behind one that leaves some.
+func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness} }
+
+// GaugePhases is Phases where there is a gauge. What is compared with each
+// other stands side by side.
+func GaugePhases() []Phase {
+	return []Phase{Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Memory, Idle}
+}
+
+// AllPhases lists every phase.
+func AllPhases() []Phase { return append(Phases(), Calls, Burst, NativePush, NativeTake, Memory, Idle) }
+
+// needsGauge tells whether a phase is about the server alone.
+func (p Phase) needsGauge() bool {
+	return p == NativePush || p == NativeTake || p == Memory || p == Idle
+}
+
+func names(phases []Phase) []string {
+	all := make([]string, len(phases))
+	for i, p := range phases {
+		all[i] = string(p)
+	}
+	return all
+}
+
+// spec says how one phase is run.
+type spec struct {
+	// loaded: the queue must hold the jobs of a run before it begins.
+	loaded bool
+	// apart: the phase uses a queue of its own also when there is a backlog.
+	apart bool
+	// native: the phase uses no queue.
+	native bool
+	// load, if set, prepares a run beside that.
+	load func(b *bench, ctx context.Context, at Progress, q duly.QueueRef, jobs int) error
+	// of is what its latencies are those of.
+	of string
+	// measure does the run in queue q.
+	measure func(b *bench, ctx context.Context, r *run, q duly.QueueRef) error
+	// whole, if set, is the phase: it is not a number of runs.
+	whole func(b *bench, ctx context.Context, at Progress) (Result, error)
+}
+
+// specOf is a switch and not a table in a variable, for the phases' functions
+// would then initialise themselves.
+func specOf(p Phase) spec {
+	switch p {
+	case Push:
+		return spec{of: "call", measure: func(b *bench, ctx context.Context, r *run, q duly.QueueRef) error {
+			return b.push(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, 0)
+		}}
+	case Single:
+		return spec{of: "call", measure: func(b *bench, ctx context.Context, r *run, q duly.QueueRef) error {
+			return b.push(ctx, r, q, b.cfg.Load.Goroutines, 1, 0)
+		}}
+	case Take:
+		return spec{loaded: true, of: "reserve+ack", measure: (*bench).take}
+	case Work:
+		return spec{loaded: true, measure: (*bench).work}
+	case Both:
+		return spec{apart: true, of: "push to handler", measure: (*bench).both}
+	case Burst:
+		return spec{apart: true, of: "reserve+ack", load: (*bench).loadBurst, measure: (*bench).take}
+	case NativePush:
+		return spec{native: true, measure: (*bench).nativePush}
+	case NativeTake:
+		return spec{native: true, measure: (*bench).nativeTake, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+			return b.prepareNative(ctx, at, jobs)
+		}}
+	case Calls:
+		return spec{whole: (*bench).calls}
+	case Memory:
+		return spec{whole: (*bench).weigh}
+	case Idle:
+		return spec{whole: (*bench).idle}
+	}
+	return spec{apart: true, of: "lateness", measure: (*bench).lateness}
+}

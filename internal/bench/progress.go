@@ -1,0 +1,61 @@
+package bench
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// ticker tells a measurement's progress from one goroutine of its own, so that
+// the goroutines which measure do nothing for it.
+type ticker struct {
+	tell    func(Progress)
+	watched atomic.Pointer[watched]
+	quit    chan struct{}
+	gone    chan struct{}
+}
+
+type watched struct {
+	at  Progress
+	run *run
+}
+
+const tickEvery = 100 * time.Millisecond
+
+func tick(clk clock.Clock, tell func(Progress)) *ticker {
+	t := &ticker{tell: tell, quit: make(chan struct{}), gone: make(chan struct{})}
+	go t.loop(clk)
+	return t
+}
+
+// watch tells the progress of another run from now on.
+func (t *ticker) watch(at Progress, r *run) {
+	at.Total = r.total
+	t.watched.Store(&watched{at, r})
+}
+
+// end returns when nothing will be told any more.
+func (t *ticker) end() {
+	close(t.quit)
+	<-t.gone
+}
+
+func (t *ticker) loop(clk clock.Clock) {
+	defer close(t.gone)
+	timer := clk.NewTimer(tickEvery)
+	defer timer.Stop()
+	for {
+		select {
+		case <-t.quit:
+			return
+		case <-timer.C:
+		}
+		if w := t.watched.Load(); w != nil {
+			p := w.at
+			p.Done = min(w.run.done.Load(), p.Total)
+			t.tell(p)
+		}
+		timer.Reset(tickEvery)
+	}
+}

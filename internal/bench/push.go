@@ -1,0 +1,63 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// push pushes the run's jobs in batches from a number of goroutines. With a
+// delay the jobs are due after it, spread over an hour.
+func (b *bench) push(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, delay time.Duration) error {
+	goroutines = min(goroutines, (int(r.total)+batch-1)/batch)
+	return r.each(goroutines, func() error {
+		jobs := make([]duly.Job, batch)
+		for first, n := r.claim(batch); n > 0; first, n = r.claim(batch) {
+			b.fill(jobs[:n], q)
+			if delay > 0 {
+				for i := range jobs[:n] {
+					jobs[i].Delay = delay + time.Duration(first+int64(i))*time.Millisecond%time.Hour
+				}
+			}
+			if err := b.pushOnce(ctx, r, jobs[:n]); err != nil {
+				return err
+			}
+			r.done.Add(int64(n))
+		}
+		return nil
+	})
+}
+
+// fill makes the jobs as duly's client does, with an ID of its own for each.
+func (b *bench) fill(jobs []duly.Job, q duly.QueueRef) {
+	for i := range jobs {
+		jobs[i] = duly.Job{
+			ID: duly.NewNumber().String(), Made: true, Namespace: q.Namespace, Queue: q.Name, Body: b.body,
+		}
+	}
+}
+
+// pushOnce is one timed call of Push. Anything but a new job in every place is
+// an error: it would not be what is measured.
+func (b *bench) pushOnce(ctx context.Context, r *run, jobs []duly.Job) error {
+	before := b.clock.Mono()
+	results, err := b.engine.Push(ctx, jobs)
+	r.latency.Record(b.clock.Mono() - before)
+	if err != nil {
+		return fmt.Errorf("push: %w", err)
+	}
+	if len(results) != len(jobs) {
+		return fmt.Errorf("push: %d results for %d jobs", len(results), len(jobs))
+	}
+	for i := range results {
+		switch res := &results[i]; {
+		case res.Err != nil:
+			return fmt.Errorf("push: %w", res.Err)
+		case res.Outcome != duly.Created:
+			return fmt.Errorf("push: a new job was answered %q", res.Outcome)
+		}
+	}
+	return nil
+}

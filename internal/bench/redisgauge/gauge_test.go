@@ -1,0 +1,278 @@
+package redisgauge
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// The client library's goroutine sleeps for some seconds after each look at a
+// cluster's nodes.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
+
+// open opens a gauge that is closed with the test.
+func open(t *testing.T, url string) *Gauge {
+	t.Helper()
+	g, err := Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	return g
+}
+
+func read(t *testing.T, g *Gauge) bench.Reading {
+	t.Helper()
+	r, err := g.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// most is how many calls the largest bound has counted.
+func most(of bench.Timings) (n int64) {
+	for _, count := range of.Within {
+		n = max(n, count)
+	}
+	return n
+}
+
+func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	g := open(t, s.URL())
+	before := read(t, g)
+	const calls = 20
+	for range calls {
+		s.Must("EVAL", "local n = 0; for i = 1, 100000 do n = n + i end; redis.call('PING')", 0)
+	}
+	s.Must("SET", "large", strings.Repeat("x", 1<<20))
+	after := read(t, g)
+	if n := after.Scripts.Count - before.Scripts.Count; n != calls {
+		t.Errorf("%d scripts, want %d", n, calls)
+	}
+	if n := most(after.Scripts) - most(before.Scripts); n != calls {
+		t.Errorf("%d scripts in the histogram, want %d", n, calls)
+	}
+	// Two million rounds of a loop take some milliseconds on any machine, and
+	// they are both the server's time and the scripts'.
+	if cpu := after.CPU - before.CPU; cpu < time.Millisecond {
+		t.Errorf("the server took %s for %d scripts", cpu, calls)
+	}
+	if spent := after.Scripts.Time - before.Scripts.Time; spent < time.Millisecond {
+		t.Errorf("%d scripts took %s", calls, spent)
+	}
+	if grown := after.Memory - before.Memory; grown < 1<<20 {
+		t.Errorf("a value of a megabyte took %d bytes", grown)
+	}
+}
+
+func TestRequestsAreCountedAndNotWhatScriptsCall(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	g := open(t, s.URL())
+	for _, n := range []int64{0, 3} {
+		stop, err := g.Watch(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range n {
+			s.Must("EVAL", "for i = 1, 10 do redis.call('SET', 'a] b', '[0 lua]') end", 0)
+		}
+		if got, err := stop(t.Context()); err != nil || got != n {
+			t.Errorf("counted %d requests, want %d; %v", got, n, err)
+		}
+	}
+}
+
+func TestLinesFromInsideScripts(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		`+1700000000.123456 [0 lua] "zcard" "k"`:                    true,
+		`+1700000000.123456 [15 lua] "zcard" "k"`:                   true,
+		`+1700000000.123456 [0 127.0.0.1:4000] "set" "[0 lua]" "v"`: false,
+		`+1700000000.123456 [0 unix:/tmp/a lua] "ping"`:             true, // a socket of that name is nobody's
+		`+1700000000.123456 [0 [::1]:4000] "ping"`:                  false,
+	} {
+		if got := inside(line); got != want {
+			t.Errorf("%s: inside a script: %v", line, got)
+		}
+	}
+}
+
+func TestAServerThatHasGoneIsAnError(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	g := open(t, s.URL())
+	stop, err := g.Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kill()
+	if _, err := g.Read(t.Context()); err == nil {
+		t.Error("a dead server was read")
+	}
+	if _, err := stop(t.Context()); err == nil {
+		t.Error("a dead server's requests were counted")
+	}
+	if _, err := g.Watch(t.Context()); err == nil {
+		t.Error("a dead server is watched")
+	}
+	if _, err := Open(t.Context(), s.URL()); err == nil {
+		t.Error("a dead server was opened")
+	}
+}
+
+func TestEveryWayToAServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t, redistest.Password("s3cret/:@"), redistest.User("bench", "p?", "allcommands", "allkeys"))
+	secure := redistest.Single(t, redistest.TLS(), redistest.Password("s3cret"))
+	for name, at := range map[string]string{
+		"redis":      s.URL(),
+		"user":       s.UserURL("bench"),
+		"database":   s.URL() + "/5?prefix=other",
+		"redis+unix": "redis+unix://:" + url.QueryEscape("s3cret/:@") + "@" + s.Socket() + "?db=5",
+		"rediss":     secure.URL() + "?tls_ca=" + secure.CAFile(),
+		"unverified": secure.URL() + "?tls_skip_verify=true",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := open(t, at)
+			if r := read(t, g); r.Memory <= 0 || r.CPU <= 0 {
+				t.Errorf("read %+v", r)
+			}
+			stop, err := g.Watch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := stop(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestSentinelsNameTheServer(t *testing.T) {
+	t.Parallel()
+	s := redistest.NewSentinel(t)
+	g := open(t, s.URL())
+	if len(g.servers) != 1 || g.servers[0].addr != s.Primary().Addr() {
+		t.Errorf("reads %v, want %s alone", g.servers, s.Primary().Addr())
+	}
+	if r := read(t, g); r.Memory <= 0 {
+		t.Errorf("read %+v", r)
+	}
+}
+
+func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
+	t.Parallel()
+	c, _ := redistest.SharedCluster(t)
+	g := open(t, c.URL())
+	if len(g.servers) < 3 || !strings.Contains(g.About().Server, "3 × ") {
+		t.Fatalf("%d servers: %q", len(g.servers), g.About().Server)
+	}
+	before := read(t, g)
+	for i := range 3 {
+		c.Shard(i).Must("EVAL", "return 1", 0)
+	}
+	// Others use the cluster too.
+	if n := read(t, g).Scripts.Count - before.Scripts.Count; n < 3 {
+		t.Errorf("%d scripts on three servers, want 3", n)
+	}
+	work := g.Native(10, 100)
+	if err := work.Push(t.Context(), 0, 25); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := work.Take(t.Context(), 1, 40); n != 25 || err != nil {
+		t.Errorf("took %d, %v", n, err)
+	}
+	if err := work.Remove(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	g := open(t, s.URL())
+	n := g.Native(50, 100).(*native)
+	if n.Most() != 200 || n.Lanes() != 2 {
+		t.Errorf("%d jobs a call on %d lanes", n.Most(), n.Lanes())
+	}
+	if err := n.Push(t.Context(), 0, 120); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Push(t.Context(), 1, 80); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Must("HLEN", n.records); got != int64(200) {
+		t.Errorf("%v records", got)
+	}
+	fields, _ := s.Must("ZRANGE", n.ready, 0, 0).([]any)
+	if len(fields) != 1 || s.Must("HSTRLEN", n.records, fields[0]) != int64(114) {
+		t.Errorf("the first record is %v bytes", s.Must("HSTRLEN", n.records, fields[0]))
+	}
+	for _, want := range []int{200, 0} {
+		if got, err := n.Take(t.Context(), 0, 300); got != want || err != nil {
+			t.Errorf("took %d, want %d; %v", got, want, err)
+		}
+	}
+	if got := s.Must("DBSIZE"); got != int64(0) {
+		t.Errorf("%v keys are left", got)
+	}
+	if err := n.Push(t.Context(), 0, 10); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := n.Remove(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := s.Must("DBSIZE"); got != int64(0) {
+		t.Errorf("%v keys are left after removing them", got)
+	}
+}
+
+func TestTheServerIsNamed(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t, redistest.AOF("everysec"))
+	if about := open(t, s.URL()).About(); !strings.HasSuffix(about.Server, ", append-only file on") || about.NativePush <= 0 || about.Resolution == "" {
+		t.Errorf("%+v", about)
+	}
+	g := &Gauge{servers: []server{{info: map[string]string{"redis_version": "7.2.4", "valkey_version": "8.1.0", "aof_enabled": "0"}}}}
+	if got := g.describe(); got != "valkey 8.1.0, append-only file off" {
+		t.Error(got)
+	}
+}
+
+func TestWhatAURLSays(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]place{
+		"redis://h":                                                       {addrs: []string{"h:6379"}},
+		"redis://u:p%40@[::1]:7/3?retry=1s":                               {addrs: []string{"[::1]:7"}, user: "u", password: "p@", db: 3},
+		"redis+unix:///a/b%3Fc?db=2":                                      {unix: true, addrs: []string{"/a/b?c"}, db: 2},
+		"redis+cluster://a:1,b?addr=c:3&addr=d":                           {mode: cluster, addrs: []string{"a:1", "b:6379", "c:3", "d:6379"}},
+		"redis+sentinel://a,b:1/m%2F/4":                                   {mode: sentinels, addrs: []string{"a:26379", "b:1"}, master: "m/", db: 4},
+		"redis+sentinel://a?master=m&sentinel_user=u&sentinel_password=p": {mode: sentinels, addrs: []string{"a:26379"}, master: "m", sentinelUser: "u", sentinelPassword: "p"},
+	} {
+		got, err := parse(raw)
+		if err != nil || !slices.Equal(got.addrs, want.addrs) || got.mode != want.mode || got.unix != want.unix || got.user != want.user || got.password != want.password ||
+			got.db != want.db || got.master != want.master || got.sentinelUser != want.sentinelUser || got.sentinelPassword != want.sentinelPassword || got.tls != nil {
+			t.Errorf("%s: got %+v, %v", raw, got, err)
+		}
+	}
+	for _, raw := range []string{"redis://s%zz@h", "redis://h/x", "redis://h?%zz", "rediss://h?tls_ca=/nowhere", "redis+sentinel://h/%zz", "redis+unix:///%zz"} {
+		if _, err := parse(raw); err == nil || strings.Contains(err.Error(), "zz") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}

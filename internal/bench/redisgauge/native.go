@@ -1,0 +1,169 @@
+package redisgauge
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+const (
+	nativeLanes = 2
+	// nativeDepth is how many batches are on their way on one connection.
+	nativeDepth = 4
+	// recordHead is what the Redis engine keeps of a job beside its body.
+	recordHead = 14
+	// nativeLease is how long a job is said to be leased, in ms.
+	nativeLease = 30_000
+)
+
+// native is bench.Native: a hash of records, and sets of those that are ready
+// and leased.
+type native struct {
+	place                  place
+	batch                  int
+	record                 string
+	records, ready, leased string // keys, in one slot
+
+	mu      sync.Mutex
+	clients [nativeLanes]rueidis.Client // made by the first call
+}
+
+// Native implements bench.Gauge.
+func (g *Gauge) Native(batch, body int) bench.Native {
+	tag := "{" + bench.Prefix + strings.ToLower(duly.NewNumber().String()) + "}"
+	return &native{
+		place: g.place, batch: batch, record: strings.Repeat("x", recordHead+body),
+		records: tag + "records", ready: tag + "ready", leased: tag + "leased",
+	}
+}
+
+// Lanes implements bench.Native.
+func (n *native) Lanes() int { return nativeLanes }
+
+// Most implements bench.Native.
+func (n *native) Most() int { return nativeDepth * n.batch }
+
+func (n *native) lane(i int) (rueidis.Client, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var err error
+	if n.clients[i] == nil {
+		n.clients[i], err = n.place.connect(false)
+	}
+	return n.clients[i], err
+}
+
+// batches cuts a number of jobs.
+func (n *native) batches(jobs int) (sizes []int) {
+	for ; jobs > 0; jobs -= n.batch {
+		sizes = append(sizes, min(jobs, n.batch))
+	}
+	return sizes
+}
+
+// Push implements bench.Native.
+func (n *native) Push(ctx context.Context, lane, jobs int) error {
+	client, err := n.lane(lane)
+	if err != nil {
+		return err
+	}
+	now := strconv.FormatInt(clock.System().Now().UnixMilli(), 10)
+	var cmds rueidis.Commands
+	for _, size := range n.batches(jobs) {
+		var store, add []string
+		for range size {
+			number := duly.NewNumber()
+			store = append(store, string(number[:]), n.record)
+			add = append(add, now, string(number[:]))
+		}
+		cmds = append(cmds, command(client, "HSET", n.records, store), command(client, "ZADD", n.ready, add))
+	}
+	_, err = pipeline(ctx, client, cmds)
+	return err
+}
+
+// Take implements bench.Native.
+func (n *native) Take(ctx context.Context, lane, jobs int) (taken int, err error) {
+	client, err := n.lane(lane)
+	if err != nil {
+		return 0, err
+	}
+	var pop, reserve, end rueidis.Commands
+	for _, size := range n.batches(jobs) {
+		pop = append(pop, client.B().Zpopmin().Key(n.ready).Count(int64(size)).Build())
+	}
+	popped, err := pipeline(ctx, client, pop)
+	if err != nil {
+		return 0, err
+	}
+	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
+	for i := range popped {
+		pairs, err := popped[i].AsZScores()
+		if err != nil {
+			return taken, err
+		}
+		if len(pairs) == 0 {
+			continue
+		}
+		numbers, leases := make([]string, len(pairs)), make([]string, 0, 2*len(pairs))
+		for k, p := range pairs {
+			numbers[k] = p.Member
+			leases = append(leases, until, p.Member)
+		}
+		reserve = append(reserve, command(client, "HMGET", n.records, numbers), command(client, "ZADD", n.leased, leases))
+		end = append(end, command(client, "ZREM", n.leased, numbers), command(client, "HDEL", n.records, numbers))
+		taken += len(pairs)
+	}
+	if _, err := pipeline(ctx, client, reserve); err != nil {
+		return 0, err
+	}
+	_, err = pipeline(ctx, client, end)
+	return taken, err
+}
+
+func command(client rueidis.Client, name, key string, args []string) rueidis.Completed {
+	return client.B().Arbitrary(name).Keys(key).Args(args...).Build()
+}
+
+// pipeline sends commands together and answers what they do.
+func pipeline(ctx context.Context, client rueidis.Client, cmds rueidis.Commands) ([]rueidis.RedisResult, error) {
+	if len(cmds) == 0 {
+		return nil, nil
+	}
+	results := client.DoMulti(ctx, cmds...)
+	for _, r := range results {
+		if err := r.Error(); err != nil {
+			return nil, err
+		}
+	}
+	return results, nil
+}
+
+// Remove implements bench.Native. The connections are closed with it.
+func (n *native) Remove(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.clients[0] == nil && n.clients[1] == nil {
+		return nil
+	}
+	var err error
+	for i, client := range n.clients {
+		if client == nil {
+			continue
+		}
+		if gone := client.Do(ctx, client.B().Unlink().Key(n.records, n.ready, n.leased).Build()).Error(); gone != nil {
+			err = fmt.Errorf("UNLINK: %w", gone)
+		}
+		client.Close()
+		n.clients[i] = nil
+	}
+	return err
+}

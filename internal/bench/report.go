@@ -1,0 +1,145 @@
+package bench
+
+import (
+	"cmp"
+	"runtime"
+	"slices"
+)
+
+// Report is what was measured. Its JSON is for machines: every number's unit
+// is in its name.
+type Report struct {
+	// URL is the engine's, without secrets; set by the caller.
+	URL     string  `json:"url,omitempty"`
+	Machine Machine `json:"machine"`
+	// Disk is set by the caller, where the engine's disk is this machine's.
+	Disk      *Disk    `json:"disk,omitempty"`
+	SyncDelay float64  `json:"sync_delay_us,omitempty"` // that was added to each sync; set by the caller
+	Load      LoadView `json:"load"`
+	Repeat    int      `json:"repeat"`
+	Phases    []Result `json:"phases"`
+	// Without is what the phases were without the backlog, if that was asked.
+	Without []Result `json:"without_backlog,omitempty"`
+	// Server is nil where there was no gauge.
+	Server *ServerView `json:"server,omitempty"`
+}
+
+// Machine is what measured. The engine may run on another one.
+type Machine struct {
+	OS   string `json:"os"`
+	Arch string `json:"arch"`
+	CPUs int    `json:"cpus"` // that the process may use at once
+	Go   string `json:"go"`
+}
+
+// LoadView is a [Load] and a [Backlog] as they were used.
+type LoadView struct {
+	Jobs           int     `json:"jobs"`
+	Seconds        float64 `json:"time_s"`
+	Batch          int     `json:"batch"`
+	Callers        int     `json:"callers"`
+	Goroutines     int     `json:"goroutines"`
+	Concurrency    int     `json:"concurrency"`
+	Body           int     `json:"body_bytes"`
+	Rate           int     `json:"rate_per_second"`
+	Queues         int     `json:"queues"`
+	BacklogReady   int     `json:"backlog_ready"`
+	BacklogDelayed int     `json:"backlog_delayed"`
+	Reopened       bool    `json:"reopened"`
+}
+
+// Result is what the runs of one phase measured.
+type Result struct {
+	Phase Phase `json:"phase"`
+	// Jobs, Seconds and PerSecond are those of the run whose rate is the
+	// median (of an even number of runs the slower of the two in the middle).
+	Jobs      int64   `json:"jobs"`
+	Seconds   float64 `json:"seconds"`
+	PerSecond float64 `json:"per_second"`
+	// Slowest and Fastest are the rates of the other ends.
+	Slowest float64 `json:"slowest_per_second"`
+	Fastest float64 `json:"fastest_per_second"`
+	// CPU is the processor time that the median run took per job, in this
+	// process: measuring, and the engine where it is embedded. Unlike a rate it
+	// hardly depends on what else the machine does. 0 where it is not known.
+	CPU float64 `json:"cpu_us_per_job"`
+	// Runs is how many runs there were, and Cut how many of them ended at
+	// their bound in time.
+	Runs int `json:"runs"`
+	Cut  int `json:"cut_by_time"`
+	// Latency is that of all runs together; nil in phases that have none.
+	Latency *Latency `json:"latency,omitempty"`
+	// Lateness alone: jobs of all runs together that came before their time,
+	// that were pushed only when they were due, and how far the latencies may
+	// be wrong because the engine's clock is another one.
+	Early  int64   `json:"early"`
+	Behind int64   `json:"behind"`
+	Either float64 `json:"clock_error_us"`
+	// Server is what the phase cost the server; nil without a gauge.
+	Server *ServerCost `json:"server,omitempty"`
+	// Parts are those of the phase calls, Memory is of memory, Idle of idle.
+	Parts  []Part      `json:"parts,omitempty"`
+	Memory *MemoryView `json:"memory,omitempty"`
+	Idle   *IdleView   `json:"idle,omitempty"`
+}
+
+// Latency is a distribution in microseconds.
+type Latency struct {
+	Of    string  `json:"of"` // what it is the latency of
+	Count int64   `json:"count"`
+	Min   float64 `json:"min_us"`
+	P50   float64 `json:"p50_us"`
+	P99   float64 `json:"p99_us"`
+	Max   float64 `json:"max_us"`
+}
+
+func newReport(cfg Config) *Report {
+	l := cfg.Load
+	return &Report{
+		Machine: Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.GOMAXPROCS(0), Go: runtime.Version()},
+		Load: LoadView{
+			Jobs: l.Jobs, Seconds: l.Time.Seconds(), Batch: l.Batch, Callers: l.Callers, Goroutines: l.Goroutines,
+			Concurrency: l.Concurrency, Body: l.Body, Rate: l.Rate, Queues: l.Queues,
+			BacklogReady: cfg.Backlog.Ready, BacklogDelayed: cfg.Backlog.Delayed, Reopened: cfg.Backlog.Reopen,
+		},
+		Repeat: cfg.Repeat,
+		Phases: []Result{},
+	}
+}
+
+// summarize makes one result of a phase's runs.
+func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
+	runs = slices.Clone(runs)
+	rate := func(r *run) float64 { return perSecond(r.done.Load(), r.elapsed) }
+	slices.SortStableFunc(runs, func(a, b *run) int { return cmp.Compare(rate(a), rate(b)) })
+	median := runs[(len(runs)-1)/2]
+	result := Result{
+		Phase: p, Runs: len(runs), Jobs: median.done.Load(), Seconds: median.elapsed.Seconds(), PerSecond: rate(median),
+		Slowest: rate(runs[0]), Fastest: rate(runs[len(runs)-1]),
+	}
+	if n := median.done.Load(); n > 0 {
+		result.CPU = micros(median.cpu) / float64(n)
+	}
+	all := &Histogram{}
+	for _, r := range runs {
+		all.Add(&r.latency)
+		result.Early += r.early.Load()
+		result.Behind += r.behind.Load()
+		if r.cut() {
+			result.Cut++
+		}
+	}
+	if s.apart {
+		result.Either = micros(offset.either)
+	}
+	if s.of != "" {
+		result.Latency = latencyOf(s.of, all)
+	}
+	return result
+}
+
+func latencyOf(of string, h *Histogram) *Latency {
+	return &Latency{
+		Of: of, Count: h.Count(), Min: micros(h.Min()), P50: micros(h.Percentile(50)), P99: micros(h.Percentile(99)), Max: micros(h.Max()),
+	}
+}

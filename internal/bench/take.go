@@ -1,0 +1,73 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dulymq/duly"
+)
+
+// take reserves and acks the run's jobs in batches. A latency is that of both
+// calls together.
+func (b *bench) take(ctx context.Context, r *run, q duly.QueueRef) error {
+	batch := b.cfg.Load.Batch
+	err := r.each(b.cfg.Load.Callers, func() error {
+		outcomes := make([]duly.Outcome, batch)
+		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
+			got, err := b.takeOnce(ctx, r, q, n, outcomes)
+			if err != nil {
+				return err
+			}
+			r.unclaim(n - got)
+			if got == 0 {
+				return nil // the queue is empty, or the others have the rest
+			}
+			r.done.Add(int64(got))
+		}
+		return nil
+	})
+	if done := r.done.Load(); err == nil && ctx.Err() == nil && !r.cut() && done < r.total {
+		return fmt.Errorf("take: the queue was empty after %d of the %d jobs in it", done, r.total)
+	}
+	return err
+}
+
+// takeOnce reserves up to n jobs and acks what it got.
+func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, outcomes []duly.Outcome) (int, error) {
+	before := b.clock.Mono()
+	deliveries, err := b.engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: n})
+	if err != nil {
+		return 0, fmt.Errorf("reserve: %w", err)
+	}
+	if len(deliveries) == 0 {
+		return 0, nil
+	}
+	for i := range deliveries {
+		if d := &deliveries[i]; d.Now.Before(d.Due) {
+			r.early.Add(1)
+		}
+	}
+	err = b.ack(ctx, q.Namespace, deliveries, outcomes)
+	r.latency.Record(b.clock.Mono() - before)
+	if err != nil {
+		return 0, err
+	}
+	return len(deliveries), nil
+}
+
+// ack ends deliveries; outcomes is where they are put together.
+func (b *bench) ack(ctx context.Context, namespace string, deliveries []duly.Delivery, outcomes []duly.Outcome) error {
+	for i := range deliveries {
+		outcomes[i] = duly.Outcome{Receipt: deliveries[i].Receipt, As: duly.Ack}
+	}
+	answers, err := b.engine.Settle(ctx, namespace, outcomes[:len(deliveries)])
+	if err != nil {
+		return fmt.Errorf("ack: %w", err)
+	}
+	for _, err := range answers {
+		if err != nil {
+			return fmt.Errorf("ack: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+// errEnough is why a run ends whose jobs are all done.
+var errEnough = errors.New("bench: every job is done")
+
+// handle runs a worker on q until the run ends: all of its jobs were handled,
+// or its time is over. entered is called when a handler is entered. The run
+// lasts until the worker has drained, so what it counts was also acked.
+func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered func(*duly.Delivery)) error {
+	before, err := b.acked(ctx, q)
+	if err != nil {
+		return err
+	}
+	w := worker.New(b.engine, worker.Config{
+		Namespace: q.Namespace, Concurrency: b.cfg.Load.Concurrency, Logger: b.cfg.Logger, Clock: b.clock,
+	})
+	w.Handle(q.Name, func(_ context.Context, d *worker.Delivery) error {
+		entered(&d.Delivery)
+		if r.done.Add(1) == r.total {
+			r.stop(errEnough)
+		}
+		return nil
+	})
+	if err := w.Run(r.live); err != nil {
+		return fmt.Errorf("worker: %w", err)
+	}
+	r.elapsed = b.clock.Mono() - r.start
+	after, err := b.acked(ctx, q)
+	if err != nil {
+		return err
+	}
+	// What counts are acks. More handlers than that were entered where a store
+	// was slow or gone and leases ran out.
+	r.done.Store(after - before)
+	return nil
+}
+
+// acked is how many jobs of a queue were acked so far.
+func (b *bench) acked(ctx context.Context, q duly.QueueRef) (int64, error) {
+	stats, err := b.engine.Stats(ctx, q)
+	if err != nil {
+		return 0, fmt.Errorf("stats: %w", err)
+	}
+	return stats.Counters.Acked, nil
+}
+
+// work empties a loaded queue through the worker. What handlers cost is left
+// out: they do nothing.
+func (b *bench) work(ctx context.Context, r *run, q duly.QueueRef) error {
+	return b.handle(ctx, r, q, func(*duly.Delivery) {})
+}
+
+// both pushes single jobs while the worker works on them. A latency is the
+// time between a job's push and its handler, on the engine's clock.
+func (b *bench) both(ctx context.Context, r *run, q duly.QueueRef) error {
+	push := func(f *run) error { return b.push(ctx, f, q, b.cfg.Load.Goroutines, 1, 0) }
+	return b.feed(ctx, r, push, func() error {
+		return b.handle(ctx, r, q, func(d *duly.Delivery) {
+			r.latency.Record(b.clock.Now().Add(b.offset.ahead).Sub(d.PushedAt))
+		})
+	})
+}

@@ -1,0 +1,30 @@
+package clock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestMonoSeesTimePassAndNoStep(t *testing.T) {
+	t.Parallel()
+	f := NewFake()
+	before := f.Mono()
+	f.Advance(3 * time.Second)
+	f.Step(-time.Hour)
+	if got := f.Mono() - before; got != 3*time.Second {
+		t.Errorf("Fake: %v passed, want 3s", got)
+	}
+}
+
+func TestMonoRunsOnTheTimeOfABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := System()
+		before := c.Mono()
+		time.Sleep(3 * time.Second)
+		if got := c.Mono() - before; got != 3*time.Second {
+			t.Errorf("System in a bubble: %v passed, want 3s", got)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package faultproxy
+
+import (
+	"net"
+	"sync"
+	"time"
+)
+
+// parcel is a piece of a stream, to be delivered not before its time.
+type parcel struct {
+	at   time.Time
+	data []byte
+	then func(net.Conn) // after it
+}
+
+// line is one direction of a connection. It takes whatever comes, so the other
+// direction never waits for it.
+type line struct {
+	proxy *Proxy
+	way   Direction
+	to    net.Conn
+	done  <-chan struct{} // the connection has ended
+
+	mu    sync.Mutex
+	queue []parcel
+	more  chan struct{} // has room for one word: there is something in the queue
+}
+
+func newLine(p *Proxy, way Direction, to net.Conn, done <-chan struct{}) *line {
+	return &line{proxy: p, way: way, to: to, done: done, more: make(chan struct{}, 1)}
+}
+
+func (l *line) send(data []byte) { l.put(parcel{data: data}) }
+
+func (l *line) put(x parcel) {
+	if l.way == ToClient {
+		x.at = l.proxy.due()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queue = append(l.queue, x)
+	select {
+	case l.more <- struct{}{}:
+	default:
+	}
+}
+
+func (l *line) take() []parcel {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queue := l.queue
+	l.queue = nil
+	return queue
+}
+
+// run delivers until the connection has ended, or takes nothing more.
+func (l *line) run() {
+	for {
+		select {
+		case <-l.more:
+		case <-l.done:
+			return
+		}
+		for _, x := range l.take() {
+			if !l.open(x.at) {
+				return
+			}
+			if len(x.data) > 0 {
+				if _, err := l.to.Write(x.data); err != nil {
+					return
+				}
+			}
+			if x.then != nil {
+				x.then(l.to)
+			}
+		}
+	}
+}
+
+// open waits until a parcel may be delivered: its time has come, and the line
+// is not cut. It is false if the connection ended before.
+func (l *line) open(at time.Time) bool {
+	if wait := time.Until(at); wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-l.done:
+			return false
+		}
+	}
+	for {
+		barrier := l.proxy.barrier(l.way)
+		if barrier == nil {
+			return true
+		}
+		select {
+		case <-barrier:
+		case <-l.done:
+			return false
+		}
+	}
+}

@@ -1,0 +1,276 @@
+package faultproxy
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dulymq/duly/internal/eventually"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// echo is a server that answers each line with itself, and keeps all it got.
+type echo struct {
+	net.Listener
+	mu    sync.Mutex
+	lines []string
+	ends  int // connections whose client has finished
+}
+
+func newEcho(t *testing.T) *echo {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &echo{Listener: l}
+	var wg sync.WaitGroup
+	ctx, cancel := context.WithCancel(context.Background())
+	wg.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			stop := context.AfterFunc(ctx, func() { c.Close() })
+			wg.Go(func() {
+				defer stop()
+				defer c.Close()
+				e.serve(c)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		cancel()
+		wg.Wait()
+	})
+	return e
+}
+
+func (e *echo) serve(c net.Conn) {
+	in := bufio.NewReader(c)
+	for {
+		line, err := in.ReadString('\n')
+		e.mu.Lock()
+		if err == nil {
+			e.lines = append(e.lines, strings.TrimSpace(line))
+		} else {
+			e.ends++
+		}
+		e.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if _, err := io.WriteString(c, line); err != nil {
+			return
+		}
+	}
+}
+
+func (e *echo) got() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return strings.Join(e.lines, " ")
+}
+
+func (e *echo) finished() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.ends
+}
+
+// caller is a client of it.
+type caller struct {
+	t *testing.T
+	*net.TCPConn
+	in *bufio.Reader
+}
+
+func call(t *testing.T, p *Proxy) *caller {
+	t.Helper()
+	c, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return &caller{t, c.(*net.TCPConn), bufio.NewReader(c)}
+}
+
+func (c *caller) say(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, line+"\n"); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func (c *caller) hear(want string) {
+	c.t.Helper()
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if got, err := c.in.ReadString('\n'); got != want+"\n" {
+		c.t.Errorf("heard %q, %v, want %q", got, err, want)
+	}
+}
+
+func (c *caller) hearsNothing() {
+	c.t.Helper()
+	c.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
+	if got, err := c.in.ReadString('\n'); !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Errorf("heard %q, %v", got, err)
+	}
+}
+
+func (c *caller) ends(want error) {
+	c.t.Helper()
+	c.SetReadDeadline(time.Now().Add(30 * time.Second))
+	if got, err := c.in.ReadString('\n'); !errors.Is(err, want) {
+		c.t.Errorf("heard %q, %v, want %v", got, err, want)
+	}
+}
+
+func TestPassesBytesOn(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p := New(t, e.Addr().String())
+	c := call(t, p)
+	long := strings.Repeat("x", 1<<20)
+	for _, line := range []string{"a", "", long} {
+		c.say(line)
+		c.hear(line)
+	}
+	p.Delay(20 * time.Millisecond) // the end of the server overtakes nothing
+	c.say("last")
+	if err := c.CloseWrite(); err != nil {
+		t.Error(err)
+	}
+	c.hear("last") // what was sent before the end is answered
+	c.ends(io.EOF)
+	eventually.True(t, "the connection is forgotten", func() bool { return p.Open() == 0 })
+	if p.Accepted() != 1 {
+		t.Errorf("accepted %d", p.Accepted())
+	}
+}
+
+func TestDelayIsForReplies(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p := New(t, e.Addr().String())
+	c := call(t, p)
+	const delay = 50 * time.Millisecond
+	p.Delay(delay)
+	begun := time.Now()
+	for i := range 20 {
+		c.say(fmt.Sprint(i))
+	}
+	eventually.True(t, "the requests arrive", func() bool { return strings.HasSuffix(e.got(), "19") })
+	for i := range 20 {
+		c.hear(fmt.Sprint(i))
+	}
+	took := time.Since(begun)
+	if took < delay {
+		t.Errorf("answered after %v", took)
+	}
+	if took > 10*delay { // not one delay for each
+		t.Errorf("20 lines took %v", took)
+	}
+	p.Delay(time.Hour)
+	c.say("still arrives")
+	eventually.True(t, "the request arrives", func() bool { return strings.HasSuffix(e.got(), "still arrives") })
+}
+
+func TestCutHoldsOneWayUntilHealed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		cut  Direction
+		got  string
+	}{{"ToServer", ToServer, "before"}, {"ToClient", ToClient, "before held"}, {"Both", Both, "before"}} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			e := newEcho(t)
+			p := New(t, e.Addr().String())
+			c := call(t, p)
+			c.say("before")
+			c.hear("before")
+			p.Cut(tt.cut)
+			c.say("held")
+			c.hearsNothing()
+			eventually.True(t, "the server has got "+tt.got, func() bool { return e.got() == tt.got })
+			late := call(t, p) // accepted, and not answered either
+			late.hearsNothing()
+			p.Heal()
+			c.hear("held")
+			late.say("late")
+			late.hear("late")
+		})
+	}
+}
+
+func TestResetBreaksConnections(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p := New(t, e.Addr().String())
+	c := call(t, p)
+	c.say("a")
+	c.hear("a")
+	p.Reset()
+	c.ends(syscall.ECONNRESET)
+	eventually.True(t, "the server sees its end", func() bool { return e.finished() == 1 })
+	again := call(t, p)
+	again.say("b")
+	again.hear("b")
+}
+
+func TestStopRefusesUntilResume(t *testing.T) {
+	t.Parallel()
+	e := newEcho(t)
+	p := New(t, e.Addr().String())
+	c := call(t, p)
+	c.say("a")
+	c.hear("a")
+	p.Stop()
+	p.Stop()
+	c.ends(syscall.ECONNRESET)
+	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("a stopped proxy: %v", err)
+	}
+	at := p.Addr()
+	p.Resume()
+	p.Resume()
+	if p.Addr() != at {
+		t.Errorf("was at %s, is at %s", at, p.Addr())
+	}
+	c = call(t, p)
+	c.say("b")
+	c.hear("b")
+}
+
+func TestServersComeAndGo(t *testing.T) {
+	t.Parallel()
+	gone, other := newEcho(t), newEcho(t)
+	p := New(t, gone.Addr().String())
+	gone.Close()
+	if c, err := net.Dial("tcp", p.Addr()); err == nil { // the break may be quicker than the connection
+		(&caller{t, c.(*net.TCPConn), bufio.NewReader(c)}).ends(syscall.ECONNRESET)
+		c.Close()
+	}
+	p.Retarget(other.Addr().String())
+	c := call(t, p)
+	c.say("a")
+	c.hear("a")
+	if got := other.got(); got != "a" {
+		t.Errorf("the other server got %q", got)
+	}
+}

@@ -1,0 +1,150 @@
+package lmstfyimport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// settling is an engine whose settles go another way.
+type settling struct {
+	duly.Contract
+	settle func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error)
+}
+
+func (s *settling) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	return s.settle(ctx, namespace, outcomes)
+}
+
+// C15.29: a run that dies between a dead job's lease and its burial leaves it
+// to a later one, also where the next comes before the lease has ended.
+func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.id(false)
+	r.job("shop", "q", id, "x", 0)
+	r.dead("shop", "q", id)
+	path := filepath.Join(t.TempDir(), "journal")
+	dies := &settling{r.engine, func(context.Context, string, []duly.Outcome) ([]error, error) { return nil, errDied }}
+	if got, err := r.runInto(path, dies); !errors.Is(err, errDied) || got.Dead != 0 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyLeased] != 1 || got.Known+got.Dead != 0 {
+		t.Errorf("while it is leased: %+v, %v", got, err)
+	}
+	r.clock.Advance(2 * buryLease)
+	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 1 || len(got.Left) != 0 {
+		t.Errorf("after the lease: %+v, %v", got, err)
+	}
+	if j := r.get("shop", "q", id); j.State != duly.StateDead {
+		t.Errorf("%+v", j)
+	}
+	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 1 || got.Dead != 0 {
+		t.Errorf("once more: %+v, %v", got, err)
+	}
+}
+
+// C15.29: a burial that is refused is told, counts for nothing, and is done by
+// the next run.
+func TestARefusedBurialIsNone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 3 {
+		id := r.id(false)
+		r.job("shop", "q", id, "x", 0)
+		r.dead("shop", "q", id)
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+		errs, err := r.engine.Settle(ctx, namespace, outcomes[1:])
+		return append([]error{duly.ErrLeaseLost}, errs...), err
+	}}
+	if got, err := r.runInto(path, refuses); err != nil || got.Dead != 2 || got.Left[whyRefused+reason(duly.ErrLeaseLost)] != 1 || len(got.Left) != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	r.clock.Advance(2 * buryLease)
+	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 3 || len(got.Left) != 0 {
+		t.Errorf("the next run: %+v, %v", got, err)
+	}
+	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"})
+	if s := stats.Sizes; err != nil || s.Dead != 3 || s.Ready+s.Leased != 0 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// A dead job that a consumer was quicker to take is left, and not counted as dead.
+func TestADeadJobInAConsumersHandsIsNotCountedAsDead(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.id(false)
+	r.job("shop", "q", id, "x", 0)
+	r.dead("shop", "q", id)
+	im := r.importer()
+	im.Target = func(context.Context, string) (duly.Contract, error) { return quicker{r.engine}, nil }
+	if got := r.run(im); got.Dead != 0 || got.Left[whyTried] != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// quicker is an engine with a consumer who is.
+type quicker struct{ duly.Contract }
+
+func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	_, err := e.Contract.Reserve(ctx, p)
+	return nil, err
+}
+
+// C15.29: where a queue is paused its dead jobs stay ready, are told, and are
+// buried by a later run.
+func TestTheDeadOfAPausedQueueAreBuriedLater(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	id := r.id(false)
+	r.job("shop", "q", id, "x", 0)
+	r.dead("shop", "q", id)
+	q := duly.QueueRef{Namespace: "shop", Name: "q"}
+	path := filepath.Join(t.TempDir(), "journal")
+	if _, err := r.engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.engine.Pause(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyWaits] != 1 || got.Dead != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if err := r.engine.Resume(t.Context(), q); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.runInto(path, r.engine); err != nil || got.Dead != 1 || len(got.Left) != 0 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Dead jobs are buried although others are ready before them, and those stay.
+func TestTheDeadAreBuriedBesideTheReady(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 300 {
+		if _, err := r.engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: fmt.Sprint("here", i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 5 {
+		id := r.id(false)
+		r.job("shop", "q", id, "x", 0)
+		r.dead("shop", "q", id)
+	}
+	if got := r.run(r.importer()); got.Dead != 5 || len(got.Left) > 0 {
+		t.Errorf("%+v", got)
+	}
+	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"})
+	if s := stats.Sizes; err != nil || s.Ready != 300 || s.Dead != 5 || s.Leased != 0 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}

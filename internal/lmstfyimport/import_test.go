@@ -1,0 +1,295 @@
+package lmstfyimport
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// C15.29: jobs that are ready, delayed or dead are brought over with all that
+// is theirs; nothing is changed in the source.
+func TestJobsAreBroughtOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var order []string
+	for i := range 3 {
+		id := r.id(false)
+		order = append(order, id)
+		r.job("shop", "mail", id, fmt.Sprintf("body\x00\xff%d", i), time.Duration(i)*time.Hour)
+		r.ready("shop", "mail", id, i+1)
+	}
+	packedID := r.id(true)
+	r.job("shop", "mail", packedID, `{"body":"`+base64.StdEncoding.EncodeToString([]byte{0, 255})+`","attributes":{"lang":"de"}}`, 0)
+	r.ready("shop", "mail", packedID, 65535)
+	later := r.id(false)
+	r.job("shop", "mail", later, "later", 2*time.Hour)
+	r.timer("shop", "mail", later, 5, r.now.Add(time.Hour))
+	held := r.id(false)
+	r.job("shop", "mail", held, "", 0)
+	r.timer("shop", "mail", held, 0, r.now.Add(time.Hour))
+	over := r.id(false)
+	r.job("shop", "mail", over, "over", 0)
+	r.timer("shop", "mail", over, 0, r.now.Add(-time.Minute))
+	dead := r.id(false)
+	r.job("shop", "mail", dead, "dead", 0)
+	r.dead("shop", "mail", dead)
+	gone := r.id(false)
+	r.ready("shop", "mail", gone, 1)
+	short := r.id(false)
+	r.job("shop", "mail", short, "x", time.Minute)
+	r.timer("shop", "mail", short, 1, r.now.Add(time.Hour))
+	foreign := "2" + r.id(false)
+	r.job("shop", "mail", foreign, "?", 0)
+	r.ready("shop", "mail", foreign, 1)
+	r.job("other", "q", r.id(false), "not asked for", 0)
+	before := fmt.Sprint(r.redis.Must("DEBUG", "DIGEST"))
+
+	im := r.importer()
+	im.Namespaces = []string{"shop"}
+	dry := *im
+	dry.DryRun = true
+	if got := r.run(&dry); got.Ready != 4 || got.Delayed != 1 || got.Dead != 2 {
+		t.Errorf("a dry run: %+v", got)
+	}
+	if names, _ := r.engine.Queues(t.Context(), "shop", duly.PageParams{}); len(names.Names) != 0 {
+		t.Errorf("a dry run has made %v", names.Names)
+	}
+	got := r.run(im)
+	if got.Ready != 4 || got.Delayed != 1 || got.Dead != 2 || got.Gone != 1 || got.Known != 0 ||
+		got.Left[whyHeld] != 1 || got.Left[whyExpires] != 1 || got.Left[whyForm] != 1 || len(got.Examples) != 3 {
+		t.Errorf("%+v", got)
+	}
+	for i, id := range order {
+		j := r.get("shop", "mail", id)
+		if j.State != duly.StateReady || string(j.Body) != fmt.Sprintf("body\x00\xff%d", i) || j.Tries != i+1 || j.MaxStalls != duly.None || j.Backoff != duly.Fixed(0) {
+			t.Errorf("%+v", j)
+		}
+		if left := j.ExpiresAt.Sub(r.clock.Now()); i == 0 && !j.ExpiresAt.IsZero() || i > 0 && (left > time.Duration(i)*time.Hour || left < time.Duration(i)*time.Hour-time.Minute) {
+			t.Errorf("job %d expires in %s", i, left)
+		}
+	}
+	if j := r.get("shop", "mail", packedID); string(j.Body) != "\x00\xff" || j.Headers["lang"] != "de" || j.Tries != 65535 {
+		t.Errorf("%+v", j)
+	}
+	j := r.get("shop", "mail", later)
+	if delay := j.Due.Sub(r.clock.Now()); j.State != duly.StateDelayed || delay > time.Hour || delay < time.Hour-time.Minute || j.Tries != 5 {
+		t.Errorf("%+v", j)
+	}
+	for _, id := range []string{dead, over} {
+		if j := r.get("shop", "mail", id); j.State != duly.StateDead || j.LastError != deadReason {
+			t.Errorf("%+v", j)
+		}
+	}
+	var taken []string
+	deliveries, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"mail"}, Max: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deliveries {
+		taken = append(taken, d.ID)
+	}
+	if want := append(order, packedID); !slices.Equal(taken, want) {
+		t.Errorf("delivered are %v, want %v", taken, want)
+	}
+	if cfg, err := r.engine.Config(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}); err != nil || cfg.DeadAge != duly.None || cfg.DeadCount != duly.None {
+		t.Errorf("the queue is %+v, %v", cfg, err)
+	}
+	if after := fmt.Sprint(r.redis.Must("DEBUG", "DIGEST")); after != before {
+		t.Error("the source has changed")
+	}
+}
+
+// C15.29: a second run doubles nothing, whatever has become of the jobs.
+func TestASecondRunDoublesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	const n = 1234
+	for i := range n {
+		id := r.id(i%2 == 0)
+		text := fmt.Sprint(i)
+		if i%2 == 0 {
+			text = `{"body":"` + base64.StdEncoding.EncodeToString([]byte(text)) + `"}`
+		}
+		r.job("shop", "q", id, text, 0)
+		switch {
+		case i%10 == 0:
+			r.dead("shop", "q", id)
+		case i%10 == 1:
+			r.timer("shop", "q", id, 1, r.now.Add(time.Hour))
+		default:
+			r.ready("shop", "q", id, 1)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	run := func() Report {
+		journal, err := OpenJournal(path, "here to there")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer journal.Close()
+		im := r.importer()
+		im.Journal = journal
+		return r.run(im)
+	}
+	if got := run(); got.Ready != 986 || got.Delayed != 124 || got.Dead != 124 || got.Known != 0 || len(got.Left) != 0 {
+		t.Fatalf("%+v", got)
+	}
+	q := duly.QueueRef{Namespace: "shop", Name: "q"}
+	deliveries, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range deliveries {
+		if _, err := r.engine.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := run(); got.Known != n || got.Ready+got.Delayed+got.Dead != 0 {
+		t.Errorf("the second run: %+v", got)
+	}
+	stats, err := r.engine.Stats(t.Context(), q)
+	if s := stats.Sizes; err != nil || s.Ready != 886 || s.Delayed != 124 || s.Dead != 124 || stats.Counters.Pushed != n {
+		t.Errorf("%+v, %v", stats, err)
+	}
+	if _, err := OpenJournal(path, "here to elsewhere"); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("another import's journal: %v", err)
+	}
+	// Without a journal the IDs alone tell.
+	if got := r.run(r.importer()); got.Known != n-100 || got.Ready != 100 {
+		t.Errorf("without its journal: %+v", got)
+	}
+}
+
+// dying is an engine whose process dies at its nth push, before or after it.
+type dying struct {
+	duly.Contract
+	left  int
+	after bool
+}
+
+var errDied = errors.New("died")
+
+func (d *dying) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	if d.left--; d.left == 0 {
+		if d.after {
+			_, _ = d.Contract.Push(ctx, jobs)
+		}
+		return nil, errDied
+	}
+	return d.Contract.Push(ctx, jobs)
+}
+
+// C15.29: an import that ends half way goes on.
+func TestAnInterruptedImportGoesOn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for i := range 250 {
+		id := r.id(false)
+		r.job("shop", "q", id, "x", 0)
+		if i < 120 {
+			r.dead("shop", "q", id)
+		} else {
+			r.ready("shop", "q", id, 1)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	for n := range 6 {
+		journal, err := OpenJournal(path, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		im := r.importer()
+		im.Journal = journal
+		im.Target = func(context.Context, string) (duly.Contract, error) {
+			return &dying{r.engine, 1 + n/2, n%2 == 1}, nil
+		}
+		_, err = im.Run(t.Context())
+		journal.Close()
+		if n < 2 && !errors.Is(err, errDied) {
+			t.Fatalf("run %d: %v", n, err)
+		}
+	}
+	r.run(r.importer())
+	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"})
+	if s := stats.Sizes; err != nil || s.Ready != 130 || s.Dead != 120 || s.Leased != 0 || stats.Counters.Pushed != 250 {
+		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// C15.29: tokens keep their texts, and their limits.
+func TestTokensAreBroughtOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.redis.Must("HSET", "tk/default/shop", "01HF7YAT00041061050R000000", "the shop\n"+strings.Repeat("ä", 200), "another-token-of-20-c", "x")
+	r.redis.Must("HSET", "tk/default/bad.name/", "01HF7YAT00041061050R000001", "x")
+	r.redis.Must("HSET", "tk/orders/shop", "01HF7YAT00041061050R000002", "another pool's")
+	r.redis.Must("HSET", "__throttler_keys__", "default/shop/01HF7YAT00041061050R000000", `{"read":10,"write":-1,"interval":60}`,
+		"default/shop/another-token-of-20-c", `{"read":1,"write":1,"interval":99999999999}`, "orders/shop/x", "{}")
+	got := r.run(r.importer())
+	if got.Tokens != 2 || got.Limited != 1 || len(got.Left) != 2 {
+		t.Errorf("%+v", got)
+	}
+	token, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000000"))
+	want := duly.Limits{Consume: 10, Per: time.Minute}
+	if err != nil || token.Namespace != "shop" || token.Limits != want || token.Rights != duly.RightProduce|duly.RightConsume || !strings.HasPrefix(token.Description, "the shop ä") {
+		t.Errorf("%+v, %v", token, err)
+	}
+	if _, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000002")); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("another pool's token: %v", err)
+	}
+	if got := r.run(r.importer()); got.Tokens != 0 || got.KnownTokens != 2 {
+		t.Errorf("a second run: %+v", got)
+	}
+}
+
+// What lmstfy's second engine holds is told, and no error shows a password.
+func TestWhatIsNotReadIsTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.redis.Must("HSET", "m2/ns", "shop", "1")
+	if got := r.run(r.importer()); got.Left[whyV2] != 1 {
+		t.Errorf("%+v", got)
+	}
+	for url, want := range map[string]duly.Code{
+		"redis://:s3cret@127.0.0.1:1": duly.CodeUnavailable, "redis://:s3cret@:x/y": duly.CodeInvalid, "http://s3cret": duly.CodeInvalid,
+	} {
+		if _, err := Open(t.Context(), url); duly.CodeOf(err) != want || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+}
+
+// C15.29: an answer of a form that is not known is an error, never a moment long
+// ago or an end.
+func TestAnAnswerOfAnotherFormIsAnError(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []any{[]any{}, []any{"1"}, []any{"1", "2", "3"}, []any{"x", "y"}} {
+		stub := redistest.NewStub(t, "7.2.4", func(args []string) any {
+			if args[0] == "TIME" || args[0] == "SCAN" {
+				return answer
+			}
+			return redistest.Usual{}
+		})
+		source, err := Open(t.Context(), stub.URL())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(source.Close)
+		if now, err := source.now(t.Context()); !errors.Is(err, duly.ErrUnavailable) {
+			t.Errorf("%v: it is %s, %v", answer, now, err)
+		}
+		err = source.scan(t.Context(), []string{"SCAN"}, nil, func([]string) error { return nil })
+		if !errors.Is(err, duly.ErrUnavailable) {
+			t.Errorf("%v: the scan ends with %v", answer, err)
+		}
+	}
+}

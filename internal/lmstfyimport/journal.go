@@ -1,0 +1,112 @@
+package lmstfyimport
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/dulymq/duly"
+)
+
+// Journal is what was brought over already. A nil Journal knows nothing.
+type Journal struct {
+	file *os.File
+	seen map[string]struct{}
+}
+
+// OpenJournal reads a journal, or begins one. about names source and target,
+// without secrets; a journal of another pair is [duly.ErrConflict].
+func OpenJournal(path, about string) (*Journal, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{file: file, seen: map[string]struct{}{}}
+	if err := j.read(about); err != nil {
+		file.Close()
+		return nil, err
+	}
+	return j, nil
+}
+
+func (j *Journal) read(about string) error {
+	header := "duly import lmstfy: " + about
+	lines := bufio.NewReader(j.file)
+	whole := int64(0) // bytes: a line that is cut off is written anew
+	for n := 0; ; n++ {
+		line, err := lines.ReadString('\n')
+		if err != nil && err != io.EOF { // what it says beyond is not to be lost
+			return err
+		}
+		if err != nil {
+			if n == 0 && !strings.HasPrefix(header, line) {
+				return foreign(j.file.Name())
+			}
+			break
+		}
+		whole += int64(len(line))
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case n > 0:
+			j.seen[line] = struct{}{}
+		case line != header:
+			return foreign(j.file.Name())
+		}
+	}
+	if err := j.file.Truncate(whole); err != nil {
+		return err
+	}
+	if _, err := j.file.Seek(whole, 0); err != nil {
+		return err
+	}
+	if whole > 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(j.file, header)
+	return err
+}
+
+func foreign(path string) error {
+	return duly.Errorf(duly.CodeConflict, "%s is not the journal of this import; choose another --journal, or delete it", path)
+}
+
+// has tells whether a job was brought over.
+func (j *Journal) has(q duly.QueueRef, id string) bool {
+	if j == nil {
+		return false
+	}
+	_, ok := j.seen[q.String()+"/"+id]
+	return ok
+}
+
+// add writes jobs down that were brought over.
+func (j *Journal) add(q duly.QueueRef, ids []string) error {
+	if j == nil || len(ids) == 0 {
+		return nil
+	}
+	var text strings.Builder
+	for _, id := range ids {
+		key := q.String() + "/" + id
+		j.seen[key] = struct{}{}
+		text.WriteString(key + "\n")
+	}
+	if _, err := j.file.WriteString(text.String()); err != nil {
+		return err
+	}
+	return j.file.Sync()
+}
+
+// Close ends it.
+func (j *Journal) Close() error {
+	if j == nil {
+		return nil
+	}
+	if err := j.file.Close(); !errors.Is(err, fs.ErrClosed) {
+		return err
+	}
+	return nil
+}

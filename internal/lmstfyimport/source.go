@@ -1,0 +1,219 @@
+package lmstfyimport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+)
+
+// Source is a Redis that lmstfy has written to.
+type Source struct{ client rueidis.Client }
+
+// Open connects to redis://, rediss:// or redis+unix://; with
+// ?master_set=NAME the hosts are those of Sentinel.
+func Open(ctx context.Context, url string) (*Source, error) {
+	option, err := rueidis.ParseURL(strings.Replace(url, "redis+unix://", "unix://", 1))
+	if err != nil { // whose text may have the password in it
+		return nil, duly.Invalid("from", "is no URL of Redis; write it like redis://:PASSWORD@HOST:6379/0")
+	}
+	option.DisableCache, option.ForceSingleClient = true, option.Sentinel.MasterSet == ""
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, failed(err)
+	}
+	s := &Source{client}
+	if _, err := s.do(ctx, "PING").ToString(); err != nil {
+		client.Close()
+		return nil, failed(err)
+	}
+	return s, nil
+}
+
+// Close ends the connection.
+func (s *Source) Close() { s.client.Close() }
+
+// failed is an error of the source as the contract has it.
+func failed(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	if redis, ok := rueidis.IsRedisErr(err); ok {
+		code := duly.CodeUnavailable
+		if strings.HasPrefix(redis.Error(), "NOAUTH") || strings.HasPrefix(redis.Error(), "WRONGPASS") {
+			code = duly.CodeUnauthorized
+		}
+		return &duly.Error{Code: code, Message: "lmstfy's Redis refuses: " + firstLine(redis.Error()), Cause: err}
+	}
+	return &duly.Error{Code: duly.CodeUnavailable, Message: "lmstfy's Redis was not reached", Cause: err}
+}
+
+// odd is the error of an answer that has another form than the command's.
+func odd(command string) error {
+	return duly.Errorf(duly.CodeUnavailable, "lmstfy's Redis answers %s in a form that is not known; is it a Redis?", command)
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}
+
+func (s *Source) command(words ...string) rueidis.Completed {
+	return s.client.B().Arbitrary(words...).Build()
+}
+
+func (s *Source) do(ctx context.Context, words ...string) rueidis.RedisResult {
+	return s.client.Do(ctx, s.command(words...))
+}
+
+func (s *Source) size(ctx context.Context, command, key string) (int64, error) {
+	n, err := s.do(ctx, command, key).AsInt64()
+	return n, failed(err)
+}
+
+// now is the source's clock.
+func (s *Source) now(ctx context.Context) (time.Time, error) {
+	parts, err := s.do(ctx, "TIME").AsStrSlice()
+	if err != nil {
+		return time.Time{}, failed(err)
+	}
+	if len(parts) != 2 {
+		return time.Time{}, odd("TIME")
+	}
+	seconds, err1 := strconv.ParseInt(parts[0], 10, 64)
+	micros, err2 := strconv.ParseInt(parts[1], 10, 64)
+	if err1 != nil || err2 != nil {
+		return time.Time{}, odd("TIME")
+	}
+	return time.Unix(seconds, micros*1000), nil
+}
+
+// fields are those of a hash, sorted.
+func (s *Source) fields(ctx context.Context, key string) ([]string, error) {
+	all, err := s.do(ctx, "HGETALL", key).AsStrMap()
+	return slices.Sorted(maps.Keys(all)), failed(err)
+}
+
+// scan walks over a key (ZSCAN, HSCAN) or, with no key, over the names of keys.
+func (s *Source) scan(ctx context.Context, command []string, options []string, page func(items []string) error) error {
+	for cursor := "0"; ; {
+		words := append(append(slices.Clone(command), cursor), options...)
+		parts, err := s.do(ctx, words...).ToArray()
+		if err != nil {
+			return failed(err)
+		}
+		if len(parts) != 2 {
+			return odd(command[0])
+		}
+		if cursor, err = parts[0].ToString(); err != nil {
+			return failed(err)
+		}
+		items, err := parts[1].AsStrSlice()
+		if err != nil {
+			return failed(err)
+		}
+		if err := page(items); err != nil || cursor == "0" {
+			return err
+		}
+	}
+}
+
+// tokens are those of a pool: by namespace, then text, with their descriptions.
+func (s *Source) tokens(ctx context.Context, pool string) (map[string]map[string]string, error) {
+	all := map[string]map[string]string{}
+	prefix := "tk/" + pool + "/"
+	err := s.scan(ctx, []string{"SCAN"}, []string{"MATCH", "tk/*", "COUNT", "1000"}, func(keys []string) error {
+		for _, key := range keys {
+			namespace, ok := strings.CutPrefix(key, prefix)
+			if !ok || all[namespace] != nil {
+				continue
+			}
+			tokens, err := s.do(ctx, "HGETALL", key).AsStrMap()
+			if err != nil {
+				return failed(err)
+			}
+			all[namespace] = tokens
+		}
+		return nil
+	})
+	return all, err
+}
+
+// limiter is what lmstfy keeps of a token's limits.
+type limiter struct {
+	Read     int64 `json:"read"`
+	Write    int64 `json:"write"`
+	Interval int64 `json:"interval"`
+}
+
+// limits are those of a pool's tokens, by NAMESPACE/TOKEN. What can't be read is
+// told as a limit that can't be.
+func (s *Source) limits(ctx context.Context, pool string) (map[string]duly.Limits, error) {
+	stored, err := s.do(ctx, "HGETALL", "__throttler_keys__").AsStrMap()
+	if err != nil {
+		return nil, failed(err)
+	}
+	all := map[string]duly.Limits{}
+	for key, text := range stored {
+		of, ok := strings.CutPrefix(key, pool+"/")
+		if !ok {
+			continue
+		}
+		var l limiter
+		if json.Unmarshal([]byte(text), &l) != nil {
+			all[of] = duly.Limits{Consume: -1}
+			continue
+		}
+		limits := duly.Limits{Consume: int(max(0, l.Read)), Produce: int(max(0, l.Write))}
+		if limits != (duly.Limits{}) {
+			limits.Per = time.Duration(l.Interval) * time.Second
+		}
+		all[of] = limits
+	}
+	return all, nil
+}
+
+// stored is a job's own key, as it was read.
+type stored struct {
+	text string
+	ttl  time.Duration // left; 0: none
+	gone bool
+}
+
+// read reads the jobs' own keys.
+func (s *Source) read(ctx context.Context, namespace, queue string, entries []entry) ([]stored, error) {
+	commands := make([]rueidis.Completed, 0, 2*len(entries))
+	for _, e := range entries {
+		key := "j/" + namespace + "/" + queue + "/" + e.id
+		commands = append(commands, s.command("GET", key), s.command("PTTL", key))
+	}
+	answers := s.client.DoMulti(ctx, commands...)
+	jobs := make([]stored, len(entries))
+	for i := range jobs {
+		text, err := answers[2*i].ToString()
+		if rueidis.IsRedisNil(err) {
+			jobs[i].gone = true
+			continue
+		}
+		if err != nil {
+			return nil, failed(err)
+		}
+		ms, err := answers[2*i+1].AsInt64()
+		if err != nil {
+			return nil, failed(err)
+		}
+		jobs[i] = stored{text: text, gone: ms == -2 || ms == 0}
+		if ms > 0 {
+			jobs[i].ttl = time.Duration(ms) * time.Millisecond
+		}
+	}
+	return jobs, nil
+}

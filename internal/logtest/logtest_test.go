@@ -1,0 +1,32 @@
+package logtest_test
+
+import (
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dulymq/duly/internal/logtest"
+)
+
+func TestALogKeepsWhatManyWrite(t *testing.T) {
+	t.Parallel()
+	const writers, each = 8, 50
+	var log logtest.Log
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			for range each {
+				log.Logger().Info("from", "writer", i)
+				_ = log.String()
+			}
+		})
+	}
+	all.Wait()
+	lines := log.Lines("writer=3")
+	if log.Count("msg=from") != writers*each || len(lines) != each || !strings.HasSuffix(lines[0], "writer=3\n") {
+		t.Errorf("%d lines, %d of them of one writer: %q", log.Count("msg=from"), len(lines), log.String())
+	}
+	if log.Count("nothing") != 0 || log.Lines("nothing") != nil {
+		t.Errorf("what nobody wrote was found in %q", log.String())
+	}
+}

@@ -1,0 +1,46 @@
+package model_test
+
+import (
+	"testing"
+
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+)
+
+// suite makes model engines that step nothing by themselves.
+func suite() enginetest.Suite {
+	return enginetest.Suite{
+		Bubble: true,
+		New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+			c := clock.NewFake()
+			e := model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards, Manual: true})
+			t.Cleanup(func() { e.Close() })
+			return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Clock: c, Sharded: true}
+		},
+	}
+}
+
+func TestContract(t *testing.T) {
+	suite().Run(t)
+}
+
+func TestShardedContract(t *testing.T) {
+	s := suite()
+	s.Shards = 8
+	s.Run(t)
+}
+
+// The model agrees with itself whatever it does; what this shows is that the
+// scripts bring every transition about, and that the model never panics.
+func TestModelAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	suite().Model(t)
+}
+
+func TestShardedModelAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	s := suite()
+	s.Shards = 8
+	s.Model(t)
+}

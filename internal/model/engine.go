@@ -1,0 +1,188 @@
+package model
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Config is how a model behaves. Its zero value works.
+type Config struct {
+	// Clock is the engine's clock. Default: the system's.
+	Clock clock.Clock
+	// MaxBody is the bound on a body in bytes. Default duly.DefaultMaxBody.
+	MaxBody int
+	// MaxQueues is the bound on a namespace's queues. Default
+	// duly.DefaultMaxQueues.
+	MaxQueues int
+	// Shards is how many parts a queue gets that is made without saying.
+	// Default 1.
+	Shards int
+	// OneShard refuses more than one, as SQLite does.
+	OneShard bool
+	// First chooses the shard that a Reserve begins at, for tests that compare
+	// with an engine which has chosen. Default: a random one.
+	First func(duly.QueueRef) int
+	// Manual leaves time to Reserve and Step: run-out leases are not taken
+	// back by the engine itself.
+	Manual bool
+}
+
+// Engine is the model. It implements duly.Contract, duly.Maintainer,
+// duly.Registry, duly.Watcher and duly.Limiter.
+type Engine struct {
+	cfg    Config
+	mu     sync.Mutex
+	closed bool
+	queues map[duly.QueueRef]*queue
+	tokens map[[32]byte]duly.Token
+	// placements are by namespace.
+	placements map[string]duly.Placement
+	// windows is what was counted under the tokens' limits, watchers who is
+	// rung when a token has changed.
+	windows  map[spent]duly.LimitWindow
+	watchers map[chan struct{}]struct{}
+	// moves counts every transition by event, from and to.
+	moves map[Move]int
+
+	waiters []*waiter     // oldest first
+	changed chan struct{} // closed at the next change, if somebody waits for one
+	timer   clock.Timer
+}
+
+// Move is one transition that was made.
+type Move struct {
+	Event    duly.Event
+	From, To duly.State
+}
+
+var (
+	_ duly.Contract   = (*Engine)(nil)
+	_ duly.Maintainer = (*Engine)(nil)
+	_ duly.Registry   = (*Engine)(nil)
+	_ duly.Surveyor   = (*Engine)(nil)
+	_ duly.Watcher    = (*Engine)(nil)
+	_ duly.Limiter    = (*Engine)(nil)
+)
+
+// New returns an empty engine.
+func New(cfg Config) *Engine {
+	if cfg.Clock == nil {
+		cfg.Clock = clock.System()
+	}
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = duly.DefaultMaxBody
+	}
+	if cfg.Shards == 0 {
+		cfg.Shards = 1
+	}
+	if cfg.MaxQueues == 0 {
+		cfg.MaxQueues = duly.DefaultMaxQueues
+	}
+	return &Engine{
+		cfg: cfg, queues: map[duly.QueueRef]*queue{}, moves: map[Move]int{},
+		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
+	}
+}
+
+// Moves is how often each transition was made so far.
+func (e *Engine) Moves() map[Move]int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	moves := make(map[Move]int, len(e.moves))
+	for m, n := range e.moves {
+		moves[m] = n
+	}
+	return moves
+}
+
+// Close implements duly.Engine.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	for _, w := range e.waiters {
+		close(w.done)
+	}
+	e.waiters = nil
+	for bell := range e.watchers {
+		close(bell)
+	}
+	clear(e.watchers)
+	e.notify()
+	return nil
+}
+
+// begin takes the lock for one operation. The caller unlocks if there is no
+// error.
+func (e *Engine) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return duly.ErrClosed
+	}
+	return nil
+}
+
+// end wakes whom the operation has made something deliverable for.
+func (e *Engine) end() {
+	e.wake()
+	e.notify()
+	e.mu.Unlock()
+}
+
+func (e *Engine) now() (time.Time, int64) {
+	t := e.cfg.Clock.Now()
+	return t, clock.Milli(t)
+}
+
+// find is the queue, or nil for an unknown one.
+func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
+
+// look begins an operation on one queue: a bad name is an error, an unknown
+// queue is nil.
+func (e *Engine) look(ctx context.Context, ref duly.QueueRef) (*queue, error) {
+	if err := ref.Validate(); err != nil {
+		return nil, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	return e.find(ref), nil
+}
+
+// usual is the configuration of a queue that was never configured.
+func (e *Engine) usual() duly.QueueConfig {
+	c := duly.DefaultQueueConfig()
+	c.Shards = e.cfg.Shards
+	return c
+}
+
+// make finds or makes the queue; ErrFull if the namespace has no room for it.
+func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
+	ref = ref.Normal()
+	if q := e.queues[ref]; q != nil {
+		return q, nil
+	}
+	n := 0
+	for other := range e.queues {
+		if other.Namespace == ref.Namespace {
+			n++
+		}
+	}
+	if n >= e.cfg.MaxQueues {
+		return nil, duly.NamespaceFull(ref.Namespace, e.cfg.MaxQueues)
+	}
+	q := newQueue(ref, cfg, e.moves)
+	e.queues[ref] = q
+	return q, nil
+}

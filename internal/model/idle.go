@@ -1,0 +1,71 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Idle blocks until that many calls of Wait are under way and no job is
+// leased: workers which have nothing left to do are in such a state. It
+// answers [duly.ErrClosed], or the context's error.
+func (e *Engine) Idle(ctx context.Context, waiters int) error {
+	for {
+		if err := e.begin(ctx); err != nil {
+			return err
+		}
+		idle := len(e.waiters) >= waiters && e.leased() == 0
+		if e.changed == nil {
+			e.changed = make(chan struct{})
+		}
+		changed := e.changed
+		e.mu.Unlock()
+		if idle {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// notify lets every Idle look again.
+func (e *Engine) notify() {
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
+	}
+}
+
+func (e *Engine) leased() (n int) {
+	for _, q := range e.queues {
+		for _, s := range q.shards {
+			n += s.size(duly.StateLeased)
+		}
+	}
+	return n
+}
+
+// NextMoment is the next moment of the clock at which anything may happen by
+// itself: a job is due, a lease or a Wait ends, a limit opens.
+func (e *Engine) NextMoment() (at time.Time, ok bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, now := e.now()
+	next := int64(0)
+	soonest := func(at int64) {
+		if at > now && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	for _, q := range e.queues {
+		q.moments(now, soonest)
+	}
+	for _, w := range e.waiters {
+		soonest(w.until)
+	}
+	return clock.FromMilli(next), next != 0
+}

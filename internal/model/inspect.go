@@ -1,0 +1,316 @@
+package model
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Get implements duly.Inspector.
+func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
+	if err := duly.ValidateID(id); err != nil {
+		return duly.JobInfo{}, err
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.mu.Unlock()
+	_, now := e.now()
+	if q != nil {
+		s := q.of(id)
+		if j := s.byID[id]; j != nil {
+			if state := s.stateNow(j, now); state != duly.StateNone {
+				return j.info(state, true), nil
+			}
+		}
+	}
+	return duly.JobInfo{}, duly.NotFound(ref, id)
+}
+
+// Peek implements duly.Inspector.
+func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.mu.Unlock()
+	var first *job
+	if q != nil {
+		_, now := e.now()
+		for _, s := range q.shards {
+			for j := range s.readyJobs(now) {
+				if first == nil || byRank(j, first) < 0 {
+					first = j
+				}
+			}
+		}
+	}
+	if first == nil {
+		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+	}
+	return first.info(duly.StateReady, true), nil
+}
+
+// dueJobs walks the delayed jobs whose moment has come and which no step has
+// moved yet.
+func (s *shard) dueJobs(now int64) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for j := range s.sets[duly.StateDelayed].all() {
+			if j.DueAt > now || !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// nextDue is the first delayed job whose moment lies ahead.
+func (s *shard) nextDue(now int64) *job {
+	place := &job{Planned: duly.Planned{DueAt: now + 1}} // before any number
+	for j := range s.sets[duly.StateDelayed].behind(place) {
+		return j
+	}
+	return nil
+}
+
+// readyJobs walks the jobs that are ready by the clock: what is stored so, in
+// order, and then what is due.
+func (s *shard) readyJobs(now int64) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for _, jobs := range []iter.Seq[*job]{s.sets[duly.StateReady].all(), s.dueJobs(now)} {
+			for j := range jobs {
+				if s.stateNow(j, now) == duly.StateReady && !yield(j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Stats implements duly.Inspector.
+func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, error) {
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.Stats{}, err
+	}
+	defer e.mu.Unlock()
+	st := duly.Stats{}
+	if q == nil {
+		return st, nil
+	}
+	_, now := e.now()
+	for _, s := range q.shards {
+		s.addStats(&st, now)
+	}
+	return st, nil
+}
+
+// Survey implements duly.Surveyor.
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
+	names, err := e.Queues(ctx, namespace, p)
+	if err != nil {
+		return page, err
+	}
+	page.Next = names.Next
+	for _, name := range names.Names {
+		stats, err := e.Stats(ctx, duly.QueueRef{Namespace: namespace, Name: name})
+		page.Queues = append(page.Queues, duly.QueueStats{Name: name, Stats: stats, Err: err})
+	}
+	return page, nil
+}
+
+// addStats adds the shard's to the queue's.
+func (s *shard) addStats(st *duly.Stats, now int64) {
+	addCounters(&st.Counters, s.counters)
+	for state, set := range s.sets {
+		*st.Sizes.Of(state) += int64(set.size)
+	}
+	oldest := now
+	for j := range s.sets[duly.StateReady].all() {
+		oldest = min(oldest, j.DueAt)
+	}
+	for j := range s.dueJobs(now) {
+		st.Sizes.Delayed--
+		if h := s.heads[j.OrderKey]; h != nil && h != j && !h.over(now) {
+			st.Sizes.Blocked++
+			continue
+		}
+		st.Sizes.Ready++
+		oldest = min(oldest, j.DueAt)
+	}
+	if next := s.nextDue(now); next != nil {
+		if due := clock.FromMilli(next.DueAt); st.NextDue.IsZero() || due.Before(st.NextDue) {
+			st.NextDue = due
+		}
+	}
+	st.OldestReady = max(st.OldestReady, time.Duration(now-oldest)*time.Millisecond)
+}
+
+func addCounters(sum *duly.Counters, c duly.Counters) {
+	sum.Pushed += c.Pushed
+	sum.Merged += c.Merged
+	sum.Delivered += c.Delivered
+	sum.Acked += c.Acked
+	sum.Failed += c.Failed
+	sum.Stalled += c.Stalled
+	sum.Released += c.Released
+	sum.Dead += c.Dead
+	sum.Requeued += c.Requeued
+	sum.Expired += c.Expired
+	sum.Deleted += c.Deleted
+	sum.Dropped += c.Dropped
+}
+
+// Config implements duly.Inspector.
+func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.QueueConfig{}, err
+	}
+	defer e.mu.Unlock()
+	if q == nil {
+		return e.usual(), nil
+	}
+	return q.cfg, nil
+}
+
+// cursor is the place behind which a list goes on: everything that any set
+// sorts by.
+type cursor struct {
+	State    duly.State
+	Shard    int
+	Key      string
+	Priority int
+	At       int64 // due, lease end or finished
+	Number   string
+}
+
+func cursorOf(j *job, shard int) string {
+	c := cursor{State: j.state, Shard: shard, Key: j.OrderKey, Priority: j.Priority, At: j.DueAt, Number: j.number.String()}
+	switch j.state {
+	case duly.StateLeased:
+		c.At = j.leaseEnd
+	case duly.StateDead, duly.StateDone:
+		c.At = j.finished
+	}
+	text, _ := json.Marshal(c) // plain fields: can't fail
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// placeOf is a job that sorts where the cursor points, and its shard.
+func placeOf(text string, state duly.State) (*job, int, error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	var c cursor
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
+		return nil, 0, duly.BadCursor()
+	}
+	n, ok := duly.ParseNumber(c.Number)
+	if !ok {
+		return nil, 0, duly.BadCursor()
+	}
+	j := &job{number: n, leaseEnd: c.At, finished: c.At}
+	j.OrderKey, j.Priority, j.DueAt = c.Key, c.Priority, c.At
+	return j, c.Shard, nil
+}
+
+// List implements duly.Inspector.
+func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	if err := p.Validate(); err != nil {
+		return duly.ListPage{}, err
+	}
+	var from *job
+	shard := 0
+	if p.Cursor != "" {
+		var err error
+		if from, shard, err = placeOf(p.Cursor, p.State); err != nil {
+			return duly.ListPage{}, err
+		}
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.ListPage{}, err
+	}
+	defer e.mu.Unlock()
+	if q == nil {
+		return duly.ListPage{}, nil
+	}
+	return page(q.walk(p.State, from, shard), p), nil
+}
+
+// walk is the jobs of one state behind a place, shard by shard.
+func (q *queue) walk(state duly.State, from *job, first int) iter.Seq2[int, *job] {
+	return func(yield func(int, *job) bool) {
+		for shard := first; shard < len(q.shards); shard++ {
+			jobs := q.shards[shard].sets[state].all()
+			if from != nil && shard == first {
+				jobs = q.shards[shard].sets[state].behind(from)
+			}
+			for j := range jobs {
+				if !yield(shard, j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func page(jobs iter.Seq2[int, *job], p duly.ListParams) (page duly.ListPage) {
+	next := ""
+	bytes := 0
+	for shard, j := range jobs {
+		if p.Bodies {
+			bytes += len(j.Body) + len(j.result)
+		}
+		if n := len(page.Jobs); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
+			page.Next = next
+			break
+		}
+		page.Jobs = append(page.Jobs, j.info(j.state, p.Bodies))
+		next = cursorOf(j, shard)
+	}
+	return page
+}
+
+// Queues implements duly.Inspector.
+func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return duly.NamePage{}, err
+	}
+	return e.names(ctx, p, func(q duly.QueueRef) (string, bool) {
+		return q.Name, q.Namespace == duly.NamespaceOr(namespace)
+	})
+}
+
+// Namespaces implements duly.Registry.
+func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
+	return e.names(ctx, p, func(q duly.QueueRef) (string, bool) { return q.Namespace, true })
+}
+
+// names pages through the names that pick finds in the queues, each once.
+func (e *Engine) names(ctx context.Context, p duly.PageParams, pick func(duly.QueueRef) (string, bool)) (duly.NamePage, error) {
+	if err := p.ValidateNames(); err != nil {
+		return duly.NamePage{}, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return duly.NamePage{}, err
+	}
+	defer e.mu.Unlock()
+	found := map[string]bool{}
+	for ref := range e.queues {
+		if name, ok := pick(ref); ok && name > p.Cursor {
+			found[name] = true
+		}
+	}
+	names := slices.Sorted(maps.Keys(found))
+	if len(names) <= p.Limit {
+		return duly.NamePage{Names: names}, nil
+	}
+	return duly.NamePage{Names: names[:p.Limit], Next: names[p.Limit-1]}, nil
+}

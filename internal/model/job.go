@@ -1,0 +1,78 @@
+package model
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// job is one job with its run state.
+type job struct {
+	duly.Planned
+	number           duly.Number
+	state            duly.State
+	ended            uint64 // deliveries that have ended: the fence
+	failures, stalls int
+	leaseEnd         int64
+	finished         int64 // when it became dead or done
+	lastError        string
+	result           []byte
+}
+
+// past tells whether a moment that ends something is over: the last
+// millisecond still counts.
+func past(end, now int64) bool { return now > end }
+
+// end is the moment whose passing ends the job: that of its TTL while it
+// waits, that of Retain when it is done; 0 for none. A lease stops the TTL's
+// hand.
+func (j *job) end() int64 {
+	switch {
+	case j.state.Waiting():
+		return j.ExpiresAt
+	case j.state == duly.StateDone:
+		return j.finished + clock.Millis(j.Retain)
+	}
+	return 0
+}
+
+// over tells whether the job has ended, by the clock.
+func (j *job) over(now int64) bool {
+	end := j.end()
+	return end != 0 && past(end, now)
+}
+
+// receipt is the handle of the running delivery.
+func (s *shard) receipt(j *job) duly.Receipt {
+	return duly.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
+}
+
+// public is the job as it is told: defaults filled in, its due moment. Nothing
+// in it is the model's own: a caller may write into what it was given.
+func (j *job) public(body bool) duly.Job {
+	p := j.Job
+	p.Headers, p.Body = maps.Clone(j.Headers), nil
+	if body {
+		p.Body = slices.Clone(j.Body)
+	}
+	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.DueAt), false
+	return p
+}
+
+func (j *job) info(state duly.State, body bool) duly.JobInfo {
+	info := duly.JobInfo{
+		Job: j.public(body), State: state, Size: len(j.Body),
+		Attempt: j.Attempt(j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
+		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
+		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError,
+	}
+	if state == duly.StateLeased {
+		info.LeaseEnd = clock.FromMilli(j.leaseEnd)
+	}
+	if body {
+		info.Result = slices.Clone(j.result)
+	}
+	return info
+}

@@ -1,0 +1,270 @@
+package model
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// lookJob begins an operation on one job that must be there by the clock. The
+// caller ends the operation if there is no error.
+func (e *Engine) lookJob(ctx context.Context, ref duly.QueueRef, id string) (*shard, *job, error) {
+	if err := duly.ValidateID(id); err != nil {
+		return nil, nil, err
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	_, now := e.now()
+	if q != nil {
+		s := q.of(id)
+		if j := s.alive(s.byID[id], now); j != nil {
+			return s, j, nil
+		}
+	}
+	e.end()
+	return nil, nil, duly.NotFound(ref, id)
+}
+
+// Delete implements duly.Operator.
+func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
+	s, j, err := e.lookJob(ctx, ref, id)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	_, now := e.now()
+	s.delete(j, now)
+	return nil
+}
+
+func (s *shard) delete(j *job, now int64) {
+	if j.state != duly.StateDone {
+		s.counters.Deleted++
+	}
+	s.gone(j, duly.EventDelete, now)
+}
+
+// Update implements duly.Operator.
+func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+	if err := u.Validate(e.cfg.MaxBody); err != nil {
+		return err
+	}
+	s, j, err := e.lookJob(ctx, ref, id)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	t, now := e.now()
+	if !j.state.Waiting() {
+		return s.conflict(j, duly.EventUpdate)
+	}
+	next := j.Planned
+	if err := u.Apply(&next, t); err != nil {
+		return err
+	}
+	next.Body, next.Headers = slices.Clone(next.Body), maps.Clone(next.Headers)
+	s.replan(j, duly.EventUpdate, now, u.Delay != nil || !u.Due.IsZero(), func() { j.Planned = next })
+	return nil
+}
+
+func (s *shard) conflict(j *job, e duly.Event) error {
+	s.count(e, j.state, j.state)
+	return duly.Conflict(j.state, "job %q is %s and can't be changed by %s", j.ID, j.state, e)
+}
+
+// Promote implements duly.Operator.
+func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	s, j, err := e.lookJob(ctx, ref, id)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	_, now := e.now()
+	switch {
+	case !j.state.Waiting():
+		return s.conflict(j, duly.EventPromote)
+	case j.state == duly.StateDelayed:
+		s.become(j, duly.EventPromote, now, func() { j.DueAt = min(j.DueAt, now) })
+	default:
+		s.count(duly.EventPromote, j.state, j.state)
+	}
+	return nil
+}
+
+// Requeue implements duly.Operator.
+func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	defer e.end()
+	ids := p.IDs
+	if q != nil && p.N > 0 {
+		for _, j := range q.oldestDead(p.N) {
+			ids = append(ids, j.ID)
+		}
+	}
+	results := make([]duly.RequeueResult, len(ids))
+	for i, id := range ids {
+		results[i] = e.requeue(q, ref, id, &p)
+	}
+	return results, nil
+}
+
+// oldestDead are the first n over all shards.
+func (q *queue) oldestDead(n int) (jobs []*job) {
+	for _, s := range q.shards {
+		jobs = append(jobs, firstOf(s.sets[duly.StateDead].all(), n)...)
+	}
+	slices.SortFunc(jobs, byFinished)
+	return jobs[:min(n, len(jobs))]
+}
+
+func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeueParams) duly.RequeueResult {
+	r := duly.RequeueResult{ID: id}
+	if r.Err = duly.ValidateID(id); r.Err != nil {
+		return r
+	}
+	t, now := e.now()
+	var s *shard
+	var j *job
+	if q != nil {
+		s = q.of(id)
+		j = s.alive(s.byID[id], now)
+	}
+	switch {
+	case j == nil:
+		r.Err = duly.NotFound(ref, id)
+	case j.state != duly.StateDead:
+		s.count(duly.EventRequeue, j.state, j.state)
+		r.Err = duly.Conflict(s.stateNow(j, now), "job %q is %s, not dead", id, s.stateNow(j, now))
+	default:
+		if holder := s.merger(j, now); holder != nil {
+			s.counters.Merged++
+			s.gone(j, duly.EventRequeue, now)
+			r.Merged = holder.ID
+			return r
+		}
+		s.revive(j, p, now)
+		if p.TTL > 0 {
+			s.place(j, j.state, func() { j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.Add(p.TTL)) })
+		}
+		r.State = s.stateNow(j, now)
+	}
+	return r
+}
+
+// revive pushes a dead job now, under its old ID and number.
+func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
+	s.counters.Requeued++
+	s.become(j, duly.EventRequeue, now, func() {
+		j.DueAt, j.PushedAt, j.finished = now, now, 0
+		j.failures, j.stalls, j.lastError = 0, 0, ""
+		if p.Tries != 0 {
+			j.Tries = p.Tries
+		}
+	})
+	s.holdMerge(j)
+}
+
+// Purge implements duly.Operator.
+func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
+	if err := duly.ValidatePurge(state, n); err != nil {
+		return 0, err
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return 0, err
+	}
+	defer e.end()
+	if q == nil {
+		return 0, nil
+	}
+	_, now := e.now()
+	purged := 0
+	for _, s := range q.shards {
+		most := n - purged
+		if n == 0 {
+			most = s.size(state)
+		}
+		jobs := firstOf(s.sets[state].all(), most)
+		for _, j := range jobs {
+			s.delete(j, now)
+		}
+		purged += len(jobs)
+	}
+	return purged, nil
+}
+
+// Configure implements duly.Operator.
+func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+	if err := patch.Validate(); err != nil {
+		return err
+	}
+	if patch.Shards > 1 && e.cfg.OneShard {
+		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
+	}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	cfg := e.usual()
+	if q != nil {
+		cfg = q.cfg
+		if patch.Shards != 0 && patch.Shards != cfg.Shards {
+			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
+		}
+	}
+	cfg = cfg.With(patch)
+	if err := cfg.CheckParts(); err != nil {
+		return err
+	}
+	if q, err = e.make(ref, cfg); err == nil {
+		q.configure(cfg)
+	}
+	return err
+}
+
+// Pause implements duly.Operator.
+func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, true)
+}
+
+// Resume implements duly.Operator.
+func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, false)
+}
+
+func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	if q == nil {
+		return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+	}
+	cfg := q.cfg
+	cfg.Paused = paused
+	q.configure(cfg)
+	return nil
+}
+
+// Destroy implements duly.Operator.
+func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
+	if _, err := e.look(ctx, ref); err != nil {
+		return err
+	}
+	defer e.end()
+	delete(e.queues, ref.Normal())
+	return nil
+}

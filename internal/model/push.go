@@ -1,0 +1,118 @@
+package model
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Push implements duly.Engine.
+func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+		return nil, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer e.end()
+	results := make([]duly.PushResult, len(jobs))
+	last := map[*shard]duly.Number{}
+	for i := range jobs {
+		results[i] = e.push(jobs[i], last)
+	}
+	return results, nil
+}
+
+// push checks in the contract's order: invalid, exists, merged, full. last is
+// the number that each shard gave to the item before it.
+func (e *Engine) push(j duly.Job, last map[*shard]duly.Number) duly.PushResult {
+	t, now := e.now()
+	ref := duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
+	cfg := e.usual()
+	if q := e.find(ref); q != nil {
+		cfg = q.cfg
+	}
+	j.Body, j.Headers = slices.Clone(j.Body), maps.Clone(j.Headers)
+	p, err := e.plan(j, cfg, t)
+	if err != nil {
+		return duly.PushResult{ID: j.ID, Err: err}
+	}
+	q, err := e.make(ref, cfg)
+	if err != nil {
+		return duly.PushResult{ID: j.ID, Err: err}
+	}
+	s := q.of(p.ID)
+	next := &job{Planned: p}
+	if old := s.alive(s.byID[p.ID], now); old != nil {
+		s.count(duly.EventPush, old.state, old.state)
+		return duly.PushResult{ID: p.ID, Outcome: duly.Exists, State: s.stateNow(old, now)}
+	}
+	if holder := s.merger(next, now); holder != nil {
+		s.mergeInto(holder, next, now)
+		return duly.PushResult{ID: holder.ID, Outcome: duly.Merged}
+	}
+	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
+		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(ref, q.cfg.MaxJobs)}
+	}
+	next.number = s.numberFor(next, last[s])
+	last[s] = next.number
+	s.counters.Pushed++
+	s.enter(next, now)
+	return duly.PushResult{ID: p.ID, Outcome: duly.Created}
+}
+
+// plan judges a job for a queue of that configuration.
+func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (duly.Planned, error) {
+	if err := j.Validate(e.cfg.MaxBody); err != nil {
+		return duly.Planned{}, err
+	}
+	if err := j.CheckShard(cfg.Shards); err != nil {
+		return duly.Planned{}, err
+	}
+	p, err := j.Plan(cfg.Defaults, now, e.cfg.MaxBody)
+	if p.ID == "" {
+		p.ID, p.Made = duly.MakeID(&p.Job), true
+	}
+	return p, err
+}
+
+// numberFor is the ID itself where the client made it just now, else a fresh
+// one; and a fresh one where the batch would lose its order.
+func (s *shard) numberFor(j *job, last duly.Number) duly.Number {
+	if n, ok := duly.ParseNumber(j.ID); ok && j.Made && s.byNumber[n] == nil && slices.Compare(n[:], last[:]) > 0 {
+		return n
+	}
+	return duly.NewNumber()
+}
+
+// enter puts a job that is new, or lives again, where its due moment says.
+func (s *shard) enter(j *job, now int64) {
+	to := duly.StateDelayed
+	if j.DueAt <= now {
+		to = s.dueState(j, now)
+	}
+	s.place(j, to, nil)
+	s.holdMerge(j)
+}
+
+// mergeInto lets a push change the job that holds its merge key.
+func (s *shard) mergeInto(holder, next *job, now int64) {
+	s.counters.Pushed++
+	s.counters.Merged++
+	if next.Merge.Mode == duly.MergeKeep {
+		s.count(duly.EventMerge, holder.state, holder.state)
+		s.place(holder, holder.state, func() { holder.Keep(&next.Planned) })
+		return
+	}
+	if holder.state == duly.StateLeased { // the running one works on its old data
+		s.count(duly.EventMerge, holder.state, holder.state)
+		return
+	}
+	s.replan(holder, duly.EventMerge, now, true, func() {
+		holder.Replace(&next.Planned)
+		holder.failures, holder.stalls, holder.lastError = 0, 0, ""
+	})
+}

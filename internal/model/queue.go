@@ -1,0 +1,285 @@
+package model
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/dulymq/duly"
+)
+
+// queue is a queue: its shards, and what they have in common.
+type queue struct {
+	ref    duly.QueueRef
+	cfg    duly.QueueConfig
+	shards []*shard
+
+	woken     int   // waiters woken for jobs that nobody has reserved yet
+	recheckAt int64 // when to wake others in their place; 0: never
+}
+
+func newQueue(ref duly.QueueRef, cfg duly.QueueConfig, moves map[Move]int) *queue {
+	q := &queue{ref: ref}
+	for i := range cfg.Shards {
+		q.shards = append(q.shards, newShard(ref, i, moves))
+	}
+	q.configure(cfg)
+	return q
+}
+
+// configure gives every shard its part.
+func (q *queue) configure(cfg duly.QueueConfig) {
+	q.cfg = cfg
+	for i, s := range q.shards {
+		s.cfg = cfg.OfShard(i)
+	}
+}
+
+// of is the shard that a job with this ID lives in.
+func (q *queue) of(id string) *shard { return q.shards[duly.ShardOf(id, len(q.shards))] }
+
+// shard is everything of one shard. It knows nothing of the others.
+type shard struct {
+	ref      duly.QueueRef
+	index    int
+	cfg      duly.QueueConfig // its part of the limits
+	bucket   duly.Bucket
+	counters duly.Counters
+	moves    map[Move]int
+
+	byID     map[string]*job
+	byNumber map[duly.Number]*job
+	sets     map[duly.State]*set
+	ending   *set              // jobs that have an end, by it
+	heads    map[string]*job   // order key → the job that holds it
+	merges   map[mergeKey]*job // → the job that holds it
+}
+
+// mergeKey counts within its order key.
+type mergeKey struct{ order, merge string }
+
+func newShard(ref duly.QueueRef, index int, moves map[Move]int) *shard {
+	return &shard{
+		ref: ref, index: index, moves: moves,
+		byID: map[string]*job{}, byNumber: map[duly.Number]*job{},
+		sets: map[duly.State]*set{
+			duly.StateDelayed: {compare: byDue}, duly.StateReady: {compare: byRank}, duly.StateBlocked: {compare: byKey},
+			duly.StateLeased: {compare: byLeaseEnd}, duly.StateDead: {compare: byFinished}, duly.StateDone: {compare: byFinished},
+		},
+		ending: &set{compare: byEnd}, heads: map[string]*job{}, merges: map[mergeKey]*job{},
+	}
+}
+
+func (s *shard) size(state duly.State) int { return s.sets[state].size }
+
+// held is the number of jobs that max jobs counts.
+func (s *shard) held() int {
+	return s.size(duly.StateDelayed) + s.size(duly.StateReady) + s.size(duly.StateBlocked) + s.size(duly.StateLeased)
+}
+
+// count notes a transition, and panics if the contract's table lacks it.
+func (s *shard) count(e duly.Event, from, to duly.State) {
+	if !slices.Contains(duly.Next(from, e).To, to) {
+		panic(fmt.Sprintf("model: %s led from %s to %s, which the state table does not have", e, from, to))
+	}
+	s.moves[Move{e, from, to}]++
+}
+
+// move takes a job out of its set, lets change set what the sorting reads, and
+// puts it into the set of its new state. None is gone.
+func (s *shard) move(j *job, e duly.Event, to duly.State, change func()) {
+	s.count(e, j.state, to)
+	s.place(j, to, change)
+}
+
+// place is move for a job that is not there yet.
+func (s *shard) place(j *job, to duly.State, change func()) {
+	if j.state != duly.StateNone {
+		s.sets[j.state].remove(j)
+	}
+	s.ending.remove(j)
+	if change != nil {
+		change()
+	}
+	j.state = to
+	if to == duly.StateNone {
+		delete(s.byID, j.ID)
+		delete(s.byNumber, j.number)
+		return
+	}
+	s.byID[j.ID], s.byNumber[j.number] = j, j
+	s.sets[to].add(j)
+	if j.end() != 0 {
+		s.ending.add(j)
+	}
+}
+
+// gone removes a job and gives up its keys.
+func (s *shard) gone(j *job, e duly.Event, now int64) {
+	s.move(j, e, duly.StateNone, nil)
+	s.freeMerge(j)
+	s.freeKey(j, now)
+}
+
+// drop removes a job that is over.
+func (s *shard) drop(j *job, now int64) {
+	if j.state == duly.StateDone {
+		s.gone(j, duly.EventTrim, now)
+		return
+	}
+	s.counters.Expired++
+	s.gone(j, duly.EventExpire, now)
+}
+
+// alive is the job if it is there by the clock. One that is over is dropped
+// now, not at the next step: it holds neither ID nor keys.
+func (s *shard) alive(j *job, now int64) *job {
+	if j == nil || !j.over(now) {
+		return j
+	}
+	s.drop(j, now)
+	return nil
+}
+
+// stateNow is the job's state by the clock, without changing anything.
+func (s *shard) stateNow(j *job, now int64) duly.State {
+	switch {
+	case j.over(now):
+		return duly.StateNone
+	case j.state == duly.StateDelayed && j.DueAt <= now:
+		if h := s.heads[j.OrderKey]; h != nil && h != j && !h.over(now) {
+			return duly.StateBlocked
+		}
+		return duly.StateReady
+	}
+	return j.state
+}
+
+// dueState is the state of a job that an operation, not a step, makes due. If it
+// has an order key and due jobs still wait for their step it joins them, for
+// those that were due before it may have the same key: it is then ready or
+// blocked by the clock alone.
+func (s *shard) dueState(j *job, now int64) duly.State {
+	if j.OrderKey != "" && s.heads[j.OrderKey] != j {
+		for other := range s.dueJobs(now) {
+			if other != j {
+				return duly.StateDelayed
+			}
+		}
+	}
+	return s.readyOrBlocked(j, now)
+}
+
+// become makes a job due. What it has become is counted by the clock.
+func (s *shard) become(j *job, e duly.Event, now int64, change func()) {
+	from := j.state
+	s.place(j, s.dueState(j, now), change)
+	s.count(e, from, s.stateNow(j, now))
+}
+
+// readyOrBlocked is the state that a due job takes, with its order key if that
+// is free.
+func (s *shard) readyOrBlocked(j *job, now int64) duly.State {
+	if j.OrderKey == "" {
+		return duly.StateReady
+	}
+	if h := s.heads[j.OrderKey]; h != nil && h != j && s.alive(h, now) != nil {
+		return duly.StateBlocked
+	}
+	// Dropping a holder that is over may have made the next one ready.
+	if h := s.heads[j.OrderKey]; h != nil && h != j {
+		return duly.StateBlocked
+	}
+	s.heads[j.OrderKey] = j
+	return duly.StateReady
+}
+
+// freeKey gives up the job's order key, if it holds it: the first blocked one
+// of the key becomes ready in the same step.
+func (s *shard) freeKey(j *job, now int64) {
+	if j.OrderKey == "" || s.heads[j.OrderKey] != j {
+		return
+	}
+	delete(s.heads, j.OrderKey)
+	for {
+		next := s.firstBlocked(j.OrderKey)
+		if next == nil {
+			return
+		}
+		if next.over(now) {
+			s.drop(next, now)
+			continue
+		}
+		s.heads[next.OrderKey] = next
+		s.move(next, duly.EventKeyFreed, duly.StateReady, nil)
+		return
+	}
+}
+
+func (s *shard) firstBlocked(key string) *job {
+	place := &job{Planned: duly.Planned{Job: duly.Job{OrderKey: key, Priority: duly.MaxPriority + 1}}}
+	for j := range s.sets[duly.StateBlocked].behind(place) {
+		if j.OrderKey == key {
+			return j
+		}
+		break
+	}
+	return nil
+}
+
+func (j *job) mergeKey() mergeKey { return mergeKey{j.OrderKey, j.MergeKey} }
+
+func (s *shard) freeMerge(j *job) {
+	if j.MergeKey != "" && s.merges[j.mergeKey()] == j {
+		delete(s.merges, j.mergeKey())
+	}
+}
+
+func (s *shard) holdMerge(j *job) {
+	if j.MergeKey != "" {
+		s.merges[j.mergeKey()] = j
+	}
+}
+
+// merger is the job that holds the merge key of j, if another one does.
+func (s *shard) merger(j *job, now int64) *job {
+	if j.MergeKey == "" {
+		return nil
+	}
+	if h := s.alive(s.merges[j.mergeKey()], now); h != nil && h != j {
+		return h
+	}
+	return nil
+}
+
+// replan puts a waiting job where its changed fields say: due later is
+// delayed, due now is ready or blocked. A job that has become ready stays so
+// unless it is told another due moment.
+func (s *shard) replan(j *job, e duly.Event, now int64, dueChanged bool, change func()) {
+	from := j.state
+	s.place(j, from, change)
+	to := from
+	if dueChanged {
+		switch {
+		case j.DueAt > now:
+			to = duly.StateDelayed
+		case from == duly.StateDelayed:
+			to = s.dueState(j, now)
+		}
+	}
+	s.move(j, e, to, nil)
+	if from != duly.StateDelayed && to == duly.StateDelayed && j.ended == 0 {
+		s.freeKey(j, now)
+	}
+}
+
+// die makes a job a dead letter.
+func (s *shard) die(j *job, e duly.Event, reason string, now int64) {
+	s.move(j, e, duly.StateDead, func() {
+		j.finished, j.lastError = now, duly.CutError(reason)
+		j.TTL, j.ExpiresAt = duly.None, 0
+	})
+	s.counters.Dead++
+	s.freeMerge(j)
+	s.freeKey(j, now)
+	s.trim(duly.StateDead, now, 2)
+}

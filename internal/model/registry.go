@@ -1,0 +1,175 @@
+package model
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// PutToken implements duly.Registry.
+func (e *Engine) PutToken(ctx context.Context, t duly.Token) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	if t.CreatedAt.IsZero() {
+		t.CreatedAt, _ = e.now()
+	}
+	e.tokens[t.Hash] = t
+	e.tokensChanged()
+	return nil
+}
+
+// FindToken implements duly.Registry.
+func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (duly.Token, error) {
+	if err := e.begin(ctx); err != nil {
+		return duly.Token{}, err
+	}
+	defer e.mu.Unlock()
+	t, ok := e.tokens[hash]
+	if !ok {
+		return t, duly.NoToken()
+	}
+	return t, nil
+}
+
+// DeleteToken implements duly.Registry.
+func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	if _, ok := e.tokens[hash]; !ok {
+		return duly.NoToken()
+	}
+	delete(e.tokens, hash)
+	delete(e.windows, spent{hash, duly.RightProduce})
+	delete(e.windows, spent{hash, duly.RightConsume})
+	e.tokensChanged()
+	return nil
+}
+
+// LimitToken implements duly.Limiter.
+func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
+	if err := l.Validate(); err != nil {
+		return err
+	}
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	t, ok := e.tokens[hash]
+	if !ok {
+		return duly.NoToken()
+	}
+	t.Limits = l
+	e.tokens[hash] = t
+	e.tokensChanged()
+	return nil
+}
+
+// spent names what is counted under one limit.
+type spent struct {
+	hash  [32]byte
+	right duly.Right
+}
+
+// Spend implements duly.Limiter.
+func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (window time.Time, err error) {
+	if err := e.begin(ctx); err != nil {
+		return window, err
+	}
+	defer e.mu.Unlock()
+	t, ok := e.tokens[hash]
+	switch {
+	case !ok:
+		return window, duly.NoToken()
+	case t.Limits.Of(right) == 0:
+		return window, nil
+	}
+	_, now := e.now()
+	w, err := e.windows[spent{hash, right}].Spend(t.Limits, right, now)
+	if err != nil {
+		return window, err
+	}
+	e.windows[spent{hash, right}] = w
+	return clock.FromMilli(w.Begin), nil
+}
+
+// GiveBack implements duly.Limiter.
+func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, window time.Time) error {
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer e.mu.Unlock()
+	w := e.windows[spent{hash, right}]
+	e.windows[spent{hash, right}] = w.GiveBack(clock.Milli(window))
+	return nil
+}
+
+// WatchTokens implements duly.Watcher.
+func (e *Engine) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	bell := make(chan struct{}, 1)
+	e.watchers[bell] = struct{}{}
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.watchers, bell)
+	}()
+	for {
+		tell(true)
+		select {
+		case _, open := <-bell:
+			if !open {
+				return duly.ErrClosed
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// tokensChanged rings everybody who watches.
+func (e *Engine) tokensChanged() {
+	for bell := range e.watchers {
+		select {
+		case bell <- struct{}{}:
+		default: // it has not been heard yet
+		}
+	}
+}
+
+// Tokens implements duly.Registry.
+func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page duly.TokenPage, err error) {
+	after, err := p.ValidateTokens()
+	if err != nil {
+		return page, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return page, err
+	}
+	defer e.mu.Unlock()
+	for hash, t := range e.tokens {
+		if (namespace == "" || t.Namespace == namespace) && bytes.Compare(hash[:], after) > 0 {
+			page.Tokens = append(page.Tokens, t)
+		}
+	}
+	slices.SortFunc(page.Tokens, func(a, b duly.Token) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
+	if len(page.Tokens) > p.Limit {
+		page.Tokens = page.Tokens[:p.Limit]
+		page.Next = hex.EncodeToString(page.Tokens[p.Limit-1].Hash[:])
+	}
+	return page, nil
+}

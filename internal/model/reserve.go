@@ -1,0 +1,133 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Reserve implements duly.Engine.
+func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	queues := refs(p.Namespace, p.Queues)
+	if err := e.begin(ctx); err != nil {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.pass(queues) // the caller has gone
+		return nil, err
+	}
+	defer e.end()
+	t, _ := e.now()
+	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max}
+	for i, ref := range queues {
+		if q := e.find(ref); q != nil {
+			take.queue(q, e.first(q))
+		}
+		if take.left == 0 || take.full {
+			e.pass(queues[i+1:]) // the caller has enough
+			break
+		}
+	}
+	return take.got, nil
+}
+
+// first is the shard that a Reserve begins at: a random one.
+func (e *Engine) first(q *queue) int {
+	if e.cfg.First != nil {
+		return e.cfg.First(q.ref) % len(q.shards)
+	}
+	n := duly.NewNumber() // its last byte is random
+	return int(n[len(n)-1]) % len(q.shards)
+}
+
+// taking is one Reserve under way.
+type taking struct {
+	t     time.Time
+	now   int64
+	lease time.Duration
+	left  int
+	bytes int
+	full  bool // the next body would be over the bound of a call
+	got   []duly.Delivery
+}
+
+// queue takes what one queue has, from its shards one after the other.
+func (t *taking) queue(q *queue, first int) {
+	q.woken = max(0, q.woken-1)
+	for i := range q.shards {
+		if t.shard(q.shards[(first+i)%len(q.shards)]); t.left == 0 || t.full {
+			return
+		}
+	}
+}
+
+// shard takes what one shard has. A step that ended at its bound is repeated
+// before the answer is nothing.
+func (t *taking) shard(s *shard) {
+	for {
+		more := s.step(t.now)
+		before := len(t.got)
+		t.lease1(s)
+		if len(t.got) > before || !more || t.full {
+			return
+		}
+	}
+}
+
+// lease1 leases ready jobs in order, as far as the limits are open.
+func (t *taking) lease1(s *shard) {
+	ready := s.sets[duly.StateReady]
+	for n := min(t.left, s.open(t.now)); n > 0 && ready.size > 0; {
+		j := s.alive(ready.first(), t.now)
+		if j == nil {
+			continue
+		}
+		if t.full = len(t.got) > 0 && t.bytes+len(j.Body) > duly.MaxBatchBytes; t.full {
+			return
+		}
+		t.got = append(t.got, s.lease(j, t.t, t.lease))
+		t.bytes += len(j.Body)
+		t.left--
+		n--
+	}
+}
+
+// open is how many more deliveries pause and limits allow now.
+func (s *shard) open(now int64) int {
+	if s.cfg.Paused {
+		return 0
+	}
+	n := int(^uint(0) >> 1)
+	if s.cfg.MaxLeased != duly.None {
+		n = max(0, s.cfg.MaxLeased-s.size(duly.StateLeased))
+	}
+	if s.cfg.Rate.Limited() {
+		n = min(n, s.bucket.Fill(s.cfg.Rate, now).Free(s.cfg.Rate))
+	}
+	return n
+}
+
+// lease hands the job out.
+func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
+	now := clock.Milli(t)
+	if lease == 0 {
+		lease = j.Lease
+	}
+	s.move(j, duly.EventReserve, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(lease)) })
+	if j.Merge.Until != duly.UntilDone {
+		s.freeMerge(j)
+	}
+	if s.cfg.Rate.Limited() {
+		s.bucket = s.bucket.Fill(s.cfg.Rate, now).Take(1)
+	}
+	s.counters.Delivered++
+	return duly.Delivery{
+		Job: j.public(true), Receipt: s.receipt(j), Attempt: j.Attempt(j.failures, j.stalls),
+		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
+		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
+	}
+}

@@ -1,0 +1,137 @@
+package model
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"sort"
+)
+
+// blockSize is where a block of a set is cut in two.
+const blockSize = 512
+
+// set is jobs in an order. A job's sort key must not change while it is in
+// one. The jobs stand in short sorted blocks, one behind the other, so that a
+// queue of 100 000 jobs moves hundreds of pointers with each change and not
+// all of them.
+type set struct {
+	blocks  [][]*job // none is empty
+	size    int
+	compare func(a, b *job) int
+}
+
+// find is the place of j, or where it would be: block b, index i.
+func (s *set) find(j *job) (b, i int, found bool) {
+	b = sort.Search(len(s.blocks), func(b int) bool {
+		block := s.blocks[b]
+		return s.compare(block[len(block)-1], j) >= 0
+	})
+	if b == len(s.blocks) {
+		return b, 0, false
+	}
+	i, found = slices.BinarySearchFunc(s.blocks[b], j, s.compare)
+	return b, i, found
+}
+
+func (s *set) add(j *job) {
+	s.size++
+	b, i, _ := s.find(j)
+	switch {
+	case len(s.blocks) == 0:
+		s.blocks = [][]*job{{j}}
+		return
+	case b == len(s.blocks): // behind all others
+		b--
+		i = len(s.blocks[b])
+	}
+	block := slices.Insert(s.blocks[b], i, j)
+	s.blocks[b] = block
+	if half := blockSize / 2; len(block) > blockSize {
+		s.blocks[b] = block[:half:half]
+		s.blocks = slices.Insert(s.blocks, b+1, slices.Clone(block[half:]))
+	}
+}
+
+// remove takes j out if it is there.
+func (s *set) remove(j *job) {
+	b, i, found := s.find(j)
+	if !found {
+		return
+	}
+	s.size--
+	if s.blocks[b] = slices.Delete(s.blocks[b], i, i+1); len(s.blocks[b]) == 0 {
+		s.blocks = slices.Delete(s.blocks, b, b+1)
+	}
+}
+
+// first is the first job, nil if there is none.
+func (s *set) first() *job {
+	if len(s.blocks) == 0 {
+		return nil
+	}
+	return s.blocks[0][0]
+}
+
+// all walks the set, which must not change meanwhile.
+func (s *set) all() iter.Seq[*job] { return s.from(0, 0) }
+
+// behind walks the jobs that sort behind the place of j, which need not be
+// there.
+func (s *set) behind(j *job) iter.Seq[*job] {
+	b, i, found := s.find(j)
+	if found {
+		i++
+	}
+	return s.from(b, i)
+}
+
+func (s *set) from(b, i int) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for ; b < len(s.blocks); b, i = b+1, 0 {
+			for _, j := range s.blocks[b][i:] {
+				if !yield(j) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// firstOf is the first n jobs of a walk.
+func firstOf(jobs iter.Seq[*job], n int) (some []*job) {
+	for j := range jobs {
+		if len(some) == n {
+			break
+		}
+		some = append(some, j)
+	}
+	return some
+}
+
+// count is the length of a walk, counted no further than to most.
+func count(jobs iter.Seq[*job], most int) (n int) {
+	for range jobs {
+		if n == most {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+func byNumber(a, b *job) int { return slices.Compare(a.number[:], b.number[:]) }
+
+func byDue(a, b *job) int { return cmp.Or(cmp.Compare(a.DueAt, b.DueAt), byNumber(a, b)) }
+
+// byRank is the order of delivery.
+func byRank(a, b *job) int { return cmp.Or(cmp.Compare(b.Priority, a.Priority), byDue(a, b)) }
+
+func byKey(a, b *job) int {
+	return cmp.Or(cmp.Compare(len(a.OrderKey), len(b.OrderKey)), cmp.Compare(a.OrderKey, b.OrderKey), byRank(a, b))
+}
+
+func byLeaseEnd(a, b *job) int { return cmp.Or(cmp.Compare(a.leaseEnd, b.leaseEnd), byNumber(a, b)) }
+
+func byFinished(a, b *job) int { return cmp.Or(cmp.Compare(a.finished, b.finished), byNumber(a, b)) }
+
+func byEnd(a, b *job) int { return cmp.Or(cmp.Compare(a.end(), b.end()), byNumber(a, b)) }

@@ -1,0 +1,188 @@
+package model
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Settle implements duly.Engine.
+func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	if err := e.batch(ctx, namespace, len(outcomes)); err != nil {
+		return nil, err
+	}
+	defer e.end()
+	results := make([]error, len(outcomes))
+	for i := range outcomes {
+		o := &outcomes[i]
+		if results[i] = o.Validate(); results[i] != nil {
+			continue
+		}
+		s, j := e.current(namespace, o.Receipt, o.As.Event())
+		if j == nil {
+			results[i] = duly.ErrLeaseLost
+			continue
+		}
+		t, _ := e.now()
+		s.settle(j, o, t)
+	}
+	return results, nil
+}
+
+// Extend implements duly.Engine.
+func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	if err := duly.ValidateLease(lease); err != nil {
+		return nil, err
+	}
+	if err := e.batch(ctx, namespace, len(receipts)); err != nil {
+		return nil, err
+	}
+	defer e.end()
+	results := make([]error, len(receipts))
+	for i, r := range receipts {
+		s, j := e.current(namespace, r, duly.EventExtend)
+		if j == nil {
+			results[i] = duly.ErrLeaseLost
+			continue
+		}
+		d := lease
+		if d == 0 {
+			d = j.Lease
+		}
+		t, _ := e.now()
+		s.move(j, duly.EventExtend, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(d)) })
+	}
+	return results, nil
+}
+
+// batch begins an operation on a batch of receipts.
+func (e *Engine) batch(ctx context.Context, namespace string, items int) error {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	if err := duly.CheckBatch(items, 0); err != nil {
+		return err
+	}
+	return e.begin(ctx)
+}
+
+// current is the job whose running delivery has the receipt: the fence. The
+// event is what the receipt was brought for.
+func (e *Engine) current(namespace string, r duly.Receipt, event duly.Event) (*shard, *job) {
+	p, ok := r.Parts()
+	if !ok {
+		return nil, nil
+	}
+	q := e.find(duly.QueueRef{Namespace: namespace, Name: p.Queue})
+	if q == nil || p.Shard >= len(q.shards) {
+		return nil, nil
+	}
+	s := q.shards[p.Shard]
+	j := s.byNumber[p.Number]
+	switch {
+	case j == nil:
+		return nil, nil
+	case j.state != duly.StateLeased:
+		s.count(event, j.state, j.state) // refused
+		return nil, nil
+	case j.ended+1 != p.Delivery:
+		return nil, nil
+	}
+	return s, j
+}
+
+// settle ends the running delivery as the outcome says.
+func (s *shard) settle(j *job, o *duly.Outcome, t time.Time) {
+	now := clock.Milli(t)
+	attempt := j.Attempt(j.failures, j.stalls)
+	j.ended++
+	switch o.As {
+	case duly.Ack:
+		s.ack(j, o.Result, now)
+	case duly.Bury:
+		s.die(j, duly.EventBury, o.Error, now)
+	case duly.Nack:
+		delay := j.Backoff.Delay(j.ID, attempt)
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		j.lastError = duly.CutError(o.Error)
+		s.counters.Failed++
+		s.comeBack(j, duly.EventNack, duly.DueIn(delay, t), now)
+	case duly.Release:
+		due := j.DueAt
+		if o.Delay != nil {
+			due = duly.DueIn(*o.Delay, t)
+		}
+		s.counters.Released++
+		s.comeBack(j, duly.EventRelease, due, now)
+	}
+}
+
+func (s *shard) ack(j *job, result []byte, now int64) {
+	s.counters.Acked++
+	if j.Retain == duly.None {
+		s.gone(j, duly.EventAck, now)
+		return
+	}
+	s.move(j, duly.EventAck, duly.StateDone, func() { j.finished, j.result = now, append([]byte(nil), result...) })
+	s.freeMerge(j)
+	s.freeKey(j, now)
+	s.trim(duly.StateDone, now, 2)
+}
+
+// stall takes a run-out lease back. The job goes behind what is ready already.
+func (s *shard) stall(j *job, now int64) {
+	j.ended++
+	s.counters.Stalled++
+	s.comeBack(j, duly.EventStall, now, now)
+}
+
+// comeBack is how a delivery ends that was neither acked nor buried, in the
+// contract's order: expired, merged away, dead, waiting again.
+func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
+	if j.ExpiresAt != 0 && past(j.ExpiresAt, now) {
+		s.counters.Expired++
+		s.gone(j, e, now)
+		return
+	}
+	if newer := s.merger(j, now); newer != nil {
+		s.counters.Merged++
+		s.leaveTo(newer, due, j.ExpiresAt, now)
+		s.gone(j, e, now)
+		return
+	}
+	switch e {
+	case duly.EventNack:
+		j.failures++
+	case duly.EventStall:
+		j.stalls++
+	}
+	if e != duly.EventRelease && j.Exhausted(j.failures, j.stalls) {
+		reason := j.lastError
+		if e == duly.EventStall {
+			reason = duly.StallReason(j.stalls)
+		}
+		s.die(j, e, reason, now)
+		return
+	}
+	to := duly.StateDelayed
+	if due <= now {
+		to = duly.StateReady // it still holds its order key
+	}
+	s.move(j, e, to, func() { j.DueAt = due })
+	s.holdMerge(j)
+}
+
+// leaveTo hands the due moment and the expiry of a running job over to the
+// newer one that waits under its merge key.
+func (s *shard) leaveTo(newer *job, due, expires, now int64) {
+	s.place(newer, newer.state, func() { newer.ComeBack(due, expires) })
+	if newer.state == duly.StateDelayed && newer.DueAt <= now {
+		if to := s.dueState(newer, now); to != duly.StateDelayed {
+			s.move(newer, duly.EventDue, to, nil)
+		}
+	}
+}

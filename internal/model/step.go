@@ -1,0 +1,153 @@
+package model
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// stepBound is how many jobs of each kind one step moves.
+const stepBound = 1000
+
+// Step implements duly.Maintainer.
+func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return false, err
+	}
+	defer e.end()
+	if q == nil {
+		return false, nil
+	}
+	_, now := e.now()
+	return q.step(now), nil
+}
+
+// Sweep implements duly.Maintainer.
+func (e *Engine) Sweep(ctx context.Context) error {
+	if err := e.begin(ctx); err != nil {
+		return err
+	}
+	defer e.end()
+	_, now := e.now()
+	for _, q := range e.queues {
+		for q.step(now) {
+		}
+	}
+	return nil
+}
+
+// step moves every shard forward to now; more says that one ended at its
+// bound.
+func (q *queue) step(now int64) (more bool) {
+	for _, s := range q.shards {
+		more = s.step(now) || more
+	}
+	return more
+}
+
+// step moves the shard forward to now; more says that it ended at its bound.
+func (s *shard) step(now int64) (more bool) {
+	n := 0
+	for ; n < stepBound && s.ending.size > 0 && s.ending.first().over(now); n++ {
+		s.drop(s.ending.first(), now)
+	}
+	more = n == stepBound
+	leased := s.sets[duly.StateLeased]
+	for n = 0; n < stepBound && leased.size > 0 && leased.first().leaseEnd <= now; n++ {
+		s.stall(leased.first(), now)
+	}
+	more = more || n == stepBound
+	delayed := s.sets[duly.StateDelayed]
+	for n = 0; n < stepBound && delayed.size > 0 && delayed.first().DueAt <= now; n++ {
+		j := delayed.first()
+		s.move(j, duly.EventDue, s.readyOrBlocked(j, now), nil)
+	}
+	more = more || n == stepBound
+	more = s.trim(duly.StateDead, now, stepBound) || more
+	return s.trim(duly.StateDone, now, stepBound) || more
+}
+
+// trim drops up to most of the oldest dead or done jobs that are over a bound.
+func (s *shard) trim(state duly.State, now int64, most int) (more bool) {
+	set := s.sets[state]
+	for n := 0; set.size > 0 && s.overBound(set.first(), set.size, now); n++ {
+		if n == most {
+			return true
+		}
+		if state == duly.StateDead {
+			s.counters.Dropped++
+		}
+		s.gone(set.first(), duly.EventTrim, now)
+	}
+	return false
+}
+
+func (s *shard) overBound(oldest *job, size int, now int64) bool {
+	if oldest.state == duly.StateDone {
+		return size > duly.ShardPart(duly.MaxDone, s.cfg.Shards, s.index) // what Retain ends has gone as over
+	}
+	byCount := s.cfg.DeadCount != duly.None && size > s.cfg.DeadCount
+	byAge := s.cfg.DeadAge != duly.None && past(oldest.finished+clock.Millis(s.cfg.DeadAge), now)
+	return byCount || byAge
+}
+
+// Check implements duly.Maintainer: it compares the sets with the records.
+// A model has no storage that could be damaged, so a fault is a bug in it.
+func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+	if err := e.begin(ctx); err != nil {
+		return duly.CheckReport{}, err
+	}
+	defer e.mu.Unlock()
+	var r duly.CheckReport
+	for _, q := range e.queues {
+		for _, s := range q.shards {
+			r.Jobs += int64(len(s.byID))
+			r.Faults = append(r.Faults, s.check()...)
+		}
+		if p.Progress != nil {
+			p.Progress(r.Jobs, r.Jobs)
+		}
+	}
+	return r, nil
+}
+
+func (s *shard) check() (faults []duly.Fault) {
+	fault := func(kind, id string) {
+		faults = append(faults, duly.Fault{Kind: kind, Queue: s.ref, ID: id})
+	}
+	n := 0
+	for state, set := range s.sets {
+		n += set.size
+		for j := range set.all() {
+			if j.state != state || s.byID[j.ID] != j || s.byNumber[j.number] != j {
+				fault("misplaced", j.ID)
+			}
+			if j.state == duly.StateReady && j.OrderKey != "" && s.heads[j.OrderKey] != j {
+				fault("ready_without_key", j.ID)
+			}
+			if j.state == duly.StateBlocked && s.heads[j.OrderKey] == nil {
+				fault("blocked_by_nobody", j.ID)
+			}
+		}
+	}
+	if n != len(s.byID) || n != len(s.byNumber) {
+		fault("counters_differ", "")
+	}
+	for _, j := range s.heads {
+		if s.byID[j.ID] != j {
+			fault("key_without_head", j.ID)
+		}
+	}
+	for _, j := range s.merges {
+		if s.byID[j.ID] != j || j.state == duly.StateLeased && j.Merge.Until != duly.UntilDone {
+			fault("merge_key_held_wrongly", j.ID)
+		}
+	}
+	c := s.counters
+	if c.Pushed != c.Acked+c.Merged+c.Expired+c.Deleted+c.Dropped+int64(s.held()+s.size(duly.StateDead)) {
+		fault("not_conserved", "")
+	}
+	return faults
+}

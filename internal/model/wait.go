@@ -1,0 +1,261 @@
+package model
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+const (
+	// recheck is how long after a waiter was woken another one is, if nobody
+	// has reserved meanwhile: the first may have vanished.
+	recheck = 2 * time.Second
+	// longestSleep bounds a timer, so that a wall clock which was set is
+	// noticed.
+	longestSleep = time.Minute
+)
+
+// waiter is one Wait under way.
+type waiter struct {
+	queues []duly.QueueRef
+	until  int64 // when its time is over, by the wall
+	woken  bool
+	done   chan struct{} // closed when woken, when its time is over, or when the engine is closed
+}
+
+// Wait implements duly.Engine.
+func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return false, err
+	}
+	t, _ := e.now()
+	w := &waiter{done: make(chan struct{}), until: clock.CeilMilli(t.Add(p.Timeout))}
+	w.queues = refs(p.Namespace, p.Queues)
+	e.waiters = append(e.waiters, w)
+	e.wake()
+	if w.woken || p.Timeout == 0 {
+		e.leave(w)
+		e.mu.Unlock()
+		return w.woken, nil
+	}
+	timeout := e.cfg.Clock.AfterFunc(p.Timeout, func() { e.overtime(w) })
+	defer timeout.Stop()
+	e.notify()
+	e.mu.Unlock()
+	return e.await(ctx, w)
+}
+
+// overtime ends a Wait. It is no waiter any more when the clock that was moved
+// stands still again, however long its goroutine takes to return: for Idle it
+// must not pass for one that sleeps.
+func (e *Engine) overtime(w *waiter) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.leave(w) {
+		close(w.done)
+	}
+}
+
+func (e *Engine) await(ctx context.Context, w *waiter) (bool, error) {
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	err := ctx.Err()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leave(w)
+	switch {
+	case w.woken && err != nil:
+		e.pass(w.queues) // nobody will reserve what this one was woken for
+		return false, err
+	case w.woken:
+		return true, nil
+	case e.closed:
+		return false, duly.ErrClosed
+	}
+	return false, err
+}
+
+func refs(namespace string, names []string) (refs []duly.QueueRef) {
+	for _, name := range names {
+		refs = append(refs, duly.QueueRef{Namespace: namespace, Name: name}.Normal())
+	}
+	return refs
+}
+
+// leave forgets the waiter, and tells whether it was there.
+func (e *Engine) leave(w *waiter) bool {
+	i := slices.Index(e.waiters, w)
+	if i >= 0 {
+		e.waiters = slices.Delete(e.waiters, i, i+1)
+	}
+	return i >= 0
+}
+
+// pass wakes others in the place of a caller that does not reserve from these
+// queues, although it may be the one that was woken for them.
+func (e *Engine) pass(queues []duly.QueueRef) {
+	for _, ref := range queues {
+		if q := e.queues[ref]; q != nil {
+			q.woken = max(0, q.woken-1)
+		}
+	}
+	e.wake()
+}
+
+// wake wakes one waiter per deliverable job and sets the timer for the next
+// moment that could make one.
+func (e *Engine) wake() {
+	if e.closed {
+		return
+	}
+	t, now := e.now()
+	if !e.cfg.Manual {
+		e.takeBack(now)
+	}
+	for _, w := range slices.Clone(e.waiters) {
+		for _, ref := range w.queues {
+			q := e.queues[ref]
+			if q == nil {
+				continue
+			}
+			if q.recheckAt != 0 && now >= q.recheckAt {
+				q.woken, q.recheckAt = 0, 0
+			}
+			n := q.deliverable(now, q.woken+1)
+			if q.woken = min(q.woken, n); q.woken < n { // more than there are jobs come in vain
+				q.woken++
+				q.recheckAt = now + recheck.Milliseconds()
+				w.woken = true
+				close(w.done)
+				e.leave(w)
+				break
+			}
+		}
+	}
+	e.setTimer(t)
+}
+
+// takeBack steps the queues whose first lease has ended.
+func (e *Engine) takeBack(now int64) {
+	for _, q := range e.queues {
+		for _, s := range q.shards {
+			if first := s.sets[duly.StateLeased].first(); first != nil && first.leaseEnd <= now {
+				for s.step(now) {
+				}
+			}
+		}
+	}
+}
+
+// deliverable is how many jobs a Reserve may find now. It counts no further
+// than to most.
+func (q *queue) deliverable(now int64, most int) (n int) {
+	for _, s := range q.shards {
+		if n += s.deliverable(now, most-n); n == most {
+			break
+		}
+	}
+	return n
+}
+
+func (s *shard) deliverable(now int64, most int) int {
+	open := s.open(now)
+	first := s.sets[duly.StateLeased].first()
+	runOut := first != nil && first.leaseEnd <= now
+	if runOut && !s.cfg.Paused && s.cfg.MaxLeased != duly.None {
+		open = max(open, 1)
+	}
+	most = min(most, open)
+	n := count(s.readyJobs(now), most)
+	if runOut {
+		n += count(s.runOut(now), most)
+	}
+	if over := s.ending.first(); s.size(duly.StateBlocked) > 0 && over != nil && over.over(now) {
+		n++ // it may hold a key
+	}
+	return min(n, most)
+}
+
+// runOut walks the jobs whose lease has ended.
+func (s *shard) runOut(now int64) iter.Seq[*job] {
+	return func(yield func(*job) bool) {
+		for j := range s.sets[duly.StateLeased].all() {
+			if j.leaseEnd > now || !yield(j) {
+				return
+			}
+		}
+	}
+}
+
+// setTimer sets the one timer to the next moment that matters to anybody.
+func (e *Engine) setTimer(t time.Time) {
+	now := clock.Milli(t)
+	next := int64(0)
+	soonest := func(at int64) {
+		if at > now && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	for _, w := range e.waiters {
+		for _, ref := range w.queues {
+			if q := e.queues[ref]; q != nil {
+				q.moments(now, soonest)
+			}
+		}
+	}
+	if !e.cfg.Manual {
+		for _, q := range e.queues {
+			for _, s := range q.shards {
+				if first := s.sets[duly.StateLeased].first(); first != nil {
+					soonest(first.leaseEnd)
+				}
+			}
+		}
+	}
+	if e.timer != nil {
+		e.timer.Stop()
+	}
+	if next == 0 {
+		return
+	}
+	sleep := min(clock.FromMilli(next).Sub(t), longestSleep)
+	e.timer = e.cfg.Clock.AfterFunc(sleep, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		e.wake()
+	})
+}
+
+// moments tells each moment at which the queue may have a deliverable job.
+func (q *queue) moments(now int64, soonest func(int64)) {
+	for _, s := range q.shards {
+		s.moments(now, soonest)
+	}
+	soonest(q.recheckAt)
+}
+
+func (s *shard) moments(now int64, soonest func(int64)) {
+	if next := s.nextDue(now); next != nil {
+		soonest(next.DueAt)
+	}
+	place := &job{leaseEnd: now + 1} // before any number
+	for j := range s.sets[duly.StateLeased].behind(place) {
+		soonest(j.leaseEnd)
+		break
+	}
+	if s.cfg.Rate.Limited() {
+		soonest(s.bucket.Fill(s.cfg.Rate, now).OpensAt(s.cfg.Rate))
+	}
+	if first := s.ending.first(); s.size(duly.StateBlocked) > 0 && first != nil {
+		soonest(first.end() + 1)
+	}
+}

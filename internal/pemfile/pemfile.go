@@ -1,0 +1,48 @@
+// Package pemfile reads the files that TLS is configured by.
+package pemfile
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/dulymq/duly"
+)
+
+// Pool reads certificates of authorities. What is wrong is added to bad, under
+// the name of the field that names the file.
+func Pool(bad *duly.BadFields, field, path string) *x509.CertPool {
+	pool := x509.NewCertPool()
+	if text := read(bad, field, path); text != nil && !pool.AppendCertsFromPEM(text) {
+		bad.Add(field, "has no certificate in it: %s", path)
+	}
+	return pool
+}
+
+// Pair reads a certificate and its key, each named by a field.
+func Pair(bad *duly.BadFields, certField, cert, keyField, key string) []tls.Certificate {
+	certText, keyText := read(bad, certField, cert), read(bad, keyField, key)
+	if certText == nil || keyText == nil {
+		return nil
+	}
+	pair, err := tls.X509KeyPair(certText, keyText)
+	if err != nil {
+		bad.Add(certField, "and its key can't be used: %v", err)
+	}
+	return []tls.Certificate{pair}
+}
+
+func read(bad *duly.BadFields, field, path string) []byte {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		return text
+	}
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	bad.Add(field, "names a file that can't be read: %s: %v", path, err)
+	return nil
+}

@@ -1,0 +1,209 @@
+// Package proctest runs parts of a test in processes of their own, so that
+// they can be killed, traced and starved.
+//
+// A test binary names its roles in TestMain:
+//
+//	func TestMain(m *testing.M) { proctest.Main(m, proctest.Roles{"store": runStore}) }
+//
+// Start then runs the same binary again in one of them. What the child writes
+// to its standard output is the history that the test judges it by: a line
+// that was written before a kill has been written, whatever happens to the
+// process. Only processes that Start has started are ever signalled, by pid.
+package proctest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// roleVariable names the role of a child process.
+const roleVariable = "DULY_PROCTEST_ROLE"
+
+// Roles are the parts that a test binary can be started in. A role ends with
+// the process's error.
+type Roles map[string]func(args []string) error
+
+// Main runs the role that the process was started in, or else the tests: a
+// testing.M, or what wraps one.
+func Main(m interface{ Run() int }, roles Roles) {
+	name := os.Getenv(roleVariable)
+	if name == "" {
+		os.Exit(m.Run())
+	}
+	role, ok := roles[name]
+	if !ok {
+		fmt.Fprintf(os.Stderr, "proctest: no role %q\n", name)
+		os.Exit(2)
+	}
+	if err := role(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// Need skips a test whose tool is not installed, by name, and fails it where
+// CI=true promises that everything is there.
+func Need(t testing.TB, tools ...string) {
+	t.Helper()
+	for _, tool := range tools {
+		if _, err := exec.LookPath(tool); err == nil {
+			continue
+		}
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("needs %s, which is not installed; scripts/install-test-tools installs it", tool)
+		}
+		t.Skipf("needs %s, which is not installed; scripts/install-test-tools installs it", tool)
+	}
+}
+
+// NeedRoot skips a test that only root can run, and fails it where CI=true.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	switch {
+	case os.Geteuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatal("needs root, to make a mount namespace")
+	default:
+		t.Skip("needs root, to make a mount namespace")
+	}
+}
+
+// Long tells whether the suites run with their full counts.
+func Long() bool { return os.Getenv("DULY_LONG") == "1" }
+
+// Process is a running child.
+type Process struct {
+	cmd   *exec.Cmd
+	done  chan struct{}
+	err   error
+	mu    sync.Mutex
+	lines []string
+	more  chan struct{} // closed and made anew with every line
+}
+
+// Environ is the environment of a test binary that is started in a role. Under
+// the race detector it ends as soon as it is done, unless this environment says
+// otherwise: by default it would sleep for a second first.
+func Environ(role string) []string {
+	return append([]string{"GORACE=atexit_sleep_ms=0"}, append(os.Environ(), roleVariable+"="+role)...)
+}
+
+// Options changes how a child is started.
+type Options struct {
+	// Before is a command that the child is run under, such as strace with its
+	// flags.
+	Before []string
+	// Prepare may change the command, for instance its namespaces.
+	Prepare func(*exec.Cmd)
+}
+
+// Start runs the test binary in a role. The child is killed when the test
+// ends.
+func Start(t testing.TB, o Options, role string, args ...string) *Process {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := append(append(append([]string{}, o.Before...), self), args...)
+	p := &Process{cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{}), more: make(chan struct{})}
+	p.cmd.Env = Environ(role)
+	p.cmd.Stderr = os.Stderr
+	p.cmd.WaitDelay = 10 * time.Second
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Prepare != nil {
+		o.Prepare(p.cmd)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Kill)
+	go p.read(out)
+	return p
+}
+
+func (p *Process) read(out io.Reader) {
+	in := bufio.NewReader(out)
+	for {
+		line, err := in.ReadString('\n')
+		if err != nil {
+			break // a line that a kill cut off was not said
+		}
+		p.mu.Lock()
+		p.lines = append(p.lines, strings.TrimSuffix(line, "\n"))
+		close(p.more)
+		p.more = make(chan struct{})
+		p.mu.Unlock()
+	}
+	p.err = p.cmd.Wait()
+	close(p.done)
+}
+
+// Kill ends the child as kill -9 does, and waits until it has gone. It may be
+// repeated.
+func (p *Process) Kill() {
+	p.cmd.Process.Kill()
+	<-p.done
+}
+
+// Stop asks the child to end, as SIGTERM does. It does not wait for that.
+func (p *Process) Stop() error { return p.cmd.Process.Signal(syscall.SIGTERM) }
+
+// Pid is the child's.
+func (p *Process) Pid() int { return p.cmd.Process.Pid }
+
+// Wait waits until the child has ended by itself and tells its error.
+func (p *Process) Wait(limit time.Duration) error {
+	select {
+	case <-p.done:
+		return p.err
+	case <-time.After(limit):
+		return errors.New("the process has not ended in " + limit.String())
+	}
+}
+
+// Lines is what the child has said so far.
+func (p *Process) Lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.lines...)
+}
+
+// Await waits until the child has said n lines with that beginning; false if
+// it ended or the limit passed before.
+func (p *Process) Await(prefix string, n int, limit time.Duration) bool {
+	timeout := time.After(limit)
+	for {
+		p.mu.Lock()
+		said, more := 0, p.more
+		for _, line := range p.lines {
+			if strings.HasPrefix(line, prefix) {
+				said++
+			}
+		}
+		p.mu.Unlock()
+		if said >= n {
+			return true
+		}
+		select {
+		case <-more:
+		case <-p.done:
+			return false
+		case <-timeout:
+			return false
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package redistest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// certificate is a server's, and the authority that signed it, as files.
+type certificate struct {
+	caFile, certFile, keyFile string
+	roots                     *x509.CertPool
+}
+
+// makeCertificate makes an authority that signs one certificate and is then
+// forgotten.
+func makeCertificate(folder string) (*certificate, error) {
+	ca, caKey, err := sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "redistest authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	leaf, key, err := sign(&x509.Certificate{
+		Subject: pkix.Name{CommonName: "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
+		// A server is the client of its primary and of the other nodes.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		DNSNames:    []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}, ca, caKey)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	c := &certificate{
+		caFile: filepath.Join(folder, "ca.pem"), certFile: filepath.Join(folder, "cert.pem"), keyFile: filepath.Join(folder, "key.pem"),
+		roots: x509.NewCertPool(),
+	}
+	c.roots.AddCert(ca)
+	return c, errors.Join(
+		writePEM(c.caFile, "CERTIFICATE", ca.Raw),
+		writePEM(c.certFile, "CERTIFICATE", leaf.Raw),
+		writePEM(c.keyFile, "PRIVATE KEY", der))
+}
+
+// sign makes a key and its certificate, signed by parent, or by itself.
+func sign(template, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	if parent == nil {
+		parent, parentKey = template, key
+	}
+	template.SerialNumber = big.NewInt(time.Now().UnixNano())
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		return nil, nil, err
+	}
+	made, err := x509.ParseCertificate(der)
+	return made, key, err
+}
+
+func writePEM(path, kind string, der []byte) error {
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
+}
+
+// client is what trusts the certificate.
+func (c *certificate) client() *tls.Config { return &tls.Config{RootCAs: c.roots} }

@@ -1,0 +1,215 @@
+package redistest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Shards is how many primaries a cluster has.
+const Shards = 3
+
+// slots is how many a cluster has.
+const slots = 16384
+
+// Cluster is a Redis cluster: three primaries with a third of the slots each,
+// and replicas of them. A node that does not hear from another for two seconds
+// takes it for failed (cluster-node-timeout), unless Config says otherwise.
+type Cluster struct {
+	t      testing.TB
+	nodes  []*Server // the first three are the first primaries
+	shared bool
+}
+
+// NewCluster starts a cluster for this test alone, each primary with that many
+// replicas: none is cheap and enough for redirects and for moving slots. The
+// call takes a little over two seconds, which each node waits by itself before
+// it serves.
+func NewCluster(t testing.TB, replicas int, opts ...Option) *Cluster {
+	t.Helper()
+	Need(t)
+	s := newSettings(opts)
+	if s.tls {
+		t.Fatal("redistest: TLS is for single servers")
+	}
+	nodes, err := launchCluster(replicas, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeAll(t, nodes)
+	return &Cluster{t: t, nodes: servers(t, nodes, false)}
+}
+
+var sharedCluster = sync.OnceValues(func() ([]*process, error) {
+	// Nobody kills it, so a node that is silent is a machine that is busy.
+	return launchCluster(0, newSettings([]Option{Config("cluster-node-timeout 15000")}))
+})
+
+// SharedCluster is the one cluster of this test process that all tests may
+// use, without replicas, and a prefix for this call's keys as Shared gives it.
+// A test may neither kill its nodes nor move its slots.
+func SharedCluster(t testing.TB) (c *Cluster, prefix string) {
+	t.Helper()
+	Need(t)
+	nodes, err := sharedCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Cluster{t: t, nodes: servers(t, nodes, true), shared: true}, newPrefix()
+}
+
+// Nodes are all servers of the cluster, first those that began as primaries.
+func (c *Cluster) Nodes() []*Server { return slices.Clone(c.nodes) }
+
+// Addrs is where the nodes listen, as host:port.
+func (c *Cluster) Addrs() []string { return addresses(c.nodes) }
+
+// URL is redis+cluster://HOST:PORT?addr=HOST:PORT&addr=…, with the password if
+// there is one.
+func (c *Cluster) URL() string {
+	return many("redis+cluster", c.Addrs(), "", c.nodes[0].p.settings.password)
+}
+
+// Slot is the slot of a key.
+func (c *Cluster) Slot(key string) int {
+	c.t.Helper()
+	return int(c.running()[0].Must("CLUSTER", "KEYSLOT", key).(int64))
+}
+
+// Primary is the node that owns a slot, as the first running node sees it.
+func (c *Cluster) Primary(slot int) *Server {
+	c.t.Helper()
+	for _, r := range c.ranges(c.running()[0]) {
+		if r.from <= slot && slot <= r.to {
+			return at(c.t, c.nodes, r.nodes[0])
+		}
+	}
+	c.t.Fatalf("no node owns slot %d", slot)
+	return nil
+}
+
+// Shard is the node that owns now what primary i, 0…2, began with.
+func (c *Cluster) Shard(i int) *Server {
+	c.t.Helper()
+	return c.Primary(i * slots / Shards)
+}
+
+// For is the node that serves a key.
+func (c *Cluster) For(key string) *Server {
+	c.t.Helper()
+	return c.Primary(c.Slot(key))
+}
+
+// KillPrimary kills the primary of shard i as kill -9 does, and returns it.
+// AwaitHealthy waits for the replica that takes over.
+func (c *Cluster) KillPrimary(i int) *Server {
+	c.t.Helper()
+	s := c.Shard(i)
+	s.Kill()
+	return s
+}
+
+// AwaitHealthy waits until every slot is served by nodes that run, every node
+// that runs takes part, and all agree on who serves what.
+func (c *Cluster) AwaitHealthy() {
+	c.t.Helper()
+	await(c.t, "the nodes of the cluster agree, and serve every slot", func(ctx context.Context) error {
+		return healthy(ctx, processes(c.running()))
+	})
+}
+
+func (c *Cluster) running() []*Server {
+	c.t.Helper()
+	list := running(c.nodes)
+	if len(list) == 0 {
+		c.t.Fatal("no node of the cluster runs")
+	}
+	return list
+}
+
+func (c *Cluster) ranges(s *Server) []slotRange {
+	c.t.Helper()
+	list, err := slotRanges(c.t.Context(), s.p)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return list
+}
+
+// slotRange is who serves a run of slots: the addresses of the primary and of
+// its replicas.
+type slotRange struct {
+	from, to int
+	nodes    []string
+}
+
+// slotRanges is how one node sees the cluster, in the order of the slots.
+func slotRanges(ctx context.Context, p *process) ([]slotRange, error) {
+	reply, err := p.do(ctx, "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	var list []slotRange
+	for _, entry := range reply.([]any) {
+		fields := entry.([]any)
+		r := slotRange{from: int(fields[0].(int64)), to: int(fields[1].(int64))}
+		for _, node := range fields[2:] {
+			n := node.([]any)
+			r.nodes = append(r.nodes, fmt.Sprintf("%v:%v", n[0], n[1]))
+		}
+		slices.Sort(r.nodes[1:]) // replicas come in no order
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b slotRange) int { return cmp.Compare(a.from, b.from) })
+	return list, nil
+}
+
+// healthy tells what still keeps the cluster from being served by exactly
+// these nodes, and by all of them alike.
+func healthy(ctx context.Context, nodes []*process) error {
+	var running []string
+	for _, p := range nodes {
+		running = append(running, p.address())
+	}
+	slices.Sort(running)
+	var agreed string
+	for i, p := range nodes {
+		info, err := p.do(ctx, "CLUSTER", "INFO")
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots)} {
+			if !strings.Contains(info.(string), want+"\r\n") {
+				return fmt.Errorf("%s has not %s", p.address(), want)
+			}
+		}
+		view, err := slotRanges(ctx, p)
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			agreed = fmt.Sprint(view)
+		}
+		if fmt.Sprint(view) != agreed {
+			return fmt.Errorf("%s sees %v, and %s sees %s", p.address(), view, nodes[0].address(), agreed)
+		}
+		if in := serving(view); !slices.Equal(in, running) {
+			return fmt.Errorf("%s sees %v serving, %v run", p.address(), in, running)
+		}
+	}
+	return nil
+}
+
+// serving lists the addresses in a view.
+func serving(view []slotRange) []string {
+	var list []string
+	for _, r := range view {
+		list = append(list, r.nodes...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

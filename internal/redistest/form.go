@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// launchCluster starts the nodes and makes a cluster of them: three primaries,
+// then the replicas of the first, the second, the third, and round again.
+func launchCluster(replicas int, s settings) ([]*process, error) {
+	s.cluster = true
+	// A replica counts once it has been sent something, be it the ping.
+	s.lines = append([]string{"cluster-node-timeout 2000", "repl-ping-replica-period 1"}, s.lines...)
+	nodes, err := launchAll(Shards*(1+replicas), s)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		err = form(ctx, nodes)
+	}
+	if err != nil {
+		for _, p := range nodes {
+			err = errors.Join(err, p.remove())
+		}
+		return nil, err
+	}
+	return nodes, nil
+}
+
+// launchAll starts n servers at once. With an error it returns those that did
+// start.
+func launchAll(n int, s settings) ([]*process, error) {
+	nodes, errs := make([]*process, n), make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		s := s
+		s.ahead *= time.Duration(i + 1)
+		wg.Go(func() { nodes[i], errs[i] = launch(s) })
+	}
+	wg.Wait()
+	return slices.DeleteFunc(nodes, func(p *process) bool { return p == nil }), errors.Join(errs...)
+}
+
+// form makes a cluster of nodes that know of none. Everybody is introduced to
+// everybody, which is quicker than to wait for hearsay.
+func form(ctx context.Context, nodes []*process) error {
+	ids := make([]string, len(nodes))
+	for i, p := range nodes {
+		id, err := p.do(ctx, "CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+		ids[i] = id.(string)
+		if _, err := p.do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+			return err
+		}
+		if i < Shards {
+			if _, err := p.do(ctx, "CLUSTER", "ADDSLOTSRANGE", i*slots/Shards, (i+1)*slots/Shards-1); err != nil {
+				return err
+			}
+		}
+	}
+	for _, p := range nodes {
+		for _, other := range nodes {
+			if _, err := p.do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus); err != nil {
+				return err
+			}
+		}
+	}
+	for i, p := range nodes[Shards:] {
+		// It knows its primary as soon as the two have shaken hands.
+		err := until(ctx, func() error {
+			_, err := p.do(ctx, "CLUSTER", "REPLICATE", ids[i%Shards])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return until(ctx, func() error { return healthy(ctx, nodes) })
+}

@@ -1,0 +1,340 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// tries is how often a server is started that found its port taken.
+const tries = 5
+
+// program is what is started.
+func program() string {
+	if name := os.Getenv("DULY_REDIS_SERVER"); name != "" {
+		return name
+	}
+	return "redis-server"
+}
+
+// process is one server: a folder and a port, and while it runs a pid.
+type process struct {
+	settings settings
+	leash    *leash
+	folder   string
+	port     int
+	bus      int // the port of the cluster's own talk
+	claims   []io.Closer
+	trust    *certificate
+
+	mu      sync.Mutex
+	cmd     *exec.Cmd // nil while it does not run
+	output  *os.File  // its standard output and error; ends when it does
+	stopped bool      // by SIGSTOP
+}
+
+// launch makes a folder and starts a server in it, on a free port.
+func launch(s settings) (*process, error) {
+	for try := 1; ; try++ {
+		port, claim, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		p, err := launchAt(s, port, claim)
+		if err == nil || !taken(err) || try == tries {
+			return p, err
+		}
+	}
+}
+
+// taken tells whether a server failed because somebody was on its port first.
+func taken(err error) bool { return strings.Contains(err.Error(), "Address already in use") }
+
+func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
+	p = &process{settings: s, port: port, claims: []io.Closer{claim}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.remove())
+			p = nil
+		}
+	}()
+	if p.leash, err = theLeash(); err != nil {
+		return p, err
+	}
+	if p.bus, claim, err = freePort(); err != nil {
+		return p, err
+	}
+	p.claims = append(p.claims, claim)
+	// Not the test's own folder, whose name may be too long for a unix socket.
+	if p.folder, err = os.MkdirTemp(p.leash.folder, ""); err != nil {
+		return p, err
+	}
+	if s.tls {
+		if p.trust, err = makeCertificate(p.folder); err != nil {
+			return p, err
+		}
+	}
+	return p, p.start()
+}
+
+// remove ends the server, removes its folder and gives its ports up.
+func (p *process) remove() error {
+	err := p.kill()
+	for _, claim := range p.claims {
+		err = errors.Join(err, claim.Close())
+	}
+	p.claims = nil
+	if p.folder != "" {
+		err = errors.Join(err, os.RemoveAll(p.folder))
+	}
+	return err
+}
+
+// running tells whether it was started and not ended, killed or paused.
+func (p *process) running() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd != nil && !p.stopped
+}
+
+func (p *process) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
+func (p *process) socket() string  { return filepath.Join(p.folder, "socket") }
+func (p *process) conf() string    { return filepath.Join(p.folder, "conf") }
+func (p *process) log() string     { return filepath.Join(p.folder, "log") }
+
+// configuration is the server's redis.conf. Later lines win.
+func (p *process) configuration() string {
+	lines := []string{
+		"bind 127.0.0.1", "protected-mode no", "daemonize no", `pidfile ""`,
+		fmt.Sprintf("dir %q", p.folder), fmt.Sprintf("logfile %q", p.log()), "loglevel warning",
+		fmt.Sprintf("unixsocket %q", p.socket()), "unixsocketperm 700",
+	}
+	if p.settings.sentinel {
+		lines = append(lines, fmt.Sprintf("port %d", p.port))
+		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
+	}
+	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0")
+	if p.settings.tls {
+		lines = append(lines, "port 0", fmt.Sprintf("tls-port %d", p.port), "tls-auth-clients no",
+			fmt.Sprintf("tls-cert-file %q", p.trust.certFile), fmt.Sprintf("tls-key-file %q", p.trust.keyFile),
+			fmt.Sprintf("tls-ca-cert-file %q", p.trust.caFile))
+	} else {
+		lines = append(lines, fmt.Sprintf("port %d", p.port))
+	}
+	if password := p.settings.password; password != "" {
+		lines = append(lines, "requirepass "+password, "masterauth "+password)
+	}
+	if p.settings.cluster {
+		lines = append(lines, "cluster-enabled yes", fmt.Sprintf("cluster-port %d", p.bus))
+	}
+	return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
+}
+
+// start starts the server in its folder, on its port, and returns when it
+// answers.
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd != nil {
+		return errors.New("the server runs already")
+	}
+	// Once it is there it is the server's: sentinels rewrite theirs and that of
+	// the servers that they turn into primary and replica.
+	if _, err := os.Stat(p.conf()); errors.Is(err, os.ErrNotExist) {
+		if err := os.WriteFile(p.conf(), []byte(p.configuration()), 0o600); err != nil {
+			return err
+		}
+	}
+	os.Remove(p.socket()) // a killed server leaves it behind
+	args := []string{p.conf()}
+	if p.settings.sentinel {
+		args = append(args, "--sentinel")
+	}
+	cmd := exec.Command(program(), args...)
+	var err error
+	if cmd.Env, err = p.environment(); err != nil {
+		return err
+	}
+	if err := p.spawn(cmd); err != nil {
+		return err
+	}
+	if err := p.ready(); err != nil {
+		p.end()
+		return fmt.Errorf("%s did not come up: %w; the end of its log:\n%s", program(), err, p.tail())
+	}
+	return nil
+}
+
+func (p *process) spawn(cmd *exec.Cmd) error {
+	output, its, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer its.Close()
+	cmd.Stdout, cmd.Stderr = its, its
+	if err := cmd.Start(); err != nil {
+		return errors.Join(err, output.Close())
+	}
+	p.cmd, p.output, p.stopped = cmd, output, false
+	if err := p.leash.hold(cmd.Process.Pid); err != nil {
+		p.end()
+		return err
+	}
+	return nil
+}
+
+// ready waits until the server answers, or has ended.
+func (p *process) ready() error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	var complaint []byte
+	for {
+		err := p.ping(ctx)
+		if err == nil && len(p.settings.first) > 0 {
+			_, err = p.do(ctx, p.settings.first...)
+		}
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("no answer in %v: %w %s", patience, err, complaint)
+		}
+		// The end of its output is its own end; to wait for that a moment is the
+		// rest between two looks, too.
+		p.output.SetReadDeadline(time.Now().Add(time.Millisecond))
+		more, err := io.ReadAll(p.output)
+		complaint = append(complaint, more...)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return fmt.Errorf("it has ended: %s", complaint)
+		}
+	}
+}
+
+// ping asks whether the server is there and has its data. To be refused
+// without a password is an answer as well.
+func (p *process) ping(ctx context.Context) error {
+	c, err := p.dial(ctx)
+	if err == nil {
+		defer c.Close()
+		_, err = c.Do(ctx, "PING")
+	}
+	var answer resp.Error
+	if errors.As(err, &answer) && !strings.HasPrefix(string(answer), "LOADING") {
+		return nil
+	}
+	return err
+}
+
+// dial connects through the unix socket, as the user default.
+func (p *process) dial(ctx context.Context) (*resp.Conn, error) {
+	var d net.Dialer
+	nc, err := d.DialContext(ctx, "unix", p.socket())
+	if err != nil {
+		return nil, err
+	}
+	c := resp.NewConn(nc)
+	if p.settings.password == "" {
+		return c, nil
+	}
+	if _, err := c.Do(ctx, "AUTH", p.settings.password); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// do sends one command on a connection of its own.
+func (p *process) do(ctx context.Context, args ...any) (any, error) {
+	c, err := p.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Do(ctx, args...)
+}
+
+// tail is the end of the server's log.
+func (p *process) tail() string {
+	text, err := os.ReadFile(p.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-2000):])
+}
+
+// kill ends the server as kill -9 does. It may be repeated.
+func (p *process) kill() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	return p.end()
+}
+
+// end kills and reaps the process, under the lock. The leash lets it go first:
+// once it is reaped its pid may be another's.
+func (p *process) end() error {
+	p.cmd.Process.Kill()
+	err := p.leash.release(p.cmd.Process.Pid)
+	p.cmd.Wait() // its status is that of a killed process
+	p.cmd = nil
+	return errors.Join(err, p.output.Close())
+}
+
+// stop asks the server to end, as SIGTERM does, and waits until it has.
+func (p *process) stop() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	if err := p.resume(); err != nil {
+		return err
+	}
+	if err := terminate(p.cmd.Process); err != nil {
+		return err
+	}
+	p.output.SetReadDeadline(time.Now().Add(patience))
+	if _, err := io.Copy(io.Discard, p.output); err != nil {
+		return errors.Join(fmt.Errorf("the server did not end in %v; the end of its log:\n%s", patience, p.tail()), p.end())
+	}
+	return p.end()
+}
+
+func (p *process) pause() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return errors.New("the server does not run")
+	}
+	p.stopped = true
+	return suspend(p.cmd.Process)
+}
+
+func (p *process) proceed() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return errors.New("the server does not run")
+	}
+	return p.resume()
+}
+
+func (p *process) resume() error {
+	if !p.stopped {
+		return nil
+	}
+	p.stopped = false
+	return resume(p.cmd.Process)
+}

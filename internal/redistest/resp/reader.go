@@ -1,0 +1,191 @@
+package resp
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// What a reader takes before it says that this is no RESP: a length that was
+// cut off or shifted would otherwise be believed.
+const (
+	maxBulk  = 512 << 20 // Redis's own bound
+	maxItems = 1 << 20
+	maxLine  = 64 << 10
+	maxDepth = 64
+)
+
+// Reader reads values, requests as well as replies.
+type Reader struct {
+	in  *bufio.Reader
+	raw []byte
+}
+
+// NewReader reads from in. It may read ahead of the value that it returns.
+func NewReader(in io.Reader) *Reader { return &Reader{in: bufio.NewReader(in)} }
+
+// Raw is the last value as it came, valid until the next Read.
+func (r *Reader) Raw() []byte { return r.raw }
+
+// Read reads one value. io.EOF says that the stream ended between two values,
+// io.ErrUnexpectedEOF that it ended within one. An error that the server
+// answered is a value, of type Error.
+func (r *Reader) Read() (any, error) {
+	r.raw = r.raw[:0]
+	v, err := r.value(0)
+	if err == io.EOF && len(r.raw) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return v, err
+}
+
+// ReadCommand reads one request.
+func (r *Reader) ReadCommand() ([]string, error) {
+	v, err := r.Read()
+	if err != nil {
+		return nil, err
+	}
+	items, ok := v.([]any)
+	if !ok || len(items) == 0 {
+		return nil, fmt.Errorf("resp: a request that is no array: %.40q", r.raw)
+	}
+	args := make([]string, len(items))
+	for i, item := range items {
+		if args[i], ok = item.(string); !ok {
+			return nil, fmt.Errorf("resp: a request with %T in it: %.40q", item, r.raw)
+		}
+	}
+	return args, nil
+}
+
+func (r *Reader) value(depth int) (any, error) {
+	text, err := r.line()
+	if err != nil {
+		return nil, err
+	}
+	kind, text := text[0], text[1:]
+	switch kind {
+	case '+', '(':
+		return text, nil
+	case '-':
+		return Error(text), nil
+	case ':':
+		return strconv.ParseInt(text, 10, 64)
+	case ',':
+		return strconv.ParseFloat(text, 64)
+	case '#':
+		return text == "t", nil
+	case '_':
+		return nil, nil
+	case '$', '=', '!':
+		return r.bulk(kind, text)
+	case '*', '~', '>', '%', '|':
+		return r.list(kind, text, depth)
+	}
+	return nil, fmt.Errorf("resp: no value begins with %q", kind)
+}
+
+// line reads up to the next line end, which it leaves out. It is never empty.
+func (r *Reader) line() (string, error) {
+	at := len(r.raw)
+	for {
+		part, err := r.in.ReadSlice('\n')
+		r.raw = append(r.raw, part...)
+		if err == nil {
+			break
+		}
+		if err != bufio.ErrBufferFull || len(r.raw)-at > maxLine {
+			return "", err
+		}
+	}
+	text := r.raw[at:]
+	if len(text) < 3 || text[len(text)-2] != '\r' {
+		return "", fmt.Errorf("resp: a line %.40q", text)
+	}
+	return string(text[:len(text)-2]), nil
+}
+
+func length(text string, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < -1 || n > most {
+		return 0, fmt.Errorf("resp: a length of %q", text)
+	}
+	return n, nil
+}
+
+func (r *Reader) bulk(kind byte, text string) (any, error) {
+	n, err := length(text, maxBulk)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	at := len(r.raw)
+	if err := r.take(n + 2); err != nil {
+		return nil, err
+	}
+	if end := string(r.raw[at+n:]); end != "\r\n" {
+		return nil, fmt.Errorf("resp: a string of %d bytes ends with %q", n, end)
+	}
+	body := string(r.raw[at : at+n])
+	switch kind {
+	case '!':
+		return Error(body), nil
+	case '=': // its first four bytes are the format: "txt:"
+		_, body, _ = strings.Cut(body, ":")
+	}
+	return body, nil
+}
+
+// take reads n bytes, and makes room for no more than have come.
+func (r *Reader) take(n int) error {
+	for n > 0 {
+		at, part := len(r.raw), min(n, 64<<10)
+		r.raw = append(r.raw, make([]byte, part)...)
+		if _, err := io.ReadFull(r.in, r.raw[at:]); err != nil {
+			return cut(err)
+		}
+		n -= part
+	}
+	return nil
+}
+
+func (r *Reader) list(kind byte, text string, depth int) (any, error) {
+	n, err := length(text, maxItems)
+	if err != nil || n < 0 {
+		return nil, err
+	}
+	if depth == maxDepth {
+		return nil, fmt.Errorf("resp: a value within more than %d others", maxDepth)
+	}
+	if kind == '%' || kind == '|' {
+		n *= 2
+	}
+	items := make([]any, 0, min(n, 1000))
+	for range n {
+		item, err := r.value(depth + 1)
+		if err != nil {
+			return nil, cut(err)
+		}
+		items = append(items, item)
+	}
+	switch kind {
+	case '~':
+		return Set(items), nil
+	case '>':
+		return Push(items), nil
+	case '%':
+		return Map(items), nil
+	case '|': // an attribute stands before the value that it speaks of
+		return r.value(depth + 1)
+	}
+	return items, nil
+}
+
+// cut names an end that came within a value.
+func cut(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}

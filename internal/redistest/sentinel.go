@@ -1,0 +1,282 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// How many servers and sentinels there are, and how many of the sentinels must
+// agree that the primary is down.
+const (
+	sentinelServers = 3
+	sentinelWatch   = 3
+	sentinelQuorum  = 2
+	// failoverTimeout is how long a sentinel tries to replace a primary, in ms.
+	failoverTimeout = 3000
+)
+
+// PrimaryName is the name under which sentinels watch the primary.
+const PrimaryName = "duly-test"
+
+// Sentinel is a primary with two replicas, watched by three sentinels, who
+// take a server for down when they have not heard from it for a second, and
+// then need a few more to make a replica the primary.
+type Sentinel struct {
+	t                  testing.TB
+	servers, sentinels []*Server
+}
+
+// NewSentinel starts the servers, with these options, and their sentinels. The
+// call returns when all of them agree.
+func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
+	t.Helper()
+	Need(t)
+	settings := newSettings(opts)
+	if settings.tls {
+		t.Fatal("redistest: TLS is for single servers")
+	}
+	settings.lines = append([]string{"repl-ping-replica-period 1"}, settings.lines...)
+	s := &Sentinel{t: t}
+	primary := single(t, settings)
+	s.servers = append(s.servers, primary)
+	settings.lines = append(slices.Clone(settings.lines), "replicaof 127.0.0.1 "+strconv.Itoa(primary.p.port))
+	s.servers = append(s.servers, several(t, sentinelServers-1, settings)...)
+	// Sentinels learn of replicas from the primary, and ask it seldom.
+	await(t, "the replicas follow", func(ctx context.Context) error { return following(ctx, primary.p, s.servers) })
+	s.sentinels = several(t, sentinelWatch, watch(primary))
+	s.AwaitHealthy()
+	return s
+}
+
+// watch are the settings of a sentinel.
+func watch(primary *Server) settings {
+	set := func(name string, value any) string { return fmt.Sprintf("sentinel %s %s %v", name, PrimaryName, value) }
+	lines := []string{
+		set("monitor", fmt.Sprintf("127.0.0.1 %d %d", primary.p.port, sentinelQuorum)),
+		set("down-after-milliseconds", 1000),
+		set("failover-timeout", failoverTimeout), // after an election that nobody wins they wait twice that
+		set("parallel-syncs", sentinelServers-1),
+	}
+	if password := primary.p.settings.password; password != "" {
+		lines = append(lines, set("auth-pass", password))
+	}
+	// What is not configuration: how often they ask and tell.
+	brisk := []any{"SENTINEL", "DEBUG", "info-period", 500, "publish-period", 200, "ask-period", 200, "tilt-period", 1000}
+	return settings{sentinel: true, lines: lines, first: brisk}
+}
+
+// several starts n servers at once.
+func several(t testing.TB, n int, settings settings) []*Server {
+	t.Helper()
+	all, err := launchAll(n, settings)
+	removeAll(t, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return servers(t, all, false)
+}
+
+// Servers are the primary and the replicas; the first was the primary at the
+// beginning.
+func (s *Sentinel) Servers() []*Server { return slices.Clone(s.servers) }
+
+// Sentinels are the sentinels.
+func (s *Sentinel) Sentinels() []*Server { return slices.Clone(s.sentinels) }
+
+// Addrs is where the sentinels listen, as host:port.
+func (s *Sentinel) Addrs() []string { return addresses(s.sentinels) }
+
+// URL is redis+sentinel://HOST:PORT/NAME?addr=HOST:PORT&addr=…, with the
+// password of the servers if there is one.
+func (s *Sentinel) URL() string {
+	return many("redis+sentinel", s.Addrs(), PrimaryName, s.servers[0].p.settings.password)
+}
+
+// Primary is the server that the first running sentinel names.
+func (s *Sentinel) Primary() *Server {
+	s.t.Helper()
+	up := running(s.sentinels)
+	if len(up) == 0 {
+		s.t.Fatal("no sentinel runs")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	address, err := named(ctx, up[0].p)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return at(s.t, s.servers, address)
+}
+
+// Failover kills the primary as kill -9 does, waits until all agree on
+// another, and returns the one that was.
+func (s *Sentinel) Failover() *Server {
+	s.t.Helper()
+	old := s.Primary()
+	old.Kill()
+	s.AwaitHealthy()
+	return old
+}
+
+// AwaitHealthy waits until all sentinels that run name the same primary, which
+// runs, and every other server that runs follows it.
+func (s *Sentinel) AwaitHealthy() {
+	s.t.Helper()
+	await(s.t, "the sentinels agree, and the replicas follow", func(ctx context.Context) error {
+		up := running(s.servers)
+		var primary string
+		for _, one := range running(s.sentinels) {
+			address, err := watching(ctx, one.p, up)
+			if err != nil {
+				return fmt.Errorf("sentinel %s: %w", one.Addr(), err)
+			}
+			if primary != "" && primary != address {
+				return fmt.Errorf("one sentinel names %s, another %s", primary, address)
+			}
+			primary = address
+		}
+		i := slices.IndexFunc(up, func(one *Server) bool { return one.Addr() == primary })
+		if i < 0 {
+			return fmt.Errorf("the primary, %q, does not run", primary)
+		}
+		return following(ctx, up[i].p, up)
+	})
+}
+
+// Replacement is what a sentinel has begun because it took the primary for down,
+// or was told to: rightly or not.
+type Replacement struct {
+	Old  string    // host:port of the primary that was to be replaced
+	At   time.Time // when it was begun
+	Done time.Time // when the last sentinel named another; where none did, when it was given up at the latest
+}
+
+// Replacements lists what the sentinels' logs tell of, in the order of time. On
+// a busy machine there may be more than the test has brought about: a primary
+// that gets no processor for a second is down as far as they know.
+func (s *Sentinel) Replacements() (all []Replacement) {
+	s.t.Helper()
+	var switches []Replacement
+	for _, one := range s.sentinels {
+		text, err := os.ReadFile(one.p.log())
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		for _, m := range replacing.FindAllStringSubmatch(string(text), -1) {
+			at, err := time.ParseInLocation("02 Jan 2006 15:04:05.000", m[1], time.Local)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			r := Replacement{Old: net.JoinHostPort(m[3], m[4]), At: at, Done: at.Add(givenUp)}
+			if m[2] == "try-failover" {
+				all = append(all, r)
+			} else {
+				switches = append(switches, r)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b Replacement) int { return a.At.Compare(b.At) })
+	slices.SortFunc(switches, func(a, b Replacement) int { return a.At.Compare(b.At) })
+	for i := range all {
+		r, seen := &all[i], false
+		for _, w := range switches {
+			if w.Old == r.Old && !w.At.Before(r.At) && w.At.Before(r.At.Add(givenUp)) {
+				if !seen || w.At.After(r.Done) {
+					r.Done = w.At
+				}
+				seen = true
+			}
+		}
+	}
+	return all
+}
+
+// givenUp is when a replacement that has come to nothing is over: twice the
+// timeout.
+const givenUp = 2 * failoverTimeout * time.Millisecond
+
+// replacing matches what a sentinel logs of its attempts and of what came of
+// them: the moment, the event, and the old primary.
+var replacing = regexp.MustCompile(`(?m)(\d\d \w{3} \d{4} [\d:.]+) # \+(try-failover|switch-master) (?:master )?` + PrimaryName + ` (\S+) (\d+)`)
+
+// named is the address of the primary that a sentinel names.
+func named(ctx context.Context, sentinel *process) (string, error) {
+	reply, err := sentinel.do(ctx, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", PrimaryName)
+	if err != nil {
+		return "", err
+	}
+	place, ok := reply.([]any)
+	if !ok || len(place) != 2 {
+		return "", fmt.Errorf("it names no primary: %v", reply)
+	}
+	return fmt.Sprintf("%v:%v", place[0], place[1]), nil
+}
+
+// watching is the primary that a sentinel names, or what keeps it from being
+// able to replace it: it must know the others, and see the servers that run.
+func watching(ctx context.Context, sentinel *process, up []*Server) (string, error) {
+	address, err := named(ctx, sentinel)
+	if err != nil {
+		return "", err
+	}
+	primary, err := details(ctx, sentinel, "MASTERS")
+	if err != nil {
+		return "", err
+	}
+	if p := primary[address]; p["flags"] != "master" || p["num-other-sentinels"] != strconv.Itoa(sentinelWatch-1) || p["num-slaves"] != strconv.Itoa(sentinelServers-1) {
+		return "", fmt.Errorf("it sees its primary as %v", p)
+	}
+	replicas, err := details(ctx, sentinel, "REPLICAS", PrimaryName)
+	if err != nil {
+		return "", err
+	}
+	for _, one := range up {
+		if r := replicas[one.Addr()]; one.Addr() != address && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
+			return "", fmt.Errorf("it sees the replica %s as %v", one.Addr(), r)
+		}
+	}
+	return address, nil
+}
+
+// details are what a sentinel says of servers, by address.
+func details(ctx context.Context, sentinel *process, about ...any) (map[string]map[string]string, error) {
+	reply, err := sentinel.do(ctx, append([]any{"SENTINEL"}, about...)...)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]map[string]string{}
+	for _, entry := range reply.([]any) {
+		fields := map[string]string{}
+		for pair := range slices.Chunk(entry.([]any), 2) {
+			fields[pair[0].(string)] = pair[1].(string)
+		}
+		all[fields["ip"]+":"+fields["port"]] = fields
+	}
+	return all, nil
+}
+
+// following tells which of the servers does not follow the primary.
+func following(ctx context.Context, primary *process, all []*Server) error {
+	var errs []error
+	for _, one := range all {
+		want := fmt.Sprintf("[slave 127.0.0.1 %d connected ", primary.port)
+		if one.p == primary {
+			want = "[master "
+		}
+		role, err := one.Do(ctx, "ROLE")
+		if err == nil && !strings.HasPrefix(fmt.Sprint(role), want) {
+			err = fmt.Errorf("%s is %v, not %s…", one.Addr(), role, want)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,192 @@
+package redistest
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// Server is one Redis server, as one test sees it. Its methods that can go
+// wrong fail that test.
+type Server struct {
+	t      testing.TB
+	p      *process
+	shared bool
+}
+
+// Need skips a test on a machine without redis-server, by name, and fails it
+// where CI=true. All that starts a server calls it first.
+func Need(t testing.TB) {
+	t.Helper()
+	proctest.Need(t, program(), "sh")
+}
+
+// Single starts a server for this test alone.
+func Single(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	Need(t)
+	return single(t, newSettings(opts))
+}
+
+func single(t testing.TB, settings settings) *Server {
+	t.Helper()
+	p, err := launch(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removeAll(t, []*process{p})
+	return &Server{t: t, p: p}
+}
+
+// Replica starts a server that follows this one, for the same test, and returns
+// when it does. Its password is the same.
+func (s *Server) Replica(opts ...Option) *Server {
+	s.t.Helper()
+	settings := newSettings(opts)
+	settings.password = s.p.settings.password
+	settings.lines = append([]string{fmt.Sprintf("replicaof 127.0.0.1 %d", s.p.port)}, settings.lines...)
+	r := single(s.t, settings)
+	await(s.t, "the replica follows", func(ctx context.Context) error { return following(ctx, s.p, []*Server{s, r}) })
+	return r
+}
+
+var (
+	sharedServer = sync.OnceValues(func() (*process, error) { return launch(newSettings(nil)) })
+	lastPrefix   atomic.Uint32
+)
+
+// Shared is the one server of this test process that all tests may use, as
+// Single without options makes it, and a prefix for this call's keys: letters
+// and digits that no other call's prefix begins with. A test may neither stop
+// nor reconfigure it, nor use what touches all keys, as FLUSHALL does.
+func Shared(t testing.TB) (s *Server, prefix string) {
+	t.Helper()
+	Need(t)
+	p, err := sharedServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Server{t: t, p: p, shared: true}, newPrefix()
+}
+
+func newPrefix() string { return fmt.Sprintf("t%06d", lastPrefix.Add(1)) }
+
+// Addr is where the server listens, as host:port.
+func (s *Server) Addr() string { return s.p.address() }
+
+// Socket is the path of its unix socket.
+func (s *Server) Socket() string { return s.p.socket() }
+
+// Folder is where it keeps its files.
+func (s *Server) Folder() string { return s.p.folder }
+
+// Log is the end of its log.
+func (s *Server) Log() string { return s.p.tail() }
+
+// URL is redis://127.0.0.1:PORT, with the password if there is one, and
+// rediss: with TLS.
+func (s *Server) URL() string { return s.url("", s.p.settings.password) }
+
+// UserURL is URL with the name and password of a user made with User.
+func (s *Server) UserURL(name string) string {
+	s.t.Helper()
+	password, ok := s.p.settings.users[name]
+	if !ok {
+		s.t.Fatalf("the server was started without the user %s", name)
+	}
+	return s.url(name, password)
+}
+
+func (s *Server) url(name, password string) string {
+	u := url.URL{Scheme: "redis", Host: s.Addr()}
+	if s.p.trust != nil {
+		u.Scheme = "rediss"
+	}
+	if password != "" {
+		u.User = url.UserPassword(name, password)
+	}
+	return u.String()
+}
+
+// SocketURL is redis+unix:///PATH, with the password if there is one.
+func (s *Server) SocketURL() string {
+	u := url.URL{Scheme: "redis+unix", Path: s.Socket()}
+	if password := s.p.settings.password; password != "" {
+		u.User = url.UserPassword("", password)
+	}
+	return u.String()
+}
+
+// CAFile is the file of the authority that signed the certificate of a server
+// with TLS.
+func (s *Server) CAFile() string { return s.trust().caFile }
+
+// TLSConfig is what a client of a server with TLS needs.
+func (s *Server) TLSConfig() *tls.Config { return s.trust().client() }
+
+func (s *Server) trust() *certificate {
+	s.t.Helper()
+	if s.p.trust == nil {
+		s.t.Fatal("the server was started without TLS")
+	}
+	return s.p.trust
+}
+
+// Dial connects through the unix socket, as the user default.
+func (s *Server) Dial(ctx context.Context) (*resp.Conn, error) { return s.p.dial(ctx) }
+
+// Do sends one command on a connection of its own, as the user default. What
+// the server answers is as package resp says; a refusal is a resp.Error.
+func (s *Server) Do(ctx context.Context, args ...any) (any, error) { return s.p.do(ctx, args...) }
+
+// Must is Do for what can't fail while the server runs.
+func (s *Server) Must(args ...any) any {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	v, err := s.Do(ctx, args...)
+	if err != nil {
+		s.t.Fatalf("%v: %v", args, err)
+	}
+	return v
+}
+
+// Kill ends the server as kill -9 does: what was not written is lost.
+func (s *Server) Kill() { s.t.Helper(); s.own((*process).kill) }
+
+// Stop ends it as SIGTERM does, and waits until it has ended.
+func (s *Server) Stop() { s.t.Helper(); s.own((*process).stop) }
+
+// Pause lets the process stand still: it keeps its connections, and the system
+// accepts new ones for it, but nothing is answered.
+func (s *Server) Pause() { s.t.Helper(); s.own((*process).pause) }
+
+// Continue ends a Pause.
+func (s *Server) Continue() { s.t.Helper(); s.own((*process).proceed) }
+
+// Restart starts the server again where it was, on the same port, with what
+// its folder holds. It is stopped first if it runs. The call returns when it
+// has loaded its data and answers.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.own((*process).stop)
+	s.own((*process).start)
+}
+
+// own does what only the server's own test may do.
+func (s *Server) own(do func(*process) error) {
+	s.t.Helper()
+	if s.shared {
+		s.t.Fatal("a shared server belongs to all tests: take one of your own to stop it")
+	}
+	if err := do(s.p); err != nil {
+		s.t.Fatal(err)
+	}
+}

@@ -1,0 +1,242 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// Stub is a server in the test's own process that plays given answers: what a
+// real one can't be brought to say, or not on this machine. It speaks protocol
+// 3 to a client that asks for it with HELLO.
+type Stub struct {
+	t       testing.TB
+	l       net.Listener
+	version string
+	answer  func(args []string) any
+	lastID  atomic.Int64
+	end     chan struct{} // closed with the test
+	wg      sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[net.Conn]bool
+	seen  [][]string
+}
+
+// What an answer may be beside the values of package resp.
+type (
+	// Usual leaves the answer to the stub: an idle server of its version, which
+	// knows what clients say to introduce themselves, and no other command.
+	Usual struct{}
+	// Silence answers nothing to this request, and nothing more on this
+	// connection, which stays open.
+	Silence struct{}
+	// HangUp closes the connection instead.
+	HangUp struct{}
+	// Late answers when the channel is closed; until then the connection answers
+	// nothing, and others do.
+	Late struct {
+		When   <-chan struct{}
+		Answer any
+	}
+)
+
+// NewStub starts a stub that says to be of that version, such as "7.2.4". The
+// function answers each request, its name as the client wrote it. It is called
+// by all connections at once, by each in the order of its requests, and may
+// not wait for anything: that is what Late is for.
+func NewStub(t testing.TB, version string, answer func(args []string) any) *Stub {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Stub{t: t, l: l, version: version, answer: answer, end: make(chan struct{}), conns: map[net.Conn]bool{}}
+	s.wg.Go(s.accept)
+	t.Cleanup(func() {
+		close(s.end)
+		l.Close()
+		s.Drop()
+		s.wg.Wait()
+	})
+	return s
+}
+
+// Addr is where the stub listens, as host:port.
+func (s *Stub) Addr() string { return s.l.Addr().String() }
+
+// URL is redis://HOST:PORT.
+func (s *Stub) URL() string { return "redis://" + s.Addr() }
+
+// Seen are all requests so far, in the order in which they came.
+func (s *Stub) Seen() [][]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.seen)
+}
+
+// Count is how many requests of that name came so far.
+func (s *Stub) Count(name string) int {
+	n := 0
+	for _, args := range s.Seen() {
+		if strings.EqualFold(args[0], name) {
+			n++
+		}
+	}
+	return n
+}
+
+// Drop closes all connections. New ones are accepted.
+func (s *Stub) Drop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		c.Close()
+	}
+}
+
+func (s *Stub) accept() {
+	for {
+		c, err := s.l.Accept()
+		if err != nil {
+			return // closed
+		}
+		s.wg.Go(func() {
+			defer c.Close()
+			if !s.enter(c) {
+				return
+			}
+			defer s.leave(c)
+			if err := s.serve(c); err != nil && !parted(err) {
+				s.t.Errorf("a client of the stub: %v", err)
+			}
+		})
+	}
+}
+
+// enter notes a connection, so that Drop closes it. It is refused once the
+// test has ended.
+func (s *Stub) enter(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.end:
+		return false
+	default:
+		s.conns[c] = true
+		return true
+	}
+}
+
+func (s *Stub) leave(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+}
+
+// parted tells whether an error is no more than the end of a connection.
+func parted(err error) bool {
+	var n net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &n)
+}
+
+// stubConn is one connection.
+type stubConn struct {
+	stub    *Stub
+	id      int64
+	version int // of the protocol
+	silent  bool
+	out     io.Writer
+}
+
+func (s *Stub) serve(c net.Conn) error {
+	conn := &stubConn{stub: s, id: s.lastID.Add(1), version: 2, out: c}
+	in := resp.NewReader(c)
+	for {
+		args, err := in.ReadCommand()
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.seen = append(s.seen, args)
+		s.mu.Unlock()
+		if conn.silent {
+			continue
+		}
+		if err := conn.reply(args, s.answer(args)); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *stubConn) reply(args []string, answer any) error {
+	switch a := answer.(type) {
+	case Silence:
+		c.silent = true
+		return nil
+	case HangUp:
+		return io.EOF
+	case Late:
+		select {
+		case <-a.When:
+			return c.reply(args, a.Answer)
+		case <-c.stub.end:
+			return io.EOF
+		}
+	case Usual:
+		answer = c.usual(args)
+	}
+	_, err := c.out.Write(resp.Append(nil, answer, c.version))
+	return err
+}
+
+// usual answers as an idle server does.
+func (c *stubConn) usual(args []string) any {
+	switch strings.ToUpper(args[0]) {
+	case "HELLO":
+		return c.hello(args[1:])
+	case "PING":
+		if len(args) > 1 {
+			return args[1]
+		}
+		return resp.Simple("PONG")
+	case "AUTH", "SELECT", "READONLY", "QUIT":
+		return resp.Simple("OK")
+	case "CLIENT":
+		if len(args) > 1 && strings.EqualFold(args[1], "ID") {
+			return c.id
+		}
+		return resp.Simple("OK") // SETINFO, SETNAME, TRACKING, CACHING, NO-TOUCH, …
+	case "CLUSTER":
+		return resp.Error("ERR This instance has cluster support disabled")
+	case "INFO":
+		return fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
+			"# Persistence\r\nloading:0\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n", c.stub.version)
+	}
+	return resp.Error(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", args[0]))
+}
+
+func (c *stubConn) hello(args []string) any {
+	if len(args) > 0 {
+		switch args[0] {
+		case "2":
+			c.version = 2
+		case "3":
+			c.version = 3
+		default:
+			return resp.Error("NOPROTO unsupported protocol version")
+		}
+	}
+	return resp.Map{
+		"server", "redis", "version", c.stub.version, "proto", c.version, "id", c.id,
+		"mode", "standalone", "role", "master", "modules", []any{},
+	}
+}

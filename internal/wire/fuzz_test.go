@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/dulymq/duly"
+)
+
+var seeds = []string{
+	``, `{}`, `[]`, `null`, `{"jobs":[{"queue":"q","body":"x","delay":"1s","merge":{"key":"k"},"headers":{"a":"b"},"priority":-3,"max_stalls":"none"}]}`,
+	`{"jobs":[{"body":"\ud83d\ude00\u0000\n","body_base64":"AP8="}]}`, `{"queues":["a","b"],"max":3,"lease":"1m","wait":"10m"}`,
+	`{"outcomes":[{"receipt":"q:0:X:1","as":"nack","delay":"0s","error":"e"},{"as":"ack","result_base64":"AA=="}]}`, `{"receipts":["a"],"lease":"1s"}`,
+	`{"delay":"1h","due":"2030-01-01T00:00:00Z","body":"","headers":{}}`, `{"shards":1,"defaults":{"tries":3},"rate":0.5,"burst":3,"max_jobs":"none"}`,
+	`{"ids":["a"],"n":3,"ttl":"none"}`, `{"state":"dead","n":3}`, `{"namespace":"*","rights":["admin"],"limits":{"produce":3,"per":"1m"}}`, `{"tokens":[{"id":"00","limits":{}}],"next":"x"}`, `{"repair":true}`,
+	`{"queues":[{"name":"a","stats":{"sizes":{"ready":1},"counters":{"pushed":1}}},{"name":"b","error":{"code":"corrupt"}}],"next":"b"}`,
+	`{"deliveries":[{"id":"a","receipt":"r","now":"2030-01-01T00:00:00.000Z"}]}`, `{"results":[{"error":{"code":"invalid","fields":[{"field":"f","problem":"p"}],"state":"done"}}]}`,
+	`{"type":"about:blank","status":400,"code":"invalid"}`, `{"report":{"faults":[{"kind":"k"}]}}`, `{"name":"q","config":{"rate":"none"},"stats":{"sizes":{"ready":1}}}`,
+	`{"a":[[[[{"b":[1,2.5e-3,true,false,null]}]]]]}`, `{"x":1e999,"x":1}`, "\xff", `"`, `{"a`, `{"a":"\u12`, `{"a":01}`,
+}
+
+// Every reader of a request: no panic, and an error is invalid or too_large.
+func FuzzRequests(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		judge := func(err error) {
+			if err != nil && !errors.Is(err, duly.ErrInvalid) && !errors.Is(err, duly.ErrTooLarge) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		jobs, err := ReadPush(text, "n", Strict)
+		judge(err)
+		if err == nil { // what was understood is written and understood again
+			again, err := ReadPush(string(AppendPush(nil, jobs.Values)), "n", Strict)
+			if err != nil || len(again.Values) != len(jobs.Values) {
+				t.Errorf("%q: read, written, and read again: %v", text, err)
+			}
+		}
+		for _, fault := range jobs.Errs {
+			judge(fault)
+		}
+		outcomes, err := ReadSettle(text, Strict)
+		judge(err)
+		for _, fault := range outcomes.Errs {
+			judge(fault)
+		}
+		_, err = ReadReserve(text, "n", Strict)
+		judge(err)
+		_, err = ReadWait(text, "n", Strict)
+		judge(err)
+		_, err = ReadExtend(text, Strict)
+		judge(err)
+		_, err = ReadUpdate(text, Strict)
+		judge(err)
+		_, err = ReadConfig(text, Strict)
+		judge(err)
+		_, err = ReadRequeue(text, Strict)
+		judge(err)
+		_, err = ReadPurge(text, Strict)
+		judge(err)
+		_, err = ReadCheck(text, Strict)
+		judge(err)
+		_, err = ReadToken(text, Strict)
+		judge(err)
+		_, err = ReadLimits(text, Strict)
+		judge(err)
+		judge(ReadEmpty(text, Strict))
+	})
+}
+
+// Every reader of an answer: no panic, whatever a server or a proxy sends.
+func FuzzAnswers(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(_ *testing.T, text string) {
+		ReadPushResults(text)
+		ReadDeliveries(text, "n")
+		ReadReady(text)
+		ReadResults(text)
+		ReadJob(text, "n")
+		ReadJobs(text, "n")
+		ReadNames(text, "queues")
+		ReadQueue(text)
+		ReadRequeued(text)
+		ReadPurged(text)
+		ReadCheckLine(text)
+		ReadToken(text, Lenient)
+		ReadTokens(text)
+		ReadProblem(text, 500)
+	})
+}
+
+// The reader and encoding/json agree on what is JSON, but for what the reader
+// refuses on purpose.
+func FuzzSkip(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		err := parse(text, Lenient, (*reader).skip)
+		if err == nil && !jsonValid(text) {
+			t.Errorf("%q is no JSON, but was read", text)
+		}
+	})
+}

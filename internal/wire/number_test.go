@@ -1,0 +1,37 @@
+package wire
+
+import (
+	"cmp"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+)
+
+// C14.9: a number that a field can't have is the item's fault, which says what a
+// number is, or what the field's bounds are, however large it is.
+func TestANumberOutOfBoundsIsToldWhatItMayBe(t *testing.T) {
+	t.Parallel()
+	for number, want := range map[string]string{
+		"1.5":                           "priority is 1.5, must be a whole number",
+		"1e2":                           "priority is 1e2, must be a whole number",
+		"1001":                          "must be between -1000 and 1000",
+		"99999999999999999999":          "must be between -1000 and 1000",
+		"-1" + strings.Repeat("0", 400): "must be between -1000 and 1000",
+	} {
+		jobs, err := ReadPush(`{"jobs":[{"queue":"q","priority":`+number+`}]}`, "", Strict)
+		if err != nil || len(jobs.Values) != 1 {
+			t.Errorf("%.30s: %d jobs, %v", number, len(jobs.Values), err)
+			continue
+		}
+		var told error
+		if jobs.Errs != nil {
+			told = jobs.Errs[0]
+		}
+		told = cmp.Or(told, jobs.Values[0].Validate(duly.DefaultMaxBody))
+		if !errors.Is(told, duly.ErrInvalid) || !strings.Contains(told.Error(), want) {
+			t.Errorf("%.30s: %v, want %s", number, told, want)
+		}
+	}
+}

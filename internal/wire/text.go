@@ -1,0 +1,310 @@
+package wire
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/dulymq/duly"
+)
+
+// str reads a string. Without an escape in it, it is a part of the text and
+// costs nothing.
+func (r *reader) str() string {
+	from := r.at + 1
+	for i := from; i < len(r.text); i++ {
+		switch c := r.text[i]; {
+		case c == '"':
+			r.at = i + 1
+			return r.text[from:i]
+		case c == '\\':
+			return r.escaped(from, i)
+		case c < 0x20:
+			r.at = i
+			r.fail("has a control character in a string; write it as an escape")
+			return ""
+		}
+	}
+	r.at = len(r.text)
+	r.broken("")
+	return ""
+}
+
+// escaped reads on from the first escape, at i.
+func (r *reader) escaped(from, i int) string {
+	b := make([]byte, i-from, i-from+64)
+	copy(b, r.text[from:i])
+	for i < len(r.text) {
+		switch c := r.text[i]; {
+		case c == '"':
+			r.at = i + 1
+			return string(b)
+		case c == '\\':
+			r.at = i
+			if b, i = r.escape(b, i+1); r.err != nil {
+				return ""
+			}
+		case c < 0x20:
+			r.at = i
+			r.fail("has a control character in a string; write it as an escape")
+			return ""
+		default:
+			b = append(b, c)
+			i++
+		}
+	}
+	r.at = len(r.text)
+	r.broken("")
+	return ""
+}
+
+const escapes = `""\\//b` + "\b" + "f\fn\nr\rt\t"
+
+// escape appends what the escape behind a backslash stands for, and tells
+// where the text goes on.
+func (r *reader) escape(b []byte, i int) ([]byte, int) {
+	switch {
+	case i == len(r.text):
+		r.at = i
+		r.broken("")
+		return b, i
+	case r.text[i] == 'u':
+		return r.unicode(b, i)
+	}
+	for k := 0; k < len(escapes); k += 2 {
+		if escapes[k] == r.text[i] {
+			return append(b, escapes[k+1]), i + 1
+		}
+	}
+	r.fail("has an escape that JSON does not know")
+	return b, i
+}
+
+func (r *reader) unicode(b []byte, i int) ([]byte, int) {
+	if i+5 > len(r.text) && strings.IndexByte(r.text[i:], '"') < 0 {
+		r.at = len(r.text)
+		r.broken("")
+		return b, i
+	}
+	c, ok := hex4(r.text, i+1)
+	i += 5
+	if ok && utf16.IsSurrogate(c) {
+		var low rune
+		if ok = strings.HasPrefix(r.text[min(i, len(r.text)):], `\u`); ok {
+			low, ok = hex4(r.text, i+2)
+			c = utf16.DecodeRune(c, low)
+			ok = ok && c != utf8.RuneError
+			i += 6
+		}
+	}
+	if !ok {
+		r.fail(`has a \u escape that is no character`)
+		return b, i
+	}
+	return utf8.AppendRune(b, c), i
+}
+
+func hex4(text string, i int) (c rune, ok bool) {
+	if i+4 > len(text) {
+		return 0, false
+	}
+	for _, d := range []byte(text[i : i+4]) {
+		switch {
+		case d >= '0' && d <= '9':
+			d -= '0'
+		case d >= 'a' && d <= 'f':
+			d -= 'a' - 10
+		case d >= 'A' && d <= 'F':
+			d -= 'A' - 10
+		default:
+			return 0, false
+		}
+		c = c<<4 | rune(d)
+	}
+	return c, true
+}
+
+// string reads a string; null is "".
+func (r *reader) string(field string) string {
+	switch r.peek() {
+	case '"':
+		return r.str()
+	case 'n':
+		if r.null() {
+			return ""
+		}
+	}
+	r.broken("needs a string for %s", field)
+	return ""
+}
+
+// name reads a string that is at least one byte long where it is given: an
+// empty one is a fault of the caller's program, never a default.
+func (r *reader) name(field string) string {
+	if r.null() {
+		return ""
+	}
+	s := r.string(field)
+	if s == "" {
+		r.bad(field, "is empty; give it at least one byte, or leave it out")
+	}
+	return s
+}
+
+// strings reads an array of strings. Of more than most it keeps one too many,
+// for the judge of the request to see.
+func (r *reader) strings(field string, most int) []string {
+	var list []string
+	for i := range r.array {
+		if s := r.string(field); i <= most {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// bytes reads bytes that are text.
+func (r *reader) bytes(field string) []byte {
+	if r.null() {
+		return nil
+	}
+	s := r.string(field)
+	b := make([]byte, len(s)) // never nil: it was given
+	copy(b, s)
+	return b
+}
+
+// base64 reads bytes that are not.
+func (r *reader) base64(field string) []byte {
+	if r.null() {
+		return nil
+	}
+	b, err := base64.StdEncoding.Strict().DecodeString(r.string(field))
+	if err != nil {
+		r.bad(field, "is not standard base64 with padding")
+		return nil
+	}
+	if b == nil {
+		b = []byte{}
+	}
+	return b
+}
+
+// either reads bytes that stand under one of two names: both is a fault.
+func (r *reader) either(field, key string, had []byte) []byte {
+	var b []byte
+	if key == field {
+		b = r.bytes(field)
+	} else {
+		b = r.base64(key)
+	}
+	if had != nil && b != nil {
+		r.bad(field, "and %s_base64 are both set, give one of them", field)
+	}
+	if b == nil {
+		return had
+	}
+	return b
+}
+
+// duration reads a duration, and tells whether one was given.
+func (r *reader) duration(field string) (d time.Duration, given bool) {
+	if r.null() {
+		return 0, false
+	}
+	text := r.string(field)
+	if r.err != nil {
+		return 0, false
+	}
+	d, err := duly.ParseDuration(text)
+	if err != nil {
+		r.bad(field, "%s", problem(err))
+		return 0, false
+	}
+	return d, true
+}
+
+// problem is what an error of one field says of it.
+func problem(err error) string {
+	var e *duly.Error
+	if errors.As(err, &e) && len(e.Fields) == 1 {
+		return e.Fields[0].Problem
+	}
+	return err.Error()
+}
+
+// span reads a duration above 0, or "none" where that is allowed. What is
+// given as 0 or below must not pass for "absent" or "none".
+func (r *reader) span(field string, none bool) time.Duration {
+	if none && r.isNone() {
+		return duly.None
+	}
+	d, given := r.duration(field)
+	if given && d <= 0 {
+		r.bad(field, "is %s, must be at least 1ms%s", duly.FormatDuration(d), orNone(none))
+		return 0
+	}
+	return d
+}
+
+// lease reads a lease; its bounds are judged elsewhere, but that 0 was given
+// is seen only here.
+func (r *reader) lease(field string) time.Duration {
+	d, given := r.duration(field)
+	if given && d == 0 {
+		r.bad(field, "is 0s, must be between %s and %s", duly.FormatDuration(duly.MinLease), duly.FormatDuration(duly.MaxLease))
+	}
+	return d
+}
+
+// count reads a number of at least 1, or "none" where that is allowed.
+func (r *reader) count(field string, none bool) int {
+	if r.null() {
+		return 0
+	}
+	if none && r.isNone() {
+		return duly.None
+	}
+	faults := r.faults.Len()
+	n := r.int(field)
+	if n < 1 && r.faults.Len() == faults {
+		r.bad(field, "is %d, must be at least 1%s", n, orNone(none))
+	}
+	return int(n)
+}
+
+func orNone(none bool) string {
+	if none {
+		return ", or none"
+	}
+	return ""
+}
+
+// isNone steps over "none".
+func (r *reader) isNone() bool {
+	if r.peek() == '"' && strings.HasPrefix(r.text[r.at:], `"none"`) {
+		r.at += len(`"none"`)
+		return true
+	}
+	return false
+}
+
+// time reads a moment; null is none.
+func (r *reader) time(field string) time.Time {
+	if r.null() {
+		return time.Time{}
+	}
+	text := r.string(field)
+	if r.err != nil {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		r.bad(field, "is no time; write it like 2030-12-31T23:59:59.000Z")
+		return time.Time{}
+	}
+	return t.UTC()
+}

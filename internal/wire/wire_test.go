@@ -1,0 +1,168 @@
+package wire
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+var when = time.Date(2030, 1, 2, 3, 4, 5, 678_000_000, time.UTC)
+
+// fullJob has every field that a push can carry but due.
+func fullJob() duly.Job {
+	return duly.Job{
+		ID: "order:1", Namespace: "shop", Queue: "mail", Body: []byte("hello \"w\\orld\" <ü>\n"),
+		Headers: map[string]string{"b": "2", "a": "1"}, Delay: 90 * time.Minute, Priority: -7, Tries: 3,
+		MaxStalls: duly.None, Backoff: "15s,3m", TTL: 48 * time.Hour, Lease: 250 * time.Millisecond, OrderKey: "kundin 7",
+		Merge:    duly.Merge{Key: "k", Mode: duly.MergeReplace, MaxWait: time.Hour, Until: duly.UntilLeased},
+		Callback: "https://example.org/x", Retain: duly.None, Made: true,
+	}
+}
+
+func storedJob() duly.Job {
+	j := fullJob()
+	j.Delay, j.Made, j.Due = 0, false, when
+	return j
+}
+
+func same(t *testing.T, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s:\n got %+v\nwant %+v", what, got, want)
+	}
+}
+
+func read[T any](t *testing.T, what string, want T) func(got T, err error) {
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		same(t, what, got, want)
+	}
+}
+
+// C14.6, C14.7: what one side writes, the other reads as the same values.
+func TestEveryRequestSurvivesTheWire(t *testing.T) {
+	t.Parallel()
+	plain := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{}}
+	binary := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{0, 0xff, 'a'}, Due: when}
+	jobs := []duly.Job{fullJob(), plain, binary}
+	read(t, "push", Items[duly.Job]{Values: jobs})(ReadPush(string(AppendPush(nil, jobs)), "shop", Strict))
+
+	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"a", "b"}, Max: 7, Lease: time.Minute}, Wait: time.Second}
+	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
+	wait := duly.WaitParams{Namespace: "shop", Queues: []string{"a"}, Timeout: 3 * time.Second}
+	read(t, "wait", wait)(ReadWait(string(AppendWait(nil, wait)), "shop", Strict))
+
+	zero, hour := time.Duration(0), time.Hour
+	outcomes := []duly.Outcome{
+		{Receipt: "r1", As: duly.Ack, Result: []byte("ok")}, {Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
+		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"}, {Receipt: "r5", As: duly.Ack, Result: []byte{0}},
+	}
+	read(t, "settle", Items[duly.Outcome]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes)), Strict))
+	ext := Extend{Receipts: []duly.Receipt{"a", "b"}, Lease: time.Minute}
+	read(t, "extend", ext)(ReadExtend(string(AppendExtend(nil, ext)), Strict))
+
+	priority := 0
+	u := duly.Update{Delay: &zero, Priority: &priority, Body: []byte{}, Headers: map[string]string{}, Tries: 2, MaxStalls: duly.None,
+		Backoff: "fixed:0s", TTL: duly.None, Lease: time.Minute, Retain: time.Hour}
+	read(t, "update", u)(ReadUpdate(string(AppendUpdate(nil, &u)), Strict))
+	rq := duly.RequeueParams{IDs: []string{"a", "b"}, Tries: 2, TTL: time.Hour}
+	read(t, "requeue", rq)(ReadRequeue(string(AppendRequeue(nil, rq)), Strict))
+	pg := Purge{State: duly.StateDead, N: 3}
+	read(t, "purge", pg)(ReadPurge(string(AppendPurge(nil, pg)), Strict))
+	cfg := duly.QueueConfig{Shards: 1, Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second, TTL: duly.None},
+		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
+	read(t, "config", cfg)(ReadConfig(string(AppendConfig(nil, cfg)), Strict))
+	read(t, "check", true)(ReadCheck(string(AppendCheck(nil, true)), Strict))
+	tok := Token{Token: duly.Token{Namespace: "*", Rights: duly.RightConsume | duly.RightAdmin, Description: "ci", Limits: duly.Limits{Consume: 3, Per: time.Hour}}}
+	read(t, "token", tok)(ReadToken(string(AppendToken(nil, tok)), Strict))
+	for _, l := range []duly.Limits{{}, {Produce: 1, Per: time.Second}, {Produce: 2, Consume: 3, Per: time.Minute}} {
+		read(t, "limits", l)(ReadLimits(string(AppendLimits(nil, l)), Strict))
+	}
+	if _, err := ReadLimits(`{}`, Strict); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("a change of limits without any: %v", err)
+	}
+}
+
+// C13.1: an error is the same error on both sides of the wire.
+func TestEveryAnswerSurvivesTheWire(t *testing.T) {
+	t.Parallel()
+	conflict := duly.Conflict(duly.StateLeased, "is leased")
+	invalid := duly.Invalid("priority", "is 1001")
+	pushed := []duly.PushResult{{ID: "a", Outcome: duly.Created}, {ID: "b", Outcome: duly.Exists, State: duly.StateDone}, {Err: invalid}}
+	read(t, "push", pushed)(ReadPushResults(string(AppendPushResults(nil, pushed))))
+	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3, LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
+	read(t, "deliveries", deliveries)(ReadDeliveries(string(AppendDeliveries(nil, deliveries)), "shop"))
+	read(t, "ready", true)(ReadReady(string(AppendReady(nil, true))))
+	errs := []error{nil, duly.ErrLeaseLost, invalid}
+	read(t, "results", errs)(ReadResults(string(AppendResults(nil, errs))))
+
+	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, Attempt: 1, Failures: 2, Stalls: 3, PushedAt: when, ExpiresAt: when,
+		LeaseEnd: when, FinishedAt: when, LastError: "boom", Result: []byte{1, 0}}
+	read(t, "job", info)(ReadJob(string(AppendJob(nil, &info)), "shop"))
+	page := duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}
+	read(t, "jobs", page)(ReadJobs(string(AppendJobs(nil, page, true)), "shop"))
+	page.Jobs[0].Body = nil
+	read(t, "jobs without bodies", page)(ReadJobs(string(AppendJobs(nil, page, false)), "shop"))
+	names := duly.NamePage{Names: []string{"a", "b"}, Next: "b"}
+	read(t, "names", names)(ReadNames(string(AppendNames(nil, "queues", names)), "queues"))
+	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "a", Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
+	read(t, "survey", survey)(ReadSurvey(string(AppendSurvey(nil, survey))))
+	q := Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
+		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
+	q.Config.Paused = true
+	read(t, "queue", q)(ReadQueue(string(AppendQueue(nil, q))))
+	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"}, {ID: "d", Err: conflict}}
+	read(t, "requeued", requeued)(ReadRequeued(string(AppendRequeued(nil, requeued))))
+	read(t, "purged", 12)(ReadPurged(string(AppendPurged(nil, 12))))
+
+	report := &duly.CheckReport{Jobs: 9, Repaired: 1, Faults: []duly.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
+	for _, line := range []CheckLine{{Done: 1, Total: 2}, {Report: report}, {Err: conflict}} {
+		read(t, "check", line)(ReadCheckLine(string(AppendCheckLine(nil, line))))
+	}
+	tok := Token{Secret: "duly_x", Token: duly.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: duly.RightProduce, CreatedAt: when,
+		Limits: duly.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
+	read(t, "token", tok)(ReadToken(string(AppendToken(nil, tok)), Lenient))
+	tokens := duly.TokenPage{Tokens: []duly.Token{tok.Token, {Hash: [32]byte{2}, Namespace: "*", Rights: duly.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
+	read(t, "tokens", tokens)(ReadTokens(string(AppendTokens(nil, tokens))))
+	for _, bad := range []string{`{"tokens":[{"id":"01"}]}`, `{"tokens":[{"id":"` + strings.Repeat("g", 64) + `"}]}`} {
+		if _, err := ReadTokens(bad); err == nil {
+			t.Errorf("%s was read", bad)
+		}
+	}
+}
+
+func TestProblemsRebuildTheSameError(t *testing.T) {
+	t.Parallel()
+	for _, code := range duly.Codes() {
+		e := &duly.Error{Code: code, Message: "m", State: duly.StateDone, RetryAfter: time.Second, Fields: []duly.FieldError{{Field: "f", Problem: "p"}}}
+		text, status := AppendProblem(nil, e, 0)
+		got := ReadProblem(string(text), status)
+		if status != code.HTTPStatus() || got.Code != code {
+			t.Errorf("%s: status %d, read back as %s", code, status, got.Code)
+		}
+		if Public(e) == e {
+			same(t, string(code), got, e)
+		}
+	}
+	if e := ReadProblem("<html>", 502); e.Code != duly.CodeUnavailable {
+		t.Errorf("a proxy's 502 is %s, want unavailable", e.Code)
+	}
+}
+
+// C13.16: the details of what is not the caller's stay in the log.
+func TestInternalDetailsStayInside(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{errors.New("secret"), duly.Errorf(duly.CodeInternal, "secret"), duly.Errorf(duly.CodeUnavailable, "secret 10.0.0.1")} {
+		if text, _ := AppendProblem(nil, err, 0); strings.Contains(string(text), "secret") {
+			t.Errorf("%v leaves the process as %s", err, text)
+		}
+	}
+}
