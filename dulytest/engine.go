@@ -1,0 +1,143 @@
+package dulytest
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+)
+
+// Clock is a clock that stands still until it is moved, at first at
+// 2030-01-01T00:00:00Z. Its Step sets the time as somebody does who sets the
+// clock of a machine; to let time pass use [Engine.Advance].
+type Clock = clock.Fake
+
+// TB is what is used of a testing.TB.
+type TB interface {
+	// Helper leaves the caller out of a failure's place.
+	Helper()
+	// Cleanup calls f at the end of the test.
+	Cleanup(f func())
+	// Fatalf ends the test.
+	Fatalf(format string, args ...any)
+}
+
+// Engine is an engine in memory.
+type Engine struct {
+	duly.Contract
+	duly.Maintainer
+	duly.Registry
+	duly.Watcher
+	duly.Limiter
+	duly.Placer
+	duly.Surveyor
+	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
+	// does not need it.
+	Clock *Clock
+
+	model *model.Engine
+	tb    TB
+
+	mu      sync.Mutex
+	workers []*running
+}
+
+// New makes an empty engine, which is closed at the end of the test. Its
+// methods end the test where they can't do what they say. Without a test, in
+// an Example for instance, t is nil; what would end a test then panics, and
+// the engine is closed by Close.
+func New(t TB) *Engine {
+	c := clock.NewFake()
+	m := model.New(model.Config{Clock: c})
+	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, Clock: c, model: m, tb: t}
+	if t == nil {
+		e.tb = noTest{}
+		return e
+	}
+	t.Helper()
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// noTest stands in where there is no test.
+type noTest struct{}
+
+func (noTest) Helper()        {}
+func (noTest) Cleanup(func()) {}
+func (noTest) Fatalf(format string, args ...any) {
+	panic("dulytest: " + fmt.Sprintf(format, args...))
+}
+
+// Close stops the workers and closes the engine. Tests need not call it.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	workers := e.workers
+	e.workers = nil
+	e.mu.Unlock()
+	for _, w := range workers {
+		w.stop()
+	}
+	return e.model.Close()
+}
+
+// Client is a client of the engine's default namespace.
+func (e *Engine) Client() *duly.Client {
+	return duly.NewClient(e, duly.ClientConfig{Clock: e.Clock})
+}
+
+// Advance lets time pass. If workers were started it goes from one moment to
+// the next at which something becomes due, and lets them finish at each; else
+// it is one jump.
+func (e *Engine) Advance(d time.Duration) {
+	e.tb.Helper()
+	if d < 0 {
+		e.tb.Fatalf("time can't go back by %s; Clock.Step sets the clock", -d)
+	}
+	e.Idle()
+	end := e.Clock.Mono() + d
+	for e.working() > 0 {
+		next, ok := e.model.NextMoment()
+		step := next.Sub(e.Clock.Now())
+		if !ok || step > end-e.Clock.Mono() {
+			break
+		}
+		e.Clock.Advance(step)
+		e.Idle()
+	}
+	e.Clock.Advance(end - e.Clock.Mono())
+	e.Idle()
+}
+
+// Drain hands each job of the queue that is deliverable now to handle, until
+// none is left, and tells how many there were: nil acks, an error is a failed
+// try. Jobs that handle pushes into the queue are handled as well.
+func (e *Engine) Drain(queue string, handle func(ctx context.Context, d duly.Delivery) error) (handled int) {
+	e.tb.Helper()
+	ctx := context.Background()
+	for {
+		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{queue}, Max: 1})
+		e.must(err)
+		if len(ds) == 0 {
+			return handled
+		}
+		o := duly.Outcome{Receipt: ds[0].Receipt, As: duly.Ack}
+		if err := handle(ctx, ds[0]); err != nil {
+			o.As, o.Error = duly.Nack, err.Error()
+		}
+		// The handler may have deleted its own job: then nothing is left to end.
+		_, err = e.Settle(ctx, ds[0].Namespace, []duly.Outcome{o})
+		e.must(err)
+		handled++
+	}
+}
+
+func (e *Engine) must(err error) {
+	if err != nil {
+		e.tb.Helper()
+		e.tb.Fatalf("%v", err)
+	}
+}

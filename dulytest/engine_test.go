@@ -1,0 +1,262 @@
+package dulytest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/dulytest"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/worker"
+)
+
+// An engine that steps by itself, as users have it, still holds what the
+// contract says of operations; the suite itself wants one that stands still.
+var _ duly.Contract = (*dulytest.Engine)(nil)
+var _ enginetest.Clock = (*dulytest.Clock)(nil)
+var _ dulytest.Runner = (*worker.Worker)(nil)
+
+func push(t *testing.T, e *dulytest.Engine, queue, body string, opts ...duly.Option) string {
+	t.Helper()
+	r, err := e.Client().Push(t.Context(), queue, []byte(body), opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.ID
+}
+
+func TestAWeekPassesAtOnce(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	week := 7 * 24 * time.Hour
+	push(t, e, "q", "x", duly.Delay(week))
+	e.Advance(week - time.Millisecond)
+	if job := e.Only("q"); job.State != duly.StateDelayed {
+		t.Errorf("a millisecond before its time the job is %s", job.State)
+	}
+	e.Advance(time.Millisecond)
+	if job := e.Only("q"); job.State != duly.StateReady {
+		t.Errorf("at its time the job is %s", job.State)
+	}
+}
+
+func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	push(t, e, "q", "good")
+	push(t, e, "q", "bad", duly.Tries(2), duly.Retry("fixed:1m"))
+	push(t, e, "q", "later", duly.Delay(time.Hour))
+	var got []string
+	handle := func(_ context.Context, d duly.Delivery) error {
+		got = append(got, string(d.Body))
+		if string(d.Body) == "bad" {
+			return errors.New("no")
+		}
+		return nil
+	}
+	if n := e.Drain("q", handle); n != 2 || !slices.Equal(got, []string{"good", "bad"}) {
+		t.Errorf("drained %d jobs, %q", n, got)
+	}
+	e.Advance(time.Minute)
+	if n := e.Drain("q", handle); n != 1 {
+		t.Errorf("drained %d jobs, want the second try", n)
+	}
+	if dead := e.Dead("q"); len(dead) != 1 || dead[0].LastError != "no" {
+		t.Errorf("dead are %+v, want one with its error", dead)
+	}
+	if job := e.Only("q"); string(job.Body) != "later" {
+		t.Errorf("%q waits", job.Body)
+	}
+}
+
+func TestWaitingListsByDueMoment(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	push(t, e, "q", "third", duly.Delay(time.Hour))
+	push(t, e, "q", "first", duly.OrderKey("k"))
+	push(t, e, "q", "second", duly.OrderKey("k"))
+	jobs := e.Waiting("q")
+	var got []string
+	for _, j := range jobs {
+		got = append(got, fmt.Sprint(j.State, " ", string(j.Body)))
+	}
+	want := []string{"ready first", "blocked second", "delayed third"}
+	if !slices.Equal(got, want) {
+		t.Errorf("waiting are %q, want %q", got, want)
+	}
+	e.None("another")
+}
+
+// journal notes what handlers did, and when on the engine's clock.
+type journal struct {
+	mu    sync.Mutex
+	clock *dulytest.Clock
+	lines []string
+}
+
+func (j *journal) note(text string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, j.clock.Now().Format("15:04:05.000")+" "+text)
+}
+
+func (j *journal) is(t *testing.T, want ...string) {
+	t.Helper()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !slices.Equal(j.lines, want) {
+		t.Errorf("the journal says\n%s\nwant\n%s", strings.Join(j.lines, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A worker that was started handles each job at its very moment, however far
+// the clock is moved at once.
+func TestAdvanceLetsWorkersFinishAtEachMoment(t *testing.T) {
+	t.Parallel()
+	for _, clocked := range []bool{false, true} {
+		t.Run(fmt.Sprintf("WorkerOnTheEnginesClock=%t", clocked), func(t *testing.T) {
+			t.Parallel()
+			e := dulytest.New(t)
+			j := &journal{clock: e.Clock}
+			cfg := worker.Config{Logger: quiet}
+			if clocked {
+				cfg.Clock = e.Clock
+			}
+			w := worker.New(e, cfg)
+			w.Handle("q", func(_ context.Context, d *worker.Delivery) error {
+				j.note(fmt.Sprintf("%s %d", d.Body, d.Attempt))
+				if d.Attempt < 3 {
+					return errors.New("not yet")
+				}
+				return nil
+			})
+			push(t, e, "q", "now", duly.Retry("90s"))
+			e.Start(w)
+			push(t, e, "q", "later", duly.Delay(2*time.Hour), duly.Retry("10m,1500ms"))
+			e.Advance(3 * time.Hour)
+			j.is(t, "00:00:00.000 now 1", "00:01:30.000 now 2", "00:03:00.000 now 3",
+				"02:00:00.000 later 1", "02:10:00.000 later 2", "02:10:01.500 later 3")
+			e.None("q")
+		})
+	}
+}
+
+// Jobs that a handler pushes are handled too, and several workers share them.
+func TestIdleWaitsForWhatHandlersPush(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	j := &journal{clock: e.Clock}
+	for range 3 {
+		w := worker.New(e, worker.Config{Concurrency: 2, Logger: quiet})
+		w.Handle("q", func(ctx context.Context, d *worker.Delivery) error {
+			j.note(string(d.Body))
+			if len(d.Body) < 5 {
+				_, err := e.Client().Push(ctx, "q", append(d.Body, 'x'))
+				return err
+			}
+			return nil
+		})
+		e.Start(w)
+	}
+	push(t, e, "q", "x")
+	e.Idle()
+	j.is(t, "00:00:00.000 x", "00:00:00.000 xx", "00:00:00.000 xxx", "00:00:00.000 xxxx", "00:00:00.000 xxxxx")
+}
+
+// It works the same in a bubble of testing/synctest.
+func TestWorksInABubble(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := dulytest.New(t)
+		j := &journal{clock: e.Clock}
+		w := worker.New(e, worker.Config{Logger: quiet})
+		w.Handle("q", func(context.Context, *worker.Delivery) error { j.note("done"); return nil })
+		e.Start(w)
+		push(t, e, "q", "", duly.Delay(time.Minute))
+		e.Advance(time.Hour)
+		j.is(t, "00:01:00.000 done")
+	})
+}
+
+// broken is a test that only notes how it was ended.
+type broken struct {
+	testing.TB
+	text string
+}
+
+func (b *broken) Fatalf(format string, args ...any) { b.text += fmt.Sprintf(format, args...) }
+func (b *broken) Cleanup(f func())                  { b.TB.Cleanup(f) }
+
+func TestExpectationsFail(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, want string
+		do         func(e *dulytest.Engine)
+	}{
+		{"OnlyOfNone", "0 jobs wait in queue q, want 1", func(e *dulytest.Engine) { e.Only("q") }},
+		{"OnlyOfTwo", "2 jobs wait in queue q, want 1\n  ready a", func(e *dulytest.Engine) {
+			push(t, e, "q", "", duly.ID("a"))
+			push(t, e, "q", "", duly.ID("b"))
+			e.Only("q")
+		}},
+		{"None", "1 jobs wait in queue q, want none\n  delayed a due 2030-01-01T01:00:00.000Z", func(e *dulytest.Engine) {
+			push(t, e, "q", "", duly.ID("a"), duly.Delay(time.Hour))
+			e.None("q")
+		}},
+		{"AdvanceBackwards", "time can't go back by 1s", func(e *dulytest.Engine) { e.Advance(-time.Second) }},
+		{"WorkerWithoutHandlers", "a worker has ended: invalid: queues are 0", func(e *dulytest.Engine) {
+			e.Start(worker.New(e, worker.Config{Logger: quiet}))
+		}},
+		{"Closed", "the engine is closed", func(e *dulytest.Engine) { e.Close(); e.Waiting("q") }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := &broken{TB: t}
+			defer func() {
+				recover() // what the test went on with after its end
+				if !strings.Contains(b.text, tt.want) {
+					t.Errorf("ended with %q, want %q", b.text, tt.want)
+				}
+			}()
+			tt.do(dulytest.New(b))
+		})
+	}
+}
+
+func TestIdleTellsOfAHandlerThatBlocks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // where its limit passes at once
+		b := &broken{TB: t}
+		e := dulytest.New(b)
+		w := worker.New(e, worker.Config{Logger: quiet})
+		release := make(chan struct{})
+		w.Handle("q", func(context.Context, *worker.Delivery) error { <-release; return nil })
+		e.Start(w)
+		push(t, e, "q", "")
+		e.Idle()
+		if !strings.Contains(b.text, "a handler blocks") {
+			t.Errorf("ended with %q", b.text)
+		}
+		close(release)
+	})
+}
+
+func TestWithoutATestItPanics(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(nil)
+	defer e.Close()
+	defer func() {
+		if r := recover(); r != "dulytest: 0 jobs wait in queue q, want 1" {
+			t.Errorf("panics with %v", r)
+		}
+	}()
+	e.Only("q")
+}

@@ -1,0 +1,80 @@
+package dulytest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dulymq/duly"
+)
+
+// Waiting lists the queue's jobs that wait (delayed, ready or blocked) with
+// their bodies, by their due moments and then in push order. State is by the
+// clock.
+func (e *Engine) Waiting(queue string) []duly.JobInfo {
+	e.tb.Helper()
+	var all []duly.JobInfo
+	for _, state := range []duly.State{duly.StateReady, duly.StateBlocked, duly.StateDelayed} {
+		all = append(all, e.list(queue, state)...)
+	}
+	slices.SortStableFunc(all, func(a, b duly.JobInfo) int { return a.Due.Compare(b.Due) })
+	return all
+}
+
+// Only is the one job that waits in the queue; the test ends unless exactly
+// one does.
+func (e *Engine) Only(queue string) duly.JobInfo {
+	e.tb.Helper()
+	jobs := e.Waiting(queue)
+	if len(jobs) != 1 {
+		e.tb.Fatalf("%d jobs wait in queue %s, want 1%s", len(jobs), queue, describe(jobs))
+		return duly.JobInfo{}
+	}
+	return jobs[0]
+}
+
+// None ends the test if a job waits in the queue.
+func (e *Engine) None(queue string) {
+	e.tb.Helper()
+	if jobs := e.Waiting(queue); len(jobs) > 0 {
+		e.tb.Fatalf("%d jobs wait in queue %s, want none%s", len(jobs), queue, describe(jobs))
+	}
+}
+
+// Dead lists the queue's dead jobs with their last errors, oldest first.
+func (e *Engine) Dead(queue string) []duly.JobInfo {
+	e.tb.Helper()
+	return e.list(queue, duly.StateDead)
+}
+
+// list walks one state's set after a step, so that it stands as the clock says.
+func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
+	e.tb.Helper()
+	ctx, q := context.Background(), duly.Q(queue)
+	for more := true; more; {
+		var err error
+		more, err = e.Step(ctx, q)
+		e.must(err)
+	}
+	p := duly.ListParams{State: state, Bodies: true}
+	for {
+		page, err := e.List(ctx, q, p)
+		e.must(err)
+		all = append(all, page.Jobs...)
+		if p.Cursor = page.Next; p.Cursor == "" {
+			return all
+		}
+	}
+}
+
+// describe lists jobs for a failed test.
+func describe(jobs []duly.JobInfo) string {
+	const most = 10
+	text := ""
+	for i, j := range jobs {
+		if i == most {
+			return text + "\n  …"
+		}
+		text += "\n  " + j.State.String() + " " + j.ID + " due " + j.Due.Format("2006-01-02T15:04:05.000Z07:00")
+	}
+	return text
+}

@@ -1,0 +1,182 @@
+package enginetest
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// must ends the test where an operation fails that has to work.
+func (s *scene) must(what string, err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatalf("%s: %v", what, err)
+	}
+}
+
+// same compares two values of any comparable type.
+func same[T comparable](s *scene, what string, got, want T) {
+	s.Helper()
+	if got != want {
+		s.Errorf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// sameTime compares two moments.
+func sameTime(s *scene, what string, got, want time.Time) {
+	s.Helper()
+	if !got.Equal(want) {
+		s.Errorf("%s is %s, want %s (%s)", what, got, want, got.Sub(want))
+	}
+}
+
+func (s *scene) sameIDs(what string, got, want []string) {
+	s.Helper()
+	if !slices.Equal(got, want) {
+		s.Errorf("%s are %q, want %q", what, got, want)
+	}
+}
+
+func idsOf(jobs []duly.JobInfo) []string {
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = j.ID
+	}
+	return ids
+}
+
+func idsTaken(ds []duly.Delivery) []string {
+	ids := make([]string, len(ds))
+	for i, d := range ds {
+		ids[i] = d.ID
+	}
+	return ids
+}
+
+// refused wants an error of that code.
+func (s *scene) refused(what string, err error, code duly.Code) {
+	s.Helper()
+	if got := duly.CodeOf(err); got != code {
+		s.Errorf("%s is answered %q (%v), want %s", what, got, err, code)
+	}
+}
+
+// lost wants a receipt to be refused.
+func (s *scene) lost(what string, err error) {
+	s.Helper()
+	s.refused(what, err, duly.CodeLeaseLost)
+	if !errors.Is(err, duly.ErrLeaseLost) {
+		s.Errorf("%s: errors.Is(%v, ErrLeaseLost) is false", what, err)
+	}
+}
+
+// names wants an error of that code which names the field and says more than
+// its name.
+func (s *scene) names(what string, err error, code duly.Code, field string) {
+	s.Helper()
+	s.refused(what, err, code)
+	var e *duly.Error
+	if !errors.As(err, &e) {
+		return
+	}
+	for _, f := range e.Fields {
+		if f.Field == field && f.Problem != "" && strings.Contains(err.Error(), field) {
+			return
+		}
+	}
+	s.Errorf("%s: %v names the fields %+v, want %s", what, err, e.Fields, field)
+}
+
+// conflicts wants a conflict that names the state in the way.
+func (s *scene) conflicts(what string, err error, state duly.State) {
+	s.Helper()
+	s.refused(what, err, duly.CodeConflict)
+	var e *duly.Error
+	if errors.As(err, &e) && e.State != state {
+		s.Errorf("%s: the conflict names the state %s, want %s", what, e.State, state)
+	}
+}
+
+// nothing wants the queue to have nothing deliverable now.
+func (s *scene) nothing(why string) {
+	s.Helper()
+	if ds := s.reserve(duly.MaxBatch); len(ds) > 0 {
+		s.Fatalf("%s, but %q was delivered at %s", why, idsTaken(ds), s.now())
+	}
+}
+
+// is wants a job in that state, by the clock.
+func (s *scene) is(id string, want duly.State) {
+	s.Helper()
+	if got := s.get(id).State; got != want {
+		s.Errorf("job %q is %s, want %s", id, got, want)
+	}
+}
+
+// gone wants no job with that ID.
+func (s *scene) gone(id string) {
+	s.Helper()
+	info, err := s.Engine.Get(s.ctx, s.ref(), id)
+	if err == nil {
+		s.Errorf("job %q is still there, %s", id, info.State)
+		return
+	}
+	s.refused("get of a job that is gone", err, duly.CodeNotFound)
+}
+
+// exists wants a push to be answered that the job is there, in that state.
+func (s *scene) exists(j duly.Job, state duly.State) {
+	s.Helper()
+	r := s.try(j)
+	if r.Err != nil || r.Outcome != duly.Exists || r.State != state || r.ID != j.ID {
+		s.Errorf("push of %q is answered %+v, want exists %s", j.ID, r, state)
+	}
+}
+
+// merges wants a push to be merged into the job with that ID.
+func (s *scene) merges(j duly.Job, into string) {
+	s.Helper()
+	r := s.try(j)
+	if r.Err != nil || r.Outcome != duly.Merged || r.ID != into {
+		s.Errorf("push is answered %s %q (%v), want merged into %q", r.Outcome, r.ID, r.Err, into)
+	}
+}
+
+// takes wants exactly these jobs to be deliverable now, in that order.
+func (s *scene) takes(ids ...string) []duly.Delivery {
+	s.Helper()
+	ds := s.takeAll()
+	if got := idsTaken(ds); !slices.Equal(got, ids) {
+		s.Fatalf("the jobs delivered are %q, want %q", got, ids)
+	}
+	return ds
+}
+
+// sizes wants the queue to hold that much after a step.
+func (s *scene) sizes(want duly.Sizes) {
+	s.Helper()
+	s.step()
+	same(s, "sizes", s.stats().Sizes, want)
+}
+
+// counted wants the queue's counters to stand like that.
+func (s *scene) counted(want duly.Counters) {
+	s.Helper()
+	same(s, "counters", s.stats().Counters, want)
+}
+
+// sameContent compares what a job carries.
+func (s *scene) sameContent(what string, got, want duly.Job) {
+	s.Helper()
+	if !bytes.Equal(got.Body, want.Body) {
+		s.Errorf("%s has a body of %d bytes, want the %d bytes that were pushed", what, len(got.Body), len(want.Body))
+	}
+	if !maps.Equal(got.Headers, want.Headers) {
+		s.Errorf("%s has the headers %q, want %q", what, got.Headers, want.Headers)
+	}
+}

@@ -1,0 +1,337 @@
+package enginetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func concurrencyTests() []test {
+	return []test{
+		{"HundredPushesWithOneIDMakeOneJob", []string{"C2.4", "C4.3"}, Options{}, concurrentSameID},
+		{"HundredPushesWithOneMergeKeyMakeOneJob", []string{"C7.1", "C4.3"}, Options{}, concurrentSameMergeKey},
+		{"EveryJobIsDeliveredToOneWorker", []string{"C4.3", "C9.1", "C3.8"}, Options{}, concurrentReserve},
+		{"KeysRunOneAtATimeUnderManyWorkers", []string{"C6.4", "C6.7", "C6.13", "C6.15"}, Options{}, concurrentKeys},
+		{"PurgeAndPauseRaceWithWorkers", []string{"C4.63", "C4.70", "C4.3"}, Options{}, concurrentOperators},
+		{"BusyMixtureKeepsItsBooks", []string{"C4.59", "C4.3", "C9.1"}, Options{}, concurrentMixture},
+		{"WaitersAndPushersMeet", []string{"C4.17", "C5.11", "C5.16"}, Options{}, concurrentWaiters},
+		{"OneBatchesItemsStayTogether", []string{"C4.3", "C4.8"}, Options{OneShard: true}, concurrentBatches},
+	}
+}
+
+// each runs f n times at once.
+func each(n int, f func(i int)) {
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { f(i) })
+	}
+	wg.Wait()
+}
+
+// tally counts what n concurrent pushes are answered.
+func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushOutcome]int, ids map[string]int) {
+	s.Helper()
+	outcomes, ids = map[duly.PushOutcome]int{}, map[string]int{}
+	var mu sync.Mutex
+	each(n, func(i int) {
+		r := s.try(job(i))
+		mu.Lock()
+		defer mu.Unlock()
+		if r.Err != nil {
+			s.Errorf("push: %v", r.Err)
+		}
+		outcomes[r.Outcome]++
+		ids[r.ID]++
+	})
+	return outcomes, ids
+}
+
+func concurrentSameID(s *scene) {
+	outcomes, _ := s.tally(100, func(i int) duly.Job { return duly.Job{ID: "x", Body: []byte{byte(i)}} })
+	same(s, "created", outcomes[duly.Created], 1)
+	same(s, "exists", outcomes[duly.Exists], 99)
+	s.sizes(duly.Sizes{Ready: 1})
+	s.counted(duly.Counters{Pushed: 1})
+}
+
+func concurrentSameMergeKey(s *scene) {
+	outcomes, ids := s.tally(100, func(i int) duly.Job {
+		return duly.Job{ID: fmt.Sprintf("j%d", i), Merge: duly.Merge{Key: "m"}}
+	})
+	same(s, "created", outcomes[duly.Created], 1)
+	same(s, "merged", outcomes[duly.Merged], 99)
+	same(s, "the IDs answered", len(ids), 1) // everybody is told the surviving one
+	s.sizes(duly.Sizes{Ready: 1})
+	s.counted(duly.Counters{Pushed: 100, Merged: 99})
+}
+
+func concurrentReserve(s *scene) {
+	const jobs = 400
+	s.pushAll(numbered(jobs, "j")...)
+	var mu sync.Mutex
+	seen := map[string]int{}
+	each(16, func(i int) {
+		for {
+			ds := s.reserve(1 + i%5)
+			if len(ds) == 0 {
+				return
+			}
+			mu.Lock()
+			for _, d := range ds {
+				seen[d.ID]++
+			}
+			mu.Unlock()
+			for _, d := range ds {
+				s.ack(d)
+			}
+		}
+	})
+	same(s, "the jobs seen", len(seen), jobs)
+	s.counted(duly.Counters{Pushed: jobs, Delivered: jobs, Acked: jobs})
+}
+
+// concurrentKeys has many workers that fail now and then, and looks that no
+// key ever has two deliveries at once and that none goes out of order.
+func concurrentKeys(s *scene) {
+	const keys, perKey = 20, 15
+	for i := range perKey {
+		jobs := make([]duly.Job, keys)
+		for k := range jobs {
+			jobs[k] = duly.Job{ID: fmt.Sprintf("%d-%d", k, i), OrderKey: fmt.Sprintf("key-%d", k), Backoff: "fixed:0s", Tries: 100}
+		}
+		s.pushAll(jobs...)
+	}
+	var mu sync.Mutex
+	running, next := map[string]bool{}, map[int]int{}
+	begin := func(d duly.Delivery) {
+		mu.Lock()
+		defer mu.Unlock()
+		var k, i int
+		fmt.Sscanf(d.ID, "%d-%d", &k, &i)
+		if running[d.OrderKey] || next[k] != i {
+			s.Errorf("%q was delivered when %d-%d was next (running: %t)", d.ID, k, next[k], running[d.OrderKey])
+		}
+		running[d.OrderKey] = true
+	}
+	end := func(d duly.Delivery, done bool) {
+		mu.Lock() // before the settle: afterwards the next may begin
+		defer mu.Unlock()
+		running[d.OrderKey] = false
+		if done {
+			var k, i int
+			fmt.Sscanf(d.ID, "%d-%d", &k, &i)
+			next[k] = i + 1
+		}
+	}
+	each(16, func(i int) {
+		r := rand.New(rand.NewPCG(1, uint64(i)))
+		for s.stats().Counters.Acked < keys*perKey && !s.Failed() {
+			for _, d := range s.reserve(2) {
+				begin(d)
+				if r.IntN(10) == 0 {
+					end(d, false)
+					s.nack(d, "no")
+				} else {
+					end(d, true)
+					s.ack(d)
+				}
+			}
+		}
+	})
+	s.sizes(duly.Sizes{})
+}
+
+func concurrentOperators(s *scene) {
+	const rounds = 60
+	each(6, func(i int) {
+		for n := range rounds {
+			switch i {
+			case 0, 1:
+				s.pushAll(duly.Job{}, duly.Job{Delay: time.Second}, duly.Job{OrderKey: "k"})
+			case 2, 3:
+				for _, d := range s.reserve(3) {
+					// A purge may have been faster.
+					if err := s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}); err != nil {
+						s.lost("ack", err)
+					}
+				}
+			case 4:
+				_, err := s.Engine.Purge(s.ctx, s.ref(), duly.States[n%len(duly.States)], 2)
+				s.must("purge", err)
+			case 5:
+				if err := s.Engine.Pause(s.ctx, s.ref()); err != nil {
+					s.refused("pause", err, duly.CodeNotFound) // before the first push
+					continue
+				}
+				s.must("resume", s.Engine.Resume(s.ctx, s.ref()))
+			}
+		}
+	})
+	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
+	each(8, func(int) { s.nothing("the queue is paused") }) // once pause has returned
+	s.conserved()
+}
+
+// concurrentMixture does everything at once from a printed seed; the audit
+// behind every test judges the books.
+func concurrentMixture(s *scene) {
+	seed := rand.Uint64()
+	s.Logf("seed %d", seed)
+	const actors, rounds = 8, 60
+	each(actors, func(i int) {
+		a := actor{s: s, r: rand.New(rand.NewPCG(seed, uint64(i)))}
+		for range rounds {
+			a.act()
+		}
+	})
+	for range 3 {
+		s.conserved()
+		s.Clock.Advance(time.Hour)
+		s.step()
+	}
+	s.conserved()
+	for _, j := range s.list(duly.StateDead) { // none without a cause
+		if j.LastError != buried && !j.Exhausted(j.Failures, j.Stalls) {
+			s.Errorf("%q is dead after %d of %d failures and %d of %d stalls", j.ID, j.Failures, j.Tries, j.Stalls, j.MaxStalls)
+		}
+	}
+}
+
+// buried is the reason that the actors give.
+const buried = "buried by an actor"
+
+// actor does random things, whatever comes of them.
+type actor struct {
+	s    *scene
+	r    *rand.Rand
+	held []duly.Delivery
+}
+
+func (a *actor) id() string { return fmt.Sprintf("j%d", a.r.IntN(40)) }
+
+func (a *actor) job() duly.Job {
+	j := duly.Job{ID: a.id(), Priority: a.r.IntN(3), Tries: 1 + a.r.IntN(3), Backoff: "fixed:1s", Lease: time.Duration(1+a.r.IntN(20)) * time.Second}
+	if a.r.IntN(2) == 0 {
+		j.Delay = time.Duration(a.r.IntN(5)) * time.Second
+	}
+	if a.r.IntN(3) == 0 {
+		j.OrderKey = fmt.Sprintf("k%d", a.r.IntN(3))
+	}
+	switch a.r.IntN(6) {
+	case 0:
+		j.Merge = duly.Merge{Key: fmt.Sprintf("m%d", a.r.IntN(3))}
+	case 1:
+		j.Merge = duly.Merge{Key: fmt.Sprintf("m%d", a.r.IntN(3)), Mode: duly.MergeReplace}
+	case 2:
+		j.Merge = duly.Merge{Key: fmt.Sprintf("m%d", a.r.IntN(3)), Until: duly.UntilDone}
+	}
+	if a.r.IntN(4) == 0 {
+		j.TTL = j.Delay + time.Duration(1+a.r.IntN(10))*time.Second
+	}
+	if a.r.IntN(4) == 0 {
+		j.Retain = time.Duration(1+a.r.IntN(10)) * time.Second
+	}
+	return j
+}
+
+func (a *actor) act() {
+	s, e := a.s, a.s.Engine
+	switch a.r.IntN(12) {
+	case 0, 1, 2, 3:
+		s.pushed(a.job(), a.job(), a.job())
+	case 4, 5, 6:
+		ds, err := e.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 4})
+		if err != nil {
+			s.Errorf("reserve: %v", err)
+		}
+		a.held = append(a.held, ds...)
+	case 7, 8, 9:
+		a.settleSome()
+	case 10:
+		switch a.r.IntN(5) {
+		case 0:
+			e.Delete(s.ctx, s.ref(), a.id())
+		case 1:
+			e.Update(s.ctx, s.ref(), a.id(), duly.Update{Delay: ptr(time.Duration(a.r.IntN(3)) * time.Second), Priority: ptr(a.r.IntN(3))})
+		case 2:
+			e.Promote(s.ctx, s.ref(), a.id())
+		case 3:
+			e.Requeue(s.ctx, s.ref(), duly.RequeueParams{N: 3})
+		case 4:
+			e.Purge(s.ctx, s.ref(), duly.States[a.r.IntN(len(duly.States))], 1)
+		}
+	case 11:
+		s.Clock.Advance(time.Duration(a.r.IntN(3000)) * time.Millisecond)
+		s.Maintainer.Step(s.ctx, s.ref())
+	}
+}
+
+func (a *actor) settleSome() {
+	for range min(len(a.held), 3) {
+		d := a.held[0]
+		a.held = a.held[1:]
+		o := duly.Outcome{Receipt: d.Receipt, As: duly.Settlement(1 + a.r.IntN(4))}
+		if o.As == duly.Bury {
+			o.Error = buried
+		}
+		if err := a.s.settle(o); err != nil {
+			a.s.lost("a settle that came too late", err)
+		}
+	}
+}
+
+// concurrentWaiters has workers that wait and take, and pushers beside them:
+// everything is taken although nobody asks twice without being woken.
+func concurrentWaiters(s *scene) {
+	const jobs, workers = 200, 8
+	var mu sync.Mutex
+	taken := 0
+	all := make(chan struct{})
+	for range workers {
+		go func() {
+			for {
+				ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}, Timeout: duly.MaxWait})
+				if err != nil || !ready {
+					return
+				}
+				ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 2})
+				if err != nil {
+					return
+				}
+				mu.Lock()
+				taken += len(ds)
+				if len(ds) > 0 && taken == jobs {
+					close(all)
+				}
+				mu.Unlock()
+			}
+		}()
+	}
+	each(4, func(int) {
+		for range jobs / 4 {
+			s.push(duly.Job{Lease: time.Hour})
+		}
+	})
+	<-all
+	s.sizes(duly.Sizes{Leased: jobs})
+	s.Advance(duly.MaxWait) // the workers' waits end
+	s.Quiet()
+}
+
+// concurrentBatches pushes batches of one key at once: each one's items stay
+// in their order.
+func concurrentBatches(s *scene) {
+	each(10, func(i int) { s.pushAll(numbered(50, fmt.Sprintf("b%d-", i))...) })
+	last := map[string]string{}
+	for _, d := range s.takeAll() {
+		batch := d.ID[:2]
+		if d.ID <= last[batch] {
+			s.Errorf("%q was delivered behind %q", d.ID, last[batch])
+		}
+		last[batch] = d.ID
+	}
+	same(s, "the batches", len(last), 10)
+}

@@ -1,0 +1,115 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func fenceTests() []test {
+	return []test{
+		{"ReceiptIsShardNumberAndDelivery", []string{"C11.7", "C1.6"}, Options{}, fenceParts},
+		{"MadeIDIsTheNumberOnItsFirstTryOnly", []string{"C11.8", "C11.9", "C11.10"}, Options{}, fenceNumbers},
+		{"NumberOfAnOwnIDIsANewOneEveryTime", []string{"C11.8", "C11.10"}, Options{}, fenceOwnID},
+		{"DeliveryNumberCountsEveryEnd", []string{"C11.11"}, Options{}, fenceCounts},
+		{"DeliveryNumberNeverGoesDown", []string{"C11.12", "C1.7"}, Options{}, fenceNeverDown},
+	}
+}
+
+// parts reads a receipt, whose form is the same for every engine.
+func (s *scene) parts(d duly.Delivery) duly.ReceiptParts {
+	s.Helper()
+	p, ok := d.Receipt.Parts()
+	if !ok {
+		s.Fatalf("the receipt %q is none", d.Receipt)
+	}
+	return p
+}
+
+func fenceParts(s *scene) {
+	id := s.push(made(duly.Job{}))
+	p := s.parts(s.take())
+	same(s, "the queue", p.Queue, s.queue)
+	same(s, "the shard", p.Shard, duly.ShardOf(id, s.config().Shards))
+	same(s, "the number", p.Number.String(), id)
+	same(s, "the delivery", p.Delivery, 1)
+}
+
+func fenceNumbers(s *scene) {
+	j := made(duly.Job{})
+	s.push(j)
+	d := s.take()
+	same(s, "the number of the first try", s.parts(d).Number.String(), j.ID)
+	s.ack(d)
+	j.Made = false // a repeat: the first may have come and gone
+	s.push(j)
+	again := s.take()
+	same(s, "the ID of the repeat", again.ID, j.ID)
+	if s.parts(again).Number.String() == j.ID {
+		s.Errorf("the repeat has the number %s of the first", j.ID)
+	}
+	s.is(j.ID, duly.StateLeased)
+	s.ack(again)
+	s.gone(j.ID)
+}
+
+func fenceOwnID(s *scene) {
+	seen := map[duly.Number]bool{}
+	for range 5 {
+		s.push(duly.Job{ID: "order-17"})
+		d := s.take()
+		n := s.parts(d).Number
+		if seen[n] {
+			s.Errorf("the number %s was given twice", n)
+		}
+		seen[n] = true
+		s.ack(d)
+	}
+	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+	s.push(duly.Job{ID: "order-17"})
+	if n := s.parts(s.take()).Number; seen[n] {
+		s.Errorf("the number %s was given again after Destroy", n)
+	}
+}
+
+func fenceCounts(s *scene) {
+	s.push(duly.Job{ID: "x", Backoff: "fixed:0s"})
+	ends := []func(d duly.Delivery){
+		func(d duly.Delivery) { s.nack(d, "no") }, s.release, s.stall,
+		func(d duly.Delivery) { s.snooze(d, time.Second); s.Advance(time.Second) },
+		func(d duly.Delivery) { s.bury(d, "no"); s.requeue("x") },
+	}
+	for i, end := range ends {
+		d := s.take()
+		same(s, "the delivery", s.parts(d).Delivery, uint64(i+1))
+		end(d)
+	}
+	same(s, "the delivery", s.parts(s.take()).Delivery, uint64(len(ends)+1))
+}
+
+func fenceNeverDown(s *scene) {
+	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
+	s.push(duly.Job{ID: "x", Merge: replace, Backoff: "fixed:0s"})
+	last := uint64(0)
+	for _, change := range []func(d duly.Delivery){
+		func(d duly.Delivery) { s.bury(d, "no"); s.requeue("x") },
+		func(d duly.Delivery) {
+			s.release(d)
+			s.must("update", s.update("x", duly.Update{Tries: 3, Body: []byte("new"), Delay: ptr(time.Duration(0))}))
+		},
+		func(d duly.Delivery) { s.release(d); s.merges(duly.Job{Merge: replace}, "x") },
+		func(d duly.Delivery) {
+			s.snooze(d, time.Hour)
+			s.must("promote", s.Engine.Promote(s.ctx, s.ref(), "x"))
+		},
+		func(d duly.Delivery) { s.Clock.Step(-time.Hour); s.release(d); s.Clock.Step(time.Hour) },
+	} {
+		d := s.take()
+		if n := s.parts(d).Delivery; n <= last {
+			s.Errorf("delivery %d came after delivery %d", n, last)
+		}
+		last = s.parts(d).Delivery
+		change(d)
+	}
+	same(s, "the last delivery", s.parts(s.take()).Delivery, last+1)
+}

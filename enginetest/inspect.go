@@ -1,0 +1,201 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func inspectTests() []test {
+	return []test{
+		{"GetTellsTheJobWithItsBody", []string{"C4.40"}, Options{}, inspectGet},
+		{"GetTellsTheStateByTheClock", []string{"C4.60"}, Options{OneShard: true}, inspectGetByClock},
+		{"ListWalksTheSetsAsTheyStand", []string{"C4.60"}, Options{}, inspectListAsStored},
+		{"ConflictTellsTheStateByTheClock", []string{"C4.60", "C13.5"}, Options{}, inspectConflict},
+		{"PeekTellsTheFirstReadyJobByTheClock", []string{"C4.47"}, Options{OneShard: true}, inspectPeek},
+		{"PeekIgnoresPauseAndLimits", []string{"C4.48"}, Options{OneShard: true}, inspectPeekPaused},
+		{"PeekPassesOverBlockedJobs", []string{"C4.47", "C6.4"}, Options{}, inspectPeekBlocked},
+		{"LookingChangesNothing", []string{"C4.40", "C4.47", "C4.56"}, Options{}, inspectChangesNothing},
+		{"UnknownQueueReadsAsEmpty", []string{"C4.86", "C4.87"}, Options{}, inspectUnknown},
+		{"QueuesAreListedByName", []string{"C4.55"}, Options{}, inspectQueues},
+		{"QueuesOfANamespaceAreItsOwn", []string{"C4.55", "C1.1"}, Options{}, inspectQueuesOfNamespace},
+		{"NothingIsFound", []string{"C13.4"}, Options{}, inspectNotFound},
+	}
+}
+
+func inspectGet(s *scene) {
+	s.push(duly.Job{ID: "x", Body: []byte("body"), Headers: map[string]string{"h": "v"}, Priority: 3, OrderKey: "k"})
+	info := s.get("x")
+	s.sameContent("the job", info.Job, duly.Job{Body: []byte("body"), Headers: map[string]string{"h": "v"}})
+	same(s, "its size", info.Size, 4)
+	same(s, "its order key", info.OrderKey, "k")
+	same(s, "its queue", info.Queue, s.queue)
+	d := s.take()
+	info = s.get("x")
+	same(s, "its state", info.State, duly.StateLeased)
+	sameTime(s, "its lease's end", info.LeaseEnd, d.LeaseEnd)
+	same(s, "its attempt", info.Attempt, 1)
+}
+
+func inspectGetByClock(s *scene) {
+	s.push(duly.Job{ID: "due", Delay: time.Minute})
+	s.push(duly.Job{ID: "head", OrderKey: "k"})
+	s.push(duly.Job{ID: "behind", OrderKey: "k", Delay: time.Minute})
+	s.push(duly.Job{ID: "leased", Priority: 5, Lease: time.Second})
+	s.take()
+	s.Advance(time.Minute)
+	s.is("due", duly.StateReady)
+	s.is("behind", duly.StateBlocked)
+	s.is("leased", duly.StateLeased) // until it is taken back
+	s.step()
+	s.is("due", duly.StateReady)
+	s.is("behind", duly.StateBlocked)
+	s.is("leased", duly.StateReady)
+}
+
+func inspectListAsStored(s *scene) {
+	s.push(duly.Job{ID: "due", Delay: time.Minute})
+	s.Advance(time.Hour)
+	s.sameIDs("the delayed jobs", idsOf(s.list(duly.StateDelayed)), []string{"due"})
+	same(s, "its state in the list", s.list(duly.StateDelayed)[0].State, duly.StateDelayed)
+	s.step()
+	s.sameIDs("the delayed jobs after a step", idsOf(s.list(duly.StateDelayed)), nil)
+	s.sameIDs("the ready jobs after a step", idsOf(s.list(duly.StateReady)), []string{"due"})
+}
+
+func inspectConflict(s *scene) {
+	s.push(duly.Job{ID: "x", Delay: time.Minute})
+	s.conflicts("requeue of a delayed job", s.requeue("x").Err, duly.StateDelayed)
+	s.Advance(time.Minute)
+	s.conflicts("requeue of a job that is due", s.requeue("x").Err, duly.StateReady)
+}
+
+func inspectPeek(s *scene) {
+	s.push(duly.Job{ID: "second", Delay: time.Minute, Body: []byte("2")})
+	s.push(duly.Job{ID: "first", Delay: time.Minute, Priority: 1, Body: []byte("1")})
+	_, err := s.Engine.Peek(s.ctx, s.ref())
+	s.refused("peek before anything is due", err, duly.CodeNotFound)
+	s.Advance(time.Minute)
+	for _, want := range []string{"first", "second"} { // no step has moved them
+		info, err := s.Engine.Peek(s.ctx, s.ref())
+		s.must("peek", err)
+		same(s, "the first ready job", info.ID, want)
+		same(s, "its state", info.State, duly.StateReady)
+		same(s, "its body's length", len(info.Body), 1)
+		same(s, "the job delivered", s.take().ID, want)
+	}
+	_, err = s.Engine.Peek(s.ctx, s.ref())
+	s.refused("peek when everything is leased", err, duly.CodeNotFound)
+}
+
+func inspectPeekPaused(s *scene) {
+	s.configure(duly.QueueConfig{MaxLeased: 1})
+	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"})
+	s.take()
+	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
+	info, err := s.Engine.Peek(s.ctx, s.ref())
+	s.must("peek", err)
+	same(s, "the first ready job", info.ID, "b")
+}
+
+func inspectPeekBlocked(s *scene) {
+	s.push(duly.Job{ID: "head", OrderKey: "k"})
+	s.push(duly.Job{ID: "blocked", OrderKey: "k", Priority: 1000})
+	s.push(duly.Job{ID: "due", OrderKey: "k", Priority: 1000, Delay: time.Second})
+	s.take()
+	s.push(duly.Job{ID: "free"})
+	s.Advance(2 * time.Second)
+	info, err := s.Engine.Peek(s.ctx, s.ref())
+	s.must("peek", err)
+	same(s, "the first ready job", info.ID, "free")
+}
+
+func inspectChangesNothing(s *scene) {
+	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "due", Delay: time.Minute}, duly.Job{TTL: time.Minute}, duly.Job{Lease: time.Second, Priority: 3})
+	s.take()
+	s.Advance(2 * time.Minute)
+	s.unchanged("looking", func() {
+		for range 3 {
+			s.get("a")
+			s.stats()
+			s.config()
+			s.queues()
+			_, err := s.Engine.Peek(s.ctx, s.ref())
+			s.must("peek", err)
+			for _, state := range duly.States {
+				s.list(state)
+			}
+		}
+	})
+}
+
+func inspectUnknown(s *scene) {
+	s.nothing("the queue does not exist")
+	same(s, "its stats", s.stats(), duly.Stats{})
+	same(s, "its configuration", s.config(), s.usual())
+	for _, state := range duly.States {
+		same(s, "its jobs", len(s.list(state)), 0)
+		n, err := s.Engine.Purge(s.ctx, s.ref(), state, 0)
+		s.must("purge", err)
+		same(s, "the jobs purged", n, 0)
+	}
+	_, err := s.Engine.Peek(s.ctx, s.ref())
+	s.refused("peek", err, duly.CodeNotFound)
+	s.gone("x")
+	s.refused("delete", s.Engine.Delete(s.ctx, s.ref(), "x"), duly.CodeNotFound)
+	s.refused("update", s.Engine.Update(s.ctx, s.ref(), "x", duly.Update{Tries: 2}), duly.CodeNotFound)
+	s.refused("promote", s.Engine.Promote(s.ctx, s.ref(), "x"), duly.CodeNotFound)
+	s.refused("pause", s.Engine.Pause(s.ctx, s.ref()), duly.CodeNotFound)
+	s.refused("resume", s.Engine.Resume(s.ctx, s.ref()), duly.CodeNotFound)
+	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}})
+	s.must("wait", err)
+	same(s, "ready", ready, false)
+	s.step()
+	same(s, "the number of queues", len(s.queues()), 0)
+}
+
+func inspectQueues(s *scene) {
+	for _, name := range []string{"b", "a", "B", "-x", "a.b", "0", "aa"} {
+		s.push(duly.Job{Queue: name})
+	}
+	want := []string{"-x", "0", "B", "a", "a.b", "aa", "b"}
+	s.sameIDs("the queues", s.queues(), want)
+	var got []string
+	p := duly.PageParams{Limit: 2}
+	for pages := 0; ; pages++ {
+		page, err := s.Engine.Queues(s.ctx, "", p)
+		s.must("queues", err)
+		if len(page.Names) > 2 || pages > len(want) {
+			s.Fatalf("page %d has the names %q", pages, page.Names)
+		}
+		got = append(got, page.Names...)
+		if page.Next == "" {
+			break
+		}
+		p.Cursor = page.Next
+	}
+	s.sameIDs("the queues page by page", got, want)
+}
+
+func inspectQueuesOfNamespace(s *scene) {
+	s.push(duly.Job{Queue: "default-q"})
+	s.in("a").push(duly.Job{Queue: "a-q"})
+	s.in("ab").push(duly.Job{Queue: "ab-q"})
+	s.sameIDs("the default namespace's", s.queues(), []string{"default-q"})
+	s.sameIDs("a's", s.in("a").queues(), []string{"a-q"})
+	s.sameIDs("ab's", s.in("ab").queues(), []string{"ab-q"})
+	s.sameIDs("another's", s.in("abc").queues(), nil)
+}
+
+func inspectNotFound(s *scene) {
+	s.push(duly.Job{ID: "x"})
+	_, err := s.Engine.Get(s.ctx, s.ref(), "y")
+	s.refused("get", err, duly.CodeNotFound)
+	s.refused("delete", s.Engine.Delete(s.ctx, s.ref(), "y"), duly.CodeNotFound)
+	s.refused("update", s.Engine.Update(s.ctx, s.ref(), "y", duly.Update{Tries: 2}), duly.CodeNotFound)
+	s.refused("promote", s.Engine.Promote(s.ctx, s.ref(), "y"), duly.CodeNotFound)
+	s.refused("requeue", s.requeue("y").Err, duly.CodeNotFound)
+	s.refused("delete in another queue", s.Engine.Delete(s.ctx, duly.Q("other"), "x"), duly.CodeNotFound)
+	s.is("x", duly.StateReady)
+}

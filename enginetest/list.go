@@ -1,0 +1,237 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func listTests() []test {
+	return []test{
+		{"IsPagedAndEndsWithAnEmptyCursor", []string{"C4.49", "C4.51"}, Options{OneShard: true}, listPages},
+		{"HasNoBodiesUnlessAsked", []string{"C4.50"}, Options{}, listBodies},
+		{"OfDelayedIsByDueThenNumber", []string{"C4.52"}, Options{OneShard: true}, listDelayed},
+		{"OfReadyIsInDeliveryOrder", []string{"C4.52"}, Options{OneShard: true}, listReady},
+		{"OfBlockedIsByOrderKeyThenDeliveryOrder", []string{"C4.53"}, Options{OneShard: true}, listBlocked},
+		{"OfLeasedIsByLeaseEnd", []string{"C4.54"}, Options{OneShard: true}, listLeased},
+		{"OfDeadAndDoneIsOldestFirst", []string{"C4.54"}, Options{OneShard: true}, listFinished},
+		{"OfWhatStaysIsCompleteWhileOthersComeAndGo", []string{"C4.51"}, Options{}, listWhileMoving},
+		{"OfEveryStateIsWalkedPageByPage", []string{"C4.49", "C4.51", "C4.53", "C4.54"}, Options{}, listEveryState},
+		{"CursorOfAnotherListIsRefusedOrHarmless", []string{"C4.51"}, Options{}, listForeignCursor},
+	}
+}
+
+// walk lists a state page by page and calls between after each of them.
+func (s *scene) walk(state duly.State, limit int, between func(page int)) (jobs []duly.JobInfo) {
+	s.Helper()
+	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: limit}}
+	for page := range 10_000 {
+		got, err := s.Engine.List(s.ctx, s.ref(), p)
+		s.must("list", err)
+		if len(got.Jobs) > limit {
+			s.Fatalf("a page of %d has %d jobs", limit, len(got.Jobs))
+		}
+		jobs = append(jobs, got.Jobs...)
+		if got.Next == "" {
+			return jobs
+		}
+		p.Cursor = got.Next
+		if between != nil {
+			between(page)
+		}
+	}
+	s.Fatal("the list has no end")
+	return nil
+}
+
+func listPages(s *scene) {
+	jobs := numbered(25, "j")
+	s.pushAll(jobs...)
+	for _, limit := range []int{1, 7, 25, 100} {
+		s.sameIDs("the ready jobs", idsOf(s.walk(duly.StateReady, limit, nil)), idsOfJobs(jobs))
+	}
+	more := numbered(120, "k")
+	s.on("default-page").pushAll(more...)
+	page, err := s.Engine.List(s.ctx, duly.Q("default-page"), duly.ListParams{State: duly.StateReady})
+	s.must("list", err)
+	same(s, "a page without a limit", len(page.Jobs), duly.DefaultPage)
+	same(s, "the list of a state without jobs", len(s.list(duly.StateDead)), 0)
+}
+
+func listBodies(s *scene) {
+	headers := map[string]string{"h": "v"}
+	s.push(duly.Job{ID: "x", Body: []byte("body"), Headers: headers})
+	job := s.list(duly.StateReady)[0]
+	same(s, "the size", job.Size, 4)
+	same(s, "the body", string(job.Body), "")
+	same(s, "the header", job.Headers["h"], "v")
+	page, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady, Bodies: true})
+	s.must("list with bodies", err)
+	s.sameContent("the job", page.Jobs[0].Job, duly.Job{Body: []byte("body"), Headers: headers})
+}
+
+func listDelayed(s *scene) {
+	s.pushAll(duly.Job{ID: "c", Delay: 3 * time.Minute, Priority: 1000}, duly.Job{ID: "b", Delay: 2 * time.Minute},
+		duly.Job{ID: "b2", Delay: 2 * time.Minute, Priority: 5}, duly.Job{ID: "a", Delay: time.Minute})
+	s.sameIDs("the delayed jobs", idsOf(s.walk(duly.StateDelayed, 1, nil)), []string{"a", "b", "b2", "c"})
+}
+
+func listReady(s *scene) {
+	s.pushAll(duly.Job{ID: "low", Priority: -1}, duly.Job{ID: "mid"}, duly.Job{ID: "high", Priority: 1}, duly.Job{ID: "mid2"})
+	s.Advance(time.Second)
+	s.push(duly.Job{ID: "high2", Priority: 1})
+	want := []string{"high", "high2", "mid", "mid2", "low"}
+	s.sameIDs("the ready jobs", idsOf(s.walk(duly.StateReady, 2, nil)), want)
+	s.takes(want...)
+}
+
+func listBlocked(s *scene) {
+	for _, key := range []string{"b", "ab", "a", "B", "aa", "ä", "0"} {
+		s.push(duly.Job{ID: "head-of-" + fmt.Sprintf("%x", key), OrderKey: key})
+	}
+	var want []string
+	for _, key := range []string{"0", "B", "a", "b", "aa", "ab", "ä"} { // shorter first, then bytes
+		for _, name := range []string{"first", "second", "third"} {
+			want = append(want, fmt.Sprintf("%s-%x", name, key))
+		}
+	}
+	for _, key := range []string{"ab", "a", "ä", "B", "aa", "0", "b"} {
+		s.push(duly.Job{ID: fmt.Sprintf("second-%x", key), OrderKey: key})
+		s.push(duly.Job{ID: fmt.Sprintf("third-%x", key), OrderKey: key})
+		s.push(duly.Job{ID: fmt.Sprintf("first-%x", key), OrderKey: key, Priority: 1})
+	}
+	for _, limit := range []int{1, 2, 4, 100} {
+		s.sameIDs("the blocked jobs", idsOf(s.walk(duly.StateBlocked, limit, nil)), want)
+	}
+}
+
+func listLeased(s *scene) {
+	s.pushAll(duly.Job{ID: "c", Lease: 3 * time.Minute}, duly.Job{ID: "a", Lease: time.Minute}, duly.Job{ID: "b", Lease: 2 * time.Minute})
+	ds := s.reserve(3)
+	s.sameIDs("the leased jobs", idsOf(s.walk(duly.StateLeased, 1, nil)), []string{"a", "b", "c"})
+	s.must("extend", s.extend(ds[1].Receipt, time.Hour))
+	s.sameIDs("the leased jobs", idsOf(s.list(duly.StateLeased)), []string{"b", "c", "a"})
+}
+
+func listFinished(s *scene) {
+	jobs := []duly.Job{{ID: "a", Retain: time.Hour}, {ID: "b", Retain: time.Hour}, {ID: "c", Retain: time.Hour}}
+	for _, as := range []duly.Settlement{duly.Bury, duly.Ack} {
+		n := s.on(as.String())
+		n.pushAll(jobs...)
+		ds := n.reserve(3)
+		for _, i := range []int{1, 2, 0} {
+			n.must("settle", n.settle(duly.Outcome{Receipt: ds[i].Receipt, As: as}))
+			n.Advance(time.Second)
+		}
+	}
+	want := []string{"b", "c", "a"}
+	s.sameIDs("the dead jobs", idsOf(s.on("bury").walk(duly.StateDead, 1, nil)), want)
+	s.sameIDs("the done jobs", idsOf(s.on("ack").walk(duly.StateDone, 1, nil)), want)
+}
+
+// listWhileMoving walks 1500 jobs while others before, behind and among them
+// come and go: what stays is listed exactly once.
+func listWhileMoving(s *scene) {
+	jobs := numbered(1500, "j")
+	for i := range jobs {
+		jobs[i].Delay = time.Hour + time.Duration(i/4)*time.Second
+		jobs[i].Priority = i % 3
+	}
+	s.pushAll(jobs[:1000]...)
+	s.pushAll(jobs[1000:]...)
+	leaves := func(i int) bool { return i%10 == 3 }
+	goes := 3
+	seen := s.walk(duly.StateDelayed, 100, func(page int) {
+		for ; goes < (page+1)*110 && goes < len(jobs); goes += 10 {
+			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), jobs[goes].ID))
+		}
+		s.push(duly.Job{ID: fmt.Sprintf("new-early-%d", page), Delay: time.Minute})
+		s.push(duly.Job{ID: fmt.Sprintf("new-mid-%d", page), Delay: time.Hour + 180*time.Second})
+		s.push(duly.Job{ID: fmt.Sprintf("new-late-%d", page), Delay: 2 * time.Hour})
+	})
+	times := map[string]int{}
+	for _, j := range seen {
+		times[j.ID]++
+	}
+	for i, j := range jobs {
+		if n := times[j.ID]; n > 1 || n == 0 && !leaves(i) {
+			s.Errorf("%q was listed %d times", j.ID, n)
+		}
+	}
+}
+
+func listEveryState(s *scene) {
+	const n = 130
+	jobs := numbered(n, "j")
+	for i := range jobs {
+		jobs[i].Retain = time.Hour
+		jobs[i].Lease = time.Hour
+	}
+	want := idsOfJobs(jobs)
+	all := func(state duly.State) {
+		s.Helper()
+		got := idsOf(s.walk(state, 17, nil))
+		slices.Sort(got)
+		s.sameIDs("the "+state.String()+" jobs", got, want)
+	}
+	delayed := slices.Clone(jobs)
+	for i := range delayed {
+		delayed[i].Delay = time.Second
+	}
+	s.pushAll(delayed...)
+	all(duly.StateDelayed)
+	s.Advance(time.Second)
+	s.step()
+	all(duly.StateReady)
+	ds := s.reserve(n)
+	all(duly.StateLeased)
+	for _, d := range ds {
+		s.bury(d, "no")
+	}
+	all(duly.StateDead)
+	_, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{N: n})
+	s.must("requeue", err)
+	for _, d := range s.reserve(n) {
+		s.ack(d)
+	}
+	all(duly.StateDone)
+
+	s.queue = "keys"
+	for i := range jobs {
+		jobs[i].OrderKey = strings.Repeat("k", 1+i%5)
+		s.on("keys").push(duly.Job{ID: fmt.Sprintf("head-%d", i), OrderKey: jobs[i].OrderKey})
+		s.on("keys").purgeBlockedBehind(i)
+	}
+	s.pushAll(jobs...)
+	all(duly.StateBlocked)
+}
+
+// purgeBlockedBehind keeps one head per key.
+func (s *scene) purgeBlockedBehind(i int) {
+	if i >= 5 {
+		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), fmt.Sprintf("head-%d", i)))
+	}
+}
+
+func listForeignCursor(s *scene) {
+	s.pushAll(numbered(5, "j")...)
+	s.on("other").pushAll(duly.Job{ID: "d", Delay: time.Hour}, duly.Job{ID: "e", Delay: time.Hour})
+	page, err := s.Engine.List(s.ctx, duly.Q("other"), duly.ListParams{State: duly.StateDelayed, PageParams: duly.PageParams{Limit: 1}})
+	s.must("list", err)
+	if page.Next == "" {
+		s.Fatal("the first page of two has no cursor")
+	}
+	for _, cursor := range []string{page.Next, "x", strings.Repeat("A", 10_000), "\xff", page.Next + "x", page.Next[:len(page.Next)-1]} {
+		_, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Cursor: cursor}})
+		if err != nil {
+			s.names("a foreign cursor", err, duly.CodeInvalid, "cursor")
+		}
+		_, err = s.Engine.Queues(s.ctx, "", duly.PageParams{Cursor: cursor})
+		if err != nil {
+			s.names("a foreign cursor of queues", err, duly.CodeInvalid, "cursor")
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func placementTests() []test {
+	return []test{
+		{"IsFoundByItsNamespace", []string{"C4.93"}, Options{}, placementFound},
+		{"IsChangedByWhoKnowsItsVersion", []string{"C4.93"}, Options{}, placementVersions},
+		{"ListIsPaged", []string{"C4.93"}, Options{}, placementList},
+		{"ChangesAreTold", []string{"C4.92", "C4.93"}, Options{}, placementTold},
+		{"BadOnesAreRefused", []string{"C4.93", "C13.1"}, Options{}, placementBad},
+	}
+}
+
+// placer is the engine's, where it owns its storage.
+func (s *scene) placer() duly.Placer {
+	s.Helper()
+	p, ok := s.registry().(duly.Placer)
+	if !ok {
+		s.Skip("this engine places no namespaces")
+	}
+	return p
+}
+
+func (s *scene) place(p duly.Placement) duly.Placement {
+	s.Helper()
+	s.must("put", s.placer().PutPlacement(s.ctx, p))
+	got, err := s.placer().FindPlacement(s.ctx, p.Namespace)
+	s.must("find", err)
+	return got
+}
+
+func placementFound(s *scene) {
+	_, err := s.placer().FindPlacement(s.ctx, "a")
+	s.refused("find of what was never placed", err, duly.CodeNotFound)
+	for _, want := range []duly.Placement{
+		{Namespace: "a", Pool: "orders"},
+		{Namespace: "-b", Pool: "x.1", From: "default", Phase: duly.Preparing, Since: s.now(), Former: []string{"y", "z-2"}},
+		{Namespace: "c", Pool: "default", From: "orders", Phase: duly.Draining, Since: s.now().Add(time.Hour)},
+		{Pool: "orders"},
+	} {
+		got := s.place(want)
+		want.Version, want.Namespace = 1, duly.NamespaceOr(want.Namespace)
+		if !want.Since.IsZero() {
+			sameTime(s, "since", got.Since, want.Since)
+		}
+		got.Since = want.Since
+		same(s, "the placement", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+	}
+}
+
+func placementVersions(s *scene) {
+	first := s.place(duly.Placement{Namespace: "a", Pool: "orders"})
+	s.refused("a second first", s.placer().PutPlacement(s.ctx, duly.Placement{Namespace: "a", Pool: "other"}), duly.CodeConflict)
+	second := first
+	second.From, second.Pool, second.Phase, second.Since = "orders", "other", duly.Draining, s.now()
+	second = s.place(second)
+	same(s, "its version", second.Version, 2)
+	s.refused("a change of what is no more", s.placer().PutPlacement(s.ctx, first), duly.CodeConflict)
+	ahead := second
+	ahead.Version = 7
+	s.refused("a change of what is not yet", s.placer().PutPlacement(s.ctx, ahead), duly.CodeConflict)
+	s.refused("a change of what is not there", s.placer().PutPlacement(s.ctx, duly.Placement{Namespace: "b", Pool: "x", Version: 1}), duly.CodeConflict)
+	_, err := s.placer().FindPlacement(s.ctx, "b")
+	s.refused("find of it", err, duly.CodeNotFound)
+	got, err := s.placer().FindPlacement(s.ctx, "a")
+	s.must("find", err)
+	same(s, "what is stored", got.Pool, "other")
+}
+
+func placementList(s *scene) {
+	names := []string{"-", "A", "B1", "b", "c.c"}
+	for _, name := range names {
+		s.place(duly.Placement{Namespace: name, Pool: "orders"})
+	}
+	for _, limit := range []int{1, 2, 5, 0} {
+		p := duly.PageParams{Limit: limit}
+		var got []string
+		for range 10 {
+			page, err := s.placer().Placements(s.ctx, p)
+			s.must("list", err)
+			for i := range page.Placements {
+				got = append(got, page.Placements[i].Namespace)
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+		same(s, "the names", fmt.Sprint(got), fmt.Sprint(names))
+	}
+	_, err := s.placer().Placements(s.ctx, duly.PageParams{Cursor: "a/b"})
+	s.refused("a cursor that is none", err, duly.CodeInvalid)
+	_, err = s.placer().Placements(s.ctx, duly.PageParams{Limit: -1})
+	s.refused("a limit that is none", err, duly.CodeInvalid)
+}
+
+func placementTold(s *scene) {
+	w := s.watch()
+	w.forget()
+	p := s.place(duly.Placement{Namespace: "a", Pool: "orders"})
+	w.hears("a namespace was placed")
+	w.forget()
+	p.Pool, p.From, p.Phase = "other", "orders", duly.Preparing
+	s.place(p)
+	w.hears("it moves")
+}
+
+func placementBad(s *scene) {
+	long := slices.Repeat([]string{"x"}, duly.MaxFormer+1)
+	for _, bad := range []duly.Placement{
+		{Namespace: "a"}, {Namespace: "a/b", Pool: "x"}, {Namespace: "a", Pool: "-x"}, {Namespace: "a", Pool: "a,b"},
+		{Namespace: "a", Pool: "x", From: "x", Phase: duly.Draining}, {Namespace: "a", Pool: "x", From: "y"},
+		{Namespace: "a", Pool: "x", From: "y", Phase: "run"}, {Namespace: "a", Pool: "x", Phase: duly.Draining},
+		{Namespace: "a", Pool: "x", Former: long}, {Namespace: "a", Pool: "x", Former: []string{""}}, {Namespace: "a", Pool: "x", Version: -1},
+	} {
+		s.refused(fmt.Sprintf("%+v", bad), s.placer().PutPlacement(s.ctx, bad), duly.CodeInvalid)
+	}
+	_, err := s.placer().FindPlacement(s.ctx, "a/b")
+	s.refused("a namespace that is none", err, duly.CodeInvalid)
+}

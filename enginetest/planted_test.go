@@ -1,0 +1,378 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+)
+
+// plantedShort is how many operations suffice to show any of the bugs.
+const plantedShort = 12
+
+// plantedTries is how many scripts a planted bug may get away with: several times
+// what the most hidden one was seen to need.
+const plantedTries = 400
+
+// A test that finds nothing proves something only if it would find what is
+// there: here it gets engines with one bug each.
+func TestModelFindsPlantedBugs(t *testing.T) {
+	t.Parallel()
+	for _, bug := range plantedBugs() {
+		t.Run(bug.name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range plantedTries {
+				sc := scripts(modelSteps).Example(seed)
+				err := playPlanted(t, bug, sc)
+				if err == nil {
+					continue
+				}
+				short, why := shrink(sc, err, func(sc script) error { return playPlanted(t, bug, sc) })
+				t.Logf("found by script %d: %v\n%#v", seed, why, short)
+				if len(short) > plantedShort {
+					t.Errorf("the script was cut to %d operations, want %d at most", len(short), plantedShort)
+				}
+				return
+			}
+			t.Errorf("%d scripts did not find it", plantedTries)
+		})
+	}
+}
+
+// Without a bug the same engine passes: it is the bugs that are found.
+func TestModelFindsNothingInAGoodEngine(t *testing.T) {
+	t.Parallel()
+	for seed := range 10 {
+		if err := playPlanted(t, plantedBug{}, scripts(modelSteps).Example(seed)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// playPlanted plays one script against a model with the bug.
+func playPlanted(t *testing.T, bug plantedBug, sc script) (err error) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &skewed{Fake: clock.NewFake()}
+		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Manual: true})
+		defer m.Close()
+		e := &buggy{Engine: m, clock: c, bug: bug, last: map[duly.Number]duly.Receipt{}, ids: map[duly.Receipt]string{}}
+		h := &Harness{Engine: e, Maintainer: e, Clock: c.Fake, Quiet: synctest.Wait}
+		_, err = playBoth(t.Context(), h, sc)
+	})
+	return err
+}
+
+// skewed is a clock that a bug can read wrongly.
+type skewed struct {
+	*clock.Fake
+	by atomic.Int64
+}
+
+// Now implements clock.Clock.
+func (c *skewed) Now() time.Time { return c.Fake.Now().Add(time.Duration(c.by.Load())) }
+
+// plantedBug changes what goes into an engine or what comes out of it.
+type plantedBug struct {
+	name string
+	// skew is by how much the clock is misread in the operation skewed.
+	skewed string
+	skew   time.Duration
+
+	push      func(*duly.Job)
+	pushed    func([]duly.PushResult)
+	delivered func(*duly.Delivery)
+	settle    func(*buggy, string, *duly.Outcome)
+	settled   func([]error)
+	told      func(*duly.JobInfo)
+	update    func(*duly.Update)
+	list      func(duly.ListParams, *duly.ListPage)
+	stats     func(*duly.Stats)
+	requeue   func(*duly.RequeueParams)
+	configure func(*duly.QueueConfig)
+	purge     func(n int) int
+	wait      func(bool) bool
+	err       func(error) error
+	deaf      string // an operation that does nothing
+}
+
+func plantedBugs() []plantedBug {
+	return []plantedBug{
+		{name: "DeliversAMillisecondEarly", skewed: "reserve", skew: time.Millisecond},
+		{name: "StepsAMillisecondLate", skewed: "step", skew: -time.Millisecond},
+		{name: "LooksAMillisecondLate", skewed: "get", skew: -time.Millisecond},
+		{name: "ForgetsTheFence", settle: func(b *buggy, _ string, o *duly.Outcome) {
+			if p, ok := o.Receipt.Parts(); ok {
+				o.Receipt = b.last[p.Number]
+			}
+		}},
+		{name: "AnswersAStaleSettleAsDone", settled: func(errs []error) {
+			for i := range errs {
+				if errors.Is(errs[i], duly.ErrLeaseLost) {
+					errs[i] = nil
+				}
+			}
+		}},
+		{name: "CountsAttemptsFromTwo", delivered: func(d *duly.Delivery) {
+			if d.Failures > 0 {
+				d.Attempt++
+			}
+		}},
+		{name: "ReplacesAsItKeeps", push: func(j *duly.Job) {
+			if j.Merge.Mode == duly.MergeReplace && j.Merge.MaxWait == 0 && j.Merge.Until == "" {
+				j.Merge.Mode = duly.MergeKeep
+			}
+		}},
+		{name: "MergesAcrossOrderKeys", push: func(j *duly.Job) {
+			if j.Merge.Key == "n" {
+				j.OrderKey = ""
+			}
+		}},
+		{name: "IgnoresMaxWait", push: func(j *duly.Job) {
+			if j.Merge.Mode == duly.MergeReplace {
+				j.Merge.MaxWait = 0
+			}
+		}},
+		{name: "FreesTheKeyAtASnooze", settle: freeAtSnooze},
+		{name: "UsesATryForARelease", settle: func(_ *buggy, _ string, o *duly.Outcome) {
+			if o.As == duly.Release && o.Delay != nil {
+				o.As = duly.Nack
+			}
+		}},
+		{name: "IgnoresTheTTL", push: func(j *duly.Job) { j.TTL = duly.None }},
+		{name: "IgnoresTheTTLOfAnUpdate", update: func(u *duly.Update) { u.TTL = 0 }},
+		{name: "RequeuesWithoutATTL", requeue: func(p *duly.RequeueParams) { p.TTL = 0 }},
+		{name: "CountsOneMore", stats: func(st *duly.Stats) {
+			if st.Counters.Stalled > 0 {
+				st.Counters.Failed++
+			}
+		}},
+		{name: "SkipsOneAtAPage", list: func(p duly.ListParams, page *duly.ListPage) {
+			if p.Cursor != "" && len(page.Jobs) > 0 {
+				page.Jobs = page.Jobs[1:]
+			}
+		}},
+		{name: "SwapsTwoResults", pushed: func(r []duly.PushResult) {
+			if len(r) == 3 {
+				r[1], r[2] = r[2], r[1]
+			}
+		}},
+		{name: "LosesResults", told: func(i *duly.JobInfo) { i.Result = nil }},
+		{name: "LosesTheLastError", told: func(i *duly.JobInfo) {
+			if i.State == duly.StateDead {
+				i.LastError = ""
+			}
+		}},
+		{name: "NamesNoField", err: func(err error) error {
+			if errors.Is(err, duly.ErrInvalid) {
+				return duly.ErrInvalid
+			}
+			return err
+		}},
+		{name: "IgnoresPause", deaf: "pause"},
+		{name: "IgnoresResume", deaf: "resume"},
+		{name: "DestroysNothing", deaf: "destroy"},
+		{name: "IgnoresARate", configure: func(c *duly.QueueConfig) { c.Rate = duly.Rate{} }},
+		{name: "PurgesOneMore", purge: func(n int) int {
+			if n > 0 {
+				n++
+			}
+			return n
+		}},
+		{name: "SleepsOn", wait: func(bool) bool { return false }},
+	}
+}
+
+// freeAtSnooze gives the job back as a new one, which holds no key.
+func freeAtSnooze(b *buggy, namespace string, o *duly.Outcome) {
+	p, ok := o.Receipt.Parts()
+	if !ok || o.As != duly.Release || o.Delay == nil || b.last[p.Number] != o.Receipt {
+		return
+	}
+	q := duly.QueueRef{Namespace: namespace, Name: p.Queue}
+	for _, info := range b.page(q, duly.StateLeased) {
+		if info.OrderKey != "" && info.Failures == 0 && info.Stalls == 0 && b.ids[o.Receipt] == info.ID {
+			j := info.Job
+			j.Due, j.Delay = time.Time{}, *o.Delay
+			b.Engine.Delete(context.Background(), q, j.ID)
+			b.Engine.Push(context.Background(), []duly.Job{j})
+			b.freed = map[duly.Receipt]bool{o.Receipt: true}
+		}
+	}
+}
+
+// buggy is a model with a bug.
+type buggy struct {
+	*model.Engine
+	clock *skewed
+	bug   plantedBug
+	last  map[duly.Number]duly.Receipt // the last receipt of each job
+	ids   map[duly.Receipt]string
+	// freed are the receipts whose settle the bug has taken for itself.
+	freed map[duly.Receipt]bool
+}
+
+// misread lets the clock be misread until the func that it returns is called.
+func (b *buggy) misread(operation string) func() {
+	if b.bug.skewed == operation {
+		b.clock.by.Store(int64(b.bug.skew))
+	}
+	return func() { b.clock.by.Store(0) }
+}
+
+func (b *buggy) err(err error) error {
+	if b.bug.err != nil {
+		return b.bug.err(err)
+	}
+	return err
+}
+
+func (b *buggy) page(q duly.QueueRef, state duly.State) []duly.JobInfo {
+	page, _ := b.Engine.List(context.Background(), q, duly.ListParams{State: state, Bodies: true})
+	return page.Jobs
+}
+
+func (b *buggy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		if b.bug.push != nil {
+			b.bug.push(&jobs[i])
+		}
+	}
+	results, err := b.Engine.Push(ctx, jobs)
+	for i := range results {
+		results[i].Err = b.err(results[i].Err)
+	}
+	if b.bug.pushed != nil {
+		b.bug.pushed(results)
+	}
+	return results, err
+}
+
+func (b *buggy) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	defer b.misread("reserve")()
+	ds, err := b.Engine.Reserve(ctx, p)
+	for i := range ds {
+		if b.bug.delivered != nil {
+			b.bug.delivered(&ds[i])
+		}
+		if p, ok := ds[i].Receipt.Parts(); ok {
+			b.last[p.Number], b.ids[ds[i].Receipt] = ds[i].Receipt, ds[i].ID
+		}
+	}
+	return ds, err
+}
+
+func (b *buggy) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	ready, err := b.Engine.Wait(ctx, p)
+	if b.bug.wait != nil {
+		ready = b.bug.wait(ready)
+	}
+	return ready, err
+}
+
+func (b *buggy) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	outcomes = slices.Clone(outcomes)
+	for i := range outcomes {
+		if b.bug.settle != nil {
+			b.bug.settle(b, namespace, &outcomes[i])
+		}
+	}
+	errs, err := b.Engine.Settle(ctx, namespace, outcomes)
+	for i := range errs {
+		if b.freed[outcomes[i].Receipt] {
+			errs[i] = nil
+			delete(b.freed, outcomes[i].Receipt)
+		}
+	}
+	if b.bug.settled != nil {
+		b.bug.settled(errs)
+	}
+	return errs, err
+}
+
+func (b *buggy) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
+	defer b.misread("get")()
+	info, err := b.Engine.Get(ctx, q, id)
+	if b.bug.told != nil {
+		b.bug.told(&info)
+	}
+	return info, err
+}
+
+func (b *buggy) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	page, err := b.Engine.List(ctx, q, p)
+	if b.bug.list != nil {
+		b.bug.list(p, &page)
+	}
+	return page, err
+}
+
+func (b *buggy) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	st, err := b.Engine.Stats(ctx, q)
+	if b.bug.stats != nil {
+		b.bug.stats(&st)
+	}
+	return st, err
+}
+
+func (b *buggy) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
+	if b.bug.update != nil {
+		b.bug.update(&u)
+	}
+	return b.Engine.Update(ctx, q, id, u)
+}
+
+func (b *buggy) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+	if b.bug.requeue != nil {
+		b.bug.requeue(&p)
+	}
+	return b.Engine.Requeue(ctx, q, p)
+}
+
+func (b *buggy) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
+	if b.bug.purge != nil {
+		n = b.bug.purge(n)
+	}
+	return b.Engine.Purge(ctx, q, state, n)
+}
+
+func (b *buggy) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+	if b.bug.configure != nil {
+		b.bug.configure(&patch)
+	}
+	return b.Engine.Configure(ctx, q, patch)
+}
+
+func (b *buggy) Pause(ctx context.Context, q duly.QueueRef) error {
+	if b.bug.deaf == "pause" {
+		_, err := b.Engine.Stats(ctx, q)
+		return err
+	}
+	return b.Engine.Pause(ctx, q)
+}
+
+func (b *buggy) Resume(ctx context.Context, q duly.QueueRef) error {
+	if b.bug.deaf == "resume" {
+		return nil
+	}
+	return b.Engine.Resume(ctx, q)
+}
+
+func (b *buggy) Destroy(ctx context.Context, q duly.QueueRef) error {
+	if b.bug.deaf == "destroy" {
+		return nil
+	}
+	return b.Engine.Destroy(ctx, q)
+}
+
+func (b *buggy) Step(ctx context.Context, q duly.QueueRef) (bool, error) {
+	defer b.misread("step")()
+	return b.Engine.Step(ctx, q)
+}

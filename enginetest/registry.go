@@ -1,0 +1,84 @@
+package enginetest
+
+import (
+	"slices"
+	"testing"
+)
+
+// test proves one or more rules of docs/contract.md.
+type test struct {
+	// Name is a sentence in CamelCase that says what must hold.
+	Name string
+	// Rules are the numbers of the rules that it proves.
+	Rules []string
+	// Options is what it asks of its engine.
+	Options Options
+	// Func is the test. It has an engine and a clock to itself.
+	Func func(s *scene)
+}
+
+// subject is a group of tests: the first part of their names.
+type subject struct {
+	name  string
+	tests []test
+}
+
+func subjects() []subject {
+	return []subject{
+		{"Input", inputTests()},
+		{"Names", nameTests()},
+		{"Push", pushTests()},
+		{"Job", jobTests()},
+		{"Batch", batchTests()},
+		{"Reserve", reserveTests()},
+		{"Wait", waitTests()},
+		{"Lease", leaseTests()},
+		{"Settle", settleTests()},
+		{"Stale", staleTests()},
+		{"Fence", fenceTests()},
+		{"Retry", retryTests()},
+		{"Dead", deadTests()},
+		{"Requeue", requeueTests()},
+		{"TTL", ttlTests()},
+		{"Order", orderTests()},
+		{"OrderKey", orderKeyTests()},
+		{"Merge", mergeTests()},
+		{"MergeRunning", mergeRunningTests()},
+		{"Inspect", inspectTests()},
+		{"Stats", statsTests()},
+		{"List", listTests()},
+		{"Update", updateTests()},
+		{"Operator", operatorTests()},
+		{"Configure", configureTests()},
+		{"Limits", limitTests()},
+		{"Time", timeTests()},
+		{"States", stateTests()},
+		{"Payload", payloadTests()},
+		{"Maintenance", maintenanceTests()},
+		{"Tokens", tokenTests()},
+		{"TokenLimits", tokenLimitTests()},
+		{"TokenWatch", tokenWatchTests()},
+		{"Placements", placementTests()},
+		{"Errors", errorTests()},
+		{"Shards", shardTests()},
+		{"Concurrency", concurrencyTests()},
+	}
+}
+
+// Run proves the contract, test by test, each on an engine of its own.
+func (s Suite) Run(t *testing.T) {
+	for _, sub := range subjects() {
+		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
+			continue
+		}
+		t.Run(sub.name, func(t *testing.T) {
+			t.Parallel()
+			for _, c := range sub.tests {
+				t.Run(c.Name, func(t *testing.T) {
+					t.Parallel()
+					s.run(t, c.Options, func(t *testing.T, h *Harness) { play(t, h, c.Func) })
+				})
+			}
+		})
+	}
+}

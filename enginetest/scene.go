@@ -1,0 +1,297 @@
+package enginetest
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// theQueue is the queue of every test that needs but one.
+const theQueue = "jobs"
+
+// scene is what a test stands on: an engine, its clock, and the verbs of the
+// contract in a short form that fails the test where an operation does not
+// end as the verb says.
+type scene struct {
+	*testing.T
+	*Harness
+	ctx context.Context
+	// namespace is where the verbs work; empty is the default one.
+	namespace string
+	queue     string
+	root      *scene
+	// namespaces and closed belong to the root: what the audit has to visit.
+	namespaces []string
+	closed     bool
+}
+
+// play runs one test and audits what it left behind.
+func play(t *testing.T, h *Harness, f func(s *scene)) {
+	s := &scene{T: t, Harness: h, ctx: t.Context(), queue: theQueue, namespaces: []string{""}}
+	s.root = s
+	f(s)
+	if !t.Failed() && !s.closed {
+		s.audit()
+	}
+}
+
+// in is the scene in another namespace.
+func (s *scene) in(namespace string) *scene {
+	other := *s
+	other.namespace = namespace
+	if s.In != nil {
+		h := *s.Harness
+		h.Engine = s.In(namespace)
+		other.Harness = &h
+	}
+	if !slices.Contains(s.root.namespaces, namespace) {
+		s.root.namespaces = append(s.root.namespaces, namespace)
+	}
+	return &other
+}
+
+// on is the scene with its verbs on another queue.
+func (s *scene) on(queue string) *scene {
+	other := *s
+	other.queue = queue
+	return &other
+}
+
+func (s *scene) ref() duly.QueueRef { return duly.QueueRef{Namespace: s.namespace, Name: s.queue} }
+
+func (s *scene) now() time.Time { return s.Clock.Now() }
+
+// pushed is one call of Push. Jobs without a queue go to the scene's.
+func (s *scene) pushed(jobs ...duly.Job) ([]duly.PushResult, error) {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		jobs[i].Namespace = s.namespace
+		if jobs[i].Queue == "" {
+			jobs[i].Queue = s.queue
+		}
+	}
+	return s.Engine.Push(s.ctx, jobs)
+}
+
+// pushAll pushes a batch whose every job must be created, and tells the IDs.
+func (s *scene) pushAll(jobs ...duly.Job) []string {
+	s.Helper()
+	results, err := s.pushed(jobs...)
+	s.must("push", err)
+	ids := make([]string, len(results))
+	for i, r := range results {
+		s.must("push", r.Err)
+		if r.Outcome != duly.Created || r.ID == "" {
+			s.Fatalf("job %d of the push is answered %s %q, want created", i, r.Outcome, r.ID)
+		}
+		ids[i] = r.ID
+	}
+	return ids
+}
+
+// push pushes one job, which must be created.
+func (s *scene) push(j duly.Job) string {
+	s.Helper()
+	return s.pushAll(j)[0]
+}
+
+// try pushes one job and tells what became of it; an error of the call is the
+// job's.
+func (s *scene) try(j duly.Job) duly.PushResult {
+	s.Helper()
+	results, err := s.pushed(j)
+	if err != nil {
+		return duly.PushResult{Err: err}
+	}
+	if len(results) != 1 {
+		s.Fatalf("push of one job has %d results", len(results))
+	}
+	return results[0]
+}
+
+// reserve takes up to n from the queues, by default the scene's.
+func (s *scene) reserve(n int, queues ...string) []duly.Delivery {
+	s.Helper()
+	if len(queues) == 0 {
+		queues = []string{s.queue}
+	}
+	ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Namespace: s.namespace, Queues: queues, Max: n})
+	s.must("reserve", err)
+	if len(ds) > n {
+		s.Fatalf("reserve of %d took %d", n, len(ds))
+	}
+	return ds
+}
+
+// take takes one job, which must be there.
+func (s *scene) take() duly.Delivery {
+	s.Helper()
+	ds := s.reserve(1)
+	if len(ds) == 0 {
+		s.Fatalf("nothing to take in queue %s at %s", s.queue, s.now())
+	}
+	return ds[0]
+}
+
+// takeAll takes everything that is deliverable now.
+func (s *scene) takeAll() (all []duly.Delivery) {
+	s.Helper()
+	for {
+		ds := s.reserve(duly.MaxBatch)
+		if len(ds) == 0 {
+			return all
+		}
+		all = append(all, ds...)
+	}
+}
+
+// settle sends one outcome and tells its answer.
+func (s *scene) settle(o duly.Outcome) error {
+	s.Helper()
+	errs, err := s.Engine.Settle(s.ctx, s.namespace, []duly.Outcome{o})
+	s.must("settle", err)
+	if len(errs) != 1 {
+		s.Fatalf("settle of one outcome has %d answers", len(errs))
+	}
+	return errs[0]
+}
+
+func (s *scene) ack(d duly.Delivery) {
+	s.Helper()
+	s.must("ack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+}
+
+func (s *scene) nack(d duly.Delivery, text string) {
+	s.Helper()
+	s.must("nack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Error: text}))
+}
+
+func (s *scene) nackFor(d duly.Delivery, delay time.Duration) {
+	s.Helper()
+	s.must("nack", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Delay: &delay}))
+}
+
+func (s *scene) release(d duly.Delivery) {
+	s.Helper()
+	s.must("release", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release}))
+}
+
+func (s *scene) snooze(d duly.Delivery, delay time.Duration) {
+	s.Helper()
+	s.must("snooze", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release, Delay: &delay}))
+}
+
+func (s *scene) bury(d duly.Delivery, reason string) {
+	s.Helper()
+	s.must("bury", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: reason}))
+}
+
+// extend extends one lease and tells the answer.
+func (s *scene) extend(r duly.Receipt, lease time.Duration) error {
+	s.Helper()
+	errs, err := s.Engine.Extend(s.ctx, s.namespace, []duly.Receipt{r}, lease)
+	s.must("extend", err)
+	if len(errs) != 1 {
+		s.Fatalf("extend of one receipt has %d answers", len(errs))
+	}
+	return errs[0]
+}
+
+// stall lets a delivery's lease run out and takes it back.
+func (s *scene) stall(d duly.Delivery) {
+	s.Helper()
+	s.Advance(d.LeaseEnd.Sub(s.now()) + time.Millisecond)
+	s.step()
+}
+
+func (s *scene) get(id string) duly.JobInfo {
+	s.Helper()
+	info, err := s.Engine.Get(s.ctx, s.ref(), id)
+	s.must("get", err)
+	return info
+}
+
+// step moves the queue forward as far as it goes.
+func (s *scene) step() {
+	s.Helper()
+	for range 10_000 {
+		more, err := s.Maintainer.Step(s.ctx, s.ref())
+		s.must("step", err)
+		if !more {
+			return
+		}
+	}
+	s.Fatal("step says that there is more to do, for ever")
+}
+
+// list walks one state's set to its end.
+func (s *scene) list(state duly.State) (jobs []duly.JobInfo) {
+	s.Helper()
+	p := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: duly.MaxBatch}}
+	for range 10_000 {
+		page, err := s.Engine.List(s.ctx, s.ref(), p)
+		s.must("list", err)
+		jobs = append(jobs, page.Jobs...)
+		if page.Next == "" {
+			return jobs
+		}
+		p.Cursor = page.Next
+	}
+	s.Fatalf("the list of %s jobs has no end", state)
+	return nil
+}
+
+func (s *scene) stats() duly.Stats {
+	s.Helper()
+	st, err := s.Engine.Stats(s.ctx, s.ref())
+	s.must("stats", err)
+	return st
+}
+
+func (s *scene) config() duly.QueueConfig {
+	s.Helper()
+	c, err := s.Engine.Config(s.ctx, s.ref())
+	s.must("config", err)
+	return c
+}
+
+// usual is the configuration of a queue that was never configured.
+func (s *scene) usual() duly.QueueConfig {
+	c := duly.DefaultQueueConfig()
+	c.Shards = max(1, s.Shards)
+	return c
+}
+
+func (s *scene) configure(patch duly.QueueConfig) {
+	s.Helper()
+	s.must("configure", s.Engine.Configure(s.ctx, s.ref(), patch))
+}
+
+// queues lists the namespace's queues to the end.
+func (s *scene) queues() (names []string) {
+	s.Helper()
+	p := duly.PageParams{Limit: duly.MaxBatch}
+	for {
+		page, err := s.Engine.Queues(s.ctx, s.namespace, p)
+		s.must("queues", err)
+		names = append(names, page.Names...)
+		if page.Next == "" {
+			return names
+		}
+		p.Cursor = page.Next
+	}
+}
+
+// requeue lets one dead job live again.
+func (s *scene) requeue(id string) duly.RequeueResult {
+	s.Helper()
+	results, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{id}})
+	s.must("requeue", err)
+	if len(results) != 1 || results[0].ID != id {
+		s.Fatalf("requeue of %q is answered %+v", id, results)
+	}
+	return results[0]
+}

@@ -1,0 +1,292 @@
+package enginetest
+
+import (
+	"cmp"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// What holds in each shard of a queue: which jobs are in it, their order, its
+// part of a limit. What the shards do as one stands in shardstogether.go.
+
+// shardTests are for engines that can keep a queue in several shards.
+func shardTests() []test {
+	return []test{
+		{"AreChosenByTheID", []string{"C1.4", "C6.16", "C11.7"}, Options{}, shardsByID},
+		{"AreChosenByTheKey", []string{"C6.16", "C6.18"}, Options{}, shardsByKey},
+		{"AreAskedInTurnFromARandomOne", []string{"C4.14"}, Options{}, shardsInTurn},
+		{"OrderHoldsWithinEach", []string{"C6.1", "C6.3"}, Options{}, shardsOrder},
+		{"EachEnforcesItsPartOfALimit", []string{"C10.13", "C10.14"}, Options{}, shardsLimits},
+		{"EachEnforcesItsPartOfTheRate", []string{"C10.13", "C10.14"}, Options{}, shardsRate},
+		{"EachKeepsItsPartOfTheDead", []string{"C10.13", "C8.10"}, Options{}, shardsDead},
+		{"LimitBelowTheirNumberIsInvalid", []string{"C10.13"}, Options{}, shardsLimitTooSmall},
+
+		{"AreListedOneAfterTheOther", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
+		{"StopEarlyAt8MiBTogether", []string{"C4.7"}, Options{}, shardsBytes},
+		{"AddUpInStats", []string{"C4.56", "C4.57", "C4.58"}, Options{}, shardsStats},
+		{"PeekTellsTheFirstOfAll", []string{"C4.47"}, Options{}, shardsPeek},
+		{"PurgeGoesOverAll", []string{"C4.70"}, Options{}, shardsPurge},
+		{"RequeueByCountTakesTheOldestOfAll", []string{"C4.64"}, Options{}, shardsRequeue},
+		{"BatchOverAllIsAnsweredInOrder", []string{"C4.1", "C4.3", "C4.4"}, Options{}, shardsBatch},
+		{"EachWakesAWaiter", []string{"C5.11", "C5.12", "C5.14", "C5.16"}, Options{}, shardsWake},
+		{"GoWithTheirQueue", []string{"C4.71", "C10.1", "C4.39"}, Options{}, shardsDestroyed},
+		{"PushWhileTheConfigurationChangesDoublesNothing", []string{"C4.3", "C4.62"}, Options{}, shardsConfigured},
+		{"RequeueWhileTheConfigurationChangesAnswersOnce", []string{"C4.64", "C4.62"}, Options{}, shardsRequeuedWhileConfigured},
+	}
+}
+
+// manyShards is how many the queues of these tests have.
+const manyShards = 8
+
+// over makes the scene's queue one of several shards, which the test sees as
+// they are.
+func (s *scene) over(patch duly.QueueConfig) {
+	s.Helper()
+	if !s.Sharded {
+		s.Skip("the engine keeps a queue in one shard")
+	}
+	if e, ok := s.Engine.(*sharded); ok {
+		h := *s.Harness
+		h.Engine, h.In = e.Contract, nil
+		s.Harness = &h
+	}
+	patch.Shards = manyShards
+	s.configure(patch)
+}
+
+// inShard is a job that duly's client would put into that shard.
+func inShard(shard int, j duly.Job) duly.Job {
+	n := duly.NewNumber()
+	n[shardByte] = byte(shard)
+	j.ID, j.Made = n.String(), true
+	return j
+}
+
+// inEach is n jobs in each shard, in turn.
+func inEach(n int, j duly.Job) []duly.Job {
+	jobs := make([]duly.Job, n*manyShards)
+	for i := range jobs {
+		jobs[i] = inShard(i%manyShards, j)
+	}
+	return jobs
+}
+
+// shardOf is the shard that a delivery came from.
+func (s *scene) shardOf(d duly.Delivery) int { return s.parts(d).Shard }
+
+// perShard counts deliveries.
+func (s *scene) perShard(ds []duly.Delivery) (n [manyShards]int) {
+	for _, d := range ds {
+		n[s.shardOf(d)]++
+	}
+	return n
+}
+
+func (s *scene) ackAll(ds []duly.Delivery) {
+	s.Helper()
+	outcomes := make([]duly.Outcome, len(ds))
+	for i, d := range ds {
+		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+	}
+	errs, err := s.Engine.Settle(s.ctx, s.namespace, outcomes)
+	s.must("settle", err)
+	for _, err := range errs {
+		s.must("ack", err)
+	}
+}
+
+func shardsByID(s *scene) {
+	s.over(duly.QueueConfig{})
+	same(s, "the shards", s.config().Shards, manyShards)
+	jobs := append(numbered(40, "own-"), inEach(3, duly.Job{})...)
+	jobs = append(jobs, made(duly.Job{}), duly.Job{})
+	ids := s.pushAll(jobs...)
+	seen := map[int]bool{}
+	for _, d := range s.takeAll() {
+		want := duly.ShardOf(d.ID, manyShards)
+		same(s, "the shard of "+d.ID, s.shardOf(d), want)
+		s.is(d.ID, duly.StateLeased)
+		seen[want] = true
+		ids = slices.DeleteFunc(ids, func(id string) bool { return id == d.ID })
+	}
+	same(s, "the shards with jobs", len(seen), manyShards)
+	s.sameIDs("the jobs not delivered", ids, []string{})
+}
+
+func shardsByKey(s *scene) {
+	s.over(duly.QueueConfig{})
+	body := []byte("body")
+	keyed := []struct {
+		job duly.Job
+		key string // what decides
+	}{
+		{duly.Job{OrderKey: "k"}, "k"},
+		{duly.Job{OrderKey: "k", Merge: duly.Merge{Key: "m"}}, "k"},
+		{duly.Job{Merge: duly.Merge{Key: "m"}}, "m"},
+		{duly.Job{Merge: duly.Merge{Mode: duly.MergeKeep}, Body: body}, ""},
+	}
+	for i, k := range keyed {
+		fits, _ := duly.ParseNumber(duly.MakeID(&k.job))
+		if k.key != "" {
+			same(s, "the byte of an ID that is made for the key", fits[shardByte], byte(crc32.ChecksumIEEE([]byte(k.key))))
+		}
+		other := fits
+		other[shardByte] ^= 0x80 // of the same shard even
+		for _, id := range []string{"own", other.String()} {
+			j := k.job
+			j.ID = id
+			s.names(fmt.Sprintf("job %d with the ID %s", i, id), s.try(j).Err, duly.CodeInvalid, "id")
+			s.gone(id)
+		}
+		j := k.job
+		j.ID = fits.String()
+		s.push(j)
+		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), j.ID))
+		d := s.push(k.job) // its ID is made
+		same(s, "the shard of an ID that was left out", duly.ShardOf(d, manyShards), int(fits[shardByte])%manyShards)
+		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), d))
+	}
+	s.counted(duly.Counters{Pushed: 8, Deleted: 8})
+	// Bad all over: the fields that need no shard are named before.
+	s.names("a bad key", s.try(duly.Job{ID: "own", OrderKey: "\n"}).Err, duly.CodeInvalid, "order_key")
+}
+
+func shardsInTurn(s *scene) {
+	s.over(duly.QueueConfig{})
+	s.pushAll(inEach(20, duly.Job{})...)
+	begins := map[int]bool{}
+	for range 40 {
+		begins[s.shardOf(s.take())] = true
+	}
+	if len(begins) < 3 { // a chance of less than one in 10^15
+		s.Errorf("40 reserves began at the shards %v", begins)
+	}
+	ds := s.reserve(duly.MaxBatch)
+	same(s, "the jobs of all shards", len(ds), 20*manyShards-40)
+	var turns []int
+	for _, d := range ds {
+		if n := len(turns); n == 0 || turns[n-1] != s.shardOf(d) {
+			turns = append(turns, s.shardOf(d))
+		}
+	}
+	for i, shard := range turns {
+		if shard != (turns[0]+i)%manyShards {
+			s.Errorf("the shards were asked in the order %v", turns)
+			break
+		}
+	}
+}
+
+// byDelivery is the order of delivery within a shard.
+func byDelivery(a, b duly.Job) int {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID))
+}
+
+func shardsOrder(s *scene) {
+	s.over(duly.QueueConfig{})
+	jobs := inEach(30, duly.Job{})
+	for i := range jobs {
+		jobs[i].Priority = i * 7 % 5
+		jobs[i].Delay = time.Duration(i*11%4) * time.Second
+	}
+	s.pushAll(jobs...)
+	s.Advance(10 * time.Second)
+	last := map[int]duly.Job{}
+	taken := 0
+	for range len(jobs) {
+		for _, d := range s.reserve(7) {
+			shard := s.shardOf(d)
+			if before, ok := last[shard]; ok && byDelivery(before, d.Job) >= 0 {
+				s.Errorf("shard %d delivered %+v before %+v", shard, before, d.Job)
+			}
+			last[shard] = d.Job
+			taken++
+		}
+	}
+	same(s, "the jobs delivered", taken, len(jobs))
+	// A priority counts within its shard: a lower one elsewhere is not held up.
+	s.pushAll(inShard(1, duly.Job{Priority: 1000}), inShard(2, duly.Job{Priority: -1000}))
+	found := map[int]bool{}
+	for range 200 {
+		d := s.take()
+		found[s.shardOf(d)] = true
+		s.release(d)
+	}
+	same(s, "the shards whose job was delivered first", len(found), 2)
+}
+
+func shardsLimits(s *scene) {
+	const limit = manyShards + 3
+	s.over(duly.QueueConfig{MaxLeased: limit})
+	parts := [manyShards]int{2, 2, 2, 1, 1, 1, 1, 1}
+	s.pushAll(inEach(5, duly.Job{})...)
+	ds := s.takeAll()
+	same(s, "the jobs that run", s.perShard(ds), parts)
+	s.nothing("every shard runs its part")
+	s.ackAll(ds[:1])
+	again := s.takeAll()
+	same(s, "the jobs in the place of one that is acked", len(again), 1)
+	same(s, "the shard of the next one", s.shardOf(again[0]), s.shardOf(ds[0]))
+
+	n := s.on("bounded")
+	n.configure(duly.QueueConfig{Shards: manyShards, MaxJobs: limit})
+	var created [manyShards]int
+	for shard := range manyShards {
+		for range 5 {
+			r := n.try(inShard(shard, duly.Job{}))
+			if r.Err == nil {
+				created[shard]++
+			} else {
+				n.refused("one more", r.Err, duly.CodeFull)
+			}
+		}
+	}
+	same(s, "the jobs that fit", created, parts)
+	n.sizes(duly.Sizes{Ready: limit})
+}
+
+func shardsRate(s *scene) {
+	s.over(duly.QueueConfig{Rate: duly.Rate{PerSecond: 4, Burst: manyShards + 1}})
+	s.pushAll(inEach(10, duly.Job{})...)
+	same(s, "the jobs of full buckets", s.perShard(s.takeAll()), [manyShards]int{2, 1, 1, 1, 1, 1, 1, 1})
+	s.Advance(2*time.Second - time.Millisecond)
+	s.nothing("each shard has half a job a second")
+	s.Advance(time.Millisecond)
+	same(s, "the jobs two seconds later", s.perShard(s.takeAll()), [manyShards]int{1, 1, 1, 1, 1, 1, 1, 1})
+	s.on("slow").configure(duly.QueueConfig{Shards: manyShards, Rate: duly.Rate{PerSecond: 1}})
+	same(s, "a burst that was left out", s.on("slow").config().Rate.Burst, manyShards)
+}
+
+func shardsDead(s *scene) {
+	s.over(duly.QueueConfig{DeadCount: manyShards + 2})
+	s.pushAll(inEach(4, duly.Job{})...)
+	for _, d := range s.takeAll() {
+		s.bury(d, "no")
+	}
+	s.step()
+	var kept [manyShards]int
+	for _, j := range s.list(duly.StateDead) {
+		kept[duly.ShardOf(j.ID, manyShards)]++
+	}
+	same(s, "the dead jobs", kept, [manyShards]int{2, 2, 1, 1, 1, 1, 1, 1})
+}
+
+func shardsLimitTooSmall(s *scene) {
+	s.over(duly.QueueConfig{})
+	n := manyShards - 1
+	for field, patch := range map[string]duly.QueueConfig{
+		"max_jobs": {MaxJobs: n}, "max_leased": {MaxLeased: n}, "dead_count": {DeadCount: n}, "burst": {Rate: duly.Rate{PerSecond: 100, Burst: n}},
+	} {
+		s.unchanged("a limit below the number of shards", func() {
+			s.names("configure", s.Engine.Configure(s.ctx, s.ref(), patch), duly.CodeInvalid, field)
+		})
+		patch.Shards = manyShards
+		s.names("configure of a new queue", s.Engine.Configure(s.ctx, duly.Q("new"), patch), duly.CodeInvalid, field)
+		same(s, "the number of queues", len(s.queues()), 1)
+	}
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}}) // is divided as it is
+}

@@ -1,0 +1,234 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func staleTests() []test {
+	tests := []test{
+		{"FiftyAcksWithOneReceiptAreOne", []string{"C4.3", "C4.36", "C3.11"}, Options{}, staleFiftyAcks},
+		{"ForgedAndTruncatedReceiptsAreRefused", []string{"C4.36", "C1.6"}, Options{}, staleForged},
+		{"ReceiptOfAnotherJobIsRefused", []string{"C4.37"}, Options{}, staleForeignJob},
+		{"ReceiptOfAnotherNamespaceIsRefused", []string{"C4.37", "C1.6", "C1.1"}, Options{}, staleForeignNamespace},
+		{"DeliveryNumberNeverGoesDown", []string{"C1.7", "C4.39"}, Options{}, staleAfterReplace},
+	}
+	for _, life := range laterLives() {
+		tests = append(tests, test{
+			"ReceiptIsRefusedWhenTheJobIs" + life.name, []string{"C1.7", "C3.11", "C3.13", "C3.18", "C4.36", "C4.39"}, Options{},
+			func(s *scene) { staleSettles(s, life.begin) },
+		})
+	}
+	return tests
+}
+
+// later is a way for a job's life to go on after a delivery has ended.
+type later struct {
+	name  string
+	begin func(s *scene, d duly.Delivery)
+}
+
+func laterLives() []later {
+	return []later{
+		{"TakenBack", func(s *scene, d duly.Delivery) { s.stall(d) }},
+		{"RedeliveredAndRunning", func(s *scene, d duly.Delivery) { s.stall(d); s.take() }},
+		{"Nacked", func(s *scene, d duly.Delivery) { s.nack(d, "no") }},
+		{"Released", func(s *scene, d duly.Delivery) { s.release(d) }},
+		{"ReleasedAndRunning", func(s *scene, d duly.Delivery) { s.release(d); s.take() }},
+		{"Snoozed", func(s *scene, d duly.Delivery) { s.snooze(d, time.Hour) }},
+		{"FinishedByAnother", func(s *scene, d duly.Delivery) { s.stall(d); s.ack(s.take()) }},
+		{"Buried", func(s *scene, d duly.Delivery) { s.bury(d, "no") }},
+		{"DeadOfItsTries", func(s *scene, d duly.Delivery) {
+			s.nackFor(d, 0)
+			s.nackFor(s.take(), 0)
+		}},
+		{"Requeued", func(s *scene, d duly.Delivery) { s.bury(d, "no"); s.requeue("x") }},
+		{"RequeuedAndRunning", func(s *scene, d duly.Delivery) { s.bury(d, "no"); s.requeue("x"); s.take() }},
+		{"DeletedAndItsIDPushedAgain", func(s *scene, d duly.Delivery) {
+			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
+			s.push(duly.Job{ID: "x"})
+		}},
+		{"DeletedAndItsIDPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
+			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
+			s.push(duly.Job{ID: "x"})
+			s.take()
+		}},
+		{"PurgedAndItsIDPushedAgainAndRunning", func(s *scene, d duly.Delivery) {
+			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
+			s.must("purge", err)
+			s.push(duly.Job{ID: "x"})
+			s.take()
+		}},
+		{"InAQueueThatWasDestroyed", func(s *scene, d duly.Delivery) { s.must("destroy", s.Engine.Destroy(s.ctx, s.ref())) }},
+		{"InAQueueThatWasDestroyedAndMadeAgain", func(s *scene, d duly.Delivery) {
+			s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+			s.push(duly.Job{ID: "x"})
+			s.take()
+		}},
+	}
+}
+
+// staleSettles sends every operation with the receipt of a delivery that has
+// ended, and wants each to be refused and to change nothing that can be seen.
+func staleSettles(s *scene, begin func(s *scene, d duly.Delivery)) {
+	s.push(duly.Job{ID: "x", Body: []byte("b"), Retain: time.Hour, Tries: 2, Backoff: "fixed:1m"})
+	s.push(duly.Job{ID: "other", Delay: time.Hour})
+	d := s.take()
+	begin(s, d)
+	zero := time.Duration(0)
+	for _, o := range []duly.Outcome{
+		{As: duly.Ack, Result: []byte("late")}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero},
+		{As: duly.Release}, {As: duly.Release, Delay: &zero}, {As: duly.Bury, Error: "late"},
+	} {
+		o.Receipt = d.Receipt
+		s.unchanged("a late "+o.As.String(), func() { s.lost("a late "+o.As.String(), s.settle(o)) })
+	}
+	s.unchanged("a late extend", func() { s.lost("a late extend", s.extend(d.Receipt, time.Hour)) })
+}
+
+func staleFiftyAcks(s *scene) {
+	s.push(duly.Job{ID: "x", Retain: time.Hour})
+	d := s.take()
+	answers := make([]error, 50)
+	var wg sync.WaitGroup
+	for i := range answers {
+		wg.Go(func() {
+			errs, err := s.Engine.Settle(s.ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack, Result: []byte{byte(i)}}})
+			if err == nil {
+				err = errs[0]
+			}
+			answers[i] = err
+		})
+	}
+	wg.Wait()
+	winner := -1
+	for i, err := range answers {
+		if err == nil && winner < 0 {
+			winner = i
+			continue
+		}
+		s.lost("an ack but the first", err)
+	}
+	if winner < 0 {
+		s.Fatal("none of 50 acks was answered as done")
+	}
+	same(s, "the result", s.get("x").Result[0], byte(winner))
+	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1})
+}
+
+// forgeries are texts that are no receipt of a delivery that runs.
+func forgeries(r duly.Receipt) []duly.Receipt {
+	text := string(r)
+	out := []duly.Receipt{
+		"", " ", ":", ":::", "x", "\x00", r + " ", " " + r, r + "0", r + ":", r + "\x00", r + r,
+		duly.Receipt(strings.Repeat("A", 100_000)), duly.Receipt(strings.ToLower(text)), "jobs:0:7ZZZZZZZZZZZZZZZZZZZZZZZZZ:1",
+		"\xff\xfe", "'; DROP TABLE jobs; --", "../../jobs",
+	}
+	for i := range text {
+		out = append(out, duly.Receipt(text[:i]), duly.Receipt(text[:i]+"!"+text[i+1:]))
+	}
+	if p, ok := r.Parts(); ok { // an engine that keeps to the known form
+		for _, change := range []func(p *duly.ReceiptParts){
+			func(p *duly.ReceiptParts) { p.Delivery++ },
+			func(p *duly.ReceiptParts) { p.Delivery += 1 << 32 },
+			func(p *duly.ReceiptParts) { p.Delivery = 1<<63 - 1 },
+			func(p *duly.ReceiptParts) { p.Shard++ },
+			func(p *duly.ReceiptParts) { p.Number[15]++ },
+			func(p *duly.ReceiptParts) { p.Number[0]++ },
+			func(p *duly.ReceiptParts) { p.Number = duly.NewNumber() },
+			func(p *duly.ReceiptParts) { p.Queue += "x" },
+		} {
+			forged := p
+			change(&forged)
+			out = append(out, forged.Receipt())
+		}
+	}
+	return out
+}
+
+func staleForged(s *scene) {
+	s.push(duly.Job{ID: "x"})
+	d := s.take()
+	s.unchanged("a forged receipt", func() {
+		var want string
+		for _, r := range forgeries(d.Receipt) {
+			if r == d.Receipt {
+				continue
+			}
+			err := s.settle(duly.Outcome{Receipt: r, As: duly.Ack})
+			s.lost(fmt.Sprintf("ack by %.60q", string(r)), err)
+			s.lost(fmt.Sprintf("extend by %.60q", string(r)), s.extend(r, time.Minute))
+			if want == "" && err != nil {
+				want = err.Error()
+			}
+			if err != nil && err.Error() != want { // what differs is what somebody can learn from
+				s.Errorf("ack by %.60q is answered %q, by another forgery %q", string(r), err, want)
+			}
+		}
+	})
+	s.ack(d)
+}
+
+// staleForeignJob joins the receipts of two jobs in every way.
+func staleForeignJob(s *scene) {
+	s.pushAll(duly.Job{ID: "a"}, duly.Job{ID: "b"}, duly.Job{ID: "c", Queue: "other"})
+	a, b := s.take(), s.take()
+	s.release(b)
+	b = s.take() // its second delivery
+	c := s.on("other").take()
+	pa, ok1 := a.Receipt.Parts()
+	pb, ok2 := b.Receipt.Parts()
+	pc, ok3 := c.Receipt.Parts()
+	if !ok1 || !ok2 || !ok3 {
+		s.Skip("this engine's receipts have a form of their own")
+	}
+	s.unchanged("a receipt put together of two", func() {
+		for _, forged := range []duly.ReceiptParts{
+			{Queue: pa.Queue, Shard: pa.Shard, Number: pa.Number, Delivery: pb.Delivery},
+			{Queue: pb.Queue, Shard: pb.Shard, Number: pb.Number, Delivery: pa.Delivery},
+			{Queue: pc.Queue, Shard: pa.Shard, Number: pa.Number, Delivery: pa.Delivery},
+			{Queue: pa.Queue, Shard: pc.Shard, Number: pc.Number, Delivery: pc.Delivery},
+		} {
+			s.lost("ack by it", s.settle(duly.Outcome{Receipt: forged.Receipt(), As: duly.Ack}))
+		}
+	})
+	s.ack(a)
+	s.ack(b)
+	s.on("other").ack(c)
+}
+
+func staleForeignNamespace(s *scene) {
+	a, b := s.in("a"), s.in("b")
+	a.push(duly.Job{ID: "x"})
+	b.push(duly.Job{ID: "x"})
+	d := a.take()
+	b.take()
+	b.unchanged("a receipt of another namespace", func() {
+		b.lost("ack by it", b.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+		b.lost("extend by it", b.extend(d.Receipt, time.Hour))
+	})
+	s.lost("ack in the default namespace", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	a.ack(d)
+}
+
+// staleAfterReplace starts everything about a job anew but the fence.
+func staleAfterReplace(s *scene) {
+	replace := duly.Merge{Key: "k", Mode: duly.MergeReplace}
+	s.push(duly.Job{ID: "x", Merge: replace})
+	first := s.take()
+	s.release(first)
+	s.merges(duly.Job{Merge: replace}, "x")
+	second := s.take()
+	s.lost("ack by the receipt of before", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.bury(second, "no")
+	s.requeue("x")
+	third := s.take()
+	for _, d := range []duly.Delivery{first, second} {
+		s.lost("ack by a receipt of before", s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack}))
+	}
+	s.ack(third)
+}

@@ -1,0 +1,338 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func stateTests() []test {
+	return []test{
+		{"TableIsWalkedInFull", []string{
+			"C3.1", "C3.2", "C3.3", "C3.4", "C3.5", "C3.6", "C3.7", "C3.8", "C3.9", "C3.10", "C3.11", "C3.12", "C3.13", "C3.14", "C3.15",
+			"C3.16", "C3.17", "C3.18", "C3.19", "C3.20", "C3.21", "C3.22", "C3.23", "C3.24", "C3.25", "C3.26", "C3.27", "C3.28",
+		}, Options{}, statesWalked},
+	}
+}
+
+// driven is how an event ended, beside the state that the job is in.
+type driven struct {
+	err     error
+	outcome duly.PushOutcome
+}
+
+// drive brings one event about through the public operations. The job is x;
+// the receipt is that of its delivery, which runs in state leased and has
+// ended in every other one.
+type drive func(s *scene, receipt duly.Receipt) driven
+
+// reach brings the job x into a state.
+func (s *scene) reach(state duly.State) (id string, receipt duly.Receipt) {
+	s.Helper()
+	return s.reachAs(state, duly.Job{})
+}
+
+// reachAs is reach for a job with rules of its own. The job has been delivered
+// once whatever its state is, so that there is a receipt.
+func (s *scene) reachAs(state duly.State, j duly.Job) (id string, receipt duly.Receipt) {
+	s.Helper()
+	j.ID, j.Lease, j.Backoff = "x", 10*time.Hour, "fixed:1h"
+	if j.Retain == 0 {
+		j.Retain = 20 * time.Hour
+	}
+	if state == duly.StateBlocked {
+		j.OrderKey = "k"
+	}
+	s.push(j)
+	d := s.takes("x")[0]
+	switch state {
+	case duly.StateDelayed:
+		s.snooze(d, 10*time.Hour)
+	case duly.StateReady:
+		s.release(d)
+	case duly.StateBlocked: // a delivered job holds its key unless it was dead in between
+		s.bury(d, "no")
+		s.push(duly.Job{ID: "head", OrderKey: "k"})
+		s.requeue("x")
+	case duly.StateDead:
+		s.bury(d, "no")
+	case duly.StateDone:
+		s.ack(d)
+	}
+	s.is("x", state)
+	return "x", d.Receipt
+}
+
+// stateOf is the state by the clock, none for a job that is gone.
+func (s *scene) stateOf(id string) duly.State {
+	s.Helper()
+	info, err := s.Engine.Get(s.ctx, s.ref(), id)
+	if duly.CodeOf(err) == duly.CodeNotFound {
+		return duly.StateNone
+	}
+	s.must("get", err)
+	return info.State
+}
+
+// cell is a place of the state table.
+type cell struct {
+	from  duly.State
+	event duly.Event
+}
+
+// statesWalked drives every event at a job in every state, and each cell that
+// has several ends to each of them, and compares with the table.
+func statesWalked(s *scene) {
+	reached := map[cell][]duly.State{}
+	walk := func(c cell, name string, j duly.Job, do drive) {
+		n := s.on(nameOf(fmt.Sprintf("%s of %s %s", c.event, c.from, name)))
+		_, receipt := n.reachAs(c.from, j)
+		got := do(n, receipt)
+		to := n.stateOf("x")
+		reached[c] = append(reached[c], to)
+		n.agrees(c, name, got, to)
+	}
+	for _, event := range duly.Events {
+		for _, from := range duly.States {
+			walk(cell{from, event}, "", duly.Job{Merge: duly.Merge{Key: "m", Until: duly.UntilDone}}, usualDrive(event))
+		}
+	}
+	for _, v := range variants() {
+		walk(v.cell, v.name, v.job, v.do)
+	}
+	for _, event := range duly.Events {
+		for _, from := range duly.States {
+			s.allReached(cell{from, event}, reached[cell{from, event}])
+		}
+	}
+}
+
+// agrees compares what happened with the table.
+func (s *scene) agrees(c cell, name string, got driven, to duly.State) {
+	s.Helper()
+	want := duly.Next(c.from, c.event)
+	if !want.Possible() {
+		if to != c.from {
+			s.Errorf("%s %s of a %s job can't happen, but it is %s now", c.event, name, c.from, to)
+		}
+		return
+	}
+	if !slices.Contains(want.To, to) {
+		s.Errorf("%s %s of a %s job: it is %s now, want one of %s", c.event, name, c.from, to, want.To)
+	}
+	if code := duly.CodeOf(got.err); code != want.Refused {
+		s.Errorf("%s %s of a %s job is answered %q (%v), want %q", c.event, name, c.from, code, got.err, want.Refused)
+	}
+	if got.outcome != want.Outcome {
+		s.Errorf("%s %s of a %s job is answered %s, want %s", c.event, name, c.from, got.outcome, want.Outcome)
+	}
+}
+
+// allReached wants every end of a cell to have been seen. A ready job holds
+// its key, and a blocked one's is held by another, so neither turns into the
+// other while it waits.
+func (s *scene) allReached(c cell, reached []duly.State) {
+	s.Helper()
+	for _, to := range duly.Next(c.from, c.event).To {
+		changed := c.event == duly.EventUpdate || c.event == duly.EventMerge
+		swap := c.from == duly.StateReady && to == duly.StateBlocked || c.from == duly.StateBlocked && to == duly.StateReady
+		if changed && swap {
+			continue
+		}
+		if !slices.Contains(reached, to) {
+			s.Errorf("no drive brought a job from %s by %s to %s", c.from, c.event, to)
+		}
+	}
+}
+
+// usualDrive is the plain way of an event, whatever the state.
+func usualDrive(event duly.Event) drive {
+	switch event {
+	case duly.EventDue:
+		return stateIs(duly.StateDelayed, 10*time.Hour)
+	case duly.EventStall:
+		return stateIs(duly.StateLeased, 10*time.Hour+time.Second)
+	case duly.EventExpire:
+		return driveExpire
+	case duly.EventTrim:
+		return driveTrim
+	case duly.EventReserve:
+		return func(s *scene, _ duly.Receipt) driven { s.takeAll(); return driven{} }
+	case duly.EventKeyFreed:
+		return driveKeyFreed
+	case duly.EventAck:
+		return driveSettle(duly.Outcome{As: duly.Ack})
+	case duly.EventBury:
+		return driveSettle(duly.Outcome{As: duly.Bury})
+	case duly.EventNack:
+		return driveSettle(duly.Outcome{As: duly.Nack})
+	case duly.EventRelease:
+		return driveSettle(duly.Outcome{As: duly.Release})
+	case duly.EventExtend:
+		return func(s *scene, r duly.Receipt) driven { return driven{err: s.extend(r, time.Hour)} }
+	case duly.EventPush:
+		return drivePush(duly.Job{ID: "x"})
+	case duly.EventMerge:
+		return driveMerge
+	case duly.EventUpdate:
+		return driveUpdate(duly.Update{Tries: 3})
+	case duly.EventPromote:
+		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Promote(s.ctx, s.ref(), "x")} }
+	case duly.EventRequeue:
+		return func(s *scene, _ duly.Receipt) driven { return driven{err: s.requeue("x").Err} }
+	}
+	return func(s *scene, _ duly.Receipt) driven { return driven{err: s.Engine.Delete(s.ctx, s.ref(), "x")} }
+}
+
+// stateIs lets time pass where the job is in that state, and steps.
+func stateIs(state duly.State, d time.Duration) drive {
+	return func(s *scene, _ duly.Receipt) driven {
+		if s.stateOf("x") == state {
+			s.Advance(d)
+		}
+		s.step()
+		return driven{}
+	}
+}
+
+// driveExpire gives a waiting job its TTL only now, for a requeued one has
+// none; the running one has had it from the start.
+func driveExpire(s *scene, _ duly.Receipt) driven {
+	if s.stateOf("x").Waiting() {
+		if s.get("x").State == duly.StateDelayed { // nothing is put off beyond its expiry but by a snooze
+			s.must("update", s.update("x", duly.Update{Delay: ptr(time.Hour), TTL: time.Hour}))
+		} else {
+			s.must("update", s.update("x", duly.Update{TTL: time.Hour}))
+		}
+	}
+	s.Advance(2 * time.Hour)
+	s.step()
+	return driven{}
+}
+
+func driveTrim(s *scene, _ duly.Receipt) driven {
+	switch s.stateOf("x") {
+	case duly.StateDead:
+		s.Advance(duly.DefaultDeadAge + time.Second)
+	case duly.StateDone:
+		s.Advance(20*time.Hour + time.Second)
+	}
+	s.step()
+	return driven{}
+}
+
+func driveKeyFreed(s *scene, _ duly.Receipt) driven {
+	if s.stateOf("head") == duly.StateNone {
+		s.push(duly.Job{ID: "head", OrderKey: "another"})
+	}
+	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "head"))
+	return driven{}
+}
+
+func driveSettle(o duly.Outcome) drive {
+	return func(s *scene, r duly.Receipt) driven {
+		o.Receipt = r
+		return driven{err: s.settle(o)}
+	}
+}
+
+func driveUpdate(u duly.Update) drive {
+	return func(s *scene, _ duly.Receipt) driven { return driven{err: s.update("x", u)} }
+}
+
+func drivePush(j duly.Job) drive {
+	return func(s *scene, _ duly.Receipt) driven {
+		r := s.try(j)
+		return driven{err: r.Err, outcome: r.Outcome}
+	}
+}
+
+// driveMerge pushes with the job's merge key, which counts within its order
+// key.
+func driveMerge(s *scene, r duly.Receipt) driven {
+	return drivePush(duly.Job{ID: "y", OrderKey: s.get("x").OrderKey, Merge: duly.Merge{Key: "m"}})(s, r)
+}
+
+// variant is a drive to another end of a cell.
+type variant struct {
+	cell cell
+	name string
+	job  duly.Job
+	do   drive
+}
+
+func variants() []variant {
+	zero := time.Duration(0)
+	merge := duly.Merge{Key: "m"}
+	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
+	leased := func(e duly.Event) cell { return cell{duly.StateLeased, e} }
+	late := func(do drive) drive { // beyond the expiry
+		return func(s *scene, r duly.Receipt) driven { s.Advance(2 * time.Hour); return do(s, r) }
+	}
+	overtaken := func(do drive) drive { // by a newer one under its merge key
+		return func(s *scene, r duly.Receipt) driven { s.push(duly.Job{ID: "newer", Merge: merge}); return do(s, r) }
+	}
+	ttl := duly.Job{TTL: time.Hour}
+	nack, release, stall := usualDrive(duly.EventNack), usualDrive(duly.EventRelease), usualDrive(duly.EventStall)
+	return append([]variant{
+		{leased(duly.EventExpire), "in time", ttl, late(func(s *scene, _ duly.Receipt) driven { s.step(); return driven{} })},
+		{leased(duly.EventAck), "without retain", duly.Job{Retain: duly.None}, usualDrive(duly.EventAck)},
+		{leased(duly.EventNack), "at once", duly.Job{}, driveSettle(duly.Outcome{As: duly.Nack, Delay: &zero})},
+		{leased(duly.EventNack), "for the last time", duly.Job{Tries: 1}, nack},
+		{leased(duly.EventNack), "beyond the expiry", ttl, late(nack)},
+		{leased(duly.EventNack), "behind a newer", duly.Job{Merge: merge}, overtaken(nack)},
+		{leased(duly.EventRelease), "for an hour", duly.Job{}, driveSettle(duly.Outcome{As: duly.Release, Delay: ptr(time.Hour)})},
+		{leased(duly.EventRelease), "beyond the expiry", ttl, late(release)},
+		{leased(duly.EventRelease), "behind a newer", duly.Job{Merge: merge}, overtaken(release)},
+		{leased(duly.EventStall), "for the last time", duly.Job{Tries: 1, MaxStalls: duly.None}, stall},
+		{leased(duly.EventStall), "beyond the expiry", ttl, stall},
+		{leased(duly.EventStall), "behind a newer", duly.Job{Merge: merge}, overtaken(stall)},
+		{cell{duly.StateReady, duly.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{cell{duly.StateBlocked, duly.EventUpdate}, "putting off", duly.Job{}, driveUpdate(duly.Update{Delay: ptr(time.Hour)})},
+		{cell{duly.StateDelayed, duly.EventUpdate}, "at once", duly.Job{}, driveUpdate(duly.Update{Delay: &zero})},
+		{cell{duly.StateDelayed, duly.EventMerge}, "at once", duly.Job{Merge: replace}, drivePush(duly.Job{Merge: replace})},
+		{cell{duly.StateReady, duly.EventMerge}, "putting off", duly.Job{Merge: replace}, drivePush(duly.Job{Delay: time.Hour, Merge: replace})},
+		{cell{duly.StateBlocked, duly.EventMerge}, "putting off", duly.Job{Merge: replace},
+			drivePush(duly.Job{OrderKey: "k", Delay: time.Hour, Merge: replace})},
+		{cell{duly.StateBlocked, duly.EventMerge}, "in its key", duly.Job{Merge: merge}, drivePush(duly.Job{OrderKey: "k", Merge: merge})},
+		{cell{duly.StateDead, duly.EventRequeue}, "to a busy key", duly.Job{OrderKey: "k"}, func(s *scene, _ duly.Receipt) driven {
+			s.push(duly.Job{ID: "head", OrderKey: "k"})
+			return driven{err: s.requeue("x").Err}
+		}},
+		{cell{duly.StateDead, duly.EventRequeue}, "to a held merge key", duly.Job{Merge: merge}, overtaken(usualDrive(duly.EventRequeue))},
+	}, append(busyKeyVariants(), purgeVariants()...)...)
+}
+
+// busyKeyVariants are the ways of a delayed job to blocked. A job that has
+// been delivered holds its key, so a dead one is requeued and put off first.
+func busyKeyVariants() []variant {
+	replace := duly.Merge{Key: "m", Mode: duly.MergeReplace}
+	j := duly.Job{OrderKey: "k", Merge: replace}
+	behind := func(do drive) drive {
+		return func(s *scene, r duly.Receipt) driven {
+			s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "x"))
+			s.push(duly.Job{ID: "head", OrderKey: "k"})
+			s.push(duly.Job{ID: "x", OrderKey: "k", Merge: replace, Delay: 10 * time.Hour})
+			return do(s, r)
+		}
+	}
+	return []variant{
+		{cell{duly.StateDelayed, duly.EventDue}, "to a busy key", j, behind(usualDrive(duly.EventDue))},
+		{cell{duly.StateDelayed, duly.EventPromote}, "to a busy key", j, behind(usualDrive(duly.EventPromote))},
+		{cell{duly.StateDelayed, duly.EventUpdate}, "to a busy key", j, behind(driveUpdate(duly.Update{Delay: ptr(time.Duration(0))}))},
+		{cell{duly.StateDelayed, duly.EventMerge}, "to a busy key", j, behind(drivePush(duly.Job{OrderKey: "k", Merge: replace}))},
+	}
+}
+
+// purgeVariants are the other way to delete.
+func purgeVariants() (vs []variant) {
+	for _, state := range duly.States {
+		vs = append(vs, variant{cell{state, duly.EventDelete}, "by purge", duly.Job{}, func(s *scene, _ duly.Receipt) driven {
+			_, err := s.Engine.Purge(s.ctx, s.ref(), state, 1)
+			return driven{err: err}
+		}})
+	}
+	return vs
+}

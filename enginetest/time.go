@@ -1,0 +1,244 @@
+package enginetest
+
+import (
+	"math"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func timeTests() []test {
+	return []test{
+		{"OneClockIsTheEngines", []string{"C5.1", "C5.2"}, Options{}, timeOneClock},
+		{"NeverEarlyByAMillisecond", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeNeverEarly},
+		{"FractionsOfAMillisecondAreRoundedUp", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeFractions},
+		{"ClockThatStepsBackDelaysOnlyWhatWasScheduled", []string{"C5.6", "C5.7"}, Options{OneShard: true}, timeStepBack},
+		{"DeliveryAfterAStepBackReportsItsDue", []string{"C5.8", "C5.4"}, Options{}, timeStepBackNow},
+		{"ReceiptsFenceThroughAStepBack", []string{"C5.7", "C1.7"}, Options{}, timeStepBackReceipts},
+		{"ClockThatStepsForwardEndsLeasesEarlyAndOnce", []string{"C5.9"}, Options{OneShard: true}, timeStepForward},
+		{"WaitersSurviveAStepBack", []string{"C5.6", "C5.12"}, Options{}, timeWaiterStepBack},
+		{"RateSurvivesAStepBack", []string{"C5.6", "C10.8"}, Options{OneShard: true}, timeRateStepBack},
+		{"NothingIsLostByStepsToAndFro", []string{"C5.6", "C5.7", "C5.9", "C9.1"}, Options{}, timeToAndFro},
+		{"ElapsedIsNeverNegative", []string{"C5.10"}, Options{}, timeElapsed},
+		{"EdgesAreTakenExactlyOrRefused", []string{"C2.13", "C5.5"}, Options{}, timeEdges},
+		{"ZoneOfADueDoesNotMatter", []string{"C5.5", "C2.10"}, Options{}, timeZones},
+	}
+}
+
+func timeOneClock(s *scene) {
+	id := s.push(duly.Job{Delay: time.Hour})
+	info := s.get(id)
+	sameTime(s, "pushed at", info.PushedAt, s.now())
+	sameTime(s, "due", info.Due, s.now().Add(time.Hour))
+	s.Advance(time.Hour)
+	d := s.take()
+	sameTime(s, "now", d.Now, s.now())
+	sameTime(s, "lease end", d.LeaseEnd, s.now().Add(duly.DefaultLease))
+}
+
+func timeNeverEarly(s *scene) {
+	s.push(duly.Job{ID: "x", Delay: time.Minute})
+	s.push(duly.Job{ID: "y", Due: s.now().Add(time.Minute)})
+	s.Advance(time.Minute - time.Millisecond)
+	s.nothing("both are due in a millisecond")
+	s.is("x", duly.StateDelayed)
+	s.Advance(time.Millisecond)
+	s.takes("x", "y")
+}
+
+func timeFractions(s *scene) {
+	start := s.now()
+	s.push(duly.Job{ID: "delay", Delay: 1500 * time.Microsecond})
+	s.push(duly.Job{ID: "due", Due: start.Add(1500 * time.Microsecond)})
+	sameTime(s, "the due of a delay", s.get("delay").Due, start.Add(2*time.Millisecond))
+	sameTime(s, "the due of a due", s.get("due").Due, start.Add(2*time.Millisecond))
+	s.Advance(1900 * time.Microsecond)
+	s.nothing("both are due in a tenth of a millisecond")
+	s.Advance(100 * time.Microsecond)
+	s.takes("delay", "due")
+}
+
+func timeStepBack(s *scene) {
+	s.push(duly.Job{ID: "ready"})
+	s.push(duly.Job{ID: "delayed", Delay: 10 * time.Second})
+	s.Clock.Step(-time.Hour)
+	s.is("ready", duly.StateReady) // what has become ready stays ready
+	s.push(duly.Job{ID: "new"})
+	for _, d := range s.takes("new", "ready") {
+		s.ack(d)
+	}
+	s.Advance(time.Minute)
+	s.nothing("it was due in 10 s before the step of an hour")
+	s.Advance(time.Hour - 50*time.Second - time.Millisecond)
+	s.nothing("it comes at most the step late")
+	s.Advance(time.Millisecond)
+	s.is("delayed", duly.StateReady)
+}
+
+func timeStepBackNow(s *scene) {
+	s.push(duly.Job{ID: "x"})
+	due := s.get("x").Due
+	s.Clock.Step(-time.Hour)
+	d := s.take()
+	sameTime(s, "due", d.Due, due)
+	sameTime(s, "now", d.Now, due) // the later of the clock and the due
+}
+
+func timeStepBackReceipts(s *scene) {
+	s.push(duly.Job{ID: "x", Lease: time.Minute})
+	first := s.take()
+	s.stall(first)
+	second := s.take()
+	s.Clock.Step(-time.Hour) // to before the first delivery
+	s.lost("ack by the first receipt", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Ack}))
+	s.nothing("it is leased")
+	s.must("extend", s.extend(second.Receipt, time.Minute))
+	sameTime(s, "lease end", s.get("x").LeaseEnd, s.now().Add(time.Minute))
+	s.ack(second)
+}
+
+func timeStepForward(s *scene) {
+	s.pushAll(duly.Job{ID: "a", Lease: 30 * time.Minute}, duly.Job{ID: "b", Lease: 2 * time.Hour})
+	ds := s.reserve(2)
+	s.Clock.Step(time.Hour)
+	again := s.takes("a")
+	s.counts(again[0], 1, 0, 1)
+	s.lost("ack by the first receipt", s.settle(duly.Outcome{Receipt: ds[0].Receipt, As: duly.Ack}))
+	s.step()
+	s.counted(duly.Counters{Pushed: 2, Delivered: 3, Stalled: 1})
+	s.ack(ds[1])
+	s.ack(again[0])
+}
+
+func timeWaiterStepBack(s *scene) {
+	s.push(duly.Job{ID: "x", Delay: time.Minute})
+	w := s.wait()
+	s.Clock.Step(-2 * time.Minute)
+	s.Advance(90 * time.Second) // by now a timer set before the step has fired
+	w.sleeps("the clock was set back")
+	s.Advance(90 * time.Second)
+	w.woke("the job is due")
+	s.takes("x")
+}
+
+func timeRateStepBack(s *scene) {
+	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 2}})
+	s.pushAll(numbered(10, "j")...)
+	same(s, "the burst", len(s.takeAll()), 2)
+	s.Clock.Step(-time.Hour)
+	s.nothing("a step back refills nothing")
+	s.Advance(time.Hour + time.Second) // it opens at most the step late
+	if len(s.takeAll()) == 0 {
+		s.Error("the rate never opens again")
+	}
+}
+
+// timeToAndFro works on while the clock is thrown about by hours.
+func timeToAndFro(s *scene) {
+	jobs := numbered(200, "j")
+	for i := range jobs {
+		jobs[i].Delay = time.Duration(i) * 20 * time.Second
+		jobs[i].Lease, jobs[i].Backoff, jobs[i].MaxStalls = time.Minute, "fixed:30s", duly.MaxTries
+	}
+	s.pushAll(jobs...)
+	steps := []time.Duration{time.Hour, -time.Hour, -time.Hour, time.Hour, 30 * time.Minute, -2 * time.Hour, 90 * time.Minute}
+	acked := map[string]bool{}
+	var held []duly.Delivery
+	for round := 0; len(acked) < len(jobs) && round < 2000; round++ {
+		if round%40 == 7 {
+			s.Clock.Step(steps[round/40%len(steps)])
+		}
+		for _, d := range s.reserve(5) {
+			if d.Now.Before(d.Due) {
+				s.Errorf("%q due at %s says that it was delivered at %s", d.ID, d.Due, d.Now)
+			}
+			held = append(held, d)
+		}
+		for len(held) > 3 || len(held) > 0 && round%2 == 0 { // some stall, some come too late
+			d := held[len(held)-1]
+			held = held[:len(held)-1]
+			err := s.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+			if acked[d.ID] && err == nil {
+				s.Errorf("%q was acked twice", d.ID)
+			}
+			acked[d.ID] = acked[d.ID] || err == nil
+		}
+		s.conserved()
+		s.Clock.Advance(10 * time.Second)
+	}
+	same(s, "the jobs acked", len(trues(acked)), len(jobs))
+	c := s.stats().Counters
+	same(s, "the jobs acked as counted", c.Acked, int64(len(jobs)))
+	same(s, "the deliveries", c.Delivered, c.Acked+c.Stalled)
+}
+
+func trues(m map[string]bool) (keys []string) {
+	for k, v := range m {
+		if v {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+func timeElapsed(s *scene) {
+	s.push(duly.Job{})
+	s.Clock.Step(-24 * time.Hour)
+	st := s.stats()
+	if st.OldestReady < 0 {
+		s.Errorf("the oldest ready job is %s old", st.OldestReady)
+	}
+	s.step()
+	d := s.take()
+	if d.LeaseEnd.Before(s.now()) {
+		s.Errorf("the lease ends at %s, it is %s", d.LeaseEnd, s.now())
+	}
+}
+
+// timeEdges pushes with the moments at which other programs wrap.
+func timeEdges(s *scene) {
+	taken := []time.Time{
+		duly.MaxTime, duly.MaxTime.Add(-time.Millisecond), time.UnixMilli(1<<42 - 1), time.UnixMilli(1 << 42),
+		time.Unix(math.MaxInt32, 0), time.Unix(math.MaxInt32+1, 0), time.Unix(math.MaxUint32+1, 0),
+		time.Date(2032, 2, 29, 0, 0, 0, 0, time.UTC), time.Date(2100, 2, 28, 23, 59, 59, 999e6, time.UTC),
+		time.Date(2261, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2500, 1, 1, 0, 0, 0, 1e6, time.UTC), // beyond int64 nanoseconds
+		time.Date(2035, 6, 30, 23, 59, 60, 0, time.UTC),
+	}
+	for _, due := range taken {
+		sameTime(s, "due", s.get(s.push(duly.Job{Due: due})).Due, due)
+	}
+	for _, due := range []time.Time{
+		duly.MaxTime.Add(time.Millisecond), duly.MaxTime.Add(1), time.UnixMilli(1<<53 - 1), time.UnixMilli(1 << 53), time.UnixMilli(1<<53 + 1),
+		time.UnixMilli(math.MaxInt64), time.Unix(math.MaxInt64/2, 0),
+	} {
+		s.names("due at "+due.String(), s.try(duly.Job{Due: due}).Err, duly.CodeInvalid, "due")
+	}
+	for _, due := range []time.Time{time.Unix(0, 0), time.Unix(-1, 0), time.UnixMilli(-1 << 53), time.Unix(math.MinInt32, 0), time.Time{}.Add(1)} {
+		r := s.try(duly.Job{Due: due})
+		if r.Err == nil {
+			sameTime(s, "the due of a job due at "+due.String(), s.get(r.ID).Due, s.now())
+		} else {
+			s.names("due at "+due.String(), r.Err, duly.CodeInvalid, "due")
+		}
+	}
+	far := time.Duration(math.MaxInt64)
+	id := s.push(duly.Job{Delay: far})
+	if due := s.get(id).Due; due.Before(s.now().Add(far)) || due.After(s.now().Add(far).Add(time.Millisecond)) {
+		s.Errorf("a delay of %s is due at %s", far, due)
+	}
+	s.push(duly.Job{TTL: far})
+	s.names("the longest lease", s.try(duly.Job{Lease: far}).Err, duly.CodeInvalid, "lease")
+	s.names("the shortest delay", s.try(duly.Job{Delay: math.MinInt64}).Err, duly.CodeInvalid, "delay")
+}
+
+func timeZones(s *scene) {
+	due := s.now().Add(time.Hour)
+	for _, offset := range []int{0, 3600, -5 * 3600, 12*3600 + 45*60, -12 * 3600} {
+		id := s.push(duly.Job{Due: due.In(time.FixedZone("zone", offset))})
+		sameTime(s, "due", s.get(id).Due, due)
+	}
+	s.Advance(time.Hour - time.Millisecond)
+	s.nothing("they are due in a millisecond")
+	s.Advance(time.Millisecond)
+	same(s, "the jobs delivered", len(s.takeAll()), 5)
+}

@@ -1,0 +1,264 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func tokenLimitTests() []test {
+	return []test{
+		{"AreKeptWithTheToken", []string{"C4.84"}, Options{}, tokenLimitsKept},
+		{"AreJudged", []string{"C4.84", "C13.2"}, Options{}, tokenLimitsJudged},
+		{"OpenAgainWhenTheWindowIsOver", []string{"C4.84", "C4.90", "C13.8"}, Options{}, tokenLimitWindow},
+		{"AreCountedApart", []string{"C4.84"}, Options{}, tokenLimitsApart},
+		{"NoLimitCountsNothing", []string{"C4.84"}, Options{}, tokenUnlimited},
+		{"GivenBackCallsAreFree", []string{"C4.91"}, Options{}, tokenGiveBack},
+		{"WhatIsGivenBackLateIsGone", []string{"C4.91"}, Options{}, tokenGiveBackLate},
+		{"ChangesHoldForTheWindowUnderWay", []string{"C4.84"}, Options{}, tokenLimitsChanged},
+		{"AreNeverExceeded", []string{"C4.84"}, Options{}, tokenLimitCrowd},
+		{"ClockThatStepsBackHoldsNobodyLonger", []string{"C4.90", "C5.6"}, Options{}, tokenLimitStep},
+		{"RevokedTokenSpendsNothing", []string{"C4.83", "C4.84"}, Options{}, tokenLimitRevoked},
+	}
+}
+
+// limiter is the engine's, where it owns its storage.
+func (s *scene) limiter() duly.Limiter {
+	s.Helper()
+	l, ok := s.registry().(duly.Limiter)
+	if !ok {
+		s.Skip("this engine bounds no tokens")
+	}
+	return l
+}
+
+// limited makes a token with limits.
+func (s *scene) limited(name string, l duly.Limits) duly.Token {
+	s.Helper()
+	s.limiter()
+	t := s.token("a", name, duly.RightProduce|duly.RightConsume)
+	s.must("limit", s.limiter().LimitToken(s.ctx, t.Hash, l))
+	return t
+}
+
+// spend wants n calls to be counted, and tells when the window of the last one
+// began.
+func (s *scene) spend(t duly.Token, right duly.Right, n int) (window time.Time) {
+	s.Helper()
+	for range n {
+		var err error
+		window, err = s.limiter().Spend(s.ctx, t.Hash, right)
+		s.must("spend", err)
+	}
+	return window
+}
+
+// usedUp wants a call to be refused until the window is over.
+func (s *scene) usedUp(t duly.Token, right duly.Right, until time.Duration) {
+	s.Helper()
+	window, err := s.limiter().Spend(s.ctx, t.Hash, right)
+	s.refused("one call more", err, duly.CodeLimited)
+	var e *duly.Error
+	if errors.As(err, &e) {
+		same(s, "the time until the limit opens", e.RetryAfter, until)
+	}
+	if !window.IsZero() {
+		s.Errorf("a call that is refused is counted in the window of %s", window)
+	}
+}
+
+func tokenLimitsKept(s *scene) {
+	l, r := s.limiter(), s.registry()
+	want := duly.Limits{Produce: 5, Consume: 7, Per: time.Minute}
+	t := s.token("a", "worker", duly.RightConsume)
+	t.Limits = want
+	s.must("put with limits", r.PutToken(s.ctx, t))
+	check := func(want duly.Limits) {
+		s.Helper()
+		got, err := r.FindToken(s.ctx, t.Hash)
+		s.must("find", err)
+		same(s, "the limits", got.Limits, want)
+		page, err := r.Tokens(s.ctx, "a", duly.PageParams{})
+		s.must("tokens", err)
+		if len(page.Tokens) != 1 || page.Tokens[0].Limits != want {
+			s.Errorf("the list has %+v, want the limits %+v", page.Tokens, want)
+		}
+		same(s, "the rights", got.Rights, t.Rights)
+		same(s, "the description", got.Description, t.Description)
+	}
+	check(want)
+	want = duly.Limits{Consume: duly.MaxLimit, Per: duly.MaxLimitWindow}
+	s.must("limit", l.LimitToken(s.ctx, t.Hash, want))
+	s.must("limit again", l.LimitToken(s.ctx, t.Hash, want))
+	check(want)
+	s.must("limit no more", l.LimitToken(s.ctx, t.Hash, duly.Limits{}))
+	check(duly.Limits{})
+	s.refused("limits for nobody", l.LimitToken(s.ctx, [32]byte{1}, want), duly.CodeNotFound)
+	if _, err := r.FindToken(s.ctx, [32]byte{1}); duly.CodeOf(err) != duly.CodeNotFound {
+		s.Errorf("limits for nobody have made a token: %v", err)
+	}
+}
+
+func tokenLimitsJudged(s *scene) {
+	want := duly.Limits{Produce: 1, Per: time.Hour}
+	t := s.limited("worker", want)
+	for _, bad := range []struct {
+		limits duly.Limits
+		field  string
+	}{
+		{duly.Limits{Produce: -1, Per: time.Minute}, "limits.produce"},
+		{duly.Limits{Consume: duly.MaxLimit + 1, Per: time.Minute}, "limits.consume"},
+		{duly.Limits{Produce: 1}, "limits.per"},
+		{duly.Limits{Produce: 1, Per: time.Second - 1}, "limits.per"},
+		{duly.Limits{Consume: 1, Per: duly.MaxLimitWindow + 1}, "limits.per"},
+		{duly.Limits{Per: time.Minute}, "limits.per"},
+	} {
+		s.names("limit", s.limiter().LimitToken(s.ctx, t.Hash, bad.limits), duly.CodeInvalid, bad.field)
+		other := t
+		other.Limits = bad.limits
+		s.names("put", s.registry().PutToken(s.ctx, other), duly.CodeInvalid, bad.field)
+	}
+	got, err := s.registry().FindToken(s.ctx, t.Hash)
+	s.must("find", err)
+	same(s, "the limits", got.Limits, want)
+}
+
+func tokenLimitWindow(s *scene) {
+	t := s.limited("worker", duly.Limits{Produce: 3, Per: time.Minute})
+	s.Advance(17 * time.Millisecond)
+	begin := s.now()
+	sameTime(s, "the window's beginning", s.spend(t, duly.RightProduce, 1), begin)
+	s.Advance(40 * time.Second)
+	sameTime(s, "the window's beginning", s.spend(t, duly.RightProduce, 2), begin)
+	s.usedUp(t, duly.RightProduce, 20*time.Second)
+	s.Advance(20*time.Second - time.Millisecond)
+	s.usedUp(t, duly.RightProduce, time.Millisecond)
+	s.Advance(time.Millisecond)
+	sameTime(s, "the next window's beginning", s.spend(t, duly.RightProduce, 3), begin.Add(time.Minute))
+	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.Advance(time.Hour) // a window begins with a call, not by the clock
+	sameTime(s, "a later window's beginning", s.spend(t, duly.RightProduce, 1), begin.Add(61*time.Minute))
+}
+
+func tokenLimitsApart(s *scene) {
+	a := s.limited("a", duly.Limits{Produce: 1, Consume: 2, Per: time.Minute})
+	b := s.limited("b", duly.Limits{Produce: 1, Per: time.Minute})
+	s.spend(a, duly.RightProduce, 1)
+	s.usedUp(a, duly.RightProduce, time.Minute)
+	s.Advance(time.Second)
+	s.spend(a, duly.RightConsume, 2)
+	s.usedUp(a, duly.RightConsume, time.Minute)
+	s.usedUp(a, duly.RightProduce, 59*time.Second)
+	s.spend(b, duly.RightProduce, 1)
+	s.usedUp(b, duly.RightProduce, time.Minute)
+	for range 10 {
+		same(s, "an unlimited right is counted", s.spend(b, duly.RightConsume, 1).IsZero(), true)
+	}
+}
+
+func tokenUnlimited(s *scene) {
+	l := s.limiter()
+	t := s.token("a", "worker", duly.RightProduce)
+	for range 10 {
+		same(s, "nothing is counted", s.spend(t, duly.RightProduce, 1).IsZero(), true)
+	}
+	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, duly.RightProduce, time.Time{}))
+	s.must("limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Minute}))
+	s.spend(t, duly.RightProduce, 1)
+	s.must("giving back what was not counted", l.GiveBack(s.ctx, t.Hash, duly.RightProduce, time.Time{}))
+	s.usedUp(t, duly.RightProduce, time.Minute)
+}
+
+func tokenGiveBack(s *scene) {
+	l := s.limiter()
+	t := s.limited("worker", duly.Limits{Consume: 2, Per: time.Minute})
+	window := s.spend(t, duly.RightConsume, 1)
+	for range 5 {
+		s.must("give back", l.GiveBack(s.ctx, t.Hash, duly.RightConsume, s.spend(t, duly.RightConsume, 1)))
+	}
+	s.spend(t, duly.RightConsume, 1)
+	s.usedUp(t, duly.RightConsume, time.Minute)
+	for range 5 { // more than was counted
+		s.must("give back", l.GiveBack(s.ctx, t.Hash, duly.RightConsume, window))
+	}
+	s.spend(t, duly.RightConsume, 2)
+	s.usedUp(t, duly.RightConsume, time.Minute)
+	s.must("give back of nobody's", l.GiveBack(s.ctx, [32]byte{1}, duly.RightConsume, window))
+}
+
+func tokenGiveBackLate(s *scene) {
+	t := s.limited("worker", duly.Limits{Consume: 1, Per: time.Minute})
+	window := s.spend(t, duly.RightConsume, 1)
+	s.Advance(time.Minute)
+	s.spend(t, duly.RightConsume, 1)
+	s.must("give back to a window that is over", s.limiter().GiveBack(s.ctx, t.Hash, duly.RightConsume, window))
+	s.usedUp(t, duly.RightConsume, time.Minute)
+}
+
+func tokenLimitsChanged(s *scene) {
+	l := s.limiter()
+	t := s.limited("worker", duly.Limits{Produce: 3, Per: time.Minute})
+	s.spend(t, duly.RightProduce, 3)
+	s.must("a higher limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 5, Per: time.Minute}))
+	s.spend(t, duly.RightProduce, 2)
+	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.must("a lower limit", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Minute}))
+	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.must("a longer window", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Hour}))
+	s.Advance(time.Minute)
+	s.usedUp(t, duly.RightProduce, 59*time.Minute)
+	s.must("a shorter window", l.LimitToken(s.ctx, t.Hash, duly.Limits{Produce: 1, Per: time.Second}))
+	s.spend(t, duly.RightProduce, 1)
+	s.usedUp(t, duly.RightProduce, time.Second)
+}
+
+func tokenLimitCrowd(s *scene) {
+	const limit, callers = 50, 8
+	t := s.limited("worker", duly.Limits{Produce: limit, Per: time.Hour})
+	var counted atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for range limit {
+				switch _, err := s.limiter().Spend(s.ctx, t.Hash, duly.RightProduce); duly.CodeOf(err) {
+				case "":
+					counted.Add(1)
+				case duly.CodeLimited:
+				default:
+					s.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	same(s, "the calls that were counted", counted.Load(), limit)
+}
+
+func tokenLimitStep(s *scene) {
+	t := s.limited("worker", duly.Limits{Produce: 1, Per: time.Minute})
+	s.Advance(2 * time.Hour)
+	s.spend(t, duly.RightProduce, 1)
+	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.Clock.Step(-time.Hour)
+	s.spend(t, duly.RightProduce, 1)
+	s.usedUp(t, duly.RightProduce, time.Minute)
+	s.Clock.Step(time.Hour)
+	s.spend(t, duly.RightProduce, 1)
+}
+
+func tokenLimitRevoked(s *scene) {
+	t := s.limited("worker", duly.Limits{Produce: 1, Per: time.Hour})
+	s.spend(t, duly.RightProduce, 1)
+	s.must("delete", s.registry().DeleteToken(s.ctx, t.Hash))
+	_, err := s.limiter().Spend(s.ctx, t.Hash, duly.RightProduce)
+	s.refused("a call of a revoked token", err, duly.CodeNotFound)
+	ended, cancel := context.WithCancel(s.ctx)
+	cancel()
+	if _, err := s.limiter().Spend(ended, t.Hash, duly.RightProduce); !errors.Is(err, context.Canceled) {
+		s.Errorf("a call whose caller has gone: %v", err)
+	}
+}

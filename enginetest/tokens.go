@@ -1,0 +1,146 @@
+package enginetest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func tokenTests() []test {
+	return []test{
+		{"IsFoundByItsHash", []string{"C4.83"}, Options{}, tokenFound},
+		{"IsRevoked", []string{"C4.83"}, Options{}, tokenRevoked},
+		{"ListIsPagedAndOfOneNamespace", []string{"C4.83"}, Options{}, tokenList},
+		{"NamesAreNeverMixedUp", []string{"C4.83", "C1.1"}, Options{}, tokenNamesInjective},
+		{"NamespacesAreListed", []string{"C4.85"}, Options{}, tokenNamespaces},
+	}
+}
+
+// registry is the engine's, where it owns its storage.
+func (s *scene) registry() duly.Registry {
+	if s.Registry == nil {
+		s.Skip("this engine keeps no tokens")
+	}
+	return s.Registry
+}
+
+func (s *scene) token(namespace, name string, rights duly.Right) duly.Token {
+	s.Helper()
+	t := duly.Token{
+		Hash: sha256.Sum256([]byte(namespace + "/" + name)), Namespace: namespace, Rights: rights, Description: name, CreatedAt: s.now(),
+	}
+	s.must("put a token", s.registry().PutToken(s.ctx, t))
+	return t
+}
+
+func tokenFound(s *scene) {
+	r := s.registry()
+	want := s.token("a", "worker", duly.RightConsume|duly.RightProduce)
+	s.token(duly.AllNamespaces, "root", duly.RightAdmin)
+	got, err := r.FindToken(s.ctx, want.Hash)
+	s.must("find", err)
+	sameTime(s, "its making", got.CreatedAt, want.CreatedAt)
+	got.CreatedAt = want.CreatedAt
+	same(s, "the token", got, want)
+	_, err = r.FindToken(s.ctx, sha256.Sum256([]byte("nobody's")))
+	s.refused("find of another", err, duly.CodeNotFound)
+	want.Description, want.Rights = "renamed", duly.RightConsume
+	s.must("change", r.PutToken(s.ctx, want))
+	got, err = r.FindToken(s.ctx, want.Hash)
+	s.must("find", err)
+	same(s, "its rights", got.Rights, duly.RightConsume)
+	same(s, "its description", got.Description, "renamed")
+}
+
+func tokenRevoked(s *scene) {
+	r := s.registry()
+	t := s.token("a", "worker", duly.RightConsume)
+	s.must("delete", r.DeleteToken(s.ctx, t.Hash))
+	_, err := r.FindToken(s.ctx, t.Hash)
+	s.refused("find of a revoked token", err, duly.CodeNotFound)
+	s.refused("delete of it again", r.DeleteToken(s.ctx, t.Hash), duly.CodeNotFound)
+}
+
+// tokens walks the list to its end, and tells namespaces and descriptions.
+func (s *scene) tokens(namespace string, limit int) (names []string) {
+	s.Helper()
+	p := duly.PageParams{Limit: limit}
+	for range 1000 {
+		page, err := s.registry().Tokens(s.ctx, namespace, p)
+		s.must("tokens", err)
+		for _, t := range page.Tokens {
+			names = append(names, t.Namespace+"/"+t.Description)
+		}
+		if page.Next == "" {
+			slices.Sort(names) // the list goes by hash
+			return names
+		}
+		p.Cursor = page.Next
+	}
+	s.Fatal("the list of tokens has no end")
+	return nil
+}
+
+func tokenList(s *scene) {
+	for i := range 5 {
+		s.token("a", fmt.Sprintf("t%d", i), duly.RightProduce)
+		s.Advance(time.Second)
+	}
+	s.token("b", "other", duly.RightProduce)
+	s.token(duly.AllNamespaces, "root", duly.RightAdmin)
+	s.sameIDs("a's tokens", s.tokens("a", 2), []string{"a/t0", "a/t1", "a/t2", "a/t3", "a/t4"})
+	s.sameIDs("b's tokens", s.tokens("b", 100), []string{"b/other"})
+	same(s, "everybody's tokens", len(s.tokens("", 3)), 7)
+	same(s, "the tokens of another namespace", len(s.tokens("ab", 100)), 0)
+}
+
+// tokenNamesInjective (TokenNamesInjective, X2) gives tokens of one description
+// to namespaces that run together with it, or with each other, when they are
+// joined carelessly.
+func tokenNamesInjective(s *scene) {
+	names := []string{"a", "ab", "abc", "A", "a.b", "a-b", "a_b", "-a", "_a", "a.", strings.Repeat("a", duly.MaxName), duly.AllNamespaces}
+	made := make([]duly.Token, len(names))
+	for i, name := range names {
+		made[i] = s.token(name, "bc", duly.RightConsume)
+	}
+	for i, name := range names {
+		s.sameIDs("the tokens of "+name, s.tokens(name, 2), []string{name + "/bc"})
+		got, err := s.registry().FindToken(s.ctx, made[i].Hash)
+		s.must("find", err)
+		same(s, "the namespace of the token", got.Namespace, name)
+	}
+	s.must("revoke", s.registry().DeleteToken(s.ctx, made[0].Hash))
+	s.sameIDs("the tokens of the first", s.tokens(names[0], 2), nil)
+	same(s, "the others", len(s.tokens("", 5)), len(names)-1)
+}
+
+func tokenNamespaces(s *scene) {
+	r := s.registry()
+	page, err := r.Namespaces(s.ctx, duly.PageParams{})
+	s.must("namespaces", err)
+	same(s, "the namespaces of an empty store", len(page.Names), 0)
+	for _, name := range []string{"c", "a", "-x", "b"} {
+		s.in(name).push(duly.Job{})
+		s.in(name).on("second").push(duly.Job{})
+	}
+	var got []string
+	p := duly.PageParams{Limit: 3}
+	for range 10 {
+		page, err := r.Namespaces(s.ctx, p)
+		s.must("namespaces", err)
+		got = append(got, page.Names...)
+		if p.Cursor = page.Next; p.Cursor == "" {
+			break
+		}
+	}
+	s.sameIDs("the namespaces", got, []string{"-x", "a", "b", "c"})
+	s.must("destroy", s.in("a").Engine.Destroy(s.ctx, duly.QueueRef{Namespace: "a", Name: theQueue}))
+	s.must("destroy", s.in("a").Engine.Destroy(s.ctx, duly.QueueRef{Namespace: "a", Name: "second"}))
+	page, err = r.Namespaces(s.ctx, duly.PageParams{})
+	s.must("namespaces", err)
+	s.sameIDs("the namespaces that have queues", page.Names, []string{"-x", "b", "c"})
+}
