@@ -1,0 +1,59 @@
+package sqliteengine
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/dulymq/duly"
+)
+
+var _ duly.Backuper = (*Engine)(nil)
+
+// Backup implements duly.Backuper. It copies the file as it is at one commit,
+// while everything else goes on, into a file beside it, and writes that out:
+// the store is held still for as long as the disk takes, not for as long as the
+// receiver does.
+func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
+	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+"-backup-*")
+	if err != nil {
+		return cannotWrite(e.cfg.Path, err)
+	}
+	defer os.Remove(made.Name())
+	defer made.Close()
+	// Not in a transaction, which VACUUM does not allow; it makes its own.
+	err = e.onReader(ctx, func(c *conn) error {
+		_, err := c.stmt("backup").Text(1, made.Name()).Run()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return copyOut(ctx, w, made)
+}
+
+// copyOut writes a file to its receiver, as long as that still waits for it.
+func copyOut(ctx context.Context, w io.Writer, from io.Reader) error {
+	if _, err := io.Copy(w, contextReader{ctx, from}); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup was not written to its end: %s", plain(err))}
+	}
+	return nil
+}
+
+// contextReader ends when its context does.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (r contextReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.r.Read(b)
+}

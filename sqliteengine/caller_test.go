@@ -1,0 +1,88 @@
+package sqliteengine
+
+import (
+	"context"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// leaving is the context of a caller whose deadline passes at the worst moment:
+// the writer has just seen that it is still there, and looks at what it brought
+// after it has gone and uses its memory for something else.
+type leaving struct {
+	context.Context
+	looks atomic.Int32 // at the context, before the writer's own
+	ended chan struct{}
+	moved chan struct{} // closed once the caller has used its memory anew
+	after int32
+}
+
+func newLeaving(t *testing.T, looks int32) *leaving {
+	return &leaving{Context: t.Context(), ended: make(chan struct{}), moved: make(chan struct{}), after: looks}
+}
+
+func (l *leaving) Done() <-chan struct{} { return l.ended }
+
+func (l *leaving) Err() error {
+	switch n := l.looks.Add(1); {
+	case n <= l.after:
+		return nil
+	case n == l.after+1:
+		close(l.ended)
+		<-l.moved
+		return nil
+	}
+	return context.DeadlineExceeded
+}
+
+// C4.2: a call in flight goes on when its caller's deadline passes. What it was
+// called with is the caller's again from then on.
+func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
+	t.Parallel()
+	e := mustOpen(t, filepath.Join(t.TempDir(), "duly.db"))
+	push := func(ctx context.Context, jobs ...duly.Job) error { _, err := e.Push(ctx, jobs); return err }
+	for _, body := range []string{"one", "two"} {
+		if err := push(t.Context(), duly.Job{Queue: "q", ID: body, Body: []byte(body), Retain: time.Hour}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 2})
+	if err != nil || len(got) != 2 {
+		t.Fatal(got, err)
+	}
+
+	ctx := newLeaving(t, 1)
+	body := []byte("mine")
+	if push(ctx, duly.Job{Queue: "p", ID: "mine", Body: body}) == nil {
+		t.Fatal("the push was answered although its caller has gone")
+	}
+	copy(body, "else")
+	close(ctx.moved)
+
+	ctx = newLeaving(t, 2)
+	result := []byte("good")
+	outcomes := []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack, Result: result}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
+	if _, err := e.Settle(ctx, "", outcomes); err == nil {
+		t.Fatal("the settle was answered although its caller has gone")
+	}
+	copy(result, "evil")
+	outcomes[1] = duly.Outcome{Receipt: "x", As: duly.Ack}
+	close(ctx.moved)
+
+	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // behind the others
+		t.Fatal(err)
+	}
+	if j, err := e.Get(t.Context(), duly.Q("p"), "mine"); err != nil || string(j.Body) != "mine" {
+		t.Errorf("stored %q, %v", j.Body, err)
+	}
+	if j, err := e.Get(t.Context(), duly.Q("q"), "one"); err != nil || string(j.Result) != "good" {
+		t.Errorf("the result is %q, %v", j.Result, err)
+	}
+	if j, err := e.Get(t.Context(), duly.Q("q"), "two"); err != nil || j.State != duly.StateDead || j.LastError != "broken" {
+		t.Errorf("what was buried is %v with %q, %v", j.State, j.LastError, err)
+	}
+}

@@ -1,0 +1,196 @@
+package sqliteengine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// entry is a row beside the jobs that names one of them.
+type entry struct {
+	number duly.Number
+	text   string // alias, or order key
+	merge  string // merge key
+	at     int64  // expiry
+}
+
+// entryKind is one of the tables of entries.
+type entryKind struct {
+	fault string
+	walk  string // statement: ?1 queue, ?2 and ?4 where to go on, ?3 how many
+	scan  func(s *sq.Stmt) entry
+	bind  func(s *sq.Stmt, last *entry) // last is nil for the first page
+	// stands tells whether the job of that number, nil for none, is one that
+	// the entry may name.
+	stands func(j *job, e *entry) bool
+	drop   func(t *tx, q *queue, e *entry) error
+}
+
+func numberAt(s *sq.Stmt, i int) (n duly.Number) {
+	copy(n[:], s.ColRaw(i))
+	return n
+}
+
+func textFrom(last *entry) string {
+	if last == nil {
+		return ""
+	}
+	return last.text
+}
+
+func numberFrom(last *entry) []byte {
+	if last == nil {
+		return nil
+	}
+	return last.number[:]
+}
+
+var aliasKind = entryKind{
+	fault:  faultAliasStray,
+	walk:   "check_aliases",
+	scan:   func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
+	bind:   func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
+	stands: func(j *job, e *entry) bool { return j != nil && j.alias() == e.text },
+	drop: func(t *tx, q *queue, e *entry) error {
+		_, err := t.stmt("alias_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
+		return err
+	},
+}
+
+var headKind = entryKind{
+	fault: faultKeyStray,
+	walk:  "check_heads",
+	scan:  func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
+	bind:  func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
+	// A delayed job holds its key from its first delivery on.
+	stands: func(j *job, e *entry) bool {
+		return j != nil && j.OrderKey == e.text &&
+			(j.state == duly.StateReady || j.state == duly.StateLeased || j.state == duly.StateDelayed && j.ended > 0)
+	},
+	drop: func(t *tx, q *queue, e *entry) error {
+		dropped, err := t.stmt("head_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
+		if err != nil || dropped == 0 { // an earlier repair has given the key to somebody
+			return err
+		}
+		return t.passKey(q, e.text)
+	},
+}
+
+var mergeKind = entryKind{
+	fault: faultMergeStray,
+	walk:  "check_merges",
+	scan: func(s *sq.Stmt) entry {
+		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
+	},
+	bind: func(s *sq.Stmt, last *entry) {
+		s.Text(2, textFrom(last))
+		if last == nil {
+			s.Text(4, "")
+		} else {
+			s.Text(4, last.merge)
+		}
+	},
+	stands: func(j *job, e *entry) bool {
+		return j != nil && j.OrderKey == e.text && j.entries().mergeKey == e.merge
+	},
+	drop: func(t *tx, q *queue, e *entry) error {
+		_, err := t.stmt("merge_drop").Int(1, q.id).Text(2, e.text).Text(3, e.merge).Blob(4, e.number[:]).Run()
+		return err
+	},
+}
+
+var expiryKind = entryKind{
+	fault: faultExpiryStray,
+	walk:  "check_expiries",
+	scan:  func(s *sq.Stmt) entry { return entry{at: s.ColInt(0), number: numberAt(s, 1)} },
+	bind: func(s *sq.Stmt, last *entry) {
+		s.Blob(4, numberFrom(last))
+		if last == nil {
+			s.Int(2, -1<<63)
+		} else {
+			s.Int(2, last.at)
+		}
+	},
+	stands: func(j *job, e *entry) bool { return j != nil && j.entries().expiry == e.at },
+	drop: func(t *tx, q *queue, e *entry) error {
+		_, err := t.stmt("expiry_drop").Int(1, q.id).Int(2, e.at).Blob(3, e.number[:]).Run()
+		return err
+	},
+}
+
+var bodyKind = entryKind{
+	fault: faultBodyStray,
+	walk:  "check_bodies",
+	scan:  func(s *sq.Stmt) entry { return entry{number: numberAt(s, 0)} },
+	bind:  func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
+	// A job with a body inline as well is a fault of that job.
+	stands: func(j *job, _ *entry) bool { return j != nil },
+	drop: func(t *tx, q *queue, e *entry) error {
+		_, err := t.stmt("body_drop").Int(1, q.id).Blob(2, e.number[:]).Run()
+		return err
+	},
+}
+
+func (c *check) aliases(ctx context.Context, q *queue) error  { return c.entries(ctx, q, &aliasKind) }
+func (c *check) heads(ctx context.Context, q *queue) error    { return c.entries(ctx, q, &headKind) }
+func (c *check) merges(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &mergeKind) }
+func (c *check) expiries(ctx context.Context, q *queue) error { return c.entries(ctx, q, &expiryKind) }
+func (c *check) bodies(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &bodyKind) }
+
+// entries walks one table of entries.
+func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
+	var last *entry
+	for n := checkPage; n == checkPage; {
+		s := c.t.stmt(kind.walk).Int(1, q.id).Int(3, checkPage)
+		kind.bind(s, last)
+		var page []entry
+		for {
+			row, err := s.Step()
+			if err != nil {
+				return err
+			}
+			if !row {
+				break
+			}
+			page = append(page, kind.scan(s))
+		}
+		for i := range page {
+			if err := c.entry(q, kind, &page[i]); err != nil {
+				return err
+			}
+			last = &page[i]
+		}
+		n = len(page)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry compares one entry with the job that it names.
+func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
+	j, err := c.t.byNumber(q, e.number)
+	if err != nil || kind.stands(j, e) {
+		return err
+	}
+	// A row that can't be read counts as no job here; it is a fault of its own.
+	id, stray := "", *e
+	if j != nil {
+		id = j.ID
+	}
+	c.found(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t *tx) (bool, error) {
+		q := t.queue(q.ref)
+		if q == nil {
+			return false, nil
+		}
+		j, err := t.byNumber(q, stray.number)
+		if err != nil || kind.stands(j, &stray) {
+			return false, err
+		}
+		return true, kind.drop(t, q, &stray)
+	})
+	return nil
+}

@@ -1,0 +1,67 @@
+package sqliteengine_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/sqliteengine"
+)
+
+// suite makes an engine on a file of its own for every test.
+func suite(cfg sqliteengine.Config) enginetest.Suite {
+	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+		c, cfg := clock.NewFake(), cfg
+		cfg.Path, cfg.MaxBody, cfg.MaxQueues = filepath.Join(t.TempDir(), "duly.db"), o.MaxBody, o.MaxQueues
+		cfg.Clock, cfg.Manual, cfg.Logger = c, true, slog.New(slog.NewTextHandler(io.Discard, nil))
+		e, err := sqliteengine.Open(context.Background(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Backuper: e, Clock: c}
+	}}
+}
+
+func TestConformance(t *testing.T) { suite(sqliteengine.Config{}).Run(t) }
+
+// No process ends in a model's run, so nothing is shown by waiting for the disk.
+func TestModel(t *testing.T) {
+	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Model(t)
+}
+
+// gathering is a writer that lets its callers join the next commit, as in a
+// server. It keeps the same contract.
+var gathering = sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true}
+
+func TestConformanceGathering(t *testing.T) {
+	secondRun(t)
+	suite(gathering).Run(t)
+}
+
+func TestModelGathering(t *testing.T) {
+	secondRun(t)
+	if !proctest.Long() && os.Getenv("DULY_MODEL_SEQUENCES") == "" {
+		t.Setenv("DULY_MODEL_SEQUENCES", "60")
+	}
+	suite(gathering).Model(t)
+}
+
+// secondRun leaves the second run of a suite to the full tests;
+// TestGatheringAnswersEverybody is its short form.
+func secondRun(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("runs without -short")
+	}
+}

@@ -1,0 +1,324 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// A store of every kind of job is closed, damaged by hand, and opened again.
+// The numbers are those of the nineteen ways in which an index over jobs can
+// go wrong; where the layout excludes one, the test says by what.
+
+// damage is one way to harm a store.
+type damage struct {
+	name string
+	sql  string
+	// found is the kind that Check reports; "" if the statement must be refused
+	// by refusedBy.
+	found, refusedBy string
+}
+
+var damages = []damage{
+	// 1: a job in no set. Its state is a column that always has a value, and
+	// SQLite keeps the index of each.
+	{"1 RecordInNoSet", "UPDATE jobs SET state = 0", "", "CHECK"},
+	{"1 RecordWithoutState", "UPDATE jobs SET state = NULL", "", "NOT NULL"},
+	{"1 RecordWithoutPlace", "UPDATE jobs SET place = NULL", "", "NOT NULL"},
+	// 2–7: an entry of a set without its record. The sets are indexes of the
+	// table; what stands beside it is:
+	{"7 AliasWithoutJob", "INSERT INTO aliases SELECT min(id), 'nobody', zeroblob(16) FROM queues", faultAliasStray, ""},
+	{"7 BodyWithoutJob", "INSERT INTO bodies SELECT min(id), zeroblob(16), x'00' FROM queues", faultBodyStray, ""},
+	{"7 BodyLost", "DELETE FROM bodies", faultBodyMissing, ""},
+	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1", faultBodyTwice, ""},
+	// 8–10: in two sets. There is one row per job, and one state in it.
+	{"8 SameJobTwice", "INSERT INTO jobs SELECT * FROM jobs LIMIT 1", "", "UNIQUE"},
+	{"9 PlaceOfAnotherState", "UPDATE jobs SET place = place + 1000000000000 WHERE state = 1", faultPlace, ""},
+	{"10 DeadAtAnotherPlace", "UPDATE jobs SET place = x'00' WHERE state = 5", "", "CHECK"},
+	// 11: handed out, but without the end of its lease.
+	{"11 LeasedWithoutEnd", "UPDATE jobs SET place = NULL WHERE state = 4", "", "NOT NULL"},
+	{"11 LeasedWithoutNumber", "UPDATE jobs SET place = 'soon' WHERE state = 4", "", "CHECK"},
+	// 12–13: order keys.
+	{"12 BusyKeyWithoutJob", "UPDATE heads SET number = zeroblob(16)", faultKeyStray, ""},
+	{"12 BusyKeyOfAnother", "UPDATE heads SET number = (SELECT number FROM jobs WHERE state = 5 LIMIT 1)", faultKeyStray, ""},
+	{"12 TwoHolders", "INSERT INTO heads SELECT * FROM heads", "", "UNIQUE"},
+	{"13 BlockedByNobody", "DELETE FROM heads", faultBlockedByNone, ""},
+	{"13 RunsWithoutKey", "DELETE FROM heads", faultKeyNotHeld, ""},
+	{"13 BlockedWithoutKey", "UPDATE jobs SET state = 3 WHERE state = 2", "", "CHECK"},
+	// 14: an alias to nothing, and none.
+	{"14 AliasOfAnother", "UPDATE aliases SET number = zeroblob(16)", faultAliasStray, ""},
+	{"14 AliasLost", "DELETE FROM aliases", faultAliasMissing, ""},
+	{"14 TwoJobsOfOneID", "INSERT INTO aliases SELECT * FROM aliases", "", "UNIQUE"},
+	// 15: merge keys.
+	{"15 MergeKeyWithoutJob", "UPDATE merges SET number = zeroblob(16)", faultMergeStray, ""},
+	{"15 MergeKeyOfLeased", "UPDATE merges SET number = (SELECT number FROM jobs WHERE state = 4 LIMIT 1)", faultMergeStray, ""},
+	{"15 MergeKeyLost", "DELETE FROM merges", faultMergeMissing, ""},
+	// 16: expiries.
+	{"16 ExpiryWithoutJob", "INSERT INTO expiries SELECT min(id), 5, zeroblob(16) FROM queues", faultExpiryStray, ""},
+	{"16 ExpiryLost", "DELETE FROM expiries", faultExpiryMissing, ""},
+	{"16 ExpiryAtAnotherMoment", "UPDATE expiries SET moment = moment + 1", faultExpiryMissing, ""},
+	// 17: rules that nobody can read. Run state without its job can't be: it is
+	// the job's row.
+	{"17 RulesUnreadable", "UPDATE jobs SET rules = x'ffffffffffffffff' WHERE state = 2", faultUnreadable, ""},
+	{"17 NumberCut", "UPDATE jobs SET number = x'00'", "", "CHECK"},
+	// 18: counters.
+	{"18 SizesWrong", "UPDATE tallies SET ready = ready + 7", faultCounters, ""},
+	{"18 CountersDoNotAddUp", "UPDATE tallies SET acked = acked + 3", faultCounters, ""},
+	{"18 TalliesLost", "DELETE FROM tallies", faultCounters, ""},
+	{"18 RowsOfNoQueue", "UPDATE jobs SET queue = 999 WHERE state = 5", faultStray, ""},
+	// 19, a marker missing while something is due, has a test of its own: what
+	// the writer wakes by stands in memory and is read anew when it opens.
+}
+
+// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can
+// hold, changes nothing unless it is told to, and mends each in one step.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, d := range damages {
+		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
+			t.Parallel()
+			r := newRuin(t)
+			err := r.harm(d.sql)
+			if d.refusedBy != "" {
+				if err == nil || !strings.Contains(err.Error(), d.refusedBy) {
+					t.Fatalf("the layout answered %v, want a refusal by %s", err, d.refusedBy)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.mustFindAndMend(d.found)
+		})
+	}
+}
+
+// TestCheckMomentMissed is the nineteenth: the writer would sleep over what is
+// due.
+//
+// C4.79
+func TestCheckMomentMissed(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t)
+	r.open()
+	err := r.e.change(context.Background(), func(t *tx) error {
+		t.queue(ruinQueue.Normal()).first = moments{never, never, never, never}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.findAndMend(faultMoment)
+}
+
+var ruinQueue = duly.Q("ruin")
+
+// C4.79: what calls before it in the same transaction have changed is no fault.
+func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	ctx := context.Background()
+	if err := e.change(ctx, pushed("first", nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Configure(ctx, duly.Q("gone"), duly.QueueConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	letGo := held(t, e)
+	done := make(chan error, 3)
+	join := func(f func() error) {
+		before := waiting(e)
+		go func() { done <- f() }()
+		for waiting(e) == before { // in this order
+			runtime.Gosched()
+		}
+	}
+	join(func() error {
+		return second(e.Push(ctx, []duly.Job{{Queue: "q", Delay: time.Hour, TTL: 2 * time.Hour, ID: "own"}}))
+	})
+	join(func() error { return e.Destroy(ctx, duly.Q("gone")) })
+	var report duly.CheckReport
+	join(func() (err error) {
+		report, err = e.Check(ctx, duly.CheckParams{})
+		return err
+	})
+	letGo()
+	if err := errors.Join(<-done, <-done, <-done); err != nil || len(report.Faults) > 0 {
+		t.Errorf("the check finds %+v, %v", report.Faults, err)
+	}
+}
+
+// ruin is a store with a job of every kind in it.
+type ruin struct {
+	*testing.T
+	path  string
+	clock *clock.Fake
+	e     *Engine
+	ids   map[string]bool // of jobs that are not done
+}
+
+func newRuin(t *testing.T) *ruin {
+	r := &ruin{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
+	r.open()
+	r.fill()
+	if err := r.e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *ruin) open() {
+	r.Helper()
+	cfg := Config{Path: r.path, Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if r.clock != nil { // else the machine's
+		cfg.Clock = r.clock
+	}
+	var err error
+	r.e, err = Open(context.Background(), cfg)
+	if err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { r.e.Close() })
+}
+
+// fill makes delayed, ready, blocked, leased, dead and done jobs, with keys,
+// own IDs, expiries and large bodies among them.
+func (r *ruin) fill() {
+	ctx := context.Background()
+	lease := func(as duly.Settlement) {
+		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1})
+		if err != nil || len(got) != 1 {
+			r.Fatal(got, err)
+		}
+		if as == 0 {
+			return
+		}
+		if errs, err := r.e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: as}}); err != nil || errs[0] != nil {
+			r.Fatal(errs, err)
+		}
+		if as == duly.Ack {
+			delete(r.ids, got[0].ID)
+		}
+	}
+	r.push(duly.Job{ID: "dead", Priority: 9})
+	lease(duly.Bury)
+	r.push(duly.Job{ID: "done", Priority: 9, Retain: time.Hour})
+	lease(duly.Ack)
+	r.push(duly.Job{ID: "leased", Priority: 9, OrderKey: "k"})
+	lease(0)
+	r.push(
+		duly.Job{ID: "blocked", OrderKey: "k"}, duly.Job{ID: "plain"}, duly.Job{},
+		duly.Job{ID: "large", Body: make([]byte, 5000)}, duly.Job{ID: "brief", TTL: time.Hour},
+		duly.Job{ID: "later", Delay: time.Minute}, duly.Job{ID: "merged", Merge: duly.Merge{Key: "m"}},
+	)
+}
+
+func (r *ruin) push(jobs ...duly.Job) {
+	r.Helper()
+	for i := range jobs {
+		jobs[i].Queue = ruinQueue.Name
+	}
+	results, err := r.e.Push(context.Background(), jobs)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, result := range results {
+		if result.Err != nil {
+			r.Fatal(result.Err)
+		}
+		r.ids[result.ID] = true
+	}
+}
+
+// harm runs a statement on the closed file.
+func (r *ruin) harm(sql string) error {
+	c, err := sq.Open(r.path, sq.ReadWrite)
+	if err != nil {
+		r.Fatal(err)
+	}
+	defer c.Close()
+	return c.Exec(sql)
+}
+
+func (r *ruin) mustFindAndMend(kind string) {
+	r.Helper()
+	r.open()
+	r.findAndMend(kind)
+	r.drain()
+}
+
+func (r *ruin) check(repair bool) []duly.Fault {
+	r.Helper()
+	report, err := r.e.Check(context.Background(), duly.CheckParams{Repair: repair})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return report.Faults
+}
+
+// findAndMend: Check finds the fault and changes nothing; one repair mends it.
+func (r *ruin) findAndMend(kind string) {
+	r.Helper()
+	is := func(f duly.Fault) bool { return f.Kind == kind }
+	if faults := r.check(false); !slices.ContainsFunc(faults, is) {
+		r.Fatalf("Check found %+v, want %s", faults, kind)
+	}
+	if faults := r.check(true); !slices.ContainsFunc(faults, func(f duly.Fault) bool { return is(f) && f.Repaired }) {
+		r.Fatalf("the repair found %+v, want %s and that it was repaired", faults, kind)
+	}
+	if faults := r.check(false); len(faults) > 0 {
+		r.Fatalf("after the repair there are %+v", faults)
+	}
+}
+
+// drain: every job that was there is dead or comes out.
+func (r *ruin) drain() {
+	r.Helper()
+	ctx := context.Background()
+	seen := map[string]bool{}
+	r.clock.Advance(31 * time.Second) // over every lease
+	r.clock.Advance(30 * time.Second) // what was later is due
+	for {
+		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 100})
+		if err != nil {
+			r.Fatal(err)
+		}
+		if len(got) == 0 {
+			break
+		}
+		for _, d := range got {
+			seen[string(d.Receipt[:strings.LastIndex(string(d.Receipt), ":")])] = true
+			if errs, err := r.e.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil || errs[0] != nil {
+				r.Fatal(errs, err)
+			}
+		}
+	}
+	s, err := r.e.Stats(ctx, ruinQueue)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if z := s.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 {
+		r.Errorf("stuck: %+v", z)
+	}
+	if total := len(seen) + int(s.Sizes.Dead); total < len(r.ids) && !r.stray() {
+		r.Errorf("%d jobs came out and %d are dead, of %d", len(seen), s.Sizes.Dead, len(r.ids))
+	}
+	if faults := r.check(false); len(faults) > 0 {
+		r.Errorf("after all there are %s", fmt.Sprint(faults))
+	}
+}
+
+// stray tells whether this is the test that takes rows away from their queue.
+func (r *ruin) stray() bool { return strings.Contains(r.Name(), "RowsOfNoQueue") }

@@ -1,0 +1,300 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/proctest"
+)
+
+// D10, DeferredUpgradeBusy: whatever 64 goroutines do side by side on one file,
+// for 60 s in the long form, nobody is told that it is busy. Every error is a
+// failure here but the contract's own answers to what raced. Afterwards the
+// books balance and the check finds nothing.
+func TestNobodyIsToldThatTheFileIsBusy(t *testing.T) {
+	t.Parallel()
+	lasts := 2 * time.Second
+	switch {
+	case proctest.Long():
+		lasts = time.Minute
+	case testing.Short():
+		lasts = time.Second
+	}
+	c := newCrowd(t)
+	c.run(lasts)
+	c.settleAll()
+	for i := range crowdQueues {
+		s, err := c.e.Stats(c.ctx, crowdQueue(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, z := s.Counters, s.Sizes
+		if sum := n.Acked + n.Merged + n.Expired + n.Deleted + n.Dropped + z.Delayed + z.Ready + z.Blocked + z.Leased + z.Dead; n.Pushed != sum {
+			t.Errorf("queue %d: %d jobs were pushed and %d are accounted for: %+v", i, n.Pushed, sum, s)
+		}
+	}
+	report, err := c.e.Check(c.ctx, duly.CheckParams{})
+	if err != nil || len(report.Faults) > 0 {
+		t.Errorf("the check finds %+v, %v", report.Faults, err)
+	}
+	t.Logf("in %s: %s", lasts, c.calls())
+}
+
+// The crowd's queues; each holds a bounded number of jobs, so that lists,
+// backups and checks stay short.
+const (
+	crowdQueues  = 4
+	crowdMaxJobs = 300
+)
+
+func crowdQueue(i int) duly.QueueRef { return duly.Q(fmt.Sprint("q", i)) }
+
+// crowd is goroutines that do one thing each, again and again.
+type crowd struct {
+	*testing.T
+	ctx   context.Context
+	e     *Engine
+	empty int64 // bytes of the file before anything was pushed
+	parts []*crowdPart
+}
+
+// crowdPart is one kind of thing that is done.
+type crowdPart struct {
+	name       string
+	goroutines int
+	do         func(r *rand.Rand) error
+	done       atomic.Int64
+}
+
+func newCrowd(t *testing.T) *crowd {
+	c := &crowd{T: t, ctx: t.Context(), e: mustOpen(t, filepath.Join(t.TempDir(), "duly.db"))}
+	for i := range crowdQueues {
+		if err := c.e.Configure(c.ctx, crowdQueue(i), duly.QueueConfig{MaxJobs: crowdMaxJobs, DeadCount: 50}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.empty = c.size()
+	c.parts = []*crowdPart{
+		{name: "push", goroutines: 20, do: c.push},
+		{name: "work", goroutines: 20, do: c.work},
+		{name: "list", goroutines: 6, do: c.list},
+		{name: "stats", goroutines: 6, do: c.stats},
+		{name: "operate", goroutines: 4, do: c.operate},
+		{name: "registry", goroutines: 2, do: c.registry},
+		{name: "step", goroutines: 2, do: c.step},
+		{name: "backup", goroutines: 2, do: func(*rand.Rand) error { return c.e.Backup(c.ctx, io.Discard) }},
+		{name: "check", goroutines: 2, do: c.check},
+	}
+	return c
+}
+
+func (c *crowd) size() int64 {
+	info, err := os.Stat(c.e.cfg.Path)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return info.Size()
+}
+
+// run lets all of them go on for a time, and until each part was done by all of
+// its goroutines and the log was moved into the file at least once: what has
+// not happened has proven nothing.
+func (c *crowd) run(lasts time.Duration) {
+	c.Helper()
+	end := clock.Monotonic() + lasts
+	var all sync.WaitGroup
+	goroutines := 0
+	for _, p := range c.parts {
+		goroutines += p.goroutines
+		for i := range p.goroutines {
+			r := rand.New(rand.NewPCG(uint64(len(p.name)), uint64(i)))
+			all.Go(func() {
+				for !c.Failed() && (clock.Monotonic() < end || !c.seenAll()) {
+					if err := p.do(r); err != nil {
+						c.Errorf("%s: %v (%v)", p.name, err, errors.Unwrap(err))
+						return
+					}
+					p.done.Add(1)
+				}
+			})
+		}
+	}
+	if goroutines != 64 {
+		c.Errorf("there are %d goroutines, want 64", goroutines)
+	}
+	all.Wait()
+}
+
+func (c *crowd) seenAll() bool {
+	for _, p := range c.parts {
+		if p.done.Load() < int64(p.goroutines) {
+			return false
+		}
+	}
+	return c.size() > c.empty
+}
+
+func (c *crowd) calls() (text string) {
+	for _, p := range c.parts {
+		text += fmt.Sprintf("%s %d, ", p.name, p.done.Load())
+	}
+	return text + fmt.Sprintf("%d KiB", c.size()>>10)
+}
+
+// raced takes away the answers that say that somebody else was faster.
+func raced(err error) error {
+	if errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrConflict) {
+		return nil
+	}
+	return err
+}
+
+func anyQueue(r *rand.Rand) duly.QueueRef { return crowdQueue(r.IntN(crowdQueues)) }
+
+// anyID is one of few own IDs, so that operations by ID meet.
+func anyID(r *rand.Rand) string { return fmt.Sprint("own", r.IntN(50)) }
+
+func (c *crowd) push(r *rand.Rand) error {
+	jobs := make([]duly.Job, 1+r.IntN(10))
+	for i := range jobs {
+		jobs[i] = duly.Job{Queue: anyQueue(r).Name, Body: make([]byte, r.IntN(3000)), Tries: 2, Backoff: duly.Fixed(0)}
+		switch r.IntN(6) {
+		case 0:
+			jobs[i].Delay = time.Duration(r.IntN(100)) * time.Millisecond
+		case 1:
+			jobs[i].ID = anyID(r)
+		case 2:
+			jobs[i].OrderKey = fmt.Sprint(r.IntN(5))
+		case 3:
+			jobs[i].TTL = time.Duration(1+r.IntN(200)) * time.Millisecond
+		}
+	}
+	results, err := c.e.Push(c.ctx, jobs)
+	for _, p := range results {
+		if p.Err != nil && !errors.Is(p.Err, duly.ErrFull) {
+			err = errors.Join(err, p.Err)
+		}
+	}
+	return err
+}
+
+func (c *crowd) work(r *rand.Rand) error {
+	p := duly.ReserveParams{Queues: []string{anyQueue(r).Name, anyQueue(r).Name}, Max: 1 + r.IntN(20)}
+	got, err := c.e.Reserve(c.ctx, p)
+	if err != nil {
+		return err
+	}
+	if len(got) == 0 {
+		_, err := c.e.Wait(c.ctx, duly.WaitParams{Queues: p.Queues, Timeout: 20 * time.Millisecond})
+		return err
+	}
+	if _, err := c.e.Extend(c.ctx, "", []duly.Receipt{got[0].Receipt}, time.Minute); err != nil {
+		return err
+	}
+	outcomes := make([]duly.Outcome, len(got))
+	for i, d := range got {
+		as := []duly.Settlement{duly.Ack, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury}[r.IntN(6)]
+		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: as}
+	}
+	errs, err := c.e.Settle(c.ctx, "", outcomes)
+	for _, e := range errs { // a job may have been deleted meanwhile
+		if e != nil && !errors.Is(e, duly.ErrLeaseLost) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+func (c *crowd) list(r *rand.Rand) error {
+	q := anyQueue(r)
+	for _, state := range duly.States {
+		p := duly.ListParams{State: state, Bodies: r.IntN(2) == 0, PageParams: duly.PageParams{Limit: 50}}
+		for {
+			page, err := c.e.List(c.ctx, q, p)
+			if err != nil {
+				return err
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+	}
+	_, err := c.e.Queues(c.ctx, "", duly.PageParams{})
+	return err
+}
+
+func (c *crowd) stats(r *rand.Rand) error {
+	q := anyQueue(r)
+	_, err := c.e.Stats(c.ctx, q)
+	_, peeked := c.e.Peek(c.ctx, q)
+	_, got := c.e.Get(c.ctx, q, anyID(r))
+	_, configured := c.e.Config(c.ctx, q)
+	return errors.Join(err, raced(peeked), raced(got), configured)
+}
+
+func (c *crowd) operate(r *rand.Rand) error {
+	q, id := anyQueue(r), anyID(r)
+	delay := time.Duration(r.IntN(50)) * time.Millisecond
+	switch r.IntN(6) {
+	case 0:
+		return raced(c.e.Update(c.ctx, q, id, duly.Update{Delay: &delay}))
+	case 1:
+		return raced(c.e.Promote(c.ctx, q, id))
+	case 2:
+		return raced(c.e.Delete(c.ctx, q, id))
+	case 3:
+		_, err := c.e.Requeue(c.ctx, q, duly.RequeueParams{N: 10})
+		return err
+	case 4:
+		_, err := c.e.Purge(c.ctx, q, duly.StateDead, 10)
+		return err
+	}
+	return errors.Join(c.e.Pause(c.ctx, q), c.e.Resume(c.ctx, q))
+}
+
+func (c *crowd) registry(r *rand.Rand) error {
+	token := duly.Token{Hash: [32]byte{byte(r.Uint32()), byte(r.Uint32())}, Namespace: "default", Rights: duly.RightProduce}
+	if err := c.e.PutToken(c.ctx, token); err != nil {
+		return err
+	}
+	_, found := c.e.FindToken(c.ctx, token.Hash)
+	_, err := c.e.Tokens(c.ctx, "", duly.PageParams{})
+	return errors.Join(raced(found), err, raced(c.e.DeleteToken(c.ctx, token.Hash)))
+}
+
+func (c *crowd) step(r *rand.Rand) error {
+	_, err := c.e.Step(c.ctx, anyQueue(r))
+	return errors.Join(err, c.e.Sweep(c.ctx))
+}
+
+// check beside everything: what it finds must hold at its own moment.
+func (c *crowd) check(r *rand.Rand) error {
+	report, err := c.e.Check(c.ctx, duly.CheckParams{Repair: r.IntN(2) == 0})
+	if len(report.Faults) > 0 {
+		c.Errorf("a check beside the others finds %+v", report.Faults)
+	}
+	return err
+}
+
+// settleAll brings the queues to rest.
+func (c *crowd) settleAll() {
+	for i := range crowdQueues {
+		for more := true; more; {
+			var err error
+			if more, err = c.e.Step(c.ctx, crowdQueue(i)); err != nil {
+				c.Fatal(err)
+			}
+		}
+	}
+}

@@ -1,0 +1,289 @@
+package sqliteengine
+
+import (
+	"container/list"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+const (
+	// recheck is how long after a waiter was woken another one is, if nobody
+	// has reserved meanwhile: the first may have vanished.
+	recheck = 2 * time.Second
+	// longestSleep bounds the timer, so that a wall clock that was set is
+	// noticed.
+	longestSleep = 2 * time.Second
+)
+
+// hub is what may be known of queues without asking the writer: it wakes
+// waiters and holds the engine's one timer. The writer tells it of every
+// commit.
+type hub struct {
+	e  *Engine
+	mu sync.Mutex
+	// views holds every queue, and those that are not there but waited for.
+	views map[duly.QueueRef]*view
+	// watched are the views with waiters; leasing those with leases, which the
+	// engine takes back by itself. The timer serves both.
+	watched, leasing map[*view]struct{}
+	timer            clock.Timer
+	armed            int64 // the moment that the timer is set for; never: not set
+	closed           bool
+}
+
+// view is a queue as it was when it was last committed, and who waits for it.
+type view struct {
+	ref      duly.QueueRef
+	exists   bool
+	defaults duly.Defaults
+	ready    int64
+	open     func(now int64) int // deliveries that pause and limits allow
+	opensAt  int64               // when the rate limit opens; 0: there is none
+	first    moments             // lower bounds
+	next     moments             // of those the ones that lie ahead, for the timer
+
+	waiters   *list.List // of *waiter, oldest first
+	woken     int        // waiters woken for jobs that nobody has reserved yet
+	recheckAt time.Duration
+	stepping  bool // a step was asked for and has not been committed
+}
+
+// waiter is one Wait under way.
+type waiter struct {
+	views  []*view
+	places []*list.Element
+	woken  *view         // the queue that it was woken for
+	done   chan struct{} // closed when it is woken, or the engine is closed
+}
+
+func newHub(e *Engine) *hub {
+	return &hub{e: e, views: map[duly.QueueRef]*view{}, watched: map[*view]struct{}{}, leasing: map[*view]struct{}{}, armed: never}
+}
+
+// defaults are what a queue's jobs take for fields that they leave zero.
+func (h *hub) defaults(ref duly.QueueRef) duly.Defaults {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.views[ref]; v != nil {
+		return v.defaults
+	}
+	return duly.Defaults{}
+}
+
+// view finds the view of a queue, or makes one for a queue that is not there.
+func (h *hub) view(ref duly.QueueRef) *view {
+	v := h.views[ref]
+	if v == nil {
+		v = &view{ref: ref}
+		v.empty()
+		h.views[ref] = v
+	}
+	return v
+}
+
+func (v *view) empty() {
+	v.exists, v.ready, v.woken = false, 0, 0
+	v.first = moments{never, never, never, never}
+	v.next, v.opensAt = v.first, 0
+	v.open = func(int64) int { return 0 }
+	v.defaults = duly.Defaults{}
+}
+
+// reset tells all queues anew, after the store was opened.
+func (h *hub) reset(queues map[duly.QueueRef]*queue) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for ref, v := range h.views {
+		if queues[ref] == nil {
+			v.empty()
+			h.forget(v)
+		}
+	}
+	now := h.now()
+	for _, q := range queues {
+		h.update(q, now)
+	}
+	h.arm(now)
+}
+
+// publish tells of the queues that a transaction has touched.
+func (h *hub) publish(t *tx) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for _, q := range t.touched {
+		if q.destroyed {
+			v := h.view(q.ref)
+			v.empty()
+			h.forget(v)
+			continue
+		}
+		if !t.lookedAt(q) {
+			h.update(q, now)
+		}
+	}
+	for _, l := range t.looks {
+		h.learn(l.q, now)
+		h.found(l, now)
+	}
+}
+
+// lookedAt tells whether a look has asked for the queue: it knows more than
+// the queue's sizes tell.
+func (t *tx) lookedAt(q *queue) bool {
+	return slices.ContainsFunc(t.looks, func(l look) bool { return l.q == q })
+}
+
+// update takes a queue's new truth over, wakes who has something to take by
+// it, and brings the timer nearer if need be.
+func (h *hub) update(q *queue, now int64) {
+	v := h.learn(q, now)
+	h.wake(v, now, v.ready)
+	h.armFor(v, now)
+}
+
+func (h *hub) learn(q *queue, now int64) *view {
+	v := h.view(q.ref)
+	v.exists, v.defaults, v.ready, v.first = true, q.cfg.Defaults, q.sizes.Ready, q.first
+	v.stepping = false
+	if v.open, v.opensAt = q.openLater(now); q.sizes.Blocked == 0 {
+		v.next.expiry = never // nobody waits for what an expiry could free
+	} else {
+		v.next.expiry = v.first.expiry
+	}
+	v.next.due, v.next.leaseEnd = v.first.due, v.first.leaseEnd
+	if !h.e.cfg.Manual {
+		if q.sizes.Leased > 0 {
+			h.leasing[v] = struct{}{}
+		} else {
+			delete(h.leasing, v)
+		}
+	}
+	v.woken = max(0, v.woken-q.reserves)
+	switch {
+	case v.ready == 0 && q.reserves > 0:
+		v.woken = 0
+	case !v.passed(now): // more than there are jobs come in vain
+		v.woken = min(v.woken, int(v.ready))
+	}
+	return v
+}
+
+// openLater is open for a moment that comes later, and when the rate limit
+// opens. It does not hold on to the queue.
+func (q *queue) openLater(now int64) (open func(int64) int, opensAt int64) {
+	if !q.cfg.Paused && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
+		return unlimited, 0
+	}
+	if r := q.cfg.Rate; r.Limited() {
+		opensAt = q.bucket.Fill(r, now).OpensAt(r)
+	}
+	limits := queue{cfg: q.cfg, bucket: q.bucket, sizes: q.sizes}
+	return limits.open, opensAt
+}
+
+func unlimited(int64) int { return never }
+
+// wake wakes waiters for n deliverable jobs, as far as limits allow and others
+// are not on their way already. Where moments have passed, a look has to tell
+// how many there are beside.
+func (h *hub) wake(v *view, now, n int64) {
+	if v.waiters == nil || v.waiters.Len() == 0 {
+		return
+	}
+	if v.passed(now) {
+		h.e.inbox.wantLook()
+		if v.first.expiry < now {
+			return // some that count as ready may be over
+		}
+	}
+	h.wakeFor(v, min(n, int64(v.open(now))))
+}
+
+// wakeFor wakes the oldest waiters until as many are on their way as there are
+// deliverable jobs.
+func (h *hub) wakeFor(v *view, n int64) {
+	for v.waiters != nil && v.waiters.Len() > 0 && int64(v.woken) < n {
+		w := v.waiters.Front().Value.(*waiter)
+		h.leave(w)
+		w.woken = v
+		close(w.done)
+		v.woken++
+		v.recheckAt = h.e.cfg.Clock.Mono() + recheck
+	}
+}
+
+// passed tells whether there may be more deliverable jobs, or fewer, than are
+// counted as ready.
+func (v *view) passed(now int64) bool {
+	return v.first.due <= now || v.first.leaseEnd <= now || v.first.expiry < now
+}
+
+// found takes over what a look has found.
+func (h *hub) found(l look, now int64) {
+	v := h.view(l.q.ref)
+	v.first, v.next = l.q.first, l.next
+	h.wakeFor(v, l.n)
+	h.armFor(v, now)
+}
+
+// join adds a waiter to its queues.
+func (h *hub) join(w *waiter, refs []duly.QueueRef, now int64) {
+	for _, ref := range refs {
+		v := h.view(ref)
+		if v.waiters == nil {
+			v.waiters = list.New()
+		}
+		w.views = append(w.views, v)
+		w.places = append(w.places, v.waiters.PushBack(w))
+		h.watched[v] = struct{}{}
+		h.armFor(v, now)
+	}
+}
+
+// leave takes a waiter out of its queues.
+func (h *hub) leave(w *waiter) {
+	for i, v := range w.views {
+		v.waiters.Remove(w.places[i])
+		if v.waiters.Len() == 0 {
+			delete(h.watched, v)
+			h.forget(v)
+		}
+	}
+	w.views, w.places = nil, nil
+}
+
+// forget drops the view of a queue that is not there and that nobody waits
+// for.
+func (h *hub) forget(v *view) {
+	if v.exists {
+		return
+	}
+	delete(h.leasing, v)
+	if v.waiters == nil || v.waiters.Len() == 0 {
+		delete(h.views, v.ref)
+	}
+}
+
+func (h *hub) now() int64 { return clock.Milli(h.e.cfg.Clock.Now()) }
+
+// close ends every Wait.
+func (h *hub) close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	if h.timer != nil {
+		h.timer.Stop()
+	}
+	for v := range h.watched {
+		for v.waiters.Len() > 0 {
+			w := v.waiters.Front().Value.(*waiter)
+			h.leave(w)
+			close(w.done)
+		}
+	}
+}

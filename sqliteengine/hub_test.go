@@ -1,0 +1,199 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// bubble runs a test with a manual engine whose clock it moves.
+func bubble(t *testing.T, f func(t *testing.T, e *Engine, c *clock.Fake)) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.NewFake()
+		e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Manual: true, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		f(t, e, c)
+	})
+}
+
+// waits begins n waits and tells how many of them have been woken.
+func waits(t *testing.T, e *Engine, n int) (woken func() int) {
+	done := make(chan bool, n)
+	for range n {
+		go func() {
+			ready, _ := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+			done <- ready
+		}()
+	}
+	synctest.Wait()
+	return func() int {
+		synctest.Wait()
+		return len(done)
+	}
+}
+
+func pushOne(t *testing.T, e *Engine, j duly.Job) {
+	t.Helper()
+	j.Queue = "q"
+	if results, err := e.Push(t.Context(), []duly.Job{j}); err != nil || results[0].Outcome != duly.Created {
+		t.Fatal(results, err)
+	}
+}
+
+// C5.11: a waiter that was woken and does nothing does not keep the job from
+// the others for long.
+func TestAnotherWaiterIsWokenWhenTheFirstDoesNotReserve(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
+		woken := waits(t, e, 3)
+		pushOne(t, e, duly.Job{})
+		for want := 1; want <= 3; want++ {
+			if n := woken(); n != want {
+				t.Fatalf("%d waiters were woken, want %d", n, want)
+			}
+			c.Advance(recheck - time.Millisecond)
+			if n := woken(); n != want {
+				t.Fatalf("%d waiters were woken too soon, want %d", n, want)
+			}
+			c.Advance(time.Millisecond)
+		}
+	})
+}
+
+// C5.9: a wall clock that is set forward is noticed within two seconds.
+func TestWallClockThatIsSetForwardWakesWaiters(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
+		pushOne(t, e, duly.Job{Delay: time.Hour})
+		woken := waits(t, e, 1)
+		c.Step(time.Hour)
+		if n := woken(); n != 0 {
+			t.Fatal("it was woken before anybody looked")
+		}
+		c.Advance(longestSleep)
+		if n := woken(); n != 1 {
+			t.Error("the waiter sleeps on")
+		}
+	})
+}
+
+// C5.6: one that is set back makes what was scheduled late, and nothing early.
+func TestWallClockThatIsSetBackWakesNobodyEarly(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
+		pushOne(t, e, duly.Job{Delay: time.Minute})
+		woken := waits(t, e, 1)
+		c.Step(-5 * time.Minute)
+		c.Advance(6*time.Minute - time.Millisecond)
+		if n := woken(); n != 0 {
+			t.Fatal("it was woken early")
+		}
+		c.Advance(time.Millisecond)
+		if n := woken(); n != 1 {
+			t.Error("the waiter sleeps on")
+		}
+	})
+}
+
+// A commit in a queue with due jobs that nobody takes must not make the engine
+// look at it again and again.
+func TestLookingComesToAnEnd(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
+		pushOne(t, e, duly.Job{Delay: time.Minute})
+		woken := waits(t, e, 3)
+		c.Advance(time.Minute)
+		if n := woken(); n != 1 { // and synctest.Wait has returned: nothing runs
+			t.Errorf("%d were woken for one due job", n)
+		}
+		pushOne(t, e, duly.Job{})
+		if n := woken(); n != 2 {
+			t.Errorf("%d were woken for a due job and a ready one", n)
+		}
+	})
+}
+
+// GhostBlockedClient: a caller that goes when it was woken leaves the job to the
+// next one at once, if the engine can know.
+func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	for name, goes := range map[string]func(t *testing.T, e *Engine, w *waiter) error{
+		"as it is woken": func(_ *testing.T, e *Engine, w *waiter) error {
+			return second(e.await(gone, w, duly.WaitParams{Timeout: time.Minute}))
+		},
+		"before it reserves": func(t *testing.T, e *Engine, w *waiter) error {
+			if ready, err := e.await(t.Context(), w, duly.WaitParams{Timeout: time.Minute}); !ready || err != nil {
+				t.Errorf("%t, %v", ready, err)
+			}
+			return second(e.Reserve(gone, duly.ReserveParams{Queues: []string{"none", "q"}, Max: 1}))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
+				for range 20 { // a select takes any of what is ready
+					w := &waiter{done: make(chan struct{})}
+					e.hub.enter(w, []duly.QueueRef{duly.Q("q").Normal()})
+					woken := waits(t, e, 1)
+					pushOne(t, e, duly.Job{})
+					if n := woken(); n != 0 {
+						t.Fatal("both were woken for one job")
+					}
+					if err := goes(t, e, w); !errors.Is(err, context.Canceled) {
+						t.Errorf("it is answered %v", err)
+					}
+					if n := woken(); n != 1 {
+						t.Fatal("the next one sleeps on")
+					}
+					if _, err := e.Purge(t.Context(), duly.Q("q"), duly.StateReady, 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A caller that was woken for one queue and has enough from another leaves the
+// job to the next one at once.
+func TestACallerThatHasEnoughPassesItsWakeUpOn(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
+		both := &waiter{done: make(chan struct{})}
+		e.hub.enter(both, []duly.QueueRef{duly.Q("first").Normal(), duly.Q("q").Normal()})
+		woken := waits(t, e, 1)
+		pushOne(t, e, duly.Job{})
+		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "first"}}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"first", "q"}, Max: 1})
+		if err != nil || len(got) != 1 || got[0].Queue != "first" {
+			t.Fatal(got, err)
+		}
+		if n := woken(); n != 1 {
+			t.Error("the other one sleeps beside a ready job")
+		}
+	})
+}
+
+// Whoever was woken for a job that is gone again is on his way in vain: that
+// keeps nobody from the next job.
+func TestWhoComesInVainIsNotCounted(t *testing.T) {
+	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
+		for range 3 {
+			woken := waits(t, e, 1)
+			pushOne(t, e, duly.Job{})
+			if n := woken(); n != 1 {
+				t.Fatal("nobody was woken for a job")
+			}
+			if _, err := e.Purge(t.Context(), duly.Q("q"), duly.StateReady, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

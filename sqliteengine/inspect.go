@@ -1,0 +1,293 @@
+package sqliteengine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+var (
+	_ duly.Inspector = (*Engine)(nil)
+	_ duly.Surveyor  = (*Engine)(nil)
+)
+
+// lookBound is how many due jobs that no step has moved yet a look goes
+// through: enough wherever time goes on at all.
+const lookBound = 10_000
+
+// look runs f on one moment of a queue, nil for an unknown one. It changes
+// nothing, so a row that can't be read is passed over.
+func (e *Engine) look(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.read(ctx, func(c *conn) error {
+		t := &tx{conn: c, w: e.w, reading: true}
+		t.begin()
+		s := c.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
+		row, err := s.Step()
+		if err != nil {
+			return err
+		}
+		if !row {
+			return f(t, nil)
+		}
+		q := scanQueue(s)
+		s.Reset()
+		q.aliased = true // it may be
+		return f(t, q)
+	})
+}
+
+// Get implements duly.Inspector.
+func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info duly.JobInfo, err error) {
+	if err := duly.ValidateID(id); err != nil {
+		return info, err
+	}
+	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+		if q == nil {
+			return duly.NotFound(ref, id)
+		}
+		j, err := t.byID(q, id)
+		if err != nil {
+			return err
+		}
+		if j == nil || j.over(t.now) {
+			return duly.NotFound(ref, id)
+		}
+		info, err = t.tell(j)
+		return err
+	})
+	return info, err
+}
+
+// tell is a job with its body and its state by the clock.
+func (t *tx) tell(j *job) (duly.JobInfo, error) {
+	state, err := t.stateNow(j)
+	if err == nil {
+		err = j.readBody(t.conn)
+	}
+	return j.info(state, len(j.Body)), err
+}
+
+// Peek implements duly.Inspector.
+func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo, err error) {
+	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+		var first *job
+		if q != nil {
+			var err error
+			if first, err = t.firstReady(q); err != nil {
+				return err
+			}
+		}
+		if first == nil {
+			return duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+		}
+		info, err = t.tell(first)
+		return err
+	})
+	return info, err
+}
+
+// firstReady is the job that would be delivered first if time went on now.
+func (t *tx) firstReady(q *queue) (first *job, err error) {
+	for from := (cursor{}); ; {
+		jobs, err := t.page(q, duly.StateReady, from, 100, true)
+		if err != nil {
+			return nil, err
+		}
+		for i := range jobs {
+			if from = jobs[i].cursor(); first == nil && !jobs[i].over(t.now) {
+				j := jobs[i]
+				first = &j
+			}
+		}
+		if first != nil || len(jobs) < 100 {
+			break
+		}
+	}
+	due, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, lookBound), q)
+	if err != nil {
+		return nil, err
+	}
+	for i := range due {
+		j := &due[i]
+		if j.over(t.now) || first != nil && !j.before(first) {
+			continue
+		}
+		state, err := t.stateNow(j)
+		if err != nil {
+			return nil, err
+		}
+		if state == duly.StateReady {
+			j.Body, j.hasBody = nil, false // due_first reads none
+			if j, err = t.byNumber(q, j.number); err != nil {
+				return nil, err
+			}
+			first = j
+		}
+	}
+	return first, nil
+}
+
+// before tells whether j is delivered before other.
+func (j *job) before(other *job) bool {
+	if a, b := j.rank(), other.rank(); a != b {
+		return a < b
+	}
+	return string(j.number[:]) < string(other.number[:])
+}
+
+// Config implements duly.Inspector.
+func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
+	err = e.look(ctx, ref, func(_ *tx, q *queue) error {
+		if cfg = duly.DefaultQueueConfig(); q != nil {
+			cfg = q.cfg
+		}
+		return nil
+	})
+	return cfg, err
+}
+
+// Stats implements duly.Inspector.
+func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
+	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+		if q == nil {
+			return nil
+		}
+		s, err = t.stats(q)
+		return err
+	})
+	return s, err
+}
+
+// Survey implements duly.Surveyor: sizes and counters stand beside each queue, so
+// that one query reads a page of them; of those that have waiting jobs it looks
+// at the first ones.
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return page, err
+	}
+	if err := p.ValidateNames(); err != nil {
+		return page, err
+	}
+	err = e.read(ctx, func(c *conn) error {
+		t := &tx{conn: c, w: e.w, reading: true}
+		t.begin()
+		queues, err := collectQueues(c.stmt("queue_page").Text(1, duly.NamespaceOr(namespace)).Text(2, p.Cursor).Int(3, int64(p.Limit)+1))
+		if err != nil {
+			return err
+		}
+		if len(queues) > p.Limit {
+			queues = queues[:p.Limit]
+			page.Next = queues[p.Limit-1].ref.Name
+		}
+		for _, q := range queues {
+			stats, err := t.stats(q)
+			if err != nil {
+				return err
+			}
+			page.Queues = append(page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats})
+		}
+		return nil
+	})
+	if err != nil {
+		return duly.SurveyPage{}, err
+	}
+	return page, nil
+}
+
+func collectQueues(s *sq.Stmt) (queues []*queue, err error) {
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return queues, err
+		}
+		queues = append(queues, scanQueue(s))
+	}
+}
+
+// stats is what a queue holds by the clock, and what it has done.
+func (t *tx) stats(q *queue) (s duly.Stats, err error) {
+	s = duly.Stats{Sizes: q.sizes, Counters: q.counters}
+	oldest := t.now
+	if q.sizes.Ready > 0 {
+		if oldest, err = t.oldestReady(q); err != nil {
+			return s, err
+		}
+	}
+	if q.sizes.Delayed > 0 {
+		if err := t.countDue(q, &s.Sizes, &oldest); err != nil {
+			return s, err
+		}
+		next, ok, err := t.integer(t.stmt("next_due").Int(1, q.id).Int(2, t.now))
+		if err != nil {
+			return s, err
+		}
+		if ok {
+			s.NextDue = clock.FromMilli(next)
+		}
+	}
+	s.OldestReady = time.Duration(max(0, t.now-oldest)) * time.Millisecond
+	return s, nil
+}
+
+// oldestReady is the earliest due moment of a ready job, or now. Ready jobs are
+// sorted by priority first, so it looks at the first of each priority.
+func (t *tx) oldestReady(q *queue) (int64, error) {
+	oldest := t.now
+	for from := int64(-1 << 63); ; {
+		place, ok, err := t.integer(t.stmt("ready_from").Int(1, q.id).Int(2, from))
+		if err != nil || !ok {
+			return oldest, err
+		}
+		level := floorDiv(place, priorityStep) // minus the priority
+		oldest = min(oldest, place-level*priorityStep)
+		from = (level + 1) * priorityStep
+	}
+}
+
+func floorDiv(a, b int64) int64 {
+	if d := a / b; d*b == a || a > 0 {
+		return d
+	}
+	return a/b - 1
+}
+
+// countDue counts jobs that are due, and that no step has moved yet, as what
+// they are by the clock.
+func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
+	plain, _, err := t.integer(t.stmt("due_plain").Int(1, q.id).Int(2, t.now))
+	if err != nil {
+		return err
+	}
+	z.Delayed -= plain
+	z.Ready += plain
+	first, ok, err := t.integer(t.stmt("due_plain_first").Int(1, q.id).Int(2, t.now))
+	if err != nil {
+		return err
+	}
+	if ok {
+		*oldest = min(*oldest, first)
+	}
+	ruled, err := t.collect(t.stmt("due_ruled").Int(1, q.id).Int(2, t.now).Int(3, lookBound), q)
+	if err != nil {
+		return err
+	}
+	for i := range ruled {
+		state, err := t.stateNow(&ruled[i])
+		if err != nil {
+			return err
+		}
+		z.Delayed--
+		*z.Of(state)++
+		if state == duly.StateReady {
+			*oldest = min(*oldest, ruled[i].DueAt)
+		}
+	}
+	return nil
+}

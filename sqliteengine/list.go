@@ -1,0 +1,212 @@
+package sqliteengine
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// cursor is the place in a list behind which it goes on: what the state sorts
+// by, and the job's number.
+type cursor struct {
+	set    bool
+	at     int64  // every state but blocked
+	key    []byte // blocked
+	number duly.Number
+}
+
+// cursor is the job's own place.
+func (j *job) cursor() cursor {
+	c := cursor{set: true, number: j.number}
+	switch j.state {
+	case duly.StateDelayed:
+		c.at = j.DueAt
+	case duly.StateReady:
+		c.at = j.rank()
+	case duly.StateBlocked:
+		c.key = blockedPlace(j.OrderKey, j.rank())
+	case duly.StateLeased:
+		c.at = j.leaseEnd
+	default:
+		c.at = j.finished
+	}
+	return c
+}
+
+// text writes a cursor: the state, the number, the place.
+func (c *cursor) text(state duly.State) string {
+	b := append([]byte{byte(state)}, c.number[:]...)
+	if state == duly.StateBlocked {
+		b = append(b, c.key...)
+	} else {
+		b = binary.BigEndian.AppendUint64(b, uint64(c.at))
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// parseCursor reads the cursor of a list of that state.
+func parseCursor(text string, state duly.State) (c cursor, err error) {
+	if text == "" {
+		return c, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	const head = 1 + len(c.number)
+	if err != nil || len(b) < head+8 || duly.State(b[0]) != state || len(b) > head+1+duly.MaxKey+8 {
+		return c, duly.BadCursor()
+	}
+	c.set = true
+	copy(c.number[:], b[1:])
+	switch rest := b[head:]; {
+	case state == duly.StateBlocked:
+		c.key = rest
+	case len(rest) != 8:
+		return c, duly.BadCursor()
+	default:
+		c.at = int64(binary.BigEndian.Uint64(rest))
+	}
+	return c, nil
+}
+
+// List implements duly.Inspector.
+func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	from, err := parseCursor(p.Cursor, p.State)
+	if err != nil {
+		return page, err
+	}
+	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+		if q == nil {
+			return nil
+		}
+		jobs, err := t.page(q, p.State, from, p.Limit+1, p.Bodies)
+		if err != nil {
+			return err
+		}
+		page, err = t.list(jobs, &p)
+		return err
+	})
+	return page, err
+}
+
+// list tells jobs up to the page's bounds. One more than its limit was read, to
+// know whether there is a next page.
+func (t *tx) list(jobs []job, p *duly.ListParams) (page duly.ListPage, err error) {
+	bytes := 0
+	for i := range jobs {
+		j := &jobs[i]
+		size, err := t.size(j)
+		if err != nil {
+			return page, err
+		}
+		if p.Bodies {
+			bytes += size + len(j.result)
+		}
+		if i == p.Limit || i > 0 && bytes > duly.MaxBatchBytes {
+			last := jobs[i-1].cursor()
+			page.Next = last.text(p.State)
+			break
+		}
+		if p.Bodies {
+			if err := j.readBody(t.conn); err != nil {
+				return page, err
+			}
+		}
+		info := j.info(j.state, size)
+		if !p.Bodies {
+			info.Body, info.Result = nil, nil
+		}
+		page.Jobs = append(page.Jobs, info)
+	}
+	return page, nil
+}
+
+// size is the length of a job's body, without reading it.
+func (t *tx) size(j *job) (int, error) {
+	if j.hasBody {
+		return len(j.Body), nil
+	}
+	s := t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:])
+	row, err := s.Step()
+	if err != nil || !row {
+		return 0, err
+	}
+	n := int(s.ColInt(0))
+	s.Reset()
+	return n, nil
+}
+
+// Queues implements duly.Inspector.
+func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return duly.NamePage{}, err
+	}
+	return e.names(ctx, p, "queue_names", duly.NamespaceOr(namespace))
+}
+
+// Namespaces implements duly.Registry.
+func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
+	return e.names(ctx, p, "namespace_names", "")
+}
+
+// names pages through the names that a statement finds behind another.
+func (e *Engine) names(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
+	if err := p.ValidateNames(); err != nil {
+		return page, err
+	}
+	err = e.read(ctx, func(c *conn) error {
+		s := c.stmt(statement).Text(1, p.Cursor).Int(2, int64(p.Limit)+1)
+		if namespace != "" {
+			s.Text(3, namespace)
+		}
+		for {
+			row, err := s.Step()
+			if err != nil || !row {
+				return err
+			}
+			page.Names = append(page.Names, s.ColText(0))
+		}
+	})
+	if len(page.Names) > p.Limit {
+		page.Names = page.Names[:p.Limit]
+		page.Next = page.Names[p.Limit-1]
+	}
+	return page, err
+}
+
+// page reads up to limit jobs of one state behind a cursor, without their
+// results and bodies unless they are wanted, of bodies those that stand inline.
+func (t *tx) page(q *queue, state duly.State, from cursor, limit int, bodies bool) ([]job, error) {
+	s := t.stmt("list_"+state.String()).Int(1, q.id)
+	from.bind(s, state)
+	s.Int(4, int64(limit)).Int(5, boolean(bodies))
+	return t.collectUpTo(s, q, duly.MaxBatchBytes)
+}
+
+// bind binds the place behind which a list goes on.
+func (c *cursor) bind(s *sq.Stmt, state duly.State) {
+	switch {
+	case state == duly.StateBlocked:
+		s.Blob(2, c.key)
+	case c.set:
+		s.Int(2, c.at)
+	default:
+		s.Int(2, -1<<63)
+	}
+	if c.set {
+		s.Blob(3, c.number[:])
+	} else {
+		s.Blob(3, nil)
+	}
+}
+
+func boolean(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}

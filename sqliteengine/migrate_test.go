@@ -1,0 +1,303 @@
+package sqliteengine
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// next is the current layout and one migration more.
+func next(sql string) layout {
+	return append(append(layout{}, current...), migration{len(current) + 1, "next", sql})
+}
+
+// openAs opens a file by another layout.
+func openAs(path string, l layout) (*Engine, error) {
+	cfg := Config{Path: path, Logger: quiet()}.withDefaults()
+	e, err := start(cfg, l)
+	if err != nil {
+		return nil, storeError(path, err)
+	}
+	if e.lock, err = lock(path); err != nil {
+		return nil, err
+	}
+	go e.w.loop()
+	return e, nil
+}
+
+// ask asks the writer's connection, on the writer.
+func ask(t *testing.T, e *Engine, sql string) (answer string) {
+	t.Helper()
+	err := e.change(t.Context(), func(tx *tx) (err error) {
+		answer, err = tx.Query(sql)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return answer
+}
+
+func ready(t *testing.T, e *Engine) int64 {
+	t.Helper()
+	stats, err := e.Stats(t.Context(), duly.Q("q"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats.Sizes.Ready
+}
+
+// C11.27, C11.29: an older file is brought up, after a copy of it was put beside.
+func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	store(t, path)
+	newer := next("ALTER TABLE queues ADD COLUMN colour TEXT")
+	e, err := openAs(path, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	ask(t, e, "SELECT colour FROM queues")
+	if n := ready(t, e); n != 50 {
+		t.Errorf("%d jobs are ready after the upgrade", n)
+	}
+	copied := fmt.Sprintf("%s.v%d", path, current.version())
+	if h, err := current.readHeader(copied); err != nil || h.version != current.version() {
+		t.Errorf("the copy says %+v, %v", h, err)
+	}
+	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the copy is %v, %v", info, err)
+	}
+	old := mustOpen(t, copied)
+	if n := ready(t, old); n != 50 {
+		t.Errorf("the copy has %d jobs", n)
+	}
+	// The version before it knows at once that the file is too new for it.
+	if _, err := current.readHeader(path); !errors.Is(err, duly.ErrUnsupported) {
+		t.Errorf("an older version says %v", err)
+	}
+}
+
+// A migration that fails leaves the file as it was, and is tried again by the
+// next opening: a copy of the try before is not in its way.
+func TestFailedUpgradeChangesNothing(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	store(t, path)
+	for range 2 {
+		if _, err := openAs(path, next("ALTER TABLE queues ADD COLUMN a TEXT; INSERT INTO nowhere VALUES (1)")); err == nil {
+			t.Fatal("it is opened")
+		}
+	}
+	e := mustOpen(t, path)
+	if n := ask(t, e, "SELECT count(*) FROM pragma_table_info('queues') WHERE name = 'a'"); n != "0" {
+		t.Error("half of the migration has happened")
+	}
+}
+
+// An upgrade that was cut short behind its commit is finished by the next
+// opening; a version that does not know the new layout sees it in the log.
+func TestUpgradeThatWasCutShortIsFinished(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	store(t, path)
+	newer := next("ALTER TABLE queues ADD COLUMN colour TEXT")
+	c, err := sq.Open(path, sq.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.NoCheckpointOnClose(), newer.migrate(c, current.version()), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{Path: path, Logger: quiet()}); !errors.Is(err, duly.ErrUnsupported) {
+		t.Errorf("the version before it answers %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
+		t.Errorf("the version before it has changed the file, %v", err)
+	}
+	e, err := openAs(path, newer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if ask(t, e, "SELECT colour FROM queues"); ready(t, e) != 50 {
+		t.Error("jobs are missing")
+	}
+}
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// goldenJobs is one job of every kind, in every state.
+func goldenJobs() []duly.Job {
+	return []duly.Job{
+		{ID: "done", Retain: 8000 * time.Hour, OrderKey: "d"},
+		{ID: "dead", Tries: 1},
+		{ID: "leased", Lease: 300 * 24 * time.Hour, Merge: duly.Merge{Key: "m", Until: duly.UntilDone}},
+		{ID: "plain", Body: []byte("a body")},
+		{ID: "head", OrderKey: "k", Priority: -7, Headers: map[string]string{"a": "b", "c": "d"}},
+		{ID: "blocked", OrderKey: "k", MaxStalls: duly.None, Backoff: "1s,2s"},
+		{ID: "large", Body: bytes.Repeat([]byte("large"), 1000), Priority: -8},
+		{ID: "later", Delay: 48 * time.Hour, TTL: 8000 * time.Hour, Merge: duly.Merge{Mode: duly.MergeReplace, MaxWait: time.Hour}},
+	}
+}
+
+// goldenLimits are a token's, from layout 2 on.
+var goldenLimits = duly.Limits{Produce: 7, Per: time.Minute}
+
+func makeGolden(t *testing.T, path string) {
+	ctx := context.Background()
+	e, err := Open(ctx, Config{Path: path, Clock: clock.NewFake(), Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, j := range goldenJobs() {
+		j.Queue = "golden"
+		if i < 3 {
+			j.Priority = 1000 - i
+		}
+		_, err := e.Push(ctx, []duly.Job{j})
+		must(err)
+	}
+	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 3})
+	must(err)
+	_, err = e.Settle(ctx, "", []duly.Outcome{
+		{Receipt: got[0].Receipt, As: duly.Ack, Result: []byte("a result")}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "no good"},
+	})
+	must(err)
+	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100}, Defaults: duly.Defaults{Tries: 9}}))
+	must(e.PutToken(ctx, duly.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: duly.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
+	must(e.Close())
+}
+
+// C11.28: the files of every release open, with all that they hold.
+func TestGoldenFilesOpen(t *testing.T) {
+	t.Parallel()
+	golden := fmt.Sprintf("testdata/v%d.db.gz", current.version())
+	if *update {
+		path := filepath.Join(t.TempDir(), "golden.db")
+		makeGolden(t, path)
+		pack(t, path, golden)
+	}
+	files, err := filepath.Glob("testdata/v*.db.gz")
+	if err != nil || len(files) != current.version() {
+		t.Fatalf("there are %d golden files, %v; want one per layout", len(files), err)
+	}
+	for _, file := range files {
+		path := filepath.Join(t.TempDir(), "duly.db")
+		unpack(t, file, path)
+		limits := goldenLimits
+		if file == filepath.Join("testdata", "v1.db.gz") {
+			limits = duly.Limits{}
+		}
+		judgeGolden(t, path, limits)
+	}
+}
+
+func judgeGolden(t *testing.T, path string, limits duly.Limits) {
+	ctx, c := t.Context(), clock.NewFake()
+	e, err := Open(ctx, Config{Path: path, Clock: c, Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	states := []duly.State{duly.StateDone, duly.StateDead, duly.StateLeased, duly.StateReady, duly.StateReady, duly.StateBlocked, duly.StateReady, duly.StateDelayed}
+	for i, j := range goldenJobs() {
+		info, err := e.Get(ctx, duly.Q("golden"), j.ID)
+		if err != nil || info.State != states[i] || !bytes.Equal(info.Body, j.Body) || info.OrderKey != j.OrderKey ||
+			len(info.Headers) != len(j.Headers) || info.Merge.MaxWait != j.Merge.MaxWait {
+			t.Errorf("%s is %+v, %v", j.ID, info, err)
+		}
+	}
+	if cfg, err := e.Config(ctx, duly.Q("golden")); err != nil || cfg.MaxJobs != 1000 || cfg.Rate.PerSecond != 100 || cfg.Defaults.Tries != 9 {
+		t.Errorf("the configuration is %+v, %v", cfg, err)
+	}
+	if tok, err := e.FindToken(ctx, [32]byte{1, 2, 3}); err != nil || !tok.Rights.Includes(duly.RightProduce) || tok.Limits != limits {
+		t.Errorf("the token is %+v, %v", tok, err)
+	}
+	if report, err := e.Check(ctx, duly.CheckParams{}); err != nil || len(report.Faults) > 0 || report.Jobs != int64(len(states)) {
+		t.Errorf("the check says %+v, %v", report, err)
+	}
+	c.Advance(49 * time.Hour)
+	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 10})
+	if err != nil || len(got) != 4 || got[0].ID != "plain" || got[1].ID != "later" || got[2].ID != "head" || got[3].ID != "large" {
+		t.Errorf("%d jobs are delivered, %v", len(got), err)
+	}
+}
+
+func pack(t *testing.T, path, to string) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if _, err := w.Write(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, b.Bytes(), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func unpack(t *testing.T, file, to string) {
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// C11.22: a file whose log was switched off, as in a copy, has one again.
+func TestStoreAlwaysHasALog(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	store(t, path)
+	c, err := sq.Open(path, sq.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(c.Exec("PRAGMA journal_mode = DELETE"), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	e := mustOpen(t, path)
+	if mode := ask(t, e, "PRAGMA journal_mode"); mode != "wal" {
+		t.Errorf("the journal mode is %q", mode)
+	}
+	if sync := ask(t, e, "PRAGMA synchronous"); sync != "2" {
+		t.Errorf("synchronous is %q, want 2, which is full", sync)
+	}
+}

@@ -1,0 +1,41 @@
+package sqliteengine
+
+import (
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Who observes is told of every transaction, of its sync alone, and of reads.
+func TestObserve(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	calls, took := map[string]int{}, map[string]time.Duration{}
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true, Observe: func(call string, d time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		calls[call]++
+		took[call] += d
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	const pushes = 3
+	for range pushes {
+		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Stats(t.Context(), duly.Q("q")); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if calls["transaction"] < pushes || calls["commit"] < pushes || calls["read"] != 1 || took["commit"] <= 0 || took["commit"] > took["transaction"] {
+		t.Errorf("told of %v, %v", calls, took)
+	}
+}

@@ -1,0 +1,322 @@
+package sqliteengine
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// Push implements duly.Engine. The jobs are judged here, beside the writer;
+// what depends on other jobs is decided by the writer.
+func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	size := duly.BodyBytes(jobs)
+	if err := duly.CheckBatch(len(jobs), size); err != nil {
+		return nil, err
+	}
+	if len(jobs) == 0 {
+		return []duly.PushResult{}, e.alive(ctx)
+	}
+	p := &pushes{items: make([]push, len(jobs)), results: make([]duly.PushResult, len(jobs))}
+	p.judge(e, jobs)
+	if leaves(ctx) {
+		p.keepBodies(size)
+	}
+	if err := e.write(ctx, &op{items: len(jobs), bytes: size, run: p.run, joins: joinsPushes}); err != nil {
+		return nil, err
+	}
+	return p.results, nil
+}
+
+// pushes is one call of Push.
+type pushes struct {
+	items   []push
+	results []duly.PushResult
+	last    duly.Number // the greatest one that was created, as far as is known
+}
+
+// push is one job of a call, judged.
+type push struct {
+	duly.Planned
+	ref duly.QueueRef
+	// number is the one that it takes unless a job of its batch before it has a
+	// greater one, or another job has it; given is the one that it has got.
+	number, given duly.Number
+	err           error
+	// simple: no alias, no keys, a small body. Such jobs are stored many in one
+	// statement.
+	simple bool
+	rules  []byte // of a simple one, packed
+}
+
+// judge plans every job with its queue's defaults and looks for its number.
+func (p *pushes) judge(e *Engine, jobs []duly.Job) {
+	now := e.cfg.Clock.Now()
+	var ref duly.QueueRef
+	var def duly.Defaults
+	for i := range jobs {
+		j, item := &jobs[i], &p.items[i]
+		if r := (duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
+			ref, def = r, e.hub.defaults(r)
+		}
+		item.ref = ref
+		p.results[i].ID = j.ID
+		if item.Planned, item.err = j.Plan(def, now, e.cfg.MaxBody); item.err != nil {
+			p.results[i].Err = item.err
+			continue
+		}
+		item.identify()
+		p.results[i].ID = item.ID
+	}
+}
+
+// identify looks for the job's number: the ID itself where the client made it
+// just now, else a fresh one.
+func (p *push) identify() {
+	if p.ID == "" {
+		p.ID, p.Made = duly.MakeID(&p.Job), true
+	}
+	n, ok := duly.ParseNumber(p.ID)
+	if !ok || !p.Made {
+		p.number = duly.NewNumber()
+		return
+	}
+	p.number = n
+	if p.simple = len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
+		p.rules = packRules(&p.Planned, "")
+	}
+}
+
+// run pushes the jobs in their order. It may run more than once.
+func (p *pushes) run(t *tx) error {
+	p.last = duly.Number{}
+	for i := range p.items {
+		item, result := &p.items[i], &p.results[i]
+		if item.err != nil {
+			continue
+		}
+		q, err := t.makeQueue(item.ref)
+		if err != nil {
+			if !refusal(err) {
+				return err
+			}
+			*result = duly.PushResult{ID: item.ID, Err: err}
+			continue
+		}
+		if err := p.number(t, i); err != nil {
+			return err
+		}
+		if item.simple && item.given == item.number && !q.aliased && q.cfg.MaxJobs == duly.None {
+			if err := t.addSimple(simplePush{q, item, result}); err != nil {
+				return err
+			}
+			p.created(item)
+			continue
+		}
+		if err := t.flushPushes(); err != nil {
+			return err
+		}
+		if *result, err = t.push(q, item); err != nil {
+			return err
+		}
+		if result.Outcome == duly.Created {
+			p.created(item)
+		}
+	}
+	return nil
+}
+
+func (p *pushes) created(item *push) {
+	if above(item.given, p.last) {
+		p.last = item.given
+	}
+}
+
+// number gives item i its number: the one that it looked for, or a fresh one
+// where the batch would lose its order in the item's queue.
+func (p *pushes) number(t *tx, i int) error {
+	item := &p.items[i]
+	item.given = item.number
+	if above(item.given, p.last) {
+		return nil
+	}
+	// Some of those before may turn out not to have been created.
+	if err := t.flushPushes(); err != nil {
+		return err
+	}
+	var last duly.Number
+	for k := range i {
+		if p.results[k].Outcome == duly.Created && p.items[k].ref == item.ref {
+			last = p.items[k].given
+		}
+	}
+	if !above(item.given, last) {
+		item.given = duly.NewNumber()
+	}
+	return nil
+}
+
+func above(a, b duly.Number) bool { return bytes.Compare(a[:], b[:]) > 0 }
+
+// push pushes one job, in the contract's order: exists, merged, full.
+func (t *tx) push(q *queue, p *push) (duly.PushResult, error) {
+	old, err := t.find(q, p.ID)
+	if err != nil {
+		return duly.PushResult{}, err
+	}
+	if old != nil {
+		state, err := t.stateNow(old)
+		return duly.PushResult{ID: p.ID, Outcome: duly.Exists, State: state}, err
+	}
+	j := &job{Planned: p.Planned, q: q, number: p.given, hasBody: true}
+	holder, err := t.merger(j)
+	if err != nil {
+		return duly.PushResult{}, err
+	}
+	if holder != nil {
+		return duly.PushResult{ID: holder.ID, Outcome: duly.Merged}, t.mergeInto(holder, j)
+	}
+	if q.cfg.MaxJobs != duly.None && q.held() >= int64(q.cfg.MaxJobs) {
+		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
+	}
+	if taken, err := t.byNumber(q, j.number); err != nil {
+		return duly.PushResult{}, err
+	} else if taken != nil { // by a job that goes by another ID
+		j.number = duly.NewNumber()
+		p.given = j.number
+	}
+	q.counters.Pushed++
+	return duly.PushResult{ID: p.ID, Outcome: duly.Created}, t.enter(j)
+}
+
+// mergeInto lets a push change the job that holds its merge key.
+func (t *tx) mergeInto(holder, next *job) error {
+	c := &holder.q.counters
+	c.Pushed++
+	c.Merged++
+	switch {
+	case next.Merge.Mode == duly.MergeKeep:
+		holder.Keep(&next.Planned)
+		return t.put(holder)
+	case holder.state == duly.StateLeased: // the running one works on its old data
+		return nil
+	}
+	holder.Replace(&next.Planned)
+	holder.failures, holder.stalls, holder.lastError = 0, 0, ""
+	if err := t.putBody(holder); err != nil {
+		return err
+	}
+	return t.replan(holder, true)
+}
+
+// simplePush is a push of a simple job that waits to be stored with others.
+type simplePush struct {
+	q      *queue
+	item   *push
+	result *duly.PushResult
+}
+
+// addSimple puts a simple job to those that are stored next, which is before
+// anything else happens in the transaction.
+func (t *tx) addSimple(p simplePush) error {
+	t.simple = append(t.simple, p)
+	if len(t.simple) < widths[0] {
+		return nil
+	}
+	return t.flushPushes()
+}
+
+// flushPushes stores the simple jobs that wait.
+func (t *tx) flushPushes() error {
+	for rest := t.simple; len(rest) > 0; {
+		w := width(len(rest))
+		if err := t.storeSimple(rest[:w]); err != nil {
+			return err
+		}
+		rest = rest[w:]
+	}
+	clear(t.simple)
+	t.simple = t.simple[:0]
+	return nil
+}
+
+// storeSimple stores simple jobs in one statement. If one of them is there
+// already the statement does nothing, and they are pushed one by one.
+func (t *tx) storeSimple(ps []simplePush) error {
+	s := t.conn.many("push_many", len(ps))
+	for k, p := range ps {
+		state := p.item.stateAt(t.now)
+		i := 8 * k
+		s.Int(i+1, p.q.id).Blob(i+2, p.item.number[:]).Int(i+3, int64(state)).Int(i+4, p.item.placeIn(state))
+		s.Int(i+5, p.item.DueAt).Int(i+6, p.item.PushedAt).BlobOrNull(i+7, p.item.rules).Blob(i+8, p.item.Body)
+	}
+	_, err := s.Run()
+	if sq.IsConstraint(err) {
+		return t.pushEach(ps)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.addExpiries(ps); err != nil {
+		return err
+	}
+	for _, p := range ps {
+		state := p.item.stateAt(t.now)
+		p.q.counters.Pushed++
+		p.q.moved(duly.StateNone, state)
+		if state == duly.StateDelayed {
+			note(&p.q.first.due, p.item.DueAt)
+		}
+		*p.result = duly.PushResult{ID: p.item.ID, Outcome: duly.Created}
+	}
+	return nil
+}
+
+// addExpiries notes the last moments of those that have one.
+func (t *tx) addExpiries(ps []simplePush) error {
+	var timed []simplePush
+	for _, p := range ps {
+		if p.item.ExpiresAt != 0 {
+			timed = append(timed, p)
+		}
+	}
+	for len(timed) > 0 {
+		w := width(len(timed))
+		s := t.conn.many("expiry_add_many", w)
+		for k, p := range timed[:w] {
+			s.Int(3*k+1, p.q.id).Int(3*k+2, p.item.ExpiresAt).Blob(3*k+3, p.item.number[:])
+			note(&p.q.first.expiry, p.item.ExpiresAt)
+		}
+		if _, err := s.Run(); err != nil {
+			return err
+		}
+		timed = timed[w:]
+	}
+	return nil
+}
+
+func (t *tx) pushEach(ps []simplePush) (err error) {
+	for _, p := range ps {
+		if *p.result, err = t.push(p.q, p.item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateAt is where a simple job stands.
+func (p *push) stateAt(now int64) duly.State {
+	if p.DueAt <= now {
+		return duly.StateReady
+	}
+	return duly.StateDelayed
+}
+
+// placeIn is what a simple job sorts by in that state.
+func (p *push) placeIn(state duly.State) int64 {
+	if state == duly.StateReady {
+		return rank(p.Priority, p.DueAt)
+	}
+	return p.DueAt
+}

@@ -1,0 +1,175 @@
+package sqliteengine
+
+import (
+	"math"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// never is a moment that does not come.
+const never = math.MaxInt64
+
+// queue is what the writer knows of one queue. What the tables say it says as
+// well, but for the moments, which may lie before the truth.
+//
+// The writer alone reads and changes it. A transaction works on a copy, which
+// becomes the truth when it was committed.
+type queue struct {
+	id       int64
+	ref      duly.QueueRef
+	cfg      duly.QueueConfig
+	sizes    duly.Sizes
+	counters duly.Counters
+	bucket   duly.Bucket
+	// first is when something of each kind happens next, at the earliest.
+	first moments
+	// aliased tells that there may be IDs which are not their job's number.
+	aliased bool
+
+	work      *queue // the copy of the transaction under way
+	truth     *queue // of a copy: where it came from
+	cfgDirty  bool   // of a copy: the configuration has changed
+	destroyed bool   // of a copy: the queue was destroyed
+	reserves  int    // of a copy: how many calls of Reserve have asked it
+	supply    int    // of a copy: the place of its supply in the transaction, from 1 on; 0: it has none
+}
+
+// moments are lower bounds: of the first entry of each index by time. One that
+// has passed is read anew before anything is done about it.
+type moments struct {
+	due, leaseEnd, dead, expiry int64
+}
+
+// note brings a moment nearer.
+func note(moment *int64, at int64) { *moment = min(*moment, at) }
+
+// loadQueues reads every queue.
+func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
+	queues := map[duly.QueueRef]*queue{}
+	s := c.stmt("queues_load")
+	for {
+		row, err := s.Step()
+		if err != nil {
+			return nil, err
+		}
+		if !row {
+			break
+		}
+		q := scanQueue(s)
+		queues[q.ref] = q
+	}
+	for _, q := range queues {
+		if err := q.readMoments(c); err != nil {
+			return nil, err
+		}
+	}
+	return queues, nil
+}
+
+func scanQueue(s *sq.Stmt) *queue {
+	i := -1
+	next := func() int64 { i++; return s.ColInt(i) }
+	nextInt := func() int { return int(next()) }
+	nextFloat := func() float64 { i++; return s.ColFloat(i) }
+	q := &queue{id: next()}
+	q.ref = duly.QueueRef{Namespace: s.ColText(1), Name: s.ColText(2)}
+	i = 2
+	c := &q.cfg
+	c.Shards, c.Paused = 1, next() != 0
+	c.Defaults.Tries, c.Defaults.MaxStalls = nextInt(), nextInt()
+	i++
+	c.Defaults.Backoff = duly.Backoff(s.ColText(i))
+	for _, d := range []*time.Duration{&c.Defaults.Lease, &c.Defaults.TTL, &c.DeadAge} {
+		*d = time.Duration(next())
+	}
+	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
+	c.Rate.PerSecond, c.Rate.Burst = nextFloat(), nextInt()
+	for _, n := range q.tally() {
+		*n = next()
+	}
+	q.bucket.Taken, q.bucket.At = nextFloat(), next()
+	return q
+}
+
+// tally is sizes and counters in the order of their columns.
+func (q *queue) tally() [18]*int64 {
+	z, c := &q.sizes, &q.counters
+	return [...]*int64{
+		&z.Delayed, &z.Ready, &z.Blocked, &z.Leased, &z.Dead, &z.Done,
+		&c.Pushed, &c.Merged, &c.Delivered, &c.Acked, &c.Failed, &c.Stalled, &c.Released, &c.Dead,
+		&c.Requeued, &c.Expired, &c.Deleted, &c.Dropped,
+	}
+}
+
+// readMoments reads the first moments from the indexes.
+func (q *queue) readMoments(c *conn) error {
+	s := c.stmt("queue_moments").Int(1, q.id)
+	if _, err := s.Step(); err != nil {
+		return err
+	}
+	for i, m := range []*int64{&q.first.due, &q.first.leaseEnd, &q.first.dead, &q.first.expiry} {
+		if *m = never; !s.ColNull(i) {
+			*m = s.ColInt(i)
+		}
+	}
+	q.aliased = s.ColInt(4) != 0
+	s.Reset()
+	return nil
+}
+
+// bindConfig binds the configuration behind the first arguments.
+func (q *queue) bindConfig(s *sq.Stmt, i int) {
+	c, paused := &q.cfg, int64(0)
+	if c.Paused {
+		paused = 1
+	}
+	s.Int(i, paused).Int(i+1, int64(c.Defaults.Tries)).Int(i+2, int64(c.Defaults.MaxStalls)).Text(i+3, string(c.Defaults.Backoff))
+	s.Int(i+4, int64(c.Defaults.Lease)).Int(i+5, int64(c.Defaults.TTL))
+	s.Int(i+6, int64(c.DeadAge)).Int(i+7, int64(c.DeadCount)).Int(i+8, int64(c.MaxJobs)).Int(i+9, int64(c.MaxLeased))
+	s.Float(i+10, c.Rate.PerSecond).Int(i+11, int64(c.Rate.Burst))
+}
+
+// save writes what has changed of a transaction's copy.
+func (q *queue) save(c *conn) error {
+	if q.destroyed {
+		return nil
+	}
+	if q.cfgDirty {
+		s := c.stmt("queue_configure").Int(1, q.id)
+		q.bindConfig(s, 2)
+		if _, err := s.Run(); err != nil {
+			return err
+		}
+	}
+	if q.sizes == q.truth.sizes && q.counters == q.truth.counters && q.bucket == q.truth.bucket {
+		return nil
+	}
+	s := c.stmt("tallies_save").Int(1, q.id)
+	for i, n := range q.tally() {
+		s.Int(i+2, *n)
+	}
+	_, err := s.Float(20, q.bucket.Taken).Int(21, q.bucket.At).Run()
+	return err
+}
+
+// held is the number of jobs that max jobs counts.
+func (q *queue) held() int64 {
+	return q.sizes.Delayed + q.sizes.Ready + q.sizes.Blocked + q.sizes.Leased
+}
+
+// open is how many more deliveries pause and limits allow now.
+func (q *queue) open(now int64) int {
+	if q.cfg.Paused {
+		return 0
+	}
+	n := math.MaxInt
+	if q.cfg.MaxLeased != duly.None {
+		n = max(0, q.cfg.MaxLeased-int(q.sizes.Leased))
+	}
+	if q.cfg.Rate.Limited() {
+		n = min(n, q.bucket.Fill(q.cfg.Rate, now).Free(q.cfg.Rate))
+	}
+	return n
+}

@@ -1,0 +1,109 @@
+package sqliteengine
+
+import (
+	"context"
+	"encoding/hex"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+var _ duly.Registry = (*Engine)(nil)
+
+// PutToken implements duly.Registry.
+func (e *Engine) PutToken(ctx context.Context, token duly.Token) error {
+	if err := token.Validate(); err != nil {
+		return err
+	}
+	return e.changeToken(ctx, func(t *tx) error {
+		created := t.now
+		if !token.CreatedAt.IsZero() {
+			created = clock.Milli(token.CreatedAt)
+		}
+		s := t.stmt("token_put").Blob(1, token.Hash[:]).Text(2, token.Namespace).Int(3, int64(token.Rights))
+		bindLimits(s.Text(4, token.Description).Int(5, created), 6, token.Limits)
+		_, err := s.Run()
+		return err
+	})
+}
+
+// changeToken is change for what watchers are told of once it is committed.
+func (e *Engine) changeToken(ctx context.Context, run func(t *tx) error) error {
+	return e.change(ctx, func(t *tx) error {
+		err := run(t)
+		t.tokens = t.tokens || err == nil
+		return err
+	})
+}
+
+func bindLimits(s *sq.Stmt, at int, l duly.Limits) {
+	s.Int(at, int64(l.Produce)).Int(at+1, int64(l.Consume)).Int(at+2, int64(l.Per))
+}
+
+// FindToken implements duly.Registry.
+func (e *Engine) FindToken(ctx context.Context, hash [32]byte) (token duly.Token, err error) {
+	err = e.read(ctx, func(c *conn) error {
+		s := c.stmt("token_find").Blob(1, hash[:])
+		row, err := s.Step()
+		if err != nil {
+			return err
+		}
+		if !row {
+			return duly.NoToken()
+		}
+		token = scanToken(s)
+		s.Reset()
+		return nil
+	})
+	return token, err
+}
+
+// scanToken reads the columns hash, namespace, rights, description, created,
+// produce, consume, per.
+func scanToken(s *sq.Stmt) (t duly.Token) {
+	copy(t.Hash[:], s.ColRaw(0))
+	t.Namespace, t.Rights, t.Description = s.ColText(1), duly.Right(s.ColInt(2)), s.ColText(3)
+	t.CreatedAt = clock.FromMilli(s.ColInt(4))
+	t.Limits = duly.Limits{Produce: int(s.ColInt(5)), Consume: int(s.ColInt(6)), Per: time.Duration(s.ColInt(7))}
+	return t
+}
+
+// DeleteToken implements duly.Registry.
+func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
+	err := e.changeToken(ctx, func(t *tx) error {
+		gone, err := t.stmt("token_drop").Blob(1, hash[:]).Run()
+		if err == nil && gone == 0 {
+			err = duly.NoToken()
+		}
+		return err
+	})
+	if err == nil {
+		e.spending.forget(hash)
+	}
+	return err
+}
+
+// Tokens implements duly.Registry.
+func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams) (page duly.TokenPage, err error) {
+	after, err := p.ValidateTokens()
+	if err != nil {
+		return page, err
+	}
+	err = e.read(ctx, func(c *conn) error {
+		s := c.stmt("token_list").Blob(1, after).Int(2, int64(p.Limit)+1).Text(3, namespace)
+		for {
+			row, err := s.Step()
+			if err != nil || !row {
+				return err
+			}
+			page.Tokens = append(page.Tokens, scanToken(s))
+		}
+	})
+	if len(page.Tokens) > p.Limit {
+		page.Tokens = page.Tokens[:p.Limit]
+		page.Next = hex.EncodeToString(page.Tokens[p.Limit-1].Hash[:])
+	}
+	return page, err
+}

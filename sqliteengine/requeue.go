@@ -1,0 +1,93 @@
+package sqliteengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Requeue implements duly.Operator.
+func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	p.IDs = keep(ctx, p.IDs)
+	var results []duly.RequeueResult
+	err := e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+		ids, err := p.IDs, error(nil)
+		if p.N > 0 {
+			ids, err = t.oldestDead(q, p.N)
+		}
+		results = make([]duly.RequeueResult, len(ids))
+		for i := 0; i < len(ids) && err == nil; i++ {
+			err = t.requeue(q, ref, ids[i], &p, &results[i])
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+func (t *tx) oldestDead(q *queue, n int) (ids []string, err error) {
+	if q == nil {
+		return nil, nil
+	}
+	jobs, err := t.page(q, duly.StateDead, cursor{}, n, false)
+	for i := range jobs {
+		ids = append(ids, jobs[i].ID)
+	}
+	return ids, err
+}
+
+// requeue lets one dead job live again.
+func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeueParams, r *duly.RequeueResult) (err error) {
+	if r.ID, r.Err = id, duly.ValidateID(id); r.Err != nil {
+		return nil
+	}
+	var j *job
+	if q != nil {
+		if j, err = t.find(q, id); err != nil {
+			return err
+		}
+	}
+	if j == nil {
+		r.Err = duly.NotFound(ref, id)
+		return nil
+	}
+	if j.state != duly.StateDead {
+		state, err := t.stateNow(j)
+		r.Err = duly.Conflict(state, "job %q is %s, not dead", id, state)
+		return err
+	}
+	holder, err := t.merger(j)
+	if err != nil {
+		return err
+	}
+	if holder != nil {
+		q.counters.Merged++
+		r.Merged = holder.ID
+		return t.gone(j)
+	}
+	if err := t.revive(j, p); err != nil {
+		return err
+	}
+	r.State, err = t.stateNow(j)
+	return err
+}
+
+// revive pushes a dead job now, under its old ID and number.
+func (t *tx) revive(j *job, p *duly.RequeueParams) (err error) {
+	j.q.counters.Requeued++
+	j.DueAt, j.PushedAt, j.finished = t.now, t.now, 0
+	j.failures, j.stalls, j.lastError = 0, 0, ""
+	if p.Tries != 0 {
+		j.Tries = p.Tries
+	}
+	if p.TTL > 0 {
+		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.t.Add(p.TTL))
+	}
+	return t.fallDue(j)
+}

@@ -1,0 +1,225 @@
+package sqliteengine
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// The column rules: everything about a job that differs from the contract's
+// defaults, packed. A job of which nothing differs has none.
+//
+// First a number (uvarint) whose bits say which fields follow, then those in
+// the order of the bits. Numbers are varints, durations are in nanoseconds,
+// times in milliseconds, texts have their length before them. New fields take
+// new bits; the meaning of a bit never changes.
+const (
+	hasID uint64 = 1 << iota
+	hasPriority
+	hasTries
+	hasMaxStalls
+	hasBackoff
+	hasTTL
+	hasExpiry
+	hasLease
+	hasRetain
+	hasHeaders
+	hasOrderKey
+	hasMerge
+	knownRules = hasMerge<<1 - 1
+)
+
+// packRules packs what differs; nil if nothing does. alias is the job's ID
+// where it is not its number.
+func packRules(p *duly.Planned, alias string) []byte {
+	bits := ruleBits(p, alias)
+	if bits == 0 {
+		return nil
+	}
+	w := packer(binary.AppendUvarint(make([]byte, 0, 64), bits))
+	w.text(bits&hasID, alias)
+	w.number(bits&hasPriority, int64(p.Priority))
+	w.number(bits&hasTries, int64(p.Tries))
+	w.number(bits&hasMaxStalls, int64(p.MaxStalls))
+	w.text(bits&hasBackoff, string(p.Backoff))
+	w.number(bits&hasTTL, int64(p.TTL))
+	w.number(bits&hasExpiry, p.ExpiresAt)
+	w.number(bits&hasLease, int64(p.Lease))
+	w.number(bits&hasRetain, int64(p.Retain))
+	if bits&hasHeaders != 0 {
+		w.headers(p.Headers)
+	}
+	w.text(bits&hasOrderKey, p.OrderKey)
+	if bits&hasMerge != 0 {
+		w.text(1, p.Merge.Key)
+		w.text(1, p.MergeKey)
+		w.text(1, string(p.Merge.Mode))
+		w.text(1, string(p.Merge.Until))
+		w.number(1, int64(p.Merge.MaxWait))
+	}
+	return w
+}
+
+func ruleBits(p *duly.Planned, alias string) (bits uint64) {
+	set := func(bit uint64, differs bool) {
+		if differs {
+			bits |= bit
+		}
+	}
+	set(hasID, alias != "")
+	set(hasPriority, p.Priority != 0)
+	set(hasTries, p.Tries != duly.DefaultTries)
+	set(hasMaxStalls, p.MaxStalls != duly.DefaultMaxStalls)
+	set(hasBackoff, p.Backoff != duly.DefaultBackoff)
+	set(hasTTL, p.TTL != duly.None)
+	set(hasExpiry, p.ExpiresAt != 0)
+	set(hasLease, p.Lease != duly.DefaultLease)
+	set(hasRetain, p.Retain != duly.None)
+	set(hasHeaders, len(p.Headers) > 0)
+	set(hasOrderKey, p.OrderKey != "")
+	set(hasMerge, p.MergeKey != "")
+	return bits
+}
+
+type packer []byte
+
+func (w *packer) text(wanted uint64, v string) {
+	if wanted != 0 {
+		*w = append(binary.AppendUvarint(*w, uint64(len(v))), v...)
+	}
+}
+
+func (w *packer) number(wanted uint64, v int64) {
+	if wanted != 0 {
+		*w = binary.AppendVarint(*w, v)
+	}
+}
+
+// headers go by name, so that the same job is always packed the same.
+func (w *packer) headers(h map[string]string) {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	w.number(1, int64(len(names)))
+	for _, name := range names {
+		w.text(1, name)
+		w.text(1, h[name])
+	}
+}
+
+var errRules = errors.New("sqliteengine: the rules of a job can't be read")
+
+// unpackRules fills in a plan whose queue is known, and tells the job's alias.
+func unpackRules(b []byte, p *duly.Planned) (alias string, err error) {
+	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
+	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
+	if b == nil {
+		return "", nil
+	}
+	r := &unpacker{rest: b}
+	bits := r.uvarint()
+	if bits&^knownRules != 0 || bits == 0 {
+		return "", errRules
+	}
+	alias = r.text(bits & hasID)
+	r.integer(bits&hasPriority, &p.Priority)
+	r.integer(bits&hasTries, &p.Tries)
+	r.integer(bits&hasMaxStalls, &p.MaxStalls)
+	if bits&hasBackoff != 0 {
+		p.Backoff = duly.Backoff(r.text(1))
+	}
+	r.duration(bits&hasTTL, &p.TTL)
+	p.ExpiresAt = r.number(bits & hasExpiry)
+	r.duration(bits&hasLease, &p.Lease)
+	r.duration(bits&hasRetain, &p.Retain)
+	if bits&hasHeaders != 0 {
+		p.Headers = r.headers()
+	}
+	p.OrderKey = r.text(bits & hasOrderKey)
+	if bits&hasMerge != 0 {
+		p.Merge.Key, p.MergeKey = r.text(1), r.text(1)
+		p.Merge.Mode, p.Merge.Until = duly.MergeMode(r.text(1)), duly.MergeUntil(r.text(1))
+		r.duration(1, &p.Merge.MaxWait)
+	}
+	if r.bad || len(r.rest) > 0 {
+		return "", errRules
+	}
+	return alias, nil
+}
+
+type unpacker struct {
+	rest []byte
+	bad  bool
+}
+
+func (r *unpacker) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *unpacker) number(wanted uint64) int64 {
+	if wanted == 0 {
+		return 0
+	}
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		r.bad = true
+		return 0
+	}
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *unpacker) integer(wanted uint64, to *int) {
+	if wanted != 0 {
+		*to = int(r.number(1))
+	}
+}
+
+func (r *unpacker) duration(wanted uint64, to *time.Duration) {
+	if wanted != 0 {
+		*to = time.Duration(r.number(1))
+	}
+}
+
+func (r *unpacker) text(wanted uint64) string {
+	if wanted == 0 {
+		return ""
+	}
+	n := r.uvarint()
+	if n > uint64(len(r.rest)) {
+		r.bad = true
+		return ""
+	}
+	v := string(r.rest[:n])
+	r.rest = r.rest[n:]
+	return v
+}
+
+func (r *unpacker) headers() map[string]string {
+	n := r.number(1)
+	if n < 1 || n > duly.MaxHeaders {
+		r.bad = true
+		return nil
+	}
+	h := make(map[string]string, n)
+	for range n {
+		name := r.text(1)
+		h[name] = r.text(1)
+	}
+	return h
+}
+
+// doneUntil is the last moment of a done job.
+func doneUntil(finished int64, retain time.Duration) int64 { return finished + clock.Millis(retain) }

@@ -1,0 +1,206 @@
+package sqliteengine
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Settle implements duly.Engine.
+func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	if err := e.receipts(ctx, namespace, len(outcomes)); err != nil {
+		return nil, err
+	}
+	s := &settles{ref: duly.QueueRef{Namespace: duly.NamespaceOr(namespace)}, outcomes: keepOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
+	if len(outcomes) == 0 {
+		return s.results, nil
+	}
+	s.judge()
+	if err := e.write(ctx, &op{items: len(outcomes), run: s.run}); err != nil {
+		return nil, err
+	}
+	return s.results, nil
+}
+
+// receipts judges the envelope of an operation by receipts.
+func (e *Engine) receipts(ctx context.Context, namespace string, items int) error {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	if err := duly.CheckBatch(items, 0); err != nil {
+		return err
+	}
+	return e.alive(ctx)
+}
+
+// settles is one call of Settle.
+type settles struct {
+	ref      duly.QueueRef // its namespace
+	outcomes []duly.Outcome
+	parts    []duly.ReceiptParts
+	judged   []error // what is known before any job was looked at
+	results  []error
+}
+
+func (s *settles) judge() {
+	s.parts, s.judged = make([]duly.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
+	for i := range s.outcomes {
+		o := &s.outcomes[i]
+		if s.judged[i] = o.Validate(); s.judged[i] != nil {
+			continue
+		}
+		var ok bool
+		if s.parts[i], ok = o.Receipt.Parts(); !ok || s.parts[i].Shard != 0 {
+			s.judged[i] = duly.ErrLeaseLost
+		}
+	}
+}
+
+// run settles in order. It may run more than once.
+func (s *settles) run(t *tx) error {
+	for i := range s.outcomes {
+		if s.results[i] = s.judged[i]; s.results[i] != nil {
+			continue
+		}
+		done, err := t.settleOne(s.ref.Namespace, &s.parts[i], &s.outcomes[i])
+		if err != nil {
+			return err
+		}
+		if !done {
+			s.results[i] = duly.ErrLeaseLost
+		}
+	}
+	return nil
+}
+
+// settleOne ends one delivery; false if its receipt is not current.
+func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) (bool, error) {
+	q := t.queue(duly.QueueRef{Namespace: namespace, Name: p.Queue})
+	if q == nil {
+		return false, nil
+	}
+	if o.As == duly.Ack {
+		acked, err := t.stmt("ack_plain").Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Run()
+		if err != nil {
+			return false, err
+		}
+		if acked == 1 {
+			q.counters.Acked++
+			q.sizes.Leased--
+			return true, nil
+		}
+	}
+	j, err := t.current(q, p)
+	if err != nil || j == nil {
+		return false, err
+	}
+	return true, t.settle(j, o)
+}
+
+// current is the job whose running delivery has the receipt: the fence. nil if
+// the receipt is not current.
+func (t *tx) current(q *queue, p *duly.ReceiptParts) (*job, error) {
+	j, err := t.byNumber(q, p.Number)
+	if err != nil || j == nil || j.state != duly.StateLeased || j.ended+1 != p.Delivery {
+		return nil, err
+	}
+	return j, nil
+}
+
+// settle ends the running delivery as the outcome says.
+func (t *tx) settle(j *job, o *duly.Outcome) error {
+	attempt := j.Attempt(j.failures, j.stalls)
+	j.ended++
+	switch o.As {
+	case duly.Ack:
+		return t.finish(j, o.Result)
+	case duly.Bury:
+		j.lastError = duly.CutError(o.Error)
+		return t.die(j)
+	case duly.Nack:
+		delay := j.Backoff.Delay(j.ID, attempt)
+		if o.Delay != nil {
+			delay = *o.Delay
+		}
+		j.lastError = duly.CutError(o.Error)
+		j.q.counters.Failed++
+		return t.comeBack(j, duly.EventNack, duly.DueIn(delay, t.t))
+	}
+	due := j.DueAt
+	if o.Delay != nil {
+		due = duly.DueIn(*o.Delay, t.t)
+	}
+	j.q.counters.Released++
+	return t.comeBack(j, duly.EventRelease, due)
+}
+
+// Extend implements duly.Engine.
+func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	if err := duly.ValidateLease(lease); err != nil {
+		return nil, err
+	}
+	if err := e.receipts(ctx, namespace, len(receipts)); err != nil {
+		return nil, err
+	}
+	x := &extends{namespace: duly.NamespaceOr(namespace), lease: lease, receipts: keep(ctx, receipts), results: make([]error, len(receipts))}
+	if len(receipts) == 0 {
+		return x.results, nil
+	}
+	if err := e.write(ctx, &op{items: len(receipts), run: x.run}); err != nil {
+		return nil, err
+	}
+	return x.results, nil
+}
+
+// extends is one call of Extend.
+type extends struct {
+	namespace string
+	lease     time.Duration
+	receipts  []duly.Receipt
+	results   []error
+}
+
+// run extends in order. It may run more than once.
+func (x *extends) run(t *tx) error {
+	for i, r := range x.receipts {
+		x.results[i] = duly.ErrLeaseLost
+		p, ok := r.Parts()
+		if !ok || p.Shard != 0 {
+			continue
+		}
+		q := t.queue(duly.QueueRef{Namespace: x.namespace, Name: p.Queue})
+		if q == nil {
+			continue
+		}
+		held, err := t.extend(q, &p, x.lease)
+		if err != nil {
+			return err
+		}
+		if held {
+			x.results[i] = nil
+		}
+	}
+	return nil
+}
+
+// extend lets a lease end later, or earlier; false if the receipt is not
+// current.
+func (t *tx) extend(q *queue, p *duly.ReceiptParts, lease time.Duration) (bool, error) {
+	if lease == 0 {
+		j, err := t.current(q, p)
+		if err != nil || j == nil {
+			return false, err
+		}
+		lease = j.Lease
+	}
+	end := clock.CeilMilli(t.t.Add(lease))
+	s := t.stmt("extend_to").Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Int(4, end)
+	held, err := s.Run()
+	if err != nil || held == 0 {
+		return false, err
+	}
+	note(&q.first.leaseEnd, end)
+	return true, nil
+}

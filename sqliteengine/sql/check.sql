@@ -1,0 +1,50 @@
+-- Check: every entry against its job, and every job against its entries. Each
+-- walk goes by a primary key, from the last row of the page before on.
+
+-- The copy of a backup. It is made by SQLite itself, from one commit.
+-- name: backup
+VACUUM INTO ?1;
+
+-- A body is not read here, only whether it stands inline.
+-- name: check_jobs
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, iif(body IS NULL, NULL, x''),
+       EXISTS (SELECT 1 FROM bodies b WHERE b.queue = j.queue AND b.number = j.number)
+  FROM jobs j WHERE queue = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
+
+-- name: check_job
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, iif(body IS NULL, NULL, x''),
+       EXISTS (SELECT 1 FROM bodies b WHERE b.queue = j.queue AND b.number = j.number)
+  FROM jobs j WHERE queue = ?1 AND number = ?2;
+
+-- name: check_aliases
+SELECT id, number FROM aliases WHERE queue = ?1 AND id > ?2 ORDER BY id LIMIT ?3;
+
+-- name: check_heads
+SELECT order_key, number FROM heads WHERE queue = ?1 AND order_key > ?2 ORDER BY order_key LIMIT ?3;
+
+-- name: check_merges
+SELECT order_key, merge_key, number FROM merges
+ WHERE queue = ?1 AND (order_key, merge_key) > (?2, ?4) ORDER BY order_key, merge_key LIMIT ?3;
+
+-- name: check_expiries
+SELECT moment, number FROM expiries WHERE queue = ?1 AND (moment, number) > (?2, ?4) ORDER BY moment, number LIMIT ?3;
+
+-- name: check_bodies
+SELECT number FROM bodies WHERE queue = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
+
+-- name: expiry_has
+SELECT 1 FROM expiries WHERE queue = ?1 AND moment = ?2 AND number = ?3;
+
+-- name: recount
+SELECT state, count(*) FROM jobs WHERE queue = ?1 GROUP BY state;
+
+-- Rows of queues that do not exist and are not being removed either.
+-- name: stray_queues
+SELECT DISTINCT queue FROM (
+  SELECT DISTINCT queue FROM jobs UNION SELECT DISTINCT queue FROM bodies UNION SELECT DISTINCT queue FROM aliases
+  UNION SELECT DISTINCT queue FROM heads UNION SELECT DISTINCT queue FROM merges UNION SELECT DISTINCT queue FROM expiries
+  UNION SELECT queue FROM tallies)
+ WHERE queue NOT IN (SELECT id FROM queues) AND queue NOT IN (SELECT queue FROM graves);
+
+-- name: file_check
+PRAGMA integrity_check(20);

@@ -1,0 +1,26 @@
+-- What can wait until nobody waits for the writer.
+
+-- name: vacuum_slice
+PRAGMA incremental_vacuum(64);
+
+-- What a destroyed queue has left behind, ?2 rows at a time.
+
+-- name: bury_jobs
+DELETE FROM jobs WHERE queue = ?1 AND number IN (SELECT number FROM jobs WHERE queue = ?1 LIMIT ?2);
+
+-- name: bury_bodies
+DELETE FROM bodies WHERE queue = ?1 AND number IN (SELECT number FROM bodies WHERE queue = ?1 LIMIT ?2);
+
+-- name: bury_aliases
+DELETE FROM aliases WHERE queue = ?1 AND id IN (SELECT id FROM aliases WHERE queue = ?1 LIMIT ?2);
+
+-- name: bury_heads
+DELETE FROM heads WHERE queue = ?1 AND order_key IN (SELECT order_key FROM heads WHERE queue = ?1 LIMIT ?2);
+
+-- name: bury_merges
+DELETE FROM merges
+ WHERE queue = ?1 AND (order_key, merge_key) IN (SELECT order_key, merge_key FROM merges WHERE queue = ?1 LIMIT ?2);
+
+-- name: bury_expiries
+DELETE FROM expiries
+ WHERE queue = ?1 AND (moment, number) IN (SELECT moment, number FROM expiries WHERE queue = ?1 LIMIT ?2);

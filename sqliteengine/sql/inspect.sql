@@ -1,0 +1,86 @@
+-- Looking: nothing here changes anything. Lists go by an index from a cursor
+-- on, ?2 and ?3; ?5 tells whether results and inline bodies are wanted.
+
+-- name: queue_find
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+       q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
+       t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
+       t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at
+  FROM queues q LEFT JOIN tallies t ON t.queue = q.id
+ WHERE q.namespace = ?1 AND q.name = ?2;
+
+-- name: queue_page
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+       q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
+       t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
+       t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at
+  FROM queues q LEFT JOIN tallies t ON t.queue = q.id
+ WHERE q.namespace = ?1 AND q.name > ?2 ORDER BY q.name LIMIT ?3;
+
+-- name: queue_names
+SELECT name FROM queues WHERE namespace = ?3 AND name > ?1 ORDER BY name LIMIT ?2;
+
+-- name: namespace_names
+SELECT DISTINCT namespace FROM queues WHERE namespace > ?1 ORDER BY namespace LIMIT ?2;
+
+-- name: list_delayed
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_ready
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_ready
+ WHERE queue = ?1 AND state = 2 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_blocked
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_blocked
+ WHERE queue = ?1 AND state = 3 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_leased
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_leased
+ WHERE queue = ?1 AND state = 4 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_dead
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_dead
+ WHERE queue = ?1 AND state = 5 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- name: list_done
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+  FROM jobs INDEXED BY jobs_done
+ WHERE queue = ?1 AND state = 6 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
+
+-- The length of a body is in the row's header, so a large one is not read.
+-- name: body_size
+SELECT coalesce(length(j.body), (SELECT length(b.body) FROM bodies b WHERE b.queue = j.queue AND b.number = j.number), 0)
+  FROM jobs j WHERE j.queue = ?1 AND j.number = ?2;
+
+-- The first place at or behind another: looking for the first of each priority.
+-- name: ready_from
+SELECT place FROM jobs INDEXED BY jobs_ready
+ WHERE queue = ?1 AND state = 2 AND place >= ?2 ORDER BY place LIMIT 1;
+
+-- name: next_due
+SELECT place FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND place > ?2 ORDER BY place LIMIT 1;
+
+-- Due jobs that no step has moved yet: those without rules are ready, for the
+-- others it depends.
+-- name: due_plain
+SELECT count(*) FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NULL;
+
+-- name: due_plain_first
+SELECT place FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NULL ORDER BY place LIMIT 1;
+
+-- name: due_ruled
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, NULL
+  FROM jobs INDEXED BY jobs_delayed
+ WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NOT NULL
+ ORDER BY place, number LIMIT ?3;

@@ -1,0 +1,51 @@
+-- Queues: their configuration, their tallies, and what is due in them.
+
+-- name: queues_load
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+       q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
+       t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
+       t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at
+  FROM queues q LEFT JOIN tallies t ON t.queue = q.id;
+
+-- name: queue_make
+INSERT INTO queues (namespace, name, paused, tries, max_stalls, backoff, lease, ttl,
+                    dead_age, dead_count, max_jobs, max_leased, rate, burst)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+RETURNING id;
+
+-- name: queue_configure
+UPDATE queues
+   SET paused = ?2, tries = ?3, max_stalls = ?4, backoff = ?5, lease = ?6, ttl = ?7,
+       dead_age = ?8, dead_count = ?9, max_jobs = ?10, max_leased = ?11, rate = ?12, burst = ?13
+ WHERE id = ?1;
+
+-- name: queue_drop
+DELETE FROM queues WHERE id = ?1;
+
+-- name: tallies_save
+INSERT OR REPLACE INTO tallies (queue, delayed, ready, blocked, leased, dead, done,
+       pushed, merged, delivered, acked, failed, stalled, released, died,
+       requeued, expired, deleted, dropped, bucket_taken, bucket_at)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21);
+
+-- name: tallies_drop
+DELETE FROM tallies WHERE queue = ?1;
+
+-- name: grave_dig
+INSERT INTO graves (queue) VALUES (?1);
+
+-- name: grave_next
+SELECT min(queue) FROM graves;
+
+-- name: grave_close
+DELETE FROM graves WHERE queue = ?1;
+
+-- The first moment of each kind in a queue, NULL where there is none. Each is
+-- the first entry of an index.
+-- name: queue_moments
+SELECT (SELECT min(place) FROM jobs INDEXED BY jobs_delayed WHERE queue = ?1 AND state = 1),
+       (SELECT min(place) FROM jobs INDEXED BY jobs_leased WHERE queue = ?1 AND state = 4),
+       (SELECT min(place) FROM jobs INDEXED BY jobs_dead WHERE queue = ?1 AND state = 5),
+       (SELECT min(moment) FROM expiries WHERE queue = ?1),
+       EXISTS (SELECT 1 FROM aliases WHERE queue = ?1);

@@ -1,0 +1,277 @@
+package sqliteengine
+
+import (
+	"fmt"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// This file is how one job is found and stored. What happens to it stands in
+// life.go.
+
+// byNumber finds a job; nil if there is none.
+func (t *tx) byNumber(q *queue, n duly.Number) (*job, error) {
+	return t.one(q, t.stmt("job_by_number").Int(1, q.id).Blob(2, n[:]))
+}
+
+// one reads the one row of a statement as a job; nil if it has none.
+func (t *tx) one(q *queue, s *sq.Stmt) (*job, error) {
+	row, err := s.Step()
+	if err != nil || !row {
+		return nil, err
+	}
+	j := new(job)
+	err = j.scanJob(s, q)
+	state := duly.State(s.ColInt(1))
+	s.Reset()
+	if err != nil {
+		return nil, t.quarantine(q, unreadableRow{j.number, state, err})
+	}
+	return j, nil
+}
+
+// byID finds a job whether or not its time is over; nil if there is none.
+func (t *tx) byID(q *queue, id string) (*job, error) {
+	if q.aliased {
+		n, ok, err := t.number(t.stmt("alias_find").Int(1, q.id).Text(2, id))
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			return t.byNumber(q, n)
+		}
+	}
+	n, ok := duly.ParseNumber(id)
+	if !ok {
+		return nil, nil
+	}
+	j, err := t.byNumber(q, n)
+	if err != nil || j == nil || j.ID != id {
+		return nil, err // the number of a job that goes by another ID
+	}
+	return j, nil
+}
+
+// number reads the one column of the one row of a statement.
+func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
+	row, err := s.Step()
+	if err != nil || !row {
+		return n, false, err
+	}
+	ok = copy(n[:], s.ColRaw(0)) == len(n)
+	s.Reset()
+	return n, ok, nil
+}
+
+// integer reads the one column of the one row of a statement.
+func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
+	ok, err = s.Step()
+	if err != nil || !ok {
+		return 0, false, err
+	}
+	v = s.ColInt(0)
+	s.Reset()
+	return v, true, nil
+}
+
+// find finds a job by its ID as it is there by the clock; nil if there is
+// none. One that is over is dropped on the way.
+func (t *tx) find(q *queue, id string) (*job, error) {
+	j, err := t.byID(q, id)
+	if err != nil {
+		return nil, err
+	}
+	return t.alive(j)
+}
+
+// put writes a job as it has become: its row, its other entries, and its
+// queue's sizes. A job in StateNone is removed. The body is written only for a
+// new job; see putBody.
+func (t *tx) put(j *job) error {
+	if err := t.putRow(j); err != nil {
+		return err
+	}
+	return t.putEntries(j)
+}
+
+func (t *tx) putRow(j *job) error {
+	q, was := j.q, j.stored.state
+	switch {
+	case was == duly.StateNone:
+		return t.insert(j)
+	case j.state == duly.StateNone:
+		return t.delete(j)
+	}
+	s := t.stmt("job_update").Int(1, q.id).Blob(2, j.number[:]).Int(3, int64(j.state))
+	j.bindPlace(s, 4)
+	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
+	s.BlobOrNull(10, packRules(&j.Planned, j.alias())).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
+	changed, err := s.Run()
+	if err == nil && changed != 1 {
+		err = fmt.Errorf("%w: job %s of queue %s went away while it was changed", errJob, j.ID, q.ref)
+	}
+	return err
+}
+
+func (t *tx) insert(j *job) error {
+	alias := j.alias()
+	s := t.stmt("job_insert").Int(1, j.q.id).Blob(2, j.number[:]).Int(3, int64(j.state))
+	j.bindPlace(s, 4)
+	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
+	s.BlobOrNull(10, packRules(&j.Planned, alias)).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
+	if j.external = len(j.Body) > inlineBody; j.external {
+		s.Null(13)
+	} else {
+		s.Blob(13, j.Body)
+	}
+	if _, err := s.Run(); err != nil {
+		return err
+	}
+	if alias != "" {
+		j.q.aliased = true
+		if _, err := t.stmt("alias_add").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {
+			return err
+		}
+	}
+	if j.external {
+		return t.saveBody(j)
+	}
+	return nil
+}
+
+func (t *tx) saveBody(j *job) error {
+	_, err := t.stmt("body_save").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, j.Body).Run()
+	return err
+}
+
+// putBody writes a changed body of a job that is there already.
+func (t *tx) putBody(j *job) error {
+	was := j.external
+	j.external = len(j.Body) > inlineBody
+	s := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:])
+	if j.external {
+		s.Null(3)
+	} else {
+		s.Blob(3, j.Body)
+	}
+	if _, err := s.Run(); err != nil {
+		return err
+	}
+	switch {
+	case j.external:
+		return t.saveBody(j)
+	case was:
+		return t.dropBody(j)
+	}
+	return nil
+}
+
+func (t *tx) dropBody(j *job) error {
+	_, err := t.stmt("body_drop").Int(1, j.q.id).Blob(2, j.number[:]).Run()
+	return err
+}
+
+func (t *tx) delete(j *job) error {
+	if _, err := t.stmt("job_delete").Int(1, j.q.id).Blob(2, j.number[:]).Run(); err != nil {
+		return err
+	}
+	if alias := j.alias(); alias != "" {
+		if _, err := t.stmt("alias_drop").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {
+			return err
+		}
+	}
+	if j.external {
+		return t.dropBody(j)
+	}
+	return nil
+}
+
+// putEntries brings expiry, merge key and sizes in line with the row, and
+// notes the moments that come nearer by it.
+func (t *tx) putEntries(j *job) error {
+	q, was, is := j.q, j.stored, j.entries()
+	if was.expiry != is.expiry {
+		if was.expiry != 0 {
+			if _, err := t.stmt("expiry_drop").Int(1, q.id).Int(2, was.expiry).Blob(3, j.number[:]).Run(); err != nil {
+				return err
+			}
+		}
+		if is.expiry != 0 {
+			if _, err := t.stmt("expiry_add").Int(1, q.id).Int(2, is.expiry).Blob(3, j.number[:]).Run(); err != nil {
+				return err
+			}
+			note(&q.first.expiry, is.expiry)
+		}
+	}
+	if err := t.putMerge(j, was.mergeKey, is.mergeKey); err != nil {
+		return err
+	}
+	q.moved(was.state, is.state)
+	switch is.state {
+	case duly.StateDelayed:
+		note(&q.first.due, j.DueAt)
+	case duly.StateLeased:
+		note(&q.first.leaseEnd, j.leaseEnd)
+	case duly.StateDead:
+		note(&q.first.dead, j.finished)
+	}
+	j.stored = is
+	return nil
+}
+
+func (t *tx) putMerge(j *job, was, is string) error {
+	if was == is {
+		return nil
+	}
+	if was != "" {
+		if _, err := t.stmt("merge_drop").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, was).Blob(4, j.number[:]).Run(); err != nil {
+			return err
+		}
+	}
+	if is == "" {
+		return nil
+	}
+	_, err := t.stmt("merge_add").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, is).Blob(4, j.number[:]).Run()
+	return err
+}
+
+// moved counts a job from one state into another.
+func (q *queue) moved(from, to duly.State) {
+	if from == to {
+		return
+	}
+	if from != duly.StateNone {
+		*q.sizes.Of(from)--
+	}
+	if to != duly.StateNone {
+		*q.sizes.Of(to)++
+	}
+}
+
+// unreadableRow is a row that can't be a job.
+type unreadableRow struct {
+	number duly.Number
+	state  duly.State
+	why    error
+}
+
+// quarantine makes a dead letter of a row that can't be read: it keeps its
+// body, and loses the rules that nobody understands.
+func (t *tx) quarantine(q *queue, u unreadableRow) error {
+	if t.reading {
+		return nil
+	}
+	t.w.log.Error("a job's row can't be read; it is a dead letter now", "queue", q.ref.String(), "number", u.number.String(), "error", u.why)
+	s := t.stmt("job_quarantine").Int(1, q.id).Blob(2, u.number[:]).Int(3, t.now)
+	changed, err := s.Text(4, "the stored job can't be read: its rules are damaged").Run()
+	if err != nil || changed != 1 {
+		return err
+	}
+	if u.state >= duly.StateDelayed && u.state <= duly.StateDone {
+		q.moved(u.state, duly.StateDead)
+	}
+	q.counters.Dead++
+	note(&q.first.dead, t.now)
+	return nil
+}

@@ -1,0 +1,51 @@
+package sqliteengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// Step implements duly.Maintainer.
+func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
+	if err := ref.Validate(); err != nil {
+		return false, err
+	}
+	err = e.write(ctx, &op{items: stepBound, run: func(t *tx) error {
+		more = false
+		q := t.queue(ref.Normal())
+		if q == nil {
+			return nil
+		}
+		var err error
+		more, err = t.step(q)
+		return err
+	}})
+	return more, err
+}
+
+// Sweep implements duly.Maintainer. Looking costs a few comparisons in memory
+// per queue; a transaction is made for those alone that have something to do.
+func (e *Engine) Sweep(ctx context.Context) error {
+	refs, err := e.overdue(ctx)
+	for _, ref := range refs {
+		for more := true; more && err == nil; {
+			more, err = e.Step(ctx, ref)
+		}
+	}
+	return err
+}
+
+// overdue lists the queues in which something is overdue, as far as is known.
+func (e *Engine) overdue(ctx context.Context) (refs []duly.QueueRef, err error) {
+	err = e.change(ctx, func(t *tx) error {
+		refs = refs[:0]
+		for ref, q := range t.w.queues {
+			if q.overdue(t.now) {
+				refs = append(refs, ref)
+			}
+		}
+		return nil
+	})
+	return refs, err
+}

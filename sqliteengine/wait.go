@@ -1,0 +1,146 @@
+package sqliteengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// Wait implements duly.Engine. Nothing runs for a waiter: it stands in the
+// hub until a commit or the timer brings something for it.
+func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err
+	}
+	if err := e.alive(ctx); err != nil {
+		return false, err
+	}
+	refs := make([]duly.QueueRef, len(p.Queues))
+	for i, name := range p.Queues {
+		refs[i] = duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}
+	}
+	ready, look := e.hub.ready(refs)
+	if ready || p.Timeout == 0 && !look {
+		return ready, nil
+	}
+	w := &waiter{done: make(chan struct{})}
+	if p.Timeout > 0 {
+		e.hub.enter(w, refs)
+		defer e.hub.exit(w)
+	}
+	if look { // after joining, so that nothing is missed in between
+		ready, err := e.lookAt(ctx, refs)
+		if err != nil {
+			e.hub.passOn(w) // it may have been woken meanwhile, and nobody will reserve for that
+			return false, err
+		}
+		if ready || p.Timeout == 0 {
+			return ready, nil
+		}
+	}
+	return e.await(ctx, w, p)
+}
+
+func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, error) {
+	timeout := e.cfg.Clock.NewTimer(p.Timeout)
+	defer timeout.Stop()
+	select {
+	case <-w.done:
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+	if err := ctx.Err(); err != nil { // also of a caller that was woken at the same moment
+		if !e.hub.passOn(w) {
+			return false, duly.ErrClosed
+		}
+		return false, err
+	}
+	if e.closing.Load() {
+		return false, duly.ErrClosed
+	}
+	return e.hub.exit(w), nil
+}
+
+// ready tells whether one of the queues has a deliverable job, as far as
+// memory can tell; look: it can't, for a moment has passed.
+func (h *hub) ready(refs []duly.QueueRef) (ready, look bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := h.now()
+	for _, ref := range refs {
+		v := h.views[ref]
+		switch {
+		case v == nil || !v.exists:
+		case v.passed(now):
+			look = true
+		case v.ready > 0 && v.open(now) > 0:
+			return true, false
+		}
+	}
+	return false, look
+}
+
+// enter adds the waiter to its queues. What has become ready since the caller
+// looked wakes it here.
+func (h *hub) enter(w *waiter, refs []duly.QueueRef) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		close(w.done)
+		return
+	}
+	now := h.now()
+	h.join(w, refs, now)
+	for _, v := range w.views {
+		if v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
+			h.leave(w)
+			w.woken = v
+			close(w.done)
+			return
+		}
+	}
+}
+
+// exit takes a waiter out and tells whether it was woken.
+func (h *hub) exit(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leave(w)
+	return w.woken != nil
+}
+
+// passOn takes out a waiter whose caller has gone. If it was woken, nobody will
+// reserve what it was woken for, and another one is woken in its place. False
+// if the engine was closed.
+func (h *hub) passOn(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leave(w)
+	if w.woken != nil {
+		h.unasked(w.woken)
+		w.woken = nil
+	}
+	return !h.closed
+}
+
+// pass wakes others in the place of a caller that has not asked for the jobs of
+// these queues, although it may be the one that was woken for them: it has gone,
+// or had enough from the queues before.
+func (h *hub) pass(namespace string, queues []string) {
+	if len(queues) == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, name := range queues {
+		if v := h.views[duly.QueueRef{Namespace: namespace, Name: name}]; v != nil && v.woken > 0 {
+			h.unasked(v)
+		}
+	}
+}
+
+// unasked takes back that a waiter is on its way for a job.
+func (h *hub) unasked(v *view) {
+	v.woken = max(0, v.woken-1)
+	h.wake(v, h.now(), v.ready)
+}

@@ -1,0 +1,192 @@
+package sqliteengine
+
+import (
+	"errors"
+	"log/slog"
+	"runtime/debug"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// choreTurns is how many transactions may follow each other before something
+// is done of what can wait.
+const choreTurns = 16
+
+// writer owns the connection that writes, and what is known of the queues.
+type writer struct {
+	e         *Engine
+	clock     clock.Clock
+	log       *slog.Logger
+	maxQueues int
+
+	c            *conn
+	queues       map[duly.QueueRef]*queue
+	perNamespace map[string]int
+	t            tx
+	batch        []*op
+	checkpoints  checkpoints
+	pages        int  // pages in the log since it was last begun anew
+	graves       bool // destroyed queues have left something behind
+	vacuum       bool // there may be free pages to give back
+	turns        int  // transactions since the last chore
+	failure      *failure
+}
+
+// loop serves operations until the engine is closed: while one transaction is
+// committed the next ones gather.
+func (w *writer) loop() {
+	defer close(w.e.stopped)
+	for {
+		var looks, closed bool
+		w.batch, looks, closed = w.e.inbox.take(w.batch)
+		w.recover()
+		if len(w.batch) > 0 {
+			w.serve(w.batch)
+			answered := len(w.batch)
+			clear(w.batch)
+			w.attend()
+			if w.e.cfg.Gather {
+				w.e.inbox.gather(answered)
+			}
+		}
+		if looks {
+			w.look()
+		}
+		if len(w.batch) > 0 || looks {
+			continue
+		}
+		if closed {
+			return
+		}
+		if w.idle() {
+			continue
+		}
+		<-w.e.inbox.bell
+	}
+}
+
+// attend does a slice of what can wait although others are waiting: under a
+// load that never ends it would else never be done.
+func (w *writer) attend() {
+	w.checkpoints.start()
+	if w.turns++; w.c != nil && w.turns%choreTurns == 0 {
+		w.idle()
+	}
+}
+
+// serve answers a batch of operations.
+func (w *writer) serve(ops []*op) {
+	err := w.try(ops)
+	if sq.IsFull(err) && w.failure == nil && !w.mustReopen(err) {
+		if relief := w.relieve(); relief != nil {
+			err = relief
+		}
+	}
+	if err != nil && len(ops) > 1 && w.failure == nil && !w.mustReopen(err) {
+		// One of them, or all together, went wrong: each by itself.
+		for _, o := range ops {
+			w.finish([]*op{o}, w.try([]*op{o}))
+		}
+		return
+	}
+	w.finish(ops, err)
+}
+
+func (w *writer) finish(ops []*op, err error) {
+	if err != nil && w.mustReopen(err) {
+		w.fail(err)
+	}
+	for _, o := range ops {
+		if err != nil {
+			o.answer(storeError(w.e.cfg.Path, err))
+			continue
+		}
+		o.answer(o.err)
+	}
+}
+
+// try runs operations in one transaction. On an error nothing has happened, or,
+// where mustReopen says so, it may have.
+func (w *writer) try(ops []*op) error {
+	if w.c == nil {
+		return w.down()
+	}
+	t := &w.t
+	t.conn, t.w = w.c, w
+	defer t.clear()
+	began := w.e.begin()
+	err := w.transact(t, ops)
+	w.e.observe("transaction", began)
+	if err != nil {
+		t.forget()
+		if w.c.InTx() { // SQLite has not ended it by itself
+			err = errors.Join(err, w.c.Exec("ROLLBACK"))
+		}
+		return err
+	}
+	t.publish()
+	w.committed(t)
+	return nil
+}
+
+func (w *writer) transact(t *tx, ops []*op) error {
+	if _, err := w.c.stmt("begin").Run(); err != nil {
+		return err
+	}
+	arrange(ops)
+	for i, o := range ops {
+		if o.err = o.skip(); o.err != nil {
+			continue
+		}
+		if err := t.flush(o.joins); err != nil {
+			return err
+		}
+		t.turns = ops[i:]
+		if o.joins != joinsReserves || len(t.supplies) == 0 { // one moment for all that share
+			t.begin()
+		}
+		if o.err = runOp(o, t); o.err != nil && !refusal(o.err) {
+			return o.err
+		}
+	}
+	if err := t.save(); err != nil {
+		return err
+	}
+	began := w.e.begin()
+	_, err := w.c.stmt("commit").Run()
+	w.e.observe("commit", began)
+	return err
+}
+
+// runOp keeps a panic in one operation from ending the process: it is an error
+// of that operation, and of nobody else.
+func runOp(o *op, t *tx) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
+			err = duly.Errorf(duly.CodeInternal, "the operation failed; the log tells more")
+		}
+	}()
+	return o.run(t)
+}
+
+// committed does what follows a commit.
+func (w *writer) committed(t *tx) {
+	for _, d := range t.dropped {
+		w.log.Info("dropped over a bound", "queue", d.ref.String(), "state", d.state.String(), "jobs", d.n)
+	}
+	pages := w.c.PagesWritten()
+	w.pages += pages
+	if d := w.e.cfg.SyncDelay; d > 0 && pages > 0 {
+		<-w.clock.NewTimer(d).C
+	}
+	w.e.hub.publish(t)
+	if t.tokens {
+		w.e.watchers.ring()
+	}
+	if t.destroyed {
+		w.graves = true
+	}
+}

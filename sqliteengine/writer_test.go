@@ -1,0 +1,400 @@
+package sqliteengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
+)
+
+// held keeps the writer busy until it is let go: what is submitted meanwhile is
+// taken by one transaction.
+func held(t *testing.T, e *Engine) (letGo func()) {
+	t.Helper()
+	busy, free := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	go e.change(context.Background(), func(*tx) error {
+		once.Do(func() { close(busy) })
+		<-free
+		return nil
+	})
+	<-busy
+	return func() { close(free) }
+}
+
+// pushed is an operation that pushes one job, and an error that it ends with.
+func pushed(id string, err error) func(*tx) error {
+	return func(t *tx) error {
+		q, bad := t.makeQueue(duly.Q("q"))
+		if bad != nil {
+			return bad
+		}
+		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(q.cfg.Defaults, t.t, 0)
+		if bad != nil {
+			return bad
+		}
+		q.counters.Pushed++
+		if bad := t.enter(&job{Planned: p, q: q, number: duly.NewNumber(), hasBody: true}); bad != nil {
+			return bad
+		}
+		return err
+	}
+}
+
+// ids are the ready jobs of the test's queue.
+func ids(t *testing.T, e *Engine) (ids []string) {
+	t.Helper()
+	page, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, j := range page.Jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+func sameIDs(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("the ready jobs are %v, want %v", got, want)
+		return
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("the ready jobs are %v, want %v", got, want)
+			return
+		}
+	}
+}
+
+// C11.24, C4.4: an operation that can't be done fails alone, and leaves nothing.
+func TestOneBadOperationFailsAlone(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, run := range map[string]struct {
+		run  func(*tx) error
+		code duly.Code
+	}{
+		"an error after a change": {pushed("bad", broken), duly.CodeUnavailable},
+		"a constraint":            {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
+		"a panic":                 {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
+		"a refusal":               {func(t *tx) error { return duly.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
+	} {
+		e := openNew(t)
+		letGo := held(t, e)
+		var errs [3]error
+		var wg sync.WaitGroup
+		for i, o := range []func(*tx) error{pushed("a", nil), run.run, pushed("b", nil)} {
+			o, before := o, waiting(e)
+			wg.Go(func() { errs[i] = e.change(context.Background(), o) })
+			for waiting(e) == before { // in this order
+				runtime.Gosched()
+			}
+		}
+		letGo()
+		wg.Wait()
+		if errs[0] != nil || errs[2] != nil || duly.CodeOf(errs[1]) != run.code {
+			t.Errorf("%s: answered %v", name, errs)
+		}
+		sameIDs(t, ids(t, e), "a", "b")
+		stats, err := e.Stats(t.Context(), duly.Q("q"))
+		if err != nil || stats.Counters.Pushed != 2 || stats.Sizes.Ready != 2 {
+			t.Errorf("%s: stats are %+v, %v", name, stats, err)
+		}
+		if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+			t.Errorf("%s: the check finds %v, %v", name, report.Faults, err)
+		}
+		e.Close()
+	}
+}
+
+// waiting is the number of operations that wait for the writer.
+func waiting(e *Engine) int {
+	e.inbox.mu.Lock()
+	defer e.inbox.mu.Unlock()
+	return len(e.inbox.ops)
+}
+
+// C11.23: what gathers while one transaction is under way is one transaction.
+func TestWaitingOperationsShareACommit(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	letGo := held(t, e)
+	var mu sync.Mutex
+	commits := map[*conn]int{}
+	var wg sync.WaitGroup
+	for range 50 {
+		before := waiting(e)
+		wg.Go(func() {
+			if err := e.change(context.Background(), func(t *tx) error {
+				mu.Lock()
+				defer mu.Unlock()
+				commits[t.conn]++
+				if n := len(t.touched); n > 0 && t.queue(duly.Q("q")) != t.touched[0] {
+					return errors.New("another copy of the queue")
+				}
+				return pushed(duly.NewNumber().String(), nil)(t)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		for waiting(e) == before {
+			runtime.Gosched()
+		}
+	}
+	frames := e.w.pages
+	letGo()
+	wg.Wait()
+	n := 0
+	if err := e.change(t.Context(), func(*tx) error { n = e.w.pages - frames; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if n > 50 { // each alone writes ten pages or more
+		t.Errorf("50 operations have written %d pages", n)
+	}
+}
+
+// C4.2: an operation whose caller has gone before it ran does not run.
+func TestAbandonedOperationDoesNotRun(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	letGo := held(t, e)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() {
+		_, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q"}})
+		done <- err
+	}()
+	for waiting(e) == 0 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("answered %v", err)
+	}
+	letGo()
+	if err := e.change(t.Context(), pushed("y", nil)); err != nil {
+		t.Fatal(err)
+	}
+	sameIDs(t, ids(t, e), "y")
+}
+
+// C4.16: what a Reserve has leased for a caller that has gone is released.
+func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	if _, err := e.Push(t.Context(), []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
+		t.Fatal(err)
+	}
+	r := &reserve{p: duly.ReserveParams{Namespace: "default", Queues: []string{"q"}, Max: 1}}
+	o := &op{items: 1, run: r.run, orphaned: func() { e.giveBack("default", r.got) }, done: make(chan error, 1)}
+	o.state.Store(opAbandoned) // between its run and its answer
+	e.submit(o)
+	for range 2 { // the second is behind the release
+		if err := e.change(t.Context(), func(*tx) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info, err := e.Get(t.Context(), duly.Q("q"), "x")
+	if err != nil || info.State != duly.StateReady || info.Failures+info.Stalls != 0 {
+		t.Errorf("the job is %+v, %v", info, err)
+	}
+	stats, err := e.Stats(t.Context(), duly.Q("q"))
+	if err != nil || stats.Counters.Delivered != 1 || stats.Counters.Released != 1 {
+		t.Errorf("the counters are %+v, %v", stats.Counters, err)
+	}
+}
+
+// C13.13: what was submitted before Close is done, what comes later is refused.
+func TestCloseEndsWhatWaits(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	e := mustOpen(t, path)
+	letGo := held(t, e)
+	pushes, waits := make(chan error, 1), make(chan error, 1)
+	go func() {
+		_, err := e.Push(context.Background(), []duly.Job{{ID: "x", Queue: "q"}})
+		pushes <- err
+	}()
+	go func() {
+		_, err := e.Wait(context.Background(), duly.WaitParams{Queues: []string{"other"}, Timeout: time.Minute})
+		waits <- err
+	}()
+	for waiting(e) == 0 {
+		runtime.Gosched()
+	}
+	closed := make(chan error, 2)
+	for range 2 {
+		go func() { closed <- e.Close() }()
+	}
+	letGo()
+	if err := errors.Join(<-closed, <-closed, <-pushes); err != nil {
+		t.Error(err)
+	}
+	if err := <-waits; !errors.Is(err, duly.ErrClosed) {
+		t.Errorf("the wait ended with %v", err)
+	}
+	for name, err := range map[string]error{
+		"push":    second(e.Push(t.Context(), []duly.Job{{Queue: "q"}})),
+		"reserve": second(e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})),
+		"get":     second(e.Get(t.Context(), duly.Q("q"), "x")),
+		"wait":    second(e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}})),
+	} {
+		if !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("%s after Close answers %v", name, err)
+		}
+	}
+	sameIDs(t, ids(t, mustOpen(t, path)), "x")
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// C4.71: what a destroyed queue has left behind is removed by and by, and a
+// queue of its name is another one.
+func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	ctx := t.Context()
+	for range 3 {
+		js := make([]duly.Job, 1000)
+		for i := range js {
+			js[i] = duly.Job{Queue: "q", Body: make([]byte, i), TTL: time.Hour, OrderKey: "k", Merge: duly.Merge{Key: duly.NewNumber().String()}}
+		}
+		if _, err := e.Push(ctx, js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Destroy(ctx, duly.Q("q")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "expiries", "jobs"} {
+		want := map[string]string{"jobs": "1", "aliases": "1"}[table]
+		if want == "" {
+			want = "0"
+		}
+		got := ""
+		for range 100 { // each is one transaction more, and so one chore more
+			if got = ask(t, e, "SELECT count(*) FROM "+table); got == want {
+				break
+			}
+		}
+		if got != want {
+			t.Errorf("%s has %s rows left, want %s", table, got, want)
+		}
+	}
+}
+
+// C11.30: space comes back after a backlog.
+func TestSpaceComesBack(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	ctx := t.Context()
+	for range 20 {
+		js := make([]duly.Job, 1000)
+		for i := range js {
+			js[i] = duly.Job{Queue: "q", Body: make([]byte, 1000)}
+		}
+		if _, err := e.Push(ctx, js); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pages := func() int {
+		n, err := strconv.Atoi(ask(t, e, "PRAGMA page_count"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	full := pages()
+	if n, err := e.Purge(ctx, duly.Q("q"), duly.StateReady, 0); err != nil || n != 20_000 {
+		t.Fatalf("%d purged, %v", n, err)
+	}
+	eventually.True(t, fmt.Sprintf("of %d pages less than a fifth are left", full), func() bool { return pages() < full/5 })
+}
+
+// C4.74: the engine takes a run-out lease back by itself, and has no timer when
+// there is nothing to wait for.
+func TestEngineTakesLeasesBackByItself(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx := t.Context()
+	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q", Lease: time.Minute}, {ID: "later", Queue: "q", Delay: time.Hour}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.Timers(); n != 0 {
+		t.Errorf("%d timers run although nobody waits and nothing is leased", n)
+	}
+	state := func() duly.State {
+		if err := e.change(ctx, func(*tx) error { return nil }); err != nil { // what the timer asked for goes first
+			t.Fatal(err)
+		}
+		info, err := e.Get(ctx, duly.Q("q"), "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.State
+	}
+	for _, pass := range []func(){
+		func() { c.Advance(time.Minute) },
+		func() { c.Step(time.Hour); c.Advance(2 * time.Second) }, // a wall clock that is set forward is noticed
+	} {
+		if _, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil {
+			t.Fatal(err)
+		}
+		waitAndLeave(t, e)
+		c.Advance(59*time.Second + 999*time.Millisecond - 2*time.Second)
+		if s := state(); s != duly.StateLeased {
+			t.Errorf("the job is %s before its lease has ended", s)
+		}
+		pass()
+		c.Advance(2 * time.Second)
+		if s := state(); s != duly.StateReady {
+			t.Errorf("the job is %s after its lease has ended", s)
+		}
+	}
+	c.Advance(longestSleep)
+	if n := c.Timers(); n != 0 {
+		t.Errorf("%d timers are left", n)
+	}
+}
+
+// waitAndLeave is a Wait whose caller goes away.
+func waitAndLeave(t *testing.T, e *Engine) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		_, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
+		done <- err
+	}()
+	waits := func() bool {
+		e.hub.mu.Lock()
+		defer e.hub.mu.Unlock()
+		return len(e.hub.watched) > 0
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the wait ended with %v", err)
+	}
+}
