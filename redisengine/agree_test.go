@@ -1,0 +1,275 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// treaty is two processes that share a queue of eight shards on a cluster.
+type treaty struct {
+	*testing.T
+	c      *redistest.Cluster
+	prefix string
+	clock  *clock.Fake
+	a, b   *Engine
+	ref    duly.QueueRef
+}
+
+const treatyShards = 8
+
+func newTreaty(t *testing.T) *treaty {
+	c, prefix := redistest.SharedCluster(t)
+	x := &treaty{T: t, c: c, prefix: prefix, clock: clock.NewFake(), ref: duly.Q("q").Normal()}
+	x.a, x.b = x.process(), x.process()
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{Shards: treatyShards}))
+	return x
+}
+
+func (x *treaty) process() *Engine {
+	x.Helper()
+	return openOn(x.T, x.c.URL()+"&prefix="+x.prefix, x.clock)
+}
+
+func (x *treaty) must(err error) {
+	x.Helper()
+	if err != nil {
+		x.Fatal(err)
+	}
+}
+
+// push pushes n jobs into a shard.
+func (x *treaty) push(e *Engine, shard, n int) {
+	x.Helper()
+	var jobs []duly.Job
+	for len(jobs) < n {
+		j := duly.Job{Queue: x.ref.Name, Made: true}
+		if j.ID = duly.MakeID(&j); duly.ShardOf(j.ID, treatyShards) == shard {
+			jobs = append(jobs, j)
+		}
+	}
+	results, err := e.Push(x.Context(), jobs)
+	x.must(err)
+	for _, r := range results {
+		x.must(r.Err)
+	}
+}
+
+// take is how many jobs a Reserve hands out.
+func (x *treaty) take(e *Engine, most int) int {
+	x.Helper()
+	got, err := e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{x.ref.Name}, Max: most, Lease: time.Minute})
+	x.must(err)
+	return len(got)
+}
+
+func (x *treaty) key(shard int, name string) string {
+	return shardTag(x.prefix, x.ref, shard) + name
+}
+
+// kept is the configuration that a shard keeps, "" for none.
+func (x *treaty) kept(shard int) string {
+	x.Helper()
+	return plainOrNone(x.c.For(x.key(shard, "config")).Must("GET", x.key(shard, "config")))
+}
+
+// listed is the queue's entry in the list.
+func (x *treaty) listed() string {
+	x.Helper()
+	key := x.a.configsKey(x.ref.Namespace)
+	return plainOrNone(x.c.For(key).Must("HGET", key, x.ref.Name))
+}
+
+func plainOrNone(v any) string {
+	if v == nil {
+		return ""
+	}
+	return plainText(v)
+}
+
+// agreed looks whether list and shards have one configuration, of so many jobs
+// leased at once.
+func (x *treaty) agreed(why string, maxLeased int) {
+	x.Helper()
+	value := x.listed()
+	q, err := x.a.readQueue(x.ref, value)
+	if err != nil || q.cfg.MaxLeased != maxLeased {
+		x.Errorf("%s: the list says %q, %v", why, value, err)
+	}
+	for i := range treatyShards {
+		if got := x.kept(i); got != value {
+			x.Errorf("%s: shard %d keeps %q, and the list has %q", why, i, got, value)
+		}
+	}
+}
+
+// held is everything that a shard holds.
+func (x *treaty) held(shard int) (all string) {
+	x.Helper()
+	for _, name := range shardKeys {
+		key := x.key(shard, name)
+		all += plainOrNone(x.c.For(key).Must("DUMP", key)) + "\n"
+	}
+	return all
+}
+
+// C10.15: every shard keeps the configuration with its version, and takes no
+// call that was computed with another one: that changes nothing, and is
+// repeated with the configuration of the list.
+func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	x := newTreaty(t)
+	x.agreed("made", duly.None)
+	const shard = 3
+	x.push(x.b, shard, 3)
+	old := x.b.queues.get(x.ref)
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: treatyShards}))
+	x.agreed("changed", treatyShards)
+
+	before := x.held(shard)
+	s := old.shards[shard]
+	for _, c := range []struct {
+		*script
+		args []string
+	}{
+		{scriptReserve, []string{s.limits, "1", "10", "0", "1000"}},
+		{scriptDelete, []string{s.limits, "1", "x", "0123456789abcdef"}},
+		{scriptStep, []string{s.limits}},
+		{scriptPushSimple, []string{"0", "0", "", "", "", "", "0123456789abcdef", "record"}},
+		{scriptSettle, []string{s.limits, "1", "0123456789abcdef"}},
+		{scriptExtend, []string{s.limits, "1000000", "0123456789abcdef1"}},
+		{scriptStats, []string{""}},
+		{scriptPurge, []string{s.limits, "ready", "10"}},
+	} {
+		_, err := x.b.call(t.Context(), old, s, c.script, c.args...)
+		var other *stale
+		if !errors.As(err, &other) || other.value != x.listed() {
+			t.Errorf("%s: %v, want the configuration that the shard has", c.Name, err)
+		}
+	}
+	if x.held(shard) != before {
+		t.Error("a call of another configuration has changed the shard")
+	}
+	if n := x.take(x.b, 10); n != 1 { // one leased at once in each of eight shards
+		t.Errorf("a process that was behind has taken %d jobs, want 1", n)
+	}
+	if got := x.b.queues.get(x.ref); got == old || got.cfg.MaxLeased != treatyShards {
+		t.Errorf("it remembers %+v", got.cfg)
+	}
+}
+
+// C10.15: making and changing go from the list to the shards, and whoever does
+// it may die in between: the next call of anybody goes on.
+func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
+	t.Parallel()
+	x := newTreaty(t)
+	x.push(x.b, 1, 2)
+	was := x.a.queues.get(x.ref)
+	cfg := was.cfg
+	cfg.MaxLeased = treatyShards
+	now, err := x.a.change(t.Context(), was, packConfig(x.a.nextVersion(was.value), cfg, false))
+	x.must(err) // and dies
+	fresh := x.process()
+	for i := range treatyShards {
+		x.push(fresh, i, 2)
+		if x.kept(i) != now.value {
+			t.Errorf("shard %d was not told", i)
+		}
+	}
+	x.agreed("told by the next calls", treatyShards)
+	if n := x.take(x.b, 100); n != treatyShards {
+		t.Errorf("took %d jobs, want one of each shard", n)
+	}
+
+	// One that has none: its node has lost it.
+	x.c.For(x.key(5, "config")).Must("DEL", x.key(5, "config"))
+	x.push(x.b, 5, 1)
+	x.agreed("after a loss", treatyShards)
+
+	// A list that has lost a change: it is given a number above both.
+	newer := packConfig(x.a.nextVersion(now.value), cfg, false)
+	key := x.key(6, "config")
+	x.c.For(key).Must("SET", key, newer)
+	x.push(x.b, 6, 1)
+	if got := x.listed(); got[:versionSize] <= newer[:versionSize] {
+		t.Errorf("the list has %q, not above %q", got, newer)
+	}
+}
+
+// C10.15: a client that finds a queue in its shards which the namespace's list
+// does not have enters it there.
+func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
+	t.Parallel()
+	x := newTreaty(t)
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: 3 * treatyShards}))
+	x.push(x.a, 2, 1)
+	for _, key := range []string{x.a.configsKey(x.ref.Namespace), x.a.namesKey(x.ref.Namespace)} {
+		x.c.For(key).Must("DEL", key)
+	}
+	x.push(x.process(), 4, 1)
+	x.push(x.b, 2, 1)
+	q, err := x.a.readQueue(x.ref, x.listed())
+	if err != nil || q.cfg.MaxLeased != 3*treatyShards || q.cfg.Shards != treatyShards {
+		t.Errorf("entered as %+v, %v", q, err)
+	}
+	page, err := x.b.Queues(t.Context(), "", duly.PageParams{})
+	if err != nil || fmt.Sprint(page.Names) != "[q]" {
+		t.Errorf("the list has %v, %v", page.Names, err)
+	}
+	if n := x.take(x.b, 10); n != 3 {
+		t.Errorf("took %d jobs, want 3", n)
+	}
+}
+
+// C10.15: Destroy goes the other way round: list, shards, list; whoever meets an
+// emptied shard finishes it.
+func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
+	t.Parallel()
+	x := newTreaty(t)
+	for i := range treatyShards {
+		x.push(x.b, i, 1)
+	}
+	was := x.a.queues.get(x.ref)
+	tomb, err := x.a.change(t.Context(), was, packConfig(x.a.nextVersion(was.value), was.cfg, true))
+	x.must(err)
+	half := *tomb
+	half.shards = tomb.shards[:3]
+	x.emptied(&half) // and dies
+	if x.kept(0) != tomb.value || x.kept(7) != was.value || x.listed() != tomb.value {
+		t.Fatal("the queue is not half destroyed")
+	}
+	x.push(x.b, 0, 1) // meets an emptied shard; then it makes the queue anew, of one shard
+	for i := range treatyShards {
+		if want := map[bool]string{true: x.listed(), false: tomb.value}[i == 0]; x.kept(i) != want {
+			t.Errorf("made anew, shard %d keeps %q, want %q", i, x.kept(i), want)
+		}
+	}
+	if got := x.listed(); got[8:versionSize] == was.value[8:versionSize] {
+		t.Error("the new queue has the birth mark of the old one")
+	}
+	if n := x.take(x.b, 100); n != 1 {
+		t.Errorf("%d jobs are there, want the new one alone", n)
+	}
+	x.must(x.a.Destroy(t.Context(), x.ref))
+	for i := range treatyShards {
+		if !strings.Contains(x.kept(i), `"gone":true`) || x.listed() != "" {
+			t.Errorf("after Destroy shard %d keeps %q, the list %q", i, x.kept(i), x.listed())
+		}
+	}
+}
+
+// emptied does to shards what the second step of Destroy does.
+func (x *treaty) emptied(q *queue) {
+	x.Helper()
+	for _, s := range q.shards {
+		_, err := x.a.link.Run(context.Background(), destroyCall(q, s))
+		x.must(err)
+	}
+}

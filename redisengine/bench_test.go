@@ -1,0 +1,187 @@
+//go:build unix
+
+package redisengine_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// rig is an engine on a private server, with the server's own account of its
+// main thread's time and the kernel's of this process's.
+type rig struct {
+	*testing.B
+	server *redistest.Server
+	e      *redisengine.Engine
+	cpu    float64 // µs of the server
+	own    float64 // ns
+	rules  duly.Job
+}
+
+func newRig(b *testing.B) *rig {
+	r := &rig{B: b, server: redistest.Single(b, redistest.AOF("everysec"))}
+	if err := r.persist(func() (err error) {
+		r.e, err = redisengine.Open(b.Context(), redisengine.Config{URL: r.server.URL(), Logger: slog.New(slog.DiscardHandler)})
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { r.e.Close() })
+	return r
+}
+
+// patience is how long a call is made again that was not answered.
+const patience = time.Minute
+
+// persist makes a call until it was answered. On a busy machine a server that
+// waits for its disk, or for the processor, may be silent for longer than a
+// connection is made (5 s) or kept without a sign of life (20 s): what was under
+// way is unavailable then, as on any other day. The figures of such a run say
+// little, and it says so; but nothing has failed. What comes to an end otherwise
+// is told with the end of the server's log.
+func (r *rig) persist(call func() error) error {
+	err := call()
+	for begun := clock.Monotonic(); err != nil; err = call() {
+		if !errors.Is(err, duly.ErrUnavailable) || clock.Monotonic()-begun > patience {
+			return fmt.Errorf("%w; the end of the server's log:\n%s", err, r.server.Log())
+		}
+		r.Log("a call is made again, and the figures count for less by that:", err)
+	}
+	return nil
+}
+
+// used is the µs that the server's main thread has worked.
+func (r *rig) used() (us float64) {
+	text := fmt.Sprint(r.server.Must("INFO", "cpu"))
+	if raw, ok := r.server.Must("INFO", "cpu").([]byte); ok {
+		text = string(raw)
+	}
+	for line := range strings.Lines(text) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
+			s, _ := strconv.ParseFloat(value, 64)
+			us += s * 1e6
+		}
+	}
+	return us
+}
+
+// spent is the ns that this process has worked.
+func (r *rig) spent() float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		r.Fatal(err)
+	}
+	return float64(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func (r *rig) begin() {
+	r.ReportAllocs()
+	r.cpu, r.own = r.used(), r.spent()
+	r.ResetTimer()
+}
+
+func (r *rig) end(jobs int) {
+	r.StopTimer()
+	r.ReportMetric((r.spent()-r.own)/float64(jobs), "cpu-ns/job")
+	r.ReportMetric((r.used()-r.cpu)/float64(jobs), "redis-µs/job")
+	r.ReportMetric(float64(jobs)/r.Elapsed().Seconds(), "jobs/s")
+	r.ReportMetric(0, "ns/op")
+}
+
+func (r *rig) jobs(n int) []duly.Job {
+	body := []byte(strings.Repeat("x", 100))
+	jobs := make([]duly.Job, n)
+	for i := range jobs {
+		jobs[i] = r.rules
+		jobs[i].Queue, jobs[i].Body = "q", body
+	}
+	return jobs
+}
+
+// each runs n calls on some goroutines.
+func (r *rig) each(n, goroutines int, f func() error) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range goroutines {
+		wg.Go(func() {
+			for next.Add(1) <= int64(n) {
+				if err := r.persist(f); err != nil {
+					r.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func (r *rig) push(batch, calls, goroutines int) {
+	jobs := r.jobs(batch)
+	r.each(calls, goroutines, func() error {
+		results, err := r.e.Push(r.Context(), jobs)
+		for i := range results {
+			err = cmp.Or(err, results[i].Err)
+		}
+		return err
+	})
+}
+
+func BenchmarkPush50(b *testing.B) {
+	r := newRig(b)
+	r.push(50, 100, 4)
+	r.begin()
+	r.push(50, b.N, 4)
+	r.end(50 * b.N)
+}
+
+func BenchmarkPushSingle64(b *testing.B) {
+	r := newRig(b)
+	r.push(50, 100, 4)
+	r.begin()
+	r.push(1, b.N, 64)
+	r.end(b.N)
+}
+
+// Jobs with rules of their own, all alike.
+func BenchmarkPushRuledSingle64(b *testing.B) {
+	r := newRig(b)
+	r.rules = duly.Job{Tries: 1, MaxStalls: duly.None, Backoff: duly.Fixed(0), TTL: 24 * time.Hour}
+	r.push(50, 100, 4)
+	r.begin()
+	r.push(1, b.N, 64)
+	r.end(b.N)
+}
+
+func BenchmarkReserveAck50(b *testing.B) {
+	r := newRig(b)
+	r.push(50, b.N+10, 4)
+	r.begin()
+	r.each(b.N, 4, func() error {
+		ds, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 50})
+		if err != nil {
+			return err
+		}
+		outcomes := make([]duly.Outcome, len(ds))
+		for i, d := range ds {
+			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		}
+		_, err = r.e.Settle(r.Context(), "", outcomes)
+		return err
+	})
+	r.end(50 * b.N)
+}

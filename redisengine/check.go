@@ -1,0 +1,303 @@
+package redisengine
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// The kinds of fault, as the scripts name them (lua/include/judge.lua). Those
+// that another engine knows as well have the same name there.
+const (
+	faultNotListed      = "queue_not_listed"     // a configuration whose queue the namespace's list does not name
+	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
+	faultUnreadableList = "queue_unreadable"     // an entry of the namespace's list that can't be a configuration
+	faultNoSet          = "job_in_no_set"        // a record that no set knows, so that nothing would ever happen to it
+	faultTwoSets        = "job_in_two_sets"      // a job that stands in more than one
+	faultEntryStray     = "entry_without_job"    // a member of a set without its record
+	faultPlace          = "place_wrong"          // sorted where it does not belong
+	faultUnreadable     = "job_unreadable"       // a record, rules or run state that can't be a job's
+	faultBodyMissing    = "body_missing"         // the body that the rules tell the size of is not there, or not whole
+	faultBodyTwice      = "body_twice"           // a body in the record and beside it
+	faultBodyStray      = "body_without_job"     // a body of no job
+	faultRulesStray     = "rules_without_job"    // rules of no job
+	faultRunMissing     = "run_missing"          // a dead or done job without its run state
+	faultRunStray       = "run_without_job"      // a run state of no job
+	faultAliasMissing   = "alias_missing"        // an own ID that finds nothing
+	faultAliasStray     = "alias_without_job"    // an alias to nothing
+	faultExpiryMissing  = "expiry_missing"       // a TTL or Retain without its entry
+	faultExpiryStray    = "expiry_without_job"   // an entry without its job, or of a job that does not expire
+	faultMergeMissing   = "merge_key_missing"    // a waiting job that does not hold its merge key
+	faultMergeStray     = "merge_key_wrong"      // a merge key held by nothing, or by a leased job without until: done
+	faultKeyNotHeld     = "order_key_not_held"   // ready or leased without its order key
+	faultKeyStray       = "order_key_wrong"      // an order key held by nothing
+	faultBlockedByNone  = "blocked_by_nobody"    // blocked, and the order key is free
+	faultCounters       = "counters_differ"      // the counters do not add up
+	faultMoment         = "moment_missed"        // something is due, and no marker tells anybody
+)
+
+const (
+	// checkPage is about how many entries one script call looks at: some
+	// 0.3 ms of the server's time.
+	checkPage = 50
+	// checkPasses bounds how often a repair walks over a shard. A mend may bring
+	// up what was hidden, so a pass that has mended is followed by another.
+	checkPasses = 4
+)
+
+// Check implements duly.Maintainer. It walks over every shard, page by page,
+// each page judged by one script as it stands at that moment; what is suspect
+// is judged again, and mended, in one script call of its own. So others may
+// work beside it.
+func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+	if err := e.alive(ctx); err != nil {
+		return duly.CheckReport{}, err
+	}
+	c := &check{e: e, p: p}
+	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
+		for _, namespace := range namespaces {
+			if err := c.namespace(ctx, namespace); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.lookAgain(ctx)
+	}
+	return c.report, err
+}
+
+// check is one Check under way.
+type check struct {
+	e      *Engine
+	p      duly.CheckParams
+	before int64 // jobs of the shards that were looked at before this one
+	report duly.CheckReport
+	// silent are shards where jobs are deliverable and no marker says so, with
+	// how they stood.
+	silent []silent
+}
+
+type silent struct {
+	part
+	standing string
+}
+
+func (c *check) queue(ctx context.Context, ref duly.QueueRef) error {
+	for at := (part{ref: ref}); ; at.index++ {
+		if there, err := c.shard(ctx, at); err != nil || !there {
+			return err
+		}
+	}
+}
+
+// shard walks over one shard, and again as long as that mends something.
+func (c *check) shard(ctx context.Context, at part) (there bool, err error) {
+	for pass := range checkPasses {
+		mended := c.report.Repaired
+		jobs, there, err := c.walk(ctx, at, pass == 0)
+		if err != nil || !there {
+			return there, err
+		}
+		standing, err := c.totals(ctx, at, "")
+		if err != nil {
+			return false, err
+		}
+		if pass == 0 {
+			c.before += jobs
+			if standing != "" {
+				c.silent = append(c.silent, silent{at, standing})
+			}
+		}
+		if c.report.Repaired == mended {
+			break
+		}
+	}
+	return true, ctx.Err()
+}
+
+// walk looks at everything that a shard holds.
+func (c *check) walk(ctx context.Context, at part, counts bool) (jobs int64, there bool, err error) {
+	where, cursor := "1", "0"
+	for where != "0" {
+		var suspects []rueidis.RedisMessage
+		there, err = c.e.withShard(ctx, at, func(q *queue, s *shard) error {
+			r, err := c.e.call(ctx, q, s, scriptCheckPage, where, cursor, strconv.Itoa(checkPage))
+			if err != nil {
+				return err
+			}
+			where, cursor = strconv.FormatInt(integer(&r.rest[0]), 10), text(&r.rest[1])
+			jobs += integer(&r.rest[2])
+			if counts {
+				c.looked(integer(&r.rest[2]), integer(&r.rest[3]))
+			}
+			suspects = elements(&r.rest[4])
+			return nil
+		})
+		if err != nil || !there {
+			return jobs, there, err
+		}
+		for i := range suspects {
+			suspect := elements(&suspects[i])
+			if err := c.suspect(ctx, at, text(&suspect[0]), text(&suspect[1])); err != nil {
+				return jobs, true, err
+			}
+		}
+	}
+	return jobs, true, nil
+}
+
+// looked tells how far the check is: jobs were looked at in a shard of all.
+func (c *check) looked(jobs, all int64) {
+	c.report.Jobs += jobs
+	if c.p.Progress != nil {
+		c.p.Progress(c.report.Jobs, max(c.before+all, c.report.Jobs))
+	}
+}
+
+func (c *check) repair() string {
+	if c.p.Repair {
+		return "1"
+	}
+	return "0"
+}
+
+// suspect judges what a page has named, by itself.
+func (c *check) suspect(ctx context.Context, at part, of, name string) error {
+	_, err := c.e.withShard(ctx, at, func(q *queue, s *shard) error {
+		switch of {
+		case "alias", "busy":
+			return c.entry(ctx, q, s, of, name)
+		case "blocked":
+			return c.job(ctx, q, s, name[max(0, len(name)-len(duly.Number{})):], name)
+		}
+		return c.job(ctx, q, s, name, "")
+	})
+	return err
+}
+
+// job judges a number, which the blocked set knows by the member.
+func (c *check) job(ctx context.Context, q *queue, s *shard, n, member string) error {
+	r, err := c.e.call(ctx, q, s, scriptCheckJob, s.limits, n, member, c.repair(), q.fallback(n, s.index))
+	if err != nil {
+		return err
+	}
+	id := text(&r.rest[1])
+	if id == "" {
+		id = numberText(n)
+	}
+	mended := c.p.Repair && integer(&r.rest[2]) == 1
+	for _, f := range readFaults(&r.rest[0]) {
+		c.found(q.ref, id, f, mended)
+	}
+	log := c.e.cfg.Logger.With("queue", q.ref.String(), "shard", s.index, "number", numberText(n))
+	if integer(&r.rest[3]) == 1 {
+		log.Error("what is left of a job was removed: its record is lost")
+	}
+	if reason := text(&r.rest[4]); reason != "" {
+		log.Error("a damaged job is a dead letter now", "id", id, "reason", reason)
+	}
+	return nil
+}
+
+// entry judges an alias or a busy key.
+func (c *check) entry(ctx context.Context, q *queue, s *shard, of, name string) error {
+	r, err := c.e.call(ctx, q, s, scriptCheckEntry, s.limits, of, name, c.repair())
+	if err != nil {
+		return err
+	}
+	for _, f := range readFaults(&r.rest[0]) {
+		f.detail = fmt.Sprintf("%q names %s", name, numberText(text(&r.rest[1])))
+		id := ""
+		if f.kind == faultAliasStray && name != "" {
+			id = name[1:]
+		}
+		c.found(q.ref, id, f, c.p.Repair)
+	}
+	return nil
+}
+
+// totals judges a shard's counters and its marker. It answers how the shard
+// stands if jobs are deliverable that no marker tells of.
+func (c *check) totals(ctx context.Context, at part, seen string) (standing string, err error) {
+	_, err = c.e.withShard(ctx, at, func(q *queue, s *shard) error {
+		r, err := c.e.call(ctx, q, s, scriptCheckShard, s.limits, c.repair(), seen)
+		if err != nil {
+			return err
+		}
+		for _, f := range readFaults(&r.rest[0]) {
+			f.detail += fmt.Sprintf(" (shard %d)", s.index)
+			c.found(q.ref, "", f, c.p.Repair)
+		}
+		standing = text(&r.rest[1])
+		return nil
+	})
+	return standing, err
+}
+
+// lookAgain judges the missing markers. The process that took one may be about
+// to reserve; it has had its time when every waiting process has looked around. A
+// clock that a test moves stands still meanwhile: nobody's time is over.
+func (c *check) lookAgain(ctx context.Context) error {
+	if len(c.silent) == 0 || c.e.cfg.Clock != nil {
+		return nil
+	}
+	if err := clock.Sleep(ctx, clock.System(), recheck); err != nil {
+		return err
+	}
+	for _, s := range c.silent {
+		if _, err := c.totals(ctx, s.part, s.standing); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// scriptFault is a fault as a script tells it.
+type scriptFault struct{ kind, detail string }
+
+func readFaults(m *rueidis.RedisMessage) (faults []scriptFault) {
+	list := elements(m)
+	for i := range list {
+		f := elements(&list[i])
+		faults = append(faults, scriptFault{text(&f[0]), text(&f[1])})
+	}
+	return faults
+}
+
+func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) {
+	c.report.Faults = append(c.report.Faults, duly.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail, Repaired: mended})
+	if mended {
+		c.report.Repaired++
+	}
+}
+
+// numberText is a job's number as it is told; what is none is quoted.
+func numberText(n string) string {
+	var number duly.Number
+	if len(n) != len(number) {
+		return strconv.Quote(n)
+	}
+	copy(number[:], n)
+	return number.String()
+}
+
+// fallback is the ID of a job that has lost its own: its number, said by "",
+// if that leads to this shard; else one that does.
+func (q *queue) fallback(n string, index int) string {
+	id := numberText(n)
+	if len(n) != len(duly.Number{}) || duly.ShardOf(id, len(q.shards)) == index {
+		return ""
+	}
+	for i := 0; ; i++ {
+		if own := id + "-" + strconv.Itoa(i); duly.ShardOf(own, len(q.shards)) == index {
+			return own
+		}
+	}
+}

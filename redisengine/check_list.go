@@ -1,0 +1,169 @@
+package redisengine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// namespace checks a namespace: its list of queues, and every queue of it.
+func (c *check) namespace(ctx context.Context, namespace string) error {
+	if err := c.configured(ctx, namespace); err != nil {
+		return err
+	}
+	return c.e.eachPage(ctx, c.e.namesKey(namespace), func(names []string) error {
+		unreadable, err := c.named(ctx, namespace, names)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if slices.Contains(unreadable, name) {
+				continue
+			}
+			if err := c.queue(ctx, duly.QueueRef{Namespace: namespace, Name: name}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// configured looks for configurations of queues that the list does not name:
+// nobody would look at these queues.
+func (c *check) configured(ctx context.Context, namespace string) error {
+	for cursor := uint64(0); ; {
+		msg, err := c.e.link.Do(ctx, c.e.link.B().Hscan().Key(c.e.configsKey(namespace)).Cursor(cursor).Count(checkPage).Build())
+		if err != nil {
+			return err
+		}
+		page, err := msg.AsScanEntry()
+		if err != nil {
+			return duly.Errorf(duly.CodeInternal, "a list of configurations can't be read")
+		}
+		var names []string
+		for i := 0; i < len(page.Elements); i += 2 {
+			names = append(names, page.Elements[i])
+		}
+		if len(names) > 0 {
+			scores, err := c.e.link.Do(ctx, c.e.link.B().Zmscore().Key(c.e.namesKey(namespace)).Member(names...).Build())
+			if err != nil {
+				return err
+			}
+			if err := c.listed(ctx, namespace, names, scores); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// named looks for names of queues that have no configuration: nobody would
+// find their jobs. It tells which have one that can't be read, and still can't.
+func (c *check) named(ctx context.Context, namespace string, names []string) (unreadable []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	values, err := c.e.link.Do(ctx, c.e.link.B().Hmget().Key(c.e.configsKey(namespace)).Field(names...).Build())
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range elements(&values) {
+		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
+		if m.IsNil() {
+			continue
+		}
+		_, fault := c.e.readQueue(ref, text(&m))
+		if duly.CodeOf(fault) != duly.CodeCorrupt {
+			continue
+		}
+		c.found(ref, "", scriptFault{faultUnreadableList, fault.(*duly.Error).Message}, c.p.Repair)
+		if !c.p.Repair {
+			unreadable = append(unreadable, ref.Name)
+		} else if err := c.e.rewrite(ctx, ref, text(&m)); err != nil {
+			return nil, err
+		}
+	}
+	return unreadable, c.listed(ctx, namespace, names, values)
+}
+
+// rewrite puts a configuration into the place of one that can't be read: that of
+// the queue's first shard, else the default, for as many shards as there are.
+func (e *Engine) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
+	msg, err := e.link.Do(ctx, e.link.B().Get().Key(shardNames(e.prefix, ref, 0)[0]).Build())
+	if err != nil {
+		return err
+	}
+	left := text(&msg)
+	held, err := e.held(ref, left)
+	if err != nil {
+		return err
+	}
+	cfg := e.queueConfig()
+	if held != nil {
+		cfg = held.cfg
+	} else if cfg.Shards, err = e.countShards(ctx, ref); err != nil {
+		return err
+	}
+	now, err := e.enter(ctx, scriptQueueSet, ref, was, packConfig(e.nextVersion("", left), cfg, false))
+	if err != nil || now == nil { // nil: somebody else has changed it
+		return err
+	}
+	e.cfg.Logger.Error("a queue's configuration could not be read and has been written anew; look whether it is what it should be",
+		"queue", ref.String(), "shards", cfg.Shards, "from its shard", held != nil)
+	return e.tell(ctx, now, now.shards...)
+}
+
+// countShards finds out how many shards a queue has by what stands in them.
+func (e *Engine) countShards(ctx context.Context, ref duly.QueueRef) (int, error) {
+	cmds := make([]rueidis.Completed, duly.MaxShards)
+	for i := range cmds {
+		names := shardNames(e.prefix, ref, i)
+		cmds[i] = e.link.B().Exists().Key(names[:]...).Build()
+	}
+	shards := 1
+	for i, r := range e.link.DoAll(ctx, cmds...) {
+		if r.Err != nil {
+			return 0, r.Err
+		}
+		for integer(&r.Msg) > 0 && shards <= i {
+			shards *= 2
+		}
+	}
+	return shards, nil
+}
+
+// listed judges the entries of those queues for which nothing was read.
+func (c *check) listed(ctx context.Context, namespace string, names []string, read rueidis.RedisMessage) error {
+	for i, m := range elements(&read) {
+		if !m.IsNil() {
+			continue
+		}
+		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
+		msg, err := c.e.link.Do(ctx, c.e.link.B().Get().Key(shardTag(c.e.prefix, ref, 0)+"config").Build())
+		if err != nil {
+			return err
+		}
+		left := ""
+		if held, err := c.e.held(ref, text(&msg)); err != nil {
+			return err
+		} else if held != nil {
+			left = held.value
+		}
+		msg, err = c.e.link.Run(ctx, link.Call{
+			Script: scriptCheckList.Script, Keys: []string{c.e.namesKey(namespace), c.e.configsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
+		})
+		if err != nil {
+			return err
+		}
+		for _, f := range readFaults(&elements(&msg)[1]) {
+			c.found(ref, "", f, c.p.Repair)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package redisengine
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// The servers' clocks decide when anything happens to a job. This process's own
+// is for timers, and for a guess at theirs that the scripts check.
+
+// clock is what the scripts go by: "" is the server's own clock.
+func (e *Engine) clock() string {
+	if e.cfg.Clock == nil {
+		return ""
+	}
+	return strconv.FormatInt(e.cfg.Clock.Now().UnixMicro(), 10)
+}
+
+// now asks for the engine's clock.
+func (e *Engine) now(ctx context.Context) (time.Time, error) {
+	if e.cfg.Clock != nil {
+		return e.cfg.Clock.Now(), nil
+	}
+	msg, err := e.link.Do(ctx, e.link.B().Time().Build())
+	if err != nil {
+		return time.Time{}, err
+	}
+	t := elements(&msg)
+	return time.Unix(integer(&t[0]), integer(&t[1])*int64(time.Microsecond)).UTC(), nil
+}
+
+// local is the clock of this process: for timers, never for a job's times.
+func (e *Engine) local() clock.Clock {
+	switch {
+	case e.cfg.Clock != nil:
+		return e.cfg.Clock
+	case e.cfg.wall != nil:
+		return e.cfg.wall
+	}
+	return clock.System()
+}
+
+// reading is a server's clock as a reply told it, with this process's clock
+// from before it was asked.
+type reading struct {
+	now   int64         // ms
+	asked time.Duration // monotonic
+}
+
+// hear notes a shard's clock, as a reply told it that has just come.
+func (s *shard) hear(e *Engine, now int64) { s.heard.Store(now*1000 - e.local().Mono().Microseconds()) }
+
+// reckon is a shard's clock as far as this process can tell, 0 if it can't. It
+// is never ahead of it, for a reply is heard after its clock was read, unless
+// that clock was set: so the scripts look whether it is right.
+func (s *shard) reckon(e *Engine) int64 {
+	if e.cfg.Clock != nil {
+		return clock.Milli(e.cfg.Clock.Now())
+	}
+	if heard := s.heard.Load(); heard != 0 {
+		return (heard + e.local().Mono().Microseconds()) / 1000
+	}
+	return 0
+}
+
+// until is when, on this process's monotonic clock, a timer fires for a moment
+// of a server's clock. What passes after that clock was asked is not waited for
+// again. A millisecond more than needed costs less than a look that comes too
+// early; a test's clock is the server's.
+func (e *Engine) until(at int64, r reading) time.Duration {
+	fires := r.asked + clock.FromMilli(at).Sub(clock.FromMilli(r.now))
+	if e.cfg.Clock == nil {
+		fires += time.Millisecond
+	}
+	return min(fires, e.local().Mono()+longestSleep)
+}

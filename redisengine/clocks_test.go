@@ -1,0 +1,124 @@
+package redisengine_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// C5.3, C5.4: in a cluster every shard goes by its own node. The clocks of the
+// nodes are an hour apart: each job comes when its delay is over, its moments
+// are those of its node, and nothing comes early.
+func TestEveryShardGoesByItsNode(t *testing.T) {
+	t.Parallel()
+	redistest.NeedClocks(t)
+	c := redistest.NewCluster(t, 0, redistest.Ahead(time.Hour))
+	e := open(t, c.URL())
+	ctx, q := t.Context(), duly.Q("q")
+	must(t, e.Configure(ctx, q, duly.QueueConfig{Shards: clockShards}))
+	offset := map[int]time.Duration{} // of a shard's clock
+	used := map[time.Duration]bool{}
+	for i := range clockShards {
+		node := c.For(fmt.Sprintf("duly:{default/q/%d}:config", i))
+		for k, one := range c.Nodes() {
+			if one == node {
+				offset[i] = time.Duration(k+1) * time.Hour
+				used[offset[i]] = true
+			}
+		}
+	}
+	if len(used) < 2 {
+		t.Fatal("all shards are on one node")
+	}
+	x := &clocks{T: t, e: e, offset: offset}
+	x.round(time.Second) // tells this process each node's clock
+	x.round(0)           // reckons with it
+	for _, d := range x.round(500 * time.Millisecond) {
+		errs, err := e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Second)
+		must(t, errors.Join(append(errs, err)...))
+	}
+	// Leases that end by different clocks come back, and each once.
+	taken := map[string]int{}
+	redistest.Await(t, "the leases have run out", func() bool {
+		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 100, Lease: time.Hour})
+		must(t, err)
+		for _, d := range ds {
+			if taken[d.ID]++; d.Stalls != 1 || taken[d.ID] > 1 {
+				t.Errorf("%s came back %d times, with %d stalls", d.ID, taken[d.ID], d.Stalls)
+			}
+		}
+		return len(taken) == clockShards
+	})
+}
+
+const clockShards = 8
+
+// clocks is a queue whose shards are on nodes with clocks of their own.
+type clocks struct {
+	*testing.T
+	e      *redisengine.Engine
+	offset map[int]time.Duration // of a shard's clock from ours
+}
+
+// round pushes a job with that delay into each shard, and takes them.
+func (x *clocks) round(delay time.Duration) (taken []duly.Delivery) {
+	x.Helper()
+	const lease = time.Hour
+	pushed := time.Now()
+	fresh := map[string]bool{}
+	var jobs []duly.Job
+	for i := range clockShards {
+		j := jobOf(i, clockShards, duly.Job{Queue: "q", Delay: delay})
+		jobs, fresh[j.ID] = append(jobs, j), true
+	}
+	results, err := x.e.Push(x.Context(), jobs)
+	must(x, err)
+	for _, r := range results {
+		must(x, r.Err)
+	}
+	redistest.Await(x, "a job comes from each shard", func() bool {
+		_, err := x.e.Wait(x.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second})
+		must(x, err)
+		ds, err := x.e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: clockShards, Lease: lease})
+		must(x, err)
+		for _, d := range ds {
+			if !fresh[d.ID] {
+				x.Errorf("%s came again", d.ID)
+			}
+			x.judge(d, pushed, delay, lease)
+			taken = append(taken, d)
+		}
+		return len(taken) == clockShards
+	})
+	return taken
+}
+
+// judge compares a delivery's moments with the clock of its node.
+func (x *clocks) judge(d duly.Delivery, pushed time.Time, delay, lease time.Duration) {
+	x.Helper()
+	now := time.Now()
+	p, _ := d.Receipt.Parts()
+	there := x.offset[p.Shard]
+	for what, m := range map[string]time.Time{"pushed": d.PushedAt, "due": d.Due.Add(-delay), "taken": d.Now, "the lease ends": d.LeaseEnd.Add(-lease)} {
+		if m.Before(pushed.Add(there-time.Second)) || m.After(now.Add(there+time.Second)) {
+			x.Errorf("shard %d: %s at %v, and its node is %v ahead of %v", p.Shard, what, m, there, now)
+		}
+	}
+	if d.Now.Before(d.Due) || now.Sub(pushed) < delay {
+		x.Errorf("shard %d: early, %v after the push, at %v, due %v", p.Shard, now.Sub(pushed), d.Now, d.Due)
+	}
+}
+
+// jobOf gives a job an ID of a shard.
+func jobOf(shard, shards int, j duly.Job) duly.Job {
+	j.Made = true
+	for j.ID == "" || duly.ShardOf(j.ID, shards) != shard {
+		j.ID = duly.MakeID(&j)
+	}
+	return j
+}

@@ -1,0 +1,52 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// C4.75, C4.81: in a cluster every shard is looked at, swept and mended on its
+// node.
+func TestCheckAndSweepOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster, prefix := redistest.SharedCluster(t)
+	c := clock.NewFake()
+	e := at(t, withPrefix(cluster.URL(), prefix), c)
+	ctx := t.Context()
+	const shards, jobs = 16, 100
+	if err := e.Configure(ctx, ruinQueue, duly.QueueConfig{Shards: shards}); err != nil {
+		t.Fatal(err)
+	}
+	for range jobs {
+		pushOne(t, e, duly.Job{Queue: ruinQueue.Name, Delay: time.Minute})
+	}
+	lost := 0
+	for i := range shards {
+		key := fmt.Sprintf("%s:{default/%s/%d}:delayed", prefix, ruinQueue.Name, i)
+		numbers := cluster.For(key).Must("ZRANGE", key, 0, 0).([]any)
+		if len(numbers) > 0 {
+			cluster.For(key).Must("ZREM", key, numbers[0])
+			lost++
+		}
+	}
+	report, err := e.Check(ctx, duly.CheckParams{Repair: true})
+	if err != nil || report.Jobs != jobs || len(report.Faults) != lost || report.Repaired != lost {
+		t.Fatalf("the repair of %d shards answers %+v, %v", lost, report, err)
+	}
+	if report, err = e.Check(ctx, duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+		t.Errorf("after the repair there are %+v, %v", report.Faults, err)
+	}
+	c.Advance(time.Hour)
+	if err := e.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	page, err := e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
+	if err != nil || len(page.Jobs) != jobs {
+		t.Errorf("%d jobs are ready, %v", len(page.Jobs), err)
+	}
+}

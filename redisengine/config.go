@@ -1,0 +1,123 @@
+package redisengine
+
+import (
+	"log/slog"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// Config says how to open an engine. Only URL must be set.
+type Config struct {
+	// URL names the servers, in the standard forms:
+	//
+	//	redis://USER:PASSWORD@HOST:6379/0        one server; rediss:// with TLS
+	//	redis+unix:///path/to/redis.sock         one server on this machine
+	//	redis+sentinel://HOST:26379/mymaster     the primary that Sentinels name
+	//	redis+cluster://HOST:6379                a cluster
+	//
+	// with options as query parameters: prefix, durability (aof or
+	// replicas:N), eviction=warn, max_body, max_queues, shards and those of
+	// the connection. docs/redis.md lists them. An unknown one is refused.
+	URL string
+	// MaxBody is the bound on a body in bytes, up to duly.MaxMaxBody. Default
+	// duly.DefaultMaxBody, or the URL's max_body.
+	MaxBody int
+	// MaxQueues is the bound on the queues of one namespace. Default
+	// duly.DefaultMaxQueues, or the URL's max_queues.
+	MaxQueues int
+	// Shards is how many parts a queue gets that is made without saying: by a
+	// push, or by a Configure that leaves shards out. A power of two,
+	// 1…duly.MaxShards. Default 1, or the URL's shards.
+	Shards int
+	// Logger is told what happens to the store. Default: slog.Default().
+	Logger *slog.Logger
+	// Observe, if set, is told of every round trip to the servers: the name of
+	// the script or of the plain command, and how long the answer took. Of
+	// several calls in one round trip each is told of. Blocking calls are not.
+	// It must be quick, and is called by several goroutines at once.
+	Observe func(call string, took time.Duration)
+	// Clock is for tests: an engine with one goes by it and not by the
+	// servers'. Default: the clock of each server (TIME).
+	Clock clock.Clock
+	// Manual leaves time to Reserve and Step: the engine takes back no lease by
+	// itself.
+	Manual bool
+	// wall is for tests: what this process takes for its own clock, while the
+	// scripts go by the servers'. Default: the machine's.
+	wall clock.Clock
+	// sent is for tests: what goes to the servers in the place of a script.
+	sent func(*link.Script) *link.Script
+}
+
+// Schemes lists what a URL may begin with, without the "://".
+func Schemes() []string { return link.Schemes() }
+
+// ParseURL judges a URL without connecting. Anything that is not understood is
+// refused with [duly.ErrInvalid].
+func ParseURL(url string) (Config, error) {
+	c := Config{URL: url}
+	_, err := c.parse()
+	return c, err
+}
+
+// parse reads the URL, and takes from it what Config leaves open.
+func (c *Config) parse() (link.Options, error) {
+	o, err := link.ParseURL(c.URL, "max_body", "max_queues", "shards")
+	if err != nil {
+		return o, err
+	}
+	for name, field := range map[string]*int{"max_body": &c.MaxBody, "max_queues": &c.MaxQueues, "shards": &c.Shards} {
+		text, given := o.Others[name]
+		if !given || *field != 0 {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return o, duly.Invalid(name, "is %q, must be a number of at least 1", text)
+		}
+		*field = n
+	}
+	return o, c.validate()
+}
+
+func (c *Config) validate() error {
+	var bad duly.BadFields
+	if c.MaxBody < 0 || c.MaxBody > duly.MaxMaxBody {
+		bad.Add("max_body", "is %d, must be between 1 and %d", c.MaxBody, duly.MaxMaxBody)
+	}
+	if c.MaxQueues < 0 || c.MaxQueues > math.MaxInt32 {
+		bad.Add("max_queues", "is %d, must be between 1 and %d", c.MaxQueues, math.MaxInt32)
+	}
+	if n := c.Shards; n < 0 || n > duly.MaxShards || n&(n-1) != 0 {
+		bad.Add("shards", "is %d, must be a power of two between 1 and %d", n, duly.MaxShards)
+	}
+	return bad.Err()
+}
+
+// queueConfig is the configuration of a queue that was never configured.
+func (e *Engine) queueConfig() duly.QueueConfig {
+	c := duly.DefaultQueueConfig()
+	c.Shards = e.cfg.Shards
+	return c
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBody == 0 {
+		c.MaxBody = duly.DefaultMaxBody
+	}
+	if c.MaxQueues == 0 {
+		c.MaxQueues = duly.DefaultMaxQueues
+	}
+	if c.Shards == 0 {
+		c.Shards = 1
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}

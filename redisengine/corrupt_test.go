@@ -1,0 +1,327 @@
+package redisengine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// bothWays runs a test on a queue of one shard and on one of four.
+func bothWays(t *testing.T, f func(t *testing.T, shards int)) {
+	for _, shards := range []int{1, 4} {
+		t.Run(fmt.Sprintf("%dShards", shards), func(t *testing.T) {
+			t.Parallel()
+			f(t, shards)
+		})
+	}
+}
+
+// What the namespace's list has lost comes back.
+func TestCheckList(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		list := func(r *ruin, key string) string { return r.prefix + ":{default}:" + key }
+		t.Run("NotListed", func(t *testing.T) {
+			r := newRuin(t, shards, 1)
+			r.do("ZREM", list(r, "queues"), ruinQueue.Name)
+			r.findAndMend("queue_not_listed")
+		})
+		t.Run("NotConfigured", func(t *testing.T) {
+			r := newRuin(t, shards, 1)
+			r.do("DEL", list(r, "configs"))
+			r.findAndMend("queue_not_configured")
+			if c, err := r.e.Config(t.Context(), ruinQueue); err != nil || c.Shards != shards {
+				t.Errorf("the queue has %+v, %v", c, err)
+			}
+		})
+		t.Run("NoSuchQueue", func(t *testing.T) {
+			r := newRuin(t, shards, 1)
+			r.do("ZADD", list(r, "queues"), 0, "nobody's")
+			r.findAndMend("queue_not_configured")
+		})
+	})
+}
+
+// C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, D6: Check finds every fault that
+// the keys can hold, changes nothing unless it is told to, and mends each.
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for _, d := range damages {
+		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
+			t.Parallel()
+			bothWays(t, func(t *testing.T, shards int) {
+				r := newRuin(t, shards, 1)
+				d.harm(r)
+				r.findAndMend(d.found)
+			})
+		})
+	}
+}
+
+// All of them at once, and one repair.
+func TestCheckMendsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		r := newRuin(t, shards, 16)
+		var kinds []string
+		for _, d := range damages {
+			d.harm(r)
+			if !d.alone {
+				kinds = append(kinds, d.found)
+			}
+		}
+		r.findAndMend(kinds...)
+	})
+}
+
+// TestCheckTwoSets puts a job of every state into every other set.
+func TestCheckTwoSets(t *testing.T) {
+	t.Parallel()
+	states := map[string]string{"later": "delayed", "plain": "ready", "taken": "leased", "buried": "dead", "done": "done", "behind": "blocked", "head": "leased", "merging": "leased"}
+	for kind, from := range states {
+		for _, to := range []string{"delayed", "ready", "leased", "dead", "done"} {
+			if from == to {
+				continue
+			}
+			t.Run(kind+"And"+to, func(t *testing.T) {
+				t.Parallel()
+				r := newRuin(t, 1, 1)
+				v := r.take(kind)
+				v.on("ZADD", to, r.clock.Now().UnixMilli(), v.number)
+				r.findAndMend("job_in_two_sets")
+			})
+		}
+	}
+}
+
+// TestLeaseEntryMissing: a job that was handed out, and whose lease has no
+// entry, is found and comes back; what the holder of its receipt does is refused.
+func TestLeaseEntryMissing(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		r := openRuin(t, shards, clock.NewFake())
+		r.push(duly.Job{Body: []byte("taken")})
+		lost := r.reserve()[0]
+		r.locate()
+		v := victim{r, r.jobs["taken"], "taken"}
+		v.on("ZREM", "leased", v.number)
+		r.clock.Advance(time.Hour)
+		if got := r.reserve(); len(got) > 0 {
+			t.Fatal("nothing brings it back by itself, or this test shows nothing:", got)
+		}
+		r.locate()
+		report := r.check(true)
+		if len(report.Faults) != 1 || report.Faults[0].Kind != "job_in_no_set" || report.Faults[0].ID != lost.ID || report.Repaired != 1 {
+			t.Fatalf("the repair found %+v", report)
+		}
+		again := r.reserve()
+		if len(again) != 1 || again[0].ID != lost.ID {
+			t.Fatal(again)
+		}
+		errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: lost.Receipt, As: duly.Ack}, {Receipt: again[0].Receipt, As: duly.Ack}})
+		if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost || errs[1] != nil {
+			t.Fatal(errs, err)
+		}
+		r.sound()
+	})
+}
+
+// P6: a job that nobody can read is a dead letter with a reason and with the
+// bytes that are left, and the queue flows.
+func TestUnreadableIsQuarantined(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t, 4, 1)
+	v := r.take("own")
+	v.on("HSET", "rules", v.number, "what is this")
+	plain := r.take("plain")
+	plain.on("HSET", "records", plain.number, "short")
+	r.check(true)
+	reasons := map[string]string{}
+	for _, j := range r.list() {
+		if j.State == duly.StateDead && j.LastError != "no" {
+			reasons[string(j.Body)] = j.LastError
+			if _, err := r.e.Get(t.Context(), ruinQueue, j.ID); err != nil {
+				t.Errorf("nobody finds %s by the ID that the list tells: %v", j.ID, err)
+			}
+		}
+	}
+	want := map[string]string{"own-0": "the stored job can't be read: its rules are damaged", "short": "the stored job can't be read: its record is damaged"}
+	if fmt.Sprint(reasons) != fmt.Sprint(want) {
+		t.Errorf("dead are %v, want %v", reasons, want)
+	}
+	r.gone["plain-0"] = true
+	r.drain()
+	r.sound()
+}
+
+// P6: nobody has to call Check for it. A reserve that stumbles over a damaged
+// job has the shard mended, and the next ones take what is there.
+func TestDamageHealsByItself(t *testing.T) {
+	t.Parallel()
+	r := openRuin(t, 1, clock.NewFake())
+	r.push(duly.Job{ID: "bad", Body: []byte("bad")}, duly.Job{ID: "good", Body: []byte("good")})
+	r.locate()
+	r.do("HSET", r.key(0, "rules"), r.jobs["bad"].number, "no rules")
+	var got []duly.Delivery
+	var first error
+	redistest.Await(t, "the other job comes", func() bool {
+		var err error
+		got, err = r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10})
+		if first == nil {
+			first = err
+		}
+		return err == nil
+	})
+	if duly.CodeOf(first) != duly.CodeInternal {
+		t.Errorf("the first reserve answers %v: this test shows nothing", first)
+	}
+	if len(got) != 1 || got[0].ID != "good" {
+		t.Errorf("taken were %+v", got)
+	}
+	if s, err := r.e.Stats(t.Context(), ruinQueue); err != nil || s.Sizes.Dead != 1 {
+		t.Errorf("the sizes are %+v, %v", s.Sizes, err)
+	}
+	r.sound()
+}
+
+// TestCheckMarkerMissing is the nineteenth, by the server's clock: jobs are
+// deliverable, the marker is gone, and nobody comes.
+func TestCheckMarkerMissing(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		r := openRuin(t, shards, nil)
+		r.push(duly.Job{Body: []byte("plain")})
+		r.locate()
+		v := victim{r, r.jobs["plain"], "plain"}
+		v.on("ZREM", "marker", "now")
+		report := r.check(true)
+		if len(report.Faults) != 1 || report.Faults[0].Kind != "moment_missed" || report.Repaired != 1 {
+			t.Fatalf("the repair found %+v", report)
+		}
+		if score, _ := v.on("ZSCORE", "marker", "now").(string); score != "1" {
+			t.Errorf("the marker tells of %q jobs, want 1", score)
+		}
+		r.sound()
+	})
+}
+
+// Whoever takes the marker and reserves is no fault, also where the marker is
+// taken again when Check looks for the second time.
+func TestCheckMarkerTaken(t *testing.T) {
+	t.Parallel()
+	r := openRuin(t, 1, nil)
+	r.push(duly.Job{Body: []byte("a")}, duly.Job{Body: []byte("b")})
+	if _, err := r.e.Push(t.Context(), []duly.Job{{Queue: "then"}}); err != nil {
+		t.Fatal(err)
+	}
+	take := func() { r.do("ZREM", r.key(0, "marker"), "now") }
+	take()
+	looks := 0
+	report, err := r.e.Check(t.Context(), duly.CheckParams{Progress: func(int64, int64) {
+		if looks++; looks == 2 { // at the other queue: this one was looked at
+			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1}); err != nil || len(got) != 1 {
+				t.Error(got, err)
+			}
+			take()
+		}
+	}})
+	if err != nil || len(report.Faults) > 0 || looks != 2 {
+		t.Errorf("Check found %+v, %v, in %d looks", report.Faults, err, looks)
+	}
+}
+
+// C4.81: Check finds nothing while others push, take, extend, settle, delete,
+// requeue and change jobs of every kind.
+func TestCheckBesideOthers(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		r := openRuin(t, shards, nil)
+		ctx, end := context.WithCancel(t.Context())
+		var work sync.WaitGroup
+		var done [4]atomic.Int64
+		for i := range done {
+			work.Go(func() {
+				for ctx.Err() == nil {
+					r.bustle(i, int(done[i].Load()))
+					done[i].Add(1)
+				}
+			})
+		}
+		all := func(n int64) bool {
+			for i := range done {
+				if done[i].Load() < n {
+					return false
+				}
+			}
+			return true
+		}
+		rounds := 20
+		if testing.Short() {
+			rounds = 4
+		}
+		for checks := 0; checks < rounds || !all(int64(rounds)); checks++ {
+			report, err := r.e.Check(t.Context(), duly.CheckParams{Repair: checks%2 == 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range report.Faults {
+				t.Errorf("check %d, while others work, finds %+v", checks, f)
+			}
+		}
+		end()
+		work.Wait()
+	})
+}
+
+// bustle is what one of several at once does with the queue.
+func (r *ruin) bustle(who, turn int) {
+	key := fmt.Sprint("k", turn%3)
+	jobs := []duly.Job{
+		{}, {Delay: 3 * time.Millisecond}, {TTL: 4 * time.Millisecond}, {OrderKey: key}, {OrderKey: key, Delay: 2 * time.Millisecond},
+		{OrderKey: key, TTL: 2 * time.Millisecond}, {Merge: duly.Merge{Key: key}, Delay: time.Millisecond},
+		{Merge: duly.Merge{Key: key, Mode: duly.MergeReplace}, Priority: 3}, {Merge: duly.Merge{Key: "u", Until: duly.UntilDone}},
+		{ID: fmt.Sprintf("own-%d-%d", who, turn), Retain: time.Millisecond}, {Body: make([]byte, 9<<10)}, {Tries: 1, Lease: 100 * time.Millisecond},
+	}
+	for i := range jobs {
+		jobs[i].Queue = ruinQueue.Name
+	}
+	results, err := r.e.Push(r.Context(), jobs)
+	if err != nil {
+		r.Error(err)
+		return
+	}
+	for i, result := range results {
+		switch (i + turn) % 7 {
+		case 0:
+			_ = r.e.Delete(r.Context(), ruinQueue, result.ID)
+		case 1:
+			_ = r.e.Promote(r.Context(), ruinQueue, result.ID)
+		case 2:
+			_ = r.e.Update(r.Context(), ruinQueue, result.ID, duly.Update{Priority: &turn})
+		}
+	}
+	got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 20})
+	if err != nil {
+		r.Error(err)
+	}
+	outcomes := make([]duly.Outcome, 0, len(got))
+	for i, d := range got {
+		if i%9 < 8 { // the others stall
+			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Nack, duly.Release, duly.Bury}[(i+turn)%4]})
+		}
+	}
+	if _, err := r.e.Settle(r.Context(), "", outcomes); err != nil {
+		r.Error(err)
+	}
+	if _, err := r.e.Requeue(r.Context(), ruinQueue, duly.RequeueParams{N: 3}); err != nil {
+		r.Error(err)
+	}
+}

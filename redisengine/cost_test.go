@@ -1,0 +1,159 @@
+package redisengine
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// gauge is an engine on a server of its own, which counts its commands.
+type gauge struct {
+	*testing.T
+	server *redistest.Server
+	e      *Engine
+}
+
+func newGauge(t *testing.T) *gauge {
+	server := redistest.Single(t)
+	return &gauge{t, server, openOn(t, server.URL(), nil)}
+}
+
+// calls counts the commands that f makes the server run, those of scripts too.
+func (g *gauge) calls(f func()) map[string]int {
+	g.Helper()
+	g.server.Must("CONFIG", "RESETSTAT")
+	f()
+	counts := map[string]int{}
+	for line := range strings.Lines(plainText(g.server.Must("INFO", "commandstats"))) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
+		if n, err := strconv.Atoi(rest[:max(0, strings.IndexByte(rest, ','))]); ok && err == nil {
+			counts[strings.ToUpper(strings.TrimPrefix(name, "cmdstat_"))] = n
+		}
+	}
+	delete(counts, "CONFIG|RESETSTAT")
+	return counts
+}
+
+func (g *gauge) push(n int, delay time.Duration) {
+	g.Helper()
+	g.pushAll(n, duly.Job{Queue: "q", Delay: delay})
+}
+
+func (g *gauge) pushAll(n int, job duly.Job) {
+	g.Helper()
+	jobs := slices.Repeat([]duly.Job{job}, n)
+	if _, err := g.e.Push(g.Context(), jobs); err != nil {
+		g.Fatal(err)
+	}
+}
+
+func (g *gauge) reserve(n int) (ds []duly.Delivery) {
+	g.Helper()
+	ds, err := g.e.Reserve(g.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: n})
+	if err != nil || len(ds) != n {
+		g.Fatal(len(ds), err)
+	}
+	return ds
+}
+
+func (g *gauge) ack(ds []duly.Delivery) {
+	g.Helper()
+	outcomes := make([]duly.Outcome, len(ds))
+	for i, d := range ds {
+		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+	}
+	if _, err := g.e.Settle(g.Context(), "", outcomes); err != nil {
+		g.Fatal(err)
+	}
+}
+
+func (g *gauge) delete(id string) {
+	g.Helper()
+	if err := g.e.Delete(g.Context(), duly.Q("q"), id); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// C11.16: what the common path costs does not grow with the batch, and is what
+// the page says: a command more is a look at a feature that nobody uses.
+func TestCommonPathCostsWhatThePageSays(t *testing.T) {
+	t.Parallel()
+	g := newGauge(t)
+	page := layoutPage(t)
+	for range 2 { // makes the queue, and sends every script whole for once
+		g.push(3, 0)
+		g.push(1, time.Hour)
+		g.ack(g.reserve(1))
+	}
+	for _, n := range []int{2, 100} {
+		var ds []duly.Delivery
+		for what, f := range map[string]func(){
+			"push of ready jobs":   func() { g.push(n, 0) },
+			"push of delayed jobs": func() { g.push(n, time.Hour) },
+		} {
+			g.compare(page, what, g.calls(f), 1)
+		}
+		g.compare(page, "reserve", g.calls(func() { ds = g.reserve(n) }), 1)
+		g.compare(page, "ack", g.calls(func() { g.ack(ds) }), 1)
+	}
+	g.push(2, 0)
+	for i, d := range g.reserve(2) {
+		if counts := g.calls(func() { g.delete(d.ID) }); i > 0 { // the first sends the script whole
+			g.compare(page, "delete of leased jobs", counts, 1)
+		}
+	}
+	for _, n := range []int{2, 100} {
+		what := "push of ready jobs with other tries and a TTL"
+		g.compare(page, what, g.calls(func() { g.pushAll(n, duly.Job{Queue: "q", Tries: 1, MaxStalls: duly.None, TTL: time.Hour}) }), 1)
+	}
+}
+
+// A shard of several costs what a lone one does: that limits are divided is no
+// limit.
+func TestEachShardCostsWhatThePageSays(t *testing.T) {
+	t.Parallel()
+	g := newGauge(t)
+	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 2}); err != nil {
+		t.Fatal(err)
+	}
+	const n = 100 // in one shard alone once in 2⁹⁹ times
+	page := layoutPage(t)
+	for range 2 { // makes the queue, and tells of the next moments
+		g.push(n, time.Hour)
+		g.push(n, 0)
+		g.ack(g.reserve(n))
+	}
+	g.compare(page, "push of delayed jobs", g.calls(func() { g.push(n, time.Hour) }), 2)
+	g.compare(page, "push of ready jobs", g.calls(func() { g.push(n, 0) }), 2)
+	var ds []duly.Delivery
+	counts := g.calls(func() { ds = g.reserve(n) })
+	counts["ZADD"] += counts["ZREM"] // nothing is left, so a marker goes where the page has one set
+	delete(counts, "ZREM")
+	g.compare(page, "reserve", counts, 2)
+	g.compare(page, "ack", g.calls(func() { g.ack(ds) }), 2)
+}
+
+// compare reads the page's row, in which ×2 stands behind what is called twice.
+// It holds for each of some shards.
+func (g *gauge) compare(page, what string, got map[string]int, shards int) {
+	g.Helper()
+	_, rest, found := strings.Cut(page, "| "+what+" | `")
+	row, _, _ := strings.Cut(rest, "`")
+	want := map[string]int{"EVALSHA": shards}
+	for word := range strings.FieldsSeq(row) {
+		name, times, several := strings.Cut(word, "×")
+		want[name] = shards
+		if n, err := strconv.Atoi(times); several && err == nil {
+			want[name] = n * shards
+		}
+	}
+	if !found || !maps.Equal(got, want) {
+		g.Errorf("%s costs %v, and the page says %v", what, got, want)
+	}
+}

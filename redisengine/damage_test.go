@@ -1,0 +1,231 @@
+package redisengine_test
+
+import (
+	"strconv"
+	"strings"
+)
+
+// damage is one way to harm a store. The numbers are those of the nineteen
+// ways in which an index over jobs can go wrong.
+type damage struct {
+	name string
+	harm func(r *ruin)
+	// found is the kind that Check reports.
+	found string
+	// alone: the repair of anything else in the shard mends it on its way.
+	alone bool
+}
+
+// nobody is the number of no job.
+const nobody = "0123456789abcdef"
+
+// lost takes the record of a job away.
+func lost(kind string) func(r *ruin) {
+	return func(r *ruin) { r.take(kind).lose() }
+}
+
+// stray adds a member of no job to a set.
+func stray(set string, more ...any) func(r *ruin) {
+	return func(r *ruin) {
+		r.do(append([]any{"ZADD", r.key(0, set), 1, "stray-in-" + (set + "-------")[:7]}, more...)...)
+	}
+}
+
+// field sets a field of a hash of a job's shard.
+func field(kind, hash, value string) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("HSET", hash, v.number, value)
+	}
+}
+
+// cut leaves only so much of a field of a job's.
+func cut(kind, hash string, size int) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("HSET", hash, v.number, v.hash(hash, v.number)[:size])
+	}
+}
+
+// score moves a job within its set.
+func score(kind, set string, by int) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("ZINCRBY", set, by, v.number)
+	}
+}
+
+func without(kind, set string) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("ZREM", set, v.number)
+	}
+}
+
+var damages = []damage{
+	{"1 RecordInNoSet", without("plain", "ready"), "job_in_no_set", false},
+	{"1 DelayedRecordInNoSet", without("later", "delayed"), "job_in_no_set", false},
+	{"1 DeadRecordInNoSet", without("buried", "dead"), "job_in_no_set", false},
+	{"1 DoneRecordInNoSet", without("done", "done"), "job_in_no_set", false},
+	{"1 BlockedRecordInNoSet", func(r *ruin) {
+		v := r.take("behind")
+		v.on("ZREM", "blocked", v.member())
+	}, "job_in_no_set", false},
+	{"2 DelayedWithoutRecord", lost("later"), "entry_without_job", false},
+	{"3 ReadyWithoutRecord", lost("own"), "entry_without_job", false},
+	{"4 LeasedWithoutRecord", lost("head"), "entry_without_job", false},
+	{"5 DeadWithoutRecord", lost("buried"), "entry_without_job", false},
+	{"6 BlockedWithoutRecord", lost("waiting"), "entry_without_job", false},
+	{"7 DoneWithoutRecord", lost("done"), "entry_without_job", false},
+	{"7 LargeWithoutRecord", lost("large"), "body_without_job", false},
+	{"2 StrayDelayed", stray("delayed"), "entry_without_job", false},
+	{"3 StrayReady", stray("ready"), "entry_without_job", false},
+	{"4 StrayLeased", stray("leased"), "entry_without_job", false},
+	{"6 StrayBlocked", stray("blocked", 0, "?", 0, "\x03abc12345678"+nobody), "entry_without_job", false},
+	{"6 BlockedAtAnotherPlace", func(r *ruin) {
+		v := r.take("behind")
+		m := v.member()
+		v.on("ZREM", "blocked", m)
+		v.on("ZADD", "blocked", 0, m[:len(m)-20]+"abcd"+v.number)
+	}, "place_wrong", false},
+	{"6 BlockedTwice", func(r *ruin) {
+		v := r.take("behind")
+		v.on("ZADD", "blocked", 0, "\x02no12345678"+v.number)
+	}, "place_wrong", false},
+	{"6 BlockedWithoutKey", func(r *ruin) {
+		v := r.take("plain")
+		v.on("ZREM", "ready", v.number)
+		v.on("ZADD", "blocked", 0, "\x02no12345678"+v.number)
+	}, "place_wrong", false},
+	{"8 DelayedAndReady", func(r *ruin) {
+		v := r.take("later")
+		v.on("ZADD", "ready", v.score("delayed"), v.number)
+	}, "job_in_two_sets", false},
+	{"9 ReadyAndLeased", func(r *ruin) {
+		v := r.take("merged")
+		v.on("ZADD", "leased", r.clock.Now().UnixMilli(), v.number)
+	}, "job_in_two_sets", false},
+	{"10 LeasedAndDead", func(r *ruin) {
+		v := r.take("taken")
+		v.on("ZADD", "dead", r.clock.Now().UnixMilli(), v.number)
+	}, "job_in_two_sets", false},
+	{"10 ReadyAtAnotherPlace", score("own", "ready", 5), "place_wrong", false},
+	{"10 DelayedAtAnotherPlace", score("retry", "delayed", -90_000), "place_wrong", false},
+	{"11 LeasedWithoutEntry", without("taken", "leased"), "job_in_no_set", false},
+	{"11 HeadWithoutEntry", without("head", "leased"), "job_in_no_set", false},
+	{"12 BusyKeyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) }, "order_key_wrong", false},
+	{"12 BusyKeyOfAnother", func(r *ruin) {
+		v := r.take("head")
+		v.on("HSET", "busy", v.key1(), nobody)
+	}, "order_key_not_held", false},
+	{"12 BusyKeyWithoutHead", func(r *ruin) {
+		v := r.take("head")
+		v.lose()
+		v.on("ZREM", "leased", v.number)
+		v.on("HDEL", "rules", v.number)
+	}, "order_key_wrong", false},
+	{"13 BlockedByNobody", func(r *ruin) {
+		v := r.take("stuck")
+		v.on("HDEL", "busy", v.key1())
+	}, "blocked_by_nobody", false},
+	{"13 RunsWithoutKey", func(r *ruin) {
+		v := r.take("head")
+		v.on("HDEL", "busy", v.key1())
+	}, "order_key_not_held", false},
+	{"14 AliasWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "inobody", nobody) }, "alias_without_job", false},
+	{"14 AliasLost", func(r *ruin) {
+		v := r.take("own")
+		v.on("HDEL", "alias", v.alias("i"))
+	}, "alias_missing", false},
+	{"14 AliasOfAnother", func(r *ruin) {
+		v := r.take("own")
+		v.on("HSET", "alias", v.alias("i"), nobody)
+	}, "alias_missing", false},
+	{"14 WhatIsThat", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "x", "y", "", "z") }, "alias_without_job", false},
+	{"15 MergeKeyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "m\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"15 MergeKeyOfLeased", func(r *ruin) {
+		v, merged := r.take("merging"), r.take("merged")
+		form := merged.alias("m")
+		k := v.name[strings.LastIndex(v.name, "-")+1:]
+		v.on("HSET", "alias", form[:strings.LastIndex(form, "m")]+"l"+k, v.number)
+	}, "merge_key_wrong", false},
+	{"15 MergeKeyLost", func(r *ruin) {
+		v := r.take("merged")
+		v.on("HDEL", "alias", v.alias("m"))
+	}, "merge_key_missing", false},
+	{"15 MergeKeyOfRunningLost", func(r *ruin) {
+		v := r.take("until")
+		v.on("HDEL", "alias", v.alias("m"))
+	}, "merge_key_missing", false},
+	{"16 ExpiryWithoutJob", stray("expiry"), "expiry_without_job", false},
+	{"16 ExpiryOfAnother", func(r *ruin) {
+		v := r.take("plain")
+		v.on("ZADD", "expiry", 1, v.number)
+	}, "expiry_without_job", false},
+	{"16 ExpiryLost", without("brief", "expiry"), "expiry_missing", false},
+	{"16 RetainLost", without("done", "expiry"), "expiry_missing", false},
+	{"16 ExpiryAtAnotherMoment", score("brief", "expiry", 1), "expiry_missing", false},
+	{"17 RunWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) }, "run_without_job", false},
+	{"17 RulesWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "rules"), nobody, "x") }, "rules_without_job", false},
+	{"17 RulesOfAnID", func(r *ruin) {
+		v := r.take("own") // pushed again under the same ID after its record was lost
+		v.on("HSET", "rules", "another-number-1", v.hash("rules", v.number))
+	}, "rules_without_job", false},
+	{"17 BodyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "bodies"), nobody, "x") }, "body_without_job", false},
+	{"17 BodyOfAnother", field("plain", "bodies", "x"), "body_without_job", false},
+	{"17 BodyTwice", func(r *ruin) {
+		v := r.take("large")
+		v.on("HSET", "records", v.number, v.hash("records", v.number)+"more")
+	}, "body_twice", false},
+	{"17 BodyLost", func(r *ruin) {
+		v := r.take("large")
+		v.on("HDEL", "bodies", v.number)
+		v.gone[v.name] = true
+	}, "body_missing", false},
+	{"17 BodyCut", cut("large", "bodies", 1000), "body_missing", false},
+	{"17 RecordCut", func(r *ruin) {
+		v := r.take("headed")
+		v.on("HSET", "records", v.number, v.hash("records", v.number)[:13])
+		v.gone[v.name] = true
+	}, "job_unreadable", false},
+	{"17 HeadersCut", func(r *ruin) {
+		v := r.take("headed")
+		v.on("HSET", "records", v.number, v.hash("records", v.number)[:100])
+		v.gone[v.name] = true
+	}, "job_unreadable", false},
+	{"17 HeadersDamaged", func(r *ruin) {
+		v := r.take("headed")
+		text := v.hash("records", v.number)
+		v.on("HSET", "records", v.number, text[:14]+"\x7f"+text[15:])
+		v.gone[v.name] = true
+	}, "job_unreadable", false},
+	{"17 RulesUnreadable", field("brief", "rules", "\xdc\x00\x12"), "job_unreadable", false},
+	{"17 RulesOfAnotherShape", field("behind", "rules", "\x93\x01\x02\x03"), "job_unreadable", false},
+	{"17 LargeRulesUnreadable", field("large", "rules", ""), "job_unreadable", false},
+	{"17 RunUnreadable", cut("failed", "run", 20), "job_unreadable", false},
+	{"17 RunOfBlockedUnreadable", field("waiting", "run", "x"), "job_unreadable", false},
+	{"17 DoneUnreadable", field("done", "run", "x"), "job_unreadable", false},
+	{"17 NumberUnreadable", func(r *ruin) { r.do("HSET", r.key(0, "records"), "short", strings.Repeat("\x00", 14)) }, "job_unreadable", false},
+	{"18 CountersDoNotAddUp", func(r *ruin) { r.do("HINCRBY", r.key(0, "tally"), "acked", 3) }, "counters_differ", false},
+	{"18 CounterIsNoNumber", func(r *ruin) { r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at", "now") }, "counters_differ", false},
+	{"18 TallyLost", func(r *ruin) {
+		v := r.take("plain")
+		v.on("DEL", "tally")
+	}, "counters_differ", false},
+	{"19 MomentMissed", func(r *ruin) {
+		v := r.take("later")
+		v.on("ZREM", "marker", "later")
+		v.on("HSET", "tally", "later", strconv.FormatInt(r.clock.Now().UnixMilli()*2, 10))
+	}, "moment_missed", true},
+	{"19 MomentForgotten", func(r *ruin) {
+		v := r.take("later")
+		v.on("ZREM", "marker", "later")
+		v.on("HDEL", "tally", "later")
+	}, "moment_missed", true},
+}
+
+// key1 is the order key of a head, or of one that is to be tried again.
+func (v victim) key1() string {
+	kind, i, _ := strings.Cut(v.name, "-")
+	return map[string]string{"head": "k", "retry": "r", "stuck": "s"}[kind] + i
+}

@@ -1,0 +1,145 @@
+package redisengine_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// deed is something that is done to a queue of jobs of every kind, and calls
+// scripts.
+type deed struct {
+	name  string
+	setup func(r *ruin) // before it, whole
+	do    func(r *ruin)
+	// ends are the jobs that may be gone after it, by kind; "" is all.
+	ends []string
+}
+
+var deeds = []deed{
+	{"PushPlain", nil, func(r *ruin) {
+		r.try(duly.Job{Body: []byte("new-0")}, duly.Job{Body: []byte("new-1"), Delay: time.Second})
+	}, nil},
+	{"PushPlainAlone", onlyPlain, func(r *ruin) { r.try(duly.Job{Body: []byte("new-0")}) }, nil},
+	{"PushSimple", nil, func(r *ruin) {
+		r.try(duly.Job{Body: []byte("new-0"), Priority: 5}, duly.Job{Body: []byte("new-1"), ID: "new-1", TTL: time.Hour},
+			duly.Job{Body: []byte("new-2"), Tries: 3, Delay: time.Second})
+	}, nil},
+	{"PushSimpleAlone", onlyPlain, func(r *ruin) {
+		r.try(duly.Job{Body: []byte("new-0"), Tries: 3, TTL: time.Hour}, duly.Job{Body: []byte("new-1"), Tries: 3, TTL: time.Hour})
+	}, nil},
+	{"Push", nil, func(r *ruin) {
+		r.try(duly.Job{Body: []byte("new-0"), ID: "new-0", Priority: 5}, duly.Job{Body: []byte("new-1"), OrderKey: "k0", TTL: time.Hour},
+			duly.Job{Body: []byte("new-2"), OrderKey: "fresh"}, duly.Job{Body: []byte("new-3"), Merge: duly.Merge{Key: "fresh"}, Delay: time.Second},
+			duly.Job{Body: []byte("large-1" + strings.Repeat(".", 9<<10))})
+	}, nil},
+	{"PushMerged", nil, func(r *ruin) {
+		r.try(duly.Job{Body: []byte("merged-1"), Merge: duly.Merge{Key: "m0", Mode: duly.MergeReplace}, Delay: time.Second, TTL: time.Hour},
+			duly.Job{Body: []byte("until-1"), Merge: duly.Merge{Key: "u0", Until: duly.UntilDone}})
+	}, []string{"merged"}},
+	{"Reserve", nil, func(r *ruin) { r.tryReserve(5) }, nil},
+	{"ReservePlain", onlyPlain, func(r *ruin) { r.tryReserve(5) }, nil},
+	{"ReserveLater", later, func(r *ruin) { r.tryReserve(1000) }, []string{"brief", "done"}},
+	{"Settle", nil, func(r *ruin) {
+		delay := time.Second
+		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: r.held["head"], As: duly.Ack},
+			duly.Outcome{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"}, duly.Outcome{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
+	}, []string{"taken", "head"}},
+	{"SettleHead", nil, func(r *ruin) { r.trySettle(duly.Outcome{Receipt: r.held["head"], As: duly.Release}) }, nil},
+	{"SettleDone", nil, func(r *ruin) {
+		r.trySettle(duly.Outcome{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
+	}, []string{"kept"}},
+	{"SettlePlain", onlyPlain, func(r *ruin) { r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
+	{"Extend", nil, func(r *ruin) {
+		_, _ = r.e.Extend(r.Context(), "", []duly.Receipt{r.held["taken"], r.held["head"]}, time.Second)
+	}, nil},
+	{"Step", later, func(r *ruin) { _, _ = r.e.Step(r.Context(), ruinQueue) }, []string{"brief", "done"}},
+	{"Delete", nil, func(r *ruin) { _ = r.e.Delete(r.Context(), ruinQueue, r.id("head")) }, []string{"head"}},
+	{"DeleteLarge", nil, func(r *ruin) { _ = r.e.Delete(r.Context(), ruinQueue, r.id("large")) }, []string{"large"}},
+	{"Promote", nil, func(r *ruin) { _ = r.e.Promote(r.Context(), ruinQueue, r.id("later")) }, nil},
+	{"Update", nil, func(r *ruin) {
+		priority, delay := 3, time.Second
+		r.bodies["brief-1"+strings.Repeat(".", 9<<10)] = true
+		u := duly.Update{Priority: &priority, Delay: &delay, TTL: 2 * time.Hour, Body: []byte("brief-1" + strings.Repeat(".", 9<<10))}
+		_ = r.e.Update(r.Context(), ruinQueue, r.id("brief"), u)
+	}, []string{"brief"}},
+	{"UpdateSmaller", nil, func(r *ruin) {
+		r.bodies["large-1"] = true
+		_ = r.e.Update(r.Context(), ruinQueue, r.id("large"), duly.Update{Body: []byte("large-1")})
+	}, []string{"large"}},
+	{"Requeue", nil, func(r *ruin) {
+		_, _ = r.e.Requeue(r.Context(), ruinQueue, duly.RequeueParams{N: 10, Tries: 3, TTL: time.Hour})
+	}, nil},
+	{"Purge", nil, func(r *ruin) { _, _ = r.e.Purge(r.Context(), ruinQueue, duly.StateReady, 3) }, []string{"plain", "own", "headed", "merged", "brief", "large"}},
+	{"Configure", nil, func(r *ruin) { _ = r.e.Configure(r.Context(), ruinQueue, duly.QueueConfig{MaxJobs: 1000}) }, nil},
+	{"Destroy", nil, func(r *ruin) { _ = r.e.Destroy(r.Context(), ruinQueue) }, []string{""}},
+	{"Check", damaged, func(r *ruin) { r.check(true) }, []string{"own", "headed", "large"}},
+	{"CheckList", func(r *ruin) { r.do("ZREM", r.prefix+":{default}:queues", ruinQueue.Name) }, func(r *ruin) { r.check(true) }, nil},
+	{"Look", beside, func(r *ruin) {
+		_, _ = r.e.Wait(r.Context(), duly.WaitParams{Queues: []string{ruinQueue.Name}})
+		_ = r.e.Sweep(r.Context())
+		_, _ = r.e.Get(r.Context(), ruinQueue, r.id("large"))
+		_, _ = r.e.Peek(r.Context(), ruinQueue)
+		_, _ = r.e.Stats(r.Context(), ruinQueue)
+		_, _ = r.e.Survey(r.Context(), "", duly.PageParams{})
+		_, _ = r.e.List(r.Context(), ruinQueue, duly.ListParams{State: duly.StateReady})
+	}, nil},
+}
+
+// onlyPlain makes the queue anew with plain jobs alone.
+func onlyPlain(r *ruin) {
+	if err := r.e.Destroy(r.Context(), ruinQueue); err != nil {
+		r.Fatal(err)
+	}
+	r.jobs = map[string]place{}
+	r.push(duly.Job{Body: []byte("taken-0")})
+	r.hold(r.reserve())
+	r.push(duly.Job{Body: []byte("plain-0")}, duly.Job{Body: []byte("plain-1")}, duly.Job{Body: []byte("later-0"), Delay: time.Minute})
+	r.locate()
+}
+
+// beside makes other queues, for what asks about several shards together.
+func beside(r *ruin) {
+	for _, name := range []string{"beside", "idle"} {
+		if err := r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{}); err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// later lets leases run out, jobs be due and others expire.
+func later(r *ruin) { r.clock.Advance(2 * time.Hour) }
+
+// damaged harms what takes the most to mend.
+func damaged(r *ruin) {
+	for _, d := range damages {
+		if slices.Contains([]string{"1 DoneRecordInNoSet", "5 DeadWithoutRecord", "9 ReadyAndLeased", "12 BusyKeyWithoutJob", "13 BlockedByNobody", "14 AliasOfAnother",
+			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut"}, d.name) {
+			d.harm(r)
+		}
+	}
+}
+
+func (r *ruin) try(jobs ...duly.Job) {
+	for i := range jobs {
+		jobs[i].Queue = ruinQueue.Name
+		r.bodies[string(jobs[i].Body)] = true
+	}
+	_, _ = r.e.Push(r.Context(), jobs)
+}
+
+func (r *ruin) tryReserve(n int) {
+	_, _ = r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: n})
+}
+
+func (r *ruin) trySettle(outcomes ...duly.Outcome) { _, _ = r.e.Settle(r.Context(), "", outcomes) }
+
+// id is the ID of the first job of a kind.
+func (r *ruin) id(kind string) string {
+	p := r.jobs[kind+"-0"]
+	var n duly.Number
+	copy(n[:], p.number)
+	return n.String()
+}

@@ -1,0 +1,190 @@
+package redisengine_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// newer plays a Redis 7.2: scripts run on a server of this machine, whatever its
+// version, and WAITAOF is answered as the test says.
+type newer struct {
+	*redistest.Stub
+	mu     sync.Mutex
+	answer any
+	asked  chan struct{} // receives when WAITAOF is asked
+}
+
+func newNewer(t *testing.T) *newer {
+	server := redistest.Single(t)
+	n := &newer{asked: make(chan struct{}, 1000)}
+	n.say([]any{int64(1), int64(0)})
+	var turn sync.Mutex
+	conn, err := server.Dial(t.Context())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	n.Stub = redistest.NewStub(t, "7.2.4", func(args []string) any {
+		if slices.Contains(args, "waitaof") { // whether the user may call it, which the server here may not know
+			return []any{}
+		}
+		switch strings.ToUpper(args[0]) {
+		case "HELLO", "CLIENT", "INFO", "PING", "CLUSTER":
+			return redistest.Usual{}
+		case "WAITAOF":
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.asked <- struct{}{}
+			return n.answer
+		}
+		turn.Lock()
+		defer turn.Unlock()
+		all := make([]any, len(args))
+		for i, a := range args {
+			all[i] = a
+		}
+		v, err := conn.Do(context.Background(), all...)
+		var refused resp.Error
+		switch {
+		case errors.As(err, &refused):
+			return refused
+		case err != nil:
+			return resp.Error("ERR " + err.Error())
+		}
+		return v
+	})
+	return n
+}
+
+// say is what WAITAOF is answered from now on: the fsyncs here and at replicas.
+func (n *newer) say(answer any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.answer = answer
+}
+
+func (n *newer) open(t *testing.T) *redisengine.Engine {
+	t.Helper()
+	e, err := redisengine.Open(t.Context(), redisengine.Config{
+		URL: n.URL() + "?durability=aof&durability_timeout=200ms", Logger: slog.New(slog.DiscardHandler), Manual: true,
+	})
+	must(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// C9.6, C9.7, C13.10: under durability=aof a push and a settle are answered as
+// done only when the server has said that they are on its disk. If it says that
+// they are not, or says nothing of use, they are stored and not_durable, and the
+// same push confirms itself.
+func TestAOFIsConfirmedOrNotDurable(t *testing.T) {
+	t.Parallel()
+	n := newNewer(t)
+	e := n.open(t)
+	push := func(j duly.Job) duly.PushResult {
+		t.Helper()
+		j.Queue = "q"
+		rs, err := e.Push(t.Context(), []duly.Job{j})
+		must(t, err)
+		return rs[0]
+	}
+	settle := func(r duly.Receipt, as duly.Settlement) error {
+		t.Helper()
+		errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: r, As: as}})
+		must(t, err)
+		return errs[0]
+	}
+	confirmed := []any{int64(1), int64(0)}
+	for what, answer := range map[string]any{
+		"no fsync in time":     []any{int64(0), int64(0)},
+		"a replica's alone":    []any{int64(0), int64(2)},
+		"a refusal":            resp.Error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."),
+		"nothing of any sense": "OK",
+		"the connection's end": redistest.HangUp{},
+	} {
+		for _, priority := range []int{0, 1} { // plain and not
+			j := duly.Job{ID: duly.NewNumber().String(), Priority: priority}
+			n.say(answer)
+			r := push(j)
+			if !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Created {
+				t.Errorf("%s: a push is answered %+v, want created and not_durable", what, r)
+			} else if text := r.Err.Error(); !strings.Contains(text, "append-only file") || !strings.Contains(text, "again") || strings.Contains(text, "\n") {
+				t.Errorf("%s: the push says %q, and not what to do", what, text)
+			}
+			if r := push(j); !errors.Is(r.Err, duly.ErrNotDurable) || r.Outcome != duly.Exists {
+				t.Errorf("%s: its repeat is answered %+v, want exists and not_durable", what, r)
+			}
+			n.say(confirmed)
+			if r := push(j); r.Err != nil || r.Outcome != duly.Exists {
+				t.Errorf("%s: a repeat that is confirmed is answered %+v", what, r)
+			}
+			d := takeOne(t, e, duly.Q("q"))
+			n.say(answer)
+			if err := settle(d.Receipt, duly.Release); !errors.Is(err, duly.ErrNotDurable) {
+				t.Errorf("%s: a release is answered %v, want not_durable", what, err)
+			}
+			if err := settle(d.Receipt, duly.Release); !errors.Is(err, duly.ErrLeaseLost) {
+				t.Errorf("%s: a receipt that was used is answered %v", what, err)
+			}
+			n.say(confirmed)
+			if err := settle(takeOne(t, e, duly.Q("q")).Receipt, duly.Ack); err != nil {
+				t.Errorf("%s: an ack that is confirmed is answered %v", what, err)
+			}
+		}
+	}
+}
+
+// C9.6: nobody is answered before the server has confirmed, and whoever does not
+// wait so long knows that it may have happened. What goes out is the script, a
+// write, and the question, one behind the other.
+func TestAOFIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	n := newNewer(t)
+	e := n.open(t)
+	job := duly.Job{Queue: "q", ID: duly.NewNumber().String()}
+	_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}) // makes the queue
+	must(t, err)
+	for len(n.asked) > 0 {
+		<-n.asked
+	}
+	disk := make(chan struct{})
+	n.say(redistest.Late{When: disk, Answer: []any{int64(1), int64(0)}})
+	answered := make(chan duly.PushResult, 1)
+	go func() {
+		rs, err := e.Push(context.Background(), []duly.Job{job})
+		if err != nil {
+			rs = []duly.PushResult{{Err: err}}
+		}
+		answered <- rs[0]
+	}()
+	<-n.asked
+	short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if _, err := e.Push(short, []duly.Job{{Queue: "q"}}); !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("a caller with 50 ms is answered %v", err)
+	}
+	select {
+	case r := <-answered:
+		t.Fatalf("answered %+v before the server has confirmed", r)
+	default:
+	}
+	n.say([]any{int64(1), int64(0)})
+	close(disk)
+	if r := <-answered; r.Err != nil || r.Outcome != duly.Created {
+		t.Errorf("confirmed late, and answered %+v", r)
+	}
+	seen := n.Seen()
+	at := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "WAITAOF" })
+	if at < 2 || !strings.HasPrefix(seen[at-2][0], "EVAL") || !strings.HasPrefix(seen[at-1][0], "EVAL") || strings.Join(seen[at], " ") != "WAITAOF 1 0 200" {
+		t.Errorf("the question is %q", seen[max(0, at-2):at+1])
+	}
+}

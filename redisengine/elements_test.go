@@ -1,0 +1,483 @@
+package redisengine_test
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// largest is the most that a call of each script can be asked for: so many
+// elements has it given or taken in all by one command on one key, where a test
+// has seen it at its bound. A script that is not listed here fails the test.
+var largest = map[string]int{
+	"push_simple": 1000, "push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
+	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000,
+	"look": 1, "overdue": 1, "idle": 12, // of each shard they read heads, or counters
+	"holding":    250,
+	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
+	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1,
+	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
+}
+
+// Bounds of a script. It works on up to a thousand entries of several kinds, as
+// step does on expired ones, run-out leases, due, dead and done ones, and looks
+// at each of them more than once.
+const (
+	mostAtOnce   = 1000
+	mostTogether = 10 * mostAtOnce
+)
+
+// No script takes more than 1000 elements, whatever its caller asks for: every
+// script is sent in a form that counts what each of its commands gives and
+// takes, and is called with as much as there may be.
+//
+// C4.5, C11.17
+func TestNoScriptTakesMoreThanAThousandElements(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("what is counted here happens on the server")
+	}
+	c := newCounting(t)
+	c.useEverything()
+	c.useRegistry()
+	c.useManyShards()
+	c.useManyPriorities()
+	c.fallDue()
+	c.runOut()
+	c.outgrowBounds()
+	c.skipExpired()
+	c.deleteMany()
+	c.mend()
+	c.judge()
+}
+
+// counted makes a script tell the server's log of the command that has given or
+// taken the most elements, of the one that has most of all calls of it on one
+// key together, and how many there were.
+func counted(name, source string) string {
+	first, body, ok := strings.Cut(source, "local call = redis.call\n")
+	if !ok {
+		return source // one of the link's own, which touch nothing
+	}
+	return first + countingLua + "local body = function()\n" + strings.ReplaceAll(body, "redis.pcall(", "careful_call(") + "\nend\n" +
+		"local answer = body()\n" +
+		"redis.log(redis.LOG_WARNING, table.concat({'elements', '" + name + "', most, most_by, together, together_by, commands}, ' '))\n" +
+		"return answer\n"
+}
+
+const countingLua = `local most, most_by, together, together_by, commands, sums = 0, 'none', 0, 'none', 0, {}
+local pairs_of = {HSET = true, ZADD = true}
+local function note(n, reply, command, key, ...)
+  local size = math.max(1, n - 2)
+  if pairs_of[command] then size = size / 2 end
+  if command == 'ZREMRANGEBYRANK' then size = reply end
+  if command == 'UNLINK' or command == 'EXISTS' then size = n - 1 end
+  if string.sub(command, 1, 6) == 'ZRANGE' or command == 'HSCAN' or command == 'ZSCAN' or command == 'SET' then size = 1 end
+  if type(reply) == 'table' then
+    local got = string.sub(command, 2) == 'SCAN' and #reply[2] or #reply
+    for i = 1, select('#', ...) do
+      if select(i, ...) == 'WITHSCORES' then got = got / 2 end
+    end
+    if string.sub(command, 2) == 'SCAN' and select(select('#', ...), ...) ~= 'NOVALUES' then got = got / 2 end
+    size = math.max(size, got)
+  end
+  commands = commands + 1
+  if size > most then most, most_by = size, command end
+  local of = command .. ' ' .. tostring(key)
+  sums[of] = (sums[of] or 0) + size
+  if sums[of] > together then together, together_by = sums[of], command .. ':' .. string.match(tostring(key), '[^:]*$') end
+  return reply
+end
+local call = function(...) return note(select('#', ...), redis.call(...), ...) end
+local careful_call = function(...)
+  local reply = redis.pcall(...)
+  if reply.err then return reply end
+  return note(select('#', ...), reply, ...)
+end
+`
+
+// counting is a server that is sent scripts which count.
+type counting struct {
+	*stopwatch
+	fake *clock.Fake
+	at   *redisengine.Engine // goes by the fake clock
+}
+
+func newCounting(t *testing.T) *counting {
+	s := newStopwatch(t)
+	c := &counting{stopwatch: s, fake: clock.NewFake()}
+	s.e = c.open(redisengine.Config{URL: s.server.URL()})
+	c.at = c.open(redisengine.Config{URL: s.server.URL() + "?prefix=at", Clock: c.fake, Manual: true})
+	s.fill(4 * mostAtOnce)
+	return c
+}
+
+func (c *counting) open(cfg redisengine.Config) *redisengine.Engine {
+	c.Helper()
+	cfg.Logger = slog.New(slog.NewTextHandler(c.Output(), &slog.HandlerOptions{Level: slog.LevelError}))
+	e, err := redisengine.Open(c.Context(), redisengine.Sending(cfg, counted))
+	must(c, err)
+	c.Cleanup(func() { e.Close() })
+	return e
+}
+
+// judge reads what the scripts have told.
+func (c *counting) judge() {
+	c.Helper()
+	text, err := os.ReadFile(filepath.Join(c.server.Folder(), "log"))
+	must(c, err)
+	seen := map[string]counts{}
+	for line := range strings.Lines(string(text)) {
+		_, told, ok := strings.Cut(strings.TrimSpace(line), " elements ")
+		if !ok {
+			continue
+		}
+		name, n := readCounts(c.T, strings.Fields(told))
+		if n.most > mostAtOnce || n.together > mostTogether {
+			c.Errorf("%s has given or taken %v elements by one %s, %v by all %s", name, n.most, n.mostBy, n.together, n.togetherBy)
+		}
+		seen[name] = seen[name].with(n)
+	}
+	for _, name := range lua.Names() {
+		want, listed := largest[name]
+		switch got := seen[name]; {
+		case !listed:
+			c.Errorf("nothing is known of the script %s: how much may it be asked for? call it with that here", name)
+		case int(got.together) < want:
+			c.Errorf("the script %s was seen with %v elements, of the %d that it may be asked for", name, got.together, want)
+		default:
+			c.Logf("%-15s %4v at once (%s), %5v together (%s), %6d commands", name, got.most, got.mostBy, got.together, got.togetherBy, got.commands)
+		}
+	}
+}
+
+// counts is what one call has told, or the most of several.
+type counts struct {
+	most, together     float64
+	mostBy, togetherBy string
+	commands           int
+}
+
+func readCounts(t *testing.T, f []string) (name string, n counts) {
+	t.Helper()
+	if len(f) != 6 {
+		t.Fatalf("a script has told %q", f)
+	}
+	var errs [3]error
+	n = counts{mostBy: f[2], togetherBy: f[4]}
+	n.most, errs[0] = strconv.ParseFloat(f[1], 64)
+	n.together, errs[1] = strconv.ParseFloat(f[3], 64)
+	n.commands, errs[2] = strconv.Atoi(f[5])
+	must(t, errors.Join(errs[:]...))
+	return f[0], n
+}
+
+func (n counts) with(o counts) counts {
+	if o.most > n.most {
+		n.most, n.mostBy = o.most, o.mostBy
+	}
+	if o.together > n.together {
+		n.together, n.togetherBy = o.together, o.togetherBy
+	}
+	n.commands = max(n.commands, o.commands)
+	return n
+}
+
+// pushTo pushes jobs that are made one by one, through the engine with the fake
+// clock.
+func (c *counting) pushTo(queue string, n int, of func(i int) duly.Job) {
+	c.Helper()
+	for done := 0; done < n; done += mostAtOnce {
+		jobs := make([]duly.Job, min(mostAtOnce, n-done))
+		for i := range jobs {
+			jobs[i] = of(done + i)
+			jobs[i].Queue = queue
+		}
+		results, err := c.at.Push(c.Context(), jobs)
+		must(c, err)
+		for _, r := range results {
+			must(c, r.Err)
+		}
+	}
+}
+
+// deleteMany deletes a thousand jobs at once, with rules and without.
+func (c *counting) deleteMany() {
+	c.Helper()
+	ids := make([]string, mostAtOnce)
+	c.pushTo("deleted", mostAtOnce, func(i int) duly.Job {
+		ids[i] = fmt.Sprint("id-", i)
+		return duly.Job{ID: ids[i], TTL: time.Hour, OrderKey: fmt.Sprint(i)}
+	})
+	must(c, c.at.DeleteTogether(c.Context(), duly.Q("deleted"), ids))
+}
+
+// take reserves a thousand jobs, each by itself or all at once.
+func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.Outcome) {
+	c.Helper()
+	ds, err := c.at.Reserve(c.Context(), duly.ReserveParams{Queues: []string{queue}, Max: mostAtOnce, Lease: lease})
+	if err != nil || len(ds) != mostAtOnce {
+		c.Fatalf("took %d jobs of %s, %v", len(ds), queue, err)
+	}
+	for _, d := range ds {
+		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+	}
+	return outcomes
+}
+
+func (c *counting) settle(outcomes []duly.Outcome) {
+	c.Helper()
+	errs, err := c.at.Settle(c.Context(), "", outcomes)
+	must(c, errors.Join(append(errs, err)...))
+}
+
+// settled makes all steps, and compares what is left and what was counted.
+func (c *counting) settled(queue string, sizes duly.Sizes, of func(duly.Counters) int64, want int64) {
+	c.Helper()
+	for more := true; more; {
+		var err error
+		more, err = c.at.Step(c.Context(), duly.Q(queue))
+		must(c, err)
+	}
+	st, err := c.at.Stats(c.Context(), duly.Q(queue))
+	must(c, err)
+	if n := of(st.Counters); st.Sizes != sizes || n != want {
+		c.Errorf("%s: %d were counted, want %d; sizes %+v, want %+v", queue, n, want, st.Sizes, sizes)
+	}
+}
+
+// useRegistry fills a page of tokens and one of placements.
+func (c *counting) useRegistry() {
+	c.Helper()
+	for i := range mostAtOnce + 1 {
+		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
+		must(c, c.at.PutToken(c.Context(), duly.Token{Hash: hash, Namespace: "ns", Rights: duly.RightConsume}))
+		must(c, c.at.PutPlacement(c.Context(), duly.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p", Phase: duly.Placed}))
+	}
+	p := duly.PageParams{Limit: mostAtOnce}
+	tokens, err := c.at.Tokens(c.Context(), "ns", p)
+	must(c, err)
+	placements, err := c.at.Placements(c.Context(), p)
+	must(c, err)
+	if len(tokens.Tokens) != mostAtOnce || tokens.Next == "" || len(placements.Placements) != mostAtOnce || placements.Next == "" {
+		c.Fatalf("pages of %d tokens behind which comes %q, of %d placements behind which comes %q",
+			len(tokens.Tokens), tokens.Next, len(placements.Placements), placements.Next)
+	}
+	tokens, err = c.at.Tokens(c.Context(), "ns", duly.PageParams{Cursor: tokens.Next, Limit: 1})
+	must(c, err)
+	placements, err = c.at.Placements(c.Context(), duly.PageParams{Cursor: placements.Next, Limit: 1})
+	must(c, err)
+	if len(tokens.Tokens) != 1 || tokens.Next != "" || len(placements.Placements) != 1 || placements.Next != "" {
+		c.Errorf("the last pages are %+v and %+v", tokens, placements)
+	}
+	hash := tokens.Tokens[0].Hash
+	must(c, c.at.LimitToken(c.Context(), hash, duly.Limits{Consume: 2, Per: time.Minute}))
+	begin, err := c.at.Spend(c.Context(), hash, duly.RightConsume)
+	must(c, err)
+	must(c, c.at.GiveBack(c.Context(), hash, duly.RightConsume, begin))
+	must(c, c.at.DeleteToken(c.Context(), hash))
+}
+
+// useManyShards looks at more shards than one call may be asked about.
+func (c *counting) useManyShards() {
+	c.Helper()
+	must(c, c.at.Configure(c.Context(), duly.Q("wide"), duly.QueueConfig{Shards: duly.MaxShards}))
+	ready, err := c.at.Wait(c.Context(), duly.WaitParams{Queues: []string{"wide"}})
+	if err != nil || ready {
+		c.Errorf("an empty queue is ready: %t, %v", ready, err)
+	}
+	results, err := c.at.Push(c.Context(), []duly.Job{{Queue: "wide"}})
+	must(c, err)
+	must(c, c.at.Delete(c.Context(), duly.Q("wide"), results[0].ID))
+	page, err := c.at.Survey(c.Context(), "", duly.PageParams{Limit: duly.MaxBatch})
+	must(c, err)
+	for _, q := range page.Queues {
+		if q.Name == "wide" && q.Stats != (duly.Stats{Counters: duly.Counters{Pushed: 1, Deleted: 1}}) {
+			c.Errorf("the survey tells of %+v, %v", q.Stats, q.Err)
+		}
+	}
+	must(c, c.at.Sweep(c.Context()))
+}
+
+// useManyPriorities has a ready job of each priority, of which the lowest is the
+// oldest.
+func (c *counting) useManyPriorities() {
+	c.Helper()
+	c.pushTo("many", 1, func(int) duly.Job { return duly.Job{Priority: duly.MinPriority} })
+	c.fake.Advance(time.Hour)
+	c.pushTo("many", duly.MaxPriority-duly.MinPriority, func(i int) duly.Job { return duly.Job{Priority: duly.MaxPriority - i} })
+	st, err := c.at.Stats(c.Context(), duly.Q("many"))
+	if err != nil || st.OldestReady != time.Hour || st.Sizes != (duly.Sizes{Ready: duly.MaxPriority - duly.MinPriority + 1}) {
+		c.Errorf("the oldest of every priority waits for %v, sizes %+v, %v", st.OldestReady, st.Sizes, err)
+	}
+}
+
+// fallDue lets three thousand jobs fall due at once, half of them with order
+// keys, behind a thousand that are over.
+func (c *counting) fallDue() {
+	c.Helper()
+	const over, due = mostAtOnce, 3 * mostAtOnce
+	c.pushTo("due", over, func(int) duly.Job { return duly.Job{Priority: 1, TTL: time.Minute, Body: make([]byte, 8<<10+1)} })
+	c.pushTo("due", due, func(i int) duly.Job {
+		j := duly.Job{Delay: time.Hour, Headers: map[string]string{"a": "b"}}
+		if i%2 == 0 {
+			j.OrderKey = fmt.Sprint("k", i/4)
+		}
+		return j
+	})
+	for cursor := ""; ; {
+		page, err := c.at.List(c.Context(), duly.Q("due"), duly.ListParams{State: duly.StateReady, Bodies: true, PageParams: duly.PageParams{Limit: mostAtOnce, Cursor: cursor}})
+		must(c, err)
+		if cursor = page.Next; cursor == "" {
+			break
+		}
+	}
+	c.fake.Advance(2 * time.Hour)
+	j, err := c.at.Peek(c.Context(), duly.Q("due"))
+	if err != nil || j.Headers["a"] != "b" {
+		c.Errorf("the first ready job is %+v, %v", j, err)
+	}
+	c.settled("due", duly.Sizes{Ready: due/2 + due/4, Blocked: due / 4}, func(n duly.Counters) int64 { return n.Expired }, over)
+}
+
+// runOut lets a thousand leases run out, whose jobs are merged away, die or wait
+// again.
+func (c *counting) runOut() {
+	c.Helper()
+	job := func(i int, suffix string) duly.Job {
+		j := duly.Job{Tries: 1, OrderKey: fmt.Sprint("k", i), ID: fmt.Sprint("id", i, suffix), Retain: time.Hour}
+		switch i % 3 {
+		case 0:
+			j.Merge, j.ID = duly.Merge{Key: fmt.Sprint("m", i), Mode: duly.MergeReplace}, ""
+		case 1:
+			j.MaxStalls = duly.None
+		}
+		return j
+	}
+	c.pushTo("out", mostAtOnce, func(i int) duly.Job { return job(i, "") })
+	c.take("out", time.Minute)
+	c.pushTo("out", mostAtOnce, func(i int) duly.Job {
+		j := job(i, "-behind")
+		if i%3 != 0 {
+			j.TTL = 90 * time.Second
+		}
+		return j
+	})
+	c.pushTo("out", mostAtOnce, func(i int) duly.Job { // a third replaces what waits, the others are there
+		j := job(i, "")
+		j.Body = make([]byte, 8<<10+1)
+		return j
+	})
+	c.fake.Advance(time.Hour)
+	c.settled("out", duly.Sizes{Ready: 334 + 333, Dead: 333}, func(n duly.Counters) int64 { return n.Merged + n.Expired }, 2*334+666)
+}
+
+// outgrowBounds buries and finishes a thousand jobs where two thousand are
+// already too many.
+func (c *counting) outgrowBounds() {
+	c.Helper()
+	q := duly.Q("full")
+	for _, keep := range []int{duly.None, 1} {
+		must(c, c.at.Configure(c.Context(), q, duly.QueueConfig{DeadCount: keep}))
+		for range 2 {
+			c.pushTo(q.Name, mostAtOnce, func(int) duly.Job { return duly.Job{} })
+			outcomes := c.take(q.Name, time.Hour)
+			receipts := make([]duly.Receipt, len(outcomes))
+			for i := range outcomes {
+				outcomes[i].As, receipts[i] = duly.Bury, outcomes[i].Receipt
+			}
+			errs, err := c.at.Extend(c.Context(), "", receipts, time.Hour)
+			must(c, errors.Join(append(errs, err)...))
+			c.settle(outcomes)
+		}
+	}
+	c.settled(q.Name, duly.Sizes{Dead: 1}, func(n duly.Counters) int64 { return n.Dropped }, 4*mostAtOnce-1)
+	must(c, c.at.Destroy(c.Context(), q))
+}
+
+// skipExpired ends the holders of a thousand order keys behind each of which
+// wait twelve jobs that are over: to find who is next, one script would drop
+// twelve thousand of them. The short form has one way in which holders end.
+func (c *counting) skipExpired() {
+	c.Helper()
+	const each = 12
+	for _, trial := range []struct {
+		queue string
+		ttl   time.Duration // of the holders
+		end   func(queue string)
+		over  int64
+	}{
+		{"acked", 0, func(queue string) { c.settle(c.take(queue, time.Hour)) }, each * mostAtOnce},
+		{"purged", 0, c.purge, each * mostAtOnce},
+		{"expired", time.Second, func(string) {}, (each + 1) * mostAtOnce},
+	} {
+		if trial.queue != "acked" && !long() {
+			continue
+		}
+		key := func(i int) string { return fmt.Sprint("k", i%mostAtOnce) }
+		c.pushTo(trial.queue, mostAtOnce, func(i int) duly.Job { return duly.Job{OrderKey: key(i), TTL: trial.ttl} })
+		c.pushTo(trial.queue, each*mostAtOnce, func(i int) duly.Job { return duly.Job{OrderKey: key(i), TTL: time.Minute} })
+		c.pushTo(trial.queue, mostAtOnce, func(i int) duly.Job { return duly.Job{OrderKey: key(i)} })
+		c.fake.Advance(2 * time.Minute)
+		trial.end(trial.queue)
+		c.settled(trial.queue, duly.Sizes{Ready: mostAtOnce}, func(n duly.Counters) int64 { return n.Expired }, trial.over)
+	}
+}
+
+func (c *counting) purge(queue string) {
+	c.Helper()
+	n, err := c.at.Purge(c.Context(), duly.Q(queue), duly.StateReady, mostAtOnce)
+	if err != nil || n != mostAtOnce {
+		c.Fatalf("purged %d, %v", n, err)
+	}
+}
+
+// mend damages what each of Check's scripts judges.
+func (c *counting) mend() {
+	c.Helper()
+	c.stopwatch.damage()
+	report, err := c.e.Check(c.Context(), duly.CheckParams{Repair: true})
+	must(c, err)
+	if report.Repaired < 3 || report.Repaired != len(report.Faults) {
+		c.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+	}
+}
+
+// C11.17: a server that keeps even large hashes in one piece tells all of one at
+// once, however little is asked for. Check works there, too.
+func TestCheckOfHashesInOnePiece(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t, redistest.Config("hash-max-listpack-entries 100000"))
+	e := open(t, server.URL())
+	const n = 9000 // Lua hands at most 8000 values over
+	for range n / mostAtOnce {
+		jobs := make([]duly.Job, mostAtOnce)
+		for i := range jobs {
+			jobs[i] = duly.Job{Queue: "q", Delay: time.Hour}
+		}
+		_, err := e.Push(t.Context(), jobs)
+		must(t, err)
+	}
+	if kind := server.Must("OBJECT", "ENCODING", "duly:{default/q/0}:records"); kind != "listpack" {
+		t.Fatalf("the records are kept as a %v", kind)
+	}
+	lost := server.Must("ZRANGE", "duly:{default/q/0}:delayed", 0, 0).([]any)[0]
+	server.Must("ZREM", "duly:{default/q/0}:delayed", lost)
+	report, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+	if err != nil || report.Jobs != n || len(report.Faults) == 0 || report.Faults[0].Kind != "job_in_no_set" || report.Repaired != len(report.Faults) {
+		t.Errorf("a Check of %d jobs found %+v, %v", report.Jobs, report.Faults, err)
+	}
+}

@@ -1,0 +1,257 @@
+package redisengine_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// C11.17: where another program has put something else under one of a call's
+// keys, the script ends before it has written. Every key of every script call.
+func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
+	t.Parallel()
+	x := newInterrupter(t)
+	for _, d := range deeds {
+		t.Run(d.name, func(t *testing.T) { x.takeAllKeys(t, d) })
+	}
+	for _, name := range lua.Names() {
+		if x.raised[name] == 0 && !strings.HasPrefix(name, "token_") && !strings.HasPrefix(name, "placement_") { // they are no part of a shard
+			t.Errorf("the script %s met no foreign key", name)
+		}
+	}
+}
+
+// takeAllKeys does a deed, and then repeats every script call of it with every
+// one of its keys taken by something else.
+func (x *interrupter) takeAllKeys(t *testing.T, d deed) {
+	x.must(t, "FLUSHALL")
+	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake())
+	r.fill(1)
+	if d.setup != nil {
+		d.setup(r)
+	}
+	before := x.snapshot(t)
+	calls := x.listen(t, func() { d.do(r) })
+	x.restore(t, before)
+	for _, c := range calls {
+		before := x.snapshot(t)
+		n, err := strconv.Atoi(fmt.Sprint(c.args[0]))
+		must(t, err)
+		for _, key := range c.args[1 : n+1] {
+			x.must(t, "DEL", key)
+			x.must(t, "LPUSH", key, "what is this")
+			digest := x.must(t, "DEBUG", "DIGEST")
+			_, err := x.conn.Do(t.Context(), append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+			switch {
+			case err == nil: // it has no use for that key now
+			case !strings.HasPrefix(err.Error(), "WRONGTYPE"):
+				t.Errorf("%s with a foreign %s: %v", c.name, key, err)
+			case x.must(t, "DEBUG", "DIGEST") != digest:
+				t.Errorf("%s with a foreign %s was refused, and has written before", c.name, key)
+			default:
+				x.raised[c.name]++
+			}
+			x.restore(t, before)
+		}
+		x.must(t, append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+	}
+}
+
+// The error of a call that was refused for a foreign key names the key, and says
+// what to do; when that is done the call goes through.
+//
+// C13.15
+func TestForeignKeyIsNamed(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	for _, options := range []string{"", "&durability=replicas:1&durability_timeout=1ms"} {
+		e := open(t, withPrefix(server.URL(), prefix)+options)
+		must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
+		pushed := func() error {
+			results, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+			if err == nil && !errors.Is(results[0].Err, duly.ErrNotDurable) {
+				err = results[0].Err
+			}
+			return err
+		}
+		reserve := func() error {
+			_, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+			return err
+		}
+		for name, call := range map[string]func() error{"marker": pushed, "tally": pushed, "ready": pushed, "records": reserve, "config": reserve} {
+			key := prefix + ":{default/q/0}:" + name
+			must(t, pushed())
+			had := server.Must("DUMP", key)
+			server.Must("DEL", key)
+			server.Must("LPUSH", key, "what is this")
+			err := call()
+			if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(key)) || !strings.Contains(err.Error(), "duly check --repair") || strings.Contains(err.Error(), "\n") {
+				t.Errorf("with a foreign %s: %v", name, err)
+			}
+			server.Must("DEL", key)
+			if had != nil {
+				server.Must("RESTORE", key, 0, had)
+			}
+			if err := call(); err != nil {
+				t.Errorf("without the foreign %s: %v", name, err)
+			}
+		}
+	}
+	e := open(t, withPrefix(server.URL(), prefix))
+	for key, call := range map[string]func() error{
+		":{shop}:queues": func() error {
+			return e.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}, duly.QueueConfig{})
+		},
+		":{fair}:queues":       func() error { _, err := e.Queues(t.Context(), "fair", duly.PageParams{}); return err },
+		":{shop}:configs":      func() error { _, err := e.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}); return err },
+		":{tokens}:tokens":     func() error { return e.PutToken(t.Context(), token("a")) },
+		":{market/q/0}:config": func() error { _, err := e.Push(t.Context(), []duly.Job{{Namespace: "market", Queue: "q"}}); return err },
+		":namespaces":          func() error { _, err := e.Namespaces(t.Context(), duly.PageParams{}); return err },
+	} {
+		key = prefix + key
+		server.Must("DEL", key)
+		server.Must("LPUSH", key, "what is this")
+		if err := call(); !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(key)) {
+			t.Errorf("with a foreign %s: %v", key, err)
+		}
+		server.Must("DEL", key)
+	}
+}
+
+// A namespace's list with an entry that can't be a configuration: whoever needs
+// it is told by one line that names the key, Check names the queue and goes on
+// to the others, and a repair brings its jobs back.
+//
+// C13.15
+func TestUnreadableEntryOfTheListIsMended(t *testing.T) {
+	t.Parallel()
+	good := "\x00\x06\x00\x00\x00\x00\x00\x01birthday"
+	fields := `"layout":1,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","lease":30000000000,"ttl":-1,"dead_age":1,"dead_count":1,"max_jobs":-1,"max_leased":-1,"rate":-1`
+	for name, entry := range map[string]string{
+		"short": "x", "garbage": "what is this, and what does it do here?", "no JSON": good + "{", "no version": strings.Repeat("\xff", 16) + `{"shards":1,` + fields + `}`,
+		"nothing": good + "{}", "no shards": good + `{` + fields + `}`, "three shards": good + `{"shards":3,` + fields + `}`,
+		"no defaults": good + `{"layout":1,"shards":1}`, "no tries": good + `{"shards":1,` + strings.Replace(fields, `"tries":16`, `"tries":0`, 1) + `}`,
+		"a wrong backoff": good + `{"shards":1,` + strings.Replace(fields, "exp:1s:1h", "soon", 1) + `}`,
+	} {
+		for _, lostShard := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, " ", lostShard), func(t *testing.T) {
+				t.Parallel()
+				server, prefix := redistest.Shared(t)
+				maker := open(t, withPrefix(server.URL(), prefix))
+				must(t, maker.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 4, MaxLeased: 50}))
+				jobs := make([]duly.Job, 20)
+				for i := range jobs {
+					jobs[i].Queue = "q"
+				}
+				_, err := maker.Push(t.Context(), jobs)
+				must(t, err)
+				_, err = maker.Push(t.Context(), []duly.Job{{Queue: "other"}})
+				must(t, err)
+				server.Must("HSET", prefix+":{default}:configs", "q", entry)
+				if lostShard {
+					server.Must("SET", prefix+":{default/q/0}:config", strings.Repeat("\xff", 40))
+				}
+				e, log := openLogged(t, withPrefix(server.URL(), prefix))
+				_, pushing := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+				_, reserving := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+				_, looking := e.Stats(t.Context(), duly.Q("q"))
+				for _, err := range []error{pushing, reserving, looking, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxJobs: 9}), e.Destroy(t.Context(), duly.Q("q"))} {
+					if !errors.Is(err, duly.ErrCorrupt) || !strings.Contains(err.Error(), prefix+":{default}:configs") || !strings.Contains(err.Error(), "duly check --repair") {
+						t.Errorf("answers %v", err)
+					}
+				}
+				report, err := e.Check(t.Context(), duly.CheckParams{})
+				if err != nil || len(report.Faults) != 1 || report.Faults[0].Kind != "queue_unreadable" || report.Faults[0].Queue.Name != "q" || report.Jobs != 1 {
+					t.Errorf("the check finds %+v, %v", report, err)
+				}
+				report, err = e.Check(t.Context(), duly.CheckParams{Repair: true})
+				if err != nil || report.Repaired != len(report.Faults) || report.Jobs != 21 {
+					t.Errorf("the repair finds %+v, %v; log %s", report, err, log)
+				}
+				ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100})
+				c, err2 := e.Config(t.Context(), duly.Q("q"))
+				if err != nil || err2 != nil || len(ds) != 20 || c.Shards != 4 || !lostShard && c.MaxLeased != 50 {
+					t.Errorf("took %d jobs, %v; the queue is %+v, %v", len(ds), err, c, err2)
+				}
+				if report, err = e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+					t.Errorf("after the repair the check finds %+v, %v", report, err)
+				}
+			})
+		}
+	}
+}
+
+// A configuration that was sent before its queue was destroyed, and arrives
+// after that, does not bring the queue back.
+//
+// C10.15
+func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e, log := openLogged(t, withPrefix(server.URL(), prefix))
+	late := duly.Q("q")
+	must(t, e.Configure(t.Context(), late, duly.QueueConfig{MaxLeased: 7, Shards: 2}))
+	tell := e.LateTell(late)
+	must(t, e.Destroy(t.Context(), late))
+	must(t, tell(t.Context()))
+	for i := range 2 {
+		key := fmt.Sprintf("%s:{default/q/%d}:config", prefix, i)
+		if held := fmt.Sprint(server.Must("GET", key)); !strings.Contains(held, `"gone":true`) {
+			t.Errorf("shard %d has the configuration %q", i, held)
+		}
+		if left := server.Must("PTTL", key).(int64); left <= 0 || left > 600_000 {
+			t.Errorf("shard %d keeps its tomb for %d ms", i, left)
+		}
+	}
+	fresh := open(t, withPrefix(server.URL(), prefix))
+	for _, e := range []duly.Contract{e, fresh} {
+		c, err := e.Config(t.Context(), late)
+		names, err2 := e.Queues(t.Context(), "", duly.PageParams{})
+		if err != nil || err2 != nil || c.MaxLeased != duly.None || len(names.Names) > 0 {
+			t.Errorf("the queue is %+v, %v; there are %v, %v", c, err, names.Names, err2)
+		}
+	}
+	_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+	must(t, err)
+	must(t, tell(t.Context()))
+	ds, err := fresh.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 10})
+	c, err2 := fresh.Config(t.Context(), late)
+	if err != nil || err2 != nil || len(ds) != 1 || c.MaxLeased != duly.None || c.Shards != 1 || log.Count("store reset") != 0 {
+		t.Errorf("the queue that was made anew is %+v, %v, and gave %v, %v; log %s", c, err2, ds, err, log)
+	}
+}
+
+// A clock that is behind that of whoever destroyed the queue makes it anew all
+// the same.
+func TestDestroyedQueueIsMadeAnewByAClockThatIsBehind(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	ahead, behind := clock.NewFake(), clock.NewFake()
+	ahead.Step(1000 * 3600 * 1e9)
+	e := openOn(t, func(testing.TB) string { return withPrefix(server.URL(), prefix) }, ahead, enginetest.Options{})
+	defer e.Close()
+	other := openOn(t, func(testing.TB) string { return withPrefix(server.URL(), prefix) }, behind, enginetest.Options{})
+	defer other.Close()
+	for range 3 {
+		must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 2}))
+		must(t, e.Destroy(t.Context(), duly.Q("q")))
+		results, err := other.Push(t.Context(), slices.Repeat([]duly.Job{{Queue: "q"}}, 5))
+		must(t, err)
+		for _, r := range results {
+			must(t, r.Err)
+		}
+		if st, err := e.Stats(t.Context(), duly.Q("q")); err != nil || st.Counters.Pushed != 5 {
+			t.Errorf("the stats are %+v, %v", st, err)
+		}
+		must(t, other.Destroy(t.Context(), duly.Q("q")))
+	}
+}

@@ -1,0 +1,246 @@
+package redisengine
+
+import (
+	"container/list"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+const (
+	// recheck is how often the heads of everything that is watched are looked
+	// at: it bounds a lost wake-up, a dead socket and a dead time-keeper.
+	recheck = 2 * time.Second
+	// longestSleep bounds a timer, so that a server's clock that was set is
+	// noticed.
+	longestSleep = time.Minute
+)
+
+// hub is who waits for which queue. Per group of keys that may stand in one
+// blocking call it runs one watch, and that only while somebody waits.
+type hub struct {
+	e       *Engine
+	mu      sync.Mutex
+	views   map[duly.QueueRef]*view
+	watches map[string]*watch   // by group
+	watched map[string]*watched // by the name of the marker
+	hints   map[duly.QueueRef][]hint
+	moments map[string]*moment // that are kept, by the name of the marker
+	keepers map[*shard]*keeper
+	tick    clock.Timer
+	// doubting is the timer after which those who were woken should have come.
+	doubting clock.Timer
+	recheck  time.Duration // a test may switch the look off by it
+	closed   bool
+	ctx      context.Context // ends with the hub
+	end      context.CancelFunc
+	// busy counts what is on its way inside the hub: a test that owns the
+	// clock waits for 0.
+	busy activity
+}
+
+// view is a queue that somebody waits for.
+type view struct {
+	ref     duly.QueueRef
+	q       *queue     // nil while it is unknown
+	waiters *list.List // of *waiter, oldest first
+	// quiet: it was looked at while it was watched, or reserved from just
+	// before, and nothing was deliverable; a marker or a moment says when that
+	// may have changed.
+	quiet bool
+}
+
+// waiter is one Wait under way.
+type waiter struct {
+	views  []*view
+	places []*list.Element
+	woken  *view         // the queue that it was woken for, and
+	shard  int           // its shard
+	done   chan struct{} // closed when it is woken, or the engine is closed
+}
+
+func newHub(e *Engine) *hub {
+	h := &hub{
+		e: e, views: map[duly.QueueRef]*view{}, watches: map[string]*watch{}, watched: map[string]*watched{}, hints: map[duly.QueueRef][]hint{},
+		moments: map[string]*moment{}, keepers: map[*shard]*keeper{}, recheck: recheck,
+	}
+	h.ctx, h.end = context.WithCancel(e.ctx)
+	return h
+}
+
+// enter adds a waiter to its queues, and tells which of them have to be looked
+// at before it may sleep.
+func (h *hub) enter(w *waiter, refs []duly.QueueRef) (unsure []duly.QueueRef) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		close(w.done)
+		return nil
+	}
+	for _, ref := range refs {
+		v := h.views[ref]
+		if v == nil {
+			v = &view{ref: ref, waiters: list.New()}
+			h.views[ref] = v
+		}
+		h.learn(v, h.e.queues.get(ref))
+		if v.q != nil && v.q.justEmptied(h.e.local().Mono()) {
+			v.quiet = true
+		}
+		if !v.quiet {
+			unsure = append(unsure, ref)
+		}
+		w.views = append(w.views, v)
+		w.places = append(w.places, v.waiters.PushBack(w))
+	}
+	return unsure
+}
+
+// learn takes over what is known of a view's queue and watches its shards.
+func (h *hub) learn(v *view, q *queue) {
+	if v.q == q && q != nil {
+		return
+	}
+	if v.q != nil {
+		h.unwatch(v)
+	}
+	v.q, v.quiet = q, false
+	h.watch(v)
+}
+
+// leave takes a waiter out of its queues and tells whether it was woken.
+func (h *hub) leave(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(w)
+	return w.woken != nil
+}
+
+func (h *hub) remove(w *waiter) {
+	for i, v := range w.views {
+		v.waiters.Remove(w.places[i])
+		if v.waiters.Len() == 0 && h.views[v.ref] == v {
+			h.unwatch(v)
+			delete(h.views, v.ref)
+		}
+	}
+	w.views, w.places = nil, nil
+}
+
+// spawn does something beside, unless the hub is closed. While the lock is held
+// and it is not, the engine does not end either.
+func (h *hub) spawn(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.closed {
+		h.begin(f)
+	}
+}
+
+// begin is spawn for who holds the lock, and has seen that the hub is not closed.
+func (h *hub) begin(f func()) {
+	h.busy.begin()
+	h.e.work.begin(func() {
+		defer h.busy.end()
+		f()
+	})
+}
+
+// mark gives a marker back that was taken here. If that fails, the next look
+// of somebody finds what it stood for.
+func (h *hub) mark(s *shard, member string, score float64) {
+	h.restore(s.name("marker"), member, score)
+}
+
+// quieten notes that queues were looked at and had nothing.
+func (h *hub) quieten(refs []duly.QueueRef) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, ref := range refs {
+		if v := h.views[ref]; v != nil && v.q != nil {
+			v.quiet = true
+		}
+	}
+}
+
+// reconfigured tells of a queue that was made or changed in this process. Of
+// several who tell at once the last one may not be the one who knows best.
+func (h *hub) reconfigured(q *queue) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.views[q.ref]
+	if best := h.e.queues.get(q.ref); v != nil && best != nil {
+		h.learn(v, best)
+	}
+}
+
+// close ends every Wait and every watch.
+func (h *hub) close() {
+	h.mu.Lock()
+	h.closed = true
+	for _, v := range h.views {
+		for v.waiters.Len() > 0 {
+			w := v.waiters.Front().Value.(*waiter)
+			h.remove(w)
+			close(w.done)
+		}
+	}
+	for _, k := range h.keepers {
+		k.timer.Stop()
+	}
+	for _, timer := range []clock.Timer{h.tick, h.doubting} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	moments := slices.Collect(maps.Values(h.moments))
+	clear(h.moments)
+	for _, m := range moments {
+		m.timer.Stop()
+	}
+	hints := h.hints
+	h.hints = map[duly.QueueRef][]hint{}
+	h.mu.Unlock()
+	h.end()
+	// Somebody else has to keep the moments now, and to reserve for those who
+	// were woken and have not.
+	for _, m := range moments {
+		h.mark(m.s, "later", float64(m.at))
+	}
+	for ref, list := range hints {
+		for _, t := range list {
+			if s := h.e.queues.get(ref).shard(t.shard); s != nil {
+				h.mark(s, "now", 1)
+			}
+		}
+	}
+}
+
+// activity counts what is under way.
+type activity struct {
+	mu   sync.Mutex
+	n    int
+	all  uint64        // that ever began
+	idle chan struct{} // closed at 0, if somebody waits for it
+}
+
+func (a *activity) begin() {
+	a.mu.Lock()
+	a.n++
+	a.all++
+	a.mu.Unlock()
+}
+
+func (a *activity) end() {
+	a.mu.Lock()
+	if a.n--; a.n == 0 && a.idle != nil {
+		close(a.idle)
+		a.idle = nil
+	}
+	a.mu.Unlock()
+}

@@ -1,0 +1,296 @@
+package link
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/redis/rueidis"
+)
+
+const (
+	// MaxBlock bounds one blocking call. A blocked connection is not asked
+	// whether somebody is there, so a dead one is noticed by the end of the call.
+	MaxBlock = 5 * time.Second
+	// blockGrace is how much later than asked for a blocking call may end.
+	blockGrace = 2 * time.Second
+	// laneIdle is how long a connection for blocking is kept without a call.
+	laneIdle = 30 * time.Second
+	// minBlock is the shortest time: 0 is for ever to the server.
+	minBlock = time.Millisecond
+)
+
+// Group tells which keys may stand in one blocking call: those with equal
+// groups. On one server these are all keys; on a cluster those of one hash slot.
+func (l *Link) Group(key string) string {
+	if l.o.Mode != Cluster {
+		return ""
+	}
+	return strconv.Itoa(int(slot(key)))
+}
+
+// Block waits until one of the sorted sets has a member, takes the one of the
+// lowest score, and answers it with the key of its set. ok is false if the time
+// is over (at most MaxBlock), or if it was ended by [Link.Unblock]. All keys
+// are of the group, and one call per group is on its way at a time: a second
+// one waits for its turn.
+//
+// A member that was taken is answered also when the context has ended
+// meanwhile; it is lost only with the connection or the process, or if the
+// server does not answer within a second after that.
+func (l *Link) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
+	b := l.waiting.blocker(l, group)
+	select {
+	case b.turn <- struct{}{}:
+	case <-ctx.Done():
+		return "", "", 0, false, ctx.Err()
+	}
+	if err := l.enter(ctx); err != nil {
+		<-b.turn
+		return "", "", 0, false, err
+	}
+	call := &blocking{link: l, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
+	done := make(chan popped, 1)
+	b.begin(call)
+	go func() {
+		defer l.calls.Done()
+		p := call.run()
+		b.end()
+		done <- p
+	}()
+	var p popped
+	select {
+	case p = <-done:
+	case <-ctx.Done():
+		p = l.leave(ctx, group, done)
+	}
+	return p.key, p.member, p.score, p.ok, p.err
+}
+
+// popped is what a blocking call has brought.
+type popped struct {
+	key, member string
+	score       float64
+	ok          bool
+	err         error
+}
+
+// leaveWait is how long a caller that leaves waits for what its call has taken.
+const leaveWait = time.Second
+
+// leave ends a blocking call whose caller leaves.
+func (l *Link) leave(ctx context.Context, group string, done <-chan popped) popped {
+	l.Unblock(group)
+	timer := l.clock.NewTimer(leaveWait)
+	defer timer.Stop()
+	select {
+	case p := <-done:
+		if !p.ok {
+			p.err = ctx.Err()
+		}
+		return p
+	case <-timer.C:
+		return popped{err: unanswered(ctx)}
+	}
+}
+
+// Unblock ends the blocking call of the group that is on its way, if there is
+// one; it does not wait for that. A call that begins at the same moment may be
+// ended instead, as if its time were over.
+func (l *Link) Unblock(group string) {
+	call := l.waiting.current(group)
+	if call == nil {
+		return
+	}
+	id := call.ending()
+	if id == 0 {
+		return
+	}
+	if l.enter(context.Background()) != nil {
+		call.asked()
+		return
+	}
+	go func() {
+		defer l.calls.Done()
+		call.unblock(id)
+	}()
+}
+
+// primary is the address of the one node there is, "" for a cluster.
+func (l *Link) primary(client rueidis.Client) string {
+	if l.o.Mode == Cluster {
+		return ""
+	}
+	for addr := range client.Nodes() {
+		return addr
+	}
+	return ""
+}
+
+// lane is a connection that serves one call at a time.
+type lane struct {
+	client rueidis.DedicatedClient
+	id     int64  // the server's number for it
+	place  string // the primary that it leads to; of a cluster "", as the slot says that
+}
+
+// blocking is one blocking call.
+type blocking struct {
+	link    *Link
+	blocker *blocker
+	keys    []string
+	timeout time.Duration
+	over    chan struct{} // closed when it has ended
+
+	mu     sync.Mutex
+	id     int64 // of the connection that blocks; 0 before it does
+	early  bool  // it is to end
+	asking bool  // the server is being asked to end it
+}
+
+func (c *blocking) run() popped {
+	ctx, cancel := context.WithTimeout(context.Background(), c.timeout+blockGrace)
+	defer cancel()
+	p := Patience{ctx: ctx, clock: c.link.clock, pause: firstPause, end: c.link.clock.Mono() + c.timeout}
+	for {
+		reused := c.blocker.lane != nil
+		msg, err := c.try(ctx)
+		if err == nil {
+			return c.read(msg)
+		}
+		if rueidis.IsRedisNil(err) {
+			return popped{}
+		}
+		if !migrating(err) {
+			c.blocker.drop()
+		}
+		v := verdictOf(err)
+		again := v.class == idle || v.class == unknown && reused
+		if v.refresh {
+			c.link.refresh()
+		}
+		if !again || c.ended() || c.link.closed.Load() || !p.Wait() {
+			return popped{err: c.link.fault("block", v, err)}
+		}
+	}
+}
+
+// migrating tells whether the slot is on its way to another node, and this one
+// owns it still. A move may take long, so the connection is kept.
+func migrating(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	_, asks := e.IsAsk()
+	return asks || e.IsTryAgain()
+}
+
+// try blocks once, on a connection that it makes if there is none.
+func (c *blocking) try(ctx context.Context) (rueidis.RedisMessage, error) {
+	b := c.blocker
+	client, err := c.link.waiting.connect(c.link)
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	place := c.link.primary(client)
+	if b.lane != nil && b.lane.place != place {
+		b.drop()
+	}
+	if b.lane == nil {
+		dedicated, _ := client.Dedicate()
+		b.lane = &lane{client: dedicated, place: place}
+		id, err := dedicated.Do(ctx, dedicated.B().ClientId().Build().SetSlot(c.keys[0])).AsInt64()
+		if err != nil {
+			return rueidis.RedisMessage{}, err
+		}
+		b.lane.id = id
+	}
+	if !c.starting(b.lane.id) {
+		return rueidis.RedisMessage{}, rueidis.Nil
+	}
+	seconds := c.timeout.Seconds()
+	return b.lane.client.Do(ctx, b.lane.client.B().Bzpopmin().Key(c.keys...).Timeout(seconds).Build()).ToMessage()
+}
+
+func (c *blocking) read(msg rueidis.RedisMessage) popped {
+	items, err := msg.ToArray()
+	if err == nil && len(items) != 3 {
+		err = duly.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
+	}
+	if err != nil {
+		return popped{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the server answered what was not asked"}, err)}
+	}
+	p := popped{ok: true}
+	p.key, _ = items[0].ToString()
+	p.member, _ = items[1].ToString()
+	p.score, p.err = items[2].AsFloat64()
+	return p
+}
+
+// starting notes the connection that is to block; false says not to.
+func (c *blocking) starting(id int64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.id = id
+	return !c.early
+}
+
+func (c *blocking) ended() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.early
+}
+
+// ending notes that the call is to end, and answers which connection blocks; 0
+// if none does yet, or if the server is being asked already: it is asked until
+// the call has ended, also if it stands still, so once is enough.
+func (c *blocking) ending() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.early = true
+	if c.asking || c.id == 0 {
+		return 0
+	}
+	c.asking = true
+	return c.id
+}
+
+// asked notes that nobody asks any more, although the call has not ended.
+func (c *blocking) asked() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asking = false
+}
+
+// unblock asks the server to end the call. It may be asked before the call has
+// reached it, and then is asked again.
+func (c *blocking) unblock(id int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), MaxBlock+blockGrace)
+	defer cancel()
+	client, err := c.link.waiting.connect(c.link)
+	if err != nil {
+		c.asked()
+		return
+	}
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		n, err := client.Do(ctx, client.B().ClientUnblock().ClientId(id).Build().SetSlot(c.keys[0])).AsInt64()
+		if err == nil && n == 1 {
+			return
+		}
+		timer := c.link.clock.NewTimer(pause)
+		select {
+		case <-c.over:
+			timer.Stop()
+			return
+		case <-ctx.Done():
+			timer.Stop()
+			c.asked()
+			return
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/redis/rueidis"
+)
+
+// node is what one server says of itself.
+type node struct {
+	addr  string
+	hello map[string]rueidis.RedisMessage
+	info  map[string]string // nil if the user may not ask for it
+	err   error
+}
+
+// check looks whether the server will do, and warns of what it does not like.
+func (l *Link) check(ctx context.Context) error {
+	nodes, err := l.ask(ctx)
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
+		if err := l.suits(n); err != nil {
+			return err
+		}
+	}
+	for _, n := range nodes {
+		if n.info == nil {
+			l.log.Warn("redis: the user may not call INFO, so nobody looks whether the server drops keys when its memory is full, and whether it keeps them on disk",
+				slog.String("server", n.addr))
+			continue
+		}
+		if err := l.keeps(n); err != nil {
+			return err
+		}
+	}
+	return l.rights(ctx)
+}
+
+// ask asks every node at once. Of a cluster those are left out that don't
+// answer, as long as one does.
+func (l *Link) ask(ctx context.Context) ([]node, error) {
+	var nodes []node
+	for addr := range l.main.Nodes() {
+		nodes = append(nodes, node{addr: addr})
+	}
+	clients := l.main.Nodes()
+	var wg sync.WaitGroup
+	for i := range nodes {
+		if client := clients[nodes[i].addr]; client != nil {
+			wg.Go(func() { nodes[i].ask(ctx, client) })
+		}
+	}
+	wg.Wait()
+	var answered []node
+	var last node
+	for _, n := range nodes {
+		if n.err == nil {
+			answered = append(answered, n)
+		} else {
+			last = n
+		}
+	}
+	if len(answered) == 0 {
+		return nil, l.fault("open", verdictOf(last.err), last.err)
+	}
+	return answered, nil
+}
+
+// ask uses HELLO, which every user may call, for what must be known.
+func (n *node) ask(ctx context.Context, client rueidis.Client) {
+	b := client.B()
+	replies := client.DoMulti(ctx,
+		b.Arbitrary("HELLO").Build(),
+		b.Arbitrary("INFO", "memory", "persistence", "replication").Build())
+	if n.hello, n.err = replies[0].AsMap(); n.err != nil {
+		return
+	}
+	text, err := replies[1].ToString()
+	if e, ok := rueidis.IsRedisErr(err); ok && strings.HasPrefix(e.Error(), "NOPERM") {
+		return
+	}
+	n.info, n.err = map[string]string{}, err
+	for line := range strings.SplitSeq(text, "\r\n") {
+		if name, value, ok := strings.Cut(line, ":"); ok {
+			n.info[name] = value
+		}
+	}
+}
+
+// says is a field of the answer to HELLO.
+func (n node) says(field string) string {
+	msg := n.hello[field]
+	text, _ := msg.ToString()
+	return text
+}
+
+// version is the major and minor number.
+func (n node) version() (major, minor int) {
+	parts := strings.SplitN(n.says("version"), ".", 3)
+	major, _ = strconv.Atoi(parts[0])
+	if len(parts) > 1 {
+		minor, _ = strconv.Atoi(parts[1])
+	}
+	return major, minor
+}
+
+// suits looks at what the server is.
+func (l *Link) suits(n node) error {
+	mode, major, minor := n.says("mode"), 0, 0
+	switch {
+	case mode == "sentinel":
+		return l.wrong(duly.CodeInvalid, n, "this is a Sentinel; write redis+sentinel://HOST:26379/MASTER")
+	case mode == "cluster" && l.o.Mode != Cluster:
+		return l.wrong(duly.CodeInvalid, n, "this is a node of a cluster; begin the URL with redis+cluster:// (rediss+cluster:// for TLS)")
+	case mode != "cluster" && l.o.Mode == Cluster:
+		return l.wrong(duly.CodeInvalid, n, "this is no cluster; begin the URL with redis:// (rediss:// for TLS)")
+	}
+	major, minor = n.version()
+	newer := func(a, b int) bool { return major > a || major == a && minor >= b }
+	switch valkey := n.says("server") == "valkey"; {
+	case valkey && !newer(7, 2), !newer(7, 0):
+		return l.wrong(duly.CodeUnsupported, n, fmt.Sprintf("the server is %s %s; duly needs Redis 7.0 or Valkey 7.2", n.says("server"), n.says("version")))
+	case l.o.Durability.AOF && !newer(7, 2):
+		return l.wrong(duly.CodeUnsupported, n, fmt.Sprintf("durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s", n.says("server"), n.says("version")))
+	}
+	if role := n.says("role"); l.o.Mode == Single && role != "master" {
+		v := spoken("READONLY")
+		return l.wrong(v.code, n, v.advice)
+	}
+	return nil
+}
+
+// keeps looks whether the server keeps what it is given.
+func (l *Link) keeps(n node) error {
+	if n.info["role"] == "slave" {
+		return nil
+	}
+	if policy := n.info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
+		if !l.o.EvictionWarn {
+			return l.wrong(duly.CodeUnsupported, n, "the server drops keys when its memory is full (maxmemory-policy "+policy+
+				"), which loses jobs; set it to noeviction, or write eviction=warn into the URL")
+		}
+		l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction",
+			slog.String("server", n.addr), slog.String("policy", policy))
+	}
+	if n.info["aof_enabled"] == "0" {
+		if l.o.Durability.AOF {
+			return l.wrong(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
+		}
+		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes", slog.String("server", n.addr))
+	}
+	if replicas, _ := strconv.Atoi(n.info["connected_slaves"]); replicas < l.o.Durability.Replicas {
+		l.log.Warn("redis: the server has fewer replicas than a batch is to wait for, so none will be confirmed",
+			slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
+	}
+	return nil
+}
+
+func (l *Link) wrong(code duly.Code, n node, advice string) error {
+	return &duly.Error{Code: code, Message: "redis at " + n.addr + ": " + advice}
+}
+
+// may answers which of the commands in ARGV the user may not call: each is a
+// number of words and the words. One that the server does not know is named too.
+var may = NewScript("may", `#!lua flags=no-writes
+local lacking, i = {}, 1
+if not redis.acl_check_cmd then return lacking end
+while i <= #ARGV do
+	local n = tonumber(ARGV[i])
+	local words = {}
+	for k = 1, n do words[k] = ARGV[i + k] end
+	local known, granted = pcall(redis.acl_check_cmd, unpack(words))
+	if not (known and granted) then lacking[#lacking + 1] = words[1] end
+	i = i + n + 1
+end
+return lacking`, true)
+
+// Allowed looks whether the server's user may call commands: each is given as
+// it would be sent, with keys. The key says which node is asked. It answers
+// [duly.ErrForbidden], naming those that are lacking.
+func (l *Link) Allowed(ctx context.Context, key string, commands ...[]string) error {
+	call := Call{Script: may, Keys: []string{key}}
+	for _, words := range commands {
+		call.Args = append(append(call.Args, strconv.Itoa(len(words))), words...)
+	}
+	msg, err := l.Run(ctx, call)
+	if err != nil {
+		return err
+	}
+	lacking, err := msg.AsStrSlice()
+	if err != nil || len(lacking) == 0 {
+		return err
+	}
+	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
+		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them by ACL SETUSER", l.where(), strings.Join(lacking, ", "), l.o.Prefix)}
+}
+
+// rights looks for the commands that the link itself sends.
+func (l *Link) rights(ctx context.Context) error {
+	key := l.o.Prefix + ":{check}"
+	commands := [][]string{
+		{"evalsha", may.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", may.SHA, "1", key}, {"eval_ro", "", "1", key},
+		{"bzpopmin", key, "0"}, {"client", "id"}, {"client", "unblock", "1"},
+	}
+	switch d := l.o.Durability; {
+	case d.AOF:
+		commands = append(commands, []string{"set", key, "", "px", "1"}, []string{"waitaof", "1", "0", "0"})
+	case d.Replicas > 0:
+		commands = append(commands, []string{"set", key, "", "px", "1"}, []string{"wait", "1", "0"})
+	}
+	return l.Allowed(ctx, key, commands...)
+}

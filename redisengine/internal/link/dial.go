@@ -1,0 +1,205 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// unsent marks an error after which it is certain that no call was sent over
+// the connection: it did not come about, or was lost before its first call.
+type unsent struct {
+	error
+	stage stage
+}
+
+func (u unsent) Unwrap() error { return u.error }
+
+// stage is how far a connection came.
+type stage int
+
+const (
+	atConnect stage = iota // nobody took it
+	atTLS                  // TLS was not agreed upon
+	atGreet                // it was lost at the greeting, or just after it
+)
+
+// errSilent stands for a greeting without an answer. It is no time-out to the
+// client library, which would put an error of its own in its place.
+var errSilent = errors.New("no answer in time")
+
+// dialer makes the connections and keeps hold of them, so that none outlives
+// the link.
+type dialer struct {
+	network string // "tcp" or "unix"
+	timeout time.Duration
+	clock   clock.Clock
+
+	ctx  context.Context // ends with the link
+	stop context.CancelFunc
+
+	mu      sync.Mutex
+	conns   map[*conn]struct{}
+	shunned map[string]time.Duration // addresses that are not dialed until then, monotonic
+}
+
+func newDialer(o Options) *dialer {
+	d := &dialer{network: "tcp", timeout: o.Dial, clock: clock.System(), conns: map[*conn]struct{}{}, shunned: map[string]time.Duration{}}
+	if o.Unix {
+		d.network = "unix"
+	}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	return d
+}
+
+// vanishAfter is how long what was sent may stay without acknowledgement. A
+// server that stands still acknowledges; its host does that.
+const vanishAfter = 6 * time.Second
+
+// dial is called by the client library. The context is that of whoever asked
+// first; others wait for the same connection.
+func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+	return d.connect(ctx, addr, config, false)
+}
+
+// dialWatched is dial for connections whose calls are answered at once: one that
+// is not is noticed.
+func (d *dialer) dialWatched(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
+	return d.connect(ctx, addr, config, true)
+}
+
+func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, watched bool) (net.Conn, error) {
+	if d.shuns(addr) {
+		return nil, unsent{errReplaced, atConnect}
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	raw, err := (&net.Dialer{Control: vanished}).DialContext(ctx, d.network, addr)
+	if err != nil {
+		return nil, unsent{err, atConnect}
+	}
+	if config != nil {
+		if raw, err = encrypt(ctx, raw, addr, config); err != nil {
+			return nil, unsent{err, atTLS}
+		}
+	}
+	c := &conn{Conn: raw, home: d, addr: addr, watched: watched}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ctx.Err() != nil {
+		raw.Close()
+		return nil, unsent{net.ErrClosed, atConnect}
+	}
+	d.conns[c] = struct{}{}
+	return c, nil
+}
+
+func encrypt(ctx context.Context, raw net.Conn, addr string, config *tls.Config) (net.Conn, error) {
+	if config.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			host = addr
+		}
+		config = config.Clone()
+		config.ServerName = host
+	}
+	c := tls.Client(raw, config)
+	if err := c.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// close refuses new connections and closes those there are.
+func (d *dialer) close() {
+	d.stop()
+	d.drop()
+}
+
+// drop closes every connection there is; the next calls make new ones.
+func (d *dialer) drop() {
+	for _, c := range d.open() {
+		c.Close()
+	}
+}
+
+// open lists the connections.
+func (d *dialer) open() []*conn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.conns))
+}
+
+// What has become of a connection.
+const (
+	greeting int32 = iota // the client library introduces itself
+	greeted               // the server has answered that; nothing else was sent
+	used                  // a call may have been sent
+	lost                  // it broke before a call was sent, and sends none any more
+)
+
+// conn tells an error before the first call from one after it.
+type conn struct {
+	net.Conn
+	home  *dialer
+	addr  string // as it was dialed
+	state atomic.Int32
+	// watched: somebody looks whether calls are answered.
+	watched bool
+	asked   atomic.Int64 // when the first call was sent that has no answer yet, monotonic; 0: all have one
+}
+
+func (c *conn) Write(p []byte) (int, error) {
+	if c.state.Load() != used {
+		c.state.CompareAndSwap(greeted, used)
+		if c.state.Load() == lost {
+			return 0, unsent{net.ErrClosed, atGreet}
+		}
+	}
+	c.asked.CompareAndSwap(0, int64(c.home.clock.Mono()))
+	n, err := c.Conn.Write(p)
+	return n, c.judge(err)
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.asked.Store(0)
+		c.state.CompareAndSwap(greeting, greeted)
+	}
+	return n, c.judge(err)
+}
+
+func (c *conn) judge(err error) error {
+	if err == nil {
+		return nil
+	}
+	c.state.CompareAndSwap(greeting, lost)
+	c.state.CompareAndSwap(greeted, lost)
+	if c.state.Load() != lost {
+		return err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		err = errSilent
+	}
+	return unsent{err, atGreet}
+}
+
+func (c *conn) Close() error {
+	d := c.home
+	d.mu.Lock()
+	delete(d.conns, c)
+	d.mu.Unlock()
+	return c.Conn.Close()
+}

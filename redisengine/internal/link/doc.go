@@ -1,0 +1,55 @@
+// Package link carries the Redis engine's calls to the right node: a single
+// server, the primary that Sentinels name, or the node of a cluster that owns
+// the keys. It knows nothing of jobs.
+//
+// # Connections
+//
+// Per node one connection carries every ordinary call, pipelined. Two kinds of
+// call would hold the others up and have connections of their own ([lane]): a
+// blocking pop, one per group of keys that may stand in one call ([Link.Block]),
+// and a batch that waits for its durability ([Link.RunDurable]). So has what is
+// published to this process ([Link.Subscribe]).
+//
+// # What is sent again
+//
+// The client library repeats nothing of itself but what a cluster redirects
+// (MOVED, ASK): all else is decided here, in [verdictOf], in three classes.
+//
+//   - It did not run: the server said so (TRYAGAIN, CLUSTERDOWN, LOADING, BUSY,
+//     READONLY, NOSCRIPT …), or no connection came about, so that nothing was
+//     sent ([unsent]). It is repeated, with growing pauses, until the context's
+//     deadline, or for Options.Retry where there is none. NOSCRIPT is answered
+//     at once by sending the whole script. A caller with others to ask meanwhile
+//     says Call.Once, and repeats the whole round by [Link.Patience].
+//   - It may have run: the connection broke, timed out or was closed while the
+//     call was on its way. What only reads is repeated; anything else ends as
+//     [duly.ErrUnavailable], for a second run would not be the same as one.
+//   - The server refused it for good: OOM, NOPERM, WRONGTYPE … Each has its code.
+//
+// That nothing was sent is known for certain where a connection is new: it
+// notes when the first call after its greeting is written ([conn]), and one that
+// was lost before that refuses all later writes.
+//
+// A server that is gone is noticed by the end of the connection, one whose host
+// has vanished by what it leaves unacknowledged ([vanished]) or by a question
+// that the client library asks every 10 s of a silent connection. A server that
+// stands still for less loses no connection, unless it was replaced meanwhile:
+// where a call has had no answer for a while, that is asked of others
+// ([Link.lookOut]).
+//
+// # Rights
+//
+// The server's user needs, beside what the scripts call, EVAL, EVALSHA,
+// EVAL_RO, EVALSHA_RO, BZPOPMIN, CLIENT ID and CLIENT UNBLOCK; SET and WAIT or
+// WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
+// from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
+// is asked for and may be refused. All keys begin with the prefix, and so do
+// the channels: to publish and to hear, PUBLISH and SUBSCRIBE on &PREFIX:*.
+//
+// # Contexts
+//
+// A deadline ends the caller's waiting, not a call in flight: calls run on
+// without their caller, and their answer is then dropped. So a call whose answer
+// must not be dropped (it hands out leases) is made with a context that has no
+// end, by a goroutine that outlives its caller.
+package link

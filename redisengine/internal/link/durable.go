@@ -1,0 +1,233 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/redis/rueidis"
+)
+
+// RunDurable is Run for a batch that counts as stored only when it is durable
+// as Options.Durability says; without one it is Run. durable is
+// [duly.ErrNotDurable] if the script has run and that was not confirmed in
+// time; err is what Run would answer. Running it again, if only to store
+// nothing, confirms also what an earlier run has stored.
+//
+// # How
+//
+// The server confirms the writes of the connection that asks (WAIT, WAITAOF).
+// So the whole script, a write and the question go out in one pipeline on a
+// connection of their own, and the answer counts only if all three were
+// answered there. The write is of an empty key that ends at once: without it
+// a script that found everything stored already would ask about whatever the
+// connection wrote last, long ago. After a redirect all three are sent again.
+func (l *Link) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
+	if !l.o.Durability.Asked() {
+		msg, err = l.Run(ctx, c)
+		return msg, nil, err
+	}
+	b := &batch{link: l, call: l.sent(c), patience: l.Patience(ctx)}
+	for again := true; again; {
+		if e := l.enter(ctx); e != nil {
+			switch {
+			case e != ctx.Err():
+				err = e
+			case err == nil:
+				err = unanswered(ctx)
+			default:
+				err = left(ctx, err)
+			}
+			return msg, nil, err
+		}
+		done := make(chan confirmed, 1)
+		go func() {
+			defer l.calls.Done()
+			done <- b.try()
+		}()
+		var r confirmed
+		select {
+		case r = <-done:
+		case <-ctx.Done():
+			return rueidis.RedisMessage{}, nil, unanswered(ctx)
+		}
+		msg, durable, err = r.msg, r.durable, l.keyNamed(ctx, r.err, c.Keys)
+		if again = r.again && (r.now || b.patience.Wait()); r.again && !again {
+			err = left(ctx, err)
+		}
+	}
+	return msg, durable, err
+}
+
+// batch is one call that waits for its durability.
+type batch struct {
+	link     *Link
+	call     Call
+	patience *Patience
+	hops     int  // redirects since the last pause
+	asking   bool // the node at place does not own the slot yet
+	place    string
+}
+
+// confirmed is the outcome of one try.
+type confirmed struct {
+	msg          rueidis.RedisMessage
+	durable, err error
+	again, now   bool // it did not run, and is to be sent again: at once, or after a pause
+}
+
+// durableWait is how long beside the wait for durability a batch may take.
+const durableWait = 10 * time.Second
+
+// try sends the batch once.
+func (b *batch) try() confirmed {
+	l := b.link
+	if b.place == "" {
+		b.place = l.lanes.owner(l, b.call.Keys[0])
+	}
+	lane, err := l.lanes.take(l, b.place)
+	if err != nil {
+		return b.failed(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.o.Durability.Timeout+durableWait)
+	defer cancel()
+	began := clock.Monotonic()
+	replies := lane.client.DoMulti(ctx, b.commands(lane.client.B())...)
+	if l.o.Observe != nil {
+		l.o.Observe(b.call.Script.Name, clock.Monotonic()-began)
+	}
+	if b.asking {
+		replies = replies[1:]
+	}
+	msg, err := replies[0].ToMessage()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		_, answered := rueidis.IsRedisErr(err)
+		l.lanes.give(b.place, lane, answered && !verdictOf(err).refresh)
+		return b.failed(err)
+	}
+	if !b.asking {
+		l.lanes.owns(b.call.Keys[0], b.place)
+	}
+	err = replies[1].Error()
+	if err == nil {
+		err = l.confirmation(replies[2])
+	}
+	l.lanes.give(b.place, lane, err == nil || isOurs(err))
+	return confirmed{msg: msg, durable: l.unconfirmed(err)}
+}
+
+// commands are what goes out in one pipeline.
+func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
+	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
+	if b.asking {
+		cmds = append(cmds, builder.Asking().Build())
+	}
+	cmds = append(cmds, b.call.command(builder, true),
+		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, true))
+	if d.AOF {
+		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(d.Timeout.Milliseconds()).Build())
+	}
+	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(d.Timeout.Milliseconds()).Build())
+}
+
+// fence is the write before the question. It is a script because a plain write
+// is refused when the memory is full, and what was settled then counts too.
+var fence = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
+
+// fenceKey is a key of the same hash slot that nothing else uses.
+func (l *Link) fenceKey(key string) string {
+	tag := key
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if inner, _, ok := strings.Cut(rest, "}"); ok && inner != "" {
+			tag = inner
+		}
+	}
+	return l.o.Prefix + ":{" + tag + "}:fence"
+}
+
+// failed judges why the script did not run, or may not have.
+func (b *batch) failed(err error) confirmed {
+	l := b.link
+	place := b.place
+	b.place, b.asking = "", false
+	if e, ok := rueidis.IsRedisErr(err); ok && b.hops < mostRedirects {
+		if addr, ok := e.IsMoved(); ok {
+			l.lanes.owns(b.call.Keys[0], addr)
+			b.place = addr
+		} else if addr, ok := e.IsAsk(); ok {
+			b.place, b.asking = addr, true
+		}
+		if b.place != "" {
+			b.hops++
+			return confirmed{again: true, now: true, err: l.fault(b.call.Script.Name, verdictOf(err), err)}
+		}
+	}
+	b.hops = 0
+	l.lanes.lost(b.call.Keys[0], place)
+	l.nudge(b.call.Keys[0])
+	v := verdictOf(err)
+	if v.refresh {
+		l.refresh()
+	}
+	return confirmed{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
+}
+
+// nudge lets the client library notice that a slot has another owner: it does
+// not look at what comes over the connections for batches.
+func (l *Link) nudge(key string) {
+	if l.o.Mode != Cluster || l.enter(context.Background()) != nil {
+		return
+	}
+	go func() {
+		defer l.calls.Done()
+		l.main.Do(context.Background(), Call{Script: may, Keys: []string{key}}.command(l.main.B(), false))
+	}()
+}
+
+// shortfall says that too few have confirmed.
+type shortfall struct{ confirmed, wanted int64 }
+
+func (s shortfall) Error() string {
+	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
+}
+
+func isOurs(err error) bool {
+	_, ok := err.(shortfall)
+	return ok
+}
+
+// confirmation reads the answer to WAIT, a number of replicas, or WAITAOF, a
+// number of fsyncs here and one of those at replicas.
+func (l *Link) confirmation(reply rueidis.RedisResult) error {
+	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
+	if l.o.Durability.AOF {
+		var both []int64
+		wanted = 1
+		if both, err = reply.AsIntSlice(); len(both) > 0 {
+			n = both[0]
+		}
+	} else {
+		n, err = reply.AsInt64()
+	}
+	if err == nil && n < wanted {
+		err = shortfall{n, wanted}
+	}
+	return err
+}
+
+// unconfirmed is the error of the contract for what was stored.
+func (l *Link) unconfirmed(err error) error {
+	if err == nil {
+		return nil
+	}
+	what := "its append-only file on disk"
+	if n := l.o.Durability.Replicas; n > 0 {
+		what = strconv.Itoa(n) + " replicas"
+	}
+	return &duly.Error{Code: duly.CodeNotDurable, Cause: err, Message: fmt.Sprintf(
+		"redis at %s: stored, but not confirmed by %s (%s); push again with the same IDs to have it confirmed", l.where(), what, cause(err))}
+}

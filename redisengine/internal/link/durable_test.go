@@ -1,0 +1,174 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// runDurable runs one and looks at its answer.
+func runDurable(t *testing.T, l *Link, want int64, durable bool) {
+	t.Helper()
+	msg, notDurable, err := l.RunDurable(t.Context(), increment("k", 1))
+	if n, _ := msg.AsInt64(); err != nil || n != want {
+		t.Errorf("answers %d, %v; want %d", n, err, want)
+	}
+	if durable && notDurable != nil || !durable && !errors.Is(notDurable, duly.ErrNotDurable) {
+		t.Errorf("durable: %v; want %v", notDurable, durable)
+	}
+	if notDurable != nil && !strings.Contains(notDurable.Error(), "same IDs") {
+		t.Errorf("says not what to do: %v", notDurable)
+	}
+}
+
+func TestDurableWithoutTheOptionIsRun(t *testing.T) {
+	t.Parallel()
+	s := stub(t, redis70, inTurn(int64(1)))
+	runDurable(t, open(t, s.URL()), 1, true)
+	if n := s.Count("WAIT") + s.Count("WAITAOF") + s.Count("EVAL"); n != 0 {
+		t.Errorf("asked %d times", n)
+	}
+}
+
+// A replica that stands still confirms nothing; one that goes on does, also
+// for what was stored before, and over a connection that wrote nothing since.
+func TestReplicasConfirm(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	host, port, _ := strings.Cut(s.Addr(), ":")
+	replica := redistest.Single(t, redistest.Config("replicaof %s %s", host, port))
+	redistest.Await(t, "the replica is in step", func() bool { return contains(s.Must("INFO", "replication"), "state=online") })
+	patient := open(t, s.URL()+"?durability=replicas:1&durability_timeout=30s")
+	hasty := open(t, s.URL()+"?durability=replicas:1&durability_timeout=50ms")
+	runDurable(t, patient, 1, true)
+	replica.Pause()
+	runDurable(t, hasty, 2, false)
+	// A repeat finds everything stored, and writes nothing itself.
+	repeat := Call{Script: echo, Keys: []string{"k"}, Args: []string{""}}
+	if _, notDurable, err := hasty.RunDurable(t.Context(), repeat); err != nil || !errors.Is(notDurable, duly.ErrNotDurable) {
+		t.Errorf("a repeat that nobody confirms: %v, %v", notDurable, err)
+	}
+	replica.Continue()
+	if _, notDurable, err := patient.RunDurable(t.Context(), repeat); err != nil || notDurable != nil {
+		t.Errorf("a repeat that is confirmed: %v, %v", notDurable, err)
+	}
+}
+
+// C9.6: script, write and question go out on one connection, and the question is
+// WAITAOF with its time.
+func TestAOFConfirms(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		answer  any
+		durable bool
+	}{
+		{[]any{int64(1), int64(0)}, true},
+		{[]any{int64(0), int64(3)}, false},
+		{resp.Error("ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled."), false},
+		{redistest.HangUp{}, false},
+	} {
+		t.Run(fmt.Sprintf("%T", tt.answer), func(t *testing.T) {
+			t.Parallel()
+			s := stub(t, "7.2.4", func(args []string) any {
+				if args[0] == "WAITAOF" {
+					return tt.answer
+				}
+				return int64(1)
+			})
+			runDurable(t, open(t, s.URL()+"?durability=aof&durability_timeout=70ms"), 1, tt.durable)
+			seen := s.Seen()
+			own := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "EVAL" && args[1] == count.Source })
+			sent := seen[own:min(own+3, len(seen))]
+			if len(sent) != 3 || sent[1][1] != fence.Source || strings.Join(sent[2], " ") != "WAITAOF 1 0 70" {
+				t.Errorf("was sent %q", sent)
+			}
+		})
+	}
+}
+
+// What did not run is sent again as a whole; what may have run is not.
+func TestDurableRepeatsAsAWhole(t *testing.T) {
+	t.Parallel()
+	serve := func(answers ...any) *redistest.Stub {
+		own := inTurn(answers...)
+		return stub(t, redis70, func(args []string) any {
+			switch {
+			case args[0] == "WAIT":
+				return int64(1)
+			case args[1] == fence.Source:
+				return "OK"
+			}
+			return own(args)
+		})
+	}
+	const query = "?durability=replicas:1"
+	s := serve(resp.Error("TRYAGAIN wait"), resp.Error("LOADING wait"), int64(1))
+	runDurable(t, open(t, s.URL()+query), 1, true)
+	if a, b := countOwn(s, count), s.Count("WAIT"); a != 3 || b != 3 {
+		t.Errorf("%d scripts, %d questions", a, b)
+	}
+	s = serve(redistest.HangUp{}, int64(1))
+	_, _, err := open(t, s.URL()+query).RunDurable(t.Context(), increment("k", 1))
+	if n := countOwn(s, count); !errors.Is(err, duly.ErrUnavailable) || n != 1 {
+		t.Errorf("sent %d times, answers %v", n, err)
+	}
+	s = serve(resp.Error("OOM full"))
+	if _, _, err := open(t, s.URL()+query).RunDurable(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrFull) {
+		t.Errorf("answers %v", err)
+	}
+}
+
+// A connection is used again, unless it has ended meanwhile.
+func TestDurableConnections(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	l := open(t, s.URL()+"?durability=replicas:1&durability_timeout=1ms")
+	for i := range 5 {
+		runDurable(t, l, int64(i+1), false)
+	}
+	if n := len(l.dialer.open()); n != 2 {
+		t.Errorf("%d connections", n)
+	}
+	s.Restart()
+	awaitCut(t, l, s)
+	runDurable(t, l, 1, false)
+}
+
+// On a cluster batches find their node, also while and after the slot moves.
+func TestDurableOnACluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCluster(t, 0)
+	l := open(t, c.URL()+"&durability=replicas:1&durability_timeout=1ms")
+	const tag = "{moving}"
+	want := int64(0)
+	run := func(what string) {
+		t.Helper()
+		want++
+		msg, notDurable, err := l.RunDurable(t.Context(), Call{Script: three, Keys: []string{tag + ":n", tag + ":n", tag + ":n2"}, Args: []string{"x"}})
+		if n, _ := msg.AsInt64(); err != nil || n != want || !errors.Is(notDurable, duly.ErrNotDurable) {
+			t.Errorf("%s: answers %d, %v, %v", what, n, notDurable, err)
+		}
+	}
+	for range 3 {
+		run("before")
+	}
+	from := c.For(tag)
+	to := c.Nodes()[0]
+	if to.Addr() == from.Addr() {
+		to = c.Nodes()[1]
+	}
+	c.MoveSlot(c.Slot(tag), from, to, func(stage redistest.MoveStage) {
+		if stage == redistest.MoveImporting || stage == redistest.MoveEmptied || stage == redistest.MoveClaimed {
+			run(string(stage))
+		}
+	})
+	for range 3 {
+		run("after")
+	}
+}

@@ -1,0 +1,187 @@
+package link
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/redis/rueidis"
+)
+
+// class says what has become of a call that has no answer.
+type class int
+
+const (
+	refused class = iota // it did not run, and never will as it is
+	idle                 // it did not run: it may be sent again
+	missing              // idle: the server doesn't know the script by its hash
+	unknown              // it may have run
+)
+
+// verdict is what an error means: for the call, and for its reader.
+type verdict struct {
+	class   class
+	code    duly.Code
+	advice  string // one line: what is wrong and what to do
+	refresh bool   // whom we are connected to is not the right one any more
+}
+
+// nothing ends the advice on a call that certainly did not run.
+const nothing = "; nothing was done"
+
+// words are what a server's error begins with.
+var words = map[string]verdict{
+	"MOVED":       {class: idle, advice: "the cluster is moving slots" + nothing},
+	"ASK":         {class: idle, advice: "the cluster is moving slots" + nothing},
+	"TRYAGAIN":    {class: idle, advice: "the cluster is moving this slot" + nothing},
+	"CLUSTERDOWN": {class: idle, advice: "the cluster does not serve this slot (CLUSTERDOWN); see CLUSTER INFO" + nothing},
+	"LOADING":     {class: idle, advice: "the server is loading its data" + nothing},
+	"MASTERDOWN":  {class: idle, advice: "the server is a replica without its primary (MASTERDOWN)" + nothing, refresh: true},
+	"READONLY":    {class: idle, advice: "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing, refresh: true},
+	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL ends one that has not written" + nothing},
+	"UNBLOCKED":   {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
+	"NOSCRIPT":    {class: missing, advice: "the server does not keep the script" + nothing},
+	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: make room or raise it, then repeat"},
+	"MISCONF":     {code: duly.CodeFull, advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat"},
+	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
+	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},
+	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server wants a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
+	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user"},
+	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it wants a password, or clients on its own machine"},
+	"NOPERM":      {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
+}
+
+// phrases are what a server's error without a word of its own contains.
+var phrases = []struct {
+	text string
+	verdict
+}{
+	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
+	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
+	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},
+	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password"}},
+	{"cluster support disabled", verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"}},
+	{"No such master with that name", verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"}},
+	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
+	{"ACL failure in script", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
+	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not have a command that is needed (%s)"}},
+}
+
+// verdictOf judges an error of the client library that is not its nil.
+func verdictOf(err error) verdict {
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		return spoken(e.Error())
+	}
+	var before unsent
+	switch {
+	case errors.As(err, &before):
+		return notReached(before)
+	case errors.Is(err, rueidis.ErrNoSlot):
+		return spoken("CLUSTERDOWN")
+	case strings.Contains(err.Error(), "unknown message type"):
+		return verdict{class: unknown, code: duly.CodeUnavailable,
+			advice: "what answers there is no Redis, or speaks TLS (then write rediss://); check host and port"}
+	}
+	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
+}
+
+// Untouched tells whether an error of a call says that it certainly did not run
+// and may be sent again.
+func Untouched(err error) bool {
+	var e *duly.Error
+	return errors.As(err, &e) && e.Code == duly.CodeUnavailable && e.Cause != nil && verdictOf(e.Cause).class == idle
+}
+
+// spoken judges what the server said.
+func spoken(text string) verdict {
+	word, _, _ := strings.Cut(text, " ")
+	v, ok := words[word]
+	for _, p := range phrases {
+		if !ok && strings.Contains(text, p.text) {
+			v, ok = p.verdict, true
+		}
+	}
+	if !ok {
+		return verdict{code: duly.CodeInternal, advice: "the server refused a call of this engine; the log has the details"}
+	}
+	if v.code == "" {
+		v.code = duly.CodeUnavailable
+	}
+	if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
+		v.advice = fmt.Sprintf(v.advice, lacking(text))
+	}
+	return v
+}
+
+// lacking names the command or key that the server's refusal is about.
+func lacking(text string) string {
+	if _, rest, ok := strings.Cut(text, "'"); ok {
+		name, what, ok := strings.Cut(rest, "'")
+		if ok && len(name) <= 32 && !strings.HasPrefix(what, " key") && !strings.HasPrefix(what, " channel") {
+			return "command " + name
+		}
+	}
+	switch {
+	case strings.Contains(text, "key"):
+		return "access to keys under the prefix"
+	case strings.Contains(text, "channel"):
+		return "access to a channel"
+	}
+	return "see ACL LOG"
+}
+
+// notReached judges why no connection came about.
+func notReached(u unsent) verdict {
+	v := verdict{class: idle, code: duly.CodeUnavailable}
+	var untrusted *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch text := cause(u.error); {
+	case errors.As(u, &untrusted):
+		v.advice = "the server's certificate is not trusted (" + text + "); see tls_ca and tls_server_name"
+	case strings.Contains(text, "tls: ") && u.stage == atGreet:
+		v.advice = "the server does not take our certificate (" + text + "); see tls_cert and tls_key"
+	case u.stage == atTLS:
+		v.advice = "no TLS comes about on this port (" + text + "); if it speaks plain Redis, write redis:// for rediss://"
+	case u.stage == atGreet:
+		v.advice = "the connection is taken, but the greeting is not answered (" + text + "); check that Redis listens there, and write rediss:// if it speaks TLS"
+	case errors.As(u, &dns):
+		v.advice = "the host is not found (" + text + ")"
+	default:
+		v.advice = "nobody answers there (" + text + "); check that the server runs, and host and port"
+	}
+	v.advice += nothing
+	return v
+}
+
+// cause is the text of an error of the network, which holds no secret.
+func cause(err error) string {
+	return strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+// fault is the error of the contract for a verdict. What the server said of
+// something unforeseen goes to the log alone.
+func (l *Link) fault(call string, v verdict, err error) error {
+	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
+		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
+	}
+	advice := v.advice
+	if v.code == duly.CodeCorrupt {
+		advice = fmt.Sprintf(advice, l.o.Prefix)
+	}
+	if v.code == duly.CodeForbidden {
+		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)
+	}
+	if v.code == duly.CodeInternal {
+		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
+	}
+	return &duly.Error{Code: v.code, Message: "redis at " + l.where() + ": " + advice, Cause: err}
+}
+
+// where names the server in messages.
+func (l *Link) where() string {
+	return strings.Join(l.o.Addrs, ",")
+}

@@ -1,0 +1,269 @@
+package link
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Options is what a URL says. The zero Options with one address is a single
+// server with every default.
+type Options struct {
+	// Mode is what stands at the addresses. Default Single.
+	Mode Mode
+	// Addrs are host:port of the server, of the Sentinels, or of some nodes of
+	// the cluster; with Unix the path of a single server's socket.
+	Addrs []string
+	Unix  bool
+	// User and Password are those of the server. Default: the default user,
+	// and no password.
+	User, Password string
+	// DB is the database's number; a cluster has 0 alone.
+	DB int
+	// TLS is nil for plain connections.
+	TLS *TLS
+	// Sentinel is for Mode Sentinel alone.
+	Sentinel SentinelOptions
+	// Prefix begins every key. Default DefaultPrefix.
+	Prefix string
+	// Durability is what RunDurable waits for. Default: nothing.
+	Durability Durability
+	// EvictionWarn makes a warning of what is else refused: a server that may
+	// drop keys when its memory is full.
+	EvictionWarn bool
+	// Dial bounds the making of a connection, the greeting included. Default
+	// DefaultDial.
+	Dial time.Duration
+	// Retry is for how long a call without a deadline is repeated when it
+	// certainly did not run. Default DefaultRetry.
+	Retry time.Duration
+	// Observe, if set, is told of every round trip that does not block: the name
+	// of each call in it, and how long it took.
+	Observe func(call string, took time.Duration)
+	// Sent, if set, is what goes to the server in the place of a script. It is
+	// for tests.
+	Sent func(*Script) *Script
+	// Others are the options that ParseURL was told to leave to its caller.
+	Others map[string]string
+}
+
+// Mode is what stands at the addresses.
+type Mode string
+
+// The modes.
+const (
+	Single   Mode = "single"
+	Sentinel Mode = "sentinel"
+	Cluster  Mode = "cluster"
+)
+
+// Defaults of Options.
+const (
+	DefaultPrefix = "duly"
+	DefaultDial   = 5 * time.Second
+	DefaultRetry  = 5 * time.Second
+	// DefaultDurable bounds the wait for a batch's durability.
+	DefaultDurable = 5 * time.Second
+)
+
+// SentinelOptions names what the Sentinels watch, and how to log in to them.
+type SentinelOptions struct {
+	Master         string
+	User, Password string
+}
+
+// TLS says whom to trust and who we are. Files are PEM.
+type TLS struct {
+	CA         string // file of authorities; default: the system's
+	Cert, Key  string // files of our own certificate; default: none
+	ServerName string // whom the server's certificate must name; default: the host
+	SkipVerify bool   // trust whoever answers
+}
+
+// Durability is what a batch waits for before it counts as stored: for the
+// fsync of the server's append-only file, for replicas, or for neither.
+type Durability struct {
+	AOF      bool
+	Replicas int
+	Timeout  time.Duration // default DefaultDurable
+}
+
+// Asked tells whether there is anything to wait for.
+func (d Durability) Asked() bool { return d.AOF || d.Replicas > 0 }
+
+func (o Options) withDefaults() Options {
+	if o.Mode == "" {
+		o.Mode = Single
+	}
+	if o.Prefix == "" {
+		o.Prefix = DefaultPrefix
+	}
+	if o.Dial == 0 {
+		o.Dial = DefaultDial
+	}
+	if o.Retry == 0 {
+		o.Retry = DefaultRetry
+	}
+	if o.Durability.Timeout == 0 {
+		o.Durability.Timeout = DefaultDurable
+	}
+	return o
+}
+
+// Bounds of Options.
+const (
+	maxPrefix   = 64
+	maxTime     = time.Hour
+	maxReplicas = 100
+	maxDB       = 1<<31 - 1
+)
+
+// validate reports every bad field at once. Defaults must stand.
+func (o Options) validate() error {
+	var bad duly.BadFields
+	if len(o.Addrs) == 0 || o.Addrs[0] == "" {
+		bad.Add("url", "names no server; write %s", forms)
+	}
+	if o.DB < 0 || o.DB > maxDB {
+		bad.Add("db", "is %d, must be between 0 and %d", o.DB, maxDB)
+	}
+	if o.Mode == Cluster && o.DB != 0 {
+		bad.Add("db", "is %d, but a cluster has database 0 alone", o.DB)
+	}
+	if o.Mode != Cluster && o.Mode != Sentinel && len(o.Addrs) > 1 {
+		bad.Add("url", "names %d servers; several are for redis+sentinel:// and redis+cluster:// alone", len(o.Addrs))
+	}
+	if o.Mode == Sentinel && o.Sentinel.Master == "" {
+		bad.Add("master", "is missing: the name under which the Sentinels watch the primary, like redis+sentinel://HOST:26379/mymaster")
+	}
+	if !validPrefix(o.Prefix) {
+		bad.Add("prefix", "must be 1 to %d of A-Z, a-z, 0-9, dot, underscore, colon and hyphen", maxPrefix)
+	}
+	if o.Durability.Replicas < 0 || o.Durability.Replicas > maxReplicas {
+		bad.Add("durability", "waits for %d replicas, must be between 1 and %d", o.Durability.Replicas, maxReplicas)
+	}
+	if o.Durability.AOF && o.Durability.Replicas > 0 {
+		bad.Add("durability", "is aof or replicas:N, not both")
+	}
+	if t := o.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
+		bad.Add("tls_cert", "and tls_key go together")
+	}
+	checkTime(&bad, "dial_timeout", o.Dial)
+	checkTime(&bad, "retry", o.Retry)
+	checkTime(&bad, "durability_timeout", o.Durability.Timeout)
+	return bad.Err()
+}
+
+func checkTime(bad *duly.BadFields, name string, d time.Duration) {
+	if d < time.Millisecond || d > maxTime {
+		bad.Add(name, "is %v, must be between 1ms and %v", d, maxTime)
+	}
+}
+
+// validPrefix keeps braces out, which would be a hash tag.
+func validPrefix(s string) bool {
+	for _, c := range []byte(s) {
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case strings.IndexByte("._:-", c) >= 0:
+		default:
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= maxPrefix
+}
+
+// config reads the files.
+func (t *TLS) config() (*tls.Config, error) {
+	if t == nil {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.SkipVerify}
+	if t.CA != "" {
+		pem, err := os.ReadFile(t.CA)
+		if err != nil {
+			return nil, duly.Invalid("tls_ca", "can't be read: %v", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, duly.Invalid("tls_ca", "holds no certificate in PEM form")
+		}
+	}
+	if t.Cert != "" {
+		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+		if err != nil {
+			return nil, duly.Invalid("tls_cert", "can't be used: %v", err)
+		}
+		c.Certificates = []tls.Certificate{cert}
+	}
+	return c, nil
+}
+
+// hidden stands where a secret was.
+const hidden = "***"
+
+// String is the URL without user and password, and without what is as it is
+// by default.
+func (o Options) String() string {
+	o = o.withDefaults()
+	var b strings.Builder
+	b.WriteString(o.scheme())
+	b.WriteString("://")
+	if o.User != "" || o.Password != "" {
+		b.WriteString(hidden + "@")
+	}
+	b.WriteString(strings.Join(o.Addrs, ","))
+	if o.Mode == Sentinel {
+		b.WriteString("/" + url.PathEscape(o.Sentinel.Master))
+	}
+	if o.DB != 0 && !o.Unix {
+		b.WriteString("/" + strconv.Itoa(o.DB))
+	}
+	if q := o.query().Encode(); q != "" {
+		b.WriteString("?" + q)
+	}
+	return b.String()
+}
+
+func (o Options) scheme() string {
+	s := "redis"
+	if o.TLS != nil {
+		s = "rediss"
+	}
+	switch {
+	case o.Unix:
+		s += "+unix"
+	case o.Mode != Single:
+		s += "+" + string(o.Mode)
+	}
+	return s
+}
+
+func (o Options) query() url.Values {
+	q := url.Values{}
+	if o.DB != 0 && o.Unix {
+		q.Set("db", strconv.Itoa(o.DB))
+	}
+	if o.Prefix != DefaultPrefix {
+		q.Set("prefix", o.Prefix)
+	}
+	if o.Durability.AOF {
+		q.Set("durability", "aof")
+	}
+	if o.Durability.Replicas > 0 {
+		q.Set("durability", "replicas:"+strconv.Itoa(o.Durability.Replicas))
+	}
+	if o.EvictionWarn {
+		q.Set("eviction", "warn")
+	}
+	for name, value := range o.Others {
+		q.Set(name, value)
+	}
+	return q
+}

@@ -1,0 +1,157 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/redis/rueidis"
+)
+
+// A server may stand still with all its connections whole, and be replaced
+// meanwhile. The client library does not get away from it then: behind Sentinels
+// it asks the old primary for its role before it leaves it, in a cluster it looks
+// at who owns what when a connection breaks. So calls would hang until a ping
+// has gone unanswered for long, and when the old server goes on, it would answer
+// as the primary that it no longer is. Therefore, where a connection has left a
+// call without an answer for a while, others are asked whether that server was
+// replaced, and only then are its connections given up.
+const (
+	// lookEvery is how often somebody looks for such connections; it sends nothing
+	// where there are none.
+	lookEvery = time.Second
+	// silence is how long a call has no answer before others are asked.
+	silence = 2 * time.Second
+	// shunning is how long no connection is made to a server that was replaced:
+	// by then the client library knows who has taken its place.
+	shunning = 3 * time.Second
+)
+
+var errReplaced = errors.New("the server stands still and was replaced")
+
+// lookOut looks for servers that stand still, until the link is closed.
+func (l *Link) lookOut() {
+	for clock.Sleep(l.life, l.clock, lookEvery) == nil {
+		for _, addr := range l.dialer.silent() {
+			if l.replaced(addr) {
+				l.log.Warn("redis: a server stands still, and others say that it is not the primary; its connections are given up", "server", addr)
+				l.dialer.shun(addr)
+			}
+		}
+	}
+}
+
+// replaced tells whether others say that the server at an address is no longer a
+// primary, or the one.
+func (l *Link) replaced(addr string) bool {
+	others := slices.Collect(maps.Keys(l.main.Nodes()))
+	ask := l.owners
+	if l.o.Mode == Sentinel {
+		others, ask = l.o.Addrs, l.named
+	}
+	for _, other := range others {
+		if other == addr {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(l.life, silence)
+		primaries, err := ask(ctx, other)
+		cancel()
+		if err == nil {
+			return !slices.Contains(primaries, addr)
+		}
+	}
+	return false
+}
+
+// owners are the primaries of a cluster as a node sees them.
+func (l *Link) owners(ctx context.Context, node string) (addrs []string, err error) {
+	client := l.main.Nodes()[node]
+	if client == nil {
+		return nil, rueidis.ErrNoSlot
+	}
+	ranges, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
+	if err == nil && len(ranges) == 0 {
+		err = errors.New("it knows of no slots")
+	}
+	for i := range ranges {
+		fields, _ := ranges[i].ToArray()
+		if len(fields) < 3 {
+			continue
+		}
+		primary, _ := fields[2].ToArray()
+		if len(primary) < 2 {
+			continue
+		}
+		host, _ := primary[0].ToString()
+		port, _ := primary[1].AsInt64()
+		if host == "" { // the node does not know its own
+			host, _, _ = net.SplitHostPort(node)
+		}
+		addrs = append(addrs, net.JoinHostPort(host, fmt.Sprint(port)))
+	}
+	return addrs, err
+}
+
+// named is the primary that a Sentinel names.
+func (l *Link) named(ctx context.Context, sentinel string) ([]string, error) {
+	option := rueidis.ClientOption{
+		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
+		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,
+	}
+	option.Dialer.Timeout = silence
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	place, err := client.Do(ctx, client.B().SentinelGetMasterAddrByName().Master(l.o.Sentinel.Master).Build()).AsStrSlice()
+	if err == nil && len(place) != 2 {
+		err = errors.New("it names no primary")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{net.JoinHostPort(place[0], place[1])}, nil
+}
+
+// silent lists the addresses of connections on which a call has no answer for a
+// while.
+func (d *dialer) silent() (addrs []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Mono()
+	for c := range d.conns {
+		if asked := time.Duration(c.asked.Load()); c.watched && asked != 0 && now-asked >= silence && !slices.Contains(addrs, c.addr) {
+			addrs = append(addrs, c.addr)
+		}
+	}
+	return addrs
+}
+
+// shun closes the connections to a server, and makes none for a while.
+func (d *dialer) shun(addr string) {
+	d.mu.Lock()
+	d.shunned[addr] = d.clock.Mono() + shunning
+	d.mu.Unlock()
+	for _, c := range d.open() {
+		if c.addr == addr {
+			c.Close()
+		}
+	}
+}
+
+func (d *dialer) shuns(addr string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until, ok := d.shunned[addr]
+	if ok && d.clock.Mono() >= until {
+		delete(d.shunned, addr)
+		ok = false
+	}
+	return ok
+}

@@ -1,0 +1,276 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/redis/rueidis"
+)
+
+// Result is the answer to one of several calls.
+type Result struct {
+	Msg rueidis.RedisMessage
+	Err error // of the contract
+}
+
+// Run runs a script and answers what it returns; a nil is an answer too. Its
+// errors are the contract's: [duly.ErrUnavailable] says that it may have run,
+// unless the message says that nothing was done.
+func (l *Link) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
+	c = l.sent(c)
+	again := l.request(c)
+	if ctx.Done() == nil {
+		j := l.runOnce(ctx, c, again)
+		if !j.again {
+			return j.result.Msg, l.keyNamed(ctx, j.result.Err, c.Keys)
+		}
+	}
+	r := l.send(ctx, []*request{again})[0]
+	return r.Msg, r.Err
+}
+
+// runOnce is send for the one try that nearly every call is: of a caller that
+// stays, so that nobody has to watch for its leaving.
+func (l *Link) runOnce(ctx context.Context, c Call, r *request) judgement {
+	if err := l.enter(ctx); err != nil {
+		return judgement{result: Result{Err: err}}
+	}
+	defer l.calls.Done()
+	if l.o.Observe != nil {
+		begin := clock.Monotonic()
+		defer func() { l.o.Observe(r.name, clock.Monotonic()-begin) }()
+	}
+	return l.judge(r, l.main.Do(ctx, c.command(l.main.B(), false)))
+}
+
+// sent is a call with the script that goes to the server.
+func (l *Link) sent(c Call) Call {
+	if l.o.Sent != nil {
+		c.Script = l.o.Sent(c.Script)
+	}
+	return c
+}
+
+// RunAll runs calls that do not depend on each other, in any order, with one
+// round trip per node. Each has a result of its own, at its place.
+func (l *Link) RunAll(ctx context.Context, calls []Call) []Result {
+	requests := make([]*request, len(calls))
+	for i, c := range calls {
+		requests[i] = l.request(l.sent(c))
+	}
+	return l.send(ctx, requests)
+}
+
+// Do sends a plain command, made by [Link.B]. One that only reads is repeated
+// also when its answer was lost.
+func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+	r := l.DoAll(ctx, cmd)[0]
+	return r.Msg, r.Err
+}
+
+// DoAll is to Do what RunAll is to Run.
+func (l *Link) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
+	requests := make([]*request, len(cmds))
+	for i, cmd := range cmds {
+		words := cmd.Commands()
+		requests[i] = &request{
+			name:  words[0],
+			keys:  words[1:min(2, len(words))],
+			reads: cmd.IsReadOnly(),
+			build: func(rueidis.Builder) rueidis.Completed { return cmd.Pin() },
+		}
+	}
+	return l.send(ctx, requests)
+}
+
+// request is a call that may be sent several times.
+type request struct {
+	name  string
+	keys  []string
+	reads bool
+	once  bool // as Call.Once
+	build func(rueidis.Builder) rueidis.Completed
+	whole bool // the server has said that it doesn't know the script
+}
+
+func (l *Link) request(c Call) *request {
+	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
+	r.build = func(b rueidis.Builder) rueidis.Completed { return c.command(b, r.whole) }
+	return r
+}
+
+// send sends the requests until each has an answer, was refused, or may have
+// run without one.
+func (l *Link) send(ctx context.Context, requests []*request) []Result {
+	results := make([]Result, len(requests))
+	open := make([]int, len(requests)) // which of them are to be sent
+	for i := range open {
+		open[i] = i
+	}
+	p := l.Patience(ctx)
+	defer func() {
+		for _, i := range open {
+			results[i].Err = left(ctx, results[i].Err)
+		}
+	}()
+	for first := true; len(open) > 0; first = false {
+		replies, err := l.exchange(ctx, requests, open)
+		if err != nil && err == ctx.Err() {
+			if !first {
+				break // the time is over: why nothing was done is in the results
+			}
+			err = unanswered(ctx) // a call before this one may be part of the same operation
+		}
+		if err != nil {
+			for _, i := range open {
+				results[i].Err = err
+			}
+			return results
+		}
+		var again []int
+		pause := false
+		for k, i := range open {
+			v := l.judge(requests[i], replies[k])
+			results[i] = v.result
+			if v.result.Err != nil {
+				results[i].Err = l.keyNamed(ctx, v.result.Err, requests[i].keys)
+			}
+			if v.again {
+				again = append(again, i)
+				pause = pause || !v.now
+			}
+		}
+		open = again
+		if len(open) > 0 && pause && !p.Wait() {
+			break
+		}
+	}
+	return results
+}
+
+// judgement is what one reply means.
+type judgement struct {
+	result Result
+	again  bool // the request is to be sent again; result is for the case that it can't be
+	now    bool // without a pause
+}
+
+func (l *Link) judge(r *request, reply rueidis.RedisResult) judgement {
+	msg, err := reply.ToMessage()
+	if err == nil || rueidis.IsRedisNil(err) {
+		return judgement{result: Result{Msg: msg}}
+	}
+	v := verdictOf(err)
+	j := judgement{result: Result{Err: l.fault(r.name, v, err)}}
+	switch v.class {
+	case missing:
+		j.again, j.now = !r.whole, true
+		r.whole = true
+	case idle:
+		j.again = !r.once
+	case unknown:
+		j.again = r.reads && !r.once && !l.closed.Load()
+	}
+	if v.refresh {
+		l.refresh()
+	}
+	return j
+}
+
+// exchange sends the open requests once. An error is the caller's who has left
+// or the link's that is closed; everything else is in the replies.
+func (l *Link) exchange(ctx context.Context, requests []*request, open []int) ([]rueidis.RedisResult, error) {
+	if err := l.enter(ctx); err != nil {
+		return nil, err
+	}
+	if ctx.Done() == nil {
+		defer l.calls.Done()
+		return l.roundTrip(ctx, requests, open), nil
+	}
+	done := make(chan []rueidis.RedisResult, 1)
+	go func() {
+		defer l.calls.Done()
+		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
+	}()
+	select {
+	case replies := <-done:
+		return replies, nil
+	case <-ctx.Done():
+		return nil, unanswered(ctx)
+	}
+}
+
+func (l *Link) roundTrip(ctx context.Context, requests []*request, open []int) []rueidis.RedisResult {
+	if l.o.Observe != nil {
+		begin := clock.Monotonic()
+		defer func() {
+			took := clock.Monotonic() - begin
+			for _, i := range open {
+				l.o.Observe(requests[i].name, took)
+			}
+		}()
+	}
+	b := l.main.B()
+	if len(open) == 1 {
+		return []rueidis.RedisResult{l.main.Do(ctx, requests[open[0]].build(b))}
+	}
+	cmds := make([]rueidis.Completed, len(open))
+	for k, i := range open {
+		cmds[k] = requests[i].build(b)
+	}
+	return l.main.DoMulti(ctx, cmds...)
+}
+
+// unanswered is the error of a caller that did not stay for the answer.
+func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
+
+// left notes that a caller has left while its call was repeated: the error says
+// why it had not run so far.
+func left(ctx context.Context, err error) error {
+	e, ok := err.(*duly.Error)
+	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
+	}
+	return &duly.Error{Code: e.Code, Message: e.Message, Cause: errors.Join(ctx.Err(), err)}
+}
+
+// The pauses between two tries grow from the first to the longest.
+const (
+	firstPause   = 2 * time.Millisecond
+	longestPause = 200 * time.Millisecond
+)
+
+// Patience is how long what did not run is repeated: until its context's
+// deadline, or for Options.Retry where that has none.
+type Patience struct {
+	ctx    context.Context
+	clock  clock.Clock
+	pause  time.Duration
+	end    time.Duration // monotonic; where the context has no deadline
+	bounds bool          // the context has one
+}
+
+// Patience begins with the first try of something that is made of several calls
+// with Once.
+func (l *Link) Patience(ctx context.Context) *Patience {
+	_, bounds := ctx.Deadline()
+	return &Patience{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
+}
+
+// Wait pauses before the next try, each time for longer; false says that the
+// time is over.
+func (p *Patience) Wait() bool {
+	pause := p.pause
+	p.pause = min(2*pause, longestPause)
+	if !p.bounds {
+		left := p.end - p.clock.Mono()
+		if left <= 0 {
+			return false
+		}
+		pause = min(pause, left)
+	}
+	return clock.Sleep(p.ctx, p.clock, pause) == nil && p.ctx.Err() == nil
+}

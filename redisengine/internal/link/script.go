@@ -1,0 +1,56 @@
+package link
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// Script is a Lua script, ready to be sent.
+type Script struct {
+	Name     string // for the log
+	Source   string
+	SHA      string // the hash that the server knows it by
+	ReadOnly bool   // it is sent so that the server lets it write nothing
+	// Takes, if set, tells whether the script has a meaning for so many keys
+	// and arguments. A call that it refuses is a mistake of the program, and
+	// panics.
+	Takes func(keys, args int) bool
+}
+
+// NewScript makes a script. One that is readOnly must say no-writes in its
+// first line.
+func NewScript(name, source string, readOnly bool) *Script {
+	sum := sha1.Sum([]byte(source))
+	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:]), ReadOnly: readOnly}
+}
+
+// Call is one run of a script. It names at least one key, and all its keys
+// carry one hash tag. Keys and Args belong to the link from then on: a call may
+// outlive its caller.
+type Call struct {
+	Script     *Script
+	Keys, Args []string
+	// Once: it is not repeated although it did not run, but for redirects and a
+	// script that the server does not know. The caller has others to ask.
+	Once bool
+}
+
+// command is the call as it is sent: by the script's hash, or with the whole
+// script.
+func (c Call) command(b rueidis.Builder, whole bool) rueidis.Completed {
+	if c.Script.Takes != nil && !c.Script.Takes(len(c.Keys), len(c.Args)) {
+		panic(fmt.Sprintf("link: the script %s is called with %d keys and %d arguments", c.Script.Name, len(c.Keys), len(c.Args)))
+	}
+	name, script := "EVALSHA", c.Script.SHA
+	if whole {
+		name, script = "EVAL", c.Script.Source
+	}
+	if c.Script.ReadOnly {
+		name += "_RO"
+	}
+	return b.Arbitrary(name, script, strconv.Itoa(len(c.Keys))).Keys(c.Keys...).Args(c.Args...).Build()
+}

@@ -1,0 +1,91 @@
+package link
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// F1, F9: the primary is killed, then its successor is demoted while it lives.
+// Calls of every kind wait for the next one and go on there.
+func TestSentinelFailover(t *testing.T) {
+	t.Parallel()
+	s := redistest.NewSentinel(t)
+	l := open(t, s.URL()+"&durability=replicas:1&durability_timeout=20s")
+	everything := func(what string) {
+		t.Helper()
+		if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
+			t.Errorf("%s: Run: %v", what, err)
+		}
+		if _, notDurable, err := l.RunDurable(within(t, 30*time.Second), increment("k", 1)); err != nil || notDurable != nil {
+			t.Errorf("%s: RunDurable: %v, %v", what, notDurable, err)
+		}
+		got := block(t.Context(), l, time.Millisecond, "z")
+		redistest.Await(t, what+": a blocking call", func() bool {
+			if got.err != nil {
+				got = block(t.Context(), l, time.Millisecond, "z")
+			}
+			return got == answer{}
+		})
+		primary := s.Primary()
+		done := make(chan answer)
+		go func() { done <- block(t.Context(), l, MaxBlock, "z") }()
+		awaitBlocked(t, primary, 1)
+		l.Unblock(l.Group("z"))
+		if got := <-done; got != (answer{}) {
+			t.Errorf("%s: unblocked: %+v", what, got)
+		}
+	}
+	everything("before")
+	old := s.Primary()
+	old.Kill()
+	awaitCut(t, l, old)
+	if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
+		t.Errorf("while nobody is primary: %v", err)
+	}
+	s.AwaitHealthy()
+	everything("after the kill")
+	old.Restart()
+	s.AwaitHealthy()
+
+	demoted := s.Primary()
+	redistest.Await(t, "the sentinels take the order", func() bool {
+		_, err := s.Sentinels()[0].Do(t.Context(), "SENTINEL", "FAILOVER", redistest.PrimaryName)
+		return err == nil
+	})
+	redistest.Await(t, "another primary", func() bool {
+		if _, err := l.Run(within(t, 30*time.Second), increment("k", 1)); err != nil {
+			t.Errorf("while the primary is replaced: %v", err)
+		}
+		return s.Primary().Addr() != demoted.Addr()
+	})
+	s.AwaitHealthy()
+	everything("after the demotion")
+}
+
+// awaitCut waits until the link has noticed that a server is gone: before, a
+// call may go out to it, and then may have happened.
+func awaitCut(t *testing.T, l *Link, s *redistest.Server) {
+	t.Helper()
+	redistest.Await(t, "the link notices", func() bool {
+		return !slices.ContainsFunc(l.dialer.open(), func(c *conn) bool { return c.RemoteAddr().String() == s.Addr() })
+	})
+}
+
+func TestSentinelURLs(t *testing.T) {
+	t.Parallel()
+	s := redistest.NewSentinel(t)
+	hosts := strings.Join(s.Addrs(), ",")
+	open(t, "redis+sentinel://127.0.0.1:1,"+hosts+"/"+redistest.PrimaryName+"/2")
+	refusedOpen(t, "redis+sentinel://"+hosts+"/other", duly.CodeInvalid, "SENTINEL MASTERS")
+	refusedOpen(t, "redis://"+s.Addrs()[0], duly.CodeInvalid, "redis+sentinel://")
+	for _, server := range s.Servers() {
+		if server.Addr() != s.Primary().Addr() {
+			refusedOpen(t, "redis://"+server.Addr(), duly.CodeUnavailable, "replica")
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package link
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/redis/rueidis"
+)
+
+// A subscription asks over its connection every beatEvery whether somebody is
+// there, and takes an answer that is beatWait late for none: so it knows within
+// a second that it does not hear.
+const (
+	beatEvery = 300 * time.Millisecond
+	beatWait  = 400 * time.Millisecond
+)
+
+// Subscribe calls tell(true) once it hears what is published on a channel, and
+// again whenever something was; several messages may be told by one call, and
+// a call may tell of none. When it can't hear it calls tell(false), within a
+// second; until the next tell(true), which stands for all that was missed
+// meanwhile, nothing is known. Calls come one after the other. It returns when
+// ctx ends or the link is closed, with the context's error or [duly.ErrClosed];
+// whatever else goes wrong is tried again. It calls fell, in between, when the
+// number in the key is lower than one before: what was written there is lost.
+//
+// # How
+//
+// A publisher also writes what it publishes, a number that rises, into
+// the key of the channel's name, in the same script. The subscription has a
+// connection of its own, in a cluster to the node that owns that key, and reads
+// the key over it again and again. An answer says that the connection has
+// brought every message before it. One that does not come says that the server
+// can't be heard, and one with a number that was not heard of that a message is
+// lost: with a failover, a FLUSHALL, or between the nodes of a cluster.
+func (l *Link) Subscribe(ctx context.Context, channel string, tell func(hearing bool), fell func()) error {
+	if err := l.enter(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(l.life, cancel)()
+	s := &subscription{link: l, channel: channel, news: make(chan struct{}, 1)}
+	go func() {
+		defer l.calls.Done()
+		s.run(ctx)
+	}()
+	for {
+		select {
+		case <-s.news:
+			if s.hasFallen() {
+				fell()
+			}
+			tell(s.hears())
+		case <-ctx.Done():
+			if l.closed.Load() {
+				return duly.ErrClosed
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// subscription is one call of Subscribe.
+type subscription struct {
+	link    *Link
+	channel string
+	said    string        // the last error that was logged
+	news    chan struct{} // holds one ring: there is something to tell
+
+	mu      sync.Mutex
+	hearing bool
+	last    string // what was published last, as far as it is known
+	beats   uint64 // questions so far
+	fallen  bool   // the number is lower than it was, which is not told yet
+}
+
+func (s *subscription) hasFallen() (fallen bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	fallen, s.fallen = s.fallen, false
+	return fallen
+}
+
+func (s *subscription) hears() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.hearing
+}
+
+// run keeps a connection up.
+func (s *subscription) run(ctx context.Context) {
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := s.listen(ctx)
+		if s.deaf() {
+			pause = firstPause
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			s.explain(err)
+		}
+		if clock.Sleep(ctx, s.link.clock, pause) != nil {
+			return
+		}
+	}
+}
+
+// listen makes a connection and hears what comes over it, until it is lost or
+// leads to a server that is the primary no more.
+func (s *subscription) listen(ctx context.Context) error {
+	l := s.link
+	client, err := l.waiting.connect(l)
+	if err != nil {
+		return err
+	}
+	place := l.primary(client)
+	conn, _ := client.Dedicate()
+	defer conn.Close()
+	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(m rueidis.PubSubMessage) { s.message(m.Message) }})
+	if err := conn.Do(ctx, conn.B().Subscribe().Channel(s.channel).Build().SetSlot(s.channel)).Error(); err != nil {
+		return err
+	}
+	for l.primary(client) == place {
+		if err := s.ask(ctx, conn); err != nil {
+			return err
+		}
+		rest := l.clock.NewTimer(beatEvery)
+		select {
+		case <-rest.C:
+		case err = <-lost:
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		rest.Stop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ask reads the key. While the server moves the key to another node it may be
+// here no more: that is an answer as well.
+func (s *subscription) ask(ctx context.Context, conn rueidis.DedicatedClient) error {
+	beat := s.asking()
+	late := s.link.clock.AfterFunc(beatWait, func() { s.late(beat) })
+	value, err := conn.Do(ctx, conn.B().Get().Key(s.channel).Build()).ToString()
+	late.Stop()
+	if e, ok := rueidis.IsRedisErr(err); ok {
+		if _, moving := e.IsAsk(); !moving {
+			return err
+		}
+		value = s.known()
+	} else if err != nil && !rueidis.IsRedisNil(err) {
+		return err
+	}
+	s.answered(value)
+	return nil
+}
+
+func (s *subscription) asking() (beat uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats++
+	return s.beats
+}
+
+func (s *subscription) known() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last
+}
+
+// message takes what came over the channel. A connection that was not heard to
+// answer yet tells of it when it does.
+func (s *subscription) message(value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = value
+	if s.hearing {
+		s.ring()
+	}
+}
+
+func (s *subscription) answered(value string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats++ // it is late no more
+	if value != s.last || !s.hearing {
+		s.fallen = s.fallen || number(value) < number(s.last)
+		s.last, s.hearing = value, true
+		s.ring()
+	}
+}
+
+// number is what stands in the key; 0 for none.
+func number(value string) int64 {
+	n, _ := strconv.ParseInt(value, 10, 64)
+	return n
+}
+
+// late notes that the answer to a question is overdue. The connection is kept:
+// what stands still may go on.
+func (s *subscription) late(beat uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.beats == beat && s.hearing {
+		s.hearing = false
+		s.ring()
+	}
+}
+
+// deaf notes that there is no connection, and answers whether there was one
+// that heard.
+func (s *subscription) deaf() (heard bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats++
+	if s.hearing {
+		s.hearing, heard = false, true
+		s.ring()
+	}
+	return heard
+}
+
+func (s *subscription) ring() {
+	select {
+	case s.news <- struct{}{}:
+	default: // it has not been told yet
+	}
+}
+
+// explain logs what the server refuses, once, and finds out whether another one
+// is the primary.
+func (s *subscription) explain(err error) {
+	l, v := s.link, verdictOf(err)
+	if v.refresh {
+		l.refresh()
+	}
+	if v.class != refused || s.said == err.Error() {
+		return
+	}
+	s.said = err.Error()
+	l.log.Warn("redis: what is published can't be heard", slog.String("channel", s.channel), slog.String("error", l.fault("subscribe", v, err).Error()))
+}

@@ -1,0 +1,19 @@
+package link
+
+import "syscall"
+
+// tcpUserTimeout is TCP_USER_TIMEOUT, in milliseconds.
+const tcpUserTimeout = 18
+
+// vanished gives a connection up when what was sent stays without the other
+// host's acknowledgement for vanishAfter. Linux would try for a quarter of an
+// hour, and the client library asks only a connection that is idle.
+func vanished(network, _ string, c syscall.RawConn) error {
+	if network == "unix" {
+		return nil
+	}
+	return c.Control(func(fd uintptr) {
+		// Without it things go on as before, only later.
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, int(vanishAfter.Milliseconds()))
+	})
+}

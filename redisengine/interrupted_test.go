@@ -1,0 +1,242 @@
+package redisengine_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// S3: every command of every script fails once. Before the first write nothing
+// has happened; after it one repair mends the shard, and no job is lost. The
+// short form mends every third time.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	x := newInterrupter(t)
+	for _, d := range deeds {
+		t.Run(d.name, func(t *testing.T) { x.interruptAll(t, d) })
+	}
+	for _, name := range lua.Names() {
+		if x.raised[name] == 0 && !strings.HasPrefix(name, "token_") && !strings.HasPrefix(name, "placement_") { // they are no part of a shard
+			t.Errorf("the script %s was not interrupted", name)
+		}
+	}
+	t.Logf("commands that have raised: %v", x.raised)
+}
+
+// interrupter lets scripts end at any of their commands. It has a server of
+// its own, which it listens to.
+type interrupter struct {
+	server  *redistest.Server
+	conn    *resp.Conn
+	monitor *resp.Conn
+	names   map[string]string // of scripts, by their hash
+	raising map[string]string // hashes of the scripts that raise, by name
+	raised  map[string]int    // how many of their commands have raised
+	harmed  int               // how often that has changed something
+}
+
+// scriptCall is one call of a script: the number of keys, the keys, the
+// arguments.
+type scriptCall struct {
+	name string
+	args []any
+}
+
+// raise takes the place of redis.call in a script that is to be interrupted:
+// the command whose number is the last argument raises.
+const raise = `local nth, fatal = 0, tonumber(table.remove(ARGV))
+local call = function(...)
+nth = nth + 1
+if nth == fatal then error('planned') end
+return redis.call(...)
+end
+`
+
+func newInterrupter(t *testing.T) *interrupter {
+	x := &interrupter{
+		server: redistest.Single(t, redistest.Config("enable-debug-command yes")),
+		names:  map[string]string{}, raising: map[string]string{}, raised: map[string]int{},
+	}
+	dial := func() *resp.Conn {
+		c, err := x.server.Dial(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	x.conn, x.monitor = dial(), dial()
+	for _, name := range lua.Names() {
+		source := lua.Load(name).Source
+		sum := sha1.Sum([]byte(source))
+		x.names[hex.EncodeToString(sum[:])] = name
+		x.must(t, "SCRIPT", "LOAD", source)
+		x.raising[name] = x.must(t, "SCRIPT", "LOAD", strings.Replace(source, "local call = redis.call\n", raise, 1)).(string)
+	}
+	if _, err := x.monitor.Do(context.Background(), "MONITOR"); err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+func (x *interrupter) must(t *testing.T, args ...any) any {
+	t.Helper()
+	v, err := x.conn.Do(t.Context(), args...)
+	if err != nil {
+		t.Fatal(args[0], err)
+	}
+	return v
+}
+
+// interruptAll does a deed, and then interrupts every script call of it at
+// every command.
+func (x *interrupter) interruptAll(t *testing.T, d deed) {
+	x.must(t, "FLUSHALL")
+	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake())
+	r.fill(1)
+	if d.setup != nil {
+		d.setup(r)
+	}
+	for name := range r.jobs {
+		kind, _, _ := strings.Cut(name, "-")
+		if slices.Contains(d.ends, kind) || slices.Contains(d.ends, "") {
+			r.gone[name] = true
+		}
+	}
+	before := x.snapshot(t)
+	calls := x.listen(t, func() { d.do(r) })
+	if len(calls) == 0 {
+		t.Fatal("the deed has called no script")
+	}
+	x.restore(t, before)
+	for _, c := range calls {
+		x.interrupt(r, c)
+		x.must(t, append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+	}
+}
+
+func (x *interrupter) hash(name string) string {
+	for hash, n := range x.names {
+		if n == name {
+			return hash
+		}
+	}
+	return ""
+}
+
+// interrupt makes each command of a script call raise, and has the harm mended.
+func (x *interrupter) interrupt(r *ruin, c scriptCall) {
+	before, digest := x.snapshot(r.T), x.must(r.T, "DEBUG", "DIGEST")
+	for nth := 1; ; nth++ {
+		_, err := x.conn.Do(r.Context(), append(append([]any{"EVALSHA", x.raising[c.name]}, c.args...), nth)...)
+		if err == nil {
+			x.restore(r.T, before)
+			return
+		}
+		if !strings.Contains(err.Error(), "planned") {
+			r.Fatalf("%s: %v", c.name, err)
+		}
+		x.raised[c.name]++
+		if x.must(r.T, "DEBUG", "DIGEST") == digest {
+			continue
+		}
+		if x.harmed++; x.harmed%3 != 0 && os.Getenv("DULY_LONG") == "" {
+			x.restore(r.T, before)
+			continue
+		}
+		r.Run(fmt.Sprintf("%s-%d", c.name, nth), func(t *testing.T) { r.mended(t) })
+		x.restore(r.T, before)
+	}
+}
+
+// mended: one repair mends what an interrupted script has left.
+func (r *ruin) mended(t *testing.T) {
+	left := *r
+	left.T, left.acked = t, maps.Clone(r.acked)
+	report := left.check(true)
+	if report.Repaired != len(report.Faults) {
+		t.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+	}
+	left.sound()
+	began := r.clock.Now()
+	left.drain()
+	left.sound()
+	r.clock.Step(began.Sub(r.clock.Now()))
+	if t.Failed() {
+		t.Logf("the repair found %+v", report.Faults)
+	}
+}
+
+// snapshot is everything that the server holds: keys and values, in turn.
+func (x *interrupter) snapshot(t *testing.T) (all []any) {
+	t.Helper()
+	for _, key := range x.must(t, "KEYS", "*").([]any) {
+		all = append(all, key, x.must(t, "DUMP", key))
+	}
+	return all
+}
+
+// restore makes the server hold what it held.
+func (x *interrupter) restore(t *testing.T, all []any) {
+	t.Helper()
+	const script = `redis.call('FLUSHALL') for i = 1, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`
+	x.must(t, append([]any{"EVAL", script, 0}, all...)...)
+}
+
+// listen does something and tells what script calls the server was sent.
+func (x *interrupter) listen(t *testing.T, f func()) (calls []scriptCall) {
+	t.Helper()
+	begin, end := "begin "+t.Name(), "end "+t.Name()
+	x.must(t, "ECHO", begin)
+	f()
+	x.must(t, "ECHO", end)
+	heard := false
+	for {
+		line, err := x.monitor.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ := strings.Cut(fmt.Sprint(line), "] ")
+		args := unquoted(text)
+		if strings.Contains(fmt.Sprint(line), " lua] ") || len(args) < 2 {
+			continue
+		}
+		switch name := x.names[args[1]]; {
+		case args[0] == "ECHO" && args[1] == begin:
+			heard = true
+		case args[0] == "ECHO" && args[1] == end:
+			return calls
+		case heard && strings.HasPrefix(args[0], "EVALSHA") && !strings.HasPrefix(name, "token_"):
+			c := scriptCall{name: name}
+			for _, a := range args[2:] {
+				c.args = append(c.args, a)
+			}
+			calls = append(calls, c)
+		}
+	}
+}
+
+// unquoted takes the words of a command apart, as the server tells them.
+func unquoted(text string) (args []string) {
+	for {
+		quoted, err := strconv.QuotedPrefix(text)
+		if err != nil {
+			return args
+		}
+		arg, _ := strconv.Unquote(quoted)
+		args = append(args, arg)
+		text = strings.TrimPrefix(text[len(quoted):], " ")
+	}
+}

@@ -1,0 +1,143 @@
+package redisengine
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// shardKeys are the kinds of keys that every shard has, by the names that the
+// scripts give them. docs/redis-layout.md explains each.
+var shardKeys = [...]string{
+	"config", "records", "bodies", "rules", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
+}
+
+// kinds are what the keys hold, by the ends of their names.
+var kinds = map[string]link.Kind{
+	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "rules": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
+	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
+	"expiry": link.SortedSet, "marker": link.SortedSet,
+	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
+	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
+}
+
+// kindOf is what a key is to hold.
+func kindOf(key string) link.Kind { return kinds[key[strings.LastIndexByte(key, ':')+1:]] }
+
+// script is a command of the scripts, ready to be called.
+type script struct {
+	*link.Script
+	keys []int // of shardKeys
+	all  bool  // all of shardKeys, in their order
+}
+
+func load(name string) *script {
+	loaded, keys := loadAny(name)
+	s := &script{Script: loaded, all: slices.Equal(keys, shardKeys[:])}
+	for _, key := range keys {
+		s.keys = append(s.keys, slices.Index(shardKeys[:], key))
+	}
+	return s
+}
+
+// loadAny loads a command, with the names of its keys.
+func loadAny(name string) (*link.Script, []string) {
+	l := lua.Load(name)
+	s := link.NewScript(l.Name, l.Source, l.ReadOnly)
+	s.Takes = l.Takes
+	return s, l.Keys
+}
+
+// The commands.
+var (
+	scriptPush       = load("push")
+	scriptPushSimple = load("push_simple")
+	scriptReserve    = load("reserve")
+	scriptSettle     = load("settle")
+	scriptExtend     = load("extend")
+	scriptStep       = load("step")
+	scriptGet        = load("get")
+	scriptPeek       = load("peek")
+	scriptList       = load("list")
+	scriptStats      = load("stats")
+	scriptLook       = load("look")
+	scriptDelete     = load("delete")
+	scriptPromote    = load("promote")
+	scriptUpdate     = load("update")
+	scriptRequeue    = load("requeue")
+	scriptPurge      = load("purge")
+	scriptConfigure  = load("configure")
+	scriptDestroy    = load("destroy")
+	scriptQueuePut   = load("queue_put")
+	scriptQueueSet   = load("queue_set")
+
+	scriptHolding    = load("holding")
+	scriptOverdue    = load("overdue")
+	scriptIdle       = load("idle")
+	scriptCheckList  = load("check_list")
+	scriptCheckPage  = load("check_page")
+	scriptCheckJob   = load("check_job")
+	scriptCheckEntry = load("check_entry")
+	scriptCheckShard = load("check_shard")
+)
+
+// lookKeys are the keys of one shard that look reads.
+var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally"}
+
+// shard is one part of a queue with the names of its keys. All of them carry
+// one hash tag, so they live on one node and one script may touch them.
+type shard struct {
+	index  int
+	names  [len(shardKeys)]string
+	limits string       // what the configuration bounds here, packed for the scripts
+	heard  atomic.Int64 // its clock minus ours, in µs, as its last reply told; 0 for never
+	// met is above 0 if it has this configuration, as far as this process knows.
+	// When that turns out wrong it is the same number below 0, until it is met
+	// again, with the next number.
+	met atomic.Int64
+	// emptied is 1 more than when a Reserve was sent that has left nothing here,
+	// on the monotonic clock; 0 once somebody waits, or has it.
+	emptied atomic.Int64
+	// Joint calls of many callers: pushes of simple jobs, of others, reserves,
+	// settles, deletes.
+	simple, push, reserve, settle, remove lane
+}
+
+// shardTag is what the names of a shard's keys begin with.
+func shardTag(prefix string, ref duly.QueueRef, index int) string {
+	return prefix + ":{" + ref.Namespace + "/" + ref.Name + "/" + strconv.Itoa(index) + "}:"
+}
+
+func shardNames(prefix string, ref duly.QueueRef, index int) (names [len(shardKeys)]string) {
+	tag := shardTag(prefix, ref, index)
+	for i, name := range shardKeys {
+		names[i] = tag + name
+	}
+	return names
+}
+
+func (s *shard) name(key string) string { return s.names[slices.Index(shardKeys[:], key)] }
+
+// of lists the keys that a script wants.
+func (s *shard) of(sc *script) []string {
+	if sc.all {
+		return s.names[:]
+	}
+	keys := make([]string, len(sc.keys))
+	for i, k := range sc.keys {
+		keys[i] = s.names[k]
+	}
+	return keys
+}
+
+// The keys of a namespace and of the store.
+func (e *Engine) namesKey(namespace string) string { return e.prefix + ":{" + namespace + "}:queues" }
+func (e *Engine) configsKey(namespace string) string {
+	return e.prefix + ":{" + namespace + "}:configs"
+}
+func (e *Engine) namespacesKey() string { return e.prefix + ":namespaces" }

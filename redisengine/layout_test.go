@@ -1,0 +1,241 @@
+package redisengine
+
+import (
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+func layoutPage(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../docs/redis-layout.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// C11.15, C11.17: the page names every key of a shard, every script with its
+// flag and every piece that scripts share, and no others.
+func TestLayoutPageNamesEverything(t *testing.T) {
+	t.Parallel()
+	page := layoutPage(t)
+	section := func(from, to string) string {
+		_, rest, ok1 := strings.Cut(page, from)
+		text, _, ok2 := strings.Cut(rest, to)
+		if !ok1 || !ok2 {
+			t.Fatalf("the page has no part from %q to %q", from, to)
+		}
+		return text
+	}
+	first := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
+	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a namespace")), shardKeys[:])
+	same(t, "scripts", find(first, section("## Scripts", "### What the common path")), lua.Names())
+
+	flagged := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `?([^ `|]+)`? \\|")
+	for _, m := range flagged.FindAllStringSubmatch(section("## Scripts", "### What the common path"), -1) {
+		source, _, _ := strings.Cut(lua.Load(m[1]).Source, "\n")
+		if _, flag, _ := strings.Cut(source, "flags="); flag != strings.Trim(m[2], "–") {
+			t.Errorf("%s begins with %q, and the page says %q", m[1], source, m[2])
+		}
+	}
+
+	pieces, err := os.ReadDir("lua/include")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pieces {
+		if name := strings.TrimSuffix(p.Name(), ".lua"); !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("the page does not name the piece %s", name)
+		}
+	}
+	same(t, "places of the rules", strings.Fields(strings.ReplaceAll(strings.Join(find(
+		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[A-Z_]+`,? ?)+)\\|"), section("### Rules", "### A run state")), " "), "`", "")), rulePlaces(t))
+}
+
+// openOn opens an engine that nobody but the test steps; a nil clock is the
+// server's.
+func openOn(t *testing.T, url string, c clock.Clock) *Engine {
+	t.Helper()
+	e, err := Open(t.Context(), Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func find(re *regexp.Regexp, text string) (names []string) {
+	for _, m := range re.FindAllStringSubmatch(text, -1) {
+		names = append(names, strings.ReplaceAll(m[1], ",", ""))
+	}
+	return names
+}
+
+func same(t *testing.T, what string, page, code []string) {
+	t.Helper()
+	page, code = slices.Sorted(slices.Values(page)), slices.Sorted(slices.Values(code))
+	if !slices.Equal(page, code) {
+		t.Errorf("%s: the page has\n%v\nand the code\n%v", what, page, code)
+	}
+}
+
+// rulePlaces are the names of the places, as include/job.lua has them.
+func rulePlaces(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("lua/include/job.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^local (PUSHED[A-Z_, ]+) =`).FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatal("include/job.lua names no places")
+	}
+	return strings.Split(m[1], ", ")
+}
+
+// The page's examples are what stands in a store.
+func TestLayoutPageShowsWhatIsStored(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	ids := []string{"01K00000000000000000000001", "01K00000000000000000000002", "01K00000000000000000000003"}
+	results, err := e.Push(t.Context(), []duly.Job{
+		{Queue: "mail", ID: ids[0], Made: true, Body: []byte("hi"), Headers: map[string]string{"k": "v"}, Delay: time.Second},
+		{Queue: "mail", ID: ids[1], Made: true, OrderKey: "ada", Priority: 1},
+		{Queue: "mail", ID: ids[2], Made: true, OrderKey: "ada", Priority: 1},
+	})
+	for i, r := range results {
+		if r.Err != nil || r.ID != ids[i] {
+			t.Fatal(r)
+		}
+	}
+	ds, err2 := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"mail"}, Max: 1})
+	if err != nil || err2 != nil || len(ds) != 1 || ds[0].ID != ids[1] {
+		t.Fatal(err, err2, ds)
+	}
+	delay := time.Minute
+	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Nack, Error: "no", Delay: &delay}})
+	if err != nil || errs[0] != nil {
+		t.Fatal(err, errs)
+	}
+
+	s := e.queues.get(duly.Q("mail").Normal()).shards[0]
+	var b strings.Builder
+	for i, name := range shardKeys {
+		entries := entriesOf(server, s.names[i])
+		if name == "config" || name == "tally" { // texts, and a random mark
+			continue
+		}
+		for _, entry := range entries {
+			fmt.Fprintf(&b, "%-8s %s\n", name, entry)
+		}
+	}
+	_, rest, _ := strings.Cut(layoutPage(t), "<!-- examples -->\n```\n")
+	shown, _, _ := strings.Cut(rest, "```\n<!-- /examples -->")
+	if shown != b.String() {
+		t.Errorf("the page shows\n%s\nand there is\n%s", shown, b.String())
+	}
+}
+
+// entriesOf lists a key's entries: fields with values, or members with scores.
+func entriesOf(server *redistest.Server, key string) (entries []string) {
+	texts := func(v any) (list []string) {
+		for _, v := range v.([]any) {
+			list = append(list, fmt.Sprint(plainText(v)))
+		}
+		return list
+	}
+	var list []string
+	kind := plainText(server.Must("TYPE", key))
+	switch kind {
+	case "hash":
+		list = texts(server.Must("HGETALL", key))
+	case "zset":
+		list = texts(server.Must("ZRANGE", key, 0, -1, "WITHSCORES"))
+	}
+	for ; len(list) > 1; list = list[2:] {
+		value := list[1]
+		if kind == "hash" {
+			value = inHex(value)
+		}
+		entries = append(entries, inHex(list[0])+" → "+value)
+	}
+	slices.Sort(entries)
+	return entries
+}
+
+func plainText(v any) string {
+	if raw, ok := v.([]byte); ok {
+		return string(raw)
+	}
+	return fmt.Sprint(v)
+}
+
+// inHex shows what is no plain text in hex.
+func inHex(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return s
+	}
+	return hex.EncodeToString([]byte(s))
+}
+
+// C11.15, C11.14: however many jobs there are, and of whatever kind, they stand
+// in the keys that the page names, and those of a shard have one hash tag.
+func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	if err := e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Rate: duly.Rate{PerSecond: 1e6}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		n := fmt.Sprint(i)
+		jobs := []duly.Job{
+			{}, {Delay: time.Hour}, {ID: "own-" + n}, {OrderKey: "k" + n}, {OrderKey: "k" + n}, {Merge: duly.Merge{Key: n}}, {TTL: time.Hour, Delay: time.Minute},
+			{Retain: time.Hour, Priority: 9}, {Priority: 8}, {Body: make([]byte, bigBody+1)},
+		}
+		for i := range jobs {
+			jobs[i].Queue = "q"
+		}
+		if _, err := e.Push(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 250})
+	if err != nil || len(ds) != 250 {
+		t.Fatal(len(ds), err)
+	}
+	var outcomes []duly.Outcome
+	for i, d := range ds[:230] {
+		outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: []duly.Settlement{duly.Ack, duly.Bury}[i%2]})
+	}
+	if _, err := e.Settle(t.Context(), "", outcomes); err != nil {
+		t.Fatal(err)
+	}
+
+	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs", prefix + ":{default}:queues"}
+	for _, name := range shardKeys {
+		want = append(want, prefix+":{default/q/0}:"+name)
+	}
+	var got []string
+	for _, key := range server.Must("KEYS", prefix+":*").([]any) {
+		got = append(got, plainText(key))
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("the keys are\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,47 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// A Wait on many queues begins with one look at all of them, and finds what one
+// of them has.
+func TestWaitLooksAtItsQueuesTogether(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	e := open(t, s.URL())
+	var names []string
+	for i := range 20 {
+		names = append(names, fmt.Sprintf("q%d", i))
+		if err := e.Configure(t.Context(), duly.QueueRef{Name: names[i]}, duly.QueueConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	look := func() bool {
+		ready, err := e.Wait(t.Context(), duly.WaitParams{Queues: names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ready
+	}
+	look() // the server learns the script
+	s.Must("CONFIG", "RESETSTAT")
+	if look() {
+		t.Error("empty queues are ready")
+	}
+	stats, _ := s.Must("INFO", "commandstats").(string)
+	if !strings.Contains(stats, "cmdstat_evalsha_ro:calls=1,") {
+		t.Errorf("looked more than once, or not at all:\n%s", stats)
+	}
+	if _, err := e.Push(t.Context(), []duly.Job{{Queue: names[19], Body: []byte("x")}}); err != nil {
+		t.Fatal(err)
+	}
+	if !look() {
+		t.Error("the last queue's job was not found")
+	}
+}

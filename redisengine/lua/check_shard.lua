@@ -1,0 +1,59 @@
+#!lua flags=allow-oom
+-- Judges the shard's counters and its marker, and mends them.
+--
+-- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- ARGV    clock version limits  as in reserve
+--         repair  '1' to mend
+--         seen    how the shard stood at the look before, as it was told; '' at the first
+-- RETURNS {'config', value}
+--         {'ok', {{kind, detail}, ...}, standing}: standing is '' unless jobs are deliverable and no marker says so. Somebody may have taken it and be on
+--         his way; who looks again after the time that he may take, and finds the shard as it was, is told the fault
+--
+-- @include guard now limits touch tally counters bucket moments tell wake
+touch()
+local faults = {}
+local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
+
+-- What is no number would end other scripts in their middle. The bucket of a rate alone has fractions.
+local fields = {'later', 'bucket_taken', 'bucket_at', unpack(counters)}
+local texts, broken, totals = call('HMGET', tally, unpack(fields)), {}, {}
+for i, field in ipairs(fields) do
+  local text = texts[i]
+  local form = string.sub(field, 1, 7) == 'bucket_' and '^[%d.e+-]+$' or '^%-?%d+$'
+  totals[field] = text and #text <= 24 and string.find(text, form) and tonumber(text)
+  if text and not totals[field] then
+    broken[#broken + 1] = field
+    found('counters_differ', field .. ' is no number')
+  end
+end
+if repair == '1' and #broken > 0 then call('HDEL', tally, unpack(broken)) end
+
+local sizes = {}
+for i, set in ipairs({delayed, ready, blocked, leased, dead}) do sizes[i] = call('ZCARD', set) end
+local sum = sizes[1] + sizes[2] + sizes[3] + sizes[4] + sizes[5]
+for _, field in ipairs({'acked', 'merged', 'expired', 'deleted', 'dropped'}) do sum = sum + (totals[field] or 0) end
+if sum ~= (totals.pushed or 0) then
+  found('counters_differ', string.format('pushed is %.0f, but %.0f jobs are accounted for', totals.pushed or 0, sum))
+  count('pushed', sum - (totals.pushed or 0))
+end
+
+bound_by(limits)
+local standing = ''
+if #broken == 0 or repair == '1' then
+  local deliverable, next_one = look()
+  local told = tonumber(call('HGET', tally, 'later') or '0')
+  local due = tonumber(call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  if next_one and (told == 0 or due and due < told) and not call('ZSCORE', marker, 'later') then
+    found('moment_missed', string.format('nobody was told of %.0f', next_one))
+  end
+  if deliverable > 0 and not call('ZSCORE', marker, 'now') then
+    standing = table.concat(sizes, ' ') .. string.format(' %.0f %.0f', totals.delivered or 0, sum)
+    if standing == seen then found('moment_missed', string.format('%d jobs are deliverable, and no marker says so', deliverable)) end
+  end
+  if repair == '1' then
+    if #faults > 0 then wake() end
+    if next_one and call('ZSCORE', marker, 'later') == false then call('ZADD', marker, next_one, 'later') end -- whoever kept it may have died
+  end
+end
+if repair == '1' then write_tally() end
+return {'ok', faults, standing}

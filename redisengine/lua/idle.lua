@@ -1,0 +1,19 @@
+#!lua flags=no-writes
+-- Tells what shards have counted, all of them on one node, that hold no jobs. Three keys and an argument for each.
+--
+-- KEYS    (config records tally)...
+-- ARGV    (version)...  as in reserve
+-- RETURNS {{field, ...}, {n, ...}, ...}: the counters' names, and for each shard their values, {} where it has counted nothing; false where it holds jobs
+--         or has another configuration
+--
+-- @include counters
+local result = {counters}
+for i = 1, #ARGV do
+  config, records, tally = KEYS[3 * i - 2], KEYS[3 * i - 1], KEYS[3 * i]
+  if call('GETRANGE', config, '0', '15') ~= ARGV[i] or call('EXISTS', records) == 1 then
+    result[i + 1] = false
+  else
+    result[i + 1] = call('HLEN', tally) > 0 and call('HMGET', tally, unpack(counters)) or {}
+  end
+end
+return result

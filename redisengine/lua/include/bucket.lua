@@ -1,0 +1,31 @@
+-- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is that of the
+-- contract's Bucket, in the same order.
+local function fill_bucket()
+  if bucket_at == now then return end
+  local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')
+  bucket_taken, bucket_at = tonumber(b[1] or '0'), tonumber(b[2] or '0')
+  local elapsed = now - bucket_at
+  if elapsed > 0 then bucket_taken = bucket_taken - elapsed * rate / 1000 end
+  bucket_taken = math.min(math.max(bucket_taken, 0), burst)
+  bucket_at = now
+end
+
+-- open is how many more deliveries pause and limits allow now.
+local function open()
+  if paused then return 0 end
+  local n = 1000000
+  if max_leased ~= -1 then n = math.max(0, max_leased - call('ZCARD', leased)) end
+  if rate ~= -1 then
+    fill_bucket()
+    n = math.min(n, math.floor(burst - bucket_taken + 1e-9))
+  end
+  return n
+end
+
+-- opens_at is the moment from which the rate has room for one more.
+local function opens_at()
+  fill_bucket()
+  local missing = 1 - (burst - bucket_taken)
+  if missing <= 1e-9 then return now end
+  return now + math.ceil(missing * 1000 / rate - 1e-6)
+end

@@ -1,0 +1,31 @@
+-- What a Reserve would find, without moving anything: how many deliverable jobs there may be, 1000 at most, and the next moment that
+-- may bring one.
+local function head_of(set)
+  return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
+end
+
+local function look()
+  if paused then return 0, false end
+  local due, out = head_of(delayed), head_of(leased)
+  local next_one = false
+  local function soonest(at)
+    if at and at > now and (not next_one or at < next_one) then next_one = at end
+  end
+  local n = call('ZCARD', ready)
+  if due and due <= now then
+    n = n + call('ZCOUNT', delayed, '-inf', now_text)
+    soonest(tonumber(call('ZRANGEBYSCORE', delayed, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]))
+  end
+  soonest(due)
+  soonest(out)
+  local run_out = out and out <= now
+  if run_out then n = n + call('ZCOUNT', leased, '-inf', now_text) end
+  if call('ZCARD', blocked) > 0 then
+    local last = head_of(expiry) -- of a job that may hold a key
+    if last and last < now then n = n + 1 elseif last then soonest(last + 1) end
+  end
+  local free = open()
+  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking it back makes room
+  if rate ~= -1 then soonest(opens_at()) end
+  return math.min(n, free, 1000), next_one
+end

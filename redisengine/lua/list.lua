@@ -1,0 +1,46 @@
+#!lua flags=no-writes
+-- Tells a page of one state's set, in its order.
+--
+-- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- ARGV    clock version  as in reserve
+--         state   whose set
+--         limit   1...1000 jobs
+--         whole   '1' with their bodies
+--         room    bytes of bodies and results that the page has left of its 8 MiB
+--         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         member  likewise
+-- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow, behind that place
+--
+-- @include guard now job told less
+local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
+local set, most = sets[state], tonumber(limit)
+
+-- behind is how many members sort up to the place.
+local function behind()
+  if score == '' then return 0 end
+  if call('ZSCORE', set, member) == score then return call('ZRANK', set, member) + 1 end
+  local low, high = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if less(member, call('ZRANGE', set, middle, middle)[1]) then high = middle else low = middle + 1 end
+  end
+  return low
+end
+
+local start = behind()
+local entries = call('ZRANGE', set, start, start + most - 1, 'WITHSCORES')
+local jobs, bytes = {}, 0
+local first = tonumber(room) < 8388608 and 0 or 2 -- an empty page takes one job, whatever its size
+local bodies_too = whole == '1' and call('HLEN', bodies) > 0
+local results_too = whole == '1' and any_run
+for i = 1, #entries, 2 do
+  local m, at = entries[i], entries[i + 1]
+  local n = state == 'blocked' and string.sub(m, -16) or m
+  bytes = bytes + call('HSTRLEN', records, n) - 14 + (bodies_too and call('HSTRLEN', bodies, n) or 0)
+  if results_too then bytes = bytes + math.max(0, call('HSTRLEN', run, n) - 28) end
+  if i > first and bytes > tonumber(room) then break end
+  jobs[#jobs + 1] = told(n, state, at, whole == '1')
+  score, member = at, m
+end
+local more = call('ZCARD', set) > start + #jobs and 1 or 0
+return {'ok', now, more, jobs, score, member}

@@ -1,0 +1,324 @@
+package lua_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// command is a script as it stands in its file.
+type command struct {
+	name, first, header, body string
+	script                    lua.Script
+	includes                  []string
+}
+
+func commands(t *testing.T) (all []command) {
+	for _, name := range lua.Names() {
+		c := command{name: name, script: lua.Load(name)}
+		c.first, c.header, c.body = split(read(t, name+".lua"))
+		if m := regexp.MustCompile(`(?m)^-- @include(.*)$`).FindStringSubmatch(c.header); m != nil {
+			c.includes = strings.Fields(m[1])
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func read(t *testing.T, file string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// split takes a file apart: the line of flags, the header, the body.
+func split(text string) (first, header, body string) {
+	first, rest, _ := strings.Cut(text, "\n")
+	for strings.HasPrefix(rest, "--") {
+		line, after, _ := strings.Cut(rest, "\n")
+		header += line + "\n"
+		rest = after
+	}
+	return first, header, rest
+}
+
+// whole is the text of a command with its pieces, as it is written.
+func (c *command) whole(t *testing.T) string {
+	var b strings.Builder
+	for _, piece := range c.includes {
+		b.WriteString(read(t, "include/"+piece+".lua"))
+	}
+	return b.String() + c.body
+}
+
+// each runs a test over every command.
+func each(t *testing.T, f func(t *testing.T, c command)) {
+	for _, c := range commands(t) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f(t, c)
+		})
+	}
+}
+
+// C11.17: what stores more than it takes away is refused when memory is full, as a
+// whole, before it has written; everything else goes on.
+func TestFlags(t *testing.T) {
+	t.Parallel()
+	grows := []string{"push", "push_simple", "update", "queue_put"}
+	writes := regexp.MustCompile(`call\('(` + strings.Join(writing, "|") + `)'`)
+	each(t, func(t *testing.T, c command) {
+		want := "#!lua flags=allow-oom"
+		switch {
+		case slices.Contains(grows, c.name):
+			want = "#!lua"
+		case !writes.MatchString(c.body) && !slices.ContainsFunc(c.includes, func(piece string) bool { return slices.Contains(acting, piece) }):
+			want = "#!lua flags=no-writes"
+		}
+		if c.first != want {
+			t.Errorf("the first line is %q, want %q", c.first, want)
+		}
+		if !strings.HasPrefix(c.script.Source, c.first+"\n") {
+			t.Error("what is sent does not begin with it")
+		}
+	})
+}
+
+// acting are the pieces that a script includes only to write.
+var acting = []string{"forward", "wake", "mend", "ack_plain", "announce", "queue_entry"}
+
+// The commands that scripts may use, as scripts spell them.
+var writing, reading = upper(lua.Writing()), upper(lua.Reading())
+
+func upper(names []string) []string {
+	for i := range names {
+		names[i] = strings.ToUpper(names[i])
+	}
+	return names
+}
+
+func TestCommandsThatCanNotFail(t *testing.T) {
+	t.Parallel()
+	used := regexp.MustCompile(`\b(?:p?call)\(('[A-Z]+'|[^)]*)`)
+	each(t, func(t *testing.T, c command) {
+		text := c.whole(t)
+		for _, m := range used.FindAllStringSubmatch(text, -1) {
+			name := strings.Trim(m[1], "'")
+			known := slices.Contains(writing, name) || slices.Contains(reading, name)
+			chosen := strings.HasPrefix(name, "command, ") || strings.HasPrefix(name, "packed.unpack") || strings.HasPrefix(name, "fixed.unpack")
+			if !known && !chosen {
+				t.Errorf("call(%s…) is not among the commands that were looked at", m[1])
+			}
+		}
+		if raising := regexp.MustCompile(`\b(error\(|assert\(|error_reply)|\{err\b|'ERR`).FindString(text); raising != "" {
+			t.Errorf("%s: an answer is a status word, also where it is a refusal", raising)
+		}
+		// What may be refused by a right that the user lacks comes first.
+		if before, _, found := strings.Cut(text, "call('PUBLISH'"); found && c.name != "announce" {
+			for _, w := range writing[:len(writing)-1] {
+				if strings.Contains(before, "call('"+w+"'") {
+					t.Errorf("%s comes before PUBLISH", w)
+				}
+			}
+		}
+	})
+}
+
+// A right is asked for when a script needs it, and only then.
+func TestEveryCommandThatIsListedIsUsed(t *testing.T) {
+	t.Parallel()
+	var all strings.Builder
+	for _, name := range lua.Names() {
+		all.WriteString(lua.Load(name).Source)
+	}
+	for _, name := range slices.Concat(writing, reading) {
+		if !strings.Contains(all.String(), "'"+name+"'") {
+			t.Errorf("no script calls %s", name)
+		}
+	}
+}
+
+// C11.15: a score is a number, or a text that %.0f has written: what .. writes of a
+// number has but fourteen digits.
+func TestScoresAreExact(t *testing.T) {
+	t.Parallel()
+	score := regexp.MustCompile(`call\('ZADD',[^\n]*`)
+	each(t, func(t *testing.T, c command) {
+		text := c.whole(t)
+		for _, line := range score.FindAllString(text, -1) {
+			if strings.Contains(line, "..") {
+				t.Errorf("%s: put together by ..", line)
+			}
+		}
+		if strings.Contains(text, "tostring") {
+			t.Error("tostring has fourteen digits")
+		}
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "..") && strings.Contains(line, "SCORE") && !regexp.MustCompile(`'\(' \.\. (now_text|score)`).MatchString(line) {
+				t.Errorf("%s: a bound that .. has put together", strings.TrimSpace(line))
+			}
+		}
+	})
+}
+
+// C11.17: every loop ends at a bound that has nothing to do with how much the shard
+// holds.
+func TestLoopsAreBounded(t *testing.T) {
+	t.Parallel()
+	// Loops by a condition, each with what bounds it.
+	known := []string{
+		"low < high",                          // list: halves what a set holds
+		"left >= 5",                           // ulid: the bits of a number
+		"parts[at] and seen < tonumber(most)", // check_page
+		"b >= 128 and at <= stop and weight < 2 ^ 21",
+	}
+	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)
+	// Loops that count: over what a table, a call or a record has, or up to a number.
+	steps := regexp.MustCompile(`\bfor \w+ = [^,\n]+, (.*?)(?:, [^,\n]+)? do\b`)
+	counted := regexp.MustCompile(`^(#\w+( / \d - 1)?|\d{1,3}|1000|ROUNDS|most|skips \+ 1|math\.min\(.*)$`)
+	ranges := regexp.MustCompile(`call\('(ZRANGEBYSCORE|ZRANGEBYLEX|HGETALL|HKEYS|HVALS|SMEMBERS|ZRANGE)'[^\n]*`)
+	few := regexp.MustCompile(`ZRANGE', .*, ('0'|0|start|middle), (0|'0'|999|middle|start \+ most - 1|tonumber\(\w+\) - 1|string.format\('%d', free - 1\))|call\('ZRANGEBYSCORE', delayed, '-inf', now\)\) do`)
+	each(t, func(t *testing.T, c command) {
+		text := uncommented(c.whole(t))
+		for _, m := range loop.FindAllStringSubmatch(text, -1) {
+			if m[1] != "while" || !slices.Contains(known, strings.TrimSpace(m[2])) {
+				t.Errorf("%s: what bounds this loop?", strings.TrimSpace(m[0]))
+			}
+		}
+		for _, m := range steps.FindAllStringSubmatch(text, -1) {
+			if !counted.MatchString(m[1]) {
+				t.Errorf("%s: what bounds this loop?", m[0])
+			}
+		}
+		for _, line := range ranges.FindAllString(text, -1) {
+			if !strings.Contains(line, "'LIMIT'") && !few.MatchString(line) {
+				t.Errorf("%s: how many may that be?", line)
+			}
+		}
+		for _, m := range regexp.MustCompile(`\b\d{4,}\b`).FindAllString(strings.Join(ranges.FindAllString(text, -1), "\n"), -1) {
+			if m != "1000" {
+				t.Errorf("%s elements are more than 1000", m)
+			}
+		}
+	})
+}
+
+func uncommented(text string) string {
+	return regexp.MustCompile(`(?m)(^| )--.*$`).ReplaceAllString(text, "")
+}
+
+// C11.17: keys and arguments go by the names of the header; only what repeats there is
+// read by its place.
+func TestHeadersFitBodies(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c command) {
+		text := uncommented(c.whole(t))
+		for kind, names := range map[string][]string{"KEYS": c.script.Keys, "ARGV": c.script.Args} {
+			used := 0
+			for _, name := range names {
+				if regexp.MustCompile(`\b` + name + `\b`).MatchString(text) {
+					used++
+				} else if !c.everyKey() || kind == "ARGV" {
+					t.Errorf("%s has %s, which nothing uses", kind, name)
+				}
+			}
+			repeats := regexp.MustCompile(`(?m)^-- *(` + kind + `  +)?(then |\()`).MatchString(section(c.header, kind))
+			for _, m := range regexp.MustCompile(kind+`\[(.*?)\]`).FindAllStringSubmatch(text, -1) {
+				if !repeats {
+					t.Errorf("%s: give it its name in the header", m[0])
+				}
+			}
+		}
+		if lines := strings.Count(c.body, "\n"); lines > 120 {
+			t.Errorf("%d lines behind the header, at most 120: make a piece of a part", lines)
+		}
+		if !strings.Contains(section(c.header, "RETURNS"), "{") {
+			t.Error("the header does not say what the script answers")
+		}
+	})
+}
+
+// everyKey tells whether the command names all keys of a shard: scripts that
+// share pieces share their keys.
+func (c *command) everyKey() bool { return len(c.script.Keys) >= 16 }
+
+// section is the part of a header that begins with a word.
+func section(header, word string) string {
+	m := regexp.MustCompile(`(?s)-- ` + word + `\b.*?(-- (KEYS|ARGV|RETURNS|@include)|$)`).FindStringSubmatch(header)
+	if m == nil {
+		return ""
+	}
+	return strings.TrimSuffix(m[0], m[1])
+}
+
+// Every piece that is included is used, and everything that is used is there.
+func TestPiecesAreUsed(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, c command) {
+		texts := make([]string, 0, len(c.includes)+1)
+		for _, piece := range c.includes {
+			texts = append(texts, uncommented(read(t, "include/"+piece+".lua")))
+		}
+		texts = append(texts, uncommented(c.body))
+		for i, piece := range c.includes {
+			declared := declared(texts[i])
+			later := strings.Join(texts[i+1:], "\n")
+			uses := func(name string) bool { return regexp.MustCompile(`\b` + name + `\b`).MatchString(later) }
+			if len(declared) > 0 && !slices.ContainsFunc(declared, uses) {
+				t.Errorf("nothing uses the piece %s", piece)
+			}
+		}
+		for _, name := range unknown(c.script.Source) {
+			t.Errorf("%s is nowhere declared: is a piece missing?", name)
+		}
+	})
+}
+
+// declared are the locals of a piece that others may use.
+func declared(text string) (names []string) {
+	for _, m := range regexp.MustCompile(`(?m)^local (?:function )?([\w, ]+?)(?: ?=|\(|$)`).FindAllStringSubmatch(text, -1) {
+		for name := range strings.SplitSeq(m[1], ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
+
+// globals are what a script finds without declaring it, and Lua's own words.
+var globals = strings.Fields(`redis cmsgpack struct string table math tonumber type ipairs pairs pcall unpack KEYS ARGV
+	and break do else elseif end false for function if in local nil not or repeat return then true until while`)
+
+// unknown lists names that are used and never declared. It knows no scopes.
+func unknown(source string) (names []string) {
+	source = regexp.MustCompile(`'(?:\\.|[^'\\])*'`).ReplaceAllString(source, "''")
+	known := slices.Clone(globals)
+	for _, declares := range []string{`\blocal (?:function )?([\w, ]+)`, `\bfor ([\w, ]+) (?:=|in)`, `\bfunction[\w. ]*\(([\w, ]*)\)`} {
+		for _, m := range regexp.MustCompile(declares).FindAllStringSubmatch(source, -1) {
+			known = append(known, strings.FieldsFunc(m[1], func(r rune) bool { return r == ',' || r == ' ' })...)
+		}
+	}
+	source = regexp.MustCompile(`([{,]) *\w+ = `).ReplaceAllString(source, "$1") // fields of tables
+	for _, m := range regexp.MustCompile(`(^|[^.\w:])([A-Za-z_]\w*)`).FindAllStringSubmatch(source[strings.Index(source, "\n"):], -1) {
+		if !slices.Contains(known, m[2]) && !slices.Contains(names, m[2]) {
+			names = append(names, m[2])
+		}
+	}
+	return names
+}
+
+// A header that does not fit, and what else a slip would be, is found.
+func TestSlipsAreFound(t *testing.T) {
+	t.Parallel()
+	if got := unknown("#!lua\nlocal a = b(c, 'd e')\nfor i, v in ipairs(a) do f{x = v} end"); !slices.Equal(got, []string{"b", "c", "f"}) {
+		t.Errorf("unknown are %v", got)
+	}
+	if got := declared("local a, b = 1\nlocal function c(d)\n  local e = 1\nend\nlocal f\n"); !slices.Equal(got, []string{"a", "b", "c", "f"}) {
+		t.Errorf("declared are %v", got)
+	}
+}

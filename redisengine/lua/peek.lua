@@ -1,0 +1,27 @@
+#!lua flags=no-writes
+-- Tells the first job that is ready by the clock, whatever pause and limits say.
+--
+-- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- ARGV    clock version  as in reserve
+-- RETURNS {'config', value} | {'none'} | {'behind'} where steps have to come first | {'ok', now, job}
+--
+-- @include guard now job sets find told less
+local first, rank
+local candidates = call('ZRANGE', ready, 0, 999)
+for _, n in ipairs(candidates) do
+  local j = read_job(n, 'ready')
+  if not over(j) then
+    first, rank = n, rank_of(j)
+    break
+  end
+end
+if not first and #candidates == 1000 or call('ZCOUNT', delayed, '-inf', now) > 1000 then return {'behind'} end
+for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)) do
+  local j = read_job(n, 'delayed')
+  if state_now(j) == 'ready' then
+    local r = rank_of(j)
+    if not rank or r < rank or r == rank and less(n, first) then first, rank = n, r end
+  end
+end
+local t = first and told(first, 'ready', 0, true)
+return t and {'ok', now, t} or {'none'}

@@ -1,0 +1,46 @@
+#!lua flags=no-writes
+-- Tells what the shard holds and what it has done.
+--
+-- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- ARGV    clock version  as in reserve
+--         from  the rank from which to look for the oldest ready job, as a call before has told it; '' for the first
+-- RETURNS {'config', value} | {'behind'} where steps have to come first
+--         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest}: sizes by the clock, when the oldest
+--         ready job was due, when the next delayed one will be (0: none), counters; and from where to go on looking for the oldest, '' for the end
+--
+-- @include guard now job sets counters
+local size = {}
+for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
+local oldest = now
+
+-- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two thousand.
+local rank = tonumber(call('ZRANGEBYSCORE', ready, from == '' and '-inf' or from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+for _ = 1, 1000 do
+  if not rank then break end
+  local band = math.floor(rank / BAND)
+  oldest = math.min(oldest, rank - band * BAND)
+  rank = tonumber(call('ZRANGEBYSCORE', ready, string.format('%.0f', (band + 1) * BAND), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+end
+
+local due = call('ZCOUNT', delayed, '-inf', now)
+if due > 0 then
+  local held = 0
+  if any_rules and call('HLEN', busy) > 0 then
+    if due > 1000 then return {'behind'} end
+    for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now)) do
+      local j = read_job(n, 'delayed')
+      local head = rule(j, ORDER) ~= '' and call('HGET', busy, rule(j, ORDER))
+      local h = head and head ~= n and load(head)
+      if h and not over(h) then held = held + 1 else oldest = math.min(oldest, due_of(j)) end
+    end
+  else
+    oldest = math.min(oldest, tonumber(call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]))
+  end
+  size[1], size[2], size[3] = size[1] - due, size[2] + due - held, size[3] + held
+end
+local next_due = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+local counts = {}
+for i, n in ipairs(call('HMGET', tally, unpack(counters))) do
+  counts[2 * i - 1], counts[2 * i] = counters[i], n or '0'
+end
+return {'ok', now, size, oldest, next_due or '0', counts, rank and string.format('%.0f', rank) or ''}

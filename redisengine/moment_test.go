@@ -1,0 +1,314 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// A job that is due in a queue whose configuration another process has changed
+// meanwhile is not slept through: who takes the marker keeps its moment whatever
+// the configuration is.
+//
+// C5.15, C10.15
+func TestTheMomentIsKeptThroughAChangeByOthers(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	other := s.engine()
+	woken, leave := s.wait(s.e)
+	defer leave()
+	s.must(other.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3}}))
+	_, err := other.Push(t.Context(), []duly.Job{{Queue: "q", Delay: time.Second}})
+	s.must(err)
+	s.e.Quiet()
+	s.clock.Advance(time.Second - time.Millisecond)
+	s.asleep(woken, "the job is not due for a millisecond more")
+	s.clock.Advance(time.Millisecond)
+	s.awake(woken, "the job is due")
+}
+
+// Of two looks that were on their way at once the one that saw a later moment
+// may come last: the sooner moment stands.
+func TestTheSoonerMomentStands(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	woken, leave := s.wait(s.e)
+	defer leave()
+	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	s.push(duly.Job{Delay: time.Second})
+	s.e.Quiet()
+	now := clock.Milli(s.clock.Now())
+	s.e.hub.hold(shard, now+5000, s.clock.Mono()+5*time.Second)
+	s.clock.Advance(time.Second)
+	s.awake(woken, "the job is due")
+}
+
+// What passes between a look and the timer that follows from it is not waited
+// for again.
+func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	woken, leave := s.wait(s.e)
+	defer leave()
+	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	s.push(duly.Job{Delay: time.Second})
+	s.e.Quiet()
+	s.e.hub.forget(shard) // as if its look were still on its way
+	r := reading{clock.Milli(s.clock.Now()), s.clock.Mono()}
+	fires := s.e.until(r.now+1000, r)
+	s.clock.Advance(time.Second - time.Millisecond)
+	s.e.hub.hold(shard, r.now+1000, fires)
+	s.clock.Advance(time.Millisecond)
+	s.awake(woken, "the job is due")
+}
+
+// A timer may fire before its moment by the server's clock, by what a reply took
+// on its way. Where nobody waits any more by then, another process keeps the
+// moment, and does not look too early for the last time.
+func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	other := s.engine()
+	_, leave := s.wait(s.e)
+	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	s.push(duly.Job{Delay: time.Second})
+	s.e.Quiet()
+	at := clock.Milli(s.clock.Now()) + 1000
+	leave()
+	_, leave = s.wait(other)
+	s.e.hub.hold(shard, at, s.clock.Mono()+999*time.Millisecond)
+	s.clock.Advance(999 * time.Millisecond)
+	s.e.Quiet()
+	other.Quiet()
+	if got, err := other.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil || len(got) > 0 {
+		t.Fatalf("a millisecond too early %d jobs come, %v", len(got), err)
+	}
+	leave()
+	woken, leave := s.wait(other)
+	defer leave()
+	s.clock.Advance(time.Millisecond)
+	s.awake(woken, "the job is due")
+}
+
+// A moment that was told is kept although nothing is due then any more: no
+// script tells of a later one before it has passed.
+func TestTheMomentThatWasToldIsKept(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	id := s.push(duly.Job{Delay: time.Second})[0]
+	delay := time.Hour
+	s.must(s.e.Update(t.Context(), duly.Q("q"), id, duly.Update{Delay: &delay}))
+	woken, leave := s.wait(s.e)
+	defer leave()
+	s.push(duly.Job{Delay: 1500 * time.Millisecond})
+	s.e.Quiet()
+	s.clock.Advance(time.Second)
+	s.asleep(woken, "nothing is due")
+	s.clock.Advance(500 * time.Millisecond)
+	s.awake(woken, "the second job is due")
+}
+
+// A marker that is put back leaves one that says more, or sooner.
+func TestAMarkerThatComesBackHidesNone(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	s.push(duly.Job{Delay: time.Second}, duly.Job{Delay: time.Second})
+	s.push(duly.Job{}, duly.Job{}, duly.Job{})
+	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	now := float64(clock.Milli(s.clock.Now()))
+	s.e.hub.mark(shard, "now", 1)
+	s.e.hub.mark(shard, "later", now+2000)
+	if got, want := s.marker(), "now 3, later 1"; got != want {
+		t.Errorf("the marker says %q, want %q", got, want)
+	}
+	s.e.hub.mark(shard, "now", 4)
+	s.e.hub.mark(shard, "later", now+500)
+	if got, want := s.marker(), "now 4, later 0.5"; got != want {
+		t.Errorf("the marker says %q, want %q", got, want)
+	}
+}
+
+// What is due beyond the bound of one step is told of by each Reserve, also by
+// the one that takes all that the step has made ready.
+//
+// C11.19
+func TestMarkerSaysWhatIsDueBeyondAStep(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	for range 3 {
+		s.push(jobsIn(900, time.Minute)...)
+	}
+	s.clock.Advance(time.Minute)
+	for _, want := range []string{"now 1000, later 60", "now 700, later 60", "later 60"} {
+		if ds := s.reserve(1000); len(ds) == 0 {
+			t.Fatal("nothing was taken")
+		}
+		if got := s.marker(); got != want {
+			t.Errorf("the marker says %q, want %q", got, want)
+		}
+	}
+}
+
+func jobsIn(n int, delay time.Duration) []duly.Job {
+	jobs := make([]duly.Job, n)
+	for i := range jobs {
+		jobs[i].Delay = delay
+	}
+	return jobs
+}
+
+// Whoever was woken and does not come in time does not keep the next one from
+// the job: he reserves from another process, or never.
+//
+// C5.16
+func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	first, leave := s.wait(s.e)
+	defer leave()
+	second, leave := s.wait(s.e)
+	defer leave()
+	s.push(duly.Job{})
+	s.awake(first, "a job is ready")
+	s.asleep(second, "the first is on his way")
+	s.clock.Advance(hintLife)
+	s.awake(second, "the first does not come")
+
+	// And keeps nobody from the next job where the one that he was woken for
+	// has gone.
+	_, err := s.e.Purge(t.Context(), duly.Q("q"), duly.StateReady, 0)
+	s.must(err)
+	third, leave := s.wait(s.e)
+	defer leave()
+	s.push(duly.Job{})
+	s.e.Quiet()
+	s.clock.Advance(hintLife)
+	s.awake(third, "a job is ready")
+	s.e.Quiet()
+	if s.reserve(1); s.marker() != "later 60" {
+		t.Errorf("the marker says %q", s.marker())
+	}
+	s.clock.Advance(hintLife)
+	s.e.Quiet()
+	if n := len(s.e.hub.hints); n > 0 {
+		t.Errorf("%d are still on their way", n)
+	}
+}
+
+// GhostBlockedClient: a caller who goes before he has reserved, and a process
+// that ends before that, leave the job to the next one at once.
+//
+// C11.19
+func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	first, leave := s.wait(s.e)
+	defer leave()
+	second, leave := s.wait(s.e)
+	defer leave()
+	s.push(duly.Job{})
+	s.awake(first, "a job is ready")
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.e.Reserve(gone, duly.ReserveParams{Queues: []string{"none", "q"}, Max: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("a Reserve of one who has gone is answered %v", err)
+	}
+	s.awake(second, "the first has gone")
+
+	_, err := s.e.Purge(t.Context(), duly.Q("q"), duly.StateReady, 0)
+	s.must(err)
+	third, leave := s.wait(s.engine())
+	defer leave()
+	s.lose(0) // a job that the second was woken for: no other marker tells of it
+	s.must(s.e.Close())
+	s.awake(third, "the process of the second has ended")
+}
+
+// An answer that there is no queue may come after somebody here has made it:
+// what was not known when the question was asked is not forgotten by it. Else
+// whoever waits would not watch the shards any more.
+func TestAQueueThatIsMadeMeanwhileIsNotForgotten(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	q := s.e.queues.get(duly.Q("q").Normal())
+	s.e.queues.forget(nil) // asked before it was made
+	if s.e.queues.get(q.ref) != q {
+		t.Error("the queue that was made meanwhile is forgotten")
+	}
+	older := *q
+	s.e.queues.forget(&older)
+	if s.e.queues.get(q.ref) != q {
+		t.Error("the queue that was changed meanwhile is forgotten")
+	}
+	s.e.queues.forget(q)
+	if s.e.queues.get(q.ref) != nil {
+		t.Error("the queue that has gone is still known")
+	}
+}
+
+// Who waits hears of a queue as soon as this process reads that it is there.
+func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	s.e.queues.forget(s.e.queues.get(duly.Q("q").Normal()))
+	w := &waiter{done: make(chan struct{})}
+	s.e.hub.enter(w, []duly.QueueRef{duly.Q("q").Normal()})
+	defer s.e.hub.leave(w)
+	s.push(duly.Job{})
+	select {
+	case <-w.done:
+	case <-time.After(10 * time.Second):
+		t.Error("slept on a job that was ready")
+	}
+}
+
+// Of two questions for a namespace's mark that are on their way at once, the one
+// that was asked last may be heard first: that it found none yet is no reset.
+func TestAnAnswerThatWasOvertakenIsNoReset(t *testing.T) {
+	t.Parallel()
+	var b births
+	making, looking := b.ask(), b.ask()
+	if lost, _ := b.hear("ns", "mark", making); lost {
+		t.Error("the first mark is told as a reset")
+	}
+	if lost, _ := b.hear("ns", "", looking); lost {
+		t.Error("an answer from before the mark was made is told as a reset")
+	}
+	if lost, was := b.hear("ns", "", b.ask()); !lost || was != "mark" {
+		t.Errorf("a mark that has gone: lost %t, was %q", lost, was)
+	}
+}
+
+// Whoever changed a configuration has died before the shard had it. A moment
+// that falls due there meanwhile is not forgotten: who keeps it tells the shard.
+func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	old := s.engine()
+	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // it knows the queue
+		t.Fatal(err)
+	}
+	key := s.e.queues.get(duly.Q("q").Normal()).shards[0].name("config")
+	before := s.server.Must("GET", key)
+	s.must(s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 7}))
+	woken, leave := s.wait(s.e)
+	defer leave()
+	s.server.Must("SET", key, before)
+	if _, err := old.Push(t.Context(), []duly.Job{{Queue: "q", Delay: 100 * time.Millisecond}}); err != nil {
+		t.Fatal(err)
+	}
+	s.e.Quiet()
+	s.clock.Advance(100 * time.Millisecond) // the look comes later
+	select {
+	case ready := <-woken:
+		if !ready {
+			t.Error("the wait ended without a job")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("slept on a job that was due")
+	}
+}

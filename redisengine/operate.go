@@ -1,0 +1,305 @@
+package redisengine
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Delete implements duly.Operator. Deletes of many callers go out together.
+func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
+	if err := duly.ValidateID(id); err != nil {
+		return err
+	}
+	if err := e.looked(ctx, ref); err != nil {
+		return err
+	}
+	there := false
+	err := e.with(ctx, ref.Normal(), func(q *queue) error {
+		if q == nil {
+			return nil
+		}
+		j := newJoint(1)
+		j.args = append(j.args, id, raw(id))
+		j.answered = func(r jointReply) { there = len(r.lost) == 0 }
+		return q.shards[duly.ShardOf(id, len(q.shards))].remove.join(ctx, e, j)
+	})
+	if err == nil && !there {
+		return duly.NotFound(ref, id)
+	}
+	return err
+}
+
+// sendDelete runs the joint delete of many callers.
+func (e *Engine) sendDelete(q *queue, s *shard) func(context.Context, []*joint) error {
+	return func(ctx context.Context, calls []*joint) error {
+		args := append(make([]string, 0, 2+2*len(calls)), s.limits, q.unheld())
+		for _, c := range calls {
+			args = append(args, c.args...)
+		}
+		r, err := e.call(ctx, q, s, scriptDelete, args...)
+		if err != nil {
+			return err
+		}
+		answerLost(calls, r.rest, nil)
+		return nil
+	}
+}
+
+// Promote implements duly.Operator.
+func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	r, err := e.byID(ctx, ref, id, scriptPromote, true)
+	if err != nil {
+		return err
+	}
+	return refusal(r, ref, id, duly.EventPromote)
+}
+
+// refusal is the error that a script's first word stands for.
+func refusal(r reply, ref duly.QueueRef, id string, event duly.Event) error {
+	switch r.word {
+	case "none":
+		return duly.NotFound(ref, id)
+	case "conflict":
+		s := state(&r.rest[0])
+		return duly.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
+	}
+	return nil
+}
+
+// Update implements duly.Operator. The job is read, changed here, and written
+// if it is still as it was read.
+func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+	if err := u.Validate(e.cfg.MaxBody); err != nil {
+		return err
+	}
+	for range mostRepeats {
+		r, err := e.byID(ctx, ref, id, scriptGet, false)
+		if err != nil {
+			return err
+		}
+		args := nothingRead
+		if r.word != "none" {
+			if args, err = updateArgs(ref, u, r.rest); err != nil {
+				return err
+			}
+		}
+		if r, err = e.byID(ctx, ref, id, scriptUpdate, true, args...); err != nil {
+			return err
+		}
+		switch r.word {
+		case "changed":
+			continue
+		case "ttl":
+			return duly.Invalid("ttl", "ends before the job is due; it must be at least the delay")
+		}
+		return refusal(r, ref, id, duly.EventUpdate)
+	}
+	return duly.Errorf(duly.CodeUnavailable, "job %q keeps changing; try again", id)
+}
+
+// nothingRead lets the script drop a job whose time is over; one that has come
+// meanwhile is read again.
+var nothingRead = []string{"none", "", "", "", "", "", ""}
+
+// updateArgs is the update of a job that was read, as the script takes it.
+func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) ([]string, error) {
+	t, err := readTold(ref.Normal(), &r[1])
+	if err != nil {
+		return nil, err
+	}
+	fields := elements(&r[1])
+	record, rules, run := text(&fields[1]), text(&fields[3]), text(&fields[4])
+	if t.job.size > bigBody {
+		record = record[:len(record)-t.job.size] // its body stands beside it
+	}
+	j := t.job.Planned
+	timeless := u
+	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
+	if err := timeless.Apply(&j, time.Time{}); err != nil {
+		return nil, err
+	}
+	if u.TTL != 0 {
+		j.TTL = u.TTL
+	}
+	newRules, tail, when, ttlText := "", "", "", ""
+	if rules != "" || !plain(&j, t.job.ownID != "") {
+		var w packer
+		packRules(&w, &j, t.job.ownID)
+		newRules = string(w)
+	}
+	if u.Body != nil || u.Headers != nil {
+		tail = packTail(&j)
+	}
+	switch {
+	case u.Delay != nil:
+		when = strconv.FormatInt(micros(*u.Delay), 10)
+	case !u.Due.IsZero():
+		when = strconv.FormatInt(-max(1, clock.CeilMilli(u.Due)), 10)
+	}
+	if u.TTL != 0 {
+		ttlText = strconv.FormatInt(microsOrNone(u.TTL), 10)
+	}
+	sum := sha1.Sum([]byte(record))
+	return []string{rules, run, hex.EncodeToString(sum[:]), newRules, tail, when, ttlText}, nil
+}
+
+// Purge implements duly.Operator.
+func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n int) (removed int, err error) {
+	if err := duly.ValidatePurge(st, n); err != nil {
+		return 0, err
+	}
+	if err := e.looked(ctx, ref); err != nil {
+		return 0, err
+	}
+	err = e.with(ctx, ref.Normal(), func(q *queue) error {
+		if q == nil {
+			return nil
+		}
+		for _, s := range q.shards {
+			got, err := e.purgeShard(ctx, q, s, st, n-removed, n == 0)
+			removed += got
+			if err != nil || n > 0 && removed >= n {
+				return err
+			}
+		}
+		return nil
+	})
+	return removed, err
+}
+
+// purgeShard removes up to n jobs of one shard, of those that are there when
+// it begins; or all of these.
+func (e *Engine) purgeShard(ctx context.Context, q *queue, s *shard, st duly.State, n int, all bool) (removed int, err error) {
+	if all {
+		n = math.MaxInt
+	}
+	for n > 0 {
+		r, err := e.call(ctx, q, s, scriptPurge, s.limits, st.String(), strconv.Itoa(min(n, duly.MaxBatch)))
+		if err != nil {
+			return removed, err
+		}
+		got, there := int(integer(&r.rest[0])), int(integer(&r.rest[1]))
+		removed += got
+		if n = min(n, there) - got; got == 0 {
+			break
+		}
+	}
+	return removed, nil
+}
+
+// Configure implements duly.Operator.
+func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+	if err := patch.Validate(); err != nil {
+		return err
+	}
+	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
+		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
+			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
+		}
+		*c = c.With(patch)
+		return c.CheckParts()
+	})
+}
+
+// reconfigure changes a queue's configuration: in the list first, then in every
+// shard. If it ends between the two, the next call that meets a shard goes on.
+func (e *Engine) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool, f func(c *duly.QueueConfig, made bool) error) error {
+	if err := e.looked(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	for range mostRepeats {
+		q, err := e.reread(ctx, ref)
+		switch {
+		case err != nil:
+			return err
+		case q != nil && q.gone:
+			if err := e.remove(ctx, q); err != nil {
+				return err
+			}
+			continue
+		case q == nil && !mayMake:
+			return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+		}
+		if q == nil {
+			cfg := e.queueConfig()
+			if err := f(&cfg, true); err != nil {
+				return err
+			}
+			if q, err = e.make(ctx, ref, cfg); err != nil || q.cfg == cfg {
+				return err
+			}
+			continue // somebody else has made it otherwise
+		}
+		cfg := q.cfg
+		if err := f(&cfg, false); err != nil {
+			return err
+		}
+		sc := scriptQueueSet
+		if mayMake { // a Configure
+			sc = scriptQueuePut
+		}
+		next, err := e.enter(ctx, sc, ref, q.value, packConfig(e.nextVersion(q.version), cfg, false))
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			return e.tell(ctx, next, next.shards...)
+		}
+	}
+	return duly.Errorf(duly.CodeUnavailable, "the configuration of queue %s keeps changing; try again", ref)
+}
+
+// Pause implements duly.Operator.
+func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, true)
+}
+
+// Resume implements duly.Operator.
+func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, false)
+}
+
+func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
+	return e.reconfigure(ctx, ref, false, func(c *duly.QueueConfig, _ bool) error {
+		c.Paused = paused
+		return nil
+	})
+}
+
+// Destroy implements duly.Operator. The list says first that the queue is to
+// go, then its shards are emptied, then it is gone from the list: whoever meets
+// it in between finishes that.
+func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
+	if err := e.looked(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	for range mostRepeats {
+		q, err := e.reread(ctx, ref)
+		if err != nil || q == nil {
+			return err
+		}
+		if q.gone {
+			return e.remove(ctx, q)
+		}
+		tomb, err := e.enter(ctx, scriptQueueSet, ref, q.value, packConfig(e.nextVersion(q.version), q.cfg, true))
+		if err != nil {
+			return err
+		}
+		if tomb != nil {
+			e.queues.forget(q)
+			return e.remove(ctx, tomb)
+		}
+	}
+	return duly.Errorf(duly.CodeUnavailable, "queue %s keeps changing; try again", ref)
+}

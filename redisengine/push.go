@@ -1,0 +1,180 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/dulymq/duly"
+)
+
+// Push implements duly.Engine. The jobs are judged here; what depends on other
+// jobs or on the clock is decided by the scripts.
+func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+		return nil, err
+	}
+	if err := e.alive(ctx); err != nil {
+		return nil, err
+	}
+	results := make([]duly.PushResult, len(jobs))
+	if len(jobs) == 0 {
+		return results, nil
+	}
+	if ref, one := oneQueue(jobs); one {
+		if err := e.pushQueue(ctx, jobs, group{ref: ref}, results); err != nil {
+			return nil, err
+		}
+		return results, nil
+	}
+	groups := groupByQueue(jobs)
+	if err := e.makeInOrder(ctx, jobs, groups); err != nil {
+		return nil, err
+	}
+	if err := sideBySide(groups, func(g *group) error { return e.pushQueue(ctx, jobs, *g, results) }); err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// makeInOrder makes the queues that are not known in the order of the jobs
+// that need them: a namespace may have no room for all of them.
+func (e *Engine) makeInOrder(ctx context.Context, jobs []duly.Job, groups []*group) error {
+	if !slices.ContainsFunc(groups, func(g *group) bool { return e.queues.get(g.ref) == nil }) {
+		return nil
+	}
+	tried := map[duly.QueueRef]bool{}
+	for i := range jobs {
+		ref := refOf(&jobs[i])
+		if tried[ref] || e.queues.get(ref) != nil {
+			continue
+		}
+		p := newPushing(e, nil, jobs, make([]duly.PushResult, len(jobs)))
+		if p.judge([]int{i}); len(p.items) == 0 {
+			continue
+		}
+		if err := p.judgeByClock(ctx); err != nil {
+			return err
+		}
+		if len(p.items) == 0 {
+			continue
+		}
+		tried[ref] = true
+		if _, err := e.make(ctx, ref, duly.QueueConfig{}); err != nil && duly.CodeOf(err) != duly.CodeFull {
+			return err
+		}
+	}
+	return nil
+}
+
+// group is the places of a call's jobs that go to one queue; nil for all.
+type group struct {
+	ref    duly.QueueRef
+	places []int
+}
+
+func refOf(j *duly.Job) duly.QueueRef {
+	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
+}
+
+// oneQueue tells whether all jobs go to one queue, and to which.
+func oneQueue(jobs []duly.Job) (ref duly.QueueRef, one bool) {
+	ref = refOf(&jobs[0])
+	for i := range jobs[1:] {
+		if refOf(&jobs[i+1]) != ref {
+			return ref, false
+		}
+	}
+	return ref, true
+}
+
+func groupByQueue(jobs []duly.Job) (groups []*group) {
+	for i := range jobs {
+		ref := refOf(&jobs[i])
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.ref == ref })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &group{ref: ref})
+		}
+		groups[at].places = append(groups[at].places, i)
+	}
+	return groups
+}
+
+// pushQueue pushes the jobs of one queue, each where its ID says. If a shard has
+// another configuration by now, what the others have answered stands.
+func (e *Engine) pushQueue(ctx context.Context, jobs []duly.Job, g group, results []duly.PushResult) error {
+	return e.with(ctx, g.ref, func(q *queue) error {
+		p := newPushing(e, q, jobs, results)
+		p.judge(g.places)
+		if len(p.items) == 0 {
+			return nil
+		}
+		if q == nil {
+			if err := p.judgeByClock(ctx); err != nil || len(p.items) == 0 {
+				return err
+			}
+			if _, err := e.make(ctx, g.ref, duly.QueueConfig{}); err != nil {
+				return p.refuse(err)
+			}
+			return errAgain
+		}
+		err := p.send(ctx)
+		if errors.As(err, new(*stale)) { // else it ends here, and what was left may still be answered
+			g.places = p.unanswered()
+		}
+		return err
+	})
+}
+
+// pushing is the push of some jobs into one queue as it is known.
+type pushing struct {
+	e       *Engine
+	q       *queue
+	cfg     *duly.QueueConfig
+	jobs    []duly.Job
+	results []duly.PushResult
+	items   []pushItem
+	only    [1]pushItem // room for the one item that most calls have
+	// mixed: some of the items can't be pushed as simple ones.
+	mixed bool
+	// left are simple jobs that their script has left: they are there already,
+	// and only the other script tells their state.
+	left []pushItem
+	mu   sync.Mutex // guards left: the parts of a call are answered side by side
+}
+
+// newPushing is a push into q, or into a queue that has still to be made.
+func newPushing(e *Engine, q *queue, jobs []duly.Job, results []duly.PushResult) *pushing {
+	p := &pushing{e: e, q: q, jobs: jobs, results: results}
+	if q != nil {
+		p.cfg = &q.cfg
+	} else {
+		cfg := e.queueConfig()
+		p.cfg = &cfg
+	}
+	return p
+}
+
+// unanswered are the places of the items that no shard has answered.
+func (p *pushing) unanswered() []int {
+	places := []int{} // none is not all
+	for i := range p.items {
+		if r := &p.results[p.items[i].place]; r.Outcome == 0 && r.Err == nil {
+			places = append(places, p.items[i].place)
+		}
+	}
+	return places
+}
+
+// refuse is the answer where the queue could not be made.
+func (p *pushing) refuse(err error) error {
+	if duly.CodeOf(err) != duly.CodeFull {
+		return err
+	}
+	for i := range p.items {
+		p.results[p.items[i].place].Err = err
+	}
+	return nil
+}

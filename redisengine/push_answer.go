@@ -1,0 +1,117 @@
+package redisengine
+
+import (
+	"context"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// sendPush runs the joint push of jobs of any kind.
+func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*joint) error {
+	return func(ctx context.Context, calls []*joint) error {
+		r, durable, err := e.write(ctx, q, s, scriptPush, e.jointArgs(q, calls, s.limits))
+		if err != nil {
+			return err
+		}
+		for _, c := range calls {
+			c.answered(jointReply{items: r.rest[:c.items], durable: durable})
+			r.rest = r.rest[c.items:]
+		}
+		return nil
+	}
+}
+
+// jointArgs are the arguments of a joint call: clock and version, what is said
+// of all calls, and what each of them adds.
+func (e *Engine) jointArgs(q *queue, calls []*joint, before ...string) []string {
+	n := 2 + len(before)
+	for _, c := range calls {
+		n += len(c.args)
+	}
+	args := append(append(make([]string, 0, n), e.clock(), q.version), before...)
+	for _, c := range calls {
+		args = append(args, c.args...)
+	}
+	return args
+}
+
+// write runs a script whose answer promises durability: durable says if that is
+// not confirmed. The arguments begin with clock and version.
+func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args []string) (r reply, durable, err error) {
+	met := s.met.Load()
+	msg, durable, err := e.link.RunDurable(ctx, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args})
+	if err != nil {
+		return reply{}, nil, err
+	}
+	r, err = readReply(s, met, &msg)
+	return r, durable, err
+}
+
+// jointReply is the answer to one caller's items.
+type jointReply struct {
+	left    []bool                 // of simple pushes: the job was left; nil: none of them was
+	items   []rueidis.RedisMessage // of other pushes
+	lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
+	durable error                  // stored, but not confirmed
+}
+
+// answered fills in the results.
+func (p *pushing) answered(items []pushItem, r jointReply) {
+	for i := range items {
+		item, result := &items[i], &p.results[items[i].place]
+		switch {
+		case r.items != nil:
+			*result = item.result(p.q.ref, elements(&r.items[i]), p.cfg.MaxJobs)
+		case r.left != nil && r.left[i]:
+			p.mu.Lock()
+			p.left = append(p.left, *item)
+			p.mu.Unlock()
+		default:
+			result.Outcome = duly.Created // the ID is there already
+		}
+		if r.durable != nil && result.Err == nil {
+			result.Err = r.durable
+		}
+	}
+}
+
+// result reads the answer for one job.
+func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs int) duly.PushResult {
+	switch text(&r[0]) {
+	case "created":
+		return duly.PushResult{ID: i.id, Outcome: duly.Created}
+	case "exists":
+		return duly.PushResult{ID: i.id, Outcome: duly.Exists, State: state(&r[1])}
+	case "merged":
+		return duly.PushResult{ID: jobID(&r[1], &r[2]), Outcome: duly.Merged}
+	case "full":
+		return duly.PushResult{ID: i.id, Err: duly.QueueFull(ref, maxJobs)}
+	}
+	return duly.PushResult{ID: i.id, Err: i.tooShort()}
+}
+
+func (i *pushItem) tooShort() error {
+	return duly.Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", duly.FormatDuration(i.planned.TTL))
+}
+
+// state is a message's state; none for what is no state.
+func state(m *rueidis.RedisMessage) duly.State {
+	s, err := duly.ParseState(text(m))
+	if err != nil {
+		return duly.StateNone
+	}
+	return s
+}
+
+// jobID is the ID of a job with that number and own ID.
+func jobID(number, ownID *rueidis.RedisMessage) string {
+	if id := text(ownID); id != "" {
+		return id
+	}
+	var n duly.Number
+	copy(n[:], text(number))
+	return n.String()
+}

@@ -1,0 +1,73 @@
+package redisengine_test
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// What can't be opened is refused with one line that says what to do, and
+// without the password.
+//
+// C11.2, C11.3
+func TestOpenSaysWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	plain, _ := redistest.Shared(t)
+	locked, tls := redistest.Single(t, redistest.Password("s3cret")), redistest.Single(t, redistest.TLS())
+	evicting := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
+	gone := redistest.Single(t)
+	gone.Stop()
+	old := redistest.NewStub(t, "6.2.14", func([]string) any { return redistest.Usual{} })
+	for _, c := range []struct {
+		url  string
+		code error
+		says string
+	}{
+		{"", duly.ErrInvalid, "redis://"},
+		{"postgres://host", duly.ErrInvalid, "redis://"},
+		{plain.URL() + "?colour=blue", duly.ErrInvalid, "colour"},
+		{plain.URL() + "?max_body=many", duly.ErrInvalid, "max_body"},
+		{plain.URL() + "?durability=tape", duly.ErrInvalid, "durability"},
+		{"redis://:wr0ng@" + locked.Addr(), duly.ErrUnauthorized, "password"},
+		{"redis://" + locked.Addr(), duly.ErrUnauthorized, "password"},
+		{gone.URL() + "?retry=10ms", duly.ErrUnavailable, "check that the server runs"},
+		{"rediss://" + plain.Addr() + "?retry=10ms&dial_timeout=500ms", duly.ErrUnavailable, "redis://"},
+		{"redis://" + tls.Addr() + "?retry=10ms&dial_timeout=500ms", duly.ErrUnavailable, "rediss://"},
+		{old.URL(), duly.ErrUnsupported, "Redis 7.0"},
+		{plain.URL() + "?durability=aof", duly.ErrUnsupported, "7.2"},
+		{evicting.URL(), duly.ErrUnsupported, "eviction=warn"},
+	} {
+		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: c.url, Logger: slog.New(slog.DiscardHandler)})
+		if err == nil {
+			e.Close()
+		}
+		if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%q: %v, want %v that names %q", c.url, err, c.code, c.says)
+			continue
+		}
+		if text := err.Error(); strings.Contains(text, "\n") || strings.Contains(text, "s3cret") || strings.Contains(text, "wr0ng") {
+			t.Errorf("%q: %q is more than one line, or tells a password", c.url, text)
+		}
+	}
+}
+
+// D5: told so, an engine opens on a server that drops keys, and warns of it.
+//
+// C9.9
+func TestOpenWarnsOfEviction(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
+	var log bytes.Buffer
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?eviction=warn", Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	must(t, err)
+	must(t, e.Close())
+	if !strings.Contains(log.String(), "allkeys-lru") {
+		t.Errorf("the log is %q", log.String())
+	}
+}

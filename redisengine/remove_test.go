@@ -1,0 +1,122 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// Deletes that go out together end as if they had come one after the other,
+// whatever state their jobs are in.
+func TestJointDeletesEndAsEachByItself(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 0)
+	g.lane = &g.shard().remove
+	push := func(j duly.Job) string {
+		j.Queue = "q"
+		r, err := g.e.Push(t.Context(), []duly.Job{j})
+		if err != nil || r[0].Err != nil {
+			t.Fatal(r, err)
+		}
+		return r[0].ID
+	}
+	settle := func(n int, as duly.Settlement) {
+		ds := g.reserve(n)
+		for _, d := range ds {
+			if _, err := g.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: as}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dead := push(duly.Job{})
+	settle(1, duly.Bury)
+	done := push(duly.Job{Retain: time.Hour})
+	settle(1, duly.Ack)
+	retried := push(duly.Job{Backoff: "fixed:1h"})
+	settle(1, duly.Nack)
+	leased, own, key := push(duly.Job{}), push(duly.Job{ID: "own"}), push(duly.Job{OrderKey: "k"})
+	next := push(duly.Job{OrderKey: "k"}) // blocked behind it
+	g.reserve(3)
+	ready, delayed := push(duly.Job{}), push(duly.Job{Delay: time.Hour})
+	number := duly.NewNumber()
+	ids := []string{leased, dead, leased, "none", done, own, own, key, ready, delayed, retried, number.String()}
+	there := []bool{true, true, false, false, true, true, false, true, true, true, true, false}
+	g.hold()
+	answers := make([]chan error, len(ids))
+	for i, id := range ids {
+		g.there(i)
+		answers[i] = make(chan error, 1)
+		go func() { answers[i] <- g.e.Delete(t.Context(), duly.Q("q"), id) }()
+		g.there(i + 1)
+	}
+	counts := g.calls(func() {
+		g.open()
+		for i, answer := range answers {
+			if err := <-answer; there[i] && err != nil || !there[i] && !errors.Is(err, duly.ErrNotFound) {
+				t.Errorf("delete %d of %s: %v", i, ids[i], err)
+			}
+		}
+	})
+	if n := counts["EVAL"] + counts["EVALSHA"]; n > 2 { // the first sends the script whole
+		t.Errorf("%d script calls", n)
+	}
+	st := g.stats()
+	if st.Sizes != (duly.Sizes{Ready: 1}) || st.Counters.Deleted != 7 {
+		t.Errorf("what is left is %+v, %+v", st.Sizes, st.Counters)
+	}
+	if info, err := g.e.Get(t.Context(), duly.Q("q"), next); err != nil || info.State != duly.StateReady {
+		t.Errorf("the next one of the key: %v, %v", info.State, err)
+	}
+	report, err := g.e.Check(t.Context(), duly.CheckParams{})
+	if err != nil || len(report.Faults) > 0 {
+		t.Errorf("the check finds %+v, %v", report.Faults, err)
+	}
+}
+
+// A leased job that is deleted makes room for one that a limit held back, and
+// who waits for that hears of it.
+func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 2)
+	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 1}); err != nil {
+		t.Fatal(err)
+	}
+	d := g.reserve(1)[0]
+	woken := make(chan bool, 1)
+	go func() {
+		ready, err := g.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+		woken <- ready && err == nil
+	}()
+	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 1 })
+	g.e.Quiet()
+	if len(woken) > 0 {
+		t.Error("woken too soon")
+	}
+	g.delete(d.ID)
+	if !<-woken {
+		t.Error("the waiter was not woken")
+	}
+}
+
+// Who leaves a joint delete has no answer; the delete goes on without him.
+func TestDeleteGoesOnWithoutItsCaller(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 1)
+	g.lane = &g.shard().remove
+	d := g.reserve(1)[0]
+	g.hold()
+	ctx, cancel := context.WithCancel(t.Context())
+	answer := make(chan error, 1)
+	go func() { answer <- g.e.Delete(ctx, duly.Q("q"), d.ID) }()
+	g.there(1)
+	cancel()
+	if err := <-answer; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("who has left: %v", err)
+	}
+	g.open()
+	redistest.Await(t, "it is deleted", func() bool { return g.stats().Counters.Deleted == 1 })
+}

@@ -1,0 +1,26 @@
+package redisengine
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// own are the commands that the engine sends beside its scripts, and "time"
+// and "ping" name no key.
+var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "hset", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
+
+// rights looks whether the server's user may call what scripts and engine call:
+// a script that is refused in its middle would leave half its work behind. What
+// tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does.
+func (e *Engine) rights(ctx context.Context) error {
+	key := e.prefix + ":{check}"
+	commands := [][]string{{"time"}, {"ping"}}
+	for _, name := range slices.Concat(lua.Reading(), lua.Writing(), own) {
+		if name != "time" && name != "publish" {
+			commands = append(commands, []string{name, key})
+		}
+	}
+	return e.link.Allowed(ctx, key, commands...)
+}

@@ -1,0 +1,411 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// ruin is a queue with jobs of every kind, which tests damage by hand. A job's
+// body begins with its name; copies of a kind are named kind-0, kind-1 and so on.
+type ruin struct {
+	*testing.T
+	server *redistest.Server
+	prefix string
+	shards int
+	clock  *clock.Fake // nil: the server's
+	e      *redisengine.Engine
+	jobs   map[string]place        // by name
+	held   map[string]duly.Receipt // of leased jobs, by kind
+	next   map[string]int          // which copy of a kind is still whole
+	gone   map[string]bool         // jobs whose record a damage has taken away
+	bodies map[string]bool         // that were pushed
+	acked  map[string]bool
+}
+
+// place is where a job is stored.
+type place struct {
+	shard  int
+	number string
+}
+
+var ruinQueue = duly.Q("ruin")
+
+func newRuin(t *testing.T, shards, copies int) *ruin {
+	r := openRuin(t, shards, clock.NewFake())
+	r.fill(copies)
+	return r
+}
+
+func openRuin(t *testing.T, shards int, c *clock.Fake) *ruin {
+	server, prefix := redistest.Shared(t)
+	return openRuinOn(t, server, prefix, shards, c)
+}
+
+func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake) *ruin {
+	r := &ruin{
+		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{}, held: map[string]duly.Receipt{},
+		next: map[string]int{}, gone: map[string]bool{}, bodies: map[string]bool{}, acked: map[string]bool{},
+	}
+	cfg := redisengine.Config{URL: r.server.URL() + "?prefix=" + r.prefix, Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	if c != nil {
+		cfg.Clock = c
+	}
+	var err error
+	if r.e, err = redisengine.Open(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.e.Close() })
+	if err := r.e.Configure(t.Context(), ruinQueue, duly.QueueConfig{Shards: shards}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fill pushes the jobs, some of which are delivered and end, or stay leased.
+func (r *ruin) fill(copies int) {
+	r.Helper()
+	first := func(i int) []duly.Job {
+		k := strconv.Itoa(i)
+		return []duly.Job{
+			{Body: []byte("buried-" + k)}, {Body: []byte("done-" + k), Retain: time.Hour}, {Body: []byte("taken-" + k)},
+			{Body: []byte("head-" + k), OrderKey: "k" + k}, {Body: []byte("retry-" + k), OrderKey: "r" + k}, {Body: []byte("failed-" + k)},
+			{Body: []byte("stuck-" + k), OrderKey: "s" + k},
+			{Body: []byte("until-" + k), Merge: duly.Merge{Key: "u" + k, Until: duly.UntilDone}},
+			{Body: []byte("merging-" + k), Merge: duly.Merge{Key: "l" + k}}, {Body: []byte("kept-" + k), Retain: time.Hour},
+		}
+	}
+	then := func(i int) []duly.Job {
+		k := strconv.Itoa(i)
+		return []duly.Job{
+			{Body: []byte("behind-" + k), OrderKey: "k" + k}, {Body: []byte("waiting-" + k), OrderKey: "r" + k},
+			{Body: []byte("held-" + k), OrderKey: "s" + k},
+			{Body: []byte("plain-" + k)}, {Body: []byte("headed-" + k), Headers: map[string]string{"a": "b", "long": strings.Repeat("x", 200)}},
+			{Body: []byte("own-" + k), ID: "own-" + k}, {Body: []byte("large-" + k + strings.Repeat(".", 9<<10))},
+			{Body: []byte("brief-" + k), TTL: time.Hour}, {Body: []byte("later-" + k), Delay: time.Minute},
+			{Body: []byte("merged-" + k), Merge: duly.Merge{Key: "m" + k}, Priority: 7},
+		}
+	}
+	for i := range copies {
+		r.push(first(i)...)
+	}
+	got := r.reserve()
+	r.hold(got)
+	for _, d := range got {
+		switch kind(&d.Job) {
+		case "buried":
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury, Error: "no"})
+		case "done":
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte("yes")})
+			r.acked[name(&d.Job)] = true
+		case "retry", "failed", "stuck":
+			delay := 2 * time.Minute
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Nack, Delay: &delay, Error: "not yet"})
+		}
+	}
+	for i := range copies {
+		r.push(then(i)...)
+	}
+	r.locate()
+}
+
+// hold keeps the receipts of deliveries.
+func (r *ruin) hold(got []duly.Delivery) {
+	for _, d := range got {
+		r.held[kind(&d.Job)] = d.Receipt
+	}
+}
+
+// name is what the body begins with.
+func name(j *duly.Job) string { n, _, _ := strings.Cut(string(j.Body), "."); return n }
+
+func kind(j *duly.Job) string { k, _, _ := strings.Cut(name(j), "-"); return k }
+
+func (r *ruin) push(jobs ...duly.Job) {
+	r.Helper()
+	for i := range jobs {
+		jobs[i].Queue = ruinQueue.Name
+		r.bodies[string(jobs[i].Body)] = true
+	}
+	results, err := r.e.Push(r.Context(), jobs)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for i, result := range results {
+		if result.Err != nil || result.Outcome != duly.Created {
+			r.Fatal(name(&jobs[i]), result)
+		}
+	}
+}
+
+// reserve takes everything that can be taken.
+func (r *ruin) reserve() (all []duly.Delivery) {
+	r.Helper()
+	for {
+		got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1000})
+		if err != nil {
+			r.Fatal(err)
+		}
+		if len(got) == 0 {
+			return all
+		}
+		all = append(all, got...)
+	}
+}
+
+func (r *ruin) settle(outcomes ...duly.Outcome) {
+	r.Helper()
+	errs, err := r.e.Settle(r.Context(), "", outcomes)
+	if err != nil {
+		r.Fatal(err)
+	}
+	for _, err := range errs {
+		if err != nil {
+			r.Fatal(err)
+		}
+	}
+}
+
+// locate finds out where every job is stored.
+func (r *ruin) locate() {
+	r.Helper()
+	for _, j := range r.list() {
+		p := place{shard: duly.ShardOf(j.ID, r.shards)}
+		if n, ok := duly.ParseNumber(j.ID); ok {
+			p.number = string(n[:])
+		} else {
+			p.number = r.do("HGET", r.key(p.shard, "alias"), "i"+j.ID).(string)
+		}
+		r.jobs[name(&j.Job)] = p
+	}
+}
+
+// list tells every job of every state, with its body.
+func (r *ruin) list() (all []duly.JobInfo) {
+	r.Helper()
+	for _, state := range duly.States {
+		p := duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 1000}}
+		for {
+			page, err := r.e.List(r.Context(), ruinQueue, p)
+			if err != nil {
+				r.Fatal(err)
+			}
+			all = append(all, page.Jobs...)
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+	}
+	return all
+}
+
+// key is the name of a key of a shard.
+func (r *ruin) key(shard int, name string) string {
+	return fmt.Sprintf("%s:{default/%s/%d}:%s", r.prefix, ruinQueue.Name, shard, name)
+}
+
+func (r *ruin) do(args ...any) any {
+	r.Helper()
+	return r.server.Must(args...)
+}
+
+// victim is a job that a damage falls upon.
+type victim struct {
+	*ruin
+	place
+	name string
+}
+
+// take chooses a job of that kind that is still whole.
+func (r *ruin) take(kind string) victim {
+	r.Helper()
+	name := kind + "-" + strconv.Itoa(r.next[kind])
+	r.next[kind]++
+	p, ok := r.jobs[name]
+	if !ok {
+		r.Fatalf("no job %s", name)
+	}
+	return victim{r, p, name}
+}
+
+// on runs a command on a key of the job's shard.
+func (v victim) on(command, key string, args ...any) any {
+	v.Helper()
+	return v.do(append([]any{command, v.key(v.shard, key)}, args...)...)
+}
+
+// hash reads a field of a hash.
+func (v victim) hash(key, field string) string {
+	v.Helper()
+	s, _ := v.on("HGET", key, field).(string)
+	return s
+}
+
+// score is where the job stands in a set.
+func (v victim) score(key string) string {
+	v.Helper()
+	s, _ := v.on("ZSCORE", key, v.number).(string)
+	return s
+}
+
+// member finds the job in the blocked set.
+func (v victim) member() string {
+	v.Helper()
+	for _, m := range v.on("ZRANGE", "blocked", 0, -1).([]any) {
+		if strings.HasSuffix(m.(string), v.number) {
+			return m.(string)
+		}
+	}
+	v.Fatalf("%s is not blocked", v.name)
+	return ""
+}
+
+// alias finds the field of a kind, i or m, that leads to the job.
+func (v victim) alias(kind string) string {
+	v.Helper()
+	all := v.on("HGETALL", "alias").([]any)
+	for i := 0; i < len(all); i += 2 {
+		if all[i+1].(string) == v.number && strings.HasPrefix(all[i].(string), kind) {
+			return all[i].(string)
+		}
+	}
+	v.Fatalf("%s has no alias", v.name)
+	return ""
+}
+
+// lose takes the record away: the job is lost.
+func (v victim) lose() {
+	v.Helper()
+	v.on("HDEL", "records", v.number)
+	v.gone[v.name] = true
+}
+
+func (r *ruin) check(repair bool) duly.CheckReport {
+	r.Helper()
+	report, err := r.e.Check(r.Context(), duly.CheckParams{Repair: repair})
+	if err != nil {
+		r.Fatal(err)
+	}
+	return report
+}
+
+// findAndMend: Check finds the faults and changes nothing; one repair mends
+// them all; what is left is sound, and every job comes out of it.
+func (r *ruin) findAndMend(kinds ...string) {
+	r.Helper()
+	before := r.dump()
+	report := r.check(false)
+	r.want(report, false, kinds)
+	for key, after := range r.dump() {
+		if after != before[key] {
+			r.Errorf("Check without repair has changed %s from\n%q\nto\n%q", key, before[key], after)
+		}
+	}
+	report = r.check(true)
+	r.want(report, true, kinds)
+	if report.Repaired != len(report.Faults) {
+		r.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
+	}
+	r.sound()
+	r.drain()
+	r.sound()
+}
+
+// want looks for kinds of faults in a report.
+func (r *ruin) want(report duly.CheckReport, repaired bool, kinds []string) {
+	r.Helper()
+	found := map[string]bool{}
+	for _, f := range report.Faults {
+		if f.Repaired == repaired {
+			found[f.Kind] = true
+		}
+	}
+	for _, kind := range kinds {
+		if !found[kind] {
+			r.Errorf("Check found %v, want %s (repaired: %t)", slices.Sorted(maps.Keys(found)), kind, repaired)
+		}
+	}
+}
+
+// sound: there is nothing to find.
+func (r *ruin) sound() {
+	r.Helper()
+	for _, f := range r.check(false).Faults {
+		r.Errorf("after the repair there is %s: job %q, %s", f.Kind, f.ID, f.Detail)
+	}
+}
+
+// dump is everything that is stored, key by key.
+func (r *ruin) dump() map[string]string {
+	r.Helper()
+	all := map[string]string{}
+	read := map[string][]any{"hash": {"HGETALL"}, "zset": {"ZRANGE", 0, -1, "WITHSCORES"}, "string": {"GET"}, "none": {"TYPE"}}
+	for shard := range r.shards {
+		for _, name := range redisengine.ShardKeys {
+			key := r.key(shard, name)
+			args := read[fmt.Sprint(r.do("TYPE", key))]
+			v := r.do(slices.Insert(slices.Clone(args), 1, any(key))...)
+			if list, ok := v.([]any); ok && args[0] == "HGETALL" { // which comes in no order
+				pairs := make([]string, 0, len(list)/2)
+				for i := 0; i < len(list); i += 2 {
+					pairs = append(pairs, fmt.Sprintf("%q: %q", list[i], list[i+1]))
+				}
+				slices.Sort(pairs)
+				v = pairs
+			}
+			all[key] = fmt.Sprint(v)
+		}
+	}
+	return all
+}
+
+// drain works on the queue until nothing comes any more. Every job that was
+// not lost with its record has come out, or is dead.
+func (r *ruin) drain() {
+	r.Helper()
+	for range 4 {
+		r.clock.Advance(time.Minute) // over every lease, and what is delayed
+		for _, d := range r.reserve() {
+			if d.Now.Before(d.Due) {
+				r.Errorf("%s was delivered at %s, and is due at %s", name(&d.Job), d.Now, d.Due)
+			}
+			if !r.bodies[string(d.Body)] {
+				r.Errorf("a job was delivered with a body that nobody has pushed: %d bytes, %.20q", len(d.Body), d.Body)
+			}
+			r.acked[name(&d.Job)] = true
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		}
+	}
+	s, err := r.e.Stats(r.Context(), ruinQueue)
+	if err != nil {
+		r.Fatal(err)
+	}
+	if z := s.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 {
+		r.Errorf("stuck: %+v", z)
+	}
+	dead := map[string]bool{}
+	for _, j := range r.list() {
+		if j.State == duly.StateDead {
+			dead[name(&j.Job)] = true
+			if j.LastError == "" {
+				r.Errorf("%s is dead, and nothing says why", name(&j.Job))
+			}
+		}
+	}
+	for name := range r.jobs {
+		if !r.acked[name] && !dead[name] && !r.gone[name] {
+			r.Errorf("%s was lost", name)
+		}
+	}
+}

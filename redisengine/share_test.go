@@ -1,0 +1,486 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// gate holds a lane back, so that a test decides who goes out together.
+type gate struct {
+	*gauge
+	lane *lane
+}
+
+func newGate(t *testing.T, jobs int) *gate {
+	g := newGauge(t)
+	g.push(1, 0) // makes the queue
+	g.ack(g.reserve(1))
+	if jobs > 0 {
+		g.push(jobs, 0)
+	}
+	g.e.WithoutLook()
+	return &gate{g, &g.shard().reserve}
+}
+
+func (g *gauge) shard() *shard { return g.e.queues.get(duly.Q("q").Normal()).shards[0] }
+
+// hold lets nobody be sent.
+func (g *gate) hold() {
+	redistest.Await(g, "nobody sends", func() bool {
+		g.lane.mu.Lock()
+		defer g.lane.mu.Unlock()
+		if g.lane.senders > 0 {
+			return false
+		}
+		g.lane.senders = inFlight
+		return true
+	})
+}
+
+// open sends what has gathered.
+func (g *gate) open() {
+	g.lane.mu.Lock()
+	defer g.lane.mu.Unlock()
+	g.lane.senders = 0
+	g.lane.hire(g.e)
+}
+
+// there waits until so many callers have gathered.
+func (g *gate) there(n int) {
+	g.Helper()
+	redistest.Await(g, fmt.Sprintf("%d callers are there", n), func() bool {
+		waiting, _ := g.lane.gathered()
+		return waiting == n
+	})
+}
+
+// taken is what one Reserve has answered.
+type taken struct {
+	ds  []duly.Delivery
+	err error
+}
+
+// ask reserves beside, once so many callers have gathered before it.
+func (g *gate) ask(ctx context.Context, before int, p duly.ReserveParams) <-chan taken {
+	g.Helper()
+	g.there(before)
+	p.Queues = []string{"q"}
+	answer := make(chan taken, 1)
+	go func() {
+		ds, err := g.e.Reserve(ctx, p)
+		answer <- taken{ds, err}
+	}()
+	g.there(before + 1)
+	return answer
+}
+
+func (g *gate) stats() duly.Stats {
+	g.Helper()
+	st, err := g.e.Stats(g.Context(), duly.Q("q"))
+	if err != nil {
+		g.Fatal(err)
+	}
+	return st
+}
+
+// C11.18: Reserves go out together, and what comes back is dealt in the order in
+// which their callers came.
+func TestReservesOfManyGoOutAsOne(t *testing.T) {
+	t.Parallel()
+	const callers = 60
+	g := newGate(t, callers+1)
+	g.reserve(1) // sends the script whole for once
+	g.hold()
+	var answers []<-chan taken
+	for i := range callers / 2 { // they want one and two by turns, 90 where there are 60
+		answers = append(answers, g.ask(t.Context(), 2*i, duly.ReserveParams{Max: 1}), g.ask(t.Context(), 2*i+1, duly.ReserveParams{Max: 2}))
+	}
+	g.lane.idle = 0 // as if others were on their way when they came
+	var got []taken
+	counts := g.calls(func() {
+		g.open()
+		for _, answer := range answers {
+			got = append(got, <-answer)
+		}
+	})
+	last, n := "", 0
+	for i, a := range got {
+		if want := min(1+i%2, callers-n); a.err != nil || len(a.ds) != want {
+			t.Errorf("caller %d got %d jobs, %v; want %d", i, len(a.ds), a.err, want)
+		}
+		n += len(a.ds)
+		for _, d := range a.ds {
+			if d.ID <= last {
+				t.Errorf("caller %d got %s, and one who came before him %s", i, d.ID, last)
+			}
+			last = d.ID
+		}
+	}
+	if counts["EVALSHA"] != 1 {
+		t.Errorf("%d script calls for %d callers, want 1", counts["EVALSHA"], callers)
+	}
+}
+
+// Those who leave a job its own lease and those who name one do not mix, and
+// none of them is passed over.
+func TestReservesOfOneLeaseGoTogether(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 9)
+	g.hold()
+	leases := []time.Duration{time.Minute, 0, time.Hour, time.Minute, time.Hour, 0, 0, time.Minute, time.Hour}
+	var answers []<-chan taken
+	for i, lease := range leases {
+		answers = append(answers, g.ask(t.Context(), i, duly.ReserveParams{Max: 1, Lease: lease}))
+	}
+	g.lane.mu.Lock()
+	calls := g.lane.pick(duly.MaxBatch)
+	for _, c := range calls {
+		c.share.to(underway, unsent)
+	}
+	rest := g.lane.waiting
+	g.lane.waiting = append(calls, rest...)
+	g.lane.mu.Unlock()
+	if len(calls) != 3 || calls[0].kind != time.Minute.Microseconds() || rest[0].kind != 0 || len(rest) != 6 {
+		t.Errorf("%d go with the first and %d stay", len(calls), len(rest))
+	}
+	g.open()
+	for i, answer := range answers {
+		a := <-answer
+		want := leases[i]
+		if want == 0 {
+			want = duly.DefaultLease
+		}
+		if a.err != nil || len(a.ds) != 1 || a.ds[0].LeaseEnd.Sub(a.ds[0].Now).Round(time.Second) != want {
+			t.Errorf("caller %d of %v: %+v, %v", i, leases[i], a.ds, a.err)
+		}
+	}
+}
+
+// C4.6, C4.7: what has no room in a joint answer is asked for again by those who
+// got nothing, and nobody goes past it to the next queue.
+func TestJointReservesKeepTheBoundOnBytes(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 0)
+	for range 20 {
+		if _, err := g.e.Push(t.Context(), []duly.Job{{Queue: "q", Body: make([]byte, 1<<20)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.e.Push(t.Context(), []duly.Job{{Queue: "other"}}); err != nil {
+		t.Fatal(err)
+	}
+	g.hold()
+	var answers []<-chan taken
+	for i := range 3 {
+		g.there(i)
+		answer := make(chan taken, 1)
+		go func() {
+			ds, err := g.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q", "other"}, Max: 6})
+			answer <- taken{ds, err}
+		}()
+		g.there(i + 1)
+		answers = append(answers, answer)
+	}
+	g.open()
+	for i, want := range []int{6, 2, 6} {
+		a := <-answers[i]
+		if a.err != nil || len(a.ds) != want || a.ds[want-1].Queue != "q" {
+			t.Errorf("caller %d got %d jobs, %v; want %d", i, len(a.ds), a.err, want)
+		}
+	}
+}
+
+// Nothing is leased for who has left before his call was sent, and whoever he
+// was woken for is not forgotten.
+func TestReserveLeftBeforeItWasSentTakesNothing(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 1)
+	g.hold()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
+	stays := g.ask(t.Context(), 1, duly.ReserveParams{Max: 1})
+	cancel()
+	if a := <-gone; !errors.Is(a.err, context.Canceled) || !errors.Is(a.err, duly.ErrUnavailable) || a.ds != nil {
+		t.Errorf("who has left got %+v, %v", a.ds, a.err)
+	}
+	g.open()
+	if a := <-stays; a.err != nil || len(a.ds) != 1 {
+		t.Errorf("the other got %+v, %v", a.ds, a.err)
+	}
+	if st := g.stats(); st.Counters.Delivered != 2 || st.Counters.Released != 0 {
+		t.Errorf("%+v", st.Counters)
+	}
+}
+
+func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 0)
+	woken := make(chan bool, 1)
+	go func() {
+		ready, err := g.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+		woken <- ready && err == nil
+	}()
+	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 1 })
+	g.e.Quiet()
+	g.hold()
+	g.e.hub.mu.Lock()
+	g.e.hub.hints[duly.Q("q").Normal()] = []hint{{0, g.e.local().Mono()}}
+	g.e.hub.mu.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
+	if len(woken) > 0 {
+		t.Error("woken too soon")
+	}
+	cancel()
+	<-gone
+	if !<-woken {
+		t.Error("the other one was not woken")
+	}
+	g.open()
+}
+
+// What was leased for who has left while the call was on its way goes to another
+// one of the call, or is released at once.
+func TestReserveLeftWhileItWasUnderWay(t *testing.T) {
+	t.Parallel()
+	for jobs, want := range map[int]duly.Counters{
+		1: {Pushed: 2, Delivered: 2, Acked: 1},
+		2: {Pushed: 3, Delivered: 3, Acked: 1, Released: 1},
+	} {
+		g := newGate(t, jobs)
+		g.hold()
+		ctx, cancel := context.WithCancel(t.Context())
+		gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
+		stays := g.ask(t.Context(), 1, duly.ReserveParams{Max: 1})
+		g.server.Pause()
+		g.open()
+		g.there(0)
+		cancel()
+		if a := <-gone; !errors.Is(a.err, context.Canceled) || a.ds != nil { // while the server stands still
+			t.Errorf("who has left got %+v, %v", a.ds, a.err)
+		}
+		g.server.Continue()
+		if a := <-stays; a.err != nil || len(a.ds) != 1 {
+			t.Errorf("%d jobs: the other got %+v, %v", jobs, a.ds, a.err)
+		}
+		redistest.Await(t, "what nobody has taken is there again", func() bool { return g.stats().Counters == want })
+		if st := g.stats(); st.Sizes.Leased != 1 || st.Sizes.Ready != int64(jobs)-1 {
+			t.Errorf("%d jobs: %+v", jobs, st.Sizes)
+		}
+	}
+}
+
+// However callers leave, a job is with one who has got it, or ready.
+func TestReservesLeftAtAnyMomentLoseNothing(t *testing.T) {
+	t.Parallel()
+	const callers, rounds, jobs = 16, 100, 40
+	g := newGate(t, jobs)
+	var mu sync.Mutex
+	held := map[string]duly.Receipt{}
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			for range rounds {
+				ctx, cancel := context.WithCancel(t.Context())
+				over := make(chan struct{})
+				go func() {
+					for range rand.IntN(60) {
+						runtime.Gosched()
+					}
+					cancel()
+					close(over)
+				}()
+				ds, err := g.e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1 + rand.IntN(3), Lease: time.Hour})
+				<-over
+				if err != nil && (len(ds) > 0 || !errors.Is(err, context.Canceled)) {
+					t.Error(ds, err)
+				}
+				var outcomes []duly.Outcome
+				for _, d := range ds {
+					mu.Lock()
+					if _, twice := held[d.ID]; twice {
+						t.Errorf("%s was handed out twice", d.ID)
+					}
+					held[d.ID] = d.Receipt
+					mu.Unlock()
+					if rand.IntN(2) == 0 {
+						mu.Lock()
+						delete(held, d.ID)
+						mu.Unlock()
+						outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Release})
+					}
+				}
+				if _, err := g.e.Settle(t.Context(), "", outcomes); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	redistest.Await(t, "everything else is ready", func() bool {
+		st := g.stats()
+		return st.Sizes.Leased == int64(len(held)) && st.Sizes.Ready == int64(jobs-len(held))
+	})
+}
+
+// Close answers those who have gathered, and later ones are refused.
+func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 4)
+	g.hold()
+	var answers []<-chan taken
+	for i := range 4 {
+		answers = append(answers, g.ask(t.Context(), i, duly.ReserveParams{Max: 1}))
+	}
+	closed := make(chan error)
+	go func() { closed <- g.e.Close() }()
+	redistest.Await(t, "it closes", g.e.closing.Load)
+	g.open()
+	for i, answer := range answers {
+		if a := <-answer; a.err != nil || len(a.ds) != 1 {
+			t.Errorf("caller %d got %+v, %v", i, a.ds, a.err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := g.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); !errors.Is(err, duly.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+	if err := g.e.Delete(t.Context(), duly.Q("q"), "x"); !errors.Is(err, duly.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+// Callers of a joint call that was computed with an old configuration are
+// answered by the new one.
+func TestJointReservesAgreeOnAConfiguration(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 8)
+	other := openOn(t, g.server.URL(), nil)
+	g.hold()
+	var answers []<-chan taken
+	for i := range 8 {
+		answers = append(answers, g.ask(t.Context(), i, duly.ReserveParams{Max: 1}))
+	}
+	if err := other.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 5}); err != nil {
+		t.Fatal(err)
+	}
+	g.open()
+	got := 0
+	for _, answer := range answers {
+		a := <-answer
+		if a.err != nil {
+			t.Error(a.err)
+		}
+		got += len(a.ds)
+	}
+	if got != 5 {
+		t.Errorf("%d jobs were leased, want as many as the new bound allows", got)
+	}
+}
+
+// Each caller begins at a shard of its own, and gets what there is.
+func TestJointReservesOfSeveralShards(t *testing.T) {
+	t.Parallel()
+	g := newGauge(t)
+	const callers = 100
+	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Shards: 4}); err != nil {
+		t.Fatal(err)
+	}
+	g.push(callers, 0)
+	var mu sync.Mutex
+	got := map[string]bool{}
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			ds := g.reserve(1)
+			mu.Lock()
+			defer mu.Unlock()
+			got[ds[0].ID] = true
+		})
+	}
+	all.Wait()
+	if len(got) != callers {
+		t.Errorf("%d jobs for %d callers", len(got), callers)
+	}
+}
+
+// What came back is divided by what each wants; a number without a record counts
+// for nobody.
+func TestWhatCameBackIsDealt(t *testing.T) {
+	t.Parallel()
+	records := []string{"a", "", "b", "c", "", "d", "e", ""}
+	var packed packer
+	packed.array(len(records))
+	for _, r := range records {
+		if r == "" {
+			packed.no()
+		} else {
+			packed.text(r)
+		}
+	}
+	var numbers strings.Builder
+	for i := range records {
+		fmt.Fprintf(&numbers, "%0*d", numberSize, i)
+	}
+	for _, c := range []struct {
+		wants []int // below 0: has left
+		got   []string
+		over  int
+	}{
+		{[]int{1, 1, 1, 1, 1}, []string{"a", "b", "c", "d", "e"}, 0},
+		{[]int{3, 1, 5}, []string{"abc", "d", "e"}, 0},
+		{[]int{2, -3, 2, 1}, []string{"ab", "", "cd", "e"}, 0},
+		{[]int{-3, 1}, []string{"", "a"}, 4},
+		{[]int{-5}, []string{""}, 5},
+		{[]int{5, 1}, []string{"abcde", ""}, 0},
+	} {
+		h := handed{n: len(records), numbers: numbers.String(), packed: unpacker{rest: string(packed)}, usual: 7}
+		h.packed.array()
+		var calls []*joint
+		for _, n := range c.wants {
+			s := &share{ctx: t.Context(), state: underway}
+			if n < 0 {
+				s.state = departed
+			}
+			calls = append(calls, &joint{items: max(n, -n), share: s})
+		}
+		deal(calls, &h, noMore)
+		read := func(h handed) (all string) {
+			for i := range h.n {
+				number, record, there := h.next(i)
+				if there && records[slices.Index([]string{"0", "1", "2", "3", "4", "5", "6", "7"}, number[numberSize-1:])] != record {
+					t.Errorf("%s has the record %s", number, record)
+				}
+				all += record
+			}
+			return all
+		}
+		for i, call := range calls {
+			if got := read(call.share.handed); got != c.got[i] {
+				t.Errorf("%v: caller %d got %q, want %q", c.wants, i, got, c.got[i])
+			}
+		}
+		if got := read(h); len(got) != c.over {
+			t.Errorf("%v: %q is left, want %d", c.wants, got, c.over)
+		}
+	}
+	h := handed{n: 3, records: make([]rueidis.RedisMessage, 3), rules: make([]rueidis.RedisMessage, 3), numbers: strings.Repeat("x", 3*numberSize)}
+	if first := h.cut(2); first.n != 2 || h.n != 1 || len(h.records) != 1 || len(h.rules) != 1 || len(h.runs) != 0 {
+		t.Errorf("messages: %d of 3 were cut off", first.n)
+	}
+}

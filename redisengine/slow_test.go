@@ -1,0 +1,257 @@
+package redisengine_test
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// S6: no script takes long however many jobs there are: a million in the long
+// form, ready and delayed, plain and not. What is aimed at is 10 ms at most; the
+// table tells what it was. Asserted is ten times that, and that a quarter of a
+// script's calls took longer in every turn: the machine may be busy with
+// something else, and a third of the calls have the largest batch there is.
+//
+// C4.73
+func TestNoScriptTakesLong(t *testing.T) {
+	t.Parallel()
+	s := newStopwatch(t)
+	jobs, turns := 10_000, 4
+	if long() {
+		jobs, turns = 1_000_000, 100
+	}
+	must(t, s.e.Configure(t.Context(), duly.Q("beside"), duly.QueueConfig{}))
+	s.fill(jobs)
+	for range turns {
+		s.useEverything()
+	}
+	must(t, s.e.Destroy(t.Context(), duly.Q("q")))
+	s.note()
+	s.tell()
+}
+
+// stopwatch is a server that notes how long each of its commands took.
+type stopwatch struct {
+	*testing.T
+	server *redistest.Server
+	e      *redisengine.Engine
+	conn   *resp.Conn
+	names  map[string]string          // of scripts, by their hash
+	took   map[string][]time.Duration // by the script's name
+	turns  int
+	slow   map[string]int // by the script's name: turns in which a quarter of its calls took long
+	called map[string]int // and those in which it was called
+}
+
+func newStopwatch(t *testing.T) *stopwatch {
+	s := &stopwatch{T: t, server: redistest.Single(t, redistest.Config("slowlog-max-len 1000000")), names: map[string]string{}, took: map[string][]time.Duration{}, slow: map[string]int{}, called: map[string]int{}}
+	s.e = open(t, s.server.URL())
+	conn, err := s.server.Dial(t.Context())
+	must(t, err)
+	t.Cleanup(func() { conn.Close() })
+	s.conn = conn
+	for _, name := range lua.Names() {
+		sum := sha1.Sum([]byte(lua.Load(name).Source))
+		s.names[hex.EncodeToString(sum[:])] = name
+		s.do("SCRIPT", "LOAD", lua.Load(name).Source) // whole, a script is compiled first
+	}
+	must(t, s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
+	return s
+}
+
+func (s *stopwatch) do(args ...any) any {
+	s.Helper()
+	v, err := s.conn.Do(s.Context(), args...)
+	must(s, err)
+	return v
+}
+
+func (s *stopwatch) push(jobs ...duly.Job) {
+	s.Helper()
+	for i := range jobs {
+		jobs[i].Queue = "q"
+	}
+	rs, err := s.e.Push(s.Context(), jobs)
+	must(s, err)
+	for _, r := range rs {
+		must(s, r.Err)
+	}
+}
+
+// fill stores jobs: ready and delayed ones, one in ten of them with rules.
+func (s *stopwatch) fill(n int) {
+	s.Helper()
+	s.do("CONFIG", "SET", "slowlog-log-slower-than", "-1")
+	batch := make([]duly.Job, 1000)
+	for done := 0; done < n; done += len(batch) {
+		for i := range batch {
+			batch[i] = duly.Job{Body: make([]byte, 100)}
+			if i%2 == 0 {
+				batch[i].Delay = time.Hour + time.Duration(done+i)*time.Millisecond
+			}
+			switch done / len(batch) % 10 {
+			case 0:
+				batch[i].Priority, batch[i].TTL = i%7, 24*time.Hour
+			case 1:
+				batch[i].OrderKey = fmt.Sprint("k", i%100)
+			}
+		}
+		s.push(batch...)
+	}
+	s.do("SLOWLOG", "RESET")
+	s.do("CONFIG", "SET", "slowlog-log-slower-than", "0")
+}
+
+// useEverything calls every script, in the batches that calls have: one, fifty,
+// and as many as may be.
+func (s *stopwatch) useEverything() {
+	s.Helper()
+	ctx, q := s.Context(), duly.Q("q")
+	for _, n := range []int{1, 50, duly.MaxBatch} {
+		plain, ruled := make([]duly.Job, n), make([]duly.Job, n)
+		for i := range n {
+			plain[i].Body, ruled[i].Body = make([]byte, 100), make([]byte, 100)
+			ruled[i].Priority, ruled[i].TTL, ruled[i].Merge = 8, time.Hour, duly.Merge{Key: fmt.Sprint("m", i)}
+		}
+		s.push(plain...)
+		s.push(ruled...)
+		s.end(n, duly.Ack)
+		s.end(n, duly.Nack)
+		s.end(n, duly.Bury)
+		_, err := s.e.Requeue(ctx, q, duly.RequeueParams{N: n})
+		must(s, err)
+		_, err = s.e.Purge(ctx, q, duly.StateDelayed, n)
+		must(s, err)
+		for _, state := range []duly.State{duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateDead} {
+			_, err := s.e.List(ctx, q, duly.ListParams{State: state, PageParams: duly.PageParams{Limit: n}})
+			must(s, err)
+		}
+	}
+	id := duly.NewNumber().String()
+	s.push(duly.Job{ID: id, Made: true, Delay: time.Hour})
+	_, err := s.e.Get(ctx, q, id)
+	must(s, err)
+	delay := 2 * time.Hour
+	must(s, s.e.Update(ctx, q, id, duly.Update{Delay: &delay}))
+	must(s, s.e.Promote(ctx, q, id))
+	must(s, s.e.Delete(ctx, q, id))
+	_, err = s.e.Peek(ctx, q)
+	must(s, err)
+	_, err = s.e.Stats(ctx, q)
+	must(s, err)
+	_, err = s.e.Step(ctx, q)
+	must(s, err)
+	must(s, s.e.Sweep(ctx))
+	_, err = s.e.Survey(ctx, "", duly.PageParams{})
+	must(s, err)
+	_, err = s.e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}})
+	must(s, err)
+	must(s, s.e.Pause(ctx, q))
+	must(s, s.e.Resume(ctx, q))
+	must(s, s.e.Configure(ctx, q, duly.QueueConfig{Defaults: duly.Defaults{Tries: 16}}))
+	s.useTokens()
+	if s.turns++; s.turns <= 4 {
+		s.damage()
+		_, err = s.e.Check(ctx, duly.CheckParams{Repair: true})
+		must(s, err)
+	}
+	s.note()
+}
+
+// useTokens calls what does not read jobs.
+func (s *stopwatch) useTokens() {
+	s.Helper()
+	ctx, hash := s.Context(), [32]byte{1}
+	must(s, s.e.PutToken(ctx, duly.Token{Hash: hash, Namespace: "ns", Rights: duly.RightConsume}))
+	must(s, s.e.LimitToken(ctx, hash, duly.Limits{Consume: 2, Per: time.Minute}))
+	begin, err := s.e.Spend(ctx, hash, duly.RightConsume)
+	must(s, err)
+	must(s, s.e.GiveBack(ctx, hash, duly.RightConsume, begin))
+	_, err = s.e.Tokens(ctx, "", duly.PageParams{})
+	must(s, err)
+	must(s, s.e.DeleteToken(ctx, hash))
+	must(s, s.e.PutPlacement(ctx, duly.Placement{Namespace: "ns", Pool: "p", Phase: duly.Placed, Version: int64(s.turns)}))
+	_, err = s.e.Placements(ctx, duly.PageParams{})
+	must(s, err)
+}
+
+// damage writes what each of Check's scripts has to mend: a member without a
+// job, an order key that a job holds which is not there, a queue without its name.
+func (s *stopwatch) damage() {
+	s.Helper()
+	s.do("ZADD", "duly:{default/q/0}:dead", 1, strings.Repeat("x", 16))
+	s.do("HSET", "duly:{default/q/0}:busy", "nobody", strings.Repeat("x", 16))
+	s.do("ZREM", "duly:{default}:queues", "q")
+}
+
+// end takes jobs, holds them longer, and ends them so.
+func (s *stopwatch) end(n int, as duly.Settlement) {
+	s.Helper()
+	ds, err := s.e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: n, Lease: time.Hour})
+	if err != nil || len(ds) != n {
+		s.Fatalf("took %d of %d jobs, %v", len(ds), n, err)
+	}
+	outcomes, receipts := make([]duly.Outcome, n), make([]duly.Receipt, n)
+	for i, d := range ds {
+		outcomes[i], receipts[i] = duly.Outcome{Receipt: d.Receipt, As: as}, d.Receipt
+	}
+	errs, err := s.e.Extend(s.Context(), "", receipts, 2*time.Hour)
+	must(s, errors.Join(append(errs, err)...))
+	errs, err = s.e.Settle(s.Context(), "", outcomes)
+	must(s, errors.Join(append(errs, err)...))
+}
+
+// note takes over what the server has noted.
+func (s *stopwatch) note() {
+	s.Helper()
+	calls, long := map[string]int{}, map[string]int{}
+	for _, line := range s.do("SLOWLOG", "GET", "-1").([]any) {
+		entry := line.([]any)
+		args := entry[3].([]any)
+		if name := fmt.Sprint(args[0]); len(args) > 1 && strings.HasPrefix(strings.ToUpper(name), "EVALSHA") {
+			name = s.names[fmt.Sprint(args[1])]
+			took := time.Duration(entry[2].(int64)) * time.Microsecond
+			s.took[name] = append(s.took[name], took)
+			calls[name]++
+			if took > 100*time.Millisecond { // ten times 10 ms
+				long[name]++
+			}
+		}
+	}
+	for name, n := range calls {
+		s.called[name]++
+		if 4*long[name] >= n {
+			s.slow[name]++
+		}
+	}
+	s.do("SLOWLOG", "RESET")
+}
+
+func (s *stopwatch) tell() {
+	s.Helper()
+	var names []string
+	for _, name := range lua.Names() {
+		list := s.took[name]
+		if len(list) == 0 {
+			s.Errorf("the script %s was not called", name)
+			continue
+		}
+		slices.Sort(list)
+		names = append(names, fmt.Sprintf("%-12s %7d calls, p50 %8v, p99 %8v, max %8v", name, len(list), list[len(list)/2], list[len(list)*99/100], list[len(list)-1]))
+		if s.called[name] >= 3 && s.slow[name] == s.called[name] {
+			s.Errorf("the script %s took longer than 100ms, for a quarter of its calls and more, in each of %d turns", name, s.called[name])
+		}
+	}
+	s.Logf("on %s:\n%s", s.server.Addr(), strings.Join(names, "\n"))
+}

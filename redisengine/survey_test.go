@@ -1,0 +1,130 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// surveyed is a namespace's survey, by name.
+func surveyed(t *testing.T, e *redisengine.Engine, namespace string) map[string]duly.QueueStats {
+	t.Helper()
+	page, err := e.Survey(t.Context(), namespace, duly.PageParams{Limit: duly.MaxBatch})
+	if err != nil || page.Next != "" {
+		t.Fatalf("next %q, %v", page.Next, err)
+	}
+	all := map[string]duly.QueueStats{}
+	for _, q := range page.Queues {
+		all[q.Name] = q
+	}
+	return all
+}
+
+// C4.94: idle queues are told of by one call for a hundred shards, others by one
+// for each.
+func TestSurveyOfIdleQueues(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e := at(t, server.URL(), clock.NewFake())
+	for i := range 230 {
+		ref := duly.QueueRef{Namespace: "some", Name: "q" + strconv.Itoa(i)}
+		if err := e.Configure(t.Context(), ref, duly.QueueConfig{MaxJobs: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if i%50 == 0 {
+			pushOne(t, e, duly.Job{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Hour})
+		}
+	}
+	for range 2 { // one that learns of the queues, and one that knows them
+		server.Must("CONFIG", "RESETSTAT")
+		if all := surveyed(t, e, "some"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{}) {
+			t.Errorf("%d queues, %+v", len(all), all["q0"])
+		}
+	}
+	if calls := scriptCalls(server); calls != "evalsha_ro 8 " { // three, and five queues with jobs
+		t.Errorf("a survey of 225 idle queues and five others is %s", calls)
+	}
+}
+
+// C4.94: what others have changed, destroyed or made anew since the last survey is
+// told as it is.
+func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c := clock.NewFake()
+	e, other := at(t, withPrefix(server.URL(), prefix), c), at(t, withPrefix(server.URL(), prefix), c)
+	ref := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: "some", Name: name} }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"changed", "made", "gone", "wide", "same"} {
+		must(other.Configure(t.Context(), ref(name), duly.QueueConfig{Shards: map[string]int{"wide": 8}[name]}))
+	}
+	if all := surveyed(t, e, "some"); len(all) != 5 {
+		t.Fatalf("sees %+v", all)
+	}
+	must(other.Configure(t.Context(), ref("changed"), duly.QueueConfig{MaxJobs: 100}))
+	must(other.Destroy(t.Context(), ref("made")))
+	must(other.Configure(t.Context(), ref("made"), duly.QueueConfig{Shards: 4}))
+	must(other.Destroy(t.Context(), ref("gone")))
+	for _, name := range []string{"made", "wide", "new"} {
+		for range 20 {
+			pushOne(t, other, duly.Job{Namespace: "some", Queue: name, Delay: time.Minute})
+		}
+	}
+	for _, advance := range []time.Duration{0, time.Hour} {
+		c.Advance(advance)
+		all := surveyed(t, e, "some")
+		if len(all) != 5 {
+			t.Errorf("sees %d queues", len(all))
+		}
+		for name, q := range all {
+			want, err := other.Stats(t.Context(), ref(name))
+			if err != nil || q.Err != nil || q.Stats != want {
+				t.Errorf("%s is %+v, want %+v (%v, %v)", name, q.Stats, want, q.Err, err)
+			}
+		}
+		if sizes := all["made"].Stats.Sizes; sizes.Delayed+sizes.Ready != 20 {
+			t.Errorf("the queue that was made anew holds %+v", sizes)
+		}
+	}
+}
+
+// C4.94: what is damaged in one queue keeps no other back.
+func TestSurveyGoesOn(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := at(t, withPrefix(server.URL(), prefix), clock.NewFake())
+	const queues = 7
+	for i := range queues {
+		name := fmt.Sprintf("q%d", i)
+		if err := e.Configure(t.Context(), duly.Q(name), duly.QueueConfig{MaxJobs: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if i%2 == 0 {
+			pushOne(t, e, duly.Job{Queue: name})
+		}
+	}
+	server.Must("SET", prefix+":{default/q1/0}:tally", "no hash")
+	server.Must("DEL", prefix+":{default/q2/0}:ready")
+	server.Must("SET", prefix+":{default/q2/0}:ready", "no sorted set")
+	server.Must("HSET", prefix+":{default}:configs", "q3", "no configuration")
+	for name, q := range surveyed(t, e, "") {
+		damaged := name == "q1" || name == "q2"
+		if code := duly.CodeOf(q.Err); damaged && code != duly.CodeCorrupt || !damaged && name != "q3" && q.Err != nil {
+			t.Errorf("%s: %v", name, q.Err)
+		}
+		if want := map[bool]int64{true: 1}[name == "q0" || name == "q4" || name == "q6"]; q.Stats.Sizes.Ready != want {
+			t.Errorf("%s holds %+v", name, q.Stats.Sizes)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package redisengine
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+)
+
+// mostHolding bounds the shards of which one script call tells whether they hold
+// jobs, mostOverdue those of which it tells whether something is overdue.
+const (
+	mostHolding = 250
+	mostOverdue = 100
+)
+
+// The keys of one shard that these scripts read.
+var (
+	holdingKeys = []string{"config", "records"}
+	overdueKeys = []string{"config", "delayed", "leased", "expiry", "dead", "done"}
+)
+
+// sweeps lets one sweep run at a time, and counts them.
+type sweeps struct {
+	turn sync.Mutex
+	n    uint64
+}
+
+// Sweep implements duly.Maintainer. It asks of some hundred shards at a time
+// which of them hold jobs, of those in which something is overdue, and steps
+// these. What goes wrong with one of them does not keep it from the others. It
+// also notices that the store was reset while nobody called.
+func (e *Engine) Sweep(ctx context.Context) error {
+	if err := e.alive(ctx); err != nil {
+		return err
+	}
+	e.sweeps.turn.Lock()
+	defer e.sweeps.turn.Unlock()
+	e.sweeps.n++
+	s := &sweep{e: e, n: e.sweeps.n}
+	var seen []string
+	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
+		seen = append(seen, namespaces...)
+		for _, namespace := range namespaces {
+			err := e.eachPage(ctx, e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) })
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		err = e.askAll(ctx, seen)
+	}
+	if err != nil {
+		return err
+	}
+	e.briefs.drop(s.n) // the queues that are gone
+	return s.failed
+}
+
+// sweep is one Sweep under way.
+type sweep struct {
+	e      *Engine
+	n      uint64
+	failed error // the first thing that went wrong
+}
+
+// page sweeps some queues of a namespace.
+func (s *sweep) page(ctx context.Context, namespace string, names []string) error {
+	queues, err := s.e.recall(ctx, namespace, names, func(q *queue, err error) {
+		if err == nil {
+			err = s.e.remove(ctx, q)
+		}
+		if err != nil {
+			s.fail(err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	ref := func(i int) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: names[i]} }
+	holding := &bundle{e: s.e, refs: ref, about: scriptHolding, keys: holdingKeys, most: mostHolding}
+	for i, q := range queues {
+		if q == nil {
+			continue
+		}
+		q.swept = s.n
+		for k := range q.limits {
+			holding.add(spot{i, k, q}, q.version)
+		}
+	}
+	overdue := &bundle{e: s.e, refs: ref, about: scriptOverdue, keys: overdueKeys, most: mostOverdue, first: []string{s.e.clock()}}
+	for _, at := range holding.lone() { // in a cluster: one question is as much as the other
+		overdue.add(at, at.version, at.limits[at.shard])
+	}
+	err = holding.run(ctx, s.heed(ctx, ref, func(at spot, _ bool) error {
+		overdue.add(at, at.version, at.limits[at.shard])
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	return overdue.run(ctx, s.heed(ctx, ref, func(at spot, other bool) error {
+		if other {
+			s.e.briefs.forget(ref(at.queue), at.brief)
+		}
+		return s.step(ctx, part{ref(at.queue), at.shard})
+	}))
+}
+
+// heed hands over the shards whose places a call has answered; other says that
+// one has another configuration. Where a call was refused because of what one of
+// its shards holds, each of them is stepped as it is.
+func (s *sweep) heed(ctx context.Context, ref func(int) duly.QueueRef, f func(at spot, other bool) error) func([]spot, *rueidis.RedisMessage, error) error {
+	return func(spots []spot, answer *rueidis.RedisMessage, err error) error {
+		if err != nil && duly.CodeOf(err) != duly.CodeCorrupt {
+			s.fail(err)
+			return nil
+		}
+		if err != nil {
+			for _, at := range spots {
+				if err := s.step(ctx, part{ref(at.queue), at.shard}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		places := elements(answer)
+		for i := range places {
+			place := integer(&places[i])
+			if err := f(spots[max(place, -place)-1], place < 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// step steps a shard, as it is now.
+func (s *sweep) step(ctx context.Context, at part) error {
+	for {
+		more, err := s.e.stepPart(ctx, at)
+		if err != nil {
+			s.fail(err)
+			return ctx.Err()
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (s *sweep) fail(err error) {
+	if s.failed == nil {
+		s.failed = err
+	}
+}
+
+// stepPart makes one step in one shard.
+func (e *Engine) stepPart(ctx context.Context, at part) (more bool, err error) {
+	_, err = e.withShard(ctx, at, func(q *queue, s *shard) error {
+		r, err := e.call(ctx, q, s, scriptStep, s.limits)
+		if err != nil {
+			e.heal(at, err)
+		}
+		more = err == nil && integer(&r.rest[0]) == 1
+		return err
+	})
+	return more, err
+}
+
+// part is one shard, by its place in a queue that may be made anew meanwhile.
+type part struct {
+	ref   duly.QueueRef
+	index int
+}
+
+// withShard does something with a shard, unless it is no longer there.
+func (e *Engine) withShard(ctx context.Context, at part, f func(q *queue, s *shard) error) (there bool, err error) {
+	err = e.with(ctx, at.ref, func(q *queue) error {
+		s := q.shard(at.index)
+		if there = s != nil; !there {
+			return nil
+		}
+		return f(q, s)
+	})
+	return there, err
+}
+
+// eachPage does something with every page of a list of names.
+func (e *Engine) eachPage(ctx context.Context, key string, f func(names []string) error) error {
+	p := duly.PageParams{Limit: duly.MaxBatch}
+	for {
+		page, err := e.names(ctx, key, p)
+		if err != nil {
+			return err
+		}
+		if err := f(slices.Clip(page.Names)); err != nil {
+			return err
+		}
+		if p.Cursor = page.Next; p.Cursor == "" {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,170 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// at opens an engine by a test's clock.
+func at(t *testing.T, url string, c clock.Clock) *redisengine.Engine {
+	t.Helper()
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// C4.75: a look at idle queues is one read-only call for 250 shards, and one for a
+// hundred of those that hold jobs; it steps none of them.
+func TestSweepOfIdleQueues(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e := at(t, server.URL(), clock.NewFake())
+	for i := range 230 {
+		ref := duly.QueueRef{Namespace: "n" + strconv.Itoa(i%2), Name: "q" + strconv.Itoa(i)}
+		if err := e.Configure(t.Context(), ref, duly.QueueConfig{MaxJobs: 10}); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 == 0 {
+			pushOne(t, e, duly.Job{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Hour})
+		}
+	}
+	for range 2 { // one that learns of the queues, and one that knows them
+		server.Must("CONFIG", "RESETSTAT")
+		if err := e.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if calls := scriptCalls(server); calls != "evalsha_ro 3 " { // 115 shards of each namespace, jobs in one
+		t.Errorf("a look at 230 idle queues is %s", calls)
+	}
+}
+
+func pushOne(t *testing.T, e *redisengine.Engine, j duly.Job) {
+	t.Helper()
+	results, err := e.Push(t.Context(), []duly.Job{j})
+	if err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+}
+
+// scriptCalls tells how often scripts were called since the last reset.
+func scriptCalls(server *redistest.Server) (calls string) {
+	stats := server.Must("INFO", "commandstats").(string)
+	for _, m := range regexp.MustCompile(`cmdstat_(eval\w*):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+		calls += fmt.Sprintf("%s %s ", m[1], m[2])
+	}
+	return calls
+}
+
+// C4.75: whatever is overdue is stepped, also in a queue that another process
+// has changed, made anew or destroyed since the last look.
+func TestSweepFindsWhatIsOverdue(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c := clock.NewFake()
+	e, other := at(t, withPrefix(server.URL(), prefix), c), at(t, withPrefix(server.URL(), prefix), c)
+	ctx := t.Context()
+	ref := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: "some", Name: name} }
+	take := func(name string) duly.Delivery {
+		t.Helper()
+		pushOne(t, e, duly.Job{Namespace: "some", Queue: name, Retain: time.Minute})
+		got, err := e.Reserve(ctx, duly.ReserveParams{Namespace: "some", Queues: []string{name}, Max: 1})
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		return got[0]
+	}
+	settle := func(d duly.Delivery, as duly.Settlement) {
+		t.Helper()
+		if errs, err := e.Settle(ctx, "some", []duly.Outcome{{Receipt: d.Receipt, As: as}}); err != nil || errs[0] != nil {
+			t.Fatal(errs, err)
+		}
+	}
+	for _, name := range []string{"due", "wide", "changed", "made"} {
+		if err := e.Configure(ctx, ref(name), duly.QueueConfig{Shards: map[string]int{"wide": 8}[name]}); err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			pushOne(t, e, duly.Job{Namespace: "some", Queue: name, Delay: time.Minute})
+		}
+	}
+	pushOne(t, e, duly.Job{Namespace: "some", Queue: "expired", Delay: time.Second, TTL: time.Minute})
+	take("leased")
+	settle(take("done"), duly.Ack)
+	for name, patch := range map[string]duly.QueueConfig{"old": {DeadAge: time.Minute}, "many": {DeadCount: 1}, "kept": {}} {
+		settle(take(name), duly.Bury)
+		settle(take(name), duly.Bury)
+		if err := e.Configure(ctx, ref(name), patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Sweep(ctx); err != nil { // it knows them all
+		t.Fatal(err)
+	}
+	if err := other.Configure(ctx, ref("changed"), duly.QueueConfig{MaxJobs: 100}); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Destroy(ctx, ref("made")); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Configure(ctx, ref("made"), duly.QueueConfig{Shards: 4}); err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		pushOne(t, other, duly.Job{Namespace: "some", Queue: "made", Delay: time.Minute})
+	}
+	c.Advance(2 * time.Minute)
+	for range 2 { // what was changed is known to the second
+		if err := e.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]duly.Sizes{
+		"due": {Ready: 10}, "wide": {Ready: 10}, "changed": {Ready: 10}, "made": {Ready: 10}, "leased": {Ready: 1}, "kept": {Dead: 2}, "many": {Dead: 1},
+	} {
+		s, err := e.Stats(ctx, ref(name))
+		page, err2 := e.List(ctx, ref(name), duly.ListParams{State: duly.StateReady}) // as the sets stand
+		if err != nil || err2 != nil || s.Sizes != want || len(page.Jobs) != int(want.Ready) {
+			t.Errorf("%s holds %+v and lists %d ready jobs, want %+v (%v, %v)", name, s.Sizes, len(page.Jobs), want, err, err2)
+		}
+	}
+	for _, name := range []string{"expired", "done", "old"} {
+		if s, err := e.Stats(ctx, ref(name)); err != nil || s.Sizes != (duly.Sizes{}) {
+			t.Errorf("%s holds %+v, want nothing (%v)", name, s.Sizes, err)
+		}
+	}
+}
+
+// What is damaged in one queue keeps the others from nothing.
+func TestSweepGoesOn(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c := clock.NewFake()
+	e := at(t, withPrefix(server.URL(), prefix), c)
+	for _, name := range []string{"a", "b", "c"} {
+		pushOne(t, e, duly.Job{Queue: name, Delay: time.Minute})
+	}
+	server.Must("SET", prefix+":{default/b/0}:rules", "no hash")
+	c.Advance(time.Hour)
+	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeCorrupt {
+		t.Errorf("the sweep answers %v, want %s", err, duly.CodeCorrupt)
+	}
+	for _, name := range []string{"a", "c"} {
+		page, err := e.List(t.Context(), duly.Q(name), duly.ListParams{State: duly.StateReady})
+		if err != nil || len(page.Jobs) != 1 {
+			t.Errorf("%s lists %+v, %v", name, page, err)
+		}
+	}
+}

@@ -1,0 +1,382 @@
+package redisengine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// sleeper is an engine on a server of its own and a clock that stands still.
+type sleeper struct {
+	*testing.T
+	server *redistest.Server
+	clock  *clock.Fake
+	e      *Engine
+}
+
+func newSleeper(t *testing.T) *sleeper {
+	s := &sleeper{T: t, server: redistest.Single(t), clock: clock.NewFake()}
+	s.e = s.engine()
+	s.must(s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
+	return s
+}
+
+// engine is another process on the same server.
+func (s *sleeper) engine() *Engine { return openOn(s.T, s.server.URL(), s.clock) }
+
+func (s *sleeper) must(err error) {
+	s.Helper()
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *sleeper) push(jobs ...duly.Job) (ids []string) {
+	s.Helper()
+	for i := range jobs {
+		jobs[i].Queue = "q"
+	}
+	results, err := s.e.Push(s.Context(), jobs)
+	s.must(err)
+	for _, r := range results {
+		s.must(r.Err)
+		ids = append(ids, r.ID)
+	}
+	return ids
+}
+
+func (s *sleeper) reserve(n int) []duly.Delivery {
+	s.Helper()
+	ds, err := s.e.Reserve(s.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: n, Lease: time.Minute})
+	s.must(err)
+	return ds
+}
+
+func (s *sleeper) settle(d duly.Delivery, as duly.Settlement) {
+	s.Helper()
+	delay := time.Duration(0)
+	o := duly.Outcome{Receipt: d.Receipt, As: as}
+	if as == duly.Nack {
+		o.Delay = &delay
+	}
+	errs, err := s.e.Settle(s.Context(), "", []duly.Outcome{o})
+	s.must(err)
+	s.must(errs[0])
+}
+
+// marker is what stands in the queue's marker: jobs, and seconds ahead.
+func (s *sleeper) marker() string {
+	s.Helper()
+	var text []string
+	list := s.server.Must("ZRANGE", "duly:{default/q/0}:marker", 0, -1, "WITHSCORES").([]any)
+	for ; len(list) > 1; list = list[2:] {
+		member := plainText(list[0])
+		var score float64
+		fmt.Sscan(plainText(list[1]), &score)
+		if member == "later" {
+			score = (score - float64(clock.Milli(s.clock.Now()))) / 1000
+		}
+		text = append(text, fmt.Sprintf("%s %v", member, score))
+	}
+	return strings.Join(text, ", ")
+}
+
+// C11.19: every script that leaves deliverable jobs behind, or brings the next
+// moment nearer, says so in the marker in the same step, and what a pause or a
+// limit holds back is not said. Here nobody waits who would take it.
+func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	ctx, q := t.Context(), duly.Q("q")
+	var ids []string
+	var ds []duly.Delivery
+	steps := []struct {
+		what string
+		do   func()
+		want string
+	}{
+		{"an empty queue", func() {}, ""},
+		{"push, due later", func() { ids = s.push(duly.Job{Delay: 90 * time.Second}) }, "later 90"},
+		{"push, due sooner", func() { s.push(duly.Job{Delay: 80 * time.Second}) }, "later 80"},
+		{"update, due sooner still", func() { d := 70 * time.Second; s.must(s.e.Update(ctx, q, ids[0], duly.Update{Delay: &d})) }, "later 70"},
+		{"promote", func() { s.must(s.e.Promote(ctx, q, ids[0])) }, "now 1, later 70"},
+		{"push of three plain ones", func() { s.push(duly.Job{}, duly.Job{}, duly.Job{}) }, "now 4, later 70"},
+		{"push of others", func() { s.push(duly.Job{Priority: 1}, duly.Job{Priority: 2}) }, "now 6, later 70"},
+		{"reserve, with what it leaves", func() { ds = s.reserve(2) }, "now 4, later 60"},
+		{"settle: a nack due now", func() { s.settle(ds[0], duly.Nack) }, "now 5, later 60"},
+		{"pause", func() { s.must(s.e.Pause(ctx, q)) }, ""},
+		{"push into a paused queue", func() { s.push(duly.Job{}) }, ""},
+		{"resume", func() { s.must(s.e.Resume(ctx, q)) }, "now 6, later 60"},
+		{"configure: a limit with room for one more", func() { s.must(s.e.Configure(ctx, q, duly.QueueConfig{MaxLeased: 2})) }, "now 1, later 60"},
+		{"reserve up to the limit", func() { ds = append(ds, s.reserve(9)...) }, "later 60"},
+		{"push beyond the limit", func() { s.push(duly.Job{}) }, "later 60"},
+		{"settle makes room", func() { s.settle(ds[1], duly.Bury) }, "now 1, later 60"},
+		{"configure: no limit", func() { s.must(s.e.Configure(ctx, q, duly.QueueConfig{MaxLeased: duly.None})) }, "now 6, later 60"},
+		{"purge", func() { _, err := s.e.Purge(ctx, q, duly.StateReady, 4); s.must(err) }, "now 2, later 60"},
+		{"requeue", func() { _, err := s.e.Requeue(ctx, q, duly.RequeueParams{N: 1}); s.must(err) }, "now 3, later 60"},
+		{"delete of one that is ready", func() {
+			page, err := s.e.List(ctx, q, duly.ListParams{State: duly.StateReady})
+			s.must(err)
+			s.must(s.e.Delete(ctx, q, page.Jobs[0].ID))
+		}, "now 2, later 60"},
+		{"reserve of all", func() { s.reserve(9) }, "later 60"},
+		{"step, when leases have run out and one has fallen due", func() {
+			s.clock.Advance(81 * time.Second)
+			_, err := s.e.Step(ctx, q)
+			s.must(err)
+		}, "now 4, later -21"}, // nobody has taken that one
+	}
+	for _, step := range steps {
+		step.do()
+		if got := s.marker(); got != step.want {
+			t.Fatalf("%s: the marker says %q, want %q", step.what, got, step.want)
+		}
+	}
+}
+
+// wait begins to wait on an engine, and returns when that is quiet.
+func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
+	ctx, leave := context.WithCancel(s.Context())
+	woken = make(chan bool, 1)
+	began := make(chan struct{})
+	go func() {
+		close(began)
+		ready, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+		woken <- ready && err == nil
+	}()
+	<-began
+	redistest.Await(s, "it waits", func() bool {
+		e.hub.mu.Lock()
+		defer e.hub.mu.Unlock()
+		v := e.hub.views[duly.Q("q").Normal()]
+		return v != nil && v.quiet && v.waiters.Len() > 0
+	})
+	e.Quiet()
+	return woken, leave
+}
+
+func (s *sleeper) asleep(woken chan bool, why string) {
+	s.Helper()
+	s.e.Quiet()
+	select {
+	case <-woken:
+		s.Fatalf("woken although %s", why)
+	default:
+	}
+}
+
+func (s *sleeper) awake(woken chan bool, why string) {
+	s.Helper()
+	timeout := time.NewTimer(20 * time.Second)
+	defer timeout.Stop()
+	select {
+	case ready := <-woken:
+		if !ready {
+			s.Fatalf("the wait ended with nothing although %s", why)
+		}
+	case <-timeout.C:
+		s.Fatalf("not woken although %s", why)
+	}
+}
+
+// C5.15: who takes the marker keeps the moment by a timer of its own: it is
+// woken at that millisecond, long before the server would end its call, and
+// before it looks around.
+func TestTheMomentIsKeptByAnOwnTimer(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	woken, leave := s.wait(s.e)
+	defer leave()
+	s.push(duly.Job{Delay: time.Second})
+	s.e.Quiet()
+	if got := s.marker(); got != "" {
+		t.Fatalf("the marker says %q: nobody has taken it", got)
+	}
+	s.clock.Advance(time.Second - time.Millisecond)
+	s.asleep(woken, "the job is not due for a millisecond more")
+	s.clock.Advance(time.Millisecond)
+	s.awake(woken, "the job is due")
+}
+
+// C11.19: who has taken a marker and leaves without a Reserve puts it back.
+func TestMarkersComeBack(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	keeper := s.engine()
+	_, leave := s.wait(keeper)
+	s.push(duly.Job{Delay: time.Minute})
+	keeper.Quiet()
+	if got := s.marker(); got != "" {
+		t.Fatalf("the marker says %q: nobody has taken it", got)
+	}
+	leave()
+	keeper.Close()
+	if got := s.marker(); got != "later 60" {
+		t.Errorf("the process that kept the moment has ended, and the marker says %q", got)
+	}
+
+	woken, _ := s.wait(s.e)
+	s.clock.Advance(time.Minute)
+	s.awake(woken, "the job is due, and this process keeps the moment now")
+	if ds := s.reserve(1); len(ds) != 1 {
+		t.Errorf("took %d jobs", len(ds))
+	}
+}
+
+// C5.17: a lost wake-up, and a process that dies with a moment in its hands,
+// cost two seconds.
+func TestTwoSecondsBoundWhatIsLost(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	for lost, delay := range map[string]time.Duration{"the wake-up": 0, "the keeper of the moment": time.Second} {
+		woken, leave := s.wait(s.e)
+		s.lose(delay)
+		s.clock.Advance(2*time.Second - time.Millisecond)
+		s.asleep(woken, lost+" was lost and two seconds are not over")
+		s.clock.Advance(time.Millisecond)
+		s.awake(woken, lost+" was lost two seconds ago")
+		leave()
+		s.reserve(1)
+	}
+}
+
+// lose stores a job that no marker tells of: in one step, so that nobody is
+// handed one.
+func (s *sleeper) lose(delay time.Duration) {
+	s.Helper()
+	now, n := clock.Milli(s.clock.Now()), duly.NewNumber()
+	number, due, set := string(n[:]), now+delay.Milliseconds(), "ready"
+	if delay > 0 {
+		set = "delayed"
+	}
+	conn, err := s.server.Dial(s.Context())
+	s.must(err)
+	defer conn.Close()
+	shard := "duly:{default/q/0}:"
+	for _, command := range [][]any{
+		{"MULTI"},
+		{"HSET", shard + "records", number, packRecord(&duly.Job{}, now, due)},
+		{"ZADD", shard + set, due, number},
+		{"HINCRBY", shard + "tally", "pushed", 1},
+		{"EXEC"},
+	} {
+		_, err := conn.Do(s.Context(), command...)
+		s.must(err)
+	}
+}
+
+// C5.17: two hundred who wait for sixty queues send one look in two seconds.
+func TestWhatAWaitingProcessSends(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	var names []string
+	for i := range 60 {
+		names = append(names, fmt.Sprintf("q%d", i))
+		s.must(s.e.Configure(t.Context(), duly.Q(names[i]), duly.QueueConfig{}))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 200 {
+		go s.e.Wait(ctx, duly.WaitParams{Queues: names[i%60 : i%60+1], Timeout: duly.MaxWait})
+	}
+	redistest.Await(t, "all wait", func() bool {
+		s.e.hub.mu.Lock()
+		defer s.e.hub.mu.Unlock()
+		n := 0
+		for _, v := range s.e.hub.views {
+			if v.quiet {
+				n += v.waiters.Len()
+			}
+		}
+		return n == 200
+	})
+	s.e.Quiet()
+	const looks = 7
+	s.server.Must("CONFIG", "RESETSTAT")
+	for range looks {
+		s.clock.Advance(2 * time.Second)
+		s.e.hub.busy.wait()
+	}
+	sent := map[string]bool{}
+	for line := range strings.Lines(plainText(s.server.Must("INFO", "commandstats"))) {
+		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":")
+		sent[name] = true
+		if strings.HasPrefix(line, "cmdstat_eval") && !strings.HasPrefix(line, fmt.Sprintf("cmdstat_evalsha_ro:calls=%d,", looks)) {
+			t.Errorf("%d looks at 60 queues: %s", looks, strings.TrimSpace(line))
+		}
+	}
+	// Beside the look and what it reads: the blocking call, and the client
+	// library's question of a connection that was silent for ten seconds.
+	for _, known := range []string{"# Commandstats", "evalsha_ro", "bzpopmin", "ping", "config|resetstat", "getrange", "zrange", "zcard", "hget"} {
+		delete(sent, known)
+	}
+	for name := range sent {
+		t.Errorf("it sends %s as well", name)
+	}
+}
+
+// Who begins to wait looks, but not just behind his own Reserve that has left
+// nothing, and then only once: a job that came in between has set the marker.
+func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	looks := func(f func()) int {
+		s.server.Must("CONFIG", "RESETSTAT")
+		f()
+		for line := range strings.Lines(plainText(s.server.Must("INFO", "commandstats"))) {
+			var n int
+			if _, err := fmt.Sscanf(line, "cmdstat_evalsha_ro:calls=%d", &n); err == nil {
+				return n
+			}
+		}
+		return 0
+	}
+	wait := func() {
+		woken, leave := s.wait(s.e)
+		leave()
+		<-woken
+	}
+	wait() // sends the script whole for once
+	s.reserve(1)
+	if n := looks(wait); n != 0 {
+		t.Errorf("%d looks behind a Reserve that has left nothing", n)
+	}
+	if n := looks(wait); n != 1 {
+		t.Errorf("%d looks when nobody has reserved since the last wait, want 1", n)
+	}
+	s.reserve(1)
+	s.clock.Advance(recheck)
+	s.e.Quiet() // the look of those who waited before may be on its way
+	if n := looks(wait); n != 1 {
+		t.Errorf("%d looks when the Reserve is two seconds ago, want 1", n)
+	}
+	s.push(duly.Job{}, duly.Job{})
+	s.reserve(1)
+	if n := looks(func() {
+		ready, err := s.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+		if !ready || err != nil {
+			t.Error(ready, err)
+		}
+	}); n != 1 {
+		t.Errorf("%d looks behind a Reserve that has left a job, want 1", n)
+	}
+	s.reserve(2)
+	other := s.engine()
+	if _, err := other.Push(t.Context(), []duly.Job{{Queue: "q"}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := looks(func() {
+		ready, err := s.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
+		if !ready || err != nil {
+			t.Error(ready, err)
+		}
+	}); n != 0 {
+		t.Errorf("%d looks for a job that came between Reserve and Wait", n)
+	}
+}

@@ -1,0 +1,189 @@
+package redisengine
+
+import (
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// watch is one blocking call after the other on the markers of one group's
+// shards. It runs while there are any.
+type watch struct {
+	h     *hub
+	group string
+	// shards are the watched ones; asked are the markers of the call that is
+	// on its way. What is no longer watched stays in that call until it ends:
+	// a marker that it takes for nobody is put back.
+	shards map[string]*watched
+	asked  map[string]bool
+	turns  uint64 // calls so far
+	nudged bool   // the call on its way is to end early
+}
+
+// watched is a shard with waiters.
+type watched struct {
+	v     *view
+	q     *queue
+	s     *shard
+	group string
+}
+
+// watch begins to watch the shards of a view. The caller holds the lock.
+func (h *hub) watch(v *view) {
+	h.startTick()
+	if v.q == nil || h.closed {
+		return
+	}
+	for _, s := range v.q.shards {
+		marker := s.name("marker")
+		group := h.e.link.Group(marker)
+		w := h.watches[group]
+		if w == nil {
+			w = &watch{h: h, group: group, shards: map[string]*watched{}}
+			h.watches[group] = w
+			h.busy.begin() // until its first call is on its way
+			h.e.work.begin(w.run)
+		}
+		d := h.watched[marker]
+		if d == nil {
+			d = &watched{}
+			h.watched[marker] = d
+		}
+		d.v, d.q, d.s, d.group = v, v.q, s, group
+		w.shards[marker] = d
+		if w.asked != nil && !w.asked[marker] && !w.nudged {
+			w.nudged = true
+			turn := w.turns
+			h.busy.begin()
+			h.e.work.begin(func() { w.nudge(turn) })
+		}
+	}
+}
+
+// unwatch stops watching the shards of a view. The caller holds the lock.
+func (h *hub) unwatch(v *view) {
+	if v.q == nil {
+		return
+	}
+	for _, s := range v.q.shards {
+		marker := s.name("marker")
+		d := h.watched[marker]
+		if d == nil || d.v != v {
+			continue
+		}
+		if w := h.watches[d.group]; w != nil {
+			delete(w.shards, marker)
+		}
+		delete(h.watched, marker)
+	}
+}
+
+// run makes one blocking call after the other.
+func (w *watch) run() {
+	h := w.h
+	for busy := true; ; {
+		keys := w.next()
+		if busy {
+			h.busy.end()
+		}
+		if keys == nil {
+			return
+		}
+		marker, member, score, ok, err := h.e.link.Block(h.ctx, w.group, keys, link.MaxBlock)
+		h.busy.begin()
+		busy = true
+		switch {
+		case ok:
+			w.taken(marker, member, int64(score))
+		case h.ctx.Err() != nil:
+		case err != nil: // the tick looks meanwhile
+			_ = clock.Sleep(h.ctx, clock.System(), 100*time.Millisecond)
+		}
+	}
+}
+
+// nudge ends a blocking call that does not ask for everything that is watched.
+// It may be on its way to the server still, so it is ended until it has ended.
+func (w *watch) nudge(turn uint64) {
+	defer w.h.busy.end()
+	for {
+		w.h.mu.Lock()
+		ended := w.turns != turn
+		w.h.mu.Unlock()
+		if ended {
+			return
+		}
+		w.h.e.link.Unblock(w.group)
+		if clock.Sleep(w.h.ctx, clock.System(), time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// next lists the markers to ask for, none if the watch is over.
+func (w *watch) next() (keys []string) {
+	w.h.mu.Lock()
+	defer w.h.mu.Unlock()
+	w.asked, w.nudged = nil, false
+	w.turns++
+	if len(w.shards) == 0 || w.h.ctx.Err() != nil {
+		delete(w.h.watches, w.group)
+		return nil
+	}
+	w.asked = make(map[string]bool, len(w.shards))
+	for marker := range w.shards {
+		w.asked[marker] = true
+		keys = append(keys, marker)
+	}
+	return keys
+}
+
+// taken does what a marker says.
+func (w *watch) taken(marker, member string, score int64) {
+	h := w.h
+	h.mu.Lock()
+	d := w.shards[marker]
+	if d == nil || h.ctx.Err() != nil {
+		h.mu.Unlock()
+		h.restore(marker, member, float64(score))
+		return
+	}
+	ref, s := d.v.ref, d.s
+	h.mu.Unlock()
+	switch {
+	case member != "now":
+		h.keep(marker, score)
+	case !h.offer(ref, s.index, int(score)):
+		h.mark(s, member, float64(score))
+	}
+}
+
+// restore puts a marker back that nobody here has use for. Where another was
+// set meanwhile, the higher number of jobs and the sooner moment stand.
+func (h *hub) restore(marker, member string, score float64) {
+	b := h.e.link.B().Zadd().Key(marker)
+	var cmd rueidis.Completed
+	if member == "now" {
+		cmd = b.Gt().ScoreMember().ScoreMember(score, member).Build()
+	} else {
+		cmd = b.Lt().ScoreMember().ScoreMember(score, member).Build()
+	}
+	_, _ = h.e.link.Do(h.e.ctx, cmd)
+}
+
+// heed acts on a look. keeper: this process keeps the shard's next moment.
+func (h *hub) heed(d *watched, l looked, keeper bool) {
+	if l.other {
+		h.refresh(d.q.ref)
+		return
+	}
+	if l.deliverable > 0 && !h.offer(d.q.ref, d.s.index, l.deliverable) && keeper {
+		h.mark(d.s, "now", float64(l.deliverable))
+	}
+	if at := l.keep(); keeper && at != 0 {
+		h.hold(d.s, at, h.e.until(at, l.clock))
+	}
+}

@@ -1,0 +1,266 @@
+package redisengine_test
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/faultproxy"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// scriptNamed matches the calls of a script.
+func scriptNamed(name string) faultproxy.Match {
+	s := sha1.Sum([]byte(lua.Load(name).Source))
+	return faultproxy.Script(hex.EncodeToString(s[:]))
+}
+
+// wire is an engine behind a proxy, and one that is connected as usual.
+type wire struct {
+	*testing.T
+	proxy     *faultproxy.Proxy
+	e, direct *redisengine.Engine
+	server    *redistest.Server
+	prefix    string
+}
+
+func newWire(t *testing.T) *wire {
+	t.Helper()
+	server, prefix := redistest.Shared(t)
+	for _, name := range lua.Names() { // else the reply that is lost may be that the server doesn't know the script
+		server.Must("SCRIPT", "LOAD", lua.Load(name).Source)
+	}
+	w := &wire{T: t, proxy: faultproxy.Redis(t, server.Addr()), server: server, prefix: prefix}
+	w.e, w.direct = open(t, withPrefix("redis://"+w.proxy.Addr(), prefix)), open(t, withPrefix(server.URL(), prefix))
+	return w
+}
+
+// push pushes one job and answers what became of it.
+func (w *wire) push(e *redisengine.Engine, j duly.Job) (duly.PushResult, error) {
+	j.Queue = "q"
+	results, err := e.Push(w.Context(), []duly.Job{j})
+	if err != nil {
+		return duly.PushResult{}, err
+	}
+	return results[0], results[0].Err
+}
+
+func (w *wire) take(lease time.Duration) duly.Delivery {
+	w.Helper()
+	ds, err := w.direct.Reserve(w.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: lease})
+	if err != nil || len(ds) != 1 {
+		w.Fatalf("took %v, %v", ds, err)
+	}
+	return ds[0]
+}
+
+func (w *wire) stats() duly.Stats {
+	w.Helper()
+	st, err := w.direct.Stats(w.Context(), duly.Q("q"))
+	must(w, err)
+	return st
+}
+
+// lose lets the next reply to a script be lost, and wants the call to say that
+// it may have happened.
+func (w *wire) lose(script string, call func() error) {
+	w.Helper()
+	fault := w.proxy.Inject(faultproxy.Fault{Match: scriptNamed(script), Do: faultproxy.LoseReply})
+	if err := call(); !errors.Is(err, duly.ErrUnavailable) {
+		w.Errorf("%s whose reply was lost: %v, want unavailable", script, err)
+	}
+	<-fault.Done()
+}
+
+func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
+	errs, err := w.e.Settle(w.Context(), "", []duly.Outcome{{Receipt: r, As: as}})
+	if err != nil {
+		return err
+	}
+	return errs[0]
+}
+
+// F6: the reply to a push is lost, the push repeated: there is one job.
+//
+// C2.2, C13.12
+func TestLostReplyToAPushMakesOneJob(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		script string
+		job    duly.Job
+	}{{"push_simple", duly.Job{}}, {"push_simple", duly.Job{Priority: 1}}, {"push", duly.Job{OrderKey: "k"}}} {
+		w := newWire(t)
+		_, err := w.push(w.e, duly.Job{})
+		must(t, err)
+		j := c.job
+		j.ID, j.Made = duly.MakeID(&j), true
+		w.lose(c.script, func() error { _, err := w.push(w.e, j); return err })
+		j.Made = false
+		if r, err := w.push(w.e, j); err != nil || r.Outcome != duly.Exists || r.State != duly.StateReady {
+			t.Errorf("the repeat: %+v, %v", r, err)
+		}
+		if st := w.stats(); st.Sizes.Ready != 2 || st.Counters.Pushed != 2 {
+			t.Errorf("there are %+v", st)
+		}
+		// And if the first was finished before the repeat, it is a new job.
+		for range 2 {
+			must(t, w.settle(w.take(time.Minute).Receipt, duly.Ack))
+		}
+		if r, err := w.push(w.e, j); err != nil || r.Outcome != duly.Created {
+			t.Errorf("the repeat of what was done: %+v, %v", r, err)
+		}
+	}
+}
+
+// F6: what a lost reply has handed out comes back when its lease has ended, and
+// not before.
+//
+// C4.15, C1.9
+func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	_, err := w.push(w.e, duly.Job{})
+	must(t, err)
+	w.lose("reserve", func() error {
+		_, err := w.e.Reserve(w.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: 300 * time.Millisecond})
+		return err
+	})
+	page, err := w.direct.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateLeased})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Fatalf("leased are %+v, %v", page.Jobs, err)
+	}
+	ready, err := w.direct.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
+	if err != nil || !ready {
+		t.Fatal(ready, err)
+	}
+	d := w.take(time.Minute)
+	if d.Stalls != 1 || d.Now.Before(page.Jobs[0].LeaseEnd) {
+		t.Errorf("it came back at %v after %d stalls; its lease ended at %v", d.Now, d.Stalls, page.Jobs[0].LeaseEnd)
+	}
+}
+
+// F6: a settle whose reply was lost is repeated, and answered lease_lost; what
+// it has done stands.
+//
+// C4.38
+func TestLostReplyToASettleStands(t *testing.T) {
+	t.Parallel()
+	for as, want := range map[duly.Settlement]duly.Counters{
+		duly.Ack:     {Pushed: 1, Delivered: 1, Acked: 1},
+		duly.Nack:    {Pushed: 1, Delivered: 1, Failed: 1},
+		duly.Release: {Pushed: 1, Delivered: 1, Released: 1},
+		duly.Bury:    {Pushed: 1, Delivered: 1, Dead: 1},
+	} {
+		w := newWire(t)
+		_, err := w.push(w.e, duly.Job{})
+		must(t, err)
+		r := w.take(time.Minute).Receipt
+		w.lose("settle", func() error { return w.settle(r, as) })
+		if err := w.settle(r, as); !errors.Is(err, duly.ErrLeaseLost) {
+			t.Errorf("%v: the repeat: %v, want lease_lost", as, err)
+		}
+		if st := w.stats(); st.Counters != want {
+			t.Errorf("%v: the counters are %+v, want %+v", as, st.Counters, want)
+		}
+	}
+}
+
+// F6: every other operation that is safe to repeat has the same end when its
+// reply was lost and it is repeated.
+//
+// C13.12
+func TestLostRepliesOfTheOthersMayBeRepeated(t *testing.T) {
+	t.Parallel()
+	w := newWire(t)
+	ctx, q := t.Context(), duly.Q("q")
+	_, err := w.push(w.e, duly.Job{ID: "x", Delay: time.Hour})
+	must(t, err)
+	again := func(script string, call func() error) {
+		t.Helper()
+		w.lose(script, call)
+		must(t, call())
+	}
+	again("update", func() error { return w.e.Update(ctx, q, "x", duly.Update{Body: []byte("new")}) })
+	again("promote", func() error { return w.e.Promote(ctx, q, "x") })
+	d := w.take(time.Minute)
+	again("extend", func() error {
+		errs, err := w.e.Extend(ctx, "", []duly.Receipt{d.Receipt}, time.Hour)
+		return errors.Join(append(errs, err)...)
+	})
+	must(t, w.settle(d.Receipt, duly.Bury))
+	requeue := func() (duly.RequeueResult, error) {
+		rs, err := w.e.Requeue(ctx, q, duly.RequeueParams{IDs: []string{"x"}})
+		if err != nil {
+			return duly.RequeueResult{}, err
+		}
+		return rs[0], rs[0].Err
+	}
+	w.lose("requeue", func() error { _, err := requeue(); return err })
+	if r, err := requeue(); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("the repeated requeue: %+v, %v, want a conflict: it is ready", r, err)
+	}
+	again("queue_put", func() error { return w.e.Configure(ctx, q, duly.QueueConfig{MaxJobs: 7}) })
+	again("queue_set", func() error { return w.e.Pause(ctx, q) })
+	again("queue_set", func() error { return w.e.Resume(ctx, q) })
+	w.lose("delete", func() error { return w.e.Delete(ctx, q, "x") })
+	if err := w.e.Delete(ctx, q, "x"); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("the repeated delete: %v, want not_found", err)
+	}
+	again("destroy", func() error { return w.e.Destroy(ctx, q) })
+	page, err := w.direct.Queues(ctx, "", duly.PageParams{})
+	if err != nil || len(page.Names) != 0 {
+		t.Errorf("the queues are %v, %v", page.Names, err)
+	}
+}
+
+// F7: every request reaches the server twice, and the end is the same as once.
+//
+// C4.38, C2.2
+func TestDoubledRequestsEndAsOne(t *testing.T) {
+	t.Parallel()
+	for _, do := range []faultproxy.Action{faultproxy.Twice, faultproxy.TwiceLast} {
+		w := newWire(t)
+		doubled := w.proxy.Inject(faultproxy.Fault{Match: func(args []string) bool { return len(args) > 1 && (args[0] == "EVALSHA" || args[0] == "EVAL") }, Do: do, Times: -1})
+		const jobs = 20
+		for range jobs {
+			if r, err := w.push(w.e, duly.Job{}); err != nil || r.ID == "" {
+				t.Fatal(r, err)
+			}
+		}
+		for range jobs { // the second of a doubled Reserve finds nothing when the first has taken all
+			ds, err := w.e.Reserve(context.WithoutCancel(t.Context()), duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: 200 * time.Millisecond})
+			must(t, err)
+			for _, d := range ds {
+				if err := w.settle(d.Receipt, duly.Ack); err != nil && !errors.Is(err, duly.ErrLeaseLost) {
+					t.Fatal(err)
+				}
+			}
+		}
+		redistest.Await(t, "what the second of each two has taken comes back and is acked", func() bool {
+			ds, err := w.direct.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: jobs, Lease: time.Minute})
+			must(t, err)
+			for _, d := range ds {
+				must(t, settleDirect(w, d.Receipt))
+			}
+			return w.stats().Counters.Acked == jobs
+		})
+		if st := w.stats(); st.Sizes != (duly.Sizes{}) || st.Counters.Pushed != jobs || st.Counters.Acked != jobs {
+			t.Errorf("the end is %+v", st)
+		}
+		report, err := w.direct.Check(t.Context(), duly.CheckParams{})
+		if err != nil || len(report.Faults) > 0 || doubled.Count() < 2*jobs {
+			t.Errorf("Check: %v, %+v; %d doubled", err, report.Faults, doubled.Count())
+		}
+	}
+}
+
+func settleDirect(w *wire, r duly.Receipt) error {
+	errs, err := w.direct.Settle(w.Context(), "", []duly.Outcome{{Receipt: r, As: duly.Ack}})
+	return errors.Join(append(errs, err)...)
+}
