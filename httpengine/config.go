@@ -1,0 +1,71 @@
+package httpengine
+
+import (
+	"crypto/tls"
+	"net/http"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Config says which server to use, and how. Only URL must be set.
+type Config struct {
+	// URL is http(s)://TOKEN@HOST/NAMESPACE. Without a namespace it is
+	// [duly.DefaultNamespace].
+	URL string `json:"-"`
+	// Token is for a URL that has none.
+	Token string `json:"-"`
+	// TLS is how https is spoken, see [TLS]. Client comes before it. Default: the
+	// system's authorities, and no certificate of one's own.
+	TLS *tls.Config `json:"-"`
+	// Client carries the requests by its Transport; nothing else of it is
+	// used. Default: a pool of connections of the engine's own.
+	Client *http.Client
+	// Timeout is when a request is given up of which nothing was heard: no
+	// byte left, and none arrived. Default 30 s.
+	Timeout time.Duration
+	// Poll bounds the time of one request of a Wait; a longer Wait is several
+	// of them. Keep it below the idle timeout of what stands in between; at
+	// most [duly.MaxWait]. Default 50 s.
+	Poll time.Duration
+	// Clock tells how much of a Wait is left. It is for tests. Default the
+	// system's.
+	Clock clock.Clock
+}
+
+// String is the configuration as it may be printed: without its token.
+func (c Config) String() string {
+	a, err := parseAddress(c.URL, c.Token, engineForm)
+	if err != nil {
+		return "httpengine.Config with a bad URL"
+	}
+	return a.String()
+}
+
+// GoString is String, for %#v.
+func (c Config) GoString() string { return c.String() }
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = 30 * time.Second
+	}
+	if c.Poll == 0 {
+		c.Poll = 50 * time.Second
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	return c
+}
+
+func (c Config) validate() error {
+	var bad duly.BadFields
+	if c.Timeout < 0 {
+		bad.Add("timeout", "is %s, must be above 0s", duly.FormatDuration(c.Timeout))
+	}
+	if c.Poll < 0 || c.Poll > duly.MaxWait {
+		bad.Add("poll", "is %s, must be above 0s and at most %s", duly.FormatDuration(c.Poll), duly.FormatDuration(duly.MaxWait))
+	}
+	return bad.Err()
+}

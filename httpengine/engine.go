@@ -1,0 +1,189 @@
+package httpengine
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// Engine is the contract over one namespace of a server. It is safe for
+// concurrent use, and meant to be shared: its calls share connections and
+// requests.
+type Engine struct {
+	link *link
+	cfg  Config
+	base string // "/v1/NAMESPACE"
+
+	pushes  joint[duly.PushResult]
+	settles joint[error]
+
+	closing context.Context // ends with Close
+	end     context.CancelFunc
+	mu      sync.Mutex
+	closed  bool
+	calls   sync.WaitGroup // everything that Close has to wait for
+}
+
+var (
+	_ duly.Contract = (*Engine)(nil)
+	_ duly.Surveyor = (*Engine)(nil)
+)
+
+// Open returns an engine on a server. It sends nothing: a server that is away
+// is seen by the calls, and may come. It answers [duly.ErrInvalid] for a URL
+// that is none; no error repeats the URL, which may hold a token.
+func Open(_ context.Context, cfg Config) (*Engine, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	a, err := parseAddress(cfg.URL, cfg.Token, engineForm)
+	if err != nil {
+		return nil, err
+	}
+	a.namespace = duly.NamespaceOr(a.namespace)
+	if err := duly.ValidateNamespace(a.namespace); err != nil {
+		return nil, err
+	}
+	e := &Engine{link: newLink(a, cfg.TLS, cfg.Client, cfg.Timeout), cfg: cfg, base: "/v1/" + a.namespace}
+	e.closing, e.end = context.WithCancel(context.Background())
+	e.pushes.send = func(ctx context.Context, body []byte) ([]duly.PushResult, error) {
+		return batch(ctx, e, "/push", body, wire.ReadPushResults)
+	}
+	e.settles.send = func(ctx context.Context, body []byte) ([]error, error) {
+		return batch(ctx, e, "/settle", body, wire.ReadResults)
+	}
+	e.pushes.calls, e.settles.calls = &e.calls, &e.calls
+	return e, nil
+}
+
+// String is the engine's URL as it may be printed: without its token.
+func (e *Engine) String() string { return e.link.String() }
+
+// GoString is String, for %#v.
+func (e *Engine) GoString() string { return e.String() }
+
+// Namespace is the one that the engine serves.
+func (e *Engine) Namespace() string { return e.link.namespace }
+
+// Close implements duly.Engine. It waits for what is on its way, except that
+// it ends every Wait.
+func (e *Engine) Close() error {
+	e.mu.Lock()
+	e.closed = true
+	e.mu.Unlock()
+	e.end()
+	e.calls.Wait()
+	e.link.close()
+	return nil
+}
+
+// enter begins a call in a namespace; leave it by e.calls.Done.
+func (e *Engine) enter(namespace string) error {
+	if namespace != "" && namespace != e.link.namespace {
+		return e.foreign(namespace)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return duly.ErrClosed
+	}
+	e.calls.Add(1)
+	return nil
+}
+
+// foreign is the error of what names another namespace than the URL.
+func (e *Engine) foreign(namespace string) error {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	return duly.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, namespace)
+}
+
+// enterQueue is enter for a call about one queue.
+func (e *Engine) enterQueue(q duly.QueueRef) error {
+	if err := e.enter(q.Namespace); err != nil {
+		return err
+	}
+	if err := q.Validate(); err != nil {
+		e.calls.Done()
+		return err
+	}
+	return nil
+}
+
+// enterJob is enter for a call about one job.
+func (e *Engine) enterJob(q duly.QueueRef, id string) error {
+	if err := e.enterQueue(q); err != nil {
+		return err
+	}
+	if err := duly.ValidateID(id); err != nil {
+		e.calls.Done()
+		return err
+	}
+	return nil
+}
+
+func (e *Engine) queuePath(q duly.QueueRef) string { return e.base + "/queues/" + q.Name }
+
+func (e *Engine) jobPath(q duly.QueueRef, id string) string { return e.queuePath(q) + "/jobs/" + id }
+
+// batch posts a batch and reads its results.
+func batch[R any](ctx context.Context, e *Engine, path string, body []byte, read func(string) ([]R, error)) ([]R, error) {
+	text, err := e.link.call(ctx, request{method: "POST", path: e.base + path, body: body})
+	if err != nil {
+		return nil, err
+	}
+	results, err := read(text)
+	if err != nil {
+		return nil, e.link.garbled("a batch with what is no list of results")
+	}
+	return results, nil
+}
+
+// answer reads an answer by its reader.
+func answer[T any](l *link, text string, read func(string) (T, error)) (T, error) {
+	v, err := read(text)
+	if err != nil {
+		var none T
+		return none, l.garbled("with JSON that is not this API's")
+	}
+	return v, nil
+}
+
+// outlive makes a call that runs on if its caller goes. What it then brings is
+// handed to unwanted, if that is set: to it or to the caller, never to both.
+func outlive[T any](ctx context.Context, e *Engine, call func(context.Context) (T, error), unwanted func(T)) (T, error) {
+	var none T
+	if err := ctx.Err(); err != nil {
+		return none, err
+	}
+	if ctx.Done() == nil {
+		return call(ctx)
+	}
+	type outcome struct {
+		value T
+		err   error
+	}
+	hand := make(chan outcome) // without a buffer: what is sent has a taker
+	e.calls.Add(1)
+	go func() {
+		defer e.calls.Done()
+		v, err := call(context.WithoutCancel(ctx))
+		select {
+		case hand <- outcome{v, err}:
+		case <-ctx.Done():
+			if err == nil && unwanted != nil {
+				unwanted(v)
+			}
+		}
+	}()
+	select {
+	case o := <-hand:
+		return o.value, o.err
+	case <-ctx.Done():
+		return none, unanswered(ctx)
+	}
+}

@@ -1,0 +1,145 @@
+package httpengine
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// maxCursor is longer than any cursor, in bytes, and short enough for a URL.
+const maxCursor = 4 << 10
+
+// Get implements duly.Inspector.
+func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
+	if err := e.enterJob(q, id); err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.calls.Done()
+	return e.job(ctx, e.jobPath(q, id))
+}
+
+// Peek implements duly.Inspector.
+func (e *Engine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
+	if err := e.enterQueue(q); err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.calls.Done()
+	return e.job(ctx, e.queuePath(q)+"/peek")
+}
+
+func (e *Engine) job(ctx context.Context, path string) (duly.JobInfo, error) {
+	text, err := e.link.call(ctx, request{method: "GET", path: path, most: mostJobs})
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	return answer(e.link, text, func(text string) (duly.JobInfo, error) { return wire.ReadJob(text, e.link.namespace) })
+}
+
+// List implements duly.Inspector.
+func (e *Engine) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	if err := e.enterQueue(q); err != nil {
+		return duly.ListPage{}, err
+	}
+	defer e.calls.Done()
+	if err := p.Validate(); err != nil {
+		return duly.ListPage{}, err
+	}
+	query, err := page(p.PageParams)
+	if err != nil {
+		return duly.ListPage{}, err
+	}
+	query.Set("state", p.State.String())
+	if p.Bodies {
+		query.Set("bodies", "true")
+	}
+	text, err := e.link.call(ctx, request{method: "GET", path: e.queuePath(q) + "/jobs", query: query, most: mostJobs})
+	if err != nil {
+		return duly.ListPage{}, err
+	}
+	return answer(e.link, text, func(text string) (duly.ListPage, error) { return wire.ReadJobs(text, e.link.namespace) })
+}
+
+// page is a page as a query asks for it.
+func page(p duly.PageParams) (url.Values, error) {
+	if len(p.Cursor) > maxCursor {
+		return nil, duly.BadCursor()
+	}
+	query := url.Values{"limit": {strconv.Itoa(p.Limit)}}
+	if p.Cursor != "" {
+		query.Set("cursor", p.Cursor)
+	}
+	return query, nil
+}
+
+// Queues implements duly.Inspector.
+func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	if err := e.enter(namespace); err != nil {
+		return duly.NamePage{}, err
+	}
+	defer e.calls.Done()
+	return e.link.names(ctx, e.base+"/queues", "queues", p)
+}
+
+// Survey implements duly.Surveyor, with one request.
+func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+	if err := e.enter(namespace); err != nil {
+		return duly.SurveyPage{}, err
+	}
+	defer e.calls.Done()
+	if err := p.Validate(); err != nil {
+		return duly.SurveyPage{}, err
+	}
+	query, err := page(p)
+	if err != nil {
+		return duly.SurveyPage{}, err
+	}
+	query.Set("stats", "true")
+	text, err := e.link.call(ctx, request{method: "GET", path: e.base + "/queues", query: query})
+	if err != nil {
+		return duly.SurveyPage{}, err
+	}
+	return answer(e.link, text, wire.ReadSurvey)
+}
+
+// names reads a page of names.
+func (l *link) names(ctx context.Context, path, field string, p duly.PageParams) (duly.NamePage, error) {
+	if err := p.Validate(); err != nil {
+		return duly.NamePage{}, err
+	}
+	query, err := page(p)
+	if err != nil {
+		return duly.NamePage{}, err
+	}
+	text, err := l.call(ctx, request{method: "GET", path: path, query: query})
+	if err != nil {
+		return duly.NamePage{}, err
+	}
+	return answer(l, text, func(text string) (duly.NamePage, error) { return wire.ReadNames(text, field) })
+}
+
+// Stats implements duly.Inspector.
+func (e *Engine) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	queue, err := e.queue(ctx, q)
+	return queue.Stats, err
+}
+
+// Config implements duly.Inspector.
+func (e *Engine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
+	queue, err := e.queue(ctx, q)
+	return queue.Config, err
+}
+
+func (e *Engine) queue(ctx context.Context, q duly.QueueRef) (wire.Queue, error) {
+	if err := e.enterQueue(q); err != nil {
+		return wire.Queue{}, err
+	}
+	defer e.calls.Done()
+	text, err := e.link.call(ctx, request{method: "GET", path: e.queuePath(q)})
+	if err != nil {
+		return wire.Queue{}, err
+	}
+	return answer(e.link, text, wire.ReadQueue)
+}

@@ -1,0 +1,29 @@
+package httpengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// Ready asks a server whether it serves: nil where it and its engine answer,
+// [duly.ErrUnavailable] where one of them does not, or the server stops. It
+// needs no token, and changes nothing.
+func Ready(ctx context.Context, cfg Config) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	a, err := parseAddress(cfg.URL, "", engineForm)
+	if err != nil {
+		return err
+	}
+	a.token, a.namespace = "", ""
+	l := newLink(a, cfg.TLS, cfg.Client, cfg.Timeout)
+	defer l.close()
+	text, err := l.call(ctx, request{method: "GET", path: "/readyz"})
+	if err == nil && text == "" {
+		err = duly.ErrUnavailable
+	}
+	return err
+}

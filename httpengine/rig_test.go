@@ -1,0 +1,179 @@
+package httpengine_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/memnet"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// token is the one that must be seen nowhere but in the header made for it.
+const token = "duly_S3CRETs3cretS3CRETs3cretS3CRETs3cretS3CRET"
+
+// rig is an engine on a server that does what a test tells it, in a bubble.
+type rig struct {
+	*httpengine.Engine
+	t        testing.TB
+	listener *memnet.Listener
+	// kill ends the server and every connection to it.
+	kill func()
+
+	mu   sync.Mutex
+	seen []seen
+}
+
+// seen is a request that reached the server.
+type seen struct{ line, body, auth string }
+
+// inBubble runs a test with a rig of its own.
+func inBubble(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { test(t, newRig(t, httpengine.Config{}, serve)) })
+}
+
+func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {
+	t.Helper()
+	r := &rig{t: t, listener: memnet.Listen()}
+	web := &http.Server{Handler: r.note(serve), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	r.kill = func() { web.Close() }
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(r.listener) })
+	network := &http.Transport{DialContext: r.listener.Dial, MaxIdleConnsPerHost: 100, DisableCompression: true}
+	cfg.URL = "http://" + token + "@duly.test/shop"
+	if cfg.Client == nil {
+		cfg.Client = &http.Client{Transport: network}
+	}
+	e, err := httpengine.Open(context.Background(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Engine = e
+	t.Cleanup(func() {
+		e.Close()
+		web.Close()
+		network.CloseIdleConnections()
+		serving.Wait()
+	})
+	return r
+}
+
+// note writes down what came, before the test's server answers it.
+func (r *rig) note(serve http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return // a client that went while it sent
+		}
+		r.mu.Lock()
+		r.seen = append(r.seen, seen{req.Method + " " + req.URL.RequestURI(), string(body), req.Header.Get("Authorization")})
+		r.mu.Unlock()
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(string(body))), nil }
+		req.Body, _ = req.GetBody()
+		serve(w, req)
+	})
+}
+
+// requests tells what reached the server so far.
+func (r *rig) requests() []seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]seen(nil), r.seen...)
+}
+
+// push pushes one job and tells the error of the call or of the job.
+func (r *rig) push(ctx context.Context) error {
+	results, err := r.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Made: true}})
+	if err == nil {
+		err = results[0].Err
+	}
+	return err
+}
+
+// reply answers with JSON.
+func reply(w http.ResponseWriter, status int, json string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, json)
+}
+
+// problem answers with an error as a server does.
+func problem(w http.ResponseWriter, err error) {
+	body, status := wire.AppendProblem(nil, err, 0)
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
+}
+
+// created answers a push: every job is made.
+func created(w http.ResponseWriter, req *http.Request) {
+	jobs := pushed(req)
+	results := make([]duly.PushResult, len(jobs))
+	for i, j := range jobs {
+		results[i] = duly.PushResult{ID: j.ID, Outcome: duly.Created}
+	}
+	reply(w, http.StatusOK, string(wire.AppendPushResults(nil, results)))
+}
+
+func pushed(req *http.Request) []duly.Job {
+	body, _ := io.ReadAll(req.Body)
+	jobs, err := wire.ReadPush(string(body), "shop", wire.Strict)
+	if err != nil {
+		panic(err)
+	}
+	return jobs.Values
+}
+
+// cut answers with raw bytes and closes the connection behind them.
+func cut(raw string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		conn := hijack(w)
+		_, _ = io.WriteString(conn, raw)
+		conn.Close()
+	}
+}
+
+func hijack(w http.ResponseWriter) net.Conn {
+	conn, _, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		panic(err)
+	}
+	return conn
+}
+
+// wants an error of that code which shows no token.
+func wants(t *testing.T, what string, err error, code duly.Code) {
+	t.Helper()
+	if got := duly.CodeOf(err); err == nil || got != code {
+		t.Errorf("%s is answered %q (%v), want %s", what, got, err, code)
+	}
+	hides(t, what, err)
+}
+
+// hides wants no error of the chain to show the token.
+func hides(t *testing.T, what string, err error) {
+	t.Helper()
+	for ; err != nil; err = unwrap(err) {
+		if strings.Contains(err.Error(), "S3CRET") {
+			t.Errorf("%s shows the token: %v", what, err)
+		}
+	}
+}
+
+func unwrap(err error) error {
+	u, ok := err.(interface{ Unwrap() error })
+	if !ok {
+		return nil
+	}
+	return u.Unwrap()
+}

@@ -1,0 +1,313 @@
+package otelduly_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/otelduly"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/server/traces"
+	"github.com/dulymq/duly/worker"
+)
+
+// recorded is a provider whose spans are kept.
+type recorded struct {
+	*sdk.TracerProvider
+	spans *tracetest.InMemoryExporter
+}
+
+func record(t *testing.T) recorded {
+	spans := tracetest.NewInMemoryExporter()
+	p := sdk.NewTracerProvider(sdk.WithSyncer(spans))
+	t.Cleanup(func() { _ = p.Shutdown(context.Background()) })
+	return recorded{p, spans}
+}
+
+// find is the one span of a name and kind.
+func (r recorded) find(t *testing.T, name string, kind trace.SpanKind) tracetest.SpanStub {
+	t.Helper()
+	var found []tracetest.SpanStub
+	for _, s := range r.spans.GetSpans() {
+		if s.Name == name && s.SpanKind == kind {
+			found = append(found, s)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d spans %s of kind %s among %v", len(found), name, kind, r.names())
+	}
+	return found[0]
+}
+
+func (r recorded) names() (names []string) {
+	for _, s := range r.spans.GetSpans() {
+		names = append(names, s.SpanKind.String()+" "+s.Name)
+	}
+	return names
+}
+
+func value(s tracetest.SpanStub, key string) attribute.Value {
+	for _, a := range s.Attributes {
+		if string(a.Key) == key {
+			return a.Value
+		}
+	}
+	return attribute.Value{}
+}
+
+// engine is one in memory, on the machine's clock.
+func engine(t *testing.T) *model.Engine {
+	e := model.New(model.Config{})
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// work handles n jobs of queue mail and returns when they are settled.
+func work(t *testing.T, e duly.Engine, r recorded, n int, handle worker.HandlerFunc) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	settled := make(chan struct{}, n)
+	w := worker.New(e, worker.Config{Logger: slog.New(slog.DiscardHandler), Observer: worker.Observer{
+		Settled: func(*worker.Delivery, duly.Settlement, error) { settled <- struct{}{} },
+	}})
+	w.Use(otelduly.Middleware(otelduly.Provider(r)))
+	w.Handle("mail", handle)
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	for range n {
+		<-settled
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// C2.9: the trace of a producer goes on through a server and the queue to the
+// handler, in one tree.
+func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
+	t.Parallel()
+	r, e := record(t), engine(t)
+	s, err := server.New(server.Config{Engine: otelduly.Engine(e, otelduly.Provider(r)), Registry: e, Watcher: e, Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := httptest.NewServer(s.Handler())
+	defer served.Close()
+	token, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	remote, err := httpengine.Open(t.Context(), httpengine.Config{URL: served.URL, Token: token, Client: &http.Client{Transport: otelduly.Transport(nil)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer remote.Close()
+	client := duly.NewClient(otelduly.Engine(remote, otelduly.Provider(r)), duly.ClientConfig{})
+
+	ctx, root := r.Tracer("shop").Start(t.Context(), "order")
+	pushed, err := client.Push(ctx, "mail", []byte("CANARY"), func(j *duly.Job) { j.Headers = map[string]string{"x": "CANARY"} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	root.End()
+	work(t, remote, r, 1, func(ctx context.Context, d *worker.Delivery) error {
+		_, span := r.Tracer("shop").Start(ctx, "send the mail")
+		defer span.End()
+		if d.Headers["x"] != "CANARY" {
+			t.Errorf("the headers are %v", d.Headers)
+		}
+		return nil
+	})
+
+	push := r.find(t, "push mail", trace.SpanKindProducer) // one: the server finds the job in a trace
+	request := r.find(t, "POST /v1/{namespace}/push", trace.SpanKindServer)
+	handled := r.find(t, "handle mail", trace.SpanKindConsumer)
+	own := r.find(t, "send the mail", trace.SpanKindInternal)
+	for _, edge := range []struct{ child, parent tracetest.SpanStub }{
+		{push, r.find(t, "order", trace.SpanKindInternal)}, {request, push}, {handled, push}, {own, handled},
+	} {
+		if edge.child.Parent.SpanID() != edge.parent.SpanContext.SpanID() || edge.child.SpanContext.TraceID() != root.SpanContext().TraceID() {
+			t.Errorf("%s is not below %s", edge.child.Name, edge.parent.Name)
+		}
+	}
+	for _, s := range []tracetest.SpanStub{push, handled} {
+		if value(s, "messaging.message.id").AsString() != pushed.ID || value(s, "messaging.destination.name").AsString() != "mail" || value(s, "messaging.system").AsString() != "duly" {
+			t.Errorf("%s has %v", s.Name, s.Attributes)
+		}
+	}
+	if value(handled, "duly.settled").AsString() != "ack" || value(request, "http.response.status_code").AsInt64() != 200 {
+		t.Errorf("%v, %v", handled.Attributes, request.Attributes)
+	}
+	quiet(t, r, "CANARY", token)
+}
+
+// X7: no secret and nothing that somebody has sent is in a span.
+func quiet(t *testing.T, r recorded, secrets ...string) {
+	t.Helper()
+	for _, s := range r.spans.GetSpans() {
+		texts := []string{s.Name, s.Status.Description}
+		for _, a := range s.Attributes {
+			texts = append(texts, a.Value.Emit())
+		}
+		for _, event := range s.Events {
+			texts = append(texts, event.Name)
+			for _, a := range event.Attributes {
+				texts = append(texts, a.Value.Emit())
+			}
+		}
+		for _, secret := range secrets {
+			if i := slices.IndexFunc(texts, func(text string) bool { return strings.Contains(text, secret) }); i >= 0 {
+				t.Errorf("%s has %q", s.Name, texts[i])
+			}
+		}
+	}
+}
+
+// A job that comes to a server from a program that traces its requests alone
+// carries the server's span on.
+func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
+	t.Parallel()
+	r, e := record(t), engine(t)
+	s, err := server.New(server.Config{Engine: otelduly.Engine(e, otelduly.Provider(r)), Registry: e, Watcher: e, Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const caller = "4bf92f3577b34da6a3ce929d0e0e4736"
+	for _, path := range []string{"/v1/default/push", "/v1/default/push?token=CANARY", "/healthz"} {
+		req := httptest.NewRequest("POST", path, strings.NewReader(`{"jobs":[{"queue":"mail"}]}`))
+		if path == "/healthz" {
+			req.Method = "GET"
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		req.Header.Set("Traceparent", "00-"+caller+"-00f067aa0ba902b7-01")
+		s.Handler().ServeHTTP(httptest.NewRecorder(), req)
+	}
+	quiet(t, r, "CANARY", token)
+	push := r.find(t, "push mail", trace.SpanKindProducer)
+	if push.SpanContext.TraceID().String() != caller || len(r.spans.GetSpans()) != 3 { // two requests, and nothing for health
+		t.Errorf("%v", r.names())
+	}
+	work(t, e, r, 1, func(context.Context, *worker.Delivery) error { return nil })
+	if h := r.find(t, "handle mail", trace.SpanKindConsumer); h.Parent.SpanID() != push.SpanContext.SpanID() {
+		t.Error("the handler is not below the push")
+	}
+}
+
+// The jobs of one batch have traces of their own, with a link to the push.
+func TestTheJobsOfABatchAreLinked(t *testing.T) {
+	t.Parallel()
+	r, e := record(t), engine(t)
+	traced := otelduly.Engine(e, otelduly.Provider(r))
+	jobs := []duly.Job{{ID: "a", Queue: "mail"}, {ID: "b", Queue: "mail"}, {ID: "bad id", Queue: "mail"}}
+	if _, err := traced.Push(t.Context(), jobs); err != nil {
+		t.Fatal(err)
+	}
+	if jobs[0].Headers != nil {
+		t.Errorf("the caller's jobs were changed: %v", jobs[0])
+	}
+	work(t, e, r, 2, func(context.Context, *worker.Delivery) error { return nil })
+	push, handled := r.find(t, "push mail", trace.SpanKindProducer), 0
+	if value(push, "messaging.batch.message_count").AsInt64() != 3 || value(push, "duly.refused").AsInt64() != 1 || push.Status.Code != codes.Error {
+		t.Errorf("%v %v", push.Attributes, push.Status)
+	}
+	for _, s := range r.spans.GetSpans() {
+		if s.SpanKind == trace.SpanKindConsumer {
+			handled++
+			if s.Parent.IsValid() || s.SpanContext.TraceID() == push.SpanContext.TraceID() || len(s.Links) != 1 || s.Links[0].SpanContext.SpanID() != push.SpanContext.SpanID() {
+				t.Errorf("parent %v, links %v", s.Parent, s.Links)
+			}
+		}
+	}
+	if handled != 2 {
+		t.Errorf("%d were handled", handled)
+	}
+}
+
+// What a handler returns is the span's status, and a panic is too.
+func TestASpanTellsHowItsJobWasSettled(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		handle worker.HandlerFunc
+		as     string
+		status codes.Code
+	}{
+		"ack":     {func(context.Context, *worker.Delivery) error { return nil }, "ack", codes.Unset},
+		"nack":    {func(context.Context, *worker.Delivery) error { return errors.New("CANARY") }, "nack", codes.Error},
+		"bury":    {func(context.Context, *worker.Delivery) error { return worker.Bury(errors.New("CANARY")) }, "bury", codes.Error},
+		"release": {func(context.Context, *worker.Delivery) error { return worker.Snooze(1 << 40) }, "release", codes.Unset},
+		"panic":   {func(context.Context, *worker.Delivery) error { panic("CANARY") }, "nack", codes.Error},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, e := record(t), engine(t)
+			if _, err := e.Push(t.Context(), []duly.Job{{Queue: "mail"}}); err != nil { // in no trace
+				t.Fatal(err)
+			}
+			work(t, e, r, 1, tt.handle)
+			s := r.find(t, "handle mail", trace.SpanKindConsumer)
+			if value(s, "duly.settled").AsString() != tt.as || s.Status.Code != tt.status || s.Parent.IsValid() || len(s.Links) > 0 {
+				t.Errorf("%v %v", s.Attributes, s.Status)
+			}
+			quiet(t, r, "CANARY")
+		})
+	}
+}
+
+// C2.9: no job is refused because of its trace, and one that is in a trace stays
+// there.
+func TestATraceNeverBreaksABound(t *testing.T) {
+	t.Parallel()
+	r, e := record(t), engine(t)
+	traced := otelduly.Engine(e, otelduly.Provider(r))
+	many := map[string]string{}
+	for i := range duly.MaxHeaders {
+		many["h"+string(rune('a'+i%26))+string(rune('a'+i/26))] = "x"
+	}
+	for name, tt := range map[string]struct {
+		headers map[string]string
+		want    bool // a place in the trace of this push
+	}{
+		"none":             {nil, true},
+		"room":             {map[string]string{"X": "y", "Tracestate": "old=1"}, true},
+		"too many":         {many, false},
+		"too long":         {map[string]string{"x": strings.Repeat("y", duly.MaxHeaderBytes-50)}, false},
+		"in another trace": {map[string]string{"Traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}, false},
+	} {
+		id := strings.ReplaceAll(name, " ", "-")
+		results, err := traced.Push(t.Context(), []duly.Job{{ID: id, Queue: "q", Headers: tt.headers}})
+		if err != nil || results[0].Err != nil {
+			t.Errorf("%s: %v, %v", name, results, err)
+			continue
+		}
+		info, err := e.Get(t.Context(), duly.Q("q"), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := false
+		for _, s := range r.spans.GetSpans() {
+			ours = ours || strings.Contains(info.Headers["traceparent"], s.SpanContext.SpanID().String())
+		}
+		if ours != tt.want || strings.Contains(info.Headers["tracestate"], "old") {
+			t.Errorf("%s: %v", name, info.Headers)
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package worker
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// The defaults of a Config.
+const (
+	// DefaultConcurrency is the number of slots.
+	DefaultConcurrency = 16
+	// DefaultMaxHold is for how long one delivery is held by extending.
+	DefaultMaxHold = 12 * time.Hour
+	// DefaultDrain is how long running handlers may go on after a stop.
+	DefaultDrain = 30 * time.Second
+	// DefaultCallTimeout is how long a call to the engine may take.
+	DefaultCallTimeout = 10 * time.Second
+	// MaxConcurrency bounds the number of slots.
+	MaxConcurrency = 100_000
+)
+
+// Config is how a Worker behaves. Its zero value works.
+type Config struct {
+	// Namespace is that of the queues. Default [duly.DefaultNamespace].
+	Namespace string
+	// Concurrency is the number of slots: handlers that run at once, over all
+	// queues together, 1…100 000. Default 16.
+	Concurrency int
+	// Lease is for how long jobs are reserved and extended at a time,
+	// 100 ms–366 days. Default: what each job itself says (30 s).
+	Lease time.Duration
+	// Margin is how much earlier than the engine the worker holds a lease for
+	// lost. Default: a tenth of the lease, at most 1 s. Never more than half
+	// of the lease.
+	Margin time.Duration
+	// MaxHold is for how long one delivery is held: then its lease is not
+	// extended any more and its handler is cancelled with [ErrMaxHold]. A
+	// lease that is longer is held to its end. Default 12 h; duly.None: without
+	// end.
+	MaxHold time.Duration
+	// Drain is how long running handlers may go on after Run was told to
+	// stop. Default 30 s; duly.None: not at all.
+	Drain time.Duration
+	// CallTimeout is how long one call to the engine may take before the
+	// store counts as lost. Default 10 s. Extending a lease is given up after
+	// a third of the lease if that is sooner. Wait is not bounded by it.
+	CallTimeout time.Duration
+	// Logger takes what goes wrong. Default [slog.Default].
+	Logger *slog.Logger
+	// Observer is told what happens. Default: nobody.
+	Observer Observer
+	// Clock is for tests. Default the system's.
+	Clock clock.Clock
+}
+
+func (c Config) withDefaults() Config {
+	c.Namespace = duly.NamespaceOr(c.Namespace)
+	if c.Concurrency == 0 {
+		c.Concurrency = DefaultConcurrency
+	}
+	if c.MaxHold == 0 {
+		c.MaxHold = DefaultMaxHold
+	}
+	if c.Drain == 0 {
+		c.Drain = DefaultDrain
+	}
+	if c.CallTimeout == 0 {
+		c.CallTimeout = DefaultCallTimeout
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	if c.Clock == nil {
+		c.Clock = clock.System()
+	}
+	return c
+}
+
+// validate names every bad field of a Config that has its defaults.
+func (c *Config) validate(f *duly.BadFields) {
+	f.Take(duly.ValidateNamespace(c.Namespace))
+	if c.Concurrency < 1 || c.Concurrency > MaxConcurrency {
+		f.Add("concurrency", "is %d, must be between 1 and %d", c.Concurrency, MaxConcurrency)
+	}
+	f.Take(duly.ValidateLease(c.Lease))
+	if c.Margin < 0 {
+		f.Add("margin", "is %s, must be at least 0s", duly.FormatDuration(c.Margin))
+	}
+	if c.MaxHold < 0 && c.MaxHold != duly.None {
+		f.Add("max_hold", "is %s, must be at least 1ms, or none", duly.FormatDuration(c.MaxHold))
+	}
+	if c.Drain < 0 && c.Drain != duly.None {
+		f.Add("drain", "is %s, must be at least 1ms, or none", duly.FormatDuration(c.Drain))
+	}
+	if c.CallTimeout < 0 {
+		f.Add("call_timeout", "is %s, must be at least 1ms", duly.FormatDuration(c.CallTimeout))
+	}
+}
+
+// margin is by how much a lease of that length is given up early.
+func (c *Config) margin(lease time.Duration) time.Duration {
+	if c.Margin > 0 {
+		return min(c.Margin, lease/2)
+	}
+	return min(lease/10, time.Second)
+}

@@ -1,0 +1,134 @@
+package worker_test
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// lineEngine is the least engine that a worker can be measured against: lines
+// of jobs in memory, leases without an end. What it costs is next to nothing.
+type lineEngine struct {
+	mu      sync.Mutex
+	lines   map[string][]duly.Delivery
+	leased  map[duly.Receipt]struct{}
+	arrived chan struct{} // closed and replaced by a push
+	// stall is spent in every Reserve and Settle, one at a time, as a store
+	// does that has one writer.
+	stall  func(items int)
+	writer sync.Mutex
+	calls  struct{ reserves, settles, empty int }
+}
+
+func newLineEngine() *lineEngine {
+	return &lineEngine{lines: map[string][]duly.Delivery{}, leased: map[duly.Receipt]struct{}{}, arrived: make(chan struct{})}
+}
+
+func (e *lineEngine) Push(_ context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	now := clock.System().Now()
+	for _, j := range jobs {
+		j.Due = now
+		if j.Lease == 0 {
+			j.Lease = duly.DefaultLease
+		}
+		r := duly.ReceiptParts{Queue: j.Queue, Number: duly.NewNumber(), Delivery: 1}.Receipt()
+		e.lines[j.Queue] = append(e.lines[j.Queue], duly.Delivery{
+			Job: j, Receipt: r, Attempt: 1, Now: now, LeaseEnd: now.Add(j.Lease), PushedAt: now,
+		})
+	}
+	close(e.arrived)
+	e.arrived = make(chan struct{})
+	return make([]duly.PushResult, len(jobs)), nil
+}
+
+func (e *lineEngine) spend(items int) {
+	if e.stall != nil {
+		e.writer.Lock()
+		e.stall(items)
+		e.writer.Unlock()
+	}
+}
+
+func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	e.mu.Lock()
+	got := make([]duly.Delivery, 0, p.Max)
+	for _, q := range p.Queues {
+		n := min(p.Max-len(got), len(e.lines[q]))
+		got = append(got, e.lines[q][:n]...)
+		e.lines[q] = e.lines[q][n:]
+	}
+	now := clock.System().Now()
+	for i := range got {
+		e.leased[got[i].Receipt] = struct{}{}
+		lease := got[i].Lease
+		if p.Lease > 0 {
+			lease = p.Lease
+		}
+		got[i].Now, got[i].LeaseEnd = now, now.Add(lease)
+	}
+	e.calls.reserves++
+	if len(got) == 0 {
+		e.calls.empty++
+	}
+	e.mu.Unlock()
+	e.spend(len(got))
+	return got, nil
+}
+
+func (e *lineEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	over := clock.System().NewTimer(p.Timeout)
+	defer over.Stop()
+	for {
+		e.mu.Lock()
+		arrived := e.arrived
+		for _, q := range p.Queues {
+			if len(e.lines[q]) > 0 {
+				e.mu.Unlock()
+				return true, nil
+			}
+		}
+		e.mu.Unlock()
+		select {
+		case <-arrived:
+		case <-over.C:
+			return false, nil
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+	}
+}
+
+func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.Outcome) ([]error, error) {
+	size := 0
+	for _, o := range outcomes {
+		size += len(o.Result) + len(o.Error)
+	}
+	if err := duly.CheckBatch(len(outcomes), size); err != nil {
+		return nil, err
+	}
+	e.spend(len(outcomes))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.calls.settles++
+	answers := make([]error, len(outcomes))
+	for i, o := range outcomes {
+		if _, ok := e.leased[o.Receipt]; !ok {
+			answers[i] = duly.ErrLeaseLost
+		}
+		delete(e.leased, o.Receipt)
+	}
+	return answers, nil
+}
+
+func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
+	return make([]error, len(receipts)), nil
+}
+
+func (e *lineEngine) Close() error { return nil }
+
+var _ duly.Engine = (*lineEngine)(nil)

@@ -1,0 +1,322 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+func TestAnIdleWorkerBlocksInOneWait(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(0))
+		r.start()
+		pass(30 * time.Second)
+		if r.tap.count("wait") != 1 || r.tap.count("reserve") != 1 {
+			t.Errorf("calls in 30 s: %v", r.tap.calls)
+		}
+		pass(time.Hour)
+		if n := r.tap.count("wait"); n > 61 || r.tap.count("reserve") != 1 {
+			t.Errorf("calls in an hour: %v", r.tap.calls)
+		}
+		r.stop()
+	})
+}
+
+func TestManyFreeSlotsAreFilledByOneCall(t *testing.T) {
+	bubble(t, worker.Config{Concurrency: 64}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(time.Hour))
+		r.push(1000, duly.Job{})
+		r.start()
+		if !slices.Equal(r.tap.sent("reserve"), []int{64}) {
+			t.Errorf("reserved %v, want one call for 64", r.tap.sent("reserve"))
+		}
+		pass(3*time.Hour - time.Second)
+		// The first few that end, and two halves of the others.
+		if n := r.tap.count("reserve"); n > 1+3*4 {
+			t.Errorf("%d calls for 192 jobs that end together", n)
+		}
+		r.stop()
+	})
+}
+
+// On a backlog the store works on one Reserve while the handlers work on what
+// the other has brought; together they ask for no more than there are slots.
+func TestABacklogIsTakenByTwoReservesAtATime(t *testing.T) {
+	var mu sync.Mutex
+	var under, most int
+	bubble(t, worker.Config{Concurrency: 64}, func(t *testing.T, r *rig) {
+		count := func(n int) func(op string) error {
+			return func(op string) error {
+				if op == "reserve" {
+					mu.Lock()
+					under += n
+					most = max(most, under)
+					mu.Unlock()
+					time.Sleep(time.Second)
+				}
+				return nil
+			}
+		}
+		r.tap.fail(count(1), count(-1))
+		r.Handle("q", sleeper(0))
+		r.push(64*6+1, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		// The first call fills every slot, as does the last, behind one that has found less than it asked for; those between them ask for half,
+		// or for a few that are free.
+		sizes := r.tap.sent("reserve")
+		mu.Lock()
+		most := most
+		mu.Unlock()
+		if most != 2 || sizes[0] != 64 || slices.Max(sizes[1:len(sizes)-1]) != 32 || len(sizes) > 16 {
+			t.Errorf("%d under way at once, for %v, want 2 for 32 each", most, sizes)
+		}
+		if r.tap.count("wait") != 1 {
+			t.Errorf("%d waits", r.tap.count("wait"))
+		}
+		r.stop()
+		if len(r.tap.settled) != 64*6+1 {
+			t.Errorf("%d were settled", len(r.tap.settled))
+		}
+	})
+}
+
+func TestNoJobIsLeasedThatCannotStart(t *testing.T) {
+	var running, most atomic.Int64
+	o := worker.Observer{Finished: func(worker.Finished) { running.Add(-1) }}
+	bubble(t, worker.Config{Concurrency: 7, Observer: o}, func(t *testing.T, r *rig) {
+		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
+			most.Store(max(most.Load(), running.Add(1)))
+			if time.Since(d.Now) != 0 {
+				t.Errorf("job %s was leased %v before it started", d.ID, time.Since(d.Now))
+			}
+			time.Sleep(time.Second)
+			return nil
+		})
+		r.push(100, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		r.stop()
+		if most.Load() != 7 || len(r.tap.settled) != 100 {
+			t.Errorf("%d ran at once, %d were settled", most.Load(), len(r.tap.settled))
+		}
+	})
+}
+
+func TestOutcomesGatherWhileASettleIsUnderWay(t *testing.T) {
+	bubble(t, worker.Config{Concurrency: 100}, func(t *testing.T, r *rig) {
+		r.tap.fail(func(op string) error {
+			if op == "settle" {
+				time.Sleep(time.Second)
+			}
+			return nil
+		}, nil)
+		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
+			var n time.Duration
+			fmt.Sscan(d.ID, &n)
+			time.Sleep(n * time.Millisecond)
+			return nil
+		})
+		r.push(100, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		r.stop()
+		if got := r.tap.sent("settle"); !slices.Equal(got, []int{1, 99}) {
+			t.Errorf("settled %v, want 1 and then the 99 that ended meanwhile", got)
+		}
+	})
+}
+
+// A store that is slow to settle holds the worker back: what is decided but
+// not settled never exceeds twice the slots.
+func TestASlowSettleHoldsTheWorkerBack(t *testing.T) {
+	bubble(t, worker.Config{Concurrency: 10, CallTimeout: time.Hour}, func(t *testing.T, r *rig) {
+		stuck := make(chan struct{})
+		r.tap.fail(func(op string) error {
+			if op == "settle" {
+				<-stuck
+			}
+			return nil
+		}, nil)
+		var handled atomic.Int64
+		r.Handle("q", func(context.Context, *worker.Delivery) error { handled.Add(1); return nil })
+		r.push(1000, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		if n := handled.Load(); n != 30 {
+			t.Errorf("%d jobs were handled while none was settled, want 30", n)
+		}
+		close(stuck)
+		synctest.Wait()
+		r.stop()
+		if n := handled.Load(); n != 1000 || len(r.tap.settled) != 1000 {
+			t.Errorf("handled %d, settled %d", n, len(r.tap.settled))
+		}
+	})
+}
+
+func TestABatchOfOutcomesStaysWithinTheBounds(t *testing.T) {
+	bubble(t, worker.Config{Concurrency: 3000}, func(t *testing.T, r *rig) {
+		result := make([]byte, duly.MaxResult)
+		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
+			if d.ID[0] == 'b' {
+				d.SetResult(result)
+			}
+			time.Sleep(time.Second)
+			return nil
+		})
+		r.push(1500, duly.Job{ID: "a"})
+		r.push(300, duly.Job{ID: "b"})
+		r.start()
+		pass(time.Minute)
+		r.stop()
+		for _, s := range r.tap.settled { // the engine checks the bytes of a call
+			if s.err != nil {
+				t.Errorf("settling: %v", s.err)
+			}
+		}
+		sizes := r.tap.sent("settle")
+		if len(r.tap.settled) != 1800 || slices.Max(sizes) > duly.MaxBatch || len(sizes) < 3 {
+			t.Errorf("settled %d in calls of %v", len(r.tap.settled), sizes)
+		}
+	})
+}
+
+func TestQueuesAreServedInTheOrderOfHandle(t *testing.T) {
+	var order []string
+	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
+		h := func(_ context.Context, d *worker.Delivery) error { order = append(order, d.Queue); return nil }
+		r.Handle("urgent", h)
+		r.Handle("later", h)
+		r.push(2, duly.Job{Queue: "later"})
+		r.push(2, duly.Job{Queue: "urgent"})
+		r.start()
+		r.stop()
+		if !slices.Equal(order, []string{"urgent", "urgent", "later", "later"}) {
+			t.Errorf("served %v", order)
+		}
+	})
+}
+
+func TestWeightsShareTheSlots(t *testing.T) {
+	var heavy, light int
+	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
+		r.Handle("light", func(context.Context, *worker.Delivery) error { light++; time.Sleep(time.Second); return nil })
+		r.Handle("heavy", func(context.Context, *worker.Delivery) error { heavy++; time.Sleep(time.Second); return nil }, worker.Weight(3))
+		r.push(1000, duly.Job{Queue: "light"})
+		r.push(1000, duly.Job{Queue: "heavy"})
+		r.start()
+		pass(399500 * time.Millisecond)
+		r.stop()
+		if heavy != 300 || light != 100 {
+			t.Errorf("handled %d and %d, want 300 and 100", heavy, light)
+		}
+	})
+}
+
+// liar promises jobs that are not there.
+type liar struct{ *lineEngine }
+
+func (liar) Wait(context.Context, duly.WaitParams) (bool, error) { return true, nil }
+
+func TestAWaitThatOnlyPromisesDoesNotMakeTheWorkerSpin(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.tap.Engine = liar{r.lines}
+		r.Handle("q", sleeper(0))
+		r.start()
+		pass(time.Minute)
+		if n := r.tap.count("reserve"); n > 150 {
+			t.Errorf("%d calls in a minute", n)
+		}
+		r.push(1, duly.Job{})
+		pass(time.Second)
+		r.stop()
+		r.want("ack")
+	})
+}
+
+func TestRunNamesEveryMistake(t *testing.T) {
+	t.Parallel()
+	w := worker.New(nil, worker.Config{
+		Namespace: "a/b", Concurrency: -1, Lease: time.Millisecond, Margin: -1, MaxHold: -2, Drain: -2, CallTimeout: -1,
+	})
+	w.Use(nil)
+	w.Handle("", nil)
+	w.Handle("twice", sleeper(0), worker.Timeout(0), worker.Weight(0), worker.With(nil))
+	w.Handle("twice", sleeper(0))
+	err := w.Run(t.Context())
+	var e *duly.Error
+	if !errors.As(err, &e) || e.Code != duly.CodeInvalid {
+		t.Fatalf("got %v", err)
+	}
+	var fields []string
+	for _, f := range e.Fields {
+		fields = append(fields, f.Field)
+	}
+	want := []string{"namespace", "concurrency", "lease", "margin", "max_hold", "drain", "call_timeout", "engine",
+		"middleware", "queue", "handler", "middleware", "timeout", "weight", "queue"}
+	if !slices.Equal(fields, want) {
+		t.Errorf("named %q, want %q: %v", fields, want, err)
+	}
+}
+
+func TestAWorkerWithoutHandlersOrWithTooManyIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{0, duly.MaxReserveQueues + 1} {
+		w := worker.New(newLineEngine(), worker.Config{})
+		for i := range n {
+			w.Handle(fmt.Sprint("q", i), sleeper(0))
+		}
+		if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) {
+			t.Errorf("%d queues: %v", n, err)
+		}
+	}
+}
+
+func TestAWorkerRunsOnce(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(0))
+		r.start()
+		if err := r.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) {
+			t.Errorf("a second Run: %v", err)
+		}
+		defer func() {
+			if recover() == nil {
+				t.Error("Handle after Run did not panic")
+			}
+			r.stop()
+		}()
+		r.Handle("p", sleeper(0))
+	})
+}
+
+// stranger hands out a job that nobody has asked for.
+type stranger struct{ *lineEngine }
+
+func (s stranger) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	p.Queues = append(slices.Clone(p.Queues), "strange")
+	return s.lineEngine.Reserve(ctx, p)
+}
+
+func TestAJobOfAQueueThatWasNotAskedForIsGivenBack(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.tap.Engine = stranger{r.lines}
+		r.Handle("q", sleeper(0), worker.Weight(1))
+		r.push(1, duly.Job{Queue: "strange"})
+		r.push(1, duly.Job{})
+		r.start()
+		r.stop()
+		if got := r.outcomes(); len(got) != 2 || !slices.Contains(got, "release") || !slices.Contains(got, "ack") {
+			t.Errorf("settled %q", got)
+		}
+	})
+}

@@ -1,0 +1,278 @@
+package worker
+
+import (
+	"context"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// moment is a reading of both hands of the worker's clock.
+type moment struct {
+	mono time.Duration
+	wall time.Time
+}
+
+// flight is a delivery from when it was leased until the engine has answered
+// its settlement.
+type flight struct {
+	delivery Delivery
+	route    *route
+	ctx      jobContext
+	cancel   context.CancelCauseFunc
+	sent     moment // before the Reserve that brought it
+
+	// What follows is guarded by table.mu.
+
+	place     int // in table.running; −1 once the handler has returned
+	lease     lease
+	abandoned bool // the worker has ended without its handler
+}
+
+// lease is what the worker knows of a lease.
+type lease struct {
+	length time.Duration // what an extension gives
+	from   moment        // before the call that gave it was sent
+	// trusted is for how long after from the lease is held to be ours.
+	trusted time.Duration
+	renewAt time.Duration // on the monotonic hand
+	holdEnd time.Duration // on the monotonic hand
+	// letGo: it is not extended any more.
+	letGo bool
+	// gone: it is lost, or may be.
+	gone bool
+	// told: the handler was told that it is gone, or that it will be.
+	told bool
+}
+
+const never = time.Duration(math.MaxInt64)
+
+// give starts the lease anew: it was given by a call sent at from.
+func (l *lease) give(from moment, length, margin time.Duration) {
+	l.from, l.trusted = from, length-margin
+	l.renewAt = from.mono + length/3
+}
+
+// lost tells whether the lease may have ended by now. It is judged by both
+// hands: monotonic time does not notice a machine that was asleep, and wall
+// time may be set back.
+func (l *lease) lost(now moment) bool {
+	return now.mono-l.from.mono >= l.trusted || now.wall.Sub(l.from.wall) >= l.trusted
+}
+
+// table holds every delivery that the worker is answerable for: running, then
+// decided, then in the Settle under way. It is the one place where the parts
+// of a worker meet.
+type table struct {
+	slots   int
+	freed   signal // there may be room for as many as need says, or all is done
+	decided signal // there is something to settle
+	look    signal // a lease needs the keeper sooner than it knows
+
+	mu       sync.Mutex
+	running  []*flight
+	asked    int // slots that the Reserves under way are to fill
+	need     int // room that the next Reserve waits for
+	pending  batch
+	sending  int // outcomes in the Settle under way
+	stopping bool
+	lookAt   time.Duration // when the keeper looks next
+}
+
+// batch is outcomes with the flights that they end.
+type batch struct {
+	flights  []*flight
+	outcomes []duly.Outcome
+}
+
+func (b *batch) add(f *flight, out duly.Outcome) {
+	out.Receipt = f.delivery.Receipt
+	b.flights, b.outcomes = append(b.flights, f), append(b.outcomes, out)
+}
+
+// empty is a batch without items in the same memory, which nothing else may
+// hold any more.
+func (b batch) empty() batch {
+	clear(b.flights[:cap(b.flights)])
+	clear(b.outcomes[:cap(b.outcomes)])
+	return batch{b.flights[:0], b.outcomes[:0]}
+}
+
+// signal wakes one sleeper. Raised twice before it is heard it is heard once.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+func newTable(slots int) *table {
+	return &table{slots: slots, freed: newSignal(), decided: newSignal(), look: newSignal(), lookAt: never}
+}
+
+// room is how many jobs may be reserved now: as many as there are free slots,
+// so that every job that is leased is started; and only while the outcomes
+// that the engine has not answered yet are at most twice the slots, so that a
+// slow store holds the worker back. Twice, because that is what keeps the calls
+// full: while one Settle is under way the next one gathers.
+func (t *table) room() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.roomLocked()
+}
+
+// roomFor is how much room there is. Where that is less than need the caller
+// sleeps until freed.
+func (t *table) roomFor(need int) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.need = need
+	return t.roomLocked()
+}
+
+func (t *table) roomLocked() int {
+	free := t.slots - len(t.running) - t.asked
+	unsettled := len(t.pending.flights) + t.sending
+	return max(0, min(free, 2*t.slots+free-unsettled, duly.MaxBatch))
+}
+
+// ask takes n slots for a Reserve; less than 0: that one has ended.
+func (t *table) ask(n int) {
+	t.mu.Lock()
+	t.asked += n
+	t.mu.Unlock()
+}
+
+// waiting is how many outcomes have gathered for the next Settle.
+func (t *table) waiting() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.pending.flights)
+}
+
+// gather lets handlers that are about to return do so, for as long as count
+// grows by it, and answers the count: one call then carries what would have
+// been several. It costs a turn of the scheduler, not time.
+func gather(count func() int) int {
+	n := count()
+	for range maxGather {
+		runtime.Gosched()
+		more := count()
+		if more <= n {
+			return more
+		}
+		n = more
+	}
+	return n
+}
+
+const maxGather = 16
+
+// start takes deliveries in that are about to run. false: the worker is
+// stopping, and they are to be released.
+func (t *table) start(flights []*flight) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopping {
+		return false
+	}
+	for _, f := range flights {
+		f.place = len(t.running)
+		t.running = append(t.running, f)
+		if f.lease.renewAt < t.lookAt {
+			t.lookAt = f.lease.renewAt
+			t.look.raise()
+		}
+	}
+	return true
+}
+
+// letGo stops extending a flight's lease.
+func (t *table) letGo(f *flight) {
+	t.mu.Lock()
+	f.lease.letGo = true
+	t.mu.Unlock()
+}
+
+// finish takes a flight whose handler has returned out of its slot, and keeps
+// what is to be settled.
+func (t *table) finish(f *flight, out duly.Outcome) {
+	t.mu.Lock()
+	if f.abandoned {
+		t.mu.Unlock()
+		return
+	}
+	t.removeLocked(f)
+	t.pending.add(f, out)
+	freed := t.stopping || t.roomLocked() >= t.need
+	t.mu.Unlock()
+	t.decided.raise()
+	if freed {
+		t.freed.raise()
+	}
+}
+
+// give keeps an outcome for a flight that was never started.
+func (t *table) give(f *flight, out duly.Outcome) {
+	t.mu.Lock()
+	f.place = -1
+	t.pending.add(f, out)
+	t.mu.Unlock()
+	t.decided.raise()
+}
+
+func (t *table) removeLocked(f *flight) {
+	last := len(t.running) - 1
+	moved := t.running[last]
+	t.running[f.place], moved.place = moved, f.place
+	t.running[last] = nil
+	t.running = t.running[:last]
+	f.place = -1
+}
+
+// stop lets no more flights start.
+func (t *table) stop() {
+	t.mu.Lock()
+	t.stopping = true
+	t.mu.Unlock()
+}
+
+// left is how many flights run, and how many are to be settled.
+func (t *table) left() (running, unsettled int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.running), len(t.pending.flights) + t.sending
+}
+
+// cancelAll ends the context of every running handler.
+func (t *table) cancelAll(cause error) {
+	t.mu.Lock()
+	running := append([]*flight(nil), t.running...)
+	t.mu.Unlock()
+	for _, f := range running {
+		f.cancel(cause)
+	}
+}
+
+// abandon releases every flight whose handler still runs, and no longer
+// listens to that handler. It tells how many there were.
+func (t *table) abandon() int {
+	t.mu.Lock()
+	n := len(t.running)
+	for len(t.running) > 0 {
+		f := t.running[0]
+		t.removeLocked(f)
+		f.abandoned = true
+		t.pending.add(f, duly.Outcome{As: duly.Release})
+	}
+	t.mu.Unlock()
+	t.decided.raise()
+	return n
+}

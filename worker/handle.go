@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// errGoexit is the failure of a handler that ended its goroutine.
+var errGoexit = errors.New("worker: the handler has called runtime.Goexit")
+
+// handle runs the handler of one flight, on a goroutine of its own.
+func (s *session) handle(f *flight) {
+	stopTimer := s.enter(f)
+	started := s.started(f)
+	var out duly.Outcome
+	var err error = errGoexit
+	returned := false
+	defer func() {
+		if !returned {
+			if value := recover(); value != nil {
+				err = s.panicked(f, value)
+			}
+			out = duly.Outcome{As: duly.Nack, Error: duly.CutError(err.Error())}
+		}
+		stopTimer()
+		f.cancel(nil)
+		s.finished(f, started, out, err)
+		s.table.finish(f, out)
+	}()
+	err = f.route.handler(&f.ctx, &f.delivery)
+	out = decide(err, f.ended()) // inside the recover: Error is the user's code too
+	if out.As == duly.Ack {
+		out.Result = f.delivery.result
+	}
+	returned = true
+}
+
+// enter begins the handler's time. Its timer runs only if there is a Timeout.
+func (s *session) enter(f *flight) (stopTimer func()) {
+	if f.route.timeout == 0 {
+		return func() {}
+	}
+	f.ctx.deadline = s.clock.Now().Add(f.route.timeout)
+	t := s.clock.AfterFunc(f.route.timeout, func() {
+		f.cancel(ErrTimeout)
+		s.table.letGo(f)
+	})
+	return func() { t.Stop() }
+}
+
+// ended is what the handler's context was ended with; nil if it was not.
+func (f *flight) ended() error { return context.Cause(f.ctx.Context) }
+
+// started tells the observer, and answers when that was.
+func (s *session) started(f *flight) (at time.Duration) {
+	o := &s.cfg.Observer
+	if o.Started == nil && o.Finished == nil {
+		return 0
+	}
+	at = s.clock.Mono()
+	if o.Started != nil {
+		o.Started(&f.delivery, f.late(at))
+	}
+	return at
+}
+
+// late is how long after its due moment the handler began at that time.
+func (f *flight) late(at time.Duration) time.Duration {
+	return f.delivery.Now.Sub(f.delivery.Due) + at - f.sent.mono
+}
+
+func (s *session) finished(f *flight, started time.Duration, out duly.Outcome, err error) {
+	if out.As == duly.Nack || out.As == duly.Bury {
+		d := &f.delivery
+		s.log.LogAttrs(context.Background(), slog.LevelWarn, "job failed", slog.String("queue", d.Queue), slog.String("job", d.ID),
+			slog.Int("attempt", d.Attempt), slog.Any("as", out.As), slog.Any("error", err))
+	}
+	if s.cfg.Observer.Finished != nil {
+		s.cfg.Observer.Finished(Finished{
+			Delivery: &f.delivery, As: out.As, Err: err, Took: s.clock.Mono() - started, Late: f.late(started),
+		})
+	}
+}
+
+// panicked makes an error of a panic: its value, then the stack from where it
+// began, which is what fits into the error text that is kept with the job.
+func (s *session) panicked(f *flight, value any) error {
+	stack := trimStack(debug.Stack())
+	if s.cfg.Observer.Panicked != nil {
+		s.cfg.Observer.Panicked(&f.delivery, value, stack)
+	}
+	return fmt.Errorf("panic: %v\n\n%s", value, stack)
+}
+
+// trimStack cuts off what stands above the call of panic: the machinery that
+// took the stack.
+func trimStack(stack []byte) []byte {
+	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
+		rest := stack[i+1:]
+		for range 2 { // "panic(...)" and the line with its place
+			if j := bytes.IndexByte(rest, '\n'); j >= 0 {
+				rest = rest[j+1:]
+			}
+		}
+		return rest
+	}
+	return stack
+}

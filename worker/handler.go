@@ -1,0 +1,103 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// HandlerFunc handles one delivery. What it returns settles the job: nil is
+// an ack, an error a nack, unless the error steers otherwise ([RetryAfter],
+// [Bury], [Snooze], [Release]). It may be called by several goroutines at
+// once. It must return soon after its context has ended; see the package's
+// documentation for when that is.
+type HandlerFunc func(ctx context.Context, d *Delivery) error
+
+// Middleware wraps a handler: it may look at the delivery and the error,
+// change the context, or leave the handler out.
+type Middleware func(next HandlerFunc) HandlerFunc
+
+// Job is a delivery with its body decoded.
+type Job[T any] struct {
+	*Delivery
+	// Value is the body.
+	Value T
+}
+
+// JSON makes a handler of one that takes its body as JSON. A body that cannot
+// be decoded buries the job, with the reason, because no other try would end
+// differently: it waits among the dead jobs until a version that can read it
+// is there. Unknown members are ignored, so that producers may be newer than
+// workers.
+func JSON[T any](h func(ctx context.Context, job *Job[T]) error) HandlerFunc {
+	return func(ctx context.Context, d *Delivery) error {
+		job := &Job[T]{Delivery: d}
+		if err := json.Unmarshal(d.Body, &job.Value); err != nil {
+			return Bury(fmt.Errorf("body is not the JSON that this handler takes: %w", err))
+		}
+		return h(ctx, job)
+	}
+}
+
+// HandlerOption changes how one queue is handled.
+type HandlerOption func(*route)
+
+// Timeout bounds how long the handler may run, at least 1 ms. When it has
+// passed the handler's context ends with [ErrTimeout], the lease is not
+// extended any more, and an error that the handler then returns is a nack.
+func Timeout(d time.Duration) HandlerOption {
+	return func(r *route) { r.timeout, r.timeoutSet = d, true }
+}
+
+// With adds middleware for this queue alone, inside of that added by Use.
+func With(m ...Middleware) HandlerOption {
+	return func(r *route) { r.middleware = append(r.middleware, m...) }
+}
+
+// Weight shares the slots between queues that have a backlog in proportion to
+// their weights, 1…1 000 000, instead of in strict order. As soon as one
+// queue has a weight, those without count as 1.
+func Weight(n int) HandlerOption {
+	return func(r *route) { r.weight, r.weightSet = n, true }
+}
+
+// route is how one queue is handled.
+type route struct {
+	queue      string
+	handler    HandlerFunc // wrapped by build
+	middleware []Middleware
+	timeout    time.Duration
+	timeoutSet bool
+	weight     int
+	weightSet  bool
+}
+
+const maxWeight = 1_000_000
+
+func (r *route) validate(f *duly.BadFields) {
+	f.Take((duly.QueueRef{Name: r.queue}).Validate())
+	if r.handler == nil {
+		f.Add("handler", "of queue %s is nil", r.queue)
+	}
+	if slices.ContainsFunc(r.middleware, func(m Middleware) bool { return m == nil }) {
+		f.Add("middleware", "of queue %s is nil", r.queue)
+	}
+	if r.timeoutSet && r.timeout < time.Millisecond {
+		f.Add("timeout", "of queue %s is %s, must be at least 1ms", r.queue, duly.FormatDuration(r.timeout))
+	}
+	if r.weightSet && (r.weight < 1 || r.weight > maxWeight) {
+		f.Add("weight", "of queue %s is %d, must be between 1 and %d", r.queue, r.weight, maxWeight)
+	}
+}
+
+// build wraps the handler: the first middleware is the outermost.
+func (r *route) build(all []Middleware) {
+	chain := slices.Concat(all, r.middleware)
+	for _, m := range slices.Backward(chain) {
+		r.handler = m(r.handler)
+	}
+}

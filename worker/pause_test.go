@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+func TestPausesGrowToASecondAndAreSpread(t *testing.T) {
+	t.Parallel()
+	for _, drawn := range []float64{0, 0.5, 0.999999} {
+		s := &store{draw: func() float64 { return drawn }}
+		for n := 1; n < 100; n++ {
+			whole := min(firstPause<<min(n-1, 10), mostPause)
+			if got := s.pause(n, nil); got < whole/2 || got > whole {
+				t.Errorf("pause %d is %v, want %v to %v", n, got, whole/2, whole)
+			}
+		}
+	}
+}
+
+func TestALimitedCallerWaitsAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	s := &store{draw: draw}
+	err := fmt.Errorf("wrapped: %w", &duly.Error{Code: duly.CodeLimited, RetryAfter: 7 * time.Second})
+	if got := s.pause(1, err); got != 7*time.Second {
+		t.Errorf("pause is %v", got)
+	}
+}
+
+func TestDrawIsBetweenZeroAndOne(t *testing.T) {
+	t.Parallel()
+	low, high := 1.0, 0.0
+	for range 1000 {
+		d := draw()
+		low, high = min(low, d), max(high, d)
+	}
+	if low < 0 || low > 0.1 || high >= 1 || high < 0.9 {
+		t.Errorf("drawn from %v to %v", low, high)
+	}
+}
+
+func TestAHiccupIsNotALostStore(t *testing.T) {
+	t.Parallel()
+	var lost, back int
+	o := &Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
+	s := &store{clock: clock.NewFake(), log: slog.New(slog.DiscardHandler), observer: o}
+	fails := func(context.Context) error { return duly.ErrUnavailable }
+	works := func(context.Context) error { return nil }
+	for range 10 {
+		s.call(t.Context(), opReserve, time.Second, fails)
+		s.call(t.Context(), opReserve, time.Second, works)
+	}
+	if lost != 0 || back != 0 {
+		t.Errorf("lost %d, back %d after single failures", lost, back)
+	}
+	for range 10 {
+		s.call(t.Context(), opReserve, time.Second, fails)
+		s.call(t.Context(), opSettle, time.Second, works)
+	}
+	s.call(t.Context(), opReserve, time.Second, works)
+	if lost != 1 || back != 1 {
+		t.Errorf("lost %d, back %d after failures in a row", lost, back)
+	}
+}
+
+func TestACallThatWasEndedByItsCallerSaysNothingOfTheStore(t *testing.T) {
+	t.Parallel()
+	o := &Observer{StoreLost: func(error) { t.Error("the store is called lost") }}
+	s := &store{clock: clock.NewFake(), log: slog.New(slog.DiscardHandler), observer: o}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		s.call(ctx, opWait, time.Second, func(ctx context.Context) error { return ctx.Err() })
+	}
+}

@@ -1,0 +1,238 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+// Nothing that a worker starts outlives its Run.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// tap stands between a worker and its engine: it can fail calls, before they
+// reach the engine or after, and remembers what was settled.
+type tap struct {
+	duly.Engine
+	mu sync.Mutex
+	// before and after answer the error that a call of that name ends with,
+	// instead of reaching the engine, or of bringing its answer back.
+	before, after func(op string) error
+	calls         map[string]int
+	sizes         map[string][]int // items of each call that reached the engine
+	settled       []settled
+}
+
+type settled struct {
+	duly.Outcome
+	at  time.Time
+	err error
+}
+
+func newTap(e duly.Engine) *tap {
+	return &tap{Engine: e, calls: map[string]int{}, sizes: map[string][]int{}}
+}
+
+func (p *tap) fail(before, after func(op string) error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.before, p.after = before, after
+}
+
+func (p *tap) count(op string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls[op]
+}
+
+// sent is the items of each call that reached the engine.
+func (p *tap) sent(op string) []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.sizes[op])
+}
+
+func (p *tap) reach(op string, items int) error {
+	p.mu.Lock()
+	p.calls[op]++
+	before := p.before
+	p.mu.Unlock()
+	if before != nil {
+		if err := before(op); err != nil {
+			return err
+		}
+	}
+	p.mu.Lock()
+	p.sizes[op] = append(p.sizes[op], items)
+	p.mu.Unlock()
+	return nil
+}
+
+func (p *tap) answer(op string) error {
+	p.mu.Lock()
+	after := p.after
+	p.mu.Unlock()
+	if after != nil {
+		return after(op)
+	}
+	return nil
+}
+
+func (p *tap) Reserve(ctx context.Context, params duly.ReserveParams) ([]duly.Delivery, error) {
+	if err := p.reach("reserve", params.Max); err != nil {
+		return nil, err
+	}
+	got, err := p.Engine.Reserve(ctx, params)
+	if err := p.answer("reserve"); err != nil {
+		return nil, err
+	}
+	return got, err
+}
+
+func (p *tap) Wait(ctx context.Context, params duly.WaitParams) (bool, error) {
+	if err := p.reach("wait", len(params.Queues)); err != nil {
+		return false, err
+	}
+	return p.Engine.Wait(ctx, params)
+}
+
+func (p *tap) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	if err := p.reach("settle", len(outcomes)); err != nil {
+		return nil, err
+	}
+	answers, err := p.Engine.Settle(ctx, namespace, outcomes)
+	if err := p.answer("settle"); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, o := range outcomes[:len(answers)] {
+		p.settled = append(p.settled, settled{o, time.Now(), answers[i]})
+	}
+	return answers, err
+}
+
+func (p *tap) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	if err := p.reach("extend", len(receipts)); err != nil {
+		return nil, err
+	}
+	answers, err := p.Engine.Extend(ctx, namespace, receipts, lease)
+	if err := p.answer("extend"); err != nil {
+		return nil, err
+	}
+	return answers, err
+}
+
+// rig is a worker over a lineEngine in a bubble.
+type rig struct {
+	*worker.Worker
+	t     *testing.T
+	lines *lineEngine
+	tap   *tap
+	log   *bytes.Buffer // read it after stop
+	end   context.CancelFunc
+	ended chan error
+}
+
+// bubble runs a test with a rig, in a bubble of its own.
+func bubble(t *testing.T, cfg worker.Config, body func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t, lines: newLineEngine(), log: &bytes.Buffer{}, ended: make(chan error, 1)}
+		r.tap = newTap(r.lines)
+		cfg.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+		r.Worker = worker.New(r.tap, cfg)
+		body(t, r)
+	})
+}
+
+func (r *rig) push(n int, j duly.Job) {
+	if j.Queue == "" {
+		j.Queue = "q"
+	}
+	jobs := slices.Repeat([]duly.Job{j}, n)
+	for i := range jobs {
+		jobs[i].ID = fmt.Sprintf("%s%d", j.ID, i+1)
+	}
+	r.lines.Push(context.Background(), jobs)
+}
+
+// start runs the worker until stop.
+func (r *rig) start() {
+	var ctx context.Context
+	ctx, r.end = context.WithCancel(context.Background())
+	go func() { r.ended <- r.Run(ctx) }()
+	synctest.Wait()
+}
+
+// pass lets time pass, and everything come to rest.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// nap is what a handler does that takes d.
+func nap(d time.Duration) { time.Sleep(d) }
+
+// stop ends the worker and tells how long that took.
+func (r *rig) stop() time.Duration {
+	r.t.Helper()
+	begun := time.Now()
+	r.end()
+	if err := <-r.ended; err != nil {
+		r.t.Errorf("Run: %v", err)
+	}
+	return time.Since(begun)
+}
+
+// outcomes are the settlements by job's receipt, as text, in order.
+func (r *rig) outcomes() []string {
+	r.tap.mu.Lock()
+	defer r.tap.mu.Unlock()
+	var list []string
+	for _, s := range r.tap.settled {
+		text := s.As.String()
+		if s.Delay != nil {
+			text += " " + s.Delay.String()
+		}
+		if s.Error != "" {
+			text += ": " + s.Error
+		}
+		if len(s.Result) > 0 {
+			text += " = " + string(s.Result)
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// want compares what was settled.
+func (r *rig) want(outcomes ...string) {
+	r.t.Helper()
+	if got := r.outcomes(); !slices.Equal(got, outcomes) {
+		r.t.Errorf("settled %q, want %q", got, outcomes)
+	}
+}
+
+// sleeper is a handler that works for d, or until its context ends.
+func sleeper(d time.Duration) worker.HandlerFunc {
+	return func(ctx context.Context, _ *worker.Delivery) error {
+		select {
+		case <-time.After(d):
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Why a handler's context has ended: what context.Cause tells.
+var (
+	// ErrLeaseLost: the lease is gone, or may be by now. Somebody else may
+	// handle the job already; what is not idempotent must stop here. It is a
+	// [duly.ErrLeaseLost] too.
+	ErrLeaseLost error = &cause{"worker: the lease is lost, the job may be delivered again", duly.ErrLeaseLost}
+	// ErrMaxHold: the delivery was held for Config.MaxHold; its lease is not
+	// extended any more.
+	ErrMaxHold error = &cause{"worker: held for as long as MaxHold allows, the lease is let go", context.DeadlineExceeded}
+	// ErrTimeout: the handler's Timeout has passed.
+	ErrTimeout error = &cause{"worker: the handler's timeout has passed", context.DeadlineExceeded}
+	// ErrStopping: the worker ends, and its drain limit has passed.
+	ErrStopping error = &cause{"worker: stopping", context.Canceled}
+)
+
+// cause is an error that also is another one.
+type cause struct {
+	text string
+	is   error
+}
+
+func (c *cause) Error() string { return c.text }
+func (c *cause) Unwrap() error { return c.is }
+
+// steering is an error that says how to settle.
+type steering struct {
+	as    duly.Settlement
+	delay *time.Duration
+	err   error // the failure or reason; may be nil
+}
+
+// Error implements error: the failure itself, which is what is stored with
+// the job.
+func (s *steering) Error() string {
+	if s.err != nil {
+		return s.err.Error()
+	}
+	if s.delay != nil {
+		return fmt.Sprintf("%s for %s", s.as, duly.FormatDuration(*s.delay))
+	}
+	return s.as.String()
+}
+
+// Unwrap returns the failure.
+func (s *steering) Unwrap() error { return s.err }
+
+// RetryAfter is a failed try (nack) that is tried again after d instead of the
+// job's backoff; 0 or less is at once. err is the failure's text and may be
+// nil.
+func RetryAfter(d time.Duration, err error) error {
+	d = max(d, 0)
+	return &steering{duly.Nack, &d, err}
+}
+
+// Bury makes the job dead now, whatever tries are left. err is the reason and
+// may be nil.
+func Bury(err error) error { return &steering{duly.Bury, nil, err} }
+
+// Snooze gives the job back until d has passed; no try is used. 0 or less is
+// at once.
+func Snooze(d time.Duration) error {
+	d = max(d, 0)
+	return &steering{duly.Release, &d, nil}
+}
+
+// Release gives the job back to its old place; no try is used. It is
+// delivered again as soon as it is its turn, which may be at once: use it when
+// another worker can do what this one can't, else Snooze.
+func Release() error { return &steering{duly.Release, nil, nil} }
+
+// Settling tells how a delivery is settled whose handler has returned err, with
+// the context that the handler was called with, or one derived from it. It is
+// for middleware that has to know, as for metrics and traces.
+func Settling(ctx context.Context, err error) duly.Settlement {
+	return decide(err, context.Cause(ctx)).As
+}
+
+// decide turns what a handler returned into how its delivery is settled.
+// ended is what its context was ended with, nil if it was not.
+//
+// An error after a lost lease or a stop is the worker's doing and not the
+// job's, so no try is used for it. An error after a timeout or MaxHold is the
+// handler's slowness: a failed try. A handler that returns nil has done its
+// work, whatever became of its context; the engine knows whether that counts.
+func decide(err, ended error) duly.Outcome {
+	if err == nil {
+		return duly.Outcome{As: duly.Ack}
+	}
+	var s *steering
+	if errors.As(err, &s) {
+		out := duly.Outcome{As: s.as, Delay: s.delay}
+		if s.as != duly.Release {
+			out.Error = duly.CutError(err.Error())
+		}
+		return out
+	}
+	switch ended {
+	case ErrLeaseLost, ErrStopping:
+		return duly.Outcome{As: duly.Release}
+	case ErrTimeout, ErrMaxHold:
+		return duly.Outcome{As: duly.Nack, Error: duly.CutError(ended.Error() + ": " + err.Error())}
+	}
+	return duly.Outcome{As: duly.Nack, Error: duly.CutError(err.Error())}
+}

@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// C8.7: a handler may name the delay itself, fail for good, or snooze.
+func TestWhatAHandlerReturnsDecides(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	delay := func(d time.Duration) *time.Duration { return &d }
+	tests := []struct {
+		name  string
+		err   error
+		ended error
+		want  duly.Outcome
+	}{
+		{"NilAcks", nil, nil, duly.Outcome{As: duly.Ack}},
+		{"NilAcksAfterALostLease", nil, ErrLeaseLost, duly.Outcome{As: duly.Ack}},
+		{"NilAcksAfterATimeout", nil, ErrTimeout, duly.Outcome{As: duly.Ack}},
+		{"ErrorNacks", boom, nil, duly.Outcome{As: duly.Nack, Error: "boom"}},
+		{"RetryAfter", RetryAfter(time.Minute, boom), nil, duly.Outcome{As: duly.Nack, Delay: delay(time.Minute), Error: "boom"}},
+		{"RetryAtOnce", RetryAfter(-1, boom), nil, duly.Outcome{As: duly.Nack, Delay: delay(0), Error: "boom"}},
+		{"RetryWithoutAnError", RetryAfter(time.Minute, nil), nil, duly.Outcome{As: duly.Nack, Delay: delay(time.Minute), Error: "nack for 1m"}},
+		{"Bury", Bury(boom), nil, duly.Outcome{As: duly.Bury, Error: "boom"}},
+		{"BuryWithoutAnError", Bury(nil), nil, duly.Outcome{As: duly.Bury, Error: "bury"}},
+		{"Snooze", Snooze(time.Hour), nil, duly.Outcome{As: duly.Release, Delay: delay(time.Hour)}},
+		{"SnoozeNegative", Snooze(-time.Hour), nil, duly.Outcome{As: duly.Release, Delay: delay(0)}},
+		{"Release", Release(), nil, duly.Outcome{As: duly.Release}},
+		{"Wrapped", fmt.Errorf("sending: %w", Bury(boom)), nil, duly.Outcome{As: duly.Bury, Error: "sending: boom"}},
+		{"SteersAfterALostLease", Bury(boom), ErrLeaseLost, duly.Outcome{As: duly.Bury, Error: "boom"}},
+		{"LostLeaseUsesNoTry", context.Canceled, ErrLeaseLost, duly.Outcome{As: duly.Release}},
+		{"StopUsesNoTry", context.Canceled, ErrStopping, duly.Outcome{As: duly.Release}},
+		{"TimeoutNacks", boom, ErrTimeout, duly.Outcome{As: duly.Nack, Error: ErrTimeout.Error() + ": boom"}},
+		{"MaxHoldNacks", boom, ErrMaxHold, duly.Outcome{As: duly.Nack, Error: ErrMaxHold.Error() + ": boom"}},
+		{"TextIsCut", errors.New(strings.Repeat("x", 5000)), nil, duly.Outcome{As: duly.Nack, Error: strings.Repeat("x", duly.MaxErrorText)}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got := decide(tt.err, tt.ended)
+			if show(got) != show(tt.want) {
+				t.Errorf("got %s, want %s", show(got), show(tt.want))
+			}
+			if err := got.Validate(); err != nil {
+				t.Errorf("an engine refuses it: %v", err)
+			}
+		})
+	}
+}
+
+func show(o duly.Outcome) string {
+	delay := "none"
+	if o.Delay != nil {
+		delay = o.Delay.String()
+	}
+	return fmt.Sprintf("%s delay %s error %q", o.As, delay, o.Error)
+}
+
+func TestSteeringErrorsUnwrap(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	for _, err := range []error{RetryAfter(time.Second, boom), Bury(boom)} {
+		if !errors.Is(err, boom) {
+			t.Errorf("%v is not its own failure", err)
+		}
+	}
+	if !errors.Is(ErrLeaseLost, duly.ErrLeaseLost) || !errors.Is(ErrTimeout, context.DeadlineExceeded) {
+		t.Error("the causes are not what they say they are")
+	}
+}
+
+func TestStackBeginsWhereThePanicDid(t *testing.T) {
+	t.Parallel()
+	const stack = "goroutine 7 [running]:\nruntime/debug.Stack()\n\t/go/debug/stack.go:26 +0x5e\npanic({0x1?, 0x2?})\n\t/go/panic.go:770\nmain.handler()\n\t/main.go:3\n"
+	if got := string(trimStack([]byte(stack))); got != "main.handler()\n\t/main.go:3\n" {
+		t.Errorf("got %q", got)
+	}
+	for _, odd := range []string{"", "main.handler()\n", "\npanic("} {
+		trimStack([]byte(odd)) // does not fail on what it does not know
+	}
+}

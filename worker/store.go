@@ -1,0 +1,159 @@
+package worker
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// operation names a kind of call to the engine.
+type operation uint8
+
+const (
+	opWait operation = 1 << iota
+	opReserve
+	opSettle
+	opExtend
+)
+
+// The pauses between tries while the store is lost. The longest is short, for
+// a worker must be at work again soon after its store is.
+const (
+	firstPause = 50 * time.Millisecond
+	mostPause  = time.Second
+)
+
+// errCallTimeout ends the context of a call that took too long.
+var errCallTimeout = errors.New("worker: the call took longer than CallTimeout")
+
+// store watches over the calls to the engine: it bounds them in time, tells a
+// store that is lost from a mistake, and says once that it is lost and once
+// that it is back, whichever calls fail meanwhile.
+type store struct {
+	clock    clock.Clock
+	log      *slog.Logger
+	observer *Observer
+	// draw is a random number from 0 to under 1.
+	draw func() float64
+
+	mu      sync.Mutex
+	suspect operation // the kinds of calls that failed when last tried
+	failing operation // those that failed at least twice in a row
+	idle    operation // those of them that nobody tries any more
+	since   time.Duration
+}
+
+// call makes one call of that kind, which ends after the timeout or when the
+// parent does, and takes note of whether the store was there.
+func (s *store) call(parent context.Context, op operation, timeout time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(parent)
+	defer cancel(nil)
+	t := s.clock.AfterFunc(timeout, func() { cancel(errCallTimeout) })
+	defer t.Stop()
+	err := f(ctx)
+	if err != nil && context.Cause(ctx) == errCallTimeout {
+		err = errCallTimeout
+	}
+	if parent.Err() == nil && !fatal(err) {
+		s.note(op, err)
+	}
+	return err
+}
+
+// whole makes an error of an answer that does not answer every item.
+func whole(answers []error, items int, err error) error {
+	if err == nil && len(answers) != items {
+		return duly.Errorf(duly.CodeInternal, "the engine has answered %d of %d items", len(answers), items)
+	}
+	return err
+}
+
+// note keeps the books on which calls fail. A call that fails once, and not
+// when it is tried again, is a hiccup of the wire and not worth a word.
+func (s *store) note(op operation, err error) {
+	s.mu.Lock()
+	before := s.failing
+	s.idle &^= op
+	if err != nil {
+		s.failing |= s.suspect & op
+		s.suspect |= op
+	} else {
+		s.suspect &^= op
+		s.failing &^= op | s.idle
+	}
+	after, since := s.failing, s.since
+	if before == 0 && after != 0 {
+		s.since = s.clock.Mono()
+	}
+	s.mu.Unlock()
+
+	switch {
+	case before == 0 && after != 0:
+		s.log.Error("store lost, trying until it is back", "error", err)
+		if s.observer.StoreLost != nil {
+			s.observer.StoreLost(err)
+		}
+	case before != 0 && after == 0:
+		gone := s.clock.Mono() - since
+		s.log.Info("store is back", "after", gone)
+		if s.observer.StoreBack != nil {
+			s.observer.StoreBack(gone)
+		}
+	}
+}
+
+// leave says that calls of that kind are not tried any more for now. Whether
+// they would fail is then told by the next call of another kind.
+func (s *store) leave(op operation) {
+	s.mu.Lock()
+	s.idle |= op
+	s.mu.Unlock()
+}
+
+// fatal tells whether an error of a whole call will still be there however
+// often the call is made: a mistake in how the worker was set up, or an engine
+// that was closed. Everything else may pass.
+func fatal(err error) bool {
+	switch duly.CodeOf(err) {
+	case duly.CodeInvalid, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported, duly.CodeClosed:
+		return true
+	}
+	return false
+}
+
+// pause is how long to wait after the n-th failure in a row, n from 1: twice
+// as long each time, with half of it left to chance so that the workers of a
+// store do not all come back in the same instant. A limited caller is told how
+// long it has to wait.
+func (s *store) pause(n int, err error) time.Duration {
+	d := mostPause
+	if n < 6 {
+		d = min(firstPause<<(n-1), mostPause)
+	}
+	d = d/2 + time.Duration(s.draw()*float64(d/2))
+	var e *duly.Error
+	if errors.As(err, &e) && e.RetryAfter > d {
+		d = e.RetryAfter
+	}
+	return d
+}
+
+// rest is the pause after the n-th failure in a row, unless ctx ends before.
+func (s *store) rest(ctx context.Context, n int, err error) {
+	_ = clock.Sleep(ctx, s.clock, s.pause(n, err)) // who rests looks at ctx next
+}
+
+// draw is a random number from 0 to under 1. It is drawn only while the store
+// is lost.
+func draw() float64 {
+	var b [8]byte
+	rand.Read(b[:]) // never fails, see crypto/rand
+	return float64(binary.BigEndian.Uint64(b[:])>>11) / (1 << 53)
+}

@@ -1,0 +1,257 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+func always(err error, ops ...string) func(string) error {
+	return func(op string) error {
+		for _, o := range ops {
+			if o == op {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+var everything = []string{"reserve", "wait", "settle", "extend"}
+
+func TestALostStoreIsToldOnceAndFoundAgain(t *testing.T) {
+	var lost, back int
+	var gone time.Duration
+	o := worker.Observer{
+		StoreLost: func(error) { lost++ },
+		StoreBack: func(after time.Duration) { back++; gone = after },
+	}
+	bubble(t, worker.Config{Observer: o}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(20*time.Second))
+		r.push(1, duly.Job{ID: "a"})
+		r.start()
+		r.tap.fail(always(duly.ErrUnavailable, everything...), nil)
+		r.push(30, duly.Job{ID: "b"})
+		pass(10 * time.Minute)
+		calls := r.tap.count("reserve") + r.tap.count("wait") + r.tap.count("settle")
+		r.tap.fail(nil, nil)
+		pass(1100 * time.Millisecond)
+		if back != 1 || gone < 9*time.Minute || gone > 10*time.Minute+2*time.Second {
+			t.Errorf("%d s after the store was back: told %d times, gone for %v", 1, back, gone)
+		}
+		pass(10 * time.Minute)
+		r.stop()
+		if lost != 1 || back != 1 || len(r.tap.settled) != 31 {
+			t.Errorf("lost %d, back %d, settled %d", lost, back, len(r.tap.settled))
+		}
+		if calls < 600 || calls > 3000 {
+			t.Errorf("%d calls in ten minutes", calls)
+		}
+		if n, m := strings.Count(r.log.String(), "store lost"), strings.Count(r.log.String(), "store is back"); n != 1 || m != 1 {
+			t.Errorf("logged %d and %d times:\n%s", n, m, r.log)
+		}
+	})
+}
+
+// While one kind of call fails and another does not, the store is lost once.
+func TestAStoreThatIsHalfLostDoesNotFlap(t *testing.T) {
+	var lost, back int
+	o := worker.Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
+	bubble(t, worker.Config{Concurrency: 2, Observer: o}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(time.Minute))
+		r.push(2, duly.Job{})
+		r.start()
+		r.tap.fail(always(duly.ErrFull, "settle"), nil)
+		pass(time.Hour)
+		if lost != 1 || back != 0 {
+			t.Errorf("lost %d, back %d", lost, back)
+		}
+		r.tap.fail(nil, nil)
+		pass(time.Minute)
+		r.stop()
+		if lost != 1 || back != 1 {
+			t.Errorf("at the end: lost %d, back %d", lost, back)
+		}
+		r.want("ack", "ack")
+	})
+}
+
+// C4.38: a settle whose answer was lost is sent again; lease_lost to the repeat
+// is the end of it.
+func TestALostAnswerToASettleIsRepeatedOnce(t *testing.T) {
+	var answers []error
+	o := worker.Observer{Settled: func(_ *worker.Delivery, _ duly.Settlement, err error) { answers = append(answers, err) }}
+	bubble(t, worker.Config{Observer: o}, func(t *testing.T, r *rig) {
+		var lost atomic.Bool
+		r.tap.fail(nil, func(op string) error {
+			if op == "settle" && lost.CompareAndSwap(false, true) {
+				return duly.ErrUnavailable
+			}
+			return nil
+		})
+		r.Handle("q", sleeper(0))
+		r.push(1, duly.Job{})
+		r.start()
+		pass(time.Hour)
+		r.stop()
+		if r.tap.count("settle") != 2 || len(answers) != 1 || !errors.Is(answers[0], duly.ErrLeaseLost) {
+			t.Errorf("%d calls, answers %v", r.tap.count("settle"), answers)
+		}
+	})
+}
+
+func TestALostAnswerToAReserveIsNotRepeatedForTheSameJobs(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		var lost atomic.Bool
+		r.tap.fail(nil, func(op string) error {
+			if op == "reserve" && lost.CompareAndSwap(false, true) {
+				return duly.ErrUnavailable
+			}
+			return nil
+		})
+		r.Handle("q", sleeper(0))
+		r.push(1, duly.Job{ID: "a"})
+		r.start()
+		r.push(1, duly.Job{ID: "b"})
+		pass(time.Minute)
+		r.stop()
+		r.want("ack")
+		if len(r.lines.leased) != 1 {
+			t.Errorf("%d jobs are held by nobody", len(r.lines.leased))
+		}
+	})
+}
+
+// choosy refuses to settle as a whole what holds a receipt it can't bear.
+type choosy struct {
+	*lineEngine
+	bad func(duly.Outcome) bool
+}
+
+func (c choosy) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+	for _, o := range outcomes {
+		if c.bad(o) {
+			return nil, duly.ErrInternal
+		}
+	}
+	return c.lineEngine.Settle(ctx, ns, outcomes)
+}
+
+func TestAnOutcomeThatFailsEveryCallHoldsNobodyElseUp(t *testing.T) {
+	bubble(t, worker.Config{Concurrency: 40}, func(t *testing.T, r *rig) {
+		r.tap.Engine = choosy{r.lines, func(o duly.Outcome) bool { return string(o.Result) == "bad" }}
+		r.Handle("q", func(_ context.Context, d *worker.Delivery) error {
+			nap(time.Second)
+			if d.ID == "7" {
+				return d.SetResult([]byte("bad"))
+			}
+			return nil
+		})
+		r.push(200, duly.Job{})
+		r.start()
+		pass(time.Hour)
+		if n := len(r.outcomes()); n != 199 {
+			t.Errorf("%d outcomes of 199 got through", n)
+		}
+		r.stop()
+	})
+}
+
+// partial answers that one part of the store was not there.
+type partial struct {
+	*lineEngine
+	left *atomic.Int64
+}
+
+func (p partial) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+	answers := make([]error, len(outcomes))
+	for i := range outcomes {
+		if p.left.Add(-1) >= 0 {
+			answers[i] = duly.ErrUnavailable
+			continue
+		}
+		one, _ := p.lineEngine.Settle(ctx, ns, outcomes[i:i+1])
+		answers[i] = one[0]
+	}
+	return answers, nil
+}
+
+func TestOnlyTheOutcomesThatFailedAreSentAgain(t *testing.T) {
+	var ok, failed int
+	o := worker.Observer{Settled: func(_ *worker.Delivery, _ duly.Settlement, err error) {
+		if err == nil {
+			ok++
+		} else {
+			failed++
+		}
+	}}
+	bubble(t, worker.Config{Concurrency: 10, Observer: o}, func(t *testing.T, r *rig) {
+		var left atomic.Int64
+		left.Store(25)
+		r.tap.Engine = partial{r.lines, &left}
+		r.Handle("q", sleeper(time.Second))
+		r.push(10, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		r.stop()
+		if ok != 10 || failed != 0 {
+			t.Errorf("settled %d, refused %d", ok, failed)
+		}
+	})
+}
+
+func TestAnErrorThatWillNotPassEndsRun(t *testing.T) {
+	for _, op := range everything {
+		t.Run(op, func(t *testing.T) {
+			bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+				r.Handle("q", sleeper(15*time.Second))
+				if op != "wait" {
+					r.push(1, duly.Job{})
+				}
+				r.tap.fail(always(duly.ErrForbidden, op), nil)
+				begun := time.Now()
+				err := r.Run(t.Context())
+				if !errors.Is(err, duly.ErrForbidden) || time.Since(begun) > 16*time.Second {
+					t.Errorf("after %v: %v", time.Since(begun), err)
+				}
+				if op == "extend" {
+					r.want("ack")
+				}
+			})
+		})
+	}
+}
+
+// hung never answers.
+type hung struct{ *lineEngine }
+
+func (hung) Reserve(ctx context.Context, _ duly.ReserveParams) ([]duly.Delivery, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestACallThatHangsIsGivenUpAndTheStoreIsLost(t *testing.T) {
+	var lost int
+	o := worker.Observer{StoreLost: func(error) { lost++ }}
+	bubble(t, worker.Config{CallTimeout: 5 * time.Second, Observer: o}, func(t *testing.T, r *rig) {
+		r.tap.Engine = hung{r.lines}
+		r.Handle("q", sleeper(0))
+		r.start()
+		pass(time.Minute)
+		if n := r.tap.count("reserve"); n < 8 || n > 13 || lost != 1 {
+			t.Errorf("%d calls in a minute, lost %d times", n, lost)
+		}
+		if took := r.stop(); took > 5*time.Second {
+			t.Errorf("stopped after %v", took)
+		}
+		if strings.Contains(r.log.String(), "store is back") {
+			t.Errorf("log says that it is back:\n%s", r.log)
+		}
+	})
+}

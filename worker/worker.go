@@ -1,0 +1,129 @@
+package worker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Worker takes jobs from an engine and hands them to handlers. Add handlers
+// with Handle and middleware with Use, then call Run.
+type Worker struct {
+	engine duly.Engine
+	cfg    Config
+	draw   func() float64
+	killed chan struct{}
+	kill   func()
+
+	mu         sync.Mutex
+	routes     []*route
+	middleware []Middleware
+	ran        bool
+}
+
+// New makes a Worker. It does not own the engine: close that after Run. What
+// is wrong with the Config is told by Run.
+func New(engine duly.Engine, cfg Config) *Worker {
+	killed := make(chan struct{})
+	return &Worker{
+		engine: engine, cfg: cfg.withDefaults(), draw: draw,
+		killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
+	}
+}
+
+// Handle says how a queue's jobs are handled. Queues are served in the strict
+// order in which they were added, unless one of them has a [Weight]. What is
+// wrong is told by Run. It panics after Run.
+func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mustBeNew("Handle")
+	r := &route{queue: queue, handler: h}
+	for _, opt := range opts {
+		opt(r)
+	}
+	w.routes = append(w.routes, r)
+}
+
+// Use wraps every handler, whenever it is added, with middleware: the first is
+// the outermost. It panics after Run.
+func (w *Worker) Use(m ...Middleware) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.mustBeNew("Use")
+	w.middleware = append(w.middleware, m...)
+}
+
+func (w *Worker) mustBeNew(method string) {
+	if w.ran {
+		panic("worker: " + method + " after Run")
+	}
+}
+
+// Kill ends Run within a second: every handler is cancelled with
+// [ErrStopping], and what does not end at once is released while its handler
+// still runs. It is for the second signal; it may be called at any time, and
+// again.
+func (w *Worker) Kill() { w.kill() }
+
+// Run handles jobs until ctx ends, and then drains: no more jobs are taken;
+// handlers that run may go on for as long as Config.Drain says; then they are
+// cancelled with [ErrStopping] and what they have not ended is released, which
+// uses up no try. It returns nil, within a second after that limit.
+//
+// A store that is lost does not end Run. An error that will not pass does,
+// after draining: [duly.ErrInvalid] with every mistake in how the worker was
+// put together, before anything is done; or what the engine answers:
+// [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
+// [duly.ErrClosed]. A Worker runs once.
+func (w *Worker) Run(ctx context.Context) error {
+	w.mu.Lock()
+	ran := w.ran
+	w.ran = true
+	w.mu.Unlock()
+	if ran {
+		return duly.Invalid("worker", "has run already; make another one")
+	}
+	if err := w.validate(); err != nil {
+		return err
+	}
+	for _, r := range w.routes {
+		r.build(w.middleware)
+	}
+	return w.newSession(ctx).run(ctx)
+}
+
+// validate names every mistake at once.
+func (w *Worker) validate() error {
+	var f duly.BadFields
+	w.cfg.validate(&f)
+	if w.engine == nil {
+		f.Add("engine", "is nil")
+	}
+	if slices.ContainsFunc(w.middleware, func(m Middleware) bool { return m == nil }) {
+		f.Add("middleware", "is nil")
+	}
+	if n := len(w.routes); n < 1 || n > duly.MaxReserveQueues {
+		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers", n, duly.MaxReserveQueues)
+	}
+	seen := map[string]bool{}
+	for _, r := range w.routes {
+		r.validate(&f)
+		if seen[r.queue] {
+			f.Add("queue", "%s is handled twice", r.queue)
+		}
+		seen[r.queue] = true
+	}
+	return f.Err()
+}
+
+// graces are how long handlers have to return once they were cancelled, and
+// the last outcomes to be settled. Together they are less than the second that
+// Run may take beyond its drain limit.
+const (
+	handlerGrace = 400 * time.Millisecond
+	settleGrace  = 500 * time.Millisecond
+)
