@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"net/http"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/route"
+)
+
+func (a *API) pools(c *route.Call) error {
+	return c.Reply(http.StatusOK, wire.AppendPools(c.Out(), a.Pools.States(c.Context())))
+}
+
+func (a *API) placeNamespace(c *route.Call) error {
+	pool, err := route.Read(c, wire.ReadPlace)
+	if err != nil {
+		return err
+	}
+	if err := a.Pools.Assign(c.Context(), c.PathValue("name"), pool); err != nil {
+		return err
+	}
+	return c.Empty()
+}
+
+func (a *API) moves(c *route.Call) error {
+	namespace := c.Query("namespace")
+	if namespace != "" {
+		if err := duly.ValidateNamespace(namespace); err != nil {
+			return err
+		}
+	}
+	moves, err := a.Pools.Moves(c.Context(), namespace)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendMoves(c.Out(), moves))
+}
+
+func (a *API) move(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	namespace, to, err := wire.ReadMoving(text, wire.Strict)
+	if err != nil {
+		return err
+	}
+	where, err := a.Pools.Move(c.Context(), namespace, to)
+	if err != nil {
+		return err
+	}
+	c.Log().Info("namespace moves", "namespace", where.Namespace, "from", where.From, "to", where.Pool, "by", c.Who())
+	return c.Reply(http.StatusAccepted, wire.AppendMove(c.Out(), &duly.MoveState{Placement: where}))
+}
+
+func (a *API) namespaces(c *route.Call) error {
+	p, err := c.Page()
+	if err != nil {
+		return err
+	}
+	names, err := a.Registry.Namespaces(c.Context(), p)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendNames(c.Out(), "namespaces", names))
+}

@@ -1,0 +1,98 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/durable"
+)
+
+// The files that a server leaves in its data folder for the command line of
+// the same user.
+const (
+	TokenFile    = "token"
+	URLFile      = "url"
+	AdminURLFile = "admin-url"
+)
+
+// FirstToken sees to it that a local server has a token that its own user can
+// read: an admin token for all namespaces in the folder's token file. Where
+// neither the registry nor the folder has one, it makes one; else it uses what
+// is there. note is a line for the log where the user has to do something.
+func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err error) {
+	path := filepath.Join(folder, TokenFile)
+	g.mu.Lock()
+	g.file = path
+	g.mu.Unlock()
+	known, err := g.Any(ctx)
+	if err != nil {
+		return "", err
+	}
+	secret, err := readSecret(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && known:
+		return fmt.Sprintf("there are tokens, but no file %s: give the command line one of them as DULY_TOKEN, or write it into that file", path), nil
+	case errors.Is(err, fs.ErrNotExist):
+		secret = NewSecret()
+		if err := durable.WriteFile(path, secret+"\n"); err != nil {
+			return "", err
+		}
+	case err != nil:
+		return "", err
+	}
+	hash, ok := Hash(secret)
+	if !ok {
+		return "", fmt.Errorf("%s does not hold a token; put one there, or delete the file", path)
+	}
+	if known {
+		_, err := g.cfg.Registry.FindToken(ctx, hash)
+		if errors.Is(err, duly.ErrNotFound) {
+			return fmt.Sprintf("the token in %s is not known to this store: give the command line another one as DULY_TOKEN, or write it into that file", path), nil
+		}
+		return "", err
+	}
+	t := duly.Token{Hash: hash, Namespace: duly.AllNamespaces, Rights: duly.RightAdmin,
+		Description: "made at the first start", CreatedAt: g.cfg.Clock.Now()}
+	return "", g.cfg.Registry.PutToken(ctx, t)
+}
+
+// removeFile removes the token file if it holds the secret of that token: a
+// start that found no token in the store would else take it for one that was
+// left behind.
+func (g *Guard) removeFile(hash [32]byte) error {
+	g.mu.RLock()
+	path := g.file
+	g.mu.RUnlock()
+	if path == "" {
+		return nil
+	}
+	secret, err := readSecret(path)
+	if held, ok := Hash(secret); err != nil || !ok || held != hash {
+		return nil // it has nothing that a start would take, or another token
+	}
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// readSecret reads a file with one secret, which its owner alone may read.
+func readSecret(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := ownersAlone(f); err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
+	return strings.TrimSpace(string(b)), err
+}

@@ -1,0 +1,72 @@
+package auth
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// long tells that the long suites were asked for.
+func long() bool { return os.Getenv("DULY_LONG") != "" }
+
+// X6: it takes the same time to refuse a token that begins like a good one and
+// one that does not: Welch's t over 100 000 samples of each, without the tail
+// that interruptions make. Both kinds have a beginning that stays, for a
+// processor learns one that does.
+func TestX6RefusingTakesTheSameTime(t *testing.T) {
+	if !long() {
+		t.Skip("needs DULY_LONG=1, and a machine at rest")
+	}
+	r := newRig(t)
+	begins := [2]string{NewSecret(), r.make("a", duly.RightProduce)}
+	const n = 100_000
+	var took [2][]float64
+	for i := range 2 * n {
+		kind := rand.IntN(2)
+		guess := begins[kind][:40] + NewSecret()[40:]
+		// An address of its own, or it would be slowed down.
+		claim := Claim{"Bearer " + guess, Remote{Peer: fmt.Sprintf("10.%d.%d.%d:1", i>>16&255, i>>8&255, i&255)}}
+		begin := clock.Monotonic()
+		_, err := r.Check(context.Background(), claim, Produce, "a")
+		took[kind] = append(took[kind], float64(clock.Monotonic()-begin))
+		if err == nil {
+			t.Fatal("a guess was let in")
+		}
+	}
+	w := welch(trimmed(took[0], took[1]))
+	if t.Logf("t = %.2f over %d and %d samples", w, len(took[0]), len(took[1])); math.Abs(w) >= 4.5 {
+		t.Error("how long it takes tells of the token")
+	}
+}
+
+// trimmed leaves out what is slower than nine tenths of all.
+func trimmed(a, b []float64) (x, y []float64) {
+	all := slices.Sorted(slices.Values(slices.Concat(a, b)))
+	most := all[len(all)*9/10]
+	slow := func(s float64) bool { return s > most }
+	return slices.DeleteFunc(a, slow), slices.DeleteFunc(b, slow)
+}
+
+func welch(a, b []float64) float64 {
+	ma, va := moments(a)
+	mb, vb := moments(b)
+	return (ma - mb) / math.Sqrt(va/float64(len(a))+vb/float64(len(b)))
+}
+
+func moments(samples []float64) (mean, variance float64) {
+	for _, s := range samples {
+		mean += s
+	}
+	mean /= float64(len(samples))
+	for _, s := range samples {
+		variance += (s - mean) * (s - mean)
+	}
+	return mean, variance / float64(len(samples)-1)
+}

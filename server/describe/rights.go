@@ -1,0 +1,50 @@
+package describe
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/auth"
+)
+
+// callers are the columns of the table of rights: each a token with one right,
+// in the namespace of the route or in all.
+var callers = []struct {
+	name  string
+	token duly.Token
+}{
+	{"`produce`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightProduce}},
+	{"`consume`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightConsume}},
+	{"`admin`", duly.Token{Namespace: duly.DefaultNamespace, Rights: duly.RightAdmin}},
+	{"`admin` for `*`", duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}},
+}
+
+// Rights is the table of every route and who may use it, as docs/security.md
+// has it: what it says is what the guard judges by.
+func Rights(parts []Part) string {
+	var b strings.Builder
+	b.WriteString("| route | nobody |")
+	for _, c := range callers {
+		b.WriteString(" " + c.name + " |")
+	}
+	b.WriteString(" counts under |\n| --- |" + strings.Repeat(" :---: |", len(callers)+1) + " --- |\n")
+	for _, p := range parts {
+		for i := range p.Routes {
+			r := &p.Routes[i]
+			fmt.Fprintf(&b, "| `%s %s` | %s |", r.Method, r.Path, mark(r.Need == auth.Open))
+			for _, c := range callers {
+				fmt.Fprintf(&b, " %s |", mark(r.Need == auth.Open || r.Need.Allows(&c.token, duly.DefaultNamespace)))
+			}
+			fmt.Fprintf(&b, " %s |\n", strings.Join(r.Spends.Names(), ", "))
+		}
+	}
+	return b.String()
+}
+
+func mark(may bool) string {
+	if may {
+		return "✓"
+	}
+	return ""
+}

@@ -1,0 +1,208 @@
+package server
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/describe"
+	"github.com/dulymq/duly/server/route"
+)
+
+var update = flag.Bool("update", false, "write the files that the tests compare with")
+
+// compare holds a text against a file.
+func compare(t *testing.T, path string, got []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != string(want) {
+		t.Errorf("%s is not what the server says; look at the difference after go test ./server -update", path)
+	}
+}
+
+func described(f *fixture) []describe.Part {
+	var api, admin, health []route.Route
+	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
+		switch {
+		case strings.HasPrefix(r.Path, "/v1/"):
+			api = append(api, r)
+		case onAdmin(r.Path):
+			admin = append(admin, r)
+		case r.Path == "/healthz" || r.Path == "/readyz":
+			if !slices.ContainsFunc(health, func(h route.Route) bool { return h.Path == r.Path }) {
+				health = append(health, r)
+			}
+		}
+	}
+	return parts(api, admin, health)
+}
+
+func TestHTTPAPIPage(t *testing.T) {
+	t.Parallel()
+	compare(t, "../docs/http-api.md", describe.Markdown(described(serve(t, nil))))
+}
+
+// C14.3: the OpenAPI document has every route with its right, its errors and
+// an example that fits its schema.
+func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	a := f.send("GET", "/openapi.json", "", "none")
+	var doc struct {
+		OpenAPI string
+		Paths   map[string]map[string]struct {
+			Right       string `json:"x-right"`
+			Security    []any
+			Summary     string
+			RequestBody any
+			Responses   map[string]any
+		}
+	}
+	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || doc.OpenAPI != "3.1.0" {
+		t.Fatalf("%v, version %q", err, doc.OpenAPI)
+	}
+	n := 0
+	for _, p := range described(f) {
+		for _, r := range p.Routes {
+			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
+			n++
+			switch {
+			case !ok || op.Summary == "" || op.Right != r.Need.String():
+				t.Errorf("%s %s is not described: %+v", r.Method, r.Path, op)
+			case (r.Need == auth.Open) != (len(op.Security) == 0):
+				t.Errorf("%s %s: security %v", r.Method, r.Path, op.Security)
+			case (r.Doc.Request == nil) != (op.RequestBody == nil):
+				t.Errorf("%s %s: request %v", r.Method, r.Path, op.RequestBody)
+			case r.Need != auth.Open && (op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
+				t.Errorf("%s %s: responses %v", r.Method, r.Path, op.Responses)
+			}
+			fits(t, &r, r.Doc.Request, r.Doc.Example)
+			fits(t, &r, r.Doc.Answer, r.Doc.ExampleAnswer)
+		}
+	}
+	if n != 35 {
+		t.Errorf("%d routes are described; has one been added or lost?", n)
+	}
+	compare(t, "testdata/openapi.json", indent(t, a.body))
+}
+
+func indent(t *testing.T, text string) []byte {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	b, _ := json.MarshalIndent(v, "", "  ")
+	return append(b, '\n')
+}
+
+// fits validates an example against the type that describes it.
+func fits(t *testing.T, r *route.Route, form any, example string) {
+	t.Helper()
+	if (form == nil) != (example == "") {
+		t.Errorf("%s %s: has a form or an example, but not both", r.Method, r.Path)
+		return
+	}
+	if form == nil {
+		return
+	}
+	registry := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer)
+	schema := registry.Schema(reflect.TypeOf(form), true, "")
+	var v any
+	if err := json.Unmarshal([]byte(example), &v); err != nil {
+		t.Errorf("%s %s: %v in %s", r.Method, r.Path, err, example)
+		return
+	}
+	res := huma.ValidateResult{}
+	huma.Validate(registry, schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, v, &res)
+	for _, err := range res.Errors {
+		t.Errorf("%s %s: %v in %s", r.Method, r.Path, err, example)
+	}
+}
+
+// C14.4: the page shows every route, runs nothing and loads nothing.
+func TestTheDocsPageIsWholeAndLoadsNothing(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	a := f.send("GET", "/docs", "", "none")
+	if a.status != 200 || !strings.HasPrefix(a.header.Get("Content-Type"), "text/html") || a.header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Fatalf("%d %v", a.status, a.header)
+	}
+	if csp := a.header.Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "http") {
+		t.Errorf("policy %q", csp)
+	}
+	for _, p := range described(f) {
+		for _, r := range p.Routes {
+			if !strings.Contains(a.body, "<b>"+r.Method+"</b> <code>"+r.Path+"</code>") {
+				t.Errorf("%s %s is missing", r.Method, r.Path)
+			}
+		}
+	}
+	if m := regexp.MustCompile(`(?i)<script|<link|<img|<iframe|\bsrc=|@import|url\(|\bon\w+=|href="[^#/]`).FindString(a.body); m != "" {
+		t.Errorf("the page has %q", m)
+	}
+}
+
+// volatile is what no two runs have in common.
+var volatile = regexp.MustCompile(`:0:[0-9A-Z]{26}:|"next":"[^"]+"`)
+
+// C14.1, C14.6, C14.7, C14.11, C14.13, C14.16, C14.17, C14.18, C14.19, C14.20,
+// C14.22, C14.23: a day in the life of a queue, request by
+// request, in the forms that clients see.
+func TestTheFormsOfEveryRoute(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	var b strings.Builder
+	receipt := ""
+	for _, step := range []string{
+		`POST /push {"jobs":[{"queue":"mail","id":"a","body":"héllo\n\"x\"","headers":{"Trace":"1"},"retain":"1h","backoff":"fixed:5s"},{"queue":"mail","id":"b","body_base64":"AP8=","delay":"1h","ttl":"2h","priority":-3,"merge":{"key":"k","mode":"replace","max_wait":"3h"}}]}`,
+		`POST /push {"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","merge":{"key":"k"}},{"queue":"mail","id":"c","due":"2030-01-01T02:00:00+01:00","order_key":"o","max_stalls":"none"},{"queue":"a/b","tries":0}]}`,
+		`GET /queues?limit=10`, `GET /queues?stats=true&limit=10`, `GET /queues?stats=maybe`, `GET /queues/mail`, `GET /queues/nowhere`, `GET /queues/mail/peek`, `GET /queues/mail/jobs?state=delayed`, `GET /queues/mail/jobs?state=delayed&bodies=true&limit=1`,
+		`GET /queues/mail/jobs/b`, `GET /queues/mail/jobs/x`, `PATCH /queues/mail/jobs/b {"priority":7,"body":""}`, `PATCH /queues/mail/jobs/x {"priority":7}`, `POST /queues/mail/jobs/c/promote`,
+		`POST /wait {"queues":["mail"]}`, `POST /reserve {"queues":["mail"],"lease":"1m"}`, `POST /extend {"receipts":["RECEIPT","gone"],"lease":"2m"}`,
+		`PATCH /queues/mail/jobs/a {"priority":7}`, `POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"ack","result":"done"},{"receipt":"RECEIPT","as":"nack","delay":"0s"},{"receipt":"x","as":"sleep"},{"receipt":"x","as":"ack","delay":"1s"}]}`,
+		`GET /queues/mail/jobs/a`, `POST /reserve {"queues":["mail"]}`, `POST /settle {"outcomes":[{"receipt":"RECEIPT","as":"bury","error":"no"}]}`, `GET /queues/mail/jobs?state=dead`,
+		`POST /queues/mail/requeue {"ids":["c","x"],"tries":3}`, `POST /queues/mail/requeue {"n":0}`, `POST /queues/mail/pause`, `POST /reserve {"queues":["mail"]}`, `POST /queues/mail/resume`, `POST /queues/nowhere/pause`,
+		`PATCH /queues/mail {"max_leased":5,"rate":0.5,"dead_age":"none","defaults":{"tries":3}}`, `PATCH /queues/mail {"paused":true}`, `PATCH /queues/mail {"shards":3,"burst":0}`, `GET /queues/mail`,
+		`POST /queues/mail/purge {"state":"done"}`, `POST /queues/mail/purge {"state":"gone"}`, `DELETE /queues/mail/jobs/b`, `DELETE /queues/mail/jobs/b`, `DELETE /queues/mail`, `DELETE /queues/mail`, `GET /queues`,
+	} {
+		method, rest, _ := strings.Cut(step, " ")
+		path, body, _ := strings.Cut(rest, " ")
+		a := f.send(method, "/v1/default"+path, strings.ReplaceAll(body, "RECEIPT", receipt))
+		if m := regexp.MustCompile(`"receipt":"([^"]+)"`).FindStringSubmatch(a.body); m != nil {
+			receipt = m[1]
+		}
+		answer := volatile.ReplaceAllStringFunc(a.body, func(text string) string {
+			if strings.HasPrefix(text, ":") {
+				return ":0:NUMBER:"
+			}
+			return `"next":"CURSOR"`
+		})
+		b.WriteString(step + "\n" + a.header.Get("Content-Type") + " ")
+		b.WriteString(strings.TrimSpace(httpLine(a.status)+"\n"+answer) + "\n\n")
+		f.clock.Advance(time.Second)
+	}
+	compare(t, "testdata/native.golden", []byte(b.String()))
+}
+
+func httpLine(status int) string {
+	b, _ := json.Marshal(status)
+	return string(b)
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
+)
+
+// questioned counts how often an engine is asked for stats.
+type questioned struct {
+	duly.Contract
+	asked int
+}
+
+func (c *questioned) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	c.asked++
+	return c.Contract.Stats(ctx, q)
+}
+
+// Whatever a job dies of, the log tells of it once; where nothing goes on,
+// nobody asks.
+func TestDeadJobsAreTold(t *testing.T) {
+	t.Parallel()
+	engine := &questioned{}
+	f := serve(t, func(c *Config) {
+		engine.Contract = c.Engine
+		c.Engine = engine
+	})
+	ctx := t.Context()
+	die := func(queue string) {
+		t.Helper()
+		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"`+queue+`","tries":1,"max_stalls":"none"}]}`)
+		a := f.send("POST", "/v1/default/reserve", `{"queues":["`+queue+`"],"lease":"1s"}`)
+		receipt, _, _ := strings.Cut(strings.SplitN(a.body, `"receipt":"`, 2)[1], `"`)
+		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
+	}
+	told := func() int { return strings.Count(f.log.String(), `"jobs have become dead"`) }
+	die("before")
+	f.deaths.begin(f.survey.Look(ctx))
+	engine.asked = 0
+	f.sweep.swept(ctx)
+	if told() != 0 {
+		t.Error("what happened before is told")
+	}
+	die("q")
+	f.sweep.swept(ctx)
+	if told() != 1 || !strings.Contains(f.log.String(), `"queue":"`+duly.Q("q").String()+`","jobs":1,"dead":1`) {
+		t.Errorf("%d deaths are told", told())
+	}
+	f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","tries":1,"max_stalls":"none"}]}`)
+	f.send("POST", "/v1/default/reserve", `{"queues":["q"],"lease":"1s"}`)
+	f.sweep.swept(ctx) // its lease is open
+	f.clock.Advance(2 * time.Second)
+	f.sweep.swept(ctx)
+	if told() != 2 {
+		t.Errorf("%d deaths are told after a stall", told())
+	}
+	before := engine.asked
+	for range 3 {
+		f.sweep.swept(ctx)
+	}
+	if engine.asked != before || told() != 2 {
+		t.Errorf("nothing goes on, and the engine was asked %d times", engine.asked-before)
+	}
+}
+
+// The store is told to be lost once, and to be back once.
+func TestTheStoreIsToldToBeLostAndBack(t *testing.T) {
+	t.Parallel()
+	var log logtest.Log
+	c, current := clock.NewFake(), error(nil)
+	e := newAttentive(&Config{Engine: &failing{nil, func() error { return current }}, Clock: c, Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+	e.pool = func(namespace string) string { return "of " + namespace }
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	step := func(ctx context.Context, err error, want string) {
+		t.Helper()
+		before := log.String()
+		current = err
+		_, _ = e.Push(ctx, []duly.Job{{}})
+		_, _ = e.Reserve(ctx, duly.ReserveParams{})
+		_, _ = e.Settle(ctx, "", nil)
+		said := strings.TrimPrefix(log.String(), before)
+		if strings.Count(said, "\n") != min(len(want), 1) || !strings.Contains(said, want) {
+			t.Errorf("after %v the log says %q, want %q", err, said, want)
+		}
+	}
+	step(t.Context(), nil, "")
+	step(gone, duly.ErrUnavailable, "") // its own doing
+	step(t.Context(), duly.ErrFull, "")
+	step(t.Context(), duly.ErrUnavailable, `"the store is lost: calls to it fail"`)
+	c.Advance(3 * time.Second)
+	step(t.Context(), duly.ErrUnavailable, "")
+	before := log.String()
+	current = nil
+	_, _ = e.Settle(t.Context(), "other", nil)
+	if log.String() != before {
+		t.Error("another pool's answer is taken for this one's")
+	}
+	step(t.Context(), context.DeadlineExceeded, "")
+	step(t.Context(), duly.ErrClosed, "")
+	step(t.Context(), duly.ErrFull, `"the store is back","pool":"of default","after":3000000000`)
+	step(t.Context(), errors.New("x"), "")
+	step(t.Context(), duly.ErrUnavailable, "lost")
+	step(t.Context(), nil, "back")
+}
+
+// C15.41: with an access log there is a line for each request, with the token's
+// name and not its text; without one only for those that fail.
+func TestTheAccessLogHasALinePerRequest(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{true, false} {
+		var log logtest.Log
+		f := serve(t, func(c *Config) {
+			c.AccessLog = on
+			c.Logger = slog.New(slog.NewJSONHandler(&log, nil))
+		})
+		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q","body":"CANARY"}]}`, "produce")
+		f.send("GET", "/v1/default/queues/q/jobs?state=ready", "", "produce")
+		var lines []map[string]any
+		for line := range strings.Lines(log.String()) {
+			var l map[string]any
+			if err := json.Unmarshal([]byte(line), &l); err != nil {
+				t.Fatalf("%v in %s", err, line)
+			}
+			if l["msg"] == "request" {
+				lines = append(lines, l)
+			}
+		}
+		want := 1
+		if on {
+			want = 2
+		}
+		if len(lines) != want {
+			t.Fatalf("with an access log (%v): %s", on, log.String())
+		}
+		refused := lines[len(lines)-1]
+		if refused["status"] != 403.0 || refused["code"] != "forbidden" || refused["route"] != "/v1/{namespace}/queues/{queue}/jobs" {
+			t.Errorf("refused: %v", refused)
+		}
+		if on {
+			for field, value := range map[string]any{"method": "POST", "route": "/v1/{namespace}/push", "status": 200.0, "token": f.id("produce")[:8], "namespace": "default"} {
+				if lines[0][field] != value {
+					t.Errorf("%s is %v, want %v", field, lines[0][field], value)
+				}
+			}
+			for _, field := range []string{"request", "took", "bytes", "remote"} {
+				if lines[0][field] == nil {
+					t.Errorf("no %s in %v", field, lines[0])
+				}
+			}
+		}
+		if strings.Contains(log.String(), "CANARY") || strings.Contains(log.String(), f.tokens["produce"]) {
+			t.Error("a body or a token is in the log")
+		}
+	}
+}

@@ -1,0 +1,307 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// R1: heads that drip, a byte every five seconds, are cut off within ten, and
+// whoever is honest is served meanwhile. In virtual time.
+func TestR1HeadsThatDripAreCutOffInTime(t *testing.T) {
+	t.Parallel()
+	inMemory(t, nil, func(f *fixture) {
+		const connections, promised = 200, 10 * time.Second
+		begin := clock.System().Mono()
+		var all sync.WaitGroup
+		for range connections {
+			conn := f.connect()
+			all.Go(func() {
+				io.WriteString(conn, "POST /v1/default/push HTTP/1.1\r\nX: ")
+				for clock.Sleep(f.t.Context(), clock.System(), 5*time.Second) == nil {
+					if _, err := conn.Write([]byte("x")); err != nil {
+						return
+					}
+				}
+			})
+			all.Go(func() {
+				io.Copy(io.Discard, conn)
+				if took := clock.System().Mono() - begin; took > promised {
+					f.t.Errorf("a connection was cut off after %s", took)
+				}
+				conn.Close()
+			})
+		}
+		clock.Sleep(f.t.Context(), clock.System(), 4*time.Second) // all of them are open
+		req, _ := http.NewRequest("POST", "http://memory/v1/default/push", strings.NewReader(`{"jobs":[{"queue":"q"}]}`))
+		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
+		if a := f.do(req); a.status != 200 {
+			f.t.Errorf("an honest push: %d %s", a.status, a.body)
+		}
+		all.Wait()
+	})
+}
+
+// R2, HardDeadlineKillsHonestUpload: the largest request that there may be comes
+// through at 1 Mbit/s, which takes more than a minute.
+func TestR2AnHonestUploadOfTheLimitSucceeds(t *testing.T) {
+	t.Parallel()
+	inMemory(t, nil, func(f *fixture) {
+		const rate = 125_000 // bytes a second
+		jobs := make([]string, duly.MaxBatchBytes/duly.DefaultMaxBody)
+		for i := range jobs {
+			jobs[i] = `{"queue":"q","body":"` + strings.Repeat("x", duly.DefaultMaxBody) + `"}`
+		}
+		body := `{"jobs":[` + strings.Join(jobs, ",") + `]}`
+		r, w := io.Pipe()
+		begin := clock.System().Mono()
+		go func() {
+			for from := 0; from < len(body); from += rate {
+				clock.Sleep(f.t.Context(), clock.System(), time.Second)
+				io.WriteString(w, body[from:min(from+rate, len(body))])
+			}
+			w.Close()
+		}()
+		req, _ := http.NewRequest("POST", "http://memory/v1/default/push", r)
+		req.ContentLength = int64(len(body))
+		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
+		if a := f.do(req); a.status != 200 || f.sizes("q").Ready != int64(len(jobs)) {
+			f.t.Errorf("%d %.300s", a.status, a.body)
+		}
+		if took := clock.System().Mono() - begin; took < time.Minute {
+			f.t.Errorf("it took %s, so nothing was tested", took)
+		}
+	})
+}
+
+// R2: an answer is taken at 1 KiB a second, or else the connection is cut once
+// the grace is over. Who reads slowly but steadily gets it all.
+func TestR2AnAnswerIsTakenAtTheLeastRate(t *testing.T) {
+	t.Parallel()
+	for rate, whole := range map[int]bool{2 << 10: true, 100: false} {
+		inMemory(t, nil, func(f *fixture) {
+			f.push("q", strings.Repeat("x", 60<<10))
+			conn := f.dial("GET", "/v1/default/queues/q/peek", "")
+			got, err := 0, error(nil)
+			for b := make([]byte, rate); err == nil; {
+				clock.Sleep(f.t.Context(), clock.System(), time.Second)
+				conn.SetReadDeadline(clock.System().Now().Add(time.Second)) // the end: keep-alive
+				var n int
+				n, err = io.ReadFull(conn, b)
+				got += n
+			}
+			if done := got > 60<<10; done != whole {
+				f.t.Errorf("at %d bytes a second %d bytes came, %v", rate, got, err)
+			}
+		})
+	}
+}
+
+// counting is a connection that counts what the other side has read of it.
+type counting struct {
+	net.Conn
+	n atomic.Int64
+}
+
+func (c *counting) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+// R3: what is endless, or says that it is huge, is refused once the bound was
+// read, or before; no more is read than the bound and 64 KiB.
+func TestR3NoMoreIsReadThanTheBound(t *testing.T) {
+	t.Parallel()
+	const bound = 2 * duly.MaxBatchBytes
+	chunk := "10000\r\n" + strings.Repeat(" ", 0x10000) + "\r\n"
+	for what, c := range map[string]struct {
+		head, more string
+		most       int64
+	}{
+		"an endless body": {"Transfer-Encoding: chunked\r\n\r\n", chunk, bound + 64<<10 + bound/0x10000*9},
+		"a huge length":   {"Content-Length: 999999999999\r\n\r\n", chunk, 64 << 10},
+	} {
+		inMemory(t, nil, func(f *fixture) {
+			conn := &counting{Conn: f.connect()}
+			var sending sync.WaitGroup
+			sending.Go(func() {
+				_, err := fmt.Fprintf(conn, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n%s", f.tokens["operator"], c.head)
+				for err == nil {
+					_, err = io.WriteString(conn, c.more)
+				}
+			})
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			read := conn.n.Load()
+			if err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
+				f.t.Errorf("%s: %v %v", what, resp, err)
+			}
+			if read > c.most+300+int64(len(f.tokens["operator"])) {
+				f.t.Errorf("%s: %d bytes were read, want at most %d", what, read, c.most)
+			}
+			conn.Close()
+			sending.Wait()
+			clock.Sleep(f.t.Context(), clock.System(), time.Second) // the server waits a little before it closes
+		})
+	}
+}
+
+// R4: what is too long or too many is refused by both APIs, and nothing of it is
+// stored. That the store is not even asked shows on Redis, in test/service.
+func TestR4WhatIsTooMuchIsRefused(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	many := func(item string, n int) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
+	queues := make([]string, 101)
+	for i := range queues {
+		queues[i] = fmt.Sprintf("q%d", i)
+	}
+	long := strings.Repeat("x", 64<<10)
+	for _, c := range []struct {
+		method, path, body string
+		header             string
+		status             int
+	}{
+		{"POST", "/v1/default/push", `{"jobs":[` + many(`{"queue":"q"}`, 1001) + `]}`, "", 413},
+		{"POST", "/v1/default/push", `{"jobs":[` + many(`{"queue":"q","body":"`+strings.Repeat("x", 900<<10)+`"}`, 10) + `]}`, "", 413},
+		{"POST", "/v1/default/reserve", `{"queues":["` + strings.Join(queues, `","`) + `"]}`, "", 400},
+		{"POST", "/v1/default/reserve", `{"queues":["q"],"max":1001}`, "", 400},
+		{"POST", "/v1/default/wait", `{"queues":["` + strings.Join(queues, `","`) + `"]}`, "", 400},
+		{"POST", "/v1/default/settle", `{"outcomes":[` + many(`{"receipt":"q:0:01J0000000000000000000000A:1","as":"ack"}`, 1001) + `]}`, "", 413},
+		{"POST", "/v1/default/extend", `{"receipts":[` + many(`"r"`, 1001) + `],"lease":"1s"}`, "", 413},
+		{"GET", "/v1/default/queues?limit=1001", "", "", 400},
+		{"GET", "/v1/default/queues?cursor=" + strings.Repeat("x", 9<<10), "", "", 413},
+		{"GET", "/v1/default/queues", "", long[:20<<10], 431},
+		{"GET", "/api/default/" + strings.Join(queues, ","), "", "", 400},
+		{"GET", "/api/default/q?count=101", "", "", 400},
+		{"GET", "/api/default/q/job/" + strings.Repeat("x", 9<<10), "", "", 414},
+		{"GET", "/api/default/q", "", long[:20<<10], 431},
+		{"PUT", "/api/default/q", strings.Repeat("x", 1<<20+1), "", 413},
+		{"PUT", "/api/default/q/bulk", "[" + many("1", 65) + "]", "", 400},
+		{"PUT", "/api/default/" + strings.Repeat("x", 300), "x", "", 400},
+	} {
+		req, err := http.NewRequest(c.method, f.api.URL+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		req.Header.Set("X-Token", f.tokens["operator"])
+		if c.header != "" {
+			req.Header.Set("X-Long", c.header)
+		}
+		if a := f.do(req); a.status != c.status {
+			t.Errorf("%s %.60s: %d %.300s, want %d", c.method, c.path, a.status, a.body, c.status)
+		}
+	}
+	if page, err := f.engine.Namespaces(t.Context(), duly.PageParams{}); err != nil || len(page.Names) > 0 {
+		t.Errorf("something was stored: %v %v", page, err)
+	}
+}
+
+// X13: CR, LF, NUL and 64 KiB in names, IDs and headers of jobs are refused as
+// invalid, and split no answer.
+func TestX13WhatCouldSplitAnAnswerIsRefused(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	for _, bad := range []string{"%0d%0aSet-Cookie:%20x=1", "a%0ab", "a%0db", "a%00b", "%E5%98%8A%E5%98%8DSet-Cookie:x", "a%E2%80%A8b"} {
+		for _, path := range []string{"/v1/" + bad + "/queues", "/v1/default/queues/" + bad, "/v1/default/queues/" + bad + "/peek", "/v1/default/queues/q/jobs/" + bad, "/v1/default/queues/q/jobs?state=ready&cursor=" + bad} {
+			a := f.send("GET", path, "")
+			if a.status < 400 || a.status >= 500 || a.header.Get("Set-Cookie") != "" || strings.ContainsAny(a.body, "\r\n\x00\u2028") {
+				t.Errorf("%s: %d %v %s", path, a.status, a.header, a.body)
+			}
+		}
+	}
+	for _, bad := range []string{`\r\nSet-Cookie: x=1`, `\u0000`, `a\nb`, strings.Repeat("x", 64<<10)} {
+		for _, job := range []string{`{"queue":"%s"}`, `{"queue":"q","id":"%s"}`, `{"queue":"q","headers":{"%s":"x"}}`, `{"queue":"q","headers":{"x":"%s"}}`, `{"queue":"q","callback":"http://x/%s"}`} {
+			body := `{"jobs":[` + strings.Replace(job, "%s", bad, 1) + `]}`
+			a := f.send("POST", "/v1/default/push", body)
+			if a.header.Get("Set-Cookie") != "" || !strings.Contains(a.body, `"error":{"code":"`) && a.status == 200 {
+				t.Errorf("%.100s: %d %.300s", body, a.status, a.body)
+			}
+		}
+	}
+}
+
+// A server that is told to stop turns /readyz red and asks callers to close
+// their connections; for as long as was set it works on, and long polls wait on.
+// Then these end empty and nobody listens any more.
+func TestADrainBeginsWithADelay(t *testing.T) {
+	t.Parallel()
+	const delay = time.Minute
+	var g *gate
+	f := serve(t, func(c *Config) {
+		g = watch(c.Engine)
+		c.Engine, c.Addr, c.AdminAddr, c.DrainDelay = g, "127.0.0.1:0", "127.0.0.1:0", delay
+	})
+	if err := f.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- f.Serve(ctx) }()
+	client := &http.Client{Transport: &http.Transport{}}
+	call := func(method, path, body string) (status int, text string, closes bool, err error) {
+		req, _ := http.NewRequest(method, f.URL()+path, strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		resp, err := client.Do(req)
+		if err != nil {
+			return 0, "", false, err
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b), resp.Close, err
+	}
+	if status, _, closes, err := call("GET", "/readyz", ""); status != 200 || closes || err != nil {
+		t.Fatalf("before: %d, closes %v, %v", status, closes, err)
+	}
+	until(t, "the sweeper waits", func() bool { return f.clock.Timers() == 1 })
+	polled := make(chan string, 1)
+	go func() {
+		_, text, closes, err := call("POST", "/v1/default/reserve", `{"queues":["none"],"wait":"10m"}`)
+		polled <- fmt.Sprint(text, closes, err)
+	}()
+	<-g.waiting
+	until(t, "the long poll waits", func() bool { return f.clock.Timers() == 2 })
+	stop()
+	until(t, "the delay has begun", func() bool { return f.clock.Timers() == 3 })
+	for _, path := range []string{"/readyz", "/healthz", "/v1/default/queues"} {
+		want := 200
+		if path == "/readyz" {
+			want = 503
+		}
+		if status, text, closes, err := call("GET", path, ""); status != want || !closes || err != nil {
+			t.Errorf("%s: %d %s, closes %v, %v", path, status, text, closes, err)
+		}
+	}
+	if status, text, _, err := call("PUT", "/api/default/q", "x"); err != nil || status != 401 { // that API too
+		t.Errorf("%d %s %v", status, text, err)
+	}
+	select {
+	case got := <-polled:
+		t.Errorf("a long poll ended before the delay was over: %s", got)
+	default:
+	}
+	f.clock.Advance(delay)
+	if got := <-polled; got != `{"deliveries":[]}true <nil>` {
+		t.Errorf("the long poll ended with %s", got)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	var refused *net.OpError
+	if _, _, _, err := call("GET", "/healthz", ""); !errors.As(err, &refused) {
+		t.Errorf("it still listens: %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package server
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/memnet"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// fixture is a server on the reference model, behind two listeners.
+type fixture struct {
+	*Server
+	t      *testing.T
+	engine *model.Engine
+	clock  *clock.Fake
+	log    *logtest.Log
+	api    *httptest.Server
+	admin  *httptest.Server
+	pipes  *memnet.Listener  // instead of the API's, where it is served in memory
+	tokens map[string]string // by name, see makeTokens
+}
+
+// serve starts a server; change may set the configuration before.
+func serve(t *testing.T, change func(*Config)) *fixture {
+	t.Helper()
+	f := assemble(t, change)
+	f.api, f.admin = listen(t, f.Handler()), listen(t, f.AdminHandler())
+	return f
+}
+
+// assemble is serve without listeners.
+func assemble(t *testing.T, change func(*Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, clock: clock.NewFake(), log: new(logtest.Log)}
+	f.engine = model.New(model.Config{Clock: f.clock})
+	cfg := Config{Engine: f.engine, Registry: f.engine, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
+		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Server = s
+	f.listenToTokens()
+	f.makeTokens()
+	return f
+}
+
+// listenToTokens does what Serve does for the guard.
+func (f *fixture) listenToTokens() {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); f.watch(ctx) }()
+	f.t.Cleanup(func() { cancel(); <-done })
+}
+
+// inMemory runs a test with a server in a bubble: time passes at once where
+// nobody does anything, and a write ends when the other side has read it. Only
+// the API is served, to [fixture.dial] and [fixture.do].
+func inMemory(t *testing.T, change func(*Config), test func(f *fixture)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := assemble(t, change)
+		f.pipes = memnet.Listen()
+		served := f.httpServer(f.Handler(), nil)
+		go served.Serve(f.pipes)
+		defer served.Close()
+		test(f)
+	})
+}
+
+// listen serves a handler with the bounds of a real listener.
+func listen(t *testing.T, h http.Handler) *httptest.Server {
+	t.Helper()
+	ts := httptest.NewUnstartedServer(h)
+	ts.Config.MaxHeaderBytes, ts.Config.ReadHeaderTimeout = maxHeader, headerTimeout
+	ts.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	ts.Start()
+	t.Cleanup(ts.Close)
+	return ts
+}
+
+func (f *fixture) makeTokens() {
+	f.tokens = map[string]string{"none": "", "malformed": "duly_no-token", "unknown": "duly_" + strings.Repeat("A", 43)}
+	for name, t := range map[string]duly.Token{
+		"produce":  {Namespace: "default", Rights: duly.RightProduce},
+		"consume":  {Namespace: "default", Rights: duly.RightConsume},
+		"admin":    {Namespace: "default", Rights: duly.RightAdmin},
+		"operator": {Namespace: "*", Rights: duly.RightAdmin},
+		"reader":   {Namespace: "*", Rights: duly.RightConsume},
+		"foreign":  {Namespace: "other", Rights: duly.RightAdmin},
+	} {
+		secret, _, err := f.guard.Create(f.t.Context(), t)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		f.tokens[name] = secret
+	}
+	secret, made, err := f.guard.Create(f.t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	if err == nil {
+		err = f.guard.Revoke(f.t.Context(), made.Hash)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.tokens["revoked"] = secret
+}
+
+// answer is a response that was read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+func (a answer) err() *duly.Error { return wire.ReadProblem(a.body, a.status) }
+
+// send sends one request as the operator, or as who else is named.
+func (f *fixture) send(method, path, body string, who ...string) answer {
+	f.t.Helper()
+	base := f.api.URL
+	if onAdmin(path) {
+		base = f.admin.URL
+	}
+	req, err := http.NewRequest(method, base+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	name := "operator"
+	if len(who) > 0 {
+		name = who[0]
+	}
+	if token := f.tokens[name]; token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return f.do(req)
+}
+
+// onAdmin tells whether a path is an operator's.
+func onAdmin(path string) bool {
+	return strings.HasPrefix(path, "/admin/") || strings.HasPrefix(path, "/debug/") || path == "/metrics"
+}
+
+func (f *fixture) do(req *http.Request) answer {
+	f.t.Helper()
+	transport := http.DefaultTransport
+	if f.pipes != nil {
+		own := &http.Transport{DialContext: f.pipes.Dial}
+		defer own.CloseIdleConnections()
+		transport = own
+	}
+	client := http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	resp, err := client.Do(req)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		f.t.Fatalf("%s %s: the answer is not whole: %v", req.Method, req.URL.Path, err)
+	}
+	return answer{resp.StatusCode, resp.Header, string(b)}
+}
+
+// push pushes one job and returns its ID.
+func (f *fixture) push(queue, body string) string {
+	f.t.Helper()
+	results, err := f.engine.Push(f.t.Context(), []duly.Job{{Queue: queue, Body: []byte(body)}})
+	if err != nil || results[0].Err != nil {
+		f.t.Fatal(err, results)
+	}
+	return results[0].ID
+}
+
+// sizes of a queue on the engine's clock.
+func (f *fixture) sizes(queue string) duly.Sizes {
+	f.t.Helper()
+	s, err := f.engine.Stats(context.Background(), duly.Q(queue))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s.Sizes
+}
+
+// until waits for something that happens in the server by itself.
+var until = eventually.True

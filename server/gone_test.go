@@ -1,0 +1,359 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// connect is a connection to the API.
+func (f *fixture) connect() (conn net.Conn) {
+	f.t.Helper()
+	var err error
+	if f.pipes != nil {
+		conn, err = f.pipes.Dial(f.t.Context(), "", "")
+	} else {
+		conn, err = net.Dial("tcp", f.api.Listener.Addr().String())
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// dial sends one request and leaves the answer to the caller.
+func (f *fixture) dial(method, path, body string) net.Conn {
+	f.t.Helper()
+	conn := f.connect()
+	fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, path, f.tokens["operator"], len(body), body)
+	return conn
+}
+
+// gate is an engine whose Wait and Reserve a test can watch.
+type gate struct {
+	duly.Contract
+	waiting  chan struct{} // one for each Wait that begins
+	reserved chan int      // deliveries of each Reserve that took something
+	settled  chan int      // outcomes of each Settle
+}
+
+func watch(engine duly.Contract) *gate {
+	return &gate{engine, make(chan struct{}, 4096), make(chan int, 4096), make(chan int, 4096)}
+}
+
+func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	g.waiting <- struct{}{}
+	return g.Contract.Wait(ctx, p)
+}
+
+func (g *gate) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	d, err := g.Contract.Reserve(ctx, p)
+	if len(d) > 0 {
+		g.reserved <- len(d)
+	}
+	return d, err
+}
+
+func (g *gate) Settle(ctx context.Context, ns string, outcomes []duly.Outcome) ([]error, error) {
+	errs, err := g.Contract.Settle(ctx, ns, outcomes)
+	g.settled <- len(outcomes)
+	return errs, err
+}
+
+const clients = 1000 / 2 // of each kind
+
+// C14.15, P4: clients that vanish while they wait take nothing with them.
+func TestClientsThatVanishBeforeTheLeaseTakeNothing(t *testing.T) {
+	t.Parallel()
+	var g *gate
+	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+	for range clients / 50 {
+		conns := make([]net.Conn, 50)
+		for i := range conns {
+			conns[i] = f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`)
+			<-g.waiting
+		}
+		for _, c := range conns {
+			c.Close()
+		}
+	}
+	until(t, "every caller is known to be gone", func() bool { return strings.Count(f.log.String(), `"status":499`) == clients })
+	f.push("q", "x")
+	if a := f.send("POST", "/v1/default/reserve", `{"queues":["q"]}`); !strings.Contains(a.body, `"attempt":1`) || !strings.Contains(a.body, `"body":"x"`) {
+		t.Errorf("the job is not there for the next: %s", a.body)
+	}
+}
+
+// C14.15, P4: what was reserved for a client that vanished meanwhile is
+// released at once, and no try is used.
+func TestWhatWasReservedForAClientThatVanishedIsReleased(t *testing.T) {
+	t.Parallel()
+	var slow *slowReserve
+	f := serve(t, func(c *Config) {
+		slow = &slowReserve{Contract: c.Engine, begun: make(chan context.Context), goOn: make(chan struct{})}
+		c.Engine = slow
+	})
+	f.push("q", "x")
+	var s duly.Stats
+	for i := range int64(clients) {
+		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"]}`)
+		ctx := <-slow.begun
+		conn.Close()
+		<-ctx.Done() // the server has seen it
+		slow.goOn <- struct{}{}
+		until(t, "the delivery is released", func() bool {
+			s, _ = f.engine.Stats(t.Context(), duly.Q("q"))
+			return s.Counters.Released == i+1
+		})
+	}
+	if s.Sizes.Ready != 1 || s.Sizes.Leased != 0 || s.Counters.Failed != 0 || s.Counters.Stalled != 0 {
+		t.Errorf("%+v %+v: want one ready job, %d releases and nothing else", s.Sizes, s.Counters, clients)
+	}
+}
+
+// A caller that closes its own half of the connection and still reads gets a
+// whole answer or none. One without a body would tell it that all went well.
+func TestACallerThatClosesItsHalfIsNotToldThatAllWentWell(t *testing.T) {
+	t.Parallel()
+	var g *gate
+	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+	for _, path := range []string{"/v1/default/reserve", "/v1/default/wait"} {
+		conn, ok := f.dial("POST", path, `{"queues":["q"],"wait":"10m"}`).(interface {
+			net.Conn
+			CloseWrite() error
+		})
+		if !ok {
+			t.Fatal("the connection has no halves")
+		}
+		<-g.waiting
+		if err := conn.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if answer, err := io.ReadAll(conn); err != nil || len(answer) > 0 {
+			t.Errorf("%s: %q, %v: want the end of the connection", path, answer, err)
+		}
+	}
+}
+
+// lateWait is an engine whose first Wait is told of a job at the moment at which
+// its caller goes.
+type lateWait struct {
+	duly.Contract
+	woken chan struct{}
+	calls atomic.Int32
+}
+
+func (l *lateWait) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if l.calls.Add(1) > 1 {
+		return l.Contract.Wait(ctx, p)
+	}
+	ready, err := l.Contract.Wait(context.WithoutCancel(ctx), p)
+	close(l.woken)
+	<-ctx.Done()
+	return ready, err
+}
+
+// GhostBlockedClient: a client that hangs up at the moment at which it is told of
+// a job does not keep the next one waiting.
+func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
+	t.Parallel()
+	for _, path := range []string{"/v1/default/wait", "/v1/default/reserve"} {
+		l := &lateWait{woken: make(chan struct{})}
+		f := serve(t, func(c *Config) { l.Contract = c.Engine; c.Engine = l })
+		gone := f.dial("POST", path, `{"queues":["q"],"wait":"1m"}`)
+		until(t, "the first waits", func() bool { return f.clock.Timers() == 1 })
+		next := make(chan answer)
+		go func() { next <- f.send("POST", "/v1/default/wait", `{"queues":["q"],"wait":"1m"}`) }()
+		until(t, "the second waits", func() bool { return f.clock.Timers() == 2 })
+		f.push("q", "x")
+		<-l.woken
+		gone.Close()
+		if a := <-next; a.body != `{"ready":true}` { // on a clock that stands still
+			t.Errorf("%s: the next one is answered %d %s", path, a.status, a.body)
+		}
+	}
+}
+
+// slowReserve takes jobs although its caller has gone meanwhile.
+type slowReserve struct {
+	duly.Contract
+	begun chan context.Context
+	goOn  chan struct{}
+}
+
+func (s *slowReserve) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	s.begun <- ctx
+	<-s.goOn
+	return s.Contract.Reserve(context.WithoutCancel(ctx), p)
+}
+
+// P4: a client that hangs up in the middle of the answer holds its jobs no
+// longer than until their leases end; nothing is lost.
+func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
+	t.Parallel()
+	var g *gate
+	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+	const jobs = 5
+	for range jobs {
+		f.push("q", strings.Repeat("x", 1<<20)) // more than the sockets' buffers hold
+	}
+	vanished := 100
+	if testing.Short() {
+		vanished = 10
+	}
+	for i := range vanished {
+		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"max":100,"lease":"1s"}`)
+		io.CopyN(io.Discard, conn, int64(i*997%60_000))
+		conn.(*net.TCPConn).SetLinger(0) // a reset, as a process leaves that died
+		conn.Close()
+		<-g.reserved
+		<-g.settled
+		if s := f.sizes("q"); s.Ready != jobs || s.Leased != 0 {
+			t.Fatalf("client %d: %+v, want %d ready", i, s, jobs)
+		}
+	}
+}
+
+// C14.14: a long poll ends empty after its time, and at once with a delivery
+// when there is something.
+func TestALongPollEndsWithAJobOrEmpty(t *testing.T) {
+	t.Parallel()
+	var g *gate
+	f := serve(t, func(c *Config) { g = watch(c.Engine); c.Engine = g })
+	answers := make(chan answer)
+	poll := func(path, body string) {
+		go func() { answers <- f.send("POST", path, body) }()
+		<-g.waiting
+	}
+	poll("/v1/default/reserve", `{"queues":["q"],"wait":"1m"}`)
+	f.clockUntilTimer()
+	f.clock.Advance(time.Minute)
+	if a := <-answers; a.status != 200 || a.body != `{"deliveries":[]}` {
+		t.Errorf("after its time: %d %s", a.status, a.body)
+	}
+	poll("/v1/default/reserve", `{"queues":["q"],"wait":"1m"}`)
+	f.push("q", "x")
+	if a := <-answers; !strings.Contains(a.body, `"body":"x"`) {
+		t.Errorf("with a job: %s", a.body)
+	}
+	poll("/v1/default/wait", `{"queues":["q"],"wait":"1m"}`)
+	f.push("q", "y")
+	if a := <-answers; a.body != `{"ready":true}` {
+		t.Errorf("wait: %s", a.body)
+	}
+}
+
+// clockUntilTimer waits until somebody waits for the clock.
+func (f *fixture) clockUntilTimer() {
+	until(f.t, "a timer is set", func() bool { return f.clock.Timers() > 0 })
+}
+
+// A drain ends long polls with an empty answer and refuses new ones, and the
+// requests under way are finished.
+func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
+	t.Parallel()
+	var g *gate
+	f := serve(t, func(c *Config) {
+		g = watch(c.Engine)
+		c.Engine, c.Addr, c.AdminAddr = g, "127.0.0.1:0", "127.0.0.1:0"
+	})
+	if err := f.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error)
+	go func() { served <- f.Serve(ctx) }()
+	post := func(path, body string) (*http.Response, error) {
+		req, _ := http.NewRequest("POST", f.URL()+path, strings.NewReader(body))
+		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		return http.DefaultClient.Do(req)
+	}
+	ended := make(chan string, 2)
+	for _, path := range []string{"/v1/default/reserve", "/v1/default/wait"} {
+		go func() {
+			resp, err := post(path, `{"queues":["q"],"wait":"10m"}`)
+			if err != nil {
+				ended <- err.Error()
+				return
+			}
+			b, _ := io.ReadAll(resp.Body)
+			ended <- string(b)
+		}()
+		<-g.waiting
+	}
+	stop()
+	for range 2 {
+		if got := <-ended; got != `{"deliveries":[]}` && got != `{"ready":false}` {
+			t.Errorf("a long poll ended with %s", got)
+		}
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := post("/v1/default/push", `{"jobs":[]}`); err == nil {
+		t.Error("it still listens")
+	}
+}
+
+// R1, R2: a head or a body that comes too slowly is cut off, a long poll is
+// not.
+func TestSlowRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
+	inMemory(t, nil, func(f *fixture) {
+		t := f.t
+		poll := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`)
+		head := f.connect()
+		fmt.Fprint(head, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\n")
+		if b, err := io.ReadAll(head); err != nil || len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") {
+			t.Errorf("a slow head: %q %v", b, err)
+		}
+		body := f.connect()
+		fmt.Fprintf(body, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 500\r\n\r\n{", f.tokens["operator"])
+		resp, err := http.ReadResponse(bufio.NewReader(body), nil) // comes when the grace is over
+		if err != nil || resp.StatusCode != http.StatusRequestTimeout {
+			t.Errorf("a slow body: %v %v", resp, err)
+		}
+		drip := f.connect()
+		fmt.Fprint(drip, "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{") // no token: nobody reads its body
+		if b, err := io.ReadAll(drip); err != nil || !strings.Contains(string(b), " 401 ") {
+			t.Errorf("a slow body of a stranger: %q %v", b, err)
+		}
+		f.push("q", "x")
+		resp, err = http.ReadResponse(bufio.NewReader(poll), nil)
+		if err != nil || resp.StatusCode != 200 {
+			t.Errorf("the long poll: %v %v", resp, err)
+		}
+	})
+}
+
+// HardDeadlineKillsHonestUpload: what comes slowly but steadily arrives.
+func TestASteadyUploadArrives(t *testing.T) {
+	t.Parallel()
+	inMemory(t, nil, func(f *fixture) {
+		body := `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 100<<10) + `"}]}`
+		r, w := io.Pipe()
+		go func() {
+			for from := 0; from < len(body); from += 2 << 10 {
+				clock.Sleep(f.t.Context(), clock.System(), time.Second)
+				io.WriteString(w, body[from:min(from+(2<<10), len(body))])
+			}
+			w.Close()
+		}()
+		req, _ := http.NewRequest("POST", "http://memory/v1/default/push", r)
+		req.Header.Set("Authorization", "Bearer "+f.tokens["produce"])
+		if a := f.do(req); a.status != 200 || f.sizes("q").Ready != 1 {
+			f.t.Errorf("%d %s", a.status, a.body)
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/route"
+)
+
+type healthForm struct {
+	Status      string   `json:"status" enum:"ok,degraded"`
+	Unavailable []string `json:"unavailable,omitempty" doc:"Pools that do not answer, where others do."`
+}
+
+func (s *Server) healthRoutes() []route.Route {
+	return []route.Route{
+		{Method: "GET", Path: "/healthz", Need: auth.Open, Handler: alive, Doc: route.Doc{
+			Summary: "Is the process alive?", Answer: healthForm{}, ExampleAnswer: healthy,
+		}},
+		{Method: "GET", Path: "/readyz", Need: auth.Open, Handler: s.ready, Doc: route.Doc{
+			Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded.", Answer: healthForm{},
+			Errors: []duly.Code{duly.CodeUnavailable}, ExampleAnswer: healthy,
+		}},
+	}
+}
+
+const healthy = `{"status":"ok"}`
+
+func alive(c *route.Call) error { return c.ReplyAs(http.StatusOK, "application/json", []byte(healthy)) }
+
+// readyWithin bounds how long the engine may take to answer.
+const readyWithin = 2 * time.Second
+
+func (s *Server) ready(c *route.Call) error {
+	if s.host.Leaving.Load() || c.Draining().Err() != nil {
+		return route.ErrLeaving
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), readyWithin)
+	defer cancel()
+	if err := s.answers(ctx); err != nil {
+		c.Log().Warn("the engine is not ready", "code", string(duly.CodeOf(err)))
+		return duly.ErrUnavailable
+	}
+	if at, reset := s.reset(); reset {
+		c.Log().Warn("the store was reset", "at", at.At.UTC().Format(time.RFC3339), "queues", fmt.Sprint(at.Queues), "tokens", at.Tokens)
+		return wire.Own(duly.Errorf(duly.CodeUnavailable, "the store was reset at %s: what it held is lost; the log says what", at.At.UTC().Format(time.RFC3339)))
+	}
+	down := s.cfg.Pools.Down(ctx)
+	if len(down) == 0 {
+		return alive(c)
+	}
+	c.Log().Warn("pools are not ready", "pools", down)
+	text, err := json.Marshal(healthForm{"degraded", down})
+	if err != nil {
+		return err
+	}
+	return c.ReplyAs(http.StatusOK, "application/json", text)
+}
+
+// answers asks the engine, of several the one without which nobody is let in.
+func (s *Server) answers(ctx context.Context) (err error) {
+	if s.cfg.Pools != nil {
+		_, err = s.cfg.Registry.Tokens(ctx, "", duly.PageParams{Limit: 1})
+	} else {
+		_, err = s.cfg.Engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
+	}
+	return err
+}
+
+// resetShows is for how long a server is not ready after its store was reset:
+// whoever looks at it every now and then is to see that, and the server goes on
+// with what is there.
+const resetShows = time.Minute
+
+// reset tells of a reset that is to show.
+func (s *Server) reset() (duly.Reset, bool) {
+	if s.cfg.Resetter == nil {
+		return duly.Reset{}, false
+	}
+	last := s.cfg.Resetter.LastReset()
+	return last, !last.At.IsZero() && s.cfg.Clock.Now().Sub(last.At) < resetShows
+}

@@ -1,0 +1,250 @@
+package server
+
+import (
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/auth"
+)
+
+func bare(t *testing.T, change func(*Config)) *Server {
+	t.Helper()
+	e := model.New(model.Config{Clock: clock.NewFake()})
+	cfg := Config{Engine: e, Registry: e, Maintainer: e, Clock: clock.NewFake(), Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
+	change(&cfg)
+	s, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.unbind)
+	return s
+}
+
+func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	s := bare(t, func(c *Config) { c.DataDir = folder })
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{auth.URLFile: s.URL(), auth.AdminURLFile: s.AdminURL()} {
+		b, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil || strings.TrimSpace(string(b)) != want || !strings.HasPrefix(want, "http://127.0.0.1:") {
+			t.Errorf("%s: %q %v, want %q", name, b, err, want)
+		}
+	}
+	token, err := os.ReadFile(filepath.Join(folder, auth.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Guard().Check(t.Context(), auth.Claim{Header: "Bearer " + strings.TrimSpace(string(token))}, auth.Operator, "x"); err != nil {
+		t.Error(err)
+	}
+	if info, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+}
+
+// X8: an address that others can reach needs a token first.
+func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*Config){
+		func(c *Config) { c.Addr = "0.0.0.0:0" }, func(c *Config) { c.Addr = ":0" }, func(c *Config) { c.Addr = "[::]:0" }, func(c *Config) { c.AdminAddr = "0.0.0.0:0" },
+	} {
+		folder := t.TempDir()
+		s := bare(t, func(c *Config) { c.DataDir = folder; change(c) })
+		if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid || !strings.Contains(err.Error(), "token create") {
+			t.Errorf("%s, %s: %v", s.cfg.Addr, s.cfg.AdminAddr, err)
+		}
+		if s.URL() != "" || s.AdminURL() != "" {
+			t.Error("it is still bound")
+		}
+		if _, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err == nil {
+			t.Error("a token was left for an address that others can reach")
+		}
+		if _, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Listen(t.Context()); err != nil {
+			t.Errorf("with a token: %v", err)
+		}
+	}
+}
+
+func TestATakenAddressChangesNothing(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	folder := t.TempDir()
+	s := bare(t, func(c *Config) { c.DataDir, c.AdminAddr = folder, taken.Addr().String() })
+	if err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "choose another address") {
+		t.Errorf("%v", err)
+	}
+	if files, _ := os.ReadDir(folder); len(files) != 0 || s.URL() != "" {
+		t.Errorf("it left %v, bound %q", files, s.URL())
+	}
+}
+
+func TestAConfigurationThatIsWrongIsRefusedWithAllItsFaults(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{Addr: "nowhere", MaxBody: -1, Live: Live{Drain: -1}})
+	if err == nil {
+		t.Fatal("it was taken")
+	}
+	for _, want := range []string{"engine", "registry", "addr", "max_body", "drain"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("does not name %s: %v", want, err)
+		}
+	}
+}
+
+// sweeps counts.
+type sweeps struct {
+	duly.Maintainer
+	n   atomic.Int64
+	err error
+}
+
+func (s *sweeps) Sweep(context.Context) error {
+	s.n.Add(1)
+	return s.err
+}
+
+// C4.75: the heads are looked at every 30 s, and when a lease ends that was
+// handed out here.
+func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		fake, m := clock.NewFake(), &sweeps{}
+		s := bare(t, func(c *Config) { c.Clock, c.Maintainer = fake, m })
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { s.sweep.run(ctx); close(done) }()
+		// advance lets d pass, after which it must have swept n times.
+		advance := func(d time.Duration, n int64) {
+			t.Helper()
+			synctest.Wait()
+			fake.Advance(d)
+			synctest.Wait()
+			if got := m.n.Load(); got != n {
+				t.Errorf("%s past the epoch it has swept %d times, want %d", fake.Now().Sub(clock.Epoch), got, n)
+			}
+		}
+		advance(29*time.Second, 0)
+		advance(time.Second, 1)
+		s.sweep.leased(5 * time.Second)
+		s.sweep.leased(20 * time.Second)
+		advance(4*time.Second, 1)
+		advance(time.Second, 2)
+		s.sweep.leased(time.Millisecond) // not more often than every second
+		advance(time.Second-time.Millisecond, 2)
+		advance(time.Millisecond, 3)
+		s.sweep.leased(time.Hour)
+		advance(29*time.Second, 3)
+		advance(time.Second, 4)
+		stop()
+		<-done
+	})
+}
+
+func TestASweepThatFailsIsToldOnce(t *testing.T) {
+	t.Parallel()
+	m := &sweeps{err: duly.ErrUnavailable}
+	f := serve(t, func(c *Config) { c.Maintainer = m })
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { f.sweep.run(ctx); close(done) }()
+	for i := range int64(3) {
+		f.clockUntilTimer()
+		f.clock.Advance(30 * time.Second)
+		until(t, "it has swept", func() bool { return m.n.Load() == i+1 })
+	}
+	stop()
+	<-done
+	if n := strings.Count(f.log.String(), "were not swept"); n != 1 {
+		t.Errorf("told %d times", n)
+	}
+}
+
+// R1, R2, R4: the bounds of a connection: a head that drips is cut off, and
+// nothing cuts a long poll.
+func TestTheBoundsOfAConnection(t *testing.T) {
+	t.Parallel()
+	s := bare(t, func(*Config) {})
+	hs := s.httpServer(s.api, nil)
+	if hs.ReadHeaderTimeout <= 0 || hs.ReadHeaderTimeout > 10*time.Second || hs.IdleTimeout <= 0 {
+		t.Errorf("a head may take %s, a connection idle for %s", hs.ReadHeaderTimeout, hs.IdleTimeout)
+	}
+	if hs.ReadTimeout != 0 || hs.WriteTimeout != 0 {
+		t.Error("a long poll would be cut")
+	}
+	if hs.MaxHeaderBytes+(4<<10) > 16<<10 {
+		t.Errorf("a head may have %d bytes and 4 KiB", hs.MaxHeaderBytes)
+	}
+	hs.ReadHeaderTimeout = 100 * time.Millisecond // so that the test need not wait
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go hs.Serve(l)
+	defer hs.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	stop := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				conn.Write([]byte("G"))
+			}
+		}
+	}()
+	b, _ := io.ReadAll(conn) // returns when the server has closed it
+	close(stop)
+	if len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 4") {
+		t.Errorf("it was answered %q", b)
+	}
+}
+
+// R3: the memory of many large requests at once is bounded; all of them come
+// through.
+func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	body := `{"jobs":[{"queue":"q","body":"` + strings.Repeat("x", 900<<10) + `"}]}`
+	answers := make(chan answer)
+	const n = 60
+	for range n {
+		go func() { answers <- f.send("POST", "/v1/default/push", body) }()
+	}
+	for range n {
+		if a := <-answers; a.status != 200 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+	if ready := f.sizes("q").Ready; ready != n {
+		t.Errorf("%d of %d jobs", ready, n)
+	}
+}

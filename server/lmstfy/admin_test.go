@@ -1,0 +1,169 @@
+package lmstfy_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/lmstfy"
+)
+
+// askAdmin sends a request to the admin address; headers come in pairs, Host among
+// them.
+func (p *play) askAdmin(method, target string, headers ...string) answer {
+	p.t.Helper()
+	req, err := http.NewRequest(method, p.admin.URL+target, strings.NewReader(`{"read":1,"interval":1}`))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	return do(req)
+}
+
+// X1, X8, X18: who may use the admin routes. From the same machine that is
+// everybody, where the address is on the loopback, there are no accounts and it
+// was not set otherwise; else a token with the right admin for *, or an account.
+func TestWhoMayUseTheAdminRoutes(t *testing.T) {
+	t.Parallel()
+	account, err := auth.NewAccount("ada", "correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		change func(*server.Config)
+		open   bool
+	}{
+		"on the loopback":  {func(*server.Config) {}, true},
+		"token":            {func(c *server.Config) { c.Lmstfy = server.LmstfyToken }, false},
+		"with accounts":    {func(c *server.Config) { c.Accounts = []auth.Account{account} }, false},
+		"a public address": {func(c *server.Config) { c.AdminAddr = "0.0.0.0:7778" }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, inMemory(t), tt.change)
+			api := lmstfy.Admin{Host: nil}
+			for _, r := range api.Routes() {
+				target := strings.NewReplacer("{namespace}", "ns", "{token}", "some-token-0123456789").Replace(r.Path) + "?status=enable&description=x"
+				for who, c := range map[string]struct {
+					headers []string
+					may     bool
+				}{
+					"nobody":                 {nil, tt.open},
+					"operator":               {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin)}, true},
+					"operator, from afar":    {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin), "Host", "duly.example"}, true},
+					"admin of a namespace":   {[]string{"Authorization", "Bearer " + p.token("ns", duly.RightAdmin)}, false},
+					"a token of lmstfy's":    {[]string{"X-Token", p.token("ns")}, tt.open},
+					"account":                {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, tt.open || name == "with accounts"},
+					"account of another":     {[]string{"Authorization", "Basic YWRhOndyb25nIGhvcnNl"}, tt.open},
+					"another name":           {[]string{"Host", "duly.example"}, false},
+					"a name on the loopback": {[]string{"Host", "127.0.0.1.duly.example"}, false},
+					"behind a proxy":         {[]string{"X-Forwarded-For", p.peer()}, false},
+					"another site":           {[]string{"Origin", "http://duly.example"}, tt.open && r.Method == "GET"},
+					"another site, account":  {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U=", "Sec-Fetch-Site", "cross-site"}, r.Method == "GET" && (tt.open || name == "with accounts")},
+				} {
+					a := p.askAdmin(r.Method, target, c.headers...)
+					p.advance(time.Minute) // those that fail are counted
+					refused := a.status == http.StatusUnauthorized || a.status == http.StatusForbidden
+					if a.err != nil || refused == c.may || a.status == http.StatusTooManyRequests || a.status == 500 {
+						t.Errorf("%s %s as %s: %d %s %v", r.Method, target, who, a.status, a.body, a.err)
+					}
+					if a.status == http.StatusUnauthorized && (a.body != "" || a.header.Get("WWW-Authenticate") != `Basic realm="Authorization Required"`) {
+						t.Errorf("%s %s as %s: %v %s", r.Method, target, who, a.header, a.body)
+					}
+				}
+			}
+		})
+	}
+}
+
+// X17: a look changes nothing.
+func TestAdminLooksChangeNothing(t *testing.T) {
+	t.Parallel()
+	p := open(t, inMemory(t), nil)
+	p.send("PUT", "/api/ns/q", "x", "X-Token", p.token("ns"))
+	var before string
+	for range 2 {
+		var all strings.Builder
+		for _, target := range []string{"/info", "/pools", "/version", "/accesslog", "/limits", "/token/ns", "/token/ns/x/limit"} {
+			all.WriteString(p.askAdmin("GET", target).body)
+		}
+		if before != "" && before != all.String() {
+			t.Errorf("%s\nthen %s", before, all.String())
+		}
+		before = all.String()
+	}
+}
+
+// Switched off, there is neither of it, and the native API stands alone.
+func TestSwitchedOff(t *testing.T) {
+	t.Parallel()
+	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy = server.LmstfyOff })
+	for _, a := range []answer{p.send("GET", "/api/ns/q/size", ""), p.askAdmin("GET", "/pools"), p.askAdmin("POST", "/token/ns?description=x")} {
+		if a.status != http.StatusNotFound || a.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%d %v %s", a.status, a.header, a.body)
+		}
+	}
+	if a := p.send("GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("%d %s", a.status, a.body)
+	}
+}
+
+// The access log shows what goes well, once it is switched on, and no token.
+func TestTheAccessLog(t *testing.T) {
+	t.Parallel()
+	p := open(t, inMemory(t), nil)
+	token := p.token("ns")
+	shown := func() int {
+		p.send("GET", "/api/ns/q?token="+token, "")
+		return strings.Count(p.log.String(), `"level":"INFO","msg":"request"`)
+	}
+	if n := shown(); n != 0 {
+		t.Errorf("%d lines before", n)
+	}
+	p.askAdmin("POST", "/accesslog?status=enable")
+	before := shown()
+	if after := shown(); after != before+1 {
+		t.Errorf("%d lines, then %d", before, after)
+	}
+	p.askAdmin("POST", "/accesslog?status=disable")
+	before = shown()
+	if after := shown(); after != before {
+		t.Errorf("%d lines, then %d", before, after)
+	}
+	if strings.Contains(p.log.String(), token) {
+		t.Error("it shows a token")
+	}
+}
+
+// A token that is deleted opens nothing at once, and ends what waits with it.
+func TestADeletedTokenEndsItsConsumes(t *testing.T) {
+	t.Parallel()
+	for name, on := range stages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := open(t, on(t), nil)
+			p.askAdmin("POST", "/token/ns?description=x&token=0123456789-0123456789")
+			ended := make(chan answer, 1)
+			go func() { ended <- p.send("GET", "/api/ns/q?timeout=600", "", "X-Token", "0123456789-0123456789") }()
+			<-p.gate.waiting
+			if a := p.askAdmin("DELETE", "/token/ns/0123456789-0123456789"); a.status != http.StatusNoContent {
+				t.Fatal(a)
+			}
+			if a := <-ended; a.status != http.StatusUnauthorized || a.body != `{"error":"invalid token"}` {
+				t.Errorf("the consume that waits: %d %s", a.status, a.body)
+			}
+			if a := p.send("GET", "/api/ns/q", "", "X-Token", "0123456789-0123456789"); a.status != http.StatusUnauthorized {
+				t.Errorf("the next one: %d %s", a.status, a.body)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+package lmstfy
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/route"
+)
+
+// maxJobs is how many jobs one bulk publish may have.
+const maxJobs = 64
+
+type publishedBulk struct {
+	JobIDs []string `json:"job_ids"`
+	Msg    string   `json:"msg"`
+}
+
+// publishBulk publishes the elements of an array, each as its raw JSON.
+func (a *API) publishBulk(c *route.Call) error {
+	r, err := readRules(query(c), a.defaults)
+	if err != nil {
+		return err
+	}
+	body, err := c.BodyBytes()
+	if err != nil {
+		return badBody(err)
+	}
+	bodies, err := elements(body)
+	if err != nil {
+		return err
+	}
+	attributes, versioned, err := readAttributes(c.R.Header)
+	if err != nil {
+		return err
+	}
+	jobs := make([]duly.Job, len(bodies))
+	ids := make([]string, len(bodies))
+	for i, body := range bodies {
+		jobs[i] = r.pushed(queue(c), body, attributes, versioned)
+		ids[i] = jobs[i].ID
+	}
+	if err := a.store(c, jobs); err != nil {
+		return err
+	}
+	return reply(c, http.StatusCreated, publishedBulk{ids, "published"})
+}
+
+// elements splits a JSON array into the texts of its elements, within the
+// bounds of a bulk publish. It keeps nothing but places in the text, for the
+// text may be long and have very many elements.
+func elements(text []byte) ([][]byte, error) {
+	text = bytes.Trim(text, whitespace)
+	array := json.Valid(text) && text[0] == '['
+	switch {
+	case string(text) == "null":
+		return nil, badRequest("no jobs")
+	case !array:
+		return nil, badRequest("request body should be an array of objects")
+	}
+	var list [][]byte
+	for rest := text[1:]; ; {
+		n := elementEnd(rest)
+		element := bytes.Trim(rest[:n], whitespace)
+		if len(list) == 0 && len(element) == 0 {
+			return nil, badRequest("no jobs")
+		}
+		if len(list) == maxJobs {
+			return nil, badRequest("too many jobs")
+		}
+		list = append(list, element)
+		if rest[n] == ']' {
+			return list, checkSizes(list)
+		}
+		rest = rest[n+1:]
+	}
+}
+
+const whitespace = " \t\r\n"
+
+// elementEnd is where an element of a valid array ends: at the comma or the
+// bracket behind it.
+func elementEnd(text []byte) int {
+	depth, quoted := 0, false
+	for i := 0; ; i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			depth++
+		case depth == 0 && (c == ',' || c == ']'):
+			return i
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+}
+
+func checkSizes(list [][]byte) error {
+	for _, element := range list {
+		if len(element) > maxBody {
+			return refuse(http.StatusRequestEntityTooLarge, "job too large")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package lmstfy_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A script holds requests and the answers that lmstfy gives to them.
+//
+//	== a case, in a namespace of its own
+//	> PUT /api/<ns>/q?ttl=10          a request: first line, headers, a
+//	> X-Token: <token>                line of nothing, body
+//	>
+//	> hello
+//	< 201                             its answer: status, headers, body
+//	< {"job_id":"<a>","msg":"published"}
+//	advance 3s                        time passes
+//	> GET /api/<ns>/q?timeout=3
+//	waits 3s                          the answer comes when so much time has
+//	< 404                             passed, and not before
+//	> GET /api/<ns>/q?timeout=3
+//	later w                           it waits; its answer stands below
+//	> …
+//	join w
+//	< 200
+//	< 200 in time                     asked again until the answer is this
+//
+// In requests <name> stands for what was seen before; in answers it is either
+// that or, the first time, whatever stands there. <ns>, <token> and <other>, a
+// token of another namespace, are given. <x*1024> is 1024 times x, <hex:0aff>
+// bytes, <ms:3000> three seconds and <s:10> ten, exactly where time stands
+// still and nearly where it does not, <ulid> one of 26 characters, <...>
+// anything. A path that begins with admin: is one of the admin address.
+type script struct {
+	file  string
+	cases []*scriptCase
+}
+
+type scriptCase struct {
+	name  string
+	line  int
+	steps []*step
+}
+
+// step is one line that does something, with its request and its answer.
+type step struct {
+	line    int
+	verb    string // request, advance, join
+	request message
+	waits   time.Duration // request: it does
+	later   string        // request: its name; join: that of the request
+	answer  message
+	inTime  bool
+	advance time.Duration
+}
+
+// message is a request or an answer: its first line, its headers, its body.
+type message struct {
+	first   string
+	headers [][2]string
+	body    string
+}
+
+func readScript(t *testing.T, file string) *script {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &scriptReader{lines: strings.Split(string(text), "\n"), s: &script{file: file}}
+	for r.at < len(r.lines) {
+		if err := r.next(); err != nil {
+			t.Fatalf("%s:%d: %v", file, r.at+1, err)
+		}
+	}
+	return r.s
+}
+
+type scriptReader struct {
+	lines []string
+	at    int
+	s     *script
+}
+
+func (r *scriptReader) next() (err error) {
+	line := r.lines[r.at]
+	if line == "" || line[0] == '#' {
+		r.at++
+		return nil
+	}
+	if name, ok := strings.CutPrefix(line, "== "); ok {
+		r.s.cases = append(r.s.cases, &scriptCase{name: name, line: r.at + 1})
+		r.at++
+		return nil
+	}
+	if len(r.s.cases) == 0 {
+		return fmt.Errorf("%q stands before the first case", line)
+	}
+	c := r.s.cases[len(r.s.cases)-1]
+	s := &step{line: r.at + 1}
+	c.steps = append(c.steps, s)
+	verb, rest, _ := strings.Cut(line, " ")
+	switch verb {
+	case ">":
+		s.verb, s.request = "request", r.message('>')
+		return r.modifiers(s)
+	case "advance":
+		s.verb = verb
+		r.at++
+		s.advance, err = time.ParseDuration(rest)
+		return err
+	case "join":
+		s.verb, s.later = verb, rest
+		r.at++
+		return r.answer(s)
+	}
+	return fmt.Errorf("%q is not understood", line)
+}
+
+// modifiers reads what stands between a request and its answer.
+func (r *scriptReader) modifiers(s *step) (err error) {
+	verb, rest, _ := strings.Cut(r.lines[r.at], " ")
+	switch verb {
+	case "later":
+		s.later = rest
+		r.at++
+		return nil
+	case "waits":
+		r.at++
+		if s.waits, err = time.ParseDuration(rest); err != nil {
+			return err
+		}
+	}
+	return r.answer(s)
+}
+
+func (r *scriptReader) answer(s *step) error {
+	if !strings.HasPrefix(r.lines[r.at], "< ") {
+		return fmt.Errorf("an answer is missing")
+	}
+	s.answer = r.message('<')
+	s.answer.first, s.inTime = strings.CutSuffix(s.answer.first, " in time")
+	return nil
+}
+
+var headerLine = regexp.MustCompile(`^[A-Za-z0-9<*>-]+: `)
+
+// message reads the lines that begin with the mark. An answer's body needs no
+// empty line before it: it begins with what no header begins with.
+func (r *scriptReader) message(mark byte) (m message) {
+	var body []string
+	inBody := false
+	for first := true; r.at < len(r.lines) && r.lines[r.at] != "" && r.lines[r.at][0] == mark; r.at++ {
+		line := strings.TrimPrefix(r.lines[r.at][1:], " ")
+		switch {
+		case first:
+			m.first, first = line, false
+		case inBody:
+			body = append(body, line)
+		case line == "":
+			inBody = true
+		case headerLine.MatchString(line):
+			name, value, _ := strings.Cut(line, ": ")
+			m.headers = append(m.headers, [2]string{name, value})
+		default:
+			inBody = true
+			body = append(body, line)
+		}
+	}
+	m.body = strings.Join(body, "\n")
+	return m
+}

@@ -1,0 +1,220 @@
+package lmstfy_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/dulytest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/sqliteengine"
+)
+
+// stage is an engine that a test plays on, and its time.
+type stage struct {
+	engine   duly.Contract
+	registry duly.Registry
+	clock    clock.Clock
+	// advance lets time pass. A stage on a machine's own clock waits for it.
+	advance func(time.Duration)
+	// still is set where time stands still between advances.
+	still bool
+}
+
+// stages are the engines that every script is played on.
+var stages = map[string]func(*testing.T) *stage{"memory": inMemory, "sqlite": onSQLite, "redis": onRedis}
+
+// longAgo is earlier than any real ID, so that elapsed times are told from the
+// push, on a clock that stands still.
+var longAgo = time.Date(2001, time.September, 9, 1, 46, 40, 0, time.UTC)
+
+func stopped() *clock.Fake {
+	c := clock.NewFake()
+	c.Step(longAgo.Sub(c.Now()))
+	return c
+}
+
+func inMemory(t *testing.T) *stage {
+	e := dulytest.New(t)
+	e.Clock.Step(longAgo.Sub(e.Clock.Now()))
+	return &stage{engine: e, registry: e, clock: e.Clock, advance: e.Advance, still: true}
+}
+
+func onSQLite(t *testing.T) *stage {
+	c := stopped()
+	e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return &stage{engine: e, registry: e, clock: c, advance: c.Advance, still: true}
+}
+
+func onRedis(t *testing.T) *stage {
+	server, prefix := redistest.Shared(t)
+	c := stopped()
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Clock: c, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return &stage{engine: e, registry: e, clock: c, advance: c.Advance, still: true}
+}
+
+// onTheClock is SQLite on the machine's clock, as an engine stands whose time
+// nobody can move. Scripts then take as long as they say.
+func onTheClock(t *testing.T) *stage {
+	e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{Path: filepath.Join(t.TempDir(), "duly.db"), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return &stage{engine: e, registry: e, clock: clock.System(), advance: func(d time.Duration) { <-time.NewTimer(d).C }}
+}
+
+// onTheClockOfRedis is the same on Redis.
+func onTheClockOfRedis(t *testing.T) *stage {
+	server, prefix := redistest.Shared(t)
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: server.URL() + "?prefix=" + prefix, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return &stage{engine: e, registry: e, clock: clock.System(), advance: func(d time.Duration) { <-time.NewTimer(d).C }}
+}
+
+// live are the stages on a machine's own clock.
+var live = map[string]func(*testing.T) *stage{"sqlite": onTheClock, "redis": onTheClockOfRedis}
+
+// play is a server on a stage.
+type play struct {
+	*stage
+	t     *testing.T
+	s     *server.Server
+	api   *httptest.Server
+	admin *httptest.Server
+	gate  *gate
+	log   *logtest.Log
+	peers atomic.Uint32
+}
+
+func open(t *testing.T, on *stage, change func(*server.Config)) *play {
+	t.Helper()
+	p := &play{stage: on, t: t, gate: newGate(on.engine), log: new(logtest.Log)}
+	cfg := server.Config{Engine: p.gate, Registry: on.registry, Clock: on.clock,
+		Logger: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg.Watcher, _ = on.registry.(duly.Watcher)
+	cfg.Limiter, _ = on.registry.(duly.Limiter)
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if p.s, err = server.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	p.api, p.admin = listen(t, p.s.Handler()), listen(t, p.s.AdminHandler())
+	return p
+}
+
+func listen(t *testing.T, h http.Handler) *httptest.Server {
+	s := httptest.NewUnstartedServer(h)
+	s.Config.MaxHeaderBytes = 12 << 10 // as a server has it: 16 KiB with net/http's slack
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// token makes one as lmstfy's are: produce and consume.
+func (p *play) token(namespace string, rights ...duly.Right) string {
+	p.t.Helper()
+	t := duly.Token{Namespace: namespace, Rights: duly.RightProduce | duly.RightConsume}
+	if rights != nil {
+		t.Rights = rights[0]
+	}
+	secret, _, err := p.s.Guard().Create(p.t.Context(), t)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return secret
+}
+
+// answer is a response that was read.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+	err    error
+}
+
+var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
+// peer is an address that nobody has come from yet: who fails often from one
+// is slowed down.
+func (p *play) peer() string {
+	n := p.peers.Add(1)
+	return fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n))
+}
+
+// send sends a request; headers come in pairs.
+func (p *play) send(method, target, body string, headers ...string) answer {
+	req, err := http.NewRequest(method, p.api.URL+target, strings.NewReader(body))
+	if err != nil {
+		return answer{err: err}
+	}
+	req.Header.Set("X-Forwarded-For", p.peer())
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	return do(req)
+}
+
+func do(req *http.Request) answer {
+	resp, err := client.Do(req)
+	if err != nil {
+		return answer{err: err}
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(b), err}
+}
+
+// gate is an engine that tells who waits in it.
+type gate struct {
+	duly.Contract
+	waiting chan struct{} // one for each Wait that has begun
+	left    chan struct{} // one for each whose caller has gone
+}
+
+func newGate(e duly.Contract) *gate {
+	return &gate{e, make(chan struct{}, 1<<16), make(chan struct{}, 1<<16)}
+}
+
+// Wait tells that it has begun once it stands in the engine's line, as far as
+// that is seen from here: what is pushed from then on wakes it, or it finds
+// that in its first look.
+func (g *gate) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	g.waiting <- struct{}{}
+	ready, err := g.Contract.Wait(ctx, p)
+	if ctx.Err() != nil {
+		g.left <- struct{}{}
+	}
+	return ready, err
+}
+
+// until waits for something that happens by itself.
+var until = eventually.True

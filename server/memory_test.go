@@ -1,0 +1,171 @@
+package server
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// asked counts the lists that reach the engine, and the waits that are under
+// way.
+type asked struct {
+	duly.Contract
+	lists, waits atomic.Int32
+}
+
+func (a *asked) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	a.lists.Add(1)
+	return a.Contract.List(ctx, q, p)
+}
+
+func (a *asked) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	a.waits.Add(1)
+	defer a.waits.Add(-1)
+	return a.Contract.Wait(ctx, p)
+}
+
+// readers is a server with 10 MiB for answers, where a write ends when the other
+// side has read it: pages are of 2 MiB, of which 4 MiB have to be asked for.
+type readers struct {
+	*fixture
+	*asked
+}
+
+const readersGrace = 10 * time.Second
+
+func slowReaders(t *testing.T, test func(r *readers)) {
+	t.Parallel()
+	r := &readers{}
+	inMemory(t, func(c *Config) {
+		r.asked = &asked{Contract: c.Engine}
+		c.Engine, c.AnswerMemory, c.Grace = r.asked, 10<<20, readersGrace
+	}, func(f *fixture) {
+		r.fixture = f
+		for range 4 {
+			f.push("q", strings.Repeat("x", 512<<10))
+		}
+		test(r)
+	})
+}
+
+// ask sends a request and reads nothing.
+func (r *readers) ask(method, path, body string) net.Conn {
+	r.t.Helper()
+	conn := r.dial(method, path, body)
+	synctest.Wait()
+	return conn
+}
+
+func (r *readers) list() net.Conn {
+	r.t.Helper()
+	return r.ask("GET", "/v1/default/queues/q/jobs?state=ready&bodies=true&limit=4", "")
+}
+
+// read takes an answer. Of one that was cut off the error tells.
+func (r *readers) read(conn net.Conn) (answer, error) {
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return answer{}, err
+	}
+	b, err := io.ReadAll(resp.Body)
+	return answer{resp.StatusCode, resp.Header, string(b)}, err
+}
+
+func (r *readers) pass(d time.Duration) {
+	clock.Sleep(r.t.Context(), clock.System(), d)
+	synctest.Wait()
+}
+
+// R2: however many callers read their answers slowly, these have one budget of
+// memory. Who comes later waits, and is then told when to come again; what is
+// small, and who waits for a job, is not touched.
+func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
+	slowReaders(t, func(r *readers) {
+		for range 20 { // each takes 8 MiB at once for what it may be given
+			r.ask("POST", "/v1/default/reserve", `{"queues":["none"],"max":100,"wait":"10m"}`)
+		}
+		if n := r.waits.Load(); n != 20 {
+			t.Fatalf("%d of 20 long polls wait for a job", n)
+		}
+		var conns []net.Conn
+		for range 20 {
+			conns = append(conns, r.list())
+		}
+		if n := r.lists.Load(); n != 3 { // 2 MiB each, and what is left is too little to begin a fourth
+			t.Errorf("%d answers of 2 MiB are in 10 MiB of memory, want 3", n)
+		}
+		if a, err := r.read(r.ask("POST", "/v1/default/push", `{"jobs":[{"queue":"small"}]}`)); err != nil || a.status != 200 {
+			t.Errorf("a push beside them is answered %d, %v", a.status, err)
+		}
+		r.pass(readersGrace)
+		refused := 0
+		for _, conn := range conns[3:] {
+			a, err := r.read(conn)
+			if err != nil || a.status == http.StatusOK {
+				continue // cut off later, or served in the place of one that was
+			}
+			refused++
+			if e := a.err(); e.Code != duly.CodeUnavailable || e.RetryAfter != time.Second || a.header.Get("Retry-After") != "1" || !strings.Contains(e.Message, "memory") {
+				t.Errorf("who was not served is told %d %v %s", a.status, a.header, a.body)
+			}
+		}
+		if refused == 0 {
+			t.Error("nobody was refused")
+		}
+	})
+}
+
+// One that is slow to take his answer keeps the memory for as long as nobody
+// else needs it.
+func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
+	slowReaders(t, func(r *readers) {
+		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`)
+		r.pass(time.Second) // it is the oldest
+		for range 4 {
+			r.push("q", strings.Repeat("x", 512<<10))
+		}
+		lists := []net.Conn{r.list(), r.list()}
+		r.pass(2 * readersGrace)
+		if s := r.sizes("q"); s.Leased != 4 {
+			t.Fatalf("%+v: somebody was cut off although nobody waits", s)
+		}
+		type taken struct {
+			answer
+			err error
+		}
+		honest := make(chan taken)
+		conn := r.list()
+		go func() {
+			a, err := r.read(conn)
+			honest <- taken{a, err}
+		}()
+		if a := <-honest; a.err != nil || a.status != http.StatusOK || len(a.body) < 2<<20 {
+			t.Errorf("who waited is answered %d with %d bytes, %v", a.status, len(a.body), a.err)
+		}
+		synctest.Wait()
+		if s := r.sizes("q"); s.Leased != 0 || s.Ready != 8 {
+			t.Errorf("%+v: the oldest was not cut off, or keeps its jobs", s)
+		}
+		if _, err := r.read(got); err == nil {
+			t.Error("an answer that was cut off passes for whole")
+		}
+		if !strings.Contains(r.log.String(), "cut off") {
+			t.Error("the log does not tell of it")
+		}
+		for _, conn := range lists {
+			if a, err := r.read(conn); err != nil || a.status != http.StatusOK {
+				t.Errorf("another one is answered %d, %v", a.status, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Metric describes one metric for people.
+type Metric struct {
+	Name, Type string
+	Labels     []string
+	Help       string
+}
+
+// Own lists every metric that is duly's own, in the order of the documents.
+func Own() []Metric {
+	list := make([]Metric, len(own))
+	for i, d := range own {
+		list[i] = d.Metric
+	}
+	return list
+}
+
+// define makes a metric, and puts it on the list of all.
+func define(name, kind, help string, labels ...string) *defined {
+	d := &defined{Metric{"duly_" + name, kind, labels, help}, prometheus.NewDesc("duly_"+name, help, labels, nil)}
+	own = append(own, d)
+	return d
+}
+
+// defined is a metric that can be told.
+type defined struct {
+	Metric
+	desc *prometheus.Desc
+}
+
+var own []*defined
+
+// The kinds.
+const (
+	gauge     = "gauge"
+	counter   = "counter"
+	histogram = "histogram"
+)
+
+// What the engine tells of its queues.
+var (
+	queueJobs   = define("queue_jobs", gauge, "Jobs by state (delayed, ready, blocked, leased, dead, done), by the clock: one that is due is ready.", "namespace", "queue", "state")
+	queueOldest = define("queue_oldest_ready_seconds", gauge, "For how long the oldest ready job has been due; 0 without one.", "namespace", "queue")
+
+	queueCounters = []queueCounter{
+		{define("queue_pushed_total", counter, "Pushes that were answered created or merged.", "namespace", "queue"), ofPushed},
+		{define("queue_merged_total", counter, "Jobs that were merged into a waiting one, or dropped for a newer one.", "namespace", "queue"), ofMerged},
+		{define("queue_delivered_total", counter, "Deliveries.", "namespace", "queue"), ofDelivered},
+		{define("queue_acked_total", counter, "Deliveries that ended with an ack.", "namespace", "queue"), ofAcked},
+		{define("queue_failed_total", counter, "Deliveries that ended with a nack.", "namespace", "queue"), ofFailed},
+		{define("queue_stalled_total", counter, "Leases that ran out and were taken back.", "namespace", "queue"), ofStalled},
+		{define("queue_released_total", counter, "Deliveries that were given back without using a try.", "namespace", "queue"), ofReleased},
+		{define("queue_dead_total", counter, "Jobs that became dead, in whatever way.", "namespace", "queue"), ofDead},
+		{define("queue_requeued_total", counter, "Dead jobs that were made to live again.", "namespace", "queue"), ofRequeued},
+		{define("queue_expired_total", counter, "Jobs that waited for longer than their TTL.", "namespace", "queue"), ofExpired},
+		{define("queue_deleted_total", counter, "Jobs that were deleted or purged; done ones aside.", "namespace", "queue"), ofDeleted},
+		{define("queue_dropped_total", counter, "Dead jobs that were dropped by a bound on their number or age.", "namespace", "queue"), ofDropped},
+	}
+
+	queues         = define("queues", gauge, "Queues that there are, as far as the look has come.")
+	scrapeComplete = define("scrape_complete", gauge, "1 if the last look at the queues has seen all of them, 0 if it ran into an error or out of time.")
+	scrapeDuration = define("scrape_duration_seconds", gauge, "How long the last look at the queues took.")
+	scrapeAge      = define("scrape_age_seconds", gauge, "How old it is: a look is used again for a second, and for ten times as long as it took.")
+)
+
+// What this process has done.
+var (
+	jobsPushed     = define("jobs_pushed_total", counter, "Jobs that this server has pushed, by outcome: created, merged or exists.", "namespace", "queue", "outcome")
+	jobsDelivered  = define("jobs_delivered_total", counter, "Deliveries that this server has fetched from the engine.", "namespace", "queue")
+	jobsSettled    = define("jobs_settled_total", counter, "Deliveries that this server has settled, as ack, nack, release or bury.", "namespace", "queue", "as")
+	jobsRefused    = define("jobs_refused_total", counter, "Jobs of pushes that this server had to refuse one by one, by error code.", "code")
+	settlesRefused = define("settles_refused_total", counter, "Settles that were refused one by one, by error code: lease_lost is one that came too late.", "code")
+	jobLateness    = define("delivery_lateness_seconds", histogram, "The moment of a delivery minus the moment that the job was due, on the engine's clock.", "namespace", "queue")
+	longPolls      = define("long_polls", gauge, "Requests that wait for a job now.")
+	httpRequests   = define("http_requests_total", counter, "Requests by route (a pattern, never a path), method and class of status (2xx to 5xx; a caller that hung up is 4xx).", "method", "route", "status")
+	httpDuration   = define("http_request_duration_seconds", histogram, "How long requests took, with the time that long polls wait.", "method", "route")
+	httpPanics     = define("http_panics_total", counter, "Handlers that panicked; each was answered 500, and the process lives.")
+	tokensRefused  = define("tokens_refused_total", counter, "Requests that were not let in, by error code: unauthorized, forbidden, or limited for an address that has failed too often.", "code")
+	callsLimited   = define("calls_limited_total", counter, "Calls that were over the limit of their token.")
+	engineCalls    = define("engine_call_duration_seconds", histogram, "Round trips of the engine to its store. engine is redis, with the name of the script or command, or sqlite, with transaction (all of it), commit (its sync alone) or read.", "engine", "call")
+	buildInfo      = define("build_info", gauge, "1, with the version of duly and of Go.", "version", "goversion")
+)
+
+// otherName stands for the queues that have no series of their own. It is the
+// name of no queue.
+const otherName = "_other"

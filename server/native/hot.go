@@ -1,0 +1,158 @@
+package native
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/poll"
+	"github.com/dulymq/duly/server/route"
+)
+
+// API serves an engine.
+type API struct {
+	engine   duly.Contract
+	surveyor duly.Surveyor
+	// leased is told how long the shortest lease of a batch is.
+	leased  func(time.Duration)
+	poll    *poll.Poll
+	maxBody int
+}
+
+// New returns the API of an engine, and of what surveys it. maxBody is the engine's bound on one job's
+// body, in bytes; 0 is duly.DefaultMaxBody. leased, if set, is called with the
+// length of leases that were handed out or extended, for whoever has to look
+// when the first of them ends.
+func New(engine duly.Contract, surveyor duly.Surveyor, maxBody int, c clock.Clock, leased func(time.Duration)) *API {
+	if leased == nil {
+		leased = func(time.Duration) {}
+	}
+	if maxBody == 0 {
+		maxBody = duly.DefaultMaxBody
+	}
+	return &API{engine: engine, surveyor: surveyor, leased: leased, poll: poll.New(engine, maxBody, c, leased), maxBody: maxBody}
+}
+
+func (a *API) push(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	jobs, err := wire.ReadPush(text, c.Namespace, wire.Strict)
+	if err != nil {
+		return err
+	}
+	results, err := goodOnes(&jobs, func(good []duly.Job) ([]duly.PushResult, error) {
+		return a.engine.Push(c.Context(), good)
+	}, func(err error) duly.PushResult { return duly.PushResult{Err: err} })
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendPushResults(c.Out(), results))
+}
+
+func (a *API) settle(c *route.Call) error {
+	outcomes, err := route.Read(c, wire.ReadSettle)
+	if err != nil {
+		return err
+	}
+	errs, err := goodOnes(&outcomes, func(good []duly.Outcome) ([]error, error) {
+		return a.engine.Settle(c.Context(), c.Namespace, good)
+	}, func(err error) error { return err })
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendResults(c.Out(), errs))
+}
+
+// goodOnes calls an engine with the items that could be read, and puts its
+// results at their places among the errors of the others.
+func goodOnes[T, R any](items *wire.Items[T], call func([]T) ([]R, error), failed func(error) R) ([]R, error) {
+	good := items.Good()
+	if good == nil {
+		return call(items.Values)
+	}
+	values := make([]T, len(good))
+	for k, i := range good {
+		values[k] = items.Values[i]
+	}
+	var some []R
+	if len(values) > 0 {
+		var err error
+		if some, err = call(values); err != nil {
+			return nil, err
+		}
+	}
+	results := make([]R, len(items.Values))
+	for i, err := range items.Errs {
+		if err != nil {
+			results[i] = failed(err)
+		}
+	}
+	for k, i := range good {
+		results[i] = some[k]
+	}
+	return results, nil
+}
+
+func (a *API) extend(c *route.Call) error {
+	e, err := route.Read(c, wire.ReadExtend)
+	if err != nil {
+		return err
+	}
+	errs, err := a.engine.Extend(c.Context(), c.Namespace, e.Receipts, e.Lease)
+	if err != nil {
+		return err
+	}
+	if e.Lease > 0 {
+		a.leased(e.Lease)
+	}
+	return c.Reply(http.StatusOK, wire.AppendResults(c.Out(), errs))
+}
+
+func (a *API) wait(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	p, err := wire.ReadWait(text, c.Namespace, wire.Strict)
+	if err != nil {
+		return err
+	}
+	ready, err := a.poll.Wait(c, p)
+	if err != nil {
+		return err
+	}
+	err = c.ReplyNow(http.StatusOK, wire.AppendReady(c.Out(), ready))
+	if ready && err != nil {
+		a.poll.Pass(c, p)
+	}
+	return err
+}
+
+func (a *API) reserve(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	q, err := wire.ReadReserve(text, c.Namespace, wire.Strict)
+	if err != nil {
+		return err
+	}
+	wait := duly.WaitParams{Namespace: c.Namespace, Queues: q.Queues, Timeout: q.Wait}
+	if err := wait.Validate(); err != nil {
+		return err
+	}
+	deliveries, err := a.poll.Take(c, poll.Ask{ReserveParams: q.ReserveParams, Wait: q.Wait})
+	if err != nil {
+		return err
+	}
+	if len(deliveries) == 0 {
+		return c.Reply(http.StatusOK, wire.AppendDeliveries(c.Out(), nil))
+	}
+	return a.poll.Hand(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
+		return wire.AppendDeliveries(out, deliveries)
+	})
+}

@@ -1,0 +1,82 @@
+package native
+
+import (
+	"net/http"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/route"
+)
+
+func (a *API) jobs(c *route.Call) error {
+	page, err := c.Page()
+	if err != nil {
+		return err
+	}
+	p := duly.ListParams{PageParams: page}
+	if p.State, err = duly.ParseState(c.Query("state")); err != nil {
+		return err
+	}
+	if p.Bodies, err = yes(c, "bodies"); err != nil {
+		return err
+	}
+	if err := c.Hold(a.page(p)); err != nil {
+		return err
+	}
+	list, err := a.engine.List(c.Context(), queue(c), p)
+	if err != nil {
+		return err
+	}
+	bodies := 0
+	for i := range list.Jobs {
+		bodies += len(list.Jobs[i].Body) + len(list.Jobs[i].Result)
+	}
+	size := wire.SizeOfJobs(list, p.Bodies)
+	if err := c.Hold(int64(bodies + size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
+}
+
+func (a *API) peek(c *route.Call) error {
+	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Peek(c.Context(), queue(c)) })
+}
+
+func (a *API) job(c *route.Call) error {
+	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
+}
+
+// one answers a job with its body.
+func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
+	if err := c.Hold(a.poll.Bodies(1)); err != nil {
+		return err
+	}
+	j, err := find()
+	if err != nil {
+		return err
+	}
+	size := wire.SizeOfJob(&j)
+	if err := c.Hold(int64(len(j.Body) + len(j.Result) + size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendJob(c.Room(size), &j))
+}
+
+func (a *API) update(c *route.Call) error {
+	u, err := route.Read(c, wire.ReadUpdate)
+	if err != nil {
+		return err
+	}
+	if err := a.engine.Update(c.Context(), queue(c), c.PathValue("id"), u); err != nil {
+		return err
+	}
+	return c.Empty()
+}
+
+func (a *API) remove(c *route.Call, q duly.QueueRef) error {
+	return a.engine.Delete(c.Context(), q, c.PathValue("id"))
+}
+
+func (a *API) promote(c *route.Call, q duly.QueueRef) error {
+	return a.engine.Promote(c.Context(), q, c.PathValue("id"))
+}

@@ -1,0 +1,136 @@
+package native
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/route"
+)
+
+// queue is the one that the path names. Its name is judged by the engine.
+func queue(c *route.Call) duly.QueueRef {
+	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
+}
+
+func (a *API) queues(c *route.Call) error {
+	p, err := c.Page()
+	if err != nil {
+		return err
+	}
+	stats, err := yes(c, "stats")
+	if err != nil {
+		return err
+	}
+	if stats {
+		return a.survey(c, p)
+	}
+	names, err := a.engine.Queues(c.Context(), c.Namespace, p)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendNames(c.Out(), "queues", names))
+}
+
+// queueBytes is what a queue takes in the answer to a survey, at most.
+const queueBytes = 1 << 10
+
+func (a *API) survey(c *route.Call, p duly.PageParams) error {
+	if p.Limit == 0 {
+		p.Limit = duly.DefaultPage
+	}
+	if err := c.Hold(int64(p.Limit) * queueBytes); err != nil {
+		return err
+	}
+	queues, err := a.surveyor.Survey(c.Context(), c.Namespace, p)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendSurvey(c.Room(len(queues.Queues)*queueBytes), queues))
+}
+
+// yes is a choice that the query may make; no where it does not.
+func yes(c *route.Call, name string) (bool, error) {
+	text := c.Query(name)
+	if text == "" {
+		return false, nil
+	}
+	chosen, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, duly.Invalid(name, "must be true or false")
+	}
+	return chosen, nil
+}
+
+func (a *API) queue(c *route.Call) error {
+	q := queue(c)
+	config, err := a.engine.Config(c.Context(), q)
+	if err != nil {
+		return err
+	}
+	stats, err := a.engine.Stats(c.Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendQueue(c.Out(), wire.Queue{Name: q.Name, Config: config, Stats: stats}))
+}
+
+func (a *API) configure(c *route.Call) error {
+	patch, err := route.Read(c, wire.ReadConfig)
+	if err != nil {
+		return err
+	}
+	if err := a.engine.Configure(c.Context(), queue(c), patch); err != nil {
+		return err
+	}
+	return c.Empty()
+}
+
+// plain is an operation on a queue that takes nothing and answers nothing.
+func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handler {
+	return func(c *route.Call) error {
+		text, err := c.Body()
+		if err == nil {
+			err = wire.ReadEmpty(text, wire.Strict)
+		}
+		if err == nil {
+			err = operate(c, queue(c))
+		}
+		if err != nil {
+			return err
+		}
+		return c.Empty()
+	}
+}
+
+func (a *API) pause(c *route.Call, q duly.QueueRef) error  { return a.engine.Pause(c.Context(), q) }
+func (a *API) resume(c *route.Call, q duly.QueueRef) error { return a.engine.Resume(c.Context(), q) }
+
+func (a *API) destroy(c *route.Call, q duly.QueueRef) error {
+	return a.engine.Destroy(c.Context(), q)
+}
+
+func (a *API) requeue(c *route.Call) error {
+	p, err := route.Read(c, wire.ReadRequeue)
+	if err != nil {
+		return err
+	}
+	results, err := a.engine.Requeue(c.Context(), queue(c), p)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendRequeued(c.Out(), results))
+}
+
+func (a *API) purge(c *route.Call) error {
+	p, err := route.Read(c, wire.ReadPurge)
+	if err != nil {
+		return err
+	}
+	n, err := a.engine.Purge(c.Context(), queue(c), p.State, p.N)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendPurged(c.Out(), n))
+}

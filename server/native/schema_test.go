@@ -1,0 +1,132 @@
+package native
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+var when = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func fullJob(body string) duly.Job {
+	return duly.Job{ID: "a", Queue: "q", Body: []byte(body), Headers: map[string]string{"a": "b"}, Delay: time.Second, Due: when, Priority: 1, Tries: 2, MaxStalls: 3,
+		Backoff: "fixed:1s", TTL: time.Hour, Lease: time.Second, OrderKey: "k", Callback: "https://x", Retain: time.Hour, Made: true,
+		Merge: duly.Merge{Key: "k", Mode: duly.MergeReplace, MaxWait: time.Hour, Until: duly.UntilLeased}}
+}
+
+func stored(body string) duly.Job {
+	j := fullJob(body)
+	j.Delay, j.Made = 0, false
+	return j
+}
+
+// samples are the wire's forms with every member set, beside the type that
+// describes them. Bodies come in both spellings.
+func samples() []struct {
+	form any
+	text []byte
+} {
+	delay, priority := time.Second, 1
+	fault := &duly.Error{Code: duly.CodeConflict, Message: "m", State: duly.StateDone, RetryAfter: time.Second, Fields: []duly.FieldError{{Field: "f", Problem: "p"}}}
+	update := func(body string) []byte {
+		return wire.AppendUpdate(nil, &duly.Update{Delay: &delay, Due: when, Priority: &priority, Body: []byte(body), Headers: map[string]string{"a": "b"}, Tries: 1,
+			MaxStalls: 1, Backoff: "fixed:1s", TTL: time.Hour, Lease: time.Second, Retain: time.Hour})
+	}
+	info := func(body string) duly.JobInfo {
+		return duly.JobInfo{Job: stored(body), State: duly.StateDone, Size: 1, Attempt: 1, Failures: 1, Stalls: 1, PushedAt: when, ExpiresAt: when, LeaseEnd: when, FinishedAt: when, LastError: "e", Result: []byte(body)}
+	}
+	plain, binary := info("x"), info("\xff")
+	problem, _ := wire.AppendProblem(nil, fault, 0)
+	config := duly.DefaultQueueConfig().With(duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 2}})
+	return []struct {
+		form any
+		text []byte
+	}{
+		{pushForm{}, wire.AppendPush(nil, []duly.Job{fullJob("x"), fullJob("\xff")})},
+		{pushedForm{}, wire.AppendPushResults(nil, []duly.PushResult{{ID: "a", Outcome: duly.Exists, State: duly.StateDone}, {Err: fault}})},
+		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second}, Wait: time.Second})},
+		{deliveriesForm{}, wire.AppendDeliveries(nil, []duly.Delivery{{Job: stored("x"), Receipt: "r", LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}, {Job: stored("\xff"), LeaseEnd: when, Now: when, PushedAt: when}})},
+		{waitForm{}, wire.AppendWait(nil, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second})},
+		{readyForm{}, wire.AppendReady(nil, true)},
+		{settleForm{}, wire.AppendSettle(nil, []duly.Outcome{{Receipt: "r", As: duly.Nack, Delay: &delay, Error: "e", Result: []byte("x")}, {Receipt: "r", As: duly.Ack, Result: []byte{0}}})},
+		{extendForm{}, wire.AppendExtend(nil, wire.Extend{Receipts: []duly.Receipt{"r"}, Lease: time.Second})},
+		{resultsForm{}, wire.AppendResults(nil, []error{nil, fault})},
+		{queuesForm{}, wire.AppendNames(nil, "queues", duly.NamePage{Names: []string{"q"}, Next: "q"})},
+		{queuesForm{}, wire.AppendSurvey(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "q", Stats: duly.Stats{NextDue: when}}, {Name: "r", Err: fault}}, Next: "r"})},
+		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "q", Config: config, Stats: duly.Stats{NextDue: when}})},
+		{ConfigForm{}, wire.AppendConfig(nil, config)},
+		{requeueForm{}, wire.AppendRequeue(nil, duly.RequeueParams{IDs: []string{"a"}, N: 1, Tries: 1, TTL: time.Hour})},
+		{requeuedForm{}, wire.AppendRequeued(nil, []duly.RequeueResult{{ID: "a", State: duly.StateReady, Merged: "b", Err: fault}})},
+		{purgeForm{}, wire.AppendPurge(nil, wire.Purge{State: duly.StateDead, N: 1})},
+		{purgedForm{}, wire.AppendPurged(nil, 1)},
+		{RulesForm{}, update("x")}, {RulesForm{}, update("\xff")},
+		{infoForm{}, wire.AppendJob(nil, &plain)}, {infoForm{}, wire.AppendJob(nil, &binary)},
+		{jobsForm{}, wire.AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{plain}, Next: "c"}, true)},
+		{problemForm{}, problem},
+	}
+}
+
+// C14.3: the described forms are the forms of the wire: every member that is
+// written is described with its type, and every member that is described is
+// written.
+func TestTheDescribedFormsAreTheWires(t *testing.T) {
+	t.Parallel()
+	registry := huma.NewMapRegistry("#/", huma.DefaultSchemaNamer)
+	written := map[string]map[string]bool{}
+	for _, s := range samples() {
+		schema := registry.Schema(reflect.TypeOf(s.form), true, "")
+		var v any
+		if err := json.Unmarshal(s.text, &v); err != nil {
+			t.Fatalf("%T: %v", s.form, err)
+		}
+		res := huma.ValidateResult{}
+		huma.Validate(registry, schema, huma.NewPathBuffer(nil, 0), huma.ModeWriteToServer, v, &res)
+		for _, err := range res.Errors {
+			t.Errorf("%T: %v in %s", s.form, err, s.text)
+		}
+		walk(t, registry, schema, v, written)
+	}
+	for name, schema := range registry.Map() {
+		for property := range schema.Properties {
+			if !written[name][property] {
+				t.Errorf("%s describes %s, which the wire does not write", name, property)
+			}
+		}
+	}
+}
+
+func walk(t *testing.T, registry huma.Registry, schema *huma.Schema, v any, written map[string]map[string]bool) {
+	t.Helper()
+	name := strings.TrimPrefix(schema.Ref, "#/")
+	if schema.Ref != "" {
+		schema = registry.SchemaFromRef(schema.Ref)
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			walk(t, registry, schema.Items, item, written)
+		}
+	case map[string]any:
+		if name == "" { // a map with free keys
+			return
+		}
+		if written[name] == nil {
+			written[name] = map[string]bool{}
+		}
+		for key, member := range v {
+			written[name][key] = true
+			if inner := schema.Properties[key]; inner == nil {
+				t.Errorf("%s does not describe %s", name, key)
+			} else {
+				walk(t, registry, inner, member, written)
+			}
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/metrics"
+	"github.com/dulymq/duly/server/pools"
+)
+
+// outage is an engine that does not answer while it is down.
+type outage struct {
+	*model.Engine
+	down bool
+}
+
+func (o *outage) err() error {
+	if o.down {
+		return duly.ErrUnavailable
+	}
+	return nil
+}
+
+func (o *outage) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if o.down {
+		return nil, o.err()
+	}
+	return o.Engine.Reserve(ctx, p)
+}
+
+func (o *outage) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	if o.down {
+		return nil, o.err()
+	}
+	return o.Engine.Settle(ctx, namespace, outcomes)
+}
+
+func (o *outage) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	if o.down {
+		return duly.Stats{}, o.err()
+	}
+	return o.Engine.Stats(ctx, q)
+}
+
+// While a namespace moves and one of its pools is down, the log tells of that
+// pool, once.
+func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
+	t.Parallel()
+	c, log := clock.NewFake(), new(logtest.Log)
+	quiet := slog.New(slog.DiscardHandler)
+	home := model.New(model.Config{Clock: c})
+	old, fresh := &outage{Engine: model.New(model.Config{Clock: c})}, model.New(model.Config{Clock: c})
+	p, err := pools.New(pools.Config{Clock: c, Logger: quiet, Engines: map[string]pools.Engine{duly.DefaultPool: {Open: home}, "old": {Open: old}, "new": {Open: fresh}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := home.PutPlacement(t.Context(), duly.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: duly.Draining}); err != nil {
+		t.Fatal(err)
+	}
+	e := newAttentive(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	use := func() {
+		for range 3 {
+			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
+			_, _ = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+			got, _ := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
+			_, _ = e.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: "q:0:x:1", As: duly.Ack}})
+			if len(got) > 0 {
+				t.Errorf("taken are %v", got)
+			}
+		}
+	}
+	told := func() string { defer func() { *log = logtest.Log{} }(); return log.String() }
+	use()
+	if said := told(); said != "" {
+		t.Errorf("nothing is wrong: %s", said)
+	}
+	old.down = true
+	use()
+	if said := told(); strings.Count(said, "\n") != 1 || !strings.Contains(said, `the store is lost`) || !strings.Contains(said, `"pool":"old"`) {
+		t.Errorf("while it is down: %s", said)
+	}
+	old.down = false
+	use()
+	if said := told(); strings.Count(said, "\n") != 1 || !strings.Contains(said, `the store is back`) || !strings.Contains(said, `"pool":"old"`) {
+		t.Errorf("once it is back: %s", said)
+	}
+}
+
+// faulty is an engine one of whose queues can't be looked at.
+type faulty struct {
+	duly.Inspector
+	queue string
+}
+
+func (f *faulty) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	if q.Name == f.queue {
+		return duly.Stats{}, duly.Errorf(duly.CodeInternal, "can't be read")
+	}
+	return f.Inspector.Stats(ctx, q)
+}
+
+// A queue that can't be looked at does not keep the deaths of others from being
+// told, and one that was destroyed is not remembered.
+func TestTheLookAtDeathsGoesOnAndForgets(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	ctx := t.Context()
+	f.deaths.begin(&metrics.Sight{Complete: true})
+	f.deaths.engine = &faulty{f.deaths.engine, "a"}
+	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for _, name := range names {
+		f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"`+name+`","tries":1}]}`)
+		a := f.send("POST", "/v1/default/reserve", `{"queues":["`+name+`"]}`)
+		receipt, _, _ := strings.Cut(strings.SplitN(a.body, `"receipt":"`, 2)[1], `"`)
+		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
+	}
+	f.deaths.look(ctx)
+	if told := strings.Count(f.log.String(), `"jobs have become dead"`); told != len(names)-1 {
+		t.Errorf("%d deaths are told", told)
+	}
+	for _, name := range names[1:] {
+		if a := f.send("DELETE", "/v1/default/queues/"+name, ""); a.status >= 300 {
+			t.Fatalf("%d %s", a.status, a.body)
+		}
+	}
+	f.deaths.look(ctx)
+	if len(f.deaths.seen) != 0 {
+		t.Errorf("remembered are %v", f.deaths.seen)
+	}
+}

@@ -1,0 +1,275 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/lmstfy"
+	"github.com/dulymq/duly/server/route"
+)
+
+// failing is an engine of which every call does the same.
+type failing struct {
+	duly.Contract
+	fail func() error
+}
+
+func (e *failing) Push(context.Context, []duly.Job) ([]duly.PushResult, error) { return nil, e.fail() }
+func (e *failing) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, error) {
+	return nil, e.fail()
+}
+func (e *failing) Wait(context.Context, duly.WaitParams) (bool, error) { return false, e.fail() }
+func (e *failing) Settle(context.Context, string, []duly.Outcome) ([]error, error) {
+	return nil, e.fail()
+}
+func (e *failing) Extend(context.Context, string, []duly.Receipt, time.Duration) ([]error, error) {
+	return nil, e.fail()
+}
+func (e *failing) Get(context.Context, duly.QueueRef, string) (duly.JobInfo, error) {
+	return duly.JobInfo{}, e.fail()
+}
+func (e *failing) Peek(context.Context, duly.QueueRef) (duly.JobInfo, error) {
+	return duly.JobInfo{}, e.fail()
+}
+func (e *failing) List(context.Context, duly.QueueRef, duly.ListParams) (duly.ListPage, error) {
+	return duly.ListPage{}, e.fail()
+}
+func (e *failing) Queues(context.Context, string, duly.PageParams) (duly.NamePage, error) {
+	return duly.NamePage{}, e.fail()
+}
+func (e *failing) Stats(context.Context, duly.QueueRef) (duly.Stats, error) {
+	return duly.Stats{}, e.fail()
+}
+func (e *failing) Config(context.Context, duly.QueueRef) (duly.QueueConfig, error) {
+	return duly.QueueConfig{}, e.fail()
+}
+func (e *failing) Delete(context.Context, duly.QueueRef, string) error { return e.fail() }
+func (e *failing) Update(context.Context, duly.QueueRef, string, duly.Update) error {
+	return e.fail()
+}
+func (e *failing) Promote(context.Context, duly.QueueRef, string) error { return e.fail() }
+func (e *failing) Requeue(context.Context, duly.QueueRef, duly.RequeueParams) ([]duly.RequeueResult, error) {
+	return nil, e.fail()
+}
+func (e *failing) Purge(context.Context, duly.QueueRef, duly.State, int) (int, error) {
+	return 0, e.fail()
+}
+func (e *failing) Configure(context.Context, duly.QueueRef, duly.QueueConfig) error { return e.fail() }
+func (e *failing) Pause(context.Context, duly.QueueRef) error                       { return e.fail() }
+func (e *failing) Resume(context.Context, duly.QueueRef) error                      { return e.fail() }
+func (e *failing) Destroy(context.Context, duly.QueueRef) error                     { return e.fail() }
+
+func nativeRoutes(f *fixture) (routes []route.Route) {
+	for _, r := range f.apiRoutes {
+		if strings.HasPrefix(r.Path, "/v1/") {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// R8, C13.16: a panic in any route is 500 internal, tells nothing, and the
+// process lives.
+func TestAPanicInAnyRouteIs500AndTheProcessLives(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(c *Config) {
+		c.Engine = &failing{c.Engine, func() error { panic("CANARY at 10.0.0.1\n\x1b[31mred") }}
+	})
+	routes := nativeRoutes(f)
+	for _, r := range routes {
+		a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
+		if a.status != 500 || a.err().Code != duly.CodeInternal || strings.Contains(a.body, "CANARY") || strings.Contains(a.body, ".go") {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, a.status, a.body)
+		}
+	}
+	if n := strings.Count(f.log.String(), `"panic in a route"`); n != len(routes) {
+		t.Errorf("%d of %d panics are in the log", n, len(routes))
+	}
+	if a := f.send("GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("healthz: %d", a.status)
+	}
+}
+
+// R8: the same of the router's whole table: both APIs, both addresses, health and
+// documents. Each panic is counted once.
+func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	compatible := lmstfy.New(f.engine, nil, f.guard, 0, f.clock, nil)
+	routes := slices.Concat(f.apiRoutes, f.adminRoutes, compatible.Routes(), f.lmstfyAdmin(nil).Routes())
+	if len(routes) < 55 {
+		t.Errorf("%d routes; are they all here?", len(routes))
+	}
+	for i, r := range routes {
+		r.Handler = func(*route.Call) error { panic("CANARY at 10.0.0.1") }
+		req := httptest.NewRequest(r.Method, "http://127.0.0.1:7778/x", nil)
+		req.RemoteAddr = "127.0.0.1:5"
+		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		req.Header.Set("X-Token", f.tokens["operator"])
+		for _, name := range []string{"namespace", "queue", "id", "profile"} {
+			req.SetPathValue(name, "default")
+		}
+		w := httptest.NewRecorder()
+		f.host.Handle(&r).ServeHTTP(w, req)
+		if w.Code != 500 || strings.Contains(w.Body.String(), "CANARY") || strings.Contains(w.Body.String(), "10.0.0.1") {
+			t.Errorf("%s %s: %d %s", r.Method, r.Path, w.Code, w.Body)
+		}
+		if n := f.host.Panics.Load(); n != int64(i+1) {
+			t.Errorf("%s %s: %d panics are counted after %d", r.Method, r.Path, n, i+1)
+		}
+	}
+	if a := f.send("GET", "/healthz", ""); a.status != 200 {
+		t.Errorf("healthz: %d", a.status)
+	}
+}
+
+// C13.1–C13.16, X20: each code travels with its status, and an error from
+// inside tells nothing of the inside.
+func TestEveryErrorOfAnEngineTravelsWithItsCode(t *testing.T) {
+	t.Parallel()
+	var current error
+	f := serve(t, func(c *Config) { c.Engine = &failing{c.Engine, func() error { return current }} })
+	secret := errors.New("SELECT CANARY FROM /var/lib/duly at 10.0.0.1:5432")
+	for _, code := range duly.Codes() {
+		current = &duly.Error{Code: code, Message: "m", State: duly.StateDead, RetryAfter: 1500 * time.Millisecond, Cause: secret}
+		for _, r := range nativeRoutes(f) {
+			a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
+			if a.status != code.HTTPStatus() || a.err().Code != code || strings.Contains(a.body, "CANARY") {
+				t.Errorf("%s %s with %s: %d %s", r.Method, r.Path, code, a.status, a.body)
+			}
+			if code == duly.CodeLimited && a.header.Get("Retry-After") != "2" {
+				t.Errorf("limited, retry after %q", a.header.Get("Retry-After"))
+			}
+		}
+	}
+	for _, current = range []error{secret, fmt.Errorf("wrapped: %w", secret), context.DeadlineExceeded} {
+		a := f.send("POST", "/v1/default/push", `{"jobs":[{"queue":"q"}]}`)
+		if a.status < 500 || strings.Contains(a.body, "CANARY") {
+			t.Errorf("%v: %d %s", current, a.status, a.body)
+		}
+	}
+}
+
+// X14: whatever is in a request, one event is one line of JSON without control
+// bytes; no body and no secret is in it.
+func TestOneEventIsOneLineOfTheLog(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(c *Config) { c.Engine = &failing{c.Engine, func() error { panic("a\nb\x1b[31m\u2028c\"d\u0085") }} })
+	for _, path := range []string{"/v1/a%0Ab/push", "/v1/%1b[31mred/push", "/v1/%22%e2%80%a8/push", "/v1/%C2%85/push", "/x%0d%0aSet-Cookie:x"} {
+		a := f.send("POST", path, `{"jobs":[{"queue":"q","body":"CANARY"}]}`)
+		if a.header.Get("Set-Cookie") != "" {
+			t.Errorf("%s splits the answer", path)
+		}
+	}
+	f.raw(t, "GET\x1b /x HTTP/1.1\r\nHost: x\r\n\r\n")
+	for line := range strings.Lines(f.log.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("not JSON: %q", line)
+		}
+		for _, r := range strings.TrimSuffix(line, "\n") {
+			if r < 0x20 || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 {
+				t.Errorf("control character %q in %q", r, line)
+			}
+		}
+	}
+	for name, token := range f.tokens {
+		if token != "" && strings.Contains(f.log.String(), token) {
+			t.Errorf("the token %s is in the log", name)
+		}
+	}
+	if strings.Contains(f.log.String(), "CANARY") {
+		t.Error("a body is in the log")
+	}
+}
+
+// X17: nothing changes by looking.
+func TestLookingChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.push("q", "x")
+	before, _ := f.engine.Stats(t.Context(), duly.Q("q"))
+	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
+		if r.Method == "GET" {
+			for _, method := range []string{"GET", "HEAD"} {
+				f.send(method, pathOf(r, "default")+r.Doc.ExampleQuery, "")
+				f.send(method, pathOf(r, "nowhere")+r.Doc.ExampleQuery, "")
+			}
+		}
+	}
+	after, _ := f.engine.Stats(t.Context(), duly.Q("q"))
+	names, err := f.engine.Namespaces(t.Context(), duly.PageParams{})
+	if err != nil || before != after || len(names.Names) != 1 {
+		t.Errorf("before %+v, after %+v, namespaces %v, %v", before, after, names.Names, err)
+	}
+}
+
+// C14.34: health is open on both addresses, and ready says what is so.
+func TestHealthIsOpenOnBothAddresses(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	for _, ts := range []*httptest.Server{f.api, f.admin} {
+		for _, path := range []string{"/healthz", "/readyz"} {
+			req, _ := http.NewRequest("GET", ts.URL+path, nil)
+			if a := f.do(req); a.status != 200 || a.body != `{"status":"ok"}` {
+				t.Errorf("%s: %d %s", path, a.status, a.body)
+			}
+		}
+	}
+	f.engine.Close()
+	if a := f.send("GET", "/readyz", "", "none"); a.status != 503 {
+		t.Errorf("readyz with a closed engine: %d", a.status)
+	}
+	if a := f.send("GET", "/healthz", "", "none"); a.status != 200 {
+		t.Errorf("healthz with a closed engine: %d", a.status)
+	}
+	g := serve(t, nil)
+	g.drain()
+	if a := g.send("GET", "/readyz", "", "none"); a.status != 503 {
+		t.Errorf("readyz while draining: %d", a.status)
+	}
+}
+
+// forgetful is an engine whose store was reset.
+type forgetful struct{ at time.Time }
+
+// LastReset implements duly.Resetter.
+func (f *forgetful) LastReset() duly.Reset {
+	return duly.Reset{At: f.at, Queues: []duly.QueueRef{{Namespace: "shop", Name: "secret"}}}
+}
+
+// F10: a server whose store was reset is not ready for a minute, and does not
+// tell everybody what was lost.
+func TestReadyzIsRedAfterAReset(t *testing.T) {
+	t.Parallel()
+	store := &forgetful{}
+	f := serve(t, func(c *Config) { c.Resetter = store })
+	ready := func(want int, why string) answer {
+		t.Helper()
+		a := f.send("GET", "/readyz", "", "none")
+		if a.status != want {
+			t.Errorf("readyz %s: %d %s", why, a.status, a.body)
+		}
+		return a
+	}
+	ready(200, "before")
+	store.at = f.clock.Now()
+	if a := ready(503, "after it"); !strings.Contains(a.body, "reset") || strings.Contains(a.body, "secret") {
+		t.Errorf("readyz says %s", a.body)
+	}
+	if !strings.Contains(f.log.String(), "secret") {
+		t.Error("the log does not name what was lost")
+	}
+	f.clock.Advance(time.Minute - 1)
+	ready(503, "a minute later")
+	f.clock.Advance(1)
+	ready(200, "after that")
+}

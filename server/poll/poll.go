@@ -1,0 +1,183 @@
+package poll
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/route"
+)
+
+// Poll takes jobs from an engine.
+type Poll struct {
+	engine  duly.Engine
+	maxBody int
+	clock   clock.Clock
+	leased  func(time.Duration)
+}
+
+// New returns a Poll on an engine. maxBody is the engine's bound on one job's
+// body, in bytes; 0 is duly.DefaultMaxBody. leased, if set, is called with the
+// length of leases that are handed out, for whoever has to look when the first
+// of them ends.
+func New(engine duly.Engine, maxBody int, c clock.Clock, leased func(time.Duration)) *Poll {
+	if leased == nil {
+		leased = func(time.Duration) {}
+	}
+	if maxBody == 0 {
+		maxBody = duly.DefaultMaxBody
+	}
+	return &Poll{engine: engine, maxBody: maxBody, clock: c, leased: leased}
+}
+
+// Bodies is the most that n jobs' bodies have together in one answer of the
+// engine, in bytes.
+func (p *Poll) Bodies(n int) int64 {
+	n = min(max(n, 1), duly.MaxBatch)
+	return min(int64(n)*int64(p.maxBody), max(int64(p.maxBody), duly.MaxBatchBytes))
+}
+
+// Ask is what a caller wants.
+type Ask struct {
+	duly.ReserveParams
+	// Wait is for how long to wait while there is nothing.
+	Wait time.Duration
+	// WaitMax is Max once it has waited; 0: the same.
+	WaitMax int
+}
+
+// Take reserves, and waits while there is nothing. What it brings must go to
+// Hand. It brings nothing when the time has passed, never before, or when the
+// server wants to stop.
+func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
+	left := ask.Wait
+	var begin time.Duration
+	if left > 0 {
+		begin = p.clock.Mono()
+	}
+	wait := duly.WaitParams{Namespace: ask.Namespace, Queues: ask.Queues}
+	for {
+		if err := c.Hold(p.Bodies(ask.Max)); err != nil {
+			p.Pass(c, wait) // it may have been woken
+			return nil, err
+		}
+		deliveries, err := p.engine.Reserve(c.Context(), ask.ReserveParams)
+		if err != nil || len(deliveries) > 0 || left <= 0 {
+			return deliveries, err
+		}
+		c.Release()
+		if ask.WaitMax > 0 {
+			ask.Max = ask.WaitMax
+		}
+		wait.Timeout = min(left, duly.MaxWait)
+		ready, over, err := p.wait(c, wait)
+		left = ask.Wait - (p.clock.Mono() - begin)
+		if err != nil || over || !ready && left <= 0 {
+			return nil, err
+		}
+	}
+}
+
+// Wait is the engine's Wait, ended by the server's drain and by the end of the
+// caller's token as well.
+func (p *Poll) Wait(c *route.Call, w duly.WaitParams) (ready bool, err error) {
+	ready, _, err = p.wait(c, w)
+	return ready, err
+}
+
+// wait tells besides whether waiting is over for the caller, whatever time is
+// left.
+func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err error) {
+	if w.Timeout <= 0 {
+		ready, err = p.engine.Wait(c.Context(), w)
+		return ready, false, err
+	}
+	held, release, err := c.Stay()
+	if err != nil {
+		return false, true, refusal(err)
+	}
+	defer release()
+	ctx, cancel := context.WithCancel(held)
+	defer cancel()
+	defer context.AfterFunc(c.Draining(), cancel)()
+	ready, err = p.engine.Wait(ctx, w)
+	if ctx.Err() == nil {
+		return ready, false, err
+	}
+	if ready {
+		p.Pass(c, w)
+	}
+	switch {
+	case c.Gone():
+		return false, true, c.Context().Err()
+	case held.Err() != nil:
+		return false, true, refusal(context.Cause(held))
+	}
+	return false, true, nil // the server wants to stop
+}
+
+// Pass tells the engine that who was woken does not reserve, so that it wakes
+// the next one at once.
+func (p *Poll) Pass(c *route.Call, w duly.WaitParams) {
+	gone, cancel := context.WithCancel(c.Context())
+	cancel()
+	_, _ = p.engine.Reserve(gone, duly.ReserveParams{Namespace: w.Namespace, Queues: w.Queues, Max: 1})
+}
+
+// refusal is the answer to a caller whose token ended in the wait: nothing
+// for one that has changed, whose owner may come again and is judged anew.
+func refusal(cause error) error {
+	if auth.Changed(cause) {
+		return nil
+	}
+	return cause
+}
+
+// Hand gives deliveries to the caller, or back to the engine. The answer is
+// text that write appends, of about so many bytes.
+func (p *Poll) Hand(c *route.Call, deliveries []duly.Delivery, size int, write func(out []byte) []byte) error {
+	shortest := deliveries[0].LeaseEnd.Sub(deliveries[0].Now)
+	receipts := make([]duly.Receipt, len(deliveries))
+	bodies := 0
+	for i := range deliveries {
+		shortest = min(shortest, deliveries[i].LeaseEnd.Sub(deliveries[i].Now))
+		receipts[i] = deliveries[i].Receipt
+		bodies += len(deliveries[i].Body)
+	}
+	p.leased(shortest)
+	handed := false
+	defer func() { // also when writing panics
+		if !handed {
+			p.giveBack(c, receipts)
+		}
+	}()
+	if err := c.Hold(int64(bodies + size)); err != nil {
+		return err
+	}
+	// From here on the deliveries are the answer's text alone.
+	if err := c.ReplyNow(http.StatusOK, write(c.Room(size))); err != nil {
+		return err
+	}
+	handed = true
+	return nil
+}
+
+// releaseTime bounds the release of what could not be handed over; after it
+// the leases run out by themselves.
+const releaseTime = 10 * time.Second
+
+func (p *Poll) giveBack(c *route.Call, receipts []duly.Receipt) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), releaseTime)
+	defer cancel()
+	releases := make([]duly.Outcome, len(receipts))
+	for i, receipt := range receipts {
+		releases[i] = duly.Outcome{Receipt: receipt, As: duly.Release}
+	}
+	if _, err := p.engine.Settle(ctx, c.Namespace, releases); err != nil {
+		c.Log().Warn("deliveries of a caller that has hung up were not released, they come back when their leases end",
+			"count", len(releases), "code", string(duly.CodeOf(err)))
+	}
+}

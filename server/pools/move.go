@@ -1,0 +1,149 @@
+package pools
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Move lets a namespace move to another pool, or turns its move around. It
+// answers when that is stored; what is done then is told by [Pools.Moves]. Said
+// again it changes nothing. Said of a namespace that is in that pool, it drains
+// a pool where something of it is left. It answers [duly.ErrInvalid] for a pool
+// that there is not, [duly.ErrConflict] for a namespace that moves to a third
+// one, and what a queue's configuration is refused with in the new pool.
+func (r *Pools) Move(ctx context.Context, namespace, to string) (duly.Placement, error) {
+	if r == nil || !r.Has(to) {
+		return duly.Placement{}, r.ErrNoPool(to)
+	}
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return duly.Placement{}, err
+	}
+	var where, next duly.Placement
+	var err error
+	for range mostBegins {
+		if where, err = r.stored(ctx, namespace); err != nil {
+			return where, err
+		}
+		if next, err = r.begin(ctx, where, to); err == nil {
+			return next, nil
+		}
+		if !errors.Is(err, duly.ErrConflict) { // else somebody was quicker, perhaps with the same
+			break
+		}
+	}
+	return where, err
+}
+
+// mostBegins bounds how often a move is begun because others change it meanwhile.
+const mostBegins = 3
+
+// begin does what is to be done for a namespace that is to be in a pool.
+func (r *Pools) begin(ctx context.Context, where duly.Placement, to string) (duly.Placement, error) {
+	switch {
+	case where.From != "" && where.Pool == to:
+		return where, nil
+	case where.From == to: // back again
+		return r.turn(ctx, where)
+	case where.From != "":
+		return where, duly.Errorf(duly.CodeConflict, "namespace %s is moving from pool %s to %s; let that end, or turn it around: duly pool move %s --to %s",
+			where.Namespace, where.From, where.Pool, where.Namespace, where.From)
+	case where.Pool == to:
+		stray, err := r.strays(ctx, &where)
+		if err != nil || stray == "" {
+			return where, err
+		}
+		return r.workOff(ctx, where, stray)
+	}
+	where.Pool, where.From, where.Phase = to, where.Pool, duly.Preparing
+	return r.prepare(ctx, where)
+}
+
+// turn lets a namespace that moves go back. The settings are brought along as
+// far as the pools answer; [Pools.carryOn] brings the rest.
+func (r *Pools) turn(ctx context.Context, where duly.Placement) (duly.Placement, error) {
+	where.Pool, where.From, where.Phase = where.From, where.Pool, duly.Draining
+	next, err := r.put(ctx, where)
+	if err != nil {
+		return next, err
+	}
+	if m, err := r.moved(&next); err == nil {
+		_ = m.bringAll(ctx, next.Namespace)
+	}
+	return next, nil
+}
+
+// stored is where a namespace is, read anew.
+func (r *Pools) stored(ctx context.Context, namespace string) (duly.Placement, error) {
+	namespace = duly.NamespaceOr(namespace)
+	p, err := r.placer.FindPlacement(ctx, namespace)
+	if errors.Is(err, duly.ErrNotFound) {
+		return duly.Placement{Namespace: namespace, Pool: duly.DefaultPool}, nil
+	}
+	return p, err
+}
+
+// put stores the next phase and tells it as it is stored then.
+func (r *Pools) put(ctx context.Context, p duly.Placement) (duly.Placement, error) {
+	p.Since = r.cfg.Clock.Now().Truncate(time.Millisecond) // as it is stored
+	p.Former = slices.DeleteFunc(slices.Clone(p.Former), func(name string) bool { return name == p.Pool || name == p.From })
+	if p.From != "" {
+		p.Former = append(p.Former, p.From)
+	}
+	p.Former = p.Former[max(0, len(p.Former)-duly.MaxFormer):]
+	err := r.placer.PutPlacement(ctx, p)
+	p.Version++
+	return p, err
+}
+
+// Moves tells how far every move is or, of one namespace, where it is.
+func (r *Pools) Moves(ctx context.Context, namespace string) (moves []duly.MoveState, err error) {
+	if namespace != "" {
+		where, err := r.Where(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		moves = []duly.MoveState{{Placement: where}}
+	} else {
+		err = r.EachPlacement(ctx, func(p *duly.Placement) {
+			if p.From != "" {
+				moves = append(moves, duly.MoveState{Placement: *p})
+			}
+		})
+	}
+	for i := range moves {
+		if err == nil && moves[i].From != "" {
+			err = r.leftOf(ctx, &moves[i])
+		}
+	}
+	return moves, err
+}
+
+// leftOf counts what a move has left.
+func (r *Pools) leftOf(ctx context.Context, of *duly.MoveState) error {
+	old, err := r.at(of.Namespace, of.From)
+	if err != nil {
+		return err
+	}
+	return eachName(ctx, old, of.Namespace, func(q duly.QueueRef) error {
+		stats, err := old.Stats(ctx, q)
+		of.Queues++
+		for _, s := range duly.States {
+			*of.Left.Of(s) += *stats.Sizes.Of(s)
+		}
+		return err
+	})
+}
+
+// States tells of every pool whether it answers.
+func (r *Pools) States(ctx context.Context) []duly.PoolState {
+	down := r.Down(ctx)
+	states := make([]duly.PoolState, 0, len(r.Names()))
+	for _, name := range r.Names() {
+		states = append(states, duly.PoolState{Name: name, Ready: !slices.Contains(down, name)})
+	}
+	return states
+}

@@ -1,0 +1,236 @@
+package pools_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/pools"
+)
+
+// The whole contract holds while a namespace moves, before and after its jobs go
+// to the new pool.
+func TestContractWhileMoving(t *testing.T) {
+	t.Parallel()
+	phases := []duly.MovePhase{duly.Draining}
+	if os.Getenv("DULY_LONG") != "" {
+		phases = append(phases, duly.Preparing)
+	}
+	for _, phase := range phases {
+		t.Run(string(phase), func(t *testing.T) {
+			t.Parallel()
+			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+				c := clock.NewFake()
+				p, engines := assemble(t, c, model.Config{Manual: true, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders")
+				for _, namespace := range []string{"default", "a", "b"} {
+					err := engines[duly.DefaultPool].PutPlacement(t.Context(), duly.Placement{Namespace: namespace, Pool: "orders", From: duly.DefaultPool, Phase: phase})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := p.Stats(t.Context(), duly.QueueRef{Namespace: namespace, Name: "q"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				c.Advance(pools.Settle) // else jobs with order keys wait for those who have not heard of it
+				return &enginetest.Harness{Engine: p, Maintainer: p, Registry: p, Clock: c}
+			}}.Run(t)
+		})
+	}
+}
+
+func TestAMoveDrainsTheOldPool(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	fresh := r.engines["orders"]
+	r.must(r.Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 100, Defaults: duly.Defaults{Tries: 3}}))
+	r.must(r.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: "paused"}, duly.QueueConfig{DeadAge: duly.None}))
+	r.must(r.Pause(t.Context(), duly.QueueRef{Namespace: "shop", Name: "paused"}))
+	for _, id := range []string{"dead", "leased", "a", "b"} {
+		r.pushJob(duly.Job{ID: id})
+	}
+	r.pushJob(duly.Job{ID: "later", Delay: time.Hour})
+	_, dead := r.take(1, "q")
+	_, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: dead[0], As: duly.Bury}})
+	r.must(err)
+	_, leased := r.take(1, "q")
+
+	_, err = r.Move(t.Context(), "shop", "orders")
+	r.must(err)
+	r.pushJob(duly.Job{ID: "preparing"})
+	if got := r.holds("shop", "q", "preparing"); !slices.Equal(got, []string{"default"}) {
+		t.Errorf("while it is prepared a push goes to %v", got)
+	}
+	r.carryOn()
+	r.pushJob(duly.Job{ID: "new"})
+	if got := r.holds("shop", "q", "new"); !slices.Equal(got, []string{"orders"}) {
+		t.Errorf("then it goes to %v", got)
+	}
+	if c, err := fresh.Config(t.Context(), shop); err != nil || c.MaxJobs != 100 || c.Defaults.Tries != 3 {
+		t.Errorf("the queue there is %+v, %v", c, err)
+	}
+	if c, err := fresh.Config(t.Context(), duly.QueueRef{Namespace: "shop", Name: "paused"}); err != nil || !c.Paused || c.DeadAge != duly.None {
+		t.Errorf("the paused queue there is %+v, %v", c, err)
+	}
+	stats, err := r.Stats(t.Context(), shop)
+	if want := (duly.Sizes{Delayed: 1, Ready: 4, Leased: 1, Dead: 1}); err != nil || stats.Sizes != want {
+		t.Errorf("together there are %+v, %v", stats.Sizes, err)
+	}
+	var order []string
+	for range 4 {
+		ids, receipts := r.take(1, "q")
+		order = append(order, ids...)
+		r.ack(receipts...)
+	}
+	if !slices.Equal(order, []string{"a", "b", "preparing", "new"}) {
+		t.Errorf("taken are %v", order)
+	}
+	r.ack(leased...)
+	moves, err := r.Moves(t.Context(), "")
+	if want := (duly.Sizes{Delayed: 1, Dead: 1}); err != nil || len(moves) != 1 || moves[0].Left != want || moves[0].Queues != 2 {
+		t.Errorf("the move is %+v, %v", moves, err)
+	}
+	r.carryOn()
+	if r.phase("shop") != duly.Draining {
+		t.Error("it has ended although jobs are left")
+	}
+	r.must(r.Promote(t.Context(), shop, "later"))
+	_, receipts := r.take(5, "q")
+	r.ack(receipts...)
+	if n, err := r.Purge(t.Context(), shop, duly.StateDead, 0); err != nil || n != 1 {
+		t.Errorf("purged are %d, %v", n, err)
+	}
+	r.end("shop")
+	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != "orders" || !where.Knows(duly.DefaultPool) {
+		t.Errorf("it is in %+v, %v", where, err)
+	}
+	if left := r.left(duly.DefaultPool); len(left) != 0 {
+		t.Errorf("left behind are %v", left)
+	}
+}
+
+// A move is turned around, begun once, and refused where it can't be.
+func TestMovesThatAreRefusedOrTurnedAround(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders", "logs")
+	r.pushJob(duly.Job{ID: "x"})
+	if _, err := r.Move(t.Context(), "shop", "nowhere"); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("to no pool: %v", err)
+	}
+	if _, err := r.Move(t.Context(), "a/b", "orders"); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("of no namespace: %v", err)
+	}
+	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "" {
+		t.Errorf("to where it is: %+v, %v", p, err)
+	}
+	r.move("shop", "orders")
+	if p, err := r.Move(t.Context(), "shop", "orders"); err != nil || p.From != duly.DefaultPool {
+		t.Errorf("said again: %+v, %v", p, err)
+	}
+	if _, err := r.Move(t.Context(), "shop", "logs"); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("to a third one: %v", err)
+	}
+	r.pushJob(duly.Job{ID: "y"})
+	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "orders" || p.Pool != duly.DefaultPool {
+		t.Fatalf("turned around: %+v, %v", p, err)
+	}
+	ids, receipts := r.take(1, "q")
+	r.ack(receipts...)
+	if !slices.Equal(ids, []string{"y"}) {
+		t.Errorf("taken are %v", ids)
+	}
+	r.end("shop")
+	if where, err := r.Where(t.Context(), "shop"); err != nil || where.Pool != duly.DefaultPool {
+		t.Errorf("it is in %+v, %v", where, err)
+	}
+	if got := r.holds("shop", "q", "x"); !slices.Equal(got, []string{"default"}) {
+		t.Errorf("the job is in %v", got)
+	}
+	// What is left in a pool by whatever accident is drained on demand.
+	_, err := r.engines["logs"].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "stray"}})
+	r.must(err)
+	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "logs" {
+		t.Errorf("with strays: %+v, %v", p, err)
+	}
+	if ids, _ := r.take(1, "q"); !slices.Equal(ids, []string{"stray"}) {
+		t.Errorf("taken are %v", ids)
+	}
+}
+
+// A pool that can't take a queue is told before anything moves, and keeps nothing.
+func TestAPoolThatCanNotTakeAQueue(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	many, one := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c, OneShard: true})
+	p := serve(t, c, map[string]pools.Engine{duly.DefaultPool: {Open: many}, "file": {Open: one}})
+	for name, shards := range map[string]int{"a": 1, "b": 4} {
+		if err := p.Configure(t.Context(), duly.QueueRef{Namespace: "shop", Name: name}, duly.QueueConfig{Shards: shards}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := p.Move(t.Context(), "shop", "file"); !errors.Is(err, duly.ErrUnsupported) || !contains(err, "shop/b") {
+		t.Errorf("%v", err)
+	}
+	if queues, err := one.Queues(t.Context(), "shop", duly.PageParams{}); err != nil || len(queues.Names) > 0 {
+		t.Errorf("it has kept %v, %v", queues.Names, err)
+	}
+	if where, err := p.Where(t.Context(), "shop"); err != nil || where.From != "" {
+		t.Errorf("it moves: %+v, %v", where, err)
+	}
+}
+
+// While one of the two pools is down, what is in the other one goes on.
+func TestAMoveWithAPoolDown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders", "new")
+	r.must(r.Assign(t.Context(), "shop", "orders"))
+	r.pushJob(duly.Job{ID: "old"})
+	r.move("shop", "new")
+	r.pushJob(duly.Job{ID: "new"})
+	_, first := r.take(1, "q")
+	_, second := r.take(1, "q")
+	p := r.another(func(name string, e *model.Engine) duly.Contract {
+		if name == "orders" {
+			return unreachable{e}
+		}
+		return e
+	})
+	errs, err := p.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: first[0], As: duly.Ack}, {Receipt: second[0], As: duly.Ack}})
+	if err != nil || !errors.Is(errs[0], duly.ErrUnavailable) || errs[1] != nil {
+		t.Errorf("settled: %v, %v", errs, err)
+	}
+	results, err := p.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "old"}, {Namespace: "shop", Queue: "q", ID: duly.NewNumber().String(), Made: true}})
+	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Outcome != duly.Created {
+		t.Errorf("pushed: %+v, %v", results, err)
+	}
+	got, err := p.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 5})
+	if err != nil || len(got) != 1 {
+		t.Errorf("taken are %v, %v", got, err)
+	}
+	r.ack(first...)
+}
+
+// unreachable is an engine behind a broken line.
+type unreachable struct{ *model.Engine }
+
+func (unreachable) Get(context.Context, duly.QueueRef, string) (duly.JobInfo, error) {
+	return duly.JobInfo{}, duly.ErrUnavailable
+}
+
+func (unreachable) Settle(context.Context, string, []duly.Outcome) ([]error, error) {
+	return nil, duly.ErrUnavailable
+}
+
+func (unreachable) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, error) {
+	return nil, duly.ErrUnavailable
+}
+
+func (unreachable) Stats(context.Context, duly.QueueRef) (duly.Stats, error) {
+	return duly.Stats{}, duly.ErrUnavailable
+}

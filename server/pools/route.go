@@ -1,0 +1,211 @@
+package pools
+
+import (
+	"context"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+var (
+	_ duly.Contract = (*Pools)(nil)
+	_ duly.Registry = (*Pools)(nil)
+	_ duly.Surveyor = (*Pools)(nil)
+)
+
+// Push implements duly.Engine. Jobs of several namespaces go to each one's pool,
+// in their order.
+func (r *Pools) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+		return nil, err
+	}
+	if !mixed(jobs) {
+		namespace := ""
+		if len(jobs) > 0 {
+			namespace = jobs[0].Namespace
+		}
+		engine, err := r.engine(ctx, namespace)
+		if err != nil {
+			return nil, err
+		}
+		return engine.Push(ctx, jobs)
+	}
+	results := make([]duly.PushResult, len(jobs))
+	for namespace, places := range byNamespace(jobs) {
+		some := make([]duly.Job, len(places))
+		for k, i := range places {
+			some[k] = jobs[i]
+		}
+		engine, err := r.engine(ctx, namespace)
+		var answers []duly.PushResult
+		if err == nil {
+			answers, err = engine.Push(ctx, some)
+		}
+		for k, i := range places {
+			if err != nil {
+				results[i] = duly.PushResult{ID: jobs[i].ID, Err: err}
+			} else {
+				results[i] = answers[k]
+			}
+		}
+	}
+	return results, nil
+}
+
+// mixed tells whether the jobs are of several namespaces.
+func mixed(jobs []duly.Job) bool {
+	for i := 1; i < len(jobs); i++ {
+		if jobs[i].Namespace != jobs[0].Namespace {
+			return true
+		}
+	}
+	return false
+}
+
+func byNamespace(jobs []duly.Job) map[string][]int {
+	places := map[string][]int{}
+	for i := range jobs {
+		namespace := duly.NamespaceOr(jobs[i].Namespace)
+		places[namespace] = append(places[namespace], i)
+	}
+	return places
+}
+
+// Reserve implements duly.Engine.
+func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	engine, err := r.engine(ctx, p.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Reserve(ctx, p)
+}
+
+// Wait implements duly.Engine.
+func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	engine, err := r.engine(ctx, p.Namespace)
+	if err != nil {
+		return false, err
+	}
+	return engine.Wait(ctx, p)
+}
+
+// Settle implements duly.Engine.
+func (r *Pools) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	engine, err := r.engine(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Settle(ctx, namespace, outcomes)
+}
+
+// Extend implements duly.Engine.
+func (r *Pools) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	engine, err := r.engine(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Extend(ctx, namespace, receipts, lease)
+}
+
+// Get implements duly.Inspector.
+func (r *Pools) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
+	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
+}
+
+// Peek implements duly.Inspector.
+func (r *Pools) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
+	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Peek(ctx, q) })
+}
+
+// List implements duly.Inspector.
+func (r *Pools) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	return in(ctx, r, q, func(e duly.Contract) (duly.ListPage, error) {
+		if _, moves := e.(*pair); !moves {
+			p.Cursor = afterMove(p.Cursor)
+		}
+		return e.List(ctx, q, p)
+	})
+}
+
+// Queues implements duly.Inspector.
+func (r *Pools) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	q := duly.QueueRef{Namespace: namespace}
+	return in(ctx, r, q, func(e duly.Contract) (duly.NamePage, error) { return e.Queues(ctx, namespace, p) })
+}
+
+// Stats implements duly.Inspector.
+func (r *Pools) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
+	return in(ctx, r, q, func(e duly.Contract) (duly.Stats, error) { return e.Stats(ctx, q) })
+}
+
+// Survey implements duly.Surveyor.
+func (r *Pools) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+	return in(ctx, r, duly.QueueRef{Namespace: namespace}, func(e duly.Contract) (duly.SurveyPage, error) {
+		return duly.SurveyorOf(e).Survey(ctx, namespace, p)
+	})
+}
+
+// Config implements duly.Inspector.
+func (r *Pools) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
+	return in(ctx, r, q, func(e duly.Contract) (duly.QueueConfig, error) { return e.Config(ctx, q) })
+}
+
+// Delete implements duly.Operator.
+func (r *Pools) Delete(ctx context.Context, q duly.QueueRef, id string) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Delete(ctx, q, id) })
+}
+
+// Update implements duly.Operator.
+func (r *Pools) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Update(ctx, q, id, u) })
+}
+
+// Promote implements duly.Operator.
+func (r *Pools) Promote(ctx context.Context, q duly.QueueRef, id string) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Promote(ctx, q, id) })
+}
+
+// Requeue implements duly.Operator.
+func (r *Pools) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+	return in(ctx, r, q, func(e duly.Contract) ([]duly.RequeueResult, error) { return e.Requeue(ctx, q, p) })
+}
+
+// Purge implements duly.Operator.
+func (r *Pools) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n int) (int, error) {
+	return in(ctx, r, q, func(e duly.Contract) (int, error) { return e.Purge(ctx, q, state, n) })
+}
+
+// Configure implements duly.Operator.
+func (r *Pools) Configure(ctx context.Context, q duly.QueueRef, patch duly.QueueConfig) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Configure(ctx, q, patch) })
+}
+
+// Pause implements duly.Operator.
+func (r *Pools) Pause(ctx context.Context, q duly.QueueRef) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Pause(ctx, q) })
+}
+
+// Resume implements duly.Operator.
+func (r *Pools) Resume(ctx context.Context, q duly.QueueRef) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Resume(ctx, q) })
+}
+
+// Destroy implements duly.Operator.
+func (r *Pools) Destroy(ctx context.Context, q duly.QueueRef) error {
+	return r.do(ctx, q, func(e duly.Contract) error { return e.Destroy(ctx, q) })
+}
+
+// in asks the engine of a queue.
+func in[T any](ctx context.Context, r *Pools, q duly.QueueRef, ask func(e duly.Contract) (T, error)) (none T, err error) {
+	engine, err := r.engine(ctx, q.Namespace)
+	if err != nil {
+		return none, err
+	}
+	return ask(engine)
+}
+
+// do is in for what answers an error alone.
+func (r *Pools) do(ctx context.Context, q duly.QueueRef, ask func(e duly.Contract) error) error {
+	_, err := in(ctx, r, q, func(e duly.Contract) (struct{}, error) { return struct{}{}, ask(e) })
+	return err
+}

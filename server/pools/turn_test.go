@@ -1,0 +1,191 @@
+package pools_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/pools"
+)
+
+// What a queue is set to is not lost when a move is turned around: that of one
+// that was removed from the first pool already, and of one that only the second
+// has; also where a push was quicker, or who turned it around dies thereafter.
+func TestSettingsComeBackWhenAMoveIsTurnedAround(t *testing.T) {
+	t.Parallel()
+	for _, died := range []bool{false, true} {
+		r := newRig(t, "orders")
+		ctx := t.Context()
+		removed, late, single, kept := shop, duly.QueueRef{Namespace: "shop", Name: "late"}, duly.QueueRef{Namespace: "shop", Name: "single"}, duly.QueueRef{Namespace: "shop", Name: "kept"}
+		r.must(r.Configure(ctx, removed, duly.QueueConfig{MaxJobs: 77, DeadAge: time.Hour, Shards: 4, Rate: duly.Rate{PerSecond: 5, Burst: 9}, Defaults: duly.Defaults{Tries: 3}}))
+		r.must(r.Pause(ctx, removed))
+		r.must(r.Configure(ctx, kept, duly.QueueConfig{MaxLeased: 4}))
+		r.push("shop", "kept", "x")
+		r.move("shop", "orders")
+		r.carryOn()
+		r.must(r.Configure(ctx, late, duly.QueueConfig{MaxLeased: 3}))
+		r.must(r.Configure(ctx, single, duly.QueueConfig{MaxJobs: 1}))
+		if left := r.left(duly.DefaultPool); !slices.Equal(left, []string{"kept"}) {
+			t.Fatalf("in the first pool are %v", left)
+		}
+		if died {
+			where, err := r.Where(ctx, "shop")
+			r.must(err)
+			where.Pool, where.From = where.From, where.Pool
+			r.must(r.engines[duly.DefaultPool].PutPlacement(ctx, where))
+			r.push("shop", "late", "quick")
+		} else {
+			_, err := r.Move(ctx, "shop", duly.DefaultPool)
+			r.must(err)
+			if c, err := r.Config(ctx, single); err != nil || c.MaxJobs != 1 {
+				t.Errorf("a bound of one job is %+v, %v", c, err)
+			}
+		}
+		r.end("shop")
+		c, err := r.Config(ctx, removed)
+		if err != nil || c.MaxJobs != 77 || c.DeadAge != time.Hour || c.Shards != 4 && !died || c.Rate != (duly.Rate{PerSecond: 5, Burst: 9}) || c.Defaults.Tries != 3 || !c.Paused {
+			t.Errorf("died %v: the removed queue is %+v, %v", died, c, err)
+		}
+		if c, err := r.Config(ctx, late); err != nil || c.MaxLeased != 3 || c.Paused {
+			t.Errorf("died %v: the late queue is %+v, %v", died, c, err)
+		}
+		if c, err := r.Config(ctx, kept); err != nil || c.MaxLeased != 4 {
+			t.Errorf("died %v: the kept queue is %+v, %v", died, c, err)
+		}
+	}
+}
+
+// A stray queue's settings do not come to the queue that is in use.
+func TestStraySettingsAreNotBrought(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "logs")
+	r.pushJob(duly.Job{ID: "x"})
+	r.must(r.engines["logs"].Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 5}))
+	r.must(r.engines["logs"].Pause(t.Context(), shop))
+	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "logs" {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	r.end("shop")
+	if c, err := r.Config(t.Context(), shop); err != nil || c.MaxJobs != duly.None || c.Paused {
+		t.Errorf("it is %+v, %v", c, err)
+	}
+}
+
+// A delayed job of the old pool that is made to run sooner does not run beside
+// one of its order key of the new pool: at once on the server that was asked, and
+// at its next look on another one.
+func TestAnOrderKeyWhoseOldJobIsMadeDueSooner(t *testing.T) {
+	t.Parallel()
+	now, soon := time.Duration(0), 10*time.Second
+	for how, sooner := range map[string]func(ctx context.Context, e duly.Contract) error{
+		"promote": func(ctx context.Context, e duly.Contract) error { return e.Promote(ctx, shop, "c1") },
+		"update": func(ctx context.Context, e duly.Contract) error {
+			return e.Update(ctx, shop, "c1", duly.Update{Delay: &now})
+		},
+		"update later": func(ctx context.Context, e duly.Contract) error {
+			return e.Update(ctx, shop, "c1", duly.Update{Delay: &soon})
+		},
+		"requeue": func(ctx context.Context, e duly.Contract) error {
+			_, err := e.Requeue(ctx, shop, duly.RequeueParams{IDs: []string{"c0"}})
+			return err
+		},
+	} {
+		for _, elsewhere := range []bool{false, true} {
+			t.Run(how+map[bool]string{true: " elsewhere"}[elsewhere], func(t *testing.T) {
+				t.Parallel()
+				r := newRig(t, "orders")
+				r.pushJob(duly.Job{ID: "c0", OrderKey: "c"})
+				_, receipts := r.take(1, "q")
+				_, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: receipts[0], As: duly.Bury}})
+				r.must(err)
+				r.pushJob(duly.Job{ID: "c1", OrderKey: "c", Delay: time.Hour})
+				r.move("shop", "orders")
+				r.take(1, "q") // from now on it counts
+				r.clock.Advance(pools.Settle)
+				r.pushJob(duly.Job{ID: "c2", OrderKey: "c"})
+				for range 4 { // it learns which keys are left
+					if ids, receipts := r.take(10, "q"); ids != nil {
+						r.ack(receipts...)
+					}
+					r.clock.Advance(3 * time.Second)
+				}
+				if j, err := r.engines["orders"].Get(t.Context(), shop, "c2"); err == nil {
+					t.Fatalf("c2 was not free: %+v", j)
+				}
+				asked := duly.Contract(r.Pools)
+				if elsewhere {
+					asked = r.engines[duly.DefaultPool]
+				}
+				r.must(sooner(t.Context(), asked))
+				if elsewhere {
+					r.clock.Advance(3 * time.Second)
+				}
+				r.pushJob(duly.Job{ID: "c3", OrderKey: "c"})
+				ids, _ := r.take(1, "q")
+				more, _ := r.take(10, "q")
+				r.clock.Advance(3 * time.Second)
+				more2, _ := r.take(10, "q")
+				if all := slices.Concat(ids, more, more2); len(all) > 1 || len(all) == 1 && all[0] == "c3" {
+					t.Errorf("taken at once are %v", all)
+				}
+			})
+		}
+	}
+}
+
+// asking is an engine where something is done before it answers a Promote.
+type asking struct {
+	*model.Engine
+	then func()
+}
+
+func (a *asking) Promote(ctx context.Context, q duly.QueueRef, id string) error {
+	err := a.Engine.Promote(ctx, q, id)
+	if a.then != nil {
+		a.then()
+	}
+	return err
+}
+
+// While a promotion is under way nothing of its queue's order keys is judged by
+// what was seen before.
+func TestAnOrderKeyWhileItsOldJobIsPromoted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	engine := &asking{Engine: r.engines[duly.DefaultPool]}
+	r.Pools = r.another(func(name string, e *model.Engine) duly.Contract {
+		if name == duly.DefaultPool {
+			return engine
+		}
+		return e
+	})
+	r.pushJob(duly.Job{ID: "c1", OrderKey: "c", Delay: time.Hour})
+	r.move("shop", "orders")
+	r.take(1, "q") // from now on it counts
+	r.clock.Advance(pools.Settle)
+	r.pushJob(duly.Job{ID: "c2", OrderKey: "c"})
+	for range 4 {
+		if ids, receipts := r.take(10, "q"); ids != nil {
+			r.ack(receipts...)
+		}
+		r.clock.Advance(3 * time.Second)
+	}
+	if _, err := r.engines["orders"].Get(t.Context(), shop, "c2"); err == nil {
+		t.Fatal("c2 was not free")
+	}
+	r.pushJob(duly.Job{ID: "c3", OrderKey: "c"})
+	var taken []string
+	engine.then = func() {
+		for range 2 {
+			ids, _ := r.take(1, "q")
+			taken = append(taken, ids...)
+		}
+	}
+	r.must(r.Promote(t.Context(), shop, "c1"))
+	if !slices.Equal(taken, []string{"c1"}) {
+		t.Errorf("taken are %v", taken)
+	}
+}

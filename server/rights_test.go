@@ -1,0 +1,136 @@
+package server
+
+import (
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/describe"
+	"github.com/dulymq/duly/server/route"
+)
+
+// pathOf is a path that the pattern matches.
+func pathOf(r route.Route, namespace string) string {
+	return strings.NewReplacer("{namespace}", namespace, "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
+}
+
+// allowed is the declared matrix, said once more in other words: which of the
+// fixture's tokens may use a route in the namespace default.
+func allowed(need auth.Need) map[string]bool {
+	switch need {
+	case auth.Open:
+		return map[string]bool{"none": true, "malformed": true, "unknown": true, "revoked": true, "produce": true, "consume": true, "admin": true, "operator": true, "reader": true, "foreign": true}
+	case auth.Produce:
+		return map[string]bool{"produce": true, "admin": true, "operator": true}
+	case auth.Consume:
+		return map[string]bool{"consume": true, "admin": true, "operator": true, "reader": true}
+	case auth.Either:
+		return map[string]bool{"produce": true, "consume": true, "admin": true, "operator": true, "reader": true}
+	case auth.Admin:
+		return map[string]bool{"admin": true, "operator": true}
+	case auth.Operator:
+		return map[string]bool{"operator": true}
+	}
+	return nil
+}
+
+// X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30: every route ×
+// every kind of token, as declared. The routes are those of the router, so one
+// that is added is in the matrix, and fails here without a declaration. (Where
+// lmstfy's admin API is open to who is on the same machine, so is /metrics.)
+func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(c *Config) { c.Lmstfy = LmstfyToken })
+	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
+		if len(allowed(r.Need)) == 0 {
+			t.Errorf("%s %s declares no right", r.Method, r.Path)
+		}
+		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`) // nobody moves the clock
+		f.clock.Advance(time.Minute)                                             // so that who is refused may fail again
+		for who := range f.tokens {
+			got := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, body, who).status
+			refused := got == http.StatusUnauthorized || got == http.StatusForbidden
+			if refused == allowed(r.Need)[who] {
+				t.Errorf("%s %s with the token %s: %d, needs %s", r.Method, r.Path, who, got, r.Need)
+			}
+			stranger := who == "none" || who == "malformed" || who == "unknown" || who == "revoked"
+			if refused && stranger != (got == http.StatusUnauthorized) {
+				t.Errorf("%s %s with the token %s: %d; 401 is for who is not known, 403 for who may not", r.Method, r.Path, who, got)
+			}
+		}
+	}
+}
+
+// The matrix says little unless the contract's own table says the same.
+func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	for _, r := range f.apiRoutes {
+		path, native := strings.CutPrefix(r.Path, "/v1/{namespace}")
+		want := auth.Open
+		switch {
+		case !native:
+		case path == "/push":
+			want = auth.Produce
+		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek":
+			if want = auth.Produce; r.Method == "GET" {
+				want = auth.Consume
+			}
+		case strings.HasPrefix(path, "/queues"):
+			if want = auth.Admin; r.Method == "GET" {
+				want = auth.Either
+			}
+		default:
+			want = auth.Consume
+		}
+		if r.Need != want {
+			t.Errorf("%s %s needs %s, want %s", r.Method, r.Path, r.Need, want)
+		}
+	}
+	for _, r := range f.adminRoutes {
+		if onAdmin(r.Path) != (r.Need == auth.Operator) {
+			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
+		}
+	}
+}
+
+func TestX1ARouteWithoutARightIsNotMounted(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if recover() == nil {
+			t.Error("it was mounted")
+		}
+	}()
+	(&route.Host{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
+}
+
+// X2: a token for one namespace reaches no other by any spelling.
+func TestX2NoSpellingReachesAnotherNamespace(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	for _, ns := range []string{"other", "Default", "DEFAULT", "default.", "*", "%2a", "default%00", "default%2f..%2fother", "default/../other", "..", "%2e%2e/other", "d\u0435fault", "{namespace}", "defaul", "default-"} {
+		a := f.send("POST", "/v1/"+strings.ReplaceAll(ns, "{", "%7b")+"/push", `{"jobs":[{"queue":"q"}]}`, "produce")
+		if a.status < 400 || a.status >= 500 {
+			t.Errorf("namespace %q: %d %s", ns, a.status, a.body)
+		}
+	}
+}
+
+// X1: the page says who may do what, route by route.
+func TestSecurityPage(t *testing.T) {
+	t.Parallel()
+	const path, begin, end = "../docs/security.md", "<!-- rights -->\n", "<!-- /rights -->"
+	page, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, ok1 := strings.Cut(string(page), begin)
+	_, tail, ok2 := strings.Cut(rest, end)
+	if !ok1 || !ok2 {
+		t.Fatalf("%s has no place for the table of rights", path)
+	}
+	compare(t, path, []byte(head+begin+describe.Rights(described(serve(t, nil)))+end+tail))
+}

@@ -1,0 +1,320 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/durable"
+	"github.com/dulymq/duly/server/admin"
+	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/lmstfy"
+	"github.com/dulymq/duly/server/metrics"
+	"github.com/dulymq/duly/server/native"
+	"github.com/dulymq/duly/server/route"
+)
+
+// Server serves an engine; see [New].
+type Server struct {
+	cfg   Config
+	host  *route.Host
+	guard *auth.Guard
+	sweep *sweeper
+	// survey looks at all queues, deaths at those that jobs were handed out of.
+	survey *metrics.Survey
+	deaths *deaths
+	drain  context.CancelFunc
+
+	live                   atomic.Pointer[Live]
+	api, admin             http.Handler
+	apiRoutes, adminRoutes []route.Route
+	listeners              [2]net.Listener // API, admin
+}
+
+// New puts a server together. It does nothing until [Server.Listen].
+func New(cfg Config) (*Server, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	draining, drain := context.WithCancel(context.Background())
+	s := &Server{cfg: cfg, drain: drain, guard: auth.NewGuard(auth.Config{
+		Registry: cfg.Registry, Watcher: cfg.Watcher, Limiter: cfg.Limiter, Accounts: cfg.Accounts, Clock: cfg.Clock,
+	})}
+	// What looks at the queues for a metric is not counted among what clients do.
+	looks := metrics.SurveyConfig{Engine: cfg.Engine, Registry: cfg.Registry, Clock: cfg.Clock, Queues: cfg.Metrics.Queues()}
+	if cfg.Pools != nil {
+		looks.Namespaces = cfg.Pools.EachPool()
+	}
+	s.survey = metrics.NewSurvey(looks)
+	surveyor := duly.SurveyorOf(cfg.Engine)
+	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
+	cfg.Engine = cfg.Metrics.Engine(newAttentive(&cfg))
+	s.sweep = newSweeper(cfg.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
+	s.sweep.swept = s.deaths.look
+	s.host = &route.Host{Guard: s.guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining, Live: route.Live{Grace: cfg.Grace, Proxies: cfg.Proxies},
+		Memory: max(48<<20, 6*int64(cfg.MaxBody)), AnswerMemory: cfg.AnswerMemory}
+	s.host.AccessLog.Store(cfg.AccessLog)
+	compatible := lmstfy.New(cfg.Engine, cfg.Pools, s.guard, cfg.MaxBody, cfg.Clock, s.sweep.leased)
+	if cfg.LmstfyDefaults != nil {
+		compatible.SetDefaults(*cfg.LmstfyDefaults)
+	}
+	api := native.New(compatible.Watch(), surveyor, cfg.MaxBody, cfg.Clock, s.sweep.leased)
+	gatherer := s.gatherer(compatible)
+	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
+	health := s.healthRoutes()
+	native, admins := api.Routes(), operator.Routes()
+	s.apiRoutes = append(append(native, health...), documents(cfg.Version, native, admins, health)...)
+	s.adminRoutes = append(admins, health...)
+	s.api, s.admin = s.host.Mount(s.apiRoutes), s.host.Mount(s.adminRoutes)
+	if cfg.Lmstfy != LmstfyOff {
+		s.api = beside(s.api, compatible.Handler(s.host))
+		s.admin = s.lmstfyAdmin(gatherer).Handler(s.admin)
+	}
+	s.live.Store(&cfg.Live)
+	return s, nil
+}
+
+// gatherer has everything that /metrics tells.
+func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
+	besides := []prometheus.Collector{metrics.Panics(s.host.Panics.Load)}
+	if s.cfg.Lmstfy != LmstfyOff {
+		besides = append(besides, compatible.Collectors(s.survey)...)
+	}
+	return s.cfg.Metrics.Gatherer(s.survey, besides...)
+}
+
+func (s *Server) lmstfyAdmin(gatherer prometheus.Gatherer) *lmstfy.Admin {
+	return &lmstfy.Admin{
+		Engine: s.cfg.Engine, Registry: s.cfg.Registry, Pools: s.cfg.Pools, Guard: s.guard, Host: s.host, Gatherer: gatherer, Version: s.cfg.Version,
+		Open: func() bool {
+			return s.cfg.Lmstfy == LmstfyOn && loopback(s.cfg.AdminAddr) && !s.guard.HasAccounts()
+		},
+	}
+}
+
+// beside serves the lmstfy-compatible API on the native one's address.
+func beside(native, compatible http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if p := r.URL.Path; strings.HasPrefix(p, lmstfy.Prefix) || p+"/" == lmstfy.Prefix {
+			compatible.ServeHTTP(w, r)
+			return
+		}
+		native.ServeHTTP(w, r)
+	})
+}
+
+// Handler is the API's, for tests and for a listener of one's own; limits on
+// headers and idle connections are then the listener's matter. While
+// [Server.Serve] does not run, nobody listens to the engine, and every request
+// looks its token up.
+func (s *Server) Handler() http.Handler { return s.api }
+
+// AdminHandler is the admin API's.
+func (s *Server) AdminHandler() http.Handler { return s.admin }
+
+// Guard makes and revokes tokens.
+func (s *Server) Guard() *auth.Guard { return s.guard }
+
+// Listen binds both addresses, sees to the first token, and leaves the files
+// for the command line. After an error nothing is bound.
+func (s *Server) Listen(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil {
+			s.unbind()
+		}
+	}()
+	for i, addr := range []string{s.cfg.Addr, s.cfg.AdminAddr} {
+		var lc net.ListenConfig
+		if s.listeners[i], err = lc.Listen(ctx, "tcp", addr); err != nil {
+			return fmt.Errorf("server: %w; choose another address, or stop what listens there", err)
+		}
+	}
+	if err := s.credentials(ctx); err != nil {
+		return err
+	}
+	return s.leaveURLs()
+}
+
+// credentials sees to it that somebody may come in, and that where others can
+// reach an address nobody else can.
+func (s *Server) credentials(ctx context.Context) error {
+	api, admin := !loopback(s.cfg.Addr), !loopback(s.cfg.AdminAddr)
+	if !api && !admin {
+		if s.cfg.DataDir == "" {
+			return nil
+		}
+		note, err := s.guard.FirstToken(ctx, s.cfg.DataDir)
+		if note != "" {
+			s.cfg.Logger.Warn(note)
+		}
+		return err
+	}
+	const remedy = "start once on 127.0.0.1, make one with duly token create, then listen here"
+	operator, err := s.guard.AnyOperator(ctx)
+	switch {
+	case err != nil || operator:
+		return err
+	case admin:
+		return duly.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right admin for all namespaces nor an account: %s, or give it accounts", s.cfg.AdminAddr, remedy)
+	}
+	known, err := s.guard.Any(ctx)
+	if err == nil && !known {
+		err = duly.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", s.cfg.Addr, remedy)
+	}
+	return err
+}
+
+func (s *Server) leaveURLs() error {
+	if s.cfg.DataDir == "" {
+		return nil
+	}
+	if err := durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.URLFile), s.URL()+"\n"); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.AdminURLFile), s.AdminURL()+"\n")
+}
+
+func (s *Server) unbind() {
+	for i, l := range s.listeners {
+		if l != nil {
+			l.Close()
+			s.listeners[i] = nil
+		}
+	}
+}
+
+// URL is where the API is served, once it listens.
+func (s *Server) URL() string { return urlOf(s.listeners[0], s.cfg.TLS) }
+
+// AdminURL is where the admin API is served, once it listens.
+func (s *Server) AdminURL() string { return urlOf(s.listeners[1], s.cfg.AdminTLS) }
+
+// urlOf is a URL that reaches the listener from this machine.
+func urlOf(l net.Listener, secure *tls.Config) string {
+	if l == nil {
+		return ""
+	}
+	addr := l.Addr().(*net.TCPAddr)
+	host := addr.IP.String()
+	if addr.IP.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	scheme := "http://"
+	if secure != nil {
+		scheme = "https://"
+	}
+	return scheme + net.JoinHostPort(host, fmt.Sprint(addr.Port))
+}
+
+// The bounds on connections. What a request's head may hold is bounded by
+// net/http; its own slack of 4 KiB comes on top of it.
+const (
+	maxHeader     = 16<<10 - 4<<10
+	headerTimeout = 8 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
+// Serve serves until ctx ends, then drains and returns: nil after a clean end,
+// an error if requests had to be cut off or a listener failed. [Server.Listen]
+// comes before it.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.listeners[0] == nil || s.listeners[1] == nil {
+		return errors.New("server: Serve without Listen")
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	servers := [2]*http.Server{s.httpServer(s.api, s.cfg.TLS), s.httpServer(s.admin, s.cfg.AdminTLS)}
+	var running sync.WaitGroup
+	for i, server := range servers {
+		running.Go(func() {
+			if err := accept(server, s.listeners[i]); !errors.Is(err, http.ErrServerClosed) {
+				stop(fmt.Errorf("server: %w", err))
+			}
+		})
+	}
+	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx)) // until nothing is served any more
+	defer rest()
+	running.Go(func() { s.sweep.run(upkeep) })
+	if s.cfg.Maintainer != nil {
+		running.Go(func() { s.deaths.begin(s.survey.Look(upkeep)) })
+	}
+	running.Go(func() { s.watch(upkeep) })
+	if s.cfg.Pools != nil {
+		running.Go(func() { s.cfg.Pools.Run(upkeep) })
+	}
+	<-ctx.Done()
+	cause := context.Cause(ctx)
+	failed := !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded)
+	s.host.Leaving.Store(true)
+	if !failed {
+		_ = clock.Sleep(upkeep, s.cfg.Clock, s.cfg.DrainDelay)
+	}
+	err := s.shutDown(servers)
+	rest()
+	running.Wait()
+	if failed {
+		return cause
+	}
+	return err
+}
+
+// watch lets the guard hear of changes of tokens for as long as it serves.
+func (s *Server) watch(ctx context.Context) {
+	err := s.guard.Watch(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case s.cfg.Watcher == nil:
+		s.cfg.Logger.Warn("this engine does not tell of changes: every request looks its token up, and one that waits outlasts its token if that is revoked by another server")
+	default:
+		s.cfg.Logger.Error("changes of tokens are not heard of any more; every request looks its token up", "code", string(duly.CodeOf(err)), "error", route.Line(fmt.Sprint(err)))
+	}
+}
+
+// accept is server.Serve, with TLS where the server has some.
+func accept(server *http.Server, l net.Listener) error {
+	if server.TLSConfig != nil {
+		return server.ServeTLS(l, "", "")
+	}
+	return server.Serve(l)
+}
+
+func (s *Server) httpServer(h http.Handler, secure *tls.Config) *http.Server {
+	return &http.Server{
+		Handler: h, TLSConfig: secure.Clone(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
+}
+
+// shutDown lets requests end within the drain limit. Long polls end once the
+// listeners are closed: whoever comes again at once finds another server.
+func (s *Server) shutDown(servers [2]*http.Server) error {
+	servers[0].RegisterOnShutdown(s.drain)
+	limit, cancel := context.WithTimeout(context.Background(), s.live.Load().Drain)
+	defer cancel()
+	var ending sync.WaitGroup
+	var errs [2]error
+	for i, server := range servers {
+		ending.Go(func() {
+			if server.Shutdown(limit) != nil {
+				errs[i] = fmt.Errorf("server: requests were still running after %s and were cut off", s.live.Load().Drain)
+				server.Close()
+			}
+		})
+	}
+	ending.Wait()
+	return errors.Join(errs[:]...)
+}

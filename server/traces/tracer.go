@@ -1,0 +1,41 @@
+package traces
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/dulymq/duly/server/route"
+)
+
+// Tracer implements route.Tracer.
+type Tracer struct{ tracer trace.Tracer }
+
+var _ route.Tracer = (*Tracer)(nil)
+
+// New returns a Tracer whose spans the provider makes.
+func New(p trace.TracerProvider) *Tracer {
+	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces")}
+}
+
+// Begin implements route.Tracer.
+func (t *Tracer) Begin(r *http.Request, pattern string) (context.Context, func(status int)) {
+	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+	method := route.Method(r.Method)
+	ctx, span := t.tracer.Start(ctx, method+" "+pattern, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
+		attribute.String("http.request.method", method), attribute.String("http.route", pattern),
+	))
+	return ctx, func(status int) {
+		if status > 0 {
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+		}
+		if status == 0 || status >= http.StatusInternalServerError {
+			span.SetStatus(codes.Error, "")
+		}
+		span.End()
+	}
+}
