@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/open"
+)
+
+// benchFlags are what the flags of `duly bench` say.
+type benchFlags struct {
+	bench.Config
+	phases    []string
+	folder    string // where the file of its own is made
+	syncDelay time.Duration
+	// batch and concurrency are 0 until they are given: what is usual differs.
+	batch, concurrency int
+}
+
+// benchUsual is the load where nothing else is said; benchGauge is what
+// differs where the server can be asked what it has used.
+var (
+	benchUsual = bench.Load{
+		Jobs: 100_000, Time: 10 * time.Second, Batch: 100, Callers: 4, Goroutines: 64, Concurrency: 64, Body: 100, Rate: 1000, Queues: 100,
+	}
+	benchGauge = bench.Load{Batch: 50, Concurrency: 100}
+)
+
+func benchCommand(a *app) *cobra.Command {
+	b := benchFlags{Config: bench.Config{Repeat: 3, Load: benchUsual}}
+	cmd := a.command("bench", "Measure an engine",
+		`Measures how many jobs a second an engine takes, hands out and ends, and how late it is, phase by phase:
+
+  push      batches, from a few callers
+  take      reserve and ack batches of a loaded queue
+  single    push one job per call, from many goroutines
+  work      empty a loaded queue through the worker
+  both      push one job per call while the worker works on them
+  lateness  handler entry minus due moment, at a rate of jobs that fall due; and how many came early
+  calls     one call after the other, each operation by itself, in a queue that holds jobs
+  burst     reserve and ack jobs that have fallen due in the same millisecond
+
+With a redis:// URL there are also, and by default:
+
+  native-push, native-take   push and take by bare commands of the server: what is necessary to keep a job at all
+  memory    load ready and delayed jobs: bytes per job
+  idle      a worker waits on empty queues: requests per second
+
+and each phase tells what it took of the server's processor, and how long its scripts ran. Without one, calls and burst are
+done if --phases names them.
+
+Without --url it makes a file of its own in a new folder under --data, which must be on the disk that is meant (a temporary
+folder often is memory), and removes it at the end; what a sync costs on that disk is printed above the figures.
+With --url it works in queues of its own whose names begin with "bench-", and destroys them at the end. DULY_URL is not
+looked at: nobody wants to load a server because a variable was set. Nothing else should use the server meanwhile.
+
+A phase is the median of its runs; latencies are those of all runs together. A job that came before its due moment makes
+the command fail.`,
+		`  duly bench
+  duly bench --backlog-ready 1000000 --backlog-delayed 1000000 --reopen
+  duly bench --sync-delay 2ms
+  duly bench --phases lateness --rate 10000 --jobs 100000 --repeat 1
+  duly bench --url http://TOKEN@127.0.0.1:7777/default --json
+  duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare`,
+		func(ctx context.Context, p *printer, _ []string) error { return a.bench(ctx, p, &b) })
+	cmd.Args = noArgs
+	b.register(cmd)
+	return cmd
+}
+
+func (b *benchFlags) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringSliceVar(&b.phases, "phases", nil, "`phases` to go through, in this order (default: all)")
+	countVar(f, &b.Load.Jobs, "jobs", "most jobs of a run")
+	durationVar(f, &b.Load.Time, "time", "longest time of a run")
+	countVar(f, &b.Repeat, "repeat", "runs of each phase")
+	countVar(f, &b.batch, "batch", "jobs per call of push and take (default 100; 50 for redis://)")
+	countVar(f, &b.Load.Callers, "callers", "goroutines of push and take")
+	countVar(f, &b.Load.Goroutines, "goroutines", "goroutines of single and both, each with one job per call")
+	countVar(f, &b.concurrency, "concurrency", "jobs that the worker runs at once (default 64; 100 for redis://)")
+	countVar(f, &b.Load.Body, "body", "bytes of a body")
+	countVar(f, &b.Load.Rate, "rate", "jobs that fall due per second in lateness")
+	countVar(f, &b.Load.Queues, "queues", "queues that idle waits on")
+	f.IntVar(&b.Backlog.Ready, "backlog-ready", 0, "`n` ready jobs that lie in the queue meanwhile")
+	f.IntVar(&b.Backlog.Delayed, "backlog-delayed", 0, "`n` jobs due tomorrow that lie in the queue meanwhile")
+	f.BoolVar(&b.Backlog.Reopen, "reopen", false, "close the engine and open it again when the backlog is loaded")
+	f.BoolVar(&b.Backlog.Compare, "compare", false, "go through the phases without the backlog first, and compare")
+	durationVar(f, &b.syncDelay, "sync-delay", "add this to every sync of the file, as if the disk were slow")
+	f.StringVar(&b.folder, "data", "", "`folder` in which a file of its own is made (default: the current one)")
+	all := make([]string, 0, len(bench.AllPhases()))
+	for _, p := range bench.AllPhases() {
+		all = append(all, string(p))
+	}
+	fixed(cmd, "phases", all...)
+}
+
+// bench measures and prints. What was measured before an error or an
+// interrupt is printed, and then the error.
+func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
+	b.complete(a)
+	if err := b.Validate(); err != nil {
+		return err
+	}
+	target, err := a.benchTarget(b)
+	if err != nil {
+		return err
+	}
+	defer target.remove()
+	var disk *bench.Disk
+	if target.folder != "" {
+		if disk, err = bench.MeasureDisk(ctx, target.folder, b.syncDelay, a.env.Clock); err != nil {
+			return err
+		}
+	}
+	bar := &benchBar{app: a}
+	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
+	b.Open = func(ctx context.Context) (duly.Contract, error) {
+		secure, err := a.trust("")
+		if err != nil {
+			return nil, err
+		}
+		return a.env.Open(ctx, target.url, open.SyncDelay(b.syncDelay), open.TLS(secure))
+	}
+	report, err := bench.Run(ctx, b.Config)
+	bar.end()
+	if report != nil && len(report.Phases)+len(report.Without) > 0 {
+		report.URL, report.Disk, report.SyncDelay = open.Redact(target.url), disk, float64(b.syncDelay)/float64(time.Microsecond)
+		if printed := p.benchReport(report); err == nil {
+			err = printed
+		}
+	}
+	if err != nil {
+		return a.unreachable(err, target.place)
+	}
+	return benchVerdict(report)
+}
+
+// complete puts what the flags say into the Config.
+func (b *benchFlags) complete(a *app) {
+	for _, name := range b.phases {
+		b.Phases = append(b.Phases, bench.Phase(name))
+	}
+	if a.env.Gauge != nil {
+		b.Gauge = a.env.Gauge(a.url)
+	}
+	if b.Gauge != nil {
+		b.Load.Batch, b.Load.Concurrency = benchGauge.Batch, benchGauge.Concurrency
+	}
+	if b.batch != 0 {
+		b.Load.Batch = b.batch
+	}
+	if b.concurrency != 0 {
+		b.Load.Concurrency = b.concurrency
+	}
+}
+
+// benchVerdict is the error of an engine that broke the contract.
+func benchVerdict(report *bench.Report) error {
+	var early int64
+	for _, of := range [][]bench.Result{report.Without, report.Phases} {
+		for i := range of {
+			early += of[i].Early
+		}
+	}
+	if early == 0 {
+		return nil
+	}
+	return duly.Errorf(duly.CodeInternal, "%s came before the due moment", plural(early, "job"))
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly/internal/bench"
+)
+
+// benchReport prints what was measured.
+func (p *printer) benchReport(r *bench.Report) error {
+	if p.json {
+		return p.value(r)
+	}
+	p.benchHead(r)
+	if len(r.Without) > 0 {
+		p.printf("%s\n", p.paint(bold, "without the backlog"))
+		p.benchRates(r, r.Without)
+		p.printf("%s\n", p.paint(bold, "with it"))
+	}
+	p.benchRates(r, r.Phases)
+	p.benchCompare(r)
+	p.benchServer(r)
+	p.benchNotes(r)
+	return nil
+}
+
+// benchRates prints the rates and latencies of phases.
+func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
+	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB", ">MIN", ">P50", ">P99", ">MAX", "OF")
+	for i := range phases {
+		if of := &phases[i]; of.Memory == nil && of.Idle == nil {
+			t.add(benchRow(r, of)...)
+		}
+		for k := range phases[i].Parts {
+			part := &phases[i].Parts[k]
+			row := append([]cell{txt("  " + part.Name), txt(""), txt(countText(part.Jobs)), txt(rate(float64(part.Jobs) / part.Seconds)), txt(""), txt(""), txt("")}, latencyCells(part.Latency)...)
+			t.add(row...)
+		}
+	}
+	t.flush()
+	p.printf("\n")
+}
+
+// benchHead prints what the figures depend on.
+func (p *printer) benchHead(r *bench.Report) {
+	m := r.Machine
+	pairs := []cell{
+		txt("engine"), txt(r.URL),
+		txt("machine"), txt(fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, plural(int64(m.CPUs), "CPU"), m.Go)),
+	}
+	if d := r.Disk; d != nil {
+		text := fmt.Sprintf("sync p50 %s, p99 %s, max %s: %s commits/s one after the other", micros(d.P50), micros(d.P99), micros(d.Max), rate(d.Rate))
+		if r.SyncDelay > 0 {
+			text += fmt.Sprintf(" (%s added to each sync)", micros(r.SyncDelay))
+		}
+		pairs = append(pairs, txt("disk"), txt(text))
+	}
+	if r.Server != nil {
+		pairs = append(pairs, txt("server"), txt(r.Server.Server))
+	}
+	pairs = append(pairs, txt("bodies"), txt(bytesText(int64(r.Load.Body))), txt("runs"), txt(fmt.Sprintf(
+		"%d of each phase, up to %s jobs or %s", r.Repeat, countText(int64(r.Load.Jobs)), roughly(seconds(r.Load.Seconds)))))
+	if r.Load.BacklogReady > 0 || r.Load.BacklogDelayed > 0 {
+		text := countText(int64(r.Load.BacklogReady)) + " ready, " + countText(int64(r.Load.BacklogDelayed)) + " delayed"
+		if r.Load.Reopened {
+			text += ", file reopened"
+		}
+		pairs = append(pairs, txt("backlog"), txt(text))
+	}
+	p.pairs(pairs...)
+	p.printf("\n")
+}
+
+func benchRow(r *bench.Report, of *bench.Result) []cell {
+	row := []cell{
+		{string(of.Phase), bold}, txt(benchLoad(r, of.Phase)), txt(countText(of.Jobs)),
+		{rate(of.PerSecond), green}, txt(rate(of.Slowest)), txt(rate(of.Fastest)), txt(""),
+	}
+	if of.Parts != nil { // its parts follow, each with its own
+		return row[:2]
+	}
+	if of.CPU > 0 {
+		row[len(row)-1] = txt(micros(of.CPU))
+	}
+	if of.Latency != nil {
+		row = append(row, latencyCells(of.Latency)...)
+	}
+	return row
+}
+
+func latencyCells(l *bench.Latency) []cell {
+	return []cell{txt(micros(l.Min)), txt(micros(l.P50)), txt(micros(l.P99)), txt(micros(l.Max)), txt(l.Of)}
+}
+
+// benchLoad says what a phase does.
+func benchLoad(r *bench.Report, phase bench.Phase) string {
+	l := r.Load
+	callers := func(perCall, n int) string {
+		return fmt.Sprintf("%s per call, %s", countText(int64(perCall)), plural(int64(n), "caller"))
+	}
+	inFlight := countText(int64(l.Concurrency)) + " in flight"
+	switch phase {
+	case bench.Push, bench.Take:
+		return callers(l.Batch, l.Callers)
+	case bench.Burst:
+		return callers(l.Batch, l.Callers) + ", due at once"
+	case bench.Calls:
+		return callers(l.Batch, 1)
+	case bench.NativePush, bench.NativeTake:
+		return countText(int64(l.Batch)) + " per command, bare"
+	case bench.Single:
+		return callers(1, l.Goroutines)
+	case bench.Both:
+		return callers(1, l.Goroutines) + ", " + inFlight
+	case bench.Lateness:
+		return countText(int64(l.Rate)) + " due/s, " + inFlight
+	}
+	return inFlight
+}
+
+// memorySync is faster than any disk syncs.
+const memorySync = 5.0 // µs
+
+// benchNotes says what the table does not show.
+func (p *printer) benchNotes(r *bench.Report) {
+	note := func(s style, format string, args ...any) { p.printf("%s\n", p.paint(s, fmt.Sprintf(format, args...))) }
+	if r.Disk != nil && r.Disk.P50 < memorySync {
+		note(yellow, "A sync of %s reaches no disk: %s seems to be memory, and the figures say nothing about a disk.", micros(r.Disk.P50), oneLine(r.Disk.Dir))
+	}
+	for _, phases := range [][]bench.Result{r.Without, r.Phases} {
+		for i := range phases {
+			p.benchNote(r, &phases[i], note)
+		}
+	}
+}
+
+// benchNote is about one phase.
+func (p *printer) benchNote(r *bench.Report, of *bench.Result, note func(s style, format string, args ...any)) {
+	if of.Cut > 0 {
+		note(dim, "%s: %d of %s ended at %s, before all their jobs were done.", of.Phase, of.Cut, plural(int64(of.Runs), "run"), roughly(seconds(r.Load.Seconds)))
+	}
+	if of.Either > 0 {
+		note(dim, "%s: the engine goes by another clock; a latency may be wrong by %s.", of.Phase, micros(of.Either))
+	}
+	if of.Phase != bench.Lateness {
+		if of.Early > 0 {
+			note(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
+		}
+		return
+	}
+	if of.Behind > 0 {
+		note(yellow, "lateness: %s were pushed only when they were due already: the rate is more than can be pushed.", plural(of.Behind, "job"))
+	}
+	style := green
+	if of.Early > 0 {
+		style = red
+	}
+	note(style, "lateness: %s of %s came early.", countText(of.Early), plural(of.Latency.Count, "job"))
+}
+
+// rate is a number of jobs a second.
+func rate(perSecond float64) string {
+	if perSecond < 10 {
+		return fmt.Sprintf("%.1f", perSecond)
+	}
+	return countText(int64(perSecond + 0.5))
+}
+
+// micros is a time of so many microseconds, to three digits.
+func micros(us float64) string {
+	d := time.Duration(us * float64(time.Microsecond))
+	unit := time.Nanosecond
+	for abs := d.Abs(); abs/unit >= 1000; unit *= 10 {
+	}
+	return d.Round(unit).String()
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// benchBar shows a bar per run.
+type benchBar struct {
+	app  *app
+	at   bench.Progress // what the bar is for
+	name string
+	bar  *progress
+}
+
+// show draws how far the measurement is.
+func (b *benchBar) show(at bench.Progress) {
+	if name := benchStep(at); name != b.name || at.Total != b.at.Total {
+		b.bar.end()
+		b.name, b.at, b.bar = name, at, b.app.newProgress(name, at.Total)
+	}
+	b.bar.set(at.Done, at.Total, 0)
+}
+
+func (b *benchBar) end() { b.bar.end() }
+
+// benchStep names a step.
+func benchStep(at bench.Progress) string {
+	switch {
+	case at.Phase == "":
+		return "load backlog"
+	case at.Loading:
+		return fmt.Sprintf("%s %d/%d, loading", at.Phase, at.Run, at.Runs)
+	}
+	return fmt.Sprintf("%s %d/%d", at.Phase, at.Run, at.Runs)
+}

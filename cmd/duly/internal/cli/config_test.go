@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// C15.7: serve takes its settings from a file. C15.30: config check and show
+// read the same.
+func TestServeTakesItsSettingsFromAFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	data := filepath.Join(t.TempDir(), "data")
+	file := filepath.Join(t.TempDir(), "duly.toml")
+	text := "data = '" + data + "'\nengine = 'model:'\naddr = '127.0.0.1:0'\nadmin_addr = '127.0.0.1:0'\n\n[log]\nformat = 'json'\nlevel = 'debug'\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	delete(r.vars, "DULY_DATA")
+	r.vars["DULY_CONFIG"] = file
+	if out := r.ok("config", "check"); out != "nothing is wrong; 6 settings given, the rest are the defaults\n" {
+		t.Errorf("check: %q", out)
+	}
+	if out := r.ok("config", "show", "--drain", "5s"); !regexp.MustCompile(`(?m)^engine +model: +`+regexp.QuoteMeta(file)+`:2$`).MatchString(out) ||
+		!regexp.MustCompile(`(?m)^drain +5s +--drain$`).MatchString(out) {
+		t.Errorf("show:\n%s", out)
+	}
+	out, errs, stop := r.start(1, "serve", "--json")
+	var told serving
+	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := readPlace(data); err != nil || left.url != told.URL || told.Data != data || told.Engine != "model:" {
+		t.Errorf("left %+v, %v; told %+v", left, err, told)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("exit %d, %s", code, errs.String())
+	}
+	for line := range strings.Lines(errs.String()) {
+		if !json.Valid([]byte(line)) {
+			t.Errorf("the log is not JSON: %s", line)
+		}
+	}
+}
+
+// C15.30: check lists all faults and fails; serve names them in its one line.
+func TestConfigCheckListsAllFaults(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	file := filepath.Join(t.TempDir(), "duly.toml")
+	if err := os.WriteFile(file, []byte("adr = 1\n[log]\nlevel = 3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	first, second := `adr is no setting; did you mean addr?`, `log.level is 3, must be debug, info, warn or error`
+	code, out, errs := r.run("config", "check", "--config", file)
+	if want := file + ":1: " + first + "\n" + file + ":3: " + second + "\n"; code != exitMisuse || out != want {
+		t.Errorf("exit %d, %q, want %q", code, out, want)
+	}
+	if want := "duly: invalid: the configuration has 2 faults, and duly serve would not start with it; docs/configuration.md says what each setting may be\n"; errs != want {
+		t.Errorf("%q, want %q", errs, want)
+	}
+	_, out, _ = r.run("config", "check", "--config", file, "--json")
+	var fault faultView
+	line, _, _ := strings.Cut(out, "\n")
+	if err := json.Unmarshal([]byte(line), &fault); err != nil || fault != (faultView{file, 1, "adr", "is no setting; did you mean addr?"}) {
+		t.Errorf("%s: %+v, %v", out, fault, err)
+	}
+	for _, args := range [][]string{{"serve"}, {"config", "show"}} {
+		code, out, errs = r.run(append(args, "--config", file)...)
+		if code != exitMisuse || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, first) || !strings.Contains(errs, second) {
+			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
+
+// What everybody tries first.
+func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	if flag, command := r.ok("--version"), r.ok("version"); flag != command {
+		t.Errorf("%q, %q", flag, command)
+	}
+	if flag, command := r.ok("--version", "--json"), r.ok("version", "--json"); flag != command {
+		t.Errorf("%q, %q", flag, command)
+	}
+	if code, _, errs := r.run("--version", "pusch"); code != exitMisuse || !strings.Contains(errs, "push") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+// C15.8: serve takes a configuration of lmstfy's as it is, and says which keys
+// mean nothing here.
+func TestServeTakesAnLmstfyFile(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	file := filepath.Join(t.TempDir(), "config.toml")
+	text := "Host = '127.0.0.1'\nPort = 1\nAdminPort = 2\nLogFormat = 'json'\nLogDir = '/var/log'\n[AdminRedis]\nAddr = '127.0.0.1:3'\n" +
+		"[Accounts]\nada = 'first-password'\n[Pool.default]\nAddr = '127.0.0.1:3'\nPassword = 's3cr3t-of-mine'\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	show := r.ok("config", "show", "--lmstfy-config", file)
+	if !regexp.MustCompile(`(?m)^addr +127\.0\.0\.1:1 +`).MatchString(show) || !strings.Contains(show, "redis://***@127.0.0.1:3/0") || strings.Contains(show, "s3cr3t") {
+		t.Errorf("show:\n%s", show)
+	}
+	check := r.ok("config", "check", "--lmstfy-config", file)
+	if !strings.HasPrefix(check, file+":5: LogDir is not used: ") || !strings.Contains(check, "\n"+file+":7: AdminRedis is not used: ") {
+		t.Errorf("check:\n%s", check)
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	_, errs, stop := r.serve(1, "--lmstfy-config", file, "--data", data, "--json") // its flags count more than the file
+	left, err := readPlace(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest("GET", left.adminURL+"/info", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("ada", "first-password")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
+		t.Errorf("with the file's account: %s", resp.Status)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	for _, key := range []string{"LogDir", "AdminRedis"} {
+		if log := errs.String(); strings.Count(log, `"key":"`+key+`"`) != 1 || !strings.Contains(log, `"reason":"`) {
+			t.Errorf("the log of %s: %s", key, log)
+		}
+	}
+}

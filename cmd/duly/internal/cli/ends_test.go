@@ -1,0 +1,380 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/open"
+)
+
+// C15.34: exit 0, 1 for a command that failed, 2 for misuse. C15.35: errors
+// stand on standard error, in one line that says what to do next.
+func TestErrorsSayWhatToDoNextInOneLine(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x", "--id", "a", "--lease", "1h")
+	r.ok("push", "q", "x", "--id", "b", "--tries", "1")
+	r.do()
+	r.transcript.Reset() // the help has a test of its own
+	for _, args := range [][]string{
+		{"pusch"},
+		{"frobnicate", "--json"},
+		{"push"},
+		{"push", "q", "two", "words"},
+		{"push", "q", "--no-such-flag"},
+		{"push", "q", "x", "--delay", "soon"},
+		{"push", "q", "x", "--delay", "-5s"},
+		{"push", "q", "x", "--ttl", "0s"},
+		{"push", "q", "x", "--tries", "many"},
+		{"push", "q", "x", "--tries", "70000", "--max-stalls", "70000", "--priority", "5000", "--backoff", "sometimes"},
+		{"push", "q", "x", "--delay", "5s", "--due", "2031-01-01T00:00:00Z"},
+		{"push", "q", "x", "--merge-key", "k", "--merge-max-wait", "1m"},
+		{"push", "q", "x", "--header", "nothing"},
+		{"push", "q/../x", "x"},
+		{"push", "q", "x", "--json", "--priority", "5000"},
+		{"push", "q", strings.Repeat("x", 1<<20+1)},
+		{"reserve", "q", "--max", "1001"},
+		{"reserve", "q", "--timeout", "1s"},
+		{"ack", "no-receipt"},
+		{"ack", "no-receipt", "--json"},
+		{"stats", "q", "r"},
+		{"peek", "empty"},
+		{"version", "now"},
+		{"completion", "csh"},
+		{"token", "create"},
+		{"token", "create", "--rights", "everything"},
+		{"dead", "requeue", "q", "a"},
+		{"work", "q"},
+		{"backup", "no/such/folder/file"},
+		{"queues", "--url", "http://s3cret-token@127.0.0.1:1/shop"},
+		{"check", "--url", "http://s3cret-token@127.0.0.1:1/shop"},
+		{"queues", "--namespace", "a/b"},
+	} {
+		r.do(args...)
+	}
+	text := r.transcript.String()
+	text = strings.ReplaceAll(text, "--url http://s3cret-token@", "--url http://TOKEN@")
+	if strings.Contains(text, "s3cret") {
+		t.Errorf("a secret was printed: %s", text)
+	}
+	r.transcript.Reset()
+	r.transcript.WriteString(strings.ReplaceAll(text, strings.Repeat("x", 1<<20+1), "(1 MiB and a byte)"))
+	r.golden("errors")
+}
+
+// An error that a command meets half way is one line too.
+func TestEveryErrorLineIsOneLine(t *testing.T) {
+	t.Parallel()
+	a := &app{env: Env{Args: []string{"duly"}, Stderr: &strings.Builder{}}, begun: true}
+	for _, code := range duly.Codes() {
+		out := &strings.Builder{}
+		a.env.Stderr = out
+		a.report(&cobra.Command{Use: "duly"}, duly.Errorf(code, "two\nlines \x1b[31m"))
+		if n := strings.Count(out.String(), "\n"); n != 1 || strings.Contains(out.String(), "\x1b") {
+			t.Errorf("%s: printed %q", code, out)
+		}
+		if nexts(code, "duly") == "" && code != duly.CodeInvalid {
+			t.Errorf("%s says nothing of what to do next", code)
+		}
+	}
+}
+
+// C15.36: a closed pipe ends a command quietly.
+func TestAClosedPipeEndsQuietly(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"version"}, {"stats", "q"}, {"queues", "--json"}, {"job", "list", "q", "--json"}, {"push", "q", "more"}} {
+		r := newRig(t)
+		r.ok("push", "q", "x")
+		var errs strings.Builder
+		code := Run(t.Context(), r.env(closedPipe{}, &errs, args...))
+		if code != exitOK || errs.String() != "" {
+			t.Errorf("%v: exit %d, %q", args, code, errs.String())
+		}
+	}
+}
+
+// C15.36: what a reserve has taken and can't print it gives back.
+func TestReserveIntoAClosedPipeGivesTheJobsBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	var errs strings.Builder
+	if code := Run(t.Context(), r.env(closedPipe{}, &errs, "reserve", "q")); code != exitOK || errs.String() != "" {
+		t.Errorf("exit %d, %q", code, errs.String())
+	}
+	if out := r.ok("reserve", "q", "--receipts"); out == "" {
+		t.Error("the job is not there for the next one")
+	}
+}
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) {
+	return 0, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
+}
+
+// C15.37: the first INT or TERM ends what waits.
+func TestASignalEndsAWaitingReserve(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	signals := make(chan os.Signal, 2)
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, "reserve", "q", "--wait")
+	env.Signals = signals
+	signals <- syscall.SIGTERM
+	if code := Run(t.Context(), env); code != exitFailed || errs.String() != "duly: interrupted\n" || out.String() != "" {
+		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
+	}
+}
+
+// C15.37: the second ends at once, whatever the command is doing. One that comes
+// right behind the first is the first one again: what ends a command may signal
+// both the process and its group.
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	signals := make(chan os.Signal)
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, "queues")
+	release := make(chan struct{})
+	defer close(release)
+	env.Open = func(ctx context.Context, _ string, _ ...open.Option) (duly.Contract, error) {
+		<-ctx.Done()
+		<-release // deaf to its context
+		return nil, duly.ErrClosed
+	}
+	env.Signals = signals
+	ended := make(chan int, 1)
+	go func() { ended <- Run(t.Context(), env) }()
+	// A signal has been judged, by the clock as it stood, when the next is taken.
+	for _, after := range []time.Duration{0, 0, oneSignal - time.Millisecond, 0} {
+		r.clock.Advance(after)
+		select {
+		case signals <- syscall.SIGTERM:
+		case code := <-ended:
+			t.Fatalf("exit %d by a signal right behind the first", code)
+		}
+	}
+	r.clock.Advance(time.Millisecond)
+	select {
+	case signals <- syscall.SIGTERM:
+	case code := <-ended: // by the one before it, which was judged now
+		ended <- code
+	}
+	if code := <-ended; code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// C15.33: colour only on a terminal, and never with NO_COLOR.
+func TestColourOnlyOnATerminal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x")
+	for _, tt := range []struct {
+		name   string
+		tty    bool
+		vars   map[string]string
+		colour bool
+	}{
+		{"pipe", false, nil, false},
+		{"terminal", true, nil, true},
+		{"NO_COLOR", true, map[string]string{"NO_COLOR": "1"}, false},
+		{"dumb terminal", true, map[string]string{"TERM": "dumb"}, false},
+	} {
+		r.tty = tt.tty
+		r.vars = map[string]string{"DULY_URL": "model:"}
+		for name, value := range tt.vars {
+			r.vars[name] = value
+		}
+		if out := r.ok("queues"); strings.Contains(out, "\x1b[") != tt.colour {
+			t.Errorf("%s: printed %q", tt.name, out)
+		}
+	}
+	if out := r.ok("queues", "--json"); strings.Contains(out, "\x1b[") {
+		t.Errorf("JSON in colours: %q", out)
+	}
+}
+
+// C15.33: with --json, standard output is JSON alone, one value per line.
+func TestJSONIsJSON(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stdin = "a\nb\n"
+	for _, args := range [][]string{
+		{"push", "q", "--lines"}, {"push", "q", "x", "--id", "one"}, {"reserve", "q", "--max", "2"}, {"peek", "q"}, {"queues"},
+		{"queues", "--names"}, {"stats", "q"}, {"job", "get", "q", "one"}, {"job", "list", "q"}, {"job", "update", "q", "one", "--tries", "3"},
+		{"job", "promote", "q", "one"}, {"queue", "set", "q", "--tries", "3"}, {"pause", "q"}, {"resume", "q"}, {"dead", "requeue", "q", "one"},
+		{"queue", "purge", "q", "--state", "dead", "--yes"}, {"job", "delete", "q", "one", "two"}, {"ack", "lost"}, {"check"},
+		{"token", "create", "--rights", "produce"}, {"queue", "destroy", "q", "--yes"}, {"version"},
+	} {
+		_, out, errs := r.run(append(args, "--json")...)
+		if out == "" {
+			t.Errorf("%v: printed nothing, %s", args, errs)
+		}
+		for line := range strings.Lines(out + errs) {
+			if !json.Valid([]byte(line)) {
+				t.Errorf("%v: printed %q", args, line)
+			}
+		}
+	}
+}
+
+// C15.31: completion of shells, and of the names of queues and states.
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "emails", "x")
+	r.ok("push", "reports", "x")
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if out := r.ok("completion", shell); !strings.Contains(out, "duly") {
+			t.Errorf("%s: printed %q", shell, out)
+		}
+	}
+	if out := r.ok("__complete", "job", "list", "emails", "--state", "d"); !strings.Contains(out, "delayed\n") {
+		t.Errorf("states: %q", out)
+	}
+	for _, args := range [][]string{{"__complete", "queues", "--url", ""}, {"__complete", "serve", "--engine", ""}} {
+		if out := r.ok(args...); !strings.Contains(out, "sqlite:\n") || !strings.Contains(out, "redis+sentinel://\n") || !strings.Contains(out, "https://\n") {
+			t.Errorf("%v: %q", args, out)
+		}
+	}
+	env := r.env(&strings.Builder{}, &strings.Builder{})
+	env.Getenv = func(name string) string { return map[string]string{"DULY_URL": "http://t@host/shop"}[name] }
+	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) { return kept{r.engine}, nil }
+	for name, asked := range map[string]struct {
+		args []string
+		want string
+	}{
+		"queues":              {[]string{"stats", ""}, ""}, // none of that namespace
+		"nothing after queue": {[]string{"stats", "emails", ""}, ""},
+	} {
+		var out strings.Builder
+		env.Stdout, env.Args = &out, append([]string{"duly", "__complete"}, asked.args...)
+		if code := Run(t.Context(), env); code != exitOK || strings.Contains(out.String(), "emails") {
+			t.Errorf("%s: exit %d, %q", name, code, out.String())
+		}
+	}
+	env.Args = []string{"duly", "__complete", "stats", "e"}
+	for url, want := range map[string]string{"http://t@host": "emails\n:", "redis://host": "emails\n:", "sqlite:jobs.db": ":"} {
+		env.Getenv = func(name string) string { return map[string]string{"DULY_URL": url}[name] }
+		var out strings.Builder
+		env.Stdout = &out
+		if code := Run(t.Context(), env); code != exitOK || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%s: exit %d, %q", url, code, out.String())
+		}
+	}
+}
+
+// C15.1: one binary. C15.32: version. Every command shows examples in its help.
+func TestEveryCommandHasHelpWithExamples(t *testing.T) {
+	t.Parallel()
+	var walk func(cmd *cobra.Command, path []string)
+	walk = func(cmd *cobra.Command, path []string) {
+		for _, sub := range cmd.Commands() {
+			if sub.Hidden || sub.Name() == "help" {
+				continue
+			}
+			walk(sub, append(path, sub.Name()))
+		}
+		if cmd.HasSubCommands() || len(path) == 0 {
+			return
+		}
+		if !strings.Contains(cmd.Example, "duly "+strings.Join(path, " ")) {
+			t.Errorf("%v: no example", path)
+		}
+		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") {
+			t.Errorf("%v: short text %q", path, cmd.Short)
+		}
+		if cmd.Args == nil {
+			t.Errorf("%v: takes any arguments", path)
+		}
+	}
+	r := newRig(t)
+	walk(newRoot(&app{env: r.env(nil, nil)}), nil)
+	if out := r.ok("help", "push"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "--order-key") {
+		t.Errorf("help of push: %s", out)
+	}
+	if out := r.ok("version"); out != fmt.Sprintf("duly v0.0.0-test, %s, %s\n", (&app{}).version().Go, (&app{}).version().Platform) {
+		t.Errorf("version: %q", out)
+	}
+}
+
+// lossy is an engine whose push arrives and whose answer does not.
+type lossy struct{ kept }
+
+func (l lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	l.kept.Push(ctx, jobs)
+	return nil, duly.ErrUnavailable
+}
+
+// broken is an engine whose connection breaks while it is written to.
+type broken struct{ kept }
+
+func (broken) Stats(context.Context, duly.QueueRef) (duly.Stats, error) {
+	return duly.Stats{}, &duly.Error{Code: duly.CodeUnavailable, Message: "no answer", Cause: &net.OpError{Op: "write", Err: syscall.EPIPE}}
+}
+
+// C15.36: a connection that breaks is no closed pipe of the command: what was not
+// done is told.
+func TestABrokenConnectionIsNoClosedPipe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, "stats", "q")
+	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
+		return broken{kept{r.engine}}, nil
+	}
+	if code := Run(t.Context(), env); code != exitFailed || out.String() != "" || !strings.Contains(errs.String(), "no answer") {
+		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
+	}
+}
+
+// A push whose answer is lost says under which ID it can be repeated.
+func TestAPushWithoutAnAnswerCanBeRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, "push", "q", "x")
+	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
+		return lossy{kept{r.engine}}, nil
+	}
+	env.Clock = hasty{r.clock}
+	if code := Run(t.Context(), env); code != exitFailed {
+		t.Errorf("exit %d", code)
+	}
+	id := ulid.FindString(errs.String())
+	if !strings.Contains(errs.String(), "repeat it with --id "+id+",") {
+		t.Fatalf("printed %q", errs.String())
+	}
+	if out := r.ok("push", "q", "x", "--id", id); !strings.Contains(out, "exists already") {
+		t.Errorf("the repeat printed %q", out)
+	}
+
+	errs.Reset()
+	env.Args = []string{"duly", "push", "q", "--lines"}
+	env.Stdin = strings.NewReader("a\nb\n")
+	if code := Run(t.Context(), env); code != exitFailed || !strings.Contains(errs.String(), "stopped after 0 lines") || !strings.Contains(errs.String(), "tail -n +1") {
+		t.Errorf("exit %d, %q", code, errs.String())
+	}
+}
+
+// hasty is a clock whose timers fire at once.
+type hasty struct{ clock.Clock }
+
+func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
+	c := make(chan time.Time, 1)
+	c <- h.Now()
+	return &clock.ChanTimer{C: c, Timer: h.AfterFunc(0, func() {})}
+}

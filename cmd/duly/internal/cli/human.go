@@ -1,0 +1,164 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dulymq/duly"
+)
+
+// oneLine makes text safe for a terminal: whatever is no printable character
+// (control characters, and what steers the direction of text) is written as
+// an escape, so that a job's body can't move the cursor or forge a line.
+func oneLine(text string) string {
+	if !strings.ContainsFunc(text, unsafe) && utf8.ValidString(text) {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch {
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r == utf8.RuneError && strings.HasPrefix(text[i:], "\ufffd"):
+			b.WriteRune(r)
+		case r == utf8.RuneError:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case unsafe(r):
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unsafe(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+
+// preview is the beginning of a body for a table.
+func preview(body []byte, runes int) string {
+	text := oneLine(string(body[:min(len(body), 4*runes)]))
+	if n := utf8.RuneCountInString(text); n <= runes && len(body) <= 4*runes {
+		return text
+	}
+	short := []rune(text)
+	return string(short[:min(runes, len(short))]) + "…"
+}
+
+// bytesText is a size in bytes: 17 B, 3.4 KiB, 12 MiB.
+func bytesText(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	f, unit := float64(n), 0
+	for f >= 1023.5 && unit < 5 {
+		f, unit = f/1024, unit+1
+	}
+	return threeDigits(f) + " " + string("BKMGTP"[unit]) + "iB"
+}
+
+// threeDigits keeps a decimal for small numbers.
+func threeDigits(f float64) string {
+	if f < 9.95 {
+		return strconv.FormatFloat(f, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(math.Round(f), 'f', 0, 64)
+}
+
+// countText groups the digits of a number: 1 234 567.
+func countText(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	sign := ""
+	if n < 0 {
+		sign, digits = "-", digits[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + " " + digits[i:]
+	}
+	return sign + digits
+}
+
+// bound is a number that may be none.
+func bound(n int) string {
+	if n == duly.None {
+		return "none"
+	}
+	return countText(int64(n))
+}
+
+// span is a duration that may be none.
+func span(d time.Duration) string {
+	if d == duly.None {
+		return "none"
+	}
+	return duly.FormatDuration(d)
+}
+
+// roughly is a duration to two units at most: 250ms, 4.2s, 3m12s, 2h5m, 3d4h.
+func roughly(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < 0:
+		return "-" + roughly(-d)
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < 10*time.Second:
+		return duly.FormatDuration(d.Round(100 * time.Millisecond))
+	case d < time.Hour:
+		return duly.FormatDuration(d.Round(time.Second))
+	case d < day:
+		return duly.FormatDuration(d.Round(time.Minute))
+	case d < 100*day:
+		d = d.Round(time.Hour)
+		if d%day == 0 {
+			return duly.FormatDuration(d)
+		}
+		return duly.FormatDuration(d/day*day) + duly.FormatDuration(d%day)
+	}
+	return duly.FormatDuration(d.Round(day))
+}
+
+// relative is a moment as people say it: "in 3s", "2m ago", "now"; "" for the
+// zero time.
+func relative(t, now time.Time) string {
+	switch d := t.Sub(now); {
+	case t.IsZero():
+		return ""
+	case d > 0:
+		return "in " + roughly(d)
+	case d == 0:
+		return "now"
+	default:
+		return roughly(-d) + " ago"
+	}
+}
+
+// stamp is a time in the form of every wire; "" for the zero time.
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// moment is a time in full, with how far away it is.
+func moment(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return stamp(t) + " (" + relative(t, now) + ")"
+}
+
+// plural is "1 job" or "2 jobs".
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return countText(n) + " " + noun + "s"
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dulymq/duly"
+)
+
+func jobCommand(a *app) *cobra.Command {
+	return a.group("job", "Look at jobs and change them, by ID",
+		jobGetCommand(a), jobListCommand(a), jobUpdateCommand(a), jobPromoteCommand(a), jobDeleteCommand(a))
+}
+
+func jobGetCommand(a *app) *cobra.Command {
+	var body bool
+	cmd := a.command("get QUEUE ID", "Show a job with its body",
+		`Shows a job in whatever state it is. Its state goes by the clock: a delayed job that is due is ready.`,
+		`  duly job get emails welcome-4711
+  duly job get emails welcome-4711 --json
+  duly job get emails welcome-4711 --body > mail.json`,
+		func(ctx context.Context, p *printer, args []string) error {
+			if body && p.json {
+				return misusef("--body and --json are both set, give one of them")
+			}
+			return a.with(ctx, func(s *session) error {
+				j, err := s.Get(ctx, s.queue(args[0]), args[1])
+				if err != nil {
+					return a.aboutJob(err, args[0], args[1])
+				}
+				if body {
+					_, err := p.out.Write(j.Body)
+					return err
+				}
+				return p.oneJob(&j)
+			})
+		})
+	cmd.Args = wants("QUEUE", "ID")
+	cmd.ValidArgsFunction = a.completeQueues(1)
+	cmd.Flags().BoolVar(&body, "body", false, "the body alone, byte for byte")
+	return cmd
+}
+
+func jobPromoteCommand(a *app) *cobra.Command {
+	return a.byID("promote QUEUE ID…", "Let waiting jobs be due now", "promoted",
+		`A job that is ready or blocked already stays as it is; one that is leased, dead or done is a conflict.`,
+		`  duly job promote emails welcome-4711`,
+		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Promote(ctx, q, id) })
+}
+
+func jobDeleteCommand(a *app) *cobra.Command {
+	return a.byID("delete QUEUE ID…", "Delete jobs in whatever state they are", "deleted",
+		`A job that is being worked on is deleted as well: its receipt is void, and its worker notices at its next call.`,
+		`  duly job delete emails welcome-4711`,
+		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Delete(ctx, q, id) })
+}
+
+// idView is the answer for one ID.
+type idView struct {
+	ID    string     `json:"id"`
+	OK    bool       `json:"ok"`
+	Error *errorView `json:"error,omitempty"`
+}
+
+// byID makes a command that does one thing to each of several jobs.
+func (a *app) byID(use, short, done, long, examples string, do func(context.Context, *session, duly.QueueRef, string) error) *cobra.Command {
+	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
+		return a.with(ctx, func(s *session) error {
+			return a.each(ctx, p, args[1:], done+" job", func(id string) error {
+				return a.aboutJob(do(ctx, s, s.queue(args[0]), id), args[0], id)
+			})
+		})
+	})
+	cmd.Args = wants("QUEUE", "ID…")
+	cmd.ValidArgsFunction = a.completeQueues(1)
+	return cmd
+}
+
+// each does one thing to each of several names and tells what became of it.
+// What the engine refuses for one of them stops no other; an engine that is
+// not reached stops all.
+func (a *app) each(ctx context.Context, p *printer, names []string, done string, do func(name string) error) error {
+	failed := false
+	for _, name := range names {
+		err := do(name)
+		code := duly.CodeOf(err)
+		switch {
+		case err == nil && p.json:
+			err = p.value(idView{ID: name, OK: true})
+		case err == nil:
+			p.printf("%s %s\n", done, oneLine(name))
+		case len(names) == 1 || ctx.Err() != nil || code == duly.CodeUnavailable || code == duly.CodeUnauthorized || code == duly.CodeForbidden:
+			return err
+		default:
+			failed = true
+			next := a.next(nil, code, err)
+			if p.json {
+				err = p.value(idView{ID: name, Error: a.errorView(code, err, next)})
+				break
+			}
+			a.complain(code, fmt.Errorf("%s: %w", name, err), next)
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if failed {
+		return errReported
+	}
+	return nil
+}

@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// first is the first word that a command printed.
+func first(stdout string) string {
+	word, _, _ := strings.Cut(strings.TrimSpace(stdout), "\n")
+	word, _, _ = strings.Cut(word, " ")
+	return word
+}
+
+// C15.11: push. C15.15: reserve. C15.16: ack, nack, release, bury, extend.
+// C15.17: peek, queues, stats. C15.33: a table for people.
+func TestTheLifeOfAJobForPeople(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do("push", "emails", "at the proper time", "--id", "mail-1", "--delay", "3s")
+	r.do("push", "emails", "at the proper time", "--id", "mail-1")
+	r.do("reserve", "emails")
+	r.do("peek", "emails")
+	r.later(3 * time.Second)
+	r.do("peek", "emails")
+	receipt := first(r.do("reserve", "emails", "--receipts"))
+	r.do("extend", receipt, "--lease", "10m")
+	r.do("job", "get", "emails", "mail-1")
+	r.do("nack", receipt, "--error", "mailbox\nis full", "--delay", "1m")
+	r.do("ack", receipt)
+	r.later(time.Minute)
+	receipt = first(r.do("reserve", "emails", "--receipts"))
+	r.do("release", receipt, "--delay", "0s")
+	receipt = first(r.do("reserve", "emails", "--receipts", "--lease", "5s"))
+	r.do("bury", receipt, "--reason", "no such customer")
+	r.do("dead", "list", "emails")
+	r.do("dead", "requeue", "emails")
+	receipt = first(r.do("reserve", "emails", "--receipts"))
+	r.do("ack", receipt)
+	r.do("job", "get", "emails", "mail-1")
+	r.do("stats", "emails")
+	r.do("queues")
+	r.golden("life")
+}
+
+// C15.33: --json for machines, in the shapes of the HTTP API.
+func TestTheLifeOfAJobForMachines(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do("push", "emails", "hi", "--id", "mail-1", "--delay", "3s", "--json")
+	r.do("push", "emails", "hi", "--id", "mail-1", "--json")
+	r.do("job", "get", "emails", "mail-1", "--json")
+	r.later(3 * time.Second)
+	r.do("peek", "emails", "--json")
+	receipt := first(r.do("reserve", "emails", "--receipts"))
+	r.do("nack", receipt, "gone", "--delay", "0s", "--json")
+	r.do("reserve", "emails", "--json")
+	r.do("reserve", "emails", "--json")
+	r.do("job", "list", "emails", "--json")
+	r.do("job", "get", "emails", "mail-2", "--json")
+	r.do("job", "promote", "emails", "mail-1", "--json")
+	r.do("job", "delete", "emails", "mail-1", "mail-2", "--json")
+	r.do("queues", "--json")
+	r.do("queues", "--names", "--json")
+	r.do("queues", "--namespaces")
+	r.do("stats", "emails", "--json")
+	r.do("check", "--json")
+	r.do("version", "--json")
+	r.golden("life-json")
+}
+
+// C15.11: push has a flag for every field of a job.
+func TestPushHasAFlagForEveryField(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stdin = "from standard input"
+	r.do("push", "all", "-", "--id", "a", "--header", "Lang=de", "--header", "x=1=2", "--delay", "1m", "--priority", "-7",
+		"--tries", "3", "--max-stalls", "none", "--backoff", "15s,3m,1h", "--ttl", "1h30m", "--lease", "45s", "--order-key", "c7",
+		"--merge-key", "k", "--merge-mode", "replace", "--merge-max-wait", "2m", "--merge-until", "leased", "--retain", "7d")
+	r.do("job", "get", "all", "a")
+	r.do("job", "get", "all", "a", "--json")
+	r.do("push", "all", "absolute", "--id", "b", "--due", "2030-01-02T03:04:05Z", "--ttl", "none", "--retain", "none")
+	r.do("job", "get", "all", "b", "--json")
+	r.do("push", "all", "equal", "--merge-mode", "keep", "--merge-until", "done", "--id", "m")
+	r.do("push", "all", "equal", "--merge-mode", "keep")
+	r.do("push", "all", "--id", "empty")
+	r.golden("push")
+}
+
+// C15.12: --lines pushes one job per input line.
+func TestPushLines(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stdin = "one\r\ntwo\n\nfour"
+	r.do("push", "in", "--lines", "--priority", "5")
+	r.do("job", "list", "in", "--bodies", "--json")
+	r.stdin = "same\nsame\n"
+	r.do("push", "in", "--lines", "--merge-mode", "keep", "--json")
+	r.stdin = "ok\n" + strings.Repeat("x", 1<<20+1) + "\nok\n"
+	code, stdout, stderr := r.run("push", "in", "--lines")
+	if code != exitFailed || !strings.Contains(stdout, "3 lines: 2 created, 0 merged, 0 existed, 1 failed") ||
+		!strings.Contains(stderr, "too_large: line 2: body has 1048577 bytes") {
+		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
+	}
+	r.do("push", "in", "--lines", "--id", "one")
+	r.do("push", "in", "body", "--lines")
+	r.golden("push-lines")
+}
+
+// Every batch is full while there is more to read, and every line goes in
+// order.
+func TestPushLinesKeepsTheOrderOverManyBatches(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var in strings.Builder
+	for i := range 2500 {
+		in.WriteString(strings.Repeat("x", i%3) + "\n")
+	}
+	r.stdin = in.String()
+	if out := r.ok("push", "in", "--lines"); out != "2 500 lines: 2 500 created, 0 merged, 0 existed\n" {
+		t.Errorf("printed %q", out)
+	}
+	listed := r.ok("job", "list", "in", "--bodies", "--limit", "none", "--json")
+	i := 0
+	for line := range strings.Lines(listed) {
+		if want := `"body":"` + strings.Repeat("x", i%3) + `"`; !strings.Contains(line, want) {
+			t.Fatalf("line %d is %s", i, line)
+		}
+		i++
+	}
+	if i != 2500 {
+		t.Errorf("%d jobs", i)
+	}
+}
+
+// C15.19: job get, list, update, promote, delete.
+func TestJobCommands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do("push", "q", "body one", "--id", "one", "--delay", "1h")
+	r.do("push", "q", "body two", "--id", "two")
+	r.do("push", "q", "key first", "--id", "k1", "--order-key", "k")
+	r.do("push", "q", "key second", "--id", "k2", "--order-key", "k")
+	r.do("job", "list", "q")
+	r.do("job", "list", "q", "--state", "delayed", "--bodies")
+	r.do("job", "list", "q", "--limit", "2")
+	r.do("job", "list", "q", "--state", "sleeping")
+	r.do("job", "update", "q", "one", "--priority", "9", "--ttl", "2h", "--header", "a=b", "--body", "")
+	r.do("job", "get", "q", "one")
+	r.do("job", "update", "q", "one", "--no-headers", "--ttl", "none")
+	r.do("job", "update", "q", "one")
+	r.do("job", "update", "q", "nobody", "--priority", "1")
+	r.do("job", "update", "q", "one", "--delay", "5s", "--due", "2031-01-01T00:00:00Z")
+	r.do("job", "promote", "q", "one", "two")
+	r.do("job", "list", "q")
+	r.do("job", "get", "q", "two", "--body")
+	r.do("reserve", "q", "--receipts")
+	r.do("job", "promote", "q", "one")
+	r.do("job", "update", "q", "one", "--priority", "1")
+	r.do("job", "delete", "q", "one", "three", "two")
+	r.do("job", "delete", "q", "one")
+	r.do("job")
+	r.do("job", "explode")
+	r.golden("job")
+}
+
+// C15.20: dead list, requeue, purge.
+func TestDeadCommands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "c", "d"} {
+		r.ok("push", "q", "body "+id, "--id", id, "--tries", "1")
+	}
+	for line := range strings.Lines(r.ok("reserve", "q", "--max", "10", "--receipts")) {
+		r.ok("nack", strings.TrimSpace(line), "--error", "it broke")
+	}
+	r.do("dead", "list", "q")
+	r.do("dead", "requeue", "q", "b", "nobody", "--tries", "5", "--ttl", "1h")
+	r.do("dead", "requeue", "q", "b", "--json")
+	r.do("dead", "requeue", "q", "--oldest", "1")
+	r.do("dead", "requeue", "q", "a", "--oldest", "1")
+	r.do("dead", "purge", "q")
+	r.do("dead", "purge", "q", "--oldest", "1", "--yes")
+	r.do("dead", "requeue", "q")
+	r.do("dead", "requeue", "q")
+	r.do("dead", "purge", "q", "--yes", "--json")
+	r.do("job", "list", "q")
+	r.golden("dead")
+}
+
+// C15.21: pause and resume. C15.22: queue set, purge, destroy.
+func TestQueueCommands(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.do("pause", "nobody")
+	r.do("queue", "set", "q", "--tries", "5", "--max-stalls", "none", "--backoff", "15s,3m,10m", "--lease", "1m", "--ttl", "7d",
+		"--dead-age", "30d", "--dead-count", "none", "--max-jobs", "100000", "--max-leased", "20", "--rate", "0.5", "--burst", "10")
+	r.do("queue", "set", "q", "--rate", "none", "--max-jobs", "2")
+	r.do("queue", "set", "q")
+	r.do("queue", "set", "q", "--shards", "3")
+	r.do("queue", "set", "q", "--rate", "0")
+	r.do("push", "q", "x", "--id", "a")
+	r.do("push", "q", "x", "--id", "b")
+	r.do("push", "q", "x", "--id", "c")
+	r.do("pause", "q")
+	r.do("reserve", "q")
+	r.do("peek", "q")
+	r.do("queues")
+	r.do("resume", "q")
+	r.do("queue", "purge", "q")
+	r.do("queue", "purge", "q", "--state", "ready")
+	r.do("queue", "purge", "q", "--state", "ready", "--first", "1", "--yes")
+	r.do("queue", "purge", "q", "--state", "ready", "--yes")
+	r.do("queue", "destroy", "q")
+	r.do("queue", "destroy", "q", "--yes")
+	r.do("queue", "destroy", "q", "--yes")
+	r.do("queues")
+	r.golden("queue")
+}

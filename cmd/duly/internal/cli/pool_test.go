@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// poolRig is a server with two pools, and what is in the second one.
+func poolRig(t *testing.T) (r *rig, orders *model.Engine) {
+	r = newRig(t)
+	r.engine, orders = model.New(model.Config{}), model.New(model.Config{})
+	t.Cleanup(func() { r.engine.Close(); orders.Close() })
+	r.more = map[string]*model.Engine{"model:orders": orders}
+	data := filepath.Join(t.TempDir(), "data")
+	_, errs, stop := r.serve(1, "--data", data, "--json", "--pool", "orders=model:orders", "--pool", "down=model:down")
+	t.Cleanup(func() {
+		if code := stop(); code != exitOK {
+			t.Errorf("serve: exit %d, %s", code, errs.String())
+		}
+	})
+	r.vars = map[string]string{"DULY_DATA": data}
+	return r, orders
+}
+
+// A server with pools: they are listed, a token places a namespace, a namespace
+// moves, and the pool that is not there is unavailable alone.
+func TestPools(t *testing.T) {
+	t.Parallel()
+	r, orders := poolRig(t)
+	if out := r.ok1("pool", "list"); out != "POOL     READY\ndefault  yes\ndown     no\norders   yes\n" {
+		t.Errorf("%s", out)
+	}
+	if out := r.ok1("pool", "list", "--json"); out != `{"pools":[{"name":"default","ready":true},{"name":"down","ready":false},{"name":"orders","ready":true}]}`+"\n" {
+		t.Errorf("%s", out)
+	}
+	r.ok1("token", "create", "-n", "shop", "--pool", "orders", "--rights", "produce")
+	r.ok1("push", "q", "x", "--id", "one", "-n", "shop")
+	if _, err := orders.Get(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}, "one"); err != nil {
+		t.Errorf("the job is not in its pool: %v", err)
+	}
+	r.ok1("token", "create", "-n", "lost", "--pool", "down", "--rights", "produce")
+	if out := r.ok1("pool", "move", "shop", "--to", "default", "--detach"); !strings.Contains(out, "shop       default  orders  prepare") {
+		t.Errorf("%s", out)
+	}
+	if out := r.ok1("pool", "status"); !strings.Contains(out, "1  1 ready\n") {
+		t.Errorf("%s", out)
+	}
+	var m struct {
+		Pool, From string
+		Left       struct{ Ready int }
+	}
+	if out := r.ok1("pool", "status", "shop", "--json"); json.Unmarshal([]byte(out), &m) != nil || m.Pool != "default" || m.From != "orders" || m.Left.Ready != 1 {
+		t.Errorf("%s", out)
+	}
+	for _, tt := range []struct {
+		want string
+		args []string
+	}{
+		{"duly: unavailable: ", []string{"push", "q", "x", "-n", "lost"}},
+		{"duly: conflict: ", []string{"token", "create", "-n", "lost", "--pool", "default", "--rights", "produce"}},
+		{"duly: invalid: ", []string{"token", "create", "-n", "lost", "--pool", "nowhere", "--rights", "produce"}},
+		{"duly: conflict: ", []string{"pool", "move", "shop", "--to", "down"}},
+		{"duly: invalid: ", []string{"pool", "move", "shop", "--to", "nowhere"}},
+		{"duly: invalid: say where to: --to POOL", []string{"pool", "move", "shop"}},
+		{"duly: unsupported: ", []string{"backup", "--pool", "orders", filepath.Join(t.TempDir(), "b.db")}},
+	} {
+		if code, _, errs := r.run1(tt.args...); code == exitOK || !strings.HasPrefix(errs, tt.want) {
+			t.Errorf("%v: exit %d, %s", tt.args, code, errs)
+		}
+	}
+	if code, _, errs := r.run("pool", "list", "--url", "model:"); code != exitFailed || !strings.Contains(errs, "only a server has pools") {
+		t.Errorf("without a server: exit %d, %s", code, errs)
+	}
+}
+
+func TestPoolsThatCanNotBeServed(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{"orders", "=model:orders", "a/b=model:orders", "default=model:orders", "orders="} {
+		r := newRig(t)
+		r.more = map[string]*model.Engine{"model:orders": r.engine}
+		code, _, errs := r.run("serve", "--engine", "model:", "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--pool", bad)
+		if code == exitOK || !strings.Contains(errs, "pool") {
+			t.Errorf("%s: exit %d, %s", bad, code, errs)
+		}
+	}
+}
+
+// ending is the admin side of a server whose move ends at once.
+type ending struct{ Admin }
+
+func (ending) Move(_ context.Context, namespace, to string) (duly.MoveState, error) {
+	return duly.MoveState{Placement: duly.Placement{Namespace: namespace, Pool: to, From: "default", Phase: duly.Preparing}}, nil
+}
+
+func (ending) Moves(_ context.Context, namespace string) ([]duly.MoveState, error) {
+	return []duly.MoveState{{Placement: duly.Placement{Namespace: namespace, Pool: "orders"}}}, nil
+}
+
+func TestAMoveIsWatchedToItsEnd(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url", "http://t@127.0.0.1:1")
+	env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return ending{}, nil }
+	if code := Run(t.Context(), env); code != exitOK || !strings.Contains(out.String(), "shop       orders") {
+		t.Errorf("exit %d, %s%s", code, out.String(), errs.String())
+	}
+}
+
+// interrupted is the admin side of a server that does not answer before the
+// command is told to stop.
+type interrupted struct {
+	ending
+	signals chan<- os.Signal
+}
+
+func (s interrupted) Moves(ctx context.Context, _ string) ([]duly.MoveState, error) {
+	s.signals <- syscall.SIGINT
+	<-ctx.Done()
+	return nil, duly.Unanswered(ctx.Err())
+}
+
+// Whoever stops looking at a move is told that it goes on, not that the server
+// may be down.
+func TestToStopLookingAtAMoveIsNoFaultOfTheServer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	var out, errs strings.Builder
+	signals := make(chan os.Signal, 2)
+	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://SECRET@127.0.0.1:1", "--admin-url", "http://SECRET@127.0.0.1:1")
+	env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) {
+		return interrupted{signals: signals}, nil
+	}
+	env.Signals = signals
+	env.Terminal = func(any) bool { return true }
+	code := Run(t.Context(), env)
+	told := errs.String()
+	if code != exitFailed || !strings.HasSuffix(told, "duly: interrupted\n") || !strings.Contains(told, "the move goes on without this command") {
+		t.Errorf("exit %d, %q", code, told)
+	}
+}
+
+// C15.29: an import into a server puts the jobs of every namespace where they
+// belong, and its tokens by their hashes alone.
+func TestImportLmstfyIntoAServer(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t)
+	const id, token = "01HF7YAT00041061050R000000", "01HF7YAT00041061050R000009"
+	for _, namespace := range []string{"shop", "other"} {
+		redis.Must("HSET", "m/ns", namespace, "1")
+		redis.Must("HSET", "m/ns/"+namespace, "mail", "1")
+		redis.Must("SET", "j/"+namespace+"/mail/"+id, namespace)
+		redis.Must("LPUSH", "q/"+namespace+"/mail", "\x03\x00\x1a\x00"+id)
+	}
+	redis.Must("HSET", "tk/default/shop", token, "the shop")
+	redis.Must("HSET", "__throttler_keys__", "default/shop/"+token, `{"read":5,"write":0,"interval":60}`)
+	r, orders := poolRig(t)
+	args := []string{"import", "lmstfy", "--from", redis.URL(), "--journal", filepath.Join(t.TempDir(), "j"), "--pool", "orders"}
+	if out := r.ok1(args...); !strings.HasPrefix(out, "brought over 2 jobs and 1 token from 2 namespaces, 2 queues\n") {
+		t.Errorf("%s", out)
+	}
+	for namespace, engine := range map[string]*model.Engine{"shop": orders, "other": orders} {
+		if j, err := engine.Get(t.Context(), duly.QueueRef{Namespace: namespace, Name: "mail"}, id); err != nil || string(j.Body) != namespace {
+			t.Errorf("%s: %+v, %v", namespace, j, err)
+		}
+	}
+	if out := r.ok1("token", "list", "-n", "shop"); !strings.Contains(out, "5 consume in 1m") {
+		t.Errorf("%s", out)
+	}
+}

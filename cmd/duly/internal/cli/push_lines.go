@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// tally counts what became of the lines.
+type tally struct {
+	lines, created, merged, exists, failed int64
+}
+
+func (t *tally) String() string {
+	text := fmt.Sprintf("%s: %s created, %s merged, %s existed", plural(t.lines, "line"),
+		countText(t.created), countText(t.merged), countText(t.exists))
+	if t.failed > 0 {
+		text += fmt.Sprintf(", %s failed", countText(t.failed))
+	}
+	return text
+}
+
+// pushLines pushes one job per line. A line of its own error is reported and
+// the others go on; an error of a whole batch ends the command, and says how
+// far it had come.
+func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
+	var t tally
+	err := a.withNew(ctx, func(s *session) error {
+		in := readLines(a.env.Stdin)
+		defer in.stop()
+		bar := a.newProgress("push", inputSize(a.env.Stdin))
+		defer bar.end()
+		return a.pushBatches(ctx, p, a.client(s), like, in, bar, &t)
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		next := "push the rest: tail -n +%d"
+		if errors.Is(err, duly.ErrUnavailable) {
+			next = "of up to 1000 lines behind them it is not known; push the rest, some of it perhaps twice: tail -n +%d"
+		}
+		return advise(fmt.Errorf("stopped after %s: %w", t.String(), err), next, t.lines+1)
+	}
+	if !p.json {
+		p.printf("%s\n", t.String())
+	}
+	if t.failed > 0 {
+		return errReported
+	}
+	return nil
+}
+
+func (a *app) pushBatches(ctx context.Context, p *printer, client *duly.Client, like duly.Job, in *lineReader, bar *progress, t *tally) error {
+	for {
+		bodies, err := in.next(ctx)
+		if err != nil || len(bodies) == 0 {
+			return err
+		}
+		jobs := make([]duly.Job, len(bodies))
+		read := int64(0)
+		for i, body := range bodies {
+			jobs[i] = like
+			jobs[i].Body = body
+			read += int64(len(body)) + 1
+		}
+		// The batch in flight is finished whatever signal comes.
+		results, err := client.PushMany(context.WithoutCancel(ctx), jobs)
+		if err != nil {
+			return err
+		}
+		a.count(t, results)
+		bar.add(read, t.lines)
+		if p.json {
+			p.lines(wire.AppendPushResults(nil, results))
+			if err := p.flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func (a *app) count(t *tally, results []duly.PushResult) {
+	for _, r := range results {
+		t.lines++
+		switch {
+		case r.Err != nil:
+			t.failed++
+			a.complain(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", t.lines, r.Err), "")
+		case r.Outcome == duly.Merged:
+			t.merged++
+		case r.Outcome == duly.Exists:
+			t.exists++
+		default:
+			t.created++
+		}
+	}
+}
+
+// lineReader gathers lines while a batch is on its way: up to the bounds of
+// one call, or as many as are there.
+type lineReader struct {
+	mu    sync.Mutex
+	room  sync.Cond // signals that lines were taken, or the end
+	lines [][]byte
+	size  int
+	err   error // io.EOF at the end of the input
+	ended bool
+
+	ready chan struct{} // holds a token when there is something to take
+}
+
+func readLines(in io.Reader) *lineReader {
+	r := &lineReader{ready: make(chan struct{}, 1)}
+	r.room.L = &r.mu
+	go r.read(in)
+	return r
+}
+
+func (r *lineReader) read(in io.Reader) {
+	scan := bufio.NewScanner(in)
+	scan.Buffer(make([]byte, 64<<10), duly.MaxMaxBody+2)
+	for scan.Scan() {
+		if !r.put(bytes.Clone(scan.Bytes())) {
+			return
+		}
+	}
+	err := scan.Err()
+	if errors.Is(err, bufio.ErrTooLong) {
+		err = duly.TooLarge("line", "has more than %d bytes", duly.MaxMaxBody)
+	}
+	if err == nil {
+		err = io.EOF
+	}
+	r.mu.Lock()
+	r.err = err
+	r.mu.Unlock()
+	r.wake()
+}
+
+// put waits for room and adds a line; false once nobody takes any more.
+func (r *lineReader) put(line []byte) bool {
+	r.mu.Lock()
+	for !r.ended && len(r.lines) > 0 && (len(r.lines) >= duly.MaxBatch || r.size+len(line) > duly.MaxBatchBytes) {
+		r.room.Wait()
+	}
+	r.lines = append(r.lines, line)
+	r.size += len(line)
+	ended := r.ended
+	r.mu.Unlock()
+	r.wake()
+	return !ended
+}
+
+func (r *lineReader) wake() {
+	select {
+	case r.ready <- struct{}{}:
+	default:
+	}
+}
+
+// next takes what has gathered; nothing at the end of the input, or when ctx
+// has ended.
+func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
+	for {
+		if ctx.Err() != nil {
+			return nil, nil
+		}
+		r.mu.Lock()
+		lines, err := r.lines, r.err
+		r.lines, r.size = nil, 0
+		r.room.Signal()
+		r.mu.Unlock()
+		switch {
+		case len(lines) > 0:
+			return lines, nil
+		case errors.Is(err, io.EOF):
+			return nil, nil
+		case err != nil:
+			return nil, err
+		}
+		select {
+		case <-r.ready:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// stop lets the reading goroutine go at its next line.
+func (r *lineReader) stop() {
+	r.mu.Lock()
+	r.ended = true
+	r.room.Signal()
+	r.mu.Unlock()
+}

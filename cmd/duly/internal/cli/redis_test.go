@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/open"
+)
+
+// C11.2, C11.3, C11.5, C15.2: what can't be done on Redis is told in one line that
+// says what is wrong and what to do, without a secret, through every way to an
+// engine; a URL that is not written right is misuse.
+func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
+	t.Parallel()
+	plain, prefix := redistest.Shared(t)
+	locked := redistest.Single(t, redistest.Password("s3cret"),
+		redistest.User("less", "s3cret", "~duly:*", "&duly:*", "+@all", "-hset"), redistest.User("elsewhere", "s3cret", "~other:*", "&other:*", "+@all"))
+	tls := redistest.Single(t, redistest.TLS())
+	_, port, _ := strings.Cut(plain.Addr(), ":")
+	replica := redistest.Single(t, redistest.Config("replicaof 127.0.0.1 %s", port))
+	gone := redistest.Single(t)
+	gone.Stop()
+	old := redistest.NewStub(t, "6.2.14", func([]string) any { return redistest.Usual{} })
+	plain.Must("SET", prefix+":{default}:configs", "what is this")
+	plain.Must("SET", prefix+":namespaces", "what is this")
+	plain.Must("SET", prefix+":{tokens}:tokens", "what is this")
+	const quick = "?retry=10ms&dial_timeout=500ms"
+	for _, tt := range []struct {
+		url  string
+		code int
+		says []string
+	}{
+		{"redis://", exitMisuse, []string{"duly: invalid: FLAG ", "names no host"}},
+		{"redis://:s3cret@host/zero", exitMisuse, []string{"option db of FLAG is", "must be a whole number"}},
+		{"redis://host#s3cret", exitMisuse, []string{"FLAG contains a #", "%23"}},
+		{plain.URL() + "?colour=blue", exitMisuse, []string{`FLAG has the unknown option "colour"; there are addr, db, prefix`, "max_body"}},
+		{plain.URL() + "?max_body=many", exitMisuse, []string{`option max_body of FLAG is "many", must be a number`}},
+		{plain.URL() + "?shards=3", exitMisuse, []string{"option shards of FLAG is 3, must be a power of two"}},
+		{plain.URL() + "?durability=tape", exitMisuse, []string{`option durability of FLAG is "tape", must be none, aof or replicas:N`}},
+		{"redis+sentinel://host?master=m&tls_ca=x", exitMisuse, []string{"option tls_ca of FLAG is for rediss://"}},
+		{"redis://:wr0ng@" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at " + locked.Addr(), "password"}},
+		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
+		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
+		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// for rediss://"}},
+		{"redis://" + tls.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write rediss:// if it speaks TLS"}},
+		{old.URL(), exitFailed, []string{"duly: unsupported: ", "6.2.14", "needs Redis 7.0"}},
+		{replica.URL() + quick, exitFailed, []string{"duly: unavailable: ", "the server is a replica", "connect to the primary"}},
+		{locked.UserURL("less"), exitFailed, []string{"duly: forbidden: ", "lacks rights (hset", "ACL SETUSER"}},
+		{locked.UserURL("elsewhere"), exitFailed, []string{"duly: forbidden: ", "keys under the prefix duly", "ACL SETUSER"}},
+		{plain.URL() + "?prefix=" + prefix, exitFailed, []string{"duly: corrupt: ", `the key "` + prefix + ":", "remove that key and run duly check --repair"}},
+	} {
+		for name, args := range map[string][]string{
+			"--url":    {"stats", "q", "--url", tt.url},
+			"--url ":   {"check", "--repair", "--url", tt.url},
+			"--engine": {"serve", "--engine", tt.url, "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--log-level", "error"},
+		} {
+			r := newRig(t)
+			code, out, errs := r.real(args...)
+			if code != tt.code || out != "" || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "s3cret") || strings.Contains(errs, "wr0ng") {
+				t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
+			}
+			for _, want := range tt.says {
+				if want = strings.Replace(want, "FLAG", strings.TrimSpace(name), 1); !strings.Contains(errs, want) {
+					t.Errorf("%v: no %q in %q", args, want, errs)
+				}
+			}
+			for _, wrong := range []string{"duly serve", "--data", "token create", "TOKEN@", "backup", "--help", "; \n", "map"} {
+				if strings.Contains(errs, wrong) {
+					t.Errorf("%v: %q does not help here: %q", args, wrong, errs)
+				}
+			}
+		}
+	}
+}
+
+// real runs a command on the engines as they are.
+func (r *rig) real(args ...string) (code int, stdout, stderr string) {
+	var out, errs strings.Builder
+	env := r.env(&out, &errs, args...)
+	env.Open = open.Engine
+	code = Run(r.t.Context(), env)
+	return code, out.String(), errs.String()
+}

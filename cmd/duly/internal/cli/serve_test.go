@@ -1,0 +1,125 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// serving runs `duly serve` in this process until stop is called.
+func (r *rig) serve(lines int, args ...string) (out, errs *watched, stop func() int) {
+	r.t.Helper()
+	return r.start(lines, append([]string{"serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)...)
+}
+
+// start runs a command until stop is called; it returns when that many lines
+// were printed.
+func (r *rig) start(lines int, args ...string) (out, errs *watched, stop func() int) {
+	r.t.Helper()
+	out, errs = watch(lines), watch(1<<30)
+	env := r.env(out, errs, args...)
+	env.Clock = clock.System()
+	signals := make(chan os.Signal, 2)
+	env.Signals = signals
+	done := make(chan int, 1)
+	go func() { done <- Run(context.WithoutCancel(r.t.Context()), env) }()
+	select {
+	case <-out.full:
+	case code := <-done:
+		r.t.Fatalf("exit %d, %s", code, errs.String())
+	}
+	return out, errs, func() int {
+		signals <- syscall.SIGTERM
+		return <-done
+	}
+}
+
+// C15.6: serve says where it listens and leaves that for the other commands.
+// C15.3, C15.4: the token beside it.
+func TestServeLeavesWhatTheOtherCommandsNeed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	data := filepath.Join(t.TempDir(), "data")
+	out, errs, stop := r.serve(1, "--data", data, "--json", "--log-format", "json")
+	var told serving
+	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
+		t.Fatal(err)
+	}
+	left, err := readPlace(data)
+	if err != nil || left.url != told.URL || left.adminURL != told.AdminURL || !strings.HasPrefix(left.token, "duly_") {
+		t.Errorf("left %+v, %v; told %+v", left, err, told)
+	}
+	resp, err := http.Get(told.URL + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.Copy(io.Discard, resp.Body)
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("readyz: %s", resp.Status)
+	}
+	if code := stop(); code != exitOK {
+		t.Errorf("exit %d, %s", code, errs.String())
+	}
+	if strings.Contains(errs.String()+out.String(), left.token) {
+		t.Error("the token was printed")
+	}
+}
+
+// C15.6: three lines to copy.
+func TestServePrintsThreeLinesToCopy(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.vars["DULY_DATA"] = filepath.Join(t.TempDir(), "my data")
+	out, _, stop := r.serve(13)
+	stop()
+	data := shellQuote(r.vars["DULY_DATA"])
+	for _, want := range []string{
+		"  duly push hello 'at the proper time' --delay 3s --data " + data + "\n",
+		"  receipt=$(duly reserve hello --wait --receipts --data " + data + ")\n",
+		"  duly ack $receipt --data " + data + "\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no line %q in\n%s", want, out.String())
+		}
+	}
+}
+
+// C15.40: --lmstfy. C15.9: --log-level and --log-format. C15.10: --drain. What can't be served
+// is refused before anything listens.
+func TestServeRefusesWhatItCannotServe(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--log-format", "xml"}, exitMisuse, `--log-format is "xml", must be text or json`},
+		{[]string{"--log-level", "loud"}, exitMisuse, "--log-level"},
+		{[]string{"--drain", "soon"}, exitMisuse, "--drain"},
+		{[]string{"--lmstfy", "maybe"}, exitMisuse, `--lmstfy is "maybe", must be on, token or off`},
+		{[]string{"--addr", "nowhere"}, exitMisuse, "--addr"},
+		{[]string{"--addr", "0.0.0.0:0", "--engine", "model:"}, exitMisuse, "duly token create"},
+		{[]string{"--data", file}, exitFailed, "--data"},
+		{[]string{"--engine", "elsewhere:"}, exitFailed, "nobody listens there"},
+	} {
+		args := append([]string{"serve", "--engine", "model:", "--admin-addr", "127.0.0.1:0", "--data", t.TempDir()}, tt.args...)
+		code, out, errs := r.run(args...)
+		if code != tt.code || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
+			t.Errorf("%v: exit %d, %q, %q, want %q", tt.args, code, out, errs, tt.want)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dulymq/duly"
+)
+
+// stateStyle dresses the states.
+func stateStyle(s duly.State) style {
+	switch s {
+	case duly.StateReady:
+		return green
+	case duly.StateDelayed:
+		return yellow
+	case duly.StateBlocked:
+		return magenta
+	case duly.StateLeased:
+		return blue
+	case duly.StateDead:
+		return red
+	case duly.StateDone:
+		return dim
+	}
+	return plain
+}
+
+// job prints everything about one job, and its body below.
+func (p *printer) job(j *duly.JobInfo) {
+	now := p.now()
+	p.pairs(
+		txt("id"), txt(j.ID),
+		txt("queue"), txt(j.Queue),
+		txt("state"), cell{j.State.String(), stateStyle(j.State)},
+		txt("due"), txt(moment(j.Due, now)),
+		txt("pushed"), txt(moment(j.PushedAt, now)),
+		txt("expires"), txt(moment(j.ExpiresAt, now)),
+		txt("lease ends"), txt(moment(j.LeaseEnd, now)),
+		txt("finished"), txt(moment(j.FinishedAt, now)),
+		txt("try"), txt(tries(j)),
+		txt("backoff"), txt(string(j.Backoff)),
+		txt("lease"), txt(span(j.Lease)),
+		txt("ttl"), txt(span(j.TTL)),
+		txt("priority"), txt(fmt.Sprint(j.Priority)),
+		txt("order key"), txt(j.OrderKey),
+		txt("merge"), txt(merging(j.Merge)),
+		txt("callback"), txt(j.Callback),
+		txt("retain"), txt(span(j.Retain)),
+		txt("headers"), txt(headersText(j.Headers)),
+		txt("last error"), cell{j.LastError, red},
+		txt("result"), txt(preview(j.Result, 200)),
+		txt("size"), txt(bytesText(int64(j.Size))),
+	)
+	if len(j.Body) > 0 {
+		p.printf("\n%s\n", preview(j.Body, 2000))
+	}
+}
+
+func tries(j *duly.JobInfo) string {
+	text := fmt.Sprintf("%d of %d (%s, %s", j.Attempt, j.Tries, plural(int64(j.Failures), "failure"), plural(int64(j.Stalls), "stall"))
+	if j.MaxStalls == duly.None {
+		return text + ", which count as failures)"
+	}
+	return text + fmt.Sprintf(" of at most %d)", j.MaxStalls)
+}
+
+func merging(m duly.Merge) string {
+	if !m.Set() {
+		return ""
+	}
+	key := "equal bodies"
+	if m.Key != "" {
+		key = m.Key
+	}
+	text := fmt.Sprintf("%s, %s until %s", key, m.Mode, m.Until)
+	if m.MaxWait > 0 {
+		text += ", at most " + roughly(m.MaxWait)
+	}
+	return text
+}
+
+func headersText(headers map[string]string) string {
+	parts := make([]string, 0, len(headers))
+	for name, value := range headers {
+		parts = append(parts, name+"="+value)
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, " ")
+}
+
+// jobTable is the table of a list of jobs of any states.
+func (p *printer) jobTable() *table {
+	return p.newTable("ID", "STATE", "WHEN", ">TRY", ">PRIO", ">SIZE", "")
+}
+
+// addJob tells in WHEN the moment that matters in the job's state.
+func (t *table) addJob(j *duly.JobInfo) {
+	when := j.Due
+	switch j.State {
+	case duly.StateLeased:
+		when = j.LeaseEnd
+	case duly.StateDead, duly.StateDone:
+		when = j.FinishedAt
+	}
+	try := j.Attempt
+	if j.State == duly.StateDead {
+		try = min(j.Failures, j.Tries)
+	}
+	about := j.LastError
+	switch {
+	case about != "":
+	case len(j.Body) > 0:
+		about = preview(j.Body, 48)
+	case j.OrderKey != "":
+		about = "key " + j.OrderKey
+	}
+	t.add(txt(j.ID), cell{j.State.String(), stateStyle(j.State)}, txt(relative(when, t.p.now())),
+		txt(fmt.Sprintf("%d/%d", try, j.Tries)), txt(fmt.Sprint(j.Priority)), txt(bytesText(int64(j.Size))), txt(about))
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly/internal/certtest"
+	"github.com/dulymq/duly/internal/model"
+)
+
+// C15.42: commands on the machine of a server with TLS find it by its folder and trust
+// the certificate that it has left there; others name its authority.
+func TestCommandsSpeakTLS(t *testing.T) {
+	t.Parallel()
+	ca := certtest.NewCA(t, "ca")
+	api, admin, me := ca.Server("api", "queue.example.com"), ca.Server("admin", "127.0.0.1"), ca.Client("me")
+	r := newRig(t)
+	r.engine = model.New(model.Config{})
+	t.Cleanup(func() { r.engine.Close() })
+	data := filepath.Join(t.TempDir(), "data")
+	_, errs, stop := r.serve(1, "--data", data, "--json", "--tls-cert", api.Cert, "--tls-key", api.Key,
+		"--admin-tls-cert", admin.Cert, "--admin-tls-key", admin.Key, "--admin-tls-client-ca", ca.File)
+	t.Cleanup(func() {
+		if code := stop(); code != exitOK {
+			t.Errorf("serve: exit %d, %s", code, errs.String())
+		}
+	})
+	r.vars = map[string]string{"DULY_DATA": data}
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	left, err := readPlace(data)
+	if err != nil || !strings.HasPrefix(left.url, "https://") || !strings.HasPrefix(left.adminURL, "https://") {
+		t.Fatalf("left %+v, %v", left, err)
+	}
+	with := func(url string) string { return strings.Replace(url, "://", "://"+left.token+"@", 1) }
+	mine := []string{"--client-cert", me.Cert, "--client-key", me.Key}
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string // of standard error
+	}{
+		{[]string{"push", "q", "x"}, exitOK, ""}, // for another name, and nobody's authority
+		{append([]string{"check"}, mine...), exitOK, ""},
+		{[]string{"check"}, exitFailed, "duly: unavailable: "}, // the alert, or a connection that is reset before it was read
+		{append([]string{"check", "--admin-url", with(left.adminURL), "--ca", ca.File}, mine...), exitOK, ""},
+		{[]string{"stats", "q", "--url", with(left.url)}, exitFailed, "if it is the right server, give who has signed its certificate: --ca FILE"},
+		{[]string{"stats", "q", "--url", with(left.url), "--ca", ca.File}, exitFailed, "127.0.0.1"}, // it is not for this name
+		{[]string{"stats", "q", "--ca", filepath.Join(data, "none")}, exitMisuse, "--ca names a file that can't be read"},
+		{[]string{"stats", "q", "--ca", me.Key}, exitMisuse, "--ca has no certificate in it"},
+		{[]string{"stats", "q", "--client-cert", me.Cert}, exitMisuse, "--client-key is not given"},
+		{[]string{"stats", "q", "--url", strings.Replace(with(left.url), "https:", "http:", 1)}, exitFailed, "speaks TLS; write https://"},
+		{[]string{"stats", "q", "--url", strings.Replace(plain.URL, "http:", "https:", 1)}, exitFailed, "speaks no TLS; write http:// in place of https://\n"},
+	} {
+		code, _, errs := r.run1(tt.args...)
+		if code != tt.code || !strings.Contains(errs, tt.want) || tt.want == "" && errs != "" || strings.Contains(errs, left.token) {
+			t.Errorf("%v: exit %d, %q, want %q", tt.args, code, errs, tt.want)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(data, certFile), []byte(read1(t, admin.Cert)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := r.run1("stats", "q"); code != exitFailed || !strings.Contains(errs, errOther.Error()) {
+		t.Errorf("another certificate than the one that was left: exit %d, %q", code, errs)
+	}
+}
+
+func read1(t *testing.T, path string) string {
+	text, _ := read(t, path)
+	return text
+}
+
+// C15.42: a server that goes back to plain HTTP takes its certificates with it; what
+// can't be served is refused with the setting's name.
+func TestServeRefusesTLSThatIsNotWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	ca := certtest.NewCA(t, "ca")
+	one, other := ca.Server("one", "127.0.0.1"), ca.Server("other", "127.0.0.1")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--tls-cert", one.Cert}, "--tls-cert needs tls.key beside it"},
+		{[]string{"--tls-key", one.Key}, "--tls-key needs tls.cert beside it"},
+		{[]string{"--admin-tls-client-ca", ca.File}, "--admin-tls-client-ca needs admin_tls.cert beside it"},
+		{[]string{"--tls-cert", one.Cert, "--tls-key", other.Key}, "--tls-cert and its key can't be used"},
+		{[]string{"--tls-cert", one.Cert, "--tls-key", one.Key, "--tls-client-ca", one.Key}, "--tls-client-ca has no certificate in it"},
+		{[]string{"--tls-cert", "none.pem", "--tls-key", "none.key"}, "--tls-cert names a file that can't be read: none.pem: no such file"},
+	} {
+		code, out, errs := r.run(append([]string{"config", "check"}, tt.args...)...)
+		if code != exitMisuse || !strings.Contains(out, tt.want) {
+			t.Errorf("%v: exit %d, %q, %q, want %q", tt.args, code, out, errs, tt.want)
+		}
+	}
+	data := filepath.Join(t.TempDir(), "data")
+	for _, args := range [][]string{{"--tls-cert", one.Cert, "--tls-key", one.Key}, nil} {
+		_, _, stop := r.serve(1, append([]string{"--data", data, "--json"}, args...)...)
+		_, err := os.Stat(filepath.Join(data, certFile))
+		if stop(); (err == nil) != (args != nil) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/cmd/duly/internal/top"
+)
+
+// once runs a top that prints one table, with n jobs pushed in its interval of
+// two seconds.
+func (r *rig) once(n int, args ...string) string {
+	r.t.Helper()
+	done := make(chan string)
+	before := r.clock.Timers()
+	var out bytes.Buffer
+	env := r.env(&out, &out, append([]string{"top"}, args...)...)
+	go func() {
+		Run(r.t.Context(), env)
+		done <- out.String()
+	}()
+	for r.clock.Timers() == before {
+		select {
+		case out := <-done:
+			r.t.Fatalf("it has not waited: %s", out)
+		case <-time.NewTimer(time.Millisecond).C:
+		}
+	}
+	for range n {
+		r.ok("push", "emails", "x")
+	}
+	r.clock.Advance(2 * time.Second)
+	return <-done
+}
+
+// C15.18: without a terminal it is one table with rates, for people and
+// machines.
+func TestTopPrintsOneTable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "emails", "x", "--delay", "1h")
+	r.ok("push", "invoices", "x")
+	r.transcript.WriteString(r.once(30))
+	r.transcript.WriteString(r.once(3, "--once", "emails"))
+	r.golden("top")
+	var lines []top.Line
+	for line := range strings.Lines(r.once(5, "--json")) {
+		var l top.Line
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		lines = append(lines, l)
+	}
+	if len(lines) != 2 || lines[0].Name != "emails" || lines[0].PerSecond.Pushed != 2.5 || lines[0].Sizes["delayed"] != 1 || lines[1].OldestReady == "" {
+		t.Errorf("%+v", lines)
+	}
+	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitMisuse || !strings.Contains(errs, "at least 100ms") {
+		t.Errorf("%d %s", code, errs)
+	}
+}

@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+// workedView is one line of `duly work --json`: a delivery that has ended.
+type workedView struct {
+	At      string     `json:"at"`
+	ID      string     `json:"id"`
+	Queue   string     `json:"queue"`
+	Attempt int        `json:"attempt"`
+	As      string     `json:"as"`   // ack, nack, release or bury
+	Exit    int        `json:"exit"` // the command's status; -1 for a signal, or where it did not run
+	Took    string     `json:"took"`
+	Error   *errorView `json:"error,omitempty"` // why the outcome did not count
+}
+
+// jobLog prints a line for every delivery that has ended. The worker's
+// goroutines hand the lines to one of its own, which alone writes.
+type jobLog struct {
+	p    *printer
+	stop func() // the worker, once nobody reads any more
+
+	mu   sync.Mutex
+	runs map[duly.Receipt]run
+
+	lines chan workedView
+	done  chan struct{}
+	once  sync.Once
+	err   error // of writing; read after done
+}
+
+// run is how a command ended.
+type run struct {
+	exit int
+	took time.Duration
+}
+
+func newJobLog(p *printer, stop func()) *jobLog {
+	l := &jobLog{p: p, stop: stop, runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{})}
+	go l.write()
+	return l
+}
+
+// ran notes how the command of a delivery ended.
+func (l *jobLog) ran(d *worker.Delivery, exit int, took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs[d.Receipt] = run{exit, took}
+}
+
+// settled is called by the worker when the engine has answered.
+func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
+	l.mu.Lock()
+	r, ran := l.runs[d.Receipt]
+	delete(l.runs, d.Receipt)
+	l.mu.Unlock()
+	if !ran {
+		r.exit = -1
+	}
+	v := workedView{
+		At: stamp(l.p.now()), ID: d.ID, Queue: d.Queue, Attempt: d.Attempt,
+		As: as.String(), Exit: r.exit, Took: roughly(r.took),
+	}
+	if err != nil {
+		v.Error = &errorView{Code: duly.CodeOf(err), Detail: oneLine(err.Error())}
+	}
+	l.lines <- v
+}
+
+func (l *jobLog) write() {
+	defer close(l.done)
+	for v := range l.lines {
+		if l.err != nil {
+			continue
+		}
+		l.print(&v)
+		if l.err = l.p.flush(); l.err != nil {
+			l.stop()
+		}
+	}
+}
+
+func (l *jobLog) print(v *workedView) {
+	if l.p.json {
+		l.err = l.p.value(v)
+		return
+	}
+	s := green
+	if v.As == duly.Nack.String() || v.As == duly.Bury.String() || v.Error != nil {
+		s = red
+	}
+	text := ""
+	if v.Error != nil {
+		text = "  " + string(v.Error.Code)
+	}
+	l.p.printf("%s  %s  %s  %s  attempt %d  exit %d  %s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
+		v.Queue, v.ID, v.Attempt, v.Exit, v.Took, l.p.paint(red, text))
+}
+
+// close ends the log after its last line. It may be repeated.
+func (l *jobLog) close() error {
+	l.once.Do(func() { close(l.lines) })
+	<-l.done
+	return l.err
+}

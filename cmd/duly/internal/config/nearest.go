@@ -1,0 +1,57 @@
+package config
+
+import "strings"
+
+// unknown says of a key that it is none, and which one may be meant.
+func unknown(key string) string {
+	if near := nearest(key); near != "" {
+		return "is no setting; did you mean " + near + "?"
+	}
+	return "is no setting; docs/configuration.md lists them"
+}
+
+// nearest is the known key that a mistyped one may mean, "" where none is near.
+func nearest(key string) string {
+	best, least := "", 1+max(2, len(key)/4)
+	_, last := cutLast(key)
+	for _, s := range Table {
+		d := distance(key, s.Key)
+		if _, own := cutLast(s.Key); own == last && own != s.Key { // in another table
+			d = min(d, 1)
+		}
+		if d < least {
+			best, least = s.Key, d
+		}
+	}
+	return best
+}
+
+// cutLast cuts a key before its last name.
+func cutLast(key string) (table, name string) {
+	at := strings.LastIndexByte(key, '.')
+	return key[:max(at, 0)], key[at+1:]
+}
+
+// distance is how many letters must be put in, left out or changed to make one
+// text of the other; "_", "-" and "." count as one letter, as do its two cases.
+func distance(a, b string) int {
+	plain := strings.NewReplacer("-", "_", ".", "_")
+	a, b = plain.Replace(strings.ToLower(a)), plain.Replace(strings.ToLower(b))
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		before := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := before
+			if a[i] != b[j] {
+				change++
+			}
+			before = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,301 @@
+package top
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var words = &Words{
+	Count: func(n int64) string { return strconv.FormatInt(n, 10) }, Span: func(d time.Duration) string { return d.String() },
+	Safe: func(s string) string { return strings.ReplaceAll(s, "\x1b", "?") },
+}
+
+// stats are those of a queue of whose counters n is the measure.
+func stats(n int64) duly.Stats {
+	return duly.Stats{
+		Sizes:       duly.Sizes{Ready: n % 100, Delayed: 2 * n, Leased: n % 7, Blocked: n % 2, Dead: n % 3, Done: 1},
+		Counters:    duly.Counters{Pushed: 10 * n, Delivered: 8 * n, Acked: 6 * n, Failed: 2 * n, Stalled: n / 50, Dead: n % 3},
+		OldestReady: time.Duration(n) * time.Second,
+	}
+}
+
+// seen is a model that has seen two samples, 2 s apart.
+func seen() *Model {
+	m := NewModel("sqlite:duly.db  namespace default", 2*time.Second)
+	first := &Sample{At: time.Second, Queues: []Queue{{"emails", stats(100)}, {"gone", stats(7)}, {"invoices", stats(3)}, {"made-anew", stats(50)}}}
+	second := &Sample{At: 3 * time.Second, Queues: []Queue{
+		{"emails", stats(161)}, {"invoices", stats(3)}, {"made-anew", stats(1)}, {"new", stats(2)}, {"thumbnails-of-pictures-that-are-very-large", duly.Stats{}},
+	}}
+	m.See(first, nil)
+	m.See(second, nil)
+	return m
+}
+
+// C15.18: what the view shows, on screens of every size.
+func TestTheViewFitsTheScreen(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, size := range [][2]int{{140, 12}, {100, 10}, {80, 10}, {50, 10}, {24, 8}, {80, 6}, {10, 3}, {1, 1}, {0, 0}} {
+		lines := seen().View(words, size[0], size[1])
+		fmt.Fprintf(&b, "--- %d x %d\n%s\n", size[0], size[1], strings.Join(lines, "\n"))
+		if len(lines) > size[1] {
+			t.Errorf("%d lines on a screen of %d", len(lines), size[1])
+		}
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > size[0] {
+				t.Errorf("wider than %d: %q", size[0], line)
+			}
+		}
+	}
+	golden(t, "view", b.String())
+}
+
+// C15.18: what the keys do.
+func TestKeysSortFilterPauseAndScroll(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	for _, keys := range []string{"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b", "p", "pp", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?"} {
+		m := seen()
+		for _, key := range split(keys) {
+			if c := m.Key(key); c != Nothing {
+				t.Errorf("%q asks for %d", key, c)
+			}
+		}
+		fmt.Fprintf(&b, "--- %q paused %v\n%s\n", keys, m.Paused(), strings.Join(m.View(words, 80, 8)[2:], "\n"))
+	}
+	golden(t, "keys", b.String())
+	for key, want := range map[string]Command{"q": Quit, "Q": Quit, "\x03": Quit, " ": Refresh} {
+		if c := seen().Key(key); c != want {
+			t.Errorf("%q asks for %d, want %d", key, c, want)
+		}
+	}
+	m := seen()
+	m.Key("/")
+	if m.Key("q") != Nothing || m.Key("\x03") != Quit {
+		t.Error("Ctrl-C does not end it while the filter is typed, or q does")
+	}
+}
+
+// What names and errors hold moves no cursor, and colours change no width.
+func TestTextsFromOutsideAreHarmless(t *testing.T) {
+	t.Parallel()
+	colourful := *words
+	colourful.Colour = true
+	m := seen()
+	m.last.Queues[0].Name = "\x1b[2Jred"
+	m.See(nil, errors.New("\x1b[31mbroken"))
+	f := newTerminal(t, 80, 12)
+	fmt.Fprint(f, firstLine+strings.Join(m.View(&colourful, 80, 12), nextLine)+drawn)
+	plain := strings.Join(m.View(words, 80, 12), "\n")
+	if got := strings.Join(f.lines, "\n"); got != plain || !strings.Contains(got, "not read: ?[31mbroken") || !strings.Contains(got, "?[2Jred") {
+		t.Errorf("shows\n%s\nwant\n%s", got, plain)
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := "testdata/" + name + ".txt"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is not what is shown; look at the difference after go test -update:\n%s", path, got)
+	}
+}
+
+// rig is a live view on the model of an engine.
+type rig struct {
+	*fakeTerminal
+	clock  *clock.Fake
+	engine *model.Engine
+	broken chan error // what the next Queues answer
+	log    chan string
+	ended  chan error
+	cancel context.CancelFunc
+}
+
+// breaking is an engine whose list of queues can be made to fail.
+type breaking struct {
+	duly.Contract
+	broken chan error
+}
+
+func (b *breaking) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	select {
+	case err := <-b.broken:
+		return duly.NamePage{}, err
+	default:
+		return b.Contract.Queues(ctx, namespace, p)
+	}
+}
+
+func live(t *testing.T) *rig {
+	c := clock.NewFake()
+	r := &rig{fakeTerminal: newTerminal(t, 100, 10), clock: c, engine: model.New(model.Config{Clock: c}), broken: make(chan error, 1), log: make(chan string), ended: make(chan error, 1)}
+	t.Cleanup(func() { r.engine.Close() })
+	r.push(5)
+	sampler := &Sampler{Engine: &breaking{r.engine, r.broken}, Namespace: duly.DefaultNamespace, Clock: c}
+	l := &Live{Model: NewModel("here", 2*time.Second), Sampler: sampler, Terminal: r, Words: words, Clock: c, Log: r.log}
+	first, err := sampler.Take(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	leave, err := l.Enter()
+	if err != nil || !r.raw || !r.second || !r.hidden {
+		t.Fatalf("%v, raw %v, second screen %v, cursor hidden %v", err, r.raw, r.second, r.hidden)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.cancel = cancel
+	go func() {
+		err := l.Run(ctx, first)
+		leave()
+		r.ended <- err
+	}()
+	r.until("the first sample", func(s string) bool { return strings.Contains(s, "mail") })
+	return r
+}
+
+func (r *rig) push(n int) {
+	r.t.Helper()
+	for range n {
+		if _, err := r.engine.Push(r.t.Context(), []duly.Job{{Queue: "mail"}}); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// end waits for the end of the view, which leaves the terminal as it was.
+func (r *rig) end() {
+	r.t.Helper()
+	if err := <-r.ended; err != nil {
+		r.t.Error(err)
+	}
+	if r.raw || r.second || r.hidden {
+		r.t.Errorf("left behind: raw %v, second screen %v, cursor hidden %v", r.raw, r.second, r.hidden)
+	}
+}
+
+// under is what stands under a title, in the row of the queue.
+func under(screen, title string) string {
+	lines := strings.Split(screen, "\n")
+	for i, line := range lines {
+		if at := strings.Index(line, title); at >= 0 && strings.HasPrefix(line, "QUEUE") {
+			for _, row := range lines[i+1:] {
+				if strings.HasPrefix(row, "mail") {
+					cells := strings.Fields(row)
+					return cells[slices.Index(strings.Fields(line), title)]
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// C15.18: rates are the differences of what was counted, and go on.
+func TestTheLiveViewShowsRates(t *testing.T) {
+	t.Parallel()
+	r := live(t)
+	r.push(30)
+	r.clock.Advance(2 * time.Second)
+	r.until("15 a second", func(s string) bool { return under(s, "PUSH/s") == "15" && under(s, "READY") == "35" })
+	r.keys <- "p"
+	r.until("paused", func(s string) bool { return strings.Contains(s, "paused") })
+	r.push(1)
+	r.keys <- " " // now, paused or not
+	r.until("a look on demand", func(s string) bool { return under(s, "READY") == "36" })
+	r.keys <- "p"
+	r.until("no pause", func(s string) bool { return !strings.Contains(s, "paused") })
+	r.broken <- errors.New("the engine is gone")
+	r.clock.Advance(2 * time.Second)
+	r.until("the error", func(s string) bool {
+		return strings.Contains(s, "not read: the engine is gone") && under(s, "READY") == "36"
+	})
+	r.clock.Advance(2 * time.Second)
+	r.until("that it is back", func(s string) bool { return !strings.Contains(s, "not read") && under(s, "LATE") != "-" })
+	r.keys <- "q"
+	r.end()
+}
+
+// What the engine logs is a line of the view until somebody has read it.
+func TestTheLiveViewShowsTheLog(t *testing.T) {
+	t.Parallel()
+	r := live(t)
+	r.log <- "level=WARN msg=\"the disk is slow\x1b[2J\""
+	r.until("the line", func(s string) bool { return strings.Contains(s, "level=WARN msg=\"the disk is slow?[2J\"") })
+	r.keys <- "p"
+	r.until("that it was read", func(s string) bool { return !strings.Contains(s, "WARN") && strings.Contains(s, "paused") })
+	r.keys <- "q"
+	r.end()
+}
+
+// C15.18: whatever ends the view, the terminal is as it was.
+func TestEveryEndRestoresTheTerminal(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(r *rig){
+		"q":          func(r *rig) { r.keys <- "q" },
+		"Ctrl-C":     func(r *rig) { r.keys <- "\x03" },
+		"a signal":   func(r *rig) { r.cancel() },
+		"no more in": func(r *rig) { close(r.keys) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := live(t)
+			end(r)
+			r.end()
+		})
+	}
+}
+
+func TestTheFirstErrorEndsASample(t *testing.T) {
+	t.Parallel()
+	e := &failing{names: []string{"a", "b", "c"}}
+	s, err := (&Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake()}).Take(t.Context())
+	if s != nil || !errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("%v, %v", s, err)
+	}
+	only := &Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: func(name string) bool { return name == "a" }}
+	if s, err := only.Take(t.Context()); err != nil || len(s.Queues) != 1 || s.Queues[0].Stats.Sizes.Ready != 1 {
+		t.Errorf("%v, %v", s, err)
+	}
+}
+
+// failing has stats of its queue a alone.
+type failing struct {
+	duly.Contract
+	names []string
+}
+
+func (f *failing) Queues(context.Context, string, duly.PageParams) (duly.NamePage, error) {
+	return duly.NamePage{Names: f.names}, nil
+}
+
+func (f *failing) Stats(_ context.Context, q duly.QueueRef) (duly.Stats, error) {
+	if q.Name != "a" {
+		return duly.Stats{}, duly.ErrUnavailable
+	}
+	return duly.Stats{Sizes: duly.Sizes{Ready: 1}}, nil
+}

@@ -1,0 +1,57 @@
+//go:build unix
+
+package main_test
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The lines of docs/lmstfy.md work as they stand against the real binary, but
+// for its ports.
+func TestLmstfysTutorialWorks(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip("curl is not installed")
+	}
+	_, rest, _ := strings.Cut(readFile(t, "../../docs/lmstfy.md"), "```sh\n")
+	lines, _, found := strings.Cut(rest, "```")
+	if !found || strings.Count(lines, "curl") != 6 {
+		t.Fatalf("the page has other lines:\n%s", lines)
+	}
+	h := newHome(t)
+	s := h.serve()
+	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7777", readFile(t, h.dir+"/duly-data/url"))
+	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7778", readFile(t, h.dir+"/duly-data/admin-url"))
+	sh := h.command("sh", "-e", "-c", lines)
+	var out, errs strings.Builder
+	sh.Stdout, sh.Stderr = &out, &errs
+	if err := sh.Run(); err != nil {
+		t.Fatalf("%v: %s", err, errs.String())
+	}
+	text := strings.ReplaceAll(out.String(), "\r", "")
+	for _, want := range []string{
+		"HTTP/1.1 201 Created\n", `","msg":"published"}`,
+		`{"namespace":"test-ns","queue":"q1","size":0}`,
+		"HTTP/1.1 204 No Content\n",
+		"{\n    \"test-ns\": [\n        \"q1\"\n    ]\n}\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	if code, stats, _ := h.duly("", "stats", "q1", "--namespace", "test-ns", "--json"); code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"deleted":1`) {
+		t.Errorf("exit %d, %s", code, stats)
+	}
+	if code := s.end(t, os.Interrupt); code != 0 { // now the log is whole
+		t.Errorf("exit %d", code)
+	}
+	if strings.Contains(s.errs.String(), "duly_") {
+		t.Errorf("the log shows a token: %s", s.errs.String())
+	}
+}

@@ -1,0 +1,68 @@
+// Command duly is the server and the command line of a job queue that delivers
+// every job at its time, at least once, and never early. `duly help` lists the
+// commands; docs/command-line.md shows each with an example.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/mattn/go-isatty"
+
+	"github.com/dulymq/duly/cmd/duly/internal/cli"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/internal/bench/redisgauge"
+	"github.com/dulymq/duly/open"
+)
+
+func main() {
+	os.Exit(cli.Run(context.Background(), cli.Env{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Terminal: terminal, Signals: signals(), Hangups: hangups,
+		Open: open.Engine, CheckURL: open.Check, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
+	}))
+}
+
+// signals brings INT and TERM. PIPE is taken as well, and thrown away: a write
+// into a closed pipe is then an error, which a command can answer to, and not
+// the end of the process. (Ignoring PIPE would be inherited by the commands
+// that `duly work` runs.)
+func signals() <-chan os.Signal {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	ends := make(chan os.Signal, 2)
+	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
+	return ends
+}
+
+// terminal tells whether a stream is a terminal.
+func terminal(stream any) bool {
+	f, ok := stream.(interface{ Fd() uintptr })
+	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// gauge reads what an engine costs its server, where there is one that tells.
+func gauge(url string) func(context.Context) (bench.Gauge, error) {
+	if !open.Redis(url) {
+		return nil
+	}
+	return func(ctx context.Context) (bench.Gauge, error) {
+		g, err := redisgauge.Open(ctx, url)
+		if err != nil {
+			return nil, err
+		}
+		return g, nil
+	}
+}
+
+// openAdmin opens the admin address of a server.
+func openAdmin(ctx context.Context, url, token string, secure *tls.Config) (cli.Admin, error) {
+	admin, err := httpengine.OpenAdmin(ctx, httpengine.AdminConfig{URL: url, Token: token, TLS: secure})
+	if err != nil {
+		return nil, err
+	}
+	return admin, nil
+}

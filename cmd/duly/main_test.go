@@ -1,0 +1,208 @@
+//go:build unix
+
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// binary is the program under test, built once.
+var binary string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	os.Exit(build(m))
+}
+
+func build(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "duly-life-*")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	binary = filepath.Join(dir, "duly")
+	cmd := exec.Command("go", "build", "-o", binary, ".")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// home is a folder with the binary in bin/duly, as a clone of the repository
+// has it, and nothing of this machine in its environment.
+type home struct {
+	t   *testing.T
+	dir string
+
+	transcript strings.Builder
+	numbers    map[string]string
+}
+
+func newHome(t *testing.T) *home {
+	t.Helper()
+	h := &home{t: t, dir: t.TempDir(), numbers: map[string]string{}}
+	if err := os.Mkdir(filepath.Join(h.dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(binary, filepath.Join(h.dir, "bin", "duly")); err != nil {
+		if err := os.Symlink(binary, filepath.Join(h.dir, "bin", "duly")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return h
+}
+
+func (h *home) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(h.t.Context(), name, args...)
+	cmd.Dir = h.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + h.dir}
+	return cmd
+}
+
+// duly runs the binary and returns its exit status and what it printed.
+func (h *home) duly(stdin string, args ...string) (code int, stdout, stderr string) {
+	h.t.Helper()
+	cmd := h.command("./bin/duly", args...)
+	var out, errs bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &errs
+	return exitOf(h.t, cmd.Run()), out.String(), errs.String()
+}
+
+func exitOf(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &exit):
+		return exit.ExitCode()
+	}
+	t.Fatal(err)
+	return -1
+}
+
+// server is a running `duly serve`.
+type server struct {
+	cmd    *exec.Cmd
+	banner string
+	errs   bytes.Buffer
+}
+
+// serve starts a server and waits until it listens.
+func (h *home) serve(args ...string) *server {
+	h.t.Helper()
+	s := &server{cmd: h.command("./bin/duly", append([]string{"serve", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)...)}
+	s.cmd.Stderr = &s.errs
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+	scan := bufio.NewScanner(out)
+	for scan.Scan() {
+		s.banner += scan.Text() + "\n"
+		if strings.HasPrefix(scan.Text(), "Ctrl-C") {
+			go io.Copy(io.Discard, out)
+			return s
+		}
+	}
+	s.cmd.Wait()
+	h.t.Fatalf("serve ended: %s%s", s.banner, s.errs.String())
+	return nil
+}
+
+// end ends the server with a signal and returns its exit status, -1 for one
+// that the signal itself has ended.
+func (s *server) end(t *testing.T, sig os.Signal) int {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+	return exitOf(t, s.cmd.Wait())
+}
+
+// do runs a command and writes it into the transcript.
+func (h *home) do(args ...string) (stdout string) {
+	h.t.Helper()
+	return h.doWith("", args...)
+}
+
+func (h *home) doWith(stdin string, args ...string) (stdout string) {
+	h.t.Helper()
+	code, stdout, stderr := h.duly(stdin, args...)
+	fmt.Fprintf(&h.transcript, "$ duly %s\n%s", h.stable(strings.Join(args, " ")), h.stable(stdout))
+	for line := range strings.Lines(stderr) {
+		fmt.Fprintf(&h.transcript, "! %s", h.stable(line))
+	}
+	if code != 0 {
+		fmt.Fprintf(&h.transcript, "[exit %d]\n", code)
+	}
+	fmt.Fprintln(&h.transcript)
+	return stdout
+}
+
+// say writes a line of what happens between the commands.
+func (h *home) say(text string) { fmt.Fprintf(&h.transcript, "# %s\n\n", text) }
+
+var (
+	ulid    = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
+	stamp   = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`)
+	token   = regexp.MustCompile(`duly_[A-Za-z0-9_-]{20,}`)
+	port    = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+	process = regexp.MustCompile(`another process \(\d+\)`)
+	size    = regexp.MustCompile(`\d+(\.\d)? [KM]iB`)
+)
+
+// stable leaves out what differs from run to run.
+func (h *home) stable(text string) string {
+	text = ulid.ReplaceAllStringFunc(text, func(n string) string {
+		if _, ok := h.numbers[n]; !ok {
+			h.numbers[n] = fmt.Sprintf("ULID-%021d", len(h.numbers)+1)
+		}
+		return h.numbers[n]
+	})
+	text = strings.ReplaceAll(text, h.dir, "HOME")
+	text = stamp.ReplaceAllString(text, "TIME")
+	text = token.ReplaceAllString(text, "duly_SECRET")
+	text = port.ReplaceAllString(text, "127.0.0.1:PORT")
+	text = process.ReplaceAllString(text, "another process (PID)")
+	text = size.ReplaceAllString(text, "SIZE")
+	return text
+}
+
+func (h *home) golden(name string) {
+	h.t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	got := h.transcript.String()
+	if *update {
+		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		h.t.Fatalf("%v; write it with go test -update", err)
+	}
+	if got != string(want) {
+		h.t.Errorf("%s differs, see git diff after go test -update; the transcript is:\n%s", path, got)
+	}
+}

@@ -1,0 +1,185 @@
+//go:build unix
+
+package main_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// run runs the binary, which must succeed.
+func (h *home) run(args ...string) (stdout string) {
+	h.t.Helper()
+	code, stdout, stderr := h.duly("", args...)
+	if code != 0 {
+		h.t.Fatalf("duly %s: exit %d, %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// C11.2, C15.6, X4: two servers on one Redis have the same jobs and tokens. One
+// is killed, then Redis: nothing is lost, and a token that is revoked through
+// one ends what waits with it at the other.
+func TestTwoServersOnOneRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t, redistest.AOF("always"), redistest.Password("s3cret"))
+	h := newHome(t)
+	here := h.serve("--engine", redis.URL(), "--data", "here")
+	there := h.serve("--engine", redis.URL(), "--data", "there")
+	for _, s := range []*server{here, there} {
+		if !strings.Contains(s.banner, " serves redis://***@127.0.0.1:") || !strings.Contains(s.banner, "stays in redis://***@") {
+			t.Errorf("serve printed\n%s", s.banner)
+		}
+	}
+	h.run("push", "mail", "now", "--id", "m1", "--data", "here")
+	h.run("push", "mail", "later", "--id", "m2", "--delay", "1h", "--data", "here")
+
+	shop := strings.TrimSpace(h.run("token", "create", "--namespace", "default", "--rights", "produce,consume", "--data", "here"))
+	at := func() string {
+		return strings.Replace(readFile(t, filepath.Join(h.dir, "there", "url")), "://", "://"+shop+"@", 1)
+	}
+	if out := h.run("reserve", "mail", "--url", at()); !strings.Contains(out, "m1") {
+		t.Errorf("the other server has\n%s", out)
+	}
+
+	if code := here.end(t, syscall.SIGKILL); code != -1 {
+		t.Errorf("killed: exit %d", code)
+	}
+	here = h.serve("--engine", redis.URL(), "--data", "here")
+	redis.Kill()
+	redis.Restart()
+	redistest.Await(t, "both servers have found it again", func() bool {
+		mine, _, _ := h.duly("", "job", "get", "mail", "m2", "--data", "here")
+		other, _, _ := h.duly("", "job", "get", "mail", "m2", "--url", at())
+		return mine == 0 && other == 0
+	})
+
+	waiting := h.command("./bin/duly", "reserve", "nothing", "--wait", "--url", at())
+	var errs strings.Builder
+	waiting.Stderr = &errs
+	if err := waiting.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- waiting.Wait() }()
+	id := ""
+	for line := range strings.Lines(h.run("token", "list", "--data", "here")) {
+		if strings.Contains(line, "produce") {
+			id = first(line)
+		}
+	}
+	h.run("token", "revoke", id, "--data", "here")
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // ten times what is promised
+	defer cancel()
+	select {
+	case err := <-ended:
+		if code := exitOf(t, err); code != 1 || !strings.HasPrefix(errs.String(), "duly: unauthorized: ") {
+			t.Errorf("exit %d, %s", code, errs.String())
+		}
+	case <-ctx.Done():
+		t.Error("the wait outlasts its token")
+	}
+
+	for _, s := range []*server{here, there} {
+		if code := s.end(t, syscall.SIGTERM); code != 0 {
+			t.Errorf("serve: exit %d, %s", code, s.errs.String())
+		}
+		if text := s.banner + s.errs.String(); strings.Contains(text, "s3cret") || strings.Contains(text, shop) {
+			t.Errorf("a secret was printed:\n%s", text)
+		}
+	}
+	if out := h.run("queues", "--url", redis.URL(), "--json"); !strings.Contains(out, `"delayed":1`) {
+		t.Errorf("without a server: %s", out)
+	}
+}
+
+// A server whose Redis user may not publish does not start, and says which
+// right is lacking: it could not keep its tokens.
+func TestServeNeedsItsRightsOnRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t, redistest.User("duly", "s3cret", "~duly:*", "resetchannels", "+@all"))
+	h := newHome(t)
+	code, out, errs := h.duly("", "serve", "--engine", redis.UserURL("duly"), "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--log-level", "error")
+	if code != 1 || out != "" || !strings.HasPrefix(errs, "duly: forbidden: redis at ") || !strings.Contains(errs, "access to a channel") || strings.Contains(errs, "token create") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+}
+
+// C15.13: work runs on Redis without a server between, in two processes, and
+// each job once.
+func TestTheBinaryWorksOnRedis(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	h := newHome(t)
+	if code, _, errs := h.duly("a\nb\nc\nd\ne\nf\n", "push", "q", "--lines", "--url", s.SocketURL()); code != 0 {
+		t.Fatal(errs)
+	}
+	ended := make(chan string)
+	for range 2 {
+		work := h.command("./bin/duly", "work", "q", "--url", s.URL(), "--exec", `mkdir "ran-$DULY_JOB_ID"`)
+		var errs strings.Builder
+		work.Stderr = &errs
+		if err := work.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_ = work.Wait() // ended by a signal of ours
+			ended <- errs.String()
+		}()
+		t.Cleanup(func() { work.Process.Signal(syscall.SIGTERM); <-ended })
+	}
+	redistest.Await(t, "every job has run", func() bool {
+		_, stats, _ := h.duly("", "stats", "q", "--json", "--url", s.URL())
+		return strings.Contains(stats, `"acked":6`) && strings.Contains(stats, `"failed":0`)
+	})
+}
+
+// F10: a Redis that is flushed under a server shows in its /readyz, and in its
+// log what was lost, the tokens too.
+func TestServeTellsOfAFlushedRedis(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t)
+	h := newHome(t)
+	s := h.serve("--engine", redis.URL(), "--data", "here")
+	h.run("push", "mail", "x", "--data", "here")
+	ready := func() (status int, body string) {
+		resp, err := http.Get(strings.TrimSpace(readFile(t, filepath.Join(h.dir, "here", "url"))) + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(text)
+	}
+	if status, body := ready(); status != http.StatusOK {
+		t.Fatalf("before: %d %s", status, body)
+	}
+	redis.Must("FLUSHALL")
+	redistest.Await(t, "it is not ready", func() bool {
+		status, body := ready()
+		return status == http.StatusServiceUnavailable && strings.Contains(body, "the store was reset at")
+	})
+	redistest.Await(t, "the token is refused", func() bool {
+		code, _, errs := h.duly("", "push", "mail", "x", "--data", "here")
+		return code == 1 && strings.Contains(errs, "unauthorized")
+	})
+	if code := s.end(t, syscall.SIGTERM); code != 0 {
+		t.Errorf("serve: exit %d", code)
+	}
+	for _, want := range []string{"store reset: the server has lost what was stored", "store reset: the tokens", "namespace=default"} {
+		if strings.Count(s.errs.String(), want) == 0 {
+			t.Errorf("the log does not say %q:\n%s", want, s.errs.String())
+		}
+	}
+}
