@@ -1,0 +1,81 @@
+# Everything that is done with this tree, one word each. `make` alone lists the words.
+
+GO        ?= go
+BIN       := bin/duly
+DATA      ?= ./duly-data
+ARGS      ?=
+RUN       ?= .
+FUZZTIME  ?= 60s
+PLATFORMS ?= darwin/arm64 windows/amd64 linux/arm64
+
+# -count=1: a test result from the cache proves nothing about this machine.
+# -timeout holds per package; the whole of `make test` is meant to take less.
+TEST      := $(GO) test -count=1
+# Long suites ask for this variable; without it they run their short form.
+LONG      := DULY_LONG=1 $(TEST) -v
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test race vet fmt cross model chaos fuzz bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: build ## build, then serve on the embedded engine in DATA (./duly-data)
+	@exec ./$(BIN) serve --data '$(DATA)' $(ARGS)
+
+build: ## build the one static binary, bin/duly
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/duly
+
+test: tools-test vet fmt ## everything that must hold: conformance, model, units, the short kills
+	$(TEST) -timeout 6m ./...
+
+# The translated SQLite works in memory that is not Go's, which the race detector
+# does not watch: to instrument it finds nothing and takes eight times the time.
+race: tools-race ## the short tests again, under the race detector
+	$(TEST) -timeout 10m -race -short -gcflags='modernc.org/...=-race=false' ./...
+
+vet: ## go vet
+	$(GO) vet ./...
+
+fmt: ## fail on a file that gofmt would change
+	@out=$$(gofmt -l .); if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out" >&2; exit 1; fi
+
+cross: ## compile every package for the other platforms
+	@set -e; for p in $(PLATFORMS); do \
+		echo "compile $$p"; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build ./...; \
+	done
+
+model: ## the model test in its long form: 10 000 sequences and more
+	$(LONG) -timeout 3h -run Model ./...
+
+chaos: ## kill, cut, fill and freeze real processes, in full counts (RUN=pattern)
+	$(LONG) -timeout 6h -run '$(RUN)' ./test/chaos/...
+
+fuzz: ## every fuzz target of the tree, FUZZTIME (60s) each
+	@GO='$(GO)' scripts/fuzz $(FUZZTIME)
+
+# In the tree and not in a temporary folder, which is memory on many machines: a sync would cost nothing there.
+bench: build ## measure everything in docs/benchmarks.md, half an hour (ARGS='--url … --json': duly bench alone)
+	@rm -rf ./bench-data && mkdir ./bench-data
+ifeq ($(ARGS),)
+	./$(BIN) bench --data ./bench-data
+	./$(BIN) bench --data ./bench-data --phases push,take,single,work --backlog-ready 1000000 --backlog-delayed 1000000 --reopen
+	./$(BIN) bench --data ./bench-data --sync-delay 2ms
+	./$(BIN) bench --data ./bench-data --phases lateness --rate 10000 --jobs 100000 --time 20s --repeat 1
+	$(LONG) -timeout 10m ./test/bench
+	@scripts/bench-http
+	@scripts/bench-redis
+else
+	./$(BIN) bench $(ARGS)
+endif
+
+clean: ## remove what the build and the benchmark made; ./duly-data stays
+	rm -rf ./bin ./dist ./bench-data
+
+# What the tests call beside Go. Missing tools are installed where that is possible and named where it is not.
+.PHONY: tools-test tools-race
+tools-test:
+	@scripts/install-test-tools strace unshare mount redis-server cc
+tools-race:
+	@scripts/install-test-tools cc redis-server

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+)
+
+// answers reads HTTP/1.1 responses, without memory per response: just what a
+// server sends that answers in full and keeps the connection open.
+type answers struct {
+	r    *bufio.Reader
+	body []byte
+}
+
+// maxAnswer bounds a body: none of a push comes near it.
+const maxAnswer = 1 << 20
+
+// next reads a response. The body is valid until the next call.
+func (a *answers) next() (status int, body []byte, err error) {
+	line, err := a.line()
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(line) < 12 || string(line[:9]) != "HTTP/1.1 " {
+		return 0, nil, fmt.Errorf("%.60q is no answer of HTTP/1.1", line)
+	}
+	if status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return 0, nil, fmt.Errorf("%.60q has no status", line)
+	}
+	length, chunked := -1, false
+	for {
+		if line, err = a.line(); err != nil {
+			return 0, nil, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(":"))
+		switch value = bytes.TrimSpace(value); {
+		case bytes.EqualFold(name, []byte("Content-Length")):
+			if length, err = strconv.Atoi(string(value)); err != nil || length < 0 || length > maxAnswer {
+				return 0, nil, fmt.Errorf("an answer of %.20q bytes", value)
+			}
+		case bytes.EqualFold(name, []byte("Transfer-Encoding")):
+			chunked = bytes.EqualFold(value, []byte("chunked"))
+		}
+	}
+	a.body = a.body[:0]
+	switch {
+	case status == 204:
+	case chunked:
+		err = a.chunks()
+	case length < 0:
+		err = errors.New("an answer without a length")
+	default:
+		err = a.read(length)
+	}
+	return status, a.body, err
+}
+
+// line is the next line without its end.
+func (a *answers) line() ([]byte, error) {
+	line, err := a.r.ReadSlice('\n')
+	if err == io.EOF && len(line) == 0 {
+		return nil, errors.New("the server closed the connection")
+	}
+	return bytes.TrimRight(line, "\r\n"), err
+}
+
+// read adds n bytes to the body.
+func (a *answers) read(n int) error {
+	if len(a.body)+n > maxAnswer {
+		return errors.New("an answer without an end")
+	}
+	at := len(a.body)
+	a.body = append(a.body, make([]byte, n)...)
+	_, err := io.ReadFull(a.r, a.body[at:])
+	return err
+}
+
+// chunks adds every chunk to the body.
+func (a *answers) chunks() error {
+	for {
+		line, err := a.line()
+		if err != nil {
+			return err
+		}
+		size, _, _ := bytes.Cut(line, []byte(";"))
+		n, err := strconv.ParseUint(string(size), 16, 31)
+		if err != nil {
+			return fmt.Errorf("%.20q is no size of a chunk", line)
+		}
+		if n == 0 {
+			_, err = a.line() // no server of ours sends trailers
+			return err
+		}
+		if err := a.read(int(n)); err != nil {
+			return err
+		}
+		if _, err := a.line(); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly/internal/bench"
+)
+
+// load sends requests over every connection until the time is over.
+func load(ctx context.Context, o options) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.time)
+	defer cancel()
+	var latency bench.Histogram
+	var wg sync.WaitGroup
+	errs := make([]error, o.connections)
+	start := time.Now()
+	for i := range o.connections {
+		wg.Go(func() {
+			if errs[i] = o.connection(ctx, &latency); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	wg.Wait()
+	elapsed := time.Since(start)
+	micros := func(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+	r := result{
+		Connections: o.connections, Requests: latency.Count(), Seconds: elapsed.Seconds(),
+		PerSecond: float64(latency.Count()) / elapsed.Seconds(),
+		P50:       micros(latency.Percentile(50)), P99: micros(latency.Percentile(99)), Max: micros(latency.Max()),
+	}
+	if err := errors.Join(errs...); err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		return r, errors.New(first)
+	}
+	return r, nil
+}
+
+// connection does one job after the other, and at least one. The end of the
+// time is looked at between jobs, so each that was begun is counted.
+func (o *options) connection(ctx context.Context, latency *bench.Histogram) error {
+	conn, err := net.DialTimeout("tcp", address(o), 10*time.Second)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	x := exchange{conn: conn, in: answers{r: bufio.NewReaderSize(conn, 16<<10)}}
+	one := o.work.one(o, &x)
+	for first := true; first || ctx.Err() == nil; first = false {
+		before := time.Now()
+		if err := one(); err != nil {
+			return err
+		}
+		latency.Record(time.Since(before))
+	}
+	return nil
+}
+
+// exchange is a connection with a request at a time.
+type exchange struct {
+	conn net.Conn
+	in   answers
+}
+
+// ask sends a request and wants that status, and that in the body.
+func (x *exchange) ask(request []byte, status int, want []byte) (body []byte, err error) {
+	// An answer that takes so long is none; a deadline per request, for a
+	// server that stalls must not hold the measurement for ever.
+	if err := x.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return nil, err
+	}
+	if _, err := x.conn.Write(request); err != nil {
+		return nil, err
+	}
+	got, body, err := x.in.next()
+	switch {
+	case err != nil:
+		return nil, err
+	case got != status || !bytes.Contains(body, want):
+		return nil, fmt.Errorf("the server answered %d %.300s", got, body)
+	}
+	return body, nil
+}
+
+func address(o *options) string {
+	if o.base.Port() != "" {
+		return o.base.Host
+	}
+	return net.JoinHostPort(o.base.Hostname(), "80")
+}

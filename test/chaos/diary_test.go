@@ -1,0 +1,103 @@
+package chaos
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// diary is what one client process does and hears, a line for each event, past
+// every buffer: what has been written survives the process. AT is the
+// machine's clock in µs, which all processes of a test share.
+//
+//	p AT ID QUEUE DELAY PRIORITY SUM       a push is sent; DELAY in µs
+//	P AT ID OUTCOME                        … and answered
+//	D SENT AT RECEIPT ID DUE NOW END PRIORITY SUM
+//	                                       a delivery; its Reserve was sent at SENT; the engine's moments in ms
+//	U SENT AT                              a Reserve without an answer
+//	s AT RECEIPT AS                        a settle is sent
+//	S AT RECEIPT ok|lease_lost             … and answered
+//	x AT RECEIPT LEASE                     an extend is sent; LEASE in µs
+//	X AT RECEIPT ok|lease_lost             … and answered
+//	error TEXT                             what must not be
+//
+// What has no answer (P, S, X) may have happened.
+type diary struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+func (d *diary) say(format string, args ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(d.out, format+"\n", args...)
+}
+
+func at() int64 { return time.Now().UnixMicro() }
+
+// sum marks a body.
+func sum(body []byte) string {
+	s := sha256.Sum256(body)
+	return hex.EncodeToString(s[:6])
+}
+
+func (d *diary) pushing(j *duly.Job) {
+	d.say("p %d %s %s %d %d %s", at(), j.ID, j.Queue, j.Delay.Microseconds(), j.Priority, sum(j.Body))
+}
+
+func (d *diary) pushed(r duly.PushResult) { d.say("P %d %s %s", at(), r.ID, r.Outcome) }
+
+func (d *diary) delivered(sent int64, v *duly.Delivery) {
+	d.say("D %d %d %s %s %d %d %d %d %s", sent, at(), v.Receipt, v.ID, v.Due.UnixMilli(), v.Now.UnixMilli(), v.LeaseEnd.UnixMilli(), v.Priority, sum(v.Body))
+}
+
+func (d *diary) unanswered(sent int64) { d.say("U %d %d", sent, at()) }
+
+func (d *diary) settling(o *duly.Outcome) { d.say("s %d %s %s", at(), o.Receipt, o.As) }
+
+func (d *diary) settled(r duly.Receipt, err error) { d.say("S %d %s %s", at(), r, verdict(err)) }
+
+func (d *diary) extending(r duly.Receipt, lease time.Duration) {
+	d.say("x %d %s %d", at(), r, lease.Microseconds())
+}
+
+func (d *diary) extended(r duly.Receipt, err error) { d.say("X %d %s %s", at(), r, verdict(err)) }
+
+func (d *diary) fault(what string, err error) {
+	d.say("error %s: %s", what, strings.ReplaceAll(err.Error(), "\n", " "))
+}
+
+func verdict(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return string(duly.CodeOf(err))
+}
+
+// pages is the diary of clients that live in the test's own process.
+type pages struct {
+	diary
+	text strings.Builder
+}
+
+func newPages() *pages {
+	p := &pages{}
+	p.out = &p.text
+	return p
+}
+
+func (p *pages) lines() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	text := strings.TrimSuffix(p.text.String(), "\n")
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}

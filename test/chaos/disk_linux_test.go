@@ -1,0 +1,181 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/proctest"
+)
+
+// TestFullDiskRefusesAndRecovers fills a small file system of its own: pushes
+// are refused as full, what is there stays whole, and pushing goes on when
+// there is room again, without a restart.
+//
+// C9.11, C9.12
+func TestFullDiskRefusesAndRecovers(t *testing.T) {
+	t.Parallel()
+	proctest.NeedRoot(t)
+	p := proctest.Start(t, proctest.Options{Prepare: func(c *exec.Cmd) {
+		c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	}}, "fulldisk", t.TempDir())
+	err := p.Wait(2 * time.Minute)
+	for _, line := range p.Lines() {
+		t.Log(line)
+		if strings.HasPrefix(line, "BAD ") {
+			t.Fail()
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runFullDisk mounts a tmpfs, which goes with the process, and fills it.
+func runFullDisk(args []string) error {
+	folder := args[0]
+	if err := syscall.Mount("none", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	if err := syscall.Mount("tmpfs", folder, "tmpfs", 0, "size=12m"); err != nil {
+		return err
+	}
+	ballast := filepath.Join(folder, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 4<<20), 0o600); err != nil {
+		return err
+	}
+	engine, err := openStore(filepath.Join(folder, "duly.db"))
+	if err != nil {
+		return err
+	}
+	f := &fullDisk{engine: engine, stored: map[string]bool{}}
+	f.fill()
+	f.look()
+	f.work()
+	if err := os.Remove(ballast); err != nil {
+		return err
+	}
+	f.recover()
+	f.drain()
+	return engine.Close()
+}
+
+type fullDisk struct {
+	engine drainable
+	stored map[string]bool
+}
+
+func (f *fullDisk) bad(format string, args ...any) { fmt.Printf("BAD "+format+"\n", args...) }
+
+func (f *fullDisk) push() error {
+	j := duly.Job{Queue: theQueue.Name, Body: make([]byte, 8<<10), Lease: time.Second}
+	j.ID, j.Made = duly.MakeID(&j), true
+	results, err := f.engine.Push(context.Background(), []duly.Job{j})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err == nil {
+		f.stored[j.ID] = true
+	}
+	return err
+}
+
+// fill pushes until the disk is full.
+func (f *fullDisk) fill() {
+	for range 100_000 {
+		if err := f.push(); err != nil {
+			fmt.Printf("full after %d jobs: %v\n", len(f.stored), err)
+			if !errors.Is(err, duly.ErrFull) {
+				f.bad("the push was refused with %v, want full", err)
+			}
+			return
+		}
+	}
+	f.bad("the disk never became full")
+}
+
+// look: every job whose push was answered is there.
+func (f *fullDisk) look() {
+	for id := range f.stored {
+		if _, err := f.engine.Get(context.Background(), theQueue, id); err != nil {
+			f.bad("job %s: %v", id, err)
+		}
+	}
+}
+
+// work: taking and acking go on, or are refused as full without loss.
+func (f *fullDisk) work() {
+	ctx := context.Background()
+	got, err := f.engine.Reserve(ctx, duly.ReserveParams{Queues: []string{theQueue.Name}, Max: 5})
+	if err != nil && !errors.Is(err, duly.ErrFull) {
+		f.bad("reserve on a full disk: %v", err)
+	}
+	for _, d := range got {
+		errs, err := f.engine.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+		switch {
+		case err == nil && errs[0] == nil:
+			delete(f.stored, d.ID)
+		case err != nil && !errors.Is(err, duly.ErrFull):
+			f.bad("ack on a full disk: %v", err)
+		}
+	}
+	fmt.Printf("on the full disk %d jobs were taken\n", len(got))
+}
+
+// recover: with room again a push is answered within a second; ten are allowed.
+func (f *fullDisk) recover() {
+	begun := time.Now()
+	for {
+		err := f.push()
+		if err == nil {
+			fmt.Printf("pushing again %v after there was room\n", time.Since(begun))
+			return
+		}
+		if time.Since(begun) > 10*time.Second {
+			f.bad("no push 10s after there was room: %v", err)
+			return
+		}
+		time.Sleep(10 * time.Millisecond) // the disk has no clock of its own
+	}
+}
+
+// drain: exactly what was stored and not acked comes out.
+func (f *fullDisk) drain() {
+	ctx := context.Background()
+	report, err := f.engine.Check(ctx, duly.CheckParams{})
+	if err != nil || len(report.Faults) > 0 {
+		f.bad("Check: %v, %+v", err, report.Faults)
+	}
+	for deadline := time.Now().Add(30 * time.Second); len(f.stored) > 0 && time.Now().Before(deadline); {
+		got, err := f.engine.Reserve(ctx, duly.ReserveParams{Queues: []string{theQueue.Name}, Max: 100, Lease: time.Minute})
+		if errors.Is(err, duly.ErrFull) { // what waits for its checkpoint takes part of the new room
+			time.Sleep(10 * time.Millisecond)
+			continue
+		}
+		if err != nil {
+			f.bad("reserve: %v", err)
+			return
+		}
+		if len(got) == 0 {
+			f.engine.Wait(ctx, duly.WaitParams{Queues: []string{theQueue.Name}, Timeout: time.Second})
+		}
+		for _, d := range got {
+			if !f.stored[d.ID] {
+				f.bad("job %s was acked, or its push refused, and came out", d.ID)
+			}
+			delete(f.stored, d.ID)
+			f.engine.Settle(ctx, "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}})
+		}
+	}
+	if len(f.stored) > 0 {
+		f.bad("%d stored jobs are lost", len(f.stored))
+	}
+}

@@ -1,0 +1,166 @@
+package chaos
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// fleet is a number of engines on one Redis, each with its producers and
+// workers, as so many processes would have them.
+type fleet struct {
+	t       *testing.T
+	engines []*redisengine.Engine
+	logs    []*logtest.Log
+	loads   []*load
+	pages   *pages
+	seed    uint64
+	shape   shape
+	calm    int64 // when the last fault had ended, in µs
+
+	stopPushing, stop context.CancelFunc
+	wg                sync.WaitGroup
+}
+
+// lightLoad is enough to keep every kind of call on its way, and leaves the
+// machine to others; the long form is the standard load.
+func lightLoad() shape {
+	s := shape{
+		queues: []string{"a", "b", "c"}, pushers: 2, workers: 2, batch: 10, rest: 50 * time.Millisecond, body: 4 << 10, delays: 0.3, delay: 500 * time.Millisecond,
+		lease: 500 * time.Millisecond, call: 5 * time.Second,
+	}
+	if proctest.Long() {
+		s.pushers, s.workers, s.rest, s.big, s.delay, s.lease = 7, 7, 100*time.Millisecond, true, 5*time.Second, 2*time.Second
+	}
+	return s
+}
+
+// setOut opens engines and lets them work.
+func setOut(t *testing.T, url string, engines int, s shape) *fleet {
+	t.Helper()
+	f := &fleet{t: t, pages: newPages(), shape: s, seed: uint64(time.Now().UnixNano())}
+	t.Logf("seed %d", f.seed)
+	ctx, stop := context.WithCancel(context.Background())
+	pushing, stopPushing := context.WithCancel(ctx)
+	f.stop, f.stopPushing = stop, stopPushing
+	t.Cleanup(func() { stop(); f.wg.Wait() })
+	for i := range engines {
+		e, j := openRedis(t, url)
+		l := &load{engine: e, diary: &f.pages.diary, shape: s}
+		f.engines, f.logs, f.loads = append(f.engines, e), append(f.logs, j), append(f.loads, l)
+		f.wg.Go(func() { l.run(ctx, pushing, f.seed+uint64(i)) })
+	}
+	return f
+}
+
+func openRedis(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
+	t.Helper()
+	log := new(logtest.Log)
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Logger: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e, log
+}
+
+// random is the source of a fault plan.
+func (f *fleet) random() *rand.Rand { return rand.New(rand.NewPCG(f.seed, 1<<32)) }
+
+// restUpTo lets the processes run for a while.
+func restUpTo(r *rand.Rand, least, most time.Duration) {
+	time.Sleep(least + time.Duration(r.Int64N(int64(most-least))))
+}
+
+// serves pushes until it is answered, and tells how long that took.
+func (f *fleet) serves() time.Duration {
+	f.t.Helper()
+	return f.servesThrough(f.engines[0])
+}
+
+func (f *fleet) servesThrough(e *redisengine.Engine) time.Duration {
+	f.t.Helper()
+	l := &load{engine: e, diary: &f.pages.diary, shape: f.shape}
+	l.shape.call = patience
+	l.shape.batch = 1
+	jobs := l.jobs(f.random())
+	jobs[0].ID, jobs[0].Made = duly.MakeID(&jobs[0]), true
+	return f.pushUntilAnswered(l, jobs)
+}
+
+// pushUntilAnswered tells how long it took.
+func (f *fleet) pushUntilAnswered(l *load, jobs []duly.Job) time.Duration {
+	f.t.Helper()
+	begun := time.Now()
+	for !l.pushOnce(jobs) {
+		if time.Since(begun) > patience {
+			f.t.Fatalf("nothing was answered for %v", patience)
+		}
+		for i := range jobs {
+			jobs[i].Made = false
+		}
+		time.Sleep(breath)
+	}
+	return time.Since(begun)
+}
+
+// rest notes that the last fault is over, and lets the fleet work on for a
+// while.
+func (f *fleet) rest() {
+	f.calm = at()
+	d := time.Second
+	if proctest.Long() {
+		d = 20 * time.Second // ten looks of whoever waits
+	}
+	time.Sleep(d)
+}
+
+// comeHome stops the producers, waits until the workers have emptied the
+// queues, and stops them.
+func (f *fleet) comeHome() {
+	f.t.Helper()
+	f.stopPushing()
+	for begun := time.Now(); !empty(f.t, f.engines[0], f.shape.queues); time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > patience {
+			f.t.Fatalf("the workers did not empty the queues in %v", patience)
+		}
+	}
+	f.stop()
+	f.wg.Wait()
+}
+
+// slack is ten times what is promised for the time after the last fault (I12).
+const slack = 20 * time.Second
+
+// conclude comes home and judges what has happened.
+func (f *fleet) conclude(r trial) verdicts {
+	f.t.Helper()
+	f.comeHome()
+	h := newHistory()
+	h.read(f.pages.lines())
+	r.calm, r.slack = f.calm, slack
+	return h.conclude(f.t, f.engines[0], r, f.shape.queues...)
+}
+
+// told is how often all logs together hold a text.
+func (f *fleet) told(what string) (n int) {
+	for _, j := range f.logs {
+		n += j.Count(what)
+	}
+	return n
+}
+
+// counts chooses between the short and the long form.
+func counts(short, long int) int {
+	if proctest.Long() {
+		return long
+	}
+	return short
+}

@@ -1,0 +1,229 @@
+package chaos
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dulymq/duly"
+)
+
+// history is what the diaries of all clients say together.
+type history struct {
+	jobs   map[string]*pushed // by ID
+	lives  map[lifeKey]*life
+	gaps   int // calls or processes that ended without an answer, of those that hand out leases
+	faults []string
+}
+
+// pushed is a job as its producer knows it.
+type pushed struct {
+	queue, sum string
+	priority   int64
+	delay      int64 // µs
+	sent       int64 // for the first time
+	answered   int64 // 0: never
+	repeated   bool
+	acked      bool // or an ack may have happened
+	dead       bool
+}
+
+// lifeKey is one life of a job: a push that is repeated after the job was done
+// begins another one.
+type lifeKey struct {
+	queue  string
+	number duly.Number
+}
+
+type life struct {
+	id         string
+	deliveries []*delivery // in the engine's order, once judged
+}
+
+type delivery struct {
+	n             uint64
+	sent, at      int64 // µs
+	due, now, end int64 // ms
+	priority      int64
+	sum           string
+	settles       []*try
+	extends       []*try
+}
+
+// try is one settle or extend.
+type try struct {
+	as       string
+	lease    int64
+	sent, at int64 // at 0: not answered
+	verdict  string
+}
+
+func (t *try) ok() bool    { return t.verdict == "ok" }
+func (t *try) maybe() bool { return t.ok() || t.verdict == "" }
+
+func newHistory() *history {
+	return &history{jobs: map[string]*pushed{}, lives: map[lifeKey]*life{}}
+}
+
+func (h *history) fault(format string, args ...any) {
+	h.faults = append(h.faults, fmt.Sprintf(format, args...))
+}
+
+// read adds what one process has said.
+func (h *history) read(lines []string) {
+	for _, line := range lines {
+		f := fields(strings.Fields(line))
+		switch f.text(0) {
+		case "p":
+			h.readPush(f)
+		case "P":
+			if j := h.jobs[f.text(2)]; j != nil && j.answered == 0 {
+				j.answered = f.number(1)
+			}
+		case "D":
+			h.readDelivery(f)
+		case "U":
+			h.gaps++
+		case "s", "x":
+			h.readTry(f)
+		case "S", "X":
+			h.readVerdict(f)
+		case "error":
+			h.fault("%s", line)
+		}
+	}
+}
+
+// fields are the words of a line.
+type fields []string
+
+func (f fields) text(i int) string {
+	if i >= len(f) {
+		return ""
+	}
+	return f[i]
+}
+
+func (f fields) number(i int) int64 {
+	n, err := strconv.ParseInt(f.text(i), 10, 64)
+	if err != nil {
+		return math.MinInt64 // no moment and no number of a test
+	}
+	return n
+}
+
+func (h *history) readPush(f fields) {
+	if j := h.jobs[f.text(2)]; j != nil {
+		j.repeated = true
+		return
+	}
+	h.jobs[f.text(2)] = &pushed{queue: f.text(3), delay: f.number(4), priority: f.number(5), sum: f.text(6), sent: f.number(1)}
+}
+
+func (h *history) readDelivery(f fields) {
+	parts, ok := duly.Receipt(f.text(3)).Parts()
+	if !ok {
+		h.fault("a receipt is none: %v", f)
+		return
+	}
+	key := lifeKey{parts.Queue, parts.Number}
+	l := h.lives[key]
+	if l == nil {
+		l = &life{id: f.text(4)}
+		h.lives[key] = l
+	}
+	if l.id != f.text(4) {
+		h.fault("I10: the number of %s was given to %s: %v", l.id, f.text(4), f)
+	}
+	l.deliveries = append(l.deliveries, &delivery{
+		n: parts.Delivery, sent: f.number(1), at: f.number(2), due: f.number(5), now: f.number(6), end: f.number(7), priority: f.number(8), sum: f.text(9),
+	})
+}
+
+// find is the delivery of a receipt that was heard of last.
+func (h *history) find(f fields) *delivery {
+	parts, ok := duly.Receipt(f.text(2)).Parts()
+	l := h.lives[lifeKey{parts.Queue, parts.Number}]
+	if !ok || l == nil {
+		h.fault("a receipt was never handed out: %v", f)
+		return nil
+	}
+	for _, d := range slices.Backward(l.deliveries) {
+		if d.n == parts.Delivery {
+			return d
+		}
+	}
+	h.fault("a delivery was never handed out: %v", f)
+	return nil
+}
+
+func (h *history) readTry(f fields) {
+	d := h.find(f)
+	switch {
+	case d == nil:
+	case f.text(0) == "s":
+		d.settles = append(d.settles, &try{sent: f.number(1), as: f.text(3)})
+	default:
+		d.extends = append(d.extends, &try{sent: f.number(1), lease: f.number(3)})
+	}
+}
+
+// readVerdict takes the answer to what was sent last under a receipt. After a
+// failover another delivery may have it meanwhile.
+func (h *history) readVerdict(f fields) {
+	d := h.find(f)
+	if d == nil {
+		return
+	}
+	parts, _ := duly.Receipt(f.text(2)).Parts()
+	for _, d := range slices.Backward(h.lives[lifeKey{parts.Queue, parts.Number}].deliveries) {
+		if d.n != parts.Delivery {
+			continue
+		}
+		tries := d.settles
+		if f.text(0) == "X" {
+			tries = d.extends
+		}
+		if len(tries) > 0 {
+			last := tries[len(tries)-1]
+			last.at, last.verdict = f.number(1), f.text(3)
+			return
+		}
+	}
+	h.fault("answered and never sent: %v", f)
+}
+
+// until is when the lease ends at the soonest, as far as its holder knows, in
+// ms.
+func (d *delivery) until() int64 {
+	end := d.end
+	for _, x := range d.extends {
+		switch to := (x.sent + x.lease) / 1000; {
+		case x.ok():
+			end = to
+		case x.maybe():
+			end = min(end, to)
+		}
+	}
+	return end
+}
+
+// ended tells whether a settle that puts the job back may have ended the
+// delivery by that moment.
+func (d *delivery) ended(by int64) bool {
+	return slices.ContainsFunc(d.settles, func(s *try) bool {
+		return s.maybe() && s.sent <= by && (s.as == "nack" || s.as == "release")
+	})
+}
+
+// finished is an accepted settle after which the job is delivered no more.
+func (d *delivery) finished() *try {
+	for _, s := range d.settles {
+		if s.ok() && (s.as == "ack" || s.as == "bury") {
+			return s
+		}
+	}
+	return nil
+}

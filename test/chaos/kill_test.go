@@ -1,0 +1,122 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/proctest"
+)
+
+// TestKillLosesNothing kills the process that owns the store, with -9, at
+// random points under load, and starts it again on the same file.
+//
+// C9.1, C9.2: what was answered survives the crash of the process.
+func TestKillLosesNothing(t *testing.T) {
+	t.Parallel()
+	kills := 20
+	if proctest.Long() {
+		kills = 300
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d kills", seed, kills)
+	r := rand.New(rand.NewPCG(seed, 0))
+	path := filepath.Join(t.TempDir(), "duly.db")
+	h := newHistory()
+	for i := range kills {
+		p := proctest.Start(t, proctest.Options{}, "store", path, strconv.FormatUint(seed+uint64(i), 10))
+		if !p.Await("open", 1, 30*time.Second) {
+			t.Fatalf("the store did not open after kill %d: %v", i, p.Lines())
+		}
+		time.Sleep(time.Duration(20+r.IntN(250)) * time.Millisecond) // the process lives on the wall's time
+		p.Kill()
+		h.read(p.Lines())
+		h.gaps++ // what was on its way is not known
+	}
+	engine, err := openStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	h.conclude(t, engine, trial{}, theQueue.Name)
+}
+
+// TestKillReopensFast: a file of 100 000 jobs that was not closed opens within
+// a second; the test allows ten times that.
+func TestKillReopensFast(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	p := proctest.Start(t, proctest.Options{}, "filler", path, "100000")
+	for n := range 100 {
+		if !p.Await("pushed", n+1, time.Minute) {
+			t.Fatalf("the file was not filled: %d of 100 batches", len(p.Lines()))
+		}
+	}
+	p.Kill()
+	begun := time.Now()
+	engine, err := openStore(path)
+	took := time.Since(begun)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	s, err := engine.Stats(context.Background(), theQueue)
+	if err != nil || s.Sizes.Ready != 100_000 {
+		t.Fatalf("ready = %d, %v, want 100000", s.Sizes.Ready, err)
+	}
+	t.Logf("opened 100 000 jobs in %v", took)
+	if took > 10*time.Second {
+		t.Errorf("opening took %v, may take 10s", took)
+	}
+}
+
+// runFiller fills a store with that many jobs and waits to be killed.
+func runFiller(args []string) error {
+	engine, err := openStore(args[0])
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	for n > 0 {
+		jobs := make([]duly.Job, min(n, duly.MaxBatch))
+		for i := range jobs {
+			jobs[i] = duly.Job{Queue: theQueue.Name, Body: make([]byte, 100)}
+		}
+		if _, err := engine.Push(context.Background(), jobs); err != nil {
+			return err
+		}
+		n -= len(jobs)
+		fmt.Println("pushed")
+	}
+	select {}
+}
+
+// TestSecondProcessIsRefused: one file, one process; the second is told so.
+//
+// C11.21
+func TestSecondProcessIsRefused(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	first, err := openStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	p := proctest.Start(t, proctest.Options{}, "store", path, "1")
+	err = p.Wait(30 * time.Second)
+	if err == nil || !strings.Contains(err.Error(), "exit status 1") {
+		t.Fatalf("the second process ended with %v, want an error", err)
+	}
+	if _, err := first.Push(context.Background(), []duly.Job{{Queue: theQueue.Name}}); err != nil {
+		t.Errorf("the first process was disturbed: %v", err)
+	}
+}

@@ -1,0 +1,250 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/sqliteengine"
+	"github.com/dulymq/duly/worker"
+)
+
+const (
+	orderKeys      = 1000
+	orderProcesses = 4
+	orderSlots     = 16 // per process: 64 handlers run at once
+	orderLease     = time.Second
+	orderKillEvery = 500              // acks, on average
+	orderStuck     = 30 * time.Second // without an ack: by then every lease of a killed process is over
+)
+
+// TestOrderKeysHoldThroughKills: jobs of a thousand keys, handlers that fail one
+// time in ten, and worker processes that are killed, over HTTP. Per key there
+// are never two current receipts at once on the engine's clock, and nothing
+// overtakes.
+//
+// C6.7, C6.8, C6.15
+func TestOrderKeysHoldThroughKills(t *testing.T) {
+	t.Parallel()
+	jobs := 10_000
+	if proctest.Long() {
+		jobs = 100_000
+	}
+	engine, at := serveStore(t)
+	pushOrdered(t, engine, jobs)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d, %d jobs", seed, jobs)
+	lines := workOrdered(t, engine, at, jobs, rand.New(rand.NewPCG(seed, 0)))
+	judgeOrder(t, lines, jobs)
+}
+
+// serveStore starts a server on a store of its own and tells its URL, with the
+// token in it.
+func serveStore(t *testing.T) (*sqliteengine.Engine, string) {
+	t.Helper()
+	dir := t.TempDir()
+	engine, err := openStore(filepath.Join(dir, "duly.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	s, err := server.New(server.Config{
+		Engine: engine, Registry: engine, Maintainer: engine, Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir,
+		Live: server.Live{Drain: time.Second}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	t.Cleanup(func() { stop(); <-ended })
+	token, err := os.ReadFile(filepath.Join(dir, "token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := url.Parse(s.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User, u.Path = url.User(strings.TrimSpace(string(token))), "/default"
+	return engine, u.String()
+}
+
+// pushOrdered pushes the jobs in turns of the keys; each carries its key and
+// its place in it.
+func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
+	t.Helper()
+	for n := 0; n < jobs; {
+		batch := make([]duly.Job, min(duly.MaxBatch, jobs-n))
+		for i := range batch {
+			key := "key-" + strconv.Itoa((n+i)%orderKeys)
+			batch[i] = duly.Job{Queue: theQueue.Name, OrderKey: key, Lease: orderLease,
+				Body: fmt.Appendf(nil, "%s %d", key, (n+i)/orderKeys)}
+		}
+		results, err := engine.Push(t.Context(), batch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		n += len(batch)
+	}
+}
+
+// workOrdered lets worker processes run until every job was acked, and kills
+// one of them now and then: by what was done and not by the wall, so that a slow
+// machine does not kill them before they have begun.
+func workOrdered(t *testing.T, engine duly.Inspector, at string, jobs int, r *rand.Rand) (lines []string) {
+	t.Helper()
+	start := func() *proctest.Process {
+		return proctest.Start(t, proctest.Options{}, "orderworker", at, strconv.FormatUint(r.Uint64(), 10))
+	}
+	var running []*proctest.Process
+	for range orderProcesses {
+		running = append(running, start())
+	}
+	kills, acked, killAt, lastAck := 0, int64(0), int64(0), time.Now()
+	for acked < int64(jobs) {
+		time.Sleep(20 * time.Millisecond) // the processes live on the wall's time
+		s, err := engine.Stats(t.Context(), theQueue)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Counters.Acked > acked {
+			acked, lastAck = s.Counters.Acked, time.Now()
+		} else if time.Since(lastAck) > orderStuck {
+			t.Fatalf("nothing was acked for %s: %+v", orderStuck, s)
+		}
+		if acked <= killAt || acked == int64(jobs) {
+			continue
+		}
+		i := r.IntN(len(running))
+		running[i].Kill()
+		kills++
+		lines = append(lines, running[i].Lines()...)
+		running[i] = start()
+		killAt = acked + 1 + r.Int64N(2*orderKillEvery)
+	}
+	for _, p := range running {
+		p.Kill()
+		lines = append(lines, p.Lines()...)
+	}
+	t.Logf("%d worker processes were killed", kills)
+	if kills == 0 {
+		t.Error("no worker was killed: this run proves less than it should")
+	}
+	return lines
+}
+
+// runOrderWorker handles jobs until it is killed: args are the server's URL and
+// a seed. It says D when a handler begins, with what the engine told of the
+// delivery, and F before its outcome can be sent.
+func runOrderWorker(args []string) error {
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	engine, err := httpengine.Open(context.Background(), httpengine.Config{URL: args[0]})
+	if err != nil {
+		return err
+	}
+	out := &diary{out: os.Stdout}
+	w := worker.New(engine, worker.Config{Concurrency: orderSlots, Lease: orderLease, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w.Handle(theQueue.Name, func(_ context.Context, d *worker.Delivery) error {
+		out.say("D %s %s %d %d", d.Body, d.Receipt, d.Now.UnixMilli(), d.LeaseEnd.UnixMilli())
+		lot := rand.New(rand.NewPCG(seed, uint64(d.Now.UnixNano())))
+		time.Sleep(time.Duration(lot.IntN(2000)) * time.Microsecond)
+		out.say("F %s %d", d.Receipt, time.Now().UnixMilli())
+		if lot.IntN(10) == 0 {
+			return worker.RetryAfter(time.Duration(lot.IntN(50))*time.Millisecond, errors.New("by lot"))
+		}
+		return nil
+	})
+	return w.Run(context.Background())
+}
+
+// held is one delivery as its handler saw it: when it was handed out and when
+// its lease would have run out, on the engine's clock, and when its handler
+// ended, on the clock of the same machine; 0 if it never did.
+type held struct {
+	seq                int
+	receipt            string
+	from, until, ended int64
+}
+
+// judgeOrder compares each key's deliveries.
+func judgeOrder(t *testing.T, lines []string, jobs int) {
+	t.Helper()
+	byKey := readHeld(t, lines)
+	overlaps, inversions, first := 0, 0, ""
+	note := func(n *int, key string, a, b held) {
+		if *n++; first == "" {
+			first = fmt.Sprintf("%s: %+v, then %+v", key, a, b)
+		}
+	}
+	for key, all := range byKey {
+		slices.SortFunc(all, func(a, b held) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.seq, b.seq)) })
+		for i := 1; i < len(all); i++ {
+			a, b := all[i-1], all[i]
+			if over := a.ended != 0 && a.ended <= b.from || a.until <= b.from; !over {
+				note(&overlaps, key, a, b)
+			}
+			if b.seq < a.seq || b.seq > a.seq+1 {
+				note(&inversions, key, a, b)
+			}
+		}
+		if last := all[len(all)-1].seq; last != jobs/orderKeys-1 {
+			t.Errorf("%s ended at job %d", key, last)
+		}
+	}
+	if len(byKey) != orderKeys || overlaps > 0 || inversions > 0 {
+		t.Errorf("%d keys, %d overlaps, %d inversions; the first: %s", len(byKey), overlaps, inversions, first)
+	}
+}
+
+func readHeld(t *testing.T, lines []string) map[string][]held {
+	t.Helper()
+	ended := map[string]int64{}
+	byKey := map[string][]held{}
+	for _, line := range lines {
+		var key string
+		var h held
+		var at int64
+		if n, _ := fmt.Sscanf(line, "F %s %d", &h.receipt, &at); n == 2 {
+			ended[h.receipt] = at
+		} else if n, _ := fmt.Sscanf(line, "D %s %d %s %d %d", &key, &h.seq, &h.receipt, &h.from, &h.until); n == 5 {
+			byKey[key] = append(byKey[key], h)
+		} else {
+			t.Fatalf("a worker said %q", line)
+		}
+	}
+	for _, all := range byKey {
+		for i := range all {
+			all[i].ended = ended[all[i].receipt]
+		}
+	}
+	return byKey
+}

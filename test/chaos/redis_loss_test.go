@@ -1,0 +1,168 @@
+package chaos
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// TestPowerLossUnderEverysecLosesTheStatedWindow lets the server lose what a
+// loss of power may take from a log that is synced every second: it is killed,
+// and its log cut to what stood in it up to a second before. Nothing older than
+// the stated two seconds is lost, and what is left is whole (C4).
+//
+// C9.5
+func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t, redistest.AOF("everysec"), redistest.Config("auto-aof-rewrite-percentage 0"))
+	s := lightLoad()
+	makeQueues(t, server.URL(), s.queues)
+	log := watchLog(t, server)
+	f := setOut(t, server.URL(), 2, s)
+	r := f.random()
+	var undone []window
+	var cut int64
+	kills := counts(3, 100)
+	for range kills {
+		restUpTo(r, 500*time.Millisecond, 2*time.Second)
+		age := time.Duration(r.Int64N(int64(time.Second)))
+		server.Kill()
+		now := at()
+		size, since := log.back(age)
+		cut += log.cut(size)
+		// The server may answer up to a second before it writes.
+		undone = append(undone, window{from: since - time.Second.Microseconds(), to: now})
+		server.Restart()
+		f.serves()
+	}
+	f.rest()
+	t.Logf("%d kills, and %d bytes of the log lost", kills, cut)
+	f.conclude(trial{undone: undone})
+	if cut == 0 {
+		t.Error("nothing of the log was lost: this run proves nothing")
+	}
+	if n := f.told("store reset"); n != 0 {
+		t.Errorf("a reset was told of %d times, and only the last second was lost", n)
+	}
+}
+
+// makeQueues makes the queues with their defaults.
+func makeQueues(t *testing.T, url string, queues []string) {
+	t.Helper()
+	e, _ := openRedis(t, url)
+	for _, q := range queues {
+		if err := e.Configure(t.Context(), duly.Q(q), duly.QueueConfig{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// log watches how long a server's log is.
+type log struct {
+	t    *testing.T
+	path string
+	mu   sync.Mutex
+	seen []length
+}
+
+// length is how long the log was at a moment, in µs.
+type length struct{ at, bytes int64 }
+
+func watchLog(t *testing.T, server *redistest.Server) *log {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(server.Folder(), "appendonlydir", "*.incr.aof"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("the server's log is %v, %v", files, err)
+	}
+	l := &log{t: t, path: files[0]}
+	l.look()
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			l.look()
+			time.Sleep(10 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { stop(); wg.Wait() })
+	return l
+}
+
+func (l *log) look() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := at() // before the look: what was answered before stands in it
+	info, err := os.Stat(l.path)
+	if err != nil {
+		l.t.Error(err)
+		return
+	}
+	l.seen = append(l.seen, length{now, info.Size()})
+}
+
+// back is how long the log was that long ago, and when that was.
+func (l *log) back(age time.Duration) (bytes, since int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	then := at() - age.Microseconds()
+	found := l.seen[0]
+	for _, s := range l.seen {
+		if s.at <= then {
+			found = s
+		}
+	}
+	return found.bytes, found.at
+}
+
+// cut shortens the log, and tells by how much.
+func (l *log) cut(to int64) int64 {
+	l.t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	info, err := os.Stat(l.path)
+	if err == nil {
+		err = os.Truncate(l.path, to)
+	}
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.seen = []length{{at(), to}}
+	return info.Size() - to
+}
+
+// TestKilledRedisWithoutLogIsToldOfOnce kills a server that keeps nothing: each
+// process tells of each reset once, and its queues work on (C4, F10).
+//
+// C9.5, C9.10
+func TestKilledRedisWithoutLogIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	f := setOut(t, server.URL(), 3, lightLoad())
+	r := f.random()
+	kills := counts(3, 100)
+	var undone window
+	for i := range kills {
+		restUpTo(r, 300*time.Millisecond, time.Second)
+		server.Kill()
+		undone.to = at()
+		server.Restart()
+		f.serves()
+		for n, j := range f.logs {
+			redistest.Await(t, "a process tells of the reset", func() bool { return j.Count("store reset") > i })
+			if told := j.Count("store reset"); told != i+1 {
+				t.Errorf("after %d kills process %d has told of %d resets:\n%s", i+1, n, told, j)
+			}
+		}
+	}
+	f.rest()
+	f.conclude(trial{undone: []window{undone}})
+	if n := f.told("store reset"); n != kills*len(f.engines) {
+		t.Errorf("%d resets were told of by %d processes, and there were %d", n, len(f.engines), kills)
+	}
+}

@@ -1,0 +1,43 @@
+package chaos
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine"
+)
+
+// theQueue is the queue of every load on a store.
+var theQueue = duly.Q("load")
+
+func openStore(path string) (*sqliteengine.Engine, error) {
+	return sqliteengine.Open(context.Background(), sqliteengine.Config{
+		Path: path, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	})
+}
+
+// runStore opens the store and works on it until it is killed: args are the
+// path and a seed.
+func runStore(args []string) error {
+	begun := time.Now()
+	engine, err := openStore(args[0])
+	if err != nil {
+		return err
+	}
+	seed, err := strconv.ParseUint(args[1], 10, 64)
+	if err != nil {
+		return err
+	}
+	l := &load{engine: engine, diary: &diary{out: os.Stdout}, shape: shape{
+		queues: []string{theQueue.Name}, pushers: 4, workers: 4, batch: 20, backlog: 2000, body: 2000, delays: 0.1, delay: 200 * time.Millisecond,
+		lease: 300 * time.Millisecond,
+	}}
+	l.diary.say("open %d", time.Since(begun).Milliseconds())
+	l.run(context.Background(), context.Background(), seed) // until it is killed
+	return nil
+}

@@ -1,0 +1,229 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/proctest"
+)
+
+// runPusher pushes that many jobs one after the other and says P behind each
+// answer, E behind each error.
+func runPusher(args []string) error {
+	engine, err := openStore(args[0])
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(args[1])
+	if err != nil {
+		return err
+	}
+	for range n {
+		j := duly.Job{Queue: theQueue.Name, Body: make([]byte, 100)}
+		j.ID, j.Made = duly.MakeID(&j), true
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		results, err := engine.Push(ctx, []duly.Job{j})
+		cancel()
+		switch {
+		case err != nil:
+			fmt.Fprintf(os.Stdout, "E %s\n", duly.CodeOf(err))
+			time.Sleep(5 * time.Millisecond) // lets the store come back
+		case results[0].Err != nil:
+			fmt.Fprintf(os.Stdout, "E %s\n", duly.CodeOf(results[0].Err))
+		default:
+			fmt.Fprintf(os.Stdout, "P %s\n", j.ID)
+		}
+	}
+	return engine.Close()
+}
+
+// call is one system call of a trace.
+type call struct {
+	name   string
+	text   string
+	failed bool // by injection
+	ok     bool
+}
+
+var (
+	wholeCall = regexp.MustCompile(`^(\d+) +(\w+)\((.*)\) += +(-?\d+|\?)(.*)$`)
+	cutCall   = regexp.MustCompile(`^(\d+) +(\w+)\((.*) <unfinished \.\.\.>$`)
+	restCall  = regexp.MustCompile(`^(\d+) +<\.\.\. (\w+) resumed>(.*)\) += +(-?\d+|\?)(.*)$`)
+)
+
+// readTrace reads what strace wrote, each call at the moment it ended.
+func readTrace(t *testing.T, path string) (calls []call) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	begun := map[string]string{}
+	in := bufio.NewScanner(f)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		line := in.Text()
+		if m := cutCall.FindStringSubmatch(line); m != nil {
+			begun[m[1]] = m[3]
+		} else if m := restCall.FindStringSubmatch(line); m != nil {
+			calls = append(calls, newCall(m[2], begun[m[1]]+m[3], m[4], m[5]))
+		} else if m := wholeCall.FindStringSubmatch(line); m != nil {
+			calls = append(calls, newCall(m[2], m[3], m[4], m[5]))
+		}
+	}
+	if err := in.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return calls
+}
+
+func newCall(name, text, result, rest string) call {
+	// A sync of the folder is made again, and heeded, when the store is open:
+	// SQLite ignores one that fails. So only those of the store's files count.
+	ofStore := strings.Contains(text, "duly.db>") || strings.Contains(text, "duly.db-wal>")
+	return call{
+		name: name, text: text, ok: !strings.HasPrefix(result, "-") && result != "?",
+		failed: ofStore && strings.Contains(rest, "INJECTED"),
+	}
+}
+
+func (c call) writesLog() bool {
+	return strings.Contains(c.name, "write") && strings.Contains(c.text, "duly.db-wal>")
+}
+
+func (c call) syncs() bool { return c.name == "fsync" || c.name == "fdatasync" }
+
+func (c call) answers() bool { return c.name == "write" && strings.Contains(c.text, `, "P `) }
+
+// opens tells whether the database file itself is opened.
+func (c call) opens() bool {
+	return strings.HasPrefix(c.name, "open") && c.ok && strings.Contains(c.text, `duly.db"`)
+}
+
+// traced runs the pusher under strace.
+func traced(t *testing.T, path string, pushes int, flags ...string) (*proctest.Process, []call) {
+	t.Helper()
+	trace := path + ".trace"
+	before := append([]string{"strace", "-f", "--seccomp-bpf", "-y", "-s", "64", "-o", trace,
+		"-e", "trace=open,openat,write,pwrite64,pwritev,fsync,fdatasync"}, flags...)
+	p := proctest.Start(t, proctest.Options{Before: before}, "pusher", path, strconv.Itoa(pushes))
+	if err := p.Wait(2 * time.Minute); err != nil && len(flags) == 0 {
+		t.Fatal(err, p.Lines())
+	}
+	return p, readTrace(t, trace)
+}
+
+// TestSyncLiesBetweenWriteAndAnswer: between a push's last write and its
+// answer lies a sync of the same file.
+//
+// C4.9, C9.3, C11.22
+func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
+	t.Parallel()
+	proctest.Need(t, "strace")
+	path := filepath.Join(t.TempDir(), "duly.db")
+	_, calls := traced(t, path, 50)
+	answers, dirty := 0, true
+	for _, c := range calls {
+		switch {
+		case c.writesLog():
+			dirty = true
+		case c.syncs() && c.ok && strings.Contains(c.text, "duly.db-wal>"):
+			dirty = false
+		case c.answers():
+			answers++
+			if dirty {
+				t.Fatalf("answer %d was given before its last write was synced", answers)
+			}
+			dirty = true // the next answer needs a sync of its own
+		}
+	}
+	if answers != 50 {
+		t.Fatalf("saw %d answers in the trace, want 50", answers)
+	}
+}
+
+// TestSyncFailureStopsAnswers lets the n-th sync, or the n-th write, fail: no
+// push is answered from then on until the file was opened again, and nothing
+// that was answered is lost.
+//
+// C9.4
+func TestSyncFailureStopsAnswers(t *testing.T) {
+	t.Parallel()
+	proctest.Need(t, "strace")
+	most := 20
+	if proctest.Long() {
+		most = 50
+	}
+	recovered := 0
+	for n := 1; n <= most; n++ {
+		// What SQLite syncs and writes with here; there are many writes to a sync,
+		// the first hundred of them to make the file.
+		if failCall(t, "fsync", n, 40+n) {
+			recovered++
+		}
+		if failCall(t, "pwrite64", 20*n, 40+4*n) {
+			recovered++
+		}
+	}
+	if recovered < most {
+		t.Errorf("only %d of %d runs answered again after a failure", recovered, 2*most)
+	}
+}
+
+// failCall is one run; it tells whether a call on the store's files failed and
+// pushes were answered again afterwards.
+func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	p, calls := traced(t, path, pushes, "-e", fmt.Sprintf("inject=%s:error=EIO:when=%d", what, n))
+	broken, failures := false, 0
+	for _, c := range calls {
+		switch {
+		case c.failed:
+			broken = true
+			failures++
+		case c.opens():
+			broken = false
+		case c.answers() && broken:
+			t.Fatalf("%s %d failed, and a push was answered before the file was opened again", what, n)
+		case c.answers() && failures > 0:
+			recovered = true
+		}
+	}
+	mustHold(t, path, p.Lines())
+	return recovered
+}
+
+// mustHold opens the store and finds every answered push.
+func mustHold(t *testing.T, path string, lines []string) {
+	t.Helper()
+	if _, err := os.Stat(path); err != nil {
+		return // the first sync of all failed: there is no store, and no answer
+	}
+	engine, err := openStore(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer engine.Close()
+	for _, line := range lines {
+		if id, ok := strings.CutPrefix(line, "P "); ok {
+			if _, err := engine.Get(context.Background(), theQueue, id); err != nil {
+				t.Fatalf("an answered push is lost: %v", err)
+			}
+		}
+	}
+	report, err := engine.Check(context.Background(), duly.CheckParams{})
+	if err != nil || len(report.Faults) > 0 {
+		t.Fatalf("Check: %v, %+v", err, report.Faults)
+	}
+}

@@ -1,0 +1,30 @@
+package conformance_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/sqliteengine"
+	"github.com/dulymq/duly/test/conformance"
+)
+
+func openModel(_ testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
+	return model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, OneShard: true, Manual: true})
+}
+
+func openSQLite(t testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
+	t.Helper()
+	e, err := sqliteengine.Open(context.Background(), sqliteengine.Config{
+		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: true,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}

@@ -1,0 +1,203 @@
+package conformance_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/server/pools"
+	"github.com/dulymq/duly/sqliteengine"
+)
+
+// reader runs the examples of a page in a folder beside a server's, as somebody
+// would who has just started one.
+type reader struct {
+	t      *testing.T
+	folder string
+	setup  string            // the lines that set the variables
+	yours  *strings.Replacer // what is made up on the page, and what it is here
+	id     string            // of the token that an example has made
+}
+
+// example is a command of the page with what the page says of its answer.
+type example struct {
+	title, command, answer string
+	empty                  bool
+}
+
+var (
+	sections  = regexp.MustCompile("(?s)\n### `([^`]+)`\n(.*?)(?:\n##|$)")
+	commands  = regexp.MustCompile("(?s)```sh\n(.*?)\n```")
+	answers   = regexp.MustCompile("(?s)```json\n(.*?)\n```")
+	madeUpOne = "mail:0:01J0000000000000000000000A:1"
+	madeUpTwo = "mail:0:01J0000000000000000000000B:1"
+)
+
+// The examples of docs/http-api.md run from the first to the last, and are
+// answered as the page says.
+func TestTheExamplesOfTheHTTPAPIRunFromTopToBottom(t *testing.T) {
+	t.Parallel()
+	proctest.Need(t, "sh", "curl")
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "http-api.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &reader{t: t, folder: t.TempDir(), yours: strings.NewReplacer(), setup: commands.FindStringSubmatch(string(page))[1]}
+	r.serve()
+	n := 0
+	for rest := string(page); ; n++ {
+		m := sections.FindStringSubmatchIndex(rest)
+		if m == nil {
+			break
+		}
+		e := example{title: rest[m[2]:m[3]]}
+		text := rest[m[4]:m[5]]
+		rest = rest[m[5]:]
+		e.command = commands.FindStringSubmatch(text)[1]
+		e.empty = strings.Contains(text, "Answers 204")
+		if a := answers.FindStringSubmatch(text); a != nil {
+			e.answer = a[1]
+		}
+		r.run(e)
+	}
+	if n < 25 {
+		t.Errorf("the page has %d examples; has its form changed?", n)
+	}
+}
+
+// serve starts a server with its folder beside the reader's.
+func (r *reader) serve() {
+	r.t.Helper()
+	data := filepath.Join(r.folder, "duly-data")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	e := r.open(filepath.Join(data, "duly.db"))
+	p, err := pools.New(pools.Config{Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
+		duly.DefaultPool: {Open: e}, "orders": {Open: r.open(filepath.Join(data, "orders.db"))},
+	}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	// What the page shows beside what its examples make: another queue, and a
+	// namespace that takes its time to move.
+	shop := duly.Job{Namespace: "shop", Queue: "q"}
+	_, err = p.Push(r.t.Context(), []duly.Job{{Queue: "video"}, shop, shop, shop, shop})
+	if err == nil {
+		_, err = p.Reserve(r.t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1, Lease: time.Hour})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s, err := server.New(server.Config{Pools: p, Backuper: e,
+		Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = s.Listen(r.t.Context())
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx) }()
+	r.t.Cleanup(func() { stop(); <-done })
+}
+
+func (r *reader) open(path string) *sqliteengine.Engine {
+	r.t.Helper()
+	e, err := sqliteengine.Open(r.t.Context(), sqliteengine.Config{Path: path, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// run runs one example and holds its answer against that of the page.
+func (r *reader) run(e example) {
+	r.t.Helper()
+	script := r.setup + "\n" + r.yours.Replace(e.command) + ` -w '\n%{http_code}'`
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir, cmd.Env = r.folder, append(os.Environ(), "ID="+r.id)
+	out, err := cmd.CombinedOutput()
+	at := strings.LastIndexByte(string(out), '\n')
+	if err != nil || at < 0 {
+		r.t.Fatalf("%s: %v: %s", e.title, err, out)
+	}
+	body, status := string(out[:at]), string(out[at+1:])
+	if status[0] != '2' || e.empty != (status == "204") {
+		r.t.Errorf("%s: %s %s", e.title, status, body)
+		return
+	}
+	if e.answer == "" {
+		return
+	}
+	body = body[strings.LastIndexByte(strings.TrimRight(body, "\n"), '\n')+1:] // of several lines the last one
+	var got, want any
+	if err := json.Unmarshal([]byte(body), &got); err != nil {
+		r.t.Errorf("%s: %v in %s", e.title, err, body)
+		return
+	}
+	if err := json.Unmarshal([]byte(e.answer), &want); err != nil {
+		r.t.Fatalf("%s: %v", e.title, err)
+	}
+	r.same(e.title, "", got, want)
+	r.note(got)
+}
+
+// steady are the fields whose values no run changes.
+var steady = regexp.MustCompile(`^(ok|ready|outcome|state|status|queue|body|error|rights|description|purged|attempt)$`)
+
+// same wants every field of the page's answer in the real one.
+func (r *reader) same(title, field string, got, want any) {
+	r.t.Helper()
+	switch want := want.(type) {
+	case map[string]any:
+		have, _ := got.(map[string]any)
+		for name, value := range want {
+			if _, ok := have[name]; !ok {
+				r.t.Errorf("%s: the answer has no %s: %v", title, name, got)
+				continue
+			}
+			r.same(title, name, have[name], value)
+		}
+	case []any:
+		have, _ := got.([]any)
+		if len(have) == 0 && len(want) > 0 {
+			r.t.Errorf("%s: %s is empty", title, field)
+			return
+		}
+		for i := range min(len(have), len(want)) {
+			r.same(title, field, have[i], want[i])
+		}
+	default:
+		_, size := want.(float64)
+		size = size && field == "ready" // of a queue, where it is no word of a wait
+		if steady.MatchString(field) && !size && got != want {
+			r.t.Errorf("%s: %s is %v, the page says %v", title, field, got, want)
+		}
+	}
+}
+
+// note keeps what the reader needs for the examples that follow.
+func (r *reader) note(answer any) {
+	fields, _ := answer.(map[string]any)
+	if _, made := fields["token"]; made {
+		r.id, _ = fields["id"].(string)
+	}
+	if list, _ := fields["deliveries"].([]any); len(list) == 2 {
+		one, _ := list[0].(map[string]any)["receipt"].(string)
+		two, _ := list[1].(map[string]any)["receipt"].(string)
+		r.yours = strings.NewReplacer(madeUpOne, one, madeUpTwo, two)
+	}
+}

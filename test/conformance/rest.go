@@ -1,0 +1,167 @@
+package conformance
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/goroutines"
+)
+
+// rest finds out when everything that a test has set off over real sockets has
+// come to rest, as synctest.Wait does in a bubble. It has when two things hold:
+//
+//   - every Wait that is open at a client is parked in the server's engine, and
+//     none is parked there whose client has gone: so nothing is on the wire,
+//     where nobody could see it;
+//   - every goroutine that the test has begun, or that those have begun, is
+//     blocked: so nothing has been woken that has not run yet.
+type rest struct {
+	root goroutines.ID // the test's own goroutine
+
+	mu           sync.Mutex
+	change       *sync.Cond
+	last         int
+	open, parked map[string]bool // waits, by the number that they carry
+}
+
+// newRest is called on the test's goroutine, before it begins anything.
+func newRest() *rest {
+	r := &rest{root: goroutines.Own(), open: map[string]bool{}, parked: map[string]bool{}}
+	r.change = sync.NewCond(&r.mu)
+	return r
+}
+
+// quiet blocks until everything has come to rest.
+func (r *rest) quiet() {
+	for {
+		r.mu.Lock()
+		for !maps.Equal(r.open, r.parked) {
+			r.change.Wait()
+		}
+		r.mu.Unlock()
+		if r.still() {
+			// What is between two sockets belongs to no goroutine for a moment.
+			_ = clock.Sleep(context.Background(), clock.System(), time.Millisecond)
+			if r.still() {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// still tells whether nothing moves at this moment.
+func (r *rest) still() bool { return !goroutines.Busy(r.root) && r.level() }
+
+// level tells whether both ends still agree.
+func (r *rest) level() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Equal(r.open, r.parked)
+}
+
+func (r *rest) enter(set map[string]bool, number string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set[number] = true
+	r.change.Broadcast()
+}
+
+func (r *rest) leave(set map[string]bool, number string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(set, number)
+	r.change.Broadcast()
+}
+
+// left blocks until the server has noticed that a wait's client has gone, which
+// no client can know: a test that goes on means a server that knows.
+func (r *rest) left(number string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.parked[number] {
+		r.change.Wait()
+	}
+}
+
+// numberKey is what a Wait's context carries its number under.
+type numberKey struct{}
+
+// numberHeader is what carries it to the server.
+const numberHeader = "X-Wait-Number"
+
+// near is a client whose waits are numbered.
+type near struct {
+	duly.Contract
+	rest *rest
+}
+
+// Wait implements duly.Engine.
+func (n near) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	r := n.rest
+	r.mu.Lock()
+	r.last++
+	number := strconv.Itoa(r.last)
+	r.mu.Unlock()
+	r.enter(r.open, number)
+	defer r.leave(r.open, number)
+	ready, err := n.Contract.Wait(context.WithValue(ctx, numberKey{}, number), p)
+	if err != nil {
+		r.left(number)
+	}
+	return ready, err
+}
+
+// Survey implements duly.Surveyor.
+func (n near) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+	return duly.SurveyorOf(n.Contract).Survey(ctx, namespace, p)
+}
+
+// far is the server's engine, told which wait is whose.
+type far struct {
+	duly.Contract
+	rest *rest
+}
+
+// Wait implements duly.Engine.
+func (f far) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if number, ok := ctx.Value(numberKey{}).(string); ok {
+		f.rest.enter(f.rest.parked, number)
+		defer f.rest.leave(f.rest.parked, number)
+	}
+	return f.Contract.Wait(ctx, p)
+}
+
+// Survey implements duly.Surveyor.
+func (f far) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+	return duly.SurveyorOf(f.Contract).Survey(ctx, namespace, p)
+}
+
+// numbering puts a wait's number into its request.
+type numbering struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (n numbering) RoundTrip(req *http.Request) (*http.Response, error) {
+	if number, ok := req.Context().Value(numberKey{}).(string); ok {
+		req = req.Clone(req.Context())
+		req.Header.Set(numberHeader, number)
+	}
+	return n.Transport.RoundTrip(req)
+}
+
+// numbered takes it out again.
+func numbered(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if number := req.Header.Get(numberHeader); number != "" {
+			req = req.WithContext(context.WithValue(req.Context(), numberKey{}, number))
+		}
+		h.ServeHTTP(w, req)
+	})
+}

@@ -1,0 +1,167 @@
+package conformance
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/memnet"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server"
+)
+
+// Owner is an engine that owns its storage. One whose calls leave the process
+// also has a method Quiet, which blocks until none of them is on its way.
+type Owner interface {
+	duly.Contract
+	duly.Maintainer
+	duly.Registry
+}
+
+// Opener makes an empty engine that steps nothing by itself.
+type Opener func(t testing.TB, c clock.Clock, o enginetest.Options) Owner
+
+// remote is a running server with an engine behind it, and the clients that
+// tests were given of it.
+type remote struct {
+	store   Owner
+	clock   *clock.Fake
+	rest    *rest
+	url     string // with a token for every namespace
+	network numbering
+
+	mu      sync.Mutex
+	engines map[string]*httpengine.Engine
+}
+
+// start serves an engine at a listener until the test ends.
+func start(t testing.TB, open Opener, o enginetest.Options, l net.Listener, network *http.Transport) *remote {
+	t.Helper()
+	c := clock.NewFake()
+	network.MaxIdleConnsPerHost = 1000
+	network.DisableCompression = true
+	r := &remote{store: open(t, c, o), clock: c, rest: newRest(), network: numbering{network}, engines: map[string]*httpengine.Engine{}}
+	r.serve(t, o, l)
+	return r
+}
+
+func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
+	t.Helper()
+	// Tokens are kept apart from the engine, so that its registry is the
+	// test's alone. The server sweeps nothing: time belongs to the test.
+	c := r.clock
+	s, err := server.New(server.Config{Engine: far{r.store, r.rest}, Registry: model.New(model.Config{Clock: c}), MaxBody: o.MaxBody, Clock: c,
+		Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, _, err := s.Guard().Create(context.Background(), duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.url = "http://" + secret + "@" + l.Addr().String() + "/"
+	web := &http.Server{Handler: numbered(s.Handler()), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = web.Serve(l) })
+	t.Cleanup(func() {
+		r.close(t)
+		if err := web.Close(); err != nil {
+			t.Errorf("the server's end: %v", err)
+		}
+		serving.Wait()
+		if err := r.store.Close(); err != nil {
+			t.Errorf("the engine's end: %v", err)
+		}
+	})
+}
+
+// in is a client of one namespace.
+func (r *remote) in(t testing.TB, namespace string) *httpengine.Engine {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.engines[namespace]; e != nil {
+		return e
+	}
+	// A Wait is one request: the clock jumps, and a second one would come after
+	// the moment that it is for.
+	e, err := httpengine.Open(context.Background(), httpengine.Config{
+		URL: r.url + namespace, Client: &http.Client{Transport: r.network}, Clock: r.clock, Poll: duly.MaxWait,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(e.String(), "duly_") {
+		t.Errorf("%s shows its token", e)
+	}
+	r.engines[namespace] = e
+	return e
+}
+
+func (r *remote) close(t testing.TB) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.engines {
+		if err := e.Close(); err != nil {
+			t.Errorf("the client's end: %v", err)
+		}
+	}
+	r.network.CloseIdleConnections()
+}
+
+func (r *remote) harness(t testing.TB) *enginetest.Harness {
+	in := func(namespace string) duly.Contract { return near{r.in(t, namespace), r.rest} }
+	h := &enginetest.Harness{
+		Engine: in(duly.DefaultNamespace), In: in,
+		Maintainer: r.store, Registry: r.store, Clock: r.clock,
+	}
+	if b, ok := r.store.(duly.Backuper); ok {
+		h.Backuper = b
+	}
+	return h
+}
+
+// quiet blocks until clients, server and engine have come to rest.
+func (r *remote) quiet() {
+	for {
+		r.rest.quiet()
+		q, leaves := r.store.(interface{ Quiet() })
+		if !leaves {
+			return
+		}
+		q.Quiet()
+		if r.rest.still() {
+			return
+		}
+	}
+}
+
+// InMemory is the suite through a server in a bubble: nothing but the wire's
+// bytes is between client and server.
+func InMemory(open Opener) enginetest.Suite {
+	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+		l := memnet.Listen()
+		return start(t, open, o, l, &http.Transport{DialContext: l.Dial}).harness(t)
+	}}
+}
+
+// OnLoopback is the suite through a server over the kernel's sockets.
+func OnLoopback(open Opener) enginetest.Suite {
+	return enginetest.Suite{New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := start(t, open, o, l, &http.Transport{})
+		h := r.harness(t)
+		h.Quiet = r.quiet
+		return h
+	}}
+}

@@ -1,0 +1,158 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/test/conformance"
+)
+
+// running is a server as `duly serve` runs it.
+type running struct {
+	*server.Server
+	admin *httpengine.Admin
+}
+
+// run serves an engine until the test ends.
+func run(t *testing.T, store conformance.Owner, c clock.Clock, admin string) running {
+	t.Helper()
+	s, err := server.New(server.Config{
+		Engine: store, Registry: store, Watcher: store.(duly.Watcher), Limiter: store.(duly.Limiter), Maintainer: store,
+		Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Clock: c, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	a, err := httpengine.OpenAdmin(t.Context(), httpengine.AdminConfig{URL: s.AdminURL(), Token: admin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close() })
+	return running{s, a}
+}
+
+func (r running) engine(t *testing.T, token string, c clock.Clock) *httpengine.Engine {
+	t.Helper()
+	e, err := httpengine.Open(t.Context(), httpengine.Config{URL: r.URL() + "/shop", Token: token, Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// shared is one engine for two servers.
+func shared(open conformance.Opener) func(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
+	return func(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
+		store := open(t, c, enginetest.Options{})
+		t.Cleanup(func() { store.Close() })
+		return store, store
+	}
+}
+
+// openRedisTwice is two engines on one Redis.
+func openRedisTwice(t *testing.T, c clock.Clock) (mine, other conformance.Owner) {
+	s, prefix := redistest.Shared(t)
+	open := func() conformance.Owner {
+		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: s.URL() + "?prefix=" + prefix, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	return open(), open()
+}
+
+// X4, C14.39, C14.40: two servers on one engine. A token that is revoked
+// through one is refused by the other within a second of real time (ten here),
+// although no clock moves, and a wait with it ends; what it has pushed counts
+// on both.
+func TestX4TwoServersKnowOfEachOthersTokens(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(t *testing.T, c clock.Clock) (mine, other conformance.Owner){
+		"Model": shared(openModel), "SQLite": shared(openSQLite), "Redis": openRedisTwice,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := clock.NewFake()
+			store, other := open(t, c)
+			bare, err := server.New(server.Config{Engine: store, Registry: store, Clock: c})
+			if err != nil {
+				t.Fatal(err)
+			}
+			root, _, err := bare.Guard().Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin})
+			if err != nil {
+				t.Fatal(err)
+			}
+			here, there := run(t, store, c, root), run(t, other, c, root)
+			secret, err := here.admin.CreateToken(t.Context(), duly.Token{
+				Namespace: "shop", Rights: duly.RightProduce | duly.RightConsume, Limits: duly.Limits{Produce: 2, Per: time.Minute},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, r := range []running{here, there, here} {
+				_, err := r.engine(t, secret, c).Push(t.Context(), []duly.Job{{Queue: "q"}})
+				if want := i == 2; errors.Is(err, duly.ErrLimited) != want || !want && err != nil {
+					t.Errorf("push %d: %v", i, err)
+				}
+			}
+			page, err := there.admin.Tokens(t.Context(), "shop", duly.PageParams{})
+			if err != nil || len(page.Tokens) != 1 {
+				t.Fatalf("%+v, %v", page, err)
+			}
+			waits := make(chan error)
+			waiter := there.engine(t, secret, c)
+			go func() {
+				for { // until it is refused: it may come before or after the revocation
+					if _, err := waiter.Wait(context.Background(), duly.WaitParams{Queues: []string{"empty"}, Timeout: duly.MaxWait}); err != nil {
+						waits <- err
+						return
+					}
+				}
+			}()
+			if err := here.admin.DeleteToken(t.Context(), page.Tokens[0].Hash); err != nil {
+				t.Fatal(err)
+			}
+			limit, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			select {
+			case err := <-waits:
+				if !errors.Is(err, duly.ErrUnauthorized) || strings.Contains(err.Error(), secret) {
+					t.Errorf("the wait has ended with %v", err)
+				}
+			case <-limit.Done():
+				t.Fatal("the wait goes on")
+			}
+			for _, r := range []running{here, there} {
+				if _, err := r.engine(t, secret, c).Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}); !errors.Is(err, duly.ErrUnauthorized) {
+					t.Errorf("the revoked token is answered %v", err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,236 @@
+package service
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/internal/bench/gaugetest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// call sends one request with the server's token and reads the answer.
+func (s *served) call(method, url, body string) (status int, answer string, header http.Header) {
+	s.t.Helper()
+	status, answer, header, err := s.try(method, url, body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return status, answer, header
+}
+
+// try is call for any goroutine.
+func (s *served) try(method, url, body string) (status int, answer string, header http.Header, err error) {
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		return 0, "", nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.token)
+	req.Header.Set("X-Token", s.token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, "", nil, err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(b), resp.Header, err
+}
+
+// polls are long polls on one queue, each on a connection of its own.
+type polls struct {
+	s       *served
+	conns   []net.Conn
+	answers chan string // the first of it, or the error
+}
+
+// opening is how many connections are opened at once.
+const opening = 32
+
+// poll opens n long polls and returns when all of them wait in the server.
+func (s *served) poll(t *testing.T, queue string, n int) *polls {
+	t.Helper()
+	return s.hold(t, queue, s.token, n)
+}
+
+// hold is poll with another token.
+func (s *served) hold(t *testing.T, queue, token string, n int) *polls {
+	t.Helper()
+	p := &polls{s: s, conns: make([]net.Conn, n), answers: make(chan string, n)}
+	t.Cleanup(p.close)
+	turns := make(chan struct{}, opening)
+	var all sync.WaitGroup
+	for i := range p.conns {
+		turns <- struct{}{}
+		all.Go(func() {
+			defer func() { <-turns }()
+			conn, err := net.Dial("tcp", s.address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			p.conns[i] = conn
+			fmt.Fprintf(conn, "GET /api/ns/%s?timeout=600&ttr=600 HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\n\r\n", queue, token)
+			go p.read(conn)
+		})
+	}
+	all.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	redistest.Await(t, "every long poll to wait", func() bool { return s.waiting() == n })
+	return p
+}
+
+func (p *polls) read(conn net.Conn) {
+	resp, err := http.ReadResponse(bufio.NewReaderSize(conn, 512), nil)
+	if err != nil {
+		p.answers <- err.Error()
+		return
+	}
+	b, _ := io.ReadAll(resp.Body)
+	p.answers <- resp.Status + " " + string(b)
+}
+
+func (p *polls) close() {
+	for _, conn := range p.conns {
+		if conn != nil {
+			conn.Close()
+		}
+	}
+}
+
+var group = regexp.MustCompile(`(?m)^(\d+) @ `)
+
+// waiting is how many polls wait in the server, by its goroutines.
+func (s *served) waiting() (n int) {
+	s.t.Helper()
+	_, text, _ := s.call("GET", s.admin+"/debug/pprof/goroutine?debug=1", "")
+	for stack := range strings.SplitSeq(text, "\n\n") {
+		if m := group.FindStringSubmatch(stack); m != nil && strings.Contains(stack, "poll.(*Poll).wait+") {
+			k, _ := strconv.Atoi(m[1])
+			n += k
+		}
+	}
+	return n
+}
+
+// publish publishes a job as lmstfy's clients do.
+func (s *served) publish(t *testing.T, queue string) {
+	t.Helper()
+	if status, body, _ := s.call("PUT", s.url+"/api/ns/"+queue, "x"); status != http.StatusCreated {
+		t.Fatalf("publish: %d %s", status, body)
+	}
+}
+
+// The bounds of what waits.
+const (
+	memoryOfAPoll = 40 << 10
+	callsOfAPush  = 3 // of Redis, beside the push itself
+)
+
+// R6: thousands of idle long polls take little memory and next to no processor
+// time, and Redis as many connections as a few; one publish wakes one of them
+// and causes no more than three calls.
+func TestIdleLongPolls(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		idlePolls(t, serve(t, onFile(t)), nil, counts(500, 5000))
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		redis := redistest.Single(t)
+		idlePolls(t, serve(t, redis.URL()), redis, counts(500, 10_000))
+	})
+}
+
+func idlePolls(t *testing.T, s *served, redis *redistest.Server, n int) {
+	s.publish(t, "idle") // the queue is known
+	s.call("GET", s.url+"/api/ns/idle", "")
+	few := s.poll(t, "idle", 50) // and everything is there that is needed but once
+	memory, connections := s.memory(t), clients(redis)
+	few.close()
+	redistest.Await(t, "the few to be gone", func() bool { return s.waiting() == 0 })
+	p := s.poll(t, "idle", n)
+	each := (s.memory(t) - memory) / int64(n-50)
+	if now := clients(redis); now > connections {
+		t.Errorf("%d connections to Redis with 50 polls, %d with %d", connections, now, n)
+	}
+	rest := time.Duration(counts(2, 30)) * time.Second
+	proctest.AwaitRest(t, s.process.Pid()) // until the collector has been there
+	before := s.cpu(t)
+	time.Sleep(rest) // the span that is measured
+	used := s.cpu(t) - before
+	t.Logf("%d idle long polls: %.1f KiB each (at most 40); %s of processor time in %s (at most 1 %%); %d connections to Redis", n, float64(each)/1024, used, rest, connections)
+	if each > memoryOfAPoll && !testing.Short() { // the race detector has memory of its own
+		t.Errorf("an idle long poll takes %d bytes, want at most %d", each, memoryOfAPoll)
+	}
+	if proctest.Long() && used > rest/100 {
+		t.Errorf("%d idle long polls took %s of processor time in %s", n, used, rest)
+	}
+	wakesOne(t, p, redis)
+}
+
+// clients are the connections to a Redis server.
+func clients(redis *redistest.Server) int {
+	if redis == nil {
+		return 0
+	}
+	text, _ := redis.Must("INFO", "clients").(string)
+	_, rest, _ := strings.Cut(text, "connected_clients:")
+	n, _, _ := strings.Cut(rest, "\r\n")
+	k, _ := strconv.Atoi(n)
+	return k
+}
+
+// wakesOne publishes some jobs, one after the other. Each is one poll's.
+func wakesOne(t *testing.T, p *polls, redis *redistest.Server) {
+	t.Helper()
+	const jobs = 5
+	least := int64(1 << 30)
+	for range jobs {
+		calls := caused(t, redis, func() {
+			p.s.publish(t, "idle")
+			select {
+			case got := <-p.answers:
+				if !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"msg":"new job"`) {
+					t.Errorf("a poll was answered %s", got)
+				}
+			case <-time.After(patience):
+				t.Fatal("a publish woke nobody")
+			}
+			time.Sleep(100 * time.Millisecond) // the span in which what follows the answer is counted, too
+		})
+		least = min(least, calls)
+	}
+	if redis != nil {
+		t.Logf("one publish caused %d calls of Redis beside itself (at most %d)", least-1, callsOfAPush)
+		if least-1 > callsOfAPush { // the least: looks and renewals come in between
+			t.Errorf("one publish among many long polls caused %d calls", least-1)
+		}
+	}
+	select {
+	case got := <-p.answers:
+		t.Errorf("another poll was answered %s", got)
+	default:
+	}
+}
+
+// caused counts the requests to Redis while do runs.
+func caused(t *testing.T, redis *redistest.Server, do func()) int64 {
+	t.Helper()
+	if redis == nil {
+		do()
+		return 1
+	}
+	return gaugetest.Requests(t, redis.URL(), do)
+}
