@@ -214,10 +214,10 @@ func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	}
 	for i := range vanished {
 		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"max":100,"lease":"1s"}`)
+		<-g.reserved // whoever has gone before gets no job at all
 		io.CopyN(io.Discard, conn, int64(i*997%60_000))
 		conn.(*net.TCPConn).SetLinger(0) // a reset, as a process leaves that died
 		conn.Close()
-		<-g.reserved
 		<-g.settled
 		if s := f.sizes("q"); s.Ready != jobs || s.Leased != 0 {
 			t.Fatalf("client %d: %+v, want %d ready", i, s, jobs)
