@@ -127,6 +127,42 @@ func TestForeignKeyIsNamed(t *testing.T) {
 	}
 }
 
+// A queue, or a shard of one, that can't be used is told at its own jobs: what
+// was stored beside it is not said to have failed.
+//
+// C4.4
+func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := open(t, withPrefix(server.URL(), prefix))
+	must(t, e.Configure(t.Context(), duly.Q("wide"), duly.QueueConfig{Shards: 4}))
+	must(t, e.Configure(t.Context(), duly.Q("well"), duly.QueueConfig{}))
+	must(t, e.Configure(t.Context(), duly.Q("bad"), duly.QueueConfig{}))
+	for _, key := range []string{":{default/wide/2}:ready", ":{default/bad/0}:ready"} {
+		server.Must("LPUSH", prefix+key, "what is this")
+	}
+	var jobs []duly.Job
+	for i := range 40 {
+		jobs = append(jobs, duly.Job{Queue: "wide", ID: strconv.Itoa(i)})
+	}
+	jobs = append(jobs, duly.Job{Queue: "well"}, duly.Job{Queue: "bad"})
+	for _, call := range [][]duly.Job{jobs[:40], jobs[40:], jobs} {
+		results, err := e.Push(t.Context(), call)
+		if err != nil {
+			t.Fatalf("%d jobs: %v", len(call), err)
+		}
+		for i, r := range results {
+			fails := call[i].Queue == "bad" || call[i].Queue == "wide" && duly.ShardOf(call[i].ID, 4) == 2
+			if fails != errors.Is(r.Err, duly.ErrCorrupt) || fails != (r.Outcome == 0) {
+				t.Errorf("%s %q: %+v", call[i].Queue, call[i].ID, r)
+			}
+		}
+	}
+	if results, err := e.Push(t.Context(), jobs[41:]); !errors.Is(err, duly.ErrCorrupt) || results != nil {
+		t.Errorf("nothing stored: %v, %v; want the call's error", results, err)
+	}
+}
+
 // A namespace's list with an entry that can't be a configuration: whoever needs
 // it is told by one line that names the key, Check names the queue and goes on
 // to the others, and a repair brings its jobs back.

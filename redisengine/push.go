@@ -23,19 +23,48 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 		return results, nil
 	}
 	if ref, one := oneQueue(jobs); one {
-		if err := e.pushQueue(ctx, jobs, group{ref: ref}, results); err != nil {
-			return nil, err
-		}
-		return results, nil
+		g := group{ref: ref}
+		g.err = e.pushQueue(ctx, jobs, g, results)
+		return answers(results, &g)
 	}
 	groups := groupByQueue(jobs)
 	if err := e.makeInOrder(ctx, jobs, groups); err != nil {
 		return nil, err
 	}
-	if err := sideBySide(groups, func(g *group) error { return e.pushQueue(ctx, jobs, *g, results) }); err != nil {
-		return nil, err
+	sideBySide(groups, func(g *group) error {
+		g.err = e.pushQueue(ctx, jobs, *g, results)
+		return nil
+	})
+	return answers(results, groups...)
+}
+
+// answers are those of a call. A queue or a shard that failed says so at its own
+// jobs if others are stored by then; else the call says it for all of them.
+func answers(results []duly.PushResult, groups ...*group) ([]duly.PushResult, error) {
+	stored := slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 })
+	for _, g := range groups {
+		switch {
+		case g.err == nil:
+		case !stored:
+			return nil, g.err
+		case g.places == nil:
+			for i := range results {
+				fail(&results[i], g.err)
+			}
+		default:
+			for _, i := range g.places {
+				fail(&results[i], g.err)
+			}
+		}
 	}
 	return results, nil
+}
+
+// fail is the answer for a job that has no other.
+func fail(r *duly.PushResult, err error) {
+	if r.Outcome == 0 && r.Err == nil {
+		r.Err = err
+	}
 }
 
 // makeInOrder makes the queues that are not known in the order of the jobs
@@ -72,6 +101,7 @@ func (e *Engine) makeInOrder(ctx context.Context, jobs []duly.Job, groups []*gro
 type group struct {
 	ref    duly.QueueRef
 	places []int
+	err    error // why not all of them are answered
 }
 
 func refOf(j *duly.Job) duly.QueueRef {

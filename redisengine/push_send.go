@@ -1,19 +1,23 @@
 package redisengine
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
 	"github.com/dulymq/duly"
 )
 
-// send hands the items to their shards.
+// send hands the items to their shards. One that fails does not keep the others
+// from being told what is there already.
 func (p *pushing) send(ctx context.Context) error {
-	if err := p.sendItems(ctx, p.items); err != nil {
+	err := p.sendItems(ctx, p.items)
+	if errors.As(err, new(*stale)) {
 		return err
 	}
-	return p.sendLeft(ctx)
+	return cmp.Or(err, p.sendLeft(ctx))
 }
 
 // sendLeft hands over to the other script what that of simple jobs has left.

@@ -230,13 +230,21 @@ func (t *taking) read(q *queue, s *shard) {
 	}
 }
 
-// release gives back what a caller that has gone does not want.
+// release gives back what a caller that has gone does not want. Where the answer
+// is lost it is repeated: what was released has no current receipt any more.
 func (t *taking) release() {
 	outcomes := make([]duly.Outcome, len(t.got))
 	for i, d := range t.got {
 		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
 	}
-	if _, err := t.e.settle(context.Background(), t.p.Namespace, outcomes); err != nil {
-		t.e.cfg.Logger.Warn("jobs of a caller that has gone stay leased until their leases end", "jobs", len(outcomes), "error", err)
+	for p := t.e.link.Patience(context.Background()); ; {
+		_, err := t.e.settle(context.Background(), t.p.Namespace, outcomes)
+		switch {
+		case err == nil:
+			return
+		case duly.CodeOf(err) != duly.CodeUnavailable || !p.Wait():
+			t.e.cfg.Logger.Warn("jobs of a caller that has gone stay leased until their leases end", "jobs", len(outcomes), "error", err)
+			return
+		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -279,6 +280,25 @@ func TestReserveLeftWhileItWasUnderWay(t *testing.T) {
 		redistest.Await(t, "what nobody has taken is there again", func() bool { return g.stats().Counters == want })
 		if st := g.stats(); st.Sizes.Leased != 1 || st.Sizes.Ready != int64(jobs)-1 {
 			t.Errorf("%d jobs: %+v", jobs, st.Sizes)
+		}
+	}
+}
+
+// What is given back for who has gone is given back although the first call to
+// do so was lost.
+func TestReleaseForWhoHasGoneIsRepeated(t *testing.T) {
+	t.Parallel()
+	for _, do := range []faultproxy.Action{faultproxy.Drop, faultproxy.LoseReply} {
+		g := newGate(t, 1)
+		proxy := faultproxy.Redis(t, g.server.Addr())
+		e := openOn(t, "redis://"+proxy.Addr(), nil)
+		gone := newTaking(e, duly.ReserveParams{})
+		gone.got = g.reserve(1)
+		fault := proxy.Inject(faultproxy.Fault{Match: faultproxy.Script(scriptSettle.SHA), Do: do})
+		gone.release()
+		<-fault.Done()
+		if st := g.stats(); st.Sizes.Ready != 1 || st.Counters.Released != 1 {
+			t.Errorf("%v: %+v %+v", do, st.Sizes, st.Counters)
 		}
 	}
 }
