@@ -35,7 +35,7 @@ func (p *ReserveParams) Validate() error {
 		f.Add("max", "is %d, must be between 1 and %d", p.Max, MaxBatch)
 	}
 	if p.Lease != 0 {
-		checkLease(&f, p.Lease)
+		checkLease(&f, "lease", p.Lease)
 	}
 	return f.Err()
 }
@@ -129,7 +129,7 @@ func (p *RequeueParams) Validate() error {
 	case len(p.IDs) == 0 && (p.N < 1 || p.N > MaxBatch):
 		f.Add("n", "is %d, must be between 1 and %d", p.N, MaxBatch)
 	}
-	checkRules(&f, rules{tries: p.Tries, ttl: p.TTL})
+	checkRules(&f, "", rules{tries: p.Tries, ttl: p.TTL})
 	return f.Err()
 }
 

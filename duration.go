@@ -89,12 +89,3 @@ func FormatDuration(d time.Duration) string {
 	}
 	return s
 }
-
-// quoteShort quotes untrusted text for an error message, cut to a line's length.
-func quoteShort(text string) string {
-	const most = 40
-	if len(text) > most {
-		return strconv.QuoteToASCII(text[:most]) + "…"
-	}
-	return strconv.QuoteToASCII(text)
-}

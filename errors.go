@@ -167,7 +167,7 @@ func Conflict(state State, format string, args ...any) *Error {
 
 // NotFound makes an [ErrNotFound] for the job.
 func NotFound(q QueueRef, id string) *Error {
-	return Errorf(CodeNotFound, "no job %q in queue %s", id, q)
+	return Errorf(CodeNotFound, "no job %s in queue %s", quoted(id, MaxID), withoutSecret(q.String()))
 }
 
 // QueueFull makes an [ErrFull] for a push into a queue that holds as many jobs

@@ -95,12 +95,12 @@ func checkName(f *BadFields, field, name, first string) {
 
 func checkChars(f *BadFields, field, name, first, rest string) {
 	if !alphanumeric(name[0]) && strings.IndexByte(first, name[0]) < 0 {
-		f.Add(field, "is %s, must begin with a letter, a digit%s", quoteShort(name), orAny(first))
+		f.Add(field, "is %s, must begin with a letter, a digit%s", Quoted(name), orAny(first))
 		return
 	}
 	for i := 1; i < len(name); i++ {
 		if !alphanumeric(name[i]) && strings.IndexByte(rest, name[i]) < 0 {
-			f.Add(field, "is %s, may contain only A-Z a-z 0-9 and %s", quoteShort(name), rest)
+			f.Add(field, "is %s, may contain only A-Z a-z 0-9 and %s", Quoted(name), rest)
 			return
 		}
 	}
@@ -146,10 +146,10 @@ func checkHeaders(f *BadFields, headers map[string]string) {
 	}
 	for name, value := range headers {
 		if !token(name) {
-			f.Add("headers", "name %s is not an RFC 9110 token", quoteShort(name))
+			f.Add("headers", "name %s is not an RFC 9110 token", Quoted(name))
 		}
 		if !utf8.ValidString(value) || strings.ContainsAny(value, "\r\n\x00") {
-			f.Add("headers", "value of %s must be UTF-8 without CR, LF and NUL", quoteShort(name))
+			f.Add("headers", "value of %s must be UTF-8 without CR, LF and NUL", Quoted(name))
 		}
 	}
 	if len(lowerHeaders(headers)) != len(headers) {

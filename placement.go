@@ -77,13 +77,13 @@ func (p *Placement) Validate() error {
 	case p.From != "":
 		checkName(&f, "from", p.From, "")
 		if p.From == p.Pool {
-			f.Add("from", "is %s, the pool that the namespace moves to", quoteShort(p.From))
+			f.Add("from", "is %s, the pool that the namespace moves to", Quoted(p.From))
 		}
 		if p.Phase != Preparing && p.Phase != Draining {
 			f.Add("phase", "must be %s or %s while the namespace moves", Preparing, Draining)
 		}
 	case p.Phase != Placed:
-		f.Add("phase", "is %s, but the namespace does not move", quoteShort(string(p.Phase)))
+		f.Add("phase", "is %s, but the namespace does not move", Quoted(string(p.Phase)))
 	}
 	if len(p.Former) > MaxFormer {
 		f.Add("former", "are %d pools, may be at most %d", len(p.Former), MaxFormer)

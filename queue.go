@@ -105,7 +105,7 @@ func (c QueueConfig) Validate() error {
 		f.Add("shards", "is %d, must be a power of two between 1 and %d", n, MaxShards)
 	}
 	d := c.Defaults
-	checkRules(&f, rules{tries: d.Tries, maxStalls: d.MaxStalls, backoff: d.Backoff, ttl: d.TTL, lease: d.Lease})
+	checkRules(&f, "defaults.", rules{tries: d.Tries, maxStalls: d.MaxStalls, backoff: d.Backoff, ttl: d.TTL, lease: d.Lease})
 	if c.DeadAge < 0 && c.DeadAge != None {
 		f.Add("dead_age", "is %s, must be at least 1ms, or none", FormatDuration(c.DeadAge))
 	}
@@ -239,7 +239,7 @@ func (u *Update) Validate(maxBody int) error {
 	checkBody(&f, u.Body, maxBody)
 	checkHeaders(&f, u.Headers)
 	checkSchedule(&f, u.Delay, u.Due)
-	checkRules(&f, rules{u.Priority, u.Tries, u.MaxStalls, u.Backoff, u.TTL, u.Lease, u.Retain})
+	checkRules(&f, "", rules{u.Priority, u.Tries, u.MaxStalls, u.Backoff, u.TTL, u.Lease, u.Retain})
 	return f.Err()
 }
 

@@ -97,7 +97,7 @@ func ParseRights(names []string) (rights Right, err error) {
 	for _, name := range names {
 		i := slices.Index(rightNames[:], name)
 		if i < 0 {
-			return 0, Invalid("rights", "name %s, %s", quoteShort(name), someOfRights)
+			return 0, Invalid("rights", "name %s, %s", Quoted(name), someOfRights)
 		}
 		rights |= 1 << i
 	}

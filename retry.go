@@ -102,7 +102,7 @@ func (b Backoff) parse() (policy, error) {
 	case strings.HasPrefix(text, "exp:"):
 		steps, err := backoffSteps(text[len("exp:"):], ":", 2, 2)
 		if err == nil && (steps[0] <= 0 || steps[1] < steps[0]) {
-			err = Invalid("backoff", "%s: the first delay must be at least 1ms and at most the cap", quoteShort(text))
+			err = Invalid("backoff", "%s: the first delay must be at least 1ms and at most the cap", Quoted(text))
 		}
 		return policy{steps: steps, doubling: true}, err
 	}
@@ -118,11 +118,11 @@ const backoffForms = "fixed:5s, exp:1s:1h or steps like 15s,3m,10m"
 func wrongCount(text, sep string) string {
 	switch {
 	case sep == ":":
-		return quoteShort("exp:"+text) + " needs two delays, the first and the longest, like exp:1s:1h"
+		return Quoted("exp:"+text) + " needs two delays, the first and the longest, like exp:1s:1h"
 	case strings.Count(text, sep) >= MaxBackoffSteps:
 		return fmt.Sprintf("has %d steps, may have at most %d", strings.Count(text, sep)+1, MaxBackoffSteps)
 	}
-	return quoteShort("fixed:"+text) + " needs one delay, like fixed:5s"
+	return Quoted("fixed:"+text) + " needs one delay, like fixed:5s"
 }
 
 func backoffSteps(text, sep string, least, most int) ([]time.Duration, error) {
@@ -134,10 +134,10 @@ func backoffSteps(text, sep string, least, most int) ([]time.Duration, error) {
 	for part := range strings.SplitSeq(text, sep) {
 		d, err := ParseDuration(part)
 		if err != nil {
-			return nil, Invalid("backoff", "%s is not a delay; write "+backoffForms, quoteShort(part))
+			return nil, Invalid("backoff", "%s is not a delay; write "+backoffForms, Quoted(part))
 		}
 		if d < 0 || d > MaxBackoffDelay || d%time.Millisecond != 0 {
-			return nil, Invalid("backoff", "%s must be between 0s and %s in whole milliseconds", quoteShort(part), FormatDuration(MaxBackoffDelay))
+			return nil, Invalid("backoff", "%s must be between 0s and %s in whole milliseconds", Quoted(part), FormatDuration(MaxBackoffDelay))
 		}
 		steps = append(steps, d)
 	}

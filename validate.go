@@ -25,7 +25,7 @@ func (j *Job) Validate(maxBody int) error {
 		delay = &j.Delay
 	}
 	checkSchedule(&f, delay, j.Due)
-	checkRules(&f, rules{&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain})
+	checkRules(&f, "", rules{&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain})
 	if j.OrderKey != "" {
 		checkKey(&f, "order_key", j.OrderKey)
 	}
@@ -91,33 +91,34 @@ type rules struct {
 	retain           time.Duration
 }
 
-func checkRules(f *BadFields, r rules) {
+// checkRules judges the fields, whose names stand behind in.
+func checkRules(f *BadFields, in string, r rules) {
 	if r.priority != nil && (*r.priority < MinPriority || *r.priority > MaxPriority) {
-		f.Add("priority", "is %d, must be between %d and %d", *r.priority, MinPriority, MaxPriority)
+		f.Add(in+"priority", "is %d, must be between %d and %d", *r.priority, MinPriority, MaxPriority)
 	}
 	if r.tries < 0 || r.tries > MaxTries {
-		f.Add("tries", "is %d, must be between 1 and %d", r.tries, MaxTries)
+		f.Add(in+"tries", "is %d, must be between 1 and %d", r.tries, MaxTries)
 	}
 	if r.maxStalls < None || r.maxStalls > MaxTries {
-		f.Add("max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, MaxTries)
+		f.Add(in+"max_stalls", "is %d, must be between 1 and %d, or none", r.maxStalls, MaxTries)
 	}
 	if err := r.backoff.Validate(); err != nil {
-		f.Add("backoff", "%s", err.(*Error).Fields[0].Problem)
+		f.Add(in+"backoff", "%s", err.(*Error).Fields[0].Problem)
 	}
 	if r.ttl < 0 && r.ttl != None {
-		f.Add("ttl", "is %s, must be at least 1ms, or none", FormatDuration(r.ttl))
+		f.Add(in+"ttl", "is %s, must be at least 1ms, or none", FormatDuration(r.ttl))
 	}
 	if r.lease != 0 {
-		checkLease(f, r.lease)
+		checkLease(f, in+"lease", r.lease)
 	}
 	if r.retain < 0 && r.retain != None {
-		f.Add("retain", "is %s, must be at least 1ms, or none", FormatDuration(r.retain))
+		f.Add(in+"retain", "is %s, must be at least 1ms, or none", FormatDuration(r.retain))
 	}
 }
 
-func checkLease(f *BadFields, lease time.Duration) {
+func checkLease(f *BadFields, field string, lease time.Duration) {
 	if lease < MinLease || lease > MaxLease {
-		f.Add("lease", "is %s, must be between %s and %s", FormatDuration(lease), FormatDuration(MinLease), FormatDuration(MaxLease))
+		f.Add(field, "is %s, must be between %s and %s", FormatDuration(lease), FormatDuration(MinLease), FormatDuration(MaxLease))
 	}
 }
 
@@ -128,12 +129,12 @@ func (m Merge) check(f *BadFields) {
 	switch m.Mode {
 	case "", MergeKeep, MergeReplace:
 	default:
-		f.Add("merge.mode", "is %s, must be keep or replace", quoteShort(string(m.Mode)))
+		f.Add("merge.mode", "is %s, must be keep or replace", Quoted(string(m.Mode)))
 	}
 	switch m.Until {
 	case "", UntilLeased, UntilDone:
 	default:
-		f.Add("merge.until", "is %s, must be leased or done", quoteShort(string(m.Until)))
+		f.Add("merge.until", "is %s, must be leased or done", Quoted(string(m.Until)))
 	}
 	if m.Key == "" && m.Mode == "" {
 		f.Add("merge.key", "is missing; give it, or a mode to merge by the body")
@@ -187,7 +188,7 @@ func (o *Outcome) Validate() error {
 func ValidateLease(lease time.Duration) error {
 	var f BadFields
 	if lease != 0 {
-		checkLease(&f, lease)
+		checkLease(&f, "lease", lease)
 	}
 	return f.Err()
 }

@@ -99,7 +99,7 @@ func (e *Engine) foreign(namespace string) error {
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	return duly.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, namespace)
+	return duly.Errorf(duly.CodeForbidden, "this engine serves the namespace %s of its URL alone, not %s", e.link.namespace, duly.Quoted(namespace))
 }
 
 // enterQueue is enter for a call about one queue.

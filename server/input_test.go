@@ -82,6 +82,7 @@ func TestABrokenEnvelopeIsRefusedWhole(t *testing.T) {
 		"leading zero":      `{"jobs":[{"queue":"q","priority":01}]}`,
 		"jobs as object":    `{"jobs":{}}`,
 		"no jobs":           `{}`,
+		"null for a job":    `{"jobs":[` + good + `,null]}`,
 		"NaN":               `{"jobs":[{"queue":"q","priority":NaN}]}`,
 		"deep":              strings.Repeat("[", 100_000),
 		"deep in a job":     `{"jobs":[{"headers":` + strings.Repeat(`{"a":`, 100_000),
@@ -144,7 +145,7 @@ func TestABadItemHasItsOwnErrorAndItsNeighboursGoOn(t *testing.T) {
 		{"headers", `{"queue":"q","headers":{"a b":"x"}}`}, {"headers", `{"queue":"q","headers":{"a":"x\r\ny"}}`}, {"headers", `{"queue":"q","headers":{"a":"\u0000"}}`},
 		{"headers", `{"queue":"q","headers":{"a":"1","A":"2"}}`}, {"headers", `{"queue":"q","headers":{"a":"1","a":"2"}}`},
 		{"callback", `{"queue":"q","callback":"ftp://x"}`}, {"retain", `{"queue":"q","retain":"0s"}`}, {"retain", `{"queue":"q","retain":"-5s"}`},
-		{"body_base64", `{"queue":"q","body_base64":"!"}`}, {"body", `{"queue":"q","body":"a","body_base64":"YQ=="}`},
+		{"body_base64", `{"queue":"q","body_base64":"!"}`}, {"body_base64", `{"queue":"q","body_base64":"YQ==\n"}`}, {"body", `{"queue":"q","body":"a","body_base64":"YQ=="}`},
 	}
 	for i, c := range cases {
 		q := fmt.Sprintf("good%d", i)

@@ -30,25 +30,25 @@ func (r *reader) jobField(j *duly.Job, key string) (known bool) {
 	case "made":
 		j.Made = r.boolean(key)
 	default:
-		return r.ruleField(key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease)
+		return r.ruleField("", key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease)
 	}
 	return true
 }
 
 // ruleField reads one member of what jobs, updates and defaults share, or
-// leaves the key.
-func (r *reader) ruleField(key string, tries, maxStalls *int, backoff *duly.Backoff, ttl, lease *time.Duration) (known bool) {
+// leaves the key. The names of the fields stand behind in.
+func (r *reader) ruleField(in, key string, tries, maxStalls *int, backoff *duly.Backoff, ttl, lease *time.Duration) (known bool) {
 	switch key {
 	case "tries":
-		*tries = r.count(key, false)
+		*tries = r.count(in+key, false)
 	case "max_stalls":
-		*maxStalls = r.count(key, true)
+		*maxStalls = r.count(in+key, true)
 	case "backoff":
-		*backoff = duly.Backoff(r.name(key))
+		*backoff = duly.Backoff(r.name(in + key))
 	case "ttl":
-		*ttl = r.span(key, true)
+		*ttl = r.span(in+key, true)
 	case "lease":
-		*lease = r.lease(key)
+		*lease = r.lease(in + key)
 	default:
 		return false
 	}
@@ -85,7 +85,7 @@ func (r *reader) headers() map[string]string {
 	for name := range r.members {
 		value := r.string("headers")
 		if _, twice := headers[name]; twice {
-			r.bad("headers", "have the name %s twice", quoted(name))
+			r.bad("headers", "have the name %s twice", duly.Quoted(name))
 		}
 		if len(headers) <= duly.MaxHeaders {
 			headers[name] = value

@@ -38,7 +38,7 @@ func (r *reader) updateField(u *duly.Update, key string) (known bool) {
 	case "retain":
 		u.Retain = r.span(key, true)
 	default:
-		return r.ruleField(key, &u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease)
+		return r.ruleField("", key, &u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease)
 	}
 	return true
 }

@@ -40,6 +40,10 @@ func readItems[T any](r *reader, field string, it *Items[T], item func(*T)) {
 			}
 			return
 		}
+		if r.null() { // which is no item, as it is no value of any member
+			r.fail("has null for %s[%d]; it needs an object there", field, i)
+			return
+		}
 		var zero T
 		it.Values = append(it.Values, zero)
 		item(&it.Values[i])

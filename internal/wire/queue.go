@@ -119,7 +119,7 @@ func (r *reader) config(c *duly.QueueConfig) {
 
 func (r *reader) defaults(d *duly.Defaults) {
 	for key := range r.object {
-		if !r.ruleField(key, &d.Tries, &d.MaxStalls, &d.Backoff, &d.TTL, &d.Lease) {
+		if !r.ruleField("defaults.", key, &d.Tries, &d.MaxStalls, &d.Backoff, &d.TTL, &d.Lease) {
 			r.unknown(key)
 		}
 	}

@@ -138,7 +138,7 @@ func (r *reader) object(yield func(key string) bool) {
 		if r.mode == Strict {
 			for _, other := range seen[:n] {
 				if other == key {
-					r.fail("has the field %s twice", quoted(key))
+					r.fail("has the field %s twice", duly.Quoted(key))
 					return
 				}
 			}
@@ -232,7 +232,7 @@ func (r *reader) close() {
 // unknown is called for a key that the object does not have.
 func (r *reader) unknown(key string) {
 	if r.mode == Strict {
-		r.fail("has the unknown field %s", quoted(key))
+		r.fail("has the unknown field %s", duly.Quoted(key))
 		return
 	}
 	r.skip()
@@ -334,12 +334,4 @@ func (r *reader) int(field string) int64 {
 		return 0
 	}
 	return n
-}
-
-func quoted(text string) string {
-	const most = 40
-	if len(text) > most {
-		return strconv.QuoteToASCII(text[:most]) + "…"
-	}
-	return strconv.QuoteToASCII(text)
 }

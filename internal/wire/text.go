@@ -182,8 +182,9 @@ func (r *reader) base64(field string) []byte {
 	if r.null() {
 		return nil
 	}
-	b, err := base64.StdEncoding.Strict().DecodeString(r.string(field))
-	if err != nil {
+	text := r.string(field)
+	b, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil || base64.StdEncoding.EncodedLen(len(b)) != len(text) { // the decoder skips line ends
 		r.bad(field, "is not standard base64 with padding")
 		return nil
 	}
@@ -250,12 +251,17 @@ func (r *reader) span(field string, none bool) time.Duration {
 	return d
 }
 
-// lease reads a lease; its bounds are judged elsewhere, but that 0 was given
-// is seen only here.
+// lease reads a lease.
 func (r *reader) lease(field string) time.Duration {
+	return r.within(field, duly.MinLease, duly.MaxLease)
+}
+
+// within reads a duration whose bounds are judged elsewhere; but that 0 was
+// given is seen only here.
+func (r *reader) within(field string, least, most time.Duration) time.Duration {
 	d, given := r.duration(field)
 	if given && d == 0 {
-		r.bad(field, "is 0s, must be between %s and %s", duly.FormatDuration(duly.MinLease), duly.FormatDuration(duly.MaxLease))
+		r.bad(field, "is 0s, must be between %s and %s", duly.FormatDuration(least), duly.FormatDuration(most))
 	}
 	return d
 }

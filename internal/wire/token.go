@@ -150,7 +150,7 @@ func (r *reader) limits(l *duly.Limits) {
 		case "consume":
 			l.Consume = r.count("limits.consume", false)
 		case "per":
-			l.Per = r.span("limits.per", false)
+			l.Per = r.within("limits.per", duly.MinLimitWindow, duly.MaxLimitWindow)
 		default:
 			r.unknown(key)
 		}

@@ -5,10 +5,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
+
+	"github.com/dulymq/duly"
 )
 
-// Prefix begins every token, so that scanners for leaked secrets know one.
-const Prefix = "duly_"
+// Prefix begins every token.
+const Prefix = duly.TokenPrefix
 
 const (
 	secretBytes = 32

@@ -237,7 +237,7 @@ func (r *Pools) Has(name string) bool { return slices.Contains(r.Names(), name) 
 
 // ErrNoPool is the error for the name of a pool that a server does not have.
 func (r *Pools) ErrNoPool(name string) error {
-	return duly.Invalid("pool", "is %.40q, must be one of %v", name, r.Names())
+	return duly.Invalid("pool", "is %s, must be one of %v", duly.Quoted(name), r.Names())
 }
 
 // at is a pool by its name, for what a placement says.

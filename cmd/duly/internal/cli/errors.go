@@ -151,7 +151,7 @@ func asFlags(cmd *cobra.Command, err error) error {
 
 // flagName is a field's name in a flag's letters.
 func flagName(field string) string {
-	return strings.NewReplacer("limits.", "limit-", ".", "-", "_", "-").Replace(field)
+	return strings.NewReplacer("limits.", "limit-", "defaults.", "", ".", "-", "_", "-").Replace(field)
 }
 
 // inFlags is an error whose text speaks of flags.
