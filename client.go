@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly/internal/clock"
@@ -22,8 +23,9 @@ type Client struct {
 type ClientConfig struct {
 	// Namespace is that of jobs which name none. Default [DefaultNamespace].
 	Namespace string
-	// Repeats is how often a push is sent again that ended as
-	// [ErrUnavailable], while its context allows. Default 3; None: never.
+	// Repeats is how often a push, or what of its jobs, is sent again that
+	// ended as [ErrUnavailable] or [ErrNotDurable], while its context allows.
+	// Default 3; None: never.
 	Repeats int
 	// Pause is the wait before the first repeat; it doubles with each. Default
 	// 100 ms.
@@ -35,7 +37,7 @@ type ClientConfig struct {
 // NewClient returns a Client that pushes into an engine. It does not own the
 // engine: close that when everybody is done with it.
 func NewClient(engine Contract, cfg ClientConfig) *Client {
-	set(&cfg.Namespace, NamespaceOr(cfg.Namespace))
+	cfg.Namespace = NamespaceOr(cfg.Namespace)
 	if cfg.Repeats == 0 {
 		cfg.Repeats = 3
 	}
@@ -81,24 +83,63 @@ func (c *Client) PushJSON(ctx context.Context, queue string, v any, opts ...Opti
 // PushMany pushes up to [MaxBatch] jobs in one call, with a result for each in
 // order. The error is that of the call as a whole: some of the jobs may be
 // stored, and pushing all of them again with the IDs they were given is safe.
-// The jobs' IDs are filled in.
+// So it is for items that ended as [ErrUnavailable] or [ErrNotDurable]. The
+// jobs' IDs are filled in.
 func (c *Client) PushMany(ctx context.Context, jobs []Job) ([]PushResult, error) {
 	for i := range jobs {
 		c.name(&jobs[i])
 	}
-	results, err := c.engine.Push(ctx, jobs)
+	results, err := c.push(ctx, jobs)
 	pause := c.cfg.Pause
-	for repeat := 0; errors.Is(err, ErrUnavailable) && repeat < c.cfg.Repeats; repeat++ {
+	for range c.cfg.Repeats {
+		if !repeatMends(err) && !slices.ContainsFunc(results, func(r PushResult) bool { return repeatMends(r.Err) }) {
+			break
+		}
 		if clock.Sleep(ctx, c.cfg.Clock, pause) != nil {
 			break // the error of the push says more
 		}
 		pause *= 2
-		for i := range jobs {
-			jobs[i].Made = false // the first try may have stored it under its number
+		if err != nil {
+			results, err = c.push(ctx, jobs)
+		} else {
+			c.pushRest(ctx, jobs, results)
 		}
-		results, err = c.engine.Push(ctx, jobs)
 	}
 	return results, err
+}
+
+// push is one try. Whatever it is answered, whoever pushes the jobs again, here
+// or behind the client, repeats: they may be stored under their numbers.
+func (c *Client) push(ctx context.Context, jobs []Job) ([]PushResult, error) {
+	results, err := c.engine.Push(ctx, jobs)
+	for i := range jobs {
+		jobs[i].Made = false
+	}
+	return results, err
+}
+
+// pushRest pushes those jobs again which a repeat may mend.
+func (c *Client) pushRest(ctx context.Context, jobs []Job, results []PushResult) {
+	var rest []Job
+	var at []int // their places
+	for i, r := range results {
+		if repeatMends(r.Err) {
+			rest, at = append(rest, jobs[i]), append(at, i)
+		}
+	}
+	again, err := c.push(ctx, rest)
+	for k, i := range at {
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i] = again[k]
+	}
+}
+
+// repeatMends tells whether a push that ended so is worth a repeat.
+func repeatMends(err error) bool {
+	return errors.Is(err, ErrUnavailable) || errors.Is(err, ErrNotDurable)
 }
 
 // Cancel deletes a job in whatever state it is; [ErrNotFound] if it is gone
@@ -120,11 +161,8 @@ func (c *Client) name(j *Job) {
 // key, else of its merge key, so that jobs of one key share a shard. Whoever
 // uses it for a job's first try sets Made.
 func MakeID(j *Job) string {
-	switch {
-	case j.OrderKey != "":
-		return newKeyedNumber(j.OrderKey).String()
-	case j.Merge.Set():
-		return newKeyedNumber(j.Merge.effectiveKey(j.Body)).String()
+	if key := j.shardKey(); key != "" {
+		return newKeyedNumber(key).String()
 	}
 	return NewNumber().String()
 }

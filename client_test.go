@@ -95,6 +95,79 @@ func TestClientRepeatsUnderTheSameID(t *testing.T) {
 	})
 }
 
+// C11.9: whoever pushes again what was answered as unavailable, or was not
+// answered at all, does not claim either that it is the first try.
+func TestPushingTheSameJobsAgainIsARepeat(t *testing.T) {
+	t.Parallel()
+	for _, failure := range []error{duly.ErrUnavailable, duly.ErrNotDurable, context.Canceled, nil} {
+		e := &pushes{failure: failure}
+		c := duly.NewClient(e, duly.ClientConfig{Repeats: duly.None})
+		jobs := []duly.Job{{Queue: "q"}, {Queue: "q"}}
+		for range 2 {
+			if _, err := c.PushMany(t.Context(), jobs); !errors.Is(err, failure) {
+				t.Fatal(err)
+			}
+		}
+		for i := range jobs {
+			first, second := e.calls[0][i], e.calls[1][i]
+			if first.ID != second.ID || !first.Made || second.Made {
+				t.Errorf("%v: pushed was %+v, then %+v", failure, first, second)
+			}
+		}
+	}
+}
+
+// parts is an engine of which the second job's part is not there at first.
+type parts struct {
+	pushes
+	answers []error // of the second job, one after the other
+	broken  error   // what every later call ends as
+}
+
+func (p *parts) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	results, _ := p.pushes.Push(ctx, jobs)
+	if n := len(p.calls); n <= len(p.answers) {
+		results[min(1, len(jobs)-1)].Err = p.answers[n-1]
+	} else if p.broken != nil {
+		return nil, p.broken
+	}
+	return results, nil
+}
+
+// C13.12: what a repeat may mend is repeated also where it is single jobs, and
+// they alone; the others keep their answers.
+func TestClientRepeatsTheJobsThatFailed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			answers []error
+			broken  error
+			calls   int
+			want    error
+		}{
+			{[]error{duly.ErrUnavailable, duly.ErrNotDurable, nil}, nil, 3, nil},
+			{[]error{duly.ErrUnavailable, duly.ErrFull}, nil, 2, duly.ErrFull},
+			{[]error{duly.ErrFull}, nil, 1, duly.ErrFull},
+			{[]error{duly.ErrUnavailable}, duly.ErrUnavailable, 4, duly.ErrUnavailable},
+		} {
+			e := &parts{answers: c.answers, broken: c.broken}
+			results, err := duly.NewClient(e, duly.ClientConfig{}).PushMany(t.Context(), []duly.Job{{Queue: "a"}, {Queue: "b"}, {Queue: "c"}})
+			if err != nil || len(e.calls) != c.calls {
+				t.Fatalf("%v: %d calls, %v", c.answers, len(e.calls), err)
+			}
+			for i, want := range []error{nil, c.want, nil} {
+				if !errors.Is(results[i].Err, want) || results[i].ID != e.calls[0][i].ID {
+					t.Errorf("%v: job %d is answered %+v", c.answers, i, results[i])
+				}
+			}
+			for _, again := range e.calls[1:] {
+				if len(again) != 1 || again[0].ID != e.calls[0][1].ID || again[0].Made {
+					t.Errorf("%v: pushed again was %+v", c.answers, again)
+				}
+			}
+		}
+	})
+}
+
 func TestClientGivesUpAfterItsRepeats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct{ repeats, calls int }{{0, 4}, {1, 2}, {duly.None, 1}} {

@@ -79,9 +79,12 @@ func NewNumber() Number { return numbers.next() }
 // newKeyedNumber makes a number whose shard is that of the key.
 func newKeyedNumber(key string) Number {
 	n := numbers.next()
-	n[shardByte] = byte(crc32.ChecksumIEEE([]byte(key)))
+	n[shardByte] = keyByte(key)
 	return n
 }
+
+// keyByte is what a key puts at the shard's place.
+func keyByte(key string) byte { return byte(crc32.ChecksumIEEE([]byte(key))) }
 
 // numbers belongs to the process and not to a client or an engine: the promise
 // that numbers rise holds over all of them.

@@ -1,7 +1,6 @@
 package duly
 
 import (
-	"hash/crc32"
 	"net/url"
 	"time"
 )
@@ -46,17 +45,22 @@ func (j *Job) Validate(maxBody int) error {
 // than its ID: in a queue of several, all jobs of a key share the shard, and
 // every operation by ID has to find it. A job without an ID gets one that fits.
 func (j *Job) CheckShard(shards int) error {
-	if shards < 2 || j.ID == "" || j.OrderKey == "" && !j.Merge.Set() {
+	if shards < 2 || j.ID == "" {
 		return nil
 	}
-	key := j.OrderKey
-	if key == "" {
-		key = j.Merge.effectiveKey(j.Body)
-	}
-	if n, ok := ParseNumber(j.ID); ok && n[shardByte] == byte(crc32.ChecksumIEEE([]byte(key))) {
+	key := j.shardKey()
+	if n, ok := ParseNumber(j.ID); key == "" || ok && n[shardByte] == keyByte(key) {
 		return nil
 	}
 	return Invalid("id", "must be left out, or made by duly's client, for a job with an order or merge key in a queue of %d shards: the key decides the shard", shards)
+}
+
+// shardKey is the key that decides the job's shard; empty: its ID does.
+func (j *Job) shardKey() string {
+	if j.OrderKey == "" && j.Merge.Set() {
+		return j.Merge.effectiveKey(j.Body)
+	}
+	return j.OrderKey
 }
 
 func checkBody(f *BadFields, body []byte, maxBody int) {
