@@ -28,8 +28,9 @@
 //
 // The contract stands in docs/contract.md and is held by engines, which differ
 // in where the jobs live: package sqliteengine keeps them in one file on this
-// machine, package httpengine talks to a duly server. Package enginetest
-// proves that an engine holds it. Package open chooses an engine by a URL.
+// machine, package redisengine in Redis or Valkey, and package httpengine talks
+// to a duly server. Package enginetest proves that an engine holds it. Package
+// open chooses an engine by a URL.
 //
 // What an engine offers is split by who calls it: [Engine] is the hot path of
 // producers and workers, [Inspector] looks, [Operator] changes what is there,

@@ -11,9 +11,10 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Engine is an engine in one file. It implements duly.Contract,
-// duly.Maintainer, duly.Registry, duly.Watcher, duly.Limiter and
-// duly.Backuper, and is safe for concurrent use.
+// Engine is an engine in one file. It implements duly.Contract and everything
+// that an engine which owns its storage may offer beside it: duly.Maintainer,
+// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter and
+// duly.Backuper. It is safe for concurrent use.
 type Engine struct {
 	cfg     Config
 	layout  layout

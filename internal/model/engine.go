@@ -32,7 +32,7 @@ type Config struct {
 }
 
 // Engine is the model. It implements duly.Contract, duly.Maintainer,
-// duly.Registry, duly.Watcher and duly.Limiter.
+// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher and duly.Limiter.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex

@@ -71,15 +71,15 @@ func (t *taking) shard(s *shard) {
 	for {
 		more := s.step(t.now)
 		before := len(t.got)
-		t.lease1(s)
+		t.leaseReady(s)
 		if len(t.got) > before || !more || t.full {
 			return
 		}
 	}
 }
 
-// lease1 leases ready jobs in order, as far as the limits are open.
-func (t *taking) lease1(s *shard) {
+// leaseReady leases ready jobs in order, as far as the limits are open.
+func (t *taking) leaseReady(s *shard) {
 	ready := s.sets[duly.StateReady]
 	for n := min(t.left, s.open(t.now)); n > 0 && ready.size > 0; {
 		j := s.alive(ready.first(), t.now)
