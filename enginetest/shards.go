@@ -186,18 +186,26 @@ func byDelivery(a, b duly.Job) int {
 	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Due.Compare(b.Due), cmp.Compare(a.ID, b.ID))
 }
 
-func shardsOrder(s *scene) {
-	s.over(duly.QueueConfig{})
-	jobs := inEach(30, duly.Job{})
+// scattered pushes n jobs into each shard, in no order of delivery, and lets
+// them be due. It tells how many there are.
+func (s *scene) scattered(n int) int {
+	s.Helper()
+	jobs := inEach(n, duly.Job{})
 	for i := range jobs {
 		jobs[i].Priority = i * 7 % 5
 		jobs[i].Delay = time.Duration(i*11%4) * time.Second
 	}
 	s.pushAll(jobs...)
 	s.Advance(10 * time.Second)
+	return len(jobs)
+}
+
+func shardsOrder(s *scene) {
+	s.over(duly.QueueConfig{})
+	n := s.scattered(30)
 	last := map[int]duly.Job{}
 	taken := 0
-	for range len(jobs) {
+	for range n {
 		for _, d := range s.reserve(7) {
 			shard := s.shardOf(d)
 			if before, ok := last[shard]; ok && byDelivery(before, d.Job) >= 0 {
@@ -207,7 +215,7 @@ func shardsOrder(s *scene) {
 			taken++
 		}
 	}
-	same(s, "the jobs delivered", taken, len(jobs))
+	same(s, "the jobs delivered", taken, n)
 	// A priority counts within its shard: a lower one elsewhere is not held up.
 	s.pushAll(inShard(1, duly.Job{Priority: 1000}), inShard(2, duly.Job{Priority: -1000}))
 	found := map[int]bool{}

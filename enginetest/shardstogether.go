@@ -94,13 +94,7 @@ func shardsStats(s *scene) {
 
 func shardsPeek(s *scene) {
 	s.over(duly.QueueConfig{})
-	jobs := inEach(3, duly.Job{})
-	for i := range jobs {
-		jobs[i].Priority = i * 7 % 5
-		jobs[i].Delay = time.Duration(i*11%3) * time.Second
-	}
-	s.pushAll(jobs...)
-	s.Advance(10 * time.Second)
+	s.scattered(3)
 	left := append(s.list(duly.StateReady), s.list(duly.StateDelayed)...)
 	slices.SortFunc(left, func(a, b duly.JobInfo) int { return byDelivery(a.Job, b.Job) })
 	for _, want := range left {

@@ -14,7 +14,7 @@
 // answered, so their order is free. Pushes go first, then Deletes, then all
 // others, then Reserves, each kind in the order in which it came; pushes of jobs
 // without keys, Deletes of running jobs, and Reserves of a queue share their
-// statements (join.go, push.go, removal.go, supply.go). An operation of another
+// statements (join.go, push_simple.go, removal.go, supply.go). An operation of another
 // kind never runs while such statements are outstanding.
 //
 // If a joint transaction fails it is rolled back and its operations are tried

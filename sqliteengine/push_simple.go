@@ -1,0 +1,120 @@
+package sqliteengine
+
+import (
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// Jobs without an alias, keys or a large body are stored many in one statement,
+// whoever pushes them.
+
+// simplePush is a push of a simple job that waits to be stored with others.
+type simplePush struct {
+	q      *queue
+	item   *push
+	result *duly.PushResult
+}
+
+// addSimple puts a simple job to those that are stored next, which is before
+// anything else happens in the transaction.
+func (t *tx) addSimple(p simplePush) error {
+	t.simple = append(t.simple, p)
+	if len(t.simple) < widths[0] {
+		return nil
+	}
+	return t.flushPushes()
+}
+
+// flushPushes stores the simple jobs that wait.
+func (t *tx) flushPushes() error {
+	for rest := t.simple; len(rest) > 0; {
+		w := width(len(rest))
+		if err := t.storeSimple(rest[:w]); err != nil {
+			return err
+		}
+		rest = rest[w:]
+	}
+	clear(t.simple)
+	t.simple = t.simple[:0]
+	return nil
+}
+
+// storeSimple stores simple jobs in one statement. If one of them is there
+// already the statement does nothing, and they are pushed one by one.
+func (t *tx) storeSimple(ps []simplePush) error {
+	s := t.conn.many("push_many", len(ps))
+	for k, p := range ps {
+		state := p.item.stateAt(t.now)
+		i := 8 * k
+		s.Int(i+1, p.q.id).Blob(i+2, p.item.number[:]).Int(i+3, int64(state)).Int(i+4, p.item.placeIn(state))
+		s.Int(i+5, p.item.DueAt).Int(i+6, p.item.PushedAt).BlobOrNull(i+7, p.item.rules).Blob(i+8, p.item.Body)
+	}
+	_, err := s.Run()
+	if sq.IsConstraint(err) {
+		return t.pushEach(ps)
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.addExpiries(ps); err != nil {
+		return err
+	}
+	for _, p := range ps {
+		state := p.item.stateAt(t.now)
+		p.q.counters.Pushed++
+		p.q.moved(duly.StateNone, state)
+		if state == duly.StateDelayed {
+			note(&p.q.first.due, p.item.DueAt)
+		}
+		*p.result = duly.PushResult{ID: p.item.ID, Outcome: duly.Created}
+	}
+	return nil
+}
+
+// addExpiries notes the last moments of those that have one.
+func (t *tx) addExpiries(ps []simplePush) error {
+	var timed []simplePush
+	for _, p := range ps {
+		if p.item.ExpiresAt != 0 {
+			timed = append(timed, p)
+		}
+	}
+	for len(timed) > 0 {
+		w := width(len(timed))
+		s := t.conn.many("expiry_add_many", w)
+		for k, p := range timed[:w] {
+			s.Int(3*k+1, p.q.id).Int(3*k+2, p.item.ExpiresAt).Blob(3*k+3, p.item.number[:])
+			note(&p.q.first.expiry, p.item.ExpiresAt)
+		}
+		if _, err := s.Run(); err != nil {
+			return err
+		}
+		timed = timed[w:]
+	}
+	return nil
+}
+
+func (t *tx) pushEach(ps []simplePush) (err error) {
+	for _, p := range ps {
+		if *p.result, err = t.push(p.q, p.item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stateAt is where a simple job stands.
+func (p *push) stateAt(now int64) duly.State {
+	if p.DueAt <= now {
+		return duly.StateReady
+	}
+	return duly.StateDelayed
+}
+
+// placeIn is what a simple job sorts by in that state.
+func (p *push) placeIn(state duly.State) int64 {
+	if state == duly.StateReady {
+		return rank(p.Priority, p.DueAt)
+	}
+	return p.DueAt
+}
