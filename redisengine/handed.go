@@ -103,7 +103,7 @@ func (w *writing) write(d *duly.Delivery, number, record, rules, run string, end
 	w.left--
 	if rules != "" || run != "" {
 		var j stored
-		if j.read(w.ref, number, record, rules, run) != nil {
+		if j.read(w.ref, number, record, rules, run) != nil || !j.whole() {
 			return false
 		}
 		j.deliver(d)

@@ -60,7 +60,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	if r.word == "none" {
 		return duly.JobInfo{}, duly.NotFound(ref, id)
 	}
-	t, err := readTold(ref.Normal(), &r.rest[1])
+	t, err := readTold(ref.Normal(), &r.rest[1], true)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -74,13 +74,17 @@ type told struct {
 	score int64
 }
 
-func readTold(ref duly.QueueRef, m *rueidis.RedisMessage) (t told, err error) {
+// readTold reads a job, with its body if that was asked for.
+func readTold(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t told, err error) {
 	r := elements(m)
 	if len(r) < 7 {
-		return t, errRecord
+		return t, unreadable(ref, "")
 	}
-	err = t.job.read(ref, text(&r[0]), text(&r[1]), text(&r[3]), text(&r[4]))
-	t.job.size = int(integer(&r[2]))
+	number := text(&r[0])
+	err = t.job.read(ref, number, text(&r[1]), text(&r[3]), text(&r[4]))
+	if t.job.size = int(integer(&r[2])); err == nil && body && !t.job.whole() {
+		err = unreadable(ref, number)
+	}
 	t.state = state(&r[5])
 	t.score = integer(&r[6])
 	return t, err
@@ -105,7 +109,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 			if r.word == "none" {
 				continue
 			}
-			t, err := readTold(q.ref, &r.rest[1])
+			t, err := readTold(q.ref, &r.rest[1], true)
 			if err != nil {
 				return err
 			}

@@ -107,7 +107,7 @@ func (e *Engine) listShard(ctx context.Context, q *queue, at *cursor, p duly.Lis
 		if m.IsNil() {
 			continue
 		}
-		t, err := readTold(q.ref, &m)
+		t, err := readTold(q.ref, &m, p.Bodies)
 		if err != nil {
 			return nil, false, err
 		}

@@ -112,7 +112,7 @@ var nothingRead = []string{"none", "", "", "", "", "", ""}
 
 // updateArgs is the update of a job that was read, as the script takes it.
 func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) ([]string, error) {
-	t, err := readTold(ref.Normal(), &r[1])
+	t, err := readTold(ref.Normal(), &r[1], true)
 	if err != nil {
 		return nil, err
 	}

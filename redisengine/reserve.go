@@ -221,8 +221,8 @@ func (t *taking) read(q *queue, s *shard) {
 		d := &t.got[at]
 		if !w.write(d, number, record, textAt(h.rules, i), textAt(h.runs, i), h.end(i)) {
 			t.got = t.got[:at]
-			t.broken = errRecord
-			t.e.cfg.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.ref.String(), "number", number)
+			t.broken = unreadable(q.ref, number)
+			t.e.cfg.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.ref.String(), "number", numberText(number))
 			continue
 		}
 		t.left--

@@ -17,28 +17,35 @@ type stored struct {
 	failures, stalls int
 	lastError        string
 	result           string
-	size             int
+	size             int // of its body, as the record or the rules have it
 }
 
-var errRecord = duly.Errorf(duly.CodeCorrupt, "a job's record can't be read; run check with repair")
+// unreadable is the error for a job that nothing can be made of.
+func unreadable(ref duly.QueueRef, number string) error {
+	return duly.Errorf(duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair", numberText(number), ref)
+}
 
 // read puts a job together from the three hashes that it stands in.
 func (s *stored) read(ref duly.QueueRef, number, record, rules, run string) error {
 	pushed, due, headers, body, ok := readRecord(record)
 	if len(number) != len(s.number) || !ok {
-		return errRecord
+		return unreadable(ref, number)
 	}
 	copy(s.number[:], number)
 	plainJob(&s.Job, ref)
 	s.PushedAt, s.DueAt, s.Headers, s.Body, s.size = pushed, due, headers, []byte(body), len(body)
 	if rules != "" && !s.readRules(rules) || run != "" && !s.readRun(run) {
-		return errRecord
+		return unreadable(ref, number)
 	}
 	if s.ID = s.ownID; s.ID == "" {
 		s.ID = s.number.String()
 	}
 	return nil
 }
+
+// whole tells whether the body is there. One that stands beside the record may
+// be lost, or cut, without it.
+func (s *stored) whole() bool { return len(s.Body) == s.size }
 
 // readRecord takes a record apart.
 func readRecord(record string) (pushed, due int64, headers map[string]string, body string, ok bool) {
@@ -75,7 +82,9 @@ func (s *stored) readRules(text string) bool {
 	s.ownID = u.text()
 	s.TTL = unpackTTL(u.text())
 	rest := unpacker{rest: u.text()}
-	u.integer()          // the size
+	if size := int(u.integer()); size > 0 {
+		s.size = size
+	}
 	if rest.rest == "" { // of a job that was plain
 		return !u.bad
 	}

@@ -1,0 +1,82 @@
+package redisengine_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// P6: a large job whose body is lost or cut is handed to nobody as if that were
+// its body. Whoever asks for it is told so, the log names it, and a repair keeps
+// what is left.
+func TestNobodyIsGivenHalfABody(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, shards int) {
+		for name, harm := range map[string]func(v victim){
+			"Lost": func(v victim) {
+				v.on("HDEL", "bodies", v.number)
+				v.gone[v.name] = true
+			},
+			"Cut": func(v victim) { v.on("HSET", "bodies", v.number, v.hash("bodies", v.number)[:1000]) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				r := openRuin(t, shards, clock.NewFake())
+				r.push(duly.Job{Body: []byte("large" + strings.Repeat(".", 9<<10))})
+				r.locate()
+				v := victim{r, r.jobs["large"], "large"}
+				harm(v)
+				v.refused()
+				v.passedOver()
+				r.findAndMend("body_missing")
+			})
+		}
+	})
+}
+
+// id is the ID of a job that has none of its own.
+func (v victim) id() string { return duly.Number([]byte(v.number)).String() }
+
+// refused: whoever asks for the job is told that it is damaged; a list without
+// bodies has it all the same.
+func (v victim) refused() {
+	v.Helper()
+	ctx, priority := v.Context(), 1
+	_, get := v.e.Get(ctx, ruinQueue, v.id())
+	_, peek := v.e.Peek(ctx, ruinQueue)
+	_, list := v.e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady, Bodies: true})
+	update := v.e.Update(ctx, ruinQueue, v.id(), duly.Update{Priority: &priority})
+	for call, err := range map[string]error{"Get": get, "Peek": peek, "List": list, "Update": update} {
+		if duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), v.id()) || !strings.Contains(err.Error(), "duly check --repair") {
+			v.Errorf("%s answers %v, want %s that names the job and a way out", call, err, duly.CodeCorrupt)
+		}
+	}
+	page, err := v.e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != v.id() || page.Jobs[0].Size < 9<<10 {
+		v.Errorf("the list without bodies is %+v, %v", page, err)
+	}
+}
+
+// passedOver: a reserve does not hand the job out, and the log says which it is.
+func (v victim) passedOver() {
+	v.Helper()
+	var log bytes.Buffer
+	e, err := redisengine.Open(v.Context(), redisengine.Config{
+		URL: withPrefix(v.server.URL(), v.prefix), Clock: v.clock, Manual: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
+	must(v.T, err)
+	got, err := e.Reserve(v.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10, Lease: time.Second})
+	if len(got) > 0 || duly.CodeOf(err) != duly.CodeCorrupt {
+		v.Errorf("a reserve hands out %d jobs, %v", len(got), err)
+	}
+	must(v.T, e.Close())
+	if !strings.Contains(log.String(), "number="+v.id()) {
+		v.Errorf("the log does not name the job %s: %s", v.id(), log.String())
+	}
+}
