@@ -4,7 +4,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -153,53 +152,4 @@ func TestQueueOrderOverAMove(t *testing.T) {
 	if !slices.Equal(order, []string{"high1", "high2", "low1", "low2"}) {
 		t.Errorf("taken are %v", order)
 	}
-}
-
-// A waiter is woken by either pool.
-func TestWaitOverAMove(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "orders")
-		r.pushJob(duly.Job{ID: "later", Delay: time.Minute})
-		r.move("shop", "orders")
-		wait := func() chan bool {
-			woken := make(chan bool, 1)
-			go func() {
-				ready, err := r.Wait(t.Context(), duly.WaitParams{Namespace: "shop", Queues: []string{"q"}, Timeout: 2 * time.Minute})
-				woken <- ready && err == nil
-			}()
-			synctest.Wait()
-			return woken
-		}
-		tick := func(d time.Duration) {
-			for range int(d / time.Second) {
-				r.clock.Advance(time.Second)
-				synctest.Wait()
-			}
-		}
-		woken := wait()
-		r.pushJob(duly.Job{ID: "new"})
-		synctest.Wait()
-		if len(woken) != 1 || !<-woken {
-			t.Fatal("a push to the new pool wakes nobody")
-		}
-		_, receipts := r.take(1, "q")
-		r.ack(receipts...)
-		woken = wait()
-		tick(time.Minute)
-		if len(woken) != 1 || !<-woken {
-			t.Fatal("a job that becomes due in the old pool wakes nobody")
-		}
-		_, receipts = r.take(1, "q")
-		r.ack(receipts...)
-		woken = wait()
-		tick(119 * time.Second)
-		if len(woken) != 0 {
-			t.Fatal("it has ended early")
-		}
-		tick(2 * time.Second)
-		if len(woken) != 1 || <-woken {
-			t.Fatal("it does not end in time")
-		}
-	})
 }

@@ -71,22 +71,49 @@ func byNamespace(jobs []duly.Job) map[string][]int {
 	return places
 }
 
-// Reserve implements duly.Engine.
+// passWithin bounds how long it may take to find out whose next waiter is to be
+// woken.
+const passWithin = 2 * time.Second
+
+// Reserve implements duly.Engine. A caller who has gone hands on to the next
+// waiter, and that one's pool is looked up in spite of it.
 func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	engine, err := r.engine(ctx, p.Namespace)
+	look := ctx
+	if ctx.Err() != nil {
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), passWithin)
+		defer cancel()
+		look = within
+	}
+	engine, err := r.engine(look, p.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	return engine.Reserve(ctx, p)
 }
 
+// resolveAfter bounds how long is waited in a pool before it is looked anew where
+// the namespace is: whoever waits goes by a phase before the next one begins.
+const resolveAfter = settle / 2
+
 // Wait implements duly.Engine.
-func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	engine, err := r.engine(ctx, p.Namespace)
-	if err != nil {
+func (r *Pools) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
+	if err := p.Validate(); err != nil {
 		return false, err
 	}
-	return engine.Wait(ctx, p)
+	end := r.cfg.Clock.Mono() + p.Timeout
+	for {
+		engine, err := r.engine(ctx, p.Namespace)
+		if err != nil {
+			return false, err
+		}
+		left := end - r.cfg.Clock.Mono()
+		some := p
+		some.Timeout = max(0, min(left, resolveAfter))
+		ready, err = engine.Wait(ctx, some)
+		if ready || err != nil || left <= resolveAfter {
+			return ready, err
+		}
+	}
 }
 
 // Settle implements duly.Engine.
