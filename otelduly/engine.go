@@ -40,6 +40,11 @@ func (t *traced) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	return results, err
 }
 
+// Survey implements duly.Surveyor.
+func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
+	return duly.SurveyorOf(t.Contract).Survey(ctx, namespace, p)
+}
+
 // placeless tells whether a job is in no trace yet.
 func placeless(j duly.Job) bool {
 	for name := range j.Headers {

@@ -311,3 +311,18 @@ func TestATraceNeverBreaksABound(t *testing.T) {
 		}
 	}
 }
+
+// surveying is an engine that tells of many queues at once.
+type surveying struct{ duly.Contract }
+
+func (surveying) Survey(context.Context, string, duly.PageParams) (duly.SurveyPage, error) {
+	return duly.SurveyPage{Next: "asked at once"}, nil
+}
+
+func TestTracedEngineIsAskedOfManyQueuesAtOnce(t *testing.T) {
+	t.Parallel()
+	page, err := duly.SurveyorOf(otelduly.Engine(surveying{engine(t)})).Survey(t.Context(), "default", duly.PageParams{})
+	if err != nil || page.Next != "asked at once" {
+		t.Errorf("%+v, %v", page, err)
+	}
+}
