@@ -102,11 +102,19 @@ func (b *bench) phases(ctx context.Context, results *[]Result) error {
 	for _, p := range b.cfg.Phases {
 		result, err := b.phase(ctx, p)
 		if err != nil {
-			return fmt.Errorf("%s: %w", p, err)
+			return in(string(p), err)
 		}
 		*results = append(*results, result)
 	}
 	return nil
+}
+
+// in says of an error in which part of a run it was, unless its first word does.
+func in(part string, err error) error {
+	if strings.HasPrefix(err.Error(), part+": ") {
+		return err
+	}
+	return fmt.Errorf("%s: %w", part, err)
 }
 
 // loadBacklog loads the backlog and opens the engine anew if that was asked.

@@ -44,7 +44,7 @@ func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 	} {
 		p, err := b.part(ctx, at, part.name, n, part.do)
 		if err != nil {
-			return Result{}, fmt.Errorf("%s: %w", part.name, err)
+			return Result{}, in(part.name, err)
 		}
 		result.Parts = append(result.Parts, p)
 		result.Jobs += p.Jobs

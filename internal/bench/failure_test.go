@@ -93,7 +93,7 @@ func TestAnErrorNamesItsPhaseAndKeepsWhatWasMeasured(t *testing.T) {
 			e := newEngine()
 			e.fail = tt.fail
 			measure(t, e, Config{Phases: []Phase{Push, Take}}, func(t *testing.T, r *Report, err error) {
-				if !errors.Is(err, duly.ErrFull) || !strings.HasPrefix(err.Error(), tt.phase+": ") {
+				if !errors.Is(err, duly.ErrFull) || !strings.HasPrefix(err.Error(), tt.phase+": ") || strings.Count(err.Error(), tt.phase+": ") != 1 {
 					t.Errorf("got %v", err)
 				}
 				if r == nil || len(r.Phases) != tt.done {
