@@ -33,6 +33,9 @@ type verdict struct {
 // nothing ends the advice on a call that certainly did not run.
 const nothing = "; nothing was done"
 
+// mendLogin ends the advice on a login that is refused.
+const mendLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
+
 // words are what a server's error begins with.
 var words = map[string]verdict{
 	"MOVED":       {class: idle, advice: "the cluster is moving slots" + nothing},
@@ -50,7 +53,7 @@ var words = map[string]verdict{
 	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
 	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},
 	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server wants a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
-	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user"},
+	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user" + mendLogin},
 	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it wants a password, or clients on its own machine"},
 	"NOPERM":      {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
 }
@@ -63,7 +66,7 @@ var phrases = []struct {
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
 	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
 	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},
-	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password"}},
+	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + mendLogin}},
 	{"cluster support disabled", verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"}},
 	{"No such master with that name", verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"}},
 	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},

@@ -39,7 +39,7 @@ func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
 		{plain.URL() + "?shards=3", exitMisuse, []string{"option shards of FLAG is 3, must be a power of two"}},
 		{plain.URL() + "?durability=tape", exitMisuse, []string{`option durability of FLAG is "tape", must be none, aof or replicas:N`}},
 		{"redis+sentinel://host?master=m&tls_ca=x", exitMisuse, []string{"option tls_ca of FLAG is for rediss://"}},
-		{"redis://:wr0ng@" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at " + locked.Addr(), "password"}},
+		{"redis://:wr0ng@" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at " + locked.Addr(), "password", "check both in the URL"}},
 		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
 		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
 		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// for rediss://"}},
