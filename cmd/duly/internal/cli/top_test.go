@@ -3,10 +3,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
 )
 
@@ -59,5 +61,24 @@ func TestTopPrintsOneTable(t *testing.T) {
 	}
 	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitMisuse || !strings.Contains(errs, "at least 100ms") {
 		t.Errorf("%d %s", code, errs)
+	}
+}
+
+// Whoever looks from one table to the other finds a state where it was.
+func TestTopHasTheStatesInTheOrderOfQueues(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "emails", "x")
+	states := func(table string) (titles []string) {
+		head, _, _ := strings.Cut(table, "\n")
+		for _, title := range strings.Fields(head) {
+			if _, err := duly.ParseState(strings.ToLower(title)); err == nil {
+				titles = append(titles, title)
+			}
+		}
+		return titles
+	}
+	if top, queues := states(r.once(1)), states(r.ok("queues")); len(top) != len(duly.States) || !slices.Equal(top, queues) {
+		t.Errorf("top has %v, queues %v", top, queues)
 	}
 }
