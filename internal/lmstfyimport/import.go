@@ -61,6 +61,12 @@ type Report struct {
 	Examples []string         `json:"examples"`
 }
 
+// Empty tells whether there was nothing at all to bring over.
+func (r *Report) Empty() bool {
+	jobs := r.Ready + r.Delayed + r.Dead + r.Known + r.Gone
+	return r.Namespaces == 0 && r.Tokens+r.KnownTokens == 0 && jobs == 0 && len(r.Left) == 0
+}
+
 // mostExamples is how many jobs a report names that were not taken.
 const mostExamples = 20
 

@@ -138,15 +138,26 @@ func asFlags(cmd *cobra.Command, err error) error {
 	}
 	text := err.Error()
 	for _, f := range e.Fields {
-		name := flagName(f.Field)
-		if cmd.Flags().Lookup(name) == nil {
-			name = strings.TrimSuffix(name, "s")
+		problem := f.Problem
+		if both, found := strings.CutPrefix(problem, "and "); found { // "and due are both set"
+			other, rest, _ := strings.Cut(both, " ")
+			problem = "and " + asFlag(cmd, other) + " " + rest
 		}
-		if cmd.Flags().Lookup(name) != nil {
-			text = strings.Replace(text, f.Field+" "+f.Problem, "--"+name+" "+f.Problem, 1)
-		}
+		text = strings.Replace(text, f.Field+" "+f.Problem, asFlag(cmd, f.Field)+" "+problem, 1)
 	}
 	return inFlags{err, text}
+}
+
+// asFlag is a field as the command's flag for it, if there is one.
+func asFlag(cmd *cobra.Command, field string) string {
+	name := flagName(field)
+	if cmd.Flags().Lookup(name) == nil {
+		name = strings.TrimSuffix(name, "s")
+	}
+	if cmd.Flags().Lookup(name) == nil {
+		return field
+	}
+	return "--" + name
 }
 
 // flagName is a field's name in a flag's letters.

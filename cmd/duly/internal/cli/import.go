@@ -2,9 +2,11 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,13 +69,13 @@ func (a *app) importLmstfy(ctx context.Context, p *printer, f *importFlags) erro
 	}
 	source, err := lmstfyimport.Open(ctx, f.from)
 	if err != nil {
-		return adviseOn(duly.CodeUnavailable, err, "check --from %s", open.Redact(f.from))
+		return sourceAdvice(err, "--from", f.from)
 	}
 	defer source.Close()
 	tokens := source
 	if f.adminFrom != "" {
 		if tokens, err = lmstfyimport.Open(ctx, f.adminFrom); err != nil {
-			return adviseOn(duly.CodeUnavailable, err, "check --admin-from %s", open.Redact(f.adminFrom))
+			return sourceAdvice(err, "--admin-from", f.adminFrom)
 		}
 		defer tokens.Close()
 	}
@@ -110,8 +112,36 @@ func (a *app) importInto(ctx context.Context, p *printer, f *importFlags, source
 	}
 	report, err := im.Run(ctx)
 	bar.end()
-	p.imported(&report, f.dryRun)
+	empty := err == nil && report.Empty()
+	if empty {
+		err = nothingThere(f)
+	}
+	if p.json || !empty {
+		p.imported(&report, f.dryRun)
+	}
 	return err
+}
+
+// sourceAdvice says what to do about lmstfy's Redis, not about a server of duly.
+func sourceAdvice(err error, flag, url string) error {
+	err = adviseOn(duly.CodeUnavailable, err, "check %s %s", flag, open.Redact(url))
+	return adviseOn(duly.CodeUnauthorized, err, "check user and password in %s", flag)
+}
+
+// nothingThere is the error of an import that has found nothing of lmstfy's:
+// more likely it has looked in the wrong place.
+func nothingThere(f *importFlags) error {
+	looked := "no namespace (key m/ns) and no waiting job (timer_set)"
+	check := "the number of the database in --from"
+	if len(f.namespaces) > 0 {
+		looked = "none of the namespaces " + strings.Join(f.namespaces, ", ") + " (key m/ns)"
+		check += ", the names in --namespaces"
+	}
+	if !f.noTokens {
+		looked += fmt.Sprintf(", and no token of its pool %s (tk/%s/…)", f.poolName, f.poolName)
+		check += ", lmstfy's name for the pool (--pool-name), and where its tokens are (--admin-from)"
+	}
+	return advise(duly.Errorf(duly.CodeNotFound, "%s has nothing of lmstfy's: %s", open.Redact(f.from), looked), "check %s", check)
 }
 
 // targets are the engines for the namespaces of an import: the one that is open,

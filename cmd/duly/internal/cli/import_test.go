@@ -54,3 +54,30 @@ func TestImportLmstfy(t *testing.T) {
 		}
 	}
 }
+
+// An import that finds nothing has more likely looked in the wrong place: it
+// fails, and says where it has looked.
+func TestImportLmstfyOfNothingSaysWhereItHasLooked(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Single(t, redistest.Password("s3cret"))
+	r := newRig(t)
+	for want, more := range map[string][]string{
+		"no namespace (key m/ns) and no waiting job (timer_set), and no token of its pool default (tk/default/…); check the number of the database in --from, lmstfy's name for the pool (--pool-name)": nil,
+		"no token of its pool orders (tk/orders/…)":                                                                     {"--pool-name", "orders"},
+		"no waiting job (timer_set); check the number of the database in --from\n":                                      {"--no-tokens"},
+		"none of the namespaces shpo (key m/ns); check the number of the database in --from, the names in --namespaces": {"--namespaces", "shpo", "--no-tokens"},
+	} {
+		code, out, errs := r.run(append([]string{"import", "lmstfy", "--from", redis.URL(), "--journal", "none"}, more...)...)
+		if code != exitFailed || out != "" || strings.Contains(errs, "s3cret") || !strings.HasPrefix(errs, "duly: not_found: redis://***@") || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d, %q, %q; want %q", more, code, out, errs, want)
+		}
+	}
+	code, out, errs := r.run("import", "lmstfy", "--from", redis.URL(), "--journal", "none", "--json")
+	if code != exitFailed || !strings.Contains(out, `"namespaces":0`) || !strings.Contains(errs, `"code":"not_found"`) {
+		t.Errorf("for a machine: exit %d, %q, %q", code, out, errs)
+	}
+	wrong := "redis://:wr0ng@" + redis.Addr()
+	if code, _, errs := r.run("import", "lmstfy", "--from", wrong); code != exitFailed || strings.Contains(errs, "wr0ng") || !strings.HasSuffix(errs, "; check user and password in --from\n") {
+		t.Errorf("a wrong password: exit %d, %q", code, errs)
+	}
+}

@@ -145,7 +145,12 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m duly.Mov
 	bar := a.newProgress("move", 0)
 	defer bar.end()
 	var most int64
+	var told duly.MovePhase
 	for m.From != "" {
+		if bar == nil && told != m.Phase {
+			told = m.Phase
+			a.tellStage(&m)
+		}
 		moves, err := admin.Moves(ctx, m.Namespace)
 		if ctx.Err() != nil {
 			return a.leaveMove(ctx, m.Namespace)
@@ -169,6 +174,22 @@ func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m duly.Mov
 	}
 	p.moves([]duly.MoveState{m})
 	return nil
+}
+
+// tellStage is what somebody sees of a move who sees no bar: a line for each of
+// its stages.
+func (a *app) tellStage(m *duly.MoveState) {
+	if a.json {
+		return
+	}
+	now := "its queues are made there"
+	if m.Phase == duly.Draining {
+		now = "new jobs go there, and " + m.From + " is worked off"
+		if left := leftText(m); left != "" {
+			now += ": " + left
+		}
+	}
+	fmt.Fprintf(a.env.Stderr, "%s moves from %s to %s: %s\n", m.Namespace, m.From, m.Pool, now)
 }
 
 // leaveMove ends a command that was told to stop while it watched a move.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/model"
@@ -114,6 +116,68 @@ func TestAMoveIsWatchedToItsEnd(t *testing.T) {
 	env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return ending{}, nil }
 	if code := Run(t.Context(), env); code != exitOK || !strings.Contains(out.String(), "shop       orders") {
 		t.Errorf("exit %d, %s%s", code, out.String(), errs.String())
+	}
+}
+
+// staged is the admin side of a server whose move is one stage further whenever
+// somebody looks.
+type staged struct {
+	Admin
+	states []duly.MoveState
+}
+
+func (s *staged) Move(ctx context.Context, namespace, _ string) (duly.MoveState, error) {
+	moves, err := s.Moves(ctx, namespace)
+	return moves[0], err
+}
+
+func (s *staged) Moves(context.Context, string) ([]duly.MoveState, error) {
+	next := s.states[:1]
+	s.states = s.states[1:]
+	return next, nil
+}
+
+// Without a terminal there is no bar, but a line for each stage of a move.
+func TestAMoveTellsItsStagesWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	for _, asJSON := range []bool{false, true} {
+		r := newRig(t)
+		at := func(phase duly.MovePhase, from string, left duly.Sizes) duly.MoveState {
+			return duly.MoveState{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: from, Phase: phase}, Left: left}
+		}
+		admin := &staged{states: []duly.MoveState{
+			at(duly.Preparing, "default", duly.Sizes{}), at(duly.Preparing, "default", duly.Sizes{}), at(duly.Draining, "default", duly.Sizes{Ready: 12, Dead: 1}),
+			at(duly.Draining, "default", duly.Sizes{Ready: 3}), at(duly.Placed, "", duly.Sizes{}),
+		}}
+		var out, errs strings.Builder
+		env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url", "http://t@127.0.0.1:1", fmt.Sprintf("--json=%t", asJSON))
+		env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return admin, nil }
+		ended := make(chan int)
+		go func() { ended <- Run(t.Context(), env) }()
+		code := r.passing(ended, lookEvery)
+		want := "shop moves from default to orders: its queues are made there\n" +
+			"shop moves from default to orders: new jobs go there, and default is worked off: 12 ready, 1 dead\n"
+		if asJSON {
+			want = ""
+		}
+		if code != exitOK || errs.String() != want {
+			t.Errorf("exit %d, %q, want %q", code, errs.String(), want)
+		}
+	}
+}
+
+// passing lets the time pass, by a step whenever a command waits for it, until
+// the command has ended.
+func (r *rig) passing(ended <-chan int, step time.Duration) (code int) {
+	for {
+		select {
+		case code := <-ended:
+			return code
+		case <-time.NewTimer(time.Millisecond).C:
+			if r.clock.Timers() > 0 {
+				r.clock.Advance(step)
+			}
+		}
 	}
 }
 
