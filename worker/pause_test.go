@@ -33,6 +33,16 @@ func TestALimitedCallerWaitsAsLongAsItIsTold(t *testing.T) {
 	}
 }
 
+func TestAnybodyElseIsHeededUpToTheLongestPause(t *testing.T) {
+	t.Parallel()
+	s := &store{draw: func() float64 { return 0 }}
+	for told, want := range map[time.Duration]time.Duration{time.Hour: mostPause, mostPause * 3 / 4: mostPause * 3 / 4, 0: firstPause / 2} {
+		if got := s.pause(1, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: told}); got != want {
+			t.Errorf("told %v, pause is %v, want %v", told, got, want)
+		}
+	}
+}
+
 func TestDrawIsBetweenZeroAndOne(t *testing.T) {
 	t.Parallel()
 	low, high := 1.0, 0.0

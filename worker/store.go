@@ -130,8 +130,9 @@ func fatal(err error) bool {
 
 // pause is how long to wait after the n-th failure in a row, n from 1: twice
 // as long each time, with half of it left to chance so that the workers of a
-// store do not all come back in the same instant. A limited caller is told how
-// long it has to wait.
+// store do not all come back in the same instant. A limited caller waits as
+// long as it is told; what else says how long may be no store, as a proxy that
+// stands before one, and is heeded up to the longest pause.
 func (s *store) pause(n int, err error) time.Duration {
 	d := mostPause
 	if n < 6 {
@@ -139,10 +140,14 @@ func (s *store) pause(n int, err error) time.Duration {
 	}
 	d = d/2 + time.Duration(s.draw()*float64(d/2))
 	var e *duly.Error
-	if errors.As(err, &e) && e.RetryAfter > d {
-		d = e.RetryAfter
+	if !errors.As(err, &e) {
+		return d
 	}
-	return d
+	told := e.RetryAfter
+	if e.Code != duly.CodeLimited {
+		told = min(told, mostPause)
+	}
+	return max(d, told)
 }
 
 // rest is the pause after the n-th failure in a row, unless ctx ends before.
