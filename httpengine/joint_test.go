@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/httpengine"
@@ -293,6 +295,54 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 			wants(t, "a large result", err, duly.CodeTooLarge)
 		}
 	})
+}
+
+// leaving is a caller's context that ends once it is told so, and wakes nobody.
+type leaving struct {
+	context.Context
+	gone atomic.Bool
+}
+
+func (l *leaving) Err() error {
+	if l.gone.Load() {
+		return context.Canceled
+	}
+	return nil
+}
+
+// C4.4: what the first half of a request that was too large has done is told,
+// however the second one fares.
+func TestFirstHalfThatWasDoneIsTold(t *testing.T) {
+	fares := map[string]struct {
+		second error // of the server; nil: the caller goes before it is sent
+		code   duly.Code
+	}{
+		"the limit is used up": {&duly.Error{Code: duly.CodeLimited, RetryAfter: time.Second}, duly.CodeLimited},
+		"the queue is full":    {duly.Errorf(duly.CodeFull, "is full"), duly.CodeFull},
+		"the caller has gone":  {nil, duly.CodeUnavailable},
+	}
+	for how, of := range fares {
+		t.Run(how, func(t *testing.T) {
+			ctx := &leaving{Context: context.Background()}
+			inBubble(t, func(w http.ResponseWriter, req *http.Request) {
+				switch jobs := pushed(cloned(req)); {
+				case len(jobs) > 1:
+					problem(w, duly.TooLarge("request", "is too large"))
+				case jobs[0].ID == "a":
+					ctx.gone.Store(of.second == nil)
+					created(w, cloned(req))
+				default:
+					problem(w, of.second)
+				}
+			}, func(t *testing.T, r *rig) {
+				got, err := r.Push(ctx, []duly.Job{{ID: "a", Queue: "q", Made: true}, {ID: "b", Queue: "q", Made: true}})
+				if err != nil || len(got) != 2 || got[0].Err != nil || got[0].ID != "a" || got[1].ID != "b" {
+					t.Fatalf("%+v, %v", got, err)
+				}
+				wants(t, "the second one", got[1].Err, of.code)
+			})
+		})
+	}
 }
 
 // cloned is the request with its body to be read again.

@@ -19,8 +19,10 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 		return nil, err
 	}
 	return each(jobs, e.judgeJob, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
-		func(j *duly.Job, err error) duly.PushResult { return duly.PushResult{ID: j.ID, Err: err} })
+		refusedJob)
 }
+
+func refusedJob(j *duly.Job, err error) duly.PushResult { return duly.PushResult{ID: j.ID, Err: err} }
 
 // judgeJob finds what is never sent: jobs of other namespaces, and jobs with a
 // text or a time that the wire can't carry, none of which is good. Everything
@@ -54,7 +56,7 @@ func (e *Engine) push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	results, err := e.pushes.do(ctx, wire.AppendPush(nil, jobs), len(jobs), duly.BodyBytes(jobs))
 	if errors.Is(err, duly.ErrTooLarge) {
 		return halves(jobs, err, func(jobs []duly.Job) ([]duly.PushResult, error) { return e.push(ctx, jobs) },
-			func(err error) duly.PushResult { return duly.PushResult{ID: jobs[0].ID, Err: err} })
+			refusedJob)
 	}
 	return results, err
 }
@@ -69,8 +71,10 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		return nil, err
 	}
 	return each(outcomes, judgeOutcome, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
-		func(_ *duly.Outcome, err error) error { return err })
+		refusedOutcome)
 }
+
+func refusedOutcome(_ *duly.Outcome, err error) error { return err }
 
 // judgeOutcome finds what has no form on the wire.
 func judgeOutcome(o *duly.Outcome) error {
@@ -88,7 +92,7 @@ func (e *Engine) settle(ctx context.Context, outcomes []duly.Outcome) ([]error, 
 	errs, err := e.settles.do(ctx, wire.AppendSettle(nil, outcomes), len(outcomes), bytes)
 	if errors.Is(err, duly.ErrTooLarge) {
 		return halves(outcomes, err, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
-			func(err error) error { return err })
+			refusedOutcome)
 	}
 	return errs, err
 }
@@ -151,18 +155,33 @@ func upTo(n int) []int {
 }
 
 // halves sends in two requests what was refused as too large for one, in
-// order. One item alone that is too large has that as its own error.
-func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), failed func(error) R) ([]R, error) {
+// order. One item alone that is too large has that as its own error, and so has
+// each of a second half that fails: the first one is done.
+func halves[T, R any](items []T, refusal error, send func([]T) ([]R, error), failed func(*T, error) R) ([]R, error) {
 	if len(items) == 1 {
-		return []R{failed(refusal)}, nil
+		return []R{failed(&items[0], refusal)}, nil
 	}
 	first, err := send(items[:len(items)/2])
 	if err != nil {
 		return nil, err
 	}
-	second, err := send(items[len(items)/2:])
-	if err != nil {
-		return nil, err
+	rest := items[len(items)/2:]
+	second, err := send(rest)
+	if err == nil {
+		return append(first, second...), nil
 	}
-	return append(first, second...), nil
+	err = partly(err)
+	for i := range rest {
+		first = append(first, failed(&rest[i], err))
+	}
+	return first, nil
+}
+
+// partly is the error of a call of which a part was done: a context's own would
+// say that nothing was.
+func partly(err error) error {
+	if err == context.Canceled || err == context.DeadlineExceeded {
+		return duly.Unanswered(err)
+	}
+	return err
 }
