@@ -26,9 +26,7 @@ func (s *settling) Settle(ctx context.Context, namespace string, outcomes []duly
 func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	id := r.id(false)
-	r.job("shop", "q", id, "x", 0)
-	r.dead("shop", "q", id)
+	id := r.buried("shop", "q")
 	path := filepath.Join(t.TempDir(), "journal")
 	dies := &settling{r.engine, func(context.Context, string, []duly.Outcome) ([]error, error) { return nil, errDied }}
 	if got, err := r.runInto(path, dies); !errors.Is(err, errDied) || got.Dead != 0 {
@@ -55,9 +53,7 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for range 3 {
-		id := r.id(false)
-		r.job("shop", "q", id, "x", 0)
-		r.dead("shop", "q", id)
+		r.buried("shop", "q")
 	}
 	path := filepath.Join(t.TempDir(), "journal")
 	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
@@ -81,9 +77,7 @@ func TestARefusedBurialIsNone(t *testing.T) {
 func TestADeadJobInAConsumersHandsIsNotCountedAsDead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	id := r.id(false)
-	r.job("shop", "q", id, "x", 0)
-	r.dead("shop", "q", id)
+	r.buried("shop", "q")
 	im := r.importer()
 	im.Target = func(context.Context, string) (duly.Contract, error) { return quicker{r.engine}, nil }
 	if got := r.run(im); got.Dead != 0 || got.Left[whyTried] != 1 {
@@ -104,9 +98,7 @@ func (e quicker) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 func TestTheDeadOfAPausedQueueAreBuriedLater(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	id := r.id(false)
-	r.job("shop", "q", id, "x", 0)
-	r.dead("shop", "q", id)
+	r.buried("shop", "q")
 	q := duly.QueueRef{Namespace: "shop", Name: "q"}
 	path := filepath.Join(t.TempDir(), "journal")
 	if _, err := r.engine.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", Delay: time.Hour}}); err != nil {
@@ -136,9 +128,7 @@ func TestTheDeadAreBuriedBesideTheReady(t *testing.T) {
 		}
 	}
 	for range 5 {
-		id := r.id(false)
-		r.job("shop", "q", id, "x", 0)
-		r.dead("shop", "q", id)
+		r.buried("shop", "q")
 	}
 	if got := r.run(r.importer()); got.Dead != 5 || len(got.Left) > 0 {
 		t.Errorf("%+v", got)

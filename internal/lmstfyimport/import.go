@@ -82,18 +82,17 @@ func (r *Report) leave(why, what string) {
 
 // The reasons why something is not taken.
 const (
-	whyHeld      = "is in a consumer's hands for its last try; run again once its ttr is over"
-	whyForm      = "has a form that is not known"
-	whyExpires   = "expires before it is due"
-	whyName      = "has a name that is none here"
-	whyV2        = "lmstfy's second storage engine is not read"
-	whyLeased    = "is leased here, maybe by a run that was cut short; it is dead when that lease is over; run again then to be sure"
-	whyWaits     = "is ready here, and could not be taken to bury it; run again when the queue is not paused and others don't go before it"
-	whyTried     = "a consumer has taken it; it is tried once more"
-	whyMoving    = "the queue changes all the time; run again"
-	whyRefused   = "was refused: "
-	whyNoLimit   = "the limits are none here: "
-	whyTokenText = "was refused: "
+	whyHeld    = "is in a consumer's hands for its last try; run again once its ttr is over"
+	whyForm    = "has a form that is not known"
+	whyExpires = "expires before it is due"
+	whyName    = "has a name that is none here"
+	whyV2      = "lmstfy's second storage engine is not read"
+	whyLeased  = "is leased here, maybe by a run that was cut short; it is dead when that lease is over; run again then to be sure"
+	whyWaits   = "is ready here, and could not be taken to bury it; run again when the queue is not paused and others don't go before it"
+	whyTried   = "a consumer has taken it; it is tried once more"
+	whyMoving  = "the queue changes all the time; run again"
+	whyRefused = "was refused: "
+	whyNoLimit = "the limits are none here: "
 )
 
 // Run brings everything over. After an error the report says how far it came.
@@ -220,7 +219,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	t := duly.Token{
 		Hash: im.Hash(namespace, text), Namespace: namespace, Rights: duly.RightProduce | duly.RightConsume, Description: describe(description), Limits: l,
 	}
-	what := fmt.Sprintf("a token of namespace %s (%.4s…)", namespace, text)
+	what := fmt.Sprintf("a token of namespace %s (%x)", namespace, t.Hash[:4])
 	if err := l.Validate(); err != nil {
 		im.report.leave(whyNoLimit+reason(err), what)
 		t.Limits = duly.Limits{}
@@ -238,7 +237,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	case duly.CodeConflict:
 		im.report.KnownTokens++
 	case duly.CodeInvalid:
-		im.report.leave(whyTokenText+reason(err), what)
+		im.report.leave(whyRefused+reason(err), what)
 	default:
 		return err
 	}

@@ -188,6 +188,40 @@ func (d *dying) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 	return d.Contract.Push(ctx, jobs)
 }
 
+// filling is an engine that has room for the first job of a push alone.
+type filling struct{ duly.Contract }
+
+func (f filling) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	results, err := f.Contract.Push(ctx, jobs[:1])
+	for _, j := range jobs[1:] {
+		results = append(results, duly.PushResult{ID: j.ID, Err: duly.ErrFull})
+	}
+	return results, err
+}
+
+// C15.29: what was stored beside a job that was refused is not brought once more,
+// also if it was worked off meanwhile.
+func TestWhatWasStoredBesideARefusedJobIsWrittenDown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for range 2 {
+		id := r.id(false)
+		r.job("shop", "q", id, "x", 0)
+		r.ready("shop", "q", id, 1)
+	}
+	path := filepath.Join(t.TempDir(), "journal")
+	if got, err := r.runInto(path, filling{r.engine}); !errors.Is(err, duly.ErrFull) || got.Ready != 1 {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	q := duly.QueueRef{Namespace: "shop", Name: "q"}
+	if n, err := r.engine.Purge(t.Context(), q, duly.StateReady, 10); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 1 || got.Ready != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // C15.29: an import that ends half way goes on.
 func TestAnInterruptedImportGoesOn(t *testing.T) {
 	t.Parallel()
@@ -237,6 +271,11 @@ func TestTokensAreBroughtOver(t *testing.T) {
 	got := r.run(r.importer())
 	if got.Tokens != 2 || got.Limited != 1 || len(got.Left) != 2 {
 		t.Errorf("%+v", got)
+	}
+	for _, text := range []string{"anot", "01HF"} {
+		if strings.Contains(fmt.Sprint(got), text) {
+			t.Errorf("it has the first letters of a token: %+v", got)
+		}
 	}
 	token, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000000"))
 	want := duly.Limits{Consume: 10, Per: time.Minute}

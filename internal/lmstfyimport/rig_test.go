@@ -72,6 +72,14 @@ func (r *rig) dead(ns, q, id string) {
 	r.redis.Must("LPUSH", "d/"+ns+"/"+q, le(1)+packed(id))
 }
 
+// buried is the ID of a new job in a queue's dead letters.
+func (r *rig) buried(ns, q string) (id string) {
+	id = r.id(false)
+	r.job(ns, q, id, "x", 0)
+	r.dead(ns, q, id)
+	return id
+}
+
 func (r *rig) timer(ns, q, id string, tries int, due time.Time) {
 	r.redis.Must("ZADD", "timer_set", due.Unix(), packed(ns, q)+le(tries)+packed(id))
 }

@@ -70,8 +70,8 @@ func keepDead(ctx context.Context, engine duly.Contract, q duly.QueueRef) error 
 	return engine.Configure(ctx, q, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 }
 
-// push pushes jobs and writes down those that are there then. It tells their
-// states: ready or delayed for a new one.
+// push pushes jobs and writes down those that are there then, also where others
+// of them fail. It tells their states: ready or delayed for a new one.
 func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.QueueRef, jobs []taken) (states map[string]duly.State, err error) {
 	if len(jobs) == 0 {
 		return nil, nil
@@ -93,10 +93,13 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 	states = map[string]duly.State{}
 	var there []string
 	for i, r := range results {
-		if r.Err != nil {
-			if code := duly.CodeOf(r.Err); code != duly.CodeInvalid && code != duly.CodeTooLarge {
-				return nil, r.Err
+		if code := duly.CodeOf(r.Err); r.Err != nil && code != duly.CodeInvalid && code != duly.CodeTooLarge {
+			if err == nil {
+				err = r.Err
 			}
+			continue
+		}
+		if r.Err != nil {
 			im.report.leave(whyRefused+reason(r.Err), fmt.Sprintf("job %.40q of queue %s", jobs[i].ID, q))
 			continue
 		}
@@ -114,7 +117,7 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 		}
 		there = append(there, jobs[i].ID)
 	}
-	return states, im.Journal.add(q, there)
+	return states, errors.Join(err, im.Journal.add(q, there))
 }
 
 // buryLease is how long a dead job is held until it is buried.
