@@ -74,7 +74,12 @@ func (g *Guard) removeFile(hash [32]byte) error {
 		return nil
 	}
 	secret, err := readSecret(path)
-	if held, ok := Hash(secret); err != nil || !ok || held != hash {
+	switch held, ok := Hash(secret); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil: // once it can be read, a start may take what is in it
+		return duly.Errorf(duly.CodeConflict, "the file that may hold this token can't be read: %v; then revoke the token again", err)
+	case !ok || held != hash:
 		return nil // it has nothing that a start would take, or another token
 	}
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {

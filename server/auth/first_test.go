@@ -109,6 +109,38 @@ func TestARevokedFirstTokenDoesNotComeBack(t *testing.T) {
 	}
 }
 
+// A token is not revoked as long as it can't be seen whether the file has it: a
+// start would store it again once the file can be read.
+func TestATokenWhoseFileCanNotBeReadIsNotRevoked(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no mode")
+	}
+	ada, _ := NewAccount("ada", "correct horse")
+	r := newRig(t, ada)
+	folder := t.TempDir()
+	path := filepath.Join(folder, TokenFile)
+	r.first(folder)
+	text, _ := os.ReadFile(path)
+	hash := hashOf(strings.TrimSpace(string(text)))
+	os.Chmod(path, 0o644)
+	err := r.Revoke(t.Context(), hash)
+	r.wants("while others can read it", err, duly.CodeConflict)
+	if err != nil && !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("%v does not say what to do", err)
+	}
+	if !r.opens(string(text)) {
+		t.Error("it was revoked")
+	}
+	os.Chmod(path, 0o600)
+	if err := r.Revoke(t.Context(), hash); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the file is still there: %v", err)
+	}
+}
+
 func TestATokenFileThatIsNoSecretIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

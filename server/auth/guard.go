@@ -124,7 +124,9 @@ func (g *Guard) Admit(ctx context.Context, from Remote, hashes ...[32]byte) (*Pa
 	for _, hash := range hashes {
 		t, change, err := g.lookUp(ctx, hash)
 		if errors.Is(err, duly.ErrNotFound) {
-			g.forget(hash, revoked())
+			if g.knows(hash) { // to forget it voids what is known of all the others
+				g.forget(hash, revoked())
+			}
 			continue
 		}
 		if err != nil {
@@ -206,6 +208,21 @@ func (g *Guard) makeRoomLocked() {
 			delete(g.passes, hash)
 		}
 	}
+}
+
+// knows tells whether a token has a pass.
+func (g *Guard) knows(hash [32]byte) bool {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	if g.passes[hash] != nil {
+		return true
+	}
+	for p := range g.held {
+		if p.Token.Hash == hash {
+			return true
+		}
+	}
+	return false
 }
 
 // forget ends the passes of a token, with what to answer to those who wait.

@@ -296,3 +296,17 @@ func TestAWatchThatEndsIsNotRelyedOn(t *testing.T) {
 		t.Errorf("%v, hearing %t", err, r.hearing)
 	}
 }
+
+// A token that nobody has, which anybody may show, voids nothing that is
+// remembered.
+func TestAnUnknownTokenVoidsNoPass(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.listen()
+	secret := r.make("a", duly.RightProduce)
+	r.until("it is remembered", func() bool { return r.check(secret) == nil && r.Remembered(hashOf(secret)) != nil })
+	r.wants("an unknown token", r.check(NewSecret()), duly.CodeUnauthorized)
+	if r.Remembered(hashOf(secret)) == nil {
+		t.Error("the token that is good is to be looked up anew")
+	}
+}
