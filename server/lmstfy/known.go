@@ -22,14 +22,16 @@ type known struct {
 	engine duly.Contract
 	clock  clock.Clock
 
-	mu   sync.Mutex
-	seen map[duly.QueueRef]sight
+	mu    sync.Mutex
+	seen  map[duly.QueueRef]sight
+	times int // that a queue has gone
 }
 
 // sight is what a look has seen.
 type sight struct {
 	until  time.Duration // it holds, on the monotonic clock
 	pushed int64         // into the queue since it was made
+	gone   int           // the last time that it has gone
 }
 
 const (
@@ -43,9 +45,7 @@ func newKnown(engine duly.Contract, c clock.Clock) *known {
 
 // see is called before a push.
 func (k *known) see(ctx context.Context, ref duly.QueueRef) error {
-	k.mu.Lock()
-	last := k.seen[ref]
-	k.mu.Unlock()
+	last := k.last(ref)
 	if k.clock.Mono() < last.until {
 		return nil
 	}
@@ -55,11 +55,24 @@ func (k *known) see(ctx context.Context, ref duly.QueueRef) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if len(k.seen) >= maxKnown {
-		clear(k.seen)
+	if now, ok := k.seen[ref]; ok && now == last { // else it has gone since, or another publish has looked
+		k.seen[ref] = sight{k.clock.Mono() + knownFor, pushed, last.gone}
 	}
-	k.seen[ref] = sight{k.clock.Mono() + knownFor, pushed}
 	return nil
+}
+
+// last is what the last look has seen. From now on it is heard if the queue goes.
+func (k *known) last(ref duly.QueueRef) sight {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	last, ok := k.seen[ref]
+	if !ok {
+		if len(k.seen) >= maxKnown {
+			clear(k.seen)
+		}
+		k.seen[ref] = last
+	}
+	return last
 }
 
 // look makes the queue unless it is there: one that is not reads as never
@@ -87,7 +100,8 @@ func (k *known) gone(ref duly.QueueRef) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if _, ok := k.seen[ref.Normal()]; ok {
-		k.seen[ref.Normal()] = sight{pushed: math.MaxInt64}
+		k.times++
+		k.seen[ref.Normal()] = sight{pushed: math.MaxInt64, gone: k.times}
 	}
 }
 
