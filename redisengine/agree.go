@@ -42,6 +42,10 @@ func (e *Engine) with(ctx context.Context, ref duly.QueueRef, f func(q *queue) e
 	return duly.Errorf(duly.CodeUnavailable, "the configuration of queue %s keeps changing; try again", ref)
 }
 
+// untold stands for the configuration of a shard of which a look has told: that
+// it has another one, not which.
+const untold = "?"
+
 // agree brings this process and a shard to the configuration that the
 // namespace's list has. Whoever changed it may have died before it told every
 // shard.
@@ -60,7 +64,7 @@ func (e *Engine) agree(ctx context.Context, q *queue, other *stale) error {
 		return e.remove(ctx, now)
 	case len(other.value) >= versionSize && other.value[:versionSize] == now.version:
 		return nil // only this process was behind
-	case other.shard == nil || other.value == "?": // a look does not tell which one
+	case other.shard == nil || other.value == untold:
 		return e.tell(ctx, now, now.shards...)
 	case other.value == "" && now.version == q.version && other.lost():
 		e.lost(q.ref, "store reset: a shard has lost what it held; a server came back empty, or was flushed", "shard", other.shard.index)

@@ -132,8 +132,8 @@ func (e *Engine) LastReset() duly.Reset {
 }
 
 // askAll asks for the marks of all namespaces that this process knows, and of
-// others.
-func (e *Engine) askAll(ctx context.Context, others []string) error {
+// others. A node that does not answer keeps no other's from being heard.
+func (e *Engine) askAll(ctx context.Context, others []string) (failed error) {
 	asked := e.births.ask()
 	e.births.mu.Lock()
 	names := slices.AppendSeq(others, maps.Keys(e.births.known))
@@ -145,13 +145,14 @@ func (e *Engine) askAll(ctx context.Context, others []string) error {
 			cmds[i] = e.link.B().Get().Key(e.birthKey(namespace)).Build()
 		}
 		for i, r := range e.link.DoAll(ctx, cmds...) {
-			if r.Err != nil {
-				return r.Err
+			if r.Err == nil {
+				e.heard(some[i], text(&r.Msg), asked)
+			} else if failed == nil {
+				failed = r.Err
 			}
-			e.heard(some[i], text(&r.Msg), asked)
 		}
 	}
-	return nil
+	return failed
 }
 
 // bear marks a namespace that has no mark yet, and enters it into the list of

@@ -118,7 +118,7 @@ func (h *hub) lookAfter() {
 		_ = h.look(ctx, shards, true, func(i int, l looked) {
 			d, n := shards[i], l.deliverable
 			if l.other { // how many there are it does not tell, and the next look will
-				h.refresh(d.q.ref)
+				h.refresh(ctx, d.q.ref)
 				n = 1
 			}
 			if n > 0 && !h.offer(d.q.ref, d.s.index, n) {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
@@ -207,18 +209,27 @@ func (h *hub) close() {
 	h.hints = map[duly.QueueRef][]hint{}
 	h.mu.Unlock()
 	h.end()
-	// Somebody else has to keep the moments now, and to reserve for those who
-	// were woken and have not.
+	h.handOn(moments, hints)
+}
+
+// handOn lets others keep the moments, and reserve for those who were woken and
+// have not. One request for all of them, with an end of its own: a server that
+// is down holds up no Close for longer.
+func (h *hub) handOn(moments []*moment, hints map[duly.QueueRef][]hint) {
+	var cmds []rueidis.Completed
 	for _, m := range moments {
-		h.mark(m.s, "later", float64(m.at))
+		cmds = append(cmds, h.restoring(m.s.name("marker"), "later", float64(m.at)))
 	}
 	for ref, list := range hints {
 		for _, t := range list {
 			if s := h.e.queues.get(ref).shard(t.shard); s != nil {
-				h.mark(s, "now", 1)
+				cmds = append(cmds, h.restoring(s.name("marker"), "now", 1))
 			}
 		}
 	}
+	ctx, cancel := context.WithTimeout(h.e.ctx, min(lookLimit, h.e.link.Options().Retry))
+	defer cancel()
+	h.e.link.DoAll(ctx, cmds...)
 }
 
 // activity counts what is under way.

@@ -23,13 +23,13 @@ const lookLimit = 2 * recheck
 func (h *hub) lookAround() {
 	h.spawn(func() {
 		shards, unknown := h.all()
-		for _, ref := range h.appeared(unknown) {
-			h.refresh(ref)
-		}
 		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
 		defer cancel()
+		var beside sync.WaitGroup
+		beside.Go(func() { h.askFor(ctx, unknown) })
 		// Those that did not answer are looked at again by the next look.
-		_ = h.look(ctx, shards, true, func(i int, l looked) { h.heed(shards[i], l, false) })
+		_ = h.look(ctx, shards, true, func(i int, l looked) { h.heed(ctx, shards[i], l, false) })
+		beside.Wait()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.tick = nil
@@ -57,48 +57,52 @@ func (h *hub) all() (shards []*watched, unknown []duly.QueueRef) {
 	return shards, unknown
 }
 
-// appeared asks, with one request for each namespace, which of the queues that
-// were not known are there by now.
-func (h *hub) appeared(refs []duly.QueueRef) (found []duly.QueueRef) {
+// askFor asks, with one request for each namespace, which of the queues that
+// were not known are there by now, and looks at these. A namespace whose node is
+// down keeps no other back.
+func (h *hub) askFor(ctx context.Context, refs []duly.QueueRef) {
 	names := map[string][]string{}
 	for _, ref := range refs {
 		names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
 	}
+	var all sync.WaitGroup
 	for namespace, names := range names {
-		msg, err := h.e.link.Do(h.ctx, h.e.link.B().Hmget().Key(h.e.configsKey(namespace)).Field(names...).Build())
-		if err != nil {
-			continue // the next look asks again
-		}
-		for i, m := range elements(&msg) {
-			if !m.IsNil() {
-				found = append(found, duly.QueueRef{Namespace: namespace, Name: names[i]})
+		all.Go(func() {
+			msg, err := h.e.link.Do(ctx, h.e.link.B().Hmget().Key(h.e.configsKey(namespace)).Field(names...).Build())
+			if err != nil {
+				return // the next look asks again
 			}
-		}
+			for i, m := range elements(&msg) {
+				if !m.IsNil() {
+					h.refresh(ctx, duly.QueueRef{Namespace: namespace, Name: names[i]})
+				}
+			}
+		})
 	}
-	return found
+	all.Wait()
 }
 
 // refresh reads the configuration of a queue that somebody waits for, and
 // looks at it if it is there.
-func (h *hub) refresh(ref duly.QueueRef) {
-	if q, err := h.e.reread(h.ctx, ref); err == nil && q != nil && !q.gone {
-		h.lookAt(q)
+func (h *hub) refresh(ctx context.Context, ref duly.QueueRef) {
+	if q, err := h.e.reread(ctx, ref); err == nil && q != nil && !q.gone {
+		h.lookAt(ctx, q)
 	}
 }
 
 // lookAt looks at all shards of one queue whose configuration was just read.
 // Shards that have another one were not told, as whoever changed it has died:
 // they are now, and wake by it whoever may be woken.
-func (h *hub) lookAt(q *queue) {
+func (h *hub) lookAt(ctx context.Context, q *queue) {
 	shards := q.watched(h.e)
 	behind := make([]bool, len(shards))
-	_ = h.look(h.ctx, shards, false, func(i int, l looked) {
+	_ = h.look(ctx, shards, false, func(i int, l looked) {
 		if behind[i] = l.other; !l.other {
-			h.heed(shards[i], l, false)
+			h.heed(ctx, shards[i], l, false)
 		}
 	})
 	if slices.Contains(behind, true) {
-		_ = h.e.agree(h.ctx, q, &stale{value: "?"}) // where it fails, the next look comes here again
+		_ = h.e.agree(ctx, q, &stale{value: untold}) // where it fails, the next look comes here again
 	}
 }
 
@@ -180,7 +184,7 @@ func (e *Engine) lookAgain(ctx context.Context, ref duly.QueueRef) (ready bool, 
 		}
 		for i, l := range looks {
 			if l.other {
-				return &stale{shard: q.shards[i], value: "?"}
+				return &stale{shard: q.shards[i], value: untold}
 			}
 			ready = ready || l.deliverable > 0
 		}

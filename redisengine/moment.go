@@ -79,11 +79,11 @@ func (h *hub) keep(marker string, at int64) {
 		var l looked
 		err := h.look(h.ctx, []*watched{d}, false, func(_ int, told looked) { l = told })
 		if err == nil && !l.other {
-			h.heed(d, l, true)
+			h.heed(h.ctx, d, l, true)
 			return
 		}
 		if err == nil { // the moment stands, whatever the configuration is
-			err = h.e.agree(h.ctx, d.q, &stale{value: "?"})
+			err = h.e.agree(h.ctx, d.q, &stale{value: untold})
 		}
 		if err != nil {
 			h.hold(d.s, at, h.e.local().Mono()+h.recheck)

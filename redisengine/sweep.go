@@ -3,7 +3,6 @@ package redisengine
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -25,7 +24,7 @@ var (
 
 // sweeps lets one sweep run at a time, and counts them.
 type sweeps struct {
-	turn sync.Mutex
+	turn chan struct{} // holds whoever sweeps
 	n    uint64
 }
 
@@ -37,36 +36,56 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	if err := e.alive(ctx); err != nil {
 		return err
 	}
-	e.sweeps.turn.Lock()
-	defer e.sweeps.turn.Unlock()
+	select {
+	case e.sweeps.turn <- struct{}{}:
+		defer func() { <-e.sweeps.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	e.sweeps.n++
 	s := &sweep{e: e, n: e.sweeps.n}
-	var seen []string
-	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
-		seen = append(seen, namespaces...)
-		for _, namespace := range namespaces {
-			err := e.eachPage(ctx, e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err == nil {
-		err = e.askAll(ctx, seen)
-	}
-	if err != nil {
-		return err
-	}
-	e.briefs.drop(s.n) // the queues that are gone
-	return s.failed
+	return s.run(ctx)
 }
 
 // sweep is one Sweep under way.
 type sweep struct {
 	e      *Engine
 	n      uint64
-	failed error // the first thing that went wrong
+	seen   []string // the namespaces
+	partly bool     // some queues were not met
+	failed error    // the first thing that went wrong
+}
+
+func (s *sweep) run(ctx context.Context) error {
+	e := s.e
+	s.missed(e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
+		s.seen = append(s.seen, namespaces...)
+		for _, namespace := range namespaces {
+			s.missed(e.eachPage(ctx, e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) }))
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.askAll(ctx, s.seen); err != nil {
+		s.fail(err)
+	}
+	if !s.partly {
+		e.briefs.drop(s.n) // the queues that are gone
+	}
+	return s.failed
+}
+
+// missed notes why some queues were not met, if they were not.
+func (s *sweep) missed(err error) {
+	if err != nil {
+		s.partly = true
+		s.fail(err)
+	}
 }
 
 // page sweeps some queues of a namespace.

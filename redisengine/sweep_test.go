@@ -168,3 +168,24 @@ func TestSweepGoesOn(t *testing.T) {
 		}
 	}
 }
+
+// Nor does a namespace whose list can't be read keep the others from anything.
+func TestSweepOfOtherNamespacesGoesOn(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	c := clock.NewFake()
+	e := at(t, withPrefix(server.URL(), prefix), c)
+	for _, namespace := range []string{"a", "b"} {
+		pushOne(t, e, duly.Job{Namespace: namespace, Queue: "q", Delay: time.Minute})
+	}
+	server.Must("DEL", prefix+":{a}:configs")
+	server.Must("SET", prefix+":{a}:configs", "no hash")
+	c.Advance(time.Hour)
+	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeCorrupt {
+		t.Errorf("the sweep answers %v, want %s", err, duly.CodeCorrupt)
+	}
+	page, err := e.List(t.Context(), duly.QueueRef{Namespace: "b", Name: "q"}, duly.ListParams{State: duly.StateReady})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Errorf("the other namespace lists %+v, %v", page, err)
+	}
+}

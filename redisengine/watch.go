@@ -1,10 +1,12 @@
 package redisengine
 
 import (
+	"context"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
@@ -81,9 +83,15 @@ func (h *hub) unwatch(v *view) {
 	}
 }
 
-// run makes one blocking call after the other.
+// restAfterFailure is how long a watch waits after a call that has failed. A
+// refusal may stay for ever: after each the next wait is longer, up to recheck.
+const restAfterFailure = 100 * time.Millisecond
+
+// run makes one blocking call after the other. What the tick looks at meanwhile
+// is what a call that fails would have told.
 func (w *watch) run() {
 	h := w.h
+	rest := restAfterFailure
 	for busy := true; ; {
 		keys := w.next()
 		if busy {
@@ -99,8 +107,11 @@ func (w *watch) run() {
 		case ok:
 			w.taken(marker, member, int64(score))
 		case h.ctx.Err() != nil:
-		case err != nil: // the tick looks meanwhile
-			_ = clock.Sleep(h.ctx, clock.System(), 100*time.Millisecond)
+		case err != nil:
+			_ = clock.Sleep(h.ctx, clock.System(), rest)
+		}
+		if rest = min(2*rest, recheck); err == nil || duly.CodeOf(err) == duly.CodeUnavailable {
+			rest = restAfterFailure
 		}
 	}
 }
@@ -164,20 +175,21 @@ func (w *watch) taken(marker, member string, score int64) {
 // restore puts a marker back that nobody here has use for. Where another was
 // set meanwhile, the higher number of jobs and the sooner moment stand.
 func (h *hub) restore(marker, member string, score float64) {
+	_, _ = h.e.link.Do(h.e.ctx, h.restoring(marker, member, score))
+}
+
+func (h *hub) restoring(marker, member string, score float64) rueidis.Completed {
 	b := h.e.link.B().Zadd().Key(marker)
-	var cmd rueidis.Completed
 	if member == "now" {
-		cmd = b.Gt().ScoreMember().ScoreMember(score, member).Build()
-	} else {
-		cmd = b.Lt().ScoreMember().ScoreMember(score, member).Build()
+		return b.Gt().ScoreMember().ScoreMember(score, member).Build()
 	}
-	_, _ = h.e.link.Do(h.e.ctx, cmd)
+	return b.Lt().ScoreMember().ScoreMember(score, member).Build()
 }
 
 // heed acts on a look. keeper: this process keeps the shard's next moment.
-func (h *hub) heed(d *watched, l looked, keeper bool) {
+func (h *hub) heed(ctx context.Context, d *watched, l looked, keeper bool) {
 	if l.other {
-		h.refresh(d.q.ref)
+		h.refresh(ctx, d.q.ref)
 		return
 	}
 	if l.deliverable > 0 && !h.offer(d.q.ref, d.s.index, l.deliverable) && keeper {

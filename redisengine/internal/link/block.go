@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"strconv"
 	"sync"
@@ -158,6 +159,9 @@ func (c *blocking) run() popped {
 	for {
 		reused := c.blocker.lane != nil
 		msg, err := c.try(ctx)
+		if err == nil || rueidis.IsRedisNil(err) {
+			c.blocker.said = ""
+		}
 		if err == nil {
 			return c.read(msg)
 		}
@@ -173,9 +177,23 @@ func (c *blocking) run() popped {
 			c.link.refresh()
 		}
 		if !again || c.ended() || c.link.closed.Load() || !p.Wait() {
-			return popped{err: c.link.fault("block", v, err)}
+			return popped{err: c.refused(ctx, v, err)}
 		}
 	}
+}
+
+// refused is the error of a call that is not repeated. Who waits calls again and
+// again, so what the server refuses is logged once, until it says something else.
+func (c *blocking) refused(ctx context.Context, v verdict, err error) error {
+	l, b := c.link, c.blocker
+	told := l.judged(v, err)
+	if v.class != refused || b.said == err.Error() {
+		return told
+	}
+	b.said = err.Error()
+	l.log.Error("redis: wake-ups can't be waited for; jobs are noticed by the look of every two seconds",
+		slog.String("error", l.keyNamed(ctx, told, c.keys).Error()), slog.String("server says", b.said))
+	return told
 }
 
 // migrating tells whether the slot is on its way to another node, and this one

@@ -378,3 +378,30 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 	})
 	redistest.Await(t, "a blocking call stands on the new node", func() bool { return block(t.Context(), l, time.Millisecond, key) == answer{} })
 }
+
+// Who waits calls again and again: what the server refuses stands in the log
+// once, and again when it comes back.
+func TestARefusalOfWakeUpsIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	s, p := redistest.Shared(t)
+	log, written := newLog()
+	l := openWith(t, s.URL(), log)
+	refuse := func() {
+		s.Must("SET", p, "no sorted set")
+		for range 3 {
+			if got := block(t.Context(), l, time.Millisecond, p); !errors.Is(got.err, duly.ErrCorrupt) {
+				t.Errorf("a call on a text is answered %+v", got)
+			}
+		}
+	}
+	refuse()
+	if n := written.Count("wake-ups"); n != 1 {
+		t.Errorf("three refusals are logged %d times: %s", n, written)
+	}
+	s.Must("DEL", p)
+	block(t.Context(), l, time.Millisecond, p)
+	refuse()
+	if n := written.Count("wake-ups"); n != 2 {
+		t.Errorf("a refusal that has come back is logged %d times: %s", n, written)
+	}
+}

@@ -168,6 +168,15 @@ func cause(err error) string {
 // fault is the error of the contract for a verdict. What the server said of
 // something unforeseen goes to the log alone.
 func (l *Link) fault(call string, v verdict, err error) error {
+	told := l.judged(v, err)
+	if duly.CodeOf(told) == duly.CodeInternal {
+		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
+	}
+	return told
+}
+
+// judged is fault for who keeps the log by himself.
+func (l *Link) judged(v verdict, err error) error {
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
 		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
 	}
@@ -177,9 +186,6 @@ func (l *Link) fault(call string, v verdict, err error) error {
 	}
 	if v.code == duly.CodeForbidden {
 		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)
-	}
-	if v.code == duly.CodeInternal {
-		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
 	}
 	return &duly.Error{Code: v.code, Message: "redis at " + l.where() + ": " + advice, Cause: err}
 }

@@ -22,6 +22,7 @@ type blocker struct {
 	turn chan struct{} // holds one while a call is on its way
 	lane *lane         // of the call that has the turn; nil: none yet
 	idle clock.Timer   // closes the lane
+	said string        // the refusal that was logged last; of the call that has the turn
 
 	mu   sync.Mutex
 	call *blocking // that is on its way

@@ -1,0 +1,110 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// openQuietly opens an engine that keeps its log to itself.
+func openQuietly(t *testing.T, url string) *Engine {
+	t.Helper()
+	e, err := Open(t.Context(), Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+// waitFor waits for a queue until the test ends.
+func waitFor(t *testing.T, e *Engine, ref duly.QueueRef) {
+	t.Helper()
+	before := e.Waiters()
+	go func() {
+		_, _ = e.Wait(t.Context(), duly.WaitParams{Namespace: ref.Namespace, Queues: []string{ref.Name}, Timeout: duly.MaxWait})
+	}()
+	redistest.Await(t, "it waits", func() bool { return e.Waiters() > before })
+}
+
+// A process that keeps the moments of many shards ends soon, also where the
+// server that it would hand them back to is down.
+func TestCloseWhileTheServerIsDown(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	const shards, retry = 64, 300 * time.Millisecond
+	e := openQuietly(t, fmt.Sprintf("%s?retry=%s&shards=%d", server.URL(), retry, shards))
+	jobs := make([]duly.Job, 40*shards)
+	for i := range jobs {
+		jobs[i] = duly.Job{Queue: "q", Delay: time.Hour}
+	}
+	for len(jobs) > 0 {
+		n := min(len(jobs), duly.MaxBatch)
+		if _, err := e.Push(t.Context(), jobs[:n]); err != nil {
+			t.Fatal(err)
+		}
+		jobs = jobs[n:]
+	}
+	waitFor(t, e, duly.Q("q"))
+	redistest.Await(t, "it keeps the moments", func() bool {
+		e.hub.mu.Lock()
+		defer e.hub.mu.Unlock()
+		return len(e.hub.moments) == shards
+	})
+	server.Stop()
+	began := clock.Monotonic()
+	e.Close()
+	if took := clock.Monotonic() - began; took > shards*retry/2 {
+		t.Errorf("Close takes %s: it gives the moments back one by one", took)
+	}
+}
+
+// Whoever waits for the turn to sweep leaves with his context.
+func TestSweepEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	server, _ := redistest.Shared(t)
+	e := openQuietly(t, server.URL())
+	e.sweeps.turn <- struct{}{}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := e.Sweep(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a sweep behind another is answered %v", err)
+	}
+	<-e.sweeps.turn
+}
+
+// C5.17: a namespace on a node that stands still keeps nobody from the look at
+// the queues on the others.
+func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.NewCluster(t, 0, redistest.Config("cluster-node-timeout 60000"))
+	e := openQuietly(t, cluster.URL()+"?retry=1m")
+	up := duly.QueueRef{Namespace: "up", Name: "q"}
+	if err := e.Configure(t.Context(), up, duly.QueueConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	alive := cluster.For(e.queues.get(up).shards[0].name("config"))
+	down := duly.QueueRef{Name: "unknown"}
+	for i := 0; down.Namespace == ""; i++ {
+		if namespace := fmt.Sprint("down", i); cluster.For(e.configsKey(namespace)) != alive {
+			down.Namespace = namespace
+		}
+	}
+	waitFor(t, e, up)
+	waitFor(t, e, down)
+	dead := cluster.For(e.configsKey(down.Namespace))
+	dead.Pause()
+	defer dead.Continue()
+	alive.Must("CONFIG", "RESETSTAT")
+	redistest.Await(t, "the queue on the other node is looked at", func() bool {
+		return strings.Contains(alive.Must("INFO", "commandstats").(string), "cmdstat_evalsha_ro")
+	})
+}
