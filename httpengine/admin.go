@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -253,7 +254,11 @@ func (a *Admin) Moves(ctx context.Context, namespace string) ([]duly.MoveState, 
 	if err != nil {
 		return nil, err
 	}
-	return answer(a.link, text, wire.ReadMoves)
+	moves, err := answer(a.link, text, wire.ReadMoves)
+	if err == nil && namespace != "" && len(moves) != 1 {
+		return nil, a.link.garbled(fmt.Sprintf("where one namespace is with %d places", len(moves)))
+	}
+	return moves, err
 }
 
 // Move lets a namespace move to another pool, and answers when that has begun.

@@ -197,3 +197,16 @@ func TestTokenWithoutASecretIsNone(t *testing.T) {
 		wants(t, "a token without a secret", err, duly.CodeInternal)
 	})
 }
+
+func TestPlaceOfOneNamespaceIsOne(t *testing.T) {
+	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.AppendMoves(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
+		if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {
+			t.Errorf("%+v, %v", moves, err)
+		}
+		_, err := a.Moves(t.Context(), "shop")
+		wants(t, "no place at all", err, duly.CodeInternal)
+		if err != nil && !strings.Contains(err.Error(), "duly.test") {
+			t.Errorf("%v does not say who has answered", err)
+		}
+	})
+}
