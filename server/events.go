@@ -67,7 +67,7 @@ func (a *attentive) lose(pool string, err error) {
 	}
 	a.lost[pool] = a.clock.Mono()
 	a.down.Add(1)
-	a.log.Error("the store is lost: calls to it fail", "pool", pool, "code", string(duly.CodeOf(err)), "error", route.Line(err.Error()))
+	a.log.Error("the store is lost: calls to it fail", "pool", pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 }
 
 func (a *attentive) find(pool string) {

@@ -44,7 +44,7 @@ func (s *Server) ready(c *route.Call) error {
 	ctx, cancel := context.WithTimeout(c.Context(), readyWithin)
 	defer cancel()
 	if err := s.answers(ctx); err != nil {
-		c.Log().Warn("the engine is not ready", "code", string(duly.CodeOf(err)))
+		c.Log().Warn("the engine is not ready", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		return duly.ErrUnavailable
 	}
 	if at, reset := s.reset(); reset {

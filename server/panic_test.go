@@ -228,6 +228,9 @@ func TestHealthIsOpenOnBothAddresses(t *testing.T) {
 	if a := f.send("GET", "/readyz", "", "none"); a.status != 503 {
 		t.Errorf("readyz with a closed engine: %d", a.status)
 	}
+	if text := f.log.String(); !strings.Contains(text, `"the engine is not ready"`) || !strings.Contains(text, `"error":"`+duly.ErrClosed.Error()) {
+		t.Errorf("the log does not say why it is not ready: %s", text)
+	}
 	if a := f.send("GET", "/healthz", "", "none"); a.status != 200 {
 		t.Errorf("healthz with a closed engine: %d", a.status)
 	}

@@ -280,7 +280,7 @@ func (s *Server) watch(ctx context.Context) {
 	case s.cfg.Watcher == nil:
 		s.cfg.Logger.Warn("this engine does not tell of changes: every request looks its token up, and one that waits outlasts its token if that is revoked by another server")
 	default:
-		s.cfg.Logger.Error("changes of tokens are not heard of any more; every request looks its token up", "code", string(duly.CodeOf(err)), "error", route.Line(fmt.Sprint(err)))
+		s.cfg.Logger.Error("changes of tokens are not heard of any more; every request looks its token up", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 	}
 }
 

@@ -86,7 +86,7 @@ func (s *sweeper) run(ctx context.Context) {
 		s.mu.Unlock()
 		err := s.maintainer.Sweep(ctx)
 		if err != nil && ctx.Err() == nil && !failed { // once, not every time
-			s.log.Error("the queues were not swept", "code", string(duly.CodeOf(err)), "error", route.Line(err.Error()))
+			s.log.Error("the queues were not swept", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 		failed = err != nil
 		if !failed && s.swept != nil {

@@ -88,7 +88,7 @@ func (a *API) backup(c *route.Call) error {
 	out := &lateStream{call: c, name: "duly-backup.db"}
 	err = backuper.Backup(ctx, out)
 	if err != nil && out.w != nil {
-		c.Log().Error("a backup ended early", "error", route.Line(err.Error()))
+		c.Log().Error("a backup ended early", "error", route.Fault(err))
 		panic(http.ErrAbortHandler)
 	}
 	return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/route"
 )
 
 // moveEvery is how often a server carries moves on.
@@ -20,7 +21,7 @@ func (r *Pools) keepMoving(ctx context.Context) {
 		begin := r.cfg.Clock.Mono()
 		moves, over, err := r.moves(ctx)
 		if ctx.Err() == nil && told.anew("", err) {
-			r.cfg.Logger.Error("the moves can't be read; none goes on until they can be", "code", string(duly.CodeOf(err)), "error", line(err))
+			r.cfg.Logger.Error("the moves can't be read; none goes on until they can be", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 		if err != nil {
 			continue
@@ -29,13 +30,13 @@ func (r *Pools) keepMoving(ctx context.Context) {
 		for i := range moves {
 			p := &moves[i]
 			if err := r.carryOn(ctx, p); ctx.Err() == nil && told.anew(p.Namespace, err) {
-				r.cfg.Logger.Error("a move does not go on; it is tried again", "namespace", p.Namespace, "from", p.From, "to", p.Pool, "code", string(duly.CodeOf(err)), "error", line(err))
+				r.cfg.Logger.Error("a move does not go on; it is tried again", "namespace", p.Namespace, "from", p.From, "to", p.Pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 			}
 		}
 		for i := range over {
 			p := &over[i]
 			if err := r.lookBack(ctx, p); ctx.Err() == nil && told.anew(p.Namespace, err) {
-				r.cfg.Logger.Error("it can't be seen whether a pool has something left of a namespace; it is tried again", "namespace", p.Namespace, "code", string(duly.CodeOf(err)), "error", line(err))
+				r.cfg.Logger.Error("it can't be seen whether a pool has something left of a namespace; it is tried again", "namespace", p.Namespace, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 			}
 		}
 		pause = max(moveEvery, 9*(r.cfg.Clock.Mono()-begin)) // many queues are no load

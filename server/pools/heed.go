@@ -2,7 +2,6 @@ package pools
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -77,19 +76,4 @@ func (s said) anew(of string, err error) bool {
 	}
 	s[of] = text
 	return true
-}
-
-// secrets are the places of a URL in a text where one may stand.
-var secrets = regexp.MustCompile(`//\S*@|(?i:token|password|passwd|secret|key)=[^&\s"]+`)
-
-// line is an error as a log may hold it.
-func line(err error) string {
-	text := secrets.ReplaceAllStringFunc(message(err), func(found string) string {
-		if name, _, option := strings.Cut(found, "="); option && !strings.HasPrefix(found, "//") {
-			return name + "=***"
-		}
-		return "//***@"
-	})
-	const most = 500
-	return strings.ToValidUTF8(text[:min(len(text), most)], "?")
 }

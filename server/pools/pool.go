@@ -7,6 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/route"
 )
 
 // Engine is one pool's engine, open or still to be opened.
@@ -56,7 +57,7 @@ func (p *pool) reach(ctx context.Context, r *Pools) {
 			r.cfg.Logger.Info("the pool was reached", "pool", p.name)
 			return
 		case told.anew(p.name, err):
-			r.cfg.Logger.Error("the pool was not reached; it is tried again", "pool", p.name, "code", string(duly.CodeOf(err)), "error", line(err))
+			r.cfg.Logger.Error("the pool was not reached; it is tried again", "pool", p.name, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
 		if clock.Sleep(ctx, r.cfg.Clock, reopenEvery) != nil {
 			return

@@ -2,8 +2,11 @@ package route
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"regexp"
+	"strings"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -41,7 +44,7 @@ func (c *Call) log() {
 	if c.err != nil {
 		attrs = append(attrs, slog.String("code", string(duly.CodeOf(c.err))))
 		if c.status >= 500 {
-			attrs = append(attrs, slog.String("error", Line(c.err.Error())))
+			attrs = append(attrs, slog.String("error", Fault(c.err)))
 		}
 	}
 	c.host.Log.LogAttrs(ctx, level, "request", attrs...)
@@ -63,6 +66,20 @@ func namespace(name string) string {
 		return "(a token)"
 	}
 	return Line(name)
+}
+
+// secrets are the places of a URL in a text where one may stand.
+var secrets = regexp.MustCompile(`//\S*@|(?i:token|password|passwd|secret|key)=[^&\s"]+`)
+
+// Fault is an error as a log may hold it: a [Line] without what is secret in a
+// URL.
+func Fault(err error) string {
+	return Line(secrets.ReplaceAllStringFunc(fmt.Sprint(err), func(found string) string {
+		if name, _, option := strings.Cut(found, "="); option && !strings.HasPrefix(found, "//") {
+			return name + "=***"
+		}
+		return "//***@"
+	}))
 }
 
 // Line is text from outside as a log may hold it: ASCII without control

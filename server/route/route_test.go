@@ -2,6 +2,7 @@ package route
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -216,6 +217,20 @@ func TestALogTellsTheCallersMistakesFromTheServers(t *testing.T) {
 		c.log()
 		if !strings.Contains(out.String(), "level="+want) {
 			t.Errorf("%d: %s", status, out.String())
+		}
+	}
+}
+
+// A log has an error in one line, without what is secret in a URL.
+func TestFaultIsOneLineWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"dial redis://me:CANARY@host:1?db=2&password=CANARY&x=1": "dial redis://***@host:1?db=2&password=***&x=1",
+		"two\nlines\x1b[31m, ä":                                  "two?lines?[31m, ??",
+		"TOKEN=CANARY said \"no\"":                               `TOKEN=*** said "no"`,
+	} {
+		if got := Fault(errors.New(text)); got != want {
+			t.Errorf("%q is logged as %q, want %q", text, got, want)
 		}
 	}
 }

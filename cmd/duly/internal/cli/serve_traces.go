@@ -55,7 +55,7 @@ func tracesLost(log *slog.Logger, c clock.Clock) otel.ErrorHandlerFunc {
 		defer mu.Unlock()
 		if now := c.Mono(); now >= next {
 			next = now + time.Minute
-			log.Warn("traces are lost", "error", route.Line(err.Error()))
+			log.Warn("traces are lost", "error", route.Fault(err))
 		}
 	}
 }
