@@ -2,22 +2,43 @@ package sqliteengine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 
 	"github.com/dulymq/duly"
 )
 
 var _ duly.Backuper = (*Engine)(nil)
 
+// A copy that is being made is PATH-backup-NUMBER.part, which is nobody's name
+// for a backup of his own.
+const copyMark, copyEnd = "-backup-", ".part"
+
+// dropCopies removes what a process that was killed while it made a backup has
+// left behind. Whoever calls holds the lock of the file.
+func dropCopies(path string) error {
+	files, err := os.ReadDir(filepath.Dir(path))
+	for _, f := range files {
+		number, marked := strings.CutPrefix(f.Name(), filepath.Base(path)+copyMark)
+		number, part := strings.CutSuffix(number, copyEnd)
+		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil {
+			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), f.Name())))
+		}
+	}
+	return err
+}
+
 // Backup implements duly.Backuper. It copies the file as it is at one commit,
 // while everything else goes on, into a file beside it, and writes that out:
 // the store is held still for as long as the disk takes, not for as long as the
 // receiver does.
 func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
-	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+"-backup-*")
+	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copyEnd)
 	if err != nil {
 		return cannotWrite(e.cfg.Path, err)
 	}

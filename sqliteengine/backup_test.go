@@ -68,3 +68,27 @@ func TestBackupToAFailingReceiver(t *testing.T) {
 type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the wire broke") }
+
+// What a process that was killed has left behind goes when the file is opened;
+// what anybody else has put beside it stays.
+func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "duly[1].db")
+	keep := []string{"-backup-monday", "-backup-20261122", "-backup-.part", "-backup-x.part", "-copy.part"}
+	for _, end := range append([]string{"-backup-1234567.part"}, keep...) {
+		if err := os.WriteFile(path+end, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := mustOpen(t, path).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if exists(path + "-backup-1234567.part") {
+		t.Error("the copy is still there")
+	}
+	for _, end := range keep {
+		if !exists(path + end) {
+			t.Errorf("%s is gone", end)
+		}
+	}
+}

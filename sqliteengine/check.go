@@ -147,7 +147,7 @@ func (c *check) progress(ctx context.Context) error {
 	if c.p.Progress != nil {
 		c.p.Progress(c.report.Jobs, max(c.total, c.report.Jobs))
 	}
-	return ctx.Err()
+	return c.e.alive(ctx)
 }
 
 // counters compares sizes with what was counted, and the counters with each

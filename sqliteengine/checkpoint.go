@@ -1,6 +1,7 @@
 package sqliteengine
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
@@ -15,6 +16,8 @@ const (
 	shortPass = 4 * time.Millisecond
 	// maxPasses bounds the passes of one checkpoint.
 	maxPasses = 6
+	// choreRest is the rest after a chore that has failed.
+	choreRest = 5 * time.Second
 	// keptPages is how many free pages are not worth the work: 2 MiB.
 	keptPages = 256
 )
@@ -31,7 +34,7 @@ type checkpoints struct {
 
 // start begins a checkpoint if the log is long enough and none is under way.
 func (k *checkpoints) start() {
-	if k.busy || k.w.pages < logPages {
+	if k.busy || k.w.pages < logPages || k.w.resting() {
 		return
 	}
 	k.busy = true
@@ -45,8 +48,8 @@ func (k *checkpoints) run() {
 
 func (k *checkpoints) passes() error {
 	c, err := k.w.e.connect(sq.ReadWrite)
-	if err != nil {
-		return err
+	if err != nil { // as a text: it says nothing about what is on the disk
+		return fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
 	defer c.close()
 	for range maxPasses {
@@ -95,15 +98,45 @@ func (k *checkpoints) stop() {
 // idle does what can wait until nobody waits for the writer, in slices. It
 // tells whether there may be more of it.
 func (w *writer) idle() bool {
-	if w.c == nil {
+	if w.c == nil || w.resting() {
 		return false
 	}
 	again, err := w.chore()
 	if err != nil {
-		w.finish(nil, err)
+		w.rest(err)
 		return false
 	}
+	if again {
+		w.told = ""
+	}
 	return again
+}
+
+// resting tells whether a chore has failed just now: on a full disk each would
+// fail again behind every transaction.
+func (w *writer) resting() bool { return w.restUntil != 0 && w.clock.Mono() < w.restUntil }
+
+func (w *writer) rest(why error) {
+	w.restUntil = w.clock.Mono() + choreRest
+	w.clock.AfterFunc(choreRest, w.e.inbox.ring)
+	w.unanswered(why)
+}
+
+// unanswered ends what nobody waits for and has failed.
+func (w *writer) unanswered(err error) {
+	if w.mustReopen(err) {
+		w.fail(err)
+		return
+	}
+	w.tell(err)
+}
+
+// tell tells the log of such an error, once as long as it stays the same.
+func (w *writer) tell(err error) {
+	if text := err.Error(); w.failure == nil && text != w.told {
+		w.told = text
+		w.log.Warn("work beside the callers' has failed; it is tried again", "path", w.e.cfg.Path, "error", err)
+	}
 }
 
 // chore does one slice of what can wait.

@@ -30,6 +30,8 @@ type op struct {
 	reserve *reserve // of a Reserve, for those before it
 	// orphaned is called when it was done and its caller has gone.
 	orphaned func()
+	// ended is called in place of an answer: nobody waits for one.
+	ended func(error)
 
 	state atomic.Int32
 	done  chan error
@@ -47,6 +49,8 @@ const (
 // answer tells the caller how it went.
 func (o *op) answer(err error) {
 	switch {
+	case o.ended != nil:
+		o.ended(err)
 	case o.state.CompareAndSwap(opWaits, opAnswered):
 		o.done <- err
 	case err == nil && o.orphaned != nil:

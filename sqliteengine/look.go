@@ -44,7 +44,7 @@ func (w *writer) look() {
 			return err
 		}}})
 		if err != nil {
-			w.finish(nil, err)
+			w.unanswered(err)
 			return
 		}
 	}

@@ -38,6 +38,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := dropCopies(path); err != nil {
+		cfg.Logger.Warn("what a backup has left behind can't be removed", "path", path, "error", err)
+	}
 	e, err := start(cfg, current)
 	if err != nil {
 		unlock(held)
@@ -85,6 +88,7 @@ func start(cfg Config, l layout) (*Engine, error) {
 	}
 	e := &Engine{cfg: cfg, layout: l, stopped: make(chan struct{})}
 	e.inbox.bell, e.readers.turn = make(chan struct{}, 1), make(chan struct{}, maxReaders)
+	e.readers.lent = map[*conn]context.CancelFunc{}
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
 	return e, e.w.open()

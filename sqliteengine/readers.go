@@ -1,11 +1,14 @@
 package sqliteengine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
@@ -17,8 +20,9 @@ const maxReaders = 4
 type readers struct {
 	mu   sync.Mutex
 	free []*conn
-	turn chan struct{} // holds a token for each connection in use
-	down bool          // the store is closed, or being opened again
+	lent map[*conn]context.CancelFunc // each interrupts what runs there
+	turn chan struct{}                // holds a token for each connection in use
+	down bool                         // the store is closed, or being opened again
 }
 
 // read runs f in a transaction that sees one moment of the file.
@@ -32,25 +36,57 @@ func (e *Engine) read(ctx context.Context, f func(c *conn) error) error {
 }
 
 // onReader lends f a connection.
-func (e *Engine) onReader(ctx context.Context, f func(c *conn) error) error {
-	if err := e.alive(ctx); err != nil {
+func (e *Engine) onReader(asked context.Context, f func(c *conn) error) error {
+	if err := e.alive(asked); err != nil {
 		return err
 	}
 	select {
 	case e.readers.turn <- struct{}{}:
 		defer func() { <-e.readers.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
+	case <-asked.Done():
+		return asked.Err()
 	case <-e.stopped:
 		return duly.ErrClosed
 	}
-	c, err := e.readers.take(e)
+	ctx, interrupt := context.WithCancel(asked)
+	defer interrupt()
+	c, err := e.readers.take(e, interrupt)
 	if err != nil {
 		return storeError(e.cfg.Path, err)
 	}
-	err = f(c)
+	err = interruptible(ctx, c, f)
 	e.readers.give(c, err)
+	if sq.IsInterrupted(err) {
+		return cmp.Or(e.alive(asked), e.down()) // the caller has gone, or the store
+	}
 	return storeError(e.cfg.Path, err)
+}
+
+// interruptPause is between two interrupts: one that comes between two
+// statements ends neither.
+const interruptPause = 10 * time.Millisecond
+
+// interruptible runs f, and interrupts what it runs once ctx has ended. When it
+// returns nobody does so any more.
+func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
+	returned, over := make(chan struct{}), make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(over)
+		for {
+			c.Interrupt()
+			select {
+			case <-returned:
+				return
+			case <-clock.System().NewTimer(interruptPause).C:
+			}
+		}
+	})
+	defer func() {
+		if close(returned); !stop() {
+			<-over
+		}
+	}()
+	return f(c)
 }
 
 // snapshot runs f in a read transaction.
@@ -67,7 +103,7 @@ func snapshot(c *conn, f func(c *conn) error) (err error) {
 	return f(c)
 }
 
-func (r *readers) take(e *Engine) (*conn, error) {
+func (r *readers) take(e *Engine, interrupt context.CancelFunc) (*conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down {
@@ -76,15 +112,21 @@ func (r *readers) take(e *Engine) (*conn, error) {
 	if n := len(r.free); n > 0 {
 		c := r.free[n-1]
 		r.free = r.free[:n-1]
+		r.lent[c] = interrupt
 		return c, nil
 	}
-	return e.connect(sq.ReadOnly)
+	c, err := e.connect(sq.ReadOnly)
+	if err == nil {
+		r.lent[c] = interrupt
+	}
+	return c, err
 }
 
 // give puts a connection back, or closes one that failed.
 func (r *readers) give(c *conn, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	delete(r.lent, c)
 	var broken *sq.Error
 	if r.down || errors.As(err, &broken) {
 		c.close()
@@ -93,11 +135,14 @@ func (r *readers) give(c *conn, err error) {
 	r.free = append(r.free, c)
 }
 
-// pause closes every connection once the reads under way have ended, and
-// refuses more.
+// pause interrupts the reads under way, closes every connection once they have
+// ended, and refuses more.
 func (r *readers) pause() error {
 	r.mu.Lock()
 	r.down = true
+	for _, interrupt := range r.lent {
+		interrupt()
+	}
 	r.mu.Unlock()
 	for range maxReaders {
 		r.turn <- struct{}{}

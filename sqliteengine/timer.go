@@ -107,7 +107,7 @@ func (h *hub) tick() {
 
 // stepSoon lets the writer step a queue whose first lease has ended.
 func (e *Engine) stepSoon(ref duly.QueueRef) {
-	e.submit(&op{items: stepBound, done: make(chan error, 1), run: func(t *tx) error {
+	e.submit(&op{items: stepBound, ended: func(err error) { e.stepped(ref, err) }, run: func(t *tx) error {
 		q := t.queue(ref)
 		if q == nil {
 			return nil
@@ -118,4 +118,18 @@ func (e *Engine) stepSoon(ref duly.QueueRef) {
 		}
 		return err
 	}})
+}
+
+// stepped lets the timer ask again for a step that has failed. One that has not
+// is told of by its commit.
+func (e *Engine) stepped(ref duly.QueueRef, err error) {
+	if err == nil {
+		return
+	}
+	e.w.tell(err)
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	if v := e.hub.views[ref]; v != nil {
+		v.stepping = false
+	}
 }

@@ -18,8 +18,8 @@ func watching(t *testing.T, e *Engine) (told chan bool) {
 		defer close(done)
 		e.WatchTokens(ctx, func(hearing bool) { told <- hearing })
 	}()
-	t.Cleanup(func() { cancel(); <-done })
-	<-told
+	t.Cleanup(func() { cancel(); soon(t, done) })
+	soon(t, told)
 	return told
 }
 
@@ -52,16 +52,16 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 		})
 	}()
 	letGo()
-	<-begun
+	soon(t, begun)
 	leave()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
+	if err := soon(t, gone); !errors.Is(err, context.Canceled) {
 		t.Errorf("the caller that has gone is answered %v", err)
 	}
 	if len(told) != 0 {
 		t.Error("told of a change before it was committed")
 	}
 	close(goOn)
-	<-told
+	soon(t, told)
 	if _, err := e.FindToken(t.Context(), token.Hash); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("told of a change that is not there: %v", err)
 	}
@@ -76,7 +76,7 @@ func TestAStoreThatWasOpenedAgainIsTold(t *testing.T) {
 	if err := e.change(t.Context(), pushed("b", ioError())); !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("the failed one is answered %v", err)
 	}
-	<-told
+	soon(t, told)
 }
 
 // A change that is refused, and one of a queue, concern no token.
@@ -91,12 +91,12 @@ func TestOtherChangesAreNotTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	token := aToken(t, e)
-	<-told
+	soon(t, told)
 	if len(told) != 0 {
 		t.Error("told twice of one change")
 	}
 	if err := e.DeleteToken(t.Context(), token.Hash); err != nil {
 		t.Fatal(err)
 	}
-	<-told
+	soon(t, told)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -27,10 +28,12 @@ type writer struct {
 	t            tx
 	batch        []*op
 	checkpoints  checkpoints
-	pages        int  // pages in the log since it was last begun anew
-	graves       bool // destroyed queues have left something behind
-	vacuum       bool // there may be free pages to give back
-	turns        int  // transactions since the last chore
+	pages        int           // pages in the log since it was last begun anew
+	graves       bool          // destroyed queues have left something behind
+	vacuum       bool          // there may be free pages to give back
+	turns        int           // transactions since the last chore
+	restUntil    time.Duration // on the monotonic clock: no chore before; 0: none has failed
+	told         string        // what the log was told last of such work
 	failure      *failure
 }
 
@@ -131,7 +134,8 @@ func (w *writer) try(ops []*op) error {
 	return nil
 }
 
-func (w *writer) transact(t *tx, ops []*op) error {
+func (w *writer) transact(t *tx, ops []*op) (err error) {
+	defer w.calm(&err)
 	if _, err := w.c.stmt("begin").Run(); err != nil {
 		return err
 	}
@@ -147,7 +151,7 @@ func (w *writer) transact(t *tx, ops []*op) error {
 		if o.joins != joinsReserves || len(t.supplies) == 0 { // one moment for all that share
 			t.begin()
 		}
-		if o.err = runOp(o, t); o.err != nil && !refusal(o.err) {
+		if o.err = o.run(t); o.err != nil && !refusal(o.err) {
 			return o.err
 		}
 	}
@@ -155,21 +159,19 @@ func (w *writer) transact(t *tx, ops []*op) error {
 		return err
 	}
 	began := w.e.begin()
-	_, err := w.c.stmt("commit").Run()
+	_, err = w.c.stmt("commit").Run()
 	w.e.observe("commit", began)
 	return err
 }
 
-// runOp keeps a panic in one operation from ending the process: it is an error
-// of that operation, and of nobody else.
-func runOp(o *op, t *tx) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			t.w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
-			err = duly.Errorf(duly.CodeInternal, "the operation failed; the log tells more")
-		}
-	}()
-	return o.run(t)
+// calm keeps a panic in one operation, or in what several share, from ending
+// the process: it is an error of the transaction. Those that did not cause it
+// succeed when each is done by itself.
+func (w *writer) calm(err *error) {
+	if r := recover(); r != nil {
+		w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
+		*err = duly.Errorf(duly.CodeInternal, "the operation failed; the log tells more")
+	}
 }
 
 // committed does what follows a commit.

@@ -85,10 +85,11 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		run  func(*tx) error
 		code duly.Code
 	}{
-		"an error after a change": {pushed("bad", broken), duly.CodeUnavailable},
-		"a constraint":            {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
-		"a panic":                 {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
-		"a refusal":               {func(t *tx) error { return duly.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
+		"an error after a change":       {pushed("bad", broken), duly.CodeUnavailable},
+		"a constraint":                  {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
+		"a panic":                       {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
+		"a panic in what several share": {func(t *tx) error { t.removals = append(t.removals, &removal{}); return nil }, duly.CodeInternal},
+		"a refusal":                     {func(t *tx) error { return duly.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
 	} {
 		e := openNew(t)
 		letGo := held(t, e)

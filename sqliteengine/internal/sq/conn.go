@@ -196,6 +196,9 @@ func primary(err error) int {
 // IsFull tells whether there was no room on the disk.
 func IsFull(err error) bool { return primary(err) == sqlite3.SQLITE_FULL }
 
+// IsInterrupted tells whether Interrupt has ended a statement.
+func IsInterrupted(err error) bool { return primary(err) == sqlite3.SQLITE_INTERRUPT }
+
 // IsConstraint tells whether a constraint of the schema forbade a change. The
 // statement has then changed nothing; the transaction goes on.
 func IsConstraint(err error) bool { return primary(err) == sqlite3.SQLITE_CONSTRAINT }
