@@ -181,6 +181,14 @@ func NamespaceFull(namespace string, maxQueues int) *Error {
 	return Errorf(CodeFull, "namespace %s has %d queues, its bound; destroy one that is not used", namespace, maxQueues)
 }
 
+// EndsTooSoon makes an [ErrInvalid] for a job whose TTL ends before it is due.
+func EndsTooSoon(ttl time.Duration, byDefault bool) *Error {
+	if byDefault {
+		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay", FormatDuration(ttl))
+	}
+	return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", FormatDuration(ttl))
+}
+
 // NoToken makes an [ErrNotFound] for a token.
 func NoToken() *Error { return Errorf(CodeNotFound, "no such token") }
 

@@ -113,10 +113,8 @@ func (p *Planned) checkExpiry(byDefault bool) error {
 		return Invalid("delay", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
 	case p.ExpiresAt > latest:
 		return Invalid("ttl", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
-	case p.ExpiresAt != 0 && p.DueAt > p.ExpiresAt && byDefault:
-		return Invalid("ttl", "is %s by the queue's default and ends before the job is due; give one of at least the delay", FormatDuration(p.TTL))
 	case p.ExpiresAt != 0 && p.DueAt > p.ExpiresAt:
-		return Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", FormatDuration(p.TTL))
+		return EndsTooSoon(p.TTL, byDefault)
 	}
 	return nil
 }

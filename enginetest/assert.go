@@ -92,6 +92,15 @@ func (s *scene) names(what string, err error, code duly.Code, field string) {
 	s.Errorf("%s: %v names the fields %+v, want %s", what, err, e.Fields, field)
 }
 
+// namesBound is names for a field whose bound the error tells.
+func (s *scene) namesBound(what string, err error, field, bound string) {
+	s.Helper()
+	s.names(what, err, duly.CodeInvalid, field)
+	if err != nil && !strings.Contains(err.Error(), bound) {
+		s.Errorf("%s: %q does not tell the bound, %s", what, err, bound)
+	}
+}
+
 // conflicts wants a conflict that names the state in the way.
 func (s *scene) conflicts(what string, err error, state duly.State) {
 	s.Helper()

@@ -80,7 +80,11 @@ func jobGiven(s *scene) {
 	same(s, "lease", j.Lease, time.Second)
 	same(s, "ttl", j.TTL, time.Minute)
 	same(s, "retain", j.Retain, time.Hour)
-	s.names("a delay beyond the queue's ttl", s.try(duly.Job{Delay: 2 * time.Hour}).Err, duly.CodeInvalid, "ttl")
+	const byDefault, own = "1h by the queue's default", "2h and ends before"
+	s.namesBound("a delay beyond the queue's ttl", s.try(duly.Job{Delay: 2 * time.Hour}).Err, "ttl", byDefault)
+	s.namesBound("a due beyond the queue's ttl", s.try(duly.Job{Due: s.now().Add(2 * time.Hour)}).Err, "ttl", byDefault)
+	s.namesBound("a delay beyond the job's ttl", s.try(duly.Job{TTL: 2 * time.Hour, Delay: 3 * time.Hour}).Err, "ttl", own)
+	s.namesBound("a due beyond the job's ttl", s.try(duly.Job{TTL: 2 * time.Hour, Due: s.now().Add(3 * time.Hour)}).Err, "ttl", own)
 }
 
 func jobBackoffText(s *scene) {

@@ -98,10 +98,10 @@ func updateState(s *scene) {
 func updateBeyondExpiry(s *scene) {
 	s.push(duly.Job{ID: "x", TTL: time.Minute})
 	s.unchanged("an update beyond the expiry", func() {
-		s.names("it", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), Priority: ptr(3)}), duly.CodeInvalid, "ttl")
+		s.namesBound("it", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), Priority: ptr(3)}), "ttl", "is 1m and ends before")
 	})
 	s.must("update of both", s.update("x", duly.Update{Delay: ptr(2 * time.Minute), TTL: 3 * time.Minute}))
-	s.refused("a ttl before the due", s.update("x", duly.Update{TTL: time.Minute}), duly.CodeInvalid)
+	s.namesBound("a ttl before the due", s.update("x", duly.Update{TTL: time.Minute}), "ttl", "is 1m and ends before")
 }
 
 func updateTTL(s *scene) {

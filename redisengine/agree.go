@@ -96,6 +96,18 @@ func (e *Engine) held(ref duly.QueueRef, value string) (*queue, error) {
 	return q, nil
 }
 
+// heldBy reads what a queue's first shard has for its configuration, and the
+// queue that this tells of.
+func (e *Engine) heldBy(ctx context.Context, ref duly.QueueRef) (left string, held *queue, err error) {
+	msg, err := e.link.Do(ctx, e.link.B().Get().Key(shardTag(e.prefix, ref, 0)+"config").Build())
+	if err != nil {
+		return "", nil, err
+	}
+	left = text(&msg)
+	held, err = e.held(ref, left)
+	return left, held, err
+}
+
 // enterAgain enters a queue into its namespace's list that only its shards know
 // of: the list was lost, with its node of a cluster.
 func (e *Engine) enterAgain(ctx context.Context, held *queue) error {
@@ -177,12 +189,7 @@ func (e *Engine) make(ctx context.Context, ref duly.QueueRef, patch duly.QueueCo
 		case q != nil:
 			return q, nil
 		}
-		msg, err := e.link.Do(ctx, e.link.B().Get().Key(shardNames(e.prefix, ref, 0)[0]).Build())
-		if err != nil {
-			return nil, err
-		}
-		left := text(&msg)
-		held, err := e.held(ref, left)
+		left, held, err := e.heldBy(ctx, ref)
 		if err != nil {
 			return nil, err
 		}

@@ -68,7 +68,7 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 		return nil
 	})
 	if err == nil {
-		err = c.lookAgain(ctx)
+		err = c.markersAgain(ctx)
 	}
 	return c.report, err
 }
@@ -135,7 +135,7 @@ func (c *check) walk(ctx context.Context, at part, counts bool) (jobs int64, the
 			where, cursor = strconv.FormatInt(integer(&r.rest[0]), 10), text(&r.rest[1])
 			jobs += integer(&r.rest[2])
 			if counts {
-				c.looked(integer(&r.rest[2]), integer(&r.rest[3]))
+				c.progress(integer(&r.rest[2]), integer(&r.rest[3]))
 			}
 			suspects = elements(&r.rest[4])
 			return nil
@@ -153,8 +153,8 @@ func (c *check) walk(ctx context.Context, at part, counts bool) (jobs int64, the
 	return jobs, true, nil
 }
 
-// looked tells how far the check is: jobs were looked at in a shard of all.
-func (c *check) looked(jobs, all int64) {
+// progress tells how far the check is: jobs were looked at in a shard of all.
+func (c *check) progress(jobs, all int64) {
 	c.report.Jobs += jobs
 	if c.p.Progress != nil {
 		c.p.Progress(c.report.Jobs, max(c.before+all, c.report.Jobs))
@@ -241,10 +241,10 @@ func (c *check) totals(ctx context.Context, at part, seen string) (standing stri
 	return standing, err
 }
 
-// lookAgain judges the missing markers. The process that took one may be about
+// markersAgain judges the missing markers. The process that took one may be about
 // to reserve; it has had its time when every waiting process has looked around. A
 // clock that a test moves stands still meanwhile: nobody's time is over.
-func (c *check) lookAgain(ctx context.Context) error {
+func (c *check) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.cfg.Clock != nil {
 		return nil
 	}

@@ -36,13 +36,14 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 // nobody would look at these queues.
 func (c *check) configured(ctx context.Context, namespace string) error {
 	for cursor := uint64(0); ; {
-		msg, err := c.e.link.Do(ctx, c.e.link.B().Hscan().Key(c.e.configsKey(namespace)).Cursor(cursor).Count(checkPage).Build())
+		key := c.e.configsKey(namespace)
+		msg, err := c.e.link.Do(ctx, c.e.link.B().Hscan().Key(key).Cursor(cursor).Count(checkPage).Build())
 		if err != nil {
 			return err
 		}
 		page, err := msg.AsScanEntry()
 		if err != nil {
-			return duly.Errorf(duly.CodeInternal, "a list of configurations can't be read")
+			return c.e.strange("hscan " + key)
 		}
 		var names []string
 		for i := 0; i < len(page.Elements); i += 2 {
@@ -95,12 +96,7 @@ func (c *check) named(ctx context.Context, namespace string, names []string) (un
 // rewrite puts a configuration into the place of one that can't be read: that of
 // the queue's first shard, else the default, for as many shards as there are.
 func (e *Engine) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
-	msg, err := e.link.Do(ctx, e.link.B().Get().Key(shardNames(e.prefix, ref, 0)[0]).Build())
-	if err != nil {
-		return err
-	}
-	left := text(&msg)
-	held, err := e.held(ref, left)
+	left, held, err := e.heldBy(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -145,17 +141,15 @@ func (c *check) listed(ctx context.Context, namespace string, names []string, re
 			continue
 		}
 		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
-		msg, err := c.e.link.Do(ctx, c.e.link.B().Get().Key(shardTag(c.e.prefix, ref, 0)+"config").Build())
+		_, held, err := c.e.heldBy(ctx, ref)
 		if err != nil {
 			return err
 		}
 		left := ""
-		if held, err := c.e.held(ref, text(&msg)); err != nil {
-			return err
-		} else if held != nil {
+		if held != nil {
 			left = held.value
 		}
-		msg, err = c.e.link.Run(ctx, link.Call{
+		msg, err := c.e.link.Run(ctx, link.Call{
 			Script: scriptCheckList.Script, Keys: []string{c.e.namesKey(namespace), c.e.configsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
 		})
 		if err != nil {

@@ -123,14 +123,15 @@ func (e *Engine) run(ctx context.Context, q *queue, s *shard, c link.Call) (repl
 	if err != nil {
 		return reply{}, err
 	}
-	return readReply(s, met, &msg)
+	return e.readReply(c.Script.Name, s, met, &msg)
 }
 
-// readReply reads the answer to a call before which the shard's met was that.
-func readReply(s *shard, met int64, msg *rueidis.RedisMessage) (reply, error) {
+// readReply reads the answer to a script's call before which the shard's met was
+// that.
+func (e *Engine) readReply(name string, s *shard, met int64, msg *rueidis.RedisMessage) (reply, error) {
 	items, err := msg.ToArray()
 	if err != nil || len(items) == 0 {
-		return reply{}, duly.Errorf(duly.CodeInternal, "a script answered what it should not; see the log")
+		return reply{}, e.strange(name)
 	}
 	r := reply{word: text(&items[0]), rest: items[1:]}
 	if r.word == "config" {
@@ -138,6 +139,13 @@ func readReply(s *shard, met int64, msg *rueidis.RedisMessage) (reply, error) {
 	}
 	s.meet()
 	return r, nil
+}
+
+// strange is the error for a call that was answered as no Redis answers it; the
+// log has it, too.
+func (e *Engine) strange(call string) error {
+	e.cfg.Logger.Error("redis answered what was not asked", "call", call)
+	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)
 }
 
 // meet notes that the shard has its configuration.

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// looked begins an operation on one queue.
-func (e *Engine) looked(ctx context.Context, ref duly.QueueRef) error {
+// admit begins an operation on one queue.
+func (e *Engine) admit(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) byID(ctx context.Context, ref duly.QueueRef, id string, sc *scr
 	if err := duly.ValidateID(id); err != nil {
 		return r, err
 	}
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return r, err
 	}
 	err = e.with(ctx, ref.Normal(), func(q *queue) (err error) {
@@ -78,12 +78,12 @@ type told struct {
 func readTold(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t told, err error) {
 	r := elements(m)
 	if len(r) < 7 {
-		return t, unreadable(ref, "")
+		return t, damagedJob(ref, "")
 	}
 	number := text(&r[0])
 	err = t.job.read(ref, number, text(&r[1]), text(&r[3]), text(&r[4]))
 	if t.job.size = int(integer(&r[2])); err == nil && body && !t.job.whole() {
-		err = unreadable(ref, number)
+		err = damagedJob(ref, number)
 	}
 	t.state = state(&r[5])
 	t.score = integer(&r[6])
@@ -92,7 +92,7 @@ func readTold(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t told, er
 
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
 	}
 	var first *told
@@ -149,7 +149,7 @@ func (e *Engine) caughtUp(ctx context.Context, q *queue, s *shard, sc *script, a
 
 // Config implements duly.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return duly.QueueConfig{}, err
 	}
 	q, err := e.reread(ctx, ref.Normal())

@@ -57,7 +57,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	if err != nil {
 		return page, err
 	}
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return page, err
 	}
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
@@ -147,7 +147,7 @@ func (e *Engine) names(ctx context.Context, key string, p duly.PageParams) (page
 	}
 	names, err := msg.AsStrSlice()
 	if err != nil {
-		return page, duly.Errorf(duly.CodeInternal, "a list of names can't be read")
+		return page, e.strange("zrangebylex " + key)
 	}
 	if len(names) <= p.Limit {
 		return duly.NamePage{Names: names}, nil

@@ -3,6 +3,7 @@ package redisengine
 import (
 	"encoding/binary"
 	"math"
+	"strconv"
 )
 
 // The part of MessagePack (github.com/msgpack/msgpack/blob/master/spec.md)
@@ -132,6 +133,13 @@ func (u *unpacker) text() string {
 	}
 	u.bad = true
 	return ""
+}
+
+// decimal reads a number that stands there as a text.
+func (u *unpacker) decimal() int64 {
+	n, err := strconv.ParseInt(u.text(), 10, 64)
+	u.bad = u.bad || err != nil
+	return n
 }
 
 // textOrNo reads a text, or false, for which it answers no.

@@ -19,7 +19,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	if err := duly.ValidateID(id); err != nil {
 		return err
 	}
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return err
 	}
 	there := false
@@ -86,9 +86,9 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		if err != nil {
 			return err
 		}
-		args := nothingRead
+		args, ttl := nothingRead, u.TTL
 		if r.word != "none" {
-			if args, err = updateArgs(ref, u, r.rest); err != nil {
+			if args, ttl, err = updateArgs(ref, u, r.rest); err != nil {
 				return err
 			}
 		}
@@ -99,7 +99,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		case "changed":
 			continue
 		case "ttl":
-			return duly.Invalid("ttl", "ends before the job is due; it must be at least the delay")
+			return duly.EndsTooSoon(ttl, false)
 		}
 		return refusal(r, ref, id, duly.EventUpdate)
 	}
@@ -110,11 +110,12 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 // meanwhile is read again.
 var nothingRead = []string{"none", "", "", "", "", "", ""}
 
-// updateArgs is the update of a job that was read, as the script takes it.
-func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) ([]string, error) {
+// updateArgs is the update of a job that was read, as the script takes it, and the TTL
+// that the job has by it.
+func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (args []string, ttl time.Duration, err error) {
 	t, err := readTold(ref.Normal(), &r[1], true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	fields := elements(&r[1])
 	record, rules, run := text(&fields[1]), text(&fields[3]), text(&fields[4])
@@ -125,7 +126,7 @@ func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) ([]s
 	timeless := u
 	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
 	if err := timeless.Apply(&j, time.Time{}); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if u.TTL != 0 {
 		j.TTL = u.TTL
@@ -149,7 +150,7 @@ func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) ([]s
 		ttlText = strconv.FormatInt(microsOrNone(u.TTL), 10)
 	}
 	sum := sha1.Sum([]byte(record))
-	return []string{rules, run, hex.EncodeToString(sum[:]), newRules, tail, when, ttlText}, nil
+	return []string{rules, run, hex.EncodeToString(sum[:]), newRules, tail, when, ttlText}, j.TTL, nil
 }
 
 // Purge implements duly.Operator.
@@ -157,7 +158,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n 
 	if err := duly.ValidatePurge(st, n); err != nil {
 		return 0, err
 	}
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return 0, err
 	}
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
@@ -213,7 +214,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 // reconfigure changes a queue's configuration: in the list first, then in every
 // shard. If it ends between the two, the next call that meets a shard goes on.
 func (e *Engine) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool, f func(c *duly.QueueConfig, made bool) error) error {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()
@@ -280,7 +281,7 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 // go, then its shards are emptied, then it is gone from the list: whoever meets
 // it in between finishes that.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return err
 	}
 	ref = ref.Normal()

@@ -2,7 +2,6 @@ package redisengine
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/redis/rueidis"
 
@@ -58,16 +57,12 @@ func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p duly.Pl
 func (e *Engine) readPlacement(namespace string, msg *rueidis.RedisMessage) (duly.Placement, error) {
 	u := unpacker{rest: text(msg)}
 	fields := u.array()
-	integer := func() int64 {
-		n, err := strconv.ParseInt(u.text(), 10, 64)
-		u.bad = u.bad || err != nil
-		return n
-	}
-	p := duly.Placement{Namespace: namespace, Version: integer(), Pool: u.text(), From: u.text(), Phase: duly.MovePhase(u.text())}
-	p.Since = clock.FromMilli(integer())
+	p := duly.Placement{Namespace: namespace, Version: u.decimal(), Pool: u.text(), From: u.text(), Phase: duly.MovePhase(u.text())}
+	p.Since = clock.FromMilli(u.decimal())
 	p.Former = duly.ParseFormer(u.text())
 	if u.bad || fields != 6 {
-		return duly.Placement{}, duly.Errorf(duly.CodeCorrupt, "the placement of namespace %s can't be read; another program may have written under the prefix %s", namespace, e.prefix)
+		return duly.Placement{}, duly.Errorf(duly.CodeCorrupt, "the placement of namespace %s can't be read: another program may have written to the key %s; move the namespace again by duly pool move",
+			namespace, e.tokenKey("placements"))
 	}
 	return p, nil
 }

@@ -46,7 +46,7 @@ func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args
 	if err != nil {
 		return reply{}, nil, err
 	}
-	r, err = readReply(s, met, &msg)
+	r, err = e.readReply(sc.Name, s, met, &msg)
 	return r, durable, err
 }
 
@@ -70,7 +70,7 @@ func (p *pushing) answered(items []pushItem, r jointReply) {
 			p.left = append(p.left, *item)
 			p.mu.Unlock()
 		default:
-			result.Outcome = duly.Created // the ID is there already
+			result.Outcome = duly.Created // its ID was filled in by identify
 		}
 		if r.durable != nil && result.Err == nil {
 			result.Err = r.durable
@@ -90,11 +90,7 @@ func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs i
 	case "full":
 		return duly.PushResult{ID: i.id, Err: duly.QueueFull(ref, maxJobs)}
 	}
-	return duly.PushResult{ID: i.id, Err: i.tooShort()}
-}
-
-func (i *pushItem) tooShort() error {
-	return duly.Invalid("ttl", "is %s and ends before the job is due; it must be at least the delay", duly.FormatDuration(i.planned.TTL))
+	return duly.PushResult{ID: i.id, Err: duly.EndsTooSoon(i.planned.TTL, i.job.TTL == 0)}
 }
 
 // state is a message's state; none for what is no state.

@@ -134,7 +134,7 @@ func (p *pushing) judgeByClock(ctx context.Context) error {
 	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool {
 		late := ends(&i) && i.planned.Due.After(now) && clock.CeilMilli(i.planned.Due) > clock.CeilMilli(now.Add(i.planned.TTL))
 		if late {
-			p.results[i.place].Err = i.tooShort()
+			p.results[i.place].Err = duly.EndsTooSoon(i.planned.TTL, i.job.TTL == 0)
 		}
 		return late
 	})

@@ -80,7 +80,7 @@ func (i *pushItem) head(first bool) string {
 	var w packer
 	w.array(6)
 	w.text(i.id)
-	w.text(rawNumber(i.id))
+	w.text(raw(i.id))
 	w.integer(i.when)
 	w.integer(microsOrNone(i.planned.TTL))
 	if ownID := i.ownID(); plain(i.planned, ownID != "") {

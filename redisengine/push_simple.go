@@ -37,7 +37,7 @@ func (p *pushing) packSimple(j *joint, items []pushItem, reckoned int64) {
 			j.kinds = append(j.kinds, item.kind())
 		}
 		if !named {
-			j.ids = append(j.ids, item.ownID(), rawNumber(item.ownID()))
+			j.ids = append(j.ids, item.ownID(), raw(item.ownID()))
 		}
 	}
 }
@@ -152,14 +152,6 @@ func packOwn(calls []*joint) string {
 		}
 	}
 	return string(w)
-}
-
-// rawNumber is the number that an ID would be, "" for one that is no ULID.
-func rawNumber(id string) string {
-	if n, ok := duly.ParseNumber(id); ok {
-		return string(n[:])
-	}
-	return ""
 }
 
 // sendSimple runs the joint push of simple jobs.

@@ -52,7 +52,7 @@ func (e *Engine) callToken(ctx context.Context, sc tokenScript, args ...string) 
 	}
 	items := elements(&msg)
 	if len(items) == 0 {
-		return r, duly.Errorf(duly.CodeInternal, "a script answered what it should not")
+		return r, e.strange(sc.Name)
 	}
 	r = reply{word: text(&items[0]), rest: items[1:]}
 	if r.word == "none" {
@@ -104,17 +104,13 @@ func (e *Engine) readToken(hash [32]byte, msg *rueidis.RedisMessage) (duly.Token
 	u := unpacker{rest: text(msg)}
 	fields := u.array()
 	t := duly.Token{Hash: hash, Namespace: u.text()}
-	integer := func() int64 {
-		n, err := strconv.ParseInt(u.text(), 10, 64)
-		u.bad = u.bad || err != nil
-		return n
-	}
-	t.Rights = duly.Right(integer())
+	t.Rights = duly.Right(u.decimal())
 	t.Description = u.text()
-	t.CreatedAt = clock.FromMilli(integer())
-	t.Limits = duly.Limits{Produce: int(integer()), Consume: int(integer()), Per: time.Duration(integer())}
+	t.CreatedAt = clock.FromMilli(u.decimal())
+	t.Limits = duly.Limits{Produce: int(u.decimal()), Consume: int(u.decimal()), Per: time.Duration(u.decimal())}
 	if u.bad || fields != 7 {
-		return duly.Token{}, duly.Errorf(duly.CodeCorrupt, "token %s can't be read; another program may have written under the prefix %s", hex.EncodeToString(hash[:4]), e.prefix)
+		return duly.Token{}, duly.Errorf(duly.CodeCorrupt, "token %s can't be read: another program may have written to the key %s; revoke it by duly token revoke, and make it again by duly token create",
+			hex.EncodeToString(hash[:4]), e.tokenKey("tokens"))
 	}
 	return t, nil
 }
@@ -153,7 +149,8 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	for ; len(items) > 1; items = items[2:] {
 		var hash [32]byte
 		if _, err := hex.Decode(hash[:], []byte(text(&items[0]))); err != nil {
-			return duly.TokenPage{}, duly.Errorf(duly.CodeCorrupt, "the list of tokens can't be read; another program may have written under the prefix %s", e.prefix)
+			return duly.TokenPage{}, duly.Errorf(duly.CodeCorrupt, "the key %s holds what is no token's: another program has written there; choose another prefix in the URL, or remove that entry",
+				e.tokenKey(set))
 		}
 		t, err := e.readToken(hash, &items[1])
 		if err != nil {

@@ -18,7 +18,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return nil, err
 	}
 	r := &requeueing{e: e, ref: ref, p: p, results: make([]duly.RequeueResult, len(p.IDs)), answered: make([]bool, len(p.IDs))}

@@ -221,7 +221,7 @@ func (t *taking) read(q *queue, s *shard) {
 		d := &t.got[at]
 		if !w.write(d, number, record, textAt(h.rules, i), textAt(h.runs, i), h.end(i)) {
 			t.got = t.got[:at]
-			t.broken = unreadable(q.ref, number)
+			t.broken = damagedJob(q.ref, number)
 			t.e.cfg.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.ref.String(), "number", numberText(number))
 			continue
 		}

@@ -9,7 +9,7 @@ import (
 
 // own are the commands that the engine sends beside its scripts, and "time"
 // and "ping" name no key.
-var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "hset", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
+var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
 
 // rights looks whether the server's user may call what scripts and engine call:
 // a script that is refused in its middle would leave half its work behind. What
@@ -17,7 +17,9 @@ var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan"
 func (e *Engine) rights(ctx context.Context) error {
 	key := e.prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}
-	for _, name := range slices.Concat(lua.Reading(), lua.Writing(), own) {
+	names := slices.Concat(lua.Reading(), lua.Writing(), own)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
 		if name != "time" && name != "publish" {
 			commands = append(commands, []string{name, key})
 		}

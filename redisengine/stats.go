@@ -12,7 +12,7 @@ import (
 
 // Stats implements duly.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, err error) {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return st, err
 	}
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {

@@ -8,7 +8,7 @@ import (
 
 // Step implements duly.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
-	if err := e.looked(ctx, ref); err != nil {
+	if err := e.admit(ctx, ref); err != nil {
 		return false, err
 	}
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {

@@ -20,8 +20,8 @@ type stored struct {
 	size             int // of its body, as the record or the rules have it
 }
 
-// unreadable is the error for a job that nothing can be made of.
-func unreadable(ref duly.QueueRef, number string) error {
+// damagedJob is the error for a job that nothing can be made of.
+func damagedJob(ref duly.QueueRef, number string) error {
 	return duly.Errorf(duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair", numberText(number), ref)
 }
 
@@ -29,13 +29,13 @@ func unreadable(ref duly.QueueRef, number string) error {
 func (s *stored) read(ref duly.QueueRef, number, record, rules, run string) error {
 	pushed, due, headers, body, ok := readRecord(record)
 	if len(number) != len(s.number) || !ok {
-		return unreadable(ref, number)
+		return damagedJob(ref, number)
 	}
 	copy(s.number[:], number)
 	plainJob(&s.Job, ref)
 	s.PushedAt, s.DueAt, s.Headers, s.Body, s.size = pushed, due, headers, []byte(body), len(body)
 	if rules != "" && !s.readRules(rules) || run != "" && !s.readRun(run) {
-		return unreadable(ref, number)
+		return damagedJob(ref, number)
 	}
 	if s.ID = s.ownID; s.ID == "" {
 		s.ID = s.number.String()
