@@ -103,6 +103,51 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 	compare(t, "testdata/openapi.json", indent(t, a.body))
 }
 
+// C14.3: every parameter is described, and what is an answer alone may have more
+// members than are known: else clients that were made from the document break
+// when there is one more.
+func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters             []struct{ Name, In, Description string }
+			RequestBody, Responses any
+		}
+		Components struct{ Schemas map[string]map[string]any }
+	}
+	if err := json.Unmarshal([]byte(f.send("GET", "/openapi.json", "", "none").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var reach func(v any, seen map[string]bool)
+	reach = func(v any, seen map[string]bool) {
+		text, _ := json.Marshal(v)
+		for _, m := range regexp.MustCompile(`"#/components/schemas/(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+			if name := m[1]; !seen[name] {
+				seen[name] = true
+				reach(doc.Components.Schemas[name], seen)
+			}
+		}
+	}
+	asked, answered := map[string]bool{}, map[string]bool{}
+	for path, methods := range doc.Paths {
+		for method, op := range methods {
+			reach(op.RequestBody, asked)
+			reach(op.Responses, answered)
+			for _, p := range op.Parameters {
+				if p.In == "query" && p.Description == "" {
+					t.Errorf("%s %s: nothing says what %s is", method, path, p.Name)
+				}
+			}
+		}
+	}
+	for name := range answered {
+		if open, _ := doc.Components.Schemas[name]["additionalProperties"].(bool); !open && !asked[name] {
+			t.Errorf("the answer %s is closed", name)
+		}
+	}
+}
+
 func indent(t *testing.T, text string) []byte {
 	t.Helper()
 	var v any

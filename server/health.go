@@ -14,6 +14,7 @@ import (
 )
 
 type healthForm struct {
+	_           struct{} `json:"-" additionalProperties:"true"`
 	Status      string   `json:"status" enum:"ok,degraded"`
 	Unavailable []string `json:"unavailable,omitempty" doc:"Pools that do not answer, where others do."`
 }
@@ -56,7 +57,7 @@ func (s *Server) ready(c *route.Call) error {
 		return alive(c)
 	}
 	c.Log().Warn("pools are not ready", "pools", down)
-	text, err := json.Marshal(healthForm{"degraded", down})
+	text, err := json.Marshal(healthForm{Status: "degraded", Unavailable: down})
 	if err != nil {
 		return err
 	}

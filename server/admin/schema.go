@@ -4,12 +4,17 @@ import "time"
 
 // The JSON of requests and answers, as it is documented.
 
+// open lets an answer have more members than are known.
+type open struct {
+	_ struct{} `json:"-" additionalProperties:"true"`
+}
+
 type checkForm struct {
 	Repair bool `json:"repair,omitempty" doc:"Mend what is found."`
 }
 
 type checkLineForm struct {
-	_      struct{}        `json:"-" additionalProperties:"true"`
+	open
 	Done   int64           `json:"done,omitempty" doc:"Progress: jobs looked at."`
 	Total  int64           `json:"total,omitempty" doc:"Progress: of how many, as far as it is known."`
 	Report *reportForm     `json:"report,omitempty" doc:"The last line."`
@@ -17,12 +22,14 @@ type checkLineForm struct {
 }
 
 type reportForm struct {
+	open
 	Jobs     int64       `json:"jobs"`
 	Repaired int         `json:"repaired" doc:"Faults that were mended."`
 	Faults   []faultForm `json:"faults"`
 }
 
 type faultForm struct {
+	open
 	Kind      string `json:"kind" doc:"A stable name."`
 	Namespace string `json:"namespace"`
 	Queue     string `json:"queue"`
@@ -32,9 +39,9 @@ type faultForm struct {
 }
 
 type checkErrorForm struct {
-	_      struct{} `json:"-" additionalProperties:"true"`
-	Code   string   `json:"code"`
-	Detail string   `json:"detail"`
+	open
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
 }
 
 // TokenForm is a token as it is asked for. It is exported so that it can be
@@ -57,19 +64,20 @@ type limitTokenForm struct {
 }
 
 type tokensForm struct {
-	_      struct{}          `json:"-" additionalProperties:"true"`
+	open
 	Tokens []storedTokenForm `json:"tokens"`
 	Next   string            `json:"next"`
 }
 
 type storedTokenForm struct {
-	_ struct{} `json:"-" additionalProperties:"true"`
+	open
 	TokenForm
 	ID        string    `json:"id" doc:"The SHA-256 of the token's text in hex."`
 	CreatedAt time.Time `json:"created_at"`
 }
 
 type madeTokenForm struct {
+	open
 	TokenForm
 	ID        string    `json:"id" doc:"The SHA-256 of its text in hex, by which it is listed and revoked."`
 	Token     string    `json:"token" doc:"Shown this once; the server keeps its hash."`
@@ -77,25 +85,25 @@ type madeTokenForm struct {
 }
 
 type namespacesForm struct {
-	_          struct{}        `json:"-" additionalProperties:"true"`
+	open
 	Namespaces []namespaceForm `json:"namespaces"`
 	Next       string          `json:"next"`
 }
 
 type namespaceForm struct {
-	_    struct{} `json:"-" additionalProperties:"true"`
-	Name string   `json:"name"`
+	open
+	Name string `json:"name"`
 }
 
 type poolsForm struct {
-	_     struct{}   `json:"-" additionalProperties:"true"`
+	open
 	Pools []poolForm `json:"pools"`
 }
 
 type poolForm struct {
-	_     struct{} `json:"-" additionalProperties:"true"`
-	Name  string   `json:"name"`
-	Ready bool     `json:"ready" doc:"Its engine answers."`
+	open
+	Name  string `json:"name"`
+	Ready bool   `json:"ready" doc:"Its engine answers."`
 }
 
 type movingForm struct {
@@ -108,12 +116,12 @@ type placeForm struct {
 }
 
 type movesForm struct {
-	_     struct{}   `json:"-" additionalProperties:"true"`
+	open
 	Moves []moveForm `json:"moves"`
 }
 
 type moveForm struct {
-	_         struct{}  `json:"-" additionalProperties:"true"`
+	open
 	Namespace string    `json:"namespace"`
 	Pool      string    `json:"pool" doc:"Where it is, or moves to."`
 	From      string    `json:"from,omitempty" doc:"The pool that it moves out of."`
@@ -124,6 +132,7 @@ type moveForm struct {
 }
 
 type leftForm struct {
+	open
 	Delayed int64 `json:"delayed"`
 	Ready   int64 `json:"ready"`
 	Blocked int64 `json:"blocked"`

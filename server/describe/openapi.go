@@ -166,24 +166,25 @@ func mediaType(registry huma.Registry, form any, example string) *huma.MediaType
 	return media
 }
 
-var queryText = map[string]string{
-	"cursor": "Where to go on: next of the page before.",
-	"limit":  "The length of the page, 1 to 1000. Default 100.",
-	"state":  "delayed, ready, blocked, leased, dead or done.",
-	"bodies": "true: with the jobs' bodies.",
+// queries are the parameters that routes have in their queries.
+var queries = map[string]struct{ kind, text string }{
+	"cursor":    {huma.TypeString, "Where to go on: next of the page before."},
+	"limit":     {huma.TypeInteger, "The length of the page, 1 to 1000. Default 100."},
+	"state":     {huma.TypeString, "delayed, ready, blocked, leased, dead or done."},
+	"bodies":    {huma.TypeBoolean, "true: with the jobs' bodies."},
+	"stats":     {huma.TypeBoolean, "true: with each queue's sizes and counters."},
+	"namespace": {huma.TypeString, "Of this namespace alone. Default: of all."},
+	"pool":      {huma.TypeString, "The name of a pool, where the server has several."},
+	"seconds":   {huma.TypeInteger, "For how long profile and trace run, 1 to 300. Default 30."},
+	"debug":     {huma.TypeInteger, "1 or 2: as text, 2 with more of it. Default 0."},
 }
 
 func queryParam(name string) *huma.Param {
-	schema := &huma.Schema{Type: huma.TypeString}
-	switch name {
-	case "limit":
-		schema.Type = huma.TypeInteger
-	case "bodies":
-		schema.Type = huma.TypeBoolean
-	case "state":
+	schema := &huma.Schema{Type: queries[name].kind}
+	if name == "state" {
 		schema.Enum = []any{"delayed", "ready", "blocked", "leased", "dead", "done"}
 	}
-	return &huma.Param{Name: name, In: "query", Required: name == "state", Description: queryText[name], Schema: schema}
+	return &huma.Param{Name: name, In: "query", Required: name == "state", Description: queries[name].text, Schema: schema}
 }
 
 // operationID is made of method and path: postQueuesPause.

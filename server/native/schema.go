@@ -77,6 +77,7 @@ type pushForm struct {
 }
 
 type fieldForm struct {
+	open
 	Field   string `json:"field" doc:"As it is spelled in requests."`
 	Problem string `json:"problem" doc:"What is wrong with it and its bound."`
 }
