@@ -94,10 +94,10 @@ func (l *link) refusal(resp *http.Response, body io.Reader) error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(text, `"code"`) {
+	e, ok := wire.ReadProblem(text)
+	if !ok {
 		return l.stranger(resp) // another API's problem
 	}
-	e := wire.ReadProblem(text, resp.StatusCode)
 	if e.Code != duly.CodeClosed {
 		return e
 	}

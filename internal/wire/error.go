@@ -90,35 +90,12 @@ func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 }
 
 // ReadProblem rebuilds the error of a request from its answer, so that it is
-// the same error on both sides of the wire. An answer that is no problem
-// document, as a proxy sends one, is judged by its status: 401, 403, 404, 413
-// and 429 as their codes, 502, 503 and 504 as unavailable, anything else as
-// internal.
-func ReadProblem(text string, status int) *duly.Error {
-	var e duly.Error
-	err := parse(text, Lenient, func(r *reader) { r.errorInto(&e) })
-	if err != nil || e.Code == "" {
-		return duly.Errorf(codeOfStatus(status), "the server answered %d %s without saying why", status, http.StatusText(status))
-	}
-	return &e
-}
-
-func codeOfStatus(status int) duly.Code {
-	switch status {
-	case http.StatusUnauthorized:
-		return duly.CodeUnauthorized
-	case http.StatusForbidden:
-		return duly.CodeForbidden
-	case http.StatusNotFound:
-		return duly.CodeNotFound
-	case http.StatusRequestEntityTooLarge:
-		return duly.CodeTooLarge
-	case http.StatusTooManyRequests:
-		return duly.CodeLimited
-	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return duly.CodeUnavailable
-	}
-	return duly.CodeInternal
+// the same error on both sides of the wire. ok is false for what is none of this
+// API's, as a proxy sends it.
+func ReadProblem(text string) (e *duly.Error, ok bool) {
+	e = &duly.Error{}
+	err := parse(text, Lenient, func(r *reader) { r.errorInto(e) })
+	return e, err == nil && e.Code != ""
 }
 
 // errorValue reads the error of an item.

@@ -89,7 +89,7 @@ func FuzzAnswers(f *testing.F) {
 		ReadCheckLine(text)
 		ReadToken(text, Lenient)
 		ReadTokens(text)
-		ReadProblem(text, 500)
+		ReadProblem(text)
 	})
 }
 

@@ -144,16 +144,18 @@ func TestProblemsRebuildTheSameError(t *testing.T) {
 	for _, code := range duly.Codes() {
 		e := &duly.Error{Code: code, Message: "m", State: duly.StateDone, RetryAfter: time.Second, Fields: []duly.FieldError{{Field: "f", Problem: "p"}}}
 		text, status := AppendProblem(nil, e, 0)
-		got := ReadProblem(string(text), status)
-		if status != code.HTTPStatus() || got.Code != code {
+		got, ok := ReadProblem(string(text))
+		if !ok || status != code.HTTPStatus() || got.Code != code {
 			t.Errorf("%s: status %d, read back as %s", code, status, got.Code)
 		}
 		if Public(e) == e {
 			same(t, string(code), got, e)
 		}
 	}
-	if e := ReadProblem("<html>", 502); e.Code != duly.CodeUnavailable {
-		t.Errorf("a proxy's 502 is %s, want unavailable", e.Code)
+	for _, text := range []string{"<html>", `{"title":"Not Found","status":404}`, `{"code":404}`, `{"code":""}`} {
+		if e, ok := ReadProblem(text); ok {
+			t.Errorf("%s is read as %v", text, e)
+		}
 	}
 }
 
