@@ -121,6 +121,11 @@ type receiptView struct {
 // became of each.
 func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, do func([]duly.Receipt) ([]error, error)) error {
 	ok, failed := 0, 0
+	defer func() { // also after an error: the batches before it are done
+		if !p.json && ok > 0 {
+			p.printf("%s %s\n", done, plural(int64(ok), "job"))
+		}
+	}()
 	for len(receipts) > 0 {
 		batch := receipts[:min(len(receipts), duly.MaxBatch)]
 		receipts = receipts[len(batch):]
@@ -138,9 +143,6 @@ func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, do fun
 				return err
 			}
 		}
-	}
-	if !p.json && ok > 0 {
-		p.printf("%s %s\n", done, plural(int64(ok), "job"))
 	}
 	if failed > 0 {
 		return errReported
