@@ -38,6 +38,18 @@ func (a *API) jobs(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
 }
 
+// page is the most that a list brings; without bodies, what is likely.
+func (a *API) page(p duly.ListParams) int64 {
+	n := p.Limit
+	if n == 0 {
+		n = duly.DefaultPage
+	}
+	if p.Bodies {
+		return a.poll.Bodies(n)
+	}
+	return int64(n) * 512
+}
+
 func (a *API) peek(c *route.Call) error {
 	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Peek(c.Context(), queue(c)) })
 }

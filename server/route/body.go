@@ -200,9 +200,9 @@ type pieces struct {
 	list [][]byte
 }
 
-// mostPieces is how many are kept: as many as are ever in use with the default
-// budget.
-const mostPieces = 256
+// mostPieces is how many are kept: as many as are ever in use with a server's
+// default budget.
+const mostPieces = 128
 
 func (p *pieces) get() []byte {
 	p.mu.Lock()

@@ -10,9 +10,10 @@
 //
 // A command is a function that returns a *cobra.Command made by app.command;
 // to add one, write that function in a file of its own and name it in
-// commands (root.go). It says where its engine is by app.connect, prints
-// through app.printer, and returns its error: the one line on standard error,
-// with what to do next, is made in errors.go.
+// commands (root.go). It reaches its engine by app.with (app.withNew where
+// a file may be made, app.withAdmin for the admin address), prints
+// through the printer that it is given, and returns its error: the one line on
+// standard error, with what to do next, is made in errors.go.
 //
 // # Streams
 //

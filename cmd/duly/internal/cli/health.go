@@ -4,9 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/open"
-	"github.com/spf13/cobra"
 )
 
 // healthWithin bounds how long a server may take to say how it is.

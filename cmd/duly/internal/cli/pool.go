@@ -63,7 +63,7 @@ tells the pool, also if it does not move.`,
 				return err
 			})
 		})
-	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.Args = wants("[NAMESPACE]")
 	return cmd
 }
 
@@ -124,7 +124,7 @@ the namespace comes from turns a move around.`,
 			}
 			return a.withAdmin(ctx, func(admin Admin, _ place) error {
 				m, err := admin.Move(ctx, args[0], to)
-				err = adviseOn(duly.CodeConflict, err, "see how far it is: %s pool status %s", a.program(), args[0])
+				err = adviseOn(duly.CodeConflict, err, "see how far it is: %s pool status %s", a.program(), shellQuote(args[0]))
 				if err != nil || detach {
 					if err == nil {
 						p.moves([]duly.MoveState{m})
@@ -194,6 +194,6 @@ func (a *app) tellStage(m *duly.MoveState) {
 
 // leaveMove ends a command that was told to stop while it watched a move.
 func (a *app) leaveMove(ctx context.Context, namespace string) error {
-	a.remark(fmt.Sprintf("the move goes on without this command; see: %s pool status %s", a.program(), namespace))
+	a.remark(fmt.Sprintf("the move goes on without this command; see: %s pool status %s", a.program(), shellQuote(namespace)))
 	return ctx.Err()
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -191,5 +192,5 @@ func (a *app) confirm(what string) error {
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	return advise(fmt.Errorf("nothing was removed"), "answer y to go on")
+	return advise(errors.New("nothing was removed"), "answer y to go on")
 }

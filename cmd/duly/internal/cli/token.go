@@ -36,7 +36,7 @@ the server's pools the namespace is to be; without it, it stays where it is.`,
 			return a.withNewAdmin(ctx, func(admin Admin, at place) error {
 				t.Namespace = at.namespace
 				secret, err := admin.CreateTokenIn(ctx, pool, t)
-				err = adviseOn(duly.CodeConflict, err, "see where it is: %s pool status %s", a.program(), t.Namespace)
+				err = adviseOn(duly.CodeConflict, err, "see where it is: %s pool status %s", a.program(), shellQuote(t.Namespace))
 				if err != nil {
 					return err
 				}

@@ -66,12 +66,12 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 	log := newJobLog(p, stop)
 	defer log.close()
 	x := &executor{flags: f, log: log, env: a.env, json: a.json}
-	// What becomes of each job stands in the log of jobs; the worker itself
-	// tells only of what no job is to blame for.
 	drain := f.drain
 	if drain == 0 {
 		drain = duly.None
 	}
+	// What becomes of each job stands in the log of jobs; the worker itself
+	// tells only of what no job is to blame for.
 	w := worker.New(s.Contract, worker.Config{
 		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain,
 		Logger: a.logger(slog.LevelError), Observer: worker.Observer{Settled: log.settled}, Clock: a.env.Clock,
