@@ -115,7 +115,8 @@ func notify(ctx context.Context, engine duly.Contract, s settings, out io.Writer
 	select {
 	case <-n.Ended():
 		finish()
-	case <-ctx.Done():
+		return <-ended
+	case err := <-ended: // as ctx does, or because nothing can be done
+		return err
 	}
-	return <-ended
 }

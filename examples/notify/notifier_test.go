@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
@@ -122,5 +124,29 @@ func TestProgramOnAFile(t *testing.T) {
 	}
 	if n, taken := strings.Count(out.String(), "Service Unavailable"), strings.Contains(out.String(), "200 OK, taken"); n != 2 || !taken {
 		t.Errorf("the program says\n%s", out.String())
+	}
+}
+
+// forbidden is an engine whose worker may not work.
+type forbidden struct{ duly.Contract }
+
+func (forbidden) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, error) {
+	return nil, duly.ErrForbidden
+}
+
+// A worker that can't work ends the program; it does not wait for what never
+// comes.
+func TestAWorkerThatEndsEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	e, err := open.Engine(t.Context(), open.File(filepath.Join(t.TempDir(), "jobs.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err = notify(ctx, forbidden{e}, settings{to: "http://127.0.0.1:1", event: "{}", steps: shortStaircase}, io.Discard)
+	if !errors.Is(err, duly.ErrForbidden) || ctx.Err() != nil {
+		t.Errorf("it ended with %v, %v", err, ctx.Err())
 	}
 }

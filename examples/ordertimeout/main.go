@@ -58,7 +58,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
 
-	shop := NewShop(duly.NewClient(engine, duly.ClientConfig{}), *timeout, out)
+	return trade(ctx, engine, *timeout, out)
+}
+
+// trade plays the story and works until it has come to its end.
+func trade(ctx context.Context, engine duly.Contract, timeout time.Duration, out io.Writer) error {
+	shop := NewShop(duly.NewClient(engine, duly.ClientConfig{}), timeout, out)
 	w := worker.New(engine, worker.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	shop.Register(w)
 
@@ -68,14 +73,16 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	go func() { ended <- w.Run(working) }()
 
 	if err := story(ctx, shop, out); err != nil {
-		return err
+		finish()
+		return errors.Join(err, <-ended)
 	}
 	select {
 	case <-shop.Closed(): // the order that nobody paid
 		finish()
-	case <-ctx.Done():
+		return <-ended
+	case err := <-ended: // as ctx does, or because nothing can be done
+		return err
 	}
-	return <-ended
 }
 
 // story places two orders and pays the first.

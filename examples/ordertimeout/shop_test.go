@@ -2,12 +2,16 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/dulytest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/worker"
@@ -91,5 +95,29 @@ func TestProgramOnAFile(t *testing.T) {
 	said := strings.Replace(out.String(), "reminded the buyer of a lamp\n", "", 1)
 	if want := "placed a teapot\nplaced a lamp\npaid\nclosed, for it was not paid: a lamp\n"; said != want {
 		t.Errorf("the program says\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// forbidden is an engine whose worker may not work.
+type forbidden struct{ duly.Contract }
+
+func (forbidden) Reserve(context.Context, duly.ReserveParams) ([]duly.Delivery, error) {
+	return nil, duly.ErrForbidden
+}
+
+// A worker that can't work ends the program; it does not wait for what never
+// comes.
+func TestAWorkerThatEndsEndsTheProgram(t *testing.T) {
+	t.Parallel()
+	e, err := open.Engine(t.Context(), open.File(filepath.Join(t.TempDir(), "jobs.db")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	err = trade(ctx, forbidden{e}, time.Hour, io.Discard)
+	if !errors.Is(err, duly.ErrForbidden) || ctx.Err() != nil {
+		t.Errorf("it ended with %v, %v", err, ctx.Err())
 	}
 }
