@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"sync/atomic"
+	"testing"
 )
 
 // Ports are taken from below those that systems give to outgoing connections,
@@ -15,6 +16,18 @@ import (
 const firstPort, ports = 15_000, 17_000
 
 var lastPort atomic.Uint32
+
+// Address is an address of the loopback for a server of the test's own. Nobody
+// else is given it while the test runs, also while that server is down.
+func Address(t testing.TB) string {
+	t.Helper()
+	port, claim, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { claim.Close() })
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+}
 
 // freePort is a port of the loopback that nobody listens on, and the claim to it:
 // while that is held nobody else is given the port, in whatever test process,

@@ -100,6 +100,18 @@ func (p *polls) read(conn net.Conn) {
 	p.answers <- resp.Status + " " + string(b)
 }
 
+// next is the next answer.
+func (p *polls) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case got := <-p.answers:
+		return got
+	case <-time.After(patience):
+		t.Fatalf("no poll was answered within %s", patience)
+		return ""
+	}
+}
+
 func (p *polls) close() {
 	for _, conn := range p.conns {
 		if conn != nil {
@@ -200,13 +212,8 @@ func wakesOne(t *testing.T, p *polls, redis *redistest.Server) {
 	for range jobs {
 		calls := caused(t, redis, func() {
 			p.s.publish(t, "idle")
-			select {
-			case got := <-p.answers:
-				if !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"msg":"new job"`) {
-					t.Errorf("a poll was answered %s", got)
-				}
-			case <-time.After(patience):
-				t.Fatal("a publish woke nobody")
+			if got := p.next(t); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, `"msg":"new job"`) {
+				t.Errorf("a poll was answered %s", got)
 			}
 			time.Sleep(100 * time.Millisecond) // the span in which what follows the answer is counted, too
 		})

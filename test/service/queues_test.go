@@ -63,8 +63,9 @@ func (s *served) configure(t *testing.T, from, to int) {
 	for range 8 {
 		all.Go(func() {
 			for i := range next {
-				if status, answer, _ := s.call("PATCH", fmt.Sprintf("%s/v1/default/queues/q%d", s.url, i), `{"max_leased":10}`); status != 204 {
-					t.Errorf("queue %d: %d %s", i, status, answer)
+				status, answer, _, err := s.try("PATCH", fmt.Sprintf("%s/v1/default/queues/q%d", s.url, i), `{"max_leased":10}`)
+				if err != nil || status != 204 {
+					t.Errorf("queue %d: %d %s %v", i, status, answer, err)
 				}
 			}
 		})

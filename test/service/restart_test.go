@@ -188,9 +188,9 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := redistest.Single(t)
-			first := serve(t, redis.URL(), "-drain-delay", delay.String())
+			first := serve(t, redis.URL(), "-addr", redistest.Address(t), "-drain-delay", delay.String())
 			token := first.token
-			servers := []*served{first, serve(t, redis.URL(), "-drain-delay", delay.String(), "-token=false")}
+			servers := []*served{first, serve(t, redis.URL(), "-addr", redistest.Address(t), "-drain-delay", delay.String(), "-token=false")}
 			b := balance(t, delay > 0, servers[0].address, servers[1].address)
 			l := startLoad(t, b.url(), token, 1)
 			restarts := 0
@@ -216,7 +216,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 func TestARestartOnOneFileLosesNothing(t *testing.T) {
 	t.Parallel()
 	file := onFile(t)
-	s := serve(t, file)
+	s := serve(t, file, "-addr", redistest.Address(t))
 	token := s.token
 	l := startLoad(t, s.url, token, 1<<20)
 	restarts := counts(3, 30)

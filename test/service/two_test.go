@@ -46,7 +46,7 @@ func TestTwoServersOnOneRedisAgree(t *testing.T) {
 		if status, answer, _ := from.call("POST", from.url+"/v1/ns/push", fmt.Sprintf(`{"jobs":[{"queue":"q","id":"job-%d"}]}`, i)); status != 200 {
 			t.Fatalf("push: %d %s", status, answer)
 		}
-		got := <-p.answers
+		got := p.next(t)
 		if field(t, got, "job_id") != fmt.Sprintf("job-%d", i) {
 			t.Errorf("the poll at the other server was answered %s", got)
 		}
@@ -89,7 +89,7 @@ func TestTwoServersOnOneRedisAgree(t *testing.T) {
 	if status, answer, _ := here.call("DELETE", here.admin+"/admin/tokens/"+id, ""); status != http.StatusNoContent {
 		t.Fatalf("revoke: %d %s", status, answer)
 	}
-	if got := <-p.answers; !strings.HasPrefix(got, "401 ") {
+	if got := p.next(t); !strings.HasPrefix(got, "401 ") {
 		t.Errorf("a long poll at the other server ended with %s", got)
 	}
 	for _, s := range []*served{here.as(token), there.as(token)} {
