@@ -22,11 +22,13 @@ func concurrencyTests() []test {
 	}
 }
 
-// each runs f n times at once.
-func each(n int, f func(i int)) {
+// each runs f n times at once, each time with a scene of its goroutine's own.
+func (s *scene) each(n int, f func(s *scene, i int)) {
+	aside := *s
+	aside.aside = true
 	var wg sync.WaitGroup
 	for i := range n {
-		wg.Go(func() { f(i) })
+		wg.Go(func() { f(&aside, i) })
 	}
 	wg.Wait()
 }
@@ -36,7 +38,7 @@ func (s *scene) tally(n int, job func(i int) duly.Job) (outcomes map[duly.PushOu
 	s.Helper()
 	outcomes, ids = map[duly.PushOutcome]int{}, map[string]int{}
 	var mu sync.Mutex
-	each(n, func(i int) {
+	s.each(n, func(s *scene, i int) {
 		r := s.try(job(i))
 		mu.Lock()
 		defer mu.Unlock()
@@ -73,7 +75,7 @@ func concurrentReserve(s *scene) {
 	s.pushAll(numbered(jobs, "j")...)
 	var mu sync.Mutex
 	seen := map[string]int{}
-	each(16, func(i int) {
+	s.each(16, func(s *scene, i int) {
 		for {
 			ds := s.reserve(1 + i%5)
 			if len(ds) == 0 {
@@ -126,7 +128,7 @@ func concurrentKeys(s *scene) {
 			next[k] = i + 1
 		}
 	}
-	each(16, func(i int) {
+	s.each(16, func(s *scene, i int) {
 		r := rand.New(rand.NewPCG(1, uint64(i)))
 		for s.stats().Counters.Acked < keys*perKey && !s.Failed() {
 			for _, d := range s.reserve(2) {
@@ -146,7 +148,7 @@ func concurrentKeys(s *scene) {
 
 func concurrentOperators(s *scene) {
 	const rounds = 60
-	each(6, func(i int) {
+	s.each(6, func(s *scene, i int) {
 		for n := range rounds {
 			switch i {
 			case 0, 1:
@@ -171,7 +173,7 @@ func concurrentOperators(s *scene) {
 		}
 	})
 	s.must("pause", s.Engine.Pause(s.ctx, s.ref()))
-	each(8, func(int) { s.nothing("the queue is paused") }) // once pause has returned
+	s.each(8, func(s *scene, _ int) { s.nothing("the queue is paused") }) // once pause has returned
 	s.conserved()
 }
 
@@ -182,32 +184,45 @@ func concurrentWaiters(s *scene) {
 	var mu sync.Mutex
 	taken := 0
 	all := make(chan struct{})
+	enough := sync.OnceFunc(func() { close(all) }) // also when it never will be
 	for range workers {
 		go func() {
 			for {
 				ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{s.queue}, Timeout: duly.MaxWait})
-				if err != nil || !ready {
+				if err == nil && !ready {
 					return
 				}
-				ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 2})
+				var ds []duly.Delivery
+				if err == nil {
+					ds, err = s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{s.queue}, Max: 2})
+				}
 				if err != nil {
+					if s.ctx.Err() == nil {
+						s.Errorf("a worker: %v", err)
+					}
+					enough()
 					return
 				}
 				mu.Lock()
-				taken += len(ds)
-				if len(ds) > 0 && taken == jobs {
-					close(all)
+				if taken += len(ds); taken >= jobs {
+					enough()
 				}
 				mu.Unlock()
 			}
 		}()
 	}
-	each(4, func(int) {
+	s.each(4, func(s *scene, _ int) {
 		for range jobs / 4 {
 			s.push(duly.Job{Lease: time.Hour})
 		}
 	})
+	if s.Failed() {
+		enough()
+	}
 	<-all
+	mu.Lock()
+	same(s, "the jobs taken", taken, jobs)
+	mu.Unlock()
 	s.sizes(duly.Sizes{Leased: jobs})
 	s.Advance(duly.MaxWait) // the workers' waits end
 	s.Quiet()
@@ -216,7 +231,7 @@ func concurrentWaiters(s *scene) {
 // concurrentBatches pushes batches of one key at once: each one's items stay
 // in their order.
 func concurrentBatches(s *scene) {
-	each(10, func(i int) { s.pushAll(numbered(50, fmt.Sprintf("b%d-", i))...) })
+	s.each(10, func(s *scene, i int) { s.pushAll(numbered(50, fmt.Sprintf("b%d-", i))...) })
 	last := map[string]string{}
 	for _, d := range s.takeAll() {
 		batch := d.ID[:2]

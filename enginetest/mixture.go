@@ -14,7 +14,7 @@ func concurrentMixture(s *scene) {
 	seed := rand.Uint64()
 	s.Logf("seed %d", seed)
 	const actors, rounds = 8, 60
-	each(actors, func(i int) {
+	s.each(actors, func(s *scene, i int) {
 		a := actor{s: s, r: rand.New(rand.NewPCG(seed, uint64(i)))}
 		for range rounds {
 			a.act()

@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -23,6 +24,7 @@ type scene struct {
 	namespace string
 	queue     string
 	root      *scene
+	aside     bool // for a goroutine beside the test's own
 	// namespaces and closed belong to the root: what the audit has to visit.
 	namespaces []string
 	closed     bool
@@ -36,6 +38,17 @@ func play(t *testing.T, h *Harness, f func(s *scene)) {
 	if !t.Failed() && !s.closed {
 		s.audit()
 	}
+}
+
+// Fatalf ends the test, or aside the goroutine: the test itself may be ended by
+// its own one alone.
+func (s *scene) Fatalf(format string, args ...any) {
+	s.Helper()
+	if !s.aside {
+		s.T.Fatalf(format, args...)
+	}
+	s.Errorf(format, args...)
+	runtime.Goexit()
 }
 
 // in is the scene in another namespace.

@@ -1,14 +1,10 @@
 package sqliteengine
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,35 +12,18 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 // full is what SQLite says when there is no room.
 func full() error { return &sq.Error{Code: 13, Message: "database or disk is full"} }
 
-// logged is a log that can be read.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) count(part string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.text.String(), part)
-}
-
 // openLogged is an engine with a clock that the test moves, and its log.
-func openLogged(t *testing.T) (*Engine, *clock.Fake, *logged) {
+func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
 	t.Helper()
-	c, log := clock.NewFake(), &logged{}
-	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: slog.New(slog.NewTextHandler(log, nil))})
+	c, log := clock.NewFake(), new(logtest.Log)
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: log.Logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,22 +63,22 @@ func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	const told = "it is tried again"
-	eventually.True(t, "the log to be told", func() bool { return log.count(told) == 1 })
+	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
 	for _, id := range []string{"b", "c", "d"} {
 		if err := e.change(ctx, pushed(id, nil)); err != nil {
 			t.Fatalf("a push is answered %v", err)
 		}
 	}
-	if n := pagesLogged(t, e); n < logPages || log.count(told) != 1 {
-		t.Errorf("%d pages, told %d times", n, log.count(told))
+	if n := pagesLogged(t, e); n < logPages || log.Count(told) != 1 {
+		t.Errorf("%d pages, told %d times", n, log.Count(told))
 	}
 	if err := os.Rename(away, e.cfg.Path); err != nil {
 		t.Fatal(err)
 	}
 	c.Advance(choreRest)
 	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < logPages })
-	if log.count("level=ERROR") > 0 {
-		t.Errorf("the store has failed: %s", log.text.String())
+	if log.Count("level=ERROR") > 0 {
+		t.Errorf("the store has failed: %s", log.String())
 	}
 	sameIDs(t, ids(t, e), "a", "b", "c", "d")
 }
@@ -120,7 +99,7 @@ func TestFailedChoreRests(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually.True(t, "the log to be told", func() bool { return log.count("it is tried again") == 1 })
+	eventually.True(t, "the log to be told", func() bool { return log.Count("it is tried again") == 1 })
 	if err := e.change(t.Context(), func(tx *tx) error { delete(tx.conn.named, "grave_next"); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +110,7 @@ func TestFailedChoreRests(t *testing.T) {
 		}
 		return done
 	})
-	if n := log.count("it is tried again"); n != 1 {
+	if n := log.Count("it is tried again"); n != 1 {
 		t.Errorf("the log was told %d times of %d transactions", n, tries)
 	}
 }
