@@ -12,7 +12,6 @@ import (
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
-	"github.com/dulymq/duly/redisengine/lua"
 )
 
 // C11.17: where another program has put something else under one of a call's
@@ -20,14 +19,7 @@ import (
 func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	t.Parallel()
 	x := newInterrupter(t)
-	for _, d := range deeds {
-		t.Run(d.name, func(t *testing.T) { x.takeAllKeys(t, d) })
-	}
-	for _, name := range lua.Names() {
-		if x.raised[name] == 0 && !strings.HasPrefix(name, "token_") && !strings.HasPrefix(name, "placement_") { // they are no part of a shard
-			t.Errorf("the script %s met no foreign key", name)
-		}
-	}
+	x.overAll(t, x.takeAllKeys, "met no foreign key")
 }
 
 // takeAllKeys does a deed, and then repeats every script call of it with every

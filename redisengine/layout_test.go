@@ -26,6 +26,31 @@ func layoutPage(t *testing.T) string {
 	return string(text)
 }
 
+// What stands in a script as a number is the contract's, wherever it stands.
+func TestScriptsHaveTheContractsNumbers(t *testing.T) {
+	t.Parallel()
+	lease, room := duly.DefaultLease.Microseconds(), duly.MaxBatchBytes
+	usual := fmt.Sprintf("lease == '0' and %d or", lease)
+	plain := fmt.Sprintf("{0, 0, 0, %d, %d, %d, 0, %d, ''", duly.DefaultTries, duly.DefaultMaxStalls, lease, int(duly.None))
+	for file, wants := range map[string][]string{
+		"reserve.lua":               {usual, fmt.Sprintf("tonumber(room) < %d,", room)},
+		"list.lua":                  {fmt.Sprintf("tonumber(room) < %d and", room)},
+		"include/reserve_plain.lua": {usual, fmt.Sprintf("room == '%d'", room)},
+		"include/job.lua":           {"plain = " + plain},
+		"include/careful.lua":       {"or " + plain},
+	} {
+		source, err := os.ReadFile("lua/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range wants {
+			if !strings.Contains(string(source), want) {
+				t.Errorf("%s has no %q", file, want)
+			}
+		}
+	}
+}
+
 // C11.15, C11.17: the page names every key of a shard, every script with its
 // flag and every piece that scripts share, and no others.
 func TestLayoutPageNamesEverything(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
+// shard is the one that the sleeper's queue has.
+func (s *sleeper) shard() *shard { return s.e.queues.get(duly.Q("q").Normal()).shards[0] }
+
 // A job that is due in a queue whose configuration another process has changed
 // meanwhile is not slept through: who takes the marker keeps its moment whatever
 // the configuration is.
@@ -38,7 +41,7 @@ func TestTheSoonerMomentStands(t *testing.T) {
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
 	defer leave()
-	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	now := clock.Milli(s.clock.Now())
@@ -54,7 +57,7 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	s := newSleeper(t)
 	woken, leave := s.wait(s.e)
 	defer leave()
-	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	s.e.hub.forget(shard) // as if its look were still on its way
@@ -74,7 +77,7 @@ func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
 	s := newSleeper(t)
 	other := s.engine()
 	_, leave := s.wait(s.e)
-	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	at := clock.Milli(s.clock.Now()) + 1000
@@ -118,7 +121,7 @@ func TestAMarkerThatComesBackHidesNone(t *testing.T) {
 	s := newSleeper(t)
 	s.push(duly.Job{Delay: time.Second}, duly.Job{Delay: time.Second})
 	s.push(duly.Job{}, duly.Job{}, duly.Job{})
-	shard := s.e.queues.get(duly.Q("q").Normal()).shards[0]
+	shard := s.shard()
 	now := float64(clock.Milli(s.clock.Now()))
 	s.e.hub.mark(shard, "now", 1)
 	s.e.hub.mark(shard, "later", now+2000)
@@ -228,28 +231,6 @@ func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
 	s.awake(third, "the process of the second has ended")
 }
 
-// An answer that there is no queue may come after somebody here has made it:
-// what was not known when the question was asked is not forgotten by it. Else
-// whoever waits would not watch the shards any more.
-func TestAQueueThatIsMadeMeanwhileIsNotForgotten(t *testing.T) {
-	t.Parallel()
-	s := newSleeper(t)
-	q := s.e.queues.get(duly.Q("q").Normal())
-	s.e.queues.forget(nil) // asked before it was made
-	if s.e.queues.get(q.ref) != q {
-		t.Error("the queue that was made meanwhile is forgotten")
-	}
-	older := *q
-	s.e.queues.forget(&older)
-	if s.e.queues.get(q.ref) != q {
-		t.Error("the queue that was changed meanwhile is forgotten")
-	}
-	s.e.queues.forget(q)
-	if s.e.queues.get(q.ref) != nil {
-		t.Error("the queue that has gone is still known")
-	}
-}
-
 // Who waits hears of a queue as soon as this process reads that it is there.
 func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	t.Parallel()
@@ -266,23 +247,6 @@ func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	}
 }
 
-// Of two questions for a namespace's mark that are on their way at once, the one
-// that was asked last may be heard first: that it found none yet is no reset.
-func TestAnAnswerThatWasOvertakenIsNoReset(t *testing.T) {
-	t.Parallel()
-	var b births
-	making, looking := b.ask(), b.ask()
-	if lost, _ := b.hear("ns", "mark", making); lost {
-		t.Error("the first mark is told as a reset")
-	}
-	if lost, _ := b.hear("ns", "", looking); lost {
-		t.Error("an answer from before the mark was made is told as a reset")
-	}
-	if lost, was := b.hear("ns", "", b.ask()); !lost || was != "mark" {
-		t.Errorf("a mark that has gone: lost %t, was %q", lost, was)
-	}
-}
-
 // Whoever changed a configuration has died before the shard had it. A moment
 // that falls due there meanwhile is not forgotten: who keeps it tells the shard.
 func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
@@ -292,7 +256,7 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // it knows the queue
 		t.Fatal(err)
 	}
-	key := s.e.queues.get(duly.Q("q").Normal()).shards[0].name("config")
+	key := s.shard().name("config")
 	before := s.server.Must("GET", key)
 	s.must(s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 7}))
 	woken, leave := s.wait(s.e)
@@ -303,12 +267,5 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 	}
 	s.e.Quiet()
 	s.clock.Advance(100 * time.Millisecond) // the look comes later
-	select {
-	case ready := <-woken:
-		if !ready {
-			t.Error("the wait ended without a job")
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("slept on a job that was due")
-	}
+	s.awake(woken, "the job is due")
 }

@@ -2,7 +2,6 @@ package redisengine_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -58,7 +57,7 @@ func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards in
 		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{}, held: map[string]duly.Receipt{},
 		next: map[string]int{}, gone: map[string]bool{}, bodies: map[string]bool{}, acked: map[string]bool{},
 	}
-	cfg := redisengine.Config{URL: r.server.URL() + "?prefix=" + r.prefix, Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	cfg := redisengine.Config{URL: r.server.URL() + "?prefix=" + r.prefix, Manual: true, Logger: slog.New(slog.DiscardHandler)}
 	if c != nil {
 		cfg.Clock = c
 	}

@@ -2,7 +2,6 @@ package redisengine_test
 
 import (
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -32,18 +31,10 @@ func TestSurveyOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
-	for i := range 230 {
-		ref := duly.QueueRef{Namespace: "some", Name: "q" + strconv.Itoa(i)}
-		if err := e.Configure(t.Context(), ref, duly.QueueConfig{MaxJobs: 10}); err != nil {
-			t.Fatal(err)
-		}
-		if i%50 == 0 {
-			pushOne(t, e, duly.Job{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Hour})
-		}
-	}
+	idleQueues(t, e, 1, 50)
 	for range 2 { // one that learns of the queues, and one that knows them
 		server.Must("CONFIG", "RESETSTAT")
-		if all := surveyed(t, e, "some"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{}) {
+		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{}) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}
@@ -60,22 +51,15 @@ func TestSurveyOfQueuesThatOthersChange(t *testing.T) {
 	c := clock.NewFake()
 	e, other := at(t, withPrefix(server.URL(), prefix), c), at(t, withPrefix(server.URL(), prefix), c)
 	ref := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: "some", Name: name} }
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, name := range []string{"changed", "made", "gone", "wide", "same"} {
-		must(other.Configure(t.Context(), ref(name), duly.QueueConfig{Shards: map[string]int{"wide": 8}[name]}))
+		must(t, other.Configure(t.Context(), ref(name), duly.QueueConfig{Shards: map[string]int{"wide": 8}[name]}))
 	}
 	if all := surveyed(t, e, "some"); len(all) != 5 {
 		t.Fatalf("sees %+v", all)
 	}
-	must(other.Configure(t.Context(), ref("changed"), duly.QueueConfig{MaxJobs: 100}))
-	must(other.Destroy(t.Context(), ref("made")))
-	must(other.Configure(t.Context(), ref("made"), duly.QueueConfig{Shards: 4}))
-	must(other.Destroy(t.Context(), ref("gone")))
+	must(t, other.Configure(t.Context(), ref("changed"), duly.QueueConfig{MaxJobs: 100}))
+	remake(t, other, ref("made"), 4)
+	must(t, other.Destroy(t.Context(), ref("gone")))
 	for _, name := range []string{"made", "wide", "new"} {
 		for range 20 {
 			pushOne(t, other, duly.Job{Namespace: "some", Queue: name, Delay: time.Minute})
@@ -118,9 +102,12 @@ func TestSurveyGoesOn(t *testing.T) {
 	server.Must("DEL", prefix+":{default/q2/0}:ready")
 	server.Must("SET", prefix+":{default/q2/0}:ready", "no sorted set")
 	server.Must("HSET", prefix+":{default}:configs", "q3", "no configuration")
-	for name, q := range surveyed(t, e, "") {
+	if err := surveyed(t, at(t, withPrefix(server.URL(), prefix), clock.NewFake()), "")["q3"].Err; duly.CodeOf(err) != duly.CodeCorrupt {
+		t.Errorf("a process that does not know q3 is told %v", err)
+	}
+	for name, q := range surveyed(t, e, "") { // to which q3 is what it was
 		damaged := name == "q1" || name == "q2"
-		if code := duly.CodeOf(q.Err); damaged && code != duly.CodeCorrupt || !damaged && name != "q3" && q.Err != nil {
+		if code := duly.CodeOf(q.Err); damaged && code != duly.CodeCorrupt || !damaged && q.Err != nil {
 			t.Errorf("%s: %v", name, q.Err)
 		}
 		if want := map[bool]int64{true: 1}[name == "q0" || name == "q4" || name == "q6"]; q.Stats.Sizes.Ready != want {

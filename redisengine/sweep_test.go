@@ -31,15 +31,7 @@ func TestSweepOfIdleQueues(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	e := at(t, server.URL(), clock.NewFake())
-	for i := range 230 {
-		ref := duly.QueueRef{Namespace: "n" + strconv.Itoa(i%2), Name: "q" + strconv.Itoa(i)}
-		if err := e.Configure(t.Context(), ref, duly.QueueConfig{MaxJobs: 10}); err != nil {
-			t.Fatal(err)
-		}
-		if i%10 == 0 {
-			pushOne(t, e, duly.Job{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Hour})
-		}
-	}
+	idleQueues(t, e, 2, 10)
 	for range 2 { // one that learns of the queues, and one that knows them
 		server.Must("CONFIG", "RESETSTAT")
 		if err := e.Sweep(t.Context()); err != nil {
@@ -49,6 +41,26 @@ func TestSweepOfIdleQueues(t *testing.T) {
 	if calls := scriptCalls(server); calls != "evalsha_ro 3 " { // 115 shards of each namespace, jobs in one
 		t.Errorf("a look at 230 idle queues is %s", calls)
 	}
+}
+
+// idleQueues makes 230 queues in so many namespaces, n0 and on, of which every so
+// many-th has a job that is due later.
+func idleQueues(t *testing.T, e *redisengine.Engine, namespaces, every int) {
+	t.Helper()
+	for i := range 230 {
+		ref := duly.QueueRef{Namespace: "n" + strconv.Itoa(i%namespaces), Name: "q" + strconv.Itoa(i)}
+		must(t, e.Configure(t.Context(), ref, duly.QueueConfig{MaxJobs: 10}))
+		if i%every == 0 {
+			pushOne(t, e, duly.Job{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Hour})
+		}
+	}
+}
+
+// remake destroys a queue and makes it anew, with so many shards.
+func remake(t *testing.T, e *redisengine.Engine, ref duly.QueueRef, shards int) {
+	t.Helper()
+	must(t, e.Destroy(t.Context(), ref))
+	must(t, e.Configure(t.Context(), ref, duly.QueueConfig{Shards: shards}))
 }
 
 func pushOne(t *testing.T, e *redisengine.Engine, j duly.Job) {
@@ -113,15 +125,8 @@ func TestSweepFindsWhatIsOverdue(t *testing.T) {
 	if err := e.Sweep(ctx); err != nil { // it knows them all
 		t.Fatal(err)
 	}
-	if err := other.Configure(ctx, ref("changed"), duly.QueueConfig{MaxJobs: 100}); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Destroy(ctx, ref("made")); err != nil {
-		t.Fatal(err)
-	}
-	if err := other.Configure(ctx, ref("made"), duly.QueueConfig{Shards: 4}); err != nil {
-		t.Fatal(err)
-	}
+	must(t, other.Configure(ctx, ref("changed"), duly.QueueConfig{MaxJobs: 100}))
+	remake(t, other, ref("made"), 4)
 	for range 10 {
 		pushOne(t, other, duly.Job{Namespace: "some", Queue: "made", Delay: time.Minute})
 	}

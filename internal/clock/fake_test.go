@@ -136,8 +136,6 @@ func TestNewTimerSendsTheMomentOnce(t *testing.T) {
 	}
 }
 
-// A timer for now does not wait for the clock to move, and is not called under
-// a lock that its setter holds.
 func TestSleepLastsItsTimeOrItsContext(t *testing.T) {
 	t.Parallel()
 	f := clock.NewFake()
@@ -161,6 +159,8 @@ func TestSleepLastsItsTimeOrItsContext(t *testing.T) {
 	}
 }
 
+// A timer for now does not wait for the clock to move, and is not called under
+// a lock that its setter holds.
 func TestTimerForNowIsCalledAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net/url"
@@ -66,7 +65,7 @@ func serveStore(t *testing.T) (*sqliteengine.Engine, string) {
 	t.Cleanup(func() { engine.Close() })
 	s, err := server.New(server.Config{
 		Engine: engine, Registry: engine, Maintainer: engine, Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir,
-		Live: server.Live{Drain: time.Second}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Live: server.Live{Drain: time.Second}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -172,7 +171,7 @@ func runOrderWorker(args []string) error {
 		return err
 	}
 	out := &diary{out: os.Stdout}
-	w := worker.New(engine, worker.Config{Concurrency: orderSlots, Lease: orderLease, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	w := worker.New(engine, worker.Config{Concurrency: orderSlots, Lease: orderLease, Logger: slog.New(slog.DiscardHandler)})
 	w.Handle(theQueue.Name, func(_ context.Context, d *worker.Delivery) error {
 		out.say("D %s %s %d %d", d.Body, d.Receipt, d.Now.UnixMilli(), d.LeaseEnd.UnixMilli())
 		lot := rand.New(rand.NewPCG(seed, uint64(d.Now.UnixNano())))

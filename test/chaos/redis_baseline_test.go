@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -84,15 +85,10 @@ func runRedisGuest(args []string) error {
 	}
 	s := lightLoad()
 	s.pushers, s.workers = 2, 3
-	l := &load{engine: engine, diary: &diary{out: &deaf{}}, shape: s}
+	l := &load{engine: engine, diary: &diary{out: io.Discard}, shape: s}
 	go l.run(context.Background(), context.Background(), seed)
 	for {
 		time.Sleep(50 * time.Millisecond)
 		fmt.Fprintf(os.Stdout, "goroutines %d\n", runtime.NumGoroutine())
 	}
 }
-
-// deaf is where a diary goes that nobody reads.
-type deaf struct{}
-
-func (*deaf) Write(p []byte) (int, error) { return len(p), nil }

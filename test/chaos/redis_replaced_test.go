@@ -24,12 +24,11 @@ const second = int64(time.Second / time.Microsecond)
 // on that, so two things are looked up and not taken for granted.
 //
 // The Sentinels take a primary for down when it has not answered for a second
-// (down-after-milliseconds; the default is thirty). Where thirty processes want
-// one of two processors, and those of a test come last, two of three Sentinels
-// see that of a primary that lives, and demote it: what it answers until it hears
-// of that is lost, as after a demotion that the test has asked for, but in a
-// window that the test has not opened. Seen at that load: three times in 40
-// faults, and 308 of 72 503 pushes. The Sentinels' logs tell when it was.
+// (down-after-milliseconds; the default is thirty). On a machine that is short of
+// processors two of three Sentinels may see that of a primary that lives, and
+// demote it: what it answers until it hears of that is lost, as after a demotion
+// that the test has asked for, but in a window that the test has not opened. The
+// Sentinels' logs tell when it was.
 //
 // A replica that gets no processor for more than a second is behind by more than
 // that, whatever the engine does. So every server that takes writes is told the
