@@ -2,23 +2,18 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/server/admin"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/lmstfy"
@@ -129,105 +124,6 @@ func (s *Server) AdminHandler() http.Handler { return s.admin }
 // Guard makes and revokes tokens.
 func (s *Server) Guard() *auth.Guard { return s.guard }
 
-// Listen binds both addresses, sees to the first token, and leaves the files
-// for the command line. After an error nothing is bound.
-func (s *Server) Listen(ctx context.Context) (err error) {
-	defer func() {
-		if err != nil {
-			s.unbind()
-		}
-	}()
-	for i, addr := range []string{s.cfg.Addr, s.cfg.AdminAddr} {
-		var lc net.ListenConfig
-		if s.listeners[i], err = lc.Listen(ctx, "tcp", addr); err != nil {
-			return fmt.Errorf("server: %w; choose another address, or stop what listens there", err)
-		}
-	}
-	if err := s.credentials(ctx); err != nil {
-		return err
-	}
-	return s.leaveURLs()
-}
-
-// credentials sees to it that somebody may come in, and that where others can
-// reach an address nobody else can.
-func (s *Server) credentials(ctx context.Context) error {
-	api, admin := !loopback(s.cfg.Addr), !loopback(s.cfg.AdminAddr)
-	if !api && !admin {
-		if s.cfg.DataDir == "" {
-			return nil
-		}
-		note, err := s.guard.FirstToken(ctx, s.cfg.DataDir)
-		if note != "" {
-			s.cfg.Logger.Warn(note)
-		}
-		return err
-	}
-	const remedy = "start once on 127.0.0.1, make one with duly token create, then listen here"
-	operator, err := s.guard.AnyOperator(ctx)
-	switch {
-	case err != nil || operator:
-		return err
-	case admin:
-		return duly.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right admin for all namespaces nor an account: %s, or give it accounts", s.cfg.AdminAddr, remedy)
-	}
-	known, err := s.guard.Any(ctx)
-	if err == nil && !known {
-		err = duly.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", s.cfg.Addr, remedy)
-	}
-	return err
-}
-
-func (s *Server) leaveURLs() error {
-	if s.cfg.DataDir == "" {
-		return nil
-	}
-	if err := durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.URLFile), s.URL()+"\n"); err != nil {
-		return err
-	}
-	return durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.AdminURLFile), s.AdminURL()+"\n")
-}
-
-func (s *Server) unbind() {
-	for i, l := range s.listeners {
-		if l != nil {
-			l.Close()
-			s.listeners[i] = nil
-		}
-	}
-}
-
-// URL is where the API is served, once it listens.
-func (s *Server) URL() string { return urlOf(s.listeners[0], s.cfg.TLS) }
-
-// AdminURL is where the admin API is served, once it listens.
-func (s *Server) AdminURL() string { return urlOf(s.listeners[1], s.cfg.AdminTLS) }
-
-// urlOf is a URL that reaches the listener from this machine.
-func urlOf(l net.Listener, secure *tls.Config) string {
-	if l == nil {
-		return ""
-	}
-	addr := l.Addr().(*net.TCPAddr)
-	host := addr.IP.String()
-	if addr.IP.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	scheme := "http://"
-	if secure != nil {
-		scheme = "https://"
-	}
-	return scheme + net.JoinHostPort(host, fmt.Sprint(addr.Port))
-}
-
-// The bounds on connections. What a request's head may hold is bounded by
-// net/http; its own slack of 4 KiB comes on top of it.
-const (
-	maxHeader     = 16<<10 - 4<<10
-	headerTimeout = 8 * time.Second
-	idleTimeout   = 2 * time.Minute
-)
-
 // Serve serves until ctx ends, then drains and returns: nil after a clean end,
 // an error if requests had to be cut off or a listener failed. [Server.Listen]
 // comes before it.
@@ -281,21 +177,6 @@ func (s *Server) watch(ctx context.Context) {
 		s.cfg.Logger.Warn("this engine does not tell of changes: every request looks its token up, and one that waits outlasts its token if that is revoked by another server")
 	default:
 		s.cfg.Logger.Error("changes of tokens are not heard of any more; every request looks its token up", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
-	}
-}
-
-// accept is server.Serve, with TLS where the server has some.
-func accept(server *http.Server, l net.Listener) error {
-	if server.TLSConfig != nil {
-		return server.ServeTLS(l, "", "")
-	}
-	return server.Serve(l)
-}
-
-func (s *Server) httpServer(h http.Handler, secure *tls.Config) *http.Server {
-	return &http.Server{
-		Handler: h, TLSConfig: secure.Clone(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }
 

@@ -1,6 +1,10 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dulymq/duly"
+)
 
 // Metric describes one metric for people.
 type Metric struct {
@@ -87,3 +91,22 @@ var (
 // otherName stands for the queues that have no series of their own. It is the
 // name of no queue.
 const otherName = "_other"
+
+// queueCounter is one of an engine's counters.
+type queueCounter struct {
+	*defined
+	of func(*duly.Counters) *int64
+}
+
+func ofPushed(c *duly.Counters) *int64    { return &c.Pushed }
+func ofMerged(c *duly.Counters) *int64    { return &c.Merged }
+func ofDelivered(c *duly.Counters) *int64 { return &c.Delivered }
+func ofAcked(c *duly.Counters) *int64     { return &c.Acked }
+func ofFailed(c *duly.Counters) *int64    { return &c.Failed }
+func ofStalled(c *duly.Counters) *int64   { return &c.Stalled }
+func ofReleased(c *duly.Counters) *int64  { return &c.Released }
+func ofDead(c *duly.Counters) *int64      { return &c.Dead }
+func ofRequeued(c *duly.Counters) *int64  { return &c.Requeued }
+func ofExpired(c *duly.Counters) *int64   { return &c.Expired }
+func ofDeleted(c *duly.Counters) *int64   { return &c.Deleted }
+func ofDropped(c *duly.Counters) *int64   { return &c.Dropped }

@@ -246,25 +246,6 @@ func sum(to, s *duly.Stats) {
 	to.OldestReady = max(to.OldestReady, s.OldestReady)
 }
 
-// queueCounter is one of an engine's counters.
-type queueCounter struct {
-	*defined
-	of func(*duly.Counters) *int64
-}
-
-func ofPushed(c *duly.Counters) *int64    { return &c.Pushed }
-func ofMerged(c *duly.Counters) *int64    { return &c.Merged }
-func ofDelivered(c *duly.Counters) *int64 { return &c.Delivered }
-func ofAcked(c *duly.Counters) *int64     { return &c.Acked }
-func ofFailed(c *duly.Counters) *int64    { return &c.Failed }
-func ofStalled(c *duly.Counters) *int64   { return &c.Stalled }
-func ofReleased(c *duly.Counters) *int64  { return &c.Released }
-func ofDead(c *duly.Counters) *int64      { return &c.Dead }
-func ofRequeued(c *duly.Counters) *int64  { return &c.Requeued }
-func ofExpired(c *duly.Counters) *int64   { return &c.Expired }
-func ofDeleted(c *duly.Counters) *int64   { return &c.Deleted }
-func ofDropped(c *duly.Counters) *int64   { return &c.Dropped }
-
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*defined{queueJobs, queueOldest, queues, scrapeComplete, scrapeDuration, scrapeAge} {
