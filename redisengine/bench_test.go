@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -184,4 +185,32 @@ func BenchmarkReserveAck50(b *testing.B) {
 		return err
 	})
 	r.end(50 * b.N)
+}
+
+// What the queues cost that this process knows and nobody uses: their memory,
+// and a sweep that looks at them.
+func BenchmarkSweepOfKnownQueues(b *testing.B) {
+	const queues = 10_000
+	r := newRig(b)
+	bytes, objects := heap()
+	var next atomic.Int64
+	r.each(queues, 8, func() error {
+		ref := duly.Q(fmt.Sprintf("q%d", next.Add(1)))
+		return r.e.Configure(r.Context(), ref, duly.QueueConfig{MaxLeased: 10})
+	})
+	sweep := func() error { return r.e.Sweep(r.Context()) }
+	r.each(2, 1, sweep) // meets them all
+	moreBytes, moreObjects := heap()
+	r.begin()
+	r.each(b.N, 1, sweep)
+	r.end(queues * b.N)
+	r.ReportMetric((moreBytes-bytes)/queues, "B/queue")
+	r.ReportMetric((moreObjects-objects)/queues, "objects/queue") // what the garbage collector goes through
+}
+
+func heap() (bytes, objects float64) {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc), float64(m.HeapObjects)
 }

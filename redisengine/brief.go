@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,13 +25,18 @@ type brief struct {
 // briefs remembers queues.
 type briefs struct {
 	mu    sync.Mutex
-	known map[duly.QueueRef]*brief
+	known map[string]map[string]*brief // by namespace and name
 }
 
-func newBrief(q *queue) *brief {
+// newBrief is a queue's. Most queues of a store are bounded alike, so it shares
+// what is said of the bounds with another queue's, if there is one.
+func newBrief(q *queue, other *brief) *brief {
 	limits := make([]string, len(q.shards))
 	for i, s := range q.shards {
 		limits[i] = s.limits
+	}
+	if other != nil && slices.Equal(limits, other.limits) {
+		limits = other.limits
 	}
 	return &brief{version: strings.Clone(q.version), limits: limits} // not with all of the configuration behind it
 }
@@ -39,17 +45,20 @@ func (b *briefs) put(ref duly.QueueRef, known *brief) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.known == nil {
-		b.known = map[duly.QueueRef]*brief{}
+		b.known = map[string]map[string]*brief{}
 	}
-	b.known[ref] = known
+	if b.known[ref.Namespace] == nil {
+		b.known[ref.Namespace] = map[string]*brief{}
+	}
+	b.known[ref.Namespace][ref.Name] = known
 }
 
 // forget drops a queue that turned out to be another one.
 func (b *briefs) forget(ref duly.QueueRef, known *brief) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.known[ref] == known {
-		delete(b.known, ref)
+	if b.known[ref.Namespace][ref.Name] == known {
+		delete(b.known[ref.Namespace], ref.Name)
 	}
 }
 
@@ -57,9 +66,10 @@ func (b *briefs) forget(ref duly.QueueRef, known *brief) {
 func (b *briefs) drop(sweep uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for ref, known := range b.known {
-		if known.swept != sweep {
-			delete(b.known, ref)
+	for namespace, queues := range b.known {
+		maps.DeleteFunc(queues, func(_ string, known *brief) bool { return known.swept != sweep })
+		if len(queues) == 0 {
+			delete(b.known, namespace)
 		}
 	}
 }
@@ -71,8 +81,9 @@ func (b *briefs) drop(sweep uint64) {
 func (e *Engine) recall(ctx context.Context, namespace string, names []string, odd func(q *queue, err error)) ([]*brief, error) {
 	all, unknown := make([]*brief, len(names)), []int(nil)
 	e.briefs.mu.Lock()
+	known := e.briefs.known[namespace]
 	for i, name := range names {
-		if all[i] = e.briefs.known[duly.QueueRef{Namespace: namespace, Name: name}]; all[i] == nil {
+		if all[i] = known[name]; all[i] == nil {
 			unknown = append(unknown, i)
 		}
 	}
@@ -88,6 +99,7 @@ func (e *Engine) recall(ctx context.Context, namespace string, names []string, o
 	if err != nil {
 		return nil, err
 	}
+	var last *brief
 	for k, value := range elements(&values) {
 		if value.IsNil() {
 			continue // destroyed meanwhile
@@ -98,8 +110,9 @@ func (e *Engine) recall(ctx context.Context, namespace string, names []string, o
 			odd(q, err)
 			continue
 		}
-		all[unknown[k]] = newBrief(q)
-		e.briefs.put(ref, all[unknown[k]])
+		last = newBrief(q, last)
+		all[unknown[k]] = last
+		e.briefs.put(ref, last)
 	}
 	return all, nil
 }
@@ -137,8 +150,12 @@ func (b *bundle) add(at spot, args ...string) {
 	tag := shardTag(b.e.prefix, b.refs(at.queue), at.shard)
 	group := b.e.link.Group(tag)
 	if n := len(b.calls); n == 0 || group != b.group || len(b.spots[n-1]) == b.most {
-		b.calls = append(b.calls, link.Call{Script: b.about.Script, Args: slices.Clone(b.first), Once: b.gentle})
-		b.spots = append(b.spots, nil)
+		c := link.Call{Script: b.about.Script, Once: b.gentle}
+		if group == "" && b.most > 1 { // one node: most calls get as many shards as they may
+			c.Keys, c.Args = make([]string, 0, b.most*len(b.keys)), make([]string, 0, len(b.first)+b.most*len(args))
+		}
+		c.Args = append(c.Args, b.first...)
+		b.calls, b.spots = append(b.calls, c), append(b.spots, nil)
 		b.group = group
 	}
 	n := len(b.calls) - 1
@@ -181,25 +198,4 @@ func (b *bundle) run(ctx context.Context, heed func(spots []spot, answer *rueidi
 		b.calls, b.spots = b.calls[n:], b.spots[n:]
 	}
 	return nil
-}
-
-// appendKeys appends keys of a shard, all of one text: whoever looks at every
-// queue makes many.
-func appendKeys(to []string, tag string, keys []string) []string {
-	size := 0
-	for _, key := range keys {
-		size += len(tag) + len(key)
-	}
-	var b strings.Builder
-	b.Grow(size)
-	for _, key := range keys {
-		b.WriteString(tag)
-		b.WriteString(key)
-	}
-	rest := b.String()
-	for _, key := range keys {
-		n := len(tag) + len(key)
-		to, rest = append(to, rest[:n]), rest[n:]
-	}
-	return to
 }

@@ -119,8 +119,7 @@ func (e *Engine) rewrite(ctx context.Context, ref duly.QueueRef, was string) err
 func (e *Engine) countShards(ctx context.Context, ref duly.QueueRef) (int, error) {
 	cmds := make([]rueidis.Completed, duly.MaxShards)
 	for i := range cmds {
-		names := shardNames(e.prefix, ref, i)
-		cmds[i] = e.link.B().Exists().Key(names[:]...).Build()
+		cmds[i] = e.link.B().Exists().Key(appendKeys(nil, shardTag(e.prefix, ref, i), shardKeys[:])...).Build()
 	}
 	shards := 1
 	for i, r := range e.link.DoAll(ctx, cmds...) {

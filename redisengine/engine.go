@@ -44,7 +44,10 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg.withDefaults(), prefix: options.Prefix, queues: queues{known: map[duly.QueueRef]*queue{}}, sweeps: sweeps{turn: make(chan struct{}, 1)}}
+	e := &Engine{
+		cfg: cfg.withDefaults(), prefix: options.Prefix, sweeps: sweeps{turn: make(chan struct{}, 1)},
+		queues: queues{known: map[duly.QueueRef]*queue{}, used: map[duly.QueueRef]*queue{}},
+	}
 	options.Observe, options.Sent = cfg.Observe, cfg.sent
 	if e.link, err = link.Open(ctx, options, e.cfg.Logger); err != nil {
 		return nil, err

@@ -164,5 +164,6 @@ func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []st
 	for _, id := range ids {
 		calls = append(calls, &joint{items: 1, args: []string{id, raw(id)}, answered: func(jointReply) {}})
 	}
-	return e.queues.get(ref.Normal()).shards[0].remove.send(ctx, calls)
+	q := e.queues.get(ref.Normal())
+	return e.gear(q, q.shards[0]).remove.send(ctx, calls)
 }

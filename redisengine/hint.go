@@ -139,7 +139,7 @@ func (h *hub) missed() (shards []*watched) {
 		q := h.e.queues.get(ref)
 		hints = slices.DeleteFunc(hints, func(t hint) bool {
 			if s := q.shard(t.shard); t.missed(now) && s != nil {
-				shards = append(shards, &watched{q: q, s: s, group: h.e.link.Group(s.name("marker"))})
+				shards = append(shards, h.e.watched(q, s))
 			}
 			return t.missed(now)
 		})

@@ -32,15 +32,16 @@ func kindOf(key string) link.Kind { return kinds[key[strings.LastIndexByte(key, 
 // script is a command of the scripts, ready to be called.
 type script struct {
 	*link.Script
-	keys []int // of shardKeys
-	all  bool  // all of shardKeys, in their order
+	keys   []string
+	places []int // of the keys, in shardKeys
+	all    bool  // all of shardKeys, in their order
 }
 
 func load(name string) *script {
 	loaded, keys := loadAny(name)
-	s := &script{Script: loaded, all: slices.Equal(keys, shardKeys[:])}
+	s := &script{Script: loaded, keys: keys, all: slices.Equal(keys, shardKeys[:])}
 	for _, key := range keys {
-		s.keys = append(s.keys, slices.Index(shardKeys[:], key))
+		s.places = append(s.places, slices.Index(shardKeys[:], key))
 	}
 	return s
 }
@@ -89,11 +90,11 @@ var (
 // lookKeys are the keys of one shard that look reads.
 var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally"}
 
-// shard is one part of a queue with the names of its keys. All of them carry
-// one hash tag, so they live on one node and one script may touch them.
+// shard is one part of a queue. The names of all its keys begin with one hash
+// tag, so they live on one node and one script may touch them.
 type shard struct {
 	index  int
-	names  [len(shardKeys)]string
+	tag    string
 	limits string       // what the configuration bounds here, packed for the scripts
 	heard  atomic.Int64 // its clock minus ours, in µs, as its last reply told; 0 for never
 	// met is above 0 if it has this configuration, as far as this process knows.
@@ -103,9 +104,7 @@ type shard struct {
 	// emptied is 1 more than when a Reserve was sent that has left nothing here,
 	// on the monotonic clock; 0 once somebody waits, or has it.
 	emptied atomic.Int64
-	// Joint calls of many callers: pushes of simple jobs, of others, reserves,
-	// settles, deletes.
-	simple, push, reserve, settle, remove lane
+	gear    atomic.Pointer[gear] // nil while nobody uses it
 }
 
 // shardTag is what the names of a shard's keys begin with.
@@ -113,24 +112,46 @@ func shardTag(prefix string, ref duly.QueueRef, index int) string {
 	return prefix + ":{" + ref.Namespace + "/" + ref.Name + "/" + strconv.Itoa(index) + "}:"
 }
 
-func shardNames(prefix string, ref duly.QueueRef, index int) (names [len(shardKeys)]string) {
-	tag := shardTag(prefix, ref, index)
-	for i, name := range shardKeys {
-		names[i] = tag + name
+// appendKeys appends the names of a shard's keys, all of one text: whoever looks
+// at every queue makes many.
+func appendKeys(to []string, tag string, keys []string) []string {
+	size := 0
+	for _, key := range keys {
+		size += len(tag) + len(key)
 	}
-	return names
+	var b strings.Builder
+	b.Grow(size)
+	for _, key := range keys {
+		b.WriteString(tag)
+		b.WriteString(key)
+	}
+	rest := b.String()
+	for _, key := range keys {
+		n := len(tag) + len(key)
+		to, rest = append(to, rest[:n]), rest[n:]
+	}
+	return to
 }
 
-func (s *shard) name(key string) string { return s.names[slices.Index(shardKeys[:], key)] }
+func (s *shard) name(key string) string {
+	if g := s.gear.Load(); g != nil {
+		return g.name(key)
+	}
+	return s.tag + key
+}
 
 // of lists the keys that a script wants.
 func (s *shard) of(sc *script) []string {
-	if sc.all {
-		return s.names[:]
+	g := s.gear.Load()
+	if g != nil && sc.all {
+		return g.names
 	}
-	keys := make([]string, len(sc.keys))
-	for i, k := range sc.keys {
-		keys[i] = s.names[k]
+	keys := make([]string, 0, len(sc.keys))
+	if g == nil {
+		return appendKeys(keys, s.tag, sc.keys)
+	}
+	for _, k := range sc.places {
+		keys = append(keys, g.names[k])
 	}
 	return keys
 }

@@ -26,8 +26,9 @@ type lane struct {
 	idle    int        // items of those that came when nothing was on its way
 	spare   [][]*joint // room for those that wait next
 	senders int
-	flying  int // calls that are on their way
-	last    int // callers of the call that was sent last
+	flying  int  // calls that are on their way
+	last    int  // callers of the call that was sent last
+	used    bool // since the last sweep
 	// send runs what was gathered and fills in its results.
 	send func(ctx context.Context, calls []*joint) error
 }
@@ -108,7 +109,7 @@ func (l *lane) join(ctx context.Context, e *Engine, j *joint) error {
 func (l *lane) enter(e *Engine, j *joint) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.waiting = append(l.waiting, j)
+	l.waiting, l.used = append(l.waiting, j), true
 	if l.flying == 0 {
 		l.idle += j.items
 	}

@@ -19,7 +19,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	g.push(1, 0) // makes the queue, and sends the scripts whole for once
 	g.ack(g.reserve(1))
 	_ = g.e.Delete(t.Context(), duly.Q("q"), "x")
-	s := g.e.queues.get(duly.Q("q").Normal()).shards[0]
+	s := g.gear()
 	const callers = 100
 	gather := func(what string, l *lane, call func(i int)) {
 		t.Helper()

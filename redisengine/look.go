@@ -62,7 +62,7 @@ func (h *hub) lookCalls(shards []*watched, once bool) (calls []*lookCall) {
 		}
 		c := calls[len(calls)-1]
 		for _, name := range lookKeys {
-			c.Keys = append(c.Keys, d.s.name(name))
+			c.Keys = append(c.Keys, d.gear.name(name))
 		}
 		c.Args = append(c.Args, d.q.version, d.s.limits)
 		c.shards++

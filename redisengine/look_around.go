@@ -46,7 +46,7 @@ func (h *hub) all() (shards []*watched, unknown []duly.QueueRef) {
 	defer h.mu.Unlock()
 	for _, w := range h.watches {
 		for _, d := range w.shards {
-			shards = append(shards, &watched{q: d.q, s: d.s, group: d.group}) // a copy: watch may give d another queue meanwhile
+			shards = append(shards, d.copied())
 		}
 	}
 	for ref, v := range h.views {
@@ -110,7 +110,7 @@ func (h *hub) lookAt(ctx context.Context, q *queue) {
 func (q *queue) watched(e *Engine) []*watched {
 	shards := make([]*watched, len(q.shards))
 	for i, s := range q.shards {
-		shards[i] = &watched{q: q, s: s, group: e.link.Group(s.name("marker"))}
+		shards[i] = e.watched(q, s)
 	}
 	return shards
 }

@@ -69,7 +69,7 @@ func (h *hub) keep(marker string, at int64) {
 		h.mu.Lock()
 		d := h.watched[marker]
 		if d != nil {
-			d = &watched{q: d.q, s: d.s, group: d.group} // a copy: watch may give d another queue meanwhile
+			d = d.copied()
 		}
 		h.mu.Unlock()
 		if d == nil {

@@ -30,7 +30,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 		j := newJoint(1)
 		j.args = append(j.args, id, raw(id))
 		j.answered = func(r jointReply) { there = len(r.lost) == 0 }
-		return q.shards[duly.ShardOf(id, len(q.shards))].remove.join(ctx, e, j)
+		return e.gear(q, q.shards[duly.ShardOf(id, len(q.shards))]).remove.join(ctx, e, j)
 	})
 	if err == nil && !there {
 		return duly.NotFound(ref, id)

@@ -49,10 +49,10 @@ func (p *pushing) shard(ctx context.Context, s *shard, items []pushItem) error {
 	j.answered = func(r jointReply) { p.answered(items, r) }
 	if p.q.limited() || !allSimple(items) {
 		p.pack(j, items)
-		return s.push.join(ctx, p.e, j)
+		return p.e.gear(p.q, s).push.join(ctx, p.e, j)
 	}
 	p.packSimple(j, items, s.reckon(p.e))
-	return s.simple.join(ctx, p.e, j)
+	return p.e.gear(p.q, s).simple.join(ctx, p.e, j)
 }
 
 func allSimple(items []pushItem) bool {

@@ -191,7 +191,7 @@ func (x *twins) joined(row []*pushing, simple, left int) (int, int) {
 		simple += len(p.items)
 	}
 	if len(calls) > 0 {
-		x.must(row[0].q.shards[0].simple.send(x.Context(), calls))
+		x.must(x.e.gear(row[0].q, row[0].q.shards[0]).simple.send(x.Context(), calls))
 	}
 	for _, p := range row {
 		left += len(p.left)
@@ -265,12 +265,12 @@ func (x *twins) stored(queue string) map[string]string {
 	}
 	named := strings.NewReplacer(names...)
 	all := map[string]string{}
-	for i, name := range shardKeys {
+	for _, name := range shardKeys {
 		if name == "config" || name == "marker" {
 			continue
 		}
 		var lines []string
-		for _, entry := range entriesOf(x.server, s.names[i]) {
+		for _, entry := range entriesOf(x.server, s.name(name)) {
 			if name != "tally" || !strings.HasPrefix(entry, "later") {
 				lines = append(lines, named.Replace(entry)+"\n")
 			}

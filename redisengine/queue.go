@@ -86,11 +86,9 @@ func (e *Engine) readQueue(ref duly.QueueRef, value string) (*queue, error) {
 		return nil, e.unreadable(ref, err.(*duly.Error).Message)
 	}
 	q.usual = q.cfg.Defaults == duly.Defaults{}.Filled()
-	for i := range s.Shards {
-		s := &shard{index: i, names: shardNames(e.prefix, ref, i), limits: packLimits(q.cfg, i)}
-		s.simple.send, s.push.send, s.settle.send = e.sendSimple(q, s), e.sendPush(q, s), e.sendSettle(q, s)
-		s.reserve.send, s.remove.send = e.sendReserve(q, s), e.sendDelete(q, s)
-		q.shards = append(q.shards, s)
+	q.shards = make([]*shard, s.Shards)
+	for i := range q.shards {
+		q.shards[i] = &shard{index: i, tag: shardTag(e.prefix, ref, i), limits: packLimits(q.cfg, i)}
 	}
 	return q, nil
 }
@@ -187,6 +185,7 @@ func (q *queue) justEmptied(now time.Duration) bool {
 type queues struct {
 	mu    sync.RWMutex
 	known map[duly.QueueRef]*queue
+	used  map[duly.QueueRef]*queue // those of them that may have gear
 }
 
 func (s *queues) get(ref duly.QueueRef) *queue {
@@ -204,6 +203,7 @@ func (s *queues) put(q *queue) *queue {
 		return old
 	}
 	s.known[q.ref] = q
+	delete(s.used, q.ref)
 	return q
 }
 
@@ -214,6 +214,7 @@ func (s *queues) forget(was *queue) {
 	defer s.mu.Unlock()
 	if was != nil && s.known[was.ref] == was {
 		delete(s.known, was.ref)
+		delete(s.used, was.ref)
 	}
 }
 
@@ -239,6 +240,9 @@ func (e *Engine) reread(ctx context.Context, ref duly.QueueRef) (*queue, error) 
 	if value == "" {
 		e.queues.forget(was)
 		return nil, nil
+	}
+	if was != nil && was.value == value {
+		return e.remember(was), nil
 	}
 	q, err := e.readQueue(ref, value)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 func TestJointDeletesEndAsEachByItself(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
-	g.lane = &g.shard().remove
+	g.lane = &g.gear().remove
 	push := func(j duly.Job) string {
 		j.Queue = "q"
 		r, err := g.e.Push(t.Context(), []duly.Job{j})
@@ -106,7 +106,7 @@ func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
 func TestDeleteGoesOnWithoutItsCaller(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 1)
-	g.lane = &g.shard().remove
+	g.lane = &g.gear().remove
 	d := g.reserve(1)[0]
 	g.hold()
 	ctx, cancel := context.WithCancel(t.Context())

@@ -147,7 +147,7 @@ func (e *Engine) settleGroup(ctx context.Context, g *receiptGroup, results []err
 				}
 			}
 		}
-		return s.settle.join(ctx, e, j)
+		return e.gear(q, s).settle.join(ctx, e, j)
 	})
 }
 

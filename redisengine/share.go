@@ -74,11 +74,11 @@ func (t *taking) join(ctx context.Context, q *queue, s *shard) error {
 	t.share = share{ctx: ctx, room: t.room}
 	j := newJoint(t.left)
 	j.kind, j.share = micros(t.p.Lease), &t.share
-	begun := false
+	begun, l := false, &t.e.gear(q, s).reserve
 	if t.left > mostShared || len(t.got) > 0 {
-		begun = t.e.work.begin(func() { s.reserve.alone(j) })
+		begun = t.e.work.begin(func() { l.alone(j) })
 	} else {
-		begun = s.reserve.enter(t.e, j)
+		begun = l.enter(t.e, j)
 	}
 	if !begun {
 		return duly.ErrClosed

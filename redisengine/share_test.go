@@ -33,10 +33,15 @@ func newGate(t *testing.T, jobs int) *gate {
 		g.push(jobs, 0)
 	}
 	g.e.WithoutLook()
-	return &gate{g, &g.shard().reserve}
+	return &gate{g, &g.gear().reserve}
 }
 
 func (g *gauge) shard() *shard { return g.e.queues.get(duly.Q("q").Normal()).shards[0] }
+
+func (g *gauge) gear() *gear {
+	q := g.e.queues.get(duly.Q("q").Normal())
+	return g.e.gear(q, q.shards[0])
+}
 
 // hold lets nobody be sent.
 func (g *gate) hold() {

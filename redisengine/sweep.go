@@ -43,6 +43,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 		return ctx.Err()
 	}
 	e.sweeps.n++
+	e.queues.rest()
 	s := &sweep{e: e, n: e.sweeps.n}
 	return s.run(ctx)
 }

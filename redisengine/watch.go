@@ -30,7 +30,18 @@ type watched struct {
 	v     *view
 	q     *queue
 	s     *shard
+	gear  *gear // of the shard
 	group string
+}
+
+func (e *Engine) watched(q *queue, s *shard) *watched {
+	return &watched{q: q, s: s, gear: e.gear(q, s), group: e.link.Group(s.tag)}
+}
+
+// copied is for those who read it without the lock: watch may give it another
+// queue meanwhile.
+func (d *watched) copied() *watched {
+	return &watched{q: d.q, s: d.s, gear: d.gear, group: d.group}
 }
 
 // watch begins to watch the shards of a view. The caller holds the lock.
@@ -40,8 +51,8 @@ func (h *hub) watch(v *view) {
 		return
 	}
 	for _, s := range v.q.shards {
-		marker := s.name("marker")
-		group := h.e.link.Group(marker)
+		g, group := h.e.gear(v.q, s), h.e.link.Group(s.tag)
+		marker := g.name("marker")
 		w := h.watches[group]
 		if w == nil {
 			w = &watch{h: h, group: group, shards: map[string]*watched{}}
@@ -54,7 +65,7 @@ func (h *hub) watch(v *view) {
 			d = &watched{}
 			h.watched[marker] = d
 		}
-		d.v, d.q, d.s, d.group = v, v.q, s, group
+		d.v, d.q, d.s, d.gear, d.group = v, v.q, s, g, group
 		w.shards[marker] = d
 		if w.asked != nil && !w.asked[marker] && !w.nudged {
 			w.nudged = true

@@ -1,0 +1,38 @@
+package redisengine
+
+import (
+	"testing"
+
+	"github.com/dulymq/duly"
+)
+
+// Whoever looks at every queue asks for no more of an idle one than has to be
+// known. What calls need is there for calls, and until a sweep after which none
+// came.
+func TestGearIsPutAwayWhereNobodyCalls(t *testing.T) {
+	t.Parallel()
+	g := newGauge(t)
+	if err := g.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 10}); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func() {
+		t.Helper()
+		if err := g.e.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.e.Stats(t.Context(), duly.Q("q")); err != nil || g.shard().gear.Load() != nil {
+		t.Fatal("a queue that nobody uses has gear", err)
+	}
+	for range 2 {
+		g.push(1, 0)
+		gear := g.shard().gear.Load()
+		if sweep(); g.shard().gear.Load() != gear {
+			t.Fatal("the gear was put away, or is another, though a call came since the last sweep")
+		}
+		if sweep(); g.shard().gear.Load() != nil {
+			t.Fatal("the gear is still there after a sweep before which no call came")
+		}
+		g.ack(g.reserve(1))
+	}
+}
