@@ -7,10 +7,8 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/goroutines"
 )
 
@@ -24,6 +22,7 @@ import (
 //     blocked: so nothing has been woken that has not run yet.
 type rest struct {
 	root goroutines.ID // the test's own goroutine
+	turn *turn
 
 	mu           sync.Mutex
 	change       *sync.Cond
@@ -46,15 +45,23 @@ func (r *rest) quiet() {
 			r.change.Wait()
 		}
 		r.mu.Unlock()
-		if r.still() {
-			// What is between two sockets belongs to no goroutine for a moment.
-			_ = clock.Sleep(context.Background(), clock.System(), time.Millisecond)
-			if r.still() {
-				return
-			}
+		if r.stays() {
+			return
 		}
 		runtime.Gosched()
 	}
+}
+
+// stays tells whether nothing moves, also after what is between two sockets has
+// been seen: the first turn may be that of a poller which had looked already.
+func (r *rest) stays() bool {
+	for range 2 {
+		if !r.still() {
+			return false
+		}
+		r.turn.take()
+	}
+	return r.still()
 }
 
 // still tells whether nothing moves at this moment.

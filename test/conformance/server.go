@@ -161,6 +161,7 @@ func OnLoopback(open Opener) enginetest.Suite {
 		}
 		r := start(t, open, o, l, &http.Transport{})
 		h := r.harness(t)
+		r.rest.turn = newTurn(t)
 		h.Quiet = r.quiet
 		return h
 	}}

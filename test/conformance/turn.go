@@ -1,0 +1,53 @@
+package conformance
+
+import (
+	"net"
+	"testing"
+)
+
+// turn waits for a turn of the runtime's network poller. What is between two
+// sockets belongs to no goroutine until the poller has seen it, and no time is
+// long enough for that on a machine that stands still meanwhile. A byte sent
+// last over a pair of one's own is seen last: whoever waits for other bytes is
+// runnable by then.
+type turn struct {
+	near  net.Conn
+	taken chan error // one for each byte that has arrived
+}
+
+// take sends a byte and returns when it has come, or the pair is closed. The
+// other end must be parked, else it takes the byte without the poller.
+func (p *turn) take() {
+	if _, err := p.near.Write([]byte{0}); err == nil {
+		<-p.taken
+	}
+}
+
+func newTurn(t testing.TB) *turn {
+	t.Helper()
+	p := &turn{taken: make(chan error, 1)}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if p.near, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	far, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.near.Close() })
+	go func() {
+		defer far.Close()
+		for b := make([]byte, 1); ; {
+			_, err := far.Read(b)
+			p.taken <- err
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return p
+}
