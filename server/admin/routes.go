@@ -81,7 +81,7 @@ func (a *API) placementRoutes() []route.Route {
 		}},
 		{Method: "POST", Path: "/admin/moves", Need: auth.Operator, MaxBody: 4 << 10, Handler: a.move, Doc: route.Doc{
 			Summary: "Move a namespace", Text: "To another pool, while it is in use. The answer comes when the move has begun; it may be said again. To the pool that it comes from, it turns around.",
-			Request: movingForm{}, Answer: moveForm{}, Status: 202, Errors: []duly.Code{duly.CodeConflict, duly.CodeUnsupported, duly.CodeFull},
+			Request: movingForm{}, Answer: moveForm{}, Status: 202, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeUnsupported, duly.CodeFull},
 			Example: exampleMoving, ExampleAnswer: exampleMove,
 		}},
 		{Method: "GET", Path: "/admin/moves", Need: auth.Operator, Query: []string{"namespace"}, Handler: a.moves, Doc: route.Doc{

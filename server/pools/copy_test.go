@@ -189,6 +189,9 @@ func TestAQueueThatCanNotGoAlong(t *testing.T) {
 	c := clock.NewFake()
 	home, one := model.New(model.Config{Clock: c}), model.New(model.Config{Clock: c, OneShard: true})
 	p := serve(t, c, map[string]pools.Engine{duly.DefaultPool: {Open: home}, "file": {Open: one}})
+	if err := meet(t.Context(), p, "shop"); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := p.Move(t.Context(), "shop", "file"); err != nil {
 		t.Fatal(err)
 	}

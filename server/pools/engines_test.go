@@ -182,6 +182,9 @@ func TestMovesUnderLoadBetweenEngines(t *testing.T) {
 		l.servers = append(l.servers, p)
 		l.restart = begin(ctx, &running, p) // the first one's is not called
 	}
+	if err := meet(ctx, l.servers[0], "shop"); err != nil {
+		t.Fatal(err)
+	}
 	const producers, jobs = 3, 200
 	for round, to := range []string{"redis", duly.DefaultPool} {
 		var pushing sync.WaitGroup

@@ -56,6 +56,9 @@ func TestTheEndOfAMoveIsTold(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		go p.Run(ctx)
 		synctest.Wait()
+		if err := meet(ctx, p, "shop"); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := p.Move(ctx, "shop", "orders"); err != nil {
 			t.Fatal(err)
 		}
@@ -151,6 +154,9 @@ func TestAMoveThatDoesNotGoOnIsToldOncePerChange(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer p.Close()
+		if err := meet(t.Context(), p, "shop"); err != nil {
+			t.Fatal(err)
+		}
 		if _, err := p.Move(t.Context(), "shop", "orders"); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,8 @@ import (
 // answers when that is stored; what is done then is told by [Pools.Moves]. Said
 // again it changes nothing. Said of a namespace that is in that pool, it drains
 // a pool where something of it is left. It answers [duly.ErrInvalid] for a pool
-// that there is not, [duly.ErrConflict] for a namespace that moves to a third
+// that there is not, [duly.ErrNotFound] for a namespace of which nothing is
+// known, whose name may be mistyped, [duly.ErrConflict] for a namespace that moves to a third
 // one, and what a queue's configuration is refused with in the new pool.
 func (r *Pools) Move(ctx context.Context, namespace, to string) (duly.Placement, error) {
 	if r == nil || !r.Has(to) {
@@ -43,7 +44,13 @@ const mostBegins = 3
 
 // begin does what is to be done for a namespace that is to be in a pool.
 func (r *Pools) begin(ctx context.Context, where duly.Placement, to string) (duly.Placement, error) {
+	known, err := r.known(ctx, &where)
 	switch {
+	case err != nil:
+		return where, err
+	case !known:
+		return where, duly.Errorf(duly.CodeNotFound, "nothing is known of namespace %s, neither a queue nor a token; mind its name, or place it by its first token: duly token create --namespace NAME --pool %s",
+			duly.Quoted(where.Namespace), to)
 	case where.From != "" && where.Pool == to:
 		return where, nil
 	case where.From == to: // back again
@@ -60,6 +67,20 @@ func (r *Pools) begin(ctx context.Context, where duly.Placement, to string) (dul
 	}
 	where.Pool, where.From, where.Phase = to, where.Pool, duly.Preparing
 	return r.prepare(ctx, where)
+}
+
+// known tells whether there is anything of a namespace: its place, a token for it
+// alone, or a queue where it is without a place. The default namespace is never a
+// mistyped one.
+func (r *Pools) known(ctx context.Context, where *duly.Placement) (bool, error) {
+	if where.Version > 0 || where.Namespace == duly.DefaultNamespace {
+		return true, nil
+	}
+	tokens, err := r.Tokens(ctx, where.Namespace, duly.PageParams{Limit: 1})
+	if err != nil || len(tokens.Tokens) > 0 {
+		return true, err
+	}
+	return r.byName[duly.DefaultPool].holds(ctx, where.Namespace)
 }
 
 // turn lets a namespace that moves go back. The settings are brought along as

@@ -163,6 +163,32 @@ func TestMovesThatAreRefusedOrTurnedAround(t *testing.T) {
 	}
 }
 
+// A namespace of which nothing is known has most likely a mistyped name, and is
+// not moved; a place, a token or a queue is enough.
+func TestAMoveOfAnUnknownNamespaceIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	r.pushJob(duly.Job{ID: "x"})
+	all := duly.Token{Hash: [32]byte{9}, Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}
+	r.must(r.PutToken(t.Context(), all))
+	for _, to := range []string{"orders", duly.DefaultPool} {
+		if _, err := r.Move(t.Context(), "shpo", to); !errors.Is(err, duly.ErrNotFound) || !contains(err, `"shpo"`) || !contains(err, "--pool "+to) {
+			t.Errorf("to %s: %v", to, err)
+		}
+	}
+	if _, err := r.engines[duly.DefaultPool].FindPlacement(t.Context(), "shpo"); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("it was placed: %v", err)
+	}
+	r.must(r.Assign(t.Context(), "placed", "orders"))
+	r.must(meet(t.Context(), r.Pools, "token"))
+	r.push("queue", "q", "x")
+	for namespace, to := range map[string]string{"placed": duly.DefaultPool, "token": "orders", "queue": "orders", duly.DefaultNamespace: "orders", "": "orders"} {
+		if _, err := r.Move(t.Context(), namespace, to); err != nil {
+			t.Errorf("%s: %v", namespace, err)
+		}
+	}
+}
+
 // A pool that can't take a queue is told before anything moves, and keeps nothing.
 func TestAPoolThatCanNotTakeAQueue(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package pools_test
 
 import (
+	"context"
 	"log/slog"
 	"strings"
 	"testing"
@@ -47,6 +48,11 @@ func newRig(t *testing.T, names ...string) *rig {
 	c := clock.NewFake()
 	p, engines := assemble(t, c, model.Config{Manual: true}, names...)
 	return &rig{p, t, c, engines}
+}
+
+// meet lets a namespace be known that has neither a queue nor a place: by a token.
+func meet(ctx context.Context, p *pools.Pools, namespace string) error {
+	return p.PutToken(ctx, duly.Token{Hash: [32]byte{1}, Namespace: namespace, Rights: duly.RightProduce})
 }
 
 // another is one more server with the rig's engines, each as around has it.

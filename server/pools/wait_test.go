@@ -70,6 +70,7 @@ func TestWaitBegunBeforeItsNamespaceHasGone(t *testing.T) {
 	t.Parallel()
 	goes := map[string]func(r *rig){
 		"by a move": func(r *rig) {
+			r.must(meet(r.t.Context(), r.Pools, "shop"))
 			_, err := r.Move(r.t.Context(), "shop", "orders")
 			r.must(err)
 			r.must(r.CarryOn(r.t.Context()))

@@ -124,6 +124,7 @@ the namespace comes from turns a move around.`,
 			}
 			return a.withAdmin(ctx, func(admin Admin, _ place) error {
 				m, err := admin.Move(ctx, args[0], to)
+				err = adviseOn(duly.CodeNotFound, err, "see which there are: %s queues --namespaces", a.program())
 				err = adviseOn(duly.CodeConflict, err, "see how far it is: %s pool status %s", a.program(), shellQuote(args[0]))
 				if err != nil || detach {
 					if err == nil {
