@@ -34,7 +34,7 @@ func Engine(ctx context.Context, url string, opts ...Option) (duly.Contract, err
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return nil, errNoEngine
+		return nil, duly.Invalid("url", "names no engine; write %s", forms)
 	case scheme == "sqlite":
 		return file(ctx, url, &o)
 	case onRedis(scheme):
@@ -42,47 +42,48 @@ func Engine(ctx context.Context, url string, opts ...Option) (duly.Contract, err
 	case scheme == "http", scheme == "https":
 		return server(ctx, url, &o)
 	}
-	return nil, unknown(scheme)
+	return nil, unknown(scheme, forms)
 }
 
-// Check tells whether a URL chooses an engine, and opens nothing. It answers as
-// [Engine] does.
-func Check(url string) (err error) {
+// CheckStore tells whether a URL chooses an engine that can be served, which is
+// one with a store of its own, and opens nothing. It answers as [Engine] does.
+func CheckStore(url string) (err error) {
 	scheme, _, found := strings.Cut(url, ":")
 	switch {
 	case !found:
-		return errNoEngine
+		return duly.Invalid("url", "names no engine; write %s", storeForms)
 	case scheme == "sqlite":
 		_, err = sqliteengine.ParseURL(url)
 	case onRedis(scheme):
 		_, err = redisengine.ParseURL(url)
 	case scheme == "http", scheme == "https":
-		var e *httpengine.Engine // to open one sends nothing
-		if e, err = httpengine.Open(context.Background(), httpengine.Config{URL: url}); err == nil {
-			err = e.Close()
-		}
+		err = duly.Invalid("url", "is the URL of a server, which can't be served once more; write %s", storeForms)
 	default:
-		err = unknown(scheme)
+		err = unknown(scheme, storeForms)
 	}
 	return err
 }
 
-var errNoEngine error = duly.Invalid("url", "names no engine; write %s", forms)
-
-func unknown(scheme string) error {
+func unknown(scheme, forms string) error {
 	return duly.Invalid("url", "begins with %s, which is no engine; write %s", short(scheme), forms)
 }
 
-// forms is what a URL looks like, in short.
-const forms = "sqlite:PATH for a file, redis://HOST for Redis, or http(s)://TOKEN@HOST/NAMESPACE for a server"
+// What a URL looks like, in short: that of a store, and that of any engine.
+const (
+	storeForms = "sqlite:PATH for a file or redis://HOST for Redis"
+	forms      = "sqlite:PATH for a file, redis://HOST for Redis, or http(s)://TOKEN@HOST/NAMESPACE for a server"
+)
 
 // Schemes lists what the URL of an engine begins with.
-func Schemes() []string {
+func Schemes() []string { return append(StoreSchemes(), "http://", "https://") }
+
+// StoreSchemes lists what the URL of an engine begins with that can be served.
+func StoreSchemes() []string {
 	schemes := []string{"sqlite:"}
 	for _, scheme := range redisengine.Schemes() {
 		schemes = append(schemes, scheme+"://")
 	}
-	return append(schemes, "http://", "https://")
+	return schemes
 }
 
 func server(ctx context.Context, url string, o *options) (duly.Contract, error) {

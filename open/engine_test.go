@@ -112,3 +112,21 @@ func TestObserveNamesTheEngine(t *testing.T) {
 		}
 	}
 }
+
+// What can be served has a store of its own: the error for anything else offers
+// no server.
+func TestCheckStoreOffersWhatCanBeServed(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"sqlite:jobs.db", "redis://127.0.0.1:1", "rediss+cluster://127.0.0.1:1,127.0.0.1:2"} {
+		if err := open.CheckStore(url); err != nil {
+			t.Errorf("CheckStore(%q): %v", url, err)
+		}
+	}
+	for _, url := range []string{"", "jobs.db", "ftp://s3cret@host", "reds://s3cret@host", "s3cretTokenThatIsLong:x", "http://s3cret@host/shop", "https://s3cret@host"} {
+		err := open.CheckStore(url)
+		if !errors.Is(err, duly.ErrInvalid) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "TOKEN@") ||
+			!strings.HasSuffix(err.Error(), "; write sqlite:PATH for a file or redis://HOST for Redis") {
+			t.Errorf("CheckStore(%q): %v", url, err)
+		}
+	}
+}

@@ -23,16 +23,41 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 			s.unbind()
 		}
 	}()
-	for i, addr := range []string{s.cfg.Addr, s.cfg.AdminAddr} {
-		var lc net.ListenConfig
-		if s.listeners[i], err = lc.Listen(ctx, "tcp", addr); err != nil {
-			return fmt.Errorf("server: %w; choose another address, or stop what listens there", err)
-		}
+	if s.listeners, err = bind(ctx, s.cfg.Addr, s.cfg.AdminAddr); err != nil {
+		return err
 	}
 	if err := s.credentials(ctx); err != nil {
 		return err
 	}
 	return s.leaveURLs()
+}
+
+// CanListen tells what [Server.Listen] would fail with because of the addresses,
+// and leaves them free: for who has something to make before there is a server.
+func CanListen(ctx context.Context, addr, adminAddr string) error {
+	listeners, err := bind(ctx, addr, adminAddr)
+	free(listeners)
+	return err
+}
+
+// bind binds both addresses, or none.
+func bind(ctx context.Context, addr, adminAddr string) (listeners [2]net.Listener, err error) {
+	for i, addr := range []string{addr, adminAddr} {
+		var lc net.ListenConfig
+		if listeners[i], err = lc.Listen(ctx, "tcp", addr); err != nil {
+			free(listeners)
+			return [2]net.Listener{}, fmt.Errorf("server: %w; choose another address, or stop what listens there", err)
+		}
+	}
+	return listeners, nil
+}
+
+func free(listeners [2]net.Listener) {
+	for _, l := range listeners {
+		if l != nil {
+			l.Close()
+		}
+	}
 }
 
 // credentials sees to it that somebody may come in, and that where others can
@@ -75,12 +100,8 @@ func (s *Server) leaveURLs() error {
 }
 
 func (s *Server) unbind() {
-	for i, l := range s.listeners {
-		if l != nil {
-			l.Close()
-			s.listeners[i] = nil
-		}
-	}
+	free(s.listeners)
+	s.listeners = [2]net.Listener{}
 }
 
 // URL is where the API is served, once it listens.

@@ -22,8 +22,8 @@ import (
 func main() {
 	os.Exit(cli.Run(context.Background(), cli.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Terminal: terminal, Signals: signals(), Hangups: hangups,
-		Open: open.Engine, CheckURL: open.Check, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
+		Getenv: os.Getenv, Environ: os.Environ, Terminal: terminal, Signals: signals(), Hangups: hangups,
+		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
 	}))
 }
 

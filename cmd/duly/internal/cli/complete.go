@@ -62,8 +62,8 @@ func fixed(cmd *cobra.Command, flag string, values ...string) {
 }
 
 // beginnings offers what the URL of an engine can begin with.
-func beginnings(cmd *cobra.Command, flag string) {
-	offer := cobra.FixedCompletions(open.Schemes(), cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+func beginnings(cmd *cobra.Command, flag string, schemes []string) {
+	offer := cobra.FixedCompletions(schemes, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
 	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())
 	}

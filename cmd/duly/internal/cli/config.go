@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
+	"github.com/dulymq/duly/open"
 )
 
 // The variables that name a file of settings.
@@ -30,7 +32,7 @@ func settingFlags(cmd *cobra.Command, files *files) {
 			fixed(cmd, s.Flag, s.OneOf()...)
 		}
 	}
-	beginnings(cmd, "engine")
+	beginnings(cmd, "engine", open.StoreSchemes())
 }
 
 // configuration reads what file, environment and flags say together.
@@ -38,6 +40,14 @@ func (a *app) configuration(f files, flags *pflag.FlagSet) (*config.Loaded, erro
 	return config.Load(config.Sources{
 		File: a.setting(f.own, configFile), Lmstfy: a.setting(f.lmstfy, lmstfyFile), Getenv: a.env.Getenv, Flags: flags, CheckURL: a.env.CheckURL,
 	})
+}
+
+// strays are the variables that look like duly's and are none.
+func (a *app) strays() config.Faults {
+	if a.env.Environ == nil {
+		return nil
+	}
+	return config.Strays(a.env.Environ())
 }
 
 func configCommand(a *app) *cobra.Command {
@@ -64,11 +74,11 @@ opened or changed. Prints every fault with its place; exit status 2 if there are
 		func(_ context.Context, p *printer, _ []string) error {
 			c, err := a.configuration(file, cmd.Flags())
 			var faults config.Faults
-			switch {
-			case errors.As(err, &faults):
-				return a.faulty(p, faults)
-			case err != nil:
+			if err != nil && !errors.As(err, &faults) {
 				return err
+			}
+			if strays := a.strays(); len(faults)+len(strays) > 0 {
+				return a.faulty(p, faults, strays)
 			}
 			given := 0
 			for _, v := range c.Values {
@@ -90,9 +100,10 @@ opened or changed. Prints every fault with its place; exit status 2 if there are
 	return cmd
 }
 
-// faulty prints the faults, one on each line.
-func (a *app) faulty(p *printer, faults config.Faults) error {
-	for _, f := range faults {
+// faulty prints the faults, one on each line, and then the variables that nothing
+// reads, with which a server would start.
+func (a *app) faulty(p *printer, faults, strays config.Faults) error {
+	for _, f := range slices.Concat(faults, strays) {
 		if !p.json {
 			p.printf("%s\n", oneLine(f.String()))
 		} else if err := p.value(faultView{f.Origin.Place, f.Origin.Line, f.Key, f.Problem}); err != nil {
@@ -102,7 +113,11 @@ func (a *app) faulty(p *printer, faults config.Faults) error {
 	if err := p.flush(); err != nil {
 		return err
 	}
-	err := duly.Errorf(duly.CodeInvalid, "the configuration has %s, and duly serve would not start with it", plural(int64(len(faults)), "fault"))
+	if len(faults) == 0 {
+		err := duly.Errorf(duly.CodeInvalid, "the environment has %s that nothing reads, and duly serve would start without what was meant", plural(int64(len(strays)), "variable"))
+		return advise(err, "mend its name, or unset it")
+	}
+	err := duly.Errorf(duly.CodeInvalid, "the configuration has %s, and duly serve would not start with it", plural(int64(len(faults)+len(strays)), "fault"))
 	return advise(err, "docs/configuration.md says what each setting may be")
 }
 

@@ -139,3 +139,27 @@ func TestServeTakesAnLmstfyFile(t *testing.T) {
 		}
 	}
 }
+
+// A variable that is mistyped is a fault to config check, and a warning to serve.
+func TestAMistypedVariableIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.vars["DULY_ADRR"] = "127.0.0.1:1"
+	file := filepath.Join(t.TempDir(), "duly.toml")
+	if err := os.WriteFile(file, []byte("adr = 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const problem = "is no variable of duly's, and nothing reads it; did you mean DULY_ADDR?"
+	code, out, errs := r.run("config", "check")
+	if code != exitMisuse || out != "DULY_ADRR "+problem+"\n" || !strings.HasPrefix(errs, "duly: invalid: the environment has 1 variable that nothing reads") {
+		t.Errorf("exit %d, %q, %q", code, out, errs)
+	}
+	code, out, errs = r.run("config", "check", "--config", file)
+	if code != exitMisuse || strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, problem+"\n") || !strings.Contains(errs, "has 2 faults") {
+		t.Errorf("beside another fault: exit %d, %q, %q", code, out, errs)
+	}
+	_, log, stop := r.serve(1, "--data", filepath.Join(t.TempDir(), "data"), "--json", "--log-format", "json")
+	if code := stop(); code != exitOK || strings.Count(log.String(), `"variable":"DULY_ADRR"`) != 1 || !strings.Contains(log.String(), problem) {
+		t.Errorf("exit %d, %s", code, log)
+	}
+}

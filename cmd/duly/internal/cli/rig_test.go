@@ -57,7 +57,7 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 	vars := maps.Clone(r.vars) // a server reads them while the test goes on
 	return Env{
 		Args: append([]string{"duly"}, args...), Stdin: strings.NewReader(r.stdin), Stdout: stdout, Stderr: stderr,
-		Getenv: func(name string) string { return vars[name] }, Terminal: func(any) bool { return r.tty },
+		Getenv: func(name string) string { return vars[name] }, Environ: func() []string { return environ(vars) }, Terminal: func(any) bool { return r.tty },
 		Open: func(_ context.Context, url string, _ ...open.Option) (duly.Contract, error) {
 			if e := r.more[url]; e != nil {
 				return kept{e}, nil
@@ -69,6 +69,13 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 		},
 		Clock: r.clock, Version: "v0.0.0-test",
 	}
+}
+
+func environ(vars map[string]string) (all []string) {
+	for name, value := range vars {
+		all = append(all, name+"="+value)
+	}
+	return all
 }
 
 // run runs a command and returns its exit status and what it printed.

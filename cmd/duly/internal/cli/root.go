@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/dulymq/duly/open"
 )
 
 // section is a part of the help's list of commands.
@@ -74,7 +76,7 @@ func (a *app) globalFlags(root *cobra.Command) {
 	f.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` (default: the URL's, else \"default\")")
 	f.StringVar(&a.data, "data", "", "`folder` of this machine's server (DULY_DATA; default: ./duly-data, then the user's state folder)")
 	a.tlsFlags(f)
-	beginnings(root, "url")
+	beginnings(root, "url", open.Schemes())
 	f.BoolVar(&a.json, "json", false, "print JSON, one value per line")
 }
 

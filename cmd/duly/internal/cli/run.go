@@ -34,6 +34,8 @@ type Env struct {
 	Stdout, Stderr io.Writer
 	// Getenv reads a variable of the environment, "" where it is not set.
 	Getenv func(name string) string
+	// Environ lists all variables, as NAME=VALUE. The field may be nil.
+	Environ func() []string
 	// Terminal tells whether one of the streams is a terminal. Nil: none is.
 	Terminal func(stream any) bool
 	// Signals brings INT and TERM: the first drains, the second ends at once,
@@ -45,8 +47,9 @@ type Env struct {
 	Hangups func(to chan<- os.Signal) (stop func())
 	// Open opens an engine by its URL: open.Engine, but in tests.
 	Open func(ctx context.Context, url string, opts ...open.Option) (duly.Contract, error)
-	// CheckURL judges the URL of an engine without opening it: open.Check, but in
-	// tests. Nil: the engine judges it when it is opened.
+	// CheckURL judges the URL of an engine that is to be served without opening
+	// it: open.CheckStore, but in tests. Nil: the engine judges it when it is
+	// opened.
 	CheckURL func(url string) error
 	// OpenAdmin opens the admin address of a server, over https by secure; nil is
 	// as the system has it.

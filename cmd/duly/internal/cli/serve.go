@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -77,10 +78,15 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 	for _, i := range c.Ignored {
 		log.Warn("this key of the lmstfy file means nothing here", "key", i.Key, "at", i.Origin.String(), "reason", i.Reason)
 	}
-	data, at, err := places(c)
+	for _, stray := range a.strays() {
+		log.Warn("this variable "+stray.Problem, "variable", stray.Origin.Place)
+	}
+	data, at := places(c)
+	leave, err := mayStart(ctx, data, c)
 	if err != nil {
 		return err
 	}
+	defer func() { leave(err) }()
 	see, err := a.observe(ctx, log)
 	if err != nil {
 		return err
@@ -98,6 +104,9 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 			err = closed
 		}
 	}()
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return advise(err, "choose a folder that can be written: --data")
+	}
 	secure := [2]keeper{newKeeper(c.TLS), newKeeper(c.AdminTLS)}
 	s, err := a.newServer(engine, mostBody(at, c.Pools), data, &c.Settings, secure, log, see)
 	if err != nil {
@@ -113,18 +122,31 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 	return r.serve(ctx)
 }
 
-// places are the data folder, which is then there, and the URL of the engine.
-func places(c *config.Loaded) (data, engine string, err error) {
+// places are the data folder and the URL of the engine.
+func places(c *config.Loaded) (data, engine string) {
 	if data = c.Data; data == "" {
 		data = "." + string(filepath.Separator) + defaultData
-	}
-	if err := os.MkdirAll(data, 0o700); err != nil {
-		return "", "", advise(err, "choose a folder that can be written: --data")
 	}
 	if engine = c.Engine; engine == "" {
 		engine = open.File(filepath.Join(data, "duly.db"))
 	}
-	return data, open.WithMaxBody(engine, int(c.Memory.MaxBody)), nil
+	return data, open.WithMaxBody(engine, int(c.Memory.MaxBody))
+}
+
+// mayStart comes before a data folder is made. A start that fails should leave
+// none behind: so it looks first whether the server could listen, and leave
+// takes a folder away that the start has made and left empty. One with a store in
+// it stays, whatever is in that.
+func mayStart(ctx context.Context, data string, c *config.Loaded) (leave func(err error), err error) {
+	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+		return func(error) {}, nil
+	}
+	leave = func(err error) {
+		if err != nil {
+			_ = os.Remove(data) // which takes empty ones alone
+		}
+	}
+	return leave, server.CanListen(ctx, c.Addr, c.AdminAddr)
 }
 
 // openServed opens the engine of --engine, and those of the other pools.

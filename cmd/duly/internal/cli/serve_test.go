@@ -3,15 +3,20 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/model"
 )
 
 // serving runs `duly serve` in this process until stop is called.
@@ -120,6 +125,44 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 		code, out, errs := r.run(args...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%v: exit %d, %q, %q, want %q", tt.args, code, out, errs, tt.want)
+		}
+	}
+}
+
+// What a start that failed has made is nothing that anybody wants; what was there
+// stays.
+func TestAServeThatFailsLeavesNoFolder(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	r := newRig(t)
+	r.more = map[string]*model.Engine{"model:": r.engine}
+	const free = "127.0.0.1:0"
+	for name, args := range map[string][]string{
+		"the API's port is taken":    {"--addr", taken.Addr().String(), "--admin-addr", free},
+		"the admin port is taken":    {"--addr", free, "--admin-addr", taken.Addr().String()},
+		"another engine, and a port": {"--addr", taken.Addr().String(), "--admin-addr", free, "--engine", "model:"},
+		"nobody answers":             {"--addr", free, "--admin-addr", free, "--engine", "elsewhere:"},
+		"no token for others":        {"--addr", "0.0.0.0:0", "--admin-addr", free, "--engine", "model:"},
+	} {
+		run := r.real // on a file
+		if slices.Contains(args, "--engine") {
+			run = r.run
+		}
+		made, had := filepath.Join(t.TempDir(), "made"), t.TempDir()
+		for _, data := range []string{made, had} {
+			if code, out, errs := run(append([]string{"serve", "--data", data}, args...)...); code == exitOK || out != "" {
+				t.Errorf("%s: exit %d, %q, %q", name, code, out, errs)
+			}
+		}
+		if _, err := os.Stat(made); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: it has left a folder: %v", name, err)
+		}
+		if _, err := os.Stat(had); err != nil {
+			t.Errorf("%s: it has taken a folder away: %v", name, err)
 		}
 	}
 }

@@ -25,8 +25,8 @@ type Sources struct {
 	Getenv func(name string) string
 	// Flags has those of [Flags].
 	Flags *pflag.FlagSet
-	// CheckURL judges the URL of an engine without opening it, and repeats
-	// nothing of it. Nil: the engine judges it when it is opened.
+	// CheckURL judges the URL of an engine that is to be served without opening
+	// it, and repeats nothing of it. Nil: the engine judges it when it is opened.
 	CheckURL func(url string) error
 }
 
@@ -180,14 +180,8 @@ func (l *loading) checkTogether() {
 	}
 }
 
-// checkURL judges the URL of an engine that is to be served. A server is an
-// engine to its clients, but keeps no tokens for another one.
+// checkURL judges the URL of an engine that is to be served.
 func (l *loading) checkURL(key, url string) {
-	scheme, _, _ := strings.Cut(url, ":")
-	if scheme == "http" || scheme == "https" {
-		l.fault(key, "is the URL of a server, which can't be served once more; write sqlite:PATH for a file or redis://HOST for Redis")
-		return
-	}
 	if l.src.CheckURL == nil {
 		return
 	}

@@ -12,14 +12,16 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/open"
 )
 
 // stage is the world that a configuration is read in.
 type stage struct {
-	t    *testing.T
-	file string
-	vars map[string]string
-	args []string
+	t     *testing.T
+	file  string
+	vars  map[string]string
+	args  []string
+	store bool // judge the URLs of engines
 }
 
 // write makes a file and names it.
@@ -40,7 +42,11 @@ func (s *stage) sources() Sources {
 	if err := flags.Parse(s.args); err != nil {
 		s.t.Fatal(err)
 	}
-	return Sources{File: s.file, Getenv: func(name string) string { return s.vars[name] }, Flags: flags}
+	src := Sources{File: s.file, Getenv: func(name string) string { return s.vars[name] }, Flags: flags}
+	if s.store {
+		src.CheckURL = open.CheckStore
+	}
+	return src
 }
 
 // good is a configuration that has no fault.
@@ -267,13 +273,13 @@ func TestAPoolIsANameAndAURL(t *testing.T) {
 // told before it is started.
 func TestAServerIsNoEngineToServe(t *testing.T) {
 	t.Parallel()
-	s := (&stage{t: t}).write("engine = 'http://SECRET@h/default'\npools.orders = 'https://SECRET@h'\n")
+	s := (&stage{t: t, store: true}).write("engine = 'http://SECRET@h/default'\npools.orders = 'https://SECRET@h'\npools.mails = 'ftp://SECRET@h'\n")
 	got := s.faults()
-	if len(got) != 2 {
+	if len(got) != 3 {
 		t.Fatalf("%q", got)
 	}
-	for i, where := range []string{"duly.toml:1: engine is ", "duly.toml:2: pools.orders is "} {
-		if !strings.HasPrefix(got[i], where) || !strings.Contains(got[i], "write sqlite:PATH") || strings.Contains(got[i], "SECRET") {
+	for i, where := range []string{"duly.toml:1: engine is ", "duly.toml:2: pools.orders is ", "duly.toml:3: pools.mails begins with "} {
+		if !strings.HasPrefix(got[i], where) || !strings.HasSuffix(got[i], "; write sqlite:PATH for a file or redis://HOST for Redis") || strings.Contains(got[i], "SECRET") {
 			t.Errorf("%q", got[i])
 		}
 	}

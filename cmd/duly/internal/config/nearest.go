@@ -12,18 +12,30 @@ func unknown(key string) string {
 
 // nearest is the known key that a mistyped one may mean, "" where none is near.
 func nearest(key string) string {
-	best, least := "", 1+max(2, len(key)/4)
 	_, last := cutLast(key)
+	near := nearTo(key)
 	for _, s := range Table {
 		d := distance(key, s.Key)
 		if _, own := cutLast(s.Key); own == last && own != s.Key { // in another table
 			d = min(d, 1)
 		}
-		if d < least {
-			best, least = s.Key, d
-		}
+		near.see(s.Key, d)
 	}
-	return best
+	return near.best
+}
+
+// nearby finds the name that is nearest to a mistyped one.
+type nearby struct {
+	best  string // "" where none is near
+	least int    // a name must be nearer than that
+}
+
+func nearTo(name string) nearby { return nearby{least: 1 + max(2, len(name)/4)} }
+
+func (n *nearby) see(name string, distance int) {
+	if distance < n.least {
+		n.best, n.least = name, distance
+	}
 }
 
 // cutLast cuts a key before its last name.
