@@ -53,7 +53,7 @@ func (a *API) tokenRoutes() []route.Route {
 			Example: `{"limits":{"produce":100,"consume":10,"per":"1m"}}`,
 		}},
 		{Method: "DELETE", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 64, Handler: a.revokeToken, Doc: route.Doc{
-			Summary: "Revoke a token", Text: "It opens nothing any more, on any server of the engine a second later, and what waits with it ends. The last token with the right admin for * is not revoked unless there are accounts: make another one first.",
+			Summary: "Revoke a token", Text: "It opens nothing any more, on any server of the engine a second later, and what waits with it ends. The last token with the right admin for * is not revoked unless there are accounts: make another one first. Nor is any while the token file in the data folder can't be read, for a start would take what is in it.",
 			Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict},
 		}},
 	}

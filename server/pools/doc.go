@@ -10,7 +10,8 @@
 //
 // While [Pools.Run] runs, the default engine tells of every change, and what
 // was read is remembered until then; as long as it can't tell, every call looks
-// its namespace up. A change is so known to every server within a second.
+// its namespace up. A change is so known to every server within a second; who
+// waits already goes by it 5 s later at most.
 //
 // # A move
 //
