@@ -66,6 +66,9 @@ type durationFlag struct {
 	to   *time.Duration
 	none bool // "none" may be given
 	zero bool // 0s may be given
+	// least and most are what it may be, where others judge that; here they only
+	// stand in the error for 0s, which others can't see. Default 1 ms, and no most.
+	least, most time.Duration
 }
 
 // String implements pflag.Value; it is the default that the help shows.
@@ -92,10 +95,18 @@ func (f durationFlag) Set(text string) error {
 	case d < 0: // −1 is None, and nothing else that is negative means anything
 		return misusef("it can't be negative")
 	case d == 0 && !f.zero: // in a Job it would mean the queue's default
-		return misusef("it must be at least 1ms")
+		return misusef("it must be %s", f.bounds())
 	}
 	*f.to = d
 	return nil
+}
+
+func (f durationFlag) bounds() string {
+	least := duly.FormatDuration(max(f.least, time.Millisecond))
+	if f.most == 0 {
+		return "at least " + least
+	}
+	return "between " + least + " and " + duly.FormatDuration(f.most)
 }
 
 // countFlag is a number from 1 on.
@@ -184,6 +195,11 @@ func (f headersFlag) Set(text string) error {
 // durationVar adds a flag for a duration from 1 ms on.
 func durationVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
 	f.Var(durationFlag{to: to}, name, usage)
+}
+
+// leaseVar adds the flag for a lease.
+func leaseVar(f *pflag.FlagSet, to *time.Duration, usage string) {
+	f.Var(durationFlag{to: to, least: duly.MinLease, most: duly.MaxLease}, "lease", usage)
 }
 
 // spanVar adds a flag for a duration from 1 ms on, or none.

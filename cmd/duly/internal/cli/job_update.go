@@ -54,7 +54,7 @@ and so do its failures.`,
 	boundVar(f, &u.MaxStalls, "max-stalls", "run-out leases that the job survives")
 	f.StringVar((*string)(&u.Backoff), "backoff", "", "wait after a failure: fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
 	spanVar(f, &u.TTL, "ttl", "drop the job when it has waited so long from now")
-	durationVar(f, &u.Lease, "lease", "how long a delivery holds the job")
+	leaseVar(f, &u.Lease, "how long a delivery holds the job")
 	spanVar(f, &u.Retain, "retain", "keep the finished job and its result so long")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !anyGiven(cmd) {

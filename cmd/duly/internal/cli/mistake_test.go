@@ -116,3 +116,21 @@ func TestOneFaultOfManyIsSaidOnce(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with 0s is told with the bound of the flag, not of durations.
+func TestADurationOfNothingIsToldItsBound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for want, args := range map[string][]string{
+		`--lease can't be "0s": it must be between 100ms and 366d`:    {"push", "q", "x", "--lease", "0s"},
+		`--limit-per can't be "0s": it must be between 1s and 366d`:   {"token", "create", "--rights", "produce", "--limit-produce", "1", "--limit-per", "0s"},
+		`--interval can't be "0s": it must be at least 100ms`:         {"top", "--interval", "0s"},
+		`--ttl can't be "0s": it must be at least 1ms`:                {"push", "q", "x", "--ttl", "0s"},
+		`--delay and --due are both set, give one of them`:            {"push", "q", "x", "--delay", "1s", "--due", "2030-01-01T00:00:00Z"},
+		`--tries is 65536, must be between 1 and 65535; see: duly qu`: {"queue", "set", "q", "--tries", "65536"},
+	} {
+		if code, _, errs := r.run(args...); code != exitMisuse || !strings.HasPrefix(errs, "duly: invalid: "+want) {
+			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
 	boundVar(f, &job.MaxStalls, "max-stalls", "run-out leases that the job survives")
 	f.StringVar((*string)(&job.Backoff), "backoff", "", "wait after a failure: fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
 	spanVar(f, &job.TTL, "ttl", "drop the job when it has waited so long")
-	durationVar(f, &job.Lease, "lease", "how long a delivery holds the job")
+	leaseVar(f, &job.Lease, "how long a delivery holds the job")
 	f.StringVar(&job.OrderKey, "order-key", "", "jobs of one `key` run one at a time, in order")
 	f.StringVar(&job.Merge.Key, "merge-key", "", "waiting jobs of one `key` are one job")
 	f.StringVar((*string)(&job.Merge.Mode), "merge-mode", "", "`mode`: keep the waiting job, or replace it (without a key: equal bodies merge)")

@@ -51,7 +51,7 @@ pushed. Prints the whole configuration.`,
 	countVar(f, &c.Defaults.Tries, "tries", "default: deliveries that may fail before a job is dead")
 	boundVar(f, &c.Defaults.MaxStalls, "max-stalls", "default: run-out leases that a job survives")
 	f.StringVar((*string)(&c.Defaults.Backoff), "backoff", "", "default: wait after a failure, fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
-	durationVar(f, &c.Defaults.Lease, "lease", "default: how long a delivery holds a job")
+	leaseVar(f, &c.Defaults.Lease, "default: how long a delivery holds a job")
 	spanVar(f, &c.Defaults.TTL, "ttl", "default: drop a job when it has waited so long")
 	spanVar(f, &c.DeadAge, "dead-age", "drop dead jobs that are older")
 	boundVar(f, &c.DeadCount, "dead-count", "drop the oldest dead jobs beyond that number")

@@ -45,7 +45,7 @@ if nothing is due. Nothing is taken while waiting.`,
 	flags.BoolVar(&f.wait, "wait", false, "wait until a job is due")
 	durationVar(flags, &f.timeout, "timeout", "with --wait: how long (default: for ever)")
 	countVar(flags, &f.max, "max", "the most jobs to take")
-	durationVar(flags, &f.lease, "lease", "how long to hold each (default: as the job says)")
+	leaseVar(flags, &f.lease, "how long to hold each (default: as the job says)")
 	flags.BoolVar(&f.receipts, "receipts", false, "print the receipts alone, one per line")
 	return cmd
 }

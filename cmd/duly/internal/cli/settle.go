@@ -95,7 +95,7 @@ func extendCommand(a *app) *cobra.Command {
 		})
 	cmd.Args = wants("RECEIPT…")
 	cmd.ValidArgsFunction = noCompletion
-	durationVar(cmd.Flags(), &lease, "lease", "how long from now (default: as the job says)")
+	leaseVar(cmd.Flags(), &lease, "how long from now (default: as the job says)")
 	return cmd
 }
 

@@ -64,7 +64,7 @@ func limitFlags(cmd *cobra.Command, l *duly.Limits) {
 	f := cmd.Flags()
 	f.Var(countFlag{to: &l.Produce}, "limit-produce", "how often the token may push in one window")
 	f.Var(countFlag{to: &l.Consume}, "limit-consume", "how often the token may reserve in one window")
-	f.Var(durationFlag{to: &l.Per}, "limit-per", "how long a window is that begins with the first call in it")
+	f.Var(durationFlag{to: &l.Per, least: duly.MinLimitWindow, most: duly.MaxLimitWindow}, "limit-per", "how long a window is that begins with the first call in it")
 }
 
 // everyRight lists what --rights takes.

@@ -40,7 +40,7 @@ With --once, with --json, and where there is no terminal, it prints one table: i
 		})
 	cmd.Args = wants("[QUEUE…]")
 	cmd.ValidArgsFunction = a.completeQueues(-1)
-	durationVar(cmd.Flags(), &interval, "interval", "how long from one look to the next")
+	cmd.Flags().Var(durationFlag{to: &interval, least: leastInterval}, "interval", "how long from one look to the next")
 	cmd.Flags().BoolVar(&once, "once", false, "print one table and end")
 	return cmd
 }

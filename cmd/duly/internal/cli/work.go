@@ -52,7 +52,7 @@ Queues are worked in the order given: a job of the first goes before all of the 
 	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
 	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
-	durationVar(flags, &f.lease, "lease", "how long to hold a job at a time (default: as the job says)")
+	leaseVar(flags, &f.lease, "how long to hold a job at a time (default: as the job says)")
 	durationVar(flags, &f.timeout, "timeout", "end a command that runs longer; it counts as a failed try")
 	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long running commands may go on after INT or TERM")
 	flags.BoolVar(&f.result, "result", false, "keep what CMD prints as the job's result (with push --retain)")
