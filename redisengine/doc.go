@@ -106,7 +106,9 @@
 // shards of a node which of them hold jobs at all; of those another (overdue)
 // tells which have something to do, and these are stepped. In a cluster, where a
 // call is about one shard, it is asked the second question at once. What has to be
-// known of a queue for that is remembered apart (briefs), in some 300 bytes.
+// known of a queue for that is remembered apart (briefs); a queue that was used
+// here and is idle now takes some 800 bytes with it, for the sweep also puts away
+// what calls work with (gear) where none came since the one before.
 //
 // # Survey
 //
