@@ -112,13 +112,17 @@ func (w *writer) idle() bool {
 	return again
 }
 
-// resting tells whether a chore has failed just now: on a full disk each would
-// fail again behind every transaction.
+// resting tells whether a chore has failed just now: each would fail again
+// behind every transaction.
 func (w *writer) resting() bool { return w.restUntil != 0 && w.clock.Mono() < w.restUntil }
 
+// rest ends a chore that has failed. On a full disk there is no rest: the log
+// must be moved as soon as there is room, before it takes all of that.
 func (w *writer) rest(why error) {
-	w.restUntil = w.clock.Mono() + choreRest
-	w.clock.AfterFunc(choreRest, w.e.inbox.ring)
+	if !sq.IsFull(why) {
+		w.restUntil = w.clock.Mono() + choreRest
+		w.clock.AfterFunc(choreRest, w.e.inbox.ring)
+	}
 	w.unanswered(why)
 }
 
