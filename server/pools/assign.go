@@ -32,7 +32,7 @@ func (r *Pools) Assign(ctx context.Context, namespace, name string) error {
 		if err := r.mayPlace(ctx, namespace, name); err != nil {
 			return err
 		}
-		err = r.placer.PutPlacement(ctx, duly.Placement{Namespace: namespace, Pool: name})
+		_, err = r.put(ctx, duly.Placement{Namespace: namespace, Pool: name})
 		if !errors.Is(err, duly.ErrConflict) {
 			return err
 		}

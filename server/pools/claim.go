@@ -64,7 +64,7 @@ func (m *pair) claimed(ctx context.Context) (*timely, error) {
 		in.until = until
 		return in, nil
 	}
-	if err := m.pools.placer.PutPlacement(ctx, m.where); err != nil {
+	if err := m.pools.store(ctx, m.where); err != nil {
 		return nil, err
 	}
 	m.where.Version++

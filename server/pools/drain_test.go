@@ -3,6 +3,7 @@ package pools_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -229,6 +230,31 @@ func TestWhatComesLateIsWorkedOff(t *testing.T) {
 	_, err := d.Move(t.Context(), "shop", "orders")
 	d.must(err)
 	d.finish("orders", duly.DefaultPool)
+}
+
+// So is what comes to the default pool by a server that has not heard of where a
+// namespace was placed at first.
+func TestWhatMissesTheFirstPlaceIsWorkedOff(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "orders")
+	r.must(r.Assign(t.Context(), "shop", "orders"))
+	results, err := r.engines[duly.DefaultPool].Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: "late"}})
+	if r.must(err); results[0].Err != nil {
+		t.Fatal(results[0].Err)
+	}
+	r.carryOn()
+	if r.phase("shop") != duly.Draining {
+		t.Fatal("it is not looked for")
+	}
+	ids, receipts := r.take(5, "q")
+	if !slices.Equal(ids, []string{"late"}) {
+		t.Errorf("taken are %v", ids)
+	}
+	r.ack(receipts...)
+	r.end("shop")
+	if left := r.left(duly.DefaultPool); len(left) != 0 {
+		t.Errorf("left behind are %v", left)
+	}
 }
 
 // A look for what came late is made ever less often.

@@ -115,9 +115,16 @@ func (r *Pools) put(ctx context.Context, p duly.Placement) (duly.Placement, erro
 		p.Former = append(p.Former, p.From)
 	}
 	p.Former = p.Former[max(0, len(p.Former)-duly.MaxFormer):]
-	err := r.placer.PutPlacement(ctx, p)
+	err := r.store(ctx, p)
 	p.Version++
 	return p, err
+}
+
+// store stores a placement. What is asked of this server from then on goes by it:
+// the engine's notice may come after the answer.
+func (r *Pools) store(ctx context.Context, p duly.Placement) error {
+	defer r.doubt()
+	return r.placer.PutPlacement(ctx, p)
 }
 
 // Moves tells how far every move is or, of one namespace, where it is.

@@ -109,11 +109,19 @@ func (r *Pools) watch(ctx context.Context) {
 	}
 }
 
-// told takes the engine's notice: whatever was read before it is doubtful.
+// told takes the engine's notice.
 func (r *Pools) told(hearing bool) {
 	r.mu.Lock()
 	r.hearing = hearing
+	r.mu.Unlock()
+	r.doubt()
+}
+
+// doubt lets whatever was read before be read again.
+func (r *Pools) doubt() {
+	r.mu.Lock()
 	r.change++
+	hearing := r.hearing
 	r.mu.Unlock()
 	if !hearing {
 		return

@@ -123,6 +123,34 @@ func TestPlacementsAreTold(t *testing.T) {
 	})
 }
 
+// dumb is an engine that tells of no change after the first word.
+type dumb struct{ *model.Engine }
+
+func (dumb) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+	tell(true)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// A server goes by what it has placed itself, however late the notice is.
+func TestAServerKnowsWhatItHasPlaced(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, "orders")
+		r.Pools = r.another(func(_ string, e *model.Engine) duly.Contract { return dumb{e} })
+		ctx, stop := context.WithCancel(t.Context())
+		go r.Run(ctx)
+		synctest.Wait() // it has read that there is nothing
+		r.must(r.Assign(t.Context(), "shop", "orders"))
+		r.push("shop", "q", "x")
+		if got := r.holds("shop", "q", "x"); !slices.Equal(got, []string{"orders"}) {
+			t.Errorf("the job is in %v", got)
+		}
+		stop()
+		synctest.Wait()
+	})
+}
+
 func TestAnUnknownPoolIsNamed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

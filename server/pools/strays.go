@@ -10,9 +10,10 @@ import (
 
 // A stray is a queue in a pool where its namespace is no more. A call makes one
 // that stood still while a move ended, with its whole server perhaps: what it
-// pushes then was accepted, and nobody would take it. So for an hour after a move
-// the servers look for such queues, ever less often, and let them drain as in a
-// move. Later, and where a pool was not given to all servers, [Pools.Move] to
+// pushes then was accepted, and nobody would take it. So does one on a server that
+// has not heard yet of where a namespace was placed at first. For an hour after
+// either the servers look for such queues, ever less often, and let them drain as
+// in a move. Later, and where a pool was not given to all servers, [Pools.Move] to
 // where the namespace is does the same.
 
 // strays is the first other pool that holds queues of a namespace; "" for none.
@@ -53,9 +54,18 @@ func (r *Pools) workOff(ctx context.Context, where duly.Placement, stray string)
 // lookBackFor is for how long after the end of a move strays are looked for.
 const lookBackFor = time.Hour
 
-// recent tells whether a namespace has moved within that time.
+// recent tells whether a namespace has moved, or was placed, within that time.
 func (r *Pools) recent(p *duly.Placement) bool {
-	return p.From == "" && len(p.Former) > 0 && r.cfg.Clock.Now().Sub(p.Since) < lookBackFor
+	return p.From == "" && len(left(p)) > 0 && r.cfg.Clock.Now().Sub(p.Since) < lookBackFor
+}
+
+// left are the pools where calls may have taken a namespace to be: of one that
+// was never placed before, the default one.
+func left(p *duly.Placement) []string {
+	if p.Version == 1 && p.Pool != duly.DefaultPool {
+		return []string{duly.DefaultPool}
+	}
+	return p.Former
 }
 
 // past is a move that has ended, as this server has heard of that.
@@ -88,7 +98,7 @@ func (r *Pools) lookBack(ctx context.Context, where *duly.Placement) error {
 	if !r.lookDue(where) {
 		return nil
 	}
-	for _, name := range where.Former {
+	for _, name := range left(where) {
 		p := r.byName[name]
 		if p == nil {
 			continue
