@@ -25,7 +25,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	if ref, one := oneQueue(jobs); one {
 		g := group{ref: ref}
 		g.err = e.pushQueue(ctx, jobs, g, results)
-		return answers(results, &g)
+		return answers(ctx, results, &g)
 	}
 	groups := groupByQueue(jobs)
 	if err := e.makeInOrder(ctx, jobs, groups); err != nil {
@@ -35,18 +35,23 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 		g.err = e.pushQueue(ctx, jobs, *g, results)
 		return nil
 	})
-	return answers(results, groups...)
+	return answers(ctx, results, groups...)
 }
 
 // answers are those of a call. A queue or a shard that failed says so at its own
-// jobs if others are stored by then; else the call says it for all of them.
-func answers(results []duly.PushResult, groups ...*group) ([]duly.PushResult, error) {
-	stored := slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 })
-	for _, g := range groups {
+// jobs if others are stored by then; else the call says it for all of them. Where
+// the caller has left, answers may still come in, and nobody looks at them.
+func answers(ctx context.Context, results []duly.PushResult, groups ...*group) ([]duly.PushResult, error) {
+	at := slices.IndexFunc(groups, func(g *group) bool { return g.err != nil })
+	if at < 0 {
+		return results, nil
+	}
+	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 }) {
+		return nil, groups[at].err
+	}
+	for _, g := range groups[at:] {
 		switch {
 		case g.err == nil:
-		case !stored:
-			return nil, g.err
 		case g.places == nil:
 			for i := range results {
 				fail(&results[i], g.err)

@@ -14,7 +14,7 @@ import (
 // from being told what is there already.
 func (p *pushing) send(ctx context.Context) error {
 	err := p.sendItems(ctx, p.items)
-	if errors.As(err, new(*stale)) {
+	if err != nil && ctx.Err() != nil || errors.As(err, new(*stale)) {
 		return err
 	}
 	return cmp.Or(err, p.sendLeft(ctx))
