@@ -16,8 +16,6 @@ const (
 	shortPass = 4 * time.Millisecond
 	// maxPasses bounds the passes of one checkpoint.
 	maxPasses = 6
-	// choreRest is the rest after a chore that has failed.
-	choreRest = 5 * time.Second
 	// keptPages is how many free pages are not worth the work: 2 MiB.
 	keptPages = 256
 )
@@ -34,7 +32,7 @@ type checkpoints struct {
 
 // start begins a checkpoint if the log is long enough and none is under way.
 func (k *checkpoints) start() {
-	if k.busy || k.w.pages < logPages || k.w.resting() {
+	if k.busy || k.w.pages < logPages {
 		return
 	}
 	k.busy = true
@@ -98,32 +96,18 @@ func (k *checkpoints) stop() {
 // idle does what can wait until nobody waits for the writer, in slices. It
 // tells whether there may be more of it.
 func (w *writer) idle() bool {
-	if w.c == nil || w.resting() {
+	if w.c == nil {
 		return false
 	}
 	again, err := w.chore()
 	if err != nil {
-		w.rest(err)
+		w.unanswered(err) // the next transaction tries again: on a disk with room anew the log must not take all of it
 		return false
 	}
 	if again {
 		w.told = ""
 	}
 	return again
-}
-
-// resting tells whether a chore has failed just now: each would fail again
-// behind every transaction.
-func (w *writer) resting() bool { return w.restUntil != 0 && w.clock.Mono() < w.restUntil }
-
-// rest ends a chore that has failed. On a full disk there is no rest: the log
-// must be moved as soon as there is room, before it takes all of that.
-func (w *writer) rest(why error) {
-	if !sq.IsFull(why) {
-		w.restUntil = w.clock.Mono() + choreRest
-		w.clock.AfterFunc(choreRest, w.e.inbox.ring)
-	}
-	w.unanswered(why)
 }
 
 // unanswered ends what nobody waits for and has failed.

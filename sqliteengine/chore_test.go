@@ -3,7 +3,6 @@ package sqliteengine
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"testing/synctest"
@@ -46,47 +45,10 @@ func pagesLogged(t *testing.T, e *Engine) (n int) {
 	return n
 }
 
-// A checkpoint that can't be begun, say for want of file descriptors, leaves the
-// store open. The log is told once, and it is begun again after a rest.
-func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
+// Chores that fail are tried again, and the log is told of it once.
+func TestFailedChoreIsToldOnce(t *testing.T) {
 	t.Parallel()
-	e, c, log := openLogged(t)
-	ctx := t.Context()
-	away := filepath.Join(t.TempDir(), "away.db")
-	if err := e.change(ctx, pushed("a", nil)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(e.cfg.Path, away); err != nil {
-		t.Skip("a file in use can't be moved here: ", err)
-	}
-	if err := e.change(ctx, longLog); err != nil {
-		t.Fatal(err)
-	}
-	const told = "it is tried again"
-	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
-	for _, id := range []string{"b", "c", "d"} {
-		if err := e.change(ctx, pushed(id, nil)); err != nil {
-			t.Fatalf("a push is answered %v", err)
-		}
-	}
-	if n := pagesLogged(t, e); n < logPages || log.Count(told) != 1 {
-		t.Errorf("%d pages, told %d times", n, log.Count(told))
-	}
-	if err := os.Rename(away, e.cfg.Path); err != nil {
-		t.Fatal(err)
-	}
-	c.Advance(choreRest)
-	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < logPages })
-	if log.Count("level=ERROR") > 0 {
-		t.Errorf("the store has failed: %s", log.String())
-	}
-	sameIDs(t, ids(t, e), "a", "b", "c", "d")
-}
-
-// Chores that fail rest: they do not fail anew behind every transaction.
-func TestFailedChoreRests(t *testing.T) {
-	t.Parallel()
-	e, c, log := openLogged(t)
+	e, _, log := openLogged(t)
 	tries := 0
 	fail := func(tx *tx) error {
 		tries++
@@ -103,7 +65,6 @@ func TestFailedChoreRests(t *testing.T) {
 	if err := e.change(t.Context(), func(tx *tx) error { delete(tx.conn.named, "grave_next"); return nil }); err != nil {
 		t.Fatal(err)
 	}
-	c.Advance(choreRest)
 	eventually.True(t, "the graves to be looked at", func() (done bool) {
 		if err := e.change(t.Context(), func(tx *tx) error { done = !tx.w.graves; return nil }); err != nil {
 			t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"log/slog"
 	"runtime/debug"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -28,12 +27,11 @@ type writer struct {
 	t            tx
 	batch        []*op
 	checkpoints  checkpoints
-	pages        int           // pages in the log since it was last begun anew
-	graves       bool          // destroyed queues have left something behind
-	vacuum       bool          // there may be free pages to give back
-	turns        int           // transactions since the last chore
-	restUntil    time.Duration // on the monotonic clock: no chore before; 0: none has failed
-	told         string        // what the log was told last of such work
+	pages        int    // pages in the log since it was last begun anew
+	graves       bool   // destroyed queues have left something behind
+	vacuum       bool   // there may be free pages to give back
+	turns        int    // transactions since the last chore
+	told         string // what the log was told last of such work
 	failure      *failure
 }
 
