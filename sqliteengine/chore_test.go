@@ -30,21 +30,6 @@ func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
 	return e, c, log
 }
 
-// longLog lets the writer believe that the log is long.
-func longLog(tx *tx) error {
-	tx.w.pages = logPages
-	return nil
-}
-
-// pagesLogged is what the writer knows of the log's length.
-func pagesLogged(t *testing.T, e *Engine) (n int) {
-	t.Helper()
-	if err := e.change(t.Context(), func(tx *tx) error { n = tx.w.pages; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // Chores that fail are tried again, and the log is told of it once.
 func TestFailedChoreIsToldOnce(t *testing.T) {
 	t.Parallel()
