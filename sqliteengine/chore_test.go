@@ -30,6 +30,66 @@ func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
 	return e, c, log
 }
 
+// longLog lets the writer believe that the log is long.
+func longLog(tx *tx) error {
+	tx.w.pages = logPages
+	return nil
+}
+
+// pagesLogged is what the writer knows of the log's length.
+func pagesLogged(t *testing.T, e *Engine) (n int) {
+	t.Helper()
+	if err := e.change(t.Context(), func(tx *tx) error { n = tx.w.pages; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// connectTo lets new connections be made to another path, while none is.
+func connectTo(t *testing.T, e *Engine, path string) {
+	t.Helper()
+	eventually.True(t, "no checkpoint to be under way", func() (done bool) {
+		err := e.change(t.Context(), func(tx *tx) error {
+			if done = !tx.w.checkpoints.busy; done {
+				e.cfg.Path = path
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return done
+	})
+}
+
+// A checkpoint that can't be begun, say for want of file descriptors, leaves the
+// store open. The log is told once, and it is begun as soon as that is possible.
+func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
+	t.Parallel()
+	e, _, log := openLogged(t)
+	path := e.cfg.Path
+	connectTo(t, e, filepath.Join(path, "no-such-file"))
+	if err := e.change(t.Context(), longLog); err != nil {
+		t.Fatal(err)
+	}
+	const told = "it is tried again"
+	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
+	for _, id := range []string{"a", "b", "c"} {
+		if err := e.change(t.Context(), pushed(id, nil)); err != nil {
+			t.Fatalf("a push is answered %v", err)
+		}
+	}
+	if n := pagesLogged(t, e); n < logPages || log.Count(told) != 1 {
+		t.Errorf("%d pages, told %d times", n, log.Count(told))
+	}
+	connectTo(t, e, path)
+	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < logPages })
+	if log.Count("level=ERROR") > 0 {
+		t.Errorf("the store has failed: %s", log.String())
+	}
+	sameIDs(t, ids(t, e), "a", "b", "c")
+}
+
 // Chores that fail are tried again, and the log is told of it once.
 func TestFailedChoreIsToldOnce(t *testing.T) {
 	t.Parallel()
