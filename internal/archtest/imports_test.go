@@ -17,7 +17,7 @@ var (
 	// choosers may name an engine: they put a program together.
 	choosers = []string{"cmd", "open", "examples", "test"}
 	// support is for tests, users' and our own, and is linked into nothing else.
-	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually", "internal/logtest", "internal/memnet", "internal/certtest", "internal/redistest", "internal/proctest", "internal/faultproxy"}
+	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually", "internal/logtest", "internal/memnet", "internal/certtest", "internal/porttest", "internal/redistest", "internal/proctest", "internal/faultproxy"}
 	// testModules are linked into tests only.
 	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine"}
 )

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dulymq/duly/internal/porttest"
 )
 
 // Direction is a way through the proxy.
@@ -56,7 +58,7 @@ func Redis(t testing.TB, server string) *Proxy {
 
 func start(t testing.TB, server string, redis bool) *Proxy {
 	t.Helper()
-	p := &Proxy{t: t, redis: redis, server: server, addr: "127.0.0.1:0", links: map[*link]bool{}, healed: make(chan struct{})}
+	p := &Proxy{t: t, redis: redis, server: server, addr: porttest.Address(t), links: map[*link]bool{}, healed: make(chan struct{})}
 	p.Resume()
 	t.Cleanup(func() {
 		p.mu.Lock()
@@ -68,12 +70,9 @@ func start(t testing.TB, server string, redis bool) *Proxy {
 	return p
 }
 
-// Addr is where clients connect to, as host:port. It stays the same.
-func (p *Proxy) Addr() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.addr
-}
+// Addr is where clients connect to, as host:port. It stays the same, and the
+// proxy's, while it is stopped as well.
+func (p *Proxy) Addr() string { return p.addr }
 
 // Retarget sends the connections that come from now on to another server.
 func (p *Proxy) Retarget(server string) {
@@ -156,7 +155,7 @@ func (p *Proxy) Resume() {
 	if err != nil {
 		p.t.Fatalf("the proxy can't listen: %v", err)
 	}
-	p.listener, p.addr = l, l.Addr().String()
+	p.listener = l
 	p.wg.Go(func() { p.accept(l) })
 }
 

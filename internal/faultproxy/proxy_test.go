@@ -246,6 +246,10 @@ func TestStopRefusesUntilResume(t *testing.T) {
 	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("a stopped proxy: %v", err)
 	}
+	if claim, err := net.ListenPacket("udp", p.Addr()); err == nil {
+		claim.Close()
+		t.Error("anybody may take the port of a stopped proxy")
+	}
 	at := p.Addr()
 	p.Resume()
 	p.Resume()

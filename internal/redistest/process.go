@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
 
@@ -47,7 +48,7 @@ type process struct {
 // launch makes a folder and starts a server in it, on a free port.
 func launch(s settings) (*process, error) {
 	for try := 1; ; try++ {
-		port, claim, err := freePort()
+		port, claim, err := porttest.Claim()
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +73,7 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 	if p.leash, err = theLeash(); err != nil {
 		return p, err
 	}
-	if p.bus, claim, err = freePort(); err != nil {
+	if p.bus, claim, err = porttest.Claim(); err != nil {
 		return p, err
 	}
 	p.claims = append(p.claims, claim)

@@ -335,26 +335,6 @@ func TestATakenPortIsNotTakenTwice(t *testing.T) {
 	}
 }
 
-// The port of a server that is down is kept for it, also from other processes,
-// which see that nobody listens there.
-func TestThePortOfAServerThatIsDownIsKept(t *testing.T) {
-	t.Parallel()
-	port, claim, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer claim.Close()
-	lastPort.Store(lastPort.Load() - 1) // as another process, which counts for itself
-	next, other, err := freePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer other.Close()
-	if next == port {
-		t.Errorf("port %d was given twice", port)
-	}
-}
-
 // runOwner starts servers and waits to be killed.
 func runOwner([]string) error {
 	for range 2 {

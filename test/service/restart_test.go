@@ -13,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
 )
@@ -188,9 +189,9 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			redis := redistest.Single(t)
-			first := serve(t, redis.URL(), "-addr", redistest.Address(t), "-drain-delay", delay.String())
+			first := serve(t, redis.URL(), "-addr", porttest.Address(t), "-drain-delay", delay.String())
 			token := first.token
-			servers := []*served{first, serve(t, redis.URL(), "-addr", redistest.Address(t), "-drain-delay", delay.String(), "-token=false")}
+			servers := []*served{first, serve(t, redis.URL(), "-addr", porttest.Address(t), "-drain-delay", delay.String(), "-token=false")}
 			b := balance(t, delay > 0, servers[0].address, servers[1].address)
 			l := startLoad(t, b.url(), token, 1)
 			restarts := 0
@@ -216,7 +217,7 @@ func TestARollingRestartLosesNothing(t *testing.T) {
 func TestARestartOnOneFileLosesNothing(t *testing.T) {
 	t.Parallel()
 	file := onFile(t)
-	s := serve(t, file, "-addr", redistest.Address(t))
+	s := serve(t, file, "-addr", porttest.Address(t))
 	token := s.token
 	l := startLoad(t, s.url, token, 1<<20)
 	restarts := counts(3, 30)

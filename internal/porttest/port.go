@@ -1,4 +1,7 @@
-package redistest
+// Package porttest gives tests ports of the loopback that stay theirs while
+// nobody listens there: a server that is down comes back on its port, and
+// whoever connects meanwhile is refused.
+package porttest
 
 import (
 	"errors"
@@ -12,7 +15,8 @@ import (
 )
 
 // Ports are taken from below those that systems give to outgoing connections,
-// so none of these sits on the port of a server that is about to come back.
+// and to servers that name none, so none of these sits on the port of a server
+// that is about to come back.
 const firstPort, ports = 15_000, 17_000
 
 var lastPort atomic.Uint32
@@ -21,7 +25,7 @@ var lastPort atomic.Uint32
 // else is given it while the test runs, also while that server is down.
 func Address(t testing.TB) string {
 	t.Helper()
-	port, claim, err := freePort()
+	port, claim, err := Claim()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +33,11 @@ func Address(t testing.TB) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 }
 
-// freePort is a port of the loopback that nobody listens on, and the claim to it:
+// Claim is a port of the loopback that nobody listens on, and the claim to it:
 // while that is held nobody else is given the port, in whatever test process,
 // also while the server that it is for is down. Nothing speaks UDP here, so the
 // same number there is the claim. Test processes begin at different places.
-func freePort() (port int, claim io.Closer, err error) {
+func Claim() (port int, claim io.Closer, err error) {
 	for range ports {
 		port := firstPort + (os.Getpid()*31+int(lastPort.Add(1)))%ports
 		at := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
