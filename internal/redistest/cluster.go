@@ -114,7 +114,7 @@ func (c *Cluster) KillPrimary(i int) *Server {
 }
 
 // AwaitHealthy waits until every slot is served by nodes that run, every node
-// that runs takes part, and all agree on who serves what.
+// that runs takes part, all agree on who serves what, and the replicas follow.
 func (c *Cluster) AwaitHealthy() {
 	c.t.Helper()
 	await(c.t, "the nodes of the cluster agree, and serve every slot", func(ctx context.Context) error {
@@ -169,7 +169,7 @@ func slotRanges(ctx context.Context, p *process) ([]slotRange, error) {
 }
 
 // healthy tells what still keeps the cluster from being served by exactly
-// these nodes, and by all of them alike.
+// these nodes, and by all of them alike, and any replica from taking over.
 func healthy(ctx context.Context, nodes []*process) error {
 	var running []string
 	for _, p := range nodes {
@@ -199,6 +199,14 @@ func healthy(ctx context.Context, nodes []*process) error {
 		}
 		if in := serving(view); !slices.Equal(in, running) {
 			return fmt.Errorf("%s sees %v serving, %v run", p.address(), in, running)
+		}
+		for _, r := range view {
+			if r.nodes[0] != p.address() {
+				continue
+			}
+			if err := acknowledging(ctx, p, r.nodes[1:]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

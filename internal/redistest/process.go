@@ -125,7 +125,7 @@ func (p *process) configuration() string {
 		lines = append(lines, fmt.Sprintf("port %d", p.port))
 		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
 	}
-	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0")
+	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
 	if p.settings.tls {
 		lines = append(lines, "port 0", fmt.Sprintf("tls-port %d", p.port), "tls-auth-clients no",
 			fmt.Sprintf("tls-cert-file %q", p.trust.certFile), fmt.Sprintf("tls-key-file %q", p.trust.keyFile),

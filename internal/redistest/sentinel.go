@@ -2,14 +2,12 @@ package redistest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 )
@@ -44,7 +42,6 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	if settings.tls {
 		t.Fatal("redistest: TLS is for single servers")
 	}
-	settings.lines = append([]string{"repl-ping-replica-period 1"}, settings.lines...)
 	s := &Sentinel{t: t}
 	primary := single(t, settings)
 	s.servers = append(s.servers, primary)
@@ -262,21 +259,4 @@ func details(ctx context.Context, sentinel *process, about ...any) (map[string]m
 		all[fields["ip"]+":"+fields["port"]] = fields
 	}
 	return all, nil
-}
-
-// following tells which of the servers does not follow the primary.
-func following(ctx context.Context, primary *process, all []*Server) error {
-	var errs []error
-	for _, one := range all {
-		want := fmt.Sprintf("[slave 127.0.0.1 %d connected ", primary.port)
-		if one.p == primary {
-			want = "[master "
-		}
-		role, err := one.Do(ctx, "ROLE")
-		if err == nil && !strings.HasPrefix(fmt.Sprint(role), want) {
-			err = fmt.Errorf("%s is %v, not %s…", one.Addr(), role, want)
-		}
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

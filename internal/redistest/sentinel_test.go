@@ -7,6 +7,26 @@ import (
 	"time"
 )
 
+// A replica that is put in the primary's place at once has everything.
+func TestHealthyReplicasAreSentWhatIsWritten(t *testing.T) {
+	t.Parallel()
+	sends := func(primary *Server, want int) {
+		t.Helper()
+		role := primary.Must("ROLE").([]any)
+		replicas := slices.DeleteFunc(slices.Clone(role[2].([]any)), func(r any) bool { return r.([]any)[2] == "0" })
+		if len(replicas) != want {
+			t.Errorf("%d replicas have acknowledged something, want %d: %v", len(replicas), want, role)
+		}
+	}
+	single := Single(t)
+	single.Replica()
+	sends(single, 1)
+	sends(NewSentinel(t).Primary(), 2)
+	for _, primary := range NewCluster(t, 1).Nodes()[:Shards] {
+		sends(primary, 1)
+	}
+}
+
 func TestSentinelsReplaceAKilledPrimary(t *testing.T) {
 	t.Parallel()
 	s := NewSentinel(t, Password("geheim"), AOF("everysec"))

@@ -1,0 +1,58 @@
+package redistest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+)
+
+// following tells which of the servers does not follow the primary.
+func following(ctx context.Context, primary *process, all []*Server) error {
+	var errs []error
+	var replicas []string
+	for _, one := range all {
+		want := fmt.Sprintf("[slave 127.0.0.1 %d connected ", primary.port)
+		if one.p == primary {
+			want = "[master "
+		} else {
+			replicas = append(replicas, one.Addr())
+		}
+		role, err := one.Do(ctx, "ROLE")
+		if err == nil && !strings.HasPrefix(fmt.Sprint(role), want) {
+			err = fmt.Errorf("%s is %v, not %s…", one.Addr(), role, want)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, acknowledging(ctx, primary, replicas))...)
+}
+
+// acknowledging tells which of the replicas has acknowledged nothing to the
+// primary. A replica calls itself connected when it has been sent everything as
+// of a moment, and what was written since is sent to it only after its first
+// acknowledgement, up to a second later: whoever takes over before lacks all of
+// that.
+func acknowledging(ctx context.Context, primary *process, replicas []string) error {
+	role, err := primary.do(ctx, "ROLE")
+	if err != nil {
+		return err
+	}
+	fields := role.([]any)
+	if fields[0] != "master" {
+		return fmt.Errorf("%s is %v, not master", primary.address(), fields)
+	}
+	var heard []string
+	for _, entry := range fields[2].([]any) {
+		if r := entry.([]any); r[2] != "0" {
+			heard = append(heard, net.JoinHostPort(r[0].(string), r[1].(string)))
+		}
+	}
+	for _, one := range replicas {
+		if !slices.Contains(heard, one) {
+			return fmt.Errorf("%s has heard nothing of its replica %s: %v", primary.address(), one, fields)
+		}
+	}
+	return nil
+}
