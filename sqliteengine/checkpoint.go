@@ -53,6 +53,9 @@ func (k *checkpoints) passes() error {
 	for range maxPasses {
 		begun := k.w.clock.Mono()
 		log, moved, err := c.Checkpoint(sq.Passive)
+		if sq.Busy(err) {
+			continue // with the writer, for the moment in which it ends a transaction
+		}
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,9 @@ package sqliteengine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -60,6 +62,29 @@ func connectTo(t *testing.T, e *Engine, path string) {
 		}
 		return done
 	})
+}
+
+// Checkpoints beside a writer that ends one transaction after the other meet it
+// in the middle of that now and then, and nobody is told.
+func TestCheckpointBesideTransactionsIsNoFailure(t *testing.T) {
+	t.Parallel()
+	e, _, log := openLogged(t)
+	var callers sync.WaitGroup
+	for caller := range 8 {
+		callers.Go(func() {
+			for i := range 2000 {
+				push := pushed(fmt.Sprint(caller, "-", i), nil)
+				if err := errors.Join(e.change(t.Context(), push), e.change(t.Context(), longLog)); err != nil {
+					t.Errorf("a push is answered %v", err)
+					return
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if n := log.Count("it is tried again"); n > 0 {
+		t.Errorf("the log is told %d times", n)
+	}
 }
 
 // A checkpoint that can't be begun, say for want of file descriptors, leaves the
