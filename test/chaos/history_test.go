@@ -195,28 +195,47 @@ func (h *history) readVerdict(f fields) {
 	h.fault("answered and never sent: %v", f)
 }
 
-// until is when the lease ends at the soonest, as far as its holder knows, in
-// ms.
-func (d *delivery) until() int64 {
+// until is when a delivery's lease ends at the soonest, as far as those know who
+// have its receipt, in ms.
+func (l *life) until(d *delivery) int64 {
 	end := d.end
-	for _, x := range d.extends {
-		switch to := (x.sent + x.lease) / 1000; {
-		case x.ok():
-			end = to
-		case x.maybe():
-			end = min(end, to)
+	for _, twin := range l.twins(d) {
+		for _, x := range twin.extends {
+			switch to := (x.sent + x.lease) / 1000; {
+			case !x.reached(d):
+			case x.ok() && twin == d:
+				end = to
+			case x.maybe():
+				end = min(end, to)
+			}
 		}
 	}
 	return end
 }
 
-// ended tells whether a settle that puts the job back may have ended the
-// delivery by that moment.
-func (d *delivery) ended(by int64) bool {
-	return slices.ContainsFunc(d.settles, func(s *try) bool {
-		return s.maybe() && s.sent <= by && (s.as == "nack" || s.as == "release")
+// ended tells whether a settle that puts the job back may have ended a delivery
+// by that moment.
+func (l *life) ended(d *delivery, by int64) bool {
+	return slices.ContainsFunc(l.twins(d), func(twin *delivery) bool {
+		return slices.ContainsFunc(twin.settles, func(s *try) bool {
+			return s.maybe() && s.reached(d) && s.sent <= by && (s.as == "nack" || s.as == "release")
+		})
 	})
 }
+
+// twins are the deliveries under one receipt: a crash may undo one, whose holder
+// does not know, and the next one has the same.
+func (l *life) twins(d *delivery) (list []*delivery) {
+	for _, other := range l.deliveries {
+		if other.n == d.n {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// reached tells whether a try with a delivery's receipt may have met it.
+func (t *try) reached(d *delivery) bool { return t.at == 0 || t.at >= d.sent }
 
 // finished is an accepted settle after which the job is delivered no more.
 func (d *delivery) finished() *try {

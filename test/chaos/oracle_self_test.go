@@ -23,6 +23,9 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 	nack, nacked := "s 1600000 "+receipt(1)+" nack", "S 1601000 "+receipt(1)+" ok"
 	second := fmt.Sprintf("D 1700000 1701000 %s x 1700 1700 2200 2 aa", receipt(2))
 	ack, acked := "s 1800000 "+receipt(2)+" ack", "S 1801000 "+receipt(2)+" ok"
+	again := fmt.Sprintf("D 1850000 1851000 %s x 1500 1850 2350 2 aa", receipt(1)) // what was done since was undone
+	third := fmt.Sprintf("D 1900000 1901000 %s x 1500 1900 2400 2 aa", receipt(2))
+	undone := trial{undone: []window{{1_600_000, 1_700_000}}}
 	good := []string{push, pushed, first, nack, nacked, second, ack, acked}
 	with := func(change func(lines []string) []string) []string { return change(slices.Clone(good)) }
 	replace := func(old, new string) []string {
@@ -52,6 +55,12 @@ func TestOracleFindsEveryBreach(t *testing.T) {
 		})},
 		{breach: "overlap", says: "I4", lines: with(func(l []string) []string { return slices.Delete(l, 3, 5) })},
 		{breach: "overlap, for the nack was refused", says: "I4", lines: replace(nacked, "S 1601000 "+receipt(1)+" lease_lost")},
+		{breach: "none: a nack that was accepted for the second delivery under one receipt", lines: []string{push, pushed, first, "s 1860000 " + receipt(1) + " nack",
+			"S 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
+		{breach: "overlap, for the nack was accepted for the first delivery under one receipt", says: "I4", lines: []string{push, pushed, first,
+			"s 1840000 " + receipt(1) + " nack", "S 1841000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
+		{breach: "none: an extend that was accepted for the second delivery under one receipt", lines: []string{push, pushed, first, "x 1860000 " + receipt(1) + " 10000",
+			"X 1861000 " + receipt(1) + " ok", again, third, ack, acked}, trial: undone},
 		{breach: "none: a stall", lines: []string{push, pushed, first, fmt.Sprintf("D 2000000 2001000 %s x 2000 2000 2500 2 aa", receipt(2)), ack, acked}},
 		{breach: "overlap of an extended lease", says: "I4", lines: []string{push, pushed, first, "x 1550000 " + receipt(1) + " 900000", "X 1551000 " + receipt(1) + " ok",
 			fmt.Sprintf("D 2000000 2001000 %s x 2000 2000 2500 2 aa", receipt(2)), ack, acked}},

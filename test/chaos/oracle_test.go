@@ -155,13 +155,14 @@ func (h *history) judgeNext(r trial, l *life, a, b *delivery, v *verdicts) {
 		v.unseen += int(b.n - a.n - 1)
 		return
 	}
-	if a.ended(b.at) {
+	if l.ended(a, b.at) {
 		return
 	}
-	if b.now < a.until() && !r.may(a.sent, b.at) {
-		h.fault("I4: %s: delivery %d ran until %d, and delivery %d began at %d", l.id, a.n, a.until(), b.n, b.now)
+	until := l.until(a)
+	if b.now < until && !r.may(a.sent, b.at) {
+		h.fault("I4: %s: delivery %d ran until %d, and delivery %d began at %d", l.id, a.n, until, b.n, b.now)
 	}
-	v.redelivered = max(v.redelivered, time.Duration(b.now-a.until())*time.Millisecond)
+	v.redelivered = max(v.redelivered, time.Duration(b.now-until)*time.Millisecond)
 }
 
 // report prints the figures, and fails the test for what must not be.
