@@ -45,6 +45,7 @@ type load struct {
 	shape  shape
 	ahead  atomic.Int64
 	open   atomic.Int64   // calls that were not answered
+	why    atomic.Value   // of the last of them, a string
 	late   sync.WaitGroup // settles of stalled deliveries
 }
 
@@ -82,6 +83,7 @@ func (l *load) maybe(err error) bool {
 		return false
 	}
 	l.open.Add(1)
+	l.why.Store(err.Error())
 	return true
 }
 

@@ -162,7 +162,7 @@ func (x *clusterTrial) move(key string, at func(redistest.MoveStage)) {
 	x.c.MoveSlot(x.c.Slot(key), from, to, at)
 	x.f.servesEverywhere()
 	if n := x.f.unanswered() - unanswered; n > 0 {
-		x.Errorf("%d calls were not answered, and nothing but a slot had moved", n)
+		x.Errorf("%d calls were not answered, and nothing but a slot had moved: %v", n, x.f.reasons())
 	}
 	x.moves++
 	x.redirects += redirects(from) + redirects(to) - met
@@ -207,6 +207,14 @@ func (f *fleet) unanswered() (n int64) {
 		n += l.open.Load()
 	}
 	return n
+}
+
+// reasons are what the loads were told last when a call was not answered.
+func (f *fleet) reasons() (list []any) {
+	for _, l := range f.loads {
+		list = append(list, l.why.Load())
+	}
+	return list
 }
 
 // neverAcrossSlots looks whether a node has refused a call for keys of several
