@@ -52,6 +52,11 @@ var deeds = []deed{
 		r.trySettle(duly.Outcome{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
 	}, []string{"kept"}},
 	{"SettlePlain", onlyPlain, func(r *ruin) { r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
+	{"SettlePlainStale", onlyPlain, func(r *ruin) {
+		parts, _ := r.held["taken"].Parts()
+		parts.Number[len(parts.Number)-1]++
+		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: parts.Receipt(), As: duly.Ack})
+	}, []string{"taken"}},
 	{"Extend", nil, func(r *ruin) {
 		_, _ = r.e.Extend(r.Context(), "", []duly.Receipt{r.held["taken"], r.held["head"]}, time.Second)
 	}, nil},

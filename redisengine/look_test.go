@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
@@ -43,5 +44,23 @@ func TestWaitLooksAtItsQueuesTogether(t *testing.T) {
 	}
 	if !look() {
 		t.Error("the last queue's job was not found")
+	}
+}
+
+// Who waits outlives that somebody has written something else where the moment
+// stands that was told last, and so does who pushes.
+func TestAToldMomentThatIsNoneIsNobodys(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := open(t, withPrefix(server.URL(), prefix))
+	for _, garbage := range []string{"x", "", "nan", "inf", "-1e300"} {
+		pushOne(t, e, duly.Job{Queue: "q", Delay: time.Hour})
+		server.Must("HSET", prefix+":{default/q/0}:tally", "later", garbage)
+		if _, err := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Millisecond}); err != nil {
+			t.Errorf("%q: a wait is answered %v", garbage, err)
+		}
+		server.Must("HSET", prefix+":{default/q/0}:tally", "later", garbage)
+		pushOne(t, e, duly.Job{Queue: "q"})
+		takeOne(t, e, duly.Q("q"))
 	}
 }

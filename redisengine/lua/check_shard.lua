@@ -41,7 +41,7 @@ bound_by(limits)
 local standing = ''
 if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
-  local told = tonumber(call('HGET', tally, 'later') or '0')
+  local told = tonumber(call('HGET', tally, 'later') or '0') or 0
   local due = tonumber(call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
   if next_one and (told == 0 or due and due < told) and not call('ZSCORE', marker, 'later') then
     found('moment_missed', string.format('nobody was told of %.0f', next_one))

@@ -17,7 +17,7 @@ for i = 0, #KEYS / 7 - 1 do
   else
     bound_by(limits)
     local deliverable, next_one = look()
-    result[#result + 1] = {deliverable, next_one or 0, tonumber(call('HGET', tally, 'later') or '0')}
+    result[#result + 1] = {deliverable, next_one or 0, tonumber(call('HGET', tally, 'later') or '0') or 0}
   end
 end
 return result

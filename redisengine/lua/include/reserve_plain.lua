@@ -15,7 +15,7 @@ end
 -- A reserve in a shard where no job has rules or a run state, nothing is held back, due or run out, and the next moment was told: the first
 -- ready jobs are leased, and that is all. To make the functions of the pieces that follow would take longer than this.
 if unheld == '1' and room == '8388608' and call('HLEN', rules) == 0 and call('HLEN', run) == 0 then
-  local told = tonumber(call('HGET', tally, 'later') or '0')
+  local told = tonumber(call('HGET', tally, 'later') or '0') or 0
   if told > now and not call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', '1')[1]
     and not call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] then
     local usual = ahead(lease == '0' and 30000000 or tonumber(lease))

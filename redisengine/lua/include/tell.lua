@@ -1,7 +1,7 @@
 -- The marker: now, where somebody has to call Reserve, with how many jobs there are; later, where somebody has to keep the next moment. tally.later is the moment
 -- that was handed to somebody last, so that a marker is set only when a nearer one comes up.
 local function told_later()
-  return tonumber(call('HGET', tally, 'later') or '0')
+  return tonumber(call('HGET', tally, 'later') or '0') or 0
 end
 
 local function set_now(deliverable)
