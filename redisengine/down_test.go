@@ -108,3 +108,29 @@ func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
 		return strings.Contains(alive.Must("INFO", "commandstats").(string), "cmdstat_evalsha_ro")
 	})
 }
+
+// A process that comes while a node of a cluster is down, whichever it is,
+// serves the queues that lie on the others with their namespace's list.
+//
+// C11.13
+func TestOpenWhileANodeIsDown(t *testing.T) {
+	t.Parallel()
+	for i := range redistest.Shards {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			c := redistest.NewCluster(t, 0, redistest.Config("cluster-require-full-coverage no"))
+			down, namespace := c.Nodes()[i], "n"
+			for c.For("duly:{"+namespace+"/q/0}:config") == down || c.For("duly:{"+namespace+"}:configs") == down {
+				namespace += "n"
+			}
+			if _, err := openQuietly(t, c.URL()).Push(t.Context(), []duly.Job{{Namespace: namespace, Queue: "q"}}); err != nil {
+				t.Fatal(err)
+			}
+			down.Kill()
+			got, err := openQuietly(t, c.URL()).Reserve(t.Context(), duly.ReserveParams{Namespace: namespace, Queues: []string{"q"}, Max: 1})
+			if err != nil || len(got) != 1 {
+				t.Errorf("%d jobs, %v", len(got), err)
+			}
+		})
+	}
+}

@@ -24,5 +24,5 @@ func (e *Engine) rights(ctx context.Context) error {
 			commands = append(commands, []string{name, key})
 		}
 	}
-	return e.link.Allowed(ctx, key, commands...)
+	return e.link.Allowed(ctx, commands...)
 }

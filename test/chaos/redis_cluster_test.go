@@ -265,7 +265,7 @@ func (h *history) in(windows []window) (answered, lost int) {
 
 // TestHealthyShardsAreServedWhileANodeIsDown kills a node that nobody takes
 // over from: the shards of the others are reserved from, waited for and swept as
-// before.
+// before, also by who comes only now.
 //
 // C4.14, C4.75, C11.13
 func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {

@@ -14,10 +14,11 @@ import (
 
 // node is what one server says of itself.
 type node struct {
-	addr  string
-	hello map[string]rueidis.RedisMessage
-	info  map[string]string // nil if the user may not ask for it
-	err   error
+	addr   string
+	client rueidis.Client
+	hello  map[string]rueidis.RedisMessage
+	info   map[string]string // nil if the user may not ask for it
+	err    error
 }
 
 // check looks whether the server will do, and warns of what it does not like.
@@ -41,6 +42,7 @@ func (l *Link) check(ctx context.Context) error {
 			return err
 		}
 	}
+	l.answered = nodes[0].client
 	return l.rights(ctx)
 }
 
@@ -48,15 +50,12 @@ func (l *Link) check(ctx context.Context) error {
 // answer, as long as one does.
 func (l *Link) ask(ctx context.Context) ([]node, error) {
 	var nodes []node
-	for addr := range l.main.Nodes() {
-		nodes = append(nodes, node{addr: addr})
+	for addr, client := range l.main.Nodes() {
+		nodes = append(nodes, node{addr: addr, client: client})
 	}
-	clients := l.main.Nodes()
 	var wg sync.WaitGroup
 	for i := range nodes {
-		if client := clients[nodes[i].addr]; client != nil {
-			wg.Go(func() { nodes[i].ask(ctx, client) })
-		}
+		wg.Go(func() { nodes[i].ask(ctx) })
 	}
 	wg.Wait()
 	var answered []node
@@ -75,9 +74,9 @@ func (l *Link) ask(ctx context.Context) ([]node, error) {
 }
 
 // ask uses HELLO, which every user may call, for what must be known.
-func (n *node) ask(ctx context.Context, client rueidis.Client) {
-	b := client.B()
-	replies := client.DoMulti(ctx,
+func (n *node) ask(ctx context.Context) {
+	b := n.client.B()
+	replies := n.client.DoMulti(ctx,
 		b.Arbitrary("HELLO").Build(),
 		b.Arbitrary("INFO", "memory", "persistence", "replication").Build())
 	if n.hello, n.err = replies[0].AsMap(); n.err != nil {
@@ -184,14 +183,14 @@ end
 return lacking`, true)
 
 // Allowed looks whether the server's user may call commands: each is given as
-// it would be sent, with keys. The key says which node is asked. It answers
-// [duly.ErrForbidden], naming those that are lacking.
-func (l *Link) Allowed(ctx context.Context, key string, commands ...[]string) error {
-	call := Call{Script: may, Keys: []string{key}}
+// it would be sent, with keys. It answers [duly.ErrForbidden], naming those that
+// are lacking.
+func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
+	call := Call{Script: may}
 	for _, words := range commands {
 		call.Args = append(append(call.Args, strconv.Itoa(len(words))), words...)
 	}
-	msg, err := l.Run(ctx, call)
+	msg, err := l.anywhere(ctx, call)
 	if err != nil {
 		return err
 	}
@@ -201,6 +200,21 @@ func (l *Link) Allowed(ctx context.Context, key string, commands ...[]string) er
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
 		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them by ACL SETUSER", l.where(), strings.Join(lacking, ", "), l.o.Prefix)}
+}
+
+// anywhere runs a script without keys. Of a cluster a node is asked that has
+// answered before: any other may be down, and the others serve all the same.
+func (l *Link) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
+	if l.o.Mode != Cluster {
+		return l.Run(ctx, c)
+	}
+	r, p := l.request(l.sent(c)), l.Patience(ctx)
+	for {
+		j := l.judge(r, l.answered.Do(ctx, r.build(l.answered.B())))
+		if !j.again || !j.now && !p.Wait() {
+			return j.result.Msg, left(ctx, j.result.Err)
+		}
+	}
 }
 
 // rights looks for the commands that the link itself sends.
@@ -216,5 +230,5 @@ func (l *Link) rights(ctx context.Context) error {
 	case d.Replicas > 0:
 		commands = append(commands, []string{"set", key, "", "px", "1"}, []string{"wait", "1", "0"})
 	}
-	return l.Allowed(ctx, key, commands...)
+	return l.Allowed(ctx, commands...)
 }

@@ -190,10 +190,10 @@ func TestRights(t *testing.T) {
 		t.Errorf("Block: %v", err)
 	}
 	key := "duly:x"
-	if err := l.Allowed(t.Context(), key, []string{"incrby", key, "1"}, []string{"hget", key, "f"}); err != nil {
+	if err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hget", key, "f"}); err != nil {
 		t.Errorf("Allowed: %v", err)
 	}
-	err := l.Allowed(t.Context(), key, []string{"incrby", key, "1"}, []string{"hset", key, "f", "v"}, []string{"zadd", key, "1", "m"}, []string{"nosuch", key})
+	err := l.Allowed(t.Context(), []string{"incrby", key, "1"}, []string{"hset", key, "f", "v"}, []string{"zadd", key, "1", "m"}, []string{"nosuch", key})
 	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "hset, zadd, nosuch") {
 		t.Errorf("Allowed of what is not: %v", err)
 	}

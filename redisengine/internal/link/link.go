@@ -23,6 +23,8 @@ type Link struct {
 	dialer *dialer
 	tls    *tls.Config
 	main   rueidis.Client
+	// answered is a server that has answered when the link was opened.
+	answered rueidis.Client
 
 	waiting waiting // the blocking calls
 	lanes   lanes   // the calls that wait for their durability
