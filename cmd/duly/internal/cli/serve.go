@@ -61,6 +61,12 @@ Behind a balancer that asks /readyz give it --drain-delay, the time in which tha
 		})
 	cmd.Args = noArgs
 	settingFlags(cmd, &file)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed("url") { // which every command has; ignored, a file would be served in its stead
+			return misusef("serve takes --engine; --url is for the commands that call an engine")
+		}
+		return nil
+	}
 	return cmd
 }
 
@@ -81,6 +87,7 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 	for _, stray := range a.strays() {
 		log.Warn("this variable "+stray.Problem, "variable", stray.Origin.Place)
 	}
+	a.warnOfURL(log, c)
 	data, at := places(c)
 	leave, err := mayStart(ctx, data, c)
 	if err != nil {
@@ -120,6 +127,14 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 		log: log, out: out, secure: secure, data: data, held: c, read: read,
 	}
 	return r.serve(ctx)
+}
+
+// warnOfURL is for who has named a store in DULY_URL alone: a server does not
+// read it, and serves its file. That of a server is there for other commands.
+func (a *app) warnOfURL(log *slog.Logger, c *config.Loaded) {
+	if url := a.env.Getenv("DULY_URL"); url != "" && !remote(url) && c.Engine == "" {
+		log.Warn("DULY_URL is for commands that call an engine; serve takes --engine or DULY_ENGINE, and serves its file without them")
+	}
 }
 
 // places are the data folder and the URL of the engine.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/dulymq/duly/cmd/duly/internal/config"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
 )
@@ -118,6 +120,7 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 		{[]string{"--lmstfy", "maybe"}, exitMisuse, `--lmstfy is "maybe", must be on, token or off`},
 		{[]string{"--addr", "nowhere"}, exitMisuse, "--addr"},
 		{[]string{"--addr", "0.0.0.0:0", "--engine", "model:"}, exitMisuse, "duly token create"},
+		{[]string{"--url", "redis://127.0.0.1:1"}, exitMisuse, "serve takes --engine"},
 		{[]string{"--data", file}, exitFailed, "--data"},
 		{[]string{"--engine", "elsewhere:"}, exitFailed, "nobody listens there"},
 	} {
@@ -163,6 +166,24 @@ func TestAServeThatFailsLeavesNoFolder(t *testing.T) {
 		}
 		if _, err := os.Stat(had); err != nil {
 			t.Errorf("%s: it has taken a folder away: %v", name, err)
+		}
+	}
+}
+
+// Who names a store in DULY_URL and no engine is told that a file is served.
+func TestServeWarnsOfAStoreInTheURLOfTheOthers(t *testing.T) {
+	t.Parallel()
+	const warning = "serve takes --engine"
+	for url, warns := range map[string]bool{"": false, "http://t@host": false, "redis://:s3cret@host": true} {
+		for engine, unset := range map[string]bool{"": true, "sqlite:x.db": false} {
+			a := &app{env: Env{Getenv: func(string) string { return url }}}
+			c := new(config.Loaded)
+			c.Engine = engine
+			var log strings.Builder
+			a.warnOfURL(slog.New(slog.NewTextHandler(&log, nil)), c)
+			if said := strings.Contains(log.String(), warning); said != (warns && unset) || strings.Contains(log.String(), "s3cret") {
+				t.Errorf("DULY_URL %q, engine %q: %q", url, engine, log.String())
+			}
 		}
 	}
 }
