@@ -227,7 +227,10 @@ func (l *Link) unconfirmed(err error) error {
 	what := "its append-only file on disk"
 	if n := l.o.Durability.Replicas; n > 0 {
 		what = strconv.Itoa(n) + " replicas"
+		if n == 1 {
+			what = "1 replica"
+		}
 	}
 	return &duly.Error{Code: duly.CodeNotDurable, Cause: err, Message: fmt.Sprintf(
-		"redis at %s: stored, but not confirmed by %s (%s); push again with the same IDs to have it confirmed", l.where(), what, cause(err))}
+		"redis at %s: stored, but not confirmed by %s (%s); the same IDs pushed again confirm it", l.where(), what, cause(err))}
 }

@@ -379,3 +379,23 @@ func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
 	c <- h.Now()
 	return &clock.ChanTimer{C: c, Timer: h.AfterFunc(0, func() {})}
 }
+
+// The advice on a push fits what became of it: under which ID it is repeated is
+// said where that matters, and nothing is said twice.
+func TestTheAdviceOnAPushFitsItsOutcome(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		code          duly.Code
+		message, want string
+	}{
+		{duly.CodeUnavailable, "no answer", "it may be stored; repeat it with --id one, which doubles nothing"},
+		{duly.CodeUnavailable, "no answer; it may have happened", "repeat it with --id one, which doubles nothing"},
+		{duly.CodeUnavailable, "too few replicas; nothing was done", "repeat it when that is mended"},
+		{duly.CodeNotDurable, "stored, but not confirmed", "repeat it with --id one"},
+	} {
+		err := repeatable(duly.Errorf(tt.code, "%s", tt.message), "one")
+		if got := new(app).next(nil, tt.code, err); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.message, got, tt.want)
+		}
+	}
+}

@@ -47,6 +47,22 @@ func adviseOn(code duly.Code, err error, format string, args ...any) error {
 	return advise(err, format, args...)
 }
 
+// What the text of an error that is unavailable says of its outcome, through
+// every engine and over HTTP; docs/troubleshooting.md promises the first.
+const (
+	nothingDone = "nothing was done"
+	mayHave     = "it may have happened"
+)
+
+// adviseOnUnknown replaces the advice for what may have happened, or not. What
+// certainly did not needs no care when it is repeated.
+func adviseOnUnknown(err error, format string, args ...any) error {
+	if err != nil && strings.Contains(err.Error(), nothingDone) {
+		return adviseOn(duly.CodeUnavailable, err, "repeat it when that is mended")
+	}
+	return adviseOn(duly.CodeUnavailable, err, format, args...)
+}
+
 // errReported ends a command that has already said what failed.
 var errReported = errors.New("reported")
 
@@ -71,7 +87,7 @@ func nexts(code duly.Code, program string) string {
 	case duly.CodeFull:
 		return "make room on the disk or with " + program + " queue purge, or raise the bound with " + program + " queue set"
 	case duly.CodeNotDurable:
-		return "push again with the same --id to confirm it"
+		return "if it lasts, look at the replicas, the disk and the log of the store"
 	case duly.CodeUnavailable:
 		return "check that the server runs and that --url is right"
 	case duly.CodeClosed:

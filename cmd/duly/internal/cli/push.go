@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,10 +92,21 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 				return err // who opened the engine says what to look at
 			}
 			err = adviseOn(duly.CodeNotFound, err, "check that %s is the API's address, not the admin one", open.Redact(s.url))
-			return adviseOn(duly.CodeUnavailable, err, "it may be stored; repeat it with --id %s, which doubles nothing", jobs[0].ID)
+			return repeatable(err, jobs[0].ID)
 		}
 		return p.pushed(result[0], &job)
 	})
+}
+
+// repeatable names the ID under which a push is repeated: one that is stored but
+// not confirmed, or of which nobody knows what became.
+func repeatable(err error, id string) error {
+	err = adviseOn(duly.CodeNotDurable, err, "repeat it with --id %s", id)
+	may := "it may be stored; "
+	if strings.Contains(err.Error(), mayHave) { // it has said so
+		may = ""
+	}
+	return adviseOnUnknown(err, "%srepeat it with --id %s, which doubles nothing", may, id)
 }
 
 // client pushes jobs under IDs that are made before the first try, so that a
