@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +19,15 @@ func badFlag(err error) error {
 	if !errors.As(err, &bad) {
 		return misuse{err.Error()}
 	}
+	if number := new(strconv.NumError); errors.As(err, &number) { // whose text is about Go
+		return misusef("--%s can't be %q: write a whole number%s", bad.GetFlag().Name, bad.GetValue(), numberBounds[bad.GetFlag().Name])
+	}
 	return misusef("--%s can't be %q: %v", bad.GetFlag().Name, bad.GetValue(), bad.Unwrap())
+}
+
+// numberBounds are those of the flags for a number that others judge.
+var numberBounds = map[string]string{
+	"priority": fmt.Sprintf(" between %d and %d", duly.MinPriority, duly.MaxPriority),
 }
 
 // fault is what an error of one field says of it.
@@ -137,6 +146,9 @@ func (f countFlag) Set(text string) error {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 { // in a Job, 0 would mean the queue's default
+		if f.none {
+			return misusef("write a number from 1 on, or none")
+		}
 		return misusef("write a number from 1 on")
 	}
 	*f.to = n

@@ -134,3 +134,34 @@ func TestADurationOfNothingIsToldItsBound(t *testing.T) {
 		}
 	}
 }
+
+// What is no number is told the flag's bounds, in words that are not Go's.
+func TestWhatIsNoNumberIsToldItsBounds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for want, args := range map[string][]string{
+		`--priority can't be "high": write a whole number between -1000 and 1000;`: {"push", "q", "x", "--priority", "high"},
+		`--max-jobs can't be "0": write a number from 1 on, or none;`:              {"queue", "set", "q", "--max-jobs", "0"},
+		`--tries can't be "0": write a number from 1 on;`:                          {"queue", "set", "q", "--tries", "0"},
+	} {
+		if code, _, errs := r.run(args...); code != exitMisuse || !strings.HasPrefix(errs, "duly: invalid: "+want) {
+			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, want)
+		}
+	}
+}
+
+// A burst bounds nothing on a queue without a rate, and is not taken silently.
+func TestABurstGoesWithARate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	refused := func(args ...string) {
+		t.Helper()
+		if code, _, errs := r.run(args...); code != exitMisuse || !strings.Contains(errs, "--burst goes with a rate") {
+			t.Errorf("%v: exit %d, %s", args, code, errs)
+		}
+	}
+	refused("queue", "set", "q", "--burst", "5")
+	r.ok("queue", "set", "q", "--rate", "2")
+	r.ok("queue", "set", "q", "--burst", "5")
+	refused("queue", "set", "q", "--rate", "none", "--burst", "5")
+}

@@ -30,6 +30,9 @@ pushed. Prints the whole configuration.`,
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withNew(ctx, func(s *session) error {
+				if err := checkBurst(ctx, s, args[0], c); err != nil {
+					return err
+				}
 				if err := s.Configure(ctx, s.queue(args[0]), c); err != nil {
 					return err
 				}
@@ -66,6 +69,24 @@ pushed. Prints the whole configuration.`,
 		return nil
 	}
 	return cmd
+}
+
+// checkBurst refuses a burst on a queue without a rate: it would bound nothing,
+// and who gave it means a limit.
+func checkBurst(ctx context.Context, s *session, queue string, patch duly.QueueConfig) error {
+	if patch.Rate.Burst == 0 || patch.Rate.Limited() {
+		return nil
+	}
+	now := duly.DefaultQueueConfig()
+	if held, err := s.Config(ctx, s.queue(queue)); err == nil {
+		now = held
+	} else if !errors.Is(err, duly.ErrNotFound) {
+		return err
+	}
+	if now.With(patch).Rate.Limited() {
+		return nil
+	}
+	return advise(duly.Invalid("burst", "goes with a rate, and the queue has none"), "give --rate too")
 }
 
 // rateFlag is a number of deliveries per second, or none.
@@ -149,7 +170,7 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 		}
 		n, err := s.Purge(ctx, q, state, f.n)
 		if err != nil {
-			return adviseOn(duly.CodeUnavailable, err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
+			return adviseOnUnknown(err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
 		}
 		if p.json {
 			p.line(wire.AppendPurged(nil, n))
