@@ -186,7 +186,24 @@ func (l *loading) checkURL(key, url string) {
 		return
 	}
 	if err := l.src.CheckURL(url); err != nil {
+		l.faultOfURL(key, err)
+	}
+}
+
+// faultOfURL notes what is wrong with a URL: as a whole, or with an option of
+// it, which has to be named.
+func (l *loading) faultOfURL(key string, err error) {
+	var e *duly.Error
+	if !errors.As(err, &e) || len(e.Fields) == 0 {
 		l.fault(key, "%s", problemOf(err))
+		return
+	}
+	for _, f := range e.Fields {
+		problem := f.Problem
+		if f.Field != "url" {
+			problem = "has an option " + f.Field + " that " + problem
+		}
+		l.fault(key, "%s", problem)
 	}
 }
 

@@ -243,6 +243,18 @@ func TestTheEngineIsJudgedWithoutBeingOpened(t *testing.T) {
 	}
 }
 
+// An option of the URL is named: its value alone would look like the URL.
+func TestAnOptionOfTheEngineIsNamed(t *testing.T) {
+	t.Parallel()
+	src := (&stage{t: t, args: []string{"--engine", "redis://127.0.0.1:1?durability=fsnc"}}).sources()
+	src.CheckURL = open.CheckStore
+	_, err := Load(src)
+	const want = `--engine has an option durability that is "fsnc", must be none, aof or replicas:N`
+	if err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestAPoolIsANameAndAURL(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
