@@ -105,8 +105,8 @@ func server(ctx context.Context, url string, o *options) (duly.Contract, error) 
 // short quotes a scheme, unless it is longer than any: then it may be a secret
 // in the wrong place.
 func short(scheme string) string {
-	const most = 12
-	if len(scheme) > most {
+	const most, mostOfRedis = 12, 16
+	if len(scheme) > mostOfRedis || len(scheme) > most && !strings.HasPrefix(scheme, "redis") {
 		return "a scheme"
 	}
 	return strconv.Quote(scheme + ":")

@@ -45,6 +45,17 @@ func TestEngineRefusesWhatChoosesNone(t *testing.T) {
 	}
 }
 
+// A scheme that is nearly one of Redis is named, the longest of them too.
+func TestAnUnknownSchemeOfRedisIsNamed(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"redis-sentinel", "rediss-sentinel", "redis2"} {
+		err := open.CheckStore(scheme + "://host")
+		if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), `begins with "`+scheme+`:", which is no engine`) {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+}
+
 // C11.1: sqlite:PATH chooses a file. Its path may hold every character.
 func TestEngineOpensAFile(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func TestNobodyThere(t *testing.T) {
 	for _, url := range []string{"redis://:s3cret@" + addr, "rediss://" + addr, "redis+cluster://" + addr, "redis+sentinel://" + addr + "/m"} {
 		refusedOpen(t, url, duly.CodeUnavailable, "nobody answers there", addr)
 	}
-	refusedOpen(t, "redis+unix:///nowhere/redis.sock", duly.CodeUnavailable, "/nowhere/redis.sock")
+	refusedOpen(t, "redis+unix:///nowhere/redis.sock", duly.CodeUnavailable, "/nowhere/redis.sock", "check that the server runs, and the socket's path")
 	refusedOpen(t, "redis://host.invalid:1", duly.CodeUnavailable, "host is not found")
 }
 

@@ -33,6 +33,9 @@ type verdict struct {
 // nothing ends the advice on a call that certainly did not run.
 const nothing = "; nothing was done"
 
+// hostAndPort are what to check where nobody answers; a socket has a path.
+const hostAndPort = "host and port"
+
 // mendLogin ends the advice on a login that is refused.
 const mendLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
 
@@ -87,7 +90,7 @@ func verdictOf(err error) verdict {
 		return spoken("CLUSTERDOWN")
 	case strings.Contains(err.Error(), "unknown message type"):
 		return verdict{class: unknown, code: duly.CodeUnavailable,
-			advice: "what answers there is no Redis, or speaks TLS (then write rediss://); check host and port"}
+			advice: "what answers there is no Redis, or speaks TLS (then write rediss://); check " + hostAndPort}
 	}
 	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
 }
@@ -154,7 +157,7 @@ func notReached(u unsent) verdict {
 	case errors.As(u, &dns):
 		v.advice = "the host is not found (" + text + ")"
 	default:
-		v.advice = "nobody answers there (" + text + "); check that the server runs, and host and port"
+		v.advice = "nobody answers there (" + text + "); check that the server runs, and " + hostAndPort
 	}
 	v.advice += nothing
 	return v
@@ -181,6 +184,9 @@ func (l *Link) judged(v verdict, err error) error {
 		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
 	}
 	advice := v.advice
+	if l.o.Unix {
+		advice = strings.Replace(advice, hostAndPort, "the socket's path, "+l.where(), 1)
+	}
 	if v.code == duly.CodeCorrupt {
 		advice = fmt.Sprintf(advice, l.o.Prefix)
 	}
