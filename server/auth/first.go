@@ -38,7 +38,7 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 	secret, err := readSecret(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && known:
-		return fmt.Sprintf("there are tokens, but no file %s: give the command line one of them as DULY_TOKEN, or write it into that file", path), nil
+		return g.noteNoFile(ctx, path)
 	case errors.Is(err, fs.ErrNotExist):
 		secret = NewSecret()
 		if err := durable.WriteFile(path, secret+"\n"); err != nil {
@@ -61,6 +61,20 @@ func (g *Guard) FirstToken(ctx context.Context, folder string) (note string, err
 	t := duly.Token{Hash: hash, Namespace: duly.AllNamespaces, Rights: duly.RightAdmin,
 		Description: "made at the first start", CreatedAt: g.cfg.Clock.Now()}
 	return "", g.cfg.Registry.PutToken(ctx, t)
+}
+
+// noteNoFile says what helps where there are tokens, and none in the file. If
+// none of them may make others, one has to be made in the store itself.
+func (g *Guard) noteNoFile(ctx context.Context, path string) (string, error) {
+	able, err := g.AnyOperatorToken(ctx)
+	if err != nil {
+		return "", err
+	}
+	if able {
+		return fmt.Sprintf("there are tokens, but no file %s: give the command line one of them as DULY_TOKEN, or write it into that file", path), nil
+	}
+	return fmt.Sprintf("there are tokens, but none that may administer, and no file %s: make one with duly token create --namespace '*' --rights admin,produce,consume "+
+		"--url and the engine's URL (that of a file while no server has it), and write it into that file", path), nil
 }
 
 // removeFile removes the token file if it holds the secret of that token: a

@@ -75,6 +75,28 @@ func TestAFirstTokenThatWasLeftBehindIsTaken(t *testing.T) {
 	}
 }
 
+// Where no token may make others, the note names the command that makes one.
+func TestTheNoteWithoutAFileNamesWhatHelps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	put := func(namespace string, rights duly.Right) {
+		t.Helper()
+		token := duly.Token{Hash: hashOf(NewSecret()), Namespace: namespace, Rights: rights}
+		if err := r.cfg.Registry.PutToken(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const command = "duly token create --namespace '*' --rights admin,produce,consume --url"
+	put("shop", duly.RightAdmin)
+	if note := r.first(t.TempDir()); !strings.Contains(note, command) {
+		t.Errorf("without an operator's token: %q", note)
+	}
+	put(duly.AllNamespaces, duly.RightAdmin)
+	if note := r.first(t.TempDir()); !strings.Contains(note, "one of them as DULY_TOKEN") {
+		t.Errorf("with one: %q", note)
+	}
+}
+
 // A token that was revoked does not come back with the next start, although it
 // lay in the file and the store has no other.
 func TestARevokedFirstTokenDoesNotComeBack(t *testing.T) {
