@@ -82,7 +82,7 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 	}
 	switch {
 	case err != nil && len(p.IDs) == 0:
-		return adviseOnUnknown(err, "some may have been requeued; look before you repeat: %s dead list %s", a.program(), shellQuote(queue))
+		return adviseOn(duly.CodeUnavailable, err, "some may have been requeued; look before you repeat: %s dead list %s", a.program(), shellQuote(queue))
 	case err != nil:
 		return err
 	case t.failed > 0:

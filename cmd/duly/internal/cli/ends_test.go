@@ -390,7 +390,7 @@ func TestTheAdviceOnAPushFitsItsOutcome(t *testing.T) {
 	}{
 		{duly.CodeUnavailable, "no answer", "it may be stored; repeat it with --id one, which doubles nothing"},
 		{duly.CodeUnavailable, "no answer; it may have happened", "repeat it with --id one, which doubles nothing"},
-		{duly.CodeUnavailable, "too few replicas; nothing was done", "repeat it when that is mended"},
+		{duly.CodeUnavailable, "too few replicas; nothing was done", "when that is mended, repeat it with --id one"},
 		{duly.CodeNotDurable, "stored, but not confirmed", "repeat it with --id one"},
 	} {
 		err := repeatable(duly.Errorf(tt.code, "%s", tt.message), "one")

@@ -54,15 +54,6 @@ const (
 	mayHave     = "it may have happened"
 )
 
-// adviseOnUnknown replaces the advice for what may have happened, or not. What
-// certainly did not needs no care when it is repeated.
-func adviseOnUnknown(err error, format string, args ...any) error {
-	if err != nil && strings.Contains(err.Error(), nothingDone) {
-		return adviseOn(duly.CodeUnavailable, err, "repeat it when that is mended")
-	}
-	return adviseOn(duly.CodeUnavailable, err, format, args...)
-}
-
 // errReported ends a command that has already said what failed.
 var errReported = errors.New("reported")
 

@@ -98,15 +98,20 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 	})
 }
 
-// repeatable names the ID under which a push is repeated: one that is stored but
-// not confirmed, or of which nobody knows what became.
+// repeatable names the ID under which a push is repeated, and adds to what the
+// error says of its outcome nothing that it has said, or that it denies. An error
+// speaks of the last try alone, and a try before it may have stored the job: so
+// the ID is named also where nothing was done.
 func repeatable(err error, id string) error {
 	err = adviseOn(duly.CodeNotDurable, err, "repeat it with --id %s", id)
-	may := "it may be stored; "
-	if strings.Contains(err.Error(), mayHave) { // it has said so
-		may = ""
+	next := "it may be stored; repeat it with --id %s, which doubles nothing"
+	switch text := err.Error(); {
+	case strings.Contains(text, nothingDone):
+		next = "when that is mended, repeat it with --id %s"
+	case strings.Contains(text, mayHave):
+		next = "repeat it with --id %s, which doubles nothing"
 	}
-	return adviseOnUnknown(err, "%srepeat it with --id %s, which doubles nothing", may, id)
+	return adviseOn(duly.CodeUnavailable, err, next, id)
 }
 
 // client pushes jobs under IDs that are made before the first try, so that a

@@ -170,7 +170,7 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 		}
 		n, err := s.Purge(ctx, q, state, f.n)
 		if err != nil {
-			return adviseOnUnknown(err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
+			return adviseOn(duly.CodeUnavailable, err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
 		}
 		if p.json {
 			p.line(wire.AppendPurged(nil, n))
