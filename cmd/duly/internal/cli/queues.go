@@ -45,10 +45,12 @@ func listNamespaces(ctx context.Context, p *printer, admin Admin) error {
 	}
 }
 
-// listQueues prints page by page, so that a long list begins at once.
+// listQueues prints page by page, so that a long list begins at once. A queue
+// that can't be told of takes no other with it; what is wrong with it comes last.
 func listQueues(ctx context.Context, p *printer, s *session, namesOnly bool) error {
 	t := p.newTable("QUEUE", ">READY", ">DELAYED", ">BLOCKED", ">LEASED", ">DEAD", ">DONE", ">OLDEST", "NEXT DUE", "")
 	var page duly.PageParams
+	var untold error
 	for {
 		names, err := s.Queues(ctx, s.namespace, page)
 		if err != nil {
@@ -56,14 +58,15 @@ func listQueues(ctx context.Context, p *printer, s *session, namesOnly bool) err
 		}
 		if namesOnly {
 			err = p.names(names.Names)
-		} else {
-			err = p.queueRows(ctx, s, t, names.Names)
+		} else if e := p.queueRows(ctx, s, t, names.Names); e != nil {
+			untold = errors.Join(untold, e)
 		}
 		if err == nil {
 			err = p.flush()
 		}
-		if page.Cursor = names.Next; err != nil || page.Cursor == "" {
-			return err
+		gone := ctx.Err() != nil || errors.Is(untold, duly.ErrUnavailable)
+		if page.Cursor = names.Next; err != nil || gone || page.Cursor == "" {
+			return errors.Join(err, untold)
 		}
 	}
 }
@@ -82,23 +85,22 @@ func (p *printer) names(names []string) error {
 }
 
 func (p *printer) queueRows(ctx context.Context, s *session, t *table, names []string) error {
-	queues, err := describe(ctx, s, names)
-	if err != nil {
-		return err
-	}
-	for _, q := range queues {
-		if p.json {
+	queues, errs := describe(ctx, s, names)
+	for i, q := range queues {
+		switch {
+		case errs[i] != nil:
+		case p.json:
 			p.line(wire.AppendQueue(nil, q))
-		} else {
+		default:
 			t.addQueue(&q)
 		}
 	}
 	t.flush()
-	return nil
+	return errors.Join(errs...)
 }
 
 // describe asks about queues, a few at once, and keeps their order.
-func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, error) {
+func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, []error) {
 	const atOnce = 8
 	queues, errs := make([]wire.Queue, len(names)), make([]error, len(names))
 	slots := make(chan struct{}, atOnce)
@@ -111,7 +113,7 @@ func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, er
 		})
 	}
 	wg.Wait()
-	return queues, errors.Join(errs...)
+	return queues, errs
 }
 
 func describeQueue(ctx context.Context, s *session, name string) (q wire.Queue, err error) {

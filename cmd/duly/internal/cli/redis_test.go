@@ -82,3 +82,25 @@ func (r *rig) real(args ...string) (code int, stdout, stderr string) {
 	code = Run(r.t.Context(), env)
 	return code, out.String(), errs.String()
 }
+
+// C4.94: a queue that can't be told of keeps no other from the list.
+func TestQueuesListsTheOthersToo(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	url := server.URL() + "?prefix=" + prefix
+	r := newRig(t)
+	for _, q := range []string{"a", "broken", "c"} {
+		if code, _, errs := r.real("push", q, "x", "--url", url); code != exitOK {
+			t.Fatal(errs)
+		}
+	}
+	key := prefix + ":{default/broken/0}:ready"
+	server.Must("SET", key, "what is this")
+	code, out, errs := r.real("queues", "--url", url)
+	if code != exitFailed || !strings.Contains(out, "\na ") || strings.Contains(out, "\nbroken ") || !strings.Contains(out, "\nc ") {
+		t.Errorf("%d: %s", code, out)
+	}
+	if !strings.HasPrefix(errs, "duly: corrupt: ") || !strings.Contains(errs, key) || strings.Count(errs, "\n") != 1 {
+		t.Errorf("it says %q", errs)
+	}
+}
