@@ -3,6 +3,7 @@ package redisengine
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -30,7 +31,7 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	}
 	c := &check{e: e, p: p}
 	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
-		for _, namespace := range namespaces {
+		for _, namespace := range slices.DeleteFunc(namespaces, noNamespace) {
 			if err := c.namespace(ctx, namespace); err != nil {
 				return err
 			}

@@ -16,6 +16,10 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 		return err
 	}
 	return c.e.eachPage(ctx, c.e.namesKey(namespace), func(names []string) error {
+		names, err := c.misnamed(ctx, namespace, names)
+		if err != nil {
+			return err
+		}
 		unreadable, err := c.named(ctx, namespace, names)
 		if err != nil {
 			return err
@@ -47,7 +51,12 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 		}
 		var names []string
 		for i := 0; i < len(page.Elements); i += 2 {
-			names = append(names, page.Elements[i])
+			name, value := page.Elements[i], page.Elements[i+1]
+			if !noQueue(name) {
+				names = append(names, name)
+			} else if err := c.drop(ctx, namespace, name, value); err != nil {
+				return err
+			}
 		}
 		if len(names) > 0 {
 			scores, err := c.e.link.Do(ctx, c.e.link.B().Zmscore().Key(c.e.namesKey(namespace)).Member(names...).Build())
@@ -62,6 +71,41 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 			return nil
 		}
 	}
+}
+
+// misnamed drops the members of the list that are no names of queues, and answers
+// the others. Those that have a configuration were dropped, or told of, with it.
+func (c *check) misnamed(ctx context.Context, namespace string, all []string) (names []string, err error) {
+	for _, name := range all {
+		if !noQueue(name) {
+			names = append(names, name)
+			continue
+		}
+		configured, err := c.e.link.Do(ctx, c.e.link.B().Hexists().Key(c.e.configsKey(namespace)).Field(name).Build())
+		if err != nil {
+			return nil, err
+		}
+		if integer(&configured) == 1 {
+			continue
+		}
+		if err := c.drop(ctx, namespace, name, ""); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// drop takes an entry out of the list that somebody else has written there: its
+// name can't be a queue's, so that no call could use that queue or remove it. A
+// report names no queue by it.
+func (c *check) drop(ctx context.Context, namespace, name, value string) error {
+	fault := scriptFault{faultUnreadableList, duly.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
+	c.found(duly.QueueRef{Namespace: namespace}, "", fault, c.p.Repair)
+	if !c.p.Repair {
+		return nil
+	}
+	_, err := c.e.enter(ctx, scriptQueueSet, duly.QueueRef{Namespace: namespace, Name: name}, value, "")
+	return err
 }
 
 // named looks for names of queues that have no configuration: nobody would

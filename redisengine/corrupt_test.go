@@ -44,7 +44,7 @@ func TestCheckList(t *testing.T) {
 		})
 		t.Run("NoSuchQueue", func(t *testing.T) {
 			r := newRuin(t, shards, 1)
-			r.do("ZADD", list(r, "queues"), 0, "nobody's")
+			r.do("ZADD", list(r, "queues"), 0, "nobody")
 			r.findAndMend("queue_not_configured")
 		})
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -122,38 +123,67 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	page, err := e.names(ctx, e.namesKey(duly.NamespaceOr(namespace)), p)
+	page, err := e.names(ctx, e.namesKey(duly.NamespaceOr(namespace)), noQueue, p)
 	if err == nil && len(page.Names) == 0 && p.Cursor == "" { // there are none, or no more
 		_, err = e.ask(ctx, duly.NamespaceOr(namespace), nil, nil)
 	}
 	return page, err
 }
 
-// names pages through a sorted set of names.
-func (e *Engine) names(ctx context.Context, key string, p duly.PageParams) (page duly.NamePage, err error) {
+// names pages through a sorted set of names. It passes over what another
+// program has written there and is none: nobody could call by that, nor is it the
+// cursor of a page.
+func (e *Engine) names(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+	for after := p.Cursor; ; {
+		some, err := e.members(ctx, key, after, p.Limit+1)
+		if err != nil {
+			return duly.NamePage{}, err
+		}
+		last := len(some) <= p.Limit
+		if !last {
+			after = some[p.Limit]
+		}
+		page.Names = append(page.Names, slices.DeleteFunc(some, none)...)
+		if len(page.Names) > p.Limit {
+			page.Names = page.Names[:p.Limit]
+			page.Next = page.Names[p.Limit-1]
+			return page, nil
+		}
+		if last {
+			return page, nil
+		}
+	}
+}
+
+// members are the first of a sorted set of names behind one, "" for the very
+// first.
+func (e *Engine) members(ctx context.Context, key, after string, most int) ([]string, error) {
 	if err := e.alive(ctx); err != nil {
-		return page, err
+		return nil, err
 	}
 	from := "-"
-	if p.Cursor != "" {
-		from = "(" + p.Cursor
+	if after != "" {
+		from = "(" + after
 	}
-	msg, err := e.link.Do(ctx, e.link.B().Zrangebylex().Key(key).Min(from).Max("+").Limit(0, int64(p.Limit+1)).Build())
+	msg, err := e.link.Do(ctx, e.link.B().Zrangebylex().Key(key).Min(from).Max("+").Limit(0, int64(most)).Build())
 	if err != nil {
-		return page, err
+		return nil, err
 	}
 	names, err := msg.AsStrSlice()
 	if err != nil {
-		return page, e.strange("zrangebylex " + key)
+		return nil, e.strange("zrangebylex " + key)
 	}
-	if len(names) <= p.Limit {
-		return duly.NamePage{Names: names}, nil
-	}
-	return duly.NamePage{Names: names[:p.Limit], Next: names[p.Limit-1]}, nil
+	return names, nil
 }
+
+// noQueue tells whether a name can't be a queue's, noNamespace whether it can't
+// be a namespace's.
+func noQueue(name string) bool { return duly.QueueRef{Name: name}.Validate() != nil }
+
+func noNamespace(name string) bool { return name == "" || duly.ValidateNamespace(name) != nil }
 
 // pairs are what a script has told of a page, names and values in turn. next is
 // the name behind which the next page begins, "" for none.

@@ -172,7 +172,7 @@ func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (page duly.N
 		return page, err
 	}
 	for range mostEmpty {
-		some, err := e.names(ctx, e.namespacesKey(), p)
+		some, err := e.names(ctx, e.namespacesKey(), noNamespace, p)
 		if err != nil {
 			return duly.NamePage{}, err
 		}

@@ -60,6 +60,7 @@ type sweep struct {
 func (s *sweep) run(ctx context.Context) error {
 	e := s.e
 	s.missed(e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
+		namespaces = slices.DeleteFunc(namespaces, noNamespace)
 		s.seen = append(s.seen, namespaces...)
 		for _, namespace := range namespaces {
 			s.missed(e.eachPage(ctx, e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) }))
@@ -91,6 +92,7 @@ func (s *sweep) missed(err error) {
 
 // page sweeps some queues of a namespace.
 func (s *sweep) page(ctx context.Context, namespace string, names []string) error {
+	names = slices.DeleteFunc(names, noQueue) // Check tells of them
 	queues, err := s.e.recall(ctx, namespace, names, func(q *queue, err error) {
 		if err == nil {
 			err = s.e.remove(ctx, q)
@@ -211,19 +213,20 @@ func (e *Engine) withShard(ctx context.Context, at part, f func(q *queue, s *sha
 	return there, err
 }
 
-// eachPage does something with every page of a list of names.
+// eachPage does something with every page of a list of names, of which some may
+// be none.
 func (e *Engine) eachPage(ctx context.Context, key string, f func(names []string) error) error {
-	p := duly.PageParams{Limit: duly.MaxBatch}
-	for {
-		page, err := e.names(ctx, key, p)
+	for after := ""; ; {
+		names, err := e.members(ctx, key, after, duly.MaxBatch)
 		if err != nil {
 			return err
 		}
-		if err := f(slices.Clip(page.Names)); err != nil {
-			return err
+		full := len(names) == duly.MaxBatch
+		if full {
+			after = names[len(names)-1]
 		}
-		if p.Cursor = page.Next; p.Cursor == "" {
-			return nil
+		if err := f(names); err != nil || !full {
+			return err
 		}
 	}
 }
