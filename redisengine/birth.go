@@ -131,6 +131,20 @@ func (e *Engine) LastReset() duly.Reset {
 	return e.births.reset
 }
 
+// others are the namespaces that stand, as far as this process knows, and are not
+// among these.
+func (b *births) others(these []string) (names []string) {
+	slices.Sort(these)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for namespace, known := range b.known {
+		if _, found := slices.BinarySearch(these, namespace); !found && known.mark != "" {
+			names = append(names, namespace)
+		}
+	}
+	return names
+}
+
 // askAll asks for the marks of all namespaces that this process knows, and of
 // others. A node that does not answer keeps no other's from being heard.
 func (e *Engine) askAll(ctx context.Context, others []string) (failed error) {
@@ -160,11 +174,24 @@ func (e *Engine) askAll(ctx context.Context, others []string) (failed error) {
 func (e *Engine) bear(ctx context.Context, namespace string) error {
 	raw := make([]byte, 16)
 	rand.Read(raw)
-	if _, err := e.link.Do(ctx, e.link.B().Zadd().Key(e.namespacesKey()).ScoreMember().ScoreMember(0, namespace).Build()); err != nil {
+	if _, err := e.enlist(ctx, namespace); err != nil {
 		return err
 	}
 	_, err := e.ask(ctx, namespace, []rueidis.Completed{e.link.B().Set().Key(e.birthKey(namespace)).Value(hex.EncodeToString(raw)).Nx().Build()}, nil)
 	return err
+}
+
+// enlist enters namespaces into their list, and tells how many were not there.
+func (e *Engine) enlist(ctx context.Context, namespaces ...string) (entered int64, err error) {
+	cmd := e.link.B().Zadd().Key(e.namespacesKey()).ScoreMember()
+	for _, namespace := range namespaces {
+		cmd = cmd.ScoreMember(0, namespace)
+	}
+	msg, err := e.link.Do(ctx, cmd.Build())
+	if err != nil {
+		return 0, err
+	}
+	return integer(&msg), nil
 }
 
 // askQueue asks for a queue's entry in its namespace's list; "" for none.

@@ -59,27 +59,60 @@ type sweep struct {
 
 func (s *sweep) run(ctx context.Context) error {
 	e := s.e
-	s.missed(e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
-		namespaces = slices.DeleteFunc(namespaces, noNamespace)
-		s.seen = append(s.seen, namespaces...)
-		for _, namespace := range namespaces {
-			s.missed(e.eachPage(ctx, e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) }))
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
+	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
+		return s.namespaces(ctx, slices.DeleteFunc(namespaces, noNamespace))
+	})
+	s.missed(err)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.askAll(ctx, s.seen); err != nil {
+	if err := e.askAll(ctx, slices.Clone(s.seen)); err != nil {
 		s.fail(err)
+	}
+	if err == nil {
+		s.missed(s.unlisted(ctx))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	if !s.partly {
 		e.briefs.drop(s.n) // the queues that are gone
 	}
 	return s.failed
+}
+
+// namespaces sweeps some namespaces.
+func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
+	s.seen = append(s.seen, namespaces...)
+	for _, namespace := range namespaces {
+		s.missed(s.e.eachPage(ctx, s.e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) }))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlisted enters the namespaces into their list that this process knows and that
+// it did not tell of, and sweeps them as well: the list may be lost while they are
+// not, for in a cluster it stands on a node of its own, and nobody else would look
+// at them. One whose mark is gone is lost itself. As long as the list is whole this
+// sends nothing.
+func (s *sweep) unlisted(ctx context.Context) error {
+	e := s.e
+	for some := range slices.Chunk(e.births.others(s.seen), duly.MaxBatch) {
+		entered, err := e.enlist(ctx, some...)
+		if err != nil {
+			return err
+		}
+		if entered > 0 { // else they were made while the list was read
+			e.cfg.Logger.Error("the list of namespaces has lost some that are in use; they have been entered again", "namespaces", entered)
+		}
+		if err := s.namespaces(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // missed notes why some queues were not met, if they were not.
