@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -31,14 +32,20 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, e
 }
 
 // shardStats adds one shard's to a queue's. Where very many priorities are in
-// use, several calls look for the oldest ready job.
+// use, several calls look for the oldest ready job, each from a higher rank on
+// than the one before.
 func (e *Engine) shardStats(ctx context.Context, q *queue, s *shard, st *duly.Stats) error {
 	r, err := e.caughtUp(ctx, q, s, scriptStats, "")
 	if err != nil {
 		return err
 	}
 	addStats(st, r.rest)
-	for text(&r.rest[5]) != "" {
+	for before := int64(math.MinInt64); text(&r.rest[5]) != ""; {
+		from := integer(&r.rest[5])
+		if from <= before {
+			return e.strange("stats")
+		}
+		before = from
 		if r, err = e.caughtUp(ctx, q, s, scriptStats, text(&r.rest[5])); err != nil {
 			return err
 		}

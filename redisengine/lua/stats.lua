@@ -13,13 +13,17 @@ local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
 
--- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two thousand.
-local rank = tonumber(call('ZRANGEBYSCORE', ready, from == '' and '-inf' or from, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+-- No rank and no due moment lies beyond these. A score that does was written by somebody else: it counts among the sizes alone, for it tells no moment.
+local LEAST, ABOVE, LATEST = string.format('%.0f', -1000 * BAND), string.format('(%.0f', 2 ^ 53), '253402300799999'
+
+-- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two thousand. Up to 2^53 every
+-- band ends above its ranks, so each look goes on from the one before.
+local rank = tonumber(call('ZRANGEBYSCORE', ready, from == '' and LEAST or from, ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 for _ = 1, 1000 do
   if not rank then break end
   local band = math.floor(rank / BAND)
   oldest = math.min(oldest, rank - band * BAND)
-  rank = tonumber(call('ZRANGEBYSCORE', ready, string.format('%.0f', (band + 1) * BAND), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  rank = tonumber(call('ZRANGEBYSCORE', ready, string.format('%.0f', (band + 1) * BAND), ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
 local due = call('ZCOUNT', delayed, '-inf', now)
@@ -34,11 +38,11 @@ if due > 0 then
       if h and not over(h) then held = held + 1 else oldest = math.min(oldest, due_of(j)) end
     end
   else
-    oldest = math.min(oldest, tonumber(call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]))
+    oldest = math.min(oldest, tonumber(call('ZRANGEBYSCORE', delayed, 0, now, 'WITHSCORES', 'LIMIT', 0, 1)[2] or now))
   end
   size[1], size[2], size[3] = size[1] - due, size[2] + due - held, size[3] + held
 end
-local next_due = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2]
+local next_due = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), LATEST, 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local counts = {}
 for i, n in ipairs(call('HMGET', tally, unpack(counters))) do
   counts[2 * i - 1], counts[2 * i] = counters[i], n or '0'
