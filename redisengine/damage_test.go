@@ -55,6 +55,18 @@ func score(kind, set string, by int) func(r *ruin) {
 	}
 }
 
+// misscored gives a job a score that nothing of its state can have.
+func misscored(kind, set, score string) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		member := v.number
+		if set == "blocked" {
+			member = v.member()
+		}
+		v.on("ZADD", set, score, member)
+	}
+}
+
 func without(kind, set string) func(r *ruin) {
 	return func(r *ruin) {
 		v := r.take(kind)
@@ -111,6 +123,10 @@ var damages = []damage{
 	}, "job_in_two_sets", false},
 	{"10 ReadyAtAnotherPlace", score("own", "ready", 5), "place_wrong", false},
 	{"10 DelayedAtAnotherPlace", score("retry", "delayed", -90_000), "place_wrong", false},
+	{"10 LeasedForEver", misscored("taken", "leased", "inf"), "place_wrong", false},
+	{"10 DeadInAThousandYears", misscored("buried", "dead", "1e300"), "place_wrong", false},
+	{"10 DoneAtNoTime", misscored("done", "done", "-inf"), "place_wrong", false},
+	{"10 BlockedWithAScore", misscored("behind", "blocked", "5"), "place_wrong", false},
 	{"11 LeasedWithoutEntry", without("taken", "leased"), "job_in_no_set", false},
 	{"11 HeadWithoutEntry", without("head", "leased"), "job_in_no_set", false},
 	{"12 BusyKeyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) }, "order_key_wrong", false},

@@ -3,6 +3,7 @@ package redisengine_test
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -74,4 +75,105 @@ func TestStatsGoOnOnlyForward(t *testing.T) {
 	if _, err := e.Stats(ctx, duly.Q("q")); duly.CodeOf(err) != duly.CodeInternal {
 		t.Errorf("Stats answers %v", err)
 	}
+}
+
+// TestCheckMendsScores: a score that nothing of a job's state can have is found
+// and set right, and it is the only fault.
+func TestCheckMendsScores(t *testing.T) {
+	t.Parallel()
+	year := strconv.FormatInt(clock.Epoch.Add(400*24*time.Hour).UnixMilli(), 10)
+	week := strconv.FormatInt(clock.Epoch.Add(7*24*time.Hour).UnixMilli(), 10)
+	for _, c := range []struct {
+		kind, set string
+		more      string
+	}{
+		{"taken", "leased", year}, {"head", "leased", year}, {"buried", "dead", week}, {"done", "done", week}, {"behind", "blocked", "5"},
+		{"plain", "ready", week}, {"later", "delayed", week},
+	} {
+		for _, score := range append([]string{c.more}, oddScores...) {
+			t.Run(c.kind+score, func(t *testing.T) {
+				t.Parallel()
+				r := newRuin(t, 1, 1)
+				misscored(c.kind, c.set, score)(r)
+				faults := r.check(false).Faults
+				if len(faults) != 1 || faults[0].Kind != "place_wrong" || faults[0].Detail != c.set {
+					t.Errorf("Check found %+v", faults)
+				}
+				r.findAndMend("place_wrong")
+			})
+		}
+	}
+}
+
+// TestCheckMendsTheEndOfALease: the job whose lease would never end comes back,
+// and what the holder of its receipt does is refused.
+func TestCheckMendsTheEndOfALease(t *testing.T) {
+	t.Parallel()
+	r := openRuin(t, 1, clock.NewFake())
+	r.push(duly.Job{Body: []byte("taken")})
+	held := r.reserve()[0]
+	r.locate()
+	r.do("ZADD", r.key(0, "leased"), "inf", r.jobs["taken"].number)
+	if got := r.reserve(); len(got) > 0 { // which tells of the next moment
+		t.Fatal(got)
+	}
+	r.check(true)
+	again := r.reserve()
+	if len(again) != 1 || again[0].ID != held.ID || again[0].Stalls != 1 {
+		t.Fatalf("after the repair %+v is taken", again)
+	}
+	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: held.Receipt, As: duly.Ack}})
+	if err != nil || duly.CodeOf(errs[0]) != duly.CodeLeaseLost {
+		t.Error(errs, err)
+	}
+	r.sound()
+}
+
+// TestCheckMendsWhenAJobEnded: a done job was acked when its expiry says so, or
+// else now, as a dead one died now; it is not kept for ever.
+func TestCheckMendsWhenAJobEnded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		kind, set, expiry string
+		ago               time.Duration
+	}{{"done", "done", "", time.Minute}, {"done", "done", "inf", 0}, {"done", "done", "-inf", 0}, {"buried", "dead", "", 0}} {
+		t.Run(c.kind+c.expiry, func(t *testing.T) {
+			t.Parallel()
+			r := newRuin(t, 1, 1)
+			r.clock.Advance(time.Minute)
+			v := r.take(c.kind)
+			v.on("ZADD", c.set, "inf", v.number)
+			if c.expiry != "" {
+				v.on("ZADD", "expiry", c.expiry, v.number)
+			}
+			r.check(true)
+			at := r.clock.Now().Add(-c.ago)
+			if got, want := v.score(c.set), strconv.FormatInt(at.UnixMilli(), 10); got != want {
+				t.Errorf("it ended at %s, want %s", got, want)
+			}
+			if got, want := v.score("expiry"), strconv.FormatInt(at.Add(time.Hour).UnixMilli(), 10); c.kind == "done" && got != want {
+				t.Errorf("it is kept until %s, want %s", got, want)
+			}
+			r.sound()
+		})
+	}
+}
+
+// TestTheLongestLeaseIsNoFault, nor are moments that lie ahead because the
+// server's clock was set back by hours.
+func TestTheLongestLeaseIsNoFault(t *testing.T) {
+	t.Parallel()
+	r := openRuin(t, 1, clock.NewFake())
+	r.push(duly.Job{Body: []byte("long"), Lease: duly.MaxLease}, duly.Job{Body: []byte("dead")}, duly.Job{Body: []byte("done"), Retain: time.Hour})
+	for _, d := range r.reserve() {
+		switch name(&d.Job) {
+		case "dead":
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Bury})
+		case "done":
+			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		}
+	}
+	r.sound()
+	r.clock.Step(-14 * time.Hour)
+	r.sound()
 }

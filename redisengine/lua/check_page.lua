@@ -40,7 +40,7 @@ function looks.blocked(entries)
   for i = 1, #entries, 2 do
     local n = string.sub(entries[i], -16)
     local j = not stray(n) and read_job(n)
-    if not j or rule(j, ORDER) == '' or blocked_member(j) ~= entries[i] then suspect('blocked', entries[i]) end
+    if not j or rule(j, ORDER) == '' or blocked_member(j) ~= entries[i] or tonumber(entries[i + 1]) ~= 0 then suspect('blocked', entries[i]) end
   end
 end
 

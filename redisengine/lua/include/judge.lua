@@ -55,7 +55,8 @@ end
 -- stands finds the sets that a job is in, and where it sorts there.
 local function stands(j)
   local names = {}
-  if j.rules and j.rules[ORDER] ~= '' and call('ZSCORE', blocked, blocked_member(j)) then j.scores.blocked = 0 end
+  local score = j.rules and j.rules[ORDER] ~= '' and call('ZSCORE', blocked, blocked_member(j))
+  if score then j.scores.blocked = tonumber(score) end
   for _, s in ipairs({'leased', 'ready', 'delayed', 'blocked', 'dead', 'done'}) do
     if j.scores[s] then names[#names + 1] = s end
   end
@@ -106,8 +107,22 @@ end
 -- way of its call (push_simple.lua), one for its wait for others.
 local SLACK = 205
 
+-- How far ahead a moment may lie at most. The longest lease has 366 days. A day more is for a clock that was set back since.
+local DAY = 86400000
+local ahead_at_most = {leased = 367 * DAY, dead = DAY, done = DAY}
+
+local function possible(state, at) return at >= 0 and at <= now + ahead_at_most[state] end
+
+-- done_at is when a done job was acked, as its expiry has it; now where that tells nothing.
+local function done_at(j)
+  local at = j.ends and rule(j, RETAIN) >= 0 and j.ends - j.rules[RETAIN]
+  return at and possible('done', at) and at or now
+end
+
+-- A blocked job is judged where the walk comes upon its entry, which is first: keys are passed on by the order of bytes.
 local function misplaced(j)
-  if j.state ~= 'ready' and j.state ~= 'delayed' then return false end
+  if ahead_at_most[j.state] then return not possible(j.state, j.at) end
+  if j.state == 'blocked' then return j.member and j.at ~= 0 end
   local off = j.at - (j.state == 'ready' and rank_of(j) or due_of(j))
   return off < 0 or off > (j.rules and 0 or j.run and 0 or SLACK)
 end
@@ -157,7 +172,10 @@ local function judge(j)
   elseif #names > 1 then
     found('job_in_two_sets', table.concat(names, ', '))
   else
-    if misplaced(j) then found('place_wrong', j.state) end
+    if misplaced(j) then
+      found('place_wrong', j.state)
+      j.at = j.state == 'done' and done_at(j) or now -- where it is put: its expiry is judged by that
+    end
     if not j.run and (j.state == 'dead' or j.state == 'done') then found('run_missing') end
     judge_body(j, found)
     judge_keys(j, found)

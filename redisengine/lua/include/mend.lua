@@ -103,7 +103,7 @@ function mends.job_in_no_set(j)
     count('died', -1) -- it was counted when it died
     die(j, last_error(j))
   elseif state == 'done' then
-    put_in(j, 'done', j.ends and j.ends - j.rules[RETAIN] or now)
+    put_in(j, 'done', done_at(j))
     free_merge(j)
     free_key(j)
   else
@@ -130,13 +130,14 @@ function mends.job_in_two_sets(j)
   end
 end
 
+-- A lease that could not end ends now, and its job is taken back.
 function mends.place_wrong(j)
   if j.member then
     call('ZREM', blocked, j.member)
     j.member = nil
-    if not j.state and rule(j, ORDER) ~= '' then put_in(j, 'blocked') end
+    if (not j.state or j.state == 'blocked') and rule(j, ORDER) ~= '' then put_in(j, 'blocked') end
   else
-    put_in(j, j.state)
+    put_in(j, j.state, j.at)
   end
 end
 
