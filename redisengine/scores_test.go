@@ -177,3 +177,35 @@ func TestTheLongestLeaseIsNoFault(t *testing.T) {
 	r.clock.Step(-14 * time.Hour)
 	r.sound()
 }
+
+// TestALeaseWithoutEndKeepsNobodyBusy: whoever waits beside a lease that can't
+// end looks no more often than beside any other.
+func TestALeaseWithoutEndKeepsNobodyBusy(t *testing.T) {
+	t.Parallel()
+	for _, score := range []string{"inf", "1e300"} {
+		t.Run(score, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Single(t)
+			e := open(t, server.URL())
+			reserve := func() {
+				_, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+				must(t, err)
+			}
+			_, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}})
+			must(t, err)
+			reserve()
+			leased := "duly:{default/q/0}:leased"
+			server.Must("ZADD", leased, score, server.Must("ZRANGE", leased, 0, 0).([]any)[0])
+			server.Must("HDEL", "duly:{default/q/0}:tally", "later")
+			reserve() // which tells of the next moment
+			_, err = e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: 3 * time.Second})
+			must(t, err)
+			stats := server.Must("INFO", "commandstats").(string)
+			_, stats, _ = strings.Cut(stats, "cmdstat_evalsha_ro:calls=")
+			calls, _, _ := strings.Cut(stats, ",")
+			if n, err := strconv.Atoi(calls); err != nil || n > 40 {
+				t.Errorf("%s read-only calls in 3 s, %v", calls, err)
+			}
+		})
+	}
+}

@@ -8,8 +8,8 @@ local function look()
   if paused then return 0, false end
   local due, out = head_of(delayed), head_of(leased)
   local next_one = false
-  local function soonest(at)
-    if at and at > now and (not next_one or at < next_one) then next_one = at end
+  local function soonest(at) -- what lies beyond 2^53 is no moment, and no timer could keep it
+    if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
   end
   local n = call('ZCARD', ready)
   if due and due <= now then
