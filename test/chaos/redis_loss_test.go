@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -24,10 +25,11 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 	s := lightLoad()
 	makeQueues(t, server.URL(), s.queues)
 	log := watchLog(t, server)
+	beats := tellTheTime(t, server)
 	f := setOut(t, server.URL(), 2, s)
 	r := f.random()
 	var undone []window
-	var cut int64
+	var cut, behind int64
 	kills := counts(3, 100)
 	for range kills {
 		restUpTo(r, 500*time.Millisecond, 2*time.Second)
@@ -36,20 +38,72 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 		now := at()
 		size, since := log.back(age)
 		cut += log.cut(size)
-		// The server may answer up to a second before it writes.
-		undone = append(undone, window{from: since - time.Second.Microseconds(), to: now})
 		server.Restart()
+		// The server may answer up to a second before it writes, and while a sync
+		// takes that long, longer.
+		from := since - time.Second.Microseconds()
+		if kept := beats.lastKept(t, now); kept < from {
+			behind, from = max(behind, since-kept), kept
+		}
+		undone = append(undone, window{from: from, to: now})
 		f.serves()
 	}
 	f.rest()
-	t.Logf("%d kills, and %d bytes of the log lost", kills, cut)
+	t.Logf("%d kills, and %d bytes of the log lost; where a sync took long, what was answered up to %v before stood not in it", kills, cut, us(behind))
 	f.conclude(trial{undone: undone})
+	if behind > 10*second {
+		t.Errorf("the log lacked what was answered %v before", us(behind))
+	}
 	if cut == 0 {
 		t.Error("nothing of the log was lost: this run proves nothing")
 	}
 	if n := f.told("store reset"); n != 0 {
 		t.Errorf("a reset was told of %d times, and only the last second was lost", n)
 	}
+}
+
+// heartbeat tells a server the time, again and again: what of that is found
+// after a crash is how far its log had come.
+type heartbeat struct {
+	server *redistest.Server
+	begun  int64
+}
+
+// beatKey is where that stands.
+const beatKey = "beats"
+
+func tellTheTime(t *testing.T, server *redistest.Server) heartbeat {
+	t.Helper()
+	h := heartbeat{server, at()}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			_, _ = server.Do(ctx, "RPUSH", beatKey, at()) // while it is down nobody is told
+			cancel()
+			time.Sleep(20 * time.Millisecond)
+		}
+	})
+	t.Cleanup(func() { stop(); wg.Wait() })
+	return h
+}
+
+// lastKept is the last moment that the server was told before it was killed, and
+// still knows. The server runs again, and may have been told others.
+func (h heartbeat) lastKept(t *testing.T, killed int64) int64 {
+	t.Helper()
+	last := h.begun
+	for _, text := range h.server.Must("LRANGE", beatKey, -200, -1).([]any) { // few of which are new
+		n, err := strconv.ParseInt(text.(string), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n <= killed {
+			last = max(last, n)
+		}
+	}
+	return last
 }
 
 // makeQueues makes the queues with their defaults.
