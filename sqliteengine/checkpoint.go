@@ -53,9 +53,6 @@ func (k *checkpoints) passes() error {
 	for range maxPasses {
 		begun := k.w.clock.Mono()
 		log, moved, err := c.Checkpoint(sq.Passive)
-		if sq.Busy(err) {
-			continue // with the writer, for the moment in which it ends a transaction
-		}
 		if err != nil {
 			return err
 		}
@@ -119,7 +116,9 @@ func (w *writer) unanswered(err error) {
 		w.fail(err)
 		return
 	}
-	w.tell(err)
+	if !sq.Busy(err) { // a checkpoint that met the writer in the moment in which it ended a transaction
+		w.tell(err)
+	}
 }
 
 // tell tells the log of such an error, once as long as it stays the same.
