@@ -116,7 +116,7 @@ func (w *writer) unanswered(err error) {
 		w.fail(err)
 		return
 	}
-	if !sq.Busy(err) { // a checkpoint that met the writer in the moment in which it ended a transaction
+	if !sq.IsBusy(err) { // a checkpoint that met the writer in the moment in which it ended a transaction
 		w.tell(err)
 	}
 }

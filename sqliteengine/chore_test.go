@@ -87,6 +87,21 @@ func TestCheckpointBesideTransactionsIsNoFailure(t *testing.T) {
 	}
 }
 
+// On a full disk the log is moved into the file at once, however short it is: a
+// reader may have kept the last checkpoint from its end, and what there is no
+// room for makes the log no longer.
+func TestAFullDiskAsksForACheckpoint(t *testing.T) {
+	t.Parallel()
+	e, _, _ := openLogged(t)
+	if err := e.change(t.Context(), pushed("a", nil)); err != nil || pagesLogged(t, e) == 0 {
+		t.Fatal("nothing was logged", err)
+	}
+	if err := e.change(t.Context(), func(*tx) error { return full() }); !errors.Is(err, duly.ErrFull) {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the log to be moved", func() bool { return pagesLogged(t, e) == 0 })
+}
+
 // A checkpoint that can't be begun, say for want of file descriptors, leaves the
 // store open. The log is told once, and it is begun as soon as that is possible.
 func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {

@@ -99,6 +99,9 @@ func (w *writer) finish(ops []*op, err error) {
 	if err != nil && w.mustReopen(err) {
 		w.fail(err)
 	}
+	if sq.IsFull(err) { // the log may be what there is no room beside: it is moved now, however short it is
+		w.pages = max(w.pages, logPages)
+	}
 	for _, o := range ops {
 		if err != nil {
 			o.answer(storeError(w.e.cfg.Path, err))

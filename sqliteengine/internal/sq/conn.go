@@ -150,7 +150,7 @@ const (
 
 // Checkpoint moves pages from the write-ahead log into the database file. Of
 // log pages, moved have been moved by now; they are equal when all have. Beside
-// a writer it may fail as Busy in any mode: the log's header is read without a
+// a writer it may fail as busy in any mode: the log's header is read without a
 // lock, and SQLite waits for nobody when it was just being written.
 func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, int32(mode), c.out, c.out+4)
@@ -175,8 +175,8 @@ var errNoMemory = errors.New("sq: out of memory")
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("sqlite: %s (%d)", e.Message, e.Code) }
 
-// Busy tells whether an error of SQLite is that another connection was in the way.
-func Busy(err error) bool {
+// IsBusy tells whether an error of SQLite is that another connection was in the way.
+func IsBusy(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code&0xff == sqlite3.SQLITE_BUSY
 }
