@@ -142,13 +142,8 @@ func (l *Link) keeps(n node) error {
 	if n.info["role"] == "slave" {
 		return nil
 	}
-	if policy := n.info["maxmemory_policy"]; policy != "" && policy != "noeviction" {
-		if !l.o.EvictionWarn {
-			return l.wrong(duly.CodeUnsupported, n, "the server drops keys when its memory is full (maxmemory-policy "+policy+
-				"), which loses jobs; set it to noeviction, or write eviction=warn into the URL")
-		}
-		l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction",
-			slog.String("server", n.addr), slog.String("policy", policy))
+	if err := l.evicts(n); err != nil {
+		return err
 	}
 	if n.info["aof_enabled"] == "0" {
 		if l.o.Durability.AOF {

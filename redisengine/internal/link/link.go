@@ -58,7 +58,7 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Link{o: o, log: log, clock: clock.System(), dialer: newDialer(o), tls: config}
+	l := &Link{o: o, log: log, clock: o.Clock, dialer: newDialer(o), tls: config}
 	l.life, l.end = context.WithCancel(context.Background())
 	l.refreshed.Store(int64(l.clock.Mono() - refreshEvery))
 	stay := context.AfterFunc(ctx, l.dialer.close)
@@ -84,6 +84,9 @@ func (l *Link) open(ctx context.Context) error {
 	}
 	if l.o.Mode != Single {
 		l.calls.Go(l.lookOut)
+	}
+	if l.o.EvictionWarn {
+		l.calls.Go(l.warnOfEviction)
 	}
 	return nil
 }

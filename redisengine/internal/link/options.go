@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // Options is what a URL says. The zero Options with one address is a single
@@ -34,8 +35,8 @@ type Options struct {
 	Prefix string
 	// Durability is what RunDurable waits for. Default: nothing.
 	Durability Durability
-	// EvictionWarn makes a warning of what is else refused: a server that may
-	// drop keys when its memory is full.
+	// EvictionWarn makes a warning, again every minute, of what is else refused:
+	// a server that may drop keys when its memory is full.
 	EvictionWarn bool
 	// Dial bounds the making of a connection, the greeting included. Default
 	// DefaultDial.
@@ -49,6 +50,8 @@ type Options struct {
 	// Sent, if set, is what goes to the server in the place of a script. It is
 	// for tests.
 	Sent func(*Script) *Script
+	// Clock is the time of this process. Default clock.System; it is for tests.
+	Clock clock.Clock
 	// Others are the options that ParseURL was told to leave to its caller.
 	Others map[string]string
 }
@@ -112,6 +115,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Durability.Timeout == 0 {
 		o.Durability.Timeout = DefaultDurable
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System()
 	}
 	return o
 }
