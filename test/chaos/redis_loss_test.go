@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -60,50 +59,6 @@ func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 	if n := f.told("store reset"); n != 0 {
 		t.Errorf("a reset was told of %d times, and only the last second was lost", n)
 	}
-}
-
-// heartbeat tells a server the time, again and again: what of that is found
-// after a crash is how far its log had come.
-type heartbeat struct {
-	server *redistest.Server
-	begun  int64
-}
-
-// beatKey is where that stands.
-const beatKey = "beats"
-
-func tellTheTime(t *testing.T, server *redistest.Server) heartbeat {
-	t.Helper()
-	h := heartbeat{server, at()}
-	ctx, stop := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for ctx.Err() == nil {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			_, _ = server.Do(ctx, "RPUSH", beatKey, at()) // while it is down nobody is told
-			cancel()
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
-	t.Cleanup(func() { stop(); wg.Wait() })
-	return h
-}
-
-// lastKept is the last moment that the server was told before it was killed, and
-// still knows. The server runs again, and may have been told others.
-func (h heartbeat) lastKept(t *testing.T, killed int64) int64 {
-	t.Helper()
-	last := h.begun
-	for _, text := range h.server.Must("LRANGE", beatKey, -200, -1).([]any) { // few of which are new
-		n, err := strconv.ParseInt(text.(string), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n <= killed {
-			last = max(last, n)
-		}
-	}
-	return last
 }
 
 // makeQueues makes the queues with their defaults.

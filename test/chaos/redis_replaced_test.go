@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -169,11 +168,7 @@ func (x *replacements) lostSince(addr string, by int64, kept map[int64]bool) (fr
 func (x *replacements) kept(t *testing.T, addr string) map[int64]bool {
 	t.Helper()
 	kept := map[int64]bool{}
-	for _, text := range x.group.Primary().Must("LRANGE", beats(addr), 0, -1).([]any) {
-		n, err := strconv.ParseInt(text.(string), 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, n := range momentsIn(t, x.group.Primary(), beats(addr), 0) {
 		kept[n] = true
 	}
 	return kept
