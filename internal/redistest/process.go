@@ -14,20 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dulymq/duly/internal/porttest"
 	"github.com/dulymq/duly/internal/redistest/resp"
 )
-
-// tries is how often a server is started that found its port taken.
-const tries = 5
-
-// program is what is started.
-func program() string {
-	if name := os.Getenv("DULY_REDIS_SERVER"); name != "" {
-		return name
-	}
-	return "redis-server"
-}
 
 // process is one server: a folder and a port, and while it runs a pid.
 type process struct {
@@ -45,63 +33,6 @@ type process struct {
 	stopped bool      // by SIGSTOP
 }
 
-// launch makes a folder and starts a server in it, on a free port.
-func launch(s settings) (*process, error) {
-	for try := 1; ; try++ {
-		port, claim, err := porttest.Claim()
-		if err != nil {
-			return nil, err
-		}
-		p, err := launchAt(s, port, claim)
-		if err == nil || !taken(err) || try == tries {
-			return p, err
-		}
-	}
-}
-
-// taken tells whether a server failed because somebody was on its port first.
-func taken(err error) bool { return strings.Contains(err.Error(), "Address already in use") }
-
-func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
-	p = &process{settings: s, port: port, claims: []io.Closer{claim}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, p.remove())
-			p = nil
-		}
-	}()
-	if p.leash, err = theLeash(); err != nil {
-		return p, err
-	}
-	if p.bus, claim, err = porttest.Claim(); err != nil {
-		return p, err
-	}
-	p.claims = append(p.claims, claim)
-	// Not the test's own folder, whose name may be too long for a unix socket.
-	if p.folder, err = os.MkdirTemp(p.leash.folder, ""); err != nil {
-		return p, err
-	}
-	if s.tls {
-		if p.trust, err = makeCertificate(p.folder); err != nil {
-			return p, err
-		}
-	}
-	return p, p.start()
-}
-
-// remove ends the server, removes its folder and gives its ports up.
-func (p *process) remove() error {
-	err := p.kill()
-	for _, claim := range p.claims {
-		err = errors.Join(err, claim.Close())
-	}
-	p.claims = nil
-	if p.folder != "" {
-		err = errors.Join(err, os.RemoveAll(p.folder))
-	}
-	return err
-}
-
 // running tells whether it was started and not ended, killed or paused.
 func (p *process) running() bool {
 	p.mu.Lock()
@@ -113,34 +44,6 @@ func (p *process) address() string { return net.JoinHostPort("127.0.0.1", strcon
 func (p *process) socket() string  { return filepath.Join(p.folder, "socket") }
 func (p *process) conf() string    { return filepath.Join(p.folder, "conf") }
 func (p *process) log() string     { return filepath.Join(p.folder, "log") }
-
-// configuration is the server's redis.conf. Later lines win.
-func (p *process) configuration() string {
-	lines := []string{
-		"bind 127.0.0.1", "protected-mode no", "daemonize no", `pidfile ""`,
-		fmt.Sprintf("dir %q", p.folder), fmt.Sprintf("logfile %q", p.log()), "loglevel warning",
-		fmt.Sprintf("unixsocket %q", p.socket()), "unixsocketperm 700",
-	}
-	if p.settings.sentinel {
-		lines = append(lines, fmt.Sprintf("port %d", p.port))
-		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
-	}
-	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
-	if p.settings.tls {
-		lines = append(lines, "port 0", fmt.Sprintf("tls-port %d", p.port), "tls-auth-clients no",
-			fmt.Sprintf("tls-cert-file %q", p.trust.certFile), fmt.Sprintf("tls-key-file %q", p.trust.keyFile),
-			fmt.Sprintf("tls-ca-cert-file %q", p.trust.caFile))
-	} else {
-		lines = append(lines, fmt.Sprintf("port %d", p.port))
-	}
-	if password := p.settings.password; password != "" {
-		lines = append(lines, "requirepass "+password, "masterauth "+password)
-	}
-	if p.settings.cluster {
-		lines = append(lines, "cluster-enabled yes", fmt.Sprintf("cluster-port %d", p.bus))
-	}
-	return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
-}
 
 // start starts the server in its folder, on its port, and returns when it
 // answers.
