@@ -13,9 +13,9 @@ func (i *pushItem) dueBy(now int64) int64 {
 	return now + (i.when+999)/1000
 }
 
-// packReckoned is the latest clock that the calls have reckoned with, "0" if
-// one of them could not, or did so a tenth of a second before another, or if a
-// number stands in them twice.
+// packReckoned is the latest clock that the calls have reckoned with, in ms, "0"
+// if one of them could not, or did so more than a tenth of a second before
+// another, or if a number stands in them twice.
 func packReckoned(calls []*joint) string {
 	earliest, latest, last, rising := int64(math.MaxInt64), int64(0), "", true
 	for _, c := range calls {

@@ -12,7 +12,7 @@
 -- KEYS    config records rules alias delayed ready expiry marker tally
 -- ARGV    clock     microseconds since 1970 that a test goes by; '' in production
 --         version   of the configuration that the call was computed with
---         reckoned  the server's clock as the client reckons it, in ms; 0 where it can't, or where a number stands here twice
+--         reckoned  the server's clock as the client reckons it, in ms, of several callers the latest; 0 where that can't be, or where a number stands here twice
 --         when      of all jobs: a delay in microseconds, or minus an absolute moment in ms; '' if it differs: then a packed array follows
 --         whens     that array, else ''
 --         kinds     a packed array; '' if all jobs are plain

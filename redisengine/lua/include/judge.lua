@@ -104,8 +104,8 @@ local function judge_orphan(j, found)
 end
 
 -- The record of a plain job may tell a due moment that lies two tenths of a second before the one that it was stored with: one for the
--- way of its call (push_simple.lua), one for its wait for others.
-local SLACK = 205
+-- way of its call (push_simple.lua), one for its wait for others; and some ms for rounding.
+local SLACK = 205 -- ms
 
 -- How far ahead a moment may lie at most. The longest lease has 366 days. A day more is for a clock that was set back since.
 local DAY = 86400000
