@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// lane is a connection that serves one call at a time.
-type lane struct {
+// blockLane is a connection for the blocking calls of one group, one at a time.
+type blockLane struct {
 	client rueidis.DedicatedClient
 	id     int64  // the server's number for it
 	place  string // the primary that it leads to; of a cluster "", as the slot says that
@@ -100,7 +100,7 @@ func (c *blocking) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	}
 	if b.lane == nil {
 		dedicated, _ := client.Dedicate()
-		b.lane = &lane{client: dedicated, place: place}
+		b.lane = &blockLane{client: dedicated, place: place}
 		id, err := dedicated.Do(ctx, dedicated.B().ClientId().Build().SetSlot(c.keys[0])).AsInt64()
 		if err != nil {
 			return rueidis.RedisMessage{}, err

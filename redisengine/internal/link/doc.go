@@ -5,10 +5,11 @@
 // # Connections
 //
 // Per node one connection carries every ordinary call, pipelined. Two kinds of
-// call would hold the others up and have connections of their own ([lane]): a
-// blocking pop, one per group of keys that may stand in one call ([Link.Block]),
-// and a batch that waits for its durability ([Link.RunDurable]). So has what is
-// published to this process ([Link.Subscribe]).
+// call would hold the others up and have connections of their own, their lanes: a
+// blocking pop ([blockLane]), one per group of keys that may stand in one call
+// ([Link.Block]), and a batch that waits for its durability ([batchLane],
+// [Link.RunDurable]). What is published to this process has one as well
+// ([Link.Subscribe]).
 //
 // # What is sent again
 //

@@ -9,16 +9,16 @@ import (
 // lanes are the connections for batches that wait: each serves one at a time.
 type lanes struct {
 	mu     sync.Mutex
-	idle   map[string][]*waitLane // by node
-	owners map[uint16]string      // which node owns a slot, as far as learnt
+	idle   map[string][]*batchLane // by node
+	owners map[uint16]string       // which node owns a slot, as far as learnt
 	closed bool
 }
 
 // idleLanes is how many connections are kept per node.
 const idleLanes = 4
 
-// waitLane is a connection and the news of its end.
-type waitLane struct {
+// batchLane is a connection and the news of its end.
+type batchLane struct {
 	client rueidis.DedicatedClient
 	dead   <-chan error
 }
@@ -59,7 +59,7 @@ func (s *lanes) lost(key, place string) {
 }
 
 // take is a connection to the node, for one batch.
-func (s *lanes) take(l *Link, place string) (*waitLane, error) {
+func (s *lanes) take(l *Link, place string) (*batchLane, error) {
 	for {
 		lane := s.kept(place)
 		if lane == nil {
@@ -77,10 +77,10 @@ func (s *lanes) take(l *Link, place string) (*waitLane, error) {
 		return nil, rueidis.ErrNoSlot // the client library has not heard of it yet
 	}
 	dedicated, _ := client.Dedicate()
-	return &waitLane{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
+	return &batchLane{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
 }
 
-func (s *lanes) kept(place string) *waitLane {
+func (s *lanes) kept(place string) *batchLane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	idle := s.idle[place]
@@ -92,12 +92,12 @@ func (s *lanes) kept(place string) *waitLane {
 }
 
 // give keeps a connection for the next batch if it is good.
-func (s *lanes) give(place string, lane *waitLane, good bool) {
+func (s *lanes) give(place string, lane *batchLane, good bool) {
 	s.mu.Lock()
 	good = good && !s.closed && len(s.idle[place]) < idleLanes
 	if good {
 		if s.idle == nil {
-			s.idle = map[string][]*waitLane{}
+			s.idle = map[string][]*batchLane{}
 		}
 		s.idle[place] = append(s.idle[place], lane)
 	}

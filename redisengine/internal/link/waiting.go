@@ -20,7 +20,7 @@ type waiting struct {
 // blocker is what there is of one group.
 type blocker struct {
 	turn chan struct{} // holds one while a call is on its way
-	lane *lane         // of the call that has the turn; nil: none yet
+	lane *blockLane    // of the call that has the turn; nil: none yet
 	idle clock.Timer   // closes the lane
 	said string        // the refusal that was logged last; of the call that has the turn
 
