@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -139,15 +138,7 @@ func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 var fence = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
 // fenceKey is a key of the same hash slot that nothing else uses.
-func (l *Link) fenceKey(key string) string {
-	tag := key
-	if _, rest, ok := strings.Cut(key, "{"); ok {
-		if inner, _, ok := strings.Cut(rest, "}"); ok && inner != "" {
-			tag = inner
-		}
-	}
-	return l.o.Prefix + ":{" + tag + "}:fence"
-}
+func (l *Link) fenceKey(key string) string { return l.o.Prefix + ":{" + hashTag(key) + "}:fence" }
 
 // failed judges why the script did not run, or may not have.
 func (b *batch) failed(err error) confirmed {
