@@ -8,8 +8,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/dulymq/duly"
 	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
 )
 
 // node is what one server says of itself.

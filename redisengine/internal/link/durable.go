@@ -6,9 +6,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/redis/rueidis"
 )
 
 // RunDurable is Run for a batch that counts as stored only when it is durable

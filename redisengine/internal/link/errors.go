@@ -8,8 +8,9 @@ import (
 	"net"
 	"strings"
 
-	"github.com/dulymq/duly"
 	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
 )
 
 // class says what has become of a call that has no answer.

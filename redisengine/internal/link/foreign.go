@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/dulymq/duly"
 	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
 )
 
 // Kind is what a key holds.

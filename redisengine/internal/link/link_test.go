@@ -7,9 +7,10 @@ import (
 	"os"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
-	"go.uber.org/goleak"
 )
 
 // Nothing is left behind. The client library lets a goroutine sleep for five

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // A server may stand still with all its connections whole, and be replaced

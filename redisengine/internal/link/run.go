@@ -5,9 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/redis/rueidis"
 )
 
 // Result is the answer to one of several calls.

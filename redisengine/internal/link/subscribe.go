@@ -7,9 +7,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/redis/rueidis"
 )
 
 // A subscription asks over its connection every beatEvery whether somebody is

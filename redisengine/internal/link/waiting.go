@@ -3,8 +3,9 @@ package link
 import (
 	"sync"
 
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // waiting is everything that blocks: a client of its own, for its connections
