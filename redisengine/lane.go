@@ -53,9 +53,10 @@ type joint struct {
 	reckoned int64
 	// answered is given the script's answer to its items.
 	answered func(r jointReply)
-	// share is what a Reserve gets; only those of one kind go out together.
+	// share is what a Reserve gets, and lease what it names, in µs; 0: as each job
+	// says. Only those of one lease go out together.
 	share    *share
-	kind     int64
+	lease    int64
 	deadline time.Time // zero: none
 	err      error
 	done     chan struct{} // holds one when it was answered
@@ -216,9 +217,9 @@ func (l *lane) pick(most int) []*joint {
 	calls := all[:0]
 	items, bytes, full := 0, 0, false
 	for _, c := range all {
-		full = full || len(calls) > 0 && c.kind == calls[0].kind && (items+c.items > most || bytes+c.bytes > duly.MaxBatchBytes)
+		full = full || len(calls) > 0 && c.lease == calls[0].lease && (items+c.items > most || bytes+c.bytes > duly.MaxBatchBytes)
 		switch {
-		case full || len(calls) > 0 && c.kind != calls[0].kind:
+		case full || len(calls) > 0 && c.lease != calls[0].lease:
 			l.waiting = append(l.waiting, c)
 		case c.share == nil || c.share.send():
 			calls = append(calls, c)

@@ -73,7 +73,7 @@ const mostShared = 100
 func (t *taking) join(ctx context.Context, q *queue, s *shard) error {
 	t.share = share{ctx: ctx, room: t.room}
 	j := newJoint(t.left)
-	j.kind, j.share = micros(t.p.Lease), &t.share
+	j.lease, j.share = micros(t.p.Lease), &t.share
 	begun, l := false, &t.e.gear(q, s).reserve
 	if t.left > mostShared || len(t.got) > 0 {
 		begun = t.e.work.begin(func() { l.alone(j) })
@@ -118,7 +118,7 @@ func (e *Engine) sendReserve(q *queue, s *shard) func(context.Context, []*joint)
 		}
 		asked := e.local().Mono()
 		r, err := e.callOnce(ctx, q, s, scriptReserve, s.limits, q.unheld(),
-			strconv.Itoa(most), strconv.FormatInt(calls[0].kind, 10), strconv.Itoa(room))
+			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room))
 		if err != nil {
 			e.heal(part{q.ref, s.index}, err)
 			return err

@@ -159,7 +159,7 @@ func TestReservesOfOneLeaseGoTogether(t *testing.T) {
 	rest := g.lane.waiting
 	g.lane.waiting = append(calls, rest...)
 	g.lane.mu.Unlock()
-	if len(calls) != 3 || calls[0].kind != time.Minute.Microseconds() || rest[0].kind != 0 || len(rest) != 6 {
+	if len(calls) != 3 || calls[0].lease != time.Minute.Microseconds() || rest[0].lease != 0 || len(rest) != 6 {
 		t.Errorf("%d go with the first and %d stay", len(calls), len(rest))
 	}
 	g.open()
