@@ -17,8 +17,8 @@ var shardKeys = [...]string{
 	"config", "records", "bodies", "rules", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
 }
 
-// kinds are what the keys hold, by the ends of their names.
-var kinds = map[string]link.Kind{
+// keyKinds are what the keys hold, by the ends of their names.
+var keyKinds = map[string]link.Kind{
 	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "rules": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
 	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
 	"expiry": link.SortedSet, "marker": link.SortedSet,
@@ -27,7 +27,7 @@ var kinds = map[string]link.Kind{
 }
 
 // kindOf is what a key is to hold.
-func kindOf(key string) link.Kind { return kinds[key[strings.LastIndexByte(key, ':')+1:]] }
+func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
 // script is a command of the scripts, ready to be called.
 type script struct {
