@@ -86,9 +86,8 @@
 // process has used it was lost, and so was a namespace whose mark is another one
 // or none (births): "store reset" is logged, once by each process. A job whose
 // record can't be read, or whose body is not whole, is passed over and named in
-// the log; Check mends. Where a
-// script can make nothing of what it finds, a reserve or a sweep has that shard
-// checked and mended by itself.
+// the log; Check mends. Where a script can make nothing of what it finds, a
+// reserve or a sweep has that shard checked and mended by itself.
 //
 // # A node that is down
 //

@@ -171,6 +171,7 @@ func (l *lane) yield() {
 	}
 }
 
+// mostYields bounds that: those who still come go out with the next call.
 const mostYields = 3
 
 // gathered is how many callers wait, and how many the last call had.

@@ -26,7 +26,7 @@ type pushItem struct {
 	plain, simple bool
 }
 
-// judge plans every job with its queue's defaults; no places are all of them.
+// judge plans the jobs at these places with their queue's defaults; nil: all jobs.
 func (p *pushing) judge(places []int) {
 	n := len(places)
 	if places == nil {

@@ -214,7 +214,8 @@ func (t *TLS) config() (*tls.Config, error) {
 // hidden stands where a secret was.
 const hidden = "***"
 
-// String is the URL without user and password, and without what is as it is
+// String is the URL for people: where the jobs are and how they are kept. It
+// leaves out users and passwords, the timeouts, TLS's files, and what is as it is
 // by default.
 func (o Options) String() string {
 	o = o.withDefaults()
