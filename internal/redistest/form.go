@@ -12,8 +12,7 @@ import (
 // then the replicas of the first, the second, the third, and round again.
 func launchCluster(replicas int, s settings) ([]*process, error) {
 	s.cluster = true
-	// A replica counts once it has been sent something, be it the ping.
-	s.lines = append([]string{"cluster-node-timeout 2000", "repl-ping-replica-period 1"}, s.lines...)
+	s.lines = append([]string{"cluster-node-timeout 2000"}, s.lines...)
 	nodes, err := launchAll(Shards*(1+replicas), s)
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)

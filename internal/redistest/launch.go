@@ -89,6 +89,7 @@ func (p *process) configuration() string {
 		lines = append(lines, fmt.Sprintf("port %d", p.port))
 		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
 	}
+	// A replica counts once it has been sent something, be it the ping.
 	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
 	if p.settings.tls {
 		lines = append(lines, "port 0", fmt.Sprintf("tls-port %d", p.port), "tls-auth-clients no",
