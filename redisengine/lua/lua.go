@@ -99,8 +99,13 @@ func assemble(name, text string) (Script, error) {
 	}
 	var b strings.Builder
 	b.WriteString(first + "\nlocal call = redis.call\n")
-	s.Keys, s.keysRepeat = declare(&b, "KEYS", keys[1])
-	s.Args, s.argsRepeat = declare(&b, "ARGV", args[1])
+	var err error
+	if s.Keys, s.keysRepeat, err = declare(&b, "KEYS", keys[1]); err != nil {
+		return Script{}, err
+	}
+	if s.Args, s.argsRepeat, err = declare(&b, "ARGV", args[1]); err != nil {
+		return Script{}, err
+	}
 	if list := include.FindStringSubmatch(header); list != nil {
 		for piece := range strings.FieldsSeq(list[1]) {
 			text, ok := pieces()[piece]
@@ -145,11 +150,11 @@ func splitHeader(text string) (header, body string) {
 
 // declare gives names to the fixed places of KEYS or ARGV. Names that repeat
 // are declared without a value.
-func declare(b *strings.Builder, from, text string) (fixed []string, repeat bool) {
+func declare(b *strings.Builder, from, text string) (fixed []string, repeat bool, err error) {
 	if inner, ok := strings.CutPrefix(text, "("); ok {
 		inner, _, _ = strings.Cut(inner, ")")
 		fmt.Fprintf(b, "local %s\n", strings.Join(strings.Fields(inner), ", "))
-		return nil, true
+		return nil, true, nil
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
@@ -159,20 +164,20 @@ func declare(b *strings.Builder, from, text string) (fixed []string, repeat bool
 		line, _, _ = strings.Cut(line, "  ")
 		for name := range strings.FieldsSeq(line) {
 			if !names.MatchString(name) {
-				panic(fmt.Errorf("lua: %q is no name in %q", name, line))
+				return nil, false, fmt.Errorf("%q is no name in %q", name, line)
 			}
 			fixed = append(fixed, name)
 		}
 	}
 	if len(fixed) == 0 {
-		return nil, repeat
+		return nil, repeat, nil
 	}
 	values := make([]string, len(fixed))
 	for i := range fixed {
 		values[i] = fmt.Sprintf("%s[%d]", from, i+1)
 	}
 	fmt.Fprintf(b, "local %s = %s\n", strings.Join(fixed, ", "), strings.Join(values, ", "))
-	return fixed, repeat
+	return fixed, repeat, nil
 }
 
 // strip leaves out comments and indents: every process sends every script to

@@ -314,7 +314,7 @@ func unknown(source string) (names []string) {
 	return names
 }
 
-// A header that does not fit, and what else a slip would be, is found.
+// A name that nobody has declared is found.
 func TestSlipsAreFound(t *testing.T) {
 	t.Parallel()
 	if got := unknown("#!lua\nlocal a = b(c, 'd e')\nfor i, v in ipairs(a) do f{x = v} end"); !slices.Equal(got, []string{"b", "c", "f"}) {
