@@ -26,6 +26,14 @@ func block(ctx context.Context, l *Link, timeout time.Duration, keys ...string) 
 	return a
 }
 
+// blockBeside is a call of Block that is on its way; its answer will stand in
+// the channel.
+func blockBeside(ctx context.Context, l *Link, keys ...string) <-chan answer {
+	done := make(chan answer, 1)
+	go func() { done <- block(ctx, l, MaxBlock, keys...) }()
+	return done
+}
+
 // awaitBlocked waits until that many clients block.
 func awaitBlocked(t *testing.T, s *redistest.Server, n int) {
 	t.Helper()
@@ -62,9 +70,8 @@ func TestBlockWakes(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := make(chan answer)
 	for i := range 3 {
-		go func() { done <- block(t.Context(), l, MaxBlock, "a", "b") }()
+		done := blockBeside(t.Context(), l, "a", "b")
 		awaitBlocked(t, s, 1)
 		s.Must("ZADD", "b", i, "now")
 		if got := <-done; got != (answer{key: "b", member: "now", score: float64(i), ok: true}) {
@@ -81,12 +88,11 @@ func TestUnblock(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := make(chan answer)
 	l.Unblock("")
 	l.Unblock("none")
 	for range 20 {
 		began := time.Now()
-		go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+		done := blockBeside(t.Context(), l, "a")
 		redistest.Await(t, "the call has begun", func() bool { return l.waiting.current("") != nil })
 		l.Unblock("") // before the call has reached the server, or after
 		if got := <-done; got != (answer{}) || time.Since(began) >= MaxBlock {
@@ -122,8 +128,7 @@ func TestUnblockIsRepeatedUntilItHits(t *testing.T) {
 	t.Parallel()
 	s := blocked(t, nil)
 	l := open(t, s.URL())
-	done := make(chan answer)
-	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+	done := blockBeside(t.Context(), l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	l.Unblock("")
 	if got := <-done; got != (answer{}) {
@@ -135,9 +140,8 @@ func TestBlockHandsOverWhatItTookWhileLeaving(t *testing.T) {
 	t.Parallel()
 	s := blocked(t, []any{"a", "now", 1.5})
 	l := open(t, s.URL())
-	done := make(chan answer)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- block(ctx, l, MaxBlock, "a") }()
+	done := blockBeside(ctx, l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	cancel()
 	if got := <-done; got != (answer{key: "a", member: "now", score: 1.5, ok: true}) {
@@ -150,16 +154,15 @@ func TestBlockKeepsWhatItTook(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := make(chan answer)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- block(ctx, l, MaxBlock, "a") }()
+	done := blockBeside(ctx, l, "a")
 	awaitBlocked(t, s, 1)
 	cancel()
 	if got := <-done; !errors.Is(got.err, context.Canceled) || got.ok {
 		t.Errorf("one that leaves: %+v", got)
 	}
 	ctx, cancel = context.WithCancel(t.Context())
-	go func() { done <- block(ctx, l, MaxBlock, "a") }()
+	done = blockBeside(ctx, l, "a")
 	awaitBlocked(t, s, 1)
 	conn, err := s.Dial(t.Context())
 	if err != nil {
@@ -187,8 +190,7 @@ func TestBlockAfterALoss(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := make(chan answer)
-	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+	done := blockBeside(t.Context(), l, "a")
 	awaitBlocked(t, s, 1)
 	s.Restart()
 	if got := <-done; !errors.Is(got.err, duly.ErrUnavailable) {
@@ -212,15 +214,14 @@ func TestBlockOnASilentServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	l := open(t, s.URL())
-	done := make(chan answer)
-	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+	done := blockBeside(t.Context(), l, "a")
 	awaitBlocked(t, s, 1)
 	s.Pause()
 	defer s.Continue()
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { done <- block(ctx, l, MaxBlock, "a") }()
+	second := blockBeside(ctx, l, "a")
 	cancel()
-	if got := <-done; !errors.Is(got.err, context.Canceled) {
+	if got := <-second; !errors.Is(got.err, context.Canceled) {
 		t.Errorf("one that waits for its turn: %+v", got)
 	}
 	l.Close()
@@ -252,21 +253,21 @@ func TestManyGroupsBlock(t *testing.T) {
 	l := open(t, c.URL())
 	const groups = 80
 	first := c.Shard(0)
-	done := make(chan answer)
 	keys := map[string]string{} // by group
+	var calls []<-chan answer
 	for i := 0; len(keys) < groups; i++ {
 		key := fmt.Sprintf("%s:{%d}", p, i)
 		if slot(key) > slots/redistest.Shards-1 || keys[l.Group(key)] != "" {
 			continue
 		}
 		keys[l.Group(key)] = key
-		go func() { done <- block(t.Context(), l, MaxBlock, key) }()
+		calls = append(calls, blockBeside(t.Context(), l, key))
 	}
 	awaitBlocked(t, first, groups)
 	for group := range keys {
 		l.Unblock(group)
 	}
-	for range groups {
+	for _, done := range calls {
 		if got := <-done; got != (answer{}) {
 			t.Errorf("unblocked: %+v", got)
 		}
@@ -283,20 +284,19 @@ func TestBlockOnACluster(t *testing.T) {
 	if to.Addr() == from.Addr() {
 		to = c.Nodes()[1]
 	}
-	done := make(chan answer)
-	go func() { done <- block(t.Context(), l, MaxBlock, key) }()
+	done := blockBeside(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	from.Must("ZADD", key, 1, "now")
 	if got := <-done; !got.ok || got.key != key {
 		t.Errorf("a member came: %+v", got)
 	}
-	go func() { done <- block(t.Context(), l, MaxBlock, key) }()
+	done = blockBeside(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	l.Unblock(l.Group(key))
 	if got := <-done; got != (answer{}) {
 		t.Errorf("unblocked: %+v", got)
 	}
-	go func() { done <- block(t.Context(), l, MaxBlock, key) }()
+	done = blockBeside(t.Context(), l, key)
 	awaitBlocked(t, from, 1)
 	c.MoveSlot(c.Slot(key), from, to, nil)
 	awaitBlocked(t, to, 1) // it has followed the slot
@@ -304,7 +304,7 @@ func TestBlockOnACluster(t *testing.T) {
 	if got := <-done; !got.ok || got.score != 2 {
 		t.Errorf("after the move: %+v", got)
 	}
-	go func() { done <- block(t.Context(), l, MaxBlock, key) }()
+	done = blockBeside(t.Context(), l, key)
 	awaitBlocked(t, to, 1)
 	l.Unblock(l.Group(key))
 	if got := <-done; got != (answer{}) {
@@ -325,8 +325,7 @@ func TestUnblockAsksOnce(t *testing.T) {
 		return redistest.Usual{}
 	})
 	l := open(t, s.URL())
-	done := make(chan answer)
-	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+	done := blockBeside(t.Context(), l, "a")
 	redistest.Await(t, "the call has come", func() bool { return s.Count("BZPOPMIN") == 1 })
 	asked := func() (n int) {
 		for _, args := range s.Seen() {

@@ -32,8 +32,7 @@ func TestSentinelFailover(t *testing.T) {
 			return got == answer{}
 		})
 		primary := s.Primary()
-		done := make(chan answer)
-		go func() { done <- block(t.Context(), l, MaxBlock, "z") }()
+		done := blockBeside(t.Context(), l, "z")
 		awaitBlocked(t, primary, 1)
 		l.Unblock(l.Group("z"))
 		if got := <-done; got != (answer{}) {
