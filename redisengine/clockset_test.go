@@ -107,7 +107,7 @@ func (s *settable) sound(want duly.Counters) {
 	}
 }
 
-// The server's clock is set an hour ahead. What was scheduled before comes
+// T3: the server's clock is set an hour ahead. What was scheduled before comes
 // at once, every lease ends once, and its receipt counts no more.
 //
 // C5.7, C5.8, C1.9
@@ -141,7 +141,7 @@ func TestTheServersClockSetAhead(t *testing.T) {
 	s.sound(duly.Counters{Pushed: 11, Delivered: 18, Stalled: 8, Acked: 10, Dead: 1})
 }
 
-// The server's clock is set an hour back, and right again. What was
+// T4: the server's clock is set an hour back, and right again. What was
 // scheduled before comes later by the step and never early, a lease ends once,
 // what is ready stays so, and what is pushed meanwhile comes at its time.
 //

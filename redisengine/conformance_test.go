@@ -18,7 +18,7 @@ import (
 // where is the place of a test's engine: a URL with a prefix of its own.
 type where func(t testing.TB) string
 
-// single is the one server, as the user that docs/redis.md asks for.
+// single is the one server, as the user that docs/redis.md asks for (S5).
 func single(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
 	return asUser(t, server, prefix, documented(t, prefix))

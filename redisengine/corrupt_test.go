@@ -50,7 +50,7 @@ func TestCheckList(t *testing.T) {
 	})
 }
 
-// C4.76, C4.77, C4.78, C4.79, C4.80, C4.81: Check finds every fault that
+// C4.76, C4.77, C4.78, C4.79, C4.80, C4.81, D6: Check finds every fault that
 // the keys can hold, changes nothing unless it is told to, and mends each.
 func TestCheck(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// A server whose memory is full refuses what would fill it more, and
+// D4: a server whose memory is full refuses what would fill it more, and
 // nothing else; and it is as before when there is room again.
 //
 // C9.11, C9.12
@@ -99,7 +99,7 @@ func peek(t *testing.T, e duly.Inspector) string {
 	return j.ID
 }
 
-// A primary that was made a replica is unavailable for writes, and serves
+// F9: a primary that was made a replica is unavailable for writes, and serves
 // again when it is the primary again.
 //
 // C11.13

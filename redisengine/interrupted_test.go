@@ -18,7 +18,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Every command of every script fails once. Before the first write nothing
+// S3: every command of every script fails once. Before the first write nothing
 // has happened; after it one repair mends the shard, and no job is lost. The
 // short form mends every third time.
 func TestInterrupted(t *testing.T) {

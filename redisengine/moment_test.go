@@ -202,7 +202,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	}
 }
 
-// A caller who goes before he has reserved, and a process
+// GhostBlockedClient: a caller who goes before he has reserved, and a process
 // that ends before that, leave the job to the next one at once.
 //
 // C11.19

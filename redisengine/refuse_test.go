@@ -57,7 +57,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-// Told so, an engine opens on a server that drops keys, and warns of it.
+// D5: told so, an engine opens on a server that drops keys, and warns of it.
 //
 // C9.9
 func TestOpenWarnsOfEviction(t *testing.T) {

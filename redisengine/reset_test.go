@@ -24,7 +24,7 @@ func openLogged(t *testing.T, url string) (*redisengine.Engine, *logtest.Log) {
 	return e, log
 }
 
-// A server that has come back empty is told of once, loudly, and its
+// F10: a server that has come back empty is told of once, loudly, and its
 // queues work again.
 func TestStoreResetIsToldOnce(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ func asUser(t testing.TB, server *redistest.Server, prefix string, rules []strin
 	return withPrefix(u.String(), prefix)
 }
 
-// A user who lacks one of the documented commands is refused when the
+// S5: a user who lacks one of the documented commands is refused when the
 // engine is opened, by a line that names it. So the line is as short as it can
 // be, and no script stops in its middle.
 func TestOpenNamesTheRightThatIsLacking(t *testing.T) {

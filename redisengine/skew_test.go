@@ -89,7 +89,7 @@ func madeAt(at time.Time) string {
 	return n.String()
 }
 
-// Whatever the clocks of those who push say, and while they are set, a job
+// T1: whatever the clocks of those who push say, and while they are set, a job
 // is due its delay after the push on the server's clock, and comes never before.
 //
 // C5.2, C5.4
@@ -215,7 +215,7 @@ func (h *holdings) note(d *duly.Delivery) *holding {
 	return n
 }
 
-// Whatever the clocks of those who work say, and while they are set, no
+// T2: whatever the clocks of those who work say, and while they are set, no
 // lease is taken back before its end on the server's clock, no job is lost, and
 // none is held twice.
 //

@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// No script takes long however many jobs there are: a million in the long
+// S6: no script takes long however many jobs there are: a million in the long
 // form, ready and delayed, plain and not. What is aimed at is 10 ms at most; the
 // table tells what it was. Asserted is ten times that, and that a quarter of a
 // script's calls took longer in every turn: the machine may be busy with

@@ -125,7 +125,7 @@ func TestTokensAreOneForAllEngines(t *testing.T) {
 	}
 }
 
-// C4.92: the connection is cut, then the server is killed. Each time it is
+// C4.92, F1: the connection is cut, then the server is killed. Each time it is
 // told that nothing is heard, and when it is again. The tokens are there still.
 func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	t.Parallel()

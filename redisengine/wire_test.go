@@ -86,7 +86,7 @@ func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
 	return errs[0]
 }
 
-// The reply to a push is lost, the push repeated: there is one job.
+// F6: the reply to a push is lost, the push repeated: there is one job.
 //
 // C2.2, C13.12
 func TestLostReplyToAPushMakesOneJob(t *testing.T) {
@@ -118,7 +118,7 @@ func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 	}
 }
 
-// What a lost reply has handed out comes back when its lease has ended, and
+// F6: what a lost reply has handed out comes back when its lease has ended, and
 // not before.
 //
 // C4.15, C1.9
@@ -145,7 +145,7 @@ func TestLostReplyToAReserveReturnsTheJobAtItsLeasesEnd(t *testing.T) {
 	}
 }
 
-// A settle whose reply was lost is repeated, and answered lease_lost; what
+// F6: a settle whose reply was lost is repeated, and answered lease_lost; what
 // it has done stands.
 //
 // C4.38
@@ -171,7 +171,7 @@ func TestLostReplyToASettleStands(t *testing.T) {
 	}
 }
 
-// Every other operation that is safe to repeat has the same end when its
+// F6: every other operation that is safe to repeat has the same end when its
 // reply was lost and it is repeated.
 //
 // C13.12
@@ -219,7 +219,7 @@ func TestLostRepliesOfTheOthersMayBeRepeated(t *testing.T) {
 	}
 }
 
-// Every request reaches the server twice, and the end is the same as once.
+// F7: every request reaches the server twice, and the end is the same as once.
 //
 // C4.38, C2.2
 func TestDoubledRequestsEndAsOne(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 // TestOutagesLeaveNothingBehind breaks, refuses, holds up and restarts again and
 // again what a working process is connected to: afterwards it has the goroutines
-// and the connections that it began with.
+// and the connections that it began with (F5).
 //
 // C4.38
 func TestOutagesLeaveNothingBehind(t *testing.T) {

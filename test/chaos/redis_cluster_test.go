@@ -18,9 +18,9 @@ import (
 const clusterShards = 8
 
 // TestClusterFaultsLoseTheStatedWindow moves slots of a cluster and kills its
-// primaries while the load runs on queues of eight shards: a move is noticed by
-// nobody, and a kill costs what was answered in the last second before it, or
-// nothing where a replica confirms.
+// primaries while the load runs on queues of eight shards (F8, W1): a move is
+// noticed by nobody, and a kill costs what was answered in the last second
+// before it, or nothing where a replica confirms.
 //
 // C9.5, C9.7, C10.15, C11.13, C11.14
 func TestClusterFaultsLoseTheStatedWindow(t *testing.T) {

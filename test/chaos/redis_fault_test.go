@@ -21,7 +21,7 @@ func span() time.Duration {
 }
 
 // TestForgottenScriptsAreNoticedByNobody lets the server forget its scripts
-// every 50 ms: no client sees an error.
+// every 50 ms: no client sees an error (S1).
 //
 // C11.17
 func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
@@ -45,7 +45,7 @@ func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
 }
 
 // TestRestartInMidLoadLosesNothing restarts the server, which comes back
-// without its scripts.
+// without its scripts (S2).
 //
 // C9.1, C11.17
 func TestRestartInMidLoadLosesNothing(t *testing.T) {
@@ -62,7 +62,7 @@ func TestRestartInMidLoadLosesNothing(t *testing.T) {
 	f.conclude(trial{})
 }
 
-// TestResetConnectionsLoseNothing breaks all connections again and again.
+// TestResetConnectionsLoseNothing breaks all connections again and again (F5).
 //
 // C9.1, C4.38
 func TestResetConnectionsLoseNothing(t *testing.T) {
@@ -88,7 +88,7 @@ func TestResetConnectionsLoseNothing(t *testing.T) {
 }
 
 // TestFailoverLosesTheStatedWindow kills the primary of a Sentinel's group: the
-// clients go on by themselves, and nothing but the last second is lost.
+// clients go on by themselves, and nothing but the last second is lost (F1).
 //
 // C9.5
 func TestFailoverLosesTheStatedWindow(t *testing.T) {
@@ -127,7 +127,7 @@ func TestFailoverLosesTheStatedWindow(t *testing.T) {
 
 // TestBlockedServerIsUnavailableInTime lets another client's script
 // block the server: calls end by their deadline, and all is well as soon as it
-// has ended.
+// has ended (S4).
 //
 // C4.2, C13.11
 func TestBlockedServerIsUnavailableInTime(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 // TestKilledRedisLosesNothing kills the server, with -9, at random points under
 // load, and starts it again. It syncs its log before each answer, so what was
-// answered survives, and the clients go on by themselves.
+// answered survives, and the clients go on by themselves (C3).
 //
 // C9.1, C9.2, C9.5
 func TestKilledRedisLosesNothing(t *testing.T) {
@@ -58,7 +58,7 @@ func rewriteLog(t *testing.T, server *redistest.Server) {
 }
 
 // TestKilledWorkersLoseNothing kills worker processes, with -9: what they held
-// comes back when its lease has ended.
+// comes back when its lease has ended (C1).
 //
 // C9.1, C9.2, C1.9
 func TestKilledWorkersLoseNothing(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 // TestPowerLossUnderEverysecLosesTheStatedWindow lets the server lose what a
 // loss of power may take from a log that is synced every second: it is killed,
 // and its log cut to what stood in it up to a second before. Nothing older than
-// the stated two seconds is lost, and what is left is whole.
+// the stated two seconds is lost, and what is left is whole (C4).
 //
 // C9.5
 func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
@@ -146,7 +146,7 @@ func (l *log) cut(to int64) int64 {
 }
 
 // TestKilledRedisWithoutLogIsToldOfOnce kills a server that keeps nothing: each
-// process tells of each reset once, and its queues work on.
+// process tells of each reset once, and its queues work on (C4, F10).
 //
 // C9.5, C9.10
 func TestKilledRedisWithoutLogIsToldOfOnce(t *testing.T) {

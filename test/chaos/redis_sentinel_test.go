@@ -14,7 +14,7 @@ import (
 // TestSentinelClientsLeaveAServerThatIsNoPrimary demotes the primary of a
 // Sentinel's group while it lives, and then lets one stand still until it was
 // replaced: the clients go on at the next one by themselves, and what comes
-// back as a primary for a moment is given nothing.
+// back as a primary for a moment is given nothing (F9).
 //
 // C9.5, C11.13
 func TestSentinelClientsLeaveAServerThatIsNoPrimary(t *testing.T) {

@@ -169,7 +169,7 @@ func TestPasswords(t *testing.T) {
 	refusedOpen(t, "redis://nobody:s3cret1@"+s.Addr(), duly.CodeUnauthorized, "password")
 }
 
-// A user with the least rights; and one that lacks some of them.
+// S5: a user with the least rights; and one that lacks some of them.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+ping", "+incrby", "+hget"}

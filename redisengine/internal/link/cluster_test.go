@@ -58,7 +58,7 @@ func TestClusterCallsFindTheirNodes(t *testing.T) {
 	}
 }
 
-// A slot moves while it is used. Nobody sees MOVED, ASK or TRYAGAIN, and
+// F8: a slot moves while it is used. Nobody sees MOVED, ASK or TRYAGAIN, and
 // no call runs twice.
 func TestSlotMovesUnderCalls(t *testing.T) {
 	t.Parallel()
@@ -146,7 +146,7 @@ func TestClusterFailover(t *testing.T) {
 	}
 }
 
-// A primary stands still, with its connections whole, until its replica
+// F8, F9: a primary stands still, with its connections whole, until its replica
 // has taken its place. What was on its way to it may have happened; what follows
 // goes to the new one, and nobody hears what the old one says when it goes on.
 func TestFrozenPrimaryIsLeft(t *testing.T) {

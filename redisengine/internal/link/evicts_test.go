@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// Who has accepted a server that drops keys is told so every minute, until
+// D5: who has accepted a server that drops keys is told so every minute, until
 // the server no longer does.
 //
 // C9.9

@@ -240,7 +240,7 @@ func TestCallsWaitForAServerThatComesBack(t *testing.T) {
 	}
 }
 
-// Scripts are forgotten all the time, and nobody notices.
+// S1: scripts are forgotten all the time, and nobody notices.
 func TestForgottenScripts(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
@@ -255,7 +255,7 @@ func TestForgottenScripts(t *testing.T) {
 	}
 }
 
-// Another's script blocks the server; calls wait for its end.
+// S4: another's script blocks the server; calls wait for its end.
 func TestBusyServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.Config("busy-reply-threshold 20"))
@@ -290,7 +290,7 @@ func TestBusyServer(t *testing.T) {
 	}
 }
 
-// At maxmemory what stores is full, and what says allow-oom runs.
+// D4: at maxmemory what stores is full, and what says allow-oom runs.
 func TestFullMemory(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t, redistest.MaxMemory("1", "noeviction"))
@@ -360,7 +360,7 @@ func TestLostGreetingsAreRepeated(t *testing.T) {
 	}
 }
 
-// The server has become a replica. Its name may stand for another address
+// F9: the server has become a replica. Its name may stand for another address
 // by now, so a new connection is made; and when it is primary again it serves.
 func TestDemotedServer(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// The primary is killed, then its successor is demoted while it lives.
+// F1, F9: the primary is killed, then its successor is demoted while it lives.
 // Calls of every kind wait for the next one and go on there.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
