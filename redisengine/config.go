@@ -27,7 +27,7 @@ type Config struct {
 	// MaxBody is the bound on a body in bytes, up to duly.MaxMaxBody. Default
 	// duly.DefaultMaxBody, or the URL's max_body.
 	MaxBody int
-	// MaxQueues is the bound on the queues of one namespace. Default
+	// MaxQueues is the bound on the queues of one namespace, up to 2³¹−1. Default
 	// duly.DefaultMaxQueues, or the URL's max_queues.
 	MaxQueues int
 	// Shards is how many parts a queue gets that is made without saying: by a

@@ -25,24 +25,25 @@ type Options struct {
 	// User and Password are those of the server. Default: the default user,
 	// and no password.
 	User, Password string
-	// DB is the database's number; a cluster has 0 alone.
+	// DB is the database's number, from 0 on; a cluster has 0 alone.
 	DB int
 	// TLS is nil for plain connections.
 	TLS *TLS
 	// Sentinel is for Mode Sentinel alone.
 	Sentinel SentinelOptions
-	// Prefix begins every key. Default DefaultPrefix.
+	// Prefix begins every key and channel: 1 to 64 of A-Z, a-z, 0-9, dot,
+	// underscore, colon and hyphen. Default DefaultPrefix.
 	Prefix string
 	// Durability is what RunDurable waits for. Default: nothing.
 	Durability Durability
 	// EvictionWarn makes a warning, again every minute, of what is else refused:
 	// a server that may drop keys when its memory is full.
 	EvictionWarn bool
-	// Dial bounds the making of a connection, the greeting included. Default
-	// DefaultDial.
+	// Dial bounds the making of a connection, the greeting included: 1 ms to an
+	// hour. Default DefaultDial.
 	Dial time.Duration
 	// Retry is for how long a call without a deadline is repeated when it
-	// certainly did not run. Default DefaultRetry.
+	// certainly did not run: 1 ms to an hour. Default DefaultRetry.
 	Retry time.Duration
 	// Observe, if set, is told of every round trip that does not block: the name
 	// of each call in it, and how long it took.
@@ -93,8 +94,8 @@ type TLS struct {
 // fsync of the server's append-only file, for replicas, or for neither.
 type Durability struct {
 	AOF      bool
-	Replicas int
-	Timeout  time.Duration // default DefaultDurable
+	Replicas int           // how many have to confirm, up to 100; not with AOF
+	Timeout  time.Duration // 1 ms to an hour; default DefaultDurable
 }
 
 // Asked tells whether there is anything to wait for.
