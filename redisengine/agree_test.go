@@ -91,7 +91,7 @@ func plainOrNone(v any) string {
 	if v == nil {
 		return ""
 	}
-	return plainText(v)
+	return fmt.Sprint(v)
 }
 
 // agreed looks whether list and shards have one configuration, of so many jobs

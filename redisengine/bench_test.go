@@ -67,11 +67,7 @@ func (r *rig) persist(call func() error) error {
 
 // used is the µs that the server's main thread has worked.
 func (r *rig) used() (us float64) {
-	text := fmt.Sprint(r.server.Must("INFO", "cpu"))
-	if raw, ok := r.server.Must("INFO", "cpu").([]byte); ok {
-		text = string(raw)
-	}
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(r.server.Must("INFO", "cpu").(string)) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		if name == "used_cpu_user_main_thread" || name == "used_cpu_sys_main_thread" {
 			s, _ := strconv.ParseFloat(value, 64)

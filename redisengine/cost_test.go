@@ -1,6 +1,7 @@
 package redisengine
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -30,7 +31,7 @@ func (g *gauge) calls(f func()) map[string]int {
 	g.server.Must("CONFIG", "RESETSTAT")
 	f()
 	counts := map[string]int{}
-	for line := range strings.Lines(plainText(g.server.Must("INFO", "commandstats"))) {
+	for line := range strings.Lines(fmt.Sprint(g.server.Must("INFO", "commandstats"))) {
 		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
 		if n, err := strconv.Atoi(rest[:max(0, strings.IndexByte(rest, ','))]); ok && err == nil {
 			counts[strings.ToUpper(strings.TrimPrefix(name, "cmdstat_"))] = n

@@ -225,7 +225,7 @@ func (c *counting) deleteMany() {
 	must(c, c.at.DeleteTogether(c.Context(), duly.Q("deleted"), ids))
 }
 
-// take reserves a thousand jobs, each by itself or all at once.
+// take reserves a thousand jobs at once, and answers their acks.
 func (c *counting) take(queue string, lease time.Duration) (outcomes []duly.Outcome) {
 	c.Helper()
 	ds, err := c.at.Reserve(c.Context(), duly.ReserveParams{Queues: []string{queue}, Max: mostAtOnce, Lease: lease})

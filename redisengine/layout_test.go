@@ -178,12 +178,12 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 func entriesOf(server *redistest.Server, key string) (entries []string) {
 	texts := func(v any) (list []string) {
 		for _, v := range v.([]any) {
-			list = append(list, fmt.Sprint(plainText(v)))
+			list = append(list, fmt.Sprint(v))
 		}
 		return list
 	}
 	var list []string
-	kind := plainText(server.Must("TYPE", key))
+	kind := fmt.Sprint(server.Must("TYPE", key))
 	switch kind {
 	case "hash":
 		list = texts(server.Must("HGETALL", key))
@@ -199,13 +199,6 @@ func entriesOf(server *redistest.Server, key string) (entries []string) {
 	}
 	slices.Sort(entries)
 	return entries
-}
-
-func plainText(v any) string {
-	if raw, ok := v.([]byte); ok {
-		return string(raw)
-	}
-	return fmt.Sprint(v)
 }
 
 // inHex shows what is no plain text in hex.
@@ -256,7 +249,7 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 	}
 	var got []string
 	for _, key := range server.Must("KEYS", prefix+":*").([]any) {
-		got = append(got, plainText(key))
+		got = append(got, fmt.Sprint(key))
 	}
 	slices.Sort(got)
 	slices.Sort(want)

@@ -76,9 +76,9 @@ func (s *sleeper) marker() string {
 	var text []string
 	list := s.server.Must("ZRANGE", "duly:{default/q/0}:marker", 0, -1, "WITHSCORES").([]any)
 	for ; len(list) > 1; list = list[2:] {
-		member := plainText(list[0])
+		member := fmt.Sprint(list[0])
 		var score float64
-		fmt.Sscan(plainText(list[1]), &score)
+		fmt.Sscan(fmt.Sprint(list[1]), &score)
 		if member == "later" {
 			score = (score - float64(clock.Milli(s.clock.Now()))) / 1000
 		}
@@ -304,7 +304,7 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 		s.e.hub.busy.wait()
 	}
 	sent := map[string]bool{}
-	for line := range strings.Lines(plainText(s.server.Must("INFO", "commandstats"))) {
+	for line := range strings.Lines(fmt.Sprint(s.server.Must("INFO", "commandstats"))) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "cmdstat_"), ":")
 		sent[name] = true
 		if strings.HasPrefix(line, "cmdstat_eval") && !strings.HasPrefix(line, fmt.Sprintf("cmdstat_evalsha_ro:calls=%d,", looks)) {
@@ -329,7 +329,7 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 	looks := func(f func()) int {
 		s.server.Must("CONFIG", "RESETSTAT")
 		f()
-		for line := range strings.Lines(plainText(s.server.Must("INFO", "commandstats"))) {
+		for line := range strings.Lines(fmt.Sprint(s.server.Must("INFO", "commandstats"))) {
 			var n int
 			if _, err := fmt.Sscanf(line, "cmdstat_evalsha_ro:calls=%d", &n); err == nil {
 				return n
