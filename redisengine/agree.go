@@ -9,10 +9,6 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// mostRepeats bounds how often a call is repeated because a queue's
-// configuration changed under it.
-const mostRepeats = 100
-
 // errAgain lets with begin again: the queue was made.
 var errAgain = errors.New("redisengine: again")
 
@@ -20,7 +16,8 @@ var errAgain = errors.New("redisengine: again")
 // often as a shard says that the queue is another one by now. f is given nil
 // for an unknown queue.
 func (e *Engine) with(ctx context.Context, ref duly.QueueRef, f func(q *queue) error) error {
-	for range mostRepeats {
+	c := overtaken{e: e, ctx: ctx}
+	for c.next() {
 		q, err := e.find(ctx, ref)
 		if err != nil {
 			return err
@@ -39,7 +36,7 @@ func (e *Engine) with(ctx context.Context, ref duly.QueueRef, f func(q *queue) e
 			return err
 		}
 	}
-	return duly.Errorf(duly.CodeUnavailable, "the configuration of queue %s keeps changing; try again", ref)
+	return c.over("the configuration of queue %s keeps changing", ref)
 }
 
 // untold stands for the configuration of a shard of which a look has told: that
@@ -176,7 +173,8 @@ func (e *Engine) enter(ctx context.Context, sc *script, ref duly.QueueRef, was, 
 // make finds a queue or makes it: list first, then the shards' configurations,
 // then jobs. The patch is what differs from the contract's defaults.
 func (e *Engine) make(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) (*queue, error) {
-	for range mostRepeats {
+	c := overtaken{e: e, ctx: ctx}
+	for c.next() {
 		q, err := e.reread(ctx, ref)
 		switch {
 		case err != nil:
@@ -210,7 +208,7 @@ func (e *Engine) make(ctx context.Context, ref duly.QueueRef, patch duly.QueueCo
 			return q, e.tell(ctx, q, q.shards...)
 		}
 	}
-	return nil, duly.Errorf(duly.CodeUnavailable, "queue %s is made and destroyed all the time; try again", ref)
+	return nil, c.over("queue %s is made and destroyed all the time", ref)
 }
 
 // remove finishes the destruction of a queue that its list says is to go:

@@ -81,7 +81,8 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	if err := u.Validate(e.cfg.MaxBody); err != nil {
 		return err
 	}
-	for range mostRepeats {
+	c := overtaken{e: e, ctx: ctx}
+	for c.next() {
 		r, err := e.byID(ctx, ref, id, scriptGet, false)
 		if err != nil {
 			return err
@@ -103,7 +104,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		}
 		return refusal(r, ref, id, duly.EventUpdate)
 	}
-	return duly.Errorf(duly.CodeUnavailable, "job %q keeps changing; try again", id)
+	return c.over("job %q keeps changing", id)
 }
 
 // nothingRead lets the script drop a job whose time is over; one that has come
@@ -161,18 +162,16 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n 
 	if err := e.admit(ctx, ref); err != nil {
 		return 0, err
 	}
+	var w walk
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
 		if q == nil {
 			return nil
 		}
-		for _, s := range q.shards {
+		return w.each(q, 0, func(s *shard) error {
 			got, err := e.purgeShard(ctx, q, s, st, n-removed, n == 0)
 			removed += got
-			if err != nil || n > 0 && removed >= n {
-				return err
-			}
-		}
-		return nil
+			return err
+		})
 	})
 	return removed, err
 }
@@ -218,7 +217,8 @@ func (e *Engine) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake boo
 		return err
 	}
 	ref = ref.Normal()
-	for range mostRepeats {
+	c := overtaken{e: e, ctx: ctx}
+	for c.next() {
 		q, err := e.reread(ctx, ref)
 		switch {
 		case err != nil:
@@ -257,7 +257,7 @@ func (e *Engine) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake boo
 			return e.tell(ctx, next, next.shards...)
 		}
 	}
-	return duly.Errorf(duly.CodeUnavailable, "the configuration of queue %s keeps changing; try again", ref)
+	return c.over("the configuration of queue %s keeps changing", ref)
 }
 
 // Pause implements duly.Operator.
@@ -285,7 +285,8 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		return err
 	}
 	ref = ref.Normal()
-	for range mostRepeats {
+	c := overtaken{e: e, ctx: ctx}
+	for c.next() {
 		q, err := e.reread(ctx, ref)
 		if err != nil || q == nil {
 			return err
@@ -302,5 +303,5 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 			return e.remove(ctx, tomb)
 		}
 	}
-	return duly.Errorf(duly.CodeUnavailable, "queue %s keeps changing; try again", ref)
+	return c.over("queue %s keeps changing", ref)
 }

@@ -103,11 +103,12 @@ func (t *taking) ask(ctx context.Context) error {
 	failed := t.e.failure()
 	for i, name := range t.p.Queues {
 		ref := duly.QueueRef{Namespace: t.p.Namespace, Name: name}.Normal()
+		w := round{failed: t.e.failure()}
 		err := t.e.with(ctx, ref, func(q *queue) error {
 			if q == nil {
 				return nil
 			}
-			return t.queue(ctx, q)
+			return t.queue(ctx, q, &w)
 		})
 		fatal := err != nil && !failed.take(err)
 		if fatal || t.left == 0 || t.full {
@@ -144,25 +145,37 @@ func (f *failure) take(err error) bool {
 	return true
 }
 
-func (t *taking) queue(ctx context.Context, q *queue) error {
-	n := len(q.shards)
-	first, woken := t.begin(q.ref)
-	if !woken && n > 1 {
-		var b [1]byte
-		rand.Read(b[:])
-		first = int(b[0]) // n is a power of two
+// round is a Reserve's way through the shards of one queue.
+type round struct {
+	walk
+	first  int
+	failed failure
+}
+
+func (t *taking) queue(ctx context.Context, q *queue, r *round) error {
+	if r.begins(q) {
+		first, woken := t.begin(q.ref)
+		if !woken && len(q.shards) > 1 {
+			var b [1]byte
+			rand.Read(b[:])
+			first = int(b[0]) // there is a power of two of them
+		}
+		r.first, r.failed = first, t.e.failure()
 	}
-	failed := t.e.failure()
-	for i := range q.shards {
-		err := t.shard(ctx, q, q.shards[(first+i)%n])
-		switch {
-		case err != nil && !failed.take(err):
-			return err
-		case t.left == 0 || t.full:
+	enough := func() bool { return t.left == 0 || t.full }
+	err := r.each(q, r.first, func(s *shard) error {
+		if enough() {
 			return nil
 		}
+		if err := t.shard(ctx, q, s); err != nil && !r.failed.take(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil || enough() {
+		return err
 	}
-	return failed.err
+	return r.failed.err
 }
 
 // begin tells the shard that a waiter was woken for.

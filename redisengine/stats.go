@@ -16,17 +16,22 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, e
 	if err := e.admit(ctx, ref); err != nil {
 		return st, err
 	}
+	var w walk
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
-		st = duly.Stats{}
+		if q == nil || w.begins(q) {
+			st = duly.Stats{}
+		}
 		if q == nil {
 			return nil
 		}
-		for _, s := range q.shards {
-			if err := e.shardStats(ctx, q, s, &st); err != nil {
-				return err
+		return w.each(q, 0, func(s *shard) error {
+			with := st
+			err := e.shardStats(ctx, q, s, &with)
+			if err == nil {
+				st = with
 			}
-		}
-		return nil
+			return err
+		})
 	})
 	return st, err
 }

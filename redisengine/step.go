@@ -11,19 +11,16 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	if err := e.admit(ctx, ref); err != nil {
 		return false, err
 	}
+	var w walk
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
-		more = false
 		if q == nil {
 			return nil
 		}
-		for _, s := range q.shards {
+		return w.each(q, 0, func(s *shard) error {
 			r, err := e.call(ctx, q, s, scriptStep, s.limits)
-			if err != nil {
-				return err
-			}
-			more = more || integer(&r.rest[0]) == 1
-		}
-		return nil
+			more = more || err == nil && integer(&r.rest[0]) == 1
+			return err
+		})
 	})
 	return more, err
 }

@@ -1,0 +1,140 @@
+package redisengine
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// rivals are two processes: before calls of the one are sent, the other changes
+// the configuration.
+type rivals struct {
+	*testing.T
+	e, other *Engine
+	ref      duly.QueueRef
+	mu       sync.Mutex
+	change   func(script string, n int) bool // before the n-th call of a script?
+	n        map[string]int
+	limit    atomic.Int64
+}
+
+func newRivals(t *testing.T, options string) *rivals {
+	server, prefix := redistest.Shared(t)
+	r := &rivals{T: t, ref: duly.Q("q").Normal(), n: map[string]int{}}
+	c, url := clock.NewFake(), server.URL()+"?prefix="+prefix+options
+	r.other = openOn(t, url, c)
+	cfg := Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)}
+	cfg.sent = func(s *link.Script) *link.Script {
+		r.before(s.Name)
+		return s
+	}
+	e, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	r.e = e
+	r.must(e.Configure(t.Context(), r.ref, duly.QueueConfig{Shards: 8}))
+	var jobs []duly.Job
+	for range 100 {
+		jobs = append(jobs, duly.Job{Queue: r.ref.Name})
+	}
+	_, err = e.Push(t.Context(), jobs)
+	r.must(err)
+	return r
+}
+
+func (r *rivals) before(script string) {
+	r.mu.Lock()
+	r.n[script]++
+	change := r.change != nil && r.change(script, r.n[script])
+	r.mu.Unlock()
+	if change {
+		r.must(r.other.Configure(context.Background(), r.ref, duly.QueueConfig{MaxJobs: int(1000 + r.limit.Add(1))}))
+	}
+}
+
+// changing says before which calls the configuration is changed from now on.
+func (r *rivals) changing(change func(script string, n int) bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.change = change
+	clear(r.n)
+}
+
+func (r *rivals) must(err error) {
+	r.Helper()
+	if err != nil {
+		r.Error(err)
+	}
+}
+
+// A queue of eight shards whose configuration is changed before every second call
+// is walked through: what a shard has answered is not asked again.
+//
+// C10.15
+func TestAQueueThatKeepsChangingIsWalkedThrough(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, "&retry=100ms")
+	for _, c := range []struct {
+		script string
+		call   func() (int, error)
+		want   int
+	}{
+		{"step", func() (int, error) { _, err := r.e.Step(t.Context(), r.ref); return 0, err }, 0},
+		{"stats", func() (int, error) {
+			st, err := r.e.Stats(t.Context(), r.ref)
+			return int(st.Sizes.Ready), err
+		}, 100},
+		{"reserve", func() (int, error) {
+			got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{r.ref.Name}, Max: 200})
+			return len(got), err
+		}, 100},
+		{"reserve", func() (int, error) {
+			got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{r.ref.Name}, Max: 1})
+			return len(got), err
+		}, 0},
+		{"purge", func() (int, error) { return r.e.Purge(t.Context(), r.ref, duly.StateLeased, 0) }, 100},
+	} {
+		r.changing(func(script string, n int) bool { return script == c.script && n%2 == 1 })
+		if got, err := c.call(); err != nil || got != c.want {
+			t.Errorf("%s: %d, %v, want %d", c.script, got, err, c.want)
+		}
+		if n := r.n[c.script]; n != 16 { // one that is refused and one that is not, in each shard
+			t.Errorf("%s is sent %d times, want 16", c.script, n)
+		}
+	}
+}
+
+// A call that others overtake goes on for as long as one that is not reached, or
+// until its caller's deadline, however often that is; and not for longer.
+func TestACallIsOvertakenForATime(t *testing.T) {
+	t.Parallel()
+	r := newRivals(t, "&retry=100ms")
+	r.changing(func(script string, _ int) bool { return script == "step" })
+	_, err := r.e.Step(t.Context(), r.ref)
+	if duly.CodeOf(err) != duly.CodeUnavailable {
+		t.Errorf("a call that is always overtaken: %v, want %s", err, duly.CodeUnavailable)
+	}
+	if n := r.n["step"]; n <= atOnce {
+		t.Errorf("it was given up after %d tries", n)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r.changing(func(script string, n int) bool {
+		if n > atOnce+2 {
+			cancel()
+		}
+		return script == "step"
+	})
+	if _, err := r.e.Step(ctx, r.ref); !errors.Is(err, context.Canceled) {
+		t.Errorf("a call whose caller leaves: %v", err)
+	}
+}
