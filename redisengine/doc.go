@@ -65,6 +65,9 @@
 // process or its connection is bounded by the look that every waiting process
 // makes every two seconds.
 //
+// A queue that nobody has made is watched, too, by the names that its markers
+// will have.
+//
 // A waiter looks first, but not just behind a Reserve that has left nothing:
 // whatever came later has set a marker. So a busy worker, which reserves again
 // and again, costs no marker traffic, and one that runs dry only its blocking

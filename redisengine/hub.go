@@ -32,6 +32,7 @@ type hub struct {
 	watches map[string]*watch   // by group
 	watched map[string]*watched // by the name of the marker
 	hints   map[duly.QueueRef][]hint
+	guesses int                // views with a guess
 	moments map[string]*moment // that are kept, by the name of the marker
 	keepers map[*shard]*keeper
 	tick    clock.Timer
@@ -50,6 +51,7 @@ type hub struct {
 type view struct {
 	ref     duly.QueueRef
 	q       *queue     // nil while it is unknown
+	guess   *queue     // what it may be while it is unknown; nil: many are guessed at already
 	waiters *list.List // of *waiter, oldest first
 	// quiet: it was looked at while it was watched, or reserved from just
 	// before, and nothing was deliverable; a marker or a moment says when that
@@ -105,14 +107,52 @@ func (h *hub) enter(w *waiter, refs []duly.QueueRef) (unsure []duly.QueueRef) {
 
 // learn takes over what is known of a view's queue and watches its shards.
 func (h *hub) learn(v *view, q *queue) {
-	if v.q == q && q != nil {
+	if v.q == q && (q != nil || v.guess != nil) {
 		return
 	}
-	if v.q != nil {
-		h.unwatch(v)
+	h.unwatch(v)
+	h.unguess(v)
+	if q == nil && h.guesses < mostGuesses {
+		v.guess = h.e.guess(v.ref)
+		h.guesses++
 	}
 	v.q, v.quiet = q, false
 	h.watch(v)
+}
+
+// mostGuesses bounds the unknown queues whose markers are watched: in a cluster
+// each costs a connection, and whoever may wait can wait for any name. The others
+// are heard of by the look.
+const mostGuesses = 100
+
+// guessed is the version of a queue that is guessed. No shard has it.
+const guessed = "?"
+
+// guess is what a queue will be if somebody with the settings of this process
+// makes it. Its shards' markers have the names that they will have then, so that
+// the first job wakes who waited before there was a queue.
+func (e *Engine) guess(ref duly.QueueRef) *queue {
+	q := &queue{ref: ref, cfg: e.queueConfig(), version: guessed}
+	q.shards = make([]*shard, q.cfg.Shards)
+	for i := range q.shards {
+		q.shards[i] = &shard{index: i, tag: shardTag(e.prefix, ref, i)}
+	}
+	return q
+}
+
+func (h *hub) unguess(v *view) {
+	if v.guess != nil {
+		v.guess = nil
+		h.guesses--
+	}
+}
+
+// watches is the queue whose markers are watched for a view, nil for none.
+func (v *view) watches() *queue {
+	if v.q == nil {
+		return v.guess
+	}
+	return v.q
 }
 
 // leave takes a waiter out of its queues and tells whether it was woken.
@@ -128,6 +168,7 @@ func (h *hub) remove(w *waiter) {
 		v.waiters.Remove(w.places[i])
 		if v.waiters.Len() == 0 && h.views[v.ref] == v {
 			h.unwatch(v)
+			h.unguess(v)
 			delete(h.views, v.ref)
 		}
 	}

@@ -46,7 +46,9 @@ func (h *hub) all() (shards []*watched, unknown []duly.QueueRef) {
 	defer h.mu.Unlock()
 	for _, w := range h.watches {
 		for _, d := range w.shards {
-			shards = append(shards, d.copied())
+			if d.q.version != guessed {
+				shards = append(shards, d.copied())
+			}
 		}
 	}
 	for ref, v := range h.views {

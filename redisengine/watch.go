@@ -47,11 +47,12 @@ func (d *watched) copied() *watched {
 // watch begins to watch the shards of a view. The caller holds the lock.
 func (h *hub) watch(v *view) {
 	h.startTick()
-	if v.q == nil || h.closed {
+	q := v.watches()
+	if q == nil || h.closed {
 		return
 	}
-	for _, s := range v.q.shards {
-		g, group := h.e.gear(v.q, s), h.e.link.Group(s.tag)
+	for _, s := range q.shards {
+		g, group := h.e.gear(q, s), h.e.link.Group(s.tag)
 		marker := g.name("marker")
 		w := h.watches[group]
 		if w == nil {
@@ -65,7 +66,7 @@ func (h *hub) watch(v *view) {
 			d = &watched{}
 			h.watched[marker] = d
 		}
-		d.v, d.q, d.s, d.gear, d.group = v, v.q, s, g, group
+		d.v, d.q, d.s, d.gear, d.group = v, q, s, g, group
 		w.shards[marker] = d
 		if w.asked != nil && !w.asked[marker] && !w.nudged {
 			w.nudged = true
@@ -78,10 +79,11 @@ func (h *hub) watch(v *view) {
 
 // unwatch stops watching the shards of a view. The caller holds the lock.
 func (h *hub) unwatch(v *view) {
-	if v.q == nil {
+	q := v.watches()
+	if q == nil {
 		return
 	}
-	for _, s := range v.q.shards {
+	for _, s := range q.shards {
 		marker := s.name("marker")
 		d := h.watched[marker]
 		if d == nil || d.v != v {
@@ -173,8 +175,11 @@ func (w *watch) taken(marker, member string, score int64) {
 		h.restore(marker, member, float64(score))
 		return
 	}
-	ref, s := d.v.ref, d.s
+	ref, s, unknown := d.v.ref, d.s, d.q.version == guessed
 	h.mu.Unlock()
+	if unknown { // until now: somebody has made it
+		_, _ = h.e.reread(h.ctx, ref) // where it fails, the look asks again
+	}
 	switch {
 	case member != "now":
 		h.keep(marker, score)

@@ -1,0 +1,102 @@
+package redisengine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// stranger is a process that waits for a queue which nobody has made.
+func (s *sleeper) stranger(options, queue string) (e *Engine, woken chan bool) {
+	s.Helper()
+	e = openOn(s.T, s.server.URL()+options, s.clock)
+	e.WithoutLook()
+	woken = make(chan bool, 1)
+	go func() {
+		ready, err := e.Wait(s.Context(), duly.WaitParams{Queues: []string{queue}, Timeout: duly.MaxWait})
+		woken <- ready && err == nil
+	}()
+	redistest.Await(s, "it waits", func() bool { return e.Waiters() == 1 })
+	e.Quiet()
+	return e, woken
+}
+
+// C5.15: who waits for a queue that nobody has made is woken by its first job at
+// once, due now or later, whoever makes the queue: no look has a part in it.
+func TestTheFirstJobOfAQueueWakesWhoWaitedBefore(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	for i, options := range []string{"", "?shards=8"} {
+		now, later := fmt.Sprint("now", i), fmt.Sprint("later", i)
+		producer := openOn(t, s.server.URL()+options, s.clock)
+		_, woken := s.stranger(options, now)
+		pushTo(t, producer, duly.Job{Queue: now})
+		s.awake(woken, "a queue that it waits for has its first job")
+
+		e, woken := s.stranger(options, later)
+		pushTo(t, producer, duly.Job{Queue: later, Delay: time.Minute})
+		redistest.Await(t, "it keeps the moment", func() bool {
+			e.hub.mu.Lock()
+			defer e.hub.mu.Unlock()
+			return len(e.hub.moments) == 1
+		})
+		s.clock.Advance(time.Minute)
+		s.awake(woken, "the first job of a queue that it waits for is due")
+	}
+}
+
+func pushTo(t *testing.T, e *Engine, j duly.Job) {
+	t.Helper()
+	if r, err := e.Push(t.Context(), []duly.Job{j}); err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+}
+
+// Who waits for queues that nobody has made asks the list for them, once in two
+// seconds, and does not look at their shards; and of very many it watches some.
+func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	names := make([]string, duly.MaxReserveQueues)
+	for i := range names {
+		names[i] = fmt.Sprint("some", i)
+	}
+	e := s.engine()
+	wait := func(queues []string) (end func()) {
+		ctx, end := context.WithCancel(t.Context())
+		go e.Wait(ctx, duly.WaitParams{Queues: queues, Timeout: duly.MaxWait})
+		return end
+	}
+	end := wait(names)
+	redistest.Await(t, "it waits", func() bool { return e.Waiters() == len(names) })
+	e.Quiet()
+	s.server.Must("CONFIG", "RESETSTAT")
+	const looks = 5
+	for range looks {
+		s.clock.Advance(recheck)
+		e.hub.busy.wait()
+	}
+	stats := s.server.Must("INFO", "commandstats").(string)
+	if strings.Contains(stats, "cmdstat_eval") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
+		t.Errorf("%d looks: %s", looks, stats)
+	}
+	more := []string{"more0", "more1", "more2"}
+	endMore := wait(more)
+	redistest.Await(t, "it waits for more", func() bool { return e.Waiters() == len(names)+len(more) })
+	if n := len(e.hub.markers()); n != mostGuesses {
+		t.Errorf("it watches %d markers, want %d", n, mostGuesses)
+	}
+	end()
+	endMore()
+	redistest.Await(t, "nobody waits", func() bool { return e.Waiters() == 0 })
+	e.hub.mu.Lock()
+	defer e.hub.mu.Unlock()
+	if e.hub.guesses != 0 {
+		t.Errorf("%d guesses are left", e.hub.guesses)
+	}
+}
