@@ -188,3 +188,41 @@ func TestAOFIsWaitedFor(t *testing.T) {
 		t.Errorf("the question is %q", seen[max(0, at-2):at+1])
 	}
 }
+
+// A push that is repeated waits once for its confirmation where nobody confirms:
+// the script that tells what has become of the job asks again, but for a tenth of
+// the time alone. Where what it finds was confirmed it has all of it.
+//
+// C9.6
+func TestARepeatedPushWaitsOnce(t *testing.T) {
+	t.Parallel()
+	n := newNewer(t)
+	e := n.open(t)
+	job := duly.Job{Queue: "q", ID: duly.NewNumber().String()}
+	push := func(outcome duly.PushOutcome, durable error) (asked string) {
+		t.Helper()
+		before := len(n.Seen())
+		rs, err := e.Push(t.Context(), []duly.Job{job})
+		must(t, err)
+		if rs[0].Outcome != outcome || !errors.Is(rs[0].Err, durable) {
+			t.Errorf("answered %+v, want %v and %v", rs[0], outcome, durable)
+		}
+		for _, args := range n.Seen()[before:] {
+			if args[0] == "WAITAOF" {
+				asked += strings.Join(args[1:], " ") + ", "
+			}
+		}
+		return asked
+	}
+	n.say([]any{int64(0), int64(0)})
+	if got := push(duly.Created, duly.ErrNotDurable); got != "1 0 200, " {
+		t.Errorf("a push asks %q", got)
+	}
+	if got := push(duly.Exists, duly.ErrNotDurable); got != "1 0 200, 1 0 20, " {
+		t.Errorf("a repeat asks %q", got)
+	}
+	n.say([]any{int64(1), int64(0)})
+	if got := push(duly.Exists, nil); got != "1 0 200, 1 0 200, " {
+		t.Errorf("a repeat that is confirmed asks %q", got)
+	}
+}

@@ -51,6 +51,8 @@ type joint struct {
 	ids   []string
 	// reckoned is the server's clock that their records were made with.
 	reckoned int64
+	// waited: of pushes, all of its items were waited for in a call before.
+	waited bool
 	// answered is given the script's answer to its items.
 	answered func(r jointReply)
 	// share is what a Reserve gets, and lease what it names, in µs; 0: as each job

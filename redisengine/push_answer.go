@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"context"
+	"slices"
 
 	"github.com/redis/rueidis"
 
@@ -12,7 +13,8 @@ import (
 // sendPush runs the joint push of jobs of any kind.
 func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*joint) error {
 	return func(ctx context.Context, calls []*joint) error {
-		r, durable, err := e.write(ctx, q, s, scriptPush, e.jointArgs(q, calls, s.limits))
+		waited := !slices.ContainsFunc(calls, func(c *joint) bool { return !c.waited })
+		r, durable, err := e.write(ctx, q, s, scriptPush, e.jointArgs(q, calls, s.limits), waited)
 		if err != nil {
 			return err
 		}
@@ -39,10 +41,11 @@ func (e *Engine) jointArgs(q *queue, calls []*joint, before ...string) []string 
 }
 
 // write runs a script whose answer promises durability: durable says if that is
-// not confirmed. The arguments begin with clock and version.
-func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args []string) (r reply, durable, err error) {
+// not confirmed. The arguments begin with clock and version. waited is
+// link.Call's.
+func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args []string, waited bool) (r reply, durable, err error) {
 	met := s.met.Load()
-	msg, durable, err := e.link.RunDurable(ctx, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args})
+	msg, durable, err := e.link.RunDurable(ctx, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
 	if err != nil {
 		return reply{}, nil, err
 	}
@@ -68,6 +71,7 @@ func (p *pushing) answered(items []pushItem, r jointReply) {
 		case r.left != nil && r.left[i]:
 			p.mu.Lock()
 			p.left = append(p.left, *item)
+			p.left[len(p.left)-1].waited = link.Waited(r.durable)
 			p.mu.Unlock()
 		default:
 			result.Outcome = duly.Created // its ID was filled in by identify

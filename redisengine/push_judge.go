@@ -24,6 +24,8 @@ type pushItem struct {
 	// plain: the job has the contract's defaults. simple: no key ties it to
 	// others, and its body is no large one; it comes in its turn.
 	plain, simple bool
+	// waited: the script that has left it has waited for its durability, in vain.
+	waited bool
 }
 
 // judge plans the jobs at these places with their queue's defaults; nil: all jobs.

@@ -48,6 +48,7 @@ func (p *pushing) shard(ctx context.Context, s *shard, items []pushItem) error {
 	j := newJoint(len(items))
 	j.answered = func(r jointReply) { p.answered(items, r) }
 	if p.q.limited() || !allSimple(items) {
+		j.waited = !slices.ContainsFunc(items, func(i pushItem) bool { return !i.waited })
 		p.pack(j, items)
 		return p.e.gear(p.q, s).push.join(ctx, p.e, j)
 	}

@@ -160,7 +160,7 @@ func (e *Engine) sendSimple(q *queue, s *shard) func(context.Context, []*joint) 
 		when, whens := packWhens(calls)
 		kinds, which := packKinds(calls)
 		args := e.jointArgs(q, calls, packReckoned(calls), when, whens, kinds, which, packOwn(calls))
-		r, durable, err := e.write(ctx, q, s, scriptPushSimple, args)
+		r, durable, err := e.write(ctx, q, s, scriptPushSimple, args, false)
 		if err != nil {
 			return err
 		}

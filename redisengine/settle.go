@@ -168,7 +168,7 @@ func (g *receiptGroup) lost(results []error) {
 // sendSettle runs the joint settle of many callers.
 func (e *Engine) sendSettle(q *queue, s *shard) func(context.Context, []*joint) error {
 	return func(ctx context.Context, calls []*joint) error {
-		r, durable, err := e.write(ctx, q, s, scriptSettle, e.jointArgs(q, calls, s.limits, q.onlyAcks(calls)))
+		r, durable, err := e.write(ctx, q, s, scriptSettle, e.jointArgs(q, calls, s.limits, q.onlyAcks(calls)), false)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -123,15 +124,19 @@ func (b *batch) try() confirmed {
 // commands are what goes out in one pipeline.
 func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
+	timeout := d.Timeout
+	if b.call.Waited {
+		timeout = max(timeout/10, time.Millisecond) // 0 would be for ever
+	}
 	if b.asking {
 		cmds = append(cmds, builder.Asking().Build())
 	}
 	cmds = append(cmds, b.call.command(builder, true),
 		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, true))
 	if d.AOF {
-		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(d.Timeout.Milliseconds()).Build())
+		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(timeout.Milliseconds()).Build())
 	}
-	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(d.Timeout.Milliseconds()).Build())
+	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(timeout.Milliseconds()).Build())
 }
 
 // fence is the write before the question. It is a script because a plain write
@@ -185,6 +190,13 @@ type shortfall struct{ confirmed, wanted int64 }
 
 func (s shortfall) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
+}
+
+// Waited tells whether an error of [Link.RunDurable] comes after all of the time
+// that a confirmation may take.
+func Waited(durable error) bool {
+	var s shortfall
+	return errors.As(durable, &s)
 }
 
 func isOurs(err error) bool {

@@ -37,6 +37,9 @@ type Call struct {
 	// Once: it is not repeated although it did not run, but for redirects and a
 	// script that the server does not know. The caller has others to ask.
 	Once bool
+	// Waited: a call before this one has waited for its durability, in vain. This
+	// one waits a tenth as long.
+	Waited bool
 }
 
 // command is the call as it is sent: by the script's hash, or with the whole
