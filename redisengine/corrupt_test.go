@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
 )
 
 // bothWays runs a test on a queue of one shard and on one of four.
@@ -205,6 +206,11 @@ func TestCheckMarkerMissing(t *testing.T) {
 		report := r.check(true)
 		if len(report.Faults) != 1 || report.Faults[0].Kind != "moment_missed" || report.Repaired != 1 {
 			t.Fatalf("the repair found %+v", report)
+		}
+		for _, said := range []string{"1 jobs are deliverable", "no job is lost", "within " + redisengine.Recheck.String()} {
+			if detail := report.Faults[0].Detail; !strings.Contains(detail, said) || strings.Contains(detail, "\n") {
+				t.Errorf("the fault says %q, and not %q", detail, said)
+			}
 		}
 		if score, _ := v.on("ZSCORE", "marker", "now").(string); score != "1" {
 			t.Errorf("the marker tells of %q jobs, want 1", score)

@@ -19,6 +19,9 @@ func (e *Engine) Quiet() {
 	}
 }
 
+// Recheck is how often a process looks at what it waits for.
+const Recheck = recheck
+
 // WithoutLook switches the look of every two seconds off, for an engine on which
 // nobody waits yet: a wake-up that is lost is then missed for good.
 func (e *Engine) WithoutLook() {
