@@ -3,7 +3,6 @@ package redisengine
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/redis/rueidis"
@@ -31,8 +30,12 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	}
 	c := &check{e: e, p: p}
 	err := e.eachPage(ctx, e.namespacesKey(), func(namespaces []string) error {
-		for _, namespace := range slices.DeleteFunc(namespaces, noNamespace) {
-			if err := c.namespace(ctx, namespace); err != nil {
+		for _, namespace := range namespaces {
+			look := c.namespace
+			if noNamespace(namespace) {
+				look = c.dropNamespace
+			}
+			if err := look(ctx, namespace); err != nil {
 				return err
 			}
 		}

@@ -108,6 +108,18 @@ func (c *check) drop(ctx context.Context, namespace, name, value string) error {
 	return err
 }
 
+// dropNamespace takes a name out of the list of namespaces that can't be one's. A
+// report names no queue by it.
+func (c *check) dropNamespace(ctx context.Context, name string) error {
+	fault := scriptFault{faultNoNamespace, duly.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.namespacesKey()}
+	c.found(duly.QueueRef{}, "", fault, c.p.Repair)
+	if !c.p.Repair {
+		return nil
+	}
+	_, err := c.e.link.Do(ctx, c.e.link.B().Zrem().Key(c.e.namespacesKey()).Member(name).Build())
+	return err
+}
+
 // named looks for names of queues that have no configuration: nobody would
 // find their jobs. It tells which have one that can't be read, and still can't.
 func (c *check) named(ctx context.Context, namespace string, names []string) (unreadable []string, err error) {

@@ -8,6 +8,7 @@ const (
 	faultNotListed      = "queue_not_listed"     // a configuration whose queue the namespace's list does not name
 	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
 	faultUnreadableList = "queue_unreadable"     // an entry of the namespace's list that can't be a configuration, or a queue's name
+	faultNoNamespace    = "namespace_unreadable" // an entry of the list of namespaces that can't be one's name
 	faultNoSet          = "job_in_no_set"        // a record that no set knows, so that nothing would ever happen to it
 	faultTwoSets        = "job_in_two_sets"      // a job that stands in more than one
 	faultEntryStray     = "entry_without_job"    // a member of a set without its record

@@ -71,6 +71,41 @@ func TestCheckDropsWhatIsNoName(t *testing.T) {
 	r.drain()
 }
 
+// What somebody else has written into the list of namespaces and is no name of one
+// is told of, and dropped by a repair; those that are stay.
+func TestCheckDropsWhatIsNoNamespace(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t, 1, 1)
+	key := r.prefix + ":namespaces"
+	for _, name := range misnamed {
+		r.do("ZADD", key, 0, name)
+	}
+	for _, repair := range []bool{false, true} {
+		report := r.check(repair)
+		if report.Jobs == 0 {
+			t.Error("the check looks at no job")
+		}
+		var found []string
+		for _, f := range report.Faults {
+			if f.Kind != "namespace_unreadable" || f.Repaired != repair || f.Queue != (duly.QueueRef{}) {
+				t.Errorf("a check finds %+v", f)
+			}
+			quoted, _, _ := strings.Cut(f.Detail, " can't be the name of a namespace")
+			name, err := strconv.Unquote(quoted)
+			must(t, err)
+			found = append(found, name)
+		}
+		if slices.Sort(found); !slices.Equal(found, slices.Sorted(slices.Values(misnamed))) {
+			t.Errorf("a check finds %q", found)
+		}
+	}
+	r.sound()
+	if left := r.do("ZRANGE", key, 0, -1).([]any); len(left) != 1 || left[0] != "default" {
+		t.Errorf("the list has %q", left)
+	}
+	r.drain()
+}
+
 // C4.94: what is no name of a queue, or of a namespace, takes no queue with it
 // where queues are listed, told of or swept, whatever the size of a page.
 func TestWhatIsNoNameKeepsNoQueueBack(t *testing.T) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -71,7 +70,11 @@ func (p *printer) faults(faults []duly.Fault) {
 		if f.Repaired {
 			mended = cell{"yes", green}
 		}
-		t.add(txt(f.Kind), txt(fmt.Sprint(f.Queue)), txt(f.ID), mended, txt(f.Detail))
+		queue := ""
+		if f.Queue != (duly.QueueRef{}) {
+			queue = f.Queue.String()
+		}
+		t.add(txt(f.Kind), txt(queue), txt(f.ID), mended, txt(f.Detail))
 	}
 	t.flush()
 }
