@@ -134,3 +134,49 @@ func TestOpenWhileANodeIsDown(t *testing.T) {
 		})
 	}
 }
+
+// C4.75: a sweep waits for a node that is down once, however many namespaces have
+// their lists there, and goes on with the others.
+func TestASweepWaitsOnceForANodeThatIsDown(t *testing.T) {
+	t.Parallel()
+	const retry, many = time.Second, 12
+	c := redistest.NewCluster(t, 0, redistest.Config("cluster-require-full-coverage no"), redistest.Config("cluster-node-timeout 60000"))
+	clocked := clock.NewFake()
+	e := openOn(t, fmt.Sprintf("%s&retry=%s", c.URL(), retry), clocked)
+	down, up, below := c.Nodes()[0], "z", 0
+	for c.For("duly:namespaces") == down {
+		down = c.Nodes()[1]
+	}
+	for c.For("duly:{"+up+"/q/0}:config") == down || c.For("duly:{"+up+"}:configs") == down {
+		up += "z" // behind the others
+	}
+	for i := 0; below < many; i++ {
+		if ref := (duly.QueueRef{Namespace: fmt.Sprint("n", i), Name: "q"}); c.For(e.configsKey(ref.Namespace)) == down {
+			pushIn(t, e, ref)
+			below++
+		}
+	}
+	last := duly.QueueRef{Namespace: up, Name: "q"}
+	pushIn(t, e, last)
+	clocked.Advance(time.Hour)
+	down.Kill()
+	began := clock.Monotonic()
+	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeUnavailable {
+		t.Errorf("a sweep while a node is down: %v", err)
+	}
+	if took := clock.Monotonic() - began; took > many*retry/2 {
+		t.Errorf("it takes %s: it waits for each of %d namespaces", took, many)
+	}
+	page, err := e.List(t.Context(), last, duly.ListParams{State: duly.StateReady}) // as the sets stand
+	if err != nil || len(page.Jobs) != 1 {
+		t.Errorf("%d jobs of the namespace behind them were moved, %v", len(page.Jobs), err)
+	}
+}
+
+func pushIn(t *testing.T, e *Engine, ref duly.QueueRef) {
+	t.Helper()
+	r, err := e.Push(t.Context(), []duly.Job{{Namespace: ref.Namespace, Queue: ref.Name, Delay: time.Minute}})
+	if err != nil || r[0].Err != nil {
+		t.Fatal(r, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
 // mostHolding bounds the shards of which one script call tells whether they hold
@@ -44,7 +45,9 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	}
 	e.sweeps.n++
 	e.queues.rest()
-	s := &sweep{e: e, n: e.sweeps.n}
+	hasty, cancel := link.Hasty(ctx)
+	defer cancel()
+	s := &sweep{e: e, n: e.sweeps.n, hasty: hasty}
 	return s.run(ctx)
 }
 
@@ -55,6 +58,19 @@ type sweep struct {
 	seen   []string // the namespaces
 	partly bool     // some queues were not met
 	failed error    // the first thing that went wrong
+	// hasty is the context once something was not reached: only the first such
+	// call is repeated as long as others are, or the namespaces on a node that is
+	// down would keep the rest waiting one after the other.
+	hasty   context.Context
+	hurries bool
+}
+
+// pace is the context for the next calls.
+func (s *sweep) pace(ctx context.Context) context.Context {
+	if s.hurries {
+		return s.hasty
+	}
+	return ctx
 }
 
 func (s *sweep) run(ctx context.Context) error {
@@ -66,7 +82,7 @@ func (s *sweep) run(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := e.askAll(ctx, slices.Clone(s.seen)); err != nil {
+	if err := e.askAll(s.pace(ctx), slices.Clone(s.seen)); err != nil {
 		s.fail(err)
 	}
 	if err == nil {
@@ -85,7 +101,7 @@ func (s *sweep) run(ctx context.Context) error {
 func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 	s.seen = append(s.seen, namespaces...)
 	for _, namespace := range namespaces {
-		s.missed(s.e.eachPage(ctx, s.e.namesKey(namespace), func(names []string) error { return s.page(ctx, namespace, names) }))
+		s.missed(s.e.eachPage(s.pace(ctx), s.e.namesKey(namespace), func(names []string) error { return s.page(s.pace(ctx), namespace, names) }))
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -101,7 +117,7 @@ func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 func (s *sweep) unlisted(ctx context.Context) error {
 	e := s.e
 	for some := range slices.Chunk(e.births.others(s.seen), duly.MaxBatch) {
-		entered, err := e.enlist(ctx, some...)
+		entered, err := e.enlist(s.pace(ctx), some...)
 		if err != nil {
 			return err
 		}
@@ -138,7 +154,7 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 		return err
 	}
 	ref := func(i int) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: names[i]} }
-	holding := &bundle{e: s.e, refs: ref, about: scriptHolding, keys: holdingKeys, most: mostHolding}
+	holding := &bundle{e: s.e, refs: ref, about: scriptHolding, keys: holdingKeys, most: mostHolding, gentle: s.hurries}
 	for i, q := range queues {
 		if q == nil {
 			continue
@@ -148,7 +164,7 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 			holding.add(spot{i, k, q}, q.version)
 		}
 	}
-	overdue := &bundle{e: s.e, refs: ref, about: scriptOverdue, keys: overdueKeys, most: mostOverdue, first: []string{s.e.clock()}}
+	overdue := &bundle{e: s.e, refs: ref, about: scriptOverdue, keys: overdueKeys, most: mostOverdue, first: []string{s.e.clock()}, gentle: s.hurries}
 	for _, at := range holding.lone() { // in a cluster: one question is as much as the other
 		overdue.add(at, at.version, at.limits[at.shard])
 	}
@@ -159,7 +175,7 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 	if err != nil {
 		return err
 	}
-	return overdue.run(ctx, s.heed(ctx, ref, func(at spot, other bool) error {
+	return overdue.run(s.pace(ctx), s.heed(ctx, ref, func(at spot, other bool) error {
 		if other {
 			s.e.briefs.forget(ref(at.queue), at.brief)
 		}
@@ -198,7 +214,7 @@ func (s *sweep) heed(ctx context.Context, ref func(int) duly.QueueRef, f func(at
 // step steps a shard, as it is now.
 func (s *sweep) step(ctx context.Context, at part) error {
 	for {
-		more, err := s.e.stepPart(ctx, at)
+		more, err := s.e.stepPart(s.pace(ctx), at)
 		if err != nil {
 			s.fail(err)
 			return ctx.Err()
@@ -213,6 +229,7 @@ func (s *sweep) fail(err error) {
 	if s.failed == nil {
 		s.failed = err
 	}
+	s.hurries = s.hurries || duly.CodeOf(err) == duly.CodeUnavailable
 }
 
 // stepPart makes one step in one shard.

@@ -3,6 +3,7 @@ package link
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -62,8 +63,31 @@ func (l *Link) RunAll(ctx context.Context, calls []Call) []Result {
 	for i, c := range calls {
 		requests[i] = l.request(l.sent(c))
 	}
-	return l.send(ctx, requests)
+	if !hurries(ctx) {
+		return l.send(ctx, requests)
+	}
+	results := make([]Result, len(calls))
+	var all sync.WaitGroup
+	for i := range requests { // none waits for the node of another
+		all.Go(func() { results[i] = l.send(ctx, requests[i:i+1])[0] })
+	}
+	all.Wait()
+	return results
 }
+
+// hurry is how long a call of a caller in a hurry has for its answer.
+const hurry = 500 * time.Millisecond
+
+type hasty struct{}
+
+// Hasty is a context for whoever has met a node that is not reached, and has much
+// to ask of it and of others: a call that did not run is not repeated, and one
+// without an answer in half a second has none.
+func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
+}
+
+func hurries(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
 // Do sends a plain command, made by [Link.B]. One that only reads is repeated
 // also when its answer was lost.
@@ -196,11 +220,17 @@ func (l *Link) exchange(ctx context.Context, requests []*request, open []int) ([
 		defer l.calls.Done()
 		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
 	}()
+	stays := ctx
+	if hurries(ctx) {
+		short, cancel := context.WithTimeout(ctx, hurry)
+		defer cancel()
+		stays = short
+	}
 	select {
 	case replies := <-done:
 		return replies, nil
-	case <-ctx.Done():
-		return nil, unanswered(ctx)
+	case <-stays.Done():
+		return nil, unanswered(stays)
 	}
 }
 
@@ -257,6 +287,9 @@ type Patience struct {
 // Patience begins with the first try of something that is made of several calls
 // with Once.
 func (l *Link) Patience(ctx context.Context) *Patience {
+	if hurries(ctx) {
+		return &Patience{ctx: ctx, clock: l.clock} // its time is over
+	}
 	_, bounds := ctx.Deadline()
 	return &Patience{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
 }

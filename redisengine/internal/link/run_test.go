@@ -471,3 +471,29 @@ func TestOnceIsNotRepeated(t *testing.T) {
 		return Untouched(err)
 	})
 }
+
+// A caller in a hurry is answered once, and soon: what did not run is not sent
+// again, a server that stands still is not waited for, and one of several calls
+// does not wait for another.
+func TestHastyCallsEndSoon(t *testing.T) {
+	t.Parallel()
+	s := stub(t, redis70, func([]string) any { return resp.Error("CLUSTERDOWN The cluster is down") })
+	ctx, cancel := Hasty(t.Context())
+	defer cancel()
+	if _, err := open(t, s.URL()).Run(ctx, increment("k", 1)); !Untouched(err) {
+		t.Errorf("what did not run is answered %v", err)
+	}
+	if n := countOwn(s, count); n != 1 {
+		t.Errorf("sent %d times", n)
+	}
+	server := redistest.Single(t)
+	l := open(t, server.URL())
+	server.Pause()
+	defer server.Continue()
+	results := l.RunAll(ctx, []Call{increment("a", 1), increment("b", 1)})
+	for _, r := range results {
+		if duly.CodeOf(r.Err) != duly.CodeUnavailable {
+			t.Errorf("a server that stands still: %v", r.Err)
+		}
+	}
+}
