@@ -59,6 +59,7 @@ func ParseURL(raw string, others ...string) (Options, error) {
 type parser struct {
 	o      Options
 	others []string
+	pathDB bool // the path has a database
 }
 
 func (p *parser) parse(raw string) error {
@@ -131,6 +132,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 		}
 		db = number
 	}
+	p.pathDB = true
 	return p.number("db", db, &p.o.DB)
 }
 

@@ -47,7 +47,7 @@ func (p *parser) option(name, value string) error {
 	o := &p.o
 	switch name {
 	case "db":
-		return p.number(name, value, &o.DB)
+		return p.db(value)
 	case "prefix":
 		o.Prefix = value
 		if value == "" {
@@ -131,6 +131,18 @@ func (p *parser) tls(name, value string) error {
 			return duly.Invalid(name, "is %s, must be true or false", strconv.Quote(value))
 		}
 		t.SkipVerify = skip
+	}
+	return nil
+}
+
+// db is the database by its option; one in the path must be the same.
+func (p *parser) db(value string) error {
+	path, given := p.o.DB, p.pathDB
+	if err := p.number("db", value, &p.o.DB); err != nil {
+		return err
+	}
+	if given && path != p.o.DB {
+		return duly.Invalid("db", "is %d, but the path says /%d; give one of them", p.o.DB, path)
 	}
 	return nil
 }
