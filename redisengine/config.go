@@ -1,6 +1,7 @@
 package redisengine
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"strconv"
@@ -71,30 +72,43 @@ func (c *Config) parse() (link.Options, error) {
 	if err != nil {
 		return o, err
 	}
-	for name, field := range map[string]*int{"max_body": &c.MaxBody, "max_queues": &c.MaxQueues, "shards": &c.Shards} {
-		text, given := o.Others[name]
-		if !given || *field != 0 {
+	for _, option := range []struct {
+		name  string
+		field *int
+		bound string
+	}{
+		{"max_body", &c.MaxBody, boundBody}, {"max_queues", &c.MaxQueues, boundQueues}, {"shards", &c.Shards, boundShards},
+	} {
+		text, given := o.Others[option.name]
+		if !given || *option.field != 0 {
 			continue
 		}
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 {
-			return o, duly.Invalid(name, "is %q, must be a number of at least 1", text)
+			return o, duly.Invalid(option.name, "is %q, must be %s", text, option.bound)
 		}
-		*field = n
+		*option.field = n
 	}
 	return o, c.validate()
 }
 
+// What the options of an engine must be.
+var (
+	boundBody   = fmt.Sprintf("a number of bytes between 1 and %d", duly.MaxMaxBody)
+	boundQueues = fmt.Sprintf("a number between 1 and %d", math.MaxInt32)
+	boundShards = fmt.Sprintf("a power of two between 1 and %d", duly.MaxShards)
+)
+
 func (c *Config) validate() error {
 	var bad duly.BadFields
 	if c.MaxBody < 0 || c.MaxBody > duly.MaxMaxBody {
-		bad.Add("max_body", "is %d, must be between 1 and %d", c.MaxBody, duly.MaxMaxBody)
+		bad.Add("max_body", "is %d, must be %s", c.MaxBody, boundBody)
 	}
 	if c.MaxQueues < 0 || c.MaxQueues > math.MaxInt32 {
-		bad.Add("max_queues", "is %d, must be between 1 and %d", c.MaxQueues, math.MaxInt32)
+		bad.Add("max_queues", "is %d, must be %s", c.MaxQueues, boundQueues)
 	}
 	if n := c.Shards; n < 0 || n > duly.MaxShards || n&(n-1) != 0 {
-		bad.Add("shards", "is %d, must be a power of two between 1 and %d", n, duly.MaxShards)
+		bad.Add("shards", "is %d, must be %s", n, boundShards)
 	}
 	return bad.Err()
 }

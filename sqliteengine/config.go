@@ -1,6 +1,7 @@
 package sqliteengine
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"net/url"
@@ -103,19 +104,25 @@ func (c *Config) option(name, value string) (err error) {
 			return duly.Invalid("synchronous", "is empty, must be full or normal")
 		}
 	case "max_body":
-		c.MaxBody, err = positive(name, value)
+		c.MaxBody, err = positive(name, value, boundBody)
 	case "max_queues":
-		c.MaxQueues, err = positive(name, value)
+		c.MaxQueues, err = positive(name, value, boundQueues)
 	default:
 		return duly.Invalid("url", "has the unknown option %s; there are synchronous, max_body and max_queues", strconv.Quote(name))
 	}
 	return err
 }
 
-func positive(name, value string) (int, error) {
+// What the options of a file must be.
+var (
+	boundBody   = fmt.Sprintf("a number of bytes between 1 and %d", duly.MaxMaxBody)
+	boundQueues = fmt.Sprintf("a number between 1 and %d", math.MaxInt32)
+)
+
+func positive(name, value, bound string) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 {
-		return 0, duly.Invalid(name, "is %s, must be a whole number of at least 1", strconv.Quote(value))
+		return 0, duly.Invalid(name, "is %s, must be %s", strconv.Quote(value), bound)
 	}
 	return n, nil
 }
@@ -149,10 +156,10 @@ func (c Config) validate() error {
 		bad.Add("path", "contains a NUL")
 	}
 	if c.MaxBody < 0 || c.MaxBody > duly.MaxMaxBody {
-		bad.Add("max_body", "is %d, must be between 1 and %d bytes", c.MaxBody, duly.MaxMaxBody)
+		bad.Add("max_body", "is %d, must be %s", c.MaxBody, boundBody)
 	}
 	if c.MaxQueues < 0 || c.MaxQueues > math.MaxInt32 {
-		bad.Add("max_queues", "is %d, must be between 1 and %d", c.MaxQueues, math.MaxInt32)
+		bad.Add("max_queues", "is %d, must be %s", c.MaxQueues, boundQueues)
 	}
 	if c.Synchronous != "" && c.Synchronous != SyncFull && c.Synchronous != SyncNormal {
 		bad.Add("synchronous", "is %q, must be full or normal", string(c.Synchronous))

@@ -64,7 +64,7 @@ func (a *app) connect(ctx context.Context, mayMake bool) (*session, error) {
 	}
 	engine, err := a.env.Open(ctx, at.url, open.Log(a.logger(level)), open.TLS(secure))
 	if err != nil {
-		return nil, a.unreachable(inRedisURL(err, at.url, "--url"), at)
+		return nil, a.unreachable(inStoreURL(err, at.url, "--url"), at)
 	}
 	return &session{engine, at}, nil
 }
@@ -103,18 +103,21 @@ func saidByRedis(err error) error {
 	return err
 }
 
-// inRedisURL lets an error about a URL of Redis speak of the flag that gave it:
-// the names of its options are those of other flags, too.
-func inRedisURL(err error, url, flag string) error {
+// inStoreURL lets an error about the URL of Redis or of a file speak of the flag
+// that gave it: the names of its options are those of other flags, too.
+func inStoreURL(err error, url, flag string) error {
 	var e *duly.Error
-	if !open.Redis(url) || !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) == 0 {
+	if !open.Redis(url) && !strings.HasPrefix(url, "sqlite:") || !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) == 0 {
 		return err
 	}
 	parts := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
 		parts[i] = "option " + f.Field + " of " + flag + " " + f.Problem
-		if f.Field == "url" {
+		switch f.Field {
+		case "url":
 			parts[i] = flag + " " + f.Problem
+		case "path":
+			parts[i] = "the path of " + flag + " " + f.Problem
 		}
 	}
 	return advise(&duly.Error{Code: e.Code, Message: strings.Join(parts, "; "), Cause: err}, "")

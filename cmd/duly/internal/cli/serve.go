@@ -169,9 +169,9 @@ func (a *app) openServed(ctx context.Context, at string, c *config.Loaded, log *
 	engine, err := a.env.Open(ctx, at, open.Log(log), open.Gather(), open.Observe(counts.Called))
 	switch {
 	case err != nil && open.Redis(at):
-		return nil, inRedisURL(err, at, "--engine")
+		return nil, inStoreURL(err, at, "--engine")
 	case err != nil:
-		return nil, adviseOn(duly.CodeUnavailable, err, "or choose another folder: --data")
+		return nil, adviseOn(duly.CodeUnavailable, inStoreURL(err, at, "--engine"), "or choose another folder: --data")
 	case len(c.Pools) == 0:
 		return engine, nil
 	}
