@@ -81,8 +81,9 @@ func TestWhatStandsThere(t *testing.T) {
 	s, _ := redistest.Shared(t)
 	refusedOpen(t, "redis+cluster://"+s.Addr(), duly.CodeInvalid, "redis://")
 	refusedOpen(t, "redis+cluster://"+s.Addr()+"?addr="+s.Addr(), duly.CodeInvalid, "redis://")
-	refusedOpen(t, "redis+sentinel://"+s.Addr()+"/m", duly.CodeUnsupported, "command SENTINEL")
+	refusedOpen(t, "redis+sentinel://"+s.Addr()+"/m", duly.CodeInvalid, "this is no Sentinel", "redis://", "redis+cluster://")
 	c, _ := redistest.SharedCluster(t)
+	refusedOpen(t, "redis+sentinel://"+c.Addrs()[0]+"/m", duly.CodeInvalid, "this is no Sentinel", "redis+cluster://")
 	refusedOpen(t, "redis://"+c.Addrs()[0], duly.CodeInvalid, "redis+cluster://")
 	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "db")
 }

@@ -75,6 +75,7 @@ var phrases = []struct {
 	{"No such master with that name", verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"}},
 	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
 	{"ACL failure in script", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
+	{"unknown command 'SENTINEL'", verdict{code: duly.CodeInvalid, advice: "this is no Sentinel; name the Sentinels, or begin the URL with redis:// for one server, redis+cluster:// for a cluster (rediss for TLS)"}},
 	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not have a command that is needed (%s)"}},
 }
 
@@ -107,7 +108,7 @@ func Untouched(err error) bool {
 func spoken(text string) verdict {
 	word, _, _ := strings.Cut(text, " ")
 	v, ok := words[word]
-	for _, p := range phrases {
+	for _, p := range phrases { // the first that fits
 		if !ok && strings.Contains(text, p.text) {
 			v, ok = p.verdict, true
 		}

@@ -97,6 +97,9 @@ func (a *app) unreachable(err error, at place) error {
 // saidByRedis takes away what an error's code advises, where that is for a
 // server of duly or for a file. The engine on Redis says itself what to do.
 func saidByRedis(err error) error {
+	if e := (*duly.Error)(nil); errors.As(err, &e) && len(e.Fields) == 0 {
+		err = adviseOn(duly.CodeInvalid, err, "") // of the URL; fields are those of flags
+	}
 	for _, code := range []duly.Code{duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnavailable, duly.CodeUnsupported, duly.CodeCorrupt} {
 		err = adviseOn(code, err, "")
 	}

@@ -47,6 +47,7 @@ func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
 		{"redis+sentinel://host?master=m&tls_ca=x", exitMisuse, []string{"option tls_ca of FLAG is for rediss://"}},
 		{"redis://:wr0ng@" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at " + locked.Addr(), "password", "check both in the URL"}},
 		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
+		{"redis+sentinel://" + plain.Addr() + "/m", exitMisuse, []string{"duly: invalid: redis at " + plain.Addr() + ": this is no Sentinel; ", "begin the URL with redis://"}},
 		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
 		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// for rediss://"}},
 		{"redis://" + tls.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write rediss:// if it speaks TLS"}},
