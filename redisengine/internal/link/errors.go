@@ -52,7 +52,7 @@ var words = map[string]verdict{
 	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL ends one that has not written" + nothing},
 	"UNBLOCKED":   {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
 	"NOSCRIPT":    {class: missing, advice: "the server does not keep the script" + nothing},
-	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: make room or raise it, then repeat"},
+	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat"},
 	"MISCONF":     {code: duly.CodeFull, advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat"},
 	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
 	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},

@@ -76,7 +76,7 @@ func nexts(code duly.Code, program string) string {
 	case duly.CodeLimited:
 		return "wait a moment and repeat"
 	case duly.CodeFull:
-		return "make room on the disk or with " + program + " queue purge, or raise the bound with " + program + " queue set"
+		return "make room on the disk or with " + program + " queue purge"
 	case duly.CodeNotDurable:
 		return "if it lasts, look at the replicas, the disk and the log of the store"
 	case duly.CodeUnavailable:
@@ -91,6 +91,23 @@ func nexts(code duly.Code, program string) string {
 		return "the server's log has the details"
 	}
 	return ""
+}
+
+// room says what to do next about what is full. The codes are few and what may
+// be full is much: the words of the error tell, through every engine and over
+// HTTP.
+func room(text, program string) string {
+	switch {
+	case strings.Contains(text, "(maxmemory)"):
+		return "free memory: work jobs off, or " + program + " dead purge or queue purge; both go on while it is full"
+	case strings.Contains(text, "raise max_jobs"):
+		return "raise it: " + program + " queue set QUEUE --max-jobs N; or make room: " + program + " queue purge QUEUE"
+	case strings.Contains(text, "queues, its bound"):
+		return "see " + program + " queues, and: " + program + " queue destroy QUEUE"
+	case strings.Contains(text, "then repeat"): // of a disk, which the error names
+		return ""
+	}
+	return nexts(duly.CodeFull, program)
 }
 
 // aboutJob replaces the advice of an error by what to do about this job.
@@ -190,6 +207,8 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 	case code == duly.CodeInvalid && cmd != nil:
 		path := strings.TrimPrefix(cmd.CommandPath(), "duly")
 		return "see: " + a.program() + path + " --help"
+	case code == duly.CodeFull:
+		return room(err.Error(), a.program())
 	case code == duly.CodeInternal && !errors.As(err, new(*duly.Error)):
 		return localAdvice(err)
 	}

@@ -111,3 +111,38 @@ func TestQueuesListsTheOthersToo(t *testing.T) {
 		t.Errorf("it says %q", errs)
 	}
 }
+
+// C9.11, C13.9, C15.35: what is full is told with what makes room there, and
+// nothing else.
+func TestWhatIsFullIsToldWhatMakesRoomThere(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	r := newRig(t)
+	if code, _, errs := r.real("queue", "set", "small", "--max-jobs", "1", "--url", server.URL()); code != exitOK {
+		t.Fatal(errs)
+	}
+	push := func(queue, url string, says, saysNot []string) {
+		t.Helper()
+		code, _, errs := r.real("push", queue, "x", "--url", url)
+		if code != exitFailed || !strings.HasPrefix(errs, "duly: full: ") || strings.Count(errs, "\n") != 1 {
+			t.Errorf("exit %d, %q", code, errs)
+		}
+		for _, want := range says {
+			if !strings.Contains(errs, want) {
+				t.Errorf("no %q in %q", want, errs)
+			}
+		}
+		for _, wrong := range saysNot {
+			if strings.Contains(errs, wrong) {
+				t.Errorf("%q does not help here: %q", wrong, errs)
+			}
+		}
+	}
+	if code, _, errs := r.real("push", "small", "x", "--url", server.URL()); code != exitOK {
+		t.Fatal(errs)
+	}
+	push("small", server.URL(), []string{"holds 1 jobs, its bound", "duly queue set QUEUE --max-jobs", "duly queue purge"}, []string{"disk", "memory"})
+	push("other", server.URL()+"?max_queues=1", []string{"has 1 queues, its bound", "duly queue destroy"}, []string{"disk", "memory", "purge", "queue set"})
+	server.Must("CONFIG", "SET", "maxmemory", "1")
+	push("small", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it", "duly dead purge"}, []string{"disk", "queue set"})
+}
