@@ -3,6 +3,7 @@ package cli
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/open"
@@ -110,6 +111,37 @@ func TestQueuesListsTheOthersToo(t *testing.T) {
 	if !strings.HasPrefix(errs, "duly: corrupt: ") || !strings.Contains(errs, key) || strings.Count(errs, "\n") != 1 {
 		t.Errorf("it says %q", errs)
 	}
+	for _, args := range [][]string{{"top", "--once"}, {"top", "a", "broken", "c"}, {"top", "--json"}} {
+		code, out, errs := r.topped(append(args, "--url", url)...)
+		if code != exitFailed || !strings.Contains(out, "a") || strings.Contains(out, "broken") || !strings.Contains(out, "c") {
+			t.Errorf("%v: %d: %s", args, code, out)
+		}
+		if !strings.Contains(errs, "corrupt") || !strings.Contains(errs, key) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: it says %q", args, errs)
+		}
+	}
+}
+
+// topped is real for a command that waits on the clock once.
+func (r *rig) topped(args ...string) (code int, stdout, stderr string) {
+	r.t.Helper()
+	before := r.clock.Timers()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		code, stdout, stderr = r.real(args...)
+	}()
+	redistest.Await(r.t, "it waits", func() bool {
+		select {
+		case <-done:
+			return true
+		default:
+			return r.clock.Timers() > before
+		}
+	})
+	r.clock.Advance(2 * time.Second)
+	<-done
+	return code, stdout, stderr
 }
 
 // C9.11, C13.9, C15.35: what is full is told with what makes room there, and

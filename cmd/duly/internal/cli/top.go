@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,7 +28,8 @@ Keys: q ends it; p pauses; / filters by a part of the name, Esc takes the filter
 another column, r the other way round; n, y, d, l, x, u, a, f, o sort by name, ready, delayed, leased, dead, pushed, acked,
 failed, late; j and k scroll; the space bar looks now.
 
-With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates.`,
+With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates. A
+queue that can't be told of is left out, and is the command's error once the others are printed.`,
 		`  duly top
   duly top emails invoices --interval 500ms
   duly top --once
@@ -88,7 +90,8 @@ func (a *app) enter(live *top.Live) (leave func(), err error) {
 	return func() { leaveScreen(); release() }, nil
 }
 
-// topOnce prints what has happened in one interval.
+// topOnce prints what has happened in one interval; what is wrong with queues that
+// can't be told of comes last.
 func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler *top.Sampler, first *top.Sample, words *top.Words) error {
 	model.See(first, nil)
 	if err := clock.Sleep(ctx, a.env.Clock, model.Interval); err != nil {
@@ -105,10 +108,10 @@ func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler
 				return err
 			}
 		}
-		return nil
+	} else {
+		for _, line := range model.Table(words) {
+			p.printf("%s\n", line)
+		}
 	}
-	for _, line := range model.Table(words) {
-		p.printf("%s\n", line)
-	}
-	return nil
+	return errors.Join(p.flush(), second.Untold)
 }

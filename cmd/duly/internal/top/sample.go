@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +26,10 @@ type Sampler struct {
 type Sample struct {
 	At     time.Duration // monotonic
 	Queues []Queue       // by name
+	// Untold is why some queues are lacking, and Lacking how many; nil and 0
+	// where none is.
+	Untold  error
+	Lacking int
 }
 
 // Queue is one queue of a sample.
@@ -36,45 +41,58 @@ type Queue struct {
 // atOnce is how many queues are asked about at a time.
 const atOnce = 8
 
-// Take asks about the queues. The first error ends it.
-func (s *Sampler) Take(ctx context.Context) (sample *Sample, err error) {
-	sample = &Sample{}
-	if s.Filter == nil {
-		sample.Queues, err = s.survey(ctx)
-	} else if sample.Queues, err = s.chosen(ctx); err == nil {
-		err = s.ask(ctx, sample.Queues)
+// Take asks about the queues. One that can't be told of takes no other with it;
+// where none can be told of, that is the error.
+func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
+	take := s.survey
+	if s.Filter != nil {
+		take = s.ask
 	}
-	if err != nil {
+	sample := &Sample{}
+	if err := take(ctx, sample); err != nil {
 		return nil, err
+	}
+	if len(sample.Queues) == 0 && sample.Untold != nil {
+		return nil, sample.Untold
 	}
 	slices.SortFunc(sample.Queues, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
 	sample.At = s.Clock.Mono()
 	return sample, nil
 }
 
+// add takes a queue, or why it can't be told of.
+func (s *Sample) add(name string, stats *duly.Stats, err error) {
+	if err != nil {
+		s.Lacking++
+		s.Untold = errors.Join(s.Untold, err)
+		return
+	}
+	s.Queues = append(s.Queues, Queue{name, *stats})
+}
+
 // survey is all queues with their stats.
-func (s *Sampler) survey(ctx context.Context) (queues []Queue, err error) {
+func (s *Sampler) survey(ctx context.Context, into *Sample) error {
 	all := duly.SurveyorOf(s.Engine)
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		page, err := all.Survey(ctx, s.Namespace, p)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range page.Queues {
 			q := &page.Queues[i]
-			if q.Err != nil {
-				return nil, q.Err
-			}
-			queues = append(queues, Queue{q.Name, q.Stats})
+			into.add(q.Name, &q.Stats, q.Err)
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
-			return queues, nil
+			return nil
 		}
 	}
 }
 
-// chosen is the queues that the filter chooses, still without stats.
-func (s *Sampler) chosen(ctx context.Context) (queues []Queue, err error) {
+// chosen names the queues that the filter chooses.
+func (s *Sampler) chosen(ctx context.Context) (chosen []string, err error) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		names, err := s.Engine.Queues(ctx, s.Namespace, p)
 		if err != nil {
@@ -82,35 +100,34 @@ func (s *Sampler) chosen(ctx context.Context) (queues []Queue, err error) {
 		}
 		for _, name := range names.Names {
 			if s.Filter(name) {
-				queues = append(queues, Queue{Name: name})
+				chosen = append(chosen, name)
 			}
 		}
 		if p.Cursor = names.Next; p.Cursor == "" {
-			return queues, nil
+			return chosen, nil
 		}
 	}
 }
 
-// ask fills in the stats; the first error ends it.
-func (s *Sampler) ask(ctx context.Context, queues []Queue) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
+// ask is the chosen queues with their stats, a few asked about at once.
+func (s *Sampler) ask(ctx context.Context, into *Sample) error {
+	names, err := s.chosen(ctx)
+	if err != nil {
+		return err
+	}
+	stats, errs := make([]duly.Stats, len(names)), make([]error, len(names))
 	slots := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup
-	for i := range queues {
+	for i, name := range names {
 		slots <- struct{}{}
 		asking.Go(func() {
-			defer func() { <-slots }()
-			if ctx.Err() != nil {
-				return
-			}
-			q := &queues[i]
-			var err error
-			if q.Stats, err = s.Engine.Stats(ctx, duly.QueueRef{Namespace: s.Namespace, Name: q.Name}); err != nil {
-				cancel(err)
-			}
+			stats[i], errs[i] = s.Engine.Stats(ctx, duly.QueueRef{Namespace: s.Namespace, Name: name})
+			<-slots
 		})
 	}
 	asking.Wait()
-	return context.Cause(ctx)
+	for i, name := range names {
+		into.add(name, &stats[i], errs[i])
+	}
+	return ctx.Err()
 }

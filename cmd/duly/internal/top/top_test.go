@@ -270,15 +270,29 @@ func TestEveryEndRestoresTheTerminal(t *testing.T) {
 	}
 }
 
-func TestTheFirstErrorEndsASample(t *testing.T) {
+// C4.94: a queue that can't be told of keeps no other from the sample, whoever
+// is asked.
+func TestAQueueThatCantBeToldOfTakesNoOtherWithIt(t *testing.T) {
 	t.Parallel()
 	e := &failing{names: []string{"a", "b", "c"}}
-	s, err := (&Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake()}).Take(t.Context())
-	if s != nil || !errors.Is(err, duly.ErrUnavailable) {
-		t.Errorf("%v, %v", s, err)
+	for name, filter := range map[string]func(string) bool{"all": nil, "chosen": func(string) bool { return true }} {
+		s, err := (&Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: filter}).Take(t.Context())
+		if err != nil || len(s.Queues) != 1 || s.Queues[0].Name != "a" || s.Lacking != 2 || !errors.Is(s.Untold, duly.ErrUnavailable) {
+			t.Fatalf("%s: %+v, %v", name, s, err)
+		}
+		m := NewModel("here", time.Second)
+		m.See(s, nil)
+		m.Key("p")
+		if line := m.View(words, 100, 10)[2]; !strings.HasPrefix(line, "paused  2 queues not read: unavailable: ") {
+			t.Errorf("%s: it says %q", name, line)
+		}
+		none := &Sampler{Engine: &failing{names: []string{"b"}}, Namespace: "x", Clock: clock.NewFake(), Filter: filter}
+		if s, err := none.Take(t.Context()); s != nil || !errors.Is(err, duly.ErrUnavailable) {
+			t.Errorf("%s: of no queue at all: %v, %v", name, s, err)
+		}
 	}
 	only := &Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: func(name string) bool { return name == "a" }}
-	if s, err := only.Take(t.Context()); err != nil || len(s.Queues) != 1 || s.Queues[0].Stats.Sizes.Ready != 1 {
+	if s, err := only.Take(t.Context()); err != nil || len(s.Queues) != 1 || s.Queues[0].Stats.Sizes.Ready != 1 || s.Untold != nil {
 		t.Errorf("%v, %v", s, err)
 	}
 }

@@ -180,7 +180,7 @@ func (m *Model) sum(w *Words, width int, rows []row) string {
 	return w.write(width, spans...)
 }
 
-// state is what else is to be said: one thing at a time.
+// state is what else is to be said.
 func (m *Model) state(w *Words, width int) string {
 	switch {
 	case m.typing:
@@ -189,12 +189,31 @@ func (m *Model) state(w *Words, width int) string {
 		return w.write(width, span{red, "not read: " + w.Safe(m.err.Error())})
 	case m.said != "":
 		return w.write(width, span{yellow, w.Safe(m.said)})
-	case m.paused:
-		return w.write(width, span{yellow, "paused"})
-	case m.filter != "":
-		return w.write(width, span{bold, "filter: "}, span{plain, m.filter})
 	}
-	return ""
+	var spans []span
+	if m.paused {
+		spans = append(spans, span{yellow, "paused  "})
+	}
+	if m.filter != "" {
+		spans = append(spans, span{bold, "filter: "}, span{plain, m.filter + "  "})
+	}
+	if m.last != nil && m.last.Untold != nil {
+		spans = append(spans, span{red, fmt.Sprintf("%s not read: %s", queues(w, m.last.Lacking), w.Safe(firstLineOf(m.last.Untold)))})
+	}
+	return w.write(width, spans...)
+}
+
+func queues(w *Words, n int) string {
+	if n == 1 {
+		return "1 queue"
+	}
+	return w.Count(int64(n)) + " queues"
+}
+
+// firstLineOf is what is wrong with the first of several.
+func firstLineOf(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
 }
 
 func (m *Model) help(rows, room int) string {
