@@ -19,7 +19,9 @@ func deadCommand(a *app) *cobra.Command {
 func deadListCommand(a *app) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	cmd := a.command("list QUEUE", "List dead jobs with their last errors, oldest first",
-		`A job is dead when it has used up its tries or stalls, or was buried.`,
+		`A job is dead when it has used up its tries or stalls, or was buried. WHEN is since when it is; FAILED is how many of its
+tries have failed, as 3/16: a job that was buried, or whose leases ran out too often, had tries left. The text at the end is
+its last error.`,
 		`  duly dead list emails
   duly dead list emails --limit none --json | jq -r .last_error | sort | uniq -c`,
 		func(ctx context.Context, p *printer, args []string) error {

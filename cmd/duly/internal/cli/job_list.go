@@ -27,7 +27,10 @@ func jobListCommand(a *app) *cobra.Command {
 	cmd := a.command("list QUEUE", "List jobs, of one state or of all",
 		`Each state has its order: delayed by due time, ready as they will be delivered, blocked by order key, leased by the
 end of the lease, dead and done oldest first. A job may change its state while the list is walked. What has fallen due in
-a queue that nobody takes from is listed as delayed until a server looks there, every half a minute (--sweep-every).`,
+a queue that nobody takes from is listed as delayed until a server looks there, every half a minute (--sweep-every).
+
+WHEN is the moment that matters: when it is due, when the lease ends, or since when it is dead or done. FAILED is how many of
+the job's tries have failed, as 3/16.`,
 		`  duly job list emails
   duly job list emails --state delayed --limit 20
   duly job list emails --state dead --limit none --bodies --json > dead.ndjson`,

@@ -218,3 +218,32 @@ func TestQueueCommands(t *testing.T) {
 	r.do("queues")
 	r.golden("queue")
 }
+
+// C15.20: a list tells how many tries have failed, of a dead job as of any other;
+// and no job is at a try beyond its last.
+func TestListsTellHowManyTriesHaveFailed(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, args := range [][]string{{"--id", "used", "--tries", "1"}, {"--id", "again", "--tries", "3"}, {"--id", "buried"}} {
+		r.ok(append([]string{"push", "q", "x"}, args...)...)
+	}
+	for _, as := range []string{"nack", "nack", "bury"} {
+		r.ok(as, strings.TrimSpace(r.ok("reserve", "q", "--receipts")))
+	}
+	for _, list := range []string{"job", "dead"} {
+		lines := strings.Split(r.ok(list, "list", "q"), "\n")
+		if !strings.Contains(lines[0], "  FAILED  ") {
+			t.Fatalf("no FAILED in %q", lines[0])
+		}
+		want := map[string]string{"used": " 1/1 ", "again": " 1/3 ", "buried": " 0/16 "}
+		for _, line := range lines[1:] {
+			id, rest, _ := strings.Cut(line, " ")
+			if !strings.Contains(rest+" ", want[id]) {
+				t.Errorf("%s: %q, want%s", list, line, want[id])
+			}
+		}
+	}
+	if text := r.ok("job", "get", "q", "used"); !strings.Contains(text, "1 of 1 failed (1 failure, 0 stalls of at most 8)") {
+		t.Errorf("the used one: %s", text)
+	}
+}

@@ -58,8 +58,17 @@ func (p *printer) job(j *duly.JobInfo) {
 	}
 }
 
+// failed is how many of a job's tries have failed. Where stalls count as
+// failures they are among them.
+func failed(j *duly.JobInfo) int { return min(max(j.Attempt-1, 0), j.Tries) }
+
+// tries is the try that a job is at; one that is dead is at none.
 func tries(j *duly.JobInfo) string {
-	text := fmt.Sprintf("%d of %d (%s, %s", j.Attempt, j.Tries, plural(int64(j.Failures), "failure"), plural(int64(j.Stalls), "stall"))
+	text := fmt.Sprintf("%d of %d", j.Attempt, j.Tries)
+	if j.State == duly.StateDead {
+		text = fmt.Sprintf("%d of %d failed", failed(j), j.Tries)
+	}
+	text += fmt.Sprintf(" (%s, %s", plural(int64(j.Failures), "failure"), plural(int64(j.Stalls), "stall"))
 	if j.MaxStalls == duly.None {
 		return text + ", which count as failures)"
 	}
@@ -92,10 +101,11 @@ func headersText(headers map[string]string) string {
 
 // jobTable is the table of a list of jobs of any states.
 func (p *printer) jobTable() *table {
-	return p.newTable("ID", "STATE", "WHEN", ">TRY", ">PRIO", ">SIZE", "")
+	return p.newTable("ID", "STATE", "WHEN", ">FAILED", ">PRIO", ">SIZE", "")
 }
 
-// addJob tells in WHEN the moment that matters in the job's state.
+// addJob tells in WHEN the moment that matters in the job's state, and in FAILED
+// how many of its tries have failed.
 func (t *table) addJob(j *duly.JobInfo) {
 	when := j.Due
 	switch j.State {
@@ -103,10 +113,6 @@ func (t *table) addJob(j *duly.JobInfo) {
 		when = j.LeaseEnd
 	case duly.StateDead, duly.StateDone:
 		when = j.FinishedAt
-	}
-	try := j.Attempt
-	if j.State == duly.StateDead {
-		try = min(j.Failures, j.Tries)
 	}
 	about := j.LastError
 	switch {
@@ -117,5 +123,5 @@ func (t *table) addJob(j *duly.JobInfo) {
 		about = "key " + j.OrderKey
 	}
 	t.add(txt(j.ID), cell{j.State.String(), stateStyle(j.State)}, txt(relative(when, t.p.now())),
-		txt(fmt.Sprintf("%d/%d", try, j.Tries)), txt(fmt.Sprint(j.Priority)), txt(bytesText(int64(j.Size))), txt(about))
+		txt(fmt.Sprintf("%d/%d", failed(j), j.Tries)), txt(fmt.Sprint(j.Priority)), txt(bytesText(int64(j.Size))), txt(about))
 }
