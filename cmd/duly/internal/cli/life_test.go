@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -99,7 +100,7 @@ func TestPushLines(t *testing.T) {
 	r.do("push", "in", "--lines", "--merge-mode", "keep", "--json")
 	r.stdin = "ok\n" + strings.Repeat("x", 1<<20+1) + "\nok\n"
 	code, stdout, stderr := r.run("push", "in", "--lines")
-	if code != exitFailed || !strings.Contains(stdout, "3 lines: 2 created, 0 merged, 0 existed, 1 failed") ||
+	if code != exitFailed || !strings.Contains(stdout, "3 lines: 2 created, 1 failed\n") ||
 		!strings.Contains(stderr, "too_large: line 2: body has 1048577 bytes") {
 		t.Errorf("exit %d, %q, %q", code, stdout, stderr)
 	}
@@ -118,7 +119,7 @@ func TestPushLinesKeepsTheOrderOverManyBatches(t *testing.T) {
 		in.WriteString(strings.Repeat("x", i%3) + "\n")
 	}
 	r.stdin = in.String()
-	if out := r.ok("push", "in", "--lines"); out != "2 500 lines: 2 500 created, 0 merged, 0 existed\n" {
+	if out := r.ok("push", "in", "--lines"); out != "2 500 lines: 2 500 created\n" {
 		t.Errorf("printed %q", out)
 	}
 	listed := r.ok("job", "list", "in", "--bodies", "--limit", "none", "--json")
@@ -217,6 +218,37 @@ func TestQueueCommands(t *testing.T) {
 	r.do("queue", "destroy", "q", "--yes")
 	r.do("queues")
 	r.golden("queue")
+}
+
+// C15.12: what refuses thousands of lines is told of a few; what became of each
+// is there for who asks.
+func TestManyRefusedLinesAreToldInFew(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("queue", "set", "small", "--max-jobs", "3")
+	refused := func(n int) string {
+		t.Helper()
+		r.ok("queue", "purge", "small", "--state", "ready", "--yes")
+		r.stdin = strings.Repeat("x\n", n+3)
+		code, out, errs := r.run("push", "small", "--lines")
+		if code != exitFailed || out != fmt.Sprintf("%s: 3 created, %s failed\n", plural(int64(n+3), "line"), countText(int64(n))) {
+			t.Errorf("exit %d, %q", code, out)
+		}
+		return errs
+	}
+	for n, want := range map[int]string{10: "line 13: ", 11: "line 14: ", 12: "and 1 more line before it", 2497: "and 2 486 more lines before it"} {
+		errs := refused(n)
+		if lines := strings.Count(errs, "\n"); lines != min(n, 11) || !strings.Contains(errs, want) || strings.Contains(errs, "before it") != (n > 11) {
+			t.Errorf("%d refused: %d lines, no %q: %s", n, lines, want, errs)
+		}
+		if !strings.HasPrefix(errs, "duly: full: line 4: ") || !strings.Contains(errs, fmt.Sprintf("duly: full: line %d: ", n+3)) {
+			t.Errorf("%d refused: %s", n, errs)
+		}
+	}
+	r.stdin = strings.Repeat("x\n", 50)
+	if _, out, errs := r.run("push", "small", "--lines", "--json"); strings.Count(out, `"error":`) != 50 || strings.Count(errs, "\n") != 11 {
+		t.Errorf("%s%s", out, errs)
+	}
 }
 
 // C15.20: a list tells how many tries have failed, of a dead job as of any other;

@@ -22,6 +22,7 @@ func pushCommand(a *app) *cobra.Command {
 	cmd := a.command("push QUEUE [BODY|-]", "Push a job, or one per input line",
 		`Without a BODY the job's body is empty; "-" reads it from standard input. With --lines every line of standard
 input is the body of a job of its own, without its line end; what is read while a batch is on its way goes out as the next one.
+It prints how many there were, and of those that are refused the first ten; with --json a line for every line, with its ID.
 
 A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes the queue's default.`,
 		`  duly push emails '{"to": "ada"}'
@@ -29,7 +30,8 @@ A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes
   duly push reports --delay 30m --priority 10 --tries 3 --backoff 15s,3m,1h
   duly push emails 'Hello' --id welcome-4711 --header lang=de --retain 7d
   duly push index 'shop 12' --merge-key shop-12 --merge-mode replace --delay 5s --merge-max-wait 1m
-  duly push import --lines --order-key customer-7 < lines.txt`,
+  duly push import --lines --order-key customer-7 < lines.txt
+  duly push import --lines --json < lines.txt > ids.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
 			job.Queue = args[0]
 			if !lines {

@@ -16,19 +16,30 @@ import (
 // tally counts what became of the lines.
 type tally struct {
 	lines, created, merged, exists, failed int64
+
+	last     error // of the last line that was refused
+	lastLine int64
 }
 
+// mostRefused is how many refused lines are told one by one: what refuses one
+// line, as a queue at its bound, mostly refuses thousands.
+const mostRefused = 10
+
 func (t *tally) String() string {
-	text := fmt.Sprintf("%s: %s created, %s merged, %s existed", plural(t.lines, "line"),
-		countText(t.created), countText(t.merged), countText(t.exists))
-	if t.failed > 0 {
-		text += fmt.Sprintf(", %s failed", countText(t.failed))
+	text := fmt.Sprintf("%s: %s created", plural(t.lines, "line"), countText(t.created))
+	for _, more := range []struct {
+		n    int64
+		what string
+	}{{t.merged, "merged"}, {t.exists, "existed"}, {t.failed, "failed"}} {
+		if more.n > 0 {
+			text += fmt.Sprintf(", %s %s", countText(more.n), more.what)
+		}
 	}
 	return text
 }
 
-// pushLines pushes one job per line. A line of its own error is reported and
-// the others go on; an error of a whole batch ends the command, and says how
+// pushLines pushes one job per line. A line of its own error is reported, as far
+// as they are few, and the others go on; an error of a whole batch ends the command, and says how
 // far it had come.
 func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 	var t tally
@@ -42,6 +53,7 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 	if err == nil {
 		err = ctx.Err()
 	}
+	a.moreRefused(&t)
 	if err != nil {
 		next := "push the rest: tail -n +%d"
 		if errors.Is(err, duly.ErrUnavailable) {
@@ -93,7 +105,9 @@ func (a *app) count(t *tally, results []duly.PushResult) {
 		switch {
 		case r.Err != nil:
 			t.failed++
-			a.complain(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", t.lines, r.Err), "")
+			if t.last, t.lastLine = r.Err, t.lines; t.failed <= mostRefused {
+				a.complain(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", t.lines, r.Err), "")
+			}
 		case r.Outcome == duly.Merged:
 			t.merged++
 		case r.Outcome == duly.Exists:
@@ -102,6 +116,19 @@ func (a *app) count(t *tally, results []duly.PushResult) {
 			t.created++
 		}
 	}
+}
+
+// moreRefused tells of the last refused line where not all were told one by one,
+// and how many were not.
+func (a *app) moreRefused(t *tally) {
+	if t.failed <= mostRefused {
+		return
+	}
+	code, err := duly.CodeOf(t.last), fmt.Errorf("line %d: %w", t.lastLine, t.last)
+	if hidden := t.failed - mostRefused - 1; hidden > 0 {
+		err = fmt.Errorf("%w; and %s before it that are not shown, --json has what became of each", err, plural(hidden, "more line"))
+	}
+	a.complain(code, err, a.next(nil, code, t.last))
 }
 
 // lineReader gathers lines while a batch is on its way: up to the bounds of
