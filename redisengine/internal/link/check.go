@@ -36,7 +36,7 @@ func (l *Link) check(ctx context.Context) error {
 	for _, n := range nodes {
 		if n.info == nil {
 			l.log.Warn("redis: the user may not call INFO, so nobody looks whether the server drops keys when its memory is full, and whether it keeps them on disk",
-				slog.String("server", n.addr))
+				slog.String("setting", "acl"), slog.String("server", n.addr))
 			continue
 		}
 		if err := l.keeps(n); err != nil {
@@ -150,11 +150,12 @@ func (l *Link) keeps(n node) error {
 		if l.o.Durability.AOF {
 			return l.wrong(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
 		}
-		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes", slog.String("server", n.addr))
+		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes",
+			slog.String("setting", "appendonly"), slog.String("server", n.addr))
 	}
 	if replicas, _ := strconv.Atoi(n.info["connected_slaves"]); replicas < l.o.Durability.Replicas {
 		l.log.Warn("redis: the server has fewer replicas than a batch is to wait for, so none will be confirmed",
-			slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
+			slog.String("setting", "durability"), slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
 	}
 	return nil
 }

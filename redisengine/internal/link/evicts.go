@@ -34,6 +34,6 @@ func (l *Link) evicts(n node) error {
 			"), which loses jobs; set it to noeviction, or write eviction=warn into the URL")
 	}
 	l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction",
-		slog.String("server", n.addr), slog.String("policy", policy))
+		slog.String("setting", "maxmemory-policy"), slog.String("server", n.addr), slog.String("policy", policy))
 	return nil
 }

@@ -66,7 +66,10 @@ the command fail.`,
   duly bench --phases lateness --rate 10000 --jobs 100000 --repeat 1
   duly bench --url http://TOKEN@127.0.0.1:7777/default --json
   duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare`,
-		func(ctx context.Context, p *printer, _ []string) error { return a.bench(ctx, p, &b) })
+		func(ctx context.Context, p *printer, _ []string) error {
+			a.hears = hearAll
+			return a.bench(ctx, p, &b)
+		})
 	cmd.Args = noArgs
 	b.register(cmd)
 	return cmd
@@ -123,7 +126,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 		if err != nil {
 			return nil, err
 		}
-		return a.env.Open(ctx, target.url, open.SyncDelay(b.syncDelay), open.TLS(secure))
+		return a.env.Open(ctx, target.url, open.Log(a.engineLog(target.url)), open.SyncDelay(b.syncDelay), open.TLS(secure))
 	}
 	report, err := bench.Run(ctx, b.Config)
 	bar.end()

@@ -13,11 +13,12 @@ func checkCommand(a *app) *cobra.Command {
 	var params duly.CheckParams
 	cmd := a.command("check", "Compare every job with every index, and mend what is not right",
 		`Looks through the whole storage, of every namespace; the engine goes on working meanwhile. Fails if it leaves a fault
-behind. A server is asked at its admin address.`,
+behind. A server is asked at its admin address. Of a Redis it also warns, on standard error, of settings that may lose jobs.`,
 		`  duly check
   duly check --repair
   duly check --url sqlite:backup.db --json`,
 		func(ctx context.Context, p *printer, _ []string) error {
+			a.hears = hearAll
 			return a.withAdmin(ctx, func(admin Admin, _ place) error {
 				bar := a.newProgress("check", 0)
 				params.Progress = func(done, total int64) { bar.set(done, total, 0) }

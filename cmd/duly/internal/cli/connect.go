@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -54,15 +53,11 @@ func (a *app) connect(ctx context.Context, mayMake bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	level := slog.LevelWarn
-	if open.Redis(at.url) {
-		level = slog.LevelError // how Redis is set up is for those to hear who serve it
-	}
 	secure, err := a.trust(at.left)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := a.env.Open(ctx, at.url, open.Log(a.logger(level)), open.TLS(secure))
+	engine, err := a.env.Open(ctx, at.url, open.Log(a.engineLog(at.url)), open.TLS(secure))
 	if err != nil {
 		return nil, a.unreachable(inStoreURL(err, at.url, "--url"), at)
 	}

@@ -67,6 +67,7 @@ func (a *app) importLmstfy(ctx context.Context, p *printer, f *importFlags) erro
 			}
 		}
 	}
+	a.hears = hearAll
 	source, err := lmstfyimport.Open(ctx, f.from)
 	if err != nil {
 		return sourceAdvice(err, "--from", f.from)

@@ -24,6 +24,9 @@ func pushCommand(a *app) *cobra.Command {
 input is the body of a job of its own, without its line end; what is read while a batch is on its way goes out as the next one.
 It prints how many there were, and of those that are refused the first ten; with --json a line for every line, with its ID.
 
+Of a Redis that drops keys when its memory is full, or has too few replicas for the URL's durability, it warns on standard
+error; duly check says all that is not right with one.
+
 A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes the queue's default.`,
 		`  duly push emails '{"to": "ada"}'
   duly push emails - < mail.json
@@ -33,7 +36,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes
   duly push import --lines --order-key customer-7 < lines.txt
   duly push import --lines --json < lines.txt > ids.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
-			job.Queue = args[0]
+			job.Queue, a.hears = args[0], hearLosses
 			if !lines {
 				return a.push(ctx, p, job, args[1:])
 			}

@@ -65,6 +65,9 @@ func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
 		} {
 			r := newRig(t)
 			code, out, errs := r.real(args...)
+			if first, rest, _ := strings.Cut(errs, "\n"); strings.HasPrefix(first, "duly: warning: ") {
+				errs = rest // of how the server is set up
+			}
 			if code != tt.code || out != "" || strings.Count(errs, "\n") != 1 || strings.Contains(errs, "s3cret") || strings.Contains(errs, "wr0ng") {
 				t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 			}
@@ -177,4 +180,55 @@ func TestWhatIsFullIsToldWhatMakesRoomThere(t *testing.T) {
 	push("other", server.URL()+"?max_queues=1", []string{"has 1 queues, its bound", "duly queue destroy"}, []string{"disk", "memory", "purge", "queue set"})
 	server.Must("CONFIG", "SET", "maxmemory", "1")
 	push("small", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it", "duly dead purge"}, []string{"disk", "queue set"})
+}
+
+// C9.9, C15.35: of how a Redis is set up a command warns in lines like those of
+// errors, of what endangers what it does; never on standard output.
+func TestCommandsWarnOfHowRedisIsSetUp(t *testing.T) {
+	t.Parallel()
+	evicting, good := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru")), redistest.Single(t, redistest.AOF("always"))
+	bad := evicting.URL() + "?eviction=warn&durability=replicas:2&durability_timeout=10ms"
+	at := "duly: warning: redis at " + evicting.Addr() + ": the server "
+	eviction := at + "drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction (policy allkeys-lru)\n"
+	replicas := at + "has fewer replicas than a batch is to wait for, so none will be confirmed (replicas 0, wanted 2)\n"
+	appendonly := at + "keeps no append-only file, so its end loses jobs; set appendonly yes\n"
+	r := newRig(t)
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"check"}, eviction + appendonly + replicas},
+		{[]string{"queues"}, ""},
+		{[]string{"dead", "list", "q"}, ""},
+		{[]string{"push", "q", "--lines"}, eviction + replicas},
+	} {
+		_, out, errs := r.real(append(tt.args, "--url", bad)...)
+		if rest, found := strings.CutPrefix(errs, tt.want); !found || strings.Contains(rest, "warning") || strings.Contains(out, "server") || strings.Contains(errs, "level=") {
+			t.Errorf("%v: %q, %q, want %q", tt.args, out, errs, tt.want)
+		}
+		if code, _, errs := r.real(append(tt.args, "--url", good.URL())...); code != exitOK || errs != "" {
+			t.Errorf("%v on a good server: exit %d, %q", tt.args, code, errs)
+		}
+	}
+	_, out, errs := r.real("check", "--json", "--url", bad)
+	if lines := strings.Split(errs, "\n"); len(lines) != 4 || strings.Contains(out, "warning") ||
+		!strings.HasPrefix(lines[1], `{"warning":{"setting":"appendonly","detail":"redis at `+evicting.Addr()+`: the server keeps no append-only file`) {
+		t.Errorf("%q, %q", out, errs)
+	}
+	if _, _, errs := r.real("push", "q", "x", "--url", evicting.URL()+"?eviction=warn"); errs != eviction {
+		t.Errorf("push: %q, want %q", errs, eviction)
+	}
+	// Some commands open an engine again and again, and warn once.
+	var said strings.Builder
+	a := &app{hears: hearAll, log: aside{to: &said}}
+	for range 2 {
+		e, err := open.Engine(t.Context(), evicting.URL()+"?eviction=warn", open.Log(a.engineLog(bad)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Close()
+	}
+	if said.String() != eviction+appendonly {
+		t.Errorf("opened twice: %q", said.String())
+	}
 }

@@ -112,7 +112,9 @@ type app struct {
 	json                           bool
 	tls                            httpengine.TLS
 
-	log aside // what engines log
+	log    aside // what engines log
+	hears  hears // of what the engine of the command warns
+	warned sync.Map
 
 	begun   bool     // a command's own code has begun, so errors are no misuse
 	secrets []string // never printed, whatever error text holds them

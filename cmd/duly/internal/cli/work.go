@@ -44,6 +44,7 @@ Queues are worked in the order given: a job of the first goes before all of the 
 			if f.exec == "" {
 				return misusef("say what to run: --exec CMD")
 			}
+			a.hears = hearAll
 			return a.with(ctx, func(s *session) error { return a.work(ctx, p, s, queues, &f) })
 		})
 	cmd.Args = wants("QUEUE…")
