@@ -99,6 +99,35 @@ func TestAnEmptyListSaysSoOnATerminal(t *testing.T) {
 	}
 }
 
+// A person is told that a name may be misspelled; a program reads what it asked
+// for.
+func TestAQueueThatNobodyKnowsIsSaidOnATerminal(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "emails", "x")
+	for _, tt := range []struct {
+		tty  bool
+		args []string
+		want string
+	}{
+		{true, []string{"stats", "emials"}, "nothing was ever pushed to default/emials\n"},
+		{true, []string{"stats", "emials", "--json"}, ""},
+		{true, []string{"stats", "emails"}, ""},
+		{false, []string{"stats", "emials"}, ""},
+	} {
+		r.tty = tt.tty
+		if code, _, errs := r.run(tt.args...); code != exitOK || errs != tt.want {
+			t.Errorf("terminal %v, %v: exit %d, %q", tt.tty, tt.args, code, errs)
+		}
+	}
+	r.tty = true
+	for want, args := range map[string][]string{"there is no such queue in namespace default\n": {"emials"}, "there are no queues in namespace other\n": {"-n", "other"}} {
+		if out := r.once(0, append(args, "--once")...); !strings.HasSuffix(out, want) && !strings.HasPrefix(out, want) {
+			t.Errorf("top %v: %q, want %q", args, out, want)
+		}
+	}
+}
+
 // What goes wrong for many queues in the same way is said once, and in one line.
 func TestOneFaultOfManyIsSaidOnce(t *testing.T) {
 	t.Parallel()

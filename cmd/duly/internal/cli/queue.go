@@ -37,7 +37,8 @@ pushed. Prints the whole configuration.`,
 					return err
 				}
 				if p.json {
-					return p.queue(ctx, s, args[0])
+					_, err := p.queue(ctx, s, args[0])
+					return err
 				}
 				config, err := s.Config(ctx, s.queue(args[0]))
 				if err != nil {

@@ -16,29 +16,36 @@ expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leas
 		`  duly stats emails
   duly stats emails --json | jq .stats.sizes.ready`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.with(ctx, func(s *session) error { return p.queue(ctx, s, args[0]) })
+			return a.with(ctx, func(s *session) error {
+				q, err := p.queue(ctx, s, args[0])
+				// Every name is that of a queue that may be pushed to, also a misspelled one.
+				if err == nil && q.Stats.Sizes == (duly.Sizes{}) && q.Stats.Counters == (duly.Counters{}) {
+					a.remark("nothing was ever pushed to " + s.queue(args[0]).String())
+				}
+				return err
+			})
 		})
 	cmd.Args = wants("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	return cmd
 }
 
-// queue prints everything about one queue.
-func (p *printer) queue(ctx context.Context, s *session, name string) error {
+// queue prints everything about one queue, and tells it.
+func (p *printer) queue(ctx context.Context, s *session, name string) (wire.Queue, error) {
 	q, err := describeQueue(ctx, s, name)
 	if err != nil {
-		return err
+		return q, err
 	}
 	if p.json {
 		p.line(wire.AppendQueue(nil, q))
-		return nil
+		return q, nil
 	}
 	p.sizes(&q.Stats)
 	p.printf("\n")
 	p.counters(&q.Stats.Counters)
 	p.printf("\n")
 	p.config(&q.Config)
-	return nil
+	return q, nil
 }
 
 func (p *printer) sizes(stats *duly.Stats) {

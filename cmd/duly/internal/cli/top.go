@@ -113,5 +113,12 @@ func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler
 			p.printf("%s\n", line)
 		}
 	}
+	if len(second.Queues) == 0 {
+		text := "there are no queues in namespace "
+		if sampler.Filter != nil {
+			text = "there is no such queue in namespace "
+		}
+		a.remark(text + sampler.Namespace)
+	}
 	return errors.Join(p.flush(), second.Untold)
 }
