@@ -194,3 +194,16 @@ func TestABurstGoesWithARate(t *testing.T) {
 	r.ok("queue", "set", "q", "--burst", "5")
 	refused("queue", "set", "q", "--rate", "none", "--burst", "5")
 }
+
+// What was meant is guessed where it is near; of three letters two are not few.
+func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for word, want := range map[string]string{
+		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
+	} {
+		if code, _, errs := r.run(word); code != exitMisuse || !strings.Contains(errs, want) {
+			t.Errorf("%s: exit %d, %q, want %q", word, code, errs, want)
+		}
+	}
+}

@@ -82,7 +82,11 @@ func (a *app) globalFlags(root *cobra.Command) {
 
 // meant names the commands that a mistyped word may have meant.
 func meant(cmd *cobra.Command, word string) string {
+	const short = 3
 	cmd.SuggestionsMinimumDistance = 2
+	if len(word) <= short { // which two changes make any other word of
+		cmd.SuggestionsMinimumDistance = 1
+	}
 	if similar := cmd.SuggestionsFor(word); len(similar) > 0 {
 		return ", did you mean " + strings.Join(similar, " or ") + "?"
 	}
