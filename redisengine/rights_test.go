@@ -78,3 +78,41 @@ func TestOpenRefusesAnotherPrefix(t *testing.T) {
 		t.Errorf("with another prefix: %v", err)
 	}
 }
+
+// A right that is taken away while the engine runs is named, with what to do:
+// also where the server, up to Redis 7.0, does not say which command of a script
+// it has refused. The script that met it may have stopped in its middle, so a
+// repair is asked for, and mends it; nothing has to be opened anew.
+func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := open(t, asUser(t, server, prefix, documented(t, prefix)))
+	id := duly.NewNumber().String()
+	push := func() error {
+		results, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: id}})
+		if err == nil {
+			err = results[0].Err
+		}
+		return err
+	}
+	must(t, e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
+	server.Must("ACL", "SETUSER", prefix, "-hincrby")
+	err := push()
+	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hincrby") || !strings.Contains(err.Error(), "duly check --repair") {
+		t.Errorf("a push without HINCRBY: %v", err)
+	}
+	server.Must("ACL", "SETUSER", prefix, "+hincrby", "-hlen")
+	_, err = e.Stats(t.Context(), duly.Q("q"))
+	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hlen") || strings.Contains(err.Error(), "repair") {
+		t.Errorf("stats without HLEN, which write nothing: %v", err)
+	}
+	server.Must("ACL", "SETUSER", prefix, "+hlen")
+	_, err = e.Check(t.Context(), duly.CheckParams{Repair: true})
+	must(t, err)
+	must(t, push())
+	report, err := e.Check(t.Context(), duly.CheckParams{})
+	st, err2 := e.Stats(t.Context(), duly.Q("q"))
+	if err != nil || err2 != nil || len(report.Faults) > 0 || st.Sizes.Ready != 1 {
+		t.Errorf("after the repair: %+v, %v, %+v, %v", report.Faults, err, st.Sizes, err2)
+	}
+}

@@ -72,7 +72,7 @@ func (c *blocking) refused(ctx context.Context, v verdict, err error) error {
 	}
 	b.said = err.Error()
 	l.log.Error("redis: wake-ups can't be waited for; jobs are noticed by the look of every two seconds",
-		slog.String("error", l.keyNamed(ctx, told, c.keys).Error()), slog.String("server says", b.said))
+		slog.String("error", l.explained(ctx, told, c.keys).Error()), slog.String("server says", b.said))
 	return told
 }
 

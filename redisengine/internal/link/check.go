@@ -181,13 +181,11 @@ return lacking`, true)
 
 // Allowed looks whether the server's user may call commands: each is given as
 // it would be sent, with keys. It answers [duly.ErrForbidden], naming those that
-// are lacking.
+// are lacking. Later errors name those of them that were taken away since, so it
+// is called before all other calls.
 func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
-	call := Call{Script: may}
-	for _, words := range commands {
-		call.Args = append(append(call.Args, strconv.Itoa(len(words))), words...)
-	}
-	msg, err := l.anywhere(ctx, call)
+	l.needed = append(l.needed, commands...)
+	msg, err := l.anywhere(ctx, mayCall(commands))
 	if err != nil {
 		return err
 	}
@@ -197,6 +195,14 @@ func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
 		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them by ACL SETUSER", l.where(), strings.Join(lacking, ", "), l.o.Prefix)}
+}
+
+func mayCall(commands [][]string) Call {
+	c := Call{Script: may}
+	for _, words := range commands {
+		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
+	}
+	return c
 }
 
 // anywhere runs a script without keys. Of a cluster a node is asked that has

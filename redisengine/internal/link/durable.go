@@ -56,7 +56,7 @@ func (l *Link) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage
 		case <-ctx.Done():
 			return rueidis.RedisMessage{}, nil, unanswered(ctx)
 		}
-		msg, durable, err = r.msg, r.durable, l.keyNamed(ctx, r.err, c.Keys)
+		msg, durable, err = r.msg, r.durable, l.explained(ctx, r.err, c.Keys)
 		if again = r.again && (r.now || b.patience.Wait()); r.again && !again {
 			err = left(ctx, err)
 		}

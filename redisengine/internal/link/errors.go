@@ -17,7 +17,7 @@ import (
 type class int
 
 const (
-	refused class = iota // it did not run, and never will as it is
+	refused class = iota // it did not run to its end, and never will as it is
 	idle                 // it did not run: it may be sent again
 	missing              // idle: the server doesn't know the script by its hash
 	unknown              // it may have run
@@ -29,10 +29,14 @@ type verdict struct {
 	code    duly.Code
 	advice  string // one line: what is wrong and what to do
 	refresh bool   // whom we are connected to is not the right one any more
+	midway  bool   // it is a script that was refused while it ran
 }
 
 // nothing ends the advice on a call that certainly did not run.
 const nothing = "; nothing was done"
+
+// half ends the advice on a script that may have written before it was refused.
+const half = ", then run duly check --repair, for the script may be half done"
 
 // hostAndPort are what to check where nobody answers; a socket has a path.
 const hostAndPort = "host and port"
@@ -122,8 +126,18 @@ func spoken(text string) verdict {
 	if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
 		v.advice = fmt.Sprintf(v.advice, lacking(text))
 	}
+	v.midway = inScript(text)
 	return v
 }
+
+// inScript tells whether it was a command of a script that the server's user may
+// not call: Redis keeps what the script has written before.
+func inScript(text string) bool {
+	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
+}
+
+// unnamed stands for a right that the server's refusal does not name.
+const unnamed = "see ACL LOG"
 
 // lacking names the command or key that the server's refusal is about.
 func lacking(text string) string {
@@ -139,7 +153,7 @@ func lacking(text string) string {
 	case strings.Contains(text, "channel"):
 		return "access to a channel"
 	}
-	return "see ACL LOG"
+	return unnamed
 }
 
 // notReached judges why no connection came about.
@@ -191,6 +205,9 @@ func (l *Link) judged(v verdict, err error) error {
 	}
 	if v.code == duly.CodeCorrupt {
 		advice = fmt.Sprintf(advice, l.o.Prefix)
+	}
+	if v.midway {
+		advice += half
 	}
 	if v.code == duly.CodeForbidden {
 		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)

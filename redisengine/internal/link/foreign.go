@@ -29,16 +29,29 @@ var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "st
 // before all others.
 func (l *Link) Knows(kind func(key string) Kind) { l.kind = kind }
 
-// keyNamed puts the key's name into the error of a call that was refused for it.
-func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
-	if err == nil {
-		return nil
+// explained puts into the error of a call what the server has left out: the key that
+// holds something else, or the command that its user may not call.
+func (l *Link) explained(ctx context.Context, err error, keys []string) error {
+	said, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		return err
 	}
-	e, ok := errors.AsType[*rueidis.RedisError](err)
-	if !ok || !strings.HasPrefix(e.Error(), "WRONGTYPE") || l.kind == nil || l.enter(ctx) != nil {
+	name := l.keyNamed
+	switch text := said.Error(); {
+	case strings.HasPrefix(text, "WRONGTYPE") && l.kind != nil:
+	case inScript(text) && lacking(text) == unnamed:
+		name = l.rightNamed
+	default:
+		return err
+	}
+	if l.enter(ctx) != nil {
 		return err
 	}
 	defer l.calls.Done()
+	return name(ctx, err, keys)
+}
+
+func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
 	var asked []string
 	var cmds []rueidis.Completed
 	for _, key := range keys {
@@ -61,6 +74,22 @@ func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
 				"redis at %s: the key %q holds something else than a %s: another program has written there, and nothing was done; choose another prefix in the URL, or remove that key and run duly check --repair",
 				l.where(), asked[i], kindNames[l.kind(asked[i])])}
 		}
+	}
+	return err
+}
+
+// rightNamed asks the server that has refused a script: up to Redis 7.0 it does
+// not say which command of the script it was.
+func (l *Link) rightNamed(ctx context.Context, err error, keys []string) error {
+	ask := mayCall(l.needed)
+	ask.Keys = keys[:1]
+	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), true)).ToMessage()
+	if failed != nil {
+		return err
+	}
+	e, ok := errors.AsType[*duly.Error](err)
+	if names, _ := msg.AsStrSlice(); ok && len(names) > 0 {
+		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamed, "command "+strings.Join(names, ", "), 1)}
 	}
 	return err
 }

@@ -37,6 +37,7 @@ type Link struct {
 	calls  sync.WaitGroup // those that may outlive their callers
 
 	kind      func(key string) Kind // nil: nobody has said
+	needed    [][]string            // the commands that Allowed was asked for
 	refreshed atomic.Int64          // when refresh was last done, monotonic
 }
 

@@ -27,7 +27,7 @@ func (l *Link) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if ctx.Done() == nil {
 		j := l.runOnce(ctx, c, again)
 		if !j.again {
-			return j.result.Msg, l.keyNamed(ctx, j.result.Err, c.Keys)
+			return j.result.Msg, l.explained(ctx, j.result.Err, c.Keys)
 		}
 	}
 	r := l.send(ctx, []*request{again})[0]
@@ -161,7 +161,7 @@ func (l *Link) send(ctx context.Context, requests []*request) []Result {
 			v := l.judge(requests[i], replies[k])
 			results[i] = v.result
 			if v.result.Err != nil {
-				results[i].Err = l.keyNamed(ctx, v.result.Err, requests[i].keys)
+				results[i].Err = l.explained(ctx, v.result.Err, requests[i].keys)
 			}
 			if v.again {
 				again = append(again, i)
@@ -189,6 +189,7 @@ func (l *Link) judge(r *request, reply rueidis.RedisResult) judgement {
 		return judgement{result: Result{Msg: msg}}
 	}
 	v := verdictOf(err)
+	v.midway = v.midway && !r.reads
 	j := judgement{result: Result{Err: l.fault(r.name, v, err)}}
 	switch v.class {
 	case missing:
