@@ -136,6 +136,26 @@ func TestUnblockIsRepeatedUntilItHits(t *testing.T) {
 	}
 }
 
+// A server whose writes are paused, as for CLUSTER FAILOVER or SHUTDOWN, holds
+// the blocking call back, and many releases end with a panic when such a call is
+// to be unblocked. It is asked only when the pause is over.
+func TestUnblockWaitsForTheEndOfAPause(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	l := open(t, s.URL())
+	s.Must("CLIENT", "PAUSE", time.Minute.Milliseconds(), "WRITE")
+	done := make(chan answer)
+	go func() { done <- block(t.Context(), l, MaxBlock, "a") }()
+	awaitBlocked(t, s, 1)
+	l.Unblock(l.Group("a"))
+	awaitBlocked(t, s, 2) // the write ahead of the question
+	s.Must("CLIENT", "UNPAUSE")
+	if got := <-done; got != (answer{}) {
+		t.Errorf("ended by hand: %+v", got)
+	}
+	s.Must("PING")
+}
+
 func TestBlockHandsOverWhatItTookWhileLeaving(t *testing.T) {
 	t.Parallel()
 	s := blocked(t, []any{"a", "now", 1.5})

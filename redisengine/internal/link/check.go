@@ -225,7 +225,7 @@ func (l *Link) rights(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	commands := [][]string{
 		{"evalsha", may.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", may.SHA, "1", key}, {"eval_ro", "", "1", key},
-		{"bzpopmin", key, "0"}, {"client", "id"}, {"client", "unblock", "1"},
+		{"bzpopmin", key, "0"}, {"client", "id"}, {"client", "unblock", "1"}, {"unlink", key},
 	}
 	switch d := l.o.Durability; {
 	case d.AOF:

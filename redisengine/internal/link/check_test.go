@@ -173,7 +173,7 @@ func TestPasswords(t *testing.T) {
 // S5: a user with the least rights; and one that lacks some of them.
 func TestRights(t *testing.T) {
 	t.Parallel()
-	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+ping", "+incrby", "+hget"}
+	least := []string{"~duly:*", "+@scripting", "+bzpopmin", "+client|id", "+client|unblock", "+unlink", "+ping", "+incrby", "+hget"}
 	s := redistest.Single(t,
 		redistest.User("least", "s3cret", least...),
 		redistest.User("noeval", "s3cret", "~duly:*", "+@all", "-eval_ro", "-evalsha_ro"),

@@ -41,8 +41,8 @@
 // # Rights
 //
 // The server's user needs, beside what the scripts call, EVAL, EVALSHA,
-// EVAL_RO, EVALSHA_RO, BZPOPMIN, CLIENT ID and CLIENT UNBLOCK; SET and WAIT or
-// WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
+// EVAL_RO, EVALSHA_RO, BZPOPMIN, CLIENT ID, CLIENT UNBLOCK and UNLINK; SET and
+// WAIT or WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
 // from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
 // is asked for and may be refused. All keys begin with the prefix, and so do
 // the channels: to publish and to hear, PUBLISH and SUBSCRIBE on &PREFIX:*.
