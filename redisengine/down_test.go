@@ -67,6 +67,44 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	}
 }
 
+// A server that stands still, with its connections open, holds up no Close, and
+// who has no deadline is answered by it.
+func TestCloseWhileTheServerStandsStill(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e := openQuietly(t, server.URL())
+	push := func() error {
+		_, err := e.Push(context.Background(), []duly.Job{{Queue: "q"}})
+		return err
+	}
+	if err := push(); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, e, duly.Q("other"))
+	server.Pause()
+	pushed, reserved := make(chan error, 1), make(chan error, 1)
+	go func() { pushed <- push() }()
+	go func() {
+		_, err := e.Reserve(context.Background(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+		reserved <- err
+	}()
+	redistest.Await(t, "both are on their way", func() bool {
+		e.work.mu.Lock()
+		defer e.work.mu.Unlock()
+		return e.work.running >= 3 // and the watch
+	})
+	began := clock.Monotonic()
+	e.Close()
+	if took := clock.Monotonic() - began; took > 3*closeLimit {
+		t.Errorf("Close takes %s", took)
+	}
+	for _, answer := range []chan error{pushed, reserved} {
+		if err := <-answer; !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("answered %v, want closed", err)
+		}
+	}
+}
+
 // Whoever waits for the turn to sweep leaves with his context.
 func TestSweepEndsWithItsContext(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
@@ -62,12 +63,19 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Close implements duly.Engine. Calls that are under way are still answered.
+// closeLimit is how long Close waits for what is under way: a server that stands
+// still holds it up no longer.
+const closeLimit = 2 * recheck
+
+// Close implements duly.Engine. Calls that are under way are still answered; by a
+// server that does not answer in time, as closed.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		e.closing.Store(true)
+		cut := clock.System().AfterFunc(closeLimit, e.link.Close)
 		e.hub.close()
 		e.work.end()
+		cut.Stop()
 		e.end()
 		e.link.Close()
 	})

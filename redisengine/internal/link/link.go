@@ -30,11 +30,12 @@ type Link struct {
 	waiting waiting // the blocking calls
 	lanes   lanes   // the calls that wait for their durability
 
-	gate   sync.RWMutex // held for reading where calls grows
-	closed atomic.Bool
-	life   context.Context // ends when closed is set
-	end    context.CancelFunc
-	calls  sync.WaitGroup // those that may outlive their callers
+	gate    sync.RWMutex // held for reading where calls grows
+	closed  atomic.Bool
+	closing sync.Once
+	life    context.Context // ends when closed is set
+	end     context.CancelFunc
+	calls   sync.WaitGroup // those that may outlive their callers
 
 	kind      func(key string) Kind // nil: nobody has said
 	needed    [][]string            // the commands that Allowed was asked for
@@ -99,14 +100,16 @@ const closeWait = time.Second
 // Close ends blocking calls, gives the other calls that are on their way a
 // moment for their answers, and closes all connections. Later calls are
 // [duly.ErrClosed]. Where a cluster has lost a node in the last five seconds the
-// client library leaves a sleeping goroutine for the rest of them.
+// client library leaves a sleeping goroutine for the rest of them. May be
+// repeated, also meanwhile: it then waits for the same end.
 func (l *Link) Close() {
+	l.closing.Do(l.close)
+}
+
+func (l *Link) close() {
 	l.gate.Lock()
-	already := l.closed.Swap(true)
+	l.closed.Store(true)
 	l.gate.Unlock()
-	if already {
-		return
-	}
 	l.end()
 	l.waiting.end(l)
 	done := make(chan struct{})
