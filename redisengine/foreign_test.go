@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/enginetest"
@@ -152,6 +153,54 @@ func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
 	}
 	if results, err := e.Push(t.Context(), jobs[41:]); !errors.Is(err, duly.ErrCorrupt) || results != nil {
 		t.Errorf("nothing stored: %v, %v; want the call's error", results, err)
+	}
+}
+
+// A shard that can't be used is told at its own receipts: what was done beside it
+// is not said to have failed.
+//
+// C4.4
+func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := open(t, withPrefix(server.URL(), prefix))
+	must(t, e.Configure(t.Context(), duly.Q("wide"), duly.QueueConfig{Shards: 4}))
+	var jobs []duly.Job
+	for i := range 40 {
+		jobs = append(jobs, duly.Job{Queue: "wide", ID: strconv.Itoa(i)})
+	}
+	_, err := e.Push(t.Context(), jobs)
+	must(t, err)
+	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"wide"}, Max: len(jobs), Lease: time.Minute})
+	must(t, err)
+	const leased = ":{default/wide/2}:leased"
+	server.Must("RENAME", prefix+leased, prefix+":{default/wide/2}:kept")
+	server.Must("LPUSH", prefix+leased, "what is this")
+	var receipts []duly.Receipt
+	var outcomes, broken []duly.Outcome
+	for _, d := range ds {
+		o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		if duly.ShardOf(d.ID, 4) == 2 {
+			broken = append(broken, o)
+		}
+		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, o)
+	}
+	extended, err := e.Extend(t.Context(), "", receipts, time.Hour)
+	must(t, err)
+	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.Outcome{Receipt: "none", As: duly.Ack}))
+	must(t, err)
+	for i, d := range ds {
+		for _, err := range []error{extended[i], settled[i]} {
+			if fails := duly.ShardOf(d.ID, 4) == 2; fails != errors.Is(err, duly.ErrCorrupt) || fails != (err != nil) {
+				t.Errorf("%q: %v", d.ID, err)
+			}
+		}
+	}
+	if err := settled[len(ds)]; !errors.Is(err, duly.ErrLeaseLost) {
+		t.Errorf("a receipt of nothing: %v", err)
+	}
+	if results, err := e.Settle(t.Context(), "", broken); !errors.Is(err, duly.ErrCorrupt) || results != nil {
+		t.Errorf("nothing settled: %v, %v; want the call's error", results, err)
 	}
 }
 

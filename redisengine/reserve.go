@@ -124,7 +124,7 @@ func (t *taking) ask(ctx context.Context) error {
 	return failed.err
 }
 
-// failure is why a node of a cluster was not reached: that a call may have run
+// failure is why a node of a cluster, or a part of a call, was not reached: that a call may have run
 // counts for more than that one certainly did not.
 type failure struct {
 	cluster bool // there are other nodes
@@ -139,10 +139,14 @@ func (f *failure) take(err error) bool {
 	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
 		return false
 	}
+	f.note(err)
+	return true
+}
+
+func (f *failure) note(err error) {
 	if f.err == nil || link.Untouched(f.err) {
 		f.err = err
 	}
-	return true
 }
 
 // round is a Reserve's way through the shards of one queue.

@@ -41,6 +41,7 @@ type receiptGroup struct {
 	target
 	places []int
 	args   []string
+	err    error // why they are not answered
 }
 
 // receiptGroups are a call's receipts by their shards, which are few.
@@ -62,6 +63,46 @@ func (g *receiptGroups) add(t target, place int, arg string) {
 	}
 	group.places, group.args = append(group.places, place), append(group.args, arg)
 	g.list = append(g.list, group)
+}
+
+// each does something with every group, and tells the call's answer. A shard that
+// failed says so at its own receipts if another has answered, else the call says
+// it for all of them.
+func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]error, error) {
+	if len(g.list) == 0 {
+		return results, nil
+	}
+	sideBySide(g.list, func(one *receiptGroup) error {
+		one.err = f(one)
+		return nil
+	})
+	var failed failure
+	answered := false
+	for _, one := range g.list {
+		if one.err != nil {
+			failed.note(one.err)
+		} else {
+			answered = true
+		}
+	}
+	switch {
+	case failed.err == nil:
+		return results, nil
+	case !answered:
+		return nil, failed.err
+	}
+	told := make([]error, len(results))
+	for _, one := range g.list {
+		for _, place := range one.places {
+			told[place] = one.err
+		}
+	}
+	for i := range told {
+		if told[i] == nil { // else a call that goes on without its caller may still write there
+			told[i] = results[i]
+		}
+	}
+	return told, nil
 }
 
 func (e *Engine) settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
@@ -90,14 +131,7 @@ func (e *Engine) settle(ctx context.Context, namespace string, outcomes []duly.O
 		}
 		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
 	}
-	if len(groups.list) == 0 {
-		return results, nil
-	}
-	err := sideBySide(groups.list, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
+	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
 }
 
 // numberSize is the length of a job's number; an outcome that says no more is
@@ -236,14 +270,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 		arg := string(p.Number[:]) + strconv.FormatUint(p.Delivery, 10)
 		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
 	}
-	if len(groups.list) == 0 {
-		return results, nil
-	}
-	err := sideBySide(groups.list, func(g *receiptGroup) error { return e.extendGroup(ctx, g, lease, results) })
-	if err != nil {
-		return nil, err
-	}
-	return results, nil
+	return groups.each(results, func(g *receiptGroup) error { return e.extendGroup(ctx, g, lease, results) })
 }
 
 func (e *Engine) extendGroup(ctx context.Context, g *receiptGroup, lease time.Duration, results []error) error {

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
 )
 
 // clusterShards is how many parts the queues of these tests have.
@@ -287,7 +289,9 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 	if len(healthy) == 0 || c.For("duly:{default}:configs") == down {
 		t.Fatal("the slots are not where this test has seen them; choose other names")
 	}
+	taken := takeEveryShard(t, e)
 	down.Kill()
+	settleWithDeadline(t, e, taken, func(shard int) bool { return slices.Contains(healthy, shard) })
 	begun := time.Now()
 	for n := range 20 {
 		woken := make(chan error, 1)
@@ -328,4 +332,47 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 		}
 		return c.For(ready).Must("ZCARD", ready) == int64(1)
 	})
+}
+
+func takeEveryShard(t *testing.T, e *redisengine.Engine) []duly.Delivery {
+	t.Helper()
+	if _, err := e.Push(t.Context(), everyShard("q")); err != nil {
+		t.Fatal(err)
+	}
+	taken, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: clusterShards, Lease: time.Minute})
+	if err != nil || len(taken) != clusterShards {
+		t.Fatal(err, len(taken))
+	}
+	return taken
+}
+
+// settleWithDeadline extends and acks, and wants to hear of those on healthy
+// shards although the deadline ends the wait for the others.
+func settleWithDeadline(t *testing.T, e *redisengine.Engine, taken []duly.Delivery, healthy func(shard int) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	var receipts []duly.Receipt
+	var outcomes []duly.Outcome
+	for _, d := range taken {
+		receipts, outcomes = append(receipts, d.Receipt), append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+	}
+	var extended, settled []error
+	var extend, settle error
+	var wg sync.WaitGroup
+	wg.Go(func() { extended, extend = e.Extend(ctx, "", receipts, time.Minute) })
+	wg.Go(func() { settled, settle = e.Settle(ctx, "", outcomes) })
+	wg.Wait()
+	if extend != nil || settle != nil {
+		t.Fatalf("extend: %v; settle: %v", extend, settle)
+	}
+	for i, d := range taken {
+		if healthy(duly.ShardOf(d.ID, clusterShards)) {
+			if settled[i] != nil || extended[i] != nil && !errors.Is(extended[i], duly.ErrLeaseLost) {
+				t.Errorf("%s on a healthy shard: %v, %v", d.ID, extended[i], settled[i])
+			}
+		} else if !errors.Is(settled[i], duly.ErrUnavailable) || !errors.Is(extended[i], duly.ErrUnavailable) {
+			t.Errorf("%s on the node that is down: %v, %v", d.ID, extended[i], settled[i])
+		}
+	}
 }
