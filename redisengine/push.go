@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
 // Push implements duly.Engine. The jobs are judged here; what depends on other
@@ -45,6 +46,9 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*group) (
 	at := slices.IndexFunc(groups, func(g *group) bool { return g.err != nil })
 	if at < 0 {
 		return results, nil
+	}
+	if ctx.Err() != nil && len(groups) > 1 {
+		return nil, link.Partly(groups[at].err)
 	}
 	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 }) {
 		return nil, groups[at].err

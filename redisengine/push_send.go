@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
 // send hands the items to their shards. One that fails does not keep the others
@@ -41,7 +42,11 @@ func (p *pushing) sendItems(ctx context.Context, items []pushItem) error {
 		s := p.q.shards[duly.ShardOf(item.id, len(p.q.shards))]
 		parts[s] = append(parts[s], item)
 	}
-	return sideBySide(slices.Collect(maps.Keys(parts)), func(s *shard) error { return p.shard(ctx, s, parts[s]) })
+	err := sideBySide(slices.Collect(maps.Keys(parts)), func(s *shard) error { return p.shard(ctx, s, parts[s]) })
+	if ctx.Err() != nil && len(parts) > 1 {
+		return link.Partly(err) // the caller is told of no single job
+	}
+	return err
 }
 
 func (p *pushing) shard(ctx context.Context, s *shard, items []pushItem) error {

@@ -108,6 +108,16 @@ func Untouched(err error) bool {
 	return errors.As(err, &e) && e.Code == duly.CodeUnavailable && e.Cause != nil && verdictOf(e.Cause).class == idle
 }
 
+// Partly is the error of a call with several parts for that of one: if nothing
+// was done, that holds for this part alone.
+func Partly(err error) error {
+	if !Untouched(err) {
+		return err
+	}
+	e, _ := errors.AsType[*duly.Error](err)
+	return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.TrimSuffix(e.Message, nothing) + "; the rest of the call may have happened"}
+}
+
 // spoken judges what the server said.
 func spoken(text string) verdict {
 	word, _, _ := strings.Cut(text, " ")

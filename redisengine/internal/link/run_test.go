@@ -497,3 +497,22 @@ func TestHastyCallsEndSoon(t *testing.T) {
 		}
 	}
 }
+
+// A call of several parts, of which one was refused, does not say that nothing
+// was done.
+func TestAPartSpeaksForItselfAlone(t *testing.T) {
+	t.Parallel()
+	s := stub(t, redis70, func([]string) any { return resp.Error("LOADING Redis is loading the dataset in memory") })
+	l := open(t, s.URL()+"?retry=1ms")
+	_, err := l.Run(t.Context(), increment("k", 1))
+	if !Untouched(err) || !strings.Contains(err.Error(), "nothing was done") {
+		t.Fatalf("the part: %v", err)
+	}
+	whole := Partly(err)
+	if text := whole.Error(); !errors.Is(whole, duly.ErrUnavailable) || strings.Contains(text, "nothing was done") || !strings.Contains(text, "may have happened") {
+		t.Errorf("the call: %v", whole)
+	}
+	if err := errors.New("another"); Partly(err) != err {
+		t.Errorf("another error: %v", Partly(err))
+	}
+}
