@@ -44,11 +44,18 @@ func (e *Engine) local() clock.Clock {
 }
 
 // reading is a server's clock as a reply told it, with this process's clock
-// from before it was asked.
+// from before it was asked and from when the reply had come.
 type reading struct {
-	now   int64         // ms
-	asked time.Duration // monotonic
+	now          int64         // microseconds; of some replies in whole ms, rounded down
+	asked, heard time.Duration // monotonic
 }
+
+// mostLate bounds how much later than its moment a timer fires because the answer
+// that told of it was on its way.
+const mostLate = time.Millisecond
+
+// ms is the clock in milliseconds, rounded down.
+func (r reading) ms() int64 { return r.now / 1000 }
 
 // hear notes a shard's clock, as a reply told it that has just come.
 func (s *shard) hear(e *Engine, now int64) { s.heard.Store(now*1000 - e.local().Mono().Microseconds()) }
@@ -67,13 +74,12 @@ func (s *shard) reckon(e *Engine) int64 {
 }
 
 // until is when, on this process's monotonic clock, a timer fires for a moment
-// of a server's clock. What passes after that clock was asked is not waited for
-// again. A millisecond more than needed costs less than a look that comes too
-// early; a test's clock is the server's.
+// of a server's clock. That was read between the question and the answer, so the
+// moment lies between them, too: the later end costs less than a look that comes
+// too early. But what passes on the way of an answer that is slow is not waited
+// for again.
 func (e *Engine) until(at int64, r reading) time.Duration {
-	fires := r.asked + clock.FromMilli(at).Sub(clock.FromMilli(r.now))
-	if e.cfg.Clock == nil {
-		fires += time.Millisecond
-	}
+	ahead := time.Duration(at*1000-r.now) * time.Microsecond
+	fires := r.asked + ahead + min(r.heard-r.asked, mostLate)
 	return min(fires, e.local().Mono()+longestSleep)
 }

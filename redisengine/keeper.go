@@ -50,7 +50,7 @@ func (h *hub) takeBack(k *keeper) {
 			}
 			if integer(&r.rest[0]) == 0 {
 				if at := integer(&r.rest[2]); at > 0 {
-					h.leased(k.q, k.s, at, reading{integer(&r.rest[1]), asked})
+					h.leased(k.q, k.s, at, reading{integer(&r.rest[1]) * 1000, asked, h.e.local().Mono()})
 				}
 				return
 			}

@@ -22,7 +22,7 @@ type looked struct {
 // No script tells of a later moment than the one that was told before that has
 // passed, even if nothing is due then any more: so it is kept in any case.
 func (l looked) keep() int64 {
-	if l.told > l.clock.now && (l.next == 0 || l.told < l.next) {
+	if l.told > l.clock.ms() && (l.next == 0 || l.told < l.next) {
 		return l.told
 	}
 	return l.next
@@ -46,7 +46,7 @@ func (h *hub) look(ctx context.Context, shards []*watched, once bool, heed func(
 		if err != nil {
 			return err
 		}
-		for i, l := range readLooks(&msg, asked) {
+		for i, l := range readLooks(&msg, asked, h.e.local().Mono()) {
 			heed(c.from+i, l)
 		}
 		return nil
@@ -73,13 +73,13 @@ func (h *hub) lookCalls(shards []*watched, once bool) (calls []*lookCall) {
 // mostLooks bounds the shards of one look.
 const mostLooks = 200
 
-func readLooks(m *rueidis.RedisMessage, asked time.Duration) (all []looked) {
+func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []looked) {
 	items := elements(m)
 	now := integer(&items[0])
 	for i := range items[1:] {
 		r := elements(&items[i+1])
 		n := integer(&r[0])
-		all = append(all, looked{other: n < 0, deliverable: int(n), next: integer(&r[1]), told: integer(&r[2]), clock: reading{now, asked}})
+		all = append(all, looked{other: n < 0, deliverable: int(n), next: integer(&r[1]), told: integer(&r[2]), clock: reading{now, asked, heard}})
 	}
 	return all
 }

@@ -61,10 +61,11 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	s.e.hub.forget(shard) // as if its look were still on its way
-	r := reading{clock.Milli(s.clock.Now()), s.clock.Mono()}
-	fires := s.e.until(r.now+1000, r)
+	r := reading{s.clock.Now().UnixMicro(), s.clock.Mono(), s.clock.Mono()}
+	at := r.ms() + 1000
+	fires := s.e.until(at, r)
 	s.clock.Advance(time.Second - time.Millisecond)
-	s.e.hub.hold(shard, r.now+1000, fires)
+	s.e.hub.hold(shard, at, fires)
 	s.clock.Advance(time.Millisecond)
 	s.awake(woken, "the job is due")
 }
@@ -268,4 +269,23 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 	s.e.Quiet()
 	s.clock.Advance(100 * time.Millisecond) // the look comes later
 	s.awake(woken, "the job is due")
+}
+
+// A timer fires when the server's clock has reached its moment wherever between
+// question and answer that clock was read, and no whole millisecond later; but
+// an answer that is slow does not put it off.
+func TestATimerFiresAsCloseAsTheAnswerTells(t *testing.T) {
+	t.Parallel()
+	e := &Engine{}
+	asked := e.local().Mono()
+	for _, c := range []struct{ took, want time.Duration }{
+		{0, 600 * time.Microsecond},
+		{200 * time.Microsecond, 800 * time.Microsecond},
+		{300 * time.Millisecond, 1600 * time.Microsecond},
+	} {
+		fires := e.until(5_001, reading{now: 5_000_400, asked: asked, heard: asked + c.took})
+		if got := fires - asked; got != c.want {
+			t.Errorf("after an answer that took %v the timer fires %v after the question, want %v", c.took, got, c.want)
+		}
+	}
 }

@@ -128,7 +128,7 @@ func (e *Engine) sendReserve(q *queue, s *shard) func(context.Context, []*joint)
 			s.emptied.Store(int64(asked) + 1)
 		}
 		if at := h.ending(); at != 0 {
-			e.hub.leased(q, s, at, reading{h.now, asked})
+			e.hub.leased(q, s, at, reading{h.now * 1000, asked, e.local().Mono()})
 		}
 		if deal(calls, &h, more); h.n > 0 {
 			e.work.begin(func() { e.giveBack(q, s, h) })

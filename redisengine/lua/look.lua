@@ -4,11 +4,11 @@
 -- KEYS    (config delayed ready blocked leased expiry tally)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {now, {deliverable, next, told}, ...} for each shard: how many deliverable jobs there may be, 1000 at most; -1 where it has another configuration;
+-- RETURNS {us, {deliverable, next, told}, ...} for each shard: the clock in microseconds; how many deliverable jobs there may be, 1000 at most; -1 where it has another configuration;
 --         the next moment that may bring one, 0 for none; and the moment that somebody was told last, who keeps it, 0 for none
 --
 -- @include now limits bucket moments
-local result = {now}
+local result = {us}
 for i = 0, #KEYS / 7 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
   config, delayed, ready, blocked, leased, expiry, tally = unpack(KEYS, 7 * i + 1, 7 * i + 7)
