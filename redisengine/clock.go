@@ -57,18 +57,19 @@ const mostLate = time.Millisecond
 // ms is the clock in milliseconds, rounded down.
 func (r reading) ms() int64 { return r.now / 1000 }
 
-// hear notes a shard's clock, as a reply told it that has just come.
-func (s *shard) hear(e *Engine, now int64) { s.heard.Store(now*1000 - e.local().Mono().Microseconds()) }
+// hear notes a shard's clock in microseconds, as a reply told it that has just
+// come.
+func (s *shard) hear(e *Engine, now int64) { s.heard.Store(now - e.local().Mono().Microseconds()) }
 
-// reckon is a shard's clock as far as this process can tell, 0 if it can't. It
+// reckon is a shard's clock in microseconds as far as this process can tell, 0 if it can't. It
 // is never ahead of it, for a reply is heard after its clock was read, unless
 // that clock was set: so the scripts look whether it is right.
 func (s *shard) reckon(e *Engine) int64 {
 	if e.cfg.Clock != nil {
-		return clock.Milli(e.cfg.Clock.Now())
+		return e.cfg.Clock.Now().UnixMicro()
 	}
 	if heard := s.heard.Load(); heard != 0 {
-		return (heard + e.local().Mono().Microseconds()) / 1000
+		return heard + e.local().Mono().Microseconds()
 	}
 	return 0
 }
@@ -77,9 +78,11 @@ func (s *shard) reckon(e *Engine) int64 {
 // of a server's clock. That was read between the question and the answer, so the
 // moment lies between them, too: the later end costs less than a look that comes
 // too early. But what passes on the way of an answer that is slow is not waited
-// for again.
+// for again. A test's clock is the server's.
 func (e *Engine) until(at int64, r reading) time.Duration {
-	ahead := time.Duration(at*1000-r.now) * time.Microsecond
-	fires := r.asked + ahead + min(r.heard-r.asked, mostLate)
+	fires := r.asked + time.Duration(at*1000-r.now)*time.Microsecond
+	if e.cfg.Clock == nil {
+		fires += min(r.heard-r.asked, mostLate)
+	}
 	return min(fires, e.local().Mono()+longestSleep)
 }

@@ -49,7 +49,8 @@ type joint struct {
 	whens []int64
 	kinds []kind
 	ids   []string
-	// reckoned is the server's clock that their records were made with.
+	// reckoned is the server's clock, in microseconds, that their records were made
+	// with.
 	reckoned int64
 	// waited: of pushes, all of its items were waited for in a call before.
 	waited bool

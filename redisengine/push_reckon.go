@@ -5,17 +5,21 @@ import (
 	"strconv"
 )
 
-// dueBy is when the job is due if the server's clock stands at now.
+// dueBy is when the job is due, in ms, if the server's clock stands at now, in
+// microseconds.
 func (i *pushItem) dueBy(now int64) int64 {
-	if i.when < 0 {
-		return max(now, -i.when)
+	switch {
+	case i.when < 0:
+		return max(now/1000, -i.when)
+	case i.when == 0:
+		return now / 1000
 	}
-	return now + (i.when+999)/1000
+	return (now + i.when + 999) / 1000
 }
 
-// packReckoned is the latest clock that the calls have reckoned with, in ms, "0"
-// if one of them could not, or did so more than a tenth of a second before
-// another, or if a number stands in them twice.
+// packReckoned is the latest clock that the calls have reckoned with, in
+// microseconds, "0" if one of them could not, or did so more than a tenth of a
+// second before another, or if a number stands in them twice.
 func packReckoned(calls []*joint) string {
 	earliest, latest, last, rising := int64(math.MaxInt64), int64(0), "", true
 	for _, c := range calls {
@@ -28,7 +32,7 @@ func packReckoned(calls []*joint) string {
 			last = c.args[i]
 		}
 	}
-	if latest-earliest > 100 || !rising && repeats(calls) {
+	if latest-earliest > 100_000 || !rising && repeats(calls) {
 		return "0"
 	}
 	return strconv.FormatInt(latest, 10)

@@ -28,7 +28,7 @@ func (p *pushing) packSimple(j *joint, items []pushItem, reckoned int64) {
 		}
 		at := len(b)
 		b = append(b, item.number[:]...)
-		b = appendRecord(b, job, reckoned, item.dueBy(reckoned))
+		b = appendRecord(b, job, reckoned/1000, item.dueBy(reckoned))
 		number, record := b[at:at+numberSize], b[at+numberSize:]
 		j.bytes += len(job.Body)
 		j.args = append(j.args, rueidis.BinaryString(number), rueidis.BinaryString(record))

@@ -280,3 +280,27 @@ func (x *twins) stored(queue string) map[string]string {
 	}
 	return all
 }
+
+// The due moment that the client writes into a record is the one that the script
+// finds by the same clock, to the microsecond, and never a later one by a clock
+// that lags.
+func TestTheClientReckonsAsTheScript(t *testing.T) {
+	t.Parallel()
+	const now = 1_800_000_000_000_400 // microseconds
+	for _, c := range []struct{ when, want int64 }{
+		{0, 1_800_000_000_000},
+		{1, 1_800_000_000_001},
+		{600, 1_800_000_000_001},
+		{601, 1_800_000_000_002},
+		{-1_800_000_000_005, 1_800_000_000_005},
+		{-5, 1_800_000_000_000},
+	} {
+		i := pushItem{when: c.when}
+		if got := i.dueBy(now); got != c.want {
+			t.Errorf("when %d: due at %d, want %d", c.when, got, c.want)
+		}
+		if got := i.dueBy(now - 900); got > c.want {
+			t.Errorf("when %d: due at %d by a clock that lags, later than %d", c.when, got, c.want)
+		}
+	}
+}

@@ -12,7 +12,7 @@
 -- KEYS    config records rules alias delayed ready expiry marker tally
 -- ARGV    clock     microseconds since 1970 that a test goes by; '' in production
 --         version   of the configuration that the call was computed with
---         reckoned  the server's clock as the client reckons it, in ms, of several callers the latest; 0 where that can't be, or where a number stands here twice
+--         reckoned  the server's clock as the client reckons it, in microseconds, of several callers the latest; 0 where that can't be, or where a number stands here twice
 --         when      of all jobs: a delay in microseconds, or minus an absolute moment in ms; '' if it differs: then a packed array follows
 --         whens     that array, else ''
 --         kinds     a packed array; '' if all jobs are plain
@@ -20,7 +20,7 @@
 --         ids       '' if each job's number is its ID, else a packed array with two texts for each job: an own ID, and what number it would be, or ''
 --         then for each job its number (16 bytes) and its record
 -- RETURNS {'config', value}
---         {'ok', now, i, j, ...}: the places, from 1, of jobs that are left: their ID may be there, or their TTL ends before they are due
+--         {'ok', us, i, j, ...}: the clock in microseconds; the places, from 1, of jobs that are left: their ID may be there, or their TTL ends before they are due
 --
 -- @include guard now due_at tell tell_new ulid
 local FIRST = 9
@@ -57,8 +57,8 @@ local function set_up(kind, due)
   end
 end
 
-local off = now - tonumber(reckoned)
-local right = off >= 0 and off <= 100 and (clock == '' or off == 0 and us % 1000 == 0) -- a test's clock is exact
+local off = us - tonumber(reckoned)
+local right = off >= 0 and off <= 100000 and (clock == '' or off == 0) -- a test's clock is exact
 local one_due = whens == '' and due_at(tonumber(when))
 local as_they_came = right and one_due and which == '' and not own and not any_alias and not too_late(all[1], one_due)
 for i = 1, #numbers do
@@ -89,7 +89,7 @@ if as_they_came then
     call('ZADD', expiry, unpack(ARGV, FIRST - 1, #ARGV - 1))
   end
   call('HINCRBY', tally, 'pushed', #numbers)
-  return {'ok', now}
+  return {'ok', us}
 end
 
 local aliases = {} -- a repeat may have made the text of a number an alias
@@ -137,4 +137,4 @@ if #add_records > 0 then
   if #add_ends > 0 then call('ZADD', expiry, unpack(add_ends)) end
   call('HINCRBY', tally, 'pushed', #add_records / 2)
 end
-return {'ok', now, unpack(left)}
+return {'ok', us, unpack(left)}
