@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,13 +232,15 @@ func (r *vigilRound) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 	}
 	r.rest(lot, 2*time.Millisecond)
 	for len(outcomes) > 0 { // who holds a job ends it, whatever has become of the process that took it
-		_, err := r.engine(lot).Settle(r.Context(), "", outcomes)
-		if !errors.Is(err, duly.ErrClosed) {
+		errs, err := r.engine(lot).Settle(r.Context(), "", outcomes)
+		if !slices.ContainsFunc(append(errs, err), isClosed) { // also of a part: what was settled is lease_lost then
 			r.must(err)
 			return
 		}
 	}
 }
+
+func isClosed(err error) bool { return errors.Is(err, duly.ErrClosed) }
 
 // operate does what makes jobs deliverable, or others' knowledge old.
 func (r *vigilRound) operate(lot *rand.Rand) {
