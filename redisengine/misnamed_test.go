@@ -32,6 +32,25 @@ func misname(r *ruin) {
 	}
 }
 
+// foundMisnamed looks whether a check has told of each that is no name, and of
+// nothing else.
+func foundMisnamed(t *testing.T, report duly.CheckReport, repaired bool, kind, of string) {
+	t.Helper()
+	var found []string
+	for _, f := range report.Faults {
+		if f.Kind != kind || f.Repaired != repaired || kind == "namespace_unreadable" && f.Queue != (duly.QueueRef{}) {
+			t.Errorf("a check finds %+v", f)
+		}
+		quoted, _, _ := strings.Cut(f.Detail, " can't be the name of "+of)
+		name, err := strconv.Unquote(quoted)
+		must(t, err)
+		found = append(found, name)
+	}
+	if slices.Sort(found); !slices.Equal(found, slices.Sorted(slices.Values(misnamed))) {
+		t.Errorf("a check finds %q", found)
+	}
+}
+
 // What somebody else has written into a namespace's list and is no name of a
 // queue is dropped by a repair, and made no queue of.
 func TestCheckDropsWhatIsNoName(t *testing.T) {
@@ -40,19 +59,7 @@ func TestCheckDropsWhatIsNoName(t *testing.T) {
 	misname(r)
 	for _, repair := range []bool{false, true} {
 		report := r.check(repair)
-		var found []string
-		for _, f := range report.Faults {
-			if f.Kind != "queue_unreadable" || f.Repaired != repair {
-				t.Errorf("a check finds %+v", f)
-			}
-			quoted, _, _ := strings.Cut(f.Detail, " can't be the name of a queue")
-			name, err := strconv.Unquote(quoted)
-			must(t, err)
-			found = append(found, name)
-		}
-		if slices.Sort(found); !slices.Equal(found, slices.Sorted(slices.Values(misnamed))) {
-			t.Errorf("a check finds %q", found)
-		}
+		foundMisnamed(t, report, repair, "queue_unreadable", "a queue")
 	}
 	r.sound()
 	for _, of := range []string{"HKEYS", "ZRANGE"} {
@@ -85,19 +92,7 @@ func TestCheckDropsWhatIsNoNamespace(t *testing.T) {
 		if report.Jobs == 0 {
 			t.Error("the check looks at no job")
 		}
-		var found []string
-		for _, f := range report.Faults {
-			if f.Kind != "namespace_unreadable" || f.Repaired != repair || f.Queue != (duly.QueueRef{}) {
-				t.Errorf("a check finds %+v", f)
-			}
-			quoted, _, _ := strings.Cut(f.Detail, " can't be the name of a namespace")
-			name, err := strconv.Unquote(quoted)
-			must(t, err)
-			found = append(found, name)
-		}
-		if slices.Sort(found); !slices.Equal(found, slices.Sorted(slices.Values(misnamed))) {
-			t.Errorf("a check finds %q", found)
-		}
+		foundMisnamed(t, report, repair, "namespace_unreadable", "a namespace")
 	}
 	r.sound()
 	if left := r.do("ZRANGE", key, 0, -1).([]any); len(left) != 1 || left[0] != "default" {
