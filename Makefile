@@ -15,7 +15,7 @@ TEST      := $(GO) test -count=1
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet fmt cross model chaos fuzz bench clean
+.PHONY: help run build test race vet fmt cross model chaos fuzz mutate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,9 @@ chaos: ## kill, cut, fill and freeze real processes, in full counts (RUN=pattern
 
 fuzz: ## every fuzz target of the tree, FUZZTIME (60s) each
 	@GO='$(GO)' scripts/fuzz $(FUZZTIME)
+
+mutate: tools-test ## plant small bugs and report those that no test finds, 30 minutes (ARGS='-target worker -n 100')
+	$(GO) run ./test/mutate $(ARGS)
 
 # In the tree and not in a temporary folder, which is memory on many machines: a sync would cost nothing there.
 bench: build ## measure everything in docs/benchmarks.md, half an hour (ARGS='--url … --json': duly bench alone)

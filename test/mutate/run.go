@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A verdict says what the tests made of a mutant.
+type verdict string
+
+const (
+	killed   verdict = "killed"
+	hung     verdict = "hung"
+	survived verdict = "survived"
+	invalid  verdict = "invalid"
+)
+
+// runner builds and runs the tests of mutants.
+type runner struct {
+	root    string        // the module's folder
+	scratch string        // holds overlays and test binaries
+	limit   time.Duration // the least time that one package's tests get
+	usual   map[string]time.Duration
+}
+
+// outcome is a verdict with the test that found the mutant.
+type outcome struct {
+	verdict verdict
+	by      string
+}
+
+// baseline runs the packages without a mutant and keeps how long each takes.
+// Tests that fail without a mutant would make every verdict worthless.
+func (r *runner) baseline(ctx context.Context, packages []string) error {
+	for _, p := range packages {
+		if _, known := r.usual[p]; known {
+			continue
+		}
+
+		begin := time.Now()
+		o, err := r.judge(ctx, p, "", time.Hour)
+		if err != nil {
+			return err
+		}
+		if o.verdict != survived {
+			return fmt.Errorf("the tests of %s fail without a mutant: %s %s", p, o.verdict, o.by)
+		}
+		r.usual[p] = time.Since(begin)
+	}
+
+	return nil
+}
+
+// run returns the tests' outcome for one mutant.
+func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
+	source, err := os.ReadFile(filepath.Join(r.root, m.file))
+	if err != nil {
+		return outcome{}, err
+	}
+	overlay, err := r.overlay(m, m.apply(string(source)))
+	if err != nil {
+		return outcome{}, err
+	}
+
+	for _, p := range t.tests {
+		o, err := r.judge(ctx, p, overlay, max(r.limit, 3*r.usual[p]))
+		if err != nil || o.verdict != survived {
+			return o, err
+		}
+	}
+
+	return outcome{verdict: survived}, nil
+}
+
+// overlay writes the changed file and the list that makes the compiler read it.
+func (r *runner) overlay(m mutant, text string) (string, error) {
+	changed := filepath.Join(r.scratch, "changed"+filepath.Ext(m.file))
+	if err := os.WriteFile(changed, []byte(text), 0o600); err != nil {
+		return "", err
+	}
+
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{filepath.Join(r.root, m.file): changed}})
+	if err != nil {
+		return "", err
+	}
+	name := filepath.Join(r.scratch, "overlay.json")
+
+	return name, os.WriteFile(name, list, 0o600)
+}
+
+// judge builds the tests of one package and runs them until one fails.
+func (r *runner) judge(ctx context.Context, pkg, overlay string, limit time.Duration) (outcome, error) {
+	binary := filepath.Join(r.scratch, "tests")
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary)
+	if overlay != "" {
+		build.Args = append(build.Args, "-overlay", overlay)
+	}
+	build.Args = append(build.Args, pkg)
+	build.Dir = r.root
+	if text, err := build.CombinedOutput(); err != nil {
+		if ctx.Err() != nil {
+			return outcome{}, ctx.Err()
+		}
+		if overlay == "" {
+			return outcome{}, fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, text)
+		}
+		return outcome{verdict: invalid}, nil
+	}
+
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+
+	return r.watch(ctx, binary, filepath.Join(r.root, pkg))
+}
+
+// watch runs a test binary and ends it at the first failed test: what the
+// other tests say about the mutant does not matter.
+func (r *runner) watch(ctx context.Context, binary, folder string) (outcome, error) {
+	tests := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout", "0")
+	tests.Dir = folder
+	tests.WaitDelay = 5 * time.Second
+	out, err := tests.StdoutPipe()
+	if err != nil {
+		return outcome{}, err
+	}
+	tests.Stderr = tests.Stdout
+	if err := tests.Start(); err != nil {
+		return outcome{}, err
+	}
+
+	by := failure(bufio.NewReader(out))
+	if by != "" {
+		if err := tests.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return outcome{}, err
+		}
+	}
+	err = tests.Wait()
+
+	switch {
+	case by != "":
+		return outcome{verdict: killed, by: by}, nil
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return outcome{verdict: hung}, nil
+	case ctx.Err() != nil:
+		return outcome{}, ctx.Err()
+	case err != nil:
+		return outcome{verdict: killed, by: "exit: " + err.Error()}, nil
+	}
+
+	return outcome{verdict: survived}, nil
+}
+
+// failure reads the tests' output up to the first failure and names it. It
+// returns "" when the output ends without one.
+func failure(out *bufio.Reader) string {
+	for {
+		line, err := out.ReadString('\n')
+		text := strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(text, "--- FAIL: "); ok {
+			return strings.Fields(name)[0]
+		}
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			return strings.TrimSpace(line)
+		}
+		if err != nil {
+			return ""
+		}
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// A target is a set of source files and the packages whose tests judge them.
+type target struct {
+	name    string
+	sources []string // patterns of files, relative to the module's root
+	tests   []string // packages, the cheapest first
+}
+
+// targets lists what is mutated. The order is that of the report.
+var targets = []target{
+	{"sqlite-sql", []string{"sqliteengine/sql/*.sql"}, []string{"./sqliteengine"}},
+	{"sqliteengine", []string{"sqliteengine/*.go", "sqliteengine/internal/*/*.go"}, []string{"./sqliteengine"}},
+	{"redis-lua", []string{"redisengine/lua/*.lua", "redisengine/lua/include/*.lua"}, []string{"./redisengine/lua", "./redisengine"}},
+	{"redisengine", []string{"redisengine/*.go", "redisengine/lua/*.go"}, []string{"./redisengine/lua", "./redisengine"}},
+	{"redis-link", []string{"redisengine/internal/link/*.go"}, []string{"./redisengine/internal/link", "./redisengine"}},
+	{"httpengine", []string{"httpengine/*.go"}, []string{"./httpengine", "./server"}},
+	{"wire", []string{"internal/wire/*.go"}, []string{"./internal/wire", "./server/native", "./httpengine"}},
+	{"worker", []string{"worker/*.go"}, []string{"./worker"}},
+	{"server", []string{
+		"server/*.go", "server/admin/*.go", "server/auth/*.go", "server/metrics/*.go", "server/native/*.go",
+		"server/poll/*.go", "server/route/*.go",
+	}, []string{
+		"./server/poll", "./server/route", "./server/auth", "./server/metrics", "./server/native", "./server/admin", "./server",
+	}},
+	{"lmstfy", []string{"server/lmstfy/*.go"}, []string{"./server/lmstfy"}},
+	{"pools", []string{"server/pools/*.go"}, []string{"./server/pools"}},
+}
+
+// files returns the target's source files below root. Tests, generated files
+// and files of other platforms are left out.
+func (t target) files(root string) ([]string, error) {
+	var names []string
+	for _, pattern := range t.sources {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			return nil, fmt.Errorf("pattern %s: %w", pattern, err)
+		}
+
+		for _, file := range found {
+			name, err := filepath.Rel(root, file)
+			if err != nil {
+				return nil, err
+			}
+			if !skipped(filepath.ToSlash(name)) {
+				names = append(names, filepath.ToSlash(name))
+			}
+		}
+	}
+	slices.Sort(names)
+
+	return slices.Compact(names), nil
+}
+
+// skipped reports whether a file holds nothing that a test of this machine runs.
+func skipped(name string) bool {
+	for _, end := range []string{"_test.go", "doc.go", "_windows.go", "_darwin.go", "_other.go"} {
+		if strings.HasSuffix(name, end) {
+			return true
+		}
+	}
+
+	return false
+}
+
+// mutants returns every mutant of the target in the order of files and places.
+func (t target) mutants(root string) ([]mutant, error) {
+	names, err := t.files(root)
+	if err != nil {
+		return nil, err
+	}
+
+	var all []mutant
+	for _, name := range names {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			return nil, err
+		}
+		found, err := mutate(name, string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		all = append(all, found...)
+	}
+
+	return all, nil
+}
+
+// mutate returns the mutants of one file, by the language of its ending.
+func mutate(name, text string) ([]mutant, error) {
+	switch filepath.Ext(name) {
+	case ".go":
+		return mutateGo(name, text)
+	case ".lua":
+		return mutateText(name, text, lua), nil
+	case ".sql":
+		return mutateText(name, text, sql), nil
+	}
+
+	return nil, fmt.Errorf("no rules for %s files", filepath.Ext(name))
+}
