@@ -62,7 +62,7 @@ func (p *Planned) fill(def Defaults) {
 		p.Lease = def.Lease
 	}
 	if p.Retain == 0 {
-		p.Retain = None
+		p.Retain = def.Retain
 	}
 	p.Merge, p.MergeKey = p.Merge.fill(p.Body)
 }

@@ -14,6 +14,7 @@ type Defaults struct {
 	Backoff   Backoff       // exp:1s:1h
 	Lease     time.Duration // 100 ms–366 days; 30 s
 	TTL       time.Duration // at least 1 ms, or None; None
+	Retain    time.Duration // at least 1 ms, or None; None
 }
 
 // Filled is d with every zero field taken from the contract's defaults.
@@ -32,6 +33,9 @@ func (d Defaults) Filled() Defaults {
 	}
 	if d.TTL == 0 {
 		d.TTL = None
+	}
+	if d.Retain == 0 {
+		d.Retain = None
 	}
 	return d
 }
@@ -79,6 +83,7 @@ func (c QueueConfig) With(patch QueueConfig) QueueConfig {
 	set(&c.Defaults.Backoff, patch.Defaults.Backoff)
 	set(&c.Defaults.Lease, patch.Defaults.Lease)
 	set(&c.Defaults.TTL, patch.Defaults.TTL)
+	set(&c.Defaults.Retain, patch.Defaults.Retain)
 	set(&c.DeadAge, patch.DeadAge)
 	set(&c.DeadCount, patch.DeadCount)
 	set(&c.MaxJobs, patch.MaxJobs)
@@ -105,7 +110,9 @@ func (c QueueConfig) Validate() error {
 		f.Add("shards", "is %d, must be a power of two between 1 and %d", n, MaxShards)
 	}
 	d := c.Defaults
-	checkRules(&f, "defaults.", rules{tries: d.Tries, maxStalls: d.MaxStalls, backoff: d.Backoff, ttl: d.TTL, lease: d.Lease})
+	checkRules(&f, "defaults.", rules{
+		tries: d.Tries, maxStalls: d.MaxStalls, backoff: d.Backoff, ttl: d.TTL, lease: d.Lease, retain: d.Retain,
+	})
 	if c.DeadAge < 0 && c.DeadAge != None {
 		f.Add("dead_age", "is %s, must be at least 1ms, or none", FormatDuration(c.DeadAge))
 	}

@@ -13,7 +13,7 @@ import (
 func TestConfigIsChangedFieldByField(t *testing.T) {
 	t.Parallel()
 	full := duly.QueueConfig{
-		Shards: 4, Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:1s", Lease: time.Minute, TTL: time.Hour},
+		Shards: 4, Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:1s", Lease: time.Minute, TTL: time.Hour, Retain: time.Hour},
 		DeadAge: time.Hour, DeadCount: 5, MaxJobs: 6, MaxLeased: 7, Rate: duly.Rate{PerSecond: 8, Burst: 9},
 	}
 	base := duly.DefaultQueueConfig()

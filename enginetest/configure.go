@@ -34,7 +34,7 @@ func configureMakes(s *scene) {
 func configureMerges(s *scene) {
 	all := duly.QueueConfig{
 		Shards:   s.usual().Shards,
-		Defaults: duly.Defaults{Tries: 3, MaxStalls: 4, Backoff: "fixed:5s", Lease: time.Minute, TTL: time.Hour},
+		Defaults: duly.Defaults{Tries: 3, MaxStalls: 4, Backoff: "fixed:5s", Lease: time.Minute, TTL: time.Hour, Retain: time.Minute},
 		DeadAge:  24 * time.Hour, DeadCount: 10, MaxJobs: 20, MaxLeased: 5, Rate: duly.Rate{PerSecond: 2.5, Burst: 7},
 	}
 	s.configure(all)
@@ -51,16 +51,17 @@ func configureMerges(s *scene) {
 
 func configureNone(s *scene) {
 	s.configure(duly.QueueConfig{MaxJobs: 1, MaxLeased: 1, Rate: duly.Rate{PerSecond: 1, Burst: 1}, DeadAge: time.Hour, DeadCount: 1,
-		Defaults: duly.Defaults{MaxStalls: 1, TTL: time.Hour}})
+		Defaults: duly.Defaults{MaxStalls: 1, TTL: time.Hour, Retain: time.Hour}})
 	s.push(duly.Job{})
 	s.refused("one more", s.try(duly.Job{}).Err, duly.CodeFull)
 	s.configure(duly.QueueConfig{MaxJobs: duly.None, MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}, DeadAge: duly.None,
-		DeadCount: duly.None, Defaults: duly.Defaults{MaxStalls: duly.None, TTL: duly.None}})
+		DeadCount: duly.None, Defaults: duly.Defaults{MaxStalls: duly.None, TTL: duly.None, Retain: duly.None}})
 	s.pushAll(numbered(20, "j")...)
 	same(s, "the jobs delivered", len(s.takeAll()), 21)
 	c := s.config()
 	if c.MaxJobs != duly.None || c.MaxLeased != duly.None || c.Rate.Limited() || c.DeadAge != duly.None || c.DeadCount != duly.None ||
-		c.Defaults.MaxStalls != duly.None || c.Defaults.TTL != duly.None {
+		c.Defaults.MaxStalls != duly.None || c.Defaults.TTL != duly.None ||
+		c.Defaults.Retain != duly.None {
 		s.Errorf("configuration is %+v", c)
 	}
 }
@@ -79,6 +80,7 @@ func configureBad(s *scene) {
 		{"defaults.backoff", duly.QueueConfig{Defaults: duly.Defaults{Backoff: "never"}}},
 		{"defaults.lease", duly.QueueConfig{Defaults: duly.Defaults{Lease: time.Millisecond}}},
 		{"defaults.ttl", duly.QueueConfig{Defaults: duly.Defaults{TTL: -time.Hour}}},
+		{"defaults.retain", duly.QueueConfig{Defaults: duly.Defaults{Retain: -time.Hour}}},
 		{"dead_age", duly.QueueConfig{DeadAge: -time.Hour}},
 		{"dead_count", duly.QueueConfig{DeadCount: -2}},
 		{"max_jobs", duly.QueueConfig{MaxJobs: duly.MaxJobsBound + 1}},

@@ -16,7 +16,7 @@ func deadTests() []test {
 		{"BoundIsKeptWithoutAHelper", []string{"C8.13"}, Options{OneShard: true}, deadCountLowered},
 		{"IsUnboundedByNone", []string{"C8.11", "C10.5"}, Options{}, deadUnbounded},
 		{"BoundsDefaultTo90DaysAnd100000", []string{"C8.9", "C8.10"}, Options{}, deadDefaults},
-		{"DoneJobsAreBoundedByRetain", []string{"C8.12", "C3.7"}, Options{}, doneRetain},
+		{"DoneJobsAreBoundedByRetain", []string{"C8.12", "C3.7", "C10.4"}, Options{}, doneRetain},
 		{"DoneJobsAreBoundedBy100000", []string{"C8.12"}, Options{}, doneCount},
 	}
 }
@@ -126,14 +126,17 @@ func deadDefaults(s *scene) {
 
 func doneRetain(s *scene) {
 	s.pushAll(duly.Job{ID: "short", Retain: time.Minute}, duly.Job{ID: "long", Retain: time.Hour})
-	for _, d := range s.reserve(2) {
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Retain: time.Hour}})
+	s.pushAll(duly.Job{ID: "usual"}, duly.Job{ID: "none", Retain: duly.None})
+	for _, d := range s.reserve(4) {
 		s.ack(d)
 	}
-	s.sizes(duly.Sizes{Done: 2})
+	s.sizes(duly.Sizes{Done: 3})
 	s.Advance(2 * time.Minute)
 	s.step()
 	s.gone("short")
 	s.is("long", duly.StateDone)
+	s.is("usual", duly.StateDone)
 	s.Advance(time.Hour)
 	s.sizes(duly.Sizes{})
 }

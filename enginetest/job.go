@@ -44,26 +44,28 @@ func jobDefaults(s *scene) {
 func jobQueueDefaults(s *scene) {
 	first := s.push(duly.Job{})
 	s.configure(duly.QueueConfig{Defaults: duly.Defaults{
-		Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour,
+		Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour, Retain: 2 * time.Hour,
 	}})
 	second := s.push(duly.Job{})
-	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 4, MaxStalls: duly.None, TTL: duly.None}})
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 4, MaxStalls: duly.None, TTL: duly.None, Retain: duly.None}})
 	j := s.get(second)
 	same(s, "tries", j.Tries, 3)
 	same(s, "max stalls", j.MaxStalls, 2)
 	same(s, "backoff", j.Backoff, "fixed:7s")
 	same(s, "lease", j.Lease, time.Minute)
 	same(s, "ttl", j.TTL, time.Hour)
+	same(s, "retain", j.Retain, 2*time.Hour)
 	sameTime(s, "expiry", j.ExpiresAt, s.now().Add(time.Hour))
 	same(s, "the first job's tries", s.get(first).Tries, 16)
 	third := s.get(s.push(duly.Job{}))
 	same(s, "the third job's tries", third.Tries, 4)
 	same(s, "the third job's stalls", third.MaxStalls, duly.None)
 	same(s, "the third job's ttl", third.TTL, duly.None)
+	same(s, "the third job's retain", third.Retain, duly.None)
 }
 
 func jobNone(s *scene) {
-	s.configure(duly.QueueConfig{Defaults: duly.Defaults{MaxStalls: 5, TTL: time.Hour}})
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{MaxStalls: 5, TTL: time.Hour, Retain: time.Hour}})
 	j := s.get(s.push(duly.Job{MaxStalls: duly.None, TTL: duly.None, Retain: duly.None}))
 	same(s, "max stalls", j.MaxStalls, duly.None)
 	same(s, "ttl", j.TTL, duly.None)
@@ -72,7 +74,7 @@ func jobNone(s *scene) {
 }
 
 func jobGiven(s *scene) {
-	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour}})
+	s.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, MaxStalls: 2, Backoff: "fixed:7s", Lease: time.Minute, TTL: time.Hour, Retain: time.Minute}})
 	j := s.get(s.push(duly.Job{Tries: 5, MaxStalls: 6, Backoff: "1s,2s", Lease: time.Second, TTL: time.Minute, Retain: time.Hour}))
 	same(s, "tries", j.Tries, 5)
 	same(s, "max stalls", j.MaxStalls, 6)

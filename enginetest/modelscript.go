@@ -183,6 +183,7 @@ func drawConfigure(t *rapid.T) operation {
 		c.Defaults.Lease = of(t, someLeases)
 	case 2:
 		c.Defaults.TTL = of(t, someTTLs)
+		c.Defaults.Retain = of(t, someRetains)
 		c.Defaults.Backoff = of(t, someBackoffs)
 	case 3:
 		c.DeadAge = of(t, []time.Duration{duly.None, time.Second, 5 * time.Second})

@@ -1,6 +1,7 @@
 package redisengine
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -44,6 +45,7 @@ type storedConfig struct {
 	Backoff   duly.Backoff  `json:"backoff"`
 	Lease     time.Duration `json:"lease"`
 	TTL       time.Duration `json:"ttl"`
+	Retain    time.Duration `json:"retain,omitempty"` // missing: none, as stored by earlier versions
 	DeadAge   time.Duration `json:"dead_age"`
 	DeadCount int           `json:"dead_count"`
 	MaxJobs   int           `json:"max_jobs"`
@@ -58,12 +60,20 @@ func packConfig(version string, c duly.QueueConfig, gone bool) string {
 	text, err := json.Marshal(storedConfig{
 		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
 		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
-		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst,
+		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain),
 	})
 	if err != nil {
 		panic(err) // plain fields
 	}
 	return version + string(text)
+}
+
+// retainStored is a default for Retain as it is stored: zero for none.
+func retainStored(d time.Duration) time.Duration {
+	if d == duly.None {
+		return 0
+	}
+	return d
 }
 
 // readQueue reads a stored configuration, as this package has written it:
@@ -80,7 +90,7 @@ func (e *Engine) readQueue(ref duly.QueueRef, value string) (*queue, error) {
 	q.cfg = duly.QueueConfig{
 		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
 		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
-		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL},
+		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
 	}
 	if err := complete(q.cfg); err != nil {
 		return nil, e.unreadable(ref, err.(*duly.Error).Message)

@@ -81,7 +81,7 @@ func scanQueue(s *sq.Stmt) *queue {
 	c.Defaults.Tries, c.Defaults.MaxStalls = nextInt(), nextInt()
 	i++
 	c.Defaults.Backoff = duly.Backoff(s.ColText(i))
-	for _, d := range []*time.Duration{&c.Defaults.Lease, &c.Defaults.TTL, &c.DeadAge} {
+	for _, d := range []*time.Duration{&c.Defaults.Lease, &c.Defaults.TTL, &c.Defaults.Retain, &c.DeadAge} {
 		*d = time.Duration(next())
 	}
 	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
@@ -126,9 +126,9 @@ func (q *queue) bindConfig(s *sq.Stmt, i int) {
 		paused = 1
 	}
 	s.Int(i, paused).Int(i+1, int64(c.Defaults.Tries)).Int(i+2, int64(c.Defaults.MaxStalls)).Text(i+3, string(c.Defaults.Backoff))
-	s.Int(i+4, int64(c.Defaults.Lease)).Int(i+5, int64(c.Defaults.TTL))
-	s.Int(i+6, int64(c.DeadAge)).Int(i+7, int64(c.DeadCount)).Int(i+8, int64(c.MaxJobs)).Int(i+9, int64(c.MaxLeased))
-	s.Float(i+10, c.Rate.PerSecond).Int(i+11, int64(c.Rate.Burst))
+	s.Int(i+4, int64(c.Defaults.Lease)).Int(i+5, int64(c.Defaults.TTL)).Int(i+6, int64(c.Defaults.Retain))
+	s.Int(i+7, int64(c.DeadAge)).Int(i+8, int64(c.DeadCount)).Int(i+9, int64(c.MaxJobs)).Int(i+10, int64(c.MaxLeased))
+	s.Float(i+11, c.Rate.PerSecond).Int(i+12, int64(c.Rate.Burst))
 }
 
 // save writes what has changed of a transaction's copy.

@@ -25,19 +25,19 @@ func (r *reader) jobField(j *duly.Job, key string) (known bool) {
 		j.Merge = r.merge()
 	case "callback":
 		j.Callback = r.name(key)
-	case "retain":
-		j.Retain = r.span(key, true)
 	case "made":
 		j.Made = r.boolean(key)
 	default:
-		return r.ruleField("", key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease)
+		return r.ruleField("", key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease, &j.Retain)
 	}
 	return true
 }
 
 // ruleField reads one member of what jobs, updates and defaults share, or
 // leaves the key. The names of the fields stand behind in.
-func (r *reader) ruleField(in, key string, tries, maxStalls *int, backoff *duly.Backoff, ttl, lease *time.Duration) (known bool) {
+func (r *reader) ruleField(
+	in, key string, tries, maxStalls *int, backoff *duly.Backoff, ttl, lease, retain *time.Duration,
+) (known bool) {
 	switch key {
 	case "tries":
 		*tries = r.count(in+key, false)
@@ -49,6 +49,8 @@ func (r *reader) ruleField(in, key string, tries, maxStalls *int, backoff *duly.
 		*ttl = r.span(in+key, true)
 	case "lease":
 		*lease = r.lease(in + key)
+	case "retain":
+		*retain = r.span(in+key, true)
 	default:
 		return false
 	}

@@ -35,10 +35,8 @@ func (r *reader) updateField(u *duly.Update, key string) (known bool) {
 		u.Body = r.either("body", key, u.Body)
 	case "headers":
 		u.Headers = r.headers()
-	case "retain":
-		u.Retain = r.span(key, true)
 	default:
-		return r.ruleField("", key, &u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease)
+		return r.ruleField("", key, &u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease, &u.Retain)
 	}
 	return true
 }

@@ -56,7 +56,7 @@ func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
 	if d := c.Defaults; d != (duly.Defaults{}) {
 		o.key("defaults")
 		inner := begin(o.dst)
-		inner.rules(nil, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, 0)
+		inner.rules(nil, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, d.Retain)
 		o.dst = inner.end()
 	}
 	if c.DeadAge != 0 {
@@ -119,7 +119,7 @@ func (r *reader) config(c *duly.QueueConfig) {
 
 func (r *reader) defaults(d *duly.Defaults) {
 	for key := range r.object {
-		if !r.ruleField("defaults.", key, &d.Tries, &d.MaxStalls, &d.Backoff, &d.TTL, &d.Lease) {
+		if !r.ruleField("defaults.", key, &d.Tries, &d.MaxStalls, &d.Backoff, &d.TTL, &d.Lease, &d.Retain) {
 			r.unknown(key)
 		}
 	}

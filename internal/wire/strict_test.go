@@ -26,6 +26,7 @@ func TestABadFieldIsNamedWithItsBound(t *testing.T) {
 		{config, `{"defaults":{"tries":0}}`, "defaults.tries is 0, must be at least 1"},
 		{config, `{"defaults":{"max_stalls":0}}`, "defaults.max_stalls is 0"},
 		{config, `{"defaults":{"backoff":""}}`, "defaults.backoff is empty"},
+		{config, `{"defaults":{"retain":"0s"}}`, "defaults.retain is 0s, must be at least 1ms, or none"},
 		{config, `{"defaults":{"ttl":"0s"}}`, "defaults.ttl is 0s, must be at least 1ms, or none"},
 		{config, `{"defaults":{"lease":"0s"}}`, "defaults.lease is 0s, must be between 100ms and 366d"},
 		{push, `{"jobs":[{"queue":"q"},null]}`, "null for jobs[1]; it needs an object"},

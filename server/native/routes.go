@@ -74,7 +74,7 @@ func (a *API) queueRoutes() []route.Route {
 		{Method: "GET", Path: one, Need: auth.Either, Handler: a.queue, Doc: route.Doc{
 			Summary: "Look at a queue", Text: "Its configuration with every field filled in, its sizes and its counters. A queue that does not exist reads as an empty one.",
 			Answer:        queueForm{},
-			ExampleAnswer: `{"name":"mail","config":{"shards":1,"paused":false,"defaults":{"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s"},"dead_age":"90d","dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none"},"stats":{"sizes":{"delayed":0,"ready":0,"blocked":0,"leased":0,"dead":1,"done":0},"counters":{"pushed":2,"merged":0,"delivered":2,"acked":1,"failed":1,"stalled":0,"released":0,"dead":1,"requeued":0,"expired":0,"deleted":0,"dropped":0},"oldest_ready":"0s"}}`,
+			ExampleAnswer: `{"name":"mail","config":{"shards":1,"paused":false,"defaults":{"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none"},"dead_age":"90d","dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none"},"stats":{"sizes":{"delayed":0,"ready":0,"blocked":0,"leased":0,"dead":1,"done":0},"counters":{"pushed":2,"merged":0,"delivered":2,"acked":1,"failed":1,"stalled":0,"released":0,"dead":1,"requeued":0,"expired":0,"deleted":0,"dropped":0},"oldest_ready":"0s"}}`,
 		}},
 		{Method: "PATCH", Path: one, Need: auth.Admin, MaxBody: smallBody, Handler: a.configure, Doc: route.Doc{
 			Summary: "Configure a queue", Text: "Changes the fields that are given, and makes the queue if it does not exist.",

@@ -59,7 +59,7 @@ type RulesForm struct {
 	Backoff    string            `json:"backoff,omitempty" example:"exp:1s:1h" doc:"fixed:5s, exp:1s:1h, or steps like 15s,3m,10m. Default: the queue's, exp:1s:1h."`
 	TTL        durationOrNone    `json:"ttl,omitempty" doc:"How long the job may wait, at least the delay. Default: the queue's, none."`
 	Lease      duration          `json:"lease,omitempty" doc:"How long a delivery holds the job, 100ms to 366d. Default: the queue's, 30s."`
-	Retain     durationOrNone    `json:"retain,omitempty" doc:"How long the finished job and its result stay visible. Default none."`
+	Retain     durationOrNone    `json:"retain,omitempty" doc:"How long the finished job and its result stay visible. Default: the queue's, none."`
 }
 
 type jobForm struct {
@@ -221,6 +221,7 @@ type defaultsForm struct {
 	Backoff   string         `json:"backoff,omitempty"`
 	Lease     duration       `json:"lease,omitempty"`
 	TTL       durationOrNone `json:"ttl,omitempty"`
+	Retain    durationOrNone `json:"retain,omitempty"`
 }
 
 // ConfigForm is a patch of a queue's configuration. It is exported so that it

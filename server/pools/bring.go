@@ -103,6 +103,7 @@ func lacking(from, to, usual duly.QueueConfig) (patch duly.QueueConfig) {
 	bringField(&patch.Defaults.Backoff, from.Defaults.Backoff, to.Defaults.Backoff, usual.Defaults.Backoff)
 	bringField(&patch.Defaults.Lease, from.Defaults.Lease, to.Defaults.Lease, usual.Defaults.Lease)
 	bringField(&patch.Defaults.TTL, from.Defaults.TTL, to.Defaults.TTL, usual.Defaults.TTL)
+	bringField(&patch.Defaults.Retain, from.Defaults.Retain, to.Defaults.Retain, usual.Defaults.Retain)
 	bringField(&patch.DeadAge, from.DeadAge, to.DeadAge, usual.DeadAge)
 	bringField(&patch.DeadCount, from.DeadCount, to.DeadCount, usual.DeadCount)
 	bringField(&patch.MaxJobs, from.MaxJobs, to.MaxJobs, usual.MaxJobs)

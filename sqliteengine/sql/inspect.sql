@@ -2,7 +2,7 @@
 -- on, ?2 and ?3; ?5 tells whether results and inline bodies are wanted.
 
 -- name: queue_find
-SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
@@ -11,7 +11,7 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
  WHERE q.namespace = ?1 AND q.name = ?2;
 
 -- name: queue_page
-SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,

@@ -1,7 +1,7 @@
 -- Queues: their configuration, their tallies, and what is due in them.
 
 -- name: queues_load
-SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl,
+SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
@@ -9,15 +9,15 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id;
 
 -- name: queue_make
-INSERT INTO queues (namespace, name, paused, tries, max_stalls, backoff, lease, ttl,
+INSERT INTO queues (namespace, name, paused, tries, max_stalls, backoff, lease, ttl, retain,
                     dead_age, dead_count, max_jobs, max_leased, rate, burst)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
 RETURNING id;
 
 -- name: queue_configure
 UPDATE queues
-   SET paused = ?2, tries = ?3, max_stalls = ?4, backoff = ?5, lease = ?6, ttl = ?7,
-       dead_age = ?8, dead_count = ?9, max_jobs = ?10, max_leased = ?11, rate = ?12, burst = ?13
+   SET paused = ?2, tries = ?3, max_stalls = ?4, backoff = ?5, lease = ?6, ttl = ?7, retain = ?8,
+       dead_age = ?9, dead_count = ?10, max_jobs = ?11, max_leased = ?12, rate = ?13, burst = ?14
  WHERE id = ?1;
 
 -- name: queue_drop
