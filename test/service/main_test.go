@@ -1,67 +1,17 @@
 package service
 
 import (
-	"context"
-	"flag"
-	"fmt"
-	"log/slog"
-	"os/signal"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/open"
-	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/test/servertest"
 )
 
 func TestMain(m *testing.M) {
-	proctest.Main(m, proctest.Roles{"server": runServer})
-}
-
-// runServer is a server until it is told to stop. Its one line of output says
-// where it is, and a token for everything where it was not given one.
-func runServer(args []string) error {
-	f := flag.NewFlagSet("server", flag.ContinueOnError)
-	engine := f.String("engine", "", "")
-	addr := f.String("addr", "127.0.0.1:0", "")
-	delay := f.Duration("drain-delay", 0, "")
-	token := f.Bool("token", true, "")
-	if err := f.Parse(args); err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	log := slog.New(slog.DiscardHandler)
-	e, err := open.Engine(ctx, *engine, open.Log(log), open.Gather())
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	c := server.Config{Engine: e, Addr: *addr, AdminAddr: "127.0.0.1:0", DrainDelay: *delay, Logger: log}
-	c.Maintainer, _ = e.(duly.Maintainer)
-	c.Registry, _ = e.(duly.Registry)
-	c.Watcher, _ = e.(duly.Watcher)
-	c.Limiter, _ = e.(duly.Limiter)
-	c.Backuper, _ = e.(duly.Backuper)
-	s, err := server.New(c)
-	if err == nil {
-		err = s.Listen(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	secret := "-"
-	if *token {
-		if secret, _, err = s.Guard().Create(ctx, duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}); err != nil {
-			return err
-		}
-	}
-	fmt.Println("serving", s.URL(), s.AdminURL(), secret)
-	return s.Serve(ctx)
+	proctest.Main(m, proctest.Roles{servertest.RoleName: servertest.Role(nil)})
 }
 
 // served is a running server.
@@ -83,13 +33,8 @@ const patience = 60 * time.Second
 // test ends.
 func serve(t *testing.T, engine string, args ...string) *served {
 	t.Helper()
-	s := &served{t: t, process: proctest.Start(t, proctest.Options{}, "server", append([]string{"-engine", engine}, args...)...)}
-	if !s.process.Await("serving ", 1, patience) {
-		t.Fatal("the server did not come up")
-	}
-	words := strings.Fields(s.process.Lines()[0])
-	s.url, s.admin, s.token = words[1], words[2], words[3]
-	s.address = strings.TrimPrefix(s.url, "http://")
+	one := servertest.Start(t, engine, args...)
+	s := &served{t: t, process: one.Process, url: one.URL, admin: one.AdminURL, address: one.Address(), token: one.Token}
 	t.Cleanup(s.stop)
 	return s
 }

@@ -1,0 +1,119 @@
+// Package servertest runs duly servers in processes of their own, so that tests
+// can stop and kill them.
+package servertest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/open"
+	"github.com/dulymq/duly/server"
+)
+
+// RoleName is the role under which a test binary names Role.
+const RoleName = "server"
+
+// Plant wraps the engine of a server in a fault. The fault has the name that was
+// given with -plant.
+type Plant func(name string, e duly.Contract) duly.Contract
+
+// Role returns a role for proctest.Main: it serves an engine until SIGTERM. Its
+// one line of output holds its addresses and a token for everything; the token
+// is "-" with -token=false.
+func Role(plant Plant) func(args []string) error {
+	return func(args []string) error {
+		f := flag.NewFlagSet(RoleName, flag.ContinueOnError)
+		engine := f.String("engine", "", "")
+		addr := f.String("addr", "127.0.0.1:0", "")
+		delay := f.Duration("drain-delay", 0, "")
+		token := f.Bool("token", true, "")
+		planted := f.String("plant", "", "")
+		if err := f.Parse(args); err != nil {
+			return err
+		}
+
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		log := slog.New(slog.DiscardHandler)
+		e, err := open.Engine(ctx, *engine, open.Log(log), open.Gather())
+		if err != nil {
+			return err
+		}
+		defer e.Close()
+
+		c := server.Config{Engine: e, Addr: *addr, AdminAddr: "127.0.0.1:0", DrainDelay: *delay, Logger: log}
+		if *planted != "" {
+			c.Engine = plant(*planted, e)
+		}
+		return serve(ctx, c, e, *token)
+	}
+}
+
+// serve runs the server of a configuration whose engine has its store in e.
+func serve(ctx context.Context, c server.Config, e duly.Contract, token bool) error {
+	c.Maintainer, _ = e.(duly.Maintainer)
+	c.Registry, _ = e.(duly.Registry)
+	c.Watcher, _ = e.(duly.Watcher)
+	c.Limiter, _ = e.(duly.Limiter)
+	c.Backuper, _ = e.(duly.Backuper)
+	s, err := server.New(c)
+	if err == nil {
+		err = s.Listen(ctx)
+	}
+	if err != nil {
+		return err
+	}
+
+	secret := "-"
+	if token {
+		all := duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}
+		if secret, _, err = s.Guard().Create(ctx, all); err != nil {
+			return err
+		}
+	}
+	fmt.Println("serving", s.URL(), s.AdminURL(), secret)
+	return s.Serve(ctx)
+}
+
+// Server is a running server.
+type Server struct {
+	*proctest.Process
+	URL, AdminURL string
+	Token         string // "-" if it was started with -token=false
+}
+
+// patience is how long a server may take to come up on a busy machine.
+const patience = time.Minute
+
+// Start starts a server on an engine and returns when it serves. It is killed
+// when the test ends.
+func Start(t testing.TB, engine string, args ...string) *Server {
+	t.Helper()
+	line := append([]string{"-engine", engine}, args...)
+	s := &Server{Process: proctest.Start(t, proctest.Options{}, RoleName, line...)}
+	if !s.Await("serving ", 1, patience) {
+		t.Fatal("the server did not come up", s.Lines())
+	}
+	words := strings.Fields(s.Lines()[0])
+	s.URL, s.AdminURL, s.Token = words[1], words[2], words[3]
+	return s
+}
+
+// Address is where the server's API listens, as host:port.
+func (s *Server) Address() string { return strings.TrimPrefix(s.URL, "http://") }
+
+// EngineURL is the URL of a server as an engine for the default namespace.
+func EngineURL(address, token string) string {
+	u := url.URL{Scheme: "http", User: url.User(token), Host: address, Path: "/" + duly.DefaultNamespace}
+	return u.String()
+}
