@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -189,4 +190,17 @@ func (s *Server) own(do func(*process) error) {
 	if err := do(s.p); err != nil {
 		s.t.Fatal(err)
 	}
+}
+
+// RewriteLog writes the append-only file again and returns when it is written. A
+// server that was killed while it wrote a script's changes cuts the file behind
+// the last whole command and leaves the script's MULTI without its EXEC in it. If
+// it loaded the file once more it would do half of the script.
+func (s *Server) RewriteLog() {
+	s.t.Helper()
+	s.Must("BGREWRITEAOF")
+	Await(s.t, "the log is rewritten", func() bool {
+		info, _ := s.Must("INFO", "persistence").(string)
+		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
+	})
 }

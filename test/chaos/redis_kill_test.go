@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,7 +30,7 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 		server.Kill()
 		server.Restart() // it has loaded its data
 		longest = max(longest, f.serves())
-		rewriteLog(t, server)
+		server.RewriteLog() // as docs/redis.md asks for after a crash
 	}
 	t.Logf("%d kills; pushing again %v after the server had loaded, at most", kills, longest)
 	if longest > 30*time.Second { // ten times 3 s
@@ -42,19 +41,6 @@ func TestKilledRedisLosesNothing(t *testing.T) {
 	if n := f.told("store reset"); n != 0 {
 		t.Errorf("a reset was told of %d times, and nothing was lost", n)
 	}
-}
-
-// rewriteLog does what docs/redis.md asks for after a crash: a server that was
-// killed while it wrote a script's changes cuts the log behind the last whole
-// command, leaves the script's MULTI without its EXEC in it, and would do half of
-// the script when it loads the log once more.
-func rewriteLog(t *testing.T, server *redistest.Server) {
-	t.Helper()
-	server.Must("BGREWRITEAOF")
-	redistest.Await(t, "the log is rewritten", func() bool {
-		info, _ := server.Must("INFO", "persistence").(string)
-		return strings.Contains(info, "aof_rewrite_in_progress:0") && strings.Contains(info, "aof_rewrite_scheduled:0")
-	})
 }
 
 // TestKilledWorkersLoseNothing kills worker processes, with -9: what they held

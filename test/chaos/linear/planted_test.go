@@ -1,0 +1,96 @@
+package linear
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/open"
+)
+
+// The faults that a server can be given.
+const (
+	staleSettles = "stale-settles"
+	falseEmpties = "false-empties"
+)
+
+func plant(name string, e duly.Contract) duly.Contract {
+	if name == staleSettles {
+		return &acceptor{Contract: e, jobs: map[duly.Receipt]duly.Job{}}
+	}
+	return &denier{Contract: e}
+}
+
+// acceptor is an engine without a fence: it accepts settles with a stale receipt,
+// and an ack among them removes the job, whatever delivery is current.
+type acceptor struct {
+	duly.Contract
+	mu   sync.Mutex
+	jobs map[duly.Receipt]duly.Job
+}
+
+func (a *acceptor) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	ds, err := a.Contract.Reserve(ctx, p)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i := range ds {
+		a.jobs[ds[i].Receipt] = ds[i].Job
+	}
+	return ds, err
+}
+
+func (a *acceptor) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	errs, err := a.Contract.Settle(ctx, namespace, outcomes)
+	for i := range errs {
+		if errs[i] == nil {
+			continue
+		}
+		errs[i] = nil
+		a.mu.Lock()
+		j, known := a.jobs[outcomes[i].Receipt]
+		a.mu.Unlock()
+		if known && outcomes[i].As == duly.Ack {
+			_ = a.Delete(ctx, duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}, j.ID)
+		}
+	}
+	return errs, err
+}
+
+// denier is an engine whose every fifth Reserve answers nothing, whatever is
+// ready.
+type denier struct {
+	duly.Contract
+	calls atomic.Int64
+}
+
+func (d *denier) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if d.calls.Add(1)%5 == 0 {
+		return nil, nil
+	}
+	return d.Contract.Reserve(ctx, p)
+}
+
+// A server that accepts stale receipts, or that answers nothing while jobs are
+// ready, is found by the same checker.
+func TestPlantedFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{staleSettles, falseEmpties} {
+		t.Run(fault, func(t *testing.T) {
+			t.Parallel()
+			x := begin(t, open.File(filepath.Join(t.TempDir(), "duly.db")), 1, 2, "-plant", fault)
+			for x.calls() < 1000 {
+				time.Sleep(20 * time.Millisecond) // between two looks at what the clients did
+			}
+			x.finish()
+			f := x.log.judge()
+			f.report(t)
+			if f.violations == 0 {
+				t.Errorf("the checker found nothing in %d calls", f.calls)
+			}
+		})
+	}
+}

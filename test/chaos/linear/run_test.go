@@ -1,0 +1,183 @@
+package linear
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly/internal/porttest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/open"
+	"github.com/dulymq/duly/test/servertest"
+)
+
+func TestMain(m *testing.M) {
+	proctest.Main(m, proctest.Roles{servertest.RoleName: servertest.Role(plant), "client": runClient})
+}
+
+// trial is a number of client processes on the servers of one engine.
+type trial struct {
+	t       *testing.T
+	engine  string
+	redis   *redistest.Server // nil on SQLite
+	servers []*servertest.Server
+	token   string
+	clients []*proctest.Process
+	start   time.Time
+	random  *rand.Rand
+	log     *log
+	kills   map[string]int
+}
+
+func begin(t *testing.T, engine string, servers, clients int, args ...string) *trial {
+	t.Helper()
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	x := &trial{t: t, engine: engine, start: time.Now(), random: rand.New(rand.NewPCG(seed, 0)), log: newLog(), kills: map[string]int{}}
+	for range servers {
+		more := append([]string{"-addr", porttest.Address(t)}, args...)
+		if x.token != "" {
+			more = append(more, "-token=false")
+		}
+		s := servertest.Start(t, engine, more...)
+		if x.token == "" {
+			x.token = s.Token
+		}
+		x.servers = append(x.servers, s)
+	}
+	for range clients {
+		x.clients = append(x.clients, x.client())
+	}
+	return x
+}
+
+// client starts a client process.
+func (x *trial) client() *proctest.Process {
+	x.t.Helper()
+	args := []string{strconv.FormatUint(x.random.Uint64(), 10), strconv.FormatInt(x.start.UnixMilli(), 10)}
+	for _, s := range x.servers {
+		args = append(args, servertest.EngineURL(s.Address(), x.token))
+	}
+	return proctest.Start(x.t, proctest.Options{}, "client", args...)
+}
+
+// killClient kills one client process and starts another one.
+func (x *trial) killClient() {
+	x.t.Helper()
+	i := x.random.IntN(len(x.clients))
+	x.end(x.clients[i])
+	x.clients[i] = x.client()
+	x.kills["clients"]++
+}
+
+// end kills a client and reads what it wrote.
+func (x *trial) end(p *proctest.Process) {
+	x.t.Helper()
+	p.Kill()
+	x.log.read(x.t, p.Lines())
+}
+
+// killServer kills one server and starts it again on its address.
+func (x *trial) killServer() {
+	x.t.Helper()
+	i := x.random.IntN(len(x.servers))
+	address := x.servers[i].Address()
+	x.servers[i].Kill()
+	x.servers[i] = servertest.Start(x.t, x.engine, "-addr", address, "-token=false")
+	x.kills["servers"]++
+}
+
+// killRedis kills Redis and starts it again on what it had synced.
+func (x *trial) killRedis() {
+	x.t.Helper()
+	x.redis.Kill()
+	x.redis.Restart()
+	x.redis.RewriteLog()
+	x.kills["redis"]++
+}
+
+// calls counts the calls so far.
+func (x *trial) calls() (n int) {
+	n = len(x.log.calls)
+	for _, p := range x.clients {
+		n += len(p.Lines()) / 2
+	}
+	return n
+}
+
+// run kills processes by lot until so many calls were made, and each kind of
+// process was killed.
+func (x *trial) run(calls int, least, most time.Duration) {
+	x.t.Helper()
+	faults := []func(){x.killClient, x.killServer}
+	if x.redis != nil {
+		faults = append(faults, x.killRedis)
+	}
+	for i := 0; i < len(faults) || x.calls() < calls; i++ {
+		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // the processes live on the wall's time
+		if i >= len(faults) {
+			faults[x.random.IntN(len(faults))]()
+			continue
+		}
+		faults[i]()
+	}
+	x.finish()
+}
+
+// finish ends the clients.
+func (x *trial) finish() {
+	x.t.Helper()
+	for _, p := range x.clients {
+		x.end(p)
+	}
+	x.clients = nil
+}
+
+// TestHistoriesAreLinearizable records what client processes send to and hear
+// from servers while clients, servers and Redis are killed. Every history of a
+// job has an order in which each answer is right, and no Reserve answers nothing
+// while a job is ready (M3, M5).
+//
+// C1.7, C4.13, C4.36, C9.1
+func TestHistoriesAreLinearizable(t *testing.T) {
+	t.Parallel()
+	calls, least, most := 1500, 200*time.Millisecond, 400*time.Millisecond
+	if proctest.Long() {
+		calls, least, most = 105_000, 400*time.Millisecond, 2*time.Second
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		x := begin(t, open.File(filepath.Join(t.TempDir(), "duly.db")), 1, 3)
+		x.run(calls, least, most)
+		x.judge(calls)
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Single(t, redistest.AOF("always"))
+		x := begin(t, server.URL(), 2, 3)
+		x.redis = server
+		x.run(calls, least, most)
+		x.judge(calls)
+	})
+}
+
+// judge fails the test for what the histories show.
+func (x *trial) judge(calls int) {
+	x.t.Helper()
+	f := x.log.judge()
+	x.t.Logf("kills: %v", x.kills)
+	f.report(x.t)
+	if f.violations > 0 || f.undecided > 0 {
+		x.t.Errorf("%d histories have no order, %d are undecided", f.violations, f.undecided)
+	}
+	if len(x.log.faults) > 0 {
+		x.t.Errorf("%d calls failed in an unexpected way: %s", len(x.log.faults), strings.Join(x.log.faults[:1], ""))
+	}
+	if f.calls < calls || f.empties == 0 || f.unknown == 0 {
+		x.t.Errorf("%d calls of %d, %d empty answers, %d without an answer: this run proves too little", f.calls, calls, f.empties, f.unknown)
+	}
+}

@@ -1,0 +1,218 @@
+package linear
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/dulymq/duly"
+)
+
+// tries is how many failures make a job of the load dead. Stalls never do.
+const tries = 3
+
+// rounding is how far, in ms, a moment that the engine names may differ from the
+// same moment on the client's clock.
+const rounding = 2
+
+// phase is where a job is. The specification does not tell ready from blocked or
+// delayed: the load pushes every job due now and without keys.
+type phase uint8
+
+const (
+	absent phase = iota
+	waiting
+	leased
+	dead
+)
+
+// jobState is the state of one ID in the specification.
+type jobState struct {
+	phase    phase
+	number   string // of the current job; empty before its first delivery is seen
+	ended    uint64 // deliveries of the current job that have ended
+	failures int
+	deadline int64 // leased: the wall time in ms before which nobody may take the job back
+}
+
+// step is an operation on one ID.
+type step struct {
+	kind     string
+	receipt  duly.ReceiptParts // of settle and extend
+	as       string            // of settle
+	lease    int64             // of extend, ms
+	sent     int64             // wall time, ms
+	answered int64             // wall time, ms
+	// hidden is how many Reserves of this queue were called before this answer
+	// and never answered: each may have led to one delivery that no client knows.
+	hidden uint64
+}
+
+// answer is what came back. Not known: it may have happened.
+type answer struct {
+	known    bool
+	verdict  string
+	state    duly.State // of get, and of a push that answers exists
+	number   string     // of reserve
+	delivery uint64
+	failures int
+	leaseEnd int64
+}
+
+// specification is one job as docs/contract.md describes it (§2–§4).
+var specification = porcupine.Model{
+	Init: func() any { return jobState{} },
+	Step: func(s, in, out any) (bool, any) {
+		st, op, a := s.(jobState), in.(step), out.(answer)
+		next, ok := st.take(&op, &a)
+		return ok, next
+	},
+	DescribeOperation: func(in, out any) string { return fmt.Sprintf("%+v → %+v", in, out) },
+}
+
+func (s jobState) take(op *step, a *answer) (jobState, bool) {
+	switch op.kind {
+	case "push":
+		return s.push(op, a)
+	case "reserve":
+		return s.reserve(op, a)
+	case "settle", "extend":
+		return s.byReceipt(op, a)
+	case "delete":
+		return s.delete(a)
+	case "requeue":
+		return s.requeue(a)
+	case "get":
+		return s.get(op, a)
+	case "empty":
+		return s.empty(op)
+	}
+	panic("an operation without a rule: " + op.kind)
+}
+
+// C2.4, C2.35
+func (s jobState) push(op *step, a *answer) (jobState, bool) {
+	fresh := jobState{phase: waiting}
+	switch {
+	case !a.known && s.phase != absent:
+		return s, true
+	case !a.known || a.verdict == "created":
+		return fresh, s.phase == absent
+	}
+	return s.observe(a.state, op)
+}
+
+// reserve: C3.8, C11.10 to C11.12, C1.9.
+func (s jobState) reserve(op *step, a *answer) (jobState, bool) {
+	if s.phase == leased {
+		var ok bool
+		if s, ok = s.stall(op); !ok {
+			return s, false
+		}
+	}
+	next := s.ended + 1
+	ok := s.phase == waiting && (s.number == "" || s.number == a.number) &&
+		a.delivery >= next && a.delivery-next <= op.hidden && a.failures == s.failures
+	s.phase, s.number, s.ended, s.deadline = leased, a.number, a.delivery-1, a.leaseEnd
+	return s, ok
+}
+
+// stall takes a job back whose lease has run out by the time of the answer.
+func (s jobState) stall(op *step) (jobState, bool) {
+	if op.answered+rounding < s.deadline {
+		return s, false
+	}
+	s.phase, s.deadline = waiting, 0
+	s.ended++
+	return s, true
+}
+
+// byReceipt: the fence, C1.7, C4.36. A settle or extend is accepted with the
+// current receipt and with no other.
+func (s jobState) byReceipt(op *step, a *answer) (jobState, bool) {
+	current := s.phase == leased && s.number == op.receipt.Number.String() && op.receipt.Delivery == s.ended+1
+	switch {
+	case !a.known && !current:
+		return s, true
+	case !a.known || a.verdict == "ok":
+		if op.kind == "extend" {
+			s.deadline = op.sent + op.lease
+			return s, current
+		}
+		return s.settle(op.as), current
+	case current: // and yet lease_lost
+		return s.stall(op)
+	}
+	return s, true
+}
+
+func (s jobState) settle(as string) jobState {
+	if as == duly.Ack.String() {
+		return jobState{}
+	}
+	s.ended, s.deadline, s.phase = s.ended+1, 0, waiting
+	if as == duly.Nack.String() {
+		s.failures++
+	}
+	if as == duly.Bury.String() || s.failures >= tries {
+		s.phase = dead
+	}
+	return s
+}
+
+// C3.26, C3.27
+func (s jobState) delete(a *answer) (jobState, bool) {
+	if a.known && a.verdict == "not_found" {
+		return s, s.phase == absent
+	}
+	return jobState{}, !a.known || s.phase != absent
+}
+
+// C3.24, C3.25, C4.66
+func (s jobState) requeue(a *answer) (jobState, bool) {
+	switch {
+	case !a.known && s.phase != dead:
+		return s, true
+	case a.verdict == "not_found":
+		return s, s.phase == absent
+	case a.verdict == "conflict":
+		return s, s.phase == waiting || s.phase == leased
+	}
+	ok := s.phase == dead
+	s.phase, s.failures = waiting, 0
+	return s, ok
+}
+
+func (s jobState) get(op *step, a *answer) (jobState, bool) {
+	switch {
+	case !a.known:
+		return s, true
+	case a.verdict == "not_found":
+		return s, s.phase == absent
+	case a.failures != s.failures:
+		return s, false
+	}
+	return s.observe(a.state, op)
+}
+
+// observe reports whether the job may be in a state that an answer names.
+func (s jobState) observe(state duly.State, op *step) (jobState, bool) {
+	switch {
+	case s.phase == absent:
+		return s, false
+	case state == duly.StateDead:
+		return s, s.phase == dead
+	case state == duly.StateLeased && s.phase == waiting && op.hidden > 0:
+		return jobState{phase: leased, number: s.number, ended: s.ended, failures: s.failures}, true
+	case state == duly.StateLeased:
+		return s, s.phase == leased
+	case s.phase == leased:
+		return s.stall(op)
+	}
+	return s, s.phase == waiting
+}
+
+// empty: a Reserve answers nothing only if this job was not ready at some moment
+// of the call (C4.13).
+func (s jobState) empty(op *step) (jobState, bool) {
+	return s, s.phase != waiting || op.hidden > 0
+}
