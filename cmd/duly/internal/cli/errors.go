@@ -296,7 +296,7 @@ func (a *app) errorView(code duly.Code, err error, next string) *errorView {
 func (a *app) complain(code duly.Code, err error, next string) {
 	if a.wantsJSON() {
 		line, _ := json.Marshal(map[string]any{"error": a.errorView(code, err, next)})
-		fmt.Fprintf(a.env.Stderr, "%s\n", line)
+		a.errorLine(line)
 		return
 	}
 	text := a.message(err)

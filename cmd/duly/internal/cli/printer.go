@@ -11,14 +11,16 @@ import (
 type printer struct {
 	out    *bufio.Writer
 	json   bool
+	escape bool // what a terminal would act on in JSON
 	colour bool
 	now    func() time.Time
 }
 
 func (a *app) newPrinter() *printer {
+	terminal := a.env.Terminal(a.env.Stdout)
 	return &printer{
-		out: bufio.NewWriter(a.env.Stdout), json: a.json, now: a.env.Clock.Now,
-		colour: a.env.Terminal(a.env.Stdout) && a.env.Getenv("NO_COLOR") == "" && a.env.Getenv("TERM") != "dumb",
+		out: bufio.NewWriter(a.env.Stdout), json: a.json, now: a.env.Clock.Now, escape: terminal,
+		colour: terminal && a.env.Getenv("NO_COLOR") == "" && a.env.Getenv("TERM") != "dumb",
 	}
 }
 
@@ -40,6 +42,9 @@ func (p *printer) value(v any) error {
 
 // line writes one JSON text that is made already.
 func (p *printer) line(text []byte) {
+	if p.escape {
+		text = escapeJSON(text)
+	}
 	p.out.Write(text)
 	p.out.WriteByte('\n')
 }

@@ -79,7 +79,7 @@ const gcFloor = 64 << 20
 func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func() (*config.Loaded, error)) (err error) {
 	floor := make([]byte, gcFloor)
 	defer runtime.KeepAlive(floor)
-	out := newServerLog(a.env.Stderr, &c.Log)
+	out := newServerLog(a.logTo(a.env.Stderr), &c.Log)
 	log := slog.New(out)
 	for _, i := range c.Ignored {
 		log.Warn("this key of the lmstfy file means nothing here", "key", i.Key, "at", i.Origin.String(), "reason", i.Reason)

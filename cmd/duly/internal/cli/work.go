@@ -97,7 +97,7 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 func (a *app) logger(level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if a.json {
-		return slog.New(slog.NewJSONHandler(&a.log, options))
+		return slog.New(slog.NewJSONHandler(a.logTo(&a.log), options))
 	}
 	return slog.New(slog.NewTextHandler(&a.log, options))
 }

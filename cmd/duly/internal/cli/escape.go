@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// escapeJSON writes every character of a JSON text that a terminal may act on
+// (controls, bidi overrides, line separators) as \u…. Such characters stand in
+// strings only, so the value stays the same.
+func escapeJSON(text []byte) []byte {
+	risky := func(r rune) bool { return r != '\n' && unsafe(r) }
+	if utf8.Valid(text) && !bytes.ContainsFunc(text, risky) {
+		return text
+	}
+
+	escaped := make([]byte, 0, len(text)+16)
+	for _, r := range string(text) {
+		switch {
+		case !risky(r):
+			escaped = utf8.AppendRune(escaped, r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			escaped = fmt.Appendf(escaped, `\u%04x\u%04x`, high, low)
+		default:
+			escaped = fmt.Appendf(escaped, `\u%04x`, r)
+		}
+	}
+	return escaped
+}
+
+// escaping escapes the JSON lines that are written to a terminal.
+type escaping struct{ to io.Writer }
+
+// Write implements io.Writer. A call writes whole lines.
+func (e escaping) Write(lines []byte) (int, error) {
+	if _, err := e.to.Write(escapeJSON(lines)); err != nil {
+		return 0, err
+	}
+	return len(lines), nil
+}
+
+// logTo returns where a log goes that ends on standard error.
+func (a *app) logTo(to io.Writer) io.Writer {
+	if a.env.Terminal(a.env.Stderr) {
+		return escaping{to}
+	}
+	return to
+}
+
+// errorLine writes a line of JSON to standard error.
+func (a *app) errorLine(line []byte) {
+	if a.env.Terminal(a.env.Stderr) {
+		line = escapeJSON(line)
+	}
+	fmt.Fprintf(a.env.Stderr, "%s\n", line)
+}
