@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/dulymq/duly"
 )
@@ -60,7 +61,13 @@ func (p *printer) job(j *duly.JobInfo) {
 
 // failed is how many of a job's tries have failed. Where stalls count as
 // failures they are among them.
-func failed(j *duly.JobInfo) int { return min(max(j.Attempt-1, 0), j.Tries) }
+func failed(j *duly.JobInfo) int {
+	n := j.Failures
+	if j.MaxStalls == duly.None {
+		n += j.Stalls
+	}
+	return min(n, j.Tries)
+}
 
 // tries is the try that a job is at; one that is dead is at none.
 func tries(j *duly.JobInfo) string {
@@ -73,6 +80,23 @@ func tries(j *duly.JobInfo) string {
 		return text + ", which count as failures)"
 	}
 	return text + fmt.Sprintf(" of at most %d)", j.MaxStalls)
+}
+
+// afterwards says what becomes of a job whose delivery has ended: "dead after 2
+// of 2 tries", "again in 4s", "again now"; "" for a job that runs already, or is
+// done.
+func afterwards(j *duly.JobInfo, now time.Time) string {
+	switch {
+	case j.State == duly.StateDead:
+		return fmt.Sprintf("dead after %d of %d tries", failed(j), j.Tries)
+	case j.State == duly.StateDelayed && j.Due.After(now):
+		return "again " + relative(j.Due, now)
+	case j.State == duly.StateDelayed, j.State == duly.StateReady:
+		return "again now"
+	case j.State == duly.StateBlocked:
+		return "again after the jobs of its order key"
+	}
+	return ""
 }
 
 func merging(m duly.Merge) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/worker"
@@ -15,67 +16,121 @@ import (
 // workFlags are those of `duly work`.
 type workFlags struct {
 	exec        string
+	argv        []string // in place of exec
 	concurrency int
 	snooze      time.Duration
 	lease       time.Duration
 	timeout     time.Duration
 	drain       time.Duration
 	result      bool
+	once        bool
+	untilEmpty  bool
+	passURL     bool
 }
+
+const workLong = `The command gets the job's body on standard input and its fields as variables:
+
+  DULY_JOB_ID          DULY_JOB_QUEUE       DULY_JOB_NAMESPACE   DULY_JOB_RECEIPT
+  DULY_JOB_ATTEMPT     DULY_JOB_TRIES       DULY_JOB_FAILURES    DULY_JOB_STALLS
+  DULY_JOB_DUE         DULY_JOB_PUSHED_AT   DULY_JOB_EXPIRES_AT  DULY_JOB_LEASE_END
+  DULY_JOB_PRIORITY    DULY_JOB_ORDER_KEY   DULY_JOB_HEADER_X    (for each header x)
+
+--exec gives CMD to the shell; behind -- the words are a program and its arguments, and no shell reads them. What the
+command prints goes on to where duly prints. DULY_URL, DULY_ADMIN_URL and DULY_TOKEN are not handed on, unless --pass-url
+is set: the command then can call this engine.
+
+Exit status 0 acks the job. 75 gives it back for the time of --snooze and uses no try. Anything else is a failed try,
+and the end of what the command printed to standard error is kept with the job. A script can look like this:
+
+  #!/bin/sh
+  set -e
+  body=$(cat)
+  echo "$DULY_JOB_ID: try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"
+  curl -fsS --data-binary "$body" https://example.com/hook || exit 75
+
+It works until told to stop; with --once for one job, with --until-empty as long as a job is due. Its own exit status says
+nothing of the jobs.
+
+The lease is extended while the command runs. If it is lost all the same, the command and every process that it started
+get TERM, and 5 s later KILL. On INT or TERM duly takes no more jobs, lets what runs end for the time of --drain, and gives
+back the rest.
+
+Queues are worked in the order given: a job of the first goes before all of the second.`
 
 func workCommand(a *app) *cobra.Command {
 	f := workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
-	cmd := a.command("work QUEUE… --exec CMD", "Run a command for every job that is due, until told to stop",
-		`The shell runs CMD with the job's body on standard input and its fields as variables: DULY_JOB_ID, _QUEUE,
-_NAMESPACE, _RECEIPT, _ATTEMPT, _TRIES, _FAILURES, _STALLS, _PRIORITY, _DUE, _PUSHED_AT, _EXPIRES_AT, _LEASE_END,
-_ORDER_KEY, and _HEADER_X for a header x. What it prints goes on to where duly prints.
-
-Exit status 0 acks the job. 75 gives it back for the time of --snooze and uses no try. Anything else is a failed try,
-and the end of what CMD printed to standard error is kept with the job.
-
-The lease is extended while CMD runs. If it is lost all the same, CMD and every process that it started get TERM, and
-5 s later KILL. On INT or TERM duly takes no more jobs, lets what runs end for the time of --drain, and gives back the rest.
-
-Queues are worked in the order given: a job of the first goes before all of the second.`,
+	var cmd *cobra.Command
+	cmd = a.command("work QUEUE… (--exec CMD | -- CMD [ARG…])", "Run a command for every job that is due, until told to stop",
+		workLong,
 		`  duly work emails --exec ./send-mail
+  duly work emails --until-empty -- ./send-mail --from shop@example.com
+  duly work emails --once --exec 'cat; echo " is try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"'
   duly work urgent emails --exec 'curl -fsS --data-binary @- https://example.com/hook' --concurrency 8
   duly work reports --exec ./report --timeout 10m --result --json`,
-		func(ctx context.Context, p *printer, queues []string) error {
-			if f.exec == "" {
-				return misusef("say what to run: --exec CMD")
+		func(ctx context.Context, p *printer, args []string) error {
+			queues, argv := beforeDash(cmd, args)
+			switch {
+			case f.exec != "" && len(argv) > 0:
+				return misusef("--exec and a command behind -- are both given, give one of them")
+			case f.exec == "" && len(argv) == 0:
+				return misusef("say what to run: --exec CMD, or -- CMD ARG…")
 			}
+			f.argv = argv
 			a.hears = hearAll
 			return a.with(ctx, func(s *session) error { return a.work(ctx, p, s, queues, &f) })
 		})
-	cmd.Args = wants("QUEUE…")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		queues, _ := beforeDash(cmd, args)
+		return wants("QUEUE…")(cmd, queues)
+	}
 	cmd.ValidArgsFunction = a.completeQueues(0)
-	flags := cmd.Flags()
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// add adds the flags.
+func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
+	flags.BoolVar(&f.once, "once", false, "work one job and end; waits for one unless --until-empty is set too")
+	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
+	flags.BoolVar(&f.passURL, "pass-url", false, "let the command have DULY_URL and DULY_TOKEN of this engine")
 	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
 	leaseVar(flags, &f.lease, "how long to hold a job at a time (default: as the job says)")
 	durationVar(flags, &f.timeout, "timeout", "end a command that runs longer; it counts as a failed try")
 	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long running commands may go on after INT or TERM")
-	flags.BoolVar(&f.result, "result", false, "keep what CMD prints as the job's result (with push --retain)")
-	return cmd
+	flags.BoolVar(&f.result, "result", false, "keep what the command prints as the job's result (with push --retain)")
+}
+
+// beforeDash cuts the arguments at "--".
+func beforeDash(cmd *cobra.Command, args []string) (before, behind []string) {
+	if at := cmd.ArgsLenAtDash(); at >= 0 {
+		return args[:at], args[at:]
+	}
+	return args, nil
 }
 
 // work runs a worker of package worker until the first signal.
 func (a *app) work(ctx context.Context, p *printer, s *session, queues []string, f *workFlags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	log := newJobLog(p, stop)
+	log := newJobLog(p, stop, s.Contract)
 	defer log.close()
-	x := &executor{flags: f, log: log, env: a.env, json: a.json}
+	x := &executor{flags: f, log: log, env: a.env, json: a.json, inherited: a.inherited(s, f.passURL)}
 	drain := f.drain
 	if drain == 0 {
 		drain = duly.None
 	}
 	// What becomes of each job stands in the log of jobs; the worker itself
 	// tells only of what no job is to blame for.
-	w := worker.New(s.Contract, worker.Config{
+	engine, observer := s.Contract, worker.Observer{Settled: log.settled}
+	if f.once || f.untilEmpty {
+		until := newUntilEngine(engine, f, stop)
+		engine, observer = until, until.observe(observer)
+	}
+	w := worker.New(engine, worker.Config{
 		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain,
-		Logger: a.logger(slog.LevelError), Observer: worker.Observer{Settled: log.settled}, Clock: a.env.Clock,
+		Logger: a.logger(slog.LevelError), Observer: observer, Clock: a.env.Clock,
 	})
 	var opts []worker.HandlerOption
 	if f.timeout > 0 {

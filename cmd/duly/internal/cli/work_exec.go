@@ -34,6 +34,8 @@ type executor struct {
 	log   *jobLog
 	env   Env
 	json  bool
+	// inherited is the environment of the commands, without the job's fields.
+	inherited []string
 
 	mu      sync.Mutex
 	running []*os.Process
@@ -46,8 +48,8 @@ var errEnding = errors.New("duly is ending")
 // run is the handler of every queue. Each command leads a process group of its
 // own, so that what it has started ends with it.
 func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
-	cmd := shell(ctx, x.flags.exec)
-	cmd.Env = append(os.Environ(), jobVariables(d)...)
+	cmd := x.command(ctx)
+	cmd.Env = append(slices.Clip(x.inherited), jobVariables(d)...)
 	cmd.Stdin = bytes.NewReader(d.Body)
 	tail := &tailWriter{most: duly.MaxErrorText}
 	cmd.Stderr = io.MultiWriter(tail, x.env.Stderr)
@@ -79,9 +81,41 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	return x.outcome(err, tail)
 }
 
+// command makes the process of one delivery.
+func (x *executor) command(ctx context.Context) *exec.Cmd {
+	if argv := x.flags.argv; len(argv) > 0 {
+		return exec.CommandContext(ctx, argv[0], argv[1:]...)
+	}
+	return shell(ctx, x.flags.exec)
+}
+
+// name is how an error names the command.
+func (x *executor) name() string {
+	if x.flags.exec != "" {
+		return x.flags.exec
+	}
+	return x.flags.argv[0]
+}
+
+// inherited returns the environment for commands. It leaves out where the engine
+// is and the token for it, unless passURL says that they may use it.
+func (a *app) inherited(s *session, passURL bool) []string {
+	all := os.Environ()
+	if a.env.Environ != nil {
+		all = a.env.Environ()
+	}
+	if passURL {
+		return append(slices.Clone(all), "DULY_URL="+s.url) // of several values the last one counts
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return name == "DULY_URL" || name == "DULY_TOKEN" || name == "DULY_ADMIN_URL"
+	})
+}
+
 func (x *executor) notStarted(d *worker.Delivery, err error) error {
 	fmt.Fprintf(x.env.Stderr, "duly: %s could not be run for %s: %s; it is tried again in %s\n",
-		oneLine(x.flags.exec), d.ID, oneLine(err.Error()), roughly(startAgain))
+		oneLine(x.name()), d.ID, oneLine(err.Error()), roughly(startAgain))
 	return worker.Snooze(startAgain)
 }
 

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -17,14 +18,20 @@ type workedView struct {
 	As      string     `json:"as"`   // ack, nack, release or bury
 	Exit    int        `json:"exit"` // the command's status; -1 for a signal, or where it did not run
 	Took    string     `json:"took"`
+	State   string     `json:"state,omitempty"` // of a job that is not done: dead, or delayed or ready again
+	Due     string     `json:"due,omitempty"`   // when it is due again
 	Error   *errorView `json:"error,omitempty"` // why the outcome did not count
+
+	job  duly.QueueRef
+	then string // for people: what becomes of the job
 }
 
 // jobLog prints a line for every delivery that has ended. The worker's
 // goroutines hand the lines to one of its own, which alone writes.
 type jobLog struct {
-	p    *printer
-	stop func() // the worker, once nobody reads any more
+	p      *printer
+	stop   func() // the worker, once nobody reads any more
+	engine duly.Inspector
 
 	mu   sync.Mutex
 	runs map[duly.Receipt]run
@@ -41,8 +48,8 @@ type run struct {
 	took time.Duration
 }
 
-func newJobLog(p *printer, stop func()) *jobLog {
-	l := &jobLog{p: p, stop: stop, runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{})}
+func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
+	l := &jobLog{p: p, stop: stop, engine: engine, runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{})}
 	go l.write()
 	return l
 }
@@ -66,6 +73,7 @@ func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 	v := workedView{
 		At: stamp(l.p.now()), ID: d.ID, Queue: d.Queue, Attempt: d.Attempt,
 		As: as.String(), Exit: r.exit, Took: roughly(r.took),
+		job: duly.QueueRef{Namespace: d.Namespace, Name: d.Queue},
 	}
 	if err != nil {
 		v.Error = &errorView{Code: duly.CodeOf(err), Detail: oneLine(err.Error())}
@@ -79,10 +87,32 @@ func (l *jobLog) write() {
 		if l.err != nil {
 			continue
 		}
+		l.follow(&v)
 		l.print(&v)
 		if l.err = l.p.flush(); l.err != nil {
 			l.stop()
 		}
+	}
+}
+
+// followTime is how long the log waits to learn what became of a job.
+const followTime = 2 * time.Second
+
+// follow asks what becomes of a job that is not done.
+func (l *jobLog) follow(v *workedView) {
+	if v.As == duly.Ack.String() || v.Error != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), followTime)
+	defer cancel()
+	j, err := l.engine.Get(ctx, v.job, v.ID)
+	if err != nil {
+		return // it is gone, or the next line says what is wrong
+	}
+
+	v.State, v.then = j.State.String(), afterwards(&j, l.p.now())
+	if j.State != duly.StateDead {
+		v.Due = stamp(j.Due)
 	}
 }
 
@@ -99,8 +129,12 @@ func (l *jobLog) print(v *workedView) {
 	if v.Error != nil {
 		text = "  " + string(v.Error.Code)
 	}
-	l.p.printf("%s  %s  %s  %s  attempt %d  exit %d  %s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
-		v.Queue, v.ID, v.Attempt, v.Exit, v.Took, l.p.paint(red, text))
+	then := ""
+	if v.then != "" {
+		then = "  " + v.then
+	}
+	l.p.printf("%s  %s  %s  %s  attempt %d  exit %d  %s%s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
+		v.Queue, v.ID, v.Attempt, v.Exit, v.Took, then, l.p.paint(red, text))
 }
 
 // close ends the log after its last line. It may be repeated.

@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+// untilEngine is the engine of a worker that ends by itself: after one job, or
+// when no job is due. The worker reserves and waits as ever; the engine decides
+// when there is nothing more to take, and calls stop.
+type untilEngine struct {
+	duly.Contract
+	once, empty bool
+	stop        func()
+
+	mu      sync.Mutex
+	taken   int
+	running map[duly.Receipt]bool // true: its lease is lost, so nothing may settle it
+	wake    func()                // ends the Wait in progress
+}
+
+func newUntilEngine(e duly.Contract, f *workFlags, stop func()) *untilEngine {
+	return &untilEngine{Contract: e, once: f.once, empty: f.untilEmpty, stop: stop, running: map[duly.Receipt]bool{}, wake: func() {}}
+}
+
+// Reserve implements duly.Engine.
+func (u *untilEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if u.finished() {
+		return nil, nil
+	}
+	if u.once {
+		p.Max = 1
+	}
+	got, err := u.Contract.Reserve(ctx, p)
+
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.taken += len(got)
+	for i := range got {
+		u.running[got[i].Receipt] = false
+	}
+	return got, err
+}
+
+// finished reports whether the one job was taken.
+func (u *untilEngine) finished() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.once && u.taken > 0
+}
+
+// Wait implements duly.Engine. A worker calls it when a Reserve left slots free.
+func (u *untilEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if u.finished() {
+		<-ctx.Done() // the worker is stopped when its job is settled
+		return false, ctx.Err()
+	}
+	if !u.empty {
+		return u.Contract.Wait(ctx, p)
+	}
+
+	// A job that ends after this line may make another one due, so idle is read first.
+	waiting, idle := u.begin(ctx)
+	now := p
+	now.Timeout = 0
+	ready, err := u.Contract.Wait(ctx, now)
+	if err != nil || ready {
+		return ready, err
+	}
+	if idle && !u.heldBack(ctx, p) {
+		u.stop()
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+
+	ready, err = u.Contract.Wait(waiting, p)
+	if waiting.Err() != nil && ctx.Err() == nil { // the last job ended: look again
+		return true, nil
+	}
+	return ready, err
+}
+
+// begin returns the context of a Wait, which ends when the last running job
+// does, and whether none runs now.
+func (u *untilEngine) begin(ctx context.Context) (waiting context.Context, idle bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.wake()
+	waiting, u.wake = context.WithCancel(ctx)
+	return waiting, len(u.running) == 0
+}
+
+// heldBack reports whether jobs are due that a limit of their queue holds back.
+// A paused queue delivers nothing until a person resumes it, so its jobs do not
+// count.
+func (u *untilEngine) heldBack(ctx context.Context, p duly.WaitParams) bool {
+	for _, name := range p.Queues {
+		q := duly.QueueRef{Namespace: p.Namespace, Name: name}
+		stats, err := u.Stats(ctx, q)
+		if err != nil || stats.Sizes.Ready == 0 {
+			continue
+		}
+		if config, err := u.Config(ctx, q); err == nil && !config.Paused {
+			return true
+		}
+	}
+	return false
+}
+
+// observe lets the engine follow the worker's deliveries.
+func (u *untilEngine) observe(o worker.Observer) worker.Observer {
+	settled := o.Settled
+	o.Settled = func(d *worker.Delivery, as duly.Settlement, err error) {
+		settled(d, as, err)
+		u.ended(d.Receipt, true)
+	}
+	o.LeaseLost = func(d *worker.Delivery, _ error) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if _, runs := u.running[d.Receipt]; runs {
+			u.running[d.Receipt] = true
+		}
+	}
+	o.Finished = func(f worker.Finished) { u.ended(f.Delivery.Receipt, false) }
+	return o
+}
+
+// ended notes that a delivery was settled, or that the command of one that can't
+// be settled any more has returned.
+func (u *untilEngine) ended(r duly.Receipt, settled bool) {
+	u.mu.Lock()
+	lost, runs := u.running[r]
+	if !runs || !settled && !lost {
+		u.mu.Unlock()
+		return
+	}
+	delete(u.running, r)
+	if len(u.running) == 0 {
+		u.wake()
+	}
+	u.mu.Unlock()
+
+	if u.once {
+		u.stop()
+	}
+}
