@@ -21,7 +21,8 @@ type Client struct {
 
 // ClientConfig is how a Client behaves. Its zero value works.
 type ClientConfig struct {
-	// Namespace is that of jobs which name none. Default [DefaultNamespace].
+	// Namespace is that of jobs which name none. Default: the engine's, see
+	// [NamespaceOf].
 	Namespace string
 	// Repeats is how often a push, or what of its jobs, is sent again that
 	// ended as [ErrUnavailable] or [ErrNotDurable], while its context allows.
@@ -37,7 +38,9 @@ type ClientConfig struct {
 // NewClient returns a Client that pushes into an engine. It does not own the
 // engine: close that when everybody is done with it.
 func NewClient(engine Contract, cfg ClientConfig) *Client {
-	cfg.Namespace = NamespaceOr(cfg.Namespace)
+	if cfg.Namespace == "" {
+		cfg.Namespace = NamespaceOf(engine)
+	}
 	if cfg.Repeats == 0 {
 		cfg.Repeats = 3
 	}

@@ -220,6 +220,22 @@ type Fault struct {
 	Repaired bool
 }
 
+// Namespacer is implemented by engines that have a default namespace of their
+// own, as one that was opened by a URL with a namespace.
+type Namespacer interface {
+	// Namespace returns the default namespace; empty is [DefaultNamespace].
+	Namespace() string
+}
+
+// NamespaceOf returns the default namespace of an engine: its own if it is a
+// [Namespacer], else [DefaultNamespace].
+func NamespaceOf(e Engine) string {
+	if n, ok := e.(Namespacer); ok {
+		return NamespaceOr(n.Namespace())
+	}
+	return DefaultNamespace
+}
+
 // Resetter is implemented by engines whose store can lose what it held while
 // they are open, as a server does that comes back empty.
 type Resetter interface {

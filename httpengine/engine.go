@@ -27,8 +27,9 @@ type Engine struct {
 }
 
 var (
-	_ duly.Contract = (*Engine)(nil)
-	_ duly.Surveyor = (*Engine)(nil)
+	_ duly.Contract   = (*Engine)(nil)
+	_ duly.Surveyor   = (*Engine)(nil)
+	_ duly.Namespacer = (*Engine)(nil)
 )
 
 // Open returns an engine on a server. It sends nothing: a server that is away
@@ -65,7 +66,8 @@ func (e *Engine) String() string { return e.link.String() }
 // GoString is String, for %#v.
 func (e *Engine) GoString() string { return e.String() }
 
-// Namespace is the one that the engine serves.
+// Namespace implements duly.Namespacer: the namespace of the URL, the only one
+// that the engine serves.
 func (e *Engine) Namespace() string { return e.link.namespace }
 
 // Close implements duly.Engine. It waits for what is on its way, except that

@@ -40,6 +40,9 @@ func (t *traced) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	return results, err
 }
 
+// Namespace implements duly.Namespacer.
+func (t *traced) Namespace() string { return duly.NamespaceOf(t.Contract) }
+
 // Survey implements duly.Surveyor.
 func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
 	return duly.SurveyorOf(t.Contract).Survey(ctx, namespace, p)

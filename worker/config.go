@@ -24,7 +24,8 @@ const (
 
 // Config is how a Worker behaves. Its zero value works.
 type Config struct {
-	// Namespace is that of the queues. Default [duly.DefaultNamespace].
+	// Namespace is that of the queues. Default: the engine's, see
+	// [duly.NamespaceOf].
 	Namespace string
 	// Concurrency is the number of slots: handlers that run at once, over all
 	// queues together, 1…100 000. Default 16.
@@ -56,8 +57,11 @@ type Config struct {
 	Clock clock.Clock
 }
 
-func (c Config) withDefaults() Config {
-	c.Namespace = duly.NamespaceOr(c.Namespace)
+// withDefaults returns the Config with every zero field filled in.
+func (c Config) withDefaults(engine duly.Engine) Config {
+	if c.Namespace == "" {
+		c.Namespace = duly.NamespaceOf(engine)
+	}
 	if c.Concurrency == 0 {
 		c.Concurrency = DefaultConcurrency
 	}

@@ -29,7 +29,7 @@ type Worker struct {
 func New(engine duly.Engine, cfg Config) *Worker {
 	killed := make(chan struct{})
 	return &Worker{
-		engine: engine, cfg: cfg.withDefaults(), draw: draw,
+		engine: engine, cfg: cfg.withDefaults(engine), draw: draw,
 		killed: killed, kill: sync.OnceFunc(func() { close(killed) }),
 	}
 }

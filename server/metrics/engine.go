@@ -17,6 +17,9 @@ type counted struct {
 	m *Metrics
 }
 
+// Namespace implements duly.Namespacer.
+func (c *counted) Namespace() string { return duly.NamespaceOf(c.Contract) }
+
 // Push implements duly.Engine.
 func (c *counted) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results, err := c.Contract.Push(ctx, jobs)
