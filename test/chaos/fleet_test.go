@@ -85,7 +85,7 @@ func (f *fleet) serves() time.Duration {
 	return f.servesThrough(f.engines[0])
 }
 
-func (f *fleet) servesThrough(e *redisengine.Engine) time.Duration {
+func (f *fleet) servesThrough(e duly.Engine) time.Duration {
 	f.t.Helper()
 	l := &load{engine: e, diary: &f.pages.diary, shape: f.shape}
 	l.shape.call = patience

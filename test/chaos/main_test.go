@@ -4,10 +4,13 @@ import (
 	"testing"
 
 	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/test/servertest"
 )
 
 func TestMain(m *testing.M) {
 	proctest.Main(m, proctest.Roles{
+		servertest.RoleName: servertest.Role(nil),
+
 		"store":       runStore,
 		"pusher":      runPusher,
 		"filler":      runFiller,
@@ -16,5 +19,6 @@ func TestMain(m *testing.M) {
 		"redisworker": runRedisWorker,
 		"redisguest":  runRedisGuest,
 		"rediswaiter": runRedisWaiter,
+		"slowguest":   runSlowGuest,
 	})
 }
