@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -78,7 +79,10 @@ func inMemory(t *testing.T, change func(*Config), test func(f *fixture)) {
 		f.pipes = memnet.Listen()
 		served := f.httpServer(f.Handler(), nil)
 		go served.Serve(f.pipes)
-		defer served.Close()
+		defer func() {
+			served.Close()
+			clock.Sleep(t.Context(), clock.System(), time.Second) // net/http waits a little before it closes some connections
+		}()
 		test(f)
 	})
 }

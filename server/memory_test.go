@@ -34,8 +34,9 @@ func (a *asked) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return a.Contract.Wait(ctx, p)
 }
 
-// readers is a server with 10 MiB for answers, where a write ends when the other
-// side has read it: pages are of 2 MiB, of which 4 MiB have to be asked for.
+// readers is a server with 10 MiB for answers, of which one namespace of one token
+// may take 4.2, where a write ends when the other side has read it: pages are of
+// 2 MiB, of which 4 MiB have to be asked for.
 type readers struct {
 	*fixture
 	*asked
@@ -101,7 +102,7 @@ func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 		for range 20 {
 			conns = append(conns, r.list())
 		}
-		if n := r.lists.Load(); n != 3 { // 2 MiB each, and what is left is too little to begin a fourth
+		if n := r.lists.Load(); n != 3 { // two in the budget and one beyond it; what is left is too little to begin a fourth
 			t.Errorf("%d answers of 2 MiB are in 10 MiB of memory, want 3", n)
 		}
 		if a, err := r.read(r.ask("POST", "/v1/default/push", `{"jobs":[{"queue":"small"}]}`)); err != nil || a.status != 200 {
@@ -129,12 +130,12 @@ func TestSlowReadersShareTheMemoryForAnswers(t *testing.T) {
 // else needs it.
 func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 	slowReaders(t, func(r *readers) {
-		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`)
-		r.pass(time.Second) // it is the oldest
+		lists := []net.Conn{r.list(), r.list()}
+		r.pass(time.Second)
+		got := r.ask("POST", "/v1/default/reserve", `{"queues":["q"],"max":4}`) // it is beyond the budget
 		for range 4 {
 			r.push("q", strings.Repeat("x", 512<<10))
 		}
-		lists := []net.Conn{r.list(), r.list()}
 		r.pass(2 * readersGrace)
 		if s := r.sizes("q"); s.Leased != 4 {
 			t.Fatalf("%+v: somebody was cut off although nobody waits", s)
@@ -154,7 +155,7 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 		}
 		synctest.Wait()
 		if s := r.sizes("q"); s.Leased != 0 || s.Ready != 8 {
-			t.Errorf("%+v: the oldest was not cut off, or keeps its jobs", s)
+			t.Errorf("%+v: the call beyond the budget was not cut off, or keeps its jobs", s)
 		}
 		if _, err := r.read(got); err == nil {
 			t.Error("an answer that was cut off passes for whole")

@@ -65,8 +65,19 @@ func translated(err error) *refusal {
 		status, text = code.HTTPStatus(), "invalid token"
 	case duly.CodeInvalid, duly.CodeLimited:
 		status, text = code.HTTPStatus(), messageOf(err)
+	case duly.CodeUnavailable:
+		if comeAgain(err) { // what fails in the store is 500, as with lmstfy
+			status, text = code.HTTPStatus(), messageOf(err)
+		}
 	}
 	return &refusal{status: status, body: failure{text}}
+}
+
+// comeAgain reports whether the server refuses the call for now, with the time
+// to come again: it has no memory for it.
+func comeAgain(err error) bool {
+	var e *duly.Error
+	return errors.As(err, &e) && e.RetryAfter > 0
 }
 
 // messageOf is what an error says to its caller.

@@ -22,6 +22,10 @@ const free = 64 << 10
 // worked on: itself, its text, and what is made of that.
 const weight = 3
 
+// patience is how long a piece of a body may take before the call may be cut for
+// one that waits. That is 16 KiB a second.
+const patience = 2 * time.Second
+
 // Body reads the request's body whole, within the route's bound and at no less
 // than the least rate. It answers [duly.ErrTooLarge], or [duly.ErrInvalid] for
 // a body that came too slowly or not whole.
@@ -86,7 +90,6 @@ func (c *Call) read() error {
 		return nil
 	case n > limit:
 		c.bodyRead = true
-		c.W.Header().Set("Connection", "close") // it is not read
 		return duly.TooLarge("request", "has %d bytes, may have at most %d", n, limit)
 	}
 	return c.readBody(limit)
@@ -103,36 +106,44 @@ func (c *Call) readBody(limit int64) error {
 	if c.R.ContentLength < 0 {
 		body = http.MaxBytesReader(c.W, body, limit)
 	}
-	// Where nothing can be set, as in a test without a connection, nothing has
-	// to be.
-	timed := rc.SetReadDeadline(until(0)) == nil
+
+	c.sends = true
+	defer func() { c.bodyRead = true }()
 	for total := 0; ; {
 		room, err := c.place(total)
 		if err != nil {
 			return err
 		}
+
+		// Where nothing can be set, as in a test without a connection, nothing has
+		// to be. A cut sets its mark first and then an earlier deadline, so it is
+		// seen here or ends the read.
+		timed := rc.SetReadDeadline(until(time.Duration(total)*time.Second/minRate)) == nil
+		if c.cut.Load() {
+			return c.tooSlow()
+		}
 		k, err := body.Read((*room)[len(*room):cap(*room)])
 		*room = (*room)[:len(*room)+k]
 		total += k
-		if err != nil {
-			c.bodyRead = true
-			if timed {
-				_ = rc.SetReadDeadline(time.Time{})
-			}
-			return c.bodyEnd(err)
+		if err == nil {
+			continue
+		}
+
+		if c.share.account != nil {
+			c.host.requests.busy(&c.share)
 		}
 		if timed {
-			_ = rc.SetReadDeadline(until(time.Duration(total) * time.Second / minRate))
+			_ = rc.SetReadDeadline(time.Time{})
 		}
+		return c.bodyEnd(err)
 	}
 }
 
 // place is where the next bytes of the body go, total were read before. A
 // caller holds memory for what it has sent and not for what it announces. Up to
 // the free size that is the call's own buffer, which grows by doubling. Beyond
-// it there are pieces, for which the budget is asked; a call that waits for
-// more gives up after the grace, and so gives back what it has: nobody waits
-// for ever.
+// it there are pieces, for which the budget is asked. A call that waits for
+// more fails after the grace, which returns what it has.
 func (c *Call) place(total int) (*[]byte, error) {
 	if len(c.pieces) == 0 {
 		if len(c.in) < cap(c.in) {
@@ -142,16 +153,32 @@ func (c *Call) place(total int) (*[]byte, error) {
 			c.in = append(make([]byte, 0, c.more(total)), c.in...)
 			return &c.in, nil
 		}
+		c.share.owner, c.share.cut = c.owner(), c.cutBody
 	} else if last := &c.pieces[len(c.pieces)-1]; len(*last) < cap(*last) {
 		return last, nil
 	}
+
 	if !c.host.requests.try(&c.share, pieceSize*weight) && !c.await(pieceSize*weight) {
-		c.W.Header().Set("Connection", "close")
-		c.bodyRead = true
 		return nil, noMemory("requests")
 	}
 	c.pieces = append(c.pieces, c.host.pieces.get())
+	c.host.requests.slowAt(&c.share, clock.Monotonic()+patience)
 	return &c.pieces[len(c.pieces)-1], nil
+}
+
+// owner names the accounts that the call's memory counts under, from the top: the
+// token's namespace and the token. A token for all namespaces has an account
+// for each of those that it is used for. All callers without a token share one.
+func (c *Call) owner() []string {
+	if c.pass == nil {
+		return []string{""}
+	}
+
+	owner := []string{c.pass.Token.Namespace, c.pass.Name() + string(c.pass.Token.Hash[:])}
+	if c.pass.Token.Namespace == duly.AllNamespaces {
+		owner = append(owner, c.Namespace)
+	}
+	return owner
 }
 
 // await waits for n bytes of the budget, no longer than the grace.
@@ -159,6 +186,19 @@ func (c *Call) await(n int64) bool {
 	ctx, cancel := context.WithTimeout(c.R.Context(), c.host.live().Grace)
 	defer cancel()
 	return c.host.requests.take(ctx, &c.share, n) == nil
+}
+
+// cutBody ends the reading of the body.
+func (c *Call) cutBody() {
+	c.cut.Store(true)
+	_ = http.NewResponseController(c.W).SetReadDeadline(clock.Deadline(clock.Monotonic()))
+}
+
+// tooSlow is the error of a call that was cut.
+func (c *Call) tooSlow() error {
+	c.Log().Info("a request came slowly while others waited for its memory; it was cut", "bytes", c.length())
+	return wire.Own(&duly.Error{Code: duly.CodeUnavailable, RetryAfter: retryAfter,
+		Message: "the request came slowly while others waited for memory; send it again, or less at a time"})
 }
 
 // more is how large the call's own buffer becomes. It has room for one byte more
@@ -190,8 +230,8 @@ func (h *Host) collect(held int64) {
 	}
 }
 
-// pieceSize is in bytes.
-const pieceSize = 128 << 10
+// pieceSize is in bytes. It is what a body holds at most beyond what has arrived.
+const pieceSize = 32 << 10
 
 // pieces are used again and again: large bodies would else be the garbage that
 // a server has most of.
@@ -202,7 +242,7 @@ type pieces struct {
 
 // mostPieces is how many are kept: as many as are ever in use with a server's
 // default budget.
-const mostPieces = 128
+const mostPieces = 512
 
 func (p *pieces) get() []byte {
 	p.mu.Lock()
@@ -226,13 +266,16 @@ func (p *pieces) put(b []byte) {
 
 func (c *Call) bodyEnd(err error) error {
 	if err == io.EOF {
+		c.sends = false
 		return nil
+	}
+	if c.cut.Load() {
+		return c.tooSlow()
 	}
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return duly.TooLarge("request", "has more than %d bytes", tooLarge.Limit)
 	}
-	c.W.Header().Set("Connection", "close") // where the next request begins is not known
 	var t interface{ Timeout() bool }
 	if errors.As(err, &t) && t.Timeout() {
 		c.problemStatus = http.StatusRequestTimeout

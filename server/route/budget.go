@@ -2,80 +2,104 @@ package route
 
 import (
 	"context"
-	"slices"
 	"sync"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
 )
 
-// budget is memory that calls share: who asks for more than is left waits in
-// line. There is one for what requests bring and one for what answers take.
-//
-// A call asks again as it grows, and keeps what it has while it waits. So that
-// they do not all wait for each other, one of those that wait for more, the one
-// that has the most, may overdraw the budget until it gives that back. The most
-// that is ever used is the budget and one call.
-//
-// A caller who is slow to take an answer would keep the others waiting at will.
-// So where somebody waits, the slow ones are cut off one by one, the one that
-// has been slow for longest first.
+// shareOfRest limits what an owner holds: at most this many times the memory
+// that it leaves free for its neighbours.
+const shareOfRest = 3
+
+// beyondTime is how long the call beyond the budget may depend on its caller's
+// speed while an owner with more room waits.
+const beyondTime = 5 * time.Second
+
+// lookEvery is the interval at which a budget with waiting calls looks for a
+// slow one to cut.
+const lookEvery = 100 * time.Millisecond
+
+// budget is memory that calls share. The package comment describes who gets how
+// much of it. There is one budget for requests and one for answers.
 type budget struct {
 	mu      sync.Mutex
-	free    int64 // below 0 while it is overdrawn
 	size    int64
-	queue   []*waiting
-	over    bool // somebody may overdraw
-	slows   []*share
-	cutting bool // one was cut off and has not given back yet
+	all     account
+	waiting []*waiting // in order of arrival
+	slow    map[*share]struct{}
+	beyond  *share // the one call outside of the budget
+	began   time.Duration
+	cutting *share // was cut and has not given back yet
+	now     func() time.Duration
+	timer   clock.Timer
+	armed   bool
 }
 
-// share is what one call has of a budget.
+// account is the memory of one owner: the whole budget, a namespace or a token.
+type account struct {
+	parent   *account
+	name     string
+	children map[string]*account
+	held     int64
+	users    int // children and shares
+	waiting  int // calls of this account itself
+}
+
+// share is the memory of one call. Its zero value with an owner is ready for use.
 type share struct {
+	owner   []string // accounts from the top, see [Call.owner]
+	account *account
 	held    int64
-	over    bool   // it may overdraw
-	cut     func() // of a slow one: ends it; must not block
-	cutting bool   // it was called
-	given   bool   // back: nothing is done with it any more
+	beyond  bool          // held is outside of the budget
+	cut     func()        // ends the call early; it must not block
+	slow    time.Duration // the call may be cut from then on
+	given   bool          // after give: the share is not used any more
 }
 
 type waiting struct {
 	n     int64
 	share *share
-	free  chan struct{} // closed once it has its part
+	done  chan struct{} // closed when the memory is granted
 }
 
-func newBudget(size int64) *budget { return &budget{free: size, size: size} }
+func newBudget(size int64) *budget {
+	return &budget{size: size, slow: map[*share]struct{}{}, now: clock.Monotonic}
+}
 
-// try takes n bytes more, or all that there ever is, if they are there at once.
+// try takes n bytes more if they are free now.
 func (b *budget) try(s *share, n int64) bool {
-	n = min(n, b.size)
 	b.mu.Lock()
 	defer b.mu.Unlock()
+
+	b.openLocked(s)
 	if !b.fitsLocked(s, n) {
 		return false
 	}
-	b.free -= n
-	s.held += n
+	b.addLocked(s, n)
 	return true
 }
 
-func (b *budget) fitsLocked(s *share, n int64) bool {
-	return s.over || b.free >= n && len(b.queue) == 0
-}
-
-// take waits for n bytes more, or all that there ever is. give must be called
-// in the end, also after an error.
+// take takes n bytes more and waits until they are free. A call that waits does
+// not depend on its caller's speed, so it is not cut. give must be called in
+// the end, also after an error.
 func (b *budget) take(ctx context.Context, s *share, n int64) error {
-	n = min(n, b.size)
-	w := &waiting{n: n, share: s, free: make(chan struct{})}
+	w := &waiting{n: n, share: s, done: make(chan struct{})}
 	b.mu.Lock()
+	b.openLocked(s)
 	if b.fitsLocked(s, n) {
-		b.grantLocked(w)
+		b.addLocked(s, n)
+		close(w.done)
 	} else {
-		b.queue = append(b.queue, w)
+		delete(b.slow, s)
+		s.account.waiting++
+		b.waiting = append(b.waiting, w)
 		b.serveLocked()
 	}
 	b.mu.Unlock()
+
 	select {
-	case <-w.free:
+	case <-w.done:
 		return nil
 	case <-ctx.Done():
 		b.leave(w)
@@ -83,94 +107,259 @@ func (b *budget) take(ctx context.Context, s *share, n int64) error {
 	}
 }
 
-func (b *budget) grantLocked(w *waiting) {
-	b.free -= w.n
-	w.share.held += w.n
-	close(w.free)
-}
-
-// leave takes a waiter out of the line. What it was given in the same moment is
-// its share's.
+// leave removes a call that no longer waits. Memory that was granted at the same
+// moment stays with its share.
 func (b *budget) leave(w *waiting) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, other := range b.queue {
+
+	for i, other := range b.waiting {
 		if other == w {
-			b.queue = append(b.queue[:i], b.queue[i+1:]...)
-			b.serveLocked() // those behind it may fit
+			b.removeLocked(i)
+			b.serveLocked() // the next one of its account may fit
 			return
 		}
 	}
 }
 
-// keep changes what a share has to n bytes, at once: the rest goes back. What it
-// already uses beyond its part overdraws the budget; others wait for that.
+// keep sets the memory of a share to n bytes at once. More than fits is counted
+// all the same; others wait for it.
 func (b *budget) keep(s *share, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.free += s.held - n
-	s.held = n
-	if s.over && b.free >= 0 {
-		b.over, s.over = false, false
+
+	b.openLocked(s)
+	b.addLocked(s, n-s.held)
+	if s.beyond && n <= b.roomLocked(s.account) {
+		s.beyond, b.beyond = false, nil
+		s.account.add(n)
 	}
 	b.serveLocked()
 }
 
-// slow notes that who has the share may be cut off, once somebody waits.
-func (b *budget) slow(s *share, cut func()) {
+// slowAt marks a call that depends on its caller's speed: from that moment on it
+// may be cut.
+func (b *budget) slowAt(s *share, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if s.given {
-		return
+
+	if !s.given {
+		s.slow = at
+		b.slow[s] = struct{}{}
 	}
-	s.cut = cut
-	b.slows = append(b.slows, s)
-	b.serveLocked()
 }
 
-// give gives a share back.
+// busy marks a call that no longer depends on its caller's speed.
+func (b *budget) busy(s *share) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	delete(b.slow, s)
+}
+
+// give returns all memory of a share.
 func (b *budget) give(s *share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.free += s.held
-	b.over = b.over && !s.over
-	b.cutting = b.cutting && !s.cutting
-	if i := slices.Index(b.slows, s); i >= 0 {
-		b.slows = slices.Delete(b.slows, i, i+1)
+
+	if s.account != nil {
+		b.addLocked(s, -s.held)
+		s.account.leave()
+	}
+	delete(b.slow, s)
+	if b.beyond == s {
+		b.beyond = nil
+	}
+	if b.cutting == s {
+		b.cutting = nil
 	}
 	*s = share{given: true}
 	b.serveLocked()
 }
 
+// openLocked finds or creates the account of a share.
+func (b *budget) openLocked(s *share) {
+	if s.account != nil {
+		return
+	}
+	a := &b.all
+	for _, name := range s.owner {
+		child := a.children[name]
+		if child == nil {
+			if a.children == nil {
+				a.children = map[string]*account{}
+			}
+			child = &account{parent: a, name: name}
+			a.children[name] = child
+			a.users++
+		}
+		a = child
+	}
+	a.users++
+	s.account = a
+}
+
+// leave ends a use of the account and forgets accounts without users.
+func (a *account) leave() {
+	a.users--
+	if a.users == 0 && a.parent != nil {
+		delete(a.parent.children, a.name)
+		a.parent.leave()
+	}
+}
+
+// add counts n bytes for the account and all accounts above it.
+func (a *account) add(n int64) {
+	for ; a != nil; a = a.parent {
+		a.held += n
+	}
+}
+
+func (b *budget) addLocked(s *share, n int64) {
+	s.held += n
+	if !s.beyond {
+		s.account.add(n)
+	}
+}
+
+// roomLocked returns how much an account may still take. At the top that is the
+// free memory. Below, an owner takes x more while held + x is at most
+// shareOfRest times the room that is left above it after that.
+func (b *budget) roomLocked(a *account) int64 {
+	if a.parent == nil {
+		return b.size - a.held
+	}
+	return (shareOfRest*b.roomLocked(a.parent) - a.held) / (shareOfRest + 1)
+}
+
+// fitsLocked reports whether a share may have n bytes at once. Calls of one
+// account are served in order of arrival.
+func (b *budget) fitsLocked(s *share, n int64) bool {
+	return s.beyond || s.account.waiting == 0 && n <= b.roomLocked(s.account)
+}
+
+// serveLocked grants what fits, then lets one call go beyond the budget, then
+// cuts a slow one if calls still wait.
 func (b *budget) serveLocked() {
-	for len(b.queue) > 0 && b.queue[0].n <= b.free {
-		w := b.queue[0]
-		b.queue = b.queue[1:]
-		b.grantLocked(w)
+	b.grantLocked()
+	if b.beyond == nil && len(b.waiting) > 0 {
+		b.beyondLocked()
+		b.grantLocked()
 	}
-	if !b.over {
-		b.overdrawLocked()
+
+	if len(b.waiting) == 0 {
+		return
 	}
-	if len(b.queue) > 0 && len(b.slows) > 0 && !b.cutting {
-		s := b.slows[0]
-		b.slows = b.slows[1:]
-		b.cutting, s.cutting = true, true
+	b.cutLocked()
+	if !b.armed {
+		b.armed = true
+		b.armLocked()
+	}
+}
+
+// grantLocked serves the first waiting calls of every account that fit.
+func (b *budget) grantLocked() {
+	var blocked map[*account]bool
+	for i := 0; i < len(b.waiting); {
+		w := b.waiting[i]
+		a := w.share.account
+		if blocked[a] || w.n > b.roomLocked(a) {
+			if blocked == nil {
+				blocked = map[*account]bool{}
+			}
+			blocked[a] = true
+			i++
+			continue
+		}
+		b.removeLocked(i)
+		b.addLocked(w.share, w.n)
+		close(w.done)
+	}
+}
+
+func (b *budget) removeLocked(i int) {
+	b.waiting[i].share.account.waiting--
+	b.waiting = append(b.waiting[:i], b.waiting[i+1:]...)
+}
+
+// beyondLocked moves one waiting call out of the budget: that of the owner with
+// the most room, and of its calls the one that holds most. What it holds is
+// free for the others from then on.
+func (b *budget) beyondLocked() {
+	best, bestRoom := 0, b.roomLocked(b.waiting[0].share.account)
+	for i, w := range b.waiting[1:] {
+		room := b.roomLocked(w.share.account)
+		if room > bestRoom || room == bestRoom && w.share.held > b.waiting[best].share.held {
+			best, bestRoom = i+1, room
+		}
+	}
+
+	w := b.waiting[best]
+	b.removeLocked(best)
+	w.share.account.add(-w.share.held)
+	w.share.beyond, b.beyond, b.began = true, w.share, b.now()
+	b.addLocked(w.share, w.n)
+	close(w.done)
+}
+
+// cutLocked cuts one slow call for those that wait, unless another one that was
+// cut has not given back yet.
+func (b *budget) cutLocked() {
+	if b.cutting != nil {
+		return
+	}
+	if s := b.slowestLocked(b.now()); s != nil {
+		delete(b.slow, s)
+		b.cutting = s
 		s.cut()
 	}
 }
 
-// overdrawLocked lets one that waits for more have it.
-func (b *budget) overdrawLocked() {
-	most := -1
-	for i, w := range b.queue {
-		if w.share.held > 0 && (most < 0 || w.share.held > b.queue[most].share.held) {
-			most = i
+// slowestLocked returns the call to cut, or nil: first the call beyond the budget,
+// then a call of the owner with the least room, the one that has been slow for
+// longest. An owner with more room than all waiting ones loses no call to them.
+func (b *budget) slowestLocked(now time.Duration) (slowest *share) {
+	most := b.roomLocked(b.waiting[0].share.account)
+	for _, w := range b.waiting[1:] {
+		most = max(most, b.roomLocked(w.share.account))
+	}
+	if s := b.beyond; s != nil {
+		_, depends := b.slow[s]
+		late := now >= b.began+beyondTime && most > b.roomLocked(s.account)
+		if depends && (now >= s.slow || late) {
+			return s
 		}
 	}
-	if most >= 0 {
-		w := b.queue[most]
-		b.queue = append(b.queue[:most], b.queue[most+1:]...)
-		b.over, w.share.over = true, true
-		b.grantLocked(w)
+
+	least := most
+	for s := range b.slow {
+		if s == b.beyond || now < s.slow {
+			continue
+		}
+		room := b.roomLocked(s.account)
+		if room < least || room == least && (slowest == nil || s.slow < slowest.slow) {
+			slowest, least = s, room
+		}
+	}
+	return slowest
+}
+
+// armLocked calls look after a while.
+func (b *budget) armLocked() {
+	if b.timer == nil {
+		b.timer = clock.System().AfterFunc(lookEvery, b.look)
+		return
+	}
+	b.timer.Reset(lookEvery)
+}
+
+// look cuts a slow call, and comes back as long as calls wait.
+func (b *budget) look() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.armed = len(b.waiting) > 0; b.armed {
+		b.cutLocked()
+		b.armLocked()
 	}
 }

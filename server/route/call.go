@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -38,10 +39,13 @@ type Call struct {
 	in, out       []byte   // kept for the next call
 	pieces        [][]byte // of a long body, while it is read
 	bodyRead      bool
-	share         share  // of the requests' budget
-	room          *share // of the answers', nil while it has none
-	problemStatus int    // instead of the code's, see notRouted
-	status        int    // 0 until it is answered
+	sends         bool        // the body was begun and its end was not seen
+	closes        bool        // the connection is closed after the answer, see leave
+	cut           atomic.Bool // the body came too slowly for those that wait
+	share         share       // of the requests' budget
+	room          *share      // of the answers', nil while it has none
+	problemStatus int         // instead of the code's, see notRouted
+	status        int         // 0 until it is answered
 	sent          int
 	err           error
 }
@@ -206,13 +210,17 @@ func (c *Call) rescue() {
 
 // finish logs the call and puts its buffers back.
 func (c *Call) finish() {
-	if c.share.held > 0 {
+	if c.share.account != nil {
 		c.host.collect(c.share.held)
 		c.host.requests.give(&c.share)
 	}
 	c.Release()
 	c.tell(clock.Monotonic() - c.start)
 	c.log()
+
+	if c.closes && c.status != statusGone {
+		c.discard()
+	}
 	if cap(c.in) > keep {
 		c.in = nil
 	}

@@ -24,20 +24,48 @@
 // A route of an API with a [Dialect] is found in that API's own way
 // ([Host.Handle]), which also does what 3 and 4 are for, and words its errors.
 //
-// # Time and memory
+// # Time
 //
 // A body must arrive at 1 KiB a second after a grace of 10 s, an answer must
 // be taken at the same rate; both are deadlines on the connection that move
 // with every piece, so an honest slow upload succeeds, and a long poll, which
 // neither reads nor writes while it waits, is not touched.
 //
-// Bodies of more than 64 KiB share one budget of memory and wait for their part
-// of it. So do answers, with a budget of their own: a handler asks for the most
-// that the engine may bring before it calls it ([Call.Hold]), and for the text
-// that is made of it before that is written; while the caller takes the answer
-// that text is what is held. A long poll that waits for a job holds nothing
-// ([Call.Release]). A call that has waited for memory as long as the grace is
-// refused with unavailable and Retry-After. A caller who is slower than the
-// grace keeps the memory of its answer as long as nobody waits for it; else it
-// is cut off.
+// The answer to a request whose body was not read closes the connection. Up to
+// 16 MiB of the rest are read and dropped within 2 s before that, so that a
+// client that writes its whole request first can read the answer.
+//
+// # Memory
+//
+// Requests share one budget of memory ([Host.Memory]), answers another
+// ([Host.AnswerMemory]). A body or an answer of up to 64 KiB counts under
+// neither. So the documented limit of the process is both budgets, one call
+// beyond each, and 64 KiB per connection.
+//
+// A call reserves memory for what has arrived and not for what it announces:
+// each piece of 32 KiB that a body begins counts three times, for the text and
+// what is made of it. An answer reserves what the engine may bring before the
+// engine is called ([Call.Hold]), then the text. While the caller takes the
+// answer, that text is what is held. A long poll that waits for a job holds
+// nothing ([Call.Release]).
+//
+// The memory of a call belongs to an owner: a token, in its namespace. A token
+// for all namespaces has an owner for each of those that it is used for. At every
+// level an owner takes at most three times what it leaves free to its
+// neighbours. One namespace alone so takes at most three quarters of a budget,
+// and one token three quarters of that. Whatever they do, another namespace
+// finds memory at once.
+//
+// A call that finds none waits, in order of arrival among the calls of its
+// owner. Other owners' calls do not wait for it. One waiting call at a time is
+// served beyond the budget, that of the owner with the most room: requests that
+// have arrived in part and wait for more so never block each other for good.
+// A call that has waited for the grace fails with unavailable and Retry-After.
+//
+// While a call waits, slow ones are cut one after the other: requests that took
+// more than 2 s for a piece, and answers that were not taken within the grace.
+// The call beyond the budget is cut first. Then comes the owner with the least
+// room, and of its calls the one that has been slow for longest. An owner with
+// more room than all that wait loses no call. Without a waiting call, no slow
+// one is cut. A request that was cut is answered unavailable with Retry-After.
 package route

@@ -74,6 +74,7 @@ func (c *Call) write(status int, contentType []string, body []byte) error {
 	if len(body) > 2<<10 { // net/http counts shorter ones itself
 		c.W.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
+	c.leave()
 	c.deadline(len(body))
 	c.W.WriteHeader(status)
 	if len(body) == 0 {

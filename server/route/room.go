@@ -22,10 +22,7 @@ func (c *Call) Hold(n int64) error {
 	if n <= free {
 		return nil
 	}
-	if c.room == nil {
-		c.room = new(share)
-	}
-	if n -= c.room.held; n <= 0 {
+	if n -= c.ownRoom().held; n <= 0 {
 		return nil
 	}
 	if c.host.answers.try(c.room, n) {
@@ -37,6 +34,14 @@ func (c *Call) Hold(n int64) error {
 		return err
 	}
 	return noMemory("answers")
+}
+
+// ownRoom is the call's share of the memory for answers.
+func (c *Call) ownRoom() *share {
+	if c.room == nil {
+		c.room = &share{owner: c.owner()}
+	}
+	return c.room
 }
 
 // Release gives back what Hold has taken. It comes before a wait of any length:
@@ -70,20 +75,17 @@ func (c *Call) taking(n int) (taken func()) {
 		c.Release()
 		return func() {}
 	}
-	if c.room == nil {
-		c.room = new(share)
-	}
-	room, rc := c.room, http.NewResponseController(c.W)
-	c.host.answers.keep(room, int64(n))
+
 	var cut atomic.Bool
-	timer := clock.System().AfterFunc(c.host.live().Grace, func() {
-		c.host.answers.slow(room, func() {
-			cut.Store(true)
-			_ = rc.SetWriteDeadline(clock.Deadline(clock.Monotonic()))
-		})
-	})
+	room, rc := c.ownRoom(), http.NewResponseController(c.W)
+	c.host.answers.keep(room, int64(n))
+	room.cut = func() {
+		cut.Store(true)
+		_ = rc.SetWriteDeadline(clock.Deadline(clock.Monotonic()))
+	}
+	c.host.answers.slowAt(room, clock.Monotonic()+c.host.live().Grace)
 	return func() {
-		timer.Stop()
+		c.host.answers.busy(room)
 		if cut.Load() {
 			c.Log().Info("an answer was taken slowly while others waited for its memory; it was cut off", "bytes", n)
 		}

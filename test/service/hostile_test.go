@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -74,8 +73,7 @@ func (p *probe) p99() time.Duration {
 		p.s.t.Error("nobody served the honest client")
 		return 0
 	}
-	slices.Sort(p.took)
-	return p.took[len(p.took)*99/100]
+	return percentile99(p.took)
 }
 
 // R1: thousands of connections whose heads drip, a byte every five seconds, are
@@ -186,19 +184,7 @@ func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 			t.Fatalf("%d %s", status, answer)
 		}
 	}
-	before := s.memory(t)
-	peak, stop := before, make(chan struct{})
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		for tick := time.NewTicker(2 * time.Millisecond); ; {
-			select {
-			case <-tick.C:
-				peak = max(peak, s.memory(t))
-			case <-stop:
-				return
-			}
-		}
-	})
+	grew := s.growth(t)
 	var all sync.WaitGroup
 	for range counts(5, 25) {
 		for what, write := range hostile {
@@ -210,15 +196,38 @@ func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 		}
 	}
 	all.Wait()
-	close(stop)
-	watching.Wait()
-	grown := peak - before
+	grown := grew()
 	t.Logf("%d requests at once: the process grew by %.1f MiB (at most %d)", 4*counts(5, 25), float64(grown)/(1<<20), most>>20)
 	if grown > most && !testing.Short() {
 		t.Errorf("the process grew by %d bytes", grown)
 	}
 	if status, answer, _ := s.call("POST", s.url+"/v1/default/push", `{"jobs":[{"queue":"q"}]}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
+	}
+}
+
+// growth watches the memory of the process until the function that it returns is
+// called, which returns by how much it has grown at most.
+func (s *served) growth(t *testing.T) func() int64 {
+	before := s.memory(t)
+	peak, stop := before, make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				peak = max(peak, s.memory(t))
+			case <-stop:
+				return
+			}
+		}
+	})
+	return func() int64 {
+		close(stop)
+		watching.Wait()
+		return peak - before
 	}
 }
 

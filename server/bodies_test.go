@@ -1,0 +1,198 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// slowBody begins a push of 8 MB that a token announces, sends so many bytes of
+// it, and then 1100 a second until the connection is closed.
+func (f *fixture) slowBody(token string, sent int) net.Conn {
+	f.t.Helper()
+	conn := f.connect()
+	const head = "POST /v1/default/push HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: 8000000\r\n\r\n%s"
+	go func() {
+		_, err := fmt.Fprintf(conn, head, f.tokens[token], `{"jobs":[{"queue":"q","body":"`+strings.Repeat("x", sent))
+		for err == nil && clock.Sleep(f.t.Context(), clock.System(), time.Second) == nil {
+			_, err = io.WriteString(conn, strings.Repeat("x", 1100))
+		}
+	}()
+	return conn
+}
+
+// ask is [fixture.send] where the API is served in memory.
+func (f *fixture) ask(method, path, body, who string) answer {
+	f.t.Helper()
+	req, err := http.NewRequest(method, "http://memory"+path, strings.NewReader(body))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+f.tokens[who])
+	req.Header.Set("X-Token", f.tokens[who])
+	return f.do(req)
+}
+
+// oneJob is a push of a body of that size.
+func oneJob(size int) string {
+	return `{"jobs":[{"queue":"honest","body":"` + strings.Repeat("x", size) + `"}]}`
+}
+
+// largeSettle acks a receipt in a request of more than 64 KiB.
+func largeSettle(receipt string) string {
+	b := `{"outcomes":[{"receipt":"` + receipt + `","as":"ack"}`
+	return b + strings.Repeat(`,{"receipt":"honest:0:01J0000000000000000000000A:1","as":"nack","error":"`+strings.Repeat("x", 100)+`"}`, 500) + `]}`
+}
+
+// mustServe checks that a caller's long requests succeed within a second.
+func (f *fixture) mustServe(namespace, who string) {
+	f.t.Helper()
+	begin := clock.Monotonic()
+	for _, size := range []int{70_000, 900_000} {
+		if a := f.ask("POST", "/v1/"+namespace+"/push", oneJob(size), who); a.status != 200 || !strings.Contains(a.body, "created") {
+			f.t.Errorf("%s pushes %d bytes: %d %.300s", who, size, a.status, a.body)
+		}
+	}
+	taken, err := f.engine.Reserve(f.t.Context(), duly.ReserveParams{Namespace: namespace, Queues: []string{"honest"}, Max: 1})
+	if err != nil || len(taken) != 1 {
+		f.t.Fatal(taken, err)
+	}
+	a := f.ask("POST", "/v1/"+namespace+"/settle", largeSettle(string(taken[0].Receipt)), who)
+	if a.status != 200 || !strings.HasPrefix(a.body, `{"results":[{"ok":true},`) {
+		f.t.Errorf("%s settles in 70 KB: %d %.300s", who, a.status, a.body)
+	}
+	if took := clock.Monotonic() - begin; took > time.Second {
+		f.t.Errorf("%s waited %s", who, took)
+	}
+}
+
+// C14.43: one namespace's slow bodies leave memory for the long requests of the other
+// namespaces, and of other tokens of its own.
+func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ connections, sent int }{
+		"140 that have sent 66 kB":  {140, 66_000},
+		"200 of 70 KB":              {200, 70_000},
+		"60 that fill their budget": {60, 400_000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inMemory(t, nil, func(f *fixture) {
+				for range c.connections {
+					f.slowBody("admin", c.sent)
+				}
+				synctest.Wait()
+				f.mustServe("other", "foreign")
+				clock.Sleep(f.t.Context(), clock.System(), 3*time.Second)
+				f.mustServe("other", "foreign")
+				f.mustServe("shop", "operator")
+				f.mustServe("default", "operator")
+			})
+		})
+	}
+}
+
+// Where a token's own slow bodies use all that it may have, its next request cuts
+// them one by one. They are asked to come again.
+func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
+	t.Parallel()
+	inMemory(t, nil, func(f *fixture) {
+		var conns []net.Conn
+		for range 10 {
+			conns = append(conns, f.slowBody("admin", 1<<20))
+		}
+		synctest.Wait()
+		clock.Sleep(f.t.Context(), clock.System(), 3*time.Second)
+		if strings.Contains(f.log.String(), "it was cut") {
+			f.t.Fatal("a body was cut before another request waited")
+		}
+		f.mustServe("default", "admin")
+		cut := strings.Count(f.log.String(), "it was cut")
+		if cut == 0 || cut == len(conns) {
+			f.t.Fatalf("%d of %d slow bodies were cut", cut, len(conns))
+		}
+
+		synctest.Wait()
+		for _, conn := range conns {
+			conn.SetReadDeadline(clock.System().Now().Add(time.Millisecond))
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				continue // still under way
+			}
+			cut--
+			if resp.StatusCode != 503 || resp.Header.Get("Retry-After") != "1" || !resp.Close {
+				f.t.Errorf("a body that was cut is answered %d %v", resp.StatusCode, resp.Header)
+			}
+		}
+		if cut != 0 {
+			f.t.Errorf("%d more were cut than answered", cut)
+		}
+	})
+}
+
+// C14.43: a request for which no memory becomes free within the grace is answered 503 with
+// Retry-After, by both APIs. lmstfy's error text stays its own.
+func TestARequestWithoutMemoryIsAskedToComeAgain(t *testing.T) {
+	t.Parallel()
+	for path, method := range map[string]string{"/v1/default/push": "POST", "/api/default/q": "PUT", "/api/default/q/bulk": "PUT", "/api/default/q/job/x": "PUT"} {
+		inMemory(t, func(c *Config) { c.Grace = time.Second }, func(f *fixture) { // less than a slow body has
+			for range 10 { // one of them is beyond the budget
+				f.slowBody("admin", 1<<20)
+			}
+			synctest.Wait()
+			f.slowBody("admin", 350_000) // the rest of what the token may have
+			synctest.Wait()
+			a := f.ask(method, path, oneJob(500_000), "admin")
+			if a.status != 503 || a.header.Get("Retry-After") != "1" || !strings.Contains(a.body, "memory") {
+				f.t.Errorf("%s %s: %d %v %s", method, path, a.status, a.header, a.body)
+			}
+		})
+	}
+}
+
+// A body that is too long is answered before it is read, and a limited rest of it
+// is read then: a client that first writes everything can read the answer.
+func TestAClientThatWritesEverythingFirstReadsItsRefusal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method, path, who, length string
+		size                      int
+		status                    int
+	}{
+		"push":               {"POST", "/v1/default/push", "admin", "Content-Length: 20000000", 1<<20 + 16<<20, 413}, // the client gives up
+		"lmstfy":             {"PUT", "/api/default/q", "admin", "Content-Length: 5000000", 5_000_000, 413},
+		"lmstfy in chunks":   {"PUT", "/api/default/q", "admin", "Transfer-Encoding: chunked", 5 << 20, 413},
+		"without a token":    {"PUT", "/api/default/q", "none", "Content-Length: 5000000", 5_000_000, 401},
+		"with a wrong right": {"POST", "/v1/default/push", "consume", "Content-Length: 5000000", 5_000_000, 403},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := serve(t, nil)
+			conn := f.connect()
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nX-Token: %[3]s\r\n%s\r\n\r\n", c.method, c.path, f.tokens[c.who], c.length)
+			body := strings.Repeat("x", min(c.size, 16<<20))
+			if strings.HasPrefix(c.length, "T") {
+				body = strings.Repeat("100000\r\n"+strings.Repeat("x", 1<<20)+"\r\n", c.size>>20) + "0\r\n\r\n"
+			}
+			if n, err := io.WriteString(conn, body); err != nil {
+				t.Fatalf("after %d of %d bytes: %v", n, len(body), err)
+			}
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil || resp.StatusCode != c.status || !resp.Close {
+				t.Fatalf("%+v, %v", resp, err)
+			}
+			if b, err := io.ReadAll(resp.Body); err != nil || len(b) == 0 {
+				t.Errorf("%q, %v", b, err)
+			}
+		})
+	}
+}

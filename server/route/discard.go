@@ -1,0 +1,45 @@
+package route
+
+import (
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// The limits on what is read of a body after its answer. Within them a client
+// that writes its whole request before it reads sees the answer; beyond them it
+// sees a broken connection.
+const (
+	discardBytes = 16 << 20
+	discardTime  = 2 * time.Second
+)
+
+// netRest is what net/http itself reads of a body before it answers.
+const netRest = 256 << 10
+
+// leave prepares an answer to a request whose body was not read to its end. Where
+// net/http does not read the rest either, the answer closes the connection: where
+// the next request begins is not known.
+func (c *Call) leave() {
+	n := c.R.ContentLength
+	whole := c.bodyRead && !c.sends && n <= c.route.MaxBody
+	if n == 0 || whole || !c.bodyRead && n < netRest {
+		return
+	}
+
+	c.closes = c.sends || c.R.Header.Get("Expect") == "" // else nothing was sent yet
+	c.W.Header()["Connection"] = closing
+	_ = http.NewResponseController(c.W).EnableFullDuplex() // net/http reads nothing by itself
+}
+
+// discard sends the answer and reads a limited rest of the body, so that the
+// client can read the answer before the connection is closed.
+func (c *Call) discard() {
+	rc := http.NewResponseController(c.W)
+	if rc.Flush() != nil || rc.SetReadDeadline(clock.Deadline(clock.Monotonic()+discardTime)) != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, c.R.Body, discardBytes)
+}
