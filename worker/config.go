@@ -30,6 +30,10 @@ type Config struct {
 	// Concurrency is the number of slots: handlers that run at once, over all
 	// queues together, 1…100 000. Default 16.
 	Concurrency int
+	// StrictOrder takes jobs of a queue only when the queues that were added
+	// before it have none. Default: the queues share the slots by [Weight], each
+	// with weight 1 unless it says otherwise.
+	StrictOrder bool
 	// Lease is for how long jobs are reserved and extended at a time,
 	// 100 ms–366 days. Default: what each job itself says (30 s).
 	Lease time.Duration

@@ -37,7 +37,9 @@
 // not settled yet never exceeds twice the slots, so a slow store slows the
 // worker down.
 //
-// Queues are asked in strict order, or share the slots by [Weight].
+// Queues with a backlog share the slots by [Weight], which is 1 by default, so
+// none of them starves. With Config.StrictOrder a queue is served only when the
+// queues before it are empty.
 //
 // # Who decides when a lease is lost
 //

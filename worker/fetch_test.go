@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -191,20 +192,43 @@ func TestABatchOfOutcomesStaysWithinTheBounds(t *testing.T) {
 	})
 }
 
-func TestQueuesAreServedInTheOrderOfHandle(t *testing.T) {
-	var order []string
-	bubble(t, worker.Config{Concurrency: 1}, func(t *testing.T, r *rig) {
+// C4.95: queues with a backlog take turns.
+func TestQueuesShareTheSlots(t *testing.T) {
+	if got := servedOfTwo(t, worker.Config{Concurrency: 1}); got[0] == got[1] || got[2] == got[3] {
+		t.Errorf("served %v, want both queues in turn", got)
+	}
+}
+
+func TestStrictOrderServesTheFirstQueueFirst(t *testing.T) {
+	got := servedOfTwo(t, worker.Config{Concurrency: 1, StrictOrder: true})
+	if !slices.Equal(got, []string{"first", "first", "second", "second"}) {
+		t.Errorf("served %v", got)
+	}
+}
+
+// servedOfTwo returns the queues of the jobs in the order in which they were
+// handled: two jobs of each of two queues.
+func servedOfTwo(t *testing.T, cfg worker.Config) (order []string) {
+	t.Helper()
+	bubble(t, cfg, func(t *testing.T, r *rig) {
 		h := func(_ context.Context, d *worker.Delivery) error { order = append(order, d.Queue); return nil }
-		r.Handle("urgent", h)
-		r.Handle("later", h)
-		r.push(2, duly.Job{Queue: "later"})
-		r.push(2, duly.Job{Queue: "urgent"})
+		r.Handle("first", h)
+		r.Handle("second", h)
+		r.push(2, duly.Job{Queue: "second"})
+		r.push(2, duly.Job{Queue: "first"})
 		r.start()
 		r.stop()
-		if !slices.Equal(order, []string{"urgent", "urgent", "later", "later"}) {
-			t.Errorf("served %v", order)
-		}
 	})
+	return order
+}
+
+func TestAWeightIsRefusedInStrictOrder(t *testing.T) {
+	t.Parallel()
+	w := worker.New(newLineEngine(), worker.Config{StrictOrder: true})
+	w.Handle("q", sleeper(0), worker.Weight(2))
+	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "StrictOrder") {
+		t.Errorf("got %v", err)
+	}
 }
 
 func TestWeightsShareTheSlots(t *testing.T) {

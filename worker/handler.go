@@ -58,9 +58,9 @@ func With(m ...Middleware) HandlerOption {
 	return func(r *route) { r.middleware = append(r.middleware, m...) }
 }
 
-// Weight shares the slots between queues that have a backlog in proportion to
-// their weights, 1…1 000 000, instead of in strict order. As soon as one
-// queue has a weight, those without count as 1.
+// Weight sets the queue's share of the slots, 1…1 000 000. Queues that have a
+// backlog share the slots in proportion to their weights. Default 1.
+// Config.StrictOrder excludes it.
 func Weight(n int) HandlerOption {
 	return func(r *route) { r.weight, r.weightSet = n, true }
 }

@@ -18,18 +18,19 @@ type order interface {
 	took(asked []string, deliveries []duly.Delivery)
 }
 
-// newOrder is strict, in the order of the routes, unless one has a weight.
-func newOrder(routes []*route) order {
+// newOrder returns the order of the routes if it is to be strict, else one by
+// weights.
+func newOrder(routes []*route, strictly bool) order {
 	queues := make([]string, len(routes))
 	weights := make([]int, len(routes))
-	weighted := false
 	for i, r := range routes {
 		queues[i], weights[i] = r.queue, 1
 		if r.weightSet {
-			weights[i], weighted = r.weight, true
+			weights[i] = r.weight
 		}
 	}
-	if !weighted {
+
+	if strictly || len(routes) == 1 {
 		return strict(queues)
 	}
 	return newWeighted(queues, weights)

@@ -30,12 +30,28 @@ func ordered(weights ...int) (order, []string) {
 		r := &route{queue: fmt.Sprintf("q%d", i), weight: weight, weightSet: weight > 0}
 		routes, names = append(routes, r), append(names, r.queue)
 	}
-	return newOrder(routes), names
+	return newOrder(routes, false), names
 }
 
-func TestQueuesWithoutWeightsAreServedInStrictOrder(t *testing.T) {
+// By default no queue waits for another one's backlog to end.
+func TestQueuesWithoutWeightsShareEqually(t *testing.T) {
 	t.Parallel()
 	o, names := ordered(0, 0, 0)
+	backlog := map[string]int{"q0": 10_000, "q1": 10_000, "q2": 10_000}
+	for range 300 {
+		serve(o, backlog, 10)
+	}
+	for _, q := range names {
+		if served := 10_000 - backlog[q]; served != 1000 {
+			t.Errorf("%s was served %d times, want 1000", q, served)
+		}
+	}
+}
+
+func TestStrictOrderServesOneQueueAfterTheOther(t *testing.T) {
+	t.Parallel()
+	names := []string{"q0", "q1", "q2"}
+	o := newOrder([]*route{{queue: "q0"}, {queue: "q1"}, {queue: "q2"}}, true)
 	backlog := map[string]int{"q1": 100, "q2": 100}
 	for range 10 {
 		for _, d := range serve(o, backlog, 10) {

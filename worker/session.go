@@ -43,7 +43,7 @@ func (w *Worker) newSession(ctx context.Context) *session {
 	cfg := &w.cfg
 	s := &session{
 		engine: w.engine, cfg: cfg, clock: cfg.Clock, log: cfg.Logger, killed: w.killed,
-		routes: make(map[string]*route, len(w.routes)), order: newOrder(w.routes),
+		routes: make(map[string]*route, len(w.routes)), order: newOrder(w.routes, cfg.StrictOrder),
 		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency),
 	}
 	for _, r := range w.routes {

@@ -34,9 +34,9 @@ func New(engine duly.Engine, cfg Config) *Worker {
 	}
 }
 
-// Handle says how a queue's jobs are handled. Queues are served in the strict
-// order in which they were added, unless one of them has a [Weight]. What is
-// wrong is told by Run. It panics after Run.
+// Handle sets the handler of a queue. Queues with a backlog share the slots
+// equally, or by [Weight]; with Config.StrictOrder an earlier queue goes before
+// a later one. Run reports what is wrong. Handle panics after Run.
 func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,6 +112,9 @@ func (w *Worker) validate() error {
 	seen := map[string]bool{}
 	for _, r := range w.routes {
 		r.validate(&f)
+		if r.weightSet && w.cfg.StrictOrder {
+			f.Add("weight", "of queue %s is set with StrictOrder; leave one of them out", r.queue)
+		}
 		if seen[r.queue] {
 			f.Add("queue", "%s is handled twice", r.queue)
 		}

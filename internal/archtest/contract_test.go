@@ -56,6 +56,7 @@ var provenElsewhere = map[rule]string{
 	{4, 80}:  "the fault must be planted in the store",
 	{4, 81}:  "the fault must be planted in the store",
 	{4, 82}:  "SQLite only",
+	{4, 95}:  "slots are the worker's",
 	{5, 3}:   "needs a cluster",
 	{5, 15}:  "Redis only: whose timer it is shows on the server",
 	{5, 17}:  "what a process sends shows on the server",

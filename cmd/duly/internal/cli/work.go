@@ -25,6 +25,7 @@ type workFlags struct {
 	result      bool
 	once        bool
 	untilEmpty  bool
+	strict      bool
 	passURL     bool
 }
 
@@ -55,7 +56,7 @@ The lease is extended while the command runs. If it is lost all the same, the co
 get TERM, and 5 s later KILL. On INT or TERM duly takes no more jobs, lets what runs end for the time of --drain, and gives
 back the rest.
 
-Queues are worked in the order given: a job of the first goes before all of the second.`
+Several queues share the commands equally. With --strict-order a job of the first goes before all of the second.`
 
 func workCommand(a *app) *cobra.Command {
 	f := workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
@@ -100,6 +101,7 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	durationVar(flags, &f.timeout, "timeout", "end a command that runs longer; it counts as a failed try")
 	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long running commands may go on after INT or TERM")
 	flags.BoolVar(&f.result, "result", false, "keep what the command prints as the job's result (with push --retain)")
+	flags.BoolVar(&f.strict, "strict-order", false, "take a job of a queue only when the queues before it have none")
 }
 
 // beforeDash cuts the arguments at "--".
@@ -129,7 +131,7 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 		engine, observer = until, until.observe(observer)
 	}
 	w := worker.New(engine, worker.Config{
-		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain,
+		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain, StrictOrder: f.strict,
 		Logger: a.logger(slog.LevelError), Observer: observer, Clock: a.env.Clock,
 	})
 	var opts []worker.HandlerOption
