@@ -20,6 +20,15 @@ func mergeRunningTests() []test {
 		{"LetsItsKeyGoWhenItIsDead", []string{"C7.13", "C6.9"}, Options{}, runningDead},
 		{"LeavesItsExpiryAlsoWhereBothRunOutAtOnce", []string{"C7.11", "C7.13"}, Options{}, runningBothRunOut},
 		{"IsDroppedAndFreesItsOrderKey", []string{"C7.10", "C6.9"}, Options{}, runningOrderKey},
+		{"IsDroppedWhateverBecameOfItsReplacement", []string{"C7.10", "C4.31"}, Options{}, overtakenFates},
+		{"IsDroppedOncePerOvertakenDelivery", []string{"C7.10"}, Options{}, overtakenSeveral},
+		{"IsDroppedAfterAReplacedWaitingJob", []string{"C7.10", "C7.5"}, Options{}, overtakenByMerge},
+		{"IsDroppedAfterARequeueOfItsKey", []string{"C7.10", "C4.66"}, Options{}, overtakenByRequeue},
+		{"IsDroppedAndFreesItsOrderKeyAlone", []string{"C7.10", "C6.9"}, Options{}, overtakenOrderKey},
+		{"ComesBackUnlessBothReplace", []string{"C7.10", "C7.15"}, Options{}, overtakenModes},
+		{"ComesBackUnderAnotherKey", []string{"C7.10", "C7.2"}, Options{}, overtakenOtherKeys},
+		{"LivesAgainByRequeue", []string{"C7.10", "C7.12", "C4.66"}, Options{}, overtakenRequeued},
+		{"ComesBackAfterItsQueueWasDestroyed", []string{"C7.10", "C4.71"}, Options{}, overtakenDestroyed},
 	}
 }
 

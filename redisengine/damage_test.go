@@ -173,6 +173,16 @@ var damages = []damage{
 		v := r.take("until")
 		v.on("HDEL", "alias", v.alias("m"))
 	}, "merge_key_missing", false},
+	{"15 OvertakenWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "o"+nobody, nobody) }, "merge_key_wrong", false},
+	{"15 OvertakenThatWaits", func(r *ruin) {
+		v := r.take("merged")
+		v.on("HSET", "alias", "o"+v.number, v.number)
+	}, "merge_key_wrong", false},
+	{"15 ReplaceableWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "r\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"15 ReplaceableOfAnotherMode", func(r *ruin) {
+		v := r.take("merging")
+		v.on("HSET", "alias", "r\x00nobody", v.number)
+	}, "merge_key_wrong", false},
 	{"16 ExpiryWithoutJob", stray("expiry"), "expiry_without_job", false},
 	{"16 ExpiryOfAnother", func(r *ruin) {
 		v := r.take("plain")

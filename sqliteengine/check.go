@@ -26,7 +26,7 @@ const (
 	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
 	faultExpiryStray   = "expiry_without_job" // an entry without its job, or at another moment
 	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"    // a merge key held by nothing, or by a leased job without until: done
+	faultMergeStray    = "merge_key_wrong"    // a merge key held by nothing, or by a leased job without until: done; an entry of a running job that does not run
 	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
 	faultKeyStray      = "order_key_wrong"    // an order key held by nothing
 	faultBlockedByNone = "blocked_by_nobody"  // blocked, and the order key is free
@@ -99,7 +99,7 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	for _, q := range queues {
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
-			c.jobs, c.aliases, c.heads, c.merges, c.expiries, c.bodies,
+			c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies,
 		} {
 			if err := part(ctx, q); err != nil {
 				return err

@@ -101,6 +101,22 @@ var mergeKind = entryKind{
 	},
 }
 
+var replaceableKind = entryKind{
+	fault: faultMergeStray,
+	walk:  "check_replaceable",
+	scan: func(s *sq.Stmt) entry {
+		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
+	},
+	bind: func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
+	stands: func(j *job, e *entry) bool {
+		return j != nil && j.OrderKey == e.text && j.MergeKey == e.merge && j.entries().replaceable
+	},
+	drop: func(t *tx, q *queue, e *entry) error {
+		_, err := t.stmt("replaceable_drop").Int(1, q.id).Blob(2, e.number[:]).Run()
+		return err
+	},
+}
+
 var expiryKind = entryKind{
 	fault: faultExpiryStray,
 	walk:  "check_expiries",
@@ -133,9 +149,12 @@ var bodyKind = entryKind{
 	},
 }
 
-func (c *check) aliases(ctx context.Context, q *queue) error  { return c.entries(ctx, q, &aliasKind) }
-func (c *check) heads(ctx context.Context, q *queue) error    { return c.entries(ctx, q, &headKind) }
-func (c *check) merges(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &mergeKind) }
+func (c *check) aliases(ctx context.Context, q *queue) error { return c.entries(ctx, q, &aliasKind) }
+func (c *check) heads(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &headKind) }
+func (c *check) merges(ctx context.Context, q *queue) error  { return c.entries(ctx, q, &mergeKind) }
+func (c *check) replaceable(ctx context.Context, q *queue) error {
+	return c.entries(ctx, q, &replaceableKind)
+}
 func (c *check) expiries(ctx context.Context, q *queue) error { return c.entries(ctx, q, &expiryKind) }
 func (c *check) bodies(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &bodyKind) }
 

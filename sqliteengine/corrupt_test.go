@@ -65,6 +65,8 @@ var damages = []damage{
 	{"15 MergeKeyWithoutJob", "UPDATE merges SET number = zeroblob(16)", faultMergeStray, ""},
 	{"15 MergeKeyOfLeased", "UPDATE merges SET number = (SELECT number FROM jobs WHERE state = 4 LIMIT 1)", faultMergeStray, ""},
 	{"15 MergeKeyLost", "DELETE FROM merges", faultMergeMissing, ""},
+	{"15 OvertakenWithoutJob", "INSERT INTO replaceable SELECT min(id), zeroblob(16), '', 'm', 1 FROM queues", faultMergeStray, ""},
+	{"15 ReplaceableThatWaits", "INSERT INTO replaceable SELECT queue, number, '', 'm', 0 FROM jobs WHERE state = 2 LIMIT 1", faultMergeStray, ""},
 	// 16: expiries.
 	{"16 ExpiryWithoutJob", "INSERT INTO expiries SELECT min(id), 5, zeroblob(16) FROM queues", faultExpiryStray, ""},
 	{"16 ExpiryLost", "DELETE FROM expiries", faultExpiryMissing, ""},

@@ -37,6 +37,8 @@ type entries struct {
 	state    duly.State
 	expiry   int64  // its moment in expiries; 0 for none
 	mergeKey string // the merge key that it holds; "" for none
+	// replaceable is set while a push under replace would overtake the job.
+	replaceable bool
 }
 
 // entries tells where the job must stand as it is now.
@@ -48,6 +50,8 @@ func (j *job) entries() entries {
 		e.mergeKey = j.MergeKey
 	case j.state == duly.StateLeased && j.Merge.Until == duly.UntilDone:
 		e.mergeKey = j.MergeKey
+	case j.state == duly.StateLeased:
+		e.replaceable = j.Merge.Mode == duly.MergeReplace
 	case j.state == duly.StateDone:
 		e.expiry = doneUntil(j.finished, j.Retain)
 	}

@@ -6,7 +6,8 @@ import (
 
 // Order keys and merge keys. A busy order key stands in heads with the one job
 // that holds it: ready, leased, or waiting again after a delivery. A held merge
-// key stands in merges; put keeps that table by the job's state.
+// key stands in merges, and a running job of mode replace in replaceable; put
+// keeps both tables by the job's state.
 
 // dueState is the state of a job that an operation, not a step, makes due. If it
 // has an order key and due jobs still wait for their step it joins them, for
@@ -126,6 +127,25 @@ func (t *tx) firstBlocked(q *queue, key string) (*job, error) {
 	from := append([]byte{byte(len(key))}, key...)
 	behind := append(from[:len(from):len(from)], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
 	return t.one(q, t.stmt("blocked_first").Int(1, q.id).Blob(2, from).Blob(3, behind))
+}
+
+// overtake marks the running jobs that a push or requeue of j overtakes. They are
+// dropped when they come back, whatever has become of j by then.
+func (t *tx) overtake(j *job) error {
+	if j.Merge.Mode != duly.MergeReplace {
+		return nil
+	}
+	_, err := t.stmt("overtake").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, j.MergeKey).Run()
+	return err
+}
+
+// overtaken reports whether overtake has marked the running job.
+func (t *tx) overtaken(j *job) (bool, error) {
+	if !j.stored.replaceable {
+		return false, nil
+	}
+	_, found, err := t.integer(t.stmt("overtaken_find").Int(1, j.q.id).Blob(2, j.number[:]))
+	return found, err
 }
 
 // merger is the job that holds the merge key of j, if another one does. One

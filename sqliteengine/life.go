@@ -63,7 +63,10 @@ func (t *tx) enter(j *job) (err error) {
 			return err
 		}
 	}
-	return t.put(j)
+	if err := t.put(j); err != nil {
+		return err
+	}
+	return t.overtake(j)
 }
 
 // fallDue moves a delayed job that an operation has made due.
@@ -114,16 +117,8 @@ func (t *tx) comeBack(j *job, event duly.Event, due int64) error {
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, t.now) {
 		return t.expire(j)
 	}
-	newer, err := t.merger(j)
-	if err != nil {
+	if merged, err := t.mergeAway(j, due); err != nil || merged {
 		return err
-	}
-	if newer != nil {
-		j.q.counters.Merged++
-		if err := t.leaveTo(newer, due, j.ExpiresAt); err != nil {
-			return err
-		}
-		return t.gone(j)
 	}
 	switch event {
 	case duly.EventNack:
@@ -142,6 +137,25 @@ func (t *tx) comeBack(j *job, event duly.Event, due int64) error {
 		j.state = duly.StateReady // it still holds its order key
 	}
 	return t.put(j)
+}
+
+// mergeAway drops a running job that comes back, if a newer one waits under its
+// merge key or has overtaken it.
+func (t *tx) mergeAway(j *job, due int64) (bool, error) {
+	newer, err := t.merger(j)
+	if err != nil {
+		return false, err
+	}
+	if newer == nil {
+		if overtaken, err := t.overtaken(j); err != nil || !overtaken {
+			return false, err
+		}
+	} else if err := t.leaveTo(newer, due, j.ExpiresAt); err != nil {
+		return false, err
+	}
+
+	j.q.counters.Merged++
+	return true, t.gone(j)
 }
 
 // leaveTo hands the due moment and the expiry of a running job over to the

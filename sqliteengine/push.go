@@ -206,5 +206,8 @@ func (t *tx) mergeInto(holder, next *job) error {
 	if err := t.putBody(holder); err != nil {
 		return err
 	}
-	return t.replan(holder, true)
+	if err := t.replan(holder, true); err != nil {
+		return err
+	}
+	return t.overtake(holder)
 }

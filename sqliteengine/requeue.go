@@ -89,5 +89,8 @@ func (t *tx) revive(j *job, p *duly.RequeueParams) (err error) {
 	if p.TTL > 0 {
 		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.t.Add(p.TTL))
 	}
-	return t.fallDue(j)
+	if err := t.fallDue(j); err != nil {
+		return err
+	}
+	return t.overtake(j)
 }

@@ -207,6 +207,11 @@ func (t *tx) putEntries(j *job) error {
 	if err := t.putMerge(j, was.mergeKey, is.mergeKey); err != nil {
 		return err
 	}
+	if was.replaceable != is.replaceable {
+		if err := t.putReplaceable(j, is.replaceable); err != nil {
+			return err
+		}
+	}
 	q.moved(was.state, is.state)
 	switch is.state {
 	case duly.StateDelayed:
@@ -233,6 +238,16 @@ func (t *tx) putMerge(j *job, was, is string) error {
 		return nil
 	}
 	_, err := t.stmt("merge_add").Int(1, j.q.id).Text(2, j.OrderKey).Text(3, is).Blob(4, j.number[:]).Run()
+	return err
+}
+
+// putReplaceable notes a running job that a push may overtake, or forgets it.
+func (t *tx) putReplaceable(j *job, is bool) error {
+	s := t.stmt("replaceable_drop")
+	if is {
+		s = t.stmt("replaceable_add").Text(3, j.OrderKey).Text(4, j.MergeKey)
+	}
+	_, err := s.Int(1, j.q.id).Blob(2, j.number[:]).Run()
 	return err
 }
 

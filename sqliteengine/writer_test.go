@@ -275,13 +275,23 @@ func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	replace := duly.Job{Queue: "q", Priority: 1, Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}
+	if _, err := e.Push(ctx, []duly.Job{replace}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask(t, e, "SELECT count(*) FROM replaceable"); n != "1" {
+		t.Fatalf("%s running jobs are replaceable, want 1", n)
+	}
 	if err := e.Destroy(ctx, duly.Q("q")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
 		t.Fatal(err)
 	}
-	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "expiries", "jobs"} {
+	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "replaceable", "expiries", "jobs"} {
 		want := map[string]string{"jobs": "1", "aliases": "1"}[table]
 		if want == "" {
 			want = "0"

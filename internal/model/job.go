@@ -19,6 +19,7 @@ type job struct {
 	finished         int64 // when it became dead or done
 	lastError        string
 	result           []byte
+	overtaken        bool // leased, and a later push under replace has taken its merge key
 }
 
 // past tells whether a moment that ends something is over: the last

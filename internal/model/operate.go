@@ -173,6 +173,7 @@ func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 		}
 	})
 	s.holdMerge(j)
+	s.overtake(j)
 }
 
 // Purge implements duly.Operator.

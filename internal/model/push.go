@@ -96,6 +96,7 @@ func (s *shard) enter(j *job, now int64) {
 	}
 	s.place(j, to, nil)
 	s.holdMerge(j)
+	s.overtake(j)
 }
 
 // mergeInto lets a push change the job that holds its merge key.
@@ -115,4 +116,5 @@ func (s *shard) mergeInto(holder, next *job, now int64) {
 		holder.Replace(&next.Planned)
 		holder.failures, holder.stalls, holder.lastError = 0, 0, ""
 	})
+	s.overtake(holder)
 }

@@ -100,7 +100,7 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 	if change != nil {
 		change()
 	}
-	j.state = to
+	j.state, j.overtaken = to, j.overtaken && to == duly.StateLeased
 	if to == duly.StateNone {
 		delete(s.byID, j.ID)
 		delete(s.byNumber, j.number)
@@ -237,6 +237,19 @@ func (s *shard) freeMerge(j *job) {
 func (s *shard) holdMerge(j *job) {
 	if j.MergeKey != "" {
 		s.merges[j.mergeKey()] = j
+	}
+}
+
+// overtake marks the running jobs that a push of j overtakes. They are dropped
+// when they come back, whatever has become of j by then.
+func (s *shard) overtake(j *job) {
+	if j.Merge.Mode != duly.MergeReplace {
+		return
+	}
+	for other := range s.sets[duly.StateLeased].all() {
+		if other.Merge.Mode == duly.MergeReplace && other.mergeKey() == j.mergeKey() {
+			other.overtaken = true
+		}
 	}
 }
 

@@ -148,9 +148,11 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 		s.gone(j, e, now)
 		return
 	}
-	if newer := s.merger(j, now); newer != nil {
+	if newer := s.merger(j, now); newer != nil || j.overtaken {
 		s.counters.Merged++
-		s.leaveTo(newer, due, j.ExpiresAt, now)
+		if newer != nil {
+			s.leaveTo(newer, due, j.ExpiresAt, now)
+		}
 		s.gone(j, e, now)
 		return
 	}

@@ -44,6 +44,7 @@ local function replace(holder, j, tail)
   if had_end and holder.rules[EXPIRES] == 0 then call('ZREM', expiry, holder.n) end
   note_end(holder)
   if from ~= 'delayed' and to == 'delayed' and not (ended and ended > 0) then free_key(holder) end
+  overtake(holder)
 end
 
 -- keep changes nothing but the expiry, which becomes the later of the two.
@@ -92,6 +93,7 @@ local function push(wanted, tail, id, raw, at, ttl, r)
   put_in(j, due <= now and due_state(j) or 'delayed')
   note_end(j)
   hold_merge(j)
+  overtake(j)
   count('pushed')
   return {'created'}
 end

@@ -39,6 +39,7 @@ local function requeue(j)
   put_in(j, due_state(j))
   note_end(j)
   hold_merge(j)
+  overtake(j)
   return {state_now(j), j.n, id}
 end
 

@@ -78,6 +78,7 @@ local function lease_one(i, n)
   if found[i] then -- a number without a record can't be handed out; Check names it
     add[#add + 1] = r and string.format('%.0f', ends[i]) or usual_text
     add[#add + 1] = n
+    if r then begin_run({n = n, rules = r}) end
   end
 end
 

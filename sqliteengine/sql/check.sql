@@ -26,6 +26,10 @@ SELECT order_key, number FROM heads WHERE queue = ?1 AND order_key > ?2 ORDER BY
 SELECT order_key, merge_key, number FROM merges
  WHERE queue = ?1 AND (order_key, merge_key) > (?2, ?4) ORDER BY order_key, merge_key LIMIT ?3;
 
+-- name: check_replaceable
+SELECT order_key, merge_key, number FROM replaceable
+ WHERE queue = ?1 AND number > ?2 ORDER BY number LIMIT ?3;
+
 -- name: check_expiries
 SELECT moment, number FROM expiries WHERE queue = ?1 AND (moment, number) > (?2, ?4) ORDER BY moment, number LIMIT ?3;
 
@@ -43,6 +47,7 @@ SELECT state, count(*) FROM jobs WHERE queue = ?1 GROUP BY state;
 SELECT DISTINCT queue FROM (
   SELECT DISTINCT queue FROM jobs UNION SELECT DISTINCT queue FROM bodies UNION SELECT DISTINCT queue FROM aliases
   UNION SELECT DISTINCT queue FROM heads UNION SELECT DISTINCT queue FROM merges UNION SELECT DISTINCT queue FROM expiries
+  UNION SELECT DISTINCT queue FROM replaceable
   UNION SELECT queue FROM tallies)
  WHERE queue NOT IN (SELECT id FROM queues) AND queue NOT IN (SELECT queue FROM graves);
 

@@ -21,6 +21,9 @@ DELETE FROM heads WHERE queue = ?1 AND order_key IN (SELECT order_key FROM heads
 DELETE FROM merges
  WHERE queue = ?1 AND (order_key, merge_key) IN (SELECT order_key, merge_key FROM merges WHERE queue = ?1 LIMIT ?2);
 
+-- name: bury_replaceable
+DELETE FROM replaceable WHERE queue = ?1 AND number IN (SELECT number FROM replaceable WHERE queue = ?1 LIMIT ?2);
+
 -- name: bury_expiries
 DELETE FROM expiries
  WHERE queue = ?1 AND (moment, number) IN (SELECT moment, number FROM expiries WHERE queue = ?1 LIMIT ?2);

@@ -58,6 +58,19 @@ INSERT INTO merges (queue, order_key, merge_key, number) VALUES (?1, ?2, ?3, ?4)
 -- name: merge_drop
 DELETE FROM merges WHERE queue = ?1 AND order_key = ?2 AND merge_key = ?3 AND number = ?4;
 
+-- name: replaceable_add
+INSERT OR REPLACE INTO replaceable (queue, number, order_key, merge_key) VALUES (?1, ?2, ?3, ?4);
+
+-- name: replaceable_drop
+DELETE FROM replaceable WHERE queue = ?1 AND number = ?2;
+
+-- name: overtake
+UPDATE replaceable SET overtaken = 1
+ WHERE queue = ?1 AND order_key = ?2 AND merge_key = ?3 AND overtaken = 0;
+
+-- name: overtaken_find
+SELECT 1 FROM replaceable WHERE queue = ?1 AND number = ?2 AND overtaken = 1;
+
 -- name: head_find
 SELECT number FROM heads WHERE queue = ?1 AND order_key = ?2;
 

@@ -100,9 +100,9 @@ local function come_back(j, event, due, reason)
     return
   end
   local newer = merger(j)
-  if newer then
+  if newer or overtaken(j) then
     count('merged')
-    leave_to(newer, due, expires)
+    if newer then leave_to(newer, due, expires) end
     gone(j)
     return
   end

@@ -88,8 +88,13 @@ local function wrong_entry(of, name, n)
     local holds = j and (j.state == 'ready' or j.state == 'leased' or j.state == 'delayed' and j.run and j.run.ended > 0)
     return not (holds and rule(j, ORDER) == name) and 'order_key_wrong' or nil
   end
-  if string.sub(name, 1, 1) == 'm' then
+  local kind = string.sub(name, 1, 1)
+  if kind == 'm' then
     return not (j and holds_merge(j) and merge_alias(j) == name) and 'merge_key_wrong' or nil
+  end
+  if kind == 'r' or kind == 'o' then
+    local runs = j and j.state == 'leased' and replaceable(j)
+    return not (runs and name == (kind == 'r' and merge_alias(j, 'r') or 'o' .. j.n)) and 'merge_key_wrong' or nil
   end
   return not (j and name == 'i' .. rule(j, ID)) and 'alias_without_job' or nil
 end

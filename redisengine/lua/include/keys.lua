@@ -74,12 +74,6 @@ local function due_state(j)
   return ready_or_blocked(j)
 end
 
--- The alias of a merge key, which counts within its order key.
-local function merge_alias(j)
-  local order = rule(j, ORDER)
-  return 'm' .. string.char(#order) .. order .. rule(j, MERGE)
-end
-
 local function free_merge(j)
   if rule(j, MERGE) == '' then return end
   local name = merge_alias(j)
@@ -88,6 +82,21 @@ end
 
 local function hold_merge(j)
   if rule(j, MERGE) ~= '' then call('HSET', alias, merge_alias(j), j.n) end
+end
+
+-- overtake marks the running job that a push or requeue of j overtakes. It is dropped when it comes back, whatever has become of j by then.
+local function overtake(j)
+  if rule(j, MODE) ~= 'replace' then return end
+  local name = merge_alias(j, 'r')
+  local n = call('HGET', alias, name)
+  if not n then return end
+  call('HDEL', alias, name)
+  local runs = call('ZSCORE', leased, n) -- else a version that knows no marks has ended it
+  if runs then call('HSET', alias, 'o' .. n, n) end
+end
+
+local function overtaken(j)
+  return replaceable(j) and call('HEXISTS', alias, 'o' .. j.n) == 1
 end
 
 -- merger is the job that holds the merge key of j, if another one does.

@@ -7,6 +7,7 @@ local function leave_sets(j, but)
   for _, s in ipairs(number_sets) do
     if s[1] ~= but and j.scores[s[1]] then call('ZREM', s[2], j.n) end
   end
+  if but ~= 'leased' and j.scores.leased then end_run(j) end
   if but ~= 'blocked' then
     if j.scores.blocked then call('ZREM', blocked, blocked_member(j)) end
     if j.member then call('ZREM', blocked, j.member) end

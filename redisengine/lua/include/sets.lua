@@ -7,11 +7,37 @@ local function blocked_member(j)
   return string.char(#key) .. key .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
 end
 
+-- The alias of a merge key, which counts within its order key: m of the job that holds it, r of the running job that a push overtakes.
+local function merge_alias(j, kind)
+  local order = rule(j, ORDER)
+  return (kind or 'm') .. string.char(#order) .. order .. rule(j, MERGE)
+end
+
+-- replaceable reports whether a push under replace overtakes the job while it runs.
+local function replaceable(j)
+  return rule(j, MODE) == 'replace' and rule(j, UNTIL) ~= 'done'
+end
+
+-- begin_run notes a delivery that may be overtaken. At most one job of a key has an r: another one that runs was overtaken, and has an o.
+local function begin_run(j)
+  if not replaceable(j) then return end
+  call('HDEL', alias, 'o' .. j.n) -- left behind by a version that knows no marks
+  call('HSET', alias, merge_alias(j, 'r'), j.n)
+end
+
+local function end_run(j)
+  if not replaceable(j) then return end
+  local name = merge_alias(j, 'r')
+  if call('HGET', alias, name) == j.n then call('HDEL', alias, name) else call('HDEL', alias, 'o' .. j.n) end
+end
+
 local function take_out(j)
   local s = j.state
   if s == 'ready' then call('ZREM', ready, j.n)
   elseif s == 'delayed' then call('ZREM', delayed, j.n)
-  elseif s == 'leased' then call('ZREM', leased, j.n)
+  elseif s == 'leased' then
+    call('ZREM', leased, j.n)
+    end_run(j)
   elseif s == 'blocked' then call('ZREM', blocked, blocked_member(j))
   elseif s == 'dead' then call('ZREM', dead, j.n)
   elseif s == 'done' then call('ZREM', done, j.n)
