@@ -177,8 +177,18 @@ func (p ReceiptParts) Append(b []byte) []byte {
 	return strconv.AppendUint(b, p.Delivery, 10)
 }
 
+// Validate reports [ErrInvalid] for a text that cannot be decoded as a receipt. The
+// error does not repeat the text, because anything may have been passed for one.
+func (r Receipt) Validate() error {
+	var f BadFields
+	if _, ok := r.Parts(); !ok {
+		f.Add("receipt", "is not a receipt; use the one of the delivery, of the form queue:shard:number:delivery")
+	}
+	return f.Err()
+}
+
 // Parts reads a receipt. Anything but the exact text that Receipt writes is
-// not one: ok is false, and an engine answers [ErrLeaseLost].
+// not one: ok is false, and an engine answers [ErrInvalid].
 func (r Receipt) Parts() (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")

@@ -164,9 +164,10 @@ func (j *Job) checkCallback(f *BadFields) {
 	}
 }
 
-// Validate judges an outcome but for its receipt, which the engine judges.
+// Validate judges an outcome. Whether its receipt is current is up to the engine.
 func (o *Outcome) Validate() error {
 	var f BadFields
+	f.Take(o.Receipt.Validate())
 	if o.As < Ack || o.As > Bury {
 		f.Add("as", "must be one of ack, nack, release, bury")
 	}

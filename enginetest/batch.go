@@ -56,7 +56,8 @@ func batchResults(s *scene) {
 		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
 		receipts[i] = d.Receipt
 		if i%2 == 1 {
-			outcomes[i].Receipt, receipts[i] = "x", "x"
+			ended := duly.ReceiptParts{Queue: "x", Delivery: 1}.Receipt()
+			outcomes[i].Receipt, receipts[i] = ended, ended
 		}
 	}
 	errs, err := s.Engine.Extend(s.ctx, "", receipts, time.Minute)
@@ -131,7 +132,7 @@ func batchBadItem(s *scene) {
 	})
 	s.must("settle", err)
 	s.refused("the bad outcome", errs[0], duly.CodeInvalid)
-	s.lost("the bad receipt", errs[1])
+	s.names("the bad receipt", errs[1], duly.CodeInvalid, "receipt")
 	s.must("the good outcome", errs[2])
 	s.is("a", duly.StateLeased)
 	s.gone("e")

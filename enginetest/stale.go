@@ -12,7 +12,7 @@ import (
 func staleTests() []test {
 	tests := []test{
 		{"FiftyAcksWithOneReceiptAreOne", []string{"C4.3", "C4.36", "C3.11"}, Options{}, staleFiftyAcks},
-		{"ForgedAndTruncatedReceiptsAreRefused", []string{"C4.36", "C1.6"}, Options{}, staleForged},
+		{"MalformedReceiptsAreInvalidAndForgedOnesLost", []string{"C4.36", "C1.6"}, Options{}, staleForged},
 		{"ReceiptOfAnotherJobIsRefused", []string{"C4.37"}, Options{}, staleForeignJob},
 		{"ReceiptOfAnotherNamespaceIsRefused", []string{"C4.37", "C1.6", "C1.1"}, Options{}, staleForeignNamespace},
 		{"DeliveryNumberNeverGoesDown", []string{"C1.7", "C4.39"}, Options{}, staleAfterReplace},
@@ -120,7 +120,8 @@ func staleFiftyAcks(s *scene) {
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1})
 }
 
-// forgeries are texts that are no receipt of a delivery that runs.
+// forgeries are texts that are no receipt of a delivery that runs. Those that
+// can't be decoded as a receipt are invalid, the others lost.
 func forgeries(r duly.Receipt) []duly.Receipt {
 	text := string(r)
 	out := []duly.Receipt{
@@ -154,23 +155,33 @@ func staleForged(s *scene) {
 	s.push(duly.Job{ID: "x"})
 	d := s.take()
 	s.unchanged("a forged receipt", func() {
-		var want string
+		want := map[bool]string{}
 		for _, r := range forgeries(d.Receipt) {
 			if r == d.Receipt {
 				continue
 			}
+			_, decoded := r.Parts()
 			err := s.settle(duly.Outcome{Receipt: r, As: duly.Ack})
-			s.lost(fmt.Sprintf("ack by %.60q", string(r)), err)
-			s.lost(fmt.Sprintf("extend by %.60q", string(r)), s.extend(r, time.Minute))
-			if want == "" && err != nil {
-				want = err.Error()
+			s.refusedReceipt(fmt.Sprintf("ack by %.60q", string(r)), err, decoded)
+			s.refusedReceipt(fmt.Sprintf("extend by %.60q", string(r)), s.extend(r, time.Minute), decoded)
+			if want[decoded] == "" && err != nil {
+				want[decoded] = err.Error()
 			}
-			if err != nil && err.Error() != want { // what differs is what somebody can learn from
-				s.Errorf("ack by %.60q is answered %q, by another forgery %q", string(r), err, want)
+			if err != nil && err.Error() != want[decoded] { // what differs is what somebody can learn from
+				s.Errorf("ack by %.60q is answered %q, by another forgery %q", string(r), err, want[decoded])
 			}
 		}
 	})
 	s.ack(d)
+}
+
+func (s *scene) refusedReceipt(what string, err error, decoded bool) {
+	s.Helper()
+	if decoded {
+		s.lost(what, err)
+		return
+	}
+	s.names(what, err, duly.CodeInvalid, "receipt")
 }
 
 // staleForeignJob joins the receipts of two jobs in every way.

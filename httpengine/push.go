@@ -70,19 +70,11 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 	if err := duly.CheckBatch(len(outcomes), 0); err != nil {
 		return nil, err
 	}
-	return each(outcomes, judgeOutcome, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
+	return each(outcomes, (*duly.Outcome).Validate, func(outcomes []duly.Outcome) ([]error, error) { return e.settle(ctx, outcomes) },
 		refusedOutcome)
 }
 
 func refusedOutcome(_ *duly.Outcome, err error) error { return err }
-
-// judgeOutcome finds what has no form on the wire.
-func judgeOutcome(o *duly.Outcome) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	return judgeReceipt(o.Receipt)
-}
 
 func (e *Engine) settle(ctx context.Context, outcomes []duly.Outcome) ([]error, error) {
 	bytes := 0
@@ -95,18 +87,6 @@ func (e *Engine) settle(ctx context.Context, outcomes []duly.Outcome) ([]error, 
 			refusedOutcome)
 	}
 	return errs, err
-}
-
-// maxReceipt is longer than any receipt, in bytes.
-const maxReceipt = 1 << 10
-
-// judgeReceipt turns away what no engine has handed out, for a request has no
-// room for it. Anything else is for the server to judge.
-func judgeReceipt(r duly.Receipt) error {
-	if len(r) > maxReceipt {
-		return duly.ErrLeaseLost
-	}
-	return nil
 }
 
 // each sends the items that pass the judge, and puts the results to their

@@ -55,7 +55,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	if err := duly.ValidateLease(lease); err != nil {
 		return nil, err
 	}
-	return each(receipts, func(r *duly.Receipt) error { return judgeReceipt(*r) },
+	return each(receipts, func(r *duly.Receipt) error { return r.Validate() },
 		func(receipts []duly.Receipt) ([]error, error) { return e.extend(ctx, receipts, lease) },
 		func(_ *duly.Receipt, err error) error { return err })
 }

@@ -114,11 +114,7 @@ func (e *Engine) settle(ctx context.Context, namespace string, outcomes []duly.O
 		if results[i] = o.Validate(); results[i] != nil {
 			continue
 		}
-		p, ok := o.Receipt.Parts()
-		if !ok {
-			results[i] = duly.ErrLeaseLost
-			continue
-		}
+		p, _ := o.Receipt.Parts()
 		var arg string
 		if plainAck(o, &p) {
 			if numbers == nil {
@@ -262,11 +258,10 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	results := make([]error, len(receipts))
 	groups := receiptGroups{most: len(receipts)}
 	for i, r := range receipts {
-		p, ok := r.Parts()
-		if !ok {
-			results[i] = duly.ErrLeaseLost
+		if results[i] = r.Validate(); results[i] != nil {
 			continue
 		}
+		p, _ := r.Parts()
 		arg := string(p.Number[:]) + strconv.FormatUint(p.Delivery, 10)
 		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
 	}

@@ -51,8 +51,7 @@ func (s *settles) judge() {
 		if s.judged[i] = o.Validate(); s.judged[i] != nil {
 			continue
 		}
-		var ok bool
-		if s.parts[i], ok = o.Receipt.Parts(); !ok || s.parts[i].Shard != 0 {
+		if s.parts[i], _ = o.Receipt.Parts(); s.parts[i].Shard != 0 {
 			s.judged[i] = duly.ErrLeaseLost
 		}
 	}
@@ -165,9 +164,12 @@ type extends struct {
 // run extends in order. It may run more than once.
 func (x *extends) run(t *tx) error {
 	for i, r := range x.receipts {
+		if x.results[i] = r.Validate(); x.results[i] != nil {
+			continue
+		}
 		x.results[i] = duly.ErrLeaseLost
-		p, ok := r.Parts()
-		if !ok || p.Shard != 0 {
+		p, _ := r.Parts()
+		if p.Shard != 0 {
 			continue
 		}
 		q := t.queue(duly.QueueRef{Namespace: x.namespace, Name: p.Queue})

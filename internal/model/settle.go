@@ -42,6 +42,9 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	defer e.end()
 	results := make([]error, len(receipts))
 	for i, r := range receipts {
+		if results[i] = r.Validate(); results[i] != nil {
+			continue
+		}
 		s, j := e.current(namespace, r, duly.EventExtend)
 		if j == nil {
 			results[i] = duly.ErrLeaseLost
