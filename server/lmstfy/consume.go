@@ -1,6 +1,9 @@
 package lmstfy
 
 import (
+	"context"
+	"errors"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
@@ -16,9 +19,13 @@ func (a *API) consume(c *route.Call) error {
 		return err
 	}
 	deliveries, err := a.poll.Take(c, ask)
+	if c.Gone() && errors.Is(err, context.Canceled) {
+		err = nil // it took nothing; a client that has closed only its own half reads that
+	}
 	if err != nil {
 		return err
 	}
+
 	if len(deliveries) == 0 {
 		c.GiveBack() // before the answer: the next call may follow it at once
 		return nothing(c)

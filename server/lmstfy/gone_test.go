@@ -1,7 +1,9 @@
 package lmstfy_test
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -117,7 +119,8 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 		conn.Close()
 	}
 	until(t, "every caller is answered or gone", func() bool {
-		return strings.Count(p.log.String(), `"status":499`)+strings.Count(p.log.String(), `"status":200`) == n
+		log := p.log.String() // 404: it was gone before there was a job for it
+		return strings.Count(log, `"status":404`)+strings.Count(log, `"status":499`)+strings.Count(log, `"status":200`) == n
 	})
 	ready, leased := p.readyAndLeased(n)
 	if ready+leased != n {
@@ -130,6 +133,33 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 		if a.status != http.StatusOK {
 			t.Errorf("job %d is not back: %d %s", i, a.status, a.body)
 		}
+	}
+}
+
+// A waiting client that closes only its own half of the connection can't be told
+// from one that is gone: it takes no job, and is answered so at once.
+func TestAWaitingClientThatClosesItsHalfIsAnswered(t *testing.T) {
+	t.Parallel()
+	p := open(t, inMemory(t), nil)
+	for _, target := range []string{"/api/ns/q?timeout=600&ttr=600", "/api/ns/q,r?timeout=600&count=5"} {
+		conn := p.dial(target, p.token("ns"))
+		defer conn.Close()
+		<-p.gate.waiting
+		if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatalf("%s: %v", target, err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if resp.StatusCode != http.StatusNotFound || string(body) != `{"msg":"no job available"}` || err != nil {
+			t.Errorf("%s: %d %s %v", target, resp.StatusCode, body, err)
+		}
+	}
+	p.push("q", 1)
+	if a := p.send("GET", "/api/ns/q", "", "X-Token", p.token("ns")); a.status != http.StatusOK {
+		t.Errorf("the next client is answered %d %s", a.status, a.body)
 	}
 }
 

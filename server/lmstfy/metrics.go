@@ -86,9 +86,12 @@ type series struct {
 	took  prometheus.Observer // nil but for success
 }
 
+// apiLabel turns a pattern of this server into one of lmstfy's.
+var apiLabel = strings.NewReplacer("{id}", ":job_id", "{", ":", "}", "")
+
 // route counts the requests of a pattern.
 func (m *metrics) route(pattern string) *requests {
-	return &requests{m: m, api: strings.NewReplacer("{", ":", "}", "").Replace(pattern), seen: map[outcome]*series{}}
+	return &requests{m: m, api: apiLabel.Replace(pattern), seen: map[outcome]*series{}}
 }
 
 // answered counts a request that is over.

@@ -42,6 +42,7 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="401",method="GET",namespace="",pool="default"} 1`,
 		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/size",code="200",method="GET",namespace="",pool="default"} 1`,
 		`infra_lmstfy_http_http_codes{api="",code="404",method="GET",namespace="",pool="default"} 1`,
+		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/job/:job_id",code="204",method="DELETE",namespace="ns",pool="default"} 2`,
 		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",namespace="ns",pool="default",le="37.5"}`,
 		`infra_lmstfy_http_latency_milliseconds_bucket{api="/api/:namespace/:queue/bulk",method="PUT",namespace="ns",pool="default",le="22888.18359375"} 1`,
 		`action="consume",namespace="ns",pool="default",token="`,
