@@ -14,9 +14,8 @@ import (
 type Live struct {
 	// Accounts may do what is on the admin address, by basic auth.
 	Accounts []auth.Account
-	// Proxies are trusted to tell the address of their clients in
-	// X-Forwarded-For, by which failed attempts are counted. What is on the
-	// loopback is trusted anyway.
+	// Proxies are the networks whose X-Forwarded-For is believed when failed
+	// attempts are counted per address. Default none, on the loopback too.
 	Proxies []netip.Prefix
 	// Drain is how long requests may take to end when the server stops.
 	// Default 30 s.

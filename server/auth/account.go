@@ -30,7 +30,7 @@ func NewAccount(name, password string) (Account, error) {
 	return Account{name, hashAccount(name + ":" + password)}, bad.Err()
 }
 
-// minPassword is short, for guessing is slowed down; longer is better.
+// minPassword is short; longer is better.
 const minPassword = 8
 
 // hashAccount takes "name:password"; no name has a colon.
@@ -52,15 +52,12 @@ func (g *Guard) Challenges(need Need) []string {
 	return []string{"Bearer"}
 }
 
-// account judges what basic auth sends. Every account is compared, each in
+// account checks what basic auth sends. Every account is compared, each in
 // constant time.
 func (g *Guard) account(credentials string, from Remote) (*Pass, error) {
-	if wait := g.attempts.wait(from.address()); wait > 0 {
-		return nil, slowDown(wait)
-	}
 	text, err := base64.StdEncoding.DecodeString(credentials)
 	if err != nil {
-		return nil, g.refuse(from, "the Authorization header is not of the form Basic CREDENTIALS")
+		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Basic CREDENTIALS")
 	}
 	hash, name := sha256.Sum256(text), ""
 	accounts := *g.accounts.Load()
@@ -70,7 +67,8 @@ func (g *Guard) account(credentials string, from Remote) (*Pass, error) {
 		}
 	}
 	if name == "" {
-		return nil, g.refuse(from, "no account has this name and password")
+		claimed, _, _ := strings.Cut(string(text), ":")
+		return nil, g.refuse(guessOf(from, "account "+claimed), duly.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
 	}
 	return &Pass{
 		Token:   duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin, Description: name},

@@ -116,7 +116,7 @@ func TestLimitsAreSpentInTheRegistry(t *testing.T) {
 	}
 	pass := func(secret string) *Pass {
 		t.Helper()
-		p, err := r.Admit(t.Context(), Remote{}, hashOf(secret))
+		p, err := r.Admit(t.Context(), hashOf(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,30 +209,41 @@ func TestAccountsAreOperators(t *testing.T) {
 	}
 }
 
-// An address is that of the client, as far as somebody who can be trusted tells.
+// An address is that of the client, as far as a configured proxy has written it.
+// Each case has the lines of X-Forwarded-For, separated by "|".
 func TestAddressesAreThoseOfClients(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}
 	for _, tt := range []struct{ peer, forwarded, want string }{
 		{"192.0.2.1:80", "", "192.0.2.1"},
-		{"192.0.2.1:80", "198.51.100.1", "192.0.2.1"}, // anybody can say so
+		{"192.0.2.1:80", "198.51.100.1", "192.0.2.1"}, // any client can send it
 		{"[::ffff:192.0.2.1]:80", "", "192.0.2.1"},
 		{"[2001:db8:1:2:3:4:5:6]:80", "", "2001:db8:1:2::"},
 		{"[fe80::1%eth0]:80", "", "fe80::"},
-		{"127.0.0.1:80", "198.51.100.1", "198.51.100.1"},
-		{"[::1]:80", "198.51.100.1", "198.51.100.1"},
-		{"10.1.2.3:80", "203.0.113.5, 198.51.100.1", "198.51.100.1"}, // only the last one is the proxy's own word
+		{"127.0.0.1:80", "198.51.100.1", "127.0.0.1"}, // any local user can send it
+		{"[::1]:80", "198.51.100.1", "::"},
+		{"10.1.2.3:80", "203.0.113.5, 198.51.100.1", "198.51.100.1"}, // the proxy has written the last one alone
+		{"10.1.2.3:80", "203.0.113.5|198.51.100.1", "198.51.100.1"},  // in a line of its own
+		{"10.1.2.3:80", "203.0.113.5, 203.0.113.6|198.51.100.1", "198.51.100.1"},
+		{"10.1.2.3:80", "203.0.113.5|198.51.100.1|10.1.0.1", "198.51.100.1"},
+		{"10.1.2.3:80", "203.0.113.5||198.51.100.1", "198.51.100.1"},
 		{"10.1.2.3:80", "203.0.113.5,198.51.100.1 , 10.1.0.1,[fd00::1]", "198.51.100.1"},
 		{"10.1.2.3:80", "10.1.0.1", "10.1.0.1"},
 		{"10.1.2.3:80", "nonsense", "10.1.2.3"},
 		{"10.1.2.3:80", "198.51.100.1, nonsense", "10.1.2.3"},
+		{"10.1.2.3:80", "198.51.100.1|", "10.1.2.3"},
 		{"10.1.2.3:80", ",,", "10.1.2.3"},
 		{"10.2.2.3:80", "198.51.100.1", "10.2.2.3"},
 		{"pipe", "198.51.100.1", "invalid IP"},
 		{"", "", "invalid IP"},
 	} {
-		if got := (Remote{tt.peer, tt.forwarded, proxies}).address().String(); got != tt.want {
+		if got := (Remote{tt.peer, strings.Split(tt.forwarded, "|"), proxies}).address().String(); got != tt.want {
 			t.Errorf("%s with %q: %s, want %s", tt.peer, tt.forwarded, got, tt.want)
 		}
+	}
+
+	loopback := Remote{"127.0.0.1:80", []string{"198.51.100.1"}, []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	if got := loopback.address().String(); got != "198.51.100.1" {
+		t.Errorf("a configured proxy on the loopback: %s", got)
 	}
 }

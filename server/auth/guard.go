@@ -64,7 +64,8 @@ type Claim struct {
 // Check finds out who makes a request and judges whether they may do what a
 // route needs in a namespace. It answers [duly.ErrUnauthorized] or
 // [duly.ErrForbidden], [duly.ErrLimited] for an address that has tried too
-// often, or what the registry says. The pass is nil for an Open route.
+// often with a wrong password, or what the registry says. The pass is nil for an
+// Open route.
 func (g *Guard) Check(ctx context.Context, c Claim, need Need, namespace string) (*Pass, error) {
 	switch need {
 	case Undeclared:
@@ -91,36 +92,23 @@ func (g *Guard) identify(ctx context.Context, c Claim, need Need) (*Pass, error)
 		return g.account(rest, c.Remote)
 	}
 	if !strings.EqualFold(scheme, "Bearer") {
-		return nil, g.refuse(c.Remote, "the Authorization header is not of the form Bearer TOKEN")
+		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Bearer TOKEN")
 	}
 	hash, ok := Hash(rest)
 	if !ok {
-		return nil, g.refuse(c.Remote, "the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretText)
+		return nil, duly.Errorf(duly.CodeUnauthorized, "the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretText)
 	}
-	return g.Admit(ctx, c.Remote, hash)
-}
-
-// refuse is the answer to a failed attempt.
-func (g *Guard) refuse(from Remote, format string, args ...any) error {
-	if wait := g.attempts.fail(from.address()); wait > 0 {
-		return slowDown(wait)
-	}
-	return duly.Errorf(duly.CodeUnauthorized, format, args...)
+	return g.Admit(ctx, hash)
 }
 
 // Admit lets in a caller that has shown the secret of one of the hashes,
-// wherever in the request it stood; the first that is known counts. It answers
-// [duly.ErrUnauthorized] where none is, else as [Guard.Check].
-func (g *Guard) Admit(ctx context.Context, from Remote, hashes ...[32]byte) (*Pass, error) {
-	p, known := g.remembered(hashes)
-	if p != nil {
+// wherever in the request it stood; the first that is known counts. It returns
+// [duly.ErrUnauthorized] if none is, else as [Guard.Check].
+func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Pass, error) {
+	if p := g.Remembered(hashes...); p != nil {
 		return p, nil
 	}
-	if !known {
-		if wait := g.attempts.wait(from.address()); wait > 0 {
-			return nil, slowDown(wait)
-		}
-	}
+
 	for _, hash := range hashes {
 		t, change, err := g.lookUp(ctx, hash)
 		if errors.Is(err, duly.ErrNotFound) {
@@ -134,36 +122,42 @@ func (g *Guard) Admit(ctx context.Context, from Remote, hashes ...[32]byte) (*Pa
 		}
 		return g.remember(t, change), nil
 	}
-	return nil, g.refuse(from, "%s", revoked().Message)
+	return nil, revoked()
 }
 
-// Remembered is the pass of a token that was let in before and is good still,
-// without a look-up; nil where there is none.
-func (g *Guard) Remembered(hash [32]byte) *Pass {
-	g.mu.RLock()
-	defer g.mu.RUnlock()
-	if p := g.passes[hash]; p != nil && g.goodLocked(p) {
-		return p
+// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, and that
+// can be guessed therefore: a wrong one counts as a failed attempt of its
+// address for that account, and beyond the bound is [duly.ErrLimited].
+func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, hash [32]byte) (*Pass, error) {
+	p, err := g.Admit(ctx, hash)
+	if errors.Is(err, duly.ErrUnauthorized) {
+		return nil, g.refuse(guessOf(from, account), err)
 	}
-	return nil
+	return p, err
 }
 
-// remembered finds a pass that may be used without a look-up, and tells whether
-// there is one at all.
-func (g *Guard) remembered(hashes [][32]byte) (good *Pass, known bool) {
+// refuse counts a failed guess. It returns err, or [duly.ErrLimited] beyond the
+// bound. The secret was checked before: a good one is never refused for the bad
+// ones that came from the same address.
+func (g *Guard) refuse(of guess, err error) error {
+	if wait := g.attempts.fail(of); wait > 0 {
+		return slowDown(wait)
+	}
+	return err
+}
+
+// Remembered returns the pass of a token that was let in before and is still
+// good, without a look-up; the first of the hashes that has one counts. It
+// returns nil if none has.
+func (g *Guard) Remembered(hashes ...[32]byte) *Pass {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, hash := range hashes {
-		p := g.passes[hash]
-		if p == nil {
-			continue
+		if p := g.passes[hash]; p != nil && g.goodLocked(p) {
+			return p
 		}
-		if g.goodLocked(p) {
-			return p, true
-		}
-		known = true
 	}
-	return nil, known
+	return nil
 }
 
 // goodLocked tells whether a pass may be used without a look-up.

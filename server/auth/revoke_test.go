@@ -59,7 +59,7 @@ func TestX4RevokedOnAnotherServer(t *testing.T) {
 // hold takes a token's pass and waits with it.
 func (r *rig) hold(secret string) (p *Pass, release func()) {
 	r.t.Helper()
-	p, err := r.Admit(r.t.Context(), Remote{}, hashOf(secret))
+	p, err := r.Admit(r.t.Context(), hashOf(secret))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func TestX4APassThatEndedBeforeItWasHeldIsNotHeld(t *testing.T) {
 	r := newRig(t)
 	r.listen()
 	secret := r.make("a", duly.RightProduce)
-	p, err := r.Admit(t.Context(), Remote{}, hashOf(secret))
+	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestAPassThatWasForgottenEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	secret := r.make("a", duly.RightProduce)
-	p, err := r.Admit(t.Context(), Remote{}, hashOf(secret))
+	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,10 @@
 package auth
 
 import (
+	"crypto/sha256"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,22 +14,34 @@ import (
 )
 
 const (
-	// mostFailures is how many attempts of one address may fail in one window.
+	// mostFailures is how many guesses of one kind may fail in one window.
 	mostFailures = 10
 	// failureWindow begins with the first of them.
 	failureWindow = time.Minute
-	// mostAddresses bounds the addresses that are remembered.
-	mostAddresses = 10_000
+	// mostGuesses bounds the kinds of guesses that are remembered.
+	mostGuesses = 10_000
 )
 
-// attempts counts failed attempts per address. There are two generations: what
-// happens goes into the young one, which becomes the old one when a window has
-// passed or when it is full. So nothing is ever looked through, and an attacker
-// with more addresses than that is not slowed down by counting them.
+// guess is what failed attempts are counted by: the address that they came
+// from, and the account that they were for.
+type guess struct {
+	from    netip.Addr
+	account [8]byte // of a hash: a caller chooses the name, and its length
+}
+
+func guessOf(from Remote, account string) guess {
+	sum := sha256.Sum256([]byte(account))
+	return guess{from: from.address(), account: [8]byte(sum[:8])}
+}
+
+// attempts counts failed guesses. There are two generations: a failure goes
+// into the young one, which becomes the old one when a window has passed or
+// when it is full. So nothing is ever searched, and memory stays bounded; an
+// attacker with more addresses than that is not slowed down.
 type attempts struct {
 	clock      clock.Clock
 	mu         sync.Mutex
-	young, old map[netip.Addr]failures
+	young, old map[guess]failures
 	turned     time.Duration // when young began
 }
 
@@ -36,39 +50,32 @@ type failures struct {
 	n     int
 }
 
-// wait is how long an address has to wait until another attempt of its is
-// looked at; 0: not at all.
-func (a *attempts) wait(from netip.Addr) time.Duration {
+// fail counts a guess that has failed. Beyond the bound it counts nothing and
+// returns how long the window still lasts.
+func (a *attempts) fail(of guess) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock.Mono()
-	return a.findLocked(from, now).wait(now)
-}
 
-// fail counts an attempt that has failed, or tells how long its address has to
-// wait.
-func (a *attempts) fail(from netip.Addr) time.Duration {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := a.clock.Mono()
-	f := a.findLocked(from, now)
-	if wait := f.wait(now); wait > 0 {
-		return wait
+	f := a.findLocked(of, now)
+	if f.n >= mostFailures {
+		return f.begin + failureWindow - now
 	}
-	if a.young == nil || len(a.young) >= mostAddresses/2 || now >= a.turned+failureWindow {
-		a.young, a.old, a.turned = map[netip.Addr]failures{}, a.young, now
+
+	if a.young == nil || len(a.young) >= mostGuesses/2 || now >= a.turned+failureWindow {
+		a.young, a.old, a.turned = map[guess]failures{}, a.young, now
 	}
 	f.n++
-	a.young[from] = f
+	a.young[of] = f
 	return 0
 }
 
-// findLocked tells the failures of an address in the window that is under way
-// or begins now.
-func (a *attempts) findLocked(from netip.Addr, now time.Duration) failures {
-	f, ok := a.young[from]
+// findLocked returns the failures of the window that is open, or of one that
+// begins now.
+func (a *attempts) findLocked(of guess, now time.Duration) failures {
+	f, ok := a.young[of]
 	if !ok {
-		f, ok = a.old[from]
+		f, ok = a.old[of]
 	}
 	if !ok || now >= f.begin+failureWindow {
 		return failures{begin: now}
@@ -76,51 +83,46 @@ func (a *attempts) findLocked(from netip.Addr, now time.Duration) failures {
 	return f
 }
 
-func (f failures) wait(now time.Duration) time.Duration {
-	if f.n < mostFailures {
-		return 0
-	}
-	return f.begin + failureWindow - now
-}
-
 func slowDown(wait time.Duration) error {
 	return &duly.Error{Code: duly.CodeLimited, RetryAfter: wait,
-		Message: "too many attempts from this address have failed; repeat in " + duly.FormatDuration(wait.Round(time.Second)) + " with a good token"}
+		Message: "too many attempts from this address have failed; repeat in " + duly.FormatDuration(wait.Round(time.Second)) +
+			", or at once with the right secret"}
 }
 
 // Remote is where a request comes from.
 type Remote struct {
 	// Peer is the other end of the connection, host:port.
 	Peer string
-	// Forwarded is the X-Forwarded-For header, in which proxies tell their
-	// clients. It counts only where Peer is a proxy.
-	Forwarded string
-	// Proxies are trusted to tell their clients; so is the loopback.
+	// Forwarded has the values of all X-Forwarded-For lines, in their order. A
+	// proxy may append to the last line or add a line of its own; a client can
+	// send whatever it likes before that.
+	Forwarded []string
+	// Proxies are the networks whose X-Forwarded-For is believed. The header of
+	// any other peer is ignored, on the loopback too.
 	Proxies []netip.Prefix
 }
 
-// address is what attempts are counted by: the nearest one that is no proxy.
-// An IPv6 client has a whole /64 to choose from, so that is one address. What
-// has none, as a socket in memory, is the zero address.
+// address returns what failed attempts are counted by: the nearest address that
+// is no proxy. An IPv6 client can choose from a whole /64, so that counts as one
+// address. A peer without an address, as a socket in memory, is the zero one.
 func (r Remote) address() netip.Addr {
 	host, _, err := net.SplitHostPort(r.Peer)
 	if err != nil {
 		host = r.Peer
 	}
 	at := parseAddress(host)
-	for rest := r.Forwarded; rest != "" && r.proxy(at); {
-		last := rest
+
+	// Each proxy appends the address of its own peer, so the list is read from
+	// its end, and only as far as proxies have written it.
+	for rest := strings.Join(r.Forwarded, ","); rest != "" && r.proxy(at); {
 		i := strings.LastIndexByte(rest, ',')
-		if i >= 0 {
-			last = rest[i+1:]
-		}
-		rest = rest[:max(i, 0)]
-		client := parseAddress(strings.TrimSpace(last))
+		client := parseAddress(strings.TrimSpace(rest[i+1:]))
 		if !client.IsValid() {
 			break
 		}
-		at = client
+		rest, at = rest[:max(i, 0)], client
 	}
+
 	if at.Is6() {
 		network, _ := at.Prefix(64)
 		return network.Addr()
@@ -128,16 +130,9 @@ func (r Remote) address() netip.Addr {
 	return at
 }
 
+// proxy reports whether the address is one of the configured proxies.
 func (r Remote) proxy(at netip.Addr) bool {
-	if at.IsLoopback() {
-		return true
-	}
-	for _, p := range r.Proxies {
-		if p.Contains(at) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Proxies, func(p netip.Prefix) bool { return p.Contains(at) })
 }
 
 func parseAddress(text string) netip.Addr {

@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -28,11 +27,10 @@ func TestX6RefusingTakesTheSameTime(t *testing.T) {
 	begins := [2]string{NewSecret(), r.make("a", duly.RightProduce)}
 	const n = 100_000
 	var took [2][]float64
-	for i := range 2 * n {
+	for range 2 * n {
 		kind := rand.IntN(2)
 		guess := begins[kind][:40] + NewSecret()[40:]
-		// An address of its own, or it would be slowed down.
-		claim := Claim{"Bearer " + guess, Remote{Peer: fmt.Sprintf("10.%d.%d.%d:1", i>>16&255, i>>8&255, i&255)}}
+		claim := Claim{Header: "Bearer " + guess}
 		begin := clock.Monotonic()
 		_, err := r.Check(context.Background(), claim, Produce, "a")
 		took[kind] = append(took[kind], float64(clock.Monotonic()-begin))

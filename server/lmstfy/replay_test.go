@@ -160,7 +160,9 @@ func (r *run) start(s *step) *request {
 			req.Host = h[1]
 			continue
 		case "X-Forwarded-For":
-			req.Header.Del(h[0])
+			if req.Header.Get(h[0]) == peer {
+				req.Header.Del(h[0])
+			}
 		}
 		req.Header.Add(r.fill(h[0]), r.fill(h[1]))
 	}

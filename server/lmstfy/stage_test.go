@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -116,6 +117,7 @@ func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 	t.Helper()
 	p := &play{stage: on, t: t, gate: newGate(on.engine), log: new(logtest.Log)}
 	cfg := server.Config{Engine: p.gate, Registry: on.registry, Clock: on.clock,
+		Live:   server.Live{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Logger: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	cfg.Watcher, _ = on.registry.(duly.Watcher)
 	cfg.Limiter, _ = on.registry.(duly.Limiter)
@@ -163,8 +165,8 @@ type answer struct {
 
 var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// peer is an address that nobody has come from yet: who fails often from one
-// is slowed down.
+// peer returns an address that no request came from yet, as the server is told by
+// its proxy: wrong tokens are counted by it.
 func (p *play) peer() string {
 	n := p.peers.Add(1)
 	return fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n))

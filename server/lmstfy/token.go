@@ -80,18 +80,21 @@ func (a *API) checkPool(c *route.Call, inPool string) error {
 	return err
 }
 
-// pass is that of a token. Nothing but one hash is made for one of duly's that
-// was let in before.
+// pass returns the pass of a token. A token of duly's that was let in before
+// costs one hash. Any other text was chosen by a person, so guesses at it are
+// counted, with the namespace as the account.
 func (a *API) pass(c *route.Call, token string) (*auth.Pass, error) {
-	if hash, ok := auth.Hash(token); ok {
-		if p := a.guard.Remembered(hash); p != nil {
-			return p, nil
-		}
+	hash, ok := auth.Hash(token)
+	if !ok {
+		return a.guard.AdmitChosen(c.Context(), c.Remote(), "namespace "+c.Namespace, GivenHash(c.Namespace, token))
 	}
-	return a.guard.Admit(c.Context(), c.Remote(), hashes(c.Namespace, token)...)
+	if p := a.guard.Remembered(hash); p != nil {
+		return p, nil
+	}
+	return a.guard.Admit(c.Context(), hash, GivenHash(c.Namespace, token))
 }
 
-// hashes are those under which a namespace's token may be stored: as one of
+// hashes returns those under which a namespace's token may be stored: as one of
 // duly's, or as one whose text lmstfy's admin API was given.
 func hashes(namespace, token string) [][32]byte {
 	given := GivenHash(namespace, token)

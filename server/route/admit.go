@@ -41,7 +41,7 @@ func (c *Call) CheckOrigin() error {
 
 // Remote is where the request comes from.
 func (c *Call) Remote() auth.Remote {
-	return auth.Remote{Peer: c.R.RemoteAddr, Forwarded: c.R.Header.Get("X-Forwarded-For"), Proxies: c.host.live().Proxies}
+	return auth.Remote{Peer: c.R.RemoteAddr, Forwarded: c.R.Header["X-Forwarded-For"], Proxies: c.host.live().Proxies}
 }
 
 // checkQuery refuses what the route does not take. It never repeats a name or

@@ -117,8 +117,8 @@ type Host struct {
 
 // Live is what all routes share that may change while they serve.
 type Live struct {
-	// Proxies are trusted to tell whose requests they hand on; so is whatever
-	// is on the loopback.
+	// Proxies are the networks whose X-Forwarded-For is believed, see
+	// [auth.Remote].
 	Proxies []netip.Prefix
 	// Grace is for how long a body may take to arrive, and an answer to be
 	// taken, before they must come at 1 KiB a second. Default 10 s.

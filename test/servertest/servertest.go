@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"net/url"
 	"os/signal"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/server/auth"
 )
 
 // RoleName is the role under which a test binary names Role.
@@ -38,6 +40,8 @@ func Role(plant Plant) func(args []string) error {
 		delay := f.Duration("drain-delay", 0, "")
 		token := f.Bool("token", true, "")
 		planted := f.String("plant", "", "")
+		account := f.String("account", "", "")
+		trust := f.String("trust", "", "")
 		if err := f.Parse(args); err != nil {
 			return err
 		}
@@ -52,11 +56,36 @@ func Role(plant Plant) func(args []string) error {
 		defer e.Close()
 
 		c := server.Config{Engine: e, Addr: *addr, AdminAddr: "127.0.0.1:0", DrainDelay: *delay, Logger: log}
+		if c.Live, err = live(*account, *trust); err != nil {
+			return err
+		}
 		if *planted != "" {
 			c.Engine = plant(*planted, e)
 		}
 		return serve(ctx, c, e, *token)
 	}
+}
+
+// live returns a configuration with an account NAME:PASSWORD and the network of a
+// trusted proxy; either may be empty.
+func live(account, trust string) (l server.Live, err error) {
+	if account != "" {
+		name, password, _ := strings.Cut(account, ":")
+		one, err := auth.NewAccount(name, password)
+		if err != nil {
+			return l, err
+		}
+		l.Accounts = []auth.Account{one}
+	}
+
+	if trust != "" {
+		network, err := netip.ParsePrefix(trust)
+		if err != nil {
+			return l, err
+		}
+		l.Proxies = []netip.Prefix{network}
+	}
+	return l, nil
 }
 
 // serve runs the server of a configuration whose engine has its store in e.
