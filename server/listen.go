@@ -12,12 +12,21 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/durable"
+	"github.com/dulymq/duly/internal/ownfile"
 	"github.com/dulymq/duly/server/auth"
 )
 
 // Listen binds both addresses, sees to the first token, and leaves the files
-// for the command line. After an error nothing is bound.
+// for the command line. After an error nothing is bound. It refuses a data
+// folder that others can write to: a token that they put there would be an
+// operator's.
 func (s *Server) Listen(ctx context.Context) (err error) {
+	if s.cfg.DataDir != "" {
+		if err := ownfile.CheckFolder(s.cfg.DataDir); err != nil {
+			return err
+		}
+	}
+
 	defer func() {
 		if err != nil {
 			s.unbind()

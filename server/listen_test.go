@@ -248,3 +248,26 @@ func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 		t.Errorf("%d of %d jobs", ready, n)
 	}
 }
+
+// A token that others have put into the data folder would be an operator's.
+func TestListenRefusesADataFolderThatOthersWriteTo(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("folders have no mode")
+	}
+	folder := t.TempDir()
+	if err := os.Chmod(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s := bare(t, func(c *Config) { c.DataDir = folder })
+	if err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "written to by others") {
+		t.Errorf("mode 0777: %v", err)
+	}
+	if err := os.Chmod(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Listen(t.Context()); err != nil {
+		t.Errorf("mode 0755: %v", err)
+	}
+	s.unbind()
+}

@@ -20,11 +20,15 @@ import (
 // The kernel lets the lock go when the process ends, however it ends. The file
 // itself stays: removing it would let a third process lock a new one while a
 // second waits for the old.
+//
+// A symbolic link of that name is refused: the file is emptied below, and the
+// link may name any file of this user.
 func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path+"-lock", os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := openLock(path + "-lock")
 	if err != nil {
-		return nil, cannotWrite(path, err)
+		return nil, err
 	}
+
 	held, err := lockFile(f)
 	if err != nil {
 		f.Close()
@@ -39,6 +43,27 @@ func lock(path string) (*os.File, error) {
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
+	}
+	return f, nil
+}
+
+// openLock opens the lock file, or makes it.
+func openLock(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
+	if err != nil {
+		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
+			return nil, duly.Errorf(duly.CodeUnavailable, "%s is a symbolic link, which somebody else may have put there; remove it", path)
+		}
+		return nil, cannotWrite(path, err)
+	}
+
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
 	return f, nil
 }

@@ -8,6 +8,9 @@ import (
 	"syscall"
 )
 
+// noFollow lets opening a symbolic link fail.
+const noFollow = syscall.O_NOFOLLOW
+
 // lockFile takes the lock of an open file for this opening of it; false if
 // another one has it, be it of this process or of another.
 func lockFile(f *os.File) (bool, error) {

@@ -7,6 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
+// noFollow is empty: on Windows only administrators may make symbolic links.
+const noFollow = 0
+
 // lockedAt is the byte that is locked: far behind the text, for on Windows a
 // locked byte can't be read by others.
 const lockedAt = 1 << 20

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/durable"
+	"github.com/dulymq/duly/internal/ownfile"
 )
 
 // The files that a server leaves in its data folder for the command line of
@@ -102,16 +103,14 @@ func (g *Guard) removeFile(hash [32]byte) error {
 	return nil
 }
 
-// readSecret reads a file with one secret, which its owner alone may read.
+// readSecret reads a file with one secret, see [ownfile.Check].
 func readSecret(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := ownfile.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	if err := ownersAlone(f); err != nil {
-		return "", err
-	}
+
 	b, err := io.ReadAll(io.LimitReader(f, 1<<10))
 	return strings.TrimSpace(string(b)), err
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
 	"github.com/dulymq/duly/cmd/duly/internal/sdnotify"
+	"github.com/dulymq/duly/internal/ownfile"
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/auth"
@@ -88,6 +89,7 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 		log.Warn("this variable "+stray.Problem, "variable", stray.Origin.Place)
 	}
 	a.warnOfURL(log, c)
+	warnOfKeys(log, c)
 	data, at := places(c)
 	leave, err := mayStart(ctx, data, c)
 	if err != nil {
@@ -137,6 +139,21 @@ func (a *app) warnOfURL(log *slog.Logger, c *config.Loaded) {
 	}
 }
 
+// warnOfKeys logs the private keys that others can read.
+func warnOfKeys(log *slog.Logger, c *config.Loaded) {
+	for key, t := range map[string]config.TLS{"tls.key": c.TLS, "admin_tls.key": c.AdminTLS} {
+		if t.Config == nil {
+			continue
+		}
+		f, err := ownfile.Open(t.Key)
+		if err != nil {
+			log.Warn("the private key may be known to others", "setting", key, "problem", err.Error())
+			continue
+		}
+		f.Close()
+	}
+}
+
 // places are the data folder and the URL of the engine.
 func places(c *config.Loaded) (data, engine string) {
 	if data = c.Data; data == "" {
@@ -152,7 +169,15 @@ func places(c *config.Loaded) (data, engine string) {
 // none behind: so it looks first whether the server could listen, and leave
 // takes a folder away that the start has made and left empty. One with a store in
 // it stays, whatever is in that.
+//
+// A folder that is there already must not be open to others: they could have put
+// a store or a token into it.
 func mayStart(ctx context.Context, data string, c *config.Loaded) (leave func(err error), err error) {
+	if info, err := os.Stat(data); err == nil && info.IsDir() {
+		if err := ownfile.CheckFolder(data); err != nil {
+			return nil, advise(err, "")
+		}
+	}
 	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
 		return func(error) {}, nil
 	}

@@ -89,6 +89,7 @@ func (r *reloader) reload(ctx context.Context) {
 		r.log.Error("the new configuration is not taken; what held before holds on", "faults", r.app.message(err))
 		return
 	}
+	warnOfKeys(r.log, next)
 	taken, restart := r.held.Changed(&next.Settings)
 	r.out.set(&next.Log)
 	certificates := [2]*tls.Config{r.held.TLS.Config, r.held.AdminTLS.Config}

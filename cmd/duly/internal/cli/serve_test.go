@@ -109,11 +109,16 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	shared := t.TempDir()
+	if err := os.Chmod(shared, 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		args []string
 		code int
 		want string
 	}{
+		{[]string{"--data", shared}, exitFailed, "can be written to by others (mode 0777)"},
 		{[]string{"--log-format", "xml"}, exitMisuse, `--log-format is "xml", must be text or json`},
 		{[]string{"--log-level", "loud"}, exitMisuse, "--log-level"},
 		{[]string{"--drain", "soon"}, exitMisuse, "--drain"},

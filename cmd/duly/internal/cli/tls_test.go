@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -65,6 +67,29 @@ func TestCommandsSpeakTLS(t *testing.T) {
 	}
 	if code, _, errs := r.run1("stats", "q"); code != exitFailed || !strings.Contains(errs, errOther.Error()) {
 		t.Errorf("another certificate than the one that was left: exit %d, %q", code, errs)
+	}
+}
+
+// A private key that others can read is named in the log at the start, and one
+// that they can't is not.
+func TestServeWarnsOfAKeyThatOthersCanRead(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS == "windows" {
+		t.Skip("files have no mode")
+	}
+	r := newRig(t)
+	ca := certtest.NewCA(t, "ca")
+	api, admin := ca.Server("api", "127.0.0.1"), ca.Server("admin", "127.0.0.1")
+	if err := errors.Join(os.Chmod(api.Key, 0o644), os.Chmod(admin.Key, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, stop := r.serve(1, "--data", filepath.Join(t.TempDir(), "data"), "--json", "--tls-cert", api.Cert, "--tls-key", api.Key,
+		"--admin-tls-cert", admin.Cert, "--admin-tls-key", admin.Key)
+	stop()
+	log := errs.String()
+	if strings.Count(log, "the private key may be known to others") != 1 || !strings.Contains(log, "setting=tls.key") ||
+		!strings.Contains(log, api.Key+" can be read by others (mode 0644)") {
+		t.Error(log)
 	}
 }
 

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package ownfile
+
+import "io/fs"
+
+// modes reports whether files have an owner and a mode.
+const modes = false
+
+func trusted(fs.FileInfo, int) bool { return true }
+
+func writable(fs.FileInfo, int) bool { return false }
