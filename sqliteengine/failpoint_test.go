@@ -1,0 +1,494 @@
+package sqliteengine
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// Every named statement is a fail point: the test puts one that panics in its
+// place on the writer's connection. So the points have names, and production code
+// has no hook.
+
+// notToured says which named statements the tour does not put a fail point in, by
+// the beginning of their names, and why.
+var notToured = map[string]string{
+	"backup":           "its own connection",
+	"check_":           "a check's own transaction",
+	"recount":          "a check's own transaction",
+	"stray_":           "a check's own transaction",
+	"expiry_has":       "a check's own transaction",
+	"alias_clear":      "a check's repair",
+	"job_quarantine":   "a repair of a damaged row",
+	"file_check":       "opening",
+	"queues_load":      "opening",
+	"begin_read":       "readers",
+	"list_":            "readers",
+	"queue_find":       "readers",
+	"queue_names":      "readers",
+	"queue_page":       "readers",
+	"namespace_names":  "readers",
+	"ready_from":       "readers",
+	"next_due":         "readers",
+	"due_plain":        "readers",
+	"due_ruled":        "readers",
+	"body_size":        "readers",
+	"token_find":       "readers",
+	"token_list":       "readers",
+	"placement_find":   "readers",
+	"placement_list":   "readers",
+	"run_out_count":    "readers",
+	"over_count":       "readers",
+	"due_after":        "a look without a caller",
+	"lease_end_after":  "a look without a caller",
+	"expiry_after":     "a look without a caller",
+	"bury_":            "a chore without a caller",
+	"grave_close":      "a chore without a caller",
+	"grave_next":       "a chore without a caller",
+	"vacuum_slice":     "a chore without a caller",
+	"queue_moments":    "opening",
+	"done_first":       "a bound of 100 000 done jobs",
+	"removal_":         "Deletes that share a statement",
+	"placement_change": "as placement_make",
+	"expiry_add_many":  "as push_many",
+	"due_other":        "a clock that was set back",
+}
+
+// failpoints runs one operation at a time, with one fail point.
+type failpoints struct {
+	*testing.T
+	e       *Engine
+	clock   *clock.Fake
+	log     *logtest.Log
+	queues  int
+	reached map[string]int // by name: operations that panicked there
+
+	restore func() // takes the fail point away
+	turns   int    // transactions until then; the writer's
+}
+
+// Observe takes the fail point away behind the operation, on the writer's own
+// goroutine: no other could begin a transaction behind a fail point in "begin".
+func (f *failpoints) Observe(event string, _ time.Duration) {
+	if event != "transaction" || f.turns == 0 {
+		return
+	}
+	if f.turns--; f.turns == 0 {
+		f.restore()
+	}
+}
+
+// A panic at any statement of any operation fails that call alone: nothing of it
+// is stored, the engine goes on, and the same call succeeds afterwards.
+//
+// C4.4, C9.2
+func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
+	t.Parallel()
+	f := &failpoints{T: t, clock: clock.NewFake(), log: new(logtest.Log), reached: map[string]int{}}
+	path := filepath.Join(t.TempDir(), "duly.db")
+	cfg := Config{Path: path, Logger: f.log.Logger(), Clock: f.clock, Synchronous: SyncNormal, Observe: f.Observe}
+	e, err := Open(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.e = e
+	t.Cleanup(func() { e.Close() })
+
+	points := 0
+	for _, op := range failpointTour() {
+		for _, name := range f.used(op) {
+			if proctest.Long() || f.reached[name] == 0 {
+				points += f.try(op, name)
+			}
+		}
+	}
+	if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
+		t.Errorf("the check found %+v, %v", report.Faults, err)
+	}
+	t.Logf("%d fail points in %d places of operations", len(f.reached), points)
+	var missed []string
+	for _, name := range f.points() {
+		if f.reached[name] == 0 {
+			missed = append(missed, name)
+		}
+	}
+	if len(missed) > 0 || len(f.reached) < 25 {
+		t.Errorf("%d fail points reached; no operation reached %v", len(f.reached), missed)
+	}
+}
+
+// points are the names of the statements that the writer runs for callers.
+func (f *failpoints) points() []string {
+	names := slices.Sorted(maps.Keys(statements))
+	return slices.DeleteFunc(names, func(name string) bool {
+		for beginning := range notToured {
+			if strings.HasPrefix(name, beginning) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// fresh brings a new queue to where the operation has something to do.
+func (f *failpoints) fresh(op failpointOp) (q duly.QueueRef, act func() error) {
+	f.Helper()
+	f.queues++
+	q = duly.Q(fmt.Sprintf("q%d", f.queues))
+	return q, op.prepare(f, q)
+}
+
+// run lets the held writer do one operation.
+func (f *failpoints) run(op failpointOp, act func() error, letGo func()) error {
+	f.Helper()
+	failed := make(chan error, 1)
+	waited := waiting(f.e)
+	go func() { failed <- act() }()
+	eventually.True(f.T, op.name+" waits for the writer", func() bool { return waiting(f.e) > waited })
+	letGo()
+	return <-failed
+}
+
+// used lists the statements that an operation runs.
+func (f *failpoints) used(op failpointOp) []string {
+	f.Helper()
+	_, act := f.fresh(op)
+	letGo := held(f.T, f.e)
+	f.clock.Advance(op.wait)
+	c := f.e.w.c
+	named, wide := c.named, c.wide
+	c.named, c.wide = map[string]*sq.Stmt{}, map[wideName]*sq.Stmt{}
+	f.must(f.run(op, act, letGo))
+
+	letGo = held(f.T, f.e)
+	defer letGo()
+	names := map[string]bool{"commit": true}
+	for name, s := range c.named {
+		names[name] = true
+		s.Finalize()
+	}
+	for name, s := range c.wide {
+		names[name.name] = true
+		s.Finalize()
+	}
+	c.named, c.wide = named, wide
+	return slices.Sorted(maps.Keys(names))
+}
+
+// try runs an operation with a fail point, and once more without it. It returns 1
+// if the operation reached the point.
+func (f *failpoints) try(op failpointOp, name string) int {
+	f.Helper()
+	q, act := f.fresh(op)
+	before := f.snapshot(q)
+
+	letGo := held(f.T, f.e)
+	f.clock.Advance(op.wait)
+	f.restore, f.turns = poison(f.e.w.c, name), 2 // the transaction of the holder, and that of the operation
+	panics := f.log.Count("an operation panicked")
+	err := f.run(op, act, letGo)
+	if f.log.Count("an operation panicked") == panics {
+		return 0
+	}
+	f.reached[name]++
+	if err == nil {
+		return 1 // a look without a caller ran first and panicked
+	}
+	if !errors.Is(err, duly.ErrInternal) {
+		f.Errorf("%s with a panic at %s: %v", op.name, name, err)
+	}
+	if after := f.snapshot(q); op.wait == 0 && after != before {
+		f.Errorf("%s with a panic at %s changed\n%s\nto\n%s", op.name, name, before, after)
+	}
+	if err := act(); err != nil {
+		f.Errorf("%s again after a panic at %s: %v", op.name, name, err)
+	}
+	return 1
+}
+
+// poison puts statements that panic in the place of a name. The writer must be
+// held.
+func poison(c *conn, name string) (restore func()) {
+	named, wide := maps.Clone(c.named), maps.Clone(c.wide)
+	c.named[name] = new(sq.Stmt)
+	for _, rows := range widths {
+		c.wide[wideName{name, rows}] = new(sq.Stmt)
+	}
+	return func() {
+		delete(c.named, name)
+		if s := named[name]; s != nil {
+			c.named[name] = s
+		}
+		for _, rows := range widths {
+			delete(c.wide, wideName{name, rows})
+			if s := wide[wideName{name, rows}]; s != nil {
+				c.wide[wideName{name, rows}] = s
+			}
+		}
+	}
+}
+
+// snapshot is what readers see of a queue.
+func (f *failpoints) snapshot(q duly.QueueRef) string {
+	f.Helper()
+	var text strings.Builder
+	stats, err := f.e.Stats(f.Context(), q)
+	fmt.Fprintf(&text, "%+v %v\n", stats, err)
+	cfg, err := f.e.Config(f.Context(), q)
+	fmt.Fprintf(&text, "%+v %v\n", cfg, err)
+	for _, state := range duly.States {
+		all := duly.ListParams{State: state, PageParams: duly.PageParams{Limit: duly.MaxBatch}, Bodies: true}
+		page, err := f.e.List(f.Context(), q, all)
+		for i := range page.Jobs {
+			page.Jobs[i].Body = fmt.Appendf(nil, "%x", sha256.Sum256(page.Jobs[i].Body))
+		}
+		fmt.Fprintf(&text, "%s %+v %v\n", state, page, err)
+	}
+	tokens, err := f.e.Tokens(f.Context(), q.Name, duly.PageParams{})
+	fmt.Fprintf(&text, "%+v %v\n", tokens, err)
+	return text.String()
+}
+
+// failpointOp is an operation of the tour.
+type failpointOp struct {
+	name string
+	wait time.Duration // between prepare and the call
+	// prepare brings a fresh queue to where the call has something to do.
+	prepare func(f *failpoints, q duly.QueueRef) (act func() error)
+}
+
+// failpointTour is every operation, with what it can meet.
+func failpointTour() []failpointOp {
+	return slices.Concat(hotFailpoints(), stepFailpoints(), jobFailpoints(), otherFailpoints())
+}
+
+// hotFailpoints is what producers and workers call.
+func hotFailpoints() []failpointOp {
+	return []failpointOp{
+		{"push plain jobs", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return f.push(q, duly.Job{Body: []byte("x")}, duly.Job{})
+		}},
+		{"push jobs with rules", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return f.push(q, failpointJobs()...)
+		}},
+		{"push into waiting jobs", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			return f.push(q, failpointJobs()...)
+		}},
+		{"replace a waiting job", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			m := duly.Merge{Key: "r", Mode: duly.MergeReplace}
+			f.must(f.push(q, duly.Job{Merge: m, Body: make([]byte, 9000), TTL: time.Hour})())
+			return f.push(q, duly.Job{Merge: m, Body: []byte("new"), Delay: time.Minute})
+		}},
+		{"reserve", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			return func() error { _, err := f.take(q); return err }
+		}},
+		{"reserve after a while", time.Minute, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			f.taken(q)
+			return func() error { _, err := f.take(q); return err }
+		}},
+		{"ack plain jobs", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, duly.Job{}, duly.Job{})())
+			return f.settle(f.taken(q), duly.Ack)
+		}},
+		{"ack", 0, afterReserve(duly.Ack)},
+		{"nack", 0, afterReserve(duly.Nack)},
+		{"release", 0, afterReserve(duly.Release)},
+		{"bury", 0, afterReserve(duly.Bury)},
+		{"extend", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			ds := f.taken(q)
+			return func() error {
+				_, err := f.e.Extend(f.Context(), "", receiptsOf(ds), time.Hour)
+				return err
+			}
+		}},
+	}
+}
+
+// stepFailpoints is what time brings.
+func stepFailpoints() []failpointOp {
+	return []failpointOp{
+		{"step", time.Minute, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			f.must(f.settle(f.taken(q)[:2], duly.Bury)())
+			return func() error { _, err := f.e.Step(f.Context(), q); return err }
+		}},
+		{"step plain jobs", time.Minute, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, duly.Job{Delay: 30 * time.Second}, duly.Job{Delay: 30 * time.Second})())
+			return func() error { _, err := f.e.Step(f.Context(), q); return err }
+		}},
+		{"step over bounds", 100 * 24 * time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, duly.Job{Retain: time.Hour}, duly.Job{ID: "d"}, duly.Job{ID: "t", TTL: time.Hour, OrderKey: "k"})())
+			ds := f.taken(q)
+			f.must(f.settle(ds[:1], duly.Ack)())
+			f.must(f.settle(ds[1:2], duly.Bury)())
+			f.must(f.settle(ds[2:], duly.Release)())
+			return func() error { _, err := f.e.Step(f.Context(), q); return err }
+		}},
+	}
+}
+
+// jobFailpoints is what operators do to jobs.
+func jobFailpoints() []failpointOp {
+	return []failpointOp{
+		{"update", 0, byID(func(f *failpoints, q duly.QueueRef) error {
+			delay, priority := time.Minute, 7
+			u := duly.Update{Delay: &delay, Priority: &priority, Body: []byte("y"), TTL: time.Hour}
+			return f.e.Update(f.Context(), q, "o1", u)
+		})},
+		{"update to a large body", 0, byID(func(f *failpoints, q duly.QueueRef) error {
+			return f.e.Update(f.Context(), q, "late", duly.Update{Body: make([]byte, 100_000), TTL: duly.None})
+		})},
+		{"update a large body", 0, byID(func(f *failpoints, q duly.QueueRef) error {
+			return f.e.Update(f.Context(), q, "large", duly.Update{Body: []byte("small"), TTL: duly.None})
+		})},
+		{"promote", 0, byID(func(f *failpoints, q duly.QueueRef) error { return f.e.Promote(f.Context(), q, "late") })},
+		{"delete", 0, byID(func(f *failpoints, q duly.QueueRef) error { return f.e.Delete(f.Context(), q, "o1") })},
+		{"delete a large job", 0, byID(func(f *failpoints, q duly.QueueRef) error {
+			return f.e.Delete(f.Context(), q, "large")
+		})},
+		{"purge", 0, byID(func(f *failpoints, q duly.QueueRef) error {
+			_, err := f.e.Purge(f.Context(), q, duly.StateReady, 0)
+			return err
+		})},
+		{"requeue", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, failpointJobs()...)())
+			f.must(f.settle(f.taken(q), duly.Bury)())
+			return func() error {
+				_, err := f.e.Requeue(f.Context(), q, duly.RequeueParams{N: 10, TTL: time.Hour})
+				return err
+			}
+		}},
+	}
+}
+
+// otherFailpoints is what changes queues, tokens and placements.
+func otherFailpoints() []failpointOp {
+	return []failpointOp{
+		{"configure", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return func() error { return f.e.Configure(f.Context(), q, duly.QueueConfig{MaxJobs: 1000}) }
+		}},
+		{"pause", 0, byID(func(f *failpoints, q duly.QueueRef) error { return f.e.Pause(f.Context(), q) })},
+		{"destroy", 0, byID(func(f *failpoints, q duly.QueueRef) error { return f.e.Destroy(f.Context(), q) })},
+		{"put a token", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return func() error { return f.e.PutToken(f.Context(), failpointToken(q)) }
+		}},
+		{"limit a token", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.e.PutToken(f.Context(), failpointToken(q)))
+			limits := duly.Limits{Produce: 5, Per: time.Second}
+			return func() error { return f.e.LimitToken(f.Context(), failpointToken(q).Hash, limits) }
+		}},
+		{"delete a token", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.e.PutToken(f.Context(), failpointToken(q)))
+			return func() error { return f.e.DeleteToken(f.Context(), failpointToken(q).Hash) }
+		}},
+		{"place a namespace", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return func() error {
+				return f.e.PutPlacement(f.Context(), duly.Placement{Namespace: q.Name, Pool: "other", Since: f.clock.Now()})
+			}
+		}},
+	}
+}
+
+func failpointToken(q duly.QueueRef) duly.Token {
+	return duly.Token{Hash: sha256.Sum256([]byte(q.Name)), Namespace: q.Name, Rights: duly.RightProduce}
+}
+
+// failpointJobs are jobs of every kind.
+func failpointJobs() []duly.Job {
+	merge := duly.Merge{Key: "m", Mode: duly.MergeKeep, Until: duly.UntilDone}
+	return []duly.Job{
+		{ID: "own", Body: []byte("x"), Lease: 10 * time.Second},
+		{ID: "large", Body: make([]byte, 100_000), Headers: map[string]string{"a": "b"}},
+		{ID: "o1", OrderKey: "k"}, {ID: "o2", OrderKey: "k", TTL: time.Hour},
+		{ID: "merging", Merge: merge, TTL: time.Hour},
+		{ID: "late", Delay: 30 * time.Second, OrderKey: "k"},
+		{ID: "short", TTL: 30 * time.Second, Priority: -1},
+		{ID: "kept", Retain: time.Hour, Tries: 1},
+	}
+}
+
+func (f *failpoints) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *failpoints) push(q duly.QueueRef, jobs ...duly.Job) func() error {
+	for i := range jobs {
+		jobs[i].Queue = q.Name
+	}
+	return func() error {
+		results, err := f.e.Push(f.Context(), jobs)
+		for _, r := range results {
+			err = errors.Join(err, r.Err)
+		}
+		return err
+	}
+}
+
+func (f *failpoints) take(q duly.QueueRef) ([]duly.Delivery, error) {
+	return f.e.Reserve(f.Context(), duly.ReserveParams{Queues: []string{q.Name}, Max: 100})
+}
+
+func (f *failpoints) taken(q duly.QueueRef) []duly.Delivery {
+	f.Helper()
+	ds, err := f.take(q)
+	f.must(err)
+	return ds
+}
+
+func receiptsOf(ds []duly.Delivery) (list []duly.Receipt) {
+	for i := range ds {
+		list = append(list, ds[i].Receipt)
+	}
+	return list
+}
+
+func (f *failpoints) settle(ds []duly.Delivery, as duly.Settlement) func() error {
+	var outcomes []duly.Outcome
+	for _, r := range receiptsOf(ds) {
+		o := duly.Outcome{Receipt: r, As: as}
+		if as == duly.Ack {
+			o.Result = []byte("result")
+		}
+		outcomes = append(outcomes, o)
+	}
+	return func() error {
+		errs, err := f.e.Settle(f.Context(), "", outcomes)
+		return errors.Join(append(errs, err)...)
+	}
+}
+
+// afterReserve settles jobs of every kind.
+func afterReserve(as duly.Settlement) func(*failpoints, duly.QueueRef) func() error {
+	return func(f *failpoints, q duly.QueueRef) func() error {
+		f.must(f.push(q, failpointJobs()...)())
+		return f.settle(f.taken(q), as)
+	}
+}
+
+// byID calls an operation on a queue with jobs of every kind.
+func byID(call func(*failpoints, duly.QueueRef) error) func(*failpoints, duly.QueueRef) func() error {
+	return func(f *failpoints, q duly.QueueRef) func() error {
+		f.must(f.push(q, failpointJobs()...)())
+		return func() error { return call(f, q) }
+	}
+}
