@@ -117,7 +117,7 @@ func (x *trial) run(calls int, least, most time.Duration) {
 	if x.redis != nil {
 		faults = append(faults, x.killRedis)
 	}
-	for i := 0; i < len(faults) || x.calls() < calls; i++ {
+	for i := 0; i < len(faults) || x.calls() < calls*6/5; i++ { // some of them meet no server
 		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // the processes live on the wall's time
 		if i >= len(faults) {
 			faults[x.random.IntN(len(faults))]()
@@ -147,7 +147,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
 	calls, least, most := 1500, 200*time.Millisecond, 400*time.Millisecond
 	if proctest.Long() {
-		calls, least, most = 105_000, 400*time.Millisecond, 2*time.Second
+		calls, least, most = 100_000, 400*time.Millisecond, 2*time.Second
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
@@ -177,7 +177,7 @@ func (x *trial) judge(calls int) {
 	if len(x.log.faults) > 0 {
 		x.t.Errorf("%d calls failed in an unexpected way: %s", len(x.log.faults), strings.Join(x.log.faults[:1], ""))
 	}
-	if f.calls < calls || f.empties == 0 || f.unknown == 0 {
-		x.t.Errorf("%d calls of %d, %d empty answers, %d without an answer: this run proves too little", f.calls, calls, f.empties, f.unknown)
+	if f.calls-f.unsent < calls || f.empties == 0 || f.unknown == 0 {
+		x.t.Errorf("%d calls of %d, %d empty answers, %d without an answer: this run proves too little", f.calls-f.unsent, calls, f.empties, f.unknown)
 	}
 }
