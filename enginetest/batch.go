@@ -19,6 +19,7 @@ func batchTests() []test {
 		{"MoreThan8MiBOfBodiesAreTooLarge", []string{"C4.6", "C13.7"}, Options{}, batchTooBig},
 		{"OneLargerBodyTravelsAlone", []string{"C4.6", "C4.7", "C2.7"}, Options{MaxBody: 9 << 20, OneShard: true}, batchLargeBody},
 		{"ReserveStopsEarlyAt8MiB", []string{"C4.7"}, Options{OneShard: true}, batchReserveStops},
+		{"ReserveOverQueuesStopsEarlyAt8MiB", []string{"C4.7", "C4.10"}, Options{OneShard: true}, batchReserveQueuesStop},
 		{"ListStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{OneShard: true}, batchListStops},
 		{"ListOfResultsStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{}, batchListOfResults},
 		{"KeepsItsOrder", []string{"C6.2", "C4.1"}, Options{OneShard: true}, batchOrder},
@@ -199,6 +200,14 @@ func batchReserveStops(s *scene) {
 	ds := s.reserve(20, s.queue, "other")
 	s.sameIDs("the second reserve", idsTaken(ds), []string{"last", "m0000", "m0001", "m0002"})
 	s.counted(duly.Counters{Pushed: 9, Delivered: 9})
+}
+
+func batchReserveQueuesStop(s *scene) {
+	s.pushAll(mebi(5)...)
+	s.on("other").pushAll(mebi(8)...)
+
+	same(s, "the first reserve", len(s.reserve(20, s.queue, "other")), 8)
+	same(s, "the second reserve", len(s.reserve(20, s.queue, "other")), 5)
 }
 
 func batchListStops(s *scene) {

@@ -14,6 +14,8 @@ func deadTests() []test {
 		{"IsBoundedByAge", []string{"C8.9", "C10.5", "C3.6", "C8.14"}, Options{}, deadAge},
 		{"IsBoundedByCount", []string{"C8.10", "C10.5", "C3.6", "C8.13", "C8.14"}, Options{OneShard: true}, deadCount},
 		{"BoundIsKeptWithoutAHelper", []string{"C8.13"}, Options{OneShard: true}, deadCountLowered},
+		{"BoundByAgeIsExactToTheMillisecond", []string{"C8.9"}, Options{}, deadAgeExact},
+		{"OneDeathDropsTwoThatAreTooOld", []string{"C8.13", "C8.9"}, Options{OneShard: true}, deadAgeDropsTwo},
 		{"IsUnboundedByNone", []string{"C8.11", "C10.5"}, Options{}, deadUnbounded},
 		{"BoundsDefaultTo90DaysAnd100000", []string{"C8.9", "C8.10"}, Options{}, deadDefaults},
 		{"DoneJobsAreBoundedByRetain", []string{"C8.12", "C3.7", "C10.4"}, Options{}, doneRetain},
@@ -87,18 +89,60 @@ func deadCount(s *scene) {
 	s.counted(duly.Counters{Pushed: 7, Delivered: 7, Dead: 7, Dropped: 4})
 }
 
+// deadCountLowered takes the jobs before it lowers the bound: a Reserve would
+// step the queue, and drop all that is over it.
 func deadCountLowered(s *scene) {
 	s.kill(numbered(10, "j")...)
+	s.pushAll(numbered(9, "k")...)
+	ds := s.reserve(9)
 	s.configure(duly.QueueConfig{DeadCount: 4})
-	for i := range 10 {
+	for _, d := range ds {
 		before := len(s.list(duly.StateDead))
-		s.kill(duly.Job{Body: []byte{byte(i)}})
+		s.bury(d, "no")
 		after := len(s.list(duly.StateDead))
-		if after > max(4, before-1) {
+		if after != max(4, before-1) {
 			s.Errorf("with %d dead jobs and a bound of 4, one more makes %d; two that are over the bound go", before, after)
 		}
 	}
 	same(s, "the dead jobs", len(s.list(duly.StateDead)), 4)
+}
+
+// deadAgeExact looks by steps and by sweeps, which find overdue queues on their
+// own.
+func deadAgeExact(s *scene) {
+	for _, look := range []struct {
+		name string
+		do   func(n *scene)
+	}{
+		{"step", (*scene).step},
+		{"sweep", func(n *scene) { n.must("sweep", n.Maintainer.Sweep(n.ctx)) }},
+	} {
+		n := s.on(look.name)
+		n.configure(duly.QueueConfig{DeadAge: time.Hour})
+		n.kill(duly.Job{ID: "x"})
+		n.Advance(time.Hour)
+		look.do(n)
+		n.is("x", duly.StateDead)
+		n.Advance(time.Millisecond)
+		look.do(n)
+		n.gone("x")
+		n.counted(duly.Counters{Pushed: 1, Delivered: 1, Dead: 1, Dropped: 1})
+	}
+}
+
+// deadAgeDropsTwo kills one job after four have become too old. A settle is no
+// step, so it drops two of them and the next death the others.
+func deadAgeDropsTwo(s *scene) {
+	s.configure(duly.QueueConfig{DeadAge: time.Hour})
+	s.kill(numbered(4, "old")...)
+	s.pushAll(duly.Job{ID: "a", Lease: 3 * time.Hour}, duly.Job{ID: "b", Lease: 3 * time.Hour})
+	ds := s.reserve(2)
+	s.Clock.Advance(time.Hour + time.Millisecond)
+
+	s.bury(ds[0], "no")
+	s.sameIDs("the dead jobs after one death", idsOf(s.list(duly.StateDead)), []string{"old0002", "old0003", "a"})
+	s.bury(ds[1], "no")
+	s.sameIDs("the dead jobs after the second death", idsOf(s.list(duly.StateDead)), []string{"a", "b"})
 }
 
 func deadUnbounded(s *scene) {

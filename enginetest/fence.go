@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -11,6 +12,7 @@ func fenceTests() []test {
 		{"ReceiptIsShardNumberAndDelivery", []string{"C11.7", "C1.6"}, Options{}, fenceParts},
 		{"MadeIDIsTheNumberOnItsFirstTryOnly", []string{"C11.8", "C11.9", "C11.10"}, Options{}, fenceNumbers},
 		{"NumberOfAnOwnIDIsANewOneEveryTime", []string{"C11.8", "C11.10"}, Options{}, fenceOwnID},
+		{"NumberOfAnOwnIDFindsNoJob", []string{"C11.10", "C2.4"}, Options{}, fenceNumberIsNoID},
 		{"DeliveryNumberCountsEveryEnd", []string{"C11.11"}, Options{}, fenceCounts},
 		{"DeliveryNumberNeverGoesDown", []string{"C11.12", "C1.7"}, Options{}, fenceNeverDown},
 	}
@@ -69,6 +71,30 @@ func fenceOwnID(s *scene) {
 	s.push(duly.Job{ID: "order-17"})
 	if n := s.parts(s.take()).Number; seen[n] {
 		s.Errorf("the number %s was given again after Destroy", n)
+	}
+}
+
+// fenceNumberIsNoID uses the number in the receipt of a job with an own ID as
+// if it were an ID. Only the ID names the job.
+func fenceNumberIsNoID(s *scene) {
+	for _, isMade := range []bool{false, true} {
+		n := s.on(fmt.Sprintf("made-%t", isMade))
+		n.push(duly.Job{ID: "order-17"})
+		d := n.take()
+		id := n.parts(d).Number.String()
+		n.snooze(d, time.Hour)
+
+		n.gone(id)
+		n.refused("delete by the number", n.Engine.Delete(n.ctx, n.ref(), id), duly.CodeNotFound)
+		n.refused("promote by the number", n.Engine.Promote(n.ctx, n.ref(), id), duly.CodeNotFound)
+		n.refused("update by the number", n.update(id, duly.Update{Tries: 2}), duly.CodeNotFound)
+		n.push(duly.Job{ID: id, Made: isMade})
+		n.is(id, duly.StateReady)
+		n.is("order-17", duly.StateDelayed)
+
+		n.must("delete of the second job", n.Engine.Delete(n.ctx, n.ref(), id))
+		n.gone(id)
+		n.is("order-17", duly.StateDelayed)
 	}
 }
 

@@ -60,6 +60,9 @@ type Options struct {
 	// Shards is how many parts a queue gets that is made without saying; it is
 	// the Suite's.
 	Shards int
+	// Own: the engine takes leases back by itself (C4.74), by timers of the
+	// suite's clock. Else time goes on only in Reserve and Step.
+	Own bool
 	// OneShard: the test judges what holds within a shard, so on queues of
 	// several its jobs share one. No engine needs to know.
 	OneShard bool
@@ -67,8 +70,9 @@ type Options struct {
 
 // Suite says how to make engines and how to run tests against them.
 type Suite struct {
-	// New makes an empty engine that steps nothing by itself: time goes on
-	// only in Reserve and Step. It registers its own clean-up with t.
+	// New makes an empty engine. Unless Options.Own is set it steps nothing by
+	// itself: time goes on only in Reserve and Step. It registers its own
+	// clean-up with t.
 	New func(t testing.TB, o Options) *Harness
 	// Subjects are the groups of tests that Run plays, by the first part of
 	// their names ("Push", "Wait"). Nil: all of them.

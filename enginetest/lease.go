@@ -23,6 +23,8 @@ func leaseTests() []test {
 		{"DeliveriesAreAtMostTriesAndStalls", []string{"C2.21"}, Options{}, leaseDeliveriesBounded},
 		{"ExtendedAgainAndAgainIsNeverTakenBack", []string{"C4.26", "C1.8", "C3.18"}, Options{}, leaseHeartbeat},
 		{"EveryStallIsCountedOnce", []string{"C3.9", "C4.58"}, Options{}, leaseStallsCounted},
+		{"EndByThemselvesOneAfterTheOther", []string{"C4.74"}, Options{Own: true}, leasesEndAlone},
+		{"ThatEndTogetherAreTakenBackTogether", []string{"C4.73", "C4.74"}, Options{Own: true, OneShard: true}, leasesEndTogether},
 	}
 }
 
@@ -210,4 +212,36 @@ func leaseStallsCounted(s *scene) {
 	s.counted(duly.Counters{Pushed: 50, Delivered: 50, Stalled: 50})
 	s.sizes(duly.Sizes{Ready: 50})
 	same(s, "the jobs delivered again", len(s.takeAll()), 50)
+}
+
+// leasesEndAlone leaves two leases to the process that handed them out. The one
+// that ends last is taken back as well, whichever was handed out first.
+func leasesEndAlone(s *scene) {
+	const short, long = 10 * time.Second, time.Minute
+	for _, leases := range [][]time.Duration{{short, long}, {long, short}} {
+		n := s.on("first-" + leases[0].String())
+		for _, lease := range leases {
+			n.push(duly.Job{Lease: lease})
+			n.take()
+		}
+
+		n.Advance(short - time.Millisecond)
+		same(n, "sizes before the first end", n.stats().Sizes, duly.Sizes{Leased: 2})
+		n.Advance(time.Millisecond)
+		same(n, "sizes at the first end", n.stats().Sizes, duly.Sizes{Ready: 1, Leased: 1})
+		n.Advance(long - short)
+		same(n, "sizes at the last end", n.stats().Sizes, duly.Sizes{Ready: 2})
+	}
+}
+
+// leasesEndTogether lets more leases end at one moment than one step takes back.
+func leasesEndTogether(s *scene) {
+	const many = 3000
+	for range many / duly.MaxBatch {
+		s.pushAll(make([]duly.Job, duly.MaxBatch)...)
+		s.reserve(duly.MaxBatch)
+	}
+
+	s.Advance(duly.DefaultLease)
+	same(s, "sizes at the moment of the end", s.stats().Sizes, duly.Sizes{Ready: many})
 }

@@ -20,6 +20,7 @@ func listTests() []test {
 		{"OfDeadAndDoneIsOldestFirst", []string{"C4.54"}, Options{OneShard: true}, listFinished},
 		{"OfWhatStaysIsCompleteWhileOthersComeAndGo", []string{"C4.51"}, Options{}, listWhileMoving},
 		{"OfEveryStateIsWalkedPageByPage", []string{"C4.49", "C4.51", "C4.53", "C4.54"}, Options{}, listEveryState},
+		{"GoesOnBehindACursorWhoseJobIsGone", []string{"C4.51"}, Options{OneShard: true}, listBehindDeleted},
 		{"CursorOfAnotherListIsRefusedOrHarmless", []string{"C4.51"}, Options{}, listForeignCursor},
 	}
 }
@@ -214,6 +215,52 @@ func (s *scene) purgeBlockedBehind(i int) {
 	if i >= 5 {
 		s.must("delete", s.Engine.Delete(s.ctx, s.ref(), fmt.Sprintf("head-%d", i)))
 	}
+}
+
+// listBehindDeleted deletes the job that each cursor names. All jobs have the
+// same sort key, so only the number says where to continue.
+func listBehindDeleted(s *scene) {
+	for _, state := range duly.States {
+		n := s.on(state.String())
+		ids := n.reachAll(state, "a", "b", "c", "d", "e", "f", "g", "h", "i")
+
+		listed := n.walk(state, 2, func(page int) {
+			n.must("delete", n.Engine.Delete(n.ctx, n.ref(), ids[2*page+1]))
+		})
+		n.sameIDs("the "+state.String()+" jobs", idsOf(listed), ids)
+	}
+}
+
+// reachAll brings jobs into one state in the same millisecond.
+func (s *scene) reachAll(state duly.State, ids ...string) []string {
+	s.Helper()
+	jobs := make([]duly.Job, len(ids))
+	for i, id := range ids {
+		jobs[i] = duly.Job{ID: id, Retain: time.Hour}
+		if state == duly.StateBlocked {
+			jobs[i].OrderKey = "k"
+		}
+		if state == duly.StateDelayed {
+			jobs[i].Delay = time.Hour
+		}
+	}
+	if state == duly.StateBlocked {
+		s.line("head")
+	}
+	s.pushAll(jobs...)
+	if state == duly.StateDelayed || state == duly.StateReady || state == duly.StateBlocked {
+		return ids
+	}
+
+	for _, d := range s.reserve(len(ids)) {
+		switch state {
+		case duly.StateDead:
+			s.bury(d, "no")
+		case duly.StateDone:
+			s.ack(d)
+		}
+	}
+	return ids
 }
 
 func listForeignCursor(s *scene) {

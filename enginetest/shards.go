@@ -27,6 +27,7 @@ func shardTests() []test {
 
 		{"AreListedOneAfterTheOther", []string{"C4.49", "C4.51", "C4.52"}, Options{}, shardsListed},
 		{"StopEarlyAt8MiBTogether", []string{"C4.7"}, Options{}, shardsBytes},
+		{"StepHasMoreWhereOneOfThemHas", []string{"C4.73"}, Options{}, shardsStep},
 		{"AddUpInStats", []string{"C4.56", "C4.57", "C4.58"}, Options{}, shardsStats},
 		{"PeekTellsTheFirstOfAll", []string{"C4.47"}, Options{}, shardsPeek},
 		{"PurgeGoesOverAll", []string{"C4.70"}, Options{}, shardsPurge},
@@ -297,4 +298,27 @@ func shardsLimitTooSmall(s *scene) {
 		same(s, "the number of queues", len(s.queues()), 1)
 	}
 	s.configure(duly.QueueConfig{Rate: duly.Rate{PerSecond: 0.001}}) // is divided as it is
+}
+
+// shardsStep gives one shard more than a step may move, and the others one job.
+func shardsStep(s *scene) {
+	const many = 1500
+	for _, heavy := range []int{0, manyShards - 1} {
+		n := s.on(fmt.Sprintf("heavy-%d", heavy))
+		n.over(duly.QueueConfig{})
+		jobs := make([]duly.Job, many)
+		for i := range jobs {
+			jobs[i] = inShard(heavy, duly.Job{Delay: time.Second})
+		}
+		n.pushAll(jobs[:1000]...)
+		n.pushAll(jobs[1000:]...)
+		n.pushAll(inEach(1, duly.Job{Delay: time.Second})...)
+		n.Advance(time.Second)
+
+		more, err := n.Maintainer.Step(n.ctx, n.ref())
+		n.must("step", err)
+		same(n, fmt.Sprintf("more, with %d jobs in shard %d", many, heavy), more, true)
+		n.step()
+		same(n, "the ready jobs", len(n.list(duly.StateReady)), many+manyShards)
+	}
 }

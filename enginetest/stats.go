@@ -12,6 +12,7 @@ func statsTests() []test {
 	return []test{
 		{"SizesAreByTheClock", []string{"C4.56"}, Options{}, statsByClock},
 		{"DueJobWithABusyKeyCountsAsBlocked", []string{"C4.61"}, Options{}, statsBlocked},
+		{"DueJobBehindAnExpiredHolderCountsAsReady", []string{"C4.56"}, Options{}, statsExpiredHolder},
 		{"ExpiredAndRunOutCountUntilTheStep", []string{"C4.61"}, Options{}, statsUntilStep},
 		{"OldestReadyAgesFromItsDue", []string{"C4.57", "C5.10"}, Options{}, statsOldest},
 		{"NextDueLiesAhead", []string{"C4.57"}, Options{}, statsNextDue},
@@ -40,6 +41,16 @@ func statsBlocked(s *scene) {
 	s.Advance(time.Hour)
 	same(s, "sizes when the head is due again", s.stats().Sizes, duly.Sizes{Ready: 1, Blocked: 1})
 	s.sizes(duly.Sizes{Ready: 1, Blocked: 1})
+}
+
+func statsExpiredHolder(s *scene) {
+	s.push(duly.Job{ID: "holder", OrderKey: "k", TTL: time.Second})
+	s.push(duly.Job{ID: "next", OrderKey: "k", Delay: 1500 * time.Millisecond})
+	s.Advance(2 * time.Second)
+
+	same(s, "sizes without a step", s.stats().Sizes, duly.Sizes{Ready: 2}) // the holder counts until the step
+	same(s, "the age of the oldest", s.stats().OldestReady, 2*time.Second)
+	s.sizes(duly.Sizes{Ready: 1})
 }
 
 // statsSurvey surveys queues in every state, some of them empty.

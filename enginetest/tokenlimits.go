@@ -22,6 +22,7 @@ func tokenLimitTests() []test {
 		{"ChangesHoldForTheWindowUnderWay", []string{"C4.84"}, Options{}, tokenLimitsChanged},
 		{"AreNeverExceeded", []string{"C4.84"}, Options{}, tokenLimitCrowd},
 		{"ClockThatStepsBackHoldsNobodyLonger", []string{"C4.90", "C5.6"}, Options{}, tokenLimitStep},
+		{"OfARevokedTokenThatIsPutAgainAreFresh", []string{"C4.90"}, Options{}, tokenLimitPutAgain},
 		{"RevokedTokenSpendsNothing", []string{"C4.83", "C4.84"}, Options{}, tokenLimitRevoked},
 	}
 }
@@ -248,6 +249,24 @@ func tokenLimitStep(s *scene) {
 	s.usedUp(t, duly.RightProduce, time.Minute)
 	s.Clock.Step(time.Hour)
 	s.spend(t, duly.RightProduce, 1)
+}
+
+func tokenLimitPutAgain(s *scene) {
+	t := s.limited("worker", duly.Limits{Produce: 2, Consume: 1, Per: time.Hour})
+	t.Limits = duly.Limits{Produce: 2, Consume: 1, Per: time.Hour}
+	s.spend(t, duly.RightProduce, 2)
+	s.spend(t, duly.RightConsume, 1)
+	s.usedUp(t, duly.RightProduce, time.Hour)
+	s.usedUp(t, duly.RightConsume, time.Hour)
+
+	s.must("revoke", s.registry().DeleteToken(s.ctx, t.Hash))
+	s.must("put it again", s.registry().PutToken(s.ctx, t))
+	s.Advance(time.Minute)
+	sameTime(s, "the new window's beginning", s.spend(t, duly.RightProduce, 1), s.now())
+	s.spend(t, duly.RightProduce, 1)
+	s.spend(t, duly.RightConsume, 1)
+	s.usedUp(t, duly.RightProduce, time.Hour)
+	s.usedUp(t, duly.RightConsume, time.Hour)
 }
 
 func tokenLimitRevoked(s *scene) {

@@ -15,6 +15,7 @@ func tokenTests() []test {
 		{"IsFoundByItsHash", []string{"C4.83"}, Options{}, tokenFound},
 		{"IsRevoked", []string{"C4.83"}, Options{}, tokenRevoked},
 		{"ListIsPagedAndOfOneNamespace", []string{"C4.83"}, Options{}, tokenList},
+		{"MovesToAnotherNamespace", []string{"C4.83"}, Options{}, tokenMoves},
 		{"NamesAreNeverMixedUp", []string{"C4.83", "C1.1"}, Options{}, tokenNamesInjective},
 		{"NamespacesAreListed", []string{"C4.85"}, Options{}, tokenNamespaces},
 	}
@@ -96,6 +97,22 @@ func tokenList(s *scene) {
 	s.sameIDs("b's tokens", s.tokens("b", 100), []string{"b/other"})
 	same(s, "everybody's tokens", len(s.tokens("", 3)), 7)
 	same(s, "the tokens of another namespace", len(s.tokens("ab", 100)), 0)
+}
+
+// tokenMoves puts one hash for a second namespace: the first one loses it.
+func tokenMoves(s *scene) {
+	t := s.token("a", "worker", duly.RightConsume)
+	s.token("a", "other", duly.RightConsume)
+	t.Namespace = "b"
+	s.must("put for another namespace", s.registry().PutToken(s.ctx, t))
+
+	s.sameIDs("a's tokens", s.tokens("a", 1), []string{"a/other"})
+	s.sameIDs("b's tokens", s.tokens("b", 1), []string{"b/worker"})
+	s.sameIDs("everybody's tokens", s.tokens("", 1), []string{"a/other", "b/worker"})
+
+	s.must("delete", s.registry().DeleteToken(s.ctx, t.Hash))
+	s.sameIDs("a's tokens", s.tokens("a", 1), []string{"a/other"})
+	s.sameIDs("b's tokens", s.tokens("b", 1), nil)
 }
 
 // tokenNamesInjective (TokenNamesInjective, X2) gives tokens of one description

@@ -17,6 +17,7 @@ func ttlTests() []test {
 		{"ExpiredHeadLetsTheNextGo", []string{"C2.24", "C6.9", "C6.11"}, Options{}, ttlHead},
 		{"ExpiredHeadBlocksNobodyBeforeAnyStep", []string{"C2.24", "C4.60"}, Options{}, ttlHeadByClock},
 		{"ExpiredJobIsPassedOverWhenItsKeyIsFreed", []string{"C2.24", "C6.11"}, Options{}, ttlPassedOver},
+		{"HeirOfAnExpiredHeadKeepsTheKey", []string{"C6.4", "C6.11", "C2.24"}, Options{}, ttlHeir},
 		{"LeaseStopsItsHand", []string{"C2.25", "C3.5"}, Options{}, ttlLeased},
 		{"IsLookedAtWhenTheJobComesBack", []string{"C2.25", "C4.30"}, Options{}, ttlComesBack},
 		{"OfADoneJobIsOver", []string{"C3.4", "C2.30"}, Options{}, ttlDone},
@@ -104,6 +105,21 @@ func ttlHeadByClock(s *scene) {
 	s.must("peek", err)
 	same(s, "the first ready job", info.ID, "behind")
 	s.takes("behind")
+}
+
+// ttlHeir pushes the job that finds the key's holder expired. Dropping that
+// holder gives the key to the first blocked job, so the pushed job is blocked.
+func ttlHeir(s *scene) {
+	s.push(duly.Job{ID: "a", OrderKey: "k", TTL: time.Second})
+	s.push(duly.Job{ID: "b", OrderKey: "k"})
+	s.Advance(2 * time.Second)
+	s.push(duly.Job{ID: "c", OrderKey: "k"})
+
+	ds := s.reserve(3)
+	s.sameIDs("the jobs reserved after the holder expired", idsTaken(ds), []string{"b"})
+	s.is("c", duly.StateBlocked)
+	s.ack(ds[0])
+	s.takes("c")
 }
 
 func ttlPassedOver(s *scene) {

@@ -10,6 +10,7 @@ import (
 func updateTests() []test {
 	return []test{
 		{"ChangesEveryFieldThatItNames", []string{"C4.42"}, Options{}, updateFields},
+		{"OfALargeBodyLeavesNothingBehind", []string{"C4.77", "C4.42"}, Options{}, updateShrinksBody},
 		{"LeavesWhatItDoesNotName", []string{"C4.42", "C4.45"}, Options{}, updateNothing},
 		{"MayChangeTheState", []string{"C3.19"}, Options{}, updateState},
 		{"DueBeyondTheExpiryIsInvalid", []string{"C4.43"}, Options{}, updateBeyondExpiry},
@@ -61,6 +62,26 @@ func updateFields(s *scene) {
 	due := s.now().Add(time.Hour)
 	s.must("update of due", s.update("x", duly.Update{Due: due}))
 	sameTime(s, "due", s.get("x").Due, due)
+}
+
+// updateShrinksBody makes a large body small, by an update and by a replacing
+// push. The audit's check then finds a body that was left behind.
+func updateShrinksBody(s *scene) {
+	large, replace := pattern(100_000), duly.Merge{Key: "m", Mode: duly.MergeReplace}
+	s.push(duly.Job{ID: "x", Body: large})
+	s.push(duly.Job{ID: "y", Body: large, Merge: replace})
+	s.checked()
+
+	s.must("update", s.update("x", duly.Update{Body: []byte("1")}))
+	s.merges(duly.Job{Body: []byte("2"), Merge: replace}, "y")
+	s.checked()
+	for id, want := range map[string]string{"x": "1", "y": "2"} {
+		same(s, "the size", s.get(id).Size, 1)
+		same(s, "the body", string(s.get(id).Body), want)
+	}
+	for _, d := range s.takeAll() {
+		same(s, "the size of the delivered body", len(d.Body), 1)
+	}
 }
 
 func updateNothing(s *scene) {

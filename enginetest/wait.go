@@ -18,9 +18,11 @@ func waitTests() []test {
 		{"WakesAtTheDueMomentItself", []string{"C5.11", "C5.12"}, Options{}, waitDue},
 		{"WakesForAnEarlierPush", []string{"C5.12"}, Options{}, waitEarlierPush},
 		{"WakesForALeaseThatRanOut", []string{"C5.13"}, Options{}, waitLease},
+		{"WakesForALeaseThatWasShortened", []string{"C5.13"}, Options{}, waitShortened},
 		{"WakesForARelease", []string{"C5.11"}, Options{}, waitRelease},
 		{"WakesWhenARetryIsDue", []string{"C5.12", "C8.1"}, Options{}, waitRetry},
 		{"WakesWhenAKeyIsFreed", []string{"C5.11", "C6.11"}, Options{}, waitKeyFreed},
+		{"WakesWhenAHolderExpires", []string{"C2.24", "C5.11"}, Options{}, waitHolderExpires},
 		{"WakesForAResume", []string{"C5.11", "C4.63"}, Options{}, waitResume},
 		{"WakesForAPromote", []string{"C5.11", "C4.46"}, Options{}, waitPromote},
 		{"WakesForAnUpdate", []string{"C5.11", "C4.42"}, Options{}, waitUpdate},
@@ -128,6 +130,18 @@ func waitLease(s *scene) {
 	s.takes("x")
 }
 
+func waitShortened(s *scene) {
+	s.push(duly.Job{ID: "x", Lease: time.Minute})
+	d := s.take()
+	w := s.wait()
+	s.must("extend to an earlier end", s.extend(d.Receipt, time.Second))
+	s.Advance(time.Second - time.Millisecond)
+	w.sleeps("the lease has one millisecond left")
+	s.Advance(time.Millisecond)
+	w.woke("the lease has run out")
+	s.takes("x")
+}
+
 func waitRelease(s *scene) {
 	s.push(duly.Job{})
 	d := s.take()
@@ -156,6 +170,21 @@ func waitKeyFreed(s *scene) {
 	w.sleeps("the key is busy")
 	s.ack(d)
 	w.woke("the key is free")
+	s.takes("b")
+}
+
+// waitHolderExpires waits behind a snoozed holder. Its last millisecond counts,
+// so its key is free one millisecond after its TTL.
+func waitHolderExpires(s *scene) {
+	s.push(duly.Job{ID: "a", OrderKey: "k", TTL: 10 * time.Second})
+	s.push(duly.Job{ID: "b", OrderKey: "k"})
+	s.snooze(s.takes("a")[0], time.Hour)
+
+	w := s.wait()
+	s.Advance(10 * time.Second)
+	w.sleeps("the holder has one millisecond left")
+	s.Advance(time.Millisecond)
+	w.woke("the holder has expired")
 	s.takes("b")
 }
 

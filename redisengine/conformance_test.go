@@ -33,7 +33,7 @@ func cluster(t testing.TB) string {
 func openOn(t testing.TB, at where, c clock.Clock, o enginetest.Options) *redisengine.Engine {
 	e, err := redisengine.Open(context.Background(), redisengine.Config{
 		URL: at(t), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards,
-		Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler),
+		Clock: c, Manual: !o.Own, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func suite(cfg sqliteengine.Config) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c, cfg := clock.NewFake(), cfg
 		cfg.Path, cfg.MaxBody, cfg.MaxQueues = filepath.Join(t.TempDir(), "duly.db"), o.MaxBody, o.MaxQueues
-		cfg.Clock, cfg.Manual, cfg.Logger = c, true, slog.New(slog.NewTextHandler(io.Discard, nil))
+		cfg.Clock, cfg.Manual, cfg.Logger = c, !o.Own, slog.New(slog.NewTextHandler(io.Discard, nil))
 		e, err := sqliteengine.Open(context.Background(), cfg)
 		if err != nil {
 			t.Fatal(err)

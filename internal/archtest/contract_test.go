@@ -47,7 +47,6 @@ var provenElsewhere = map[rule]string{
 	{1, 2}:   "tokens are the server's",
 	{1, 5}:   "needs a cluster",
 	{4, 9}:   "durability is each store's own",
-	{4, 74}:  "needs the engine's own timer",
 	{4, 75}:  "the server's look at its queues",
 	{4, 76}:  "the fault must be planted in the store",
 	{4, 77}:  "the fault must be planted in the store",

@@ -14,7 +14,7 @@ func suite() enginetest.Suite {
 		Bubble: true,
 		New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 			c := clock.NewFake()
-			e := model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards, Manual: true})
+			e := model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Shards: o.Shards, Manual: !o.Own})
 			t.Cleanup(func() { e.Close() })
 			return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Clock: c, Sharded: true}
 		},

@@ -28,7 +28,7 @@ func TestContractWhileMoving(t *testing.T) {
 			t.Parallel()
 			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
-				p, engines := assemble(t, c, model.Config{Manual: true, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders")
+				p, engines := assemble(t, c, model.Config{Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders")
 				for _, namespace := range []string{"default", "a", "b"} {
 					err := engines[duly.DefaultPool].PutPlacement(t.Context(), duly.Placement{Namespace: namespace, Pool: "orders", From: duly.DefaultPool, Phase: phase})
 					if err != nil {

@@ -14,13 +14,13 @@ import (
 )
 
 func openModel(_ testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
-	return model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, OneShard: true, Manual: true})
+	return model.New(model.Config{Clock: c, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, OneShard: true, Manual: !o.Own})
 }
 
 func openSQLite(t testing.TB, c clock.Clock, o enginetest.Options) conformance.Owner {
 	t.Helper()
 	e, err := sqliteengine.Open(context.Background(), sqliteengine.Config{
-		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: true,
+		Path: filepath.Join(t.TempDir(), "duly.db"), MaxBody: o.MaxBody, MaxQueues: o.MaxQueues, Clock: c, Manual: !o.Own,
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
