@@ -55,6 +55,9 @@ func (e *lineEngine) spend(items int) {
 }
 
 func (e *lineEngine) Reserve(_ context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
 	e.mu.Lock()
 	got := make([]duly.Delivery, 0, p.Max)
 	for _, q := range p.Queues {
@@ -126,6 +129,9 @@ func (e *lineEngine) Settle(_ context.Context, _ string, outcomes []duly.Outcome
 }
 
 func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ time.Duration) ([]error, error) {
+	if err := duly.CheckBatch(len(receipts), 0); err != nil {
+		return nil, err
+	}
 	return make([]error, len(receipts)), nil
 }
 

@@ -41,6 +41,75 @@ func TestLeasesAreExtendedAtAThirdInOneCall(t *testing.T) {
 	})
 }
 
+// C4.5: more leases than one call may carry fall due in the same instant. They
+// go out in several calls, and all of them are kept.
+func TestExtensionsOfManyJobsKeepToTheBoundOfACall(t *testing.T) {
+	const jobs = 2500
+	lost := 0
+	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { lost++ }}
+	bubble(t, worker.Config{Concurrency: jobs, Observer: o}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(25*time.Second))
+		r.push(jobs, duly.Job{})
+		r.start()
+		pass(time.Minute)
+		r.stop()
+
+		total := 0
+		for _, n := range r.tap.sent("extend") {
+			total += n
+			if n > duly.MaxBatch {
+				t.Errorf("one call extends %d leases", n)
+			}
+		}
+		if total != 2*jobs || lost != 0 || len(r.tap.settled) != jobs {
+			t.Errorf("%d extensions, %d leases lost, %d settled; want %d, 0 and %d", total, lost, len(r.tap.settled), 2*jobs, jobs)
+		}
+	})
+}
+
+// hanging does not answer its first Extend, and notes when the caller gave up.
+type hanging struct {
+	*lineEngine
+	calls   atomic.Int64
+	waited  time.Duration
+	expired error
+}
+
+func (h *hanging) Extend(ctx context.Context, ns string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	if h.calls.Add(1) > 1 {
+		return h.lineEngine.Extend(ctx, ns, receipts, lease)
+	}
+	begun := time.Now()
+	<-ctx.Done()
+	h.waited, h.expired = time.Since(begun), ctx.Err()
+	return nil, ctx.Err()
+}
+
+// An Extend without an answer is given up after a third of the lease, however
+// long CallTimeout is, so that a second one can still keep the lease.
+func TestAnExtendWithoutAnAnswerLosesNoLease(t *testing.T) {
+	lost := 0
+	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { lost++ }}
+	cfg := worker.Config{Lease: 6 * time.Second, CallTimeout: 10 * time.Second, Concurrency: 3, Observer: o}
+	bubble(t, cfg, func(t *testing.T, r *rig) {
+		h := &hanging{lineEngine: r.lines}
+		r.tap.Engine = h
+		r.Handle("q", sleeper(time.Minute))
+		r.push(3, duly.Job{})
+		r.start()
+		pass(2 * time.Minute)
+		r.stop()
+
+		r.want("ack", "ack", "ack")
+		if lost != 0 {
+			t.Errorf("%d leases were lost", lost)
+		}
+		if h.waited != 2*time.Second || !errors.Is(h.expired, context.Canceled) {
+			t.Errorf("the call was given up after %v by %v, want 2s", h.waited, h.expired)
+		}
+	})
+}
+
 // A job that is done before a third of its lease has passed is extended never.
 func TestAShortJobIsNotExtended(t *testing.T) {
 	bubble(t, worker.Config{Concurrency: 3}, func(t *testing.T, r *rig) {
