@@ -3,10 +3,12 @@ package redisengine
 import (
 	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -119,4 +121,105 @@ func TestDeleteGoesOnWithoutItsCaller(t *testing.T) {
 	}
 	g.open()
 	redistest.Await(t, "it is deleted", func() bool { return g.stats().Counters.Deleted == 1 })
+}
+
+// C4.71, C10.15: a Destroy whose call arrives a second time, after somebody has
+// made the queue again, leaves the new queue alone.
+func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	ctx, ref := t.Context(), duly.Q("q").Normal()
+	push := func(id string) {
+		t.Helper()
+		r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: id}})
+		if err != nil || r[0].Outcome != duly.Created {
+			t.Fatal(r, err)
+		}
+	}
+	push("old")
+	q, err := e.reread(ctx, ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tomb, err := e.enter(ctx, scriptQueueSet, ref, q.value, packConfig(e.nextVersion(q.version), q.cfg, true))
+	if err != nil || tomb == nil {
+		t.Fatal(tomb, err)
+	}
+	e.queues.forget(q)
+
+	for i := range 3 {
+		if err := e.remove(ctx, tomb); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			push("new")
+		}
+		if _, err := e.Get(ctx, duly.Q("q"), "old"); !errors.Is(err, duly.ErrNotFound) {
+			t.Errorf("the old job: %v", err)
+		}
+		if _, err := e.Get(ctx, duly.Q("q"), "new"); err != nil {
+			t.Errorf("after %d calls the new job: %v", i+1, err)
+		}
+		if page, err := e.Queues(ctx, "", duly.PageParams{}); err != nil || len(page.Names) != 1 {
+			t.Errorf("after %d calls the queues are %v, %v", i+1, page.Names, err)
+		}
+	}
+	other := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	if ds, err := other.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 2}); err != nil || len(ds) != 1 || ds[0].ID != "new" {
+		t.Errorf("another process takes %v, %v", ds, err)
+	}
+}
+
+// C4.44: an Update is computed from what was read. If the rules, the run state
+// or the body have changed since, the script changes nothing.
+func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	ctx, q := t.Context(), duly.Q("q")
+	priority := 7
+	changes := map[string]func() error{
+		"rules":     func() error { return e.Update(ctx, q, "x", duly.Update{Priority: &priority}) },
+		"body":      func() error { return e.Update(ctx, q, "x", duly.Update{Body: []byte("theirs")}) },
+		"run state": func() error { return releaseOne(ctx, e) },
+	}
+	for what, change := range changes {
+		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil || r[0].Outcome != duly.Created {
+			t.Fatal(r, err)
+		}
+		read, err := e.byID(ctx, q, "x", scriptGet, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, _, err := updateArgs(q, duly.Update{Tries: 3, Body: []byte("ours")}, read.rest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+
+		before, _ := e.Get(ctx, q, "x")
+		r, err := e.byID(ctx, q, "x", scriptUpdate, true, args...)
+		if err != nil || r.word != "changed" {
+			t.Errorf("changed %s: the update is answered %q, %v", what, r.word, err)
+		}
+		if after, err := e.Get(ctx, q, "x"); err != nil || !reflect.DeepEqual(after, before) {
+			t.Errorf("changed %s: the update has changed the job from %+v to %+v, %v", what, before, after, err)
+		}
+		if err := e.Delete(ctx, q, "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// releaseOne takes a job and gives it back.
+func releaseOne(ctx context.Context, e *Engine) error {
+	ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+	if err != nil {
+		return err
+	}
+	_, err = e.Settle(ctx, "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Release}})
+	return err
 }

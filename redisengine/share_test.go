@@ -175,6 +175,41 @@ func TestReservesOfOneLeaseGoTogether(t *testing.T) {
 	}
 }
 
+// C4.7: a Reserve that has 5 MiB from its first queue has 3 MiB left for the
+// next one. It goes alone there, because a joint call has room for 8 MiB.
+func TestAReserveThatHasSomethingJoinsNobody(t *testing.T) {
+	t.Parallel()
+	g := newGate(t, 0)
+	push := func(queue string, n int) {
+		for range n {
+			if _, err := g.e.Push(t.Context(), []duly.Job{{Queue: queue, Body: make([]byte, 1<<20)}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	push("first", 5)
+	push("q", 9)
+	g.hold()
+	one := g.ask(t.Context(), 0, duly.ReserveParams{Max: 1})
+	both := make(chan taken, 1)
+	go func() {
+		ds, err := g.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"first", "q"}, Max: 20})
+		both <- taken{ds, err}
+	}()
+	redistest.Await(t, "the second has answered or joined the first", func() bool {
+		waiting, _ := g.lane.gathered()
+		return len(both) == 1 || waiting == 2
+	})
+
+	g.open()
+	if a := <-one; a.err != nil || len(a.ds) != 1 {
+		t.Errorf("the first: %d jobs, %v", len(a.ds), a.err)
+	}
+	if a := <-both; a.err != nil || len(a.ds) != 8 {
+		t.Errorf("the second: %d jobs of 1 MiB, %v; want 8", len(a.ds), a.err)
+	}
+}
+
 // C4.6, C4.7: what has no room in a joint answer is asked for again by those who
 // got nothing, and nobody goes past it to the next queue.
 func TestJointReservesKeepTheBoundOnBytes(t *testing.T) {

@@ -140,6 +140,48 @@ func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
 	}
 }
 
+// C11.19, C10.12: a rate that is used up holds ready jobs back. The marker names
+// the moment at which it opens, and no job.
+func TestMarkerNamesTheOpeningOfTheRate(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	s.must(s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 2}}))
+	s.push(duly.Job{}, duly.Job{}, duly.Job{}, duly.Job{}, duly.Job{}, duly.Job{Delay: 90 * time.Second})
+
+	if ds := s.reserve(9); len(ds) != 2 {
+		t.Fatalf("%d jobs were reserved, want 2", len(ds))
+	}
+	if got := s.marker(); got != "later 1" {
+		t.Errorf("the marker says %q, want the opening in 1 s", got)
+	}
+}
+
+// C5.13, C11.19: the marker names the end of a lease that comes from the job,
+// and the earlier end that an Extend gives it.
+func TestMarkerNamesTheEndOfTheJobsOwnLease(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	s.push(duly.Job{Lease: 10 * time.Second})
+	ds, err := s.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+	s.must(err)
+	if len(ds) != 1 || s.marker() != "later 10" {
+		t.Fatalf("%d jobs were reserved, the marker says %q, want the end in 10 s", len(ds), s.marker())
+	}
+
+	waiting := s.engine() // another process
+	waiting.WithoutLook()
+	woken, leave := s.wait(waiting)
+	defer leave()
+	_, err = s.e.Extend(t.Context(), "", []duly.Receipt{ds[0].Receipt}, 3*time.Second)
+	s.must(err)
+	waiting.Quiet()
+	s.clock.Advance(3*time.Second - time.Millisecond)
+	waiting.Quiet()
+	s.asleep(woken, "the lease has one millisecond left")
+	s.clock.Advance(time.Millisecond)
+	s.awake(woken, "the lease has run out")
+}
+
 // wait begins to wait on an engine, and returns when that is quiet.
 func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
 	ctx, leave := context.WithCancel(s.Context())

@@ -60,6 +60,37 @@ func TestReplicasConfirm(t *testing.T) {
 	}
 }
 
+// C9.7: as many replicas have to confirm as the option says. With replicas:2 and
+// one replica attached nothing is durable.
+func TestReplicasAreCounted(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		wanted, confirmed int64
+		durable           bool
+	}{
+		{1, 0, false}, {1, 1, true}, {1, 2, true}, {2, 0, false}, {2, 1, false}, {2, 2, true}, {2, 3, true}, {5, 4, false}, {5, 5, true},
+	} {
+		s := stub(t, redis70, func(args []string) any {
+			if args[0] == "WAIT" {
+				return tt.confirmed
+			}
+			return int64(1)
+		})
+		l := open(t, fmt.Sprintf("%s?durability=replicas:%d&durability_timeout=70ms", s.URL(), tt.wanted))
+		for range 2 {
+			runDurable(t, l, 1, tt.durable)
+		}
+		for _, args := range s.Seen() {
+			if args[0] == "WAIT" && strings.Join(args, " ") != fmt.Sprintf("WAIT %d 70", tt.wanted) {
+				t.Errorf("replicas:%d asks %q", tt.wanted, args)
+			}
+		}
+		if n := s.Count("WAIT"); n != 2 {
+			t.Errorf("replicas:%d asks %d times for two calls", tt.wanted, n)
+		}
+	}
+}
+
 // C9.6: script, write and question go out on one connection, and the question is
 // WAITAOF with its time.
 func TestAOFConfirms(t *testing.T) {
