@@ -317,3 +317,48 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 		t.Errorf("the job is %+v, %v", info, err)
 	}
 }
+
+// failsOnce takes part in a joint transaction as the last operation, and fails
+// it. The operations then run again, each by itself.
+func failsOnce(t *testing.T, e *Engine) func() {
+	runs := 0
+	return func() {
+		err := e.write(t.Context(), &op{items: 1, joins: joinsReserves, run: func(*tx) error {
+			if runs++; runs == 1 {
+				return errors.New("the joint transaction fails")
+			}
+			return nil
+		}})
+		if err != nil || runs != 2 {
+			t.Errorf("it ran %d times, %v", runs, err)
+		}
+	}
+}
+
+// C11.24: a Purge and a Reserve whose joint transaction fails run twice. They
+// count once, and take what they would have taken the first time.
+func TestPurgeAndReserveThatRunTwiceCountOnce(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{3, 0} {
+		e := openNew(t)
+		pushAll(t, e, fixed("a", "b", "c", "d", "e", "f", "g")...)
+		purged, rs := 0, reservers(t, 2, 1)
+		together(t, e, func() {
+			var err error
+			if purged, err = e.Purge(t.Context(), duly.Q("q"), duly.StateReady, most); err != nil {
+				t.Error(err)
+			}
+		}, rs[0].run(e), rs[1].run(e), failsOnce(t, e))
+
+		want, got := 3, "[d e][f]"
+		if most == 0 {
+			want, got = 7, "[][]"
+		}
+		sameGot(t, fmt.Sprint(rs[0].got)+fmt.Sprint(rs[1].got), got)
+		s := balanced(t, e)
+		leased := int64(len(rs[0].got) + len(rs[1].got))
+		if purged != want || s.Counters.Deleted != int64(want) || s.Counters.Delivered != leased || s.Sizes.Leased != leased {
+			t.Errorf("a purge of %d has removed %d, want %d; the stats are %+v", most, purged, want, s)
+		}
+	}
+}
