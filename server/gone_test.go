@@ -7,9 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -183,6 +185,40 @@ func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
 			t.Errorf("%s: the next one is answered %d %s", path, a.status, a.body)
 		}
 	}
+}
+
+// cutOff is the connection of a client that has gone, which nobody has noticed
+// yet: every write to it fails.
+type cutOff struct{ header http.Header }
+
+func (c cutOff) Header() http.Header         { return c.header }
+func (c cutOff) WriteHeader(int)             {}
+func (c cutOff) Write(b []byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// C5.16: a wait whose answer can't be written passes its wake-up on.
+func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
+	t.Parallel()
+	a := &asked{}
+	inMemory(t, func(c *Config) { a.Contract = c.Engine; c.Engine = a }, func(f *fixture) {
+		t, r := f.t, &readers{f, a}
+		req := httptest.NewRequest("POST", "/v1/default/wait", strings.NewReader(`{"queues":["q"],"wait":"10m"}`))
+		req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		go f.Handler().ServeHTTP(cutOff{http.Header{}}, req)
+		synctest.Wait()
+		next := r.ask("POST", "/v1/default/wait", `{"queues":["q"],"wait":"10m"}`)
+		if n := a.waits.Load(); n != 2 {
+			t.Fatalf("%d callers wait for a job, want 2", n)
+		}
+
+		f.push("q", "x")
+		synctest.Wait()
+		if n := a.waits.Load(); n != 0 { // on a clock that stands still
+			t.Fatalf("%d callers sleep beside a ready job", n)
+		}
+		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
+			t.Errorf("the next one is answered %d %s, %v", a.status, a.body, err)
+		}
+	})
 }
 
 // slowReserve takes jobs although its caller has gone meanwhile.

@@ -170,3 +170,50 @@ func TestASlowReaderIsCutOffWhereOthersWait(t *testing.T) {
 		}
 	})
 }
+
+// stuck is an engine whose List does not come back.
+type stuck struct {
+	duly.Contract
+	goOn chan struct{}
+}
+
+func (s stuck) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	<-s.goOn
+	return s.Contract.List(ctx, q, p)
+}
+
+// C5.16: a long poll is woken for a job and gets no memory for its answer. It
+// passes its wake-up on before it fails, so the next caller does not sleep
+// beside the job.
+func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
+	t.Parallel()
+	r, s := &readers{asked: &asked{}}, stuck{}
+	inMemory(t, func(c *Config) {
+		s.Contract, s.goOn = c.Engine, make(chan struct{})
+		r.asked.Contract = s
+		c.Engine, c.AnswerMemory, c.Grace = r.asked, 10<<20, readersGrace
+	}, func(f *fixture) {
+		t, r.fixture = f.t, f
+		poll := r.ask("POST", "/v1/default/reserve", `{"queues":["p"],"max":100,"wait":"10m"}`)
+		next := r.ask("POST", "/v1/default/wait", `{"queues":["p"],"wait":"10m"}`)
+		if n := r.waits.Load(); n != 2 {
+			t.Fatalf("%d callers wait for a job, want 2", n)
+		}
+		for range 2 { // each takes 4 MiB of 10 MiB and keeps them
+			r.list()
+		}
+
+		r.push("p", "x")
+		r.pass(readersGrace)
+		if n := r.waits.Load(); n != 0 {
+			t.Fatalf("%d callers sleep beside a ready job", n)
+		}
+		if a, err := r.read(poll); err != nil || a.status != http.StatusServiceUnavailable {
+			t.Errorf("the poll without memory is answered %d %s, %v", a.status, a.body, err)
+		}
+		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
+			t.Errorf("the next one is answered %d %s, %v", a.status, a.body, err)
+		}
+		close(s.goOn)
+	})
+}
