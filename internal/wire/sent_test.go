@@ -34,3 +34,37 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 		}
 	}
 }
+
+// C14.7: a body or a result with a NUL anywhere travels as base64, in requests
+// and in answers. The test reads the text itself: a reader on the other side
+// accepts a NUL in either form.
+func TestBytesWithANULTravelAsBase64(t *testing.T) {
+	t.Parallel()
+	for b, base64 := range map[string]string{"a\x00b": "YQBi", "text\x00": "dGV4dAA=", "\x00": "AA==", "ä\x00": "w6QA", "a\xff": "Yf8=", "text": ""} {
+		job := duly.Job{Queue: "q", Body: []byte(b)}
+		info := duly.JobInfo{Job: job, Result: []byte(b)}
+		for _, tt := range []struct {
+			what   string
+			text   []byte
+			fields []string
+		}{
+			{"push", AppendPush(nil, []duly.Job{job}), []string{"body"}},
+			{"update", AppendUpdate(nil, &duly.Update{Body: []byte(b)}), []string{"body"}},
+			{"settle", AppendSettle(nil, []duly.Outcome{{As: duly.Ack, Result: []byte(b)}}), []string{"result"}},
+			{"deliveries", AppendDeliveries(nil, []duly.Delivery{{Job: job}}), []string{"body"}},
+			{"job", AppendJob(nil, &info), []string{"body", "result"}},
+			{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}}, true), []string{"body", "result"}},
+		} {
+			for _, field := range tt.fields {
+				plain := `"` + field + `":`
+				want := `"` + field + `_base64":"` + base64 + `"`
+				if base64 == "" {
+					want = plain + `"` + b + `"`
+				}
+				if !bytes.Contains(tt.text, []byte(want)) || base64 != "" && bytes.Contains(tt.text, []byte(plain)) {
+					t.Errorf("%s of %q has no %s: %s", tt.what, b, want, tt.text)
+				}
+			}
+		}
+	}
+}
