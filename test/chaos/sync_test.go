@@ -110,12 +110,25 @@ func (c call) opens() bool {
 	return strings.HasPrefix(c.name, "open") && c.ok && strings.Contains(c.text, `duly.db"`)
 }
 
+// opensLog reports whether the log is opened. SQLite opens it behind the
+// database file, the recovery before it.
+func (c call) opensLog() bool {
+	return strings.HasPrefix(c.name, "open") && c.ok && strings.Contains(c.text, `duly.db-wal"`)
+}
+
+func (c call) syncsLog() bool { return c.syncs() && c.ok && strings.Contains(c.text, "duly.db-wal>") }
+
+// renames reports whether a whole store gets its name.
+func (c call) renames() bool {
+	return strings.HasPrefix(c.name, "rename") && c.ok && strings.Contains(c.text, `duly.db"`)
+}
+
 // traced runs the pusher under strace.
 func traced(t *testing.T, path string, pushes int, flags ...string) (*proctest.Process, []call) {
 	t.Helper()
 	trace := path + ".trace"
 	before := append([]string{"strace", "-f", "--seccomp-bpf", "-y", "-s", "64", "-o", trace,
-		"-e", "trace=open,openat,write,pwrite64,pwritev,fsync,fdatasync"}, flags...)
+		"-e", "trace=open,openat,write,pwrite64,pwritev,fsync,fdatasync,rename,renameat,renameat2"}, flags...)
 	p := proctest.Start(t, proctest.Options{Before: before}, "pusher", path, strconv.Itoa(pushes))
 	if err := p.Wait(2 * time.Minute); err != nil && len(flags) == 0 {
 		t.Fatal(err, p.Lines())
@@ -132,6 +145,7 @@ func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
 	proctest.Need(t, "strace")
 	path := filepath.Join(t.TempDir(), "duly.db")
 	_, calls := traced(t, path, 50)
+	folderSyncedAfterRename(t, filepath.Dir(path), calls)
 	answers, dirty := 0, true
 	for _, c := range calls {
 		switch {
@@ -149,6 +163,30 @@ func TestSyncLiesBetweenWriteAndAnswer(t *testing.T) {
 	}
 	if answers != 50 {
 		t.Fatalf("saw %d answers in the trace, want 50", answers)
+	}
+}
+
+// folderSyncedAfterRename wants the new store's name to be synced before the
+// store is opened.
+//
+// C11.29
+func folderSyncedAfterRename(t *testing.T, folder string, calls []call) {
+	t.Helper()
+	renames, dirty := 0, false
+	for _, c := range calls {
+		switch {
+		case c.renames():
+			renames++
+			dirty = true
+		case c.syncs() && c.ok && strings.HasSuffix(c.text, "<"+folder+">"):
+			dirty = false
+		case c.opens() && dirty:
+			t.Error("the store was opened before its folder was synced")
+			return
+		}
+	}
+	if renames != 1 {
+		t.Errorf("saw %d renames in the trace, want 1", renames)
 	}
 }
 
@@ -187,12 +225,17 @@ func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
 	path := filepath.Join(t.TempDir(), "duly.db")
 	p, calls := traced(t, path, pushes, "-e", fmt.Sprintf("inject=%s:error=EIO:when=%d", what, n))
 	broken, failures := false, 0
+	var log rewritten
 	for _, c := range calls {
+		log.note(c)
 		switch {
 		case c.failed:
 			broken = true
 			failures++
 		case c.opens():
+			if broken && !log.whole() {
+				t.Errorf("%s %d failed, and the store was opened before its log was written again: %+v", what, n, log)
+			}
 			broken = false
 		case c.answers() && broken:
 			t.Fatalf("%s %d failed, and a push was answered before the file was opened again", what, n)
@@ -203,6 +246,32 @@ func failCall(t *testing.T, what string, n, pushes int) (recovered bool) {
 	mustHold(t, path, p.Lines())
 	return recovered
 }
+
+// rewritten follows the log after a failure. Every byte of it has to be written
+// and synced again before SQLite reads it, because the kernel may have dropped
+// what it could not write.
+type rewritten struct {
+	written                bool // the log has content
+	opened, again, settled bool // since the last failure
+}
+
+func (r *rewritten) note(c call) {
+	switch {
+	case c.failed:
+		r.opened, r.again, r.settled = false, false, false
+	case c.opensLog():
+		r.opened = true
+	case c.writesLog() && c.ok:
+		r.written = true
+		r.again = r.opened
+	case c.syncsLog():
+		r.settled = r.opened && (r.again || !r.written)
+	}
+}
+
+// whole reports whether the log is as it was written. A log without content
+// needs nothing.
+func (r *rewritten) whole() bool { return r.settled || !r.written }
 
 // mustHold opens the store and finds every answered push.
 func mustHold(t *testing.T, path string, lines []string) {
