@@ -194,6 +194,7 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 		c.Engine, c.AnswerMemory, c.Grace = r.asked, 10<<20, readersGrace
 	}, func(f *fixture) {
 		t, r.fixture = f.t, f
+		defer close(s.goOn)
 		poll := r.ask("POST", "/v1/default/reserve", `{"queues":["p"],"max":100,"wait":"10m"}`)
 		next := r.ask("POST", "/v1/default/wait", `{"queues":["p"],"wait":"10m"}`)
 		if n := r.waits.Load(); n != 2 {
@@ -214,6 +215,5 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
 			t.Errorf("the next one is answered %d %s, %v", a.status, a.body, err)
 		}
-		close(s.goOn)
 	})
 }
