@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -110,9 +111,16 @@ func (k *keeper) dueLocked(now moment) (due []*flight) {
 	}
 	for _, f := range k.table.running {
 		l := &f.lease
-		if !l.letGo && l.renewAt <= now.mono+l.length/12 && len(due) < duly.MaxBatch {
+		if !l.letGo && l.renewAt <= now.mono+l.length/12 {
 			due = append(due, f)
 		}
+	}
+
+	// The leases of a failed call are due again soon. The others must have their
+	// turn first, else the same ones would be tried again without a pause.
+	if len(due) > duly.MaxBatch {
+		slices.SortFunc(due, func(a, b *flight) int { return cmp.Compare(a.lease.renewAt, b.lease.renewAt) })
+		due = due[:duly.MaxBatch]
 	}
 	k.extending = true
 	return due

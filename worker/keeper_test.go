@@ -67,6 +67,34 @@ func TestExtensionsOfManyJobsKeepToTheBoundOfACall(t *testing.T) {
 	})
 }
 
+// While the store is lost the leases of many jobs are tried in turn: a call that
+// fails does not bring the next one at once with the same leases.
+func TestExtensionsOfManyJobsAreTriedInTurn(t *testing.T) {
+	const jobs, most = 2500, 500
+	bubble(t, worker.Config{Concurrency: jobs}, func(t *testing.T, r *rig) {
+		var failed atomic.Int64
+		r.tap.fail(func(op string) error {
+			if op != "extend" || failed.Load() >= most || failed.Add(1) == most {
+				return nil // else the test would never end
+			}
+			return duly.ErrUnavailable
+		}, nil)
+		r.Handle("q", sleeper(20*time.Second))
+		r.push(jobs, duly.Job{})
+		r.start()
+		pass(15 * time.Second)
+		if n := failed.Load(); n < 3 || n >= most/2 {
+			t.Errorf("%d calls failed in five seconds", n)
+		}
+		r.tap.fail(nil, nil)
+		pass(time.Minute)
+		r.stop()
+		if len(r.tap.settled) != jobs {
+			t.Errorf("%d jobs are settled, want %d", len(r.tap.settled), jobs)
+		}
+	})
+}
+
 // hanging does not answer its first Extend, and notes when the caller gave up.
 type hanging struct {
 	*lineEngine
