@@ -182,7 +182,7 @@ type JobInfo struct {
 	// Size is the length of the body in bytes, whether or not it is there.
 	Size int
 	// Attempt, Failures and Stalls are as in a Delivery: Attempt is that of
-	// the running delivery, or of the next one.
+	// the running delivery, or of the next one; of a dead job that of the last.
 	Attempt, Failures, Stalls int
 	// PushedAt, ExpiresAt, LeaseEnd and FinishedAt are zero where they do not
 	// apply. FinishedAt is when the job became dead or done.

@@ -153,6 +153,15 @@ func (j *Job) Attempt(failures, stalls int) int {
 	return failures + 1
 }
 
+// AttemptIn is the attempt of a job in that state. A dead job has no next
+// delivery: its attempt is the last one.
+func (j *Job) AttemptIn(state State, failures, stalls int) int {
+	if state == StateDead {
+		return min(j.Attempt(failures, stalls), j.Tries)
+	}
+	return j.Attempt(failures, stalls)
+}
+
 // Exhausted tells whether that many failures and stalls leave the job dead.
 func (j *Job) Exhausted(failures, stalls int) bool {
 	if j.MaxStalls == None {

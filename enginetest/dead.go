@@ -10,6 +10,7 @@ import (
 func deadTests() []test {
 	return []test{
 		{"KeepsItsErrorAttemptsAndTimes", []string{"C8.8"}, Options{}, deadKeeps},
+		{"AttemptStaysWithinItsTries", []string{"C4.96"}, Options{}, deadAttempt},
 		{"LosesItsTTL", []string{"C8.8", "C3.4"}, Options{}, deadLosesTTL},
 		{"IsBoundedByAge", []string{"C8.9", "C10.5", "C3.6", "C8.14"}, Options{}, deadAge},
 		{"IsBoundedByCount", []string{"C8.10", "C10.5", "C3.6", "C8.13", "C8.14"}, Options{OneShard: true}, deadCount},
@@ -49,6 +50,29 @@ func deadKeeps(s *scene) {
 	sameTime(s, "its end", info.FinishedAt, s.now())
 	sameTime(s, "its lease", info.LeaseEnd, time.Time{})
 	s.sameContent("the dead job", info.Job, duly.Job{Body: []byte("b"), Headers: map[string]string{"h": "v"}})
+}
+
+// deadAttempt lets jobs die of failures, of a stall that counts as one, and of a
+// bury at their first try.
+func deadAttempt(s *scene) {
+	s.push(duly.Job{ID: "failed", Tries: 2, Backoff: "fixed:0s"})
+	s.nack(s.take(), "first")
+	s.nack(s.take(), "second")
+	s.push(duly.Job{ID: "stalled", Tries: 1, MaxStalls: duly.None})
+	s.stall(s.take())
+	s.step()
+	s.kill(duly.Job{ID: "buried", Tries: 3})
+
+	for id, want := range map[string]int{"failed": 2, "stalled": 1, "buried": 1} {
+		info := s.get(id)
+		same(s, id+": its state", info.State, duly.StateDead)
+		same(s, id+": its attempt", info.Attempt, want)
+	}
+	for _, info := range s.list(duly.StateDead) {
+		if info.Attempt > info.Tries {
+			s.Errorf("the list says attempt %d of %d for %s", info.Attempt, info.Tries, info.ID)
+		}
+	}
 }
 
 func deadLosesTTL(s *scene) {

@@ -127,7 +127,7 @@ func (s *stored) deliver(d *duly.Delivery) {
 // info is the job as get, peek and list answer it.
 func (s *stored) info(state duly.State, at int64, body bool) duly.JobInfo {
 	info := duly.JobInfo{
-		Job: s.public(), State: state, Size: s.size, Attempt: s.Attempt(s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
+		Job: s.public(), State: state, Size: s.size, Attempt: s.AttemptIn(state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
 		PushedAt: clock.FromMilli(s.PushedAt), ExpiresAt: clock.FromMilli(s.ExpiresAt), LastError: s.lastError,
 	}
 	switch state {

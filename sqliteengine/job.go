@@ -99,7 +99,7 @@ func (j *job) public() duly.Job {
 func (j *job) info(state duly.State, size int) duly.JobInfo {
 	info := duly.JobInfo{
 		Job: j.public(), State: state, Size: size,
-		Attempt: j.Attempt(j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
+		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError, Result: j.result,
 	}

@@ -22,7 +22,7 @@ import (
 func main() {
 	os.Exit(cli.Run(context.Background(), cli.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Environ: os.Environ, Terminal: terminal, Signals: signals(), Hangups: hangups,
+		Getenv: os.Getenv, Environ: os.Environ, Terminal: terminal, Piped: piped, Signals: signals(), Hangups: hangups,
 		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
 	}))
 }
@@ -42,6 +42,17 @@ func signals() <-chan os.Signal {
 func terminal(stream any) bool {
 	f, ok := stream.(interface{ Fd() uintptr })
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
+}
+
+// piped tells whether a stream is a pipe or a file. A device such as /dev/null
+// and a socket are neither.
+func piped(stream any) bool {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
 // gauge reads what an engine costs its server, where there is one that tells.

@@ -65,7 +65,7 @@ func (j *job) public(body bool) duly.Job {
 func (j *job) info(state duly.State, body bool) duly.JobInfo {
 	info := duly.JobInfo{
 		Job: j.public(body), State: state, Size: len(j.Body),
-		Attempt: j.Attempt(j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
+		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError,
 	}

@@ -260,6 +260,16 @@ func delayVar(f *pflag.FlagSet, to **time.Duration, name, usage string) {
 	}}, name, usage)
 }
 
+// renamed lets a flag be given by its old name too, which no help shows.
+func renamed(f *pflag.FlagSet, old, now string) {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		if name == old {
+			name = now
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
 // anyGiven tells whether one of the command's own flags was given.
 func anyGiven(cmd *cobra.Command) (given bool) {
 	cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) { given = given || f.Changed })

@@ -43,17 +43,18 @@ func deadRequeueCommand(a *app) *cobra.Command {
 is merged into that; one whose order key is busy is blocked.`,
 		`  duly dead requeue emails
   duly dead requeue emails welcome-4711
-  duly dead requeue emails --oldest 100 --tries 3 --ttl 1h`,
+  duly dead requeue emails --limit 100 --tries 3 --ttl 1h`,
 		func(ctx context.Context, out *printer, args []string) error {
 			p.IDs, p.TTL = args[1:], ttl
 			if len(p.IDs) > 0 && p.N > 0 {
-				return misusef("--oldest and IDs are both given, give one of them")
+				return misusef("--limit and IDs are both given, give one of them")
 			}
 			return a.with(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], p) })
 		})
 	cmd.Args = wants("QUEUE", "[ID…]")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	countVar(cmd.Flags(), &p.N, "oldest", "only that many, the oldest")
+	countVar(cmd.Flags(), &p.N, "limit", "only that many, the oldest")
+	renamed(cmd.Flags(), "oldest", "limit")
 	countVar(cmd.Flags(), &p.Tries, "tries", "their new number of tries (default: their own)")
 	spanVar(cmd.Flags(), &ttl, "ttl", "drop them when they have waited so long (default: never)")
 	return cmd
@@ -77,6 +78,9 @@ func (t *requeueTally) String() string {
 // number of jobs that were dead when it began, so that what dies again
 // meanwhile is left.
 func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, p duly.RequeueParams) error {
+	if err := a.mustExist(ctx, s, queue); err != nil {
+		return err
+	}
 	var t requeueTally
 	err := a.requeueAll(ctx, out, s, s.queue(queue), p, &t)
 	if !out.json {
@@ -134,7 +138,7 @@ func (a *app) requeued(out *printer, queue string, results []duly.RequeueResult,
 			t.failed++
 			if !out.json {
 				code := duly.CodeOf(r.Err)
-				a.complain(code, fmt.Errorf("%s: %w", r.ID, r.Err), a.next(nil, code, a.aboutJob(r.Err, queue, r.ID)))
+				a.complain(code, fmt.Errorf("%s: %w", r.ID, r.Err), a.next(nil, code, a.adviseOnJob(r.Err, queue, r.ID)))
 			}
 		case r.State == duly.StateBlocked:
 			t.blocked++
@@ -152,7 +156,7 @@ func deadPurgeCommand(a *app) *cobra.Command {
 	cmd := a.command("purge QUEUE", "Remove dead jobs for good",
 		`Removes all of them, or the oldest. Asks first, unless --yes is given.`,
 		`  duly dead purge emails --yes
-  duly dead purge emails --oldest 1000 --yes`,
+  duly dead purge emails --limit 1000 --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.purge(ctx, p, args[0], duly.StateDead, f)
 		})

@@ -110,8 +110,19 @@ func room(text, program string) string {
 	return nexts(duly.CodeFull, program)
 }
 
-// aboutJob replaces the advice of an error by what to do about this job.
-func (a *app) aboutJob(err error, queue, id string) error {
+// aboutJob replaces the advice of an error by what to do about this job, or says
+// that its queue does not exist.
+func (a *app) aboutJob(ctx context.Context, s *session, err error, queue, id string) error {
+	if errors.Is(err, duly.ErrNotFound) {
+		if missing := a.mustExist(ctx, s, queue); errors.Is(missing, duly.ErrNotFound) {
+			return missing
+		}
+	}
+	return a.adviseOnJob(err, queue, id)
+}
+
+// adviseOnJob replaces the advice of an error by what to do about this job.
+func (a *app) adviseOnJob(err error, queue, id string) error {
 	var e *duly.Error
 	if !errors.As(err, &e) {
 		return err
@@ -175,13 +186,14 @@ func asFlags(cmd *cobra.Command, err error) error {
 // asFlag is a field as the command's flag for it, if there is one.
 func asFlag(cmd *cobra.Command, field string) string {
 	name := flagName(field)
-	if cmd.Flags().Lookup(name) == nil {
-		name = strings.TrimSuffix(name, "s")
+	flag := cmd.Flags().Lookup(name)
+	if flag == nil {
+		flag = cmd.Flags().Lookup(strings.TrimSuffix(name, "s"))
 	}
-	if cmd.Flags().Lookup(name) == nil {
+	if flag == nil {
 		return field
 	}
-	return "--" + name
+	return "--" + flag.Name
 }
 
 // flagName is a field's name in a flag's letters.

@@ -11,7 +11,8 @@ import (
 
 func jobCommand(a *app) *cobra.Command {
 	return a.group("job", "Look at jobs and change them, by ID",
-		jobGetCommand(a), jobListCommand(a), jobUpdateCommand(a), jobPromoteCommand(a), jobDeleteCommand(a))
+		jobGetCommand(a), jobListCommand(a), jobUpdateCommand(a),
+		jobRescheduleCommand(a), jobPromoteCommand(a), jobCancelCommand(a), jobDeleteCommand(a))
 }
 
 func jobGetCommand(a *app) *cobra.Command {
@@ -28,7 +29,7 @@ func jobGetCommand(a *app) *cobra.Command {
 			return a.with(ctx, func(s *session) error {
 				j, err := s.Get(ctx, s.queue(args[0]), args[1])
 				if err != nil {
-					return a.aboutJob(err, args[0], args[1])
+					return a.aboutJob(ctx, s, err, args[0], args[1])
 				}
 				if body {
 					_, err := p.out.Write(j.Body)
@@ -50,11 +51,47 @@ func jobPromoteCommand(a *app) *cobra.Command {
 		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Promote(ctx, q, id) })
 }
 
+func jobRescheduleCommand(a *app) *cobra.Command {
+	var u duly.Update
+	cmd := a.byID("reschedule QUEUE ID…", "Let waiting jobs be due at another time", "rescheduled",
+		`The jobs must be delayed, ready or blocked. Everything else of them stays; job update changes that.`,
+		`  duly job reschedule emails welcome-4711 --delay 1h
+  duly job reschedule emails welcome-4711 --due 2030-01-01T06:00`,
+		func(ctx context.Context, s *session, q duly.QueueRef, id string) error {
+			return s.Update(ctx, q, id, u)
+		})
+	dueVars(cmd.Flags(), &u)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !anyGiven(cmd) {
+			return misusef("say when: --delay 1h, or --due 2030-01-01T06:00")
+		}
+		return nil
+	}
+	return cmd
+}
+
+const cancelLong = `Nothing of the jobs is left. One that is being worked on is cancelled as well: its receipt is void, and its worker
+notices at its next call.`
+
+func jobCancelCommand(a *app) *cobra.Command {
+	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled", cancelLong,
+		`  duly job cancel orders close-4711`, deleteJob)
+}
+
+// cancelCommand is job cancel under a shorter name.
+func cancelCommand(a *app) *cobra.Command {
+	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled", cancelLong,
+		`  duly cancel orders close-4711`, deleteJob)
+}
+
+func deleteJob(ctx context.Context, s *session, q duly.QueueRef, id string) error {
+	return s.Delete(ctx, q, id)
+}
+
 func jobDeleteCommand(a *app) *cobra.Command {
 	return a.byID("delete QUEUE ID…", "Delete jobs in whatever state they are", "deleted",
 		`A job that is being worked on is deleted as well: its receipt is void, and its worker notices at its next call.`,
-		`  duly job delete emails welcome-4711`,
-		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Delete(ctx, q, id) })
+		`  duly job delete emails welcome-4711`, deleteJob)
 }
 
 // idView is the answer for one ID.
@@ -69,7 +106,7 @@ func (a *app) byID(use, short, done, long, examples string, do func(context.Cont
 	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
 		return a.with(ctx, func(s *session) error {
 			return a.each(ctx, p, args[1:], done+" job", func(id string) error {
-				return a.aboutJob(do(ctx, s, s.queue(args[0]), id), args[0], id)
+				return a.aboutJob(ctx, s, do(ctx, s, s.queue(args[0]), id), args[0], id)
 			})
 		})
 	})

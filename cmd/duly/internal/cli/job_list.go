@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -12,28 +15,42 @@ import (
 
 // listFlags choose what a list shows.
 type listFlags struct {
-	limit  int // duly.None: all
+	limit  int    // duly.None: all
+	cursor string // STATE:CURSOR, from the list before
 	bodies bool
 }
 
 func (f *listFlags) add(flags *pflag.FlagSet) {
 	boundVar(flags, &f.limit, "limit", "the most jobs to list")
+	flags.StringVar(&f.cursor, "cursor", "", "go on behind the last list, which printed this `text`")
 	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies as well")
 }
 
 func jobListCommand(a *app) *cobra.Command {
+	return a.jobList("list QUEUE", `  duly job list emails
+  duly job list emails --state delayed --limit 20
+  duly job list emails --state dead --limit none --bodies --json > dead.ndjson`)
+}
+
+// jobsCommand is job list under a shorter name.
+func jobsCommand(a *app) *cobra.Command {
+	return a.jobList("jobs QUEUE", `  duly jobs emails
+  duly jobs emails --state dead`)
+}
+
+func (a *app) jobList(use, examples string) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	state := ""
-	cmd := a.command("list QUEUE", "List jobs, of one state or of all",
+	cmd := a.command(use, "List jobs, of one state or of all",
 		`Each state has its order: delayed by due time, ready as they will be delivered, blocked by order key, leased by the
 end of the lease, dead and done oldest first. A job may change its state while the list is walked. What has fallen due in
 a queue that nobody takes from is listed as delayed until a server looks there, every half a minute (--sweep-every).
 
 WHEN is the moment that matters: when it is due, when the lease ends, or since when it is dead or done. FAILED is how many of
-the job's tries have failed, as 3/16.`,
-		`  duly job list emails
-  duly job list emails --state delayed --limit 20
-  duly job list emails --state dead --limit none --bodies --json > dead.ndjson`,
+the job's tries have failed, as 3/16.
+
+If there are more jobs than --limit, a line on standard error says how many, and the --cursor with which the next list goes on.`,
+		examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
 			if state != "" {
@@ -53,42 +70,132 @@ the job's tries have failed, as 3/16.`,
 	return cmd
 }
 
-// listJobs walks the states one after the other, page by page.
+// listJobs walks the states one after the other, page by page, up to the limit.
 func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags) error {
+	w := jobWalk{session: s, queue: s.queue(queue), states: states}
+	if err := w.goOn(f.cursor); err != nil {
+		return err
+	}
 	t := p.jobTable()
-	defer t.flush()
-	left, found := f.limit, 0
-	for _, state := range states {
-		page := duly.ListParams{State: state, Bodies: f.bodies}
-		for {
-			if left == 0 {
-				a.remark("there may be more: --limit none lists all")
-				return nil
-			}
-			page.Limit = duly.DefaultPage
-			if left > 0 {
-				page.Limit = min(left, duly.DefaultPage)
-			}
-			jobs, err := s.List(ctx, s.queue(queue), page)
-			if err != nil {
-				return err
-			}
-			found += len(jobs.Jobs)
-			if left > 0 {
-				left -= len(jobs.Jobs)
-			}
-			if err := p.jobs(t, jobs, f.bodies); err != nil {
-				return err
-			}
-			if page.Cursor = jobs.Next; page.Cursor == "" {
-				break
-			}
+	found := 0
+	for left := f.limit; left != 0 && !w.ended(); {
+		n := duly.DefaultPage
+		if left > 0 {
+			n = min(left, n)
+		}
+		page, err := w.next(ctx, n, f.bodies)
+		if err != nil {
+			t.flush()
+			return err
+		}
+		found += len(page.Jobs)
+		if left > 0 {
+			left -= len(page.Jobs)
+		}
+		if err := p.jobs(t, page, f.bodies); err != nil {
+			return err
 		}
 	}
-	if found == 0 {
+
+	t.flush()
+	if err := p.flush(); err != nil {
+		return err
+	}
+	if found == 0 && f.cursor == "" {
+		if err := a.mustExist(ctx, s, queue); err != nil {
+			return err
+		}
 		a.remark("there are no " + ofStates(states) + "jobs in " + queue)
 	}
+	return a.moreJobs(ctx, &w, found, f.cursor == "")
+}
+
+// moreJobs says on standard error what a list left out. Whole says that the list
+// began at the beginning, so that Stats tell how many there are.
+func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) error {
+	cursor := w.cursor()
+	for there := false; !there; { // a page may be empty and still have a next one
+		if w.ended() {
+			return nil
+		}
+		cursor = w.cursor()
+		page, err := w.next(ctx, 1, false)
+		if err != nil {
+			return err
+		}
+		there = len(page.Jobs) > 0
+	}
+
+	view := moreView{Cursor: cursor}
+	if stats, err := w.session.Stats(ctx, w.queue); err == nil && whole {
+		for _, state := range w.states {
+			view.Jobs += *stats.Sizes.Of(state)
+		}
+		view.Jobs = max(view.Jobs-int64(found), 1)
+	}
+	if a.json {
+		line, _ := json.Marshal(map[string]moreView{"more": view})
+		a.errorLine(line)
+		return nil
+	}
+	count := ""
+	if view.Jobs > 0 {
+		count = countText(view.Jobs) + " "
+	}
+	a.note("… %smore (--limit none, --cursor %s)", count, cursor)
 	return nil
+}
+
+// moreView is what a list left out.
+type moreView struct {
+	Jobs   int64  `json:"jobs,omitempty"` // 0: not known
+	Cursor string `json:"cursor"`
+}
+
+// jobWalk lists the jobs of several states, one state after the other.
+type jobWalk struct {
+	session *session
+	queue   duly.QueueRef
+	states  []duly.State
+	at      int    // into states
+	after   string // the engine's cursor in that state
+}
+
+// goOn sets the walk to a cursor that cursor returned.
+func (w *jobWalk) goOn(cursor string) error {
+	if cursor == "" {
+		return nil
+	}
+	name, after, _ := strings.Cut(cursor, ":")
+	w.at = slices.IndexFunc(w.states, func(s duly.State) bool { return s.String() == name })
+	if w.at < 0 {
+		return duly.Invalid("cursor", "is not of this list; give the --state of the list that printed it")
+	}
+	w.after = after
+	return nil
+}
+
+// cursor says where the walk is, as STATE:CURSOR.
+func (w *jobWalk) cursor() string {
+	if w.ended() {
+		return ""
+	}
+	return w.states[w.at].String() + ":" + w.after
+}
+
+func (w *jobWalk) ended() bool { return w.at == len(w.states) }
+
+// next lists the next page, which may be empty.
+func (w *jobWalk) next(ctx context.Context, n int, bodies bool) (duly.ListPage, error) {
+	params := duly.ListParams{State: w.states[w.at], PageParams: duly.PageParams{Cursor: w.after, Limit: n}, Bodies: bodies}
+	page, err := w.session.List(ctx, w.queue, params)
+	if err != nil {
+		return page, err
+	}
+	if w.after = page.Next; w.after == "" {
+		w.at++
+	}
+	return page, nil
 }
 
 // ofStates names the one state that a list is of.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/dulymq/duly"
 )
@@ -32,7 +33,7 @@ and so do its failures.`,
 			}
 			return a.with(ctx, func(s *session) error {
 				if err := s.Update(ctx, s.queue(args[0]), args[1], u); err != nil {
-					return a.aboutJob(err, args[0], args[1])
+					return a.aboutJob(ctx, s, err, args[0], args[1])
 				}
 				if p.json {
 					return p.value(idView{ID: args[1], OK: true})
@@ -44,8 +45,7 @@ and so do its failures.`,
 	cmd.Args = wants("QUEUE", "ID")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f := cmd.Flags()
-	delayVar(f, &u.Delay, "delay", "due after this time from now")
-	f.Var(timeFlag{&u.Due, time.Local}, "due", "due at this time")
+	dueVars(f, &u)
 	f.Var(optional[int]{&u.Priority, "n", parseInt}, "priority", "`n` from -1000 to 1000, higher goes first")
 	f.Var(optional[string]{&body, "text", func(s string) (string, error) { return s, nil }}, "body", `the new body; "-" reads standard input`)
 	f.Var(headersFlag{&u.Headers}, "header", "a header in place of those it has; may be repeated")
@@ -63,6 +63,12 @@ and so do its failures.`,
 		return nil
 	}
 	return cmd
+}
+
+// dueVars adds the flags that change when a job is due.
+func dueVars(f *pflag.FlagSet, u *duly.Update) {
+	delayVar(f, &u.Delay, "delay", "due after this time from now")
+	f.Var(timeFlag{&u.Due, time.Local}, "due", "due at this time")
 }
 
 func parseInt(text string) (int, error) {

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/open"
@@ -48,7 +49,7 @@ func TestWhatAStorageBeginsWithMakesTheFile(t *testing.T) {
 		if code, _, errs := r.real(append(args, "--url", open.File(path))...); code != exitOK {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
 		}
-		if code, _, errs := r.real("stats", "q", "--url", open.File(path)); code != exitOK {
+		if code, _, errs := r.real("queues", "--url", open.File(path)); code != exitOK {
 			t.Errorf("stats after %v: exit %d, %s", args, code, errs)
 		}
 	}
@@ -83,6 +84,7 @@ func TestAWrongAddressIsNamed(t *testing.T) {
 func TestAnEmptyListSaysSoOnATerminal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
+	r.ok("queue", "set", "q", "--tries", "3")
 	for _, tty := range []bool{true, false} {
 		r.tty = tty
 		for want, args := range map[string][]string{
@@ -99,32 +101,209 @@ func TestAnEmptyListSaysSoOnATerminal(t *testing.T) {
 	}
 }
 
-// A person is told that a name may be misspelled; a program reads what it asked
-// for.
-func TestAQueueThatNobodyKnowsIsSaidOnATerminal(t *testing.T) {
+// C15.49: a misspelled queue is an error that names the nearest one, whatever the
+// command does to it.
+func TestAnUnknownQueueIsAnErrorWithTheNearestName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "emails", "x")
-	for _, tt := range []struct {
-		tty  bool
-		args []string
-		want string
-	}{
-		{true, []string{"stats", "emials"}, "nothing was ever pushed to default/emials\n"},
-		{true, []string{"stats", "emials", "--json"}, ""},
-		{true, []string{"stats", "emails"}, ""},
-		{false, []string{"stats", "emials"}, ""},
+	r.ok("push", "invoices", "x")
+	for _, args := range [][]string{
+		{"stats", "emials"}, {"job", "list", "emials"}, {"jobs", "emials"}, {"dead", "list", "emials"}, {"peek", "emials"},
+		{"job", "get", "emials", "x"}, {"job", "update", "emials", "x", "--priority", "1"}, {"job", "promote", "emials", "x"},
+		{"job", "reschedule", "emials", "x", "--delay", "1h"}, {"job", "cancel", "emials", "x"}, {"cancel", "emials", "x"},
+		{"dead", "requeue", "emials"}, {"dead", "purge", "emials", "--yes"}, {"queue", "purge", "emials", "--state", "ready", "--yes"},
+		{"queue", "destroy", "emials", "--yes"}, {"pause", "emials"}, {"resume", "emials"}, {"top", "emials", "--once"},
 	} {
-		r.tty = tt.tty
-		if code, _, errs := r.run(tt.args...); code != exitOK || errs != tt.want {
-			t.Errorf("terminal %v, %v: exit %d, %q", tt.tty, tt.args, code, errs)
+		code, out, errs := r.run(args...)
+		if want := "duly: not_found: no such queue emials in namespace default; did you mean emails?\n"; code != exitFailed || out != "" || errs != want {
+			t.Errorf("%v: exit %d, %q, %q, want %q", args, code, out, errs, want)
+		}
+	}
+	if _, _, errs := r.run("stats", "reports"); errs != "duly: not_found: no such queue reports in namespace default; see which there are: duly queues\n" {
+		t.Errorf("printed %q", errs)
+	}
+	if code, _, errs := r.run("reserve", "emials"); code != exitOK || errs != "no such queue emials yet; did you mean emails?\n" {
+		t.Errorf("reserve: exit %d, %q", code, errs)
+	}
+	for _, args := range [][]string{{"stats", "emails"}, {"job", "list", "emails"}, {"pause", "emails"}, {"queue", "destroy", "emails", "--yes"}} {
+		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+}
+
+// A queue that was set up, and never used, is there.
+func TestAQueueThatWasNeverUsedExists(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("queue", "set", "emails", "--tries", "3")
+	for _, args := range [][]string{{"stats", "emails"}, {"job", "list", "emails"}, {"queue", "destroy", "emails", "--yes"}} {
+		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
 	}
 	r.tty = true
-	for want, args := range map[string][]string{"there is no such queue in namespace default\n": {"emials"}, "there are no queues in namespace other\n": {"-n", "other"}} {
-		if out := r.once(0, append(args, "--once")...); !strings.HasSuffix(out, want) && !strings.HasPrefix(out, want) {
-			t.Errorf("top %v: %q, want %q", args, out, want)
+	if out := r.once(0, "-n", "other", "--once"); !strings.Contains(out, "there are no queues in namespace other\n") {
+		t.Errorf("top: %q", out)
+	}
+}
+
+// C15.50: a push says so if it made its queue, and which one may be meant.
+func TestPushSaysThatItMadeTheQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("queue", "set", "quiet", "--tries", "3")
+	for _, tt := range []struct {
+		args []string
+		in   string
+		want string
+	}{
+		{[]string{"push", "mail", "x"}, "", "created queue mail\n"},
+		{[]string{"push", "mail", "x"}, "", ""},
+		{[]string{"push", "mial", "x"}, "", "created queue mial; did you mean mail?\n"},
+		{[]string{"push", "malls", "--lines"}, "a\nb\n", "created queue malls; did you mean mail?\n"},
+		{[]string{"push", "malls", "--lines"}, "a\nb\n", ""},
+		{[]string{"push", "quiet", "x"}, "", ""},
+		{[]string{"push", "fresh", "x", "--json"}, "", ""},
+		{[]string{"queue", "set", "quite", "--tries", "3"}, "", "created queue quite; did you mean quiet?\n"},
+		{[]string{"queue", "set", "quite", "--tries", "4"}, "", ""},
+	} {
+		r.stdin = tt.in
+		if code, _, errs := r.run(tt.args...); code != exitOK || errs != tt.want {
+			t.Errorf("%v: exit %d, %q, want %q", tt.args, code, errs, tt.want)
 		}
+	}
+}
+
+// C15.51: a body that is piped in is pushed without "-".
+func TestPushReadsABodyThatIsPipedIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, tt := range []struct {
+		in   string
+		args []string
+		want string
+	}{
+		{"piped", nil, "piped"}, {"piped", []string{"given"}, "given"}, {"piped", []string{""}, ""}, {"", nil, ""}, {"piped", []string{"-"}, "piped"},
+	} {
+		r.stdin = tt.in
+		r.ok(append([]string{"push", "q", "--id", "one"}, tt.args...)...)
+		if got := r.ok("job", "get", "q", "one", "--body"); got != tt.want {
+			t.Errorf("%q into push %q: the body is %q, want %q", tt.in, tt.args, got, tt.want)
+		}
+		r.ok("cancel", "q", "one")
+	}
+}
+
+// C15.52: a list that is cut says how many more there are, and how to go on.
+func TestACutListSaysHowManyMoreThereAre(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.stdin = strings.Repeat("x\n", 150)
+	r.ok("push", "q", "--lines")
+	r.ok("push", "q", "x", "--id", "late", "--delay", "1h")
+	for line := range strings.Lines(r.ok("reserve", "q", "--limit", "40", "--receipts")) {
+		r.ok("bury", strings.TrimSpace(line))
+	}
+
+	_, out, errs := r.run("job", "list", "q")
+	if n := strings.Count(out, "\n"); n != 1+100 || !strings.HasPrefix(errs, "… 51 more (--limit none, --cursor ready:") {
+		t.Fatalf("%d lines, %q", n, errs)
+	}
+	_, rest, _ := strings.Cut(strings.TrimSuffix(errs, ")\n"), "--cursor ")
+	code, out, errs := r.run("job", "list", "q", "--cursor", rest, "--limit", "11", "--json")
+	if n := strings.Count(out, `"state":"ready"`); code != exitOK || n != 11 || !strings.HasPrefix(errs, `{"more":{"cursor":"dead:`) {
+		t.Errorf("exit %d, %d ready jobs, %q", code, n, errs)
+	}
+	for _, args := range [][]string{{"job", "list", "q", "--limit", "none"}, {"job", "list", "q", "--limit", "151"}, {"dead", "list", "q"}} {
+		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
+			t.Errorf("%v: exit %d, %q", args, code, errs)
+		}
+	}
+	if _, _, errs := r.run("dead", "list", "q", "--limit", "30", "--json"); !strings.HasPrefix(errs, `{"more":{"jobs":10,"cursor":"dead:`) {
+		t.Errorf("dead list: %q", errs)
+	}
+	if code, _, errs := r.run("dead", "list", "q", "--cursor", rest); code != exitMisuse || !strings.Contains(errs, "--cursor is not of this list") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+}
+
+// C15.48: nack, release and bury say what becomes of the job.
+func TestNackSaysWhetherTheJobIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "q", "x", "--tries", "2", "--backoff", "fixed:4s")
+	nack := func(want string) {
+		t.Helper()
+		if out := r.ok("nack", first(r.ok("reserve", "q", "--receipts"))); out != want {
+			t.Errorf("printed %q, want %q", out, want)
+		}
+	}
+	nack("nacked 1 job, again in 4s\n")
+	r.clock.Advance(4 * time.Second)
+	nack("nacked 1 job, dead after 2 of 2 tries\n")
+	if out := r.ok("dead", "list", "q", "--json"); !strings.Contains(out, `"attempt":2,`) {
+		t.Errorf("the dead job is %s", out)
+	}
+
+	r.ok("push", "q", "x")
+	if out := r.ok("release", first(r.ok("reserve", "q", "--receipts")), "--delay", "1h"); out != "released 1 job, again in 1h\n" {
+		t.Errorf("printed %q", out)
+	}
+	r.ok("push", "q", "x")
+	if out := r.ok("bury", first(r.ok("reserve", "q", "--receipts")), "--json"); !strings.Contains(out, `"ok":true,"state":"dead"`) {
+		t.Errorf("printed %q", out)
+	}
+}
+
+// C15.53: words that people try first.
+func TestShorterWordsAndOneFlagNamePerIdea(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		r.ok("push", "q", "x", "--id", id)
+	}
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cancel", "q", "a"}, "cancelled job a\n"},
+		{[]string{"job", "cancel", "q", "b"}, "cancelled job b\n"},
+		{[]string{"ls", "--names"}, "q\n"},
+		{[]string{"jobs", "q", "--json", "--limit", "1"}, `"id":"c"`},
+		{[]string{"job", "reschedule", "q", "d", "--delay", "1h"}, "rescheduled job d\n"},
+		{[]string{"job", "get", "q", "d", "--json"}, `"state":"delayed"`},
+		{[]string{"reserve", "q", "--max", "1", "--receipts"}, "q:0:"},
+		{[]string{"reserve", "q", "--limit", "1", "--receipts"}, "q:0:"},
+		{[]string{"queue", "purge", "q", "--state", "ready", "--first", "1", "--yes"}, "removed 1 ready job of q\n"},
+		{[]string{"dead", "purge", "q", "--oldest", "1", "--yes"}, "removed 0 dead jobs of q\n"},
+	} {
+		if out := r.ok(tt.args...); !strings.Contains(out, tt.want) {
+			t.Errorf("%v: %q, want %q", tt.args, out, tt.want)
+		}
+	}
+	if code, _, errs := r.run("job", "reschedule", "q", "d"); code != exitMisuse || !strings.Contains(errs, "say when: --delay 1h") {
+		t.Errorf("exit %d, %q", code, errs)
+	}
+	for _, args := range [][]string{{"reserve"}, {"dead", "purge"}, {"dead", "requeue"}, {"queue", "purge"}, {"nack"}} {
+		if help := r.ok(append(args, "--help")...); strings.Contains(help, "--max ") || strings.Contains(help, "--oldest") || strings.Contains(help, "--first") || strings.Contains(help, "--error") {
+			t.Errorf("the help of %v shows an old name:\n%s", args, help)
+		}
+	}
+}
+
+// C15.22: a queue has a default for retain.
+func TestQueueSetRetain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("queue", "set", "q", "--retain", "7d")
+	r.ok("push", "q", "x", "--id", "one")
+	if out := r.ok("stats", "q"); !strings.Contains(out, "retain      7d\n") {
+		t.Errorf("stats:\n%s", out)
+	}
+	if out := r.ok("job", "get", "q", "one"); !strings.Contains(out, "retain    7d\n") {
+		t.Errorf("job get:\n%s", out)
 	}
 }
 
@@ -200,7 +379,7 @@ func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for word, want := range map[string]string{
-		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
+		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
 	} {
 		if code, _, errs := r.run(word); code != exitMisuse || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, want %q", word, code, errs, want)

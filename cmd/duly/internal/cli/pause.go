@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -26,7 +28,13 @@ func resumeCommand(a *app) *cobra.Command {
 func (a *app) byQueue(use, short, done, long, examples string, do func(context.Context, *session, duly.QueueRef) error) *cobra.Command {
 	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
 		return a.with(ctx, func(s *session) error {
-			return a.each(ctx, p, args, done, func(name string) error { return do(ctx, s, s.queue(name)) })
+			return a.each(ctx, p, args, done, func(name string) error {
+				err := do(ctx, s, s.queue(name))
+				if errors.Is(err, duly.ErrNotFound) {
+					return cmp.Or(a.mustExist(ctx, s, name), err)
+				}
+				return err
+			})
 		})
 	})
 	cmd.Args = wants("QUEUE…")

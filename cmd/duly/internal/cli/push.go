@@ -20,7 +20,8 @@ func pushCommand(a *app) *cobra.Command {
 	var job duly.Job
 	var lines bool
 	cmd := a.command("push QUEUE [BODY|-]", "Push a job, or one per input line",
-		`Without a BODY the job's body is empty; "-" reads it from standard input. With --lines every line of standard
+		`Without a BODY it is read from standard input, if that is a pipe or a file; "-" reads it in any case, and '' is an empty
+body. With --lines every line of standard
 input is the body of a job of its own, without its line end; what is read while a batch is on its way goes out as the next one.
 It prints how many there were, and of those that are refused the first ten; with --json a line for every line, with its ID.
 
@@ -29,7 +30,8 @@ error; duly check says all that is not right with one.
 
 A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes the queue's default.`,
 		`  duly push emails '{"to": "ada"}'
-  duly push emails - < mail.json
+  duly push emails < mail.json
+  date | duly push clock
   duly push reports --delay 30m --priority 10 --tries 3 --backoff 15s,3m,1h
   duly push emails 'Hello' --id welcome-4711 --header lang=de --retain 7d
   duly push index 'shop 12' --merge-key shop-12 --merge-mode replace --delay 5s --merge-max-wait 1m
@@ -99,7 +101,14 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 			err = adviseOn(duly.CodeNotFound, err, "check that %s is the API's address, not the admin one", open.Redact(s.url))
 			return repeatable(err, jobs[0].ID)
 		}
-		return p.pushed(result[0], &job)
+		p.pushed(result[0], &job)
+		if err := p.flush(); err != nil {
+			return err
+		}
+		if result[0].Outcome == duly.Created {
+			a.hintCreated(ctx, s, job.Queue, 1)
+		}
+		return nil
 	})
 }
 
@@ -125,12 +134,12 @@ func (a *app) client(s *session) *duly.Client {
 	return duly.NewClient(s.Contract, duly.ClientConfig{Namespace: s.namespace, Clock: a.env.Clock})
 }
 
-// body is the argument, standard input for "-", or nothing.
+// body is the argument, or standard input for "-" and where a body is piped in.
 func (a *app) body(rest []string) ([]byte, error) {
 	switch {
-	case len(rest) == 0:
+	case len(rest) == 0 && !a.env.Piped(a.env.Stdin):
 		return nil, nil
-	case rest[0] != "-":
+	case len(rest) > 0 && rest[0] != "-":
 		return []byte(rest[0]), nil
 	}
 	return a.readInput()
@@ -150,10 +159,10 @@ func (a *app) readInput() ([]byte, error) {
 }
 
 // pushed prints what became of a job.
-func (p *printer) pushed(r duly.PushResult, job *duly.Job) error {
+func (p *printer) pushed(r duly.PushResult, job *duly.Job) {
 	if p.json {
 		p.lines(wire.AppendPushResults(nil, []duly.PushResult{r}))
-		return nil
+		return
 	}
 	switch r.Outcome {
 	case duly.Merged:
@@ -163,7 +172,6 @@ func (p *printer) pushed(r duly.PushResult, job *duly.Job) error {
 	default:
 		p.printf("%s  created in %s, due %s\n", r.ID, job.Queue, due(job, p.now()))
 	}
-	return nil
 }
 
 func due(job *duly.Job, now time.Time) string {

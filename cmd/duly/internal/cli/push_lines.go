@@ -48,7 +48,11 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 		defer in.stop()
 		bar := a.newProgress("push", inputSize(a.env.Stdin))
 		defer bar.end()
-		return a.pushBatches(ctx, p, a.client(s), like, in, bar, &t)
+		if err := a.pushBatches(ctx, p, a.client(s), like, in, bar, &t); err != nil {
+			return err
+		}
+		a.hintCreated(ctx, s, like.Queue, t.created+t.merged)
+		return nil
 	})
 	if err == nil {
 		err = ctx.Err()

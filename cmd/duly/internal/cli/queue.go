@@ -33,19 +33,7 @@ pushed. Prints the whole configuration.`,
 				if err := checkBurst(ctx, s, args[0], c); err != nil {
 					return err
 				}
-				if err := s.Configure(ctx, s.queue(args[0]), c); err != nil {
-					return err
-				}
-				if p.json {
-					_, err := p.queue(ctx, s, args[0])
-					return err
-				}
-				config, err := s.Config(ctx, s.queue(args[0]))
-				if err != nil {
-					return err
-				}
-				p.config(&config)
-				return nil
+				return a.configure(ctx, p, s, args[0], c)
 			})
 		})
 	cmd.Args = wants("QUEUE")
@@ -57,6 +45,7 @@ pushed. Prints the whole configuration.`,
 	f.StringVar((*string)(&c.Defaults.Backoff), "backoff", "", "default: wait after a failure, fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
 	leaseVar(f, &c.Defaults.Lease, "default: how long a delivery holds a job")
 	spanVar(f, &c.Defaults.TTL, "ttl", "default: drop a job when it has waited so long")
+	spanVar(f, &c.Defaults.Retain, "retain", "default: keep a finished job and its result so long")
 	spanVar(f, &c.DeadAge, "dead-age", "drop dead jobs that are older")
 	boundVar(f, &c.DeadCount, "dead-count", "drop the oldest dead jobs beyond that number")
 	boundVar(f, &c.MaxJobs, "max-jobs", "refuse a push beyond that many jobs")
@@ -70,6 +59,30 @@ pushed. Prints the whole configuration.`,
 		return nil
 	}
 	return cmd
+}
+
+// configure changes a queue and prints what is set then. It says if it made the
+// queue.
+func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
+	missing := a.mustExist(ctx, s, queue)
+	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
+		return err
+	}
+	q, err := describeQueue(ctx, s, queue)
+	if err != nil {
+		return err
+	}
+
+	if p.json {
+		p.queue(&q)
+		return nil
+	}
+	p.config(&q.Config)
+	if errors.Is(missing, duly.ErrNotFound) {
+		near, _, _ := findName(ctx, s, queue)
+		a.note("created queue %s%s", queue, orMeant(near))
+	}
+	return nil
 }
 
 // checkBurst refuses a burst on a queue without a rate: it would bound nothing,
@@ -123,8 +136,9 @@ type purgeFlags struct {
 	yes bool
 }
 
-func (f *purgeFlags) add(flags *pflag.FlagSet, name string) {
-	countVar(flags, &f.n, name, "only that many, in the list's order (default: all)")
+func (f *purgeFlags) add(flags *pflag.FlagSet, old string) {
+	countVar(flags, &f.n, "limit", "only that many, in the list's order (default: all)")
+	renamed(flags, old, "limit")
 	flags.BoolVar(&f.yes, "yes", false, "don't ask")
 }
 
@@ -134,7 +148,7 @@ func queuePurgeCommand(a *app) *cobra.Command {
 	cmd := a.command("purge QUEUE --state STATE", "Remove the jobs of one state",
 		`Removes all of them, or the first. Leased jobs lose their receipts. Asks first, unless --yes is given.`,
 		`  duly queue purge emails --state ready --yes
-  duly queue purge emails --state done --first 1000 --yes`,
+  duly queue purge emails --state done --limit 1000 --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if state == "" {
 				return misusef("say which jobs: --state %s", strings.Join(stateNames(), ", "))
@@ -156,6 +170,9 @@ func queuePurgeCommand(a *app) *cobra.Command {
 func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.State, f purgeFlags) error {
 	return a.with(ctx, func(s *session) error {
 		q := s.queue(queue)
+		if err := a.mustExist(ctx, s, queue); err != nil {
+			return err
+		}
 		if !f.yes {
 			stats, err := s.Stats(ctx, q)
 			if err != nil {
@@ -185,10 +202,13 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 func queueDestroyCommand(a *app) *cobra.Command {
 	yes := false
 	cmd := a.command("destroy QUEUE", "Remove a queue with every job, counter and setting",
-		`Nothing of the queue is left, and nothing can bring it back. May be repeated. Asks first, unless --yes is given.`,
+		`Nothing of the queue is left, and nothing can bring it back. Asks first, unless --yes is given.`,
 		`  duly queue destroy emails --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.with(ctx, func(s *session) error {
+				if err := a.mustExist(ctx, s, args[0]); err != nil {
+					return err
+				}
 				if !yes {
 					if err := a.confirm("this removes " + args[0] + " with all its jobs and settings for good"); err != nil {
 						return err

@@ -26,6 +26,7 @@ With --namespaces it lists the namespaces that have queues instead; a server is 
 			}
 			return a.with(ctx, func(s *session) error { return listQueues(ctx, p, s, names) })
 		})
+	cmd.Aliases = []string{"ls"}
 	cmd.Args = noArgs
 	cmd.Flags().BoolVar(&names, "names", false, "the names alone")
 	cmd.Flags().BoolVar(&namespaces, "namespaces", false, "the namespaces instead")

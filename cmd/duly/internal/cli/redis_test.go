@@ -193,6 +193,9 @@ func TestCommandsWarnOfHowRedisIsSetUp(t *testing.T) {
 	replicas := at + "has fewer replicas than a batch is to wait for, so none will be confirmed (replicas 0, wanted 2)\n"
 	appendonly := at + "keeps no append-only file, so its end loses jobs; set appendonly yes\n"
 	r := newRig(t)
+	for _, url := range []string{good.URL(), evicting.URL() + "?eviction=warn"} {
+		r.real("push", "q", "x", "--url", url)
+	}
 	for _, tt := range []struct {
 		args []string
 		want string

@@ -177,6 +177,7 @@ func TestProgressShowsOnATerminalAlone(t *testing.T) {
 	for _, tty := range []bool{true, false} {
 		r := newRig(t)
 		r.tty = tty
+		r.ok("push", "q", "x")
 		var out, errs strings.Builder
 		env := r.env(&out, &errs, "push", "q", "--lines")
 		env.Stdin = strings.NewReader("a\nb\n")

@@ -28,7 +28,7 @@ longer with extend. Several queues are asked in the order given. Without --wait 
 if nothing is due. Nothing is taken while waiting.`,
 		`  duly reserve emails
   duly reserve emails --wait --timeout 1m
-  duly reserve urgent emails --max 10 --lease 5m --json
+  duly reserve urgent emails --limit 10 --lease 5m --json
   receipt=$(duly reserve emails --wait --receipts)`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if f.timeout > 0 && !f.wait {
@@ -44,7 +44,8 @@ if nothing is due. Nothing is taken while waiting.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&f.wait, "wait", false, "wait until a job is due")
 	durationVar(flags, &f.timeout, "timeout", "with --wait: how long (default: for ever)")
-	countVar(flags, &f.max, "max", "the most jobs to take")
+	countVar(flags, &f.max, "limit", "the most jobs to take")
+	renamed(flags, "max", "limit")
 	leaseVar(flags, &f.lease, "how long to hold each (default: as the job says)")
 	flags.BoolVar(&f.receipts, "receipts", false, "print the receipts alone, one per line")
 	return cmd
@@ -56,6 +57,7 @@ func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []stri
 		return err
 	}
 	if f.wait {
+		a.hintMissing(ctx, s, queues)
 		a.remark("waiting for a job of " + queues[0] + others(queues) + "; Ctrl-C ends it")
 	}
 	deliveries, err := a.take(ctx, s, params, f)
@@ -64,6 +66,7 @@ func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []stri
 	}
 	if len(deliveries) == 0 {
 		a.remark("nothing is due in " + queues[0] + others(queues))
+		a.hintMissing(ctx, s, queues)
 		return nil
 	}
 	p.deliveries(deliveries, f.receipts)

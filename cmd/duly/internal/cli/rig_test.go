@@ -58,6 +58,7 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 	return Env{
 		Args: append([]string{"duly"}, args...), Stdin: strings.NewReader(r.stdin), Stdout: stdout, Stderr: stderr,
 		Getenv: func(name string) string { return vars[name] }, Environ: func() []string { return environ(vars) }, Terminal: func(any) bool { return r.tty },
+		Piped: func(any) bool { return r.stdin != "" },
 		Open: func(_ context.Context, url string, _ ...open.Option) (duly.Contract, error) {
 			if e := r.more[url]; e != nil {
 				return kept{e}, nil
@@ -126,6 +127,8 @@ func (r *rig) later(d time.Duration) {
 	fmt.Fprintf(&r.transcript, "# %s later\n\n", duly.FormatDuration(d))
 }
 
+var cursor = regexp.MustCompile(`--cursor ([a-z]+):[^)]*\)`)
+
 var ulid = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
 
 // stable numbers what is random, in the same width, and leaves this machine
@@ -133,6 +136,7 @@ var ulid = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
 func (r *rig) stable(text string) string {
 	v := (&app{}).version()
 	text = strings.NewReplacer(v.Go, "GO", v.Platform, "OS/ARCH").Replace(text)
+	text = cursor.ReplaceAllString(text, "--cursor $1:…)")
 	return ulid.ReplaceAllStringFunc(text, func(n string) string {
 		if _, ok := r.numbers[n]; !ok {
 			r.numbers[n] = fmt.Sprintf("ULID-%021d", len(r.numbers)+1)

@@ -17,12 +17,12 @@ type section struct {
 // commands lists every subcommand, in the sections of the help.
 func commands(a *app) []section {
 	return []section{
-		{"Serve, push and work:", []*cobra.Command{serveCommand(a), pushCommand(a), workCommand(a)}},
+		{"Serve, push and work:", []*cobra.Command{serveCommand(a), pushCommand(a), workCommand(a), cancelCommand(a)}},
 		{"Take jobs by hand:", []*cobra.Command{
 			reserveCommand(a), ackCommand(a), nackCommand(a), releaseCommand(a), buryCommand(a), extendCommand(a),
 		}},
 		{"Look and change:", []*cobra.Command{
-			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobCommand(a), deadCommand(a),
+			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
 		{"Keep a server:", []*cobra.Command{configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), importCommand(a), poolCommand(a), benchCommand(a), healthCommand(a)}},

@@ -38,6 +38,9 @@ type Env struct {
 	Environ func() []string
 	// Terminal tells whether one of the streams is a terminal. Nil: none is.
 	Terminal func(stream any) bool
+	// Piped tells whether a stream is a pipe or a file, so that its end comes by
+	// itself. Nil: none is.
+	Piped func(stream any) bool
 	// Signals brings INT and TERM: the first drains, the second ends at once,
 	// unless it comes so soon that it is the first one again. Nil: there are
 	// none.
@@ -69,6 +72,9 @@ type Env struct {
 func Run(ctx context.Context, env Env) int {
 	if env.Terminal == nil {
 		env.Terminal = func(any) bool { return false }
+	}
+	if env.Piped == nil {
+		env.Piped = func(any) bool { return false }
 	}
 	if env.Clock == nil {
 		env.Clock = clock.System()

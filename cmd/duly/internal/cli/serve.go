@@ -126,7 +126,7 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 	}
 	r := &reloader{
 		app: a, manager: sdnotify.New(a.env.Getenv(sdnotify.Variable)), server: s,
-		log: log, out: out, secure: secure, data: data, held: c, read: read,
+		log: log, out: out, secure: secure, data: data, held: c, read: read, printer: p,
 	}
 	return r.serve(ctx)
 }

@@ -33,6 +33,7 @@ type reloader struct {
 	data    string
 	held    *config.Loaded // what the server runs with
 	read    func() (*config.Loaded, error)
+	printer *printer
 }
 
 // serve serves until the context ends, and tells the service manager how that
@@ -41,8 +42,33 @@ func (r *reloader) serve(ctx context.Context) error {
 	ctx, stop := r.watch(ctx)
 	defer stop()
 	r.manager.Tell(sdnotify.Ready, sdnotify.Status("serves at "+r.server.URL()))
-	defer context.AfterFunc(ctx, func() { r.manager.Tell(sdnotify.Stopping, sdnotify.Status("lets requests end")) })()
-	return r.server.Serve(ctx)
+	draining := make(chan struct{})
+	forget := context.AfterFunc(ctx, func() {
+		defer close(draining)
+		r.manager.Tell(sdnotify.Stopping, sdnotify.Status("lets requests end"))
+		r.say("draining", "requests that run may end; a second signal ends them at once")
+	})
+	err := r.server.Serve(ctx)
+	if !forget() {
+		<-draining
+	}
+	if err == nil {
+		r.say("stopped", "")
+	}
+	return err
+}
+
+// say prints a line for the person who started the server.
+func (r *reloader) say(state, about string) {
+	switch {
+	case r.printer.json:
+		_ = r.printer.value(map[string]string{"state": state})
+	case about != "":
+		r.printer.printf("%s: %s\n", state, about)
+	default:
+		r.printer.printf("%s\n", state)
+	}
+	_ = r.printer.flush() // a closed pipe is no reason to drop requests
 }
 
 // watch reloads on every HUP until stop is called, which waits for the last

@@ -20,7 +20,7 @@ func ackCommand(a *app) *cobra.Command {
 	var result string
 	cmd := a.settling(duly.Ack, "Report jobs as done", `  duly ack emails:0:01JZK7WQ0Z5X3GJ6J1V9V7T1QH:1
   duly ack RECEIPT --result 'sent as 4711'
-  duly reserve emails --max 100 --json | tee batch | duly ack -`,
+  duly reserve emails --limit 100 --json | tee batch | duly ack -`,
 		func(o *duly.Outcome) { o.Result = []byte(result) })
 	cmd.Flags().StringVar(&result, "result", "", "`text` to keep with a job that was pushed with --retain")
 	return cmd
@@ -29,10 +29,11 @@ func ackCommand(a *app) *cobra.Command {
 func nackCommand(a *app) *cobra.Command {
 	var text string
 	var delay *time.Duration
-	cmd := a.settling(duly.Nack, "Report jobs as failed: they are tried again, or dead after their last try", `  duly nack RECEIPT --error 'mailbox is full'
+	cmd := a.settling(duly.Nack, "Report jobs as failed: they are tried again, or dead after their last try", `  duly nack RECEIPT --reason 'mailbox is full'
   duly nack RECEIPT --delay 10m`,
 		func(o *duly.Outcome) { o.Error, o.Delay = text, delay })
-	cmd.Flags().StringVar(&text, "error", "", "what went wrong, as a `text`")
+	cmd.Flags().StringVar(&text, "reason", "", "what went wrong, as a `text`")
+	renamed(cmd.Flags(), "error", "reason")
 	delayVar(cmd.Flags(), &delay, "delay", "try again after this time (default: the job's backoff)")
 	return cmd
 }
@@ -63,7 +64,7 @@ func (a *app) settling(as duly.Settlement, short, examples string, fill func(*du
 				return err
 			}
 			return a.with(ctx, func(s *session) error {
-				return a.eachBatch(p, receipts, past(as), func(batch []duly.Receipt) ([]error, error) {
+				return a.eachBatch(p, receipts, past(as), s.aftermaths(ctx, as, len(receipts), p.now), func(batch []duly.Receipt) ([]error, error) {
 					outcomes := make([]duly.Outcome, len(batch))
 					for i, r := range batch {
 						outcomes[i] = duly.Outcome{Receipt: r, As: as}
@@ -88,7 +89,7 @@ func extendCommand(a *app) *cobra.Command {
 				return err
 			}
 			return a.with(ctx, func(s *session) error {
-				return a.eachBatch(p, receipts, "extended", func(batch []duly.Receipt) ([]error, error) {
+				return a.eachBatch(p, receipts, "extended", nil, func(batch []duly.Receipt) ([]error, error) {
 					return s.Extend(ctx, s.namespace, batch, lease)
 				})
 			})
@@ -110,20 +111,52 @@ func past(as duly.Settlement) string {
 	return as.String() + "ed"
 }
 
+// aftermath is what becomes of a job after its delivery, as far as it is known.
+type aftermath struct{ state, text string }
+
+// mostAftermaths bounds the calls that a command makes to find out.
+const mostAftermaths = 100
+
+// aftermaths returns the function that asks what became of the job of a receipt;
+// nil where there are too many, and for acks, after which there is none. A receipt
+// names the job by its number, which is the ID of every job that was pushed
+// without an ID of its own. Of others nothing is known.
+func (s *session) aftermaths(ctx context.Context, as duly.Settlement, n int, now func() time.Time) func(duly.Receipt) aftermath {
+	if as == duly.Ack || n > mostAftermaths {
+		return nil
+	}
+	return func(r duly.Receipt) aftermath {
+		parts, ok := r.Parts()
+		if !ok {
+			return aftermath{}
+		}
+		j, err := s.Get(ctx, s.queue(parts.Queue), parts.Number.String())
+		if err != nil {
+			return aftermath{}
+		}
+		return aftermath{j.State.String(), afterwards(&j, now())}
+	}
+}
+
 // receiptView is the answer for one receipt.
 type receiptView struct {
 	Receipt duly.Receipt `json:"receipt"`
 	OK      bool         `json:"ok"`
+	State   string       `json:"state,omitempty"` // of a job that was not acked, where it is known
 	Error   *errorView   `json:"error,omitempty"`
 }
 
 // eachBatch calls do with as many receipts as one call carries, and tells what
 // became of each.
-func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, do func([]duly.Receipt) ([]error, error)) error {
+//
+// then, if set, says what becomes of the job of a receipt that was taken.
+func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, then func(duly.Receipt) aftermath, do func([]duly.Receipt) ([]error, error)) error {
 	ok, failed := 0, 0
+	single := len(receipts) == 1
+	text := ""
 	defer func() { // also after an error: the batches before it are done
 		if !p.json && ok > 0 {
-			p.printf("%s %s\n", done, plural(int64(ok), "job"))
+			p.printf("%s %s%s\n", done, plural(int64(ok), "job"), text)
 		}
 	}()
 	for len(receipts) > 0 {
@@ -139,7 +172,16 @@ func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, do fun
 			} else {
 				failed++
 			}
-			if err := a.settled(p, batch[i], err); err != nil {
+			var after aftermath
+			if err == nil && then != nil {
+				after = then(batch[i])
+			}
+			if text = ""; after.text != "" && single {
+				text = ", " + after.text
+			} else if after.text != "" {
+				p.printf("%s  %s\n", oneLine(string(batch[i])), after.text)
+			}
+			if err := a.settled(p, batch[i], after, err); err != nil {
 				return err
 			}
 		}
@@ -150,10 +192,10 @@ func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, do fun
 	return nil
 }
 
-func (a *app) settled(p *printer, r duly.Receipt, err error) error {
+func (a *app) settled(p *printer, r duly.Receipt, after aftermath, err error) error {
 	if err == nil {
 		if p.json {
-			return p.value(receiptView{Receipt: r, OK: true})
+			return p.value(receiptView{Receipt: r, OK: true, State: after.state})
 		}
 		return nil
 	}

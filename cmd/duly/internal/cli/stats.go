@@ -17,12 +17,15 @@ expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leas
   duly stats emails --json | jq .stats.sizes.ready`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.with(ctx, func(s *session) error {
-				q, err := p.queue(ctx, s, args[0])
-				// Every name is that of a queue that may be pushed to, also a misspelled one.
-				if err == nil && q.Stats.Sizes == (duly.Sizes{}) && q.Stats.Counters == (duly.Counters{}) {
-					a.remark("nothing was ever pushed to " + s.queue(args[0]).String())
+				q, err := describeQueue(ctx, s, args[0])
+				if err == nil && !used(&q.Stats) {
+					err = a.mustBeListed(ctx, s, args[0])
 				}
-				return err
+				if err != nil {
+					return err
+				}
+				p.queue(&q)
+				return nil
 			})
 		})
 	cmd.Args = wants("QUEUE")
@@ -30,22 +33,17 @@ expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leas
 	return cmd
 }
 
-// queue prints everything about one queue, and tells it.
-func (p *printer) queue(ctx context.Context, s *session, name string) (wire.Queue, error) {
-	q, err := describeQueue(ctx, s, name)
-	if err != nil {
-		return q, err
-	}
+// queue prints everything about one queue.
+func (p *printer) queue(q *wire.Queue) {
 	if p.json {
-		p.line(wire.AppendQueue(nil, q))
-		return q, nil
+		p.line(wire.AppendQueue(nil, *q))
+		return
 	}
 	p.sizes(&q.Stats)
 	p.printf("\n")
 	p.counters(&q.Stats.Counters)
 	p.printf("\n")
 	p.config(&q.Config)
-	return q, nil
 }
 
 func (p *printer) sizes(stats *duly.Stats) {
@@ -95,6 +93,7 @@ func (p *printer) config(c *duly.QueueConfig) {
 	t.add(txt("backoff"), txt(string(c.Defaults.Backoff)))
 	t.add(txt("lease"), txt(span(c.Defaults.Lease)))
 	t.add(txt("ttl"), txt(span(c.Defaults.TTL)))
+	t.add(txt("retain"), txt(span(c.Defaults.Retain)))
 	t.add(txt("dead age"), txt(span(c.DeadAge)))
 	t.add(txt("dead count"), txt(bound(c.DeadCount)))
 	t.add(txt("max jobs"), txt(bound(c.MaxJobs)))

@@ -45,7 +45,7 @@ func TestCommandsSpeakTLS(t *testing.T) {
 		code int
 		want string // of standard error
 	}{
-		{[]string{"push", "q", "x"}, exitOK, ""}, // for another name, and nobody's authority
+		{[]string{"push", "q", "x", "--json"}, exitOK, ""}, // for another name, and nobody's authority
 		{append([]string{"check"}, mine...), exitOK, ""},
 		{[]string{"check"}, exitFailed, "duly: unavailable: "}, // the alert, or a connection that is reset before it was read
 		{append([]string{"check", "--admin-url", with(left.adminURL), "--ca", ca.File}, mine...), exitOK, ""},

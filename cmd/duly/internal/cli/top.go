@@ -60,6 +60,13 @@ func (a *app) top(ctx context.Context, p *printer, s *session, names []string, i
 	if err != nil {
 		return err
 	}
+	for _, name := range names {
+		if !first.Has(name) && first.Untold == nil {
+			if err := a.mustExist(ctx, s, name); err != nil {
+				return err
+			}
+		}
+	}
 	words := &top.Words{Count: countText, Span: roughly, Safe: oneLine, Colour: p.colour}
 	model := top.NewModel(fmt.Sprintf("%s  namespace %s", open.Redact(s.url), s.namespace), interval)
 	if once || p.json || a.env.Screen == nil || !a.env.Terminal(a.env.Stdout) || !a.env.Terminal(a.env.Stdin) {
@@ -114,11 +121,7 @@ func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler
 		}
 	}
 	if len(second.Queues) == 0 {
-		text := "there are no queues in namespace "
-		if sampler.Filter != nil {
-			text = "there is no such queue in namespace "
-		}
-		a.remark(text + sampler.Namespace)
+		a.remark("there are no queues in namespace " + sampler.Namespace)
 	}
 	return errors.Join(p.flush(), second.Untold)
 }

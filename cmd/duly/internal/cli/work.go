@@ -141,6 +141,7 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 	for _, q := range queues {
 		w.Handle(q, x.run, opts...)
 	}
+	a.hintMissing(ctx, s, queues)
 	// At once means the commands too: nobody would settle what they do.
 	defer a.finally(x.killAll)()
 	a.remark("working on " + strings.Join(queues, ", ") + "; Ctrl-C lets what runs end")

@@ -38,6 +38,29 @@ func (n *nearby) see(name string, distance int) {
 	}
 }
 
+// Near looks for the name that a mistyped one may mean.
+type Near struct {
+	name string
+	nearby
+}
+
+// NearTo returns a Near that has seen no name yet. Of a short name one letter may
+// be wrong, else two, or a quarter of them.
+func NearTo(name string) *Near {
+	const short = 3
+	n := &Near{name, nearTo(name)}
+	if len(name) <= short {
+		n.least = 2
+	}
+	return n
+}
+
+// See takes a name that exists.
+func (n *Near) See(name string) { n.see(name, distance(n.name, name)) }
+
+// Best returns the nearest name, "" if none is near.
+func (n *Near) Best() string { return n.best }
+
 // cutLast cuts a key before its last name.
 func cutLast(key string) (table, name string) {
 	at := strings.LastIndexByte(key, '.')

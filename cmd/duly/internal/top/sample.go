@@ -60,6 +60,11 @@ func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
 	return sample, nil
 }
 
+// Has reports whether a queue is in the sample.
+func (s *Sample) Has(name string) bool {
+	return slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Name == name })
+}
+
 // add takes a queue, or why it can't be told of.
 func (s *Sample) add(name string, stats *duly.Stats, err error) {
 	if err != nil {
