@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync"
 
 	"github.com/dulymq/duly/server/auth"
@@ -31,7 +32,7 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 		}
 		return b
 	})
-	page := sync.OnceValue(func() []byte { return describe.Page(version, list) })
+	page := sync.OnceValue(func() []byte { return describe.Page(version, native.Problem{}, list) })
 	return []route.Route{
 		{Method: "GET", Path: "/openapi.json", Need: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyAs(http.StatusOK, "application/json", spec())
@@ -41,5 +42,28 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 			c.W.Header().Set("Referrer-Policy", "no-referrer")
 			return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", page())
 		}},
+		{Method: "GET", Path: "/favicon.ico", Need: auth.Open, Handler: func(c *route.Call) error {
+			return c.ReplyAs(http.StatusOK, "image/png", describe.Icon())
+		}},
+		{Method: "GET", Path: "/{$}", Need: auth.Open, Handler: welcome},
 	}
 }
+
+// welcome answers the root of the API's address. It redirects nothing: a client
+// whose path is lost on the way gets no page that it did not ask for.
+func welcome(c *route.Call) error {
+	if strings.Contains(c.R.Header.Get("Accept"), "text/html") {
+		c.W.Header().Set("Content-Security-Policy", describe.Policy())
+		c.W.Header().Set("Referrer-Policy", "no-referrer")
+		return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", []byte(welcomePage))
+	}
+
+	return c.Reply(http.StatusOK, append(c.Out(), `{"service":"duly","docs":"/docs","openapi":"/openapi.json"}`...))
+}
+
+const welcomePage = `<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>duly</title></head>
+<body><h1>duly</h1><p>This is the API of a duly server. <a href="/docs">/docs</a> describes it.</p></body>
+</html>
+`

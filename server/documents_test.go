@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"reflect"
 	"regexp"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/describe"
+	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -56,7 +58,7 @@ func described(f *fixture) []describe.Part {
 
 func TestHTTPAPIPage(t *testing.T) {
 	t.Parallel()
-	compare(t, "../docs/http-api.md", describe.Markdown(described(serve(t, nil))))
+	compare(t, "../docs/http-api.md", describe.Markdown(described(serve(t, nil)), native.Problem{}))
 }
 
 // C14.3: the OpenAPI document has every route with its right, its errors and
@@ -69,7 +71,8 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
 			Right       string `json:"x-right"`
-			Security    []any
+			OperationID string
+			Security    *[]any
 			Summary     string
 			RequestBody any
 			Responses   map[string]any
@@ -78,7 +81,7 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.body), &doc); err != nil || doc.OpenAPI != "3.1.0" {
 		t.Fatalf("%v, version %q", err, doc.OpenAPI)
 	}
-	n := 0
+	n, ids := 0, map[string]bool{}
 	for _, p := range described(f) {
 		for _, r := range p.Routes {
 			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
@@ -86,18 +89,21 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 			switch {
 			case !ok || op.Summary == "" || op.Right != r.Need.String():
 				t.Errorf("%s %s is not described: %+v", r.Method, r.Path, op)
-			case (r.Need == auth.Open) != (len(op.Security) == 0):
+			case ids[op.OperationID] || !regexp.MustCompile(`^[a-z]+[A-Z][A-Za-z]+$`).MatchString(op.OperationID):
+				t.Errorf("%s %s: operationId %q, want a verb and what it acts on, once", r.Method, r.Path, op.OperationID)
+			case op.Security == nil || (r.Need == auth.Open) != (len(*op.Security) == 0):
 				t.Errorf("%s %s: security %v", r.Method, r.Path, op.Security)
 			case (r.Doc.Request == nil) != (op.RequestBody == nil):
 				t.Errorf("%s %s: request %v", r.Method, r.Path, op.RequestBody)
 			case r.Need != auth.Open && (op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
 				t.Errorf("%s %s: responses %v", r.Method, r.Path, op.Responses)
 			}
+			ids[op.OperationID] = true
 			fits(t, &r, r.Doc.Request, r.Doc.Example)
 			fits(t, &r, r.Doc.Answer, r.Doc.ExampleAnswer)
 		}
 	}
-	if n != 35 {
+	if n != 36 {
 		t.Errorf("%d routes are described; has one been added or lost?", n)
 	}
 	compare(t, "testdata/openapi.json", indent(t, a.body))
@@ -145,6 +151,140 @@ func TestTheOpenAPIDocumentLeavesRoomInAnswers(t *testing.T) {
 		if open, _ := doc.Components.Schemas[name]["additionalProperties"].(bool); !open && !asked[name] {
 			t.Errorf("the answer %s is closed", name)
 		}
+	}
+}
+
+// C14.3: every field says what it means, no array can be null, and both pages
+// have a row for each field of a request and of an answer.
+func TestEveryFieldIsDescribed(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Type        any
+					Description string
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(f.send("GET", "/openapi.json", "", "none").body), &doc); err != nil {
+		t.Fatal(err)
+	}
+
+	for name, schema := range doc.Components.Schemas {
+		for field, property := range schema.Properties {
+			if property.Description == "" {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+			if _, several := property.Type.([]any); several {
+				t.Errorf("%s.%s has the types %v, want one", name, field, property.Type)
+			}
+		}
+	}
+
+	page := f.send("GET", "/docs", "", "none").body
+	parts := described(f)
+	markdown := string(describe.Markdown(parts, native.Problem{}))
+	for _, p := range parts {
+		for i := range p.Routes {
+			r := &p.Routes[i]
+			for _, field := range append(describe.RequestFields(r), describe.AnswerFields(r)...) {
+				if field.Type == "" || field.Meaning == "" {
+					t.Errorf("%s %s: the row of %s is %+v", r.Method, r.Path, field.Name, field)
+				}
+				if !strings.Contains(page, "<code>"+field.Name+"</code>") || !strings.Contains(markdown, "| `"+field.Name+"` |") {
+					t.Errorf("%s %s: a page has no row for %s", r.Method, r.Path, field.Name)
+				}
+			}
+		}
+	}
+}
+
+// The rows of a push name type, default and bound: they come from the schema's
+// keywords and from the last sentences of its descriptions.
+func TestFieldsOfAPush(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	rows := map[string]describe.Field{}
+	for i := range f.apiRoutes {
+		if f.apiRoutes[i].Doc.ID == "pushJobs" {
+			for _, row := range describe.RequestFields(&f.apiRoutes[i]) {
+				rows[row.Name] = row
+			}
+		}
+	}
+
+	for _, want := range []describe.Field{
+		{Name: "jobs", Type: "array of objects", Required: true, Bound: "1000 items", Meaning: "The jobs to store."},
+		{Name: "jobs[].priority", Type: "integer", Default: "0", Bound: "-1000 to 1000", Meaning: "A higher priority goes first."},
+		{Name: "jobs[].lease", Type: "duration", Default: "the queue's, 30s", Bound: "100ms to 366d", Meaning: "How long a delivery holds the job."},
+		{
+			Name: "jobs[].merge.until", Type: "string", Default: "leased", Bound: "leased, done",
+			Meaning: "How long the job holds the key: until it is leased, or until it is finished (only with keep).",
+		},
+	} {
+		if got := rows[want.Name]; got != want {
+			t.Errorf("row %+v\nwant %+v", got, want)
+		}
+	}
+}
+
+// C14.10, C14.46: the root of the API's address is no redirect and no error: it points
+// to the documents, as a page for a browser and as JSON for everything else.
+func TestTheRootPointsToTheDocs(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	req, err := http.NewRequest("GET", f.api.URL+"/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := f.do(req); a.status != 200 || a.header.Get("Content-Type") != "application/json" || !strings.Contains(a.body, `"docs":"/docs"`) {
+		t.Errorf("%d %s %s", a.status, a.header.Get("Content-Type"), a.body)
+	}
+
+	req.Header.Set("Accept", "text/html,*/*;q=0.8")
+	if a := f.do(req); a.status != 200 || !strings.Contains(a.body, `href="/docs"`) || a.header.Get("Content-Security-Policy") == "" {
+		t.Errorf("%d %v %s", a.status, a.header, a.body)
+	}
+	if a := f.send("GET", "/favicon.ico", "", "none"); a.status != 200 || !strings.HasPrefix(a.body, "\x89PNG") {
+		t.Errorf("favicon: %d, %d bytes", a.status, len(a.body))
+	}
+}
+
+// C14.45: a push of one job. Its error is the error of the request.
+func TestPushOfOneJob(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	const path = "/v1/default/queues/mail/jobs"
+	for _, step := range []struct {
+		body, want string
+		status     int
+	}{
+		{`{"id":"a","body":"x","merge":{"key":"k"}}`, `{"id":"a","outcome":"created"}`, 200},
+		{`{"id":"a","body":"y"}`, `{"id":"a","outcome":"exists","state":"ready"}`, 200},
+		{`{"id":"b","merge":{"key":"k"}}`, `{"id":"a","outcome":"merged"}`, 200},
+		{`{"id":"c","tries":0,"priority":1001}`, `"code":"invalid"`, 400},
+		{`{"id":"c","queue":"other"}`, `"field":"queue"`, 400},
+		{`{"id":"c","nonsense":1}`, `"code":"invalid"`, 400},
+		{`{"id":"c"`, `"code":"invalid"`, 400},
+		{`{"body":"` + strings.Repeat("x", 1<<20+1) + `"}`, `"code":"too_large"`, 413},
+	} {
+		if a := f.send("POST", path, step.body); a.status != step.status || !strings.Contains(a.body, step.want) {
+			t.Errorf("%.80s: %d %s, want %d with %s", step.body, a.status, a.body, step.status, step.want)
+		}
+	}
+
+	a := f.send("POST", path, `{"tries":0,"priority":1001}`)
+	if !strings.Contains(a.body, `"field":"tries"`) || !strings.Contains(a.body, `"field":"priority"`) {
+		t.Errorf("the error does not name every bad field: %s", a.body)
+	}
+	if a := f.send("POST", "/v1/default/queues/a%20b/jobs", `{}`); a.status != 400 {
+		t.Errorf("a bad queue name: %d %s", a.status, a.body)
+	}
+	if a := f.send("GET", "/v1/default/queues/mail/jobs?state=ready", ""); strings.Count(a.body, `"id":`) != 1 {
+		t.Errorf("jobs: %s", a.body)
 	}
 }
 
@@ -219,6 +359,7 @@ func TestTheFormsOfEveryRoute(t *testing.T) {
 	for _, step := range []string{
 		`POST /push {"jobs":[{"queue":"mail","id":"a","body":"héllo\n\"x\"","headers":{"Trace":"1"},"retain":"1h","backoff":"fixed:5s"},{"queue":"mail","id":"b","body_base64":"AP8=","delay":"1h","ttl":"2h","priority":-3,"merge":{"key":"k","mode":"replace","max_wait":"3h"}}]}`,
 		`POST /push {"jobs":[{"queue":"mail","id":"a"},{"queue":"mail","merge":{"key":"k"}},{"queue":"mail","id":"c","due":"2030-01-01T02:00:00+01:00","order_key":"o","max_stalls":"none"},{"queue":"a/b","tries":0}]}`,
+		`POST /queues/mail/jobs {"id":"d","body":"x","delay":"3h"}`, `POST /queues/mail/jobs {"queue":"mail","tries":0}`, `DELETE /queues/mail/jobs/d`,
 		`GET /queues?limit=10`, `GET /queues?stats=true&limit=10`, `GET /queues?stats=maybe`, `GET /queues/mail`, `GET /queues/nowhere`, `GET /queues/mail/peek`, `GET /queues/mail/jobs?state=delayed`, `GET /queues/mail/jobs?state=delayed&bodies=true&limit=1`,
 		`GET /queues/mail/jobs/b`, `GET /queues/mail/jobs/x`, `PATCH /queues/mail/jobs/b {"priority":7,"body":""}`, `PATCH /queues/mail/jobs/x {"priority":7}`, `POST /queues/mail/jobs/c/promote`,
 		`POST /wait {"queues":["mail"]}`, `POST /reserve {"queues":["mail"],"lease":"1m"}`, `POST /extend {"receipts":["RECEIPT","gone"],"lease":"2m"}`,

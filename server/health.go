@@ -15,17 +15,17 @@ import (
 
 type healthForm struct {
 	_           struct{} `json:"-" additionalProperties:"true"`
-	Status      string   `json:"status" enum:"ok,degraded"`
-	Unavailable []string `json:"unavailable,omitempty" doc:"Pools that do not answer, where others do."`
+	Status      string   `json:"status" enum:"ok,degraded" doc:"degraded: some pools do not answer."`
+	Unavailable []string `json:"unavailable,omitempty" doc:"The pools that do not answer."`
 }
 
 func (s *Server) healthRoutes() []route.Route {
 	return []route.Route{
 		{Method: "GET", Path: "/healthz", Need: auth.Open, Handler: alive, Doc: route.Doc{
-			Summary: "Is the process alive?", Answer: healthForm{}, ExampleAnswer: healthy,
+			ID: "checkHealth", Summary: "Is the process alive?", Answer: healthForm{}, ExampleAnswer: healthy,
 		}},
 		{Method: "GET", Path: "/readyz", Need: auth.Open, Handler: s.ready, Doc: route.Doc{
-			Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded.", Answer: healthForm{},
+			ID: "checkReadiness", Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded.", Answer: healthForm{},
 			Errors: []duly.Code{duly.CodeUnavailable}, ExampleAnswer: healthy,
 		}},
 	}

@@ -275,7 +275,7 @@ func TestX7ATokenInTheURLOpensNothing(t *testing.T) {
 func TestX8OnlyHealthIsOpen(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true}
+	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/favicon.ico": true, "/{$}": true}
 	for _, r := range f.apiRoutes {
 		if open[r.Path] != (r.Need == auth.Open) {
 			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)

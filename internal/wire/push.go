@@ -85,6 +85,25 @@ func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err erro
 	return jobs, err
 }
 
+// ReadPushOne reads the request of a push of one job into a queue. A fault of
+// the job is the error, with every bad field.
+func ReadPushOne(text string, queue duly.QueueRef, mode Mode) (j duly.Job, err error) {
+	err = parse(text, mode, func(r *reader) {
+		r.pushed(&j)
+		if j.Queue != "" {
+			r.bad("queue", "is in the path; leave it out of the body")
+		}
+		j.Namespace, j.Queue = queue.Namespace, queue.Name
+
+		// The error of a bad job names every bad field, as in a batch.
+		if fault := r.itemErr(); fault != nil {
+			r.faults.Take(withFaults(fault, j.Validate(duly.MaxMaxBody)))
+		}
+	})
+
+	return j, err
+}
+
 func missing(field string) error { return duly.Invalid(field, "is missing") }
 
 // withFaults joins the bad fields of two errors of one item; the first error's
@@ -118,19 +137,22 @@ func AppendPush(dst []byte, jobs []duly.Job) []byte {
 // AppendPushResults writes the answer to a push.
 func AppendPushResults(dst []byte, results []duly.PushResult) []byte {
 	o := begin(dst)
-	list(&o, "results", results, func(dst []byte, p *duly.PushResult) []byte {
-		o := begin(dst)
-		o.text("id", p.ID)
-		if p.Err != nil {
-			o.error(p.Err)
-			return o.end()
-		}
-		o.string("outcome", p.Outcome.String())
-		if p.State != duly.StateNone {
-			o.string("state", p.State.String())
-		}
+	list(&o, "results", results, AppendPushResult)
+	return o.end()
+}
+
+// AppendPushResult writes what became of one job.
+func AppendPushResult(dst []byte, p *duly.PushResult) []byte {
+	o := begin(dst)
+	o.text("id", p.ID)
+	if p.Err != nil {
+		o.error(p.Err)
 		return o.end()
-	})
+	}
+	o.string("outcome", p.Outcome.String())
+	if p.State != duly.StateNone {
+		o.string("state", p.State.String())
+	}
 	return o.end()
 }
 

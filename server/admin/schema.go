@@ -10,133 +10,133 @@ type open struct {
 }
 
 type checkForm struct {
-	Repair bool `json:"repair,omitempty" doc:"Mend what is found."`
+	Repair bool `json:"repair,omitempty" doc:"Repair what the check finds. Default: false."`
 }
 
 type checkLineForm struct {
 	open
-	Done   int64           `json:"done,omitempty" doc:"Progress: jobs looked at."`
-	Total  int64           `json:"total,omitempty" doc:"Progress: of how many, as far as it is known."`
-	Report *reportForm     `json:"report,omitempty" doc:"The last line."`
+	Done   int64           `json:"done,omitempty" doc:"Progress: the jobs checked so far."`
+	Total  int64           `json:"total,omitempty" doc:"Progress: the number of jobs, as far as it is known."`
+	Report *reportForm     `json:"report,omitempty" doc:"The last line of a check."`
 	Error  *checkErrorForm `json:"error,omitempty" doc:"The last line of a check that failed."`
 }
 
 type reportForm struct {
 	open
-	Jobs     int64       `json:"jobs"`
-	Repaired int         `json:"repaired" doc:"Faults that were mended."`
-	Faults   []faultForm `json:"faults"`
+	Jobs     int64       `json:"jobs" doc:"The jobs that were checked."`
+	Repaired int         `json:"repaired" doc:"The faults that were repaired."`
+	Faults   []faultForm `json:"faults" doc:"What is wrong."`
 }
 
 type faultForm struct {
 	open
-	Kind      string `json:"kind" doc:"A stable name."`
-	Namespace string `json:"namespace"`
-	Queue     string `json:"queue"`
-	ID        string `json:"id,omitempty"`
-	Detail    string `json:"detail,omitempty"`
-	Repaired  bool   `json:"repaired"`
+	Kind      string `json:"kind" doc:"The stable name of the fault."`
+	Namespace string `json:"namespace" doc:"The namespace of the queue."`
+	Queue     string `json:"queue" doc:"The queue's name."`
+	ID        string `json:"id,omitempty" doc:"The job's ID."`
+	Detail    string `json:"detail,omitempty" doc:"What exactly is wrong."`
+	Repaired  bool   `json:"repaired" doc:"Whether the check repaired it."`
 }
 
 type checkErrorForm struct {
 	open
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
+	Code   string `json:"code" doc:"The stable code of the error."`
+	Detail string `json:"detail" doc:"What is wrong and what to do."`
 }
 
 // TokenForm is a token as it is asked for. It is exported so that it can be
 // embedded.
 type TokenForm struct {
 	Namespace   string      `json:"namespace" example:"default" doc:"A namespace, or * for all."`
-	Rights      []string    `json:"rights" enum:"produce,consume,admin" minItems:"1" maxItems:"3" doc:"admin includes the other two."`
-	Description string      `json:"description,omitempty" maxLength:"255"`
-	Limits      *limitsForm `json:"limits,omitempty"`
+	Rights      []string    `json:"rights" enum:"produce,consume,admin" minItems:"1" maxItems:"3" doc:"What the token may do. admin includes the other two."`
+	Description string      `json:"description,omitempty" maxLength:"255" doc:"A text that lists show."`
+	Limits      *limitsForm `json:"limits,omitempty" doc:"How many calls the token may make. Default: no limits."`
 }
 
 type limitsForm struct {
-	Produce int    `json:"produce,omitempty" minimum:"1" maximum:"1000000000" doc:"Calls of push in one window; absent: no limit."`
-	Consume int    `json:"consume,omitempty" minimum:"1" maximum:"1000000000" doc:"Calls of reserve in one window; absent: no limit."`
-	Per     string `json:"per,omitempty" example:"1m" doc:"How long a window is that begins with the first call in it, 1s to 366d."`
+	Produce int    `json:"produce,omitempty" minimum:"1" maximum:"1000000000" doc:"Calls of push per window. Default: no limit."`
+	Consume int    `json:"consume,omitempty" minimum:"1" maximum:"1000000000" doc:"Calls of reserve per window. Default: no limit."`
+	Per     string `json:"per,omitempty" example:"1m" doc:"The length of a window. A window begins with the first call in it. Bound: 1s to 366d."`
 }
 
 type limitTokenForm struct {
-	Limits limitsForm `json:"limits" doc:"All of them; {} takes them away."`
+	Limits limitsForm `json:"limits" doc:"All limits; {} removes them."`
 }
 
 type tokensForm struct {
 	open
-	Tokens []storedTokenForm `json:"tokens"`
-	Next   string            `json:"next"`
+	Tokens []storedTokenForm `json:"tokens" doc:"The tokens of this page, by ID."`
+	Next   string            `json:"next" doc:"The cursor of the next page; empty at the end."`
 }
 
 type storedTokenForm struct {
 	open
 	TokenForm
 	ID        string    `json:"id" doc:"The SHA-256 of the token's text in hex."`
-	CreatedAt time.Time `json:"created_at"`
+	CreatedAt time.Time `json:"created_at" doc:"When the token was created."`
 }
 
 type madeTokenForm struct {
 	open
 	TokenForm
-	ID        string    `json:"id" doc:"The SHA-256 of its text in hex, by which it is listed and revoked."`
-	Token     string    `json:"token" doc:"Shown this once; the server keeps its hash."`
-	CreatedAt time.Time `json:"created_at"`
+	ID        string    `json:"id" doc:"The SHA-256 of its text in hex. Lists and revoke use it."`
+	Token     string    `json:"token" doc:"The token's text. The server shows it only once and keeps its hash."`
+	CreatedAt time.Time `json:"created_at" doc:"When the token was created."`
 }
 
 type namespacesForm struct {
 	open
-	Namespaces []namespaceForm `json:"namespaces"`
-	Next       string          `json:"next"`
+	Namespaces []namespaceForm `json:"namespaces" doc:"The namespaces of this page, by name."`
+	Next       string          `json:"next" doc:"The cursor of the next page; empty at the end."`
 }
 
 type namespaceForm struct {
 	open
-	Name string `json:"name"`
+	Name string `json:"name" doc:"The namespace's name."`
 }
 
 type poolsForm struct {
 	open
-	Pools []poolForm `json:"pools"`
+	Pools []poolForm `json:"pools" doc:"The pools, the default one first."`
 }
 
 type poolForm struct {
 	open
-	Name  string `json:"name"`
-	Ready bool   `json:"ready" doc:"Its engine answers."`
+	Name  string `json:"name" doc:"The pool's name."`
+	Ready bool   `json:"ready" doc:"Whether its engine answers."`
 }
 
 type movingForm struct {
-	Namespace string `json:"namespace" example:"shop"`
-	To        string `json:"to" example:"orders" doc:"The pool."`
+	Namespace string `json:"namespace" example:"shop" doc:"The namespace to move."`
+	To        string `json:"to" example:"orders" doc:"The pool to move it to."`
 }
 
 type placeForm struct {
-	Pool string `json:"pool" example:"orders"`
+	Pool string `json:"pool" example:"orders" doc:"The pool for the namespace."`
 }
 
 type movesForm struct {
 	open
-	Moves []moveForm `json:"moves"`
+	Moves []moveForm `json:"moves" doc:"The namespaces that move, or the one that was asked for."`
 }
 
 type moveForm struct {
 	open
-	Namespace string    `json:"namespace"`
-	Pool      string    `json:"pool" doc:"Where it is, or moves to."`
+	Namespace string    `json:"namespace" doc:"The namespace's name."`
+	Pool      string    `json:"pool" doc:"The pool that it is in, or moves to."`
 	From      string    `json:"from,omitempty" doc:"The pool that it moves out of."`
-	Phase     string    `json:"phase,omitempty" enum:"prepare,drain"`
+	Phase     string    `json:"phase,omitempty" enum:"prepare,drain" doc:"The phase of the move."`
 	Since     time.Time `json:"since,omitempty" doc:"When the phase began, on that server's clock."`
-	Queues    int       `json:"queues,omitempty" doc:"Queues that are left where it moves out of."`
-	Left      *leftForm `json:"left,omitempty" doc:"Jobs that are left there."`
+	Queues    int       `json:"queues,omitempty" doc:"Queues that are left in the old pool."`
+	Left      *leftForm `json:"left,omitempty" doc:"Jobs that are left in the old pool, per state."`
 }
 
 type leftForm struct {
 	open
-	Delayed int64 `json:"delayed"`
-	Ready   int64 `json:"ready"`
-	Blocked int64 `json:"blocked"`
-	Leased  int64 `json:"leased"`
-	Dead    int64 `json:"dead"`
-	Done    int64 `json:"done"`
+	Delayed int64 `json:"delayed" doc:"Jobs in this state."`
+	Ready   int64 `json:"ready" doc:"Jobs in this state."`
+	Blocked int64 `json:"blocked" doc:"Jobs in this state."`
+	Leased  int64 `json:"leased" doc:"Jobs in this state."`
+	Dead    int64 `json:"dead" doc:"Jobs in this state."`
+	Done    int64 `json:"done" doc:"Jobs in this state."`
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // Markdown is docs/http-api.md.
-func Markdown(parts []Part) []byte {
+func Markdown(parts []Part, problem any) []byte {
 	var b strings.Builder
 	b.WriteString("# HTTP API\n\n")
 	b.WriteString("<!-- Made from the server's table of routes: go test ./server -run HTTPAPIPage -update -->\n\n")
 	b.WriteString(intro + "\n\n")
-	b.WriteString("A running server shows this page at `/docs` and the OpenAPI 3.1 document at `/openapi.json`. With the variables that these lines set, the examples below run as they stand, from the first to the last; their receipts are made up, put those of your reserve; `$ID` is a token's, as the answer has it that makes one.\n\n")
-	b.WriteString("```sh\nexport DULY_URL=$(cat duly-data/url) DULY_ADMIN_URL=$(cat duly-data/admin-url) DULY_TOKEN=$(cat duly-data/token)\n```\n\n")
-	b.WriteString("## Rights\n\nA token has some of the rights produce, consume and admin (which includes the others) in one namespace, or in all (`*`). Guessing is slowed down, and a token may have limits: both are answered `limited` with Retry-After. [security.md](security.md) tells more.\n\n")
+	b.WriteString("A running server shows this page at `/docs` and the OpenAPI 3.1 document at `/openapi.json`.\n\n")
+	b.WriteString(examples + "\n\n```sh\n" + setVariables + "\n```\n\n")
+	b.WriteString("## Rights\n\nA token has some of the rights produce, consume and admin (which includes the others) in one namespace, or in all (`*`). A token may have limits. Beyond them a call is answered `limited` with Retry-After. [security.md](security.md) has the details.\n\n")
 	b.WriteString("| route | right |\n| --- | --- |\n")
 	for _, p := range parts {
 		for i := range p.Routes {
@@ -30,7 +30,7 @@ func Markdown(parts []Part) []byte {
 			writeRoute(&b, p, &p.Routes[i])
 		}
 	}
-	writeErrors(&b)
+	writeErrors(&b, problem)
 	return []byte(b.String())
 }
 
@@ -46,11 +46,36 @@ func writeRoute(b *strings.Builder, p Part, r *route.Route) {
 		}
 		fmt.Fprintf(b, " Errors: %s.", strings.Join(names, ", "))
 	}
-	fmt.Fprintf(b, "\n\n```sh\n%s\n```\n", Curl(p, r))
+	b.WriteString("\n")
+	writeFields(b, "query parameter", queryFields(r))
+	writeFields(b, "field", RequestFields(r))
+	fmt.Fprintf(b, "\n```sh\n%s\n```\n", Curl(p, r))
 	if r.Doc.ExampleAnswer != "" {
 		fmt.Fprintf(b, "\n```json\n%s\n```\n", r.Doc.ExampleAnswer)
+		writeFields(b, "answer", AnswerFields(r))
 	} else if status(r) == 204 {
 		b.WriteString("\nAnswers 204 without a body.\n")
+	}
+}
+
+// writeFields writes a table of fields. Columns that no field uses are left out.
+func writeFields(b *strings.Builder, title string, fields []Field) {
+	if len(fields) == 0 {
+		return
+	}
+
+	answer := title == "answer"
+	if answer {
+		b.WriteString("\n| answer | type | values | meaning |\n| --- | --- | --- | --- |\n")
+	} else {
+		fmt.Fprintf(b, "\n| %s | type | default | bound | meaning |\n| --- | --- | --- | --- | --- |\n", title)
+	}
+	for _, f := range fields {
+		if answer {
+			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, f.Bound, f.Meaning)
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", f.Name, f.Type, f.Preset(), f.Bound, f.Meaning)
 	}
 }
 
@@ -62,11 +87,12 @@ func sentence(summary string) string {
 	return summary + "."
 }
 
-func writeErrors(b *strings.Builder) {
-	b.WriteString("\n## Errors\n\nThe answer is `application/problem+json`; `fields` names every bad field and its bound, `state` the state in the way of a conflict. ")
+func writeErrors(b *strings.Builder, problem any) {
+	b.WriteString("\n## Errors\n\nThe answer is `application/problem+json`. `fields` names every bad field and its bound, `state` the state that prevents an operation. ")
 	b.WriteString("[troubleshooting.md](troubleshooting.md) says what to do about each code.\n\n")
 	b.WriteString("```json\n{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\"code\":\"invalid\",\"detail\":\"max is 0, must be between 1 and 1000\",\"fields\":[{\"field\":\"max\",\"problem\":\"is 0, must be between 1 and 1000\"}]}\n```\n\n")
-	b.WriteString("| code | status |\n| --- | --- |\n")
+	writeFields(b, "answer", fieldsOf(problem))
+	b.WriteString("\n| code | status |\n| --- | --- |\n")
 	for _, code := range duly.Codes() {
 		fmt.Fprintf(b, "| `%s` | %d |\n", code, code.HTTPStatus())
 	}

@@ -25,9 +25,19 @@ type Part struct {
 }
 
 // intro is the text above everything.
-const intro = `duly delivers every job at its time, at least once, and never early. A producer pushes jobs, a worker reserves, handles and acks them.
+const intro = `duly delivers every job at its time, at least once, and never early. A producer pushes jobs. A worker reserves, handles and acks them.
 
-Send Authorization: Bearer TOKEN. Durations are text ("1h30m", "250ms", "7d"), times RFC 3339 with milliseconds. A body is body where it is UTF-8 without NUL, else body_base64. What is wrong with the envelope refuses a request; items are judged one by one and have their own errors. Errors are application/problem+json with a stable code. Nothing is ever redirected.`
+Send Authorization: Bearer TOKEN. Durations are text ("1h30m", "250ms", "7d"). Times are RFC 3339 with milliseconds. A body is in the field body if it is UTF-8 without NUL, else in body_base64. A fault of the envelope (JSON, an unknown field, a size, a count) refuses the request. The items of a batch are checked one by one and have their own errors. Errors are application/problem+json with a stable code. The server never redirects.`
+
+// examples explains the variables of the examples.
+const examples = "The examples use three variables. `$API` is the address of the server's API, " +
+	"such as `http://127.0.0.1:7777`: it has no token and no namespace, unlike `$DULY_URL`, the engine URL of the command line. " +
+	"`$DULY_ADMIN_URL` is its admin address and `$DULY_TOKEN` a token, as for the command line. " +
+	"The examples run as they are, from the first to the last. Replace the receipts by those of your own reserve, " +
+	"and `$ID` by the ID of a token that you created."
+
+// setVariables sets the variables for a local server in ./duly-data.
+const setVariables = "export API=$(cat duly-data/url) DULY_ADMIN_URL=$(cat duly-data/admin-url) DULY_TOKEN=$(cat duly-data/token)"
 
 // everywhere are the codes that every route with a right may answer.
 var everywhere = []duly.Code{duly.CodeInvalid, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeLimited, duly.CodeUnavailable, duly.CodeClosed, duly.CodeCorrupt, duly.CodeInternal}
@@ -50,7 +60,22 @@ func OpenAPI(version string, problem any, parts []Part) *huma.OpenAPI {
 			doc.AddOperation(operation(registry, problem, p, &p.Routes[i]))
 		}
 	}
+	forbidNull(registry)
+
 	return doc
+}
+
+// forbidNull removes null from the types of arrays: no form of the wire has
+// null for an array, and huma allows it by default.
+func forbidNull(registry huma.Registry) {
+	for _, schema := range registry.Map() {
+		for _, property := range schema.Properties {
+			for property.Type == huma.TypeArray {
+				property.Nullable = false
+				property = property.Items
+			}
+		}
+	}
 }
 
 // schemaName is a form's name: pushForm is Push.
@@ -69,10 +94,11 @@ var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
 func operation(registry huma.Registry, problem any, p Part, r *route.Route) *huma.Operation {
 	op := &huma.Operation{
-		Method: r.Method, Path: r.Path, OperationID: operationID(r), Tags: []string{p.Title},
+		Method: r.Method, Path: r.Path, OperationID: r.Doc.ID, Tags: []string{p.Title},
 		Summary: r.Doc.Summary, Description: strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Need.String() + "."),
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-right": r.Need.String()},
 	}
+	op.Security = []map[string][]string{} // an open route says so, instead of nothing
 	if r.Need != auth.Open {
 		op.Security = []map[string][]string{{"token": {}}}
 	}
@@ -168,15 +194,15 @@ func mediaType(registry huma.Registry, form any, example string) *huma.MediaType
 
 // queries are the parameters that routes have in their queries.
 var queries = map[string]struct{ kind, text string }{
-	"cursor":    {huma.TypeString, "Where to go on: next of the page before."},
-	"limit":     {huma.TypeInteger, "The length of the page, 1 to 1000. Default 100."},
-	"state":     {huma.TypeString, "delayed, ready, blocked, leased, dead or done."},
-	"bodies":    {huma.TypeBoolean, "true: with the jobs' bodies."},
-	"stats":     {huma.TypeBoolean, "true: with each queue's sizes and counters."},
-	"namespace": {huma.TypeString, "Of this namespace alone. Default: of all."},
-	"pool":      {huma.TypeString, "The name of a pool, where the server has several."},
-	"seconds":   {huma.TypeInteger, "For how long profile and trace run, 1 to 300. Default 30."},
-	"debug":     {huma.TypeInteger, "1 or 2: as text, 2 with more of it. Default 0."},
+	"cursor":    {huma.TypeString, "The next of the page before. Default: the first page."},
+	"limit":     {huma.TypeInteger, "The length of the page. Bound: 1 to 1000. Default: 100."},
+	"state":     {huma.TypeString, "The state to list. Bound: delayed, ready, blocked, leased, dead or done."},
+	"bodies":    {huma.TypeBoolean, "true adds the bodies and results. Default: false."},
+	"stats":     {huma.TypeBoolean, "true adds each queue's sizes and counters. Default: false."},
+	"namespace": {huma.TypeString, "Only this namespace. Default: all."},
+	"pool":      {huma.TypeString, "The name of a pool, if the server has several. Default: the default pool."},
+	"seconds":   {huma.TypeInteger, "How long profile and trace run. Bound: 1 to 300. Default: 30."},
+	"debug":     {huma.TypeInteger, "1 or 2 answer text, 2 with more detail. Bound: 0 to 2. Default: 0."},
 }
 
 func queryParam(name string) *huma.Param {
@@ -185,17 +211,4 @@ func queryParam(name string) *huma.Param {
 		schema.Enum = []any{"delayed", "ready", "blocked", "leased", "dead", "done"}
 	}
 	return &huma.Param{Name: name, In: "query", Required: name == "state", Description: queries[name].text, Schema: schema}
-}
-
-// operationID is made of method and path: postQueuesPause.
-func operationID(r *route.Route) string {
-	id := strings.ToLower(r.Method)
-	path := strings.TrimPrefix(r.Path, "/v1/{namespace}")
-	for segment := range strings.SplitSeq(strings.Trim(path, "/"), "/") {
-		if word := strings.Trim(segment, "{}"); word != "" {
-			word = strings.ReplaceAll(word, ".", "-")
-			id += strings.ToUpper(word[:1]) + word[1:]
-		}
-	}
-	return id
 }

@@ -17,6 +17,9 @@ import (
 //go:embed page.html
 var pageText string
 
+//go:embed icon.png
+var icon []byte
+
 //go:embed page.css
 var pageStyle string
 
@@ -24,17 +27,22 @@ var pageStyle string
 // nothing runs, its own style sheet aside.
 func Policy() string {
 	sum := sha256.Sum256([]byte(pageStyle))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; img-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
+// Icon is the PNG that browsers show beside the page's title.
+func Icon() []byte { return icon }
+
 // Page is the page at /docs.
-func Page(version string, parts []Part) []byte {
+func Page(version string, problem any, parts []Part) []byte {
 	page := template.Must(template.New("page").Funcs(template.FuncMap{
-		"curl": Curl, "codes": Codes, "anchor": operationID, "paragraphs": paragraphs,
+		"curl": Curl, "codes": Codes, "paragraphs": paragraphs, "request": RequestFields, "answer": AnswerFields,
+		"errorFields": func() []Field { return fieldsOf(problem) }, "typeName": typeHTML, "query": queryFields,
 		"right": func(n auth.Need) string { return n.String() },
 	}).Parse(pageText))
 	var b bytes.Buffer
-	err := page.Execute(&b, map[string]any{"Version": version, "Style": template.CSS(pageStyle), "Intro": intro, "Parts": pointers(parts), "Codes": duly.Codes()})
+	err := page.Execute(&b, map[string]any{"Version": version, "Style": template.CSS(pageStyle), "Intro": intro, "Examples": strings.ReplaceAll(examples, "`", ""), "Variables": setVariables,
+		"Parts": pointers(parts), "Codes": duly.Codes()})
 	if err != nil {
 		panic("server: the page at /docs: " + err.Error())
 	}
@@ -57,11 +65,16 @@ func pointers(parts []Part) []pagePart {
 	return list
 }
 
+// typeHTML is a field's type, with a link to the section of errors.
+func typeHTML(name string) template.HTML {
+	return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(name), "[error](#errors)", `<a href="#errors">error</a>`))
+}
+
 func paragraphs(text string) []string { return strings.Split(text, "\n\n") }
 
 // Curl is a line that calls the route with its example.
 func Curl(p Part, r *route.Route) string {
-	base := "$DULY_URL"
+	base := "$API"
 	if p.Admin {
 		base = "$DULY_ADMIN_URL"
 	}

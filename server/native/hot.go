@@ -53,6 +53,29 @@ func (a *API) push(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendPushResults(c.Out(), results))
 }
 
+// pushOne pushes a single job. What is wrong with the job is the error of the
+// request, so that a caller needs to look at the status alone.
+func (a *API) pushOne(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	job, err := wire.ReadPushOne(text, queue(c), wire.Strict)
+	if err != nil {
+		return err
+	}
+
+	results, err := a.engine.Push(c.Context(), []duly.Job{job})
+	if err != nil {
+		return err
+	}
+	if results[0].Err != nil {
+		return results[0].Err
+	}
+
+	return c.Reply(http.StatusOK, wire.AppendPushResult(c.Out(), &results[0]))
+}
+
 func (a *API) settle(c *route.Call) error {
 	outcomes, err := route.Read(c, wire.ReadSettle)
 	if err != nil {

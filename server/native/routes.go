@@ -20,40 +20,49 @@ const (
 // Routes is the table.
 func (a *API) Routes() []route.Route {
 	one := int64(2*a.maxBody + smallBody)
-	return slices.Concat(a.hotRoutes(max(one, batchBody)), a.queueRoutes(), a.jobRoutes(one))
+	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one))
 }
 
-func (a *API) hotRoutes(batch int64) []route.Route {
+// hotRoutes are the routes of producers and workers. batch and one bound the
+// bodies of a batch and of a single job, in bytes.
+func (a *API) hotRoutes(batch, one int64) []route.Route {
 	return []route.Route{
 		{Method: "POST", Path: "/v1/{namespace}/push", Need: auth.Produce, Spends: duly.RightProduce, MaxBody: batch, Handler: a.push, Doc: route.Doc{
-			Summary: "Push jobs",
+			ID: "pushJobs", Summary: "Push jobs",
 			Text:    "Stores up to 1000 jobs, each by itself, and answers when they are durable. One bad job does not fail its neighbours: it has its own error. A job without an id that is pushed again after a lost answer is a second job.",
 			Request: pushForm{}, Answer: pushedForm{}, Errors: []duly.Code{duly.CodeTooLarge, duly.CodeFull},
 			Example:       `{"jobs":[{"queue":"mail","id":"order:1","body":"hello","delay":"3s"},{"queue":"mail","id":"order:2","body":"welcome","delay":"3s"}]}`,
 			ExampleAnswer: `{"results":[{"id":"order:1","outcome":"created"},{"id":"order:2","outcome":"created"}]}`,
 		}},
+		{Method: "POST", Path: "/v1/{namespace}/queues/{queue}/jobs", Need: auth.Produce, Spends: duly.RightProduce, MaxBody: one, Handler: a.pushOne, Doc: route.Doc{
+			ID: "pushJob", Summary: "Push one job",
+			Text:    "Stores one job and answers when it is durable. An error of the job is the error of the request. Without an id, a repeat after a lost answer is a second job.",
+			Request: OneJobForm{}, Answer: pushedOneForm{}, Errors: []duly.Code{duly.CodeTooLarge, duly.CodeFull, duly.CodeNotDurable, duly.CodeUnsupported},
+			Example:       `{"id":"order:3","body":"hello","delay":"1h"}`,
+			ExampleAnswer: `{"id":"order:3","outcome":"created"}`,
+		}},
 		{Method: "POST", Path: "/v1/{namespace}/wait", Need: auth.Consume, MaxBody: smallBody, Handler: a.wait, Doc: route.Doc{
-			Summary: "Wait for jobs",
+			ID: "waitForJobs", Summary: "Wait for jobs",
 			Text:    "Answers when one of the queues may have a deliverable job, or when the time has passed. Takes nothing.",
 			Request: waitForm{}, Answer: readyForm{},
 			Example: `{"queues":["mail"],"wait":"30s"}`, ExampleAnswer: `{"ready":true}`,
 		}},
 		{Method: "POST", Path: "/v1/{namespace}/reserve", Need: auth.Consume, Spends: duly.RightConsume, MaxBody: smallBody, Handler: a.reserve, Doc: route.Doc{
-			Summary: "Take jobs",
+			ID: "reserveJobs", Summary: "Take jobs",
 			Text:    "Takes up to max deliverable jobs and waits for the first one if it is told to. A caller that hangs up while it waits is given nothing. Do not repeat it after a lost answer: what that carried is held until its lease ends.",
 			Request: reserveForm{}, Answer: deliveriesForm{},
 			Example:       `{"queues":["mail"],"max":10,"wait":"30s"}`,
 			ExampleAnswer: `{"deliveries":[{"id":"order:1","queue":"mail","body":"hello","priority":0,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none","due":"2030-01-01T00:00:03.000Z","receipt":"mail:0:01J0000000000000000000000A:1","attempt":1,"failures":0,"stalls":0,"lease_end":"2030-01-01T00:00:33.000Z","now":"2030-01-01T00:00:03.000Z","pushed_at":"2030-01-01T00:00:00.000Z"},{"id":"order:2","queue":"mail","body":"welcome","priority":0,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none","due":"2030-01-01T00:00:03.000Z","receipt":"mail:0:01J0000000000000000000000B:1","attempt":1,"failures":0,"stalls":0,"lease_end":"2030-01-01T00:00:33.000Z","now":"2030-01-01T00:00:03.000Z","pushed_at":"2030-01-01T00:00:00.000Z"}]}`,
 		}},
 		{Method: "POST", Path: "/v1/{namespace}/extend", Need: auth.Consume, MaxBody: idsBody, Handler: a.extend, Doc: route.Doc{
-			Summary: "Hold jobs longer",
+			ID: "extendLeases", Summary: "Hold jobs longer",
 			Text:    "Lets leases end this long from now.",
 			Request: extendForm{}, Answer: resultsForm{}, Errors: []duly.Code{duly.CodeTooLarge},
 			Example:       `{"receipts":["mail:0:01J0000000000000000000000A:1"],"lease":"1m"}`,
 			ExampleAnswer: `{"results":[{"ok":true}]}`,
 		}},
 		{Method: "POST", Path: "/v1/{namespace}/settle", Need: auth.Consume, MaxBody: batchBody, Handler: a.settle, Doc: route.Doc{
-			Summary: "End deliveries",
+			ID: "settleDeliveries", Summary: "End deliveries",
 			Text:    "Acks, nacks, releases or buries by receipt. lease_lost says that the delivery had ended before, and after a repeat: by the first try, or before. Nothing was changed then.",
 			Request: settleForm{}, Answer: resultsForm{}, Errors: []duly.Code{duly.CodeTooLarge},
 			Example:       `{"outcomes":[{"receipt":"mail:0:01J0000000000000000000000A:1","as":"ack"},{"receipt":"mail:0:01J0000000000000000000000B:1","as":"bury","error":"no such address"}]}`,
@@ -68,31 +77,31 @@ func (a *API) queueRoutes() []route.Route {
 	const one = "/v1/{namespace}/queues/{queue}"
 	return []route.Route{
 		{Method: "GET", Path: "/v1/{namespace}/queues", Need: auth.Either, Query: []string{"cursor", "limit", "stats"}, Handler: a.queues, Doc: route.Doc{
-			Summary: "List queues", Text: "By name, page by page. With stats=true each has its sizes and its counters, or an error of its own instead, and no other with it: a thousand queues in one answer.", Answer: queuesForm{}, ExampleQuery: "?limit=2",
+			ID: "listQueues", Summary: "List queues", Text: "By name, page by page. With stats=true each has its sizes and its counters, or an error of its own instead, and no other with it: a thousand queues in one answer.", Answer: queuesForm{}, ExampleQuery: "?limit=2",
 			ExampleAnswer: `{"queues":[{"name":"mail"},{"name":"video"}],"next":"video"}`,
 		}},
 		{Method: "GET", Path: one, Need: auth.Either, Handler: a.queue, Doc: route.Doc{
-			Summary: "Look at a queue", Text: "Its configuration with every field filled in, its sizes and its counters. A queue that does not exist reads as an empty one.",
+			ID: "getQueue", Summary: "Look at a queue", Text: "Its configuration with every field filled in, its sizes and its counters. A queue that does not exist reads as an empty one.",
 			Answer:        queueForm{},
 			ExampleAnswer: `{"name":"mail","config":{"shards":1,"paused":false,"defaults":{"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none"},"dead_age":"90d","dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none"},"stats":{"sizes":{"delayed":0,"ready":0,"blocked":0,"leased":0,"dead":1,"done":0},"counters":{"pushed":2,"merged":0,"delivered":2,"acked":1,"failed":1,"stalled":0,"released":0,"dead":1,"requeued":0,"expired":0,"deleted":0,"dropped":0},"oldest_ready":"0s"}}`,
 		}},
 		{Method: "PATCH", Path: one, Need: auth.Admin, MaxBody: smallBody, Handler: a.configure, Doc: route.Doc{
-			Summary: "Configure a queue", Text: "Changes the fields that are given, and makes the queue if it does not exist.",
+			ID: "configureQueue", Summary: "Configure a queue", Text: "Changes the fields that are given, and makes the queue if it does not exist.",
 			Request: ConfigForm{}, Status: 204, Errors: []duly.Code{duly.CodeUnsupported, duly.CodeFull}, Example: `{"max_leased":10,"defaults":{"tries":5}}`,
 		}},
 		{Method: "POST", Path: one + "/pause", Need: auth.Admin, MaxBody: noBody, Handler: a.plain(a.pause), Doc: route.Doc{
-			Summary: "Pause a queue", Text: "Nothing is reserved from it; pushing and time go on.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
+			ID: "pauseQueue", Summary: "Pause a queue", Text: "Nothing is reserved from it; pushing and time go on.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
 		}},
 		{Method: "POST", Path: one + "/resume", Need: auth.Admin, MaxBody: noBody, Handler: a.plain(a.resume), Doc: route.Doc{
-			Summary: "Resume a queue", Text: "Ends a pause.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
+			ID: "resumeQueue", Summary: "Resume a queue", Text: "Ends a pause.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
 		}},
 		{Method: "POST", Path: one + "/requeue", Need: auth.Admin, MaxBody: idsBody, Handler: a.requeue, Doc: route.Doc{
-			Summary: "Let dead jobs live again", Text: "By their ids, or the n oldest. Pushed now under their old ids. Safe to repeat by ids, not by n.",
+			ID: "requeueDeadJobs", Summary: "Let dead jobs live again", Text: "By their ids, or the n oldest. Pushed now under their old ids. Safe to repeat by ids, not by n.",
 			Request: requeueForm{}, Answer: requeuedForm{}, Errors: []duly.Code{duly.CodeTooLarge},
 			Example: `{"ids":["order:2"]}`, ExampleAnswer: `{"results":[{"id":"order:2","state":"ready"}]}`,
 		}},
 		{Method: "POST", Path: one + "/purge", Need: auth.Admin, MaxBody: smallBody, Handler: a.purge, Doc: route.Doc{
-			Summary: "Remove jobs of one state", Text: "Up to n, or all of them. Not safe to repeat with an n.",
+			ID: "purgeJobs", Summary: "Remove jobs of one state", Text: "Up to n, or all of them. Not safe to repeat with an n.",
 			Request: purgeForm{}, Answer: purgedForm{}, Example: `{"state":"dead"}`, ExampleAnswer: `{"purged":0}`,
 		}},
 	}
@@ -105,30 +114,30 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 	const one = queue + "/jobs/{id}"
 	return []route.Route{
 		{Method: "GET", Path: queue + "/jobs", Need: auth.Consume, Query: []string{"state", "cursor", "limit", "bodies"}, Handler: a.jobs, Doc: route.Doc{
-			Summary: "List jobs of one state", Text: "Page by page. What stays where it is during the walk is listed exactly once.",
+			ID: "listJobs", Summary: "List jobs of one state", Text: "Page by page. What stays where it is during the walk is listed exactly once.",
 			Answer: jobsForm{}, ExampleQuery: "?state=ready&limit=1&bodies=true", ExampleAnswer: `{"jobs":[` + exampleInfo + `],"next":""}`,
 		}},
 		{Method: "GET", Path: queue + "/peek", Need: auth.Consume, Handler: a.peek, Doc: route.Doc{
-			Summary: "Look at the first ready job", Text: "Ignores pause and limits.", Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
+			ID: "peekJob", Summary: "Look at the first ready job", Text: "Ignores pause and limits.", Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
 			ExampleAnswer: exampleInfo,
 		}},
 		{Method: "GET", Path: one, Need: auth.Consume, Handler: a.job, Doc: route.Doc{
-			Summary: "Look at a job", Text: "Its state is told by the clock.", Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
+			ID: "getJob", Summary: "Look at a job", Text: "The state is computed at call time.", Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
 			ExampleAnswer: exampleInfo,
 		}},
 		{Method: "PATCH", Path: one, Need: auth.Produce, MaxBody: maxBody, Handler: a.update, Doc: route.Doc{
-			Summary: "Change a waiting job", Text: "In one step; what is left out stays. A ttl counts from now.",
+			ID: "updateJob", Summary: "Change a waiting job", Text: "In one step; what is left out stays. A ttl counts from now.",
 			Request: RulesForm{}, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeTooLarge, duly.CodeFull}, Example: `{"delay":"1h","priority":5}`,
 		}},
 		{Method: "POST", Path: one + "/promote", Need: auth.Produce, MaxBody: noBody, Handler: a.plain(a.promote), Doc: route.Doc{
-			Summary: "Make a waiting job due now", Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict},
+			ID: "promoteJob", Summary: "Make a waiting job due now", Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict},
 		}},
 		{Method: "DELETE", Path: one, Need: auth.Produce, MaxBody: noBody, Handler: a.plain(a.remove), Doc: route.Doc{
-			Summary: "Delete a job", Text: "In whatever state; the receipt of a leased one is void.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
+			ID: "deleteJob", Summary: "Delete a job", Text: "In whatever state; the receipt of a leased one is void.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},
 		}},
 		// The last one, so that the page reads, and runs, from top to bottom.
 		{Method: "DELETE", Path: queue, Need: auth.Admin, MaxBody: noBody, Handler: a.plain(a.destroy), Doc: route.Doc{
-			Summary: "Destroy a queue", Text: "With every job, counter and setting. May be repeated.", Status: 204,
+			ID: "destroyQueue", Summary: "Destroy a queue", Text: "With every job, counter and setting. May be repeated.", Status: 204,
 		}},
 	}
 }

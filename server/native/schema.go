@@ -13,14 +13,14 @@ import (
 type duration string
 
 func (duration) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Examples: []any{"1h30m"},
+	return &huma.Schema{Type: huma.TypeString, Title: "duration", Examples: []any{"1h30m"},
 		Description: "A duration: 250ms, 90s, 1h30m, 7d."}
 }
 
 type durationOrNone string
 
 func (durationOrNone) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeString, Examples: []any{"7d", "none"},
+	return &huma.Schema{Type: huma.TypeString, Title: "duration or none", Examples: []any{"7d", "none"},
 		Description: "A duration (250ms, 90s, 1h30m, 7d), or none."}
 }
 
@@ -28,76 +28,87 @@ type countOrNone int
 
 func (countOrNone) Schema(huma.Registry) *huma.Schema {
 	one := 1.0
-	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &one}, {Type: huma.TypeString, Enum: []any{"none"}}}}
+	return &huma.Schema{Title: "integer or none",
+		AnyOf: []*huma.Schema{{Type: huma.TypeInteger, Minimum: &one}, {Type: huma.TypeString, Enum: []any{"none"}}}}
 }
 
 type rateOrNone float64
 
 func (rateOrNone) Schema(huma.Registry) *huma.Schema {
 	zero := 0.0
-	return &huma.Schema{AnyOf: []*huma.Schema{{Type: huma.TypeNumber, ExclusiveMinimum: &zero}, {Type: huma.TypeString, Enum: []any{"none"}}}}
+	return &huma.Schema{Title: "number or none",
+		AnyOf: []*huma.Schema{{Type: huma.TypeNumber, ExclusiveMinimum: &zero}, {Type: huma.TypeString, Enum: []any{"none"}}}}
 }
+
+// A field's doc ends with its bound and its default where the schema's own
+// keywords cannot say them: "Bound: 100ms to 366d. Default: 30s." The pages
+// print both in columns of their own.
 
 type mergeForm struct {
-	Key     string   `json:"key,omitempty" maxLength:"128" doc:"Equal keys under one order key are equal jobs. Left out, with a mode: the body's SHA-256."`
-	Mode    string   `json:"mode,omitempty" enum:"keep,replace" doc:"What a second push does to the waiting job. Default keep."`
-	MaxWait duration `json:"max_wait,omitempty" doc:"With replace: for how long pushes can put the job off."`
-	Until   string   `json:"until,omitempty" enum:"leased,done" doc:"How long the job holds the key. Default leased."`
+	Key     string   `json:"key,omitempty" maxLength:"128" doc:"Jobs with an equal key and an equal order key are equal. Default: the SHA-256 of the body, if a mode is given."`
+	Mode    string   `json:"mode,omitempty" enum:"keep,replace" doc:"What a second push does to the waiting job: keep leaves it, replace takes every field of the new one. Default: keep."`
+	MaxWait duration `json:"max_wait,omitempty" doc:"With replace: how long repeated pushes can postpone the job, counted from the first. Default: no bound."`
+	Until   string   `json:"until,omitempty" enum:"leased,done" doc:"How long the job holds the key: until it is leased, or until it is finished (only with keep). Default: leased."`
 }
 
-// RulesForm is what a job as it is pushed and a change of one share. huma sees
-// the fields of an embedded type only if that is exported.
+// RulesForm has the fields that a pushed job and an update share. It is
+// exported because huma sees the fields of an embedded type only then.
 type RulesForm struct {
-	Body       string            `json:"body,omitempty" doc:"The body where it is UTF-8 without NUL; at most 1 MiB unless the server is set to another bound."`
-	BodyBase64 string            `json:"body_base64,omitempty" contentEncoding:"base64" doc:"The body where it is anything else. Give one of the two."`
-	Headers    map[string]string `json:"headers,omitempty" maxProperties:"64" doc:"At most 64, 8 KiB together. Names are kept in lower case."`
-	Delay      duration          `json:"delay,omitempty" doc:"Due this long after the server gets it. Not together with due."`
-	Due        *time.Time        `json:"due,omitempty" doc:"Due at this moment; one in the past is now."`
-	Priority   int               `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher goes first. Default 0."`
-	Tries      int               `json:"tries,omitempty" minimum:"1" maximum:"65535" doc:"Deliveries that may end in failure before the job is dead. Default: the queue's, 16."`
-	MaxStalls  countOrNone       `json:"max_stalls,omitempty" doc:"Stalls that the job survives, 1 to 65535; none: each counts as a failed try. Default: the queue's, 8."`
-	Backoff    string            `json:"backoff,omitempty" example:"exp:1s:1h" doc:"fixed:5s, exp:1s:1h, or steps like 15s,3m,10m. Default: the queue's, exp:1s:1h."`
-	TTL        durationOrNone    `json:"ttl,omitempty" doc:"How long the job may wait, at least the delay. Default: the queue's, none."`
-	Lease      duration          `json:"lease,omitempty" doc:"How long a delivery holds the job, 100ms to 366d. Default: the queue's, 30s."`
+	Body       string            `json:"body,omitempty" doc:"The body, if it is UTF-8 without NUL. Bound: 1 MiB, or the server's setting. Default: empty."`
+	BodyBase64 string            `json:"body_base64,omitempty" contentEncoding:"base64" doc:"The body as base64, instead of body."`
+	Headers    map[string]string `json:"headers,omitempty" maxProperties:"64" doc:"Names and values that travel with the job. Names become lower case. Bound: 64 headers, 8 KiB together."`
+	Delay      duration          `json:"delay,omitempty" doc:"The job is due this long after the server receives it. Not together with due. Default: 0s."`
+	Due        *time.Time        `json:"due,omitempty" doc:"The job is due at this time. A time in the past means now."`
+	Priority   int               `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"A higher priority goes first. Default: 0."`
+	Tries      int               `json:"tries,omitempty" minimum:"1" maximum:"65535" doc:"How many deliveries may fail before the job is dead. Default: the queue's, 16."`
+	MaxStalls  countOrNone       `json:"max_stalls,omitempty" doc:"How many stalls the job survives. With none, each stall counts as a failed try. Bound: 1 to 65535. Default: the queue's, 8."`
+	Backoff    string            `json:"backoff,omitempty" example:"exp:1s:1h" doc:"The delay before the next try: fixed:5s, exp:1s:1h, or steps like 15s,3m,10m. Default: the queue's, exp:1s:1h."`
+	TTL        durationOrNone    `json:"ttl,omitempty" doc:"How long the job may wait before it expires. Bound: at least the delay. Default: the queue's, none."`
+	Lease      duration          `json:"lease,omitempty" doc:"How long a delivery holds the job. Bound: 100ms to 366d. Default: the queue's, 30s."`
 	Retain     durationOrNone    `json:"retain,omitempty" doc:"How long the finished job and its result stay visible. Default: the queue's, none."`
 }
 
-type jobForm struct {
-	Queue string `json:"queue" maxLength:"255" pattern:"^[A-Za-z0-9-][A-Za-z0-9._-]*$"`
-	ID    string `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_][A-Za-z0-9._:-]*$" doc:"Unique in its queue while the job exists. Without one, a repeat after a lost answer is a second job."`
+// OneJobForm is a job without its queue. It is exported so that it can be embedded.
+type OneJobForm struct {
+	ID string `json:"id,omitempty" maxLength:"128" pattern:"^[A-Za-z0-9_][A-Za-z0-9._:-]*$" doc:"Unique in its queue while the job exists. Without an ID, a repeat after a lost answer is a second job. Default: a ULID."`
 	RulesForm
-	OrderKey string     `json:"order_key,omitempty" maxLength:"128" doc:"Jobs of one key run one at a time, in order."`
-	Merge    *mergeForm `json:"merge,omitempty" doc:"Equal jobs that still wait are one job."`
-	Callback string     `json:"callback,omitempty" format:"uri" doc:"Not supported by this version."`
-	Made     bool       `json:"made,omitempty" doc:"The ID is a ULID that the client made for this job, and this is the first try. Repeats must not set it: a receipt of the ID's earlier job would be one of this job."`
+	OrderKey string     `json:"order_key,omitempty" maxLength:"128" doc:"Jobs with the same order key run one at a time, in order."`
+	Merge    *mergeForm `json:"merge,omitempty" doc:"Equal jobs that still wait become one job."`
+	Callback string     `json:"callback,omitempty" format:"uri" doc:"This version does not support it."`
+	Made     bool       `json:"made,omitempty" doc:"For client libraries: the ID is a ULID that the client made for this job, and this is the first try. A repeat must not set it, because a receipt of the earlier job with this ID would fit the new one. Default: false."`
+}
+
+type jobForm struct {
+	Queue string `json:"queue" maxLength:"255" pattern:"^[A-Za-z0-9-][A-Za-z0-9._-]*$" doc:"The queue's name."`
+	OneJobForm
 }
 
 type pushForm struct {
-	Jobs []jobForm `json:"jobs" maxItems:"1000"`
+	Jobs []jobForm `json:"jobs" maxItems:"1000" doc:"The jobs to store."`
 }
 
 type fieldForm struct {
 	open
-	Field   string `json:"field" doc:"As it is spelled in requests."`
-	Problem string `json:"problem" doc:"What is wrong with it and its bound."`
+	Field   string `json:"field" doc:"The field as requests spell it."`
+	Problem string `json:"problem" doc:"What is wrong with it, and its bound."`
 }
 
 // ErrorForm is the error of one item.
 type ErrorForm struct {
 	open
-	Code       string      `json:"code" doc:"Its stable name."`
-	Detail     string      `json:"detail"`
+	Code       string      `json:"code" doc:"The stable code of the error."`
+	Detail     string      `json:"detail" doc:"What is wrong and what to do."`
 	Fields     []fieldForm `json:"fields,omitempty" doc:"Every bad field, for invalid and too_large."`
-	State      string      `json:"state,omitempty" enum:"delayed,ready,blocked,leased,dead,done" doc:"The state in the way, for conflict."`
+	State      string      `json:"state,omitempty" enum:"delayed,ready,blocked,leased,dead,done" doc:"For conflict: the state that prevents the operation."`
 	RetryAfter duration    `json:"retry_after,omitempty" doc:"When to try again, for limited."`
 }
 
 // problemForm is the error of a whole request, RFC 9457.
 type problemForm struct {
 	ErrorForm
-	Type   string `json:"type"`
-	Title  string `json:"title"`
-	Status int    `json:"status"`
+	Type   string `json:"type" doc:"Always about:blank."`
+	Title  string `json:"title" doc:"The status as text."`
+	Status int    `json:"status" doc:"The HTTP status."`
 }
 
 // open lets an answer have more members than are known.
@@ -107,203 +118,211 @@ type open struct {
 
 type pushResultForm struct {
 	open
-	ID      string     `json:"id,omitempty"`
-	Outcome string     `json:"outcome,omitempty" enum:"created,merged,exists"`
-	State   string     `json:"state,omitempty" enum:"delayed,ready,blocked,leased,dead,done" doc:"For exists: the state that the other job is in."`
+	ID      string     `json:"id,omitempty" doc:"The job's ID; for merged, the ID of the waiting job."`
+	Outcome string     `json:"outcome,omitempty" enum:"created,merged,exists" doc:"created stored the job. merged joined it with a waiting job. exists found a job with its ID."`
+	State   string     `json:"state,omitempty" enum:"delayed,ready,blocked,leased,dead,done" doc:"For exists: the state of the other job."`
 	Error   *ErrorForm `json:"error,omitempty" doc:"Instead of an outcome: what is wrong with this job alone."`
+}
+
+// pushedOneForm is the answer to a push of a single job.
+type pushedOneForm struct {
+	open
+	ID      string `json:"id" doc:"The job's ID; for merged, the ID of the waiting job."`
+	Outcome string `json:"outcome" enum:"created,merged,exists" doc:"created stored the job. merged joined it with a waiting job. exists found a job with its ID."`
+	State   string `json:"state,omitempty" enum:"delayed,ready,blocked,leased,dead,done" doc:"For exists: the state of the other job."`
 }
 
 type pushedForm struct {
 	open
-	Results []pushResultForm `json:"results" doc:"One per job, in order."`
+	Results []pushResultForm `json:"results" doc:"One result per job, in order."`
 }
 
 type reserveForm struct {
-	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"Asked one after the other in this strict order."`
-	Max    int      `json:"max,omitempty" minimum:"1" maximum:"1000" doc:"The most deliveries to take. Default 1."`
-	Lease  duration `json:"lease,omitempty" doc:"How long to hold each job. Default: as each job says."`
-	Wait   duration `json:"wait,omitempty" doc:"For how long to wait while there is nothing, at most 10m. Default: not at all."`
+	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to take from, in strict order."`
+	Max    int      `json:"max,omitempty" minimum:"1" maximum:"1000" doc:"The most deliveries to take. Default: 1."`
+	Lease  duration `json:"lease,omitempty" doc:"How long to hold each job. Bound: 100ms to 366d. Default: each job's own."`
+	Wait   duration `json:"wait,omitempty" doc:"How long to wait for the first job. Bound: 10m. Default: 0s."`
 }
 
-// StoredForm is a job as an engine tells it.
+// StoredForm is a job as an engine returns it.
 type StoredForm struct {
-	ID         string            `json:"id"`
-	Queue      string            `json:"queue"`
-	Body       string            `json:"body,omitempty" doc:"The body where it is UTF-8 without NUL."`
-	BodyBase64 string            `json:"body_base64,omitempty" contentEncoding:"base64" doc:"The body where it is anything else."`
-	Headers    map[string]string `json:"headers,omitempty"`
-	Priority   int               `json:"priority"`
-	Tries      int               `json:"tries"`
-	MaxStalls  countOrNone       `json:"max_stalls"`
-	Backoff    string            `json:"backoff"`
-	TTL        durationOrNone    `json:"ttl"`
-	Lease      duration          `json:"lease"`
-	Retain     durationOrNone    `json:"retain"`
-	OrderKey   string            `json:"order_key,omitempty"`
-	Merge      *mergeForm        `json:"merge,omitempty"`
-	Callback   string            `json:"callback,omitempty"`
-	Due        time.Time         `json:"due"`
-	Attempt    int               `json:"attempt" doc:"Of the running delivery, or of the next one."`
-	Failures   int               `json:"failures"`
-	Stalls     int               `json:"stalls"`
-	PushedAt   time.Time         `json:"pushed_at"`
-	ExpiresAt  *time.Time        `json:"expires_at,omitempty" doc:"Absent without a TTL."`
+	ID         string            `json:"id" doc:"The job's ID."`
+	Queue      string            `json:"queue" doc:"The queue's name."`
+	Body       string            `json:"body,omitempty" doc:"The body, if it is UTF-8 without NUL."`
+	BodyBase64 string            `json:"body_base64,omitempty" contentEncoding:"base64" doc:"The body as base64, if it is anything else."`
+	Headers    map[string]string `json:"headers,omitempty" doc:"The job's headers, names in lower case."`
+	Priority   int               `json:"priority" doc:"A higher priority goes first."`
+	Tries      int               `json:"tries" doc:"How many deliveries may fail before the job is dead."`
+	MaxStalls  countOrNone       `json:"max_stalls" doc:"How many stalls the job survives."`
+	Backoff    string            `json:"backoff" doc:"The delay before the next try."`
+	TTL        durationOrNone    `json:"ttl" doc:"How long the job may wait before it expires."`
+	Lease      duration          `json:"lease" doc:"How long a delivery holds the job."`
+	Retain     durationOrNone    `json:"retain" doc:"How long the finished job stays visible."`
+	OrderKey   string            `json:"order_key,omitempty" doc:"Jobs with the same order key run one at a time, in order."`
+	Merge      *mergeForm        `json:"merge,omitempty" doc:"How the job merges with equal jobs."`
+	Callback   string            `json:"callback,omitempty" doc:"This version does not support it."`
+	Due        time.Time         `json:"due" doc:"When the job is or was due."`
+	Attempt    int               `json:"attempt" doc:"The number of the running delivery, or of the next one."`
+	Failures   int               `json:"failures" doc:"How many deliveries have failed."`
+	Stalls     int               `json:"stalls" doc:"How many leases have run out."`
+	PushedAt   time.Time         `json:"pushed_at" doc:"When the job was pushed."`
+	ExpiresAt  *time.Time        `json:"expires_at,omitempty" doc:"When the job expires; absent without a TTL."`
 }
 
 type deliveryForm struct {
 	open
 	StoredForm
-	Receipt  string    `json:"receipt" doc:"Settles this delivery and no other."`
+	Receipt  string    `json:"receipt" doc:"Settles and extends this delivery and no other."`
 	LeaseEnd time.Time `json:"lease_end" doc:"When the lease runs out unless it is extended."`
-	Now      time.Time `json:"now" doc:"When the job was handed out, on the engine's clock."`
+	Now      time.Time `json:"now" doc:"When the engine handed out the job, on its clock."`
 }
 
 type deliveriesForm struct {
 	open
-	Deliveries []deliveryForm `json:"deliveries"`
+	Deliveries []deliveryForm `json:"deliveries" doc:"The jobs that this call took."`
 }
 
 type waitForm struct {
-	Queues []string `json:"queues" minItems:"1" maxItems:"100"`
-	Wait   duration `json:"wait,omitempty" doc:"At most 10m. Default: look once."`
+	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to watch."`
+	Wait   duration `json:"wait,omitempty" doc:"How long to wait. Bound: 10m. Default: 0s."`
 }
 
 type readyForm struct {
 	open
-	Ready bool `json:"ready" doc:"One of the queues may have a deliverable job."`
+	Ready bool `json:"ready" doc:"Whether one of the queues may have a deliverable job."`
 }
 
 type outcomeForm struct {
-	Receipt      string   `json:"receipt"`
-	As           string   `json:"as" enum:"ack,nack,release,bury"`
-	Delay        duration `json:"delay,omitempty" doc:"nack: when to try again instead of the backoff. release: a snooze."`
-	Error        string   `json:"error,omitempty" doc:"The failure's text, or the reason of a bury; cut at 4 KiB."`
-	Result       string   `json:"result,omitempty" doc:"ack: kept with a job that is retained, at most 64 KiB."`
-	ResultBase64 string   `json:"result_base64,omitempty" contentEncoding:"base64"`
+	Receipt      string   `json:"receipt" doc:"The receipt of the delivery."`
+	As           string   `json:"as" enum:"ack,nack,release,bury" doc:"ack: done. nack: failed, try again. release: give it back without using a try. bury: dead now."`
+	Delay        duration `json:"delay,omitempty" doc:"For nack: when to try again. For release: how long to snooze. Default: the backoff for nack, the old due time for release."`
+	Error        string   `json:"error,omitempty" doc:"For nack the failure, for bury the reason. Bound: cut at 4 KiB."`
+	Result       string   `json:"result,omitempty" doc:"For ack: kept with a job that is retained. Bound: 64 KiB."`
+	ResultBase64 string   `json:"result_base64,omitempty" contentEncoding:"base64" doc:"The result as base64, instead of result."`
 }
 
 type settleForm struct {
-	Outcomes []outcomeForm `json:"outcomes" maxItems:"1000"`
+	Outcomes []outcomeForm `json:"outcomes" maxItems:"1000" doc:"How each delivery ends."`
 }
 
 type extendForm struct {
-	Receipts []string `json:"receipts" maxItems:"1000"`
-	Lease    duration `json:"lease,omitempty" doc:"From now. Default: each job's own."`
+	Receipts []string `json:"receipts" maxItems:"1000" doc:"The receipts of the deliveries."`
+	Lease    duration `json:"lease,omitempty" doc:"How long to hold each job from now. Bound: 100ms to 366d. Default: each job's own."`
 }
 
 type resultForm struct {
 	open
-	OK    bool       `json:"ok,omitempty"`
+	OK    bool       `json:"ok,omitempty" doc:"True if the item succeeded."`
 	Error *ErrorForm `json:"error,omitempty" doc:"Instead of ok."`
 }
 
 type resultsForm struct {
 	open
-	Results []resultForm `json:"results" doc:"One per item, in order."`
+	Results []resultForm `json:"results" doc:"One result per item, in order."`
 }
 
 type listedQueueForm struct {
 	open
-	Name  string     `json:"name"`
-	Stats *statsForm `json:"stats,omitempty" doc:"If they were asked for."`
-	Error *ErrorForm `json:"error,omitempty" doc:"Instead of stats: why this queue's are not told."`
+	Name  string     `json:"name" doc:"The queue's name."`
+	Stats *statsForm `json:"stats,omitempty" doc:"With stats=true: sizes and counters."`
+	Error *ErrorForm `json:"error,omitempty" doc:"Instead of stats: why this queue could not be read."`
 }
 
 type queuesForm struct {
 	open
-	Queues []listedQueueForm `json:"queues"`
+	Queues []listedQueueForm `json:"queues" doc:"The queues of this page, by name."`
 	Next   string            `json:"next" doc:"The cursor of the next page; empty at the end."`
 }
 
 type defaultsForm struct {
-	Tries     int            `json:"tries,omitempty" minimum:"1" maximum:"65535"`
-	MaxStalls countOrNone    `json:"max_stalls,omitempty"`
-	Backoff   string         `json:"backoff,omitempty"`
-	Lease     duration       `json:"lease,omitempty"`
-	TTL       durationOrNone `json:"ttl,omitempty"`
-	Retain    durationOrNone `json:"retain,omitempty"`
+	Tries     int            `json:"tries,omitempty" minimum:"1" maximum:"65535" doc:"Tries of a job. Default: 16."`
+	MaxStalls countOrNone    `json:"max_stalls,omitempty" doc:"Stalls that a job survives. Bound: 1 to 65535. Default: 8."`
+	Backoff   string         `json:"backoff,omitempty" doc:"The backoff policy of a job. Default: exp:1s:1h."`
+	Lease     duration       `json:"lease,omitempty" doc:"The lease of a delivery. Bound: 100ms to 366d. Default: 30s."`
+	TTL       durationOrNone `json:"ttl,omitempty" doc:"The TTL of a job. Default: none."`
+	Retain    durationOrNone `json:"retain,omitempty" doc:"How long a finished job stays visible. Default: none."`
 }
 
 // ConfigForm is a patch of a queue's configuration. It is exported so that it
 // can be embedded.
 type ConfigForm struct {
-	Shards    int            `json:"shards,omitempty" minimum:"1" maximum:"256" doc:"A power of two, fixed when the queue is made. Default 1."`
-	Defaults  *defaultsForm  `json:"defaults,omitempty" doc:"Taken by jobs when they are pushed."`
-	DeadAge   durationOrNone `json:"dead_age,omitempty" doc:"How long dead jobs are kept. Default 90d."`
-	DeadCount countOrNone    `json:"dead_count,omitempty" doc:"How many dead jobs are kept. Default 100000."`
-	MaxJobs   countOrNone    `json:"max_jobs,omitempty" doc:"Bounds delayed, ready, blocked and leased jobs together. Default none."`
-	MaxLeased countOrNone    `json:"max_leased,omitempty" doc:"Jobs leased at once, over all workers. Default none."`
-	Rate      rateOrNone     `json:"rate,omitempty" doc:"Deliveries a second. Default none."`
-	Burst     int            `json:"burst,omitempty" minimum:"1" maximum:"1000000" doc:"Deliveries that may come at once after a pause. Default: the rate, rounded up."`
+	Shards    int            `json:"shards,omitempty" minimum:"1" maximum:"256" doc:"A power of two. It cannot change after the queue was created. Default: 1."`
+	Defaults  *defaultsForm  `json:"defaults,omitempty" doc:"Values for fields that a pushed job leaves out."`
+	DeadAge   durationOrNone `json:"dead_age,omitempty" doc:"How long dead jobs are kept. Default: 90d."`
+	DeadCount countOrNone    `json:"dead_count,omitempty" doc:"How many dead jobs are kept. Default: 100000."`
+	MaxJobs   countOrNone    `json:"max_jobs,omitempty" doc:"The most delayed, ready, blocked and leased jobs together. Default: none."`
+	MaxLeased countOrNone    `json:"max_leased,omitempty" doc:"The most jobs leased at once, over all workers. Default: none."`
+	Rate      rateOrNone     `json:"rate,omitempty" doc:"Deliveries per second, over all workers. Default: none."`
+	Burst     int            `json:"burst,omitempty" minimum:"1" maximum:"1000000" doc:"Deliveries that may come at once after a quiet time. Default: the rate, rounded up."`
 }
 
 type queueForm struct {
 	open
-	Name   string          `json:"name"`
-	Config wholeConfigForm `json:"config"`
-	Stats  statsForm       `json:"stats"`
+	Name   string          `json:"name" doc:"The queue's name."`
+	Config wholeConfigForm `json:"config" doc:"The configuration with every field filled in."`
+	Stats  statsForm       `json:"stats" doc:"Sizes and counters."`
 }
 
 type wholeConfigForm struct {
 	open
 	ConfigForm
-	Paused bool `json:"paused" doc:"Changed by pause and resume alone."`
+	Paused bool `json:"paused" doc:"Whether the queue is paused. Only pause and resume change it."`
 }
 
 type statsForm struct {
 	open
 	Sizes       map[string]int64 `json:"sizes" doc:"Jobs per state, by the clock."`
-	Counters    map[string]int64 `json:"counters" doc:"What has happened since the queue was made: pushed, merged, delivered, acked, failed, stalled, released, dead, requeued, expired, deleted, dropped."`
-	OldestReady duration         `json:"oldest_ready" doc:"For how long the oldest ready job has been due."`
-	NextDue     *time.Time       `json:"next_due,omitempty" doc:"The next due moment that lies ahead."`
+	Counters    map[string]int64 `json:"counters" doc:"Events since the queue was created: pushed, merged, delivered, acked, failed, stalled, released, dead, requeued, expired, deleted, dropped."`
+	OldestReady duration         `json:"oldest_ready" doc:"How long the oldest ready job has been due."`
+	NextDue     *time.Time       `json:"next_due,omitempty" doc:"The earliest due time in the future."`
 }
 
 type requeueForm struct {
-	IDs   []string       `json:"ids,omitempty" maxItems:"1000" doc:"These dead jobs, or"`
-	N     int            `json:"n,omitempty" minimum:"1" maximum:"1000" doc:"the n oldest."`
-	Tries int            `json:"tries,omitempty" minimum:"1" maximum:"65535" doc:"Default: each job's own."`
-	TTL   durationOrNone `json:"ttl,omitempty" doc:"From now. Default none."`
+	IDs   []string       `json:"ids,omitempty" maxItems:"1000" doc:"The IDs of dead jobs. Give ids or n."`
+	N     int            `json:"n,omitempty" minimum:"1" maximum:"1000" doc:"Requeue the n oldest dead jobs."`
+	Tries int            `json:"tries,omitempty" minimum:"1" maximum:"65535" doc:"New tries of each job. Default: each job's own."`
+	TTL   durationOrNone `json:"ttl,omitempty" doc:"A TTL from now. Default: none."`
 }
 
 type requeuedForm struct {
 	open
-	Results []requeueResultForm `json:"results" doc:"One per job."`
+	Results []requeueResultForm `json:"results" doc:"One result per job."`
 }
 
 type requeueResultForm struct {
 	open
-	ID     string     `json:"id"`
-	State  string     `json:"state,omitempty" enum:"ready,blocked"`
-	Merged string     `json:"merged,omitempty" doc:"The waiting job that holds its merge key and that it was merged into."`
-	Error  *ErrorForm `json:"error,omitempty"`
+	ID     string     `json:"id" doc:"The job's ID."`
+	State  string     `json:"state,omitempty" enum:"ready,blocked" doc:"The state that the job is in now."`
+	Merged string     `json:"merged,omitempty" doc:"The ID of the waiting job that holds its merge key."`
+	Error  *ErrorForm `json:"error,omitempty" doc:"Instead of a state: why this job was not requeued."`
 }
 
 type purgeForm struct {
-	State string `json:"state" enum:"delayed,ready,blocked,leased,dead,done"`
-	N     int    `json:"n,omitempty" minimum:"1" doc:"At most so many. Default: all of them."`
+	State string `json:"state" enum:"delayed,ready,blocked,leased,dead,done" doc:"Which jobs to delete."`
+	N     int    `json:"n,omitempty" minimum:"1" doc:"The most jobs to delete. Default: all of them."`
 }
 
 type purgedForm struct {
 	open
-	Purged int `json:"purged" doc:"How many jobs have gone."`
+	Purged int `json:"purged" doc:"How many jobs were deleted."`
 }
 
 type infoForm struct {
 	open
 	StoredForm
-	State        string     `json:"state" enum:"delayed,ready,blocked,leased,dead,done"`
-	Size         int        `json:"size" doc:"The body's length in bytes, also where it is left out."`
-	LeaseEnd     *time.Time `json:"lease_end,omitempty"`
+	State        string     `json:"state" enum:"delayed,ready,blocked,leased,dead,done" doc:"The job's state, by the clock."`
+	Size         int        `json:"size" doc:"The body's length in bytes, also if the body is left out."`
+	LeaseEnd     *time.Time `json:"lease_end,omitempty" doc:"When the lease runs out, for a leased job."`
 	FinishedAt   *time.Time `json:"finished_at,omitempty" doc:"When the job became dead or done."`
-	LastError    string     `json:"last_error,omitempty"`
-	Result       string     `json:"result,omitempty"`
-	ResultBase64 string     `json:"result_base64,omitempty" contentEncoding:"base64"`
+	LastError    string     `json:"last_error,omitempty" doc:"The error of the last failure."`
+	Result       string     `json:"result,omitempty" doc:"The result of a done job."`
+	ResultBase64 string     `json:"result_base64,omitempty" contentEncoding:"base64" doc:"The result as base64, if it is not text."`
 }
 
 type jobsForm struct {
 	open
-	Jobs []infoForm `json:"jobs" doc:"Without bodies unless they were asked for."`
-	Next string     `json:"next" doc:"The cursor of the next page; only an empty one is the end."`
+	Jobs []infoForm `json:"jobs" doc:"The jobs of this page; bodies only with bodies=true."`
+	Next string     `json:"next" doc:"The cursor of the next page; empty at the end."`
 }
 
 // Problem is the type of an error's answer, for the OpenAPI document.

@@ -27,6 +27,21 @@ func stored(body string) duly.Job {
 	return j
 }
 
+// oneJob is the request that pushes a full job alone: its queue is in the path.
+func oneJob(body string) []byte {
+	var batch struct{ Jobs []map[string]any }
+	if err := json.Unmarshal(wire.AppendPush(nil, []duly.Job{fullJob(body)}), &batch); err != nil {
+		panic(err)
+	}
+	delete(batch.Jobs[0], "queue")
+	text, err := json.Marshal(batch.Jobs[0])
+	if err != nil {
+		panic(err)
+	}
+
+	return text
+}
+
 // samples are the wire's forms with every member set, beside the type that
 // describes them. Bodies come in both spellings.
 func samples() []struct {
@@ -50,6 +65,9 @@ func samples() []struct {
 		text []byte
 	}{
 		{pushForm{}, wire.AppendPush(nil, []duly.Job{fullJob("x"), fullJob("\xff")})},
+		{OneJobForm{}, oneJob("x")},
+		{OneJobForm{}, oneJob("\xff")},
+		{pushedOneForm{}, wire.AppendPushResult(nil, &duly.PushResult{ID: "a", Outcome: duly.Exists, State: duly.StateDone})},
 		{pushedForm{}, wire.AppendPushResults(nil, []duly.PushResult{{ID: "a", Outcome: duly.Exists, State: duly.StateDone}, {Err: fault}})},
 		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second}, Wait: time.Second})},
 		{deliveriesForm{}, wire.AppendDeliveries(nil, []duly.Delivery{{Job: stored("x"), Receipt: "r", LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}, {Job: stored("\xff"), LeaseEnd: when, Now: when, PushedAt: when}})},

@@ -59,6 +59,9 @@ type Dialect struct {
 
 // Doc describes a route to people and to generators of clients.
 type Doc struct {
+	// ID names the operation for generated clients: a verb and what it acts on,
+	// such as pushJobs.
+	ID string
 	// Summary is one line, Text more of them.
 	Summary, Text string
 	// Request and Answer are values of the types that the JSON of the body has;
