@@ -9,12 +9,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/worker"
 )
-
-// Clock is a clock that stands still until it is moved, at first at
-// 2030-01-01T00:00:00Z. Its Step sets the time as somebody does who sets the
-// clock of a machine; to let time pass use [Engine.Advance].
-type Clock = clock.Fake
 
 // TB is what is used of a testing.TB.
 type TB interface {
@@ -51,7 +47,7 @@ type Engine struct {
 // an Example for instance, t is nil; what would end a test then panics, and
 // the engine is closed by Close.
 func New(t TB) *Engine {
-	c := clock.NewFake()
+	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
 	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, Clock: c, model: m, tb: t}
 	if t == nil {
@@ -112,22 +108,32 @@ func (e *Engine) Advance(d time.Duration) {
 	e.Idle()
 }
 
-// Drain hands each job of the queue that is deliverable now to handle, until
-// none is left, and tells how many there were: nil acks, an error is a failed
-// try. Jobs that handle pushes into the queue are handled as well.
-func (e *Engine) Drain(queue string, handle func(ctx context.Context, d duly.Delivery) error) (handled int) {
+// maxDeliveries bounds how often one Drain delivers one job.
+const maxDeliveries = 1000
+
+// Drain runs the handler for each job of the queue that is deliverable now,
+// until none is left, and returns how many deliveries there were. What the
+// handler returns settles the job as in a worker: nil acks it, an error is a
+// failed try, and worker.RetryAfter, Bury, Snooze and Release do what they say.
+// Drain also handles jobs that the handler pushes into the queue. It ends the
+// test if a job comes back at once again and again. A panic is not recovered.
+func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 	e.tb.Helper()
 	ctx := context.Background()
+	times := map[string]int{} // deliveries by job
 	for {
 		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{queue}, Max: 1})
 		e.must(err)
 		if len(ds) == 0 {
 			return handled
 		}
-		o := duly.Outcome{Receipt: ds[0].Receipt, As: duly.Ack}
-		if err := handle(ctx, ds[0]); err != nil {
-			o.As, o.Error = duly.Nack, err.Error()
+		if times[ds[0].ID]++; times[ds[0].ID] > maxDeliveries {
+			e.tb.Fatalf("job %s came back %d times within one Drain, body %s; snooze it for longer than 0s",
+				ds[0].ID, maxDeliveries, shorten(ds[0].Body))
+			return handled
 		}
+
+		o := worker.Call(ctx, handle, ds[0])
 		// The handler may have deleted its own job: then nothing is left to end.
 		_, err = e.Settle(ctx, ds[0].Namespace, []duly.Outcome{o})
 		e.must(err)

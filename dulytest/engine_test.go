@@ -54,7 +54,7 @@ func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
 	push(t, e, "q", "bad", duly.Tries(2), duly.Retry("fixed:1m"))
 	push(t, e, "q", "later", duly.Delay(time.Hour))
 	var got []string
-	handle := func(_ context.Context, d duly.Delivery) error {
+	handle := func(_ context.Context, d *worker.Delivery) error {
 		got = append(got, string(d.Body))
 		if string(d.Body) == "bad" {
 			return errors.New("no")
@@ -73,6 +73,67 @@ func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
 	}
 	if job := e.Only("q"); string(job.Body) != "later" {
 		t.Errorf("%q waits", job.Body)
+	}
+}
+
+// A handler steers as in a worker.
+func TestDrainSettlesAsAWorkerDoes(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	for _, body := range []string{"snooze", "bury", "retry", "result"} {
+		push(t, e, "q", body, duly.ID(body), duly.Retain(time.Hour))
+	}
+	n := e.Drain("q", func(ctx context.Context, d *worker.Delivery) error {
+		if of, ok := worker.FromContext(ctx); !ok || of != d {
+			t.Error("the context has no delivery")
+		}
+		switch string(d.Body) {
+		case "snooze":
+			return worker.Snooze(time.Minute)
+		case "bury":
+			return worker.Bury(errors.New("no such user"))
+		case "retry":
+			return worker.RetryAfter(time.Hour, errors.New("busy"))
+		}
+		return d.SetResult([]byte("sent"))
+	})
+	if n != 4 {
+		t.Errorf("%d deliveries, want 4", n)
+	}
+
+	now := e.Clock.Now()
+	waiting := e.Waiting("q")
+	if len(waiting) != 2 || waiting[0].ID != "snooze" || !waiting[0].Due.Equal(now.Add(time.Minute)) || waiting[0].Failures != 0 ||
+		waiting[1].ID != "retry" || !waiting[1].Due.Equal(now.Add(time.Hour)) || waiting[1].Failures != 1 {
+		t.Errorf("waiting are %+v", waiting)
+	}
+	if dead := e.Dead("q"); len(dead) != 1 || dead[0].LastError != "no such user" {
+		t.Errorf("dead are %+v", dead)
+	}
+	if done, err := e.Get(t.Context(), duly.Q("q"), "result"); err != nil || string(done.Result) != "sent" {
+		t.Errorf("the result is %q, %v", done.Result, err)
+	}
+}
+
+// A typed handler may be called by hand with a job that was never delivered.
+func TestTypedHandlerIsCalledByHand(t *testing.T) {
+	t.Parallel()
+	handle := func(_ context.Context, job *worker.Job[int]) error {
+		return job.SetResult(fmt.Append(nil, job.ID, job.Attempt, job.Value))
+	}
+	if err := handle(t.Context(), &worker.Job[int]{Value: 17}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A typed handler's result is kept.
+func TestDrainKeepsATypedHandlersResult(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	push(t, e, "q", "17", duly.ID("a"), duly.Retain(time.Hour))
+	e.Drain("q", worker.JSON(func(_ context.Context, job *worker.Job[int]) error { return job.SetResultJSON(job.Value + 1) }))
+	if done, err := e.Get(t.Context(), duly.Q("q"), "a"); err != nil || string(done.Result) != "18" {
+		t.Errorf("the result is %q, %v", done.Result, err)
 	}
 }
 
@@ -206,9 +267,13 @@ func TestExpectationsFail(t *testing.T) {
 			push(t, e, "q", "", duly.ID("b"))
 			e.Only("q")
 		}},
-		{"None", "1 jobs wait in queue q, want none\n  delayed a due 2030-01-01T01:00:00.000Z", func(e *dulytest.Engine) {
-			push(t, e, "q", "", duly.ID("a"), duly.Delay(time.Hour))
+		{"None", "1 jobs wait in queue q, want none\n  delayed a due 2030-01-01T01:00:00.000Z, body \"to: ada\"", func(e *dulytest.Engine) {
+			push(t, e, "q", "to: ada", duly.ID("a"), duly.Delay(time.Hour))
 			e.None("q")
+		}},
+		{"DrainOfAJobThatComesBackAtOnce", "job a came back 1000 times within one Drain, body \"x\"", func(e *dulytest.Engine) {
+			push(t, e, "q", "x", duly.ID("a"))
+			e.Drain("q", func(context.Context, *worker.Delivery) error { return worker.Release() })
 		}},
 		{"AdvanceBackwards", "time can't go back by 1s", func(e *dulytest.Engine) { e.Advance(-time.Second) }},
 		{"WorkerWithoutHandlers", "a worker has ended: invalid: queues are 0", func(e *dulytest.Engine) {

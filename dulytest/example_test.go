@@ -110,7 +110,7 @@ func ExampleEngine_Drain() {
 	defer e.Close()
 	e.Client().Push(context.Background(), "mail", []byte("hello"), duly.Delay(24*time.Hour))
 
-	handle := func(_ context.Context, d duly.Delivery) error {
+	handle := func(_ context.Context, d *worker.Delivery) error {
 		fmt.Printf("%s, on try %d\n", d.Body, d.Attempt)
 		return nil
 	}

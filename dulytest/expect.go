@@ -2,7 +2,9 @@ package dulytest
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/dulymq/duly"
 )
@@ -66,6 +68,15 @@ func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
 	}
 }
 
+// shorten quotes the beginning of a body for a failed test.
+func shorten(body []byte) string {
+	const most = 80
+	if len(body) <= most {
+		return strconv.Quote(string(body))
+	}
+	return fmt.Sprintf("%q… (%d bytes)", body[:most], len(body))
+}
+
 // describe lists jobs for a failed test.
 func describe(jobs []duly.JobInfo) string {
 	const most = 10
@@ -74,7 +85,7 @@ func describe(jobs []duly.JobInfo) string {
 		if i == most {
 			return text + "\n  …"
 		}
-		text += "\n  " + j.State.String() + " " + j.ID + " due " + j.Due.Format("2006-01-02T15:04:05.000Z07:00")
+		text += "\n  " + j.State.String() + " " + j.ID + " due " + j.Due.Format("2006-01-02T15:04:05.000Z07:00") + ", body " + shorten(j.Body)
 	}
 	return text
 }

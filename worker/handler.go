@@ -17,13 +17,30 @@ import (
 // documentation for when that is.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 
+// Call runs a handler for one delivery outside of a Worker, as in a test, and
+// returns how the delivery is to be settled. It recovers no panic and extends no
+// lease.
+func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.Outcome {
+	delivery := &Delivery{Delivery: d}
+	within := &jobContext{Context: ctx, delivery: delivery}
+	err := h(within, delivery)
+
+	out := decide(err, context.Cause(ctx))
+	out.Receipt = d.Receipt
+	if out.As == duly.Ack {
+		out.Result = delivery.result
+	}
+	return out
+}
+
 // Middleware wraps a handler: it may look at the delivery and the error,
 // change the context, or leave the handler out.
 type Middleware func(next HandlerFunc) HandlerFunc
 
 // Job is a delivery with its body decoded.
 type Job[T any] struct {
-	*Delivery
+	// Delivery is a copy; SetResult counts as on the original.
+	Delivery
 	// Value is the body.
 	Value T
 }
@@ -35,11 +52,16 @@ type Job[T any] struct {
 // workers.
 func JSON[T any](h func(ctx context.Context, job *Job[T]) error) HandlerFunc {
 	return func(ctx context.Context, d *Delivery) error {
-		job := &Job[T]{Delivery: d}
+		job := &Job[T]{Delivery: *d}
 		if err := json.Unmarshal(d.Body, &job.Value); err != nil {
 			return Bury(fmt.Errorf("body is not the JSON that this handler takes: %w", err))
 		}
-		return h(ctx, job)
+
+		err := h(ctx, job)
+		if job.result != nil {
+			d.result = job.result
+		}
+		return err
 	}
 }
 
