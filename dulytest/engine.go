@@ -31,6 +31,7 @@ type Engine struct {
 	duly.Limiter
 	duly.Placer
 	duly.Surveyor
+	duly.CancelWatcher
 	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
 	// does not need it.
 	Clock *Clock
@@ -49,7 +50,8 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, Clock: c, model: m, tb: t}
+	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m,
+		Clock: c, model: m, tb: t}
 	if t == nil {
 		e.tb = noTest{}
 		return e

@@ -58,6 +58,7 @@ func subjects() []subject {
 		{"Tokens", tokenTests()},
 		{"TokenLimits", tokenLimitTests()},
 		{"TokenWatch", tokenWatchTests()},
+		{"Cancels", cancelTests()},
 		{"Placements", placementTests()},
 		{"Errors", errorTests()},
 		{"Shards", shardTests()},

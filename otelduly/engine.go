@@ -43,6 +43,14 @@ func (t *traced) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 // Namespace implements duly.Namespacer.
 func (t *traced) Namespace() string { return duly.NamespaceOf(t.Contract) }
 
+// WatchCancels implements duly.CancelWatcher, if the engine does.
+func (t *traced) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if engine, ok := t.Contract.(duly.CancelWatcher); ok {
+		return engine.WatchCancels(ctx, namespace, w)
+	}
+	return duly.Errorf(duly.CodeUnsupported, "this engine reports no canceled jobs")
+}
+
 // Survey implements duly.Surveyor.
 func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
 	return duly.SurveyorOf(t.Contract).Survey(ctx, namespace, p)

@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
 )
 
 // Engine is an engine in one file. It implements duly.Contract and everything
 // that an engine which owns its storage may offer beside it: duly.Maintainer,
-// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter and
-// duly.Backuper. It is safe for concurrent use.
+// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter,
+// duly.CancelWatcher and duly.Backuper. It is safe for concurrent use.
 type Engine struct {
 	cfg     Config
 	layout  layout
@@ -25,6 +26,7 @@ type Engine struct {
 	w       *writer
 
 	watchers watchers
+	cancels  cancels.Hub
 	spending spending
 
 	closing atomic.Bool
@@ -39,6 +41,7 @@ func (e *Engine) Close() error {
 		e.closing.Store(true)
 		e.inbox.close()
 		<-e.stopped
+		e.cancels.Close()
 		e.hub.close()
 		e.err = e.shut()
 	})

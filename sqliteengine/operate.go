@@ -104,6 +104,9 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 			return p.done, err
 		}
 		if *p = now; p.end {
+			if state == duly.StateLeased && p.done > 0 {
+				e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+			}
 			return p.done, nil
 		}
 	}
@@ -199,10 +202,14 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 // Destroy implements duly.Operator. The queue is gone with the answer; the rows
 // of its jobs are removed by and by.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	return e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+	err := e.onQueue(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil {
 			return nil
 		}
 		return t.destroy(q)
 	})
+	if err == nil {
+		e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	}
+	return err
 }

@@ -26,7 +26,20 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	d := &removal{ref: ref.Normal(), id: id}
 	d.number, d.numbered = duly.ParseNumber(id)
 	d.op = op{joins: joinsRemovals, items: 1, run: d.run}
-	return e.write(ctx, &d.op)
+	if err := e.write(ctx, &d.op); err != nil {
+		return err
+	}
+	e.cancels.Tell(d.ref.Namespace, duly.Canceled{Queue: d.ref.Name, IDs: []string{id}})
+	return nil
+}
+
+// WatchCancels implements duly.CancelWatcher. Every change goes through this
+// process, so nothing else can remove a job.
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if err := e.alive(ctx); err != nil {
+		return err
+	}
+	return e.cancels.Watch(ctx, duly.NamespaceOr(namespace), w)
 }
 
 // removal is one call of Delete.

@@ -54,7 +54,13 @@
 // extension that fails is tried again until the lease is over. Then the
 // handler's context ends with [ErrLeaseLost], before the engine may hand the
 // job to somebody else. It ends so at once when the engine itself says that
-// the lease is lost, for instance because the job was deleted.
+// the lease is lost.
+//
+// When a job is deleted, purged or destroyed while its handler runs, the engine
+// reports it, the worker asks about the lease at once, and the handler's context
+// ends with [duly.ErrCanceled]: within 100 ms in one process and over Redis. The
+// report may be lost; then the next extension finds the lease lost, and the cause
+// is ErrLeaseLost.
 //
 // A lease is extended for Config.MaxHold at most: then the handler's context
 // ends with [ErrMaxHold]. A handler with a [Timeout] that has passed loses its

@@ -44,6 +44,9 @@ type lease struct {
 	letGo bool
 	// gone: it is lost, or may be.
 	gone bool
+	// doubted: the engine has reported the job as removed, and no Extend that
+	// was sent later has answered otherwise. asking: one is on its way.
+	doubted, asking bool
 	// told: the handler was told that it is gone, or that it will be.
 	told bool
 }
@@ -192,6 +195,22 @@ func (t *table) start(flights []*flight) bool {
 		}
 	}
 	return true
+}
+
+// doubt lets the keeper extend the leases of flights whose jobs may have been
+// removed: the answer says whether they were.
+func (t *table) doubt(c duly.Canceled, now time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range t.running {
+		l := &f.lease
+		if l.letGo || !c.Names(f.delivery.Queue, f.delivery.ID) {
+			continue
+		}
+		l.doubted, l.asking, l.renewAt = true, false, now
+		t.lookAt = now
+		t.look.raise()
+	}
 }
 
 // letGo stops extending a flight's lease.

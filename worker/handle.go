@@ -58,6 +58,9 @@ func (s *session) enter(f *flight) (stopTimer func()) {
 // ended is what the handler's context was ended with; nil if it was not.
 func (f *flight) ended() error { return context.Cause(f.ctx.Context) }
 
+// canceled reports whether the job was removed while its handler ran.
+func (f *flight) canceled() bool { return f.ended() == duly.ErrCanceled }
+
 // started tells the observer, and answers when that was.
 func (s *session) started(f *flight) (at time.Duration) {
 	o := &s.cfg.Observer

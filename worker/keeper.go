@@ -38,6 +38,7 @@ func (k *keeper) now() moment { return moment{k.clock.Mono(), k.clock.Now()} }
 // run keeps leases until ctx ends.
 func (k *keeper) run(ctx context.Context) {
 	defer k.calls.Wait()
+	k.calls.Go(func() { k.watchCancels(ctx) })
 	timer := k.clock.NewTimer(time.Hour)
 	timer.Stop() // until there is something to keep
 	defer timer.Stop()
@@ -113,6 +114,7 @@ func (k *keeper) dueLocked(now moment) (due []*flight) {
 		l := &f.lease
 		if !l.letGo && l.renewAt <= now.mono+l.length/12 {
 			due = append(due, f)
+			l.asking = l.doubted
 		}
 	}
 
@@ -137,6 +139,32 @@ func lose(l *lease) (tell bool) {
 	tell = !l.told
 	l.gone, l.letGo, l.told = true, true, true
 	return tell
+}
+
+// settleDoubt notes that an Extend has succeeded. A doubt that came up after it
+// was sent stays, and is asked about at once.
+func (l *lease) settleDoubt(now time.Duration) {
+	if l.doubted = l.doubted && !l.asking; l.doubted {
+		l.renewAt = now
+	}
+	l.asking = false
+}
+
+// watchCancels takes the engine's reports of removed jobs until ctx ends. An
+// engine that makes none is asked only when a lease is extended.
+func (k *keeper) watchCancels(ctx context.Context) {
+	engine, ok := k.engine.(duly.CancelWatcher)
+	if !ok {
+		return
+	}
+	watch := duly.CancelWatch{Canceled: func(c duly.Canceled) { k.table.doubt(c, k.clock.Mono()) }}
+	for n := 1; ctx.Err() == nil; n++ {
+		err := engine.WatchCancels(ctx, k.cfg.Namespace, watch)
+		if ctx.Err() != nil || fatal(err) || errors.Is(err, duly.ErrNotFound) {
+			return
+		}
+		k.store.rest(ctx, n, err)
+	}
 }
 
 // next is when the lease needs a look.
@@ -187,17 +215,19 @@ func (k *keeper) extend(ctx context.Context, due []*flight) {
 			answers[i] = err
 		}
 	}
-	k.end(k.answered(due, answers, sent, err), ErrLeaseLost)
+	lost, canceled := k.answered(due, answers, sent, err)
+	k.end(lost, ErrLeaseLost)
+	k.end(canceled, duly.ErrCanceled)
 	if fatal(err) && ctx.Err() == nil {
 		k.fail(err)
 	}
 	k.table.look.raise()
 }
 
-// answered takes over what an Extend has brought, and tells which leases are
-// lost. An extension that failed is tried again soon, several times before the
-// lease ends.
-func (k *keeper) answered(due []*flight, answers []error, sent moment, err error) (lost []*flight) {
+// answered takes over what an Extend has brought, and returns the flights whose
+// leases are lost, apart from those whose jobs were canceled. An extension that
+// failed is tried again soon, several times before the lease ends.
+func (k *keeper) answered(due []*flight, answers []error, sent moment, err error) (lost, canceled []*flight) {
 	t := k.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,13 +242,18 @@ func (k *keeper) answered(due []*flight, answers []error, sent moment, err error
 		case f.place < 0 || l.gone: // settled, or given up, meanwhile
 		case answers[i] == nil:
 			l.give(sent, l.length, k.cfg.margin(l.length))
+			l.settleDoubt(k.clock.Mono())
 		case errors.Is(answers[i], duly.ErrLeaseLost):
-			if lose(l) {
+			switch {
+			case !lose(l):
+			case l.doubted:
+				canceled = append(canceled, f)
+			default:
 				lost = append(lost, f)
 			}
 		default:
 			l.renewAt = k.clock.Mono() + min(k.store.pause(max(k.failures, 1), answers[i]), l.length/6)
 		}
 	}
-	return lost
+	return lost, canceled
 }

@@ -23,7 +23,8 @@ type Observer struct {
 	// [duly.ErrLeaseLost], or why the outcome was given up.
 	Settled func(d *Delivery, as duly.Settlement, err error)
 	// LeaseLost: the lease of a running handler is gone, by the worker's own
-	// judgement or by the engine's word, or was let go after MaxHold. cause is
+	// judgement or by the engine's word, or was let go after MaxHold, or the job
+	// was canceled. cause is
 	// what the handler's context was cancelled with.
 	LeaseLost func(d *Delivery, cause error)
 	// Panicked: a handler has panicked, with that value and stack.

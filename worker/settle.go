@@ -119,7 +119,9 @@ func (s *settler) answered(ctx context.Context, b batch, answers []error) {
 		switch {
 		case err == nil:
 		case errors.Is(err, duly.ErrLeaseLost):
-			lost++
+			if !b.flights[i].canceled() {
+				lost++
+			}
 		case !fatal(err) && !errors.Is(err, duly.ErrTooLarge):
 			again.add(b.flights[i], b.outcomes[i])
 			failed = err

@@ -11,10 +11,11 @@ import (
 
 // Why a handler's context has ended: what context.Cause tells.
 var (
-	// ErrLeaseLost: the lease is gone, or may be by now. Somebody else may
+	// ErrLeaseLost: the lease is gone, or may be by now. Another worker may
 	// handle the job already; what is not idempotent must stop here. It is a
-	// [duly.ErrLeaseLost] too.
-	ErrLeaseLost error = &cause{"worker: the lease is lost, the job may be delivered again", duly.ErrLeaseLost}
+	// [duly.ErrLeaseLost] too. A job that is known to be canceled ends with
+	// [duly.ErrCanceled] instead.
+	ErrLeaseLost error = &cause{"worker: the lease is lost, the job was removed or may be delivered again", duly.ErrLeaseLost}
 	// ErrMaxHold: the delivery was held for Config.MaxHold; its lease is not
 	// extended any more.
 	ErrMaxHold error = &cause{"worker: held for as long as MaxHold allows, the lease is let go", context.DeadlineExceeded}
@@ -106,7 +107,7 @@ func decide(err, ended error) duly.Outcome {
 		return out
 	}
 	switch ended {
-	case ErrLeaseLost, ErrStopping:
+	case ErrLeaseLost, ErrStopping, duly.ErrCanceled:
 		return duly.Outcome{As: duly.Release}
 	case ErrTimeout, ErrMaxHold:
 		return duly.Outcome{As: duly.Nack, Error: duly.CutError(ended.Error() + ": " + err.Error())}

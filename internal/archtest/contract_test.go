@@ -55,6 +55,7 @@ var provenElsewhere = map[rule]string{
 	{4, 80}:  "the fault must be planted in the store",
 	{4, 81}:  "the fault must be planted in the store",
 	{4, 82}:  "SQLite only",
+	{4, 98}:  "handlers are the worker's",
 	{4, 95}:  "slots are the worker's",
 	{5, 3}:   "needs a cluster",
 	{5, 15}:  "Redis only: whose timer it is shows on the server",

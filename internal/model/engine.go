@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -51,6 +52,7 @@ type Engine struct {
 	waiters []*waiter     // oldest first
 	changed chan struct{} // closed at the next change, if somebody waits for one
 	timer   clock.Timer
+	cancels cancels.Hub
 }
 
 // Move is one transition that was made.
@@ -66,6 +68,8 @@ var (
 	_ duly.Surveyor   = (*Engine)(nil)
 	_ duly.Watcher    = (*Engine)(nil)
 	_ duly.Limiter    = (*Engine)(nil)
+
+	_ duly.CancelWatcher = (*Engine)(nil)
 )
 
 // New returns an empty engine.
@@ -86,6 +90,11 @@ func New(cfg Config) *Engine {
 		cfg: cfg, queues: map[duly.QueueRef]*queue{}, moves: map[Move]int{},
 		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
+}
+
+// WatchCancels implements duly.CancelWatcher.
+func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	return e.cancels.Watch(ctx, duly.NamespaceOr(namespace), w)
 }
 
 // Moves is how often each transition was made so far.
@@ -115,6 +124,7 @@ func (e *Engine) Close() error {
 		close(bell)
 	}
 	clear(e.watchers)
+	e.cancels.Close()
 	e.notify()
 	return nil
 }

@@ -39,6 +39,8 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	defer e.end()
 	_, now := e.now()
 	s.delete(j, now)
+	ref = ref.Normal()
+	e.cancels.Tell(ref.Namespace, duly.Canceled{Queue: ref.Name, IDs: []string{id}})
 	return nil
 }
 
@@ -202,6 +204,9 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		}
 		purged += len(jobs)
 	}
+	if state == duly.StateLeased && purged > 0 {
+		e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	}
 	return purged, nil
 }
 
@@ -267,5 +272,6 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	}
 	defer e.end()
 	delete(e.queues, ref.Normal())
+	e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	return nil
 }

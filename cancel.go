@@ -1,0 +1,46 @@
+package duly
+
+import (
+	"context"
+	"errors"
+	"slices"
+)
+
+// ErrCanceled is the cause of a handler's context (context.Cause) after its job
+// was removed by Delete, Purge or Destroy. The job is not delivered again.
+var ErrCanceled = errors.New("duly: the job was canceled")
+
+// CancelWatcher is implemented by engines that report removed jobs, so that a
+// worker can stop their handlers.
+type CancelWatcher interface {
+	// WatchCancels calls w after every Delete, Purge of leased jobs and Destroy
+	// in a namespace, whatever process called it. A notification is a hint: one
+	// may be lost, and one may name jobs that nobody holds. A worker that holds
+	// such a job asks the engine by Extend.
+	//
+	// Calls come one after the other. WatchCancels returns when ctx ends or the
+	// engine is closed, with the context's error or [ErrClosed].
+	WatchCancels(ctx context.Context, namespace string, w CancelWatch) error
+}
+
+// CancelWatch holds the functions that WatchCancels calls. They must not block.
+type CancelWatch struct {
+	// Hearing, if set, is called when the engine has begun to hear, and again
+	// after each gap.
+	Hearing func()
+	// Canceled is called for removed jobs.
+	Canceled func(c Canceled)
+}
+
+// Canceled names removed jobs of one queue.
+type Canceled struct {
+	Queue string
+	// IDs are the jobs' IDs. Nil: any leased job of the queue may be gone, as
+	// after a Purge or Destroy.
+	IDs []string
+}
+
+// Names reports whether the job may be one of those that were removed.
+func (c Canceled) Names(queue, id string) bool {
+	return c.Queue == queue && (c.IDs == nil || slices.Contains(c.IDs, id))
+}
