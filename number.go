@@ -182,7 +182,7 @@ func (p ReceiptParts) Append(b []byte) []byte {
 func (r Receipt) Validate() error {
 	var f BadFields
 	if _, ok := r.Parts(); !ok {
-		f.Add("receipt", "is not a receipt; use the one of the delivery, of the form queue:shard:number:delivery")
+		f.Add("receipt", "cannot be decoded; pass the receipt of the delivery, queue:shard:number:delivery")
 	}
 	return f.Err()
 }

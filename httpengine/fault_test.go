@@ -52,7 +52,7 @@ func TestErrorOfAnItemIsRebuilt(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, 200, string(wire.AppendResults(nil, []error{nil, duly.ErrLeaseLost, duly.TooLarge("result", "has 9 bytes")})))
 	}, func(t *testing.T, r *rig) {
-		o := duly.Outcome{Receipt: "r", As: duly.Ack}
+		o := duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 		errs, err := r.Settle(t.Context(), "", []duly.Outcome{o, o, o})
 		if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || !errors.Is(errs[2], duly.ErrTooLarge) {
 			t.Errorf("the answers are %v, %v", errs, err)

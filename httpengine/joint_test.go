@@ -285,7 +285,7 @@ func TestRequestThatIsTooLargeIsHalved(t *testing.T) {
 		}
 		outcomes := make([]duly.Outcome, 4)
 		for i := range outcomes {
-			outcomes[i] = duly.Outcome{Receipt: "r", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
+			outcomes[i] = duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack, Result: []byte(strings.Repeat("x", 5000))}
 		}
 		errs, err := r.Settle(t.Context(), "", outcomes)
 		if err != nil || len(errs) != 4 {

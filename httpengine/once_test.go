@@ -29,11 +29,11 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 			return err
 		},
 		"settle": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: "r", As: duly.Ack}})
+			_, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			return err
 		},
 		"extend": func(ctx context.Context, e *httpengine.Engine) error {
-			_, err := e.Extend(ctx, "", []duly.Receipt{"r"}, 0)
+			_, err := e.Extend(ctx, "", []duly.Receipt{"q:0:01J0000000000000000000000A:1"}, 0)
 			return err
 		},
 		"requeue": func(ctx context.Context, e *httpengine.Engine) error {

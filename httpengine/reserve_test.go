@@ -27,7 +27,7 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 	if strings.HasSuffix(req.URL.Path, "/reserve") {
 		<-s.open
 		s.taken.Add(1)
-		reply(w, 200, string(wire.AppendDeliveries(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:r:1"}})))
+		reply(w, 200, string(wire.AppendDeliveries(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
 		return
 	}
 	var b strings.Builder
@@ -37,7 +37,7 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 		panic(err)
 	}
 	for _, o := range outcomes.Values {
-		if o.As == duly.Release && o.Receipt == "q:0:r:1" {
+		if o.As == duly.Release && o.Receipt == "q:0:01J0000000000000000000000A:1" {
 			s.released.Add(1)
 		}
 	}

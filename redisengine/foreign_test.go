@@ -187,7 +187,7 @@ func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
 	}
 	extended, err := e.Extend(t.Context(), "", receipts, time.Hour)
 	must(t, err)
-	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.Outcome{Receipt: "none", As: duly.Ack}))
+	settled, err := e.Settle(t.Context(), "", append(outcomes, duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}))
 	must(t, err)
 	for i, d := range ds {
 		for _, err := range []error{extended[i], settled[i]} {

@@ -70,7 +70,7 @@ func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
 			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
 			_, _ = e.Push(t.Context(), []duly.Job{{Queue: "q"}})
 			got, _ := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"empty"}, Max: 1})
-			_, _ = e.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: "q:0:x:1", As: duly.Ack}})
+			_, _ = e.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}})
 			if len(got) > 0 {
 				t.Errorf("taken are %v", got)
 			}

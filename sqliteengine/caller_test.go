@@ -70,7 +70,7 @@ func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
 		t.Fatal("the settle was answered although its caller has gone")
 	}
 	copy(result, "evil")
-	outcomes[1] = duly.Outcome{Receipt: "x", As: duly.Ack}
+	outcomes[1] = duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 	close(ctx.moved)
 
 	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // behind the others

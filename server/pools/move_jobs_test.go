@@ -58,7 +58,7 @@ func TestReceiptsOfBothPools(t *testing.T) {
 	r.pushJob(duly.Job{ID: "new"})
 	_, first := r.take(1, "q")
 	_, second := r.take(1, "q")
-	receipts := []duly.Receipt{second[0], "q:0:x:1", first[0]}
+	receipts := []duly.Receipt{second[0], "q:0:01J0000000000000000000000A:1", first[0]}
 	errs, err := r.Extend(t.Context(), "shop", receipts, time.Hour)
 	if err != nil || errs[0] != nil || !errors.Is(errs[1], duly.ErrLeaseLost) || errs[2] != nil {
 		t.Errorf("extended: %v, %v", errs, err)

@@ -216,7 +216,7 @@ func TestJSONIsJSON(t *testing.T) {
 		{"push", "q", "--lines"}, {"push", "q", "x", "--id", "one"}, {"reserve", "q", "--max", "2"}, {"peek", "q"}, {"queues"},
 		{"queues", "--names"}, {"stats", "q"}, {"job", "get", "q", "one"}, {"job", "list", "q"}, {"job", "update", "q", "one", "--tries", "3"},
 		{"job", "promote", "q", "one"}, {"queue", "set", "q", "--tries", "3"}, {"pause", "q"}, {"resume", "q"}, {"dead", "requeue", "q", "one"},
-		{"queue", "purge", "q", "--state", "dead", "--yes"}, {"job", "delete", "q", "one", "two"}, {"ack", "lost"}, {"check"},
+		{"queue", "purge", "q", "--state", "dead", "--yes"}, {"job", "delete", "q", "one", "two"}, {"ack", "q:0:01J0000000000000000000000A:1"}, {"check"},
 		{"token", "create", "--rights", "produce"}, {"queue", "destroy", "q", "--yes"}, {"version"},
 	} {
 		_, out, errs := r.run(append(args, "--json")...)

@@ -21,7 +21,9 @@ func TestAMisspelledPathIsRefusedAndMakesNoFile(t *testing.T) {
 	path := filepath.Join(dir, "new", "copi.db")
 	for _, args := range [][]string{
 		{"stats", "q"}, {"queues"}, {"queues", "--namespaces"}, {"peek", "q"}, {"job", "get", "q", "x"}, {"job", "list", "q"}, {"dead", "list", "q"},
-		{"reserve", "q"}, {"reserve", "q", "--wait"}, {"work", "q", "--exec", "true"}, {"ack", "x"}, {"nack", "x"}, {"extend", "x", "--lease", "1m"},
+		{"reserve", "q"}, {"reserve", "q", "--wait"}, {"work", "q", "--exec", "true"},
+		{"ack", "q:0:01J0000000000000000000000A:1"}, {"nack", "q:0:01J0000000000000000000000A:1"},
+		{"extend", "q:0:01J0000000000000000000000A:1", "--lease", "1m"},
 		{"job", "update", "q", "x", "--tries", "3"}, {"job", "promote", "q", "x"}, {"job", "delete", "q", "x"}, {"dead", "requeue", "q", "x"},
 		{"pause", "q"}, {"queue", "purge", "q", "--state", "dead", "--yes"}, {"queue", "destroy", "q", "--yes"},
 		{"check"}, {"check", "--repair"}, {"backup", "-"},
