@@ -18,6 +18,7 @@ func concurrencyTests() []test {
 		{"PurgeAndPauseRaceWithWorkers", []string{"C4.63", "C4.70", "C4.3"}, Options{}, concurrentOperators},
 		{"BusyMixtureKeepsItsBooks", []string{"C4.59", "C4.3", "C9.1"}, Options{}, concurrentMixture},
 		{"WaitersAndPushersMeet", []string{"C4.17", "C5.11", "C5.16"}, Options{}, concurrentWaiters},
+		{"ReclaimRacesCompletion", []string{"C1.7", "C1.9", "C4.39"}, Options{}, reclaimRacesCompletion},
 		{"OneBatchesItemsStayTogether", []string{"C4.3", "C4.8"}, Options{OneShard: true}, concurrentBatches},
 	}
 }
