@@ -69,7 +69,7 @@ type Config struct {
 	SweepEvery time.Duration
 
 	// Lmstfy says how the lmstfy-compatible API is served beside the native one.
-	// Default LmstfyOn.
+	// Default LmstfyToken.
 	Lmstfy LmstfyMode
 
 	// LmstfyDefaults is what requests of that API take that do not say it. Nil:
@@ -95,11 +95,12 @@ type LmstfyMode string
 
 // The modes.
 const (
-	// LmstfyOn: its admin routes take whoever comes from the same machine,
-	// where the admin address is on the loopback and there are no accounts.
-	LmstfyOn LmstfyMode = "on"
-	// LmstfyToken: its admin routes always need a token or an account.
+	// LmstfyToken: its admin routes need a token or an account.
 	LmstfyToken LmstfyMode = "token"
+	// LmstfyOpen: they also take every caller on the same machine, if the admin
+	// address is on the loopback and there are no accounts. Without a token they
+	// still show no metrics and touch no token with the right admin.
+	LmstfyOpen LmstfyMode = "open"
 	// LmstfyOff: it is not served.
 	LmstfyOff LmstfyMode = "off"
 )
@@ -133,7 +134,7 @@ func (c Config) withDefaults() Config {
 	}
 	c.Live = c.Live.withDefaults()
 	if c.Lmstfy == "" {
-		c.Lmstfy = LmstfyOn
+		c.Lmstfy = LmstfyToken
 	}
 	if c.Version == "" {
 		c.Version = "dev"
@@ -196,8 +197,8 @@ func (c Config) validate() error {
 	if c.SweepEvery < 0 || c.SweepEvery > maxSweepEvery {
 		bad.Add("sweep_every", "is %s, must be between 0s and %s", duly.FormatDuration(c.SweepEvery), duly.FormatDuration(maxSweepEvery))
 	}
-	if c.Lmstfy != LmstfyOn && c.Lmstfy != LmstfyToken && c.Lmstfy != LmstfyOff {
-		bad.Add("lmstfy", "is %q, must be %s, %s or %s", c.Lmstfy, LmstfyOn, LmstfyToken, LmstfyOff)
+	if c.Lmstfy != LmstfyToken && c.Lmstfy != LmstfyOpen && c.Lmstfy != LmstfyOff {
+		bad.Add("lmstfy", "is %q, must be %s, %s or %s", c.Lmstfy, LmstfyToken, LmstfyOpen, LmstfyOff)
 	}
 	return bad.Err()
 }

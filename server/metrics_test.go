@@ -225,7 +225,7 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 // does not.
 func TestLmstfysMetricsStandBeside(t *testing.T) {
 	t.Parallel()
-	for mode, want := range map[LmstfyMode]bool{LmstfyOn: true, LmstfyToken: true, LmstfyOff: false} {
+	for mode, want := range map[LmstfyMode]bool{LmstfyOpen: true, LmstfyToken: true, LmstfyOff: false} {
 		f := serve(t, func(c *Config) { c.Lmstfy = mode })
 		f.push("q", "")
 		text, _ := f.scrape()

@@ -39,11 +39,10 @@ func allowed(need auth.Need) map[string]bool {
 
 // X1, C1.2, C13.3, C14.2, C14.21, C14.24, C14.26, C14.27, C14.30: every route ×
 // every kind of token, as declared. The routes are those of the router, so one
-// that is added is in the matrix, and fails here without a declaration. (Where
-// lmstfy's admin API is open to who is on the same machine, so is /metrics.)
+// that is added is in the matrix, and fails here without a declaration.
 func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Lmstfy = LmstfyToken })
+	f := serve(t, nil)
 	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
 		if len(allowed(r.Need)) == 0 {
 			t.Errorf("%s %s declares no right", r.Method, r.Path)

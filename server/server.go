@@ -95,10 +95,14 @@ func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
 func (s *Server) lmstfyAdmin(gatherer prometheus.Gatherer) *lmstfy.Admin {
 	return &lmstfy.Admin{
 		Engine: s.cfg.Engine, Registry: s.cfg.Registry, Pools: s.cfg.Pools, Guard: s.guard, Host: s.host, Gatherer: gatherer, Version: s.cfg.Version,
-		Open: func() bool {
-			return s.cfg.Lmstfy == LmstfyOn && loopback(s.cfg.AdminAddr) && !s.guard.HasAccounts()
-		},
+		Open: s.lmstfyOpen,
 	}
+}
+
+// lmstfyOpen reports whether lmstfy's admin routes take callers on the same
+// machine without a token.
+func (s *Server) lmstfyOpen() bool {
+	return s.cfg.Lmstfy == LmstfyOpen && loopback(s.cfg.AdminAddr) && !s.guard.HasAccounts()
 }
 
 // beside serves the lmstfy-compatible API on the native one's address.

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The lines of docs/lmstfy.md work as they stand against the real binary, but
-// for its ports.
+// C15.40: the lines of docs/lmstfy.md work as they are against the real binary with
+// the flag that the page names, except for its ports.
 func TestLmstfysTutorialWorks(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -25,7 +25,11 @@ func TestLmstfysTutorialWorks(t *testing.T) {
 		t.Fatalf("the page has other lines:\n%s", lines)
 	}
 	h := newHome(t)
-	s := h.serve()
+	const flag = "duly serve --lmstfy open"
+	if !strings.Contains(readFile(t, "../../docs/lmstfy.md"), flag) {
+		t.Fatalf("the page does not name %q", flag)
+	}
+	s := h.serve(strings.Fields(flag)[2:]...)
 	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7777", readFile(t, h.dir+"/duly-data/url"))
 	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7778", readFile(t, h.dir+"/duly-data/admin-url"))
 	sh := h.command("sh", "-e", "-c", lines)

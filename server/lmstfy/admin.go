@@ -19,19 +19,20 @@ import (
 
 // Admin is lmstfy's admin API.
 //
-// lmstfy asks nobody for anything there unless it has accounts. Here that holds
-// for a caller from the same machine where Open is set: one that names the
-// machine by a loopback address, has no proxy in front of it, and was not sent by
-// another site through a browser. Everybody else shows a token with the right
-// admin for all namespaces, or an account.
+// lmstfy asks for no credentials there unless it has accounts. Here a caller shows
+// a token with the right admin for all namespaces, or an account. If Open is set,
+// a request from the same machine needs neither: one that names the machine by a
+// loopback address, has no proxy in front of it, and was not sent by another site
+// through a browser. Such a request gets no metrics, and tokens with the right
+// admin do not exist for it.
 type Admin struct {
 	Engine   duly.Contract
 	Registry duly.Registry
 	Pools    *pools.Pools // nil: there is one engine
 	Guard    *auth.Guard
 	Host     *route.Host
-	// Open tells whether callers from the same machine are let in. It is for a
-	// loopback address without accounts.
+	// Open reports whether callers from the same machine are let in without a
+	// token. It is for a loopback address without accounts.
 	Open func() bool
 	// Gatherer is what /metrics tells, see [API.Collectors].
 	Gatherer prometheus.Gatherer
@@ -62,6 +63,9 @@ func (a *Admin) Routes() []route.Route {
 	for i := range routes {
 		routes[i].Need = auth.Operator
 		routes[i].Dialect = &route.Dialect{JSON: jsonType, Fail: failAdmin, Admit: a.admit}
+		if routes[i].Path == "/metrics" {
+			routes[i].Dialect.Admit = admitKnown
+		}
 	}
 	return routes
 }
@@ -88,15 +92,28 @@ func (a *Admin) Handler(next http.Handler) http.Handler {
 	})
 }
 
-func (a *Admin) admit(c *route.Call) (*auth.Pass, error) {
+// admitKnown lets in callers with credentials.
+func admitKnown(c *route.Call) (*auth.Pass, error) {
 	if len(c.R.RequestURI) > route.MaxURL {
 		return nil, errTooLongURL
 	}
+	return c.CheckToken()
+}
+
+// admit is admitKnown, and lets in callers on this machine if it is open to them.
+func (a *Admin) admit(c *route.Call) (*auth.Pass, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
-	if a.Open() && !strings.EqualFold(scheme, "Bearer") && local(c.R) {
+	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && local(c.R) {
 		return nil, c.CheckOrigin()
 	}
-	return c.CheckToken()
+	return admitKnown(c)
+}
+
+// shows reports whether a caller may see and change a token. One without
+// credentials may not if the token has the right admin, nor may anybody here if
+// it is for all namespaces, which lmstfy does not know.
+func shows(c *route.Call, t *duly.Token) bool {
+	return t.Namespace != duly.AllNamespaces && (c.Known() || !t.Rights.Includes(duly.RightAdmin))
 }
 
 // local tells whether a request comes from this machine and means it: a name

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/lmstfy"
@@ -29,9 +30,9 @@ func (p *play) askAdmin(method, target string, headers ...string) answer {
 	return do(req)
 }
 
-// X1, X8, X18: who may use the admin routes. From the same machine that is
-// everybody, where the address is on the loopback, there are no accounts and it
-// was not set otherwise; else a token with the right admin for *, or an account.
+// X1, X8, X18, C15.40: the admin routes need a token with the right admin for *, or
+// an account. If they are open, the address is on the loopback and there are no
+// accounts, callers on the same machine need neither, except for the metrics.
 func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 	t.Parallel()
 	account, err := auth.NewAccount("ada", "correct horse")
@@ -42,7 +43,8 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 		change func(*server.Config)
 		open   bool
 	}{
-		"on the loopback":  {func(*server.Config) {}, true},
+		"open":             {func(*server.Config) {}, true},
+		"by default":       {func(c *server.Config) { c.Lmstfy = "" }, false},
 		"token":            {func(c *server.Config) { c.Lmstfy = server.LmstfyToken }, false},
 		"with accounts":    {func(c *server.Config) { c.Accounts = []auth.Account{account} }, false},
 		"a public address": {func(c *server.Config) { c.AdminAddr = "0.0.0.0:7778" }, false},
@@ -53,22 +55,23 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 			api := lmstfy.Admin{Host: nil}
 			for _, r := range api.Routes() {
 				target := strings.NewReplacer("{namespace}", "ns", "{token}", "some-token-0123456789").Replace(r.Path) + "?status=enable&description=x"
+				open := tt.open && r.Path != "/metrics"
 				for who, c := range map[string]struct {
 					headers []string
 					may     bool
 				}{
-					"nobody":                 {nil, tt.open},
+					"nobody":                 {nil, open},
 					"operator":               {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin)}, true},
 					"operator, from afar":    {[]string{"Authorization", "Bearer " + p.token("*", duly.RightAdmin), "Host", "duly.example"}, true},
 					"admin of a namespace":   {[]string{"Authorization", "Bearer " + p.token("ns", duly.RightAdmin)}, false},
-					"a token of lmstfy's":    {[]string{"X-Token", p.token("ns")}, tt.open},
-					"account":                {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, tt.open || name == "with accounts"},
-					"account of another":     {[]string{"Authorization", "Basic YWRhOndyb25nIGhvcnNl"}, tt.open},
+					"a token of lmstfy's":    {[]string{"X-Token", p.token("ns")}, open},
+					"account":                {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U="}, open || name == "with accounts"},
+					"account of another":     {[]string{"Authorization", "Basic YWRhOndyb25nIGhvcnNl"}, open},
 					"another name":           {[]string{"Host", "duly.example"}, false},
 					"a name on the loopback": {[]string{"Host", "127.0.0.1.duly.example"}, false},
 					"behind a proxy":         {[]string{"X-Forwarded-For", p.peer()}, false},
-					"another site":           {[]string{"Origin", "http://duly.example"}, tt.open && r.Method == "GET"},
-					"another site, account":  {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U=", "Sec-Fetch-Site", "cross-site"}, r.Method == "GET" && (tt.open || name == "with accounts")},
+					"another site":           {[]string{"Origin", "http://duly.example"}, open && r.Method == "GET"},
+					"another site, account":  {[]string{"Authorization", "Basic YWRhOmNvcnJlY3QgaG9yc2U=", "Sec-Fetch-Site", "cross-site"}, r.Method == "GET" && (open || name == "with accounts")},
 				} {
 					a := p.askAdmin(r.Method, target, c.headers...)
 					p.advance(time.Minute) // those that fail are counted
@@ -82,6 +85,34 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// X8, C15.40: without a token no route reaches the metrics or a token with the
+// right admin, whether the admin routes are open or not.
+func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
+	t.Parallel()
+	for name, mode := range map[string]server.LmstfyMode{"by default": "", "open": server.LmstfyOpen} {
+		p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy = mode })
+		admin := p.token("ns", duly.RightAdmin)
+		hash, _ := auth.Hash(admin)
+		id := wire.TokenID(hash)
+		for _, one := range []string{id, admin} {
+			for _, r := range (&lmstfy.Admin{}).Routes() {
+				target := strings.NewReplacer("{namespace}", "ns", "{token}", one).Replace(r.Path) + "?description=x&status=enable"
+				a := p.askAdmin(r.Method, target)
+				if mode == "" && a.status != http.StatusUnauthorized || strings.Contains(a.body, id) || strings.Contains(a.body, "duly_queue") {
+					t.Errorf("%s: %s %s: %d %s", name, r.Method, r.Path, a.status, a.body)
+				}
+			}
+		}
+		if a := p.askAdmin("GET", "/metrics"); a.status != http.StatusUnauthorized {
+			t.Errorf("%s: the metrics: %d", name, a.status)
+		}
+		left, err := p.registry.FindToken(t.Context(), hash)
+		if err != nil || left.Limits != (duly.Limits{}) {
+			t.Errorf("%s: the admin token is now %+v, %v", name, left, err)
+		}
 	}
 }
 

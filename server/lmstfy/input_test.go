@@ -190,7 +190,7 @@ func FuzzRequests(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	e := dulytest.New(nil)
-	s, err := server.New(server.Config{Engine: e, Registry: e, Watcher: e, Limiter: e, Clock: e.Clock, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{Engine: e, Registry: e, Watcher: e, Limiter: e, Clock: e.Clock, Lmstfy: server.LmstfyOpen, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		f.Fatal(err)
 	}

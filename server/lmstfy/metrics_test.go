@@ -5,7 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dulymq/duly"
 )
+
+// scrape asks for the metrics, which needs an operator's token.
+func (p *play) scrape() answer {
+	p.t.Helper()
+	return p.askAdmin("GET", "/metrics", "Authorization", "Bearer "+p.token(duly.AllNamespaces, duly.RightAdmin))
+}
 
 // §7 of lmstfy's API: the names, the labels and the buckets that its dashboards
 // ask for.
@@ -33,7 +41,7 @@ func TestMetricsHaveLmstfysNames(t *testing.T) {
 	p.send("GET", "/api/ns/q", "", "X-Token", token)
 	p.send("GET", "/api/ns/q", "", "X-Token", token)
 
-	got := p.askAdmin("GET", "/metrics")
+	got := p.scrape()
 	for _, want := range []string{
 		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue/bulk",code="201",method="PUT",namespace="ns",pool="default"} 1`,
 		`infra_lmstfy_http_http_codes{api="/api/:namespace/:queue",code="200",method="GET",namespace="ns",pool="default"} 2`,
@@ -79,7 +87,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 20 {
 		p.send(fmt.Sprintf("METHOD%d", i), "/api/ns/q", "")
 	}
-	got := p.askAdmin("GET", "/metrics").body
+	got := p.scrape().body
 	for _, name := range []string{"publish_queue_jobs", "queue_sizes", "deadletter_sizes"} {
 		if n := strings.Count(got, "\ninfra_lmstfy_redis_"+name+"{"); n < 900 || n > 1001 {
 			t.Errorf("%d series of %s", n, name)

@@ -116,7 +116,7 @@ type play struct {
 func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 	t.Helper()
 	p := &play{stage: on, t: t, gate: newGate(on.engine), log: new(logtest.Log)}
-	cfg := server.Config{Engine: p.gate, Registry: on.registry, Clock: on.clock,
+	cfg := server.Config{Engine: p.gate, Registry: on.registry, Clock: on.clock, Lmstfy: server.LmstfyOpen,
 		Live:   server.Live{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
 		Logger: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	cfg.Watcher, _ = on.registry.(duly.Watcher)

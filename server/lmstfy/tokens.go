@@ -157,7 +157,7 @@ func (a *Admin) eachToken(c *route.Call, namespace string, f func(t *duly.Token)
 	return each(c.Context(), func(p duly.PageParams) (string, error) {
 		page, err := a.Registry.Tokens(c.Context(), namespace, p)
 		for i := range page.Tokens {
-			if page.Tokens[i].Namespace != duly.AllNamespaces {
+			if shows(c, &page.Tokens[i]) {
 				f(&page.Tokens[i])
 			}
 		}
@@ -181,7 +181,7 @@ func (a *Admin) token(c *route.Call) (duly.Token, error) {
 	}
 	for _, hash := range candidates {
 		t, err := a.Registry.FindToken(c.Context(), hash)
-		if err == nil && t.Namespace == c.Namespace && t.Namespace != duly.AllNamespaces {
+		if err == nil && t.Namespace == c.Namespace && shows(c, &t) {
 			return t, nil
 		}
 		if err != nil && !errors.Is(err, duly.ErrNotFound) {

@@ -33,6 +33,9 @@ first start makes a token and leaves it in that folder, readable by you alone, w
 address that others can reach needs a token made before: start on 127.0.0.1, duly token create, then listen there.
 For the admin address accounts will do as well, a file with lines NAME:PASSWORD that you alone can read.
 
+The lmstfy-compatible API is on, and its routes for tokens need a token or an account. With --lmstfy open callers on this
+machine need none, as lmstfy's own scripts expect; the start then prints a warning. --lmstfy off leaves that API out.
+
 A server can have more engines, each a pool with a name: --pool. The one of --engine is the pool default and holds the tokens.
 
 Any number of servers may stand on one Redis, each with a folder of its own; they share jobs, tokens and limits.
@@ -212,7 +215,7 @@ func (a *app) listen(ctx context.Context, p *printer, s *server.Server, c *confi
 	if err := leaveCertificates(data, c.TLS.Config, c.AdminTLS.Config); err != nil {
 		return err
 	}
-	return a.welcome(p, s, at, data)
+	return a.welcome(p, s, c, at, data)
 }
 
 // newServer composes the server; what the engine does not offer, it does not
@@ -250,7 +253,7 @@ type serving struct {
 }
 
 // welcome says where the server listens, and three lines to try it with.
-func (a *app) welcome(p *printer, s *server.Server, engine, data string) error {
+func (a *app) welcome(p *printer, s *server.Server, c *config.Loaded, engine, data string) error {
 	if p.json {
 		if err := p.value(serving{s.URL(), s.AdminURL(), open.Redact(engine), data}); err != nil {
 			return err
@@ -267,6 +270,7 @@ func (a *app) welcome(p *printer, s *server.Server, engine, data string) error {
 		txt("  API"), txt(s.URL()+", described at "+s.URL()+"/docs"),
 		txt("  admin"), txt(s.AdminURL()),
 		txt("  token"), txt(token),
+		txt("  lmstfy"), txt(lmstfyLine(c.Lmstfy)),
 	)
 	p.printf("\nTo try it, in another shell in this folder%s: push a job that is due in 3 s, take it, ack it.\n\n", note)
 	for _, line := range a.tryLines(data) {
@@ -277,6 +281,17 @@ func (a *app) welcome(p *printer, s *server.Server, engine, data string) error {
 	}
 	p.printf("\nCtrl-C stops the server; what it holds stays in %s.\n", data)
 	return p.flush()
+}
+
+// lmstfyLine says how the lmstfy-compatible API is served.
+func lmstfyLine(mode string) string {
+	switch server.LmstfyMode(mode) {
+	case server.LmstfyOpen:
+		return "open: every user of this machine may make tokens; --lmstfy token closes it"
+	case server.LmstfyOff:
+		return "off"
+	}
+	return "on, its token routes need a token; --lmstfy open for lmstfy's own scripts"
 }
 
 // tryLines work as they are, in another shell in the same folder.

@@ -86,7 +86,7 @@ func TestServePrintsThreeLinesToCopy(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars["DULY_DATA"] = filepath.Join(t.TempDir(), "my data")
-	out, _, stop := r.serve(13)
+	out, _, stop := r.serve(14)
 	stop()
 	data := shellQuote(r.vars["DULY_DATA"])
 	for _, want := range []string{
@@ -122,7 +122,7 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 		{[]string{"--log-format", "xml"}, exitMisuse, `--log-format is "xml", must be text or json`},
 		{[]string{"--log-level", "loud"}, exitMisuse, "--log-level"},
 		{[]string{"--drain", "soon"}, exitMisuse, "--drain"},
-		{[]string{"--lmstfy", "maybe"}, exitMisuse, `--lmstfy is "maybe", must be on, token or off`},
+		{[]string{"--lmstfy", "maybe"}, exitMisuse, `--lmstfy is "maybe", must be token, open or off`},
 		{[]string{"--addr", "nowhere"}, exitMisuse, "--addr"},
 		{[]string{"--addr", "0.0.0.0:0", "--engine", "model:"}, exitMisuse, "duly token create"},
 		{[]string{"--url", "redis://127.0.0.1:1"}, exitMisuse, "serve takes --engine"},

@@ -140,7 +140,7 @@ level = "debug"
 		`duly.toml:5: sweep_every is "1m", must be between 1s and 30s`,
 		`duly.toml:6: admin_accounts names a file that can't be used: open none.txt: no such file or directory; it has a line NAME:PASSWORD for each account`,
 		`duly.toml:7: answer_memory is "1KiB", must be at least 1MiB`,
-		`duly.toml:8: lmstfy is "maybe", must be on, token or off`,
+		`duly.toml:8: lmstfy is "maybe", must be token, open or off`,
 		`duly.toml:11: log.levle is no setting; did you mean log.level?`,
 		`duly.toml:12: log.format is "xml", must be text or json`,
 		`duly.toml:15: logging.level is no setting; did you mean log.level?`,

@@ -21,7 +21,7 @@ type Settings struct {
 	// Data is the folder of the server; "" is ./duly-data.
 	Data            string
 	Addr, AdminAddr string
-	// Lmstfy is on, token or off.
+	// Lmstfy is token, open or off.
 	Lmstfy         string
 	LmstfyDefaults lmstfy.Defaults
 

@@ -103,9 +103,9 @@ var Table = []*Setting{
 		Meaning: "`file` with the authorities, in PEM, one of which must have signed the certificate of every client of the admin address",
 	},
 	{
-		Key: "lmstfy", Flag: "lmstfy", Default: string(server.LmstfyOn), kind: choice, to: func(s *Settings) any { return &s.Lmstfy },
-		oneOf:   []string{string(server.LmstfyOn), string(server.LmstfyToken), string(server.LmstfyOff)},
-		Meaning: "serve lmstfy's API beside duly's own: on, token (its admin routes want one of callers on this machine, too) or off",
+		Key: "lmstfy", Flag: "lmstfy", Default: string(server.LmstfyToken), kind: choice, to: func(s *Settings) any { return &s.Lmstfy },
+		oneOf:   []string{string(server.LmstfyToken), string(server.LmstfyOpen), string(server.LmstfyOff)},
+		Meaning: "serve lmstfy's API beside duly's own: token (its admin routes need a token or an account), open (callers on this machine need none, as with lmstfy) or off",
 	},
 	{
 		Key: "lmstfy_ttl", Flag: "lmstfy-ttl", Default: "1d", kind: span, step: second, most: mostSeconds, to: func(s *Settings) any { return &s.LmstfyDefaults.TTL },
