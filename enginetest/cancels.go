@@ -30,7 +30,7 @@ func cancelsReported(s *scene) {
 	}()
 	await(s, "the watch to begin", hearing)
 
-	s.pushAll(numbered(3, "j")...)
+	s.pushAll(duly.Job{ID: "j1"}, duly.Job{ID: "j2"}, duly.Job{ID: "j3"})
 	s.reserve(2)
 	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "j1"))
 	_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)

@@ -114,7 +114,6 @@ func (k *keeper) dueLocked(now moment) (due []*flight) {
 		l := &f.lease
 		if !l.letGo && l.renewAt <= now.mono+l.length/12 {
 			due = append(due, f)
-			l.asking = l.doubted
 		}
 	}
 
@@ -123,6 +122,9 @@ func (k *keeper) dueLocked(now moment) (due []*flight) {
 	if len(due) > duly.MaxBatch {
 		slices.SortFunc(due, func(a, b *flight) int { return cmp.Compare(a.lease.renewAt, b.lease.renewAt) })
 		due = due[:duly.MaxBatch]
+	}
+	for _, f := range due {
+		f.lease.asking = f.lease.doubted
 	}
 	k.extending = true
 	return due
