@@ -56,11 +56,11 @@
 // job to somebody else. It ends so at once when the engine itself says that
 // the lease is lost.
 //
-// When a job is deleted, purged or destroyed while its handler runs, the engine
-// reports it, the worker asks about the lease at once, and the handler's context
-// ends with [duly.ErrCanceled]: within 100 ms in one process and over Redis. The
-// report may be lost; then the next extension finds the lease lost, and the cause
-// is ErrLeaseLost.
+// When a job is deleted, purged or destroyed while its handler runs, an engine
+// that is a [duly.CancelWatcher] reports it. The worker asks about the lease at
+// once, and the handler's context ends with [duly.ErrCanceled] within 100 ms. The
+// report may be lost, and other engines make none: then the next extension finds
+// the lease lost, and the cause is ErrLeaseLost.
 //
 // A lease is extended for Config.MaxHold at most: then the handler's context
 // ends with [ErrMaxHold]. A handler with a [Timeout] that has passed loses its
