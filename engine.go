@@ -236,6 +236,14 @@ func NamespaceOf(e Engine) string {
 	return DefaultNamespace
 }
 
+// Accepter is implemented by engines that refuse new jobs while their disk is
+// full.
+type Accepter interface {
+	// Accepts returns ErrFull while the engine refuses new jobs because its disk
+	// is full, and everything else goes on. It looks for room first.
+	Accepts(ctx context.Context) error
+}
+
 // Resetter is implemented by engines whose store can lose what it held while
 // they are open, as a server does that comes back empty.
 type Resetter interface {

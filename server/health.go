@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -15,8 +16,9 @@ import (
 
 type healthForm struct {
 	_           struct{} `json:"-" additionalProperties:"true"`
-	Status      string   `json:"status" enum:"ok,degraded" doc:"degraded: some pools do not answer."`
+	Status      string   `json:"status" enum:"ok,degraded" doc:"degraded: some pools do not answer, or refuse new jobs."`
 	Unavailable []string `json:"unavailable,omitempty" doc:"The pools that do not answer."`
+	Full        []string `json:"full,omitempty" doc:"The pools that refuse new jobs because their disk is full. Everything else goes on."`
 }
 
 func (s *Server) healthRoutes() []route.Route {
@@ -25,7 +27,7 @@ func (s *Server) healthRoutes() []route.Route {
 			ID: "checkHealth", Summary: "Is the process alive?", Answer: healthForm{}, ExampleAnswer: healthy,
 		}},
 		{Method: "GET", Path: "/readyz", Need: auth.Open, Handler: s.ready, Doc: route.Doc{
-			ID: "checkReadiness", Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded.", Answer: healthForm{},
+			ID: "checkReadiness", Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded. It is degraded too while the disk is full: pushes are refused as full and workers go on, so the answer stays 200.", Answer: healthForm{},
 			Errors: []duly.Code{duly.CodeUnavailable}, ExampleAnswer: healthy,
 		}},
 	}
@@ -52,12 +54,13 @@ func (s *Server) ready(c *route.Call) error {
 		c.Log().Warn("the store was reset", "at", at.At.UTC().Format(time.RFC3339), "queues", fmt.Sprint(at.Queues), "tokens", at.Tokens)
 		return wire.Own(duly.Errorf(duly.CodeUnavailable, "the store was reset at %s: what it held is lost; the log says what", at.At.UTC().Format(time.RFC3339)))
 	}
-	down := s.cfg.Pools.Down(ctx)
-	if len(down) == 0 {
+
+	down, full := s.cfg.Pools.Down(ctx), s.full(ctx)
+	if len(down)+len(full) == 0 {
 		return alive(c)
 	}
-	c.Log().Warn("pools are not ready", "pools", down)
-	text, err := json.Marshal(healthForm{Status: "degraded", Unavailable: down})
+	c.Log().Warn("not everything is ready", "unavailable", down, "full", full)
+	text, err := json.Marshal(healthForm{Status: "degraded", Unavailable: down, Full: full})
 	if err != nil {
 		return err
 	}
@@ -72,6 +75,15 @@ func (s *Server) answers(ctx context.Context) (err error) {
 		_, err = s.cfg.Engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
 	}
 	return err
+}
+
+// full lists the pools that refuse new jobs because their disk is full; an
+// engine without pools is the default one.
+func (s *Server) full(ctx context.Context) []string {
+	if s.cfg.Accepter != nil && errors.Is(s.cfg.Accepter.Accepts(ctx), duly.ErrFull) {
+		return []string{duly.DefaultPool}
+	}
+	return s.cfg.Pools.Full(ctx)
 }
 
 // resetShows is for how long a server is not ready after its store was reset:

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -42,7 +43,8 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 		s.cfg.Logger.Warn("lmstfy's admin routes are open: every user of this machine, and whoever a proxy on it lets through, may make, limit and delete tokens " +
 			"without one; lmstfy = \"token\" (--lmstfy token) closes them")
 	}
-	return s.leaveURLs()
+	s.leaveURLs()
+	return nil
 }
 
 // CanListen tells what [Server.Listen] would fail with because of the addresses,
@@ -102,14 +104,24 @@ func (s *Server) credentials(ctx context.Context) error {
 	return err
 }
 
-func (s *Server) leaveURLs() error {
+// leaveURLs leaves the addresses for the command line. A server does not need
+// them, so it starts without them where the disk is full.
+func (s *Server) leaveURLs() {
 	if s.cfg.DataDir == "" {
-		return nil
+		return
 	}
-	if err := durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.URLFile), s.URL()+"\n"); err != nil {
-		return err
+	for name, url := range map[string]string{auth.URLFile: s.URL(), auth.AdminURLFile: s.AdminURL()} {
+		path := filepath.Join(s.cfg.DataDir, name)
+		err := durable.WriteFile(path, url+"\n")
+		if err == nil {
+			continue
+		}
+		if old, _ := os.ReadFile(path); string(old) == url+"\n" {
+			continue
+		}
+		_ = os.Remove(path) // the address of an earlier server would mislead the other commands
+		s.cfg.Logger.Warn("the server's address can't be left for the other commands; give them --url", "path", path, "url", url, "error", err)
 	}
-	return durable.WriteFile(filepath.Join(s.cfg.DataDir, auth.AdminURLFile), s.AdminURL()+"\n")
 }
 
 func (s *Server) unbind() {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -54,6 +56,31 @@ func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
 	}
 	if info, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v %v", info.Mode(), err)
+	}
+}
+
+// C9.12: a server starts where its addresses can't be left, as on a full disk,
+// and says so.
+func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
+	t.Parallel()
+	folder, log := t.TempDir(), new(logtest.Log)
+	s := bare(t, func(c *Config) { c.DataDir, c.Logger = folder, log.Logger() })
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.unbind()
+	for _, name := range []string{auth.URLFile, auth.AdminURLFile} {
+		path := filepath.Join(folder, name)
+		if err := errors.Join(os.Remove(path), os.MkdirAll(filepath.Join(path, "in the way"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatalf("the server does not start: %v", err)
+	}
+	if s.URL() == "" || log.Count("the server's address can't be left") != 2 {
+		t.Errorf("it listens on %q and logs %s", s.URL(), log.String())
 	}
 }
 

@@ -241,6 +241,31 @@ func TestHealthIsOpenOnBothAddresses(t *testing.T) {
 	}
 }
 
+// crammed is an engine whose disk may be full.
+type crammed struct{ err error }
+
+// Accepts implements duly.Accepter.
+func (c *crammed) Accepts(context.Context) error { return c.err }
+
+// C9.12: a server on a full disk stays ready, for its workers, and says that it
+// is full.
+func TestReadyzReportsAFullDisk(t *testing.T) {
+	t.Parallel()
+	store := &crammed{}
+	f := serve(t, func(c *Config) { c.Accepter = store })
+	ready := func(want string) {
+		t.Helper()
+		if a := f.send("GET", "/readyz", "", "none"); a.status != 200 || a.body != want {
+			t.Errorf("readyz: %d %s, want %s", a.status, a.body, want)
+		}
+	}
+	ready(healthy)
+	store.err = duly.ErrFull
+	ready(`{"status":"degraded","full":["default"]}`)
+	store.err = nil
+	ready(healthy)
+}
+
 // forgetful is an engine whose store was reset.
 type forgetful struct{ at time.Time }
 

@@ -81,6 +81,9 @@ func (k *checkpoints) finish() (bool, error) {
 	if k.w.pages = 0; log != moved {
 		k.w.pages = logPages / 2 // a reader needs the log as it is: again in a while
 	}
+	if err == nil && log == moved {
+		err = k.w.room.trim()
+	}
 	k.w.vacuum = true
 	return true, err
 }
@@ -131,6 +134,9 @@ func (w *writer) tell(err error) {
 
 // chore does one slice of what can wait.
 func (w *writer) chore() (again bool, err error) {
+	if w.regain() {
+		return true, nil
+	}
 	w.checkpoints.start()
 	if ended, err := w.checkpoints.finish(); ended || err != nil {
 		return true, err
@@ -158,7 +164,12 @@ func (w *writer) shrink() error {
 	if w.vacuum = free > keptPages && free > pages/4; !w.vacuum {
 		return nil
 	}
-	s := w.c.stmt("vacuum_slice")
+	return w.vacuumSlice("vacuum_slice")
+}
+
+// vacuumSlice runs a statement that gives free pages back.
+func (w *writer) vacuumSlice(name string) error {
+	s := w.c.stmt(name)
 	for {
 		row, err := s.Step()
 		if err != nil {

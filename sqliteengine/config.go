@@ -18,7 +18,7 @@ type Config struct {
 	// Path is the database file. It is made if it is not there, and so is its
 	// folder (readable by its owner alone). Beside it stand PATH-wal and
 	// PATH-shm, which belong to it and are moved or copied only with it, and
-	// PATH-lock.
+	// PATH-lock and PATH-ballast.
 	Path string
 	// MaxBody is the bound on a body in bytes, up to duly.MaxMaxBody. Default
 	// duly.DefaultMaxBody.

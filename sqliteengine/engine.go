@@ -30,6 +30,7 @@ type Engine struct {
 	spending spending
 
 	closing atomic.Bool
+	full    atomic.Bool // the disk is; new jobs are refused
 	once    sync.Once
 	stopped chan struct{} // closed when the writer has ended
 	err     error         // of Close

@@ -25,6 +25,8 @@ type op struct {
 	run func(t *tx) error
 	// items and bytes are how much it is.
 	items, bytes int
+	// needs is how much room it takes on the disk.
+	needs needs
 	// joins is with what it shares statements.
 	joins   joins
 	reserve *reserve // of a Reserve, for those before it
@@ -173,6 +175,11 @@ func (e *Engine) write(ctx context.Context, o *op) error {
 // them.
 func (e *Engine) change(ctx context.Context, run func(t *tx) error) error {
 	return e.write(ctx, &op{items: 1, run: run})
+}
+
+// add is change for an operation that takes room on the disk.
+func (e *Engine) add(ctx context.Context, n needs, run func(t *tx) error) error {
+	return e.write(ctx, &op{items: 1, run: run, needs: n})
 }
 
 // submit hands an operation to the writer; false if the engine is closed.

@@ -36,7 +36,7 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	return e.changeToken(ctx, func(t *tx) error {
+	return e.changeToken(ctx, needsLittle, func(t *tx) error {
 		s := t.stmt("token_limit").Blob(1, hash[:])
 		bindLimits(s, 2, l)
 		found, err := s.Run()

@@ -91,7 +91,27 @@ func start(cfg Config, l layout) (*Engine, error) {
 	e.readers.lent = map[*conn]context.CancelFunc{}
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
-	return e, e.w.open()
+	e.w.room = room{ballast: openBallast(cfg.Path), file: cfg.Path}
+	if err := e.openStore(); err != nil {
+		return nil, errors.Join(err, e.w.room.close())
+	}
+	return e, nil
+}
+
+// openStore opens the store, on a full disk in the room of the ballast: the
+// log's index needs some.
+func (e *Engine) openStore() error {
+	w := e.w
+	err := w.open()
+	if w.room.size > 0 && (sq.IsFull(err) || sq.IsIO(err)) {
+		if err = w.room.lend(); err == nil {
+			err = w.open()
+		}
+	}
+	if err == nil {
+		w.findRoom()
+	}
+	return err
 }
 
 // connect opens a connection as the engine uses it.
@@ -108,15 +128,19 @@ func (e *Engine) connect(mode sq.Mode) (*conn, error) {
 	// macOS a sync reaches the disk only with the two fullfsync settings.
 	// The patience comes first: what follows reads the file, of which another
 	// connection may be reading the log for the first time.
-	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = 10000;
+	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d;
 PRAGMA synchronous = %s; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
 PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d;
-PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;`, sync, cacheKiB))
+PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;`, busyTimeout, sync, cacheKiB))
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return newConn(c), nil
 }
+
+// busyTimeout is for how many milliseconds a connection waits for the lock of
+// another one.
+const busyTimeout = 10_000
 
 // cacheKiB is the page cache of one connection.
 const cacheKiB = 16 << 10
@@ -183,11 +207,19 @@ func userVersion(c *sq.Conn) (int, error) {
 
 // shut closes everything once the writer has ended.
 func (e *Engine) shut() error {
-	e.w.checkpoints.stop()
+	w := e.w
+	w.checkpoints.stop()
 	err := e.readers.pause()
-	if e.w.c != nil {
-		err = errors.Join(err, e.w.c.close())
-		e.w.c = nil
+	if w.c != nil {
+		if w.room.short { // SQLite moves the log when it is closed
+			err = errors.Join(err, w.room.lend())
+		}
+		err = errors.Join(err, w.c.close())
+		w.c = nil
 	}
+	if w.room.short {
+		w.refill()
+	}
+	err = errors.Join(err, w.room.close())
 	return storeError(e.cfg.Path, errors.Join(err, unlock(e.lock)))
 }

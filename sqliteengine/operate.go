@@ -9,11 +9,11 @@ import (
 var _ duly.Operator = (*Engine)(nil)
 
 // onJob runs an operation on one job that is there by the clock.
-func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, run func(t *tx, j *job) error) error {
+func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n needs, run func(t *tx, j *job) error) error {
 	if err := duly.ValidateID(id); err != nil {
 		return err
 	}
-	return e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+	return e.onQueue(ctx, ref, n, func(t *tx, q *queue) error {
 		if q == nil {
 			return duly.NotFound(ref, id)
 		}
@@ -29,11 +29,11 @@ func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, run fu
 }
 
 // onQueue runs an operation on one queue, nil for an unknown one.
-func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, run func(t *tx, q *queue) error) error {
+func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q *queue) error) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
-	return e.change(ctx, func(t *tx) error { return run(t, t.queue(ref.Normal())) })
+	return e.add(ctx, n, func(t *tx) error { return run(t, t.queue(ref.Normal())) })
 }
 
 // Update implements duly.Operator.
@@ -42,7 +42,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		return err
 	}
 	u = keepUpdate(ctx, u)
-	return e.onJob(ctx, ref, id, func(t *tx, j *job) error {
+	return e.onJob(ctx, ref, id, needsRoom, func(t *tx, j *job) error {
 		if !j.state.Waiting() {
 			return conflict(j, "updated")
 		}
@@ -67,7 +67,7 @@ func conflict(j *job, what string) error {
 
 // Promote implements duly.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
-	return e.onJob(ctx, ref, id, func(t *tx, j *job) error {
+	return e.onJob(ctx, ref, id, needsNothing, func(t *tx, j *job) error {
 		switch {
 		case !j.state.Waiting():
 			return conflict(j, "promoted")
@@ -92,7 +92,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	p := &purge{state: state, left: int64(n), all: n == 0}
 	for {
 		var now purge // the state of p after this transaction, which may run twice
-		err := e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+		err := e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
 			now = *p
 			if q == nil {
 				now.end = true
@@ -169,7 +169,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	if patch.Shards > 1 {
 		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
-	return e.change(ctx, func(t *tx) error {
+	return e.add(ctx, needsRoom, func(t *tx) error {
 		q, err := t.makeQueue(ref.Normal())
 		if err != nil {
 			return err
@@ -190,7 +190,7 @@ func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 }
 
 func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
-	return e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+	return e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
 		if q == nil {
 			return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
 		}
@@ -202,7 +202,7 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 // Destroy implements duly.Operator. The queue is gone with the answer; the rows
 // of its jobs are removed by and by.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	err := e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+	err := e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
 		if q == nil {
 			return nil
 		}

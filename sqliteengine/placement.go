@@ -15,7 +15,7 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	return e.changeToken(ctx, func(t *tx) error {
+	return e.changeToken(ctx, needsLittle, func(t *tx) error {
 		name := "placement_change"
 		if p.Version == 0 {
 			name = "placement_make"

@@ -22,7 +22,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	if leaves(ctx) {
 		p.keepBodies(size)
 	}
-	if err := e.write(ctx, &op{items: len(jobs), bytes: size, run: p.run, joins: joinsPushes}); err != nil {
+	if err := e.write(ctx, &op{items: len(jobs), bytes: size, run: p.run, joins: joinsPushes, needs: needsRoom}); err != nil {
 		return nil, err
 	}
 	return p.results, nil

@@ -83,6 +83,9 @@ func (w *writer) recover() {
 }
 
 func (w *writer) reopen() error {
+	if err := w.room.lend(); err != nil { // the log's index may need room, and the file
+		return err
+	}
 	if err := rewrite(w.e.cfg.Path + "-wal"); err != nil {
 		return err
 	}
@@ -99,6 +102,7 @@ func (w *writer) reopen() error {
 		return errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
 	w.c, w.pages = c, 0
+	w.findRoom()
 	w.e.readers.resume()
 	w.e.hub.reset(w.queues)
 	w.e.watchers.ring()
@@ -167,16 +171,6 @@ func (w *writer) down() error {
 // whether the connection can't be used any more.
 func (w *writer) mustReopen(err error) bool {
 	return w.failure == nil && (sq.IsIO(err) || w.c.InTx())
-}
-
-// relieve makes room in the log after the disk was full: what can be moved into
-// the file is, and the log then begins anew in the room that it has.
-func (w *writer) relieve() error {
-	_, _, err := w.c.Checkpoint(sq.Passive)
-	if err != nil && !sq.IsIO(err) {
-		return nil // no room in the file either
-	}
-	return err
 }
 
 // down is what is answered while the store is not open.

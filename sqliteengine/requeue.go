@@ -14,7 +14,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	}
 	p.IDs = keep(ctx, p.IDs)
 	var results []duly.RequeueResult
-	err := e.onQueue(ctx, ref, func(t *tx, q *queue) error {
+	err := e.onQueue(ctx, ref, needsLittle, func(t *tx, q *queue) error {
 		ids, err := p.IDs, error(nil)
 		if p.N > 0 {
 			ids, err = t.oldestDead(q, p.N)

@@ -18,7 +18,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		return s.results, nil
 	}
 	s.judge()
-	if err := e.write(ctx, &op{items: len(outcomes), run: s.run}); err != nil {
+	if err := e.write(ctx, &op{items: len(outcomes), run: s.run, needs: s.needs()}); err != nil {
 		return nil, err
 	}
 	return s.results, nil
@@ -55,6 +55,16 @@ func (s *settles) judge() {
 			s.judged[i] = duly.ErrLeaseLost
 		}
 	}
+}
+
+// needs is how much room the outcomes take: an error text or a result is new.
+func (s *settles) needs() needs {
+	for i := range s.outcomes {
+		if o := &s.outcomes[i]; o.Error != "" || len(o.Result) > 0 {
+			return needsLittle
+		}
+	}
+	return needsNothing
 }
 
 // run settles in order. It may run more than once.

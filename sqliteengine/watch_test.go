@@ -44,7 +44,7 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 	gone := make(chan error)
 	letGo := held(t, e)
 	go func() {
-		gone <- e.changeToken(ctx, func(tx *tx) error {
+		gone <- e.changeToken(ctx, needsLittle, func(tx *tx) error {
 			close(begun)
 			<-goOn
 			_, err := tx.stmt("token_drop").Blob(1, token.Hash[:]).Run()

@@ -1,13 +1,13 @@
 package sqliteengine
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"runtime/debug"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 // choreTurns is how many transactions may follow each other before something
@@ -27,6 +27,7 @@ type writer struct {
 	t            tx
 	batch        []*op
 	checkpoints  checkpoints
+	room         room
 	pages        int    // pages in the log since it was last begun anew
 	graves       bool   // destroyed queues have left something behind
 	vacuum       bool   // there may be free pages to give back
@@ -71,6 +72,7 @@ func (w *writer) loop() {
 // attend does a slice of what can wait although others are waiting: under a
 // load that never ends it would else never be done.
 func (w *writer) attend() {
+	w.regain()
 	w.checkpoints.start()
 	if w.turns++; w.c != nil && w.turns%choreTurns == 0 {
 		w.idle()
@@ -79,16 +81,11 @@ func (w *writer) attend() {
 
 // serve answers a batch of operations.
 func (w *writer) serve(ops []*op) {
-	err := w.try(ops)
-	if sq.IsFull(err) && w.failure == nil && !w.mustReopen(err) {
-		if relief := w.relieve(); relief != nil {
-			err = relief
-		}
-	}
+	err := w.attempt(ops)
 	if err != nil && len(ops) > 1 && w.failure == nil && !w.mustReopen(err) {
 		// One of them, or all together, went wrong: each by itself.
 		for _, o := range ops {
-			w.finish([]*op{o}, w.try([]*op{o}))
+			w.finish([]*op{o}, w.attempt([]*op{o}))
 		}
 		return
 	}
@@ -98,9 +95,6 @@ func (w *writer) serve(ops []*op) {
 func (w *writer) finish(ops []*op, err error) {
 	if err != nil && w.mustReopen(err) {
 		w.fail(err)
-	}
-	if sq.IsFull(err) { // the log may be what there is no room beside: it is moved now, however short it is
-		w.pages = max(w.pages, logPages)
 	}
 	for _, o := range ops {
 		if err != nil {
@@ -142,7 +136,7 @@ func (w *writer) transact(t *tx, ops []*op) (err error) {
 	}
 	arrange(ops)
 	for i, o := range ops {
-		if o.err = o.skip(); o.err != nil {
+		if o.err = cmp.Or(o.skip(), w.room.admit(o.needs)); o.err != nil {
 			continue
 		}
 		if err := t.flush(o.joins); err != nil {
@@ -159,6 +153,10 @@ func (w *writer) transact(t *tx, ops []*op) (err error) {
 	if err := t.save(); err != nil {
 		return err
 	}
+	if err := w.room.cover(w.c); err != nil {
+		return err
+	}
+
 	began := w.e.begin()
 	_, err = w.c.stmt("commit").Run()
 	w.e.observe("commit", began)

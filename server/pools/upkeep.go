@@ -62,24 +62,37 @@ func message(err error) string {
 }
 
 // Down lists the pools that do not answer.
-func (r *Pools) Down(ctx context.Context) (names []string) {
+func (r *Pools) Down(ctx context.Context) []string {
+	return r.those(func(engine duly.Contract, err error) bool {
+		if err == nil {
+			_, err = engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
+		}
+		return err != nil
+	})
+}
+
+// Full lists the pools that refuse new jobs because their disk is full.
+func (r *Pools) Full(ctx context.Context) []string {
+	return r.those(func(engine duly.Contract, _ error) bool {
+		a, ok := engine.(duly.Accepter)
+		return ok && errors.Is(a.Accepts(ctx), duly.ErrFull)
+	})
+}
+
+// those asks all pools at once and lists those for which is returns true.
+func (r *Pools) those(is func(engine duly.Contract, err error) bool) (names []string) {
 	if r == nil {
 		return nil
 	}
-	down := make([]bool, len(r.all))
+	found := make([]bool, len(r.all))
 	var running sync.WaitGroup
 	for i, p := range r.all {
-		running.Go(func() {
-			engine, err := p.get()
-			if err == nil {
-				_, err = engine.Queues(ctx, duly.DefaultNamespace, duly.PageParams{Limit: 1})
-			}
-			down[i] = err != nil
-		})
+		running.Go(func() { found[i] = is(p.get()) })
 	}
 	running.Wait()
+
 	for i, p := range r.all {
-		if down[i] {
+		if found[i] {
 			names = append(names, p.name)
 		}
 	}

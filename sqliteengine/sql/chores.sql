@@ -27,3 +27,11 @@ DELETE FROM replaceable WHERE queue = ?1 AND number IN (SELECT number FROM repla
 -- name: bury_expiries
 DELETE FROM expiries
  WHERE queue = ?1 AND (moment, number) IN (SELECT moment, number FROM expiries WHERE queue = ?1 LIMIT ?2);
+
+-- What a store that is short of room gives back at a time: see room.go.
+
+-- name: vacuum_short
+PRAGMA incremental_vacuum(16);
+
+-- name: page_count
+PRAGMA page_count;

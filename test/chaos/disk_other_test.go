@@ -4,4 +4,10 @@ package chaos
 
 import "errors"
 
-func runFullDisk([]string) error { return errors.New("there are no mount namespaces on this system") }
+var errNoNamespaces = errors.New("there are no mount namespaces on this system")
+
+func runFullDisk([]string) error { return errNoNamespaces }
+
+func runRefill([]string) error { return errNoNamespaces }
+
+func runRefillStore([]string) error { return errNoNamespaces }

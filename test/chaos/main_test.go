@@ -15,6 +15,8 @@ func TestMain(m *testing.M) {
 		"pusher":      runPusher,
 		"filler":      runFiller,
 		"fulldisk":    runFullDisk,
+		"refill":      runRefill,
+		"refillstore": runRefillStore,
 		"orderworker": runOrderWorker,
 		"redisworker": runRedisWorker,
 		"redisguest":  runRedisGuest,

@@ -201,6 +201,9 @@ func primary(err error) int {
 	return e.Code & 0xff
 }
 
+// ErrFull is the error of a full disk.
+var ErrFull error = &Error{Code: sqlite3.SQLITE_FULL, Message: "database or disk is full"}
+
 // IsFull tells whether there was no room on the disk.
 func IsFull(err error) bool { return primary(err) == sqlite3.SQLITE_FULL }
 

@@ -54,7 +54,7 @@ func partOfStore(path string) bool {
 	if beside("-wal") || beside("-shm") {
 		return true
 	}
-	for _, end := range []string{"-wal", "-shm", "-lock"} {
+	for _, end := range []string{"-wal", "-shm", "-lock", "-ballast"} {
 		if file, found := strings.CutSuffix(path, end); found {
 			if _, err := os.Stat(file); err == nil {
 				return true

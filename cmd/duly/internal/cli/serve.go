@@ -124,7 +124,7 @@ func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func
 	if err != nil {
 		return err
 	}
-	if err := a.listen(ctx, p, s, c, at, data); err != nil {
+	if err := a.listen(ctx, p, s, c, at, data, log); err != nil {
 		return err
 	}
 	r := &reloader{
@@ -208,12 +208,12 @@ func (a *app) openServed(ctx context.Context, at string, c *config.Loaded, log *
 
 // listen begins to listen, and then says so: to the other commands by what it
 // leaves in the data folder, and to the person who started it.
-func (a *app) listen(ctx context.Context, p *printer, s *server.Server, c *config.Loaded, at, data string) error {
+func (a *app) listen(ctx context.Context, p *printer, s *server.Server, c *config.Loaded, at, data string, log *slog.Logger) error {
 	if err := s.Listen(ctx); err != nil {
 		return err
 	}
 	if err := leaveCertificates(data, c.TLS.Config, c.AdminTLS.Config); err != nil {
-		return err
+		log.Warn("the certificates can't be left for the other commands; give them --ca", "data", data, "error", err)
 	}
 	return a.welcome(p, s, c, at, data)
 }
@@ -237,6 +237,7 @@ func (a *app) newServer(engine duly.Contract, maxBody int, data string, set *con
 	c.Watcher, _ = engine.(duly.Watcher)
 	c.Limiter, _ = engine.(duly.Limiter)
 	c.Resetter, _ = engine.(duly.Resetter)
+	c.Accepter, _ = engine.(duly.Accepter)
 	c.Backuper, _ = engine.(duly.Backuper)
 	if c.Registry == nil {
 		return nil, duly.Errorf(duly.CodeUnsupported, "this engine stores no tokens, so it can't be served; give a file or Redis to --engine")
