@@ -11,16 +11,17 @@ func TestMain(m *testing.M) {
 	proctest.Main(m, proctest.Roles{
 		servertest.RoleName: servertest.Role(nil),
 
-		"store":       runStore,
-		"pusher":      runPusher,
-		"filler":      runFiller,
-		"fulldisk":    runFullDisk,
-		"refill":      runRefill,
-		"refillstore": runRefillStore,
-		"orderworker": runOrderWorker,
-		"redisworker": runRedisWorker,
-		"redisguest":  runRedisGuest,
-		"rediswaiter": runRedisWaiter,
-		"slowguest":   runSlowGuest,
+		"store":        runStore,
+		"pusher":       runPusher,
+		"filler":       runFiller,
+		"fulldisk":     runFullDisk,
+		"refill":       runRefill,
+		"refillstore":  runRefillStore,
+		"orderworker":  runOrderWorker,
+		"ledgerworker": runLedgerWorker,
+		"redisworker":  runRedisWorker,
+		"redisguest":   runRedisGuest,
+		"rediswaiter":  runRedisWaiter,
+		"slowguest":    runSlowGuest,
 	})
 }
