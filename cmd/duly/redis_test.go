@@ -81,7 +81,7 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	defer cancel()
 	select {
 	case err := <-ended:
-		if code := exitOf(t, err); code != 1 || !strings.HasPrefix(errs.String(), "duly: unauthorized: ") {
+		if code := exitOf(t, err); code != 1 || !strings.Contains(errs.String(), "\nduly: unauthorized: ") {
 			t.Errorf("exit %d, %s", code, errs.String())
 		}
 	case <-ctx.Done():
