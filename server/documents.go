@@ -38,9 +38,7 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 			return c.ReplyAs(http.StatusOK, "application/json", spec())
 		}},
 		{Method: "GET", Path: "/docs", Need: auth.Open, Handler: func(c *route.Call) error {
-			c.W.Header().Set("Content-Security-Policy", describe.Policy())
-			c.W.Header().Set("Referrer-Policy", "no-referrer")
-			return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", page())
+			return c.ReplyPage(describe.Policy(), page())
 		}},
 		{Method: "GET", Path: "/favicon.ico", Need: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyAs(http.StatusOK, "image/png", describe.Icon())
@@ -53,9 +51,7 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 // whose path is lost on the way gets no page that it did not ask for.
 func welcome(c *route.Call) error {
 	if strings.Contains(c.R.Header.Get("Accept"), "text/html") {
-		c.W.Header().Set("Content-Security-Policy", describe.Policy())
-		c.W.Header().Set("Referrer-Policy", "no-referrer")
-		return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", []byte(welcomePage))
+		return c.ReplyPage(describe.Policy(), []byte(welcomePage))
 	}
 
 	return c.Reply(http.StatusOK, append(c.Out(), `{"service":"duly","docs":"/docs","openapi":"/openapi.json"}`...))

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
+	own "github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/route"
 )
@@ -17,7 +18,8 @@ import (
 // dashboards go on. No label holds what a caller has sent who was not let in.
 type metrics struct {
 	pools  *pools.Pools
-	places places
+	places *own.Places[placeKey, *place]
+	other  *place // of those without a place
 	whole  map[string]wholePool
 
 	latency        *prometheus.HistogramVec
@@ -47,6 +49,7 @@ func newMetrics(in *pools.Pools) *metrics {
 		elapsed:    histogram("redis_job_elapsed_ms", "From the publish of a job to its consume.", jobTimes, inQueue...),
 		ackElapsed: histogram("redis_job_ack_elapsed_ms", "From the publish of a job to its ack.", jobTimes, inQueue...),
 	}
+	m.places, m.other = newPlaces(m), newPlace(m, duly.DefaultPool, "", "")
 	for _, pool := range in.Names() {
 		m.whole[pool] = newWholePool(m, pool)
 	}
@@ -98,7 +101,7 @@ func (m *metrics) route(pattern string) *requests {
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
 	o := outcome{pool: duly.DefaultPool, method: c.Method(), status: status}
 	if c.Known() {
-		p := r.m.places.of(r.m, c.Namespace, "")
+		p := r.m.placeOf(c.Namespace, "")
 		o.pool, o.namespace = p.pool, p.namespace
 	}
 	s := r.of(o)
@@ -129,19 +132,19 @@ func (r *requests) of(o outcome) *series {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (m *metrics) overLimit(c *route.Call, action string) {
-	p := m.places.of(m, c.Namespace, "")
+	p := m.placeOf(c.Namespace, "")
 	m.limited.WithLabelValues(p.pool, p.namespace, c.Who(), action).Inc()
 }
 
 func (m *metrics) publishedJobs(jobs []duly.Job) {
 	m.wholeOf(jobs[0].Namespace).published().Add(float64(len(jobs)))
-	m.places.of(m, jobs[0].Namespace, jobs[0].Queue).into().Add(float64(len(jobs)))
+	m.placeOf(jobs[0].Namespace, jobs[0].Queue).into().Add(float64(len(jobs)))
 }
 
 func (m *metrics) consumedJobs(jobs []job) {
 	m.wholeOf(jobs[0].namespace).consumed().Add(float64(len(jobs)))
 	for i := range jobs {
-		p := m.places.of(m, jobs[i].namespace, jobs[i].queue)
+		p := m.placeOf(jobs[i].namespace, jobs[i].queue)
 		p.from().Inc()
 		p.elapsed().Observe(float64(jobs[i].elapsedMS))
 	}
@@ -152,18 +155,13 @@ func (m *metrics) consumedJobs(jobs []job) {
 func (m *metrics) ackedJob(q duly.QueueRef, id string, now time.Time) {
 	m.wholeOf(q.Namespace).deleted().Inc()
 	if at, ok := madeAt(id); ok {
-		m.places.of(m, q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
+		m.placeOf(q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
 	}
 }
 
-// mostPlaces bounds the namespaces and queues that have series of their own.
+// mostPlaces bounds the namespaces and queues that have series of their own. The
+// others share one without a name.
 const mostPlaces = 1000
-
-// places are those that do. The others share one without a name.
-type places struct {
-	mu   sync.RWMutex
-	seen map[placeKey]*place
-}
 
 type placeKey struct {
 	pool string
@@ -208,26 +206,28 @@ func (m *metrics) wholeOf(namespace string) wholePool {
 	return m.whole[duly.DefaultPool]
 }
 
-func (p *places) of(m *metrics, namespace, queue string) *place {
-	ref := placeKey{m.pools.Label(namespace), duly.QueueRef{Namespace: namespace, Name: queue}}
-	p.mu.RLock()
-	found := p.seen[ref]
-	p.mu.RUnlock()
-	if found != nil {
-		return found
+// placeOf returns the series of a queue, or with an empty name of a namespace.
+func (m *metrics) placeOf(namespace, queue string) *place {
+	key := placeKey{m.pools.Label(namespace), duly.QueueRef{Namespace: namespace, Name: queue}}
+	if p, ok := m.places.Of(key); ok {
+		return p
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if found = p.seen[ref]; found != nil {
-		return found
-	}
-	if p.seen == nil {
-		p.seen = map[placeKey]*place{{}: newPlace(m, duly.DefaultPool, "", "")}
-	}
-	if len(p.seen) > mostPlaces {
-		return p.seen[placeKey{}]
-	}
-	found = newPlace(m, ref.pool, namespace, queue)
-	p.seen[ref] = found
-	return found
+	return m.other
+}
+
+// newPlaces returns places that the namespaces share fairly. A queue that loses
+// its place loses its series, too; its namespace keeps its own.
+func newPlaces(m *metrics) *own.Places[placeKey, *place] {
+	return own.NewPlaces(own.PlacesConfig[placeKey, *place]{
+		Most: mostPlaces,
+		Name: func(k placeKey) (string, string) { return k.Namespace, k.Name },
+		Join: func(k placeKey, _ map[placeKey]*place) *place { return newPlace(m, k.pool, k.Namespace, k.Name) },
+		Leave: func(k placeKey, _ *place) {
+			labels := []string{k.pool, k.Namespace, k.Name}
+			m.into.DeleteLabelValues(labels...)
+			m.from.DeleteLabelValues(labels...)
+			m.elapsed.DeleteLabelValues(labels...)
+			m.ackElapsed.DeleteLabelValues(labels...)
+		},
+	})
 }

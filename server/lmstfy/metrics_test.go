@@ -87,7 +87,11 @@ func TestSeriesAreBounded(t *testing.T) {
 	for i := range 20 {
 		p.send(fmt.Sprintf("METHOD%d", i), "/api/ns/q", "")
 	}
+	p.send("PUT", "/api/small/q", "x", "X-Token", p.token("small"))
 	got := p.scrape().body
+	if !strings.Contains(got, `infra_lmstfy_redis_publish_queue_jobs{namespace="small",pool="default",queue="q"} 1`) {
+		t.Error("many queues of one namespace take the series of another one")
+	}
 	for _, name := range []string{"publish_queue_jobs", "queue_sizes", "deadletter_sizes"} {
 		if n := strings.Count(got, "\ninfra_lmstfy_redis_"+name+"{"); n < 900 || n > 1001 {
 			t.Errorf("%d series of %s", n, name)

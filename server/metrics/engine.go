@@ -83,7 +83,7 @@ func (m *Metrics) deliver(t *tally, late *observations) {
 		return
 	}
 	t.delivered.Add(late.total)
-	h := t.late
+	h := t.late.Load()
 	if h == nil {
 		h = m.tallies.late
 	}

@@ -74,6 +74,14 @@ func (h *durations) add(o *observations) {
 	*o = observations{}
 }
 
+// take moves what another one has counted into this one.
+func (h *durations) take(from *durations) {
+	for i := range h.counts {
+		h.counts[i].Add(from.counts[i].Swap(0))
+	}
+	h.sum.Add(from.sum.Swap(0))
+}
+
 // tell writes it down, unless it is empty. The parts of what is observed
 // meanwhile may be in it or not.
 func (h *durations) tell(ch chan<- prometheus.Metric, m *defined, labels ...string) {

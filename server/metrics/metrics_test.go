@@ -233,11 +233,11 @@ func TestALookAsksPageByPage(t *testing.T) {
 	if !sight.Complete || p.pages.Load() != 12 || p.asked.Load() != 0 {
 		t.Errorf("complete %v, %d pages, %d queues asked for one by one", sight.Complete, p.pages.Load(), p.asked.Load())
 	}
-	if len(sight.Queues) != 14 || sight.OtherQueues != 22 || sight.Other.Sizes.Ready != 3*66-66-1 {
+	if len(sight.Queues) != 14 || sight.OtherQueues != 22 || sight.Other.Sizes.Ready != 3*66-10-10-6 {
 		t.Errorf("%d queues, %d others with %d jobs", len(sight.Queues), sight.OtherQueues, sight.Other.Sizes.Ready)
 	}
 	for i, q := range sight.Queues {
-		if want := (duly.QueueRef{Namespace: [...]string{"x", "y"}[i/12], Name: fmt.Sprintf("q%02d", i%12)}); q.Queue != want || q.Stats.Sizes.Ready != int64(i%12) {
+		if want := (duly.QueueRef{Namespace: [...]string{"x", "y", "z"}[i/5], Name: fmt.Sprintf("q%02d", i%5)}); q.Queue != want || q.Stats.Sizes.Ready != int64(i%5) {
 			t.Errorf("queue %d is %s with %d jobs", i, q.Queue, q.Stats.Sizes.Ready)
 		}
 	}

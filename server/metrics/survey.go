@@ -60,7 +60,8 @@ func NewSurvey(cfg SurveyConfig) *Survey {
 
 // Sight is what one look has seen.
 type Sight struct {
-	// Queues are the first ones, by namespace and name.
+	// Queues are the first ones of each namespace, by name. The namespaces share
+	// the series fairly.
 	Queues []QueueStats
 	// Other is the sum of those beyond, and OtherQueues their number.
 	Other       duly.Stats
@@ -126,9 +127,12 @@ func (s *Survey) walk(ctx context.Context) *Sight {
 	close(found)
 	looking.Wait()
 	sight := &Sight{Complete: whole}
-	n := 0
-	for _, r := range regions {
-		n = sight.add(r, n, s.cfg.Queues)
+	wanted := make([]int, len(regions))
+	for i, r := range regions {
+		wanted[i] = len(r.first)
+	}
+	for i, own := range share(s.cfg.Queues, wanted) {
+		sight.add(regions[i], own)
 	}
 	return sight
 }
@@ -204,15 +208,15 @@ func (r *region) look(ctx context.Context, from duly.Surveyor, most int) {
 	}
 }
 
-// add adds a namespace behind n queues, and tells how many there are then. A
-// queue that could not be told keeps its place, so that no other has its series
-// for a while.
-func (s *Sight) add(r *region, n, most int) int {
+// add adds a namespace, of which so many queues have series of their own. A
+// queue that could not be looked at keeps its place, so that no other has its
+// series for a while.
+func (s *Sight) add(r *region, own int) {
 	for i := range r.first {
 		q := &r.first[i]
 		switch {
 		case q.Err != nil:
-		case n+i < most:
+		case i < own:
 			s.Queues = append(s.Queues, QueueStats{duly.QueueRef{Namespace: r.namespace, Name: q.Name}, q.Stats})
 		default:
 			s.OtherQueues++
@@ -222,7 +226,6 @@ func (s *Sight) add(r *region, n, most int) int {
 	s.OtherQueues += r.summed
 	sum(&s.Other, &r.sum)
 	s.Complete = s.Complete && !r.cut
-	return n + len(r.first) + r.summed
 }
 
 // protect makes an error of a panic: these calls have goroutines of their own.

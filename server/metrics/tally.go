@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,7 +13,7 @@ type tally struct {
 	pushed    [duly.Exists + 1]atomic.Int64 // by outcome
 	delivered atomic.Int64
 	settled   [duly.Bury + 1]atomic.Int64 // by settlement
-	late      *durations                  // nil: in the others' together
+	late      atomic.Pointer[durations]   // nil: in the others' together
 }
 
 // pushes are the counters of pushes; of no tally none.
@@ -33,89 +32,93 @@ func (c *tally) settles() []atomic.Int64 {
 	return c.settled[:]
 }
 
-// tallies are those of all queues. They are found without a lock: a new queue
-// makes a new map.
+// tallies are those of all queues.
 type tallies struct {
-	most, mostLate int
-
-	mu    sync.Mutex // held to change known
-	known atomic.Pointer[map[duly.QueueRef]*tally]
-	other tally // of the queues beyond most
-	late  *durations
+	places   *Places[duly.QueueRef, *tally]
+	mostLate int
+	other    tally // of the queues without a place
+	late     *durations
 }
 
 func newTallies(most int) *tallies {
-	t := &tallies{most: most, mostLate: min(most, mostHistograms), late: newDurations(latenessBounds)}
-	t.known.Store(&map[duly.QueueRef]*tally{})
+	t := &tallies{mostLate: min(most, mostHistograms), late: newDurations(latenessBounds)}
+	t.places = NewPlaces(PlacesConfig[duly.QueueRef, *tally]{
+		Most: most, Join: t.join, Leave: func(_ duly.QueueRef, c *tally) { t.leave(c) },
+		Name: func(q duly.QueueRef) (string, string) { return q.Namespace, q.Name },
+	})
 	return t
 }
 
-// of finds the tally of a queue, named in full.
+// of returns the tally of a queue, named in full.
 func (t *tallies) of(ref duly.QueueRef) *tally {
-	known := *t.known.Load()
-	if c := known[ref]; c != nil {
+	if c, ok := t.places.Of(ref); ok {
 		return c
 	}
-	if len(known) >= t.most {
-		return &t.other
-	}
-	return t.add(ref)
+	return &t.other
 }
 
-func (t *tallies) add(ref duly.QueueRef) *tally {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := *t.known.Load()
-	if c := known[ref]; c != nil {
+// join makes the tally of a queue. The histograms are shared among the
+// namespaces like the places.
+func (t *tallies) join(ref duly.QueueRef, known map[duly.QueueRef]*tally) *tally {
+	c, late, all := &tally{}, map[string]int{}, 0
+	for q, k := range known {
+		if k.late.Load() != nil {
+			late[q.Namespace]++
+			all++
+		}
+	}
+
+	if all >= t.mostLate && !t.freeLate(known, late, late[ref.Namespace]) {
 		return c
 	}
-	if len(known) >= t.most {
-		return &t.other
-	}
-	c := &tally{}
-	if t.lateKnown(known) < t.mostLate {
-		c.late = newDurations(latenessBounds)
-	}
-	more := make(map[duly.QueueRef]*tally, len(known)+1)
-	for r, old := range known {
-		more[r] = old
-	}
-	more[ref] = c
-	t.known.Store(&more)
+	c.late.Store(newDurations(latenessBounds))
 	return c
 }
 
-// lateKnown is how many queues have a histogram of their own.
-func (t *tallies) lateKnown(known map[duly.QueueRef]*tally) (n int) {
-	for _, c := range known {
-		if c.late != nil {
-			n++
+// freeLate takes a histogram from the namespace that has the most, unless a
+// namespace with so many has as good as its share. It reports whether one is free
+// now. late has the histograms by namespace.
+func (t *tallies) freeLate(known map[duly.QueueRef]*tally, late map[string]int, own int) bool {
+	most := 0
+	for _, n := range late {
+		most = max(most, n)
+	}
+	if own+1 >= most {
+		return false
+	}
+
+	for q, c := range known {
+		if h := c.late.Load(); h != nil && late[q.Namespace] == most {
+			c.late.Store(nil)
+			t.late.take(h)
+			return true
 		}
 	}
-	return n
+	return false
+}
+
+// leave adds the counts of a queue that loses its place to those of the others.
+// What is counted at this very moment may be lost.
+func (t *tallies) leave(c *tally) {
+	for i := range c.pushed {
+		t.other.pushed[i].Add(c.pushed[i].Swap(0))
+	}
+	t.other.delivered.Add(c.delivered.Swap(0))
+	for i := range c.settled {
+		t.other.settled[i].Add(c.settled[i].Swap(0))
+	}
+	if h := c.late.Swap(nil); h != nil {
+		t.late.take(h)
+	}
 }
 
 // forget makes room where a queue is gone.
-func (t *tallies) forget(ref duly.QueueRef) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	known := *t.known.Load()
-	if known[ref] == nil {
-		return
-	}
-	less := make(map[duly.QueueRef]*tally, len(known))
-	for r, old := range known {
-		if r != ref {
-			less[r] = old
-		}
-	}
-	t.known.Store(&less)
-}
+func (t *tallies) forget(ref duly.QueueRef) { t.places.Forget(ref) }
 
 // Delivered is how many jobs of each queue this process has fetched, of those
 // queues that are counted apart.
 func (m *Metrics) Delivered() map[duly.QueueRef]int64 {
-	known := *m.tallies.known.Load()
+	known := m.tallies.places.Known()
 	all := make(map[duly.QueueRef]int64, len(known))
 	for ref, c := range known {
 		all[ref] = c.delivered.Load()
@@ -125,7 +128,7 @@ func (m *Metrics) Delivered() map[duly.QueueRef]int64 {
 
 // tell writes all of them down.
 func (t *tallies) tell(ch chan<- prometheus.Metric) {
-	for ref, c := range *t.known.Load() {
+	for ref, c := range t.places.Known() {
 		c.tell(ch, ref.Namespace, ref.Name)
 	}
 	t.other.tell(ch, otherName, otherName)
@@ -147,8 +150,8 @@ func (c *tally) tell(ch chan<- prometheus.Metric, namespace, queue string) {
 	for s := duly.Ack; s <= duly.Bury; s++ {
 		some(jobsSettled, c.settled[s].Load(), s.String())
 	}
-	if c.late != nil {
-		c.late.tell(ch, jobLateness, namespace, queue)
+	if h := c.late.Load(); h != nil {
+		h.tell(ch, jobLateness, namespace, queue)
 	}
 }
 

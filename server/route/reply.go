@@ -44,6 +44,16 @@ func (c *Call) ReplyAs(status int, contentType string, body []byte) error {
 	return nil
 }
 
+// ReplyPage answers a page for people. policy is its Content-Security-Policy, which
+// must let nobody frame it; older browsers are told so apart.
+func (c *Call) ReplyPage(policy string, html []byte) error {
+	header := c.W.Header()
+	header.Set("Content-Security-Policy", policy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Frame-Options", "DENY")
+	return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", html)
+}
+
 // ReplyNow answers JSON that was appended to Out, and hands it to the kernel
 // before it returns, so that an error means that the caller can't have got all
 // of it.
