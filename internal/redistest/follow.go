@@ -14,11 +14,11 @@ func following(ctx context.Context, primary *process, all []*Server) error {
 	var errs []error
 	var replicas []string
 	for _, one := range all {
-		want := fmt.Sprintf("[slave 127.0.0.1 %d connected ", primary.port)
+		want := fmt.Sprintf("[slave %s connected ", place(primary.known()))
 		if one.p == primary {
 			want = "[master "
 		} else {
-			replicas = append(replicas, one.Addr())
+			replicas = append(replicas, one.p.known())
 		}
 		role, err := one.Do(ctx, "ROLE")
 		if err == nil && !strings.HasPrefix(fmt.Sprint(role), want) {

@@ -20,6 +20,7 @@ type settings struct {
 	first    []any // command that follows each start
 	ownClock bool
 	ahead    time.Duration
+	behind   func(addr string) string
 }
 
 func newSettings(opts []Option) settings {
@@ -76,4 +77,11 @@ func TLS() Option {
 // while the server runs. The test calls NeedClocks first.
 func Ahead(d time.Duration) Option {
 	return func(s *settings) { s.ownClock, s.ahead = true, d }
+}
+
+// Behind puts a proxy between the first primary of a Sentinel's group and the
+// other servers: f receives the primary's address and returns the proxy's. The
+// replicas and the sentinels know the primary by that address only.
+func Behind(f func(addr string) string) Option {
+	return func(s *settings) { s.behind = f }
 }

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,7 @@ type process struct {
 	bus      int // the port of the cluster's own talk
 	claims   []io.Closer
 	trust    *certificate
+	front    string // host:port of the proxy that the other servers go through
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd // nil while it does not run
@@ -41,9 +43,13 @@ func (p *process) running() bool {
 }
 
 func (p *process) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(p.port)) }
-func (p *process) socket() string  { return filepath.Join(p.folder, "socket") }
-func (p *process) conf() string    { return filepath.Join(p.folder, "conf") }
-func (p *process) log() string     { return filepath.Join(p.folder, "log") }
+
+// known is the address by which the other servers know this one.
+func (p *process) known() string { return cmp.Or(p.front, p.address()) }
+
+func (p *process) socket() string { return filepath.Join(p.folder, "socket") }
+func (p *process) conf() string   { return filepath.Join(p.folder, "conf") }
+func (p *process) log() string    { return filepath.Join(p.folder, "log") }
 
 // start starts the server in its folder, on its port, and returns when it
 // answers.

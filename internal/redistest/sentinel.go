@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -45,7 +46,12 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	s := &Sentinel{t: t}
 	primary := single(t, settings)
 	s.servers = append(s.servers, primary)
-	settings.lines = append(slices.Clone(settings.lines), "replicaof 127.0.0.1 "+strconv.Itoa(primary.p.port))
+	if settings.behind != nil {
+		primary.p.front = settings.behind(primary.Addr())
+		_, port, _ := net.SplitHostPort(primary.p.front)
+		primary.Must("CONFIG", "SET", "replica-announce-port", port) // once it follows another primary
+	}
+	settings.lines = append(slices.Clone(settings.lines), "replicaof "+place(primary.p.known()))
 	s.servers = append(s.servers, several(t, sentinelServers-1, settings)...)
 	// Sentinels learn of replicas from the primary, and ask it seldom.
 	await(t, "the replicas follow", func(ctx context.Context) error { return following(ctx, primary.p, s.servers) })
@@ -58,7 +64,7 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 func watch(primary *Server) settings {
 	set := func(name string, value any) string { return fmt.Sprintf("sentinel %s %s %v", name, PrimaryName, value) }
 	lines := []string{
-		set("monitor", fmt.Sprintf("127.0.0.1 %d %d", primary.p.port, sentinelQuorum)),
+		set("monitor", fmt.Sprintf("%s %d", place(primary.p.known()), sentinelQuorum)),
 		set("down-after-milliseconds", 1000),
 		set("failover-timeout", failoverTimeout), // after an election that nobody wins they wait twice that
 		set("parallel-syncs", sentinelServers-1),
@@ -70,6 +76,9 @@ func watch(primary *Server) settings {
 	brisk := []any{"SENTINEL", "DEBUG", "info-period", 500, "publish-period", 200, "ask-period", 200, "tilt-period", 1000}
 	return settings{sentinel: true, lines: lines, first: brisk}
 }
+
+// place writes host:port as Redis's configuration does.
+func place(address string) string { return strings.Replace(address, ":", " ", 1) }
 
 // several starts n servers at once.
 func several(t testing.TB, n int, settings settings) []*Server {
@@ -141,7 +150,7 @@ func (s *Sentinel) AwaitHealthy() {
 			}
 			primary = address
 		}
-		i := slices.IndexFunc(up, func(one *Server) bool { return one.Addr() == primary })
+		i := slices.IndexFunc(up, func(one *Server) bool { return one.p.known() == primary })
 		if i < 0 {
 			return fmt.Errorf("the primary, %q, does not run", primary)
 		}
@@ -152,7 +161,7 @@ func (s *Sentinel) AwaitHealthy() {
 // Replacement is what a sentinel has begun because it took the primary for down,
 // or was told to: rightly or not.
 type Replacement struct {
-	Old  string    // host:port of the primary that was to be replaced
+	Old  string    // host:port of the primary that was to be replaced, its own also where a proxy stands before it
 	At   time.Time // when it was begun
 	Done time.Time // when the last sentinel named another; where none did, when it was given up at the latest
 }
@@ -169,11 +178,11 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 			s.t.Fatal(err)
 		}
 		for _, m := range replacing.FindAllStringSubmatch(string(text), -1) {
-			at, err := time.ParseInLocation("02 Jan 2006 15:04:05.000", m[1], time.Local)
+			began, err := time.ParseInLocation("02 Jan 2006 15:04:05.000", m[1], time.Local)
 			if err != nil {
 				s.t.Fatal(err)
 			}
-			r := Replacement{Old: net.JoinHostPort(m[3], m[4]), At: at, Done: at.Add(givenUp)}
+			r := Replacement{Old: at(s.t, s.servers, net.JoinHostPort(m[3], m[4])).Addr(), At: began, Done: began.Add(givenUp)}
 			if m[2] == "try-failover" {
 				all = append(all, r)
 			} else {
@@ -237,7 +246,7 @@ func watching(ctx context.Context, sentinel *process, up []*Server) (string, err
 		return "", err
 	}
 	for _, one := range up {
-		if r := replicas[one.Addr()]; one.Addr() != address && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
+		if r := replicas[one.p.known()]; one.p.known() != address && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
 			return "", fmt.Errorf("it sees the replica %s as %v", one.Addr(), r)
 		}
 	}

@@ -56,10 +56,10 @@ func running(all []*Server) []*Server {
 	return slices.DeleteFunc(slices.Clone(all), func(s *Server) bool { return !s.p.running() })
 }
 
-// at is the server at an address.
+// at returns the server that the other servers know by an address.
 func at(t testing.TB, all []*Server, address string) *Server {
 	t.Helper()
-	i := slices.IndexFunc(all, func(s *Server) bool { return s.Addr() == address })
+	i := slices.IndexFunc(all, func(s *Server) bool { return s.p.known() == address })
 	if i < 0 {
 		t.Fatalf("none of the test's servers is at %s", address)
 	}

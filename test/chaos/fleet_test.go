@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -45,13 +46,19 @@ func lightLoad() shape {
 // setOut opens engines and lets them work.
 func setOut(t *testing.T, url string, engines int, s shape) *fleet {
 	t.Helper()
+	return setOutAt(t, slices.Repeat([]string{url}, engines), s)
+}
+
+// setOutAt opens an engine for each URL and lets them work.
+func setOutAt(t *testing.T, urls []string, s shape) *fleet {
+	t.Helper()
 	f := &fleet{t: t, pages: newPages(), shape: s, seed: uint64(time.Now().UnixNano())}
 	t.Logf("seed %d", f.seed)
 	ctx, stop := context.WithCancel(context.Background())
 	pushing, stopPushing := context.WithCancel(ctx)
 	f.stop, f.stopPushing = stop, stopPushing
 	t.Cleanup(func() { stop(); f.wg.Wait() })
-	for i := range engines {
+	for i, url := range urls {
 		e, j := openRedis(t, url)
 		l := &load{engine: e, diary: &f.pages.diary, shape: s}
 		f.engines, f.logs, f.loads = append(f.engines, e), append(f.logs, j), append(f.loads, l)
