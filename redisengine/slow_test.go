@@ -250,11 +250,16 @@ func (s *stopwatch) tell() {
 			s.Errorf("the script %s was not called", name)
 			continue
 		}
-		slices.Sort(list)
-		names = append(names, fmt.Sprintf("%-12s %7d calls, p50 %8v, p99 %8v, max %8v", name, len(list), list[len(list)/2], list[len(list)*99/100], list[len(list)-1]))
+		names = append(names, figures(name, list))
 		if s.called[name] >= 3 && s.slow[name] == s.called[name] {
 			s.Errorf("the script %s took longer than 100ms, for a quarter of its calls and more, in each of %d turns", name, s.called[name])
 		}
 	}
 	s.Logf("on %s:\n%s", s.server.Addr(), strings.Join(names, "\n"))
+}
+
+// figures sorts times and prints how they are spread.
+func figures(name string, list []time.Duration) string {
+	slices.Sort(list)
+	return fmt.Sprintf("%-12s %7d calls, p50 %8v, p99 %8v, max %8v", name, len(list), list[len(list)/2], list[len(list)*99/100], list[len(list)-1])
 }
