@@ -26,7 +26,7 @@ func withPools(t *testing.T) (f *fixture, orders *model.Engine) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Lmstfy: LmstfyOpen}
 	})
 	return f, orders
 }
@@ -171,7 +171,7 @@ func TestLmstfyPools(t *testing.T) {
 	if a := ask("DELETE", f.admin.URL+"/token/shop/"+made.Token, ""); a.status != 204 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	metrics := ask("GET", f.admin.URL+"/metrics", "").body
+	metrics := f.send("GET", "/metrics", "").body
 	for _, want := range []string{`infra_lmstfy_redis_timer_sizes{pool="orders"} 0`, `infra_lmstfy_redis_timer_sizes{pool="default"} 0`} {
 		if !slices.Contains(strings.Split(metrics, "\n"), want) {
 			t.Errorf("no line %s", want)
