@@ -235,7 +235,7 @@ func TestWhatIsNotRoutedIsAProblem(t *testing.T) {
 		method, path, allow string
 		status              int
 	}{
-		{"GET", "/", "", 404}, {"GET", "/v2/x", "", 404}, {"POST", "/v1/default/pushes", "", 404}, {"PUT", "/admin/tokens", "GET, HEAD, POST", 405},
+		{"POST", "/", "GET, HEAD", 405}, {"GET", "/v2/x", "", 404}, {"POST", "/v1/default/pushes", "", 404}, {"PUT", "/admin/tokens", "GET, HEAD, POST", 405},
 		{"GET", "/v1/default/push", "POST", 405}, {"PUT", "/v1/default/queues/q", "GET, HEAD, PATCH, DELETE", 405}, {"DELETE", "/healthz", "GET, HEAD", 405},
 	} {
 		a := f.send(c.method, c.path, "")

@@ -127,6 +127,9 @@ func TestLmstfyPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if token == "" { // the admin address
+			req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
+		}
 		req.Header.Set("X-Token", token)
 		req.Host = "127.0.0.1"
 		return f.do(req)

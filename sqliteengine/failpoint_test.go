@@ -58,7 +58,7 @@ var notToured = map[string]string{
 	"bury_":            "a chore without a caller",
 	"grave_close":      "a chore without a caller",
 	"grave_next":       "a chore without a caller",
-	"vacuum_slice":     "a chore without a caller",
+	"vacuum_s":         "a chore without a caller",
 	"queue_moments":    "opening",
 	"done_first":       "a bound of 100 000 done jobs",
 	"removal_":         "Deletes that share a statement",
@@ -293,6 +293,14 @@ func hotFailpoints() []failpointOp {
 			f.must(f.push(q, duly.Job{Merge: m, Body: make([]byte, 9000), TTL: time.Hour})())
 			return f.push(q, duly.Job{Merge: m, Body: []byte("new"), Delay: time.Minute})
 		}},
+		{"overtake a running job", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			old := f.replaceRunning(q)
+			return f.settle(old, duly.Nack)
+		}},
+		{"reserve a job to replace", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.push(q, duly.Job{Merge: duly.Merge{Key: "r", Mode: duly.MergeReplace}})())
+			return func() error { _, err := f.take(q); return err }
+		}},
 		{"reserve", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.must(f.push(q, failpointJobs()...)())
 			return func() error { _, err := f.take(q); return err }
@@ -319,6 +327,19 @@ func hotFailpoints() []failpointOp {
 			}
 		}},
 	}
+}
+
+// replaceRunning returns the delivery of a job that a newer push replaces while
+// it runs. The newer job is finished.
+func (f *failpoints) replaceRunning(q duly.QueueRef) []duly.Delivery {
+	f.Helper()
+	m := duly.Merge{Key: "r", Mode: duly.MergeReplace}
+	f.must(f.push(q, duly.Job{Merge: m})())
+	old := f.taken(q)
+	f.must(f.push(q, duly.Job{Merge: m})())
+	f.must(f.settle(f.taken(q), duly.Ack)())
+
+	return old
 }
 
 // stepFailpoints is what time brings.

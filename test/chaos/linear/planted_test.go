@@ -82,7 +82,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			x := begin(t, open.File(filepath.Join(t.TempDir(), "duly.db")), 1, 2, "-plant", fault)
-			for x.calls() < 1000 {
+			for x.answered() < 1000 {
 				time.Sleep(20 * time.Millisecond) // between two looks at what the clients did
 			}
 			x.finish()

@@ -100,24 +100,33 @@ func (x *trial) killRedis() {
 	x.kills["redis"]++
 }
 
-// calls counts the calls so far.
-func (x *trial) calls() (n int) {
-	n = len(x.log.calls)
-	for _, p := range x.clients {
-		n += len(p.Lines()) / 2
+// answered counts the replies of servers so far.
+func (x *trial) answered() (n int) {
+	for _, r := range x.log.calls {
+		if r.reply != nil && r.reply.Verdict != unsent {
+			n++
+		}
 	}
+	for _, p := range x.clients {
+		for _, line := range p.Lines() {
+			if strings.HasPrefix(line, replyMark) && !strings.Contains(line, `"`+unsent+`"`) {
+				n++
+			}
+		}
+	}
+
 	return n
 }
 
-// run kills processes by lot until so many calls were made, and each kind of
-// process was killed.
+// run kills random processes until servers have answered so many calls, and each
+// kind of process was killed.
 func (x *trial) run(calls int, least, most time.Duration) {
 	x.t.Helper()
 	faults := []func(){x.killClient, x.killServer}
 	if x.redis != nil {
 		faults = append(faults, x.killRedis)
 	}
-	for i := 0; i < len(faults) || x.calls() < calls*6/5; i++ { // some of them meet no server
+	for i := 0; i < len(faults) || x.answered() < calls; i++ {
 		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // the processes live on the wall's time
 		if i >= len(faults) {
 			faults[x.random.IntN(len(faults))]()
