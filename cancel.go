@@ -14,20 +14,20 @@ var ErrCanceled = errors.New("duly: the job was canceled")
 // worker can stop their handlers.
 type CancelWatcher interface {
 	// WatchCancels calls w after every Delete, Purge of leased jobs and Destroy
-	// in a namespace, whatever process called it. A notification is a hint: one
-	// may be lost, and one may name jobs that nobody holds. A worker that holds
-	// such a job asks the engine by Extend.
+	// in a namespace, also those of other processes. A report is a hint: it may
+	// be lost, and it may name jobs that no worker holds. A worker that holds
+	// such a job calls Extend, whose answer counts.
 	//
-	// Calls come one after the other. WatchCancels returns when ctx ends or the
+	// WatchCancels never calls w concurrently. It returns when ctx ends or the
 	// engine is closed, with the context's error or [ErrClosed].
 	WatchCancels(ctx context.Context, namespace string, w CancelWatch) error
 }
 
 // CancelWatch holds the functions that WatchCancels calls. They must not block.
 type CancelWatch struct {
-	// Hearing, if set, is called when the engine has begun to hear, and again
-	// after each gap.
-	Hearing func()
+	// Ready, if set, is called when the watch has begun, and again after each
+	// gap in it.
+	Ready func()
 	// Canceled is called for removed jobs.
 	Canceled func(c Canceled)
 }
@@ -35,12 +35,12 @@ type CancelWatch struct {
 // Canceled names removed jobs of one queue.
 type Canceled struct {
 	Queue string
-	// IDs are the jobs' IDs. Nil: any leased job of the queue may be gone, as
-	// after a Purge or Destroy.
+	// IDs are the jobs' IDs. Nil means any leased job of the queue, as after a
+	// Purge or Destroy.
 	IDs []string
 }
 
-// Names reports whether the job may be one of those that were removed.
+// Names reports whether the job may have been removed.
 func (c Canceled) Names(queue, id string) bool {
 	return c.Queue == queue && (c.IDs == nil || slices.Contains(c.IDs, id))
 }

@@ -21,7 +21,7 @@ type Client struct {
 
 // ClientConfig is how a Client behaves. Its zero value works.
 type ClientConfig struct {
-	// Namespace is that of jobs which name none. Default: the engine's, see
+	// Namespace is used for jobs that name none. Default: the engine's, see
 	// [NamespaceOf].
 	Namespace string
 	// Repeats is how often a push, or what of its jobs, is sent again that

@@ -221,7 +221,7 @@ type Fault struct {
 }
 
 // Namespacer is implemented by engines that have a default namespace of their
-// own, as one that was opened by a URL with a namespace.
+// own, such as an engine whose URL names a namespace.
 type Namespacer interface {
 	// Namespace returns the default namespace; empty is [DefaultNamespace].
 	Namespace() string

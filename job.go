@@ -52,7 +52,7 @@ type Job struct {
 	// Callback is unsupported until HTTP push is built.
 	Callback string
 	// Retain is how long the finished job and its result stay visible.
-	// Default: the queue's, none: the job is gone when it is acked.
+	// Default: the queue's. A job without one is deleted when it is acked.
 	Retain time.Duration
 
 	// Made says that ID is a ULID which duly's client made for this job and

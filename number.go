@@ -177,8 +177,8 @@ func (p ReceiptParts) Append(b []byte) []byte {
 	return strconv.AppendUint(b, p.Delivery, 10)
 }
 
-// Validate reports [ErrInvalid] for a text that cannot be decoded as a receipt. The
-// error does not repeat the text, because anything may have been passed for one.
+// Validate returns [ErrInvalid] for a text that cannot be decoded as a receipt.
+// The error does not repeat the text, which may be a secret passed by mistake.
 func (r Receipt) Validate() error {
 	var f BadFields
 	if _, ok := r.Parts(); !ok {

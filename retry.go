@@ -153,8 +153,8 @@ func (j *Job) Attempt(failures, stalls int) int {
 	return failures + 1
 }
 
-// AttemptIn is the attempt of a job in that state. A dead job has no next
-// delivery: its attempt is the last one.
+// AttemptIn returns the attempt of a job in that state. A dead job has no next
+// delivery, so its attempt is the last one.
 func (j *Job) AttemptIn(state State, failures, stalls int) int {
 	if state == StateDead {
 		return min(j.Attempt(failures, stalls), j.Tries)

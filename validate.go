@@ -164,7 +164,8 @@ func (j *Job) checkCallback(f *BadFields) {
 	}
 }
 
-// Validate judges an outcome. Whether its receipt is current is up to the engine.
+// Validate checks the fields of an outcome. The engine checks whether its
+// receipt is current.
 func (o *Outcome) Validate() error {
 	var f BadFields
 	f.Take(o.Receipt.Validate())

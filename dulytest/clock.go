@@ -6,9 +6,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Clock is the clock of an [Engine]. It stands still until it is moved and
-// begins at 2030-01-01T00:00:00Z. Pass it as the Clock of a duly.ClientConfig
-// or a worker.Config.
+// Clock is the clock of an [Engine]. It begins at 2030-01-01T00:00:00Z and moves
+// only by its methods. Pass it as the Clock of a duly.ClientConfig or a
+// worker.Config.
 type Clock struct{ fake *clock.Fake }
 
 // Now returns the wall time in UTC.

@@ -110,15 +110,15 @@ func (e *Engine) Advance(d time.Duration) {
 	e.Idle()
 }
 
-// maxDeliveries bounds how often one Drain delivers one job.
+// maxDeliveries bounds the deliveries of one job within one Drain.
 const maxDeliveries = 1000
 
 // Drain runs the handler for each job of the queue that is deliverable now,
-// until none is left, and returns how many deliveries there were. What the
-// handler returns settles the job as in a worker: nil acks it, an error is a
-// failed try, and worker.RetryAfter, Bury, Snooze and Release do what they say.
-// Drain also handles jobs that the handler pushes into the queue. It ends the
-// test if a job comes back at once again and again. A panic is not recovered.
+// until none is left, and returns the number of deliveries. The handler's error
+// settles the job as in a worker: nil acks it, another error is a failed try, and
+// worker.RetryAfter, Bury, Snooze and Release work as well. Drain also handles
+// jobs that the handler pushes into the queue. It fails the test if a job is
+// deliverable again without end. It does not recover a panic.
 func (e *Engine) Drain(queue string, handle worker.HandlerFunc) (handled int) {
 	e.tb.Helper()
 	ctx := context.Background()

@@ -76,7 +76,7 @@ func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
 	}
 }
 
-// A handler steers as in a worker.
+// Drain settles a job by the handler's error, as a worker does.
 func TestDrainSettlesAsAWorkerDoes(t *testing.T) {
 	t.Parallel()
 	e := dulytest.New(t)

@@ -68,7 +68,7 @@ func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
 	}
 }
 
-// shorten quotes the beginning of a body for a failed test.
+// shorten quotes the beginning of a body for the message of a failed test.
 func shorten(body []byte) string {
 	const most = 80
 	if len(body) <= most {

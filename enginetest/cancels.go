@@ -13,22 +13,22 @@ func cancelTests() []test {
 	}
 }
 
-// cancelsReported removes jobs in every way, each of which must be reported.
-// Reports come in order, so the deletion at the end shows that nothing else is.
+// cancelsReported removes jobs in every way and expects a report of each. Reports
+// come in order, so the report of the last deletion shows that there is no other.
 func cancelsReported(s *scene) {
 	watcher, ok := s.Engine.(duly.CancelWatcher)
 	if !ok {
-		s.Skip("this engine reports no canceled jobs")
+		s.Skip("the engine does not report canceled jobs")
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	s.Cleanup(cancel)
-	hearing, told := make(chan struct{}, 10), make(chan duly.Canceled, 100)
+	ready, reports := make(chan struct{}, 10), make(chan duly.Canceled, 100)
 	go func() {
 		_ = watcher.WatchCancels(ctx, s.namespace, duly.CancelWatch{
-			Hearing: func() { hearing <- struct{}{} }, Canceled: func(c duly.Canceled) { told <- c },
+			Ready: func() { ready <- struct{}{} }, Canceled: func(c duly.Canceled) { reports <- c },
 		})
 	}()
-	await(s, "the watch to begin", hearing)
+	await(s, "the watch to begin", ready)
 
 	s.pushAll(duly.Job{ID: "j1"}, duly.Job{ID: "j2"}, duly.Job{ID: "j3"})
 	s.reserve(2)
@@ -41,14 +41,14 @@ func cancelsReported(s *scene) {
 	s.must("delete of a ready job", s.Engine.Delete(s.ctx, other.ref(), "last"))
 
 	for _, want := range []duly.Canceled{{Queue: s.queue, IDs: []string{"j1"}}, {Queue: s.queue}, {Queue: s.queue}, {Queue: "other", IDs: []string{"last"}}} {
-		got := await(s, "a report", told)
+		got := await(s, "a report", reports)
 		if got.Queue != want.Queue || !slices.Equal(got.IDs, want.IDs) || (got.IDs == nil) != (want.IDs == nil) {
 			s.Errorf("reported %+v, want %+v", got, want)
 		}
 	}
 }
 
-// await receives from a channel, or ends the test.
+// await receives from a channel, or fails the test after a while.
 func await[T any](s *scene, what string, from <-chan T) (got T) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.ctx, tellWithin)
@@ -56,7 +56,7 @@ func await[T any](s *scene, what string, from <-chan T) (got T) {
 	select {
 	case got = <-from:
 	case <-ctx.Done():
-		s.Fatalf("waited in vain for %s", what)
+		s.Fatalf("timed out waiting for %s", what)
 	}
 	return got
 }

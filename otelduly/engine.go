@@ -48,7 +48,7 @@ func (t *traced) WatchCancels(ctx context.Context, namespace string, w duly.Canc
 	if engine, ok := t.Contract.(duly.CancelWatcher); ok {
 		return engine.WatchCancels(ctx, namespace, w)
 	}
-	return duly.Errorf(duly.CodeUnsupported, "this engine reports no canceled jobs")
+	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 }
 
 // Survey implements duly.Surveyor.

@@ -105,7 +105,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		}
 		if *p = now; p.end {
 			if state == duly.StateLeased && p.done > 0 {
-				e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+				e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 			}
 			return p.done, nil
 		}
@@ -209,7 +209,7 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		return t.destroy(q)
 	})
 	if err == nil {
-		e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	}
 	return err
 }

@@ -29,7 +29,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	if err := e.write(ctx, &d.op); err != nil {
 		return err
 	}
-	e.cancels.Tell(d.ref.Namespace, duly.Canceled{Queue: d.ref.Name, IDs: []string{id}})
+	e.cancels.Publish(d.ref.Namespace, duly.Canceled{Queue: d.ref.Name, IDs: []string{id}})
 	return nil
 }
 

@@ -1,5 +1,5 @@
-// Package cancels tells the watchers of one process which jobs were removed. The
-// engines that keep their jobs in this process share it.
+// Package cancels reports removed jobs to the watchers of one process. Engines
+// that change their jobs in this process alone share it.
 package cancels
 
 import (
@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// mostPending bounds what a slow watcher has not taken yet. What goes beyond is
-// dropped: a notification may be lost.
+// mostPending bounds the reports that wait for a slow watcher. Further reports
+// are dropped, because a report may be lost.
 const mostPending = 10_000
 
 // Hub holds the watchers of an engine. The zero value works.
@@ -23,11 +23,11 @@ type Hub struct {
 type watcher struct {
 	namespace string
 	pending   []duly.Canceled
-	bell      chan struct{} // holds one ring; closed with the hub
+	wake      chan struct{} // holds one signal; closed with the hub
 }
 
-// Tell passes c on to everybody who watches the namespace. It never blocks.
-func (h *Hub) Tell(namespace string, c duly.Canceled) {
+// Publish reports c to the watchers of the namespace. It never blocks.
+func (h *Hub) Publish(namespace string, c duly.Canceled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for w := range h.watchers {
@@ -36,8 +36,8 @@ func (h *Hub) Tell(namespace string, c duly.Canceled) {
 		}
 		w.pending = append(w.pending, c)
 		select {
-		case w.bell <- struct{}{}:
-		default: // it has not been heard yet
+		case w.wake <- struct{}{}:
+		default: // a signal is pending already
 		}
 	}
 }
@@ -49,13 +49,13 @@ func (h *Hub) Watch(ctx context.Context, namespace string, w duly.CancelWatch) e
 		return duly.ErrClosed
 	}
 	defer h.remove(me)
-	if w.Hearing != nil {
-		w.Hearing()
+	if w.Ready != nil {
+		w.Ready()
 	}
 
 	for {
 		select {
-		case _, open := <-me.bell:
+		case _, open := <-me.wake:
 			if !open {
 				return duly.ErrClosed
 			}
@@ -77,7 +77,7 @@ func (h *Hub) Close() {
 	}
 	h.closed = true
 	for w := range h.watchers {
-		close(w.bell)
+		close(w.wake)
 	}
 	clear(h.watchers)
 }
@@ -91,7 +91,7 @@ func (h *Hub) add(namespace string) (w *watcher, ok bool) {
 	if h.watchers == nil {
 		h.watchers = map[*watcher]struct{}{}
 	}
-	w = &watcher{namespace: namespace, bell: make(chan struct{}, 1)}
+	w = &watcher{namespace: namespace, wake: make(chan struct{}, 1)}
 	h.watchers[w] = struct{}{}
 	return w, true
 }

@@ -40,7 +40,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	_, now := e.now()
 	s.delete(j, now)
 	ref = ref.Normal()
-	e.cancels.Tell(ref.Namespace, duly.Canceled{Queue: ref.Name, IDs: []string{id}})
+	e.cancels.Publish(ref.Namespace, duly.Canceled{Queue: ref.Name, IDs: []string{id}})
 	return nil
 }
 
@@ -205,7 +205,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		purged += len(jobs)
 	}
 	if state == duly.StateLeased && purged > 0 {
-		e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	}
 	return purged, nil
 }
@@ -272,6 +272,6 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	}
 	defer e.end()
 	delete(e.queues, ref.Normal())
-	e.cancels.Tell(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	return nil
 }

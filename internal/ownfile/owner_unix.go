@@ -17,7 +17,7 @@ func trusted(info fs.FileInfo, me int) bool {
 }
 
 // writable reports whether others can write. A group counts as others, except
-// root's, and the user's own, which by convention has the user's number.
+// root's group and the user's own, which by convention has the user's number.
 func writable(info fs.FileInfo, me int) bool {
 	if info.Mode().Perm()&0o002 != 0 {
 		return true

@@ -7,8 +7,8 @@ import (
 	"path/filepath"
 )
 
-// credentials is the variable with the folder in which a service manager hands
-// its service what is for that alone.
+// credentials names the variable with the folder in which a service manager
+// passes secrets to one service.
 const credentials = "CREDENTIALS_DIRECTORY"
 
 // Open opens a file with secrets for reading. It fails if [Check] does.
@@ -24,10 +24,10 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Check refuses a file that another user owns or can read: what it holds is no
-// secret any more, or was put there by somebody else. Credentials of a service
-// manager pass, because their mode says nothing: systemd lets the service read
-// them by an access list, which shows as a right of the group.
+// Check refuses a file that another user owns or can read: its content is no
+// secret any more, or another user wrote it. Credentials of a service manager
+// pass whatever their mode is: systemd grants the service access by an access
+// list, which shows as a right of the group.
 func Check(f *os.File) error {
 	if dir := os.Getenv(credentials); dir != "" && filepath.Dir(f.Name()) == filepath.Clean(dir) {
 		return nil
@@ -47,7 +47,8 @@ func checkFile(path string, info fs.FileInfo, me int) error {
 	case !trusted(info, me):
 		return fmt.Errorf("%s belongs to another user, who can change it; chown it, or delete it if it is not yours", path)
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s can be read by others (mode %04o); if nobody has, chmod 600 it, else change what is in it", path, info.Mode().Perm())
+		return fmt.Errorf("%s can be read by others (mode %04o); chmod 600 it, and replace its secrets if another user may have read it",
+			path, info.Mode().Perm())
 	}
 	return nil
 }
@@ -70,8 +71,8 @@ func checkFolder(path string, info fs.FileInfo, me int) error {
 	case !trusted(info, me):
 		return fmt.Errorf("the folder %s belongs to another user, who can replace the files in it; use a folder of your own", path)
 	case writable(info, me):
-		return fmt.Errorf("the folder %s can be written to by others (mode %04o), who could replace the files in it; look for files that are not yours, then chmod go-w it",
-			path, info.Mode().Perm())
+		return fmt.Errorf("the folder %s can be written to by others (mode %04o), who could replace the files in it; "+
+			"look for files that are not yours, then chmod go-w it", path, info.Mode().Perm())
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// described is a file of a given owner, group and mode, as a stat tells it.
+// described is the stat of a file with a given owner, group and mode.
 type described struct {
 	fs.FileInfo
 	uid, gid uint32
@@ -62,7 +62,7 @@ func TestFoldersThatOthersWriteToAreRefused(t *testing.T) {
 	}
 }
 
-// What is checked is the real file, with this user.
+// Open and CheckFolder check real files against this user.
 func TestRealFilesAndFolders(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -192,10 +192,10 @@ func (s *Server) own(do func(*process) error) {
 	}
 }
 
-// RewriteLog writes the append-only file again and returns when it is written. A
-// server that was killed while it wrote a script's changes cuts the file behind
-// the last whole command and leaves the script's MULTI without its EXEC in it. If
-// it loaded the file once more it would do half of the script.
+// RewriteLog rewrites the append-only file and returns when it is written. A
+// server killed in the middle of a script's changes truncates the file after the
+// last whole command, so the script's MULTI stays without its EXEC. A second load
+// of that file would apply half of the script.
 func (s *Server) RewriteLog() {
 	s.t.Helper()
 	s.Must("BGREWRITEAOF")
