@@ -44,7 +44,7 @@ func terminal(stream any) bool {
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }
 
-// piped tells whether a stream is a pipe or a file. A device such as /dev/null
+// piped reports whether a stream is a pipe or a file. A device such as /dev/null
 // and a socket are neither.
 func piped(stream any) bool {
 	f, ok := stream.(*os.File)

@@ -100,7 +100,7 @@ func TestServeSaysThatItDrainsAndStops(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("serve: %v", err)
 	}
-	if want := "draining: requests that run may end; a second signal ends them at once\nstopped\n"; said != want {
+	if want := "draining: running requests may finish; a second signal ends them at once\nstopped\n"; said != want {
 		t.Errorf("serve printed %q, want %q", said, want)
 	}
 }

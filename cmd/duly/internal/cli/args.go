@@ -260,7 +260,7 @@ func delayVar(f *pflag.FlagSet, to **time.Duration, name, usage string) {
 	}}, name, usage)
 }
 
-// renamed lets a flag be given by its old name too, which no help shows.
+// renamed accepts the old name of a flag too. The help does not show it.
 func renamed(f *pflag.FlagSet, old, now string) {
 	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		if name == old {

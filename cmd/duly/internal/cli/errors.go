@@ -110,18 +110,13 @@ func room(text, program string) string {
 	return nexts(duly.CodeFull, program)
 }
 
-// aboutJob replaces the advice of an error by what to do about this job, or says
-// that its queue does not exist.
+// aboutJob replaces the advice of an error by advice for this job, or the whole
+// error if the queue does not exist.
 func (a *app) aboutJob(ctx context.Context, s *session, err error, queue, id string) error {
-	if errors.Is(err, duly.ErrNotFound) {
-		if missing := a.mustExist(ctx, s, queue); errors.Is(missing, duly.ErrNotFound) {
-			return missing
-		}
-	}
-	return a.adviseOnJob(err, queue, id)
+	return a.orMissing(ctx, s, a.adviseOnJob(err, queue, id), queue)
 }
 
-// adviseOnJob replaces the advice of an error by what to do about this job.
+// adviseOnJob replaces the advice of an error by advice for this job.
 func (a *app) adviseOnJob(err error, queue, id string) error {
 	var e *duly.Error
 	if !errors.As(err, &e) {

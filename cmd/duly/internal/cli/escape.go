@@ -9,8 +9,8 @@ import (
 )
 
 // escapeJSON writes every character of a JSON text that a terminal may act on
-// (controls, bidi overrides, line separators) as \u…. Such characters stand in
-// strings only, so the value stays the same.
+// (controls, bidi overrides, line separators) as \u…. Such characters occur only
+// in strings, so the value stays the same.
 func escapeJSON(text []byte) []byte {
 	risky := func(r rune) bool { return r != '\n' && unsafe(r) }
 	if utf8.Valid(text) && !bytes.ContainsFunc(text, risky) {
@@ -43,7 +43,8 @@ func (e escaping) Write(lines []byte) (int, error) {
 	return len(lines), nil
 }
 
-// logTo returns where a log goes that ends on standard error.
+// logTo returns the writer for a log on standard error. It escapes the log if
+// that is a terminal.
 func (a *app) logTo(to io.Writer) io.Writer {
 	if a.env.Terminal(a.env.Stderr) {
 		return escaping{to}

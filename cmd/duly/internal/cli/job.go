@@ -53,8 +53,8 @@ func jobPromoteCommand(a *app) *cobra.Command {
 
 func jobRescheduleCommand(a *app) *cobra.Command {
 	var u duly.Update
-	cmd := a.byID("reschedule QUEUE ID…", "Let waiting jobs be due at another time", "rescheduled",
-		`The jobs must be delayed, ready or blocked. Everything else of them stays; job update changes that.`,
+	cmd := a.byID("reschedule QUEUE ID…", "Change when waiting jobs are due", "rescheduled",
+		`The jobs must be delayed, ready or blocked. To change other fields use job update.`,
 		`  duly job reschedule emails welcome-4711 --delay 1h
   duly job reschedule emails welcome-4711 --due 2030-01-01T06:00`,
 		func(ctx context.Context, s *session, q duly.QueueRef, id string) error {
@@ -70,18 +70,15 @@ func jobRescheduleCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-const cancelLong = `Nothing of the jobs is left. One that is being worked on is cancelled as well: its receipt is void, and its worker
-notices at its next call.`
-
-func jobCancelCommand(a *app) *cobra.Command {
-	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled", cancelLong,
-		`  duly job cancel orders close-4711`, deleteJob)
-}
+func jobCancelCommand(a *app) *cobra.Command { return a.cancel(`  duly job cancel orders close-4711`) }
 
 // cancelCommand is job cancel under a shorter name.
-func cancelCommand(a *app) *cobra.Command {
-	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled", cancelLong,
-		`  duly cancel orders close-4711`, deleteJob)
+func cancelCommand(a *app) *cobra.Command { return a.cancel(`  duly cancel orders close-4711`) }
+
+func (a *app) cancel(examples string) *cobra.Command {
+	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled",
+		`Deletes the jobs. A job that runs is cancelled as well: its receipt is void, and its worker notices at its next call.`,
+		examples, deleteJob)
 }
 
 func deleteJob(ctx context.Context, s *session, q duly.QueueRef, id string) error {

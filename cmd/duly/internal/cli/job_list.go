@@ -22,7 +22,7 @@ type listFlags struct {
 
 func (f *listFlags) add(flags *pflag.FlagSet) {
 	boundVar(flags, &f.limit, "limit", "the most jobs to list")
-	flags.StringVar(&f.cursor, "cursor", "", "go on behind the last list, which printed this `text`")
+	flags.StringVar(&f.cursor, "cursor", "", "continue after the list that printed this `text`")
 	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies as well")
 }
 
@@ -49,7 +49,8 @@ a queue that nobody takes from is listed as delayed until a server looks there, 
 WHEN is the moment that matters: when it is due, when the lease ends, or since when it is dead or done. FAILED is how many of
 the job's tries have failed, as 3/16.
 
-If there are more jobs than --limit, a line on standard error says how many, and the --cursor with which the next list goes on.`,
+If there are more jobs than --limit, a line on standard error says how many, and with which --cursor the next list
+continues.`,
 		examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
@@ -73,7 +74,7 @@ If there are more jobs than --limit, a line on standard error says how many, and
 // listJobs walks the states one after the other, page by page, up to the limit.
 func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags) error {
 	w := jobWalk{session: s, queue: s.queue(queue), states: states}
-	if err := w.goOn(f.cursor); err != nil {
+	if err := w.resume(f.cursor); err != nil {
 		return err
 	}
 	t := p.jobTable()
@@ -110,8 +111,9 @@ func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string
 	return a.moreJobs(ctx, &w, found, f.cursor == "")
 }
 
-// moreJobs says on standard error what a list left out. Whole says that the list
-// began at the beginning, so that Stats tell how many there are.
+// moreJobs prints on standard error how many jobs a list left out, and the cursor
+// to continue. The number is known only for a whole list, one without a cursor:
+// it is the difference to Stats.
 func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) error {
 	cursor := w.cursor()
 	for there := false; !there; { // a page may be empty and still have a next one
@@ -133,6 +135,7 @@ func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) e
 		}
 		view.Jobs = max(view.Jobs-int64(found), 1)
 	}
+
 	if a.json {
 		line, _ := json.Marshal(map[string]moreView{"more": view})
 		a.errorLine(line)
@@ -146,9 +149,9 @@ func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) e
 	return nil
 }
 
-// moreView is what a list left out.
+// moreView describes the jobs that a list left out.
 type moreView struct {
-	Jobs   int64  `json:"jobs,omitempty"` // 0: not known
+	Jobs   int64  `json:"jobs,omitempty"` // 0 if unknown
 	Cursor string `json:"cursor"`
 }
 
@@ -161,21 +164,21 @@ type jobWalk struct {
 	after   string // the engine's cursor in that state
 }
 
-// goOn sets the walk to a cursor that cursor returned.
-func (w *jobWalk) goOn(cursor string) error {
+// resume sets the walk to a position that cursor returned.
+func (w *jobWalk) resume(cursor string) error {
 	if cursor == "" {
 		return nil
 	}
 	name, after, _ := strings.Cut(cursor, ":")
 	w.at = slices.IndexFunc(w.states, func(s duly.State) bool { return s.String() == name })
 	if w.at < 0 {
-		return duly.Invalid("cursor", "is not of this list; give the --state of the list that printed it")
+		return duly.Invalid("cursor", "is not of this list; pass the --state of the list that printed it")
 	}
 	w.after = after
 	return nil
 }
 
-// cursor says where the walk is, as STATE:CURSOR.
+// cursor returns the position of the walk as STATE:CURSOR.
 func (w *jobWalk) cursor() string {
 	if w.ended() {
 		return ""
@@ -187,7 +190,9 @@ func (w *jobWalk) ended() bool { return w.at == len(w.states) }
 
 // next lists the next page, which may be empty.
 func (w *jobWalk) next(ctx context.Context, n int, bodies bool) (duly.ListPage, error) {
-	params := duly.ListParams{State: w.states[w.at], PageParams: duly.PageParams{Cursor: w.after, Limit: n}, Bodies: bodies}
+	params := duly.ListParams{
+		State: w.states[w.at], PageParams: duly.PageParams{Cursor: w.after, Limit: n}, Bodies: bodies,
+	}
 	page, err := w.session.List(ctx, w.queue, params)
 	if err != nil {
 		return page, err

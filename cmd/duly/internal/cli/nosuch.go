@@ -2,15 +2,16 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/config"
 )
 
-// mustExist returns an error that names the nearest queue where there is no queue
-// of that name. An engine answers for an unknown queue as for an empty one, so
-// the names are listed, but only if the queue looks as if it was never used.
+// mustExist returns an error with the nearest name if no queue has this name. An
+// engine answers for an unknown queue as for an empty one, so mustExist lists the
+// names. It does so only for a queue without jobs and counters.
 func (a *app) mustExist(ctx context.Context, s *session, name string) error {
 	stats, err := s.Stats(ctx, s.queue(name))
 	if err != nil || used(&stats) {
@@ -19,9 +20,21 @@ func (a *app) mustExist(ctx context.Context, s *session, name string) error {
 	return a.mustBeListed(ctx, s, name)
 }
 
-// used reports whether anything has ever happened in a queue.
+// orMissing replaces a not_found error by that of mustExist if the queue itself
+// does not exist.
+func (a *app) orMissing(ctx context.Context, s *session, err error, queue string) error {
+	if errors.Is(err, duly.ErrNotFound) {
+		if missing := a.mustExist(ctx, s, queue); errors.Is(missing, duly.ErrNotFound) {
+			return missing
+		}
+	}
+	return err
+}
+
+// used reports whether a queue has, or ever had, a job.
 func used(s *duly.Stats) bool { return s.Sizes != (duly.Sizes{}) || s.Counters != (duly.Counters{}) }
 
+// mustBeListed is mustExist for a queue that is known to be unused.
 func (a *app) mustBeListed(ctx context.Context, s *session, name string) error {
 	near, known, err := findName(ctx, s, name)
 	if err != nil || known {
@@ -34,7 +47,7 @@ func (a *app) mustBeListed(ctx context.Context, s *session, name string) error {
 	return advise(missing, "see which there are: %s queues", a.program())
 }
 
-// findName looks for a queue, and for the other one whose name is nearest to it.
+// findName reports whether a queue exists, and returns the nearest other name.
 func findName(ctx context.Context, s *session, name string) (near string, known bool, err error) {
 	looking := config.NearTo(name)
 	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
@@ -55,8 +68,8 @@ func findName(ctx context.Context, s *session, name string) (near string, known 
 	}
 }
 
-// hintMissing says on standard error that a queue does not exist (yet): a worker
-// may be started before the first push.
+// hintMissing prints a note for each queue that does not exist yet. That is no
+// error, because a worker may start before the first push.
 func (a *app) hintMissing(ctx context.Context, s *session, names []string) {
 	if a.json {
 		return
@@ -79,9 +92,8 @@ func orMeant(near string) string {
 	return fmt.Sprintf("; did you mean %s?", near)
 }
 
-// hintCreated says that a push made its queue, after the first n jobs of it were
-// stored: a misspelled name makes a new queue. One that was set up before has a
-// configuration of its own.
+// hintCreated prints a note if a push of n jobs created the queue, because the
+// name may be misspelled. A queue with a configuration of its own existed before.
 func (a *app) hintCreated(ctx context.Context, s *session, name string, n int64) {
 	if a.json || n == 0 {
 		return
@@ -92,15 +104,19 @@ func (a *app) hintCreated(ctx context.Context, s *session, name string, n int64)
 	}
 	set, err := s.Config(ctx, s.queue(name))
 	plain := duly.DefaultQueueConfig()
-	plain.Shards = set.Shards // which the URL may choose
-	if err != nil || set != plain {
-		return
+	plain.Shards = set.Shards // the URL may set it
+	if err == nil && set == plain {
+		a.noteCreated(ctx, s, name)
 	}
-	near, _, _ := findName(ctx, s, name) // without it the note says less
+}
+
+// noteCreated prints that a queue was created, with the nearest other name.
+func (a *app) noteCreated(ctx context.Context, s *session, name string) {
+	near, _, _ := findName(ctx, s, name) // after an error the note has no other name
 	a.note("created queue %s%s", name, orMeant(near))
 }
 
-// note prints a line on standard error that is no error.
+// note prints a line on standard error that does not report an error.
 func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.env.Stderr, "%s\n", oneLine(fmt.Sprintf(format, args...)))
 }

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -29,11 +27,7 @@ func (a *app) byQueue(use, short, done, long, examples string, do func(context.C
 	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
 		return a.with(ctx, func(s *session) error {
 			return a.each(ctx, p, args, done, func(name string) error {
-				err := do(ctx, s, s.queue(name))
-				if errors.Is(err, duly.ErrNotFound) {
-					return cmp.Or(a.mustExist(ctx, s, name), err)
-				}
-				return err
+				return a.orMissing(ctx, s, do(ctx, s, s.queue(name)), name)
 			})
 		})
 	})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +17,9 @@ func peekCommand(a *app) *cobra.Command {
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.with(ctx, func(s *session) error {
 				j, err := s.Peek(ctx, s.queue(args[0]))
-				if errors.Is(err, duly.ErrNotFound) {
-					if missing := a.mustExist(ctx, s, args[0]); missing != nil {
-						return missing
-					}
-				}
 				if err != nil {
-					return adviseOn(duly.CodeNotFound, err, "see what waits: %s stats %s", a.program(), shellQuote(args[0]))
+					err = adviseOn(duly.CodeNotFound, err, "see what waits: %s stats %s", a.program(), shellQuote(args[0]))
+					return a.orMissing(ctx, s, err, args[0])
 				}
 				return p.oneJob(&j)
 			})

@@ -11,7 +11,7 @@ import (
 type printer struct {
 	out    *bufio.Writer
 	json   bool
-	escape bool // what a terminal would act on in JSON
+	escape bool // escape the characters of JSON that a terminal acts on
 	colour bool
 	now    func() time.Time
 }

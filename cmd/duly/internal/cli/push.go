@@ -20,8 +20,8 @@ func pushCommand(a *app) *cobra.Command {
 	var job duly.Job
 	var lines bool
 	cmd := a.command("push QUEUE [BODY|-]", "Push a job, or one per input line",
-		`Without a BODY it is read from standard input, if that is a pipe or a file; "-" reads it in any case, and '' is an empty
-body. With --lines every line of standard
+		`Without a BODY, push reads it from standard input if that is a pipe or a file. "-" always reads standard input,
+and '' is an empty body. With --lines every line of standard
 input is the body of a job of its own, without its line end; what is read while a batch is on its way goes out as the next one.
 It prints how many there were, and of those that are refused the first ten; with --json a line for every line, with its ID.
 
@@ -134,7 +134,8 @@ func (a *app) client(s *session) *duly.Client {
 	return duly.NewClient(s.Contract, duly.ClientConfig{Namespace: s.namespace, Clock: a.env.Clock})
 }
 
-// body is the argument, or standard input for "-" and where a body is piped in.
+// body returns the argument. It reads standard input for "-", and without an
+// argument if that is a pipe or a file.
 func (a *app) body(rest []string) ([]byte, error) {
 	switch {
 	case len(rest) == 0 && !a.env.Piped(a.env.Stdin):

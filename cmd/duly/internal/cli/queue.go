@@ -61,8 +61,8 @@ pushed. Prints the whole configuration.`,
 	return cmd
 }
 
-// configure changes a queue and prints what is set then. It says if it made the
-// queue.
+// configure changes a queue and prints its configuration, with a note if the
+// queue is new.
 func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
 	missing := a.mustExist(ctx, s, queue)
 	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
@@ -79,8 +79,7 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 	}
 	p.config(&q.Config)
 	if errors.Is(missing, duly.ErrNotFound) {
-		near, _, _ := findName(ctx, s, queue)
-		a.note("created queue %s%s", queue, orMeant(near))
+		a.noteCreated(ctx, s, queue)
 	}
 	return nil
 }

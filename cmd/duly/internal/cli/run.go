@@ -38,8 +38,8 @@ type Env struct {
 	Environ func() []string
 	// Terminal tells whether one of the streams is a terminal. Nil: none is.
 	Terminal func(stream any) bool
-	// Piped tells whether a stream is a pipe or a file, so that its end comes by
-	// itself. Nil: none is.
+	// Piped reports whether a stream is a pipe or a file, whose end needs no key
+	// press. Nil: none is.
 	Piped func(stream any) bool
 	// Signals brings INT and TERM: the first drains, the second ends at once,
 	// unless it comes so soon that it is the first one again. Nil: there are

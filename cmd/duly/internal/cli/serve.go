@@ -142,7 +142,7 @@ func (a *app) warnOfURL(log *slog.Logger, c *config.Loaded) {
 	}
 }
 
-// warnOfKeys logs the private keys that others can read.
+// warnOfKeys logs each private key that other users can read.
 func warnOfKeys(log *slog.Logger, c *config.Loaded) {
 	for key, t := range map[string]config.TLS{"tls.key": c.TLS, "admin_tls.key": c.AdminTLS} {
 		if t.Config == nil {
@@ -150,7 +150,7 @@ func warnOfKeys(log *slog.Logger, c *config.Loaded) {
 		}
 		f, err := ownfile.Open(t.Key)
 		if err != nil {
-			log.Warn("the private key may be known to others", "setting", key, "problem", err.Error())
+			log.Warn("other users may know the private key", "setting", key, "problem", err.Error())
 			continue
 		}
 		f.Close()
@@ -173,8 +173,8 @@ func places(c *config.Loaded) (data, engine string) {
 // takes a folder away that the start has made and left empty. One with a store in
 // it stays, whatever is in that.
 //
-// A folder that is there already must not be open to others: they could have put
-// a store or a token into it.
+// An existing folder must not be writable by other users, who could have put a
+// store or a token into it.
 func mayStart(ctx context.Context, data string, c *config.Loaded) (leave func(err error), err error) {
 	if info, err := os.Stat(data); err == nil && info.IsDir() {
 		if err := ownfile.CheckFolder(data); err != nil {

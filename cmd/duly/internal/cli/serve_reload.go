@@ -46,7 +46,7 @@ func (r *reloader) serve(ctx context.Context) error {
 	forget := context.AfterFunc(ctx, func() {
 		defer close(draining)
 		r.manager.Tell(sdnotify.Stopping, sdnotify.Status("lets requests end"))
-		r.say("draining", "requests that run may end; a second signal ends them at once")
+		r.say("draining", "running requests may finish; a second signal ends them at once")
 	})
 	err := r.server.Serve(ctx)
 	if !forget() {
@@ -58,7 +58,7 @@ func (r *reloader) serve(ctx context.Context) error {
 	return err
 }
 
-// say prints a line for the person who started the server.
+// say prints a state of the server on standard output.
 func (r *reloader) say(state, about string) {
 	switch {
 	case r.printer.json:

@@ -64,7 +64,8 @@ func (a *app) settling(as duly.Settlement, short, examples string, fill func(*du
 				return err
 			}
 			return a.with(ctx, func(s *session) error {
-				return a.eachBatch(p, receipts, past(as), s.aftermaths(ctx, as, len(receipts), p.now), func(batch []duly.Receipt) ([]error, error) {
+				then := s.aftermaths(ctx, as, len(receipts), p.now)
+				return a.eachBatch(p, receipts, past(as), then, func(batch []duly.Receipt) ([]error, error) {
 					outcomes := make([]duly.Outcome, len(batch))
 					for i, r := range batch {
 						outcomes[i] = duly.Outcome{Receipt: r, As: as}
@@ -111,17 +112,20 @@ func past(as duly.Settlement) string {
 	return as.String() + "ed"
 }
 
-// aftermath is what becomes of a job after its delivery, as far as it is known.
+// aftermath is the state of a job after its delivery, for machines and as text.
+// Both are empty if the state is unknown.
 type aftermath struct{ state, text string }
 
-// mostAftermaths bounds the calls that a command makes to find out.
+// mostAftermaths bounds the extra calls of one command.
 const mostAftermaths = 100
 
-// aftermaths returns the function that asks what became of the job of a receipt;
-// nil where there are too many, and for acks, after which there is none. A receipt
-// names the job by its number, which is the ID of every job that was pushed
-// without an ID of its own. Of others nothing is known.
-func (s *session) aftermaths(ctx context.Context, as duly.Settlement, n int, now func() time.Time) func(duly.Receipt) aftermath {
+// aftermaths returns a function that reads the job of a receipt after its
+// delivery, or nil for acks and for too many receipts. A receipt has the job's
+// number, which is the ID of a job that was pushed without one. The state of a
+// job with an ID of its own is unknown.
+func (s *session) aftermaths(
+	ctx context.Context, as duly.Settlement, n int, now func() time.Time,
+) func(duly.Receipt) aftermath {
 	if as == duly.Ack || n > mostAftermaths {
 		return nil
 	}
@@ -142,15 +146,18 @@ func (s *session) aftermaths(ctx context.Context, as duly.Settlement, n int, now
 type receiptView struct {
 	Receipt duly.Receipt `json:"receipt"`
 	OK      bool         `json:"ok"`
-	State   string       `json:"state,omitempty"` // of a job that was not acked, where it is known
+	State   string       `json:"state,omitempty"` // of a job that was not acked, if known
 	Error   *errorView   `json:"error,omitempty"`
 }
 
 // eachBatch calls do with as many receipts as one call carries, and tells what
 // became of each.
 //
-// then, if set, says what becomes of the job of a receipt that was taken.
-func (a *app) eachBatch(p *printer, receipts []duly.Receipt, done string, then func(duly.Receipt) aftermath, do func([]duly.Receipt) ([]error, error)) error {
+// then, if set, returns the aftermath for a receipt that was accepted.
+func (a *app) eachBatch(
+	p *printer, receipts []duly.Receipt, done string,
+	then func(duly.Receipt) aftermath, do func([]duly.Receipt) ([]error, error),
+) error {
 	ok, failed := 0, 0
 	single := len(receipts) == 1
 	text := ""

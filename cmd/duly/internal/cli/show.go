@@ -82,9 +82,8 @@ func tries(j *duly.JobInfo) string {
 	return text + fmt.Sprintf(" of at most %d)", j.MaxStalls)
 }
 
-// afterwards says what becomes of a job whose delivery has ended: "dead after 2
-// of 2 tries", "again in 4s", "again now"; "" for a job that runs already, or is
-// done.
+// afterwards describes a job whose delivery has ended: "dead after 2 of 2 tries",
+// "again in 4s" or "again now". It is "" for a job that runs again or is done.
 func afterwards(j *duly.JobInfo, now time.Time) string {
 	switch {
 	case j.State == duly.StateDead:

@@ -87,7 +87,7 @@ func TestServeWarnsOfAKeyThatOthersCanRead(t *testing.T) {
 		"--admin-tls-cert", admin.Cert, "--admin-tls-key", admin.Key)
 	stop()
 	log := errs.String()
-	if strings.Count(log, "the private key may be known to others") != 1 || !strings.Contains(log, "setting=tls.key") ||
+	if strings.Count(log, "other users may know the private key") != 1 || !strings.Contains(log, "setting=tls.key") ||
 		!strings.Contains(log, api.Key+" can be read by others (mode 0644)") {
 		t.Error(log)
 	}

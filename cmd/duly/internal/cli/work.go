@@ -36,9 +36,9 @@ const workLong = `The command gets the job's body on standard input and its fiel
   DULY_JOB_DUE         DULY_JOB_PUSHED_AT   DULY_JOB_EXPIRES_AT  DULY_JOB_LEASE_END
   DULY_JOB_PRIORITY    DULY_JOB_ORDER_KEY   DULY_JOB_HEADER_X    (for each header x)
 
---exec gives CMD to the shell; behind -- the words are a program and its arguments, and no shell reads them. What the
-command prints goes on to where duly prints. DULY_URL, DULY_ADMIN_URL and DULY_TOKEN are not handed on, unless --pass-url
-is set: the command then can call this engine.
+--exec passes CMD to the shell. The words after -- are a program and its arguments, without a shell. The output of the
+command goes where duly prints. The command does not get DULY_URL, DULY_ADMIN_URL and DULY_TOKEN, unless --pass-url is
+set: then it can call this engine.
 
 Exit status 0 acks the job. 75 gives it back for the time of --snooze and uses no try. Anything else is a failed try,
 and the end of what the command printed to standard error is kept with the job. A script can look like this:
@@ -49,20 +49,18 @@ and the end of what the command printed to standard error is kept with the job. 
   echo "$DULY_JOB_ID: try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"
   curl -fsS --data-binary "$body" https://example.com/hook || exit 75
 
-It works until told to stop; with --once for one job, with --until-empty as long as a job is due. Its own exit status says
-nothing of the jobs.
+It works until INT or TERM, with --once for one job, with --until-empty until no job is due. Its own exit status does not
+depend on the jobs.
 
-The lease is extended while the command runs. If it is lost all the same, the command and every process that it started
-get TERM, and 5 s later KILL. On INT or TERM duly takes no more jobs, lets what runs end for the time of --drain, and gives
-back the rest.
+The lease is extended while the command runs. If it is lost, the command and every process that it started get TERM, and
+5 s later KILL. On INT or TERM duly takes no more jobs, waits --drain for running commands, and gives back the rest.
 
 Several queues share the commands equally. With --strict-order a job of the first goes before all of the second.`
 
 func workCommand(a *app) *cobra.Command {
 	f := workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
 	var cmd *cobra.Command
-	cmd = a.command("work QUEUE… (--exec CMD | -- CMD [ARG…])", "Run a command for every job that is due, until told to stop",
-		workLong,
+	cmd = a.command("work QUEUE… (--exec CMD | -- CMD [ARG…])", "Run a command for every job that is due", workLong,
 		`  duly work emails --exec ./send-mail
   duly work emails --until-empty -- ./send-mail --from shop@example.com
   duly work emails --once --exec 'cat; echo " is try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"'
@@ -72,7 +70,7 @@ func workCommand(a *app) *cobra.Command {
 			queues, argv := beforeDash(cmd, args)
 			switch {
 			case f.exec != "" && len(argv) > 0:
-				return misusef("--exec and a command behind -- are both given, give one of them")
+				return misusef("--exec and a command after -- are both given, give one of them")
 			case f.exec == "" && len(argv) == 0:
 				return misusef("say what to run: --exec CMD, or -- CMD ARG…")
 			}
@@ -93,9 +91,9 @@ func workCommand(a *app) *cobra.Command {
 func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
-	flags.BoolVar(&f.once, "once", false, "work one job and end; waits for one unless --until-empty is set too")
+	flags.BoolVar(&f.once, "once", false, "work one job and end; wait for it unless --until-empty is set too")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
-	flags.BoolVar(&f.passURL, "pass-url", false, "let the command have DULY_URL and DULY_TOKEN of this engine")
+	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
 	leaseVar(flags, &f.lease, "how long to hold a job at a time (default: as the job says)")
 	durationVar(flags, &f.timeout, "timeout", "end a command that runs longer; it counts as a failed try")

@@ -89,7 +89,7 @@ func (x *executor) command(ctx context.Context) *exec.Cmd {
 	return shell(ctx, x.flags.exec)
 }
 
-// name is how an error names the command.
+// name returns the command's name for errors.
 func (x *executor) name() string {
 	if x.flags.exec != "" {
 		return x.flags.exec
@@ -97,15 +97,15 @@ func (x *executor) name() string {
 	return x.flags.argv[0]
 }
 
-// inherited returns the environment for commands. It leaves out where the engine
-// is and the token for it, unless passURL says that they may use it.
+// inherited returns the environment for commands. It leaves out the engine's URL
+// and token, unless passURL is set.
 func (a *app) inherited(s *session, passURL bool) []string {
 	all := os.Environ()
 	if a.env.Environ != nil {
 		all = a.env.Environ()
 	}
 	if passURL {
-		return append(slices.Clone(all), "DULY_URL="+s.url) // of several values the last one counts
+		return append(slices.Clone(all), "DULY_URL="+s.url) // the last of several values counts
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

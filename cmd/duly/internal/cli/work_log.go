@@ -18,12 +18,12 @@ type workedView struct {
 	As      string     `json:"as"`   // ack, nack, release or bury
 	Exit    int        `json:"exit"` // the command's status; -1 for a signal, or where it did not run
 	Took    string     `json:"took"`
-	State   string     `json:"state,omitempty"` // of a job that is not done: dead, or delayed or ready again
-	Due     string     `json:"due,omitempty"`   // when it is due again
+	State   string     `json:"state,omitempty"` // of a job that is not done: dead, delayed or ready
+	Due     string     `json:"due,omitempty"`   // when the job is due again
 	Error   *errorView `json:"error,omitempty"` // why the outcome did not count
 
 	job  duly.QueueRef
-	then string // for people: what becomes of the job
+	then string // State as text, see afterwards
 }
 
 // jobLog prints a line for every delivery that has ended. The worker's
@@ -49,7 +49,10 @@ type run struct {
 }
 
 func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
-	l := &jobLog{p: p, stop: stop, engine: engine, runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{})}
+	l := &jobLog{
+		p: p, stop: stop, engine: engine,
+		runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{}),
+	}
 	go l.write()
 	return l
 }
@@ -95,10 +98,10 @@ func (l *jobLog) write() {
 	}
 }
 
-// followTime is how long the log waits to learn what became of a job.
+// followTime bounds the call by which the log reads a job's state.
 const followTime = 2 * time.Second
 
-// follow asks what becomes of a job that is not done.
+// follow reads the state of a job that is not done.
 func (l *jobLog) follow(v *workedView) {
 	if v.As == duly.Ack.String() || v.Error != nil {
 		return
@@ -107,7 +110,7 @@ func (l *jobLog) follow(v *workedView) {
 	defer cancel()
 	j, err := l.engine.Get(ctx, v.job, v.ID)
 	if err != nil {
-		return // it is gone, or the next line says what is wrong
+		return // the job was deleted, or the next line reports the fault
 	}
 
 	v.State, v.then = j.State.String(), afterwards(&j, l.p.now())

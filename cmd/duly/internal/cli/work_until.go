@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// untilEngine is the engine of a worker that ends by itself: after one job, or
-// when no job is due. The worker reserves and waits as ever; the engine decides
-// when there is nothing more to take, and calls stop.
+// untilEngine wraps the engine of a worker that stops after one job, or when no
+// job is due. The worker reserves and waits as usual. untilEngine calls stop when
+// there is nothing more to take.
 type untilEngine struct {
 	duly.Contract
 	once, empty bool
@@ -18,12 +18,15 @@ type untilEngine struct {
 
 	mu      sync.Mutex
 	taken   int
-	running map[duly.Receipt]bool // true: its lease is lost, so nothing may settle it
+	running map[duly.Receipt]bool // true after the lease was lost: then no settle follows
 	wake    func()                // ends the Wait in progress
 }
 
 func newUntilEngine(e duly.Contract, f *workFlags, stop func()) *untilEngine {
-	return &untilEngine{Contract: e, once: f.once, empty: f.untilEmpty, stop: stop, running: map[duly.Receipt]bool{}, wake: func() {}}
+	return &untilEngine{
+		Contract: e, once: f.once, empty: f.untilEmpty, stop: stop,
+		running: map[duly.Receipt]bool{}, wake: func() {},
+	}
 }
 
 // Reserve implements duly.Engine.
@@ -55,14 +58,14 @@ func (u *untilEngine) finished() bool {
 // Wait implements duly.Engine. A worker calls it when a Reserve left slots free.
 func (u *untilEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if u.finished() {
-		<-ctx.Done() // the worker is stopped when its job is settled
+		<-ctx.Done() // ended stops the worker when the job is settled
 		return false, ctx.Err()
 	}
 	if !u.empty {
 		return u.Contract.Wait(ctx, p)
 	}
 
-	// A job that ends after this line may make another one due, so idle is read first.
+	// A job that ends after this line may make another one due: read idle first.
 	waiting, idle := u.begin(ctx)
 	now := p
 	now.Timeout = 0
@@ -77,14 +80,14 @@ func (u *untilEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error)
 	}
 
 	ready, err = u.Contract.Wait(waiting, p)
-	if waiting.Err() != nil && ctx.Err() == nil { // the last job ended: look again
+	if waiting.Err() != nil && ctx.Err() == nil { // the last running job ended
 		return true, nil
 	}
 	return ready, err
 }
 
-// begin returns the context of a Wait, which ends when the last running job
-// does, and whether none runs now.
+// begin returns the context of a Wait and whether no job runs now. The context
+// ends when the last running job does.
 func (u *untilEngine) begin(ctx context.Context) (waiting context.Context, idle bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -93,9 +96,8 @@ func (u *untilEngine) begin(ctx context.Context) (waiting context.Context, idle 
 	return waiting, len(u.running) == 0
 }
 
-// heldBack reports whether jobs are due that a limit of their queue holds back.
-// A paused queue delivers nothing until a person resumes it, so its jobs do not
-// count.
+// heldBack reports whether a limit of a queue holds back jobs that are due. The
+// jobs of a paused queue do not count: it delivers nothing until it is resumed.
 func (u *untilEngine) heldBack(ctx context.Context, p duly.WaitParams) bool {
 	for _, name := range p.Queues {
 		q := duly.QueueRef{Namespace: p.Namespace, Name: name}
@@ -110,7 +112,7 @@ func (u *untilEngine) heldBack(ctx context.Context, p duly.WaitParams) bool {
 	return false
 }
 
-// observe lets the engine follow the worker's deliveries.
+// observe adds the bookkeeping of running deliveries to an observer.
 func (u *untilEngine) observe(o worker.Observer) worker.Observer {
 	settled := o.Settled
 	o.Settled = func(d *worker.Delivery, as duly.Settlement, err error) {
@@ -128,8 +130,8 @@ func (u *untilEngine) observe(o worker.Observer) worker.Observer {
 	return o
 }
 
-// ended notes that a delivery was settled, or that the command of one that can't
-// be settled any more has returned.
+// ended removes a delivery that was settled, or whose command returned after its
+// lease was lost.
 func (u *untilEngine) ended(r duly.Receipt, settled bool) {
 	u.mu.Lock()
 	lost, runs := u.running[r]

@@ -38,14 +38,14 @@ func (n *nearby) see(name string, distance int) {
 	}
 }
 
-// Near looks for the name that a mistyped one may mean.
+// Near finds the existing name that is nearest to a mistyped one.
 type Near struct {
 	name string
 	nearby
 }
 
-// NearTo returns a Near that has seen no name yet. Of a short name one letter may
-// be wrong, else two, or a quarter of them.
+// NearTo returns a Near that has seen no name yet. It accepts one wrong letter in
+// a short name, else two, or a quarter of the letters.
 func NearTo(name string) *Near {
 	const short = 3
 	n := &Near{name, nearTo(name)}
@@ -55,10 +55,10 @@ func NearTo(name string) *Near {
 	return n
 }
 
-// See takes a name that exists.
+// See adds a name that exists.
 func (n *Near) See(name string) { n.see(name, distance(n.name, name)) }
 
-// Best returns the nearest name, "" if none is near.
+// Best returns the nearest name, or "" if none is near.
 func (n *Near) Best() string { return n.best }
 
 // cutLast cuts a key before its last name.

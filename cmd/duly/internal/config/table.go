@@ -75,8 +75,9 @@ var Table = []*Setting{
 		Meaning: "`file` with a line NAME:PASSWORD for each who may use the admin address by basic auth",
 	},
 	{
-		Key: "trusted_proxies", Flag: "trusted-proxy", Unset: "none", Live: true, kind: networks, to: func(s *Settings) any { return &s.Access.Proxies },
-		Meaning: "`network` (10.0.0.0/24) of proxies whose X-Forwarded-For is believed when wrong passwords are counted; may be repeated",
+		Key: "trusted_proxies", Flag: "trusted-proxy", Unset: "none", Live: true,
+		kind: networks, to: func(s *Settings) any { return &s.Access.Proxies },
+		Meaning: "`network` (10.0.0.0/24) of proxies whose X-Forwarded-For names the client; may be repeated",
 	},
 	{
 		Key: "tls.cert", Flag: "tls-cert", Unset: "plain HTTP", Live: true, kind: text, to: func(s *Settings) any { return &s.TLS.Cert },
