@@ -30,7 +30,7 @@ func (f *fixture) slowBody(token string, sent int) net.Conn {
 	return conn
 }
 
-// ask is [fixture.send] where the API is served in memory.
+// ask is [fixture.send] for an API that is served in memory.
 func (f *fixture) ask(method, path, body, who string) answer {
 	f.t.Helper()
 	req, err := http.NewRequest(method, "http://memory"+path, strings.NewReader(body))
@@ -101,8 +101,8 @@ func TestSlowBodiesOfOneTokenDoNotBlockOthers(t *testing.T) {
 	}
 }
 
-// Where a token's own slow bodies use all that it may have, its next request cuts
-// them one by one. They are asked to come again.
+// If a token's own slow bodies use all of its memory, its next request cuts them
+// one by one. They are answered 503 with Retry-After.
 func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
 	t.Parallel()
 	inMemory(t, nil, func(f *fixture) {
@@ -159,8 +159,8 @@ func TestARequestWithoutMemoryIsAskedToComeAgain(t *testing.T) {
 	}
 }
 
-// A body that is too long is answered before it is read, and a limited rest of it
-// is read then: a client that first writes everything can read the answer.
+// The server answers a body that is too long before it reads it. It then reads a
+// limited rest, so that a client that writes everything first gets the answer.
 func TestAClientThatWritesEverythingFirstReadsItsRefusal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -47,8 +47,8 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 	}
 }
 
-// welcome answers the root of the API's address. It redirects nothing: a client
-// whose path is lost on the way gets no page that it did not ask for.
+// welcome answers the root of the API's address. It does not redirect: a client
+// whose path was lost by a proxy must not get another page.
 func welcome(c *route.Call) error {
 	if strings.Contains(c.R.Header.Get("Accept"), "text/html") {
 		return c.ReplyPage(describe.Policy(), []byte(welcomePage))

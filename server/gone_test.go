@@ -187,8 +187,8 @@ func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {
 	}
 }
 
-// cutOff is the connection of a client that has gone, which nobody has noticed
-// yet: every write to it fails.
+// cutOff is the connection of a client that has gone unnoticed: every write to it
+// fails.
 type cutOff struct{ header http.Header }
 
 func (c cutOff) Header() http.Header         { return c.header }
@@ -212,8 +212,8 @@ func TestAWaitThatCannotAnswerPassesItsWakeUpOn(t *testing.T) {
 
 		f.push("q", "x")
 		synctest.Wait()
-		if n := a.waits.Load(); n != 0 { // on a clock that stands still
-			t.Fatalf("%d callers sleep beside a ready job", n)
+		if n := a.waits.Load(); n != 0 { // the clock does not move
+			t.Fatalf("%d callers sleep although a job is ready", n)
 		}
 		if a, err := r.read(next); err != nil || a.body != `{"ready":true}` {
 			t.Errorf("the next one is answered %d %s, %v", a.status, a.body, err)

@@ -19,8 +19,7 @@ import (
 
 // Listen binds both addresses, sees to the first token, and leaves the files
 // for the command line. After an error nothing is bound. It refuses a data
-// folder that others can write to: a token that they put there would be an
-// operator's.
+// folder that other users can write to: they could plant an operator's token.
 func (s *Server) Listen(ctx context.Context) (err error) {
 	if s.cfg.DataDir != "" {
 		if err := ownfile.CheckFolder(s.cfg.DataDir); err != nil {

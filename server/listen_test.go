@@ -276,7 +276,7 @@ func TestManyLargeRequestsShareTheirMemory(t *testing.T) {
 	}
 }
 
-// A token that others have put into the data folder would be an operator's.
+// A token that another user planted in the data folder would be an operator's.
 func TestListenRefusesADataFolderThatOthersWriteTo(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -15,7 +15,7 @@ type Live struct {
 	// Accounts may do what is on the admin address, by basic auth.
 	Accounts []auth.Account
 	// Proxies are the networks whose X-Forwarded-For is believed when failed
-	// attempts are counted per address. Default none, on the loopback too.
+	// attempts are counted per address. Default: none, not even the loopback.
 	Proxies []netip.Prefix
 	// Drain is how long requests may take to end when the server stops.
 	// Default 30 s.

@@ -34,9 +34,9 @@ func (a *asked) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return a.Contract.Wait(ctx, p)
 }
 
-// readers is a server with 10 MiB for answers, of which one namespace of one token
-// may take 4.2, where a write ends when the other side has read it: pages are of
-// 2 MiB, of which 4 MiB have to be asked for.
+// readers is a server with 10 MiB for answers. One token of one namespace may take
+// 4.2 MiB. A write ends when the other side has read it. A page has 2 MiB and
+// reserves 4 MiB.
 type readers struct {
 	*fixture
 	*asked
@@ -183,8 +183,8 @@ func (s stuck) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (du
 }
 
 // C5.16: a long poll is woken for a job and gets no memory for its answer. It
-// passes its wake-up on before it fails, so the next caller does not sleep
-// beside the job.
+// passes its wake-up on before it fails, so the next caller does not sleep while
+// the job is ready.
 func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	r, s := &readers{asked: &asked{}}, stuck{}
@@ -207,7 +207,7 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 		r.push("p", "x")
 		r.pass(readersGrace)
 		if n := r.waits.Load(); n != 0 {
-			t.Fatalf("%d callers sleep beside a ready job", n)
+			t.Fatalf("%d callers sleep although a job is ready", n)
 		}
 		if a, err := r.read(poll); err != nil || a.status != http.StatusServiceUnavailable {
 			t.Errorf("the poll without memory is answered %d %s, %v", a.status, a.body, err)

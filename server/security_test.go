@@ -148,10 +148,9 @@ func TestX4ACheckAndABackupEndWithTheirToken(t *testing.T) {
 	}
 }
 
-// X5, C14.41: over the wire an address that guesses is told how long to wait, also
-// behind a proxy that adds a line of its own below what the client has sent; the
-// others notice nothing.
-func TestX5AGuesserBehindAProxyIsToldHowLongToWait(t *testing.T) {
+// X5, C14.41: over the wire a guesser gets 429 with Retry-After, also behind a
+// proxy that adds its own line below the client's. Other callers are not slowed.
+func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
 	t.Parallel()
 	ada, err := auth.NewAccount("ada", "correct horse")
 	if err != nil {

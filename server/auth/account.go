@@ -30,7 +30,7 @@ func NewAccount(name, password string) (Account, error) {
 	return Account{name, hashAccount(name + ":" + password)}, bad.Err()
 }
 
-// minPassword is short; longer is better.
+// minPassword is the least length; a longer password is better.
 const minPassword = 8
 
 // hashAccount takes "name:password"; no name has a colon.

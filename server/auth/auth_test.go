@@ -209,8 +209,8 @@ func TestAccountsAreOperators(t *testing.T) {
 	}
 }
 
-// An address is that of the client, as far as a configured proxy has written it.
-// Each case has the lines of X-Forwarded-For, separated by "|".
+// The address is the client's if configured proxies have written it. Each case
+// has the lines of X-Forwarded-For, separated by "|".
 func TestAddressesAreThoseOfClients(t *testing.T) {
 	t.Parallel()
 	proxies := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/8")}

@@ -25,17 +25,18 @@
 // A credential is checked first, so a good one is never refused because of the
 // bad ones that came from its address. What failed may then be slowed down:
 //
-//   - A token has 256 random bits. Nobody guesses one, so wrong ones are not
-//     counted and always answered 401: a worker with an old token harms nobody.
-//   - The password of an account, and a token whose text lmstfy's admin API was
-//     given ([Guard.AdmitChosen]), can be guessed. Ten failures of one address
-//     for one account within a minute are answered 401, further ones 429 until
-//     the minute is over. A token's account is its namespace.
+//   - A token has 256 random bits and cannot be guessed. Wrong tokens are not
+//     counted and always answered 401, so a worker with an old token blocks no
+//     other caller.
+//   - A password, and a token with a chosen text from lmstfy's admin API
+//     ([Guard.AdmitChosen]), can be guessed. Ten failures of one address for one
+//     account within a minute are answered 401, further ones 429 until the
+//     minute is over. A token's account is its namespace.
 //
 // Addresses are those of the connections, or of a proxy's clients if the proxy
-// is configured ([Remote]). The right secret is let in during that minute too,
-// so the bound slows callers that wait for their answers; against others only
-// the length of the secret helps.
+// is configured ([Remote]). The right secret is accepted during that minute too.
+// So the bound slows callers that wait for their answers. Against other callers
+// only the length of the secret helps.
 //
 // # The first token
 //

@@ -101,9 +101,9 @@ func (g *Guard) identify(ctx context.Context, c Claim, need Need) (*Pass, error)
 	return g.Admit(ctx, hash)
 }
 
-// Admit lets in a caller that has shown the secret of one of the hashes,
-// wherever in the request it stood; the first that is known counts. It returns
-// [duly.ErrUnauthorized] if none is, else as [Guard.Check].
+// Admit returns the pass of the first known hash of a secret in the request. It
+// returns [duly.ErrUnauthorized] if no hash is known, else errors as
+// [Guard.Check].
 func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Pass, error) {
 	if p := g.Remembered(hashes...); p != nil {
 		return p, nil
@@ -125,9 +125,9 @@ func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Pass, error) {
 	return nil, revoked()
 }
 
-// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, and that
-// can be guessed therefore: a wrong one counts as a failed attempt of its
-// address for that account, and beyond the bound is [duly.ErrLimited].
+// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, which can
+// be guessed. A wrong secret counts as a failed attempt of its address for that
+// account. Beyond the bound AdmitChosen returns [duly.ErrLimited].
 func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, hash [32]byte) (*Pass, error) {
 	p, err := g.Admit(ctx, hash)
 	if errors.Is(err, duly.ErrUnauthorized) {
@@ -137,8 +137,8 @@ func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, ha
 }
 
 // refuse counts a failed guess. It returns err, or [duly.ErrLimited] beyond the
-// bound. The secret was checked before: a good one is never refused for the bad
-// ones that came from the same address.
+// bound. Callers check the secret first, so a good one is never refused because
+// of bad ones from the same address.
 func (g *Guard) refuse(of guess, err error) error {
 	if wait := g.attempts.fail(of); wait > 0 {
 		return slowDown(wait)
@@ -146,9 +146,8 @@ func (g *Guard) refuse(of guess, err error) error {
 	return err
 }
 
-// Remembered returns the pass of a token that was let in before and is still
-// good, without a look-up; the first of the hashes that has one counts. It
-// returns nil if none has.
+// Remembered returns the pass of the first hash that was admitted before and is
+// still good, without a look-up. It returns nil if there is none.
 func (g *Guard) Remembered(hashes ...[32]byte) *Pass {
 	g.mu.RLock()
 	defer g.mu.RUnlock()

@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// mostFailures is how many guesses of one kind may fail in one window.
+	// mostFailures is the number of guesses of one kind that may fail per window.
 	mostFailures = 10
-	// failureWindow begins with the first of them.
+	// failureWindow begins with the first failure.
 	failureWindow = time.Minute
-	// mostGuesses bounds the kinds of guesses that are remembered.
+	// mostGuesses bounds the kinds of guesses in memory.
 	mostGuesses = 10_000
 )
 
-// guess is what failed attempts are counted by: the address that they came
-// from, and the account that they were for.
+// guess is the key by which failed attempts are counted: their address and the
+// account that they name.
 type guess struct {
 	from    netip.Addr
-	account [8]byte // of a hash: a caller chooses the name, and its length
+	account [8]byte // of a hash, because callers choose the name and its length
 }
 
 func guessOf(from Remote, account string) guess {
@@ -34,10 +34,10 @@ func guessOf(from Remote, account string) guess {
 	return guess{from: from.address(), account: [8]byte(sum[:8])}
 }
 
-// attempts counts failed guesses. There are two generations: a failure goes
-// into the young one, which becomes the old one when a window has passed or
-// when it is full. So nothing is ever searched, and memory stays bounded; an
-// attacker with more addresses than that is not slowed down.
+// attempts counts failed guesses in two generations. A failure goes into the
+// young one, which becomes the old one when it is full or its window is over. So
+// memory is bounded without a search. An attacker with more addresses than the
+// bound is not slowed down.
 type attempts struct {
 	clock      clock.Clock
 	mu         sync.Mutex
@@ -94,17 +94,17 @@ type Remote struct {
 	// Peer is the other end of the connection, host:port.
 	Peer string
 	// Forwarded has the values of all X-Forwarded-For lines, in their order. A
-	// proxy may append to the last line or add a line of its own; a client can
-	// send whatever it likes before that.
+	// proxy appends to the last line or adds its own line. A client can send any
+	// text before that.
 	Forwarded []string
 	// Proxies are the networks whose X-Forwarded-For is believed. The header of
 	// any other peer is ignored, on the loopback too.
 	Proxies []netip.Prefix
 }
 
-// address returns what failed attempts are counted by: the nearest address that
-// is no proxy. An IPv6 client can choose from a whole /64, so that counts as one
-// address. A peer without an address, as a socket in memory, is the zero one.
+// address returns the nearest address that is not a proxy. An IPv6 client can
+// choose from a whole /64, which counts as one address. A peer without an
+// address, such as a socket in memory, has the zero one.
 func (r Remote) address() netip.Addr {
 	host, _, err := net.SplitHostPort(r.Peer)
 	if err != nil {

@@ -74,7 +74,7 @@ func TestX5FailedGuessesAreSlowedPerAddressAndAccount(t *testing.T) {
 }
 
 // X5, C14.41: a good credential is let in however many bad ones came from its
-// address, the first time it is used and after every token has to be looked up
+// address: on its first use, and after a change makes the server look it up
 // again.
 func TestX5AGoodCredentialIsNeverRefused(t *testing.T) {
 	t.Parallel()
@@ -102,8 +102,8 @@ func TestX5AGoodCredentialIsNeverRefused(t *testing.T) {
 	}
 }
 
-// X5, C14.41: tokens have 256 random bits, so a wrong one is never counted: a
-// worker that repeats an old token is told each time that it is not known.
+// X5, C14.41: tokens have 256 random bits, so wrong ones are not counted: a worker
+// that repeats an old token gets unauthorized each time.
 func TestX5WrongTokensAreNotCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -122,8 +122,8 @@ func TestX5WrongTokensAreNotCounted(t *testing.T) {
 	}
 }
 
-// X5: a million guesses from many addresses and for many accounts: no hit, and
-// no more memory than for the bound.
+// X5: a million guesses from many addresses and for many accounts find no secret,
+// and use no more memory than the bound allows.
 func TestX5ManyAddressesAndAccountsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -45,7 +46,7 @@ func queryFields(r *route.Route) []Field {
 	return fields
 }
 
-// Preset is the text of the column "default".
+// Preset returns the text of the column "default".
 func (f Field) Preset() string {
 	if f.Required {
 		return "required"
@@ -92,11 +93,7 @@ func (l *lister) members(path string, t reflect.Type, schema *huma.Schema) {
 			continue
 		}
 
-		required := false
-		for _, r := range schema.Required {
-			required = required || r == name
-		}
-		l.field(path+name, f.Type, property, required)
+		l.field(path+name, f.Type, property, slices.Contains(schema.Required, name))
 	}
 }
 
@@ -128,7 +125,7 @@ func (l *lister) resolve(s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// items is the schema of an array's items, or the schema itself.
+// items returns the schema of an array's items, or the schema itself.
 func items(s *huma.Schema) *huma.Schema {
 	for s.Type == huma.TypeArray {
 		s = s.Items
@@ -160,7 +157,7 @@ func (l *lister) typeName(s *huma.Schema) string {
 	return s.Type
 }
 
-// bound words the keywords of the schema.
+// bound describes the keywords of the schema.
 func (l *lister) bound(s *huma.Schema) string {
 	var words []string
 	switch {

@@ -98,7 +98,7 @@ func operation(registry huma.Registry, problem any, p Part, r *route.Route) *hum
 		Summary: r.Doc.Summary, Description: strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Need.String() + "."),
 		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-right": r.Need.String()},
 	}
-	op.Security = []map[string][]string{} // an open route says so, instead of nothing
+	op.Security = []map[string][]string{} // an empty list marks an open route
 	if r.Need != auth.Open {
 		op.Security = []map[string][]string{{"token": {}}}
 	}

@@ -30,7 +30,7 @@ func Policy() string {
 	return "default-src 'none'; img-src 'self'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
-// Icon is the PNG that browsers show beside the page's title.
+// Icon returns the PNG that browsers show next to the page's title.
 func Icon() []byte { return icon }
 
 // Page is the page at /docs.

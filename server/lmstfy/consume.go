@@ -20,7 +20,7 @@ func (a *API) consume(c *route.Call) error {
 	}
 	deliveries, err := a.poll.Take(c, ask)
 	if c.Gone() && errors.Is(err, context.Canceled) {
-		err = nil // it took nothing; a client that has closed only its own half reads that
+		err = nil // no job was taken: a client that closed only its own half reads 404
 	}
 	if err != nil {
 		return err

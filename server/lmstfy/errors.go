@@ -66,15 +66,15 @@ func translated(err error) *refusal {
 	case duly.CodeInvalid, duly.CodeLimited:
 		status, text = code.HTTPStatus(), messageOf(err)
 	case duly.CodeUnavailable:
-		if comeAgain(err) { // what fails in the store is 500, as with lmstfy
+		if comeAgain(err) { // a failure of the store is 500, as in lmstfy
 			status, text = code.HTTPStatus(), messageOf(err)
 		}
 	}
 	return &refusal{status: status, body: failure{text}}
 }
 
-// comeAgain reports whether the server refuses the call for now, with the time
-// to come again: it has no memory for it.
+// comeAgain reports whether the error asks for a later retry: the server has no
+// memory for the call.
 func comeAgain(err error) bool {
 	var e *duly.Error
 	return errors.As(err, &e) && e.RetryAfter > 0

@@ -136,8 +136,8 @@ func hangUpInTheMoment(t *testing.T, on *stage) {
 	}
 }
 
-// A waiting client that closes only its own half of the connection can't be told
-// from one that is gone: it takes no job, and is answered so at once.
+// The server cannot distinguish a waiting client that closes only its own half of
+// the connection from a client that is gone. It gives it no job and answers 404.
 func TestAWaitingClientThatClosesItsHalfIsAnswered(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), nil)

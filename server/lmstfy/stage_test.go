@@ -165,8 +165,8 @@ type answer struct {
 
 var client = http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
-// peer returns an address that no request came from yet, as the server is told by
-// its proxy: wrong tokens are counted by it.
+// peer returns a fresh client address for X-Forwarded-For: wrong tokens are
+// counted per address.
 func (p *play) peer() string {
 	n := p.peers.Add(1)
 	return fmt.Sprintf("10.%d.%d.%d", byte(n>>16), byte(n>>8), byte(n))

@@ -80,9 +80,9 @@ func (a *API) checkPool(c *route.Call, inPool string) error {
 	return err
 }
 
-// pass returns the pass of a token. A token of duly's that was let in before
-// costs one hash. Any other text was chosen by a person, so guesses at it are
-// counted, with the namespace as the account.
+// pass returns the pass of a token. A remembered token of duly's costs one hash.
+// Any other text was chosen by a person, so failed guesses are counted, with the
+// namespace as the account.
 func (a *API) pass(c *route.Call, token string) (*auth.Pass, error) {
 	hash, ok := auth.Hash(token)
 	if !ok {

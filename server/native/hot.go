@@ -53,8 +53,8 @@ func (a *API) push(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendPushResults(c.Out(), results))
 }
 
-// pushOne pushes a single job. What is wrong with the job is the error of the
-// request, so that a caller needs to look at the status alone.
+// pushOne pushes a single job. An error of the job is the error of the request,
+// so the caller only needs the status.
 func (a *API) pushOne(c *route.Call) error {
 	text, err := c.Body()
 	if err != nil {

@@ -22,8 +22,8 @@ const free = 64 << 10
 // worked on: itself, its text, and what is made of that.
 const weight = 3
 
-// patience is how long a piece of a body may take before the call may be cut for
-// one that waits. That is 16 KiB a second.
+// patience is how long a piece of a body may take: 16 KiB a second. A slower call
+// may be cut while another one waits for memory.
 const patience = 2 * time.Second
 
 // Body reads the request's body whole, within the route's bound and at no less
@@ -188,13 +188,13 @@ func (c *Call) await(n int64) bool {
 	return c.host.requests.take(ctx, &c.share, n) == nil
 }
 
-// cutBody ends the reading of the body.
+// cutBody makes the read of the body fail.
 func (c *Call) cutBody() {
 	c.cut.Store(true)
 	_ = http.NewResponseController(c.W).SetReadDeadline(clock.Deadline(clock.Monotonic()))
 }
 
-// tooSlow is the error of a call that was cut.
+// tooSlow returns the error of a call that was cut.
 func (c *Call) tooSlow() error {
 	c.Log().Info("a request came slowly while others waited for its memory; it was cut", "bytes", c.length())
 	return wire.Own(&duly.Error{Code: duly.CodeUnavailable, RetryAfter: retryAfter,
@@ -230,7 +230,7 @@ func (h *Host) collect(held int64) {
 	}
 }
 
-// pieceSize is in bytes. It is what a body holds at most beyond what has arrived.
+// pieceSize is in bytes. A body holds at most one piece more than has arrived.
 const pieceSize = 32 << 10
 
 // pieces are used again and again: large bodies would else be the garbage that

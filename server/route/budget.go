@@ -30,7 +30,7 @@ type budget struct {
 	slow    map[*share]struct{}
 	beyond  *share // the one call outside of the budget
 	began   time.Duration
-	cutting *share // was cut and has not given back yet
+	cutting *share // was cut and has not returned its memory yet
 	now     func() time.Duration
 	timer   clock.Timer
 	armed   bool
@@ -302,8 +302,8 @@ func (b *budget) beyondLocked() {
 	close(w.done)
 }
 
-// cutLocked cuts one slow call for those that wait, unless another one that was
-// cut has not given back yet.
+// cutLocked cuts one slow call in favour of the waiting ones, unless a call that
+// was cut before has not returned its memory yet.
 func (b *budget) cutLocked() {
 	if b.cutting != nil {
 		return
@@ -353,7 +353,7 @@ func (b *budget) armLocked() {
 	b.timer.Reset(lookEvery)
 }
 
-// look cuts a slow call, and comes back as long as calls wait.
+// look cuts a slow call, and rearms its timer while calls wait.
 func (b *budget) look() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// fakeTime is the time of a budget that looks only when the test says so.
+// fakeTime is the time of a budget whose look only the test calls.
 func fakeTime(b *budget) (now *time.Duration) {
 	now, b.armed = new(time.Duration), true
 	b.now = func() time.Duration { return *now }
@@ -18,7 +18,7 @@ func fakeTime(b *budget) (now *time.Duration) {
 
 func shareOf(owner ...string) *share { return &share{owner: owner} }
 
-// mustTake takes what has to be free.
+// mustTake takes bytes that must be free.
 func (b *budget) mustTake(t *testing.T, s *share, n int64) {
 	t.Helper()
 	if !b.try(s, n) {
@@ -26,8 +26,8 @@ func (b *budget) mustTake(t *testing.T, s *share, n int64) {
 	}
 }
 
-// queue lets a share wait and returns when it does. The channel is closed when
-// the share has its memory.
+// queue makes a share wait and returns once it waits. The channel is closed when
+// the share gets its memory.
 func (b *budget) queue(t *testing.T, ctx context.Context, s *share, n int64) (granted chan struct{}) {
 	t.Helper()
 	before := b.waiters()
@@ -49,7 +49,7 @@ func (b *budget) waiters() int {
 	return len(b.waiting)
 }
 
-// mustBeEmpty checks that nothing is left behind.
+// mustBeEmpty checks that the budget holds no memory, account or waiting call.
 func (b *budget) mustBeEmpty(t *testing.T) {
 	t.Helper()
 	if b.all.held != 0 || b.all.users != 0 || len(b.all.children) != 0 || len(b.waiting) != 0 || len(b.slow) != 0 || b.beyond != nil || b.cutting != nil {
@@ -66,8 +66,8 @@ func (b *budget) fill(owner ...string) *share {
 	return s
 }
 
-// One owner takes at most three quarters of what is free above it, so that the
-// next one finds a part at once.
+// One owner takes at most three quarters of the free memory above it, so the next
+// owner finds some at once.
 func TestBudgetLeavesRoomForOtherOwners(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
@@ -195,8 +195,8 @@ func (r *cutRecorder) share(t *testing.T, b *budget, name string, n int64, slow 
 	return s
 }
 
-// Slow calls are cut while another one waits: one at a time, of the owner that
-// has the most, and the one that has been slow for longest.
+// While a call waits, slow calls are cut one at a time: of the owner with the most
+// memory, the call that has been slow for longest.
 func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
@@ -276,8 +276,8 @@ func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 	}
 }
 
-// A call that does not depend on its caller's speed is not cut, nor one that has
-// given back.
+// A call that does not depend on its caller's speed is not cut. Neither is a call
+// that has returned its memory.
 func TestBudgetCutsNoBusyCall(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)

@@ -39,9 +39,9 @@ type Call struct {
 	in, out       []byte   // kept for the next call
 	pieces        [][]byte // of a long body, while it is read
 	bodyRead      bool
-	sends         bool        // the body was begun and its end was not seen
+	sends         bool        // a read of the body began and did not reach its end
 	closes        bool        // the connection is closed after the answer, see leave
-	cut           atomic.Bool // the body came too slowly for those that wait
+	cut           atomic.Bool // the body was too slow while other calls waited
 	share         share       // of the requests' budget
 	room          *share      // of the answers', nil while it has none
 	problemStatus int         // instead of the code's, see notRouted

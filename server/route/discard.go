@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// The limits on what is read of a body after its answer. Within them a client
-// that writes its whole request before it reads sees the answer; beyond them it
-// sees a broken connection.
+// These limit the part of a body that is read after its answer. Within them a
+// client that writes its whole request before it reads gets the answer. Beyond
+// them it gets a broken connection.
 const (
 	discardBytes = 16 << 20
 	discardTime  = 2 * time.Second
@@ -19,9 +19,9 @@ const (
 // netRest is what net/http itself reads of a body before it answers.
 const netRest = 256 << 10
 
-// leave prepares an answer to a request whose body was not read to its end. Where
-// net/http does not read the rest either, the answer closes the connection: where
-// the next request begins is not known.
+// leave prepares an answer to a request whose body was not read to its end. If
+// net/http does not read the rest either, the answer closes the connection,
+// because the beginning of the next request is unknown.
 func (c *Call) leave() {
 	n := c.R.ContentLength
 	whole := c.bodyRead && !c.sends && n <= c.route.MaxBody

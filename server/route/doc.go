@@ -52,14 +52,13 @@
 // The memory of a call belongs to an owner: a token, in its namespace. A token
 // for all namespaces has an owner for each of those that it is used for. At every
 // level an owner takes at most three times what it leaves free to its
-// neighbours. One namespace alone so takes at most three quarters of a budget,
-// and one token three quarters of that. Whatever they do, another namespace
-// finds memory at once.
+// neighbours. So one namespace takes at most three quarters of a budget, and one
+// token three quarters of that. Another namespace always finds memory at once.
 //
 // A call that finds none waits, in order of arrival among the calls of its
 // owner. Other owners' calls do not wait for it. One waiting call at a time is
-// served beyond the budget, that of the owner with the most room: requests that
-// have arrived in part and wait for more so never block each other for good.
+// served beyond the budget, that of the owner with the most room. So requests
+// that have arrived in part never block each other for good.
 // A call that has waited for the grace fails with unavailable and Retry-After.
 //
 // While a call waits, slow ones are cut one after the other: requests that took
