@@ -52,8 +52,8 @@ func deadKeeps(s *scene) {
 	s.sameContent("the dead job", info.Job, duly.Job{Body: []byte("b"), Headers: map[string]string{"h": "v"}})
 }
 
-// deadAttempt lets jobs die of failures, of a stall that counts as one, and of a
-// bury at their first try.
+// deadAttempt has jobs that die of failures, of a stall that counts as one, and of
+// a bury at the first try.
 func deadAttempt(s *scene) {
 	s.push(duly.Job{ID: "failed", Tries: 2, Backoff: "fixed:0s"})
 	s.nack(s.take(), "first")

@@ -60,8 +60,8 @@ type Options struct {
 	// Shards is how many parts a queue gets that is made without saying; it is
 	// the Suite's.
 	Shards int
-	// Own: the engine takes leases back by itself (C4.74), by timers of the
-	// suite's clock. Else time goes on only in Reserve and Step.
+	// Own makes the engine reclaim leases by itself (C4.74), by timers of the
+	// suite's clock. Else only Reserve and Step apply the time.
 	Own bool
 	// OneShard: the test judges what holds within a shard, so on queues of
 	// several its jobs share one. No engine needs to know.

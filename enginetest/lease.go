@@ -214,8 +214,8 @@ func leaseStallsCounted(s *scene) {
 	same(s, "the jobs delivered again", len(s.takeAll()), 50)
 }
 
-// leasesEndAlone leaves two leases to the process that handed them out. The one
-// that ends last is taken back as well, whichever was handed out first.
+// leasesEndAlone leaves two leases to the engine's own timers. The engine reclaims
+// the last one too, whichever began first.
 func leasesEndAlone(s *scene) {
 	const short, long = 10 * time.Second, time.Minute
 	for _, leases := range [][]time.Duration{{short, long}, {long, short}} {
@@ -234,7 +234,7 @@ func leasesEndAlone(s *scene) {
 	}
 }
 
-// leasesEndTogether lets more leases end at one moment than one step takes back.
+// leasesEndTogether ends more leases at one moment than one step reclaims.
 func leasesEndTogether(s *scene) {
 	const many = 3000
 	for range many / duly.MaxBatch {

@@ -231,7 +231,7 @@ func listBehindDeleted(s *scene) {
 	}
 }
 
-// reachAll brings jobs into one state in the same millisecond.
+// reachAll puts jobs into one state in the same millisecond.
 func (s *scene) reachAll(state duly.State, ids ...string) []string {
 	s.Helper()
 	jobs := make([]duly.Job, len(ids))

@@ -76,14 +76,14 @@ func overtakenSeveral(s *scene) {
 	s.stall(older[2])
 	s.gone("c")
 
-	// What has come back is not marked by what it has overtaken.
+	// A job that came back is not overtaken by the jobs that it has overtaken.
 	s.nack(s.takes("d")[0], "no")
 	s.ack(s.takes("d")[0])
 	s.sizes(duly.Sizes{})
 	s.counted(duly.Counters{Pushed: 4, Delivered: 6, Failed: 3, Released: 1, Stalled: 1, Merged: 3, Acked: 1})
 }
 
-// The newer one was created under keep, and then replaced: it holds the last
+// The newer job was created under keep and then replaced, so it has the last
 // write.
 func overtakenByMerge(s *scene) {
 	d := s.overtakes(duly.Job{Merge: duly.Merge{Key: "m"}})
@@ -94,7 +94,7 @@ func overtakenByMerge(s *scene) {
 	s.sizes(duly.Sizes{})
 }
 
-// A requeue pushes its job now: it overtakes what runs.
+// A requeue pushes its job now, so it overtakes the running job.
 func overtakenByRequeue(s *scene) {
 	s.push(duly.Job{ID: "dead", Merge: replaceM})
 	s.bury(s.takes("dead")[0], "no")
@@ -146,8 +146,8 @@ func overtakenOtherKeys(s *scene) {
 	s.merges(duly.Job{Merge: replaceM}, "older")
 }
 
-// bury ends in dead as ever, and a requeue is a push: the job is not overtaken
-// any more.
+// An overtaken job can be buried. A requeue pushes it now, so it is no longer
+// overtaken.
 func overtakenRequeued(s *scene) {
 	d := s.overtakes(duly.Job{})
 	s.ack(s.takes("newer")[0])

@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// reclaimRacesCompletion lets acks race with the steps that take run-out leases
-// back. An ack that was answered as done has won for good: nothing of its job
-// changes after it, and nobody gets the job again.
+// reclaimRacesCompletion runs acks concurrently with the steps that reclaim
+// expired leases. After a successful ack the job does not change and is not
+// delivered again.
 func reclaimRacesCompletion(s *scene) {
 	const rounds, jobs = 10, 16
 	for round := range rounds {

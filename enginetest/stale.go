@@ -120,8 +120,8 @@ func staleFiftyAcks(s *scene) {
 	s.counted(duly.Counters{Pushed: 1, Delivered: 1, Acked: 1})
 }
 
-// forgeries are texts that are no receipt of a delivery that runs. Those that
-// can't be decoded as a receipt are invalid, the others lost.
+// forgeries returns texts that are not the receipt of a running delivery. A text
+// that can't be decoded is invalid, the others are lost.
 func forgeries(r duly.Receipt) []duly.Receipt {
 	text := string(r)
 	out := []duly.Receipt{

@@ -107,8 +107,8 @@ func ttlHeadByClock(s *scene) {
 	s.takes("behind")
 }
 
-// ttlHeir pushes the job that finds the key's holder expired. Dropping that
-// holder gives the key to the first blocked job, so the pushed job is blocked.
+// ttlHeir pushes a job when the key's holder has expired. The push drops the
+// holder and gives the key to the first blocked job, so the new job is blocked.
 func ttlHeir(s *scene) {
 	s.push(duly.Job{ID: "a", OrderKey: "k", TTL: time.Second})
 	s.push(duly.Job{ID: "b", OrderKey: "k"})

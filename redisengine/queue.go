@@ -68,7 +68,7 @@ func packConfig(version string, c duly.QueueConfig, gone bool) string {
 	return version + string(text)
 }
 
-// retainStored is a default for Retain as it is stored: zero for none.
+// retainStored returns the stored form of a default for Retain: zero for none.
 func retainStored(d time.Duration) time.Duration {
 	if d == duly.None {
 		return 0

@@ -123,8 +123,8 @@ func TestDeleteGoesOnWithoutItsCaller(t *testing.T) {
 	redistest.Await(t, "it is deleted", func() bool { return g.stats().Counters.Deleted == 1 })
 }
 
-// C4.71, C10.15: a Destroy whose call arrives a second time, after somebody has
-// made the queue again, leaves the new queue alone.
+// C4.71, C10.15: a call of Destroy that arrives a second time, after the queue was
+// created again, does not change the new queue.
 func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -214,7 +214,7 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 	}
 }
 
-// releaseOne takes a job and gives it back.
+// releaseOne reserves a job and releases it.
 func releaseOne(ctx context.Context, e *Engine) error {
 	ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1})
 	if err != nil {

@@ -176,8 +176,8 @@ func TestReservesOfOneLeaseGoTogether(t *testing.T) {
 }
 
 // C4.7: a Reserve that has 5 MiB from its first queue has 3 MiB left for the
-// next one. It goes alone there, because a joint call has room for 8 MiB.
-func TestAReserveThatHasSomethingJoinsNobody(t *testing.T) {
+// next one. There it makes a call of its own, because a joint call takes 8 MiB.
+func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	push := func(queue string, n int) {

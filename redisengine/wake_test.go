@@ -140,8 +140,8 @@ func TestMarkerSaysWhatIsDeliverable(t *testing.T) {
 	}
 }
 
-// C11.19, C10.12: a rate that is used up holds ready jobs back. The marker names
-// the moment at which it opens, and no job.
+// C11.19, C10.12: a used-up rate holds ready jobs back. The marker names no job
+// but the moment of the next delivery.
 func TestMarkerNamesTheOpeningOfTheRate(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)

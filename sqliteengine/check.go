@@ -26,7 +26,7 @@ const (
 	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
 	faultExpiryStray   = "expiry_without_job" // an entry without its job, or at another moment
 	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"    // a merge key held by nothing, or by a leased job without until: done; an entry of a running job that does not run
+	faultMergeStray    = "merge_key_wrong"    // an entry of merges or replaceable without the job that it belongs to
 	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
 	faultKeyStray      = "order_key_wrong"    // an order key held by nothing
 	faultBlockedByNone = "blocked_by_nobody"  // blocked, and the order key is free

@@ -19,12 +19,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Every named statement is a fail point: the test puts one that panics in its
-// place on the writer's connection. So the points have names, and production code
-// has no hook.
+// Every named statement is a fail point: the test replaces it by a statement that
+// panics, on the writer's connection. So production code needs no hooks.
 
-// notToured says which named statements the tour does not put a fail point in, by
-// the beginning of their names, and why.
+// notToured lists the named statements without a fail point, by the beginning of
+// their names, with the reason.
 var notToured = map[string]string{
 	"backup":           "its own connection",
 	"check_":           "a check's own transaction",
@@ -76,12 +75,12 @@ type failpoints struct {
 	queues  int
 	reached map[string]int // by name: operations that panicked there
 
-	restore func() // takes the fail point away
+	restore func() // removes the fail point
 	turns   int    // transactions until then; the writer's
 }
 
-// Observe takes the fail point away behind the operation, on the writer's own
-// goroutine: no other could begin a transaction behind a fail point in "begin".
+// Observe removes the fail point after the operation, on the writer's own
+// goroutine: no other could begin a transaction after a fail point in "begin".
 func (f *failpoints) Observe(event string, _ time.Duration) {
 	if event != "transaction" || f.turns == 0 {
 		return
@@ -91,8 +90,8 @@ func (f *failpoints) Observe(event string, _ time.Duration) {
 	}
 }
 
-// A panic at any statement of any operation fails that call alone: nothing of it
-// is stored, the engine goes on, and the same call succeeds afterwards.
+// A panic at any statement of any operation fails only that call: it stores
+// nothing, the engine keeps working, and the same call succeeds afterwards.
 //
 // C4.4, C9.2
 func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
@@ -241,7 +240,7 @@ func poison(c *conn, name string) (restore func()) {
 	}
 }
 
-// snapshot is what readers see of a queue.
+// snapshot returns a queue as readers see it.
 func (f *failpoints) snapshot(q duly.QueueRef) string {
 	f.Helper()
 	var text strings.Builder
@@ -270,12 +269,12 @@ type failpointOp struct {
 	prepare func(f *failpoints, q duly.QueueRef) (act func() error)
 }
 
-// failpointTour is every operation, with what it can meet.
+// failpointTour returns every operation.
 func failpointTour() []failpointOp {
 	return slices.Concat(hotFailpoints(), stepFailpoints(), jobFailpoints(), otherFailpoints())
 }
 
-// hotFailpoints is what producers and workers call.
+// hotFailpoints returns the operations of producers and workers.
 func hotFailpoints() []failpointOp {
 	return []failpointOp{
 		{"push plain jobs", 0, func(f *failpoints, q duly.QueueRef) func() error {
@@ -342,7 +341,7 @@ func (f *failpoints) replaceRunning(q duly.QueueRef) []duly.Delivery {
 	return old
 }
 
-// stepFailpoints is what time brings.
+// stepFailpoints returns the transitions that time causes.
 func stepFailpoints() []failpointOp {
 	return []failpointOp{
 		{"step", time.Minute, func(f *failpoints, q duly.QueueRef) func() error {
@@ -365,7 +364,7 @@ func stepFailpoints() []failpointOp {
 	}
 }
 
-// jobFailpoints is what operators do to jobs.
+// jobFailpoints returns the operators' operations on jobs.
 func jobFailpoints() []failpointOp {
 	return []failpointOp{
 		{"update", 0, byID(func(f *failpoints, q duly.QueueRef) error {
@@ -399,7 +398,7 @@ func jobFailpoints() []failpointOp {
 	}
 }
 
-// otherFailpoints is what changes queues, tokens and placements.
+// otherFailpoints returns the operations on queues, tokens and placements.
 func otherFailpoints() []failpointOp {
 	return []failpointOp{
 		{"configure", 0, func(f *failpoints, q duly.QueueRef) func() error {

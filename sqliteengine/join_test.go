@@ -318,8 +318,8 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 	}
 }
 
-// failsOnce takes part in a joint transaction as the last operation, and fails
-// it. The operations then run again, each by itself.
+// failsOnce is the last operation of a joint transaction and fails it. The
+// operations then run again, each by itself.
 func failsOnce(t *testing.T, e *Engine) func() {
 	runs := 0
 	return func() {

@@ -4,10 +4,10 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Order keys and merge keys. A busy order key stands in heads with the one job
-// that holds it: ready, leased, or waiting again after a delivery. A held merge
-// key stands in merges, and a running job of mode replace in replaceable; put
-// keeps both tables by the job's state.
+// Order keys and merge keys. Table heads has each busy order key with the one job
+// that holds it: ready, leased, or waiting again after a delivery. Table merges
+// has each held merge key, table replaceable each running job of mode replace.
+// put keeps both tables by the job's state.
 
 // dueState is the state of a job that an operation, not a step, makes due. If it
 // has an order key and due jobs still wait for their step it joins them, for
@@ -130,7 +130,7 @@ func (t *tx) firstBlocked(q *queue, key string) (*job, error) {
 }
 
 // overtake marks the running jobs that a push or requeue of j overtakes. They are
-// dropped when they come back, whatever has become of j by then.
+// dropped when they come back, whatever state j has then.
 func (t *tx) overtake(j *job) error {
 	if j.Merge.Mode != duly.MergeReplace {
 		return nil

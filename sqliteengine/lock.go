@@ -21,8 +21,8 @@ import (
 // itself stays: removing it would let a third process lock a new one while a
 // second waits for the old.
 //
-// A symbolic link of that name is refused: the file is emptied below, and the
-// link may name any file of this user.
+// It refuses a symbolic link, because it truncates the file and the link may
+// point to any file of this user.
 func lock(path string) (*os.File, error) {
 	f, err := openLock(path + "-lock")
 	if err != nil {
@@ -52,7 +52,7 @@ func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
 		if info, _ := os.Lstat(path); info != nil && info.Mode()&os.ModeSymlink != 0 {
-			return nil, duly.Errorf(duly.CodeUnavailable, "%s is a symbolic link, which somebody else may have put there; remove it", path)
+			return nil, duly.Errorf(duly.CodeUnavailable, "%s is a symbolic link, maybe of another user; remove it", path)
 		}
 		return nil, cannotWrite(path, err)
 	}

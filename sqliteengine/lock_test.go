@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C11.21: the lock follows no symbolic link. Somebody else may have put it there, and
-// its target would be emptied.
+// C11.21: the lock follows no symbolic link. Another user may have made the link,
+// and the lock truncates its target.
 func TestTheLockFollowsNoSymbolicLink(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

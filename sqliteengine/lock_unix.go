@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// noFollow lets opening a symbolic link fail.
+// noFollow makes an open of a symbolic link fail.
 const noFollow = syscall.O_NOFOLLOW
 
 // lockFile takes the lock of an open file for this opening of it; false if

@@ -33,8 +33,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	return nil
 }
 
-// WatchCancels implements duly.CancelWatcher. Every change goes through this
-// process, so nothing else can remove a job.
+// WatchCancels implements duly.CancelWatcher. Only this process can remove a job.
 func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
 	if err := e.alive(ctx); err != nil {
 		return err

@@ -241,7 +241,7 @@ func (t *tx) putMerge(j *job, was, is string) error {
 	return err
 }
 
-// putReplaceable notes a running job that a push may overtake, or forgets it.
+// putReplaceable adds or removes the row of a running job that a push may overtake.
 func (t *tx) putReplaceable(j *job, is bool) error {
 	s := t.stmt("replaceable_drop")
 	if is {

@@ -241,7 +241,7 @@ func (s *shard) holdMerge(j *job) {
 }
 
 // overtake marks the running jobs that a push of j overtakes. They are dropped
-// when they come back, whatever has become of j by then.
+// when they come back, whatever state j has then.
 func (s *shard) overtake(j *job) {
 	if j.Merge.Mode != duly.MergeReplace {
 		return

@@ -84,14 +84,15 @@ local function hold_merge(j)
   if rule(j, MERGE) ~= '' then call('HSET', alias, merge_alias(j), j.n) end
 end
 
--- overtake marks the running job that a push or requeue of j overtakes. It is dropped when it comes back, whatever has become of j by then.
+-- overtake marks the running job that a push or requeue of j overtakes. That job is dropped when it comes back,
+-- whatever state j has then.
 local function overtake(j)
   if rule(j, MODE) ~= 'replace' then return end
   local name = merge_alias(j, 'r')
   local n = call('HGET', alias, name)
   if not n then return end
   call('HDEL', alias, name)
-  local runs = call('ZSCORE', leased, n) -- else a version that knows no marks has ended it
+  local runs = call('ZSCORE', leased, n) -- else an older version has ended its delivery
   if runs then call('HSET', alias, 'o' .. n, n) end
 end
 

@@ -7,7 +7,8 @@ local function blocked_member(j)
   return string.char(#key) .. key .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
 end
 
--- The alias of a merge key, which counts within its order key: m of the job that holds it, r of the running job that a push overtakes.
+-- merge_alias returns the alias of a merge key within its order key: kind m for the job that holds the key, r for the
+-- running job that a push overtakes.
 local function merge_alias(j, kind)
   local order = rule(j, ORDER)
   return (kind or 'm') .. string.char(#order) .. order .. rule(j, MERGE)
@@ -18,10 +19,11 @@ local function replaceable(j)
   return rule(j, MODE) == 'replace' and rule(j, UNTIL) ~= 'done'
 end
 
--- begin_run notes a delivery that may be overtaken. At most one job of a key has an r: another one that runs was overtaken, and has an o.
+-- begin_run marks a delivery that may be overtaken. At most one job of a key has an r. Every other running job of the
+-- key was overtaken and has an o.
 local function begin_run(j)
   if not replaceable(j) then return end
-  call('HDEL', alias, 'o' .. j.n) -- left behind by a version that knows no marks
+  call('HDEL', alias, 'o' .. j.n) -- left behind by an older version
   call('HSET', alias, merge_alias(j, 'r'), j.n)
 end
 
