@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// C4.98: the handler of a removed job ends within 100 ms, by a cause that says
-// so. The handler of another job goes on.
+// C4.98: the handler of a removed job ends within 100 ms with the cause
+// ErrCanceled. The handler of another job keeps running.
 func TestARemovedJobEndsItsHandler(t *testing.T) {
 	t.Parallel()
 	q := duly.Q("q")

@@ -44,8 +44,8 @@ type lease struct {
 	letGo bool
 	// gone: it is lost, or may be.
 	gone bool
-	// doubted: the engine has reported the job as removed, and no Extend that
-	// was sent later has answered otherwise. asking: one is on its way.
+	// doubted is set when the engine reports the job as removed, until an Extend
+	// that was sent later succeeds. asking is set while such an Extend runs.
 	doubted, asking bool
 	// told: the handler was told that it is gone, or that it will be.
 	told bool
@@ -197,8 +197,8 @@ func (t *table) start(flights []*flight) bool {
 	return true
 }
 
-// doubt lets the keeper extend the leases of flights whose jobs may have been
-// removed: the answer says whether they were.
+// doubt makes the keeper extend the leases of flights whose jobs may have been
+// removed. The answer shows which ones were.
 func (t *table) doubt(c duly.Canceled, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,9 +17,9 @@ import (
 // documentation for when that is.
 type HandlerFunc func(ctx context.Context, d *Delivery) error
 
-// Call runs a handler for one delivery outside of a Worker, as in a test, and
-// returns how the delivery is to be settled. It recovers no panic and extends no
-// lease.
+// Call runs a handler for one delivery outside of a Worker, for example in a
+// test, and returns the outcome to settle. It neither recovers a panic nor
+// extends the lease.
 func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.Outcome {
 	delivery := &Delivery{Delivery: d}
 	within := &jobContext{Context: ctx, delivery: delivery}

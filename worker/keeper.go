@@ -117,8 +117,8 @@ func (k *keeper) dueLocked(now moment) (due []*flight) {
 		}
 	}
 
-	// The leases of a failed call are due again soon. The others must have their
-	// turn first, else the same ones would be tried again without a pause.
+	// The leases of a failed call are due again soon. The others go first, else
+	// the same leases would be tried again without a pause.
 	if len(due) > duly.MaxBatch {
 		slices.SortFunc(due, func(a, b *flight) int { return cmp.Compare(a.lease.renewAt, b.lease.renewAt) })
 		due = due[:duly.MaxBatch]
@@ -143,8 +143,8 @@ func lose(l *lease) (tell bool) {
 	return tell
 }
 
-// settleDoubt notes that an Extend has succeeded. A doubt that came up after it
-// was sent stays, and is asked about at once.
+// settleDoubt ends the doubt after a successful Extend. A doubt that began after
+// the Extend was sent stays, and the lease is due at once.
 func (l *lease) settleDoubt(now time.Duration) {
 	if l.doubted = l.doubted && !l.asking; l.doubted {
 		l.renewAt = now
@@ -152,8 +152,8 @@ func (l *lease) settleDoubt(now time.Duration) {
 	l.asking = false
 }
 
-// watchCancels takes the engine's reports of removed jobs until ctx ends. An
-// engine that makes none is asked only when a lease is extended.
+// watchCancels receives the engine's reports of removed jobs until ctx ends. With
+// an engine that makes none, the next extension finds the lease lost.
 func (k *keeper) watchCancels(ctx context.Context) {
 	engine, ok := k.engine.(duly.CancelWatcher)
 	if !ok {
@@ -226,9 +226,9 @@ func (k *keeper) extend(ctx context.Context, due []*flight) {
 	k.table.look.raise()
 }
 
-// answered takes over what an Extend has brought, and returns the flights whose
-// leases are lost, apart from those whose jobs were canceled. An extension that
-// failed is tried again soon, several times before the lease ends.
+// answered applies the answers of an Extend. It returns the flights whose leases
+// are lost, and separately those whose jobs were canceled. A failed extension is
+// tried again soon, several times before the lease ends.
 func (k *keeper) answered(due []*flight, answers []error, sent moment, err error) (lost, canceled []*flight) {
 	t := k.table
 	t.mu.Lock()

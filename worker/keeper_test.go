@@ -67,8 +67,8 @@ func TestExtensionsOfManyJobsKeepToTheBoundOfACall(t *testing.T) {
 	})
 }
 
-// While the store is lost the leases of many jobs are tried in turn: a call that
-// fails does not bring the next one at once with the same leases.
+// While the store is lost, the leases of many jobs are tried in turn: no call
+// follows a failed one at once with the same leases.
 func TestExtensionsOfManyJobsAreTriedInTurn(t *testing.T) {
 	const jobs, most = 2500, 500
 	bubble(t, worker.Config{Concurrency: jobs}, func(t *testing.T, r *rig) {
@@ -95,7 +95,7 @@ func TestExtensionsOfManyJobsAreTriedInTurn(t *testing.T) {
 	})
 }
 
-// hanging does not answer its first Extend, and notes when the caller gave up.
+// hanging does not answer its first Extend, and records when the caller gave up.
 type hanging struct {
 	*lineEngine
 	calls   atomic.Int64

@@ -24,8 +24,7 @@ type Observer struct {
 	Settled func(d *Delivery, as duly.Settlement, err error)
 	// LeaseLost: the lease of a running handler is gone, by the worker's own
 	// judgement or by the engine's word, or was let go after MaxHold, or the job
-	// was canceled. cause is
-	// what the handler's context was cancelled with.
+	// was canceled. cause is the cause of the handler's context.
 	LeaseLost func(d *Delivery, cause error)
 	// Panicked: a handler has panicked, with that value and stack.
 	Panicked func(d *Delivery, value any, stack []byte)

@@ -18,8 +18,7 @@ type order interface {
 	took(asked []string, deliveries []duly.Delivery)
 }
 
-// newOrder returns the order of the routes if it is to be strict, else one by
-// weights.
+// newOrder returns a strict order of the routes, or one by weights.
 func newOrder(routes []*route, strictly bool) order {
 	queues := make([]string, len(routes))
 	weights := make([]int, len(routes))

@@ -113,7 +113,7 @@ func (w *Worker) validate() error {
 	for _, r := range w.routes {
 		r.validate(&f)
 		if r.weightSet && w.cfg.StrictOrder {
-			f.Add("weight", "of queue %s is set with StrictOrder; leave one of them out", r.queue)
+			f.Add("weight", "of queue %s is set together with StrictOrder; remove one of them", r.queue)
 		}
 		if seen[r.queue] {
 			f.Add("queue", "%s is handled twice", r.queue)
