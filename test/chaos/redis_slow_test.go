@@ -29,9 +29,9 @@ const (
 	longHandler  = 6 * time.Second // longer than the lease
 )
 
-// TestSlowRedisHoldsNobodyUp lets Redis answer 200 ms late, 2 s late, and not at
+// TestSlowRedisHoldsNobodyUp makes Redis answer 200 ms late, 2 s late, and not at
 // all for a while. Calls end by their deadline, goroutines do not pile up, no job
-// has two handlers at once, and all is well soon after (D7).
+// has two handlers at once, and calls are quick again soon after (D7).
 //
 // C4.2, C1.9
 func TestSlowRedisHoldsNobodyUp(t *testing.T) {

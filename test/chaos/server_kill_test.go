@@ -90,7 +90,7 @@ func killServers(t *testing.T, engine string) *serverTrial {
 	return k
 }
 
-// conclude drains the store and judges what the clients wrote down.
+// conclude drains the store and checks the records of the clients.
 func (k *serverTrial) conclude(engine drainable) {
 	k.t.Helper()
 	h := newHistory()

@@ -193,7 +193,7 @@ func TestResultsSurviveARestart(t *testing.T) {
 	}
 }
 
-// An entry of survivors.txt whose mutant is gone hides nothing and misleads.
+// An entry of survivors.txt without a mutant is stale.
 func TestEverySurvivorExists(t *testing.T) {
 	t.Parallel()
 	reasons, err := survivors(survivorsText)

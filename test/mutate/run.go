@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// A verdict says what the tests made of a mutant.
+// A verdict is the result of the tests for a mutant.
 type verdict string
 
 const (
@@ -46,7 +46,7 @@ func (r *runner) baseline(ctx context.Context, packages []string) error {
 		}
 
 		begin := time.Now()
-		o, err := r.judge(ctx, p, "", time.Hour)
+		o, err := r.test(ctx, p, "", time.Hour)
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 	}
 
 	for _, p := range t.tests {
-		o, err := r.judge(ctx, p, overlay, max(r.limit, 3*r.usual[p]))
+		o, err := r.test(ctx, p, overlay, max(r.limit, 3*r.usual[p]))
 		if err != nil || o.verdict != survived {
 			return o, err
 		}
@@ -96,8 +96,8 @@ func (r *runner) overlay(m mutant, text string) (string, error) {
 	return name, os.WriteFile(name, list, 0o600)
 }
 
-// judge builds the tests of one package and runs them until one fails.
-func (r *runner) judge(ctx context.Context, pkg, overlay string, limit time.Duration) (outcome, error) {
+// test builds the tests of one package and runs them until one fails.
+func (r *runner) test(ctx context.Context, pkg, overlay string, limit time.Duration) (outcome, error) {
 	binary := filepath.Join(r.scratch, "tests")
 	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary)
 	if overlay != "" {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A target is a set of source files and the packages whose tests judge them.
+// A target is a set of source files and the packages that test them.
 type target struct {
 	name    string
 	sources []string // patterns of files, relative to the module's root

@@ -25,13 +25,12 @@ import (
 // RoleName is the role under which a test binary names Role.
 const RoleName = "server"
 
-// Plant wraps the engine of a server in a fault. The fault has the name that was
-// given with -plant.
+// Plant wraps the engine of a server in the fault that -plant names.
 type Plant func(name string, e duly.Contract) duly.Contract
 
-// Role returns a role for proctest.Main: it serves an engine until SIGTERM. Its
-// one line of output holds its addresses and a token for everything; the token
-// is "-" with -token=false.
+// Role returns a role for proctest.Main that serves an engine until SIGTERM. It
+// prints one line with its addresses and an admin token for all namespaces, or
+// "-" with -token=false.
 func Role(plant Plant) func(args []string) error {
 	return func(args []string) error {
 		f := flag.NewFlagSet(RoleName, flag.ContinueOnError)

@@ -206,8 +206,8 @@ func TestHostileBodiesTakeLittleMemory(t *testing.T) {
 	}
 }
 
-// growth watches the memory of the process until the function that it returns is
-// called, which returns by how much it has grown at most.
+// growth watches the memory of the process. The function that it returns stops
+// the watch and returns the largest growth.
 func (s *served) growth(t *testing.T) func() int64 {
 	before := s.memory(t)
 	peak, stop := before, make(chan struct{})

@@ -138,7 +138,7 @@ func (s *served) next(t *testing.T, path, cursor string) (p page, took time.Dura
 	return p, took
 }
 
-// list is one that is walked from its first page to its last.
+// list is a list that is walked from its first page to its last.
 type list struct {
 	path  string
 	limit int
@@ -187,15 +187,15 @@ func (s *served) listAll(t *testing.T, k stock) {
 	idle.await(t, counts(10, 500))
 	alone := idle.p99()
 
-	beside := s.probe("/v1/default/push", s.token)
+	busy := s.probe("/v1/default/push", s.token)
 	took := make([][]time.Duration, len(lists))
 	var all sync.WaitGroup
 	for i, l := range lists {
 		all.Go(func() { took[i], _ = s.walk(t, l) })
 	}
 	all.Wait()
-	beside.await(t, 10)
-	during := beside.p99()
+	busy.await(t, 10)
+	during := busy.p99()
 
 	for i, l := range lists {
 		t.Logf("%d jobs, %s: %d pages, p99 %s, slowest %s (at most 1s)", k.all(), l.path, len(took[i]), percentile99(took[i]), slices.Max(took[i]))
@@ -203,7 +203,7 @@ func (s *served) listAll(t *testing.T, k stock) {
 			t.Errorf("%s: a page took %s", l.path, slowest)
 		}
 	}
-	t.Logf("a push beside them: p99 %s, %s alone (at most 2 times)", during, alone)
+	t.Logf("a push during the lists: p99 %s, %s alone (at most 2 times)", during, alone)
 	if proctest.Long() && during > 20*alone { // ten times the figure
 		t.Errorf("a push took %s, %s alone", during, alone)
 	}

@@ -2,8 +2,8 @@ package linear
 
 import "golang.org/x/sys/unix"
 
-// monotonic is a clock in ns that all processes of the machine share and that
-// nobody sets.
+// monotonic returns a time in ns that all processes of the machine share and that
+// never jumps.
 func monotonic() int64 {
 	var now unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {

@@ -1,4 +1,4 @@
-// Package linear judges whether the operations on a job are linearizable.
+// Package linear checks whether the operations on a job are linearizable.
 //
 // Client processes call servers over HTTP while the test kills clients, servers
 // and Redis. Each client writes a line before it sends a call and another one

@@ -19,9 +19,9 @@ const (
 	searchTime = 30 * time.Second
 )
 
-// figures are what the judge has counted.
+// figures are the counts of one check.
 type figures struct {
-	calls, unknown, unsent int // calls of the clients
+	calls, unknown, unsent int // by the clients
 	histories, steps       int
 	longest                int // steps of a history
 	cut                    int // histories that were longer than mostSteps
@@ -33,8 +33,8 @@ type figures struct {
 // key names the history of one job.
 type key struct{ queue, id string }
 
-// judge splits the calls by job and looks for an order of each history.
-func (l *log) judge() figures {
+// check splits the calls by job and looks for an order of each history.
+func (l *log) check() figures {
 	var f figures
 	slices.SortFunc(l.calls, func(a, b *recorded) int { return cmp.Compare(a.At, b.At) })
 	histories := l.split(&f)
@@ -115,8 +115,7 @@ func (l *log) split(f *figures) map[key][]porcupine.Operation {
 	return histories
 }
 
-// unanswered lists, per queue, when the Reserves were called that were not
-// answered.
+// unanswered returns, per queue, the call times of the Reserves without an answer.
 func (l *log) unanswered() map[string][]int64 {
 	open := map[string][]int64{}
 	for _, r := range l.calls {

@@ -74,8 +74,8 @@ func (d *denier) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	return d.Contract.Reserve(ctx, p)
 }
 
-// A server that accepts stale receipts, or that answers nothing while jobs are
-// ready, is found by the same checker.
+// The checker finds a server that accepts stale receipts, and one that answers
+// nothing while jobs are ready.
 func TestPlantedFaultsAreFound(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{staleSettles, falseEmpties} {
@@ -86,7 +86,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 				time.Sleep(20 * time.Millisecond) // between two looks at what the clients did
 			}
 			x.finish()
-			f := x.log.judge()
+			f := x.log.check()
 			f.report(t)
 			if f.violations == 0 {
 				t.Errorf("the checker found nothing in %d calls", f.calls)

@@ -146,10 +146,10 @@ func (x *trial) finish() {
 	x.clients = nil
 }
 
-// TestHistoriesAreLinearizable records what client processes send to and hear
-// from servers while clients, servers and Redis are killed. Every history of a
-// job has an order in which each answer is right, and no Reserve answers nothing
-// while a job is ready (M3, M5).
+// TestHistoriesAreLinearizable records the calls of client processes and their
+// answers while clients, servers and Redis are killed. Every history of a job has
+// an order in which each answer is right, and no Reserve answers nothing while a
+// job is ready (M3, M5).
 //
 // C1.7, C4.13, C4.36, C9.1
 func TestHistoriesAreLinearizable(t *testing.T) {
@@ -162,7 +162,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		t.Parallel()
 		x := begin(t, open.File(filepath.Join(t.TempDir(), "duly.db")), 1, 3)
 		x.run(calls, least, most)
-		x.judge(calls)
+		x.check(calls)
 	})
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
@@ -170,14 +170,14 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 		x := begin(t, server.URL(), 2, 3)
 		x.redis = server
 		x.run(calls, least, most)
-		x.judge(calls)
+		x.check(calls)
 	})
 }
 
-// judge fails the test for what the histories show.
-func (x *trial) judge(calls int) {
+// check fails the test if a history has no order or the run was too short.
+func (x *trial) check(calls int) {
 	x.t.Helper()
-	f := x.log.judge()
+	f := x.log.check()
 	x.t.Logf("kills: %v", x.kills)
 	f.report(x.t)
 	if f.violations > 0 || f.undecided > 0 {

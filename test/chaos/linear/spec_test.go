@@ -14,8 +14,8 @@ const tries = 3
 // same moment on the client's clock.
 const rounding = 2
 
-// phase is where a job is. The specification does not tell ready from blocked or
-// delayed: the load pushes every job due now and without keys.
+// phase is the state of a job. The specification does not distinguish ready,
+// blocked and delayed: the load pushes every job due now and without keys.
 type phase uint8
 
 const (
@@ -31,7 +31,7 @@ type jobState struct {
 	number   string // of the current job; empty before its first delivery is seen
 	ended    uint64 // deliveries of the current job that have ended
 	failures int
-	deadline int64 // leased: the wall time in ms before which nobody may take the job back
+	deadline int64 // leased: the wall time in ms before which the job must not be reclaimed
 }
 
 // step is an operation on one ID.
