@@ -31,7 +31,7 @@ type Config struct {
 	// Resetter, if set, tells when the store was reset; the server is then not
 	// ready for a minute.
 	Resetter duly.Resetter
-	// Accepter, if set, tells whether new jobs are refused because the disk is
+	// Accepter, if set, reports whether new jobs are refused because the disk is
 	// full; the server is then degraded.
 	Accepter duly.Accepter
 	// Backuper, if set, can be asked for a backup.

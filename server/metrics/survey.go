@@ -208,7 +208,7 @@ func (r *region) look(ctx context.Context, from duly.Surveyor, most int) {
 	}
 }
 
-// add adds a namespace, of which so many queues have series of their own. A
+// add adds a namespace with that many queues that have series of their own. A
 // queue that could not be looked at keeps its place, so that no other has its
 // series for a while.
 func (s *Sight) add(r *region, own int) {

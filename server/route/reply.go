@@ -45,7 +45,7 @@ func (c *Call) ReplyAs(status int, contentType string, body []byte) error {
 }
 
 // ReplyPage answers a page for people. policy is its Content-Security-Policy, which
-// must let nobody frame it; older browsers are told so apart.
+// must let nobody frame it; older browsers need a header of their own.
 func (c *Call) ReplyPage(policy string, html []byte) error {
 	header := c.W.Header()
 	header.Set("Content-Security-Policy", policy)
