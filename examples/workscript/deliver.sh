@@ -9,7 +9,7 @@
 # error is kept with the job.
 set -eu
 
-to=${DULY_JOB_HEADER_TO:?the job has no header "to"}
+to=${DULY_JOB_HEADER_TO:?the job has no header \"to\"}
 echo "$DULY_JOB_QUEUE/$DULY_JOB_ID: try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES" >&2
 
 status=0
