@@ -23,8 +23,23 @@ type SurveyPage struct {
 type QueueStats struct {
 	Name  string
 	Stats Stats
+	// Throttle is set whenever Err is nil.
+	Throttle Throttle
 	// Err is why there are no Stats.
 	Err error
+}
+
+// Throttle is the part of a queue's configuration that holds ready jobs back.
+// None is a bound that is not set.
+type Throttle struct {
+	Paused    bool
+	MaxLeased int
+	Rate      Rate
+}
+
+// Throttle returns the part of c that holds ready jobs back.
+func (c QueueConfig) Throttle() Throttle {
+	return Throttle{Paused: c.Paused, MaxLeased: c.MaxLeased, Rate: c.Rate}
 }
 
 // SurveyorOf is the engine itself where it is a Surveyor, else one that asks it
@@ -46,9 +61,23 @@ func (o oneByOne) Survey(ctx context.Context, namespace string, p PageParams) (p
 	}
 	page = SurveyPage{Queues: make([]QueueStats, len(names.Names)), Next: names.Next}
 	for i, name := range names.Names {
-		q := &page.Queues[i]
-		q.Name = name
-		q.Stats, q.Err = o.engine.Stats(ctx, QueueRef{Namespace: namespace, Name: name})
+		page.Queues[i] = ReadQueueStats(ctx, o.engine, QueueRef{Namespace: namespace, Name: name})
 	}
 	return page, nil
+}
+
+// ReadQueueStats reads one queue by a call of Stats and one of Config.
+func ReadQueueStats(ctx context.Context, e Inspector, ref QueueRef) QueueStats {
+	q := QueueStats{Name: ref.Name}
+	var cfg QueueConfig
+
+	if q.Stats, q.Err = e.Stats(ctx, ref); q.Err == nil {
+		cfg, q.Err = e.Config(ctx, ref)
+	}
+	if q.Err != nil {
+		q.Stats = Stats{}
+		return q
+	}
+	q.Throttle = cfg.Throttle()
+	return q
 }

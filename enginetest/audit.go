@@ -51,6 +51,7 @@ func (s *scene) surveyed(limit int) {
 			names = append(names, q.Name)
 			s.must("survey of "+q.Name, q.Err)
 			same(s, "the survey of "+q.Name, q.Stats, s.on(q.Name).stats())
+			same(s, "the throttle of "+q.Name, q.Throttle, s.on(q.Name).config().Throttle())
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
 			break

@@ -224,7 +224,7 @@ func (p *pair) queues(namespace string) {
 		page, err := duly.SurveyorOf(s.in(namespace)).Survey(p.ctx, namespace, duly.PageParams{})
 		told := page.Next
 		for _, q := range page.Queues {
-			told += fmt.Sprintf("\n%s %s %v", q.Name, tellStats(q.Stats), q.Err)
+			told += fmt.Sprintf("\n%s %s %+v %v", q.Name, tellStats(q.Stats), q.Throttle, q.Err)
 		}
 		return told, err
 	})

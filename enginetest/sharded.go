@@ -57,7 +57,19 @@ func overShards(h *Harness, o Options, test string) {
 
 // Survey implements duly.Surveyor.
 func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
-	return duly.SurveyorOf(s.Contract).Survey(ctx, namespace, p)
+	page, err := duly.SurveyorOf(s.Contract).Survey(ctx, namespace, p)
+	for i := range page.Queues {
+		q := &page.Queues[i]
+		c, err := s.Contract.Config(ctx, duly.QueueRef{Namespace: namespace, Name: q.Name})
+		if q.Err != nil || err != nil || c.Shards != s.shards {
+			continue
+		}
+
+		c.Paused, c.MaxLeased, c.Rate = q.Throttle.Paused, q.Throttle.MaxLeased, q.Throttle.Rate
+		s.divide(&c)
+		q.Throttle = c.Throttle()
+	}
+	return page, err
 }
 
 // key is a key with two characters behind it that make its shard byte; it sorts
@@ -230,6 +242,12 @@ func (e *sharded) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig
 	if c.Shards != e.shards {
 		return c, err // the test itself has chosen
 	}
+	e.divide(&c)
+	return c, err
+}
+
+// divide makes the limits of a queue those that the test has set.
+func (e *sharded) divide(c *duly.QueueConfig) {
 	for _, limit := range []*int{&c.MaxJobs, &c.MaxLeased, &c.DeadCount, &c.Rate.Burst} {
 		if *limit != duly.None && *limit != duly.DefaultDeadCount {
 			*limit /= e.shards
@@ -238,7 +256,6 @@ func (e *sharded) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig
 	if c.Rate.Limited() {
 		c.Rate.PerSecond /= float64(e.shards)
 	}
-	return c, err
 }
 
 // Configure implements duly.Operator.

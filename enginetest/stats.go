@@ -19,6 +19,7 @@ func statsTests() []test {
 		{"EveryCounterCounts", []string{"C4.58", "C4.59"}, Options{OneShard: true}, statsCounters},
 		{"DeletedDoneJobIsNotCountedAgain", []string{"C4.58"}, Options{}, statsDoneDeleted},
 		{"SurveyTellsThemOfManyQueues", []string{"C4.94"}, Options{}, statsSurvey},
+		{"SurveyNamesWhatHoldsJobsBack", []string{"C4.99"}, Options{}, statsThrottle},
 		{"SurveyIsPaged", []string{"C4.94"}, Options{}, statsSurveyPages},
 		{"BooksBalanceAfterEveryEnd", []string{"C4.59"}, Options{}, statsBooks},
 	}
@@ -85,6 +86,45 @@ func statsSurvey(s *scene) {
 	s.on("due").configure(duly.QueueConfig{MaxLeased: 3})
 	s.must("pause", s.Engine.Pause(s.ctx, duly.Q("dead")))
 	s.surveyed(3)
+}
+
+// statsThrottle surveys queues that are paused or limited, with and without jobs,
+// before and after each change.
+func statsThrottle(s *scene) {
+	none := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	want := map[string]duly.Throttle{"idle": none, "busy": none}
+	s.on("idle").configure(duly.QueueConfig{MaxJobs: 5})
+	s.on("busy").push(duly.Job{})
+	throttled := func(when string) {
+		s.Helper()
+		page, err := duly.SurveyorOf(s.Engine).Survey(s.ctx, s.namespace, duly.PageParams{})
+		s.must("survey", err)
+		got := map[string]duly.Throttle{}
+		for _, q := range page.Queues {
+			s.must("survey of "+q.Name, q.Err)
+			got[q.Name] = q.Throttle
+		}
+		same(s, "what holds jobs back "+when, fmt.Sprint(got), fmt.Sprint(want))
+	}
+	throttled("at first")
+
+	for _, name := range []string{"idle", "busy"} {
+		q, held := duly.Q(name), none
+		s.must("pause", s.Engine.Pause(s.ctx, q))
+		held.Paused = true
+		want[name] = held
+		throttled("after the pause of " + name)
+
+		s.on(name).configure(duly.QueueConfig{MaxLeased: 7, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}})
+		held.MaxLeased, held.Rate = 7, duly.Rate{PerSecond: 0.5, Burst: 3}
+		want[name] = held
+		throttled("with limits on " + name)
+
+		s.must("resume", s.Engine.Resume(s.ctx, q))
+		held.Paused = false
+		want[name] = held
+		throttled("after the resume of " + name)
+	}
 }
 
 func statsSurveyPages(s *scene) {

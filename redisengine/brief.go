@@ -19,7 +19,9 @@ import (
 type brief struct {
 	version string
 	limits  []string // of each shard
-	swept   uint64   // the sweep that has met it last; the sweep's own
+	// throttle is that of the configuration with this version.
+	throttle duly.Throttle
+	swept    uint64 // the sweep that has met it last; the sweep's own
 }
 
 // briefs remembers queues.
@@ -38,7 +40,7 @@ func newBrief(q *queue, other *brief) *brief {
 	if other != nil && slices.Equal(limits, other.limits) {
 		limits = other.limits
 	}
-	return &brief{version: strings.Clone(q.version), limits: limits} // not with all of the configuration behind it
+	return &brief{version: strings.Clone(q.version), limits: limits, throttle: q.cfg.Throttle()} // not with all of the configuration behind it
 }
 
 func (b *briefs) put(ref duly.QueueRef, known *brief) {

@@ -16,14 +16,22 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, e
 	if err := e.admit(ctx, ref); err != nil {
 		return st, err
 	}
+	st, _, err = e.stats(ctx, ref)
+	return st, err
+}
+
+// stats returns the stats of a queue, and what throttled it when they were read.
+func (e *Engine) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, throttle duly.Throttle, err error) {
 	var w walk
 	err = e.with(ctx, ref.Normal(), func(q *queue) error {
 		if q == nil || w.begins(q) {
-			st = duly.Stats{}
+			st, throttle = duly.Stats{}, e.queueConfig().Throttle()
 		}
 		if q == nil {
 			return nil
 		}
+
+		throttle = q.cfg.Throttle()
 		return w.each(q, 0, func(s *shard) error {
 			with := st
 			err := e.shardStats(ctx, q, s, &with)
@@ -33,7 +41,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, e
 			return err
 		})
 	})
-	return st, err
+	return st, throttle, err
 }
 
 // shardStats adds one shard's to a queue's. Where very many priorities are in

@@ -46,7 +46,7 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	}
 	for i := range s.queues {
 		if s.queues[i].Err != nil {
-			s.queues[i].Stats = duly.Stats{} // not the half of it
+			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, duly.Throttle{} // not the half of it
 		}
 	}
 	return duly.SurveyPage{Queues: s.queues, Next: names.Next}, nil
@@ -71,6 +71,7 @@ func (s *survey) ask(ctx context.Context, queues []*brief) error {
 			s.leave(i)
 			continue
 		}
+		s.queues[i].Throttle = q.throttle
 		for k := range q.limits {
 			idle.add(spot{i, k, q}, q.version)
 		}
@@ -136,7 +137,7 @@ func (s *survey) askAlone(ctx context.Context) error {
 		if q.Err != nil {
 			continue
 		}
-		if q.Stats, q.Err = s.e.Stats(ctx, s.ref(i)); ctx.Err() != nil {
+		if q.Stats, q.Throttle, q.Err = s.e.stats(ctx, s.ref(i)); ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}

@@ -191,7 +191,7 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 			if err != nil {
 				return err
 			}
-			page.Queues = append(page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats})
+			page.Queues = append(page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: q.cfg.Throttle()})
 		}
 		return nil
 	})

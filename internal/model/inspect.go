@@ -120,8 +120,7 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	}
 	page.Next = names.Next
 	for _, name := range names.Names {
-		stats, err := e.Stats(ctx, duly.QueueRef{Namespace: namespace, Name: name})
-		page.Queues = append(page.Queues, duly.QueueStats{Name: name, Stats: stats, Err: err})
+		page.Queues = append(page.Queues, duly.ReadQueueStats(ctx, e, duly.QueueRef{Namespace: namespace, Name: name}))
 	}
 	return page, nil
 }

@@ -123,6 +123,7 @@ func AppendSurvey(dst []byte, p duly.SurveyPage) []byte {
 		} else {
 			o.key("stats")
 			o.dst = appendStats(o.dst, &q.Stats)
+			o.throttle(q.Throttle)
 		}
 		return o.end()
 	})
@@ -130,10 +131,26 @@ func AppendSurvey(dst []byte, p duly.SurveyPage) []byte {
 	return o.end()
 }
 
+// throttle writes what holds jobs back. What does not is left out.
+func (o *object) throttle(t duly.Throttle) {
+	if t.Paused {
+		o.bool("paused", true)
+	}
+	if t.MaxLeased != duly.None {
+		o.count("max_leased", t.MaxLeased)
+	}
+	if t.Rate.Limited() {
+		o.rate("rate", t.Rate.PerSecond)
+	}
+	if t.Rate.Burst != 0 {
+		o.int("burst", int64(t.Rate.Burst))
+	}
+}
+
 // ReadSurvey reads a page of queues with their stats.
 func ReadSurvey(text string) (p duly.SurveyPage, err error) {
 	err = readList(text, "queues", func(r *reader) {
-		var q duly.QueueStats
+		q := duly.QueueStats{Throttle: duly.DefaultQueueConfig().Throttle()}
 		for key := range r.object {
 			switch key {
 			case "name":
@@ -142,9 +159,20 @@ func ReadSurvey(text string) (p duly.SurveyPage, err error) {
 				r.stats(&q.Stats)
 			case "error":
 				q.Err = r.errorValue()
+			case "paused":
+				q.Throttle.Paused = r.boolean(key)
+			case "max_leased":
+				q.Throttle.MaxLeased = r.count(key, true)
+			case "rate":
+				q.Throttle.Rate.PerSecond = r.rate(key)
+			case "burst":
+				q.Throttle.Rate.Burst = r.count(key, false)
 			default:
 				r.unknown(key)
 			}
+		}
+		if q.Err != nil {
+			q.Throttle = duly.Throttle{}
 		}
 		p.Queues = append(p.Queues, q)
 	}, next(&p.Next))

@@ -113,7 +113,9 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	read(t, "jobs without bodies", page)(ReadJobs(string(AppendJobs(nil, page, false)), "shop"))
 	names := duly.NamePage{Names: []string{"a", "b"}, Next: "b"}
 	read(t, "names", names)(ReadNames(string(AppendNames(nil, "queues", names)), "queues"))
-	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "a", Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
+	held := duly.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: 0.5, Burst: 2}}
+	free := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "c", Throttle: free}, {Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
 	read(t, "survey", survey)(ReadSurvey(string(AppendSurvey(nil, survey))))
 	q := Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
 		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}

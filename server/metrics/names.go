@@ -48,6 +48,7 @@ const (
 var (
 	queueJobs   = define("queue_jobs", gauge, "Jobs by state (delayed, ready, blocked, leased, dead, done), by the clock: one that is due is ready.", "namespace", "queue", "state")
 	queueOldest = define("queue_oldest_ready_seconds", gauge, "For how long the oldest ready job has been due; 0 without one.", "namespace", "queue")
+	queuePaused = define("queue_paused", gauge, "1 if the queue is paused, else 0. Queues without series of their own have none.", "namespace", "queue")
 
 	queueCounters = []queueCounter{
 		{define("queue_pushed_total", counter, "Pushes that were answered created or merged.", "namespace", "queue"), ofPushed},

@@ -74,8 +74,9 @@ type Sight struct {
 
 // QueueStats is one queue as it was seen.
 type QueueStats struct {
-	Queue duly.QueueRef
-	Stats duly.Stats
+	Queue  duly.QueueRef
+	Stats  duly.Stats
+	Paused bool
 }
 
 // Look tells what there is, from a moment ago where somebody has just looked.
@@ -199,7 +200,7 @@ func (r *region) look(ctx context.Context, from duly.Surveyor, most int) {
 				r.first = append(r.first, *q)
 			case q.Err == nil:
 				r.summed++
-				sum(&r.sum, &q.Stats)
+				sumQueue(&r.sum, q)
 			}
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
@@ -217,10 +218,10 @@ func (s *Sight) add(r *region, own int) {
 		switch {
 		case q.Err != nil:
 		case i < own:
-			s.Queues = append(s.Queues, QueueStats{duly.QueueRef{Namespace: r.namespace, Name: q.Name}, q.Stats})
+			s.Queues = append(s.Queues, QueueStats{duly.QueueRef{Namespace: r.namespace, Name: q.Name}, q.Stats, q.Throttle.Paused})
 		default:
 			s.OtherQueues++
-			sum(&s.Other, &q.Stats)
+			sumQueue(&s.Other, q)
 		}
 	}
 	s.OtherQueues += r.summed
@@ -238,6 +239,15 @@ func protect(f func() error) (err error) {
 	return f()
 }
 
+// sumQueue adds a queue. The ready jobs of a paused one are not late.
+func sumQueue(to *duly.Stats, q *duly.QueueStats) {
+	s := q.Stats
+	if q.Throttle.Paused {
+		s.OldestReady = 0
+	}
+	sum(to, &s)
+}
+
 // sum adds what can be added, and keeps the oldest of the ready jobs.
 func sum(to, s *duly.Stats) {
 	for _, state := range duly.States {
@@ -251,7 +261,7 @@ func sum(to, s *duly.Stats) {
 
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*defined{queueJobs, queueOldest, queues, scrapeComplete, scrapeDuration, scrapeAge} {
+	for _, d := range []*defined{queueJobs, queueOldest, queuePaused, queues, scrapeComplete, scrapeDuration, scrapeAge} {
 		ch <- d.desc
 	}
 	for _, c := range queueCounters {
@@ -263,19 +273,25 @@ func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 	sight, age := s.look(context.Background())
 	for i := range sight.Queues {
-		tellQueue(ch, sight.Queues[i].Queue, &sight.Queues[i].Stats)
+		q := &sight.Queues[i]
+		tellQueue(ch, q.Queue, &q.Stats)
+		measure(ch, queuePaused, number(q.Paused), q.Queue.Namespace, q.Queue.Name)
 	}
 	if sight.Complete && sight.OtherQueues > 0 { // else it would be a part of the sum
 		tellQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &sight.Other)
 	}
-	complete := 0.0
-	if sight.Complete {
-		complete = 1
-	}
 	measure(ch, queues, float64(len(sight.Queues)+sight.OtherQueues))
-	measure(ch, scrapeComplete, complete)
+	measure(ch, scrapeComplete, number(sight.Complete))
 	measure(ch, scrapeDuration, sight.Took.Seconds())
 	measure(ch, scrapeAge, age.Seconds())
+}
+
+// number returns 1 for true and 0 for false.
+func number(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func tellQueue(ch chan<- prometheus.Metric, q duly.QueueRef, s *duly.Stats) {

@@ -225,7 +225,12 @@ type listedQueueForm struct {
 	open
 	Name  string     `json:"name" doc:"The queue's name."`
 	Stats *statsForm `json:"stats,omitempty" doc:"With stats=true: sizes and counters."`
-	Error *ErrorForm `json:"error,omitempty" doc:"Instead of stats: why this queue could not be read."`
+	// What holds its jobs back.
+	Paused    bool        `json:"paused,omitempty" doc:"With stats=true: true if the queue is paused."`
+	MaxLeased countOrNone `json:"max_leased,omitempty" doc:"With stats=true: the most jobs leased at once. Absent if there is no bound."`
+	Rate      rateOrNone  `json:"rate,omitempty" doc:"With stats=true: deliveries per second. Absent if there is no bound."`
+	Burst     int         `json:"burst,omitempty" doc:"With stats=true: deliveries that may come at once, if that was set."`
+	Error     *ErrorForm  `json:"error,omitempty" doc:"Instead of stats: why this queue could not be read."`
 }
 
 type queuesForm struct {

@@ -77,7 +77,7 @@ func samples() []struct {
 		{extendForm{}, wire.AppendExtend(nil, wire.Extend{Receipts: []duly.Receipt{"r"}, Lease: time.Second})},
 		{resultsForm{}, wire.AppendResults(nil, []error{nil, fault})},
 		{queuesForm{}, wire.AppendNames(nil, "queues", duly.NamePage{Names: []string{"q"}, Next: "q"})},
-		{queuesForm{}, wire.AppendSurvey(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "q", Stats: duly.Stats{NextDue: when}}, {Name: "r", Err: fault}}, Next: "r"})},
+		{queuesForm{}, wire.AppendSurvey(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "q", Stats: duly.Stats{NextDue: when}, Throttle: config.Throttle()}, {Name: "p", Throttle: duly.Throttle{Paused: true, MaxLeased: 1}}, {Name: "r", Err: fault}}, Next: "r"})},
 		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "q", Config: config, Stats: duly.Stats{NextDue: when}})},
 		{ConfigForm{}, wire.AppendConfig(nil, config)},
 		{requeueForm{}, wire.AppendRequeue(nil, duly.RequeueParams{IDs: []string{"a"}, N: 1, Tries: 1, TTL: time.Hour})},

@@ -120,9 +120,7 @@ func (m *pair) Survey(ctx context.Context, namespace string, p duly.PageParams) 
 	}
 	page = duly.SurveyPage{Queues: make([]duly.QueueStats, len(names.Names)), Next: names.Next}
 	atOnce(len(names.Names), func(i int) {
-		q := &page.Queues[i]
-		q.Name = names.Names[i]
-		q.Stats, q.Err = m.Stats(ctx, duly.QueueRef{Namespace: namespace, Name: q.Name})
+		page.Queues[i] = duly.ReadQueueStats(ctx, m, duly.QueueRef{Namespace: namespace, Name: names.Names[i]})
 	})
 	return page, nil
 }

@@ -24,9 +24,11 @@ func topCommand(a *app) *cobra.Command {
 delivered, acked, fail and stall per second, and under LATE for how long the oldest ready job has been due. It works
 over every URL: the rates are the differences of what the engine has counted.
 
-Keys: q ends it; p pauses; / filters by a part of the name, Esc takes the filter away; s and S, or the arrows, sort by
+[paused] behind a name marks a paused queue; [limited] one with ready jobs that its limit of leased jobs or its rate holds back.
+
+Keys: q ends it; the space bar freezes the view; / filters by a part of the name, Esc takes the filter away; s and S, or the arrows, sort by
 another column, r the other way round; n, y, d, l, x, u, a, f, o sort by name, ready, delayed, leased, dead, pushed, acked,
-failed, late; j and k scroll; the space bar looks now.
+failed, late; j and k scroll; Enter looks now.
 
 With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates. A
 queue that can't be told of is left out, and is the command's error once the others are printed.`,

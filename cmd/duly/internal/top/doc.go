@@ -11,8 +11,8 @@
 // A rate is what a counter has grown by between two samples, divided by the time
 // between them on this machine. The first sample has none. A counter that has
 // become smaller belongs to a queue that was destroyed and made again: its rate is
-// not known until the next sample. While the view is paused nothing is asked, and
-// the first sample after it has the time of the pause in its rates.
+// not known until the next sample. While the view is frozen nothing is asked, and
+// the first sample after it has that time in its rates.
 //
 // # The terminal
 //

@@ -10,6 +10,9 @@ import (
 type Line struct {
 	Name  string           `json:"name"`
 	Sizes map[string]int64 `json:"sizes"` // by state
+	// Paused and Limited say why ready jobs are not delivered.
+	Paused  bool `json:"paused,omitempty"`
+	Limited bool `json:"limited,omitempty"`
 	// OldestReady is for how long the oldest ready job has been due.
 	OldestReady string `json:"oldest_ready,omitempty"`
 	// PerSecond is what has happened since the look before; absent for a queue
@@ -30,7 +33,7 @@ type Rates struct {
 // Lines are the rows in their order.
 func (m *Model) Lines() (lines []Line) {
 	for _, r := range m.rows() {
-		line := Line{Name: r.Name, Sizes: map[string]int64{}}
+		line := Line{Name: r.Name, Sizes: map[string]int64{}, Paused: r.Throttle.Paused, Limited: r.limited()}
 		for _, state := range duly.States {
 			line.Sizes[state.String()] = *r.Stats.Sizes.Of(state)
 		}

@@ -19,7 +19,7 @@ type Model struct {
 	last, before *Sample
 	err          error // of the last try to take a sample
 	said         string
-	paused       bool
+	frozen       bool   // no more samples are taken
 	typing       bool   // the filter is being typed
 	filter       string // part of a name
 	sort         int    // into columns
@@ -51,6 +51,31 @@ type row struct {
 
 // rate is per second.
 func (r *row) rate(grown int64) float64 { return float64(grown) / r.passed.Seconds() }
+
+// limited reports whether a limit holds ready jobs back: as many are leased as
+// may be, or deliveries come about as fast as the rate allows.
+func (r *row) limited() bool {
+	const nearly = 0.9
+
+	t := &r.Throttle
+	if r.Stats.Sizes.Ready == 0 {
+		return false
+	}
+	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= int64(t.MaxLeased)
+	fast := t.Rate.Limited() && r.passed > 0 && r.rate(r.grown.Delivered) >= nearly*t.Rate.PerSecond
+	return full || fast
+}
+
+// mark is shown behind the name of a queue whose ready jobs are held back.
+func (r *row) mark() string {
+	switch {
+	case r.Throttle.Paused:
+		return " [paused]"
+	case r.limited():
+		return " [limited]"
+	}
+	return ""
+}
 
 // rows are those that are shown, in their order.
 func (m *Model) rows() []row {
@@ -163,10 +188,10 @@ func (m *Model) Key(key string) Command {
 	switch key {
 	case "q", "Q":
 		return Quit
-	case " ":
+	case "\r", "\n":
 		return Refresh
-	case "p":
-		m.paused = !m.paused
+	case " ":
+		m.frozen = !m.frozen
 	case "/":
 		m.typing = true
 	case keyEscape:
@@ -215,5 +240,5 @@ func (m *Model) typeFilter(key string) {
 	m.offset = 0
 }
 
-// Paused tells whether no more samples are to be taken.
-func (m *Model) Paused() bool { return m.paused }
+// Frozen reports whether the view stays as it is: no more samples are taken.
+func (m *Model) Frozen() bool { return m.frozen }

@@ -111,7 +111,7 @@ func (l *Live) Run(ctx context.Context, first *Sample) error {
 			l.Model.See(s.sample, s.err)
 			timer.Reset(l.Model.Interval)
 		case <-timer.C:
-			if l.Model.Paused() {
+			if l.Model.Frozen() {
 				timer.Reset(l.Model.Interval)
 			} else {
 				take()

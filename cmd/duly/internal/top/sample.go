@@ -34,8 +34,9 @@ type Sample struct {
 
 // Queue is one queue of a sample.
 type Queue struct {
-	Name  string
-	Stats duly.Stats
+	Name     string
+	Stats    duly.Stats
+	Throttle duly.Throttle
 }
 
 // atOnce is how many queues are asked about at a time.
@@ -66,13 +67,13 @@ func (s *Sample) Has(name string) bool {
 }
 
 // add takes a queue, or why it can't be told of.
-func (s *Sample) add(name string, stats *duly.Stats, err error) {
-	if err != nil {
+func (s *Sample) add(q *duly.QueueStats) {
+	if q.Err != nil {
 		s.Lacking++
-		s.Untold = errors.Join(s.Untold, err)
+		s.Untold = errors.Join(s.Untold, q.Err)
 		return
 	}
-	s.Queues = append(s.Queues, Queue{name, *stats})
+	s.Queues = append(s.Queues, Queue{q.Name, q.Stats, q.Throttle})
 }
 
 // survey is all queues with their stats.
@@ -87,8 +88,7 @@ func (s *Sampler) survey(ctx context.Context, into *Sample) error {
 			return err
 		}
 		for i := range page.Queues {
-			q := &page.Queues[i]
-			into.add(q.Name, &q.Stats, q.Err)
+			into.add(&page.Queues[i])
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
 			return nil
@@ -120,19 +120,19 @@ func (s *Sampler) ask(ctx context.Context, into *Sample) error {
 	if err != nil {
 		return err
 	}
-	stats, errs := make([]duly.Stats, len(names)), make([]error, len(names))
+	queues := make([]duly.QueueStats, len(names))
 	slots := make(chan struct{}, atOnce)
 	var asking sync.WaitGroup
 	for i, name := range names {
 		slots <- struct{}{}
 		asking.Go(func() {
-			stats[i], errs[i] = s.Engine.Stats(ctx, duly.QueueRef{Namespace: s.Namespace, Name: name})
+			queues[i] = duly.ReadQueueStats(ctx, s.Engine, duly.QueueRef{Namespace: s.Namespace, Name: name})
 			<-slots
 		})
 	}
 	asking.Wait()
-	for i, name := range names {
-		into.add(name, &stats[i], errs[i])
+	for i := range queues {
+		into.add(&queues[i])
 	}
 	return ctx.Err()
 }

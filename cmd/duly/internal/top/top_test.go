@@ -37,9 +37,9 @@ func stats(n int64) duly.Stats {
 // seen is a model that has seen two samples, 2 s apart.
 func seen() *Model {
 	m := NewModel("sqlite:duly.db  namespace default", 2*time.Second)
-	first := &Sample{At: time.Second, Queues: []Queue{{"emails", stats(100)}, {"gone", stats(7)}, {"invoices", stats(3)}, {"made-anew", stats(50)}}}
+	first := &Sample{At: time.Second, Queues: []Queue{{Name: "emails", Stats: stats(100)}, {Name: "gone", Stats: stats(7)}, {Name: "invoices", Stats: stats(3)}, {Name: "made-anew", Stats: stats(50)}}}
 	second := &Sample{At: 3 * time.Second, Queues: []Queue{
-		{"emails", stats(161)}, {"invoices", stats(3)}, {"made-anew", stats(1)}, {"new", stats(2)}, {"thumbnails-of-pictures-that-are-very-large", duly.Stats{}},
+		{Name: "emails", Stats: stats(161)}, {Name: "invoices", Stats: stats(3)}, {Name: "made-anew", Stats: stats(1)}, {Name: "new", Stats: stats(2)}, {Name: "thumbnails-of-pictures-that-are-very-large", Stats: duly.Stats{}},
 	}}
 	m.See(first, nil)
 	m.See(second, nil)
@@ -66,20 +66,20 @@ func TestTheViewFitsTheScreen(t *testing.T) {
 }
 
 // C15.18: what the keys do.
-func TestKeysSortFilterPauseAndScroll(t *testing.T) {
+func TestKeysSortFilterFreezeAndScroll(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, keys := range []string{"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b", "p", "pp", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?"} {
+	for _, keys := range []string{"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b", " ", "  ", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?"} {
 		m := seen()
 		for _, key := range split(keys) {
 			if c := m.Key(key); c != Nothing {
 				t.Errorf("%q asks for %d", key, c)
 			}
 		}
-		fmt.Fprintf(&b, "--- %q paused %v\n%s\n", keys, m.Paused(), strings.Join(m.View(words, 80, 8)[2:], "\n"))
+		fmt.Fprintf(&b, "--- %q frozen %v\n%s\n", keys, m.Frozen(), strings.Join(m.View(words, 80, 8)[2:], "\n"))
 	}
 	golden(t, "keys", b.String())
-	for key, want := range map[string]Command{"q": Quit, "Q": Quit, "\x03": Quit, " ": Refresh} {
+	for key, want := range map[string]Command{"q": Quit, "Q": Quit, "\x03": Quit, "\r": Refresh, "p": Nothing} {
 		if c := seen().Key(key); c != want {
 			t.Errorf("%q asks for %d, want %d", key, c, want)
 		}
@@ -88,6 +88,51 @@ func TestKeysSortFilterPauseAndScroll(t *testing.T) {
 	m.Key("/")
 	if m.Key("q") != Nothing || m.Key("\x03") != Quit {
 		t.Error("Ctrl-C does not end it while the filter is typed, or q does")
+	}
+}
+
+// C15.18: a queue whose ready jobs are held back is marked, on narrow screens too.
+func TestHeldQueuesAreMarked(t *testing.T) {
+	t.Parallel()
+	none := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
+	leased, rate, paused := none, none, none
+	leased.MaxLeased, rate.Rate.PerSecond, paused.Paused = 2, 10, true
+	both := leased
+	both.Paused = true
+	at := func(when time.Duration, delivered int64) *Sample {
+		stats := func(ready, leased int64) duly.Stats {
+			return duly.Stats{Sizes: duly.Sizes{Ready: ready, Leased: leased}, Counters: duly.Counters{Delivered: delivered}}
+		}
+		return &Sample{At: when, Queues: []Queue{
+			{"a", stats(1, 1), none}, {"b", stats(0, 0), paused}, {"c", stats(1, 2), both}, {"d", stats(1, 2), leased},
+			{"e", stats(0, 2), leased}, {"f", stats(1, 1), leased}, {"g", stats(1, 0), rate}, {"h", stats(0, 0), rate},
+		}}
+	}
+
+	for delivered, fast := range map[int64]string{20: "limited", 17: "free"} { // in 2 s
+		m := NewModel("here", 2*time.Second)
+		m.See(at(time.Second, 0), nil)
+		m.See(at(3*time.Second, delivered), nil)
+		var got []string
+		for _, line := range m.Lines() {
+			state := "free"
+			if line.Paused {
+				state = "paused"
+			} else if line.Limited {
+				state = "limited"
+			}
+			got = append(got, state)
+			for _, width := range []int{140, 40} {
+				held := strings.Contains(strings.Join(m.View(words, width, 20), "\n"), line.Name+" ["+state+"]")
+				if held != (state != "free") {
+					t.Errorf("%d columns: queue %s is %s, and marked: %v", width, line.Name, state, held)
+				}
+			}
+		}
+		want := "free paused paused limited free free " + fast + " free"
+		if text := strings.Join(got, " "); text != want {
+			t.Errorf("after %d deliveries the queues are %s, want %s", delivered, text, want)
+		}
 	}
 }
 
@@ -222,13 +267,13 @@ func TestTheLiveViewShowsRates(t *testing.T) {
 	r.push(30)
 	r.clock.Advance(2 * time.Second)
 	r.until("15 a second", func(s string) bool { return under(s, "PUSH/s") == "15" && under(s, "READY") == "35" })
-	r.keys <- "p"
-	r.until("paused", func(s string) bool { return strings.Contains(s, "paused") })
+	r.keys <- " "
+	r.until("frozen", func(s string) bool { return strings.Contains(s, "frozen") })
 	r.push(1)
-	r.keys <- " " // now, paused or not
+	r.keys <- "\r" // now, frozen or not
 	r.until("a look on demand", func(s string) bool { return under(s, "READY") == "36" })
-	r.keys <- "p"
-	r.until("no pause", func(s string) bool { return !strings.Contains(s, "paused") })
+	r.keys <- " "
+	r.until("that it goes on", func(s string) bool { return !strings.Contains(s, "frozen") })
 	r.broken <- errors.New("the engine is gone")
 	r.clock.Advance(2 * time.Second)
 	r.until("the error", func(s string) bool {
@@ -246,8 +291,8 @@ func TestTheLiveViewShowsTheLog(t *testing.T) {
 	r := live(t)
 	r.log <- "level=WARN msg=\"the disk is slow\x1b[2J\""
 	r.until("the line", func(s string) bool { return strings.Contains(s, "level=WARN msg=\"the disk is slow?[2J\"") })
-	r.keys <- "p"
-	r.until("that it was read", func(s string) bool { return !strings.Contains(s, "WARN") && strings.Contains(s, "paused") })
+	r.keys <- " "
+	r.until("that it was read", func(s string) bool { return !strings.Contains(s, "WARN") && strings.Contains(s, "frozen") })
 	r.keys <- "q"
 	r.end()
 }
@@ -282,8 +327,8 @@ func TestAQueueThatCantBeToldOfTakesNoOtherWithIt(t *testing.T) {
 		}
 		m := NewModel("here", time.Second)
 		m.See(s, nil)
-		m.Key("p")
-		if line := m.View(words, 100, 10)[2]; !strings.HasPrefix(line, "paused  2 queues not read: unavailable: ") {
+		m.Key(" ")
+		if line := m.View(words, 100, 10)[2]; !strings.HasPrefix(line, "frozen  2 queues not read: unavailable: ") {
 			t.Errorf("%s: it says %q", name, line)
 		}
 		none := &Sampler{Engine: &failing{names: []string{"b"}}, Namespace: "x", Clock: clock.NewFake(), Filter: filter}
@@ -305,6 +350,10 @@ type failing struct {
 
 func (f *failing) Queues(context.Context, string, duly.PageParams) (duly.NamePage, error) {
 	return duly.NamePage{Names: f.names}, nil
+}
+
+func (f *failing) Config(context.Context, duly.QueueRef) (duly.QueueConfig, error) {
+	return duly.DefaultQueueConfig(), nil
 }
 
 func (f *failing) Stats(_ context.Context, q duly.QueueRef) (duly.Stats, error) {

@@ -32,7 +32,7 @@ type column struct {
 }
 
 var columns = []column{
-	{title: "QUEUE", key: "n", text: func(w *Words, r *row) string { return w.Safe(r.Name) }},
+	{title: "QUEUE", key: "n", text: func(w *Words, r *row) string { return w.Safe(r.Name) + r.mark() }},
 	size("READY", "y", 0, duly.StateReady),
 	size("DELAYED", "d", 2, duly.StateDelayed),
 	size("BLOCKED", "b", 9, duly.StateBlocked),
@@ -191,8 +191,8 @@ func (m *Model) state(w *Words, width int) string {
 		return w.write(width, span{yellow, w.Safe(m.said)})
 	}
 	var spans []span
-	if m.paused {
-		spans = append(spans, span{yellow, "paused  "})
+	if m.frozen {
+		spans = append(spans, span{yellow, "frozen  "})
 	}
 	if m.filter != "" {
 		spans = append(spans, span{bold, "filter: "}, span{plain, m.filter + "  "})
@@ -221,7 +221,7 @@ func (m *Model) help(rows, room int) string {
 	if rows > room {
 		more = fmt.Sprintf("%d-%d of %d  ", min(m.offset+1, rows), min(m.offset+room, rows), rows)
 	}
-	return more + "q quit  p pause  / filter  s S sort  r reverse  j k scroll  space now"
+	return more + "q quit  space freeze  / filter  s S sort  r reverse  j k scroll  enter now"
 }
 
 // table is the titles and the rows, in as many columns as have room.
@@ -264,12 +264,21 @@ func (m *Model) cell(k, line int, rows []row, text string, width int) []span {
 	case text == "0" || text == "-":
 		style = dim
 	}
+	if line > 0 && k == 0 && rows[line-1].mark() != "" {
+		text, style = markedName(text, rows[line-1].mark(), width), yellow
+	}
 	text = cut(text, width)
 	gap := strings.Repeat(" ", width-utf8.RuneCountInString(text))
 	if columns[k].number == nil {
 		return []span{{style, text}, {plain, gap}}
 	}
 	return []span{{plain, "  " + gap}, {style, text}}
+}
+
+// markedName cuts the name and keeps the mark behind it.
+func markedName(text, mark string, width int) string {
+	name := strings.TrimSuffix(text, mark)
+	return cut(name, max(width-len(mark), 1)) + mark
 }
 
 // leastName is how short a name is cut before a column goes.
