@@ -26,7 +26,8 @@ type CancelWatcher interface {
 // CancelWatch holds the functions that WatchCancels calls. They must not block.
 type CancelWatch struct {
 	// Ready, if set, is called when the watch has begun, and again after each
-	// gap in it.
+	// gap in it. Jobs removed in a gap are not reported, so a worker asks about
+	// all jobs that it holds.
 	Ready func()
 	// Canceled is called for removed jobs.
 	Canceled func(c Canceled)

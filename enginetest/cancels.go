@@ -13,8 +13,9 @@ func cancelTests() []test {
 	}
 }
 
-// cancelsReported removes jobs in every way and expects a report of each. Reports
-// come in order, so the report of the last deletion shows that there is no other.
+// cancelsReported removes jobs in every way, each of which must be reported. It
+// waits for each report, because an engine may send those of a few milliseconds
+// together.
 func cancelsReported(s *scene) {
 	watcher, ok := s.Engine.(duly.CancelWatcher)
 	if !ok {
@@ -32,18 +33,25 @@ func cancelsReported(s *scene) {
 
 	s.pushAll(duly.Job{ID: "j1"}, duly.Job{ID: "j2"}, duly.Job{ID: "j3"})
 	s.reserve(2)
-	s.must("delete", s.Engine.Delete(s.ctx, s.ref(), "j1"))
-	_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
-	s.must("purge", err)
-	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
 	other := s.on("other")
 	other.push(duly.Job{ID: "last"})
-	s.must("delete of a ready job", s.Engine.Delete(s.ctx, other.ref(), "last"))
-
-	for _, want := range []duly.Canceled{{Queue: s.queue, IDs: []string{"j1"}}, {Queue: s.queue}, {Queue: s.queue}, {Queue: "other", IDs: []string{"last"}}} {
-		got := await(s, "a report", reports)
+	for _, removal := range []struct {
+		name   string
+		remove func() error
+		want   duly.Canceled
+	}{
+		{"delete", func() error { return s.Engine.Delete(s.ctx, s.ref(), "j1") }, duly.Canceled{Queue: s.queue, IDs: []string{"j1"}}},
+		{"purge", func() error {
+			_, err := s.Engine.Purge(s.ctx, s.ref(), duly.StateLeased, 0)
+			return err
+		}, duly.Canceled{Queue: s.queue}},
+		{"destroy", func() error { return s.Engine.Destroy(s.ctx, s.ref()) }, duly.Canceled{Queue: s.queue}},
+		{"delete of a ready job", func() error { return s.Engine.Delete(s.ctx, other.ref(), "last") }, duly.Canceled{Queue: "other", IDs: []string{"last"}}},
+	} {
+		s.must(removal.name, removal.remove())
+		got, want := await(s, "a report of the "+removal.name, reports), removal.want
 		if got.Queue != want.Queue || !slices.Equal(got.IDs, want.IDs) || (got.IDs == nil) != (want.IDs == nil) {
-			s.Errorf("reported %+v, want %+v", got, want)
+			s.Errorf("the %s reported %+v, want %+v", removal.name, got, want)
 		}
 	}
 }

@@ -223,6 +223,8 @@ func (e *Engine) remove(ctx context.Context, q *queue) error {
 			return r.Err
 		}
 	}
+	e.announce(q.ref)
+
 	_, err := e.enter(ctx, scriptQueueSet, q.ref, q.value, "")
 	return err
 }

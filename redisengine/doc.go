@@ -82,6 +82,14 @@
 // by the same arithmetic as duly.LimitWindow and by the server's clock: so all
 // processes count together. Without a limit nothing is counted.
 //
+// # Canceled jobs
+//
+// After Delete, Purge of leased jobs and Destroy the process publishes on a shard
+// channel of the namespace which jobs are gone, without waiting for the answer;
+// reports of 25 ms go together. A process that watches a namespace has one
+// subscription for it, which sends nothing. Reports may be lost: after a gap the
+// watcher's Ready is called, and a worker asks about all its leases.
+//
 // # What fails how
 //
 // A server that is not reached, or does not answer, is "unavailable" after the

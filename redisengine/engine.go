@@ -8,12 +8,13 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// Engine is an engine on Redis. It implements duly.Contract, duly.Maintainer
-// and duly.Registry, and is safe for concurrent use. Any number of them, in
+// Engine is an engine on Redis. It implements duly.Contract, duly.Maintainer,
+// duly.Registry and duly.CancelWatcher, and is safe for concurrent use. Any number of them, in
 // any number of processes, may share the servers.
 type Engine struct {
 	cfg     Config
@@ -25,6 +26,9 @@ type Engine struct {
 	sweeps  sweeps
 	healing healing
 	births  births
+
+	cancels   cancels.Hub
+	announcer announcer
 
 	closing atomic.Bool
 	once    sync.Once
@@ -60,6 +64,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	e.ctx, e.end = context.WithCancel(context.Background())
 	e.hub = newHub(e)
+	e.cancels.Source = e.hearCancels
 	return e, nil
 }
 
@@ -74,6 +79,7 @@ func (e *Engine) Close() error {
 		e.closing.Store(true)
 		cut := clock.System().AfterFunc(closeLimit, e.link.Close)
 		e.hub.close()
+		e.cancels.Close()
 		e.work.end()
 		cut.Stop()
 		e.end()

@@ -32,10 +32,14 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 		j.answered = func(r jointReply) { there = len(r.lost) == 0 }
 		return e.gear(q, q.shards[duly.ShardOf(id, len(q.shards))]).remove.join(ctx, e, j)
 	})
-	if err == nil && !there {
+	switch {
+	case err != nil:
+		return err
+	case !there:
 		return duly.NotFound(ref, id)
 	}
-	return err
+	e.announce(ref.Normal(), id)
+	return nil
 }
 
 // sendDelete runs the joint delete of many callers.
@@ -173,6 +177,9 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n 
 			return err
 		})
 	})
+	if st == duly.StateLeased && removed > 0 {
+		e.announce(ref.Normal())
+	}
 	return removed, err
 }
 

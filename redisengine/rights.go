@@ -13,7 +13,9 @@ var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan"
 
 // rights looks whether the server's user may call what scripts and engine call:
 // a script that is refused in its middle would leave half its work behind. What
-// tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does.
+// tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does. Without
+// SPUBLISH and SSUBSCRIBE canceled jobs are not reported, which is logged by the
+// first call that is refused.
 func (e *Engine) rights(ctx context.Context) error {
 	key := e.prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}

@@ -54,7 +54,7 @@ func TestOpenNamesTheRightThatIsLacking(t *testing.T) {
 	must(t, e.Close())
 	for _, rule := range rules {
 		name, grants := strings.CutPrefix(rule, "+")
-		if !grants || name == "publish" || name == "subscribe" {
+		if !grants || strings.HasSuffix(name, "publish") || strings.HasSuffix(name, "subscribe") {
 			continue
 		}
 		less := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })

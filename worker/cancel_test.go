@@ -67,3 +67,57 @@ func removeWhileItRuns(t *testing.T, remove func(context.Context, *model.Engine)
 		t.Error(err)
 	}
 }
+
+// gapEngine reports no removed job. It calls Ready whenever gap receives.
+type gapEngine struct {
+	*model.Engine
+	gap chan struct{}
+}
+
+func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w duly.CancelWatch) error {
+	for {
+		select {
+		case <-e.gap:
+			w.Ready()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// C4.98: after a gap, in which reports were lost, the worker asks about all leases.
+func TestAGapOfReportsEndsTheHandlersOfRemovedJobs(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &gapEngine{model.New(model.Config{}), make(chan struct{})}
+		defer e.Close()
+		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: "a"}, {Queue: "q", ID: "b"}}); err != nil {
+			t.Fatal(err)
+		}
+		ended := map[string]error{}
+		w := worker.New(e, worker.Config{Logger: slog.New(slog.DiscardHandler), Drain: duly.None, Concurrency: 2})
+		w.Handle("q", func(ctx context.Context, d *worker.Delivery) error {
+			<-ctx.Done()
+			ended[d.ID] = context.Cause(ctx)
+			return ctx.Err()
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		pass(time.Second)
+
+		if err := e.Delete(t.Context(), duly.Q("q"), "a"); err != nil {
+			t.Fatal(err)
+		}
+		e.gap <- struct{}{}
+		pass(100 * time.Millisecond)
+		if len(ended) != 1 || ended["a"] != duly.ErrCanceled {
+			t.Errorf("ended are %v, want a by ErrCanceled", ended)
+		}
+
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}

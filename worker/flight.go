@@ -199,12 +199,12 @@ func (t *table) start(flights []*flight) bool {
 
 // doubt makes the keeper extend the leases of flights whose jobs may have been
 // removed. The answer shows which ones were.
-func (t *table) doubt(c duly.Canceled, now time.Duration) {
+func (t *table) doubt(removed func(*flight) bool, now time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, f := range t.running {
 		l := &f.lease
-		if l.letGo || !c.Names(f.delivery.Queue, f.delivery.ID) {
+		if l.letGo || !removed(f) {
 			continue
 		}
 		l.doubted, l.asking, l.renewAt = true, false, now

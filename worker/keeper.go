@@ -159,7 +159,12 @@ func (k *keeper) watchCancels(ctx context.Context) {
 	if !ok {
 		return
 	}
-	watch := duly.CancelWatch{Canceled: func(c duly.Canceled) { k.table.doubt(c, k.clock.Mono()) }}
+	watch := duly.CancelWatch{
+		Ready: func() { k.table.doubt(func(*flight) bool { return true }, k.clock.Mono()) },
+		Canceled: func(c duly.Canceled) {
+			k.table.doubt(func(f *flight) bool { return c.Names(f.delivery.Queue, f.delivery.ID) }, k.clock.Mono())
+		},
+	}
 	for n := 1; ctx.Err() == nil; n++ {
 		err := engine.WatchCancels(ctx, k.cfg.Namespace, watch)
 		if ctx.Err() != nil || fatal(err) || errors.Is(err, duly.ErrNotFound) {

@@ -1,5 +1,5 @@
-// Package cancels reports removed jobs to the watchers of one process. Engines
-// that change their jobs in this process alone share it.
+// Package cancels passes reports of removed jobs on to the watchers of one
+// process. Engines share it.
 package cancels
 
 import (
@@ -9,103 +9,205 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// mostPending bounds the reports that wait for a slow watcher. Further reports
-// are dropped, because a report may be lost.
+// mostPending bounds what a slow watcher has not taken yet. What goes beyond is
+// dropped: a notification may be lost.
 const mostPending = 10_000
 
-// Hub holds the watchers of an engine. The zero value works.
+// Source follows a namespace in another process until ctx ends or it can't be
+// followed any more. It calls w as [duly.CancelWatcher] does. Its calls need not
+// come one after the other.
+type Source func(ctx context.Context, namespace string, w duly.CancelWatch) error
+
+// Hub holds the watchers of an engine. The zero value works for an engine that
+// calls Publish itself for every removed job.
 type Hub struct {
-	mu       sync.Mutex
-	closed   bool
+	// Source, if set, runs once per namespace while somebody watches it, however
+	// many watchers there are.
+	Source Source
+
+	mu      sync.Mutex
+	closed  bool
+	feeds   map[string]*feed // by namespace
+	running sync.WaitGroup   // Sources
+}
+
+// feed is a namespace that somebody watches.
+type feed struct {
 	watchers map[*watcher]struct{}
+	hearing  bool // reports arrive
+	stop     context.CancelFunc
 }
 
 type watcher struct {
-	namespace string
-	pending   []duly.Canceled
-	wake      chan struct{} // holds one signal; closed with the hub
+	pending []event
+	end     error         // why the watch is over; nil while it is not
+	wake    chan struct{} // holds one ring
+}
+
+// event is a removed job, or that the engine has begun to hear.
+type event struct {
+	hearing  bool
+	canceled duly.Canceled
 }
 
 // Publish reports c to the watchers of the namespace. It never blocks.
 func (h *Hub) Publish(namespace string, c duly.Canceled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for w := range h.watchers {
-		if w.namespace != namespace || len(w.pending) >= mostPending {
-			continue
-		}
-		w.pending = append(w.pending, c)
-		select {
-		case w.wake <- struct{}{}:
-		default: // a signal is pending already
-		}
+	if f := h.feeds[namespace]; f != nil {
+		f.pass(event{canceled: c})
 	}
 }
 
-// Watch calls w until ctx ends or the hub is closed.
+// Watch calls w until ctx ends, the hub is closed or the source fails.
 func (h *Hub) Watch(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	me, ok := h.add(namespace)
-	if !ok {
-		return duly.ErrClosed
+	me, err := h.add(namespace)
+	if err != nil {
+		return err
 	}
-	defer h.remove(me)
-	if w.Ready != nil {
-		w.Ready()
-	}
+	defer h.remove(namespace, me)
 
 	for {
 		select {
-		case _, open := <-me.wake:
-			if !open {
-				return duly.ErrClosed
-			}
+		case <-me.wake:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		for _, c := range h.take(me) {
-			w.Canceled(c)
+
+		events, err := h.take(me)
+		for _, e := range events {
+			switch {
+			case !e.hearing:
+				w.Canceled(e.canceled)
+			case w.Ready != nil:
+				w.Ready()
+			}
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// Close ends every Watch.
+// Close ends every Watch, and returns when no Source runs any more.
 func (h *Hub) Close() {
 	h.mu.Lock()
+	h.closed = true
+	for namespace, f := range h.feeds {
+		h.endLocked(namespace, f, duly.ErrClosed)
+	}
+	h.mu.Unlock()
+
+	h.running.Wait()
+}
+
+func (h *Hub) add(namespace string) (*watcher, error) {
+	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
+		return nil, duly.ErrClosed
+	}
+	f := h.feeds[namespace]
+	if f == nil {
+		f = h.beginLocked(namespace)
+	}
+
+	w := &watcher{wake: make(chan struct{}, 1)}
+	f.watchers[w] = struct{}{}
+	if f.hearing {
+		w.pass(event{hearing: true})
+	}
+	return w, nil
+}
+
+// beginLocked makes the feed of a namespace, and starts its source.
+func (h *Hub) beginLocked(namespace string) *feed {
+	ctx, stop := context.WithCancel(context.Background())
+	f := &feed{watchers: map[*watcher]struct{}{}, hearing: h.Source == nil, stop: stop}
+	if h.feeds == nil {
+		h.feeds = map[string]*feed{}
+	}
+	h.feeds[namespace] = f
+	if h.Source != nil {
+		h.running.Go(func() { h.follow(ctx, namespace, f) })
+	}
+	return f
+}
+
+// follow runs the source of a feed.
+func (h *Hub) follow(ctx context.Context, namespace string, f *feed) {
+	err := h.Source(ctx, namespace, duly.CancelWatch{
+		Ready: func() {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			f.hearing = true
+			f.pass(event{hearing: true})
+		},
+		Canceled: func(c duly.Canceled) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			f.pass(event{canceled: c})
+		},
+	})
+
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.endLocked(namespace, f, err)
+}
+
+func (f *feed) pass(e event) {
+	for w := range f.watchers {
+		w.pass(e)
+	}
+}
+
+// pass never drops that the engine hears again: it stands for all that was lost.
+func (w *watcher) pass(e event) {
+	if len(w.pending) >= mostPending && !e.hearing {
 		return
 	}
-	h.closed = true
-	for w := range h.watchers {
-		close(w.wake)
-	}
-	clear(h.watchers)
+	w.pending = append(w.pending, e)
+	w.ring()
 }
 
-func (h *Hub) add(namespace string) (w *watcher, ok bool) {
+func (w *watcher) ring() {
+	select {
+	case w.wake <- struct{}{}:
+	default: // the ring before was not answered yet
+	}
+}
+
+// endLocked ends the watches of a feed.
+func (h *Hub) endLocked(namespace string, f *feed, err error) {
+	f.stop()
+	for w := range f.watchers {
+		w.end = err
+		w.ring()
+	}
+	clear(f.watchers)
+	if h.feeds[namespace] == f {
+		delete(h.feeds, namespace)
+	}
+}
+
+// remove ends the feed with its last watcher.
+func (h *Hub) remove(namespace string, w *watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.closed {
-		return nil, false
+	f := h.feeds[namespace]
+	if f == nil {
+		return
 	}
-	if h.watchers == nil {
-		h.watchers = map[*watcher]struct{}{}
+	delete(f.watchers, w)
+	if len(f.watchers) == 0 {
+		h.endLocked(namespace, f, nil)
 	}
-	w = &watcher{namespace: namespace, wake: make(chan struct{}, 1)}
-	h.watchers[w] = struct{}{}
-	return w, true
 }
 
-func (h *Hub) remove(w *watcher) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.watchers, w)
-}
-
-func (h *Hub) take(w *watcher) []duly.Canceled {
+func (h *Hub) take(w *watcher) ([]event, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	taken := w.pending
 	w.pending = nil
-	return taken
+	return taken, w.end
 }

@@ -45,7 +45,8 @@
 // WAIT or WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
 // from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
 // is asked for and may be refused. All keys begin with the prefix, and so do
-// the channels: to publish and to hear, PUBLISH and SUBSCRIBE on &PREFIX:*.
+// the channels: to publish and to hear, PUBLISH, SUBSCRIBE, SPUBLISH and
+// SSUBSCRIBE on &PREFIX:*.
 //
 // # Contexts
 //

@@ -2,7 +2,6 @@ package link
 
 import (
 	"context"
-	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -10,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 )
 
 // A subscription asks over its connection every beatEvery whether somebody is
@@ -46,10 +44,10 @@ func (l *Link) Subscribe(ctx context.Context, channel string, tell func(hearing 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
-	s := &subscription{link: l, channel: channel, news: make(chan struct{}, 1)}
+	s := &subscription{subscriber: subscriber{link: l, channel: channel}, news: make(chan struct{}, 1)}
 	go func() {
 		defer l.calls.Done()
-		s.run(ctx)
+		s.run(ctx, s.listen, s.deaf)
 	}()
 	for {
 		select {
@@ -69,10 +67,8 @@ func (l *Link) Subscribe(ctx context.Context, channel string, tell func(hearing 
 
 // subscription is one call of Subscribe.
 type subscription struct {
-	link    *Link
-	channel string
-	said    string        // the last error that was logged
-	news    chan struct{} // holds one ring: there is something to tell
+	subscriber
+	news chan struct{} // holds one ring: there is something to tell
 
 	mu      sync.Mutex
 	hearing bool
@@ -92,25 +88,6 @@ func (s *subscription) hears() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hearing
-}
-
-// run keeps a connection up.
-func (s *subscription) run(ctx context.Context) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := s.listen(ctx)
-		if s.deaf() {
-			pause = firstPause
-		}
-		if ctx.Err() != nil {
-			return
-		}
-		if err != nil {
-			s.explain(err)
-		}
-		if clock.Sleep(ctx, s.link.clock, pause) != nil {
-			return
-		}
-	}
 }
 
 // listen makes a connection and hears what comes over it, until it is lost or
@@ -236,18 +213,4 @@ func (s *subscription) ring() {
 	case s.news <- struct{}{}:
 	default: // it has not been told yet
 	}
-}
-
-// explain logs what the server refuses, once, and finds out whether another one
-// is the primary.
-func (s *subscription) explain(err error) {
-	l, v := s.link, verdictOf(err)
-	if v.refresh {
-		l.refresh()
-	}
-	if v.class != refused || s.said == err.Error() {
-		return
-	}
-	s.said = err.Error()
-	l.log.Warn("redis: what is published can't be heard", slog.String("channel", s.channel), slog.String("error", l.fault("subscribe", v, err).Error()))
 }

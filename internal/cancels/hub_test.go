@@ -1,0 +1,65 @@
+package cancels_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
+)
+
+// Watchers of a namespace share one source. It ends with the last of them, and
+// when it fails all of them end with its error.
+func TestWatchersShareASource(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begun, ended := 0, 0
+		fail := make(chan error)
+		hub := &cancels.Hub{Source: func(ctx context.Context, namespace string, w duly.CancelWatch) error {
+			begun++
+			defer func() { ended++ }()
+			w.Ready()
+			w.Canceled(duly.Canceled{Queue: namespace})
+			select {
+			case err := <-fail:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}}
+		ctx, leave := context.WithCancel(t.Context())
+		hearing, results := 0, make(chan error, 2)
+		watch := func() {
+			results <- hub.Watch(ctx, "a", duly.CancelWatch{Ready: func() { hearing++ }, Canceled: func(duly.Canceled) {}})
+		}
+
+		go watch()
+		synctest.Wait()
+		go watch()
+		synctest.Wait()
+		if begun != 1 || hearing != 2 {
+			t.Errorf("%d sources for two watchers, of which %d hear", begun, hearing)
+		}
+
+		broken := errors.New("broken")
+		fail <- broken
+		if a, b := <-results, <-results; a != broken || b != broken {
+			t.Errorf("the watches ended with %v and %v", a, b)
+		}
+
+		go watch()
+		synctest.Wait()
+		leave()
+		<-results
+		synctest.Wait()
+		if begun != 2 || ended != 2 {
+			t.Errorf("%d sources began and %d ended", begun, ended)
+		}
+		hub.Close()
+		if err := hub.Watch(t.Context(), "a", duly.CancelWatch{}); !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("a closed hub answers %v", err)
+		}
+	})
+}

@@ -1,0 +1,159 @@
+package redisengine_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// reports are what an engine has reported to one watcher.
+type reports struct {
+	hearing  chan struct{}
+	canceled chan duly.Canceled
+}
+
+// watchCancels watches the default namespace, and returns when reports arrive.
+func watchCancels(t *testing.T, e *redisengine.Engine) *reports {
+	t.Helper()
+	r := &reports{make(chan struct{}, 1000), make(chan duly.Canceled, 1000)}
+	go func() {
+		_ = e.WatchCancels(t.Context(), "", duly.CancelWatch{
+			Ready: func() { r.hearing <- struct{}{} }, Canceled: func(c duly.Canceled) { r.canceled <- c },
+		})
+	}()
+	receive(t, "the watch to begin", r.hearing)
+	return r
+}
+
+func receive[T any](t *testing.T, what string, from <-chan T) (got T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	select {
+	case got = <-from:
+	case <-ctx.Done():
+		t.Fatalf("waited in vain for %s", what)
+	}
+	return got
+}
+
+// statCalls reads from the server how often a command was called.
+func statCalls(server *redistest.Server, command string) (n int) {
+	text := fmt.Sprint(server.Must("INFO", "commandstats"))
+	if _, rest, ok := strings.Cut(text, "cmdstat_"+command+":calls="); ok {
+		fmt.Sscanf(rest, "%d,", &n)
+	}
+	return n
+}
+
+// C4.97: another process learns of a deleted job within 100 ms. A busy machine may
+// delay some reports, so the fastest of several counts.
+func TestADeleteIsReportedToAnotherProcess(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	url := withPrefix(server.URL(), prefix)
+	worker, operator := open(t, url), open(t, url)
+	r := watchCancels(t, worker)
+
+	fastest := time.Hour
+	for i := range 10 {
+		id := fmt.Sprintf("j%d", i)
+		pushOne(t, operator, duly.Job{Queue: "q", ID: id})
+		began := clock.Monotonic()
+		must(t, operator.Delete(t.Context(), duly.Q("q"), id))
+		got := receive(t, "the report", r.canceled)
+		fastest = min(fastest, clock.Monotonic()-began)
+		if got.Queue != "q" || !slices.Equal(got.IDs, []string{id}) {
+			t.Errorf("reported %+v, want %s", got, id)
+		}
+	}
+	if fastest > 100*time.Millisecond {
+		t.Errorf("the fastest report took %v", fastest)
+	}
+}
+
+// Watchers of one namespace share a connection. It asks nothing again and again,
+// and is made again when it ends; the watchers are then notified of the gap.
+func TestACancelWatchReconnects(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e := at(t, server.URL(), clock.NewFake())
+	first, second := watchCancels(t, e), watchCancels(t, e)
+	if n := statCalls(server, "ssubscribe"); n != 1 {
+		t.Errorf("two watchers subscribed %d times", n)
+	}
+
+	server.Must("CLIENT", "KILL", "TYPE", "pubsub")
+	receive(t, "the end of the gap", first.hearing)
+	receive(t, "the end of the gap", second.hearing)
+	pushOne(t, e, duly.Job{Queue: "q", ID: "a"})
+	must(t, e.Delete(t.Context(), duly.Q("q"), "a"))
+	receive(t, "the report", first.canceled)
+	receive(t, "the report", second.canceled)
+}
+
+// A thousand deletes are far fewer messages, of which none names jobs while nobody
+// watches: an ack of lmstfy's API is a Delete.
+func TestReportsOfDeletedJobsAreJoined(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	e := at(t, server.URL(), clock.NewFake())
+	const jobs = 1000
+	batch := make([]duly.Job, jobs)
+	ids := make([]string, jobs)
+	for i := range batch {
+		ids[i] = fmt.Sprintf("j%d", i)
+		batch[i] = duly.Job{Queue: "q", ID: ids[i]}
+	}
+	_, err := e.Push(t.Context(), batch)
+	must(t, err)
+	must(t, e.Delete(t.Context(), duly.Q("q"), ids[0]))
+	redistest.Await(t, "the first message", func() bool { return statCalls(server, "spublish") == 1 })
+
+	r := watchCancels(t, e)
+	began := clock.Monotonic()
+	for _, id := range ids[1:] {
+		must(t, e.Delete(t.Context(), duly.Q("q"), id))
+	}
+	took := clock.Monotonic() - began
+	if got := receive(t, "the report", r.canceled); got.IDs != nil {
+		t.Errorf("the first report behind one that nobody heard names %q", got.IDs)
+	}
+	for named := false; !named; {
+		named = slices.Contains(receive(t, "the last report", r.canceled).IDs, ids[jobs-1])
+	}
+	if n, most := statCalls(server, "spublish"), 3+int(took/(25*time.Millisecond)); n > most {
+		t.Errorf("%d messages in %v, want %d at most", n, took, most)
+	}
+}
+
+// A user who lacks the rights works without reports, and is warned once of each
+// right.
+func TestCancelReportsNeedTheirRights(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	rules := slices.DeleteFunc(documented(t, prefix), func(r string) bool { return r == "+spublish" || r == "+ssubscribe" })
+	e, log := openLogged(t, asUser(t, server, prefix, rules))
+	go func() {
+		_ = e.WatchCancels(t.Context(), "", duly.CancelWatch{Canceled: func(duly.Canceled) {}})
+	}()
+	for _, id := range []string{"a", "b"} {
+		pushOne(t, e, duly.Job{Queue: "q", ID: id})
+		must(t, e.Delete(t.Context(), duly.Q("q"), id))
+	}
+	const published, heard = "canceled jobs are not reported", "can't be heard"
+	redistest.Await(t, "both are logged", func() bool {
+		return strings.Contains(log.String(), published) && strings.Contains(log.String(), heard)
+	})
+	if n, m := strings.Count(log.String(), published), strings.Count(log.String(), heard); n != 1 || m != 1 {
+		t.Errorf("warned %d and %d times:\n%s", n, m, log)
+	}
+}
