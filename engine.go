@@ -34,7 +34,8 @@ type Engine interface {
 
 	// Reserve takes up to Max deliverable jobs now and never blocks. It moves
 	// the queues forward in the same step, and answers empty only if nothing
-	// was deliverable. Not safe to repeat: what a lost reply carried is held
+	// was deliverable. A job that has stalled twice comes alone (see
+	// [Job.Suspect]). Not safe to repeat: what a lost reply carried is held
 	// until its lease ends. If ctx has ended when the reply arrives, the
 	// engine releases what it brought.
 	Reserve(ctx context.Context, p ReserveParams) ([]Delivery, error)

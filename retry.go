@@ -170,6 +170,16 @@ func (j *Job) Exhausted(failures, stalls int) bool {
 	return failures >= j.Tries || stalls > j.MaxStalls
 }
 
+// suspectStalls is the number of stalls that makes every job a suspect.
+const suspectStalls = 2
+
+// Suspect reports whether the job is reserved alone, because it may be the one
+// that ends its workers: it has stalled twice, or once and its next stall leaves
+// it dead. So no job dies of a stall that another job of its Reserve has caused.
+func (j *Job) Suspect(failures, stalls int) bool {
+	return stalls >= suspectStalls || stalls > 0 && j.Exhausted(failures, stalls+1)
+}
+
 // StallReason is the last error of a job that died of its stalls.
 func StallReason(stalls int) string {
 	return fmt.Sprintf("the lease ran out %d times", stalls)

@@ -70,7 +70,7 @@ func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]
 	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}}
 	m := model.New(model.Config{
 		Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Shards: h.Shards, OneShard: !h.Sharded, Manual: true,
-		First: func(ref duly.QueueRef) int { return p.begin[ref] },
+		First: func(ref duly.QueueRef) (int, bool) { shard, known := p.begin[ref]; return shard, known },
 	})
 	p.sides = [2]side{
 		{in: h.in, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
@@ -141,8 +141,12 @@ func (p *pair) check() {
 
 // deliver reserves on both sides, compares, and remembers the receipts. Which
 // shard of a queue is asked first is the engine's to choose, so the model begins
-// where the engine found something; before that there was nothing.
+// where the engine found something; before that there was nothing. Of a queue
+// that gave the engine nothing it begins at a suspect, which may be why.
 func (p *pair) deliver(params duly.ReserveParams) (n int) {
+	if len(params.Queues) > 1 && p.h.Sharded {
+		p.stepAll(params) // so that the model knows the suspects
+	}
 	var got [2][]duly.Delivery
 	turn := 0
 	p.both("reserve", func(s side) (told string, err error) {
@@ -159,11 +163,38 @@ func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	for i, d := range got[0] {
 		p.issued = append(p.issued, issued{d.Namespace, d.Queue, d.ID, d.Receipt, got[1][i].Receipt})
 	}
-	if n = len(got[0]); n == params.Max {
-		// Of this queue some shards were asked and moved forward, others not.
-		p.step(placeOf(params.Namespace, got[0][n-1].Queue))
+	if n = len(got[0]); n == params.Max || n > 0 && p.suspects(params) {
+		// Some shards were asked and moved forward, others not.
+		p.stepAll(params)
 	}
 	return n
+}
+
+// suspects reports whether a suspect may have ended a Reserve: one was delivered
+// by it, or waits in one of its queues.
+func (p *pair) suspects(params duly.ReserveParams) bool {
+	for _, queue := range params.Queues {
+		ref := duly.QueueRef{Namespace: params.Namespace, Name: queue}
+		for _, state := range []duly.State{duly.StateReady, duly.StateLeased} {
+			page, err := p.sides[1].in(ref.Namespace).List(p.ctx, ref, duly.ListParams{State: state})
+			if err != nil {
+				p.err = fmt.Errorf("list of the model: %w", err)
+			}
+			for _, info := range page.Jobs {
+				if info.Suspect(info.Failures, info.Stalls) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// stepAll steps the queues of a Reserve.
+func (p *pair) stepAll(params duly.ReserveParams) {
+	for _, queue := range params.Queues {
+		p.step(placeOf(params.Namespace, queue))
+	}
 }
 
 func (p *pair) beginWith(ds []duly.Delivery) {

@@ -100,6 +100,7 @@ type plantedBug struct {
 	wait      func(bool) bool
 	err       func(error) error
 	deaf      string // an operation that does nothing
+	crowded   bool   // a suspect does not end a Reserve
 }
 
 func plantedBugs() []plantedBug {
@@ -185,6 +186,7 @@ func plantedBugs() []plantedBug {
 			}
 			return n
 		}},
+		{name: "ReservesASuspectAmongOthers", crowded: true},
 		{name: "SleepsOn", wait: func(bool) bool { return false }},
 	}
 }
@@ -258,6 +260,15 @@ func (b *buggy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, e
 func (b *buggy) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	defer b.misread("reserve")()
 	ds, err := b.Engine.Reserve(ctx, p)
+	for b.bug.crowded && err == nil && len(ds) > 0 && len(ds) < p.Max {
+		rest := p
+		rest.Max -= len(ds)
+		more, _ := b.Engine.Reserve(ctx, rest)
+		if len(more) == 0 {
+			break
+		}
+		ds = append(ds, more...)
+	}
 	for i := range ds {
 		if b.bug.delivered != nil {
 			b.bug.delivered(&ds[i])

@@ -31,6 +31,7 @@ func subjects() []subject {
 		{"Job", jobTests()},
 		{"Batch", batchTests()},
 		{"Reserve", reserveTests()},
+		{"Suspect", suspectTests()},
 		{"Wait", waitTests()},
 		{"Lease", leaseTests()},
 		{"Settle", settleTests()},

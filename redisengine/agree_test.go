@@ -139,7 +139,7 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 		*script
 		args []string
 	}{
-		{scriptReserve, []string{s.limits, "1", "10", "0", "1000"}},
+		{scriptReserve, []string{s.limits, "1", "10", "0", "1000", "0"}},
 		{scriptDelete, []string{s.limits, "1", "x", "0123456789abcdef"}},
 		{scriptStep, []string{s.limits}},
 		{scriptPushSimple, []string{"0", "0", "", "", "", "", "0123456789abcdef", "record"}},

@@ -89,7 +89,7 @@ func TestClusterConformance(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Shards", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Shards", "Batch", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Concurrency"}
+		s.Subjects = []string{"Shards", "Batch", "Suspect", "Limits", "Merge", "Order", "OrderKey", "Maintenance", "Concurrency"}
 	}
 	neverAcrossSlots(t)
 	s.Run(t)

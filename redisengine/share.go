@@ -18,7 +18,8 @@ import (
 type share struct {
 	ctx    context.Context // of the caller
 	state  uint32
-	room   int // bytes of bodies
+	room   int  // bytes of bodies
+	held   bool // its caller has jobs of this Reserve already
 	handed handed
 	more   int64
 }
@@ -34,7 +35,7 @@ const (
 const (
 	noMore int64 = iota
 	moreSteps
-	fullUp // the next body had no room
+	fullUp // the next job does not go with what was handed out
 )
 
 func (s *share) to(from, next uint32) bool { return atomic.CompareAndSwapUint32(&s.state, from, next) }
@@ -71,7 +72,7 @@ const mostShared = 100
 // join asks a shard for a caller, together with others who ask for jobs of the
 // same lease: first come, first served.
 func (t *taking) join(ctx context.Context, q *queue, s *shard) error {
-	t.share = share{ctx: ctx, room: t.room}
+	t.share = share{ctx: ctx, room: t.room, held: len(t.got) > 0}
 	j := newJoint(t.left)
 	j.lease, j.share = micros(t.p.Lease), &t.share
 	begun, l := false, &t.e.gear(q, s).reserve
@@ -112,13 +113,16 @@ func (e *Engine) sendReserve(q *queue, s *shard) func(context.Context, []*joint)
 		for _, c := range calls {
 			most += c.items
 		}
-		room := duly.MaxBatchBytes
+		room, held := duly.MaxBatchBytes, "0"
 		if len(calls) == 1 {
 			room = calls[0].share.room
+			if calls[0].share.held { // then its call is never joined with others
+				held = "1"
+			}
 		}
 		asked := e.local().Mono()
 		r, err := e.callOnce(ctx, q, s, scriptReserve, s.limits, q.unheld(),
-			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room))
+			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), held)
 		if err != nil {
 			e.heal(part{q.ref, s.index}, err)
 			return err

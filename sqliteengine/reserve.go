@@ -52,7 +52,7 @@ type reserve struct {
 	got   []duly.Delivery
 	asked int // queues that had their turn
 	bytes int
-	full  bool // the next body would be over the bound of a call
+	full  bool // the next job does not go with those that it has
 	more  bool // a step ended at its bound
 }
 
@@ -117,10 +117,13 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
-	if r.full = len(r.got) > 0 && r.bytes+len(j.Body) > duly.MaxBatchBytes; r.full {
+
+	suspect := j.Suspect(j.failures, j.stalls)
+	if r.full = len(r.got) > 0 && (suspect || r.bytes+len(j.Body) > duly.MaxBatchBytes); r.full {
 		s.next-- // for the next caller
 		return nil
 	}
+
 	if err := s.leases.add(j, r.p.Lease); err != nil {
 		return err
 	}
@@ -130,6 +133,7 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 	r.got = append(r.got, duly.Delivery{})
 	j.deliver(&r.got[len(r.got)-1], t.now)
 	r.bytes += len(j.Body)
+	r.full = suspect // it goes alone
 	return nil
 }
 

@@ -24,9 +24,11 @@ type Config struct {
 	Shards int
 	// OneShard refuses more than one, as SQLite does.
 	OneShard bool
-	// First chooses the shard that a Reserve begins at, for tests that compare
-	// with an engine which has chosen. Default: a random one.
-	First func(duly.QueueRef) int
+	// First returns the shard that a Reserve begins at, for tests that compare
+	// with an engine which has chosen. If the engine delivered nothing of the
+	// queue, the shard is not known: a suspect may have ended its Reserve, so the
+	// model begins at one. Default: a random shard.
+	First func(duly.QueueRef) (shard int, known bool)
 	// Manual leaves time to Reserve and Step: run-out leases are not taken
 	// back by the engine itself.
 	Manual bool

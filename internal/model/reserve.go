@@ -2,6 +2,7 @@ package model
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -25,7 +26,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max}
 	for i, ref := range queues {
 		if q := e.find(ref); q != nil {
-			take.queue(q, e.first(q))
+			take.queue(q, e.first(q, take.now))
 		}
 		if take.left == 0 || take.full {
 			e.pass(queues[i+1:]) // the caller has enough
@@ -36,9 +37,12 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 }
 
 // first is the shard that a Reserve begins at: a random one.
-func (e *Engine) first(q *queue) int {
+func (e *Engine) first(q *queue, now int64) int {
 	if e.cfg.First != nil {
-		return e.cfg.First(q.ref) % len(q.shards)
+		if shard, known := e.cfg.First(q.ref); known {
+			return shard % len(q.shards)
+		}
+		return max(0, slices.IndexFunc(q.shards, func(s *shard) bool { return s.headSuspect(now) }))
 	}
 	n := duly.NewNumber() // its last byte is random
 	return int(n[len(n)-1]) % len(q.shards)
@@ -51,7 +55,7 @@ type taking struct {
 	lease time.Duration
 	left  int
 	bytes int
-	full  bool // the next body would be over the bound of a call
+	full  bool // the next job does not go with those that it has
 	got   []duly.Delivery
 }
 
@@ -86,14 +90,30 @@ func (t *taking) leaseReady(s *shard) {
 		if j == nil {
 			continue
 		}
-		if t.full = len(t.got) > 0 && t.bytes+len(j.Body) > duly.MaxBatchBytes; t.full {
+
+		suspect := j.Suspect(j.failures, j.stalls)
+		if t.full = len(t.got) > 0 && (suspect || t.bytes+len(j.Body) > duly.MaxBatchBytes); t.full {
 			return
 		}
+
 		t.got = append(t.got, s.lease(j, t.t, t.lease))
 		t.bytes += len(j.Body)
 		t.left--
 		n--
+		if t.full = suspect; t.full {
+			return
+		}
 	}
+}
+
+// headSuspect reports whether the first deliverable job is a suspect.
+func (s *shard) headSuspect(now int64) bool {
+	ready := s.sets[duly.StateReady]
+	if ready.size == 0 || s.open(now) == 0 {
+		return false
+	}
+	j := ready.first()
+	return j.Suspect(j.failures, j.stalls)
 }
 
 // open is how many more deliveries pause and limits allow now.

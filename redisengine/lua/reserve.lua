@@ -9,10 +9,12 @@
 --         max      1...1000
 --         lease    how long to hold each job, in microseconds; 0: as the job says
 --         room     bytes of bodies that the call has left of its 8 MiB
+--         held     '1' if the caller holds jobs of this Reserve already, from another shard or queue
 -- RETURNS {'config', value}
 --         {'ok', more, now, end, numbers, records}, or with {..., rules, runs, ends} if any job has rules or a run state; the numbers
 --         stand one behind the other; the records are packed into one text, but where rules follow, for bodies may be large there;
---         more is 1 where the way forward ended at its bound, 2 where the next body has no room
+--         more is 1 where the way forward ended at its bound, 2 where the next job does not go with these: its body has
+--         no room, or one of the two is a suspect
 --
 -- @include guard now reserve_plain limits touch tally job touch_some record sets keys finish bucket moments tell wake wake_lease forward
 bound_by(limits)
@@ -38,6 +40,19 @@ local function within_bound(candidates)
   return taken
 end
 
+-- A suspect goes alone: the first job if it is one, else the jobs before the first suspect.
+local function without_neighbours()
+  for i, n in ipairs(numbers) do
+    local whole = runs[i] and #runs[i] >= RUN_SIZE -- Go names the job whose run state is damaged
+    if whole and suspect({n = n, rules = read[i], run = parse_run(runs[i])}) then
+      full = true
+      local last = i == 1 and held ~= '1' and 1 or i - 1
+      return {unpack(numbers, 1, last)}
+    end
+  end
+  return numbers
+end
+
 if free > 0 then
   numbers = call('ZRANGE', ready, '0', string.format('%d', free - 1))
   local big = small
@@ -59,8 +74,13 @@ if free > 0 then
     end
     numbers = kept
   end
+  if any_run and #numbers > 0 then
+    runs = call('HMGET', run, unpack(numbers))
+    numbers = without_neighbours()
+  end
   if big then numbers = within_bound(numbers) end
   all_rules = all_rules and #numbers > 0 and {unpack(all_rules, 1, #numbers)}
+  runs = runs and #numbers > 0 and {unpack(runs, 1, #numbers)}
 end
 
 local found = #numbers > 0 and call('HMGET', records, unpack(numbers)) or {}
@@ -85,7 +105,6 @@ end
 local told = wake_before_lease(#numbers, usual)
 if #numbers > 0 then
   local delivered
-  if any_run then runs = call('HMGET', run, unpack(numbers)) end
   if all_rules then
     for i, n in ipairs(numbers) do lease_one(i, n) end
     call('ZREM', ready, unpack(numbers))

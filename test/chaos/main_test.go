@@ -17,6 +17,7 @@ func TestMain(m *testing.M) {
 		"fulldisk":     runFullDisk,
 		"refill":       runRefill,
 		"refillstore":  runRefillStore,
+		"poisonworker": runPoisonWorker,
 		"orderworker":  runOrderWorker,
 		"ledgerworker": runLedgerWorker,
 		"redisworker":  runRedisWorker,

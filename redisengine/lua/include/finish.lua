@@ -66,6 +66,15 @@ local function exhausted(j)
   return r.failures >= rule(j, TRIES) or r.stalls > rule(j, MAX_STALLS)
 end
 
+-- suspect is true for a job that is reserved alone: it has stalled twice, or once and its next stall leaves it dead.
+local function suspect(j)
+  local r = j.run
+  if not r or r.stalls == 0 then return false end
+  if r.stalls >= 2 then return true end
+  if rule(j, MAX_STALLS) == -1 then return r.failures + 2 >= rule(j, TRIES) end
+  return rule(j, MAX_STALLS) < 2
+end
+
 -- leave_to hands the due moment and the expiry of a running job over to the newer one that holds its merge key: one that waits, or
 -- one that runs and holds the key until it is done.
 local function leave_to(newer, due, expires)

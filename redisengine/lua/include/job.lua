@@ -13,6 +13,8 @@ local plain = {0, 0, 0, 16, 8, 30000000, 0, -1, '', '', '', '', '', 0, '', '', '
 
 local any_rules, any_run = call('HLEN', rules) > 0, call('HLEN', run) > 0
 
+local RUN_SIZE = 26 -- bytes, without the rest
+
 local function parse_run(text)
   local pushed, due, ended, failures, stalls, at = struct.unpack('>I6I6I6I4I4', text)
   return {pushed = pushed, due = due, ended = ended, failures = failures, stalls = stalls, rest = string.sub(text, at)}
