@@ -77,6 +77,51 @@ func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
 	}
 }
 
+func TestFunctionsAreCountedAsScripts(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	s.Must("FUNCTION", "LOAD", `#!lua name=bench
+redis.register_function('store', function(keys) return redis.call('SET', keys[1], 1) end)
+redis.register_function{function_name='fetch', callback=function(keys) return redis.call('GET', keys[1]) end,
+	flags={'no-writes'}}`)
+	g := open(t, s.URL())
+	before := read(t, g)
+
+	const calls = 3
+	for range calls {
+		s.Must("FCALL", "store", 1, "key")
+		s.Must("FCALL_RO", "fetch", 1, "key")
+		s.Must("EVAL", "return 1", 0)
+	}
+
+	after := read(t, g)
+	if n := after.Scripts.Count - before.Scripts.Count; n != 3*calls {
+		t.Errorf("counted %d scripts, want %d", n, 3*calls)
+	}
+	if n := after.Scripts.Plus(bench.Timings{}).Within; len(n) == 0 {
+		t.Errorf("the histogram of functions is empty: %+v", after.Scripts)
+	}
+	if after.Scripts.Time <= before.Scripts.Time {
+		t.Errorf("the functions took no time: %+v", after.Scripts)
+	}
+}
+
+func TestRequestsFromInsideFunctionsAreNotCounted(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	s.Must("FUNCTION", "LOAD", "#!lua name=bench\n"+
+		"redis.register_function('store', function(keys) return redis.call('SET', keys[1], 1) end)")
+	g := open(t, s.URL())
+	stop, err := g.Watch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Must("FCALL", "store", 1, "key")
+	if got, err := stop(t.Context()); err != nil || got != 1 {
+		t.Errorf("counted %d requests, want 1; %v", got, err)
+	}
+}
+
 func TestRequestsAreCountedAndNotWhatScriptsCall(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)

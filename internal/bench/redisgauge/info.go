@@ -33,8 +33,9 @@ func parseInfo(text string) map[string]string {
 	return info
 }
 
-// scripts are the commands that run scripts which may write.
-var scripts = []string{"evalsha", "eval"}
+// scripts are the commands that run a script or a function. A server without
+// functions counts none of them.
+var scripts = []string{"evalsha", "eval", "fcall", "fcall_ro"}
 
 // read reads one server's counters.
 func (s server) read(ctx context.Context) (r bench.Reading, err error) {
