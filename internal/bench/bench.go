@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ type bench struct {
 	engine duly.Contract
 	meter  *meter
 	native Native       // nil without a gauge
+	more   []Native     // with other batch sizes
 	stored atomic.Int64 // jobs that native ones have stored and not taken
 	body   []byte
 	name   string // of its queues, without the phase
@@ -123,10 +125,10 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 	if want.Any() {
 		b.shared = &stock{queue: b.queue("backlog"), ready: want.Ready}
 		view := &MemoryView{}
-		if view.Ready, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Ready, 0); err != nil {
+		if view.Ready, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Ready, delayed(0)); err != nil {
 			return err
 		}
-		if view.Delayed, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Delayed, 24*time.Hour); err != nil {
+		if view.Delayed, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Delayed, delayed(24*time.Hour)); err != nil {
 			return err
 		}
 		if b.meter.gauge != nil {
@@ -149,6 +151,11 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 
 // load pushes n jobs that are not measured.
 func (b *bench) load(ctx context.Context, p Progress, q duly.QueueRef, n int, delay time.Duration) error {
+	return b.loadShaped(ctx, p, q, n, delayed(delay))
+}
+
+// loadShaped loads jobs of a shape.
+func (b *bench) loadShaped(ctx context.Context, p Progress, q duly.QueueRef, n int, shape shape) error {
 	if n <= 0 {
 		return nil
 	}
@@ -156,7 +163,7 @@ func (b *bench) load(ctx context.Context, p Progress, q duly.QueueRef, n int, de
 	defer r.stop(nil)
 	p.Loading = true
 	b.progress.watch(p, r)
-	if err := b.push(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, delay); err != nil {
+	if err := b.pushShaped(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, shape); err != nil {
 		return err
 	}
 	return ctx.Err()
@@ -296,8 +303,10 @@ func (b *bench) clean(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if b.native != nil {
-		if err := b.native.Remove(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("can't remove what native commands have stored: %w", err))
+		for _, native := range append(b.more, b.native) {
+			if err := native.Remove(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("can't remove what native commands have stored: %w", err))
+			}
 		}
 		b.meter.gauge.Close()
 	}
@@ -307,6 +316,22 @@ func (b *bench) clean(ctx context.Context) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// newNative makes another Native, which is removed at the end.
+func (b *bench) newNative(batch int) Native {
+	native := b.meter.gauge.Native(batch, b.cfg.Load.Body)
+	b.more = append(b.more, native)
+	return native
+}
+
+// drop removes a queue before the end.
+func (b *bench) drop(ctx context.Context, q duly.QueueRef) error {
+	if err := b.remove(ctx, q); err != nil {
+		return err
+	}
+	b.queues = slices.DeleteFunc(b.queues, func(other duly.QueueRef) bool { return other == q })
+	return nil
 }
 
 // remove removes a queue. Destroy may be repeated, and over a wire it may have

@@ -44,19 +44,5 @@ func (b *bench) loadBurst(ctx context.Context, at Progress, q duly.QueueRef, job
 
 // pushAt pushes jobs that are due at one moment of the engine's clock.
 func (b *bench) pushAt(ctx context.Context, r *run, q duly.QueueRef, due time.Time) error {
-	batch := b.cfg.Load.Batch
-	return r.each(b.cfg.Load.Callers, func() error {
-		jobs := make([]duly.Job, batch)
-		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
-			b.fill(jobs[:n], q)
-			for i := range jobs[:n] {
-				jobs[i].Due = due
-			}
-			if err := b.pushOnce(ctx, r, jobs[:n]); err != nil {
-				return err
-			}
-			r.done.Add(int64(n))
-		}
-		return nil
-	})
+	return b.pushShaped(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch, func(_ int64, job *duly.Job) { job.Due = due })
 }

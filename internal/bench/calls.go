@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -39,8 +40,11 @@ func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 	}{
 		{"push", func(r *run) error { return b.push(ctx, r, place.queue, 1, b.cfg.Load.Batch, 0) }},
 		{"delay", func(r *run) error { return b.push(ctx, r, place.queue, 1, b.cfg.Load.Batch, 24*time.Hour) }},
-		{"reserve", func(r *run) (err error) { got, err = b.reserveAll(ctx, r, place.queue); return err }},
-		{"ack", func(r *run) error { return b.ackAll(ctx, r, place.queue, got) }},
+		{"reserve", func(r *run) (err error) {
+			got, err = b.reserveAll(ctx, r, place.queue, 1, b.cfg.Load.Batch, callsLease)
+			return err
+		}},
+		{"ack", func(r *run) error { return b.ackAll(ctx, r, place.queue, 1, b.cfg.Load.Batch, got) }},
 	} {
 		p, err := b.part(ctx, at, part.name, n, part.do)
 		if err != nil {
@@ -70,35 +74,51 @@ func (b *bench) part(ctx context.Context, at Progress, name string, jobs int, do
 	return p, nil
 }
 
-// reserveAll reserves the run's jobs and keeps them.
-func (b *bench) reserveAll(ctx context.Context, r *run, q duly.QueueRef) (all []duly.Delivery, err error) {
-	for _, n := r.claim(b.cfg.Load.Batch); n > 0; _, n = r.claim(b.cfg.Load.Batch) {
-		before := b.clock.Mono()
-		got, err := b.engine.Reserve(ctx, duly.ReserveParams{Namespace: q.Namespace, Queues: []string{q.Name}, Max: n, Lease: callsLease})
-		r.latency.Record(b.clock.Mono() - before)
-		if err != nil {
-			return nil, err
+// reserveAll reserves the run's jobs from a number of goroutines and keeps
+// them. A lease of 0 is the job's own.
+func (b *bench) reserveAll(
+	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, lease time.Duration,
+) (all []duly.Delivery, err error) {
+	var mu sync.Mutex
+	err = r.each(goroutines, func() error {
+		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
+			before := b.clock.Mono()
+			got, err := b.engine.Reserve(ctx, duly.ReserveParams{
+				Namespace: q.Namespace, Queues: []string{q.Name}, Max: n, Lease: lease,
+			})
+			r.latency.Record(b.clock.Mono() - before)
+			if err != nil {
+				return fmt.Errorf("reserve: %w", err)
+			}
+			if len(got) == 0 {
+				return fmt.Errorf("the queue was empty after %d of the %d jobs in it", r.done.Load(), r.total)
+			}
+
+			mu.Lock()
+			all = append(all, got...)
+			mu.Unlock()
+			r.done.Add(int64(len(got)))
+			r.unclaim(n - len(got))
 		}
-		if len(got) == 0 {
-			return nil, fmt.Errorf("the queue was empty after %d of the %d jobs in it", r.done.Load(), r.total)
-		}
-		all = append(all, got...)
-		r.done.Add(int64(len(got)))
-		r.unclaim(n - len(got))
-	}
-	return all, nil
+		return nil
+	})
+	return all, err
 }
 
-// ackAll ends the deliveries, as many per call as were pushed.
-func (b *bench) ackAll(ctx context.Context, r *run, q duly.QueueRef, got []duly.Delivery) error {
-	outcomes := make([]duly.Outcome, b.cfg.Load.Batch)
-	for first, n := r.claim(len(outcomes)); n > 0; first, n = r.claim(len(outcomes)) {
-		before := b.clock.Mono()
-		if err := b.ack(ctx, q.Namespace, got[first:first+int64(n)], outcomes); err != nil {
-			return err
+// ackAll ends the deliveries from a number of goroutines, batch per call.
+func (b *bench) ackAll(
+	ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, got []duly.Delivery,
+) error {
+	return r.each(goroutines, func() error {
+		outcomes := make([]duly.Outcome, batch)
+		for first, n := r.claim(batch); n > 0; first, n = r.claim(batch) {
+			before := b.clock.Mono()
+			if err := b.ack(ctx, q.Namespace, got[first:first+int64(n)], outcomes); err != nil {
+				return err
+			}
+			r.latency.Record(b.clock.Mono() - before)
+			r.done.Add(int64(n))
 		}
-		r.latency.Record(b.clock.Mono() - before)
-		r.done.Add(int64(n))
-	}
-	return nil
+		return nil
+	})
 }

@@ -25,13 +25,22 @@ type Config struct {
 	// Namespace to measure in. Default [duly.DefaultNamespace].
 	Namespace string
 	// Phases to go through, in this order. Default [Phases], or [GaugePhases]
-	// where there is a gauge; with a backlog, without the native ones, which have
-	// none, and without Memory, which the backlog itself tells.
+	// where there is a gauge; with a backlog, without the native ones and, unless
+	// Kinds are given, Life, which have none, and without Memory, which the
+	// backlog itself tells.
 	Phases []Phase
 	// Repeat is how often each phase is run, 1…1000. Default 3.
 	Repeat int
 	// Load is what each run does.
 	Load Load
+	// Kinds are the kinds of jobs in Life and Memory. Default [Kinds].
+	Kinds []Kind
+	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, and
+	// 1, 10 and 50 where that is zero too.
+	Batches []int
+	// Embedded says that the engine runs in this process, so that the processor
+	// time of this process is the engine's.
+	Embedded bool
 	// Backlog is what lies in the store meanwhile.
 	Backlog Backlog
 	// Progress, if set, is told a few times a second how far it is, always
@@ -93,6 +102,15 @@ func (c Config) withDefaults() Config {
 	if len(c.Phases) == 0 {
 		c.Phases = c.usualPhases()
 	}
+	if len(c.Kinds) == 0 {
+		c.Kinds = Kinds()
+	}
+	if len(c.Batches) == 0 {
+		c.Batches = []int{1, 10, 50}
+		if c.Load.Batch != 0 {
+			c.Batches = []int{c.Load.Batch}
+		}
+	}
 	or(&c.Repeat, 3)
 	or(&c.Load.Jobs, 100_000)
 	or(&c.Load.Time, 10*time.Second)
@@ -116,13 +134,18 @@ func (c Config) withDefaults() Config {
 }
 
 func (c Config) usualPhases() []Phase {
-	switch {
-	case c.Gauge == nil:
-		return Phases()
-	case c.Backlog.Any():
-		return slices.DeleteFunc(GaugePhases(), func(p Phase) bool { return p == NativePush || p == NativeTake || p == Memory })
+	usual := Phases()
+	if c.Gauge != nil {
+		usual = GaugePhases()
 	}
-	return GaugePhases()
+	if c.Backlog.Any() {
+		apart := []Phase{NativePush, NativeTake, Memory}
+		if len(c.Kinds) == 0 {
+			apart = append(apart, Life)
+		}
+		usual = slices.DeleteFunc(usual, func(p Phase) bool { return slices.Contains(apart, p) })
+	}
+	return usual
 }
 
 func or[T comparable](field *T, value T) {
@@ -145,7 +168,7 @@ func (c Config) Validate() error {
 	l := c.Load
 	bound("repeat", c.Repeat, 1, 1000)
 	bound("jobs", l.Jobs, 1, maxJobs)
-	bound("batch", l.Batch, 1, duly.MaxBatch)
+	c.validateBatches(&bad)
 	bound("callers", l.Callers, 1, maxGoroutines)
 	bound("goroutines", l.Goroutines, 1, maxGoroutines)
 	bound("concurrency", l.Concurrency, 1, maxGoroutines)
@@ -156,10 +179,6 @@ func (c Config) Validate() error {
 	bound("backlog_delayed", c.Backlog.Delayed, 0, maxJobs)
 	if l.Time < 10*time.Millisecond || l.Time > time.Hour {
 		bad.Add("time", "is %s, must be between 10ms and 1h", duly.FormatDuration(l.Time))
-	}
-	if total := l.Batch * l.Body; l.Batch > 1 && total > duly.MaxBatchBytes {
-		bad.Add("batch", "of %d bodies of %d bytes is over %d bytes: make one of the two smaller",
-			l.Batch, l.Body, duly.MaxBatchBytes)
 	}
 	if c.Backlog.Compare && !c.Backlog.Any() {
 		bad.Add("compare", "is about a backlog: name one with backlog_ready or backlog_delayed")
@@ -172,5 +191,28 @@ func (c Config) Validate() error {
 			bad.Add("phases", "names %q, which is for an engine whose server tells what it has used: redis:// and its kin", p)
 		}
 	}
+	for _, kind := range c.Kinds {
+		if !slices.Contains(Kinds(), kind) {
+			bad.Add("job", "names %q, must be of %s", kind, strings.Join(names(Kinds()), ", "))
+		}
+	}
 	return bad.Err()
+}
+
+// validateBatches reports each batch size that is out of bounds, once.
+func (c Config) validateBatches(bad *duly.BadFields) {
+	sizes := []int{c.Load.Batch}
+	if slices.Contains(c.Phases, Life) {
+		sizes = append(sizes, c.Batches...)
+	}
+	slices.Sort(sizes)
+	for _, size := range slices.Compact(sizes) {
+		switch {
+		case size < 1 || size > duly.MaxBatch:
+			bad.Add("batch", "is %d, must be between %d and %d", size, 1, duly.MaxBatch)
+		case size > 1 && size*c.Load.Body > duly.MaxBatchBytes:
+			bad.Add("batch", "of %d bodies of %d bytes is over %d bytes: make one of the two smaller",
+				size, c.Load.Body, duly.MaxBatchBytes)
+		}
+	}
 }

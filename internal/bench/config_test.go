@@ -35,6 +35,9 @@ func TestABadConfigNamesEveryField(t *testing.T) {
 		{"time", Config{Load: Load{Time: 2 * time.Hour}}},
 		{"backlog_ready", Config{Backlog: Backlog{Ready: -1}}},
 		{"backlog_delayed", Config{Backlog: Backlog{Delayed: 100_000_001}}},
+		{"batch", Config{Batches: []int{10, duly.MaxBatch + 1}}},
+		{"batch", Config{Batches: []int{-1}}},
+		{"job", Config{Kinds: []Kind{Plain, "bare"}}},
 		{"phases", Config{Phases: []Phase{"pull"}}},
 		{"phases", Config{Phases: []Phase{NativePush}}},
 		{"phases", Config{Phases: []Phase{Memory}}},
@@ -51,6 +54,19 @@ func TestABadConfigNamesEveryField(t *testing.T) {
 	err := Config{Repeat: -1, Load: Load{Rate: -1}}.Validate()
 	if !errors.As(err, &e) || len(e.Fields) != 2 {
 		t.Errorf("two bad fields: got %v", err)
+	}
+}
+
+func TestEveryBatchSizeIsCheckedOnce(t *testing.T) {
+	t.Parallel()
+	var e *duly.Error
+	err := Config{Load: Load{Batch: 2000}, Batches: []int{2000, 0, 2000}}.Validate()
+	if !errors.As(err, &e) || len(e.Fields) != 2 {
+		t.Errorf("two bad sizes: got %v", err)
+	}
+	cfg := Config{Load: Load{Body: 16 << 20, Batch: 1}, Batches: []int{1, 50}, Phases: []Phase{Push}}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("a size that no phase uses: got %v", err)
 	}
 }
 

@@ -24,7 +24,7 @@ type Gauge interface {
 	// answers ends that and tells how many there were; it is called once.
 	Watch(ctx context.Context) (stop func(context.Context) (int64, error), err error)
 	// Native is the work of the phases push and take by the server's own
-	// commands.
+	// commands, batch jobs per command.
 	Native(batch, body int) Native
 	// Close ends the gauge.
 	Close()
@@ -50,8 +50,10 @@ type Native interface {
 	Most() int
 	// Push stores n jobs.
 	Push(ctx context.Context, lane, n int) error
-	// Take reserves and ends up to n jobs, and tells how many there were.
-	Take(ctx context.Context, lane, n int) (int, error)
+	// Reserve takes up to n ready jobs and returns their numbers.
+	Reserve(ctx context.Context, lane, n int) ([]string, error)
+	// Ack removes reserved jobs.
+	Ack(ctx context.Context, lane int, numbers []string) error
 	// Remove removes what is left. It may be repeated.
 	Remove(ctx context.Context) error
 }

@@ -90,11 +90,15 @@ func (g *gauge) Push(_ context.Context, lane, n int) error {
 	return g.failing("native push")
 }
 
-func (g *gauge) Take(_ context.Context, _, n int) (int, error) {
-	g.cpu.Add(int64(n) * int64(g.native))
+func (g *gauge) Reserve(_ context.Context, _, n int) ([]string, error) {
 	n = int(min(int64(n), g.stored.Load()))
 	g.stored.Add(-int64(n))
-	return n, g.failing("native take")
+	return make([]string, n), g.failing("native take")
+}
+
+func (g *gauge) Ack(_ context.Context, _ int, numbers []string) error {
+	g.cpu.Add(int64(len(numbers)) * int64(g.native))
+	return g.failing("native ack")
 }
 
 func (g *gauge) Remove(context.Context) error {
@@ -169,14 +173,27 @@ func TestNativeTakeStoresWhatItTakes(t *testing.T) {
 func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 	t.Parallel()
 	g := &gauge{}
-	measure(t, g.on(newEngine()), g.gauged(Config{Phases: []Phase{Memory}}), func(t *testing.T, r *Report, err error) {
+	e := g.on(newEngine())
+	cfg := g.gauged(Config{Phases: []Phase{Memory}, Kinds: []Kind{Plain, Tries, Order}})
+	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		// What is left of a megabyte that ebbs away is below 64 KiB.
 		m := r.Phases[0].Memory
-		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 || r.Phases[0].Jobs != 2000 {
+		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 || r.Phases[0].Jobs != 4000 {
 			t.Errorf("%+v", m)
+		}
+		if len(m.Kinds) != 3 || m.Kinds[0] != (KindMemory{Plain, m.Ready, 1}) {
+			t.Errorf("kinds: %+v", m.Kinds)
+		}
+		for i, kind := range []Kind{Tries, Order} {
+			if w := m.Kinds[i+1]; w.Kind != kind || w.Bytes < 300 || w.Bytes > 366 || w.ToPlain < 0.9 || w.ToPlain > 1.1 {
+				t.Errorf("%+v", w)
+			}
+		}
+		if s := e.stats["memory-order"]; s.Sizes.Ready+s.Sizes.Blocked != 1000 {
+			t.Errorf("order: %+v", s)
 		}
 	})
 }

@@ -3,43 +3,53 @@ package bench
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/dulymq/duly"
 )
 
 // nativePush stores the run's jobs by the server's own commands.
 func (b *bench) nativePush(ctx context.Context, r *run, _ duly.QueueRef) error {
-	return b.nativeEach(r, func(lane, n int) (int, error) {
-		if err := b.native.Push(ctx, lane, n); err != nil {
-			return 0, fmt.Errorf("native push: %w", err)
-		}
-		b.stored.Add(int64(n))
-		return n, nil
-	})
+	return nativePush(ctx, r, b.native, &b.stored)
 }
 
 // nativeTake takes them out again.
 func (b *bench) nativeTake(ctx context.Context, r *run, _ duly.QueueRef) error {
-	return b.nativeEach(r, func(lane, n int) (int, error) {
-		got, err := b.native.Take(ctx, lane, n)
+	return nativeEach(r, b.native, func(lane int, _ int64, n int) (int, error) {
+		numbers, err := b.native.Reserve(ctx, lane, n)
+		if err == nil {
+			err = b.native.Ack(ctx, lane, numbers)
+		}
 		if err != nil {
 			return 0, fmt.Errorf("native take: %w", err)
 		}
-		b.stored.Add(-int64(got))
-		return got, nil
+		b.stored.Add(-int64(len(numbers)))
+		return len(numbers), nil
 	})
 }
 
-// nativeEach does the run's jobs on every lane.
-func (b *bench) nativeEach(r *run, do func(lane, n int) (int, error)) error {
-	lanes := make(chan int, b.native.Lanes())
-	for lane := range b.native.Lanes() {
+// nativePush stores the run's jobs on every lane and counts them in stored.
+func nativePush(ctx context.Context, r *run, native Native, stored *atomic.Int64) error {
+	return nativeEach(r, native, func(lane int, _ int64, n int) (int, error) {
+		if err := native.Push(ctx, lane, n); err != nil {
+			return 0, fmt.Errorf("native push: %w", err)
+		}
+		stored.Add(int64(n))
+		return n, nil
+	})
+}
+
+// nativeEach does the run's jobs on every lane. do gets the number of its first
+// job in the run, and how many there are.
+func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (int, error)) error {
+	lanes := make(chan int, native.Lanes())
+	for lane := range native.Lanes() {
 		lanes <- lane
 	}
-	return r.each(b.native.Lanes(), func() error {
+	return r.each(native.Lanes(), func() error {
 		lane := <-lanes
-		for _, n := r.claim(b.native.Most()); n > 0; _, n = r.claim(b.native.Most()) {
-			got, err := do(lane, n)
+		for first, n := r.claim(native.Most()); n > 0; first, n = r.claim(native.Most()) {
+			got, err := do(lane, first, n)
 			if err != nil {
 				return err
 			}

@@ -33,13 +33,17 @@ const (
 	// as Take does.
 	Burst Phase = "burst"
 
+	// Life takes jobs of several kinds and in batches of several sizes from push
+	// to ack and tells what each stage costs.
+	Life Phase = "life"
+
 	// The following need a gauge.
 
 	// NativePush and NativeTake are Push and Take by the server's own commands.
 	NativePush Phase = "native-push"
 	NativeTake Phase = "native-take"
-	// Memory loads Load.Jobs ready and as many delayed jobs and tells what
-	// memory they take.
+	// Memory loads Load.Jobs ready and as many delayed jobs, and as many of each
+	// kind, and tells what memory they take.
 	Memory Phase = "memory"
 	// Idle lets a worker wait on Load.Queues empty queues for Load.Time and
 	// counts what it asks of the server.
@@ -48,12 +52,12 @@ const (
 
 // Phases lists the phases that Run goes through by itself, in their order. A
 // phase that takes jobs stands behind one that leaves some.
-func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness} }
+func Phases() []Phase { return []Phase{Push, Take, Single, Work, Both, Lateness, Life} }
 
 // GaugePhases is Phases where there is a gauge. What is compared with each
 // other stands side by side.
 func GaugePhases() []Phase {
-	return []Phase{Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Memory, Idle}
+	return []Phase{Push, NativePush, Take, NativeTake, Single, Work, Both, Lateness, Calls, Burst, Life, Memory, Idle}
 }
 
 // AllPhases lists every phase.
@@ -64,10 +68,10 @@ func (p Phase) needsGauge() bool {
 	return p == NativePush || p == NativeTake || p == Memory || p == Idle
 }
 
-func names(phases []Phase) []string {
-	all := make([]string, len(phases))
-	for i, p := range phases {
-		all[i] = string(p)
+func names[T ~string](of []T) []string {
+	all := make([]string, len(of))
+	for i, name := range of {
+		all[i] = string(name)
 	}
 	return all
 }
@@ -118,6 +122,8 @@ func specOf(p Phase) spec {
 		}}
 	case Calls:
 		return spec{whole: (*bench).calls}
+	case Life:
+		return spec{whole: (*bench).life}
 	case Memory:
 		return spec{whole: (*bench).weigh}
 	case Idle:

@@ -11,16 +11,32 @@ import (
 // push pushes the run's jobs in batches from a number of goroutines. With a
 // delay the jobs are due after it, spread over an hour.
 func (b *bench) push(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, delay time.Duration) error {
+	return b.pushShaped(ctx, r, q, goroutines, batch, delayed(delay))
+}
+
+// shape changes a job before its push. number is the job's in its run, from 0.
+type shape func(number int64, job *duly.Job)
+
+// delayed is the shape of jobs with a delay, if there is one.
+func delayed(delay time.Duration) shape {
+	return func(number int64, job *duly.Job) {
+		if delay > 0 {
+			job.Delay = delay + time.Duration(number)*time.Millisecond%time.Hour
+		}
+	}
+}
+
+// pushShaped pushes the run's jobs as push does, in another shape.
+func (b *bench) pushShaped(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int, shape shape) error {
 	goroutines = min(goroutines, (int(r.total)+batch-1)/batch)
 	return r.each(goroutines, func() error {
 		jobs := make([]duly.Job, batch)
 		for first, n := r.claim(batch); n > 0; first, n = r.claim(batch) {
 			b.fill(jobs[:n], q)
-			if delay > 0 {
-				for i := range jobs[:n] {
-					jobs[i].Delay = delay + time.Duration(first+int64(i))*time.Millisecond%time.Hour
-				}
+			for i := range jobs[:n] {
+				shape(first+int64(i), &jobs[i])
 			}
+
 			if err := b.pushOnce(ctx, r, jobs[:n]); err != nil {
 				return err
 			}

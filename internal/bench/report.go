@@ -77,8 +77,10 @@ type Result struct {
 	Either float64 `json:"clock_error_us"`
 	// Server is what the phase cost the server; nil without a gauge.
 	Server *ServerCost `json:"server,omitempty"`
-	// Parts are those of the phase calls, Memory is of memory, Idle of idle.
+	// Parts are those of the phase calls, Life is of life, Memory of memory and
+	// Idle of idle.
 	Parts  []Part      `json:"parts,omitempty"`
+	Life   *LifeTable  `json:"life,omitempty"`
 	Memory *MemoryView `json:"memory,omitempty"`
 	Idle   *IdleView   `json:"idle,omitempty"`
 }

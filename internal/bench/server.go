@@ -60,6 +60,16 @@ type Part struct {
 type MemoryView struct {
 	Ready   float64 `json:"bytes_per_ready_job"`
 	Delayed float64 `json:"bytes_per_delayed_job"`
+	// Kinds is what a ready job of each kind takes.
+	Kinds []KindMemory `json:"kinds,omitempty"`
+}
+
+// KindMemory is what memory one ready job of a kind takes.
+type KindMemory struct {
+	Kind  Kind    `json:"kind"`
+	Bytes float64 `json:"bytes_per_ready_job"`
+	// ToPlain is Bytes by those of a plain job; 0 where these are not known.
+	ToPlain float64 `json:"ratio_to_plain"`
 }
 
 // IdleView is what a worker asks of the server while there is nothing to do.

@@ -19,22 +19,49 @@ func (b *bench) weigh(ctx context.Context, at Progress) (Result, error) {
 		{"memory-delayed", 24 * time.Hour, &result.Memory.Delayed},
 	} {
 		n := b.cfg.Load.Jobs
-		bytes, err := b.loadWeighed(ctx, at, b.queue(load.name), n, load.delay)
+		bytes, err := b.loadWeighed(ctx, at, b.queue(load.name), n, delayed(load.delay))
 		if err != nil {
 			return Result{}, err
 		}
 		*load.bytes = bytes
 		result.Jobs += int64(n)
 	}
+	if err := b.weighKinds(ctx, at, &result); err != nil {
+		return Result{}, err
+	}
 	return result, nil
+}
+
+// weighKinds loads ready jobs of each kind, one kind after the other.
+func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) error {
+	plain := result.Memory.Ready
+	for _, kind := range b.cfg.Kinds {
+		weight := KindMemory{Kind: kind, Bytes: plain}
+		if kind != Plain {
+			q, n := b.queue("memory-"+string(kind)), b.cfg.Load.Jobs
+			var err error
+			if weight.Bytes, err = b.loadWeighed(ctx, at, q, n, kind.shape); err != nil {
+				return in(string(kind)+" jobs", err)
+			}
+			if err := b.drop(ctx, q); err != nil {
+				return err
+			}
+			result.Jobs += int64(n)
+		}
+		if plain > 0 {
+			weight.ToPlain = weight.Bytes / plain
+		}
+		result.Memory.Kinds = append(result.Memory.Kinds, weight)
+	}
+	return nil
 }
 
 // loadWeighed loads jobs and tells the server's bytes per job; 0 without a
 // gauge.
-func (b *bench) loadWeighed(ctx context.Context, at Progress, q duly.QueueRef, n int, delay time.Duration) (float64, error) {
+func (b *bench) loadWeighed(ctx context.Context, at Progress, q duly.QueueRef, n int, shape shape) (float64, error) {
 	before, err := b.memory(ctx)
 	if err == nil {
-		err = b.load(ctx, at, q, n, delay)
+		err = b.loadShaped(ctx, at, q, n, shape)
 	}
 	if err != nil || n == 0 {
 		return 0, err

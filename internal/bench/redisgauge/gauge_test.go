@@ -237,8 +237,12 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 	if err := work.Push(t.Context(), 0, 25); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := work.Take(t.Context(), 1, 40); n != 25 || err != nil {
-		t.Errorf("took %d, %v", n, err)
+	numbers, err := work.Reserve(t.Context(), 1, 40)
+	if len(numbers) != 25 || err != nil {
+		t.Errorf("reserved %d, %v", len(numbers), err)
+	}
+	if err := work.Ack(t.Context(), 0, numbers); err != nil {
+		t.Error(err)
 	}
 	if err := work.Remove(t.Context()); err != nil {
 		t.Error(err)
@@ -266,9 +270,16 @@ func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
 	if len(fields) != 1 || s.Must("HSTRLEN", n.records, fields[0]) != int64(114) {
 		t.Errorf("the first record is %v bytes", s.Must("HSTRLEN", n.records, fields[0]))
 	}
-	for _, want := range []int{200, 0} {
-		if got, err := n.Take(t.Context(), 0, 300); got != want || err != nil {
-			t.Errorf("took %d, want %d; %v", got, want, err)
+	for _, want := range []int{120, 80, 0} {
+		got, err := n.Reserve(t.Context(), 0, 120)
+		if len(got) != want || err != nil {
+			t.Errorf("reserved %d, want %d; %v", len(got), want, err)
+		}
+		if leased := s.Must("ZCARD", n.leased); leased != int64(want) {
+			t.Errorf("%v are leased, want %d", leased, want)
+		}
+		if err := n.Ack(t.Context(), 0, got); err != nil {
+			t.Error(err)
 		}
 	}
 	if got := s.Must("DBSIZE"); got != int64(0) {

@@ -3,6 +3,7 @@ package redisgauge
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -90,43 +91,57 @@ func (n *native) Push(ctx context.Context, lane, jobs int) error {
 	return err
 }
 
-// Take implements bench.Native.
-func (n *native) Take(ctx context.Context, lane, jobs int) (taken int, err error) {
+// Reserve implements bench.Native.
+func (n *native) Reserve(ctx context.Context, lane, jobs int) ([]string, error) {
 	client, err := n.lane(lane)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	var pop, reserve, end rueidis.Commands
+	var pop rueidis.Commands
 	for _, size := range n.batches(jobs) {
 		pop = append(pop, client.B().Zpopmin().Key(n.ready).Count(int64(size)).Build())
 	}
 	popped, err := pipeline(ctx, client, pop)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
+
+	var all []string
 	for i := range popped {
 		pairs, err := popped[i].AsZScores()
 		if err != nil {
-			return taken, err
+			return nil, err
 		}
-		if len(pairs) == 0 {
-			continue
+		for _, p := range pairs {
+			all = append(all, p.Member)
 		}
-		numbers, leases := make([]string, len(pairs)), make([]string, 0, 2*len(pairs))
-		for k, p := range pairs {
-			numbers[k] = p.Member
-			leases = append(leases, until, p.Member)
+	}
+
+	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
+	var reserve rueidis.Commands
+	for numbers := range slices.Chunk(all, n.batch) {
+		leases := make([]string, 0, 2*len(numbers))
+		for _, number := range numbers {
+			leases = append(leases, until, number)
 		}
 		reserve = append(reserve, command(client, "HMGET", n.records, numbers), command(client, "ZADD", n.leased, leases))
-		end = append(end, command(client, "ZREM", n.leased, numbers), command(client, "HDEL", n.records, numbers))
-		taken += len(pairs)
 	}
-	if _, err := pipeline(ctx, client, reserve); err != nil {
-		return 0, err
+	_, err = pipeline(ctx, client, reserve)
+	return all, err
+}
+
+// Ack implements bench.Native.
+func (n *native) Ack(ctx context.Context, lane int, all []string) error {
+	client, err := n.lane(lane)
+	if err != nil {
+		return err
+	}
+	var end rueidis.Commands
+	for numbers := range slices.Chunk(all, n.batch) {
+		end = append(end, command(client, "ZREM", n.leased, numbers), command(client, "HDEL", n.records, numbers))
 	}
 	_, err = pipeline(ctx, client, end)
-	return taken, err
+	return err
 }
 
 func command(client rueidis.Client, name, key string, args []string) rueidis.Completed {

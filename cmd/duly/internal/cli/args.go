@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -222,6 +223,31 @@ func spanVar(f *pflag.FlagSet, to *time.Duration, name, usage string) {
 // countVar adds a flag for a number from 1 on.
 func countVar(f *pflag.FlagSet, to *int, name, usage string) {
 	f.Var(countFlag{to: to}, name, usage)
+}
+
+// countsFlag is a flag for numbers from 1 on, with commas between them.
+type countsFlag struct{ to *[]int }
+
+// String implements pflag.Value.
+func (f countsFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f countsFlag) Type() string { return "n,…" }
+
+// Set implements pflag.Value.
+func (f countsFlag) Set(text string) error {
+	var all []int
+	for one := range strings.SplitSeq(text, ",") {
+		var n int
+		if err := (countFlag{to: &n}).Set(one); err != nil {
+			return err
+		}
+		if !slices.Contains(all, n) {
+			all = append(all, n)
+		}
+	}
+	*f.to = all
+	return nil
 }
 
 // boundVar adds a flag for a number from 1 on, or none.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,11 +16,16 @@ import (
 type benchFlags struct {
 	bench.Config
 	phases    []string
+	kinds     []string
 	folder    string // where the file of its own is made
 	syncDelay time.Duration
-	// batch and concurrency are 0 until they are given: what is usual differs.
-	batch, concurrency int
+	// batches and concurrency are zero until they are given: what is usual differs.
+	batches     []int
+	concurrency int
 }
+
+// everyKind is what --job calls all kinds together.
+const everyKind = "every"
 
 // benchUsual is the load where nothing else is said; benchGauge is what
 // differs where the server can be asked what it has used.
@@ -43,11 +49,12 @@ func benchCommand(a *app) *cobra.Command {
   lateness  handler entry minus due moment, at a rate of jobs that fall due; and how many came early
   calls     one call after the other, each operation by itself, in a queue that holds jobs
   burst     reserve and ack jobs that have fallen due in the same millisecond
+  life      push, reserve and ack jobs of each kind: what each stage costs, and the ratio to a plain job
 
 With a redis:// URL there are also, and by default:
 
   native-push, native-take   push and take by bare commands of the server: what is necessary to keep a job at all
-  memory    load ready and delayed jobs: bytes per job
+  memory    load ready and delayed jobs, and ready ones of each kind: bytes per job
   idle      a worker waits on empty queues: requests per second
 
 and each phase tells what it took of the server's processor, and how long its scripts ran. Without one, calls and burst are
@@ -58,6 +65,20 @@ folder often is memory), and removes it at the end; what a sync costs on that di
 With --url it works in queues of its own whose names begin with "bench-", and destroys them at the end. DULY_URL is not
 looked at: nobody wants to load a server because a variable was set. Nothing else should use the server meanwhile.
 
+--job names the kinds of jobs in life and memory and adds life to --phases:
+
+  plain     a body and nothing else
+  tries, ttl, retain, lease, backoff   this one rule of its own
+  id        an ID of its own
+  priority  one of ten priorities
+  order     one of 1000 order keys
+  merge     a merge key of its own
+  all       tries, ID, priority, order key and TTL together
+  every     each of these kinds
+
+life measures every kind in calls of each size of --batch and does so once per round, bare commands of the server too,
+so that its ratios hold on a busy machine. There are as many rounds as --repeat. The other phases use the largest size.
+
 A phase is the median of its runs; latencies are those of all runs together. A job that came before its due moment makes
 the command fail.`,
 		`  duly bench
@@ -65,7 +86,9 @@ the command fail.`,
   duly bench --sync-delay 2ms
   duly bench --phases lateness --rate 10000 --jobs 100000 --repeat 1
   duly bench --url http://TOKEN@127.0.0.1:7777/default --json
-  duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare`,
+  duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare
+  duly bench --url redis://127.0.0.1 --phases life --repeat 9
+  duly bench --url redis://127.0.0.1 --phases life,memory --job tries,all --batch 50`,
 		func(ctx context.Context, p *printer, _ []string) error {
 			a.hears = hearAll
 			return a.bench(ctx, p, &b)
@@ -78,10 +101,11 @@ the command fail.`,
 func (b *benchFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringSliceVar(&b.phases, "phases", nil, "`phases` to go through, in this order (default: all)")
+	f.StringSliceVar(&b.kinds, "job", nil, "`kinds` of jobs in life and memory (default: every)")
 	countVar(f, &b.Load.Jobs, "jobs", "most jobs of a run")
 	durationVar(f, &b.Load.Time, "time", "longest time of a run")
 	countVar(f, &b.Repeat, "repeat", "runs of each phase")
-	countVar(f, &b.batch, "batch", "jobs per call of push and take (default 100; 50 for redis://)")
+	f.Var(countsFlag{&b.batches}, "batch", "jobs per call; several sizes for life (default 100, redis:// 50; life 1,10,50)")
 	countVar(f, &b.Load.Callers, "callers", "goroutines of push and take")
 	countVar(f, &b.Load.Goroutines, "goroutines", "goroutines of single and both, each with one job per call")
 	countVar(f, &b.concurrency, "concurrency", "jobs that the worker runs at once (default 64; 100 for redis://)")
@@ -94,11 +118,17 @@ func (b *benchFlags) register(cmd *cobra.Command) {
 	f.BoolVar(&b.Backlog.Compare, "compare", false, "go through the phases without the backlog first, and compare")
 	durationVar(f, &b.syncDelay, "sync-delay", "add this to every sync of the file, as if the disk were slow")
 	f.StringVar(&b.folder, "data", "", "`folder` in which a file of its own is made (default: the current one)")
-	all := make([]string, 0, len(bench.AllPhases()))
-	for _, p := range bench.AllPhases() {
-		all = append(all, string(p))
+	fixed(cmd, "phases", texts(bench.AllPhases())...)
+	fixed(cmd, "job", append(texts(bench.Kinds()), everyKind)...)
+}
+
+// texts returns names as texts.
+func texts[T ~string](names []T) []string {
+	all := make([]string, 0, len(names))
+	for _, name := range names {
+		all = append(all, string(name))
 	}
-	fixed(cmd, "phases", all...)
+	return all
 }
 
 // bench measures and prints. What was measured before an error or an
@@ -121,6 +151,7 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	}
 	bar := &benchBar{app: a}
 	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
+	b.Embedded = !remote(target.url) && !open.Redis(target.url)
 	b.Open = func(ctx context.Context) (duly.Contract, error) {
 		secure, err := a.trust("")
 		if err != nil {
@@ -147,14 +178,25 @@ func (b *benchFlags) complete(a *app) {
 	for _, name := range b.phases {
 		b.Phases = append(b.Phases, bench.Phase(name))
 	}
+	if len(b.kinds) > 0 && len(b.phases) > 0 && !slices.Contains(b.Phases, bench.Life) {
+		b.Phases = append(b.Phases, bench.Life)
+	}
+	for _, name := range b.kinds {
+		if name == everyKind {
+			b.Kinds = bench.Kinds()
+			break
+		}
+		b.Kinds = append(b.Kinds, bench.Kind(name))
+	}
 	if a.env.Gauge != nil {
 		b.Gauge = a.env.Gauge(a.url)
 	}
 	if b.Gauge != nil {
 		b.Load.Batch, b.Load.Concurrency = benchGauge.Batch, benchGauge.Concurrency
 	}
-	if b.batch != 0 {
-		b.Load.Batch = b.batch
+	b.Batches = []int{1, 10, 50}
+	if len(b.batches) > 0 {
+		b.Load.Batch, b.Batches = slices.Max(b.batches), b.batches
 	}
 	if b.concurrency != 0 {
 		b.Load.Concurrency = b.concurrency

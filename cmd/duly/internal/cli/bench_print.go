@@ -15,21 +15,33 @@ func (p *printer) benchReport(r *bench.Report) error {
 	p.benchHead(r)
 	if len(r.Without) > 0 {
 		p.printf("%s\n", p.paint(bold, "without the backlog"))
-		p.benchRates(r, r.Without)
+		p.benchPhases(r, r.Without)
 		p.printf("%s\n", p.paint(bold, "with it"))
 	}
-	p.benchRates(r, r.Phases)
+	p.benchPhases(r, r.Phases)
 	p.benchCompare(r)
 	p.benchServer(r)
 	p.benchNotes(r)
 	return nil
 }
 
+// benchPhases prints what phases measured themselves.
+func (p *printer) benchPhases(r *bench.Report, phases []bench.Result) {
+	p.benchRates(r, phases)
+	for i := range phases {
+		if of := &phases[i]; of.Life != nil {
+			p.benchLife(of.Life)
+		} else if of.Memory != nil {
+			p.benchMemory(of.Memory)
+		}
+	}
+}
+
 // benchRates prints the rates and latencies of phases.
 func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB", ">MIN", ">P50", ">P99", ">MAX", "OF")
 	for i := range phases {
-		if of := &phases[i]; of.Memory == nil && of.Idle == nil {
+		if of := &phases[i]; of.Memory == nil && of.Idle == nil && of.Life == nil {
 			t.add(benchRow(r, of)...)
 		}
 		for k := range phases[i].Parts {
@@ -38,8 +50,10 @@ func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 			t.add(row...)
 		}
 	}
-	t.flush()
-	p.printf("\n")
+	if len(t.rows) > 0 {
+		t.flush()
+		p.printf("\n")
+	}
 }
 
 // benchHead prints what the figures depend on.

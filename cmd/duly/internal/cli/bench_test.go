@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -64,6 +65,10 @@ func TestBenchMeasuresEveryPhaseInAFileOfItsOwn(t *testing.T) {
 		if len(r.Phases) != len(bench.Phases()) || r.Disk == nil || r.Disk.Rate != 0 && r.Disk.P50 > r.Disk.Max || r.Load.Jobs != 200 {
 			t.Errorf("%+v", r)
 		}
+		last := r.Phases[len(r.Phases)-1].Life
+		if last == nil || last.Basis == bench.ServerCPU || len(last.Costs) != 3*len(bench.Kinds()) {
+			t.Errorf("%+v", last)
+		}
 		if len(opened) != 1 || !strings.HasPrefix(opened[0], open.File(dir)) || r.URL != opened[0] {
 			t.Errorf("opened %q, reported %q", opened, r.URL)
 		}
@@ -98,12 +103,58 @@ func TestBenchOfAURLLeavesItsStore(t *testing.T) {
 	}
 }
 
+func TestBenchJobNamesTheKindsOfLife(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args   []string
+		phases []bench.Phase
+		costs  int
+	}{
+		"added":    {[]string{"--phases", "push", "--job", "tries,tries,all", "--batch", "1,50"}, []bench.Phase{"push", "life"}, 2 * 3},
+		"in place": {[]string{"--phases", "life,push", "--job", "order", "--batch", "50"}, []bench.Phase{"life", "push"}, 2},
+		"every":    {[]string{"--phases", "life", "--job", "every", "--batch", "10"}, []bench.Phase{"life"}, len(bench.Kinds())},
+		"backlog": {
+			[]string{"--job", "id", "--batch", "10", "--backlog-ready", "10"}, bench.Phases(), 2,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var out, errs bytes.Buffer
+				var opened []string
+				args := append([]string{"--data", dir, "--jobs", "100", "--rate", "100", "--repeat", "1", "--json"}, tt.args...)
+				if code := Run(t.Context(), benchEnv(&out, &errs, &opened, args...)); code != exitOK {
+					t.Fatalf("exit %d: %s", code, &errs)
+				}
+				var r bench.Report
+				if err := json.Unmarshal(out.Bytes(), &r); err != nil {
+					t.Fatal(err)
+				}
+				var phases []bench.Phase
+				for i := range r.Phases {
+					phases = append(phases, r.Phases[i].Phase)
+					if of := r.Phases[i].Life; of != nil && len(of.Costs) != tt.costs {
+						t.Errorf("%d costs, want %d: %+v", len(of.Costs), tt.costs, of.Costs)
+					}
+				}
+				if !slices.Equal(phases, tt.phases) {
+					t.Errorf("phases %v, want %v", phases, tt.phases)
+				}
+			})
+		})
+	}
+}
+
 func TestBenchRefusesWhatItCannotDo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("bench", "--jobs", "0")
 	r.do("bench", "--phases", "pull")
 	r.do("bench", "--batch", "1001", "--backlog-ready", "-1")
+	r.do("bench", "--batch", "1,ten")
+	r.do("bench", "--batch", "10,2000", "--job", "every")
+	r.do("bench", "--job", "plain,bare")
 	r.do("bench", "--phases", "push,idle")
 	r.do("bench", "--queues", "101")
 	r.do("bench", "--compare")
@@ -128,17 +179,34 @@ func measured() *bench.Report {
 		},
 	}
 	rates := []float64{131_415, 52_000.6, 61_234, 9.96, 800, 999.7}
-	for i, p := range bench.Phases() {
+	for i, p := range bench.Phases()[:6] {
 		r.Phases = append(r.Phases, bench.Result{
 			Phase: p, Jobs: 100_000, Seconds: 100_000 / rates[i], PerSecond: rates[i], Slowest: rates[i] * 0.9, Fastest: rates[i] * 1.1, CPU: 12.34, Runs: 3,
 			Latency: &bench.Latency{Of: "call", Count: 1000, Min: 0.5, P50: 412.34, P99: 1234.5, Max: 2_345_678},
 		})
 	}
+	r.Phases = append(r.Phases, livesOf(bench.ProcessCPU))
 	r.Phases[3].Latency = nil
 	r.Phases[3].Cut = 2
 	late := &r.Phases[5]
 	late.Latency = &bench.Latency{Of: "lateness", Count: 30_000, Min: -1200, P50: 700, P99: 2100, Max: 9000}
 	return r
+}
+
+// livesOf is what the phase life might measure.
+func livesOf(basis bench.Basis) bench.Result {
+	table := &bench.LifeTable{Basis: basis, Rounds: 3, Callers: 4, Costs: []bench.LifeCost{
+		{Kind: bench.Plain, Batch: 1, Jobs: 2000, Push: 12.34, Reserve: 10.2, Ack: 6, Sum: 28.54, ToPlain: 1},
+		{Kind: bench.All, Batch: 50, Jobs: 10_000, Push: 6.5, Reserve: 0.75, Ack: 3, Sum: 10.25, ToPlain: 1.846},
+	}}
+	if basis == bench.ServerCPU {
+		bare := bench.LifeCost{Kind: bench.Bare, Batch: 1, Jobs: 2000, Push: 5, Reserve: 4, Ack: 1, Sum: 10, ToPlain: 0.35, ToBare: 1}
+		table.Costs = append([]bench.LifeCost{bare}, table.Costs...)
+		table.Costs[1].ToBare, table.Costs[2].ToBare = 2.854, 2.2
+	} else {
+		table.Cut = 1
+	}
+	return bench.Result{Phase: bench.Life, Jobs: 42_000, Runs: 3, Life: table}
 }
 
 // gauged is a report of a server with a gauge, compared with no backlog.
@@ -147,6 +215,7 @@ func gauged(counts bool) *bench.Report {
 	r.URL, r.Disk, r.SyncDelay, r.Load.Reopened = "redis://127.0.0.1", nil, 0, false
 	r.Server = &bench.ServerView{Server: "redis 7.0.15, append-only file on", Resolution: "bounds that double", NativePush: 2.5, NativeTake: 3.2}
 	r.Server.Life = &bench.LifeView{CPU: 7.3456, Native: 4.321, Ratio: 1.7, Counts: counts}
+	r.Phases = r.Phases[:6] // what life measures here is another table
 	for i := range r.Phases {
 		r.Phases[i].Cut = 0
 		r.Phases[i].Server = &bench.ServerCost{CPU: 3.456, Scripts: &bench.ScriptCost{Calls: 2000, Mean: 212.3, P50: 264, P99: 528, P9999: 1056}}
@@ -156,7 +225,10 @@ func gauged(counts bool) *bench.Report {
 	}}}
 	native := bench.Result{Phase: bench.NativePush, Jobs: 100_000, Seconds: 0.5, PerSecond: 200_000, Slowest: 190_000, Fastest: 210_000, Runs: 3, Server: &bench.ServerCost{CPU: 2.1}}
 	r.Phases = append(r.Phases, native, calls,
-		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{Ready: 311.4, Delayed: 329.8}},
+		livesOf(bench.ServerCPU),
+		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{Ready: 311.4, Delayed: 329.8, Kinds: []bench.KindMemory{
+			{Kind: bench.Plain, Bytes: 311.4, ToPlain: 1}, {Kind: bench.Order, Bytes: 412.6, ToPlain: 1.325},
+		}}},
 		bench.Result{Phase: bench.Idle, Seconds: 60, Idle: &bench.IdleView{Queues: 100, Requests: 44, PerSecond: 44.0 / 60}})
 	if counts {
 		without := measured().Phases[0]
@@ -170,15 +242,19 @@ func gauged(counts bool) *bench.Report {
 // A fake server that tells nothing but its name.
 type mute struct{ closed bool }
 
-func (*mute) About() bench.About                            { return bench.About{Server: "mute 1"} }
-func (*mute) Read(context.Context) (bench.Reading, error)   { return bench.Reading{}, nil }
-func (m *mute) Native(int, int) bench.Native                { return m }
-func (m *mute) Close()                                      { m.closed = true }
-func (*mute) Lanes() int                                    { return 1 }
-func (*mute) Most() int                                     { return 50 }
-func (*mute) Push(context.Context, int, int) error          { return nil }
-func (*mute) Take(_ context.Context, _, n int) (int, error) { return n, nil }
-func (*mute) Remove(context.Context) error                  { return nil }
+func (*mute) About() bench.About                          { return bench.About{Server: "mute 1"} }
+func (*mute) Read(context.Context) (bench.Reading, error) { return bench.Reading{}, nil }
+func (m *mute) Native(int, int) bench.Native              { return m }
+func (m *mute) Close()                                    { m.closed = true }
+func (*mute) Lanes() int                                  { return 1 }
+func (*mute) Most() int                                   { return 50 }
+func (*mute) Push(context.Context, int, int) error        { return nil }
+func (*mute) Ack(context.Context, int, []string) error    { return nil }
+func (*mute) Remove(context.Context) error                { return nil }
+func (*mute) Reserve(_ context.Context, _, n int) ([]string, error) {
+	return make([]string, n), nil
+}
+
 func (*mute) Watch(context.Context) (func(context.Context) (int64, error), error) {
 	return func(context.Context) (int64, error) { return 70, nil }, nil
 }
@@ -206,6 +282,11 @@ func TestBenchAsksTheServerThatHasAGauge(t *testing.T) {
 		if len(r.Phases) != len(bench.GaugePhases()) || r.Server == nil || r.Server.Server != "mute 1" || r.Load.Batch != 50 || r.Load.Concurrency != 100 {
 			t.Errorf("%d phases, %+v, %+v", len(r.Phases), r.Server, r.Load)
 		}
+		for i := range r.Phases {
+			if of := r.Phases[i].Life; of != nil && (of.Basis != bench.ServerCPU || len(of.Costs) != 3*(len(bench.Kinds())+1)) {
+				t.Errorf("%+v", of)
+			}
+		}
 		if !server.closed || r.URL != "redis://***@h" {
 			t.Errorf("closed: %v; reported %q", server.closed, r.URL)
 		}
@@ -218,7 +299,7 @@ func TestTheReportForPeople(t *testing.T) {
 	a := &app{env: Env{Stdout: &out, Clock: clock.NewFake(), Terminal: func(any) bool { return false }}}
 	good, bad := measured(), measured()
 	bad.Disk.P50, bad.SyncDelay, bad.Load.BacklogReady, bad.Load.BacklogDelayed = 1.2, 0, 0, 0
-	bad.Phases = bad.Phases[5:]
+	bad.Phases = bad.Phases[5:6]
 	bad.Phases[0].Early, bad.Phases[0].Behind, bad.Phases[0].Either = 1, 7, 430
 	for _, r := range []*bench.Report{good, bad, gauged(true), gauged(false)} {
 		p := a.newPrinter()

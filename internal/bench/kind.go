@@ -1,0 +1,74 @@
+package bench
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Kind is a kind of job: which rules of its own the job has.
+type Kind string
+
+// The kinds.
+const (
+	// Plain jobs have no rules of their own.
+	Plain Kind = "plain"
+	// Tries, Lease, Backoff, TTL and Retain jobs have this one rule.
+	Tries   Kind = "tries"
+	Lease   Kind = "lease"
+	Backoff Kind = "backoff"
+	TTL     Kind = "ttl"    // an hour
+	Retain  Kind = "retain" // a minute
+	// ID jobs have IDs of their own, of 18 bytes, which are no ULIDs.
+	ID Kind = "id"
+	// Priority jobs have priorities from 1 to 10.
+	Priority Kind = "priority"
+	// Order jobs share 1,000 order keys.
+	Order Kind = "order"
+	// Merge jobs have a merge key each, so none of them merges.
+	Merge Kind = "merge"
+	// All jobs have tries, ID, priority, order key and TTL of their own.
+	All Kind = "all"
+
+	// Bare is no kind of job but what [Native] does with one.
+	Bare Kind = "bare"
+)
+
+// Kinds lists every kind of job.
+func Kinds() []Kind {
+	return []Kind{Plain, Tries, ID, Priority, Order, Merge, TTL, Retain, Lease, Backoff, All}
+}
+
+// orderKeys is how many order keys the jobs of a queue share.
+const orderKeys = 1000
+
+// shape gives a job the rules of its kind. number is the job's in its queue,
+// from 0.
+func (k Kind) shape(number int64, job *duly.Job) {
+	switch k {
+	case Tries:
+		job.Tries = 5
+	case ID:
+		job.ID, job.Made = fmt.Sprintf("invoice-%010d", number), false
+	case Priority:
+		job.Priority = 1 + int(number%10)
+	case Order:
+		job.OrderKey = "customer-" + strconv.FormatInt(number%orderKeys, 10)
+	case Merge:
+		job.Merge = duly.Merge{Key: "document-" + strconv.FormatInt(number, 10)}
+	case TTL:
+		job.TTL = time.Hour
+	case Retain:
+		job.Retain = time.Minute
+	case Lease:
+		job.Lease = 2 * time.Minute
+	case Backoff:
+		job.Backoff = "exp:2s:2h"
+	case All:
+		for _, one := range []Kind{Tries, ID, Priority, Order, TTL} {
+			one.shape(number, job)
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// lifeJobs bounds the jobs of one kind and batch size in one round. A round
+	// must be short: what else the machine does must meet every kind alike.
+	lifeJobs = 10_000
+	// lifeCalls bounds the calls of one stage, so that a round of single jobs is
+	// short too.
+	lifeCalls = 2000
+	// lifeChunk is how many jobs are in flight at most: as many as can be
+	// reserved together where jobs share the order keys.
+	lifeChunk = orderKeys
+	// restEvery and restTime are how often and for how long the cost of doing
+	// nothing is read until the engine has removed a queue.
+	restEvery = 50 * time.Millisecond
+	restTime  = 2 * time.Second
+)
+
+// lifeStep is one kind in calls of one batch size.
+type lifeStep struct {
+	kind  Kind
+	batch int
+}
+
+// life measures every kind in every batch size, and does so once per round, so
+// that a machine that becomes slower or faster does so for all of them.
+func (b *bench) life(ctx context.Context, at Progress) (Result, error) {
+	steps := b.lifeSteps()
+	bare := map[int]Native{}
+	if b.native != nil {
+		for _, batch := range b.cfg.Batches {
+			bare[batch] = b.newNative(batch)
+		}
+	}
+
+	l := life{bench: b, bare: bare, most: min(b.cfg.Load.Jobs, lifeChunk), basis: b.basis()}
+
+	// The first calls make connections and load scripts, so nothing of this
+	// round is kept.
+	at.Loading = true
+	if _, err := l.round(ctx, at, steps); err != nil {
+		return Result{}, err
+	}
+	at.Loading = false
+
+	l.most, l.done, l.cut = min(b.cfg.Load.Jobs, lifeJobs), 0, 0
+	begin := b.clock.Mono()
+	var rounds []map[lifeStep]LifeCost
+	for i := range b.cfg.Repeat {
+		at.Run, at.Runs = i+1, b.cfg.Repeat
+		costs, err := l.round(ctx, at, steps)
+		if err != nil {
+			return Result{}, err
+		}
+		rounds = append(rounds, costs)
+		slices.Reverse(steps) // so that a step does not always follow the same one
+	}
+
+	table := &LifeTable{
+		Basis: l.basis, Rounds: b.cfg.Repeat, Callers: b.cfg.Load.Callers, Cut: l.cut,
+	}
+	for _, step := range b.lifeSteps() {
+		cost := medianCost(step, rounds)
+		cost.Jobs = l.jobs(step)
+		table.Costs = append(table.Costs, cost)
+	}
+	return Result{
+		Phase: Life, Runs: b.cfg.Repeat, Jobs: l.done, Seconds: (b.clock.Mono() - begin).Seconds(), Life: table,
+	}, nil
+}
+
+// lifeSteps lists what a round measures. Plain jobs are always among it, since
+// the others are compared with them.
+func (b *bench) lifeSteps() (steps []lifeStep) {
+	for _, batch := range b.cfg.Batches {
+		if b.native != nil {
+			steps = append(steps, lifeStep{Bare, batch})
+		}
+		for _, kind := range append([]Kind{Plain}, b.cfg.Kinds...) {
+			if step := (lifeStep{kind, batch}); !slices.Contains(steps, step) {
+				steps = append(steps, step)
+			}
+		}
+	}
+	return steps
+}
+
+// basis is the cost that can be measured of the engine.
+func (b *bench) basis() Basis {
+	switch {
+	case b.meter.gauge != nil:
+		return ServerCPU
+	case b.cfg.Embedded && cpuTime() > 0:
+		return ProcessCPU
+	}
+	return Elapsed
+}
+
+// life is a phase life that goes on.
+type life struct {
+	*bench
+	bare  map[int]Native // by batch size
+	basis Basis
+	most  int   // jobs per step
+	made  int   // queues so far
+	done  int64 // jobs that were acked
+	cut   int   // steps whose pushes ended at the bound in time
+}
+
+// stages are the three stages of the jobs of one step.
+type stages interface {
+	// push makes the run's jobs.
+	push(ctx context.Context, r *run) error
+	// reserve reserves the run's jobs and keeps them for ack.
+	reserve(ctx context.Context, r *run) error
+	// ack ends them.
+	ack(ctx context.Context, r *run) error
+}
+
+// jobs is how many jobs a step has.
+func (l *life) jobs(step lifeStep) int { return min(l.most, lifeCalls*step.batch) }
+
+// round measures each step once.
+func (l *life) round(ctx context.Context, at Progress, steps []lifeStep) (map[lifeStep]LifeCost, error) {
+	progress := newRun(ctx, len(steps))
+	defer progress.stop(nil)
+	l.progress.watch(at, progress)
+
+	costs := map[lifeStep]LifeCost{}
+	for _, step := range steps {
+		cost, err := l.step(ctx, step)
+		if err != nil {
+			return nil, in(fmt.Sprintf("%s jobs, %d per call", step.kind, step.batch), err)
+		}
+		costs[step] = cost
+		progress.done.Add(1)
+	}
+	return costs, nil
+}
+
+// step measures one step in a queue of its own.
+func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
+	if step.kind == Bare {
+		return l.measureStages(ctx, l.jobs(step), &bareStages{native: l.bare[step.batch]})
+	}
+
+	l.made++
+	q := l.queue(fmt.Sprintf("life-%s-%d-%d", step.kind, step.batch, l.made))
+	cost, err := l.measureStages(ctx, l.jobs(step), &jobStages{bench: l.bench, queue: q, step: step})
+	if err != nil {
+		return LifeCost{}, err
+	}
+
+	// Retained jobs are still in the queue. Their removal a minute later would
+	// be measured with another kind.
+	if err := l.drop(ctx, q); err != nil {
+		return LifeCost{}, fmt.Errorf("removing the queue: %w", err)
+	}
+	return cost, l.rest(ctx)
+}
+
+// measureStages measures the stages of a step of so many jobs. At most lifeChunk
+// jobs are in flight.
+func (l *life) measureStages(ctx context.Context, jobs int, s stages) (cost LifeCost, err error) {
+	var spent struct{ push, reserve, ack time.Duration }
+	pushed, err := l.stage(ctx, jobs, l.cfg.Load.Time, s.push, &spent.push)
+	if err != nil {
+		return cost, err
+	}
+	if pushed < jobs {
+		l.cut++
+	}
+
+	for left := pushed; left > 0; left -= lifeChunk {
+		n := min(left, lifeChunk)
+		if _, err := l.stage(ctx, n, 0, s.reserve, &spent.reserve); err != nil {
+			return cost, err
+		}
+		if _, err := l.stage(ctx, n, 0, s.ack, &spent.ack); err != nil {
+			return cost, err
+		}
+	}
+
+	l.done += int64(pushed)
+	each := func(d time.Duration) float64 { return micros(d) / float64(max(1, pushed)) }
+	cost.Push, cost.Reserve, cost.Ack = each(spent.push), each(spent.reserve), each(spent.ack)
+	cost.Sum = cost.Push + cost.Reserve + cost.Ack
+	return cost, nil
+}
+
+// stage measures one stage of n jobs, adds to spent what it has cost, and
+// returns how many jobs went through it. A bound of 0 is none.
+func (l *life) stage(
+	ctx context.Context, n int, bound time.Duration, do func(context.Context, *run) error, spent *time.Duration,
+) (int, error) {
+	r := newRun(ctx, n)
+	defer r.stop(nil)
+	if bound > 0 {
+		defer r.timed(l.clock, bound)()
+	}
+	if err := l.measure(ctx, r, func() error { return do(ctx, r) }); err != nil {
+		return 0, err
+	}
+
+	switch l.basis {
+	case ServerCPU:
+		*spent += r.server.CPU
+	case ProcessCPU:
+		*spent += r.cpu
+	default:
+		*spent += r.elapsed
+	}
+	return int(r.done.Load()), nil
+}
+
+// rest waits until the engine has removed what a queue held: until doing
+// nothing costs next to nothing.
+func (l *life) rest(ctx context.Context) error {
+	if l.basis == Elapsed {
+		return ctx.Err()
+	}
+	idle := func(ctx context.Context, _ *run) error {
+		pause(ctx, l.clock, restEvery)
+		return nil
+	}
+	for until := l.clock.Mono() + restTime; l.clock.Mono() < until; {
+		var spent time.Duration
+		if _, err := l.stage(ctx, 1, 0, idle, &spent); err != nil {
+			return err
+		}
+		if spent < restEvery/50 {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package bench
+
+import "slices"
+
+// Basis is what the costs in a [LifeTable] are.
+type Basis string
+
+// The bases.
+const (
+	ServerCPU  Basis = "server_cpu"  // processor time of the server behind the engine
+	ProcessCPU Basis = "process_cpu" // processor time of this process, the engine included
+	Elapsed    Basis = "time"        // time, divided by the jobs
+)
+
+// LifeTable is what jobs of each kind cost from push to ack.
+type LifeTable struct {
+	Basis   Basis      `json:"basis"`
+	Rounds  int        `json:"rounds"`
+	Callers int        `json:"callers"`
+	Cut     int        `json:"cut_by_time"` // pushes that ended at the bound in time
+	Costs   []LifeCost `json:"costs"`
+}
+
+// LifeCost is the median cost of one kind in calls of one batch size, in
+// microseconds per job. A ratio is the median of the ratios of each round; 0
+// where there was nothing to compare with.
+type LifeCost struct {
+	Kind    Kind    `json:"kind"`
+	Batch   int     `json:"batch"`
+	Jobs    int     `json:"jobs"` // in a round
+	Push    float64 `json:"push_us_per_job"`
+	Reserve float64 `json:"reserve_us_per_job"`
+	Ack     float64 `json:"ack_us_per_job"`
+	Sum     float64 `json:"sum_us_per_job"`
+	ToPlain float64 `json:"ratio_to_plain"`
+	ToBare  float64 `json:"ratio_to_bare"`
+}
+
+// medianCost returns the median cost of a step, and its ratios, of all rounds.
+func medianCost(step lifeStep, rounds []map[lifeStep]LifeCost) LifeCost {
+	each := func(cost func(LifeCost) float64) float64 {
+		var all []float64
+		for _, round := range rounds {
+			all = append(all, cost(round[step]))
+		}
+		return median(all)
+	}
+	ratio := func(to Kind) float64 {
+		var all []float64
+		for _, round := range rounds {
+			if other := round[lifeStep{to, step.batch}].Sum; other > 0 {
+				all = append(all, round[step].Sum/other)
+			}
+		}
+		return median(all)
+	}
+	return LifeCost{
+		Kind: step.kind, Batch: step.batch,
+		Push:    each(func(c LifeCost) float64 { return c.Push }),
+		Reserve: each(func(c LifeCost) float64 { return c.Reserve }),
+		Ack:     each(func(c LifeCost) float64 { return c.Ack }),
+		Sum:     each(func(c LifeCost) float64 { return c.Sum }),
+		ToPlain: ratio(Plain), ToBare: ratio(Bare),
+	}
+}
+
+// median is the middle value; of an even number the smaller one in the middle.
+func median(all []float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	all = slices.Sorted(slices.Values(all))
+	return all[(len(all)-1)/2]
+}
