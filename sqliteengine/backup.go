@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,18 +20,29 @@ var _ duly.Backuper = (*Engine)(nil)
 // for a backup of his own.
 const copyMark, copyEnd = "-backup-", ".part"
 
-// dropCopies removes what a process that was killed while it made a backup has
-// left behind. Whoever calls holds the lock of the file.
-func dropCopies(path string) error {
-	files, err := os.ReadDir(filepath.Dir(path))
-	for _, f := range files {
-		number, marked := strings.CutPrefix(f.Name(), filepath.Base(path)+copyMark)
-		number, part := strings.CutSuffix(number, copyEnd)
-		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil {
+// dropLeftovers removes what a process has left that was killed while it made or
+// restored a backup. The caller holds the lock of the file.
+func dropLeftovers(path string) error {
+	beside, err := os.ReadDir(filepath.Dir(path))
+	for _, f := range beside {
+		if isLeftover(f.Name(), filepath.Base(path)) {
 			err = errors.Join(err, os.Remove(filepath.Join(filepath.Dir(path), f.Name())))
 		}
 	}
-	return err
+	return errors.Join(err, dropKept(path, beside))
+}
+
+// isLeftover reports whether a file beside a store is a copy that was being made,
+// or belongs to one.
+func isLeftover(name, store string) bool {
+	for _, mark := range []string{copyMark, restoreMark} {
+		number, marked := strings.CutPrefix(name, store+mark)
+		number, end, part := strings.Cut(number, copyEnd)
+		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil && slices.Contains(asideEnds, end) {
+			return true
+		}
+	}
+	return false
 }
 
 // Backup implements duly.Backuper. It copies the file as it is at one commit,

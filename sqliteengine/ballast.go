@@ -31,6 +31,15 @@ type ballast struct {
 	allocate func(f *os.File, from, n int64) error
 }
 
+// openBallast opens or makes the ballast of the store. A file that is checked
+// aside has none: it is never written to for long.
+func (c Config) openBallast() *ballast {
+	if c.aside {
+		return &ballast{path: c.Path + ballastEnd, allocate: allocate}
+	}
+	return openBallast(c.Path)
+}
+
 // openBallast opens or makes the ballast of the store at path. A ballast that
 // can't be made is empty; grow tries again.
 func openBallast(path string) *ballast {

@@ -49,6 +49,8 @@ type Config struct {
 	// SyncDelay is added to every commit, for measurements: how fast would
 	// this be on a disk whose syncs take that long? Default 0.
 	SyncDelay time.Duration
+
+	aside bool // the file is a copy that a restore checks
 }
 
 // Synchronous is what a commit waits for.

@@ -23,7 +23,9 @@ import (
 //
 // It refuses a symbolic link, because it truncates the file and the link may
 // point to any file of this user.
-func lock(path string) (*os.File, error) {
+//
+// The error of a file that is open elsewhere ends with the advice.
+func lock(path, advice string) (*os.File, error) {
 	f, err := openLock(path + "-lock")
 	if err != nil {
 		return nil, err
@@ -39,13 +41,16 @@ func lock(path string) (*os.File, error) {
 		owner := lockOwner(f)
 		f.Close()
 		return nil, duly.Errorf(duly.CodeUnavailable,
-			"%s is open in %s; one file serves one process: use that one's server, or stop it first", path, owner)
+			"%s is open in %s; %s", path, owner, advice)
 	}
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
 	return f, nil
 }
+
+// openElsewhere is the advice to a process that wants to open the file.
+const openElsewhere = "one file serves one process: use that one's server, or stop it first"
 
 // openLock opens the lock file, or makes it.
 func openLock(path string) (*os.File, error) {
@@ -68,8 +73,31 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock lets others have the file.
-func unlock(f *os.File) error { return errors.Join(unlockFile(f), f.Close()) }
+// unlock lets others have the file. A copy that was checked has no lock: nil.
+func unlock(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return errors.Join(unlockFile(f), f.Close())
+}
+
+// heldBy names the process that has a file open; empty if none has, as far as its
+// lock file says. It changes nothing.
+func heldBy(path string) string {
+	f, err := os.Open(path + "-lock")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	held, err := lockFile(f)
+	if err == nil && !held {
+		return lockOwner(f)
+	}
+	if held {
+		_ = unlockFile(f)
+	}
+	return ""
+}
 
 // lockOwner names the process that holds the lock, as far as it says who it is.
 func lockOwner(f *os.File) string {

@@ -30,7 +30,7 @@ func openAs(path string, l layout) (*Engine, error) {
 	if err != nil {
 		return nil, storeError(path, err)
 	}
-	if e.lock, err = lock(path); err != nil {
+	if e.lock, err = lock(path, openElsewhere); err != nil {
 		return nil, err
 	}
 	go e.w.loop()

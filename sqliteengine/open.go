@@ -34,12 +34,12 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := mustBeFile(path); err != nil {
 		return nil, err
 	}
-	held, err := lock(path)
+	held, err := lock(path, openElsewhere)
 	if err != nil {
 		return nil, err
 	}
-	if err := dropCopies(path); err != nil {
-		cfg.Logger.Warn("what a backup has left behind can't be removed", "path", path, "error", err)
+	if err := dropLeftovers(path); err != nil {
+		cfg.Logger.Warn("what a backup or a restore has left behind can't be removed", "path", path, "error", err)
 	}
 	e, err := start(cfg, current)
 	if err != nil {
@@ -91,7 +91,7 @@ func start(cfg Config, l layout) (*Engine, error) {
 	e.readers.lent = map[*conn]context.CancelFunc{}
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
-	e.w.room = room{ballast: openBallast(cfg.Path), file: cfg.Path}
+	e.w.room = room{ballast: cfg.openBallast(), file: cfg.Path}
 	if err := e.openStore(); err != nil {
 		return nil, errors.Join(err, e.w.room.close())
 	}

@@ -104,7 +104,8 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	// A file is shorter than its header says only if it was cut. Pages that are
 	// still in the log count as well, so a log must be there to make up for it.
 	if pages := int64(binary.BigEndian.Uint32(b[28:])); info.Size() < pages*page && !exists(path+"-wal") {
-		return header{}, duly.Errorf(duly.CodeCorrupt, "%s is damaged: it is shorter than it says; restore a backup", path)
+		return header{}, &duly.Error{Code: duly.CodeCorrupt, Cause: errCut,
+			Message: fmt.Sprintf("%s is damaged: it is shorter than it says; restore a backup", path)}
 	}
 	const rollback = 1 // in place of 2, which tells of a log
 	if b[18] == rollback {
@@ -129,8 +130,16 @@ func (l layout) check(path string, version int) error {
 }
 
 func foreign(path, why string) error {
-	return duly.Errorf(duly.CodeCorrupt, "%s is not a file of duly: %s; it was left as it is, give another path", path, why)
+	return &duly.Error{Code: duly.CodeCorrupt, Cause: errForeign,
+		Message: fmt.Sprintf("%s is not a file of duly: %s; it was left as it is, give another path", path, why)}
 }
+
+// What is wrong with a file, for Restore: one that was cut may be replaced, one of
+// another program may not.
+var (
+	errCut     = errors.New("sqliteengine: the file is shorter than it says")
+	errForeign = errors.New("sqliteengine: not a file of duly")
+)
 
 func exists(path string) bool {
 	_, err := os.Stat(path)

@@ -19,7 +19,7 @@ func mustBeFile(path string) error {
 		return nil
 	case !info.Mode().IsRegular():
 		return notFile(path, nil)
-	case links(info) > 1:
+	case links(info) > 1 && !halfRestored(path, info):
 		return duly.Errorf(duly.CodeInvalid, "%s has a second name, a hard link: each would have a log of its own; remove one of them, or copy the file", path)
 	}
 	return nil

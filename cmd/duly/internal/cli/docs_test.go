@@ -15,7 +15,7 @@ import (
 func TestEveryDocumentedCommandExists(t *testing.T) {
 	t.Parallel()
 	var texts []string
-	for _, page := range []string{"docs/command-line.md", "docs/troubleshooting.md", "README.md"} {
+	for _, page := range []string{"docs/command-line.md", "docs/troubleshooting.md", "docs/backup.md", "README.md"} {
 		text, err := os.ReadFile("../../../../" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -69,7 +69,7 @@ func TestEveryBuiltCommandIsThereAndDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range strings.Split("serve push work reserve ack nack release bury extend peek queues stats top pause resume check backup bench completion version", " ") {
+	for _, want := range strings.Split("serve push work reserve ack nack release bury extend peek queues stats top pause resume check backup restore bench completion version", " ") {
 		if !found["duly "+want] {
 			t.Errorf("there is no duly %s", want)
 		}

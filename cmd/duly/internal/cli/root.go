@@ -25,7 +25,10 @@ func commands(a *app) []section {
 			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
-		{"Keep a server:", []*cobra.Command{configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), importCommand(a), poolCommand(a), benchCommand(a), healthCommand(a)}},
+		{"Keep a server:", []*cobra.Command{
+			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a), poolCommand(a),
+			benchCommand(a), healthCommand(a),
+		}},
 		{"This program:", []*cobra.Command{completionCommand(a), versionCommand(a)}},
 	}
 }

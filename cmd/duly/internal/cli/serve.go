@@ -163,7 +163,7 @@ func places(c *config.Loaded) (data, engine string) {
 		data = "." + string(filepath.Separator) + defaultData
 	}
 	if engine = c.Engine; engine == "" {
-		engine = open.File(filepath.Join(data, "duly.db"))
+		engine = open.File(filepath.Join(data, storeFile))
 	}
 	return data, open.WithMaxBody(engine, int(c.Memory.MaxBody))
 }

@@ -1,0 +1,22 @@
+//go:build unix
+
+package sqliteengine
+
+import (
+	"os"
+	"syscall"
+)
+
+// giveTo makes the owner of a path the owner of an open file. Root may restore for
+// the user of a server, who could not open a file of root's.
+func giveTo(owner string, f *os.File) error {
+	info, err := os.Stat(owner)
+	if err != nil {
+		return err
+	}
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || int(s.Uid) == os.Geteuid() {
+		return nil
+	}
+	return f.Chown(int(s.Uid), int(s.Gid))
+}
