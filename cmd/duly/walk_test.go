@@ -49,11 +49,29 @@ func TestANewUsersWalk(t *testing.T) {
 		{`duly push hand x --id later --delay 1h && duly job reschedule hand later --delay 2h`, 0, `rescheduled job later\n$`},
 		{`duly cancel hand later && duly ls --names`, 0, `cancelled job later\nhand\nmail\n$`},
 
+		// A text that is no receipt is a mistake of the caller, and no lost lease.
+		{`duly ack foo`, 1, `^duly: invalid: foo: receipt cannot be decoded`},
+		{`duly nack foo --reason x --json`, 1, `"code":"invalid"`},
+		{`duly push hand x && r=$(duly reserve hand --receipts) && duly ack $r && duly ack $r`, 1, `(?m)^duly: lease_lost: `},
+
+		// Queues whose jobs are held back are marked, and freezing the view is not called a pause.
+		{`duly push slow one && duly push slow two && duly top --once`, 0, `(?m)^slow  +2 `},
+		{`duly pause slow && duly top --once`, 0, `(?m)^slow \[paused\]  +2 `},
+		{`duly top --once --json | grep slow`, 0, `"name":"slow".*"paused":true`},
+		{`duly resume slow && duly queue set slow --max-leased 1`, 0, `max leased +1\n`},
+		{`duly reserve slow && duly top --once`, 0, `(?m)^slow \[limited\]  +1 `},
+		{`duly top --help | grep Keys`, 0, `the space bar freezes the view`},
+		{`duly top --help | grep Keys | grep -i pause`, 1, `^$`},
+
 		// Long lists.
 		{`seq 155 | duly push many --lines`, 0, `155 lines: 155 created`},
 		{`duly jobs many 2>&1 >/dev/null`, 0, `^… 55 more \(--limit none, --cursor ready:.*\)\n$`},
 		{`duly queue purge many --state ready --limit 5 --yes`, 0, `removed 5 ready jobs of many\n$`},
 		{`duly queue set many --retain 7d`, 0, `retain +7d\n`},
+
+		// A store that a server has open is not restored.
+		{`duly backup copy.db`, 0, `^wrote copy.db, `},
+		{`duly restore copy.db`, 1, `duly.db is open in another process \(\d+\); stop it, then restore\n$`},
 	} {
 		code, out := h.shell(step.line)
 		if code != step.code || !regexp.MustCompile(step.want).MatchString(out) {
@@ -62,6 +80,11 @@ func TestANewUsersWalk(t *testing.T) {
 	}
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("serve: exit %d, %s", code, s.errs.String())
+	}
+
+	code, out := h.shell("duly restore copy.db")
+	if code != 0 || !strings.HasPrefix(out, "restored ") || !strings.Contains(out, "duly.db.before-restore-") {
+		t.Errorf("restore without a server: exit %d, %s", code, out)
 	}
 }
 
