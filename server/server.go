@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/admin"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
@@ -31,7 +32,9 @@ type Server struct {
 	// survey looks at all queues, deaths at those that jobs were handed out of.
 	survey *metrics.Survey
 	deaths *deaths
-	drain  context.CancelFunc
+	// removed has the jobs that were removed, for those who poll them.
+	removed *cancelfeed.Feeds
+	drain   context.CancelFunc
 
 	live                   atomic.Pointer[Live]
 	api, admin             http.Handler
@@ -55,7 +58,10 @@ func New(cfg Config) (*Server, error) {
 		looks.Namespaces = cfg.Pools.EachPool()
 	}
 	s.survey = metrics.NewSurvey(looks)
+	// What only some engines do is found before the engine is decorated.
 	surveyor := duly.SurveyorOf(cfg.Engine)
+	watcher, _ := cfg.Engine.(duly.CancelWatcher)
+	s.removed = cancelfeed.New(cancelfeed.Config{Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger})
 	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
 	cfg.Engine = cfg.Metrics.Engine(newAttentive(&cfg))
 	s.sweep = newSweeper(cfg.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
@@ -67,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.LmstfyDefaults != nil {
 		compatible.SetDefaults(*cfg.LmstfyDefaults)
 	}
-	api := native.New(compatible.Watch(), surveyor, cfg.MaxBody, cfg.Clock, s.sweep.leased)
+	api := native.New(compatible.Watch(), surveyor, s.removed, cfg.MaxBody, cfg.Clock, s.sweep.leased)
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
 	health := s.healthRoutes()
@@ -164,6 +170,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		_ = clock.Sleep(upkeep, s.cfg.Clock, s.cfg.DrainDelay)
 	}
 	err := s.shutDown(servers)
+	s.removed.Close()
 	rest()
 	running.Wait()
 	if failed {

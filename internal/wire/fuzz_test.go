@@ -12,6 +12,7 @@ var seeds = []string{
 	`{"jobs":[{"body":"\ud83d\ude00\u0000\n","body_base64":"AP8="}]}`, `{"queues":["a","b"],"max":3,"lease":"1m","wait":"10m"}`,
 	`{"outcomes":[{"receipt":"q:0:X:1","as":"nack","delay":"0s","error":"e"},{"as":"ack","result_base64":"AA=="}]}`, `{"receipts":["a"],"lease":"1s"}`,
 	`{"delay":"1h","due":"2030-01-01T00:00:00Z","body":"","headers":{}}`, `{"shards":1,"defaults":{"tries":3,"retain":"1h"},"rate":0.5,"burst":3,"max_jobs":"none"}`,
+	`{"after":"a.1","wait":"1s"}`, `{"canceled":[{"queue":"q","ids":["a"]},{"queue":"p","ids":null}],"any":false,"cursor":"a.1"}`,
 	`{"ids":["a"],"n":3,"ttl":"none"}`, `{"state":"dead","n":3}`, `{"namespace":"*","rights":["admin"],"limits":{"produce":3,"per":"1m"}}`, `{"tokens":[{"id":"00","limits":{}}],"next":"x"}`, `{"repair":true}`,
 	`{"queues":[{"name":"a","stats":{"sizes":{"ready":1},"counters":{"pushed":1}}},{"name":"b","error":{"code":"corrupt"}}],"next":"b"}`,
 	`{"deliveries":[{"id":"a","receipt":"r","now":"2030-01-01T00:00:00.000Z"}]}`, `{"results":[{"error":{"code":"invalid","fields":[{"field":"f","problem":"p"}],"state":"done"}}]}`,
@@ -50,6 +51,8 @@ func FuzzRequests(f *testing.F) {
 		judge(err)
 		_, err = ReadWait(text, "n", Strict)
 		judge(err)
+		_, err = ReadCanceledAsk(text, Strict)
+		judge(err)
 		_, err = ReadExtend(text, Strict)
 		judge(err)
 		_, err = ReadUpdate(text, Strict)
@@ -79,6 +82,7 @@ func FuzzAnswers(f *testing.F) {
 		ReadPushResults(text)
 		ReadDeliveries(text, "n")
 		ReadReady(text)
+		ReadCanceled(text)
 		ReadResults(text)
 		ReadJob(text, "n")
 		ReadJobs(text, "n")

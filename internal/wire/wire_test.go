@@ -59,6 +59,9 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
 	wait := duly.WaitParams{Namespace: "shop", Queues: []string{"a"}, Timeout: 3 * time.Second}
 	read(t, "wait", wait)(ReadWait(string(AppendWait(nil, wait)), "shop", Strict))
+	for _, ask := range []CanceledAsk{{}, {After: "01J0000000000000000000000A.7", Wait: 3 * time.Second}} {
+		read(t, "canceled", ask)(ReadCanceledAsk(string(AppendCanceledAsk(nil, ask)), Strict))
+	}
 
 	zero, hour := time.Duration(0), time.Hour
 	outcomes := []duly.Outcome{
@@ -101,6 +104,16 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3, LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
 	read(t, "deliveries", deliveries)(ReadDeliveries(string(AppendDeliveries(nil, deliveries)), "shop"))
 	read(t, "ready", true)(ReadReady(string(AppendReady(nil, true))))
+	for _, c := range []Canceled{
+		{Any: true, Cursor: "c"},
+		{Canceled: []duly.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"}, {Queue: "r", IDs: []string{}}}, Cursor: "c"},
+	} {
+		text := AppendCanceled(nil, c)
+		read(t, "canceled", c)(ReadCanceled(string(text)))
+		if n := SizeOfCanceled(c); n < len(text) {
+			t.Errorf("%s has %d bytes, estimated were %d", text, len(text), n)
+		}
+	}
 	errs := []error{nil, duly.ErrLeaseLost, invalid}
 	read(t, "results", errs)(ReadResults(string(AppendResults(nil, errs))))
 

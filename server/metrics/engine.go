@@ -92,10 +92,13 @@ func (m *Metrics) deliver(t *tally, late *observations) {
 
 // Wait implements duly.Engine.
 func (c *counted) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	c.m.waiting.Add(1)
-	defer c.m.waiting.Add(-1)
+	c.m.Polling(1)
+	defer c.m.Polling(-1)
 	return c.Contract.Wait(ctx, p)
 }
+
+// Polling counts n more requests that wait.
+func (m *Metrics) Polling(n int) { m.waiting.Add(int64(n)) }
 
 // Settle implements duly.Engine.
 func (c *counted) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {

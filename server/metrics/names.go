@@ -79,7 +79,7 @@ var (
 	jobsRefused    = define("jobs_refused_total", counter, "Jobs of pushes that this server had to refuse one by one, by error code.", "code")
 	settlesRefused = define("settles_refused_total", counter, "Settles that were refused one by one, by error code: lease_lost is one that came too late.", "code")
 	jobLateness    = define("delivery_lateness_seconds", histogram, "The moment of a delivery minus the moment that the job was due, on the engine's clock.", "namespace", "queue")
-	longPolls      = define("long_polls", gauge, "Requests that wait for a job now.")
+	longPolls      = define("long_polls", gauge, "Requests that wait now, for a job or for reports of removed jobs.")
 	httpRequests   = define("http_requests_total", counter, "Requests by route (a pattern, never a path), method and class of status (2xx to 5xx; a caller that hung up is 4xx).", "method", "route", "status")
 	httpDuration   = define("http_request_duration_seconds", histogram, "How long requests took, with the time that long polls wait.", "method", "route")
 	httpPanics     = define("http_panics_total", counter, "Handlers that panicked; each was answered 500, and the process lives.")

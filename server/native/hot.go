@@ -1,12 +1,14 @@
 package native
 
 import (
+	"context"
 	"net/http"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
@@ -18,21 +20,27 @@ type API struct {
 	// leased is told how long the shortest lease of a batch is.
 	leased  func(time.Duration)
 	poll    *poll.Poll
+	removed *cancelfeed.Feeds
 	maxBody int
 }
 
-// New returns the API of an engine, and of what surveys it. maxBody is the engine's bound on one job's
-// body, in bytes; 0 is duly.DefaultMaxBody. leased, if set, is called with the
-// length of leases that were handed out or extended, for whoever has to look
-// when the first of them ends.
-func New(engine duly.Contract, surveyor duly.Surveyor, maxBody int, c clock.Clock, leased func(time.Duration)) *API {
+// New returns the API of an engine, of what surveys it, and of the feeds of its
+// removed jobs. maxBody is the engine's bound on one job's body, in bytes; 0 is
+// duly.DefaultMaxBody. leased, if set, is called with the length of leases that
+// were handed out or extended, for whoever has to look when the first of them ends.
+func New(
+	engine duly.Contract, surveyor duly.Surveyor, removed *cancelfeed.Feeds, maxBody int, c clock.Clock, leased func(time.Duration),
+) *API {
 	if leased == nil {
 		leased = func(time.Duration) {}
 	}
 	if maxBody == 0 {
 		maxBody = duly.DefaultMaxBody
 	}
-	return &API{engine: engine, surveyor: surveyor, leased: leased, poll: poll.New(engine, maxBody, c, leased), maxBody: maxBody}
+	return &API{
+		engine: engine, surveyor: surveyor, leased: leased,
+		poll: poll.New(engine, maxBody, c, leased), removed: removed, maxBody: maxBody,
+	}
 }
 
 func (a *API) push(c *route.Call) error {
@@ -153,6 +161,35 @@ func (a *API) wait(c *route.Call) error {
 		a.poll.Pass(c, p)
 	}
 	return err
+}
+
+// canceled answers with the jobs that were removed after a cursor. An answer that is
+// lost loses nothing: the caller repeats the request.
+func (a *API) canceled(c *route.Call) error {
+	ask, err := route.Read(c, wire.ReadCanceledAsk)
+	if err != nil {
+		return err
+	}
+	if err := ask.Validate(); err != nil {
+		return err
+	}
+	if err := duly.ValidateNamespace(c.Namespace); err != nil {
+		return err
+	}
+
+	var answer wire.Canceled
+	_, err = poll.Until(c, func(ctx context.Context) (err error) {
+		answer, err = a.removed.Poll(ctx, c.Namespace, ask)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	size := wire.SizeOfCanceled(answer)
+	if err := c.Hold(int64(size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendCanceled(c.Room(size), answer))
 }
 
 func (a *API) reserve(c *route.Call) error {

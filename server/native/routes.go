@@ -54,6 +54,15 @@ func (a *API) hotRoutes(batch, one int64) []route.Route {
 			Example:       `{"queues":["mail"],"max":10,"wait":"30s"}`,
 			ExampleAnswer: `{"deliveries":[{"id":"order:1","queue":"mail","body":"hello","priority":0,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none","due":"2030-01-01T00:00:03.000Z","receipt":"mail:0:01J0000000000000000000000A:1","attempt":1,"failures":0,"stalls":0,"lease_end":"2030-01-01T00:00:33.000Z","now":"2030-01-01T00:00:03.000Z","pushed_at":"2030-01-01T00:00:00.000Z"},{"id":"order:2","queue":"mail","body":"welcome","priority":0,"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none","due":"2030-01-01T00:00:03.000Z","receipt":"mail:0:01J0000000000000000000000B:1","attempt":1,"failures":0,"stalls":0,"lease_end":"2030-01-01T00:00:33.000Z","now":"2030-01-01T00:00:03.000Z","pushed_at":"2030-01-01T00:00:00.000Z"}]}`,
 		}},
+		{Method: "POST", Path: "/v1/{namespace}/canceled", Need: auth.Consume, MaxBody: smallBody, Handler: a.canceled, Doc: route.Doc{
+			ID: "waitForRemovedJobs", Summary: "Wait for removed jobs",
+			Text: "Answers when jobs of the namespace were deleted, purged while leased, or destroyed with their queue, or when the time has passed. " +
+				"For workers that stop the handlers of such jobs. A report is a hint: it may name jobs that nobody has leased, and extend tells whether a lease is lost. " +
+				"Pass the cursor of each answer with the next request. Without one, or with one that is too old or of another server, any is true.",
+			Request: canceledAskForm{}, Answer: canceledForm{}, Errors: []duly.Code{duly.CodeUnsupported},
+			Example:       `{"wait":"30s"}`,
+			ExampleAnswer: `{"canceled":[],"any":true,"cursor":"01J0000000000000000000000C.1"}`,
+		}},
 		{Method: "POST", Path: "/v1/{namespace}/extend", Need: auth.Consume, MaxBody: idsBody, Handler: a.extend, Doc: route.Doc{
 			ID: "extendLeases", Summary: "Hold jobs longer",
 			Text:    "Lets leases end this long from now.",

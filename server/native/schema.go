@@ -192,6 +192,24 @@ type readyForm struct {
 	Ready bool `json:"ready" doc:"Whether one of the queues may have a deliverable job."`
 }
 
+type canceledAskForm struct {
+	After string   `json:"after,omitempty" maxLength:"512" doc:"The cursor of the last answer. Without it, any is true."`
+	Wait  duration `json:"wait,omitempty" doc:"How long to wait. Bound: 10m. Default: 0s."`
+}
+
+type removedForm struct {
+	open
+	Queue string   `json:"queue" doc:"The queue's name."`
+	IDs   []string `json:"ids,omitempty" doc:"The IDs of the removed jobs. Absent: any leased job of the queue may be gone."`
+}
+
+type canceledForm struct {
+	open
+	Canceled []removedForm `json:"canceled" doc:"The jobs that were removed since the cursor."`
+	Any      bool          `json:"any" doc:"True if reports were lost: any leased job of the namespace may be gone."`
+	Cursor   string        `json:"cursor" doc:"Where to go on: pass it as after."`
+}
+
 type outcomeForm struct {
 	Receipt      string   `json:"receipt" doc:"The receipt of the delivery."`
 	As           string   `json:"as" enum:"ack,nack,release,bury" doc:"ack: done. nack: failed, try again. release: give it back without using a try. bury: dead now."`

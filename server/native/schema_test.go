@@ -73,6 +73,8 @@ func samples() []struct {
 		{deliveriesForm{}, wire.AppendDeliveries(nil, []duly.Delivery{{Job: stored("x"), Receipt: "r", LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}, {Job: stored("\xff"), LeaseEnd: when, Now: when, PushedAt: when}})},
 		{waitForm{}, wire.AppendWait(nil, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second})},
 		{readyForm{}, wire.AppendReady(nil, true)},
+		{canceledAskForm{}, wire.AppendCanceledAsk(nil, wire.CanceledAsk{After: "c", Wait: time.Second})},
+		{canceledForm{}, wire.AppendCanceled(nil, wire.Canceled{Canceled: []duly.Canceled{{Queue: "q", IDs: []string{"a"}}, {Queue: "p"}}, Cursor: "c"})},
 		{settleForm{}, wire.AppendSettle(nil, []duly.Outcome{{Receipt: "r", As: duly.Nack, Delay: &delay, Error: "e", Result: []byte("x")}, {Receipt: "r", As: duly.Ack, Result: []byte{0}}})},
 		{extendForm{}, wire.AppendExtend(nil, wire.Extend{Receipts: []duly.Receipt{"r"}, Lease: time.Second})},
 		{resultsForm{}, wire.AppendResults(nil, []error{nil, fault})},

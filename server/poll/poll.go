@@ -95,28 +95,40 @@ func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err err
 		ready, err = p.engine.Wait(c.Context(), w)
 		return ready, false, err
 	}
+	over, err = Until(c, func(ctx context.Context) (err error) {
+		ready, err = p.engine.Wait(ctx, w)
+		return err
+	})
+	if over && ready {
+		p.Pass(c, w)
+		ready = false
+	}
+	return ready, over, err
+}
+
+// Until calls wait with a context that ends with the caller, with its token, and
+// when the server drains. If it has ended, over is true and err is the answer: nil
+// for a server that drains and for a token that has changed.
+func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err error) {
 	held, release, err := c.Stay()
 	if err != nil {
-		return false, true, refusal(err)
+		return true, refusal(err)
 	}
 	defer release()
 	ctx, cancel := context.WithCancel(held)
 	defer cancel()
 	defer context.AfterFunc(c.Draining(), cancel)()
-	ready, err = p.engine.Wait(ctx, w)
-	if ctx.Err() == nil {
-		return ready, false, err
-	}
-	if ready {
-		p.Pass(c, w)
-	}
+
+	err = wait(ctx)
 	switch {
+	case ctx.Err() == nil:
+		return false, err
 	case c.Gone():
-		return false, true, c.Context().Err()
+		return true, c.Context().Err()
 	case held.Err() != nil:
-		return false, true, refusal(context.Cause(held))
+		return true, refusal(context.Cause(held))
 	}
-	return false, true, nil // the server wants to stop
+	return true, nil
 }
 
 // Pass tells the engine that who was woken does not reserve, so that it wakes
