@@ -25,11 +25,11 @@ type Config struct {
 	// Timeout is when a request is given up of which nothing was heard: no
 	// byte left, and none arrived. Default 30 s.
 	Timeout time.Duration
-	// Poll bounds the time of one request of a Wait; a longer Wait is several
-	// of them. Keep it below the idle timeout of what stands in between; at
+	// Poll bounds the time of one request of a Wait or WatchCancels; a longer one
+	// is several of them. Keep it below the idle timeout of what stands in between; at
 	// most [duly.MaxWait]. Default 50 s.
 	Poll time.Duration
-	// Clock tells how much of a Wait is left. It is for tests. Default the
+	// Clock measures waits, and the pauses of WatchCancels. It is for tests. Default the
 	// system's.
 	Clock clock.Clock
 }

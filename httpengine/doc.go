@@ -39,6 +39,12 @@
 // noticed. A Wait is asked in slices of [Config.Poll], so that no proxy takes
 // it for dead.
 //
+// WatchCancels is one long poll, however many watchers there are. It goes on from
+// the cursor of the last answer, so a lost connection loses no report. Where the
+// server has lost some, as after a restart, the watchers' Ready is called. A failed
+// poll is repeated after a growing pause of at most 5 s; an error that a repeat does
+// not mend ends the watch.
+//
 // # Joined calls
 //
 // Concurrent calls of Push share requests, as do those of Settle: while one is

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -18,6 +19,7 @@ type Engine struct {
 
 	pushes  joint[duly.PushResult]
 	settles joint[error]
+	cancels cancels.Hub
 
 	closing context.Context // ends with Close
 	end     context.CancelFunc
@@ -57,6 +59,7 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 		return batch(ctx, e, "/settle", body, wire.ReadResults)
 	}
 	e.pushes.calls, e.settles.calls = &e.calls, &e.calls
+	e.cancels.Source = e.followCancels
 	return e, nil
 }
 
@@ -71,12 +74,13 @@ func (e *Engine) GoString() string { return e.String() }
 func (e *Engine) Namespace() string { return e.link.namespace }
 
 // Close implements duly.Engine. It waits for what is on its way, except that
-// it ends every Wait.
+// it ends every Wait and WatchCancels.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.end()
+	e.cancels.Close()
 	e.calls.Wait()
 	e.link.close()
 	return nil

@@ -131,6 +131,11 @@ func (n near) Survey(ctx context.Context, namespace string, p duly.PageParams) (
 	return duly.SurveyorOf(n.Contract).Survey(ctx, namespace, p)
 }
 
+// WatchCancels implements duly.CancelWatcher.
+func (n near) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	return n.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
+}
+
 // far is the server's engine, told which wait is whose.
 type far struct {
 	duly.Contract
@@ -149,6 +154,11 @@ func (f far) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 // Survey implements duly.Surveyor.
 func (f far) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
 	return duly.SurveyorOf(f.Contract).Survey(ctx, namespace, p)
+}
+
+// WatchCancels implements duly.CancelWatcher.
+func (f far) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	return f.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
 // numbering puts a wait's number into its request.

@@ -48,6 +48,14 @@ func (u *untilEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly
 	return got, err
 }
 
+// WatchCancels implements duly.CancelWatcher, if the engine does.
+func (u *untilEngine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if engine, ok := u.Contract.(duly.CancelWatcher); ok {
+		return engine.WatchCancels(ctx, namespace, w)
+	}
+	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+}
+
 // finished reports whether the one job was taken.
 func (u *untilEngine) finished() bool {
 	u.mu.Lock()

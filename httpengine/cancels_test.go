@@ -1,0 +1,259 @@
+package httpengine_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// feed answers polls with what a test has put in, and waits for the rest.
+type feed struct {
+	answers chan func(http.ResponseWriter)
+
+	mu    sync.Mutex
+	polls []wire.CanceledAsk
+}
+
+func newFeed() *feed { return &feed{answers: make(chan func(http.ResponseWriter), 1000)} }
+
+func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
+	var b strings.Builder
+	_, _ = readAll(&b, req)
+	ask, err := wire.ReadCanceledAsk(b.String(), wire.Strict)
+	if err != nil || req.URL.Path != "/v1/shop/canceled" {
+		panic(err)
+	}
+	f.mu.Lock()
+	f.polls = append(f.polls, ask)
+	f.mu.Unlock()
+	select {
+	case answer := <-f.answers:
+		answer(w)
+	case <-time.After(ask.Wait):
+		reply(w, 200, string(wire.AppendCanceled(nil, wire.Canceled{Cursor: ask.After})))
+	case <-req.Context().Done():
+	}
+}
+
+// put adds an answer, by its cursor.
+func (f *feed) put(cursor string, any bool, canceled ...duly.Canceled) {
+	f.answers <- func(w http.ResponseWriter) {
+		reply(w, 200, string(wire.AppendCanceled(nil, wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
+	}
+}
+
+// fail adds an error as an answer.
+func (f *feed) fail(err error) {
+	f.answers <- func(w http.ResponseWriter) { problem(w, err) }
+}
+
+// asked returns the cursors of the polls so far, and forgets them.
+func (f *feed) asked() string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var cursors []string
+	for _, p := range f.polls {
+		cursors = append(cursors, strconv.Quote(p.After))
+	}
+	f.polls = nil
+	return strings.Join(cursors, " ")
+}
+
+// watcher notes what one watch reports.
+type watcher struct {
+	end context.CancelFunc
+
+	mu    sync.Mutex
+	got   []string
+	ended error
+}
+
+func (r *rig) watch(namespace string) *watcher {
+	ctx, end := context.WithCancel(r.t.Context())
+	w := &watcher{end: end}
+	note := func(what string) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.got = append(w.got, what)
+	}
+	go func() {
+		err := r.WatchCancels(ctx, namespace, duly.CancelWatch{
+			Ready: func() { note("ready") },
+			Canceled: func(c duly.Canceled) {
+				if c.IDs == nil {
+					c.IDs = []string{"*"}
+				}
+				note(c.Queue + "/" + strings.Join(c.IDs, ","))
+			},
+		})
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.ended = err
+	}()
+	synctest.Wait()
+	return w
+}
+
+// said returns what was reported so far, and forgets it.
+func (w *watcher) said() string {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	got := strings.Join(w.got, " ")
+	w.got = nil
+	return got
+}
+
+func (w *watcher) err() error {
+	synctest.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.ended
+}
+
+func follow(t *testing.T, test func(t *testing.T, r *rig, f *feed)) {
+	t.Helper()
+	f := newFeed()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f.answers = make(chan func(http.ResponseWriter), 1000) // of the bubble
+		test(t, newRig(t, httpengine.Config{}, f.serve), f)
+	})
+}
+
+func wantText(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: %q, want %q", what, got, want)
+	}
+}
+
+// C14.47: all watchers share one long poll, which goes on from its cursor and ends
+// with the last of them.
+func TestWatchersShareALongPoll(t *testing.T) {
+	follow(t, func(t *testing.T, r *rig, f *feed) {
+		f.put("c1", true)
+		first, second := r.watch(""), r.watch("shop")
+		f.put("c2", false, duly.Canceled{Queue: "q", IDs: []string{"a", "b"}}, duly.Canceled{Queue: "p"})
+		for _, w := range []*watcher{first, second} {
+			wantText(t, "a watcher", w.said(), "ready q/a,b p/*")
+		}
+		time.Sleep(2 * time.Minute)
+		wantText(t, "polls", f.asked(), `"" "c1" "c2" "c2" "c2"`)
+
+		first.end()
+		if err := first.err(); !errors.Is(err, context.Canceled) {
+			t.Errorf("it ended with %v", err)
+		}
+		f.put("c3", false, duly.Canceled{Queue: "q", IDs: []string{"c"}})
+		wantText(t, "the other one", second.said(), "q/c")
+		second.end()
+		time.Sleep(2 * time.Minute)
+		wantText(t, "polls", f.asked(), `"c3"`)
+	})
+}
+
+// C4.98, C14.47: a lost connection leaves no gap while the server knows the cursor.
+// Where it does not, the watchers ask about all leases.
+func TestAWatchReconnects(t *testing.T) {
+	follow(t, func(t *testing.T, r *rig, f *feed) {
+		f.put("c1", true)
+		w := r.watch("shop")
+		f.answers <- func(w http.ResponseWriter) { hijack(w).Close() }
+		f.fail(duly.ErrUnavailable)
+		f.fail(duly.ErrClosed)
+		f.put("c2", false, duly.Canceled{Queue: "q", IDs: []string{"a"}})
+		time.Sleep(5 * time.Second)
+		wantText(t, "without a gap", w.said(), "ready q/a")
+		wantText(t, "polls", f.asked(), `"" "c1" "c1" "c1" "c1" "c2"`)
+
+		f.put("d1", true)
+		wantText(t, "after a gap", w.said(), "ready")
+		if err := w.err(); err != nil {
+			t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+// C14.47: an error that a repeat does not mend ends the watch, as that of a server
+// without the route.
+func TestAWatchEndsWithALastingError(t *testing.T) {
+	for _, want := range []error{duly.ErrNotFound, duly.ErrUnsupported, duly.ErrUnauthorized, duly.ErrForbidden} {
+		t.Run(string(duly.CodeOf(want)), func(t *testing.T) {
+			follow(t, func(t *testing.T, r *rig, f *feed) {
+				f.fail(want)
+				if err := r.watch("shop").err(); !errors.Is(err, want) {
+					t.Errorf("the watch ended with %v, want %v", err, want)
+				}
+				wantText(t, "polls", f.asked(), `""`)
+			})
+		})
+	}
+}
+
+// later is the error of a server that names when to come back.
+func later(d time.Duration) error {
+	return wire.Own(&duly.Error{Code: duly.CodeUnavailable, RetryAfter: d, Message: "later"})
+}
+
+// C14.47: a server that fails, drains or has lost all reports again and again gets few
+// requests.
+func TestAWatchFloodsNoServer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		put  func(f *feed)
+		most int // polls within ten seconds
+	}{
+		"fails":              {func(f *feed) { f.fail(duly.ErrUnavailable) }, 12},
+		"asks for patience":  {func(f *feed) { f.fail(later(5 * time.Second)) }, 3},
+		"drains":             {func(f *feed) { f.put("c", false) }, 21},
+		"has lost all":       {func(f *feed) { f.put("c", true) }, 12},
+		"asks for very much": {func(f *feed) { f.fail(later(time.Hour)) }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			follow(t, func(t *testing.T, r *rig, f *feed) {
+				for range 500 {
+					tt.put(f)
+				}
+				w := r.watch("shop")
+				time.Sleep(10*time.Second - time.Millisecond)
+				if n := len(strings.Fields(f.asked())); n > tt.most || n < 1 {
+					t.Errorf("%d polls in ten seconds, want at most %d", n, tt.most)
+				}
+				time.Sleep(10 * time.Second)
+				if n := len(strings.Fields(f.asked())); n < 1 || w.err() != nil {
+					t.Errorf("%d more in the next ten, ended with %v", n, w.err())
+				}
+			})
+		})
+	}
+}
+
+// C13.13: Close ends every watch. Another namespace is never asked for.
+func TestCloseEndsEveryWatch(t *testing.T) {
+	follow(t, func(t *testing.T, r *rig, f *feed) {
+		if err := r.watch("other").err(); !errors.Is(err, duly.ErrForbidden) {
+			t.Errorf("another namespace: %v", err)
+		}
+		f.put("c1", true)
+		w := r.watch("")
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := w.err(); !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("the watch ended with %v", err)
+		}
+		if err := r.watch("").err(); !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("a later watch ended with %v", err)
+		}
+	})
+}
