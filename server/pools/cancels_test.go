@@ -1,0 +1,196 @@
+package pools_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/pools"
+)
+
+// watching is an engine that counts its watches, and refuses them while it is down.
+type watching struct {
+	*model.Engine
+	mu      sync.Mutex
+	down    error
+	running int
+}
+
+func (e *watching) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	e.mu.Lock()
+	down := e.down
+	if down == nil {
+		e.running++
+		defer func() {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.running--
+		}()
+	}
+	e.mu.Unlock()
+	if down != nil {
+		return down
+	}
+	return e.Engine.WatchCancels(ctx, namespace, w)
+}
+
+func (e *watching) fail(err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.down = err
+}
+
+func (e *watching) watches() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.running
+}
+
+// canceling is a rig with a watch of the namespace shop.
+type canceling struct {
+	*rig
+	engines map[string]*watching
+	stop    context.CancelFunc
+	ended   chan error
+
+	mu    sync.Mutex
+	ready int
+	ids   []string
+}
+
+// watchCancels runs a test in a bubble, on another server with the rig's engines.
+// down are the pools whose engines refuse a watch at first.
+func watchCancels(t *testing.T, down map[string]error, test func(c *canceling)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c := &canceling{rig: newRig(t, "orders"), engines: map[string]*watching{}, ended: make(chan error, 1)}
+		server := c.another(func(name string, e *model.Engine) duly.Contract {
+			c.engines[name] = &watching{Engine: e, down: down[name]}
+			return c.engines[name]
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		c.stop = stop
+		go func() { c.ended <- c.follow(ctx, server) }()
+		synctest.Wait()
+		test(c)
+	})
+}
+
+func (c *canceling) follow(ctx context.Context, server *pools.Pools) error {
+	return server.WatchCancels(ctx, "shop", duly.CancelWatch{
+		Ready: func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ready++
+		},
+		Canceled: func(x duly.Canceled) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.ids = append(c.ids, x.IDs...)
+		},
+	})
+}
+
+// got returns how often the watch was ready and what it has reported, and forgets it.
+func (c *canceling) got() string {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slices.Sort(c.ids)
+	got := fmt.Sprint(c.ready, slices.Compact(c.ids))
+	c.ready, c.ids = 0, nil
+	return got
+}
+
+func (c *canceling) want(what, want string) {
+	c.t.Helper()
+	if got := c.got(); got != want {
+		c.t.Errorf("%s: ready and reports are %s, want %s", what, got, want)
+	}
+}
+
+// cancel deletes jobs of a pool.
+func (c *canceling) cancel(pool string, ids ...string) {
+	c.t.Helper()
+	for _, id := range ids {
+		_, err := c.engines[pool].Push(c.t.Context(), []duly.Job{{Namespace: "shop", Queue: "q", ID: id}})
+		c.must(err)
+		c.must(c.engines[pool].Delete(c.t.Context(), shop, id))
+	}
+}
+
+// C4.97: a watch follows its namespace to another pool. While it moves, both are
+// watched.
+func TestAWatchFollowsItsNamespace(t *testing.T) {
+	watchCancels(t, nil, func(c *canceling) {
+		c.want("at first", "1 []")
+		c.cancel("default", "a")
+		c.cancel("orders", "b")
+		c.want("before the move", "0 [a]")
+
+		c.pushJob(duly.Job{ID: "left"})
+		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
+		c.tick(pools.Settle / 2)
+		c.want("the move begins", "1 []")
+		c.cancel("default", "a")
+		c.cancel("orders", "b")
+		c.want("while it moves", "0 [a b]")
+
+		c.carryOn()
+		c.must(c.Delete(c.t.Context(), shop, "left"))
+		c.end("shop")
+		c.tick(pools.Settle)
+		c.got()
+		c.cancel("default", "a")
+		c.cancel("orders", "b")
+		c.want("after the move", "0 [b]")
+		if n, m := c.engines["default"].watches(), c.engines["orders"].watches(); n != 0 || m != 1 {
+			c.t.Errorf("%d watches in the old pool and %d in the new one", n, m)
+		}
+
+		c.stop()
+		if err := <-c.ended; !errors.Is(err, context.Canceled) {
+			c.t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+func errOf[T any](_ T, err error) error { return err }
+
+// C4.97: a pool that does not answer is watched once it does, and the other one
+// meanwhile.
+func TestAWatchOutlivesAPoolThatIsDown(t *testing.T) {
+	watchCancels(t, map[string]error{duly.DefaultPool: duly.ErrUnavailable}, func(c *canceling) {
+		c.want("while it is down", "0 []")
+		c.must(meet(c.t.Context(), c.Pools, "shop"))
+		c.must(errOf(c.Move(c.t.Context(), "shop", "orders")))
+		c.tick(pools.Settle / 2)
+		c.want("the other pool", "1 []")
+		c.cancel("orders", "b")
+		c.want("the other pool", "0 [b]")
+
+		c.engines[duly.DefaultPool].fail(nil)
+		c.tick(2 * time.Second)
+		c.want("it is back", "1 []")
+		c.cancel(duly.DefaultPool, "a")
+		c.want("it is back", "0 [a]")
+	})
+}
+
+// An engine that reports no removed jobs is unsupported.
+func TestAWatchNeedsAnEngineThatReports(t *testing.T) {
+	watchCancels(t, map[string]error{duly.DefaultPool: duly.ErrUnsupported}, func(c *canceling) {
+		if err := <-c.ended; !errors.Is(err, duly.ErrUnsupported) {
+			c.t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
