@@ -180,8 +180,9 @@ func TestADrainEndsCanceledPolls(t *testing.T) {
 	}
 }
 
-// C14.47: a server that has ended watches its engine no more.
-func TestAServerEndsItsWatches(t *testing.T) {
+// C14.47: a server that stops ends the polls on its address, and watches its engine no
+// more.
+func TestAServerThatStopsEndsItsPolls(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) { c.Addr, c.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
 	if err := f.Listen(t.Context()); err != nil {
@@ -190,8 +191,21 @@ func TestAServerEndsItsWatches(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- f.Serve(ctx) }()
-	f.follow(canceledPath)
+	at := f.follow(canceledPath)
+	body := fmt.Sprintf(`{"after":%q,"wait":"10m"}`, at)
+	req, err := http.NewRequest("POST", f.URL()+canceledPath, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+f.tokens["consume"])
+	poll := make(chan answer)
+	go func() { poll <- f.do(req) }()
+	until(t, "the poll waits", func() bool { return f.longPolls("1") })
+
 	stop()
+	if a := <-poll; a.status != 200 || !strings.Contains(a.body, at) {
+		t.Errorf("the poll: %d %s", a.status, a.body)
+	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
