@@ -69,6 +69,7 @@ ifeq ($(ARGS),)
 	$(LONG) -timeout 10m ./test/bench
 	@scripts/bench-http
 	@scripts/bench-redis
+	@scripts/bench-cluster
 else
 	./$(BIN) bench $(ARGS)
 endif

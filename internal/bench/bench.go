@@ -297,6 +297,15 @@ func (b *bench) queue(suffix string) duly.QueueRef {
 	return q
 }
 
+// shardedQueue makes a queue with so many shards, whatever is the engine's default.
+func (b *bench) shardedQueue(ctx context.Context, suffix string, shards int) (duly.QueueRef, error) {
+	q := b.queue(suffix)
+	if err := b.engine.Configure(ctx, q, duly.QueueConfig{Shards: shards}); err != nil {
+		return q, fmt.Errorf("making queue %s: %w", q, err)
+	}
+	return q, nil
+}
+
 // clean removes every queue, also when the caller has gone.
 func (b *bench) clean(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)

@@ -38,6 +38,10 @@ type Config struct {
 	// Batches are the batch sizes in Life, 1…1000 each. Default Load.Batch, and
 	// 1, 10 and 50 where that is zero too.
 	Batches []int
+	// Shards of the queue in Spread: a power of two, 1…256. Default 8.
+	Shards int
+	// Against is one server on which Spread does the same, for comparison.
+	Against Target
 	// Embedded says that the engine runs in this process, so that the processor
 	// time of this process is the engine's.
 	Embedded bool
@@ -50,6 +54,12 @@ type Config struct {
 	Logger *slog.Logger
 	// Clock times everything. Default the system's.
 	Clock clock.Clock
+}
+
+// Target is an engine and the gauge of the server behind it.
+type Target struct {
+	Open  func(context.Context) (duly.Contract, error)
+	Gauge func(context.Context) (Gauge, error)
 }
 
 // Load is what one run of a phase does. Zero fields take their defaults.
@@ -111,6 +121,7 @@ func (c Config) withDefaults() Config {
 			c.Batches = []int{c.Load.Batch}
 		}
 	}
+	or(&c.Shards, 8)
 	or(&c.Repeat, 3)
 	or(&c.Load.Jobs, 100_000)
 	or(&c.Load.Time, 10*time.Second)
@@ -179,6 +190,12 @@ func (c Config) Validate() error {
 	bound("backlog_delayed", c.Backlog.Delayed, 0, maxJobs)
 	if l.Time < 10*time.Millisecond || l.Time > time.Hour {
 		bad.Add("time", "is %s, must be between 10ms and 1h", duly.FormatDuration(l.Time))
+	}
+	if c.Shards < 1 || c.Shards > duly.MaxShards || c.Shards&(c.Shards-1) != 0 {
+		bad.Add("shards", "is %d, must be a power of two between 1 and %d", c.Shards, duly.MaxShards)
+	}
+	if c.Against.Open != nil && !slices.Contains(c.Phases, Spread) {
+		bad.Add("against", "is for the phase spread: name it with phases")
 	}
 	if c.Backlog.Compare && !c.Backlog.Any() {
 		bad.Add("compare", "is about a backlog: name one with backlog_ready or backlog_delayed")

@@ -43,6 +43,10 @@ func TestABadConfigNamesEveryField(t *testing.T) {
 		{"phases", Config{Phases: []Phase{Memory}}},
 		{"phases", Config{Phases: []Phase{Idle}}},
 		{"queues", Config{Load: Load{Queues: 101}}},
+		{"shards", Config{Shards: 6}},
+		{"shards", Config{Shards: 512}},
+		{"phases", Config{Phases: []Phase{Spread}}},
+		{"against", Config{Against: Target{Open: newEngine().open}}},
 		{"compare", Config{Backlog: Backlog{Compare: true}}},
 	} {
 		var e *duly.Error

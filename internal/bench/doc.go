@@ -18,6 +18,9 @@
 //   - With a [Backlog], push, single, take and work go through the very queue
 //     that holds it. Both and lateness, which tell how old jobs are when they
 //     are handed out, use a queue of their own beside it.
+//   - Life, Memory's kinds and Spread use queues of their own too. Life and Spread
+//     measure everything once per round, because only ratios hold on a machine
+//     that others use.
 //   - A phase's rate is the median of its runs; its latencies are those of all
 //     its runs together.
 //

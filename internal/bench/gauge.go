@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
 // Gauge reads what an engine costs the server that it keeps its jobs on. This
@@ -28,6 +30,21 @@ type Gauge interface {
 	Native(batch, body int) Native
 	// Close ends the gauge.
 	Close()
+}
+
+// Cluster is a gauge that can read the nodes of its server one by one.
+type Cluster interface {
+	// Nodes lists the nodes that hold jobs.
+	Nodes() []Node
+	// Shards returns how many of a queue's shards each of the Nodes holds.
+	Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int, error)
+}
+
+// Node is one server of a cluster.
+type Node struct {
+	Name string
+	// Read reads the counters of this node alone.
+	Read func(ctx context.Context) (Reading, error)
 }
 
 // About is what a gauge tells of itself.
@@ -136,38 +153,44 @@ func (c Timings) Percentile(p float64) time.Duration {
 
 // meter reads a gauge; without one it reads zeros.
 type meter struct {
-	gauge Gauge
-	own   time.Duration // of the server's processor time, per reading
+	gauge   Gauge
+	counter func(context.Context) (Reading, error) // of the gauge, or of a node
+	own     time.Duration                          // of the server's processor time, per reading
 }
 
 // readings is how often the meter reads to find out what that costs.
 const readings = 20
 
 func newMeter(ctx context.Context, g Gauge) (*meter, error) {
-	m := &meter{gauge: g}
 	if g == nil {
-		return m, nil
+		return &meter{}, nil
 	}
+	m := &meter{gauge: g, counter: g.Read}
+	return m, m.calibrate(ctx)
+}
+
+// calibrate finds out what a reading costs.
+func (m *meter) calibrate(ctx context.Context) error {
 	first, err := m.read(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	last := first
 	for range readings {
 		if last, err = m.read(ctx); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	spent, err := last.since(first)
 	m.own = spent.CPU / readings
-	return m, err
+	return err
 }
 
 func (m *meter) read(ctx context.Context) (Reading, error) {
-	if m.gauge == nil {
+	if m.counter == nil {
 		return Reading{}, nil
 	}
-	r, err := m.gauge.Read(ctx)
+	r, err := m.counter(ctx)
 	if err != nil {
 		return r, fmt.Errorf("reading what the server has used: %w", err)
 	}

@@ -152,7 +152,11 @@ func (l *life) step(ctx context.Context, step lifeStep) (LifeCost, error) {
 	}
 
 	l.made++
-	q := l.queue(fmt.Sprintf("life-%s-%d-%d", step.kind, step.batch, l.made))
+	// With several shards a job that has an order key can't have an ID of its own.
+	q, err := l.shardedQueue(ctx, fmt.Sprintf("life-%s-%d-%d", step.kind, step.batch, l.made), 1)
+	if err != nil {
+		return LifeCost{}, err
+	}
 	cost, err := l.measureStages(ctx, l.jobs(step), &jobStages{bench: l.bench, queue: q, step: step})
 	if err != nil {
 		return LifeCost{}, err

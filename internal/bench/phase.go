@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"slices"
 
 	"github.com/dulymq/duly"
 )
@@ -48,6 +49,10 @@ const (
 	// Idle lets a worker wait on Load.Queues empty queues for Load.Time and
 	// counts what it asks of the server.
 	Idle Phase = "idle"
+	// Spread pushes and takes jobs of a queue with several shards in a cluster
+	// and tells what that costs the busiest node. With Against it does the same
+	// on one server.
+	Spread Phase = "spread"
 )
 
 // Phases lists the phases that Run goes through by itself, in their order. A
@@ -61,11 +66,13 @@ func GaugePhases() []Phase {
 }
 
 // AllPhases lists every phase.
-func AllPhases() []Phase { return append(Phases(), Calls, Burst, NativePush, NativeTake, Memory, Idle) }
+func AllPhases() []Phase {
+	return append(Phases(), Calls, Burst, NativePush, NativeTake, Memory, Idle, Spread)
+}
 
 // needsGauge tells whether a phase is about the server alone.
 func (p Phase) needsGauge() bool {
-	return p == NativePush || p == NativeTake || p == Memory || p == Idle
+	return slices.Contains([]Phase{NativePush, NativeTake, Memory, Idle, Spread}, p)
 }
 
 func names[T ~string](of []T) []string {
@@ -126,6 +133,8 @@ func specOf(p Phase) spec {
 		return spec{whole: (*bench).life}
 	case Memory:
 		return spec{whole: (*bench).weigh}
+	case Spread:
+		return spec{whole: (*bench).spread}
 	case Idle:
 		return spec{whole: (*bench).idle}
 	}

@@ -10,7 +10,10 @@ import (
 // is in its name.
 type Report struct {
 	// URL is the engine's, without secrets; set by the caller.
-	URL     string  `json:"url,omitempty"`
+	URL string `json:"url,omitempty"`
+	// Against is the other server's in the phase spread, without secrets; set by
+	// the caller.
+	Against string  `json:"against,omitempty"`
 	Machine Machine `json:"machine"`
 	// Disk is set by the caller, where the engine's disk is this machine's.
 	Disk      *Disk    `json:"disk,omitempty"`
@@ -77,12 +80,13 @@ type Result struct {
 	Either float64 `json:"clock_error_us"`
 	// Server is what the phase cost the server; nil without a gauge.
 	Server *ServerCost `json:"server,omitempty"`
-	// Parts are those of the phase calls, Life is of life, Memory of memory and
-	// Idle of idle.
-	Parts  []Part      `json:"parts,omitempty"`
-	Life   *LifeTable  `json:"life,omitempty"`
-	Memory *MemoryView `json:"memory,omitempty"`
-	Idle   *IdleView   `json:"idle,omitempty"`
+	// Parts are those of the phase calls, Life is of life, Spread of spread,
+	// Memory of memory and Idle of idle.
+	Parts  []Part       `json:"parts,omitempty"`
+	Life   *LifeTable   `json:"life,omitempty"`
+	Spread *SpreadTable `json:"spread,omitempty"`
+	Memory *MemoryView  `json:"memory,omitempty"`
+	Idle   *IdleView    `json:"idle,omitempty"`
 }
 
 // Latency is a distribution in microseconds.

@@ -10,8 +10,12 @@ import (
 // take reserves and acks the run's jobs in batches. A latency is that of both
 // calls together.
 func (b *bench) take(ctx context.Context, r *run, q duly.QueueRef) error {
-	batch := b.cfg.Load.Batch
-	err := r.each(b.cfg.Load.Callers, func() error {
+	return b.takeBatches(ctx, r, q, b.cfg.Load.Callers, b.cfg.Load.Batch)
+}
+
+// takeBatches is take from a number of goroutines.
+func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, goroutines, batch int) error {
+	err := r.each(goroutines, func() error {
 		outcomes := make([]duly.Outcome, batch)
 		for _, n := r.claim(batch); n > 0; _, n = r.claim(batch) {
 			got, err := b.takeOnce(ctx, r, q, n, outcomes)

@@ -38,8 +38,11 @@ func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) err
 	for _, kind := range b.cfg.Kinds {
 		weight := KindMemory{Kind: kind, Bytes: plain}
 		if kind != Plain {
-			q, n := b.queue("memory-"+string(kind)), b.cfg.Load.Jobs
-			var err error
+			n := b.cfg.Load.Jobs
+			q, err := b.shardedQueue(ctx, "memory-"+string(kind), 1)
+			if err != nil {
+				return in(string(kind)+" jobs", err)
+			}
 			if weight.Bytes, err = b.loadWeighed(ctx, at, q, n, kind.shape); err != nil {
 				return in(string(kind)+" jobs", err)
 			}

@@ -20,7 +20,8 @@
 // touched, and differences are told. All of them are of everybody who uses the
 // server, so a server that is measured should have nothing else to do.
 //
-// Of a cluster everything is the sum over its primaries.
+// Of a cluster everything is the sum over its primaries, unless its nodes are
+// read one by one.
 //
 // # The native limit
 //

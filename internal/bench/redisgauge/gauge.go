@@ -21,7 +21,10 @@ type Gauge struct {
 	about   bench.About
 }
 
-var _ bench.Gauge = (*Gauge)(nil)
+var (
+	_ bench.Gauge   = (*Gauge)(nil)
+	_ bench.Cluster = (*Gauge)(nil)
+)
 
 // server is one primary.
 type server struct {

@@ -9,6 +9,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/bench"
 	"github.com/dulymq/duly/internal/redistest"
 )
@@ -246,6 +247,77 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 	}
 	if err := work.Remove(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestNodesAreReadOneByOne(t *testing.T) {
+	t.Parallel()
+	c, _ := redistest.SharedCluster(t)
+	g := open(t, c.URL())
+	counts := func() (all []int64) {
+		for _, n := range g.Nodes() {
+			r, err := n.Read(t.Context())
+			if err != nil || n.Name == "" || r.CPU <= 0 {
+				t.Fatalf("%s: %+v, %v", n.Name, r, err)
+			}
+			all = append(all, r.Scripts.Count)
+		}
+		return all
+	}
+
+	before := counts()
+	busy := slices.IndexFunc(g.Nodes(), func(n bench.Node) bool { return n.Name == c.Shard(0).Addr() })
+	for range 50 {
+		c.Shard(0).Must("EVAL", "return 1", 0)
+	}
+	// Others use the cluster too, with a script or two each.
+	for i, n := range counts() {
+		if ran := n - before[i]; (ran >= 50) != (i == busy) {
+			t.Errorf("node %d ran %d scripts; node %d ran 50", i, ran, busy)
+		}
+	}
+}
+
+func TestShardsAreWhereTheirSlotsAre(t *testing.T) {
+	t.Parallel()
+	c, _ := redistest.SharedCluster(t)
+	g := open(t, c.URL())
+	q := duly.QueueRef{Namespace: "shop", Name: "orders"}
+	want := map[string]int{}
+	for i := range 16 {
+		want[c.For(shardTag(q, i)).Addr()]++
+	}
+	held, err := g.Shards(t.Context(), q, 16)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range g.Nodes() {
+		if held[i] != want[n.Name] {
+			t.Errorf("%s holds %d shards, want %d", n.Name, held[i], want[n.Name])
+		}
+	}
+
+	single := open(t, redistest.Single(t).URL())
+	if held, err := single.Shards(t.Context(), q, 16); err != nil || !slices.Equal(held, []int{16}) {
+		t.Errorf("one server holds %v, %v", held, err)
+	}
+}
+
+func TestSlotsOfTheNodeThatAnswers(t *testing.T) {
+	t.Parallel()
+	got := slotsOfNode("a1 127.0.0.1:7000@17000 master - 0 0 1 connected 0-10\n" +
+		"b2 127.0.0.1:7001@17001,host myself,master - 0 0 2 connected 11-20 30 [12->-a1] 40-41\n" +
+		"c3 127.0.0.1:7002@17002 slave a1 0 0 1 connected\n")
+	if want := (slotSet{{11, 20}, {30, 30}, {40, 41}}); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for slot, want := range map[int64]bool{10: false, 11: true, 20: true, 21: false, 30: true, 41: true, 42: false} {
+		if got.has(slot) != want {
+			t.Errorf("slot %d: %v", slot, !want)
+		}
+	}
+	if got := slotsOfNode("a1 127.0.0.1:7000@17000 myself,slave - 0 0 1 connected\n"); got != nil {
+		t.Errorf("a replica has %v", got)
 	}
 }
 

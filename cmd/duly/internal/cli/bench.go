@@ -17,6 +17,7 @@ type benchFlags struct {
 	bench.Config
 	phases    []string
 	kinds     []string
+	against   string // URL of the one server for spread
 	folder    string // where the file of its own is made
 	syncDelay time.Duration
 	// batches and concurrency are zero until they are given: what is usual differs.
@@ -56,6 +57,9 @@ With a redis:// URL there are also, and by default:
   native-push, native-take   push and take by bare commands of the server: what is necessary to keep a job at all
   memory    load ready and delayed jobs, and ready ones of each kind: bytes per job
   idle      a worker waits on empty queues: requests per second
+  spread    only if --phases names it, and for a cluster: push and take jobs of a queue with --shards shards, in
+            batches and by 512 and 64 callers of single jobs: what the busiest node takes, beside the same on the one
+            server of --against
 
 and each phase tells what it took of the server's processor, and how long its scripts ran. Without one, calls and burst are
 done if --phases names them.
@@ -88,7 +92,8 @@ the command fail.`,
   duly bench --url http://TOKEN@127.0.0.1:7777/default --json
   duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare
   duly bench --url redis://127.0.0.1 --phases life --repeat 9
-  duly bench --url redis://127.0.0.1 --phases life,memory --job tries,all --batch 50`,
+  duly bench --url redis://127.0.0.1 --phases life,memory --job tries,all --batch 50
+  duly bench --url redis+cluster://10.0.0.1 --phases spread --against redis://10.0.0.9`,
 		func(ctx context.Context, p *printer, _ []string) error {
 			a.hears = hearAll
 			return a.bench(ctx, p, &b)
@@ -112,6 +117,8 @@ func (b *benchFlags) register(cmd *cobra.Command) {
 	countVar(f, &b.Load.Body, "body", "bytes of a body")
 	countVar(f, &b.Load.Rate, "rate", "jobs that fall due per second in lateness")
 	countVar(f, &b.Load.Queues, "queues", "queues that idle waits on")
+	countVar(f, &b.Shards, "shards", "shards of the queue in spread, a power of two up to 256 (default 8)")
+	f.StringVar(&b.against, "against", "", "`URL` of the one server that spread compares with")
 	f.IntVar(&b.Backlog.Ready, "backlog-ready", 0, "`n` ready jobs that lie in the queue meanwhile")
 	f.IntVar(&b.Backlog.Delayed, "backlog-delayed", 0, "`n` jobs due tomorrow that lie in the queue meanwhile")
 	f.BoolVar(&b.Backlog.Reopen, "reopen", false, "close the engine and open it again when the backlog is loaded")
@@ -134,6 +141,9 @@ func texts[T ~string](names []T) []string {
 // bench measures and prints. What was measured before an error or an
 // interrupt is printed, and then the error.
 func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
+	if b.against != "" && !open.Redis(b.against) {
+		return misusef("--against is %s, must be the redis:// URL of one server", open.Redact(b.against))
+	}
 	b.complete(a)
 	if err := b.Validate(); err != nil {
 		return err
@@ -152,16 +162,11 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	bar := &benchBar{app: a}
 	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
 	b.Embedded = !remote(target.url) && !open.Redis(target.url)
-	b.Open = func(ctx context.Context) (duly.Contract, error) {
-		secure, err := a.trust("")
-		if err != nil {
-			return nil, err
-		}
-		return a.env.Open(ctx, target.url, open.Log(a.engineLog(target.url)), open.SyncDelay(b.syncDelay), open.TLS(secure))
-	}
+	b.Open = a.benchOpen(b, target.url)
 	report, err := bench.Run(ctx, b.Config)
 	bar.end()
 	if report != nil && len(report.Phases)+len(report.Without) > 0 {
+		report.Against = open.Redact(b.against)
 		report.URL, report.Disk, report.SyncDelay = open.Redact(target.url), disk, float64(b.syncDelay)/float64(time.Microsecond)
 		if printed := p.benchReport(report); err == nil {
 			err = printed
@@ -171,6 +176,17 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 		return a.unreachable(err, target.place)
 	}
 	return benchVerdict(report)
+}
+
+// benchOpen returns the function that opens the engine of a URL.
+func (a *app) benchOpen(b *benchFlags, url string) func(context.Context) (duly.Contract, error) {
+	return func(ctx context.Context) (duly.Contract, error) {
+		secure, err := a.trust("")
+		if err != nil {
+			return nil, err
+		}
+		return a.env.Open(ctx, url, open.Log(a.engineLog(url)), open.SyncDelay(b.syncDelay), open.TLS(secure))
+	}
 }
 
 // complete puts what the flags say into the Config.
@@ -190,6 +206,12 @@ func (b *benchFlags) complete(a *app) {
 	}
 	if a.env.Gauge != nil {
 		b.Gauge = a.env.Gauge(a.url)
+	}
+	if b.against != "" {
+		b.Against = bench.Target{Open: a.benchOpen(b, b.against)}
+		if a.env.Gauge != nil {
+			b.Against.Gauge = a.env.Gauge(b.against)
+		}
 	}
 	if b.Gauge != nil {
 		b.Load.Batch, b.Load.Concurrency = benchGauge.Batch, benchGauge.Concurrency

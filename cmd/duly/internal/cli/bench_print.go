@@ -29,9 +29,12 @@ func (p *printer) benchReport(r *bench.Report) error {
 func (p *printer) benchPhases(r *bench.Report, phases []bench.Result) {
 	p.benchRates(r, phases)
 	for i := range phases {
-		if of := &phases[i]; of.Life != nil {
+		switch of := &phases[i]; {
+		case of.Life != nil:
 			p.benchLife(of.Life)
-		} else if of.Memory != nil {
+		case of.Spread != nil:
+			p.benchSpread(of.Spread)
+		case of.Memory != nil:
 			p.benchMemory(of.Memory)
 		}
 	}
@@ -41,7 +44,7 @@ func (p *printer) benchPhases(r *bench.Report, phases []bench.Result) {
 func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB", ">MIN", ">P50", ">P99", ">MAX", "OF")
 	for i := range phases {
-		if of := &phases[i]; of.Memory == nil && of.Idle == nil && of.Life == nil {
+		if of := &phases[i]; of.Memory == nil && of.Idle == nil && of.Life == nil && of.Spread == nil {
 			t.add(benchRow(r, of)...)
 		}
 		for k := range phases[i].Parts {
@@ -71,7 +74,7 @@ func (p *printer) benchHead(r *bench.Report) {
 		pairs = append(pairs, txt("disk"), txt(text))
 	}
 	if r.Server != nil {
-		pairs = append(pairs, txt("server"), txt(r.Server.Server))
+		pairs = append(pairs, txt("server"), txt(r.Server.Server), txt("against"), txt(r.Against))
 	}
 	pairs = append(pairs, txt("bodies"), txt(bytesText(int64(r.Load.Body))), txt("runs"), txt(fmt.Sprintf(
 		"%d of each phase, up to %s jobs or %s", r.Repeat, countText(int64(r.Load.Jobs)), roughly(seconds(r.Load.Seconds)))))

@@ -21,10 +21,17 @@ func (p *printer) benchServer(r *bench.Report) {
 			t.add(serverRow("calls, "+of.Parts[k].Name, of.Parts[k].Server)...)
 		}
 	}
+	sums := benchSums(r)
+	if len(t.rows) == 0 && len(sums) == 0 {
+		return
+	}
 	t.flush()
 	p.printf("\n")
-	p.benchSums(r)
-	p.printf("\n%s\n", p.paint(dim, "The server's CPU is that of its main thread. Percentiles of scripts are "+r.Server.Resolution+"."))
+	if len(sums) > 0 {
+		p.pairs(sums...)
+		p.printf("\n")
+	}
+	p.printf("%s\n", p.paint(dim, "The server's CPU is that of its main thread. Percentiles of scripts are "+r.Server.Resolution+"."))
 }
 
 func serverRow(name string, c *bench.ServerCost) []cell {
@@ -35,9 +42,8 @@ func serverRow(name string, c *bench.ServerCost) []cell {
 	return row
 }
 
-// benchSums prints what the phases say together.
-func (p *printer) benchSums(r *bench.Report) {
-	var pairs []cell
+// benchSums is what the phases say together.
+func benchSums(r *bench.Report) (pairs []cell) {
 	if l := r.Server.Life; l != nil {
 		pairs = append(pairs, txt("a job's life"), txt(micros(l.CPU)+" of the server's CPU, push to ack"))
 		if l.Native > 0 {
@@ -53,7 +59,7 @@ func (p *printer) benchSums(r *bench.Report) {
 				of.Idle.PerSecond, plural(int64(of.Idle.Queues), "queue"), countText(of.Idle.Requests), roughly(seconds(of.Seconds)))))
 		}
 	}
-	p.pairs(pairs...)
+	return pairs
 }
 
 // nativeText compares with the native work.

@@ -158,6 +158,9 @@ func TestBenchRefusesWhatItCannotDo(t *testing.T) {
 	r.do("bench", "--phases", "push,idle")
 	r.do("bench", "--queues", "101")
 	r.do("bench", "--compare")
+	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--shards", "6")
+	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--against", "redis://:s3cret@127.0.0.1:2")
+	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--phases", "spread", "--against", "http://s3cret@127.0.0.1:2")
 	r.do("bench", "--url", "http://s3cret@127.0.0.1:1", "--sync-delay", "2ms")
 	r.do("bench", "--url", "http://s3cret@127.0.0.1:1", "--reopen")
 	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--sync-delay", "2ms")
@@ -209,10 +212,23 @@ func livesOf(basis bench.Basis) bench.Result {
 	return bench.Result{Phase: bench.Life, Jobs: 42_000, Runs: 3, Life: table}
 }
 
+// spreadOf is what the phase spread might measure.
+func spreadOf() bench.Result {
+	return bench.Result{Phase: bench.Spread, Jobs: 60_000, Runs: 3, Spread: &bench.SpreadTable{
+		Shards: 8, Rounds: 3, Jobs: 20_000, Against: "redis 7.0.15, append-only file on",
+		Nodes: []bench.NodeShards{{Node: "10.0.0.1:6379", Shards: 4}, {Node: "10.0.0.2:6379", Shards: 2}, {Node: "10.0.0.3:6379", Shards: 2}},
+		Costs: []bench.SpreadCost{
+			{Batch: 50, Callers: 4, Cluster: true, Shards: 8, Push: 1.5, Take: 2, Sum: 3.5, All: 7.25, ToServer: 0.5},
+			{Batch: 1, Callers: 512, Shards: 1, Push: 3, Take: 4, Sum: 7, All: 7, ToServer: 1},
+		},
+	}}
+}
+
 // gauged is a report of a server with a gauge, compared with no backlog.
 func gauged(counts bool) *bench.Report {
 	r := measured()
-	r.URL, r.Disk, r.SyncDelay, r.Load.Reopened = "redis://127.0.0.1", nil, 0, false
+	r.URL, r.Disk, r.SyncDelay, r.Load.Reopened = "redis+cluster://10.0.0.1", nil, 0, false
+	r.Against = "redis://10.0.0.9"
 	r.Server = &bench.ServerView{Server: "redis 7.0.15, append-only file on", Resolution: "bounds that double", NativePush: 2.5, NativeTake: 3.2}
 	r.Server.Life = &bench.LifeView{CPU: 7.3456, Native: 4.321, Ratio: 1.7, Counts: counts}
 	r.Phases = r.Phases[:6] // what life measures here is another table
@@ -225,7 +241,7 @@ func gauged(counts bool) *bench.Report {
 	}}}
 	native := bench.Result{Phase: bench.NativePush, Jobs: 100_000, Seconds: 0.5, PerSecond: 200_000, Slowest: 190_000, Fastest: 210_000, Runs: 3, Server: &bench.ServerCost{CPU: 2.1}}
 	r.Phases = append(r.Phases, native, calls,
-		livesOf(bench.ServerCPU),
+		livesOf(bench.ServerCPU), spreadOf(),
 		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{Ready: 311.4, Delayed: 329.8, Kinds: []bench.KindMemory{
 			{Kind: bench.Plain, Bytes: 311.4, ToPlain: 1}, {Kind: bench.Order, Bytes: 412.6, ToPlain: 1.325},
 		}}},

@@ -1,0 +1,242 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// spreadJobs bounds the jobs of one load in a round, so that rounds are short.
+const spreadJobs = 20_000
+
+// spreadLoad is one way to load a queue.
+type spreadLoad struct{ batch, callers int }
+
+// spreadSide is a queue in a cluster or on one server.
+type spreadSide struct {
+	*bench
+	cluster bool
+	shards  int
+	queue   duly.QueueRef
+	nodes   []*meter // one per node
+}
+
+// spreadStep is a load on one side.
+type spreadStep struct {
+	load spreadLoad
+	side *spreadSide
+}
+
+// spread loads the sides in turn, once per round, so that both are measured on
+// the same machine.
+func (b *bench) spread(ctx context.Context, at Progress) (result Result, err error) {
+	cluster, ok := b.meter.gauge.(Cluster)
+	if !ok || len(cluster.Nodes()) < 2 {
+		return Result{}, duly.Invalid("phases", "names spread, and this server is one node: use the URL of a cluster, "+
+			"redis+cluster://, and name the one server with against")
+	}
+	side, err := b.newSide(ctx, b.meter.gauge, b.cfg.Shards)
+	if err != nil {
+		return Result{}, err
+	}
+	side.cluster = true
+	sides := []*spreadSide{side}
+
+	table := &SpreadTable{Shards: b.cfg.Shards, Rounds: b.cfg.Repeat, Jobs: min(b.cfg.Load.Jobs, spreadJobs)}
+	if table.Nodes, err = holders(ctx, cluster, side); err != nil {
+		return Result{}, err
+	}
+
+	if b.cfg.Against.Open != nil {
+		more, about, leave, err := b.against(ctx)
+		if err != nil {
+			return Result{}, fmt.Errorf("against: %w", err)
+		}
+		defer func() { err = errors.Join(err, leave()) }()
+		sides, table.Against = append(sides, more...), about.Server
+	}
+	return b.spreadRounds(ctx, at, table, sides)
+}
+
+// newSide makes a queue and a meter for each node.
+func (b *bench) newSide(ctx context.Context, g Gauge, shards int) (*spreadSide, error) {
+	q, err := b.shardedQueue(ctx, fmt.Sprintf("spread-%d", shards), shards)
+	if err != nil {
+		return nil, err
+	}
+	nodes := []Node{{Read: g.Read}}
+	if cluster, ok := g.(Cluster); ok {
+		nodes = cluster.Nodes()
+	}
+	side := &spreadSide{bench: b, shards: shards, queue: q}
+	for _, n := range nodes {
+		m := &meter{counter: n.Read}
+		if err := m.calibrate(ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Name, err)
+		}
+		side.nodes = append(side.nodes, m)
+	}
+	return side, nil
+}
+
+// holders returns how many shards each node of a cluster holds.
+func holders(ctx context.Context, cluster Cluster, side *spreadSide) (all []NodeShards, err error) {
+	held, err := cluster.Shards(ctx, side.queue, side.shards)
+	if err != nil {
+		return nil, fmt.Errorf("looking for the shards: %w", err)
+	}
+	for i, n := range cluster.Nodes() {
+		all = append(all, NodeShards{Node: n.Name, Shards: held[i]})
+	}
+	return all, nil
+}
+
+// against opens the one server: with as many shards as the cluster's queue, and
+// with a single one, which is what such a server would have without a cluster.
+// leave removes the queues and closes the server.
+func (b *bench) against(ctx context.Context) (sides []*spreadSide, about About, leave func() error, err error) {
+	other := &bench{cfg: b.cfg, clock: b.clock, body: b.body, name: b.name, progress: b.progress}
+	if other.engine, err = b.cfg.Against.Open(ctx); err != nil {
+		return nil, about, nil, err
+	}
+	var g Gauge
+	leave = func() error {
+		err := errors.Join(other.clean(ctx), other.engine.Close())
+		if g != nil {
+			g.Close()
+		}
+		return err
+	}
+
+	if g, err = b.cfg.Against.Gauge(ctx); err != nil {
+		g = nil
+		return nil, about, nil, errors.Join(err, leave())
+	}
+	for _, shards := range slices.Compact([]int{b.cfg.Shards, 1}) {
+		side, err := other.newSide(ctx, g, shards)
+		if err != nil {
+			return nil, about, nil, errors.Join(err, leave())
+		}
+		sides = append(sides, side)
+	}
+	return sides, g.About(), leave, nil
+}
+
+// spreadRounds fills in the costs of a table.
+func (b *bench) spreadRounds(
+	ctx context.Context, at Progress, table *SpreadTable, sides []*spreadSide,
+) (Result, error) {
+	var steps []spreadStep
+	for _, load := range []spreadLoad{{b.cfg.Load.Batch, b.cfg.Load.Callers}, {1, 512}, {1, 64}} {
+		for _, side := range sides {
+			steps = append(steps, spreadStep{load, side})
+		}
+	}
+
+	// The first calls make connections and load scripts, so nothing of this
+	// round is kept.
+	at.Loading = true
+	if _, err := b.spreadRound(ctx, at, steps, min(table.Jobs, 1000)); err != nil {
+		return Result{}, err
+	}
+	at.Loading = false
+
+	begin := b.clock.Mono()
+	var rounds []map[spreadStep]SpreadCost
+	for i := range b.cfg.Repeat {
+		at.Run, at.Runs = i+1, b.cfg.Repeat
+		costs, err := b.spreadRound(ctx, at, steps, table.Jobs)
+		if err != nil {
+			return Result{}, err
+		}
+		rounds = append(rounds, costs)
+	}
+	for _, step := range steps {
+		table.Costs = append(table.Costs, medianSpread(step, steps, rounds))
+	}
+	return Result{
+		Phase: Spread, Runs: b.cfg.Repeat, Jobs: int64(b.cfg.Repeat * len(steps) * table.Jobs),
+		Seconds: (b.clock.Mono() - begin).Seconds(), Spread: table,
+	}, nil
+}
+
+// spreadRound measures each step once.
+func (b *bench) spreadRound(
+	ctx context.Context, at Progress, steps []spreadStep, jobs int,
+) (map[spreadStep]SpreadCost, error) {
+	progress := newRun(ctx, len(steps))
+	defer progress.stop(nil)
+	b.progress.watch(at, progress)
+
+	costs := map[spreadStep]SpreadCost{}
+	for _, step := range steps {
+		cost, err := step.side.measureLoad(ctx, step.load, jobs)
+		if err != nil {
+			return nil, fmt.Errorf("%d jobs per call, %d callers: %w", step.load.batch, step.load.callers, err)
+		}
+		costs[step] = cost
+		progress.done.Add(1)
+	}
+	return costs, nil
+}
+
+// measureLoad pushes and takes jobs. What they cost is that of the node to which
+// both together cost the most.
+func (s *spreadSide) measureLoad(ctx context.Context, load spreadLoad, jobs int) (cost SpreadCost, err error) {
+	push := newRun(ctx, jobs)
+	defer push.stop(nil)
+	defer push.timed(s.clock, s.cfg.Load.Time)()
+	pushed, err := s.spent(ctx, func() error { return s.push(ctx, push, s.queue, load.callers, load.batch, 0) })
+	if err != nil {
+		return cost, err
+	}
+
+	done := max(1, int(push.done.Load()))
+	take := newRun(ctx, done)
+	defer take.stop(nil)
+	taken, err := s.spent(ctx, func() error { return s.takeBatches(ctx, take, s.queue, load.callers, load.batch) })
+	if err != nil {
+		return cost, err
+	}
+
+	for i := range s.nodes {
+		push, take := micros(pushed[i])/float64(done), micros(taken[i])/float64(done)
+		cost.All += push + take
+		if push+take > cost.Sum {
+			cost.Push, cost.Take, cost.Sum = push, take, push+take
+		}
+	}
+	return cost, nil
+}
+
+// spent returns the processor time that each node uses while do runs.
+func (s *spreadSide) spent(ctx context.Context, do func() error) ([]time.Duration, error) {
+	before := make([]Reading, len(s.nodes))
+	for i, m := range s.nodes {
+		var err error
+		if before[i], err = m.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	err := do()
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	all := make([]time.Duration, len(s.nodes))
+	for i, m := range s.nodes {
+		spent, err := m.since(ctx, before[i])
+		if err != nil {
+			return nil, err
+		}
+		all[i] = spent.CPU
+	}
+	return all, nil
+}
