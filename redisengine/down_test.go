@@ -143,7 +143,7 @@ func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
 	defer dead.Continue()
 	alive.Must("CONFIG", "RESETSTAT")
 	redistest.Await(t, "the queue on the other node is looked at", func() bool {
-		return strings.Contains(alive.Must("INFO", "commandstats").(string), "cmdstat_evalsha_ro")
+		return strings.Contains(alive.Must("INFO", "commandstats").(string), "cmdstat_fcall_ro")
 	})
 }
 

@@ -184,7 +184,7 @@ func TestAOFIsWaitedFor(t *testing.T) {
 	}
 	seen := n.Seen()
 	at := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "WAITAOF" })
-	if at < 2 || !strings.HasPrefix(seen[at-2][0], "EVAL") || !strings.HasPrefix(seen[at-1][0], "EVAL") || strings.Join(seen[at], " ") != "WAITAOF 1 0 200" {
+	if at < 2 || seen[at-2][0] != "FCALL" || !strings.HasPrefix(seen[at-1][0], "EVAL") || strings.Join(seen[at], " ") != "WAITAOF 1 0 200" {
 		t.Errorf("the question is %q", seen[max(0, at-2):at+1])
 	}
 }

@@ -58,7 +58,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.link.Knows(kindOf)
-	if err := e.rights(ctx); err != nil {
+	if err := e.prepare(ctx); err != nil {
 		e.link.Close()
 		return nil, err
 	}

@@ -16,18 +16,24 @@ import (
 )
 
 // C11.17: where another program has put something else under one of a call's
-// keys, the script ends before it has written. Every key of every script call.
+// keys, the script ends before it has written. Every key of every script call, in
+// each form of the scripts.
 func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	t.Parallel()
-	x := newInterrupter(t)
-	x.overAll(t, x.takeAllKeys, "met no foreign key")
+	for _, form := range scriptForms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			x := newInterrupter(t, form)
+			x.overAll(t, x.takeAllKeys, "met no foreign key")
+		})
+	}
 }
 
 // takeAllKeys does a deed, and then repeats every script call of it with every
 // one of its keys taken by something else.
 func (x *interrupter) takeAllKeys(t *testing.T, d deed) {
 	x.must(t, "FLUSHALL")
-	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake())
+	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
 	r.fill(1)
 	if d.setup != nil {
 		d.setup(r)
@@ -43,7 +49,7 @@ func (x *interrupter) takeAllKeys(t *testing.T, d deed) {
 			x.must(t, "DEL", key)
 			x.must(t, "LPUSH", key, "what is this")
 			digest := x.must(t, "DEBUG", "DIGEST")
-			_, err := x.conn.Do(t.Context(), append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+			_, err := x.conn.Do(t.Context(), x.usual[c.name].with(c.args...)...)
 			switch {
 			case err == nil: // it has no use for that key now
 			case !strings.HasPrefix(err.Error(), "WRONGTYPE"):
@@ -55,7 +61,7 @@ func (x *interrupter) takeAllKeys(t *testing.T, d deed) {
 			}
 			x.restore(t, before)
 		}
-		x.must(t, append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+		x.must(t, x.usual[c.name].with(c.args...)...)
 	}
 }
 

@@ -2,8 +2,6 @@ package redisengine_test
 
 import (
 	"context"
-	"crypto/sha1"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"os"
@@ -18,15 +16,24 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// S3: every command of every script fails once. Before the first write nothing
-// has happened; after it one repair mends the shard, and no job is lost. The
-// short form mends every third time.
+// S3: every command of every script fails once, in each form of the scripts.
+// Before the first write nothing has happened; after it one repair mends the
+// shard, and no job is lost. The short form mends every third time.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	x := newInterrupter(t)
-	x.overAll(t, x.interruptAll, "was not interrupted")
-	t.Logf("commands that have raised: %v", x.raised)
+	for _, form := range scriptForms {
+		t.Run(form, func(t *testing.T) {
+			t.Parallel()
+			x := newInterrupter(t, form)
+			x.overAll(t, x.interruptAll, "was not interrupted")
+			t.Logf("commands that have raised: %v", x.raised)
+		})
+	}
 }
+
+// scriptForms are the values of the option scripts that fix the form of the
+// engine's calls.
+var scriptForms = []string{"functions", "eval"}
 
 // overAll goes over all deeds, and complains of the scripts that none of them has
 // raised in. Those of tokens and placements are no part of a shard.
@@ -45,13 +52,21 @@ func (x *interrupter) overAll(t *testing.T, over func(t *testing.T, d deed), com
 // its own, which it listens to.
 type interrupter struct {
 	server  *redistest.Server
+	form    string // the scripts', of scriptForms
 	conn    *resp.Conn
 	monitor *resp.Conn
-	names   map[string]string // of scripts, by their hash
-	raising map[string]string // hashes of the scripts that raise, by name
-	raised  map[string]int    // how many of their commands have raised
-	harmed  int               // how often that has changed something
+	usual   map[string]callWords // that call a script, by its name
+	raising map[string]callWords // and those that call the one that raises
+	names   map[string]string    // of scripts, by their hash or function
+	raised  map[string]int       // how many of their commands have raised
+	harmed  int                  // how often that has changed something
 }
+
+// callWords begin the command that calls a script.
+type callWords [2]any
+
+// with is the command for a call with these arguments.
+func (w callWords) with(args ...any) []any { return append(w[:], args...) }
 
 // scriptCall is one call of a script: the number of keys, the keys, the
 // arguments.
@@ -63,17 +78,17 @@ type scriptCall struct {
 // raise takes the place of redis.call in a script that is to be interrupted:
 // the command whose number is the last argument raises.
 const raise = `local nth, fatal = 0, tonumber(table.remove(ARGV))
-local call = function(...)
+call = function(...)
 nth = nth + 1
 if nth == fatal then error('planned') end
 return redis.call(...)
 end
 `
 
-func newInterrupter(t *testing.T) *interrupter {
+func newInterrupter(t *testing.T, form string) *interrupter {
 	x := &interrupter{
-		server: redistest.Single(t, redistest.Config("enable-debug-command yes")),
-		names:  map[string]string{}, raising: map[string]string{}, raised: map[string]int{},
+		server: redistest.Single(t, redistest.Config("enable-debug-command yes")), form: form,
+		usual: map[string]callWords{}, raising: map[string]callWords{}, names: map[string]string{}, raised: map[string]int{},
 	}
 	dial := func() *resp.Conn {
 		c, err := x.server.Dial(context.Background())
@@ -84,17 +99,44 @@ func newInterrupter(t *testing.T) *interrupter {
 		return c
 	}
 	x.conn, x.monitor = dial(), dial()
-	for _, name := range lua.Names() {
-		source := lua.Load(name).Source
-		sum := sha1.Sum([]byte(source))
-		x.names[hex.EncodeToString(sum[:])] = name
-		x.must(t, "SCRIPT", "LOAD", source)
-		x.raising[name] = x.must(t, "SCRIPT", "LOAD", strings.Replace(source, "local call = redis.call\n", raise, 1)).(string)
+	if form == "eval" {
+		x.loadScripts(t)
+	} else {
+		x.loadFunctions(t)
 	}
 	if _, err := x.monitor.Do(context.Background(), "MONITOR"); err != nil {
 		t.Fatal(err)
 	}
 	return x
+}
+
+// loadScripts loads every script for EVALSHA, as it is and as it raises.
+func (x *interrupter) loadScripts(t *testing.T) {
+	load := func(source string) callWords {
+		return callWords{"EVALSHA", x.must(t, "SCRIPT", "LOAD", source)}
+	}
+	for _, name := range lua.Names() {
+		source := lua.Load(name).Source
+		x.usual[name] = load(source)
+		x.raising[name] = load(strings.Replace(source, "local call = redis.call\n", "local call\n"+raise, 1))
+		x.names[x.usual[name][1].(string)] = name
+	}
+}
+
+// loadFunctions loads every library, as it is and, by other names, as its
+// functions raise.
+func (x *interrupter) loadFunctions(t *testing.T) {
+	for _, library := range lua.Libraries() {
+		x.must(t, "FUNCTION", "LOAD", library.Source)
+		source := strings.ReplaceAll(library.Source, "call = redis.call\n", raise)
+		x.must(t, "FUNCTION", "LOAD", strings.ReplaceAll(source, lua.NamePrefix, "raising_"))
+	}
+	for _, name := range lua.Names() {
+		function := lua.Load(name).Function
+		x.usual[name] = callWords{"FCALL", function}
+		x.raising[name] = callWords{"FCALL", strings.Replace(function, lua.NamePrefix, "raising_", 1)}
+		x.names[function] = name
+	}
 }
 
 func (x *interrupter) must(t *testing.T, args ...any) any {
@@ -110,7 +152,7 @@ func (x *interrupter) must(t *testing.T, args ...any) any {
 // every command.
 func (x *interrupter) interruptAll(t *testing.T, d deed) {
 	x.must(t, "FLUSHALL")
-	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake())
+	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
 	r.fill(1)
 	if d.setup != nil {
 		d.setup(r)
@@ -129,24 +171,15 @@ func (x *interrupter) interruptAll(t *testing.T, d deed) {
 	x.restore(t, before)
 	for _, c := range calls {
 		x.interrupt(r, c)
-		x.must(t, append([]any{"EVALSHA", x.hash(c.name)}, c.args...)...)
+		x.must(t, x.usual[c.name].with(c.args...)...)
 	}
-}
-
-func (x *interrupter) hash(name string) string {
-	for hash, n := range x.names {
-		if n == name {
-			return hash
-		}
-	}
-	return ""
 }
 
 // interrupt makes each command of a script call raise, and has the harm mended.
 func (x *interrupter) interrupt(r *ruin, c scriptCall) {
 	before, digest := x.snapshot(r.T), x.must(r.T, "DEBUG", "DIGEST")
 	for nth := 1; ; nth++ {
-		_, err := x.conn.Do(r.Context(), append(append([]any{"EVALSHA", x.raising[c.name]}, c.args...), nth)...)
+		_, err := x.conn.Do(r.Context(), append(x.raising[c.name].with(c.args...), nth)...)
 		if err == nil {
 			x.restore(r.T, before)
 			return
@@ -224,7 +257,7 @@ func (x *interrupter) listen(t *testing.T, f func()) (calls []scriptCall) {
 			heard = true
 		case args[0] == "ECHO" && args[1] == end:
 			return calls
-		case heard && strings.HasPrefix(args[0], "EVALSHA") && !strings.HasPrefix(name, "token_"):
+		case heard && name != "" && !strings.HasPrefix(name, "token_"):
 			c := scriptCall{name: name}
 			for _, a := range args[2:] {
 				c.args = append(c.args, a)

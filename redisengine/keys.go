@@ -51,7 +51,22 @@ func loadAny(name string) (*link.Script, []string) {
 	l := lua.Load(name)
 	s := link.NewScript(l.Name, l.Source, l.ReadOnly)
 	s.Takes = l.Takes
+	s.Library, s.Function = functionLibrary(l.Library), l.Function
 	return s, l.Keys
+}
+
+// functionLibraries are the libraries that the engine's scripts are functions of.
+var functionLibraries = func() (all []*link.Library) {
+	for _, l := range lua.Libraries() {
+		all = append(all, &link.Library{Name: l.Name, Source: l.Source})
+	}
+	return all
+}()
+
+// functionLibrary is a library as the link loads it.
+func functionLibrary(l *lua.Library) *link.Library {
+	at := slices.IndexFunc(functionLibraries, func(f *link.Library) bool { return f.Name == l.Name })
+	return functionLibraries[at]
 }
 
 // The commands.

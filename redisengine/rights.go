@@ -11,6 +11,15 @@ import (
 // and "ping" name no key.
 var own = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
 
+// prepare looks whether the servers' user may do what the engine does, and loads
+// the engine's functions.
+func (e *Engine) prepare(ctx context.Context) error {
+	if err := e.rights(ctx); err != nil {
+		return err
+	}
+	return e.link.Provide(ctx, functionLibraries...)
+}
+
 // rights looks whether the server's user may call what scripts and engine call:
 // a script that is refused in its middle would leave half its work behind. What
 // tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does. Without

@@ -43,8 +43,8 @@ func asUser(t testing.TB, server *redistest.Server, prefix string, rules []strin
 }
 
 // S5: a user who lacks one of the documented commands is refused when the
-// engine is opened, by a line that names it. So the line is as short as it can
-// be, and no script stops in its middle.
+// engine is opened with functions, by a line that names it. So the line is as
+// short as it can be, and no script stops in its middle.
 func TestOpenNamesTheRightThatIsLacking(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
@@ -58,7 +58,8 @@ func TestOpenNamesTheRightThatIsLacking(t *testing.T) {
 			continue
 		}
 		less := slices.DeleteFunc(slices.Clone(rules), func(r string) bool { return r == rule })
-		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: asUser(t, server, prefix, less), Logger: slog.New(slog.DiscardHandler)})
+		url := asUser(t, server, prefix, less) + "&scripts=functions"
+		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
 			e.Close()
 		}

@@ -52,12 +52,12 @@ func openRuin(t *testing.T, shards int, c *clock.Fake) *ruin {
 	return openRuinOn(t, server, prefix, shards, c)
 }
 
-func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake) *ruin {
+func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake, options ...string) *ruin {
 	r := &ruin{
 		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{}, held: map[string]duly.Receipt{},
 		next: map[string]int{}, gone: map[string]bool{}, bodies: map[string]bool{}, acked: map[string]bool{},
 	}
-	cfg := redisengine.Config{URL: r.server.URL() + "?prefix=" + r.prefix, Manual: true, Logger: slog.New(slog.DiscardHandler)}
+	cfg := redisengine.Config{URL: r.server.URL() + "?" + strings.Join(append(options, "prefix="+r.prefix), "&"), Manual: true, Logger: slog.New(slog.DiscardHandler)}
 	if c != nil {
 		cfg.Clock = c
 	}

@@ -201,7 +201,7 @@ func TestALeaseWithoutEndKeepsNobodyBusy(t *testing.T) {
 			_, err = e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: 3 * time.Second})
 			must(t, err)
 			stats := server.Must("INFO", "commandstats").(string)
-			_, stats, _ = strings.Cut(stats, "cmdstat_evalsha_ro:calls=")
+			_, stats, _ = strings.Cut(stats, "cmdstat_fcall_ro:calls=")
 			calls, _, _ := strings.Cut(stats, ",")
 			if n, err := strconv.Atoi(calls); err != nil || n > 40 {
 				t.Errorf("%s read-only calls in 3 s, %v", calls, err)

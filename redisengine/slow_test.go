@@ -1,8 +1,6 @@
 package redisengine_test
 
 import (
-	"crypto/sha1"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,7 +45,7 @@ type stopwatch struct {
 	server *redistest.Server
 	e      *redisengine.Engine
 	conn   *resp.Conn
-	names  map[string]string          // of scripts, by their hash
+	names  map[string]string          // of scripts, by their function
 	took   map[string][]time.Duration // by the script's name
 	turns  int
 	slow   map[string]int // by the script's name: turns in which a quarter of its calls took long
@@ -62,9 +60,7 @@ func newStopwatch(t *testing.T) *stopwatch {
 	t.Cleanup(func() { conn.Close() })
 	s.conn = conn
 	for _, name := range lua.Names() {
-		sum := sha1.Sum([]byte(lua.Load(name).Source))
-		s.names[hex.EncodeToString(sum[:])] = name
-		s.do("SCRIPT", "LOAD", lua.Load(name).Source) // whole, a script is compiled first
+		s.names[lua.Load(name).Function] = name
 	}
 	must(t, s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{}))
 	return s
@@ -222,7 +218,7 @@ func (s *stopwatch) note() {
 	for _, line := range s.do("SLOWLOG", "GET", "-1").([]any) {
 		entry := line.([]any)
 		args := entry[3].([]any)
-		if name := fmt.Sprint(args[0]); len(args) > 1 && strings.HasPrefix(strings.ToUpper(name), "EVALSHA") {
+		if name := fmt.Sprint(args[0]); len(args) > 1 && strings.HasPrefix(strings.ToUpper(name), "FCALL") {
 			name = s.names[fmt.Sprint(args[1])]
 			took := time.Duration(entry[2].(int64)) * time.Microsecond
 			s.took[name] = append(s.took[name], took)

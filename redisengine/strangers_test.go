@@ -15,7 +15,6 @@ import (
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
-	"github.com/dulymq/duly/redisengine/lua"
 )
 
 // processes opens several engines on one store.
@@ -206,9 +205,6 @@ func TestReceiptsOfElsewhereAreLost(t *testing.T) {
 func TestClientsThatDisappearLoseNothing(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
-	for _, name := range lua.Names() { // else the reply that is cut may be that the server doesn't know the script
-		server.Must("SCRIPT", "LOAD", lua.Load(name).Source)
-	}
 	proxy := faultproxy.Redis(t, server.Addr())
 	direct := open(t, withPrefix(server.URL(), prefix))
 	jobs, rounds := 50, 60

@@ -38,7 +38,7 @@ func TestSurveyOfIdleQueues(t *testing.T) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}
-	if calls := scriptCalls(server); calls != "evalsha_ro 8 " { // three, and five queues with jobs
+	if calls := scriptCalls(server); calls != "fcall_ro 8 " { // three, and five queues with jobs
 		t.Errorf("a survey of 225 idle queues and five others is %s", calls)
 	}
 }

@@ -38,7 +38,7 @@ func TestSweepOfIdleQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if calls := scriptCalls(server); calls != "evalsha_ro 3 " { // 115 shards of each namespace, jobs in one
+	if calls := scriptCalls(server); calls != "fcall_ro 3 " { // 115 shards of each namespace, jobs in one
 		t.Errorf("a look at 230 idle queues is %s", calls)
 	}
 }
@@ -74,7 +74,7 @@ func pushOne(t *testing.T, e *redisengine.Engine, j duly.Job) {
 // scriptCalls tells how often scripts were called since the last reset.
 func scriptCalls(server *redistest.Server) (calls string) {
 	stats := server.Must("INFO", "commandstats").(string)
-	for _, m := range regexp.MustCompile(`cmdstat_(eval\w*):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+	for _, m := range regexp.MustCompile(`cmdstat_(eval\w*|fcall\w*):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
 		calls += fmt.Sprintf("%s %s ", m[1], m[2])
 	}
 	return calls

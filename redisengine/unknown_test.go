@@ -82,7 +82,7 @@ func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
 		e.hub.busy.wait()
 	}
 	stats := s.server.Must("INFO", "commandstats").(string)
-	if strings.Contains(stats, "cmdstat_eval") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
+	if strings.Contains(stats, "cmdstat_fcall") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
 		t.Errorf("%d looks: %s", looks, stats)
 	}
 	more := []string{"more0", "more1", "more2"}

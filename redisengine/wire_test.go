@@ -5,6 +5,7 @@ import (
 	"crypto/sha1"
 	"encoding/hex"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,10 +16,16 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// scriptNamed matches the calls of a script.
+// scriptNamed matches the calls of a script, in each of its forms.
 func scriptNamed(name string) faultproxy.Match {
-	s := sha1.Sum([]byte(lua.Load(name).Source))
-	return faultproxy.Script(hex.EncodeToString(s[:]))
+	script := lua.Load(name)
+	s := sha1.Sum([]byte(script.Source))
+	return faultproxy.Script(hex.EncodeToString(s[:])).Or(faultproxy.Function(script.Function))
+}
+
+// anyScript matches the calls of all scripts, in each of their forms.
+func anyScript(args []string) bool {
+	return len(args) > 1 && (strings.HasPrefix(args[0], "FCALL") || strings.HasPrefix(args[0], "EVAL"))
 }
 
 // wire is an engine behind a proxy, and one that is connected as usual.
@@ -33,9 +40,6 @@ type wire struct {
 func newWire(t *testing.T) *wire {
 	t.Helper()
 	server, prefix := redistest.Shared(t)
-	for _, name := range lua.Names() { // else the reply that is lost may be that the server doesn't know the script
-		server.Must("SCRIPT", "LOAD", lua.Load(name).Source)
-	}
 	w := &wire{T: t, proxy: faultproxy.Redis(t, server.Addr()), server: server, prefix: prefix}
 	w.e, w.direct = open(t, withPrefix("redis://"+w.proxy.Addr(), prefix)), open(t, withPrefix(server.URL(), prefix))
 	return w
@@ -226,7 +230,7 @@ func TestDoubledRequestsEndAsOne(t *testing.T) {
 	t.Parallel()
 	for _, do := range []faultproxy.Action{faultproxy.Twice, faultproxy.TwiceLast} {
 		w := newWire(t)
-		doubled := w.proxy.Inject(faultproxy.Fault{Match: func(args []string) bool { return len(args) > 1 && (args[0] == "EVALSHA" || args[0] == "EVAL") }, Do: do, Times: -1})
+		doubled := w.proxy.Inject(faultproxy.Fault{Match: anyScript, Do: do, Times: -1})
 		const jobs = 20
 		for range jobs {
 			if r, err := w.push(w.e, duly.Job{}); err != nil || r.ID == "" {

@@ -40,6 +40,13 @@ func Script(sha string) Match {
 	}
 }
 
+// Function matches the calls of a function by its name.
+func Function(name string) Match {
+	return func(args []string) bool {
+		return len(args) > 1 && args[1] == name && (strings.EqualFold(args[0], "FCALL") || strings.EqualFold(args[0], "FCALL_RO"))
+	}
+}
+
 // Containing matches requests with that text in their name or in any argument.
 func Containing(text string) Match {
 	return func(args []string) bool {
@@ -50,6 +57,11 @@ func Containing(text string) Match {
 // And matches what both match.
 func (m Match) And(other Match) Match {
 	return func(args []string) bool { return m(args) && other(args) }
+}
+
+// Or matches what one of them matches.
+func (m Match) Or(other Match) Match {
+	return func(args []string) bool { return m(args) || other(args) }
 }
 
 // Action is what happens to a request.

@@ -202,10 +202,17 @@ func TestWhichRequestsAreMeant(t *testing.T) {
 		{Script(sha), []string{"EVAL", script + " ", "0"}, false},
 		{Script(sha), []string{"GET", sha}, false},
 		{Script(sha), []string{"EVALSHA"}, false},
+		{Function("f"), []string{"FCALL", "f", "0"}, true},
+		{Function("f"), []string{"fcall_ro", "f", "0"}, true},
+		{Function("f"), []string{"FCALL", "F", "0"}, false},
+		{Function("f"), []string{"EVALSHA", "f", "0"}, false},
+		{Function("f"), []string{"FCALL"}, false},
 		{Containing("b"), []string{"GET", "abc"}, true},
 		{Containing("b"), []string{"GET", "a"}, false},
 		{Named("GET").And(Containing("b")), []string{"GET", "b"}, true},
 		{Named("GET").And(Containing("b")), []string{"SET", "b"}, false},
+		{Named("GET").Or(Containing("b")), []string{"SET", "b"}, true},
+		{Named("GET").Or(Containing("b")), []string{"SET", "a"}, false},
 	} {
 		if got := tt.match(tt.args); got != tt.want {
 			t.Errorf("%q: %t", tt.args, got)

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// Load panics with what assemble says of a script that does not fit its header.
-func TestAssembleSaysWhatIsWrong(t *testing.T) {
+// Load panics with what parseScript says of a script that does not fit its header.
+func TestParseSaysWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const whole = "#!lua\n-- KEYS    a\n-- ARGV    b  what it is\n-- RETURNS {}\n--\n-- @include now\nreturn {a, b}\n"
-	if _, err := assemble("x", whole); err != nil {
+	if _, err := parseScript("x", whole); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ old, new, says string }{
@@ -21,7 +21,7 @@ func TestAssembleSaysWhatIsWrong(t *testing.T) {
 		{"@include now", "@include noon", "there is no piece noon"},
 	} {
 		text := strings.Replace(whole, c.old, c.new, 1)
-		if _, err := assemble("x", text); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := parseScript("x", text); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("of %q it says %v, want %q", text, err, c.says)
 		}
 	}

@@ -8,6 +8,7 @@
 --         {'ok', i, j, ...}: the places, from 1, of IDs that no job has
 --
 -- @include guard delete_plain now limits touch tally job record sets keys find bucket moments tell wake
+-- @call
 bound_by(limits)
 local numbers = {}
 for i = 6, #ARGV, 2 do numbers[#numbers + 1] = ARGV[i] end

@@ -1,4 +1,4 @@
-// Package lua holds the scripts of the Redis engine and puts them together.
+// Package lua holds the Lua source of the Redis engine and assembles it.
 //
 // A script is one command in a file of its own. Its header says what it is
 // for, names its keys and arguments in their order, and what it answers:
@@ -14,11 +14,20 @@
 //	--
 //	-- @include guard now …
 //
-// Load gives the names of KEYS and ARGV to locals in front of the body, so
-// that the two can't differ, and puts the pieces of include/ between them, in
-// the order in which they are named. A name in round brackets stands for keys
-// or arguments that repeat; the body reads those itself, as it does with what
-// comes behind "then".
+// The names of KEYS and ARGV become locals, so that header and code can't
+// differ. A name in round brackets stands for keys or arguments that repeat;
+// the script reads those itself, as it does with what comes behind "then".
+// Pieces that scripts share stand in include/.
+//
+// A line "-- @call" divides a piece or a script. What stands above it defines
+// functions and constants. What stands below it runs at every call, and sets
+// every variable that belongs to one call. A piece names the arguments that it
+// reads in a line "-- @args".
+//
+// The same files have two forms. [Script.Source] is one script by itself, for
+// EVAL. A [Library] registers all scripts of one concern as functions: Redis
+// then runs the definitions once, when the library is loaded, and not at each
+// call.
 package lua
 
 import (
@@ -35,40 +44,36 @@ var files embed.FS
 // Script is one command, ready to be sent.
 type Script struct {
 	Name string
-	// Source is the text as Redis gets it.
+	// Source is the text for EVAL.
 	Source string
 	// Keys and Args are the names of the header, in their order; without
 	// those that repeat.
 	Keys, Args []string
 	// ReadOnly scripts carry the flag no-writes.
 	ReadOnly bool
+	// Library has the script as a function, which is called Function there.
+	Library  *Library
+	Function string
 
 	keysRepeat, argsRepeat bool // others follow
 }
 
-// Takes tells whether the header has a meaning for so many keys and arguments.
+// Takes reports whether the header has a meaning for so many keys and
+// arguments.
 func (s *Script) Takes(keys, args int) bool {
 	return (keys == len(s.Keys) || s.keysRepeat && keys > len(s.Keys)) && (args == len(s.Args) || s.argsRepeat && args > len(s.Args))
 }
 
-var (
-	headerKeys = regexp.MustCompile(`(?m)^-- KEYS +(.*)$`)
-	headerArgs = regexp.MustCompile(`(?ms)^-- ARGV +(.*?)^-- RETURNS`)
-	include    = regexp.MustCompile(`(?m)^-- @include(.*)$`)
-	names      = regexp.MustCompile(`^[a-z_]+$`)
-)
-
-// Load reads a script by its name. A script that does not fit its header is a
-// mistake of this package, found by its tests: Load panics.
+// Load returns a script by its name. A script that does not fit its header is
+// a mistake of this package, found by its tests: Load panics.
 func Load(name string) Script {
-	text, err := files.ReadFile(name + ".lua")
+	text, err := readScript(name)
 	if err != nil {
 		panic(err)
 	}
-	s, err := assemble(name, string(text))
-	if err != nil {
-		panic(fmt.Errorf("lua: %s: %w", name, err))
-	}
+	s := text.script()
+	s.Library = libraryOf(name)
+	s.Function = s.Library.function(name)
 	return s
 }
 
@@ -86,57 +91,121 @@ func Names() (list []string) {
 	return list
 }
 
-func assemble(name, text string) (Script, error) {
+// scriptText is a script as it stands in its file, taken apart.
+type scriptText struct {
+	name, first string // the first line has the flags
+	keys, args  names
+	includes    []string
+	define, run string // above and below @call
+}
+
+var (
+	headerKeys = regexp.MustCompile(`(?m)^-- KEYS +(.*)$`)
+	headerArgs = regexp.MustCompile(`(?ms)^-- ARGV +(.*?)^-- RETURNS`)
+	include    = regexp.MustCompile(`(?m)^-- @include(.*)$`)
+	flags      = regexp.MustCompile(`flags=([a-z-]+)`)
+	isName     = regexp.MustCompile(`^[a-z_]+$`)
+)
+
+func readScript(name string) (*scriptText, error) {
+	text, err := files.ReadFile(name + ".lua")
+	if err != nil {
+		return nil, err
+	}
+	return parseScript(name, string(text))
+}
+
+func parseScript(name, text string) (s *scriptText, err error) {
 	first, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(first, "#!lua") {
-		return Script{}, fmt.Errorf("the first line is no #!lua")
+		return nil, fmt.Errorf("lua: %s: the first line is no #!lua", name)
 	}
-	s := Script{Name: name, ReadOnly: strings.Contains(first, "no-writes")}
 	header, body := splitHeader(rest)
 	keys, args := headerKeys.FindStringSubmatch(header), headerArgs.FindStringSubmatch(header)
 	if keys == nil || args == nil {
-		return Script{}, fmt.Errorf("the header lacks KEYS, ARGV or RETURNS")
+		return nil, fmt.Errorf("lua: %s: the header lacks KEYS, ARGV or RETURNS", name)
 	}
-	var b strings.Builder
-	b.WriteString(first + "\nlocal call = redis.call\n")
-	var err error
-	if s.Keys, s.keysRepeat, err = declare(&b, "KEYS", keys[1]); err != nil {
-		return Script{}, err
+
+	s = &scriptText{name: name, first: first}
+	if s.keys, err = parseNames(keys[1]); err != nil {
+		return nil, fmt.Errorf("lua: %s: %w", name, err)
 	}
-	if s.Args, s.argsRepeat, err = declare(&b, "ARGV", args[1]); err != nil {
-		return Script{}, err
+	if s.args, err = parseNames(args[1]); err != nil {
+		return nil, fmt.Errorf("lua: %s: %w", name, err)
 	}
 	if list := include.FindStringSubmatch(header); list != nil {
-		for piece := range strings.FieldsSeq(list[1]) {
-			text, ok := pieces()[piece]
-			if !ok {
-				return Script{}, fmt.Errorf("there is no piece %s", piece)
-			}
-			b.WriteString(text)
+		s.includes = strings.Fields(list[1])
+	}
+	for _, name := range s.includes {
+		if _, ok := pieces()[name]; !ok {
+			return nil, fmt.Errorf("lua: %s: there is no piece %s", s.name, name)
 		}
 	}
-	b.WriteString(strip(body))
-	s.Source = b.String()
+
+	var divided bool
+	if s.define, s.run, divided = cutCall(body); !divided {
+		s.define, s.run = "", s.define
+	}
 	return s, nil
 }
 
-// pieces are what stands in include/, stripped, by name: most scripts have
-// several, and every process puts all scripts together as it starts.
-var pieces = sync.OnceValue(func() map[string]string {
+// readOnly reports whether the script carries the flag no-writes.
+func (s *scriptText) readOnly() bool { return strings.Contains(s.first, "no-writes") }
+
+// script is the form for EVAL: everything that the script needs, in one text.
+func (s *scriptText) script() Script {
+	var b strings.Builder
+	b.WriteString(s.first + "\nlocal call = redis.call\n")
+	s.keys.declare(&b)
+	s.args.declare(&b)
+	s.keys.assign(&b, "KEYS")
+	s.args.assign(&b, "ARGV")
+	for _, name := range s.includes {
+		piece := pieces()[name]
+		b.WriteString(piece.define + piece.run)
+	}
+	b.WriteString(s.define + s.run)
+	return Script{
+		Name: s.name, Source: b.String(), Keys: s.keys.fixed, Args: s.args.fixed,
+		ReadOnly: s.readOnly(), keysRepeat: s.keys.repeat, argsRepeat: s.args.repeat,
+	}
+}
+
+// piece is a file of include/.
+type piece struct {
+	args        []string // that it reads
+	define, run string
+}
+
+var pieceArgs = regexp.MustCompile(`(?m)^-- @args(.*)$`)
+
+// pieces are what stands in include/, by name.
+var pieces = sync.OnceValue(func() map[string]piece {
 	entries, err := files.ReadDir("include")
 	if err != nil {
 		panic(err)
 	}
-	all := map[string]string{}
+	all := map[string]piece{}
 	for _, e := range entries {
 		text, err := files.ReadFile("include/" + e.Name())
 		if err != nil {
 			panic(err)
 		}
-		all[strings.TrimSuffix(e.Name(), ".lua")] = strip(string(text))
+		var p piece
+		if m := pieceArgs.FindSubmatch(text); m != nil {
+			p.args = strings.Fields(string(m[1]))
+		}
+		p.define, p.run, _ = cutCall(string(text))
+		all[strings.TrimSuffix(e.Name(), ".lua")] = p
 	}
 	return all
 })
+
+// cutCall divides a text at its line @call, and strips both parts.
+func cutCall(text string) (define, run string, divided bool) {
+	define, run, divided = strings.Cut(text, "-- @call\n")
+	return strip(define), strip(run), divided
+}
 
 // splitHeader cuts behind the leading comment.
 func splitHeader(text string) (header, body string) {
@@ -148,40 +217,55 @@ func splitHeader(text string) (header, body string) {
 	return header, text
 }
 
-// declare gives names to the fixed places of KEYS or ARGV. Names that repeat
-// are declared without a value.
-func declare(b *strings.Builder, from, text string) (fixed []string, repeat bool, err error) {
+// names are the keys or the arguments of a script.
+type names struct {
+	fixed  []string
+	group  []string // of keys that come again and again; their script reads them
+	repeat bool     // others follow
+}
+
+func parseNames(text string) (n names, err error) {
 	if inner, ok := strings.CutPrefix(text, "("); ok {
 		inner, _, _ = strings.Cut(inner, ")")
-		fmt.Fprintf(b, "local %s\n", strings.Join(strings.Fields(inner), ", "))
-		return nil, true, nil
+		return names{group: strings.Fields(inner), repeat: true}, nil
 	}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
-		if repeat = strings.HasPrefix(line, "then ") || strings.HasPrefix(line, "("); line == "" || repeat {
+		if n.repeat = strings.HasPrefix(line, "then ") || strings.HasPrefix(line, "("); line == "" || n.repeat {
 			break
 		}
 		line, _, _ = strings.Cut(line, "  ")
 		for name := range strings.FieldsSeq(line) {
-			if !names.MatchString(name) {
-				return nil, false, fmt.Errorf("%q is no name in %q", name, line)
+			if !isName.MatchString(name) {
+				return names{}, fmt.Errorf("%q is no name in %q", name, line)
 			}
-			fixed = append(fixed, name)
+			n.fixed = append(n.fixed, name)
 		}
 	}
-	if len(fixed) == 0 {
-		return nil, repeat, nil
-	}
-	values := make([]string, len(fixed))
-	for i := range fixed {
-		values[i] = fmt.Sprintf("%s[%d]", from, i+1)
-	}
-	fmt.Fprintf(b, "local %s = %s\n", strings.Join(fixed, ", "), strings.Join(values, ", "))
-	return fixed, repeat, nil
+	return n, nil
 }
 
-// strip leaves out comments and indents: every process sends every script to
-// every node.
+// declare writes the declaration of the names.
+func (n names) declare(b *strings.Builder) {
+	if all := append(n.fixed[:len(n.fixed):len(n.fixed)], n.group...); len(all) > 0 {
+		fmt.Fprintf(b, "local %s\n", strings.Join(all, ", "))
+	}
+}
+
+// assign gives the names their values.
+func (n names) assign(b *strings.Builder, from string) {
+	if len(n.fixed) == 0 {
+		return
+	}
+	values := make([]string, len(n.fixed))
+	for i := range n.fixed {
+		values[i] = fmt.Sprintf("%s[%d]", from, i+1)
+	}
+	fmt.Fprintf(b, "%s = %s\n", strings.Join(n.fixed, ", "), strings.Join(values, ", "))
+}
+
+// strip leaves out comments and indents: every process sends the text to every
+// node.
 func strip(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {

@@ -13,9 +13,7 @@
 --         ends before the job is due
 --
 -- @include guard now limits touch tally job record sets keys find due_at bucket moments tell wake less
-touch()
-bound_by(limits)
-local held = max_jobs ~= -1 and function()
+local function held()
   return call('ZCARD', delayed) + call('ZCARD', ready) + call('ZCARD', blocked) + call('ZCARD', leased)
 end
 
@@ -58,7 +56,7 @@ local function keep(holder, j)
   end
 end
 
-local last = '' -- the number of the job before, in its call
+local last -- the number of the job before, in its call
 local function push(wanted, tail, id, raw, at, ttl, r)
   local due = due_at(at)
   local expires = ttl >= 0 and ahead(ttl) or 0
@@ -83,7 +81,7 @@ local function push(wanted, tail, id, raw, at, ttl, r)
       return {'merged', holder.n, rule(holder, ID)}
     end
   end
-  if held and held() >= max_jobs then return {'full'} end
+  if max_jobs ~= -1 and held() >= max_jobs then return {'full'} end
   last = n
   if r then
     write_rules(j)
@@ -98,6 +96,10 @@ local function push(wanted, tail, id, raw, at, ttl, r)
   return {'created'}
 end
 
+-- @call
+touch()
+bound_by(limits)
+last = ''
 local results = {'ok'}
 for i = 4, #ARGV, 3 do
   local head = cmsgpack.unpack(ARGV[i + 2])

@@ -5,7 +5,7 @@
 -- ARGV    clock version limits  as in reserve
 --         tries  the jobs' new number of tries; 0: their own
 --         ttl    from now, in microseconds; -1: none
---         told   the TTL as Go tells it, '' for none
+--         ttl_text  the TTL as Go tells it, '' for none
 --         n      the oldest n; 0: the IDs that follow
 --         then id raw of each, as in get
 -- RETURNS {'config', value}
@@ -30,7 +30,7 @@ local function requeue(j)
   take_out(j)
   if tries ~= '0' then ruled(j)[TRIES] = tonumber(tries) end
   if ttl ~= '-1' then
-    ruled(j)[EXPIRES], j.rules[TTL] = ahead(tonumber(ttl)), told
+    ruled(j)[EXPIRES], j.rules[TTL] = ahead(tonumber(ttl)), ttl_text
   end
   local r = running(j)
   r.pushed, r.due, r.failures, r.stalls, r.rest = now, now, 0, 0, ''

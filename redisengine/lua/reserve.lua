@@ -17,6 +17,7 @@
 --         no room, or one of the two is a suspect
 --
 -- @include guard now reserve_plain limits touch tally job touch_some record sets keys finish bucket moments tell wake wake_lease forward
+-- @call
 bound_by(limits)
 local more = forward()
 local numbers, all_rules, runs, ends = {}, false, false, {}

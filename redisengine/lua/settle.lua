@@ -3,7 +3,7 @@
 --
 -- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         plain  '1' if all outcomes are acks of first deliveries without a result, and nothing holds back what is ready
+--         acks  '1' if all outcomes are acks of first deliveries without a result, and nothing holds back what is ready
 --         then for each outcome the job's number (16 bytes), and nothing more for an ack of a first delivery without a result; else
 --         behind it a packed array of: how it ends (ack, nack, release, bury); the delivery's number; a delay in microseconds, -1 for none;
 --         the error text; the result; the ID that the number is
@@ -11,7 +11,6 @@
 --         {'ok', i, j, ...}: the places, from 1, of outcomes whose receipt is not current
 --
 -- @include guard ack_plain now limits touch tally job record sets keys finish backoff bucket moments tell wake
-bound_by(limits)
 local settle = {}
 
 function settle.ack(j, o)
@@ -53,6 +52,10 @@ function settle.bury(j, o)
   die(j, o[4])
 end
 
+-- An outcome that says no more than its number.
+local first = {'ack', 1, -1, '', '', ''}
+-- @call
+bound_by(limits)
 local numbers, outcomes = {}, {}
 for i = 5, #ARGV do
   local item = ARGV[i]
@@ -67,7 +70,6 @@ local held = call('ZMSCORE', leased, unpack(numbers))
 local has_rules = any_rules and call('HMGET', rules, unpack(numbers)) or {}
 local has_run = any_run and call('HMGET', run, unpack(numbers)) or {}
 
-local first = {'ack', 1, -1, '', '', ''}
 local lost, acked, settled, others = {}, {}, {}, false
 for i, n in ipairs(numbers) do
   local o = outcomes[i] or first

@@ -185,16 +185,21 @@ return lacking`, true)
 // is called before all other calls.
 func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
 	l.needed = append(l.needed, commands...)
-	msg, err := l.anywhere(ctx, mayCall(commands))
-	if err != nil {
-		return err
-	}
-	lacking, err := msg.AsStrSlice()
+	lacking, err := l.lacking(ctx, commands)
 	if err != nil || len(lacking) == 0 {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
 		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them by ACL SETUSER", l.where(), strings.Join(lacking, ", "), l.o.Prefix)}
+}
+
+// lacking returns those of the commands that the server's user may not call.
+func (l *Link) lacking(ctx context.Context, commands [][]string) ([]string, error) {
+	msg, err := l.anywhere(ctx, mayCall(commands))
+	if err != nil {
+		return nil, err
+	}
+	return msg.AsStrSlice()
 }
 
 func mayCall(commands [][]string) Call {
@@ -213,7 +218,8 @@ func (l *Link) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, erro
 	}
 	r, p := l.request(l.sent(c)), l.Patience(ctx)
 	for {
-		j := l.judge(r, l.answered.Do(ctx, r.build(l.answered.B())))
+		cmds := r.build(l.answered.B(), nil)
+		j := l.judge(r, l.answered.Do(ctx, cmds[len(cmds)-1]))
 		if !j.again || !j.now && !p.Wait() {
 			return j.result.Msg, left(ctx, j.result.Err)
 		}

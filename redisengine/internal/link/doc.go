@@ -19,9 +19,10 @@
 //   - It did not run: the server said so (TRYAGAIN, CLUSTERDOWN, LOADING, BUSY,
 //     READONLY, NOSCRIPT …), or no connection came about, so that nothing was
 //     sent ([unsent]). It is repeated, with growing pauses, until the context's
-//     deadline, or for Options.Retry where there is none. NOSCRIPT is answered
-//     at once by sending the whole script. A caller with others to ask meanwhile
-//     says Call.Once, and repeats the whole round by [Link.Patience].
+//     deadline, or for Options.Retry where there is none. Where the server does
+//     not know the function or script, its text is sent at once. A caller with
+//     others to ask meanwhile says Call.Once, and repeats the whole round by
+//     [Link.Patience].
 //   - It may have run: the connection broke, timed out or was closed while the
 //     call was on its way. What only reads is repeated; anything else ends as
 //     [duly.ErrUnavailable], for a second run would not be the same as one.
@@ -38,10 +39,19 @@
 // where a call has had no answer for a while, that is asked of others
 // ([Link.lookOut]).
 //
+// # Functions
+//
+// A script with a [Library] is called as a Redis function. [Link.Provide] loads
+// the libraries when the engine opens. A node that lacks a function refuses the
+// call; the link then sends FUNCTION LOAD and EVAL of the script's text in one
+// pipeline. So the call runs even if the library can't be loaded, as while the
+// server's memory is full.
+//
 // # Rights
 //
 // The server's user needs, beside what the scripts call, EVAL, EVALSHA,
-// EVAL_RO, EVALSHA_RO, BZPOPMIN, CLIENT ID, CLIENT UNBLOCK and UNLINK; SET and
+// EVAL_RO, EVALSHA_RO, FCALL, FCALL_RO and FUNCTION LOAD (without these three
+// scripts are sent by EVAL), BZPOPMIN, CLIENT ID, CLIENT UNBLOCK and UNLINK; SET and
 // WAIT or WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
 // from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
 // is asked for and may be refused. All keys begin with the prefix, and so do

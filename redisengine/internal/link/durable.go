@@ -72,6 +72,7 @@ type batch struct {
 	hops     int  // redirects since the last pause
 	asking   bool // the node at place does not own the slot yet
 	place    string
+	whole    bool // the server doesn't know the script
 }
 
 // confirmed is the outcome of one try.
@@ -101,9 +102,7 @@ func (b *batch) try() confirmed {
 	if l.o.Observe != nil {
 		l.o.Observe(b.call.Script.Name, clock.Monotonic()-began)
 	}
-	if b.asking {
-		replies = replies[1:]
-	}
+	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		_, answered := rueidis.IsRedisErr(err)
@@ -121,6 +120,10 @@ func (b *batch) try() confirmed {
 	return confirmed{msg: msg, durable: l.unconfirmed(err)}
 }
 
+// durableReplies is how many replies end a try: the script's, the fence's and
+// the confirmation.
+const durableReplies = 3
+
 // commands are what goes out in one pipeline.
 func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
@@ -131,8 +134,20 @@ func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 	if b.asking {
 		cmds = append(cmds, builder.Asking().Build())
 	}
-	cmds = append(cmds, b.call.command(builder, true),
-		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, true))
+	f := b.link.form(b.call.Script)
+	if f != byFunction {
+		f = byText
+	} else if b.whole {
+		load := b.call.Script.Library.load(builder)
+		if f = byText; b.asking { // ASKING is for one command
+			cmds = cmds[:0]
+			cmds = append(cmds, load, builder.Asking().Build())
+		} else {
+			cmds = append(cmds, load)
+		}
+	}
+	cmds = append(cmds, b.call.command(builder, f),
+		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, byText))
 	if d.AOF {
 		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(timeout.Milliseconds()).Build())
 	}
@@ -170,6 +185,10 @@ func (b *batch) failed(err error) confirmed {
 	if v.refresh {
 		l.refresh()
 	}
+	if v.class == missing && !b.whole {
+		b.whole = true
+		return confirmed{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
+	}
 	return confirmed{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
 }
 
@@ -181,7 +200,7 @@ func (l *Link) nudge(key string) {
 	}
 	go func() {
 		defer l.calls.Done()
-		l.main.Do(context.Background(), Call{Script: may, Keys: []string{key}}.command(l.main.B(), false))
+		l.main.Do(context.Background(), Call{Script: may, Keys: []string{key}}.command(l.main.B(), byHash))
 	}()
 }
 

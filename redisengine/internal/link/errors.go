@@ -71,6 +71,7 @@ var phrases = []struct {
 	text string
 	verdict
 }{
+	{"Function not found", verdict{class: missing, advice: "the server does not keep the function" + nothing}},
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
 	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
 	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},

@@ -83,7 +83,7 @@ func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
 func (l *Link) rightNamed(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
 	ask.Keys = keys[:1]
-	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), true)).ToMessage()
+	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), byText)).ToMessage()
 	if failed != nil {
 		return err
 	}

@@ -26,6 +26,8 @@ type Link struct {
 	main   rueidis.Client
 	// answered is a server that has answered when the link was opened.
 	answered rueidis.Client
+	// functions: scripts that have one are called as functions.
+	functions bool
 
 	waiting waiting // the blocking calls
 	lanes   lanes   // the calls that wait for their durability

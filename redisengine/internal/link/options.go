@@ -36,6 +36,8 @@ type Options struct {
 	Prefix string
 	// Durability is what RunDurable waits for. Default: nothing.
 	Durability Durability
+	// Scripts is how scripts are sent. Default Auto.
+	Scripts Scripts
 	// EvictionWarn makes a warning, again every minute, of what is else refused:
 	// a server that may drop keys when its memory is full.
 	EvictionWarn bool
@@ -113,6 +115,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Retry == 0 {
 		o.Retry = DefaultRetry
+	}
+	if o.Scripts == "" {
+		o.Scripts = Auto
 	}
 	if o.Durability.Timeout == 0 {
 		o.Durability.Timeout = DefaultDurable
@@ -269,6 +274,9 @@ func (o Options) query() url.Values {
 	}
 	if o.EvictionWarn {
 		q.Set("eviction", "warn")
+	}
+	if o.Scripts != Auto {
+		q.Set("scripts", string(o.Scripts))
 	}
 	for name, value := range o.Others {
 		q.Set(name, value)

@@ -45,7 +45,7 @@ func (l *Link) runOnce(ctx context.Context, c Call, r *request) judgement {
 		begin := clock.Monotonic()
 		defer func() { l.o.Observe(r.name, clock.Monotonic()-begin) }()
 	}
-	return l.judge(r, l.main.Do(ctx, c.command(l.main.B(), false)))
+	return l.judge(r, l.main.Do(ctx, c.command(l.main.B(), l.form(c.Script))))
 }
 
 // sent is a call with the script that goes to the server.
@@ -105,7 +105,7 @@ func (l *Link) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
 			name:  words[0],
 			keys:  words[1:min(2, len(words))],
 			reads: cmd.IsReadOnly(),
-			build: func(rueidis.Builder) rueidis.Completed { return cmd.Pin() },
+			build: func(_ rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed { return append(cmds, cmd.Pin()) },
 		}
 	}
 	return l.send(ctx, requests)
@@ -117,13 +117,30 @@ type request struct {
 	keys  []string
 	reads bool
 	once  bool // as Call.Once
-	build func(rueidis.Builder) rueidis.Completed
+	// build appends the commands of one try. The answer is that of the last one.
+	build func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
 	whole bool // the server has said that it doesn't know the script
 }
 
+// request is the request of a call. Where the server doesn't know the function,
+// the next try loads its library for later calls, and is itself sent by EVAL:
+// that also works while the server's memory is full and it loads no library.
 func (l *Link) request(c Call) *request {
 	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
-	r.build = func(b rueidis.Builder) rueidis.Completed { return c.command(b, r.whole) }
+	r.build = func(b rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed {
+		f := l.form(c.Script)
+		if !r.whole {
+			return append(cmds, c.command(b, f))
+		}
+		if f == byFunction {
+			load := c.Script.Library.load(b)
+			if len(c.Keys) > 0 {
+				load = load.SetSlot(c.Keys[0])
+			}
+			cmds = append(cmds, load)
+		}
+		return append(cmds, c.command(b, byText))
+	}
 	return r
 }
 
@@ -246,14 +263,24 @@ func (l *Link) roundTrip(ctx context.Context, requests []*request, open []int) [
 		}()
 	}
 	b := l.main.B()
-	if len(open) == 1 {
-		return []rueidis.RedisResult{l.main.Do(ctx, requests[open[0]].build(b))}
-	}
-	cmds := make([]rueidis.Completed, len(open))
+	cmds, last := make([]rueidis.Completed, 0, len(open)), make([]int, len(open))
 	for k, i := range open {
-		cmds[k] = requests[i].build(b)
+		cmds = requests[i].build(b, cmds)
+		last[k] = len(cmds) - 1
 	}
-	return l.main.DoMulti(ctx, cmds...)
+	if len(cmds) == 1 {
+		return []rueidis.RedisResult{l.main.Do(ctx, cmds[0])}
+	}
+
+	all := l.main.DoMulti(ctx, cmds...)
+	if len(all) == len(open) {
+		return all
+	}
+	replies := make([]rueidis.RedisResult, len(open))
+	for k, at := range last {
+		replies[k] = all[at]
+	}
+	return replies
 }
 
 // unanswered is the error of a caller that did not stay for the answer.

@@ -15,6 +15,10 @@ type Script struct {
 	Source   string
 	SHA      string // the hash that the server knows it by
 	ReadOnly bool   // it is sent so that the server lets it write nothing
+	// Library, if set, has the script as the function of this name. Where the
+	// server has functions, the script is called by it.
+	Library  *Library
+	Function string
 	// Takes, if set, tells whether the script has a meaning for so many keys
 	// and arguments. A call that it refuses is a mistake of the program, and
 	// panics.
@@ -42,15 +46,34 @@ type Call struct {
 	Waited bool
 }
 
-// command is the call as it is sent: by the script's hash, or with the whole
-// script.
-func (c Call) command(b rueidis.Builder, whole bool) rueidis.Completed {
+// form is how a script is named in a call.
+type form int
+
+const (
+	byHash     form = iota // by its hash: EVALSHA
+	byText                 // with its text: EVAL
+	byFunction             // by its function: FCALL
+)
+
+// form is the usual one for a script.
+func (l *Link) form(s *Script) form {
+	if l.functions && s.Library != nil {
+		return byFunction
+	}
+	return byHash
+}
+
+// command is the call as it is sent.
+func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	if c.Script.Takes != nil && !c.Script.Takes(len(c.Keys), len(c.Args)) {
 		panic(fmt.Sprintf("link: the script %s is called with %d keys and %d arguments", c.Script.Name, len(c.Keys), len(c.Args)))
 	}
 	name, script := "EVALSHA", c.Script.SHA
-	if whole {
+	switch f {
+	case byText:
 		name, script = "EVAL", c.Script.Source
+	case byFunction:
+		name, script = "FCALL", c.Script.Function
 	}
 	if c.Script.ReadOnly {
 		name += "_RO"

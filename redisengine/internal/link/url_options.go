@@ -13,7 +13,7 @@ import (
 
 // known are the options, in the order in which they are told.
 var known = []string{
-	"addr", "db", "prefix", "durability", "durability_timeout", "eviction", "dial_timeout", "retry",
+	"addr", "db", "prefix", "durability", "durability_timeout", "eviction", "scripts", "dial_timeout", "retry",
 	"master", "sentinel_user", "sentinel_password", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_skip_verify",
 }
 
@@ -61,6 +61,11 @@ func (p *parser) option(name, value string) error {
 		o.EvictionWarn = value == "warn"
 		if value != "warn" && value != "refuse" {
 			return duly.Invalid(name, "is %s, must be refuse or warn", strconv.Quote(value))
+		}
+	case "scripts":
+		o.Scripts = Scripts(value)
+		if o.Scripts != Auto && o.Scripts != Functions && o.Scripts != Eval {
+			return duly.Invalid(name, "is %s, must be auto, functions or eval", strconv.Quote(value))
 		}
 	case "dial_timeout":
 		return p.time(name, value, &o.Dial)

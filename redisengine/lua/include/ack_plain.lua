@@ -1,6 +1,9 @@
 -- Acks of first deliveries in a shard where no job has rules or a run state: no delivery there is another one than the first, so each
 -- member that is removed from the leased ones was acked rightly, and the count tells whether all were there. Only here a write is the test.
-if plain == '1' and call('HLEN', rules) == 0 and call('HLEN', run) == 0 then
+--
+-- @args acks
+-- @call
+if acks == '1' and call('HLEN', rules) == 0 and call('HLEN', run) == 0 then
   call('HLEN', records) -- whether they are what they should be shows before anything is written
   call('HLEN', tally)
   call('ZCARD', ready)

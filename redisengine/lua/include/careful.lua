@@ -1,6 +1,9 @@
 -- Reading of what may be damaged. The pieces below this one read by it: rules that can't be right are as good as none, and numbers that
 -- are not there are 0. So no damaged job ends a step in its middle.
-local packed, fixed = cmsgpack, struct
+local packed, fixed
+local function bind_codecs() -- Redis has them only at a call
+  packed, fixed = cmsgpack, struct
+end
 
 -- What the number at a place of the rules may be (include/job.lua names the places); at the other places stands text.
 local TOP = 2 ^ 53
@@ -49,12 +52,14 @@ local function sound_run(text)
   return #text == 26 or #text >= 28 and fixed.unpack('>I2', text, 27) <= #text - 28
 end
 
-local cmsgpack = {pack = packed.pack, unpack = function(text)
+local cmsgpack = {pack = function(v) return packed.pack(v) end, unpack = function(text)
   return sound_rules(text) or {0, 0, 0, 16, 8, 30000000, 0, -1, '', '', '', '', '', 0, '', '', '', 0}
 end}
 
-local struct = {pack = fixed.pack, unpack = function(format, text, at)
+local struct = {pack = function(...) return fixed.pack(...) end, unpack = function(format, text, at)
   local all = {pcall(fixed.unpack, format, text, at or 1)}
   if all[1] then return unpack(all, 2) end
   return 0, 0, 0, 0, 0, #text + 1
 end}
+-- @call
+bind_codecs()

@@ -7,6 +7,8 @@ local function delete_leased(numbers)
   call('HINCRBY', tally, 'deleted', #numbers)
 end
 
+-- @args unheld
+-- @call
 -- Deletes of leased jobs in a shard where no job has rules or a run state, and nothing is held back for which they would make room. To make
 -- the functions of the pieces that follow would take longer than this.
 if unheld == '1' and call('HLEN', rules) == 0 and call('HLEN', run) == 0 then

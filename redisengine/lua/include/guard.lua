@@ -1,4 +1,7 @@
 -- A call that was computed with another configuration, or for a queue that is not here, changes nothing and says so.
+--
+-- @args version
+-- @call
 if call('GETRANGE', config, '0', '15') ~= version then
   return {'config', call('GET', config) or ''}
 end

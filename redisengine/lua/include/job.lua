@@ -11,7 +11,7 @@ local BAND = 2 ^ 42
 -- What a plain job has: everything is the contract's default.
 local plain = {0, 0, 0, 16, 8, 30000000, 0, -1, '', '', '', '', '', 0, '', '', '', 0}
 
-local any_rules, any_run = call('HLEN', rules) > 0, call('HLEN', run) > 0
+local any_rules, any_run -- whether any job of the shard has some
 
 local RUN_SIZE = 26 -- bytes, without the rest
 
@@ -107,3 +107,5 @@ end
 local function rank_of(j)
   return due_of(j) - rule(j, PRIORITY) * BAND
 end
+-- @call
+any_rules, any_run = call('HLEN', rules) > 0, call('HLEN', run) > 0

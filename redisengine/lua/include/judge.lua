@@ -1,7 +1,7 @@
 -- What is wrong with a job, or with an entry that names one. Nothing here writes. A fault is {kind, detail}; the kinds are the contract
 -- of Check and are listed in check.go.
 
-local number_sets = {{'leased', leased}, {'ready', ready}, {'delayed', delayed}, {'dead', dead}, {'done', done}}
+local number_sets
 
 -- gather reads everything that there is of some numbers. values are their records.
 local function gather(numbers, values)
@@ -187,3 +187,5 @@ local function judge(j)
   end
   return faults
 end
+-- @call
+number_sets = {{'leased', leased}, {'ready', ready}, {'delayed', delayed}, {'dead', dead}, {'done', done}}

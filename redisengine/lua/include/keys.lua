@@ -2,7 +2,7 @@
 
 -- How many expired jobs a script still drops on its way to the next holders of keys, all keys together. One that is left gets its key, and goes by
 -- the next step, or when it would be handed out.
-local skips = 1000
+local skips
 
 local gone -- below; removing a job passes its keys on, which may remove others
 
@@ -120,3 +120,5 @@ gone = function(j)
     free_key(j)
   end
 end
+-- @call
+skips = 1000

@@ -1,5 +1,7 @@
 -- How each fault of a job is mended. fallback is the ID of a job that has lost its own: one by which it is found in this shard, or '' where that
 -- is its number. Every mend leaves the books as they were: what is removed counts as dropped if it counted before.
+--
+-- @args fallback
 local mends = {}
 local removed, buried -- for the log
 
@@ -205,3 +207,5 @@ function mends.order_key_not_held(j)
   end
   move(j, 'blocked')
 end
+-- @call
+removed, buried = nil, nil

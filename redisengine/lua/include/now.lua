@@ -1,15 +1,23 @@
--- The engine's clock, read once: us in microseconds, now in ms, rounded down.
-local us
-if clock == '' then
-  local t = call('TIME')
-  us = t[1] * 1000000 + t[2]
-else
-  us = tonumber(clock)
-end
-local now = math.floor(us / 1000)
-local now_text = string.format('%.0f', now) -- Redis prints every number that it is given, digit by digit: a text goes as it is
+-- The engine's clock, read once per call: us in microseconds, now in ms, rounded down.
+--
+-- @args clock
+local us, now
+local now_text -- Redis prints every number that it is given, digit by digit; a text goes as it is
 
 -- ahead is the moment, in ms, that lies some microseconds ahead. It is rounded up, so that it never comes early.
 local function ahead(d)
   return math.ceil((us + d) / 1000)
 end
+
+local function read_clock()
+  if clock == '' then
+    local t = call('TIME')
+    us = t[1] * 1000000 + t[2]
+  else
+    us = tonumber(clock)
+  end
+  now = math.floor(us / 1000)
+  now_text = string.format('%.0f', now)
+end
+-- @call
+read_clock()

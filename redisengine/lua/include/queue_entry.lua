@@ -1,4 +1,6 @@
 -- queue_entry changes the entry of a queue in its namespace's list: a sorted set of names, for paging, and a hash of configurations.
+--
+-- @args name was value most
 local function queue_entry()
   local now_is = call('HGET', configs, name) or ''
   if now_is ~= was then return {'changed', now_is} end

@@ -12,6 +12,8 @@ local function lease_plain(numbers, found, till)
   return k / 2
 end
 
+-- @args unheld room lease max
+-- @call
 -- A reserve in a shard where no job has rules or a run state, nothing is held back, due or run out, and the next moment was told: the first
 -- ready jobs are leased, and that is all. To make the functions of the pieces that follow would take longer than this.
 if unheld == '1' and room == '8388608' and call('HLEN', rules) == 0 and call('HLEN', run) == 0 then

@@ -1,5 +1,5 @@
 -- What the script counts, written once at its end.
-local counted = {}
+local counted
 local function count(field, n)
   counted[field] = (counted[field] or 0) + (n or 1)
 end
@@ -8,3 +8,5 @@ local function write_tally()
     call('HINCRBY', tally, field, n)
   end
 end
+-- @call
+counted = {}

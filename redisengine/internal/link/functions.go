@@ -1,0 +1,118 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+)
+
+// Library is a Redis Functions library: a text that registers functions. Its
+// name and theirs are never used for another text.
+type Library struct {
+	Name, Source string
+}
+
+// Scripts says how scripts are sent to the servers.
+type Scripts string
+
+// The ways to send scripts.
+const (
+	// Auto uses functions where the server has them and its user may load and
+	// call them, else EVAL.
+	Auto Scripts = "auto"
+	// Functions refuses servers where functions can't be used.
+	Functions Scripts = "functions"
+	// Eval uses EVAL alone, for proxies and servers without functions. The server
+	// then runs all of a script's definitions at every call.
+	Eval Scripts = "eval"
+)
+
+// Provide loads the libraries on every node, unless scripts are sent by EVAL.
+// Under [Functions] it returns [duly.ErrForbidden] or [duly.ErrUnsupported] if
+// that fails; under [Auto] it logs why and EVAL is used. It is called before
+// the first call.
+//
+// A node that is down now, joins later or loses its functions is no error: the
+// first call that finds no function there loads its library again.
+func (l *Link) Provide(ctx context.Context, libraries ...*Library) error {
+	if l.o.Scripts == Eval {
+		return nil
+	}
+
+	err := l.mayUseFunctions(ctx)
+	if err == nil {
+		err = l.loadAll(ctx, libraries)
+	}
+	switch code := duly.CodeOf(err); {
+	case err == nil:
+		l.functions = true
+	case code != duly.CodeForbidden && code != duly.CodeUnsupported:
+		return err
+	case l.o.Scripts == Functions:
+		return err
+	default:
+		l.log.Warn("redis: functions can't be used, so scripts are sent by EVAL, which costs the server more time; scripts=eval in the URL silences this",
+			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", err.Error()))
+	}
+	return nil
+}
+
+// mayUseFunctions reports which of the commands for functions the user lacks.
+func (l *Link) mayUseFunctions(ctx context.Context) error {
+	key := l.o.Prefix + ":{check}"
+	lacking, err := l.lacking(ctx, [][]string{
+		{"function", "load", ""}, {"fcall", "f", "1", key}, {"fcall_ro", "f", "1", key},
+	})
+	if err != nil || len(lacking) == 0 {
+		return err
+	}
+	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
+		"redis at %s: the server's user may not use functions (%s); grant +function|load +fcall +fcall_ro by ACL SETUSER", l.where(), strings.Join(lacking, ", "))}
+}
+
+// loadAll loads libraries on all nodes at once. Replicas get theirs from their
+// primaries, and nodes that do not answer get theirs by the first call.
+func (l *Link) loadAll(ctx context.Context, libraries []*Library) error {
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		first error
+	)
+	for _, client := range l.main.Nodes() {
+		wg.Go(func() {
+			for _, library := range libraries {
+				err := client.Do(ctx, library.load(client.B())).Error()
+				if err == nil || isLoaded(err) {
+					continue
+				}
+
+				v := verdictOf(err)
+				if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
+					mu.Lock()
+					first = l.fault("FUNCTION LOAD", v, err)
+					mu.Unlock()
+				}
+				return
+			}
+		})
+	}
+	wg.Wait()
+	return first
+}
+
+// load is the command that loads the library.
+func (f *Library) load(b rueidis.Builder) rueidis.Completed {
+	return b.Arbitrary("FUNCTION", "LOAD", f.Source).Build()
+}
+
+// isLoaded reports whether FUNCTION LOAD failed because the library is there.
+func isLoaded(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && strings.Contains(e.Error(), "already exists")
+}

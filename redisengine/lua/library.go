@@ -1,0 +1,208 @@
+package lua
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Library is a Redis Functions library: the scripts of one concern.
+//
+// Its name and the names of its functions carry a hash of its text. So two
+// versions of duly use one server side by side, and a function that exists is
+// certainly the right one.
+type Library struct {
+	Name   string
+	Source string // for FUNCTION LOAD
+	hash   string
+}
+
+// NamePrefix begins the names of all libraries, of this version and of others.
+const NamePrefix = "duly_"
+
+// concern lists what belongs to a library. Each script includes some of the
+// pieces, in this order.
+type concern struct {
+	name            string
+	pieces, scripts []string
+}
+
+var concerns = []concern{
+	{
+		name: "jobs",
+		pieces: strings.Fields(`
+			guard ack_plain delete_plain now reserve_plain limits touch version tally job touch_some record sets keys finish find due_at backoff bucket moments
+			tell tell_new wake wake_lease forward told less ulid counters`),
+		scripts: strings.Fields(`
+			push push_simple reserve settle extend step get peek list stats idle look holding overdue
+			delete promote update requeue purge configure destroy`),
+	},
+	{
+		name: "check",
+		pieces: strings.Fields(`
+			guard now limits touch tally careful job record sets keys finish counters bucket moments
+			tell wake judge mend`),
+		scripts: strings.Fields("check_page check_job check_entry check_shard"),
+	},
+	{
+		name:   "registry",
+		pieces: strings.Fields("now queue_entry announce"),
+		scripts: strings.Fields(`
+			queue_put queue_set check_list token_put token_limit token_drop token_list token_spend token_give_back
+			placement_put placement_list`),
+	},
+}
+
+// Libraries returns every library.
+func Libraries() []*Library { return slices.Clone(libraries()) }
+
+// A library that can't be assembled is a mistake of this package, found by its
+// tests.
+var libraries = sync.OnceValue(func() (all []*Library) {
+	for _, c := range concerns {
+		l, err := c.library()
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, l)
+	}
+	return all
+})
+
+// libraryOf returns the library that has a script.
+func libraryOf(script string) *Library {
+	for i, c := range concerns {
+		if slices.Contains(c.scripts, script) {
+			return libraries()[i]
+		}
+	}
+	panic(fmt.Errorf("lua: %s belongs to no library", script))
+}
+
+// function is the name that the library gives to a script.
+func (l *Library) function(script string) string { return NamePrefix + script + "_" + l.hash }
+
+func (c concern) library() (*Library, error) {
+	scripts := make([]*scriptText, len(c.scripts))
+	for i, name := range c.scripts {
+		var err error
+		if scripts[i], err = readScript(name); err != nil {
+			return nil, err
+		}
+		if !isSubsequence(scripts[i].includes, c.pieces) {
+			return nil, fmt.Errorf("lua: %s includes its pieces in another order than library %s", name, c.name)
+		}
+	}
+
+	all := mostKeys(scripts)
+	var b strings.Builder
+	c.definePieces(&b, scripts, all)
+	for _, s := range scripts {
+		s.register(&b, all)
+	}
+
+	// The hash is part of the names, so it is taken of the text without them.
+	text := b.String()
+	sum := sha256.Sum256([]byte(text))
+	l := &Library{hash: hex.EncodeToString(sum[:5])}
+	l.Name = NamePrefix + c.name + "_" + l.hash
+	l.Source = "#!lua name=" + l.Name + "\n" + strings.ReplaceAll(text, hashPlace, l.hash)
+	return l, nil
+}
+
+// hashPlace stands for the hash while the text is written.
+const hashPlace = "@HASH@"
+
+// definePieces writes what the functions share: the command, all keys, the
+// arguments that pieces read, and the pieces' definitions.
+func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all names) {
+	var shared names
+	add := func(name string) {
+		if !slices.Contains(shared.fixed, name) {
+			shared.fixed = append(shared.fixed, name)
+		}
+	}
+	add("call")
+	for _, s := range scripts {
+		for _, key := range slices.Concat(s.keys.fixed, s.keys.group) {
+			add(key)
+		}
+	}
+	for _, name := range c.pieces {
+		for _, arg := range pieces()[name].args {
+			add(arg)
+		}
+	}
+	shared.declare(b)
+
+	// Most scripts take all keys of a shard. A function of their own binds them:
+	// Lua allows a function sixty variables of those around it.
+	b.WriteString("local function bind_keys(KEYS)\n")
+	all.assign(b, "KEYS")
+	b.WriteString("end\n")
+
+	for _, name := range c.pieces {
+		b.WriteString(pieces()[name].define)
+	}
+}
+
+// register writes the function of a script. Arguments that no piece reads are
+// its own. all are the keys that bind_keys binds.
+func (s *scriptText) register(b *strings.Builder, all names) {
+	b.WriteString("do\n")
+	own := names{}
+	for _, arg := range slices.Concat(s.args.fixed, s.args.group) {
+		if !slices.ContainsFunc(s.includes, func(piece string) bool { return slices.Contains(pieces()[piece].args, arg) }) {
+			own.fixed = append(own.fixed, arg)
+		}
+	}
+	if s.define != "" { // functions read them, too
+		own.declare(b)
+		b.WriteString(s.define)
+	}
+
+	b.WriteString("redis.register_function{function_name='" + NamePrefix + s.name + "_" + hashPlace + "', ")
+	if m := flags.FindStringSubmatch(s.first); m != nil {
+		b.WriteString("flags={'" + m[1] + "'}, ")
+	}
+	b.WriteString("callback=function(KEYS, ARGV)\ncall = redis.call\n")
+	if s.define == "" {
+		own.declare(b)
+	}
+	if slices.Equal(s.keys.fixed, all.fixed) {
+		b.WriteString("bind_keys(KEYS)\n")
+	} else {
+		s.keys.assign(b, "KEYS")
+	}
+	s.args.assign(b, "ARGV")
+	for _, name := range s.includes {
+		b.WriteString(pieces()[name].run)
+	}
+	b.WriteString(s.run)
+	b.WriteString("end}\nend\n")
+}
+
+// mostKeys returns the longest list of keys among the scripts.
+func mostKeys(scripts []*scriptText) (most names) {
+	for _, s := range scripts {
+		if len(s.keys.fixed) > len(most.fixed) {
+			most = s.keys
+		}
+	}
+	return most
+}
+
+// isSubsequence reports whether all of list stand in whole, in their order.
+func isSubsequence(list, whole []string) bool {
+	for _, item := range list {
+		at := slices.Index(whole, item)
+		if at < 0 {
+			return false
+		}
+		whole = whole[at+1:]
+	}
+	return true
+}
