@@ -85,6 +85,9 @@ type WaitParams struct {
 type Inspector interface {
 	// Get tells a job with its body, its state by the clock; [ErrNotFound].
 	Get(ctx context.Context, q QueueRef, id string) (JobInfo, error)
+	// GetByReceipt returns the job that a receipt was handed out for, as Get does,
+	// also after the delivery has ended. It returns [ErrNotFound] if the job is gone.
+	GetByReceipt(ctx context.Context, namespace string, r Receipt) (JobInfo, error)
 	// Peek tells the first job that is ready by the clock, ignoring pause and
 	// limits; [ErrNotFound] if there is none.
 	Peek(ctx context.Context, q QueueRef) (JobInfo, error)

@@ -100,6 +100,8 @@ func errorClosed(s *scene) {
 	s.refused("extend", err, duly.CodeClosed)
 	_, err = s.Engine.Get(s.ctx, s.ref(), "x")
 	s.refused("get", err, duly.CodeClosed)
+	_, err = s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
+	s.refused("get by receipt", err, duly.CodeClosed)
 	_, err = s.Engine.Stats(s.ctx, s.ref())
 	s.refused("stats", err, duly.CodeClosed)
 	_, err = s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: duly.StateReady})

@@ -20,6 +20,8 @@ func inspectTests() []test {
 		{"QueuesAreListedByName", []string{"C4.55"}, Options{}, inspectQueues},
 		{"QueuesOfANamespaceAreItsOwn", []string{"C4.55", "C1.1"}, Options{}, inspectQueuesOfNamespace},
 		{"NothingIsFound", []string{"C13.4"}, Options{}, inspectNotFound},
+		{"AJobIsFoundByItsReceipt", []string{"C4.101"}, Options{}, inspectReceipt},
+		{"AReceiptOfNoJobIsNotFound", []string{"C4.101", "C13.4"}, Options{}, inspectNoReceipt},
 	}
 }
 
@@ -198,4 +200,70 @@ func inspectNotFound(s *scene) {
 	s.refused("requeue", s.requeue("y").Err, duly.CodeNotFound)
 	s.refused("delete in another queue", s.Engine.Delete(s.ctx, duly.Q("other"), "x"), duly.CodeNotFound)
 	s.is("x", duly.StateReady)
+}
+
+// byReceipt wants the job of a delivery to have this state.
+func (s *scene) byReceipt(what string, d duly.Delivery, want duly.State) {
+	s.Helper()
+	info, err := s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
+	s.must("look at the job of a receipt", err)
+	same(s, what+": its ID", info.ID, d.ID)
+	same(s, what+": its queue", info.Queue, s.queue)
+	same(s, what+": its body", string(info.Body), string(d.Body))
+	same(s, what+": its state", info.State, want)
+}
+
+// inspectReceipt follows jobs by their receipts: one that was named by the engine, one
+// with an ID of its own, and one whose ID has the form of a number.
+func inspectReceipt(s *scene) {
+	for _, id := range []string{"", "order:1", "01J0000000000000000000000A"} {
+		s.push(duly.Job{ID: id, Body: []byte("x"), Tries: 2, Backoff: "fixed:1m", Retain: time.Hour})
+		first := s.take()
+		s.byReceipt("a leased job", first, duly.StateLeased)
+		s.must("nack", s.settle(duly.Outcome{Receipt: first.Receipt, As: duly.Nack}))
+		s.byReceipt("after a nack", first, duly.StateDelayed)
+		s.Advance(time.Minute)
+		s.byReceipt("when it is due again", first, duly.StateReady)
+
+		second := s.take()
+		same(s, "the second delivery's job", second.ID, first.ID)
+		as, want := duly.Bury, duly.StateDead
+		if id == "order:1" {
+			as, want = duly.Ack, duly.StateDone
+		}
+		s.must("settle", s.settle(duly.Outcome{Receipt: second.Receipt, As: as}))
+		s.byReceipt("at the end, by the first receipt", first, want)
+		s.byReceipt("at the end", second, want)
+	}
+}
+
+func inspectNoReceipt(s *scene) {
+	s.push(duly.Job{ID: "x"})
+	d := s.take()
+	parts, _ := d.Receipt.Parts()
+	elsewhere := parts
+	elsewhere.Queue = "other"
+	nowhere := parts
+	nowhere.Shard = duly.MaxShards - 1
+	number := parts
+	number.Number = duly.NewNumber()
+	for what, r := range map[string]duly.Receipt{
+		"another queue": elsewhere.Receipt(), "no such shard": nowhere.Receipt(), "another number": number.Receipt(),
+	} {
+		_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, r)
+		s.refused(what, err, duly.CodeNotFound)
+	}
+	_, err := s.in("a").Engine.GetByReceipt(s.ctx, "a", d.Receipt)
+	s.refused("another namespace", err, duly.CodeNotFound)
+	for _, bad := range []duly.Receipt{"", "x", d.Receipt + "1x", "q:0:x:1"} {
+		_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, bad)
+		s.refused("no receipt", err, duly.CodeInvalid)
+	}
+
+	s.ack(d)
+	_, err = s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
+	s.refused("a job that is gone", err, duly.CodeNotFound)
+	s.push(duly.Job{ID: "x"})
+	_, err = s.Engine.GetByReceipt(s.ctx, s.namespace, d.Receipt)
+	s.refused("a later job with its ID", err, duly.CodeNotFound)
 }

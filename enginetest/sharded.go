@@ -220,6 +220,13 @@ func (e *sharded) Get(ctx context.Context, q duly.QueueRef, id string) (duly.Job
 	return info, err
 }
 
+// GetByReceipt implements duly.Inspector.
+func (e *sharded) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	info, err := e.Contract.GetByReceipt(ctx, namespace, r)
+	e.toldJob(&info.Job)
+	return info, err
+}
+
 // Peek implements duly.Inspector.
 func (e *sharded) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	info, err := e.Contract.Peek(ctx, q)

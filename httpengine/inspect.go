@@ -21,6 +21,18 @@ func (e *Engine) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobI
 	return e.job(ctx, e.jobPath(q, id))
 }
 
+// GetByReceipt implements duly.Inspector.
+func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	if err := e.enter(namespace); err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.calls.Done()
+	if err := r.Validate(); err != nil {
+		return duly.JobInfo{}, err
+	}
+	return e.job(ctx, e.base+"/receipts/"+string(r))
+}
+
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	if err := e.enterQueue(q); err != nil {

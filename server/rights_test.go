@@ -14,7 +14,7 @@ import (
 
 // pathOf is a path that the pattern matches.
 func pathOf(r route.Route, namespace string) string {
-	return strings.NewReplacer("{namespace}", namespace, "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
+	return strings.NewReplacer("{receipt}", "q:0:01J0000000000000000000000A:1", "{namespace}", namespace, "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
 }
 
 // allowed is the declared matrix, said once more in other words: which of the

@@ -65,6 +65,30 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 	return info, err
 }
 
+// GetByReceipt implements duly.Inspector.
+func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (info duly.JobInfo, err error) {
+	if err := r.Validate(); err != nil {
+		return info, err
+	}
+	p, _ := r.Parts()
+	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
+	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+		if q == nil || p.Shard != 0 {
+			return duly.NotFound(ref, p.Number.String())
+		}
+		j, err := t.byNumber(q, p.Number)
+		if err != nil {
+			return err
+		}
+		if j == nil || j.over(t.now) {
+			return duly.NotFound(ref, p.Number.String())
+		}
+		info, err = t.tell(j)
+		return err
+	})
+	return info, err
+}
+
 // tell is a job with its body and its state by the clock.
 func (t *tx) tell(j *job) (duly.JobInfo, error) {
 	state, err := t.stateNow(j)

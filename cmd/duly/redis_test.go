@@ -142,6 +142,34 @@ func TestTheBinaryWorksOnRedis(t *testing.T) {
 	})
 }
 
+// C4.101, C15.48: without a server too, nack, release and bury say what becomes of a
+// job with an ID of its own.
+func TestANackSaysWhatBecomesOfAJobOnEveryEngine(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	for engine, url := range map[string]string{"Redis": redistest.Single(t).SocketURL(), "SQLite": "sqlite:own.db"} {
+		t.Run(engine, func(t *testing.T) {
+			if code, _, errs := h.duly("", "push", "q", "x", "--id", "own", "--tries", "3", "--backoff", "fixed:1h", "--url", url); code != 0 {
+				t.Fatal(errs)
+			}
+			for _, end := range []struct {
+				as   []string
+				want string
+			}{
+				{[]string{"release"}, "released 1 job, again now\n"},
+				{[]string{"nack", "--delay", "0s"}, "nacked 1 job, again now\n"},
+				{[]string{"bury"}, "buried 1 job, dead after 1 of 3 tries\n"},
+			} {
+				_, receipt, _ := h.duly("", "reserve", "q", "--receipts", "--url", url)
+				args := append(end.as, strings.TrimSpace(receipt), "--url", url)
+				if code, out, errs := h.duly("", args...); code != 0 || out != end.want {
+					t.Errorf("%s: exit %d, %q, %q, want %q", end.as[0], code, out, errs, end.want)
+				}
+			}
+		})
+	}
+}
+
 // F10: a Redis that is flushed under a server shows in its /readyz, and in its
 // log what was lost, the tokens too.
 func TestServeTellsOfAFlushedRedis(t *testing.T) {

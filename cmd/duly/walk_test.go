@@ -46,6 +46,10 @@ func TestANewUsersWalk(t *testing.T) {
 
 		// Jobs by hand.
 		{`duly push hand x --tries 1 && duly nack $(duly reserve hand --receipts) --reason 'no route'`, 0, `nacked 1 job, dead after 1 of 1 tries\n$`},
+		{`duly push hand x --id own --tries 2 --backoff fixed:1h && duly nack $(duly reserve hand --receipts)`, 0, `nacked 1 job, again in (1h|59m)`},
+		{`duly job promote hand own && duly bury $(duly reserve hand --receipts)`, 0, `buried 1 job, dead after 1 of 2 tries\n$`},
+		{`duly push hand x --id own2 && duly release $(duly reserve hand --receipts) --delay 2h && duly cancel hand own2`, 0,
+			`released 1 job, again in (2h|1h59m)\ncancelled job own2\n$`},
 		{`duly push hand x --id later --delay 1h && duly job reschedule hand later --delay 2h`, 0, `rescheduled job later\n$`},
 		{`duly cancel hand later && duly ls --names`, 0, `cancelled job later\nhand\nmail\n$`},
 

@@ -35,6 +35,30 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return duly.JobInfo{}, duly.NotFound(ref, id)
 }
 
+// GetByReceipt implements duly.Inspector.
+func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	if err := r.Validate(); err != nil {
+		return duly.JobInfo{}, err
+	}
+	p, _ := r.Parts()
+	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
+	q, err := e.look(ctx, ref)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	defer e.mu.Unlock()
+	_, now := e.now()
+	if q != nil && p.Shard < len(q.shards) {
+		s := q.shards[p.Shard]
+		if j := s.byNumber[p.Number]; j != nil {
+			if state := s.stateNow(j, now); state != duly.StateNone {
+				return j.info(state, true), nil
+			}
+		}
+	}
+	return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+}
+
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
 	q, err := e.look(ctx, ref)

@@ -3,7 +3,7 @@
 --
 -- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
---         id   the job's
+--         id   the job's; '' for the job with the number raw
 --         raw  the number that the ID would be; '' for an ID that is no ULID
 -- RETURNS {'config', value} | {'none'} | {'ok', now, job}, the job as include/told.lua has it
 --

@@ -82,7 +82,10 @@ func Curl(p Part, r *route.Route) string {
 	if r.Method == "PUT" { // of a token that was made elsewhere
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
-	path := strings.NewReplacer("{name}", "shop", "{namespace}", "default", "{queue}", "mail", "/tokens/{id}", token, "{id}", "order:2", "{profile}", "profile").Replace(r.Path)
+	path := strings.NewReplacer(
+		"{name}", "shop", "{namespace}", "default", "{queue}", "mail", "/tokens/{id}", token, "{id}", "order:2", "{profile}", "profile",
+		"{receipt}", "mail:0:01J0000000000000000000000B:1",
+	).Replace(r.Path)
 	var b strings.Builder
 	b.WriteString("curl -sS")
 	if r.Method != "GET" {

@@ -54,6 +54,12 @@ func (a *API) peek(c *route.Call) error {
 	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Peek(c.Context(), queue(c)) })
 }
 
+// delivered answers with the job of a receipt.
+func (a *API) delivered(c *route.Call) error {
+	receipt := duly.Receipt(c.PathValue("receipt"))
+	return a.one(c, func() (duly.JobInfo, error) { return a.engine.GetByReceipt(c.Context(), c.Namespace, receipt) })
+}
+
 func (a *API) job(c *route.Call) error {
 	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
 }

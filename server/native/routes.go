@@ -134,6 +134,12 @@ func (a *API) jobRoutes(maxBody int64) []route.Route {
 			ID: "getJob", Summary: "Look at a job", Text: "The state is computed at call time.", Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
 			ExampleAnswer: exampleInfo,
 		}},
+		{Method: "GET", Path: "/v1/{namespace}/receipts/{receipt}", Need: auth.Consume, Handler: a.delivered, Doc: route.Doc{
+			ID: "getDeliveredJob", Summary: "Look at the job of a receipt",
+			Text:   "Also after the delivery has ended: for example, to see whether the job is tried again. It needs no job ID.",
+			Answer: infoForm{}, Errors: []duly.Code{duly.CodeNotFound},
+			ExampleAnswer: exampleInfo,
+		}},
 		{Method: "PATCH", Path: one, Need: auth.Produce, MaxBody: maxBody, Handler: a.update, Doc: route.Doc{
 			ID: "updateJob", Summary: "Change a waiting job", Text: "In one step; what is left out stays. A ttl counts from now.",
 			Request: RulesForm{}, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeTooLarge, duly.CodeFull}, Example: `{"delay":"1h","priority":5}`,

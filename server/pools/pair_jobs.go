@@ -44,6 +44,11 @@ func (m *pair) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInf
 	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
 }
 
+// GetByReceipt implements duly.Inspector. A receipt is one pool's.
+func (m *pair) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, r) })
+}
+
 // Peek implements duly.Inspector.
 func (m *pair) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.Peek(ctx, q) })

@@ -139,6 +139,12 @@ func (r *Pools) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobIn
 	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
 }
 
+// GetByReceipt implements duly.Inspector.
+func (r *Pools) GetByReceipt(ctx context.Context, namespace string, receipt duly.Receipt) (duly.JobInfo, error) {
+	q := duly.QueueRef{Namespace: namespace}
+	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.GetByReceipt(ctx, namespace, receipt) })
+}
+
 // Peek implements duly.Inspector.
 func (r *Pools) Peek(ctx context.Context, q duly.QueueRef) (duly.JobInfo, error) {
 	return in(ctx, r, q, func(e duly.Contract) (duly.JobInfo, error) { return e.Peek(ctx, q) })

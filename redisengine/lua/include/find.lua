@@ -1,8 +1,9 @@
 -- find is the job with an ID, alive by the clock or false. raw is the number that the ID would be, '' for an ID that is no ULID.
+-- With the ID '' it is the job with that number, whatever its ID.
 local function find_number(id, raw)
   if raw ~= '' and call('HEXISTS', records, raw) == 1 then
     local r = any_rules and call('HGET', rules, raw)
-    if not r or cmsgpack.unpack(r)[ID] == '' then return raw end
+    if not r or id == '' or cmsgpack.unpack(r)[ID] == '' then return raw end
   end
   return call('HGET', alias, 'i' .. id)
 end

@@ -231,32 +231,45 @@ func TestACutListSaysHowManyMoreThereAre(t *testing.T) {
 	}
 }
 
-// C15.48: nack, release and bury say what becomes of the job.
+// C15.48: nack, release and bury say what becomes of the job, whether it was pushed
+// with an ID or without.
 func TestNackSaysWhetherTheJobIsTriedAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	r.ok("push", "q", "x", "--tries", "2", "--backoff", "fixed:4s")
-	nack := func(want string) {
+	for name, id := range map[string][]string{
+		"WithoutID": nil, "WithID": {"--id", "order-1"}, "WithIDOfANumber": {"--id", "01J0000000000000000000000A"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			aftermathsOf(newRig(t), id)
+		})
+	}
+}
+
+// aftermathsOf ends deliveries of jobs that are pushed with these flags.
+func aftermathsOf(r *rig, flags []string) {
+	t := r.t
+	t.Helper()
+	push := func(more ...string) { r.ok(append(append([]string{"push", "q", "x"}, flags...), more...)...) }
+	end := func(want, as string, more ...string) {
 		t.Helper()
-		if out := r.ok("nack", first(r.ok("reserve", "q", "--receipts"))); out != want {
-			t.Errorf("printed %q, want %q", out, want)
+		receipt := first(r.ok("reserve", "q", "--receipts"))
+		if out := r.ok(append([]string{as, receipt}, more...)...); !strings.Contains(out, want) {
+			t.Errorf("%s printed %q, want %q", as, out, want)
 		}
 	}
-	nack("nacked 1 job, again in 4s\n")
+	push("--tries", "2", "--backoff", "fixed:4s")
+	end("nacked 1 job, again in 4s\n", "nack")
 	r.clock.Advance(4 * time.Second)
-	nack("nacked 1 job, dead after 2 of 2 tries\n")
+	end("nacked 1 job, dead after 2 of 2 tries\n", "nack")
 	if out := r.ok("dead", "list", "q", "--json"); !strings.Contains(out, `"attempt":2,`) {
 		t.Errorf("the dead job is %s", out)
 	}
 
-	r.ok("push", "q", "x")
-	if out := r.ok("release", first(r.ok("reserve", "q", "--receipts")), "--delay", "1h"); out != "released 1 job, again in 1h\n" {
-		t.Errorf("printed %q", out)
-	}
-	r.ok("push", "q", "x")
-	if out := r.ok("bury", first(r.ok("reserve", "q", "--receipts")), "--json"); !strings.Contains(out, `"ok":true,"state":"dead"`) {
-		t.Errorf("printed %q", out)
-	}
+	r.ok("dead", "purge", "q", "--yes")
+	push()
+	end("released 1 job, again in 1h\n", "release", "--delay", "1h")
+	r.clock.Advance(time.Hour)
+	end(`"ok":true,"state":"dead"`, "bury", "--json")
 }
 
 // C15.53: words that people try first.

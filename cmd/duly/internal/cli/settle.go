@@ -120,9 +120,8 @@ type aftermath struct{ state, text string }
 const mostAftermaths = 100
 
 // aftermaths returns a function that reads the job of a receipt after its
-// delivery, or nil for acks and for too many receipts. A receipt has the job's
-// number, which is the ID of a job that was pushed without one. The state of a
-// job with an ID of its own is unknown.
+// delivery, or nil for acks and for too many receipts. The state is unknown if the
+// job is gone or can't be read.
 func (s *session) aftermaths(
 	ctx context.Context, as duly.Settlement, n int, now func() time.Time,
 ) func(duly.Receipt) aftermath {
@@ -130,11 +129,7 @@ func (s *session) aftermaths(
 		return nil
 	}
 	return func(r duly.Receipt) aftermath {
-		parts, ok := r.Parts()
-		if !ok {
-			return aftermath{}
-		}
-		j, err := s.Get(ctx, s.queue(parts.Queue), parts.Number.String())
+		j, err := s.GetByReceipt(ctx, s.namespace, r)
 		if err != nil {
 			return aftermath{}
 		}
