@@ -128,7 +128,8 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 		if view.Ready, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Ready, delayed(0)); err != nil {
 			return err
 		}
-		if view.Delayed, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Delayed, delayed(24*time.Hour)); err != nil {
+		tomorrow := delayed(24 * time.Hour)
+		if view.Delayed, err = b.loadWeighed(ctx, Progress{}, b.shared.queue, want.Delayed, tomorrow); err != nil {
 			return err
 		}
 		if b.meter.gauge != nil {

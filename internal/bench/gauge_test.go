@@ -181,14 +181,16 @@ func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 		}
 		// What is left of a megabyte that ebbs away is below 64 KiB.
 		m := r.Phases[0].Memory
-		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 || r.Phases[0].Jobs != 4000 {
+		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 ||
+			r.Phases[0].Jobs != 4000 {
 			t.Errorf("%+v", m)
 		}
 		if len(m.Kinds) != 3 || m.Kinds[0] != (KindMemory{Plain, m.Ready, 1}) {
 			t.Errorf("kinds: %+v", m.Kinds)
 		}
 		for i, kind := range []Kind{Tries, Order} {
-			if w := m.Kinds[i+1]; w.Kind != kind || w.Bytes < 300 || w.Bytes > 366 || w.ToPlain < 0.9 || w.ToPlain > 1.1 {
+			w := m.Kinds[i+1]
+			if w.Kind != kind || w.Bytes < 300 || w.Bytes > 366 || w.ToPlain < 0.9 || w.ToPlain > 1.1 {
 				t.Errorf("%+v", w)
 			}
 		}

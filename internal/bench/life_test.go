@@ -130,7 +130,9 @@ func TestLifeIsCutAtItsTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if of := r.Phases[0]; of.Life.Cut != 1 || of.Jobs < 18 || of.Jobs > 22 || of.Life.Costs[0].Jobs != 2000 || of.Life.Costs[0].Push < 4500 {
+		of := r.Phases[0]
+		cost := of.Life.Costs[0]
+		if of.Life.Cut != 1 || of.Jobs < 18 || of.Jobs > 22 || cost.Jobs != 2000 || cost.Push < 4500 {
 			t.Errorf("%+v, %+v", of, of.Life)
 		}
 	})
@@ -219,7 +221,8 @@ func TestLifesErrorsNameTheKind(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()
 			g := &gauge{fail: failOnce(op, 1, broken)}
-			measure(t, g.on(newEngine()), g.gauged(Config{Phases: []Phase{Life}}), func(t *testing.T, _ *Report, err error) {
+			cfg := g.gauged(Config{Phases: []Phase{Life}})
+			measure(t, g.on(newEngine()), cfg, func(t *testing.T, _ *Report, err error) {
 				if !errors.Is(err, broken) || !strings.Contains(err.Error(), "life: bare jobs, 50 per call: ") {
 					t.Errorf("got %v", err)
 				}

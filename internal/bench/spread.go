@@ -33,7 +33,7 @@ type spreadStep struct {
 
 // spread loads the sides in turn, once per round, so that both are measured on
 // the same machine.
-func (b *bench) spread(ctx context.Context, at Progress) (result Result, err error) {
+func (b *bench) spread(ctx context.Context, at Progress) (_ Result, failure error) {
 	cluster, ok := b.meter.gauge.(Cluster)
 	if !ok || len(cluster.Nodes()) < 2 {
 		return Result{}, duly.Invalid("phases", "names spread, and this server is one node: use the URL of a cluster, "+
@@ -52,12 +52,16 @@ func (b *bench) spread(ctx context.Context, at Progress) (result Result, err err
 	}
 
 	if b.cfg.Against.Open != nil {
-		more, about, leave, err := b.against(ctx)
+		server, err := b.openServer(ctx)
 		if err != nil {
 			return Result{}, fmt.Errorf("against: %w", err)
 		}
-		defer func() { err = errors.Join(err, leave()) }()
-		sides, table.Against = append(sides, more...), about.Server
+		defer func() { failure = errors.Join(failure, server.leave(ctx)) }()
+		more, err := server.sides(ctx)
+		if err != nil {
+			return Result{}, fmt.Errorf("against: %w", err)
+		}
+		sides, table.Against = append(sides, more...), server.gauge.About().Server
 	}
 	return b.spreadRounds(ctx, at, table, sides)
 }
@@ -95,35 +99,43 @@ func holders(ctx context.Context, cluster Cluster, side *spreadSide) (all []Node
 	return all, nil
 }
 
-// against opens the one server: with as many shards as the cluster's queue, and
-// with a single one, which is what such a server would have without a cluster.
-// leave removes the queues and closes the server.
-func (b *bench) against(ctx context.Context) (sides []*spreadSide, about About, leave func() error, err error) {
-	other := &bench{cfg: b.cfg, clock: b.clock, body: b.body, name: b.name, progress: b.progress}
-	if other.engine, err = b.cfg.Against.Open(ctx); err != nil {
-		return nil, about, nil, err
-	}
-	var g Gauge
-	leave = func() error {
-		err := errors.Join(other.clean(ctx), other.engine.Close())
-		if g != nil {
-			g.Close()
-		}
-		return err
-	}
+// oneServer is the server that a cluster is compared with.
+type oneServer struct {
+	*bench
+	gauge Gauge
+}
 
-	if g, err = b.cfg.Against.Gauge(ctx); err != nil {
-		g = nil
-		return nil, about, nil, errors.Join(err, leave())
+// openServer opens the one server.
+func (b *bench) openServer(ctx context.Context) (*oneServer, error) {
+	s := &oneServer{bench: &bench{cfg: b.cfg, clock: b.clock, body: b.body, name: b.name, progress: b.progress}}
+	var err error
+	if s.engine, err = b.cfg.Against.Open(ctx); err != nil {
+		return nil, err
 	}
-	for _, shards := range slices.Compact([]int{b.cfg.Shards, 1}) {
-		side, err := other.newSide(ctx, g, shards)
+	if s.gauge, err = b.cfg.Against.Gauge(ctx); err != nil {
+		return nil, errors.Join(err, s.engine.Close())
+	}
+	return s, nil
+}
+
+// sides are a queue with as many shards as in the cluster, and one with a single
+// shard, which is what the server would have without a cluster.
+func (s *oneServer) sides(ctx context.Context) (all []*spreadSide, err error) {
+	for _, shards := range slices.Compact([]int{s.cfg.Shards, 1}) {
+		side, err := s.newSide(ctx, s.gauge, shards)
 		if err != nil {
-			return nil, about, nil, errors.Join(err, leave())
+			return nil, err
 		}
-		sides = append(sides, side)
+		all = append(all, side)
 	}
-	return sides, g.About(), leave, nil
+	return all, nil
+}
+
+// leave removes the queues and closes the server.
+func (s *oneServer) leave(ctx context.Context) error {
+	err := errors.Join(s.clean(ctx), s.engine.Close())
+	s.gauge.Close()
+	return err
 }
 
 // spreadRounds fills in the costs of a table.

@@ -70,9 +70,10 @@ func TestSpreadComparesTheBusiestNodeWithOneServer(t *testing.T) {
 			{Batch: 1, Callers: 64, Cluster: true, Shards: 4, Push: 50, Take: 100, Sum: 150, All: 300, ToServer: 0.5},
 		} {
 			got := table.Costs[i]
-			if got.Batch != want.Batch || got.Callers != want.Callers || got.Cluster != want.Cluster || got.Shards != want.Shards ||
-				!about(got.Push, want.Push) || !about(got.Take, want.Take) || !about(got.Sum, want.Sum) || !about(got.All, want.All) ||
-				!about(got.ToServer, want.ToServer) {
+			same := got.Batch == want.Batch && got.Callers == want.Callers &&
+				got.Cluster == want.Cluster && got.Shards == want.Shards
+			if !same || !about(got.Push, want.Push) || !about(got.Take, want.Take) || !about(got.Sum, want.Sum) ||
+				!about(got.All, want.All) || !about(got.ToServer, want.ToServer) {
 				t.Errorf("got %+v, want %+v", got, want)
 			}
 		}
@@ -81,8 +82,11 @@ func TestSpreadComparesTheBusiestNodeWithOneServer(t *testing.T) {
 				t.Errorf("%+v", c)
 			}
 		}
-		if len(table.Costs) != 9 || against.closed.Load() != 1 || other.opened != 1 || other.closed != 1 {
-			t.Errorf("%d costs; the gauge was closed %d times, the engine %d times", len(table.Costs), against.closed.Load(), other.closed)
+		if len(table.Costs) != 9 {
+			t.Errorf("%d costs", len(table.Costs))
+		}
+		if against.closed.Load() != 1 || other.opened != 1 || other.closed != 1 {
+			t.Errorf("the gauge was closed %d times, the engine %d times", against.closed.Load(), other.closed)
 		}
 	})
 }
@@ -131,6 +135,17 @@ func TestSpreadsErrorsLeaveNothing(t *testing.T) {
 			})
 		})
 	}
+	t.Run("against destroy", func(t *testing.T) {
+		t.Parallel()
+		g, against := &gauge{}, &gauge{}
+		e, other := g.on(newEngine()), against.on(newEngine())
+		other.fail = failOnce("destroy", 1, broken)
+		measure(t, e, spreading(g, against, other), func(t *testing.T, _ *Report, err error) {
+			if !errors.Is(err, broken) || other.closed != 1 || against.closed.Load() != 1 {
+				t.Errorf("got %v; closed %d times", err, other.closed)
+			}
+		})
+	})
 	for _, op := range []string{"open", "read"} {
 		t.Run("against "+op, func(t *testing.T) {
 			t.Parallel()

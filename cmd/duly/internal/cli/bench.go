@@ -110,7 +110,7 @@ func (b *benchFlags) register(cmd *cobra.Command) {
 	countVar(f, &b.Load.Jobs, "jobs", "most jobs of a run")
 	durationVar(f, &b.Load.Time, "time", "longest time of a run")
 	countVar(f, &b.Repeat, "repeat", "runs of each phase")
-	f.Var(countsFlag{&b.batches}, "batch", "jobs per call; several sizes for life (default 100, redis:// 50; life 1,10,50)")
+	f.Var(countsFlag{&b.batches}, "batch", "jobs per call, several sizes for life (default 100, redis:// 50, life 1,10,50)")
 	countVar(f, &b.Load.Callers, "callers", "goroutines of push and take")
 	countVar(f, &b.Load.Goroutines, "goroutines", "goroutines of single and both, each with one job per call")
 	countVar(f, &b.concurrency, "concurrency", "jobs that the worker runs at once (default 64; 100 for redis://)")

@@ -25,13 +25,16 @@ func (p *printer) benchServer(r *bench.Report) {
 	if len(t.rows) == 0 && len(sums) == 0 {
 		return
 	}
-	t.flush()
-	p.printf("\n")
+	if len(t.rows) > 0 {
+		t.flush()
+		p.printf("\n")
+	}
 	if len(sums) > 0 {
 		p.pairs(sums...)
 		p.printf("\n")
 	}
-	p.printf("%s\n", p.paint(dim, "The server's CPU is that of its main thread. Percentiles of scripts are "+r.Server.Resolution+"."))
+	p.printf("%s\n", p.paint(dim,
+		"The server's CPU is that of its main thread. Percentiles of scripts are "+r.Server.Resolution+"."))
 }
 
 func serverRow(name string, c *bench.ServerCost) []cell {

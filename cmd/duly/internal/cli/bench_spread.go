@@ -16,8 +16,9 @@ func (p *printer) benchSpread(s *bench.SpreadTable) {
 		if c.Cluster {
 			on = "busiest node of " + countText(int64(len(s.Nodes)))
 		}
+		load := fmt.Sprintf("%s per call, %s", countText(int64(c.Batch)), plural(int64(c.Callers), "caller"))
 		t.add(
-			cell{fmt.Sprintf("%s per call, %s", countText(int64(c.Batch)), plural(int64(c.Callers), "caller")), bold}, txt(on),
+			cell{load, bold}, txt(on),
 			txt(countText(int64(c.Shards))), txt(micros(c.Push)), txt(micros(c.Take)), cell{micros(c.Sum), green},
 			txt(micros(c.All)), txt(times(c.ToServer)),
 		)

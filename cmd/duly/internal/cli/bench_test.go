@@ -110,9 +110,17 @@ func TestBenchJobNamesTheKindsOfLife(t *testing.T) {
 		phases []bench.Phase
 		costs  int
 	}{
-		"added":    {[]string{"--phases", "push", "--job", "tries,tries,all", "--batch", "1,50"}, []bench.Phase{"push", "life"}, 2 * 3},
-		"in place": {[]string{"--phases", "life,push", "--job", "order", "--batch", "50"}, []bench.Phase{"life", "push"}, 2},
-		"every":    {[]string{"--phases", "life", "--job", "every", "--batch", "10"}, []bench.Phase{"life"}, len(bench.Kinds())},
+		"added": {
+			[]string{"--phases", "push", "--job", "tries,tries,all", "--batch", "1,50"},
+			[]bench.Phase{"push", "life"}, 2 * 3,
+		},
+		"in place": {
+			[]string{"--phases", "life,push", "--job", "order", "--batch", "50"}, []bench.Phase{"life", "push"}, 2,
+		},
+		"every": {
+			[]string{"--phases", "life", "--job", "every", "--batch", "10"},
+			[]bench.Phase{"life"}, len(bench.Kinds()),
+		},
 		"backlog": {
 			[]string{"--job", "id", "--batch", "10", "--backlog-ready", "10"}, bench.Phases(), 2,
 		},
@@ -123,7 +131,8 @@ func TestBenchJobNamesTheKindsOfLife(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var out, errs bytes.Buffer
 				var opened []string
-				args := append([]string{"--data", dir, "--jobs", "100", "--rate", "100", "--repeat", "1", "--json"}, tt.args...)
+				args := []string{"--data", dir, "--jobs", "100", "--rate", "100", "--repeat", "1", "--json"}
+				args = append(args, tt.args...)
 				if code := Run(t.Context(), benchEnv(&out, &errs, &opened, args...)); code != exitOK {
 					t.Fatalf("exit %d: %s", code, &errs)
 				}
@@ -160,7 +169,7 @@ func TestBenchRefusesWhatItCannotDo(t *testing.T) {
 	r.do("bench", "--compare")
 	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--shards", "6")
 	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--against", "redis://:s3cret@127.0.0.1:2")
-	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--phases", "spread", "--against", "http://s3cret@127.0.0.1:2")
+	r.do("bench", "--url", "redis://127.0.0.1:1", "--phases", "spread", "--against", "http://s3cret@127.0.0.1:2")
 	r.do("bench", "--url", "http://s3cret@127.0.0.1:1", "--sync-delay", "2ms")
 	r.do("bench", "--url", "http://s3cret@127.0.0.1:1", "--reopen")
 	r.do("bench", "--url", "redis://:s3cret@127.0.0.1:1", "--sync-delay", "2ms")
@@ -203,7 +212,9 @@ func livesOf(basis bench.Basis) bench.Result {
 		{Kind: bench.All, Batch: 50, Jobs: 10_000, Push: 6.5, Reserve: 0.75, Ack: 3, Sum: 10.25, ToPlain: 1.846},
 	}}
 	if basis == bench.ServerCPU {
-		bare := bench.LifeCost{Kind: bench.Bare, Batch: 1, Jobs: 2000, Push: 5, Reserve: 4, Ack: 1, Sum: 10, ToPlain: 0.35, ToBare: 1}
+		bare := bench.LifeCost{
+			Kind: bench.Bare, Batch: 1, Jobs: 2000, Push: 5, Reserve: 4, Ack: 1, Sum: 10, ToPlain: 0.35, ToBare: 1,
+		}
 		table.Costs = append([]bench.LifeCost{bare}, table.Costs...)
 		table.Costs[1].ToBare, table.Costs[2].ToBare = 2.854, 2.2
 	} else {
@@ -216,7 +227,9 @@ func livesOf(basis bench.Basis) bench.Result {
 func spreadOf() bench.Result {
 	return bench.Result{Phase: bench.Spread, Jobs: 60_000, Runs: 3, Spread: &bench.SpreadTable{
 		Shards: 8, Rounds: 3, Jobs: 20_000, Against: "redis 7.0.15, append-only file on",
-		Nodes: []bench.NodeShards{{Node: "10.0.0.1:6379", Shards: 4}, {Node: "10.0.0.2:6379", Shards: 2}, {Node: "10.0.0.3:6379", Shards: 2}},
+		Nodes: []bench.NodeShards{
+			{Node: "10.0.0.1:6379", Shards: 4}, {Node: "10.0.0.2:6379", Shards: 2}, {Node: "10.0.0.3:6379", Shards: 2},
+		},
 		Costs: []bench.SpreadCost{
 			{Batch: 50, Callers: 4, Cluster: true, Shards: 8, Push: 1.5, Take: 2, Sum: 3.5, All: 7.25, ToServer: 0.5},
 			{Batch: 1, Callers: 512, Shards: 1, Push: 3, Take: 4, Sum: 7, All: 7, ToServer: 1},
@@ -242,9 +255,11 @@ func gauged(counts bool) *bench.Report {
 	native := bench.Result{Phase: bench.NativePush, Jobs: 100_000, Seconds: 0.5, PerSecond: 200_000, Slowest: 190_000, Fastest: 210_000, Runs: 3, Server: &bench.ServerCost{CPU: 2.1}}
 	r.Phases = append(r.Phases, native, calls,
 		livesOf(bench.ServerCPU), spreadOf(),
-		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{Ready: 311.4, Delayed: 329.8, Kinds: []bench.KindMemory{
-			{Kind: bench.Plain, Bytes: 311.4, ToPlain: 1}, {Kind: bench.Order, Bytes: 412.6, ToPlain: 1.325},
-		}}},
+		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{
+			Ready: 311.4, Delayed: 329.8, Kinds: []bench.KindMemory{
+				{Kind: bench.Plain, Bytes: 311.4, ToPlain: 1}, {Kind: bench.Order, Bytes: 412.6, ToPlain: 1.325},
+			},
+		}},
 		bench.Result{Phase: bench.Idle, Seconds: 60, Idle: &bench.IdleView{Queues: 100, Requests: 44, PerSecond: 44.0 / 60}})
 	if counts {
 		without := measured().Phases[0]
@@ -299,7 +314,8 @@ func TestBenchAsksTheServerThatHasAGauge(t *testing.T) {
 			t.Errorf("%d phases, %+v, %+v", len(r.Phases), r.Server, r.Load)
 		}
 		for i := range r.Phases {
-			if of := r.Phases[i].Life; of != nil && (of.Basis != bench.ServerCPU || len(of.Costs) != 3*(len(bench.Kinds())+1)) {
+			of := r.Phases[i].Life
+			if of != nil && (of.Basis != bench.ServerCPU || len(of.Costs) != 3*(len(bench.Kinds())+1)) {
 				t.Errorf("%+v", of)
 			}
 		}
