@@ -180,7 +180,7 @@ func (a *app) eachBatch(
 			}
 			if text = ""; after.text != "" && single {
 				text = ", " + after.text
-			} else if after.text != "" {
+			} else if after.text != "" && !p.json {
 				p.printf("%s  %s\n", oneLine(string(batch[i])), after.text)
 			}
 			if err := a.settled(p, batch[i], after, err); err != nil {
