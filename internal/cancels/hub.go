@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// mostPending bounds what a slow watcher has not taken yet. What goes beyond is
-// dropped: a notification may be lost.
+// mostPending bounds what a slow watcher has not taken yet. Beyond it all of that is
+// dropped, as in a gap.
 const mostPending = 10_000
 
 // Source follows a namespace in another process until ctx ends or it can't be
@@ -21,8 +21,7 @@ type Source func(ctx context.Context, namespace string, w duly.CancelWatch) erro
 // Hub holds the watchers of an engine. The zero value works for an engine that
 // calls Publish itself for every removed job.
 type Hub struct {
-	// Source, if set, runs once per namespace while somebody watches it, however
-	// many watchers there are.
+	// Source, if set, runs once per namespace while it has watchers, however many.
 	Source Source
 
 	mu      sync.Mutex
@@ -31,10 +30,10 @@ type Hub struct {
 	running sync.WaitGroup   // Sources
 }
 
-// feed is a namespace that somebody watches.
+// feed is a namespace with watchers.
 type feed struct {
 	watchers map[*watcher]struct{}
-	hearing  bool // reports arrive
+	ready    bool // reports arrive
 	stop     context.CancelFunc
 }
 
@@ -44,9 +43,9 @@ type watcher struct {
 	wake    chan struct{} // holds one ring
 }
 
-// event is a removed job, or that the engine has begun to hear.
+// event is a removed job, or that the watch has begun, again after a gap.
 type event struct {
-	hearing  bool
+	ready    bool
 	canceled duly.Canceled
 }
 
@@ -77,7 +76,7 @@ func (h *Hub) Watch(ctx context.Context, namespace string, w duly.CancelWatch) e
 		events, err := h.take(me)
 		for _, e := range events {
 			switch {
-			case !e.hearing:
+			case !e.ready:
 				w.Canceled(e.canceled)
 			case w.Ready != nil:
 				w.Ready()
@@ -114,8 +113,8 @@ func (h *Hub) add(namespace string) (*watcher, error) {
 
 	w := &watcher{wake: make(chan struct{}, 1)}
 	f.watchers[w] = struct{}{}
-	if f.hearing {
-		w.pass(event{hearing: true})
+	if f.ready {
+		w.pass(event{ready: true})
 	}
 	return w, nil
 }
@@ -123,7 +122,7 @@ func (h *Hub) add(namespace string) (*watcher, error) {
 // beginLocked makes the feed of a namespace, and starts its source.
 func (h *Hub) beginLocked(namespace string) *feed {
 	ctx, stop := context.WithCancel(context.Background())
-	f := &feed{watchers: map[*watcher]struct{}{}, hearing: h.Source == nil, stop: stop}
+	f := &feed{watchers: map[*watcher]struct{}{}, ready: h.Source == nil, stop: stop}
 	if h.feeds == nil {
 		h.feeds = map[string]*feed{}
 	}
@@ -140,8 +139,8 @@ func (h *Hub) follow(ctx context.Context, namespace string, f *feed) {
 		Ready: func() {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			f.hearing = true
-			f.pass(event{hearing: true})
+			f.ready = true
+			f.pass(event{ready: true})
 		},
 		Canceled: func(c duly.Canceled) {
 			h.mu.Lock()
@@ -161,10 +160,11 @@ func (f *feed) pass(e event) {
 	}
 }
 
-// pass never drops that the engine hears again: it stands for all that was lost.
+// pass adds an event. One more than fit becomes a gap, which makes up for all reports
+// that are dropped.
 func (w *watcher) pass(e event) {
-	if len(w.pending) >= mostPending && !e.hearing {
-		return
+	if len(w.pending) >= mostPending {
+		w.pending, e = nil, event{ready: true}
 	}
 	w.pending = append(w.pending, e)
 	w.ring()
@@ -173,7 +173,7 @@ func (w *watcher) pass(e event) {
 func (w *watcher) ring() {
 	select {
 	case w.wake <- struct{}{}:
-	default: // the ring before was not answered yet
+	default: // the last ring was not answered yet
 	}
 }
 

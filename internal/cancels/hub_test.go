@@ -63,3 +63,30 @@ func TestWatchersShareASource(t *testing.T) {
 		}
 	})
 }
+
+// C4.98: reports that a slow watcher has no room for are a gap.
+func TestASlowWatcherHasAGap(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		hub, ready, canceled := &cancels.Hub{}, 0, 0
+		block := make(chan struct{})
+		ctx, leave := context.WithCancel(t.Context())
+		go func() {
+			_ = hub.Watch(ctx, "a", duly.CancelWatch{
+				Ready:    func() { ready++; <-block },
+				Canceled: func(duly.Canceled) { canceled++ },
+			})
+		}()
+		synctest.Wait()
+		for range 10_003 {
+			hub.Publish("a", duly.Canceled{Queue: "q", IDs: []string{"j"}})
+		}
+		close(block)
+		synctest.Wait()
+		if ready != 2 || canceled != 2 {
+			t.Errorf("%d gaps and %d reports, want 2 and the last 2", ready, canceled)
+		}
+		leave()
+		hub.Close()
+	})
+}
