@@ -46,8 +46,8 @@ type Config struct {
 	// lease that is longer is held to its end. Default 12 h; duly.None: without
 	// end.
 	MaxHold time.Duration
-	// Drain is how long running handlers may go on after Run was told to
-	// stop. Default 30 s; duly.None: not at all.
+	// Drain is how long running handlers may go on after Run's context has ended.
+	// Default 30 s; duly.None: not at all.
 	Drain time.Duration
 	// CallTimeout is how long one call to the engine may take before the
 	// store counts as lost. Default 10 s. Extending a lease is given up after
@@ -55,7 +55,7 @@ type Config struct {
 	CallTimeout time.Duration
 	// Logger takes what goes wrong. Default [slog.Default].
 	Logger *slog.Logger
-	// Observer is told what happens. Default: nobody.
+	// Observer is called for what happens. Default: none.
 	Observer Observer
 	// Clock is for tests. Default the system's.
 	Clock clock.Clock

@@ -35,7 +35,7 @@ func (d *Delivery) SetResultJSON(v any) error {
 	return d.SetResult(result)
 }
 
-// FromContext tells the delivery that a context belongs to: that of a handler,
+// FromContext returns the delivery that a context belongs to: that of a handler,
 // or one derived from it.
 func FromContext(ctx context.Context) (*Delivery, bool) {
 	d, ok := ctx.Value(deliveryKey{}).(*Delivery)

@@ -159,7 +159,7 @@ func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 	return ready, err
 }
 
-// awaitRoom waits for free slots and tells how many there are; 0 when stop has
+// awaitRoom waits for free slots and returns how many there are; 0 when stop has
 // ended.
 func (f *fetcher) awaitRoom(stop context.Context) int {
 	for stop.Err() == nil {

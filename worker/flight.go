@@ -47,8 +47,8 @@ type lease struct {
 	// doubted is set when the engine reports the job as removed, until an Extend
 	// that was sent later succeeds. asking is set while such an Extend runs.
 	doubted, asking bool
-	// told: the handler was told that it is gone, or that it will be.
-	told bool
+	// notified: the handler's context has ended, because the lease is gone or will be.
+	notified bool
 }
 
 const never = time.Duration(math.MaxInt64)
@@ -59,7 +59,7 @@ func (l *lease) give(from moment, length, margin time.Duration) {
 	l.renewAt = from.mono + length/3
 }
 
-// lost tells whether the lease may have ended by now. It is judged by both
+// lost reports whether the lease may have ended by now. It is judged by both
 // hands: monotonic time does not notice a machine that was asleep, and wall
 // time may be set back.
 func (l *lease) lost(now moment) bool {
@@ -281,7 +281,7 @@ func (t *table) cancelAll(cause error) {
 }
 
 // abandon releases every flight whose handler still runs, and no longer
-// listens to that handler. It tells how many there were.
+// listens to that handler. It returns how many there were.
 func (t *table) abandon() int {
 	t.mu.Lock()
 	n := len(t.running)

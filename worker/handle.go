@@ -61,7 +61,7 @@ func (f *flight) ended() error { return context.Cause(f.ctx.Context) }
 // canceled reports whether the job was removed while its handler ran.
 func (f *flight) canceled() bool { return f.ended() == duly.ErrCanceled }
 
-// started tells the observer, and answers when that was.
+// started notifies the observer, and returns when that was.
 func (s *session) started(f *flight) (at time.Duration) {
 	o := &s.cfg.Observer
 	if o.Started == nil && o.Finished == nil {

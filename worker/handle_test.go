@@ -287,7 +287,7 @@ func TestTheObserverIsToldOfEveryJob(t *testing.T) {
 			t.Errorf("reserved %d, started %d, settled %d", reserved, started, done)
 		}
 		if last.As != duly.Ack || last.Err != nil || last.Took != 2*time.Second || last.Late != 4*time.Second || last.Delivery.ID != "3" {
-			t.Errorf("the last one is told as %+v", last)
+			t.Errorf("the last one is reported as %+v", last)
 		}
 	})
 }

@@ -58,8 +58,8 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// look goes over the running flights: it tells handlers whose lease is over,
-// sends off the extensions that are due, and answers when to look again.
+// look goes over the running flights: it ends handlers whose lease is over, sends the
+// extensions that are due, and returns when to look again.
 func (k *keeper) look(ctx context.Context) (at, looked time.Duration) {
 	now := k.now()
 	t := k.table
@@ -97,7 +97,7 @@ func (k *keeper) overLocked(now moment) (lost, held []*flight) {
 				lost = append(lost, f)
 			}
 		case now.mono >= l.holdEnd && !l.letGo:
-			l.letGo, l.told = true, true
+			l.letGo, l.notified = true, true
 			held = append(held, f)
 		}
 	}
@@ -136,11 +136,11 @@ func (k *keeper) anyDueLocked(now moment) bool {
 	})
 }
 
-// lose marks the lease as gone, and tells whether its handler has to be told.
-func lose(l *lease) (tell bool) {
-	tell = !l.told
-	l.gone, l.letGo, l.told = true, true, true
-	return tell
+// lose marks the lease as gone, and reports whether its handler must be notified.
+func lose(l *lease) (notify bool) {
+	notify = !l.notified
+	l.gone, l.letGo, l.notified = true, true, true
+	return notify
 }
 
 // settleDoubt ends the doubt after a successful Extend. A doubt that began after
@@ -189,7 +189,7 @@ func (l *lease) next(extending bool) time.Duration {
 	return at
 }
 
-// end tells handlers why their leases are over.
+// end ends the contexts of handlers whose leases are over, and reports why.
 func (k *keeper) end(flights []*flight, cause error) {
 	for _, f := range flights {
 		f.cancel(cause)

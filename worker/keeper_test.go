@@ -169,10 +169,10 @@ func TestALeaseIsHeldForLostBeforeTheEngineCanTakeItBack(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var told int
+			var notified int
 			tt.cfg.Observer.LeaseLost = func(_ *worker.Delivery, cause error) {
-				if told++; cause != worker.ErrLeaseLost {
-					t.Errorf("told %v", cause)
+				if notified++; cause != worker.ErrLeaseLost {
+					t.Errorf("notified %v", cause)
 				}
 			}
 			bubble(t, tt.cfg, func(t *testing.T, r *rig) {
@@ -184,8 +184,8 @@ func TestALeaseIsHeldForLostBeforeTheEngineCanTakeItBack(t *testing.T) {
 				pass(tt.silent)
 				r.tap.fail(always(duly.ErrUnavailable, "extend"), nil)
 				pass(10 * time.Minute)
-				if ran != tt.want || why != worker.ErrLeaseLost || told != 1 {
-					t.Errorf("ended after %v by %v, told %d times; want %v", ran, why, told, tt.want)
+				if ran != tt.want || why != worker.ErrLeaseLost || notified != 1 {
+					t.Errorf("ended after %v by %v, notified %d times; want %v", ran, why, notified, tt.want)
 				}
 				r.stop()
 				r.want("release") // not the job's fault
@@ -258,8 +258,8 @@ func (refusing) Extend(_ context.Context, _ string, receipts []duly.Receipt, _ t
 }
 
 func TestTheEnginesWordThatALeaseIsLostCountsAtOnce(t *testing.T) {
-	var told int
-	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { told++ }}
+	var notified int
+	o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { notified++ }}
 	bubble(t, worker.Config{Observer: o}, func(t *testing.T, r *rig) {
 		r.tap.Engine = refusing{r.lines}
 		var ran time.Duration
@@ -268,8 +268,8 @@ func TestTheEnginesWordThatALeaseIsLostCountsAtOnce(t *testing.T) {
 		r.push(1, duly.Job{})
 		r.start()
 		pass(time.Hour)
-		if ran != 10*time.Second || !errors.Is(why, duly.ErrLeaseLost) || told != 1 {
-			t.Errorf("ended after %v by %v, told %d times", ran, why, told)
+		if ran != 10*time.Second || !errors.Is(why, duly.ErrLeaseLost) || notified != 1 {
+			t.Errorf("ended after %v by %v, notified %d times", ran, why, notified)
 		}
 		r.stop()
 	})
@@ -314,8 +314,8 @@ func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var told int
-			o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { told++ }}
+			var notified int
+			o := worker.Observer{LeaseLost: func(*worker.Delivery, error) { notified++ }}
 			bubble(t, worker.Config{MaxHold: tt.hold, Observer: o}, func(t *testing.T, r *rig) {
 				var ran time.Duration
 				var why error
@@ -325,8 +325,8 @@ func TestAfterMaxHoldTheLeaseIsLetGo(t *testing.T) {
 				pass(tt.want + time.Second)
 				calls := r.tap.count("extend")
 				pass(24 * time.Hour)
-				if ran != tt.want || r.tap.count("extend") != calls || told != 1 {
-					t.Errorf("ended after %v by %v, told %d times, %d extensions after it", ran, why, told, r.tap.count("extend")-calls)
+				if ran != tt.want || r.tap.count("extend") != calls || notified != 1 {
+					t.Errorf("ended after %v by %v, notified %d times, %d extensions after it", ran, why, notified, r.tap.count("extend")-calls)
 				}
 				r.stop()
 			})

@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Observer is told what a Worker does, for metrics and tests. Every field may
+// Observer is called for what a Worker does, for metrics and tests. Every field may
 // be nil. The functions are called from the worker's own goroutines, several
 // at once, in the middle of the hot path: they must be quick, and neither
 // block nor panic.
@@ -34,7 +34,7 @@ type Observer struct {
 	StoreBack func(after time.Duration)
 }
 
-// Finished tells how a handler ended.
+// Finished is how a handler ended.
 type Finished struct {
 	Delivery *Delivery
 	// As is how the delivery is about to be settled.

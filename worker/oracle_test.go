@@ -184,7 +184,7 @@ func (o *oracle) extend(ctx context.Context, namespace string, receipts []duly.R
 	return answers, err
 }
 
-// drained tells whether nothing waits or runs any more.
+// drained reports whether nothing waits or runs any more.
 func (o *oracle) drained(queues []string) bool {
 	for _, q := range queues {
 		s, err := o.engine.Stats(context.Background(), duly.Q(q))

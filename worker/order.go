@@ -13,8 +13,8 @@ type order interface {
 	// next is the order for one call. The slice is never changed afterwards:
 	// a call that was given up may still read it.
 	next() []string
-	// took is told what a call has brought that asked in that order. Two of
-	// them may be under way.
+	// took gets what a call has brought that asked in that order. Two of them may be
+	// under way.
 	took(asked []string, deliveries []duly.Delivery)
 }
 

@@ -24,7 +24,7 @@ func TestPausesGrowToASecondAndAreSpread(t *testing.T) {
 	}
 }
 
-func TestALimitedCallerWaitsAsLongAsItIsTold(t *testing.T) {
+func TestALimitedCallerWaitsAsLongAsTheAnswerSays(t *testing.T) {
 	t.Parallel()
 	s := &store{draw: draw}
 	err := fmt.Errorf("wrapped: %w", &duly.Error{Code: duly.CodeLimited, RetryAfter: 7 * time.Second})
@@ -36,9 +36,9 @@ func TestALimitedCallerWaitsAsLongAsItIsTold(t *testing.T) {
 func TestAnybodyElseIsHeededUpToTheLongestPause(t *testing.T) {
 	t.Parallel()
 	s := &store{draw: func() float64 { return 0 }}
-	for told, want := range map[time.Duration]time.Duration{time.Hour: mostPause, mostPause * 3 / 4: mostPause * 3 / 4, 0: firstPause / 2} {
-		if got := s.pause(1, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: told}); got != want {
-			t.Errorf("told %v, pause is %v, want %v", told, got, want)
+	for asked, want := range map[time.Duration]time.Duration{time.Hour: mostPause, mostPause * 3 / 4: mostPause * 3 / 4, 0: firstPause / 2} {
+		if got := s.pause(1, &duly.Error{Code: duly.CodeUnavailable, RetryAfter: asked}); got != want {
+			t.Errorf("asked %v, pause is %v, want %v", asked, got, want)
 		}
 	}
 }

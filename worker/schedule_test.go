@@ -234,7 +234,7 @@ func (s *schedule) observer() worker.Observer {
 		mu.Lock()
 		defer mu.Unlock()
 		if lost == now {
-			s.t.Errorf("seed %d: told twice in a row that the store was lost (%v)", s.seed, now)
+			s.t.Errorf("seed %d: reported twice in a row that the store was lost (%v)", s.seed, now)
 		}
 		lost = now
 	}

@@ -37,7 +37,7 @@ type session struct {
 }
 
 // errStop is the cause of an ordinary stop.
-var errStop = &cause{"worker: told to stop", context.Canceled}
+var errStop = &cause{"worker: stopping", context.Canceled}
 
 func (w *Worker) newSession(ctx context.Context) *session {
 	cfg := &w.cfg

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Why a handler's context has ended: what context.Cause tells.
+// Why a handler's context has ended: what context.Cause returns.
 var (
 	// ErrLeaseLost: the lease is gone, or may be by now. Another worker may
 	// handle the job already; what is not idempotent must stop here. It is a
@@ -80,7 +80,7 @@ func Snooze(d time.Duration) error {
 // another worker can do what this one can't, else Snooze.
 func Release() error { return &steering{duly.Release, nil, nil} }
 
-// Settling tells how a delivery is settled whose handler has returned err, with
+// Settling returns how a delivery is settled whose handler has returned err, with
 // the context that the handler was called with, or one derived from it. It is
 // for middleware that has to know, as for metrics and traces.
 func Settling(ctx context.Context, err error) duly.Settlement {

@@ -33,9 +33,9 @@ const (
 // errCallTimeout ends the context of a call that took too long.
 var errCallTimeout = errors.New("worker: the call took longer than CallTimeout")
 
-// store watches over the calls to the engine: it bounds them in time, tells a
-// store that is lost from a mistake, and says once that it is lost and once
-// that it is back, whichever calls fail meanwhile.
+// store watches the calls to the engine: it bounds them in time, distinguishes a lost
+// store from a mistake, and reports once that the store is lost and once that it is
+// back, whichever calls fail meanwhile.
 type store struct {
 	clock    clock.Clock
 	log      *slog.Logger
@@ -109,15 +109,15 @@ func (s *store) note(op operation, err error) {
 	}
 }
 
-// leave says that calls of that kind are not tried any more for now. Whether
-// they would fail is then told by the next call of another kind.
+// leave notes that calls of that kind are not tried any more for now. The next call
+// of another kind then shows whether they would fail.
 func (s *store) leave(op operation) {
 	s.mu.Lock()
 	s.idle |= op
 	s.mu.Unlock()
 }
 
-// fatal tells whether an error of a whole call will still be there however
+// fatal reports whether an error of a whole call will still be there however
 // often the call is made: a mistake in how the worker was set up, or an engine
 // that was closed. Everything else may pass.
 func fatal(err error) bool {
@@ -131,8 +131,8 @@ func fatal(err error) bool {
 // pause is how long to wait after the n-th failure in a row, n from 1: twice
 // as long each time, with half of it left to chance so that the workers of a
 // store do not all come back in the same instant. A limited caller waits as
-// long as it is told; what else says how long may be no store, as a proxy that
-// stands before one, and is heeded up to the longest pause.
+// long as the answer says. Any other answer with a time may come from a proxy, so it
+// counts up to the longest pause.
 func (s *store) pause(n int, err error) time.Duration {
 	d := mostPause
 	if n < 6 {
@@ -143,11 +143,11 @@ func (s *store) pause(n int, err error) time.Duration {
 	if !errors.As(err, &e) {
 		return d
 	}
-	told := e.RetryAfter
+	asked := e.RetryAfter
 	if e.Code != duly.CodeLimited {
-		told = min(told, mostPause)
+		asked = min(asked, mostPause)
 	}
-	return max(d, told)
+	return max(d, asked)
 }
 
 // rest is the pause after the n-th failure in a row, unless ctx ends before.

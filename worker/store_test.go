@@ -43,7 +43,7 @@ func TestALostStoreIsToldOnceAndFoundAgain(t *testing.T) {
 		r.tap.fail(nil, nil)
 		pass(1100 * time.Millisecond)
 		if back != 1 || gone < 9*time.Minute || gone > 10*time.Minute+2*time.Second {
-			t.Errorf("%d s after the store was back: told %d times, gone for %v", 1, back, gone)
+			t.Errorf("%d s after the store was back: reported %d times, gone for %v", 1, back, gone)
 		}
 		pass(10 * time.Minute)
 		r.stop()

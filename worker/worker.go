@@ -24,8 +24,8 @@ type Worker struct {
 	ran        bool
 }
 
-// New makes a Worker. It does not own the engine: close that after Run. What
-// is wrong with the Config is told by Run.
+// New makes a Worker. It does not own the engine: close that after Run. Run
+// returns what is wrong with the Config.
 func New(engine duly.Engine, cfg Config) *Worker {
 	killed := make(chan struct{})
 	return &Worker{

@@ -90,7 +90,7 @@ func bareSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 	return names
 }
 
-// exportedReceiver tells whether a function is seen from outside: it has no
+// exportedReceiver reports whether a function is seen from outside: it has no
 // receiver, or one of an exported type.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil || len(d.Recv.List) == 0 {

@@ -34,7 +34,7 @@ const contractFile = "docs/contract.md"
 // Its tests are exported, so they live in files of every name.
 const suite = "enginetest"
 
-// bySuite tells whether the rule's test must be in the suite or beside the
+// bySuite reports whether the rule's test must be in the suite or beside the
 // root package; the others' may be anywhere.
 func bySuite(r rule) bool {
 	_, elsewhere := provenElsewhere[r]

@@ -71,7 +71,7 @@ func top(dir string) string {
 	return first
 }
 
-// standard tells whether an import path belongs to Go's own library.
+// standard reports whether an import path belongs to Go's own library.
 func standard(path string) bool {
 	return !strings.Contains(top(path), ".")
 }

@@ -71,7 +71,7 @@ func parse(name string, text any) (source, error) {
 	return source{path: name, fset: fset, ast: f}, nil
 }
 
-// under tells whether dir is one of the folders, or inside one.
+// under reports whether dir is one of the folders, or inside one.
 func under(dir string, folders ...string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool {
 		return dir == f || strings.HasPrefix(dir, f+"/")
@@ -165,7 +165,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// hasPackage tells whether the tree holds Go files in dir.
+// hasPackage reports whether the tree holds Go files in dir.
 func hasPackage(files []source, dir string) bool {
 	return slices.ContainsFunc(files, func(s source) bool { return s.dir() == dir })
 }

@@ -86,7 +86,7 @@ type Backlog struct {
 	Compare bool
 }
 
-// Any tells whether there is a backlog.
+// Any reports whether there is a backlog.
 func (b Backlog) Any() bool { return b.Ready > 0 || b.Delayed > 0 }
 
 // Progress is how far a measurement is.

@@ -209,10 +209,10 @@ func TestProgressRisesStepByStep(t *testing.T) {
 	t.Parallel()
 	e := newEngine()
 	e.slow = 10 * time.Millisecond
-	var told []Progress
+	var seen []Progress
 	cfg := Config{
 		Phases: []Phase{Take}, Repeat: 2, Load: Load{Jobs: 200, Batch: 1, Callers: 2, Time: time.Minute}, Backlog: Backlog{Ready: 200},
-		Progress: func(p Progress) { told = append(told, p) },
+		Progress: func(p Progress) { seen = append(seen, p) },
 	}
 	measure(t, e, cfg, func(t *testing.T, _ *Report, err error) {
 		if err != nil {
@@ -225,7 +225,7 @@ func TestProgressRisesStepByStep(t *testing.T) {
 		}
 		var steps []step
 		var last Progress
-		for _, p := range told {
+		for _, p := range seen {
 			s := step{p.Phase, p.Run, p.Loading}
 			if len(steps) == 0 || steps[len(steps)-1] != s {
 				steps = append(steps, s)

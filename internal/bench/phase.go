@@ -70,7 +70,7 @@ func AllPhases() []Phase {
 	return append(Phases(), Calls, Burst, NativePush, NativeTake, Memory, Idle, Spread)
 }
 
-// needsGauge tells whether a phase is about the server alone.
+// needsGauge reports whether a phase is about the server alone.
 func (p Phase) needsGauge() bool {
 	return slices.Contains([]Phase{NativePush, NativeTake, Memory, Idle, Spread}, p)
 }

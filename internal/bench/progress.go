@@ -7,10 +7,10 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// ticker tells a measurement's progress from one goroutine of its own, so that
+// ticker reports a measurement's progress from one goroutine of its own, so that
 // the goroutines which measure do nothing for it.
 type ticker struct {
-	tell    func(Progress)
+	report  func(Progress)
 	watched atomic.Pointer[watched]
 	quit    chan struct{}
 	gone    chan struct{}
@@ -23,13 +23,13 @@ type watched struct {
 
 const tickEvery = 100 * time.Millisecond
 
-func tick(clk clock.Clock, tell func(Progress)) *ticker {
-	t := &ticker{tell: tell, quit: make(chan struct{}), gone: make(chan struct{})}
+func tick(clk clock.Clock, report func(Progress)) *ticker {
+	t := &ticker{report: report, quit: make(chan struct{}), gone: make(chan struct{})}
 	go t.loop(clk)
 	return t
 }
 
-// watch tells the progress of another run from now on.
+// watch reports the progress of another run from now on.
 func (t *ticker) watch(at Progress, r *run) {
 	at.Total = r.total
 	t.watched.Store(&watched{at, r})
@@ -54,7 +54,7 @@ func (t *ticker) loop(clk clock.Clock) {
 		if w := t.watched.Load(); w != nil {
 			p := w.at
 			p.Done = min(w.run.done.Load(), p.Total)
-			t.tell(p)
+			t.report(p)
 		}
 		timer.Reset(tickEvery)
 	}

@@ -46,7 +46,7 @@ func (r *run) timed(clk clock.Clock, bound time.Duration) (cancel func()) {
 	return func() { t.Stop() }
 }
 
-// cut tells whether the run ended at its bound in time.
+// cut reports whether the run ended at its bound in time.
 func (r *run) cut() bool { return context.Cause(r.live) == errTime }
 
 // claim takes up to n jobs to do and tells the number of the first, from 0; n

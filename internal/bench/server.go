@@ -24,7 +24,7 @@ type LifeView struct {
 	Native float64 `json:"native_cpu_us_per_job"`
 	// Ratio is CPU by Native.
 	Ratio float64 `json:"ratio"`
-	// Counts tells whether the native work was within its bounds. If it was not,
+	// Counts reports whether the native work was within its bounds. If it was not,
 	// the machine had other things to do, and the ratio says nothing.
 	Counts bool `json:"counts"`
 }

@@ -167,12 +167,12 @@ func (x *exchange) learn(args []string) {
 	}
 }
 
-// answered tells whether a request has one reply, in its turn. In protocol 3
+// answered reports whether a request has one reply, in its turn. In protocol 3
 // subscribing is answered by pushes.
 func (x *exchange) answered(args []string) bool {
 	return !x.unordered && !subscribing(strings.ToUpper(args[0]))
 }
 
-// subscribing tells whether the command is one of SUBSCRIBE, PUNSUBSCRIBE and
+// subscribing reports whether the command is one of SUBSCRIBE, PUNSUBSCRIBE and
 // their like.
 func subscribing(name string) bool { return strings.HasSuffix(name, "SUBSCRIBE") }

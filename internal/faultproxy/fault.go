@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// Match tells whether a request is meant, by its name and arguments.
+// Match reports whether a request is meant, by its name and arguments.
 type Match func(args []string) bool
 
 // Any matches every request.

@@ -32,7 +32,7 @@ func Own() ID {
 	return id
 }
 
-// Busy tells whether a goroutine that descends from the root runs, or could.
+// Busy reports whether a goroutine that descends from the root runs, or could.
 func Busy(root ID) bool {
 	var busy []ID
 	parents := map[ID]ID{}

@@ -8,15 +8,15 @@ import (
 
 func TestBusyTellsWhetherADescendantRuns(t *testing.T) {
 	t.Parallel()
-	own, told, stop, over := make(chan goroutines.ID), make(chan struct{}), make(chan struct{}), make(chan struct{})
+	own, begun, stop, over := make(chan goroutines.ID), make(chan struct{}), make(chan struct{}), make(chan struct{})
 	park, hold := make(chan struct{}), make(chan struct{})
 	go func() {
 		own <- goroutines.Own()
 		go func() {
 			defer close(over)
 			<-park
-			close(told)
-			for { // runs, until it is told to stop
+			close(begun)
+			for { // runs, until it must stop
 				select {
 				case <-stop:
 					return
@@ -31,7 +31,7 @@ func TestBusyTellsWhetherADescendantRuns(t *testing.T) {
 	for goroutines.Busy(root) { // until it is parked
 	}
 	close(park)
-	<-told
+	<-begun
 	if !goroutines.Busy(root) {
 		t.Error("not busy while a child of the root runs")
 	}

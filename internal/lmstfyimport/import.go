@@ -61,7 +61,7 @@ type Report struct {
 	Examples []string         `json:"examples"`
 }
 
-// Empty tells whether there was nothing at all to bring over.
+// Empty reports whether there was nothing at all to bring over.
 func (r *Report) Empty() bool {
 	jobs := r.Ready + r.Delayed + r.Dead + r.Known + r.Gone
 	return r.Namespaces == 0 && r.Tokens+r.KnownTokens == 0 && jobs == 0 && len(r.Left) == 0
@@ -127,7 +127,7 @@ func (im *Importer) run(ctx context.Context) error {
 	return im.timers(ctx)
 }
 
-// chosen tells whether a namespace is to be taken.
+// chosen reports whether a namespace is to be taken.
 func (im *Importer) chosen(namespace string) bool {
 	return len(im.Namespaces) == 0 || slices.Contains(im.Namespaces, namespace)
 }

@@ -74,7 +74,7 @@ func foreign(path string) error {
 	return duly.Errorf(duly.CodeConflict, "%s is not the journal of this import; choose another --journal, or delete it", path)
 }
 
-// has tells whether a job was brought over.
+// has reports whether a job was brought over.
 func (j *Journal) has(q duly.QueueRef, id string) bool {
 	if j == nil {
 		return false

@@ -22,7 +22,7 @@ type job struct {
 	overtaken        bool // leased, and a later push under replace has taken its merge key
 }
 
-// past tells whether a moment that ends something is over: the last
+// past reports whether a moment that ends something is over: the last
 // millisecond still counts.
 func past(end, now int64) bool { return now > end }
 
@@ -39,7 +39,7 @@ func (j *job) end() int64 {
 	return 0
 }
 
-// over tells whether the job has ended, by the clock.
+// over reports whether the job has ended, by the clock.
 func (j *job) over(now int64) bool {
 	end := j.end()
 	return end != 0 && past(end, now)

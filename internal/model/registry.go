@@ -116,7 +116,7 @@ func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, 
 }
 
 // WatchTokens implements duly.Watcher.
-func (e *Engine) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+func (e *Engine) WatchTokens(ctx context.Context, notify func(hearing bool)) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}
@@ -129,7 +129,7 @@ func (e *Engine) WatchTokens(ctx context.Context, tell func(hearing bool)) error
 		delete(e.watchers, bell)
 	}()
 	for {
-		tell(true)
+		notify(true)
 		select {
 		case _, open := <-bell:
 			if !open {

@@ -91,7 +91,7 @@ func refs(namespace string, names []string) (refs []duly.QueueRef) {
 	return refs
 }
 
-// leave forgets the waiter, and tells whether it was there.
+// leave forgets the waiter, and reports whether it was there.
 func (e *Engine) leave(w *waiter) bool {
 	i := slices.Index(e.waiters, w)
 	if i >= 0 {

@@ -78,7 +78,7 @@ func NeedRoot(t testing.TB) {
 	}
 }
 
-// Long tells whether the suites run with their full counts.
+// Long reports whether the suites run with their full counts.
 func Long() bool { return os.Getenv("DULY_LONG") == "1" }
 
 // Process is a running child.

@@ -25,13 +25,13 @@ func TestANumberOutOfBoundsIsToldWhatItMayBe(t *testing.T) {
 			t.Errorf("%.30s: %d jobs, %v", number, len(jobs.Values), err)
 			continue
 		}
-		var told error
+		var got error
 		if jobs.Errs != nil {
-			told = jobs.Errs[0]
+			got = jobs.Errs[0]
 		}
-		told = cmp.Or(told, jobs.Values[0].Validate(duly.DefaultMaxBody))
-		if !errors.Is(told, duly.ErrInvalid) || !strings.Contains(told.Error(), want) {
-			t.Errorf("%.30s: %v, want %s", number, told, want)
+		got = cmp.Or(got, jobs.Values[0].Validate(duly.DefaultMaxBody))
+		if !errors.Is(got, duly.ErrInvalid) || !strings.Contains(got.Error(), want) {
+			t.Errorf("%.30s: %v, want %s", number, got, want)
 		}
 	}
 }

@@ -51,9 +51,9 @@ func TestSizeOfAnAnswerIsKnownBeforeItIsWritten(t *testing.T) {
 				"jobs":       {len(AppendJobs(nil, page, true)), SizeOfJobs(page, true)},
 				"a list":     {len(AppendJobs(nil, page, false)), SizeOfJobs(page, false)},
 			} {
-				is, told := sizes[0], sizes[1]
-				if told < is || told > short && told > is+(n+1)*(4<<10) {
-					t.Errorf("%d %s of %s have %d bytes, %d were told", n, answer, name, is, told)
+				is, guess := sizes[0], sizes[1]
+				if guess < is || guess > short && guess > is+(n+1)*(4<<10) {
+					t.Errorf("%d %s of %s have %d bytes, %d were estimated", n, answer, name, is, guess)
 				}
 			}
 		}

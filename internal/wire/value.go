@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// duration reads a duration, and tells whether one was given.
+// duration reads a duration, and reports whether one was given.
 func (r *reader) duration(field string) (d time.Duration, given bool) {
 	if r.null() {
 		return 0, false

@@ -123,7 +123,7 @@ func (m *monitor) count(in *bufio.Reader) error {
 	}
 }
 
-// inside tells whether a line of MONITOR is of a command that a script has
+// inside reports whether a line of MONITOR is of a command that a script has
 // called: +1700000000.123456 [0 lua] "zcard" "key"
 func inside(line string) bool {
 	_, rest, _ := strings.Cut(line, "[")
