@@ -113,6 +113,30 @@ func (c *Cluster) KillPrimary(i int) *Server {
 	return s
 }
 
+// Join starts one more node and introduces it to the others. It is empty: it
+// gets its first slot by MoveSlot. Until then AwaitHealthy waits for that.
+func (c *Cluster) Join() *Server {
+	c.t.Helper()
+	if c.shared {
+		c.t.Fatal("a shared cluster belongs to all tests: take one of your own to join a node")
+	}
+	p, err := launch(c.nodes[0].p.settings)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	removeAll(c.t, []*process{p})
+
+	joined := &Server{t: c.t, p: p}
+	joined.Must("CLUSTER", "SET-CONFIG-EPOCH", len(c.nodes)+1)
+	for _, node := range c.running() {
+		node.Must("CLUSTER", "MEET", "127.0.0.1", p.port, p.bus)
+		joined.Must("CLUSTER", "MEET", "127.0.0.1", node.p.port, node.p.bus)
+	}
+	c.nodes = append(c.nodes, joined)
+	await(c.t, "the new node knows the cluster", func(ctx context.Context) error { return acquainted(ctx, processes(c.running())) })
+	return joined
+}
+
 // AwaitHealthy waits until every slot is served by nodes that run, every node
 // that runs takes part, all agree on who serves what, and the replicas follow.
 func (c *Cluster) AwaitHealthy() {
@@ -207,6 +231,30 @@ func healthy(ctx context.Context, nodes []*process) error {
 			if err := acknowledging(ctx, p, r.nodes[1:]); err != nil {
 				return err
 			}
+		}
+	}
+	return nil
+}
+
+// acquainted reports which of the nodes does not know all others, or does not
+// see every slot served.
+func acquainted(ctx context.Context, nodes []*process) error {
+	for _, p := range nodes {
+		info, err := p.do(ctx, "CLUSTER", "INFO")
+		if err != nil {
+			return err
+		}
+		for _, want := range []string{"cluster_state:ok", fmt.Sprintf("cluster_slots_ok:%d", slots), fmt.Sprintf("cluster_known_nodes:%d", len(nodes))} {
+			if !strings.Contains(info.(string), want+"\r\n") {
+				return fmt.Errorf("%s has not %s", p.address(), want)
+			}
+		}
+		list, err := p.do(ctx, "CLUSTER", "NODES")
+		if err != nil {
+			return err
+		}
+		if strings.Contains(list.(string), "handshake") {
+			return fmt.Errorf("%s still shakes hands", p.address())
 		}
 	}
 	return nil

@@ -41,10 +41,25 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 	for what, do := range map[string]func(*Cluster){
 		"KillPrimary": func(c *Cluster) { c.KillPrimary(0) },
 		"MoveSlot":    func(c *Cluster) { c.MoveSlot(0, c.Shard(0), c.Shard(1), nil) },
+		"Join":        func(c *Cluster) { c.Join() },
 	} {
 		if f := failing(t, func(tb testing.TB) { do(&Cluster{t: tb, nodes: servers(tb, processes(c.Nodes()), true), shared: true}) }); !f.failed {
 			t.Errorf("%s of the shared cluster was done", what)
 		}
+	}
+}
+
+func TestANodeJoinsAndTakesASlot(t *testing.T) {
+	t.Parallel()
+	c := NewCluster(t, 0, Password("geheim"))
+	joined := c.Join()
+	if !slices.Contains(c.Addrs(), joined.Addr()) || len(c.Addrs()) != Shards+1 {
+		t.Errorf("the nodes are %v", c.Addrs())
+	}
+	c.For("k").Must("SET", "k", "v")
+	c.MoveSlot(c.Slot("k"), c.For("k"), joined, nil)
+	if c.For("k") != joined || joined.Must("GET", "k") != "v" {
+		t.Errorf("%s serves the slot", c.For("k").Addr())
 	}
 }
 
