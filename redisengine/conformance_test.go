@@ -18,10 +18,17 @@ import (
 // where is the place of a test's engine: a URL with a prefix of its own.
 type where func(t testing.TB) string
 
-// single is the one server, as the user that docs/redis.md asks for (S5).
+// single is the one server, as the user that docs/redis.md asks for (S5). A user
+// who can't use functions is refused.
 func single(t testing.TB) string {
 	server, prefix := redistest.Shared(t)
-	return asUser(t, server, prefix, documented(t, prefix))
+	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=functions"
+}
+
+// byEval is single for an engine that uses no functions.
+func byEval(t testing.TB) string {
+	server, prefix := redistest.Shared(t)
+	return asUser(t, server, prefix, documented(t, prefix)) + "&scripts=eval"
 }
 
 func cluster(t testing.TB) string {
@@ -72,6 +79,18 @@ func suite(t *testing.T, at where, shards int) enginetest.Suite {
 const shards = 8
 
 func TestConformance(t *testing.T) { suite(t, single, 1).Run(t) }
+
+// C11.17: the contract holds for scripts that are sent by EVAL, too.
+func TestConformanceByEval(t *testing.T) {
+	s := suite(t, byEval, 1)
+	switch {
+	case testing.Short():
+		s.Subjects = []string{"Reserve", "Settle"}
+	case !long():
+		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits"}
+	}
+	s.Run(t)
+}
 
 // Queues of eight shards on one server: what does not hang on a cluster.
 func TestShardedConformance(t *testing.T) {
@@ -126,6 +145,13 @@ func TestHTTPOverRedis(t *testing.T) {
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
 func TestModel(t *testing.T) { suite(t, single, 1).Model(t) }
+
+func TestModelByEval(t *testing.T) {
+	if !long() {
+		t.Skip("runs with DULY_LONG=1; the short form of the conformance suite sends scripts by EVAL, too")
+	}
+	suite(t, byEval, 1).Model(t)
+}
 
 func TestShardedModel(t *testing.T) {
 	if !long() {

@@ -2,12 +2,14 @@ package redisengine
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/lua"
 )
 
 // Quiet blocks until nothing is on its way between the engine's waiters and
@@ -48,6 +50,28 @@ func Sending(cfg Config, as func(name, source string) string) Config {
 			made[s].Takes = s.Takes
 		}
 		return made[s]
+	}
+	return cfg
+}
+
+// OtherVersion is the configuration of another version of duly, whose libraries
+// and functions have other names.
+func OtherVersion(cfg Config) Config {
+	rename := func(l *link.Library, text string) string {
+		_, hash, _ := strings.Cut(strings.TrimPrefix(l.Name, lua.NamePrefix), "_")
+		return strings.ReplaceAll(text, hash, "another")
+	}
+	renamed := map[*link.Library]*link.Library{}
+	for _, l := range functionLibraries {
+		renamed[l] = &link.Library{Name: rename(l, l.Name), Source: rename(l, l.Source)}
+	}
+	cfg.sent = func(s *link.Script) *link.Script {
+		if s.Library == nil {
+			return s
+		}
+		other := *s
+		other.Library, other.Function = renamed[s.Library], rename(s.Library, s.Function)
+		return &other
 	}
 	return cfg
 }

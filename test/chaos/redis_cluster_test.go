@@ -22,9 +22,10 @@ const clusterShards = 8
 // TestClusterFaultsLoseTheStatedWindow moves slots of a cluster and kills its
 // primaries while the load runs on queues of eight shards (F8, W1): a move is
 // noticed by nobody, and a kill costs what was answered in the last second
-// before it, or nothing where a replica confirms.
+// before it, or nothing where a replica confirms. The nodes lose their functions
+// meanwhile.
 //
-// C9.5, C9.7, C10.15, C11.13, C11.14
+// C9.5, C9.7, C10.15, C11.13, C11.14, C11.17
 func TestClusterFaultsLoseTheStatedWindow(t *testing.T) {
 	t.Parallel()
 	t.Run("Asynchronous", func(t *testing.T) { hurtCluster(t, "", false) })
@@ -161,7 +162,13 @@ func (x *clusterTrial) move(key string, at func(redistest.MoveStage)) {
 		to = x.c.Shard(x.r.IntN(redistest.Shards))
 	}
 	unanswered, met := x.f.unanswered(), redirects(from)+redirects(to)
-	x.c.MoveSlot(x.c.Slot(key), from, to, at)
+	x.c.MoveSlot(x.c.Slot(key), from, to, func(stage redistest.MoveStage) {
+		if stage != redistest.MoveKey {
+			from.Must("FUNCTION", "FLUSH")
+			to.Must("FUNCTION", "FLUSH")
+		}
+		at(stage)
+	})
 	x.f.servesEverywhere()
 	if n := x.f.unanswered() - unanswered; n > 0 {
 		x.Errorf("%d calls were not answered, and nothing but a slot had moved: %v", n, x.f.reasons())
@@ -177,6 +184,7 @@ func (x *clusterTrial) kill(shard int) {
 	x.neverAcrossSlots() // who is killed forgets
 	from := at() - time.Second.Microseconds()
 	begun := time.Now()
+	x.c.Shard(shard).Must("FUNCTION", "FLUSH")
 	old := x.c.KillPrimary(shard)
 	x.undone = append(x.undone, window{from: from, to: at()})
 	if !x.confirmed { // until the killed one is back there is nobody to confirm
@@ -263,6 +271,41 @@ func (h *history) in(windows []window) (answered, lost int) {
 		}
 	}
 	return answered, lost
+}
+
+// TestANodeThatJoinsIsNoticedByNobody lets a node without functions join a
+// cluster and take over shards under load: no client sees an error.
+//
+// C11.13, C11.17
+func TestANodeThatJoinsIsNoticedByNobody(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCluster(t, 0)
+	s := lightLoad()
+	s.call = 20 * time.Second // longer than any move
+	e, _ := openRedis(t, c.URL())
+	for _, q := range s.queues {
+		if err := e.Configure(t.Context(), duly.Q(q), duly.QueueConfig{Shards: clusterShards}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := setOut(t, c.URL(), 2, s)
+	joined := c.Join()
+	for _, q := range s.queues {
+		slot := c.Slot("duly:{default/" + q + "/0}:config")
+		c.MoveSlot(slot, c.Primary(slot), joined, nil)
+		f.servesEverywhere()
+	}
+	if names := joined.Must("FUNCTION", "LIST").([]any); len(names) == 0 {
+		t.Error("the new node has no library")
+	}
+	f.rest()
+	f.comeHome()
+	if n := f.unanswered(); n > 0 {
+		t.Errorf("%d calls were not answered, and nothing but slots had moved: %v", n, f.reasons())
+	}
+	h := newHistory()
+	h.read(f.pages.lines())
+	h.conclude(t, f.engines[0], trial{calm: f.calm, slack: slack}, s.queues...)
 }
 
 // TestHealthyShardsAreServedWhileANodeIsDown kills a node that nobody takes

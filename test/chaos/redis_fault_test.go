@@ -10,6 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/lua"
 )
 
 // span is how long a fault lasts that goes on all the time.
@@ -20,20 +21,40 @@ func span() time.Duration {
 	return 3 * time.Second
 }
 
-// TestForgottenScriptsAreNoticedByNobody lets the server forget its scripts
-// every 50 ms: no client sees an error (S1).
+// TestForgottenScriptsAreNoticedByNobody lets the server forget its functions,
+// or its scripts, every 50 ms: no client sees an error (S1).
 //
 // C11.17
 func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
 	t.Parallel()
+	t.Run("Functions", func(t *testing.T) {
+		t.Parallel()
+		forget(t, "functions", []any{"FUNCTION", "FLUSH"})
+	})
+	t.Run("OneLibrary", func(t *testing.T) {
+		t.Parallel()
+		forget(t, "functions", []any{"FUNCTION", "DELETE", lua.Load("reserve").Library.Name})
+	})
+	t.Run("Eval", func(t *testing.T) {
+		t.Parallel()
+		forget(t, "eval", []any{"SCRIPT", "FLUSH"})
+	})
+}
+
+// forget sends a server a command that makes it forget scripts, again and again.
+func forget(t *testing.T, form string, command []any) {
 	server := redistest.Single(t)
-	f := setOut(t, server.URL(), 2, lightLoad())
+	f := setOut(t, server.URL()+"?scripts="+form, 2, lightLoad())
 	flushes := 0
 	for end := time.Now().Add(span()); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		server.Must("SCRIPT", "FLUSH")
-		flushes++
+		if _, err := server.Do(t.Context(), command...); err == nil { // else the library is not loaded again yet
+			flushes++
+		}
 	}
 	f.rest()
+	if flushes == 0 {
+		t.Errorf("%v has never succeeded", command)
+	}
 	t.Logf("%d flushes", flushes)
 	f.comeHome()
 	h := newHistory()
@@ -45,7 +66,7 @@ func TestForgottenScriptsAreNoticedByNobody(t *testing.T) {
 }
 
 // TestRestartInMidLoadLosesNothing restarts the server, which comes back
-// without its scripts (S2).
+// without its scripts, and in every second turn without its functions (S2).
 //
 // C9.1, C11.17
 func TestRestartInMidLoadLosesNothing(t *testing.T) {
@@ -53,8 +74,11 @@ func TestRestartInMidLoadLosesNothing(t *testing.T) {
 	server := redistest.Single(t, redistest.AOF("always"))
 	f := setOut(t, server.URL(), 2, lightLoad())
 	r := f.random()
-	for range counts(3, 50) {
+	for i := range counts(3, 50) {
 		restUpTo(r, 200*time.Millisecond, time.Second)
+		if i%2 == 0 {
+			server.Must("FUNCTION", "FLUSH")
+		}
 		server.Restart()
 		f.serves()
 	}

@@ -76,6 +76,7 @@ type sentinelTrial struct {
 func (x *sentinelTrial) demote() {
 	x.Helper()
 	old := x.group.Primary()
+	old.Must("FUNCTION", "FLUSH")
 	began := at()
 	redistest.Await(x, "the Sentinels take the order", func() bool {
 		_, err := x.group.Sentinels()[0].Do(x.Context(), "SENTINEL", "FAILOVER", redistest.PrimaryName)

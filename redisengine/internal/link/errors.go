@@ -53,7 +53,7 @@ var words = map[string]verdict{
 	"LOADING":     {class: idle, advice: "the server is loading its data" + nothing},
 	"MASTERDOWN":  {class: idle, advice: "the server is a replica without its primary (MASTERDOWN)" + nothing, refresh: true},
 	"READONLY":    {class: idle, advice: "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing, refresh: true},
-	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL ends one that has not written" + nothing},
+	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not written" + nothing},
 	"UNBLOCKED":   {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
 	"NOSCRIPT":    {class: missing, advice: "the server does not keep the script" + nothing},
 	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat"},
