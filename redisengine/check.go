@@ -44,6 +44,9 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	if err == nil {
 		err = c.markersAgain(ctx)
 	}
+	if err == nil && p.Repair {
+		e.libraries.tidy(ctx)
+	}
 	return c.report, err
 }
 

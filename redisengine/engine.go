@@ -26,6 +26,8 @@ type Engine struct {
 	sweeps  sweeps
 	healing healing
 	births  births
+	// libraries are those of Redis Functions that this and other processes use.
+	libraries libraryCare
 
 	cancels   cancels.Hub
 	announcer announcer
@@ -58,6 +60,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.link.Knows(kindOf)
+	e.libraries.e = e
 	if err := e.prepare(ctx); err != nil {
 		e.link.Close()
 		return nil, err

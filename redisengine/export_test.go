@@ -59,7 +59,7 @@ func Sending(cfg Config, as func(name, source string) string) Config {
 func OtherVersion(cfg Config) Config {
 	rename := func(l *link.Library, text string) string {
 		_, hash, _ := strings.Cut(strings.TrimPrefix(l.Name, lua.NamePrefix), "_")
-		return strings.ReplaceAll(text, hash, "another")
+		return strings.ReplaceAll(text, hash, "0123abcdef")
 	}
 	renamed := map[*link.Library]*link.Library{}
 	for _, l := range functionLibraries {

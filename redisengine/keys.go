@@ -24,6 +24,7 @@ var keyKinds = map[string]link.Kind{
 	"expiry": link.SortedSet, "marker": link.SortedSet,
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
 	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
+	"libraries": link.Hash,
 }
 
 // kindOf is what a key is to hold.

@@ -243,7 +243,7 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs", prefix + ":{default}:queues"}
+	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs", prefix + ":{default}:queues", prefix + ":{tokens}:libraries"}
 	for _, name := range shardKeys {
 		want = append(want, prefix+":{default/q/0}:"+name)
 	}

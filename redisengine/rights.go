@@ -17,7 +17,10 @@ func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.rights(ctx); err != nil {
 		return err
 	}
-	return e.link.Provide(ctx, functionLibraries...)
+	if err := e.link.Provide(ctx, functionLibraries...); err != nil {
+		return err
+	}
+	return e.libraries.opened(ctx)
 }
 
 // rights looks whether the server's user may call what scripts and engine call:

@@ -32,7 +32,8 @@ type sweeps struct {
 // Sweep implements duly.Maintainer. It asks of some hundred shards at a time
 // which of them hold jobs, of those in which something is overdue, and steps
 // these. What goes wrong with one of them does not keep it from the others. It
-// also notices that the store was reset while nobody called.
+// also notices that the store was reset while nobody called, and removes
+// libraries that no process uses any more.
 func (e *Engine) Sweep(ctx context.Context) error {
 	if err := e.alive(ctx); err != nil {
 		return err
@@ -48,7 +49,11 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	hasty, cancel := link.Hasty(ctx)
 	defer cancel()
 	s := &sweep{e: e, n: e.sweeps.n, hasty: hasty}
-	return s.run(ctx)
+	err := s.run(ctx)
+	if e.libraries.isDue() {
+		e.libraries.tidy(s.pace(ctx))
+	}
+	return err
 }
 
 // sweep is one Sweep under way.

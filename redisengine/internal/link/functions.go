@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -76,9 +78,77 @@ func (l *Link) mayUseFunctions(ctx context.Context) error {
 		"redis at %s: the server's user may not use functions (%s); grant +function|load +fcall +fcall_ro by ACL SETUSER", l.where(), strings.Join(lacking, ", "))}
 }
 
-// loadAll loads libraries on all nodes at once. Replicas get theirs from their
-// primaries, and nodes that do not answer get theirs by the first call.
+// loadAll loads libraries on all nodes. Replicas get theirs from their primaries,
+// and nodes that do not answer get theirs by the first call.
 func (l *Link) loadAll(ctx context.Context, libraries []*Library) error {
+	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
+		for _, library := range libraries {
+			err := client.Do(ctx, library.load(client.B())).Error()
+			if err != nil && !isLoaded(err) {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// UsesFunctions reports whether scripts are called as functions.
+func (l *Link) UsesFunctions() bool { return l.functions }
+
+// Libraries returns the names that begin with the prefix, of libraries on any
+// node. It passes over nodes that do not answer.
+func (l *Link) Libraries(ctx context.Context, prefix string) ([]string, error) {
+	var (
+		mu  sync.Mutex
+		all []string
+	)
+	err := l.onNodes(ctx, "FUNCTION LIST", func(ctx context.Context, client rueidis.Client) error {
+		entries, err := client.Do(ctx, client.B().FunctionList().Libraryname(prefix+"*").Build()).ToArray()
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range entries {
+			fields, err := entries[i].AsMap()
+			if err != nil {
+				return err
+			}
+			name := fields["library_name"]
+			text, err := name.ToString()
+			if err != nil {
+				return err
+			}
+			all = append(all, text)
+		}
+		return nil
+	})
+	slices.Sort(all)
+	return slices.Compact(all), err
+}
+
+// RemoveLibrary removes a library from all nodes that answer. Replicas follow
+// their primaries.
+func (l *Link) RemoveLibrary(ctx context.Context, name string) error {
+	return l.onNodes(ctx, "FUNCTION DELETE", func(ctx context.Context, client rueidis.Client) error {
+		return client.Do(ctx, client.B().FunctionDelete().LibraryName(name).Build()).Error()
+	})
+}
+
+// nodeWait is how long one node has for an answer about its libraries. Who does
+// not answer in time is passed over, for no call depends on it.
+const nodeWait = 2 * time.Second
+
+// onNodes does something with every node at once. It returns an error only if
+// the user may not do it, or a server can't.
+func (l *Link) onNodes(ctx context.Context, call string, do func(context.Context, rueidis.Client) error) error {
+	if err := l.enter(ctx); err != nil {
+		return err
+	}
+	defer l.calls.Done()
+	ctx, cancel := context.WithTimeout(ctx, nodeWait)
+	defer cancel()
+
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -86,19 +156,14 @@ func (l *Link) loadAll(ctx context.Context, libraries []*Library) error {
 	)
 	for _, client := range l.main.Nodes() {
 		wg.Go(func() {
-			for _, library := range libraries {
-				err := client.Do(ctx, library.load(client.B())).Error()
-				if err == nil || isLoaded(err) {
-					continue
-				}
-
-				v := verdictOf(err)
-				if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
-					mu.Lock()
-					first = l.fault("FUNCTION LOAD", v, err)
-					mu.Unlock()
-				}
+			err := do(ctx, client)
+			if err == nil {
 				return
+			}
+			if v := verdictOf(err); v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
+				mu.Lock()
+				first = l.fault(call, v, err)
+				mu.Unlock()
 			}
 		})
 	}

@@ -1,0 +1,230 @@
+package redisengine_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+)
+
+// The libraries that these tests load, beside duly's own.
+const (
+	oldLibrary   = "duly_jobs_0123456789"
+	usedLibrary  = "duly_check_abcdef0123"
+	otherLibrary = "duly_helpers" // somebody else's
+)
+
+// loadLibrary loads a library with one function onto a server.
+func loadLibrary(server *redistest.Server, name string) {
+	server.Must("FUNCTION", "LOAD", "#!lua name="+name+"\nredis.register_function('f_"+name+"', function() return 1 end)")
+}
+
+// tidyEngine is an engine on a fake clock, and what it logs.
+func tidyEngine(t *testing.T, url string, c *clock.Fake) (*redisengine.Engine, *logtest.Log) {
+	t.Helper()
+	log := new(logtest.Log)
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: url, Clock: c, Manual: true, Logger: log.Logger()})
+	must(t, err)
+	t.Cleanup(func() { e.Close() })
+	return e, log
+}
+
+// A library of another version is removed from every node when no process has
+// recorded it for a week, and not before. One that is met for the first time
+// counts as recorded then. Other programs' libraries stay.
+//
+// C11.17
+func TestLibrariesThatNobodyUsesAreRemoved(t *testing.T) {
+	t.Parallel()
+	single, cluster := redistest.Single(t), redistest.NewCluster(t, 0)
+	for name, at := range map[string]struct {
+		url     string
+		servers []*redistest.Server
+	}{"Single": {single.URL(), []*redistest.Server{single}}, "Cluster": {cluster.URL(), cluster.Nodes()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, server := range at.servers {
+				loadLibrary(server, oldLibrary)
+				loadLibrary(server, usedLibrary)
+				loadLibrary(server, otherLibrary)
+			}
+			c := clock.NewFake()
+			e, log := tidyEngine(t, at.url, c)
+			hash := at.servers[0]
+			if name == "Cluster" {
+				hash = cluster.For("duly:{tokens}:libraries")
+			}
+			after := func(d time.Duration, want ...string) {
+				t.Helper()
+				c.Advance(d)
+				must(t, e.Sweep(t.Context()))
+				want = append(want, append(ownLibraries(), otherLibrary)...)
+				slices.Sort(want)
+				for _, server := range at.servers {
+					if names := libraries(t, server); !slices.Equal(names, want) {
+						t.Errorf("%v later %s has %v, want %v", d, server.Addr(), names, want)
+					}
+				}
+			}
+			const day = 24 * time.Hour
+			after(0, oldLibrary, usedLibrary)
+			after(6*day, oldLibrary, usedLibrary)
+			hash.Must("HSET", "duly:{tokens}:libraries", usedLibrary, c.Now().UnixMilli(), "duly_jobs_fedcba9876", 1)
+			after(day-time.Second, oldLibrary, usedLibrary)
+			after(time.Hour, usedLibrary)
+			if entries := hash.Must("HKEYS", "duly:{tokens}:libraries").([]any); len(entries) != 4 { // of its own, and the one in use
+				t.Errorf("recorded are %q", entries)
+			}
+			after(5*day, usedLibrary)
+			after(2 * day)
+			exercise(t, e)
+			if log.Count("msg=\"removed a library") != 2 || log.Count("not removed") > 0 {
+				t.Errorf("the log has %s", log)
+			}
+		})
+	}
+}
+
+// A process looks for libraries once per hour, and a repair at any time. A check
+// without a repair removes nothing.
+func TestRepairRemovesLibraries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	loadLibrary(server, oldLibrary)
+	c := clock.NewFake()
+	e, _ := tidyEngine(t, server.URL(), c)
+	looks := func(f func()) int {
+		t.Helper()
+		server.Must("CONFIG", "RESETSTAT")
+		f()
+		return statCalls(server, "function|list")
+	}
+	sweep := func() { must(t, e.Sweep(t.Context())) }
+	check := func(repair bool) func() {
+		return func() {
+			_, err := e.Check(t.Context(), duly.CheckParams{Repair: repair})
+			must(t, err)
+		}
+	}
+	if n := looks(func() { sweep(); sweep() }); n != 1 {
+		t.Errorf("two sweeps have looked %d times", n)
+	}
+	c.Advance(time.Hour)
+	if n := looks(func() { sweep(); sweep() }); n != 1 {
+		t.Errorf("two sweeps an hour later have looked %d times", n)
+	}
+	c.Advance(7 * 24 * time.Hour)
+	if n := looks(check(false)); n != 0 || !slices.Contains(libraries(t, server), oldLibrary) {
+		t.Errorf("a check has looked %d times, and left %v", n, libraries(t, server))
+	}
+	if n := looks(check(true)); n != 1 || slices.Contains(libraries(t, server), oldLibrary) {
+		t.Errorf("a repair has looked %d times, and left %v", n, libraries(t, server))
+	}
+	if n := looks(func() { check(true)(); sweep() }); n != 1 {
+		t.Errorf("a second repair and a sweep have looked %d times", n)
+	}
+}
+
+// Every process records the libraries that it uses when it opens, and once per
+// hour. One that uses no functions records nothing.
+func TestProcessesRecordTheirLibraries(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	c := clock.NewFake()
+	recorded := func() string { return fmt.Sprint(server.Must("HVALS", "duly:{tokens}:libraries")) }
+	at := func() string {
+		now := fmt.Sprint(c.Now().UnixMilli())
+		return fmt.Sprint([]string{now, now, now})
+	}
+	eval, _ := tidyEngine(t, server.URL()+"?scripts=eval", c)
+	must(t, eval.Sweep(t.Context()))
+	if recorded() != "[]" {
+		t.Errorf("with scripts=eval it has recorded %s", recorded())
+	}
+	e, _ := tidyEngine(t, server.URL(), c)
+	opened := at()
+	if recorded() != opened {
+		t.Errorf("opening has recorded %s, want %s", recorded(), opened)
+	}
+	must(t, e.Sweep(t.Context()))
+	c.Advance(time.Hour - time.Millisecond)
+	must(t, e.Sweep(t.Context()))
+	if recorded() != opened {
+		t.Errorf("within the hour it has recorded %s, want %s", recorded(), opened)
+	}
+	c.Advance(time.Millisecond)
+	must(t, e.Sweep(t.Context()))
+	if recorded() != at() {
+		t.Errorf("an hour later it has recorded %s, want %s", recorded(), at())
+	}
+}
+
+// A library that was removed while a process uses it is loaded again by the next
+// call.
+func TestARemovedLibraryThatIsUsedComesBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	c := clock.NewFake()
+	e, _ := tidyEngine(t, server.URL(), c)
+	other, err := redisengine.Open(t.Context(), redisengine.OtherVersion(redisengine.Config{URL: server.URL(), Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)}))
+	must(t, err)
+	defer other.Close()
+	exercise(t, other)
+	for range 2 {
+		for _, d := range []time.Duration{time.Hour, 7 * 24 * time.Hour} {
+			c.Advance(d)
+			must(t, e.Sweep(t.Context()))
+		}
+		if names := libraries(t, server); !slices.Equal(names, ownLibraries()) {
+			t.Errorf("after a week there are %v", names)
+		}
+		exercise(t, other)
+		if names := libraries(t, server); len(names) != 2*len(ownLibraries()) {
+			t.Errorf("after the next calls there are %v", names)
+		}
+	}
+}
+
+// A user who may not list or delete libraries works as before, and the log has
+// one line that names the rights.
+func TestLibrariesStayWithoutTheRightToRemoveThem(t *testing.T) {
+	t.Parallel()
+	for _, grant := range []string{"", "+function|list"} {
+		server := redistest.Single(t)
+		loadLibrary(server, oldLibrary)
+		c := clock.NewFake()
+		url := asUser(t, server, "duly", append(documented(t, "duly"), strings.Fields(grant)...))
+		e, log := tidyEngine(t, url, c)
+		for range 10 {
+			must(t, e.Sweep(t.Context()))
+			c.Advance(24 * time.Hour)
+		}
+		_, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+		must(t, err)
+		if lines := log.Lines("+function|list +function|delete"); len(lines) != 1 || log.Count("msg=") != 1+log.Count("setting=") {
+			t.Errorf("the log has %s", log)
+		}
+		if names := libraries(t, server); !slices.Contains(names, oldLibrary) {
+			t.Errorf("the server has %v", names)
+		}
+
+		// With the rights it goes on by itself.
+		server.Must("ACL", "SETUSER", "duly", "+function|list", "+function|delete")
+		for range 2 {
+			must(t, e.Sweep(t.Context()))
+			c.Advance(8 * 24 * time.Hour)
+		}
+		must(t, e.Sweep(t.Context()))
+		if names := libraries(t, server); !slices.Equal(names, ownLibraries()) {
+			t.Errorf("with the rights the server has %v", names)
+		}
+	}
+}
