@@ -11,6 +11,12 @@
 // scripts run on one server and on a cluster. Time is the server's, read in the
 // script. docs/redis-layout.md tells every key and every script.
 //
+// The scripts are functions of three libraries (Redis Functions), which every
+// process loads when it opens, and again with a call that finds none. Their names
+// carry a hash of their text, so that several versions of duly work side by side.
+// What no process has used for a week is removed (libraryCare). Where functions
+// can't be used the same scripts are sent by EVAL.
+//
 // Nine of ten jobs are plain: they have the contract's defaults for everything
 // but their due moment. A plain job is a field of the records and a member of
 // one set, and that is all it costs. Whatever else a job may have stands in

@@ -42,6 +42,8 @@ func TestParseURL(t *testing.T) {
 				Dial: time.Second, Retry: 300 * time.Millisecond, Others: map[string]string{"max_body": "7"}},
 			"redis://h:1?durability=aof&eviction=warn&max_body=7&prefix=a.b%3Ac"},
 		{"redis://h:1?durability=replicas:2&eviction=refuse", Options{Addrs: []string{"h:1"}, Durability: Durability{Replicas: 2}}, "redis://h:1?durability=replicas%3A2"},
+		{"redis://h:1?scripts=eval", Options{Addrs: []string{"h:1"}, Scripts: Eval}, ""},
+		{"redis://h:1?scripts=auto", Options{Addrs: []string{"h:1"}}, "redis://h:1"},
 		{"redis://h:1?durability=none", Options{Addrs: []string{"h:1"}}, "redis://h:1"},
 	}
 	for _, tt := range tests {
@@ -88,6 +90,7 @@ func TestParseURLNamesWhatIsWrong(t *testing.T) {
 		{"redis://h?prefix=", "prefix"},
 		{"redis://h?durability=disk", "aof or replicas:N"},
 		{"redis://h?durability=replicas:0", "replicas:N"},
+		{"redis://h?scripts=lua", "auto, functions or eval"},
 		{"redis://h?eviction=yes", "refuse or warn"},
 		{"redis://h?retry=5", "retry"},
 		{"redis://h?retry=2h", "retry"},

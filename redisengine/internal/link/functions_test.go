@@ -1,0 +1,105 @@
+package link
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// counting is the script count as a function.
+var counting = func() *Script {
+	s := *count
+	s.Function = "duly_count_0123456789"
+	s.Library = &Library{Name: "duly_test_0123456789", Source: "#!lua name=duly_test_0123456789\n" +
+		"redis.register_function('" + s.Function + "', function(KEYS, ARGV) return redis.call('INCRBY', KEYS[1], ARGV[1]) end)"}
+	return &s
+}()
+
+func counted(key string) Call {
+	return Call{Script: counting, Keys: []string{key}, Args: []string{"1"}}
+}
+
+// A call whose function the server doesn't know goes out once more, as text, and
+// loads the library for later calls. It runs also if the library can't be
+// loaded. With durability all that is one pipeline.
+func TestAMissingFunctionIsLoadedWithTheCall(t *testing.T) {
+	t.Parallel()
+	for options, want := range map[string][]string{
+		"":                       {"FCALL", "FUNCTION LOAD", "EVAL"},
+		"?durability=replicas:1": {"FCALL", "EVAL", "WAIT", "FUNCTION LOAD", "EVAL", "EVAL", "WAIT"},
+	} {
+		for _, loaded := range []any{counting.Library.Name, resp.Error("OOM command not allowed when used memory > 'maxmemory'.")} {
+			s := redistest.NewStub(t, redis70, func(args []string) any {
+				switch {
+				case args[0] == "FCALL":
+					return resp.Error("ERR Function not found")
+				case args[0] == "FUNCTION":
+					return loaded
+				case args[0] == "WAIT":
+					return int64(1)
+				case args[0] == "EVAL" && args[1] == counting.Source:
+					return int64(7)
+				case strings.HasPrefix(args[0], "EVAL"):
+					return []any{}
+				}
+				return redistest.Usual{}
+			})
+			l := open(t, s.URL()+options)
+			if err := l.Provide(t.Context(), counting.Library); err != nil || !l.UsesFunctions() {
+				t.Fatal(err)
+			}
+
+			msg, durable, err := l.RunDurable(t.Context(), counted("k"))
+			if n, _ := msg.AsInt64(); err != nil || durable != nil || n != 7 {
+				t.Errorf("%q: answers %d, %v, %v", options, n, durable, err)
+			}
+			if sent := since(s.Seen(), "FCALL"); !slices.Equal(sent, want) {
+				t.Errorf("%q: sent are %q, want %q", options, sent, want)
+			}
+		}
+	}
+}
+
+// since are the names of the commands from the first of that name on.
+func since(seen [][]string, name string) (names []string) {
+	for _, args := range seen {
+		command := args[0]
+		if command == "FUNCTION" {
+			command += " " + args[1]
+		}
+		if len(names) > 0 || command == name {
+			names = append(names, command)
+		}
+	}
+	return names
+}
+
+// Calls that go out together after the server has lost its functions run once
+// each, and the calls after them are calls of functions again.
+func TestCallsOfALostLibraryRunOnce(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	l := open(t, s.URL())
+	if err := l.Provide(t.Context(), counting.Library); err != nil {
+		t.Fatal(err)
+	}
+	run := func(want int64) {
+		t.Helper()
+		for i, r := range l.RunAll(t.Context(), []Call{counted("a"), counted("b"), counted("c")}) {
+			if n, _ := r.Msg.AsInt64(); r.Err != nil || n != want {
+				t.Errorf("call %d answers %d, %v; want %d", i, n, r.Err, want)
+			}
+		}
+	}
+	run(1)
+	s.Must("FUNCTION", "FLUSH")
+	run(2)
+	s.Must("CONFIG", "RESETSTAT")
+	run(3)
+	if stats := s.Must("INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_fcall:calls=3,") || strings.Contains(stats, "cmdstat_eval") {
+		t.Errorf("after the library was loaded again, three calls are %s", stats)
+	}
+}
