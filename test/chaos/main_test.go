@@ -24,5 +24,6 @@ func TestMain(m *testing.M) {
 		"redisguest":   runRedisGuest,
 		"rediswaiter":  runRedisWaiter,
 		"slowguest":    runSlowGuest,
+		"upkeep":       runUpkeep,
 	})
 }
