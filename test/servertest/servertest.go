@@ -127,8 +127,14 @@ const patience = time.Minute
 // when the test ends.
 func Start(t testing.TB, engine string, args ...string) *Server {
 	t.Helper()
+	return StartAs(t, proctest.Options{}, engine, args...)
+}
+
+// StartAs is Start for a process with options.
+func StartAs(t testing.TB, o proctest.Options, engine string, args ...string) *Server {
+	t.Helper()
 	line := append([]string{"-engine", engine}, args...)
-	s := &Server{Process: proctest.Start(t, proctest.Options{}, RoleName, line...)}
+	s := &Server{Process: proctest.Start(t, o, RoleName, line...)}
 	if !s.Await("serving ", 1, patience) {
 		t.Fatal("the server did not come up", s.Lines())
 	}

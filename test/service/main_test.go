@@ -33,7 +33,13 @@ const patience = 60 * time.Second
 // test ends.
 func serve(t *testing.T, engine string, args ...string) *served {
 	t.Helper()
-	one := servertest.Start(t, engine, args...)
+	return serveAs(t, proctest.Options{}, engine, args...)
+}
+
+// serveAs is serve for a process with options.
+func serveAs(t *testing.T, o proctest.Options, engine string, args ...string) *served {
+	t.Helper()
+	one := servertest.StartAs(t, o, engine, args...)
 	s := &served{t: t, process: one.Process, url: one.URL, admin: one.AdminURL, address: one.Address(), token: one.Token}
 	t.Cleanup(s.stop)
 	return s
