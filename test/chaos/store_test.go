@@ -16,16 +16,20 @@ import (
 var theQueue = duly.Q("load")
 
 func openStore(path string) (*sqliteengine.Engine, error) {
+	return openStoreAs(path, sqliteengine.SyncFull)
+}
+
+func openStoreAs(path string, s sqliteengine.Synchronous) (*sqliteengine.Engine, error) {
 	return sqliteengine.Open(context.Background(), sqliteengine.Config{
-		Path: path, Logger: slog.New(slog.DiscardHandler),
+		Path: path, Synchronous: s, Logger: slog.New(slog.DiscardHandler),
 	})
 }
 
 // runStore opens the store and works on it until it is killed: args are the
-// path and a seed.
+// path, a seed, and what a commit waits for.
 func runStore(args []string) error {
 	begun := time.Now()
-	engine, err := openStore(args[0])
+	engine, err := openStoreAs(args[0], sqliteengine.Synchronous(args[2]))
 	if err != nil {
 		fmt.Println("refused:", err) // for the test, which reads no errors
 		return err
