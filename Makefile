@@ -80,6 +80,6 @@ clean: ## remove what the build and the benchmark made; ./duly-data stays
 # What the tests call beside Go. Missing tools are installed where that is possible and named where it is not.
 .PHONY: tools-test tools-race
 tools-test:
-	@scripts/install-test-tools strace unshare mount redis-server cc
+	@scripts/install-test-tools strace unshare mount nsenter redis-server cc
 tools-race:
 	@scripts/install-test-tools cc redis-server

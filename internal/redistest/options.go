@@ -21,6 +21,7 @@ type settings struct {
 	ownClock bool
 	ahead    time.Duration
 	behind   func(addr string) string
+	under    []string // the command that starts the server
 }
 
 func newSettings(opts []Option) settings {
@@ -84,4 +85,10 @@ func Ahead(d time.Duration) Option {
 // replicas and the sentinels know the primary by that address only.
 func Behind(f func(addr string) string) Option {
 	return func(s *settings) { s.behind = f }
+}
+
+// Under starts the server by a command that runs the rest of its arguments in its
+// own place, such as nsenter.
+func Under(command ...string) Option {
+	return func(s *settings) { s.under = command }
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,11 +68,11 @@ func (p *process) start() error {
 		}
 	}
 	os.Remove(p.socket()) // a killed server leaves it behind
-	args := []string{p.conf()}
+	args := slices.Concat(p.settings.under, []string{program(), p.conf()})
 	if p.settings.sentinel {
 		args = append(args, "--sentinel")
 	}
-	cmd := exec.Command(program(), args...)
+	cmd := exec.Command(args[0], args[1:]...)
 	var err error
 	if cmd.Env, err = p.environment(); err != nil {
 		return err

@@ -25,5 +25,6 @@ func TestMain(m *testing.M) {
 		"rediswaiter":  runRedisWaiter,
 		"slowguest":    runSlowGuest,
 		"upkeep":       runUpkeep,
+		"smalldisk":    runSmallDisk,
 	})
 }
