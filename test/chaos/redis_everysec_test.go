@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -65,19 +66,27 @@ func (k *everysec) restUpTo(most time.Duration) time.Duration {
 // slowSyncs makes every sync of the server's log take three seconds longer.
 func (k *everysec) slowSyncs() {
 	k.Helper()
-	info, _ := k.server.Must("INFO", "server").(string)
+	watchServer(k.T, k.server, os.DevNull, "-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=3000000")
+}
+
+// watchServer attaches strace to a server and returns when it watches. ended waits
+// until the server has ended, and strace with it.
+func watchServer(t *testing.T, server *redistest.Server, out string, flags ...string) (ended func()) {
+	t.Helper()
+	info, _ := server.Must("INFO", "server").(string)
 	_, pid, _ := strings.Cut(info, "process_id:")
 	pid, _, _ = strings.Cut(pid, "\r\n")
-	cmd := exec.Command("strace", "-f", "-q", "-p", pid, "-o", os.DevNull,
-		"-e", "trace=fdatasync,fsync", "-e", "inject=fdatasync,fsync:delay_enter=3000000")
+	cmd := exec.Command("strace", append([]string{"-f", "-q", "-y", "-p", pid, "-o", out}, flags...)...)
 	if err := cmd.Start(); err != nil {
-		k.Fatal(err)
+		t.Fatal(err)
 	}
-	k.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() }) // it ends with the server
-	redistest.Await(k, "strace watches the server", func() bool {
+	ended = sync.OnceFunc(func() { cmd.Wait() }) // its status is that of the killed server
+	t.Cleanup(func() { cmd.Process.Kill(); ended() })
+	redistest.Await(t, "strace watches the server", func() bool {
 		status, err := os.ReadFile("/proc/" + pid + "/status")
 		return err == nil && strings.Contains(string(status), "TracerPid:\t"+strconv.Itoa(cmd.Process.Pid))
 	})
+	return ended
 }
 
 // kill writes for a while, kills the server, starts it again and compares.

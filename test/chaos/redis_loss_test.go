@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -85,11 +84,7 @@ type length struct{ at, bytes int64 }
 
 func watchLog(t *testing.T, server *redistest.Server) *log {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(server.Folder(), "appendonlydir", "*.incr.aof"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("the server's log is %v, %v", files, err)
-	}
-	l := &log{t: t, path: files[0]}
+	l := &log{t: t, path: logOf(t, server)}
 	l.look()
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
