@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// S3: every command of every script fails once, in each form of the scripts.
+// S3, C8: every command of every script fails once, in each form of the scripts.
 // Before the first write nothing has happened; after it one repair mends the
 // shard, and no job is lost. The short form mends every third time.
 func TestInterrupted(t *testing.T) {
@@ -151,8 +151,19 @@ func (x *interrupter) must(t *testing.T, args ...any) any {
 // interruptAll does a deed, and then interrupts every script call of it at
 // every command.
 func (x *interrupter) interruptAll(t *testing.T, d deed) {
+	r, before, calls := x.prepare(t, d)
+	x.restore(t, before)
+	for _, c := range calls {
+		x.interrupt(r, c)
+		x.must(t, x.usual[c.name].with(c.args...)...)
+	}
+}
+
+// prepare does a deed. It returns what there was before it, and its calls.
+func (x *interrupter) prepare(t *testing.T, d deed) (r *ruin, before []any, calls []scriptCall) {
+	t.Helper()
 	x.must(t, "FLUSHALL")
-	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
+	r = openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
 	r.fill(1)
 	if d.setup != nil {
 		d.setup(r)
@@ -163,16 +174,12 @@ func (x *interrupter) interruptAll(t *testing.T, d deed) {
 			r.gone[name] = true
 		}
 	}
-	before := x.snapshot(t)
-	calls := x.listen(t, func() { d.do(r) })
+	before = x.snapshot(t)
+	calls = x.listen(t, func() { d.do(r) })
 	if len(calls) == 0 {
 		t.Fatal("the deed has called no script")
 	}
-	x.restore(t, before)
-	for _, c := range calls {
-		x.interrupt(r, c)
-		x.must(t, x.usual[c.name].with(c.args...)...)
-	}
+	return r, before, calls
 }
 
 // interrupt makes each command of a script call raise, and has the harm mended.
