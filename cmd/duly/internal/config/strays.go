@@ -13,7 +13,7 @@ var ofCommands = []string{
 
 // ofTests are read by the tests of this tree alone. They mean nothing here, but
 // nobody has mistyped them.
-var ofTests = []string{"DULY_LONG", "DULY_BACKLOG", "DULY_LEDGER", "DULY_REDIS_SERVER", "DULY_CLOCK", "DULY_PROCTEST_ROLE"}
+var ofTests = []string{"DULY_LONG", "DULY_BACKLOG", "DULY_LEDGER", "DULY_SOAK", "DULY_REDIS_SERVER", "DULY_CLOCK", "DULY_PROCTEST_ROLE"}
 
 // families begin the names of variables that are made for others: for what a
 // worker runs, and for tests.
