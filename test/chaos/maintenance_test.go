@@ -356,7 +356,9 @@ type killedClient struct {
 	kills, midway int
 }
 
-func isScriptCall(args []string) bool { return len(args) > 1 && strings.HasPrefix(args[0], "EVALSHA") }
+func isScriptCall(args []string) bool {
+	return len(args) > 1 && (args[0] == "FCALL" || strings.HasPrefix(args[0], "EVALSHA"))
+}
 
 func (k *killedClient) run() {
 	k.Helper()
