@@ -8,9 +8,9 @@
 //     unlike a rate it does not count the time that the thread waits for a core.
 //     Threads that sync the append-only file are not in it.
 //   - Memory is used_memory of INFO memory.
-//   - The times of scripts are those of EVALSHA, EVAL, FCALL and FCALL_RO: their
-//     number and sum from INFO commandstats, their distribution from LATENCY
-//     HISTOGRAM, which counts to bounds that double.
+//   - The times of scripts are those of EVALSHA, EVAL and FCALL, also of their
+//     read-only forms: their number and sum from INFO commandstats, their
+//     distribution from LATENCY HISTOGRAM, which counts to bounds that double.
 //   - Requests are lines of MONITOR, but for those from inside scripts. INFO's
 //     total_commands_processed counts these as well, and nothing else tells the
 //     two apart. MONITOR is on only while somebody counts, for it costs the

@@ -35,7 +35,7 @@ func parseInfo(text string) map[string]string {
 
 // scripts are the commands that run a script or a function. A server without
 // functions counts none of them.
-var scripts = []string{"evalsha", "eval", "fcall", "fcall_ro"}
+var scripts = []string{"evalsha", "eval", "fcall", "fcall_ro", "evalsha_ro", "eval_ro"}
 
 // read reads one server's counters.
 func (s server) read(ctx context.Context) (r bench.Reading, err error) {
