@@ -139,11 +139,11 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 		*script
 		args []string
 	}{
-		{scriptReserve, []string{s.limits, "1", "10", "0", "1000", "0"}},
-		{scriptDelete, []string{s.limits, "1", "x", "0123456789abcdef"}},
+		{scriptReserve, []string{s.limits, "10", "0", "1000", "0"}},
+		{scriptDelete, []string{s.limits, alias("x")}},
 		{scriptStep, []string{s.limits}},
-		{scriptPushSimple, []string{"0", "0", "", "", "", "", "0123456789abcdef", "record"}},
-		{scriptSettle, []string{s.limits, "1", "0123456789abcdef"}},
+		{scriptPush, []string{s.limits, "", "", "0", "", "", "", "0", "0123456789abcdef", "record"}},
+		{scriptSettle, []string{s.limits, "0123456789abcdef"}},
 		{scriptExtend, []string{s.limits, "1000000", "0123456789abcdef1"}},
 		{scriptStats, []string{""}},
 		{scriptPurge, []string{s.limits, "ready", "10"}},

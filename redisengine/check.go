@@ -161,11 +161,11 @@ func (c *check) suspect(ctx context.Context, at part, of, name string) error {
 
 // job judges a number, which the blocked set knows by the member.
 func (c *check) job(ctx context.Context, q *queue, s *shard, n, member string) error {
-	r, err := c.e.call(ctx, q, s, scriptCheckJob, s.limits, n, member, c.repair(), q.fallback(n, s.index))
+	r, err := c.e.call(ctx, q, s, scriptCheckJob, s.limits, n, member, c.repair(), fallbackAlias(q.fallback(n, s.index)))
 	if err != nil {
 		return err
 	}
-	id := text(&r.rest[1])
+	id := idOf(text(&r.rest[1]))
 	if id == "" {
 		id = numberText(n)
 	}
@@ -193,7 +193,7 @@ func (c *check) entry(ctx context.Context, q *queue, s *shard, of, name string) 
 		f.detail = fmt.Sprintf("%q names %s", name, numberText(text(&r.rest[1])))
 		id := ""
 		if f.kind == faultAliasStray && name != "" {
-			id = name[1:]
+			id = idOf(name)
 		}
 		c.found(q.ref, id, f, c.p.Repair)
 	}
@@ -251,6 +251,14 @@ func numberText(n string) string {
 	}
 	copy(number[:], n)
 	return number.String()
+}
+
+// fallbackAlias is the alias of a fallback, "" for none.
+func fallbackAlias(id string) string {
+	if id == "" {
+		return ""
+	}
+	return alias(id)
 }
 
 // fallback is the ID of a job that has lost its own: its number, said by "",

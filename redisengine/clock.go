@@ -57,23 +57,6 @@ const mostLate = time.Millisecond
 // ms is the clock in milliseconds, rounded down.
 func (r reading) ms() int64 { return r.now / 1000 }
 
-// hear notes a shard's clock in microseconds, as a reply told it that has just
-// come.
-func (s *shard) hear(e *Engine, now int64) { s.heard.Store(now - e.local().Mono().Microseconds()) }
-
-// reckon is a shard's clock in microseconds as far as this process can tell, 0 if it can't. It
-// is never ahead of it, for a reply is heard after its clock was read, unless
-// that clock was set: so the scripts look whether it is right.
-func (s *shard) reckon(e *Engine) int64 {
-	if e.cfg.Clock != nil {
-		return e.cfg.Clock.Now().UnixMicro()
-	}
-	if heard := s.heard.Load(); heard != 0 {
-		return heard + e.local().Mono().Microseconds()
-	}
-	return 0
-}
-
 // until is when, on this process's monotonic clock, a timer fires for a moment
 // of a server's clock. That was read between the question and the answer, so the
 // moment lies between them, too: the later end costs less than a look that comes

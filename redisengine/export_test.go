@@ -189,7 +189,7 @@ func (e *Engine) Waiters() (n int) {
 func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []string) error {
 	var calls []*joint
 	for _, id := range ids {
-		calls = append(calls, &joint{items: 1, args: []string{id, raw(id)}, answered: func(jointReply) {}})
+		calls = append(calls, &joint{items: 1, args: []string{alias(id)}, answered: func(jointReply) {}})
 	}
 	q := e.queues.get(ref.Normal())
 	return e.gear(q, q.shards[0]).remove.send(ctx, calls)

@@ -17,7 +17,7 @@ const (
 	faultBodyMissing    = "body_missing"         // the body that the rules tell the size of is not there, or not whole
 	faultBodyTwice      = "body_twice"           // a body in the record and beside it
 	faultBodyStray      = "body_without_job"     // a body of no job
-	faultRulesStray     = "rules_without_job"    // rules of no job
+	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or can't read
 	faultRunMissing     = "run_missing"          // a dead or done job without its run state
 	faultRunStray       = "run_without_job"      // a run state of no job
 	faultAliasMissing   = "alias_missing"        // an own ID that finds nothing

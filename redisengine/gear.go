@@ -13,8 +13,8 @@ import (
 // the shard: who still has one that was put away may work on with it.
 type gear struct {
 	names []string // of shardKeys
-	// Joint calls of many callers: pushes of simple jobs, of others, reserves, settles, deletes.
-	simple, push, reserve, settle, remove lane
+	// Joint calls of many callers: pushes, reserves, settles, deletes.
+	push, reserve, settle, remove lane
 }
 
 func (g *gear) name(key string) string { return g.names[slices.Index(shardKeys[:], key)] }
@@ -33,7 +33,7 @@ func (e *Engine) gear(q *queue, s *shard) *gear {
 
 func (e *Engine) newGear(q *queue, s *shard) *gear {
 	g := &gear{names: appendKeys(make([]string, 0, len(shardKeys)), s.tag, shardKeys[:])}
-	g.simple.send, g.push.send, g.settle.send = e.sendSimple(q, s), e.sendPush(q, s), e.sendSettle(q, s)
+	g.push.send, g.settle.send = e.sendPush(q, s), e.sendSettle(q, s)
 	g.reserve.send, g.remove.send = e.sendReserve(q, s), e.sendDelete(q, s)
 	return g
 }
@@ -74,7 +74,7 @@ func (q *queue) rest() (kept bool) {
 
 // used tells whether somebody has called since it was asked the last time.
 func (g *gear) used() (used bool) {
-	for _, l := range [...]*lane{&g.simple, &g.push, &g.reserve, &g.settle, &g.remove} {
+	for _, l := range [...]*lane{&g.push, &g.reserve, &g.settle, &g.remove} {
 		l.mu.Lock()
 		used = used || l.used
 		l.used = false

@@ -9,27 +9,46 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// handed is what a reserve has answered. Of plain jobs on their first try the
-// records stand in one text, packed; else each stands for itself, with the
-// rules, run states and lease ends beside it.
+// handed is what a reserve has answered. The records stand in one text, packed.
+// Where a job has options or a run state, the policies that the records name, the
+// run states, the lease ends and the large bodies follow.
 type handed struct {
-	now, usual        int64 // the clock, and when a lease ends that has its usual length
-	n                 int
-	numbers           string // one behind the other
-	packed            unpacker
-	records           []rueidis.RedisMessage
-	rules, runs, ends []rueidis.RedisMessage
+	now, usual int64 // the clock, and when a lease ends that has its usual length
+	n          int
+	numbers    string // one behind the other
+	packed     unpacker
+	policies   map[byte]policy
+	runs, ends []rueidis.RedisMessage
+	bodies     map[int]string // by the places of their jobs in the answer
+	first      int            // the place of the first job
 }
 
 func readHanded(r []rueidis.RedisMessage) handed {
 	h := handed{now: integer(&r[1]), usual: integer(&r[2]), numbers: text(&r[3])}
-	if len(r) > 5 {
-		h.records, h.rules, h.runs, h.ends = elements(&r[4]), elements(&r[5]), elements(&r[6]), elements(&r[7])
-	} else {
-		h.packed.rest = text(&r[4])
-		h.packed.array()
-	}
+	h.packed.rest = text(&r[4])
+	h.packed.array()
 	h.n = len(h.numbers) / numberSize
+	if len(r) < 9 {
+		return h
+	}
+
+	texts := elements(&r[5])
+	h.policies = make(map[byte]policy, len(texts)/2)
+	for i := 0; i+1 < len(texts); i += 2 {
+		p, ok := readPolicy(text(&texts[i+1]))
+		if !ok {
+			p = barePolicy // Check names it
+		}
+		h.policies[byte(integer(&texts[i]))] = p
+	}
+	h.runs, h.ends = elements(&r[6]), elements(&r[7])
+	large := elements(&r[8])
+	for i := 0; i+1 < len(large); i += 2 {
+		if h.bodies == nil {
+			h.bodies = map[int]string{}
+		}
+		h.bodies[int(integer(&large[i]))-1] = text(&large[i+1])
+	}
 	return h
 }
 
@@ -37,15 +56,17 @@ func readHanded(r []rueidis.RedisMessage) handed {
 func (h *handed) cut(jobs int) handed {
 	first := *h
 	n := 0
-	for ; n < h.n && jobs > 0; n++ {
-		if _, _, there := h.next(n); there {
+	for rest := h.packed; n < h.n && jobs > 0; n++ {
+		if _, there := rest.textOrNo(); there {
 			jobs--
 		}
+		h.packed = rest
 	}
 	first.n = n
 	h.n -= n
+	h.first += n
 	h.numbers = h.numbers[n*numberSize:]
-	for _, list := range []*[]rueidis.RedisMessage{&h.records, &h.rules, &h.runs, &h.ends} {
+	for _, list := range []*[]rueidis.RedisMessage{&h.runs, &h.ends} {
 		*list = (*list)[min(n, len(*list)):]
 	}
 	return first
@@ -66,11 +87,8 @@ func (h *handed) ending() int64 {
 // next is the i-th job, read one after the other; there: it has a record.
 func (h *handed) next(i int) (number, record string, there bool) {
 	number = h.numbers[i*numberSize : (i+1)*numberSize]
-	if h.records == nil {
-		record, there = h.packed.textOrNo()
-		return number, record, there
-	}
-	return number, text(&h.records[i]), !h.records[i].IsNil()
+	record, there = h.packed.textOrNo()
+	return number, record, there
 }
 
 func (h *handed) end(i int) int64 {
@@ -99,11 +117,16 @@ type writing struct {
 }
 
 // write fills in a delivery; false if the job can't be read.
-func (w *writing) write(d *duly.Delivery, number, record, rules, run string, end int64) bool {
+func (w *writing) write(d *duly.Delivery, h *handed, i int, number, record string) bool {
 	w.left--
-	if rules != "" || run != "" {
+	run := textAt(h.runs, i)
+	if len(record) < recordHead {
+		return false
+	}
+	if record[6] != placeBare || run != "" {
 		var j stored
-		if j.read(w.ref, number, record, rules, run) != nil || !j.whole() {
+		p := h.policies[record[6]]
+		if j.readWith(w.ref, number, record+h.bodies[h.first+i], p, run) != nil || !j.whole() {
 			return false
 		}
 		j.deliver(d)
@@ -111,21 +134,34 @@ func (w *writing) write(d *duly.Delivery, number, record, rules, run string, end
 		if j.ownID != "" {
 			d.ID = j.ownID
 		}
-	} else {
-		pushed, due, headers, body, ok := readRecord(record)
-		if !ok {
-			return false
-		}
-		plainJob(&d.Job, w.ref)
-		d.Headers, d.Body, d.Due = headers, w.body(body), clock.FromMilli(due)
-		d.Attempt, d.PushedAt = 1, clock.FromMilli(pushed)
-		w.name(d, duly.Number([]byte(number)), 1)
+	} else if !w.bare(d, number, record) {
+		return false
 	}
-	d.LeaseEnd, d.Now = clock.FromMilli(end), clock.FromMilli(w.now)
+	d.LeaseEnd, d.Now = clock.FromMilli(h.end(i)), clock.FromMilli(w.now)
 	if d.Due.After(d.Now) { // the clock has stepped back
 		d.Now = d.Due
 	}
 	return true
+}
+
+// bare fills in the first delivery of a bare job.
+func (w *writing) bare(d *duly.Delivery, number, record string) bool {
+	u := unpacker{rest: record}
+	pushed := int64(u.number(6))
+	due, flags := pushed, record[7]
+	u.take(2)
+	if flags&hasDue != 0 {
+		due = int64(u.number(6))
+	}
+	plainJob(&d.Job, w.ref)
+	ok := true
+	if flags&hasHeaders != 0 {
+		d.Headers, ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+	}
+	d.Body, d.Due = w.body(u.rest), clock.FromMilli(due)
+	d.Attempt, d.PushedAt = 1, clock.FromMilli(pushed)
+	w.name(d, duly.Number([]byte(number)), 1)
+	return ok && !u.bad && flags&^(hasDue|hasHeaders) == 0
 }
 
 // name gives a delivery its receipt, and as its ID the number that stands in

@@ -18,14 +18,6 @@ func (e *Engine) admit(ctx context.Context, ref duly.QueueRef) error {
 	return e.alive(ctx)
 }
 
-// raw is the number that an ID would be, "" for an ID that is no ULID.
-func raw(id string) string {
-	if n, ok := duly.ParseNumber(id); ok {
-		return string(n[:])
-	}
-	return ""
-}
-
 // byID runs a script on the shard of a job; the reply is "none" for an
 // unknown queue.
 func (e *Engine) byID(ctx context.Context, ref duly.QueueRef, id string, sc *script, bounded bool, args ...string) (r reply, err error) {
@@ -41,9 +33,9 @@ func (e *Engine) byID(ctx context.Context, ref duly.QueueRef, id string, sc *scr
 			return nil
 		}
 		s := q.shards[duly.ShardOf(id, len(q.shards))]
-		all := []string{id, raw(id)}
+		all := []string{alias(id)}
 		if bounded {
-			all = []string{s.limits, id, raw(id)}
+			all = []string{s.limits, alias(id)}
 		}
 		r, err = e.call(ctx, q, s, sc, append(all, args...)...)
 		return err
@@ -67,7 +59,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	return t.job.info(t.state, t.score, true), nil
 }
 
-// told is a job as include/told.lua tells it.
+// told is a job as include/report.lua has it.
 type told struct {
 	job   stored
 	state duly.State

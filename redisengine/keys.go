@@ -14,12 +14,12 @@ import (
 // shardKeys are the kinds of keys that every shard has, by the names that the
 // scripts give them. docs/redis-layout.md explains each.
 var shardKeys = [...]string{
-	"config", "records", "bodies", "rules", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
+	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
 }
 
 // keyKinds are what the keys hold, by the ends of their names.
 var keyKinds = map[string]link.Kind{
-	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "rules": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
+	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
 	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
 	"expiry": link.SortedSet, "marker": link.SortedSet,
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
@@ -72,26 +72,25 @@ func functionLibrary(l *lua.Library) *link.Library {
 
 // The commands.
 var (
-	scriptPush       = load("push")
-	scriptPushSimple = load("push_simple")
-	scriptReserve    = load("reserve")
-	scriptSettle     = load("settle")
-	scriptExtend     = load("extend")
-	scriptStep       = load("step")
-	scriptGet        = load("get")
-	scriptPeek       = load("peek")
-	scriptList       = load("list")
-	scriptStats      = load("stats")
-	scriptLook       = load("look")
-	scriptDelete     = load("delete")
-	scriptPromote    = load("promote")
-	scriptUpdate     = load("update")
-	scriptRequeue    = load("requeue")
-	scriptPurge      = load("purge")
-	scriptConfigure  = load("configure")
-	scriptDestroy    = load("destroy")
-	scriptQueuePut   = load("queue_put")
-	scriptQueueSet   = load("queue_set")
+	scriptPush      = load("push")
+	scriptReserve   = load("reserve")
+	scriptSettle    = load("settle")
+	scriptExtend    = load("extend")
+	scriptStep      = load("step")
+	scriptGet       = load("get")
+	scriptPeek      = load("peek")
+	scriptList      = load("list")
+	scriptStats     = load("stats")
+	scriptLook      = load("look")
+	scriptDelete    = load("delete")
+	scriptPromote   = load("promote")
+	scriptUpdate    = load("update")
+	scriptRequeue   = load("requeue")
+	scriptPurge     = load("purge")
+	scriptConfigure = load("configure")
+	scriptDestroy   = load("destroy")
+	scriptQueuePut  = load("queue_put")
+	scriptQueueSet  = load("queue_set")
 
 	scriptHolding    = load("holding")
 	scriptOverdue    = load("overdue")
@@ -111,8 +110,7 @@ var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expi
 type shard struct {
 	index  int
 	tag    string
-	limits string       // what the configuration bounds here, packed for the scripts
-	heard  atomic.Int64 // its clock minus ours, in µs, as its last reply told; 0 for never
+	limits string // what the configuration bounds here, packed for the scripts
 	// met is above 0 if it has this configuration, as far as this process knows.
 	// When that turns out wrong it is the same number below 0, until it is met
 	// again, with the next number.

@@ -43,15 +43,13 @@ type joint struct {
 	bytes int // of bodies
 	// args are what its items add to the script's arguments.
 	args []string
-	// Of a push of simple jobs: when they are due; their kinds, none where all
-	// are plain; their own IDs, each with the number that it would be, none where
-	// no job has one.
-	whens []int64
-	kinds []kind
-	ids   []string
-	// reckoned is the server's clock, in microseconds, that their records were made
-	// with.
-	reckoned int64
+	// Of pushes: when the jobs are due; their kinds; the aliases of own IDs, and
+	// order and merge key of each, as far as jobs have some; large bodies.
+	whens  []int64
+	kinds  []kind
+	names  []string
+	keys   []string
+	bodies []string
 	// waited: of pushes, all of its items were waited for in a call before.
 	waited bool
 	// answered is given the script's answer to its items.
@@ -84,8 +82,7 @@ func (j *joint) free() {
 	if cap(j.args) <= mostKept {
 		clear(j.args)
 		clear(j.kinds)
-		clear(j.ids)
-		kept.args, kept.whens, kept.kinds, kept.ids = j.args[:0], j.whens[:0], j.kinds[:0], j.ids[:0]
+		kept.args, kept.whens, kept.kinds = j.args[:0], j.whens[:0], j.kinds[:0]
 	}
 	*j = kept
 	joints.Put(j)

@@ -48,7 +48,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 
 	var mu sync.Mutex
 	created, existed := map[string]bool{}, 0
-	gather("push", &s.simple, func(i int) {
+	gather("push", &s.push, func(i int) {
 		job := duly.Job{Queue: "q", Body: []byte(fmt.Sprint(i)), ID: duly.NewNumber().String(), Made: true}
 		results, err := g.e.Push(g.Context(), []duly.Job{job})
 		mu.Lock()

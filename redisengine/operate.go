@@ -28,7 +28,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 			return nil
 		}
 		j := newJoint(1)
-		j.args = append(j.args, id, raw(id))
+		j.args = append(j.args, alias(id))
 		j.answered = func(r jointReply) { there = len(r.lost) == 0 }
 		return e.gear(q, q.shards[duly.ShardOf(id, len(q.shards))]).remove.join(ctx, e, j)
 	})
@@ -45,7 +45,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 // sendDelete runs the joint delete of many callers.
 func (e *Engine) sendDelete(q *queue, s *shard) func(context.Context, []*joint) error {
 	return func(ctx context.Context, calls []*joint) error {
-		args := append(make([]string, 0, 2+2*len(calls)), s.limits, q.unheld())
+		args := append(make([]string, 0, 1+len(calls)), s.limits)
 		for _, c := range calls {
 			args = append(args, c.args...)
 		}
@@ -113,7 +113,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 
 // nothingRead lets the script drop a job whose time is over; one that has come
 // meanwhile is read again.
-var nothingRead = []string{"none", "", "", "", "", "", ""}
+var nothingRead = []string{"none", "", "", "0", "0", "", "", "", ""}
 
 // updateArgs is the update of a job that was read, as the script takes it, and the TTL
 // that the job has by it.
@@ -123,7 +123,7 @@ func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 		return nil, 0, err
 	}
 	fields := elements(&r[1])
-	record, rules, run := text(&fields[1]), text(&fields[3]), text(&fields[4])
+	record, run := text(&fields[1]), text(&fields[4])
 	if t.job.size > bigBody {
 		record = record[:len(record)-t.job.size] // its body stands beside it
 	}
@@ -136,15 +136,17 @@ func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	if u.TTL != 0 {
 		j.TTL = u.TTL
 	}
-	newRules, tail, when, ttlText := "", "", "", ""
-	if rules != "" || !plain(&j, t.job.ownID != "") {
-		var w packer
-		packRules(&w, &j, t.job.ownID)
-		newRules = string(w)
+	own, text, body := "", "", ""
+	if t.job.ownID != "" {
+		own = alias(t.job.ownID)
 	}
-	if u.Body != nil || u.Headers != nil {
-		tail = packTail(&j)
+	if !isBare(&j, own) {
+		text = policyOf(&j).pack()
 	}
+	if len(j.Body) > bigBody {
+		body = string(j.Body)
+	}
+	when, ttlText := "", ""
 	switch {
 	case u.Delay != nil:
 		when = strconv.FormatInt(micros(*u.Delay), 10)
@@ -155,7 +157,10 @@ func updateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 		ttlText = strconv.FormatInt(microsOrNone(u.TTL), 10)
 	}
 	sum := sha1.Sum([]byte(record))
-	return []string{rules, run, hex.EncodeToString(sum[:]), newRules, tail, when, ttlText}, j.TTL, nil
+	return []string{
+		run, hex.EncodeToString(sum[:]), text, strconv.Itoa(j.Priority),
+		strconv.Itoa(int(restFlags(&j, own) &^ hasPriority)), string(appendRest(nil, &j, own)), body, when, ttlText,
+	}, j.TTL, nil
 }
 
 // Purge implements duly.Operator.

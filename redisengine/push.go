@@ -176,10 +176,7 @@ type pushing struct {
 	results []duly.PushResult
 	items   []pushItem
 	only    [1]pushItem // room for the one item that most calls have
-	// mixed: some of the items can't be pushed as simple ones.
-	mixed bool
-	// left are simple jobs that their script has left: they are there already,
-	// and only the other script tells their state.
+	// left are jobs whose numbers other jobs have.
 	left []pushItem
 	mu   sync.Mutex // guards left: the parts of a call are answered side by side
 }

@@ -10,20 +10,37 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// sendPush runs the joint push of jobs of any kind.
+// sendPush runs the joint push of many callers.
 func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*joint) error {
 	return func(ctx context.Context, calls []*joint) error {
 		waited := !slices.ContainsFunc(calls, func(c *joint) bool { return !c.waited })
-		r, durable, err := e.write(ctx, q, s, scriptPush, e.jointArgs(q, calls, s.limits), waited)
+		args := e.jointArgs(q, calls, append([]string{s.limits}, packPushes(calls)...)...)
+		for _, c := range calls {
+			args = append(args, c.bodies...)
+		}
+		r, durable, err := e.write(ctx, q, s, scriptPush, args, waited)
 		if err != nil {
 			return err
 		}
+
+		// The answers name the places of the jobs that were not simply created.
+		from, next := 0, 0
 		for _, c := range calls {
-			c.answered(jointReply{items: r.rest[:c.items], durable: durable})
-			r.rest = r.rest[c.items:]
+			answer := jointReply{durable: durable, from: from, items: r.rest[next:next]}
+			for next < len(r.rest) && placeOf(&r.rest[next]) < from+c.items {
+				next++
+				answer.items = answer.items[:len(answer.items)+1]
+			}
+			c.answered(answer)
+			from += c.items
 		}
 		return nil
 	}
+}
+
+// placeOf is the place, from 0, of the job that an answer is about.
+func placeOf(answer *rueidis.RedisMessage) int {
+	return int(integer(&elements(answer)[0])) - 1
 }
 
 // jointArgs are the arguments of a joint call: clock and version, what is said
@@ -55,8 +72,8 @@ func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args
 
 // jointReply is the answer to one caller's items.
 type jointReply struct {
-	left    []bool                 // of simple pushes: the job was left; nil: none of them was
-	items   []rueidis.RedisMessage // of other pushes
+	items   []rueidis.RedisMessage // of pushes: about the items that were not simply created
+	from    int                    // of pushes: the place of the caller's first item in the call
 	lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
 	durable error                  // stored, but not confirmed
 }
@@ -64,29 +81,34 @@ type jointReply struct {
 // answered fills in the results.
 func (p *pushing) answered(items []pushItem, r jointReply) {
 	for i := range items {
-		item, result := &items[i], &p.results[items[i].place]
-		switch {
-		case r.items != nil:
-			*result = item.result(p.q.ref, elements(&r.items[i]), p.cfg.MaxJobs)
-		case r.left != nil && r.left[i]:
+		p.results[items[i].place].Outcome = duly.Created // its ID was filled in by identify
+	}
+	for k := range r.items {
+		item := &items[placeOf(&r.items[k])-r.from]
+		answer := elements(&r.items[k])[1:]
+		if text(&answer[0]) == "taken" {
+			p.results[item.place].Outcome = 0
 			p.mu.Lock()
 			p.left = append(p.left, *item)
 			p.left[len(p.left)-1].waited = link.Waited(r.durable)
 			p.mu.Unlock()
-		default:
-			result.Outcome = duly.Created // its ID was filled in by identify
+			continue
 		}
-		if r.durable != nil && result.Err == nil {
+		p.results[item.place] = item.result(p.q.ref, answer, p.cfg.MaxJobs)
+	}
+	if r.durable == nil {
+		return
+	}
+	for i := range items {
+		if result := &p.results[items[i].place]; result.Err == nil {
 			result.Err = r.durable
 		}
 	}
 }
 
-// result reads the answer for one job.
+// result reads the answer for a job that was not simply created.
 func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs int) duly.PushResult {
 	switch text(&r[0]) {
-	case "created":
-		return duly.PushResult{ID: i.id, Outcome: duly.Created}
 	case "exists":
 		return duly.PushResult{ID: i.id, Outcome: duly.Exists, State: state(&r[1])}
 	case "merged":
@@ -107,9 +129,9 @@ func state(m *rueidis.RedisMessage) duly.State {
 }
 
 // jobID is the ID of a job with that number and own ID.
-func jobID(number, ownID *rueidis.RedisMessage) string {
-	if id := text(ownID); id != "" {
-		return id
+func jobID(number, own *rueidis.RedisMessage) string {
+	if name := text(own); name != "" {
+		return idOf(name)
 	}
 	var n duly.Number
 	copy(n[:], text(number))

@@ -14,17 +14,14 @@ type pushItem struct {
 	job *duly.Job // as it was pushed
 	// planned is the job with everything filled in; nil if it was seen at a
 	// glance to be plain.
-	planned       *duly.Planned
-	place         int // in the call
-	id            string
-	number, fresh duly.Number
-	when          int64 // a delay in µs, or minus an absolute moment in ms
+	planned *duly.Planned
+	place   int // in the call
+	id      string
+	number  duly.Number
+	when    int64 // a delay in µs, or minus an absolute moment in ms
 	// named: the client made its ID for this push, and it is its number.
 	named bool
-	// plain: the job has the contract's defaults. simple: no key ties it to
-	// others, and its body is no large one; it comes in its turn.
-	plain, simple bool
-	// waited: the script that has left it has waited for its durability, in vain.
+	// waited: a call before has waited for its durability, in vain.
 	waited bool
 }
 
@@ -54,15 +51,14 @@ func (p *pushing) judgeOne(place int) {
 	if item.job.Made {
 		item.number, item.named = duly.ParseNumber(item.id)
 	}
-	item.plain = p.glance(item)
 	if err := p.fill(item); err != nil {
 		p.results[place] = duly.PushResult{ID: item.id, Err: err}
 		p.items = p.items[:n]
 	}
 }
 
-// glance tells whether a job is certainly valid and plain: it leaves everything
-// to the defaults, which are the contract's, but for its body, its due moment,
+// glance reports whether a job is certainly valid and bare: it leaves everything
+// to the defaults, which are the contract's, except its body, its due moment,
 // and an ID that the client made.
 func (p *pushing) glance(i *pushItem) bool {
 	j := i.job
@@ -72,16 +68,14 @@ func (p *pushing) glance(i *pushItem) bool {
 		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == ""
 }
 
-// fill plans the item, unless a glance has said all of it, and says when it is
-// due.
+// fill plans the item, unless a glance is enough, and says when it is due.
 func (p *pushing) fill(i *pushItem) error {
-	if i.simple = i.plain; !i.plain {
+	if !p.glance(i) {
 		planned, err := p.plan(i.job)
 		if err != nil {
 			return err
 		}
-		i.planned, i.plain = &planned, (i.named || i.id == "") && plain(&planned, false)
-		i.simple = simple(&planned)
+		i.planned = &planned
 	}
 	i.when = micros(i.job.Delay)
 	if !i.job.Due.IsZero() {
@@ -111,15 +105,6 @@ func (p *pushing) plan(job *duly.Job) (duly.Planned, error) {
 	return planned, err
 }
 
-// whole is the job with everything filled in. What a glance has seen is valid.
-func (p *pushing) whole(i *pushItem) *duly.Planned {
-	if i.planned == nil {
-		planned, _ := p.plan(i.job)
-		i.planned = &planned
-	}
-	return i.planned
-}
-
 // judgeByClock refuses what the script would: a queue is not made for jobs
 // that are all invalid.
 func (p *pushing) judgeByClock(ctx context.Context) error {
@@ -143,13 +128,12 @@ func (p *pushing) judgeByClock(ctx context.Context) error {
 	return nil
 }
 
-// identify gives each job its ID and the number that it is to have: the ID
-// itself where the client made it just now, else a fresh one. Among jobs that
-// are not simple each gets a fresh one, in their order, in case that its ID is
-// out of its turn.
+// identify gives each job its ID and its number: the ID itself where the client
+// made it just now and it comes in its turn, else a fresh one. So the numbers of a
+// call rise, and jobs that are due together are delivered in the order of the
+// call.
 func (p *pushing) identify() {
-	p.mixed = p.q != nil && p.q.limited() || !p.simpleInTurn()
-	var last duly.Number // of the simple ones before
+	var last duly.Number
 	for k := range p.items {
 		i := &p.items[k]
 		switch {
@@ -158,13 +142,20 @@ func (p *pushing) identify() {
 		case !i.named:
 			i.number = duly.NewNumber()
 		}
-		if p.mixed {
-			i.renumber()
-			if i.simple = i.simple && slices.Compare(i.number[:], last[:]) > 0; i.simple {
-				last = i.number
-			}
+		if slices.Compare(i.number[:], last[:]) <= 0 {
+			p.renumber(i)
 		}
+		last = i.number
 		p.results[i.place] = duly.PushResult{ID: i.id}
+	}
+}
+
+// renumber gives a job a number of its own that is not its ID.
+func (p *pushing) renumber(i *pushItem) {
+	i.number, i.named = duly.NewNumber(), false
+	if i.planned == nil { // a job with an alias is not bare
+		planned, _ := p.plan(i.job) // what a glance has seen is valid
+		i.planned = &planned
 	}
 }
 
@@ -177,42 +168,4 @@ func (i *pushItem) name() {
 	}
 	i.number = duly.NewNumber()
 	i.id = i.number.String()
-}
-
-// renumber gives the job the number that it gets if its own is taken or out of
-// its turn.
-func (i *pushItem) renumber() {
-	if i.fresh = i.number; i.named {
-		i.fresh = duly.NewNumber()
-	}
-}
-
-// simpleInTurn tells whether all jobs are simple and the IDs that the client
-// made rise. One that it made before comes out of its turn behind one that is
-// made here.
-func (p *pushing) simpleInTurn() bool {
-	var last duly.Number
-	behind := false
-	for k := range p.items {
-		i := &p.items[k]
-		switch {
-		case !i.simple:
-			return false
-		case !i.named:
-			behind = true
-		case behind || slices.Compare(i.number[:], last[:]) <= 0:
-			return false
-		default:
-			last = i.number
-		}
-	}
-	return true
-}
-
-// ownID is the ID of a job that has another number.
-func (i *pushItem) ownID() string {
-	if i.named {
-		return ""
-	}
-	return i.id
 }

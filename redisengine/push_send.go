@@ -12,7 +12,7 @@ import (
 )
 
 // send hands the items to their shards. One that fails does not keep the others
-// from being told what is there already.
+// from an answer.
 func (p *pushing) send(ctx context.Context) error {
 	err := p.sendItems(ctx, p.items)
 	if err != nil && ctx.Err() != nil || errors.As(err, new(*stale)) {
@@ -21,16 +21,18 @@ func (p *pushing) send(ctx context.Context) error {
 	return cmp.Or(err, p.sendLeft(ctx))
 }
 
-// sendLeft hands over to the other script what that of simple jobs has left.
+// sendLeft pushes the jobs again whose numbers other jobs have, under fresh
+// numbers.
 func (p *pushing) sendLeft(ctx context.Context) error {
 	if len(p.left) == 0 {
 		return nil
 	}
-	for i := range p.left {
-		p.left[i].simple = false
-		p.left[i].renumber()
+	left := p.left
+	p.left = nil
+	for i := range left {
+		p.renumber(&left[i])
 	}
-	return p.sendItems(ctx, p.left)
+	return p.sendItems(ctx, left)
 }
 
 func (p *pushing) sendItems(ctx context.Context, items []pushItem) error {
@@ -52,61 +54,12 @@ func (p *pushing) sendItems(ctx context.Context, items []pushItem) error {
 func (p *pushing) shard(ctx context.Context, s *shard, items []pushItem) error {
 	j := newJoint(len(items))
 	j.answered = func(r jointReply) { p.answered(items, r) }
-	if p.q.limited() || !allSimple(items) {
-		j.waited = !slices.ContainsFunc(items, func(i pushItem) bool { return !i.waited })
-		p.pack(j, items)
-		return p.e.gear(p.q, s).push.join(ctx, p.e, j)
-	}
-	p.packSimple(j, items, s.reckon(p.e))
-	return p.e.gear(p.q, s).simple.join(ctx, p.e, j)
-}
-
-func allSimple(items []pushItem) bool {
-	for i := range items {
-		if !items[i].simple {
-			return false
-		}
-	}
-	return true
-}
-
-// pack is the jobs as push takes them.
-func (p *pushing) pack(j *joint, items []pushItem) {
-	for i := range items {
-		item := &items[i]
-		planned := p.whole(item)
-		j.bytes += len(planned.Body)
-		j.args = append(j.args, string(item.number[:])+string(item.fresh[:]), packTail(planned), item.head(i == 0))
-	}
-}
-
-// head is what the script has to know of the job beside its record. first: it
-// begins a call.
-func (i *pushItem) head(first bool) string {
-	var w packer
-	w.array(6)
-	w.text(i.id)
-	w.text(raw(i.id))
-	w.integer(i.when)
-	w.integer(microsOrNone(i.planned.TTL))
-	if ownID := i.ownID(); plain(i.planned, ownID != "") {
-		w.no()
-	} else {
-		packRules(&w, i.planned, ownID)
-	}
-	begins := int64(0)
-	if first {
-		begins = 1
-	}
-	w.integer(begins)
-	return string(w)
+	j.waited = !slices.ContainsFunc(items, func(i pushItem) bool { return !i.waited })
+	pack(j, items)
+	return p.e.gear(p.q, s).push.join(ctx, p.e, j)
 }
 
 // holds tells whether the queue may hold back what is ready.
 func (q *queue) holds() bool {
 	return q.cfg.Paused || q.cfg.MaxLeased != duly.None || q.cfg.Rate.Limited()
 }
-
-// limited tells whether a push alone can't tell that its jobs are stored and
-// deliverable.
-func (q *queue) limited() bool { return q.holds() || q.cfg.MaxJobs != duly.None }

@@ -60,7 +60,7 @@ func TestAGlanceSeesWhatPlanningFinds(t *testing.T) {
 		if got := p.glance(&item); got != c.glance {
 			t.Errorf("%s: plain at a glance is %t, want %t", what, got, c.glance)
 		}
-		if planned, err := p.plan(&jobs[0]); c.glance && (err != nil || !plain(&planned, false)) {
+		if planned, err := p.plan(&jobs[0]); c.glance && (err != nil || !isBare(&planned, "")) {
 			t.Errorf("%s: seen to be plain, and planning finds %+v, %v", what, planned, err)
 		}
 	}

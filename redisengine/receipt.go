@@ -25,7 +25,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 			found = reply{word: "none"}
 			return nil
 		}
-		found, err = e.call(ctx, q, s, scriptGet, "", string(p.Number[:]))
+		found, err = e.call(ctx, q, s, scriptGet, "#"+string(p.Number[:]))
 		return err
 	})
 	if err != nil {

@@ -6,56 +6,173 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// bigBody is from where a body is told by the job's rules: a thousand smaller
-// ones stay below the bound of a call.
-const bigBody = 8 << 10
+// A record is what the hash records holds of a job. lua/include/job.lua
+// describes its bytes, and docs/redis-layout.md has examples.
 
-// plain tells whether the job has the contract's defaults for everything but
-// its due moment. Nine of ten jobs do, and have no rules.
-func plain(p *duly.Planned, ownID bool) bool {
-	return !ownID && p.Priority == 0 && p.Tries == duly.DefaultTries && p.MaxStalls == duly.DefaultMaxStalls &&
-		p.Backoff == duly.DefaultBackoff && p.Lease == duly.DefaultLease && p.TTL == duly.None && p.Retain == duly.None &&
-		p.OrderKey == "" && p.MergeKey == "" && len(p.Body) <= bigBody
+// bigBody is the longest body that stands in its record. A longer one stands
+// beside it: the scripts read records to see which options a job has.
+const bigBody = 2 << 10
+
+// The flags of a record, as HAS in lua/include/job.lua.
+const (
+	hasDue byte = 1 << iota
+	hasExpires
+	hasPriority
+	hasID
+	hasOrder
+	hasMerge
+	hasSize
+	hasHeaders
+)
+
+// The places of policies that are none in the shard's list.
+const (
+	placeBare   = 0   // the contract's defaults, and no options
+	placeInline = 255 // the record holds the policy
+)
+
+// recordHead is the length of what every record begins with: when the job was
+// pushed in ms, 6 bytes; the place of its policy; the flags.
+const recordHead = 8
+
+// policy is what many jobs have in common. The shard keeps each once.
+type policy struct {
+	tries, maxStalls   int
+	backoff            duly.Backoff
+	lease, ttl, retain time.Duration
+	mode               duly.MergeMode
+	until              duly.MergeUntil
+	maxWait            time.Duration
 }
 
-// simple tells whether no key ties the job to others, and its body is no large
-// one.
-func simple(p *duly.Planned) bool {
-	return p.OrderKey == "" && !p.Merge.Set() && len(p.Body) <= bigBody
-}
-
-// moments is the length of what begins a record: when the job was pushed and
-// when it is due, in ms, 6 bytes each.
-const moments = 12
-
-// packRecord is a record: the moments, the length of the headers in two bytes,
-// the headers, the body.
-func packRecord(j *duly.Job, pushed, due int64) string {
-	return rueidis.BinaryString(appendRecord(make([]byte, 0, moments+2+len(j.Body)), j, pushed, due))
-}
-
-func appendRecord(b []byte, j *duly.Job, pushed, due int64) []byte {
-	var headers []byte
-	if len(j.Headers) > 0 {
-		headers = packHeaders(j.Headers)
+func policyOf(p *duly.Planned) policy {
+	return policy{
+		tries: p.Tries, maxStalls: p.MaxStalls, backoff: p.Backoff, lease: p.Lease, ttl: p.TTL, retain: p.Retain,
+		mode: p.Merge.Mode, until: p.Merge.Until, maxWait: p.Merge.MaxWait,
 	}
-	b = appendMoment(appendMoment(b, pushed), due)
-	b = append(binary.BigEndian.AppendUint16(b, uint16(len(headers))), headers...)
-	return append(b, j.Body...)
 }
 
-func appendMoment(b []byte, ms int64) []byte {
-	return append(b, byte(ms>>40), byte(ms>>32), byte(ms>>24), byte(ms>>16), byte(ms>>8), byte(ms))
+// barePolicy is the policy of a bare job: the contract's defaults.
+var barePolicy = policy{
+	tries: duly.DefaultTries, maxStalls: duly.DefaultMaxStalls, backoff: duly.DefaultBackoff,
+	lease: duly.DefaultLease, ttl: duly.None, retain: duly.None,
 }
 
-// packTail is a record without the moments, which the script puts before it.
-func packTail(p *duly.Planned) string { return packRecord(&p.Job, 0, 0)[moments:] }
+// policyParts is how many parts a packed policy has.
+const policyParts = 13
+
+// pack is the text of the policy. The scripts read the first parts
+// (lua/include/policy.lua); the others are as they were given.
+func (p policy) pack() string {
+	var w packer
+	w.array(policyParts)
+	w.integer(int64(p.tries))
+	w.integer(int64(p.maxStalls))
+	w.integer(micros(p.lease))
+	w.integer(millisOrNone(p.retain))
+	w.text(shortBackoff(p.backoff))
+	w.text(string(p.mode))
+	w.text(string(p.until))
+	w.integer(clock.Millis(p.maxWait))
+	w.text(packTTL(p.ttl))
+	w.text(string(p.backoff))
+	w.integer(int64(p.lease))
+	w.integer(int64(p.retain))
+	w.integer(int64(p.maxWait))
+	return string(w)
+}
+
+// readPolicy reads a packed policy. An empty text is one that the shard has
+// lost: the defaults.
+func readPolicy(text string) (p policy, ok bool) {
+	if text == "" {
+		return barePolicy, true
+	}
+	u := unpacker{rest: text}
+	if u.array() != policyParts {
+		return p, false
+	}
+	p.tries, p.maxStalls = int(u.integer()), int(u.integer())
+	u.integer() // the lease in µs
+	u.integer() // Retain in ms
+	u.text()    // the backoff's short form
+	p.mode, p.until = duly.MergeMode(u.text()), duly.MergeUntil(u.text())
+	u.integer() // MaxWait in ms
+	p.ttl = unpackTTL(u.text())
+	p.backoff = duly.Backoff(u.text())
+	p.lease, p.retain, p.maxWait = time.Duration(u.integer()), time.Duration(u.integer()), time.Duration(u.integer())
+	if p.backoff == "" { // written by a repair
+		p.backoff = duly.DefaultBackoff
+	}
+	return p, !u.bad
+}
+
+// isBare reports whether the job has the contract's defaults and no options. Most
+// jobs do.
+func isBare(p *duly.Planned, alias string) bool {
+	return alias == "" && p.Priority == 0 && p.OrderKey == "" && p.MergeKey == "" && len(p.Body) <= bigBody && policyOf(p) == barePolicy
+}
+
+// alias is what finds a job by its ID: n and the number that a ULID is, i and
+// any other text.
+func alias(id string) string {
+	if n, ok := duly.ParseNumber(id); ok {
+		return "n" + string(n[:])
+	}
+	return "i" + id
+}
+
+// idOf is the ID of an alias.
+func idOf(alias string) string {
+	if alias == "" {
+		return ""
+	}
+	if alias[0] == 'n' && len(alias) == 1+numberSize {
+		return duly.Number([]byte(alias[1:])).String()
+	}
+	return alias[1:]
+}
+
+// restFlags are the flags of a record that the client knows: all but those of
+// the due moment and the expiry.
+func restFlags(p *duly.Planned, alias string) (flags byte) {
+	for _, f := range [...]struct {
+		set  bool
+		flag byte
+	}{
+		{p.Priority != 0, hasPriority}, {alias != "", hasID}, {p.OrderKey != "", hasOrder}, {p.MergeKey != "", hasMerge},
+		{len(p.Body) > bigBody, hasSize}, {len(p.Headers) > 0, hasHeaders},
+	} {
+		if f.set {
+			flags |= f.flag
+		}
+	}
+	return flags
+}
+
+// appendRest appends the record behind the priority.
+func appendRest(b []byte, p *duly.Planned, alias string) []byte {
+	for _, text := range [...]string{alias, p.OrderKey, p.MergeKey} {
+		if text != "" {
+			b = append(append(b, byte(len(text))), text...)
+		}
+	}
+	if len(p.Body) > bigBody {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(p.Body)))
+	}
+	if len(p.Headers) > 0 {
+		headers := packHeaders(p.Headers)
+		b = append(binary.BigEndian.AppendUint16(b, uint16(len(headers))), headers...)
+	}
+	if len(p.Body) > bigBody {
+		return b
+	}
+	return append(b, p.Body...)
+}
 
 func packHeaders(h map[string]string) []byte {
 	var p []byte
@@ -89,46 +206,6 @@ func unpackHeaders(s string) (map[string]string, bool) {
 		h[name] = value
 	}
 	return h, true
-}
-
-// packRules is the array that include/job.lua names the places of. The script
-// fills in pushed and due, and the expiry of a push.
-func packRules(w *packer, p *duly.Planned, ownID string) {
-	w.array(18)
-	w.integer(p.PushedAt)
-	w.integer(p.DueAt)
-	packBeforeExpiry(w, p)
-	w.integer(p.ExpiresAt)
-	packBeforeID(w, p)
-	w.text(ownID)
-	packBehindID(w, p)
-}
-
-func packBeforeExpiry(w *packer, p *duly.Planned) {
-	w.integer(int64(p.Priority))
-	w.integer(int64(p.Tries))
-	w.integer(int64(p.MaxStalls))
-	w.integer(micros(p.Lease))
-}
-
-func packBeforeID(w *packer, p *duly.Planned) {
-	w.integer(millisOrNone(p.Retain))
-	w.text(shortBackoff(p.Backoff))
-	w.text(p.OrderKey)
-	w.text(p.MergeKey)
-	w.text(string(p.Merge.Mode))
-	w.text(string(p.Merge.Until))
-	w.integer(clock.Millis(p.Merge.MaxWait))
-}
-
-func packBehindID(w *packer, p *duly.Planned) {
-	w.text(packTTL(p.TTL))
-	w.text(packRest(p))
-	size := 0
-	if len(p.Body) > bigBody {
-		size = len(p.Body)
-	}
-	w.integer(int64(size))
 }
 
 func millisOrNone(d time.Duration) int64 {
@@ -169,19 +246,6 @@ func unpackTTL(s string) time.Duration {
 		return duly.None
 	}
 	return time.Duration(n)
-}
-
-// packRest is what the scripts do not read: texts as they were given, and
-// durations to the nanosecond.
-func packRest(p *duly.Planned) string {
-	var w packer
-	w.array(5)
-	w.text(string(p.Backoff))
-	w.integer(int64(p.Lease))
-	w.integer(int64(p.Retain))
-	w.text(p.Merge.Key)
-	w.integer(int64(p.Merge.MaxWait))
-	return string(w)
 }
 
 // shortBackoff is a policy as include/backoff.lua reads it; "" is the

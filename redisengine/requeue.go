@@ -51,7 +51,7 @@ func (r *requeueing) shard(ctx context.Context, q *queue, s *shard, n int, ids [
 	}
 	args := []string{s.limits, strconv.Itoa(r.p.Tries), strconv.FormatInt(ttl, 10), told, strconv.Itoa(n)}
 	for _, id := range ids {
-		args = append(args, id, raw(id))
+		args = append(args, alias(id))
 	}
 	reply, err := r.e.call(ctx, q, s, scriptRequeue, args...)
 	if err != nil {

@@ -236,7 +236,7 @@ func (t *taking) read(q *queue, s *shard) {
 		at := len(t.got)
 		t.got = t.got[:at+1]
 		d := &t.got[at]
-		if !w.write(d, number, record, textAt(h.rules, i), textAt(h.runs, i), h.end(i)) {
+		if !w.write(d, h, i, number, record) {
 			t.got = t.got[:at]
 			t.broken = damagedJob(q.ref, number)
 			t.e.cfg.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.ref.String(), "number", numberText(number))

@@ -198,7 +198,7 @@ func (g *receiptGroup) lost(results []error) {
 // sendSettle runs the joint settle of many callers.
 func (e *Engine) sendSettle(q *queue, s *shard) func(context.Context, []*joint) error {
 	return func(ctx context.Context, calls []*joint) error {
-		r, durable, err := e.write(ctx, q, s, scriptSettle, e.jointArgs(q, calls, s.limits, q.onlyAcks(calls)), false)
+		r, durable, err := e.write(ctx, q, s, scriptSettle, e.jointArgs(q, calls, s.limits), false)
 		if err != nil {
 			return err
 		}
@@ -224,27 +224,6 @@ func answerLost(calls []*joint, places []rueidis.RedisMessage, durable error) {
 		c.answered(jointReply{lost: lost[:n], durable: durable})
 		lost, from = lost[n:], from+c.items
 	}
-}
-
-// onlyAcks is 1 if all outcomes are plain acks, which make room for nobody, else
-// 0.
-func (q *queue) onlyAcks(calls []*joint) string {
-	for _, c := range calls {
-		for _, arg := range c.args {
-			if len(arg) != numberSize {
-				return "0"
-			}
-		}
-	}
-	return q.unheld()
-}
-
-// unheld is 1 if nothing is held back that is ready, else 0.
-func (q *queue) unheld() string {
-	if q.holds() {
-		return "0"
-	}
-	return "1"
 }
 
 // Extend implements duly.Engine.

@@ -121,7 +121,7 @@ func (e *Engine) sendReserve(q *queue, s *shard) func(context.Context, []*joint)
 			}
 		}
 		asked := e.local().Mono()
-		r, err := e.callOnce(ctx, q, s, scriptReserve, s.limits, q.unheld(),
+		r, err := e.callOnce(ctx, q, s, scriptReserve, s.limits,
 			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), held)
 		if err != nil {
 			e.heal(part{q.ref, s.index}, err)

@@ -538,8 +538,9 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 			t.Errorf("%v: %q is left, want %d", c.wants, got, c.over)
 		}
 	}
-	h := handed{n: 3, records: make([]rueidis.RedisMessage, 3), rules: make([]rueidis.RedisMessage, 3), numbers: strings.Repeat("x", 3*numberSize)}
-	if first := h.cut(2); first.n != 2 || h.n != 1 || len(h.records) != 1 || len(h.rules) != 1 || len(h.runs) != 0 {
+	h := handed{n: 3, runs: make([]rueidis.RedisMessage, 3), ends: make([]rueidis.RedisMessage, 3), numbers: strings.Repeat("x", 3*numberSize)}
+	h.packed.rest = "\xa1a\xa1b\xa1c"
+	if first := h.cut(2); first.n != 2 || h.n != 1 || h.first != 2 || len(h.runs) != 1 || len(h.ends) != 1 || h.packed.rest != "\xa1c" {
 		t.Errorf("messages: %d of 3 were cut off", first.n)
 	}
 }

@@ -2,7 +2,6 @@ package redisengine
 
 import (
 	"strings"
-	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -12,12 +11,12 @@ import (
 type stored struct {
 	duly.Planned
 	number           duly.Number
-	ownID            string // as the rules have it; "" where the ID is the number
+	ownID            string // as the record has it; "" where the ID is the number
 	ended            uint64
 	failures, stalls int
 	lastError        string
 	result           string
-	size             int // of its body, as the record or the rules have it
+	size             int // of its body, as the record has it
 }
 
 // damagedJob is the error for a job that nothing can be made of.
@@ -25,16 +24,23 @@ func damagedJob(ref duly.QueueRef, number string) error {
 	return duly.Errorf(duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair", numberText(number), ref)
 }
 
-// read puts a job together from the three hashes that it stands in.
-func (s *stored) read(ref duly.QueueRef, number, record, rules, run string) error {
-	pushed, due, headers, body, ok := readRecord(record)
-	if len(number) != len(s.number) || !ok {
+// read puts a job together from its record, the policy that the record names by
+// its place, and its run state.
+func (s *stored) read(ref duly.QueueRef, number, record, policyText, run string) error {
+	p, ok := readPolicy(policyText)
+	if !ok {
+		return damagedJob(ref, number)
+	}
+	return s.readWith(ref, number, record, p, run)
+}
+
+// readWith is read with a policy that was read before.
+func (s *stored) readWith(ref duly.QueueRef, number, record string, p policy, run string) error {
+	if len(number) != len(s.number) || !s.readRecord(ref, record, p) {
 		return damagedJob(ref, number)
 	}
 	copy(s.number[:], number)
-	plainJob(&s.Job, ref)
-	s.PushedAt, s.DueAt, s.Headers, s.Body, s.size = pushed, due, headers, []byte(body), len(body)
-	if rules != "" && !s.readRules(rules) || run != "" && !s.readRun(run) {
+	if run != "" && !s.readRun(run) {
 		return damagedJob(ref, number)
 	}
 	if s.ID = s.ownID; s.ID == "" {
@@ -48,54 +54,69 @@ func (s *stored) read(ref duly.QueueRef, number, record, rules, run string) erro
 func (s *stored) whole() bool { return len(s.Body) == s.size }
 
 // readRecord takes a record apart.
-func readRecord(record string) (pushed, due int64, headers map[string]string, body string, ok bool) {
-	if len(record) < moments+2 {
-		return 0, 0, nil, "", false
+func (s *stored) readRecord(ref duly.QueueRef, record string, p policy) bool {
+	if len(record) < recordHead {
+		return false
 	}
 	u := unpacker{rest: record}
-	pushed, due = int64(u.number(6)), int64(u.number(6))
-	headers, ok = unpackHeaders(strings.Clone(u.take(int(u.number(2))))) // many records may share one text
-	return pushed, due, headers, u.rest, ok && !u.bad
+	s.Namespace, s.Queue = ref.Namespace, ref.Name
+	s.PushedAt = int64(u.number(6))
+	place, flags := u.head(), u.head()
+	if s.DueAt = s.PushedAt; flags&hasDue != 0 {
+		s.DueAt = int64(u.number(6))
+	}
+	if flags&hasExpires != 0 {
+		s.ExpiresAt = int64(u.number(6))
+	}
+	sound := true
+	switch place {
+	case placeBare:
+		p = barePolicy
+	case placeInline:
+		p, sound = readPolicy(strings.Clone(u.take(int(u.number(2)))))
+	}
+	if flags&hasPriority != 0 {
+		s.Priority = int(u.number(2)) - 1000
+	}
+	text := func(flag byte) string {
+		if flags&flag == 0 {
+			return ""
+		}
+		return strings.Clone(u.take(int(u.number(1)))) // many records may share one text
+	}
+	s.ownID = idOf(text(hasID))
+	s.OrderKey, s.MergeKey = text(hasOrder), text(hasMerge)
+	size := int64(-1)
+	if flags&hasSize != 0 {
+		size = int64(u.number(4))
+	}
+	ok := true
+	if flags&hasHeaders != 0 {
+		s.Headers, ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+	}
+	s.Body = []byte(u.rest)
+	if s.size = len(s.Body); size >= 0 {
+		s.size = int(size)
+	}
+
+	s.Tries, s.MaxStalls, s.Backoff, s.Lease, s.Retain, s.TTL = p.tries, p.maxStalls, p.backoff, p.lease, p.retain, duly.None
+	if s.ExpiresAt > 0 {
+		s.TTL = p.ttl
+	}
+	if s.MergeKey != "" {
+		s.Merge = duly.Merge{Key: s.MergeKey, Mode: p.mode, Until: p.until, MaxWait: p.maxWait}
+		if s.MergeKey[0] == '\x01' { // it was taken from the body
+			s.Merge.Key = ""
+		}
+	}
+	return ok && sound && !u.bad
 }
 
-// plainJob gives a job what a plain one has.
+// plainJob gives a job what a bare one has.
 func plainJob(j *duly.Job, ref duly.QueueRef) {
 	j.Namespace, j.Queue = ref.Namespace, ref.Name
 	j.Tries, j.MaxStalls, j.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	j.Lease, j.TTL, j.Retain = duly.DefaultLease, duly.None, duly.None
-}
-
-func (s *stored) readRules(text string) bool {
-	u := unpacker{rest: text}
-	if u.array() != 18 {
-		return false
-	}
-	s.PushedAt, s.DueAt = u.integer(), u.integer()
-	s.Priority, s.Tries, s.MaxStalls = int(u.integer()), int(u.integer()), int(u.integer())
-	u.integer() // the lease in µs
-	s.ExpiresAt = u.integer()
-	u.integer() // Retain in ms
-	u.text()    // the backoff's short form
-	s.OrderKey, s.MergeKey = u.text(), u.text()
-	s.Merge.Mode, s.Merge.Until = duly.MergeMode(u.text()), duly.MergeUntil(u.text())
-	u.integer() // MaxWait in ms
-	s.ownID = u.text()
-	s.TTL = unpackTTL(u.text())
-	rest := unpacker{rest: u.text()}
-	if size := int(u.integer()); size > 0 {
-		s.size = size
-	}
-	if rest.rest == "" { // of a job that was plain
-		return !u.bad
-	}
-	if rest.array() != 5 {
-		return false
-	}
-	s.Backoff = duly.Backoff(rest.text())
-	s.Lease, s.Retain = time.Duration(rest.integer()), time.Duration(rest.integer())
-	s.Merge.Key = rest.text()
-	s.Merge.MaxWait = time.Duration(rest.integer())
-	return !u.bad && !rest.bad
 }
 
 func (s *stored) readRun(text string) bool {

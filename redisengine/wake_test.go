@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -303,7 +304,7 @@ func (s *sleeper) lose(delay time.Duration) {
 	shard := "duly:{default/q/0}:"
 	for _, command := range [][]any{
 		{"MULTI"},
-		{"HSET", shard + "records", number, packRecord(&duly.Job{}, now, due)},
+		{"HSET", shard + "records", number, rawRecord(now, due)},
 		{"ZADD", shard + set, due, number},
 		{"HINCRBY", shard + "tally", "pushed", 1},
 		{"EXEC"},
@@ -420,4 +421,11 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%d looks for a job that came between Reserve and Wait", n)
 	}
+}
+
+// rawRecord is the record of a bare job without a body.
+func rawRecord(pushed, due int64) string {
+	b := binary.BigEndian.AppendUint64(nil, uint64(pushed))[2:]
+	b = append(b, placeBare, hasDue)
+	return string(append(b, binary.BigEndian.AppendUint64(nil, uint64(due))[2:]...))
 }

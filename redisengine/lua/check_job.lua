@@ -1,38 +1,40 @@
 #!lua flags=allow-oom
 -- Judges one number that may be a job, and mends what is wrong with it.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         n         the number
 --         entry     the member of the blocked set that names it, if that is how it was found; else ''
 --         repair    '1' to mend
---         fallback  the ID of a job that has lost its own; '' for its number
+--         fallback  the alias of the ID of a job that has lost its own; '' for its number
 -- RETURNS {'config', value}
---         {'ok', {{kind, detail}, ...}, ID, '' for its number, mended, removed, reason}: mended is 1 if nothing is wrong any more; removed is 1 if there
+--         {'ok', {{kind, detail}, ...}, alias of the ID, '' for its number, mended, removed, reason}: mended is 1 if nothing is wrong any more; removed is 1 if there
 --         was a job and now is none; the reason is that of a job which is dead by it
 --
--- @include guard now limits touch tally careful job record sets keys finish bucket moments tell wake judge mend
-touch()
+-- @include guard now limits pending tally careful policy job sets keys finish bucket moments tell wake judge mend close
 bound_by(limits)
+wakes = true
+check_all_kinds()
 
 -- Each mend may bring up the next fault; the root comes first.
 local ROUNDS = 12
 
 local function look_at()
+  flush()
+  alias_now, busy_now, policies_now = {}, {}, {}
   local j = gather({n}, {call('HGET', records, n)})[1]
   if entry ~= '' and call('ZSCORE', blocked, entry) then j.member = entry end
   return j, judge(j)
 end
 
 local j, faults = look_at()
-local found, id = faults, rule(j, ID)
+local found, id = faults, j.id
 if repair == '1' and #faults > 0 then
   for _ = 1, ROUNDS do
     mends[faults[1][1]](j, faults[1][2])
     j, faults = look_at()
     if #faults == 0 then break end
   end
-  wake()
-  write_tally()
+  close()
 end
 return {'ok', found, id, #faults == 0 and 1 or 0, removed and 1 or 0, buried or ''}

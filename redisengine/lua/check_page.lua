@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Walks on over everything that the shard holds, and tells what has to be judged by itself.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
 --         part    which of the parts the walk is at, from 1
 --         cursor  where in it; 0 at its beginning
@@ -10,10 +10,10 @@
 --         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to go on, part 0 at the end; how many jobs were looked at, and how many
 --         there are; suspects: of job, blocked (a member of that set), alias, busy
 --
--- @include guard now careful job sets judge
+-- @include guard now pending careful policy job sets judge
 local parts = {
   {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done}, {'records', records},
-  {'hash', rules}, {'hash', run}, {'bodies', bodies}, {'set', expiry}, {'alias', alias}, {'busy', busy},
+  {'hash', run}, {'bodies', bodies}, {'set', expiry}, {'alias', alias}, {'busy', busy},
 }
 local suspects = {}
 local function suspect(of, name) suspects[#suspects + 1] = {of, name} end
@@ -40,7 +40,7 @@ function looks.blocked(entries)
   for i = 1, #entries, 2 do
     local n = string.sub(entries[i], -16)
     local j = not stray(n) and read_job(n)
-    if not j or rule(j, ORDER) == '' or blocked_member(j) ~= entries[i] or tonumber(entries[i + 1]) ~= 0 then suspect('blocked', entries[i]) end
+    if not j or j.order == '' or blocked_member(j) ~= entries[i] or tonumber(entries[i + 1]) ~= 0 then suspect('blocked', entries[i]) end
   end
 end
 

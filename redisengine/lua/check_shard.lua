@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 -- Judges the shard's counters and its marker, and mends them.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         repair  '1' to mend
 --         seen    how the shard stood at the look before, as it was told; '' at the first
@@ -9,8 +9,8 @@
 --         {'ok', {{kind, detail}, ...}, standing}: standing is '' unless jobs are deliverable and no marker says so. Somebody may have taken it and be on
 --         his way; who looks again after the time that he may take, and finds the shard as it was, is told the fault
 --
--- @include guard now limits touch tally counters bucket moments tell wake
-touch()
+-- @include guard now limits pending tally careful policy counters bucket moments tell wake
+check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
 

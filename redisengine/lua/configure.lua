@@ -2,18 +2,19 @@
 -- Gives the shard a configuration, unless it has a newer one, or had: a destroyed shard keeps its tomb for a while. The namespace's list
 -- has taken it before. What can't be a configuration is none.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock   as in reserve
 --         value   the configuration; its first eight bytes are a number that rises
 --         limits  what it bounds, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include now limits touch version bucket moments tell wake
+-- @include now limits version pending bucket moments tell wake
 bound_by(limits)
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end
 if old ~= value then
-  touch()
+  wakes = true
+  check_kinds()
   call('SET', config, value)
   if paused then call('ZREM', marker, 'now', 'later') end
   call('HDEL', tally, 'later')

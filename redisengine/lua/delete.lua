@@ -1,45 +1,59 @@
 #!lua flags=allow-oom
 -- Removes jobs in any state, leased ones with their receipts.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
--- ARGV    clock version limits unheld  as in reserve
---         then for each job id raw, as in get
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
+-- ARGV    clock version limits  as in reserve
+--         then for each job the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of IDs that no job has
 --
--- @include guard delete_plain now limits touch tally job record sets keys find bucket moments tell wake
+-- @include guard now limits pending tally policy job sets keys finish find bucket moments tell wake forward close
+-- numbers_of finds the numbers of many IDs; false for an ID that no job has.
+local function numbers_of(names)
+  local raws, at = {}, {}
+  for i, name in ipairs(names) do
+    if string.byte(name) == 110 then
+      raws[#raws + 1] = string.sub(name, 2)
+      at[#at + 1] = i
+    end
+  end
+  local numbers = {}
+  for k, r in ipairs(fetch(records, raws)) do
+    if r and (string.byte(r, 7) == BARE or decode(raws[k], r).id == '') then numbers[at[k]] = raws[k] end
+  end
+  if call('HLEN', alias) > 0 then read_ahead(alias, alias_now, names) end
+  for i, name in ipairs(names) do numbers[i] = numbers[i] or alias_now[name] or false end
+  return numbers
+end
+
+-- remove deletes the jobs that are there by the clock, and returns the places of the others.
+local function remove(names)
+  local there, at, missing = {}, {}, {}
+  local numbers = numbers_of(names)
+  for i = 1, #names do
+    if numbers[i] then
+      there[#there + 1] = numbers[i]
+      at[#at + 1] = i
+    else
+      missing[#missing + 1] = i
+    end
+  end
+  for k, j in ipairs(load_jobs(there)) do
+    j = j and untouched(j)
+    j = j and alive(j)
+    if not j then
+      missing[#missing + 1] = at[k]
+    else
+      if j.state ~= 'leased' then wakes = true end
+      if j.state ~= 'done' then count('deleted') end
+      gone(j)
+    end
+  end
+  table.sort(missing)
+  return missing
+end
 -- @call
 bound_by(limits)
-local numbers = {}
-for i = 6, #ARGV, 2 do numbers[#numbers + 1] = ARGV[i] end
-
--- Leased jobs without rules and run state go together, as acks do: they make room for nobody but where something is held back.
-local held = call('ZMSCORE', leased, unpack(numbers))
-local has_rules = any_rules and call('HMGET', rules, unpack(numbers)) or {}
-local has_run = any_run and call('HMGET', run, unpack(numbers)) or {}
-local together, others, seen = {}, {}, {}
-for i, n in ipairs(numbers) do
-  if held[i] and not has_rules[i] and not has_run[i] and not seen[n] then
-    seen[n] = true
-    together[#together + 1] = n
-  else
-    others[#others + 1] = i
-  end
-end
-if #others > 0 or holds then touch() end
-if #together > 0 then delete_leased(together) end
-
-local missing = {}
-for _, i in ipairs(others) do
-  local j = find(ARGV[2 * i + 3], numbers[i])
-  j = j and alive(j)
-  if j then
-    if j.state ~= 'done' then count('deleted') end
-    gone(j)
-  else
-    missing[#missing + 1] = i
-  end
-end
-if #others > 0 or holds then wake() end
-write_tally()
+local missing = remove({unpack(ARGV, 4)})
+close()
 return {'ok', unpack(missing)}

@@ -2,7 +2,7 @@
 -- Removes everything of the shard, unless it belongs to a queue that was made later. What can't be a configuration is none. The tomb stays for ten
 -- minutes: a configuration that was sent before and arrives after it would bring the shard back.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    tomb  the configuration that says that the queue is to go
 -- RETURNS {'ok'}
 --

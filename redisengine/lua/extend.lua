@@ -1,29 +1,34 @@
 #!lua flags=allow-oom
--- Lets leases end later, or sooner.
+-- Moves the ends of leases, to later or to sooner.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         lease  from now, in microseconds; 0: as the job says
 --         then for each receipt the job's number (16 bytes) and the delivery's number behind it
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of receipts that are not current
 --
--- @include guard now limits touch job bucket moments tell wake
+-- @include guard now limits pending tally policy job sets keys bucket moments tell wake
 bound_by(limits)
-local lost, add = {}, {}
+local numbers, deliveries = {}, {}
 for i = 5, #ARGV do
-  local n = string.sub(ARGV[i], 1, 16)
-  local j = call('ZSCORE', leased, n) and read_job(n, 'leased')
-  if j and (j.run and j.run.ended or 0) + 1 == tonumber(string.sub(ARGV[i], 17)) then
-    add[#add + 1] = ahead(lease == '0' and rule(j, LEASE) or tonumber(lease))
-    add[#add + 1] = n
+  numbers[i - 4], deliveries[i - 4] = string.sub(ARGV[i], 1, 16), tonumber(string.sub(ARGV[i], 17))
+end
+local held, lost = call('ZMSCORE', leased, unpack(numbers)), {}
+local jobs = lease == '0' and any_options and read_jobs(numbers, 'leased') or {}
+local runs = any_run and fetch(run, numbers) or {}
+for i, n in ipairs(numbers) do
+  local ended = runs[i] and parse_run(runs[i]).ended or 0
+  if held[i] and ended + 1 == deliveries[i] then
+    local own = lease == '0' and (jobs[i] and policy_of(jobs[i]).lease or bare_policy.lease)
+    zadd(leased, text_of(ahead(own or tonumber(lease))), n)
+    wakes = true
   else
-    lost[#lost + 1] = i - 4
+    lost[#lost + 1] = i
   end
 end
-if #add > 0 then
-  touch()
-  call('ZADD', leased, unpack(add))
+if wakes then
+  flush()
   wake()
 end
 return {'ok', unpack(lost)}

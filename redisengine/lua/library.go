@@ -34,17 +34,17 @@ var concerns = []concern{
 	{
 		name: "jobs",
 		pieces: strings.Fields(`
-			guard ack_plain delete_plain now reserve_plain limits touch version tally job touch_some record sets keys finish find due_at backoff bucket moments
-			tell tell_new wake wake_lease forward told less ulid counters`),
+			guard now limits version pending tally policy job sets keys finish find due_at backoff bucket moments
+			tell wake tell_new forward ulid close less report counters`),
 		scripts: strings.Fields(`
-			push push_simple reserve settle extend step get peek list stats idle look holding overdue
+			push reserve settle extend step get peek list stats idle look holding overdue
 			delete promote update requeue purge configure destroy`),
 	},
 	{
 		name: "check",
 		pieces: strings.Fields(`
-			guard now limits touch tally careful job record sets keys finish counters bucket moments
-			tell wake judge mend`),
+			guard now limits pending tally careful policy job sets keys finish counters bucket moments
+			tell wake judge mend close`),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},
 	{

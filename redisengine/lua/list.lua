@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- Tells a page of one state's set, in its order.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
 --         state   whose set
 --         limit   1...1000 jobs
@@ -11,7 +11,7 @@
 --         member  likewise
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow, behind that place
 --
--- @include guard now job told less
+-- @include guard now pending policy job less report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 
@@ -36,10 +36,11 @@ local results_too = whole == '1' and any_run
 for i = 1, #entries, 2 do
   local m, at = entries[i], entries[i + 1]
   local n = state == 'blocked' and string.sub(m, -16) or m
-  bytes = bytes + call('HSTRLEN', records, n) - 14 + (bodies_too and call('HSTRLEN', bodies, n) or 0)
+  local large = bodies_too and call('HSTRLEN', bodies, n) or 0
+  bytes = bytes + (large > 0 and large or call('HSTRLEN', records, n) - 8)
   if results_too then bytes = bytes + math.max(0, call('HSTRLEN', run, n) - 28) end
   if i > first and bytes > tonumber(room) then break end
-  jobs[#jobs + 1] = told(n, state, at, whole == '1')
+  jobs[#jobs + 1] = report(n, state, at, whole == '1')
   score, member = at, m
 end
 local more = call('ZCARD', set) > start + #jobs and 1 or 0

@@ -1,11 +1,11 @@
 #!lua flags=no-writes
 -- Tells the first job that is ready by the clock, whatever pause and limits say.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
 -- RETURNS {'config', value} | {'none'} | {'behind'} where steps have to come first | {'ok', now, job}
 --
--- @include guard now job sets find told less
+-- @include guard now pending policy job sets keys find less report
 local first, rank
 local candidates = call('ZRANGE', ready, 0, 999)
 for _, n in ipairs(candidates) do
@@ -23,5 +23,5 @@ for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 1000)
     if not rank or r < rank or r == rank and less(n, first) then first, rank = n, r end
   end
 end
-local t = first and told(first, 'ready', 0, true)
+local t = first and report(first, 'ready', 0, true)
 return t and {'ok', now, t} or {'none'}

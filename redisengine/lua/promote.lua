@@ -1,25 +1,24 @@
 #!lua flags=allow-oom
 -- Makes a waiting job due now.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         id raw  as in get
+--         id  the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'ok'}
 --
--- @include guard now limits touch tally job record sets keys find bucket moments tell wake
-touch()
+-- @include guard now limits pending tally policy job sets keys finish find bucket moments tell wake close
 bound_by(limits)
-local j = find(id, raw)
+wakes = true
+local j = find(id)
 j = j and alive(j)
 local answer = {j and 'ok' or 'none'}
 if j and not waiting(j.state) then
   answer = {'conflict', j.state}
 elseif j and j.state == 'delayed' then
   take_out(j)
-  set_due(j, math.min(due_of(j), now))
+  set_due(j, math.min(j.due, now))
   write_job(j)
   put_in(j, due_state(j))
 end
-wake()
-write_tally()
+close()
 return answer

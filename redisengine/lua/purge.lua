@@ -1,33 +1,40 @@
 #!lua flags=allow-oom
 -- Removes the first jobs of one state's set.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         state  whose set
 --         most   1...1000 jobs
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
--- @include guard now limits touch tally job record sets keys bucket moments tell wake
-touch()
-bound_by(limits)
-local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
-local size = call('ZCARD', sets[state])
-local members = call('ZRANGE', sets[state], 0, tonumber(most) - 1, 'WITHSCORES')
-local plain_ones = {}
-for i = 1, #members, 2 do
-  local n = state == 'blocked' and string.sub(members[i], -16) or members[i]
-  local j = read_job(n, state)
-  if j.rules or j.run then
-    gone(j)
-  else
-    plain_ones[#plain_ones + 1] = n
+-- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward close
+local function set_of(name)
+  return ({delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done})[name]
+end
+
+-- purge removes the jobs with these members, and returns how many. A member without a record goes, too.
+local function purge(listed)
+  local numbers = {}
+  for i = 1, #listed, 2 do
+    numbers[#numbers + 1] = state == 'blocked' and string.sub(listed[i], -16) or listed[i]
   end
+  for i, j in ipairs(read_jobs(numbers, state)) do
+    if j then
+      j.at = tonumber(listed[2 * i])
+      -- One that another's removal has made ready holds an order key by now.
+      if touched[j.n] then j = load(j.n) end
+      if j then gone(j) end
+    else
+      zrem(set_of(state), listed[2 * i - 1])
+    end
+  end
+  if state ~= 'done' then count('deleted', #numbers) end
+  return #numbers
 end
-if #plain_ones > 0 then
-  call('ZREM', sets[state], unpack(plain_ones))
-  call('HDEL', records, unpack(plain_ones))
-end
-if state ~= 'done' then count('deleted', #members / 2) end
-wake()
-write_tally()
-return {'ok', #members / 2, size}
+-- @call
+bound_by(limits)
+wakes = true
+local size = call('ZCARD', set_of(state))
+local removed = purge(call('ZRANGE', set_of(state), '0', text_of(most - 1), 'WITHSCORES'))
+close()
+return {'ok', removed, size}

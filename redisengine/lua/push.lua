@@ -1,111 +1,272 @@
 #!lua
--- Stores jobs of any kind, or merges them into waiting ones, one after the other.
+-- Stores jobs, or merges them into waiting ones, one after the other.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         then for each job the number that it is to have and the one that it gets if that is taken or would lose the call's order (16
---         bytes each, the same for an own ID), its record without the moments, and a packed array of: its ID; the number that the ID
---         would be, '' for an ID that is no ULID; when it is due, a delay in microseconds or minus an absolute moment in ms; its TTL in microseconds, -1
---         for none; its rules, of which pushed, due and expires are filled in here, or false; 1 where the jobs of a call begin, for several
---         may have been joined, else 0
+--         kinds  a packed array of kinds, see below
+--         which  a packed array with the place of each job's kind, from 1; '' if all are of the first
+--         when   when the jobs are due: a delay in microseconds, or minus an absolute moment in ms; '' if it differs
+--         whens  then a packed array with that of each job, else ''
+--         names  a packed array with the alias of each job's own ID, '' for one whose number is its ID; '' if no job has one
+--         keys   a packed array with two texts for each job: order key and merge key; '' if no job has one
+--         size   how many jobs there are
+--         then for each job its number (16 bytes) and its record behind the priority, without a large body; then the large
+--         bodies, in the order of their jobs
+--         A kind is what many jobs have in common: the TTL in microseconds, -1 for none; the priority; the flags of the record
+--         but HAS.DUE and HAS.EXPIRES; the policy, '' for a bare job.
 -- RETURNS {'config', value}
---         {'ok', {outcome, ...}, ...} for each job: {'created'}, {'exists', state}, {'merged', number, ID}, {'full'}, {'ttl'} for a TTL that
---         ends before the job is due
+--         {'ok', {place, outcome, ...}, ...} for each job that was not simply created, with its place from 1: 'exists' with the
+--         state; 'merged' with the number and own alias; 'full'; 'ttl' for a TTL that ends before the job is due; 'taken' for a
+--         number that another job has
 --
--- @include guard now limits touch tally job record sets keys find due_at bucket moments tell wake less
-local function held()
-  return call('ZCARD', delayed) + call('ZCARD', ready) + call('ZCARD', blocked) + call('ZCARD', leased)
+-- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake tell_new close
+local FIRST = 10 -- jobs begin behind it
+
+local all_kinds
+local room       -- how many jobs the queue has room for; false: any number
+local due_waits  -- whether due jobs wait for their step
+local waits_new  -- the first moment at which one of the new jobs is due; false: none
+local ready_new  -- how many of them are ready
+local stored     -- names and numbers of the jobs that this call has stored
+local blocked_new -- whether some of them are blocked
+
+-- known_by is what two jobs of a call with the same ID have in common.
+local function known_by(n, name)
+  if name == '' then return n end
+  return string.byte(name) == 110 and string.sub(name, 2) or name
+end
+
+-- count_room reads how many jobs there are.
+local function count_room()
+  if max_jobs == -1 then return false end
+  flush()
+  return max_jobs - call('ZCARD', delayed) - call('ZCARD', ready) - call('ZCARD', blocked) - call('ZCARD', leased)
 end
 
 -- replace gives the waiting job every field of the new one but its ID, its keys and a held order key.
-local function replace(holder, j, tail)
-  local from, pushed, ended = holder.state, pushed_of(holder), holder.run and holder.run.ended
+local function replace(holder, j)
+  local from, ended = holder.state, holder.run and holder.run.ended
+  local was_expiring, old_size = holder.expires > 0, holder.size
   take_out(holder)
-  local due = j.due
-  if j.rules[MAX_WAIT] > 0 then
-    due = math.max(math.min(due, pushed + j.rules[MAX_WAIT]), now) -- the bound may lie in the past, never the due
+  local p, max_wait, due = {}, policy_of(j).max_wait, j.due
+  if max_wait > 0 then
+    due = math.max(math.min(due, holder.pushed + max_wait), now) -- the bound may lie in the past, never the due
   end
-  j.rules[ID], j.rules[UNTIL], j.rules[PUSHED], j.rules[DUE] = holder.rules[ID], holder.rules[UNTIL], pushed, due
-  local had_end, was = holder.rules[EXPIRES] > 0, holder.rules
-  holder.rules, holder.due = j.rules, due
-  write_record(holder.n, pushed, due, tail, j.rules[SIZE])
-  write_rules(holder)
-  if j.rules[SIZE] == 0 then drop_body({n = holder.n, rules = was}) end
+  for i, v in ipairs(policy_of(j).array) do p[i] = v end
+  p[PARTS.merge_until] = policy_of(holder).merge_until
+  set_policy(holder, cmsgpack.pack(p))
+  holder.priority, holder.expires, holder.size, holder.flags = j.priority, j.expires, j.size, j.flags
+  holder.due = due
+  holder.record, holder.tail = j.rest, j.rest_tail
+  if j.body then hset(bodies, holder.n, j.body) elseif old_size > 0 then hdel(bodies, holder.n) end
+  write_record(holder)
   if ended then
-    holder.run = {pushed = pushed, due = due, ended = ended, failures = 0, stalls = 0, rest = ''}
+    holder.run = {pushed = holder.pushed, due = due, ended = ended, failures = 0, stalls = 0, rest = ''}
     write_run(holder)
   end
   local to = from
   if due > now then to = 'delayed'
   elseif from == 'delayed' then to = due_state(holder) end
   put_in(holder, to)
-  if had_end and holder.rules[EXPIRES] == 0 then call('ZREM', expiry, holder.n) end
-  note_end(holder)
+  if was_expiring and holder.expires == 0 then zrem(expiry, holder.n) end
+  if holder.expires > 0 then zadd(expiry, text_of(holder.expires), holder.n) end
   if from ~= 'delayed' and to == 'delayed' and not (ended and ended > 0) then free_key(holder) end
   overtake(holder)
 end
 
 -- keep changes nothing but the expiry, which becomes the later of the two.
 local function keep(holder, j)
-  local own, other = holder.rules[EXPIRES], j.rules[EXPIRES]
-  if own > 0 and (other == 0 or other > own) then
-    holder.rules[EXPIRES], holder.rules[TTL] = other, j.rules[TTL]
-    write_rules(holder)
-    if other == 0 then call('ZREM', expiry, holder.n) end
-    note_end(holder)
+  if holder.expires == 0 or j.expires ~= 0 and j.expires <= holder.expires then return end
+  holder.expires = j.expires
+  change_policy(holder, 'ttl', policy_of(j).ttl)
+  write_record(holder)
+  if waiting(holder.state) then
+    if j.expires == 0 then zrem(expiry, holder.n) else zadd(expiry, text_of(j.expires), holder.n) end
   end
 end
 
-local last -- the number of the job before, in its call
-local function push(wanted, tail, id, raw, at, ttl, r)
-  local due = due_at(at)
-  local expires = ttl >= 0 and ahead(ttl) or 0
-  if expires > 0 and due > expires then return {'ttl'} end
-  local old = find(id, raw)
-  if old and alive(old) then return {'exists', state_now(old)} end
-  local n, fresh = string.sub(wanted, 1, 16), string.sub(wanted, 17)
-  local j = {n = n, rules = r, state = false, due = due, pushed = now}
-  if n ~= fresh and (not less(last, n) or call('HEXISTS', records, n) == 1) then
-    n, j.n = fresh, fresh
-    ruled(j)[ID] = id
-    r = j.rules
+-- merge is the outcome of a job whose merge key another job holds.
+local function merge(j, holder)
+  count('pushed')
+  count('merged')
+  if policy_of(j).merge_mode == 'keep' then keep(holder, j)
+  elseif holder.state ~= 'leased' then replace(holder, j) end -- a running one works on its old data
+  flush()
+  return 'merged', holder.n, holder.id
+end
+
+-- head_of_kind is the part of a record that all jobs of a kind have which are due at the same moment.
+local function head_of_kind(kind, due)
+  if kind.due == due then return kind.head end
+  if not kind.place then
+    kind.place = kind[4] == '' and BARE or policy_place(kind[4])
+    kind.expires = kind[1] >= 0 and ahead(kind[1]) or 0
+    kind.ends = text_of(kind.expires)
   end
-  if r then
-    r[PUSHED], r[DUE], r[EXPIRES] = now, due, expires
+  local flags, parts = kind[3], ''
+  if due ~= now then
+    flags = flags + HAS.DUE
+    parts = struct.pack('>I6', due)
+  end
+  if kind.expires > 0 then
+    flags = flags + HAS.EXPIRES
+    parts = parts .. struct.pack('>I6', kind.expires)
+  end
+  if kind.place == INLINE then parts = parts .. struct.pack('>I2', #kind[4]) .. kind[4] end
+  if kind[2] ~= 0 then parts = parts .. struct.pack('>I2', kind[2] + 1000) end
+  kind.due, kind.rank = due, text_of(due - kind[2] * BAND)
+  kind.due_text = text_of(due)
+  kind.head = struct.pack('>I6BB', now, kind.place, flags) .. parts
+  return kind.head
+end
+
+-- as_job is a new job as a table, for those that meet others.
+local function as_job(n, kind, due, rest, body)
+  local head = head_of_kind(kind, due)
+  local j = decode(n, head .. rest)
+  j.rest, j.rest_tail, j.body = j.record, j.tail, body
+  return j
+end
+
+-- place_of is the state of a new job.
+local function place_of(j_due, n, order)
+  if j_due > now then return 'delayed' end
+  if order == '' then return 'ready' end
+  if due_waits == nil then
+    due_waits = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] ~= nil
+  end
+  if due_waits then return 'delayed' end
+  return ready_or_blocked({n = n, order = order})
+end
+
+-- store writes a new job. order and merge_key are '' for most.
+local function store(n, kind, due, rest, name, order, merge_key, body)
+  local head = head_of_kind(kind, due)
+  local state = place_of(due, n, order)
+  if body then hset(bodies, n, body) end
+  hset(records, n, head .. rest)
+  if name ~= '' then alias_set(name, n) end
+  if state == 'ready' then
+    ready_new = ready_new + 1
+    zadd(ready, kind.rank, n)
+  elseif state == 'delayed' then
+    if not waits_new or due < waits_new then waits_new = due end
+    zadd(delayed, kind.due_text, n)
+  else
+    local rank = due - kind[2] * BAND
+    zadd(blocked, '0', string.char(#order) .. order .. struct.pack('>I8', rank + 1001 * BAND) .. n)
+    blocked_touched[order], blocked_new = true, true
+  end
+  if kind.expires > 0 then zadd(expiry, kind.ends, n) end
+  if merge_key ~= '' then
+    local j = {n = n, order = order, merge = merge_key, policy = kind.place, inline = kind[4]}
+    hold_merge(j)
+    overtake(j)
+  end
+  stored[known_by(n, name)] = true
+  count('pushed')
+  if room then room = room - 1 end
+end
+
+-- meet is what becomes of a job whose ID may be there: nil if none is alive that has it.
+local function meet(n, name)
+  flush()
+  local old = find(name ~= '' and name or 'n' .. n)
+  old = old and alive(old)
+  if old then return 'exists', state_now(old) end
+  flush()
+  if call('HEXISTS', records, n) == 1 then return 'taken' end
+end
+
+local function push(n, kind, due, rest, name, there, order, merge_key, body)
+  if kind[1] >= 0 and due > ahead(kind[1]) then return 'ttl' end
+  if there or stored[known_by(n, name)] then
+    local outcome, state = meet(n, name)
+    if outcome then return outcome, state end
+  end
+  if merge_key ~= '' then
+    local j = as_job(n, kind, due, rest, body)
     local holder = merger(j)
-    if holder then
-      count('pushed')
-      count('merged')
-      if r[MODE] == 'keep' then keep(holder, j)
-      elseif holder.state ~= 'leased' then replace(holder, j, tail) end -- a running one works on its old data
-      return {'merged', holder.n, rule(holder, ID)}
+    if holder then return merge(j, holder) end
+  end
+  if room and dropped then room, dropped = count_room(), false end
+  if room and room <= 0 then return 'full' end
+  store(n, kind, due, rest, name, order, merge_key, body)
+end
+
+-- who_is_there finds which of the jobs may be there already, by number or by alias.
+local function who_is_there(numbers, own)
+  local there = fetch(records, numbers)
+  local asked = own or {}
+  local raws, at = {}, {}
+  for i = 1, #asked do
+    if string.byte(asked[i]) == 110 then
+      raws[#raws + 1] = string.sub(asked[i], 2)
+      at[#at + 1] = i
     end
   end
-  if max_jobs ~= -1 and held() >= max_jobs then return {'full'} end
-  last = n
-  if r then
-    write_rules(j)
-    if r[ID] ~= '' then call('HSET', alias, 'i' .. r[ID], n) end
+  for k, r in ipairs(fetch(records, raws)) do there[at[k]] = there[at[k]] or r end
+  checked[alias] = true
+  if call('HLEN', alias) > 0 then
+    local aliases = {}
+    for i, n in ipairs(numbers) do
+      aliases[i] = own and own[i] ~= '' and own[i] or 'n' .. n
+    end
+    for i, n in ipairs(fetch(alias, aliases)) do
+      alias_now[aliases[i]] = n
+      there[i] = there[i] or n
+    end
   end
-  write_record(n, now, due, tail, r and r[SIZE] or 0)
-  put_in(j, due <= now and due_state(j) or 'delayed')
-  note_end(j)
-  hold_merge(j)
-  overtake(j)
-  count('pushed')
-  return {'created'}
+  return there
 end
 
--- @call
-touch()
-bound_by(limits)
-last = ''
-local results = {'ok'}
-for i = 4, #ARGV, 3 do
-  local head = cmsgpack.unpack(ARGV[i + 2])
-  if head[6] == 1 then last = '' end
-  results[#results + 1] = push(ARGV[i], ARGV[i + 1], head[1], head[2], head[3], head[4], head[5])
+-- read_keys reads ahead who holds the keys of the jobs.
+local function read_keys(both)
+  local orders, merges, seen = {}, {}, {}
+  for i = 1, #both, 2 do
+    local order, merge_key = both[i], both[i + 1]
+    if order ~= '' and not seen[order] then
+      seen[order] = true
+      orders[#orders + 1] = order
+    end
+    if merge_key ~= '' then
+      merges[#merges + 1] = 'm' .. string.char(#order) .. order .. merge_key
+    end
+  end
+  read_ahead(busy, busy_now, orders)
+  if call('HLEN', alias) > 0 then
+    read_ahead(alias, alias_now, merges)
+  else
+    for _, name in ipairs(merges) do alias_now[name] = false end
+  end
 end
-wake()
+-- @call
+bound_by(limits)
+all_kinds, due_waits, waits_new, ready_new, stored, blocked_new = cmsgpack.unpack(kinds), nil, false, 0, {}, false
+room = count_room()
+local jobs = tonumber(size)
+local numbers = {}
+for i = 1, jobs do numbers[i] = ARGV[FIRST + 2 * i - 1] end
+local each_kind, each_when = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
+local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
+local there = who_is_there(numbers, own)
+if both then read_keys(both) end
+local one_due = when ~= '' and due_at(tonumber(when))
+
+local results, next_body = {'ok'}, FIRST + 2 * jobs + 1
+for i = 1, jobs do
+  local kind = all_kinds[each_kind and each_kind[i] or 1]
+  local body
+  if flags_of(kind[3])[HAS.SIZE] then
+    body, next_body = ARGV[next_body], next_body + 1
+  end
+  local outcome, a, b = push(
+    numbers[i], kind, one_due or due_at(each_when[i]), ARGV[FIRST + 2 * i], own and own[i] or '', there[i],
+    both and both[2 * i - 1] or '', both and both[2 * i] or '', body)
+  if outcome then results[#results + 1] = {i, outcome, a, b} end
+end
+trim_ended()
+flush()
+if holds or blocked_new or due_waits or next(touched) then wake() else tell_new(ready_new, waits_new) end
 write_tally()
 return results

@@ -1,21 +1,21 @@
 #!lua flags=allow-oom
 -- Ends deliveries.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         acks  '1' if all outcomes are acks of first deliveries without a result, and nothing holds back what is ready
 --         then for each outcome the job's number (16 bytes), and nothing more for an ack of a first delivery without a result; else
 --         behind it a packed array of: how it ends (ack, nack, release, bury); the delivery's number; a delay in microseconds, -1 for none;
 --         the error text; the result; the ID that the number is
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of outcomes whose receipt is not current
 --
--- @include guard ack_plain now limits touch tally job record sets keys finish backoff bucket moments tell wake
+-- @include guard now limits pending tally policy job sets keys finish find backoff bucket moments tell wake forward ulid close
 local settle = {}
 
 function settle.ack(j, o)
   count('acked')
-  if rule(j, RETAIN) < 0 then
+  local retain = policy_of(j).retain
+  if retain < 0 then
     gone(j)
     return
   end
@@ -24,14 +24,20 @@ function settle.ack(j, o)
   r.rest = rest_of(last_error(j), o[5])
   write_run(j)
   move(j, 'done', now)
+  finished = finished + 1
   free_merge(j)
   free_key(j)
-  trim(done, 'done', 2)
+end
+
+-- id_text is the ID as the contract's jitter takes it; number_text is the job's number as an ID.
+local function id_text(j, number_text)
+  if j.id == '' then return number_text end
+  if string.byte(j.id) == 110 then return ulid(string.sub(j.id, 2)) end
+  return string.sub(j.id, 2)
 end
 
 function settle.nack(j, o)
-  local id = rule(j, ID)
-  local delay = o[3] >= 0 and o[3] or backoff(j, id ~= '' and id or o[6], attempt_of(j)) * 1000
+  local delay = o[3] >= 0 and o[3] or backoff(j, id_text(j, o[6]), attempt_of(j)) * 1000
   local r = running(j)
   r.ended = r.ended + 1
   count('failed')
@@ -39,7 +45,7 @@ function settle.nack(j, o)
 end
 
 function settle.release(j, o)
-  local due = o[3] >= 0 and due_in(o[3]) or due_of(j)
+  local due = o[3] >= 0 and due_in(o[3]) or j.due
   local r = running(j)
   r.ended = r.ended + 1
   count('released')
@@ -54,53 +60,84 @@ end
 
 -- An outcome that says no more than its number.
 local first = {'ack', 1, -1, '', '', ''}
--- @call
-bound_by(limits)
-local numbers, outcomes = {}, {}
-for i = 5, #ARGV do
-  local item = ARGV[i]
-  if #item == 16 then
-    numbers[i - 4] = item
-  else
-    numbers[i - 4] = string.sub(item, 1, 16)
-    outcomes[i - 4] = cmsgpack.unpack(string.sub(item, 17))
-  end
-end
-local held = call('ZMSCORE', leased, unpack(numbers))
-local has_rules = any_rules and call('HMGET', rules, unpack(numbers)) or {}
-local has_run = any_run and call('HMGET', run, unpack(numbers)) or {}
 
-local lost, acked, settled, others = {}, {}, {}, false
-for i, n in ipairs(numbers) do
-  local o = outcomes[i] or first
-  if not held[i] or settled[n] then
-    lost[#lost + 1] = i
-  elseif o[1] == 'ack' and not has_rules[i] and not has_run[i] then
-    if o[2] == 1 then
-      settled[n] = true
-      acked[#acked + 1] = n
+-- parse reads numbers and outcomes. plain reports whether all of them are acks of first deliveries.
+local function parse(args, from)
+  local numbers, outcomes, plain = {}, {}, true
+  for i = from, #args do
+    local item, at = args[i], i - from + 1
+    if #item == 16 then
+      numbers[at], outcomes[at] = item, first
+    else
+      numbers[at] = string.sub(item, 1, 16)
+      outcomes[at] = cmsgpack.unpack(string.sub(item, 17))
+      plain = false
+    end
+  end
+  return numbers, outcomes, plain
+end
+
+-- read_names reads ahead who holds the keys of the jobs: whoever settles them asks for it.
+local function read_names(jobs)
+  local orders, merges = {}, {}
+  for i = 1, #jobs do
+    local j = jobs[i]
+    if j and j.order ~= '' then orders[#orders + 1] = j.order end
+    if j and j.merge ~= '' then
+      merges[#merges + 1] = merge_alias(j)
+      merges[#merges + 1] = merge_alias(j, 'r')
+      merges[#merges + 1] = 'o' .. j.n
+    end
+  end
+  read_ahead(busy, busy_now, orders)
+  read_ahead(alias, alias_now, merges)
+end
+
+-- settle_bare ends first deliveries of a shard where no job has options or a run state: all of them are acks.
+local function settle_bare(numbers)
+  local held, lost, acked, seen = call('ZMSCORE', leased, unpack(numbers)), {}, 0, {}
+  for i, n in ipairs(numbers) do
+    if held[i] and not seen[n] then
+      seen[n] = true
+      acked = acked + 1
+      zrem(leased, n)
+      hdel(records, n)
     else
       lost[#lost + 1] = i
     end
-  else
-    local j = read_job(n, 'leased')
-    if (j.run and j.run.ended or 0) + 1 ~= o[2] then
+  end
+  checked[leased] = true
+  if acked > 0 then count('acked', acked) end
+  return lost
+end
+
+local function settle_all(numbers, outcomes)
+  local held, lost, settled = call('ZMSCORE', leased, unpack(numbers)), {}, {}
+  local jobs = read_jobs(numbers, 'leased')
+  read_names(jobs)
+  for i, n in ipairs(numbers) do
+    local j, o = held[i] and not settled[n] and jobs[i], outcomes[i]
+    j = j and untouched(j, 'leased')
+    if not j or (j.run and j.run.ended or 0) + 1 ~= o[2] then
       lost[#lost + 1] = i
     else
-      touch()
-      settled[n], others = true, true
+      settled[n] = true
       settle[o[1]](j, o)
     end
   end
+  return lost
 end
-if holds then touch() end
-if #acked > 0 then
-  call('HLEN', records) -- whether they are hashes shows before anything is written
-  call('HLEN', tally)
-  call('ZREM', leased, unpack(acked))
-  call('HDEL', records, unpack(acked))
-  count('acked', #acked)
+-- @call
+bound_by(limits)
+local numbers, outcomes, plain = parse(ARGV, 4)
+local lost
+if plain and not any_options and not any_run then
+  lost = settle_bare(numbers)
+  flush()
+  if holds then wake() end
+  write_tally()
+else
+  lost = settle_all(numbers, outcomes)
+  close()
 end
-if others or holds then wake() end
-write_tally()
 return {'ok', unpack(lost)}

@@ -1,14 +1,14 @@
 #!lua flags=no-writes
 -- Tells what the shard holds and what it has done.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
 --         from  the rank from which to look for the oldest ready job, as a call before has told it; '' for the first
 -- RETURNS {'config', value} | {'behind'} where steps have to come first
 --         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest}: sizes by the clock, when the oldest
 --         ready job was due, when the next delayed one will be (0: none), counters; and from where to go on looking for the oldest, '' for the end
 --
--- @include guard now job sets counters
+-- @include guard now pending policy job sets keys counters
 local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
@@ -29,13 +29,13 @@ end
 local due = call('ZCOUNT', delayed, '-inf', now)
 if due > 0 then
   local held = 0
-  if any_rules and call('HLEN', busy) > 0 then
+  if any_options and call('HLEN', busy) > 0 then
     if due > 1000 then return {'behind'} end
     for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now)) do
       local j = read_job(n, 'delayed')
-      local head = rule(j, ORDER) ~= '' and call('HGET', busy, rule(j, ORDER))
+      local head = j.order ~= '' and busy_get(j.order)
       local h = head and head ~= n and load(head)
-      if h and not over(h) then held = held + 1 else oldest = math.min(oldest, due_of(j)) end
+      if h and not over(h) then held = held + 1 else oldest = math.min(oldest, j.due) end
     end
   else
     oldest = math.min(oldest, tonumber(call('ZRANGEBYSCORE', delayed, 0, now, 'WITHSCORES', 'LIMIT', 0, 1)[2] or now))

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
 -- The forward part of reserve alone.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0}
 --
--- @include guard now limits touch tally job touch_some record sets keys finish bucket moments tell wake forward
+-- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward close
 bound_by(limits)
 local more = forward()
-wake()
-write_tally()
+wakes = true
+close()
 return {'ok', more and 1 or 0, now, head_of(leased) or 0}

@@ -1,62 +1,67 @@
 #!lua
--- Changes a waiting job in one step. Go has read the job, changed its rules and body, and says what it has read: if that is no longer
--- so, nothing is changed and Go reads again.
+-- Changes a waiting job in one step. Go has read the job, changed it, and says what it has read: if that is no longer so,
+-- nothing is changed and Go reads again.
 --
--- KEYS    config records bodies rules run alias delayed ready blocked leased dead done busy expiry marker tally
+-- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         id raw                          as in get
---         read_rules read_run read_record  what was read: the rules and the run state, '' for none; the SHA-1 of the record
---         new_rules                       '' if they stay
---         tail                            the new record without the moments; '' if it stays
---         when                            a new due moment: a delay in microseconds, or minus an absolute moment in ms; '' if it stays
---         ttl                             a new TTL from now in microseconds; -1: none; '' if it stays
+--         id  the alias of its ID, as in include/find.lua
+--         read_run read_record  what was read: the run state, '' for none; the SHA-1 of the record
+--         policy priority  the new ones, as in push
+--         flags rest body  the new record as in push, and its large body, '' for none
+--         when  a new due moment: a delay in microseconds, or minus an absolute moment in ms; '' if it stays
+--         ttl   a new TTL from now in microseconds; -1: none; '' if it stays
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ttl'} for one that ends before the job is due | {'ok'}
 --
--- @include guard now limits touch tally job record sets keys find backoff bucket moments tell wake
-touch()
-bound_by(limits)
+-- @include guard now limits pending tally policy job sets keys finish find backoff bucket moments tell wake close
+-- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it is due.
+local function new_times(j)
+  local at = tonumber(when)
+  local due = not at and j.due or at < 0 and math.max(now, -at) or at >= 0 and due_in(at)
+  local expires = j.expires
+  if ttl ~= '' then expires = ttl == '-1' and 0 or ahead(tonumber(ttl)) end
+  if (at or ttl ~= '') and expires > 0 and due > expires then return false end
+  return due, expires
+end
+
+-- rewrite gives the job its new fields, and writes its record.
+local function rewrite(j, due, expires)
+  local had_body = j.size > 0
+  local new = decode(j.n, struct.pack('>I6BB', j.pushed, BARE, tonumber(flags)) .. rest)
+  j.record, j.tail, j.flags, j.size = new.record, new.tail, new.flags, new.size
+  if policy == '' then
+    j.policy, j.inline = BARE, nil
+  else
+    set_policy(j, policy)
+  end
+  j.priority, j.expires = tonumber(priority), expires
+  set_due(j, due)
+  if body ~= '' then hset(bodies, j.n, body) elseif had_body then hdel(bodies, j.n) end
+  write_record(j)
+  if j.run then write_run(j) end
+end
 
 local function update(j)
   if not j then return {'none'} end
   if not waiting(j.state) then return {'conflict', j.state} end
-  if (call('HGET', rules, j.n) or '') ~= read_rules or (call('HGET', run, j.n) or '') ~= read_run then return {'changed'} end
-  local old = tail ~= '' and call('HGET', records, j.n)
-  if old and redis.sha1hex(old) ~= read_record then return {'changed'} end
+  if (call('HGET', run, j.n) or '') ~= read_run or redis.sha1hex(j.record) ~= read_record then return {'changed'} end
+  local due, expires = new_times(j)
+  if not due then return {'ttl'} end
 
-  local at = tonumber(when)
-  local due = not at and due_of(j) or at < 0 and math.max(now, -at) or at >= 0 and due_in(at)
-  local had_end = rule(j, EXPIRES) > 0
-  local expires = rule(j, EXPIRES)
-  if ttl ~= '' then expires = ttl == '-1' and 0 or ahead(tonumber(ttl)) end
-  if (at or ttl ~= '') and expires > 0 and due > expires then return {'ttl'} end
-
-  local from = j.state
+  local from, had_end = j.state, j.expires > 0
   take_out(j)
-  local was = j.rules
-  if new_rules ~= '' then
-    local pushed, old_due = pushed_of(j), due_of(j)
-    j.rules = cmsgpack.unpack(new_rules)
-    j.rules[PUSHED], j.rules[DUE], j.rules[EXPIRES] = pushed, old_due, expires
-  end
-  if at then set_due(j, due) end
-  if old then
-    local pushed, at_first = struct.unpack('>I6I6', old)
-    write_record(j.n, pushed, at_first, tail, rule(j, SIZE))
-  end
-  write_job(j)
-  if old and rule(j, SIZE) == 0 then drop_body({n = j.n, rules = was}) end
+  rewrite(j, due, expires)
   local to = from
-  if at and due > now then to = 'delayed'
-  elseif at and from == 'delayed' then to = due_state(j) end
+  if when ~= '' and due > now then to = 'delayed'
+  elseif when ~= '' and from == 'delayed' then to = due_state(j) end
   put_in(j, to)
-  if had_end and expires == 0 then call('ZREM', expiry, j.n) end
-  note_end(j)
+  if expires > 0 then zadd(expiry, text_of(expires), j.n) elseif had_end then zrem(expiry, j.n) end
   if from ~= 'delayed' and to == 'delayed' and not (j.run and j.run.ended > 0) then free_key(j) end
   return {'ok'}
 end
-
-local j = find(id, raw)
+-- @call
+bound_by(limits)
+wakes = true
+local j = find(id)
 local answer = update(j and alive(j))
-wake()
-write_tally()
+close()
 return answer

@@ -1,7 +1,7 @@
 -- backoff is how long job j waits after its failure n, in ms. The jitter is a fixed function of ID and n, so that every engine gives the
 -- same. Go sends a policy in a short form: e FIRST,CAP doubles; s STEP,STEP,... is a staircase whose last step repeats.
 local function backoff(j, id, n)
-  local policy = rule(j, BACKOFF)
+  local policy = policy_of(j).backoff
   if policy == '' then policy = 'e1000,3600000' end
   local steps = {}
   for ms in string.gmatch(policy, '%d+') do steps[#steps + 1] = tonumber(ms) end

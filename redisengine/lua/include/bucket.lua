@@ -1,3 +1,6 @@
+
+local open, opens_at
+do
 -- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is that of the
 -- contract's Bucket, in the same order.
 local function fill_bucket()
@@ -11,7 +14,7 @@ local function fill_bucket()
 end
 
 -- open is how many more deliveries pause and limits allow now.
-local function open()
+function open()
   if paused then return 0 end
   local n = 1000000
   if max_leased ~= -1 then n = math.max(0, max_leased - call('ZCARD', leased)) end
@@ -23,9 +26,10 @@ local function open()
 end
 
 -- opens_at is the moment from which the rate has room for one more.
-local function opens_at()
+function opens_at()
   fill_bucket()
   local missing = 1 - (burst - bucket_taken)
   if missing <= 1e-9 then return now end
   return now + math.ceil(missing * 1000 / rate - 1e-6)
+end
 end

@@ -1,28 +1,44 @@
 -- How a job ends: dead, done, or back to waiting.
+local died, finished -- how many became dead or done in this call
 
-local function oldest(set)
-  local head = call('ZRANGE', set, 0, 0, 'WITHSCORES')
-  return head[1], tonumber(head[2])
-end
-
--- trim drops up to most of the oldest dead or done jobs that are over a bound; true if it ended at most.
+-- trim drops up to most of the oldest dead or done jobs that are over a bound, and reports whether it ended at most.
 local function trim(set, state, most)
+  flush()
   local size = call('ZCARD', set)
-  for i = 0, most do
-    if size == 0 then return false end
-    local n, at = oldest(set)
+  if size == 0 then return false end
+  local oldest = call('ZRANGE', set, '0', text_of(most), 'WITHSCORES')
+  local numbers, at = {}, {}
+  local ended = false
+  for i = 1, #oldest, 2 do
+    local when = tonumber(oldest[i + 1])
     local beyond
     if state == 'done' then beyond = size > done_count
-    else beyond = dead_count ~= -1 and size > dead_count or dead_age ~= -1 and now > at + dead_age end
-    if not beyond then return false end
-    if i == most then return true end
-    touch()
-    if state == 'dead' then count('dropped') end
-    local j = read_job(n, state)
-    j.at = at
-    gone(j)
+    else beyond = dead_count ~= -1 and size > dead_count or dead_age ~= -1 and now > when + dead_age end
+    if not beyond then break end
+    if #numbers == most then
+      ended = true
+      break
+    end
+    numbers[#numbers + 1], at[#at + 1] = oldest[i], when
     size = size - 1
   end
+  for i, j in ipairs(read_jobs(numbers, state)) do
+    if state == 'dead' then count('dropped') end
+    if j then
+      j.at = at[i]
+      gone(j)
+    else
+      zrem(set, numbers[i])
+    end
+  end
+  return ended
+end
+
+-- trim_ended drops what the deaths and acks of this call have pushed over the bounds: at most two for each.
+local function trim_ended()
+  if died > 0 then trim(dead, 'dead', 2 * died) end
+  if finished > 0 then trim(done, 'done', 2 * finished) end
+  died, finished = 0, 0
 end
 
 local function last_error(j)
@@ -34,75 +50,75 @@ end
 
 -- die makes a job a dead letter. Its TTL is over with its life.
 local function die(j, reason)
-  local was_expiring = j.rules and j.rules[EXPIRES] > 0
   running(j).rest = rest_of(reason, '')
   write_run(j)
-  if was_expiring then
-    j.rules[EXPIRES] = 0
-    call('ZREM', expiry, j.n)
-  end
-  if j.rules and (was_expiring or j.rules[TTL] ~= '') then
-    j.rules[TTL] = ''
-    write_rules(j)
-  end
   take_out(j)
+  if j.expires > 0 then
+    if waiting(j.state) then zrem(expiry, j.n) end
+    j.expires = 0
+    write_record(j)
+  end
   put_in(j, 'dead', now)
   count('died')
+  died = died + 1
   free_merge(j)
   free_key(j)
-  trim(dead, 'dead', 2)
 end
 
--- The number of the running delivery, as the job's user counts: failures + 1, and without a stall limit the stalls as well.
+-- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit the
+-- stalls as well.
 local function attempt_of(j)
   local r = j.run or {failures = 0, stalls = 0}
-  if rule(j, MAX_STALLS) == -1 then return r.failures + r.stalls + 1 end
+  if policy_of(j).max_stalls == -1 then return r.failures + r.stalls + 1 end
   return r.failures + 1
 end
 
 local function exhausted(j)
-  local r = running(j)
-  if rule(j, MAX_STALLS) == -1 then return r.failures + r.stalls >= rule(j, TRIES) end
-  return r.failures >= rule(j, TRIES) or r.stalls > rule(j, MAX_STALLS)
+  local r, p = running(j), policy_of(j)
+  if p.max_stalls == -1 then return r.failures + r.stalls >= p.tries end
+  return r.failures >= p.tries or r.stalls > p.max_stalls
 end
 
--- suspect is true for a job that is reserved alone: it has stalled twice, or once and its next stall leaves it dead.
+-- suspect reports whether a job is reserved alone: it has stalled twice, or once and its next stall leaves it dead.
 local function suspect(j)
   local r = j.run
   if not r or r.stalls == 0 then return false end
   if r.stalls >= 2 then return true end
-  if rule(j, MAX_STALLS) == -1 then return r.failures + 2 >= rule(j, TRIES) end
-  return rule(j, MAX_STALLS) < 2
+  local p = policy_of(j)
+  if p.max_stalls == -1 then return r.failures + 2 >= p.tries end
+  return p.max_stalls < 2
 end
 
--- leave_to hands the due moment and the expiry of a running job over to the newer one that holds its merge key: one that waits, or
--- one that runs and holds the key until it is done.
+local come_back
+do
+-- leave_to hands the due moment and the expiry of a running job over to the newer one that holds its merge key: one that
+-- waits, or one that runs and holds the key until it is done.
 local function leave_to(newer, due, expires)
-  if rule(newer, MODE) == 'keep' then
-    if newer.state ~= 'leased' then take_out(newer) end
-    if due < due_of(newer) then set_due(newer, due) end
-    local own = newer.rules[EXPIRES]
+  if policy_of(newer).merge_mode == 'keep' then
+    local was = newer.state
+    if was ~= 'leased' then take_out(newer) end
+    if due < newer.due then set_due(newer, due) end
+    local own = newer.expires
     if own > 0 and (expires == 0 or expires > own) then
-      newer.rules[EXPIRES] = expires
-      if expires == 0 then
-        newer.rules[TTL] = ''
-        call('ZREM', expiry, newer.n)
-      end
+      newer.expires = expires
+      if waiting(was) and expires == 0 then zrem(expiry, newer.n) end
+      write_record(newer)
     end
     write_job(newer)
-    if newer.state ~= 'leased' then put_in(newer, newer.state) end
-    note_end(newer)
+    if was ~= 'leased' then put_in(newer, was) end
+    if waiting(was) and newer.expires > 0 then zadd(expiry, text_of(newer.expires), newer.n) end
+    flush()
   end
-  if newer.state == 'delayed' and due_of(newer) <= now then
+  if newer.state == 'delayed' and newer.due <= now then
     local to = due_state(newer)
     if to ~= 'delayed' then move(newer, to) end
   end
 end
 
--- come_back is how a delivery ends that was neither acked nor buried, in the contract's order: expired, merged away, dead, waiting
--- again. The caller has counted the delivery as ended, but not yet as failed or stalled.
-local function come_back(j, event, due, reason)
-  local expires = rule(j, EXPIRES)
+-- come_back is how a delivery ends that was neither acked nor buried, in the contract's order: expired, merged away, dead,
+-- waiting again. The caller has counted the delivery as ended, but not yet as failed or stalled.
+function come_back(j, event, due, reason)
+  local expires = j.expires
   if expires > 0 and now > expires then
     count('expired')
     gone(j)
@@ -132,6 +148,7 @@ local function come_back(j, event, due, reason)
   move(j, due <= now and 'ready' or 'delayed') -- it still holds its order key
   hold_merge(j)
 end
+end
 
 local function stall(j)
   local r = running(j)
@@ -139,3 +156,5 @@ local function stall(j)
   count('stalled')
   come_back(j, 'stall', now, '')
 end
+-- @call
+died, finished = 0, 0

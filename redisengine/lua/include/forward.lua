@@ -1,69 +1,100 @@
--- forward moves the shard on to now: what is over goes, run-out leases are taken back, due jobs become ready, old dead and done jobs
--- are dropped. It looks at no more than 1000 entries of each set, and is true if it ended there, or at what it may skip of keys.
+-- forward moves the shard on to now: what is over goes, run-out leases are taken back, due jobs become ready, old dead and
+-- done jobs are dropped. It looks at no more than 1000 entries of each set, and reports whether it ended there, or at what
+-- it may skip of keys.
+
+local untouched, forward
+
+do
 local STEP, STEP_TEXT = 1000, '1000'
 
+-- untouched is a job that was read in a batch, or what has become of it if an earlier job of the batch has changed it; false
+-- if it is not in this state any more.
+function untouched(j, state)
+  if not touched[j.n] then return j end
+  j = load(j.n)
+  return j and (not state or j.state == state) and j
+end
+
 local function expire()
+  if not time_is_over() then return 0 end
   local ends = call('ZRANGEBYSCORE', expiry, '-inf', '(' .. now_text, 'LIMIT', '0', STEP_TEXT)
-  if #ends > 0 then touch() end
-  for _, n in ipairs(ends) do
-    local j = load(n)
+  for i, j in ipairs(load_jobs(ends)) do
+    j = j and untouched(j)
     if j and over(j) then
       drop(j)
     else
-      call('ZREM', expiry, n) -- it went with one before it, or its entry was wrong
+      zrem(expiry, ends[i]) -- it went with one before it, or its entry was wrong
       if j then note_end(j, j.at) end
     end
   end
+  flush()
+  any_over = #ends == STEP
   return #ends
 end
 
 local function take_back()
   local out = call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', STEP_TEXT)
-  if #out > 0 then touch() end
-  for _, n in ipairs(out) do
-    stall(read_job(n, 'leased'))
+  if #out == 0 then return 0 end
+  for i, j in ipairs(read_jobs(out, 'leased')) do
+    local still = j and untouched(j, 'leased')
+    if still then
+      stall(still)
+    elseif not j then
+      zrem(leased, out[i])
+    end
   end
+  flush()
   return #out
 end
 
--- Jobs without an order key go in one command each way; those with one take their turn, one by one.
+-- Jobs without options go as they are; the others are asked for their priorities and order keys.
 local function fall_due()
-  local head = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')
-  if not head[1] then return 0 end
   local due = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'WITHSCORES', 'LIMIT', '0', STEP_TEXT)
-  touch_some()
-  local numbers, add = {}, {}
+  if #due == 0 then return 0 end
+  local numbers = {}
   for i = 1, #due, 2 do numbers[#numbers + 1] = due[i] end
-  local all = any_rules and call('HMGET', rules, unpack(numbers)) or {}
-  local free = {}
+  local found = any_options and fetch(records, numbers) or {}
+
+  local keyed = {}
   for i, n in ipairs(numbers) do
-    local r = all[i] and cmsgpack.unpack(all[i])
-    if r and r[ORDER] ~= '' then
-      if call('ZSCORE', delayed, n) then -- else it went as the holder that was over
-        local j = read_job(n, 'delayed')
-        move(j, ready_or_blocked(j))
+    local score = due[2 * i]
+    if found[i] and string.byte(found[i], 7) ~= BARE then
+      local j = decode(n, found[i])
+      if j.order ~= '' then
+        keyed[#keyed + 1] = n
+        score = nil
+      else
+        j.due = tonumber(score)
+        score = text_of(rank_of(j))
       end
-    else
-      free[#free + 1] = n
-      local priority = r and r[PRIORITY] or 0
-      add[#add + 1] = priority == 0 and due[2 * i] or string.format('%.0f', due[2 * i] - priority * BAND)
-      add[#add + 1] = n
+    end
+    if score then
+      zrem(delayed, n)
+      zadd(ready, score, n)
     end
   end
-  if #free > 0 then
-    call('ZREM', delayed, unpack(free))
-    call('ZADD', ready, unpack(add))
+
+  local jobs, keys = read_jobs(keyed, 'delayed'), {}
+  for i, j in ipairs(jobs) do keys[i] = j.order end
+  read_ahead(busy, busy_now, keys)
+  for _, j in ipairs(jobs) do
+    j = untouched(j, 'delayed') -- else it went as the holder that was over
+    if j then move(j, ready_or_blocked(j)) end
   end
+  flush()
   return #numbers
 end
 
-local function forward()
-  local more = any_rules and expire() == STEP -- only rules give a job an end
+function forward()
+  local more = any_options and expire() == STEP -- only options give a job an end
   more = take_back() == STEP or more
   more = fall_due() == STEP or more
+  trim_ended()
   if any_run then -- as every dead or done job has
     more = trim(dead, 'dead', STEP) or more
     more = trim(done, 'done', STEP) or more
   end
+  flush()
   return more or skips == 0
+end
 end

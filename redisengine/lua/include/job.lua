@@ -1,111 +1,155 @@
--- A job as a table: n, its number; rules, unless it is plain; run, once a delivery has ended or its due moment was changed;
--- state, where it stands. The three of them are read from three hashes, so that no body is read here.
+-- A job as a table. From its record: n, its number; pushed and due; policy, the place of its policy; flags; expires (0: never),
+-- priority, id (empty: the number is the ID; else the ID as an alias:
+-- i + text, or n + the 16 bytes of a ULID), order, merge, size (of a body that stands in bodies, else 0); tail, where
+-- headers and body begin. run is its run state, once a delivery has ended; the moments of that go before those of the
+-- record. state is the set that it is in.
 --
--- Rules are an array; its places have names. LEASE is in microseconds, everything else in ms:
-local PUSHED, DUE, PRIORITY, TRIES, MAX_STALLS, LEASE, EXPIRES, RETAIN, BACKOFF, ORDER, MERGE, MODE, UNTIL, MAX_WAIT, ID, TTL, REST, SIZE =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18
-
--- A step of the priority outweighs every due moment up to the year 9999.
-local BAND = 2 ^ 42
-
--- What a plain job has: everything is the contract's default.
-local plain = {0, 0, 0, 16, 8, 30000000, 0, -1, '', '', '', '', '', 0, '', '', '', 0}
-
-local any_rules, any_run -- whether any job of the shard has some
-
+-- A record: pushed 6B, policy 1B, flags 1B, then what the flags say: due 6B, expires 6B, the inline policy behind its length
+-- 2B, priority + 1000 2B, id, order and merge behind their lengths 1B, size 4B, headers behind their length 2B; then the body.
+local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
+local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
+local any_run -- whether any job of the shard has a run state
 local RUN_SIZE = 26 -- bytes, without the rest
+local flags_of, decode, write_record, parse_run, rest_of, read_job, read_jobs, write_run, running, set_due,
+  write_job, rank_of
 
-local function parse_run(text)
+do
+-- flags_of spells a byte of flags out, once for each.
+local spelled = {}
+function flags_of(byte)
+  local has = spelled[byte]
+  if not has then
+    has = {}
+    local rest = byte
+    for _, flag in ipairs({HAS.HEADERS, HAS.SIZE, HAS.MERGE, HAS.ORDER, HAS.ID, HAS.PRIORITY, HAS.EXPIRES, HAS.DUE}) do
+      if rest >= flag then
+        has[flag] = true
+        rest = rest - flag
+      end
+    end
+    spelled[byte] = has
+  end
+  return has
+end
+
+local function text_at(r, at)
+  local size = string.byte(r, at) or 0
+  return string.sub(r, at + 1, at + size), at + size + 1
+end
+
+function decode(n, r)
+  local pushed, policy, flags = struct.unpack('>I6BB', r)
+  local j = {
+    n = n, record = r, pushed = pushed, due = pushed, policy = policy, flags = flags,
+    expires = 0, priority = 0, id = '', order = '', merge = '', size = 0,
+  }
+  local at, has = 9, flags_of(flags)
+  if has[HAS.DUE] then j.due, at = struct.unpack('>I6', r, at) end
+  if has[HAS.EXPIRES] then j.expires, at = struct.unpack('>I6', r, at) end
+  if policy == INLINE then
+    local size
+    size, at = struct.unpack('>I2', r, at)
+    j.inline, at = string.sub(r, at, at + size - 1), at + size
+  end
+  if has[HAS.PRIORITY] then
+    j.priority, at = struct.unpack('>I2', r, at)
+    j.priority = j.priority - 1000
+  end
+  if has[HAS.ID] then j.id, at = text_at(r, at) end
+  if has[HAS.ORDER] then j.order, at = text_at(r, at) end
+  if has[HAS.MERGE] then j.merge, at = text_at(r, at) end
+  if has[HAS.SIZE] then j.size, at = struct.unpack('>I4', r, at) end
+  j.tail = at
+  return j
+end
+
+-- head_of_record is a record up to its headers and body; headers says whether it has some.
+local function encode_head(j, headers)
+  local flags, parts = headers and HAS.HEADERS or 0, {}
+  local function add(flag, text)
+    flags = flags + flag
+    parts[#parts + 1] = text
+  end
+  if j.due ~= j.pushed then add(HAS.DUE, struct.pack('>I6', j.due)) end
+  if j.expires > 0 then add(HAS.EXPIRES, struct.pack('>I6', j.expires)) end
+  if j.policy == INLINE then add(0, struct.pack('>I2', #j.inline) .. j.inline) end
+  if j.priority ~= 0 then add(HAS.PRIORITY, struct.pack('>I2', j.priority + 1000)) end
+  if j.id ~= '' then add(HAS.ID, string.char(#j.id) .. j.id) end
+  if j.order ~= '' then add(HAS.ORDER, string.char(#j.order) .. j.order) end
+  if j.merge ~= '' then add(HAS.MERGE, string.char(#j.merge) .. j.merge) end
+  if j.size > 0 then add(HAS.SIZE, struct.pack('>I4', j.size)) end
+  return struct.pack('>I6BB', j.pushed, j.policy, flags) .. table.concat(parts)
+end
+
+-- write_record writes the record as the job's fields have it now, with the headers and body that it had.
+function write_record(j)
+  hset(records, j.n, encode_head(j, j.flags >= HAS.HEADERS) .. string.sub(j.record, j.tail))
+end
+
+function parse_run(text)
   local pushed, due, ended, failures, stalls, at = struct.unpack('>I6I6I6I4I4', text)
   return {pushed = pushed, due = due, ended = ended, failures = failures, stalls = stalls, rest = string.sub(text, at)}
 end
 
 -- run.rest is the last error and the result, each behind its length; '' is none of either.
-local function rest_of(err, result)
+function rest_of(err, result)
   if err == '' and result == '' then return '' end
   return struct.pack('>I2', #err) .. err .. result
 end
 
-local function read_job(n, state)
-  local r = any_rules and call('HGET', rules, n)
-  local s = any_run and call('HGET', run, n)
-  return {n = n, state = state, rules = r and cmsgpack.unpack(r), run = s and parse_run(s)}
+-- job_of puts a job together from its record and its run state, false for none.
+local function job_of(n, record, run_text, state)
+  if not record then return false end
+  local j = decode(n, record)
+  j.state = state
+  if run_text then
+    j.run = parse_run(run_text)
+    j.pushed, j.due = j.run.pushed, j.run.due
+  end
+  return j
 end
 
-local function rule(j, place)
-  return (j.rules or plain)[place]
+function read_job(n, state)
+  return job_of(n, call('HGET', records, n), any_run and call('HGET', run, n), state)
 end
 
-local function write_rules(j)
-  any_rules = true
-  call('HSET', rules, j.n, cmsgpack.pack(j.rules))
+-- read_jobs reads many jobs of one state at once. A number without a record is false.
+function read_jobs(numbers, state)
+  local jobs = fetch(records, numbers)
+  local runs = any_run and fetch(run, numbers) or {}
+  for i, n in ipairs(numbers) do jobs[i] = job_of(n, jobs[i], runs[i], state) end
+  return jobs
 end
 
-local function write_run(j)
+function write_run(j)
   local r = j.run
   any_run = true
-  call('HSET', run, j.n, struct.pack('>I6I6I6I4I4', r.pushed, r.due, r.ended, r.failures, r.stalls) .. r.rest)
+  hset(run, j.n, struct.pack('>I6I6I6I4I4', r.pushed, r.due, r.ended, r.failures, r.stalls) .. r.rest)
 end
 
--- The moments that stand before a record's headers and body. Only of a plain job that is leased for the first time they stand
--- nowhere else, so only then a record is read for them.
-local function record_times(j)
-  local r = call('HGET', records, j.n)
-  if not r then return 0, 0 end
-  local pushed, due = struct.unpack('>I6I6', r)
-  return pushed, due
-end
-
--- The due moment, wherever it stands.
-local function due_of(j)
-  if j.due then return j.due end
-  if j.run then j.due = j.run.due
-  elseif j.rules then j.due = j.rules[DUE]
-  else j.pushed, j.due = record_times(j) end
-  return j.due
-end
-
-local function pushed_of(j)
-  if j.run then return j.run.pushed end
-  if j.rules then return j.rules[PUSHED] end
-  if not j.pushed then j.pushed, j.due = record_times(j) end
-  return j.pushed
-end
-
--- The rules of a job, made if it was plain.
-local function ruled(j)
-  if not j.rules then
-    local r = {}
-    for i, v in ipairs(plain) do r[i] = v end
-    r[PUSHED], r[DUE] = pushed_of(j), due_of(j)
-    j.rules = r
-  end
-  return j.rules
-end
-
--- The run state of a job, made if it has none yet.
-local function running(j)
+-- running is the run state of a job, made if it has none yet.
+function running(j)
   if not j.run then
-    local due = due_of(j)
-    j.run = {pushed = pushed_of(j), due = due, ended = 0, failures = 0, stalls = 0, rest = ''}
+    j.run = {pushed = j.pushed, due = j.due, ended = 0, failures = 0, stalls = 0, rest = ''}
   end
   return j.run
 end
 
--- set_due changes the due moment where it stands; the caller writes the run state, or the rules if there is none.
-local function set_due(j, due)
-  if j.run or not j.rules then running(j).due = due else j.rules[DUE] = due end
+-- set_due changes the due moment; the caller writes the job.
+function set_due(j, due)
   j.due = due
+  if j.run then j.run.due = due end
 end
 
-local function write_job(j)
-  if j.run then write_run(j) end
-  if j.rules then write_rules(j) end
+-- write_job writes what has the moments: the run state, or the record if there is none.
+function write_job(j)
+  if j.run then write_run(j) else write_record(j) end
 end
 
--- One number for (priority, due): high priorities first, then what was due first. Exact in a double.
-local function rank_of(j)
-  return due_of(j) - rule(j, PRIORITY) * BAND
+-- rank_of is one number for (priority, due): high priorities first, then what was due first. Exact in a double.
+function rank_of(j)
+  return j.due - j.priority * BAND
+end
 end
 -- @call
-any_rules, any_run = call('HLEN', rules) > 0, call('HLEN', run) > 0
+any_run = call('HLEN', run) > 0

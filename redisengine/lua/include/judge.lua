@@ -1,20 +1,79 @@
 -- What is wrong with a job, or with an entry that names one. Nothing here writes. A fault is {kind, detail}; the kinds are the contract
 -- of Check and are listed in check.go.
-
 local number_sets
+local body_place, gather, stands, end_of, holds_merge, named, wrong_entry, done_at, judge
+
+do
+-- blank has the fields of a job of which nothing is known.
+local function blank(n)
+  return {
+    n = n, pushed = 0, due = 0, policy = BARE, flags = 0, expires = 0, priority = 0, id = '', order = '', merge = '', size = 0, tail = 9,
+  }
+end
+
+-- headers_end is where the headers that begin at a place end, false if they can't be read.
+local function headers_end(r, begin)
+  if begin + 1 > #r then return false end
+  local stop = begin + 1 + fixed.unpack('>I2', r, begin)
+  local at = begin + 2
+  local function text() -- behind its length, seven bits to the byte
+    local size, weight, b = 0, 1, 128
+    while b >= 128 and at <= stop and weight < 2 ^ 21 do
+      b = string.byte(r, at)
+      size, weight, at = size + b % 128 * weight, weight * 128, at + 1
+    end
+    at = at + size
+    return b < 128 and at <= stop + 1
+  end
+  if stop > #r then return false end
+  for _ = 0, 1000 do -- no job has so many headers
+    if at > stop then return stop + 1 end
+    if not text() or not text() then return false end
+  end
+  return false
+end
+
+-- body_place is where a record's body begins, false if the record can't be read: each part that the flags say is there.
+function body_place(r)
+  if #r < 8 then return false end
+  local policy, has, at = string.byte(r, 7), flags_of(string.byte(r, 8)), 9
+  local function skip(size)
+    at = at + size
+    return at <= #r + 1
+  end
+  local function skip_text()
+    return string.byte(r, at) and skip(1 + string.byte(r, at))
+  end
+  if has[HAS.DUE] and not skip(6) then return false end
+  if has[HAS.EXPIRES] and not skip(6) then return false end
+  if policy == INLINE then
+    if at + 1 > #r or not skip(2 + fixed.unpack('>I2', r, at)) then return false end
+  end
+  if has[HAS.PRIORITY] then
+    if at + 1 > #r or fixed.unpack('>I2', r, at) > 2000 then return false end
+    skip(2)
+  end
+  for _, flag in ipairs({HAS.ID, HAS.ORDER, HAS.MERGE}) do
+    if has[flag] and not skip_text() then return false end
+  end
+  if has[HAS.SIZE] and not skip(4) then return false end
+  return has[HAS.HEADERS] and headers_end(r, at) or not has[HAS.HEADERS] and at
+end
 
 -- gather reads everything that there is of some numbers. values are their records.
-local function gather(numbers, values)
+function gather(numbers, values)
   local jobs, scores = {}, {}
   for _, s in ipairs(number_sets) do scores[s[1]] = call('ZMSCORE', s[2], unpack(numbers)) end
   local ends = call('ZMSCORE', expiry, unpack(numbers))
-  local rule_texts, run_texts = call('HMGET', rules, unpack(numbers)), call('HMGET', run, unpack(numbers))
+  local run_texts = call('HMGET', run, unpack(numbers))
   local any_bodies = call('HLEN', bodies) > 0
   for i, n in ipairs(numbers) do
-    local j = {n = n, record = values[i], rules_text = rule_texts[i], run_text = run_texts[i], scores = {}, ends = tonumber(ends[i] or nil)}
+    local record = values[i]
+    local j = record and body_place(record) and decode(n, record) or blank(n)
+    j.record, j.run_text, j.scores, j.ends = record, run_texts[i], {}, tonumber(ends[i] or nil)
     j.body = any_bodies and call('HSTRLEN', bodies, n) or 0
-    j.rules = j.rules_text and sound_rules(j.rules_text) or nil
     j.run = j.run_text and sound_run(j.run_text) and parse_run(j.run_text) or nil
+    if j.run then j.pushed, j.due = j.run.pushed, j.run.due end
     for _, s in ipairs(number_sets) do
       if scores[s[1]][i] then j.scores[s[1]] = tonumber(scores[s[1]][i]) end
     end
@@ -23,39 +82,23 @@ local function gather(numbers, values)
   return jobs
 end
 
--- head_size is where a record's body begins, false if the record can't be read.
-local function head_size(record)
-  if #record < 14 then return false end
-  local stop = 14 + fixed.unpack('>I2', record, 13)
-  local at = 15
-  local function text() -- behind its length, seven bits to the byte
-    local size, weight, b = 0, 1, 128
-    while b >= 128 and at <= stop and weight < 2 ^ 21 do
-      b = string.byte(record, at)
-      size, weight, at = size + b % 128 * weight, weight * 128, at + 1
-    end
-    at = at + size
-    return b < 128 and at <= stop + 1
-  end
-  if stop > #record then return false end
-  for _ = 0, 1000 do -- no job has so many headers
-    if at > stop then return stop end
-    if not text() or not text() then return false end
-  end
-  return false
+-- policy_text is the text of a job's policy: false if the shard does not have it, '' for a bare job.
+local function policy_text(j)
+  if j.policy == BARE then return '' end
+  return j.policy == INLINE and j.inline or call('HGET', policies, string.char(j.policy))
 end
 
 local function unreadable(j)
   if #j.n ~= 16 then return 'its number has ' .. string.format('%d', #j.n) .. ' bytes' end
-  if not head_size(j.record) then return 'its record is damaged' end
-  if j.rules_text and not j.rules then return 'its rules are damaged' end
+  if not body_place(j.record) then return 'its record is damaged' end
+  if j.policy == INLINE and not sound_policy(j.inline) then return 'its policy is damaged' end
   if j.run_text and not j.run then return 'its run state is damaged' end
 end
 
 -- stands finds the sets that a job is in, and where it sorts there.
-local function stands(j)
+function stands(j)
   local names = {}
-  local score = j.rules and j.rules[ORDER] ~= '' and call('ZSCORE', blocked, blocked_member(j))
+  local score = j.order ~= '' and call('ZSCORE', blocked, blocked_member(j))
   if score then j.scores.blocked = tonumber(score) end
   for _, s in ipairs({'leased', 'ready', 'delayed', 'blocked', 'dead', 'done'}) do
     if j.scores[s] then names[#names + 1] = s end
@@ -65,28 +108,28 @@ local function stands(j)
 end
 
 -- end_of is when the job's time is over, as its expiry entry has to say; nil for none.
-local function end_of(j)
-  if not j.rules then return nil end
-  if waiting(j.state) then return j.rules[EXPIRES] > 0 and j.rules[EXPIRES] or nil end
-  return j.state == 'done' and j.rules[RETAIN] >= 0 and j.at + j.rules[RETAIN] or nil
+function end_of(j)
+  if waiting(j.state) then return j.expires > 0 and j.expires or nil end
+  local retain = j.state == 'done' and policy_of(j).retain or -1
+  return retain >= 0 and j.at + retain or nil
 end
 
--- holds_merge tells whether the job must hold its merge key, and may.
-local function holds_merge(j)
-  return rule(j, MERGE) ~= '' and (waiting(j.state) or j.state == 'leased' and j.rules[UNTIL] == 'done')
+-- holds_merge reports whether the job must hold its merge key, and may.
+function holds_merge(j)
+  return j.merge ~= '' and (waiting(j.state) or j.state == 'leased' and policy_of(j).merge_until == 'done')
 end
 
 -- named is the job that an entry names, if there is one.
-local function named(n)
+function named(n)
   return n and #n == 16 and call('HEXISTS', records, n) == 1 and load(n)
 end
 
 -- wrong_entry tells the kind of fault of an alias or a busy key, nil for none.
-local function wrong_entry(of, name, n)
+function wrong_entry(of, name, n)
   local j = named(n)
   if of == 'busy' then
     local holds = j and (j.state == 'ready' or j.state == 'leased' or j.state == 'delayed' and j.run and j.run.ended > 0)
-    return not (holds and rule(j, ORDER) == name) and 'order_key_wrong' or nil
+    return not (holds and j.order == name) and 'order_key_wrong' or nil
   end
   local kind = string.sub(name, 1, 1)
   if kind == 'm' then
@@ -96,21 +139,16 @@ local function wrong_entry(of, name, n)
     local runs = j and j.state == 'leased' and replaceable(j)
     return not (runs and name == (kind == 'r' and merge_alias(j, 'r') or 'o' .. j.n)) and 'merge_key_wrong' or nil
   end
-  return not (j and name == 'i' .. rule(j, ID)) and 'alias_without_job' or nil
+  return not (j and name == j.id) and 'alias_without_job' or nil
 end
 
 local function judge_orphan(j, found)
   for _, s in ipairs(stands(j)) do found('entry_without_job', s) end
   if j.member and not j.scores.blocked then found('entry_without_job', 'blocked') end
-  if j.rules_text then found('rules_without_job') end
   if j.run_text then found('run_without_job') end
   if j.body > 0 then found('body_without_job') end
   if j.ends then found('expiry_without_job') end
 end
-
--- The record of a plain job may tell a due moment that lies two tenths of a second before the one that it was stored with: one for the
--- way of its call (push_simple.lua), one for its wait for others; and some ms for rounding.
-local SLACK = 205 -- ms
 
 -- How far ahead a moment may lie at most. The longest lease has 366 days. A day more is for a clock that was set back since.
 local DAY = 86400000
@@ -119,8 +157,9 @@ local ahead_at_most = {leased = 367 * DAY, dead = DAY, done = DAY}
 local function possible(state, at) return at >= 0 and at <= now + ahead_at_most[state] end
 
 -- done_at is when a done job was acked, as its expiry has it; now where that tells nothing.
-local function done_at(j)
-  local at = j.ends and rule(j, RETAIN) >= 0 and j.ends - j.rules[RETAIN]
+function done_at(j)
+  local retain = policy_of(j).retain
+  local at = j.ends and retain >= 0 and j.ends - retain
   return at and possible('done', at) and at or now
 end
 
@@ -128,35 +167,35 @@ end
 local function misplaced(j)
   if ahead_at_most[j.state] then return not possible(j.state, j.at) end
   if j.state == 'blocked' then return j.member and j.at ~= 0 end
-  local off = j.at - (j.state == 'ready' and rank_of(j) or due_of(j))
-  return off < 0 or off > (j.rules and 0 or j.run and 0 or SLACK)
+  return j.at ~= (j.state == 'ready' and rank_of(j) or j.due)
 end
 
 local function judge_body(j, found)
-  local size, head = rule(j, SIZE), head_size(j.record)
-  if size == 0 and j.body > 0 then
-    if #j.record > head then found('body_without_job', 'the body stands in the record') else found('body_missing', 'the rules do not tell of it') end
-  elseif size ~= j.body then
-    found('body_missing', string.format('%d of %d bytes are there', j.body, size))
-  elseif size > 0 and #j.record > head then
+  local inline = #j.record >= body_place(j.record)
+  if j.size == 0 and j.body > 0 then
+    if inline then found('body_without_job', 'the body stands in the record') else found('body_missing', 'the record does not tell of it') end
+  elseif j.size ~= j.body then
+    found('body_missing', string.format('%d of %d bytes are there', j.body, j.size))
+  elseif j.size > 0 and inline then
     found('body_twice')
   end
 end
 
 local function judge_keys(j, found)
-  local id, key = rule(j, ID), rule(j, ORDER)
-  if id ~= '' and call('HGET', alias, 'i' .. id) ~= j.n then found('alias_missing') end
+  local text = policy_text(j)
+  if not text or text ~= '' and not sound_policy(text) then found('policy_missing') end
+  if j.id ~= '' and call('HGET', alias, j.id) ~= j.n then found('alias_missing') end
   if holds_merge(j) and call('HGET', alias, merge_alias(j)) ~= j.n then found('merge_key_missing') end
   local ends = end_of(j)
   if ends and ends ~= j.ends then found('expiry_missing', string.format('at %.0f', ends)) end
   if not ends and j.ends then found('expiry_without_job', 'a ' .. j.state .. ' job has none') end
-  local head = key ~= '' and call('HGET', busy, key)
+  local head = j.order ~= '' and call('HGET', busy, j.order)
   if j.state == 'blocked' and (not head or head == j.n) then found('blocked_by_nobody') end
-  if key ~= '' and head ~= j.n and (j.state == 'ready' or j.state == 'leased') then found('order_key_not_held', j.state) end
+  if j.order ~= '' and head ~= j.n and (j.state == 'ready' or j.state == 'leased') then found('order_key_not_held', j.state) end
 end
 
 -- judge lists what is wrong with a gathered job, the root of it first.
-local function judge(j)
+function judge(j)
   local faults = {}
   local function found(kind, detail) faults[#faults + 1] = {kind, detail or ''} end
   if not j.record then
@@ -168,9 +207,8 @@ local function judge(j)
     found('job_unreadable', why)
     return faults
   end
-  if not j.rules and not j.run then j.pushed, j.due = fixed.unpack('>I6I6', j.record) end
   local names = stands(j)
-  if j.member and (rule(j, ORDER) == '' or j.member ~= blocked_member(j)) then
+  if j.member and (j.order == '' or j.member ~= blocked_member(j)) then
     found('place_wrong', 'blocked')
   elseif #names == 0 then
     found('job_in_no_set')
@@ -186,6 +224,7 @@ local function judge(j)
     judge_keys(j, found)
   end
   return faults
+end
 end
 -- @call
 number_sets = {{'leased', leased}, {'ready', ready}, {'delayed', delayed}, {'dead', dead}, {'done', done}}

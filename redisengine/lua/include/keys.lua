@@ -1,17 +1,32 @@
 -- Order keys and merge keys: who holds them, and who has them next.
 
--- How many expired jobs a script still drops on its way to the next holders of keys, all keys together. One that is left gets its key, and goes by
--- the next step, or when it would be handed out.
+-- How many expired jobs a script still drops on its way to the next holders of keys, all keys together. One that is left
+-- gets its key, and goes by the next step, or when it would be handed out.
 local skips
+
+local any_over -- whether some job's time was over when this call began; nil: not asked yet
 
 local gone -- below; removing a job passes its keys on, which may remove others
 
+-- time_is_over reports whether any waiting or done job of the shard may be over. Mostly none is, and nobody has to look at
+-- the holders of keys.
+local function time_is_over()
+  if any_over == nil then
+    any_over = call('ZRANGEBYSCORE', expiry, '-inf', '(' .. now_text, 'LIMIT', '0', '1')[1] ~= nil
+  end
+  return any_over
+end
+
+local dropped -- whether a job has gone because its time was over
+
 local function drop(j)
+  dropped = true
   if j.state ~= 'done' then count('expired') end
   gone(j)
 end
 
--- The job if it is there by the clock. One that is over is dropped now, not at the next step: it holds neither ID nor keys.
+-- alive is the job if it is there by the clock. One that is over is dropped now, not at the next step: it holds neither ID
+-- nor keys.
 local function alive(j)
   if j and over(j) then
     drop(j)
@@ -20,54 +35,71 @@ local function alive(j)
   return j
 end
 
--- pass_key gives an order key that nobody holds to the first blocked job of the key, which becomes ready in the same step.
-local function pass_key(key)
+local pass_key
+do
+-- first_blocked is the blocked job of a key that is next, as its member: false for none.
+local function first_blocked(key)
+  if blocked_touched[key] then flush() end
   local place = string.char(#key) .. key
-  for _ = 1, skips + 1 do
-    local first = call('ZRANGEBYLEX', blocked, '[' .. place .. '\0', '(' .. place .. '\1', 'LIMIT', 0, 1)[1]
-    if not first then return end
-    local next_one = read_job(string.sub(first, -16), 'blocked')
-    if skips > 0 and over(next_one) then
+  return call('ZRANGEBYLEX', blocked, '[' .. place .. '\0', '(' .. place .. '\1', 'LIMIT', '0', '1')[1]
+end
+
+-- pass_key gives an order key that nobody holds to the first blocked job of the key, which becomes ready in the same step.
+function pass_key(key)
+  while true do
+    local member = first_blocked(key)
+    if not member then
+      busy_set(key, false)
+      return
+    end
+    local n = string.sub(member, -16)
+    local j = skips > 0 and time_is_over() and read_job(n, 'blocked')
+    if j and over(j) then
       skips = skips - 1
-      drop(next_one)
+      touched[n] = true
+      drop(j)
     else
-      call('HSET', busy, key, next_one.n)
-      call('ZREM', blocked, first)
-      put_in(next_one, 'ready')
+      touched[n] = true
+      busy_set(key, n)
+      zrem(blocked, member)
+      blocked_touched[key] = true
+      local rank = struct.unpack('>I8', member, #key + 2) - 1001 * BAND
+      zadd(ready, text_of(rank), n)
       return
     end
   end
 end
+end
 
 -- free_key gives the job's order key up, if it holds it.
 local function free_key(j)
-  local key = rule(j, ORDER)
-  if key == '' or call('HGET', busy, key) ~= j.n then return end
-  call('HDEL', busy, key)
-  pass_key(key)
+  if j.order == '' or busy_get(j.order) ~= j.n then return end
+  pass_key(j.order)
 end
 
 -- ready_or_blocked is the state that a due job takes, with its order key if that is free.
 local function ready_or_blocked(j)
-  local key = rule(j, ORDER)
+  local key = j.order
   if key == '' then return 'ready' end
-  local head = call('HGET', busy, key)
+  local head = busy_get(key)
   if head and head ~= j.n then
+    if not time_is_over() then return 'blocked' end
     local h = load(head)
     if h and alive(h) then return 'blocked' end
-    local heir = call('HGET', busy, key) -- dropping a holder that was over may have made the next one ready
+    local heir = busy_get(key) -- dropping a holder that was over may have made the next one ready
     if heir and heir ~= j.n and heir ~= head then return 'blocked' end
   end
-  call('HSET', busy, key, j.n)
+  busy_set(key, j.n)
   return 'ready'
 end
 
--- due_state is the state of a job that an operation, not a step, makes due. If it has an order key and due jobs still wait for
--- their step it joins them, for those that were due before it may have the same key: it is then ready or blocked by the clock alone.
+-- due_state is the state of a job that an operation, not a step, makes due. If it has an order key and due jobs still wait
+-- for their step it joins them, for those that were due before it may have the same key: it is then ready or blocked by
+-- the clock alone.
 local function due_state(j)
-  local key = rule(j, ORDER)
-  if key ~= '' and call('HGET', busy, key) ~= j.n then
-    for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, 2)) do
+  if j.order ~= '' and busy_get(j.order) ~= j.n then
+    flush()
+    for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '2')) do
       if n ~= j.n then return 'delayed' end
     end
   end
@@ -75,50 +107,50 @@ local function due_state(j)
 end
 
 local function free_merge(j)
-  if rule(j, MERGE) == '' then return end
+  if j.merge == '' then return end
   local name = merge_alias(j)
-  if call('HGET', alias, name) == j.n then call('HDEL', alias, name) end
+  if alias_get(name) == j.n then alias_set(name, false) end
 end
 
 local function hold_merge(j)
-  if rule(j, MERGE) ~= '' then call('HSET', alias, merge_alias(j), j.n) end
+  if j.merge ~= '' then alias_set(merge_alias(j), j.n) end
 end
 
--- overtake marks the running job that a push or requeue of j overtakes. That job is dropped when it comes back,
--- whatever state j has then.
+-- overtake marks the running job that a push or requeue of j overtakes. That job is dropped when it comes back, whatever
+-- state j has then.
 local function overtake(j)
-  if rule(j, MODE) ~= 'replace' then return end
+  if j.merge == '' or policy_of(j).merge_mode ~= 'replace' then return end
   local name = merge_alias(j, 'r')
-  local n = call('HGET', alias, name)
+  local n = alias_get(name)
   if not n then return end
-  call('HDEL', alias, name)
+  alias_set(name, false)
+  flush()
   local runs = call('ZSCORE', leased, n) -- else an older version has ended its delivery
-  if runs then call('HSET', alias, 'o' .. n, n) end
+  if runs then alias_set('o' .. n, n) end
 end
 
 local function overtaken(j)
-  return replaceable(j) and call('HEXISTS', alias, 'o' .. j.n) == 1
+  return j.merge ~= '' and replaceable(j) and alias_get('o' .. j.n) and true or false
 end
 
 -- merger is the job that holds the merge key of j, if another one does.
 local function merger(j)
-  if rule(j, MERGE) == '' then return false end
-  local n = call('HGET', alias, merge_alias(j))
+  if j.merge == '' then return false end
+  local n = alias_get(merge_alias(j))
   return n and n ~= j.n and alive(load(n))
 end
 
 gone = function(j)
   take_out(j)
-  call('HDEL', records, j.n)
-  drop_body(j)
-  if j.run then call('HDEL', run, j.n) end
-  if j.rules then
-    call('HDEL', rules, j.n)
-    if j.rules[EXPIRES] > 0 or j.rules[RETAIN] >= 0 then call('ZREM', expiry, j.n) end
-    if j.rules[ID] ~= '' then call('HDEL', alias, 'i' .. j.rules[ID]) end
-    free_merge(j)
-    free_key(j)
-  end
+  touched[j.n] = true
+  hdel(records, j.n)
+  if j.size > 0 then hdel(bodies, j.n) end
+  if j.run then hdel(run, j.n) end
+  if j.policy == BARE then return end
+  if waiting(j.state) and j.expires > 0 or j.state == 'done' then zrem(expiry, j.n) end
+  if j.id ~= '' then alias_set(j.id, false) end
+  if j.merge ~= '' then free_merge(j) end
+  if j.order ~= '' then free_key(j) end
 end
 -- @call
-skips = 1000
+skips, any_over, dropped = 1000, nil, false

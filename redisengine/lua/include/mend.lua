@@ -4,7 +4,9 @@
 -- @args fallback
 local mends = {}
 local removed, buried -- for the log
+local remove
 
+do
 local function leave_sets(j, but)
   for _, s in ipairs(number_sets) do
     if s[1] ~= but and j.scores[s[1]] then call('ZREM', s[2], j.n) end
@@ -33,14 +35,14 @@ local function bury_damaged(j, reason)
   if j.scores.done and not counted_before(j) then count('pushed') end -- it was done, and is here again
   leave_sets(j)
   j.state = false
-  if j.rules and j.rules[RETAIN] >= 0 then call('ZREM', expiry, j.n) end
+  if j.ends then zrem(expiry, j.n) end
   running(j).ended = j.run.ended + 1
   die(j, reason)
   buried = reason
 end
 
 -- remove takes away what is there of a number that is no job, or can't be one.
-local function remove(j)
+function remove(j)
   stands(j)
   if counted_before(j) then
     count('dropped')
@@ -48,23 +50,31 @@ local function remove(j)
   end
   leave_sets(j)
   j.state = false
-  if j.rules and call('HGET', alias, 'i' .. j.rules[ID]) ~= j.n then j.rules[ID] = '' end -- it is another job's by now
+  if j.id ~= '' and call('HGET', alias, j.id) ~= j.n then j.id = '' end -- it is another job's by now
+  if j.policy == BARE and (j.order ~= '' or j.merge ~= '') then j.policy = INLINE end
   gone(j)
-  call('HDEL', rules, j.n)
+  flush()
   call('HDEL', run, j.n)
   call('HDEL', bodies, j.n)
   call('ZREM', expiry, j.n)
 end
 
 mends.entry_without_job = remove
-mends.rules_without_job = remove
 mends.run_without_job = remove
 
--- own_name lets the job go by the fallback from now on.
+-- with_policy gives a bare job the defaults as a policy, for it has options from now on.
+local function with_policy(j)
+  if j.policy == BARE then set_policy(j, packed.pack({16, 8, 30000000, -1, '', '', '', 0, '', '', 30000000000, -1, 0})) end
+end
+
+-- own_name gives the job the fallback for its ID.
 local function own_name(j)
-  ruled(j)[ID] = fallback
-  write_rules(j)
-  if fallback ~= '' then call('HSET', alias, 'i' .. fallback, j.n) end
+  j.id = fallback
+  if fallback ~= '' then
+    with_policy(j)
+    alias_set(fallback, j.n)
+  end
+  write_record(j)
 end
 
 -- A job that can't be read is quarantined: a dead letter with everything of it that is left. It can be read only once it is one.
@@ -75,28 +85,28 @@ function mends.job_unreadable(j, why)
     return
   end
   if j.run_text and not j.run then running(j).ended = now end -- no delivery has had a number so high
+  local record = j.record
+  j.record, j.tail = struct.pack('>I6BB', now, BARE, 0), 9
+  if j.pushed == 0 then j.pushed, j.due = now, now end
   bury_damaged(j, 'the stored job can\'t be read: ' .. why)
-  if j.rules_text and not j.rules then
-    call('ZREM', expiry, j.n)
-    call('HDEL', rules, j.n)
-    if j.body > 0 or fallback ~= '' then
-      ruled(j)[SIZE] = j.body
-      own_name(j)
-    end
+  if j.ends then zrem(expiry, j.n) end
+  if not body_place(record) then
+    j.flags, j.size, j.record = 0, j.body, string.sub(j.record, 1, 8) .. (j.body > 0 and '' or record)
+  else
+    j.record, j.tail = record, decode(j.n, record).tail
+    if j.policy == INLINE then j.policy, j.inline = BARE, nil end
   end
-  if not head_size(j.record) then
-    local moments = #j.record >= 14 and string.sub(j.record, 1, 12) or fixed.pack('>I6I6', now, now)
-    call('HSET', records, j.n, moments .. '\0\0' .. j.record)
-  end
+  if j.body > 0 or j.id ~= '' or j.order ~= '' or j.merge ~= '' or j.priority ~= 0 then with_policy(j) end
+  if fallback ~= '' and j.id == '' then own_name(j) else write_record(j) end
 end
 
 -- lost_state is where a job that is in no set has most likely been.
 local function lost_state(j)
   local r = running(j)
   local result = r.rest ~= '' and #r.rest > 2 + #last_error(j)
-  if rule(j, RETAIN) >= 0 and (result or j.ends and j.ends ~= j.rules[EXPIRES]) then return 'done' end
+  if policy_of(j).retain >= 0 and (result or j.ends and j.ends ~= j.expires) then return 'done' end
   if exhausted(j) or last_error(j) ~= '' and r.failures + r.stalls == 0 then return 'dead' end
-  return due_of(j) > now and 'delayed' or ready_or_blocked(j)
+  return j.due > now and 'delayed' or ready_or_blocked(j)
 end
 
 function mends.job_in_no_set(j)
@@ -118,8 +128,8 @@ end
 local function one_state(j)
   local s = j.scores
   if s.leased then return 'leased' end
-  if s.delayed and (due_of(j) > now or not (s.ready or s.blocked)) then return 'delayed' end
-  if s.ready and s.blocked then return call('HGET', busy, rule(j, ORDER)) == j.n and 'ready' or 'blocked' end
+  if s.delayed and (j.due > now or not (s.ready or s.blocked)) then return 'delayed' end
+  if s.ready and s.blocked then return call('HGET', busy, j.order) == j.n and 'ready' or 'blocked' end
   return s.ready and 'ready' or s.blocked and 'blocked' or 'dead'
 end
 
@@ -136,9 +146,10 @@ end
 -- A lease that could not end ends now, and its job is taken back.
 function mends.place_wrong(j)
   if j.member then
-    call('ZREM', blocked, j.member)
+    zrem(blocked, j.member)
+    blocked_touched[j.order] = true
     j.member = nil
-    if (not j.state or j.state == 'blocked') and rule(j, ORDER) ~= '' then put_in(j, 'blocked') end
+    if (not j.state or j.state == 'blocked') and j.order ~= '' then put_in(j, 'blocked') end
   else
     put_in(j, j.state, j.at)
   end
@@ -151,14 +162,15 @@ function mends.run_missing(j)
 end
 
 function mends.body_missing(j, detail)
-  local lost = rule(j, SIZE) > 0
+  local lost = j.size > 0
   if lost and (waiting(j.state) or j.state == 'leased') then bury_damaged(j, 'the stored body is lost: ' .. detail) end
-  ruled(j)[SIZE] = j.body
-  write_rules(j)
+  j.size = j.body
+  if j.body > 0 then with_policy(j) end
+  write_record(j)
 end
 
 function mends.body_twice(j)
-  call('HSET', records, j.n, string.sub(j.record, 1, head_size(j.record)))
+  hset(records, j.n, string.sub(j.record, 1, body_place(j.record) - 1))
 end
 
 function mends.body_without_job(j)
@@ -167,9 +179,9 @@ end
 
 -- Where the ID has become another job's, this one goes by the fallback.
 function mends.alias_missing(j)
-  local name = 'i' .. rule(j, ID)
+  local name = j.id
   local holder = call('HGET', alias, name)
-  if holder and not wrong_entry('alias', name, holder) then own_name(j) else call('HSET', alias, name, j.n) end
+  if holder and not wrong_entry('alias', name, holder) then own_name(j) else alias_set(name, j.n) end
 end
 
 -- Where another job holds the merge key, this one merges no more, and both are delivered.
@@ -177,11 +189,18 @@ function mends.merge_key_missing(j)
   local name = merge_alias(j)
   local holder = call('HGET', alias, name)
   if holder and not wrong_entry('alias', name, holder) then
-    j.rules[MERGE], j.rules[MODE], j.rules[UNTIL], j.rules[MAX_WAIT] = '', '', '', 0
-    write_rules(j)
+    j.merge = ''
+    write_record(j)
   else
-    call('HSET', alias, name, j.n)
+    alias_set(name, j.n)
   end
+end
+
+-- A job whose policy is lost goes on with the defaults.
+function mends.policy_missing(j)
+  j.policy, j.inline = BARE, nil
+  with_policy(j)
+  write_record(j)
 end
 
 function mends.expiry_missing(j)
@@ -193,9 +212,7 @@ function mends.expiry_without_job(j)
 end
 
 function mends.blocked_by_nobody(j)
-  local key = rule(j, ORDER)
-  call('HDEL', busy, key)
-  pass_key(key)
+  pass_key(j.order)
 end
 
 -- Where another job holds the order key, this one waits for it. A delivery under way ends by that: one receipt per key is what is promised.
@@ -206,6 +223,7 @@ function mends.order_key_not_held(j)
     end_delivery(j)
   end
   move(j, 'blocked')
+end
 end
 -- @call
 removed, buried = nil, nil

@@ -1,60 +1,66 @@
 -- The sets: each state has one, and a job is in exactly one of them.
+local touched         -- numbers of jobs that this call has changed beside those that it was called for
+local blocked_touched -- order keys whose blocked jobs have pending changes
 
--- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is made positive and
--- stays below 2^53.
+-- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is made
+-- positive and stays below 2^53.
 local function blocked_member(j)
-  local key = rule(j, ORDER)
-  return string.char(#key) .. key .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
+  return string.char(#j.order) .. j.order .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
 end
 
--- merge_alias returns the alias of a merge key within its order key: kind m for the job that holds the key, r for the
--- running job that a push overtakes.
+-- merge_alias is the alias of a merge key within its order key: kind m for the job that holds the key, r for the running
+-- job that a push overtakes.
 local function merge_alias(j, kind)
-  local order = rule(j, ORDER)
-  return (kind or 'm') .. string.char(#order) .. order .. rule(j, MERGE)
+  return (kind or 'm') .. string.char(#j.order) .. j.order .. j.merge
 end
 
 -- replaceable reports whether a push under replace overtakes the job while it runs.
 local function replaceable(j)
-  return rule(j, MODE) == 'replace' and rule(j, UNTIL) ~= 'done'
+  if j.merge == '' then return false end
+  local p = policy_of(j)
+  return p.merge_mode == 'replace' and p.merge_until ~= 'done'
 end
 
 -- begin_run marks a delivery that may be overtaken. At most one job of a key has an r. Every other running job of the
 -- key was overtaken and has an o.
 local function begin_run(j)
   if not replaceable(j) then return end
-  call('HDEL', alias, 'o' .. j.n) -- left behind by an older version
-  call('HSET', alias, merge_alias(j, 'r'), j.n)
+  alias_set('o' .. j.n, false) -- left behind by an older version
+  alias_set(merge_alias(j, 'r'), j.n)
 end
 
 local function end_run(j)
   if not replaceable(j) then return end
   local name = merge_alias(j, 'r')
-  if call('HGET', alias, name) == j.n then call('HDEL', alias, name) else call('HDEL', alias, 'o' .. j.n) end
+  if alias_get(name) == j.n then alias_set(name, false) else alias_set('o' .. j.n, false) end
 end
 
 local function take_out(j)
   local s = j.state
-  if s == 'ready' then call('ZREM', ready, j.n)
-  elseif s == 'delayed' then call('ZREM', delayed, j.n)
+  if s == 'ready' then zrem(ready, j.n)
+  elseif s == 'delayed' then zrem(delayed, j.n)
   elseif s == 'leased' then
-    call('ZREM', leased, j.n)
-    end_run(j)
-  elseif s == 'blocked' then call('ZREM', blocked, blocked_member(j))
-  elseif s == 'dead' then call('ZREM', dead, j.n)
-  elseif s == 'done' then call('ZREM', done, j.n)
+    zrem(leased, j.n)
+    if j.merge ~= '' then end_run(j) end
+  elseif s == 'blocked' then
+    zrem(blocked, blocked_member(j))
+    blocked_touched[j.order] = true
+  elseif s == 'dead' then zrem(dead, j.n)
+  elseif s == 'done' then zrem(done, j.n)
   end
 end
 
--- at is the end of a lease, or when the job became dead or done.
+-- put_in puts a job into the set of a state. at is the end of a lease, or when the job became dead or done.
 local function put_in(j, state, at)
   j.state = state
-  if state == 'ready' then call('ZADD', ready, rank_of(j), j.n)
-  elseif state == 'delayed' then call('ZADD', delayed, due_of(j), j.n)
-  elseif state == 'leased' then call('ZADD', leased, at, j.n)
-  elseif state == 'blocked' then call('ZADD', blocked, 0, blocked_member(j))
-  elseif state == 'dead' then call('ZADD', dead, at, j.n)
-  elseif state == 'done' then call('ZADD', done, at, j.n)
+  if state == 'ready' then zadd(ready, text_of(rank_of(j)), j.n)
+  elseif state == 'delayed' then zadd(delayed, text_of(j.due), j.n)
+  elseif state == 'leased' then zadd(leased, text_of(at), j.n)
+  elseif state == 'blocked' then
+    zadd(blocked, '0', blocked_member(j))
+    blocked_touched[j.order] = true
+  elseif state == 'dead' then zadd(dead, text_of(at), j.n)
+  elseif state == 'done' then zadd(done, text_of(at), j.n)
   end
 end
 
@@ -62,32 +68,36 @@ local function waiting(state)
   return state == 'ready' or state == 'delayed' or state == 'blocked'
 end
 
--- The expiry entry: the end of the TTL while the job waits, that of Retain when it is done. A lease stops the TTL's hand.
+-- note_end writes the expiry entry: the end of the TTL while the job waits, that of Retain when it is done. A lease stops
+-- the TTL's hand.
 local function note_end(j, finished)
-  if not j.rules then return end
-  if waiting(j.state) and j.rules[EXPIRES] > 0 then
-    call('ZADD', expiry, j.rules[EXPIRES], j.n)
+  if waiting(j.state) and j.expires > 0 then
+    zadd(expiry, text_of(j.expires), j.n)
   elseif j.state == 'done' and finished then
-    call('ZADD', expiry, finished + j.rules[RETAIN], j.n)
-  elseif j.rules[EXPIRES] > 0 or j.rules[RETAIN] >= 0 then
-    call('ZREM', expiry, j.n)
+    zadd(expiry, text_of(finished + policy_of(j).retain), j.n)
+  elseif j.expires > 0 then
+    zrem(expiry, j.n)
   end
 end
 
+-- move changes the state of a job. The expiry entry of a job that goes on waiting stays.
 local function move(j, state, at)
+  local was = j.state
   take_out(j)
   put_in(j, state, at)
-  note_end(j, at)
+  if not (waiting(was) and waiting(state)) then note_end(j, at) end
 end
 
--- Where a job stands; false if it is in no set.
+local load
+do
+-- find_state is the set that a job is in, with its score; false if it is in none.
 local function find_state(j)
   local n = j.n
   local score = call('ZSCORE', leased, n)
   if score then return 'leased', tonumber(score) end
   if call('ZSCORE', ready, n) then return 'ready' end
   if call('ZSCORE', delayed, n) then return 'delayed' end
-  if rule(j, ORDER) ~= '' and call('ZSCORE', blocked, blocked_member(j)) then return 'blocked' end
+  if j.order ~= '' and call('ZSCORE', blocked, blocked_member(j)) then return 'blocked' end
   score = call('ZSCORE', dead, n)
   if score then return 'dead', tonumber(score) end
   score = call('ZSCORE', done, n)
@@ -95,16 +105,44 @@ local function find_state(j)
   return false
 end
 
--- A job with its state, or false for a number that no set knows.
-local function load(n)
+-- load is a job with its state, or false for a number that no set knows. It belongs to its caller from then on: whoever has
+-- read the job before in this call sees that it was touched.
+function load(n)
+  flush()
+  touched[n] = true
   local j = read_job(n)
+  if not j then return false end
   j.state, j.at = find_state(j)
   return j.state and j
 end
-
--- The last millisecond still counts.
-local function over(j)
-  if not j.rules then return false end
-  if waiting(j.state) then return j.rules[EXPIRES] > 0 and now > j.rules[EXPIRES] end
-  return j.state == 'done' and j.rules[RETAIN] >= 0 and now > j.at + j.rules[RETAIN]
 end
+
+-- load_jobs loads many jobs at once. A number without a record or a set is false.
+local function load_jobs(numbers)
+  flush()
+  local jobs = read_jobs(numbers)
+  for _, set in ipairs({{'leased', leased}, {'ready', ready}, {'delayed', delayed}, {'dead', dead}, {'done', done}}) do
+    for from = 1, #numbers, MOST do
+      local scores = call('ZMSCORE', set[2], unpack(numbers, from, math.min(from + MOST - 1, #numbers)))
+      for i = 1, #scores do
+        local j = scores[i] and jobs[from + i - 1]
+        if j and not j.state then j.state, j.at = set[1], tonumber(scores[i]) end
+      end
+    end
+  end
+  for i, j in ipairs(jobs) do
+    if j and not j.state and j.order ~= '' and call('ZSCORE', blocked, blocked_member(j)) then j.state = 'blocked' end
+    if j and not j.state then jobs[i] = false end
+  end
+  return jobs
+end
+
+-- over reports whether the job's time is over. The last millisecond still counts.
+local function over(j)
+  if waiting(j.state) then return j.expires > 0 and now > j.expires end
+  if j.state ~= 'done' then return false end
+  local retain = policy_of(j).retain
+  return retain >= 0 and now > j.at + retain
+end
+-- @call
+touched, blocked_touched = {}, {}

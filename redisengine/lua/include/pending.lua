@@ -1,0 +1,192 @@
+-- The writes of a call wait here and go out together: flush sends one command for each key and kind of write, whatever
+-- number of jobs they are for.
+--
+-- Rules: a function that reads what an earlier step of the same call may have changed calls flush first. Within one
+-- flush a job is changed by one operation: load, which another operation begins with, flushes too.
+local fields, lost_fields   -- by hash: {field, value, …} to set; {field, …} to delete
+local members, lost_members -- by sorted set: {score, member, …} to add; {member, …} to remove
+local any_pending
+local wakes -- whether the marker has to be set anew: a job has become ready or delayed
+local checked     -- keys that are known to be of their kind, or not to exist
+local alias_now, busy_now         -- what this call has read or changed: name → number, or false for none
+local alias_changed, busy_changed -- the names that it has changed
+local MOST = 1000
+local hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
+  check_kinds, check_all_kinds, nothing_pending, flush
+
+do
+local function list_of(lists, key)
+  any_pending = true
+  local list = lists[key]
+  if not list then
+    list = {}
+    lists[key] = list
+  end
+  return list
+end
+
+function hset(key, field, value)
+  local list = list_of(fields, key)
+  local size = #list
+  list[size + 1], list[size + 2] = field, value
+end
+
+function hdel(key, field)
+  local list = list_of(lost_fields, key)
+  list[#list + 1] = field
+end
+
+function zadd(key, score, member)
+  wakes = wakes or key == ready or key == delayed
+  local list = list_of(members, key)
+  local size = #list
+  list[size + 1], list[size + 2] = score, member
+end
+
+function zrem(key, member)
+  local list = list_of(lost_members, key)
+  list[#list + 1] = member
+end
+
+-- text_of is a number as Redis would write it. Redis prints a Lua number digit by digit, a text goes as it is.
+function text_of(number)
+  return string.format('%.0f', number)
+end
+
+function alias_get(name)
+  local n = alias_now[name]
+  if n == nil then
+    n = call('HGET', alias, name)
+    alias_now[name] = n
+  end
+  return n
+end
+
+-- alias_set gives a name to a job; false takes it away.
+function alias_set(name, n)
+  any_pending = true
+  alias_now[name] = n
+  alias_changed[name] = true
+end
+
+function busy_get(key)
+  local n = busy_now[key]
+  if n == nil then
+    n = call('HGET', busy, key)
+    busy_now[key] = n
+  end
+  return n
+end
+
+function busy_set(key, n)
+  any_pending = true
+  busy_now[key] = n
+  busy_changed[key] = true
+end
+
+-- MOST is how many elements one command takes at most.
+
+-- fetch reads fields of a hash by as few commands as there may be.
+function fetch(hash, names)
+  checked[hash] = true
+  if #names <= MOST then
+    return #names > 0 and call('HMGET', hash, unpack(names)) or {}
+  end
+  local values = {}
+  for from = 1, #names, MOST do
+    local page = call('HMGET', hash, unpack(names, from, math.min(from + MOST - 1, #names)))
+    for i = 1, #page do values[from + i - 1] = page[i] end
+  end
+  return values
+end
+
+-- read_ahead fills alias_now or busy_now with many names at once.
+function read_ahead(hash, known, names)
+  if #names == 0 then return end
+  for i, n in ipairs(fetch(hash, names)) do known[names[i]] = n end
+end
+
+local function is_hash(key)
+  if not checked[key] then
+    call('HLEN', key)
+    checked[key] = true
+  end
+end
+
+local function is_sorted_set(key)
+  if not checked[key] then
+    call('ZCARD', key)
+    checked[key] = true
+  end
+end
+
+-- check_kinds ends the call, before it has written, if another program has put something else under a key that is about
+-- to be written.
+function check_kinds()
+  for key in pairs(fields) do is_hash(key) end
+  for key in pairs(lost_fields) do is_hash(key) end
+  for key in pairs(members) do is_sorted_set(key) end
+  for key in pairs(lost_members) do is_sorted_set(key) end
+  if next(alias_changed) then is_hash(alias) end
+  if next(busy_changed) then is_hash(busy) end
+  is_hash(tally)
+  if wakes or holds then is_sorted_set(marker) end
+end
+
+-- check_all_kinds is check_kinds for a call that may write anything.
+function check_all_kinds()
+  for _, key in ipairs({records, bodies, policies, run, alias, busy, tally}) do is_hash(key) end
+  for _, key in ipairs({delayed, ready, blocked, leased, dead, done, expiry, marker}) do is_sorted_set(key) end
+end
+
+local function send(command, key, list, step)
+  local most = step * MOST
+  if #list <= most then
+    call(command, key, unpack(list))
+    return
+  end
+  for from = 1, #list, most do
+    call(command, key, unpack(list, from, math.min(from + most - 1, #list)))
+  end
+end
+
+local function send_names(hash, changed, known)
+  local set, lost = {}, {}
+  for name in pairs(changed) do
+    local n = known[name]
+    if n then
+      set[#set + 1] = name
+      set[#set + 1] = n
+    else
+      lost[#lost + 1] = name
+    end
+  end
+  if #set > 0 then send('HSET', hash, set, 2) end
+  if #lost > 0 then send('HDEL', hash, lost, 1) end
+end
+
+function nothing_pending()
+  fields, lost_fields, members, lost_members, alias_changed, busy_changed, any_pending = {}, {}, {}, {}, {}, {}, false
+end
+
+-- flush writes what is pending. Wherever it ends, each job is whole: a body comes before the record that tells of it and
+-- goes after that, and a job that is between two sets is in none.
+function flush()
+  if not any_pending then return end
+  check_kinds()
+  for _, hash in ipairs({bodies, policies, records, run}) do
+    if fields[hash] then send('HSET', hash, fields[hash], 2) end
+  end
+  for set, list in pairs(lost_members) do send('ZREM', set, list, 1) end
+  for set, list in pairs(members) do send('ZADD', set, list, 2) end
+  if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
+  if next(busy_changed) then send_names(busy, busy_changed, busy_now) end
+  for _, hash in ipairs({records, run, bodies}) do
+    if lost_fields[hash] then send('HDEL', hash, lost_fields[hash], 1) end
+  end
+  nothing_pending()
+end
+end
+-- @call
+checked, alias_now, busy_now, wakes = {}, {}, {}, false
+nothing_pending()

@@ -1,0 +1,74 @@
+-- A policy is what many jobs have in common: tries, lease and the like. The shard keeps each policy once, in the hash
+-- policies: p + text → place, and place → text; a place is one byte, 1…254. A record names its policy by the place.
+-- Place 0 is a bare job: it has the contract's defaults and no options. Once a shard has 254 policies, a record with
+-- another one holds its text, and has place 255.
+--
+-- The text packs an array whose places have the names of PARTS. lease is in microseconds, the other times are in ms, -1 is
+-- none. What follows ttl no script reads.
+local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, merge_mode = 6, merge_until = 7, max_wait = 8, ttl = 9}
+
+local BARE, INLINE = 0, 255
+
+local any_options  -- whether any job of the shard has had options
+local policies_now -- those that this call has read: place, or the text of an inline one → policy
+
+-- named_policy is an array as a table with names.
+local function named_policy(a)
+  return {
+    array = a, tries = a[1], max_stalls = a[2], lease = a[3], retain = a[4], backoff = a[5],
+    merge_mode = a[6], merge_until = a[7], max_wait = a[8], ttl = a[9],
+  }
+end
+
+local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, ''})
+
+local function policy_of(j)
+  local place = j.policy
+  if place == BARE then return bare_policy end
+  local name = place == INLINE and j.inline or place
+  local p = policies_now[name]
+  if not p then
+    local text = place == INLINE and j.inline or call('HGET', policies, string.char(place))
+    p = text and named_policy(cmsgpack.unpack(text)) or bare_policy
+    policies_now[name] = p
+  end
+  return p
+end
+
+-- clear_policies forgets all policies of a shard without jobs, so that new ones have room.
+local function clear_policies()
+  call('UNLINK', policies)
+  policies_now = {}
+end
+
+-- policy_place finds or makes the place of a policy.
+local function policy_place(text)
+  local place = call('HGET', policies, 'p' .. text)
+  if place then return string.byte(place) end
+  local size = call('HLEN', policies) / 2
+  if size >= INLINE - 1 and not any_pending and call('HLEN', records) == 0 then
+    clear_policies()
+    size = 0
+  end
+  if size >= INLINE - 1 then return INLINE end
+  place = string.char(size + 1)
+  call('HSET', policies, 'p' .. text, place, place, text)
+  any_options = true
+  return size + 1
+end
+
+-- set_policy gives a job the policy with this text.
+local function set_policy(j, text)
+  j.policy = policy_place(text)
+  j.inline = j.policy == INLINE and text or nil
+end
+
+-- change_policy gives a job its policy with another value for one part.
+local function change_policy(j, name, value)
+  local array = {}
+  for i, v in ipairs(policy_of(j).array) do array[i] = v end
+  array[PARTS[name]] = value
+  set_policy(j, cmsgpack.pack(array))
+end
+-- @call
+any_options, policies_now = call('HLEN', policies) > 0, {}

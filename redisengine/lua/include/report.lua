@@ -1,0 +1,18 @@
+-- report is a job as Go reads it: number, record (with the body only if it is asked for), size of the body, policy, run
+-- state, state, and its score in the set of that state. False for a number without a record.
+local function report(n, state, score, body)
+  local r = call('HGET', records, n)
+  if not r then return false end
+  local j = decode(n, r)
+  local head = j.tail - 1
+  if j.flags >= HAS.HEADERS then head = head + 2 + struct.unpack('>I2', r, j.tail) end
+  local size = j.size > 0 and j.size or #r - head
+  if not body then
+    r = string.sub(r, 1, head)
+  elseif j.size > 0 then
+    r = r .. (call('HGET', bodies, n) or '')
+  end
+  local policy = ''
+  if j.policy ~= BARE and j.policy ~= INLINE then policy = call('HGET', policies, string.char(j.policy)) or '' end
+  return {n, r, size, policy, any_run and call('HGET', run, n) or '', state or '', score or 0}
+end
