@@ -21,6 +21,7 @@ type pushItem struct {
 	when    int64 // a delay in µs, or minus an absolute moment in ms
 	// named: the client made its ID for this push, and it is its number.
 	named bool
+	err   error // why the job is invalid
 	// waited: a call before has waited for its durability, in vain.
 	waited bool
 }
@@ -51,10 +52,7 @@ func (p *pushing) judgeOne(place int) {
 	if item.job.Made {
 		item.number, item.named = duly.ParseNumber(item.id)
 	}
-	if err := p.fill(item); err != nil {
-		p.results[place] = duly.PushResult{ID: item.id, Err: err}
-		p.items = p.items[:n]
-	}
+	item.err = p.fill(item)
 }
 
 // glance reports whether a job is certainly valid and bare: it leaves everything
@@ -137,7 +135,7 @@ func (p *pushing) identify() {
 	for k := range p.items {
 		i := &p.items[k]
 		switch {
-		case i.id == "":
+		case i.id == "" && i.err == nil:
 			i.name()
 		case !i.named:
 			i.number = duly.NewNumber()
@@ -146,14 +144,15 @@ func (p *pushing) identify() {
 			p.renumber(i)
 		}
 		last = i.number
-		p.results[i.place] = duly.PushResult{ID: i.id}
+		p.results[i.place] = duly.PushResult{ID: i.id, Err: i.err}
 	}
+	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool { return i.err != nil })
 }
 
 // renumber gives a job a number of its own that is not its ID.
 func (p *pushing) renumber(i *pushItem) {
 	i.number, i.named = duly.NewNumber(), false
-	if i.planned == nil { // a job with an alias is not bare
+	if i.planned == nil && i.err == nil { // a job with an alias is not bare
 		planned, _ := p.plan(i.job) // what a glance has seen is valid
 		i.planned = &planned
 	}

@@ -32,7 +32,6 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 type pushes struct {
 	items   []push
 	results []duly.PushResult
-	last    duly.Number // the greatest one that was created, as far as is known
 }
 
 // push is one job of a call, judged.
@@ -49,11 +48,12 @@ type push struct {
 	rules  []byte // of a simple one, packed
 }
 
-// judge plans every job with its queue's defaults and looks for its number.
+// judge plans every job with its queue's defaults and gives it a number.
 func (p *pushes) judge(e *Engine, jobs []duly.Job) {
 	now := e.cfg.Clock.Now()
 	var ref duly.QueueRef
 	var def duly.Defaults
+	last := map[duly.QueueRef]duly.Number{}
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
 		if r := (duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
@@ -61,35 +61,38 @@ func (p *pushes) judge(e *Engine, jobs []duly.Job) {
 		}
 		item.ref = ref
 		p.results[i].ID = j.ID
-		if item.Planned, item.err = j.Plan(def, now, e.cfg.MaxBody); item.err != nil {
+		item.Planned, item.err = j.Plan(def, now, e.cfg.MaxBody)
+		item.identify(j, last[ref])
+		last[ref] = item.number
+		if item.err != nil {
 			p.results[i].Err = item.err
 			continue
 		}
-		item.identify()
 		p.results[i].ID = item.ID
 	}
 }
 
 // identify looks for the job's number: the ID itself where the client made it
-// just now, else a fresh one.
-func (p *push) identify() {
-	if p.ID == "" {
+// just now and it is above the number of the job before it in its queue, else a
+// fresh one. So the numbers of a batch rise in its order.
+func (p *push) identify(j *duly.Job, last duly.Number) {
+	if p.err == nil && j.ID == "" {
 		p.ID, p.Made = duly.MakeID(&p.Job), true
+		j = &p.Job
 	}
-	n, ok := duly.ParseNumber(p.ID)
-	if !ok || !p.Made {
+	n, ok := duly.ParseNumber(j.ID)
+	if !ok || !j.Made || !above(n, last) {
 		p.number = duly.NewNumber()
 		return
 	}
 	p.number = n
-	if p.simple = len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
+	if p.simple = p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
 		p.rules = packRules(&p.Planned, "")
 	}
 }
 
 // run pushes the jobs in their order. It may run more than once.
 func (p *pushes) run(t *tx) error {
-	p.last = duly.Number{}
 	for i := range p.items {
 		item, result := &p.items[i], &p.results[i]
 		if item.err != nil {
@@ -103,14 +106,11 @@ func (p *pushes) run(t *tx) error {
 			*result = duly.PushResult{ID: item.ID, Err: err}
 			continue
 		}
-		if err := p.number(t, i); err != nil {
-			return err
-		}
+		item.given = item.number
 		if item.simple && item.given == item.number && !q.aliased && q.cfg.MaxJobs == duly.None {
 			if err := t.addSimple(simplePush{q, item, result}); err != nil {
 				return err
 			}
-			p.created(item)
 			continue
 		}
 		if err := t.flushPushes(); err != nil {
@@ -119,39 +119,6 @@ func (p *pushes) run(t *tx) error {
 		if *result, err = t.push(q, item); err != nil {
 			return err
 		}
-		if result.Outcome == duly.Created {
-			p.created(item)
-		}
-	}
-	return nil
-}
-
-func (p *pushes) created(item *push) {
-	if above(item.given, p.last) {
-		p.last = item.given
-	}
-}
-
-// number gives item i its number: the one that it looked for, or a fresh one
-// where the batch would lose its order in the item's queue.
-func (p *pushes) number(t *tx, i int) error {
-	item := &p.items[i]
-	item.given = item.number
-	if above(item.given, p.last) {
-		return nil
-	}
-	// Some of those before may turn out not to have been created.
-	if err := t.flushPushes(); err != nil {
-		return err
-	}
-	var last duly.Number
-	for k := range i {
-		if p.results[k].Outcome == duly.Created && p.items[k].ref == item.ref {
-			last = p.items[k].given
-		}
-	}
-	if !above(item.given, last) {
-		item.given = duly.NewNumber()
 	}
 	return nil
 }

@@ -19,18 +19,32 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	}
 	defer e.end()
 	results := make([]duly.PushResult, len(jobs))
-	last := map[*shard]duly.Number{}
+	last := map[duly.QueueRef]duly.Number{}
 	for i := range jobs {
-		results[i] = e.push(jobs[i], last)
+		ref := refOf(&jobs[i])
+		number := inTurn(&jobs[i], last[ref])
+		last[ref] = number
+		results[i] = e.push(jobs[i], ref, number)
 	}
 	return results, nil
 }
 
-// push checks in the contract's order: invalid, exists, merged, full. last is
-// the number that each shard gave to the item before it.
-func (e *Engine) push(j duly.Job, last map[*shard]duly.Number) duly.PushResult {
+func refOf(j *duly.Job) duly.QueueRef {
+	return duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
+}
+
+// inTurn returns the number that a job is to have: its ID where the client made
+// it just now and it is above the number of the job before it, else a fresh one.
+func inTurn(j *duly.Job, last duly.Number) duly.Number {
+	if n, ok := duly.ParseNumber(j.ID); ok && j.Made && slices.Compare(n[:], last[:]) > 0 {
+		return n
+	}
+	return duly.NewNumber()
+}
+
+// push checks in the contract's order: invalid, exists, merged, full.
+func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.PushResult {
 	t, now := e.now()
-	ref := duly.QueueRef{Namespace: j.Namespace, Name: j.Queue}.Normal()
 	cfg := e.usual()
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
@@ -57,8 +71,10 @@ func (e *Engine) push(j duly.Job, last map[*shard]duly.Number) duly.PushResult {
 	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
 		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(ref, q.cfg.MaxJobs)}
 	}
-	next.number = s.numberFor(next, last[s])
-	last[s] = next.number
+	if j.ID == "" {
+		number, _ = duly.ParseNumber(p.ID)
+	}
+	next.number = s.free(number)
 	s.counters.Pushed++
 	s.enter(next, now)
 	return duly.PushResult{ID: p.ID, Outcome: duly.Created}
@@ -79,13 +95,12 @@ func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (duly.Pla
 	return p, err
 }
 
-// numberFor is the ID itself where the client made it just now, else a fresh
-// one; and a fresh one where the batch would lose its order.
-func (s *shard) numberFor(j *job, last duly.Number) duly.Number {
-	if n, ok := duly.ParseNumber(j.ID); ok && j.Made && s.byNumber[n] == nil && slices.Compare(n[:], last[:]) > 0 {
-		return n
+// free returns the number, or a fresh one if another job has it.
+func (s *shard) free(number duly.Number) duly.Number {
+	if s.byNumber[number] != nil {
+		return duly.NewNumber()
 	}
-	return duly.NewNumber()
+	return number
 }
 
 // enter puts a job that is new, or lives again, where its due moment says.

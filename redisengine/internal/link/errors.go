@@ -198,7 +198,7 @@ func cause(err error) string {
 // fault is the error of the contract for a verdict. What the server said of
 // something unforeseen goes to the log alone.
 func (l *Link) fault(call string, v verdict, err error) error {
-	told := l.judged(v, err); println("FAULT", call, err.Error())
+	told := l.judged(v, err)
 	if duly.CodeOf(told) == duly.CodeInternal {
 		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
 	}
