@@ -142,7 +142,7 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 		{scriptReserve, []string{s.limits, "10", "0", "1000", "0"}},
 		{scriptDelete, []string{s.limits, alias("x")}},
 		{scriptStep, []string{s.limits}},
-		{scriptPush, []string{s.limits, "", "", "0", "", "", "", "0", "0123456789abcdef", "record"}},
+		{scriptPush, []string{s.limits, "", "", "0", "", "", "", "0", "1", "0123456789abcdef", "record"}},
 		{scriptSettle, []string{s.limits, "0123456789abcdef"}},
 		{scriptExtend, []string{s.limits, "1000000", "0123456789abcdef1"}},
 		{scriptStats, []string{""}},

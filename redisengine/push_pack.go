@@ -99,7 +99,7 @@ func atPlace(list []string, place int, text string) []string {
 }
 
 // packPushes is what the arguments of push say of all jobs: kinds, which, when,
-// whens, names, keys, size.
+// whens, names, keys, size, rising.
 func packPushes(calls []*joint) []string {
 	n := 0
 	for _, c := range calls {
@@ -109,7 +109,21 @@ func packPushes(calls []*joint) []string {
 	when, whens := packWhens(calls, n)
 	names := packColumn(calls, n, 1, func(c *joint) []string { return c.names })
 	keys := packColumn(calls, n, 2, func(c *joint) []string { return c.keys })
-	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n)}
+	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), rising(calls)}
+}
+
+// rising is 1 if the numbers of the jobs rise, else 0.
+func rising(calls []*joint) string {
+	last := ""
+	for _, c := range calls {
+		for i := 0; i < len(c.args); i += 2 {
+			if c.args[i] <= last {
+				return "0"
+			}
+			last = c.args[i]
+		}
+	}
+	return "1"
 }
 
 // packKinds is the kinds that there are among the jobs, and which of them each job

@@ -10,6 +10,7 @@
 --         names  a packed array with the alias of each job's own ID, '' for one whose number is its ID; '' if no job has one
 --         keys   a packed array with two texts for each job: order key and merge key; '' if no job has one
 --         size   how many jobs there are
+--         rising  '1' if their numbers rise, so that none stands here twice
 --         then for each job its number (16 bytes) and its record behind the priority, without a large body; then the large
 --         bodies, in the order of their jobs
 --         A kind is what many jobs have in common: the TTL in microseconds, -1 for none; the priority; the flags of the record
@@ -20,7 +21,7 @@
 --         number that another job has
 --
 -- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake tell_new close
-local FIRST = 10 -- jobs begin behind it
+local FIRST = 11 -- jobs begin behind it
 
 local all_kinds
 local room       -- how many jobs the queue has room for; false: any number
@@ -29,6 +30,13 @@ local waits_new  -- the first moment at which one of the new jobs is due; false:
 local ready_new  -- how many of them are ready
 local stored     -- names and numbers of the jobs that this call has stored
 local blocked_new -- whether some of them are blocked
+local new_jobs    -- how many of them were counted here
+local any_own     -- whether some have own IDs
+
+-- merge_name is merge_alias of a job that holds the key.
+local function merge_name(order, merge_key)
+  return 'm' .. string.char(#order) .. order .. merge_key
+end
 
 -- known_by is what two jobs of a call with the same ID have in common.
 local function known_by(n, name)
@@ -36,8 +44,10 @@ local function known_by(n, name)
   return string.byte(name) == 110 and string.sub(name, 2) or name
 end
 
+local count_room, store_alone, push
+do
 -- count_room reads how many jobs there are.
-local function count_room()
+function count_room()
   if max_jobs == -1 then return false end
   flush()
   return max_jobs - call('ZCARD', delayed) - call('ZCARD', ready) - call('ZCARD', blocked) - call('ZCARD', leased)
@@ -159,13 +169,39 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   end
   if kind.expires > 0 then zadd(expiry, kind.ends, n) end
   if merge_key ~= '' then
+    alias_set(merge_name(order, merge_key), n)
     local j = {n = n, order = order, merge = merge_key, policy = kind.place, inline = kind[4]}
-    hold_merge(j)
-    overtake(j)
+    if policy_of(j).merge_mode == 'replace' then overtake(j) end
   end
   stored[known_by(n, name)] = true
-  count('pushed')
+  new_jobs = new_jobs + 1
   if room then room = room - 1 end
+end
+
+-- store_alone is store for a job that meets nobody.
+function store_alone(n, kind, due, rest, name)
+  local head = kind.due == due and kind.head or head_of_kind(kind, due)
+  local list = fields[records] or list_of(fields, records)
+  local size = #list
+  list[size + 1], list[size + 2] = n, head .. rest
+  if due <= now then
+    list = members[ready] or list_of(members, ready)
+    size = #list
+    list[size + 1], list[size + 2] = kind.rank, n
+    ready_new = ready_new + 1
+  else
+    list = members[delayed] or list_of(members, delayed)
+    size = #list
+    list[size + 1], list[size + 2] = kind.due_text, n
+    if not waits_new or due < waits_new then waits_new = due end
+  end
+  if name ~= '' then
+    hset(alias, name, n)
+    alias_now[name] = n
+  end
+  if any_own then stored[known_by(n, name)] = true end
+  if kind.expires > 0 then zadd(expiry, kind.ends, n) end
+  new_jobs = new_jobs + 1
 end
 
 -- meet is what becomes of a job whose ID may be there: nil if none is alive that has it.
@@ -178,13 +214,13 @@ local function meet(n, name)
   if call('HEXISTS', records, n) == 1 then return 'taken' end
 end
 
-local function push(n, kind, due, rest, name, there, order, merge_key, body)
+function push(n, kind, due, rest, name, there, order, merge_key, body)
   if kind[1] >= 0 and due > ahead(kind[1]) then return 'ttl' end
   if there or stored[known_by(n, name)] then
     local outcome, state = meet(n, name)
     if outcome then return outcome, state end
   end
-  if merge_key ~= '' then
+  if merge_key ~= '' and alias_get(merge_name(order, merge_key)) then
     local j = as_job(n, kind, due, rest, body)
     local holder = merger(j)
     if holder then return merge(j, holder) end
@@ -192,6 +228,7 @@ local function push(n, kind, due, rest, name, there, order, merge_key, body)
   if room and dropped then room, dropped = count_room(), false end
   if room and room <= 0 then return 'full' end
   store(n, kind, due, rest, name, order, merge_key, body)
+end
 end
 
 -- who_is_there finds which of the jobs may be there already, by number or by alias.
@@ -230,7 +267,7 @@ local function read_keys(both)
       orders[#orders + 1] = order
     end
     if merge_key ~= '' then
-      merges[#merges + 1] = 'm' .. string.char(#order) .. order .. merge_key
+      merges[#merges + 1] = merge_name(order, merge_key)
     end
   end
   read_ahead(busy, busy_now, orders)
@@ -240,31 +277,43 @@ local function read_keys(both)
     for _, name in ipairs(merges) do alias_now[name] = false end
   end
 end
+-- push_all pushes the jobs, and returns the answer.
+local function push_all(args)
+  local jobs = tonumber(size)
+  local numbers = {}
+  for i = 1, jobs do numbers[i] = args[FIRST + 2 * i - 1] end
+  local each_kind, each_when = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
+  local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
+  any_own = own and true
+  local there = who_is_there(numbers, own)
+  if both then read_keys(both) end
+  local one_due = when ~= '' and due_at(tonumber(when))
+
+  -- A job without keys, in a queue without a bound, meets nobody but a job with its ID.
+  local alone = not both and not room and rising == '1'
+  local results, next_body = {'ok'}, FIRST + 2 * jobs + 1
+  for i = 1, jobs do
+    local kind = all_kinds[each_kind and each_kind[i] or 1]
+    local body
+    if flags_of(kind[3])[HAS.SIZE] then
+      body, next_body = args[next_body], next_body + 1
+    end
+    local n, due, rest, name = numbers[i], one_due or due_at(each_when[i]), args[FIRST + 2 * i], own and own[i] or ''
+    if alone and not there[i] and not body and not (any_own and stored[known_by(n, name)]) and (kind[1] < 0 or due <= ahead(kind[1])) then
+      store_alone(n, kind, due, rest, name)
+    else
+      local outcome, a, b = push(n, kind, due, rest, name, there[i], both and both[2 * i - 1] or '', both and both[2 * i] or '', body)
+      if outcome then results[#results + 1] = {i, outcome, a, b} end
+    end
+  end
+  if new_jobs > 0 then count('pushed', new_jobs) end
+  return results
+end
 -- @call
 bound_by(limits)
-all_kinds, due_waits, waits_new, ready_new, stored, blocked_new = cmsgpack.unpack(kinds), nil, false, 0, {}, false
+all_kinds, due_waits, waits_new, ready_new, stored, blocked_new, new_jobs = cmsgpack.unpack(kinds), nil, false, 0, {}, false, 0
 room = count_room()
-local jobs = tonumber(size)
-local numbers = {}
-for i = 1, jobs do numbers[i] = ARGV[FIRST + 2 * i - 1] end
-local each_kind, each_when = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
-local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
-local there = who_is_there(numbers, own)
-if both then read_keys(both) end
-local one_due = when ~= '' and due_at(tonumber(when))
-
-local results, next_body = {'ok'}, FIRST + 2 * jobs + 1
-for i = 1, jobs do
-  local kind = all_kinds[each_kind and each_kind[i] or 1]
-  local body
-  if flags_of(kind[3])[HAS.SIZE] then
-    body, next_body = ARGV[next_body], next_body + 1
-  end
-  local outcome, a, b = push(
-    numbers[i], kind, one_due or due_at(each_when[i]), ARGV[FIRST + 2 * i], own and own[i] or '', there[i],
-    both and both[2 * i - 1] or '', both and both[2 * i] or '', body)
-  if outcome then results[#results + 1] = {i, outcome, a, b} end
-end
+local results = push_all(ARGV)
 trim_ended()
 flush()
 if holds or blocked_new or due_waits or next(touched) then wake() else tell_new(ready_new, waits_new) end

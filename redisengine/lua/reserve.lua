@@ -19,8 +19,30 @@
 --
 -- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward
 local full         -- whether a deliverable job was left because it does not go with the others
-local told_now     -- whether the marker is as it has to be
 local changed      -- whether anything but leases has changed
+
+-- A job of the call is a table: n, record, place (of its policy), flags; run_text and run if it has a run state. Only a job
+-- with flags that matter here is decoded.
+local function candidate(n, record, run_text)
+  local j
+  if not record then
+    j = {n = n, flags = 0, place = BARE} -- it can't be handed out; Check names it
+  else
+    local place, flags = string.byte(record, 7, 8)
+    local has = flags_of(flags)
+    if has[HAS.EXPIRES] or has[HAS.MERGE] or has[HAS.SIZE] or place == INLINE then
+      j = decode(n, record)
+      j.place = place
+    else
+      j = {n = n, record = record, place = place, policy = place}
+    end
+  end
+  if run_text then
+    j.run_text = run_text
+    if #run_text >= RUN_SIZE then j.run = parse_run(run_text) end -- Go names the job whose run state is damaged
+  end
+  return j
+end
 
 -- drop_over drops those jobs whose time is over, and returns the others.
 local function drop_over(jobs)
@@ -52,73 +74,41 @@ end
 local function within_room(jobs)
   local left, small = tonumber(room), tonumber(room) < 8388608
   for i, j in ipairs(jobs) do
-    left = left - (j.size and j.size > 0 and j.size or #j.record - (j.tail or 9) + 1)
-    if left < 0 and (i > 1 or small) then
-      full = true
-      return {unpack(jobs, 1, i - 1)}
+    if j.record then
+      left = left - (j.size and j.size > 0 and j.size or #j.record - (j.tail or 9) + 1)
+      if left < 0 and (i > 1 or small) then
+        full = true
+        return {unpack(jobs, 1, i - 1)}
+      end
     end
   end
   return jobs
 end
 
--- candidates are the first ready jobs. A bare job on its first try is a table of number and record alone.
+-- candidates are the first ready jobs.
 local function candidates(free)
   local numbers = call('ZRANGE', ready, '0', text_of(free - 1))
-  if #numbers == 0 then return numbers, {}, false end
   local found = fetch(records, numbers)
-  if not any_options and not any_run and room == '8388608' then return numbers, found, false end
-
   local runs = any_run and fetch(run, numbers) or {}
-  local jobs, special = {}, any_run or room ~= '8388608'
-  for i, n in ipairs(numbers) do
-    local r = found[i]
-    if not r then
-      jobs[i] = {n = n, record = ''} -- it can't be handed out; Check names it
-    elseif string.byte(r, 7) == BARE then
-      jobs[i] = {n = n, record = r, policy = BARE}
-    else
-      jobs[i] = decode(n, r)
-      special = true
-    end
-    if runs[i] then
-      jobs[i].run_text = runs[i]
-      if #runs[i] >= RUN_SIZE then jobs[i].run = parse_run(runs[i]) end -- Go names the job whose run state is damaged
-    end
-  end
-  if not special then return numbers, found, false end
-  return numbers, found, jobs
+  local jobs = {}
+  for i, n in ipairs(numbers) do jobs[i] = candidate(n, found[i], runs[i]) end
+  return jobs
 end
 
--- lease_bare leases the first ready jobs, none of which has options or a run state, and returns how many.
-local function lease_bare(numbers, found, till)
-  local add, k = {}, 0
-  for i, n in ipairs(numbers) do
-    if found[i] then -- a number without a record can't be handed out; Check names it
-      add[k + 1], add[k + 2] = till, n
-      k = k + 2
-    end
-  end
-  call('ZREMRANGEBYRANK', ready, '0', text_of(#numbers - 1))
-  if k > 0 then call('ZADD', leased, unpack(add)) end
-  return k / 2
-end
-
--- lease_end is when the lease of a job ends.
-local function lease_end(j, usual)
-  if lease ~= '0' or not j.policy or j.policy == BARE then return usual end
-  return ahead(policy_of(j).lease)
-end
-
--- lease_all leases jobs of any kind. It returns how many, and when their leases end, {} if all end at the same time.
+-- lease_all leases the jobs. It returns how many have a record, and when their leases end, {} if all end at the same time.
 local function lease_all(jobs, usual)
-  local leases, ends, same = 0, {}, true
+  local usual_text = text_of(usual)
+  local leases, ends, same, list, size = 0, {}, true, list_of(members, leased), 0
   for i, j in ipairs(jobs) do
-    ends[i] = lease_end(j, usual)
-    same = same and ends[i] == usual
-    zrem(ready, j.n)
-    if j.record ~= '' then
-      leases = leases + 1
-      zadd(leased, text_of(ends[i]), j.n)
+    local till = usual
+    if lease == '0' and j.place ~= BARE then
+      till = ahead(policy_of(j).lease)
+      same = same and till == usual
+    end
+    ends[i] = till
+    if j.record then
+      leases, size = leases + 1, size + 2
+      list[size - 1], list[size] = till == usual and usual_text or text_of(till), j.n
       if j.expires and j.expires > 0 then zrem(expiry, j.n) end
       if j.merge and j.merge ~= '' then
         if policy_of(j).merge_until ~= 'done' then free_merge(j) end
@@ -127,6 +117,16 @@ local function lease_all(jobs, usual)
     end
   end
   return leases, same and {} or ends
+end
+
+-- leave_ready takes the jobs out of the ready ones: they are the first of them unless others have gone meanwhile.
+local function leave_ready(jobs)
+  if #jobs == 0 then return end
+  if not changed then
+    call('ZREMRANGEBYRANK', ready, '0', text_of(#jobs - 1))
+    return
+  end
+  for _, j in ipairs(jobs) do zrem(ready, j.n) end
 end
 
 -- read_merges reads ahead who holds the merge keys of the jobs.
@@ -154,20 +154,30 @@ end
 
 -- used_policies are the policies that the jobs name by their places, for Go.
 local function used_policies(jobs)
-  local places, fields_asked, known = {}, {}, {}
+  local places, asked, known = {}, {}, {}
   for _, j in ipairs(jobs) do
-    local place = j.policy
-    if place and place ~= BARE and place ~= INLINE and not known[place] then
+    local place = j.place
+    if place ~= BARE and place ~= INLINE and not known[place] then
       known[place] = true
-      places[#places + 1], fields_asked[#fields_asked + 1] = place, string.char(place)
+      places[#places + 1], asked[#asked + 1] = place, string.char(place)
     end
   end
   local result = {}
-  for i, text in ipairs(fetch(policies, fields_asked)) do
+  for i, text in ipairs(fetch(policies, asked)) do
     result[2 * i - 1], result[2 * i] = places[i], text or ''
     if text then policies_now[places[i]] = named_policy(cmsgpack.unpack(text)) end
   end
   return result
+end
+
+-- columns are the jobs as they are answered: numbers, records, run states.
+local function columns(jobs)
+  local numbers, found, runs, any = {}, {}, {}, false
+  for i, j in ipairs(jobs) do
+    numbers[i], found[i], runs[i] = j.n, j.record or false, j.run_text or false
+    any = any or j.run_text
+  end
+  return table.concat(numbers), cmsgpack.pack(found), any and runs or {}
 end
 
 -- take_rate counts deliveries against the rate.
@@ -177,56 +187,53 @@ local function take_rate(delivered)
   call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
 
--- mark_left sets the marker to the jobs that are left, if nothing has happened but that jobs were leased till next_end.
+-- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till next_end.
 -- False: wake has to look at everything.
 local function mark_left(n, next_end)
   local kept = told_later()
-  if holds or any_options or kept <= now then return false end
+  if changed or holds or kept <= now or call('ZCARD', blocked) > 0 then return false end
   set_now(math.min(call('ZCARD', ready) - n, 1000))
   if n > 0 and next_end < kept then set_later(next_end) end
   return true
 end
+
+-- earliest is when the first of the leases ends.
+local function earliest(ends, usual)
+  local first = ends[1] or usual
+  for i = 2, #ends do first = math.min(first, ends[i]) end
+  return first
+end
 -- @call
 bound_by(limits)
-full, told_now, changed = false, false, false
+full, changed = false, false
 local more = forward()
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
 local free = math.min(tonumber(max), open())
-local numbers, found, jobs = {}, {}, false
-if free > 0 then numbers, found, jobs = candidates(free) end
+local jobs = free > 0 and candidates(free) or {}
+local texts = any_options and used_policies(jobs) or {}
+if any_options then jobs = drop_over(jobs) end
+if any_run then jobs = alone(jobs) end
+if any_options or room ~= '8388608' then jobs = within_room(jobs) end
+if any_options then read_merges(jobs) end
 
-wakes = true
-local texts, ends, large, delivered = {}, {}, {}, 0
-if jobs then
-  texts = used_policies(jobs)
-  jobs = within_room(alone(drop_over(jobs)))
-  read_merges(jobs)
-  delivered, ends = lease_all(jobs, usual)
-  large = large_bodies(jobs)
-  trim_ended()
-  flush()
-  if #jobs > 0 then count('delivered', delivered) end
-  more = more or changed
-  numbers, found = {}, {}
-  local runs, any = {}, false
-  for i, j in ipairs(jobs) do
-    numbers[i], found[i], runs[i] = j.n, j.record ~= '' and j.record, j.run_text or false
-    any = any or j.run_text
-  end
-  jobs = any and runs or {}
-else
-  told_now = mark_left(#numbers, usual)
-  if not told_now then check_kinds() end
-  if #numbers > 0 then
-    delivered = lease_bare(numbers, found, text_of(usual))
-    count('delivered', delivered)
-  end
+-- The marker comes first, for it alone was not read and may be refused.
+local delivered, ends = lease_all(jobs, usual)
+local told_now = mark_left(#jobs, earliest(ends, usual))
+wakes = not told_now
+check_kinds()
+leave_ready(jobs)
+local large = any_options and large_bodies(jobs) or {}
+flush()
+if delivered > 0 then
+  count('delivered', delivered)
+  take_rate(delivered)
 end
-if delivered > 0 then take_rate(delivered) end
+more = more or changed
 if more or not told_now then wake() end -- more may be due than what has become ready
 write_tally()
+local numbers, found, runs = columns(jobs)
 local code = full and 2 or more and 1 or 0
-if jobs then
-  return {'ok', code, now, usual, table.concat(numbers), cmsgpack.pack(found), texts, jobs, ends, large}
+if any_options or any_run then
+  return {'ok', code, now, usual, numbers, found, texts, runs, ends, large}
 end
-return {'ok', code, now, usual, table.concat(numbers), cmsgpack.pack(found)}
+return {'ok', code, now, usual, numbers, found}

@@ -78,9 +78,9 @@ local function parse(args, from)
 end
 
 -- read_names reads ahead who holds the keys of the jobs: whoever settles them asks for it.
-local function read_names(jobs)
+local function read_names(jobs, size)
   local orders, merges = {}, {}
-  for i = 1, #jobs do
+  for i = 1, size do
     local j = jobs[i]
     if j and j.order ~= '' then orders[#orders + 1] = j.order end
     if j and j.merge ~= '' then
@@ -93,51 +93,59 @@ local function read_names(jobs)
   read_ahead(alias, alias_now, merges)
 end
 
--- settle_bare ends first deliveries of a shard where no job has options or a run state: all of them are acks.
-local function settle_bare(numbers)
-  local held, lost, acked, seen = call('ZMSCORE', leased, unpack(numbers)), {}, 0, {}
+-- tied reports whether an ack of a job has more to do than to remove its record: it has a run state, an alias, a key, or a
+-- body beside the record, or it is retained.
+local function tied(record, run_text)
+  if run_text then return true end
+  local place, flags = string.byte(record, 7, 8)
+  if place == BARE then return false end
+  local has = flags_of(flags)
+  if has[HAS.ID] or has[HAS.ORDER] or has[HAS.MERGE] or has[HAS.SIZE] or place == INLINE then return true end
+  return policy_of({policy = place}).retain >= 0
+end
+
+-- settle_all ends the deliveries, and returns the places of receipts that are not current. plain: all outcomes are acks of
+-- first deliveries. Then in a shard without options and run states no record is read.
+local function settle_all(numbers, outcomes, plain)
+  local held = call('ZMSCORE', leased, unpack(numbers))
+  checked[leased] = true
+  local reads = not plain or any_options or any_run
+  local texts = reads and fetch(records, numbers) or numbers
+  local runs = any_run and fetch(run, numbers) or {}
+  local jobs, lost, settled, acked = {}, {}, {}, 0
+  if reads then
+    for i, n in ipairs(numbers) do
+      if held[i] and texts[i] and (outcomes[i] ~= first or tied(texts[i], runs[i])) then
+        jobs[i] = job_of(n, texts[i], runs[i], 'leased')
+      end
+    end
+    read_names(jobs, #numbers)
+  end
+
   for i, n in ipairs(numbers) do
-    if held[i] and not seen[n] then
-      seen[n] = true
+    local j, o = jobs[i], outcomes[i]
+    if not held[i] or settled[n] or not texts[i] then
+      lost[#lost + 1] = i
+    elseif not j and not touched[n] then
+      settled[n] = true
       acked = acked + 1
       zrem(leased, n)
       hdel(records, n)
     else
-      lost[#lost + 1] = i
+      j = untouched(j or {n = n}, 'leased')
+      if not j or (j.run and j.run.ended or 0) + 1 ~= o[2] then
+        lost[#lost + 1] = i
+      else
+        settled[n] = true
+        settle[o[1]](j, o)
+      end
     end
   end
-  checked[leased] = true
   if acked > 0 then count('acked', acked) end
-  return lost
-end
-
-local function settle_all(numbers, outcomes)
-  local held, lost, settled = call('ZMSCORE', leased, unpack(numbers)), {}, {}
-  local jobs = read_jobs(numbers, 'leased')
-  read_names(jobs)
-  for i, n in ipairs(numbers) do
-    local j, o = held[i] and not settled[n] and jobs[i], outcomes[i]
-    j = j and untouched(j, 'leased')
-    if not j or (j.run and j.run.ended or 0) + 1 ~= o[2] then
-      lost[#lost + 1] = i
-    else
-      settled[n] = true
-      settle[o[1]](j, o)
-    end
-  end
   return lost
 end
 -- @call
 bound_by(limits)
-local numbers, outcomes, plain = parse(ARGV, 4)
-local lost
-if plain and not any_options and not any_run then
-  lost = settle_bare(numbers)
-  flush()
-  if holds then wake() end
-  write_tally()
-else
-  lost = settle_all(numbers, outcomes)
-  close()
-end
+local lost = settle_all(parse(ARGV, 4))
+close()
 return {'ok', unpack(lost)}

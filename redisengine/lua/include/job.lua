@@ -10,7 +10,7 @@ local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32,
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
 local any_run -- whether any job of the shard has a run state
 local RUN_SIZE = 26 -- bytes, without the rest
-local flags_of, decode, write_record, parse_run, rest_of, read_job, read_jobs, write_run, running, set_due,
+local flags_of, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of
 
 do
@@ -98,7 +98,7 @@ function rest_of(err, result)
 end
 
 -- job_of puts a job together from its record and its run state, false for none.
-local function job_of(n, record, run_text, state)
+function job_of(n, record, run_text, state)
   if not record then return false end
   local j = decode(n, record)
   j.state = state

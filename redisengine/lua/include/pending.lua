@@ -11,11 +11,11 @@ local checked     -- keys that are known to be of their kind, or not to exist
 local alias_now, busy_now         -- what this call has read or changed: name → number, or false for none
 local alias_changed, busy_changed -- the names that it has changed
 local MOST = 1000
-local hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
+local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
   check_kinds, check_all_kinds, nothing_pending, flush
 
 do
-local function list_of(lists, key)
+function list_of(lists, key)
   any_pending = true
   local list = lists[key]
   if not list then
@@ -141,6 +141,7 @@ end
 
 local function send(command, key, list, step)
   local most = step * MOST
+  if #list == 0 then return end
   if #list <= most then
     call(command, key, unpack(list))
     return
@@ -179,6 +180,7 @@ function flush()
   end
   for set, list in pairs(lost_members) do send('ZREM', set, list, 1) end
   for set, list in pairs(members) do send('ZADD', set, list, 2) end
+  if fields[alias] then send('HSET', alias, fields[alias], 2) end
   if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
   if next(busy_changed) then send_names(busy, busy_changed, busy_now) end
   for _, hash in ipairs({records, run, bodies}) do
