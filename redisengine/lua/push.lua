@@ -27,11 +27,12 @@ local all_kinds
 local room       -- how many jobs the queue has room for; false: any number
 local due_waits  -- whether due jobs wait for their step
 local waits_new  -- the first moment at which one of the new jobs is due; false: none
-local ready_new  -- how many of them are ready
+local one_due    -- when all jobs are due; false: each has its own moment
+local body_at    -- the place of the last large body that was read
 local stored     -- names and numbers of the jobs that this call has stored
 local blocked_new -- whether some of them are blocked
+local any_ready   -- whether some of them are ready
 local new_jobs    -- how many of them were counted here
-local any_own     -- whether some have own IDs
 
 -- merge_name is merge_alias of a job that holds the key.
 local function merge_name(order, merge_key)
@@ -44,7 +45,7 @@ local function known_by(n, name)
   return string.byte(name) == 110 and string.sub(name, 2) or name
 end
 
-local count_room, store_alone, push
+local count_room, head_of_kind, push
 do
 -- count_room reads how many jobs there are.
 function count_room()
@@ -106,7 +107,7 @@ local function merge(j, holder)
 end
 
 -- head_of_kind is the part of a record that all jobs of a kind have which are due at the same moment.
-local function head_of_kind(kind, due)
+function head_of_kind(kind, due)
   if kind.due == due then return kind.head end
   if not kind.place then
     kind.place = kind[4] == '' and BARE or policy_place(kind[4])
@@ -157,7 +158,7 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   hset(records, n, head .. rest)
   if name ~= '' then alias_set(name, n) end
   if state == 'ready' then
-    ready_new = ready_new + 1
+    any_ready = true
     zadd(ready, kind.rank, n)
   elseif state == 'delayed' then
     if not waits_new or due < waits_new then waits_new = due end
@@ -178,32 +179,6 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   if room then room = room - 1 end
 end
 
--- store_alone is store for a job that meets nobody.
-function store_alone(n, kind, due, rest, name)
-  local head = kind.due == due and kind.head or head_of_kind(kind, due)
-  local list = fields[records] or list_of(fields, records)
-  local size = #list
-  list[size + 1], list[size + 2] = n, head .. rest
-  if due <= now then
-    list = members[ready] or list_of(members, ready)
-    size = #list
-    list[size + 1], list[size + 2] = kind.rank, n
-    ready_new = ready_new + 1
-  else
-    list = members[delayed] or list_of(members, delayed)
-    size = #list
-    list[size + 1], list[size + 2] = kind.due_text, n
-    if not waits_new or due < waits_new then waits_new = due end
-  end
-  if name ~= '' then
-    hset(alias, name, n)
-    alias_now[name] = n
-  end
-  if any_own then stored[known_by(n, name)] = true end
-  if kind.expires > 0 then zadd(expiry, kind.ends, n) end
-  new_jobs = new_jobs + 1
-end
-
 -- meet is what becomes of a job whose ID may be there: nil if none is alive that has it.
 local function meet(n, name)
   flush()
@@ -214,6 +189,7 @@ local function meet(n, name)
   if call('HEXISTS', records, n) == 1 then return 'taken' end
 end
 
+-- push is what becomes of one job: nil if it was created.
 function push(n, kind, due, rest, name, there, order, merge_key, body)
   if kind[1] >= 0 and due > ahead(kind[1]) then return 'ttl' end
   if there or stored[known_by(n, name)] then
@@ -229,6 +205,12 @@ function push(n, kind, due, rest, name, there, order, merge_key, body)
   if room and room <= 0 then return 'full' end
   store(n, kind, due, rest, name, order, merge_key, body)
 end
+end
+
+-- next_body is the next large body of the call.
+local function next_body(args)
+  body_at = body_at + 1
+  return args[body_at]
 end
 
 -- who_is_there finds which of the jobs may be there already, by number or by alias.
@@ -277,45 +259,107 @@ local function read_keys(both)
     for _, name in ipairs(merges) do alias_now[name] = false end
   end
 end
--- push_all pushes the jobs, and returns the answer.
-local function push_all(args)
-  local jobs = tonumber(size)
-  local numbers = {}
-  for i = 1, jobs do numbers[i] = args[FIRST + 2 * i - 1] end
-  local each_kind, each_when = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
-  local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
-  any_own = own and true
-  local there = who_is_there(numbers, own)
-  if both then read_keys(both) end
-  local one_due = when ~= '' and due_at(tonumber(when))
+-- append adds a list to what is pending for a key.
+local function append(lists, key, list)
+  if #list == 0 then return end
+  any_pending = true
+  local old = lists[key]
+  if not old then
+    lists[key] = list
+    return
+  end
+  local size = #old
+  for i = 1, #list do old[size + i] = list[i] end
+end
 
-  -- A job without keys, in a queue without a bound, meets nobody but a job with its ID.
-  local alone = not both and not room and rising == '1'
-  local results, next_body = {'ok'}, FIRST + 2 * jobs + 1
+-- hand_over makes what was stored alone pending.
+local function hand_over(new)
+  append(fields, records, new.records)
+  append(members, ready, new.ready)
+  append(members, delayed, new.delayed)
+  any_ready = any_ready or #new.ready > 0
+  wakes = wakes or any_ready or #new.delayed > 0
+  new.records, new.ready, new.delayed = {}, {}, {}
+end
+
+-- push_alone stores jobs that meet nobody but a job with their ID: they have no keys, and the queue no bound. It does what
+-- push does for one after the other, and hands the others over to push.
+local function push_alone(args, jobs, kind_of, due_of, own, there, results)
+  local new = {records = {}, ready = {}, delayed = {}}
+  local record_list, ready_list, delayed_list, r, y, d = new.records, new.ready, new.delayed, 0, 0, 0
   for i = 1, jobs do
-    local kind = all_kinds[each_kind and each_kind[i] or 1]
-    local body
-    if flags_of(kind[3])[HAS.SIZE] then
-      body, next_body = args[next_body], next_body + 1
-    end
-    local n, due, rest, name = numbers[i], one_due or due_at(each_when[i]), args[FIRST + 2 * i], own and own[i] or ''
-    if alone and not there[i] and not body and not (any_own and stored[known_by(n, name)]) and (kind[1] < 0 or due <= ahead(kind[1])) then
-      store_alone(n, kind, due, rest, name)
+    local at = FIRST + 2 * i
+    local n, name = args[at - 1], own and own[i] or ''
+    local kind = kind_of and all_kinds[kind_of[i]] or all_kinds[1]
+    local due = one_due or due_at(due_of[i])
+    local known = own and known_by(n, name)
+    if there[i] or known and stored[known] or kind.large or kind[1] >= 0 and due > ahead(kind[1]) then
+      hand_over(new)
+      record_list, ready_list, delayed_list, r, y, d = new.records, new.ready, new.delayed, 0, 0, 0
+      local outcome, a = push(n, kind, due, args[at], name, there[i], '', '', kind.large and next_body(args))
+      if outcome then results[#results + 1] = {i, outcome, a} end
     else
-      local outcome, a, b = push(n, kind, due, rest, name, there[i], both and both[2 * i - 1] or '', both and both[2 * i] or '', body)
-      if outcome then results[#results + 1] = {i, outcome, a, b} end
+      local head = kind.due == due and kind.head or head_of_kind(kind, due)
+      record_list[r + 1], record_list[r + 2], r = n, head .. args[at], r + 2
+      if due <= now then
+        ready_list[y + 1], ready_list[y + 2], y = kind.rank, n, y + 2
+      else
+        delayed_list[d + 1], delayed_list[d + 2], d = kind.due_text, n, d + 2
+        if not waits_new or due < waits_new then waits_new = due end
+      end
+      if known then
+        if name ~= '' then
+          hset(alias, name, n)
+          alias_now[name] = n
+        end
+        stored[known] = true
+      end
+      if kind.expires > 0 then zadd(expiry, kind.ends, n) end
+      new_jobs = new_jobs + 1
     end
+  end
+  hand_over(new)
+end
+
+-- push_all pushes jobs of any kind, one after the other.
+local function push_all(args, jobs, kind_of, due_of, own, there, both, results)
+  for i = 1, jobs do
+    local at = FIRST + 2 * i
+    local kind = all_kinds[kind_of and kind_of[i] or 1]
+    local body = kind.large and next_body(args)
+    local order, merge_key = both and both[2 * i - 1] or '', both and both[2 * i] or ''
+    local outcome, a, b = push(
+      args[at - 1], kind, one_due or due_at(due_of[i]), args[at], own and own[i] or '', there[i], order, merge_key, body)
+    if outcome then results[#results + 1] = {i, outcome, a, b} end
+  end
+end
+
+-- push_call reads the arguments, pushes the jobs, and returns the answer.
+local function push_call(args)
+  local jobs, numbers, results = tonumber(size), {}, {'ok'}
+  for i = 1, jobs do numbers[i] = args[FIRST + 2 * i - 1] end
+  local kind_of, due_of = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
+  local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
+  body_at = FIRST + 2 * jobs
+  one_due = when ~= '' and due_at(tonumber(when))
+  local there = who_is_there(numbers, own)
+  if not both and not room and rising == '1' then
+    push_alone(args, jobs, kind_of, due_of, own, there, results)
+  else
+    if both then read_keys(both) end
+    push_all(args, jobs, kind_of, due_of, own, there, both, results)
   end
   if new_jobs > 0 then count('pushed', new_jobs) end
   return results
 end
 -- @call
 bound_by(limits)
-all_kinds, due_waits, waits_new, ready_new, stored, blocked_new, new_jobs = cmsgpack.unpack(kinds), nil, false, 0, {}, false, 0
+all_kinds, due_waits, waits_new, stored, blocked_new, any_ready, new_jobs = cmsgpack.unpack(kinds), nil, false, {}, false, false, 0
+for _, kind in ipairs(all_kinds) do kind.large = flags_of(kind[3])[HAS.SIZE] end
 room = count_room()
-local results = push_all(ARGV)
+local results = push_call(ARGV)
 trim_ended()
 flush()
-if holds or blocked_new or due_waits or next(touched) then wake() else tell_new(ready_new, waits_new) end
+if holds or blocked_new or due_waits or next(touched) then wake() else tell_new(any_ready, waits_new) end
 write_tally()
 return results

@@ -18,24 +18,28 @@
 --         no room, or one of the two is a suspect
 --
 -- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward
+-- is_special reports whether a record has an expiry, a merge key, a large body, or its own policy.
+local function is_special(record)
+  local place, flags = string.byte(record, 7, 8)
+  return flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE or place == INLINE
+end
+
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
+local texts        -- the policies of the jobs, places and texts in turn
 
--- A job of the call is a table: n, record, place (of its policy), flags; run_text and run if it has a run state. Only a job
--- with flags that matter here is decoded.
+-- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run state. Only
+-- one with flags that matter here is decoded.
 local function candidate(n, record, run_text)
   local j
   if not record then
-    j = {n = n, flags = 0, place = BARE} -- it can't be handed out; Check names it
+    j = {n = n, place = BARE} -- it can't be handed out; Check names it
+  elseif is_special(record) then
+    j = decode(n, record)
+    j.place = j.policy
   else
-    local place, flags = string.byte(record, 7, 8)
-    local has = flags_of(flags)
-    if has[HAS.EXPIRES] or has[HAS.MERGE] or has[HAS.SIZE] or place == INLINE then
-      j = decode(n, record)
-      j.place = place
-    else
-      j = {n = n, record = record, place = place, policy = place}
-    end
+    local place = string.byte(record, 7)
+    j = {n = n, record = record, place = place, policy = place}
   end
   if run_text then
     j.run_text = run_text
@@ -85,14 +89,51 @@ local function within_room(jobs)
   return jobs
 end
 
--- candidates are the first ready jobs.
-local function candidates(free)
-  local numbers = call('ZRANGE', ready, '0', text_of(free - 1))
-  local found = fetch(records, numbers)
-  local runs = any_run and fetch(run, numbers) or {}
+-- only_usual reports whether all jobs can be leased as they are, without a look at each: most can.
+local function only_usual(found, runs)
+  if room ~= '8388608' then return false end
+  if any_options then
+    for i = 1, #found do
+      if found[i] and is_special(found[i]) then return false end
+    end
+  end
+  for i = 1, #runs do
+    if runs[i] then return false end
+  end
+  return true
+end
+
+-- candidates are jobs as tables.
+local function candidates(numbers, found, runs)
   local jobs = {}
   for i, n in ipairs(numbers) do jobs[i] = candidate(n, found[i], runs[i]) end
   return jobs
+end
+
+-- lease_usual leases the first ready jobs, all of them usual ones. It returns what lease_all does.
+local function lease_usual(numbers, found, usual)
+  local usual_text = text_of(usual)
+  local list, size, ends, till_of, same = {}, 0, {}, {[BARE] = usual_text}, true
+  local by_policy = any_options and lease == '0'
+  for i = 1, #numbers do
+    local till = usual_text
+    if by_policy and found[i] then
+      local place = string.byte(found[i], 7)
+      till = till_of[place]
+      if not till then
+        till = text_of(ahead(policy_of({policy = place}).lease))
+        till_of[place] = till
+      end
+      if till ~= usual_text then same = false end
+      ends[i] = till
+    end
+    if found[i] then
+      list[size + 1], list[size + 2] = till, numbers[i]
+      size = size + 2
+    end
+  end
+  members[leased], any_pending = list, true
+  return size / 2, same and {} or ends
 end
 
 -- lease_all leases the jobs. It returns how many have a record, and when their leases end, {} if all end at the same time.
@@ -120,13 +161,13 @@ local function lease_all(jobs, usual)
 end
 
 -- leave_ready takes the jobs out of the ready ones: they are the first of them unless others have gone meanwhile.
-local function leave_ready(jobs)
-  if #jobs == 0 then return end
+local function leave_ready(numbers)
+  if #numbers == 0 then return end
   if not changed then
-    call('ZREMRANGEBYRANK', ready, '0', text_of(#jobs - 1))
+    call('ZREMRANGEBYRANK', ready, '0', text_of(#numbers - 1))
     return
   end
-  for _, j in ipairs(jobs) do zrem(ready, j.n) end
+  for _, n in ipairs(numbers) do zrem(ready, n) end
 end
 
 -- read_merges reads ahead who holds the merge keys of the jobs.
@@ -152,12 +193,12 @@ local function large_bodies(jobs)
   return result
 end
 
--- used_policies are the policies that the jobs name by their places, for Go.
-local function used_policies(jobs)
-  local places, asked, known = {}, {}, {}
-  for _, j in ipairs(jobs) do
-    local place = j.place
-    if place ~= BARE and place ~= INLINE and not known[place] then
+-- used_policies are the policies that the records name by their places, for Go.
+local function used_policies(found)
+  local places, asked, known = {}, {}, {[BARE] = true, [INLINE] = true}
+  for i = 1, #found do
+    local place = found[i] and string.byte(found[i], 7) or BARE
+    if not known[place] then
       known[place] = true
       places[#places + 1], asked[#asked + 1] = place, string.char(place)
     end
@@ -177,7 +218,7 @@ local function columns(jobs)
     numbers[i], found[i], runs[i] = j.n, j.record or false, j.run_text or false
     any = any or j.run_text
   end
-  return table.concat(numbers), cmsgpack.pack(found), any and runs or {}
+  return numbers, found, any and runs or {}
 end
 
 -- take_rate counts deliveries against the rate.
@@ -199,30 +240,50 @@ end
 
 -- earliest is when the first of the leases ends.
 local function earliest(ends, usual)
-  local first = ends[1] or usual
-  for i = 2, #ends do first = math.min(first, ends[i]) end
+  local first = tonumber(ends[1] or usual)
+  for i = 2, #ends do first = math.min(first, tonumber(ends[i])) end
   return first
+end
+
+-- choose leaves those jobs out that do not go with the others, and those whose time is over.
+local function choose(jobs)
+  if any_options then jobs = drop_over(jobs) end
+  if any_run then jobs = alone(jobs) end
+  jobs = within_room(jobs)
+  if any_options then read_merges(jobs) end
+  return jobs
+end
+
+-- take leases up to free jobs. It returns numbers, records, run states, how many have a record, when their leases end, and
+-- large bodies.
+local function take(free, usual)
+  local numbers = free > 0 and call('ZRANGE', ready, '0', text_of(free - 1)) or {}
+  local found = fetch(records, numbers)
+  local runs = any_run and fetch(run, numbers) or {}
+  if any_options then texts = used_policies(found) end
+  if only_usual(found, runs) then
+    local delivered, ends = lease_usual(numbers, found, usual)
+    return numbers, found, {}, delivered, ends, {}
+  end
+  local jobs = choose(candidates(numbers, found, runs))
+  local delivered, ends = lease_all(jobs, usual)
+  local large = any_options and large_bodies(jobs) or {}
+  numbers, found, runs = columns(jobs)
+  return numbers, found, runs, delivered, ends, large
 end
 -- @call
 bound_by(limits)
-full, changed = false, false
+full, changed, texts = false, false, {}
 local more = forward()
 local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
-local free = math.min(tonumber(max), open())
-local jobs = free > 0 and candidates(free) or {}
-local texts = any_options and used_policies(jobs) or {}
-if any_options then jobs = drop_over(jobs) end
-if any_run then jobs = alone(jobs) end
-if any_options or room ~= '8388608' then jobs = within_room(jobs) end
-if any_options then read_merges(jobs) end
+local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), open()), usual)
 
 -- The marker comes first, for it alone was not read and may be refused.
-local delivered, ends = lease_all(jobs, usual)
-local told_now = mark_left(#jobs, earliest(ends, usual))
+local told_now = mark_left(#numbers, earliest(ends, usual))
 wakes = not told_now
+checked[leased], checked[ready], checked[tally] = true, true, true -- forward and mark_left have read them
 check_kinds()
-leave_ready(jobs)
-local large = any_options and large_bodies(jobs) or {}
+leave_ready(numbers)
 flush()
 if delivered > 0 then
   count('delivered', delivered)
@@ -231,9 +292,8 @@ end
 more = more or changed
 if more or not told_now then wake() end -- more may be due than what has become ready
 write_tally()
-local numbers, found, runs = columns(jobs)
-local code = full and 2 or more and 1 or 0
+local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
 if any_options or any_run then
-  return {'ok', code, now, usual, numbers, found, texts, runs, ends, large}
+  return {'ok', code, now, usual, together, cmsgpack.pack(found), texts, runs, ends, large}
 end
-return {'ok', code, now, usual, numbers, found}
+return {'ok', code, now, usual, together, cmsgpack.pack(found)}

@@ -58,14 +58,17 @@ function settle.bury(j, o)
   die(j, o[4])
 end
 
+local FIRST = 4 -- the place of the first outcome
+
 -- An outcome that says no more than its number.
 local first = {'ack', 1, -1, '', '', ''}
 
--- parse reads numbers and outcomes. plain reports whether all of them are acks of first deliveries.
-local function parse(args, from)
+-- parse reads numbers and outcomes: of a call whose outcomes are all acks of first deliveries the numbers stand there as they
+-- are.
+local function parse(args)
   local numbers, outcomes, plain = {}, {}, true
-  for i = from, #args do
-    local item, at = args[i], i - from + 1
+  for i = FIRST, #args do
+    local item, at = args[i], i - FIRST + 1
     if #item == 16 then
       numbers[at], outcomes[at] = item, first
     else
@@ -75,6 +78,14 @@ local function parse(args, from)
     end
   end
   return numbers, outcomes, plain
+end
+
+-- all_plain reports whether all outcomes are acks of first deliveries.
+local function all_plain(args)
+  for i = FIRST, #args do
+    if #args[i] ~= 16 then return false end
+  end
+  return true
 end
 
 -- read_names reads ahead who holds the keys of the jobs: whoever settles them asks for it.
@@ -95,32 +106,75 @@ end
 
 -- tied reports whether an ack of a job has more to do than to remove its record: it has a run state, an alias, a key, or a
 -- body beside the record, or it is retained.
-local function tied(record, run_text)
-  if run_text then return true end
+local function tied(record)
   local place, flags = string.byte(record, 7, 8)
   if place == BARE then return false end
-  local has = flags_of(flags)
-  if has[HAS.ID] or has[HAS.ORDER] or has[HAS.MERGE] or has[HAS.SIZE] or place == INLINE then return true end
-  return policy_of({policy = place}).retain >= 0
+  return flags % 128 >= HAS.ID or place == INLINE or policy_of({policy = place}).retain >= 0
 end
 
--- settle_all ends the deliveries, and returns the places of receipts that are not current. plain: all outcomes are acks of
--- first deliveries. Then in a shard without options and run states no record is read.
-local function settle_all(numbers, outcomes, plain)
+-- any_tied reports whether some of the records are missing or of tied jobs.
+local function any_tied(texts)
+  local free = {[BARE] = true} -- places of policies that do not retain
+  for i = 1, #texts do
+    local r = texts[i]
+    if not r then return true end
+    local place, flags = string.byte(r, 7, 8)
+    if flags % 128 >= HAS.ID and place ~= BARE then return true end
+    if not free[place] then
+      if tied(r) then return true end
+      free[place] = true
+    end
+  end
+  return false
+end
+
+-- twins are the places of receipts that are there for the second time.
+local function twins(args)
+  local seen, places = {}, {}
+  for i = FIRST, #args do
+    if seen[args[i]] then places[#places + 1] = i - FIRST + 1 end
+    seen[args[i]] = true
+  end
+  return places
+end
+
+-- any_text reports whether one of the values is no false.
+local function any_text(values)
+  for i = 1, #values do
+    if values[i] then return true end
+  end
+  return false
+end
+
+-- ack_all ends deliveries of jobs that are not tied, by one command of each kind: false if some of the receipts are not
+-- current, or a job is there twice.
+local function ack_all(args)
+  is_hash(tally)
+  is_hash(records)
+  local size = #args - FIRST + 1
+  for _, score in ipairs(call('ZMSCORE', leased, unpack(args, FIRST))) do
+    if not score then return false end
+  end
+  local removed = call('ZREM', leased, unpack(args, FIRST))
+  call('HDEL', records, unpack(args, FIRST))
+  count('acked', removed)
+  return removed < size and twins(args) or {}
+end
+
+-- settle_all ends the deliveries one by one, and returns the places of receipts that are not current.
+local function settle_all(args, texts, runs)
+  local numbers, outcomes = parse(args)
   local held = call('ZMSCORE', leased, unpack(numbers))
   checked[leased] = true
-  local reads = not plain or any_options or any_run
-  local texts = reads and fetch(records, numbers) or numbers
-  local runs = any_run and fetch(run, numbers) or {}
+  texts = texts or fetch(records, numbers)
+  runs = runs or any_run and fetch(run, numbers) or {}
   local jobs, lost, settled, acked = {}, {}, {}, 0
-  if reads then
-    for i, n in ipairs(numbers) do
-      if held[i] and texts[i] and (outcomes[i] ~= first or tied(texts[i], runs[i])) then
-        jobs[i] = job_of(n, texts[i], runs[i], 'leased')
-      end
+  for i, n in ipairs(numbers) do
+    if held[i] and texts[i] and (outcomes[i] ~= first or runs[i] or tied(texts[i])) then
+      jobs[i] = job_of(n, texts[i], runs[i], 'leased')
     end
-    read_names(jobs, #numbers)
   end
+  read_names(jobs, #numbers)
 
   for i, n in ipairs(numbers) do
     local j, o = jobs[i], outcomes[i]
@@ -146,6 +200,12 @@ local function settle_all(numbers, outcomes, plain)
 end
 -- @call
 bound_by(limits)
-local lost = settle_all(parse(ARGV, 4))
+local texts, runs, lost
+if all_plain(ARGV) then
+  if any_run then runs = call('HMGET', run, unpack(ARGV, FIRST)) end
+  if any_options or any_run then texts = call('HMGET', records, unpack(ARGV, FIRST)) end
+  if not (runs and any_text(runs)) and not (texts and any_tied(texts)) then lost = ack_all(ARGV) end
+end
+lost = lost or settle_all(ARGV, texts, runs)
 close()
 return {'ok', unpack(lost)}

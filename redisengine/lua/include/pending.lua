@@ -12,7 +12,7 @@ local alias_now, busy_now         -- what this call has read or changed: name â†
 local alias_changed, busy_changed -- the names that it has changed
 local MOST = 1000
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
-  check_kinds, check_all_kinds, nothing_pending, flush
+  is_hash, is_sorted_set, check_kinds, check_all_kinds, nothing_pending, flush
 
 do
 function list_of(lists, key)
@@ -106,14 +106,14 @@ function read_ahead(hash, known, names)
   for i, n in ipairs(fetch(hash, names)) do known[names[i]] = n end
 end
 
-local function is_hash(key)
+function is_hash(key)
   if not checked[key] then
     call('HLEN', key)
     checked[key] = true
   end
 end
 
-local function is_sorted_set(key)
+function is_sorted_set(key)
   if not checked[key] then
     call('ZCARD', key)
     checked[key] = true
