@@ -99,7 +99,7 @@ func atPlace(list []string, place int, text string) []string {
 }
 
 // packPushes is what the arguments of push say of all jobs: kinds, which, when,
-// whens, names, keys, size, rising.
+// whens, names, keys, size, distinct.
 func packPushes(calls []*joint) []string {
 	n := 0
 	for _, c := range calls {
@@ -109,18 +109,37 @@ func packPushes(calls []*joint) []string {
 	when, whens := packWhens(calls, n)
 	names := packColumn(calls, n, 1, func(c *joint) []string { return c.names })
 	keys := packColumn(calls, n, 2, func(c *joint) []string { return c.keys })
-	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), rising(calls)}
+	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), distinct(calls)}
 }
 
-// rising is 1 if the numbers of the jobs rise, else 0.
-func rising(calls []*joint) string {
-	last := ""
+// distinct is 1 if no ID is there twice, else 0. Mostly the numbers rise, and no
+// job has an ID of its own.
+func distinct(calls []*joint) string {
+	last, own := "", false
 	for _, c := range calls {
+		own = own || len(c.names) > 0
 		for i := 0; i < len(c.args); i += 2 {
 			if c.args[i] <= last {
 				return "0"
 			}
 			last = c.args[i]
+		}
+	}
+	if !own {
+		return "1"
+	}
+
+	seen := map[string]bool{}
+	for _, c := range calls {
+		for i := range c.items {
+			id := "n" + c.args[2*i]
+			if i < len(c.names) && c.names[i] != "" {
+				id = c.names[i]
+			}
+			if seen[id] {
+				return "0"
+			}
+			seen[id] = true
 		}
 	}
 	return "1"

@@ -10,7 +10,7 @@
 --         names  a packed array with the alias of each job's own ID, '' for one whose number is its ID; '' if no job has one
 --         keys   a packed array with two texts for each job: order key and merge key; '' if no job has one
 --         size   how many jobs there are
---         rising  '1' if their numbers rise, so that none stands here twice
+--         distinct  '1' if no ID stands here twice
 --         then for each job its number (16 bytes) and its record behind the priority, without a large body; then the large
 --         bodies, in the order of their jobs
 --         A kind is what many jobs have in common: the TTL in microseconds, -1 for none; the priority; the flags of the record
@@ -231,10 +231,7 @@ local function who_is_there(numbers, own)
     for i, n in ipairs(numbers) do
       aliases[i] = own and own[i] ~= '' and own[i] or 'n' .. n
     end
-    for i, n in ipairs(fetch(alias, aliases)) do
-      alias_now[aliases[i]] = n
-      there[i] = there[i] or n
-    end
+    for i, n in ipairs(fetch(alias, aliases)) do there[i] = there[i] or n end
   end
   return there
 end
@@ -292,8 +289,7 @@ local function push_alone(args, jobs, kind_of, due_of, own, there, results)
     local n, name = args[at - 1], own and own[i] or ''
     local kind = kind_of and all_kinds[kind_of[i]] or all_kinds[1]
     local due = one_due or due_at(due_of[i])
-    local known = own and known_by(n, name)
-    if there[i] or known and stored[known] or kind.large or kind[1] >= 0 and due > ahead(kind[1]) then
+    if there[i] or kind.large or kind[1] >= 0 and due > ahead(kind[1]) then
       hand_over(new)
       record_list, ready_list, delayed_list, r, y, d = new.records, new.ready, new.delayed, 0, 0, 0
       local outcome, a = push(n, kind, due, args[at], name, there[i], '', '', kind.large and next_body(args))
@@ -307,13 +303,7 @@ local function push_alone(args, jobs, kind_of, due_of, own, there, results)
         delayed_list[d + 1], delayed_list[d + 2], d = kind.due_text, n, d + 2
         if not waits_new or due < waits_new then waits_new = due end
       end
-      if known then
-        if name ~= '' then
-          hset(alias, name, n)
-          alias_now[name] = n
-        end
-        stored[known] = true
-      end
+      if name ~= '' then hset(alias, name, n) end
       if kind.expires > 0 then zadd(expiry, kind.ends, n) end
       new_jobs = new_jobs + 1
     end
@@ -343,7 +333,7 @@ local function push_call(args)
   body_at = FIRST + 2 * jobs
   one_due = when ~= '' and due_at(tonumber(when))
   local there = who_is_there(numbers, own)
-  if not both and not room and rising == '1' then
+  if not both and not room and distinct == '1' then
     push_alone(args, jobs, kind_of, due_of, own, there, results)
   else
     if both then read_keys(both) end

@@ -10,7 +10,7 @@ local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32,
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
 local any_run -- whether any job of the shard has a run state
 local RUN_SIZE = 26 -- bytes, without the rest
-local flags_of, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
+local flags_of, own_alias, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of
 
 do
@@ -35,6 +35,17 @@ end
 local function text_at(r, at)
   local size = string.byte(r, at) or 0
   return string.sub(r, at + 1, at + size), at + size + 1
+end
+
+-- own_alias is the alias of a job's own ID, read from its record; nil for none. The record has no policy of its own.
+function own_alias(r)
+  local flags = string.byte(r, 8)
+  if flags % 16 < HAS.ID then return nil end
+  local at = 9
+  if flags % 2 == HAS.DUE then at = at + 6 end
+  if flags % 4 >= HAS.EXPIRES then at = at + 6 end
+  if flags % 8 >= HAS.PRIORITY then at = at + 2 end
+  return string.sub(r, at + 1, at + string.byte(r, at))
 end
 
 function decode(n, r)

@@ -219,7 +219,7 @@ function judge(j)
       found('place_wrong', j.state)
       j.at = j.state == 'done' and done_at(j) or now -- where it is put: its expiry is judged by that
     end
-    if not j.run and (j.state == 'dead' or j.state == 'done') then found('run_missing') end
+    if not j.run and j.state == 'dead' then found('run_missing') end
     judge_body(j, found)
     judge_keys(j, found)
   end

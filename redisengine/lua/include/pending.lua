@@ -183,7 +183,7 @@ function flush()
   if fields[alias] then send('HSET', alias, fields[alias], 2) end
   if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
   if next(busy_changed) then send_names(busy, busy_changed, busy_now) end
-  for _, hash in ipairs({records, run, bodies}) do
+  for _, hash in ipairs({records, run, bodies, alias}) do
     if lost_fields[hash] then send('HDEL', hash, lost_fields[hash], 1) end
   end
   nothing_pending()
