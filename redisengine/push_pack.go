@@ -166,6 +166,9 @@ func packKinds(calls []*joint, n int) (kinds, which string) {
 		}
 	}
 
+	if len(all) == 1 && all[0] == (kind{}) {
+		return "", ""
+	}
 	var w packer
 	w.array(len(all))
 	for _, k := range all {

@@ -15,8 +15,8 @@ for i = 5, #ARGV do
   numbers[i - 4], deliveries[i - 4] = string.sub(ARGV[i], 1, 16), tonumber(string.sub(ARGV[i], 17))
 end
 local held, lost = call('ZMSCORE', leased, unpack(numbers)), {}
-local jobs = lease == '0' and any_options and read_jobs(numbers, 'leased') or {}
-local runs = any_run and fetch(run, numbers) or {}
+local jobs = lease == '0' and has_options() and read_jobs(numbers, 'leased') or {}
+local runs = has_runs() and fetch(run, numbers) or {}
 for i, n in ipairs(numbers) do
   local ended = runs[i] and parse_run(runs[i]).ended or 0
   if held[i] and ended + 1 == deliveries[i] then

@@ -32,7 +32,7 @@ local entries = call('ZRANGE', set, start, start + most - 1, 'WITHSCORES')
 local jobs, bytes = {}, 0
 local first = tonumber(room) < 8388608 and 0 or 2 -- an empty page takes one job, whatever its size
 local bodies_too = whole == '1' and call('HLEN', bodies) > 0
-local results_too = whole == '1' and any_run
+local results_too = whole == '1' and has_runs()
 for i = 1, #entries, 2 do
   local m, at = entries[i], entries[i + 1]
   local n = state == 'blocked' and string.sub(m, -16) or m

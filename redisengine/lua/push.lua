@@ -3,7 +3,7 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         kinds  a packed array of kinds, see below
+--         kinds  a packed array of kinds, see below; '' if all jobs are bare
 --         which  a packed array with the place of each job's kind, from 1; '' if all are of the first
 --         when   when the jobs are due: a delay in microseconds, or minus an absolute moment in ms; '' if it differs
 --         whens  then a packed array with that of each job, else ''
@@ -31,7 +31,7 @@ local one_due    -- when all jobs are due; false: each has its own moment
 local body_at    -- the place of the last large body that was read
 local stored     -- names and numbers of the jobs that this call has stored
 local blocked_new -- whether some of them are blocked
-local any_ready   -- whether some of them are ready
+local new_ready   -- how many of them are ready
 local new_jobs    -- how many of them were counted here
 
 -- merge_name is merge_alias of a job that holds the key.
@@ -158,7 +158,7 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   hset(records, n, head .. rest)
   if name ~= '' then alias_set(name, n) end
   if state == 'ready' then
-    any_ready = true
+    new_ready = new_ready + 1
     zadd(ready, kind.rank, n)
   elseif state == 'delayed' then
     if not waits_new or due < waits_new then waits_new = due end
@@ -274,8 +274,8 @@ local function hand_over(new)
   append(fields, records, new.records)
   append(members, ready, new.ready)
   append(members, delayed, new.delayed)
-  any_ready = any_ready or #new.ready > 0
-  wakes = wakes or any_ready or #new.delayed > 0
+  new_ready = new_ready + #new.ready / 2
+  wakes = wakes or new_ready > 0 or #new.delayed > 0
   new.records, new.ready, new.delayed = {}, {}, {}
 end
 
@@ -344,12 +344,19 @@ local function push_call(args)
 end
 -- @call
 bound_by(limits)
-all_kinds, due_waits, waits_new, stored, blocked_new, any_ready, new_jobs = cmsgpack.unpack(kinds), nil, false, {}, false, false, 0
-for _, kind in ipairs(all_kinds) do kind.large = flags_of(kind[3])[HAS.SIZE] end
+all_kinds = kinds == '' and {{-1, 0, 0, ''}} or cmsgpack.unpack(kinds)
+for _, kind in ipairs(all_kinds) do kind.large = kind[3] % 128 >= HAS.SIZE end
+due_waits, waits_new, stored, blocked_new, new_ready, new_jobs = nil, false, {}, false, 0, 0
 room = count_room()
 local results = push_call(ARGV)
 trim_ended()
-flush()
-if holds or blocked_new or due_waits or next(touched) then wake() else tell_new(any_ready, waits_new) end
+if holds or blocked_new or due_waits or next(touched) then
+  flush()
+  wake()
+else
+  tell_new(new_ready, waits_new) -- the marker comes first, for it alone was not read
+  checked[marker], checked[ready] = true, true
+  flush()
+end
 write_tally()
 return results

@@ -92,7 +92,7 @@ end
 -- only_usual reports whether all jobs can be leased as they are, without a look at each: most can.
 local function only_usual(found, runs)
   if room ~= '8388608' then return false end
-  if any_options then
+  if has_options() then
     for i = 1, #found do
       if found[i] and is_special(found[i]) then return false end
     end
@@ -114,7 +114,7 @@ end
 local function lease_usual(numbers, found, usual)
   local usual_text = text_of(usual)
   local list, size, ends, till_of, same = {}, 0, {}, {[BARE] = usual_text}, true
-  local by_policy = any_options and lease == '0'
+  local by_policy = has_options() and lease == '0'
   for i = 1, #numbers do
     local till = usual_text
     if by_policy and found[i] then
@@ -232,7 +232,7 @@ end
 -- False: wake has to look at everything.
 local function mark_left(n, next_end)
   local kept = told_later()
-  if changed or holds or kept <= now or call('ZCARD', blocked) > 0 then return false end
+  if changed or holds or kept <= now or has_options() and call('ZCARD', blocked) > 0 then return false end
   set_now(math.min(call('ZCARD', ready) - n, 1000))
   if n > 0 and next_end < kept then set_later(next_end) end
   return true
@@ -247,10 +247,10 @@ end
 
 -- choose leaves those jobs out that do not go with the others, and those whose time is over.
 local function choose(jobs)
-  if any_options then jobs = drop_over(jobs) end
-  if any_run then jobs = alone(jobs) end
+  if has_options() then jobs = drop_over(jobs) end
+  if has_runs() then jobs = alone(jobs) end
   jobs = within_room(jobs)
-  if any_options then read_merges(jobs) end
+  if has_options() then read_merges(jobs) end
   return jobs
 end
 
@@ -259,15 +259,15 @@ end
 local function take(free, usual)
   local numbers = free > 0 and call('ZRANGE', ready, '0', text_of(free - 1)) or {}
   local found = fetch(records, numbers)
-  local runs = any_run and fetch(run, numbers) or {}
-  if any_options then texts = used_policies(found) end
+  local runs = has_runs() and fetch(run, numbers) or {}
+  if has_options() then texts = used_policies(found) end
   if only_usual(found, runs) then
     local delivered, ends = lease_usual(numbers, found, usual)
     return numbers, found, {}, delivered, ends, {}
   end
   local jobs = choose(candidates(numbers, found, runs))
   local delivered, ends = lease_all(jobs, usual)
-  local large = any_options and large_bodies(jobs) or {}
+  local large = has_options() and large_bodies(jobs) or {}
   numbers, found, runs = columns(jobs)
   return numbers, found, runs, delivered, ends, large
 end
@@ -293,7 +293,7 @@ more = more or changed
 if more or not told_now then wake() end -- more may be due than what has become ready
 write_tally()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
-if any_options or any_run then
+if has_options() or has_runs() then
   return {'ok', code, now, usual, together, cmsgpack.pack(found), texts, runs, ends, large}
 end
 return {'ok', code, now, usual, together, cmsgpack.pack(found)}

@@ -214,7 +214,7 @@ local function settle_all(args, texts, runs)
   local held = call('ZMSCORE', leased, unpack(numbers))
   checked[leased] = true
   texts = texts or fetch(records, numbers)
-  runs = runs or any_run and fetch(run, numbers) or {}
+  runs = runs or has_runs() and fetch(run, numbers) or {}
   local jobs, lost, settled, acked = {}, {}, {}, 0
   for i, n in ipairs(numbers) do
     if held[i] and texts[i] and (outcomes[i] ~= first or runs[i] or tied(texts[i]) or not is_plain(texts[i])) then
@@ -248,8 +248,8 @@ end
 -- ack_together ends the deliveries of a call that are all acks of first deliveries, if it can: nil if they have to be ended
 -- one by one. It returns what it has read, too.
 local function ack_together(args)
-  if not any_options and not any_run then return ack_bare(args) end
-  local runs = any_run and call('HMGET', run, unpack(args, FIRST))
+  if not has_options() and not has_runs() then return ack_bare(args) end
+  local runs = has_runs() and call('HMGET', run, unpack(args, FIRST))
   local texts = call('HMGET', records, unpack(args, FIRST))
   checked[records] = true
   if runs and any_text(runs) or any_tied(texts) then return nil, texts, runs end

@@ -29,7 +29,7 @@ end
 local due = call('ZCOUNT', delayed, '-inf', now)
 if due > 0 then
   local held = 0
-  if any_options and call('HLEN', busy) > 0 then
+  if has_options() and call('HLEN', busy) > 0 then
     if due > 1000 then return {'behind'} end
     for _, n in ipairs(call('ZRANGEBYSCORE', delayed, '-inf', now)) do
       local j = read_job(n, 'delayed')

@@ -53,7 +53,7 @@ local function fall_due()
   if #due == 0 then return 0 end
   local numbers = {}
   for i = 1, #due, 2 do numbers[#numbers + 1] = due[i] end
-  local found = any_options and fetch(records, numbers) or {}
+  local found = has_options() and fetch(records, numbers) or {}
 
   local keyed = {}
   for i, n in ipairs(numbers) do
@@ -86,11 +86,11 @@ local function fall_due()
 end
 
 function forward()
-  local more = any_options and expire() == STEP -- only options give a job an end
+  local more = has_options() and expire() == STEP -- only options give a job an end
   more = take_back() == STEP or more
   more = fall_due() == STEP or more
   trim_ended()
-  if any_run then -- as every dead or done job has
+  if has_runs() then -- as every dead or done job has
     more = trim(dead, 'dead', STEP) or more
     more = trim(done, 'done', STEP) or more
   end

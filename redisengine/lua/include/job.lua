@@ -8,9 +8,9 @@
 -- 2B, priority + 1000 2B, id, order and merge behind their lengths 1B, size 4B, headers behind their length 2B; then the body.
 local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
-local any_run -- whether any job of the shard has a run state
+local any_run -- whether any job of the shard has a run state; nil: nobody has asked
 local RUN_SIZE = 26 -- bytes, without the rest
-local flags_of, own_alias, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
+local flags_of, has_runs, own_alias, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of
 
 do
@@ -30,6 +30,15 @@ function flags_of(byte)
     spelled[byte] = has
   end
   return has
+end
+
+-- has_runs reports whether any job of the shard has a run state.
+function has_runs()
+  if any_run == nil then
+    any_run = call('HLEN', run) > 0
+    checked[run] = true
+  end
+  return any_run
 end
 
 local function text_at(r, at)
@@ -121,13 +130,13 @@ function job_of(n, record, run_text, state)
 end
 
 function read_job(n, state)
-  return job_of(n, call('HGET', records, n), any_run and call('HGET', run, n), state)
+  return job_of(n, call('HGET', records, n), has_runs() and call('HGET', run, n), state)
 end
 
 -- read_jobs reads many jobs of one state at once. A number without a record is false.
 function read_jobs(numbers, state)
   local jobs = fetch(records, numbers)
-  local runs = any_run and fetch(run, numbers) or {}
+  local runs = has_runs() and fetch(run, numbers) or {}
   for i, n in ipairs(numbers) do jobs[i] = job_of(n, jobs[i], runs[i], state) end
   return jobs
 end
@@ -163,4 +172,4 @@ function rank_of(j)
 end
 end
 -- @call
-any_run = call('HLEN', run) > 0
+any_run = nil

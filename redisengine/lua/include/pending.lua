@@ -3,13 +3,13 @@
 --
 -- Rules: a function that reads what an earlier step of the same call may have changed calls flush first. Within one
 -- flush a job is changed by one operation: load, which another operation begins with, flushes too.
-local fields, lost_fields   -- by hash: {field, value, …} to set; {field, …} to delete
-local members, lost_members -- by sorted set: {score, member, …} to add; {member, …} to remove
+local fields, lost_fields = {}, {}   -- by hash: {field, value, …} to set; {field, …} to delete
+local members, lost_members = {}, {} -- by sorted set: {score, member, …} to add; {member, …} to remove
 local any_pending
 local wakes -- whether the marker has to be set anew: a job has become ready or delayed
-local checked     -- keys that are known to be of their kind, or not to exist
-local alias_now, busy_now         -- what this call has read or changed: name → number, or false for none
-local alias_changed, busy_changed -- the names that it has changed
+local checked = {} -- keys that are known to be of their kind, or not to exist
+local alias_now, busy_now = {}, {} -- what this call has read or changed: name → number, or false for none
+local alias_changed, busy_changed = {}, {} -- the names that it has changed
 local MOST = 1000
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
   is_hash, is_sorted_set, check_kinds, check_all_kinds, nothing_pending, flush
@@ -190,5 +190,8 @@ function flush()
 end
 end
 -- @call
-checked, alias_now, busy_now, wakes = {}, {}, {}, false
-nothing_pending()
+wakes = false
+if next(checked) then checked = {} end
+if next(alias_now) then alias_now = {} end
+if next(busy_now) then busy_now = {} end
+if any_pending then nothing_pending() end -- of a call that has failed

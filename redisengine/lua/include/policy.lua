@@ -9,8 +9,17 @@ local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, me
 
 local BARE, INLINE = 0, 255
 
-local any_options  -- whether any job of the shard has had options
-local policies_now -- those that this call has read: place, or the text of an inline one → policy
+local any_options  -- whether any job of the shard has had options; nil: nobody has asked
+local policies_now = {} -- those that this call has read: place, or the text of an inline one → policy
+
+-- has_options reports whether any job of the shard has had options.
+local function has_options()
+  if any_options == nil then
+    any_options = call('HLEN', policies) > 0
+    checked[policies] = true
+  end
+  return any_options
+end
 
 -- named_policy is an array as a table with names.
 local function named_policy(a)
@@ -71,4 +80,5 @@ local function change_policy(j, name, value)
   set_policy(j, cmsgpack.pack(array))
 end
 -- @call
-any_options, policies_now = call('HLEN', policies) > 0, {}
+any_options = nil
+if next(policies_now) then policies_now = {} end

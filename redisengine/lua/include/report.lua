@@ -14,5 +14,5 @@ local function report(n, state, score, body)
   end
   local policy = ''
   if j.policy ~= BARE and j.policy ~= INLINE then policy = call('HGET', policies, string.char(j.policy)) or '' end
-  return {n, r, size, policy, any_run and call('HGET', run, n) or '', state or '', score or 0}
+  return {n, r, size, policy, has_runs() and call('HGET', run, n) or '', state or '', score or 0}
 end

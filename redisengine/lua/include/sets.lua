@@ -1,6 +1,6 @@
 -- The sets: each state has one, and a job is in exactly one of them.
-local touched         -- numbers of jobs that this call has changed beside those that it was called for
-local blocked_touched -- order keys whose blocked jobs have pending changes
+local touched = {}         -- numbers of jobs that this call has changed beside those that it was called for
+local blocked_touched = {} -- order keys whose blocked jobs have pending changes
 
 -- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is made
 -- positive and stays below 2^53.
@@ -145,4 +145,5 @@ local function over(j)
   return retain >= 0 and now > j.at + retain
 end
 -- @call
-touched, blocked_touched = {}, {}
+if next(touched) then touched = {} end
+if next(blocked_touched) then blocked_touched = {} end

@@ -1,5 +1,5 @@
 -- What the script counts, written once at its end.
-local counted
+local counted = {}
 local function count(field, n)
   counted[field] = (counted[field] or 0) + (n or 1)
 end
@@ -9,4 +9,4 @@ local function write_tally()
   end
 end
 -- @call
-counted = {}
+if next(counted) then counted = {} end

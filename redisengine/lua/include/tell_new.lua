@@ -1,8 +1,8 @@
--- tell_new sets the marker, if any jobs have become ready, and for those of which the first is due at nearest. A moment
+-- tell_new sets the marker for n jobs that are about to be ready, and for those of which the first is due at nearest. A moment
 -- goes to a process that keeps it if it is nearer than the one that was set last. If that has passed, the process that kept
 -- it may be gone: then the next of all delayed jobs is set.
-local function tell_new(any_ready, nearest)
-  if any_ready then set_now(math.min(call('ZCARD', ready), 1000)) end
+local function tell_new(n, nearest)
+  if n > 0 then set_now(math.min(call('ZCARD', ready) + n, 1000)) end
   if not nearest then return end
   local kept = told_later()
   if kept <= now then
