@@ -125,8 +125,12 @@ function head_of_kind(kind, due)
   end
   if kind.place == INLINE then parts = parts .. struct.pack('>I2', #kind[4]) .. kind[4] end
   if kind[2] ~= 0 then parts = parts .. struct.pack('>I2', kind[2] + 1000) end
-  kind.due, kind.rank = due, text_of(due - kind[2] * BAND)
-  kind.due_text = text_of(due)
+  kind.due = due
+  if due > now then
+    kind.score = text_of(due)
+  else
+    kind.score = kind[2] == 0 and due == now and now_text or text_of(due - kind[2] * BAND)
+  end
   kind.head = struct.pack('>I6BB', now, kind.place, flags) .. parts
   return kind.head
 end
@@ -159,10 +163,10 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   if name ~= '' then alias_set(name, n) end
   if state == 'ready' then
     new_ready = new_ready + 1
-    zadd(ready, kind.rank, n)
+    zadd(ready, kind.score, n)
   elseif state == 'delayed' then
     if not waits_new or due < waits_new then waits_new = due end
-    zadd(delayed, kind.due_text, n)
+    zadd(delayed, due > now and kind.score or text_of(due), n)
   else
     local rank = due - kind[2] * BAND
     zadd(blocked, '0', string.char(#order) .. order .. struct.pack('>I8', rank + 1001 * BAND) .. n)
@@ -213,18 +217,24 @@ local function next_body(args)
   return args[body_at]
 end
 
--- who_is_there finds which of the jobs may be there already, by number or by alias.
-local function who_is_there(numbers, own)
-  local there = fetch(records, numbers)
-  local asked = own or {}
+local who_is_there, read_keys, push_call
+do
+-- read_raws finds jobs whose numbers are own IDs of new jobs.
+local function read_raws(own, there)
   local raws, at = {}, {}
-  for i = 1, #asked do
-    if string.byte(asked[i]) == 110 then
-      raws[#raws + 1] = string.sub(asked[i], 2)
+  for i = 1, #own do
+    if string.byte(own[i]) == 110 then
+      raws[#raws + 1] = string.sub(own[i], 2)
       at[#at + 1] = i
     end
   end
   for k, r in ipairs(fetch(records, raws)) do there[at[k]] = there[at[k]] or r end
+end
+
+-- who_is_there finds which of the jobs may be there already, by number or by alias.
+function who_is_there(numbers, own)
+  local there = fetch(records, numbers)
+  if own then read_raws(own, there) end
   checked[alias] = true
   if call('HLEN', alias) > 0 then
     local aliases = {}
@@ -237,7 +247,7 @@ local function who_is_there(numbers, own)
 end
 
 -- read_keys reads ahead who holds the keys of the jobs.
-local function read_keys(both)
+function read_keys(both)
   local orders, merges, seen = {}, {}, {}
   for i = 1, #both, 2 do
     local order, merge_key = both[i], both[i + 1]
@@ -270,37 +280,35 @@ local function append(lists, key, list)
 end
 
 -- hand_over makes what was stored alone pending.
-local function hand_over(new)
-  append(fields, records, new.records)
-  append(members, ready, new.ready)
-  append(members, delayed, new.delayed)
-  new_ready = new_ready + #new.ready / 2
-  wakes = wakes or new_ready > 0 or #new.delayed > 0
-  new.records, new.ready, new.delayed = {}, {}, {}
+local function hand_over(record_list, ready_list, delayed_list)
+  append(fields, records, record_list)
+  append(members, ready, ready_list)
+  append(members, delayed, delayed_list)
+  new_ready = new_ready + #ready_list / 2
+  wakes = wakes or new_ready > 0 or #delayed_list > 0
 end
 
 -- push_alone stores jobs that meet nobody but a job with their ID: they have no keys, and the queue no bound. It does what
 -- push does for one after the other, and hands the others over to push.
 local function push_alone(args, jobs, kind_of, due_of, own, there, results)
-  local new = {records = {}, ready = {}, delayed = {}}
-  local record_list, ready_list, delayed_list, r, y, d = new.records, new.ready, new.delayed, 0, 0, 0
+  local record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
   for i = 1, jobs do
     local at = FIRST + 2 * i
     local n, name = args[at - 1], own and own[i] or ''
     local kind = kind_of and all_kinds[kind_of[i]] or all_kinds[1]
     local due = one_due or due_at(due_of[i])
     if there[i] or kind.large or kind[1] >= 0 and due > ahead(kind[1]) then
-      hand_over(new)
-      record_list, ready_list, delayed_list, r, y, d = new.records, new.ready, new.delayed, 0, 0, 0
+      hand_over(record_list, ready_list, delayed_list)
+      record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
       local outcome, a = push(n, kind, due, args[at], name, there[i], '', '', kind.large and next_body(args))
       if outcome then results[#results + 1] = {i, outcome, a} end
     else
       local head = kind.due == due and kind.head or head_of_kind(kind, due)
       record_list[r + 1], record_list[r + 2], r = n, head .. args[at], r + 2
       if due <= now then
-        ready_list[y + 1], ready_list[y + 2], y = kind.rank, n, y + 2
+        ready_list[y + 1], ready_list[y + 2], y = kind.score, n, y + 2
       else
-        delayed_list[d + 1], delayed_list[d + 2], d = kind.due_text, n, d + 2
+        delayed_list[d + 1], delayed_list[d + 2], d = kind.score, n, d + 2
         if not waits_new or due < waits_new then waits_new = due end
       end
       if name ~= '' then hset(alias, name, n) end
@@ -308,7 +316,7 @@ local function push_alone(args, jobs, kind_of, due_of, own, there, results)
       new_jobs = new_jobs + 1
     end
   end
-  hand_over(new)
+  hand_over(record_list, ready_list, delayed_list)
 end
 
 -- push_all pushes jobs of any kind, one after the other.
@@ -325,7 +333,7 @@ local function push_all(args, jobs, kind_of, due_of, own, there, both, results)
 end
 
 -- push_call reads the arguments, pushes the jobs, and returns the answer.
-local function push_call(args)
+function push_call(args)
   local jobs, numbers, results = tonumber(size), {}, {'ok'}
   for i = 1, jobs do numbers[i] = args[FIRST + 2 * i - 1] end
   local kind_of, due_of = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
@@ -341,6 +349,7 @@ local function push_call(args)
   end
   if new_jobs > 0 then count('pushed', new_jobs) end
   return results
+end
 end
 -- @call
 bound_by(limits)

@@ -9,7 +9,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of outcomes whose receipt is not current
 --
--- @include guard now limits pending tally policy job sets keys finish find backoff bucket moments tell wake forward ulid close
+-- @include guard now limits pending tally policy job sets keys finish find due_at backoff bucket moments tell wake forward ulid close
 local settle = {}
 
 function settle.ack(j, o)
@@ -43,11 +43,11 @@ function settle.nack(j, o)
   local r = running(j)
   r.ended = r.ended + 1
   count('failed')
-  come_back(j, 'nack', due_in(delay), o[4])
+  come_back(j, 'nack', due_at(delay), o[4])
 end
 
 function settle.release(j, o)
-  local due = o[3] >= 0 and due_in(o[3]) or j.due
+  local due = o[3] >= 0 and due_at(o[3]) or j.due
   local r = running(j)
   r.ended = r.ended + 1
   count('released')

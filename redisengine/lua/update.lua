@@ -12,11 +12,11 @@
 --         ttl   a new TTL from now in microseconds; -1: none; '' if it stays
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ttl'} for one that ends before the job is due | {'ok'}
 --
--- @include guard now limits pending tally policy job sets keys finish find backoff bucket moments tell wake close
+-- @include guard now limits pending tally policy job sets keys finish find due_at backoff bucket moments tell wake close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it is due.
 local function new_times(j)
   local at = tonumber(when)
-  local due = not at and j.due or at < 0 and math.max(now, -at) or at >= 0 and due_in(at)
+  local due = not at and j.due or at < 0 and math.max(now, -at) or at >= 0 and due_at(at)
   local expires = j.expires
   if ttl ~= '' then expires = ttl == '-1' and 0 or ahead(tonumber(ttl)) end
   if (at or ttl ~= '') and expires > 0 and due > expires then return false end

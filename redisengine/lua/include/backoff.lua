@@ -14,8 +14,3 @@ local function backoff(j, id, n)
   local k = tonumber(string.sub(redis.sha1hex(id .. ':' .. string.format('%d', n)), 1, 8), 16) % 201
   return math.floor(math.min(ms, most) * (900 + k) / 1000)
 end
-
--- due_in is the moment that lies a delay of some microseconds ahead; a delay of 0 is now.
-local function due_in(d)
-  return d == 0 and now or ahead(d)
-end

@@ -10,7 +10,7 @@ local wakes -- whether the marker has to be set anew: a job has become ready or 
 local checked = {} -- keys that are known to be of their kind, or not to exist
 local alias_now, busy_now = {}, {} -- what this call has read or changed: name → number, or false for none
 local alias_changed, busy_changed = {}, {} -- the names that it has changed
-local MOST = 1000
+local MOST = 1000 -- how many elements one command takes at most
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
   is_hash, is_sorted_set, check_kinds, check_all_kinds, nothing_pending, flush
 
@@ -84,7 +84,6 @@ function busy_set(key, n)
   busy_changed[key] = true
 end
 
--- MOST is how many elements one command takes at most.
 
 -- fetch reads fields of a hash by as few commands as there may be.
 function fetch(hash, names)

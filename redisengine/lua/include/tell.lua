@@ -6,7 +6,7 @@ end
 
 local function set_now(deliverable)
   if deliverable > 0 then
-    call('ZADD', marker, string.format('%.0f', deliverable), 'now')
+    call('ZADD', marker, text_of(deliverable), 'now')
   else
     call('ZREM', marker, 'now')
   end
