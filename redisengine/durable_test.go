@@ -3,6 +3,7 @@ package redisengine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -21,13 +22,14 @@ import (
 type newer struct {
 	*redistest.Stub
 	mu     sync.Mutex
+	server *redistest.Server
 	answer any
 	asked  chan struct{} // receives when WAITAOF is asked
 }
 
 func newNewer(t *testing.T) *newer {
 	server := redistest.Single(t)
-	n := &newer{asked: make(chan struct{}, 1000)}
+	n := &newer{server: server, asked: make(chan struct{}, 1000)}
 	n.say([]any{int64(1), int64(0)})
 	var turn sync.Mutex
 	conn, err := server.Dial(t.Context())
@@ -189,17 +191,57 @@ func TestAOFIsWaitedFor(t *testing.T) {
 	}
 }
 
-// A push that is repeated waits once for its confirmation where nobody confirms:
-// the script that tells what has become of the job asks again, but for a tenth of
-// the time alone. Where what it finds was confirmed it has all of it.
+// A push that is repeated waits once for its confirmation.
 //
 // C9.6
 func TestARepeatedPushWaitsOnce(t *testing.T) {
 	t.Parallel()
 	n := newNewer(t)
+	push := n.pushing(t, n.open(t), duly.Job{Queue: "q", ID: duly.NewNumber().String()})
+	n.say([]any{int64(0), int64(0)})
+	if got := push(duly.Created, duly.ErrNotDurable); got != "1 0 200, " {
+		t.Errorf("a push asks %q", got)
+	}
+	if got := push(duly.Exists, duly.ErrNotDurable); got != "1 0 200, " {
+		t.Errorf("a repeat asks %q", got)
+	}
+	n.say([]any{int64(1), int64(0)})
+	if got := push(duly.Exists, nil); got != "1 0 200, " {
+		t.Errorf("a repeat that is confirmed asks %q", got)
+	}
+}
+
+// A push whose number another job has is sent twice. Where nobody confirms the
+// first call, the second one asks for a tenth of the time. Where the first was
+// confirmed, the second has all of the time.
+//
+// C9.6
+func TestAPushUnderAnotherNumberWaitsOnce(t *testing.T) {
+	t.Parallel()
+	n := newNewer(t)
 	e := n.open(t)
-	job := duly.Job{Queue: "q", ID: duly.NewNumber().String()}
-	push := func(outcome duly.PushOutcome, durable error) (asked string) {
+	for _, c := range []struct {
+		confirmed int64
+		durable   error
+		asks      string
+	}{{0, duly.ErrNotDurable, "1 0 200, 1 0 20, "}, {1, nil, "1 0 200, 1 0 200, "}} {
+		n.say([]any{int64(1), int64(0)})
+		own := fmt.Sprint("own-", c.confirmed)
+		_, err := e.Push(t.Context(), []duly.Job{{Queue: "q", ID: own}})
+		must(t, err)
+		number := n.server.Must("HGET", "duly:{default/q/0}:alias", "i"+own).(string)
+		n.say([]any{c.confirmed, int64(0)})
+		push := n.pushing(t, e, duly.Job{Queue: "q", ID: duly.Number([]byte(number)).String(), Made: true})
+		if got := push(duly.Created, c.durable); got != c.asks {
+			t.Errorf("a push under another number asks %q, want %q", got, c.asks)
+		}
+	}
+}
+
+// pushing returns a function that pushes the job and returns what it has asked the
+// server for.
+func (n *newer) pushing(t *testing.T, e *redisengine.Engine, job duly.Job) func(duly.PushOutcome, error) string {
+	return func(outcome duly.PushOutcome, durable error) (asked string) {
 		t.Helper()
 		before := len(n.Seen())
 		rs, err := e.Push(t.Context(), []duly.Job{job})
@@ -213,16 +255,5 @@ func TestARepeatedPushWaitsOnce(t *testing.T) {
 			}
 		}
 		return asked
-	}
-	n.say([]any{int64(0), int64(0)})
-	if got := push(duly.Created, duly.ErrNotDurable); got != "1 0 200, " {
-		t.Errorf("a push asks %q", got)
-	}
-	if got := push(duly.Exists, duly.ErrNotDurable); got != "1 0 200, 1 0 20, " {
-		t.Errorf("a repeat asks %q", got)
-	}
-	n.say([]any{int64(1), int64(0)})
-	if got := push(duly.Exists, nil); got != "1 0 200, 1 0 200, " {
-		t.Errorf("a repeat that is confirmed asks %q", got)
 	}
 }

@@ -39,7 +39,7 @@ func TestObserve(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, call := range []string{"push_simple", "reserve", "ZRANGEBYLEX"} {
+	for _, call := range []string{"push", "reserve", "ZRANGEBYLEX"} {
 		if calls[call] == 0 {
 			t.Errorf("not told of %s, but of %v", call, calls)
 		}

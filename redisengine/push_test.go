@@ -27,10 +27,10 @@ func TestAGlanceSeesWhatPlanningFinds(t *testing.T) {
 		"a delay":                    {func(j *duly.Job) { j.Delay = 290 * 365 * 24 * time.Hour }, true},
 		"a due moment":               {func(j *duly.Job) { j.Due = duly.MaxTime }, true},
 		"a due moment before 1970":   {func(j *duly.Job) { j.Due = time.Unix(-1e9, 0) }, true},
-		"the longest body":           {func(j *duly.Job) { j.Body = make([]byte, 4096) }, true},
+		"the longest body":           {func(j *duly.Job) { j.Body = make([]byte, bigBody) }, true},
 		"its namespace":              {func(j *duly.Job) { j.Namespace = duly.DefaultNamespace }, true},
 
-		"a body too long":           {func(j *duly.Job) { j.Body = make([]byte, 4097) }, false},
+		"a body beside its record":  {func(j *duly.Job) { j.Body = make([]byte, bigBody+1) }, false},
 		"an ID of its own":          {func(j *duly.Job) { j.ID = "a" }, false},
 		"an ID that is a repeat's":  {func(j *duly.Job) { j.ID = duly.MakeID(j) }, false},
 		"an ID that nobody made":    {func(j *duly.Job) { j.ID, j.Made = "a", true }, false},
@@ -65,7 +65,7 @@ func TestAGlanceSeesWhatPlanningFinds(t *testing.T) {
 		}
 	}
 
-	cfg := duly.DefaultQueueConfig()
+	usual, cfg := q, duly.DefaultQueueConfig()
 	cfg.Defaults.Tries = 3
 	if q, err = e.readQueue(duly.Q("q"), packConfig(e.nextVersion(""), cfg, false)); err != nil {
 		t.Fatal(err)
@@ -73,5 +73,11 @@ func TestAGlanceSeesWhatPlanningFinds(t *testing.T) {
 	jobs := []duly.Job{{Queue: "q"}}
 	if newPushing(e, q, jobs, make([]duly.PushResult, 1)).glance(&pushItem{job: &jobs[0]}) {
 		t.Error("a job of a queue with other defaults is seen to be plain")
+	}
+
+	e.cfg.MaxBody = 100
+	jobs[0].Body = make([]byte, 101)
+	if newPushing(e, usual, jobs, make([]duly.PushResult, 1)).glance(&pushItem{job: &jobs[0]}) {
+		t.Error("a job whose body is too long is seen to be plain")
 	}
 }

@@ -161,7 +161,7 @@ func TestSweepGoesOn(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		pushOne(t, e, duly.Job{Queue: name, Delay: time.Minute})
 	}
-	server.Must("SET", prefix+":{default/b/0}:rules", "no hash")
+	server.Must("SET", prefix+":{default/b/0}:policies", "no hash")
 	c.Advance(time.Hour)
 	if err := e.Sweep(t.Context()); duly.CodeOf(err) != duly.CodeCorrupt {
 		t.Errorf("the sweep answers %v, want %s", err, duly.CodeCorrupt)

@@ -95,16 +95,12 @@ func (w *wire) settle(r duly.Receipt, as duly.Settlement) error {
 // C2.2, C13.12
 func TestLostReplyToAPushMakesOneJob(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		script string
-		job    duly.Job
-	}{{"push_simple", duly.Job{}}, {"push_simple", duly.Job{Priority: 1}}, {"push", duly.Job{OrderKey: "k"}}} {
+	for _, j := range []duly.Job{{}, {Priority: 1}, {OrderKey: "k"}} {
 		w := newWire(t)
 		_, err := w.push(w.e, duly.Job{})
 		must(t, err)
-		j := c.job
 		j.ID, j.Made = duly.MakeID(&j), true
-		w.lose(c.script, func() error { _, err := w.push(w.e, j); return err })
+		w.lose("push", func() error { _, err := w.push(w.e, j); return err })
 		j.Made = false
 		if r, err := w.push(w.e, j); err != nil || r.Outcome != duly.Exists || r.State != duly.StateReady {
 			t.Errorf("the repeat: %+v, %v", r, err)

@@ -13,7 +13,7 @@ import (
 const (
 	maxBulk  = 512 << 20 // Redis's own bound
 	maxItems = 1 << 20
-	maxLine  = 64 << 10
+	maxLine  = 256 << 10 // MONITOR shows a library in one line
 	maxDepth = 64
 )
 
