@@ -7,7 +7,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of IDs that no job has
 --
--- @include guard now limits pending tally policy job sets keys finish find bucket moments tell wake forward close
+-- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.
 local function numbers_of(names)
   local raws, at = {}, {}

@@ -21,7 +21,7 @@ func TestEveryScriptHasALibrary(t *testing.T) {
 	}
 }
 
-var topLevel = regexp.MustCompile(`(?m)^local (?:function )?([a-zA-Z_, ]+?)(?: =|\(|$| --)`)
+var topLevel = regexp.MustCompile(`(?m)^local (?:function )?(\w+(?:,\s*\w+)*)`)
 
 // The functions of a library share one scope. A key or an argument that has the
 // name of a piece's function or constant would overwrite it at a call.

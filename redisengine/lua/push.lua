@@ -20,7 +20,7 @@
 --         state; 'merged' with the number and own alias; 'full'; 'ttl' for a TTL that ends before the job is due; 'taken' for a
 --         number that another job has
 --
--- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake tell_new close
+-- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake tell_new
 local FIRST = 11 -- jobs begin behind it
 
 local all_kinds

@@ -9,7 +9,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of outcomes whose receipt is not current
 --
--- @include guard now limits pending tally policy job sets keys finish find due_at backoff bucket moments tell wake forward ulid close
+-- @include guard now limits pending tally policy job sets keys finish due_at backoff bucket moments tell wake forward ulid close
 local settle = {}
 
 function settle.ack(j, o)

@@ -46,7 +46,7 @@ end
 
 -- pass_key gives an order key that nobody holds to the first blocked job of the key, which becomes ready in the same step.
 function pass_key(key)
-  while true do
+  for _ = 1, skips + 1 do
     local member = first_blocked(key)
     if not member then
       busy_set(key, false)
