@@ -23,7 +23,7 @@ import (
 // elements has it given or taken in all by one command on one key, where a test
 // has seen it at its bound. A script that is not listed here fails the test.
 var largest = map[string]int{
-	"push_simple": 1000, "push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
+	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
 	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000,
 	"look": 1, "overdue": 1, "idle": 12, // of each shard they read heads, or counters
 	"holding":    250,

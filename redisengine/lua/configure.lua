@@ -14,7 +14,7 @@ local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end
 if old ~= value then
   wakes = true
-  check_kinds()
+  check_look()
   call('SET', config, value)
   if paused then call('ZREM', marker, 'now', 'later') end
   call('HDEL', tally, 'later')

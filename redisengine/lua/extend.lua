@@ -28,7 +28,7 @@ for i, n in ipairs(numbers) do
   end
 end
 if wakes then
-  flush()
+  flush_last(true)
   wake()
 end
 return {'ok', unpack(lost)}

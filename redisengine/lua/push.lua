@@ -360,12 +360,13 @@ room = count_room()
 local results = push_call(ARGV)
 trim_ended()
 if holds or blocked_new or due_waits or next(touched) then
-  flush()
+  flush_last(true)
   wake()
 else
-  tell_new(new_ready, waits_new) -- the marker comes first, for it alone was not read
-  checked[marker], checked[ready] = true, true
-  flush()
+  checked[marker], checked[ready] = true, true -- tell_new begins with them
+  check_kinds()
+  tell_new(new_ready, waits_new)
+  flush_last(false)
 end
 write_tally()
 return results

@@ -280,17 +280,18 @@ local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max)
 
 -- The marker comes first, for it alone was not read and may be refused.
 local told_now = mark_left(#numbers, earliest(ends, usual))
-wakes = not told_now
+wakes, more = not told_now, more or changed
+local looks = more or not told_now -- more may be due than what has become ready
 checked[leased], checked[ready], checked[tally] = true, true, true -- forward and mark_left have read them
+if looks then check_look() end
 check_kinds()
 leave_ready(numbers)
-flush()
+flush_last(looks)
 if delivered > 0 then
   count('delivered', delivered)
   take_rate(delivered)
 end
-more = more or changed
-if more or not told_now then wake() end -- more may be due than what has become ready
+if looks then wake() end
 write_tally()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)
 if has_options() or has_runs() then

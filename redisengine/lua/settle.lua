@@ -152,6 +152,7 @@ local function ack_bare(args)
   is_hash(tally)
   is_sorted_set(ready)
   is_sorted_set(delayed)
+  if holds then check_look() end
   local lost, removed = {}, call('ZREM', leased, unpack(args, FIRST))
   if removed == #args - FIRST + 1 then
     call('HDEL', records, unpack(args, FIRST))
@@ -201,6 +202,7 @@ local function ack_all(args, texts)
   if #twice > 0 then return end
   is_hash(tally)
   local others = retain_all(args, texts)
+  if finished > 0 then check_all_kinds() elseif holds then check_look() end -- before the first write
   check_kinds()
   call('ZREM', leased, unpack(args, FIRST))
   if #others > 0 then call('HDEL', records, unpack(others)) end

@@ -2,7 +2,8 @@
 -- find if that may have changed, and what was counted is added to the tally.
 local function close()
   trim_ended()
-  flush()
-  if wakes or holds then wake() end
+  local looks = wakes or holds
+  flush_last(looks)
+  if looks then wake() end
   write_tally()
 end

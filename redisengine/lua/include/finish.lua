@@ -1,24 +1,20 @@
 -- How a job ends: dead, done, or back to waiting.
 local died, finished -- how many became dead or done in this call
 
--- trim drops up to most of the oldest dead or done jobs that are over a bound, and reports whether it ended at most.
+-- trim drops up to most of the oldest dead or done jobs that are over a bound, at most 1000, and reports whether there were
+-- so many.
 local function trim(set, state, most)
   flush()
   local size = call('ZCARD', set)
   if size == 0 then return false end
-  local oldest = call('ZRANGE', set, '0', text_of(most), 'WITHSCORES')
+  local oldest = call('ZRANGE', set, '0', text_of(most - 1), 'WITHSCORES')
   local numbers, at = {}, {}
-  local ended = false
   for i = 1, #oldest, 2 do
     local when = tonumber(oldest[i + 1])
     local beyond
     if state == 'done' then beyond = size > done_count
     else beyond = dead_count ~= -1 and size > dead_count or dead_age ~= -1 and now > when + dead_age end
     if not beyond then break end
-    if #numbers == most then
-      ended = true
-      break
-    end
     numbers[#numbers + 1], at[#at + 1] = oldest[i], when
     size = size - 1
   end
@@ -31,13 +27,17 @@ local function trim(set, state, most)
       zrem(set, numbers[i])
     end
   end
-  return ended
+  return #numbers == most
 end
 
 -- trim_ended drops what the deaths and acks of this call have pushed over the bounds: at most two for each.
 local function trim_ended()
-  if died > 0 then trim(dead, 'dead', 2 * died) end
-  if finished > 0 then trim(done, 'done', 2 * finished) end
+  for dropped_before = 0, 2 * died - 1, MOST do
+    trim(dead, 'dead', math.min(MOST, 2 * died - dropped_before))
+  end
+  for dropped_before = 0, 2 * finished - 1, MOST do
+    trim(done, 'done', math.min(MOST, 2 * finished - dropped_before))
+  end
   died, finished = 0, 0
 end
 

@@ -2,7 +2,8 @@
 -- number of jobs they are for.
 --
 -- Rules: a function that reads what an earlier step of the same call may have changed calls flush first. Within one
--- flush a job is changed by one operation: load, which another operation begins with, flushes too.
+-- flush a job is changed by one operation: load, which another operation begins with, flushes too. The last flush of a call
+-- is flush_last.
 local fields, lost_fields = {}, {}   -- by hash: {field, value, …} to set; {field, …} to delete
 local members, lost_members = {}, {} -- by sorted set: {score, member, …} to add; {member, …} to remove
 local any_pending
@@ -12,7 +13,7 @@ local alias_now, busy_now = {}, {} -- what this call has read or changed: name �
 local alias_changed, busy_changed = {}, {} -- the names that it has changed
 local MOST = 1000 -- how many elements one command takes at most
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
-  is_hash, is_sorted_set, check_kinds, check_all_kinds, nothing_pending, flush
+  is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending, flush, flush_last
 
 do
 function list_of(lists, key)
@@ -132,7 +133,13 @@ function check_kinds()
   if wakes or holds then is_sorted_set(marker) end
 end
 
--- check_all_kinds is check_kinds for a call that may write anything.
+-- check_look does the same for what wake reads and writes.
+function check_look()
+  for _, key in ipairs({delayed, ready, blocked, leased, expiry, marker}) do is_sorted_set(key) end
+  is_hash(tally)
+end
+
+-- check_all_kinds does the same for a call that may write anything.
 function check_all_kinds()
   for _, key in ipairs({records, bodies, policies, run, alias, busy, tally}) do is_hash(key) end
   for _, key in ipairs({delayed, ready, blocked, leased, dead, done, expiry, marker}) do is_sorted_set(key) end
@@ -169,15 +176,13 @@ function nothing_pending()
   fields, lost_fields, members, lost_members, alias_changed, busy_changed, any_pending = {}, {}, {}, {}, {}, {}, false
 end
 
--- flush writes what is pending. Wherever it ends, each job is whole: a body comes before the record that tells of it and
--- goes after that, and a job that is between two sets is in none.
-function flush()
-  if not any_pending then return end
-  check_kinds()
-  for _, hash in ipairs({bodies, policies, records, run}) do
+-- write writes what is pending. Wherever it ends, each job is whole: one that is between two sets is in none, and Check
+-- finds out by its run state where it was going. A body comes before the record that tells of it and goes after that.
+local function write()
+  for set, list in pairs(lost_members) do send('ZREM', set, list, 1) end
+  for _, hash in ipairs({bodies, policies, run, records}) do
     if fields[hash] then send('HSET', hash, fields[hash], 2) end
   end
-  for set, list in pairs(lost_members) do send('ZREM', set, list, 1) end
   for set, list in pairs(members) do send('ZADD', set, list, 2) end
   if fields[alias] then send('HSET', alias, fields[alias], 2) end
   if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
@@ -186,6 +191,21 @@ function flush()
     if lost_fields[hash] then send('HDEL', hash, lost_fields[hash], 1) end
   end
   nothing_pending()
+end
+
+-- flush writes what is pending in the middle of a call: what comes later may read and write anything.
+function flush()
+  if not any_pending then return end
+  check_all_kinds()
+  write()
+end
+
+-- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it.
+function flush_last(wakes_then)
+  if not any_pending then return end
+  if wakes_then then check_look() end
+  check_kinds()
+  write()
 end
 end
 -- @call

@@ -11,6 +11,7 @@ local BARE, INLINE = 0, 255
 
 local any_options  -- whether any job of the shard has had options; nil: nobody has asked
 local policies_now = {} -- those that this call has read: place, or the text of an inline one → policy
+local places_now = {}   -- those that this call has given to jobs: text → place
 
 -- has_options reports whether any job of the shard has had options.
 local function has_options()
@@ -29,7 +30,7 @@ local function named_policy(a)
   }
 end
 
-local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, ''})
+local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', '', 30000000000, -1, 0})
 
 local function policy_of(j)
   local place = j.policy
@@ -44,26 +45,42 @@ local function policy_of(j)
   return p
 end
 
--- clear_policies forgets all policies of a shard without jobs, so that new ones have room.
+local policy_place
+do
+-- clear_policies forgets all policies of a shard without jobs, so that new ones have room. It reports whether it did.
 local function clear_policies()
+  if any_pending or next(places_now) or call('HLEN', records) > 0 then return false end
+  check_all_kinds()
   call('UNLINK', policies)
   policies_now = {}
+  return true
+end
+
+-- free_place is a place without a policy, INLINE if there is none.
+local function free_place()
+  local size = math.floor(call('HLEN', policies) / 2)
+  if size >= INLINE - 1 and clear_policies() then size = 0 end
+  for place = size + 1, INLINE - 1 do
+    -- The next one, unless this call has given it away, or the hash was damaged.
+    if not policies_now[place] and call('HEXISTS', policies, string.char(place)) == 0 then return place end
+  end
+  return INLINE
 end
 
 -- policy_place finds or makes the place of a policy.
-local function policy_place(text)
-  local place = call('HGET', policies, 'p' .. text)
-  if place then return string.byte(place) end
-  local size = call('HLEN', policies) / 2
-  if size >= INLINE - 1 and not any_pending and call('HLEN', records) == 0 then
-    clear_policies()
-    size = 0
-  end
-  if size >= INLINE - 1 then return INLINE end
-  place = string.char(size + 1)
-  call('HSET', policies, 'p' .. text, place, place, text)
+function policy_place(text)
+  local place = places_now[text]
+  if place then return place end
+  local known = call('HGET', policies, 'p' .. text)
+  place = known and string.byte(known) or free_place()
+  places_now[text] = place
+  if known or place == INLINE then return place end
+  hset(policies, 'p' .. text, string.char(place))
+  hset(policies, string.char(place), text)
+  policies_now[place] = named_policy(cmsgpack.unpack(text))
   any_options = true
-  return size + 1
+  return place
+end
 end
 
 -- set_policy gives a job the policy with this text.
@@ -82,3 +99,4 @@ end
 -- @call
 any_options = nil
 if next(policies_now) then policies_now = {} end
+if next(places_now) then places_now = {} end
