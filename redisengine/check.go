@@ -149,7 +149,7 @@ func (c *check) repair() string {
 func (c *check) suspect(ctx context.Context, at part, of, name string) error {
 	_, err := c.e.withShard(ctx, at, func(q *queue, s *shard) error {
 		switch of {
-		case "alias", "busy":
+		case "alias", "busy", "policies":
 			return c.entry(ctx, q, s, of, name)
 		case "blocked":
 			return c.job(ctx, q, s, name[max(0, len(name)-len(duly.Number{})):], name)
@@ -183,14 +183,14 @@ func (c *check) job(ctx context.Context, q *queue, s *shard, n, member string) e
 	return nil
 }
 
-// entry judges an alias or a busy key.
+// entry judges an alias, a busy key or a policy.
 func (c *check) entry(ctx context.Context, q *queue, s *shard, of, name string) error {
 	r, err := c.e.call(ctx, q, s, scriptCheckEntry, s.limits, of, name, c.repair())
 	if err != nil {
 		return err
 	}
 	for _, f := range readFaults(&r.rest[0]) {
-		f.detail = fmt.Sprintf("%q names %s", name, numberText(text(&r.rest[1])))
+		f.detail = entryText(of, name, text(&r.rest[1]))
 		id := ""
 		if f.kind == faultAliasStray && name != "" {
 			id = idOf(name)
@@ -198,6 +198,17 @@ func (c *check) entry(ctx context.Context, q *queue, s *shard, of, name string) 
 		c.found(q.ref, id, f, c.p.Repair)
 	}
 	return nil
+}
+
+// entryText is an entry of a hash as it is reported.
+func entryText(of, name, value string) string {
+	switch {
+	case of != "policies":
+		return fmt.Sprintf("%q names %s", name, numberText(value))
+	case len(name) == 1:
+		return fmt.Sprintf("policy %d", name[0])
+	}
+	return fmt.Sprintf("%q leads to policy %q", name, value)
 }
 
 // totals judges a shard's counters and its marker. It answers how the shard

@@ -3,6 +3,7 @@ package redisengine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -140,8 +141,7 @@ func TestLeaseEntryMissing(t *testing.T) {
 func TestUnreadableIsQuarantined(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 4, 1)
-	v := r.take("own")
-	v.on("HSET", "rules", v.number, "what is this")
+	r.take("own").inline("what is this")
 	plain := r.take("plain")
 	plain.on("HSET", "records", plain.number, "short")
 	r.check(true)
@@ -154,7 +154,7 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 			}
 		}
 	}
-	want := map[string]string{"own-0": "the stored job can't be read: its rules are damaged", "short": "the stored job can't be read: its record is damaged"}
+	want := map[string]string{"own-0": "the stored job can't be read: its policy is damaged", "short": "the stored job can't be read: its record is damaged"}
 	if fmt.Sprint(reasons) != fmt.Sprint(want) {
 		t.Errorf("dead are %v, want %v", reasons, want)
 	}
@@ -163,33 +163,82 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 	r.sound()
 }
 
-// P6: nobody has to call Check for it. A reserve that stumbles over a damaged
-// job has the shard mended, and the next ones take what is there.
+// P6: nobody has to call Check for it. A reserve that fails at a damaged job has
+// the shard mended, and the next ones take what is there. A job whose policy is
+// damaged is delivered by the defaults.
 func TestDamageHealsByItself(t *testing.T) {
 	t.Parallel()
-	r := openRuin(t, 1, clock.NewFake())
-	r.push(duly.Job{ID: "bad", Body: []byte("bad")}, duly.Job{ID: "good", Body: []byte("good")})
-	r.locate()
-	r.do("HSET", r.key(0, "rules"), r.jobs["bad"].number, "no rules")
-	var got []duly.Delivery
-	var first error
-	redistest.Await(t, "the other job comes", func() bool {
-		var err error
-		got, err = r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10})
-		if first == nil {
-			first = err
+	for name, c := range map[string]struct {
+		harm func(v victim)
+		want []string
+	}{
+		"Record":   {func(v victim) { v.on("HSET", "records", v.number, "short") }, []string{"good"}},
+		"Policy":   {func(v victim) { v.on("HSET", "policies", v.policyPlace(), "no policy") }, []string{"bad", "good"}},
+		"OfItsOwn": {func(v victim) { v.inline("no policy") }, []string{"good"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := openRuin(t, 1, clock.NewFake())
+			r.push(duly.Job{ID: "bad", Body: []byte("bad"), Tries: 3}, duly.Job{ID: "good", Body: []byte("good")})
+			r.locate()
+			c.harm(victim{r, r.jobs["bad"], "bad"})
+			var got []string
+			var first error
+			redistest.Await(t, "the jobs come", func() bool {
+				ds, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10})
+				if first == nil {
+					first = err
+				}
+				for _, d := range ds {
+					got = append(got, d.ID)
+				}
+				return err == nil && len(got) >= len(c.want)
+			})
+			if first == nil {
+				t.Error("the first reserve answers no error: this test shows nothing")
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("taken were %v, want %v", got, c.want)
+			}
+			if s, err := r.e.Stats(t.Context(), ruinQueue); err != nil || s.Sizes.Dead != int64(2-len(c.want)) {
+				t.Errorf("the sizes are %+v, %v", s.Sizes, err)
+			}
+			r.sound()
+		})
+	}
+}
+
+// TestLostPolicies: jobs whose policies are lost, all of them, are delivered by the
+// defaults, and a repair gives them these.
+func TestLostPolicies(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t, 1, 1)
+	r.do("DEL", r.key(0, "policies"))
+	p := duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1000}
+	got, err := r.e.Reserve(t.Context(), p)
+	must(t, err)
+	for _, d := range got {
+		if d.Tries != duly.DefaultTries || d.MaxStalls != duly.DefaultMaxStalls || d.Lease != duly.DefaultLease || d.Backoff != duly.DefaultBackoff {
+			t.Errorf("%s is delivered as %+v", d.ID, d)
 		}
-		return err == nil
-	})
-	if duly.CodeOf(first) != duly.CodeInternal {
-		t.Errorf("the first reserve answers %v: this test shows nothing", first)
+		r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Release})
 	}
-	if len(got) != 1 || got[0].ID != "good" {
-		t.Errorf("taken were %+v", got)
+	if len(got) == 0 {
+		t.Error("nothing was delivered")
 	}
-	if s, err := r.e.Stats(t.Context(), ruinQueue); err != nil || s.Sizes.Dead != 1 {
-		t.Errorf("the sizes are %+v, %v", s.Sizes, err)
+	r.findAndMend("policy_missing")
+}
+
+// A record that holds the policy of its job is no fault.
+func TestAPolicyInItsRecordIsNoFault(t *testing.T) {
+	t.Parallel()
+	r := newRuin(t, 1, 1)
+	for _, kind := range []string{"own", "brief", "merged", "behind", "large", "head", "done", "until"} {
+		v := r.take(kind)
+		v.inline(v.hash("policies", v.policyPlace()))
 	}
+	r.sound()
+	r.drain()
 	r.sound()
 }
 

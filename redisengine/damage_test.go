@@ -47,6 +47,62 @@ func cut(kind, hash string, size int) func(r *ruin) {
 	}
 }
 
+// recordCut leaves so much of a job's record. Its body is lost, or its name.
+func recordCut(kind string, size int) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("HSET", "records", v.number, v.hash("records", v.number)[:size])
+		v.gone[v.name] = true
+	}
+}
+
+// inRecord writes over a part of a job's record.
+func inRecord(kind string, at int, text string) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		record := v.hash("records", v.number)
+		v.on("HSET", "records", v.number, record[:at]+text+record[at+len(text):])
+		v.gone[v.name] = true
+	}
+}
+
+// policyIs gives the policy of a job another text.
+func policyIs(kind, text string) func(r *ruin) {
+	return func(r *ruin) {
+		v := r.take(kind)
+		v.on("HSET", "policies", v.policyPlace(), text)
+	}
+}
+
+// policyPlace is the field of the job's policy.
+func (v victim) policyPlace() string { return v.hash("records", v.number)[6:7] }
+
+// policyName is the field that leads to the place of the job's policy.
+func (v victim) policyName() string {
+	v.Helper()
+	all := v.on("HGETALL", "policies").([]any)
+	for i := 0; i < len(all); i += 2 {
+		if all[i+1] == v.policyPlace() {
+			return all[i].(string)
+		}
+	}
+	v.Fatalf("nothing leads to the policy of %s", v.name)
+	return ""
+}
+
+// inline gives the job a policy of its own, which its record holds.
+func (v victim) inline(policy string) {
+	v.Helper()
+	record, at := v.hash("records", v.number), 8
+	for _, moment := range []byte{1, 2} { // due and expiry
+		if record[7]&moment != 0 {
+			at += 6
+		}
+	}
+	length := string([]byte{byte(len(policy) >> 8), byte(len(policy))})
+	v.on("HSET", "records", v.number, record[:6]+"\xff"+record[7:at]+length+policy+record[at:])
+}
+
 // score moves a job within its set.
 func score(kind, set string, by int) func(r *ruin) {
 	return func(r *ruin) {
@@ -138,7 +194,6 @@ var damages = []damage{
 		v := r.take("head")
 		v.lose()
 		v.on("ZREM", "leased", v.number)
-		v.on("HDEL", "rules", v.number)
 	}, "order_key_wrong", false},
 	{"13 BlockedByNobody", func(r *ruin) {
 		v := r.take("stuck")
@@ -192,11 +247,6 @@ var damages = []damage{
 	{"16 RetainLost", without("done", "expiry"), "expiry_missing", false},
 	{"16 ExpiryAtAnotherMoment", score("brief", "expiry", 1), "expiry_missing", false},
 	{"17 RunWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) }, "run_without_job", false},
-	{"17 RulesWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "rules"), nobody, "x") }, "rules_without_job", false},
-	{"17 RulesOfAnID", func(r *ruin) {
-		v := r.take("own") // pushed again under the same ID after its record was lost
-		v.on("HSET", "rules", "another-number-1", v.hash("rules", v.number))
-	}, "rules_without_job", false},
 	{"17 BodyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "bodies"), nobody, "x") }, "body_without_job", false},
 	{"17 BodyOfAnother", field("plain", "bodies", "x"), "body_without_job", false},
 	{"17 BodyTwice", func(r *ruin) {
@@ -209,25 +259,54 @@ var damages = []damage{
 		v.gone[v.name] = true
 	}, "body_missing", false},
 	{"17 BodyCut", cut("large", "bodies", 1000), "body_missing", false},
-	{"17 RecordCut", func(r *ruin) {
-		v := r.take("headed")
-		v.on("HSET", "records", v.number, v.hash("records", v.number)[:13])
+	{"17 RecordCut", recordCut("plain", 7), "job_unreadable", false},
+	{"17 DueCut", recordCut("later", 13), "job_unreadable", false},
+	{"17 ExpiryCut", recordCut("brief", 13), "job_unreadable", false},
+	{"17 PriorityCut", recordCut("merged", 9), "job_unreadable", false},
+	{"17 IDCut", recordCut("own", 12), "job_unreadable", false},
+	{"17 IDLengthCut", recordCut("own", 8), "job_unreadable", false},
+	{"17 OrderKeyCut", recordCut("behind", 10), "job_unreadable", false},
+	{"17 MergeKeyCut", recordCut("merged", 11), "job_unreadable", false},
+	{"17 SizeCut", recordCut("large", 11), "job_unreadable", false},
+	{"17 HeadersLengthCut", recordCut("headed", 9), "job_unreadable", false},
+	{"17 HeadersCut", recordCut("headed", 100), "job_unreadable", false},
+	{"17 HeadersDamaged", inRecord("headed", 10, "\x7f"), "job_unreadable", false},
+	{"17 PriorityBeyond", inRecord("merged", 8, "\x07\xd1"), "job_unreadable", false},
+	{"17 IDOfNoKind", inRecord("own", 9, "m"), "job_unreadable", false},
+	{"17 IDOfNoNumber", inRecord("own", 9, "n"), "job_unreadable", false},
+	{"17 PolicyLost", func(r *ruin) {
+		v := r.take("brief")
+		v.on("HDEL", "policies", v.policyPlace())
+	}, "policy_missing", false},
+	{"17 PolicyOfDoneLost", func(r *ruin) {
+		v := r.take("done")
+		v.on("HDEL", "policies", v.policyPlace())
+	}, "policy_missing", false},
+	{"17 PolicyUnreadable", policyIs("merged", "\xdc\x00\x12"), "policy_missing", false},
+	{"17 PolicyOfAnotherShape", policyIs("behind", "\x93\x01\x02\x03"), "policy_missing", false},
+	{"17 PolicyEmpty", policyIs("brief", ""), "policy_missing", false},
+	{"17 PolicyWithoutTries", policyIs("brief", "\x9d\x00\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa0\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
+	{"17 PolicyOfNoMode", policyIs("brief", "\x9d\x01\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa1x\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
+	{"17 OptionsWithoutPolicy", inRecord("merged", 6, "\x00"), "policy_missing", false},
+	{"17 PolicyLeadsElsewhere", func(r *ruin) {
+		v := r.take("retry")
+		v.on("HSET", "policies", v.policyName(), "\xfe")
+	}, "policy_wrong", false},
+	{"17 PolicyLeadsNowhere", func(r *ruin) { r.do("HSET", r.key(0, "policies"), "pwhat", "\x01", "pis", "", "pthat", "\x01\x02") }, "policy_wrong", false},
+	{"17 PolicyWithoutName", func(r *ruin) {
+		v := r.take("until")
+		v.on("HDEL", "policies", v.policyName())
+	}, "policy_wrong", false},
+	{"17 WhatPolicyIsThat", func(r *ruin) {
+		r.do("HSET", r.key(0, "policies"), "", "x", "what", "y", "\x00", "z", "\xff", "z")
+	}, "policy_wrong", false},
+	{"17 PolicyOfItsOwnDamaged", func(r *ruin) { r.take("own").inline("no policy") }, "job_unreadable", false},
+	{"17 PolicyOfItsOwnCut", func(r *ruin) {
+		v := r.take("own")
+		v.inline("no policy")
+		v.on("HSET", "records", v.number, v.hash("records", v.number)[:14])
 		v.gone[v.name] = true
 	}, "job_unreadable", false},
-	{"17 HeadersCut", func(r *ruin) {
-		v := r.take("headed")
-		v.on("HSET", "records", v.number, v.hash("records", v.number)[:100])
-		v.gone[v.name] = true
-	}, "job_unreadable", false},
-	{"17 HeadersDamaged", func(r *ruin) {
-		v := r.take("headed")
-		text := v.hash("records", v.number)
-		v.on("HSET", "records", v.number, text[:14]+"\x7f"+text[15:])
-		v.gone[v.name] = true
-	}, "job_unreadable", false},
-	{"17 RulesUnreadable", field("brief", "rules", "\xdc\x00\x12"), "job_unreadable", false},
-	{"17 RulesOfAnotherShape", field("behind", "rules", "\x93\x01\x02\x03"), "job_unreadable", false},
-	{"17 LargeRulesUnreadable", field("large", "rules", ""), "job_unreadable", false},
 	{"17 RunUnreadable", cut("failed", "run", 20), "job_unreadable", false},
 	{"17 RunOfBlockedUnreadable", field("waiting", "run", "x"), "job_unreadable", false},
 	{"17 DoneUnreadable", field("done", "run", "x"), "job_unreadable", false},

@@ -121,7 +121,7 @@ func later(r *ruin) { r.clock.Advance(2 * time.Hour) }
 func damaged(r *ruin) {
 	for _, d := range damages {
 		if slices.Contains([]string{"1 DoneRecordInNoSet", "5 DeadWithoutRecord", "9 ReadyAndLeased", "12 BusyKeyWithoutJob", "13 BlockedByNobody", "14 AliasOfAnother",
-			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut"}, d.name) {
+			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut", "17 PolicyOfAnotherShape", "17 PolicyLeadsElsewhere", "17 PolicyWithoutName"}, d.name) {
 			d.harm(r)
 		}
 	}

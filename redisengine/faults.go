@@ -13,11 +13,12 @@ const (
 	faultTwoSets        = "job_in_two_sets"      // a job that stands in more than one
 	faultEntryStray     = "entry_without_job"    // a member of a set without its record
 	faultPlace          = "place_wrong"          // sorted where it does not belong
-	faultUnreadable     = "job_unreadable"       // a record, rules or run state that can't be a job's
-	faultBodyMissing    = "body_missing"         // the body that the rules tell the size of is not there, or not whole
+	faultUnreadable     = "job_unreadable"       // a record, its policy or a run state that can't be a job's
+	faultBodyMissing    = "body_missing"         // the body that the record tells the size of is not there, or not whole
 	faultBodyTwice      = "body_twice"           // a body in the record and beside it
 	faultBodyStray      = "body_without_job"     // a body of no job
-	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or can't read
+	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or a policy that can't be read
+	faultPolicyWrong    = "policy_wrong"         // an entry of the policies that leads to no policy, or a policy that none leads to
 	faultRunMissing     = "run_missing"          // a dead or done job without its run state
 	faultRunStray       = "run_without_job"      // a run state of no job
 	faultAliasMissing   = "alias_missing"        // an own ID that finds nothing

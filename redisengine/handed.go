@@ -125,7 +125,10 @@ func (w *writing) write(d *duly.Delivery, h *handed, i int, number, record strin
 	}
 	if record[6] != placeBare || run != "" {
 		var j stored
-		p := h.policies[record[6]]
+		p, known := h.policies[record[6]]
+		if !known { // the shard has lost all policies
+			p = barePolicy
+		}
 		if j.readWith(w.ref, number, record+h.bodies[h.first+i], p, run) != nil || !j.whole() {
 			return false
 		}

@@ -105,9 +105,6 @@ func readPolicy(text string) (p policy, ok bool) {
 	p.ttl = unpackTTL(u.text())
 	p.backoff = duly.Backoff(u.text())
 	p.lease, p.retain, p.maxWait = time.Duration(u.integer()), time.Duration(u.integer()), time.Duration(u.integer())
-	if p.backoff == "" { // written by a repair
-		p.backoff = duly.DefaultBackoff
-	}
 	return p, !u.bad
 }
 

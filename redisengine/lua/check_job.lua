@@ -21,7 +21,7 @@ local ROUNDS = 12
 
 local function look_at()
   flush()
-  alias_now, busy_now, policies_now = {}, {}, {}
+  alias_now, busy_now, policies_now, places_now = {}, {}, {}, {}
   local j = gather({n}, {call('HGET', records, n)})[1]
   if entry ~= '' and call('ZSCORE', blocked, entry) then j.member = entry end
   return j, judge(j)

@@ -8,10 +8,11 @@
 --         most    about how many entries to look at
 -- RETURNS {'config', value}
 --         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to go on, part 0 at the end; how many jobs were looked at, and how many
---         there are; suspects: of job, blocked (a member of that set), alias, busy
+--         there are; suspects: of job, blocked (a member of that set), alias, busy, policies
 --
 -- @include guard now limits pending careful policy job sets judge
 local parts = {
+  {'policies', policies}, -- before the jobs that have them
   {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done}, {'records', records},
   {'hash', run}, {'bodies', bodies}, {'set', expiry}, {'alias', alias}, {'busy', busy},
 }
@@ -69,6 +70,12 @@ end
 function looks.busy(entries)
   for i = 1, #entries, 2 do
     if wrong_entry('busy', entries[i], entries[i + 1]) then suspect('busy', entries[i]) end
+  end
+end
+
+function looks.policies(entries)
+  for i = 1, #entries, 2 do
+    if wrong_policy(entries[i], entries[i + 1]) then suspect('policies', entries[i]) end
   end
 end
 

@@ -5,12 +5,16 @@ local function bind_codecs() -- Redis has them only at a call
   packed, fixed = cmsgpack, struct
 end
 
--- What the number at a place of a policy may be (include/policy.lua names the places); at the other places stands text.
+-- The contract's defaults, as a policy: they take the place of one that is lost.
+local DEFAULTS = {16, 8, 30000000, -1, '', 'keep', 'leased', 0, '', 'exp:1s:1h', 30000000000, -1, 0}
+
+-- What the number at a place of a policy may be (include/policy.lua names the places); the other places have texts.
 local TOP = 2 ^ 53
 local bounds = {
   {1, 65535}, {-1, 65535}, {1, TOP}, {-1, TOP}, [8] = {0, TOP}, [11] = {-1, 2 ^ 63}, [12] = {-1, 2 ^ 63}, [13] = {0, 2 ^ 63},
 }
 local POLICY_SIZE = 13
+local modes, untils = {[''] = true, keep = true, replace = true}, {[''] = true, leased = true, done = true}
 
 local function unpack_array(text, size)
   local ok, r, more = pcall(packed.unpack, text)
@@ -33,7 +37,13 @@ local function sound_policy(text)
       return false
     end
   end
-  return sound_backoff(p[5]) and p
+  return sound_backoff(p[5]) and modes[p[6]] and untils[p[7]] and p
+end
+
+-- sound_alias reports whether a text can be the alias of an ID.
+local function sound_alias(text)
+  local kind = string.byte(text)
+  return kind == 105 and #text > 1 or kind == 110 and #text == 17
 end
 
 -- Every moment and count of a run state is there, and what is said to be the length of its error.
@@ -43,7 +53,7 @@ local function sound_run(text)
 end
 
 local cmsgpack = {pack = function(v) return packed.pack(v) end, unpack = function(text)
-  return sound_policy(text) or {16, 8, 30000000, -1, '', '', '', 0, '', '', 0, 0, 0}
+  return sound_policy(text) or DEFAULTS
 end}
 
 -- A format that does not fit gives as many zeros as it has numbers, and the place behind the text.

@@ -1,7 +1,7 @@
 -- What is wrong with a job, or with an entry that names one. Nothing here writes. A fault is {kind, detail}; the kinds are the contract
 -- of Check and are listed in check.go.
 local number_sets
-local body_place, gather, stands, end_of, holds_merge, named, wrong_entry, done_at, judge
+local body_place, gather, stands, end_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
 
 do
 -- blank has the fields of a job of which nothing is known.
@@ -53,7 +53,11 @@ function body_place(r)
     if at + 1 > #r or fixed.unpack('>I2', r, at) > 2000 then return false end
     skip(2)
   end
-  for _, flag in ipairs({HAS.ID, HAS.ORDER, HAS.MERGE}) do
+  if has[HAS.ID] then
+    local begin = at + 1
+    if not skip_text() or not sound_alias(string.sub(r, begin, at - 1)) then return false end
+  end
+  for _, flag in ipairs({HAS.ORDER, HAS.MERGE}) do
     if has[flag] and not skip_text() then return false end
   end
   if has[HAS.SIZE] and not skip(4) then return false end
@@ -82,10 +86,12 @@ function gather(numbers, values)
   return jobs
 end
 
--- policy_text is the text of a job's policy: false if the shard does not have it, '' for a bare job.
-local function policy_text(j)
-  if j.policy == BARE then return '' end
-  return j.policy == INLINE and j.inline or call('HGET', policies, string.char(j.policy))
+-- lacks_policy reports whether the shard has no sound policy at the job's place, or the job has options and no place.
+local function lacks_policy(j)
+  if j.policy == BARE then return j.flags % HAS.HEADERS >= HAS.EXPIRES end
+  if j.policy == INLINE then return false end -- judged with the record
+  local text = call('HGET', policies, string.char(j.policy))
+  return not text or not sound_policy(text)
 end
 
 local function unreadable(j)
@@ -142,6 +148,20 @@ function wrong_entry(of, name, n)
   return not (j and name == j.id) and 'alias_without_job' or nil
 end
 
+-- wrong_policy tells the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose text leads
+-- to this place or to another one with the same policy.
+function wrong_policy(field, value)
+  if #field > 1 then
+    local text = string.sub(field, 2)
+    local leads = string.byte(field) == 112 and #value == 1 and call('HGET', policies, value) == text and sound_policy(text)
+    return not leads and 'policy_wrong' or nil
+  end
+  local place = string.byte(field)
+  if not place or place == BARE or place == INLINE then return 'policy_wrong' end
+  if not sound_policy(value) then return 'policy_missing' end
+  return call('HEXISTS', policies, 'p' .. value) == 0 and 'policy_wrong' or nil
+end
+
 local function judge_orphan(j, found)
   for _, s in ipairs(stands(j)) do found('entry_without_job', s) end
   if j.member and not j.scores.blocked then found('entry_without_job', 'blocked') end
@@ -182,8 +202,7 @@ local function judge_body(j, found)
 end
 
 local function judge_keys(j, found)
-  local text = policy_text(j)
-  if not text or text ~= '' and not sound_policy(text) then found('policy_missing') end
+  if lacks_policy(j) then found('policy_missing') end
   if j.id ~= '' and call('HGET', alias, j.id) ~= j.n then found('alias_missing') end
   if holds_merge(j) and call('HGET', alias, merge_alias(j)) ~= j.n then found('merge_key_missing') end
   local ends = end_of(j)

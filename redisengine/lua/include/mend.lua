@@ -64,7 +64,7 @@ mends.run_without_job = remove
 
 -- with_policy gives a bare job the defaults as a policy, for it has options from now on.
 local function with_policy(j)
-  if j.policy == BARE then set_policy(j, packed.pack({16, 8, 30000000, -1, '', '', '', 0, '', '', 30000000000, -1, 0})) end
+  if j.policy == BARE then set_policy(j, packed.pack(DEFAULTS)) end
 end
 
 -- own_name gives the job the fallback for its ID.
@@ -163,7 +163,10 @@ end
 
 function mends.body_missing(j, detail)
   local lost = j.size > 0
-  if lost and (waiting(j.state) or j.state == 'leased') then bury_damaged(j, 'the stored body is lost: ' .. detail) end
+  if lost and (waiting(j.state) or j.state == 'leased') then
+    bury_damaged(j, 'the stored body is lost: ' .. detail)
+    flush() -- it is dead before its record says that the body is whole
+  end
   j.size = j.body
   if j.body > 0 then with_policy(j) end
   write_record(j)
@@ -196,11 +199,14 @@ function mends.merge_key_missing(j)
   end
 end
 
--- A job whose policy is lost goes on with the defaults.
+-- A job whose policy is lost goes on with the defaults, and so do all jobs with its place.
 function mends.policy_missing(j)
-  j.policy, j.inline = BARE, nil
-  with_policy(j)
-  write_record(j)
+  if j.policy == BARE then
+    with_policy(j)
+    write_record(j)
+  else
+    hset(policies, string.char(j.policy), packed.pack(DEFAULTS))
+  end
 end
 
 function mends.expiry_missing(j)

@@ -30,7 +30,7 @@ local function named_policy(a)
   }
 end
 
-local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', '', 30000000000, -1, 0})
+local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', 'exp:1s:1h', 30000000000, -1, 0})
 
 local function policy_of(j)
   local place = j.policy
