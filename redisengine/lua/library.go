@@ -24,10 +24,11 @@ type Library struct {
 const NamePrefix = "duly_"
 
 // concern lists what belongs to a library. Each script includes some of the
-// pieces, in this order.
+// pieces, in this order. A piece of rare is defined once for each script that
+// includes it, and not once for the library: a Lua function has 200 locals.
 type concern struct {
-	name            string
-	pieces, scripts []string
+	name                  string
+	pieces, rare, scripts []string
 }
 
 var concerns = []concern{
@@ -36,6 +37,7 @@ var concerns = []concern{
 		pieces: strings.Fields(`
 			guard now limits version pending tally policy job sets keys finish find due_at backoff bucket moments
 			tell wake tell_new forward ulid close less report counters`),
+		rare: strings.Fields("version find due_at backoff tell_new forward ulid less report counters"),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue
 			delete promote update requeue purge configure destroy`),
@@ -101,7 +103,7 @@ func (c concern) library() (*Library, error) {
 	var b strings.Builder
 	c.definePieces(&b, scripts, all)
 	for _, s := range scripts {
-		s.register(&b, all)
+		s.register(&b, all, c.rare)
 	}
 
 	// The hash is part of the names, so it is taken of the text without them.
@@ -145,14 +147,21 @@ func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all nam
 	b.WriteString("end\n")
 
 	for _, name := range c.pieces {
-		b.WriteString(pieces()[name].define)
+		if !slices.Contains(c.rare, name) {
+			b.WriteString(pieces()[name].define)
+		}
 	}
 }
 
 // register writes the function of a script. Arguments that no piece reads are
 // its own. all are the keys that bind_keys binds.
-func (s *scriptText) register(b *strings.Builder, all names) {
+func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 	b.WriteString("do\n")
+	for _, name := range s.includes {
+		if slices.Contains(rare, name) {
+			b.WriteString(pieces()[name].define)
+		}
+	}
 	own := names{}
 	for _, arg := range slices.Concat(s.args.fixed, s.args.group) {
 		if !slices.ContainsFunc(s.includes, func(piece string) bool { return slices.Contains(pieces()[piece].args, arg) }) {
