@@ -31,13 +31,12 @@ func TestScriptsHaveTheContractsNumbers(t *testing.T) {
 	t.Parallel()
 	lease, room := duly.DefaultLease.Microseconds(), duly.MaxBatchBytes
 	usual := fmt.Sprintf("lease == '0' and %d or", lease)
-	plain := fmt.Sprintf("{0, 0, 0, %d, %d, %d, 0, %d, ''", duly.DefaultTries, duly.DefaultMaxStalls, lease, int(duly.None))
+	bare := fmt.Sprintf("{%d, %d, %d, %d, ''", duly.DefaultTries, duly.DefaultMaxStalls, lease, int(duly.None))
 	for file, wants := range map[string][]string{
-		"reserve.lua":               {usual, fmt.Sprintf("tonumber(room) < %d,", room)},
-		"list.lua":                  {fmt.Sprintf("tonumber(room) < %d and", room)},
-		"include/reserve_plain.lua": {usual, fmt.Sprintf("room == '%d'", room)},
-		"include/job.lua":           {"plain = " + plain},
-		"include/careful.lua":       {"or " + plain},
+		"reserve.lua":         {usual, fmt.Sprintf("tonumber(room) < %d", room), fmt.Sprintf("room ~= '%d'", room)},
+		"list.lua":            {fmt.Sprintf("tonumber(room) < %d and", room)},
+		"include/policy.lua":  {"named_policy(" + bare},
+		"include/careful.lua": {"DEFAULTS = " + bare},
 	} {
 		source, err := os.ReadFile("lua/" + file)
 		if err != nil {
@@ -85,8 +84,8 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 			t.Errorf("the page does not name the piece %s", name)
 		}
 	}
-	same(t, "places of the rules", strings.Fields(strings.ReplaceAll(strings.Join(find(
-		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[A-Z_]+`,? ?)+)\\|"), section("### Rules", "### A run state")), " "), "`", "")), rulePlaces(t))
+	same(t, "parts of a policy", strings.Fields(strings.ReplaceAll(strings.Join(find(
+		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[a-z_]+`,? ?)+)\\|"), section("### A policy", "### Overtaken jobs")), " "), "`", "")), policyNames(t))
 }
 
 // openOn opens an engine that nobody but the test steps; a nil clock is the
@@ -116,18 +115,18 @@ func same(t *testing.T, what string, page, code []string) {
 	}
 }
 
-// rulePlaces are the names of the places, as include/job.lua has them.
-func rulePlaces(t *testing.T) []string {
+// policyNames are the names of a policy's parts, as include/policy.lua has them.
+func policyNames(t *testing.T) (names []string) {
 	t.Helper()
-	text, err := os.ReadFile("lua/include/job.lua")
+	text, err := os.ReadFile("lua/include/policy.lua")
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^local (PUSHED[A-Z_, ]+) =`).FindStringSubmatch(string(text))
+	m := regexp.MustCompile(`(?m)^local PARTS = \{(.*)\}$`).FindStringSubmatch(string(text))
 	if m == nil {
-		t.Fatal("include/job.lua names no places")
+		t.Fatal("include/policy.lua names no parts")
 	}
-	return strings.Split(m[1], ", ")
+	return find(regexp.MustCompile(`([a-z_]+) = [0-9]+`), m[1])
 }
 
 // The page's examples are what stands in a store.

@@ -102,12 +102,12 @@ func TestARightThatIsTakenAwayIsNamed(t *testing.T) {
 	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hincrby") || !strings.Contains(err.Error(), "duly check --repair") {
 		t.Errorf("a push without HINCRBY: %v", err)
 	}
-	server.Must("ACL", "SETUSER", prefix, "+hincrby", "-hlen")
+	server.Must("ACL", "SETUSER", prefix, "+hincrby", "-hmget")
 	_, err = e.Stats(t.Context(), duly.Q("q"))
-	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hlen") || strings.Contains(err.Error(), "repair") {
-		t.Errorf("stats without HLEN, which write nothing: %v", err)
+	if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "command hmget") || strings.Contains(err.Error(), "repair") {
+		t.Errorf("stats without HMGET, which write nothing: %v", err)
 	}
-	server.Must("ACL", "SETUSER", prefix, "+hlen")
+	server.Must("ACL", "SETUSER", prefix, "+hmget")
 	_, err = e.Check(t.Context(), duly.CheckParams{Repair: true})
 	must(t, err)
 	must(t, push())

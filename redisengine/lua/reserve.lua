@@ -18,15 +18,17 @@
 --         no room, or one of the two is a suspect
 --
 -- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward
+local full         -- whether a deliverable job was left because it does not go with the others
+local changed      -- whether anything but leases has changed
+local texts        -- the policies of the jobs, places and texts in turn
+local take, mark_left, leave_ready, earliest, take_rate
+
+do
 -- is_special reports whether a record has an expiry, a merge key, a large body, or its own policy.
 local function is_special(record)
   local place, flags = string.byte(record, 7, 8)
   return flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE or place == INLINE
 end
-
-local full         -- whether a deliverable job was left because it does not go with the others
-local changed      -- whether anything but leases has changed
-local texts        -- the policies of the jobs, places and texts in turn
 
 -- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run state. Only
 -- one with flags that matter here is decoded.
@@ -161,7 +163,7 @@ local function lease_all(jobs, usual)
 end
 
 -- leave_ready takes the jobs out of the ready ones: they are the first of them unless others have gone meanwhile.
-local function leave_ready(numbers)
+function leave_ready(numbers)
   if #numbers == 0 then return end
   if not changed then
     call('ZREMRANGEBYRANK', ready, '0', text_of(#numbers - 1))
@@ -222,7 +224,7 @@ local function columns(jobs)
 end
 
 -- take_rate counts deliveries against the rate.
-local function take_rate(delivered)
+function take_rate(delivered)
   if rate == -1 then return end
   bucket_taken = bucket_taken + delivered
   call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
@@ -230,7 +232,7 @@ end
 
 -- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till next_end.
 -- False: wake has to look at everything.
-local function mark_left(n, next_end)
+function mark_left(n, next_end)
   local kept = told_later()
   if changed or holds or kept <= now or has_options() and call('ZCARD', blocked) > 0 then return false end
   set_now(math.min(call('ZCARD', ready) - n, 1000))
@@ -239,7 +241,7 @@ local function mark_left(n, next_end)
 end
 
 -- earliest is when the first of the leases ends.
-local function earliest(ends, usual)
+function earliest(ends, usual)
   local first = tonumber(ends[1] or usual)
   for i = 2, #ends do first = math.min(first, tonumber(ends[i])) end
   return first
@@ -256,7 +258,7 @@ end
 
 -- take leases up to free jobs. It returns numbers, records, run states, how many have a record, when their leases end, and
 -- large bodies.
-local function take(free, usual)
+function take(free, usual)
   local numbers = free > 0 and call('ZRANGE', ready, '0', text_of(free - 1)) or {}
   local found = fetch(records, numbers)
   local runs = has_runs() and fetch(run, numbers) or {}
@@ -270,6 +272,7 @@ local function take(free, usual)
   local large = has_options() and large_bodies(jobs) or {}
   numbers, found, runs = columns(jobs)
   return numbers, found, runs, delivered, ends, large
+end
 end
 -- @call
 bound_by(limits)
