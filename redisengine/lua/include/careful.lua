@@ -8,6 +8,8 @@ end
 -- The contract's defaults, as a policy: they take the place of one that is lost.
 local DEFAULTS = {16, 8, 30000000, -1, '', 'keep', 'leased', 0, '', 'exp:1s:1h', 30000000000, -1, 0}
 
+local sound_policy, sound_alias, sound_run
+do
 -- What the number at a place of a policy may be (include/policy.lua names the places); the other places have texts.
 local TOP = 2 ^ 53
 local bounds = {
@@ -26,7 +28,7 @@ local function sound_backoff(text)
 end
 
 -- sound_policy is the array that the text packs, false if it can't be a policy.
-local function sound_policy(text)
+function sound_policy(text)
   local p = unpack_array(text, POLICY_SIZE)
   if not p then return false end
   for i = 1, POLICY_SIZE do
@@ -41,15 +43,16 @@ local function sound_policy(text)
 end
 
 -- sound_alias reports whether a text can be the alias of an ID.
-local function sound_alias(text)
+function sound_alias(text)
   local kind = string.byte(text)
   return kind == 105 and #text > 1 or kind == 110 and #text == 17
 end
 
 -- Every moment and count of a run state is there, and what is said to be the length of its error.
-local function sound_run(text)
+function sound_run(text)
   if #text < 26 then return false end
   return #text == 26 or #text >= 28 and fixed.unpack('>I2', text, 27) <= #text - 28
+end
 end
 
 local cmsgpack = {pack = function(v) return packed.pack(v) end, unpack = function(text)
