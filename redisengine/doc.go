@@ -17,17 +17,16 @@
 // What no process has used for a week is removed (libraryCare). Where functions
 // can't be used the same scripts are sent by EVAL.
 //
-// Nine of ten jobs are plain: they have the contract's defaults for everything
-// but their due moment. A plain job is a field of the records and a member of
-// one set, and that is all it costs. Whatever else a job may have stands in
-// hashes of its own (rules, run, alias, busy, bodies), and a script looks there
-// only if they are not empty.
+// What a job has beyond the contract's defaults stands in its record: flags say
+// which parts there are. What many jobs have in common, such as tries and lease,
+// is a policy, which the shard keeps once and the record names by a byte. So a
+// script that reads a record knows all of the job, and a bare job costs a field
+// of the records and a member of one set.
 //
-// A push of jobs that no key ties to others is a few commands for all of them,
-// whatever rules they have: many have the same ones, which go out once
-// (push_simple). Only what looks at one job after the other, because keys or
-// bounds are in play or an ID is there already, costs a few commands per job
-// (push).
+// The writes of a call wait in the script (lua/include/pending.lua) and go out
+// together: one command for each key and kind of write, however many jobs there
+// are. What the jobs of a call may have to ask of others, such as who holds their
+// keys, is read ahead in the same way.
 //
 // # Who knows a queue
 //

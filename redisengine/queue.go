@@ -13,9 +13,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// layout is the version of the keys and their values. A shard of a newer one
-// is refused.
-const layout = 1
+// layout is the version of the keys and their values. A queue of another one is
+// refused.
+const layout = 2
 
 // versionSize is the length of the version that begins a configuration: a
 // number that rises with every change, and the birth mark of the queue, which
@@ -83,7 +83,10 @@ func (e *Engine) readQueue(ref duly.QueueRef, value string) (*queue, error) {
 	if numberOf(value) == 0 || json.Unmarshal([]byte(value[versionSize:]), &s) != nil {
 		return nil, e.unreadable(ref, "it is cut short or damaged")
 	}
-	if s.Layout > layout {
+	switch {
+	case s.Layout == 1:
+		return nil, duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout 1 and this version of duly reads layout %d: empty it with the duly that wrote it, or use another prefix in the URL", ref, layout)
+	case s.Layout > layout:
 		return nil, duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads up to %d; use a newer duly", ref, s.Layout, layout)
 	}
 	q := &queue{ref: ref, value: value, version: value[:versionSize], gone: s.Gone}
