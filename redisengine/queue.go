@@ -14,7 +14,7 @@ import (
 )
 
 // layout is the version of the keys and their values. A queue of another one is
-// refused.
+// refused. No release of duly has written layout 1, so nothing converts it.
 const layout = 2
 
 // versionSize is the length of the version that begins a configuration: a
@@ -83,11 +83,8 @@ func (e *Engine) readQueue(ref duly.QueueRef, value string) (*queue, error) {
 	if numberOf(value) == 0 || json.Unmarshal([]byte(value[versionSize:]), &s) != nil {
 		return nil, e.unreadable(ref, "it is cut short or damaged")
 	}
-	switch {
-	case s.Layout == 1:
-		return nil, duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout 1 and this version of duly reads layout %d: empty it with the duly that wrote it, or use another prefix in the URL", ref, layout)
-	case s.Layout > layout:
-		return nil, duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads up to %d; use a newer duly", ref, s.Layout, layout)
+	if err := checkLayout(ref, s.Layout); err != nil {
+		return nil, err
 	}
 	q := &queue{ref: ref, value: value, version: value[:versionSize], gone: s.Gone}
 	q.cfg = duly.QueueConfig{
@@ -104,6 +101,20 @@ func (e *Engine) readQueue(ref duly.QueueRef, value string) (*queue, error) {
 		q.shards[i] = &shard{index: i, tag: shardTag(e.prefix, ref, i), limits: packLimits(q.cfg, i)}
 	}
 	return q, nil
+}
+
+// checkLayout returns unsupported for a queue that another version of duly has
+// stored.
+func checkLayout(ref duly.QueueRef, stored int) error {
+	switch {
+	case stored > layout:
+		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
+			ref, stored, layout)
+	case stored > 0 && stored < layout: // 0 is none: the configuration is damaged
+		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
+			"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it", ref, stored, layout, stored)
+	}
+	return nil
 }
 
 // complete looks whether a configuration has all its fields, and each within its

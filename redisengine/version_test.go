@@ -1,0 +1,79 @@
+package redisengine
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+)
+
+// TestOtherLayouts: a queue that another version of duly has stored is refused
+// with the way out, and nothing of it changes.
+func TestOtherLayouts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		layout string
+		says   []string
+	}{
+		"Older": {`"layout":1`, []string{"layout 1 ", "reads layout 2", "no release has written layout 1", "another prefix", "destroy it"}},
+		"Newer": {`"layout":3`, []string{"layout 3 ", "reads layout 2", "use a newer duly"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, prefix := redistest.Shared(t)
+			url := server.URL() + "?prefix=" + prefix
+			maker := openOn(t, url, clock.NewFake())
+			if _, err := maker.Push(t.Context(), []duly.Job{{Queue: "q", ID: "a"}}); err != nil {
+				t.Fatal(err)
+			}
+			q := maker.queues.get(duly.Q("q").Normal())
+			stored := strings.Replace(q.value, `"layout":2`, c.layout, 1)
+			server.Must("HSET", maker.configsKey(q.ref.Namespace), "q", stored)
+			server.Must("SET", q.shards[0].name("config"), stored)
+
+			e := openOn(t, url, clock.NewFake())
+			digest := func() string {
+				keys := []any{"DEBUG", "DIGEST-VALUE", maker.configsKey(q.ref.Namespace)}
+				for _, key := range shardKeys {
+					keys = append(keys, q.shards[0].name(key))
+				}
+				return fmt.Sprint(server.Must(keys...))
+			}
+			before := digest()
+			for call, f := range map[string]func(context.Context) error{
+				"Push": func(ctx context.Context) error {
+					_, err := e.Push(ctx, []duly.Job{{Queue: "q"}})
+					return err
+				},
+				"Reserve": func(ctx context.Context) error {
+					_, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1})
+					return err
+				},
+				"Get": func(ctx context.Context) error { _, err := e.Get(ctx, duly.Q("q"), "a"); return err },
+				"Configure": func(ctx context.Context) error {
+					return e.Configure(ctx, duly.Q("q"), duly.QueueConfig{MaxJobs: 1})
+				},
+				"Destroy": func(ctx context.Context) error { return e.Destroy(ctx, duly.Q("q")) },
+				"Repair":  func(ctx context.Context) error { _, err := e.Check(ctx, duly.CheckParams{Repair: true}); return err },
+			} {
+				err := f(t.Context())
+				if duly.CodeOf(err) != duly.CodeUnsupported || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%s: %v, want unsupported", call, err)
+					continue
+				}
+				for _, said := range append(c.says, "default/q") {
+					if !strings.Contains(err.Error(), said) {
+						t.Errorf("%s says %q, and not %q", call, err, said)
+					}
+				}
+			}
+			if after := digest(); after != before {
+				t.Errorf("the store was %s and is %s", before, after)
+			}
+		})
+	}
+}
