@@ -13,6 +13,7 @@ func requeueTests() []test {
 		{"ByCountTakesTheOldest", []string{"C4.64"}, Options{OneShard: true}, requeueOldest},
 		{"ByIDsAnswersEach", []string{"C4.64", "C3.24", "C4.1"}, Options{}, requeueByIDs},
 		{"KeepsTriesAndNoTTLUnlessGiven", []string{"C4.65"}, Options{}, requeueRules},
+		{"KeepsTheDefaultsOfAPlainJob", []string{"C4.65"}, Options{}, requeuePlain},
 		{"CountsStallsAnew", []string{"C2.20", "C4.66"}, Options{}, requeueStalls},
 		{"BlocksWhereTheKeyIsBusy", []string{"C4.67", "C3.25"}, Options{}, requeueBlocked},
 		{"TakesAFreeKey", []string{"C4.67", "C6.4"}, Options{}, requeueTakesKey},
@@ -96,6 +97,24 @@ func requeueRules(s *scene) {
 	s.Advance(2 * time.Minute)
 	s.gone("given")
 	s.takes("own")
+}
+
+func requeuePlain(s *scene) {
+	id := s.kill(made(duly.Job{Body: []byte("b")}))[0]
+	_, err := s.Engine.Requeue(s.ctx, s.ref(), duly.RequeueParams{IDs: []string{id}, Tries: 2, TTL: time.Minute})
+	s.must("requeue", err)
+	info, d := s.get(id), s.take()
+	for what, j := range map[string]duly.Job{"told": info.Job, "delivered": d.Job} {
+		same(s, "the given tries "+what, j.Tries, 2)
+		same(s, "the given ttl "+what, j.TTL, time.Minute)
+		same(s, "its stalls "+what, j.MaxStalls, duly.DefaultMaxStalls)
+		same(s, "its backoff "+what, j.Backoff, duly.DefaultBackoff)
+		same(s, "its lease "+what, j.Lease, duly.DefaultLease)
+		same(s, "its retain "+what, j.Retain, duly.None)
+		same(s, "its body "+what, string(j.Body), "b")
+	}
+	s.ack(d)
+	s.gone(id)
 }
 
 func requeueStalls(s *scene) {
