@@ -9,7 +9,7 @@
 // as a whole or not at all. A script names every key that it touches, and all
 // keys of a shard carry one hash tag: {namespace/queue/shard}. So the same
 // scripts run on one server and on a cluster. Time is the server's, read in the
-// script. docs/redis-layout.md tells every key and every script.
+// script. docs/redis-layout.md describes every key and every script.
 //
 // The scripts are functions of three libraries (Redis Functions), which every
 // process loads when it opens, and again with a call that finds none. Their names

@@ -85,7 +85,7 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 		}
 	}
 	same(t, "parts of a policy", strings.Fields(strings.ReplaceAll(strings.Join(find(
-		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[a-z_]+`,? ?)+)\\|"), section("### A policy", "### Overtaken jobs")), " "), "`", "")), policyNames(t))
+		regexp.MustCompile("(?m)^\\| [0-9, ]+ \\| ((?:`[a-z_]+`,? ?)+)\\|"), section("### A policy", "### An alias")), " "), "`", "")), policyNames(t))
 }
 
 // openOn opens an engine that nobody but the test steps; a nil clock is the
