@@ -237,6 +237,8 @@ func TestAPolicyInItsRecordIsNoFault(t *testing.T) {
 		v := r.take(kind)
 		v.inline(v.hash("policies", v.policyPlace()))
 	}
+	v := r.take("retry") // nor is a policy that has two places
+	v.on("HSET", "policies", "\xc8", v.hash("policies", v.policyPlace()))
 	r.sound()
 	r.drain()
 	r.sound()
