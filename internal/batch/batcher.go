@@ -1,0 +1,233 @@
+package batch
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+)
+
+// minHalf is the least number of items for which a batch of its own pays.
+const minHalf = 16
+
+// Batcher joins concurrent calls into batches. Its senders run while calls wait.
+// It is safe for concurrent use. Send, Go and Limits must be set before.
+type Batcher[T Caller] struct {
+	// Send runs a batch and fills in the results of its calls. ctx has the values
+	// of the first caller's context and never ends. The error is that of every call.
+	// A sender that can tell calls apart sets [Call.Err] and returns nil. Send may
+	// not keep calls.
+	Send func(ctx context.Context, calls []T) error
+	// Go runs f on a goroutine that the owner waits for. It returns false, without
+	// running f, after the owner was closed.
+	Go func(f func()) bool
+	// Limits bounds a batch.
+	Limits Limits
+	// InFlight is how many batches are in flight at once. Default 1.
+	InFlight int
+	// Together, if set, reports whether a call can share a batch with the first
+	// call of that batch.
+	Together func(first, call T) bool
+
+	mu       sync.Mutex
+	queue    []T   // oldest first
+	idle     int   // items of calls that came while no batch was in flight
+	spare    [][]T // memory for the next batches
+	senders  int
+	inFlight int // batches
+	held     int // by Hold
+	last     int // calls of the last batch
+}
+
+// Do queues a call and waits for its result. The error is that of [Call.Wait], or
+// [duly.ErrClosed] if the owner was closed.
+func (b *Batcher[T]) Do(ctx context.Context, call T) error {
+	c := call.part()
+	c.Begin(ctx)
+	if !b.enqueue(call) {
+		return duly.ErrClosed
+	}
+	return c.Wait()
+}
+
+// DoAlone is Do in a batch of its own, which waits for no other.
+func (b *Batcher[T]) DoAlone(ctx context.Context, call T) error {
+	c := call.part()
+	c.Begin(ctx)
+	begun := b.Go(func() {
+		if c.Send() {
+			calls := []T{call}
+			answer(calls, b.Send(values(calls), calls))
+		}
+	})
+	if !begun {
+		return duly.ErrClosed
+	}
+	return c.Wait()
+}
+
+// Waiting returns how many calls wait to be sent.
+func (b *Batcher[T]) Waiting() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.queue)
+}
+
+// Hold stops senders from starting until release is called, as if batches were in
+// flight. Tests use it to decide which calls share a batch. It returns nil if a
+// sender runs.
+func (b *Batcher[T]) Hold() (release func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.senders > 0 {
+		return nil
+	}
+
+	b.held++
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.held--; len(b.queue) > 0 {
+			b.start()
+		}
+	}
+}
+
+// enqueue lets a call wait. It returns false if the owner was closed.
+func (b *Batcher[T]) enqueue(call T) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.queue = append(b.queue, call)
+	if b.inFlight+b.held == 0 {
+		b.idle += call.part().Items
+	}
+
+	if !b.start() { // no sender runs, so no other call waits
+		b.queue, b.idle = nil, 0
+		return false
+	}
+	return true
+}
+
+// start starts another sender unless there are enough. It returns false if none
+// runs. The caller holds the lock.
+func (b *Batcher[T]) start() bool {
+	if b.held > 0 {
+		return true
+	}
+	if b.senders < max(1, b.InFlight) && b.Go(b.run) {
+		b.senders++
+	}
+	return b.senders > 0
+}
+
+// run sends batches until no call waits.
+func (b *Batcher[T]) run() {
+	for {
+		b.gather()
+		calls := b.take()
+		if len(calls) == 0 {
+			return
+		}
+
+		err := b.Send(values(calls), calls)
+
+		b.mu.Lock()
+		b.inFlight--
+		b.mu.Unlock()
+		answer(calls, err)
+
+		clear(calls)
+		b.mu.Lock()
+		b.spare = append(b.spare, calls[:0])
+		b.mu.Unlock()
+	}
+}
+
+// values returns the context of a batch.
+func values[T Caller](calls []T) context.Context {
+	return context.WithoutCancel(calls[0].part().ctx)
+}
+
+func answer[T Caller](calls []T, err error) {
+	for _, call := range calls {
+		call.part().Answer(err)
+	}
+}
+
+// gather lets the callers of the last batch come back. A caller that was alone does
+// not wait for others.
+func (b *Batcher[T]) gather() {
+	b.mu.Lock()
+	last := b.last
+	b.mu.Unlock()
+	if last > 1 {
+		Gather(last, b.Waiting)
+	}
+}
+
+// take removes the calls of the next batch. If there are none, this sender ends.
+func (b *Batcher[T]) take() []T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	items := b.Limits.Items
+	if b.InFlight > 1 && b.inFlight == 0 && b.idle >= 2*minHalf {
+		items = min(items, b.items()-b.idle/2)
+	}
+	b.idle = 0
+
+	var calls []T
+	if len(b.queue) > 0 {
+		calls = b.pick(Limits{items, b.Limits.Bytes})
+	}
+	if len(calls) == 0 {
+		b.senders--
+		return nil
+	}
+
+	b.inFlight++
+	b.last = len(calls)
+	if len(b.queue) > 0 {
+		b.start()
+	}
+	return calls
+}
+
+// pick removes the first call and later ones that go with it, and drops those whose
+// callers have left. The caller holds the lock.
+func (b *Batcher[T]) pick(limits Limits) (calls []T) {
+	if last := len(b.spare) - 1; last >= 0 {
+		calls, b.spare = b.spare[last], b.spare[:last]
+	}
+
+	rest := b.queue[:0]
+	items, bytes, full := 0, 0, false
+	for _, call := range b.queue {
+		c := call.part()
+		if len(calls) > 0 && b.Together != nil && !b.Together(calls[0], call) {
+			rest = append(rest, call)
+			continue
+		}
+		full = full || len(calls) > 0 && (items+c.Items > limits.Items || bytes+c.Bytes > limits.Bytes)
+		switch {
+		case full:
+			rest = append(rest, call)
+		case c.Send():
+			calls = append(calls, call)
+			items, bytes = items+c.Items, bytes+c.Bytes
+		}
+	}
+
+	clear(b.queue[len(rest):])
+	b.queue = rest
+	return calls
+}
+
+// items counts the items that wait. The caller holds the lock.
+func (b *Batcher[T]) items() (n int) {
+	for _, call := range b.queue {
+		n += call.part().Items
+	}
+	return n
+}
