@@ -9,8 +9,8 @@
 //     (comments_test.go).
 //   - Every rule of docs/contract.md that is built has a test that carries its
 //     number, and no test carries a number that is no rule (contract_test.go).
-//   - Every imported module is justified, and every error code explained, in
-//     docs (docs_test.go).
+//   - Every imported module is justified, every error code explained, and every
+//     test that docs name exists (docs_test.go).
 //
 // The checks are functions over parsed files, and each is tested itself on a
 // planted fault (planted_test.go): a check that finds nothing proves nothing

@@ -2,6 +2,8 @@ package archtest
 
 import (
 	"fmt"
+	"go/ast"
+	"go/token"
 	"regexp"
 	"strings"
 	"testing"
@@ -81,4 +83,43 @@ func codes(text string) map[string]bool {
 		}
 	}
 	return found
+}
+
+// The pages that say what is proven name tests that exist.
+func TestTestsThatThePagesNameExist(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"docs/promise.md", "docs/reliability.md"} {
+		report(t, missingTests(tree(t), page, read(t, page)))
+	}
+}
+
+// A test in backquotes, with its subtest, or its place in the conformance suite.
+var namedTest = regexp.MustCompile("`(?:(Test[A-Z][A-Za-z0-9]*)[A-Za-z0-9/]*|[A-Z][A-Za-z]*/([A-Z][A-Za-z]*))`")
+
+// missingTests returns a fault for each test that the page names and no file has.
+func missingTests(files []source, page, text string) []string {
+	known := map[string]bool{}
+	for _, s := range files {
+		for _, d := range s.ast.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.isTest() {
+				known[f.Name.Name] = true
+			}
+		}
+		if s.dir() == suite {
+			ast.Inspect(s.ast, func(n ast.Node) bool {
+				if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {
+					known[strings.Trim(lit.Value, `"`)] = true
+				}
+				return true
+			})
+		}
+	}
+
+	var faults []string
+	for _, m := range namedTest.FindAllStringSubmatch(text, -1) {
+		if name := m[1] + m[2]; !known[name] {
+			faults = append(faults, fmt.Sprintf("%s names the test %s, which does not exist", page, name))
+		}
+	}
+	return faults
 }

@@ -258,3 +258,16 @@ func TestDependencyPageFindsPlantedFaults(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+func TestNamesOfTestsFindPlantedFaults(t *testing.T) {
+	t.Parallel()
+	files := plant(t, map[string]string{
+		"a/a_test.go":     "package a\nfunc TestThere() {}\n",
+		"a/a.go":          "package a\nfunc TestInNoTestFile() {}\n",
+		suite + "/job.go": "package enginetest\nvar list = []string{\"Job\", \"IsThere\"}\n",
+	})
+	page := "`TestThere`, `TestThere/Sub`, `Job/IsThere`, `Reserve`; `TestGone`, `TestGone/Sub`, `TestInNoTestFile`, `Job/IsGone`"
+	if got := missingTests(files, "p.md", page); len(got) != 4 {
+		t.Errorf("got %q, want 4 faults", got)
+	}
+}
