@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -107,7 +108,14 @@ type server struct {
 // serve starts a server and waits until it listens.
 func (h *home) serve(args ...string) *server {
 	h.t.Helper()
-	s := &server{cmd: h.command("./bin/duly", append([]string{"serve", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)...)}
+	return h.serveBy([]string{"./bin/duly"}, args...)
+}
+
+// serveBy is serve with a command of several words that runs duly.
+func (h *home) serveBy(program []string, args ...string) *server {
+	h.t.Helper()
+	words := slices.Concat(program, []string{"serve", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args)
+	s := &server{cmd: h.command(words[0], words[1:]...)}
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
 	if err == nil {
