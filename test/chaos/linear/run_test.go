@@ -3,6 +3,7 @@ package linear
 import (
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -118,15 +119,20 @@ func (x *trial) answered() (n int) {
 	return n
 }
 
-// run kills random processes until servers have answered so many calls, and each
-// kind of process was killed.
+// cutOff reports whether a client was killed while one of its calls was under way.
+func (x *trial) cutOff() bool {
+	return slices.ContainsFunc(x.log.calls, func(r *recorded) bool { return r.reply == nil })
+}
+
+// run kills random processes until servers have answered so many calls, each kind
+// of process was killed, and a call was cut off.
 func (x *trial) run(calls int, least, most time.Duration) {
 	x.t.Helper()
 	faults := []func(){x.killClient, x.killServer}
 	if x.redis != nil {
 		faults = append(faults, x.killRedis)
 	}
-	for i := 0; i < len(faults) || x.answered() < calls; i++ {
+	for i := 0; i < len(faults) || x.answered() < calls || !x.cutOff(); i++ {
 		time.Sleep(least + time.Duration(x.random.Int64N(int64(most-least)))) // the processes live on the wall's time
 		if i >= len(faults) {
 			faults[x.random.IntN(len(faults))]()
