@@ -50,7 +50,7 @@
 // Concurrent calls of Push share requests, as do those of Settle: while one is
 // on its way the next calls gather, and go out together when its answer is
 // there. No timer is involved: a single caller never waits for company. Each
-// caller sees the results of its own items alone. If a joint request is
+// caller sees the results of its own items alone. If a batch is
 // refused as a whole, which changed nothing, its calls are sent one by one, so
 // that nobody pays for a neighbour's mistake.
 package httpengine

@@ -17,8 +17,8 @@ type Engine struct {
 	cfg  Config
 	base string // "/v1/NAMESPACE"
 
-	pushes  joint[duly.PushResult]
-	settles joint[error]
+	pushes  batcher[duly.PushResult]
+	settles batcher[error]
 	cancels cancels.Hub
 
 	closing context.Context // ends with Close
@@ -52,13 +52,12 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 	}
 	e := &Engine{link: newLink(a, cfg.TLS, cfg.Client, cfg.Timeout), cfg: cfg, base: "/v1/" + a.namespace}
 	e.closing, e.end = context.WithCancel(context.Background())
-	e.pushes.send = func(ctx context.Context, body []byte) ([]duly.PushResult, error) {
-		return batch(ctx, e, "/push", body, wire.ReadPushResults)
-	}
-	e.settles.send = func(ctx context.Context, body []byte) ([]error, error) {
-		return batch(ctx, e, "/settle", body, wire.ReadResults)
-	}
-	e.pushes.calls, e.settles.calls = &e.calls, &e.calls
+	e.pushes.start(e.spawn, func(ctx context.Context, body []byte) ([]duly.PushResult, error) {
+		return postBatch(ctx, e, "/push", body, wire.ReadPushResults)
+	})
+	e.settles.start(e.spawn, func(ctx context.Context, body []byte) ([]error, error) {
+		return postBatch(ctx, e, "/settle", body, wire.ReadResults)
+	})
 	e.cancels.Source = e.followCancels
 	return e, nil
 }
@@ -136,8 +135,15 @@ func (e *Engine) queuePath(q duly.QueueRef) string { return e.base + "/queues/" 
 
 func (e *Engine) jobPath(q duly.QueueRef, id string) string { return e.queuePath(q) + "/jobs/" + id }
 
-// batch posts a batch and reads its results.
-func batch[R any](ctx context.Context, e *Engine, path string, body []byte, read func(string) ([]R, error)) ([]R, error) {
+// spawn runs f on a goroutine that Close waits for. It is called by calls under way,
+// so Close waits already.
+func (e *Engine) spawn(f func()) bool {
+	e.calls.Go(f)
+	return true
+}
+
+// postBatch posts a batch and reads its results.
+func postBatch[R any](ctx context.Context, e *Engine, path string, body []byte, read func(string) ([]R, error)) ([]R, error) {
 	text, err := e.link.call(ctx, request{method: "POST", path: e.base + path, body: body})
 	if err != nil {
 		return nil, err
