@@ -45,12 +45,10 @@
 // poll is repeated after a growing pause of at most 5 s; an error that a repeat does
 // not mend ends the watch.
 //
-// # Joined calls
+// # Batches
 //
-// Concurrent calls of Push share requests, as do those of Settle: while one is
-// on its way the next calls gather, and go out together when its answer is
-// there. No timer is involved: a single caller never waits for company. Each
-// caller sees the results of its own items alone. If a batch is
-// refused as a whole, which changed nothing, its calls are sent one by one, so
-// that nobody pays for a neighbour's mistake.
+// Concurrent calls of Push share requests, as do those of Settle (package batch).
+// Each caller sees the results of its own items alone. If the server refuses a
+// request as a whole, which changed nothing, the engine sends its calls one by one.
+// So no caller pays for the mistake of another.
 package httpengine

@@ -8,21 +8,37 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // leaving is the context of a caller whose deadline passes at the worst moment:
-// the writer has just seen that it is still there, and looks at what it brought
-// after it has gone and uses its memory for something else.
+// the writer has just begun its call, and looks at the input after the caller has
+// left and uses its memory for something else. It is also the writer's clock, which
+// the writer reads when it begins a call.
 type leaving struct {
 	context.Context
-	looks atomic.Int32 // at the context, before the writer's own
+	*leavingClock
 	ended chan struct{}
 	moved chan struct{} // closed once the caller has used its memory anew
+	looks atomic.Int32  // at the context, before the writer's own
 	after int32
 }
 
-func newLeaving(t *testing.T, looks int32) *leaving {
-	return &leaving{Context: t.Context(), ended: make(chan struct{}), moved: make(chan struct{}), after: looks}
+type leavingClock struct {
+	clock.Clock
+	caller atomic.Pointer[leaving] // that the writer has begun
+}
+
+func (c *leavingClock) Now() time.Time {
+	if l := c.caller.Swap(nil); l != nil {
+		close(l.ended)
+		<-l.moved
+	}
+	return c.Clock.Now()
+}
+
+func newLeaving(t *testing.T, c *leavingClock, looks int32) *leaving {
+	return &leaving{Context: t.Context(), leavingClock: c, ended: make(chan struct{}), moved: make(chan struct{}), after: looks}
 }
 
 func (l *leaving) Done() <-chan struct{} { return l.ended }
@@ -32,8 +48,7 @@ func (l *leaving) Err() error {
 	case n <= l.after:
 		return nil
 	case n == l.after+1:
-		close(l.ended)
-		<-l.moved
+		l.caller.Store(l)
 		return nil
 	}
 	return context.DeadlineExceeded
@@ -43,7 +58,12 @@ func (l *leaving) Err() error {
 // called with is the caller's again from then on.
 func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
 	t.Parallel()
-	e := mustOpen(t, filepath.Join(t.TempDir(), "duly.db"))
+	c := &leavingClock{Clock: clock.System()}
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
 	push := func(ctx context.Context, jobs ...duly.Job) error { _, err := e.Push(ctx, jobs); return err }
 	for _, body := range []string{"one", "two"} {
 		if err := push(t.Context(), duly.Job{Queue: "q", ID: body, Body: []byte(body), Retain: time.Hour}); err != nil {
@@ -55,7 +75,7 @@ func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
 		t.Fatal(got, err)
 	}
 
-	ctx := newLeaving(t, 1)
+	ctx := newLeaving(t, c, 1)
 	body := []byte("mine")
 	if push(ctx, duly.Job{Queue: "p", ID: "mine", Body: body}) == nil {
 		t.Fatal("the push was answered although its caller has gone")
@@ -63,7 +83,7 @@ func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
 	copy(body, "else")
 	close(ctx.moved)
 
-	ctx = newLeaving(t, 2)
+	ctx = newLeaving(t, c, 2)
 	result := []byte("good")
 	outcomes := []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack, Result: result}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "broken"}}
 	if _, err := e.Settle(ctx, "", outcomes); err == nil {

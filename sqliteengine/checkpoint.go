@@ -192,7 +192,7 @@ func (w *writer) pragma(sql string) (int64, error) {
 
 // bury removes a slice of what a destroyed queue has left behind.
 func (w *writer) bury() error {
-	return w.try([]*op{{done: make(chan error, 1), run: func(t *tx) error {
+	return w.try([]*op{{run: func(t *tx) error {
 		s := t.stmt("grave_next")
 		if _, err := s.Step(); err != nil {
 			return err

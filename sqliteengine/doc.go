@@ -7,8 +7,8 @@
 // changes something is an operation: it is put into the inbox and its caller
 // waits. The writer takes everything that has gathered while it was at the
 // last commit, runs it in one transaction, one operation after the other, and
-// commits; then all are answered. So many callers share one sync, and no timer
-// is needed to bring them together. What is durable is what was answered.
+// commits; then all are answered (package batch). So many callers share one sync, and
+// no timer is needed to bring them together. What is durable is what was answered.
 //
 // Those that meet in one transaction were all called before any of them is
 // answered, so their order is free. Pushes go first, then Deletes, then all

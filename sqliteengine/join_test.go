@@ -323,7 +323,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 func failsOnce(t *testing.T, e *Engine) func() {
 	runs := 0
 	return func() {
-		err := e.write(t.Context(), &op{items: 1, joins: joinsReserves, run: func(*tx) error {
+		err := e.write(t.Context(), &op{Call: items(1), joins: joinsReserves, run: func(*tx) error {
 			if runs++; runs == 1 {
 				return errors.New("the joint transaction fails")
 			}

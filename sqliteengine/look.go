@@ -12,7 +12,7 @@ import (
 
 // lookAt lets the writer look at queues of which a moment has passed.
 func (e *Engine) lookAt(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
-	err = e.write(ctx, &op{items: 1, run: func(t *tx) error {
+	err = e.write(ctx, &op{Call: items(1), run: func(t *tx) error {
 		ready = false
 		for _, ref := range refs {
 			if q := t.queue(ref); q != nil {
@@ -32,7 +32,7 @@ func (e *Engine) lookAt(ctx context.Context, refs []duly.QueueRef) (ready bool, 
 // hub.
 func (w *writer) look() {
 	for ref, waiters := range w.e.hub.overdue() {
-		err := w.try([]*op{{items: 1, done: make(chan error, 1), run: func(t *tx) error {
+		err := w.try([]*op{{run: func(t *tx) error {
 			q := t.queue(ref)
 			if q == nil {
 				return nil

@@ -87,7 +87,8 @@ func start(cfg Config, l layout) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, layout: l, stopped: make(chan struct{})}
-	e.inbox.bell, e.readers.turn = make(chan struct{}, 1), make(chan struct{}, maxReaders)
+	e.inbox.init()
+	e.readers.turn = make(chan struct{}, maxReaders)
 	e.readers.lent = map[*conn]context.CancelFunc{}
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)

@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 )
 
 // Push implements duly.Engine. The jobs are judged here, beside the writer;
@@ -22,7 +23,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	if leaves(ctx) {
 		p.keepBodies(size)
 	}
-	if err := e.write(ctx, &op{items: len(jobs), bytes: size, run: p.run, joins: joinsPushes, needs: needsRoom}); err != nil {
+	if err := e.write(ctx, &op{Call: batch.Call{Items: len(jobs), Bytes: size}, run: p.run, joins: joinsPushes, needs: needsRoom}); err != nil {
 		return nil, err
 	}
 	return p.results, nil

@@ -25,7 +25,7 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	}
 	d := &removal{ref: ref.Normal(), id: id}
 	d.number, d.numbered = duly.ParseNumber(id)
-	d.op = op{joins: joinsRemovals, items: 1, run: d.run}
+	d.op = op{Call: items(1), joins: joinsRemovals, run: d.run}
 	if err := e.write(ctx, &d.op); err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	p.Namespace, p.Queues = duly.NamespaceOr(p.Namespace), keep(ctx, p.Queues)
 	for {
 		r := &reserve{p: p}
-		err := e.write(ctx, &op{joins: joinsReserves, items: 1 + p.Max/4, reserve: r, run: r.run, orphaned: func() { e.giveBack(p.Namespace, r.got) }})
+		err := e.write(ctx, &op{Call: items(1 + p.Max/4), joins: joinsReserves, reserve: r, run: r.run, orphaned: func() { e.giveBack(p.Namespace, r.got) }})
 		if err != nil {
 			if ctx.Err() != nil {
 				e.hub.pass(p.Namespace, p.Queues)
@@ -43,7 +43,7 @@ func (e *Engine) giveBack(namespace string, got []duly.Delivery) {
 		s.outcomes = append(s.outcomes, duly.Outcome{Receipt: got[i].Receipt, As: duly.Release})
 	}
 	s.judge()
-	e.submit(&op{items: len(got), run: s.run, done: make(chan error, 1)})
+	e.submit(&op{Call: items(len(got)), run: s.run})
 }
 
 // reserve is one call of Reserve under way.

@@ -333,5 +333,5 @@ func (e *Engine) Accepts(ctx context.Context) error {
 	if !e.full.Load() {
 		return e.alive(ctx)
 	}
-	return e.write(ctx, &op{items: 1, needs: needsRoom, run: func(*tx) error { return nil }})
+	return e.write(ctx, &op{Call: items(1), needs: needsRoom, run: func(*tx) error { return nil }})
 }

@@ -18,7 +18,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		return s.results, nil
 	}
 	s.judge()
-	if err := e.write(ctx, &op{items: len(outcomes), run: s.run, needs: s.needs()}); err != nil {
+	if err := e.write(ctx, &op{Call: items(len(outcomes)), run: s.run, needs: s.needs()}); err != nil {
 		return nil, err
 	}
 	return s.results, nil
@@ -157,7 +157,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	if len(receipts) == 0 {
 		return x.results, nil
 	}
-	if err := e.write(ctx, &op{items: len(receipts), run: x.run}); err != nil {
+	if err := e.write(ctx, &op{Call: items(len(receipts)), run: x.run}); err != nil {
 		return nil, err
 	}
 	return x.results, nil

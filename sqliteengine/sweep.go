@@ -11,7 +11,7 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	if err := ref.Validate(); err != nil {
 		return false, err
 	}
-	err = e.write(ctx, &op{items: stepBound, run: func(t *tx) error {
+	err = e.write(ctx, &op{Call: items(stepBound), run: func(t *tx) error {
 		more = false
 		q := t.queue(ref.Normal())
 		if q == nil {

@@ -107,7 +107,7 @@ func (h *hub) tick() {
 
 // stepSoon lets the writer step a queue whose first lease has ended.
 func (e *Engine) stepSoon(ref duly.QueueRef) {
-	e.submit(&op{items: stepBound, ended: func(err error) { e.stepped(ref, err) }, run: func(t *tx) error {
+	e.submit(&op{Call: items(stepBound), ended: func(err error) { e.stepped(ref, err) }, run: func(t *tx) error {
 		q := t.queue(ref)
 		if q == nil {
 			return nil

@@ -41,8 +41,9 @@ type writer struct {
 func (w *writer) loop() {
 	defer close(w.e.stopped)
 	for {
-		var looks, closed bool
-		w.batch, looks, closed = w.e.inbox.take(w.batch)
+		closed := w.e.inbox.Closed() // before Take, which then misses nothing
+		looks := w.e.inbox.looks.Swap(false)
+		w.batch = w.e.inbox.Take(w.batch, txLimits)
 		w.recover()
 		if len(w.batch) > 0 {
 			w.serve(w.batch)
@@ -50,7 +51,7 @@ func (w *writer) loop() {
 			clear(w.batch)
 			w.attend()
 			if w.e.cfg.Gather {
-				w.e.inbox.gather(answered)
+				w.e.inbox.Gather(answered)
 			}
 		}
 		if looks {
@@ -136,7 +137,7 @@ func (w *writer) transact(t *tx, ops []*op) (err error) {
 	}
 	arrange(ops)
 	for i, o := range ops {
-		if o.err = cmp.Or(o.skip(), w.room.admit(o.needs)); o.err != nil {
+		if o.err = cmp.Or(o.begin(), w.room.admit(o.needs)); o.err != nil {
 			continue
 		}
 		if err := t.flush(o.joins); err != nil {

@@ -121,9 +121,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 
 // waiting is the number of operations that wait for the writer.
 func waiting(e *Engine) int {
-	e.inbox.mu.Lock()
-	defer e.inbox.mu.Unlock()
-	return len(e.inbox.ops)
+	return e.inbox.Len()
 }
 
 // C11.23: what gathers while one transaction is under way is one transaction.
@@ -198,9 +196,20 @@ func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &reserve{p: duly.ReserveParams{Namespace: "default", Queues: []string{"q"}, Max: 1}}
-	o := &op{items: 1, run: r.run, orphaned: func() { e.giveBack("default", r.got) }, done: make(chan error, 1)}
-	o.state.Store(opAbandoned) // between its run and its answer
-	e.submit(o)
+	o := &op{Call: items(1), orphaned: func() { e.giveBack("default", r.got) }}
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	o.run = func(tx *tx) error {
+		defer func() {
+			leave()
+			<-left
+		}()
+		return r.run(tx)
+	}
+	if err := e.write(ctx, o); duly.CodeOf(err) != duly.CodeUnavailable {
+		t.Errorf("a caller that left while its call ran got %v", err)
+	}
+	close(left)
 	for range 2 { // the second is behind the release
 		if err := e.change(t.Context(), func(*tx) error { return nil }); err != nil {
 			t.Fatal(err)
