@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 )
 
 const (
@@ -164,7 +165,7 @@ func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 func (f *fetcher) awaitRoom(stop context.Context) int {
 	for stop.Err() == nil {
 		if f.table.roomFor(1) > 0 {
-			return gather(f.table.room)
+			return batch.Gather(f.cfg.Concurrency, f.table.room)
 		}
 		select {
 		case <-f.table.freed:

@@ -3,11 +3,11 @@ package worker
 import (
 	"context"
 	"math"
-	"runtime"
 	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 )
 
 // moment is a reading of both hands of the worker's clock.
@@ -79,29 +79,21 @@ type table struct {
 	running  []*flight
 	asked    int // slots that the Reserves under way are to fill
 	need     int // room that the next Reserve waits for
-	pending  batch
+	pending  batch.Queue[settlement]
 	sending  int // outcomes in the Settle under way
 	stopping bool
 	lookAt   time.Duration // when the keeper looks next
 }
 
-// batch is outcomes with the flights that they end.
-type batch struct {
-	flights  []*flight
-	outcomes []duly.Outcome
+// settlement is an outcome with the flight that it ends.
+type settlement struct {
+	flight  *flight
+	outcome duly.Outcome
 }
 
-func (b *batch) add(f *flight, out duly.Outcome) {
-	out.Receipt = f.delivery.Receipt
-	b.flights, b.outcomes = append(b.flights, f), append(b.outcomes, out)
-}
-
-// empty is a batch without items in the same memory, which nothing else may
-// hold any more.
-func (b batch) empty() batch {
-	clear(b.flights[:cap(b.flights)])
-	clear(b.outcomes[:cap(b.outcomes)])
-	return batch{b.flights[:0], b.outcomes[:0]}
+// size is how much a settlement adds to a Settle.
+func (s settlement) size() (items, bytes int) {
+	return 1, len(s.outcome.Result) + len(s.outcome.Error)
 }
 
 // signal wakes one sleeper. Raised twice before it is heard it is heard once.
@@ -117,7 +109,9 @@ func (s signal) raise() {
 }
 
 func newTable(slots int) *table {
-	return &table{slots: slots, freed: newSignal(), decided: newSignal(), look: newSignal(), lookAt: never}
+	t := &table{slots: slots, freed: newSignal(), decided: newSignal(), look: newSignal(), lookAt: never}
+	t.pending.Size = settlement.size
+	return t
 }
 
 // room is how many jobs may be reserved now: as many as there are free slots,
@@ -142,7 +136,7 @@ func (t *table) roomFor(need int) int {
 
 func (t *table) roomLocked() int {
 	free := t.slots - len(t.running) - t.asked
-	unsettled := len(t.pending.flights) + t.sending
+	unsettled := t.pending.Len() + t.sending
 	return max(0, min(free, 2*t.slots+free-unsettled, duly.MaxBatch))
 }
 
@@ -152,31 +146,6 @@ func (t *table) ask(n int) {
 	t.asked += n
 	t.mu.Unlock()
 }
-
-// waiting is how many outcomes have gathered for the next Settle.
-func (t *table) waiting() int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return len(t.pending.flights)
-}
-
-// gather lets handlers that are about to return do so, for as long as count
-// grows by it, and answers the count: one call then carries what would have
-// been several. It costs a turn of the scheduler, not time.
-func gather(count func() int) int {
-	n := count()
-	for range maxGather {
-		runtime.Gosched()
-		more := count()
-		if more <= n {
-			return more
-		}
-		n = more
-	}
-	return n
-}
-
-const maxGather = 16
 
 // start takes deliveries in that are about to run. false: the worker is
 // stopping, and they are to be released.
@@ -229,7 +198,7 @@ func (t *table) finish(f *flight, out duly.Outcome) {
 		return
 	}
 	t.removeLocked(f)
-	t.pending.add(f, out)
+	t.settleLocked(f, out)
 	freed := t.stopping || t.roomLocked() >= t.need
 	t.mu.Unlock()
 	t.decided.raise()
@@ -242,9 +211,15 @@ func (t *table) finish(f *flight, out duly.Outcome) {
 func (t *table) give(f *flight, out duly.Outcome) {
 	t.mu.Lock()
 	f.place = -1
-	t.pending.add(f, out)
+	t.settleLocked(f, out)
 	t.mu.Unlock()
 	t.decided.raise()
+}
+
+// settleLocked keeps an outcome for the next Settle.
+func (t *table) settleLocked(f *flight, out duly.Outcome) {
+	out.Receipt = f.delivery.Receipt
+	t.pending.Put(settlement{f, out})
 }
 
 func (t *table) removeLocked(f *flight) {
@@ -267,7 +242,7 @@ func (t *table) stop() {
 func (t *table) left() (running, unsettled int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.running), len(t.pending.flights) + t.sending
+	return len(t.running), t.pending.Len() + t.sending
 }
 
 // cancelAll ends the context of every running handler.
@@ -289,7 +264,7 @@ func (t *table) abandon() int {
 		f := t.running[0]
 		t.removeLocked(f)
 		f.abandoned = true
-		t.pending.add(f, duly.Outcome{As: duly.Release})
+		t.settleLocked(f, duly.Outcome{As: duly.Release})
 	}
 	t.mu.Unlock()
 	t.decided.raise()

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 )
 
-// settler sends what was decided. While one Settle is under way the next
-// outcomes gather and go out as one call, so its calls are as large as the
-// load and the store make them, and nothing waits for a timer.
+// settler settles finished jobs. While one Settle is in flight the next outcomes
+// queue and go out as one call. The size of the calls so follows the load and the
+// speed of the store, and nothing waits for a timer.
 type settler struct {
 	engine    duly.Engine
 	namespace string
@@ -23,9 +24,10 @@ type settler struct {
 	// fail ends the worker for an error that will not pass.
 	fail func(error)
 
-	failures int   // calls in a row
-	limit    int   // outcomes of the next call
-	spare    batch // the last call's slices, for the next outcomes
+	failures int            // calls in a row
+	limit    int            // outcomes of the next call
+	taken    []settlement   // of the call under way
+	outcomes []duly.Outcome // of taken
 }
 
 // run settles until ctx ends, which gives up what is not settled by then.
@@ -37,58 +39,51 @@ func (s *settler) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		for ctx.Err() == nil && gather(s.table.waiting) > 0 {
-			s.send(ctx, s.take())
+		for ctx.Err() == nil && s.table.pending.Gather(s.limit) > 0 {
+			s.take()
+			s.send(ctx)
+
+			clear(s.taken) // no flight is kept longer than needed
+			clear(s.outcomes)
 		}
 	}
 }
 
-// take takes what has gathered, as much as fits into a call.
-func (s *settler) take() batch {
+// take takes what waits, as much as fits into a call.
+func (s *settler) take() {
 	t := s.table
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	b := t.pending
-	n := s.fitting(b.outcomes)
-	t.pending, s.spare = s.spare, batch{}
-	t.pending.flights = append(t.pending.flights, b.flights[n:]...)
-	t.pending.outcomes = append(t.pending.outcomes, b.outcomes[n:]...)
-	t.sending = n
-	return batch{b.flights[:n], b.outcomes[:n]}
-}
+	s.taken = t.pending.Take(s.taken, batch.Limits{Items: s.limit, Bytes: duly.MaxBatchBytes})
+	t.sending = len(s.taken)
 
-// fitting is how many of the outcomes one call can carry.
-func (s *settler) fitting(outcomes []duly.Outcome) int {
-	size := 0
-	for i := range outcomes {
-		size += len(outcomes[i].Result) + len(outcomes[i].Error)
-		if i == s.limit || i > 0 && size > duly.MaxBatchBytes {
-			return i
-		}
+	s.outcomes = s.outcomes[:0]
+	for i := range s.taken {
+		s.outcomes = append(s.outcomes, s.taken[i].outcome)
 	}
-	return len(outcomes)
 }
 
-func (s *settler) send(ctx context.Context, b batch) {
+// send makes one Settle for what was taken.
+func (s *settler) send(ctx context.Context) {
 	var answers []error
 	err := s.store.call(ctx, opSettle, s.timeout, func(ctx context.Context) (err error) {
-		answers, err = s.engine.Settle(ctx, s.namespace, b.outcomes)
-		return whole(answers, len(b.outcomes), err)
+		answers, err = s.engine.Settle(ctx, s.namespace, s.outcomes)
+		return whole(answers, len(s.outcomes), err)
 	})
 	switch {
 	case err == nil:
 		s.limit = duly.MaxBatch
-		s.answered(ctx, b, answers)
+		s.answered(ctx, answers)
 	case ctx.Err() != nil:
 	case fatal(err):
-		s.log.Error("outcomes given up", "count", len(b.flights), "error", err)
-		for i := range b.flights {
-			s.settled(b, i, err)
+		s.log.Error("outcomes given up", "count", len(s.taken), "error", err)
+		for i := range s.taken {
+			s.settled(i, err)
 		}
-		s.table.sent(batch{}, false)
+		s.table.sent(nil, false)
 		s.fail(err)
 	default:
-		s.repeat(ctx, b, err)
+		s.repeat(ctx, err)
 	}
 }
 
@@ -97,39 +92,39 @@ func (s *settler) send(ctx context.Context, b batch) {
 // as lease_lost. A call that the store did answer, but with an error, is made
 // smaller each time, and an outcome that fails by itself goes behind the
 // others, so that it can't hold them up.
-func (s *settler) repeat(ctx context.Context, b batch, err error) {
-	alone := len(b.flights) == 1
+func (s *settler) repeat(ctx context.Context, err error) {
+	alone := len(s.taken) == 1
 	if !errors.Is(err, duly.ErrUnavailable) && err != errCallTimeout {
-		s.limit = max(1, len(b.flights)/2)
+		s.limit = max(1, len(s.taken)/2)
 	} else {
 		alone = false
 	}
 	s.failures++
-	s.table.sent(b, alone)
+	s.table.sent(s.taken, alone)
 	s.store.rest(ctx, s.failures, err)
 }
 
 // answered looks at the answer for each outcome. Those that part of a store
 // could not take are sent again.
-func (s *settler) answered(ctx context.Context, b batch, answers []error) {
-	var again batch
+func (s *settler) answered(ctx context.Context, answers []error) {
+	var again []settlement
 	var lost int
 	var failed, refused error
 	for i, err := range answers {
 		switch {
 		case err == nil:
 		case errors.Is(err, duly.ErrLeaseLost):
-			if !b.flights[i].canceled() {
+			if !s.taken[i].flight.canceled() {
 				lost++
 			}
 		case !fatal(err) && !errors.Is(err, duly.ErrTooLarge):
-			again.add(b.flights[i], b.outcomes[i])
+			again = append(again, s.taken[i])
 			failed = err
 			continue
 		default:
 			refused = err
 		}
-		s.settled(b, i, err)
+		s.settled(i, err)
 	}
 	if lost > 0 {
 		s.log.Warn("outcomes refused: their leases are lost, or a call whose answer was lost has settled them", "count", lost)
@@ -144,29 +139,25 @@ func (s *settler) answered(ctx context.Context, b batch, answers []error) {
 		return
 	}
 	s.failures = 0
-	s.spare = b.empty()
 }
 
-func (s *settler) settled(b batch, i int, err error) {
+func (s *settler) settled(i int, err error) {
 	if s.observer.Settled != nil {
-		s.observer.Settled(&b.flights[i].delivery, b.outcomes[i].As, err)
+		s.observer.Settled(&s.taken[i].flight.delivery, s.taken[i].outcome.As, err)
 	}
 }
 
 // sent ends a Settle; again is what it has not settled, which goes before or
 // behind what has gathered.
-func (t *table) sent(again batch, behind bool) {
+func (t *table) sent(again []settlement, behind bool) {
 	t.mu.Lock()
 	t.sending = 0
-	if n := len(again.flights); n > 0 {
-		first, second := again, t.pending
-		if behind {
-			first, second = second, first
-		}
-		t.pending = batch{
-			append(first.flights[:len(first.flights):len(first.flights)], second.flights...),
-			append(first.outcomes[:len(first.outcomes):len(first.outcomes)], second.outcomes...),
-		}
+	if behind {
+		t.pending.Put(again...)
+	} else {
+		t.pending.PutFirst(again...)
+	}
+	if len(again) > 0 {
 		t.decided.raise()
 	}
 	t.mu.Unlock()
