@@ -23,6 +23,7 @@ func batchTests() []test {
 		{"ListStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{OneShard: true}, batchListStops},
 		{"ListOfResultsStopsEarlyAt8MiB", []string{"C4.7", "C4.50"}, Options{}, batchListOfResults},
 		{"KeepsItsOrder", []string{"C6.2", "C4.1"}, Options{OneShard: true}, batchOrder},
+		{"NumbersOfACallRise", []string{"C11.9", "C6.2"}, Options{OneShard: true}, batchNumbers},
 		{"OfManyQueuesIsTakenApart", []string{"C4.1", "C1.3"}, Options{OneShard: true}, batchQueues},
 		{"EndedContextIsAnswered", []string{"C4.2"}, Options{}, batchContext},
 		{"LeavingCallersAreToldThatItMayHaveHappened", []string{"C4.2"}, Options{}, leavingCallers},
@@ -288,6 +289,50 @@ func batchOrder(s *scene) {
 	a, b := made(duly.Job{}), made(duly.Job{})
 	want = append(want, s.pushAll(b, a)...)
 	s.takes(want...)
+}
+
+// batchNumbers pushes an early ID behind a late one. Its job must not be
+// delivered by its ID, whatever became of the job before it: a job whose ID was
+// made between the two, and which was pushed before, comes first.
+func batchNumbers(s *scene) {
+	for _, c := range []struct {
+		name   string
+		before func(late duly.Job) duly.Job
+		want   []string
+	}{
+		{"a job that is stored", func(late duly.Job) duly.Job { return late }, []string{"between", "late", "early"}},
+		{"a job that exists", func(late duly.Job) duly.Job {
+			s.push(late)
+			return late
+		}, []string{"between", "late", "early"}},
+		{"a job that is merged", func(late duly.Job) duly.Job {
+			late.Merge.Key = "k"
+			s.push(duly.Job{ID: "holder", Merge: late.Merge})
+			return late
+		}, []string{"between", "holder", "early"}},
+		{"an invalid job", func(late duly.Job) duly.Job {
+			late.Priority = duly.MaxPriority + 1
+			return late
+		}, []string{"between", "early"}},
+		{"a job of another queue", func(late duly.Job) duly.Job {
+			late.Queue = "other"
+			return late
+		}, []string{"early", "between"}},
+	} {
+		early, between, late := made(duly.Job{}), made(duly.Job{}), made(duly.Job{})
+		names := map[string]string{early.ID: "early", between.ID: "between", late.ID: "late", "holder": "holder"}
+		s.push(between)
+
+		_, err := s.pushed(c.before(late), early)
+		s.must("push", err)
+
+		var got []string
+		for _, d := range s.takeAll() {
+			got = append(got, names[d.ID])
+			s.ack(d)
+		}
+		s.sameIDs("the jobs delivered after "+c.name, got, c.want)
+	}
 }
 
 func batchQueues(s *scene) {
