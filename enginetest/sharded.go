@@ -72,6 +72,24 @@ func (s *sharded) Survey(ctx context.Context, namespace string, p duly.PageParam
 	return page, err
 }
 
+// WatchCancels implements duly.CancelWatcher.
+func (s *sharded) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	watcher, ok := s.Contract.(duly.CancelWatcher)
+	if !ok {
+		return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+	}
+
+	report := w.Canceled
+	w.Canceled = func(c duly.Canceled) {
+		c.IDs = slices.Clone(c.IDs)
+		for i, id := range c.IDs {
+			c.IDs[i] = s.told(id)
+		}
+		report(c)
+	}
+	return watcher.WatchCancels(ctx, namespace, w)
+}
+
 // key is a key with two characters behind it that make its shard byte; it sorts
 // among the others as before. What has no room for them stays as it is.
 func (f *forms) key(key string) string {

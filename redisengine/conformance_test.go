@@ -137,7 +137,7 @@ func TestHTTPOverRedis(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Wait", "Concurrency"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Wait", "Settle", "Errors"}
+		s.Subjects = []string{"Push", "Reserve", "Wait", "Settle", "Inspect", "Cancels", "Errors"}
 	}
 	s.Run(t)
 }
