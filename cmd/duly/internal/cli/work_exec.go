@@ -74,7 +74,10 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	if ctx.Err() != nil {
 		endGroup(cmd.Process, true) // what the command has left behind
 	}
-	x.log.ran(d, cmd.ProcessState.ExitCode(), x.env.Clock.Now().Sub(begun))
+	x.log.ran(d, run{
+		exit: cmd.ProcessState.ExitCode(), took: x.env.Clock.Now().Sub(begun),
+		canceled: context.Cause(ctx) == duly.ErrCanceled,
+	})
 	if x.flags.result {
 		_ = d.SetResult(result.kept) // never longer than it may be
 	}

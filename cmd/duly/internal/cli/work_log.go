@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ type workedView struct {
 	ID      string     `json:"id"`
 	Queue   string     `json:"queue"`
 	Attempt int        `json:"attempt"`
-	As      string     `json:"as"`   // ack, nack, release or bury
+	As      string     `json:"as"`   // ack, nack, release or bury; canceled for a job that was removed while it ran
 	Exit    int        `json:"exit"` // the command's status; -1 for a signal, or where it did not run
 	Took    string     `json:"took"`
 	State   string     `json:"state,omitempty"` // of a job that is not done: dead, delayed or ready
@@ -44,8 +45,9 @@ type jobLog struct {
 
 // run is how a command ended.
 type run struct {
-	exit int
-	took time.Duration
+	exit     int
+	took     time.Duration
+	canceled bool // because the job was removed
 }
 
 func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
@@ -58,11 +60,14 @@ func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
 }
 
 // ran notes how the command of a delivery ended.
-func (l *jobLog) ran(d *worker.Delivery, exit int, took time.Duration) {
+func (l *jobLog) ran(d *worker.Delivery, r run) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.runs[d.Receipt] = run{exit, took}
+	l.runs[d.Receipt] = r
 }
+
+// asCanceled is how the log names the end of a delivery whose job was removed.
+const asCanceled = "canceled"
 
 // settled is called by the worker when the engine has answered.
 func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
@@ -78,7 +83,10 @@ func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 		As: as.String(), Exit: r.exit, Took: roughly(r.took),
 		job: duly.QueueRef{Namespace: d.Namespace, Name: d.Queue},
 	}
-	if err != nil {
+	switch {
+	case r.canceled && errors.Is(err, duly.ErrLeaseLost):
+		v.As = asCanceled
+	case err != nil:
 		v.Error = &errorView{Code: duly.CodeOf(err), Detail: oneLine(err.Error())}
 	}
 	l.lines <- v
@@ -103,7 +111,7 @@ const followTime = 2 * time.Second
 
 // follow reads the state of a job that is not done.
 func (l *jobLog) follow(v *workedView) {
-	if v.As == duly.Ack.String() || v.Error != nil {
+	if v.As == duly.Ack.String() || v.As == asCanceled || v.Error != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), followTime)
@@ -125,8 +133,11 @@ func (l *jobLog) print(v *workedView) {
 		return
 	}
 	s := green
-	if v.As == duly.Nack.String() || v.As == duly.Bury.String() || v.Error != nil {
+	switch {
+	case v.As == duly.Nack.String() || v.As == duly.Bury.String() || v.Error != nil:
 		s = red
+	case v.As == asCanceled:
+		s = yellow
 	}
 	text := ""
 	if v.Error != nil {

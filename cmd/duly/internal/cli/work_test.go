@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/model"
 )
 
@@ -92,6 +94,32 @@ it broke" >&2; exit $code`)
 	}
 	if !strings.Contains(errs, "it broke") || !strings.Contains(errs, "to stdout") {
 		t.Errorf("the command's output is not on standard error: %q", errs)
+	}
+}
+
+// C4.97: the command of a job that is removed gets TERM, and the log names the
+// reason: no lease was lost by accident.
+func TestWorkSaysThatAJobWasCanceled(t *testing.T) {
+	t.Parallel()
+	r := lively(t)
+	r.ok("push", "q", "x", "--id", "gone")
+	started := filepath.Join(t.TempDir(), "started")
+	type end struct {
+		code      int
+		out, errs string
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, out, errs := r.workUntil(1, "q", "--exec", "touch "+started+"; exec sleep 60")
+		ended <- end{code, out, errs}
+	}()
+
+	eventually.True(t, "the command starts", func() bool { _, err := os.Stat(started); return err == nil })
+	r.ok("job", "delete", "q", "gone")
+
+	e := <-ended
+	if !strings.Contains(e.out, "  canceled  q  gone  attempt 1  exit -1  ") || strings.Contains(e.out, "lease_lost") || e.code != exitOK {
+		t.Errorf("exit %d, %q, %s", e.code, e.out, e.errs)
 	}
 }
 
