@@ -1,7 +1,6 @@
 package redisengine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 )
@@ -368,13 +368,13 @@ func (x *twins) remove() {
 func (x *twins) deleteTogether(queue string, ids []string) []bool {
 	x.Helper()
 	lost := make([]bool, len(ids))
-	var calls []*joint
+	var calls []*batched
 	for i, id := range ids {
-		calls = append(calls, &joint{items: 1, args: []string{alias(id)}, answered: func(r jointReply) { lost[i] = len(r.lost) > 0 }})
+		calls = append(calls, &batched{Call: batch.Call{Items: 1}, args: []string{alias(id)}, answered: func(r batchReply) { lost[i] = len(r.lost) > 0 }})
 	}
 	if len(calls) > 0 {
 		q := x.e.queues.get(duly.Q(queue).Normal())
-		x.must(x.e.gear(q, q.shards[0]).remove.send(context.WithoutCancel(x.Context()), calls))
+		x.must(x.e.gear(q, q.shards[0]).remove.Send(x.Context(), began(x.Context(), calls)))
 	}
 	return lost
 }

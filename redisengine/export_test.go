@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/lua"
@@ -187,10 +188,19 @@ func (e *Engine) Waiters() (n int) {
 // DeleteTogether is as many Deletes of a queue of one shard as there are IDs, in
 // one script call.
 func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []string) error {
-	var calls []*joint
+	var calls []*batched
 	for _, id := range ids {
-		calls = append(calls, &joint{items: 1, args: []string{alias(id)}, answered: func(jointReply) {}})
+		calls = append(calls, &batched{Call: batch.Call{Items: 1}, args: []string{alias(id)}, answered: func(batchReply) {}})
 	}
 	q := e.queues.get(ref.Normal())
-	return e.gear(q, q.shards[0]).remove.send(ctx, calls)
+	return e.gear(q, q.shards[0]).remove.Send(ctx, began(ctx, calls))
+}
+
+// began are calls that are sent without a queue.
+func began(ctx context.Context, calls []*batched) []*batched {
+	for _, c := range calls {
+		c.Begin(ctx)
+		c.Send()
+	}
+	return calls
 }

@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/dulymq/duly"
 )
@@ -13,8 +14,9 @@ import (
 // the shard: who still has one that was put away may work on with it.
 type gear struct {
 	names []string // of shardKeys
-	// Joint calls of many callers: pushes, reserves, settles, deletes.
-	push, reserve, settle, remove lane
+	// The calls of many callers: pushes, reserves, settles, deletes.
+	push, reserve, settle, remove batcher
+	used                          atomic.Bool // since the last sweep
 }
 
 func (g *gear) name(key string) string { return g.names[slices.Index(shardKeys[:], key)] }
@@ -23,6 +25,9 @@ func (g *gear) name(key string) string { return g.names[slices.Index(shardKeys[:
 func (e *Engine) gear(q *queue, s *shard) *gear {
 	for {
 		if g := s.gear.Load(); g != nil {
+			if !g.used.Load() {
+				g.used.Store(true)
+			}
 			return g
 		}
 		if s.gear.CompareAndSwap(nil, e.newGear(q, s)) {
@@ -33,8 +38,11 @@ func (e *Engine) gear(q *queue, s *shard) *gear {
 
 func (e *Engine) newGear(q *queue, s *shard) *gear {
 	g := &gear{names: appendKeys(make([]string, 0, len(shardKeys)), s.tag, shardKeys[:])}
-	g.push.send, g.settle.send = e.sendPush(q, s), e.sendSettle(q, s)
-	g.reserve.send, g.remove.send = e.sendReserve(q, s), e.sendDelete(q, s)
+	e.initBatcher(&g.push, e.sendPush(q, s))
+	e.initBatcher(&g.settle, e.sendSettle(q, s))
+	e.initBatcher(&g.remove, e.sendDelete(q, s))
+	e.initBatcher(&g.reserve, e.sendReserve(q, s))
+	g.reserve.Together = sameLease
 	return g
 }
 
@@ -64,21 +72,10 @@ func (s *queues) rest() {
 // rest tells whether some of the queue's shards keep their gear.
 func (q *queue) rest() (kept bool) {
 	for _, s := range q.shards {
-		if g := s.gear.Load(); g != nil && !g.used() {
+		if g := s.gear.Load(); g != nil && !g.used.Swap(false) {
 			s.gear.CompareAndSwap(g, nil)
 		}
 		kept = kept || s.gear.Load() != nil
 	}
 	return kept
-}
-
-// used tells whether somebody has called since it was asked the last time.
-func (g *gear) used() (used bool) {
-	for _, l := range [...]*lane{&g.push, &g.reserve, &g.settle, &g.remove} {
-		l.mu.Lock()
-		used = used || l.used
-		l.used = false
-		l.mu.Unlock()
-	}
-	return used
 }

@@ -27,10 +27,10 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 		if q == nil {
 			return nil
 		}
-		j := newJoint(1)
+		j := newBatched(1)
 		j.args = append(j.args, alias(id))
-		j.answered = func(r jointReply) { there = len(r.lost) == 0 }
-		return e.gear(q, q.shards[duly.ShardOf(id, len(q.shards))]).remove.join(ctx, e, j)
+		j.answered = func(r batchReply) { there = len(r.lost) == 0 }
+		return join(ctx, &e.gear(q, q.shards[duly.ShardOf(id, len(q.shards))]).remove, j)
 	})
 	switch {
 	case err != nil:
@@ -43,8 +43,8 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 }
 
 // sendDelete runs the joint delete of many callers.
-func (e *Engine) sendDelete(q *queue, s *shard) func(context.Context, []*joint) error {
-	return func(ctx context.Context, calls []*joint) error {
+func (e *Engine) sendDelete(q *queue, s *shard) func(context.Context, []*batched) error {
+	return func(ctx context.Context, calls []*batched) error {
 		args := append(make([]string, 0, 1+len(calls)), s.limits)
 		for _, c := range calls {
 			args = append(args, c.args...)

@@ -11,10 +11,10 @@ import (
 )
 
 // sendPush runs the joint push of many callers.
-func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*joint) error {
-	return func(ctx context.Context, calls []*joint) error {
-		waited := !slices.ContainsFunc(calls, func(c *joint) bool { return !c.waited })
-		args := e.jointArgs(q, calls, append([]string{s.limits}, packPushes(calls)...)...)
+func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*batched) error {
+	return func(ctx context.Context, calls []*batched) error {
+		waited := !slices.ContainsFunc(calls, func(c *batched) bool { return !c.waited })
+		args := e.batchArgs(q, calls, append([]string{s.limits}, packPushes(calls)...)...)
 		for _, c := range calls {
 			args = append(args, c.bodies...)
 		}
@@ -26,13 +26,13 @@ func (e *Engine) sendPush(q *queue, s *shard) func(context.Context, []*joint) er
 		// The answers name the places of the jobs that were not simply created.
 		from, next := 0, 0
 		for _, c := range calls {
-			answer := jointReply{durable: durable, from: from, items: r.rest[next:next]}
-			for next < len(r.rest) && placeOf(&r.rest[next]) < from+c.items {
+			answer := batchReply{durable: durable, from: from, items: r.rest[next:next]}
+			for next < len(r.rest) && placeOf(&r.rest[next]) < from+c.Items {
 				next++
 				answer.items = answer.items[:len(answer.items)+1]
 			}
 			c.answered(answer)
-			from += c.items
+			from += c.Items
 		}
 		return nil
 	}
@@ -43,9 +43,9 @@ func placeOf(answer *rueidis.RedisMessage) int {
 	return int(integer(&elements(answer)[0])) - 1
 }
 
-// jointArgs are the arguments of a joint call: clock and version, what is said
+// batchArgs are the arguments of a joint call: clock and version, what is said
 // of all calls, and what each of them adds.
-func (e *Engine) jointArgs(q *queue, calls []*joint, before ...string) []string {
+func (e *Engine) batchArgs(q *queue, calls []*batched, before ...string) []string {
 	n := 2 + len(before)
 	for _, c := range calls {
 		n += len(c.args)
@@ -70,8 +70,8 @@ func (e *Engine) write(ctx context.Context, q *queue, s *shard, sc *script, args
 	return r, durable, err
 }
 
-// jointReply is the answer to one caller's items.
-type jointReply struct {
+// batchReply is the answer to one caller's items.
+type batchReply struct {
 	items   []rueidis.RedisMessage // of pushes: about the items that were not simply created
 	from    int                    // of pushes: the place of the caller's first item in the call
 	lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
@@ -79,7 +79,7 @@ type jointReply struct {
 }
 
 // answered fills in the results.
-func (p *pushing) answered(items []pushItem, r jointReply) {
+func (p *pushing) answered(items []pushItem, r batchReply) {
 	for i := range items {
 		p.results[items[i].place].Outcome = duly.Created // its ID was filled in by identify
 	}

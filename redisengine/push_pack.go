@@ -49,7 +49,7 @@ func (k kind) pack(w *packer) {
 
 // pack puts the jobs into a part of a joint call: numbers and records, all of them
 // in one piece of memory, and beside them what many jobs have in common.
-func pack(j *joint, items []pushItem) {
+func pack(j *batched, items []pushItem) {
 	size := 0
 	for i := range items {
 		size += numberSize + 64 + len(items[i].job.Body)
@@ -70,7 +70,7 @@ func pack(j *joint, items []pushItem) {
 			j.keep(item.planned, i)
 		}
 		j.args = append(j.args, rueidis.BinaryString(b[at:at+numberSize]), rueidis.BinaryString(b[at+numberSize:]))
-		j.bytes += len(item.job.Body)
+		j.Bytes += len(item.job.Body)
 		j.whens = append(j.whens, item.when)
 		j.kinds = append(j.kinds, item.kind(own))
 		if own != "" {
@@ -80,7 +80,7 @@ func pack(j *joint, items []pushItem) {
 }
 
 // keep notes the keys and the large body of the i-th job.
-func (j *joint) keep(p *duly.Planned, i int) {
+func (j *batched) keep(p *duly.Planned, i int) {
 	if p.OrderKey != "" || p.MergeKey != "" {
 		j.keys = atPlace(j.keys, 2*i, p.OrderKey)
 		j.keys = atPlace(j.keys, 2*i+1, p.MergeKey)
@@ -100,21 +100,21 @@ func atPlace(list []string, place int, text string) []string {
 
 // packPushes is what the arguments of push say of all jobs: kinds, which, when,
 // whens, names, keys, size, distinct.
-func packPushes(calls []*joint) []string {
+func packPushes(calls []*batched) []string {
 	n := 0
 	for _, c := range calls {
-		n += c.items
+		n += c.Items
 	}
 	kinds, which := packKinds(calls, n)
 	when, whens := packWhens(calls, n)
-	names := packColumn(calls, n, 1, func(c *joint) []string { return c.names })
-	keys := packColumn(calls, n, 2, func(c *joint) []string { return c.keys })
+	names := packColumn(calls, n, 1, func(c *batched) []string { return c.names })
+	keys := packColumn(calls, n, 2, func(c *batched) []string { return c.keys })
 	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), distinct(calls)}
 }
 
 // distinct is 1 if no ID is there twice, else 0. Mostly the numbers rise, and no
 // job has an ID of its own.
-func distinct(calls []*joint) string {
+func distinct(calls []*batched) string {
 	last, own := "", false
 	for _, c := range calls {
 		own = own || len(c.names) > 0
@@ -131,7 +131,7 @@ func distinct(calls []*joint) string {
 
 	seen := map[string]bool{}
 	for _, c := range calls {
-		for i := range c.items {
+		for i := range c.Items {
 			id := "n" + c.args[2*i]
 			if i < len(c.names) && c.names[i] != "" {
 				id = c.names[i]
@@ -147,7 +147,7 @@ func distinct(calls []*joint) string {
 
 // packKinds is the kinds that there are among the jobs, and which of them each job
 // is of: empty if there is one kind.
-func packKinds(calls []*joint, n int) (kinds, which string) {
+func packKinds(calls []*batched, n int) (kinds, which string) {
 	var all []kind
 	places := make([]int, 0, n)
 	known := map[kind]int{}
@@ -186,9 +186,9 @@ func packKinds(calls []*joint, n int) (kinds, which string) {
 }
 
 // packWhens is one moment for all jobs, or each job's own.
-func packWhens(calls []*joint, n int) (when, whens string) {
+func packWhens(calls []*batched, n int) (when, whens string) {
 	first := calls[0].whens[0]
-	if !slices.ContainsFunc(calls, func(c *joint) bool {
+	if !slices.ContainsFunc(calls, func(c *batched) bool {
 		return slices.ContainsFunc(c.whens, func(w int64) bool { return w != first })
 	}) {
 		return strconv.FormatInt(first, 10), ""
@@ -204,15 +204,15 @@ func packWhens(calls []*joint, n int) (when, whens string) {
 }
 
 // packColumn is a list that has some texts for each job; "" if no job has any.
-func packColumn(calls []*joint, n, each int, of func(*joint) []string) string {
-	if !slices.ContainsFunc(calls, func(c *joint) bool { return len(of(c)) > 0 }) {
+func packColumn(calls []*batched, n, each int, of func(*batched) []string) string {
+	if !slices.ContainsFunc(calls, func(c *batched) bool { return len(of(c)) > 0 }) {
 		return ""
 	}
 	var w packer
 	w.array(n * each)
 	for _, c := range calls {
 		column := of(c)
-		for i := range c.items * each {
+		for i := range c.Items * each {
 			if i < len(column) {
 				w.text(column[i])
 			} else {

@@ -52,11 +52,11 @@ func (p *pushing) sendItems(ctx context.Context, items []pushItem) error {
 }
 
 func (p *pushing) shard(ctx context.Context, s *shard, items []pushItem) error {
-	j := newJoint(len(items))
-	j.answered = func(r jointReply) { p.answered(items, r) }
+	j := newBatched(len(items))
+	j.answered = func(r batchReply) { p.answered(items, r) }
 	j.waited = !slices.ContainsFunc(items, func(i pushItem) bool { return !i.waited })
 	pack(j, items)
-	return p.e.gear(p.q, s).push.join(ctx, p.e, j)
+	return join(ctx, &p.e.gear(p.q, s).push, j)
 }
 
 // holds tells whether the queue may hold back what is ready.

@@ -17,7 +17,7 @@ import (
 func TestJointDeletesEndAsEachByItself(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
-	g.lane = &g.gear().remove
+	g.batcher = &g.gear().remove
 	push := func(j duly.Job) string {
 		j.Queue = "q"
 		r, err := g.e.Push(t.Context(), []duly.Job{j})
@@ -104,23 +104,41 @@ func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
 	}
 }
 
-// Who leaves a joint delete has no answer; the delete goes on without him.
-func TestDeleteGoesOnWithoutItsCaller(t *testing.T) {
+// A caller that leaves a batched Delete in flight gets no answer, and the Delete
+// goes on. One that leaves before it was sent deletes nothing.
+func TestDeleteOfACallerThatLeaves(t *testing.T) {
 	t.Parallel()
-	g := newGate(t, 1)
-	g.lane = &g.gear().remove
-	d := g.reserve(1)[0]
-	g.hold()
-	ctx, cancel := context.WithCancel(t.Context())
-	answer := make(chan error, 1)
-	go func() { answer <- g.e.Delete(ctx, duly.Q("q"), d.ID) }()
-	g.there(1)
-	cancel()
-	if err := <-answer; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
-		t.Errorf("who has left: %v", err)
+	g := newGate(t, 2)
+	b := &g.gear().remove
+	ds := g.reserve(2)
+	send, sent, proceed := b.Send, make(chan struct{}, 2), make(chan struct{})
+	b.Send = func(ctx context.Context, calls []*batched) error {
+		sent <- struct{}{}
+		<-proceed
+		return send(ctx, calls)
 	}
-	g.open()
+	leave := func(id string, ready func()) {
+		t.Helper()
+		ctx, cancel := context.WithCancel(t.Context())
+		answer := make(chan error, 1)
+		go func() { answer <- g.e.Delete(ctx, duly.Q("q"), id) }()
+		ready()
+		cancel()
+		if err := <-answer; !errors.Is(err, duly.ErrUnavailable) || !errors.Is(err, context.Canceled) {
+			t.Errorf("a caller that has left got %v", err)
+		}
+	}
+
+	leave(ds[0].ID, func() { <-sent })
+	g.batcher = b
+	go func() { _ = g.e.Delete(context.Background(), duly.Q("q"), "none") }()
+	<-sent // now two batches are in flight, and the next call waits
+	leave(ds[1].ID, func() { g.there(1) })
+	close(proceed)
 	redistest.Await(t, "it is deleted", func() bool { return g.stats().Counters.Deleted == 1 })
+	if st := g.stats(); st.Sizes.Leased != 1 {
+		t.Errorf("%d jobs are leased, want the one whose Delete was never sent", st.Sizes.Leased)
+	}
 }
 
 // C4.71, C10.15: a call of Destroy that arrives a second time, after the queue was

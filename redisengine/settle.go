@@ -163,9 +163,9 @@ func (e *Engine) settleGroup(ctx context.Context, g *receiptGroup, results []err
 			g.lost(results)
 			return nil
 		}
-		j := newJoint(len(g.args))
+		j := newBatched(len(g.args))
 		j.args = append(j.args, g.args...)
-		j.answered = func(r jointReply) {
+		j.answered = func(r batchReply) {
 			for _, i := range r.lost {
 				results[g.places[i]] = duly.ErrLeaseLost
 			}
@@ -177,7 +177,7 @@ func (e *Engine) settleGroup(ctx context.Context, g *receiptGroup, results []err
 				}
 			}
 		}
-		return e.gear(q, s).settle.join(ctx, e, j)
+		return join(ctx, &e.gear(q, s).settle, j)
 	})
 }
 
@@ -196,9 +196,9 @@ func (g *receiptGroup) lost(results []error) {
 }
 
 // sendSettle runs the joint settle of many callers.
-func (e *Engine) sendSettle(q *queue, s *shard) func(context.Context, []*joint) error {
-	return func(ctx context.Context, calls []*joint) error {
-		r, durable, err := e.write(ctx, q, s, scriptSettle, e.jointArgs(q, calls, s.limits), false)
+func (e *Engine) sendSettle(q *queue, s *shard) func(context.Context, []*batched) error {
+	return func(ctx context.Context, calls []*batched) error {
+		r, durable, err := e.write(ctx, q, s, scriptSettle, e.batchArgs(q, calls, s.limits), false)
 		if err != nil {
 			return err
 		}
@@ -209,7 +209,7 @@ func (e *Engine) sendSettle(q *queue, s *shard) func(context.Context, []*joint) 
 
 // answerLost tells each caller which of its items are among the places that a
 // script has answered, all of them in their order.
-func answerLost(calls []*joint, places []rueidis.RedisMessage, durable error) {
+func answerLost(calls []*batched, places []rueidis.RedisMessage, durable error) {
 	lost := make([]int, len(places))
 	for i := range places {
 		lost[i] = int(integer(&places[i])) - 1
@@ -217,12 +217,12 @@ func answerLost(calls []*joint, places []rueidis.RedisMessage, durable error) {
 	from := 0
 	for _, c := range calls {
 		n := 0
-		for n < len(lost) && lost[n] < from+c.items {
+		for n < len(lost) && lost[n] < from+c.Items {
 			lost[n] -= from
 			n++
 		}
-		c.answered(jointReply{lost: lost[:n], durable: durable})
-		lost, from = lost[n:], from+c.items
+		c.answered(batchReply{lost: lost[:n], durable: durable})
+		lost, from = lost[n:], from+c.Items
 	}
 }
 

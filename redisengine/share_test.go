@@ -15,14 +15,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// gate holds a lane back, so that a test decides who goes out together.
+// gate holds a batcher back, so that a test decides which calls share a batch.
 type gate struct {
 	*gauge
-	lane *lane
+	batcher *batcher
+	release func()
 }
 
 func newGate(t *testing.T, jobs int) *gate {
@@ -33,7 +35,7 @@ func newGate(t *testing.T, jobs int) *gate {
 		g.push(jobs, 0)
 	}
 	g.e.WithoutLook()
-	return &gate{g, &g.gear().reserve}
+	return &gate{gauge: g, batcher: &g.gear().reserve}
 }
 
 func (g *gauge) shard() *shard { return g.e.queues.get(duly.Q("q").Normal()).shards[0] }
@@ -46,31 +48,18 @@ func (g *gauge) gear() *gear {
 // hold lets nobody be sent.
 func (g *gate) hold() {
 	redistest.Await(g, "nobody sends", func() bool {
-		g.lane.mu.Lock()
-		defer g.lane.mu.Unlock()
-		if g.lane.senders > 0 {
-			return false
-		}
-		g.lane.senders = inFlight
-		return true
+		g.release = g.batcher.Hold()
+		return g.release != nil
 	})
 }
 
 // open sends what has gathered.
-func (g *gate) open() {
-	g.lane.mu.Lock()
-	defer g.lane.mu.Unlock()
-	g.lane.senders = 0
-	g.lane.hire(g.e)
-}
+func (g *gate) open() { g.release() }
 
 // there waits until so many callers have gathered.
 func (g *gate) there(n int) {
 	g.Helper()
-	redistest.Await(g, fmt.Sprintf("%d callers are there", n), func() bool {
-		waiting, _ := g.lane.gathered()
-		return waiting == n
-	})
+	redistest.Await(g, fmt.Sprintf("%d callers are there", n), func() bool { return g.batcher.Waiting() == n })
 }
 
 // taken is what one Reserve has answered.
@@ -113,7 +102,6 @@ func TestReservesOfManyGoOutAsOne(t *testing.T) {
 	for i := range callers / 2 { // they want one and two by turns, 90 where there are 60
 		answers = append(answers, g.ask(t.Context(), 2*i, duly.ReserveParams{Max: 1}), g.ask(t.Context(), 2*i+1, duly.ReserveParams{Max: 2}))
 	}
-	g.lane.idle = 0 // as if others were on their way when they came
 	var got []taken
 	counts := g.calls(func() {
 		g.open()
@@ -150,17 +138,6 @@ func TestReservesOfOneLeaseGoTogether(t *testing.T) {
 	for i, lease := range leases {
 		answers = append(answers, g.ask(t.Context(), i, duly.ReserveParams{Max: 1, Lease: lease}))
 	}
-	g.lane.mu.Lock()
-	calls := g.lane.pick(duly.MaxBatch)
-	for _, c := range calls {
-		c.share.to(underway, unsent)
-	}
-	rest := g.lane.waiting
-	g.lane.waiting = append(calls, rest...)
-	g.lane.mu.Unlock()
-	if len(calls) != 3 || calls[0].lease != time.Minute.Microseconds() || rest[0].lease != 0 || len(rest) != 6 {
-		t.Errorf("%d go with the first and %d stay", len(calls), len(rest))
-	}
 	g.open()
 	for i, answer := range answers {
 		a := <-answer
@@ -196,8 +173,7 @@ func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
 		both <- taken{ds, err}
 	}()
 	redistest.Await(t, "the second has answered or joined the first", func() bool {
-		waiting, _ := g.lane.gathered()
-		return len(both) == 1 || waiting == 2
+		return len(both) == 1 || g.batcher.Waiting() == 2
 	})
 
 	g.open()
@@ -510,13 +486,16 @@ func TestWhatCameBackIsDealt(t *testing.T) {
 	} {
 		h := handed{n: len(records), numbers: numbers.String(), packed: unpacker{rest: string(packed)}, usual: 7}
 		h.packed.array()
-		var calls []*joint
+		var calls []*batched
 		for _, n := range c.wants {
-			s := &share{ctx: t.Context(), state: underway}
+			ctx, leave := context.WithCancel(t.Context())
+			call := &batched{Call: batch.Call{Items: max(n, -n)}, share: &share{}}
+			calls = append(calls, began(ctx, []*batched{call})...)
 			if n < 0 {
-				s.state = departed
+				leave()
+				_ = call.Wait()
 			}
-			calls = append(calls, &joint{items: max(n, -n), share: s})
+			defer leave()
 		}
 		deal(calls, &h, noMore)
 		read := func(h handed) (all string) {

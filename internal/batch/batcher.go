@@ -73,6 +73,13 @@ func (b *Batcher[T]) Waiting() int {
 	return len(b.queue)
 }
 
+// Sending returns how many batches are in flight.
+func (b *Batcher[T]) Sending() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.inFlight
+}
+
 // Hold stops senders from starting until release is called, as if batches were in
 // flight. Tests use it to decide which calls share a batch. It returns nil if a
 // sender runs.

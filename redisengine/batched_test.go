@@ -1,9 +1,7 @@
 package redisengine
 
 import (
-	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"testing"
 
@@ -21,13 +19,8 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	_ = g.e.Delete(t.Context(), duly.Q("q"), "x")
 	s := g.gear()
 	const callers = 100
-	gather := func(what string, l *lane, call func(i int)) {
+	gather := func(what string, b *batcher, call func(i int)) {
 		t.Helper()
-		state := func() (senders, waiting int) {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			return l.senders, len(l.waiting)
-		}
 		counts := g.calls(func() {
 			g.server.Pause()
 			var all sync.WaitGroup
@@ -36,8 +29,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 			for i := range callers {
 				all.Go(func() { call(i) })
 				redistest.Await(t, "the caller is there", func() bool {
-					senders, waiting := state()
-					return senders == min(i+1, inFlight) && waiting == max(0, i+1-inFlight)
+					return b.Sending() == min(i+1, inFlight) && b.Waiting() == max(0, i+1-inFlight)
 				})
 			}
 		})
@@ -96,64 +88,5 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	})
 	if len(created) != callers || existed != callers/2 {
 		t.Errorf("%d jobs were created and %d settles came second, want %d and %d", len(created), existed, callers, callers/2)
-	}
-}
-
-// Callers that come back together when nothing is on its way go out as two
-// halves; those who come while something is, as one.
-func TestCallersWhoComeBackTogetherAreHalved(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		what          string
-		flying, items int
-		callers       int
-		want          []int
-	}{
-		{"64 callers when nothing is on its way", 0, 1, 64, []int{32, 32}},
-		{"64 callers while a call is on its way", 1, 1, 64, []int{64}},
-		{"a few callers", 0, 1, 2*leastHalf - 1, []int{2*leastHalf - 1}},
-		{"batches are not divided", 0, 100, 3, []int{100, 200}},
-		{"one batch", 0, 100, 1, []int{100}},
-		{"more than fits into a call", 0, 600, 2, []int{600, 600}},
-	} {
-		e := &Engine{ctx: t.Context()}
-		sent := make(chan int, c.callers)
-		over := make(chan struct{})
-		l := &lane{senders: inFlight, flying: c.flying} // nobody is hired before all have come
-		l.send = func(_ context.Context, calls []*joint) error {
-			n := 0
-			for _, call := range calls {
-				n += call.items
-			}
-			sent <- n
-			<-over
-			return nil
-		}
-		var all sync.WaitGroup
-		for range c.callers {
-			all.Go(func() {
-				if err := l.join(t.Context(), e, newJoint(c.items)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		redistest.Await(t, "all have come", func() bool {
-			n, _ := l.gathered()
-			return n == c.callers
-		})
-		l.mu.Lock()
-		l.senders = c.flying
-		l.hire(e)
-		l.mu.Unlock()
-		var got []int
-		for range c.want {
-			got = append(got, <-sent)
-		}
-		close(over)
-		all.Wait()
-		e.work.end()
-		if !slices.Equal(got, c.want) || len(sent) > 0 {
-			t.Errorf("%s go out as %v, want %v", c.what, got, c.want)
-		}
 	}
 }
