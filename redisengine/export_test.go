@@ -179,8 +179,8 @@ func (e *Engine) LateTell(ref duly.QueueRef) func(context.Context) error {
 func (e *Engine) Waiters() (n int) {
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
-	for _, v := range e.hub.views {
-		n += v.waiters.Len()
+	for ref := range e.hub.waiters.Keys() {
+		n += e.hub.waiters.Waiting(ref)
 	}
 	return n
 }

@@ -8,32 +8,23 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/waiters"
 )
 
-// hintLife is how long somebody who was woken is on the way to a Reserve. That
+// wakeupLife is how long somebody who was woken is on the way to a Reserve. That
 // may come from another process, as a server's client does, or never.
-const hintLife = 100 * time.Millisecond
+const wakeupLife = 100 * time.Millisecond
 
-// hint is a waiter that was woken for a shard and has not reserved yet.
-type hint struct {
-	shard int
-	at    time.Duration // monotonic
-}
-
-// missed tells whether its Reserve should have come by now.
-func (t hint) missed(now time.Duration) bool { return now-t.at >= hintLife }
+// wakeup is a waiter that was woken for a shard and has not reserved yet.
+type wakeup = waiters.Wakeup[duly.QueueRef]
 
 // passOn takes out a waiter whose caller has gone. If it was woken, nobody will
 // reserve what it was woken for: another one is woken in its place.
 func (h *hub) passOn(w *waiter) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := w.woken
-	w.woken = nil
-	h.remove(w)
-	if v != nil && !h.closed { // else its hint has been seen to
-		h.takeHint(v.ref)
-		h.begin(func() { h.instead(v.ref, w.shard) })
+	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
+		h.begin(func() { h.instead(wakeup.Key, wakeup.Tag) })
 	}
 }
 
@@ -45,25 +36,20 @@ func (h *hub) pass(namespace string, queues []string) {
 	}
 }
 
-// passOne takes a hint and begins to act on it in one: an engine that is closed
+// passOne takes a wake-up and begins to act on it in one: an engine that is closed
 // in between would do neither.
 func (h *hub) passOne(ref duly.QueueRef) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if shard, woken := h.takeHint(ref); woken && !h.closed {
+	if shard, woken := h.waiters.Arrive(ref); woken && !h.closed {
 		h.begin(func() { h.instead(ref, shard) })
 	}
 }
 
 // instead wakes one waiter more for a shard than are on their way to it.
 func (h *hub) instead(ref duly.QueueRef, shard int) {
-	n := 1
 	h.mu.Lock()
-	for _, t := range h.hints[ref] {
-		if t.shard == shard {
-			n++
-		}
-	}
+	n := 1 + h.waiters.Outstanding(ref, shard)
 	h.mu.Unlock()
 	if q := h.e.queues.get(ref); q != nil && shard < len(q.shards) && !h.offer(ref, shard, n) {
 		h.mark(q.shards[shard], "now", 1)
@@ -80,21 +66,8 @@ func (h *hub) offer(ref duly.QueueRef, shard, n int) bool {
 		return false
 	}
 	v.quiet = false
-	hints, now := h.hints[ref], h.e.local().Mono()
-	for _, t := range hints {
-		if t.shard == shard && !t.missed(now) {
-			n--
-		}
-	}
-	for ; n > 0 && v.waiters.Len() > 0; n-- {
-		w := v.waiters.Front().Value.(*waiter)
-		h.remove(w)
-		w.woken, w.shard = v, shard
-		hints = append(hints, hint{shard, now})
-		close(w.done)
-	}
-	if len(hints) > 0 {
-		h.hints[ref] = hints
+	h.waiters.Wake(ref, shard, n, h.e.local().Mono())
+	if _, outstanding := h.waiters.NextExpiry(ref); outstanding {
 		h.doubt()
 	}
 	return true
@@ -104,7 +77,7 @@ func (h *hub) offer(ref duly.QueueRef, shard, n int) bool {
 // holds the lock.
 func (h *hub) doubt() {
 	if h.doubting == nil && !h.closed {
-		h.doubting = h.e.local().AfterFunc(hintLife, h.lookAfter)
+		h.doubting = h.e.local().AfterFunc(wakeupLife, h.lookAfter)
 	}
 }
 
@@ -128,25 +101,20 @@ func (h *hub) lookAfter() {
 	})
 }
 
-// missed takes the hints of those who have not come, and lists their shards,
+// missed forgets the wake-ups of those who have not come, and lists their shards,
 // group by group.
 func (h *hub) missed() (shards []*watched) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.doubting = nil
-	now := h.e.local().Mono()
-	for ref, hints := range h.hints {
-		q := h.e.queues.get(ref)
-		hints = slices.DeleteFunc(hints, func(t hint) bool {
-			if s := q.shard(t.shard); t.missed(now) && s != nil {
-				shards = append(shards, h.e.watched(q, s))
-			}
-			return t.missed(now)
-		})
-		if h.hints[ref] = hints; len(hints) == 0 {
-			delete(h.hints, ref)
-		} else {
-			h.doubt()
+	expired, more := h.waiters.Expire(h.e.local().Mono())
+	if more {
+		h.doubt()
+	}
+	for _, w := range expired {
+		q := h.e.queues.get(w.Key)
+		if s := q.shard(w.Tag); s != nil {
+			shards = append(shards, h.e.watched(q, s))
 		}
 	}
 	slices.SortFunc(shards, func(a, b *watched) int {
@@ -160,20 +128,5 @@ func (h *hub) missed() (shards []*watched) {
 func (h *hub) reserving(ref duly.QueueRef) (shard int, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.takeHint(ref)
-}
-
-// takeHint is reserving for who holds the lock.
-func (h *hub) takeHint(ref duly.QueueRef) (shard int, woken bool) {
-	hints := h.hints[ref]
-	if len(hints) == 0 {
-		return 0, false
-	}
-	shard = hints[0].shard
-	if hints = hints[1:]; len(hints) == 0 {
-		delete(h.hints, ref)
-	} else {
-		h.hints[ref] = hints
-	}
-	return shard, true
+	return h.waiters.Arrive(ref)
 }

@@ -1,7 +1,6 @@
 package redisengine
 
 import (
-	"container/list"
 	"context"
 	"maps"
 	"slices"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/waiters"
 )
 
 const (
@@ -31,7 +31,7 @@ type hub struct {
 	views   map[duly.QueueRef]*view
 	watches map[string]*watch   // by group
 	watched map[string]*watched // by the name of the marker
-	hints   map[duly.QueueRef][]hint
+	waiters waiters.Registry[duly.QueueRef]
 	guesses int                // views with a guess
 	moments map[string]*moment // that are kept, by the name of the marker
 	keepers map[*shard]*keeper
@@ -49,47 +49,42 @@ type hub struct {
 
 // view is a queue that somebody waits for.
 type view struct {
-	ref     duly.QueueRef
-	q       *queue     // nil while it is unknown
-	guess   *queue     // what it may be while it is unknown; nil: many are guessed at already
-	waiters *list.List // of *waiter, oldest first
+	ref   duly.QueueRef
+	q     *queue // nil while it is unknown
+	guess *queue // what it may be while it is unknown; nil: many are guessed at already
 	// quiet: it was looked at while it was watched, or reserved from just
 	// before, and nothing was deliverable; a marker or a moment says when that
 	// may have changed.
 	quiet bool
 }
 
-// waiter is one Wait under way.
-type waiter struct {
-	views  []*view
-	places []*list.Element
-	woken  *view         // the queue that it was woken for, and
-	shard  int           // its shard
-	done   chan struct{} // closed when it is woken, or the engine is closed
-}
+// waiter is one Wait under way. A wake-up's tag is the shard that it was for.
+type waiter = waiters.Waiter[duly.QueueRef]
 
 func newHub(e *Engine) *hub {
 	h := &hub{
-		e: e, views: map[duly.QueueRef]*view{}, watches: map[string]*watch{}, watched: map[string]*watched{}, hints: map[duly.QueueRef][]hint{},
+		e: e, views: map[duly.QueueRef]*view{}, watches: map[string]*watch{}, watched: map[string]*watched{},
 		moments: map[string]*moment{}, keepers: map[*shard]*keeper{}, recheck: recheck,
 	}
+	h.waiters.Life, h.waiters.Emptied = wakeupLife, h.removeView
 	h.ctx, h.end = context.WithCancel(e.ctx)
 	return h
 }
 
 // enter adds a waiter to its queues, and tells which of them have to be looked
 // at before it may sleep.
-func (h *hub) enter(w *waiter, refs []duly.QueueRef) (unsure []duly.QueueRef) {
+func (h *hub) enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	w = h.waiters.Add(refs...)
 	if h.closed {
-		close(w.done)
-		return nil
+		return w, nil
 	}
+
 	for _, ref := range refs {
 		v := h.views[ref]
 		if v == nil {
-			v = &view{ref: ref, waiters: list.New()}
+			v = &view{ref: ref}
 			h.views[ref] = v
 		}
 		h.learn(v, h.e.queues.get(ref))
@@ -99,10 +94,8 @@ func (h *hub) enter(w *waiter, refs []duly.QueueRef) (unsure []duly.QueueRef) {
 		if !v.quiet {
 			unsure = append(unsure, ref)
 		}
-		w.views = append(w.views, v)
-		w.places = append(w.places, v.waiters.PushBack(w))
 	}
-	return unsure
+	return w, unsure
 }
 
 // learn takes over what is known of a view's queue and watches its shards.
@@ -159,20 +152,16 @@ func (v *view) watches() *queue {
 func (h *hub) leave(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(w)
-	return w.woken != nil
+	return h.waiters.Remove(w)
 }
 
-func (h *hub) remove(w *waiter) {
-	for i, v := range w.views {
-		v.waiters.Remove(w.places[i])
-		if v.waiters.Len() == 0 && h.views[v.ref] == v {
-			h.unwatch(v)
-			h.unguess(v)
-			delete(h.views, v.ref)
-		}
-	}
-	w.views, w.places = nil, nil
+// removeView forgets a queue that nobody waits for any more. The caller holds the
+// lock.
+func (h *hub) removeView(ref duly.QueueRef) {
+	v := h.views[ref]
+	h.unwatch(v)
+	h.unguess(v)
+	delete(h.views, ref)
 }
 
 // spawn does something beside, unless the hub is closed. While the lock is held
@@ -226,13 +215,7 @@ func (h *hub) reconfigured(q *queue) {
 func (h *hub) close() {
 	h.mu.Lock()
 	h.closed = true
-	for _, v := range h.views {
-		for v.waiters.Len() > 0 {
-			w := v.waiters.Front().Value.(*waiter)
-			h.remove(w)
-			close(w.done)
-		}
-	}
+	wakeups := h.waiters.Close()
 	for _, k := range h.keepers {
 		k.timer.Stop()
 	}
@@ -246,26 +229,22 @@ func (h *hub) close() {
 	for _, m := range moments {
 		m.timer.Stop()
 	}
-	hints := h.hints
-	h.hints = map[duly.QueueRef][]hint{}
 	h.mu.Unlock()
 	h.end()
-	h.handOn(moments, hints)
+	h.handOn(moments, wakeups)
 }
 
 // handOn lets others keep the moments, and reserve for those who were woken and
 // have not. One request for all of them, with an end of its own: a server that
 // is down holds up no Close for longer.
-func (h *hub) handOn(moments []*moment, hints map[duly.QueueRef][]hint) {
+func (h *hub) handOn(moments []*moment, wakeups []wakeup) {
 	var cmds []rueidis.Completed
 	for _, m := range moments {
 		cmds = append(cmds, h.restoring(m.s.name("marker"), "later", float64(m.at)))
 	}
-	for ref, list := range hints {
-		for _, t := range list {
-			if s := h.e.queues.get(ref).shard(t.shard); s != nil {
-				cmds = append(cmds, h.restoring(s.name("marker"), "now", 1))
-			}
+	for _, w := range wakeups {
+		if s := h.e.queues.get(w.Key).shard(w.Tag); s != nil {
+			cmds = append(cmds, h.restoring(s.name("marker"), "now", 1))
 		}
 	}
 	ctx, cancel := context.WithTimeout(h.e.ctx, min(lookLimit, h.e.link.Options().Retry))

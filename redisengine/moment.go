@@ -106,6 +106,6 @@ func (h *hub) keepOn(marker string, at int64) {
 	}
 	h.mu.Unlock()
 	if s != nil {
-		h.hold(s, at, h.e.local().Mono()+hintLife)
+		h.hold(s, at, h.e.local().Mono()+wakeupLife)
 	}
 }

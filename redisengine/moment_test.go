@@ -179,7 +179,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	s.push(duly.Job{})
 	s.awake(first, "a job is ready")
 	s.asleep(second, "the first is on his way")
-	s.clock.Advance(hintLife)
+	s.clock.Advance(wakeupLife)
 	s.awake(second, "the first does not come")
 
 	// And keeps nobody from the next job where the one that he was woken for
@@ -190,16 +190,16 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	defer leave()
 	s.push(duly.Job{})
 	s.e.Quiet()
-	s.clock.Advance(hintLife)
+	s.clock.Advance(wakeupLife)
 	s.awake(third, "a job is ready")
 	s.e.Quiet()
 	if s.reserve(1); s.marker() != "later 60" {
 		t.Errorf("the marker says %q", s.marker())
 	}
-	s.clock.Advance(hintLife)
+	s.clock.Advance(wakeupLife)
 	s.e.Quiet()
-	if n := len(s.e.hub.hints); n > 0 {
-		t.Errorf("%d are still on their way", n)
+	if _, outstanding := s.e.hub.waiters.NextExpiry(duly.Q("q").Normal()); outstanding {
+		t.Error("a wake-up is still outstanding")
 	}
 }
 
@@ -237,13 +237,10 @@ func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.e.queues.forget(s.e.queues.get(duly.Q("q").Normal()))
-	w := &waiter{done: make(chan struct{})}
-	s.e.hub.enter(w, []duly.QueueRef{duly.Q("q").Normal()})
-	defer s.e.hub.leave(w)
+	w, _ := s.e.hub.enter([]duly.QueueRef{duly.Q("q").Normal()})
 	s.push(duly.Job{})
-	select {
-	case <-w.done:
-	case <-time.After(10 * time.Second):
+	w.Wait(t.Context(), clock.System(), 10*time.Second)
+	if !s.e.hub.leave(w) {
 		t.Error("slept on a job that was ready")
 	}
 }

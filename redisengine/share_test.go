@@ -244,16 +244,19 @@ func TestReserveLeftBeforeItWasSentTakesNothing(t *testing.T) {
 func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
+	ref := duly.Q("q").Normal()
+	first, _ := g.e.hub.enter([]duly.QueueRef{ref})
+	defer g.e.hub.leave(first)
 	woken := make(chan bool, 1)
 	go func() {
 		ready, err := g.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
 		woken <- ready && err == nil
 	}()
-	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 1 })
+	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 2 })
 	g.e.Quiet()
 	g.hold()
 	g.e.hub.mu.Lock()
-	g.e.hub.hints[duly.Q("q").Normal()] = []hint{{0, g.e.local().Mono()}}
+	g.e.hub.waiters.Wake(ref, 0, 1, g.e.local().Mono())
 	g.e.hub.mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})

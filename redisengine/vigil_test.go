@@ -332,9 +332,9 @@ func (r *vigilRound) state(q string) string {
 	for i := range r.engines {
 		h := r.engines[i].Load().hub
 		h.mu.Lock()
-		fmt.Fprintf(&b, "process %d: hints %v, watches %d, watched %d, mono %v\n", i, h.hints, len(h.watches), len(h.watched), h.e.local().Mono())
+		fmt.Fprintf(&b, "process %d: watches %d, watched %d, mono %v\n", i, len(h.watches), len(h.watched), h.e.local().Mono())
 		for ref, v := range h.views {
-			fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t\n", ref, v.waiters.Len(), v.quiet, v.q != nil)
+			fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t\n", ref, h.waiters.Waiting(ref), v.quiet, v.q != nil)
 		}
 		for marker, m := range h.moments {
 			if strings.Contains(marker, q) {

@@ -27,8 +27,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if p.Timeout == 0 {
 		return e.lookOnce(ctx, refs)
 	}
-	w := &waiter{done: make(chan struct{})}
-	unsure := e.hub.enter(w, refs)
+	w, unsure := e.hub.enter(refs)
 	defer e.hub.leave(w)
 	if len(unsure) > 0 { // after entering, so that nothing is missed in between
 		ready, err := e.lookFirst(ctx, unsure)
@@ -63,14 +62,8 @@ func (e *Engine) lookFirst(ctx context.Context, refs []duly.QueueRef) (ready boo
 }
 
 func (e *Engine) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
-	timeout := e.local().NewTimer(d)
-	defer timeout.Stop()
 	e.hub.busy.end()
-	select {
-	case <-w.done:
-	case <-timeout.C:
-	case <-ctx.Done():
-	}
+	w.Wait(ctx, e.local(), d)
 	e.hub.busy.begin()
 	if ctx.Err() != nil {
 		e.hub.passOn(w)

@@ -198,7 +198,7 @@ func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()
 		v := e.hub.views[duly.Q("q").Normal()]
-		return v != nil && v.quiet && v.waiters.Len() > 0
+		return v != nil && v.quiet && e.hub.waiters.Waiting(v.ref) > 0
 	})
 	e.Quiet()
 	return woken, leave
@@ -334,7 +334,7 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 		n := 0
 		for _, v := range s.e.hub.views {
 			if v.quiet {
-				n += v.waiters.Len()
+				n += s.e.hub.waiters.Waiting(v.ref)
 			}
 		}
 		return n == 200

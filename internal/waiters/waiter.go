@@ -1,0 +1,36 @@
+package waiters
+
+import (
+	"container/list"
+	"context"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Waiter is one Wait under way.
+type Waiter[K comparable] struct {
+	keys   []K
+	places []*list.Element // in the lists of keys
+	wakeup *Wakeup[K]      // nil until it was woken
+	done   chan struct{}   // closed when it was woken or the registry was closed
+}
+
+// Wakeup says for what a waiter was woken.
+type Wakeup[K comparable] struct {
+	Key K
+	Tag int
+	at  time.Duration // monotonic
+}
+
+// Wait blocks until the waiter was woken, the registry was closed, d has passed by
+// the clock, or ctx has ended.
+func (w *Waiter[K]) Wait(ctx context.Context, c clock.Clock, d time.Duration) {
+	timeout := c.NewTimer(d)
+	defer timeout.Stop()
+	select {
+	case <-w.done:
+	case <-timeout.C:
+	case <-ctx.Done():
+	}
+}
