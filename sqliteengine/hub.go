@@ -1,13 +1,13 @@
 package sqliteengine
 
 import (
-	"container/list"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/waiters"
 )
 
 const (
@@ -26,13 +26,14 @@ type hub struct {
 	e  *Engine
 	mu sync.Mutex
 	// views holds every queue, and those that are not there but waited for.
-	views map[duly.QueueRef]*view
-	// watched are the views with waiters; leasing those with leases, which the
-	// engine takes back by itself. The timer serves both.
-	watched, leasing map[*view]struct{}
-	timer            clock.Timer
-	armed            int64 // the moment that the timer is set for; never: not set
-	closed           bool
+	views   map[duly.QueueRef]*view
+	waiters waiters.Registry[duly.QueueRef]
+	// leasing are the views with leases, which the engine takes back by itself. The
+	// timer serves them and those with waiters.
+	leasing map[*view]struct{}
+	timer   clock.Timer
+	armed   int64 // the moment that the timer is set for; never: not set
+	closed  bool
 }
 
 // view is a queue as it was when it was last committed, and who waits for it.
@@ -46,22 +47,17 @@ type view struct {
 	first    moments             // lower bounds
 	next     moments             // of those the ones that lie ahead, for the timer
 
-	waiters   *list.List // of *waiter, oldest first
-	woken     int        // waiters woken for jobs that nobody has reserved yet
-	recheckAt time.Duration
-	stepping  bool // a step was asked for and has not been committed
+	stepping bool // a step was asked for and has not been committed
 }
 
 // waiter is one Wait under way.
-type waiter struct {
-	views  []*view
-	places []*list.Element
-	woken  *view         // the queue that it was woken for
-	done   chan struct{} // closed when it is woken, or the engine is closed
-}
+type waiter = waiters.Waiter[duly.QueueRef]
 
 func newHub(e *Engine) *hub {
-	return &hub{e: e, views: map[duly.QueueRef]*view{}, watched: map[*view]struct{}{}, leasing: map[*view]struct{}{}, armed: never}
+	h := &hub{e: e, views: map[duly.QueueRef]*view{}, leasing: map[*view]struct{}{}, armed: never}
+	h.waiters.Life = recheck
+	h.waiters.Emptied = func(ref duly.QueueRef) { h.forget(h.views[ref]) }
+	return h
 }
 
 // defaults are what a queue's jobs take for fields that they leave zero.
@@ -86,7 +82,7 @@ func (h *hub) view(ref duly.QueueRef) *view {
 }
 
 func (v *view) empty() {
-	v.exists, v.ready, v.woken = false, 0, 0
+	v.exists, v.ready = false, 0
 	v.first = moments{never, never, never, never}
 	v.next, v.opensAt = v.first, 0
 	v.open = func(int64) int { return 0 }
@@ -99,8 +95,7 @@ func (h *hub) reset(queues map[duly.QueueRef]*queue) {
 	defer h.mu.Unlock()
 	for ref, v := range h.views {
 		if queues[ref] == nil {
-			v.empty()
-			h.forget(v)
+			h.empty(v)
 		}
 	}
 	now := h.now()
@@ -117,9 +112,7 @@ func (h *hub) publish(t *tx) {
 	now := h.now()
 	for _, q := range t.touched {
 		if q.destroyed {
-			v := h.view(q.ref)
-			v.empty()
-			h.forget(v)
+			h.empty(h.view(q.ref))
 			continue
 		}
 		if !t.lookedAt(q) {
@@ -163,12 +156,11 @@ func (h *hub) learn(q *queue, now int64) *view {
 			delete(h.leasing, v)
 		}
 	}
-	v.woken = max(0, v.woken-q.reserves)
-	switch {
-	case v.ready == 0 && q.reserves > 0:
-		v.woken = 0
-	case !v.passed(now): // more than there are jobs come in vain
-		v.woken = min(v.woken, int(v.ready))
+	for range q.reserves {
+		h.waiters.Arrive(q.ref)
+	}
+	if v.ready == 0 && q.reserves > 0 || !v.passed(now) { // more than there are jobs come in vain
+		h.waiters.Trim(q.ref, int(v.ready))
 	}
 	return v
 }
@@ -192,7 +184,7 @@ func unlimited(int64) int { return never }
 // are not on their way already. Where moments have passed, a look has to tell
 // how many there are beside.
 func (h *hub) wake(v *view, now, n int64) {
-	if v.waiters == nil || v.waiters.Len() == 0 {
+	if h.waiters.Waiting(v.ref) == 0 {
 		return
 	}
 	if v.passed(now) {
@@ -207,14 +199,7 @@ func (h *hub) wake(v *view, now, n int64) {
 // wakeFor wakes the oldest waiters until as many are on their way as there are
 // deliverable jobs.
 func (h *hub) wakeFor(v *view, n int64) {
-	for v.waiters != nil && v.waiters.Len() > 0 && int64(v.woken) < n {
-		w := v.waiters.Front().Value.(*waiter)
-		h.leave(w)
-		w.woken = v
-		close(w.done)
-		v.woken++
-		v.recheckAt = h.e.cfg.Clock.Mono() + recheck
-	}
+	h.waiters.Wake(v.ref, 0, int(n), h.e.cfg.Clock.Mono())
 }
 
 // passed tells whether there may be more deliverable jobs, or fewer, than are
@@ -231,30 +216,11 @@ func (h *hub) found(l look, now int64) {
 	h.armFor(v, now)
 }
 
-// join adds a waiter to its queues.
-func (h *hub) join(w *waiter, refs []duly.QueueRef, now int64) {
-	for _, ref := range refs {
-		v := h.view(ref)
-		if v.waiters == nil {
-			v.waiters = list.New()
-		}
-		w.views = append(w.views, v)
-		w.places = append(w.places, v.waiters.PushBack(w))
-		h.watched[v] = struct{}{}
-		h.armFor(v, now)
-	}
-}
-
-// leave takes a waiter out of its queues.
-func (h *hub) leave(w *waiter) {
-	for i, v := range w.views {
-		v.waiters.Remove(w.places[i])
-		if v.waiters.Len() == 0 {
-			delete(h.watched, v)
-			h.forget(v)
-		}
-	}
-	w.views, w.places = nil, nil
+// empty notes that a queue is not there.
+func (h *hub) empty(v *view) {
+	v.empty()
+	h.waiters.Trim(v.ref, 0)
+	h.forget(v)
 }
 
 // forget drops the view of a queue that is not there and that nobody waits
@@ -264,7 +230,7 @@ func (h *hub) forget(v *view) {
 		return
 	}
 	delete(h.leasing, v)
-	if v.waiters == nil || v.waiters.Len() == 0 {
+	if h.waiters.Waiting(v.ref) == 0 {
 		delete(h.views, v.ref)
 	}
 }
@@ -279,11 +245,5 @@ func (h *hub) close() {
 	if h.timer != nil {
 		h.timer.Stop()
 	}
-	for v := range h.watched {
-		for v.waiters.Len() > 0 {
-			w := v.waiters.Front().Value.(*waiter)
-			h.leave(w)
-			close(w.done)
-		}
-	}
+	h.waiters.Close()
 }

@@ -64,9 +64,9 @@ func (h *hub) overdue() map[duly.QueueRef]int {
 	defer h.mu.Unlock()
 	now := h.now()
 	queues := map[duly.QueueRef]int{}
-	for v := range h.watched {
-		if v.exists && v.passed(now) {
-			queues[v.ref] = v.waiters.Len() + v.woken
+	for ref := range h.waiters.Keys() {
+		if v := h.views[ref]; v.exists && v.passed(now) {
+			queues[ref] = h.waiters.Waiting(ref) + h.waiters.Outstanding(ref, 0)
 		}
 	}
 	return queues

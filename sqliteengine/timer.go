@@ -16,7 +16,7 @@ import (
 
 // moment is when somebody should look at the view; never if there is no need.
 // What has passed is not a moment any more: a look was asked for.
-func (v *view) moment(now int64, mono time.Duration, waited bool) int64 {
+func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 {
 	at := int64(never)
 	ahead := func(moment int64) {
 		if moment > now {
@@ -34,20 +34,20 @@ func (v *view) moment(now int64, mono time.Duration, waited bool) int64 {
 	if v.opensAt != 0 {
 		ahead(v.opensAt)
 	}
-	if v.woken > 0 {
-		ahead(now + max(1, clock.Millis(v.recheckAt-mono)))
+	if recheckAt, woken := h.waiters.NextExpiry(v.ref); woken {
+		ahead(now + max(1, clock.Millis(recheckAt-mono)))
 	}
 	return at
 }
 
 // armFor brings the timer nearer for one view.
 func (h *hub) armFor(v *view, now int64) {
-	_, waited := h.watched[v]
+	waited := h.waiters.Waiting(v.ref) > 0
 	_, leasing := h.leasing[v]
 	if !waited && !leasing {
 		return
 	}
-	at := min(v.moment(now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
+	at := min(h.moment(v, now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
 	if at < h.armed {
 		h.set(at)
 	}
@@ -56,13 +56,14 @@ func (h *hub) armFor(v *view, now int64) {
 // arm sets the timer anew over all views.
 func (h *hub) arm(now int64) {
 	mono, at := h.e.cfg.Clock.Mono(), int64(never)
-	for v := range h.watched {
-		at = min(at, v.moment(now, mono, true))
+	anyone := len(h.leasing) > 0
+	for ref := range h.waiters.Keys() {
+		at, anyone = min(at, h.moment(h.views[ref], now, mono, true)), true
 	}
 	for v := range h.leasing {
-		at = min(at, v.moment(now, mono, false))
+		at = min(at, h.moment(v, now, mono, false))
 	}
-	if len(h.watched)+len(h.leasing) == 0 {
+	if !anyone {
 		h.armed = never
 		return
 	}
@@ -90,10 +91,9 @@ func (h *hub) tick() {
 		return
 	}
 	now, mono := h.now(), h.e.cfg.Clock.Mono()
-	for v := range h.watched {
-		if v.woken > 0 && mono >= v.recheckAt {
-			v.woken = 0
-		}
+	h.waiters.Expire(mono)
+	for ref := range h.waiters.Keys() {
+		v := h.views[ref]
 		h.wake(v, now, v.ready)
 	}
 	for v := range h.leasing {

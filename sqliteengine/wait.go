@@ -23,15 +23,17 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if ready || p.Timeout == 0 && !look {
 		return ready, nil
 	}
-	w := &waiter{done: make(chan struct{})}
+	var w *waiter
 	if p.Timeout > 0 {
-		e.hub.enter(w, refs)
+		w = e.hub.enter(refs)
 		defer e.hub.exit(w)
 	}
 	if look { // after joining, so that nothing is missed in between
 		ready, err := e.lookAt(ctx, refs)
 		if err != nil {
-			e.hub.passOn(w) // it may have been woken meanwhile, and nobody will reserve for that
+			if w != nil {
+				e.hub.passOn(w) // it may have been woken meanwhile, and nobody will reserve for that
+			}
 			return false, err
 		}
 		if ready || p.Timeout == 0 {
@@ -42,13 +44,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 }
 
 func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, error) {
-	timeout := e.cfg.Clock.NewTimer(p.Timeout)
-	defer timeout.Stop()
-	select {
-	case <-w.done:
-	case <-timeout.C:
-	case <-ctx.Done():
-	}
+	w.Wait(ctx, e.cfg.Clock, p.Timeout)
 	if err := ctx.Err(); err != nil { // also of a caller that was woken at the same moment
 		if !e.hub.passOn(w) {
 			return false, duly.ErrClosed
@@ -80,33 +76,34 @@ func (h *hub) ready(refs []duly.QueueRef) (ready, look bool) {
 	return false, look
 }
 
-// enter adds the waiter to its queues. What has become ready since the caller
+// enter adds a waiter to its queues. What has become ready since the caller
 // looked wakes it here.
-func (h *hub) enter(w *waiter, refs []duly.QueueRef) {
+func (h *hub) enter(refs []duly.QueueRef) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	w := h.waiters.Add(refs...)
 	if h.closed {
-		close(w.done)
-		return
+		return w
 	}
+
 	now := h.now()
-	h.join(w, refs, now)
-	for _, v := range w.views {
-		if v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
-			h.leave(w)
-			w.woken = v
-			close(w.done)
-			return
+	for _, ref := range refs {
+		h.armFor(h.view(ref), now)
+	}
+	for _, ref := range refs {
+		if v := h.views[ref]; v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
+			h.waiters.WakeOne(w, ref, 0, h.e.cfg.Clock.Mono())
+			break
 		}
 	}
+	return w
 }
 
 // exit takes a waiter out and tells whether it was woken.
 func (h *hub) exit(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leave(w)
-	return w.woken != nil
+	return h.waiters.Remove(w)
 }
 
 // passOn takes out a waiter whose caller has gone. If it was woken, nobody will
@@ -115,10 +112,8 @@ func (h *hub) exit(w *waiter) bool {
 func (h *hub) passOn(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.leave(w)
-	if w.woken != nil {
-		h.unasked(w.woken)
-		w.woken = nil
+	if wakeup, woken := h.waiters.Leave(w); woken {
+		h.wakeNext(wakeup.Key)
 	}
 	return !h.closed
 }
@@ -133,14 +128,17 @@ func (h *hub) pass(namespace string, queues []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range queues {
-		if v := h.views[duly.QueueRef{Namespace: namespace, Name: name}]; v != nil && v.woken > 0 {
-			h.unasked(v)
+		ref := duly.QueueRef{Namespace: namespace, Name: name}
+		if _, woken := h.waiters.Arrive(ref); woken {
+			h.wakeNext(ref)
 		}
 	}
 }
 
-// unasked takes back that a waiter is on its way for a job.
-func (h *hub) unasked(v *view) {
-	v.woken = max(0, v.woken-1)
-	h.wake(v, h.now(), v.ready)
+// wakeNext wakes another waiter of a queue in the place of one that was woken and
+// will not reserve.
+func (h *hub) wakeNext(ref duly.QueueRef) {
+	if v := h.views[ref]; v != nil {
+		h.wake(v, h.now(), v.ready)
+	}
 }

@@ -408,7 +408,7 @@ func waitAndLeave(t *testing.T, e *Engine) {
 	waits := func() bool {
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()
-		return len(e.hub.watched) > 0
+		return e.hub.waiters.Waiting(duly.Q("q").Normal()) > 0
 	}
 	for !waits() {
 		runtime.Gosched()

@@ -97,12 +97,20 @@ func (r *Registry[K]) Wake(key K, tag, jobs int, now time.Duration) {
 		}
 	}
 	for ; jobs > 0 && r.waiting[key] != nil; jobs-- {
-		w := r.waiting[key].Front().Value.(*Waiter[K])
-		r.remove(w)
-		w.wakeup = &Wakeup[K]{Key: key, Tag: tag, at: now}
-		r.outstanding[key] = append(r.outstanding[key], *w.wakeup)
-		close(w.done)
+		r.wake(r.waiting[key].Front().Value.(*Waiter[K]), Wakeup[K]{key, tag, now})
 	}
+}
+
+// WakeOne wakes a waiter for a job of key that was there when the waiter was added.
+func (r *Registry[K]) WakeOne(w *Waiter[K], key K, tag int, now time.Duration) {
+	r.wake(w, Wakeup[K]{key, tag, now})
+}
+
+func (r *Registry[K]) wake(w *Waiter[K], wakeup Wakeup[K]) {
+	r.remove(w)
+	w.wakeup = &wakeup
+	close(w.done)
+	r.outstanding[wakeup.Key] = append(r.outstanding[wakeup.Key], wakeup)
 }
 
 func (r *Registry[K]) expired(w Wakeup[K], now time.Duration) bool { return now-w.at >= r.Life }

@@ -75,6 +75,15 @@ func TestOutstandingWakeupsCount(t *testing.T) {
 	}
 }
 
+func TestWakeOneWakesThatWaiter(t *testing.T) {
+	r := newRegistry()
+	a, b := r.Add("q"), r.Add("p", "q")
+	r.WakeOne(b, "q", 4, 0)
+	if got := wokenOf(a, b); got != "1" || r.Outstanding("q", 4) != 1 || r.Waiting("p") != 0 {
+		t.Errorf("woken are %s", got)
+	}
+}
+
 func TestLeaveOfAWokenWaiterSaysForWhat(t *testing.T) {
 	r := newRegistry()
 	a, b := r.Add("q"), r.Add("q")
