@@ -82,6 +82,7 @@ var deeds = []deed{
 	{"Destroy", nil, func(r *ruin) { _ = r.e.Destroy(r.Context(), ruinQueue) }, []string{""}},
 	{"Check", damaged, func(r *ruin) { r.check(true) }, []string{"own", "headed", "large"}},
 	{"CheckList", func(r *ruin) { r.do("ZREM", r.prefix+":{default}:queues", ruinQueue.Name) }, func(r *ruin) { r.check(true) }, nil},
+	{"Mark", nil, func(r *ruin) { r.e.GiveMarkerBack(ruinQueue) }, nil},
 	{"Look", beside, func(r *ruin) {
 		_, _ = r.e.Wait(r.Context(), duly.WaitParams{Queues: []string{ruinQueue.Name}})
 		_ = r.e.Sweep(r.Context())

@@ -28,7 +28,7 @@ var largest = map[string]int{
 	"look": 1, "overdue": 1, "idle": 12, // of each shard they read heads, or counters
 	"holding":    250,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
-	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1,
+	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1, "mark": 1,
 	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
 }
 

@@ -175,6 +175,14 @@ func (e *Engine) LateTell(ref duly.QueueRef) func(context.Context) error {
 	return func(ctx context.Context) error { return e.tell(ctx, q, q.shards...) }
 }
 
+// GiveMarkerBack gives the marker of a queue's first shard back, as a process does that
+// has no use for it.
+func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
+	s := e.queues.get(ref.Normal()).shards[0]
+	e.hub.mark(s, "now", 1)
+	e.hub.mark(s, "later", clock.Milli(e.cfg.Clock.Now()))
+}
+
 // Waiters is how many callers wait.
 func (e *Engine) Waiters() (n int) {
 	e.hub.mu.Lock()

@@ -95,7 +95,7 @@ func (h *hub) lookAfter() {
 				n = 1
 			}
 			if n > 0 && !h.offer(d.q.ref, d.s.index, n) {
-				h.mark(d.s, "now", float64(n))
+				h.mark(d.s, "now", int64(n))
 			}
 		})
 	})

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/waiters"
+	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
 const (
@@ -185,7 +184,7 @@ func (h *hub) begin(f func()) {
 
 // mark gives a marker back that was taken here. If that fails, the next look
 // of somebody finds what it stood for.
-func (h *hub) mark(s *shard, member string, score float64) {
+func (h *hub) mark(s *shard, member string, score int64) {
 	h.restore(s.name("marker"), member, score)
 }
 
@@ -238,18 +237,18 @@ func (h *hub) close() {
 // have not. One request for all of them, with an end of its own: a server that
 // is down holds up no Close for longer.
 func (h *hub) handOn(moments []*moment, wakeups []wakeup) {
-	var cmds []rueidis.Completed
+	var calls []link.Call
 	for _, m := range moments {
-		cmds = append(cmds, h.restoring(m.s.name("marker"), "later", float64(m.at)))
+		calls = append(calls, restoring(m.s.name("marker"), "later", m.at))
 	}
 	for _, w := range wakeups {
 		if s := h.e.queues.get(w.Key).shard(w.Tag); s != nil {
-			cmds = append(cmds, h.restoring(s.name("marker"), "now", 1))
+			calls = append(calls, restoring(s.name("marker"), "now", 1))
 		}
 	}
 	ctx, cancel := context.WithTimeout(h.e.ctx, min(lookLimit, h.e.link.Options().Retry))
 	defer cancel()
-	h.e.link.DoAll(ctx, cmds...)
+	h.e.link.RunAll(ctx, calls)
 }
 
 // activity counts what is under way.

@@ -91,6 +91,7 @@ var (
 	scriptDestroy   = load("destroy")
 	scriptQueuePut  = load("queue_put")
 	scriptQueueSet  = load("queue_set")
+	scriptMark      = load("mark")
 
 	scriptHolding    = load("holding")
 	scriptOverdue    = load("overdue")

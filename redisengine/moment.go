@@ -33,7 +33,7 @@ func (h *hub) hold(s *shard, at int64, fires time.Duration) {
 	}
 	h.mu.Unlock()
 	if closed { // somebody else has to keep it
-		h.mark(s, "later", float64(at))
+		h.mark(s, "later", at)
 	}
 }
 
@@ -56,7 +56,7 @@ func (h *hub) come(m *moment) {
 		case d != nil:
 			h.keep(marker, m.at)
 		default:
-			h.mark(m.s, "later", float64(m.at))
+			h.mark(m.s, "later", m.at)
 		}
 	})
 }
@@ -73,7 +73,7 @@ func (h *hub) keep(marker string, at int64) {
 		}
 		h.mu.Unlock()
 		if d == nil {
-			h.restore(marker, "later", float64(at))
+			h.restore(marker, "later", at)
 			return
 		}
 		var l looked

@@ -3,6 +3,7 @@ package redisengine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -123,7 +124,7 @@ func TestAMarkerThatComesBackHidesNone(t *testing.T) {
 	s.push(duly.Job{Delay: time.Second}, duly.Job{Delay: time.Second})
 	s.push(duly.Job{}, duly.Job{}, duly.Job{})
 	shard := s.shard()
-	now := float64(clock.Milli(s.clock.Now()))
+	now := clock.Milli(s.clock.Now())
 	s.e.hub.mark(shard, "now", 1)
 	s.e.hub.mark(shard, "later", now+2000)
 	if got, want := s.marker(), "now 3, later 1"; got != want {
@@ -133,6 +134,40 @@ func TestAMarkerThatComesBackHidesNone(t *testing.T) {
 	s.e.hub.mark(shard, "later", now+500)
 	if got, want := s.marker(), "now 4, later 0.5"; got != want {
 		t.Errorf("the marker says %q, want %q", got, want)
+	}
+}
+
+// A process that keeps the moment of a queue hands it to nobody once the queue is
+// destroyed: the marker would stay for good.
+//
+// C4.71
+func TestADestroyedQueueLeavesNoMarker(t *testing.T) {
+	t.Parallel()
+	for _, own := range []bool{true, false} {
+		for name, end := range map[string]func(s *sleeper){
+			"close":  func(s *sleeper) { s.must(s.e.Close()) },
+			"moment": func(s *sleeper) { s.clock.Advance(time.Minute); s.e.Quiet() },
+		} {
+			t.Run(fmt.Sprintf("%s, destroyed by the same process %v", name, own), func(t *testing.T) {
+				t.Parallel()
+				s := newSleeper(t)
+				destroyer := s.e
+				if !own {
+					destroyer = s.engine()
+				}
+				_, leave := s.wait(s.e)
+				s.push(duly.Job{Delay: time.Minute})
+				s.e.Quiet() // it keeps the moment
+
+				s.must(destroyer.Destroy(t.Context(), duly.Q("q")))
+				leave()
+				end(s)
+
+				if got := s.marker(); got != "" {
+					t.Errorf("the marker says %q", got)
+				}
+			})
+		}
 	}
 }
 

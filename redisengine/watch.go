@@ -2,9 +2,9 @@ package redisengine
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -172,7 +172,7 @@ func (w *watch) taken(marker, member string, score int64) {
 	d := w.shards[marker]
 	if d == nil || h.ctx.Err() != nil {
 		h.mu.Unlock()
-		h.restore(marker, member, float64(score))
+		h.restore(marker, member, score)
 		return
 	}
 	ref, s, unknown := d.v.ref, d.s, d.q.version == guessed
@@ -184,22 +184,20 @@ func (w *watch) taken(marker, member string, score int64) {
 	case member != "now":
 		h.keep(marker, score)
 	case !h.offer(ref, s.index, int(score)):
-		h.mark(s, member, float64(score))
+		h.mark(s, member, int64(score))
 	}
 }
 
-// restore puts a marker back that nobody here has use for. Where another was
-// set meanwhile, the higher number of jobs and the sooner moment stand.
-func (h *hub) restore(marker, member string, score float64) {
-	_, _ = h.e.link.Do(h.e.ctx, h.restoring(marker, member, score))
+// restore gives a marker back that this process has no use for, unless the queue
+// is gone. Where another was set meanwhile, the higher number of jobs and the
+// sooner moment stand.
+func (h *hub) restore(marker, member string, score int64) {
+	_, _ = h.e.link.Run(h.e.ctx, restoring(marker, member, score))
 }
 
-func (h *hub) restoring(marker, member string, score float64) rueidis.Completed {
-	b := h.e.link.B().Zadd().Key(marker)
-	if member == "now" {
-		return b.Gt().ScoreMember().ScoreMember(score, member).Build()
-	}
-	return b.Lt().ScoreMember().ScoreMember(score, member).Build()
+func restoring(marker, member string, score int64) link.Call {
+	config := strings.TrimSuffix(marker, "marker") + "config"
+	return link.Call{Script: scriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
 }
 
 // heed acts on a look. keeper: this process keeps the shard's next moment.
@@ -209,7 +207,7 @@ func (h *hub) heed(ctx context.Context, d *watched, l looked, keeper bool) {
 		return
 	}
 	if l.deliverable > 0 && !h.offer(d.q.ref, d.s.index, l.deliverable) && keeper {
-		h.mark(d.s, "now", float64(l.deliverable))
+		h.mark(d.s, "now", int64(l.deliverable))
 	}
 	if at := l.keep(); keeper && at != 0 {
 		h.hold(d.s, at, h.e.until(at, l.clock))

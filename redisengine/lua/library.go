@@ -39,7 +39,7 @@ var concerns = []concern{
 			tell wake tell_new forward ulid close less report counters`),
 		rare: strings.Fields("version find due_at backoff tell_new forward ulid less report counters"),
 		scripts: strings.Fields(`
-			push reserve settle extend step get peek list stats idle look holding overdue
+			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy`),
 	},
 	{
