@@ -42,10 +42,9 @@ type Engine interface {
 
 	// Wait blocks until one of the queues may have a deliverable job (true) or
 	// the timeout has passed (false). Nothing is leased by it. One waiter wakes
-	// per ready job, not all. It ends early with the context's error. A waiter
-	// that was told true reserves. If it does not, the next one is woken 2 s
-	// later; at once where the engine learns of it, as from a Reserve whose
-	// context has ended, which takes nothing.
+	// per ready job, not all. It ends early with the context's error. A caller
+	// that gets true calls Reserve. If it does not, the engine wakes the next
+	// waiter 2 s later, or at once where the caller says so by a [Passer].
 	Wait(ctx context.Context, p WaitParams) (ready bool, err error)
 
 	// Settle ends deliveries; the answer per outcome is nil, or [ErrLeaseLost]

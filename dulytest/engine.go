@@ -32,6 +32,7 @@ type Engine struct {
 	duly.Placer
 	duly.Surveyor
 	duly.CancelWatcher
+	duly.Passer
 	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
 	// does not need it.
 	Clock *Clock
@@ -50,7 +51,7 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m,
+	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m, Passer: m,
 		Clock: c, model: m, tb: t}
 	if t == nil {
 		e.tb = noTest{}

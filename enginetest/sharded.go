@@ -90,6 +90,11 @@ func (s *sharded) WatchCancels(ctx context.Context, namespace string, w duly.Can
 	return watcher.WatchCancels(ctx, namespace, w)
 }
 
+// Pass implements duly.Passer.
+func (s *sharded) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(s.Contract).Pass(ctx, namespace, queues)
+}
+
 // key is a key with two characters behind it that make its shard byte; it sorts
 // among the others as before. What has no room for them stays as it is.
 func (f *forms) key(key string) string {

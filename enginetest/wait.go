@@ -35,6 +35,7 @@ func waitTests() []test {
 		{"NothingIsLeasedWhileWaiting", []string{"C4.18"}, Options{}, waitLeasesNothing},
 		{"VanishedWaiterTakesNothingWithIt", []string{"C4.18", "C5.16"}, Options{}, waitVanished},
 		{"VanishedWaitersLeaveTheWakeToOthers", []string{"C4.18", "C5.16"}, Options{}, waitManyVanish},
+		{"PassWakesTheNextWaiter", []string{"C4.102"}, Options{}, waitPass},
 		{"PausedQueueIsAnEmptyOne", []string{"C4.89", "C4.63"}, Options{}, waitPaused},
 		{"SleepsUntilALimitOpens", []string{"C5.14", "C10.12", "C4.89"}, Options{OneShard: true}, waitLimit},
 		{"SleepsUntilTheRateOpens", []string{"C5.14", "C10.12"}, Options{OneShard: true}, waitRate},

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -88,6 +89,30 @@ func waitManyVanish(s *scene) {
 	s.Advance(time.Minute)
 	ws[19].woke("everybody else has gone")
 	s.takes("x")
+}
+
+// waitPass passes the wake-up of each waiter to the next one, on a clock that
+// stands still.
+func waitPass(s *scene) {
+	p, ok := s.Engine.(duly.Passer)
+	if !ok {
+		return
+	}
+	p.Pass(s.ctx, s.namespace, []string{s.queue}) // nobody waits, and there is no queue
+	ws := s.crowd(4)
+	s.push(duly.Job{ID: "x"})
+	s.awake(ws, 1, "one job was pushed")
+
+	p.Pass(s.ctx, s.namespace, []string{s.queue})
+	s.awake(ws, 2, "the first waiter does not reserve")
+	ended, cancel := context.WithCancel(s.ctx)
+	cancel()
+	p.Pass(ended, s.namespace, []string{s.queue + "-unknown", s.queue})
+	s.awake(ws, 3, "the second waiter has gone")
+
+	s.takes("x")
+	p.Pass(s.ctx, s.namespace, []string{s.queue})
+	s.awake(ws, 3, "the job was taken")
 }
 
 // waitCrowd has fewer waiters where each of them is a request to a server.

@@ -51,6 +51,11 @@ func (t *traced) WatchCancels(ctx context.Context, namespace string, w duly.Canc
 	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 }
 
+// Pass implements duly.Passer.
+func (t *traced) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(t.Contract).Pass(ctx, namespace, queues)
+}
+
 // Survey implements duly.Surveyor.
 func (t *traced) Survey(ctx context.Context, namespace string, p duly.PageParams) (duly.SurveyPage, error) {
 	return duly.SurveyorOf(t.Contract).Survey(ctx, namespace, p)

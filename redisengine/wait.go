@@ -7,6 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
+var _ duly.Passer = (*Engine)(nil)
+
 // Wait implements duly.Engine. Nothing is leased for a waiter.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := p.Validate(); err != nil {
@@ -40,6 +42,11 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		}
 	}
 	return e.await(ctx, w, p.Timeout)
+}
+
+// Pass implements duly.Passer.
+func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
+	e.hub.pass(namespace, queues)
 }
 
 // lookFirst tells whether a waiter has to sleep at all. Where a part of what it

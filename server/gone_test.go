@@ -166,6 +166,11 @@ func (l *lateWait) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return ready, err
 }
 
+// Pass implements duly.Passer.
+func (l *lateWait) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(l.Contract).Pass(ctx, namespace, queues)
+}
+
 // GhostBlockedClient: a client that hangs up at the moment at which it is told of
 // a job does not keep the next one waiting.
 func TestAClientThatHangsUpPassesItsWakeUpOn(t *testing.T) {

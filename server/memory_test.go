@@ -34,6 +34,11 @@ func (a *asked) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return a.Contract.Wait(ctx, p)
 }
 
+// Pass implements duly.Passer.
+func (a *asked) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(a.Contract).Pass(ctx, namespace, queues)
+}
+
 // readers is a server with 10 MiB for answers. One token of one namespace may take
 // 4.2 MiB. A write ends when the other side has read it. A page has 2 MiB and
 // reserves 4 MiB.
@@ -180,6 +185,11 @@ type stuck struct {
 func (s stuck) List(ctx context.Context, q duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
 	<-s.goOn
 	return s.Contract.List(ctx, q, p)
+}
+
+// Pass implements duly.Passer.
+func (s stuck) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(s.Contract).Pass(ctx, namespace, queues)
 }
 
 // C5.16: a long poll is woken for a job and gets no memory for its answer. It

@@ -109,7 +109,7 @@ func TestAPanicInAnyRouteIs500AndTheProcessLives(t *testing.T) {
 func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
-	compatible := lmstfy.New(f.engine, nil, f.guard, 0, f.clock, nil)
+	compatible := lmstfy.New(f.engine, nil, nil, f.guard, f.clock)
 	routes := slices.Concat(f.apiRoutes, f.adminRoutes, compatible.Routes(), f.lmstfyAdmin(nil).Routes())
 	if len(routes) < 55 {
 		t.Errorf("%d routes; are they all here?", len(routes))

@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/native"
+	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -59,7 +60,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.survey = metrics.NewSurvey(looks)
 	// What only some engines do is found before the engine is decorated.
-	surveyor := duly.SurveyorOf(cfg.Engine)
+	surveyor, passer := duly.SurveyorOf(cfg.Engine), duly.PasserOf(cfg.Engine)
 	watcher, _ := cfg.Engine.(duly.CancelWatcher)
 	s.removed = cancelfeed.New(cancelfeed.Config{Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger})
 	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
@@ -69,11 +70,12 @@ func New(cfg Config) (*Server, error) {
 	s.host = &route.Host{Guard: s.guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining, Live: route.Live{Grace: cfg.Grace, Proxies: cfg.Proxies},
 		Memory: max(48<<20, 6*int64(cfg.MaxBody)), AnswerMemory: cfg.AnswerMemory}
 	s.host.AccessLog.Store(cfg.AccessLog)
-	compatible := lmstfy.New(cfg.Engine, cfg.Pools, s.guard, cfg.MaxBody, cfg.Clock, s.sweep.leased)
+	taker := poll.New(poll.Config{Engine: cfg.Engine, Passer: passer, MaxBody: cfg.MaxBody, Clock: cfg.Clock, Leased: s.sweep.leased})
+	compatible := lmstfy.New(cfg.Engine, taker, cfg.Pools, s.guard, cfg.Clock)
 	if cfg.LmstfyDefaults != nil {
 		compatible.SetDefaults(*cfg.LmstfyDefaults)
 	}
-	api := native.New(compatible.Watch(), surveyor, s.removed, cfg.MaxBody, cfg.Clock, s.sweep.leased)
+	api := native.New(compatible.Watch(), taker, surveyor, s.removed)
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
 	health := s.healthRoutes()

@@ -6,6 +6,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
+var _ duly.Passer = (*Engine)(nil)
+
 // Wait implements duly.Engine. Nothing runs for a waiter: it stands in the
 // hub until a commit or the timer brings something for it.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
@@ -104,6 +106,11 @@ func (h *hub) exit(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiters.Remove(w)
+}
+
+// Pass implements duly.Passer.
+func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
+	e.hub.pass(duly.NamespaceOr(namespace), queues)
 }
 
 // passOn takes out a waiter whose caller has gone. If it was woken, nobody will

@@ -72,6 +72,7 @@ var (
 	_ duly.Limiter    = (*Engine)(nil)
 
 	_ duly.CancelWatcher = (*Engine)(nil)
+	_ duly.Passer        = (*Engine)(nil)
 )
 
 // New returns an empty engine.

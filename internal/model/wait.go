@@ -111,6 +111,13 @@ func (e *Engine) pass(queues []duly.QueueRef) {
 	e.wake()
 }
 
+// Pass implements duly.Passer.
+func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pass(refs(namespace, queues))
+}
+
 // wake wakes one waiter per deliverable job and sets the timer for the next
 // moment that could make one.
 func (e *Engine) wake() {

@@ -26,11 +26,12 @@ type API struct {
 	metrics *metrics
 }
 
-// New returns the API of an engine. in are the pools that it stands for, nil for
-// the default one alone; maxBody and leased are as for package poll.
-func New(engine duly.Contract, in *pools.Pools, guard *auth.Guard, maxBody int, c clock.Clock, leased func(time.Duration)) *API {
+// New returns the API of an engine, from which p takes jobs. in are the pools that
+// it stands for, nil for the default one alone.
+func New(engine duly.Contract, p *poll.Poll, in *pools.Pools, guard *auth.Guard, c clock.Clock) *API {
 	return &API{
-		engine: engine, pools: in, guard: guard, clock: c, poll: poll.New(engine, maxBody, c, leased), known: newKnown(engine, c), metrics: newMetrics(in), defaults: Usual(),
+		engine: engine, poll: p, pools: in, guard: guard, clock: c,
+		known: newKnown(engine, c), metrics: newMetrics(in), defaults: Usual(),
 	}
 }
 

@@ -16,7 +16,7 @@ type call struct{ method, target, body string }
 
 func calls() []call {
 	var all []call
-	api := lmstfy.New(nil, nil, nil, 0, clock.NewFake(), nil)
+	api := lmstfy.New(nil, nil, nil, nil, clock.NewFake())
 	for _, r := range api.Routes() {
 		target := strings.NewReplacer("{namespace}", "ns", "{queue}", "q", "{id}", "some-job").Replace(r.Path)
 		all = append(all, call{r.Method, target, "[1]"})

@@ -3,10 +3,8 @@ package native
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/poll"
@@ -17,30 +15,14 @@ import (
 type API struct {
 	engine   duly.Contract
 	surveyor duly.Surveyor
-	// leased is told how long the shortest lease of a batch is.
-	leased  func(time.Duration)
-	poll    *poll.Poll
-	removed *cancelfeed.Feeds
-	maxBody int
+	poll     *poll.Poll
+	removed  *cancelfeed.Feeds
 }
 
-// New returns the API of an engine, of what surveys it, and of the feeds of its
-// removed jobs. maxBody is the engine's bound on one job's body, in bytes; 0 is
-// duly.DefaultMaxBody. leased, if set, is called with the length of leases that
-// were handed out or extended, for whoever has to look when the first of them ends.
-func New(
-	engine duly.Contract, surveyor duly.Surveyor, removed *cancelfeed.Feeds, maxBody int, c clock.Clock, leased func(time.Duration),
-) *API {
-	if leased == nil {
-		leased = func(time.Duration) {}
-	}
-	if maxBody == 0 {
-		maxBody = duly.DefaultMaxBody
-	}
-	return &API{
-		engine: engine, surveyor: surveyor, leased: leased,
-		poll: poll.New(engine, maxBody, c, leased), removed: removed, maxBody: maxBody,
-	}
+// New returns the API of an engine, from which p takes jobs, of what surveys it, and
+// of the feeds of its removed jobs.
+func New(engine duly.Contract, p *poll.Poll, surveyor duly.Surveyor, removed *cancelfeed.Feeds) *API {
+	return &API{engine: engine, poll: p, surveyor: surveyor, removed: removed}
 }
 
 func (a *API) push(c *route.Call) error {
@@ -138,7 +120,7 @@ func (a *API) extend(c *route.Call) error {
 		return err
 	}
 	if e.Lease > 0 {
-		a.leased(e.Lease)
+		a.poll.Leased(e.Lease)
 	}
 	return c.Reply(http.StatusOK, wire.AppendResults(c.Out(), errs))
 }

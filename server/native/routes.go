@@ -19,7 +19,7 @@ const (
 
 // Routes is the table.
 func (a *API) Routes() []route.Route {
-	one := int64(2*a.maxBody + smallBody)
+	one := int64(2*a.poll.MaxBody() + smallBody)
 	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one))
 }
 

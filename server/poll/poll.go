@@ -11,33 +11,51 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Poll takes jobs from an engine.
-type Poll struct {
-	engine  duly.Engine
-	maxBody int
-	clock   clock.Clock
-	leased  func(time.Duration)
+// Config configures a Poll.
+type Config struct {
+	// Engine must be set.
+	Engine duly.Engine
+	// Passer is that of the engine before it was decorated. Default
+	// duly.PasserOf(Engine).
+	Passer duly.Passer
+	// MaxBody is the engine's bound on one job's body, in bytes. Default
+	// duly.DefaultMaxBody.
+	MaxBody int
+	// Clock must be set.
+	Clock clock.Clock
+	// Leased, if set, is called with the length of leases that are handed out, for
+	// whoever has to look when the first of them ends.
+	Leased func(time.Duration)
 }
 
-// New returns a Poll on an engine. maxBody is the engine's bound on one job's
-// body, in bytes; 0 is duly.DefaultMaxBody. leased, if set, is called with the
-// length of leases that are handed out, for whoever has to look when the first
-// of them ends.
-func New(engine duly.Engine, maxBody int, c clock.Clock, leased func(time.Duration)) *Poll {
-	if leased == nil {
-		leased = func(time.Duration) {}
+// Poll takes jobs from an engine. It is safe for concurrent use.
+type Poll struct{ cfg Config }
+
+// New returns a Poll.
+func New(cfg Config) *Poll {
+	if cfg.Passer == nil {
+		cfg.Passer = duly.PasserOf(cfg.Engine)
 	}
-	if maxBody == 0 {
-		maxBody = duly.DefaultMaxBody
+	if cfg.MaxBody == 0 {
+		cfg.MaxBody = duly.DefaultMaxBody
 	}
-	return &Poll{engine: engine, maxBody: maxBody, clock: c, leased: leased}
+	if cfg.Leased == nil {
+		cfg.Leased = func(time.Duration) {}
+	}
+	return &Poll{cfg}
 }
+
+// MaxBody returns the engine's bound on one job's body, in bytes.
+func (p *Poll) MaxBody() int { return p.cfg.MaxBody }
+
+// Leased reports leases of that length that were handed out or extended.
+func (p *Poll) Leased(d time.Duration) { p.cfg.Leased(d) }
 
 // Bodies is the most that n jobs' bodies have together in one answer of the
 // engine, in bytes.
 func (p *Poll) Bodies(n int) int64 {
 	n = min(max(n, 1), duly.MaxBatch)
-	return min(int64(n)*int64(p.maxBody), max(int64(p.maxBody), duly.MaxBatchBytes))
+	return min(int64(n)*int64(p.cfg.MaxBody), max(int64(p.cfg.MaxBody), duly.MaxBatchBytes))
 }
 
 // Ask is what a caller wants.
@@ -56,7 +74,7 @@ func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
 	left := ask.Wait
 	var begin time.Duration
 	if left > 0 {
-		begin = p.clock.Mono()
+		begin = p.cfg.Clock.Mono()
 	}
 	wait := duly.WaitParams{Namespace: ask.Namespace, Queues: ask.Queues}
 	for {
@@ -64,7 +82,7 @@ func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
 			p.Pass(c, wait) // it may have been woken
 			return nil, err
 		}
-		deliveries, err := p.engine.Reserve(c.Context(), ask.ReserveParams)
+		deliveries, err := p.cfg.Engine.Reserve(c.Context(), ask.ReserveParams)
 		if err != nil || len(deliveries) > 0 || left <= 0 {
 			return deliveries, err
 		}
@@ -74,7 +92,7 @@ func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
 		}
 		wait.Timeout = min(left, duly.MaxWait)
 		ready, over, err := p.wait(c, wait)
-		left = ask.Wait - (p.clock.Mono() - begin)
+		left = ask.Wait - (p.cfg.Clock.Mono() - begin)
 		if err != nil || over || !ready && left <= 0 {
 			return nil, err
 		}
@@ -92,11 +110,11 @@ func (p *Poll) Wait(c *route.Call, w duly.WaitParams) (ready bool, err error) {
 // left.
 func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err error) {
 	if w.Timeout <= 0 {
-		ready, err = p.engine.Wait(c.Context(), w)
+		ready, err = p.cfg.Engine.Wait(c.Context(), w)
 		return ready, false, err
 	}
 	over, err = Until(c, func(ctx context.Context) (err error) {
-		ready, err = p.engine.Wait(ctx, w)
+		ready, err = p.cfg.Engine.Wait(ctx, w)
 		return err
 	})
 	if over && ready {
@@ -131,12 +149,9 @@ func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err 
 	return true, nil
 }
 
-// Pass tells the engine that who was woken does not reserve, so that it wakes
-// the next one at once.
+// Pass reports to the engine that a caller that Wait woke does not reserve.
 func (p *Poll) Pass(c *route.Call, w duly.WaitParams) {
-	gone, cancel := context.WithCancel(c.Context())
-	cancel()
-	_, _ = p.engine.Reserve(gone, duly.ReserveParams{Namespace: w.Namespace, Queues: w.Queues, Max: 1})
+	p.cfg.Passer.Pass(c.Context(), w.Namespace, w.Queues)
 }
 
 // refusal is the answer to a caller whose token ended in the wait: nothing
@@ -159,7 +174,7 @@ func (p *Poll) Hand(c *route.Call, deliveries []duly.Delivery, size int, write f
 		receipts[i] = deliveries[i].Receipt
 		bodies += len(deliveries[i].Body)
 	}
-	p.leased(shortest)
+	p.cfg.Leased(shortest)
 	handed := false
 	defer func() { // also when writing panics
 		if !handed {
@@ -188,7 +203,7 @@ func (p *Poll) giveBack(c *route.Call, receipts []duly.Receipt) {
 	for i, receipt := range receipts {
 		releases[i] = duly.Outcome{Receipt: receipt, As: duly.Release}
 	}
-	if _, err := p.engine.Settle(ctx, c.Namespace, releases); err != nil {
+	if _, err := p.cfg.Engine.Settle(ctx, c.Namespace, releases); err != nil {
 		c.Log().Warn("deliveries of a caller that has hung up were not released, they come back when their leases end",
 			"count", len(releases), "code", string(duly.CodeOf(err)))
 	}

@@ -55,6 +55,11 @@ func (h *heeded) Survey(ctx context.Context, namespace string, p duly.PageParams
 	return duly.SurveyorOf(h.Contract).Survey(ctx, namespace, p)
 }
 
+// Pass implements duly.Passer.
+func (h *heeded) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(h.Contract).Pass(ctx, namespace, queues)
+}
+
 // said is what the log was told last of each thing that fails again and again.
 type said map[string]string
 

@@ -13,9 +13,9 @@ func (m *pair) Reserve(ctx context.Context, p duly.ReserveParams) (got []duly.De
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // who was woken does not take it
-		_, _ = m.new.Reserve(ctx, p)
-		return m.old.Reserve(ctx, p)
+	if err := ctx.Err(); err != nil {
+		m.Pass(ctx, p.Namespace, p.Queues)
+		return nil, err
 	}
 	var failed error
 	for _, step := range m.steps(ctx, p.Namespace, p.Queues) {
@@ -33,6 +33,12 @@ func (m *pair) Reserve(ctx context.Context, p duly.ReserveParams) (got []duly.De
 		}
 	}
 	return nil, failed
+}
+
+// Pass implements duly.Passer, for both pools: either may have woken the caller.
+func (m *pair) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(m.old).Pass(ctx, namespace, queues)
+	duly.PasserOf(m.new).Pass(ctx, namespace, queues)
 }
 
 // step is a part of a Reserve.
@@ -136,7 +142,7 @@ func (m *pair) waitOnce(ctx context.Context, p duly.WaitParams) (bool, error) {
 		go func() {
 			ready, err := engine.Wait(both, of)
 			if ready && both.Err() != nil { // the other one was sooner: the next waiter's turn
-				_, _ = engine.Reserve(both, duly.ReserveParams{Namespace: of.Namespace, Queues: of.Queues, Max: 1})
+				duly.PasserOf(engine).Pass(both, of.Namespace, of.Queues)
 			}
 			answers <- waited{ready, err}
 		}()

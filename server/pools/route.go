@@ -11,6 +11,7 @@ var (
 	_ duly.Contract = (*Pools)(nil)
 	_ duly.Registry = (*Pools)(nil)
 	_ duly.Surveyor = (*Pools)(nil)
+	_ duly.Passer   = (*Pools)(nil)
 )
 
 // Push implements duly.Engine. Jobs of several namespaces go to each one's pool,
@@ -71,24 +72,26 @@ func byNamespace(jobs []duly.Job) map[string][]int {
 	return places
 }
 
-// passWithin bounds how long it may take to find out whose next waiter is to be
-// woken.
-const passWithin = 2 * time.Second
-
-// Reserve implements duly.Engine. A caller who has gone hands on to the next
-// waiter, and that one's pool is looked up in spite of it.
+// Reserve implements duly.Engine.
 func (r *Pools) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	look := ctx
-	if ctx.Err() != nil {
-		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), passWithin)
-		defer cancel()
-		look = within
-	}
-	engine, err := r.engine(look, p.Namespace)
+	engine, err := r.engine(ctx, p.Namespace)
 	if err != nil {
+		r.Pass(ctx, p.Namespace, p.Queues)
 		return nil, err
 	}
 	return engine.Reserve(ctx, p)
+}
+
+// passWithin bounds how long Pass takes to find the pool of a namespace.
+const passWithin = 2 * time.Second
+
+// Pass implements duly.Passer.
+func (r *Pools) Pass(ctx context.Context, namespace string, queues []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), passWithin)
+	defer cancel()
+	if engine, err := r.engine(ctx, namespace); err == nil {
+		duly.PasserOf(engine).Pass(ctx, namespace, queues)
+	}
 }
 
 // resolveAfter bounds how long is waited in a pool before it is looked anew where

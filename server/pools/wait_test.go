@@ -103,27 +103,39 @@ func TestWaitBegunBeforeItsNamespaceHasGone(t *testing.T) {
 	}
 }
 
-// Who was woken and has gone hands on to the next one also while every call looks
-// its namespace up.
-func TestWhoeverHasGoneWakesTheNext(t *testing.T) {
+// C4.102: a woken caller that does not reserve passes its wake-up on, also when it
+// has gone and every call looks its namespace up.
+func TestWakeUpIsPassedOn(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, "orders")
-		first, second := r.wait(), r.wait()
-		r.pushJob(duly.Job{ID: "x"})
-		synctest.Wait()
-		if len(first)+len(second) != 1 {
-			t.Fatalf("%d and %d are woken", len(first), len(second))
-		}
-		gone, leave := context.WithCancel(t.Context())
-		leave()
-		if got, err := r.Reserve(gone, duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1}); len(got) > 0 || err == nil {
-			t.Errorf("%v, %v", got, err)
-		}
-		synctest.Wait()
-		if len(first)+len(second) != 2 {
-			r.tick(3 * time.Second)
-			t.Error("nobody else is woken")
-		}
-	})
+	for name, pass := range map[string]func(ctx context.Context, r *rig){
+		"by Pass": func(ctx context.Context, r *rig) { r.Pass(ctx, "shop", []string{"q"}) },
+		"by a Reserve that fails": func(ctx context.Context, r *rig) {
+			got, err := r.Reserve(ctx, duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 1})
+			if len(got) > 0 || err == nil {
+				r.t.Errorf("Reserve without a caller returned %v, %v", got, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, "orders")
+				first, second := r.wait(), r.wait()
+				r.pushJob(duly.Job{ID: "x"})
+				synctest.Wait()
+				if len(first)+len(second) != 1 {
+					t.Fatalf("%d and %d are woken", len(first), len(second))
+				}
+
+				gone, leave := context.WithCancel(t.Context())
+				leave()
+				pass(gone, r)
+				synctest.Wait()
+				if len(first)+len(second) != 2 {
+					r.tick(3 * time.Second)
+					t.Error("nobody else is woken")
+				}
+			})
+		})
+	}
 }

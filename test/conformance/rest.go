@@ -161,6 +161,11 @@ func (f far) WatchCancels(ctx context.Context, namespace string, w duly.CancelWa
 	return f.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
 }
 
+// Pass implements duly.Passer.
+func (f far) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(f.Contract).Pass(ctx, namespace, queues)
+}
+
 // numbering puts a wait's number into its request.
 type numbering struct{ *http.Transport }
 

@@ -54,7 +54,7 @@ func (s *served) routes() (all []look) {
 			all = append(all, look{strings.ToUpper(method), base + fill.Replace(path), body})
 		}
 	}
-	for _, r := range lmstfy.New(nil, nil, nil, 0, clock.System(), nil).Routes() {
+	for _, r := range lmstfy.New(nil, nil, nil, nil, clock.System()).Routes() {
 		all = append(all, look{r.Method, s.url + fill.Replace(r.Path), "1"})
 	}
 	for _, r := range new(lmstfy.Admin).Routes() {

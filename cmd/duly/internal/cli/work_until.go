@@ -56,6 +56,11 @@ func (u *untilEngine) WatchCancels(ctx context.Context, namespace string, w duly
 	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
 }
 
+// Pass implements duly.Passer.
+func (u *untilEngine) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(u.Contract).Pass(ctx, namespace, queues)
+}
+
 // finished reports whether the one job was taken.
 func (u *untilEngine) finished() bool {
 	u.mu.Lock()
