@@ -61,6 +61,7 @@ func calls(s source, path string, names []string) []string {
 			return true
 		})
 	}
+
 	return found
 }
 

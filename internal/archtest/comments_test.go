@@ -33,6 +33,7 @@ func commentFaults(files []source) []string {
 			}
 		}
 	}
+
 	for dir, s := range first {
 		if !documented[dir] {
 			faults = append(faults, fmt.Sprintf("%s: package %s has no comment", dir, s.ast.Name.Name))
@@ -87,6 +88,7 @@ func bareSpec(d *ast.GenDecl, spec ast.Spec) []*ast.Ident {
 			}
 		}
 	}
+
 	return names
 }
 

@@ -117,6 +117,7 @@ func parseContract(text string) (rules map[rule]clause, faults []string) {
 			faults = append(faults, fmt.Sprintf("%s:%d: a mark that is not of the form **[C1.2]** *(not built yet)*", contractFile, i+1))
 		}
 	}
+
 	return rules, faults
 }
 
@@ -148,6 +149,7 @@ func mentions(s source) map[rule]string {
 			}
 		}
 	}
+
 	for _, d := range s.ast.Decls {
 		from, to := d.Pos(), d.End()
 		switch d := d.(type) {
@@ -180,6 +182,7 @@ func mentions(s source) map[rule]string {
 			return true
 		})
 	}
+
 	return found
 }
 
@@ -259,11 +262,13 @@ func TestEveryRuleHasATest(t *testing.T) {
 	if !hasPackage(files, suite) {
 		t.Skipf("no package %s in the tree", suite)
 	}
+
 	rules, _ := parseContract(read(t, contractFile))
 	missing := untested(rules, files)
 	if len(missing) == 0 {
 		return
 	}
+
 	var list strings.Builder
 	for _, r := range missing {
 		where := "any test"

@@ -123,6 +123,7 @@ func sharedFaults(files []source) []string {
 		}
 		return set
 	}
+
 	var faults []string
 	remote := uses("httpengine")
 	for to := range uses("server/native") {
@@ -130,6 +131,7 @@ func sharedFaults(files []source) []string {
 			faults = append(faults, fmt.Sprintf("server/native and httpengine both import %s: they share internal/wire and nothing else", to))
 		}
 	}
+
 	return faults
 }
 
@@ -158,6 +160,7 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 		{dir: "otelduly", forbids: append(within(engines...), module+"/server", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters")},
 		{dir: "server", forbids: append(within(engines...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
 	}
+
 	files := tree(t)
 	for _, tt := range tests {
 		t.Run(tt.dir, func(t *testing.T) {

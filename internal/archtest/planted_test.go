@@ -57,6 +57,7 @@ func TestDependencyRuleFindsPlantedFaults(t *testing.T) {
 			t.Errorf("%s may import %s", f.file, f.path)
 		}
 	}
+
 	allowed := []struct{ file, path string }{
 		{"job.go", module + "/internal/clock"},
 		{"job.go", "crypto/rand"},
@@ -76,6 +77,7 @@ func TestDependencyRuleFindsPlantedFaults(t *testing.T) {
 			t.Error(fault)
 		}
 	}
+
 	shared := map[string]string{
 		"server/native/a.go": importing(module, module+"/internal/wire", module+"/internal/batch"),
 		"httpengine/a.go":    importing(module, module+"/internal/wire", module+"/internal/batch"),

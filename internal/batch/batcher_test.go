@@ -270,6 +270,7 @@ func TestClaimKeepsTheCaller(t *testing.T) {
 			calls[0].result = "late"
 			return nil
 		}
+
 		ctx, leave := context.WithCancel(t.Context())
 		i := newItem("a")
 		end := r.call(ctx, i)
@@ -368,6 +369,7 @@ func TestBatcherUnderLoad(t *testing.T) {
 		}
 		return nil
 	}
+
 	var all sync.WaitGroup
 	for caller := range 16 {
 		all.Go(func() {
@@ -379,6 +381,7 @@ func TestBatcherUnderLoad(t *testing.T) {
 			}
 		})
 	}
+
 	all.Wait()
 	r.running.Wait()
 	if r.senders != 0 || len(r.queue) != 0 || r.inFlight != 0 {

@@ -61,6 +61,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if b.engine, err = cfg.Open(ctx); err != nil {
 		return report, err
 	}
+
 	b.progress = tick(cfg.Clock, cfg.Progress)
 	defer func() {
 		b.progress.end()
@@ -69,11 +70,13 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 	if err := b.openGauge(ctx, report); err != nil {
 		return report, err
 	}
+
 	if cfg.Backlog.Compare {
 		if err := b.phases(ctx, &report.Without); err != nil {
 			return report, fmt.Errorf("without the backlog: %w", err)
 		}
 	}
+
 	if err := b.loadBacklog(ctx, report); err != nil {
 		return report, fmt.Errorf("backlog: %w", err)
 	}
@@ -136,12 +139,14 @@ func (b *bench) loadBacklog(ctx context.Context, report *Report) (err error) {
 			report.Phases = append(report.Phases, Result{Phase: Memory, Runs: 1, Jobs: int64(want.Ready + want.Delayed), Memory: view})
 		}
 	}
+
 	if !want.Reopen {
 		return nil
 	}
 	if err := b.engine.Close(); err != nil {
 		return err
 	}
+
 	engine, err := b.cfg.Open(ctx)
 	if err != nil {
 		return fmt.Errorf("opening it again: %w", err)
@@ -197,6 +202,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 	if p == Lateness { // lasts as long as its jobs, so the bound in time is one in jobs
 		jobs = max(1, min(jobs, int(float64(b.cfg.Load.Rate)*b.cfg.Load.Time.Seconds())))
 	}
+
 	place := b.place(s, fmt.Sprintf("%s-%d", p, number))
 	if err := b.prepare(ctx, at, s, place, jobs); err != nil {
 		return nil, fmt.Errorf("loading: %w", err)
@@ -211,6 +217,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 		return nil, err
 	}
 	b.account(s, r, place)
+
 	return r, nil
 }
 

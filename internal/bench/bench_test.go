@@ -146,9 +146,11 @@ func TestEveryPhaseDoesItsJobsAndLeavesNothing(t *testing.T) {
 				t.Errorf("%s has the latencies %+v", p.Phase, l)
 			}
 		}
+
 		if !slices.Equal(got, Phases()) {
 			t.Errorf("phases %v", got)
 		}
+
 		// What push and single have left is what take and work took.
 		if len(e.stats) != 2*4+1+3 {
 			t.Errorf("used the queues %v", e.stats)
@@ -196,6 +198,7 @@ func TestPushAndSingleAreWhatTheySay(t *testing.T) {
 			}
 		}
 	}
+
 	cfg := Config{Phases: []Phase{Push, Single}, Load: Load{Jobs: 250, Batch: 100, Goroutines: 10, Body: 7}}
 	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {

@@ -31,6 +31,7 @@ func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 			}
 		}
 	}
+
 	n := min(b.cfg.Load.Jobs, callsJobs)
 	result := Result{Phase: Calls, Runs: 1}
 	var got []duly.Delivery
@@ -55,6 +56,7 @@ func (b *bench) calls(ctx context.Context, at Progress) (Result, error) {
 		result.Seconds += p.Seconds
 	}
 	result.PerSecond = perSecond(result.Jobs, time.Duration(result.Seconds*float64(time.Second)))
+
 	return result, nil
 }
 

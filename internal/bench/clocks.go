@@ -37,6 +37,7 @@ func (b *bench) compareClocks(ctx context.Context) error {
 		}
 	}
 	b.offset, b.timed = seen.offset(), true
+
 	return nil
 }
 

@@ -40,6 +40,7 @@ func TestAnotherClockIsFoundWithinTheError(t *testing.T) {
 			now = at.Add(time.Duration(rapid.Int64Range(0, 5e6).Draw(t, "back")))
 			seen.add(at.Add(ahead).Truncate(time.Millisecond), before, now)
 		}
+
 		got := seen.offset()
 		if got == (clockOffset{}) {
 			if ahead.Abs() > 11*time.Millisecond { // a call and a millisecond can hide no more
@@ -47,6 +48,7 @@ func TestAnotherClockIsFoundWithinTheError(t *testing.T) {
 			}
 			return
 		}
+
 		if diff := (got.ahead - ahead).Abs(); diff > got.either+1 {
 			t.Fatalf("found %s ± %s, is %s", got.ahead, got.either, ahead)
 		}

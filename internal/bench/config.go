@@ -115,12 +115,14 @@ func (c Config) withDefaults() Config {
 	if len(c.Kinds) == 0 {
 		c.Kinds = Kinds()
 	}
+
 	if len(c.Batches) == 0 {
 		c.Batches = []int{1, 10, 50}
 		if c.Load.Batch != 0 {
 			c.Batches = []int{c.Load.Batch}
 		}
 	}
+
 	or(&c.Shards, 8)
 	or(&c.Repeat, 3)
 	or(&c.Load.Jobs, 100_000)
@@ -141,6 +143,7 @@ func (c Config) withDefaults() Config {
 	if c.Clock == nil {
 		c.Clock = clock.System()
 	}
+
 	return c
 }
 
@@ -200,6 +203,7 @@ func (c Config) Validate() error {
 	if c.Backlog.Compare && !c.Backlog.Any() {
 		bad.Add("compare", "is about a backlog: name one with backlog_ready or backlog_delayed")
 	}
+
 	for _, p := range c.Phases {
 		switch {
 		case !slices.Contains(AllPhases(), p):
@@ -208,6 +212,7 @@ func (c Config) Validate() error {
 			bad.Add("phases", "names %q, which is for an engine whose server tells what it has used: redis:// and its kin", p)
 		}
 	}
+
 	for _, kind := range c.Kinds {
 		if !slices.Contains(Kinds(), kind) {
 			bad.Add("job", "names %q, must be of %s", kind, strings.Join(names(Kinds()), ", "))

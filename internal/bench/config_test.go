@@ -54,6 +54,7 @@ func TestABadConfigNamesEveryField(t *testing.T) {
 			t.Errorf("%s: got %v", tt.field, err)
 		}
 	}
+
 	var e *duly.Error
 	err := Config{Repeat: -1, Load: Load{Rate: -1}}.Validate()
 	if !errors.As(err, &e) || len(e.Fields) != 2 {

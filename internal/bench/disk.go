@@ -41,6 +41,7 @@ func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock
 			err = rerr
 		}
 	}()
+
 	var syncs Histogram
 	page := make([]byte, diskPage)
 	start := clk.Mono()
@@ -57,6 +58,7 @@ func MeasureDisk(ctx context.Context, dir string, delay time.Duration, clk clock
 		}
 		syncs.Record(clk.Mono() - before)
 	}
+
 	return &Disk{
 		Dir: dir, P50: micros(syncs.Percentile(50)), P99: micros(syncs.Percentile(99)), Max: micros(syncs.Max()),
 		Rate: perSecond(syncs.Count(), clk.Mono()-start),

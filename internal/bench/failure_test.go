@@ -28,6 +28,7 @@ func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
 		if e.opened != 2 {
 			t.Errorf("opened %d times, want 2", e.opened)
 		}
+
 		s := e.stats["backlog"]
 		// Two pushes of 300 bring what the two takes need; the works need as
 		// much again, and what they took beyond that.
@@ -38,6 +39,7 @@ func TestTheBacklogLiesInTheQueueThatIsMeasured(t *testing.T) {
 		if s := e.stats["lateness-1"]; s.Counters.Acked != 300 {
 			t.Errorf("lateness: %+v", s)
 		}
+
 		for _, p := range r.Phases {
 			if p.Jobs < 300 || p.Early != 0 {
 				t.Errorf("%+v", p)
@@ -189,6 +191,7 @@ func TestRemovingAQueueIsRepeatedOverABrokenWireAndElseReported(t *testing.T) {
 			}
 			return nil
 		}
+
 		_, err := Run(t.Context(), Config{Open: e.open, Phases: []Phase{Push}, Load: Load{Jobs: 10}, Repeat: 1})
 		if !errors.Is(err, duly.ErrForbidden) || !strings.Contains(err.Error(), "can't remove queue default/"+Prefix) {
 			t.Errorf("got %v", err)
@@ -223,6 +226,7 @@ func TestProgressRisesStepByStep(t *testing.T) {
 			run     int
 			loading bool
 		}
+
 		var steps []step
 		var last Progress
 		for _, p := range seen {
@@ -237,6 +241,7 @@ func TestProgressRisesStepByStep(t *testing.T) {
 			}
 			last = p
 		}
+
 		want := []step{{"", 0, true}, {Take, 1, true}, {Take, 1, false}, {Take, 2, true}, {Take, 2, false}}
 		if !slices.Equal(steps, want) {
 			t.Errorf("steps %v", steps)

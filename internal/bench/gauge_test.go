@@ -123,6 +123,7 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		// A push carries 50 jobs; 50 taken jobs are two calls.
 		for i, want := range []float64{2, 1, 4, 1} {
 			of := &r.Phases[i]
@@ -130,12 +131,14 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 				t.Errorf("%s: %d jobs, %+v; want %g µs", of.Phase, of.Jobs, of.Server, want)
 			}
 		}
+
 		if s := r.Phases[0].Server.Scripts; s == nil || *s != (ScriptCost{Calls: 60, Mean: 100, P50: 128, P99: 128, P9999: 128}) {
 			t.Errorf("the scripts of push: %+v", s)
 		}
 		if s := r.Phases[1].Server.Scripts; s != nil {
 			t.Errorf("native commands ran scripts: %+v", s)
 		}
+
 		l := r.Server.Life
 		if l == nil || !near(l.CPU, 6) || !near(l.Native, 2) || !near(l.Ratio, 3) || !l.Counts {
 			t.Errorf("life: %+v", l)
@@ -179,6 +182,7 @@ func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		// What is left of a megabyte that ebbs away is below 64 KiB.
 		m := r.Phases[0].Memory
 		if m == nil || m.Ready < 300 || m.Ready > 366 || m.Delayed < 340 || m.Delayed > 406 ||
@@ -188,12 +192,14 @@ func TestMemoryIsReadWhenItHasComeToRest(t *testing.T) {
 		if len(m.Kinds) != 3 || m.Kinds[0] != (KindMemory{Plain, m.Ready, 1}) {
 			t.Errorf("kinds: %+v", m.Kinds)
 		}
+
 		for i, kind := range []Kind{Tries, Order} {
 			w := m.Kinds[i+1]
 			if w.Kind != kind || w.Bytes < 300 || w.Bytes > 366 || w.ToPlain < 0.9 || w.ToPlain > 1.1 {
 				t.Errorf("%+v", w)
 			}
 		}
+
 		if s := e.stats["memory-order"]; s.Sizes.Ready+s.Sizes.Blocked != 1000 {
 			t.Errorf("order: %+v", s)
 		}
@@ -229,6 +235,7 @@ func TestCallsAreMeasuredOneByOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := r.Phases[0]
+
 		var got []string
 		for _, p := range of.Parts {
 			got = append(got, p.Name)
@@ -236,6 +243,7 @@ func TestCallsAreMeasuredOneByOne(t *testing.T) {
 				t.Errorf("%+v, %+v, %+v", p, p.Latency, p.Server)
 			}
 		}
+
 		if !slices.Equal(got, []string{"push", "delay", "reserve", "ack"}) || of.Jobs != 2000 {
 			t.Errorf("%v, %d jobs", got, of.Jobs)
 		}
@@ -257,6 +265,7 @@ func TestABurstFallsDueInOneMillisecond(t *testing.T) {
 			}
 		}
 	}
+
 	measure(t, e, Config{Phases: []Phase{Burst}, Load: Load{Jobs: 6000, Callers: 1}}, func(t *testing.T, r *Report, err error) {
 		if err != nil {
 			t.Fatal(err)
@@ -389,11 +398,13 @@ func TestTimingsAreDifferencesOfWhatTheServerHasCounted(t *testing.T) {
 	if d.Count != 100 || d.Time != 5000*us {
 		t.Errorf("%+v", d)
 	}
+
 	for p, want := range map[float64]time.Duration{0.1: 16 * us, 50: 16 * us, 51: 32 * us, 95: 32 * us, 95.1: 512 * us, 100: 512 * us} {
 		if got := d.Percentile(p); got != want {
 			t.Errorf("p%g is %s, want %s of %v", p, got, want, d.Within)
 		}
 	}
+
 	if got := before.Plus(d); got.Count != after.Count || got.Percentile(99) != after.Percentile(99) {
 		t.Errorf("%+v", got)
 	}

@@ -78,6 +78,7 @@ func TestAddingHistogramsIsRecordingInOne(t *testing.T) {
 			b.Record(d)
 		}
 	}
+
 	var empty Histogram
 	a.Add(&b)
 	a.Add(&empty)
@@ -86,6 +87,7 @@ func TestAddingHistogramsIsRecordingInOne(t *testing.T) {
 			t.Errorf("p%g is %v, want %v", p, a.Percentile(p), sum.Percentile(p))
 		}
 	}
+
 	if a.Count() != sum.Count() || a.Min() != sum.Min() || a.Max() != sum.Max() {
 		t.Errorf("count %d, min %v, max %v", a.Count(), a.Min(), a.Max())
 	}

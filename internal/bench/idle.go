@@ -26,6 +26,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 		}
 		w.Handle(q.Name, func(context.Context, *worker.Delivery) error { return nil })
 	}
+
 	working, end := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- w.Run(working) }()
@@ -34,6 +35,7 @@ func (b *bench) idle(ctx context.Context, at Progress) (Result, error) {
 	if err := errors.Join(err, <-ended); err != nil {
 		return Result{}, err
 	}
+
 	return Result{
 		Phase: Idle, Runs: 1, Seconds: length.Seconds(),
 		Idle: &IdleView{Queues: b.cfg.Load.Queues, Requests: requests, PerSecond: perSecond(requests, length)},

@@ -52,6 +52,7 @@ func (b *bench) schedule(ctx context.Context, f *run, q duly.QueueRef, first tim
 	dueAt := func(i int64) time.Duration {
 		return first + time.Duration(float64(i)/float64(rate)*float64(time.Second))
 	}
+
 	return f.each(b.cfg.Load.Callers, func() error {
 		jobs := make([]duly.Job, batch)
 		for i, n := f.claim(batch); n > 0; i, n = f.claim(batch) {

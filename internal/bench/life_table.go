@@ -45,6 +45,7 @@ func medianCost(step lifeStep, rounds []map[lifeStep]LifeCost) LifeCost {
 		}
 		return median(all)
 	}
+
 	ratio := func(to Kind) float64 {
 		var all []float64
 		for _, round := range rounds {
@@ -54,6 +55,7 @@ func medianCost(step lifeStep, rounds []map[lifeStep]LifeCost) LifeCost {
 		}
 		return median(all)
 	}
+
 	return LifeCost{
 		Kind: step.kind, Batch: step.batch,
 		Push:    each(func(c LifeCost) float64 { return c.Push }),

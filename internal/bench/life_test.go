@@ -154,6 +154,7 @@ func TestJobsAreOfTheirKind(t *testing.T) {
 			jobs[Kind(kind)][job.Queue+"/"+job.ID] = job
 		}
 	}
+
 	cfg := Config{Phases: []Phase{Life}, Load: Load{Jobs: 2000, Batch: 50}}
 	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil || len(r.Phases[0].Life.Costs) != len(Kinds()) {
@@ -186,6 +187,7 @@ func checkKind(t *testing.T, kind Kind, jobs []duly.Job) {
 			return
 		}
 	}
+
 	for _, of := range []struct {
 		what      string
 		got, want int
@@ -217,6 +219,7 @@ func TestLifesErrorsNameTheKind(t *testing.T) {
 			})
 		})
 	}
+
 	for _, op := range []string{"native push", "native take", "native ack"} {
 		t.Run(op, func(t *testing.T) {
 			t.Parallel()

@@ -138,5 +138,6 @@ func specOf(p Phase) spec {
 	case Idle:
 		return spec{whole: (*bench).idle}
 	}
+
 	return spec{apart: true, of: "lateness", measure: (*bench).lateness}
 }

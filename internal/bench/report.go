@@ -126,6 +126,7 @@ func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
 	if n := median.done.Load(); n > 0 {
 		result.CPU = micros(median.cpu) / float64(n)
 	}
+
 	all := &Histogram{}
 	for _, r := range runs {
 		all.Add(&r.latency)
@@ -135,12 +136,14 @@ func summarize(p Phase, s spec, runs []*run, offset clockOffset) Result {
 			result.Cut++
 		}
 	}
+
 	if s.apart {
 		result.Either = micros(offset.either)
 	}
 	if s.of != "" {
 		result.Latency = latencyOf(s.of, all)
 	}
+
 	return result
 }
 

@@ -71,6 +71,7 @@ func TestTheReportIsJSONWithUnitsInItsNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var loose map[string]json.RawMessage
 	if err := json.Unmarshal(text, &loose); err != nil {
 		t.Fatal(err)
@@ -79,11 +80,13 @@ func TestTheReportIsJSONWithUnitsInItsNames(t *testing.T) {
 	if err := json.Unmarshal(loose["phases"], &phases); err != nil || len(phases) != 1 {
 		t.Fatalf("phases %s: %v", loose["phases"], err)
 	}
+
 	for name, want := range map[string]any{"phase": "work", "jobs": 10.0, "per_second": 10.0, "seconds": 1.0, "runs": 1.0, "early": 0.0} {
 		if phases[0][name] != want {
 			t.Errorf("phase's %s is %v, want %v", name, phases[0][name], want)
 		}
 	}
+
 	if _, has := phases[0]["latency"]; has {
 		t.Error("work has latencies, but nothing measures them")
 	}

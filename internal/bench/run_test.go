@@ -27,6 +27,7 @@ func TestEveryJobIsClaimedOnceAndUnclaimedOnesAgain(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	if r.done.Load() != 1000 {
 		t.Errorf("%d jobs were done", r.done.Load())
 	}

@@ -93,17 +93,20 @@ func costOf(runs []*run) *ServerCost {
 		}
 		scripts = scripts.Plus(r.server.Scripts)
 	}
+
 	c := &ServerCost{}
 	if len(per) > 0 {
 		slices.Sort(per)
 		c.CPU = per[(len(per)-1)/2]
 	}
+
 	if scripts.Count > 0 {
 		c.Scripts = &ScriptCost{
 			Calls: scripts.Count, Mean: micros(scripts.Time) / float64(scripts.Count), P50: micros(scripts.Percentile(50)),
 			P99: micros(scripts.Percentile(99)), P9999: micros(scripts.Percentile(99.99)),
 		}
 	}
+
 	return c
 }
 
@@ -118,6 +121,7 @@ func (r *Report) judgeLife() {
 			cpu[p.Phase] = p.Server.CPU
 		}
 	}
+
 	if cpu[Push] == 0 || cpu[Take] == 0 {
 		return
 	}
@@ -127,6 +131,7 @@ func (r *Report) judgeLife() {
 	if push == 0 || take == 0 {
 		return
 	}
+
 	l.Native = push + take
 	l.Ratio = l.CPU / l.Native
 	within := func(cost, bound float64) bool { return bound == 0 || cost <= bound }

@@ -135,6 +135,7 @@ func TestSpreadsErrorsLeaveNothing(t *testing.T) {
 			})
 		})
 	}
+
 	t.Run("against destroy", func(t *testing.T) {
 		t.Parallel()
 		g, against := &gauge{}, &gauge{}
@@ -146,6 +147,7 @@ func TestSpreadsErrorsLeaveNothing(t *testing.T) {
 			}
 		})
 	})
+
 	for _, op := range []string{"open", "read"} {
 		t.Run("against "+op, func(t *testing.T) {
 			t.Parallel()

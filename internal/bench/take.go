@@ -33,6 +33,7 @@ func (b *bench) takeBatches(ctx context.Context, r *run, q duly.QueueRef, gorout
 	if done := r.done.Load(); err == nil && ctx.Err() == nil && !r.cut() && done < r.total {
 		return fmt.Errorf("take: the queue was empty after %d of the %d jobs in it", done, r.total)
 	}
+
 	return err
 }
 
@@ -43,6 +44,7 @@ func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, ou
 	if err != nil {
 		return 0, fmt.Errorf("reserve: %w", err)
 	}
+
 	if len(deliveries) == 0 {
 		return 0, nil
 	}
@@ -51,6 +53,7 @@ func (b *bench) takeOnce(ctx context.Context, r *run, q duly.QueueRef, n int, ou
 			r.early.Add(1)
 		}
 	}
+
 	err = b.ack(ctx, q.Namespace, deliveries, outcomes)
 	r.latency.Record(b.clock.Mono() - before)
 	if err != nil {

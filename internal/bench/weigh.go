@@ -26,6 +26,7 @@ func (b *bench) weigh(ctx context.Context, at Progress) (Result, error) {
 		*load.bytes = bytes
 		result.Jobs += int64(n)
 	}
+
 	if err := b.weighKinds(ctx, at, &result); err != nil {
 		return Result{}, err
 	}
@@ -56,6 +57,7 @@ func (b *bench) weighKinds(ctx context.Context, at Progress, result *Result) err
 		}
 		result.Memory.Kinds = append(result.Memory.Kinds, weight)
 	}
+
 	return nil
 }
 

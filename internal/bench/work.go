@@ -30,6 +30,7 @@ func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered fun
 		}
 		return nil
 	})
+
 	if err := w.Run(r.live); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -38,6 +39,7 @@ func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered fun
 	if err != nil {
 		return err
 	}
+
 	// What counts are acks. More handlers than that were entered where a store
 	// was slow or gone and leases ran out.
 	r.done.Store(after - before)

@@ -77,6 +77,7 @@ func TestASlowWatcherHasAGap(t *testing.T) {
 				Canceled: func(duly.Canceled) { canceled++ },
 			})
 		}()
+
 		synctest.Wait()
 		for range 10_003 {
 			hub.Publish("a", duly.Canceled{Queue: "q", IDs: []string{"j"}})

@@ -29,6 +29,7 @@ func TestSystemTimers(t *testing.T) {
 		if at := <-called; at != time.Second {
 			t.Errorf("called after %s, want 1s", at)
 		}
+
 		timer.Reset(time.Minute)
 		if !timer.Stop() || timer.Stop() {
 			t.Error("Stop tells true the first time and false the second")
@@ -61,6 +62,7 @@ func TestMillisecondsRoundToTheSafeSide(t *testing.T) {
 			t.Errorf("%s is %d and %d rounded up, want %d and %d", m.t.UTC(), floor, ceil, m.floor, m.ceil)
 		}
 	}
+
 	lengths := map[time.Duration]int64{
 		0: 0, 1: 1, time.Millisecond: 1, time.Millisecond + 1: 2, 1500 * time.Microsecond: 2, time.Hour: 3_600_000, -1: 0,
 	}

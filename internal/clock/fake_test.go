@@ -147,11 +147,13 @@ func TestSleepLastsItsTimeOrItsContext(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
+
 	sleep()
 	f.Advance(time.Second)
 	if err := <-ended; err != nil {
 		t.Errorf("after its time it answers %v", err)
 	}
+
 	sleep()
 	cancel()
 	if err := <-ended; err != context.Canceled || f.Timers() != 0 {
@@ -205,6 +207,7 @@ func TestFakeIsSafeForConcurrentUse(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	if f.Mono() != 400*time.Millisecond || f.Timers() != 0 {
 		t.Errorf("mono %s, %d timers; want 400ms and none", f.Mono(), f.Timers())

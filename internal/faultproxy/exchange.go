@@ -55,6 +55,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 	if x.deaf {
 		return
 	}
+
 	do := Pass
 	if fault != nil {
 		do = fault.Do
@@ -80,6 +81,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 		x.expect(expected{fate: give, given: resp.Append(nil, fault.Reply, x.version()), fault: fault})
 		raw = nil
 	}
+
 	if raw != nil {
 		l.toServer.send(raw)
 	}
@@ -95,6 +97,7 @@ func (l *link) reply(raw []byte, push bool) {
 		l.say(raw)
 		return
 	}
+
 	e := x.expected[0]
 	x.expected = x.expected[1:]
 	switch e.fate {

@@ -250,10 +250,12 @@ func TestPushesAreNoReplies(t *testing.T) {
 	if _, err := r.Receive(); err != nil {
 		t.Error(err)
 	}
+
 	f := r.proxy.Inject(Fault{Match: Named("INCR"), Do: LoseReply})
 	every := r.proxy.Inject(Fault{Match: Named("SUBSCRIBE"), Do: Drop}) // subscribing is never meant
 	defer every.Remove()
 	r.send("SUBSCRIBE :ch", "PUBLISH :ch hello", "GET :none", "INCR :a")
+
 	heard := map[string]bool{}
 	for range 4 { // in an order of the server's
 		v, err := r.Receive()
@@ -262,12 +264,14 @@ func TestPushesAreNoReplies(t *testing.T) {
 		}
 		heard[fmt.Sprint(v)] = true
 	}
+
 	ch := r.prefix + ":ch"
 	for _, want := range []string{"[subscribe " + ch + " 1]", "[message " + ch + " hello]", "1", "<nil>"} {
 		if !heard[want] {
 			t.Errorf("not heard: %s of %v", want, heard)
 		}
 	}
+
 	r.ends()
 	r.happens(f)
 	r.has("a", "1")
@@ -297,6 +301,7 @@ func TestTheClientLibraryMeetsFaults(t *testing.T) {
 	incr := func(key string) (int64, error) {
 		return c.Do(t.Context(), c.B().Incr().Key(r.prefix+":"+key).Build()).AsInt64()
 	}
+
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
@@ -305,12 +310,14 @@ func TestTheClientLibraryMeetsFaults(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	r.has("many", "50")
 	f := r.proxy.Inject(Fault{Match: Containing(":lost"), Do: LoseReply})
 	if n, err := incr("lost"); err == nil {
 		t.Errorf("a lost reply is %d", n)
 	}
+
 	r.happens(f)
 	redistest.Await(t, "it connects again", func() bool {
 		n, err := incr("lost")

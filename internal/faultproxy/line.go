@@ -61,6 +61,7 @@ func (l *line) run() {
 		case <-l.done:
 			return
 		}
+
 		for _, x := range l.take() {
 			if !l.open(x.at) {
 				return
@@ -89,6 +90,7 @@ func (l *line) open(at time.Time) bool {
 			return false
 		}
 	}
+
 	for {
 		barrier := l.proxy.barrier(l.way)
 		if barrier == nil {

@@ -38,16 +38,19 @@ func (l *link) run() {
 		l.reset() // no server, no connection
 		return
 	}
+
 	if !l.reached(server) {
 		server.Close()
 		return
 	}
+
 	l.toServer = newLine(l.proxy, ToServer, server, l.done)
 	l.toClient = newLine(l.proxy, ToClient, l.client, l.done)
 	requests, replies := l.copyRequests, l.copyReplies
 	if l.proxy.redis {
 		requests, replies = l.requests, l.replies
 	}
+
 	var wg sync.WaitGroup
 	wg.Go(l.toServer.run) // a server that has gone may have said something before
 	wg.Go(func() {

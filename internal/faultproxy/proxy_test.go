@@ -35,6 +35,7 @@ func newEcho(t *testing.T) *echo {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	e := &echo{Listener: l}
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithCancel(context.Background())
@@ -57,6 +58,7 @@ func newEcho(t *testing.T) *echo {
 		cancel()
 		wg.Wait()
 	})
+
 	return e
 }
 
@@ -150,11 +152,13 @@ func TestPassesBytesOn(t *testing.T) {
 		c.say(line)
 		c.hear(line)
 	}
+
 	p.Delay(20 * time.Millisecond) // the end of the server overtakes nothing
 	c.say("last")
 	if err := c.CloseWrite(); err != nil {
 		t.Error(err)
 	}
+
 	c.hear("last") // what was sent before the end is answered
 	c.ends(io.EOF)
 	eventually.True(t, "the connection is forgotten", func() bool { return p.Open() == 0 })
@@ -174,6 +178,7 @@ func TestDelayIsForReplies(t *testing.T) {
 	for i := range 20 {
 		c.say(fmt.Sprint(i))
 	}
+
 	eventually.True(t, "the requests arrive", func() bool { return strings.HasSuffix(e.got(), "19") })
 	for i := range 20 {
 		c.hear(fmt.Sprint(i))
@@ -250,6 +255,7 @@ func TestStopRefusesUntilResume(t *testing.T) {
 		claim.Close()
 		t.Error("anybody may take the port of a stopped proxy")
 	}
+
 	at := p.Addr()
 	p.Resume()
 	p.Resume()

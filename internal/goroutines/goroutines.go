@@ -49,6 +49,7 @@ func Busy(root ID) bool {
 			busy = append(busy, id)
 		}
 	})
+
 	for _, id := range busy {
 		if descends(id, root, parents) {
 			return true

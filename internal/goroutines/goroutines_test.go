@@ -35,6 +35,7 @@ func TestBusyTellsWhetherADescendantRuns(t *testing.T) {
 	if !goroutines.Busy(root) {
 		t.Error("not busy while a child of the root runs")
 	}
+
 	close(stop)
 	<-over
 	for goroutines.Busy(root) {

@@ -35,6 +35,7 @@ func TestAHalfDoneBurialIsDoneLater(t *testing.T) {
 	if got, err := r.runInto(path, r.engine); err != nil || got.Left[whyLeased] != 1 || got.Known+got.Dead != 0 {
 		t.Errorf("while it is leased: %+v, %v", got, err)
 	}
+
 	r.clock.Advance(2 * buryLease)
 	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 1 || len(got.Left) != 0 {
 		t.Errorf("after the lease: %+v, %v", got, err)
@@ -55,6 +56,7 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	for range 3 {
 		r.buried("shop", "q")
 	}
+
 	path := filepath.Join(t.TempDir(), "journal")
 	refuses := &settling{r.engine, func(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
 		errs, err := r.engine.Settle(ctx, namespace, outcomes[1:])
@@ -63,6 +65,7 @@ func TestARefusedBurialIsNone(t *testing.T) {
 	if got, err := r.runInto(path, refuses); err != nil || got.Dead != 2 || got.Left[whyRefused+reason(duly.ErrLeaseLost)] != 1 || len(got.Left) != 1 {
 		t.Errorf("%+v, %v", got, err)
 	}
+
 	r.clock.Advance(2 * buryLease)
 	if got, err := r.runInto(path, r.engine); err != nil || got.Known != 3 || len(got.Left) != 0 {
 		t.Errorf("the next run: %+v, %v", got, err)

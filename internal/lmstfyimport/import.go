@@ -109,6 +109,7 @@ func (im *Importer) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, key := range []string{"m2/ns", "timer_set_v2"} {
 		if n, err := im.Source.size(ctx, "EXISTS", key); err != nil {
 			return err
@@ -116,6 +117,7 @@ func (im *Importer) run(ctx context.Context) error {
 			im.report.leave(whyV2, key)
 		}
 	}
+
 	if err := im.measure(ctx, queues); err != nil {
 		return err
 	}
@@ -124,6 +126,7 @@ func (im *Importer) run(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return im.timers(ctx)
 }
 
@@ -162,6 +165,7 @@ func (im *Importer) queues(ctx context.Context) (queues []duly.QueueRef, err err
 			im.report.Queues++
 		}
 	}
+
 	return queues, nil
 }
 
@@ -198,6 +202,7 @@ func (im *Importer) tokens(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	limits, err := im.Admin.limits(ctx, im.Pool)
 	if err != nil {
 		return err
@@ -212,6 +217,7 @@ func (im *Importer) tokens(ctx context.Context) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -224,6 +230,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 		im.report.leave(whyNoLimit+reason(err), what)
 		t.Limits = duly.Limits{}
 	}
+
 	var err error
 	if !im.DryRun {
 		err = im.AddToken(ctx, t)
@@ -241,6 +248,7 @@ func (im *Importer) token(ctx context.Context, namespace, text, description stri
 	default:
 		return err
 	}
+
 	return nil
 }
 

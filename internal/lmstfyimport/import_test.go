@@ -129,6 +129,7 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 			r.ready("shop", "q", id, 1)
 		}
 	}
+
 	path := filepath.Join(t.TempDir(), "journal")
 	run := func() Report {
 		journal, err := OpenJournal(path, "here to there")
@@ -143,16 +144,19 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 	if got := run(); got.Ready != 986 || got.Delayed != 124 || got.Dead != 124 || got.Known != 0 || len(got.Left) != 0 {
 		t.Fatalf("%+v", got)
 	}
+
 	q := duly.QueueRef{Namespace: "shop", Name: "q"}
 	deliveries, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 100})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, d := range deliveries {
 		if _, err := r.engine.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if got := run(); got.Known != n || got.Ready+got.Delayed+got.Dead != 0 {
 		t.Errorf("the second run: %+v", got)
 	}
@@ -163,6 +167,7 @@ func TestASecondRunDoublesNothing(t *testing.T) {
 	if _, err := OpenJournal(path, "here to elsewhere"); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("another import's journal: %v", err)
 	}
+
 	// Without a journal the IDs alone tell.
 	if got := r.run(r.importer()); got.Known != n-100 || got.Ready != 100 {
 		t.Errorf("without its journal: %+v", got)
@@ -235,6 +240,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 			r.ready("shop", "q", id, 1)
 		}
 	}
+
 	path := filepath.Join(t.TempDir(), "journal")
 	for n := range 6 {
 		journal, err := OpenJournal(path, "x")
@@ -252,6 +258,7 @@ func TestAnInterruptedImportGoesOn(t *testing.T) {
 			t.Fatalf("run %d: %v", n, err)
 		}
 	}
+
 	r.run(r.importer())
 	stats, err := r.engine.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"})
 	if s := stats.Sizes; err != nil || s.Ready != 130 || s.Dead != 120 || s.Leased != 0 || stats.Counters.Pushed != 250 {
@@ -272,11 +279,13 @@ func TestTokensAreBroughtOver(t *testing.T) {
 	if got.Tokens != 2 || got.Limited != 1 || len(got.Left) != 2 {
 		t.Errorf("%+v", got)
 	}
+
 	for _, text := range []string{"anot", "01HF"} {
 		if strings.Contains(fmt.Sprint(got), text) {
 			t.Errorf("it has the first letters of a token: %+v", got)
 		}
 	}
+
 	token, err := r.engine.FindToken(t.Context(), hash("shop", "01HF7YAT00041061050R000000"))
 	want := duly.Limits{Consume: 10, Per: time.Minute}
 	if err != nil || token.Namespace != "shop" || token.Limits != want || token.Rights != duly.RightProduce|duly.RightConsume || !strings.HasPrefix(token.Description, "the shop ä") {
@@ -318,6 +327,7 @@ func TestAnAnswerOfAnotherFormIsAnError(t *testing.T) {
 			}
 			return redistest.Usual{}
 		})
+
 		source, err := Open(t.Context(), stub.URL())
 		if err != nil {
 			t.Fatal(err)
@@ -326,6 +336,7 @@ func TestAnAnswerOfAnotherFormIsAnError(t *testing.T) {
 		if now, err := source.now(t.Context()); !errors.Is(err, duly.ErrUnavailable) {
 			t.Errorf("%v: it is %s, %v", answer, now, err)
 		}
+
 		err = source.scan(t.Context(), []string{"SCAN"}, nil, func([]string) error { return nil })
 		if !errors.Is(err, duly.ErrUnavailable) {
 			t.Errorf("%v: the scan ends with %v", answer, err)

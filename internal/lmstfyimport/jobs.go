@@ -41,6 +41,7 @@ func (im *Importer) lists(ctx context.Context, q duly.QueueRef) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -52,6 +53,7 @@ func (im *Importer) pass(ctx context.Context, q duly.QueueRef, key string, kind 
 		if err != nil {
 			return found, failed(err)
 		}
+
 		var fresh []waiting
 		for i := len(items) - 1; i >= 0; i-- {
 			if seen[items[i]] {
@@ -65,6 +67,7 @@ func (im *Importer) pass(ctx context.Context, q duly.QueueRef, key string, kind 
 			}
 			fresh = append(fresh, waiting{entry: e, kind: kind})
 		}
+
 		found += len(fresh)
 		im.progress(len(fresh))
 		if err := im.take(ctx, q, fresh); err != nil {
@@ -100,6 +103,7 @@ func (im *Importer) timers(ctx context.Context) error {
 				byQueue[q] = append(byQueue[q], waiting{entry: e, kind: duly.StateDelayed, due: time.Unix(int64(score), 0)})
 			}
 		}
+
 		for q, entries := range byQueue {
 			if err := im.take(ctx, q, entries); err != nil {
 				return err
@@ -137,6 +141,7 @@ func (im *Importer) batch(ctx context.Context, q duly.QueueRef, entries []waitin
 			some = append(some, e)
 		}
 	}
+
 	plain := make([]entry, len(some))
 	for i := range some {
 		plain[i] = some[i].entry
@@ -145,9 +150,11 @@ func (im *Importer) batch(ctx context.Context, q duly.QueueRef, entries []waitin
 	if err != nil {
 		return err
 	}
+
 	if im.now, err = im.Source.now(ctx); err != nil { // delays count from the push
 		return err
 	}
+
 	var jobs []taken
 	size := 0
 	for i := range some {
@@ -163,6 +170,7 @@ func (im *Importer) batch(ctx context.Context, q duly.QueueRef, entries []waitin
 		}
 		jobs = append(jobs, job)
 	}
+
 	return im.store(ctx, q, jobs)
 }
 
@@ -180,11 +188,13 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 		im.report.Gone++
 		return job, false
 	}
+
 	p, ok := unpackPayload(e.id, s.text)
 	if !ok || duly.ValidateID(e.id) != nil {
 		im.report.leave(whyForm, what)
 		return job, false
 	}
+
 	job = taken{kind: e.kind, Job: duly.Job{
 		ID: e.id, Namespace: q.Namespace, Queue: q.Name, Body: p.Body, Headers: p.Attributes,
 		Tries: max(1, e.tries), MaxStalls: duly.None, Backoff: duly.Fixed(0), TTL: duly.None,
@@ -199,6 +209,7 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 		job.kind = duly.StateDead
 		return job, true
 	}
+
 	if s.ttl > 0 {
 		job.TTL = s.ttl
 	}
@@ -209,5 +220,6 @@ func (im *Importer) job(q duly.QueueRef, e waiting, s stored) (job taken, ok boo
 		im.report.leave(whyExpires, what)
 		return job, false
 	}
+
 	return job, true
 }

@@ -57,6 +57,7 @@ func (j *Journal) read(about string) error {
 			return foreign(j.file.Name())
 		}
 	}
+
 	if err := j.file.Truncate(whole); err != nil {
 		return err
 	}
@@ -67,6 +68,7 @@ func (j *Journal) read(about string) error {
 		return nil
 	}
 	_, err := fmt.Fprintln(j.file, header)
+
 	return err
 }
 

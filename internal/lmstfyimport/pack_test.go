@@ -23,6 +23,7 @@ func TestEntriesAreTakenApart(t *testing.T) {
 	if e, ok := unpackTimer(packed("ns", "q") + le(65535) + packed(id)); !ok || e != (entry{"ns", "q", 65535, id}) {
 		t.Errorf("%+v, %v", e, ok)
 	}
+
 	for _, bad := range []string{"", "a", le(1), le(1) + le(5) + "abc", le(1) + packed(id) + "x", le(1) + packed("")} {
 		if e, ok := unpackEntry(bad); ok {
 			t.Errorf("%q is %+v", bad, e)
@@ -31,6 +32,7 @@ func TestEntriesAreTakenApart(t *testing.T) {
 			t.Errorf("%q is %+v", bad, e)
 		}
 	}
+
 	if e, ok := unpackTimer(packed("", "q") + le(1) + packed(id)); ok {
 		t.Errorf("an entry without a namespace is %+v", e)
 	}

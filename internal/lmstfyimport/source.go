@@ -110,12 +110,14 @@ func (s *Source) scan(ctx context.Context, command []string, options []string, p
 		if err != nil {
 			return failed(err)
 		}
+
 		if len(parts) != 2 {
 			return odd(command[0])
 		}
 		if cursor, err = parts[0].ToString(); err != nil {
 			return failed(err)
 		}
+
 		items, err := parts[1].AsStrSlice()
 		if err != nil {
 			return failed(err)
@@ -161,6 +163,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]duly.Limit
 	if err != nil {
 		return nil, failed(err)
 	}
+
 	all := map[string]duly.Limits{}
 	for key, text := range stored {
 		of, ok := strings.CutPrefix(key, pool+"/")
@@ -178,6 +181,7 @@ func (s *Source) limits(ctx context.Context, pool string) (map[string]duly.Limit
 		}
 		all[of] = limits
 	}
+
 	return all, nil
 }
 
@@ -195,6 +199,7 @@ func (s *Source) read(ctx context.Context, namespace, queue string, entries []en
 		key := "j/" + namespace + "/" + queue + "/" + e.id
 		commands = append(commands, s.command("GET", key), s.command("PTTL", key))
 	}
+
 	answers := s.client.DoMulti(ctx, commands...)
 	jobs := make([]stored, len(entries))
 	for i := range jobs {
@@ -215,5 +220,6 @@ func (s *Source) read(ctx context.Context, namespace, queue string, entries []en
 			jobs[i].ttl = time.Duration(ms) * time.Millisecond
 		}
 	}
+
 	return jobs, nil
 }

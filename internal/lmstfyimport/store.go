@@ -23,6 +23,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []taken) er
 		}
 		return nil
 	}
+
 	engine, err := im.Target(ctx, q.Namespace)
 	if err != nil {
 		return err
@@ -30,6 +31,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []taken) er
 	if err := keepDead(ctx, engine, q); err != nil {
 		return err
 	}
+
 	var dead, live []taken
 	for _, j := range jobs {
 		if j.kind == duly.StateDead {
@@ -38,6 +40,7 @@ func (im *Importer) store(ctx context.Context, q duly.QueueRef, jobs []taken) er
 			live = append(live, j)
 		}
 	}
+
 	if err := im.bury(ctx, engine, q, dead); err != nil {
 		return err
 	}
@@ -80,6 +83,7 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 	for i := range jobs {
 		plain[i] = jobs[i].Job
 	}
+
 	var results []duly.PushResult
 	for try := 1; ; try++ {
 		results, err = engine.Push(ctx, plain)
@@ -90,6 +94,7 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 	if err != nil {
 		return nil, err
 	}
+
 	states = map[string]duly.State{}
 	var there []string
 	for i, r := range results {
@@ -117,6 +122,7 @@ func (im *Importer) push(ctx context.Context, engine duly.Contract, q duly.Queue
 		}
 		there = append(there, jobs[i].ID)
 	}
+
 	return states, errors.Join(err, im.Journal.add(q, there))
 }
 
@@ -136,15 +142,18 @@ func (im *Importer) bury(ctx context.Context, engine duly.Contract, q duly.Queue
 	if err != nil {
 		return err
 	}
+
 	for i := range jobs {
 		if jobs[i].Tries = 1; stats.Sizes.Ready > 0 {
 			jobs[i].Priority = duly.MaxPriority
 		}
 	}
+
 	states, err := im.push(ctx, engine, q, jobs)
 	if err != nil {
 		return err
 	}
+
 	var there []string
 	open := map[string]error{}
 	for id, state := range states {
@@ -156,6 +165,7 @@ func (im *Importer) bury(ctx context.Context, engine duly.Contract, q duly.Queue
 			open[id] = nil
 		}
 	}
+
 	buried, err := im.buryAll(ctx, engine, q, open)
 	im.report.Dead += int64(len(buried))
 	there = append(there, buried...)
@@ -168,6 +178,7 @@ func (im *Importer) bury(ctx context.Context, engine duly.Contract, q duly.Queue
 			there = append(there, id)
 		}
 	}
+
 	return errors.Join(err, im.Journal.add(q, there))
 }
 
@@ -229,5 +240,6 @@ func (im *Importer) buryAll(ctx context.Context, engine duly.Contract, q duly.Qu
 			return buried, nil
 		}
 	}
+
 	return buried, nil
 }

@@ -21,6 +21,7 @@ func TestALogKeepsWhatManyWrite(t *testing.T) {
 			}
 		})
 	}
+
 	all.Wait()
 	lines := log.Lines("writer=3")
 	if log.Count("msg=from") != writers*each || len(lines) != each || !strings.HasSuffix(lines[0], "writer=3\n") {

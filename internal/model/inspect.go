@@ -56,6 +56,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 			}
 		}
 	}
+
 	return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
 }
 
@@ -77,6 +78,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, err
 			}
 		}
 	}
+
 	if first == nil {
 		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
 	}
@@ -159,6 +161,7 @@ func (s *shard) addStats(st *duly.Stats, now int64) {
 	for j := range s.sets[duly.StateReady].all() {
 		oldest = min(oldest, j.DueAt)
 	}
+
 	for j := range s.dueJobs(now) {
 		st.Sizes.Delayed--
 		if h := s.heads[j.OrderKey]; h != nil && h != j && !h.over(now) {
@@ -168,6 +171,7 @@ func (s *shard) addStats(st *duly.Stats, now int64) {
 		st.Sizes.Ready++
 		oldest = min(oldest, j.DueAt)
 	}
+
 	if next := s.nextDue(now); next != nil {
 		if due := clock.FromMilli(next.DueAt); st.NextDue.IsZero() || due.Before(st.NextDue) {
 			st.NextDue = due
@@ -256,6 +260,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 			return duly.ListPage{}, err
 		}
 	}
+
 	q, err := e.look(ctx, ref)
 	if err != nil {
 		return duly.ListPage{}, err
@@ -264,6 +269,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	if q == nil {
 		return duly.ListPage{}, nil
 	}
+
 	return page(q.walk(p.State, from, shard), p), nil
 }
 

@@ -19,6 +19,7 @@ func TestLargeQueueIsUsable(t *testing.T) {
 	if testing.Short() {
 		n = 10_000
 	}
+
 	l := newLarge(t)
 	for _, j := range []duly.Job{
 		{Queue: "plain"},
@@ -27,6 +28,7 @@ func TestLargeQueueIsUsable(t *testing.T) {
 	} {
 		l.fill(j, n)
 	}
+
 	waited := l.wait("none") // a waiter looks at every change
 	l.take("plain", n, duly.Ack)
 	l.clock.Advance(time.Minute)
@@ -97,6 +99,7 @@ func (l *large) take(queue string, n int, as duly.Settlement) {
 		if len(ds) == 0 {
 			l.clock.Advance(time.Hour / 2000) // the next try of a key's head
 		}
+
 		outcomes := make([]duly.Outcome, len(ds))
 		var none time.Duration
 		for i, d := range ds {
@@ -105,6 +108,7 @@ func (l *large) take(queue string, n int, as duly.Settlement) {
 				outcomes[i].Delay = &none
 			}
 		}
+
 		errs, err := l.e.Settle(l.Context(), "", outcomes)
 		l.must(err)
 		for _, err := range errs {

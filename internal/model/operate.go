@@ -65,12 +65,14 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	if !j.state.Waiting() {
 		return s.conflict(j, duly.EventUpdate)
 	}
+
 	next := j.Planned
 	if err := u.Apply(&next, t); err != nil {
 		return err
 	}
 	next.Body, next.Headers = slices.Clone(next.Body), maps.Clone(next.Headers)
 	s.replan(j, duly.EventUpdate, now, u.Delay != nil || !u.Due.IsZero(), func() { j.Planned = next })
+
 	return nil
 }
 
@@ -114,6 +116,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 			ids = append(ids, j.ID)
 		}
 	}
+
 	results := make([]duly.RequeueResult, len(ids))
 	for i, id := range ids {
 		results[i] = e.requeue(q, ref, id, &p)
@@ -142,6 +145,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		s = q.of(id)
 		j = s.alive(s.byID[id], now)
 	}
+
 	switch {
 	case j == nil:
 		r.Err = duly.NotFound(ref, id)
@@ -161,6 +165,7 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 		}
 		r.State = s.stateNow(j, now)
 	}
+
 	return r
 }
 
@@ -191,6 +196,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	if q == nil {
 		return 0, nil
 	}
+
 	_, now := e.now()
 	purged := 0
 	for _, s := range q.shards {
@@ -204,6 +210,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 		}
 		purged += len(jobs)
 	}
+
 	if state == duly.StateLeased && purged > 0 {
 		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	}
@@ -218,6 +225,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	if patch.Shards > 1 && e.cfg.OneShard {
 		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
+
 	q, err := e.look(ctx, ref)
 	if err != nil {
 		return err
@@ -230,6 +238,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
 		}
 	}
+
 	cfg = cfg.With(patch)
 	if err := cfg.CheckParts(); err != nil {
 		return err
@@ -237,6 +246,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	if q, err = e.make(ref, cfg); err == nil {
 		q.configure(cfg)
 	}
+
 	return err
 }
 

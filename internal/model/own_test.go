@@ -83,6 +83,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 		if !idle(0) || idle(1) {
 			t.Error("an empty engine: want idle without a waiter, and not with one")
 		}
+
 		woken := make(chan bool, 1)
 		go func() {
 			ready, _ := e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
@@ -91,6 +92,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 		if !idle(1) {
 			t.Error("a waiter: want idle")
 		}
+
 		push(t, e, duly.Job{Queue: "q"})
 		if !<-woken || idle(1) {
 			t.Error("the waiter has left: want not idle")
@@ -99,6 +101,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 		if idle(0) {
 			t.Error("a job is leased: want not idle")
 		}
+
 		done := make(chan error, 1)
 		go func() { done <- e.Idle(t.Context(), 0) }()
 		if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: d.Receipt, As: duly.Ack}}); err != nil {
@@ -107,6 +110,7 @@ func TestIdleWaitsForWaitersAndForLeases(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Errorf("settled: %v, want idle", err)
 		}
+
 		e.Close()
 		if err := e.Idle(t.Context(), 0); duly.CodeOf(err) != duly.CodeClosed {
 			t.Errorf("closed: %v", err)
@@ -128,6 +132,7 @@ func TestIdleCountsNoWaiterWhoseTimeIsOver(t *testing.T) {
 			}
 			ended <- err
 		}()
+
 		synctest.Wait()
 		c.Advance(time.Minute)
 		second, cancel := context.WithTimeout(t.Context(), time.Second) // of the bubble
@@ -182,6 +187,7 @@ func TestWakeUpsArePassedOn(t *testing.T) {
 				}()
 				synctest.Wait()
 			}
+
 			wait("first", "q")
 			wait("q")
 			push(t, e, duly.Job{Queue: "q"})
@@ -189,6 +195,7 @@ func TestWakeUpsArePassedOn(t *testing.T) {
 			if who := <-woken; who != "first" {
 				t.Errorf("%s: %s was woken", name, who)
 			}
+
 			synctest.Wait()
 			if len(woken) > 0 {
 				t.Fatalf("%s: both were woken for one job", name)

@@ -49,11 +49,13 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
 	}
+
 	j.Body, j.Headers = slices.Clone(j.Body), maps.Clone(j.Headers)
 	p, err := e.plan(j, cfg, t)
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
 	}
+
 	q, err := e.make(ref, cfg)
 	if err != nil {
 		return duly.PushResult{ID: j.ID, Err: err}
@@ -71,12 +73,14 @@ func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.Pu
 	if s.cfg.MaxJobs != duly.None && s.held() >= s.cfg.MaxJobs {
 		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(ref, q.cfg.MaxJobs)}
 	}
+
 	if j.ID == "" {
 		number, _ = duly.ParseNumber(p.ID)
 	}
 	next.number = s.free(number)
 	s.counters.Pushed++
 	s.enter(next, now)
+
 	return duly.PushResult{ID: p.ID, Outcome: duly.Created}
 }
 

@@ -128,6 +128,7 @@ func (e *Engine) WatchTokens(ctx context.Context, notify func(hearing bool)) err
 		defer e.mu.Unlock()
 		delete(e.watchers, bell)
 	}()
+
 	for {
 		notify(true)
 		select {
@@ -161,11 +162,13 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		return page, err
 	}
 	defer e.mu.Unlock()
+
 	for hash, t := range e.tokens {
 		if (namespace == "" || t.Namespace == namespace) && bytes.Compare(hash[:], after) > 0 {
 			page.Tokens = append(page.Tokens, t)
 		}
 	}
+
 	slices.SortFunc(page.Tokens, func(a, b duly.Token) int { return bytes.Compare(a.Hash[:], b.Hash[:]) })
 	if len(page.Tokens) > p.Limit {
 		page.Tokens = page.Tokens[:p.Limit]

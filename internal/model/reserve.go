@@ -24,6 +24,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	defer e.end()
 	t, _ := e.now()
 	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max}
+
 	for i, ref := range queues {
 		if q := e.find(ref); q != nil {
 			take.queue(q, e.first(q, take.now))
@@ -33,6 +34,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 			break
 		}
 	}
+
 	return take.got, nil
 }
 

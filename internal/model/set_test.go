@@ -27,6 +27,7 @@ func TestSetIsASortedSlice(t *testing.T) {
 		default:
 			s.remove(j) // one that is not there
 		}
+
 		if step%500 == 0 {
 			sameJobs(t, "all", slices.Collect(s.all()), plain)
 			i, found = slices.BinarySearchFunc(plain, j, byLength)
@@ -35,6 +36,7 @@ func TestSetIsASortedSlice(t *testing.T) {
 			}
 			sameJobs(t, "behind", slices.Collect(s.behind(j)), plain[i:])
 		}
+
 		if s.size != len(plain) || len(plain) > 0 && s.first() != plain[0] {
 			t.Fatalf("step %d: %d jobs, want %d, or another one is the first", step, s.size, len(plain))
 		}

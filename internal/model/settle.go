@@ -14,6 +14,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		return nil, err
 	}
 	defer e.end()
+
 	results := make([]error, len(outcomes))
 	for i := range outcomes {
 		o := &outcomes[i]
@@ -28,6 +29,7 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		t, _ := e.now()
 		s.settle(j, o, t)
 	}
+
 	return results, nil
 }
 
@@ -40,6 +42,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 		return nil, err
 	}
 	defer e.end()
+
 	results := make([]error, len(receipts))
 	for i, r := range receipts {
 		if results[i] = r.Validate(); results[i] != nil {
@@ -57,6 +60,7 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 		t, _ := e.now()
 		s.move(j, duly.EventExtend, duly.StateLeased, func() { j.leaseEnd = clock.CeilMilli(t.Add(d)) })
 	}
+
 	return results, nil
 }
 
@@ -82,6 +86,7 @@ func (e *Engine) current(namespace string, r duly.Receipt, event duly.Event) (*s
 	if q == nil || p.Shard >= len(q.shards) {
 		return nil, nil
 	}
+
 	s := q.shards[p.Shard]
 	j := s.byNumber[p.Number]
 	switch {
@@ -93,6 +98,7 @@ func (e *Engine) current(namespace string, r duly.Receipt, event duly.Event) (*s
 	case j.ended+1 != p.Delivery:
 		return nil, nil
 	}
+
 	return s, j
 }
 
@@ -151,6 +157,7 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 		s.gone(j, e, now)
 		return
 	}
+
 	if newer := s.merger(j, now); newer != nil || j.overtaken {
 		s.counters.Merged++
 		if newer != nil {
@@ -159,12 +166,14 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 		s.gone(j, e, now)
 		return
 	}
+
 	switch e {
 	case duly.EventNack:
 		j.failures++
 	case duly.EventStall:
 		j.stalls++
 	}
+
 	if e != duly.EventRelease && j.Exhausted(j.failures, j.stalls) {
 		reason := j.lastError
 		if e == duly.EventStall {
@@ -173,6 +182,7 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 		s.die(j, e, reason, now)
 		return
 	}
+
 	to := duly.StateDelayed
 	if due <= now {
 		to = duly.StateReady // it still holds its order key

@@ -132,6 +132,7 @@ func (s *shard) check() (faults []duly.Fault) {
 			}
 		}
 	}
+
 	if n != len(s.byID) || n != len(s.byNumber) {
 		fault("counters_differ", "")
 	}
@@ -140,11 +141,13 @@ func (s *shard) check() (faults []duly.Fault) {
 			fault("key_without_head", j.ID)
 		}
 	}
+
 	for _, j := range s.merges {
 		if s.byID[j.ID] != j || j.state == duly.StateLeased && j.Merge.Until != duly.UntilDone {
 			fault("merge_key_held_wrongly", j.ID)
 		}
 	}
+
 	c := s.counters
 	if c.Pushed != c.Acked+c.Merged+c.Expired+c.Deleted+c.Dropped+int64(s.held()+s.size(duly.StateDead)) {
 		fault("not_conserved", "")

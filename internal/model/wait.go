@@ -35,6 +35,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := e.begin(ctx); err != nil {
 		return false, err
 	}
+
 	t, _ := e.now()
 	w := &waiter{done: make(chan struct{}), until: clock.CeilMilli(t.Add(p.Timeout))}
 	w.queues = refs(p.Namespace, p.Queues)
@@ -45,6 +46,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		e.mu.Unlock()
 		return w.woken, nil
 	}
+
 	timeout := e.cfg.Clock.AfterFunc(p.Timeout, func() { e.overtime(w) })
 	defer timeout.Stop()
 	e.notify()
@@ -128,6 +130,7 @@ func (e *Engine) wake() {
 	if !e.cfg.Manual {
 		e.takeBack(now)
 	}
+
 	for _, w := range slices.Clone(e.waiters) {
 		for _, ref := range w.queues {
 			q := e.queues[ref]
@@ -212,6 +215,7 @@ func (e *Engine) setTimer(t time.Time) {
 			next = at
 		}
 	}
+
 	for _, w := range e.waiters {
 		for _, ref := range w.queues {
 			if q := e.queues[ref]; q != nil {
@@ -219,6 +223,7 @@ func (e *Engine) setTimer(t time.Time) {
 			}
 		}
 	}
+
 	if !e.cfg.Manual {
 		for _, q := range e.queues {
 			for _, s := range q.shards {
@@ -228,12 +233,14 @@ func (e *Engine) setTimer(t time.Time) {
 			}
 		}
 	}
+
 	if e.timer != nil {
 		e.timer.Stop()
 	}
 	if next == 0 {
 		return
 	}
+
 	sleep := min(clock.FromMilli(next).Sub(t), longestSleep)
 	e.timer = e.cfg.Clock.AfterFunc(sleep, func() {
 		e.mu.Lock()

@@ -115,6 +115,7 @@ func Start(t testing.TB, o Options, role string, args ...string) *Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	line := append(append(append([]string{}, o.Before...), self), args...)
 	p := &Process{cmd: exec.Command(line[0], line[1:]...), done: make(chan struct{}), more: make(chan struct{})}
 	p.cmd.Env = Environ(role)
@@ -132,6 +133,7 @@ func Start(t testing.TB, o Options, role string, args ...string) *Process {
 	}
 	t.Cleanup(p.Kill)
 	go p.read(out)
+
 	return p
 }
 
@@ -194,6 +196,7 @@ func (p *Process) Await(prefix string, n int, limit time.Duration) bool {
 				said++
 			}
 		}
+
 		p.mu.Unlock()
 		if said >= n {
 			return true

@@ -31,6 +31,7 @@ func makeCertificate(folder string) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	leaf, key, err := sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "localhost"}, KeyUsage: x509.KeyUsageDigitalSignature,
 		// A server is the client of its primary and of the other nodes.
@@ -40,6 +41,7 @@ func makeCertificate(folder string) (*certificate, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	der, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		return nil, err
@@ -49,6 +51,7 @@ func makeCertificate(folder string) (*certificate, error) {
 		roots: x509.NewCertPool(),
 	}
 	c.roots.AddCert(ca)
+
 	return c, errors.Join(
 		writePEM(c.caFile, "CERTIFICATE", ca.Raw),
 		writePEM(c.certFile, "CERTIFICATE", leaf.Raw),

@@ -200,6 +200,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 		running = append(running, p.address())
 	}
 	slices.Sort(running)
+
 	var agreed string
 	for i, p := range nodes {
 		info, err := p.do(ctx, "CLUSTER", "INFO")
@@ -233,6 +234,7 @@ func healthy(ctx context.Context, nodes []*process) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -257,6 +259,7 @@ func acquainted(ctx context.Context, nodes []*process) error {
 			return fmt.Errorf("%s still shakes hands", p.address())
 		}
 	}
+
 	return nil
 }
 

@@ -15,6 +15,7 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 	if other, next := SharedCluster(t); prefix == next || other.URL() != c.URL() {
 		t.Errorf("prefixes %s and %s, at %s and %s", prefix, next, c.URL(), other.URL())
 	}
+
 	used := map[string]bool{}
 	for i := range 20 {
 		key := fmt.Sprint(prefix, i)
@@ -27,6 +28,7 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 			t.Errorf("%s answers %v, want %s", other.Addr(), err, want)
 		}
 	}
+
 	if len(used) != Shards {
 		t.Errorf("20 keys live on %d nodes", len(used))
 	}
@@ -35,6 +37,7 @@ func TestSharedClusterServesEverySlot(t *testing.T) {
 			t.Errorf("shard %d is at %s", i, c.Shard(i).Addr())
 		}
 	}
+
 	if c.Slot("{a}b") != c.Slot("a") {
 		t.Error("a hash tag does not count")
 	}
@@ -108,6 +111,7 @@ func TestMoveSlotStepByStep(t *testing.T) {
 	for _, k := range keys {
 		from.Must("SET", k, "v")
 	}
+
 	says := func(s *Server, code string, args ...any) {
 		t.Helper()
 		_, err := s.Do(t.Context(), args...)
@@ -115,6 +119,7 @@ func TestMoveSlotStepByStep(t *testing.T) {
 			t.Errorf("%v answers %v, want %s", args, err, code)
 		}
 	}
+
 	all := append([]any{"MGET"}, keys...)
 	var stages []MoveStage
 	c.MoveSlot(slot, from, to, func(stage MoveStage) {
@@ -137,6 +142,7 @@ func TestMoveSlotStepByStep(t *testing.T) {
 			says(to, "", all...)
 		}
 	})
+
 	says(from, "MOVED", all...)
 	if c.For("{a}") != to {
 		t.Errorf("the slot is at %s", c.For("{a}").Addr())

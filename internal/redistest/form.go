@@ -61,6 +61,7 @@ func form(ctx context.Context, nodes []*process) error {
 			}
 		}
 	}
+
 	for _, p := range nodes {
 		for _, other := range nodes {
 			if _, err := p.do(ctx, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus); err != nil {
@@ -68,6 +69,7 @@ func form(ctx context.Context, nodes []*process) error {
 			}
 		}
 	}
+
 	for i, p := range nodes[Shards:] {
 		// It knows its primary as soon as the two have shaken hands.
 		err := until(ctx, func() error {
@@ -78,5 +80,6 @@ func form(ctx context.Context, nodes []*process) error {
 			return err
 		}
 	}
+
 	return until(ctx, func() error { return healthy(ctx, nodes) })
 }

@@ -46,17 +46,20 @@ func launchAt(s settings, port int, claim io.Closer) (p *process, err error) {
 			p = nil
 		}
 	}()
+
 	if p.leash, err = theLeash(); err != nil {
 		return p, err
 	}
 	if p.bus, claim, err = porttest.Claim(); err != nil {
 		return p, err
 	}
+
 	p.claims = append(p.claims, claim)
 	// Not the test's own folder, whose name may be too long for a unix socket.
 	if p.folder, err = os.MkdirTemp(p.leash.folder, ""); err != nil {
 		return p, err
 	}
+
 	if s.tls {
 		if p.trust, err = makeCertificate(p.folder); err != nil {
 			return p, err
@@ -89,6 +92,7 @@ func (p *process) configuration() string {
 		lines = append(lines, fmt.Sprintf("port %d", p.port))
 		return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
 	}
+
 	// A replica counts once it has been sent something, be it the ping.
 	lines = append(lines, `save ""`, "appendonly no", "enable-debug-command yes", "repl-diskless-sync-delay 0", "repl-ping-replica-period 1")
 	if p.settings.tls {
@@ -98,11 +102,13 @@ func (p *process) configuration() string {
 	} else {
 		lines = append(lines, fmt.Sprintf("port %d", p.port))
 	}
+
 	if password := p.settings.password; password != "" {
 		lines = append(lines, "requirepass "+password, "masterauth "+password)
 	}
 	if p.settings.cluster {
 		lines = append(lines, "cluster-enabled yes", fmt.Sprintf("cluster-port %d", p.bus))
 	}
+
 	return strings.Join(append(lines, p.settings.lines...), "\n") + "\n"
 }

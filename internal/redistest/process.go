@@ -60,6 +60,7 @@ func (p *process) start() error {
 	if p.cmd != nil {
 		return errors.New("the server runs already")
 	}
+
 	// Once it is there it is the server's: sentinels rewrite theirs and that of
 	// the servers that they turn into primary and replica.
 	if _, err := os.Stat(p.conf()); errors.Is(err, os.ErrNotExist) {
@@ -67,11 +68,13 @@ func (p *process) start() error {
 			return err
 		}
 	}
+
 	os.Remove(p.socket()) // a killed server leaves it behind
 	args := slices.Concat(p.settings.under, []string{program(), p.conf()})
 	if p.settings.sentinel {
 		args = append(args, "--sentinel")
 	}
+
 	cmd := exec.Command(args[0], args[1:]...)
 	var err error
 	if cmd.Env, err = p.environment(); err != nil {
@@ -84,6 +87,7 @@ func (p *process) start() error {
 		p.end()
 		return fmt.Errorf("%s did not come up: %w; the end of its log:\n%s", program(), err, p.tail())
 	}
+
 	return nil
 }
 
@@ -118,9 +122,11 @@ func (p *process) ready() error {
 		if err == nil {
 			return nil
 		}
+
 		if ctx.Err() != nil {
 			return fmt.Errorf("no answer in %v: %w %s", patience, err, complaint)
 		}
+
 		// The end of its output is its own end; to wait for that a moment is the
 		// rest between two looks, too.
 		p.output.SetReadDeadline(time.Now().Add(time.Millisecond))

@@ -43,6 +43,7 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 	if settings.tls {
 		t.Fatal("redistest: TLS is for single servers")
 	}
+
 	s := &Sentinel{t: t}
 	primary := single(t, settings)
 	s.servers = append(s.servers, primary)
@@ -51,12 +52,14 @@ func NewSentinel(t testing.TB, opts ...Option) *Sentinel {
 		_, port, _ := net.SplitHostPort(primary.p.front)
 		primary.Must("CONFIG", "SET", "replica-announce-port", port) // once it follows another primary
 	}
+
 	settings.lines = append(slices.Clone(settings.lines), "replicaof "+place(primary.p.known()))
 	s.servers = append(s.servers, several(t, sentinelServers-1, settings)...)
 	// Sentinels learn of replicas from the primary, and ask it seldom.
 	await(t, "the replicas follow", func(ctx context.Context) error { return following(ctx, primary.p, s.servers) })
 	s.sentinels = several(t, sentinelWatch, watch(primary))
 	s.AwaitHealthy()
+
 	return s
 }
 
@@ -150,6 +153,7 @@ func (s *Sentinel) AwaitHealthy() {
 			}
 			primary = address
 		}
+
 		i := slices.IndexFunc(up, func(one *Server) bool { return one.p.known() == primary })
 		if i < 0 {
 			return fmt.Errorf("the primary, %q, does not run", primary)
@@ -190,6 +194,7 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 			}
 		}
 	}
+
 	slices.SortFunc(all, func(a, b Replacement) int { return a.At.Compare(b.At) })
 	slices.SortFunc(switches, func(a, b Replacement) int { return a.At.Compare(b.At) })
 	for i := range all {
@@ -203,6 +208,7 @@ func (s *Sentinel) Replacements() (all []Replacement) {
 			}
 		}
 	}
+
 	return all
 }
 
@@ -238,6 +244,7 @@ func watching(ctx context.Context, sentinel *process, up []*Server) (string, err
 	if err != nil {
 		return "", err
 	}
+
 	if p := primary[address]; p["flags"] != "master" || p["num-other-sentinels"] != strconv.Itoa(sentinelWatch-1) || p["num-slaves"] != strconv.Itoa(sentinelServers-1) {
 		return "", fmt.Errorf("it sees its primary as %v", p)
 	}
@@ -245,6 +252,7 @@ func watching(ctx context.Context, sentinel *process, up []*Server) (string, err
 	if err != nil {
 		return "", err
 	}
+
 	for _, one := range up {
 		if r := replicas[one.p.known()]; one.p.known() != address && (r["flags"] != "slave" || r["master-link-status"] != "ok") {
 			return "", fmt.Errorf("it sees the replica %s as %v", one.Addr(), r)

@@ -59,6 +59,7 @@ func TestSingleAnswersAndEndsWithItsTest(t *testing.T) {
 			t.Errorf("URL %s, want %s", got, want)
 		}
 	})
+
 	if t.Failed() || t.Skipped() || address == "" {
 		return
 	}
@@ -189,6 +190,7 @@ func TestWhatIsWrittenSurvivesAsTheSettingSays(t *testing.T) {
 			if _, err := s.Do(t.Context(), "PING"); err == nil {
 				t.Error("it answers after its end")
 			}
+
 			tt.end(s) // may be repeated
 			s.Restart()
 			if s.Addr() != address {
@@ -229,6 +231,7 @@ func TestPauseAnswersNothingUntilContinue(t *testing.T) {
 	if err := c.Send("PING"); err != nil {
 		t.Error(err)
 	}
+
 	s.Continue()
 	if got, err := c.Receive(); got != "PONG" {
 		t.Errorf("after Continue: %v, %v", got, err)
@@ -247,6 +250,7 @@ func TestOptionsReachTheServer(t *testing.T) {
 			t.Errorf("CONFIG GET %s: %v", parameter, got)
 		}
 	}
+
 	nc, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)

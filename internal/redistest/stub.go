@@ -221,6 +221,7 @@ func (c *stubConn) usual(args []string) any {
 		return fmt.Sprintf("# Server\r\nredis_version:%s\r\nredis_mode:standalone\r\n# Memory\r\nmaxmemory:0\r\nmaxmemory_policy:noeviction\r\n"+
 			"# Persistence\r\nloading:0\r\naof_enabled:1\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n", c.stub.version)
 	}
+
 	return resp.Error(fmt.Sprintf("ERR unknown command '%.128s', with args beginning with: ", args[0]))
 }
 

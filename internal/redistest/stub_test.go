@@ -46,6 +46,7 @@ func TestStubIsAServerToTheClientLibrary(t *testing.T) {
 		}
 		return Usual{}
 	})
+
 	c := client(t, s.Addr())
 	if s.Count("hello") != 1 || s.Count("CLIENT") < 3 {
 		t.Errorf("seen %q", s.Seen())
@@ -57,6 +58,7 @@ func TestStubIsAServerToTheClientLibrary(t *testing.T) {
 	if got, err := ask("INFO", "server").ToString(); !strings.Contains(got, "redis_version:6.2.14\r\n") {
 		t.Errorf("INFO: %q, %v", got, err)
 	}
+
 	hello, err := ask("HELLO", "3").AsMap()
 	if err != nil {
 		t.Fatal(err)
@@ -88,6 +90,7 @@ func TestStubAnswersWhatItIsTold(t *testing.T) {
 		}
 		return Usual{}
 	})
+
 	c := client(t, s.Addr())
 	two := raw(t, s.Addr())
 	for _, want := range refusals {
@@ -100,6 +103,7 @@ func TestStubAnswersWhatItIsTold(t *testing.T) {
 			t.Errorf("%s in protocol 2: %v", code, err)
 		}
 	}
+
 	if n := s.Count("EVALSHA"); n != 2*len(refusals) {
 		t.Errorf("seen %d", n)
 	}
@@ -127,12 +131,14 @@ func TestStubIsLateSilentOrGone(t *testing.T) {
 		}
 		return Usual{}
 	})
+
 	late, other := raw(t, s.Addr()), raw(t, s.Addr())
 	for _, args := range [][]any{{"LATE"}, {"PING", "after"}} {
 		if err := late.Send(args...); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if got, err := other.Do(t.Context(), "PING"); got != "PONG" {
 		t.Errorf("another connection: %v, %v", got, err)
 	}
@@ -142,6 +148,7 @@ func TestStubIsLateSilentOrGone(t *testing.T) {
 			t.Errorf("got %v, %v, want %s", got, err, want)
 		}
 	}
+
 	if err := other.Send("SILENCE"); err != nil {
 		t.Fatal(err)
 	}
@@ -153,6 +160,7 @@ func TestStubIsLateSilentOrGone(t *testing.T) {
 	if _, err := raw(t, s.Addr()).Do(t.Context(), "HANGUP"); err != io.EOF {
 		t.Errorf("hung up: %v", err)
 	}
+
 	s.Drop()
 	if _, err := late.Receive(); err != io.EOF {
 		t.Errorf("dropped: %v", err)

@@ -192,6 +192,7 @@ func TestWaitEnds(t *testing.T) {
 				synctest.Wait()
 				c.Advance(time.Minute - 1)
 				synctest.Wait()
+
 				select {
 				case <-ended:
 					t.Fatal("Wait returned early")

@@ -129,5 +129,6 @@ func (r *reader) fault() (f duly.Fault) {
 			r.unknown(key)
 		}
 	}
+
 	return f
 }

@@ -175,6 +175,7 @@ func appendString[T ~string | ~[]byte](dst []byte, s T) []byte {
 		dst = appendEscape(dst, c)
 		from = i + 1
 	}
+
 	dst = append(dst, s[from:]...)
 	if !ascii && !utf8.Valid(dst[start:]) { // rare: mend what was written
 		dst = append(dst[:start], strings.ToValidUTF8(string(dst[start:]), "\ufffd")...)

@@ -120,5 +120,6 @@ func ReadCanceled(text string) (c Canceled, err error) {
 		}
 		return true
 	})
+
 	return c, err
 }

@@ -39,6 +39,7 @@ func FuzzRequests(f *testing.F) {
 				t.Errorf("%q: read, written, and read again: %v", text, err)
 			}
 		}
+
 		for _, fault := range jobs.Errs {
 			judge(fault)
 		}
@@ -47,6 +48,7 @@ func FuzzRequests(f *testing.F) {
 		for _, fault := range outcomes.Errs {
 			judge(fault)
 		}
+
 		_, err = ReadReserve(text, "n", Strict)
 		judge(err)
 		_, err = ReadWait(text, "n", Strict)

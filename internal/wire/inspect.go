@@ -68,6 +68,7 @@ func (r *reader) infoField(j *duly.JobInfo, key string) (known bool) {
 	default:
 		return false
 	}
+
 	return true
 }
 
@@ -176,6 +177,7 @@ func ReadSurvey(text string) (p duly.SurveyPage, err error) {
 		}
 		p.Queues = append(p.Queues, q)
 	}, next(&p.Next))
+
 	return p, err
 }
 

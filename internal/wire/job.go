@@ -30,6 +30,7 @@ func (r *reader) jobField(j *duly.Job, key string) (known bool) {
 	default:
 		return r.ruleField("", key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease, &j.Retain)
 	}
+
 	return true
 }
 
@@ -143,6 +144,7 @@ func (o *object) rules(priority *int, tries, maxStalls int, backoff duly.Backoff
 	if maxStalls != 0 {
 		o.count("max_stalls", maxStalls)
 	}
+
 	o.text("backoff", string(backoff))
 	if ttl != 0 {
 		o.span("ttl", ttl)

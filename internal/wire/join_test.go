@@ -25,6 +25,7 @@ func TestJoinedRequestsAreOneInOrder(t *testing.T) {
 			t.Errorf("joined is %s, want %s", got, want)
 		}
 	}
+
 	if got := string(Join([][]byte{push(), push()})); got != string(push()) {
 		t.Errorf("nothing joined is %s", got)
 	}

@@ -12,6 +12,7 @@ func (r *reader) number(field string) string {
 	if r.err != nil {
 		return ""
 	}
+
 	if r.at < len(r.text) && r.text[r.at] == '-' {
 		r.at++
 	}
@@ -20,12 +21,14 @@ func (r *reader) number(field string) string {
 		r.broken("needs a number for %s", field)
 		return ""
 	}
+
 	if r.at < len(r.text) && r.text[r.at] == '.' {
 		r.at++
 		if r.digits() == 0 {
 			r.broken("needs a number for %s", field)
 		}
 	}
+
 	if r.at < len(r.text) && (r.text[r.at] == 'e' || r.text[r.at] == 'E') {
 		r.at++
 		if r.at < len(r.text) && (r.text[r.at] == '+' || r.text[r.at] == '-') {
@@ -35,6 +38,7 @@ func (r *reader) number(field string) string {
 			r.broken("needs a number for %s", field)
 		}
 	}
+
 	return r.text[from:r.at]
 }
 

@@ -25,6 +25,7 @@ func TestANumberOutOfBoundsIsToldWhatItMayBe(t *testing.T) {
 			t.Errorf("%.30s: %d jobs, %v", number, len(jobs.Values), err)
 			continue
 		}
+
 		var got error
 		if jobs.Errs != nil {
 			got = jobs.Errs[0]

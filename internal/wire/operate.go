@@ -38,6 +38,7 @@ func (r *reader) updateField(u *duly.Update, key string) (known bool) {
 	default:
 		return r.ruleField("", key, &u.Tries, &u.MaxStalls, &u.Backoff, &u.TTL, &u.Lease, &u.Retain)
 	}
+
 	return true
 }
 
@@ -133,6 +134,7 @@ func ReadRequeued(text string) (results []duly.RequeueResult, err error) {
 		}
 		results = append(results, q)
 	})
+
 	return results, err
 }
 

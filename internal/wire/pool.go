@@ -124,6 +124,7 @@ func ReadMoving(text string, mode Mode) (namespace, to string, err error) {
 			r.bad("namespace", "is missing")
 		}
 	})
+
 	return namespace, to, err
 }
 

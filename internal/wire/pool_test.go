@@ -19,6 +19,7 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, moves) {
 		t.Errorf("%+v, %v", got, err)
 	}
+
 	one, err := ReadMove(string(AppendMove(nil, &moves[0])))
 	if err != nil || !reflect.DeepEqual(one, moves[0]) {
 		t.Errorf("%+v, %v", one, err)
@@ -36,6 +37,7 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 	if _, err := ReadPlace("{}", Strict); !errors.Is(err, duly.ErrInvalid) {
 		t.Error(err)
 	}
+
 	for _, bad := range []string{"{}", `{"namespace":"a"}`, `{"to":"a"}`, `{"namespace":"a","to":"b","x":1}`, `{"namespace":1,"to":"b"}`} {
 		if _, _, err := ReadMoving(bad, Strict); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%s: %v", bad, err)

@@ -40,10 +40,12 @@ func readItems[T any](r *reader, field string, it *Items[T], item func(*T)) {
 			}
 			return
 		}
+
 		if r.null() { // which is no item, as it is no value of any member
 			r.fail("has null for %s[%d]; it needs an object there", field, i)
 			return
 		}
+
 		var zero T
 		it.Values = append(it.Values, zero)
 		item(&it.Values[i])
@@ -77,6 +79,7 @@ func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err erro
 	if err == nil && !given {
 		err = missing("jobs")
 	}
+
 	for i, fault := range jobs.Errs {
 		if fault != nil {
 			jobs.Errs[i] = withFaults(fault, jobs.Values[i].Validate(duly.MaxMaxBody))
@@ -176,6 +179,7 @@ func ReadPushResults(text string) (results []duly.PushResult, err error) {
 		}
 		results = append(results, p)
 	})
+
 	return results, err
 }
 

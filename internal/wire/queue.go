@@ -53,12 +53,14 @@ func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
 	if whole {
 		o.bool("paused", c.Paused)
 	}
+
 	if d := c.Defaults; d != (duly.Defaults{}) {
 		o.key("defaults")
 		inner := begin(o.dst)
 		inner.rules(nil, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, d.Retain)
 		o.dst = inner.end()
 	}
+
 	if c.DeadAge != 0 {
 		o.span("dead_age", c.DeadAge)
 	}
@@ -77,6 +79,7 @@ func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
 	if c.Rate.Burst != 0 {
 		o.int("burst", int64(c.Rate.Burst))
 	}
+
 	return o.end()
 }
 

@@ -147,6 +147,7 @@ func (r *reader) object(yield func(key string) bool) {
 			seen[n] = key
 			n++
 		}
+
 		if !yield(key) {
 			return
 		}
@@ -162,6 +163,7 @@ func (r *reader) members(yield func(key string) bool) {
 		r.close()
 		return
 	}
+
 	for r.err == nil {
 		if r.peek() != '"' {
 			r.broken("has an object whose key is not a string")
@@ -193,6 +195,7 @@ func (r *reader) array(yield func(i int) bool) {
 		r.close()
 		return
 	}
+
 	for i := 0; r.err == nil; i++ {
 		if !yield(i) || r.err != nil {
 			return

@@ -103,6 +103,7 @@ func (r *reader) deliveryField(d *duly.Delivery, key string) (known bool) {
 	default:
 		return false
 	}
+
 	return true
 }
 

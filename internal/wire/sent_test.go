@@ -28,6 +28,7 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 				t.Errorf("%s of %s has %d bytes: %.80s", operation, name, len(r), r)
 			}
 		}
+
 		jobs, err := ReadPush(string(requests["push"]), "", Strict)
 		if err != nil || jobs.Errs != nil || string(jobs.Values[0].Body) != tt.body {
 			t.Errorf("%s is read back wrongly: %v", name, err)

@@ -128,6 +128,7 @@ func ReadExtend(text string, mode Mode) (e Extend, err error) {
 	if err == nil && !given {
 		err = missing("receipts")
 	}
+
 	return e, err
 }
 

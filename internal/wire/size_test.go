@@ -45,6 +45,7 @@ func TestSizeOfAnAnswerIsKnownBeforeItIsWritten(t *testing.T) {
 				page.Jobs = append(page.Jobs, duly.JobInfo{Job: j, State: duly.StateBlocked, Size: 1 << 31, Attempt: 1 << 31, Failures: 1 << 31, Stalls: 1 << 31,
 					PushedAt: when, ExpiresAt: when, LeaseEnd: when, FinishedAt: when, LastError: strings.Repeat("\x01é", 100), Result: body})
 			}
+
 			page.Next = strings.Repeat("n", 300)
 			for answer, sizes := range map[string][2]int{
 				"deliveries": {len(AppendDeliveries(nil, deliveries)), SizeOfDeliveries(deliveries)},

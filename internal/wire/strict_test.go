@@ -39,6 +39,7 @@ func TestABadFieldIsNamedWithItsBound(t *testing.T) {
 			t.Errorf("%s: %v, want %s", c.text, err, c.want)
 		}
 	}
+
 	if err := push(`{"jobs":[{"queue":"q","body_base64":"YQ=="},{"queue":"q","body_base64":""},{"queue":"q","body_base64":null}]}`); err != nil {
 		t.Error(err)
 	}

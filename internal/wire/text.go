@@ -52,6 +52,7 @@ func (r *reader) escaped(from, i int) string {
 			i++
 		}
 	}
+
 	r.at = len(r.text)
 	r.broken("")
 	return ""
@@ -85,6 +86,7 @@ func (r *reader) unicode(b []byte, i int) ([]byte, int) {
 		r.broken("")
 		return b, i
 	}
+
 	c, ok := hex4(r.text, i+1)
 	i += 5
 	if ok && utf16.IsSurrogate(c) {
@@ -96,6 +98,7 @@ func (r *reader) unicode(b []byte, i int) ([]byte, int) {
 			i += 6
 		}
 	}
+
 	if !ok {
 		r.fail(`has a \u escape that is no character`)
 		return b, i

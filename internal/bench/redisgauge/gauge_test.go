@@ -57,6 +57,7 @@ func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
 	for range calls {
 		s.Must("EVAL", "local n = 0; for i = 1, 100000 do n = n + i end; redis.call('PING')", 0)
 	}
+
 	s.Must("SET", "large", strings.Repeat("x", 1<<20))
 	after := read(t, g)
 	if n := after.Scripts.Count - before.Scripts.Count; n != calls {
@@ -65,6 +66,7 @@ func TestAReadingIsWhatTheServerHasUsed(t *testing.T) {
 	if n := most(after.Scripts) - most(before.Scripts); n != calls {
 		t.Errorf("%d scripts in the histogram, want %d", n, calls)
 	}
+
 	// Two million rounds of a loop take some milliseconds on any machine, and
 	// they are both the server's time and the scripts'.
 	if cpu := after.CPU - before.CPU; cpu < time.Millisecond {
@@ -165,6 +167,7 @@ func TestAServerThatHasGoneIsAnError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	s.Kill()
 	if _, err := g.Read(t.Context()); err == nil {
 		t.Error("a dead server was read")
@@ -227,10 +230,12 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 	if len(g.servers) < 3 || !strings.Contains(g.About().Server, "3 × ") {
 		t.Fatalf("%d servers: %q", len(g.servers), g.About().Server)
 	}
+
 	before := read(t, g)
 	for i := range 3 {
 		c.Shard(i).Must("EVAL", "return 1", 0)
 	}
+
 	// Others use the cluster too.
 	if n := read(t, g).Scripts.Count - before.Scripts.Count; n < 3 {
 		t.Errorf("%d scripts on three servers, want 3", n)
@@ -239,6 +244,7 @@ func TestAClusterIsTheSumOfItsPrimaries(t *testing.T) {
 	if err := work.Push(t.Context(), 0, 25); err != nil {
 		t.Fatal(err)
 	}
+
 	numbers, err := work.Reserve(t.Context(), 1, 40)
 	if len(numbers) != 25 || err != nil {
 		t.Errorf("reserved %d, %v", len(numbers), err)
@@ -339,6 +345,7 @@ func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
 	if got := s.Must("HLEN", n.records); got != int64(200) {
 		t.Errorf("%v records", got)
 	}
+
 	fields, _ := s.Must("ZRANGE", n.ready, 0, 0).([]any)
 	if len(fields) != 1 || s.Must("HSTRLEN", n.records, fields[0]) != int64(114) {
 		t.Errorf("the first record is %v bytes", s.Must("HSTRLEN", n.records, fields[0]))
@@ -355,17 +362,20 @@ func TestNativeWorkTakesWhatItHasStored(t *testing.T) {
 			t.Error(err)
 		}
 	}
+
 	if got := s.Must("DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys are left", got)
 	}
 	if err := n.Push(t.Context(), 0, 10); err != nil {
 		t.Fatal(err)
 	}
+
 	for range 2 {
 		if err := n.Remove(t.Context()); err != nil {
 			t.Error(err)
 		}
 	}
+
 	if got := s.Must("DBSIZE"); got != int64(0) {
 		t.Errorf("%v keys are left after removing them", got)
 	}
@@ -399,6 +409,7 @@ func TestWhatAURLSays(t *testing.T) {
 			t.Errorf("%s: got %+v, %v", raw, got, err)
 		}
 	}
+
 	for _, raw := range []string{"redis://s%zz@h", "redis://h/x", "redis://h?%zz", "rediss://h?tls_ca=/nowhere", "redis+sentinel://h/%zz", "redis+unix:///%zz"} {
 		if _, err := parse(raw); err == nil || strings.Contains(err.Error(), "zz") {
 			t.Errorf("%s: %v", raw, err)

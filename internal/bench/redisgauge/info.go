@@ -46,6 +46,7 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 	if r.Scripts.Within, err = s.histogram(ctx); err != nil {
 		return r, err
 	}
+
 	for _, name := range []string{"used_cpu_user_main_thread", "used_cpu_sys_main_thread"} {
 		spent, err := seconds(info[name])
 		if err != nil {
@@ -53,6 +54,7 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 		}
 		r.CPU += spent
 	}
+
 	if r.Memory, err = strconv.ParseInt(info["used_memory"], 10, 64); err != nil {
 		return r, fmt.Errorf("used_memory of INFO is %q", info["used_memory"])
 	}
@@ -61,6 +63,7 @@ func (s server) read(ctx context.Context) (r bench.Reading, err error) {
 		r.Scripts.Count += calls
 		r.Scripts.Time += spent
 	}
+
 	return r, nil
 }
 
@@ -91,6 +94,7 @@ func (s server) histogram(ctx context.Context) (map[time.Duration]int64, error) 
 	if err != nil {
 		return nil, fmt.Errorf("LATENCY HISTOGRAM: %w", err)
 	}
+
 	sum := bench.Timings{}
 	for _, of := range answer {
 		command, err := of.AsMap()
@@ -108,5 +112,6 @@ func (s server) histogram(ctx context.Context) (map[time.Duration]int64, error) 
 		}
 		sum = sum.Plus(one)
 	}
+
 	return sum.Within, nil
 }

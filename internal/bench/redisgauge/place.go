@@ -51,6 +51,7 @@ func parse(raw string) (place, error) {
 	if err != nil {
 		return place{}, bad
 	}
+
 	authority, path, _ := strings.Cut(text, "/")
 	p := place{mode: modes[scheme], unix: scheme == "redis+unix"}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
@@ -63,6 +64,7 @@ func parse(raw string) (place, error) {
 		}
 		authority = authority[at+1:]
 	}
+
 	db := options.Get("db")
 	switch {
 	case p.unix:
@@ -79,11 +81,13 @@ func parse(raw string) (place, error) {
 	case path != "":
 		db = path
 	}
+
 	if db != "" {
 		if p.db, err = strconv.Atoi(db); err != nil {
 			return place{}, bad
 		}
 	}
+
 	p.hosts(authority, options["addr"])
 	if master := options.Get("master"); master != "" {
 		p.master = master
@@ -92,6 +96,7 @@ func parse(raw string) (place, error) {
 	if strings.HasPrefix(scheme, "rediss") {
 		p.tls, err = tlsOf(options)
 	}
+
 	return p, err
 }
 

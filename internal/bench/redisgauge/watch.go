@@ -26,6 +26,7 @@ func (g *Gauge) Watch(ctx context.Context) (stop func(context.Context) (int64, e
 			m.conn.Close()
 		}
 	}
+
 	for _, s := range g.servers {
 		m, err := g.monitor(ctx, s)
 		if err != nil {
@@ -34,6 +35,7 @@ func (g *Gauge) Watch(ctx context.Context) (stop func(context.Context) (int64, e
 		}
 		all = append(all, m)
 	}
+
 	return func(ctx context.Context) (sum int64, err error) {
 		defer end()
 		for _, m := range all {
@@ -88,6 +90,7 @@ func (g *Gauge) greet(conn net.Conn, in *bufio.Reader) error {
 		}
 		calls = append([][]string{auth}, calls...)
 	}
+
 	for _, call := range calls {
 		text := fmt.Sprintf("*%d\r\n", len(call))
 		for _, arg := range call {
@@ -104,6 +107,7 @@ func (g *Gauge) greet(conn net.Conn, in *bufio.Reader) error {
 			return errors.New(strings.TrimPrefix(line, "-"))
 		}
 	}
+
 	return nil
 }
 

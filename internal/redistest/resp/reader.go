@@ -84,6 +84,7 @@ func (r *Reader) value(depth int) (any, error) {
 	case '*', '~', '>', '%', '|':
 		return r.list(kind, text, depth)
 	}
+
 	return nil, fmt.Errorf("resp: no value begins with %q", kind)
 }
 
@@ -127,6 +128,7 @@ func (r *Reader) bulk(kind byte, text string) (any, error) {
 	if end := string(r.raw[at+n:]); end != "\r\n" {
 		return nil, fmt.Errorf("resp: a string of %d bytes ends with %q", n, end)
 	}
+
 	body := string(r.raw[at : at+n])
 	switch kind {
 	case '!':
@@ -134,6 +136,7 @@ func (r *Reader) bulk(kind byte, text string) (any, error) {
 	case '=': // its first four bytes are the format: "txt:"
 		_, body, _ = strings.Cut(body, ":")
 	}
+
 	return body, nil
 }
 
@@ -158,6 +161,7 @@ func (r *Reader) list(kind byte, text string, depth int) (any, error) {
 	if depth == maxDepth {
 		return nil, fmt.Errorf("resp: a value within more than %d others", maxDepth)
 	}
+
 	if kind == '%' || kind == '|' {
 		n *= 2
 	}
@@ -169,6 +173,7 @@ func (r *Reader) list(kind byte, text string, depth int) (any, error) {
 		}
 		items = append(items, item)
 	}
+
 	switch kind {
 	case '~':
 		return Set(items), nil
@@ -179,6 +184,7 @@ func (r *Reader) list(kind byte, text string, depth int) (any, error) {
 	case '|': // an attribute stands before the value that it speaks of
 		return r.value(depth + 1)
 	}
+
 	return items, nil
 }
 

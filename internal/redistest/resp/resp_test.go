@@ -59,6 +59,7 @@ func TestValuesInBothVersions(t *testing.T) {
 			}
 		})
 	}
+
 	for raw, want := range map[string]any{
 		"$-1\r\n": nil, "*-1\r\n": nil, "_\r\n": nil, "(123456789012345678901234567890\r\n": "123456789012345678901234567890",
 		"=6\r\ntxt:hi\r\n": "hi", "!5\r\nERR x\r\n": Error("ERR x"), "|1\r\n+ttl\r\n:3\r\n+OK\r\n": "OK",

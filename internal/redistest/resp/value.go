@@ -48,6 +48,7 @@ func Append(dst []byte, v any, version int) []byte {
 		}
 		return list(dst, '%', v, len(v)/2, version)
 	}
+
 	if version < 3 {
 		return append2(dst, v)
 	}
