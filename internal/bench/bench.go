@@ -81,7 +81,7 @@ func Run(ctx context.Context, cfg Config) (report *Report, err error) {
 		return report, fmt.Errorf("backlog: %w", err)
 	}
 	err = b.phases(ctx, &report.Phases)
-	report.judgeLife()
+	report.rateLife()
 	return report, err
 }
 

@@ -110,8 +110,8 @@ func costOf(runs []*run) *ServerCost {
 	return c
 }
 
-// judgeLife sums up what a whole life costs.
-func (r *Report) judgeLife() {
+// rateLife sums up what a whole life costs.
+func (r *Report) rateLife() {
 	if r.Server == nil {
 		return
 	}

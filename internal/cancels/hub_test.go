@@ -30,17 +30,17 @@ func TestWatchersShareASource(t *testing.T) {
 			}
 		}}
 		ctx, leave := context.WithCancel(t.Context())
-		hearing, results := 0, make(chan error, 2)
+		ready, results := 0, make(chan error, 2)
 		watch := func() {
-			results <- hub.Watch(ctx, "a", duly.CancelWatch{Ready: func() { hearing++ }, Canceled: func(duly.Canceled) {}})
+			results <- hub.Watch(ctx, "a", duly.CancelWatch{Ready: func() { ready++ }, Canceled: func(duly.Canceled) {}})
 		}
 
 		go watch()
 		synctest.Wait()
 		go watch()
 		synctest.Wait()
-		if begun != 1 || hearing != 2 {
-			t.Errorf("%d sources for two watchers, of which %d hear", begun, hearing)
+		if begun != 1 || ready != 2 {
+			t.Errorf("%d sources for two watchers, of which %d are ready", begun, ready)
 		}
 
 		broken := errors.New("broken")

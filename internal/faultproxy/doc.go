@@ -4,7 +4,7 @@
 //
 // # Any protocol
 //
-// New passes bytes on. The whole proxy can be slow (Delay), deaf or dumb in one
+// New passes bytes on. The whole proxy can be slow (Delay), silent in one
 // direction or both (Cut, Heal), gone (Stop, Resume), or break all its
 // connections (Reset). To cut is what a partition does to TCP: nobody is told,
 // connections are still accepted, and what was sent arrives when it is healed.

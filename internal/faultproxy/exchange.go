@@ -10,29 +10,29 @@ import (
 
 // exchange is what a link knows of the requests that are on their way.
 type exchange struct {
-	mu        sync.Mutex // the proxy's lock is taken under it, never the other way round
-	three     bool       // the client has asked for protocol 3
-	unordered bool       // replies don't answer requests one by one any more
-	expected  []expected // one for each reply that will come, and what stands between
-	deaf      bool       // a request was lost, so no later one arrives
-	dumb      bool       // a reply was lost, so no later one arrives
+	mu           sync.Mutex // the proxy's lock is taken under it, never the other way round
+	three        bool       // the client has asked for protocol 3
+	unordered    bool       // replies don't answer requests one by one any more
+	expected     []expected // one for each reply that will come, and what stands between
+	requestsLost bool       // a request was lost, so no later one arrives
+	repliesLost  bool       // a reply was lost, so no later one arrives
 }
 
 // expected is what is to be done with the next reply.
 type expected struct {
-	fate  fate
-	given []byte    // the reply, which the server does not send
-	fault *Injected // takes effect here
+	action action
+	given  []byte    // the reply, which the server does not send
+	fault  *Injected // takes effect here
 }
 
-type fate int
+type action int
 
 const (
-	deliver fate = iota // pass the reply
-	skip                // drop it: the request was doubled
-	lose                // drop it, and all that follow
-	missing             // no reply comes, and none after it
-	give                // no reply comes: here is one
+	deliver action = iota // pass the reply
+	skip                  // drop it: the request was doubled
+	lose                  // drop it, and all that follow
+	missing               // no reply comes, and none after it
+	give                  // no reply comes: here is one
 )
 
 // fault is what a request meets; nothing, where replies have no order.
@@ -41,7 +41,7 @@ func (l *link) fault(args []string) *Injected {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.learn(args)
-	if x.deaf || !x.answered(args) {
+	if x.requestsLost || !x.answered(args) {
 		return nil
 	}
 	return l.proxy.next(args)
@@ -52,7 +52,7 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 	x := &l.redis
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.deaf {
+	if x.requestsLost {
 		return
 	}
 
@@ -67,18 +67,18 @@ func (l *link) request(args []string, raw []byte, fault *Injected) {
 		}
 		x.expect(expected{fault: fault})
 	case LoseReply:
-		x.expect(expected{fate: lose, fault: fault})
+		x.expect(expected{action: lose, fault: fault})
 	case Drop:
-		x.expect(expected{fate: missing, fault: fault})
-		x.deaf, raw = true, nil
+		x.expect(expected{action: missing, fault: fault})
+		x.requestsLost, raw = true, nil
 	case Twice:
-		x.expect(expected{}, expected{fate: skip, fault: fault})
+		x.expect(expected{}, expected{action: skip, fault: fault})
 		raw = slices.Concat(raw, raw)
 	case TwiceLast:
-		x.expect(expected{fate: skip}, expected{fault: fault})
+		x.expect(expected{action: skip}, expected{fault: fault})
 		raw = slices.Concat(raw, raw)
 	case Answer:
-		x.expect(expected{fate: give, given: resp.Append(nil, fault.Reply, x.version()), fault: fault})
+		x.expect(expected{action: give, given: resp.Append(nil, fault.Reply, x.version()), fault: fault})
 		raw = nil
 	}
 
@@ -94,18 +94,18 @@ func (l *link) reply(raw []byte, push bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if push || x.unordered || len(x.expected) == 0 {
-		l.say(raw)
+		l.answer(raw)
 		return
 	}
 
 	e := x.expected[0]
 	x.expected = x.expected[1:]
-	switch e.fate {
+	switch e.action {
 	case deliver:
-		l.say(raw)
+		l.answer(raw)
 	case lose:
 		if part := e.fault.Part; part != nil {
-			l.say(raw[:part(len(raw))])
+			l.answer(raw[:part(len(raw))])
 		}
 		l.silence(e.fault)
 	}
@@ -118,9 +118,9 @@ func (l *link) settle() {
 	x := &l.redis
 	for len(x.expected) > 0 {
 		e := x.expected[0]
-		switch e.fate {
+		switch e.action {
 		case give:
-			l.say(e.given)
+			l.answer(e.given)
 		case missing:
 			l.silence(e.fault)
 		default:
@@ -131,18 +131,18 @@ func (l *link) settle() {
 	}
 }
 
-func (l *link) say(raw []byte) {
-	if !l.redis.dumb {
+func (l *link) answer(raw []byte) {
+	if !l.redis.repliesLost {
 		l.toClient.send(raw)
 	}
 }
 
 // silence lets nothing more through to the client.
 func (l *link) silence(fault *Injected) {
-	if l.redis.dumb {
+	if l.redis.repliesLost {
 		return
 	}
-	l.redis.dumb = true
+	l.redis.repliesLost = true
 	if !fault.Silent {
 		l.finish()
 	}

@@ -60,7 +60,7 @@ func (r *rig) send(commands ...string) {
 	}
 }
 
-func (r *rig) hear(want ...any) {
+func (r *rig) receive(want ...any) {
 	r.Helper()
 	for _, w := range want {
 		got, err := r.Receive()
@@ -68,7 +68,7 @@ func (r *rig) hear(want ...any) {
 			got = e
 		}
 		if fmt.Sprint(got) != fmt.Sprint(w) {
-			r.Errorf("heard %v, %v, want %v", got, err, w)
+			r.Errorf("received %v, %v, want %v", got, err, w)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func (r *rig) hear(want ...any) {
 func (r *rig) ends() {
 	r.Helper()
 	if got, err := r.Receive(); err != io.EOF {
-		r.Errorf("heard %v, %v, want the end", got, err)
+		r.Errorf("received %v, %v, want the end", got, err)
 	}
 }
 
@@ -102,13 +102,13 @@ func TestLoseReplyExecutesAndTellsNobody(t *testing.T) {
 	r := newRig(t)
 	f := r.proxy.Inject(Fault{Match: Containing(":b"), Do: LoseReply})
 	r.send("INCR :a", "GET :a", "INCR :b", "GET :b")
-	r.hear(1, "1")
+	r.receive(1, "1")
 	r.ends()
 	r.happens(f)
 	r.has("b", "1")
 	r.Conn = r.connect() // a new connection, and the fault was for once
 	r.send("INCR :b")
-	r.hear(2)
+	r.receive(2)
 }
 
 func TestSilentKeepsTheConnection(t *testing.T) {
@@ -123,11 +123,11 @@ func TestSilentKeepsTheConnection(t *testing.T) {
 			r := newRig(t)
 			f := r.proxy.Inject(Fault{Match: Containing(":b"), Do: tt.do, Silent: true})
 			r.send("INCR :a", "INCR :b", "INCR :c")
-			r.hear(1)
+			r.receive(1)
 			r.happens(f)
 			r.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
 			if got, err := r.Receive(); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("heard %v, %v", got, err)
+				t.Errorf("received %v, %v", got, err)
 			}
 			redistest.Await(t, "what follows has its effect", func() bool { return r.server.Must("GET", r.prefix+":c") == tt.c })
 			r.has("b", tt.b)
@@ -140,7 +140,7 @@ func TestDropReachesNobody(t *testing.T) {
 	r := newRig(t)
 	f := r.proxy.Inject(Fault{Match: Containing(":b"), Do: Drop})
 	r.send("INCR :a", "INCR :b", "INCR :c")
-	r.hear(1)
+	r.receive(1)
 	r.ends()
 	r.happens(f)
 	r.has("a", "1")
@@ -160,7 +160,7 @@ func TestTwiceReachesTheServerTwice(t *testing.T) {
 			r := newRig(t)
 			f := r.proxy.Inject(Fault{Match: Named("incr"), Do: tt.do})
 			r.send("SET :b x", "INCR :a", "GET :b", "INCR :a")
-			r.hear("OK", tt.want, "x", 3)
+			r.receive("OK", tt.want, "x", 3)
 			r.happens(f)
 		})
 	}
@@ -173,13 +173,13 @@ func TestAnswerIsGivenInItsTurn(t *testing.T) {
 	r.proxy.Inject(Fault{Match: Containing(":b"), Do: Answer, Reply: moved})
 	r.proxy.Inject(Fault{Match: Containing(":c"), Do: Answer, Reply: resp.Map{"k", true}, Times: 2})
 	r.send("INCR :a", "GET :b", "GET :b", "GET :c", "INCR :a")
-	r.hear(1, moved, nil, "[k 1]", 2)
+	r.receive(1, moved, nil, "[k 1]", 2)
 	r.send("HELLO 3")
 	if _, err := r.Receive(); err != nil {
 		t.Error(err)
 	}
 	r.send("GET :c", "GET :c")
-	r.hear(resp.Map{"k", true}, nil)
+	r.receive(resp.Map{"k", true}, nil)
 }
 
 func TestWhichRequestsAreMeant(t *testing.T) {
@@ -221,13 +221,13 @@ func TestWhichRequestsAreMeant(t *testing.T) {
 
 	all := r.proxy.Inject(Fault{Match: Named("INCR"), Do: Answer, Reply: 100, Skip: 1, Times: -1})
 	r.send("INCR :a", "INCR :a", "INCR :a", "GET :a")
-	r.hear(1, 100, 100, "1")
+	r.receive(1, 100, 100, "1")
 	if all.Count() != 2 {
 		t.Errorf("counted %d", all.Count())
 	}
 	all.Remove()
 	r.send("INCR :a")
-	r.hear(2)
+	r.receive(2)
 
 	var seen []string
 	r.proxy.Inject(Fault{Match: Named("GET"), Before: func(args []string) {
@@ -235,7 +235,7 @@ func TestWhichRequestsAreMeant(t *testing.T) {
 		r.server.Must("SET", r.prefix+":a", "between")
 	}})
 	r.send("GET :a")
-	r.hear("between")
+	r.receive("between")
 	if strings.Join(seen, " ") != "GET "+r.prefix+":a" {
 		t.Errorf("before %q", seen)
 	}
@@ -256,19 +256,19 @@ func TestPushesAreNoReplies(t *testing.T) {
 	defer every.Remove()
 	r.send("SUBSCRIBE :ch", "PUBLISH :ch hello", "GET :none", "INCR :a")
 
-	heard := map[string]bool{}
+	received := map[string]bool{}
 	for range 4 { // in an order of the server's
 		v, err := r.Receive()
 		if err != nil {
 			t.Fatal(err)
 		}
-		heard[fmt.Sprint(v)] = true
+		received[fmt.Sprint(v)] = true
 	}
 
 	ch := r.prefix + ":ch"
 	for _, want := range []string{"[subscribe " + ch + " 1]", "[message " + ch + " hello]", "1", "<nil>"} {
-		if !heard[want] {
-			t.Errorf("not heard: %s of %v", want, heard)
+		if !received[want] {
+			t.Errorf("not received: %s of %v", want, received)
 		}
 	}
 
@@ -283,11 +283,11 @@ func TestRepliesWithoutOrderPass(t *testing.T) {
 	r.proxy.Inject(Fault{Match: Named("PING"), Do: Drop})
 	ch := r.prefix + ":ch"
 	r.send("SUBSCRIBE :ch :more")
-	r.hear([]any{"subscribe", ch, 1}, []any{"subscribe", r.prefix + ":more", 2})
+	r.receive([]any{"subscribe", ch, 1}, []any{"subscribe", r.prefix + ":more", 2})
 	r.server.Must("PUBLISH", ch, "hello")
-	r.hear([]any{"message", ch, "hello"})
+	r.receive([]any{"message", ch, "hello"})
 	r.send("PING")
-	r.hear([]any{"pong", ""})
+	r.receive([]any{"pong", ""})
 }
 
 func TestTheClientLibraryMeetsFaults(t *testing.T) {
@@ -348,9 +348,9 @@ func TestWhatIsNoRequestIsReported(t *testing.T) {
 	})
 	p := Redis(c, newEcho(t).Addr().String())
 	talker := call(t, p)
-	talker.say("GET / HTTP/1.1\r")
+	talker.send("GET / HTTP/1.1\r")
 	talker.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if got, err := talker.in.ReadString('\n'); err == nil {
-		t.Errorf("heard %q", got)
+		t.Errorf("received %q", got)
 	}
 }

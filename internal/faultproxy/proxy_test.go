@@ -111,26 +111,26 @@ func call(t *testing.T, p *Proxy) *caller {
 	return &caller{t, c.(*net.TCPConn), bufio.NewReader(c)}
 }
 
-func (c *caller) say(line string) {
+func (c *caller) send(line string) {
 	c.t.Helper()
 	if _, err := io.WriteString(c, line+"\n"); err != nil {
 		c.t.Error(err)
 	}
 }
 
-func (c *caller) hear(want string) {
+func (c *caller) receive(want string) {
 	c.t.Helper()
 	c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if got, err := c.in.ReadString('\n'); got != want+"\n" {
-		c.t.Errorf("heard %q, %v, want %q", got, err, want)
+		c.t.Errorf("received %q, %v, want %q", got, err, want)
 	}
 }
 
-func (c *caller) hearsNothing() {
+func (c *caller) receivesNothing() {
 	c.t.Helper()
 	c.SetReadDeadline(time.Now().Add(30 * time.Millisecond))
 	if got, err := c.in.ReadString('\n'); !errors.Is(err, os.ErrDeadlineExceeded) {
-		c.t.Errorf("heard %q, %v", got, err)
+		c.t.Errorf("received %q, %v", got, err)
 	}
 }
 
@@ -138,7 +138,7 @@ func (c *caller) ends(want error) {
 	c.t.Helper()
 	c.SetReadDeadline(time.Now().Add(30 * time.Second))
 	if got, err := c.in.ReadString('\n'); !errors.Is(err, want) {
-		c.t.Errorf("heard %q, %v, want %v", got, err, want)
+		c.t.Errorf("received %q, %v, want %v", got, err, want)
 	}
 }
 
@@ -149,17 +149,17 @@ func TestPassesBytesOn(t *testing.T) {
 	c := call(t, p)
 	long := strings.Repeat("x", 1<<20)
 	for _, line := range []string{"a", "", long} {
-		c.say(line)
-		c.hear(line)
+		c.send(line)
+		c.receive(line)
 	}
 
 	p.Delay(20 * time.Millisecond) // the end of the server overtakes nothing
-	c.say("last")
+	c.send("last")
 	if err := c.CloseWrite(); err != nil {
 		t.Error(err)
 	}
 
-	c.hear("last") // what was sent before the end is answered
+	c.receive("last") // what was sent before the end is answered
 	c.ends(io.EOF)
 	eventually.True(t, "the connection is forgotten", func() bool { return p.Open() == 0 })
 	if p.Accepted() != 1 {
@@ -176,12 +176,12 @@ func TestDelayIsForReplies(t *testing.T) {
 	p.Delay(delay)
 	begun := time.Now()
 	for i := range 20 {
-		c.say(fmt.Sprint(i))
+		c.send(fmt.Sprint(i))
 	}
 
 	eventually.True(t, "the requests arrive", func() bool { return strings.HasSuffix(e.got(), "19") })
 	for i := range 20 {
-		c.hear(fmt.Sprint(i))
+		c.receive(fmt.Sprint(i))
 	}
 	took := time.Since(begun)
 	if took < delay {
@@ -191,7 +191,7 @@ func TestDelayIsForReplies(t *testing.T) {
 		t.Errorf("20 lines took %v", took)
 	}
 	p.Delay(time.Hour)
-	c.say("still arrives")
+	c.send("still arrives")
 	eventually.True(t, "the request arrives", func() bool { return strings.HasSuffix(e.got(), "still arrives") })
 }
 
@@ -207,18 +207,18 @@ func TestCutHoldsOneWayUntilHealed(t *testing.T) {
 			e := newEcho(t)
 			p := New(t, e.Addr().String())
 			c := call(t, p)
-			c.say("before")
-			c.hear("before")
+			c.send("before")
+			c.receive("before")
 			p.Cut(tt.cut)
-			c.say("held")
-			c.hearsNothing()
+			c.send("held")
+			c.receivesNothing()
 			eventually.True(t, "the server has got "+tt.got, func() bool { return e.got() == tt.got })
 			late := call(t, p) // accepted, and not answered either
-			late.hearsNothing()
+			late.receivesNothing()
 			p.Heal()
-			c.hear("held")
-			late.say("late")
-			late.hear("late")
+			c.receive("held")
+			late.send("late")
+			late.receive("late")
 		})
 	}
 }
@@ -228,14 +228,14 @@ func TestResetBreaksConnections(t *testing.T) {
 	e := newEcho(t)
 	p := New(t, e.Addr().String())
 	c := call(t, p)
-	c.say("a")
-	c.hear("a")
+	c.send("a")
+	c.receive("a")
 	p.Reset()
 	c.ends(syscall.ECONNRESET)
 	eventually.True(t, "the server sees its end", func() bool { return e.finished() == 1 })
 	again := call(t, p)
-	again.say("b")
-	again.hear("b")
+	again.send("b")
+	again.receive("b")
 }
 
 func TestStopRefusesUntilResume(t *testing.T) {
@@ -243,8 +243,8 @@ func TestStopRefusesUntilResume(t *testing.T) {
 	e := newEcho(t)
 	p := New(t, e.Addr().String())
 	c := call(t, p)
-	c.say("a")
-	c.hear("a")
+	c.send("a")
+	c.receive("a")
 	p.Stop()
 	p.Stop()
 	c.ends(syscall.ECONNRESET)
@@ -263,8 +263,8 @@ func TestStopRefusesUntilResume(t *testing.T) {
 		t.Errorf("was at %s, is at %s", at, p.Addr())
 	}
 	c = call(t, p)
-	c.say("b")
-	c.hear("b")
+	c.send("b")
+	c.receive("b")
 }
 
 func TestServersComeAndGo(t *testing.T) {
@@ -278,8 +278,8 @@ func TestServersComeAndGo(t *testing.T) {
 	}
 	p.Retarget(other.Addr().String())
 	c := call(t, p)
-	c.say("a")
-	c.hear("a")
+	c.send("a")
+	c.receive("a")
 	if got := other.got(); got != "a" {
 		t.Errorf("the other server got %q", got)
 	}

@@ -161,9 +161,9 @@ func (e *Engine) now() (time.Time, int64) {
 // find is the queue, or nil for an unknown one.
 func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
 
-// look begins an operation on one queue: a bad name is an error, an unknown
+// beginOn begins an operation on one queue: a bad name is an error, an unknown
 // queue is nil.
-func (e *Engine) look(ctx context.Context, ref duly.QueueRef) (*queue, error) {
+func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error) {
 	if err := ref.Validate(); err != nil {
 		return nil, err
 	}

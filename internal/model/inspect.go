@@ -18,7 +18,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 	if err := duly.ValidateID(id); err != nil {
 		return duly.JobInfo{}, err
 	}
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -42,7 +42,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 	}
 	p, _ := r.Parts()
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -62,7 +62,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
@@ -122,7 +122,7 @@ func (s *shard) readyJobs(now int64) iter.Seq[*job] {
 
 // Stats implements duly.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, error) {
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.Stats{}, err
 	}
@@ -197,7 +197,7 @@ func addCounters(sum *duly.Counters, c duly.Counters) {
 
 // Config implements duly.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.QueueConfig{}, err
 	}
@@ -261,7 +261,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 		}
 	}
 
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.ListPage{}, err
 	}

@@ -9,13 +9,13 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// lookJob begins an operation on one job that must be there by the clock. The
+// findJob begins an operation on one job that must be there by the clock. The
 // caller ends the operation if there is no error.
-func (e *Engine) lookJob(ctx context.Context, ref duly.QueueRef, id string) (*shard, *job, error) {
+func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*shard, *job, error) {
 	if err := duly.ValidateID(id); err != nil {
 		return nil, nil, err
 	}
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -32,7 +32,7 @@ func (e *Engine) lookJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 
 // Delete implements duly.Operator.
 func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
-	s, j, err := e.lookJob(ctx, ref, id)
+	s, j, err := e.findJob(ctx, ref, id)
 	if err != nil {
 		return err
 	}
@@ -56,7 +56,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	if err := u.Validate(e.cfg.MaxBody); err != nil {
 		return err
 	}
-	s, j, err := e.lookJob(ctx, ref, id)
+	s, j, err := e.findJob(ctx, ref, id)
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (s *shard) conflict(j *job, e duly.Event) error {
 
 // Promote implements duly.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
-	s, j, err := e.lookJob(ctx, ref, id)
+	s, j, err := e.findJob(ctx, ref, id)
 	if err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +188,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	if err := duly.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return 0, err
 	}
@@ -226,7 +226,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
 
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 }
 
 func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return err
 	}
@@ -277,7 +277,7 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 
 // Destroy implements duly.Operator.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	if _, err := e.look(ctx, ref); err != nil {
+	if _, err := e.beginOn(ctx, ref); err != nil {
 		return err
 	}
 	defer e.end()

@@ -116,7 +116,7 @@ func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, 
 }
 
 // WatchTokens implements duly.Watcher.
-func (e *Engine) WatchTokens(ctx context.Context, notify func(hearing bool)) error {
+func (e *Engine) WatchTokens(ctx context.Context, notify func(listening bool)) error {
 	if err := e.begin(ctx); err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ const stepBound = 1000
 
 // Step implements duly.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
-	q, err := e.look(ctx, ref)
+	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return false, err
 	}

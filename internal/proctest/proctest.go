@@ -177,28 +177,28 @@ func (p *Process) Wait(limit time.Duration) error {
 	}
 }
 
-// Lines is what the child has said so far.
+// Lines is what the child has printed so far.
 func (p *Process) Lines() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.lines...)
 }
 
-// Await waits until the child has said n lines with that beginning; false if
+// Await waits until the child has printed n lines with that beginning; false if
 // it ended or the limit passed before.
 func (p *Process) Await(prefix string, n int, limit time.Duration) bool {
 	timeout := time.After(limit)
 	for {
 		p.mu.Lock()
-		said, more := 0, p.more
+		found, more := 0, p.more
 		for _, line := range p.lines {
 			if strings.HasPrefix(line, prefix) {
-				said++
+				found++
 			}
 		}
 
 		p.mu.Unlock()
-		if said >= n {
+		if found >= n {
 			return true
 		}
 		select {

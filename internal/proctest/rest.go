@@ -8,8 +8,8 @@ import (
 // A process is at rest if it takes no more than a twentieth of a processor. It
 // has a minute to come to that.
 const (
-	look     = 500 * time.Millisecond
-	atRest   = look / 20
+	window   = 500 * time.Millisecond
+	atRest   = window / 20
 	restless = time.Minute
 )
 
@@ -19,7 +19,7 @@ func AwaitRest(t testing.TB, pid int) {
 	t.Helper()
 	for end := time.Now().Add(restless); time.Now().Before(end); {
 		before := CPU(t, pid)
-		time.Sleep(look)
+		time.Sleep(window)
 		if CPU(t, pid)-before <= atRest {
 			return
 		}

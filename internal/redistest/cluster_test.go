@@ -112,7 +112,7 @@ func TestMoveSlotStepByStep(t *testing.T) {
 		from.Must("SET", k, "v")
 	}
 
-	says := func(s *Server, code string, args ...any) {
+	answers := func(s *Server, code string, args ...any) {
 		t.Helper()
 		_, err := s.Do(t.Context(), args...)
 		if e, ok := err.(resp.Error); !ok && code != "" || !strings.HasPrefix(string(e), code) {
@@ -126,24 +126,24 @@ func TestMoveSlotStepByStep(t *testing.T) {
 		stages = append(stages, stage)
 		switch stage {
 		case MoveImporting:
-			says(from, "", "GET", "{a}none")
-			says(to, "MOVED", "GET", "{a}1")
+			answers(from, "", "GET", "{a}none")
+			answers(to, "MOVED", "GET", "{a}1")
 		case MoveMigrating:
-			says(from, "ASK", "GET", "{a}none")
-			says(from, "", all...)
+			answers(from, "ASK", "GET", "{a}none")
+			answers(from, "", all...)
 		case MoveKey:
 			if len(stages) == 3 {
-				says(from, "TRYAGAIN", all...)
+				answers(from, "TRYAGAIN", all...)
 			}
 		case MoveEmptied:
-			says(from, "ASK", all...)
-			says(to, "MOVED", all...)
+			answers(from, "ASK", all...)
+			answers(to, "MOVED", all...)
 		case MoveClaimed: // the source has perhaps heard of it
-			says(to, "", all...)
+			answers(to, "", all...)
 		}
 	})
 
-	says(from, "MOVED", all...)
+	answers(from, "MOVED", all...)
 	if c.For("{a}") != to {
 		t.Errorf("the slot is at %s", c.For("{a}").Addr())
 	}
@@ -154,5 +154,5 @@ func TestMoveSlotStepByStep(t *testing.T) {
 		t.Errorf("stages %s", got)
 	}
 	c.MoveSlot(slot, to, from, nil) // and back
-	says(from, "", all...)
+	answers(from, "", all...)
 }

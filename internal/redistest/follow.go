@@ -44,16 +44,16 @@ func acknowledging(ctx context.Context, primary *process, replicas []string) err
 		return fmt.Errorf("%s is %v, not master", primary.address(), fields)
 	}
 
-	var heard []string
+	var following []string
 	for _, entry := range fields[2].([]any) {
 		if r := entry.([]any); r[2] != "0" {
-			heard = append(heard, net.JoinHostPort(r[0].(string), r[1].(string)))
+			following = append(following, net.JoinHostPort(r[0].(string), r[1].(string)))
 		}
 	}
 
 	for _, one := range replicas {
-		if !slices.Contains(heard, one) {
-			return fmt.Errorf("%s has heard nothing of its replica %s: %v", primary.address(), one, fields)
+		if !slices.Contains(following, one) {
+			return fmt.Errorf("%s does not list its replica %s: %v", primary.address(), one, fields)
 		}
 	}
 	return nil

@@ -50,13 +50,13 @@ var theLeash = sync.OnceValues(func() (*leash, error) {
 })
 
 // hold lets a process that this one has started end with it.
-func (l *leash) hold(pid int) error { return l.tell("+ %d\n", pid) }
+func (l *leash) hold(pid int) error { return l.send("+ %d\n", pid) }
 
 // release is for a process that has ended and is not yet reaped: afterwards
 // its pid may be another's.
-func (l *leash) release(pid int) error { return l.tell("- %d\n", pid) }
+func (l *leash) release(pid int) error { return l.send("- %d\n", pid) }
 
-func (l *leash) tell(format string, args ...any) error {
+func (l *leash) send(format string, args ...any) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := fmt.Fprintf(l.to, format, args...)
