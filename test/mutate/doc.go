@@ -13,7 +13,8 @@
 // embedded.
 //
 // For each mutant the command builds the test binaries of its target, runs them
-// as `make test` does, and ends at the first failed test. The verdicts are:
+// as `make test` does, and ends at the first failed test. The tests that found
+// other mutants of the same file run first. The verdicts are:
 //
 //	killed    a test failed
 //	hung      no test failed before the time limit; a test should fail fast instead

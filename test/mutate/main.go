@@ -43,7 +43,7 @@ func parse(args []string) (options, error) {
 	f.IntVar(&o.n, "n", 20, "mutants per target")
 	f.StringVar(&o.seed, "seed", "1", "draws the sample")
 	f.DurationVar(&o.time, "time", 30*time.Minute, "begin no mutant after this time")
-	f.DurationVar(&o.limit, "limit", 2*time.Minute, "the least time that a package's tests get before they count as hung")
+	f.DurationVar(&o.limit, "limit", time.Minute, "the least time that a package's tests get before they count as hung")
 	f.StringVar(&o.results, "results", "bin/mutants.jsonl", "file of the verdicts; a later run goes on with it")
 	f.BoolVar(&o.list, "list", false, "print the number of mutants of each target and end")
 	f.BoolVar(&o.retry, "retry", false, "test known survivors of the sample again")
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	s := &session{
 		options: o, out: out, known: known, reasons: reasons, began: time.Now(),
-		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[string]time.Duration{}},
+		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[suite]time.Duration{}, killers: known.killers()},
 	}
 
 	return s.all(ctx, picked)
@@ -129,7 +129,11 @@ func list(root string, picked []target, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(out, "%-14s %6d mutants, tests of %s\n", t.name, len(all), strings.Join(t.tests, " "))
+		var tests []string
+		for _, s := range t.tests {
+			tests = append(tests, s.pkg)
+		}
+		fmt.Fprintf(out, "%-14s %6d mutants, tests of %s\n", t.name, len(all), strings.Join(tests, " "))
 	}
 
 	return nil

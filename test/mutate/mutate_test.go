@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -190,6 +191,27 @@ func TestResultsSurviveARestart(t *testing.T) {
 	m.block = "2"
 	if _, ok := r.get(m); ok {
 		t.Error("a verdict counts for a function that has changed")
+	}
+}
+
+func TestKillersRunFirst(t *testing.T) {
+	t.Parallel()
+	k := killers{}
+	for _, test := range []string{"TestA", "TestB/x (1)", "TestA", "exit: signal", "TestB/y"} {
+		k.add("f.go", test)
+	}
+	if got, want := k.pattern("f.go"), `^(TestB|TestA)$/^(x \(1\)|y)$`; got != want {
+		t.Errorf("the pattern is %q, want %q", got, want)
+	}
+	if got := k.pattern("g.go"); got != "" {
+		t.Errorf("the pattern of a file without killers is %q", got)
+	}
+
+	for i := range 2 * mostKillers {
+		k.add("f.go", fmt.Sprintf("Test%d", i))
+	}
+	if got := k.pattern("f.go"); strings.Contains(got, "TestA") || strings.Count(got, "|") != mostKillers-1 {
+		t.Errorf("the pattern of many killers is %q", got)
 	}
 }
 

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,6 +70,17 @@ func openResults(name string) (*results, error) {
 func (r *results) get(m mutant) (result, bool) {
 	one, ok := r.by[m.key()]
 	return one, ok && one.Block == m.block
+}
+
+// killers returns the tests that found the mutants of each file so far.
+func (r *results) killers() killers {
+	k := killers{}
+	for _, key := range slices.Sorted(maps.Keys(r.by)) {
+		file, _, _ := strings.Cut(key, " ")
+		k.add(file, r.by[key].By)
+	}
+
+	return k
 }
 
 // put appends a verdict.

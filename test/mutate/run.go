@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -28,7 +29,14 @@ type runner struct {
 	root    string        // the module's folder
 	scratch string        // holds overlays and test binaries
 	limit   time.Duration // the least time that one package's tests get
-	usual   map[string]time.Duration
+	usual   map[suite]time.Duration
+	killers killers
+}
+
+// suite is some of a package's tests.
+type suite struct {
+	pkg string // as ./worker
+	run string // a pattern as of go test -run; "" is all tests
 }
 
 // outcome is a verdict with the test that found the mutant.
@@ -39,21 +47,21 @@ type outcome struct {
 
 // baseline runs the packages without a mutant and keeps how long each takes.
 // Tests that fail without a mutant would make every verdict worthless.
-func (r *runner) baseline(ctx context.Context, packages []string) error {
-	for _, p := range packages {
-		if _, known := r.usual[p]; known {
+func (r *runner) baseline(ctx context.Context, suites []suite) error {
+	for _, s := range suites {
+		if _, known := r.usual[s]; known {
 			continue
 		}
 
 		begin := time.Now()
-		o, err := r.test(ctx, p, "", time.Hour)
+		o, err := r.test(ctx, s, "", time.Hour)
 		if err != nil {
 			return err
 		}
 		if o.verdict != survived {
-			return fmt.Errorf("the tests of %s fail without a mutant: %s %s", p, o.verdict, o.by)
+			return fmt.Errorf("the tests of %s fail without a mutant: %s %s", s.pkg, o.verdict, o.by)
 		}
-		r.usual[p] = time.Since(begin)
+		r.usual[s] = time.Since(begin)
 	}
 
 	return nil
@@ -70,9 +78,11 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 		return outcome{}, err
 	}
 
-	for _, p := range t.tests {
-		o, err := r.test(ctx, p, overlay, max(r.limit, 3*r.usual[p]))
+	first := r.killers.pattern(m.file)
+	for _, s := range t.tests {
+		o, err := r.test(ctx, s, overlay, max(r.limit, 3*r.usual[s]), first)
 		if err != nil || o.verdict != survived {
+			r.killers.add(m.file, o.by)
 			return o, err
 		}
 	}
@@ -96,21 +106,22 @@ func (r *runner) overlay(m mutant, text string) (string, error) {
 	return name, os.WriteFile(name, list, 0o600)
 }
 
-// test builds the tests of one package and runs them until one fails.
-func (r *runner) test(ctx context.Context, pkg, overlay string, limit time.Duration) (outcome, error) {
+// test builds the tests of one package and runs them until one fails. The tests
+// that match first run before the others.
+func (r *runner) test(ctx context.Context, s suite, overlay string, limit time.Duration, first ...string) (outcome, error) {
 	binary := filepath.Join(r.scratch, "tests")
-	build := exec.CommandContext(ctx, "go", "test", "-c", "-o", binary)
+	build := exec.CommandContext(ctx, "go", "test", "-c", "-ldflags=-s -w", "-o", binary)
 	if overlay != "" {
 		build.Args = append(build.Args, "-overlay", overlay)
 	}
-	build.Args = append(build.Args, pkg)
+	build.Args = append(build.Args, s.pkg)
 	build.Dir = r.root
 	if text, err := build.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return outcome{}, ctx.Err()
 		}
 		if overlay == "" {
-			return outcome{}, fmt.Errorf("build the tests of %s: %w\n%s", pkg, err, text)
+			return outcome{}, fmt.Errorf("build the tests of %s: %w\n%s", s.pkg, err, text)
 		}
 		return outcome{verdict: invalid}, nil
 	}
@@ -118,13 +129,21 @@ func (r *runner) test(ctx context.Context, pkg, overlay string, limit time.Durat
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 
-	return r.watch(ctx, binary, filepath.Join(r.root, pkg))
+	patterns := append(slices.DeleteFunc(first, func(p string) bool { return p == "" }), s.run)
+	for _, pattern := range patterns {
+		o, err := r.watch(ctx, binary, filepath.Join(r.root, s.pkg), pattern)
+		if err != nil || o.verdict != survived {
+			return o, err
+		}
+	}
+
+	return outcome{verdict: survived}, nil
 }
 
 // watch runs a test binary and ends it at the first failed test: what the
 // other tests say about the mutant does not matter.
-func (r *runner) watch(ctx context.Context, binary, folder string) (outcome, error) {
-	tests := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout", "0")
+func (r *runner) watch(ctx context.Context, binary, folder, pattern string) (outcome, error) {
+	tests := exec.CommandContext(ctx, binary, "-test.v", "-test.failfast", "-test.timeout", "0", "-test.run", pattern)
 	tests.Dir = folder
 	tests.WaitDelay = 5 * time.Second
 	out, err := tests.StdoutPipe()

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// killers are the tests that found a mutant, by the file of the mutant. The last
+// one is the latest.
+type killers map[string][]string
+
+// mostKillers is how many tests of a file run before the others.
+const mostKillers = 8
+
+// add notes that a test found a mutant of the file. What is no name of a test,
+// such as a panic, is left out.
+func (k killers) add(file, test string) {
+	if !strings.HasPrefix(test, "Test") {
+		return
+	}
+
+	list := slices.DeleteFunc(k[file], func(t string) bool { return t == test })
+	k[file] = append(list, test)
+}
+
+// pattern returns a pattern for go test -run that matches the latest killers of
+// the file, and "" if there is none.
+func (k killers) pattern(file string) string {
+	var levels [][]string
+	for _, test := range k[file][max(0, len(k[file])-mostKillers):] {
+		for i, part := range strings.Split(test, "/") {
+			if i == len(levels) {
+				levels = append(levels, nil)
+			}
+			if part = regexp.QuoteMeta(part); !slices.Contains(levels[i], part) {
+				levels[i] = append(levels[i], part)
+			}
+		}
+	}
+
+	var parts []string
+	for _, level := range levels {
+		parts = append(parts, "^("+strings.Join(level, "|")+")$")
+	}
+
+	return strings.Join(parts, "/")
+}
