@@ -79,65 +79,94 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	if err != nil {
 		return page, err
 	}
-	err = e.look(ctx, ref, func(t *tx, q *queue) error {
-		if q == nil {
-			return nil
+	l := listing{p: &p, behind: from}
+	if err := e.look(ctx, ref, l.read); err != nil {
+		return page, err
+	}
+	return l.page, nil
+}
+
+// listing is a page of a list that is being read.
+type listing struct {
+	p      *duly.ListParams
+	page   duly.ListPage
+	behind cursor // the place of the last job of the page
+	bytes  int    // of bodies and results, if they are wanted
+}
+
+// read adds jobs until the page is at its end. It passes over rows that can't be
+// read.
+func (l *listing) read(t *tx, q *queue) error {
+	if q == nil {
+		return nil
+	}
+	rows := t.stmt("list_"+l.p.State.String()).Int(1, q.id)
+	l.behind.bind(rows, l.p.State)
+	rows.Int(4, noLimit).Int(5, boolean(l.p.Bodies))
+	defer rows.Reset()
+
+	for {
+		row, err := rows.Step()
+		if err != nil || !row {
+			return err
 		}
-		jobs, err := t.page(q, p.State, from, p.Limit+1, p.Bodies)
+		var j job
+		if j.scanJob(rows, q) != nil {
+			continue
+		}
+		size, err := t.size(&j, rows)
 		if err != nil {
 			return err
 		}
-		page, err = t.list(jobs, &p)
-		return err
-	})
-	return page, err
-}
-
-// list tells jobs up to the page's bounds. One more than its limit was read, to
-// know whether there is a next page.
-func (t *tx) list(jobs []job, p *duly.ListParams) (page duly.ListPage, err error) {
-	bytes := 0
-	for i := range jobs {
-		j := &jobs[i]
-		size, err := t.size(j)
-		if err != nil {
-			return page, err
+		if l.full(&j, size) {
+			l.page.Next = l.behind.text(l.p.State)
+			return nil
 		}
-		if p.Bodies {
-			bytes += size + len(j.result)
+		if err := l.add(t, &j, size); err != nil {
+			return err
 		}
-		if i == p.Limit || i > 0 && bytes > duly.MaxBatchBytes {
-			last := jobs[i-1].cursor()
-			page.Next = last.text(p.State)
-			break
-		}
-		if p.Bodies {
-			if err := j.readBody(t.conn); err != nil {
-				return page, err
-			}
-		}
-		info := j.info(j.state, size)
-		if !p.Bodies {
-			info.Body, info.Result = nil, nil
-		}
-		page.Jobs = append(page.Jobs, info)
 	}
-	return page, nil
 }
 
-// size is the length of a job's body, without reading it.
-func (t *tx) size(j *job) (int, error) {
-	if j.hasBody {
+// noLimit is SQLite's LIMIT of a statement that its caller leaves early.
+const noLimit = -1
+
+// full reports whether a job belongs to the next page.
+func (l *listing) full(j *job, size int) bool {
+	if l.p.Bodies {
+		l.bytes += size + len(j.result)
+	}
+	n := len(l.page.Jobs)
+	return n == l.p.Limit || n > 0 && l.bytes > duly.MaxBatchBytes
+}
+
+// add adds a job to the page.
+func (l *listing) add(t *tx, j *job, size int) error {
+	if l.p.Bodies {
+		if err := j.readBody(t.conn); err != nil {
+			return err
+		}
+	}
+	info := j.info(j.state, size)
+	if !l.p.Bodies {
+		info.Body, info.Result = nil, nil
+	}
+	l.page.Jobs = append(l.page.Jobs, info)
+	l.behind = j.cursor()
+	return nil
+}
+
+// size returns the length of a job's body without reading the body. The row of
+// a list has it if the body is inline.
+func (t *tx) size(j *job, row *sq.Stmt) (int, error) {
+	switch {
+	case j.hasBody:
 		return len(j.Body), nil
+	case !row.ColNull(12):
+		return int(row.ColInt(12)), nil
 	}
-	s := t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:])
-	row, err := s.Step()
-	if err != nil || !row {
-		return 0, err
-	}
-	n := int(s.ColInt(0))
-	s.Reset()
-	return n, nil
+	n, _, err := t.integer(t.stmt("body_size").Int(1, j.q.id).Blob(2, j.number[:]))
+	return int(n), err
 }
 
 // Queues implements duly.Inspector.

@@ -1,5 +1,6 @@
 -- Looking: nothing here changes anything. Lists go by an index from a cursor
--- on, ?2 and ?3; ?5 tells whether results and inline bodies are wanted.
+-- on, ?2 and ?3; ?5 tells whether results and inline bodies are wanted. The last
+-- column is the length of an inline body, NULL for another.
 
 -- name: queue_find
 SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
@@ -26,39 +27,45 @@ SELECT name FROM queues WHERE namespace = ?3 AND name > ?1 ORDER BY name LIMIT ?
 SELECT DISTINCT namespace FROM queues WHERE namespace > ?1 ORDER BY namespace LIMIT ?2;
 
 -- name: list_delayed
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
 -- name: list_ready
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_ready
  WHERE queue = ?1 AND state = 2 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
 -- name: list_blocked
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_blocked
  WHERE queue = ?1 AND state = 3 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
 -- name: list_leased
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_leased
  WHERE queue = ?1 AND state = 4 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
 -- name: list_dead
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_dead
  WHERE queue = ?1 AND state = 5 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
 -- name: list_done
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL)
+SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, iif(?5, result, NULL), iif(?5, body, NULL),
+       length(body)
   FROM jobs INDEXED BY jobs_done
  WHERE queue = ?1 AND state = 6 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
--- The length of a body is in the row's header, so a large one is not read.
+-- The length of a body that is not inline. It is in the row's header, so the body
+-- is not read.
 -- name: body_size
-SELECT coalesce(length(j.body), (SELECT length(b.body) FROM bodies b WHERE b.queue = j.queue AND b.number = j.number), 0)
-  FROM jobs j WHERE j.queue = ?1 AND j.number = ?2;
+SELECT length(body) FROM bodies WHERE queue = ?1 AND number = ?2;
 
 -- The first place at or behind another: looking for the first of each priority.
 -- name: ready_from

@@ -1,0 +1,36 @@
+package sqliteengine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/dulymq/duly"
+)
+
+// C4.49, C4.51: rows that can't be read do not end a list, wherever they are.
+func TestListGoesOnBehindDamagedRows(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	for i := range 9 {
+		pushOne(t, e, duly.Job{ID: fmt.Sprintf("j%d", i)})
+	}
+	ask(t, e, `UPDATE jobs SET rules = x'ffffff' WHERE number IN
+		(SELECT number FROM aliases WHERE id IN ('j0', 'j3', 'j4', 'j8'))`)
+	for limit := 1; limit < 12; limit++ {
+		var listed []string
+		p := duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: limit}}
+		for {
+			page, err := e.List(t.Context(), duly.Q("q"), p)
+			if err != nil || len(page.Jobs) > limit {
+				t.Fatal(page, err)
+			}
+			for _, j := range page.Jobs {
+				listed = append(listed, j.ID)
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+		sameIDs(t, listed, "j1", "j2", "j5", "j6", "j7")
+	}
+}
