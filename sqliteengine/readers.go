@@ -54,12 +54,22 @@ func (e *Engine) onReader(asked context.Context, f func(c *conn) error) error {
 	if err != nil {
 		return storeError(e.cfg.Path, err)
 	}
-	err = interruptible(ctx, c, f)
-	e.readers.give(c, err)
+	err = e.lend(ctx, c, f)
 	if sq.IsInterrupted(err) {
 		return cmp.Or(e.alive(asked), e.down()) // the caller has gone, or the store
 	}
 	return storeError(e.cfg.Path, err)
+}
+
+// lend runs f on a connection and puts the connection back.
+func (e *Engine) lend(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
+	sound := false // a panic may leave anything behind
+	defer func() { e.readers.give(c, sound) }()
+
+	err = interruptible(ctx, c, f)
+	var broken *sq.Error
+	sound = !errors.As(err, &broken)
+	return err
 }
 
 // interruptPause is between two interrupts: one that comes between two
@@ -122,13 +132,12 @@ func (r *readers) take(e *Engine, interrupt context.CancelFunc) (*conn, error) {
 	return c, err
 }
 
-// give puts a connection back, or closes one that failed.
-func (r *readers) give(c *conn, err error) {
+// give puts a connection back, or closes one that is not sound.
+func (r *readers) give(c *conn, sound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.lent, c)
-	var broken *sq.Error
-	if r.down || errors.As(err, &broken) {
+	if r.down || !sound {
 		c.close()
 		return
 	}
