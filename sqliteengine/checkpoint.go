@@ -30,9 +30,10 @@ type checkpoints struct {
 	done chan error // holds the result of one run
 }
 
-// start begins a checkpoint if the log is long enough and none is under way.
+// start begins a checkpoint if the log is long enough and none is under way. A
+// store that has failed begins none: its log is written again first.
 func (k *checkpoints) start() {
-	if k.busy || k.w.pages < logPages {
+	if k.busy || k.w.pages < logPages || k.w.c == nil {
 		return
 	}
 	k.busy = true

@@ -81,6 +81,16 @@ func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
 	sameIDs(t, ids(t, e), "a", "c")
 }
 
+// A store that has failed begins no checkpoint: the connection that makes it
+// would be the only one, and SQLite would move and delete the log with its end.
+func TestFailedStoreBeginsNoCheckpoint(t *testing.T) {
+	t.Parallel()
+	k := checkpoints{w: &writer{pages: logPages}}
+	if k.start(); k.busy {
+		t.Error("a checkpoint was begun without a connection")
+	}
+}
+
 // What the kernel gave up is written again, byte for byte.
 func TestRewriteLeavesTheSameBytes(t *testing.T) {
 	t.Parallel()
