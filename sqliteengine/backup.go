@@ -57,7 +57,11 @@ func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
 	defer os.Remove(made.Name())
 	defer made.Close()
 	// Not in a transaction, which VACUUM does not allow; it makes its own.
-	err = e.onReader(ctx, func(c *conn) error {
+	err = e.onReader(ctx, func(ctx context.Context, c *conn) error {
+		if err := e.readers.gate.enter(ctx); err != nil {
+			return err
+		}
+		defer e.readers.gate.leave()
 		_, err := c.stmt("backup").Text(1, made.Name()).Run()
 		return err
 	})

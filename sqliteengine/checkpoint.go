@@ -1,6 +1,7 @@
 package sqliteengine
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -16,85 +17,184 @@ const (
 	shortPass = 4 * time.Millisecond
 	// maxPasses bounds the passes of one checkpoint.
 	maxPasses = 6
+	// checkpointPause is the longest time for which a checkpoint keeps new reads
+	// from beginning.
+	checkpointPause = 100 * time.Millisecond
+	// betweenPauses follows a pause in which reads did not end. So reads wait for
+	// at most a tenth of the time, although a backup needs the log for an hour.
+	betweenPauses = 10 * checkpointPause
 	// keptPages is how many free pages are not worth the work: 2 MiB.
 	keptPages = 256
 )
 
-// checkpoints moves the log into the file beside the writer, on a connection of
-// its own. While it works the writer goes on adding to the log, so it takes
-// several passes, each over what the one before has left; the last bit is the
-// writer's own, between two transactions, and the log then begins anew.
+// checkpoints moves the log into the file while the writer goes on:
+//
+//  1. A connection of its own makes passes, each over what the one before has
+//     left.
+//  2. The writer moves the rest between two transactions. If no read needs the
+//     log then, the next transaction restarts the log at its beginning.
+//  3. Otherwise new reads wait at the gate until those under way have ended. Then
+//     2 is repeated, after 1 if much is left, and the gate opens. It opens in any
+//     case after checkpointPause.
 type checkpoints struct {
-	w    *writer
-	busy bool
-	done chan error // holds the result of one run
+	w     *writer
+	phase phase
+	done  chan passed // holds the result of the passes
+
+	left    int           // pages that the passes have left
+	behind  int           // the log's pages when they had
+	pauseAt time.Duration // the earliest next pause, on the monotonic clock
 }
+
+// passed is the result of passes.
+type passed struct {
+	left int
+	err  error
+}
+
+// phase is what a checkpoint waits for.
+type phase int
+
+const (
+	phaseNone        phase = iota // no checkpoint is under way
+	phasePasses                   // the end of the passes
+	phaseReads                    // the end of reads, the gate being closed
+	phasePassesAlone              // the end of the passes, the gate being closed
+)
 
 // start begins a checkpoint if the log is long enough and none is under way. A
 // store that has failed begins none: its log is written again first.
 func (k *checkpoints) start() {
-	if k.busy || k.w.pages < logPages || k.w.c == nil {
+	if k.phase != phaseNone || k.w.pages < logPages || k.w.c == nil {
 		return
 	}
-	k.busy = true
-	go k.run()
+	k.run(phasePasses)
 }
 
-func (k *checkpoints) run() {
-	k.done <- k.passes()
-	k.w.e.inbox.ring()
+// run begins the passes.
+func (k *checkpoints) run(p phase) {
+	k.phase = p
+	go func() {
+		left, err := k.passes()
+		k.done <- passed{left, err}
+		k.w.e.inbox.ring()
+	}()
 }
 
-func (k *checkpoints) passes() error {
+func (k *checkpoints) passes() (left int, err error) {
 	c, err := k.w.e.connect(sq.ReadWrite)
 	if err != nil { // as a text: it says nothing about what is on the disk
-		return fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
+		return 0, fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
 	defer c.close()
 	for range maxPasses {
 		begun := k.w.clock.Mono()
 		log, moved, err := c.Checkpoint(sq.Passive)
 		if err != nil {
-			return err
+			return 0, err
 		}
-		if log == moved || k.w.clock.Mono()-begun < shortPass {
-			return nil
+		if left = log - moved; left == 0 || k.w.clock.Mono()-begun < shortPass {
+			break
 		}
 	}
-	return nil
+	return left, nil
 }
 
-// finish ends a checkpoint that has done its part; false if there is none.
+// due reports whether finish has something to do.
+func (k *checkpoints) due() bool {
+	switch k.phase {
+	case phaseNone:
+		return false
+	case phaseReads:
+		return !k.w.e.readers.gate.busy()
+	}
+	return len(k.done) > 0
+}
+
+// finish goes on with a checkpoint. It reports whether it has done anything.
 func (k *checkpoints) finish() (bool, error) {
-	if !k.busy {
+	if !k.due() {
 		return false, nil
 	}
-	select {
-	case err := <-k.done:
-		k.busy = false
-		if err != nil {
-			return true, err
+	if k.phase != phaseReads {
+		passed := <-k.done
+		if passed.err != nil {
+			k.end()
+			return true, passed.err
 		}
-	default:
-		return false, nil
+		k.left, k.behind = passed.left, k.w.pages
 	}
-	log, moved, err := k.w.c.Checkpoint(sq.Passive)
-	if k.w.pages = 0; log != moved {
-		k.w.pages = logPages / 2 // a reader needs the log as it is: again in a while
+
+	restarted, err := k.restart()
+	if err == nil && !restarted && k.goOn() {
+		return true, nil
 	}
-	if err == nil && log == moved {
-		err = k.w.room.trim()
+	k.end()
+
+	k.w.pages, k.w.vacuum = 0, true
+	if !restarted {
+		k.w.pages = logPages / 2 // again in a while
+		return true, err
 	}
-	k.w.vacuum = true
-	return true, err
+	return true, k.w.room.trim()
 }
 
-// stop waits for a checkpoint that is under way.
-func (k *checkpoints) stop() {
-	if k.busy {
-		<-k.done
-		k.busy = false
+// goOn lets a checkpoint wait for the end of reads, and then repeats the passes.
+// It reports false if the checkpoint must end.
+func (k *checkpoints) goOn() bool {
+	gate := &k.w.e.readers.gate
+	switch {
+	case k.phase == phasePasses && gate.clock.Mono() >= k.pauseAt:
+		k.phase = phaseReads
+		gate.close(checkpointPause, k.w.e.inbox.ring)
+		return true
+	case k.phase == phaseReads && gate.isClosed() && !k.little():
+		k.run(phasePassesAlone)
+		return true
 	}
+	return false
+}
+
+// end forgets a checkpoint and lets reads go on.
+func (k *checkpoints) end() {
+	gate := &k.w.e.readers.gate
+	if k.phase == phaseReads && !gate.isClosed() { // reads did not end
+		k.pauseAt = gate.clock.Mono() + betweenPauses
+	}
+	k.phase = phaseNone
+	gate.open()
+}
+
+// stop waits for passes that are under way, and forgets the checkpoint.
+func (k *checkpoints) stop() {
+	if k.phase == phasePasses || k.phase == phasePassesAlone {
+		<-k.done
+	}
+	k.end()
+}
+
+// little reports whether the rest of the log is so short that the writer itself
+// can move it.
+func (k *checkpoints) little() bool { return k.left+k.w.pages-k.behind <= logPages }
+
+// restart moves the rest of the log and lets the next transaction write to the
+// log's beginning. It reports false if much is left or a read needs the log: the
+// writer must not wait for either.
+func (k *checkpoints) restart() (bool, error) {
+	if !k.little() {
+		return false, nil
+	}
+	c := k.w.c
+	if err := c.Exec("PRAGMA busy_timeout = 0"); err != nil {
+		return false, err
+	}
+
+	_, _, err := c.Checkpoint(sq.Restart)
+	restarted := err == nil
+	if sq.IsBusy(err) {
+		err = nil
+	}
+	return restarted, errors.Join(err, c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)))
 }
 
 // idle does what can wait until nobody waits for the writer, in slices. It

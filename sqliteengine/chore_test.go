@@ -52,7 +52,7 @@ func connectTo(t *testing.T, e *Engine, path string) {
 	t.Helper()
 	eventually.True(t, "no checkpoint to be under way", func() (done bool) {
 		err := e.change(t.Context(), func(tx *tx) error {
-			if done = !tx.w.checkpoints.busy; done {
+			if done = tx.w.checkpoints.phase == phaseNone; done {
 				e.cfg.Path = path
 			}
 			return nil

@@ -22,7 +22,8 @@
 // done fails alone.
 //
 // Reads run beside the writer on connections of their own, each in a
-// transaction that sees one commit.
+// transaction that sees one commit. A checkpoint that reads keep from restarting
+// the log lets new reads wait for a moment (gate.go, checkpoint.go).
 //
 // # What stands in memory
 //

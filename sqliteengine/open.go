@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/durable"
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
@@ -90,6 +91,7 @@ func start(cfg Config, l layout) (*Engine, error) {
 	e.inbox.init()
 	e.readers.turn = make(chan struct{}, maxReaders)
 	e.readers.lent = map[*conn]context.CancelFunc{}
+	e.readers.gate.clock = clock.System() // whatever the engine's clock does
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
 	e.w.room = room{ballast: cfg.openBallast(), file: cfg.Path}
@@ -163,7 +165,7 @@ func (w *writer) open() error {
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
-	w.checkpoints = checkpoints{w: w, done: make(chan error, 1)}
+	w.checkpoints = checkpoints{w: w, done: make(chan passed, 1)}
 	w.c, w.graves, w.vacuum = c, true, true
 	w.e.hub.reset(w.queues)
 	return nil

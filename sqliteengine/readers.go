@@ -18,6 +18,8 @@ const maxReaders = 4
 // readers is the pool of connections that read beside the writer. Each sees the
 // file as it was at one commit.
 type readers struct {
+	gate gate
+
 	mu   sync.Mutex
 	free []*conn
 	lent map[*conn]context.CancelFunc // each interrupts what runs there
@@ -27,16 +29,15 @@ type readers struct {
 
 // read runs f in a transaction that sees one moment of the file.
 func (e *Engine) read(ctx context.Context, f func(c *conn) error) error {
-	return e.onReader(ctx, func(c *conn) error {
-		began := e.begin()
-		err := snapshot(c, f)
-		e.observe("read", began)
-		return err
-	})
+	return e.onReader(ctx, func(ctx context.Context, c *conn) error { return e.snapshot(ctx, c, f) })
 }
 
-// onReader lends f a connection.
-func (e *Engine) onReader(asked context.Context, f func(c *conn) error) error {
+// errInterrupted ends a read that waited when it was interrupted.
+var errInterrupted = errors.New("sqliteengine: the read was interrupted")
+
+// onReader lends f a connection. The context that f gets ends with the caller's,
+// and when the store is closed.
+func (e *Engine) onReader(asked context.Context, f func(ctx context.Context, c *conn) error) error {
 	if err := e.alive(asked); err != nil {
 		return err
 	}
@@ -55,18 +56,18 @@ func (e *Engine) onReader(asked context.Context, f func(c *conn) error) error {
 		return storeError(e.cfg.Path, err)
 	}
 	err = e.lend(ctx, c, f)
-	if sq.IsInterrupted(err) {
+	if sq.IsInterrupted(err) || errors.Is(err, errInterrupted) {
 		return cmp.Or(e.alive(asked), e.down()) // the caller has gone, or the store
 	}
 	return storeError(e.cfg.Path, err)
 }
 
 // lend runs f on a connection and puts the connection back.
-func (e *Engine) lend(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
+func (e *Engine) lend(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
 	sound := false // a panic may leave anything behind
 	defer func() { e.readers.give(c, sound) }()
 
-	err = interruptible(ctx, c, f)
+	err = interruptible(ctx, c, func(c *conn) error { return f(ctx, c) })
 	var broken *sq.Error
 	sound = !errors.As(err, &broken)
 	return err
@@ -99,8 +100,16 @@ func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 	return f(c)
 }
 
-// snapshot runs f in a read transaction.
-func snapshot(c *conn, f func(c *conn) error) (err error) {
+// snapshot runs f in a read transaction, once no checkpoint waits for reads to
+// end.
+func (e *Engine) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
+	if err := e.readers.gate.enter(ctx); err != nil {
+		return err
+	}
+	defer e.readers.gate.leave()
+
+	began := e.begin()
+	defer func() { e.observe("read", began) }()
 	if _, err := c.stmt("begin_read").Run(); err != nil {
 		return err
 	}

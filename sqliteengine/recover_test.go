@@ -86,7 +86,7 @@ func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
 func TestFailedStoreBeginsNoCheckpoint(t *testing.T) {
 	t.Parallel()
 	k := checkpoints{w: &writer{pages: logPages}}
-	if k.start(); k.busy {
+	if k.start(); k.phase != phaseNone {
 		t.Error("a checkpoint was begun without a connection")
 	}
 }

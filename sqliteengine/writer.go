@@ -75,7 +75,7 @@ func (w *writer) loop() {
 func (w *writer) attend() {
 	w.regain()
 	w.checkpoints.start()
-	if w.turns++; w.c != nil && w.turns%choreTurns == 0 {
+	if w.turns++; w.c != nil && (w.turns%choreTurns == 0 || w.checkpoints.due()) {
 		w.idle()
 	}
 }

@@ -144,6 +144,10 @@ type CheckpointMode int32
 const (
 	// Passive moves what it can without waiting for anybody.
 	Passive CheckpointMode = sqlite3.SQLITE_CHECKPOINT_PASSIVE
+	// Restart moves everything, waits for reads that need the log, and lets the
+	// next transaction write to the log's beginning. It fails as busy if it may
+	// not wait that long.
+	Restart CheckpointMode = sqlite3.SQLITE_CHECKPOINT_RESTART
 	// Truncate moves everything and cuts the log to nothing.
 	Truncate CheckpointMode = sqlite3.SQLITE_CHECKPOINT_TRUNCATE
 )
