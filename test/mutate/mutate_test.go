@@ -37,10 +37,12 @@ func (q *queue[T]) f(a, b int) bool {
 	if a < b && !q.closed {
 		q.move(a, b)
 	}
+	q.at = min(a, b)
 	return true
 }
 `
 	want := []string{
+		"dropped: ",
 		"dropped: ",
 		"dropped: ",
 		"number: q.n = 8",
