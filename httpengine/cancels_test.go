@@ -126,6 +126,7 @@ func follow(t *testing.T, test func(t *testing.T, r *rig, f *feed)) {
 	f := newFeed()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(uptime)
 		f.answers = make(chan func(http.ResponseWriter), 1000) // of the bubble
 		test(t, newRig(t, httpengine.Config{}, f.serve), f)
 	})
@@ -181,6 +182,28 @@ func TestAWatchReconnects(t *testing.T) {
 		wantText(t, "after a gap", w.said(), "ready")
 		if err := w.err(); err != nil {
 			t.Errorf("the watch ended with %v", err)
+		}
+	})
+}
+
+// C14.47: the pauses grow from the first failure after a success on.
+func TestAWatchForgivesFailures(t *testing.T) {
+	follow(t, func(t *testing.T, r *rig, f *feed) {
+		for range 10 {
+			f.fail(duly.ErrUnavailable)
+		}
+		f.put("c1", true)
+		r.watch("shop")
+		time.Sleep(time.Minute)
+		f.asked()
+
+		f.fail(duly.ErrUnavailable)
+		f.fail(duly.ErrUnavailable)
+		time.Sleep(60 * time.Second) // the poll under way may have to end first
+		f.asked()
+		time.Sleep(50 * time.Second)
+		if n := len(strings.Fields(f.asked())); n == 0 {
+			t.Error("no poll in 50 s after two failures")
 		}
 	})
 }

@@ -74,16 +74,24 @@ func TestMisbehavingServerIsUnavailable(t *testing.T) {
 		code  duly.Code
 		says  string
 	}{
-		"a closed connection":        {cut(""), duly.CodeUnavailable, "may have happened"},
-		"an answer cut in its head":  {cut("HTTP/1.1 200 O"), duly.CodeUnavailable, "may have happened"},
-		"an answer cut in its body":  {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
-		"an answer cut in a chunk":   {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
-		"an error cut in its body":   {cut("HTTP/1.1 400 Bad\r\nContent-Type: application/problem+json\r\nContent-Length: 99\r\n\r\n{\"co"), duly.CodeUnavailable, "may have happened"},
-		"bytes that are not HTTP":    {cut("SSH-2.0-OpenSSH_9.6\r\n"), duly.CodeUnavailable, "may have happened"},
-		"a head without end":         {endless("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("m", 50_000)+"\r\n"), duly.CodeUnavailable, "may have happened"},
-		"a body of a terabyte":       {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "longer than"},
-		"a body without end":         {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[", strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "longer than"},
-		"a web page":                 {html(200), duly.CodeUnavailable, "is it a duly server?"},
+		"a closed connection":       {cut(""), duly.CodeUnavailable, "may have happened"},
+		"an answer cut in its head": {cut("HTTP/1.1 200 O"), duly.CodeUnavailable, "may have happened"},
+		"an answer cut in its body": {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
+		"an answer cut in a chunk":  {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{\"re"), duly.CodeUnavailable, "may have happened"},
+		"an error cut in its body":  {cut("HTTP/1.1 400 Bad\r\nContent-Type: application/problem+json\r\nContent-Length: 99\r\n\r\n{\"co"), duly.CodeUnavailable, "may have happened"},
+		"bytes that are not HTTP":   {cut("SSH-2.0-OpenSSH_9.6\r\n"), duly.CodeUnavailable, "may have happened"},
+		"a head without end":        {endless("HTTP/1.1 200 OK\r\n", "X-More: "+strings.Repeat("m", 50_000)+"\r\n"), duly.CodeUnavailable, "may have happened"},
+		"a body of a terabyte":      {cut("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1099511627776\r\n\r\n{"), duly.CodeUnavailable, "longer than"},
+		"a body without end":        {endless("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{\"results\":[", strings.Repeat("{},", 10_000)), duly.CodeUnavailable, "longer than"},
+		"a web page":                {html(200), duly.CodeUnavailable, "is it a duly server?"},
+		"several choices":           {html(300), duly.CodeUnavailable, "redirects are not followed"},
+		"an odd redirect":           {html(399), duly.CodeUnavailable, "redirects are not followed"},
+		"a bad request":             {html(400), duly.CodeUnavailable, "400 Bad Request in a form that is not this API's"},
+		"a page about TLS": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			w.WriteHeader(400)
+			_, _ = io.WriteString(w, "Client sent an HTTP request to an HTTPS server.")
+		}, duly.CodeUnavailable, "400 Bad Request in a form"},
 		"a web page that is missing": {html(404), duly.CodeUnavailable, "is it a duly server?"},
 		"a proxy without a server":   {html(502), duly.CodeUnavailable, "502 Bad Gateway"},
 		"a proxy that waits in vain": {html(504), duly.CodeUnavailable, "504 Gateway Timeout"},

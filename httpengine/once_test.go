@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/httpengine"
@@ -55,6 +57,62 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 		"configure": func(ctx context.Context, e *httpengine.Engine) error {
 			return e.Configure(ctx, q, duly.QueueConfig{MaxJobs: 1})
 		},
+	}
+}
+
+// Close waits for the calls under way, and for no other.
+func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
+	q := duly.QueueRef{Name: "q"}
+	looks := map[string]func(ctx context.Context, e *httpengine.Engine) error{
+		"get": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Get(ctx, q, "x")
+			return err
+		},
+		"peek": func(ctx context.Context, e *httpengine.Engine) error { _, err := e.Peek(ctx, q); return err },
+		"config": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Config(ctx, q)
+			return err
+		},
+		"stats": func(ctx context.Context, e *httpengine.Engine) error { _, err := e.Stats(ctx, q); return err },
+		"receipt": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.GetByReceipt(ctx, "", "q:0:01J0000000000000000000000A:1")
+			return err
+		},
+		"list": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.List(ctx, q, duly.ListParams{State: duly.StateReady})
+			return err
+		},
+		"queues": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Queues(ctx, "", duly.PageParams{})
+			return err
+		},
+		"survey": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Survey(ctx, "", duly.PageParams{})
+			return err
+		},
+		"wait": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := waitFor(e, ctx, time.Second)
+			return err
+		},
+	}
+	maps.Copy(looks, operations())
+	for name, operation := range looks {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(w http.ResponseWriter, _ *http.Request) { problem(w, duly.ErrNotFound) }, func(t *testing.T, r *rig) {
+				wants(t, name, operation(t.Context(), r.Engine), duly.CodeNotFound)
+				closed := make(chan error, 1)
+				go func() { closed <- r.Close() }()
+				synctest.Wait()
+				select {
+				case err := <-closed:
+					if err != nil {
+						t.Error(err)
+					}
+				default:
+					t.Fatal("Close waits for a call that has ended")
+				}
+			})
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/httpengine"
@@ -35,11 +36,18 @@ type rig struct {
 // seen is a request that reached the server.
 type seen struct{ line, body, auth string }
 
+// uptime is how long a process has run before a test: a clock that begins at zero
+// hides that a moment was taken for a length.
+const uptime = 3 * time.Hour
+
 // inBubble runs a test with a rig of its own.
 func inBubble(t *testing.T, serve http.HandlerFunc, test func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) { test(t, newRig(t, httpengine.Config{}, serve)) })
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(uptime)
+		test(t, newRig(t, httpengine.Config{}, serve))
+	})
 }
 
 func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {

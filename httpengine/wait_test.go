@@ -57,6 +57,27 @@ func TestLongWaitIsAskedInSlices(t *testing.T) {
 	})
 }
 
+// A server that answers before the time, as one that drains, is asked again for
+// what is left, not at once and not for longer.
+func TestWaitOnAHastyServerKeepsItsTime(t *testing.T) {
+	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"ready":false}`) }, func(t *testing.T, r *rig) {
+		begin := time.Now()
+		ready, err := waitFor(r.Engine, t.Context(), 1700*time.Millisecond)
+		if took := time.Since(begin); ready || err != nil || took != 1700*time.Millisecond {
+			t.Errorf("the wait ended after %s with %t, %v", took, ready, err)
+		}
+
+		var asked []string
+		for _, s := range r.requests() {
+			asked = append(asked, s.body)
+		}
+		want := `{"queues":["q"],"wait":"1.7s"} {"queues":["q"],"wait":"1.2s"} {"queues":["q"],"wait":"700ms"} {"queues":["q"],"wait":"200ms"} {"queues":["q"],"wait":"0s"}`
+		if got := strings.Join(asked, " "); got != want {
+			t.Errorf("it was asked %s, want %s", got, want)
+		}
+	})
+}
+
 func TestWaitEndsWithTheServersWord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
