@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // rivals are two processes: before calls of the one are sent, the other changes
@@ -124,12 +125,12 @@ func TestACallIsOvertakenForATime(t *testing.T) {
 	if duly.CodeOf(err) != duly.CodeUnavailable {
 		t.Errorf("a call that is always overtaken: %v, want %s", err, duly.CodeUnavailable)
 	}
-	if n := r.n["step"]; n <= atOnce {
+	if n := r.n["step"]; n <= store.MaxImmediate {
 		t.Errorf("it was given up after %d tries", n)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	r.changing(func(script string, n int) bool {
-		if n > atOnce+2 {
+		if n > store.MaxImmediate+2 {
 			cancel()
 		}
 		return script == "step"

@@ -11,6 +11,9 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // treaty is two processes that share a queue of eight shards on a cluster.
@@ -71,7 +74,7 @@ func (x *treaty) take(e *Engine, most int) int {
 }
 
 func (x *treaty) key(shard int, name string) string {
-	return shardTag(x.prefix, x.ref, shard) + name
+	return store.ShardTag(x.prefix, x.ref, shard) + name
 }
 
 // kept is the configuration that a shard keeps, "" for none.
@@ -83,7 +86,7 @@ func (x *treaty) kept(shard int) string {
 // listed is the queue's entry in the list.
 func (x *treaty) listed() string {
 	x.Helper()
-	key := x.a.configsKey(x.ref.Namespace)
+	key := x.a.store.ConfigsKey(x.ref.Namespace)
 	return plainOrNone(x.c.For(key).Must("HGET", key, x.ref.Name))
 }
 
@@ -99,8 +102,8 @@ func plainOrNone(v any) string {
 func (x *treaty) agreed(why string, maxLeased int) {
 	x.Helper()
 	value := x.listed()
-	q, err := x.a.readQueue(x.ref, value)
-	if err != nil || q.cfg.MaxLeased != maxLeased {
+	q, err := x.a.catalog.ReadQueue(x.ref, value)
+	if err != nil || q.Config.MaxLeased != maxLeased {
 		x.Errorf("%s: the list says %q, %v", why, value, err)
 	}
 	for i := range treatyShards {
@@ -113,7 +116,7 @@ func (x *treaty) agreed(why string, maxLeased int) {
 // held is everything that a shard holds.
 func (x *treaty) held(shard int) (all string) {
 	x.Helper()
-	for _, name := range shardKeys {
+	for _, name := range store.ShardKeys {
 		key := x.key(shard, name)
 		all += plainOrNone(x.c.For(key).Must("DUMP", key)) + "\n"
 	}
@@ -129,28 +132,28 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 	x.agreed("made", duly.None)
 	const shard = 3
 	x.push(x.b, shard, 3)
-	old := x.b.queues.get(x.ref)
+	old := x.b.catalog.Cache.Get(x.ref)
 	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: treatyShards}))
 	x.agreed("changed", treatyShards)
 
 	before := x.held(shard)
-	s := old.shards[shard]
+	s := old.Shards[shard]
 	for _, c := range []struct {
-		*script
+		*store.Script
 		args []string
 	}{
-		{scriptReserve, []string{s.limits, "10", "0", "1000", "0"}},
-		{scriptDelete, []string{s.limits, alias("x")}},
-		{scriptStep, []string{s.limits}},
-		{scriptPush, []string{s.limits, "", "", "0", "", "", "", "0", "1", "0123456789abcdef", "record"}},
-		{scriptSettle, []string{s.limits, "0123456789abcdef"}},
-		{scriptExtend, []string{s.limits, "1000000", "0123456789abcdef1"}},
-		{scriptStats, []string{""}},
-		{scriptPurge, []string{s.limits, "ready", "10"}},
+		{store.ScriptReserve, []string{s.Limits, "10", "0", "1000", "0"}},
+		{store.ScriptDelete, []string{s.Limits, codec.Alias("x")}},
+		{store.ScriptStep, []string{s.Limits}},
+		{store.ScriptPush, []string{s.Limits, "", "", "0", "", "", "", "0", "1", "0123456789abcdef", "record"}},
+		{store.ScriptSettle, []string{s.Limits, "0123456789abcdef"}},
+		{store.ScriptExtend, []string{s.Limits, "1000000", "0123456789abcdef1"}},
+		{store.ScriptStats, []string{""}},
+		{store.ScriptPurge, []string{s.Limits, "ready", "10"}},
 	} {
-		_, err := x.b.call(t.Context(), old, s, c.script, c.args...)
-		var other *stale
-		if !errors.As(err, &other) || other.value != x.listed() {
+		_, err := x.b.catalog.Call(t.Context(), old, s, c.Script, c.args...)
+		var other *catalog.Stale
+		if !errors.As(err, &other) || other.Value != x.listed() {
 			t.Errorf("%s: %v, want the configuration that the shard has", c.Name, err)
 		}
 	}
@@ -160,8 +163,8 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 	if n := x.take(x.b, 10); n != 1 { // one leased at once in each of eight shards
 		t.Errorf("a process that was behind has taken %d jobs, want 1", n)
 	}
-	if got := x.b.queues.get(x.ref); got == old || got.cfg.MaxLeased != treatyShards {
-		t.Errorf("it remembers %+v", got.cfg)
+	if got := x.b.catalog.Cache.Get(x.ref); got == old || got.Config.MaxLeased != treatyShards {
+		t.Errorf("it remembers %+v", got.Config)
 	}
 }
 
@@ -171,15 +174,15 @@ func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
 	x.push(x.b, 1, 2)
-	was := x.a.queues.get(x.ref)
-	cfg := was.cfg
+	was := x.a.catalog.Cache.Get(x.ref)
+	cfg := was.Config
 	cfg.MaxLeased = treatyShards
-	now, err := x.a.change(t.Context(), was, packConfig(x.a.nextVersion(was.value), cfg, false))
+	now, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), cfg, false))
 	x.must(err) // and dies
 	fresh := x.process()
 	for i := range treatyShards {
 		x.push(fresh, i, 2)
-		if x.kept(i) != now.value {
+		if x.kept(i) != now.Value {
 			t.Errorf("shard %d was not told", i)
 		}
 	}
@@ -194,11 +197,11 @@ func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
 	x.agreed("after a loss", treatyShards)
 
 	// A list that has lost a change: it is given a number above both.
-	newer := packConfig(x.a.nextVersion(now.value), cfg, false)
+	newer := catalog.PackConfig(x.a.catalog.NextVersion(now.Value), cfg, false)
 	key := x.key(6, "config")
 	x.c.For(key).Must("SET", key, newer)
 	x.push(x.b, 6, 1)
-	if got := x.listed(); got[:versionSize] <= newer[:versionSize] {
+	if got := x.listed(); got[:catalog.VersionSize] <= newer[:catalog.VersionSize] {
 		t.Errorf("the list has %q, not above %q", got, newer)
 	}
 }
@@ -210,13 +213,13 @@ func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
 	x := newTreaty(t)
 	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: 3 * treatyShards}))
 	x.push(x.a, 2, 1)
-	for _, key := range []string{x.a.configsKey(x.ref.Namespace), x.a.namesKey(x.ref.Namespace)} {
+	for _, key := range []string{x.a.store.ConfigsKey(x.ref.Namespace), x.a.store.NamesKey(x.ref.Namespace)} {
 		x.c.For(key).Must("DEL", key)
 	}
 	x.push(x.process(), 4, 1)
 	x.push(x.b, 2, 1)
-	q, err := x.a.readQueue(x.ref, x.listed())
-	if err != nil || q.cfg.MaxLeased != 3*treatyShards || q.cfg.Shards != treatyShards {
+	q, err := x.a.catalog.ReadQueue(x.ref, x.listed())
+	if err != nil || q.Config.MaxLeased != 3*treatyShards || q.Config.Shards != treatyShards {
 		t.Errorf("entered as %+v, %v", q, err)
 	}
 	page, err := x.b.Queues(t.Context(), "", duly.PageParams{})
@@ -236,22 +239,22 @@ func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 	for i := range treatyShards {
 		x.push(x.b, i, 1)
 	}
-	was := x.a.queues.get(x.ref)
-	tomb, err := x.a.change(t.Context(), was, packConfig(x.a.nextVersion(was.value), was.cfg, true))
+	was := x.a.catalog.Cache.Get(x.ref)
+	tomb, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), was.Config, true))
 	x.must(err)
 	half := *tomb
-	half.shards = tomb.shards[:3]
+	half.Shards = tomb.Shards[:3]
 	x.emptied(&half) // and dies
-	if x.kept(0) != tomb.value || x.kept(7) != was.value || x.listed() != tomb.value {
+	if x.kept(0) != tomb.Value || x.kept(7) != was.Value || x.listed() != tomb.Value {
 		t.Fatal("the queue is not half destroyed")
 	}
 	x.push(x.b, 0, 1) // meets an emptied shard; then it makes the queue anew, of one shard
 	for i := range treatyShards {
-		if want := map[bool]string{true: x.listed(), false: tomb.value}[i == 0]; x.kept(i) != want {
+		if want := map[bool]string{true: x.listed(), false: tomb.Value}[i == 0]; x.kept(i) != want {
 			t.Errorf("made anew, shard %d keeps %q, want %q", i, x.kept(i), want)
 		}
 	}
-	if got := x.listed(); got[8:versionSize] == was.value[8:versionSize] {
+	if got := x.listed(); got[8:catalog.VersionSize] == was.Value[8:catalog.VersionSize] {
 		t.Error("the new queue has the birth mark of the old one")
 	}
 	if n := x.take(x.b, 100); n != 1 {
@@ -266,10 +269,10 @@ func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 }
 
 // emptied does to shards what the second step of Destroy does.
-func (x *treaty) emptied(q *queue) {
+func (x *treaty) emptied(q *catalog.Queue) {
 	x.Helper()
-	for _, s := range q.shards {
-		_, err := x.a.link.Run(context.Background(), destroyCall(q, s))
+	for _, s := range q.Shards {
+		_, err := x.a.store.Link.Run(context.Background(), catalog.DestroyCall(q, s))
 		x.must(err)
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/jobs"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // twins are two queues to which the same is done: to one of them by calls of one
@@ -118,7 +121,7 @@ func (x *twins) round() {
 func (x *twins) takePlaces() {
 	x.Helper()
 	var jobs []duly.Job
-	for i := range 2 * placeInline {
+	for i := range 2 * codec.PlaceInline {
 		jobs = append(jobs, duly.Job{ID: fmt.Sprint("place-", i), Tries: 2000 + i, Delay: 300 * 24 * time.Hour})
 	}
 	for _, queue := range bothQueues {
@@ -128,8 +131,8 @@ func (x *twins) takePlaces() {
 			x.must(x.e.Delete(x.Context(), duly.Q(queue), jobs[i+1].ID))
 			x.must(r.Err)
 		}
-		s := x.e.queues.get(duly.Q(queue).Normal()).shards[0]
-		if n := x.server.Must("HLEN", s.name("policies")); n != int64(2*(placeInline-1)) {
+		s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
+		if n := x.server.Must("HLEN", s.Name("policies")); n != int64(2*(codec.PlaceInline-1)) {
 			x.Fatalf("there are %d entries of policies", n)
 		}
 	}
@@ -212,7 +215,7 @@ func (x *twins) job() (j duly.Job) {
 	case 2:
 		j.Headers = map[string]string{"name": "value"}
 	case 3:
-		j.Body = make([]byte, bigBody)
+		j.Body = make([]byte, codec.BigBody)
 		x.seen["large"]++
 	}
 	switch x.IntN(4) {
@@ -376,13 +379,13 @@ func (x *twins) remove() {
 func (x *twins) deleteTogether(queue string, ids []string) []bool {
 	x.Helper()
 	lost := make([]bool, len(ids))
-	var calls []*batched
+	var calls []*jobs.Batched
 	for i, id := range ids {
-		calls = append(calls, &batched{Call: batch.Call{Items: 1}, args: []string{alias(id)}, answered: func(r batchReply) { lost[i] = len(r.lost) > 0 }})
+		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1}, CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(r jobs.BatchReply) { lost[i] = len(r.Lost) > 0 }})
 	}
 	if len(calls) > 0 {
-		q := x.e.queues.get(duly.Q(queue).Normal())
-		x.must(x.e.gear(q, q.shards[0]).remove.Send(x.Context(), began(x.Context(), calls)))
+		q := x.e.catalog.Cache.Get(duly.Q(queue).Normal())
+		x.must(x.e.calls.Batchers(q, q.Shards[0]).Remove.Send(x.Context(), began(x.Context(), calls)))
 	}
 	return lost
 }
@@ -428,9 +431,9 @@ func (x *twins) compare() {
 // stored is the content of a queue's keys. A job that has an alias goes by it.
 func (x *twins) stored(queue string) map[string]string {
 	x.Helper()
-	s := x.e.queues.get(duly.Q(queue).Normal()).shards[0]
+	s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
 	var names []string
-	for _, entry := range entriesOf(x.server, s.name("alias")) {
+	for _, entry := range entriesOf(x.server, s.Name("alias")) {
 		name, number, _ := strings.Cut(entry, " → ")
 		if name[0] == 'i' || strings.HasPrefix(name, "6e") && len(name) == 34 {
 			names = append(names, number, name)
@@ -438,18 +441,18 @@ func (x *twins) stored(queue string) map[string]string {
 	}
 	named := strings.NewReplacer(names...)
 	all := map[string]string{}
-	for _, entry := range entriesOf(x.server, s.name("records")) {
+	for _, entry := range entriesOf(x.server, s.Name("records")) {
 		_, record, _ := strings.Cut(entry, " → ")
 		if strings.HasPrefix(record[12:], "ff") {
 			x.seen["inline"]++
 		}
 	}
-	for _, name := range shardKeys {
+	for _, name := range store.ShardKeys {
 		if name == "config" || name == "marker" {
 			continue
 		}
 		var lines []string
-		for _, entry := range entriesOf(x.server, s.name(name)) {
+		for _, entry := range entriesOf(x.server, s.Name(name)) {
 			if name != "tally" || !strings.HasPrefix(entry, "later") {
 				lines = append(lines, named.Replace(entry)+"\n")
 			}

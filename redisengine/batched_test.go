@@ -7,6 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/jobs"
 )
 
 // C11.18: while calls are on their way the next ones gather, and go out as one
@@ -17,9 +18,9 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	g.push(1, 0) // makes the queue
 	g.ack(g.reserve(1))
 	_ = g.e.Delete(t.Context(), duly.Q("q"), "x")
-	s := g.gear()
+	s := g.batchers()
 	const callers = 100
-	gather := func(what string, b *batcher, call func(i int)) {
+	gather := func(what string, b *jobs.Batcher, call func(i int)) {
 		t.Helper()
 		counts := g.calls(func() {
 			g.server.Pause()
@@ -29,18 +30,18 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 			for i := range callers {
 				all.Go(func() { call(i) })
 				redistest.Await(t, "the caller is there", func() bool {
-					return b.Sending() == min(i+1, inFlight) && b.Waiting() == max(0, i+1-inFlight)
+					return b.Sending() == min(i+1, jobs.InFlight) && b.Waiting() == max(0, i+1-jobs.InFlight)
 				})
 			}
 		})
-		if n := counts["FCALL"]; n != inFlight+1 {
-			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, inFlight)
+		if n := counts["FCALL"]; n != jobs.InFlight+1 {
+			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, jobs.InFlight)
 		}
 	}
 
 	var mu sync.Mutex
 	created, existed := map[string]bool{}, 0
-	gather("push", &s.push, func(i int) {
+	gather("push", &s.Push, func(i int) {
 		job := duly.Job{Queue: "q", Body: []byte(fmt.Sprint(i)), ID: duly.NewNumber().String(), Made: true}
 		results, err := g.e.Push(g.Context(), []duly.Job{job})
 		mu.Lock()
@@ -51,7 +52,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 		created[job.ID] = true
 	})
 	ds := g.reserve(callers)
-	gather("settle", &s.settle, func(i int) {
+	gather("settle", &s.Settle, func(i int) {
 		outcomes := []duly.Outcome{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}} // two callers for every second job
 		errs, err := g.e.Settle(g.Context(), "", outcomes)
 		mu.Lock()
@@ -66,7 +67,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	notFound := 0
 	g.push(callers/2, 0)
 	ds = g.reserve(callers / 2)
-	gather("delete", &s.remove, func(i int) {
+	gather("delete", &s.Remove, func(i int) {
 		err := g.e.Delete(g.Context(), duly.Q("q"), ds[i/2].ID) // two callers for each job
 		mu.Lock()
 		defer mu.Unlock()
@@ -81,7 +82,7 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 		t.Errorf("%d deletes found nothing, want %d", notFound, callers/2)
 	}
 	g.push(callers, 0)
-	gather("reserve", &s.reserve, func(i int) {
+	gather("reserve", &s.Reserve, func(i int) {
 		if ds := g.reserve(1); ds[0].Queue != "q" {
 			t.Errorf("caller %d: %+v", i, ds)
 		}

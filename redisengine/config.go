@@ -1,6 +1,7 @@
 package redisengine
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // Config says how to open an engine. Only URL must be set.
@@ -113,25 +115,11 @@ func (c *Config) validate() error {
 	return bad.Err()
 }
 
-// queueConfig is the configuration of a queue that was never configured.
-func (e *Engine) queueConfig() duly.QueueConfig {
-	c := duly.DefaultQueueConfig()
-	c.Shards = e.cfg.Shards
-	return c
-}
-
-func (c Config) withDefaults() Config {
-	if c.MaxBody == 0 {
-		c.MaxBody = duly.DefaultMaxBody
+// settings are the configuration with its defaults.
+func (c Config) settings() store.Settings {
+	return store.Settings{
+		MaxBody: cmp.Or(c.MaxBody, duly.DefaultMaxBody), MaxQueues: cmp.Or(c.MaxQueues, duly.DefaultMaxQueues),
+		Shards: cmp.Or(c.Shards, 1), Logger: cmp.Or(c.Logger, slog.Default()),
+		Clock: c.Clock, Wall: c.wall, Manual: c.Manual,
 	}
-	if c.MaxQueues == 0 {
-		c.MaxQueues = duly.DefaultMaxQueues
-	}
-	if c.Shards == 0 {
-		c.Shards = 1
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return c
 }

@@ -55,9 +55,9 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	}
 	waitFor(t, e, duly.Q("q"))
 	redistest.Await(t, "it keeps the moments", func() bool {
-		e.hub.mu.Lock()
-		defer e.hub.mu.Unlock()
-		return len(e.hub.moments) == shards
+		e.hub.Mu.Lock()
+		defer e.hub.Mu.Unlock()
+		return len(e.hub.DueTimers) == shards
 	})
 	server.Stop()
 	began := clock.Monotonic()
@@ -89,9 +89,9 @@ func TestCloseWhileTheServerStandsStill(t *testing.T) {
 		reserved <- err
 	}()
 	redistest.Await(t, "both are on their way", func() bool {
-		e.work.mu.Lock()
-		defer e.work.mu.Unlock()
-		return e.work.running >= 3 // and the watch
+		e.store.Tasks.Mu.Lock()
+		defer e.store.Tasks.Mu.Unlock()
+		return e.store.Tasks.Running >= 3 // and the watch
 	})
 	began := clock.Monotonic()
 	e.Close()
@@ -110,13 +110,13 @@ func TestSweepEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	server, _ := redistest.Shared(t)
 	e := openQuietly(t, server.URL())
-	e.sweeps.turn <- struct{}{}
+	e.Sweeps.Turn <- struct{}{}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := e.Sweep(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a sweep behind another is answered %v", err)
 	}
-	<-e.sweeps.turn
+	<-e.Sweeps.Turn
 }
 
 // C5.17: a namespace on a node that stands still keeps nobody from the look at
@@ -129,16 +129,16 @@ func TestTheLookDoesNotWaitForANodeThatIsDown(t *testing.T) {
 	if err := e.Configure(t.Context(), up, duly.QueueConfig{}); err != nil {
 		t.Fatal(err)
 	}
-	alive := cluster.For(e.queues.get(up).shards[0].name("config"))
+	alive := cluster.For(e.catalog.Cache.Get(up).Shards[0].Name("config"))
 	down := duly.QueueRef{Name: "unknown"}
 	for i := 0; down.Namespace == ""; i++ {
-		if namespace := fmt.Sprint("down", i); cluster.For(e.configsKey(namespace)) != alive {
+		if namespace := fmt.Sprint("down", i); cluster.For(e.store.ConfigsKey(namespace)) != alive {
 			down.Namespace = namespace
 		}
 	}
 	waitFor(t, e, up)
 	waitFor(t, e, down)
-	dead := cluster.For(e.configsKey(down.Namespace))
+	dead := cluster.For(e.store.ConfigsKey(down.Namespace))
 	dead.Pause()
 	defer dead.Continue()
 	alive.Must("CONFIG", "RESETSTAT")
@@ -189,7 +189,7 @@ func TestASweepWaitsOnceForANodeThatIsDown(t *testing.T) {
 		up += "z" // behind the others
 	}
 	for i := 0; below < many; i++ {
-		if ref := (duly.QueueRef{Namespace: fmt.Sprint("n", i), Name: "q"}); c.For(e.configsKey(ref.Namespace)) == down {
+		if ref := (duly.QueueRef{Namespace: fmt.Sprint("n", i), Name: "q"}); c.For(e.store.ConfigsKey(ref.Namespace)) == down {
 			pushIn(t, e, ref)
 			below++
 		}

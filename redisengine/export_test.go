@@ -9,7 +9,12 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/jobs"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+	"github.com/dulymq/duly/redisengine/internal/wait"
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
@@ -17,18 +22,18 @@ import (
 // the server: every marker that was set has been taken and heeded. It is for
 // tests that own the clock.
 func (e *Engine) Quiet() {
-	for !e.hub.settled() {
+	for !settled(e.hub) {
 		Pause()
 	}
 }
 
 // Recheck is how often a process looks at what it waits for.
-const Recheck = recheck
+const Recheck = store.Recheck
 
 // WithoutLook switches the look of every two seconds off, for an engine on which
 // nobody waits yet: a wake-up that is lost is then missed for good.
 func (e *Engine) WithoutLook() {
-	e.hub.recheck = time.Hour
+	e.hub.Recheck = time.Hour
 }
 
 // Skewed is the configuration of a process whose own clock is another one than
@@ -63,7 +68,7 @@ func OtherVersion(cfg Config) Config {
 		return strings.ReplaceAll(text, hash, "0123abcdef")
 	}
 	renamed := map[*link.Library]*link.Library{}
-	for _, l := range functionLibraries {
+	for _, l := range store.FunctionLibraries {
 		renamed[l] = &link.Library{Name: rename(l, l.Name), Source: rename(l, l.Source)}
 	}
 	cfg.sent = func(s *link.Script) *link.Script {
@@ -82,113 +87,113 @@ func Pause() { _ = clock.Sleep(context.Background(), clock.System(), time.Millis
 
 // settled lets every blocking call that is on its way end, and tells whether
 // none of them brought anything and no marker is left.
-func (h *hub) settled() bool {
-	h.busy.wait()
-	began := h.busy.began()
-	turns := h.turns()
+func settled(h *wait.Hub) bool {
+	await(&h.Busy)
+	began := begun(&h.Busy)
+	turns := turnsOf(h)
 	for group, turn := range turns {
-		for i := 0; h.turns()[group] == turn; i++ {
+		for i := 0; turnsOf(h)[group] == turn; i++ {
 			if i%16 == 0 { // it may not have been on its way
-				h.e.link.Unblock(group)
+				h.Store.Link.Unblock(group)
 			}
 			Pause()
 		}
 	}
-	h.busy.wait()
-	for _, marker := range h.markers() {
-		n, err := h.e.link.Do(context.Background(), h.e.link.B().Zcard().Key(marker).Build())
-		if err != nil || integer(&n) != 0 {
+	await(&h.Busy)
+	for _, marker := range markersOf(h) {
+		n, err := h.Store.Link.Do(context.Background(), h.Store.Link.B().Zcard().Key(marker).Build())
+		if err != nil || codec.Integer(&n) != 0 {
 			return false
 		}
 	}
-	h.busy.wait()
-	return h.busy.began() == began+h.unblocked(turns)
+	await(&h.Busy)
+	return begun(&h.Busy) == began+unblocked(h, turns)
 }
 
 // turns counts the blocking calls of each watch.
-func (h *hub) turns() map[string]uint64 {
-	h.mu.Lock()
-	defer h.mu.Unlock()
+func turnsOf(h *wait.Hub) map[string]uint64 {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
 	turns := map[string]uint64{}
-	for group, w := range h.watches {
-		turns[group] = w.turns
+	for group, w := range h.Watches {
+		turns[group] = w.Turns
 	}
 	return turns
 }
 
 // unblocked is how many calls have begun since.
-func (h *hub) unblocked(before map[string]uint64) (n uint64) {
-	for group, turn := range h.turns() {
+func unblocked(h *wait.Hub, before map[string]uint64) (n uint64) {
+	for group, turn := range turnsOf(h) {
 		n += turn - before[group]
 	}
 	return n
 }
 
-func (h *hub) markers() (markers []string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.watches {
-		for marker := range w.shards {
+func markersOf(h *wait.Hub) (markers []string) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	for _, w := range h.Watches {
+		for marker := range w.Shards {
 			markers = append(markers, marker)
 		}
 	}
 	return markers
 }
 
-func (a *activity) wait() {
-	a.mu.Lock()
-	if a.n == 0 {
-		a.mu.Unlock()
+func await(a *wait.Activity) {
+	a.Mu.Lock()
+	if a.N == 0 {
+		a.Mu.Unlock()
 		return
 	}
-	if a.idle == nil {
-		a.idle = make(chan struct{})
+	if a.Idle == nil {
+		a.Idle = make(chan struct{})
 	}
-	idle := a.idle
-	a.mu.Unlock()
+	idle := a.Idle
+	a.Mu.Unlock()
 	<-idle
 }
 
-func (a *activity) began() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.all
+func begun(a *wait.Activity) uint64 {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	return a.All
 }
 
 // forget lets go of the moment that is kept of a shard.
-func (h *hub) forget(s *shard) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if m := h.moments[s.name("marker")]; m != nil {
-		m.timer.Stop()
-		delete(h.moments, s.name("marker"))
+func forget(h *wait.Hub, s *catalog.Shard) {
+	h.Mu.Lock()
+	defer h.Mu.Unlock()
+	if m := h.DueTimers[s.Name("marker")]; m != nil {
+		m.Timer.Stop()
+		delete(h.DueTimers, s.Name("marker"))
 	}
 }
 
 // ShardKeys are the names of a shard's keys.
-var ShardKeys = shardKeys[:]
+var ShardKeys = store.ShardKeys[:]
 
 // LateTell is a call that tells every shard of a queue the configuration that
 // the queue has now, whenever it is made.
 func (e *Engine) LateTell(ref duly.QueueRef) func(context.Context) error {
-	q := e.queues.get(ref.Normal())
-	return func(ctx context.Context) error { return e.tell(ctx, q, q.shards...) }
+	q := e.catalog.Cache.Get(ref.Normal())
+	return func(ctx context.Context) error { return e.catalog.Propagate(ctx, q, q.Shards...) }
 }
 
 // GiveMarkerBack gives the marker of a queue's first shard back, as a process does that
 // has no use for it.
 func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
-	s := e.queues.get(ref.Normal()).shards[0]
-	e.hub.mark(s, "now", 1)
-	e.hub.mark(s, "later", clock.Milli(e.cfg.Clock.Now()))
+	s := e.catalog.Cache.Get(ref.Normal()).Shards[0]
+	e.hub.PutMarker(s, "now", 1)
+	e.hub.PutMarker(s, "later", clock.Milli(e.store.Settings.Clock.Now()))
 }
 
 // Waiters is how many callers wait.
 func (e *Engine) Waiters() (n int) {
-	e.hub.mu.Lock()
-	defer e.hub.mu.Unlock()
-	for ref := range e.hub.waiters.Keys() {
-		n += e.hub.waiters.Waiting(ref)
+	e.hub.Mu.Lock()
+	defer e.hub.Mu.Unlock()
+	for ref := range e.hub.Waiters.Keys() {
+		n += e.hub.Waiters.Waiting(ref)
 	}
 	return n
 }
@@ -196,16 +201,16 @@ func (e *Engine) Waiters() (n int) {
 // DeleteTogether is as many Deletes of a queue of one shard as there are IDs, in
 // one script call.
 func (e *Engine) DeleteTogether(ctx context.Context, ref duly.QueueRef, ids []string) error {
-	var calls []*batched
+	var calls []*jobs.Batched
 	for _, id := range ids {
-		calls = append(calls, &batched{Call: batch.Call{Items: 1}, args: []string{alias(id)}, answered: func(batchReply) {}})
+		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1}, CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(jobs.BatchReply) {}})
 	}
-	q := e.queues.get(ref.Normal())
-	return e.gear(q, q.shards[0]).remove.Send(ctx, began(ctx, calls))
+	q := e.catalog.Cache.Get(ref.Normal())
+	return e.calls.Batchers(q, q.Shards[0]).Remove.Send(ctx, began(ctx, calls))
 }
 
 // began are calls that are sent without a queue.
-func began(ctx context.Context, calls []*batched) []*batched {
+func began(ctx context.Context, calls []*jobs.Batched) []*jobs.Batched {
 	for _, c := range calls {
 		c.Begin(ctx)
 		c.Send()

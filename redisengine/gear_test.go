@@ -21,16 +21,16 @@ func TestGearIsPutAwayWhereNobodyCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := g.e.Stats(t.Context(), duly.Q("q")); err != nil || g.shard().gear.Load() != nil {
+	if _, err := g.e.Stats(t.Context(), duly.Q("q")); err != nil || g.shard().State.Load() != nil {
 		t.Fatal("a queue that nobody uses has gear", err)
 	}
 	for range 2 {
 		g.push(1, 0)
-		gear := g.shard().gear.Load()
-		if sweep(); g.shard().gear.Load() != gear {
+		state := g.shard().State.Load()
+		if sweep(); g.shard().State.Load() != state {
 			t.Fatal("the gear was put away, or is another, though a call came since the last sweep")
 		}
-		if sweep(); g.shard().gear.Load() != nil {
+		if sweep(); g.shard().State.Load() != nil {
 			t.Fatal("the gear is still there after a sweep before which no call came")
 		}
 		g.ack(g.reserve(1))

@@ -14,6 +14,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
@@ -64,7 +66,7 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 		return text
 	}
 	first := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
-	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a namespace")), shardKeys[:])
+	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a namespace")), store.ShardKeys[:])
 	same(t, "scripts", find(first, section("## Scripts", "### What the common path")), lua.Names())
 
 	flagged := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `?([^ `|]+)`? \\|")
@@ -155,10 +157,10 @@ func TestLayoutPageShowsWhatIsStored(t *testing.T) {
 		t.Fatal(err, errs)
 	}
 
-	s := e.queues.get(duly.Q("mail").Normal()).shards[0]
+	s := e.catalog.Cache.Get(duly.Q("mail").Normal()).Shards[0]
 	var b strings.Builder
-	for _, name := range shardKeys {
-		entries := entriesOf(server, s.name(name))
+	for _, name := range store.ShardKeys {
+		entries := entriesOf(server, s.Name(name))
 		if name == "config" || name == "tally" { // texts, and a random mark
 			continue
 		}
@@ -221,7 +223,7 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 		n := fmt.Sprint(i)
 		jobs := []duly.Job{
 			{}, {Delay: time.Hour}, {ID: "own-" + n}, {OrderKey: "k" + n}, {OrderKey: "k" + n}, {Merge: duly.Merge{Key: n}}, {TTL: time.Hour, Delay: time.Minute},
-			{Retain: time.Hour, Priority: 9}, {Priority: 8}, {Body: make([]byte, bigBody+1)},
+			{Retain: time.Hour, Priority: 9}, {Priority: 8}, {Body: make([]byte, codec.BigBody+1)},
 		}
 		for i := range jobs {
 			jobs[i].Queue = "q"
@@ -243,7 +245,7 @@ func TestAHandfulOfKeysHoldsAllJobs(t *testing.T) {
 	}
 
 	want := []string{prefix + ":{default}:birth", prefix + ":namespaces", prefix + ":{default}:configs", prefix + ":{default}:queues", prefix + ":{tokens}:libraries"}
-	for _, name := range shardKeys {
+	for _, name := range store.ShardKeys {
 		want = append(want, prefix+":{default/q/0}:"+name)
 	}
 	var got []string

@@ -9,10 +9,15 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/store"
+	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
 // shard is the one that the sleeper's queue has.
-func (s *sleeper) shard() *shard { return s.e.queues.get(duly.Q("q").Normal()).shards[0] }
+func (s *sleeper) shard() *catalog.Shard {
+	return s.e.catalog.Cache.Get(duly.Q("q").Normal()).Shards[0]
+}
 
 // A job that is due in a queue whose configuration another process has changed
 // meanwhile is not slept through: who takes the marker keeps its moment whatever
@@ -46,7 +51,7 @@ func TestTheSoonerMomentStands(t *testing.T) {
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
 	now := clock.Milli(s.clock.Now())
-	s.e.hub.hold(shard, now+5000, s.clock.Mono()+5*time.Second)
+	s.e.hub.SetDueTimer(shard, now+5000, s.clock.Mono()+5*time.Second)
 	s.clock.Advance(time.Second)
 	s.awake(woken, "the job is due")
 }
@@ -61,12 +66,12 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
-	s.e.hub.forget(shard) // as if its look were still on its way
-	r := reading{s.clock.Now().UnixMicro(), s.clock.Mono(), s.clock.Mono()}
-	at := r.ms() + 1000
-	fires := s.e.until(at, r)
+	forget(s.e.hub, shard) // as if its look were still on its way
+	r := store.Reading{Now: s.clock.Now().UnixMicro(), Sent: s.clock.Mono(), Received: s.clock.Mono()}
+	at := r.Milli() + 1000
+	fires := s.e.store.Until(at, r)
 	s.clock.Advance(time.Second - time.Millisecond)
-	s.e.hub.hold(shard, at, fires)
+	s.e.hub.SetDueTimer(shard, at, fires)
 	s.clock.Advance(time.Millisecond)
 	s.awake(woken, "the job is due")
 }
@@ -85,7 +90,7 @@ func TestAMomentThatCameEarlyIsHandedOn(t *testing.T) {
 	at := clock.Milli(s.clock.Now()) + 1000
 	leave()
 	_, leave = s.wait(other)
-	s.e.hub.hold(shard, at, s.clock.Mono()+999*time.Millisecond)
+	s.e.hub.SetDueTimer(shard, at, s.clock.Mono()+999*time.Millisecond)
 	s.clock.Advance(999 * time.Millisecond)
 	s.e.Quiet()
 	other.Quiet()
@@ -125,13 +130,13 @@ func TestAMarkerThatComesBackHidesNone(t *testing.T) {
 	s.push(duly.Job{}, duly.Job{}, duly.Job{})
 	shard := s.shard()
 	now := clock.Milli(s.clock.Now())
-	s.e.hub.mark(shard, "now", 1)
-	s.e.hub.mark(shard, "later", now+2000)
+	s.e.hub.PutMarker(shard, "now", 1)
+	s.e.hub.PutMarker(shard, "later", now+2000)
 	if got, want := s.marker(), "now 3, later 1"; got != want {
 		t.Errorf("the marker says %q, want %q", got, want)
 	}
-	s.e.hub.mark(shard, "now", 4)
-	s.e.hub.mark(shard, "later", now+500)
+	s.e.hub.PutMarker(shard, "now", 4)
+	s.e.hub.PutMarker(shard, "later", now+500)
 	if got, want := s.marker(), "now 4, later 0.5"; got != want {
 		t.Errorf("the marker says %q, want %q", got, want)
 	}
@@ -214,7 +219,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	s.push(duly.Job{})
 	s.awake(first, "a job is ready")
 	s.asleep(second, "the first is on his way")
-	s.clock.Advance(wakeupLife)
+	s.clock.Advance(wait.WakeupLife)
 	s.awake(second, "the first does not come")
 
 	// And keeps nobody from the next job where the one that he was woken for
@@ -225,15 +230,15 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	defer leave()
 	s.push(duly.Job{})
 	s.e.Quiet()
-	s.clock.Advance(wakeupLife)
+	s.clock.Advance(wait.WakeupLife)
 	s.awake(third, "a job is ready")
 	s.e.Quiet()
 	if s.reserve(1); s.marker() != "later 60" {
 		t.Errorf("the marker says %q", s.marker())
 	}
-	s.clock.Advance(wakeupLife)
+	s.clock.Advance(wait.WakeupLife)
 	s.e.Quiet()
-	if _, outstanding := s.e.hub.waiters.NextExpiry(duly.Q("q").Normal()); outstanding {
+	if _, outstanding := s.e.hub.Waiters.NextExpiry(duly.Q("q").Normal()); outstanding {
 		t.Error("a wake-up is still outstanding")
 	}
 }
@@ -271,11 +276,11 @@ func TestWhoGoesBeforeHisReservePassesItOn(t *testing.T) {
 func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
-	s.e.queues.forget(s.e.queues.get(duly.Q("q").Normal()))
-	w, _ := s.e.hub.enter([]duly.QueueRef{duly.Q("q").Normal()})
+	s.e.catalog.Cache.Forget(s.e.catalog.Cache.Get(duly.Q("q").Normal()))
+	w, _ := s.e.hub.Enter([]duly.QueueRef{duly.Q("q").Normal()})
 	s.push(duly.Job{})
 	w.Wait(t.Context(), clock.System(), 10*time.Second)
-	if !s.e.hub.leave(w) {
+	if !s.e.hub.Leave(w) {
 		t.Error("slept on a job that was ready")
 	}
 }
@@ -289,7 +294,7 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 	if _, err := old.Stats(t.Context(), duly.Q("q")); err != nil { // it knows the queue
 		t.Fatal(err)
 	}
-	key := s.shard().name("config")
+	key := s.shard().Name("config")
 	before := s.server.Must("GET", key)
 	s.must(s.e.Configure(t.Context(), duly.Q("q"), duly.QueueConfig{MaxLeased: 7}))
 	woken, leave := s.wait(s.e)
@@ -308,14 +313,14 @@ func TestAMomentOfAShardThatIsBehindIsKept(t *testing.T) {
 // an answer that is slow does not put it off.
 func TestATimerFiresAsCloseAsTheAnswerTells(t *testing.T) {
 	t.Parallel()
-	e := &Engine{}
-	asked := e.local().Mono()
+	e := &Engine{store: &store.Store{}}
+	asked := e.store.Local().Mono()
 	for _, c := range []struct{ took, want time.Duration }{
 		{0, 600 * time.Microsecond},
 		{200 * time.Microsecond, 800 * time.Microsecond},
 		{300 * time.Millisecond, 1600 * time.Microsecond},
 	} {
-		fires := e.until(5_001, reading{now: 5_000_400, asked: asked, heard: asked + c.took})
+		fires := e.store.Until(5_001, store.Reading{Now: 5_000_400, Sent: asked, Received: asked + c.took})
 		if got := fires - asked; got != c.want {
 			t.Errorf("after an answer that took %v the timer fires %v after the question, want %v", c.took, got, c.want)
 		}

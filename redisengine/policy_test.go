@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
 // policies is a queue whose shard is looked into.
@@ -49,7 +50,7 @@ func (p *policies) push(from, n int) (ids []string) {
 func (p *policies) places() (shared, own int) {
 	p.Helper()
 	for _, record := range p.server.Must("HVALS", p.key+"records").([]any) {
-		if record.(string)[6] == placeInline {
+		if record.(string)[6] == codec.PlaceInline {
 			own++
 		}
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/jobs"
+	"github.com/dulymq/duly/redisengine/internal/operate"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // Deletes that go out together end as if they had come one after the other,
@@ -17,7 +21,7 @@ import (
 func TestJointDeletesEndAsEachByItself(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
-	g.batcher = &g.gear().remove
+	g.batcher = &g.batchers().Remove
 	push := func(j duly.Job) string {
 		j.Queue = "q"
 		r, err := g.e.Push(t.Context(), []duly.Job{j})
@@ -109,10 +113,10 @@ func TestDeleteOfALeasedJobMakesRoom(t *testing.T) {
 func TestDeleteOfACallerThatLeaves(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 2)
-	b := &g.gear().remove
+	b := &g.batchers().Remove
 	ds := g.reserve(2)
 	send, sent, proceed := b.Send, make(chan struct{}, 2), make(chan struct{})
-	b.Send = func(ctx context.Context, calls []*batched) error {
+	b.Send = func(ctx context.Context, calls []*jobs.Batched) error {
 		sent <- struct{}{}
 		<-proceed
 		return send(ctx, calls)
@@ -156,18 +160,18 @@ func TestADestroyThatArrivesAgainLeavesTheNewQueueAlone(t *testing.T) {
 		}
 	}
 	push("old")
-	q, err := e.reread(ctx, ref)
+	q, err := e.catalog.Read(ctx, ref)
 	if err != nil {
 		t.Fatal(err)
 	}
-	tomb, err := e.enter(ctx, scriptQueueSet, ref, q.value, packConfig(e.nextVersion(q.version), q.cfg, true))
+	tomb, err := e.catalog.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackConfig(e.catalog.NextVersion(q.Version), q.Config, true))
 	if err != nil || tomb == nil {
 		t.Fatal(tomb, err)
 	}
-	e.queues.forget(q)
+	e.catalog.Cache.Forget(q)
 
 	for i := range 3 {
-		if err := e.remove(ctx, tomb); err != nil {
+		if err := e.catalog.FinishDestroy(ctx, tomb); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
@@ -206,11 +210,11 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 		if r, err := e.Push(ctx, []duly.Job{{Queue: "q", ID: "x", Body: []byte("old")}}); err != nil || r[0].Outcome != duly.Created {
 			t.Fatal(r, err)
 		}
-		read, err := e.byID(ctx, q, "x", scriptGet, false)
+		read, err := e.catalog.CallByID(ctx, q, "x", store.ScriptGet, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, _, err := updateArgs(q, duly.Update{Tries: 3, Body: []byte("ours")}, read.rest)
+		args, _, err := operate.UpdateArgs(q, duly.Update{Tries: 3, Body: []byte("ours")}, read.Rest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,9 +223,9 @@ func TestAnUpdateOfAJobThatHasChangedChangesNothing(t *testing.T) {
 		}
 
 		before, _ := e.Get(ctx, q, "x")
-		r, err := e.byID(ctx, q, "x", scriptUpdate, true, args...)
-		if err != nil || r.word != "changed" {
-			t.Errorf("changed %s: the update is answered %q, %v", what, r.word, err)
+		r, err := e.catalog.CallByID(ctx, q, "x", store.ScriptUpdate, true, args...)
+		if err != nil || r.Word != "changed" {
+			t.Errorf("changed %s: the update is answered %q, %v", what, r.Word, err)
 		}
 		if after, err := e.Get(ctx, q, "x"); err != nil || !reflect.DeepEqual(after, before) {
 			t.Errorf("changed %s: the update has changed the job from %+v to %+v, %v", what, before, after, err)

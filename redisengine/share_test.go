@@ -6,24 +6,22 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/faultproxy"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/jobs"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // gate holds a batcher back, so that a test decides which calls share a batch.
 type gate struct {
 	*gauge
-	batcher *batcher
+	batcher *jobs.Batcher
 	release func()
 }
 
@@ -35,14 +33,14 @@ func newGate(t *testing.T, jobs int) *gate {
 		g.push(jobs, 0)
 	}
 	g.e.WithoutLook()
-	return &gate{gauge: g, batcher: &g.gear().reserve}
+	return &gate{gauge: g, batcher: &g.batchers().Reserve}
 }
 
-func (g *gauge) shard() *shard { return g.e.queues.get(duly.Q("q").Normal()).shards[0] }
+func (g *gauge) shard() *catalog.Shard { return g.e.catalog.Cache.Get(duly.Q("q").Normal()).Shards[0] }
 
-func (g *gauge) gear() *gear {
-	q := g.e.queues.get(duly.Q("q").Normal())
-	return g.e.gear(q, q.shards[0])
+func (g *gauge) batchers() *jobs.Batchers {
+	q := g.e.catalog.Cache.Get(duly.Q("q").Normal())
+	return g.e.calls.Batchers(q, q.Shards[0])
 }
 
 // hold lets nobody be sent.
@@ -245,8 +243,8 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	ref := duly.Q("q").Normal()
-	first, _ := g.e.hub.enter([]duly.QueueRef{ref})
-	defer g.e.hub.leave(first)
+	first, _ := g.e.hub.Enter([]duly.QueueRef{ref})
+	defer g.e.hub.Leave(first)
 	woken := make(chan bool, 1)
 	go func() {
 		ready, err := g.e.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}, Timeout: duly.MaxWait})
@@ -255,9 +253,9 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 2 })
 	g.e.Quiet()
 	g.hold()
-	g.e.hub.mu.Lock()
-	g.e.hub.waiters.Wake(ref, 0, 1, g.e.local().Mono())
-	g.e.hub.mu.Unlock()
+	g.e.hub.Mu.Lock()
+	g.e.hub.Waiters.Wake(ref, 0, 1, g.e.store.Local().Mono())
+	g.e.hub.Mu.Unlock()
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
 	if len(woken) > 0 {
@@ -310,10 +308,10 @@ func TestReleaseForWhoHasGoneIsRepeated(t *testing.T) {
 		g := newGate(t, 1)
 		proxy := faultproxy.Redis(t, g.server.Addr())
 		e := openOn(t, "redis://"+proxy.Addr(), nil)
-		gone := newTaking(e, duly.ReserveParams{})
-		gone.got = g.reserve(1)
-		fault := proxy.Inject(faultproxy.Fault{Match: faultproxy.Function(scriptSettle.Function), Do: do})
-		gone.release()
+		gone := jobs.NewReservation(e.calls, duly.ReserveParams{})
+		gone.Got = g.reserve(1)
+		fault := proxy.Inject(faultproxy.Fault{Match: faultproxy.Function(store.ScriptSettle.Function), Do: do})
+		gone.Release()
 		<-fault.Done()
 		if st := g.stats(); st.Sizes.Ready != 1 || st.Counters.Released != 1 {
 			t.Errorf("%v: %+v %+v", do, st.Sizes, st.Counters)
@@ -385,7 +383,7 @@ func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
 	}
 	closed := make(chan error)
 	go func() { closed <- g.e.Close() }()
-	redistest.Await(t, "it closes", g.e.closing.Load)
+	redistest.Await(t, "it closes", g.e.store.Closing.Load)
 	g.open()
 	for i, answer := range answers {
 		if a := <-answer; a.err != nil || len(a.ds) != 1 {
@@ -454,75 +452,5 @@ func TestJointReservesOfSeveralShards(t *testing.T) {
 	all.Wait()
 	if len(got) != callers {
 		t.Errorf("%d jobs for %d callers", len(got), callers)
-	}
-}
-
-// What came back is divided by what each wants; a number without a record counts
-// for nobody.
-func TestWhatCameBackIsDealt(t *testing.T) {
-	t.Parallel()
-	records := []string{"a", "", "b", "c", "", "d", "e", ""}
-	var packed packer
-	packed.array(len(records))
-	for _, r := range records {
-		if r == "" {
-			packed.no()
-		} else {
-			packed.text(r)
-		}
-	}
-	var numbers strings.Builder
-	for i := range records {
-		fmt.Fprintf(&numbers, "%0*d", numberSize, i)
-	}
-	for _, c := range []struct {
-		wants []int // below 0: has left
-		got   []string
-		over  int
-	}{
-		{[]int{1, 1, 1, 1, 1}, []string{"a", "b", "c", "d", "e"}, 0},
-		{[]int{3, 1, 5}, []string{"abc", "d", "e"}, 0},
-		{[]int{2, -3, 2, 1}, []string{"ab", "", "cd", "e"}, 0},
-		{[]int{-3, 1}, []string{"", "a"}, 4},
-		{[]int{-5}, []string{""}, 5},
-		{[]int{5, 1}, []string{"abcde", ""}, 0},
-	} {
-		h := handed{n: len(records), numbers: numbers.String(), packed: unpacker{rest: string(packed)}, usual: 7}
-		h.packed.array()
-		var calls []*batched
-		for _, n := range c.wants {
-			ctx, leave := context.WithCancel(t.Context())
-			call := &batched{Call: batch.Call{Items: max(n, -n)}, share: &share{}}
-			calls = append(calls, began(ctx, []*batched{call})...)
-			if n < 0 {
-				leave()
-				_ = call.Wait()
-			}
-			defer leave()
-		}
-		deal(calls, &h, noMore)
-		read := func(h handed) (all string) {
-			for i := range h.n {
-				number, record, there := h.next(i)
-				if there && records[slices.Index([]string{"0", "1", "2", "3", "4", "5", "6", "7"}, number[numberSize-1:])] != record {
-					t.Errorf("%s has the record %s", number, record)
-				}
-				all += record
-			}
-			return all
-		}
-		for i, call := range calls {
-			if got := read(call.share.handed); got != c.got[i] {
-				t.Errorf("%v: caller %d got %q, want %q", c.wants, i, got, c.got[i])
-			}
-		}
-		if got := read(h); len(got) != c.over {
-			t.Errorf("%v: %q is left, want %d", c.wants, got, c.over)
-		}
-	}
-	h := handed{n: 3, runs: make([]rueidis.RedisMessage, 3), ends: make([]rueidis.RedisMessage, 3), numbers: strings.Repeat("x", 3*numberSize)}
-	h.packed.rest = "\xa1a\xa1b\xa1c"
-	if first := h.cut(2); first.n != 2 || h.n != 1 || h.first != 2 || len(h.runs) != 1 || len(h.ends) != 1 || h.packed.rest != "\xa1c" {
-		t.Errorf("messages: %d of 3 were cut off", first.n)
 	}
 }

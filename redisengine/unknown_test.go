@@ -9,6 +9,8 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
+	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
 // stranger is a process that waits for a queue which nobody has made.
@@ -41,9 +43,9 @@ func TestTheFirstJobOfAQueueWakesWhoWaitedBefore(t *testing.T) {
 		e, woken := s.stranger(options, later)
 		pushTo(t, producer, duly.Job{Queue: later, Delay: time.Minute})
 		redistest.Await(t, "it keeps the moment", func() bool {
-			e.hub.mu.Lock()
-			defer e.hub.mu.Unlock()
-			return len(e.hub.moments) == 1
+			e.hub.Mu.Lock()
+			defer e.hub.Mu.Unlock()
+			return len(e.hub.DueTimers) == 1
 		})
 		s.clock.Advance(time.Minute)
 		s.awake(woken, "the first job of a queue that it waits for is due")
@@ -67,36 +69,36 @@ func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
 		names[i] = fmt.Sprint("some", i)
 	}
 	e := s.engine()
-	wait := func(queues []string) (end func()) {
+	waitFor := func(queues []string) (end func()) {
 		ctx, end := context.WithCancel(t.Context())
 		go e.Wait(ctx, duly.WaitParams{Queues: queues, Timeout: duly.MaxWait})
 		return end
 	}
-	end := wait(names)
+	end := waitFor(names)
 	redistest.Await(t, "it waits", func() bool { return e.Waiters() == len(names) })
 	e.Quiet()
 	s.server.Must("CONFIG", "RESETSTAT")
 	const looks = 5
 	for range looks {
-		s.clock.Advance(recheck)
-		e.hub.busy.wait()
+		s.clock.Advance(store.Recheck)
+		await(&e.hub.Busy)
 	}
 	stats := s.server.Must("INFO", "commandstats").(string)
 	if strings.Contains(stats, "cmdstat_fcall") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
 		t.Errorf("%d looks: %s", looks, stats)
 	}
 	more := []string{"more0", "more1", "more2"}
-	endMore := wait(more)
+	endMore := waitFor(more)
 	redistest.Await(t, "it waits for more", func() bool { return e.Waiters() == len(names)+len(more) })
-	if n := len(e.hub.markers()); n != mostGuesses {
-		t.Errorf("it watches %d markers, want %d", n, mostGuesses)
+	if n := len(markersOf(e.hub)); n != wait.MaxGuesses {
+		t.Errorf("it watches %d markers, want %d", n, wait.MaxGuesses)
 	}
 	end()
 	endMore()
 	redistest.Await(t, "nobody waits", func() bool { return e.Waiters() == 0 })
-	e.hub.mu.Lock()
-	defer e.hub.mu.Unlock()
-	if e.hub.guesses != 0 {
-		t.Errorf("%d guesses are left", e.hub.guesses)
+	e.hub.Mu.Lock()
+	defer e.hub.Mu.Unlock()
+	if e.hub.Guesses != 0 {
+		t.Errorf("%d guesses are left", e.hub.Guesses)
 	}
 }

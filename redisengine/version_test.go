@@ -9,6 +9,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // TestOtherLayouts: a queue that another version of duly has stored is refused
@@ -30,16 +31,16 @@ func TestOtherLayouts(t *testing.T) {
 			if _, err := maker.Push(t.Context(), []duly.Job{{Queue: "q", ID: "a"}}); err != nil {
 				t.Fatal(err)
 			}
-			q := maker.queues.get(duly.Q("q").Normal())
-			stored := strings.Replace(q.value, `"layout":2`, c.layout, 1)
-			server.Must("HSET", maker.configsKey(q.ref.Namespace), "q", stored)
-			server.Must("SET", q.shards[0].name("config"), stored)
+			q := maker.catalog.Cache.Get(duly.Q("q").Normal())
+			stored := strings.Replace(q.Value, `"layout":2`, c.layout, 1)
+			server.Must("HSET", maker.store.ConfigsKey(q.Ref.Namespace), "q", stored)
+			server.Must("SET", q.Shards[0].Name("config"), stored)
 
 			e := openOn(t, url, clock.NewFake())
 			digest := func() string {
-				keys := []any{"DEBUG", "DIGEST-VALUE", maker.configsKey(q.ref.Namespace)}
-				for _, key := range shardKeys {
-					keys = append(keys, q.shards[0].name(key))
+				keys := []any{"DEBUG", "DIGEST-VALUE", maker.store.ConfigsKey(q.Ref.Namespace)}
+				for _, key := range store.ShardKeys {
+					keys = append(keys, q.Shards[0].Name(key))
 				}
 				return fmt.Sprint(server.Must(keys...))
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // sleeper is an engine on a server of its own and a clock that stands still.
@@ -195,10 +197,10 @@ func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
 	}()
 	<-began
 	redistest.Await(s, "it waits", func() bool {
-		e.hub.mu.Lock()
-		defer e.hub.mu.Unlock()
-		v := e.hub.views[duly.Q("q").Normal()]
-		return v != nil && v.quiet && e.hub.waiters.Waiting(v.ref) > 0
+		e.hub.Mu.Lock()
+		defer e.hub.Mu.Unlock()
+		v := e.hub.Views[duly.Q("q").Normal()]
+		return v != nil && v.Quiet && e.hub.Waiters.Waiting(v.Ref) > 0
 	})
 	e.Quiet()
 	return woken, leave
@@ -329,12 +331,12 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 		go s.e.Wait(ctx, duly.WaitParams{Queues: names[i%60 : i%60+1], Timeout: duly.MaxWait})
 	}
 	redistest.Await(t, "all wait", func() bool {
-		s.e.hub.mu.Lock()
-		defer s.e.hub.mu.Unlock()
+		s.e.hub.Mu.Lock()
+		defer s.e.hub.Mu.Unlock()
 		n := 0
-		for _, v := range s.e.hub.views {
-			if v.quiet {
-				n += s.e.hub.waiters.Waiting(v.ref)
+		for _, v := range s.e.hub.Views {
+			if v.Quiet {
+				n += s.e.hub.Waiters.Waiting(v.Ref)
 			}
 		}
 		return n == 200
@@ -344,7 +346,7 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 	s.server.Must("CONFIG", "RESETSTAT")
 	for range looks {
 		s.clock.Advance(2 * time.Second)
-		s.e.hub.busy.wait()
+		await(&s.e.hub.Busy)
 	}
 	sent := map[string]bool{}
 	for line := range strings.Lines(fmt.Sprint(s.server.Must("INFO", "commandstats"))) {
@@ -393,7 +395,7 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 		t.Errorf("%d looks when nobody has reserved since the last wait, want 1", n)
 	}
 	s.reserve(1)
-	s.clock.Advance(recheck)
+	s.clock.Advance(store.Recheck)
 	s.e.Quiet() // the look of those who waited before may be on its way
 	if n := looks(wait); n != 1 {
 		t.Errorf("%d looks when the Reserve is two seconds ago, want 1", n)
@@ -426,6 +428,6 @@ func TestBehindAReserveThatLeftNothingAWaitNeedNotLook(t *testing.T) {
 // rawRecord is the record of a bare job without a body.
 func rawRecord(pushed, due int64) string {
 	b := binary.BigEndian.AppendUint64(nil, uint64(pushed))[2:]
-	b = append(b, placeBare, hasDue)
+	b = append(b, codec.PlaceBare, codec.HasDue)
 	return string(append(b, binary.BigEndian.AppendUint64(nil, uint64(due))[2:]...))
 }

@@ -1,0 +1,218 @@
+package cancel
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cancels"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Reporter reports removed jobs to the workers that run them.
+type Reporter struct {
+	*store.Store
+	hub    cancels.Hub
+	outbox outbox
+}
+
+// New returns the reporter of a store.
+func New(s *store.Store) *Reporter {
+	e := &Reporter{Store: s}
+	e.hub.Source = e.hear
+	return e
+}
+
+// Close ends all watches.
+func (e *Reporter) Close() { e.hub.Close() }
+
+const (
+	// reportEvery is how long reports of one namespace gather after a message.
+	reportEvery = 25 * time.Millisecond
+	// reportTimeout bounds a message. A late one is of no use: the worker's next
+	// Extend finds the lease lost.
+	reportTimeout = time.Second
+	// refusedPause is how long a process sends no message after one was refused.
+	refusedPause = time.Minute
+	// maxNamed bounds the jobs that one message names. Of a queue with more, it
+	// says that any leased job may be gone.
+	maxNamed = 5000
+)
+
+// outbox publishes which jobs were removed. The first report of a namespace is
+// sent at once, and those that come within announceEvery go together: an ack of the
+// lmstfy-compatible API is a Delete, and there may be 100,000 in a second.
+type outbox struct {
+	mu     sync.Mutex
+	spaces map[string]*removals // by namespace, while a goroutine sends for it
+	// unheard are the namespaces whose last message reached nobody. The next one
+	// names the queues alone: it is short, and still reaches a new watcher.
+	unheard map[string]bool
+	refused time.Duration // no message is sent before, on the monotonic clock
+	warn    sync.Once
+}
+
+// removals are the reports of one namespace that wait.
+type removals struct {
+	ids   map[string][]string // by queue; nil: any leased job of it
+	named int
+}
+
+// Watch calls w with the reports of a namespace until ctx ends. All watchers of a
+// namespace share one connection.
+func (e *Reporter) Watch(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return err
+	}
+	return e.hub.Watch(ctx, duly.NamespaceOr(namespace), w)
+}
+
+// hear is the source of e.hub. A message that can't be read counts as
+// a gap.
+func (e *Reporter) hear(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	return e.Link.Hear(ctx, e.canceledChannel(namespace), w.Ready, func(message string) {
+		list, ok := readCanceled(message)
+		if !ok {
+			w.Ready()
+		}
+		for _, c := range list {
+			w.Canceled(c)
+		}
+	})
+}
+
+// canceledChannel has the hash tag of the namespace's other keys.
+func (e *Reporter) canceledChannel(namespace string) string {
+	return e.Prefix + ":{" + namespace + "}:canceled"
+}
+
+// Report reports removed jobs of a queue: those with these IDs, or any leased
+// one if there are none. It does not wait for the server.
+func (e *Reporter) Report(ref duly.QueueRef, ids ...string) {
+	a := &e.outbox
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if clock.System().Mono() < a.refused {
+		return
+	}
+
+	r := a.spaces[ref.Namespace]
+	if r == nil {
+		r = &removals{}
+		if !e.Tasks.Go(func() { e.run(ref.Namespace, r) }) {
+			return // the engine is closed
+		}
+		if a.spaces == nil {
+			a.spaces, a.unheard = map[string]*removals{}, map[string]bool{}
+		}
+		a.spaces[ref.Namespace] = r
+	}
+	r.add(ref.Name, ids)
+}
+
+func (r *removals) add(queue string, ids []string) {
+	before, there := r.ids[queue]
+	r.named += len(ids)
+	switch {
+	case there && before == nil:
+		return
+	case len(ids) == 0 || r.named > maxNamed:
+		before = nil
+	default:
+		before = append(before, ids...)
+	}
+	if r.ids == nil {
+		r.ids = map[string][]string{}
+	}
+	r.ids[queue] = before
+}
+
+// run sends one message after the other until no report waits.
+func (e *Reporter) run(namespace string, r *removals) {
+	for {
+		message := e.outbox.next(namespace, r)
+		if message == "" {
+			return
+		}
+		e.publish(namespace, message)
+
+		timer := clock.System().NewTimer(reportEvery)
+		select {
+		case <-timer.C:
+		case <-e.Quit.Done(): // the engine is about to be closed
+		}
+		timer.Stop()
+	}
+}
+
+// next packs the reports that wait; "" if there are none, and the next report
+// begins another sender.
+func (a *outbox) next(namespace string, r *removals) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(r.ids) == 0 {
+		delete(a.spaces, namespace)
+		return ""
+	}
+
+	var p codec.Packer
+	p.Array(len(r.ids))
+	for queue, ids := range r.ids {
+		if a.unheard[namespace] {
+			ids = nil
+		}
+		p.Array(1 + len(ids))
+		p.Text(queue)
+		for _, id := range ids {
+			p.Text(id)
+		}
+	}
+	r.ids, r.named = nil, 0
+	return string(p)
+}
+
+// readCanceled reads a message: for each queue an array of its name and the IDs of
+// the removed jobs.
+func readCanceled(message string) (list []duly.Canceled, ok bool) {
+	u := codec.Unpacker{Rest: message}
+	for n := u.Array(); n > 0 && !u.Bad; n-- {
+		ids := u.Array() - 1
+		c := duly.Canceled{Queue: u.Text()}
+		for ; ids > 0 && !u.Bad; ids-- {
+			c.IDs = append(c.IDs, u.Text())
+		}
+		list = append(list, c)
+	}
+	return list, !u.Bad
+}
+
+// publish sends a message and notes whether it has reached anybody. Whatever fails,
+// a report may be lost.
+func (e *Reporter) publish(namespace, message string) {
+	ctx, cancel := context.WithTimeout(e.Ctx, reportTimeout)
+	defer cancel()
+	msg, err := e.Link.Do(ctx, e.Link.B().Spublish().Channel(e.canceledChannel(namespace)).Message(message).Build())
+
+	a := &e.outbox
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch {
+	case duly.CodeOf(err) == duly.CodeForbidden:
+		a.refused = clock.System().Mono() + refusedPause
+		a.warn.Do(func() {
+			e.Settings.Logger.Warn("redis: canceled jobs are not reported to the workers that run them, which notice it when they extend the lease",
+				slog.String("error", err.Error()))
+		})
+	case err == nil && codec.Integer(&msg) == 0:
+		a.unheard[namespace] = true
+	case err == nil:
+		delete(a.unheard, namespace)
+	}
+}

@@ -1,0 +1,182 @@
+package catalog
+
+import (
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// layout is the version of the keys and their values. A queue of another one is
+// refused. No release of duly has written layout 1, so nothing converts it.
+const layout = 2
+
+// VersionSize is the length of the version that begins a configuration: a
+// number that rises with every change, and the birth mark of the queue, which
+// no other queue of that name has had.
+const VersionSize = 16
+
+// storedConfig is a configuration in the store. Durations are in ns.
+type storedConfig struct {
+	Layout    int           `json:"layout"`
+	Gone      bool          `json:"gone,omitempty"`
+	Paused    bool          `json:"paused,omitempty"`
+	Shards    int           `json:"shards"`
+	Tries     int           `json:"tries"`
+	MaxStalls int           `json:"max_stalls"`
+	Backoff   duly.Backoff  `json:"backoff"`
+	Lease     time.Duration `json:"lease"`
+	TTL       time.Duration `json:"ttl"`
+	Retain    time.Duration `json:"retain,omitempty"` // missing: none, as stored by earlier versions
+	DeadAge   time.Duration `json:"dead_age"`
+	DeadCount int           `json:"dead_count"`
+	MaxJobs   int           `json:"max_jobs"`
+	MaxLeased int           `json:"max_leased"`
+	Rate      float64       `json:"rate"`
+	Burst     int           `json:"burst,omitempty"`
+}
+
+// PackConfig is a configuration behind its version.
+func PackConfig(version string, c duly.QueueConfig, gone bool) string {
+	d := c.Defaults
+	text, err := json.Marshal(storedConfig{
+		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
+		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
+		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain),
+	})
+	if err != nil {
+		panic(err) // plain fields
+	}
+	return version + string(text)
+}
+
+// retainStored returns the stored form of a default for Retain: zero for none.
+func retainStored(d time.Duration) time.Duration {
+	if d == duly.None {
+		return 0
+	}
+	return d
+}
+
+// ReadQueue reads a stored configuration, as this package has written it:
+// nothing is missing, and nothing is beyond its bounds.
+func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
+	var s storedConfig
+	if numberOf(value) == 0 || json.Unmarshal([]byte(value[VersionSize:]), &s) != nil {
+		return nil, e.unreadable(ref, "it is cut short or damaged")
+	}
+	if err := checkLayout(ref, s.Layout); err != nil {
+		return nil, err
+	}
+	q := &Queue{Ref: ref, Value: value, Version: value[:VersionSize], Tomb: s.Gone}
+	q.Config = duly.QueueConfig{
+		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
+		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
+	}
+	if err := complete(q.Config); err != nil {
+		return nil, e.unreadable(ref, err.(*duly.Error).Message)
+	}
+	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
+	q.Shards = make([]*Shard, s.Shards)
+	for i := range q.Shards {
+		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}
+	}
+	return q, nil
+}
+
+// checkLayout returns unsupported for a queue that another version of duly has
+// stored.
+func checkLayout(ref duly.QueueRef, stored int) error {
+	switch {
+	case stored > layout:
+		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
+			ref, stored, layout)
+	case stored > 0 && stored < layout: // 0 is none: the configuration is damaged
+		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
+			"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it", ref, stored, layout, stored)
+	}
+	return nil
+}
+
+// complete looks whether a configuration has all its fields, and each within its
+// bounds.
+func complete(c duly.QueueConfig) error {
+	if err := c.Validate(); err != nil {
+		return err
+	}
+	whole := duly.DefaultQueueConfig().With(c)
+	if whole.Paused = c.Paused; whole != c {
+		return duly.Invalid("fields", "are missing")
+	}
+	return c.CheckParts()
+}
+
+func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
+	return duly.Errorf(duly.CodeCorrupt, "the configuration of queue %s can't be read (%s): something else has written to the key %s, or to the queue's shards; run duly check --repair",
+		ref, why, e.ConfigsKey(ref.Namespace))
+}
+
+// packLimits is one shard's part of what a configuration bounds, as
+// include/limits.lua reads it.
+func packLimits(c duly.QueueConfig, i int) string {
+	def := duly.DefaultQueueConfig()
+	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() && c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
+		return ""
+	}
+	part := c.OfShard(i)
+	var w codec.Packer
+	w.Array(8)
+	paused := int64(0)
+	if c.Paused {
+		paused = 1
+	}
+	w.Integer(paused)
+	w.Integer(int64(part.MaxJobs))
+	w.Integer(int64(part.MaxLeased))
+	rate := strconv.Itoa(duly.None)
+	if c.Rate.Limited() {
+		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)
+	}
+	w.Text(rate)
+	w.Integer(int64(part.Rate.Burst))
+	w.Integer(codec.MillisOrNone(c.DeadAge))
+	w.Integer(int64(part.DeadCount))
+	w.Integer(int64(duly.ShardPart(duly.MaxDone, c.Shards, i)))
+	return string(w)
+}
+
+// numberOf is the number that begins a configuration or a version; 0 for what is
+// none: it counts microseconds, and those of the year 9999 are below 2^58.
+func numberOf(value string) uint64 {
+	if len(value) < VersionSize {
+		return 0
+	}
+	n := binary.BigEndian.Uint64([]byte(value[:8]))
+	if n >= 1<<58 {
+		return 0
+	}
+	return n
+}
+
+// NextVersion is a version after was, and after others that were found; ""
+// begins a queue's life. It goes by the wall clock of whoever changes the
+// configuration, and rises in any case.
+func (e *Catalog) NextVersion(was string, others ...string) string {
+	number, birth := uint64(e.Local().Now().UnixMicro()), make([]byte, 8)
+	for _, other := range append(others, was) {
+		number = max(number, numberOf(other)+1)
+	}
+	if was == "" {
+		rand.Read(birth)
+	} else {
+		copy(birth, was[8:VersionSize])
+	}
+	return string(binary.BigEndian.AppendUint64(nil, number)) + string(birth)
+}

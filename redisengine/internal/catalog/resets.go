@@ -1,0 +1,203 @@
+package catalog
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// marks are the marks of the namespaces that this process knows: random
+// texts, each made with the namespace's first queue. A mark stands beside the
+// namespace's list of queues, so it is lost with that. A process that finds
+// another one, or none, knows that what was stored is lost: a server came back
+// empty, was flushed, or another one stands in its place. A queue that is gone
+// while the mark still stands was destroyed.
+type marks struct {
+	mu    sync.Mutex
+	asked uint64 // questions so far
+	known map[string]knownMark
+	reset duly.Reset // the last one that was found out
+}
+
+// Resets finds out that a store was lost, and remembers it.
+type Resets struct {
+	*store.Store
+	Marks marks
+}
+
+// Last returns the last reset that was found out.
+func (e *Resets) Last() duly.Reset {
+	e.Marks.mu.Lock()
+	defer e.Marks.mu.Unlock()
+	return e.Marks.reset
+}
+
+// knownMark is a namespace's mark, "" for none, as the answer to a question told
+// it, and how many questions had been asked when the answer came.
+type knownMark struct {
+	mark  string
+	asked uint64
+}
+
+func (e *Resets) markKey(namespace string) string { return e.Prefix + ":{" + namespace + "}:birth" }
+
+func (b *marks) Begin() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.asked++
+	return b.asked
+}
+
+// Update takes over the answer to a question, and tells whether the namespace was
+// lost since the one before. The answer to a question that was on its way when
+// another one came says nothing: the server may have heard them in any order.
+func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	old := b.known[namespace]
+	if asked <= old.asked {
+		return false, ""
+	}
+	if b.known == nil {
+		b.known = map[string]knownMark{}
+	}
+	if mark == "" && old.mark == "" { // nobody has made it, and nothing is to be remembered of it
+		return false, ""
+	}
+	b.known[namespace] = knownMark{mark, b.asked}
+	return old.mark != "" && mark != old.mark, old.mark
+}
+
+// AskMark asks for a namespace's mark, together with what else is asked, and
+// reports a namespace that was lost, once.
+func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []rueidis.Completed) ([]link.Result, error) {
+	asked := e.Marks.Begin()
+	cmds := append(append(before, e.Link.B().Get().Key(e.markKey(namespace)).Build()), after...)
+	results := e.Link.DoAll(ctx, cmds...)
+	for _, r := range results {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+	}
+	mark := codec.Text(&results[len(before)].Msg)
+	e.updateMark(namespace, mark, asked)
+	return results[len(before)+1:], nil
+}
+
+// updateMark takes over the answer to a question for a namespace's mark.
+func (e *Resets) updateMark(namespace, mark string, asked uint64) {
+	if lost, was := e.Marks.Update(namespace, mark, asked); lost {
+		e.lost(duly.QueueRef{Namespace: namespace}, "store reset: the server has lost what was stored; it came back empty, was flushed, or is another one",
+			"was", was, "is", mark)
+	}
+}
+
+// maxLost bounds the queues that are remembered of a reset.
+const maxLost = 100
+
+// lost tells, loudly, that a queue was lost, or all of a namespace where the
+// queue has no name.
+func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
+	about := []any{"queue", ref.String()}
+	if ref.Name == "" {
+		about = []any{"namespace", ref.Namespace}
+	}
+	e.Settings.Logger.Error(message, append(about, args...)...)
+	e.Marks.remember(e.Local().Now(), func(r *duly.Reset) {
+		if len(r.Queues) < maxLost && !slices.Contains(r.Queues, ref) {
+			r.Queues = append(slices.Clip(r.Queues), ref) // those that were handed out stay as they are
+		}
+	})
+}
+
+// LostTokens does so for the tokens.
+func (e *Resets) LostTokens() {
+	e.Settings.Logger.Error("store reset: the tokens are not those that were stored; the server came back empty, was flushed, or took the place of one that had more. " +
+		"Nobody is let in by a token that is lost: look for them by duly token list, and make them again by duly token create")
+	e.Marks.remember(e.Local().Now(), func(r *duly.Reset) { r.Tokens = true })
+}
+
+// remember notes what was lost. What is lost within a minute is one reset.
+func (b *marks) remember(now time.Time, note func(r *duly.Reset)) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now.Sub(b.reset.At) > time.Minute {
+		b.reset = duly.Reset{}
+	}
+	b.reset.At = now
+	note(&b.reset)
+}
+
+// Others are the namespaces that stand, as far as this process knows, and are not
+// among these.
+func (b *marks) Others(these []string) (names []string) {
+	slices.Sort(these)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for namespace, known := range b.known {
+		if _, found := slices.BinarySearch(these, namespace); !found && known.mark != "" {
+			names = append(names, namespace)
+		}
+	}
+	return names
+}
+
+// AskAllMarks asks for the marks of all namespaces that this process knows, and of
+// others. A node that does not answer keeps no other's from being heard.
+func (e *Resets) AskAllMarks(ctx context.Context, others []string) (failed error) {
+	asked := e.Marks.Begin()
+	e.Marks.mu.Lock()
+	names := slices.AppendSeq(others, maps.Keys(e.Marks.known))
+	e.Marks.mu.Unlock()
+	slices.Sort(names)
+	for some := range slices.Chunk(slices.Compact(names), duly.MaxBatch) {
+		cmds := make([]rueidis.Completed, len(some))
+		for i, namespace := range some {
+			cmds[i] = e.Link.B().Get().Key(e.markKey(namespace)).Build()
+		}
+		for i, r := range e.Link.DoAll(ctx, cmds...) {
+			if r.Err == nil {
+				e.updateMark(some[i], codec.Text(&r.Msg), asked)
+			} else if failed == nil {
+				failed = r.Err
+			}
+		}
+	}
+	return failed
+}
+
+// markNamespace marks a namespace that has no mark yet, and enters it into the list of
+// namespaces.
+func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
+	raw := make([]byte, 16)
+	rand.Read(raw)
+	if _, err := e.AddNamespaces(ctx, namespace); err != nil {
+		return err
+	}
+	_, err := e.AskMark(ctx, namespace, []rueidis.Completed{e.Link.B().Set().Key(e.markKey(namespace)).Value(hex.EncodeToString(raw)).Nx().Build()}, nil)
+	return err
+}
+
+// AddNamespaces enters namespaces into their list, and tells how many were not there.
+func (e *Resets) AddNamespaces(ctx context.Context, namespaces ...string) (entered int64, err error) {
+	cmd := e.Link.B().Zadd().Key(e.NamespacesKey()).ScoreMember()
+	for _, namespace := range namespaces {
+		cmd = cmd.ScoreMember(0, namespace)
+	}
+	msg, err := e.Link.Do(ctx, cmd.Build())
+	if err != nil {
+		return 0, err
+	}
+	return codec.Integer(&msg), nil
+}

@@ -1,0 +1,142 @@
+package catalog
+
+import (
+	"context"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// UnknownConfig stands for the configuration of a shard of which a look has told: that
+// it has another one, not which.
+const UnknownConfig = "?"
+
+// Sync brings this process and a shard to the configuration that the
+// namespace's list has. Whoever changed it may have died before it told every
+// shard.
+func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
+	now, err := e.Read(ctx, q.Ref)
+	switch {
+	case err != nil:
+		return err
+	case now == nil: // destroyed, or lost
+		held, err := e.parse(q.Ref, other.Value)
+		if err != nil || held == nil {
+			return err
+		}
+		return e.restore(ctx, held)
+	case now.Tomb:
+		return e.FinishDestroy(ctx, now)
+	case len(other.Value) >= VersionSize && other.Value[:VersionSize] == now.Version:
+		return nil // only this process was behind
+	case other.Shard == nil || other.Value == UnknownConfig:
+		return e.Propagate(ctx, now, now.Shards...)
+	case other.Value == "" && now.Version == q.Version && other.lost():
+		e.lost(q.Ref, "store reset: a shard has lost what it held; a server came back empty, or was flushed", "shard", other.Shard.Index)
+	case other.Value != "" && numberOf(other.Value) == 0: // says nothing, not even which is newer
+		e.Settings.Logger.Error("a shard's configuration is cut short or damaged: something else has written there; the shard is given it again",
+			"queue", q.Ref.String(), "shard", other.Shard.Index)
+	case numberOf(other.Value) > numberOf(now.Version): // the list has lost a change, or the queue was destroyed by a clock that is ahead
+		if now, err = e.Replace(ctx, now, PackConfig(e.NextVersion(now.Version, other.Value), now.Config, false)); err != nil || now == nil {
+			return err
+		}
+	}
+	return e.Propagate(ctx, now, now.Shards[other.Shard.Index%len(now.Shards)])
+}
+
+// parse is the queue that a shard's configuration tells of: nil if it is none, or
+// the tomb of a queue that was destroyed, or if nobody can read it.
+func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
+	if numberOf(value) == 0 {
+		return nil, nil
+	}
+	q, err := e.ReadQueue(ref, value)
+	switch {
+	case duly.CodeOf(err) == duly.CodeCorrupt:
+		e.Settings.Logger.Error("a shard's configuration can't be read: something else has written there; it counts as none", "queue", ref.String())
+		return nil, nil
+	case err != nil || q.Tomb:
+		return nil, err
+	}
+	return q, nil
+}
+
+// ShardConfig reads what a queue's first shard has for its configuration, and the
+// queue that this tells of.
+func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left string, held *Queue, err error) {
+	msg, err := e.Link.Do(ctx, e.Link.B().Get().Key(store.ShardTag(e.Prefix, ref, 0)+"config").Build())
+	if err != nil {
+		return "", nil, err
+	}
+	left = codec.Text(&msg)
+	held, err = e.parse(ref, left)
+	return left, held, err
+}
+
+// restore enters a queue into its namespace's list that only its shards know
+// of: the list was lost, with its node of a cluster.
+func (e *Catalog) restore(ctx context.Context, held *Queue) error {
+	ref := held.Ref
+	if err := e.markNamespace(ctx, ref.Namespace); err != nil {
+		return err
+	}
+	now, err := e.Put(ctx, store.ScriptQueueSet, ref, "", PackConfig(e.NextVersion(held.Version), held.Config, false))
+	if err != nil || now == nil { // nil: it has been made, or entered, meanwhile
+		return err
+	}
+	e.lost(now.Ref, "store reset: a namespace's list has lost a queue that its shards still hold; it has been entered again")
+	return e.Propagate(ctx, now, now.Shards...)
+}
+
+// Propagate gives shards the configuration of their queue. One that has a newer one
+// keeps it.
+func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) error {
+	calls := make([]link.Call, len(shards))
+	for i, s := range shards {
+		calls[i] = link.Call{Script: store.ScriptConfigure.Script, Keys: s.of(store.ScriptConfigure), Args: []string{e.Clock(), q.Value, s.Limits}}
+	}
+	for i, r := range e.Link.RunAll(ctx, calls) {
+		if r.Err != nil {
+			return r.Err
+		}
+		shards[i].meet()
+	}
+	return nil
+}
+
+// Replace enters a configuration into the namespace's list in the place of the
+// one that was read. It answers nil if that one is no longer there.
+func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue, error) {
+	return e.Put(ctx, store.ScriptQueueSet, was.Ref, was.Value, value)
+}
+
+// Put does so for a queue that may be new: by scriptQueuePut, which a full
+// server refuses, or by scriptQueueSet.
+func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
+	known := e.Cache.Get(ref)
+	msg, err := e.Link.Run(ctx, link.Call{
+		Script: sc.Script, Keys: []string{e.NamesKey(ref.Namespace), e.ConfigsKey(ref.Namespace)},
+		Args: []string{ref.Name, was, value, strconv.Itoa(e.Settings.MaxQueues)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	switch word := codec.Text(&codec.Elements(&msg)[0]); {
+	case word == "changed":
+		e.Cache.Forget(known)
+		return nil, nil
+	case word == "full":
+		return nil, duly.NamespaceFull(ref.Namespace, e.Settings.MaxQueues)
+	case value == "":
+		e.Cache.Forget(known)
+		return nil, nil
+	}
+	q, err := e.ReadQueue(ref, value)
+	if err != nil || q.Tomb {
+		return q, err
+	}
+	return e.remember(q), nil
+}

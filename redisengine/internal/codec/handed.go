@@ -1,0 +1,196 @@
+package codec
+
+import (
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Deliveries is what a reserve has answered. The records stand in one text, packed.
+// Where a job has options or a run state, the policies that the records name, the
+// run states, the lease ends and the large bodies follow.
+type Deliveries struct {
+	Now, DefaultEnd int64 // the clock, and when a lease ends that has its usual length
+	N               int
+	Numbers         string // one behind the other
+	Packed          Unpacker
+	policies        map[byte]policy
+	Runs, Ends      []rueidis.RedisMessage
+	bodies          map[int]string // by the places of their jobs in the answer
+	First           int            // the place of the first job
+}
+
+// ReadDeliveries reads the answer of the script reserve.
+func ReadDeliveries(r []rueidis.RedisMessage) Deliveries {
+	h := Deliveries{Now: Integer(&r[1]), DefaultEnd: Integer(&r[2]), Numbers: Text(&r[3])}
+	h.Packed.Rest = Text(&r[4])
+	h.Packed.Array()
+	h.N = len(h.Numbers) / NumberSize
+	if len(r) < 9 {
+		return h
+	}
+
+	texts := Elements(&r[5])
+	h.policies = make(map[byte]policy, len(texts)/2)
+	for i := 0; i+1 < len(texts); i += 2 {
+		p, ok := readPolicy(Text(&texts[i+1]))
+		if !ok {
+			p = barePolicy // Check names it
+		}
+		h.policies[byte(Integer(&texts[i]))] = p
+	}
+	h.Runs, h.Ends = Elements(&r[6]), Elements(&r[7])
+	large := Elements(&r[8])
+	for i := 0; i+1 < len(large); i += 2 {
+		if h.bodies == nil {
+			h.bodies = map[int]string{}
+		}
+		h.bodies[int(Integer(&large[i]))-1] = Text(&large[i+1])
+	}
+	return h
+}
+
+// Cut takes off the first jobs, so many as have a record.
+func (h *Deliveries) Cut(jobs int) Deliveries {
+	first := *h
+	n := 0
+	for rest := h.Packed; n < h.N && jobs > 0; n++ {
+		if _, there := rest.textOrNo(); there {
+			jobs--
+		}
+		h.Packed = rest
+	}
+	first.N = n
+	h.N -= n
+	h.First += n
+	h.Numbers = h.Numbers[n*NumberSize:]
+	for _, list := range []*[]rueidis.RedisMessage{&h.Runs, &h.Ends} {
+		*list = (*list)[min(n, len(*list)):]
+	}
+	return first
+}
+
+// FirstEnd is when the first of the leases ends; 0 if there is none.
+func (h *Deliveries) FirstEnd() int64 {
+	if h.N == 0 || len(h.Ends) == 0 {
+		return h.DefaultEnd * int64(min(h.N, 1))
+	}
+	first := h.end(0)
+	for i := range h.N {
+		first = min(first, h.end(i))
+	}
+	return first
+}
+
+// Next is the i-th job, read one after the other; there: it has a record.
+func (h *Deliveries) Next(i int) (number, record string, there bool) {
+	number = h.Numbers[i*NumberSize : (i+1)*NumberSize]
+	record, there = h.Packed.textOrNo()
+	return number, record, there
+}
+
+func (h *Deliveries) end(i int) int64 {
+	if len(h.Ends) > 0 {
+		return Integer(&h.Ends[i])
+	}
+	return h.DefaultEnd
+}
+
+func textAt(list []rueidis.RedisMessage, i int) string {
+	if i >= len(list) {
+		return ""
+	}
+	return Text(&list[i])
+}
+
+// DeliveryWriter puts the deliveries of one answer together. Their receipts share one
+// piece of memory, and so do small bodies.
+type DeliveryWriter struct {
+	Ref      duly.QueueRef
+	Shard    int
+	Now      int64
+	Left     int    // deliveries to come
+	Receipts []byte // with room for all
+	bodies   []byte
+}
+
+// Write fills in a delivery; false if the job can't be read.
+func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, record string) bool {
+	w.Left--
+	run := textAt(h.Runs, i)
+	if len(record) < recordHead {
+		return false
+	}
+	if record[6] != PlaceBare || run != "" {
+		var j Job
+		p, known := h.policies[record[6]]
+		if !known { // the shard has lost all policies
+			p = barePolicy
+		}
+		if j.readWith(w.Ref, number, record+h.bodies[h.First+i], p, run) != nil || !j.whole() {
+			return false
+		}
+		j.deliver(d)
+		w.name(d, j.Number, j.ended+1)
+		if j.OwnID != "" {
+			d.ID = j.OwnID
+		}
+	} else if !w.bare(d, number, record) {
+		return false
+	}
+	d.LeaseEnd, d.Now = clock.FromMilli(h.end(i)), clock.FromMilli(w.Now)
+	if d.Due.After(d.Now) { // the clock has stepped back
+		d.Now = d.Due
+	}
+	return true
+}
+
+// bare fills in the first delivery of a bare job.
+func (w *DeliveryWriter) bare(d *duly.Delivery, number, record string) bool {
+	u := Unpacker{Rest: record}
+	pushed := int64(u.number(6))
+	due, flags := pushed, record[7]
+	u.take(2)
+	if flags&HasDue != 0 {
+		due = int64(u.number(6))
+	}
+	setDefaults(&d.Job, w.Ref)
+	ok := true
+	if flags&hasHeaders != 0 {
+		d.Headers, ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+	}
+	d.Body, d.Due = w.body(u.Rest), clock.FromMilli(due)
+	d.Attempt, d.PushedAt = 1, clock.FromMilli(pushed)
+	w.name(d, duly.Number([]byte(number)), 1)
+	return ok && !u.Bad && flags&^(HasDue|hasHeaders) == 0
+}
+
+// name gives a delivery its receipt, and as its ID the number that stands in
+// it.
+func (w *DeliveryWriter) name(d *duly.Delivery, n duly.Number, delivery uint64) {
+	at := len(w.Receipts)
+	p := duly.ReceiptParts{Queue: w.Ref.Name, Shard: w.Shard, Number: n, Delivery: delivery}
+	w.Receipts = p.Append(w.Receipts)
+	d.Receipt = duly.Receipt(rueidis.BinaryString(w.Receipts[at:]))
+	_, rest, _ := strings.Cut(string(d.Receipt[len(w.Ref.Name)+1:]), ":")
+	d.ID, _, _ = strings.Cut(rest, ":")
+}
+
+// Bodies of up to sharedBody bytes are put into pieces of up to bodyPiece, so
+// that who keeps one of them keeps no more than that.
+const sharedBody, bodyPiece = 1 << 10, 16 << 10
+
+func (w *DeliveryWriter) body(text string) []byte {
+	if len(text) > sharedBody {
+		return []byte(text)
+	}
+	if cap(w.bodies)-len(w.bodies) < len(text) {
+		w.bodies = make([]byte, 0, min(bodyPiece, (w.Left+1)*len(text)))
+	}
+	at := len(w.bodies)
+	w.bodies = append(w.bodies, text...)
+	return w.bodies[at:len(w.bodies):len(w.bodies)]
+}

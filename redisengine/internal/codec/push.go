@@ -1,0 +1,258 @@
+package codec
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+)
+
+// PushJob is a job of a push.
+type PushJob struct {
+	Job *duly.Job // as it was pushed
+	// Planned is the job with everything filled in; nil if it was seen at a
+	// glance to be plain.
+	Planned *duly.Planned
+	ID      string
+	Number  duly.Number
+	When    int64 // a delay in µs, or minus an absolute moment in ms
+	// Named: the client made its ID for this push, and it is its number.
+	Named bool
+}
+
+// CallArgs are what a call adds to the arguments of a batch.
+type CallArgs struct {
+	Args []string
+	// Of pushes: when the jobs are due; their kinds; the aliases of own IDs, and
+	// order and merge key of each, as far as jobs have some; large bodies.
+	whens  []int64
+	kinds  []kind
+	names  []string
+	keys   []string
+	Bodies []string
+}
+
+// maxKeptArgs bounds the arguments that callArgs keep room for.
+const maxKeptArgs = 256
+
+// Reset empties the arguments and keeps their memory.
+func (j *CallArgs) Reset() {
+	if cap(j.Args) > maxKeptArgs {
+		*j = CallArgs{}
+	}
+	clear(j.Args)
+	clear(j.kinds)
+	*j = CallArgs{Args: j.Args[:0], whens: j.whens[:0], kinds: j.kinds[:0]}
+}
+
+// kind is what jobs have in common that differ in their IDs, keys, bodies and
+// moments alone. The zero kind is a bare job without headers.
+type kind struct {
+	optioned bool
+	flags    byte
+	priority int
+	policy   policy
+}
+
+// kind of a job with that own alias.
+func (i *PushJob) kind(own string) kind {
+	if i.Planned == nil {
+		return kind{}
+	}
+	p := i.Planned
+	flags := Flags(p, own)
+	if IsBare(p, own) {
+		return kind{flags: flags}
+	}
+	return kind{optioned: true, flags: flags, priority: p.Priority, policy: PolicyOf(p)}
+}
+
+// pack is the kind as the script push takes it.
+func (k kind) pack(w *Packer) {
+	w.Array(4)
+	if !k.optioned {
+		w.Integer(duly.None)
+		w.Integer(0)
+		w.Integer(int64(k.flags))
+		w.Text("")
+		return
+	}
+	w.Integer(MicrosOrNone(k.policy.ttl))
+	w.Integer(int64(k.priority))
+	w.Integer(int64(k.flags))
+	w.Text(k.policy.Pack())
+}
+
+// Add puts the i-th job of a call into the arguments: its number and its record,
+// both appended to b, and beside them what many jobs have in common.
+func (j *CallArgs) Add(b []byte, i int, item *PushJob) []byte {
+	own := ""
+	if !item.Named {
+		own = Alias(item.ID)
+	}
+	at := len(b)
+	b = append(b, item.Number[:]...)
+	if item.Planned == nil {
+		b = append(b, item.Job.Body...)
+	} else {
+		b = AppendTail(b, item.Planned, own)
+		j.keep(item.Planned, i)
+	}
+
+	j.Args = append(j.Args, rueidis.BinaryString(b[at:at+NumberSize]), rueidis.BinaryString(b[at+NumberSize:]))
+	j.whens = append(j.whens, item.When)
+	j.kinds = append(j.kinds, item.kind(own))
+	if own != "" {
+		j.names = atPlace(j.names, i, own)
+	}
+	return b
+}
+
+// items is how many jobs of a push there are.
+func (j *CallArgs) items() int { return len(j.whens) }
+
+// keep notes the keys and the large body of the i-th job.
+func (j *CallArgs) keep(p *duly.Planned, i int) {
+	if p.OrderKey != "" || p.MergeKey != "" {
+		j.keys = atPlace(j.keys, 2*i, p.OrderKey)
+		j.keys = atPlace(j.keys, 2*i+1, p.MergeKey)
+	}
+	if len(p.Body) > BigBody {
+		j.Bodies = append(j.Bodies, rueidis.BinaryString(p.Body))
+	}
+}
+
+// atPlace puts a text at a place of a list that has empty texts before it.
+func atPlace(list []string, place int, text string) []string {
+	for len(list) < place {
+		list = append(list, "")
+	}
+	return append(list, text)
+}
+
+// PackPushes is what the arguments of push say of all jobs: kinds, which, when,
+// whens, names, keys, size, distinct.
+func PackPushes(calls []*CallArgs) []string {
+	n := 0
+	for _, c := range calls {
+		n += c.items()
+	}
+	kinds, which := packKinds(calls, n)
+	when, whens := packWhens(calls, n)
+	names := packColumn(calls, n, 1, func(c *CallArgs) []string { return c.names })
+	keys := packColumn(calls, n, 2, func(c *CallArgs) []string { return c.keys })
+	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), distinct(calls)}
+}
+
+// distinct is 1 if no ID is there twice, else 0. Mostly the numbers rise, and no
+// job has an ID of its own.
+func distinct(calls []*CallArgs) string {
+	last, own := "", false
+	for _, c := range calls {
+		own = own || len(c.names) > 0
+		for i := 0; i < len(c.Args); i += 2 {
+			if c.Args[i] <= last {
+				return "0"
+			}
+			last = c.Args[i]
+		}
+	}
+	if !own {
+		return "1"
+	}
+
+	seen := map[string]bool{}
+	for _, c := range calls {
+		for i := range c.items() {
+			id := "n" + c.Args[2*i]
+			if i < len(c.names) && c.names[i] != "" {
+				id = c.names[i]
+			}
+			if seen[id] {
+				return "0"
+			}
+			seen[id] = true
+		}
+	}
+	return "1"
+}
+
+// packKinds is the kinds that there are among the jobs, and which of them each job
+// is of: empty if there is one kind.
+func packKinds(calls []*CallArgs, n int) (kinds, which string) {
+	var all []kind
+	places := make([]int, 0, n)
+	known := map[kind]int{}
+	for _, c := range calls {
+		for _, k := range c.kinds {
+			if n := len(places); n > 0 && all[places[n-1]] == k {
+				places = append(places, places[n-1])
+				continue
+			}
+			at, met := known[k]
+			if !met {
+				at, known[k] = len(all), len(all)
+				all = append(all, k)
+			}
+			places = append(places, at)
+		}
+	}
+
+	if len(all) == 1 && all[0] == (kind{}) {
+		return "", ""
+	}
+	var w Packer
+	w.Array(len(all))
+	for _, k := range all {
+		k.pack(&w)
+	}
+	if len(all) == 1 {
+		return string(w), ""
+	}
+	var each Packer
+	each.Array(n)
+	for _, at := range places {
+		each.Integer(int64(at + 1))
+	}
+	return string(w), string(each)
+}
+
+// packWhens is one moment for all jobs, or each job's own.
+func packWhens(calls []*CallArgs, n int) (when, whens string) {
+	first := calls[0].whens[0]
+	if !slices.ContainsFunc(calls, func(c *CallArgs) bool {
+		return slices.ContainsFunc(c.whens, func(w int64) bool { return w != first })
+	}) {
+		return strconv.FormatInt(first, 10), ""
+	}
+	var w Packer
+	w.Array(n)
+	for _, c := range calls {
+		for _, at := range c.whens {
+			w.Integer(at)
+		}
+	}
+	return "", string(w)
+}
+
+// packColumn is a list that has some texts for each job; "" if no job has any.
+func packColumn(calls []*CallArgs, n, each int, of func(*CallArgs) []string) string {
+	if !slices.ContainsFunc(calls, func(c *CallArgs) bool { return len(of(c)) > 0 }) {
+		return ""
+	}
+	var w Packer
+	w.Array(n * each)
+	for _, c := range calls {
+		column := of(c)
+		for i := range c.items() * each {
+			if i < len(column) {
+				w.Text(column[i])
+			} else {
+				w.Text("")
+			}
+		}
+	}
+	return string(w)
+}

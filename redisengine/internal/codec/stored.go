@@ -1,0 +1,204 @@
+package codec
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// NumberText is a job's number as it is told; what is none is quoted.
+func NumberText(n string) string {
+	var number duly.Number
+	if len(n) != len(number) {
+		return strconv.Quote(n)
+	}
+	copy(number[:], n)
+	return number.String()
+}
+
+// Listed is a job as include/report.lua has it.
+type Listed struct {
+	Job   Job
+	State duly.State
+	Score int64
+}
+
+// ReadListed reads a job, with its body if that was asked for.
+func ReadListed(ref duly.QueueRef, m *rueidis.RedisMessage, body bool) (t Listed, err error) {
+	r := Elements(m)
+	if len(r) < 7 {
+		return t, DamagedJob(ref, "")
+	}
+	number := Text(&r[0])
+	err = t.Job.read(ref, number, Text(&r[1]), Text(&r[3]), Text(&r[4]))
+	if t.Job.Size = int(Integer(&r[2])); err == nil && body && !t.Job.whole() {
+		err = DamagedJob(ref, number)
+	}
+	t.State = State(&r[5])
+	t.Score = Integer(&r[6])
+	return t, err
+}
+
+// Job is a job as the scripts hand it out, read.
+type Job struct {
+	duly.Planned
+	Number           duly.Number
+	OwnID            string // as the record has it; "" where the ID is the number
+	ended            uint64
+	failures, stalls int
+	lastError        string
+	result           string
+	Size             int // of its body, as the record has it
+}
+
+// DamagedJob is the error for a job that nothing can be made of.
+func DamagedJob(ref duly.QueueRef, number string) error {
+	return duly.Errorf(duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair", NumberText(number), ref)
+}
+
+// read puts a job together from its record, the policy that the record names by
+// its place, and its run state.
+func (s *Job) read(ref duly.QueueRef, number, record, policyText, run string) error {
+	p, ok := readPolicy(policyText)
+	if !ok {
+		return DamagedJob(ref, number)
+	}
+	return s.readWith(ref, number, record, p, run)
+}
+
+// readWith is read with a policy that was read before.
+func (s *Job) readWith(ref duly.QueueRef, number, record string, p policy, run string) error {
+	if len(number) != len(s.Number) || !s.readRecord(ref, record, p) {
+		return DamagedJob(ref, number)
+	}
+	copy(s.Number[:], number)
+	if run != "" && !s.readRun(run) {
+		return DamagedJob(ref, number)
+	}
+	if s.ID = s.OwnID; s.ID == "" {
+		s.ID = s.Number.String()
+	}
+	return nil
+}
+
+// whole tells whether the body is there. One that stands beside the record may
+// be lost, or cut, without it.
+func (s *Job) whole() bool { return len(s.Body) == s.Size }
+
+// readRecord takes a record apart.
+func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
+	if len(record) < recordHead {
+		return false
+	}
+	u := Unpacker{Rest: record}
+	s.Namespace, s.Queue = ref.Namespace, ref.Name
+	s.PushedAt = int64(u.number(6))
+	place, flags := u.head(), u.head()
+	if s.DueAt = s.PushedAt; flags&HasDue != 0 {
+		s.DueAt = int64(u.number(6))
+	}
+	if flags&hasExpires != 0 {
+		s.ExpiresAt = int64(u.number(6))
+	}
+	sound := true
+	switch place {
+	case PlaceBare:
+		p = barePolicy
+	case PlaceInline:
+		p, sound = readPolicy(strings.Clone(u.take(int(u.number(2)))))
+	}
+	if flags&HasPriority != 0 {
+		s.Priority = int(u.number(2)) - 1000
+	}
+	text := func(flag byte) string {
+		if flags&flag == 0 {
+			return ""
+		}
+		return strings.Clone(u.take(int(u.number(1)))) // many records may share one text
+	}
+	s.OwnID = IDOf(text(hasID))
+	s.OrderKey, s.MergeKey = text(hasOrder), text(hasMerge)
+	size := int64(-1)
+	if flags&hasSize != 0 {
+		size = int64(u.number(4))
+	}
+	ok := true
+	if flags&hasHeaders != 0 {
+		s.Headers, ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+	}
+	s.Body = []byte(u.Rest)
+	if s.Size = len(s.Body); size >= 0 {
+		s.Size = int(size)
+	}
+
+	s.Tries, s.MaxStalls, s.Backoff, s.Lease, s.Retain, s.TTL = p.tries, p.maxStalls, p.backoff, p.lease, p.retain, duly.None
+	if s.ExpiresAt > 0 {
+		s.TTL = p.ttl
+	}
+	if s.MergeKey != "" {
+		s.Merge = duly.Merge{Key: s.MergeKey, Mode: p.mode, Until: p.until, MaxWait: p.maxWait}
+		if s.MergeKey[0] == '\x01' { // it was taken from the body
+			s.Merge.Key = ""
+		}
+	}
+	return ok && sound && !u.Bad
+}
+
+// setDefaults gives a job what a bare one has.
+func setDefaults(j *duly.Job, ref duly.QueueRef) {
+	j.Namespace, j.Queue = ref.Namespace, ref.Name
+	j.Tries, j.MaxStalls, j.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
+	j.Lease, j.TTL, j.Retain = duly.DefaultLease, duly.None, duly.None
+}
+
+func (s *Job) readRun(text string) bool {
+	u := Unpacker{Rest: text}
+	s.PushedAt, s.DueAt = int64(u.number(6)), int64(u.number(6))
+	s.ended = u.number(6)
+	s.failures, s.stalls = int(u.number(4)), int(u.number(4))
+	if u.Rest != "" {
+		s.lastError = u.take(int(u.number(2)))
+		s.result = u.Rest
+	}
+	return !u.Bad
+}
+
+// public is the job as it is told: defaults filled in, its due moment.
+func (s *Job) public() duly.Job {
+	j := s.Job
+	j.Due = clock.FromMilli(s.DueAt)
+	return j
+}
+
+// deliver fills in what a delivery says of the job.
+func (s *Job) deliver(d *duly.Delivery) {
+	d.Job = s.public()
+	d.Attempt, d.Failures, d.Stalls = s.Attempt(s.failures, s.stalls), s.failures, s.stalls
+	d.PushedAt, d.ExpiresAt = clock.FromMilli(s.PushedAt), clock.FromMilli(s.ExpiresAt)
+}
+
+// Info is the job as get, peek and list answer it.
+func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
+	info := duly.JobInfo{
+		Job: s.public(), State: state, Size: s.Size, Attempt: s.AttemptIn(state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
+		PushedAt: clock.FromMilli(s.PushedAt), ExpiresAt: clock.FromMilli(s.ExpiresAt), LastError: s.lastError,
+	}
+	switch state {
+	case duly.StateLeased:
+		info.LeaseEnd = clock.FromMilli(at)
+	case duly.StateDead, duly.StateDone:
+		info.FinishedAt = clock.FromMilli(at)
+	}
+	if !body {
+		info.Body = nil
+		return info
+	}
+	if s.result != "" {
+		info.Result = []byte(s.result)
+	}
+	return info
+}

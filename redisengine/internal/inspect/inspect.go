@@ -1,0 +1,124 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Inspector reads queues and jobs.
+type Inspector struct{ *catalog.Catalog }
+
+// Get implements duly.Inspector.
+func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
+	r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	if r.Word == "none" {
+		return duly.JobInfo{}, duly.NotFound(ref, id)
+	}
+	t, err := codec.ReadListed(ref.Normal(), &r.Rest[1], true)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	return t.Job.Info(t.State, t.Score, true), nil
+}
+
+// Peek implements duly.Inspector.
+func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
+	if err := e.Admit(ctx, ref); err != nil {
+		return duly.JobInfo{}, err
+	}
+	var first *codec.Listed
+	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		first = nil
+		if q == nil {
+			return nil
+		}
+		for _, s := range q.Shards {
+			r, err := e.CallWhenStepped(ctx, q, s, store.ScriptPeek)
+			if err != nil {
+				return err
+			}
+			if r.Word == "none" {
+				continue
+			}
+			t, err := codec.ReadListed(q.Ref, &r.Rest[1], true)
+			if err != nil {
+				return err
+			}
+			if first == nil || before(&t.Job, &first.Job) {
+				first = &t
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	if first == nil {
+		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+	}
+	return first.Job.Info(duly.StateReady, 0, true), nil
+}
+
+// before is the order of delivery.
+func before(a, b *codec.Job) bool {
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.DueAt, b.DueAt), slices.Compare(a.Number[:], b.Number[:])) < 0
+}
+
+// Config implements duly.Inspector.
+func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
+	if err := e.Admit(ctx, ref); err != nil {
+		return duly.QueueConfig{}, err
+	}
+	q, err := e.Read(ctx, ref.Normal())
+	if err != nil {
+		return duly.QueueConfig{}, err
+	}
+	if q == nil || q.Tomb {
+		return e.QueueConfig(), nil
+	}
+	return q.Config, nil
+}
+
+// GetByReceipt implements duly.Inspector. A receipt names the shard and the number of
+// the job.
+func (e *Inspector) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	if err := r.Validate(); err != nil {
+		return duly.JobInfo{}, err
+	}
+	p, _ := r.Parts()
+	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
+	if err := e.Admit(ctx, ref); err != nil {
+		return duly.JobInfo{}, err
+	}
+
+	found := catalog.Reply{Word: "none"}
+	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) (err error) {
+		s := q.Shard(p.Shard)
+		if s == nil {
+			found = catalog.Reply{Word: "none"}
+			return nil
+		}
+		found, err = e.Call(ctx, q, s, store.ScriptGet, "#"+string(p.Number[:]))
+		return err
+	})
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	if found.Word == "none" {
+		return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+	}
+	t, err := codec.ReadListed(ref.Normal(), &found.Rest[1], true)
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	return t.Job.Info(t.State, t.Score, true), nil
+}

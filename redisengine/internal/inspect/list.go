@@ -1,0 +1,183 @@
+package inspect
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Cursor is the place behind which a list goes on.
+type Cursor struct {
+	State  duly.State `json:"state"`
+	Shard  int        `json:"shard"`
+	Score  string     `json:"score"`
+	Member []byte     `json:"member"`
+}
+
+// String returns the cursor as callers pass it back.
+func (c Cursor) String() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // plain fields
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// placeScore is how Redis writes the score of a place: a whole number. Go reads
+// more as a number than Redis does, such as nan and 1_0.
+var placeScore = regexp.MustCompile(`^-?[0-9]{1,20}$`)
+
+func readCursor(text string, state duly.State) (c Cursor, err error) {
+	if text == "" {
+		return Cursor{State: state}, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 {
+		return c, duly.BadCursor()
+	}
+	if c.Score != "" {
+		if !placeScore.MatchString(c.Score) || len(c.Member) < 16 {
+			return c, duly.BadCursor()
+		}
+	}
+	return c, nil
+}
+
+// List implements duly.Inspector. It walks shard by shard.
+func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	from, err := readCursor(p.Cursor, p.State)
+	if err != nil {
+		return page, err
+	}
+	if err := e.Admit(ctx, ref); err != nil {
+		return page, err
+	}
+	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		page = duly.ListPage{}
+		if q == nil {
+			return nil
+		}
+		at, room := from, duly.MaxBatchBytes
+		for {
+			if at.Shard >= len(q.Shards) {
+				return nil
+			}
+			jobs, more, err := ListShard(ctx, e.Catalog, q, &at, p, p.Limit-len(page.Jobs), room)
+			if err != nil {
+				return err
+			}
+			for i := range jobs {
+				info := jobs[i].Job.Info(p.State, jobs[i].Score, p.Bodies)
+				page.Jobs = append(page.Jobs, info)
+				room -= len(info.Body) + len(info.Result)
+			}
+			if !more {
+				at = Cursor{State: p.State, Shard: at.Shard + 1}
+			}
+			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
+				page.Next = at.String()
+				return nil
+			}
+		}
+	})
+	return page, err
+}
+
+// ListShard reads a page of one shard, of so many jobs and bytes, and moves the
+// cursor on.
+func ListShard(ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int) (jobs []codec.Listed, more bool, err error) {
+	bodies := "0"
+	if p.Bodies {
+		bodies = "1"
+	}
+	r, err := e.Call(ctx, q, q.Shards[at.Shard], store.ScriptList,
+		p.State.String(), strconv.Itoa(most), bodies, strconv.Itoa(room), at.Score, string(at.Member))
+	if err != nil {
+		return nil, false, err
+	}
+	for _, m := range codec.Elements(&r.Rest[2]) {
+		if m.IsNil() {
+			continue
+		}
+		t, err := codec.ReadListed(q.Ref, &m, p.Bodies)
+		if err != nil {
+			return nil, false, err
+		}
+		jobs = append(jobs, t)
+	}
+	at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
+	return jobs, codec.Integer(&r.Rest[1]) == 1, nil
+}
+
+// Queues implements duly.Inspector.
+func (e *Inspector) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return duly.NamePage{}, err
+	}
+	page, err := e.Names(ctx, e.NamesKey(duly.NamespaceOr(namespace)), store.InvalidQueue, p)
+	if err == nil && len(page.Names) == 0 && p.Cursor == "" { // there are none, or no more
+		_, err = e.AskMark(ctx, duly.NamespaceOr(namespace), nil, nil)
+	}
+	return page, err
+}
+
+// maxEmptyPages bounds how many pages of names one call of Namespaces reads to find
+// those that have queues.
+const maxEmptyPages = 10
+
+// Namespaces implements duly.Registry. A namespace stays in the list when its
+// last queue goes: one that is made at the same moment would be lost with it.
+func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page duly.NamePage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	for range maxEmptyPages {
+		some, err := e.Names(ctx, e.NamespacesKey(), store.InvalidNamespace, p)
+		if err != nil {
+			return duly.NamePage{}, err
+		}
+		names, err := e.withQueues(ctx, some.Names)
+		if err != nil {
+			return duly.NamePage{}, err
+		}
+		page.Names = append(page.Names, names...)
+		page.Next, p.Cursor = some.Next, some.Next
+		if p.Cursor == "" || len(page.Names) >= p.Limit {
+			break
+		}
+	}
+	if len(page.Names) > p.Limit {
+		page.Names = page.Names[:p.Limit]
+		page.Next = page.Names[p.Limit-1]
+	}
+	return page, nil
+}
+
+// withQueues are the namespaces that have queues.
+func (e *Inspector) withQueues(ctx context.Context, namespaces []string) (some []string, err error) {
+	sizes := make([]rueidis.Completed, len(namespaces))
+	for i, name := range namespaces {
+		sizes[i] = e.Link.B().Zcard().Key(e.NamesKey(name)).Build()
+	}
+	for i, r := range e.Link.DoAll(ctx, sizes...) {
+		if r.Err != nil {
+			return nil, r.Err
+		}
+		if codec.Integer(&r.Msg) > 0 {
+			some = append(some, namespaces[i])
+		}
+	}
+	return some, nil
+}

@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// maxIdle bounds the shards of which one script call tells what they have
+// counted.
+const maxIdle = 100
+
+// idleKeys are the keys of one shard that idle reads.
+var idleKeys = []string{"config", "records", "tally"}
+
+// Survey implements duly.Surveyor. It asks of a hundred shards at a time what
+// they have counted, which is all there is to be told of those that hold no jobs,
+// and makes a call of Stats for each of the others, some on their way together.
+// What one answer does not tell is left to Stats: the shards have another
+// configuration, steps have to come first, very many priorities are in use, or
+// something else has written there.
+func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
+	names, err := e.Queues(ctx, namespace, p)
+	if err != nil {
+		return page, err
+	}
+	s := &survey{e: e, namespace: duly.NamespaceOr(namespace), queues: make([]duly.QueueStats, len(names.Names))}
+	for i, name := range names.Names {
+		s.queues[i].Name = name
+	}
+	queues, err := e.Summarize(ctx, s.namespace, names.Names, func(*catalog.Queue, error) {})
+	if err != nil {
+		return page, err
+	}
+	if err := s.ask(ctx, queues); err != nil {
+		return page, err
+	}
+	if err := s.askAlone(ctx); err != nil {
+		return page, err
+	}
+	for i := range s.queues {
+		if s.queues[i].Err != nil {
+			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, duly.Throttle{} // not the half of it
+		}
+	}
+	return duly.SurveyPage{Queues: s.queues, Next: names.Next}, nil
+}
+
+// survey is a page of one under way.
+type survey struct {
+	e         *Inspector
+	namespace string
+	queues    []duly.QueueStats
+	alone     []int // the queues that are left to Stats
+}
+
+func (s *survey) ref(i int) duly.QueueRef {
+	return duly.QueueRef{Namespace: s.namespace, Name: s.queues[i].Name}
+}
+
+func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
+	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys, MaxShards: maxIdle, Paced: true}
+	for i, q := range queues {
+		if q == nil {
+			s.askLater(i)
+			continue
+		}
+		s.queues[i].Throttle = q.Throttle
+		for k := range q.Limits {
+			idle.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
+		}
+	}
+	busy := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptStats, Keys: store.ShardKeys[:], MaxShards: 1, Paced: true}
+	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
+	for _, at := range idle.Singles() { // in a cluster: one question is as much as the other
+		add(at)
+	}
+	err := idle.Run(ctx, func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+		if err != nil {
+			s.refused(spots, err)
+			return nil
+		}
+		counted := codec.Elements(answer)
+		for i, at := range spots {
+			if counted[i+1].IsNil() {
+				add(at)
+			} else {
+				addCounters(&s.queues[at.Queue].Stats.Counters, codec.Elements(&counted[0]), codec.Elements(&counted[i+1]))
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return busy.Run(ctx, func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+		at := spots[0]
+		items := codec.Elements(answer)
+		switch {
+		case err != nil:
+			s.refused(spots, err)
+		case len(items) > 1 && codec.Text(&items[0]) == "ok" && codec.Text(&items[6]) == "":
+			addStats(&s.queues[at.Queue].Stats, items[1:])
+		default:
+			s.e.Summaries.Forget(s.ref(at.Queue), at.Summary)
+			s.askLater(at.Queue)
+		}
+		return nil
+	})
+}
+
+// refused is for a call that has failed. Stats would ask again and again where
+// nobody answers.
+func (s *survey) refused(spots []catalog.Target, err error) {
+	for _, at := range spots {
+		if errors.Is(err, duly.ErrUnavailable) {
+			s.queues[at.Queue].Err = err
+		} else {
+			s.askLater(at.Queue)
+		}
+	}
+}
+
+func (s *survey) askLater(queue int) { s.alone = append(s.alone, queue) }
+
+// askAlone asks Stats for the queues that are left to it.
+func (s *survey) askAlone(ctx context.Context) error {
+	slices.Sort(s.alone)
+	for _, i := range slices.Compact(s.alone) {
+		q := &s.queues[i]
+		if q.Err != nil {
+			continue
+		}
+		if q.Stats, q.Throttle, q.Err = s.e.stats(ctx, s.ref(i)); ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}

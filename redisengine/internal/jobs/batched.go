@@ -1,0 +1,121 @@
+package jobs
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
+	"github.com/dulymq/duly/redisengine/internal/cancel"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/maintain"
+	"github.com/dulymq/duly/redisengine/internal/wait"
+)
+
+// InFlight is how many batches of a shard and kind are in flight at once: one that
+// the server works on, and one that is there when it has finished.
+const InFlight = 2
+
+// Batcher joins the calls of one kind on one shard.
+type Batcher = batch.Batcher[*Batched]
+
+// Jobs pushes, reserves, settles and deletes jobs.
+type Jobs struct {
+	*catalog.Catalog
+	hub     *wait.Hub
+	cancels *cancel.Reporter
+	healer  *maintain.Repairer
+}
+
+// New returns the calls on jobs of a catalog.
+func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, healer *maintain.Repairer) *Jobs {
+	e := &Jobs{c, h, cancels, healer}
+	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return e.newBatchers(q, s) }
+	return e
+}
+
+// Batched is one caller's part of a batched script call.
+type Batched struct {
+	batch.Call
+	codec.CallArgs
+	// waited: of pushes, all of its items were waited for in a call before.
+	waited bool
+	// Apply is given the script's answer to its items.
+	Apply func(r BatchReply)
+	// share is what a Reserve gets, and lease what it names, in µs; 0: as each job
+	// says. Only those of one lease share a batch.
+	share *share
+	lease int64
+}
+
+// sameLease reports whether two Reserves can share a batch.
+func sameLease(a, b *Batched) bool { return a.lease == b.lease }
+
+// batchedPool keeps calls with their channels and the room for their arguments.
+var batchedPool = sync.Pool{New: func() any { return &Batched{} }}
+
+// newBatched returns a call of so many items. join gives it up.
+func newBatched(items int) *Batched {
+	c := batchedPool.Get().(*Batched)
+	c.Items = items
+	return c
+}
+
+// free gives a call back to the pool. Its sender must not hold it any more.
+func (c *Batched) free() {
+	c.CallArgs.Reset()
+	c.waited, c.Apply, c.share, c.lease, c.Bytes = false, nil, nil, 0, 0
+	batchedPool.Put(c)
+}
+
+// initBatcher prepares the batcher of a shard. send runs a batch and fills in its results.
+func (e *Jobs) initBatcher(b *Batcher, send func(context.Context, []*Batched) error) {
+	b.Go, b.InFlight, b.Limits = e.Tasks.Go, InFlight, batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
+	b.Send = func(_ context.Context, calls []*Batched) error {
+		ctx, end := e.batchContext(calls)
+		defer end()
+		return send(ctx, calls)
+	}
+}
+
+// batchContext ends when the last of the callers stops waiting. If one of them has
+// no deadline, the link's own bound holds.
+func (e *Jobs) batchContext(calls []*Batched) (context.Context, context.CancelFunc) {
+	if last, ok := batch.Deadline(calls); ok {
+		return context.WithDeadline(e.Ctx, last)
+	}
+	return context.WithoutCancel(e.Ctx), func() {}
+}
+
+// join sends a call with others, and waits until it was answered or the caller's
+// context ends.
+func join(ctx context.Context, b *Batcher, c *Batched) error {
+	err := b.Do(ctx, c)
+	if c.Answered() {
+		c.free()
+		return err
+	}
+	if err != nil && err == ctx.Err() {
+		return duly.Unanswered(err) // another part of the caller's work may have been done
+	}
+	return err
+}
+
+// Batchers join the calls on one shard.
+type Batchers struct{ Push, Reserve, Settle, Remove Batcher }
+
+func (e *Jobs) newBatchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
+	b := &Batchers{}
+	e.initBatcher(&b.Push, e.sendPush(q, s))
+	e.initBatcher(&b.Settle, e.sendSettle(q, s))
+	e.initBatcher(&b.Remove, e.sendDelete(q, s))
+	e.initBatcher(&b.Reserve, e.sendReserve(q, s))
+	b.Reserve.Together = sameLease
+	return b
+}
+
+// Batchers returns those of a shard.
+func (e *Jobs) Batchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
+	return e.State(q, s).Calls.(*Batchers)
+}

@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// Push implements duly.Engine. The jobs are judged here; what depends on other
+// jobs or on the clock is decided by the scripts.
+func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
+		return nil, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return nil, err
+	}
+	results := make([]duly.PushResult, len(jobs))
+	if len(jobs) == 0 {
+		return results, nil
+	}
+	if ref, one := oneQueue(jobs); one {
+		g := group{ref: ref}
+		g.err = e.pushQueue(ctx, jobs, g, results)
+		return answers(ctx, results, &g)
+	}
+	groups := groupByQueue(jobs)
+	if err := e.createInOrder(ctx, jobs, groups); err != nil {
+		return nil, err
+	}
+	catalog.Parallel(groups, func(g *group) error {
+		g.err = e.pushQueue(ctx, jobs, *g, results)
+		return nil
+	})
+	return answers(ctx, results, groups...)
+}
+
+// answers are those of a call. A queue or a shard that failed says so at its own
+// jobs if others are stored by then; else the call says it for all of them. Where
+// the caller has left, answers may still come in, and nobody looks at them.
+func answers(ctx context.Context, results []duly.PushResult, groups ...*group) ([]duly.PushResult, error) {
+	at := slices.IndexFunc(groups, func(g *group) bool { return g.err != nil })
+	if at < 0 {
+		return results, nil
+	}
+	if ctx.Err() != nil && len(groups) > 1 {
+		return nil, link.Partly(groups[at].err)
+	}
+	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 }) {
+		return nil, groups[at].err
+	}
+	for _, g := range groups[at:] {
+		switch {
+		case g.err == nil:
+		case g.places == nil:
+			for i := range results {
+				fail(&results[i], g.err)
+			}
+		default:
+			for _, i := range g.places {
+				fail(&results[i], g.err)
+			}
+		}
+	}
+	return results, nil
+}
+
+// fail is the answer for a job that has no other.
+func fail(r *duly.PushResult, err error) {
+	if r.Outcome == 0 && r.Err == nil {
+		r.Err = err
+	}
+}
+
+// createInOrder makes the queues that are not known in the order of the jobs
+// that need them: a namespace may have no room for all of them.
+func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*group) error {
+	if !slices.ContainsFunc(groups, func(g *group) bool { return e.Cache.Get(g.ref) == nil }) {
+		return nil
+	}
+	tried := map[duly.QueueRef]bool{}
+	for i := range jobs {
+		ref := refOf(&jobs[i])
+		if tried[ref] || e.Cache.Get(ref) != nil {
+			continue
+		}
+		p := newQueuePush(e, nil, jobs, make([]duly.PushResult, len(jobs)))
+		if p.plan([]int{i}); len(p.items) == 0 {
+			continue
+		}
+		if err := p.checkTTL(ctx); err != nil {
+			return err
+		}
+		if len(p.items) == 0 {
+			continue
+		}
+		tried[ref] = true
+		if _, err := e.Create(ctx, ref, duly.QueueConfig{}); err != nil && duly.CodeOf(err) != duly.CodeFull {
+			return err
+		}
+	}
+	return nil
+}
+
+// group is the places of a call's jobs that go to one queue; nil for all.
+type group struct {
+	ref    duly.QueueRef
+	places []int
+	err    error // why not all of them are answered
+}
+
+func refOf(j *duly.Job) duly.QueueRef {
+	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
+}
+
+// oneQueue tells whether all jobs go to one queue, and to which.
+func oneQueue(jobs []duly.Job) (ref duly.QueueRef, one bool) {
+	ref = refOf(&jobs[0])
+	for i := range jobs[1:] {
+		if refOf(&jobs[i+1]) != ref {
+			return ref, false
+		}
+	}
+	return ref, true
+}
+
+func groupByQueue(jobs []duly.Job) (groups []*group) {
+	for i := range jobs {
+		ref := refOf(&jobs[i])
+		at := slices.IndexFunc(groups, func(g *group) bool { return g.ref == ref })
+		if at < 0 {
+			at = len(groups)
+			groups = append(groups, &group{ref: ref})
+		}
+		groups[at].places = append(groups[at].places, i)
+	}
+	return groups
+}
+
+// pushQueue pushes the jobs of one queue, each where its ID says. If a shard has
+// another configuration by now, what the others have answered stands.
+func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results []duly.PushResult) error {
+	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
+		p := newQueuePush(e, q, jobs, results)
+		p.plan(g.places)
+		if len(p.items) == 0 {
+			return nil
+		}
+		if q == nil {
+			if err := p.checkTTL(ctx); err != nil || len(p.items) == 0 {
+				return err
+			}
+			if _, err := e.Create(ctx, g.ref, duly.QueueConfig{}); err != nil {
+				return p.refuse(err)
+			}
+			return catalog.ErrRetry
+		}
+		err := p.send(ctx)
+		if errors.As(err, new(*catalog.Stale)) { // else it ends here, and what was left may still be answered
+			g.places = p.unanswered()
+		}
+		return err
+	})
+}
+
+// queuePush is the push of some jobs into one queue as it is known.
+type queuePush struct {
+	e       *Jobs
+	q       *catalog.Queue
+	cfg     *duly.QueueConfig
+	jobs    []duly.Job
+	results []duly.PushResult
+	items   []pushItem
+	only    [1]pushItem // room for the one item that most calls have
+	// left are jobs whose numbers other jobs have.
+	left []pushItem
+	mu   sync.Mutex // guards left: the parts of a call are answered side by side
+}
+
+// newQueuePush is a push into q, or into a queue that has still to be made.
+func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.PushResult) *queuePush {
+	p := &queuePush{e: e, q: q, jobs: jobs, results: results}
+	if q != nil {
+		p.cfg = &q.Config
+	} else {
+		cfg := e.QueueConfig()
+		p.cfg = &cfg
+	}
+	return p
+}
+
+// unanswered are the places of the items that no shard has answered.
+func (p *queuePush) unanswered() []int {
+	places := []int{} // none is not all
+	for i := range p.items {
+		if r := &p.results[p.items[i].place]; r.Outcome == 0 && r.Err == nil {
+			places = append(places, p.items[i].place)
+		}
+	}
+	return places
+}
+
+// refuse is the answer where the queue could not be made.
+func (p *queuePush) refuse(err error) error {
+	if duly.CodeOf(err) != duly.CodeFull {
+		return err
+	}
+	for i := range p.items {
+		p.results[p.items[i].place].Err = err
+	}
+	return nil
+}

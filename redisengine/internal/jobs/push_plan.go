@@ -1,0 +1,163 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+)
+
+// pushItem is one job, judged.
+type pushItem struct {
+	codec.PushJob
+	place int   // in the call
+	err   error // why the job is invalid
+	// waited: a call before has waited for its durability, in vain.
+	waited bool
+}
+
+// plan plans the jobs at these places with their queue's defaults; nil: all jobs.
+func (p *queuePush) plan(places []int) {
+	n := len(places)
+	if places == nil {
+		n = len(p.jobs)
+	}
+	if p.items = p.only[:0]; n > 1 {
+		p.items = make([]pushItem, 0, n)
+	}
+	for k := range n {
+		if places == nil {
+			p.planOne(k)
+		} else {
+			p.planOne(places[k])
+		}
+	}
+	p.assignIDs()
+}
+
+func (p *queuePush) planOne(place int) {
+	n := len(p.items)
+	p.items = append(p.items, pushItem{PushJob: codec.PushJob{Job: &p.jobs[place], ID: p.jobs[place].ID}, place: place})
+	item := &p.items[n]
+	if item.Job.Made {
+		item.Number, item.Named = duly.ParseNumber(item.ID)
+	}
+	item.err = p.fill(item)
+}
+
+// isPlain reports whether a job is certainly valid and bare: it leaves everything
+// to the defaults, which are the contract's, except its body, its due moment,
+// and an ID that the client made.
+func (p *queuePush) isPlain(i *pushItem) bool {
+	j := i.Job
+	return p.q != nil && p.q.PlainDefaults && (i.Named || j.ID == "") && len(j.Body) <= min(codec.BigBody, p.e.Settings.MaxBody) &&
+		j.Delay >= 0 && (j.Due.IsZero() || j.Delay == 0 && !j.Due.After(duly.MaxTime)) &&
+		j.Headers == nil && j.Priority == 0 && j.Tries == 0 && j.MaxStalls == 0 && j.Backoff == "" && j.TTL == 0 && j.Lease == 0 &&
+		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == ""
+}
+
+// fill plans the item, unless a glance is enough, and says when it is due.
+func (p *queuePush) fill(i *pushItem) error {
+	if !p.isPlain(i) {
+		planned, err := p.planJob(i.Job)
+		if err != nil {
+			return err
+		}
+		i.Planned = &planned
+	}
+	i.When = codec.Micros(i.Job.Delay)
+	if !i.Job.Due.IsZero() {
+		i.When = -max(1, clock.CeilMilli(i.Job.Due)) // what lies before 1970 is in the past, too
+	}
+	return nil
+}
+
+// planJob judges a job but for what the engine's clock has to say: an absolute
+// moment is compared with it in the script.
+func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
+	now := p.e.Local().Now()
+	keyed := p.cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
+	if job.Due.IsZero() && !keyed {
+		return job.Plan(p.cfg.Defaults, now, p.e.Settings.MaxBody)
+	}
+	if err := job.Validate(p.e.Settings.MaxBody); err != nil {
+		return duly.Planned{}, err
+	}
+	if err := job.CheckShard(p.cfg.Shards); err != nil {
+		return duly.Planned{}, err
+	}
+	j := *job
+	j.Due = time.Time{}
+	planned, err := j.Plan(p.cfg.Defaults, now, p.e.Settings.MaxBody)
+	planned.Due = job.Due
+	return planned, err
+}
+
+// checkTTL refuses what the script would: a queue is not made for jobs
+// that are all invalid.
+func (p *queuePush) checkTTL(ctx context.Context) error {
+	ends := func(i *pushItem) bool {
+		return i.Planned != nil && !i.Planned.Due.IsZero() && i.Planned.TTL != duly.None
+	}
+	if !slices.ContainsFunc(p.items, func(i pushItem) bool { return ends(&i) }) {
+		return nil
+	}
+	now, err := p.e.Now(ctx)
+	if err != nil {
+		return err
+	}
+	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool {
+		late := ends(&i) && i.Planned.Due.After(now) && clock.CeilMilli(i.Planned.Due) > clock.CeilMilli(now.Add(i.Planned.TTL))
+		if late {
+			p.results[i.place].Err = duly.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)
+		}
+		return late
+	})
+	return nil
+}
+
+// assignIDs gives each job its ID and its number: the ID itself where the client
+// made it just now and it comes in its turn, else a fresh one. So the numbers of a
+// call rise, and jobs that are due together are delivered in the order of the
+// call.
+func (p *queuePush) assignIDs() {
+	var last duly.Number
+	for k := range p.items {
+		i := &p.items[k]
+		switch {
+		case i.ID == "" && i.err == nil:
+			i.assignID()
+		case !i.Named:
+			i.Number = duly.NewNumber()
+		}
+		if slices.Compare(i.Number[:], last[:]) <= 0 {
+			p.renumber(i)
+		}
+		last = i.Number
+		p.results[i.place] = duly.PushResult{ID: i.ID, Err: i.err}
+	}
+	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool { return i.err != nil })
+}
+
+// renumber gives a job a number of its own that is not its ID.
+func (p *queuePush) renumber(i *pushItem) {
+	i.Number, i.Named = duly.NewNumber(), false
+	if i.Planned == nil && i.err == nil { // a job with an alias is not bare
+		planned, _ := p.planJob(i.Job) // what a glance has seen is valid
+		i.Planned = &planned
+	}
+}
+
+// assignID gives the job the ID that its client has not made.
+func (i *pushItem) assignID() {
+	if i.Named = true; i.Planned != nil {
+		i.ID = duly.MakeID(&i.Planned.Job)
+		i.Number, _ = duly.ParseNumber(i.ID)
+		return
+	}
+	i.Number = duly.NewNumber()
+	i.ID = i.Number.String()
+}

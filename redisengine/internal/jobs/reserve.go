@@ -1,0 +1,270 @@
+package jobs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// Reserve implements duly.Engine. Queues are asked one after the other, and
+// each queue's shards beginning at the one that somebody was woken for, else at
+// a random one.
+func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		e.hub.PassOn(p.Namespace, p.Queues)
+		return nil, err
+	}
+	if !e.Tasks.Add() {
+		return nil, duly.ErrClosed
+	}
+	defer e.Tasks.Done()
+	if ctx.Done() != nil {
+		ctx = withoutDeadline{ctx}
+	}
+	t := NewReservation(e, p)
+	err := t.run(ctx)
+	if ctx.Err() != nil {
+		return nil, t.leave(ctx.Err())
+	}
+	return t.Got, err
+}
+
+// withoutDeadline ends as a caller's context does, but tells of no deadline: what was
+// not reached is asked again for as long as the link would of itself.
+type withoutDeadline struct{ context.Context }
+
+// Deadline implements context.Context.
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Reservation is one Reserve under way.
+type Reservation struct {
+	e      *Jobs
+	p      duly.ReserveParams
+	left   int // deliveries
+	room   int // bytes of bodies
+	full   bool
+	again  bool // it asks not for the first time
+	wakeup wakeup
+	share  share // of the joint call that is on its way
+	Got    []duly.Delivery
+	broken error // of jobs that could not be read
+}
+
+// wakeup is a shard that somebody was woken for and that was not asked since.
+type wakeup struct {
+	ref   duly.QueueRef // without a name: none
+	shard int
+}
+
+// NewReservation returns a Reserve that has nothing yet.
+func NewReservation(e *Jobs, p duly.ReserveParams) *Reservation {
+	return &Reservation{e: e, p: p, left: p.Max, room: duly.MaxBatchBytes}
+}
+
+// leave is the end of a Reserve whose caller has gone: what it brought is given
+// back, and others are woken for what it has not asked.
+func (t *Reservation) leave(cause error) error {
+	if len(t.Got) > 0 {
+		t.e.Tasks.Go(t.Release)
+	}
+	if o := t.wakeup; o.ref.Name != "" {
+		t.e.hub.Go(func() { t.e.hub.WakeAnother(o.ref, o.shard) })
+	}
+	return duly.Unanswered(cause)
+}
+
+// run asks the queues, and again as long as there is nothing to be had and one
+// of them was not reached. Once something was leased it is the answer, and an
+// error after that is not.
+func (t *Reservation) run(ctx context.Context) error {
+	for p := t.e.Link.Patience(ctx); ; t.again = true {
+		err := t.ask(ctx)
+		switch {
+		case len(t.Got) > 0:
+			return nil
+		case err == nil:
+			return t.broken
+		case !link.Untouched(err) || !p.Wait():
+			return err
+		}
+	}
+}
+
+// ask asks every queue once. A node that is not reached does not keep the others
+// from being asked; the answer is then one of its errors.
+func (t *Reservation) ask(ctx context.Context) error {
+	failed := t.e.newFailure()
+	for i, name := range t.p.Queues {
+		ref := duly.QueueRef{Namespace: t.p.Namespace, Name: name}.Normal()
+		w := queueRound{failed: t.e.newFailure()}
+		err := t.e.With(ctx, ref, func(q *catalog.Queue) error {
+			if q == nil {
+				return nil
+			}
+			return t.queue(ctx, q, &w)
+		})
+		fatal := err != nil && !failed.noteOtherNode(err)
+		if fatal || t.left == 0 || t.full {
+			t.e.hub.PassOn(t.p.Namespace, t.p.Queues[i+1:])
+		}
+		switch {
+		case fatal:
+			return err
+		case t.left == 0 || t.full:
+			return nil
+		}
+	}
+	return failed.err
+}
+
+// failure is why a node of a cluster, or a part of a call, was not reached: that a call may have run
+// counts for more than that one certainly did not.
+type failure struct {
+	cluster bool // there are other nodes
+	err     error
+}
+
+func (e *Jobs) newFailure() failure { return failure{cluster: e.Link.Options().Mode == link.Cluster} }
+
+// noteOtherNode notes an error that does not keep other nodes from being asked; false
+// for any other.
+func (f *failure) noteOtherNode(err error) bool {
+	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
+		return false
+	}
+	f.note(err)
+	return true
+}
+
+func (f *failure) note(err error) {
+	if f.err == nil || link.Untouched(f.err) {
+		f.err = err
+	}
+}
+
+// queueRound is a Reserve's way through the shards of one queue.
+type queueRound struct {
+	catalog.Walk
+	first  int
+	failed failure
+}
+
+func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound) error {
+	if r.Begin(q) {
+		first, woken := t.begin(q.Ref)
+		if !woken && len(q.Shards) > 1 {
+			var b [1]byte
+			rand.Read(b[:])
+			first = int(b[0]) // there is a power of two of them
+		}
+		r.first, r.failed = first, t.e.newFailure()
+	}
+	enough := func() bool { return t.left == 0 || t.full }
+	err := r.Each(q, r.first, func(s *catalog.Shard) error {
+		if enough() {
+			return nil
+		}
+		if err := t.shard(ctx, q, s); err != nil && !r.failed.noteOtherNode(err) {
+			return err
+		}
+		return nil
+	})
+	if err != nil || enough() {
+		return err
+	}
+	return r.failed.err
+}
+
+// begin tells the shard that a waiter was woken for.
+func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
+	if t.wakeup.ref != ref { // else its call has found another configuration
+		if t.wakeup = (wakeup{}); t.again {
+			return 0, false
+		}
+		if shard, woken = t.e.hub.Arrive(ref); !woken {
+			return 0, false
+		}
+		t.wakeup = wakeup{ref, shard}
+	}
+	return t.wakeup.shard, true
+}
+
+// shard takes what one shard has, if its node is reached. A step that ended at
+// its bound is repeated before the answer is nothing, and so is a call that had
+// room for others alone.
+func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	s.Emptied.Store(0)
+	for {
+		err := t.join(ctx, q, s)
+		if t.noteAsked(s, err); err != nil {
+			return err
+		}
+		before := len(t.Got)
+		t.read(q, s)
+		t.full = t.share.more == noRoom && len(t.Got) > 0
+		if len(t.Got) > before || t.full || t.share.more == noMore {
+			return nil
+		}
+	}
+}
+
+// noteAsked notes that a shard was asked, and so has told anew what is there.
+func (t *Reservation) noteAsked(s *catalog.Shard, err error) {
+	var other *catalog.Stale
+	if s.Index == t.wakeup.shard && !errors.Is(err, errUnsent) && !errors.As(err, &other) {
+		t.wakeup = wakeup{}
+	}
+}
+
+// read takes over what a shard has handed out.
+func (t *Reservation) read(q *catalog.Queue, s *catalog.Shard) {
+	h := &t.share.handed
+	t.Got = slices.Grow(t.Got, h.N)
+	w := codec.DeliveryWriter{Ref: q.Ref, Shard: s.Index, Now: h.Now, Left: h.N, Receipts: make([]byte, 0, h.N*(len(q.Ref.Name)+36))}
+	for i := range h.N {
+		number, record, there := h.Next(i)
+		if !there {
+			continue // a number without a record; Check names it
+		}
+		at := len(t.Got)
+		t.Got = t.Got[:at+1]
+		d := &t.Got[at]
+		if !w.Write(d, h, i, number, record) {
+			t.Got = t.Got[:at]
+			t.broken = codec.DamagedJob(q.Ref, number)
+			t.e.Settings.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.Ref.String(), "number", codec.NumberText(number))
+			continue
+		}
+		t.left--
+		t.room -= len(d.Body)
+	}
+}
+
+// Release gives back what a caller that has gone does not want. Where the answer
+// is lost it is repeated: what was released has no current receipt any more.
+func (t *Reservation) Release() {
+	outcomes := make([]duly.Outcome, len(t.Got))
+	for i, d := range t.Got {
+		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
+	}
+	for p := t.e.Link.Patience(context.Background()); ; {
+		_, err := t.e.settle(context.Background(), t.p.Namespace, outcomes)
+		switch {
+		case err == nil:
+			return
+		case duly.CodeOf(err) != duly.CodeUnavailable || !p.Wait():
+			t.e.Settings.Logger.Warn("jobs of a caller that has gone stay leased until their leases end", "jobs", len(outcomes), "error", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package jobs
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Settle implements duly.Engine.
+func (e *Jobs) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
+		return nil, err
+	}
+	return e.settle(ctx, namespace, outcomes)
+}
+
+// checkReceipts begins an operation on a batch of receipts.
+func (e *Jobs) checkReceipts(ctx context.Context, namespace string, items int) error {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return err
+	}
+	if err := duly.CheckBatch(items, 0); err != nil {
+		return err
+	}
+	return e.Alive(ctx)
+}
+
+// target is where receipts of a call belong.
+type target struct {
+	ref   duly.QueueRef
+	shard int
+}
+
+// receiptGroup is the places of a call's receipts of one shard, with what the
+// script is told of each.
+type receiptGroup struct {
+	target
+	places []int
+	args   []string
+	err    error // why they are not answered
+}
+
+// receiptGroups are a call's receipts by their shards, which are few.
+type receiptGroups struct {
+	list []*receiptGroup
+	most int // receipts that one of them may get
+}
+
+func (g *receiptGroups) add(t target, place int, arg string) {
+	for _, group := range g.list {
+		if group.target == t {
+			group.places, group.args = append(group.places, place), append(group.args, arg)
+			return
+		}
+	}
+	group := &receiptGroup{target: t}
+	if len(g.list) == 0 { // most calls have one shard's
+		group.places, group.args = make([]int, 0, g.most), make([]string, 0, g.most)
+	}
+	group.places, group.args = append(group.places, place), append(group.args, arg)
+	g.list = append(g.list, group)
+}
+
+// each does something with every group, and tells the call's answer. A shard that
+// failed says so at its own receipts if another has answered, else the call says
+// it for all of them.
+func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]error, error) {
+	if len(g.list) == 0 {
+		return results, nil
+	}
+	catalog.Parallel(g.list, func(one *receiptGroup) error {
+		one.err = f(one)
+		return nil
+	})
+	var failed failure
+	answered := false
+	for _, one := range g.list {
+		if one.err != nil {
+			failed.note(one.err)
+		} else {
+			answered = true
+		}
+	}
+	switch {
+	case failed.err == nil:
+		return results, nil
+	case !answered:
+		return nil, failed.err
+	}
+	told := make([]error, len(results))
+	for _, one := range g.list {
+		for _, place := range one.places {
+			told[place] = one.err
+		}
+	}
+	for i := range told {
+		if told[i] == nil { // else a call that goes on without its caller may still write there
+			told[i] = results[i]
+		}
+	}
+	return told, nil
+}
+
+func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	results := make([]error, len(outcomes))
+	groups := receiptGroups{most: len(outcomes)}
+	var numbers []byte // of acks that say no more
+	for i := range outcomes {
+		o := &outcomes[i]
+		if results[i] = o.Validate(); results[i] != nil {
+			continue
+		}
+		p, _ := o.Receipt.Parts()
+		var arg string
+		if isPlainAck(o, &p) {
+			if numbers == nil {
+				numbers = make([]byte, 0, codec.NumberSize*len(outcomes)) // room for all: what was taken from it stays in place
+			}
+			numbers = append(numbers, p.Number[:]...)
+			arg = rueidis.BinaryString(numbers[len(numbers)-codec.NumberSize:])
+		} else {
+			arg = packOutcome(o, &p)
+		}
+		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
+	}
+	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
+}
+
+// isPlainAck tells of an ack of a first delivery without a result.
+func isPlainAck(o *duly.Outcome, p *duly.ReceiptParts) bool {
+	return o.As == duly.Ack && p.Delivery == 1 && len(o.Result) == 0
+}
+
+// packOutcome is any other outcome as the script reads it.
+func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
+	w := codec.Packer(p.Number[:])
+	w.Array(6)
+	w.Text(o.As.String())
+	w.Integer(int64(p.Delivery))
+	delay := int64(duly.None)
+	if o.Delay != nil {
+		delay = codec.Micros(*o.Delay)
+	}
+	w.Integer(delay)
+	w.Text(duly.CutError(o.Error))
+	w.Text(string(o.Result))
+	w.Text(p.Number.String())
+	return string(w)
+}
+
+func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error) error {
+	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
+		s := q.Shard(g.shard)
+		if s == nil {
+			g.lost(results)
+			return nil
+		}
+		j := newBatched(len(g.args))
+		j.Args = append(j.Args, g.args...)
+		j.Apply = func(r BatchReply) {
+			for _, i := range r.Lost {
+				results[g.places[i]] = duly.ErrLeaseLost
+			}
+			if r.durable != nil {
+				for _, place := range g.places {
+					if results[place] == nil {
+						results[place] = r.durable
+					}
+				}
+			}
+		}
+		return join(ctx, &e.Batchers(q, s).Settle, j)
+	})
+}
+
+func (g *receiptGroup) lost(results []error) {
+	for _, place := range g.places {
+		results[place] = duly.ErrLeaseLost
+	}
+}
+
+// sendSettle runs the joint settle of many callers.
+func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
+	return func(ctx context.Context, calls []*Batched) error {
+		r, durable, err := e.Write(ctx, q, s, store.ScriptSettle, e.batchArgs(q, calls, s.Limits), false)
+		if err != nil {
+			return err
+		}
+		splitLost(calls, r.Rest, durable)
+		return nil
+	}
+}
+
+// splitLost tells each caller which of its items are among the places that a
+// script has answered, all of them in their order.
+func splitLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
+	lost := make([]int, len(places))
+	for i := range places {
+		lost[i] = int(codec.Integer(&places[i])) - 1
+	}
+	from := 0
+	for _, c := range calls {
+		n := 0
+		for n < len(lost) && lost[n] < from+c.Items {
+			lost[n] -= from
+			n++
+		}
+		c.Apply(BatchReply{Lost: lost[:n], durable: durable})
+		lost, from = lost[n:], from+c.Items
+	}
+}
+
+// Extend implements duly.Engine.
+func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
+	if err := duly.ValidateLease(lease); err != nil {
+		return nil, err
+	}
+	if err := e.checkReceipts(ctx, namespace, len(receipts)); err != nil {
+		return nil, err
+	}
+	results := make([]error, len(receipts))
+	groups := receiptGroups{most: len(receipts)}
+	for i, r := range receipts {
+		if results[i] = r.Validate(); results[i] != nil {
+			continue
+		}
+		p, _ := r.Parts()
+		arg := string(p.Number[:]) + strconv.FormatUint(p.Delivery, 10)
+		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
+	}
+	return groups.each(results, func(g *receiptGroup) error { return e.extendGroup(ctx, g, lease, results) })
+}
+
+func (e *Jobs) extendGroup(ctx context.Context, g *receiptGroup, lease time.Duration, results []error) error {
+	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
+		s := q.Shard(g.shard)
+		if s == nil {
+			g.lost(results)
+			return nil
+		}
+		args := append([]string{s.Limits, strconv.FormatInt(codec.Micros(lease), 10)}, g.args...)
+		r, err := e.Call(ctx, q, s, store.ScriptExtend, args...)
+		if err != nil {
+			return err
+		}
+		for i := range r.Rest {
+			results[g.places[codec.Integer(&r.Rest[i])-1]] = duly.ErrLeaseLost
+		}
+		return nil
+	})
+}

@@ -1,0 +1,221 @@
+package maintain
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// namespace checks a namespace: its list of queues, and every queue of it.
+func (c *check) namespace(ctx context.Context, namespace string) error {
+	if err := c.configured(ctx, namespace); err != nil {
+		return err
+	}
+	return c.e.EachPage(ctx, c.e.NamesKey(namespace), func(names []string) error {
+		names, err := c.misnamed(ctx, namespace, names)
+		if err != nil {
+			return err
+		}
+		unreadable, err := c.named(ctx, namespace, names)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if slices.Contains(unreadable, name) {
+				continue
+			}
+			if err := c.queue(ctx, duly.QueueRef{Namespace: namespace, Name: name}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// configured looks for configurations of queues that the list does not name:
+// nobody would look at these queues.
+func (c *check) configured(ctx context.Context, namespace string) error {
+	for cursor := uint64(0); ; {
+		key := c.e.ConfigsKey(namespace)
+		msg, err := c.e.Link.Do(ctx, c.e.Link.B().Hscan().Key(key).Cursor(cursor).Count(checkPage).Build())
+		if err != nil {
+			return err
+		}
+		page, err := msg.AsScanEntry()
+		if err != nil {
+			return c.e.UnexpectedReply("hscan " + key)
+		}
+		var names []string
+		for i := 0; i < len(page.Elements); i += 2 {
+			name, value := page.Elements[i], page.Elements[i+1]
+			if !store.InvalidQueue(name) {
+				names = append(names, name)
+			} else if err := c.drop(ctx, namespace, name, value); err != nil {
+				return err
+			}
+		}
+		if len(names) > 0 {
+			scores, err := c.e.Link.Do(ctx, c.e.Link.B().Zmscore().Key(c.e.NamesKey(namespace)).Member(names...).Build())
+			if err != nil {
+				return err
+			}
+			if err := c.listed(ctx, namespace, names, scores); err != nil {
+				return err
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return nil
+		}
+	}
+}
+
+// misnamed drops the members of the list that are no names of queues, and answers
+// the others. Those that have a configuration were dropped, or told of, with it.
+func (c *check) misnamed(ctx context.Context, namespace string, all []string) (names []string, err error) {
+	for _, name := range all {
+		if !store.InvalidQueue(name) {
+			names = append(names, name)
+			continue
+		}
+		configured, err := c.e.Link.Do(ctx, c.e.Link.B().Hexists().Key(c.e.ConfigsKey(namespace)).Field(name).Build())
+		if err != nil {
+			return nil, err
+		}
+		if codec.Integer(&configured) == 1 {
+			continue
+		}
+		if err := c.drop(ctx, namespace, name, ""); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// drop takes an entry out of the list that somebody else has written there: its
+// name can't be a queue's, so that no call could use that queue or remove it. A
+// report names no queue by it.
+func (c *check) drop(ctx context.Context, namespace, name, value string) error {
+	fault := scriptFault{faultUnreadableList, duly.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
+	c.found(duly.QueueRef{Namespace: namespace}, "", fault, c.p.Repair)
+	if !c.p.Repair {
+		return nil
+	}
+	_, err := c.e.Put(ctx, store.ScriptQueueSet, duly.QueueRef{Namespace: namespace, Name: name}, value, "")
+	return err
+}
+
+// dropNamespace takes a name out of the list of namespaces that can't be one's. A
+// report names no queue by it.
+func (c *check) dropNamespace(ctx context.Context, name string) error {
+	fault := scriptFault{faultNoNamespace, duly.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.NamespacesKey()}
+	c.found(duly.QueueRef{}, "", fault, c.p.Repair)
+	if !c.p.Repair {
+		return nil
+	}
+	_, err := c.e.Link.Do(ctx, c.e.Link.B().Zrem().Key(c.e.NamespacesKey()).Member(name).Build())
+	return err
+}
+
+// named looks for names of queues that have no configuration: nobody would
+// find their jobs. It tells which have one that can't be read, and still can't.
+func (c *check) named(ctx context.Context, namespace string, names []string) (unreadable []string, err error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	values, err := c.e.Link.Do(ctx, c.e.Link.B().Hmget().Key(c.e.ConfigsKey(namespace)).Field(names...).Build())
+	if err != nil {
+		return nil, err
+	}
+	for i, m := range codec.Elements(&values) {
+		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
+		if m.IsNil() {
+			continue
+		}
+		_, fault := c.e.ReadQueue(ref, codec.Text(&m))
+		if duly.CodeOf(fault) != duly.CodeCorrupt {
+			continue
+		}
+		c.found(ref, "", scriptFault{faultUnreadableList, fault.(*duly.Error).Message}, c.p.Repair)
+		if !c.p.Repair {
+			unreadable = append(unreadable, ref.Name)
+		} else if err := c.rewrite(ctx, ref, codec.Text(&m)); err != nil {
+			return nil, err
+		}
+	}
+	return unreadable, c.listed(ctx, namespace, names, values)
+}
+
+// rewrite puts a configuration into the place of one that can't be read: that of
+// the queue's first shard, else the default, for as many shards as there are.
+func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
+	left, held, err := c.e.ShardConfig(ctx, ref)
+	if err != nil {
+		return err
+	}
+	cfg := c.e.QueueConfig()
+	if held != nil {
+		cfg = held.Config
+	} else if cfg.Shards, err = c.countShards(ctx, ref); err != nil {
+		return err
+	}
+	now, err := c.e.Put(ctx, store.ScriptQueueSet, ref, was, catalog.PackConfig(c.e.NextVersion("", left), cfg, false))
+	if err != nil || now == nil { // nil: somebody else has changed it
+		return err
+	}
+	c.e.Settings.Logger.Error("a queue's configuration could not be read and has been written anew; look whether it is what it should be",
+		"queue", ref.String(), "shards", cfg.Shards, "from its shard", held != nil)
+	return c.e.Propagate(ctx, now, now.Shards...)
+}
+
+// countShards finds out how many shards a queue has by what stands in them.
+func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error) {
+	cmds := make([]rueidis.Completed, duly.MaxShards)
+	for i := range cmds {
+		cmds[i] = c.e.Link.B().Exists().Key(store.AppendKeys(nil, store.ShardTag(c.e.Prefix, ref, i), store.ShardKeys[:])...).Build()
+	}
+	shards := 1
+	for i, r := range c.e.Link.DoAll(ctx, cmds...) {
+		if r.Err != nil {
+			return 0, r.Err
+		}
+		for codec.Integer(&r.Msg) > 0 && shards <= i {
+			shards *= 2
+		}
+	}
+	return shards, nil
+}
+
+// listed judges the entries of those queues for which nothing was read.
+func (c *check) listed(ctx context.Context, namespace string, names []string, read rueidis.RedisMessage) error {
+	for i, m := range codec.Elements(&read) {
+		if !m.IsNil() {
+			continue
+		}
+		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
+		_, held, err := c.e.ShardConfig(ctx, ref)
+		if err != nil {
+			return err
+		}
+		left := ""
+		if held != nil {
+			left = held.Value
+		}
+		msg, err := c.e.Link.Run(ctx, link.Call{
+			Script: store.ScriptCheckList.Script, Keys: []string{c.e.NamesKey(namespace), c.e.ConfigsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
+		})
+		if err != nil {
+			return err
+		}
+		for _, f := range readFaults(&codec.Elements(&msg)[1]) {
+			c.found(ref, "", f, c.p.Repair)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package maintain
+
+import (
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly/redisengine/internal/codec"
+)
+
+// The kinds of fault, as the scripts name them (lua/include/judge.lua). Those
+// that another engine knows as well have the same name there.
+const (
+	faultNotListed      = "queue_not_listed"     // a configuration whose queue the namespace's list does not name
+	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
+	faultUnreadableList = "queue_unreadable"     // an entry of the namespace's list that can't be a configuration, or a queue's name
+	faultNoNamespace    = "namespace_unreadable" // an entry of the list of namespaces that can't be one's name
+	faultNoSet          = "job_in_no_set"        // a record that no set knows, so that nothing would ever happen to it
+	faultTwoSets        = "job_in_two_sets"      // a job that stands in more than one
+	faultEntryStray     = "entry_without_job"    // a member of a set without its record
+	faultPlace          = "place_wrong"          // sorted where it does not belong
+	faultUnreadable     = "job_unreadable"       // a record, its policy or a run state that can't be a job's
+	faultBodyMissing    = "body_missing"         // the body that the record tells the size of is not there, or not whole
+	faultBodyTwice      = "body_twice"           // a body in the record and beside it
+	faultBodyStray      = "body_without_job"     // a body of no job
+	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or a policy that can't be read
+	faultPolicyWrong    = "policy_wrong"         // an entry of the policies that leads to no policy, or a policy that none leads to
+	faultRunMissing     = "run_missing"          // a dead or done job without its run state
+	faultRunStray       = "run_without_job"      // a run state of no job
+	faultAliasMissing   = "alias_missing"        // an own ID that finds nothing
+	faultAliasStray     = "alias_without_job"    // an alias to nothing
+	faultExpiryMissing  = "expiry_missing"       // a TTL or Retain without its entry
+	faultExpiryStray    = "expiry_without_job"   // an entry without its job, or of a job that does not expire
+	faultMergeMissing   = "merge_key_missing"    // a waiting job that does not hold its merge key
+	faultMergeStray     = "merge_key_wrong"      // a merge key or run mark without the job that it belongs to
+	faultKeyNotHeld     = "order_key_not_held"   // ready or leased without its order key
+	faultKeyStray       = "order_key_wrong"      // an order key held by nothing
+	faultBlockedByNone  = "blocked_by_nobody"    // blocked, and the order key is free
+	faultCounters       = "counters_differ"      // the counters do not add up
+	faultMoment         = "moment_missed"        // something is due, and no marker tells anybody
+)
+
+// scriptFault is a fault as a script tells it.
+type scriptFault struct{ kind, detail string }
+
+func readFaults(m *rueidis.RedisMessage) (faults []scriptFault) {
+	list := codec.Elements(m)
+	for i := range list {
+		f := codec.Elements(&list[i])
+		faults = append(faults, scriptFault{codec.Text(&f[0]), codec.Text(&f[1])})
+	}
+	return faults
+}

@@ -1,0 +1,288 @@
+package maintain
+
+import (
+	"context"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Step implements duly.Maintainer.
+func (e *Maintainer) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
+	if err := e.Admit(ctx, ref); err != nil {
+		return false, err
+	}
+	var w catalog.Walk
+	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		if q == nil {
+			return nil
+		}
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			r, err := e.Call(ctx, q, s, store.ScriptStep, s.Limits)
+			more = more || err == nil && codec.Integer(&r.Rest[0]) == 1
+			return err
+		})
+	})
+	return more, err
+}
+
+// mostHolding bounds the shards of which one script call tells whether they hold
+// jobs, mostOverdue those of which it tells whether something is overdue.
+const (
+	maxHolding = 250
+	maxOverdue = 100
+)
+
+// The keys of one shard that these scripts read.
+var (
+	holdingKeys = []string{"config", "records"}
+	overdueKeys = []string{"config", "delayed", "leased", "expiry", "dead", "done"}
+)
+
+// sweeps lets one sweep run at a time, and counts them.
+type sweeps struct {
+	Turn chan struct{} // holds whoever sweeps
+	n    uint64
+}
+
+// Maintainer sweeps and checks the store.
+type Maintainer struct {
+	*catalog.Catalog
+	Repairer  *Repairer
+	Sweeps    sweeps
+	Libraries LibraryCleaner
+}
+
+// New returns the maintainer of a catalog.
+func New(c *catalog.Catalog) *Maintainer {
+	e := &Maintainer{Catalog: c, Repairer: &Repairer{Catalog: c}, Sweeps: sweeps{Turn: make(chan struct{}, 1)}}
+	e.Libraries.e = c
+	return e
+}
+
+// Sweep implements duly.Maintainer. It asks of some hundred shards at a time
+// which of them hold jobs, of those in which something is overdue, and steps
+// these. What goes wrong with one of them does not keep it from the others. It
+// also notices that the store was reset while nobody called, and removes
+// libraries that no process uses any more.
+func (e *Maintainer) Sweep(ctx context.Context) error {
+	if err := e.Alive(ctx); err != nil {
+		return err
+	}
+	select {
+	case e.Sweeps.Turn <- struct{}{}:
+		defer func() { <-e.Sweeps.Turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	e.Sweeps.n++
+	e.Cache.DropIdle()
+	hasty, cancel := link.Hasty(ctx)
+	defer cancel()
+	s := &sweep{e: e, n: e.Sweeps.n, hasty: hasty}
+	err := s.run(ctx)
+	if e.Libraries.isDue() {
+		e.Libraries.clean(s.pace(ctx))
+	}
+	return err
+}
+
+// sweep is one Sweep under way.
+type sweep struct {
+	e       *Maintainer
+	n       uint64
+	seen    []string // the namespaces
+	partial bool     // some queues were not met
+	failed  error    // the first thing that went wrong
+	// hasty is the context once something was not reached: only the first such
+	// call is repeated as long as others are, or the namespaces on a node that is
+	// down would keep the rest waiting one after the other.
+	hasty context.Context
+	hurry bool
+}
+
+// pace is the context for the next calls.
+func (s *sweep) pace(ctx context.Context) context.Context {
+	if s.hurry {
+		return s.hasty
+	}
+	return ctx
+}
+
+func (s *sweep) run(ctx context.Context) error {
+	e := s.e
+	err := e.EachPage(ctx, e.NamespacesKey(), func(namespaces []string) error {
+		return s.namespaces(ctx, slices.DeleteFunc(namespaces, store.InvalidNamespace))
+	})
+	s.missed(err)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := e.AskAllMarks(s.pace(ctx), slices.Clone(s.seen)); err != nil {
+		s.fail(err)
+	}
+	if err == nil {
+		s.missed(s.unlisted(ctx))
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.partial {
+		e.Summaries.DropOlder(s.n) // the queues that are gone
+	}
+	return s.failed
+}
+
+// namespaces sweeps some namespaces.
+func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
+	s.seen = append(s.seen, namespaces...)
+	for _, namespace := range namespaces {
+		s.missed(s.e.EachPage(s.pace(ctx), s.e.NamesKey(namespace), func(names []string) error { return s.page(s.pace(ctx), namespace, names) }))
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unlisted enters the namespaces into their list that this process knows and that
+// it did not tell of, and sweeps them as well: the list may be lost while they are
+// not, for in a cluster it stands on a node of its own, and nobody else would look
+// at them. One whose mark is gone is lost itself. As long as the list is whole this
+// sends nothing.
+func (s *sweep) unlisted(ctx context.Context) error {
+	e := s.e
+	for some := range slices.Chunk(e.Marks.Others(s.seen), duly.MaxBatch) {
+		entered, err := e.AddNamespaces(s.pace(ctx), some...)
+		if err != nil {
+			return err
+		}
+		if entered > 0 { // else they were made while the list was read
+			e.Settings.Logger.Error("the list of namespaces has lost some that are in use; they have been entered again", "namespaces", entered)
+		}
+		if err := s.namespaces(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// missed notes why some queues were not met, if they were not.
+func (s *sweep) missed(err error) {
+	if err != nil {
+		s.partial = true
+		s.fail(err)
+	}
+}
+
+// page sweeps some queues of a namespace.
+func (s *sweep) page(ctx context.Context, namespace string, names []string) error {
+	names = slices.DeleteFunc(names, store.InvalidQueue) // Check tells of them
+	queues, err := s.e.Summarize(ctx, namespace, names, func(q *catalog.Queue, err error) {
+		if err == nil {
+			err = s.e.FinishDestroy(ctx, q)
+		}
+		if err != nil {
+			s.fail(err)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	ref := func(i int) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: names[i]} }
+	holding := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptHolding, Keys: holdingKeys, MaxShards: maxHolding, Paced: s.hurry}
+	for i, q := range queues {
+		if q == nil {
+			continue
+		}
+		q.Swept = s.n
+		for k := range q.Limits {
+			holding.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
+		}
+	}
+	overdue := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue, FirstArgs: []string{s.e.Clock()}, Paced: s.hurry}
+	for _, at := range holding.Singles() { // in a cluster: one question is as much as the other
+		overdue.Add(at, at.Version, at.Limits[at.Shard])
+	}
+	err = holding.Run(ctx, s.eachPlace(ctx, ref, func(at catalog.Target, _ bool) error {
+		overdue.Add(at, at.Version, at.Limits[at.Shard])
+		return nil
+	}))
+	if err != nil {
+		return err
+	}
+	return overdue.Run(s.pace(ctx), s.eachPlace(ctx, ref, func(at catalog.Target, other bool) error {
+		if other {
+			s.e.Summaries.Forget(ref(at.Queue), at.Summary)
+		}
+		return s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard})
+	}))
+}
+
+// eachPlace hands over the shards whose places a call has answered; other says that
+// one has another configuration. Where a call was refused because of what one of
+// its shards holds, each of them is stepped as it is.
+func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error) func([]catalog.Target, *rueidis.RedisMessage, error) error {
+	return func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+		if err != nil && duly.CodeOf(err) != duly.CodeCorrupt {
+			s.fail(err)
+			return nil
+		}
+		if err != nil {
+			for _, at := range spots {
+				if err := s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		places := codec.Elements(answer)
+		for i := range places {
+			place := codec.Integer(&places[i])
+			if err := f(spots[max(place, -place)-1], place < 0); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// step steps a shard, as it is now.
+func (s *sweep) step(ctx context.Context, at catalog.ShardRef) error {
+	for {
+		more, err := s.e.stepShard(s.pace(ctx), at)
+		if err != nil {
+			s.fail(err)
+			return ctx.Err()
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+func (s *sweep) fail(err error) {
+	if s.failed == nil {
+		s.failed = err
+	}
+	s.hurry = s.hurry || duly.CodeOf(err) == duly.CodeUnavailable
+}
+
+// stepShard makes one step in one shard.
+func (e *Maintainer) stepShard(ctx context.Context, at catalog.ShardRef) (more bool, err error) {
+	_, err = e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
+		r, err := e.Call(ctx, q, s, store.ScriptStep, s.Limits)
+		if err != nil {
+			e.Repairer.Repair(at, err)
+		}
+		more = err == nil && codec.Integer(&r.Rest[0]) == 1
+		return err
+	})
+	return more, err
+}

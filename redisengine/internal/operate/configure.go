@@ -1,0 +1,126 @@
+package operate
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/cancel"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Operator changes queues and jobs.
+type Operator struct {
+	*catalog.Catalog
+	Cancels *cancel.Reporter
+}
+
+// Configure implements duly.Operator.
+func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+	if err := patch.Validate(); err != nil {
+		return err
+	}
+	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
+		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
+			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
+		}
+		*c = c.With(patch)
+		return c.CheckParts()
+	})
+}
+
+// reconfigure changes a queue's configuration: in the list first, then in every
+// shard. If it ends between the two, the next call that meets a shard goes on.
+func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake bool, f func(c *duly.QueueConfig, made bool) error) error {
+	if err := e.Admit(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	c := e.Retry(ctx)
+	for c.Next() {
+		q, err := e.Read(ctx, ref)
+		switch {
+		case err != nil:
+			return err
+		case q != nil && q.Tomb:
+			if err := e.FinishDestroy(ctx, q); err != nil {
+				return err
+			}
+			continue
+		case q == nil && !mayMake:
+			return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+		}
+		if q == nil {
+			cfg := e.QueueConfig()
+			if err := f(&cfg, true); err != nil {
+				return err
+			}
+			if q, err = e.Create(ctx, ref, cfg); err != nil || q.Config == cfg {
+				return err
+			}
+			continue // somebody else has made it otherwise
+		}
+		cfg := q.Config
+		if err := f(&cfg, false); err != nil {
+			return err
+		}
+		sc := store.ScriptQueueSet
+		if mayMake { // a Configure
+			sc = store.ScriptQueuePut
+		}
+		next, err := e.Put(ctx, sc, ref, q.Value, catalog.PackConfig(e.NextVersion(q.Version), cfg, false))
+		if err != nil {
+			return err
+		}
+		if next != nil {
+			return e.Propagate(ctx, next, next.Shards...)
+		}
+	}
+	return c.Failed("the configuration of queue %s keeps changing", ref)
+}
+
+// Pause implements duly.Operator.
+func (e *Operator) Pause(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, true)
+}
+
+// Resume implements duly.Operator.
+func (e *Operator) Resume(ctx context.Context, ref duly.QueueRef) error {
+	return e.setPaused(ctx, ref, false)
+}
+
+func (e *Operator) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
+	return e.reconfigure(ctx, ref, false, func(c *duly.QueueConfig, _ bool) error {
+		c.Paused = paused
+		return nil
+	})
+}
+
+// Destroy implements duly.Operator. The list says first that the queue is to
+// go, then its shards are emptied, then it is gone from the list: whoever meets
+// it in between finishes that.
+func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
+	if err := e.Admit(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	c := e.Retry(ctx)
+	for c.Next() {
+		q, err := e.Read(ctx, ref)
+		if err != nil || q == nil {
+			return err
+		}
+		if q.Tomb {
+			return e.FinishDestroy(ctx, q)
+		}
+		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackConfig(e.NextVersion(q.Version), q.Config, true))
+		if err != nil {
+			return err
+		}
+		if tomb != nil {
+			e.Cache.Forget(q)
+			return e.FinishDestroy(ctx, tomb)
+		}
+	}
+	return c.Failed("queue %s keeps changing", ref)
+}

@@ -1,0 +1,168 @@
+package operate
+
+import (
+	"context"
+	"crypto/sha1"
+	"encoding/hex"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Promote implements duly.Operator.
+func (e *Operator) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	r, err := e.CallByID(ctx, ref, id, store.ScriptPromote, true)
+	if err != nil {
+		return err
+	}
+	return refusal(r, ref, id, duly.EventPromote)
+}
+
+// refusal is the error that a script's first word stands for.
+func refusal(r catalog.Reply, ref duly.QueueRef, id string, event duly.Event) error {
+	switch r.Word {
+	case "none":
+		return duly.NotFound(ref, id)
+	case "conflict":
+		s := codec.State(&r.Rest[0])
+		return duly.Conflict(s, "job %q is %s and can't be changed by %s", id, s, event)
+	}
+	return nil
+}
+
+// Update implements duly.Operator. The job is read, changed here, and written
+// if it is still as it was read.
+func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+	if err := u.Validate(e.Settings.MaxBody); err != nil {
+		return err
+	}
+	c := e.Retry(ctx)
+	for c.Next() {
+		r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
+		if err != nil {
+			return err
+		}
+		args, ttl := nothingRead, u.TTL
+		if r.Word != "none" {
+			if args, ttl, err = UpdateArgs(ref, u, r.Rest); err != nil {
+				return err
+			}
+		}
+		if r, err = e.CallByID(ctx, ref, id, store.ScriptUpdate, true, args...); err != nil {
+			return err
+		}
+		switch r.Word {
+		case "changed":
+			continue
+		case "ttl":
+			return duly.EndsTooSoon(ttl, false)
+		}
+		return refusal(r, ref, id, duly.EventUpdate)
+	}
+	return c.Failed("job %q keeps changing", id)
+}
+
+// nothingRead lets the script drop a job whose time is over; one that has come
+// meanwhile is read again.
+var nothingRead = []string{"none", "", "", "0", "0", "", "", "", ""}
+
+// UpdateArgs is the update of a job that was read, as the script takes it, and the TTL
+// that the job has by it.
+func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (args []string, ttl time.Duration, err error) {
+	t, err := codec.ReadListed(ref.Normal(), &r[1], true)
+	if err != nil {
+		return nil, 0, err
+	}
+	fields := codec.Elements(&r[1])
+	record, run := codec.Text(&fields[1]), codec.Text(&fields[4])
+	if t.Job.Size > codec.BigBody {
+		record = record[:len(record)-t.Job.Size] // its body stands beside it
+	}
+	j := t.Job.Planned
+	timeless := u
+	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
+	if err := timeless.Apply(&j, time.Time{}); err != nil {
+		return nil, 0, err
+	}
+	if u.TTL != 0 {
+		j.TTL = u.TTL
+	}
+	own, text, body := "", "", ""
+	if t.Job.OwnID != "" {
+		own = codec.Alias(t.Job.OwnID)
+	}
+	if !codec.IsBare(&j, own) {
+		text = codec.PolicyOf(&j).Pack()
+	}
+	if len(j.Body) > codec.BigBody {
+		body = string(j.Body)
+	}
+	when, ttlText := "", ""
+	switch {
+	case u.Delay != nil:
+		when = strconv.FormatInt(codec.Micros(*u.Delay), 10)
+	case !u.Due.IsZero():
+		when = strconv.FormatInt(-max(1, clock.CeilMilli(u.Due)), 10)
+	}
+	if u.TTL != 0 {
+		ttlText = strconv.FormatInt(codec.MicrosOrNone(u.TTL), 10)
+	}
+	sum := sha1.Sum([]byte(record))
+	return []string{
+		run, hex.EncodeToString(sum[:]), text, strconv.Itoa(j.Priority),
+		strconv.Itoa(int(codec.Flags(&j, own) &^ codec.HasPriority)), string(codec.AppendTail(nil, &j, own)), body, when, ttlText,
+	}, j.TTL, nil
+}
+
+// Purge implements duly.Operator.
+func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, n int) (removed int, err error) {
+	if err := duly.ValidatePurge(st, n); err != nil {
+		return 0, err
+	}
+	if err := e.Admit(ctx, ref); err != nil {
+		return 0, err
+	}
+	var w catalog.Walk
+	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		if q == nil {
+			return nil
+		}
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			got, err := e.purgeShard(ctx, q, s, st, n-removed, n == 0)
+			removed += got
+			return err
+		})
+	})
+	if st == duly.StateLeased && removed > 0 {
+		e.Cancels.Report(ref.Normal())
+	}
+	return removed, err
+}
+
+// purgeShard removes up to n jobs of one shard, of those that are there when
+// it begins; or all of these.
+func (e *Operator) purgeShard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool) (removed int, err error) {
+	if all {
+		n = math.MaxInt
+	}
+	for n > 0 {
+		r, err := e.Call(ctx, q, s, store.ScriptPurge, s.Limits, st.String(), strconv.Itoa(min(n, duly.MaxBatch)))
+		if err != nil {
+			return removed, err
+		}
+		got, there := int(codec.Integer(&r.Rest[0])), int(codec.Integer(&r.Rest[1]))
+		removed += got
+		if n = min(n, there) - got; got == 0 {
+			break
+		}
+	}
+	return removed, nil
+}

@@ -1,0 +1,80 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+)
+
+// The servers' clocks decide when anything happens to a job. This process's own
+// is for timers, and for a guess at theirs that the scripts check.
+
+const (
+	// Recheck is how often a process looks at everything that it waits for. It bounds a
+	// lost wake-up, a dead socket and a dead process that kept the time.
+	Recheck = 2 * time.Second
+	// longestSleep bounds a timer, so that a server's clock that was set is noticed.
+	longestSleep = time.Minute
+)
+
+// Clock is what the scripts go by: "" is the server's own clock.
+func (e *Store) Clock() string {
+	if e.Settings.Clock == nil {
+		return ""
+	}
+	return strconv.FormatInt(e.Settings.Clock.Now().UnixMicro(), 10)
+}
+
+// Now asks for the engine's clock.
+func (e *Store) Now(ctx context.Context) (time.Time, error) {
+	if e.Settings.Clock != nil {
+		return e.Settings.Clock.Now(), nil
+	}
+	msg, err := e.Link.Do(ctx, e.Link.B().Time().Build())
+	if err != nil {
+		return time.Time{}, err
+	}
+	t := codec.Elements(&msg)
+	return time.Unix(codec.Integer(&t[0]), codec.Integer(&t[1])*int64(time.Microsecond)).UTC(), nil
+}
+
+// Local is the clock of this process: for timers, never for a job's times.
+func (e *Store) Local() clock.Clock {
+	switch {
+	case e.Settings.Clock != nil:
+		return e.Settings.Clock
+	case e.Settings.Wall != nil:
+		return e.Settings.Wall
+	}
+	return clock.System()
+}
+
+// Reading is a server's clock as a reply told it, with this process's clock
+// from before it was asked and from when the reply had come.
+type Reading struct {
+	Now            int64         // microseconds; of some replies in whole ms, rounded down
+	Sent, Received time.Duration // monotonic
+}
+
+// maxLate bounds how much later than its moment a timer fires because the answer
+// that told of it was on its way.
+const maxLate = time.Millisecond
+
+// Milli is the clock in milliseconds, rounded down.
+func (r Reading) Milli() int64 { return r.Now / 1000 }
+
+// Until is when, on this process's monotonic clock, a timer fires for a moment
+// of a server's clock. That was read between the question and the answer, so the
+// moment lies between them, too: the later end costs less than a look that comes
+// too early. But what passes on the way of an answer that is slow is not waited
+// for again. A test's clock is the server's.
+func (e *Store) Until(at int64, r Reading) time.Duration {
+	fires := r.Sent + time.Duration(at*1000-r.Now)*time.Microsecond
+	if e.Settings.Clock == nil {
+		fires += min(r.Received-r.Sent, maxLate)
+	}
+	return min(fires, e.Local().Mono()+longestSleep)
+}

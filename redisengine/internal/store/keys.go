@@ -1,0 +1,69 @@
+package store
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// ShardKeys are the kinds of keys that every shard has, by the names that the
+// scripts give them. docs/redis-layout.md explains each.
+var ShardKeys = [...]string{
+	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
+}
+
+// keyKinds are what the keys hold, by the ends of their names.
+var keyKinds = map[string]link.Kind{
+	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
+	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
+	"expiry": link.SortedSet, "marker": link.SortedSet,
+	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
+	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
+	"libraries": link.Hash,
+}
+
+// kindOf is what a key is to hold.
+func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
+
+// ShardTag is what the names of a shard's keys begin with.
+func ShardTag(prefix string, ref duly.QueueRef, index int) string {
+	return prefix + ":{" + ref.Namespace + "/" + ref.Name + "/" + strconv.Itoa(index) + "}:"
+}
+
+// AppendKeys appends the names of a shard's keys, all of one text: whoever looks
+// at every queue makes many.
+func AppendKeys(to []string, tag string, keys []string) []string {
+	size := 0
+	for _, key := range keys {
+		size += len(tag) + len(key)
+	}
+	var b strings.Builder
+	b.Grow(size)
+	for _, key := range keys {
+		b.WriteString(tag)
+		b.WriteString(key)
+	}
+	rest := b.String()
+	for _, key := range keys {
+		n := len(tag) + len(key)
+		to, rest = append(to, rest[:n]), rest[n:]
+	}
+	return to
+}
+
+// NamesKey returns the key of a namespace's list of queues.
+func (e *Store) NamesKey(namespace string) string { return e.Prefix + ":{" + namespace + "}:queues" }
+
+// ConfigsKey returns the key of the configurations of a namespace's queues.
+func (e *Store) ConfigsKey(namespace string) string {
+	return e.Prefix + ":{" + namespace + "}:configs"
+}
+
+// NamespacesKey returns the key of the list of namespaces.
+func (e *Store) NamespacesKey() string { return e.Prefix + ":namespaces" }
+
+// TokenKey is the name of a key by the name that the scripts give it. A
+// namespace that is called tokens has the same tag, and keys of other names.
+func (e *Store) TokenKey(name string) string { return e.Prefix + ":{tokens}:" + name }

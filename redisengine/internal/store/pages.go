@@ -1,0 +1,81 @@
+package store
+
+import (
+	"context"
+	"slices"
+
+	"github.com/dulymq/duly"
+)
+
+// Names pages through a sorted set of names. It passes over what another
+// program has written there and is none: nobody could call by that, nor is it the
+// cursor of a page.
+func (e *Store) Names(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
+	if err := p.ValidateNames(); err != nil {
+		return page, err
+	}
+	for after := p.Cursor; ; {
+		some, err := e.members(ctx, key, after, p.Limit+1)
+		if err != nil {
+			return duly.NamePage{}, err
+		}
+		last := len(some) <= p.Limit
+		if !last {
+			after = some[p.Limit]
+		}
+		page.Names = append(page.Names, slices.DeleteFunc(some, none)...)
+		if len(page.Names) > p.Limit {
+			page.Names = page.Names[:p.Limit]
+			page.Next = page.Names[p.Limit-1]
+			return page, nil
+		}
+		if last {
+			return page, nil
+		}
+	}
+}
+
+// members are the first of a sorted set of names behind one, "" for the very
+// first.
+func (e *Store) members(ctx context.Context, key, after string, most int) ([]string, error) {
+	if err := e.Alive(ctx); err != nil {
+		return nil, err
+	}
+	from := "-"
+	if after != "" {
+		from = "(" + after
+	}
+	msg, err := e.Link.Do(ctx, e.Link.B().Zrangebylex().Key(key).Min(from).Max("+").Limit(0, int64(most)).Build())
+	if err != nil {
+		return nil, err
+	}
+	names, err := msg.AsStrSlice()
+	if err != nil {
+		return nil, e.UnexpectedReply("zrangebylex " + key)
+	}
+	return names, nil
+}
+
+// InvalidQueue reports whether a name can't be that of a queue.
+func InvalidQueue(name string) bool { return duly.QueueRef{Name: name}.Validate() != nil }
+
+// InvalidNamespace reports whether a name can't be that of a namespace.
+func InvalidNamespace(name string) bool { return name == "" || duly.ValidateNamespace(name) != nil }
+
+// EachPage does something with every page of a list of names, of which some may
+// be none.
+func (e *Store) EachPage(ctx context.Context, key string, f func(names []string) error) error {
+	for after := ""; ; {
+		names, err := e.members(ctx, key, after, duly.MaxBatch)
+		if err != nil {
+			return err
+		}
+		full := len(names) == duly.MaxBatch
+		if full {
+			after = names[len(names)-1]
+		}
+		if err := f(names); err != nil || !full {
+			return err
+		}
+	}
+}

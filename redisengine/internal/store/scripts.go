@@ -1,0 +1,89 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/lua"
+)
+
+// Script is a command of the scripts, ready to be called.
+type Script struct {
+	*link.Script
+	Keys   []string
+	Places []int // of the keys, in shardKeys
+	All    bool  // all of shardKeys, in their order
+}
+
+func load(name string) *Script {
+	loaded, keys := LoadAny(name)
+	s := &Script{Script: loaded, Keys: keys, All: slices.Equal(keys, ShardKeys[:])}
+	for _, key := range keys {
+		s.Places = append(s.Places, slices.Index(ShardKeys[:], key))
+	}
+	return s
+}
+
+// LoadAny loads a command, with the names of its keys.
+func LoadAny(name string) (*link.Script, []string) {
+	l := lua.Load(name)
+	s := link.NewScript(l.Name, l.Source, l.ReadOnly)
+	s.Takes = l.Takes
+	s.Library, s.Function = functionLibrary(l.Library), l.Function
+	return s, l.Keys
+}
+
+// FunctionLibraries are the libraries that the engine's scripts are functions of.
+var FunctionLibraries = func() (all []*link.Library) {
+	for _, l := range lua.Libraries() {
+		all = append(all, &link.Library{Name: l.Name, Source: l.Source})
+	}
+	return all
+}()
+
+// functionLibrary is a library as the link loads it.
+func functionLibrary(l *lua.Library) *link.Library {
+	at := slices.IndexFunc(FunctionLibraries, func(f *link.Library) bool { return f.Name == l.Name })
+	return FunctionLibraries[at]
+}
+
+// The commands.
+var (
+	ScriptPush      = load("push")
+	ScriptReserve   = load("reserve")
+	ScriptSettle    = load("settle")
+	ScriptExtend    = load("extend")
+	ScriptStep      = load("step")
+	ScriptGet       = load("get")
+	ScriptPeek      = load("peek")
+	ScriptList      = load("list")
+	ScriptStats     = load("stats")
+	ScriptLook      = load("look")
+	ScriptDelete    = load("delete")
+	ScriptPromote   = load("promote")
+	ScriptUpdate    = load("update")
+	ScriptRequeue   = load("requeue")
+	ScriptPurge     = load("purge")
+	ScriptConfigure = load("configure")
+	ScriptDestroy   = load("destroy")
+	ScriptQueuePut  = load("queue_put")
+	ScriptQueueSet  = load("queue_set")
+	ScriptMark      = load("mark")
+
+	ScriptHolding    = load("holding")
+	ScriptOverdue    = load("overdue")
+	ScriptIdle       = load("idle")
+	ScriptCheckList  = load("check_list")
+	ScriptCheckPage  = load("check_page")
+	ScriptCheckJob   = load("check_job")
+	ScriptCheckEntry = load("check_entry")
+	ScriptCheckShard = load("check_shard")
+)
+
+// OwnLibraryNames are the names of this version's libraries.
+func OwnLibraryNames() (names []string) {
+	for _, l := range FunctionLibraries {
+		names = append(names, l.Name)
+	}
+	return names
+}

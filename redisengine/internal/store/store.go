@@ -1,0 +1,86 @@
+package store
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// QueueConfig is the configuration of a queue that was never configured.
+func (e *Store) QueueConfig() duly.QueueConfig {
+	c := duly.DefaultQueueConfig()
+	c.Shards = e.Settings.Shards
+	return c
+}
+
+// Settings are what an engine was opened with.
+type Settings struct {
+	// MaxBody bounds a body in bytes, maxQueues the queues of one namespace. shards is
+	// how many parts a queue gets that is made without saying.
+	MaxBody, MaxQueues, Shards int
+	Logger                     *slog.Logger
+	// Clock, if set, is the time that the scripts go by, in place of the servers'.
+	Clock clock.Clock
+	// Wall, if set, is this process's own clock.
+	Wall clock.Clock
+	// Manual leaves time to Reserve and Step.
+	Manual bool
+}
+
+// Store is an engine's connection to the servers, and the life of the engine.
+type Store struct {
+	Settings Settings
+	Prefix   string // of all keys
+	Link     *link.Link
+	Tasks    Tasks // calls that outlive their callers
+
+	Closing atomic.Bool
+	Ctx     context.Context // ends with the engine
+	End     context.CancelFunc
+	Quit    context.Context // ends when the engine begins to close
+	Stop    context.CancelFunc
+}
+
+// Open connects to the servers.
+func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, error) {
+	e := &Store{Settings: cfg, Prefix: options.Prefix}
+	var err error
+	if e.Link, err = link.Open(ctx, options, cfg.Logger); err != nil {
+		return nil, err
+	}
+	e.Link.Knows(kindOf)
+	e.Ctx, e.End = context.WithCancel(context.Background())
+	e.Quit, e.Stop = context.WithCancel(e.Ctx)
+	return e, nil
+}
+
+// Alive refuses calls of an engine that is closed, or of a caller that has
+// gone.
+func (e *Store) Alive(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if e.Closing.Load() {
+		return duly.ErrClosed
+	}
+	return nil
+}
+
+// UnexpectedReply is the error for a call that was answered as no Redis answers it; the
+// log has it, too.
+func (e *Store) UnexpectedReply(call string) error {
+	e.Settings.Logger.Error("redis answered what was not asked", "call", call)
+	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)
+}
+
+// Admit begins an operation on one queue.
+func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	return e.Alive(ctx)
+}

@@ -1,0 +1,112 @@
+package wait
+
+import (
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+)
+
+// dueTimer is the next one of a shard, which this process keeps: when it has
+// come, somebody looks.
+type dueTimer struct {
+	s     *catalog.Shard
+	At    int64         // on the server's clock, in ms
+	Fires time.Duration // monotonic
+	Timer clock.Timer
+}
+
+// SetDueTimer lets this process keep a moment of a shard, unless it keeps one that its
+// own clock brings sooner: the look that follows that one tells the next. So it
+// does not matter which of two looks that were on their way at once comes last.
+// fires is monotonic.
+func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
+	marker := s.Name("marker")
+	h.Mu.Lock()
+	closed := h.closed
+	if old := h.DueTimers[marker]; !closed && (old == nil || fires < old.Fires) {
+		if old != nil {
+			old.Timer.Stop()
+		}
+		m := &dueTimer{s: s, At: at, Fires: fires}
+		h.DueTimers[marker] = m
+		m.Timer = h.Local().At(fires, func() { h.dueTimerFired(m) })
+	}
+	h.Mu.Unlock()
+	if closed { // somebody else has to keep it
+		h.PutMarker(s, "later", at)
+	}
+}
+
+// dueTimerFired is called when a moment that this process keeps has come. Where nobody
+// waits here any more, another process keeps it: by the server's clock it may
+// lie ahead still, for this timer does not know how long replies were on their
+// way, and a Reserve that came too early would find nothing and nobody would
+// look again.
+func (h *Hub) dueTimerFired(m *dueTimer) {
+	h.Go(func() {
+		marker := m.s.Name("marker")
+		h.Mu.Lock()
+		kept, d := h.DueTimers[marker] == m, h.Watched[marker]
+		if kept {
+			delete(h.DueTimers, marker)
+		}
+		h.Mu.Unlock()
+		switch {
+		case !kept: // a sooner one stands in its place, or it was handed back
+		case d != nil:
+			h.takeOver(marker, m.At)
+		default:
+			h.PutMarker(m.s, "later", m.At)
+		}
+	})
+}
+
+// takeOver makes this process the one that keeps a shard's next moment, of which a
+// marker or a timer has told. A look asks how far off it is by the server's
+// clock, and which other moment has to be kept.
+func (h *Hub) takeOver(marker string, at int64) {
+	for range 3 {
+		h.Mu.Lock()
+		d := h.Watched[marker]
+		if d != nil {
+			d = d.copied()
+		}
+		h.Mu.Unlock()
+		if d == nil {
+			h.putMarkerBack(marker, "later", at)
+			return
+		}
+		var l lookResult
+		err := h.look(h.ctx, []*watchedShard{d}, false, func(_ int, told lookResult) { l = told })
+		if err == nil && !l.stale {
+			h.apply(h.ctx, d, l, true)
+			return
+		}
+		if err == nil { // the moment stands, whatever the configuration is
+			err = h.Sync(h.ctx, d.q, &catalog.Stale{Value: catalog.UnknownConfig})
+		}
+		if err != nil {
+			h.SetDueTimer(d.s, at, h.Local().Mono()+h.Recheck)
+			return
+		}
+	}
+	// The queue is gone, or its configuration keeps changing. Who gives the shard
+	// the last one says anew what the next moment is, unless that came before
+	// the moment was handed to this process.
+	h.keepDueTimer(marker, at)
+}
+
+// keepDueTimer keeps the moment of a shard that still is one, and looks again soon.
+func (h *Hub) keepDueTimer(marker string, at int64) {
+	h.Mu.Lock()
+	d := h.Watched[marker]
+	var s *catalog.Shard
+	if d != nil && h.Cache.Get(d.q.Ref) != nil {
+		s = d.s
+	}
+	h.Mu.Unlock()
+	if s != nil {
+		h.SetDueTimer(s, at, h.Local().Mono()+WakeupLife)
+	}
+}

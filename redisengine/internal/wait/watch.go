@@ -1,0 +1,217 @@
+package wait
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// watcher is one blocking call after the other on the markers of one group's
+// shards. It runs while there are any.
+type watcher struct {
+	h     *Hub
+	group string
+	// Shards are the watched ones; asked are the markers of the call that is
+	// on its way. What is no longer watched stays in that call until it ends:
+	// a marker that it takes for nobody is put back.
+	Shards map[string]*watchedShard
+	asked  map[string]bool
+	Turns  uint64 // calls so far
+	nudged bool   // the call on its way is to end early
+}
+
+// watchedShard is a shard with waiters.
+type watchedShard struct {
+	v     *waitedQueue
+	q     *catalog.Queue
+	s     *catalog.Shard
+	state *catalog.State // of the shard
+	group string
+}
+
+func (h *Hub) watchOf(q *catalog.Queue, s *catalog.Shard) *watchedShard {
+	return &watchedShard{q: q, s: s, state: h.State(q, s), group: h.Link.Group(s.Tag)}
+}
+
+// copied is for those who read it without the lock: watch may give it another
+// queue meanwhile.
+func (d *watchedShard) copied() *watchedShard {
+	return &watchedShard{q: d.q, s: d.s, state: d.state, group: d.group}
+}
+
+// watch begins to watch the shards of a view. The caller holds the lock.
+func (h *Hub) watch(v *waitedQueue) {
+	h.startTick()
+	q := v.watches()
+	if q == nil || h.closed {
+		return
+	}
+	for _, s := range q.Shards {
+		g, group := h.State(q, s), h.Link.Group(s.Tag)
+		marker := g.Name("marker")
+		w := h.Watches[group]
+		if w == nil {
+			w = &watcher{h: h, group: group, Shards: map[string]*watchedShard{}}
+			h.Watches[group] = w
+			h.Busy.begin() // until its first call is on its way
+			h.Tasks.Go(w.run)
+		}
+		d := h.Watched[marker]
+		if d == nil {
+			d = &watchedShard{}
+			h.Watched[marker] = d
+		}
+		d.v, d.q, d.s, d.state, d.group = v, q, s, g, group
+		w.Shards[marker] = d
+		if w.asked != nil && !w.asked[marker] && !w.nudged {
+			w.nudged = true
+			turn := w.Turns
+			h.Busy.begin()
+			h.Tasks.Go(func() { w.nudge(turn) })
+		}
+	}
+}
+
+// unwatch stops watching the shards of a view. The caller holds the lock.
+func (h *Hub) unwatch(v *waitedQueue) {
+	q := v.watches()
+	if q == nil {
+		return
+	}
+	for _, s := range q.Shards {
+		marker := s.Name("marker")
+		d := h.Watched[marker]
+		if d == nil || d.v != v {
+			continue
+		}
+		if w := h.Watches[d.group]; w != nil {
+			delete(w.Shards, marker)
+		}
+		delete(h.Watched, marker)
+	}
+}
+
+// failurePause is how long a watch waits after a call that has failed. A
+// refusal may stay for ever: after each the next wait is longer, up to recheck.
+const failurePause = 100 * time.Millisecond
+
+// run makes one blocking call after the other. What the tick looks at meanwhile
+// is what a call that fails would have told.
+func (w *watcher) run() {
+	h := w.h
+	rest := failurePause
+	for busy := true; ; {
+		keys := w.next()
+		if busy {
+			h.Busy.end()
+		}
+		if keys == nil {
+			return
+		}
+		marker, member, score, ok, err := h.Link.Block(h.ctx, w.group, keys, link.MaxBlock)
+		h.Busy.begin()
+		busy = true
+		switch {
+		case ok:
+			w.handle(marker, member, int64(score))
+		case h.ctx.Err() != nil:
+		case err != nil:
+			_ = clock.Sleep(h.ctx, clock.System(), rest)
+		}
+		if rest = min(2*rest, store.Recheck); err == nil || duly.CodeOf(err) == duly.CodeUnavailable {
+			rest = failurePause
+		}
+	}
+}
+
+// nudge ends a blocking call that does not ask for everything that is watched.
+// It may be on its way to the server still, so it is ended until it has ended.
+func (w *watcher) nudge(turn uint64) {
+	defer w.h.Busy.end()
+	for {
+		w.h.Mu.Lock()
+		ended := w.Turns != turn
+		w.h.Mu.Unlock()
+		if ended {
+			return
+		}
+		w.h.Link.Unblock(w.group)
+		if clock.Sleep(w.h.ctx, clock.System(), time.Millisecond) != nil {
+			return
+		}
+	}
+}
+
+// next lists the markers to ask for, none if the watch is over.
+func (w *watcher) next() (keys []string) {
+	w.h.Mu.Lock()
+	defer w.h.Mu.Unlock()
+	w.asked, w.nudged = nil, false
+	w.Turns++
+	if len(w.Shards) == 0 || w.h.ctx.Err() != nil {
+		delete(w.h.Watches, w.group)
+		return nil
+	}
+	w.asked = make(map[string]bool, len(w.Shards))
+	for marker := range w.Shards {
+		w.asked[marker] = true
+		keys = append(keys, marker)
+	}
+	return keys
+}
+
+// handle does what a marker says.
+func (w *watcher) handle(marker, member string, score int64) {
+	h := w.h
+	h.Mu.Lock()
+	d := w.Shards[marker]
+	if d == nil || h.ctx.Err() != nil {
+		h.Mu.Unlock()
+		h.putMarkerBack(marker, member, score)
+		return
+	}
+	ref, s, unknown := d.v.Ref, d.s, d.q.Version == guessed
+	h.Mu.Unlock()
+	if unknown { // until now: somebody has made it
+		_, _ = h.Read(h.ctx, ref) // where it fails, the look asks again
+	}
+	switch {
+	case member != "now":
+		h.takeOver(marker, score)
+	case !h.wake(ref, s.Index, int(score)):
+		h.PutMarker(s, member, int64(score))
+	}
+}
+
+// putMarkerBack gives a marker back that this process has no use for, unless the
+// queue is gone. Where another was set meanwhile, the higher number of jobs and the
+// sooner moment stand.
+func (h *Hub) putMarkerBack(marker, member string, score int64) {
+	_, _ = h.Link.Run(h.Store.Ctx, markerCall(marker, member, score))
+}
+
+func markerCall(marker, member string, score int64) link.Call {
+	config := strings.TrimSuffix(marker, "marker") + "config"
+	return link.Call{Script: store.ScriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
+}
+
+// apply acts on a look. keeper: this process keeps the shard's next moment.
+func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper bool) {
+	if l.stale {
+		h.refresh(ctx, d.q.Ref)
+		return
+	}
+	if l.deliverable > 0 && !h.wake(d.q.Ref, d.s.Index, l.deliverable) && keeper {
+		h.PutMarker(d.s, "now", int64(l.deliverable))
+	}
+	if at := l.keepUntil(); keeper && at != 0 {
+		h.SetDueTimer(d.s, at, h.Until(at, l.clock))
+	}
+}
