@@ -16,6 +16,11 @@ import (
 
 // suite makes an engine on a file of its own for every test.
 func suite(cfg sqliteengine.Config) enginetest.Suite {
+	return suiteOf(cfg, func(*sqliteengine.Engine) {})
+}
+
+// suiteOf is suite for engines that are changed before they are used.
+func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c, cfg := clock.NewFake(), cfg
 		cfg.Path, cfg.MaxBody, cfg.MaxQueues = filepath.Join(t.TempDir(), "duly.db"), o.MaxBody, o.MaxQueues
@@ -24,6 +29,7 @@ func suite(cfg sqliteengine.Config) enginetest.Suite {
 		if err != nil {
 			t.Fatal(err)
 		}
+		change(e)
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)
@@ -40,13 +46,15 @@ func TestModel(t *testing.T) {
 	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Model(t)
 }
 
-// gathering is a writer that lets its callers join the next commit, as in a
-// server. It keeps the same contract.
-var gathering = sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true}
+// gathering is an engine as in a busy server: its writer lets callers join the
+// next commit, and pages are read row by row. It keeps the same contract.
+func gathering() enginetest.Suite {
+	return suiteOf(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true}, (*sqliteengine.Engine).ReadRowByRow)
+}
 
 func TestConformanceGathering(t *testing.T) {
 	secondRun(t)
-	suite(gathering).Run(t)
+	gathering().Run(t)
 }
 
 func TestModelGathering(t *testing.T) {
@@ -54,7 +62,7 @@ func TestModelGathering(t *testing.T) {
 	if !proctest.Long() && os.Getenv("DULY_MODEL_SEQUENCES") == "" {
 		t.Setenv("DULY_MODEL_SEQUENCES", "60")
 	}
-	suite(gathering).Model(t)
+	gathering().Model(t)
 }
 
 // secondRun leaves the second run of a suite to the full tests;

@@ -22,8 +22,10 @@
 // done fails alone.
 //
 // Reads run beside the writer on connections of their own, each in a
-// transaction that sees one commit. A checkpoint that reads keep from restarting
-// the log lets new reads wait for a moment (gate.go, checkpoint.go).
+// transaction that sees one commit. Pages of lists and surveys give way to
+// callers that write (longread.go): a page then consists of several transactions.
+// A checkpoint that reads keep from restarting the log lets new reads wait for a
+// moment (gate.go, checkpoint.go).
 //
 // # What stands in memory
 //
@@ -73,7 +75,9 @@
 //	    is told what became deliverable.
 //
 // A read: e.read(ctx, func(c *conn) error { … c.stmt("name") … }), rows by
-// job.scanJob with a queue of which ref and id are set.
+// job.scanJob with a queue of which ref and id are set. A read of many rows:
+// e.readLong, whose function asks slice.over after each row and remembers where
+// to go on.
 //
 // Statements stand in sql/*.sql under a name; a statement that is left before
 // its last row is Reset.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 var (
@@ -26,21 +25,50 @@ func (e *Engine) look(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *q
 	}
 	ref = ref.Normal()
 	return e.read(ctx, func(c *conn) error {
-		t := &tx{conn: c, w: e.w, reading: true}
-		t.begin()
-		s := c.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
-		row, err := s.Step()
+		t, q, err := e.findQueue(c, ref)
 		if err != nil {
 			return err
 		}
-		if !row {
-			return f(t, nil)
-		}
-		q := scanQueue(s)
-		s.Reset()
-		q.aliased = true // it may be
 		return f(t, q)
 	})
+}
+
+// lookLong is look for a page: f reads until the page or the slice is at its end,
+// and returns whether it wants to go on at a later moment.
+func (e *Engine) lookLong(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue, s *slice) (more bool, err error)) error {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) {
+		t, q, err := e.findQueue(c, ref)
+		if err != nil {
+			return false, err
+		}
+		return f(t, q, s)
+	})
+}
+
+// findQueue begins a transaction that reads and finds a queue, nil for an unknown
+// one.
+func (e *Engine) findQueue(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
+	t := e.reading(c)
+	s := c.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
+	row, err := s.Step()
+	if err != nil || !row {
+		return t, nil, err
+	}
+	q := scanQueue(s)
+	s.Reset()
+	q.aliased = true // it may be
+	return t, q, nil
+}
+
+// reading returns a transaction that changes nothing.
+func (e *Engine) reading(c *conn) *tx {
+	t := &tx{conn: c, w: e.w, reading: true}
+	t.begin()
+	return t
 }
 
 // Get implements duly.Inspector.
@@ -199,39 +227,47 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
-	err = e.read(ctx, func(c *conn) error {
-		t := &tx{conn: c, w: e.w, reading: true}
-		t.begin()
-		queues, err := collectQueues(c.stmt("queue_page").Text(1, duly.NamespaceOr(namespace)).Text(2, p.Cursor).Int(3, int64(p.Limit)+1))
-		if err != nil {
-			return err
-		}
-		if len(queues) > p.Limit {
-			queues = queues[:p.Limit]
-			page.Next = queues[p.Limit-1].ref.Name
-		}
-		for _, q := range queues {
-			stats, err := t.stats(q)
-			if err != nil {
-				return err
-			}
-			page.Queues = append(page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: q.cfg.Throttle()})
-		}
-		return nil
-	})
+	v := survey{namespace: duly.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
+	err = e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) { return v.read(e.reading(c), s) })
 	if err != nil {
 		return duly.SurveyPage{}, err
 	}
-	return page, nil
+	return v.page, nil
 }
 
-func collectQueues(s *sq.Stmt) (queues []*queue, err error) {
+// survey is a page of a survey that is being read.
+type survey struct {
+	namespace string
+	behind    string // the last queue of the page
+	limit     int
+	page      duly.SurveyPage
+}
+
+// read adds queues until the page or the slice is at its end. It reports whether
+// there is more to read.
+func (v *survey) read(t *tx, s *slice) (more bool, err error) {
+	rows := t.stmt("queue_page").Text(1, v.namespace).Text(2, v.behind).Int(3, noLimit)
+	defer rows.Reset()
 	for {
-		row, err := s.Step()
+		row, err := rows.Step()
 		if err != nil || !row {
-			return queues, err
+			return false, err
 		}
-		queues = append(queues, scanQueue(s))
+		if len(v.page.Queues) == v.limit {
+			v.page.Next = v.behind
+			return false, nil
+		}
+
+		q := scanQueue(rows)
+		stats, err := t.stats(q)
+		if err != nil {
+			return false, err
+		}
+		v.page.Queues = append(v.page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: q.cfg.Throttle()})
+		v.behind = q.ref.Name
+		if s.over() {
+			return true, nil
+		}
 	}
 }
 

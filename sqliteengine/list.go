@@ -80,7 +80,7 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 		return page, err
 	}
 	l := listing{p: &p, behind: from}
-	if err := e.look(ctx, ref, l.read); err != nil {
+	if err := e.lookLong(ctx, ref, l.read); err != nil {
 		return page, err
 	}
 	return l.page, nil
@@ -94,11 +94,11 @@ type listing struct {
 	bytes  int    // of bodies and results, if they are wanted
 }
 
-// read adds jobs until the page is at its end. It passes over rows that can't be
-// read.
-func (l *listing) read(t *tx, q *queue) error {
+// read adds jobs of one moment until the page or the slice is at its end. It
+// passes over rows that can't be read. It reports whether there is more to read.
+func (l *listing) read(t *tx, q *queue, s *slice) (more bool, err error) {
 	if q == nil {
-		return nil
+		return false, nil
 	}
 	rows := t.stmt("list_"+l.p.State.String()).Int(1, q.id)
 	l.behind.bind(rows, l.p.State)
@@ -108,7 +108,7 @@ func (l *listing) read(t *tx, q *queue) error {
 	for {
 		row, err := rows.Step()
 		if err != nil || !row {
-			return err
+			return false, err
 		}
 		var j job
 		if j.scanJob(rows, q) != nil {
@@ -116,14 +116,17 @@ func (l *listing) read(t *tx, q *queue) error {
 		}
 		size, err := t.size(&j, rows)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if l.full(&j, size) {
 			l.page.Next = l.behind.text(l.p.State)
-			return nil
+			return false, nil
 		}
 		if err := l.add(t, &j, size); err != nil {
-			return err
+			return false, err
+		}
+		if s.over() {
+			return true, nil
 		}
 	}
 }

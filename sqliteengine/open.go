@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 
 	"github.com/dulymq/duly"
@@ -91,7 +92,8 @@ func start(cfg Config, l layout) (*Engine, error) {
 	e.inbox.init()
 	e.readers.turn = make(chan struct{}, maxReaders)
 	e.readers.lent = map[*conn]context.CancelFunc{}
-	e.readers.gate.clock = clock.System() // whatever the engine's clock does
+	// Pauses and rests last as long as the machine's clock says, whatever the engine's clock does.
+	e.readers.gate.clock, e.readers.long = clock.System(), newLongReads(clock.System(), runtime.GOMAXPROCS(0))
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
 	e.w.room = room{ballast: cfg.openBallast(), file: cfg.Path}

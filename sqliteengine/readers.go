@@ -19,6 +19,7 @@ const maxReaders = 4
 // file as it was at one commit.
 type readers struct {
 	gate gate
+	long *longReads
 
 	mu   sync.Mutex
 	free []*conn

@@ -46,7 +46,9 @@ func (w *writer) loop() {
 		w.batch = w.e.inbox.Take(w.batch, txLimits)
 		w.recover()
 		if len(w.batch) > 0 {
+			w.e.readers.long.begins()
 			w.serve(w.batch)
+			w.e.readers.long.ends()
 			answered := len(w.batch)
 			clear(w.batch)
 			w.attend()

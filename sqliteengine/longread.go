@@ -1,0 +1,121 @@
+package sqliteengine
+
+import (
+	"context"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// A page of a list or a survey takes several milliseconds of processor time.
+// With a page on each processor, every step of a push waits until the scheduler
+// takes a processor away from one of them, up to 10 ms. So long reads give way:
+//
+//   - At most half of the processors, and at most maxLongReads, read pages at
+//     the same time. Others wait in the order in which they came.
+//   - A page is read in slices of sliceTime. Each slice is a read transaction of
+//     its own, so a checkpoint need not wait for a page.
+//   - While callers write, a page rests for restTime between two slices. On an
+//     idle store it does not rest, and is one transaction.
+
+const (
+	// maxLongReads leaves at least one of maxReaders for other reads.
+	maxLongReads = maxReaders - 1
+	// sliceTime is how long a page is read before it gives way.
+	sliceTime = 200 * time.Microsecond
+	// restTime is how long a page rests between two slices.
+	restTime = time.Millisecond
+	// writesRecently is how long after its last transaction the writer counts as
+	// busy.
+	writesRecently = 20 * time.Millisecond
+)
+
+// longReads limits the reads of pages.
+type longReads struct {
+	clock  clock.Clock
+	tokens chan struct{} // holds one for each long read under way
+
+	writing atomic.Bool  // a transaction for callers is under way
+	wrote   atomic.Int64 // when the last one ended, on the monotonic clock
+}
+
+// newLongReads returns limits for that many processors.
+func newLongReads(c clock.Clock, processors int) *longReads {
+	l := &longReads{clock: c, tokens: make(chan struct{}, min(max(1, processors/2), maxLongReads))}
+	l.wrote.Store(int64(c.Mono() - writesRecently))
+	return l
+}
+
+// begins notes that the writer works for callers.
+func (l *longReads) begins() { l.writing.Store(true) }
+
+// ends notes that the writer has done its work.
+func (l *longReads) ends() {
+	l.wrote.Store(int64(l.clock.Mono()))
+	l.writing.Store(false)
+}
+
+// busy reports whether callers write.
+func (l *longReads) busy(now time.Duration) bool {
+	return l.writing.Load() || now-time.Duration(l.wrote.Load()) < writesRecently
+}
+
+// slice is the part of a long read that runs in one transaction.
+type slice struct {
+	long *longReads
+	gate *gate
+	end  time.Duration
+	used bool // the slice has used up its time
+}
+
+// over reports whether the read must end its transaction now. Callers ask after
+// each row that brings them forward, so that every slice makes progress.
+func (s *slice) over() bool {
+	if s.gate.isClosed() {
+		return true
+	}
+	now := s.long.clock.Mono()
+	if now < s.end {
+		return false
+	}
+	if s.used = s.long.busy(now); s.used {
+		return true
+	}
+	runtime.Gosched()
+	s.end = s.long.clock.Mono() + sliceTime
+	return false
+}
+
+// readLong runs f, which reads a page, in one transaction after the other until
+// f returns false or an error.
+func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *slice) (more bool, err error)) error {
+	l := e.readers.long
+	select {
+	case l.tokens <- struct{}{}:
+		defer func() { <-l.tokens }()
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-e.stopped:
+		return e.alive(ctx)
+	}
+
+	return e.onReader(ctx, func(ctx context.Context, c *conn) error {
+		for {
+			s := slice{long: l, gate: &e.readers.gate, end: l.clock.Mono() + sliceTime}
+			more := false
+			err := e.snapshot(ctx, c, func(c *conn) (err error) {
+				more, err = f(c, &s)
+				return err
+			})
+			if err != nil || !more {
+				return err
+			}
+
+			if s.used && clock.Sleep(ctx, l.clock, restTime) != nil {
+				return errInterrupted
+			}
+		}
+	})
+}
