@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/rueidis"
 
@@ -10,21 +11,6 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
-
-// Stale is a shard's answer to a call that was computed with another
-// configuration: the one that it has, "" for none.
-type Stale struct {
-	Shard *Shard
-	Value string
-	met   int64 // what the shard's met was before the call
-}
-
-// lost tells whether the shard has lost what this process knew it to have;
-// true to one of those who find out.
-func (s *Stale) lost() bool { return s.met > 0 && s.Shard.met.CompareAndSwap(s.met, -s.met) }
-
-// Error implements error. No caller of the engine ever sees it.
-func (s *Stale) Error() string { return "redisengine: the shard has another configuration" }
 
 // Reply is what a script answered, behind its first word.
 type Reply struct {
@@ -140,4 +126,46 @@ func (e *Catalog) Write(ctx context.Context, q *Queue, s *Shard, sc *store.Scrip
 	}
 	r, err = e.readReply(sc.Name, s, met, &msg)
 	return r, durable, err
+}
+
+// ErrRetry lets with begin again: the queue was made.
+var ErrRetry = errors.New("redisengine: again")
+
+// With does something with a queue as this process knows it, and again as
+// often as a shard says that the queue is another one by now. f is given nil
+// for an unknown queue.
+func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
+	c := e.Retry(ctx)
+	for c.Next() {
+		q, err := e.Find(ctx, ref)
+		if err != nil {
+			return err
+		}
+		switch err = f(q); err {
+		case nil:
+			return nil
+		case ErrRetry:
+			continue
+		}
+		var other *Stale
+		if !errors.As(err, &other) {
+			return err
+		}
+		if err := e.Sync(ctx, q, other); err != nil {
+			return err
+		}
+	}
+	return c.Failed("the configuration of queue %s keeps changing", ref)
+}
+
+// WithShard does something with a shard, unless it is no longer there.
+func (e *Catalog) WithShard(ctx context.Context, at ShardRef, f func(q *Queue, s *Shard) error) (there bool, err error) {
+	err = e.With(ctx, at.Ref, func(q *Queue) error {
+		s := q.Shard(at.Index)
+		if there = s != nil; !there {
+			return nil
+		}
+		return f(q, s)
+	})
+	return there, err
 }

@@ -1,8 +1,11 @@
 package catalog
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
 
 	"github.com/redis/rueidis"
 
@@ -32,36 +35,6 @@ func New(s *store.Store, cancels *cancel.Reporter) *Catalog {
 		Resets: &Resets{Store: s}, cancels: cancels,
 		Cache: Cache{known: map[duly.QueueRef]*Queue{}, used: map[duly.QueueRef]*Queue{}},
 	}
-}
-
-// ErrRetry lets with begin again: the queue was made.
-var ErrRetry = errors.New("redisengine: again")
-
-// With does something with a queue as this process knows it, and again as
-// often as a shard says that the queue is another one by now. f is given nil
-// for an unknown queue.
-func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
-	c := e.Retry(ctx)
-	for c.Next() {
-		q, err := e.Find(ctx, ref)
-		if err != nil {
-			return err
-		}
-		switch err = f(q); err {
-		case nil:
-			return nil
-		case ErrRetry:
-			continue
-		}
-		var other *Stale
-		if !errors.As(err, &other) {
-			return err
-		}
-		if err := e.Sync(ctx, q, other); err != nil {
-			return err
-		}
-	}
-	return c.Failed("the configuration of queue %s keeps changing", ref)
 }
 
 // askQueue asks for a queue's entry in its namespace's list; "" for none.
@@ -120,20 +93,66 @@ func (e *Catalog) remember(q *Queue) *Queue {
 	return q
 }
 
-// ShardRef is one shard, by its place in a queue that may be made anew meanwhile.
-type ShardRef struct {
-	Ref   duly.QueueRef
-	Index int
+// ReadQueue reads a stored configuration, as this package has written it:
+// nothing is missing, and nothing is beyond its bounds.
+func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
+	var s storedConfig
+	if numberOf(value) == 0 || json.Unmarshal([]byte(value[VersionSize:]), &s) != nil {
+		return nil, e.unreadable(ref, "it is cut short or damaged")
+	}
+	if err := checkLayout(ref, s.Layout); err != nil {
+		return nil, err
+	}
+	q := &Queue{Ref: ref, Value: value, Version: value[:VersionSize], Tomb: s.Gone}
+	q.Config = duly.QueueConfig{
+		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
+		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
+	}
+	if err := complete(q.Config); err != nil {
+		return nil, e.unreadable(ref, err.(*duly.Error).Message)
+	}
+	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
+	q.Shards = make([]*Shard, s.Shards)
+	for i := range q.Shards {
+		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}
+	}
+	return q, nil
 }
 
-// WithShard does something with a shard, unless it is no longer there.
-func (e *Catalog) WithShard(ctx context.Context, at ShardRef, f func(q *Queue, s *Shard) error) (there bool, err error) {
-	err = e.With(ctx, at.Ref, func(q *Queue) error {
-		s := q.Shard(at.Index)
-		if there = s != nil; !there {
-			return nil
+func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
+	return duly.Errorf(duly.CodeCorrupt, "the configuration of queue %s can't be read (%s): something else has written to the key %s, or to the queue's shards; run duly check --repair",
+		ref, why, e.ConfigsKey(ref.Namespace))
+}
+
+// NextVersion is a version after was, and after others that were found; ""
+// begins a queue's life. It goes by the wall clock of whoever changes the
+// configuration, and rises in any case.
+func (e *Catalog) NextVersion(was string, others ...string) string {
+	number, birth := uint64(e.Local().Now().UnixMicro()), make([]byte, 8)
+	for _, other := range append(others, was) {
+		number = max(number, numberOf(other)+1)
+	}
+	if was == "" {
+		rand.Read(birth)
+	} else {
+		copy(birth, was[8:VersionSize])
+	}
+	return string(binary.BigEndian.AppendUint64(nil, number)) + string(birth)
+}
+
+// State returns a shard's state, and creates it if there is none.
+func (e *Catalog) State(q *Queue, s *Shard) *State {
+	for {
+		if g := s.State.Load(); g != nil {
+			if !g.used.Load() {
+				g.used.Store(true)
+			}
+			return g
 		}
-		return f(q, s)
-	})
-	return there, err
+		g := &State{names: store.AppendKeys(make([]string, 0, len(store.ShardKeys)), s.Tag, store.ShardKeys[:]), Calls: e.NewCalls(q, s)}
+		if s.State.CompareAndSwap(nil, g) {
+			e.Cache.markUsed(q)
+		}
+	}
 }

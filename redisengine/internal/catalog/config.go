@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"cmp"
-	"crypto/rand"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
@@ -10,7 +8,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/codec"
-	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // layout is the version of the keys and their values. A queue of another one is
@@ -64,33 +61,6 @@ func retainStored(d time.Duration) time.Duration {
 	return d
 }
 
-// ReadQueue reads a stored configuration, as this package has written it:
-// nothing is missing, and nothing is beyond its bounds.
-func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
-	var s storedConfig
-	if numberOf(value) == 0 || json.Unmarshal([]byte(value[VersionSize:]), &s) != nil {
-		return nil, e.unreadable(ref, "it is cut short or damaged")
-	}
-	if err := checkLayout(ref, s.Layout); err != nil {
-		return nil, err
-	}
-	q := &Queue{Ref: ref, Value: value, Version: value[:VersionSize], Tomb: s.Gone}
-	q.Config = duly.QueueConfig{
-		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
-		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
-		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
-	}
-	if err := complete(q.Config); err != nil {
-		return nil, e.unreadable(ref, err.(*duly.Error).Message)
-	}
-	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
-	q.Shards = make([]*Shard, s.Shards)
-	for i := range q.Shards {
-		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}
-	}
-	return q, nil
-}
-
 // checkLayout returns unsupported for a queue that another version of duly has
 // stored.
 func checkLayout(ref duly.QueueRef, stored int) error {
@@ -116,11 +86,6 @@ func complete(c duly.QueueConfig) error {
 		return duly.Invalid("fields", "are missing")
 	}
 	return c.CheckParts()
-}
-
-func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
-	return duly.Errorf(duly.CodeCorrupt, "the configuration of queue %s can't be read (%s): something else has written to the key %s, or to the queue's shards; run duly check --repair",
-		ref, why, e.ConfigsKey(ref.Namespace))
 }
 
 // packLimits is one shard's part of what a configuration bounds, as
@@ -163,20 +128,4 @@ func numberOf(value string) uint64 {
 		return 0
 	}
 	return n
-}
-
-// NextVersion is a version after was, and after others that were found; ""
-// begins a queue's life. It goes by the wall clock of whoever changes the
-// configuration, and rises in any case.
-func (e *Catalog) NextVersion(was string, others ...string) string {
-	number, birth := uint64(e.Local().Now().UnixMicro()), make([]byte, 8)
-	for _, other := range append(others, was) {
-		number = max(number, numberOf(other)+1)
-	}
-	if was == "" {
-		rand.Read(birth)
-	} else {
-		copy(birth, was[8:VersionSize])
-	}
-	return string(binary.BigEndian.AppendUint64(nil, number)) + string(birth)
 }

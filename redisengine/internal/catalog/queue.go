@@ -1,12 +1,34 @@
 package catalog
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
+
+// Stale is a shard's answer to a call that was computed with another
+// configuration: the one that it has, "" for none.
+type Stale struct {
+	Shard *Shard
+	Value string
+	met   int64 // what the shard's met was before the call
+}
+
+// lost tells whether the shard has lost what this process knew it to have;
+// true to one of those who find out.
+func (s *Stale) lost() bool { return s.met > 0 && s.Shard.met.CompareAndSwap(s.met, -s.met) }
+
+// Error implements error. No caller of the engine ever sees it.
+func (s *Stale) Error() string { return "redisengine: the shard has another configuration" }
+
+// ShardRef is one shard, by its place in a queue that may be made anew meanwhile.
+type ShardRef struct {
+	Ref   duly.QueueRef
+	Index int
+}
 
 // meet notes that the shard has its configuration.
 func (s *Shard) meet() {
@@ -96,4 +118,48 @@ func (q *Queue) Shard(i int) *Shard {
 		return nil
 	}
 	return q.Shards[i]
+}
+
+// State is what calls that use a shard work with. Of a hundred thousand queues
+// that a process knows few are in use at a time, and the garbage collector has to go
+// through all that is known. So the state is created when a caller calls or waits,
+// and a sweep drops it if no call came since the sweep before. A caller that still
+// holds a dropped state may go on using it.
+type State struct {
+	names []string // of shardKeys
+	Calls any      // by newCalls
+	used  atomic.Bool
+}
+
+// Name returns the name of one of the shard's keys.
+func (g *State) Name(key string) string { return g.names[slices.Index(store.ShardKeys[:], key)] }
+
+// Walk is how far a call has come in the shards of a queue. If one of them has
+// another configuration by now the call is repeated, and what the others have
+// said stands: else a queue whose configuration is changed all the time would
+// never be walked through. One that was made anew is.
+type Walk struct {
+	birth string // of the queue
+	done  int    // shards
+}
+
+// Begin tells whether the queue is one whose shards were not asked yet.
+func (w *Walk) Begin(q *Queue) bool {
+	birth := q.Version[8:]
+	if w.birth == birth {
+		return false
+	}
+	*w = Walk{birth: birth}
+	return true
+}
+
+// Each does something with every shard that is left, beginning at the first one.
+func (w *Walk) Each(q *Queue, first int, f func(s *Shard) error) error {
+	w.Begin(q)
+	for ; w.done < len(q.Shards); w.done++ {
+		if err := f(q.Shards[(first+w.done)%len(q.Shards)]); err != nil {
+			return err
+		}
+	}
+	return nil
 }

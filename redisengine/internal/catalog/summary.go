@@ -7,9 +7,96 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
+
+// Target is a shard that a script is asked about: whose, by the queue's place
+// among those that are asked about, and which.
+type Target struct {
+	Queue, Shard int
+	*Summary
+}
+
+// maxAtOnce bounds the calls of a gentle bundle that are on their way together.
+const maxAtOnce = 50
+
+// MultiCall is one script's calls about many shards, each call about some on one
+// node.
+type MultiCall struct {
+	Catalog   *Catalog
+	QueueOf   func(queue int) duly.QueueRef
+	Script    *store.Script
+	Keys      []string // of each shard
+	MaxShards int      // shards of one call
+	FirstArgs []string // the arguments before those of the shards
+	// Paced: what others send meanwhile does not wait behind all of it, and no
+	// shard waits for a node that another one is on.
+	Paced bool
+
+	calls   []link.Call
+	targets [][]Target // of each call
+	group   string     // of the last one
+}
+
+// Add adds a shard, with the arguments that are its own.
+func (b *MultiCall) Add(at Target, args ...string) {
+	tag := store.ShardTag(b.Catalog.Prefix, b.QueueOf(at.Queue), at.Shard)
+	group := b.Catalog.Link.Group(tag)
+	if n := len(b.calls); n == 0 || group != b.group || len(b.targets[n-1]) == b.MaxShards {
+		c := link.Call{Script: b.Script.Script, Once: b.Paced}
+		if group == "" && b.MaxShards > 1 { // one node: most calls get as many shards as they may
+			c.Keys, c.Args = make([]string, 0, b.MaxShards*len(b.Keys)), make([]string, 0, len(b.FirstArgs)+b.MaxShards*len(args))
+		}
+		c.Args = append(c.Args, b.FirstArgs...)
+		b.calls, b.targets = append(b.calls, c), append(b.targets, nil)
+		b.group = group
+	}
+	n := len(b.calls) - 1
+	c := &b.calls[n]
+	c.Keys = store.AppendKeys(c.Keys, tag, b.Keys)
+	c.Args = append(c.Args, args...)
+	b.targets[n] = append(b.targets[n], at)
+}
+
+// Singles takes the shards out that have a call of their own.
+func (b *MultiCall) Singles() (alone []Target) {
+	calls, spots := b.calls[:0], b.targets[:0]
+	for i := range b.calls {
+		if len(b.targets[i]) == 1 {
+			alone = append(alone, b.targets[i][0])
+		} else {
+			calls, spots = append(calls, b.calls[i]), append(spots, b.targets[i])
+		}
+	}
+	b.calls, b.targets = calls, spots
+	return alone
+}
+
+// Run makes the calls, and hands over what each has answered.
+func (b *MultiCall) Run(ctx context.Context, heed func(spots []Target, answer *rueidis.RedisMessage, err error) error) error {
+	for len(b.calls) > 0 {
+		n := len(b.calls)
+		if b.Paced {
+			n = min(n, maxAtOnce)
+		}
+		results := b.Catalog.Link.RunAll(ctx, b.calls[:n])
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for i := range results {
+			if err := heed(b.targets[i], &results[i].Msg, results[i].Err); err != nil {
+				return err
+			}
+		}
+		b.calls, b.targets = b.calls[n:], b.targets[n:]
+	}
+	return nil
+}
 
 // Summary is what has to be said of a queue to ask about its shards. It is much
 // less than what those who use a queue remember, for whoever sweeps or surveys

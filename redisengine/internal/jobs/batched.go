@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
@@ -17,9 +19,6 @@ import (
 // the server works on, and one that is there when it has finished.
 const InFlight = 2
 
-// Batcher joins the calls of one kind on one shard.
-type Batcher = batch.Batcher[*Batched]
-
 // Jobs pushes, reserves, settles and deletes jobs.
 type Jobs struct {
 	*catalog.Catalog
@@ -28,12 +27,11 @@ type Jobs struct {
 	healer  *maintain.Repairer
 }
 
-// New returns the calls on jobs of a catalog.
-func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, healer *maintain.Repairer) *Jobs {
-	e := &Jobs{c, h, cancels, healer}
-	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return e.newBatchers(q, s) }
-	return e
-}
+// Batchers join the calls on one shard.
+type Batchers struct{ Push, Reserve, Settle, Remove Batcher }
+
+// Batcher joins the calls of one kind on one shard.
+type Batcher = batch.Batcher[*Batched]
 
 // Batched is one caller's part of a batched script call.
 type Batched struct {
@@ -102,20 +100,29 @@ func join(ctx context.Context, b *Batcher, c *Batched) error {
 	return err
 }
 
-// Batchers join the calls on one shard.
-type Batchers struct{ Push, Reserve, Settle, Remove Batcher }
-
-func (e *Jobs) newBatchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
-	b := &Batchers{}
-	e.initBatcher(&b.Push, e.sendPush(q, s))
-	e.initBatcher(&b.Settle, e.sendSettle(q, s))
-	e.initBatcher(&b.Remove, e.sendDelete(q, s))
-	e.initBatcher(&b.Reserve, e.sendReserve(q, s))
-	b.Reserve.Together = sameLease
-	return b
-}
-
 // Batchers returns those of a shard.
 func (e *Jobs) Batchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
 	return e.State(q, s).Calls.(*Batchers)
+}
+
+// batchArgs are the arguments of a joint call: clock and version, what is said
+// of all calls, and what each of them adds.
+func (e *Jobs) batchArgs(q *catalog.Queue, calls []*Batched, before ...string) []string {
+	n := 2 + len(before)
+	for _, c := range calls {
+		n += len(c.Args)
+	}
+	args := append(append(make([]string, 0, n), e.Clock(), q.Version), before...)
+	for _, c := range calls {
+		args = append(args, c.Args...)
+	}
+	return args
+}
+
+// BatchReply is the answer to one caller's items.
+type BatchReply struct {
+	items   []rueidis.RedisMessage // of pushes: about the items that were not simply created
+	from    int                    // of pushes: the place of the caller's first item in the call
+	Lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
+	durable error                  // stored, but not confirmed
 }

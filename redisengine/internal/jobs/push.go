@@ -1,14 +1,20 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 
+	"github.com/redis/rueidis"
+
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // Push implements duly.Engine. The jobs are judged here; what depends on other
@@ -214,4 +220,143 @@ func (p *queuePush) refuse(err error) error {
 		p.results[p.items[i].place].Err = err
 	}
 	return nil
+}
+
+// sendPush runs the joint push of many callers.
+func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
+	return func(ctx context.Context, calls []*Batched) error {
+		waited := !slices.ContainsFunc(calls, func(c *Batched) bool { return !c.waited })
+		all := make([]*codec.CallArgs, 0, 16) // most batches need no more
+		for _, c := range calls {
+			all = append(all, &c.CallArgs)
+		}
+		args := e.batchArgs(q, calls, append([]string{s.Limits}, codec.PackPushes(all)...)...)
+		for _, c := range calls {
+			args = append(args, c.Bodies...)
+		}
+		r, durable, err := e.Write(ctx, q, s, store.ScriptPush, args, waited)
+		if err != nil {
+			return err
+		}
+
+		// The answers name the places of the jobs that were not simply created.
+		from, next := 0, 0
+		for _, c := range calls {
+			answer := BatchReply{durable: durable, from: from, items: r.Rest[next:next]}
+			for next < len(r.Rest) && placeOf(&r.Rest[next]) < from+c.Items {
+				next++
+				answer.items = answer.items[:len(answer.items)+1]
+			}
+			c.Apply(answer)
+			from += c.Items
+		}
+		return nil
+	}
+}
+
+// placeOf is the place, from 0, of the job that an answer is about.
+func placeOf(answer *rueidis.RedisMessage) int {
+	return int(codec.Integer(&codec.Elements(answer)[0])) - 1
+}
+
+// answered fills in the results.
+func (p *queuePush) answered(items []pushItem, r BatchReply) {
+	for i := range items {
+		p.results[items[i].place].Outcome = duly.Created // its ID was filled in by identify
+	}
+	for k := range r.items {
+		item := &items[placeOf(&r.items[k])-r.from]
+		answer := codec.Elements(&r.items[k])[1:]
+		if codec.Text(&answer[0]) == "taken" {
+			p.results[item.place].Outcome = 0
+			p.mu.Lock()
+			p.left = append(p.left, *item)
+			p.left[len(p.left)-1].waited = link.Waited(r.durable)
+			p.mu.Unlock()
+			continue
+		}
+		p.results[item.place] = item.result(p.q.Ref, answer, p.cfg.MaxJobs)
+	}
+	if r.durable == nil {
+		return
+	}
+	for i := range items {
+		if result := &p.results[items[i].place]; result.Err == nil {
+			result.Err = r.durable
+		}
+	}
+}
+
+// result reads the answer for a job that was not simply created.
+func (i *pushItem) result(ref duly.QueueRef, r []rueidis.RedisMessage, maxJobs int) duly.PushResult {
+	switch codec.Text(&r[0]) {
+	case "exists":
+		return duly.PushResult{ID: i.ID, Outcome: duly.Exists, State: codec.State(&r[1])}
+	case "merged":
+		return duly.PushResult{ID: codec.JobID(&r[1], &r[2]), Outcome: duly.Merged}
+	case "full":
+		return duly.PushResult{ID: i.ID, Err: duly.QueueFull(ref, maxJobs)}
+	}
+	return duly.PushResult{ID: i.ID, Err: duly.EndsTooSoon(i.Planned.TTL, i.Job.TTL == 0)}
+}
+
+// send hands the items to their shards. One that fails does not keep the others
+// from an answer.
+func (p *queuePush) send(ctx context.Context) error {
+	err := p.sendItems(ctx, p.items)
+	if err != nil && ctx.Err() != nil || errors.As(err, new(*catalog.Stale)) {
+		return err
+	}
+	return cmp.Or(err, p.sendLeft(ctx))
+}
+
+// sendLeft pushes the jobs again whose numbers other jobs have, under fresh
+// numbers.
+func (p *queuePush) sendLeft(ctx context.Context) error {
+	if len(p.left) == 0 {
+		return nil
+	}
+	left := p.left
+	p.left = nil
+	for i := range left {
+		p.renumber(&left[i])
+	}
+	return p.sendItems(ctx, left)
+}
+
+func (p *queuePush) sendItems(ctx context.Context, items []pushItem) error {
+	if len(p.q.Shards) == 1 {
+		return p.shard(ctx, p.q.Shards[0], items)
+	}
+	parts := map[*catalog.Shard][]pushItem{}
+	for _, item := range items {
+		s := p.q.Shards[duly.ShardOf(item.ID, len(p.q.Shards))]
+		parts[s] = append(parts[s], item)
+	}
+	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(s *catalog.Shard) error { return p.shard(ctx, s, parts[s]) })
+	if ctx.Err() != nil && len(parts) > 1 {
+		return link.Partly(err) // the caller is told of no single job
+	}
+	return err
+}
+
+func (p *queuePush) shard(ctx context.Context, s *catalog.Shard, items []pushItem) error {
+	j := newBatched(len(items))
+	j.Apply = func(r BatchReply) { p.answered(items, r) }
+	j.waited = !slices.ContainsFunc(items, func(i pushItem) bool { return !i.waited })
+	j.pack(items)
+	return join(ctx, &p.e.Batchers(p.q, s).Push, j)
+}
+
+// pack puts jobs into the call, all of them in one piece of memory.
+func (c *Batched) pack(items []pushItem) {
+	size := 0
+	for i := range items {
+		size += codec.NumberSize + 64 + len(items[i].Job.Body)
+	}
+	b := make([]byte, 0, size) // a guess where jobs have headers or long keys
+	for i := range items {
+		b = c.Add(b, i, &items[i].PushJob)
+		c.Bytes += len(items[i].Job.Body)
+	}
 }

@@ -24,9 +24,6 @@ type RetryLoop struct {
 	patience *link.Patience
 }
 
-// Retry returns the tries of a call.
-func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: e.Link, ctx: ctx} }
-
 // Next tells whether there is another try, the first one included.
 func (c *RetryLoop) Next() bool {
 	if c.tries++; c.tries <= MaxImmediate {

@@ -3,19 +3,14 @@ package store
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/lua"
 )
-
-// QueueConfig is the configuration of a queue that was never configured.
-func (e *Store) QueueConfig() duly.QueueConfig {
-	c := duly.DefaultQueueConfig()
-	c.Shards = e.Settings.Shards
-	return c
-}
 
 // Settings are what an engine was opened with.
 type Settings struct {
@@ -70,17 +65,49 @@ func (e *Store) Alive(ctx context.Context) error {
 	return nil
 }
 
-// UnexpectedReply is the error for a call that was answered as no Redis answers it; the
-// log has it, too.
-func (e *Store) UnexpectedReply(call string) error {
-	e.Settings.Logger.Error("redis answered what was not asked", "call", call)
-	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)
-}
-
 // Admit begins an operation on one queue.
 func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
 	return e.Alive(ctx)
+}
+
+// Retry returns the tries of a call.
+func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: e.Link, ctx: ctx} }
+
+// engineCommands are the commands that the engine sends beside its scripts, and "time"
+// and "ping" name no key.
+var engineCommands = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
+
+// Rights looks whether the server's user may call what scripts and engine call:
+// a script that is refused in its middle would leave half its work behind. What
+// tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does. Without
+// SPUBLISH and SSUBSCRIBE canceled jobs are not reported, which is logged by the
+// first call that is refused.
+func (e *Store) Rights(ctx context.Context) error {
+	key := e.Prefix + ":{check}"
+	commands := [][]string{{"time"}, {"ping"}}
+	names := slices.Concat(lua.Reading(), lua.Writing(), engineCommands)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		if name != "time" && name != "publish" {
+			commands = append(commands, []string{name, key})
+		}
+	}
+	return e.Link.Allowed(ctx, commands...)
+}
+
+// QueueConfig is the configuration of a queue that was never configured.
+func (e *Store) QueueConfig() duly.QueueConfig {
+	c := duly.DefaultQueueConfig()
+	c.Shards = e.Settings.Shards
+	return c
+}
+
+// UnexpectedReply is the error for a call that was answered as no Redis answers it; the
+// log has it, too.
+func (e *Store) UnexpectedReply(call string) error {
+	e.Settings.Logger.Error("redis answered what was not asked", "call", call)
+	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)
 }

@@ -1,0 +1,25 @@
+package jobs
+
+import (
+	"github.com/dulymq/duly/redisengine/internal/cancel"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/maintain"
+	"github.com/dulymq/duly/redisengine/internal/wait"
+)
+
+// New returns the calls on jobs of a catalog.
+func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, healer *maintain.Repairer) *Jobs {
+	e := &Jobs{c, h, cancels, healer}
+	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return newBatchers(e, q, s) }
+	return e
+}
+
+func newBatchers(e *Jobs, q *catalog.Queue, s *catalog.Shard) *Batchers {
+	b := &Batchers{}
+	e.initBatcher(&b.Push, e.sendPush(q, s))
+	e.initBatcher(&b.Settle, e.sendSettle(q, s))
+	e.initBatcher(&b.Remove, e.sendDelete(q, s))
+	e.initBatcher(&b.Reserve, e.sendReserve(q, s))
+	b.Reserve.Together = sameLease
+	return b
+}
