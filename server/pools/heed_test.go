@@ -69,6 +69,9 @@ func TestTheEndOfAMoveIsTold(t *testing.T) {
 		synctest.Wait()
 		stop()
 		synctest.Wait()
+		if on := log.lines("a namespace moves on"); len(on) != 1 || !strings.Contains(on[0], "phase=drain") {
+			t.Errorf("%s", log.text.String())
+		}
 		if over := log.lines("a namespace has moved"); len(over) != 1 || !strings.Contains(over[0], "namespace=shop from=default to=orders") || len(log.lines(`phase=""`)) != 0 {
 			t.Errorf("%s", log.text.String())
 		}

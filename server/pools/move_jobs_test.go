@@ -3,6 +3,7 @@ package pools_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -151,5 +152,35 @@ func TestQueueOrderOverAMove(t *testing.T) {
 	}
 	if !slices.Equal(order, []string{"high1", "high2", "low1", "low2"}) {
 		t.Errorf("taken are %v", order)
+	}
+}
+
+// A requeue by count takes the dead jobs of the pool that is left first.
+func TestARequeueByCountTakesTheOldestFirst(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{1: "a", 2: "a b", 3: "a b c", 9: "a b c d"} {
+		r := newRig(t, "new")
+		die := func(ids ...string) {
+			for _, id := range ids {
+				r.pushJob(duly.Job{ID: id})
+				_, receipts := r.take(1, "q")
+				errs, err := r.Settle(t.Context(), "shop", []duly.Outcome{{Receipt: receipts[0], As: duly.Bury}})
+				r.must(errors.Join(append(errs, err)...))
+				r.clock.Advance(time.Second)
+			}
+		}
+		die("a", "b")
+		r.move("shop", "new")
+		die("c", "d")
+
+		results, err := r.Requeue(t.Context(), shop, duly.RequeueParams{N: n})
+		r.must(err)
+		var ids []string
+		for _, q := range results {
+			ids = append(ids, q.ID)
+		}
+		if got := strings.Join(ids, " "); got != want {
+			t.Errorf("%d are requeued as %s, want %s", n, got, want)
+		}
 	}
 }

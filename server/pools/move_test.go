@@ -235,9 +235,13 @@ func TestAMoveWithAPoolDown(t *testing.T) {
 	if err != nil || !errors.Is(results[0].Err, duly.ErrUnavailable) || results[1].Outcome != duly.Created {
 		t.Errorf("pushed: %+v, %v", results, err)
 	}
-	got, err := p.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 5})
+	reserve := duly.ReserveParams{Namespace: "shop", Queues: []string{"q"}, Max: 5}
+	got, err := p.Reserve(t.Context(), reserve)
 	if err != nil || len(got) != 1 {
 		t.Errorf("taken are %v, %v", got, err)
+	}
+	if got, err := p.Reserve(t.Context(), reserve); !errors.Is(err, duly.ErrUnavailable) {
+		t.Errorf("where nothing else is left, taken are %v, %v", got, err)
 	}
 	r.ack(first...)
 }

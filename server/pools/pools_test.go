@@ -264,10 +264,15 @@ func TestCheckOfAllPools(t *testing.T) {
 		r.push("shop", "q", fmt.Sprint("a", i))
 		r.push("default", "q", fmt.Sprint("b", i))
 	}
-	var done int64
-	report, err := r.Check(t.Context(), duly.CheckParams{Progress: func(n, _ int64) { done = max(done, n) }})
-	if err != nil || report.Jobs != 6 || len(report.Faults) > 0 {
-		t.Errorf("%+v, %v", report, err)
+	var done, total int64
+	report, err := r.Check(t.Context(), duly.CheckParams{Progress: func(n, of int64) {
+		if n < done || of < total || n > of {
+			t.Errorf("%d of %d jobs, after %d of %d", n, of, done, total)
+		}
+		done, total = n, of
+	}})
+	if err != nil || report.Jobs != 6 || len(report.Faults) > 0 || done != 6 || total != 6 {
+		t.Errorf("%+v, %v; %d of %d jobs", report, err, done, total)
 	}
 	r.must(r.Sweep(t.Context()))
 }

@@ -65,12 +65,17 @@ func TestStraySettingsAreNotBrought(t *testing.T) {
 	r.pushJob(duly.Job{ID: "x"})
 	r.must(r.engines["logs"].Configure(t.Context(), shop, duly.QueueConfig{MaxJobs: 5}))
 	r.must(r.engines["logs"].Pause(t.Context(), shop))
+	alone := duly.QueueRef{Namespace: "shop", Name: "alone"} // not at home
+	r.must(r.engines["logs"].Configure(t.Context(), alone, duly.QueueConfig{MaxJobs: 7}))
 	if p, err := r.Move(t.Context(), "shop", duly.DefaultPool); err != nil || p.From != "logs" {
 		t.Fatalf("%+v, %v", p, err)
 	}
 	r.end("shop")
 	if c, err := r.Config(t.Context(), shop); err != nil || c.MaxJobs != duly.None || c.Paused {
 		t.Errorf("it is %+v, %v", c, err)
+	}
+	if c, err := r.Config(t.Context(), alone); err != nil || c.MaxJobs != 7 {
+		t.Errorf("the queue that is not at home is %+v, %v", c, err)
 	}
 }
 
