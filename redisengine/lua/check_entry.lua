@@ -8,7 +8,7 @@
 --         repair  '1' to mend
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a place, '' for none
 --
--- @include guard now limits pending tally careful policy job sets keys finish bucket moments tell wake judge close
+-- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge close
 local mend = {}
 
 function mend.alias()
@@ -25,7 +25,7 @@ end
 
 -- A place without a sound policy gets the defaults, one that its policy does not lead to gets that. What is neither goes.
 function mend.policies(kind, value)
-  local place = #name == 1 and string.byte(name) or BARE
+  local place = #name == 1 and byte(name) or BARE
   if kind == 'policy_missing' then
     hset(policies, name, packed.pack(DEFAULTS))
   elseif place ~= BARE and place ~= INLINE then

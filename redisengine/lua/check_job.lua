@@ -11,7 +11,7 @@
 --         {'ok', {{kind, detail}, ...}, alias of the ID, '' for its number, mended, removed, reason}: mended is 1 if nothing is wrong any more; removed is 1 if there
 --         was a job and now is none; the reason is that of a job which is dead by it
 --
--- @include guard now limits pending tally careful policy job sets keys finish bucket moments tell wake judge mend close
+-- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge mend close
 bound_by(limits)
 wakes = true
 check_all_kinds()

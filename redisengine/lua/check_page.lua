@@ -10,7 +10,7 @@
 --         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to go on, part 0 at the end; how many jobs were looked at, and how many
 --         there are; suspects: of job, blocked (a member of that set), alias, busy, policies
 --
--- @include guard now limits pending careful policy job sets judge
+-- @include guard clock now limits pending careful policy job sets judge
 local parts = {
   {'policies', policies}, -- before the jobs that have them
   {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done}, {'records', records},

@@ -9,7 +9,7 @@
 --         {'ok', {{kind, detail}, ...}, standing}: standing is '' unless jobs are deliverable and no marker says so. Somebody may have taken it and be on
 --         his way; who looks again after the time that he may take, and finds the shard as it was, is told the fault
 --
--- @include guard now limits pending tally counters bucket moments tell wake
+-- @include guard clock now limits pending counters bucket moments tell wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end

@@ -8,7 +8,7 @@
 --         limits  what it bounds, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include now limits version pending bucket moments tell wake
+-- @include clock now limits version pending bucket moments tell wake
 bound_by(limits)
 local old = call('GET', config) or ''
 if number_of(old) > number_of(value) then return {'config', old} end

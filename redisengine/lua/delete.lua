@@ -7,19 +7,19 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the places, from 1, of IDs that no job has
 --
--- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward close
+-- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.
 local function numbers_of(names)
   local raws, at = {}, {}
   for i, name in ipairs(names) do
-    if string.byte(name) == 110 then
+    if byte(name) == 110 then
       raws[#raws + 1] = string.sub(name, 2)
       at[#at + 1] = i
     end
   end
   local numbers = {}
   for k, r in ipairs(fetch(records, raws)) do
-    if r and (string.byte(r, 7) == BARE or decode(raws[k], r).id == '') then numbers[at[k]] = raws[k] end
+    if r and (byte(r, 7) == BARE or decode(raws[k], r).id == '') then numbers[at[k]] = raws[k] end
   end
   if call('HLEN', alias) > 0 then read_ahead(alias, alias_now, names) end
   for i, name in ipairs(names) do numbers[i] = numbers[i] or alias_now[name] or false end

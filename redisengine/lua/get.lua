@@ -6,7 +6,7 @@
 --         id  the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value} | {'none'} | {'ok', now, job}, the job as include/report.lua has it
 --
--- @include guard now limits pending policy job sets find report
+-- @include guard clock now limits pending policy job sets find report
 local j = find(id)
 local state = j and state_now(j)
 if not state then return {'none'} end

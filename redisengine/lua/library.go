@@ -35,7 +35,7 @@ var concerns = []concern{
 	{
 		name: "jobs",
 		pieces: strings.Fields(`
-			guard now limits version pending tally policy job sets keys finish find due_at backoff bucket moments
+			guard clock now limits version pending policy job sets keys finish find due_at backoff bucket moments
 			tell wake tell_new forward ulid close less report counters`),
 		rare: strings.Fields("version find due_at backoff tell_new forward ulid less report counters"),
 		scripts: strings.Fields(`
@@ -45,13 +45,13 @@ var concerns = []concern{
 	{
 		name: "check",
 		pieces: strings.Fields(`
-			guard now limits pending tally careful policy job sets keys finish counters bucket moments
+			guard clock now limits pending careful policy job sets keys finish counters bucket moments
 			tell wake judge mend close`),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},
 	{
 		name:   "registry",
-		pieces: strings.Fields("now queue_entry announce"),
+		pieces: strings.Fields("clock now queue_entry announce"),
 		scripts: strings.Fields(`
 			queue_put queue_set check_list token_put token_limit token_drop token_list token_spend token_give_back
 			placement_put placement_list`),
@@ -128,6 +128,7 @@ func (c concern) definePieces(b *strings.Builder, scripts []*scriptText, all nam
 		}
 	}
 	add("call")
+	add("byte")
 	for _, s := range scripts {
 		for _, key := range slices.Concat(s.keys.fixed, s.keys.group) {
 			add(key)
@@ -177,7 +178,7 @@ func (s *scriptText) register(b *strings.Builder, all names, rare []string) {
 	if m := flags.FindStringSubmatch(s.first); m != nil {
 		b.WriteString("flags={'" + m[1] + "'}, ")
 	}
-	b.WriteString("callback=function(KEYS, ARGV)\ncall = redis.call\n")
+	b.WriteString("callback=function(KEYS, ARGV)\nbyte = string.byte\ncall = redis.call\n")
 	if s.define == "" {
 		own.declare(b)
 	}

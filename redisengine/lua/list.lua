@@ -11,7 +11,7 @@
 --         member  likewise
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow, behind that place
 --
--- @include guard now limits pending policy job less report
+-- @include guard clock now limits pending policy job less report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 

@@ -7,7 +7,7 @@
 -- RETURNS {us, {deliverable, next, told}, ...} for each shard: the clock in microseconds; how many deliverable jobs there may be, 1000 at most; -1 where it has another configuration;
 --         the next moment that may bring one, 0 for none; and the moment that somebody was told last, who keeps it, 0 for none
 --
--- @include now limits bucket moments
+-- @include clock now limits bucket moments
 local result = {us}
 for i = 0, #KEYS / 7 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]

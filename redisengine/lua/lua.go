@@ -155,7 +155,7 @@ func (s *scriptText) readOnly() bool { return strings.Contains(s.first, "no-writ
 // script is the form for EVAL: everything that the script needs, in one text.
 func (s *scriptText) script() Script {
 	var b strings.Builder
-	b.WriteString(s.first + "\nlocal call = redis.call\n")
+	b.WriteString(s.first + "\nlocal byte = string.byte\nlocal call = redis.call\n")
 	s.keys.declare(&b)
 	s.args.declare(&b)
 	s.keys.assign(&b, "KEYS")

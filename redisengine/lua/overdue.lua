@@ -6,7 +6,7 @@
 --         (version limits)... as in reserve
 -- RETURNS {place, ...}, from 1, of the shards where something is overdue; minus its place for one that has another configuration
 --
--- @include now limits
+-- @include clock now limits
 local function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end

@@ -5,7 +5,7 @@
 -- ARGV    clock version  as in reserve
 -- RETURNS {'config', value} | {'none'} | {'behind'} where steps have to come first | {'ok', now, job}
 --
--- @include guard now limits pending policy job sets find less report
+-- @include guard clock now limits pending policy job sets find less report
 local first, rank
 local candidates = call('ZRANGE', ready, 0, 999)
 for _, n in ipairs(candidates) do

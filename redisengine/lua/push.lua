@@ -3,16 +3,17 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         kinds  a packed array of kinds, see below; '' if all jobs are bare
---         which  a packed array with the place of each job's kind, from 1; '' if all are of the first
---         when   when the jobs are due: a delay in microseconds, or minus an absolute moment in ms; '' if it differs
---         whens  then a packed array with that of each job, else ''
---         names  a packed array with the alias of each job's own ID, '' for one whose number is its ID; '' if no job has one
---         keys   a packed array with two texts for each job: order key and merge key; '' if no job has one
---         size   how many jobs there are
---         distinct  '1' if no ID stands here twice
---         then for each job its number (16 bytes) and its record behind the priority, without a large body; then the large
---         bodies, in the order of their jobs
+--         size   how many jobs there are, 1...1000
+--         about  what is said of all jobs, below, packed; '' if they are bare, due now, have no keys, and no ID stands here twice
+--         then the number of each job (16 bytes); then the record of each, behind the priority and without a large body; then
+--         the large bodies, in the order of their jobs
+--         about is an array, with false for what does not apply:
+--           1 the kinds, below; false if all jobs are bare
+--           2 the place of each job's kind, from 1; false if all are of the first
+--           3 when the jobs are due: a delay in microseconds, or minus an absolute moment in ms; or an array with that of each
+--           4 the alias of each job's own ID, '' for one whose number is its ID; false if no job has one
+--           5 two texts for each job: order key and merge key; false if no job has one
+--           6 1 if no ID stands here twice, else 0
 --         A kind is what many jobs have in common: the TTL in microseconds, -1 for none; the priority; the flags of the record
 --         but HAS.DUE and HAS.EXPIRES; the policy, '' for a bare job.
 -- RETURNS {'config', value}
@@ -20,8 +21,8 @@
 --         state; 'merged' with the number and own alias; 'full'; 'ttl' for a TTL that ends before the job is due; 'taken' for a
 --         number that another job has
 --
--- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake tell_new
-local FIRST = 11 -- jobs begin behind it
+-- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake tell_new
+local FIRST = 6 -- the place of the first number
 
 local all_kinds
 local room       -- how many jobs the queue has room for; false: any number
@@ -42,7 +43,7 @@ end
 -- known_by is what two jobs of a call with the same ID have in common.
 local function known_by(n, name)
   if name == '' then return n end
-  return string.byte(name) == 110 and string.sub(name, 2) or name
+  return byte(name) == 110 and string.sub(name, 2) or name
 end
 
 local count_room, head_of_kind, push
@@ -125,7 +126,7 @@ function head_of_kind(kind, due)
   end
   if kind.place == INLINE then parts = parts .. struct.pack('>I2', #kind[4]) .. kind[4] end
   if kind[2] ~= 0 then parts = parts .. struct.pack('>I2', kind[2] + 1000) end
-  kind.due = due
+  kind.due, kind.rank = due, nil
   if due > now then
     kind.score = text_of(due)
   else
@@ -223,7 +224,7 @@ do
 local function read_raws(own, there)
   local raws, at = {}, {}
   for i = 1, #own do
-    if string.byte(own[i]) == 110 then
+    if byte(own[i]) == 110 then
       raws[#raws + 1] = string.sub(own[i], 2)
       at[#at + 1] = i
     end
@@ -232,129 +233,179 @@ local function read_raws(own, there)
 end
 
 -- who_is_there finds which of the jobs may be there already, by number or by alias.
-function who_is_there(numbers, own)
-  local there = fetch(records, numbers)
+function who_is_there(args, jobs, own)
+  local there = call('HMGET', records, unpack(args, FIRST, FIRST + jobs - 1))
+  checked[records] = true
   if own then read_raws(own, there) end
   checked[alias] = true
-  if call('HLEN', alias) > 0 then
-    local aliases = {}
-    for i, n in ipairs(numbers) do
-      aliases[i] = own and own[i] ~= '' and own[i] or 'n' .. n
-    end
-    for i, n in ipairs(fetch(alias, aliases)) do there[i] = there[i] or n end
+  if call('HLEN', alias) == 0 then return there end
+
+  local aliases = {}
+  for i = 1, jobs do
+    aliases[i] = own and own[i] ~= '' and own[i] or 'n' .. args[FIRST + i - 1]
+  end
+  local found = fetch(alias, aliases)
+  for i = 1, jobs do
+    if found[i] then there[i] = found[i] end
   end
   return there
 end
 
 -- read_keys reads ahead who holds the keys of the jobs.
 function read_keys(both)
-  local orders, merges, seen = {}, {}, {}
+  local orders, merges = {}, {}
   for i = 1, #both, 2 do
     local order, merge_key = both[i], both[i + 1]
-    if order ~= '' and not seen[order] then
-      seen[order] = true
-      orders[#orders + 1] = order
-    end
-    if merge_key ~= '' then
-      merges[#merges + 1] = merge_name(order, merge_key)
-    end
+    if order ~= '' then orders[#orders + 1] = order end
+    if merge_key ~= '' then merges[#merges + 1] = merge_name(order, merge_key) end
   end
   read_ahead(busy, busy_now, orders)
-  if call('HLEN', alias) > 0 then
-    read_ahead(alias, alias_now, merges)
-  else
-    for _, name in ipairs(merges) do alias_now[name] = false end
-  end
+  read_ahead(alias, alias_now, merges)
 end
--- append adds a list to what is pending for a key.
-local function append(lists, key, list)
-  if #list == 0 then return end
+
+-- read_about reads what is said of all jobs.
+local function read_about()
+  local a = about ~= '' and cmsgpack.unpack(about)
+  all_kinds = a and a[1] or {{-1, 0, 0, ''}}
+  for i = 1, #all_kinds do
+    local kind = all_kinds[i]
+    kind.large = kind[3] % 128 >= HAS.SIZE
+    kind.latest = kind[1] >= 0 and ahead(kind[1]) or math.huge
+  end
+  if not a then
+    one_due = now
+    return nil, nil, nil, nil, true
+  end
+  local each = type(a[3]) == 'table' and a[3]
+  one_due = not each and due_at(a[3])
+  return a[2], each, a[4], a[5], a[6] == 1
+end
+
+-- sized is a list that has room for two elements of each job. A list that grows by one element at a time costs more.
+local function sized(args, jobs)
+  return {unpack(args, FIRST, FIRST + 2 * jobs - 1)}
+end
+
+-- append makes the first elements of a list pending for a key.
+local function append(lists, key, list, size)
+  if size == 0 then return end
   any_pending = true
+  for i = size + 1, #list do list[i] = nil end
   local old = lists[key]
   if not old then
     lists[key] = list
     return
   end
-  local size = #old
-  for i = 1, #list do old[size + i] = list[i] end
+  local before = #old
+  for i = 1, size do old[before + i] = list[i] end
 end
 
--- hand_over makes what was stored alone pending.
-local function hand_over(record_list, ready_list, delayed_list)
-  append(fields, records, record_list)
-  append(members, ready, ready_list)
-  append(members, delayed, delayed_list)
-  new_ready = new_ready + #ready_list / 2
-  wakes = wakes or new_ready > 0 or #delayed_list > 0
+-- merges reports whether a job may change another one of its merge key, or the other way round.
+local function merges(name, kind)
+  if kind.replaces == nil then kind.replaces = cmsgpack.unpack(kind[4])[PARTS.merge_mode] == 'replace' end
+  return kind.replaces or alias_get(name)
 end
 
--- push_alone stores jobs that meet nobody but a job with their ID: they have no keys, and the queue no bound. It does what
--- push does for one after the other, and hands the others over to push.
-local function push_alone(args, jobs, kind_of, due_of, own, there, results)
-  local record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
+-- keep_apart takes the order key for a due job, or blocks the job. It returns the state of the job: false if push has to find it.
+local function keep_apart(n, order, kind, due)
+  if due_waits == nil then
+    due_waits = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] ~= nil
+  end
+  if due_waits then return false end
+  if not busy_get(order) then
+    hset(busy, order, n)
+    busy_now[order] = n
+    return 'ready'
+  end
+  if time_is_over() then return false end
+  if kind.due ~= due then head_of_kind(kind, due) end
+  kind.rank = kind.rank or struct.pack('>I8', due - kind[2] * BAND + 1001 * BAND)
+  zadd(blocked, '0', string.char(#order) .. order .. kind.rank .. n)
+  blocked_touched[order], blocked_new = true, true
+  return 'blocked'
+end
+
+-- push_many does what push does for one job after the other, in a queue without a bound. The jobs that meet no other one
+-- are stored together; push stores the others, each in its turn.
+local function push_many(args, jobs, kind_of, due_of, own, there, both, results)
+  local tails = FIRST + jobs - 1 -- the place before the first record
+  local kind, due = all_kinds[1], one_due
+  local record_list, ready_list, delayed_list, r, y, d = sized(args, jobs), {}, {}, 0, 0, 0
+  if one_due and one_due <= now then ready_list = sized(args, jobs) end
+
+  local function hand_over()
+    append(fields, records, record_list, r)
+    append(members, ready, ready_list, y)
+    append(members, delayed, delayed_list, d)
+    new_jobs, new_ready, wakes = new_jobs + r / 2, new_ready + y / 2, wakes or y + d > 0
+    record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
+  end
+
   for i = 1, jobs do
-    local at = FIRST + 2 * i
-    local n, name = args[at - 1], own and own[i] or ''
-    local kind = kind_of and all_kinds[kind_of[i]] or all_kinds[1]
-    local due = one_due or due_at(due_of[i])
-    if there[i] or kind.large or kind[1] >= 0 and due > ahead(kind[1]) then
-      hand_over(record_list, ready_list, delayed_list)
-      record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
-      local outcome, a = push(n, kind, due, args[at], name, there[i], '', '', kind.large and next_body(args))
-      if outcome then results[#results + 1] = {i, outcome, a} end
-    else
+    if kind_of then kind = all_kinds[kind_of[i]] end
+    if due_of then due = due_at(due_of[i]) end
+    local n, order, merge_key, name, state = args[FIRST + i - 1], '', ''
+    if not there[i] and not kind.large and due <= kind.latest then state = due > now and 'delayed' or 'ready' end
+    if both then
+      order, merge_key = both[2 * i - 1], both[2 * i]
+      name = merge_key ~= '' and merge_name(order, merge_key)
+      if name and merges(name, kind) then state = nil end
+      if state == 'ready' and order ~= '' then state = keep_apart(n, order, kind, due) end
+    end
+
+    if state then
       local head = kind.due == due and kind.head or head_of_kind(kind, due)
-      record_list[r + 1], record_list[r + 2], r = n, head .. args[at], r + 2
-      if due <= now then
-        ready_list[y + 1], ready_list[y + 2], y = kind.score, n, y + 2
-      else
-        delayed_list[d + 1], delayed_list[d + 2], d = kind.score, n, d + 2
-        if not waits_new or due < waits_new then waits_new = due end
+      record_list[r + 1], record_list[r + 2], r = n, head .. args[tails + i], r + 2
+      if own and own[i] ~= '' then hset(alias, own[i], n) end
+      if name then
+        hset(alias, name, n)
+        alias_now[name] = n
       end
-      if name ~= '' then hset(alias, name, n) end
       if kind.expires > 0 then zadd(expiry, kind.ends, n) end
-      new_jobs = new_jobs + 1
+    end
+    if state == 'ready' then
+      ready_list[y + 1], ready_list[y + 2], y = kind.score, n, y + 2
+    elseif state == 'delayed' then
+      delayed_list[d + 1], delayed_list[d + 2], d = kind.score, n, d + 2
+      if not waits_new or due < waits_new then waits_new = due end
+    elseif not state then
+      hand_over()
+      local outcome, a, b = push(
+        n, kind, due, args[tails + i], own and own[i] or '', there[i], order, merge_key, kind.large and next_body(args))
+      if outcome then results[#results + 1] = {i, outcome, a, b} end
     end
   end
-  hand_over(record_list, ready_list, delayed_list)
+  hand_over()
 end
 
 -- push_all pushes jobs of any kind, one after the other.
 local function push_all(args, jobs, kind_of, due_of, own, there, both, results)
   for i = 1, jobs do
-    local at = FIRST + 2 * i
     local kind = all_kinds[kind_of and kind_of[i] or 1]
     local body = kind.large and next_body(args)
     local order, merge_key = both and both[2 * i - 1] or '', both and both[2 * i] or ''
     local outcome, a, b = push(
-      args[at - 1], kind, one_due or due_at(due_of[i]), args[at], own and own[i] or '', there[i], order, merge_key, body)
+      args[FIRST + i - 1], kind, one_due or due_at(due_of[i]), args[FIRST + jobs + i - 1], own and own[i] or '', there[i],
+      order, merge_key, body)
     if outcome then results[#results + 1] = {i, outcome, a, b} end
   end
 end
 
 -- push_call reads the arguments, pushes the jobs, and returns the answer.
 function push_call(args)
-  local jobs, numbers, results = tonumber(size), {}, {'ok'}
-  for i = 1, jobs do numbers[i] = args[FIRST + 2 * i - 1] end
-  local kind_of, due_of = which ~= '' and cmsgpack.unpack(which), whens ~= '' and cmsgpack.unpack(whens)
-  local own, both = names ~= '' and cmsgpack.unpack(names), keys ~= '' and cmsgpack.unpack(keys)
-  body_at = FIRST + 2 * jobs
-  one_due = when ~= '' and due_at(tonumber(when))
-  local there = who_is_there(numbers, own)
-  if not both and not room and distinct == '1' then
-    push_alone(args, jobs, kind_of, due_of, own, there, results)
-  else
-    if both then read_keys(both) end
-    push_all(args, jobs, kind_of, due_of, own, there, both, results)
-  end
+  local jobs, results = tonumber(size), {'ok'}
+  local kind_of, due_of, own, both, distinct = read_about()
+  body_at = FIRST + 2 * jobs - 1
+  local there = who_is_there(args, jobs, own)
+  if both then read_keys(both) end
+  local push_them = not room and distinct and push_many or push_all
+  push_them(args, jobs, kind_of, due_of, own, there, both, results)
   if new_jobs > 0 then count('pushed', new_jobs) end
   return results
 end
 end
 -- @call
 bound_by(limits)
-all_kinds = kinds == '' and {{-1, 0, 0, ''}} or cmsgpack.unpack(kinds)
-for _, kind in ipairs(all_kinds) do kind.large = kind[3] % 128 >= HAS.SIZE end
 due_waits, waits_new, stored, blocked_new, new_ready, new_jobs = nil, false, {}, false, 0, 0
 room = count_room()
 local results = push_call(ARGV)
@@ -364,6 +415,7 @@ if holds or blocked_new or due_waits or next(touched) then
   wake()
 else
   checked[marker], checked[ready] = true, true -- tell_new begins with them
+  is_hash(tally)
   check_kinds()
   tell_new(new_ready, waits_new)
   flush_last(false)

@@ -12,7 +12,7 @@
 --         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {'merged', number, own alias, number, own alias of the
 --         job that it was merged into}, {state, number, own alias}
 --
--- @include guard now limits pending tally policy job sets keys finish find bucket moments tell wake close
+-- @include guard clock now limits pending policy job sets keys finish find bucket moments tell wake close
 local function requeue(j)
   if not j then return {'none'} end
   if j.state ~= 'dead' then return {'conflict', state_now(j)} end

@@ -17,31 +17,27 @@
 --         more is 1 where the way forward ended at its bound, 2 where the next job does not go with these: its body has
 --         no room, or one of the two is a suspect
 --
--- @include guard now limits pending tally policy job sets keys finish bucket moments tell wake forward
+-- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
 local texts        -- the policies of the jobs, places and texts in turn
 local take, mark_left, leave_ready, earliest, take_rate
 
 do
--- is_special reports whether a record has an expiry, a merge key, a large body, or its own policy.
-local function is_special(record)
-  local place, flags = string.byte(record, 7, 8)
-  return flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE or place == INLINE
-end
-
 -- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run state. Only
 -- one with flags that matter here is decoded.
 local function candidate(n, record, run_text)
   local j
   if not record then
     j = {n = n, place = BARE} -- it can't be handed out; Check names it
-  elseif is_special(record) then
-    j = decode(n, record)
-    j.place = j.policy
   else
-    local place = string.byte(record, 7)
-    j = {n = n, record = record, place = place, policy = place}
+    local place, flags = byte(record, 7, 8)
+    if place == INLINE or flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE then
+      j = decode(n, record)
+      j.place = place
+    else
+      j = {n = n, record = record, place = place, policy = place}
+    end
   end
   if run_text then
     j.run_text = run_text
@@ -91,17 +87,73 @@ local function within_room(jobs)
   return jobs
 end
 
--- only_usual reports whether all jobs can be leased as they are, without a look at each: most can.
-local function only_usual(found, runs)
-  if room ~= '8388608' then return false end
-  if has_options() then
-    for i = 1, #found do
-      if found[i] and is_special(found[i]) then return false end
+-- read_policies reads the policies at these places, and lists places and texts in turn, for Go.
+local function read_policies(places)
+  local asked, result = {}, {}
+  for i, place in ipairs(places) do asked[i] = string.char(place) end
+  for i, text in ipairs(fetch(policies, asked)) do
+    result[2 * i - 1], result[2 * i] = places[i], text or ''
+    if text then policies_now[places[i]] = named_policy(cmsgpack.unpack(text)) end
+  end
+  return result
+end
+
+-- heeds reports whether a record with these flags has an expiry, a merge key or a body beside it.
+local heeded = {} -- the answers
+local function heeds(flags)
+  heeded[flags] = flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE
+  return heeded[flags]
+end
+
+-- inspect reads the heads of the records. It returns the policy places of all jobs, each of those places once, the numbers of
+-- jobs that may expire, and merge aliases with the numbers and places of their jobs; the last is false if some job has to be
+-- looked at by itself: its time is over, its policy stands in its record, its body beside it, or it has a run state.
+local function inspect(numbers, found, runs)
+  local all, places, known, expiring, merges = {unpack(numbers)}, {}, {[BARE] = true}, {}, {}
+  for i = 1, #found do
+    local record = found[i]
+    local place, flags = BARE, 0
+    if record then place, flags = byte(record, 7, 8) end
+    all[i] = place
+    if not known[place] then
+      known[place] = true
+      if place == INLINE then merges = false else places[#places + 1] = place end
+    end
+    local heed = heeded[flags]
+    if heed == nil then heed = heeds(flags) end
+    if runs[i] then merges = false end
+    if heed and merges then
+      if flags % 128 >= HAS.SIZE then
+        merges = false
+      elseif flags % 4 >= HAS.EXPIRES then
+        expiring[#expiring + 1] = numbers[i]
+        if now > struct.unpack('>I6', record, flags % 2 == HAS.DUE and 15 or 9) then merges = false end
+      end
+      if merges and flags % 64 >= HAS.MERGE then
+        local at = #merges
+        merges[at + 1], merges[at + 2], merges[at + 3] = merge_alias_of(record, flags), numbers[i], place
+      end
     end
   end
-  for i = 1, #runs do
-    if runs[i] then return false end
+  return all, places, expiring, merges
+end
+
+-- free_merges frees the merge keys that these jobs hold until their delivery, those of the usual policies. False: some job
+-- has another policy.
+local function free_merges(merges)
+  local names, numbers = {}, {}
+  for i = 1, #merges, 3 do
+    local policy = policy_at(merges[i + 2])
+    if policy.merge_mode == 'replace' then return false end
+    if policy.merge_until ~= 'done' then
+      names[#names + 1], numbers[#numbers + 1] = merges[i], merges[i + 1]
+    end
   end
+  local holders, held = fetch(alias, names), {}
+  for i = 1, #holders do
+    if holders[i] == numbers[i] then held[#held + 1] = names[i] end
+  end
+  if #held > 0 then lost_fields[alias] = held end
   return true
 end
 
@@ -112,21 +164,22 @@ local function candidates(numbers, found, runs)
   return jobs
 end
 
--- lease_usual leases the first ready jobs, all of them usual ones. It returns what lease_all does.
-local function lease_usual(numbers, found, usual)
+-- lease_usual leases the first ready jobs, all of them usual ones. places are those of their policies; none: all jobs are bare. It
+-- returns what lease_all does.
+local function lease_usual(numbers, found, places, expiring, usual)
   local usual_text = text_of(usual)
-  local list, size, ends, till_of, same = {}, 0, {}, {[BARE] = usual_text}, true
-  local by_policy = has_options() and lease == '0'
+  local list, size, ends, till_of, same = {unpack(numbers)}, 0, {}, {[BARE] = usual_text}, true
+  local by_policy = places and lease == '0'
   for i = 1, #numbers do
     local till = usual_text
-    if by_policy and found[i] then
-      local place = string.byte(found[i], 7)
+    if by_policy then
+      local place = places[i]
       till = till_of[place]
       if not till then
-        till = text_of(ahead(policy_of({policy = place}).lease))
+        till = text_of(ahead(policy_at(place).lease))
         till_of[place] = till
       end
-      if till ~= usual_text then same = false end
+      same = same and till == usual_text
       ends[i] = till
     end
     if found[i] then
@@ -134,7 +187,9 @@ local function lease_usual(numbers, found, usual)
       size = size + 2
     end
   end
+  for i = size + 1, #list do list[i] = nil end
   members[leased], any_pending = list, true
+  if #expiring > 0 then lost_members[expiry] = expiring end
   return size / 2, same and {} or ends
 end
 
@@ -195,24 +250,6 @@ local function large_bodies(jobs)
   return result
 end
 
--- used_policies are the policies that the records name by their places, for Go.
-local function used_policies(found)
-  local places, asked, known = {}, {}, {[BARE] = true, [INLINE] = true}
-  for i = 1, #found do
-    local place = found[i] and string.byte(found[i], 7) or BARE
-    if not known[place] then
-      known[place] = true
-      places[#places + 1], asked[#asked + 1] = place, string.char(place)
-    end
-  end
-  local result = {}
-  for i, text in ipairs(fetch(policies, asked)) do
-    result[2 * i - 1], result[2 * i] = places[i], text or ''
-    if text then policies_now[places[i]] = named_policy(cmsgpack.unpack(text)) end
-  end
-  return result
-end
-
 -- columns are the jobs as they are answered: numbers, records, run states.
 local function columns(jobs)
   local numbers, found, runs, any = {}, {}, {}, false
@@ -225,7 +262,7 @@ end
 
 -- take_rate counts deliveries against the rate.
 function take_rate(delivered)
-  if rate == -1 then return end
+  if rate == -1 or delivered == 0 then return end
   bucket_taken = bucket_taken + delivered
   call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
@@ -262,11 +299,17 @@ function take(free, usual)
   local numbers = free > 0 and call('ZRANGE', ready, '0', text_of(free - 1)) or {}
   local found = fetch(records, numbers)
   local runs = has_runs() and fetch(run, numbers) or {}
-  if has_options() then texts = used_policies(found) end
-  if only_usual(found, runs) then
-    local delivered, ends = lease_usual(numbers, found, usual)
+  local places, expiring, merges = false, {}, {}
+  if has_options() or has_runs() then
+    local each_once
+    places, each_once, expiring, merges = inspect(numbers, found, runs)
+    texts = read_policies(each_once)
+  end
+  if merges and room == '8388608' and free_merges(merges) then
+    local delivered, ends = lease_usual(numbers, found, places, expiring, usual)
     return numbers, found, {}, delivered, ends, {}
   end
+
   local jobs = choose(candidates(numbers, found, runs))
   local delivered, ends = lease_all(jobs, usual)
   local large = has_options() and large_bodies(jobs) or {}
@@ -289,11 +332,9 @@ checked[leased], checked[ready], checked[tally] = true, true, true -- forward an
 if looks then check_look() end
 check_kinds()
 leave_ready(numbers)
+if delivered > 0 then count('delivered', delivered) end
 flush_last(looks)
-if delivered > 0 then
-  count('delivered', delivered)
-  take_rate(delivered)
-end
+take_rate(delivered)
 if looks then wake() end
 write_tally()
 local code, together = full and 2 or more and 1 or 0, table.concat(numbers)

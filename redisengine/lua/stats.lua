@@ -8,7 +8,7 @@
 --         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest}: sizes by the clock, when the oldest
 --         ready job was due, when the next delayed one will be (0: none), counters; and from where to go on looking for the oldest, '' for the end
 --
--- @include guard now limits pending policy job sets counters
+-- @include guard clock now limits pending policy job sets counters
 local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now

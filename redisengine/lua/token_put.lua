@@ -9,7 +9,7 @@
 --         produce consume per  the limits, 0 for none; per in ns
 -- RETURNS {'ok'}
 --
--- @include now announce
+-- @include clock now announce
 local old = call('HGET', tokens, hash)
 local left = old and cmsgpack.unpack(old)[1] .. '/' .. hash
 local entered = namespace .. '/' .. hash

@@ -10,7 +10,7 @@
 --         {'limited', begin, calls, now, produce, consume, per}: it is used up; limits as in token_put
 --         {'ok', begin}: in ms
 --
--- @include now
+-- @include clock now
 local t = call('HGET', tokens, hash)
 if not t then return {'none'} end
 t = cmsgpack.unpack(t)

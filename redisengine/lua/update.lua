@@ -12,7 +12,7 @@
 --         ttl   a new TTL from now in microseconds; -1: none; '' if it stays
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ttl'} for one that ends before the job is due | {'ok'}
 --
--- @include guard now limits pending tally policy job sets keys finish find due_at bucket moments tell wake close
+-- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it is due.
 local function new_times(j)
   local at = tonumber(when)

@@ -27,11 +27,12 @@ type CallArgs struct {
 	Args []string
 	// Of pushes: when the jobs are due; their kinds; the aliases of own IDs, and
 	// order and merge key of each, as far as jobs have some; large bodies.
-	whens  []int64
-	kinds  []kind
-	names  []string
-	keys   []string
-	Bodies []string
+	whens   []int64
+	kinds   []kind
+	names   []string
+	keys    []string
+	bodies  []string
+	records []string // of pushes: the record of each, behind the priority
 }
 
 // maxKeptArgs bounds the arguments that callArgs keep room for.
@@ -43,8 +44,9 @@ func (j *CallArgs) Reset() {
 		*j = CallArgs{}
 	}
 	clear(j.Args)
+	clear(j.records)
 	clear(j.kinds)
-	*j = CallArgs{Args: j.Args[:0], whens: j.whens[:0], kinds: j.kinds[:0]}
+	*j = CallArgs{Args: j.Args[:0], records: j.records[:0], whens: j.whens[:0], kinds: j.kinds[:0]}
 }
 
 // kind is what jobs have in common that differ in their IDs, keys, bodies and
@@ -101,7 +103,8 @@ func (j *CallArgs) Add(b []byte, i int, item *PushJob) []byte {
 		j.keep(item.Planned, i)
 	}
 
-	j.Args = append(j.Args, rueidis.BinaryString(b[at:at+NumberSize]), rueidis.BinaryString(b[at+NumberSize:]))
+	j.Args = append(j.Args, rueidis.BinaryString(b[at:at+NumberSize]))
+	j.records = append(j.records, rueidis.BinaryString(b[at+NumberSize:]))
 	j.whens = append(j.whens, item.When)
 	j.kinds = append(j.kinds, item.kind(own))
 	if own != "" {
@@ -120,7 +123,7 @@ func (j *CallArgs) keep(p *duly.Planned, i int) {
 		j.keys = atPlace(j.keys, 2*i+1, p.MergeKey)
 	}
 	if len(p.Body) > BigBody {
-		j.Bodies = append(j.Bodies, rueidis.BinaryString(p.Body))
+		j.bodies = append(j.bodies, rueidis.BinaryString(p.Body))
 	}
 }
 
@@ -132,56 +135,96 @@ func atPlace(list []string, place int, text string) []string {
 	return append(list, text)
 }
 
-// PackPushes is what the arguments of push say of all jobs: kinds, which, when,
-// whens, names, keys, size, distinct.
-func PackPushes(calls []*CallArgs) []string {
-	n := 0
+// PushArgs returns what the script push takes behind the limits: how many jobs there are,
+// what is said of all of them, numbers, records, large bodies.
+func PushArgs(calls []*CallArgs) []string {
+	n, large := 0, 0
 	for _, c := range calls {
 		n += c.items()
+		large += len(c.bodies)
 	}
-	kinds, which := packKinds(calls, n)
-	when, whens := packWhens(calls, n)
-	names := packColumn(calls, n, 1, func(c *CallArgs) []string { return c.names })
-	keys := packColumn(calls, n, 2, func(c *CallArgs) []string { return c.keys })
-	return []string{kinds, which, when, whens, names, keys, strconv.Itoa(n), distinct(calls)}
+	args := append(make([]string, 0, 2+2*n+large), strconv.Itoa(n), packAbout(calls, n))
+	for _, c := range calls {
+		args = append(args, c.Args...)
+	}
+	for _, c := range calls {
+		args = append(args, c.records...)
+	}
+	for _, c := range calls {
+		args = append(args, c.bodies...)
+	}
+	return args
 }
 
-// distinct is 1 if no ID is there twice, else 0. Mostly the numbers rise, and no
+// packAbout packs what is said of all jobs. It is empty for most calls: their
+// jobs are bare and due now, and each has another ID.
+func packAbout(calls []*CallArgs, n int) string {
+	var about Packer
+	about.Array(6)
+	packKinds(&about, calls, n)
+	packWhens(&about, calls, n)
+	packColumn(&about, calls, n, 1, func(c *CallArgs) []string { return c.names })
+	packColumn(&about, calls, n, 2, func(c *CallArgs) []string { return c.keys })
+	if distinct(calls) {
+		about.Integer(1)
+	} else {
+		about.Integer(0)
+	}
+	if string(about) == nothingSpecial {
+		return ""
+	}
+	return string(about)
+}
+
+// nothingSpecial is what packAbout packs for most calls.
+var nothingSpecial = func() string {
+	var about Packer
+	about.Array(6)
+	about.No() // bare jobs
+	about.No() // of one kind
+	about.Integer(0)
+	about.No()
+	about.No()
+	about.Integer(1)
+	return string(about)
+}()
+
+// distinct reports whether no ID is there twice. Mostly the numbers rise, and no
 // job has an ID of its own.
-func distinct(calls []*CallArgs) string {
+func distinct(calls []*CallArgs) bool {
 	last, own := "", false
 	for _, c := range calls {
 		own = own || len(c.names) > 0
-		for i := 0; i < len(c.Args); i += 2 {
-			if c.Args[i] <= last {
-				return "0"
+		for _, number := range c.Args {
+			if number <= last {
+				return false
 			}
-			last = c.Args[i]
+			last = number
 		}
 	}
 	if !own {
-		return "1"
+		return true
 	}
 
 	seen := map[string]bool{}
 	for _, c := range calls {
 		for i := range c.items() {
-			id := "n" + c.Args[2*i]
+			id := "n" + c.Args[i]
 			if i < len(c.names) && c.names[i] != "" {
 				id = c.names[i]
 			}
 			if seen[id] {
-				return "0"
+				return false
 			}
 			seen[id] = true
 		}
 	}
-	return "1"
+	return true
 }
 
-// packKinds is the kinds that there are among the jobs, and which of them each job
-// is of: empty if there is one kind.
-func packKinds(calls []*CallArgs, n int) (kinds, which string) {
+// packKinds packs the kinds that there are among the jobs, and which of them each
+// job is of.
+func packKinds(w *Packer, calls []*CallArgs, n int) {
 	var all []kind
 	places := make([]int, 0, n)
 	known := map[kind]int{}
@@ -201,48 +244,46 @@ func packKinds(calls []*CallArgs, n int) (kinds, which string) {
 	}
 
 	if len(all) == 1 && all[0] == (kind{}) {
-		return "", ""
-	}
-	var w Packer
-	w.Array(len(all))
-	for _, k := range all {
-		k.pack(&w)
+		w.No()
+	} else {
+		w.Array(len(all))
+		for _, k := range all {
+			k.pack(w)
+		}
 	}
 	if len(all) == 1 {
-		return string(w), ""
+		w.No()
+		return
 	}
-	var each Packer
-	each.Array(n)
+	w.Array(n)
 	for _, at := range places {
-		each.Integer(int64(at + 1))
+		w.Integer(int64(at + 1))
 	}
-	return string(w), string(each)
 }
 
-// packWhens is one moment for all jobs, or each job's own.
-func packWhens(calls []*CallArgs, n int) (when, whens string) {
+// packWhens packs one moment for all jobs, or each job's own.
+func packWhens(w *Packer, calls []*CallArgs, n int) {
 	first := calls[0].whens[0]
 	if !slices.ContainsFunc(calls, func(c *CallArgs) bool {
-		return slices.ContainsFunc(c.whens, func(w int64) bool { return w != first })
+		return slices.ContainsFunc(c.whens, func(when int64) bool { return when != first })
 	}) {
-		return strconv.FormatInt(first, 10), ""
+		w.Integer(first)
+		return
 	}
-	var w Packer
 	w.Array(n)
 	for _, c := range calls {
 		for _, at := range c.whens {
 			w.Integer(at)
 		}
 	}
-	return "", string(w)
 }
 
-// packColumn is a list that has some texts for each job; "" if no job has any.
-func packColumn(calls []*CallArgs, n, each int, of func(*CallArgs) []string) string {
+// packColumn packs a list that has some texts for each job.
+func packColumn(w *Packer, calls []*CallArgs, n, each int, of func(*CallArgs) []string) {
 	if !slices.ContainsFunc(calls, func(c *CallArgs) bool { return len(of(c)) > 0 }) {
-		return ""
+		w.No()
+		return
 	}
-	var w Packer
 	w.Array(n * each)
 	for _, c := range calls {
 		column := of(c)
@@ -254,5 +295,4 @@ func packColumn(calls []*CallArgs, n, each int, of func(*CallArgs) []string) str
 			}
 		}
 	}
-	return string(w)
 }

@@ -230,10 +230,7 @@ func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context
 		for _, c := range calls {
 			all = append(all, &c.CallArgs)
 		}
-		args := e.batchArgs(q, calls, append([]string{s.Limits}, codec.PackPushes(all)...)...)
-		for _, c := range calls {
-			args = append(args, c.Bodies...)
-		}
+		args := slices.Concat([]string{e.Clock(), q.Version, s.Limits}, codec.PushArgs(all))
 		r, durable, err := e.Write(ctx, q, s, store.ScriptPush, args, waited)
 		if err != nil {
 			return err

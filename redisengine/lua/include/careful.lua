@@ -44,7 +44,7 @@ end
 
 -- sound_alias reports whether a text can be the alias of an ID.
 function sound_alias(text)
-  local kind = string.byte(text)
+  local kind = byte(text)
   return kind == 105 and #text > 1 or kind == 110 and #text == 17
 end
 

@@ -5,11 +5,11 @@ local find
 do
 -- find_number is the number of the job with an ID, or false.
 local function find_number(name)
-  if string.byte(name) == 35 then return string.sub(name, 2) end
-  local raw = string.byte(name) == 110 and string.sub(name, 2)
+  if byte(name) == 35 then return string.sub(name, 2) end
+  local raw = byte(name) == 110 and string.sub(name, 2)
   if raw then
     local r = call('HGET', records, raw)
-    if r and (string.byte(r, 7) == BARE or decode(raw, r).id == '') then return raw end
+    if r and (byte(r, 7) == BARE or decode(raw, r).id == '') then return raw end
   end
   return alias_get(name)
 end

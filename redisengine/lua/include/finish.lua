@@ -6,7 +6,7 @@ local died, finished -- how many became dead or done in this call
 local function trim(set, state, most)
   flush()
   local size = call('ZCARD', set)
-  if size == 0 then return false end
+  if size == 0 or state == 'done' and size <= done_count then return false end
   local oldest = call('ZRANGE', set, '0', text_of(most - 1), 'WITHSCORES')
   local numbers, at = {}, {}
   for i = 1, #oldest, 2 do

@@ -58,7 +58,7 @@ local function fall_due()
   local keyed = {}
   for i, n in ipairs(numbers) do
     local score = due[2 * i]
-    if found[i] and string.byte(found[i], 7) ~= BARE then
+    if found[i] and byte(found[i], 7) ~= BARE then
       local j = decode(n, found[i])
       if j.order ~= '' then
         keyed[#keyed + 1] = n

@@ -10,7 +10,7 @@ local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32,
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
 local any_run -- whether any job of the shard has a run state; nil: nobody has asked
 local RUN_SIZE = 26 -- bytes, without the rest
-local flags_of, has_runs, own_alias, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
+local flags_of, has_runs, own_alias, order_of, merge_alias_of, decode, write_record, parse_run, rest_of, job_of, read_job, read_jobs, write_run, running, set_due,
   write_job, rank_of
 
 do
@@ -42,19 +42,40 @@ function has_runs()
 end
 
 local function text_at(r, at)
-  local size = string.byte(r, at) or 0
+  local size = byte(r, at) or 0
   return string.sub(r, at + 1, at + size), at + size + 1
 end
 
--- own_alias is the alias of a job's own ID, read from its record; nil for none. The record has no policy of its own.
-function own_alias(r)
-  local flags = string.byte(r, 8)
-  if flags % 16 < HAS.ID then return nil end
+-- behind_priority is where a record goes on behind the priority. The record has no policy of its own.
+local function behind_priority(flags)
   local at = 9
   if flags % 2 == HAS.DUE then at = at + 6 end
   if flags % 4 >= HAS.EXPIRES then at = at + 6 end
   if flags % 8 >= HAS.PRIORITY then at = at + 2 end
-  return string.sub(r, at + 1, at + string.byte(r, at))
+  return at
+end
+
+-- own_alias is the alias of a job's own ID, read from a record that has one and no policy of its own.
+function own_alias(r)
+  return (text_at(r, behind_priority(byte(r, 8))))
+end
+
+-- order_of is the order key, read from a record that has one and no policy of its own.
+function order_of(r, flags)
+  local at = behind_priority(flags)
+  if flags % 16 >= HAS.ID then at = at + 1 + byte(r, at) end
+  return (text_at(r, at))
+end
+
+-- merge_alias_of is the alias of a job's merge key, read from a record that has one and no policy of its own.
+function merge_alias_of(r, flags)
+  local at, order = behind_priority(flags), '\0'
+  if flags % 16 >= HAS.ID then at = at + 1 + byte(r, at) end
+  if flags % 32 >= HAS.ORDER then
+    local size = byte(r, at)
+    order, at = string.sub(r, at, at + size), at + size + 1
+  end
+  return 'm' .. order .. (text_at(r, at))
 end
 
 function decode(n, r)

@@ -19,7 +19,7 @@ local function headers_end(r, begin)
   local function text() -- behind its length, seven bits to the byte
     local size, weight, b = 0, 1, 128
     while b >= 128 and at <= stop and weight < 2 ^ 21 do
-      b = string.byte(r, at)
+      b = byte(r, at)
       size, weight, at = size + b % 128 * weight, weight * 128, at + 1
     end
     at = at + size
@@ -36,13 +36,13 @@ end
 -- body_place is where a record's body begins, false if the record can't be read: each part that the flags say is there.
 function body_place(r)
   if #r < 8 then return false end
-  local policy, has, at = string.byte(r, 7), flags_of(string.byte(r, 8)), 9
+  local policy, has, at = byte(r, 7), flags_of(byte(r, 8)), 9
   local function skip(size)
     at = at + size
     return at <= #r + 1
   end
   local function skip_text()
-    return string.byte(r, at) and skip(1 + string.byte(r, at))
+    return byte(r, at) and skip(1 + byte(r, at))
   end
   if has[HAS.DUE] and not skip(6) then return false end
   if has[HAS.EXPIRES] and not skip(6) then return false end
@@ -153,10 +153,10 @@ end
 function wrong_policy(field, value)
   if #field > 1 then
     local text = string.sub(field, 2)
-    local leads = string.byte(field) == 112 and #value == 1 and call('HGET', policies, value) == text and sound_policy(text)
+    local leads = byte(field) == 112 and #value == 1 and call('HGET', policies, value) == text and sound_policy(text)
     return not leads and 'policy_wrong' or nil
   end
-  local place = string.byte(field)
+  local place = byte(field)
   if not place or place == BARE or place == INLINE then return 'policy_wrong' end
   if not sound_policy(value) then return 'policy_missing' end
   return call('HEXISTS', policies, 'p' .. value) == 0 and 'policy_wrong' or nil

@@ -12,8 +12,9 @@ local checked = {} -- keys that are known to be of their kind, or not to exist
 local alias_now, busy_now = {}, {} -- what this call has read or changed: name → number, or false for none
 local alias_changed, busy_changed = {}, {} -- the names that it has changed
 local MOST = 1000 -- how many elements one command takes at most
+local counted = {} -- what is added to the tally, once per call: field → number
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
-  is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending, flush, flush_last
+  is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending, flush, flush_last, count, write_tally
 
 do
 function list_of(lists, key)
@@ -123,13 +124,12 @@ end
 -- check_kinds ends the call, before it has written, if another program has put something else under a key that is about
 -- to be written.
 function check_kinds()
-  for key in pairs(fields) do is_hash(key) end
-  for key in pairs(lost_fields) do is_hash(key) end
-  for key in pairs(members) do is_sorted_set(key) end
-  for key in pairs(lost_members) do is_sorted_set(key) end
+  for key in next, fields do is_hash(key) end
+  for key in next, lost_fields do is_hash(key) end
+  for key in next, members do is_sorted_set(key) end
+  for key in next, lost_members do is_sorted_set(key) end
   if next(alias_changed) then is_hash(alias) end
   if next(busy_changed) then is_hash(busy) end
-  is_hash(tally)
   if wakes or holds then is_sorted_set(marker) end
 end
 
@@ -167,9 +167,38 @@ local function send_names(hash, changed, known)
     else
       lost[#lost + 1] = name
     end
+    changed[name] = nil
   end
-  if #set > 0 then send('HSET', hash, set, 2) end
-  if #lost > 0 then send('HDEL', hash, lost, 1) end
+  send('HSET', hash, set, 2)
+  send('HDEL', hash, lost, 1)
+end
+
+-- send_all sends the lists, each to its key, and forgets them: the next call finds the table empty.
+local function send_all(command, lists, step)
+  for key, list in next, lists do
+    send(command, key, list, step)
+    lists[key] = nil
+  end
+end
+
+-- send_one sends the list of one key.
+local function send_one(command, lists, key, step)
+  local list = lists[key]
+  if list then
+    send(command, key, list, step)
+    lists[key] = nil
+  end
+end
+
+function count(field, n)
+  counted[field] = (counted[field] or 0) + (n or 1)
+end
+
+function write_tally()
+  for field, n in next, counted do
+    call('HINCRBY', tally, field, n)
+    counted[field] = nil
+  end
 end
 
 function nothing_pending()
@@ -179,18 +208,25 @@ end
 -- write writes what is pending. Wherever it ends, each job is whole: one that is between two sets is in none, and Check
 -- finds out by its run state where it was going. A body comes before the record that tells of it and goes after that.
 local function write()
-  for set, list in pairs(lost_members) do send('ZREM', set, list, 1) end
-  for _, hash in ipairs({bodies, policies, run, records}) do
-    if fields[hash] then send('HSET', hash, fields[hash], 2) end
+  send_all('ZREM', lost_members, 1)
+  if next(fields) then
+    send_one('HSET', fields, bodies, 2)
+    send_one('HSET', fields, policies, 2)
+    send_one('HSET', fields, run, 2)
+    send_one('HSET', fields, records, 2)
   end
-  for set, list in pairs(members) do send('ZADD', set, list, 2) end
-  if fields[alias] then send('HSET', alias, fields[alias], 2) end
+  send_all('ZADD', members, 2)
+  send_one('HSET', fields, alias, 2)
+  send_one('HSET', fields, busy, 2)
   if next(alias_changed) then send_names(alias, alias_changed, alias_now) end
   if next(busy_changed) then send_names(busy, busy_changed, busy_now) end
-  for _, hash in ipairs({records, run, bodies, alias}) do
-    if lost_fields[hash] then send('HDEL', hash, lost_fields[hash], 1) end
+  if next(lost_fields) then
+    send_one('HDEL', lost_fields, records, 1)
+    send_one('HDEL', lost_fields, run, 1)
+    send_one('HDEL', lost_fields, bodies, 1)
+    send_one('HDEL', lost_fields, alias, 1)
   end
-  nothing_pending()
+  any_pending = false
 end
 
 -- flush writes what is pending in the middle of a call: what comes later may read and write anything.
@@ -200,17 +236,20 @@ function flush()
   write()
 end
 
--- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it.
+-- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it. The tally comes first: nobody has
+-- read it, so it alone may be refused.
 function flush_last(wakes_then)
   if not any_pending then return end
   if wakes_then then check_look() end
   check_kinds()
+  write_tally()
   write()
 end
 end
 -- @call
 wakes = false
-if next(checked) then checked = {} end
+for key in next, checked do checked[key] = nil end
+for field in next, counted do counted[field] = nil end -- of a call that has failed
 if next(alias_now) then alias_now = {} end
 if next(busy_now) then busy_now = {} end
 if any_pending then nothing_pending() end -- of a call that has failed

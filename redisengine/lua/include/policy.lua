@@ -32,15 +32,24 @@ end
 
 local bare_policy = named_policy({16, 8, 30000000, -1, '', '', '', 0, '', 'exp:1s:1h', 30000000000, -1, 0})
 
-local function policy_of(j)
-  local place = j.policy
+-- policy_at is the policy at a place, which is not INLINE. The defaults take the place of one that is lost.
+local function policy_at(place)
   if place == BARE then return bare_policy end
-  local name = place == INLINE and j.inline or place
-  local p = policies_now[name]
+  local p = policies_now[place]
   if not p then
-    local text = place == INLINE and j.inline or call('HGET', policies, string.char(place))
+    local text = call('HGET', policies, string.char(place))
     p = text and named_policy(cmsgpack.unpack(text)) or bare_policy
-    policies_now[name] = p
+    policies_now[place] = p
+  end
+  return p
+end
+
+local function policy_of(j)
+  if j.policy ~= INLINE then return policy_at(j.policy) end
+  local p = policies_now[j.inline]
+  if not p then
+    p = named_policy(cmsgpack.unpack(j.inline))
+    policies_now[j.inline] = p
   end
   return p
 end
@@ -72,7 +81,7 @@ function policy_place(text)
   local place = places_now[text]
   if place then return place end
   local known = call('HGET', policies, 'p' .. text)
-  place = known and string.byte(known) or free_place()
+  place = known and byte(known) or free_place()
   places_now[text] = place
   if known or place == INLINE then return place end
   hset(policies, 'p' .. text, string.char(place))

@@ -2,7 +2,7 @@
 local function ulid(n)
   local text, bits, left = {}, 0, 2 -- 130 bits in 26 characters: two zero bits lead
   for i = 1, 16 do
-    bits, left = bits * 256 + string.byte(n, i), left + 8
+    bits, left = bits * 256 + byte(n, i), left + 8
     while left >= 5 do
       left = left - 5
       local top = math.floor(bits / 2 ^ left)
