@@ -72,6 +72,6 @@ func (g *Guard) account(credentials string, from Remote) (*Pass, error) {
 	}
 	return &Pass{
 		Token:   duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin, Description: name},
-		account: name, over: context.Background(),
+		account: name, key: "account " + name, over: context.Background(),
 	}, nil
 }

@@ -15,6 +15,7 @@ type Pass struct {
 	// namespaces.
 	Token   duly.Token
 	account string // the name, where it is no token but an account
+	key     string
 
 	over    context.Context // ends with the pass
 	end     context.CancelCauseFunc
@@ -35,9 +36,13 @@ func revoked() *duly.Error {
 
 func newPass(t duly.Token) *Pass {
 	p := &Pass{Token: t}
+	p.key = Name(t.Hash) + string(t.Hash[:])
 	p.over, p.end = context.WithCancelCause(context.Background())
 	return p
 }
+
+// Key returns a text that is different for each token and for each account.
+func (p *Pass) Key() string { return p.key }
 
 // Over is a context that ends with the pass. Its cause is what to answer then,
 // unless it is [Changed]. It ends in time only for a pass that is held.

@@ -63,6 +63,9 @@ func badBody(err error) error {
 	return err
 }
 
+// atOnce is how a job of lmstfy's is tried again.
+var atOnce = duly.Fixed(0)
+
 // pushed is a job of lmstfy's as the contract has it: each lease that runs out is a
 // failed try, and the next one comes at once.
 func (r rules) pushed(q duly.QueueRef, body []byte, attributes map[string]string, versioned bool) duly.Job {
@@ -70,6 +73,6 @@ func (r rules) pushed(q duly.QueueRef, body []byte, attributes map[string]string
 		ID: newID(r.delay, versioned), Made: !versioned,
 		Namespace: q.Namespace, Queue: q.Name, Body: body, Headers: attributes,
 		Delay: seconds(r.delay), TTL: lifetime(r.ttl),
-		Tries: int(r.tries), MaxStalls: duly.None, Backoff: duly.Fixed(0),
+		Tries: int(r.tries), MaxStalls: duly.None, Backoff: atOnce,
 	}
 }

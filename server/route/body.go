@@ -169,16 +169,15 @@ func (c *Call) place(total int) (*[]byte, error) {
 // owner names the accounts that the call's memory counts under, from the top: the
 // token's namespace and the token. A token for all namespaces has an account
 // for each of those that it is used for. All callers without a token share one.
-func (c *Call) owner() []string {
-	if c.pass == nil {
-		return []string{""}
+func (c *Call) owner() owner {
+	switch p := c.pass; {
+	case p == nil:
+		return owned("")
+	case p.Token.Namespace == duly.AllNamespaces:
+		return owned(p.Token.Namespace, p.Key(), c.Namespace)
+	default:
+		return owned(p.Token.Namespace, p.Key())
 	}
-
-	owner := []string{c.pass.Token.Namespace, c.pass.Name() + string(c.pass.Token.Hash[:])}
-	if c.pass.Token.Namespace == duly.AllNamespaces {
-		owner = append(owner, c.Namespace)
-	}
-	return owner
 }
 
 // await waits for n bytes of the budget, no longer than the grace.

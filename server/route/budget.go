@@ -34,7 +34,12 @@ type budget struct {
 	now     func() time.Duration
 	timer   clock.Timer
 	armed   bool
+	spare   []*account // forgotten ones, to be used again
 }
+
+// maxSpare bounds the accounts that a budget keeps for reuse. Most calls are the
+// only ones of their account.
+const maxSpare = 64
 
 // account is the memory of one owner: the whole budget, a namespace or a token.
 type account struct {
@@ -48,13 +53,24 @@ type account struct {
 
 // share is the memory of one call. Its zero value with an owner is ready for use.
 type share struct {
-	owner   []string // accounts from the top, see [Call.owner]
+	owner   owner
 	account *account
 	held    int64
 	beyond  bool          // held is outside of the budget
 	cut     func()        // ends the call early; it must not block
 	slow    time.Duration // the call may be cut from then on
 	given   bool          // after give: the share is not used any more
+}
+
+// owner names the accounts of a share from the top, see [Call.owner].
+type owner struct {
+	names [3]string
+	n     int
+}
+
+func owned(names ...string) (o owner) {
+	o.n = copy(o.names[:], names)
+	return o
 }
 
 type waiting struct {
@@ -64,7 +80,9 @@ type waiting struct {
 }
 
 func newBudget(size int64) *budget {
-	return &budget{size: size, slow: map[*share]struct{}{}, now: clock.Monotonic}
+	b := &budget{size: size, slow: map[*share]struct{}{}, now: clock.Monotonic}
+	b.all.children = map[string]*account{}
+	return b
 }
 
 // try takes n bytes more if they are free now.
@@ -164,7 +182,7 @@ func (b *budget) give(s *share) {
 
 	if s.account != nil {
 		b.addLocked(s, -s.held)
-		s.account.leave()
+		b.leaveLocked(s.account)
 	}
 	delete(b.slow, s)
 	if b.beyond == s {
@@ -183,13 +201,11 @@ func (b *budget) openLocked(s *share) {
 		return
 	}
 	a := &b.all
-	for _, name := range s.owner {
+	for _, name := range s.owner.names[:s.owner.n] {
 		child := a.children[name]
 		if child == nil {
-			if a.children == nil {
-				a.children = map[string]*account{}
-			}
-			child = &account{parent: a, name: name}
+			child = b.accountLocked()
+			child.parent, child.name = a, name
 			a.children[name] = child
 			a.users++
 		}
@@ -199,12 +215,27 @@ func (b *budget) openLocked(s *share) {
 	s.account = a
 }
 
-// leave ends a use of the account and forgets accounts without users.
-func (a *account) leave() {
-	a.users--
-	if a.users == 0 && a.parent != nil {
-		delete(a.parent.children, a.name)
-		a.parent.leave()
+// accountLocked returns a new account.
+func (b *budget) accountLocked() *account {
+	last := len(b.spare) - 1
+	if last < 0 {
+		return &account{children: map[string]*account{}}
+	}
+	a := b.spare[last]
+	b.spare = b.spare[:last]
+	return a
+}
+
+// leaveLocked ends a use of the account and forgets accounts without users.
+func (b *budget) leaveLocked(a *account) {
+	for a.users--; a.users == 0 && a.parent != nil; a.users-- {
+		parent := a.parent
+		delete(parent.children, a.name)
+		if len(b.spare) < maxSpare {
+			*a = account{children: a.children} // an empty map
+			b.spare = append(b.spare, a)
+		}
+		a = parent
 	}
 }
 

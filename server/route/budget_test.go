@@ -16,7 +16,7 @@ func fakeTime(b *budget) (now *time.Duration) {
 	return now
 }
 
-func shareOf(owner ...string) *share { return &share{owner: owner} }
+func shareOf(owner ...string) *share { return &share{owner: owned(owner...)} }
 
 // mustTake takes bytes that must be free.
 func (b *budget) mustTake(t *testing.T, s *share, n int64) {

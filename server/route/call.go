@@ -43,7 +43,8 @@ type Call struct {
 	closes        bool        // the connection is closed after the answer, see leave
 	cut           atomic.Bool // the body was too slow while other calls waited
 	share         share       // of the requests' budget
-	room          *share      // of the answers', nil while it has none
+	answerShare   share       // of the answers' budget
+	room          *share      // answerShare, nil while it has none
 	problemStatus int         // instead of the code's, see notRouted
 	status        int         // 0 until it is answered
 	sent          int

@@ -39,7 +39,8 @@ func (c *Call) Hold(n int64) error {
 // ownRoom is the call's share of the memory for answers.
 func (c *Call) ownRoom() *share {
 	if c.room == nil {
-		c.room = &share{owner: c.owner()}
+		c.answerShare = share{owner: c.owner()}
+		c.room = &c.answerShare
 	}
 	return c.room
 }
