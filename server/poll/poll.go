@@ -71,18 +71,13 @@ type Ask struct {
 // Hand. It brings nothing when the time has passed, never before, or when the
 // server wants to stop.
 func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
-	left := ask.Wait
 	var begin time.Duration
-	if left > 0 {
+	if ask.Wait > 0 {
 		begin = p.cfg.Clock.Mono()
 	}
 	wait := duly.WaitParams{Namespace: ask.Namespace, Queues: ask.Queues}
-	for {
-		if err := c.Hold(p.Bodies(ask.Max)); err != nil {
-			p.Pass(c, wait) // it may have been woken
-			return nil, err
-		}
-		deliveries, err := p.cfg.Engine.Reserve(c.Context(), ask.ReserveParams)
+	for left, woken := ask.Wait, false; ; {
+		deliveries, err := p.reserve(c, ask.ReserveParams, woken)
 		if err != nil || len(deliveries) > 0 || left <= 0 {
 			return deliveries, err
 		}
@@ -90,13 +85,26 @@ func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
 		if ask.WaitMax > 0 {
 			ask.Max = ask.WaitMax
 		}
+
+		var over bool
 		wait.Timeout = min(left, duly.MaxWait)
-		ready, over, err := p.wait(c, wait)
+		woken, over, err = p.wait(c, wait)
 		left = ask.Wait - (p.cfg.Clock.Mono() - begin)
-		if err != nil || over || !ready && left <= 0 {
+		if err != nil || over || !woken && left <= 0 {
 			return nil, err
 		}
 	}
+}
+
+// reserve takes what there is now. woken: Wait has told of it.
+func (p *Poll) reserve(c *route.Call, r duly.ReserveParams, woken bool) ([]duly.Delivery, error) {
+	if err := c.Hold(p.Bodies(r.Max)); err != nil {
+		if woken {
+			p.Pass(c, duly.WaitParams{Namespace: r.Namespace, Queues: r.Queues})
+		}
+		return nil, err
+	}
+	return p.cfg.Engine.Reserve(c.Context(), r)
 }
 
 // Wait is the engine's Wait, ended by the server's drain and by the end of the
@@ -128,14 +136,11 @@ func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err err
 // when the server drains. If it has ended, over is true and err is the answer: nil
 // for a server that drains and for a token that has changed.
 func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err error) {
-	held, release, err := c.Stay()
+	ctx, release, err := c.Stay(c.Draining())
 	if err != nil {
 		return true, refusal(err)
 	}
 	defer release()
-	ctx, cancel := context.WithCancel(held)
-	defer cancel()
-	defer context.AfterFunc(c.Draining(), cancel)()
 
 	err = wait(ctx)
 	switch {
@@ -143,10 +148,10 @@ func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err 
 		return false, err
 	case c.Gone():
 		return true, c.Context().Err()
-	case held.Err() != nil:
-		return true, refusal(context.Cause(held))
+	case context.Cause(ctx) == context.Cause(c.Draining()):
+		return true, nil
 	}
-	return true, nil
+	return true, refusal(context.Cause(ctx))
 }
 
 // Pass reports to the engine that a caller that Wait woke does not reserve.

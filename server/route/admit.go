@@ -79,26 +79,31 @@ func (c *Call) refused(err error) {
 }
 
 // Stay is for a handler that waits, or works for long: ctx ends when the caller
-// has hung up, and when its token is revoked or changed, with the cause that
-// [auth.Pass.Over] has. release must be called unless there is an error.
-func (c *Call) Stay() (ctx context.Context, release func(), err error) {
-	if c.pass == nil {
-		return c.Context(), func() {}, nil
+// has hung up, when another context ends, and when its token is revoked or changed,
+// with the cause that [auth.Pass.Over] has. release must be called unless there is an
+// error.
+func (c *Call) Stay(others ...context.Context) (ctx context.Context, release func(), err error) {
+	letGo := func() {}
+	if c.pass != nil {
+		if letGo, err = c.host.Guard.Hold(c.Context(), c.pass); err != nil {
+			letGo()
+			return nil, nil, err
+		}
+		others = append(others, c.pass.Over())
 	}
-	letGo, err := c.host.Guard.Hold(c.Context(), c.pass)
+
 	ctx, cancel := context.WithCancelCause(c.Context())
-	over := c.pass.Over()
-	stop := context.AfterFunc(over, func() { cancel(context.Cause(over)) })
-	release = func() {
-		stop()
+	stops := make([]func() bool, len(others))
+	for i, other := range others {
+		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	}
+	return ctx, func() {
+		for _, stop := range stops {
+			stop()
+		}
 		cancel(nil)
 		letGo()
-	}
-	if err != nil {
-		release()
-		return nil, nil, err
-	}
-	return ctx, release, nil
+	}, nil
 }
 
 // GiveBack takes the call off what its token has spent, for an API that counts
