@@ -3,6 +3,7 @@ package sq
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"unsafe"
 
 	"modernc.org/libc"
@@ -135,6 +136,25 @@ func (c *Conn) Interrupt() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
+}
+
+// YieldEvery lets every statement of the connection yield the processor to other
+// goroutines after so many of SQLite's instructions. A statement of seconds
+// would otherwise keep its processor until the scheduler takes it away, 10 ms at
+// a time.
+func (c *Conn) YieldEvery(instructions int) {
+	sqlite3.Xsqlite3_progress_handler(c.tls, c.db, int32(instructions), yieldFunc, 0)
+}
+
+// yieldFunc is the C function pointer of yield.
+var yieldFunc = *(*uintptr)(unsafe.Pointer(&struct {
+	f func(*libc.TLS, uintptr) int32
+}{yield}))
+
+// yield lets the statement go on.
+func yield(*libc.TLS, uintptr) int32 {
+	runtime.Gosched()
+	return 0
 }
 
 // CheckpointMode is how much a checkpoint insists.
