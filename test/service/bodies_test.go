@@ -124,10 +124,12 @@ func TestSlowBodiesBlockNoOtherNamespace(t *testing.T) {
 	}
 }
 
-func percentile99(took []time.Duration) time.Duration {
+func percentile99(took []time.Duration) time.Duration { return percentile(took, 99) }
+
+func percentile(took []time.Duration, percent int) time.Duration {
 	slices.Sort(took)
 	if len(took) == 0 {
 		return 0
 	}
-	return took[len(took)*99/100]
+	return took[len(took)*percent/100]
 }
