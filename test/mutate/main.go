@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 
 	s := &session{
 		options: o, out: out, known: known, reasons: reasons, began: time.Now(),
-		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[suite]time.Duration{}, killers: known.killers()},
+		runner: &runner{root: root, scratch: scratch, limit: o.limit, usual: map[suite]time.Duration{}, folders: map[string][]string{}, killers: known.killers()},
 	}
 
 	return s.all(ctx, picked)

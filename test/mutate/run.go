@@ -30,6 +30,7 @@ type runner struct {
 	scratch string        // holds overlays and test binaries
 	limit   time.Duration // the least time that one package's tests get
 	usual   map[suite]time.Duration
+	folders map[string][]string // of each package's tests and what they are built of
 	killers killers
 }
 
@@ -80,6 +81,12 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 
 	first := r.killers.pattern(m.file)
 	for _, s := range t.tests {
+		if depends, err := r.depends(ctx, s.pkg, m.file); err != nil {
+			return outcome{}, err
+		} else if !depends {
+			continue
+		}
+
 		o, err := r.test(ctx, s, overlay, max(r.limit, 3*r.usual[s]), first)
 		if err != nil || o.verdict != survived {
 			r.killers.add(m.file, o.by)
@@ -88,6 +95,26 @@ func (r *runner) run(ctx context.Context, t target, m mutant) (outcome, error) {
 	}
 
 	return outcome{verdict: survived}, nil
+}
+
+// depends reports whether the tests of a package are built with a file. For files
+// that are embedded the answer is always yes.
+func (r *runner) depends(ctx context.Context, pkg, file string) (bool, error) {
+	if filepath.Ext(file) != ".go" {
+		return true, nil
+	}
+
+	if r.folders[pkg] == nil {
+		list := exec.CommandContext(ctx, "go", "list", "-test", "-deps", "-f", "{{.Dir}}", pkg)
+		list.Dir = r.root
+		out, err := list.Output()
+		if err != nil {
+			return false, fmt.Errorf("go list %s: %w", pkg, err)
+		}
+		r.folders[pkg] = strings.Fields(string(out))
+	}
+
+	return slices.Contains(r.folders[pkg], filepath.Join(r.root, filepath.Dir(file))), nil
 }
 
 // overlay writes the changed file and the list that makes the compiler read it.

@@ -35,7 +35,7 @@ var targets = []target{
 	{"redisengine", []string{"redisengine/*.go", "redisengine/lua/*.go"}, all("./redisengine/lua", "./redisengine")},
 	{"redis-link", []string{"redisengine/internal/link/*.go"}, all("./redisengine/internal/link", "./redisengine")},
 	{"httpengine", []string{"httpengine/*.go"}, append(all("./httpengine", "./server"), overHTTP)},
-	{"wire", []string{"internal/wire/*.go"}, append(all("./internal/wire", "./server/native", "./httpengine", "./server"), overHTTP)},
+	{"wire", []string{"internal/wire/*.go"}, append(all("./internal/wire", "./httpengine", "./server"), overHTTP)},
 	{"worker", []string{"worker/*.go"}, all("./worker")},
 	{"server", []string{
 		"server/*.go", "server/admin/*.go", "server/auth/*.go", "server/metrics/*.go", "server/native/*.go",
