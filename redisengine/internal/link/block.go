@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 )
 
 const (
@@ -21,9 +19,12 @@ const (
 	minBlock = time.Millisecond
 )
 
+// blocks are the blocking calls.
+type blocks struct{ *core }
+
 // Group tells which keys may stand in one blocking call: those with equal
 // groups. On one server these are all keys; on a cluster those of one hash slot.
-func (l *Link) Group(key string) string {
+func (l *blocks) Group(key string) string {
 	if l.o.Mode != Cluster {
 		return ""
 	}
@@ -39,8 +40,8 @@ func (l *Link) Group(key string) string {
 // A member that was taken is answered also when the context has ended
 // meanwhile; it is lost only with the connection or the process, or if the
 // server does not answer within a second after that.
-func (l *Link) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
-	b := l.waiting.blocker(l, group)
+func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
+	b := l.waiting.blocker(l.core, group)
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -50,7 +51,7 @@ func (l *Link) Block(ctx context.Context, group string, keys []string, timeout t
 		<-b.turn
 		return "", "", 0, false, err
 	}
-	call := &blocking{link: l, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
+	call := &blocking{link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
 	done := make(chan popped, 1)
 	b.begin(call)
 	go func() {
@@ -80,7 +81,7 @@ type popped struct {
 const leaveWait = time.Second
 
 // leave ends a blocking call whose caller leaves.
-func (l *Link) leave(ctx context.Context, group string, done <-chan popped) popped {
+func (l *blocks) leave(ctx context.Context, group string, done <-chan popped) popped {
 	l.Unblock(group)
 	timer := l.clock.NewTimer(leaveWait)
 	defer timer.Stop()
@@ -98,7 +99,7 @@ func (l *Link) leave(ctx context.Context, group string, done <-chan popped) popp
 // Unblock ends the blocking call of the group that is on its way, if there is
 // one; it does not wait for that. A call that begins at the same moment may be
 // ended instead, as if its time were over.
-func (l *Link) Unblock(group string) {
+func (l *blocks) Unblock(group string) {
 	call := l.waiting.current(group)
 	if call == nil {
 		return
@@ -115,15 +116,4 @@ func (l *Link) Unblock(group string) {
 		defer l.calls.Done()
 		call.unblock(id)
 	}()
-}
-
-// primary is the address of the one node there is, "" for a cluster.
-func (l *Link) primary(client rueidis.Client) string {
-	if l.o.Mode == Cluster {
-		return ""
-	}
-	for addr := range client.Nodes() {
-		return addr
-	}
-	return ""
 }

@@ -259,7 +259,7 @@ func TestIdleLaneIsClosed(t *testing.T) {
 	if n := len(l.dialer.open()); n != 3 {
 		t.Errorf("%d connections", n)
 	}
-	l.waiting.blocker(l, "").retire()
+	l.waiting.blocker(l.core, "").retire()
 	redistest.Await(t, "the connection is closed", func() bool { return len(l.dialer.open()) == 2 })
 	if got := block(t.Context(), l, time.Millisecond, "a"); got != (answer{}) {
 		t.Errorf("after it: %+v", got)
@@ -383,7 +383,7 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 	if got := block(t.Context(), l, time.Millisecond, key); got != (answer{}) {
 		t.Fatal(got)
 	}
-	lane := l.waiting.blocker(l, l.Group(key)).lane
+	lane := l.waiting.blocker(l.core, l.Group(key)).lane
 	c.MoveSlot(c.Slot(key), from, to, func(stage redistest.MoveStage) {
 		if stage != redistest.MoveMigrating {
 			return
@@ -391,7 +391,7 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 		if got := block(t.Context(), l, 100*time.Millisecond, key); !errors.Is(got.err, duly.ErrUnavailable) || got.ok {
 			t.Errorf("while the slot moves: %+v", got)
 		}
-		if l.waiting.blocker(l, l.Group(key)).lane != lane {
+		if l.waiting.blocker(l.core, l.Group(key)).lane != lane {
 			t.Error("another connection was made")
 		}
 	})

@@ -20,7 +20,7 @@ type blockLane struct {
 
 // blocking is one blocking call.
 type blocking struct {
-	link    *Link
+	link    *core
 	blocker *blocker
 	keys    []string
 	timeout time.Duration

@@ -13,6 +13,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
+// checks look whether the servers will do.
+type checks struct{ *core }
+
 // node is what one server says of itself.
 type node struct {
 	addr   string
@@ -23,7 +26,7 @@ type node struct {
 }
 
 // check looks whether the server will do, and warns of what it does not like.
-func (l *Link) check(ctx context.Context) error {
+func (l *checks) check(ctx context.Context) error {
 	nodes, err := l.ask(ctx)
 	if err != nil {
 		return err
@@ -49,7 +52,7 @@ func (l *Link) check(ctx context.Context) error {
 
 // ask asks every node at once. Of a cluster those are left out that don't
 // answer, as long as one does.
-func (l *Link) ask(ctx context.Context) ([]node, error) {
+func (l *checks) ask(ctx context.Context) ([]node, error) {
 	var nodes []node
 	for addr, client := range l.main.Nodes() {
 		nodes = append(nodes, node{addr: addr, client: client})
@@ -113,7 +116,7 @@ func (n node) version() (major, minor int) {
 }
 
 // suits looks at what the server is.
-func (l *Link) suits(n node) error {
+func (l *checks) suits(n node) error {
 	mode, major, minor := n.says("mode"), 0, 0
 	switch {
 	case mode == "sentinel":
@@ -139,7 +142,7 @@ func (l *Link) suits(n node) error {
 }
 
 // keeps looks whether the server keeps what it is given.
-func (l *Link) keeps(n node) error {
+func (l *checks) keeps(n node) error {
 	if n.info["role"] == "slave" {
 		return nil
 	}
@@ -160,30 +163,15 @@ func (l *Link) keeps(n node) error {
 	return nil
 }
 
-func (l *Link) wrong(code duly.Code, n node, advice string) error {
+func (l *checks) wrong(code duly.Code, n node, advice string) error {
 	return &duly.Error{Code: code, Message: "redis at " + n.addr + ": " + advice}
 }
-
-// may answers which of the commands in ARGV the user may not call: each is a
-// number of words and the words. One that the server does not know is named too.
-var may = NewScript("may", `#!lua flags=no-writes
-local lacking, i = {}, 1
-if not redis.acl_check_cmd then return lacking end
-while i <= #ARGV do
-	local n = tonumber(ARGV[i])
-	local words = {}
-	for k = 1, n do words[k] = ARGV[i + k] end
-	local known, granted = pcall(redis.acl_check_cmd, unpack(words))
-	if not (known and granted) then lacking[#lacking + 1] = words[1] end
-	i = i + n + 1
-end
-return lacking`, true)
 
 // Allowed looks whether the server's user may call commands: each is given as
 // it would be sent, with keys. It answers [duly.ErrForbidden], naming those that
 // are lacking. Later errors name those of them that were taken away since, so it
 // is called before all other calls.
-func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
+func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 	l.needed = append(l.needed, commands...)
 	lacking, err := l.lacking(ctx, commands)
 	if err != nil || len(lacking) == 0 {
@@ -194,7 +182,7 @@ func (l *Link) Allowed(ctx context.Context, commands ...[]string) error {
 }
 
 // lacking returns those of the commands that the server's user may not call.
-func (l *Link) lacking(ctx context.Context, commands [][]string) ([]string, error) {
+func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, error) {
 	msg, err := l.anywhere(ctx, mayCall(commands))
 	if err != nil {
 		return nil, err
@@ -202,17 +190,9 @@ func (l *Link) lacking(ctx context.Context, commands [][]string) ([]string, erro
 	return msg.AsStrSlice()
 }
 
-func mayCall(commands [][]string) Call {
-	c := Call{Script: may}
-	for _, words := range commands {
-		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
-	}
-	return c
-}
-
 // anywhere runs a script without keys. Of a cluster a node is asked that has
 // answered before: any other may be down, and the others serve all the same.
-func (l *Link) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
+func (l *checks) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if l.o.Mode != Cluster {
 		return l.Run(ctx, c)
 	}
@@ -227,7 +207,7 @@ func (l *Link) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, erro
 }
 
 // rights looks for the commands that the link itself sends.
-func (l *Link) rights(ctx context.Context) error {
+func (l *checks) rights(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	commands := [][]string{
 		{"evalsha", may.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", may.SHA, "1", key}, {"eval_ro", "", "1", key},

@@ -13,6 +13,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
+// durability are the calls that wait for it.
+type durability struct{ *core }
+
 // RunDurable is Run for a batch that counts as stored only when it is durable
 // as Options.Durability says; without one it is Run. durable is
 // [duly.ErrNotDurable] if the script has run and that was not confirmed in
@@ -27,12 +30,12 @@ import (
 // answered there. The write is of an empty key that ends at once: without it
 // a script that found everything stored already would ask about whatever the
 // connection wrote last, long ago. After a redirect all three are sent again.
-func (l *Link) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
+func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
 	if !l.o.Durability.Asked() {
 		msg, err = l.Run(ctx, c)
 		return msg, nil, err
 	}
-	b := &batch{link: l, call: l.sent(c), patience: l.Patience(ctx)}
+	b := &batch{link: l.core, call: l.sent(c), patience: l.Patience(ctx)}
 	for again := true; again; {
 		if e := l.enter(ctx); e != nil {
 			switch {
@@ -66,7 +69,7 @@ func (l *Link) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage
 
 // batch is one call that waits for its durability.
 type batch struct {
-	link     *Link
+	link     *core
 	call     Call
 	patience *Patience
 	hops     int  // redirects since the last pause
@@ -114,10 +117,10 @@ func (b *batch) try() confirmed {
 	}
 	err = replies[1].Error()
 	if err == nil {
-		err = l.confirmation(replies[2])
+		err = b.confirmation(replies[2])
 	}
 	l.lanes.give(b.place, lane, err == nil || isOurs(err))
-	return confirmed{msg: msg, durable: l.unconfirmed(err)}
+	return confirmed{msg: msg, durable: b.unconfirmed(err)}
 }
 
 // durableReplies is how many replies end a try: the script's, the fence's and
@@ -158,9 +161,6 @@ func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 // is refused when the memory is full, and what was settled then counts too.
 var fence = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
-// fenceKey is a key of the same hash slot that nothing else uses.
-func (l *Link) fenceKey(key string) string { return l.o.Prefix + ":{" + hashTag(key) + "}:fence" }
-
 // failed judges why the script did not run, or may not have.
 func (b *batch) failed(err error) confirmed {
 	l := b.link
@@ -180,7 +180,7 @@ func (b *batch) failed(err error) confirmed {
 	}
 	b.hops = 0
 	l.lanes.lost(b.call.Keys[0], place)
-	l.nudge(b.call.Keys[0])
+	b.nudge()
 	v := verdictOf(err)
 	if v.refresh {
 		l.refresh()
@@ -194,7 +194,8 @@ func (b *batch) failed(err error) confirmed {
 
 // nudge lets the client library notice that a slot has another owner: it does
 // not look at what comes over the connections for batches.
-func (l *Link) nudge(key string) {
+func (b *batch) nudge() {
+	l, key := b.link, b.call.Keys[0]
 	if l.o.Mode != Cluster || l.enter(context.Background()) != nil {
 		return
 	}
@@ -225,7 +226,8 @@ func isOurs(err error) bool {
 
 // confirmation reads the answer to WAIT, a number of replicas, or WAITAOF, a
 // number of fsyncs here and one of those at replicas.
-func (l *Link) confirmation(reply rueidis.RedisResult) error {
+func (b *batch) confirmation(reply rueidis.RedisResult) error {
+	l := b.link
 	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
 	if l.o.Durability.AOF {
 		var both []int64
@@ -243,7 +245,8 @@ func (l *Link) confirmation(reply rueidis.RedisResult) error {
 }
 
 // unconfirmed is the error of the contract for what was stored.
-func (l *Link) unconfirmed(err error) error {
+func (b *batch) unconfirmed(err error) error {
+	l := b.link
 	if err == nil {
 		return nil
 	}

@@ -197,7 +197,7 @@ func cause(err error) string {
 
 // fault is the error of the contract for a verdict. What the server said of
 // something unforeseen goes to the log alone.
-func (l *Link) fault(call string, v verdict, err error) error {
+func (l *core) fault(call string, v verdict, err error) error {
 	told := l.judged(v, err)
 	if duly.CodeOf(told) == duly.CodeInternal {
 		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
@@ -206,7 +206,7 @@ func (l *Link) fault(call string, v verdict, err error) error {
 }
 
 // judged is fault for who keeps the log by himself.
-func (l *Link) judged(v verdict, err error) error {
+func (l *core) judged(v verdict, err error) error {
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
 		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
 	}
@@ -227,6 +227,6 @@ func (l *Link) judged(v verdict, err error) error {
 }
 
 // where names the server in messages.
-func (l *Link) where() string {
+func (l *core) where() string {
 	return strings.Join(l.o.Addrs, ",")
 }

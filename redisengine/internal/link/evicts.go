@@ -13,7 +13,7 @@ import (
 const evictionEvery = time.Minute
 
 // warnOfEviction says so until the link is closed, as long as it is so.
-func (l *Link) warnOfEviction() {
+func (l *checks) warnOfEviction() {
 	for clock.Sleep(l.life, l.clock, evictionEvery) == nil {
 		nodes, _ := l.ask(l.life) // none while nobody answers
 		for _, n := range nodes {
@@ -24,7 +24,7 @@ func (l *Link) warnOfEviction() {
 
 // evicts refuses a server that drops keys when its memory is full, or warns of
 // it where that was asked for.
-func (l *Link) evicts(n node) error {
+func (l *checks) evicts(n node) error {
 	policy := n.info["maxmemory_policy"]
 	switch {
 	case n.info["role"] == "slave" || policy == "" || policy == "noeviction":

@@ -27,11 +27,11 @@ var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "st
 // Knows lets errors name the key that holds something of another kind than it
 // is to; the server does not say which of a call's keys it is. It is called
 // before all others.
-func (l *Link) Knows(kind func(key string) Kind) { l.kind = kind }
+func (l *core) Knows(kind func(key string) Kind) { l.kind = kind }
 
 // explained puts into the error of a call what the server has left out: the key that
 // holds something else, or the command that its user may not call.
-func (l *Link) explained(ctx context.Context, err error, keys []string) error {
+func (l *core) explained(ctx context.Context, err error, keys []string) error {
 	said, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {
 		return err
@@ -51,7 +51,7 @@ func (l *Link) explained(ctx context.Context, err error, keys []string) error {
 	return name(ctx, err, keys)
 }
 
-func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
+func (l *core) keyNamed(ctx context.Context, err error, keys []string) error {
 	var asked []string
 	var cmds []rueidis.Completed
 	for _, key := range keys {
@@ -80,7 +80,7 @@ func (l *Link) keyNamed(ctx context.Context, err error, keys []string) error {
 
 // rightNamed asks the server that has refused a script: up to Redis 7.0 it does
 // not say which command of the script it was.
-func (l *Link) rightNamed(ctx context.Context, err error, keys []string) error {
+func (l *core) rightNamed(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
 	ask.Keys = keys[:1]
 	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), byText)).ToMessage()

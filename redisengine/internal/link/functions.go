@@ -35,6 +35,9 @@ const (
 	Eval Scripts = "eval"
 )
 
+// libraries are those of Redis Functions.
+type libraries struct{ *checks }
+
 // Provide loads the libraries on every node, unless scripts are sent by EVAL.
 // Under [Functions] it returns [duly.ErrForbidden] or [duly.ErrUnsupported] if
 // that fails; under [Auto] it logs why and EVAL is used. It is called before
@@ -42,7 +45,7 @@ const (
 //
 // A node that is down now, joins later or loses its functions is no error: the
 // first call that finds no function there loads its library again.
-func (l *Link) Provide(ctx context.Context, libraries ...*Library) error {
+func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	if l.o.Scripts == Eval {
 		return nil
 	}
@@ -66,7 +69,7 @@ func (l *Link) Provide(ctx context.Context, libraries ...*Library) error {
 }
 
 // mayUseFunctions reports which of the commands for functions the user lacks.
-func (l *Link) mayUseFunctions(ctx context.Context) error {
+func (l *libraries) mayUseFunctions(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	lacking, err := l.lacking(ctx, [][]string{
 		{"function", "load", ""}, {"fcall", "f", "1", key}, {"fcall_ro", "f", "1", key},
@@ -80,7 +83,7 @@ func (l *Link) mayUseFunctions(ctx context.Context) error {
 
 // loadAll loads libraries on all nodes. Replicas get theirs from their primaries,
 // and nodes that do not answer get theirs by the first call.
-func (l *Link) loadAll(ctx context.Context, libraries []*Library) error {
+func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
 		for _, library := range libraries {
 			err := client.Do(ctx, library.load(client.B())).Error()
@@ -93,11 +96,11 @@ func (l *Link) loadAll(ctx context.Context, libraries []*Library) error {
 }
 
 // UsesFunctions reports whether scripts are called as functions.
-func (l *Link) UsesFunctions() bool { return l.functions }
+func (l *libraries) UsesFunctions() bool { return l.functions }
 
 // Libraries returns the names that begin with the prefix, of libraries on any
 // node. It passes over nodes that do not answer.
-func (l *Link) Libraries(ctx context.Context, prefix string) ([]string, error) {
+func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, error) {
 	var (
 		mu  sync.Mutex
 		all []string
@@ -129,7 +132,7 @@ func (l *Link) Libraries(ctx context.Context, prefix string) ([]string, error) {
 
 // RemoveLibrary removes a library from all nodes that answer. Replicas follow
 // their primaries.
-func (l *Link) RemoveLibrary(ctx context.Context, name string) error {
+func (l *libraries) RemoveLibrary(ctx context.Context, name string) error {
 	return l.onNodes(ctx, "FUNCTION DELETE", func(ctx context.Context, client rueidis.Client) error {
 		return client.Do(ctx, client.B().FunctionDelete().LibraryName(name).Build()).Error()
 	})
@@ -141,7 +144,7 @@ const nodeWait = 2 * time.Second
 
 // onNodes does something with every node at once. It returns an error only if
 // the user may not do it, or a server can't.
-func (l *Link) onNodes(ctx context.Context, call string, do func(context.Context, rueidis.Client) error) error {
+func (l *libraries) onNodes(ctx context.Context, call string, do func(context.Context, rueidis.Client) error) error {
 	if err := l.enter(ctx); err != nil {
 		return err
 	}

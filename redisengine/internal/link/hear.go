@@ -20,7 +20,7 @@ import (
 // It has a connection of its own, to the node that owns the channel's slot, and
 // sends nothing over it after SSUBSCRIBE. Where the user lacks the right, that is
 // logged once, and Hear tries again every 30 s.
-func (l *Link) Hear(ctx context.Context, channel string, hearing func(), message func(string)) error {
+func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), message func(string)) error {
 	if err := l.enter(ctx); err != nil {
 		return err
 	}
@@ -29,7 +29,7 @@ func (l *Link) Hear(ctx context.Context, channel string, hearing func(), message
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
 
-	h := &hearer{subscriber: subscriber{link: l, channel: channel, refusedPause: refusedPause}, hearing: hearing, message: message}
+	h := &hearer{subscriber: subscriber{link: l.core, channel: channel, refusedPause: refusedPause}, hearing: hearing, message: message}
 	h.run(ctx, h.listen, h.ended)
 
 	if l.closed.Load() {
@@ -99,7 +99,7 @@ func (h *hearer) listen(ctx context.Context) error {
 
 // subscriber keeps a connection up over which messages arrive.
 type subscriber struct {
-	link    *Link
+	link    *core
 	channel string
 	said    string // the last error that was logged
 	// refusedPause is the pause after the server has refused the user; 0: as after

@@ -25,7 +25,7 @@ type batchLane struct {
 
 // owner is the node to try first: the only one there is, the one that is known
 // to own the slot, or any, which then says where to go.
-func (s *lanes) owner(l *Link, key string) string {
+func (s *lanes) owner(l *core, key string) string {
 	nodes := l.main.Nodes()
 	s.mu.Lock()
 	place := s.owners[slot(key)]
@@ -59,7 +59,7 @@ func (s *lanes) lost(key, place string) {
 }
 
 // take is a connection to the node, for one batch.
-func (s *lanes) take(l *Link, place string) (*batchLane, error) {
+func (s *lanes) take(l *core, place string) (*batchLane, error) {
 	for {
 		lane := s.kept(place)
 		if lane == nil {

@@ -35,8 +35,11 @@ const (
 
 var errReplaced = errors.New("the server stands still and was replaced")
 
+// watchdog notices servers that stand still.
+type watchdog struct{ *core }
+
 // lookOut looks for servers that stand still, until the link is closed.
-func (l *Link) lookOut() {
+func (l *watchdog) lookOut() {
 	for clock.Sleep(l.life, l.clock, lookEvery) == nil {
 		for _, addr := range l.dialer.silent() {
 			if l.replaced(addr) {
@@ -49,7 +52,7 @@ func (l *Link) lookOut() {
 
 // replaced tells whether others say that the server at an address is no longer a
 // primary, or the one.
-func (l *Link) replaced(addr string) bool {
+func (l *watchdog) replaced(addr string) bool {
 	others := slices.Collect(maps.Keys(l.main.Nodes()))
 	ask := l.owners
 	if l.o.Mode == Sentinel {
@@ -70,7 +73,7 @@ func (l *Link) replaced(addr string) bool {
 }
 
 // owners are the primaries of a cluster as a node sees them.
-func (l *Link) owners(ctx context.Context, node string) (addrs []string, err error) {
+func (l *watchdog) owners(ctx context.Context, node string) (addrs []string, err error) {
 	client := l.main.Nodes()[node]
 	if client == nil {
 		return nil, rueidis.ErrNoSlot
@@ -99,7 +102,7 @@ func (l *Link) owners(ctx context.Context, node string) (addrs []string, err err
 }
 
 // named is the primary that a Sentinel names.
-func (l *Link) named(ctx context.Context, sentinel string) ([]string, error) {
+func (l *watchdog) named(ctx context.Context, sentinel string) ([]string, error) {
 	option := rueidis.ClientOption{
 		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
 		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,

@@ -21,7 +21,7 @@ type Result struct {
 // Run runs a script and answers what it returns; a nil is an answer too. Its
 // errors are the contract's: [duly.ErrUnavailable] says that it may have run,
 // unless the message says that nothing was done.
-func (l *Link) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
+func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	c = l.sent(c)
 	again := l.request(c)
 	if ctx.Done() == nil {
@@ -36,7 +36,7 @@ func (l *Link) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 
 // runOnce is send for the one try that nearly every call is: of a caller that
 // stays, so that nobody has to watch for its leaving.
-func (l *Link) runOnce(ctx context.Context, c Call, r *request) judgement {
+func (l *core) runOnce(ctx context.Context, c Call, r *request) judgement {
 	if err := l.enter(ctx); err != nil {
 		return judgement{result: Result{Err: err}}
 	}
@@ -49,7 +49,7 @@ func (l *Link) runOnce(ctx context.Context, c Call, r *request) judgement {
 }
 
 // sent is a call with the script that goes to the server.
-func (l *Link) sent(c Call) Call {
+func (l *core) sent(c Call) Call {
 	if l.o.Sent != nil {
 		c.Script = l.o.Sent(c.Script)
 	}
@@ -58,7 +58,7 @@ func (l *Link) sent(c Call) Call {
 
 // RunAll runs calls that do not depend on each other, in any order, with one
 // round trip per node. Each has a result of its own, at its place.
-func (l *Link) RunAll(ctx context.Context, calls []Call) []Result {
+func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	requests := make([]*request, len(calls))
 	for i, c := range calls {
 		requests[i] = l.request(l.sent(c))
@@ -91,13 +91,13 @@ func hurries(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
 // Do sends a plain command, made by [Link.B]. One that only reads is repeated
 // also when its answer was lost.
-func (l *Link) Do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
+func (l *core) Do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	r := l.DoAll(ctx, cmd)[0]
 	return r.Msg, r.Err
 }
 
 // DoAll is to Do what RunAll is to Run.
-func (l *Link) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
+func (l *core) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
 	requests := make([]*request, len(cmds))
 	for i, cmd := range cmds {
 		words := cmd.Commands()
@@ -125,7 +125,7 @@ type request struct {
 // request is the request of a call. Where the server doesn't know the function,
 // the next try loads its library for later calls, and is itself sent by EVAL:
 // that also works while the server's memory is full and it loads no library.
-func (l *Link) request(c Call) *request {
+func (l *core) request(c Call) *request {
 	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
 	r.build = func(b rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed {
 		f := l.form(c.Script)
@@ -146,7 +146,7 @@ func (l *Link) request(c Call) *request {
 
 // send sends the requests until each has an answer, was refused, or may have
 // run without one.
-func (l *Link) send(ctx context.Context, requests []*request) []Result {
+func (l *core) send(ctx context.Context, requests []*request) []Result {
 	results := make([]Result, len(requests))
 	open := make([]int, len(requests)) // which of them are to be sent
 	for i := range open {
@@ -200,7 +200,7 @@ type judgement struct {
 	now    bool // without a pause
 }
 
-func (l *Link) judge(r *request, reply rueidis.RedisResult) judgement {
+func (l *core) judge(r *request, reply rueidis.RedisResult) judgement {
 	msg, err := reply.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
 		return judgement{result: Result{Msg: msg}}
@@ -225,7 +225,7 @@ func (l *Link) judge(r *request, reply rueidis.RedisResult) judgement {
 
 // exchange sends the open requests once. An error is the caller's who has left
 // or the link's that is closed; everything else is in the replies.
-func (l *Link) exchange(ctx context.Context, requests []*request, open []int) ([]rueidis.RedisResult, error) {
+func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([]rueidis.RedisResult, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (l *Link) exchange(ctx context.Context, requests []*request, open []int) ([
 	}
 }
 
-func (l *Link) roundTrip(ctx context.Context, requests []*request, open []int) []rueidis.RedisResult {
+func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) []rueidis.RedisResult {
 	if l.o.Observe != nil {
 		begin := clock.Monotonic()
 		defer func() {
@@ -314,7 +314,7 @@ type Patience struct {
 
 // Patience begins with the first try of something that is made of several calls
 // with Once.
-func (l *Link) Patience(ctx context.Context) *Patience {
+func (l *core) Patience(ctx context.Context) *Patience {
 	if hurries(ctx) {
 		return &Patience{ctx: ctx, clock: l.clock} // its time is over
 	}

@@ -55,14 +55,6 @@ const (
 	byFunction             // by its function: FCALL
 )
 
-// form is the usual one for a script.
-func (l *Link) form(s *Script) form {
-	if l.functions && s.Library != nil {
-		return byFunction
-	}
-	return byHash
-}
-
 // command is the call as it is sent.
 func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	if c.Script.Takes != nil && !c.Script.Takes(len(c.Keys), len(c.Args)) {
@@ -79,4 +71,27 @@ func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 		name += "_RO"
 	}
 	return b.Arbitrary(name, script, strconv.Itoa(len(c.Keys))).Keys(c.Keys...).Args(c.Args...).Build()
+}
+
+// may answers which of the commands in ARGV the user may not call: each is a
+// number of words and the words. One that the server does not know is named too.
+var may = NewScript("may", `#!lua flags=no-writes
+local lacking, i = {}, 1
+if not redis.acl_check_cmd then return lacking end
+while i <= #ARGV do
+	local n = tonumber(ARGV[i])
+	local words = {}
+	for k = 1, n do words[k] = ARGV[i + k] end
+	local known, granted = pcall(redis.acl_check_cmd, unpack(words))
+	if not (known and granted) then lacking[#lacking + 1] = words[1] end
+	i = i + n + 1
+end
+return lacking`, true)
+
+func mayCall(commands [][]string) Call {
+	c := Call{Script: may}
+	for _, words := range commands {
+		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
+	}
+	return c
 }

@@ -19,6 +19,9 @@ const (
 	beatWait  = 400 * time.Millisecond
 )
 
+// pubsub are the subscriptions.
+type pubsub struct{ *core }
+
 // Subscribe calls tell(true) once it hears what is published on a channel, and
 // again whenever something was; several messages may be told by one call, and
 // a call may tell of none. When it can't hear it calls tell(false), within a
@@ -37,14 +40,14 @@ const (
 // brought every message before it. One that does not come says that the server
 // can't be heard, and one with a number that was not heard of that a message is
 // lost: with a failover, a FLUSHALL, or between the nodes of a cluster.
-func (l *Link) Subscribe(ctx context.Context, channel string, tell func(hearing bool), fell func()) error {
+func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearing bool), fell func()) error {
 	if err := l.enter(ctx); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
-	s := &subscription{subscriber: subscriber{link: l, channel: channel}, news: make(chan struct{}, 1)}
+	s := &subscription{subscriber: subscriber{link: l.core, channel: channel}, news: make(chan struct{}, 1)}
 	go func() {
 		defer l.calls.Done()
 		s.run(ctx, s.listen, s.deaf)

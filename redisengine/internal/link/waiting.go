@@ -29,7 +29,7 @@ type blocker struct {
 	call *blocking // that is on its way
 }
 
-func (w *waiting) blocker(l *Link, group string) *blocker {
+func (w *waiting) blocker(l *core, group string) *blocker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.blockers[group]
@@ -57,7 +57,7 @@ func (w *waiting) current(group string) *blocking {
 }
 
 // connect makes the client. Several may wait for it.
-func (w *waiting) connect(l *Link) (rueidis.Client, error) {
+func (w *waiting) connect(l *core) (rueidis.Client, error) {
 	w.connecting.Lock()
 	defer w.connecting.Unlock()
 	if w.client != nil {
@@ -72,7 +72,7 @@ func (w *waiting) connect(l *Link) (rueidis.Client, error) {
 }
 
 // end ends what is on its way, for a link that was closed.
-func (w *waiting) end(l *Link) {
+func (w *waiting) end(l *core) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.blockers {

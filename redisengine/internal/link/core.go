@@ -1,0 +1,178 @@
+package link
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// core is what all parts of a link share.
+type core struct {
+	o     Options
+	log   *slog.Logger
+	clock clock.Clock
+
+	dialer *dialer
+	tls    *tls.Config
+	main   rueidis.Client
+	// answered is a server that has answered when the link was opened.
+	answered rueidis.Client
+	// functions: scripts that have one are called as functions.
+	functions bool
+
+	waiting waiting // the blocking calls
+	lanes   lanes   // the calls that wait for their durability
+
+	gate    sync.RWMutex // held for reading where calls grows
+	closed  atomic.Bool
+	closing sync.Once
+	life    context.Context // ends when closed is set
+	end     context.CancelFunc
+	calls   sync.WaitGroup // those that may outlive their callers
+
+	kind      func(key string) Kind // nil: nobody has said
+	needed    [][]string            // the commands that Allowed was asked for
+	refreshed atomic.Int64          // when refresh was last done, monotonic
+}
+
+// B builds commands for Do.
+func (l *core) B() rueidis.Builder { return l.main.B() }
+
+// Options are the options that the link was opened with, defaults set.
+func (l *core) Options() Options { return l.o }
+
+// buffers are the sizes of one connection's, of what is read and what is
+// written (bytes), and of the ring of calls on their way (a power of 2); how
+// many connections of their own there may be per node; and how long one may be
+// silent before somebody asks whether the server is there.
+type buffers struct {
+	read, write, ring, lanes int
+	ping                     time.Duration
+	blocks                   bool // a call may have no answer for long
+}
+
+func (b buffers) dial(d *dialer) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+	if b.blocks {
+		return d.dial
+	}
+	return d.dialWatched
+}
+
+var (
+	// A batch of a thousand small jobs is some 300 KB, and the kernel takes and
+	// hands over about 128 KB at once: beyond that a buffer saves no system
+	// call. What is longer than the buffer is read past it.
+	mainBuffers = buffers{read: 128 << 10, write: 128 << 10, ring: 10, lanes: 64, ping: pingEvery}
+	// A blocking call and its answer are a few keys, one call at a time, and
+	// every slot of a cluster may have one. No server is asked whether it is there:
+	// a blocking call has its end, and what ends one early is sent again. An idle
+	// process sends no more than it must.
+	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, lanes: slots, ping: time.Hour, blocks: true}
+)
+
+const (
+	// pingEvery is how long a connection may be silent before the client
+	// library asks whether somebody is there, and pingWait how long it waits
+	// for that answer before it gives the connection up. A server that stands
+	// still for some seconds loses no connection.
+	pingEvery = 10 * time.Second
+	pingWait  = 10 * time.Second
+	// refreshEvery is how often the Sentinels are asked for the primary. They
+	// also tell by themselves, unless that message is lost.
+	refreshEvery = time.Second
+	// mostRedirects is how many nodes one call is sent on to before it pauses:
+	// nodes that disagree about a slot would send it round for ever.
+	mostRedirects = 4
+)
+
+// client makes a client of the library. It repeats nothing of itself.
+func (l *core) client(size buffers) (rueidis.Client, error) {
+	option := rueidis.ClientOption{
+		InitAddress: l.o.Addrs, DialCtxFn: size.dial(l.dialer), TLSConfig: l.tls,
+		Username: l.o.User, Password: l.o.Password, SelectDB: l.o.DB, ClientName: "duly",
+		ForceSingleClient: l.o.Mode == Single,
+		DisableRetry:      true, DisableCache: true,
+		// Always with a reader, so that a connection which the server has closed
+		// is noticed when that happens and not by the next call.
+		AlwaysPipelining:    true,
+		PipelineMultiplex:   -1, // one connection per node
+		ReadBufferEachConn:  size.read,
+		WriteBufferEachConn: size.write,
+		RingScaleEachConn:   size.ring,
+		BlockingPoolSize:    size.lanes,
+		ConnWriteTimeout:    pingWait,
+		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: mostRedirects},
+	}
+	option.Dialer.KeepAlive, option.Dialer.Timeout = size.ping, l.o.Dial
+	if l.o.Mode == Sentinel {
+		option.Sentinel = rueidis.SentinelOption{
+			MasterSet: l.o.Sentinel.Master, Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password,
+			Dialer: option.Dialer, TLSConfig: l.tls, TopologyRefreshInterval: refreshEvery,
+		}
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil && client != nil {
+		client.Close()
+		client = nil
+	}
+	return client, err
+}
+
+// enter begins a call: every use of the clients stands between it and
+// l.calls.Done, unless it answers an error.
+func (l *core) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	l.gate.RLock()
+	defer l.gate.RUnlock()
+	if l.closed.Load() {
+		return duly.ErrClosed
+	}
+	l.calls.Add(1)
+	return nil
+}
+
+// refresh is called when who answers is not the primary any more. Sentinels and
+// clusters say who is, and are asked anyhow; a single server's name may stand
+// for another address by now, which a new connection finds.
+func (l *core) refresh() {
+	if l.o.Mode != Single {
+		return
+	}
+	now := int64(l.clock.Mono())
+	if last := l.refreshed.Load(); now-last >= int64(refreshEvery) && l.refreshed.CompareAndSwap(last, now) {
+		l.dialer.drop()
+	}
+}
+
+// primary is the address of the one node there is, "" for a cluster.
+func (l *core) primary(client rueidis.Client) string {
+	if l.o.Mode == Cluster {
+		return ""
+	}
+	for addr := range client.Nodes() {
+		return addr
+	}
+	return ""
+}
+
+// form is the usual one for a script.
+func (l *core) form(s *Script) form {
+	if l.functions && s.Library != nil {
+		return byFunction
+	}
+	return byHash
+}
+
+// fenceKey is a key of the same hash slot that nothing else uses.
+func (l *core) fenceKey(key string) string { return l.o.Prefix + ":{" + hashTag(key) + "}:fence" }
