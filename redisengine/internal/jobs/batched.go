@@ -11,6 +11,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/maintain"
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
@@ -125,4 +126,37 @@ type BatchReply struct {
 	from    int                    // of pushes: the place of the caller's first item in the call
 	Lost    []int                  // of settles and deletes: the places of receipts that are not current, of IDs that are not there
 	durable error                  // stored, but not confirmed
+}
+
+// failure is why a node of a cluster, or a part of a call, was not reached: that a call may have run
+// counts for more than that one certainly did not.
+type failure struct {
+	cluster bool // there are other nodes
+	err     error
+}
+
+func (e *Jobs) newFailure() failure { return failure{cluster: e.Link.Options().Mode == link.Cluster} }
+
+// noteOtherNode notes an error that does not keep other nodes from being asked; false
+// for any other.
+func (f *failure) noteOtherNode(err error) bool {
+	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
+		return false
+	}
+	f.note(err)
+	return true
+}
+
+func (f *failure) note(err error) {
+	if f.err == nil || link.Untouched(f.err) {
+		f.err = err
+	}
+}
+
+// share is what one caller gets of a batched reserve.
+type share struct {
+	room    int  // bytes of bodies
+	hasJobs bool // its caller has jobs of this Reserve already
+	handed  codec.Deliveries
+	more    int64
 }

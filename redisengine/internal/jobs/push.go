@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 
 	"github.com/redis/rueidis"
 
@@ -172,32 +171,6 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results 
 		}
 		return err
 	})
-}
-
-// queuePush is the push of some jobs into one queue as it is known.
-type queuePush struct {
-	e       *Jobs
-	q       *catalog.Queue
-	cfg     *duly.QueueConfig
-	jobs    []duly.Job
-	results []duly.PushResult
-	items   []pushItem
-	only    [1]pushItem // room for the one item that most calls have
-	// left are jobs whose numbers other jobs have.
-	left []pushItem
-	mu   sync.Mutex // guards left: the parts of a call are answered side by side
-}
-
-// newQueuePush is a push into q, or into a queue that has still to be made.
-func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.PushResult) *queuePush {
-	p := &queuePush{e: e, q: q, jobs: jobs, results: results}
-	if q != nil {
-		p.cfg = &q.Config
-	} else {
-		cfg := e.QueueConfig()
-		p.cfg = &cfg
-	}
-	return p
 }
 
 // unanswered are the places of the items that no shard has answered.

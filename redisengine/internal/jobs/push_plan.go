@@ -3,12 +3,40 @@ package jobs
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
+
+// queuePush is the push of some jobs into one queue as it is known.
+type queuePush struct {
+	e       *Jobs
+	q       *catalog.Queue
+	cfg     *duly.QueueConfig
+	jobs    []duly.Job
+	results []duly.PushResult
+	items   []pushItem
+	only    [1]pushItem // room for the one item that most calls have
+	// left are jobs whose numbers other jobs have.
+	left []pushItem
+	mu   sync.Mutex // guards left: the parts of a call are answered side by side
+}
+
+// newQueuePush is a push into q, or into a queue that has still to be made.
+func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.PushResult) *queuePush {
+	p := &queuePush{e: e, q: q, jobs: jobs, results: results}
+	if q != nil {
+		p.cfg = &q.Config
+	} else {
+		cfg := e.QueueConfig()
+		p.cfg = &cfg
+	}
+	return p
+}
 
 // pushItem is one job, judged.
 type pushItem struct {

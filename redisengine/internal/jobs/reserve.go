@@ -129,31 +129,6 @@ func (t *Reservation) ask(ctx context.Context) error {
 	return failed.err
 }
 
-// failure is why a node of a cluster, or a part of a call, was not reached: that a call may have run
-// counts for more than that one certainly did not.
-type failure struct {
-	cluster bool // there are other nodes
-	err     error
-}
-
-func (e *Jobs) newFailure() failure { return failure{cluster: e.Link.Options().Mode == link.Cluster} }
-
-// noteOtherNode notes an error that does not keep other nodes from being asked; false
-// for any other.
-func (f *failure) noteOtherNode(err error) bool {
-	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
-		return false
-	}
-	f.note(err)
-	return true
-}
-
-func (f *failure) note(err error) {
-	if f.err == nil || link.Untouched(f.err) {
-		f.err = err
-	}
-}
-
 // queueRound is a Reserve's way through the shards of one queue.
 type queueRound struct {
 	catalog.Walk
@@ -269,14 +244,6 @@ func (t *Reservation) Release() {
 			return
 		}
 	}
-}
-
-// share is what one caller gets of a batched reserve.
-type share struct {
-	room    int  // bytes of bodies
-	hasJobs bool // its caller has jobs of this Reserve already
-	handed  codec.Deliveries
-	more    int64
 }
 
 // What a reserve says of what it has not handed out.

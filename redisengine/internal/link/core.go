@@ -176,3 +176,58 @@ func (l *core) form(s *Script) form {
 
 // fenceKey is a key of the same hash slot that nothing else uses.
 func (l *core) fenceKey(key string) string { return l.o.Prefix + ":{" + hashTag(key) + "}:fence" }
+
+// hurry is how long a call of a caller in a hurry has for its answer.
+const hurry = 500 * time.Millisecond
+
+type hasty struct{}
+
+// Hasty is a context for whoever has met a node that is not reached, and has much
+// to ask of it and of others: a call that did not run is not repeated, and one
+// without an answer in half a second has none.
+func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
+}
+
+func hurries(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
+
+// The pauses between two tries grow from the first to the longest.
+const (
+	firstPause   = 2 * time.Millisecond
+	longestPause = 200 * time.Millisecond
+)
+
+// Patience is how long what did not run is repeated: until its context's
+// deadline, or for Options.Retry where that has none.
+type Patience struct {
+	ctx    context.Context
+	clock  clock.Clock
+	pause  time.Duration
+	end    time.Duration // monotonic; where the context has no deadline
+	bounds bool          // the context has one
+}
+
+// Patience begins with the first try of something that is made of several calls
+// with Once.
+func (l *core) Patience(ctx context.Context) *Patience {
+	if hurries(ctx) {
+		return &Patience{ctx: ctx, clock: l.clock} // its time is over
+	}
+	_, bounds := ctx.Deadline()
+	return &Patience{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
+}
+
+// Wait pauses before the next try, each time for longer; false says that the
+// time is over.
+func (p *Patience) Wait() bool {
+	pause := p.pause
+	p.pause = min(2*pause, longestPause)
+	if !p.bounds {
+		left := p.end - p.clock.Mono()
+		if left <= 0 {
+			return false
+		}
+		pause = min(pause, left)
+	}
+	return clock.Sleep(p.ctx, p.clock, pause) == nil && p.ctx.Err() == nil
+}

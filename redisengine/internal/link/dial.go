@@ -61,10 +61,6 @@ func newDialer(o Options) *dialer {
 	return d
 }
 
-// vanishAfter is how long what was sent may stay without acknowledgement. A
-// server that stands still acknowledges; its host does that.
-const vanishAfter = 6 * time.Second
-
 // dial is called by the client library. The context is that of whoever asked
 // first; others wait for the same connection.
 func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
@@ -202,4 +198,43 @@ func (c *conn) Close() error {
 	delete(d.conns, c)
 	d.mu.Unlock()
 	return c.Conn.Close()
+}
+
+var errReplaced = errors.New("the server stands still and was replaced")
+
+// silent lists the addresses of connections on which a call has no answer for a
+// while.
+func (d *dialer) silent() (addrs []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Mono()
+	for c := range d.conns {
+		if asked := time.Duration(c.asked.Load()); c.watched && asked != 0 && now-asked >= silence && !slices.Contains(addrs, c.addr) {
+			addrs = append(addrs, c.addr)
+		}
+	}
+	return addrs
+}
+
+// shun closes the connections to a server, and makes none for a while.
+func (d *dialer) shun(addr string) {
+	d.mu.Lock()
+	d.shunned[addr] = d.clock.Mono() + shunning
+	d.mu.Unlock()
+	for _, c := range d.open() {
+		if c.addr == addr {
+			c.Close()
+		}
+	}
+}
+
+func (d *dialer) shuns(addr string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	until, ok := d.shunned[addr]
+	if ok && d.clock.Mono() >= until {
+		delete(d.shunned, addr)
+		ok = false
+	}
+	return ok
 }

@@ -1,10 +1,10 @@
 package link
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strings"
 
@@ -195,38 +195,15 @@ func cause(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// fault is the error of the contract for a verdict. What the server said of
-// something unforeseen goes to the log alone.
-func (l *core) fault(call string, v verdict, err error) error {
-	told := l.judged(v, err)
-	if duly.CodeOf(told) == duly.CodeInternal {
-		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
-	}
-	return told
-}
+// unanswered is the error of a caller that did not stay for the answer.
+func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
 
-// judged is fault for who keeps the log by himself.
-func (l *core) judged(v verdict, err error) error {
-	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
-		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
+// left notes that a caller has left while its call was repeated: the error says
+// why it had not run so far.
+func left(ctx context.Context, err error) error {
+	e, ok := err.(*duly.Error)
+	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
+		return err
 	}
-	advice := v.advice
-	if l.o.Unix {
-		advice = strings.Replace(advice, hostAndPort, "the socket's path, "+l.where(), 1)
-	}
-	if v.code == duly.CodeCorrupt {
-		advice = fmt.Sprintf(advice, l.o.Prefix)
-	}
-	if v.midway {
-		advice += half
-	}
-	if v.code == duly.CodeForbidden {
-		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)
-	}
-	return &duly.Error{Code: v.code, Message: "redis at " + l.where() + ": " + advice, Cause: err}
-}
-
-// where names the server in messages.
-func (l *core) where() string {
-	return strings.Join(l.o.Addrs, ",")
+	return &duly.Error{Code: e.Code, Message: e.Message, Cause: errors.Join(ctx.Err(), err)}
 }

@@ -14,27 +14,6 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Library is a Redis Functions library: a text that registers functions. Its
-// name and theirs are never used for another text.
-type Library struct {
-	Name, Source string
-}
-
-// Scripts says how scripts are sent to the servers.
-type Scripts string
-
-// The ways to send scripts.
-const (
-	// Auto uses functions where the server has them and its user may load and
-	// call them, else EVAL.
-	Auto Scripts = "auto"
-	// Functions refuses servers where functions can't be used.
-	Functions Scripts = "functions"
-	// Eval uses EVAL alone, for proxies and servers without functions. The server
-	// then runs all of a script's definitions at every call.
-	Eval Scripts = "eval"
-)
-
 // libraries are those of Redis Functions.
 type libraries struct{ *checks }
 
@@ -172,15 +151,4 @@ func (l *libraries) onNodes(ctx context.Context, call string, do func(context.Co
 	}
 	wg.Wait()
 	return first
-}
-
-// load is the command that loads the library.
-func (f *Library) load(b rueidis.Builder) rueidis.Completed {
-	return b.Arbitrary("FUNCTION", "LOAD", f.Source).Build()
-}
-
-// isLoaded reports whether FUNCTION LOAD failed because the library is there.
-func isLoaded(err error) bool {
-	e, ok := rueidis.IsRedisErr(err)
-	return ok && strings.Contains(e.Error(), "already exists")
 }

@@ -13,6 +13,21 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
+// Scripts says how scripts are sent to the servers.
+type Scripts string
+
+// The ways to send scripts.
+const (
+	// Auto uses functions where the server has them and its user may load and
+	// call them, else EVAL.
+	Auto Scripts = "auto"
+	// Functions refuses servers where functions can't be used.
+	Functions Scripts = "functions"
+	// Eval uses EVAL alone, for proxies and servers without functions. The server
+	// then runs all of a script's definitions at every call.
+	Eval Scripts = "eval"
+)
+
 // Options is what a URL says. The zero Options with one address is a single
 // server with every default.
 type Options struct {
@@ -283,3 +298,6 @@ func (o Options) query() url.Values {
 	}
 	return q
 }
+
+// forms is what a URL looks like.
+const forms = "redis://[USER:PASSWORD@]HOST[:6379][/DB], rediss:// for TLS, redis+unix:///PATH, redis+sentinel://HOST:26379,…/MASTER[/DB] or redis+cluster://HOST:6379,…"

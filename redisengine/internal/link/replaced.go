@@ -33,8 +33,6 @@ const (
 	shunning = 3 * time.Second
 )
 
-var errReplaced = errors.New("the server stands still and was replaced")
-
 // watchdog notices servers that stand still.
 type watchdog struct{ *core }
 
@@ -121,41 +119,4 @@ func (l *watchdog) named(ctx context.Context, sentinel string) ([]string, error)
 		return nil, err
 	}
 	return []string{net.JoinHostPort(place[0], place[1])}, nil
-}
-
-// silent lists the addresses of connections on which a call has no answer for a
-// while.
-func (d *dialer) silent() (addrs []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.clock.Mono()
-	for c := range d.conns {
-		if asked := time.Duration(c.asked.Load()); c.watched && asked != 0 && now-asked >= silence && !slices.Contains(addrs, c.addr) {
-			addrs = append(addrs, c.addr)
-		}
-	}
-	return addrs
-}
-
-// shun closes the connections to a server, and makes none for a while.
-func (d *dialer) shun(addr string) {
-	d.mu.Lock()
-	d.shunned[addr] = d.clock.Mono() + shunning
-	d.mu.Unlock()
-	for _, c := range d.open() {
-		if c.addr == addr {
-			c.Close()
-		}
-	}
-}
-
-func (d *dialer) shuns(addr string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	until, ok := d.shunned[addr]
-	if ok && d.clock.Mono() >= until {
-		delete(d.shunned, addr)
-		ok = false
-	}
-	return ok
 }

@@ -2,13 +2,10 @@ package link
 
 import (
 	"context"
-	"errors"
 	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
@@ -74,20 +71,6 @@ func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	all.Wait()
 	return results
 }
-
-// hurry is how long a call of a caller in a hurry has for its answer.
-const hurry = 500 * time.Millisecond
-
-type hasty struct{}
-
-// Hasty is a context for whoever has met a node that is not reached, and has much
-// to ask of it and of others: a call that did not run is not repeated, and one
-// without an answer in half a second has none.
-func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
-}
-
-func hurries(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
 // Do sends a plain command, made by [Link.B]. One that only reads is repeated
 // also when its answer was lost.
@@ -281,58 +264,4 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 		replies[k] = all[at]
 	}
 	return replies
-}
-
-// unanswered is the error of a caller that did not stay for the answer.
-func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
-
-// left notes that a caller has left while its call was repeated: the error says
-// why it had not run so far.
-func left(ctx context.Context, err error) error {
-	e, ok := err.(*duly.Error)
-	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {
-		return err
-	}
-	return &duly.Error{Code: e.Code, Message: e.Message, Cause: errors.Join(ctx.Err(), err)}
-}
-
-// The pauses between two tries grow from the first to the longest.
-const (
-	firstPause   = 2 * time.Millisecond
-	longestPause = 200 * time.Millisecond
-)
-
-// Patience is how long what did not run is repeated: until its context's
-// deadline, or for Options.Retry where that has none.
-type Patience struct {
-	ctx    context.Context
-	clock  clock.Clock
-	pause  time.Duration
-	end    time.Duration // monotonic; where the context has no deadline
-	bounds bool          // the context has one
-}
-
-// Patience begins with the first try of something that is made of several calls
-// with Once.
-func (l *core) Patience(ctx context.Context) *Patience {
-	if hurries(ctx) {
-		return &Patience{ctx: ctx, clock: l.clock} // its time is over
-	}
-	_, bounds := ctx.Deadline()
-	return &Patience{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
-}
-
-// Wait pauses before the next try, each time for longer; false says that the
-// time is over.
-func (p *Patience) Wait() bool {
-	pause := p.pause
-	p.pause = min(2*pause, longestPause)
-	if !p.bounds {
-		left := p.end - p.clock.Mono()
-		if left <= 0 {
-			return false
-		}
-		pause = min(pause, left)
-	}
-	return clock.Sleep(p.ctx, p.clock, pause) == nil && p.ctx.Err() == nil
 }

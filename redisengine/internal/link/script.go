@@ -5,9 +5,30 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/redis/rueidis"
 )
+
+// Kind is what a key holds.
+type Kind int
+
+// Library is a Redis Functions library: a text that registers functions. Its
+// name and theirs are never used for another text.
+type Library struct {
+	Name, Source string
+}
+
+// load is the command that loads the library.
+func (f *Library) load(b rueidis.Builder) rueidis.Completed {
+	return b.Arbitrary("FUNCTION", "LOAD", f.Source).Build()
+}
+
+// isLoaded reports whether FUNCTION LOAD failed because the library is there.
+func isLoaded(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && strings.Contains(e.Error(), "already exists")
+}
 
 // Script is a Lua script, ready to be sent.
 type Script struct {
@@ -94,4 +115,34 @@ func mayCall(commands [][]string) Call {
 		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
 	}
 	return c
+}
+
+// slots is the number of hash slots of a cluster.
+const slots = 1 << 14
+
+// hashTag is the part of a key that decides on its slot: what its first braces
+// hold, or all of it where that is nothing.
+func hashTag(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// slot is the hash slot of a key: CRC-16/XMODEM of its hash tag.
+func slot(key string) uint16 {
+	var crc uint16
+	for _, b := range []byte(hashTag(key)) {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % slots
 }

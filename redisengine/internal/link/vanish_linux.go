@@ -1,9 +1,16 @@
 package link
 
-import "syscall"
+import (
+	"syscall"
+	"time"
+)
 
 // tcpUserTimeout is TCP_USER_TIMEOUT, in milliseconds.
 const tcpUserTimeout = 18
+
+// vanishAfter is how long what was sent may stay without acknowledgement. A
+// server that stands still acknowledges; its host does that.
+const vanishAfter = 6 * time.Second
 
 // vanished gives a connection up when what was sent stays without the other
 // host's acknowledgement for vanishAfter. Linux would try for a quarter of an

@@ -3,8 +3,57 @@ package maintain
 import (
 	"github.com/redis/rueidis"
 
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
+
+const (
+	// checkPage is about how many entries one script call looks at: some
+	// 0.3 ms of the server's time.
+	checkPage = 50
+	// checkPasses bounds how often a repair walks over a shard. A mend may bring
+	// up what was hidden, so a pass that has mended is followed by another.
+	checkPasses = 4
+)
+
+// check is one Check under way.
+type check struct {
+	e      *catalog.Catalog
+	p      duly.CheckParams
+	before int64 // jobs of the shards that were looked at before this one
+	report duly.CheckReport
+	// silent are shards where jobs are deliverable and no marker says so, with
+	// how they stood.
+	silent []silent
+}
+
+type silent struct {
+	catalog.ShardRef
+	standing string
+}
+
+// progress tells how far the check is: jobs were looked at in a shard of all.
+func (c *check) progress(jobs, all int64) {
+	c.report.Jobs += jobs
+	if c.p.Progress != nil {
+		c.p.Progress(c.report.Jobs, max(c.before+all, c.report.Jobs))
+	}
+}
+
+func (c *check) repair() string {
+	if c.p.Repair {
+		return "1"
+	}
+	return "0"
+}
+
+func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) {
+	c.report.Faults = append(c.report.Faults, duly.Fault{Kind: f.kind, Queue: ref, ID: id, Detail: f.detail, Repaired: mended})
+	if mended {
+		c.report.Repaired++
+	}
+}
 
 // The kinds of fault, as the scripts name them (lua/include/judge.lua). Those
 // that another engine knows as well have the same name there.

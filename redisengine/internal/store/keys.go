@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
 // ShardKeys are the kinds of keys that every shard has, by the names that the
@@ -13,19 +12,6 @@ import (
 var ShardKeys = [...]string{
 	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
 }
-
-// keyKinds are what the keys hold, by the ends of their names.
-var keyKinds = map[string]link.Kind{
-	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
-	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
-	"expiry": link.SortedSet, "marker": link.SortedSet,
-	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
-	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
-	"libraries": link.Hash,
-}
-
-// kindOf is what a key is to hold.
-func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
 // ShardTag is what the names of a shard's keys begin with.
 func ShardTag(prefix string, ref duly.QueueRef, index int) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
@@ -52,6 +53,19 @@ func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, erro
 	e.Quit, e.Stop = context.WithCancel(e.Ctx)
 	return e, nil
 }
+
+// keyKinds are what the keys hold, by the ends of their names.
+var keyKinds = map[string]link.Kind{
+	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
+	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
+	"expiry": link.SortedSet, "marker": link.SortedSet,
+	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
+	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
+	"libraries": link.Hash,
+}
+
+// kindOf is what a key is to hold.
+func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
 // Alive refuses calls of an engine that is closed, or of a caller that has
 // gone.

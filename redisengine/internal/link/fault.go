@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -11,8 +12,41 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Kind is what a key holds.
-type Kind int
+// fault is the error of the contract for a verdict. What the server said of
+// something unforeseen goes to the log alone.
+func (l *core) fault(call string, v verdict, err error) error {
+	told := l.judged(v, err)
+	if duly.CodeOf(told) == duly.CodeInternal {
+		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
+	}
+	return told
+}
+
+// judged is fault for who keeps the log by himself.
+func (l *core) judged(v verdict, err error) error {
+	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
+		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
+	}
+	advice := v.advice
+	if l.o.Unix {
+		advice = strings.Replace(advice, hostAndPort, "the socket's path, "+l.where(), 1)
+	}
+	if v.code == duly.CodeCorrupt {
+		advice = fmt.Sprintf(advice, l.o.Prefix)
+	}
+	if v.midway {
+		advice += half
+	}
+	if v.code == duly.CodeForbidden {
+		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)
+	}
+	return &duly.Error{Code: v.code, Message: "redis at " + l.where() + ": " + advice, Cause: err}
+}
+
+// where names the server in messages.
+func (l *core) where() string {
+	return strings.Join(l.o.Addrs, ",")
+}
 
 // The kinds.
 const (
