@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 var (
@@ -319,35 +320,55 @@ func floorDiv(a, b int64) int64 {
 }
 
 // countDue counts jobs that are due, and that no step has moved yet, as what
-// they are by the clock.
+// they are by the clock. It looks at the first lookBound of them. Others, which
+// are there only if nobody reserves, count as ready: their number is in the
+// index.
 func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
-	plain, _, err := t.integer(t.stmt("due_plain").Int(1, q.id).Int(2, t.now))
-	if err != nil {
-		return err
-	}
-	z.Delayed -= plain
-	z.Ready += plain
-	first, ok, err := t.integer(t.stmt("due_plain_first").Int(1, q.id).Int(2, t.now))
-	if err != nil {
-		return err
-	}
-	if ok {
-		*oldest = min(*oldest, first)
-	}
-	ruled, err := t.collect(t.stmt("due_ruled").Int(1, q.id).Int(2, t.now).Int(3, lookBound), q)
-	if err != nil {
-		return err
-	}
-	for i := range ruled {
-		state, err := t.stateNow(&ruled[i])
+	s := t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, lookBound)
+	defer s.Reset()
+	seen := int64(0)
+	for ; ; seen++ {
+		row, err := s.Step()
+		if err != nil {
+			return err
+		}
+		if !row {
+			break
+		}
+
+		state, at, err := t.dueNow(s, q)
 		if err != nil {
 			return err
 		}
 		z.Delayed--
 		*z.Of(state)++
 		if state == duly.StateReady {
-			*oldest = min(*oldest, ruled[i].DueAt)
+			*oldest = min(*oldest, at)
 		}
 	}
+	if seen < lookBound {
+		return nil
+	}
+
+	due, _, err := t.integer(t.stmt("due_count").Int(1, q.id).Int(2, t.now))
+	if err != nil {
+		return err
+	}
+	z.Delayed -= due - seen
+	z.Ready += due - seen
 	return nil
+}
+
+// dueNow returns the state by the clock of a due job, whose row is read, and its
+// due moment. A row that can't be read stays delayed.
+func (t *tx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
+	if at = s.ColInt(2); s.ColNull(8) { // it has no rules, and so no order key
+		return duly.StateReady, at, nil
+	}
+	var j job
+	if j.scanJob(s, q) != nil {
+		return duly.StateDelayed, at, nil
+	}
+	state, err = t.stateNow(&j)
+	return state, at, err
 }

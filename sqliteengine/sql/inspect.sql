@@ -76,18 +76,7 @@ SELECT place FROM jobs INDEXED BY jobs_ready
 SELECT place FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND place > ?2 ORDER BY place LIMIT 1;
 
--- Due jobs that no step has moved yet: those without rules are ready, for the
--- others it depends.
--- name: due_plain
+-- How many jobs are due that no step has moved yet. The index alone is read.
+-- name: due_count
 SELECT count(*) FROM jobs INDEXED BY jobs_delayed
- WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NULL;
-
--- name: due_plain_first
-SELECT place FROM jobs INDEXED BY jobs_delayed
- WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NULL ORDER BY place LIMIT 1;
-
--- name: due_ruled
-SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, NULL
-  FROM jobs INDEXED BY jobs_delayed
- WHERE queue = ?1 AND state = 1 AND place <= ?2 AND rules IS NOT NULL
- ORDER BY place, number LIMIT ?3;
+ WHERE queue = ?1 AND state = 1 AND place <= ?2;
