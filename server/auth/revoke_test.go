@@ -310,3 +310,24 @@ func TestAnUnknownTokenVoidsNoPass(t *testing.T) {
 		t.Error("the token that is good is to be looked up anew")
 	}
 }
+
+// X4: who waits with a token that a look-up finds changed ends, before any notice
+// of the change.
+func TestX4APassEndsOnceItsTokenIsFoundChanged(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	token := duly.Token{Hash: [32]byte{1}, Namespace: "a", Rights: duly.RightProduce}
+	p := r.remember(token, 1)
+	if again := r.remember(token, 2); again != p || p.Over().Err() != nil {
+		t.Errorf("found as it was, the token has another pass: %v", p.Over().Err())
+	}
+
+	token.Limits = duly.Limits{Produce: 1, Per: time.Minute}
+	next := r.remember(token, 3)
+	if err := context.Cause(p.Over()); !Changed(err) {
+		t.Errorf("the pass of the token as it was has ended with %v", err)
+	}
+	if next == p || next.Over().Err() != nil || next.Token.Limits.Produce != 1 {
+		t.Errorf("the new pass is %+v, %v", next.Token, next.Over().Err())
+	}
+}
