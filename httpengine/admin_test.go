@@ -199,12 +199,19 @@ func TestTokenWithoutASecretIsNone(t *testing.T) {
 }
 
 func TestPlaceOfOneNamespaceIsOne(t *testing.T) {
-	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.AppendMoves(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, _ *rig) {
+	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.AppendMoves(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {
 			t.Errorf("%+v, %v", moves, err)
 		}
 		_, err := a.Moves(t.Context(), "shop")
 		wants(t, "no place at all", err, duly.CodeInternal)
+		var asked []string
+		for _, s := range r.requests() {
+			asked = append(asked, s.line)
+		}
+		if got, want := strings.Join(asked, ", "), "GET /admin/moves, GET /admin/moves?namespace=shop"; got != want {
+			t.Errorf("it was asked %s, want %s", got, want)
+		}
 		if err != nil && !strings.Contains(err.Error(), "duly.test") {
 			t.Errorf("%v does not say who has answered", err)
 		}

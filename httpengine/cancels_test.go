@@ -13,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -186,25 +187,39 @@ func TestAWatchReconnects(t *testing.T) {
 	})
 }
 
-// C14.47: the pauses grow from the first failure after a success on.
-func TestAWatchForgivesFailures(t *testing.T) {
-	follow(t, func(t *testing.T, r *rig, f *feed) {
-		for range 10 {
-			f.fail(duly.ErrUnavailable)
+// C14.47: a watch rests after an answer that came early, and after a failure: for
+// a short time again once the server has answered.
+func TestAWatchRests(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f, c := newFeed(), clock.NewFake()
+		c.Advance(uptime)
+		r := newRig(t, httpengine.Config{Clock: c}, f.serve)
+		polls := func(after time.Duration, want int) {
+			t.Helper()
+			c.Advance(after)
+			synctest.Wait()
+			if n := len(strings.Fields(f.asked())); n != want {
+				t.Errorf("%d polls, want %d", n, want)
+			}
 		}
-		f.put("c1", true)
-		r.watch("shop")
-		time.Sleep(time.Minute)
-		f.asked()
 
+		f.put("c1", false)
 		f.fail(duly.ErrUnavailable)
 		f.fail(duly.ErrUnavailable)
-		time.Sleep(60 * time.Second) // the poll under way may have to end first
-		f.asked()
-		time.Sleep(50 * time.Second)
-		if n := len(strings.Fields(f.asked())); n == 0 {
-			t.Error("no poll in 50 s after two failures")
-		}
+		f.fail(duly.ErrUnavailable)
+		r.watch("shop")
+		polls(0, 1)
+		polls(499*time.Millisecond, 0)
+		polls(time.Millisecond, 1)
+		polls(250*time.Millisecond, 1)
+		polls(500*time.Millisecond, 1)
+
+		f.put("c2", true)
+		f.fail(duly.ErrUnavailable)
+		polls(time.Second, 2)
+		f.put("c3", true)
+		polls(250*time.Millisecond, 1)
 	})
 }
 

@@ -3,6 +3,7 @@ package httpengine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,7 +61,11 @@ func TestLongWaitIsAskedInSlices(t *testing.T) {
 // A server that answers before the time, as one that drains, is asked again for
 // what is left, not at once and not for longer.
 func TestWaitOnAHastyServerKeepsItsTime(t *testing.T) {
-	inBubble(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, `{"ready":false}`) }, func(t *testing.T, r *rig) {
+	requests := 0
+	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
+		requests++
+		reply(w, 200, fmt.Sprintf(`{"ready":%t}`, requests > 100)) // no pause would be no end
+	}, func(t *testing.T, r *rig) {
 		begin := time.Now()
 		ready, err := waitFor(r.Engine, t.Context(), 1700*time.Millisecond)
 		if took := time.Since(begin); ready || err != nil || took != 1700*time.Millisecond {
