@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"runtime/debug"
 	"sync"
 
 	"github.com/dulymq/duly"
@@ -28,6 +29,9 @@ type Batcher[T Caller] struct {
 	// Together, if set, reports whether a call can share a batch with the first
 	// call of that batch.
 	Together func(first, call T) bool
+	// Panicked, if set, is called after a panic in Send with its value and stack. The
+	// calls of the batch fail as internal, and the next batch is sent.
+	Panicked func(value any, stack []byte)
 
 	mu       sync.Mutex
 	queue    []T   // oldest first
@@ -57,7 +61,7 @@ func (b *Batcher[T]) DoAlone(ctx context.Context, call T) error {
 	begun := b.Go(func() {
 		if c.Send() {
 			calls := []T{call}
-			answer(calls, b.Send(values(calls), calls))
+			answer(calls, b.send(calls))
 		}
 	})
 	if !begun {
@@ -137,7 +141,7 @@ func (b *Batcher[T]) run() {
 			return
 		}
 
-		err := b.Send(values(calls), calls)
+		err := b.send(calls)
 
 		b.mu.Lock()
 		b.inFlight--
@@ -149,6 +153,22 @@ func (b *Batcher[T]) run() {
 		b.spare = append(b.spare, calls[:0])
 		b.mu.Unlock()
 	}
+}
+
+// send runs a batch. A panic is the error of the batch: the callers' own goroutines
+// have not panicked, and a process serves many.
+func (b *Batcher[T]) send(calls []T) (err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if b.Panicked != nil {
+			b.Panicked(p, debug.Stack())
+		}
+		err = duly.Errorf(duly.CodeInternal, "the operation failed: %v", p)
+	}()
+	return b.Send(values(calls), calls)
 }
 
 // values returns the context of a batch.

@@ -1,10 +1,12 @@
 package batch
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -307,6 +309,43 @@ func TestBatchErrorIsEachCallers(t *testing.T) {
 		}
 		if err := r.Do(t.Context(), newItem("d")); err != failed {
 			t.Errorf("a call with an error of its own returns %v", err)
+		}
+	})
+}
+
+func TestPanicFailsItsBatchOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(Limits{Items: 10, Bytes: 100}, 2)
+		send, panics := r.Send, 0
+		r.Send = func(ctx context.Context, calls []*item) error {
+			if strings.HasPrefix(calls[0].name, "bad") {
+				calls[0].Claim() // its caller waits for the answer
+				panic("planted")
+			}
+			return send(ctx, calls)
+		}
+		r.Panicked = func(value any, stack []byte) {
+			if panics++; value != "planted" || !bytes.Contains(stack, []byte("TestPanicFailsItsBatchOnly")) {
+				t.Errorf("Panicked got %v and the stack %s", value, stack)
+			}
+		}
+		close(r.open)
+
+		release := r.Hold()
+		bad, neighbour := r.call(t.Context(), newItem("bad")), r.call(t.Context(), newItem("neighbour"))
+		release()
+		for _, end := range []<-chan error{bad, neighbour} {
+			if err := <-end; duly.CodeOf(err) != duly.CodeInternal {
+				t.Errorf("a call of a batch that panicked returned %v", err)
+			}
+		}
+		if err := r.DoAlone(t.Context(), newItem("bad alone")); duly.CodeOf(err) != duly.CodeInternal {
+			t.Errorf("a call that panicked alone returned %v", err)
+		}
+		wantNil(t, r.call(t.Context(), newItem("next")), r.call(t.Context(), newItem("another")))
+		synctest.Wait()
+		if panics != 2 || r.senders != 0 || r.inFlight != 0 {
+			t.Errorf("%d panics were reported, want 2; %d senders and %d batches are left", panics, r.senders, r.inFlight)
 		}
 	})
 }
