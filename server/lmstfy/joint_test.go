@@ -1,0 +1,267 @@
+package lmstfy_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server"
+)
+
+// Requests with one job each from many connections, which an engine joins into few
+// calls.
+
+// onStages runs a test on every engine.
+func onStages(t *testing.T, test func(t *testing.T, on *stage)) {
+	for name, begin := range stages {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, begin(t))
+		})
+	}
+}
+
+// consumed is a job in the answer of a consume.
+type consumed struct {
+	ID          string `json:"job_id"`
+	RemainTries int    `json:"remain_tries"`
+}
+
+// consumeAll consumes and acks everything that is ready, and adds the jobs to got.
+func (p *play) consumeAll(queue, token string, got map[string]consumed) {
+	p.t.Helper()
+	for {
+		a := p.send("GET", "/api/ns/"+queue+"?count=100&ttr=60", "", "X-Token", token)
+		if a.status == http.StatusNotFound {
+			return
+		}
+		var jobs []consumed
+		if err := json.Unmarshal([]byte(a.body), &jobs); err != nil {
+			p.t.Fatalf("%d %s: %v", a.status, a.body, err)
+		}
+		for _, j := range jobs {
+			p.ackOnce(queue, token, j, got)
+		}
+	}
+}
+
+// ackOnce acks a job that nobody else was given.
+func (p *play) ackOnce(queue, token string, j consumed, got map[string]consumed) {
+	p.t.Helper()
+	if _, twice := got[j.ID]; twice {
+		p.t.Errorf("%s was delivered twice", j.ID)
+	}
+	got[j.ID] = j
+	if a := p.send("DELETE", "/api/ns/"+queue+"/job/"+j.ID, "", "X-Token", token); a.status != http.StatusNoContent {
+		p.t.Errorf("the ack of %s is answered %d %s", j.ID, a.status, a.body)
+	}
+}
+
+// Half of the callers hang up as soon as they have asked. Their jobs go to others, or
+// back without a try. Only a job that was on the wire already waits for its lease.
+func TestJointConsumesLoseNoJobOfCallersThatGo(t *testing.T) {
+	t.Parallel()
+	onStages(t, func(t *testing.T, on *stage) {
+		const jobs, callers = 60, 80
+		p := open(t, on, nil)
+		token := p.token("ns")
+		p.push("q", jobs)
+
+		var stay []net.Conn
+		for i := range callers {
+			if conn := p.dial("/api/ns/q?ttr=60", token); i%2 == 0 {
+				conn.Close()
+			} else {
+				stay = append(stay, conn)
+			}
+		}
+		got := map[string]consumed{}
+		for _, conn := range stay {
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var j consumed
+			if err := json.NewDecoder(resp.Body).Decode(&j); err != nil {
+				t.Fatal(err)
+			}
+			conn.Close()
+			if resp.StatusCode == http.StatusOK {
+				p.ackOnce("q", token, j, got)
+			}
+		}
+
+		until(t, "every request is over", func() bool { return strings.Count(p.log.String(), `"method":"GET"`) == callers })
+		p.advance(61 * time.Second)
+		until(t, "every job was delivered", func() bool {
+			p.consumeAll("q", token, got)
+			return len(got) == jobs
+		})
+		stats, err := p.engine.Stats(t.Context(), ref("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tried := int64(0)
+		for _, j := range got {
+			tried += int64(9 - j.RemainTries)
+		}
+		if c := stats.Counters; tried != c.Stalled || c.Failed != 0 || c.Delivered != jobs+c.Stalled+c.Released {
+			t.Errorf("%d tries were used; the counters are %+v", tried, c)
+		}
+	})
+}
+
+// letThrough publishes or consumes at the same time for many callers of a token. It
+// returns how many are within its limit.
+func (p *play) letThrough(method, token string, callers int) int64 {
+	var good atomic.Int64
+	var all sync.WaitGroup
+	for range callers {
+		all.Go(func() {
+			switch a := p.send(method, "/api/ns/q?tries=1&ttr=60", "x", "X-Token", token); a.status {
+			case http.StatusOK, http.StatusCreated:
+				good.Add(1)
+			case http.StatusTooManyRequests:
+			default:
+				p.t.Errorf("%s: %d %s %v", method, a.status, a.body, a.err)
+			}
+		})
+	}
+	all.Wait()
+	return good.Load()
+}
+
+// Callers of two tokens share the calls of one queue. Each token has exactly as many
+// jobs as its limit allows.
+func TestJointCallsKeepTheLimitsOfTokens(t *testing.T) {
+	t.Parallel()
+	onStages(t, func(t *testing.T, on *stage) {
+		const callers = 40
+		p := open(t, on, nil)
+		limits := map[string]int{}
+		for _, limit := range []int{7, 13} {
+			secret, _, err := p.s.Guard().Create(t.Context(), duly.Token{
+				Namespace: "ns", Rights: duly.RightProduce | duly.RightConsume, Limits: duly.Limits{Produce: limit, Consume: limit, Per: time.Hour},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			limits[secret] = limit
+		}
+
+		for _, method := range []string{"PUT", "GET"} {
+			var all sync.WaitGroup
+			for token, limit := range limits {
+				all.Go(func() {
+					if n := p.letThrough(method, token, callers); n != int64(limit) {
+						t.Errorf("%s: %d calls of a token went through, its limit is %d", method, n, limit)
+					}
+				})
+			}
+			all.Wait()
+		}
+		stats, err := p.engine.Stats(t.Context(), ref("q"))
+		if c := stats.Counters; err != nil || c.Pushed != 20 || c.Delivered != 20 {
+			t.Errorf("%+v, %v: want 20 jobs pushed and delivered", c, err)
+		}
+	})
+}
+
+// Callers that do not read their answers keep their own connections busy and nothing
+// else. Their jobs come back when they hang up.
+func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
+	t.Parallel()
+	onStages(t, func(t *testing.T, on *stage) {
+		const slow, each, fast = 2, 6, 30
+		p := open(t, on, nil)
+		token := p.token("ns")
+		large := strings.Repeat("x", 1<<20)
+		for range slow * each {
+			if a := p.send("PUT", "/api/ns/q?tries=3", large, "X-Token", token); a.status != http.StatusCreated {
+				t.Fatal(a)
+			}
+		}
+		var conns []net.Conn
+		for range slow { // the sockets' buffers don't hold such an answer
+			conns = append(conns, p.dial(fmt.Sprintf("/api/ns/q?count=%d&ttr=60", each), token))
+		}
+		leased := func(n int64) func() bool {
+			return func() bool {
+				s, err := p.engine.Stats(t.Context(), ref("q"))
+				return err == nil && s.Sizes.Leased == n
+			}
+		}
+		until(t, "the slow callers have their jobs", leased(slow*each))
+
+		p.push("q", fast)
+		var all sync.WaitGroup
+		for range fast {
+			all.Go(func() {
+				if a := p.send("GET", "/api/ns/q?ttr=60", "", "X-Token", token); a.status != http.StatusOK {
+					t.Errorf("%d %s %v", a.status, a.body, a.err)
+				}
+			})
+		}
+		all.Wait()
+		for _, conn := range conns {
+			conn.Close()
+		}
+		until(t, "the jobs of the slow callers are back", leased(fast))
+		if s, err := p.engine.Stats(t.Context(), ref("q")); err != nil || s.Sizes.Ready != slow*each || s.Counters.Released != slow*each {
+			t.Errorf("%+v %+v %v", s.Sizes, s.Counters, err)
+		}
+	})
+}
+
+// fragile is an engine whose Reserve panics for every fourth caller.
+type fragile struct {
+	duly.Contract
+	calls atomic.Int64
+}
+
+// Reserve implements duly.Engine.
+func (f *fragile) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if f.calls.Add(1)%4 == 0 {
+		panic("planted")
+	}
+	return f.Contract.Reserve(ctx, p)
+}
+
+// A panic is the answer to its own caller. The others of a joint call get their jobs.
+func TestAPanicTakesNoJointCallAlong(t *testing.T) {
+	t.Parallel()
+	onStages(t, func(t *testing.T, on *stage) {
+		const callers = 40
+		p := open(t, on, func(c *server.Config) { c.Engine = &fragile{Contract: c.Engine} })
+		token := p.token("ns")
+		p.push("q", callers)
+		var good, bad atomic.Int64
+		var all sync.WaitGroup
+		for range callers {
+			all.Go(func() {
+				switch a := p.send("GET", "/api/ns/q?ttr=60", "", "X-Token", token); a.status {
+				case http.StatusOK:
+					good.Add(1)
+				case http.StatusInternalServerError:
+					bad.Add(1)
+				default:
+					t.Error(a)
+				}
+			})
+		}
+		all.Wait()
+		s, err := p.engine.Stats(t.Context(), ref("q"))
+		if err != nil || good.Load() != callers*3/4 || bad.Load() != callers/4 || s.Sizes.Leased != good.Load() {
+			t.Errorf("%d callers got a job and %d a panic; %+v, %v", good.Load(), bad.Load(), s.Sizes, err)
+		}
+	})
+}
