@@ -16,6 +16,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
 )
 
 // R1: heads that drip, a byte every five seconds, are cut off within ten, and
@@ -272,7 +273,7 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 		_, text, closes, err := call("POST", "/v1/default/reserve", `{"queues":["none"],"wait":"10m"}`)
 		polled <- fmt.Sprint(text, closes, err)
 	}()
-	<-g.waiting
+	eventually.Receive(t, "a Wait to begin", g.waiting)
 	until(t, "the long poll waits", func() bool { return f.clock.Timers() == 2 })
 	stop()
 	until(t, "the delay has begun", func() bool { return f.clock.Timers() == 3 })

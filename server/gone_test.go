@@ -16,6 +16,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
 )
 
 // connect is a connection to the API.
@@ -84,7 +85,7 @@ func TestClientsThatVanishBeforeTheLeaseTakeNothing(t *testing.T) {
 		conns := make([]net.Conn, 50)
 		for i := range conns {
 			conns[i] = f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`)
-			<-g.waiting
+			eventually.Receive(t, "a Wait to begin", g.waiting)
 		}
 		for _, c := range conns {
 			c.Close()
@@ -138,7 +139,7 @@ func TestACallerThatClosesItsHalfIsNotToldThatAllWentWell(t *testing.T) {
 		if !ok {
 			t.Fatal("the connection has no halves")
 		}
-		<-g.waiting
+		eventually.Receive(t, "a Wait to begin", g.waiting)
 		if err := conn.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -255,11 +256,11 @@ func TestClientsThatVanishInMidAnswerLoseNothing(t *testing.T) {
 	}
 	for i := range vanished {
 		conn := f.dial("POST", "/v1/default/reserve", `{"queues":["q"],"max":100,"lease":"1s"}`)
-		<-g.reserved // whoever has gone before gets no job at all
+		eventually.Receive(t, "a reserved job", g.reserved) // whoever has gone before gets no job at all
 		io.CopyN(io.Discard, conn, int64(i*997%60_000))
 		conn.(*net.TCPConn).SetLinger(0) // a reset, as a process leaves that died
 		conn.Close()
-		<-g.settled
+		eventually.Receive(t, "a settled job", g.settled)
 		if s := f.sizes("q"); s.Ready != jobs || s.Leased != 0 {
 			t.Fatalf("client %d: %+v, want %d ready", i, s, jobs)
 		}
@@ -275,7 +276,7 @@ func TestALongPollEndsWithAJobOrEmpty(t *testing.T) {
 	answers := make(chan answer)
 	poll := func(path, body string) {
 		go func() { answers <- f.send("POST", path, body) }()
-		<-g.waiting
+		eventually.Receive(t, "a Wait to begin", g.waiting)
 	}
 	poll("/v1/default/reserve", `{"queues":["q"],"wait":"1m"}`)
 	f.clockUntilTimer()
@@ -331,7 +332,7 @@ func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
 			b, _ := io.ReadAll(resp.Body)
 			ended <- string(b)
 		}()
-		<-g.waiting
+		eventually.Receive(t, "a Wait to begin", g.waiting)
 	}
 	stop()
 	for range 2 {

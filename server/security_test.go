@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
@@ -50,19 +51,19 @@ func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 	for _, f := range []*fixture{here, there} {
 		for _, poll := range []string{"/v1/default/reserve", "/v1/default/wait"} {
 			go func() { polls <- f.send("POST", poll, `{"queues":["q"],"wait":"10m"}`, "consume") }()
-			<-g.waiting
+			eventually.Receive(t, "a Wait to begin", g.waiting)
 		}
 	}
 	others := make(chan answer)
 	go func() {
 		others <- there.send("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`, "admin")
 	}()
-	<-g.waiting
+	eventually.Receive(t, "a Wait to begin", g.waiting)
 	if a := here.send("DELETE", "/admin/tokens/"+here.id("consume"), ""); a.status != 204 {
 		t.Fatalf("%d %s", a.status, a.body)
 	}
 	for range 4 {
-		if a := <-polls; a.status != 401 || a.err().Code != duly.CodeUnauthorized {
+		if a := eventually.Receive(t, "the answer to a poll", polls); a.status != 401 || a.err().Code != duly.CodeUnauthorized {
 			t.Errorf("a poll with a revoked token: %d %s", a.status, a.body)
 		}
 	}
@@ -72,7 +73,7 @@ func TestX4RevokedOnTwoServersWhileInUse(t *testing.T) {
 		}
 	}
 	here.push("q", "for the other")
-	if a := <-others; a.status != 200 || !strings.Contains(a.body, "for the other") || !strings.Contains(a.body, `"attempt":1`) {
+	if a := eventually.Receive(t, "the answer to a poll", others); a.status != 200 || !strings.Contains(a.body, "for the other") || !strings.Contains(a.body, `"attempt":1`) {
 		t.Errorf("the poll of another token: %d %s", a.status, a.body)
 	}
 }
@@ -86,11 +87,11 @@ func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
 	polls := make(chan answer)
 	for path, want := range map[string]string{"/v1/default/reserve": `{"deliveries":[]}`, "/v1/default/wait": `{"ready":false}`} {
 		go func() { polls <- f.send("POST", path, `{"queues":["q"],"wait":"10m"}`, "consume") }()
-		<-g.waiting
+		eventually.Receive(t, "a Wait to begin", g.waiting)
 		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"), fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, len(want))); a.status != 204 {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
-		if a := <-polls; a.status != 200 || a.body != want {
+		if a := eventually.Receive(t, "the answer to a poll", polls); a.status != 200 || a.body != want {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}

@@ -25,3 +25,18 @@ func True(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
+
+// Receive returns the next value of a channel, or the zero value of one that is
+// closed. It fails the test after half a minute. It says what was waited for.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	select {
+	case got := <-from:
+		return got
+	case <-limit.C:
+		t.Fatalf("waited %v for this: %s", patience, what)
+	}
+	panic("unreachable")
+}

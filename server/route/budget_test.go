@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/dulymq/duly/internal/eventually"
 )
 
 // fakeTime is the time of a budget whose look only the test calls.
@@ -113,7 +115,7 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 	default:
 	}
 	cancel() // the large one leaves
-	<-waitsToo
+	eventually.Receive(t, "memory", waitsToo)
 	select {
 	case <-waits:
 		t.Error("a call that left was granted memory")
@@ -169,7 +171,7 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	b.queue(t, t.Context(), richWaits, 1)
 	poor := b.queue(t, t.Context(), poorWaits, 5000)
 	b.give(first)
-	<-poor
+	eventually.Receive(t, "memory", poor)
 	if !poorWaits.beyond || richWaits.held != 0 {
 		t.Errorf("the poor owner's call is beyond the budget: %v; the rich one has %d", poorWaits.beyond, richWaits.held)
 	}
@@ -231,7 +233,7 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 		t.Errorf("%v were cut, want the next one too", cuts)
 	}
 	b.give(slow)
-	<-granted
+	eventually.Receive(t, "memory", granted)
 	for _, s := range []*share{fast, frugal, rest, beyond, waits} {
 		b.give(s)
 	}
@@ -269,7 +271,7 @@ func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 			t.Errorf("%s waits, after %s: cut %v, want %v", c.waits, c.after, cut, c.cut)
 		}
 		b.give(beyond)
-		<-granted
+		eventually.Receive(t, "memory", granted)
 		b.give(rest)
 		b.give(waits)
 		b.mustBeEmpty(t)
@@ -303,7 +305,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	for _, s := range []*share{busy, rest, waiting} {
 		b.give(s)
 	}
-	<-granted
+	eventually.Receive(t, "memory", granted)
 	b.give(waits)
 	b.mustBeEmpty(t)
 }
