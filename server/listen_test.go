@@ -159,6 +159,8 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fake, m := clock.NewFake(), &sweeps{}
 		s := bare(t, func(c *Config) { c.Clock, c.Maintainer = fake, m })
+		swept := int64(0)
+		s.sweep.swept = func(context.Context) { swept++ }
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() { s.sweep.run(ctx); close(done) }()
@@ -168,8 +170,8 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 			synctest.Wait()
 			fake.Advance(d)
 			synctest.Wait()
-			if got := m.n.Load(); got != n {
-				t.Errorf("%s past the epoch it has swept %d times, want %d", fake.Now().Sub(clock.Epoch), got, n)
+			if got := m.n.Load(); got != n || swept != n {
+				t.Errorf("%s past the epoch it has swept %d times and said so %d times, want %d", fake.Now().Sub(clock.Epoch), got, swept, n)
 			}
 		}
 		advance(29*time.Second, 0)
@@ -193,6 +195,7 @@ func TestASweepThatFailsIsToldOnce(t *testing.T) {
 	t.Parallel()
 	m := &sweeps{err: duly.ErrUnavailable}
 	f := serve(t, func(c *Config) { c.Maintainer = m })
+	f.sweep.swept = func(context.Context) { t.Error("a sweep that failed is said to be done") }
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { f.sweep.run(ctx); close(done) }()
