@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// markUsed notes that a queue has gear. One that is not remembered any more takes its
-// own along.
+// markUsed notes that a queue has state. State of a queue that is no longer cached
+// goes with it.
 func (s *Cache) markUsed(q *Queue) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -19,7 +19,7 @@ func (s *Cache) markUsed(q *Queue) {
 	}
 }
 
-// DropIdle puts the gear away that nobody has used since the last time.
+// DropIdle drops the state of shards that were not used since the last call.
 func (s *Cache) DropIdle() {
 	s.mu.Lock()
 	used := s.used
@@ -32,7 +32,7 @@ func (s *Cache) DropIdle() {
 	}
 }
 
-// Cache remembers the queues that this process has met.
+// Cache holds the queues that this process has used.
 type Cache struct {
 	mu    sync.RWMutex
 	known map[duly.QueueRef]*Queue
@@ -46,8 +46,8 @@ func (s *Cache) Get(ref duly.QueueRef) *Queue {
 	return s.known[ref]
 }
 
-// put remembers a queue, and gives back the one that is remembered: the same
-// one for the same configuration, so that calls of many meet in its lanes.
+// put caches a queue and returns the cached one. It is the same one for the same
+// configuration, so that concurrent calls share batches.
 func (s *Cache) put(q *Queue) *Queue {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,9 +70,8 @@ func (s *Cache) Forget(was *Queue) {
 	}
 }
 
-// Summary is what has to be said of a queue to ask about its shards. It is much
-// less than what those who use a queue remember, for whoever sweeps or surveys
-// asks about all that there are.
+// Summary is what a question about a queue's shards needs. It is much smaller than
+// a Queue, because a sweep and a survey ask about all queues.
 type Summary struct {
 	Version string
 	Limits  []string // of each shard
@@ -121,7 +120,7 @@ func (b *Summaries) Forget(ref duly.QueueRef, known *Summary) {
 	}
 }
 
-// DropOlder drops those that a sweep of everything has not met.
+// DropOlder drops the summaries of queues that the sweep has not found.
 func (b *Summaries) DropOlder(sweep uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -55,9 +55,8 @@ func (e *Catalog) readReply(name string, s *Shard, met int64, msg *rueidis.Redis
 	return r, nil
 }
 
-// Parallel does something with every part, and answers the first error. That
-// a shard has another configuration is told only if nothing else went wrong:
-// the call is then repeated.
+// Parallel calls f for every part and returns the first error. It returns Stale
+// only if nothing else went wrong, because the call is then repeated.
 func Parallel[T any](parts []T, f func(T) error) error {
 	if len(parts) == 1 {
 		return f(parts[0])
@@ -101,8 +100,8 @@ func (e *Catalog) CallByID(ctx context.Context, ref duly.QueueRef, id string, sc
 	return r, err
 }
 
-// CallWhenStepped calls a script that can't tell what holds by the clock while too
-// many due jobs wait for their step, and makes those steps.
+// CallWhenStepped calls a script that answers "behind" while too many due jobs wait
+// for a step, and makes those steps.
 func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args ...string) (Reply, error) {
 	for {
 		r, err := e.Call(ctx, q, s, sc, args...)
@@ -128,7 +127,7 @@ func (e *Catalog) Write(ctx context.Context, q *Queue, s *Shard, sc *store.Scrip
 	return r, durable, err
 }
 
-// ErrRetry lets with begin again: the queue was made.
+// ErrRetry makes With start again, because the queue was created.
 var ErrRetry = errors.New("redisengine: again")
 
 // With does something with a queue as this process knows it, and again as

@@ -83,8 +83,8 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	return e.remember(q), nil
 }
 
-// remember takes over a configuration that the list has, for calls and for
-// whoever waits, perhaps since before the queue was known.
+// remember caches a configuration that was read from the list, and tells OnChange,
+// for callers that wait.
 func (e *Catalog) remember(q *Queue) *Queue {
 	q = e.Cache.put(q)
 	if e.OnChange != nil {
@@ -125,9 +125,9 @@ func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
 		ref, why, e.ConfigsKey(ref.Namespace))
 }
 
-// NextVersion is a version after was, and after others that were found; ""
-// begins a queue's life. It goes by the wall clock of whoever changes the
-// configuration, and rises in any case.
+// NextVersion returns a version after was and after others that were found. An
+// empty was begins a queue's life. The version follows the wall clock of this
+// process, and rises in any case.
 func (e *Catalog) NextVersion(was string, others ...string) string {
 	number, birth := uint64(e.Local().Now().UnixMicro()), make([]byte, 8)
 	for _, other := range append(others, was) {

@@ -14,9 +14,9 @@ import (
 // refused. No release of duly has written layout 1, so nothing converts it.
 const layout = 2
 
-// VersionSize is the length of the version that begins a configuration: a
-// number that rises with every change, and the birth mark of the queue, which
-// no other queue of that name has had.
+// VersionSize is the length of the version that begins a configuration: a number
+// that rises with every change, and a random mark that no other queue of that name
+// has had.
 const VersionSize = 16
 
 // storedConfig is a configuration in the store. Durations are in ns.

@@ -9,22 +9,22 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Stale is a shard's answer to a call that was computed with another
-// configuration: the one that it has, "" for none.
+// Stale is a shard's answer to a call that was computed with another configuration.
+// value is the one that the shard has, "" for none.
 type Stale struct {
 	Shard *Shard
 	Value string
 	met   int64 // what the shard's met was before the call
 }
 
-// lost tells whether the shard has lost what this process knew it to have;
-// true to one of those who find out.
+// lost reports whether the shard has lost what this process knew it to have. It
+// returns true to one caller.
 func (s *Stale) lost() bool { return s.met > 0 && s.Shard.met.CompareAndSwap(s.met, -s.met) }
 
 // Error implements error. No caller of the engine ever sees it.
 func (s *Stale) Error() string { return "redisengine: the shard has another configuration" }
 
-// ShardRef is one shard, by its place in a queue that may be made anew meanwhile.
+// ShardRef names a shard of a queue that may be created again meanwhile.
 type ShardRef struct {
 	Ref   duly.QueueRef
 	Index int
@@ -37,7 +37,7 @@ func (s *Shard) meet() {
 	}
 }
 
-// dropIdle tells whether some of the queue's shards keep their gear.
+// dropIdle reports whether some of the queue's shards keep their state.
 func (q *Queue) dropIdle() (kept bool) {
 	for _, s := range q.Shards {
 		if g := s.State.Load(); g != nil && !g.used.Swap(false) {
@@ -100,9 +100,9 @@ type Queue struct {
 	Shards        []*Shard
 }
 
-// TakeEmptied tells, once, whether Reserves of the last moments have left
-// nothing in any shard. Whatever has become deliverable since then stands in a
-// marker, or somebody was told: who waits now need not look.
+// TakeEmptied reports whether recent Reserves have left nothing in any shard. It
+// does so once. Whatever has become deliverable since has set a marker or woken a
+// waiter, so a new waiter need not look.
 func (q *Queue) TakeEmptied(now time.Duration) bool {
 	all := true
 	for _, s := range q.Shards {
@@ -134,16 +134,16 @@ type State struct {
 // Name returns the name of one of the shard's keys.
 func (g *State) Name(key string) string { return g.names[slices.Index(store.ShardKeys[:], key)] }
 
-// Walk is how far a call has come in the shards of a queue. If one of them has
-// another configuration by now the call is repeated, and what the others have
-// said stands: else a queue whose configuration is changed all the time would
-// never be walked through. One that was made anew is.
+// Walk is the progress of a call through the shards of a queue. If a shard has
+// another configuration, the call is repeated and the answers of the other shards
+// stand. Otherwise a call on a queue that is configured all the time would never
+// end. A queue that was destroyed and created again is walked from the start.
 type Walk struct {
 	birth string // of the queue
 	done  int    // shards
 }
 
-// Begin tells whether the queue is one whose shards were not asked yet.
+// Begin reports whether the queue is one whose shards were not asked yet.
 func (w *Walk) Begin(q *Queue) bool {
 	birth := q.Version[8:]
 	if w.birth == birth {

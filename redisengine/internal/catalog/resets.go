@@ -17,12 +17,11 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// marks are the marks of the namespaces that this process knows: random
-// texts, each made with the namespace's first queue. A mark stands beside the
-// namespace's list of queues, so it is lost with that. A process that finds
-// another one, or none, knows that what was stored is lost: a server came back
-// empty, was flushed, or another one stands in its place. A queue that is gone
-// while the mark still stands was destroyed.
+// marks are the marks of the namespaces that this process knows: random texts, each
+// created with the namespace's first queue and stored next to the list of queues. A
+// process that finds another mark, or none, knows that the stored data is lost: a
+// server came back empty, was flushed, or another one took its place. A missing
+// queue was destroyed if the mark is unchanged.
 type marks struct {
 	mu    sync.Mutex
 	asked uint64 // questions so far
@@ -43,8 +42,8 @@ func (e *Resets) Last() duly.Reset {
 	return e.Marks.reset
 }
 
-// knownMark is a namespace's mark, "" for none, as the answer to a question told
-// it, and how many questions had been asked when the answer came.
+// knownMark is a namespace's mark, "" for none, and how many questions had been
+// asked when the answer came.
 type knownMark struct {
 	mark  string
 	asked uint64
@@ -59,9 +58,9 @@ func (b *marks) Begin() uint64 {
 	return b.asked
 }
 
-// Update takes over the answer to a question, and tells whether the namespace was
-// lost since the one before. The answer to a question that was on its way when
-// another one came says nothing: the server may have heard them in any order.
+// Update stores the answer to a question and reports whether the namespace was lost
+// since the last answer. An answer that was in flight when a newer one came counts
+// for nothing: the server may have read them in any order.
 func (b *marks) Update(namespace, mark string, asked uint64) (lost bool, was string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,8 +105,8 @@ func (e *Resets) updateMark(namespace, mark string, asked uint64) {
 // maxLost bounds the queues that are remembered of a reset.
 const maxLost = 100
 
-// lost tells, loudly, that a queue was lost, or all of a namespace where the
-// queue has no name.
+// lost logs that a queue was lost, or all of a namespace where ref has no name, and
+// remembers it as a reset.
 func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
 	about := []any{"queue", ref.String()}
 	if ref.Name == "" {
@@ -139,8 +138,7 @@ func (b *marks) remember(now time.Time, note func(r *duly.Reset)) {
 	note(&b.reset)
 }
 
-// Others are the namespaces that stand, as far as this process knows, and are not
-// among these.
+// Others returns the namespaces with a mark that are not among these.
 func (b *marks) Others(these []string) (names []string) {
 	slices.Sort(these)
 	b.mu.Lock()
@@ -177,7 +175,7 @@ func (e *Resets) AskAllMarks(ctx context.Context, others []string) (failed error
 	return failed
 }
 
-// markNamespace marks a namespace that has no mark yet, and enters it into the list of
+// markNamespace gives a namespace a mark if it has none, and adds it to the list of
 // namespaces.
 func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
 	raw := make([]byte, 16)
@@ -189,7 +187,8 @@ func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
 	return err
 }
 
-// AddNamespaces enters namespaces into their list, and tells how many were not there.
+// AddNamespaces adds namespaces to their list and returns how many were missing
+// there.
 func (e *Resets) AddNamespaces(ctx context.Context, namespaces ...string) (entered int64, err error) {
 	cmd := e.Link.B().Zadd().Key(e.NamespacesKey()).ScoreMember()
 	for _, namespace := range namespaces {

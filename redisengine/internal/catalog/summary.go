@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Target is a shard that a script is asked about: whose, by the queue's place
-// among those that are asked about, and which.
+// Target is a shard in a MultiCall: Queue is the place of its queue among those
+// that are asked about.
 type Target struct {
 	Queue, Shard int
 	*Summary
@@ -21,7 +21,7 @@ type Target struct {
 // maxAtOnce bounds the calls of a gentle bundle that are on their way together.
 const maxAtOnce = 50
 
-// MultiCall is one script's calls about many shards, each call about some on one
+// MultiCall calls one script for many shards. Each call is about shards of one
 // node.
 type MultiCall struct {
 	Catalog   *Catalog
@@ -30,8 +30,8 @@ type MultiCall struct {
 	Keys      []string // of each shard
 	MaxShards int      // shards of one call
 	FirstArgs []string // the arguments before those of the shards
-	// Paced: what others send meanwhile does not wait behind all of it, and no
-	// shard waits for a node that another one is on.
+	// Paced calls leave room for other calls, and no shard waits for a node
+	// that another one is on.
 	Paced bool
 
 	calls   []link.Call
@@ -39,7 +39,7 @@ type MultiCall struct {
 	group   string     // of the last one
 }
 
-// Add adds a shard, with the arguments that are its own.
+// Add adds a shard with its own arguments.
 func (b *MultiCall) Add(at Target, args ...string) {
 	tag := store.ShardTag(b.Catalog.Prefix, b.QueueOf(at.Queue), at.Shard)
 	group := b.Catalog.Link.Group(tag)
@@ -59,7 +59,7 @@ func (b *MultiCall) Add(at Target, args ...string) {
 	b.targets[n] = append(b.targets[n], at)
 }
 
-// Singles takes the shards out that have a call of their own.
+// Singles removes and returns the shards that have a call of their own.
 func (b *MultiCall) Singles() (alone []Target) {
 	calls, spots := b.calls[:0], b.targets[:0]
 	for i := range b.calls {
@@ -73,7 +73,7 @@ func (b *MultiCall) Singles() (alone []Target) {
 	return alone
 }
 
-// Run makes the calls, and hands over what each has answered.
+// Run makes the calls and passes each answer to handle.
 func (b *MultiCall) Run(ctx context.Context, heed func(spots []Target, answer *rueidis.RedisMessage, err error) error) error {
 	for len(b.calls) > 0 {
 		n := len(b.calls)
@@ -94,10 +94,10 @@ func (b *MultiCall) Run(ctx context.Context, heed func(spots []Target, answer *r
 	return nil
 }
 
-// Summarize is what is to be said of queues of a namespace, in their order; what is
-// not remembered is read from the namespace's list. It is nil for one that is not
-// there any more, and for one of which odd is told: q is to be destroyed, or err
-// says why it can't be read.
+// Summarize returns the summaries of queues of a namespace in their order. It reads
+// missing ones from the namespace's list. A summary is nil if the queue is gone,
+// and if odd was called for it: with a tomb, or with the error why its
+// configuration can't be read.
 func (e *Catalog) Summarize(ctx context.Context, namespace string, names []string, odd func(q *Queue, err error)) ([]*Summary, error) {
 	all, unknown := make([]*Summary, len(names)), []int(nil)
 	e.Summaries.mu.Lock()

@@ -10,8 +10,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Create finds a queue or makes it: list first, then the shards' configurations,
-// then jobs. The patch is what differs from the contract's defaults.
+// Create finds a queue or creates it: in the list first, then in the shards, then
+// its jobs. The patch has what differs from the contract's defaults.
 func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) (*Queue, error) {
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -51,8 +51,8 @@ func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.Queu
 	return nil, c.Failed("queue %s is made and destroyed all the time", ref)
 }
 
-// FinishDestroy finishes the destruction of a queue that its list says is to go:
-// every shard, then the list's entry.
+// FinishDestroy finishes the destruction of a queue with a tomb in the list: every
+// shard, then the list's entry.
 func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 	calls := make([]link.Call, len(q.Shards))
 	for i, s := range q.Shards {
@@ -74,13 +74,12 @@ func DestroyCall(q *Queue, s *Shard) link.Call {
 	return link.Call{Script: store.ScriptDestroy.Script, Keys: s.of(store.ScriptDestroy), Args: []string{q.Value}}
 }
 
-// UnknownConfig stands for the configuration of a shard of which a look has told: that
-// it has another one, not which.
+// UnknownConfig stands for the configuration of a shard that is stale, when it is
+// not known which it has.
 const UnknownConfig = "?"
 
-// Sync brings this process and a shard to the configuration that the
-// namespace's list has. Whoever changed it may have died before it told every
-// shard.
+// Sync brings this process and a shard to the configuration in the namespace's
+// list. The process that changed it may have died before all shards had it.
 func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 	now, err := e.Read(ctx, q.Ref)
 	switch {
@@ -111,8 +110,9 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 	return e.Propagate(ctx, now, now.Shards[other.Shard.Index%len(now.Shards)])
 }
 
-// parse is the queue that a shard's configuration tells of: nil if it is none, or
-// the tomb of a queue that was destroyed, or if nobody can read it.
+// parse returns the queue that a shard's configuration describes. It returns nil
+// for no configuration, for the tomb of a destroyed queue, and for one that can't
+// be read.
 func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	if numberOf(value) == 0 {
 		return nil, nil
@@ -128,8 +128,8 @@ func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	return q, nil
 }
 
-// ShardConfig reads what a queue's first shard has for its configuration, and the
-// queue that this tells of.
+// ShardConfig reads the configuration of a queue's first shard, and the queue that
+// it describes.
 func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left string, held *Queue, err error) {
 	msg, err := e.Link.Do(ctx, e.Link.B().Get().Key(store.ShardTag(e.Prefix, ref, 0)+"config").Build())
 	if err != nil {
@@ -140,8 +140,8 @@ func (e *Catalog) ShardConfig(ctx context.Context, ref duly.QueueRef) (left stri
 	return left, held, err
 }
 
-// restore enters a queue into its namespace's list that only its shards know
-// of: the list was lost, with its node of a cluster.
+// restore adds a queue to its namespace's list that only its shards know: the list
+// was lost, with its node of a cluster.
 func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	ref := held.Ref
 	if err := e.markNamespace(ctx, ref.Namespace); err != nil {
@@ -155,7 +155,7 @@ func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	return e.Propagate(ctx, now, now.Shards...)
 }
 
-// Propagate gives shards the configuration of their queue. One that has a newer one
+// Propagate gives shards the configuration of their queue. A shard with a newer one
 // keeps it.
 func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) error {
 	calls := make([]link.Call, len(shards))
@@ -171,14 +171,14 @@ func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) err
 	return nil
 }
 
-// Replace enters a configuration into the namespace's list in the place of the
-// one that was read. It answers nil if that one is no longer there.
+// Replace stores a configuration in the namespace's list in place of the one that
+// was read. It returns nil if that one is no longer there.
 func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue, error) {
 	return e.Put(ctx, store.ScriptQueueSet, was.Ref, was.Value, value)
 }
 
-// Put does so for a queue that may be new: by scriptQueuePut, which a full
-// server refuses, or by scriptQueueSet.
+// Put is Replace for a queue that may be new. The script is ScriptQueuePut, which a
+// full namespace refuses, or ScriptQueueSet.
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	known := e.Cache.Get(ref)
 	msg, err := e.Link.Run(ctx, link.Call{

@@ -9,9 +9,9 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Deliveries is what a reserve has answered. The records stand in one text, packed.
-// Where a job has options or a run state, the policies that the records name, the
-// run states, the lease ends and the large bodies follow.
+// Deliveries is the answer of a reserve. The records are packed in one text. If a
+// job has options or a run state, the policies that the records name, the run
+// states, the lease ends and the large bodies follow.
 type Deliveries struct {
 	Now, DefaultEnd int64 // the clock, and when a lease ends that has its usual length
 	N               int
@@ -106,7 +106,7 @@ func textAt(list []rueidis.RedisMessage, i int) string {
 	return Text(&list[i])
 }
 
-// DeliveryWriter puts the deliveries of one answer together. Their receipts share one
+// DeliveryWriter builds the deliveries of one answer. Their receipts share one
 // piece of memory, and so do small bodies.
 type DeliveryWriter struct {
 	Ref      duly.QueueRef
@@ -168,8 +168,7 @@ func (w *DeliveryWriter) bare(d *duly.Delivery, number, record string) bool {
 	return ok && !u.Bad && flags&^(HasDue|hasHeaders) == 0
 }
 
-// name gives a delivery its receipt, and as its ID the number that stands in
-// it.
+// name gives a delivery its receipt, and its ID from the number in the receipt.
 func (w *DeliveryWriter) name(d *duly.Delivery, n duly.Number, delivery uint64) {
 	at := len(w.Receipts)
 	p := duly.ReceiptParts{Queue: w.Ref.Name, Shard: w.Shard, Number: n, Delivery: delivery}

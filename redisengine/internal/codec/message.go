@@ -31,8 +31,8 @@ func Elements(m *rueidis.RedisMessage) []rueidis.RedisMessage {
 	return items
 }
 
-// ReadPage are what a script has told of a page, names and values in turn. next is
-// the name behind which the next page begins, "" for none.
+// ReadPage reads a page of a script's answer, names and values in turn. next is the
+// name after which the next page begins, "" for none.
 func ReadPage(msg *rueidis.RedisMessage) (items []rueidis.RedisMessage, next string) {
 	all := Elements(msg)
 	if len(all) < 3 {

@@ -141,7 +141,7 @@ func (u *Unpacker) Text() string {
 	return ""
 }
 
-// Decimal reads a number that stands there as a text.
+// Decimal reads a number that is packed as a text.
 func (u *Unpacker) Decimal() int64 {
 	n, err := strconv.ParseInt(u.Text(), 10, 64)
 	u.Bad = u.Bad || err != nil

@@ -13,8 +13,8 @@ import (
 // A record is what the hash records holds of a job. lua/include/job.lua
 // describes its bytes, and docs/redis-layout.md has examples.
 
-// BigBody is the longest body that stands in its record. A longer one stands
-// beside it: the scripts read records to see which options a job has.
+// BigBody is the longest body in a record, in bytes. A longer one is stored next to
+// the record, because the scripts read records to see which options a job has.
 const BigBody = 2 << 10
 
 // The flags of a record, as HAS in lua/include/job.lua.
@@ -87,8 +87,8 @@ func (p policy) Pack() string {
 	return string(w)
 }
 
-// readPolicy reads a packed policy. An empty text is one that the shard has
-// lost: the defaults.
+// readPolicy reads a packed policy. An empty text stands for a policy that the
+// shard has lost: the defaults.
 func readPolicy(text string) (p policy, ok bool) {
 	if text == "" {
 		return barePolicy, true

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// NumberText is a job's number as it is told; what is none is quoted.
+// NumberText returns a job's number for messages. What is not a number is quoted.
 func NumberText(n string) string {
 	var number duly.Number
 	if len(n) != len(number) {
@@ -85,8 +85,8 @@ func (s *Job) readWith(ref duly.QueueRef, number, record string, p policy, run s
 	return nil
 }
 
-// whole tells whether the body is there. One that stands beside the record may
-// be lost, or cut, without it.
+// whole reports whether the body is complete. A body that is stored next to its
+// record may be lost or cut without it.
 func (s *Job) whole() bool { return len(s.Body) == s.Size }
 
 // readRecord takes a record apart.
@@ -167,7 +167,7 @@ func (s *Job) readRun(text string) bool {
 	return !u.Bad
 }
 
-// public is the job as it is told: defaults filled in, its due moment.
+// public returns the job with its defaults and its due time.
 func (s *Job) public() duly.Job {
 	j := s.Job
 	j.Due = clock.FromMilli(s.DueAt)

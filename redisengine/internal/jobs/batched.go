@@ -17,7 +17,7 @@ import (
 )
 
 // InFlight is how many batches of a shard and kind are in flight at once: one that
-// the server works on, and one that is there when it has finished.
+// the server works on, and one that waits there when it has finished.
 const InFlight = 2
 
 // Jobs pushes, reserves, settles and deletes jobs.
@@ -109,8 +109,8 @@ func (e *Jobs) Batchers(q *catalog.Queue, s *catalog.Shard) *Batchers {
 	return e.State(q, s).Calls.(*Batchers)
 }
 
-// batchArgs are the arguments of a joint call: clock and version, what is said
-// of all calls, and what each of them adds.
+// batchArgs returns the arguments of a batch: clock and version, what concerns all
+// calls, and what each call adds.
 func (e *Jobs) batchArgs(q *catalog.Queue, calls []*Batched, before ...string) []string {
 	n := 2 + len(before)
 	for _, c := range calls {
@@ -131,8 +131,8 @@ type BatchReply struct {
 	durable error                  // stored, but not confirmed
 }
 
-// failure is why a node of a cluster, or a part of a call, was not reached: that a call may have run
-// counts for more than that one certainly did not.
+// failure is why a node of a cluster, or a part of a call, was not reached. An
+// error of a call that may have run replaces one of a call that did not.
 type failure struct {
 	cluster bool // there are other nodes
 	err     error
@@ -140,8 +140,8 @@ type failure struct {
 
 func (e *Jobs) newFailure() failure { return failure{cluster: e.Link.Options().Mode == link.Cluster} }
 
-// noteOtherNode notes an error that does not keep other nodes from being asked; false
-// for any other.
+// noteOtherNode notes an error that does not keep other nodes from being asked. It
+// returns false for any other error.
 func (f *failure) noteOtherNode(err error) bool {
 	if !f.cluster || duly.CodeOf(err) != duly.CodeUnavailable {
 		return false

@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Push implements duly.Engine. The jobs are judged here; what depends on other
-// jobs or on the clock is decided by the scripts.
+// Push implements duly.Engine. Jobs are planned here. The scripts decide what
+// depends on other jobs or on the clock.
 func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	if err := duly.CheckBatch(len(jobs), duly.BodyBytes(jobs)); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func refOf(j *duly.Job) duly.QueueRef {
 	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
 }
 
-// oneQueue tells whether all jobs go to one queue, and to which.
+// oneQueue reports whether all jobs go to one queue, and to which.
 func oneQueue(jobs []duly.Job) (ref duly.QueueRef, one bool) {
 	ref = refOf(&jobs[0])
 	for i := range jobs[1:] {
@@ -147,8 +147,8 @@ func groupByQueue(jobs []duly.Job) (groups []*group) {
 	return groups
 }
 
-// pushQueue pushes the jobs of one queue, each where its ID says. If a shard has
-// another configuration by now, what the others have answered stands.
+// pushQueue pushes the jobs of one queue, each to the shard of its ID. If a shard
+// has another configuration, the answers of the other shards stand.
 func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results []duly.PushResult) error {
 	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		p := newQueuePush(e, q, jobs, results)
@@ -195,7 +195,7 @@ func (p *queuePush) refuse(err error) error {
 	return nil
 }
 
-// sendPush runs the joint push of many callers.
+// sendPush returns the sender of batched pushes.
 func (e *Jobs) sendPush(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		waited := !slices.ContainsFunc(calls, func(c *Batched) bool { return !c.waited })

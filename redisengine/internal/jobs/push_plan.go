@@ -38,7 +38,7 @@ func newQueuePush(e *Jobs, q *catalog.Queue, jobs []duly.Job, results []duly.Pus
 	return p
 }
 
-// pushItem is one job, judged.
+// pushItem is one planned job.
 type pushItem struct {
 	codec.PushJob
 	place int   // in the call
@@ -77,8 +77,8 @@ func (p *queuePush) planOne(place int) {
 }
 
 // isPlain reports whether a job is certainly valid and bare: it leaves everything
-// to the defaults, which are the contract's, except its body, its due moment,
-// and an ID that the client made.
+// to the contract's defaults except its body, its due time, and an ID that the
+// client made.
 func (p *queuePush) isPlain(i *pushItem) bool {
 	j := i.Job
 	return p.q != nil && p.q.PlainDefaults && (i.Named || j.ID == "") && len(j.Body) <= min(codec.BigBody, p.e.Settings.MaxBody) &&
@@ -87,7 +87,7 @@ func (p *queuePush) isPlain(i *pushItem) bool {
 		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == ""
 }
 
-// fill plans the item, unless a glance is enough, and says when it is due.
+// fill plans the item, unless it is plain, and sets when it is due.
 func (p *queuePush) fill(i *pushItem) error {
 	if !p.isPlain(i) {
 		planned, err := p.planJob(i.Job)
@@ -103,8 +103,8 @@ func (p *queuePush) fill(i *pushItem) error {
 	return nil
 }
 
-// planJob judges a job but for what the engine's clock has to say: an absolute
-// moment is compared with it in the script.
+// planJob plans a job, except for what depends on the engine's clock: the script
+// compares an absolute due time with it.
 func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
 	now := p.e.Local().Now()
 	keyed := p.cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
@@ -124,8 +124,8 @@ func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
 	return planned, err
 }
 
-// checkTTL refuses what the script would: a queue is not made for jobs
-// that are all invalid.
+// checkTTL refuses jobs that the script would refuse: a queue is not created for
+// jobs that are all invalid.
 func (p *queuePush) checkTTL(ctx context.Context) error {
 	ends := func(i *pushItem) bool {
 		return i.Planned != nil && !i.Planned.Due.IsZero() && i.Planned.TTL != duly.None
@@ -147,10 +147,10 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 	return nil
 }
 
-// assignIDs gives each job its ID and its number: the ID itself where the client
-// made it just now and it comes in its turn, else a fresh one. So the numbers of a
-// call rise, and jobs that are due together are delivered in the order of the
-// call.
+// assignIDs gives each job its ID and its number. The number is the ID itself if
+// the client made it for this push and the numbers of the call still rise.
+// Otherwise it is a new one. Jobs that are due together are therefore delivered in
+// the order of the call.
 func (p *queuePush) assignIDs() {
 	var last duly.Number
 	for k := range p.items {

@@ -41,8 +41,8 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	return t.Got, err
 }
 
-// withoutDeadline ends as a caller's context does, but tells of no deadline: what was
-// not reached is asked again for as long as the link would of itself.
+// withoutDeadline is a caller's context without its deadline: what was not reached
+// is asked again for as long as the link does by default.
 type withoutDeadline struct{ context.Context }
 
 // Deadline implements context.Context.
@@ -62,7 +62,7 @@ type Reservation struct {
 	broken error // of jobs that could not be read
 }
 
-// wakeup is a shard that somebody was woken for and that was not asked since.
+// wakeup is a shard that a waiter was woken for and that was not asked since.
 type wakeup struct {
 	ref   duly.QueueRef // without a name: none
 	shard int
@@ -129,7 +129,7 @@ func (t *Reservation) ask(ctx context.Context) error {
 	return failed.err
 }
 
-// queueRound is a Reserve's way through the shards of one queue.
+// queueRound is a Reserve's progress through the shards of one queue.
 type queueRound struct {
 	catalog.Walk
 	first  int
@@ -162,7 +162,7 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 	return r.failed.err
 }
 
-// begin tells the shard that a waiter was woken for.
+// begin returns the shard that a waiter was woken for.
 func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 	if t.wakeup.ref != ref { // else its call has found another configuration
 		if t.wakeup = (wakeup{}); t.again {
@@ -195,7 +195,7 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 	}
 }
 
-// noteAsked notes that a shard was asked, and so has told anew what is there.
+// noteAsked notes that a shard was asked, and so has said again what it has.
 func (t *Reservation) noteAsked(s *catalog.Shard, err error) {
 	var other *catalog.Stale
 	if s.Index == t.wakeup.shard && !errors.Is(err, errUnsent) && !errors.As(err, &other) {
@@ -261,8 +261,8 @@ var errUnsent = errors.New("redisengine: left before the call was sent")
 // worth a call of their own, which then waits for nobody.
 const maxShared = 100
 
-// join asks a shard for a caller, together with others who ask for jobs of the
-// same lease: first come, first served.
+// join asks a shard together with other callers that want jobs of the same lease,
+// in the order in which they came.
 func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	t.share = share{room: t.room, hasJobs: len(t.Got) > 0}
 	c := newBatched(t.left)
@@ -283,8 +283,8 @@ func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	return err
 }
 
-// sendReserve runs the joint reserve of many callers. It is waited for even if
-// all of them leave, for the reply may hand out leases.
+// sendReserve returns the sender of batched reserves. It waits for the reply even
+// if all callers leave, because the reply may hand out leases.
 func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		most := 0
@@ -319,8 +319,8 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 	}
 }
 
-// deal hands out what a call has brought, in the order in which the callers
-// came. What is left was meant for callers who have gone.
+// deal gives the jobs of an answer to the callers, in the order in which they came.
+// What is left was meant for callers that have left.
 func deal(calls []*Batched, h *codec.Deliveries, more int64) {
 	for _, c := range calls {
 		if c.Claim() {

@@ -41,7 +41,7 @@ func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	return nil
 }
 
-// sendDelete runs the joint delete of many callers.
+// sendDelete returns the sender of batched deletes.
 func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		args := append(make([]string, 0, 1+len(calls)), s.Limits)
@@ -76,14 +76,14 @@ func (e *Jobs) checkReceipts(ctx context.Context, namespace string, items int) e
 	return e.Alive(ctx)
 }
 
-// target is where receipts of a call belong.
+// target is a shard that receipts of a call belong to.
 type target struct {
 	ref   duly.QueueRef
 	shard int
 }
 
-// receiptGroup is the places of a call's receipts of one shard, with what the
-// script is told of each.
+// receiptGroup has the places of a call's receipts of one shard, and what the
+// script needs of each.
 type receiptGroup struct {
 	target
 	places []int
@@ -112,9 +112,9 @@ func (g *receiptGroups) add(t target, place int, arg string) {
 	g.list = append(g.list, group)
 }
 
-// each does something with every group, and tells the call's answer. A shard that
-// failed says so at its own receipts if another has answered, else the call says
-// it for all of them.
+// each calls f for every group and returns the call's answer. A shard that failed
+// reports its error at its own receipts if another shard has answered. Otherwise
+// the whole call fails.
 func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]error, error) {
 	if len(g.list) == 0 {
 		return results, nil
@@ -177,7 +177,8 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Out
 	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
 }
 
-// isPlainAck tells of an ack of a first delivery without a result.
+// isPlainAck reports whether an outcome is the ack of a first delivery without a
+// result.
 func isPlainAck(o *duly.Outcome, p *duly.ReceiptParts) bool {
 	return o.As == duly.Ack && p.Delivery == 1 && len(o.Result) == 0
 }
@@ -230,7 +231,7 @@ func (g *receiptGroup) lost(results []error) {
 	}
 }
 
-// sendSettle runs the joint settle of many callers.
+// sendSettle returns the sender of batched settles.
 func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		r, durable, err := e.Write(ctx, q, s, store.ScriptSettle, e.batchArgs(q, calls, s.Limits), false)
@@ -242,8 +243,8 @@ func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 	}
 }
 
-// splitLost tells each caller which of its items are among the places that a
-// script has answered, all of them in their order.
+// splitLost passes to each caller which of its items are among the places in a
+// script's answer. The places are in order.
 func splitLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
 	lost := make([]int, len(places))
 	for i := range places {

@@ -190,7 +190,7 @@ func (c *blocking) refused(ctx context.Context, v verdict, err error) error {
 	return told
 }
 
-// migrating tells whether the slot is on its way to another node, and this one
+// migrating reports whether the slot is on its way to another node, and this one
 // owns it still. A move may take long, so the connection is kept.
 func migrating(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)

@@ -213,7 +213,7 @@ func (s shortfall) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
 }
 
-// Waited tells whether an error of [Link.RunDurable] comes after all of the time
+// Waited reports whether an error of [Link.RunDurable] comes after all of the time
 // that a confirmation may take.
 func Waited(durable error) bool {
 	var s shortfall

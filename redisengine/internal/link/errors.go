@@ -102,7 +102,7 @@ func verdictOf(err error) verdict {
 	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
 }
 
-// Untouched tells whether an error of a call says that it certainly did not run
+// Untouched reports whether an error of a call says that it certainly did not run
 // and may be sent again.
 func Untouched(err error) bool {
 	var e *duly.Error
@@ -141,7 +141,7 @@ func spoken(text string) verdict {
 	return v
 }
 
-// inScript tells whether it was a command of a script that the server's user may
+// inScript reports whether it was a command of a script that the server's user may
 // not call: Redis keeps what the script has written before.
 func inScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")

@@ -115,7 +115,7 @@ type Durability struct {
 	Timeout  time.Duration // 1 ms to an hour; default DefaultDurable
 }
 
-// Asked tells whether there is anything to wait for.
+// Asked reports whether there is anything to wait for.
 func (d Durability) Asked() bool { return d.AOF || d.Replicas > 0 }
 
 func (o Options) withDefaults() Options {

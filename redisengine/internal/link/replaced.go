@@ -48,7 +48,7 @@ func (l *watchdog) lookOut() {
 	}
 }
 
-// replaced tells whether others say that the server at an address is no longer a
+// replaced reports whether others say that the server at an address is no longer a
 // primary, or the one.
 func (l *watchdog) replaced(addr string) bool {
 	others := slices.Collect(maps.Keys(l.main.Nodes()))

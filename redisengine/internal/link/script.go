@@ -40,7 +40,7 @@ type Script struct {
 	// server has functions, the script is called by it.
 	Library  *Library
 	Function string
-	// Takes, if set, tells whether the script has a meaning for so many keys
+	// Takes, if set, reports whether the script has a meaning for so many keys
 	// and arguments. A call that it refuses is a mistake of the program, and
 	// panics.
 	Takes func(keys, args int) bool

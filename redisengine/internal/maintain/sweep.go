@@ -32,8 +32,8 @@ func (e *Maintainer) Step(ctx context.Context, ref duly.QueueRef) (more bool, er
 	return more, err
 }
 
-// mostHolding bounds the shards of which one script call tells whether they hold
-// jobs, mostOverdue those of which it tells whether something is overdue.
+// mostHolding bounds the shards of which one script call reports whether they hold
+// jobs, mostOverdue those of which it reports whether something is overdue.
 const (
 	maxHolding = 250
 	maxOverdue = 100

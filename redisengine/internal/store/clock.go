@@ -52,25 +52,25 @@ func (e *Store) Local() clock.Clock {
 	return clock.System()
 }
 
-// Reading is a server's clock as a reply told it, with this process's clock
-// from before it was asked and from when the reply had come.
+// Reading is a server's clock as a reply gave it, with this process's clock before
+// the question and after the reply.
 type Reading struct {
 	Now            int64         // microseconds; of some replies in whole ms, rounded down
 	Sent, Received time.Duration // monotonic
 }
 
-// maxLate bounds how much later than its moment a timer fires because the answer
-// that told of it was on its way.
+// maxLate bounds how much later than its time a timer fires because the answer with
+// that time was in flight.
 const maxLate = time.Millisecond
 
 // Milli is the clock in milliseconds, rounded down.
 func (r Reading) Milli() int64 { return r.Now / 1000 }
 
-// Until is when, on this process's monotonic clock, a timer fires for a moment
-// of a server's clock. That was read between the question and the answer, so the
-// moment lies between them, too: the later end costs less than a look that comes
-// too early. But what passes on the way of an answer that is slow is not waited
-// for again. A test's clock is the server's.
+// Until returns when, on this process's monotonic clock, a timer must fire for a
+// time of a server's clock. The server's clock was read between question and
+// answer, so the time lies between them, too. Until takes the later end: that costs
+// less than a look that comes too early. A slow answer does not delay the timer by
+// more than maxLate. A test's clock is the server's.
 func (e *Store) Until(at int64, r Reading) time.Duration {
 	fires := r.Sent + time.Duration(at*1000-r.Now)*time.Microsecond
 	if e.Settings.Clock == nil {

@@ -18,8 +18,8 @@ func ShardTag(prefix string, ref duly.QueueRef, index int) string {
 	return prefix + ":{" + ref.Namespace + "/" + ref.Name + "/" + strconv.Itoa(index) + "}:"
 }
 
-// AppendKeys appends the names of a shard's keys, all of one text: whoever looks
-// at every queue makes many.
+// AppendKeys appends the names of a shard's keys, all parts of one text. A sweep
+// makes many of them.
 func AppendKeys(to []string, tag string, keys []string) []string {
 	size := 0
 	for _, key := range keys {

@@ -8,15 +8,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/link"
 )
 
-// MaxImmediate is how often a call that somebody else's change has overtaken is sent
-// without a pause.
+// MaxImmediate is how many tries are made without a pause.
 const MaxImmediate = 10
 
-// RetryLoop is a call that others may overtake: what it has read, a configuration
-// or a job, is another by the time it is used. It goes through its tries. One of
-// those who are in each other's way always comes through, so a call ends as
-// unavailable by its time alone: its caller's deadline, or as long as what is not
-// reached is asked for.
+// RetryLoop retries an optimistic update whose input, a configuration or a job,
+// changed concurrently. One of several concurrent updates always succeeds. A call
+// therefore fails as unavailable only when its time is over: at its caller's
+// deadline, or after the link's time for retries.
 type RetryLoop struct {
 	link     *link.Link
 	ctx      context.Context // of the caller
@@ -24,7 +22,7 @@ type RetryLoop struct {
 	patience *link.Patience
 }
 
-// Next tells whether there is another try, the first one included.
+// Next reports whether there is another try, the first one included.
 func (c *RetryLoop) Next() bool {
 	if c.tries++; c.tries <= MaxImmediate {
 		return c.tries == 1 || c.ctx.Err() == nil

@@ -67,8 +67,7 @@ var keyKinds = map[string]link.Kind{
 // kindOf is what a key is to hold.
 func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
-// Alive refuses calls of an engine that is closed, or of a caller that has
-// gone.
+// Alive returns an error if the engine is closed or the caller has gone.
 func (e *Store) Alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -90,15 +89,15 @@ func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
 // Retry returns the tries of a call.
 func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: e.Link, ctx: ctx} }
 
-// engineCommands are the commands that the engine sends beside its scripts, and "time"
+// engineCommands are the commands that the engine sends besides its scripts. "time"
 // and "ping" name no key.
 var engineCommands = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
 
-// Rights looks whether the server's user may call what scripts and engine call:
-// a script that is refused in its middle would leave half its work behind. What
-// tokens need beside it (PUBLISH, SUBSCRIBE) only a server of duly does. Without
-// SPUBLISH and SSUBSCRIBE canceled jobs are not reported, which is logged by the
-// first call that is refused.
+// Rights checks that the server's user may call what scripts and engine call: a
+// script that is refused midway would leave half of its work behind. Only a server
+// of duly needs the rights for token changes (PUBLISH, SUBSCRIBE). Without SPUBLISH
+// and SSUBSCRIBE removed jobs are not reported, and the first refused call logs
+// that.
 func (e *Store) Rights(ctx context.Context) error {
 	key := e.Prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}
@@ -112,15 +111,14 @@ func (e *Store) Rights(ctx context.Context) error {
 	return e.Link.Allowed(ctx, commands...)
 }
 
-// QueueConfig is the configuration of a queue that was never configured.
+// QueueConfig returns the configuration of a queue that was never configured.
 func (e *Store) QueueConfig() duly.QueueConfig {
 	c := duly.DefaultQueueConfig()
 	c.Shards = e.Settings.Shards
 	return c
 }
 
-// UnexpectedReply is the error for a call that was answered as no Redis answers it; the
-// log has it, too.
+// UnexpectedReply returns and logs the error for an answer that Redis never gives.
 func (e *Store) UnexpectedReply(call string) error {
 	e.Settings.Logger.Error("redis answered what was not asked", "call", call)
 	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)

@@ -2,16 +2,17 @@ package store
 
 import "sync"
 
-// Tasks counts what runs beside its callers, and what may have to be given back,
-// for Close to wait for. What is begun while something still runs is waited for
-// as well; once nothing runs any more nothing is begun.
+// Tasks counts the goroutines that outlive their callers, for Close to wait for. A
+// task that starts while another one runs is waited for as well. Once no task runs,
+// none starts.
 type Tasks struct {
 	Mu      sync.Mutex
 	Running int
 	ending  chan struct{} // closed when the last has ended; nil until Close
 }
 
-// Go runs f beside. False: the engine is closed, and f does not run.
+// Go runs f on a goroutine. It returns false, without running f, if the engine is
+// closed.
 func (w *Tasks) Go(f func()) bool {
 	if !w.Add() {
 		return false
@@ -23,7 +24,8 @@ func (w *Tasks) Go(f func()) bool {
 	return true
 }
 
-// Add begins something that ends with done, unless the engine is closed.
+// Add begins something that ends with Done. It returns false if the engine is
+// closed.
 func (w *Tasks) Add() bool {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -43,7 +45,7 @@ func (w *Tasks) Done() {
 	}
 }
 
-// Close waits until nothing runs, and lets nothing begin after that.
+// Close waits until no task runs. Afterwards none starts.
 func (w *Tasks) Close() {
 	w.Mu.Lock()
 	w.ending = make(chan struct{})

@@ -144,7 +144,7 @@ func (v *waitedQueue) watches() *catalog.Queue {
 	return v.Q
 }
 
-// Leave takes a waiter out of its queues and tells whether it was woken.
+// Leave takes a waiter out of its queues and reports whether it was woken.
 func (h *Hub) Leave(w *waiter) bool {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -307,7 +307,7 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return h.await(ctx, w, p.Timeout)
 }
 
-// firstLook tells whether a waiter has to sleep at all. Where a part of what it
+// firstLook reports whether a waiter has to sleep at all. Where a part of what it
 // waits for is not reached, it sleeps: that is looked at again every two
 // seconds, and the rest may bring something meanwhile.
 func (h *Hub) firstLook(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {

@@ -202,7 +202,7 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	return shards
 }
 
-// lookOnce tells whether one of the queues may have a deliverable job, with one
+// lookOnce reports whether one of the queues may have a deliverable job, with one
 // look for all of them.
 func (h *Hub) lookOnce(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, refs, true)
