@@ -37,12 +37,12 @@ type Config struct {
 	// push, or by a Configure that leaves shards out. A power of two,
 	// 1…duly.MaxShards. Default 1, or the URL's shards.
 	Shards int
-	// Logger is told what happens to the store. Default: slog.Default().
+	// Logger logs what happens to the store. Default: slog.Default().
 	Logger *slog.Logger
-	// Observe, if set, is told of every round trip to the servers: the name of
-	// the script or of the plain command, and how long the answer took. Of
-	// several calls in one round trip each is told of. Blocking calls are not.
-	// It must be quick, and is called by several goroutines at once.
+	// Observe, if set, is called after every round trip to the servers, with
+	// the name of the script or plain command and how long the answer took. If
+	// a round trip has several calls, it is called for each. Blocking calls are
+	// left out. It must be quick, and is called concurrently.
 	Observe func(call string, took time.Duration)
 	// Clock is for tests: an engine with one goes by it and not by the
 	// servers'. Default: the clock of each server (TIME).
@@ -60,8 +60,8 @@ type Config struct {
 // Schemes lists what a URL may begin with, without the "://".
 func Schemes() []string { return link.Schemes() }
 
-// ParseURL judges a URL without connecting. Anything that is not understood is
-// refused with [duly.ErrInvalid].
+// ParseURL validates a URL without connecting. It returns [duly.ErrInvalid] for
+// anything that it does not understand.
 func ParseURL(url string) (Config, error) {
 	c := Config{URL: url}
 	_, err := c.parse()

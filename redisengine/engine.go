@@ -96,8 +96,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return e.maintainer.Libraries.RecordOwn(ctx)
 }
 
-// closeLimit is how long Close waits for what is under way: a server that stands
-// still holds it up no longer.
+// closeLimit is how long Close waits for calls under way, in case a server hangs.
 const closeLimit = 2 * store.Recheck
 
 // Close implements duly.Engine. Calls that are under way are still answered; by a

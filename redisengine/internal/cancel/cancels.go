@@ -43,9 +43,10 @@ const (
 	maxNamed = 5000
 )
 
-// outbox publishes which jobs were removed. The first report of a namespace is
-// sent at once, and those that come within announceEvery go together: an ack of the
-// lmstfy-compatible API is a Delete, and there may be 100,000 in a second.
+// outbox holds the reports of removed jobs that wait. The first report of a
+// namespace is sent at once, and those that come within reportEvery go together: an
+// ack of the lmstfy-compatible API is a Delete, and there may be 100,000 in a
+// second.
 type outbox struct {
 	mu     sync.Mutex
 	spaces map[string]*removals // by namespace, while a goroutine sends for it
@@ -74,8 +75,7 @@ func (e *Reporter) Watch(ctx context.Context, namespace string, w duly.CancelWat
 	return e.hub.Watch(ctx, duly.NamespaceOr(namespace), w)
 }
 
-// hear is the source of e.hub. A message that can't be read counts as
-// a gap.
+// hear is the source of e.hub. A message that can't be read counts as a gap.
 func (e *Reporter) hear(ctx context.Context, namespace string, w duly.CancelWatch) error {
 	return e.Link.Hear(ctx, e.canceledChannel(namespace), w.Ready, func(message string) {
 		list, ok := readCanceled(message)
@@ -93,8 +93,8 @@ func (e *Reporter) canceledChannel(namespace string) string {
 	return e.Prefix + ":{" + namespace + "}:canceled"
 }
 
-// Report reports removed jobs of a queue: those with these IDs, or any leased
-// one if there are none. It does not wait for the server.
+// Report reports removed jobs of a queue: those with these IDs, or any leased one
+// if there are none. It does not wait for the server.
 func (e *Reporter) Report(ref duly.QueueRef, ids ...string) {
 	a := &e.outbox
 	a.mu.Lock()

@@ -61,20 +61,20 @@ func (b *MultiCall) Add(at Target, args ...string) {
 
 // Singles removes and returns the shards that have a call of their own.
 func (b *MultiCall) Singles() (alone []Target) {
-	calls, spots := b.calls[:0], b.targets[:0]
+	calls, targets := b.calls[:0], b.targets[:0]
 	for i := range b.calls {
 		if len(b.targets[i]) == 1 {
 			alone = append(alone, b.targets[i][0])
 		} else {
-			calls, spots = append(calls, b.calls[i]), append(spots, b.targets[i])
+			calls, targets = append(calls, b.calls[i]), append(targets, b.targets[i])
 		}
 	}
-	b.calls, b.targets = calls, spots
+	b.calls, b.targets = calls, targets
 	return alone
 }
 
 // Run makes the calls and passes each answer to handle.
-func (b *MultiCall) Run(ctx context.Context, heed func(spots []Target, answer *rueidis.RedisMessage, err error) error) error {
+func (b *MultiCall) Run(ctx context.Context, handle func(targets []Target, answer *rueidis.RedisMessage, err error) error) error {
 	for len(b.calls) > 0 {
 		n := len(b.calls)
 		if b.Paced {
@@ -85,7 +85,7 @@ func (b *MultiCall) Run(ctx context.Context, heed func(spots []Target, answer *r
 			return err
 		}
 		for i := range results {
-			if err := heed(b.targets[i], &results[i].Msg, results[i].Err); err != nil {
+			if err := handle(b.targets[i], &results[i].Msg, results[i].Err); err != nil {
 				return err
 			}
 		}

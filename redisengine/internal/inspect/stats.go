@@ -47,9 +47,9 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 	return st, throttle, err
 }
 
-// shardStats adds one shard's to a queue's. Where very many priorities are in
-// use, several calls look for the oldest ready job, each from a higher rank on
-// than the one before.
+// shardStats adds the stats of one shard. If very many priorities are in use,
+// several calls look for the oldest ready job, each from a higher rank on than the
+// one before.
 func (e *Inspector) shardStats(ctx context.Context, q *catalog.Queue, s *catalog.Shard, st *duly.Stats) error {
 	r, err := e.CallWhenStepped(ctx, q, s, store.ScriptStats, "")
 	if err != nil {
@@ -93,7 +93,7 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	}
 }
 
-// addCounters adds what one shard has counted; there may be no values.
+// addCounters adds the counters of one shard. There may be no values.
 func addCounters(to *duly.Counters, names, values []rueidis.RedisMessage) {
 	for i := range values {
 		if c := counter(to, codec.Text(&names[i])); c != nil && !values[i].IsNil() {
@@ -102,8 +102,8 @@ func addCounters(to *duly.Counters, names, values []rueidis.RedisMessage) {
 	}
 }
 
-// counter is the field of the counters that the scripts call so; nil for what
-// is no counter.
+// counter returns the field for a counter of the scripts, or nil for an unknown
+// name.
 func counter(c *duly.Counters, name string) *int64 {
 	switch name {
 	case "pushed":

@@ -13,17 +13,15 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// maxIdle bounds the shards of which one script call tells what they have
-// counted.
+// maxIdle bounds the shards of one call of the script idle.
 const maxIdle = 100
 
 // idleKeys are the keys of one shard that idle reads.
 var idleKeys = []string{"config", "records", "tally"}
 
-// Survey implements duly.Surveyor. It asks of a hundred shards at a time what
-// they have counted, which is all there is to be told of those that hold no jobs,
-// and makes a call of Stats for each of the others, some on their way together.
-// What one answer does not tell is left to Stats: the shards have another
+// Survey implements duly.Surveyor. It reads the counters of a hundred shards per
+// call, which is all there is to know of shards without jobs, and calls Stats for
+// each of the others. Stats also reads what one call can't: the shards have another
 // configuration, steps have to come first, very many priorities are in use, or
 // something else has written there.
 func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
@@ -53,7 +51,7 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 	return duly.SurveyPage{Queues: s.queues, Next: names.Next}, nil
 }
 
-// survey is a page of one under way.
+// survey is one page under way.
 type survey struct {
 	e         *Inspector
 	namespace string
@@ -82,13 +80,13 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	for _, at := range idle.Singles() { // in a cluster: one question is as much as the other
 		add(at)
 	}
-	err := idle.Run(ctx, func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+	err := idle.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		if err != nil {
-			s.refused(spots, err)
+			s.refused(targets, err)
 			return nil
 		}
 		counted := codec.Elements(answer)
-		for i, at := range spots {
+		for i, at := range targets {
 			if counted[i+1].IsNil() {
 				add(at)
 			} else {
@@ -100,12 +98,12 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	if err != nil {
 		return err
 	}
-	return busy.Run(ctx, func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
-		at := spots[0]
+	return busy.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+		at := targets[0]
 		items := codec.Elements(answer)
 		switch {
 		case err != nil:
-			s.refused(spots, err)
+			s.refused(targets, err)
 		case len(items) > 1 && codec.Text(&items[0]) == "ok" && codec.Text(&items[6]) == "":
 			addStats(&s.queues[at.Queue].Stats, items[1:])
 		default:
@@ -116,10 +114,10 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	})
 }
 
-// refused is for a call that has failed. Stats would ask again and again where
-// nobody answers.
-func (s *survey) refused(spots []catalog.Target, err error) {
-	for _, at := range spots {
+// refused handles a call that has failed. Stats would ask a node again and again
+// that does not answer.
+func (s *survey) refused(targets []catalog.Target, err error) {
+	for _, at := range targets {
 		if errors.Is(err, duly.ErrUnavailable) {
 			s.queues[at.Queue].Err = err
 		} else {

@@ -8,10 +8,10 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Check implements duly.Maintainer. It walks over every shard, page by page,
-// each page judged by one script as it stands at that moment; what is suspect
-// is judged again, and mended, in one script call of its own. So others may
-// work beside it.
+// Check implements duly.Maintainer. It walks over every shard, page by page. One
+// script checks a page as it is at that moment. What is suspect is checked again,
+// and repaired, in a script call of its own. Others can therefore work
+// concurrently.
 func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
 	if err := e.Alive(ctx); err != nil {
 		return duly.CheckReport{}, err
@@ -38,9 +38,9 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 	return c.report, err
 }
 
-// markersAgain judges the missing markers. The process that took one may be about
-// to reserve; it has had its time when every waiting process has looked around. A
-// clock that a test moves stands still meanwhile: nobody's time is over.
+// markersAgain checks missing markers again. The process that took a marker may be
+// about to reserve. Its time is over when every waiting process has looked once
+// more. A clock that a test moves stands still meanwhile, so it is left out.
 func (c *check) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
 		return nil

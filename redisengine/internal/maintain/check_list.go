@@ -76,8 +76,8 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 	}
 }
 
-// misnamed drops the members of the list that are no names of queues, and answers
-// the others. Those that have a configuration were dropped, or told of, with it.
+// misnamed drops the members of the list that can't be names of queues, and returns
+// the others. Those with a configuration were dropped or reported with it.
 func (c *check) misnamed(ctx context.Context, namespace string, all []string) (names []string, err error) {
 	for _, name := range all {
 		if !store.InvalidQueue(name) {
@@ -98,9 +98,9 @@ func (c *check) misnamed(ctx context.Context, namespace string, all []string) (n
 	return names, nil
 }
 
-// drop takes an entry out of the list that somebody else has written there: its
-// name can't be a queue's, so that no call could use that queue or remove it. A
-// report names no queue by it.
+// drop removes an entry from the list that something else has written there: its
+// name can't be that of a queue, so no call could use that queue or remove it. The
+// report names no queue.
 func (c *check) drop(ctx context.Context, namespace, name, value string) error {
 	fault := scriptFault{faultUnreadableList, duly.Quoted(name) + " can't be the name of a queue: something else has written it into the list"}
 	c.found(duly.QueueRef{Namespace: namespace}, "", fault, c.p.Repair)
@@ -123,8 +123,8 @@ func (c *check) dropNamespace(ctx context.Context, name string) error {
 	return err
 }
 
-// named looks for names of queues that have no configuration: nobody would
-// find their jobs. It tells which have one that can't be read, and still can't.
+// named looks for names of queues without a configuration: nobody would find their
+// jobs. It returns the names whose configuration can't be read, and still can't.
 func (c *check) named(ctx context.Context, namespace string, names []string) (unreadable []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -152,8 +152,8 @@ func (c *check) named(ctx context.Context, namespace string, names []string) (un
 	return unreadable, c.listed(ctx, namespace, names, values)
 }
 
-// rewrite puts a configuration into the place of one that can't be read: that of
-// the queue's first shard, else the default, for as many shards as there are.
+// rewrite replaces a configuration that can't be read by that of the queue's first
+// shard, or by the default for as many shards as there are.
 func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) error {
 	left, held, err := c.e.ShardConfig(ctx, ref)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) erro
 	return c.e.Propagate(ctx, now, now.Shards...)
 }
 
-// countShards finds out how many shards a queue has by what stands in them.
+// countShards finds out how many shards a queue has by which keys exist.
 func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error) {
 	cmds := make([]rueidis.Completed, duly.MaxShards)
 	for i := range cmds {
@@ -192,7 +192,7 @@ func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error)
 	return shards, nil
 }
 
-// listed judges the entries of those queues for which nothing was read.
+// listed checks the entries of queues for which nothing was read.
 func (c *check) listed(ctx context.Context, namespace string, names []string, read rueidis.RedisMessage) error {
 	for i, m := range codec.Elements(&read) {
 		if !m.IsNil() {

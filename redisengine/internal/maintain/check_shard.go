@@ -21,7 +21,7 @@ func (c *check) queue(ctx context.Context, ref duly.QueueRef) error {
 	}
 }
 
-// shard walks over one shard, and again as long as that mends something.
+// shard walks over one shard, and again as long as that repairs something.
 func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err error) {
 	for pass := range checkPasses {
 		mended := c.report.Repaired
@@ -77,7 +77,7 @@ func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (job
 	return jobs, true, nil
 }
 
-// suspect judges what a page has named, by itself.
+// suspect checks alone what a page has named.
 func (c *check) suspect(ctx context.Context, at catalog.ShardRef, of, name string) error {
 	_, err := c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
 		switch of {
@@ -91,7 +91,7 @@ func (c *check) suspect(ctx context.Context, at catalog.ShardRef, of, name strin
 	return err
 }
 
-// job judges a number, which the blocked set knows by the member.
+// job checks a number. The blocked set knows it by the member.
 func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, member string) error {
 	r, err := c.e.Call(ctx, q, s, store.ScriptCheckJob, s.Limits, n, member, c.repair(), fallbackAlias(fallback(q, n, s.Index)))
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 	return nil
 }
 
-// entry judges an alias, a busy key or a policy.
+// entry checks an alias, a busy key or a policy.
 func (c *check) entry(ctx context.Context, q *catalog.Queue, s *catalog.Shard, of, name string) error {
 	r, err := c.e.Call(ctx, q, s, store.ScriptCheckEntry, s.Limits, of, name, c.repair())
 	if err != nil {
@@ -132,7 +132,7 @@ func (c *check) entry(ctx context.Context, q *catalog.Queue, s *catalog.Shard, o
 	return nil
 }
 
-// entryText is an entry of a hash as it is reported.
+// entryText describes an entry of a hash.
 func entryText(of, name, value string) string {
 	switch {
 	case of != "policies":
@@ -143,8 +143,8 @@ func entryText(of, name, value string) string {
 	return fmt.Sprintf("%q leads to policy %q", name, value)
 }
 
-// totals judges a shard's counters and its marker. It answers how the shard
-// stands if jobs are deliverable that no marker tells of.
+// totals checks a shard's counters and its marker. If jobs are deliverable and no
+// marker says so, it returns how the shard stands.
 func (c *check) totals(ctx context.Context, at catalog.ShardRef, seen string) (standing string, err error) {
 	_, err = c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
 		r, err := c.e.Call(ctx, q, s, store.ScriptCheckShard, s.Limits, c.repair(), seen)
@@ -169,8 +169,8 @@ func fallbackAlias(id string) string {
 	return codec.Alias(id)
 }
 
-// fallback is the ID of a job of q that has lost its own: its number, said by "",
-// if that leads to this shard; else one that does.
+// fallback returns the ID of a job of q that has lost its own: "" for its number,
+// if that leads to this shard, else one that does.
 func fallback(q *catalog.Queue, n string, index int) string {
 	id := codec.NumberText(n)
 	if len(n) != len(duly.Number{}) || duly.ShardOf(id, len(q.Shards)) == index {

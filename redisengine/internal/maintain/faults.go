@@ -33,7 +33,7 @@ type silent struct {
 	standing string
 }
 
-// progress tells how far the check is: jobs were looked at in a shard of all.
+// progress reports how far the check is: jobs were checked in a shard of all.
 func (c *check) progress(jobs, all int64) {
 	c.report.Jobs += jobs
 	if c.p.Progress != nil {
@@ -55,8 +55,8 @@ func (c *check) found(ref duly.QueueRef, id string, f scriptFault, mended bool) 
 	}
 }
 
-// The kinds of fault, as the scripts name them (lua/include/judge.lua). Those
-// that another engine knows as well have the same name there.
+// The kinds of fault, as the scripts name them (lua/include/judge.lua). Faults that
+// another engine knows as well have the same name there.
 const (
 	faultNotListed      = "queue_not_listed"     // a configuration whose queue the namespace's list does not name
 	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
@@ -87,7 +87,7 @@ const (
 	faultMoment         = "moment_missed"        // something is due, and no marker tells anybody
 )
 
-// scriptFault is a fault as a script tells it.
+// scriptFault is a fault as a script returns it.
 type scriptFault struct{ kind, detail string }
 
 func readFaults(m *rueidis.RedisMessage) (faults []scriptFault) {

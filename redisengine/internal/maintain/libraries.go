@@ -62,9 +62,9 @@ func (c *LibraryCleaner) isDue() bool {
 }
 
 // clean records the libraries of this process, and removes those that nobody has
-// recorded for a week. No call depends on it, so its errors fail nobody: the next
-// look tries again. What will not pass by itself, as a missing right, is logged
-// once.
+// recorded for a week. No call depends on it, so its errors fail nothing, and the
+// next time tries again. An error that will stay, such as a missing right, is
+// logged once.
 func (c *LibraryCleaner) clean(ctx context.Context) {
 	if !c.e.Link.UsesFunctions() {
 		return

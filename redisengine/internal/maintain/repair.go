@@ -9,19 +9,19 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
-// repairEvery is how often one shard is checked, at most, because a script could
-// make nothing of what it found there.
+// repairEvery is how often one shard is checked, at most, because a script failed
+// on what it found there.
 const repairEvery = time.Minute
 
-// Repairer checks shards that a script could not work with.
+// Repairer checks and repairs shards that a script could not work with.
 type Repairer struct {
 	*catalog.Catalog
 	mu   sync.Mutex
 	last map[catalog.ShardRef]time.Duration // monotonic: when each was checked
 }
 
-// Repair has a shard checked and mended in the background if a script has failed
-// there: a job that can't be read would keep all others from being taken.
+// Repair has a shard checked and repaired in the background if a script has failed
+// there: an unreadable job would keep all others from being reserved.
 func (h *Repairer) Repair(at catalog.ShardRef, err error) {
 	if other := (*catalog.Stale)(nil); errors.As(err, &other) || duly.CodeOf(err) != duly.CodeInternal || h.Closing.Load() {
 		return

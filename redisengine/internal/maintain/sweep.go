@@ -66,11 +66,11 @@ func New(c *catalog.Catalog) *Maintainer {
 	return e
 }
 
-// Sweep implements duly.Maintainer. It asks of some hundred shards at a time
-// which of them hold jobs, of those in which something is overdue, and steps
-// these. What goes wrong with one of them does not keep it from the others. It
-// also notices that the store was reset while nobody called, and removes
-// libraries that no process uses any more.
+// Sweep implements duly.Maintainer. One call says of some hundred shards which of
+// them hold jobs, a second one which of those have something overdue, and these are
+// stepped. An error in one shard does not keep the others from being swept. Sweep
+// also notices that the store was reset while nobody called, and removes libraries
+// that no process uses.
 func (e *Maintainer) Sweep(ctx context.Context) error {
 	if err := e.Alive(ctx); err != nil {
 		return err
@@ -151,11 +151,10 @@ func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 	return nil
 }
 
-// unlisted enters the namespaces into their list that this process knows and that
-// it did not tell of, and sweeps them as well: the list may be lost while they are
-// not, for in a cluster it stands on a node of its own, and nobody else would look
-// at them. One whose mark is gone is lost itself. As long as the list is whole this
-// sends nothing.
+// unlisted adds namespaces to their list that this process knows and the list does
+// not have, and sweeps them as well. In a cluster the list is on a node of its own,
+// so it may be lost while they are not. A namespace without its mark is lost
+// itself. While the list is complete this sends nothing.
 func (s *sweep) unlisted(ctx context.Context) error {
 	e := s.e
 	for some := range slices.Chunk(e.Marks.Others(s.seen), duly.MaxBatch) {
@@ -173,7 +172,7 @@ func (s *sweep) unlisted(ctx context.Context) error {
 	return nil
 }
 
-// missed notes why some queues were not met, if they were not.
+// missed notes why some queues were not swept.
 func (s *sweep) missed(err error) {
 	if err != nil {
 		s.partial = true
@@ -225,17 +224,17 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 	}))
 }
 
-// eachPlace hands over the shards whose places a call has answered; other says that
-// one has another configuration. Where a call was refused because of what one of
-// its shards holds, each of them is stepped as it is.
+// eachPlace passes the shards whose places a call has answered to f. stale says
+// that a shard has another configuration. If a call was refused because of what one
+// of its shards holds, each of them is stepped alone.
 func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error) func([]catalog.Target, *rueidis.RedisMessage, error) error {
-	return func(spots []catalog.Target, answer *rueidis.RedisMessage, err error) error {
+	return func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		if err != nil && duly.CodeOf(err) != duly.CodeCorrupt {
 			s.fail(err)
 			return nil
 		}
 		if err != nil {
-			for _, at := range spots {
+			for _, at := range targets {
 				if err := s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard}); err != nil {
 					return err
 				}
@@ -245,7 +244,7 @@ func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f fu
 		places := codec.Elements(answer)
 		for i := range places {
 			place := codec.Integer(&places[i])
-			if err := f(spots[max(place, -place)-1], place < 0); err != nil {
+			if err := f(targets[max(place, -place)-1], place < 0); err != nil {
 				return err
 			}
 		}
@@ -253,7 +252,7 @@ func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f fu
 	}
 }
 
-// step steps a shard, as it is now.
+// step steps a shard until nothing more is due.
 func (s *sweep) step(ctx context.Context, at catalog.ShardRef) error {
 	for {
 		more, err := s.e.stepShard(s.pace(ctx), at)

@@ -96,9 +96,8 @@ func (e *Operator) setPaused(ctx context.Context, ref duly.QueueRef, paused bool
 	})
 }
 
-// Destroy implements duly.Operator. The list says first that the queue is to
-// go, then its shards are emptied, then it is gone from the list: whoever meets
-// it in between finishes that.
+// Destroy implements duly.Operator. The list gets a tomb first, then the shards are
+// emptied, then the list's entry goes. A process that finds the tomb finishes that.
 func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.Admit(ctx, ref); err != nil {
 		return err

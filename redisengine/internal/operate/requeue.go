@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Requeue implements duly.Operator. If a shard has another configuration by
-// now, what was requeued before stands.
+// Requeue implements duly.Operator. If a shard has another configuration, what was
+// requeued before stays so.
 func (e *Operator) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -102,9 +102,9 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 	return nil
 }
 
-// oldest requeues the jobs that have been dead for longest. Of several shards
-// it first looks which those are; in the place of one that is not dead any more
-// by then it looks for another.
+// oldest requeues the jobs that have been dead for longest. With several shards it
+// first finds out which those are. If one of them is no longer dead by then, it
+// looks for another.
 func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 	if q == nil {
 		return nil
@@ -161,7 +161,7 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 	return ids, nil
 }
 
-// deadCursor is a walk through one shard's dead jobs.
+// deadCursor is a position in one shard's dead jobs.
 type deadCursor struct {
 	at    inspect.Cursor
 	jobs  []codec.Listed // read and not yet passed

@@ -26,7 +26,7 @@ func (e *Operator) Promote(ctx context.Context, ref duly.QueueRef, id string) er
 	return refusal(r, ref, id, duly.EventPromote)
 }
 
-// refusal is the error that a script's first word stands for.
+// refusal returns the error for a script's first word.
 func refusal(r catalog.Reply, ref duly.QueueRef, id string, event duly.Event) error {
 	switch r.Word {
 	case "none":
@@ -38,8 +38,8 @@ func refusal(r catalog.Reply, ref duly.QueueRef, id string, event duly.Event) er
 	return nil
 }
 
-// Update implements duly.Operator. The job is read, changed here, and written
-// if it is still as it was read.
+// Update implements duly.Operator. The job is read, changed here, and written if it
+// is still as it was read.
 func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if err := u.Validate(e.Settings.MaxBody); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 	return c.Failed("job %q keeps changing", id)
 }
 
-// nothingRead lets the script drop a job whose time is over; one that has come
+// nothingRead lets the script drop a job that has expired. A job that was pushed
 // meanwhile is read again.
 var nothingRead = []string{"none", "", "", "0", "0", "", "", "", ""}
 

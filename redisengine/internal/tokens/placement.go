@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// The commands on placements, which stand beside the tokens.
+// The commands on placements, which are stored with the tokens.
 var (
 	scriptPlacementPut     = loadToken("placement_put")
 	scriptPlacementList, _ = store.LoadAny("placement_list")

@@ -17,8 +17,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Hub is who waits for which queue. Per group of keys that may stand in one
-// blocking call it runs one watch, and that only while somebody waits.
+// Hub holds the waiters of an engine and wakes them. It runs one watcher per group
+// of keys that one blocking call can have, and only while somebody waits.
 type Hub struct {
 	*catalog.Catalog
 	Mu          sync.Mutex
@@ -30,7 +30,7 @@ type Hub struct {
 	DueTimers   map[string]*dueTimer // that are kept, by the name of the marker
 	leaseTimers map[*catalog.Shard]*leaseTimer
 	tick        clock.Timer
-	// expiryTimer is the timer after which those who were woken should have come.
+	// expiryTimer fires when a wake-up expires.
 	expiryTimer clock.Timer
 	Recheck     time.Duration // a test may switch the look off by it
 	closed      bool
@@ -46,29 +46,29 @@ type waitedQueue struct {
 	Ref   duly.QueueRef
 	Q     *catalog.Queue // nil while it is unknown
 	guess *catalog.Queue // what it may be while it is unknown; nil: many are guessed at already
-	// Quiet: it was looked at while it was watched, or reserved from just
-	// before, and nothing was deliverable; a marker or a moment says when that
-	// may have changed.
+	// Quiet is set after a look or a Reserve that found nothing, while the
+	// queue was watched. A marker or a timer says when that may have changed.
 	Quiet bool
 }
 
 // waiter is one Wait under way. A wake-up's tag is the shard that it was for.
 type waiter = waiters.Waiter[duly.QueueRef]
 
-// New returns the hub of a catalog, which it tells when it reads a configuration.
+// New returns the hub of a catalog. The catalog calls it when a configuration was
+// read.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
 		Catalog: c, Views: map[duly.QueueRef]*waitedQueue{}, Watches: map[string]*watcher{}, Watched: map[string]*watchedShard{},
 		DueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, Recheck: store.Recheck,
 	}
-	h.Waiters.Life, h.Waiters.Emptied = WakeupLife, h.removeView
+	h.Waiters.Life, h.Waiters.Emptied = WakeupLife, h.removeQueue
 	h.ctx, h.end = c.Quit, c.Stop
 	c.OnChange = h.queueChanged
 	return h
 }
 
-// Enter adds a waiter to its queues, and tells which of them have to be looked
-// at before it may sleep.
+// Enter adds a waiter to its queues. It returns the queues that must be looked at
+// before the waiter may sleep.
 func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -94,7 +94,7 @@ func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
 	return w, unsure
 }
 
-// setQueue takes over what is known of a view's queue and watches its shards.
+// setQueue stores what is known of a queue and watches its shards.
 func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	if v.Q == q && (q != nil || v.guess != nil) {
 		return
@@ -109,17 +109,17 @@ func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	h.watch(v)
 }
 
-// MaxGuesses bounds the unknown queues whose markers are watched: in a cluster
-// each costs a connection, and whoever may wait can wait for any name. The others
-// are heard of by the look.
+// MaxGuesses bounds the unknown queues whose markers are watched: in a cluster each
+// costs a connection, and a caller can wait for any name. The others are found by
+// the look.
 const MaxGuesses = 100
 
 // guessed is the version of a queue that is guessed. No shard has it.
 const guessed = "?"
 
-// guess is what a queue will be if somebody with the settings of this process
-// makes it. Its shards' markers have the names that they will have then, so that
-// the first job wakes who waited before there was a queue.
+// guess returns the queue that a push of this process would create. The markers of
+// its shards have the names that they will have then, so that the first job wakes
+// callers that waited before.
 func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
 	q := &catalog.Queue{Ref: ref, Config: h.QueueConfig(), Version: guessed}
 	q.Shards = make([]*catalog.Shard, q.Config.Shards)
@@ -136,7 +136,7 @@ func (h *Hub) unguess(v *waitedQueue) {
 	}
 }
 
-// watches is the queue whose markers are watched for a view, nil for none.
+// watches returns the queue whose markers are watched, nil for none.
 func (v *waitedQueue) watches() *catalog.Queue {
 	if v.Q == nil {
 		return v.guess
@@ -144,24 +144,23 @@ func (v *waitedQueue) watches() *catalog.Queue {
 	return v.Q
 }
 
-// Leave takes a waiter out of its queues and reports whether it was woken.
+// Leave removes a waiter from its queues and reports whether it was woken.
 func (h *Hub) Leave(w *waiter) bool {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
 	return h.Waiters.Remove(w)
 }
 
-// removeView forgets a queue that nobody waits for any more. The caller holds the
-// lock.
-func (h *Hub) removeView(ref duly.QueueRef) {
+// removeQueue forgets a queue without waiters. The caller holds the lock.
+func (h *Hub) removeQueue(ref duly.QueueRef) {
 	v := h.Views[ref]
 	h.unwatch(v)
 	h.unguess(v)
 	delete(h.Views, ref)
 }
 
-// Go does something beside, unless the hub is closed. While the lock is held
-// and it is not, the engine does not end either.
+// Go runs f on a goroutine, unless the hub is closed. While the lock is held and
+// the hub is open, the engine does not end either.
 func (h *Hub) Go(f func()) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -170,7 +169,8 @@ func (h *Hub) Go(f func()) {
 	}
 }
 
-// goLocked is spawn for who holds the lock, and has seen that the hub is not closed.
+// goLocked is Go for a caller that holds the lock and has seen that the hub is
+// open.
 func (h *Hub) goLocked(f func()) {
 	h.Busy.begin()
 	h.Tasks.Go(func() {
@@ -180,12 +180,12 @@ func (h *Hub) goLocked(f func()) {
 }
 
 // PutMarker gives a marker back that was taken here. If that fails, the next look
-// of somebody finds what it stood for.
+// of any process finds what it stood for.
 func (h *Hub) PutMarker(s *catalog.Shard, member string, score int64) {
 	h.putMarkerBack(s.Name("marker"), member, score)
 }
 
-// setQuiet notes that queues were looked at and had nothing.
+// setQuiet notes that a look at queues found nothing.
 func (h *Hub) setQuiet(refs []duly.QueueRef) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -196,8 +196,8 @@ func (h *Hub) setQuiet(refs []duly.QueueRef) {
 	}
 }
 
-// queueChanged tells of a queue that was made or changed in this process. Of
-// several who tell at once the last one may not be the one who knows best.
+// queueChanged notes that this process has read a configuration. It uses the cached
+// one, because concurrent callers may come in any order.
 func (h *Hub) queueChanged(q *catalog.Queue) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -207,7 +207,7 @@ func (h *Hub) queueChanged(q *catalog.Queue) {
 	}
 }
 
-// Close ends every Wait and every watch.
+// Close ends every Wait and every watcher.
 func (h *Hub) Close() {
 	h.Mu.Lock()
 	h.closed = true
@@ -230,9 +230,9 @@ func (h *Hub) Close() {
 	h.handOver(moments, wakeups)
 }
 
-// handOver lets others keep the moments, and reserve for those who were woken and
-// have not. One request for all of them, with an end of its own: a server that
-// is down holds up no Close for longer.
+// handOver lets other processes keep the due timers, and reserve for the waiters
+// that were woken and have not. It is one request with a deadline of its own, so
+// that a server that is down does not delay Close.
 func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	var calls []link.Call
 	for _, m := range moments {
@@ -307,9 +307,9 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	return h.await(ctx, w, p.Timeout)
 }
 
-// firstLook reports whether a waiter has to sleep at all. Where a part of what it
-// waits for is not reached, it sleeps: that is looked at again every two
-// seconds, and the rest may bring something meanwhile.
+// firstLook reports whether a queue has deliverable jobs before the waiter sleeps.
+// If a part of the queues was not reached, the waiter sleeps: that part is looked
+// at again every two seconds, and the rest may bring something meanwhile.
 func (h *Hub) firstLook(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, refs, true)
 	if g.err != nil && !g.ready && g.answered == 0 {
@@ -340,15 +340,15 @@ func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, erro
 	return h.Leave(w), nil
 }
 
-// WakeupLife is how long somebody who was woken is on the way to a Reserve. That
-// may come from another process, as a server's client does, or never.
+// WakeupLife is how long a woken caller has until its Reserve. The Reserve may come
+// from another process, as with a client of a server, or never.
 const WakeupLife = 100 * time.Millisecond
 
 // wakeup is a waiter that was woken for a shard and has not reserved yet.
 type wakeup = waiters.Wakeup[duly.QueueRef]
 
-// leaveGone takes out a waiter whose caller has gone. If it was woken, nobody will
-// reserve what it was woken for: another one is woken in its place.
+// leaveGone removes a waiter whose caller has gone. If it was woken, another one is
+// woken in its place.
 func (h *Hub) leaveGone(w *waiter) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -357,16 +357,16 @@ func (h *Hub) leaveGone(w *waiter) {
 	}
 }
 
-// PassOn wakes others in the place of a caller that leaves without having asked
-// the queues, although it may be the one that was woken for one of them.
+// PassOn wakes other waiters in place of a caller that leaves without having asked
+// the queues, although it may be the one that was woken for them.
 func (h *Hub) PassOn(namespace string, queues []string) {
 	for _, name := range queues {
 		h.passOnQueue(duly.QueueRef{Namespace: namespace, Name: name}.Normal())
 	}
 }
 
-// passOnQueue takes a wake-up and begins to act on it in one: an engine that is closed
-// in between would do neither.
+// passOnQueue takes a wake-up and acts on it under one lock: an engine that is
+// closed in between would lose it.
 func (h *Hub) passOnQueue(ref duly.QueueRef) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -385,8 +385,8 @@ func (h *Hub) WakeAnother(ref duly.QueueRef, shard int) {
 	}
 }
 
-// wake wakes waiters for the deliverable jobs of a shard, as far as others
-// are not on their way already. False: nobody waits here.
+// wake wakes waiters for the deliverable jobs of a shard, less those that are on
+// their way already. It returns false if nobody waits here.
 func (h *Hub) wake(ref duly.QueueRef, shard, n int) bool {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -402,15 +402,15 @@ func (h *Hub) wake(ref duly.QueueRef, shard, n int) bool {
 	return true
 }
 
-// startExpiryTimer begins to look after those who were woken, if nobody does. The caller
-// holds the lock.
+// startExpiryTimer starts the timer for the next wake-up that expires, if none
+// runs. The caller holds the lock.
 func (h *Hub) startExpiryTimer() {
 	if h.expiryTimer == nil && !h.closed {
 		h.expiryTimer = h.Local().AfterFunc(WakeupLife, h.recheckExpired)
 	}
 }
 
-// recheckExpired looks at the shards for which somebody was woken who has not come.
+// recheckExpired looks at the shards whose woken waiters did not reserve.
 func (h *Hub) recheckExpired() {
 	h.Go(func() {
 		shards := h.expiredShards()
@@ -430,8 +430,7 @@ func (h *Hub) recheckExpired() {
 	})
 }
 
-// expiredShards forgets the wake-ups of those who have not come, and lists their shards,
-// group by group.
+// expiredShards forgets expired wake-ups and returns their shards, group by group.
 func (h *Hub) expiredShards() (shards []*watchedShard) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -452,8 +451,8 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 	return slices.CompactFunc(shards, func(a, b *watchedShard) bool { return a.s == b.s })
 }
 
-// Arrive notes that somebody reserves from a queue now, and tells the shard
-// that a waiter was woken for.
+// Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
+// for.
 func (h *Hub) Arrive(ref duly.QueueRef) (shard int, woken bool) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // lookKeys are the keys of one shard that look reads.
 var lookKeys = []string{"config", "delayed", "ready", "blocked", "leased", "expiry", "tally"}
 
-// lookResult is what a look has told of a shard.
+// lookResult is what a look has found in a shard.
 type lookResult struct {
 	stale       bool  // it has another configuration
 	deliverable int   // how many jobs there may be
@@ -27,9 +27,10 @@ type lookResult struct {
 	clock       store.Reading
 }
 
-// keepUntil is the moment that whoever keeps a shard's moments keeps now, 0 for none.
-// No script tells of a later moment than the one that was told before that has
-// passed, even if nothing is due then any more: so it is kept in any case.
+// keepUntil returns the next moment that the process which keeps the shard's timer
+// must keep, 0 for none. No script announces a later moment before the announced
+// one has passed, even if nothing is due then any more. It is therefore kept in any
+// case.
 func (l lookResult) keepUntil() int64 {
 	if l.announced > l.clock.Milli() && (l.next == 0 || l.announced < l.next) {
 		return l.announced
@@ -43,12 +44,11 @@ type lookCall struct {
 	from, shards int
 }
 
-// look asks what a Reserve would find in shards, with one request per node (in
-// a cluster, per shard), and hands over what each of them told as it comes, of
-// several nodes side by side: one that does not answer keeps no other back. The
-// error is of one that did not. once: a node that is not reached is not asked
-// again.
-func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, heed func(at int, l lookResult)) error {
+// look asks what a Reserve would find in shards. It sends one request per node (in
+// a cluster, per shard) concurrently, and passes each result to handle as it comes:
+// a node that does not answer delays no other. The error is of a node that did not
+// answer. With once, a node that is not reached is not asked again.
+func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handle func(at int, l lookResult)) error {
 	asked := h.Local().Mono() // before the clock that a test has set is read
 	return catalog.Parallel(h.lookCalls(shards, once), func(c *lookCall) error {
 		msg, err := h.Link.Run(ctx, c.Call)
@@ -56,7 +56,7 @@ func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, heed 
 			return err
 		}
 		for i, l := range readLooks(&msg, asked, h.Local().Mono()) {
-			heed(c.from+i, l)
+			handle(c.from+i, l)
 		}
 		return nil
 	})
@@ -100,8 +100,8 @@ func (h *Hub) startTick() {
 	}
 }
 
-// lookLimit is how long one look at everything waits for a node that stands
-// still: the others are looked at no more seldom than that.
+// lookLimit bounds the wait for a node that hangs in one look at everything: the
+// others are looked at no more seldom than that.
 const lookLimit = 2 * store.Recheck
 
 // recheckAll looks at everything that is watched.
@@ -124,8 +124,8 @@ func (h *Hub) recheckAll() {
 	})
 }
 
-// watchedShards lists the watched shards, group by group, and the queues that are waited
-// for and not known.
+// watchedShards returns the watched shards, group by group, and the queues that are
+// waited for and unknown.
 func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) {
 	h.Mu.Lock()
 	defer h.Mu.Unlock()
@@ -144,9 +144,8 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 	return shards, unknown
 }
 
-// findUnknown asks, with one request for each namespace, which of the queues that
-// were not known are there by now, and looks at these. A namespace whose node is
-// down keeps no other back.
+// findUnknown asks, with one request per namespace, which unknown queues exist by
+// now, and looks at these. A namespace on a node that is down delays no other.
 func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	names := map[string][]string{}
 	for _, ref := range refs {
@@ -169,17 +168,17 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	all.Wait()
 }
 
-// refresh reads the configuration of a queue that somebody waits for, and
-// looks at it if it is there.
+// refresh reads the configuration of a queue that somebody waits for, and looks at
+// the queue if it exists.
 func (h *Hub) refresh(ctx context.Context, ref duly.QueueRef) {
 	if q, err := h.Read(ctx, ref); err == nil && q != nil && !q.Tomb {
 		h.lookAt(ctx, q)
 	}
 }
 
-// lookAt looks at all shards of one queue whose configuration was just read.
-// Shards that have another one were not told, as whoever changed it has died:
-// they are now, and wake by it whoever may be woken.
+// lookAt looks at all shards of a queue whose configuration was just read. A shard
+// with another one was not told, because the process that changed it has died. It
+// is told now, which also wakes waiters.
 func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 	shards := h.watchesOf(q)
 	behind := make([]bool, len(shards))
@@ -193,7 +192,7 @@ func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 	}
 }
 
-// watched is a queue's shards as a look takes them.
+// watchesOf returns a queue's shards for a look.
 func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	shards := make([]*watchedShard, len(q.Shards))
 	for i, s := range q.Shards {
@@ -203,7 +202,7 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 }
 
 // lookOnce reports whether one of the queues may have a deliverable job, with one
-// look for all of them.
+// look at all of them.
 func (h *Hub) lookOnce(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
 	g := h.lookAtQueues(ctx, refs, true)
 	if g.err != nil && !g.ready { // no answer is "nothing" while a part of them is not known
@@ -215,7 +214,7 @@ func (h *Hub) lookOnce(ctx context.Context, refs []duly.QueueRef) (ready bool, e
 	return false, g.err
 }
 
-// lookSummary is what one look at queues has told.
+// lookSummary is the result of one look at several queues.
 type lookSummary struct {
 	mu       sync.Mutex
 	ready    bool // one of them may have a deliverable job
@@ -224,8 +223,8 @@ type lookSummary struct {
 	err      error // of those that did not answer
 }
 
-// lookAtQueues looks at queues. Those that it finds changed are looked at once more,
-// each by itself.
+// lookAtQueues looks at queues. Queues whose configuration has changed are looked
+// at once more, each alone.
 func (h *Hub) lookAtQueues(ctx context.Context, refs []duly.QueueRef, once bool) *lookSummary {
 	var shards []*watchedShard
 	for _, ref := range refs {
@@ -258,8 +257,8 @@ func (g *lookSummary) add(ref duly.QueueRef, l lookResult) {
 	}
 }
 
-// lookAgain looks at a queue until its shards have the configuration that this
-// process has.
+// lookAgain looks at a queue until its shards have the configuration of this
+// process.
 func (h *Hub) lookAgain(ctx context.Context, ref duly.QueueRef) (ready bool, err error) {
 	err = h.With(ctx, ref, func(q *catalog.Queue) error {
 		if q == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// leaseTimer steps a shard of which this process has handed out leases, when the
-// first of them ends.
+// leaseTimer steps a shard when the first of the leases ends that this process has
+// handed out.
 type leaseTimer struct {
 	q     *catalog.Queue
 	s     *catalog.Shard
@@ -18,7 +18,8 @@ type leaseTimer struct {
 	timer clock.Timer
 }
 
-// LeasesGranted notes that leases were handed out which end from at on.
+// LeasesGranted notes that leases were handed out, the first of which ends at the
+// time at.
 func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r store.Reading) {
 	if h.Settings.Manual {
 		return
@@ -36,8 +37,7 @@ func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r stor
 	k.timer = h.Local().At(fires, func() { h.stepShard(k) })
 }
 
-// stepShard steps a shard. What the step has left decides when the next one is
-// due.
+// stepShard steps a shard. What the step has left decides when the next one is due.
 func (h *Hub) stepShard(k *leaseTimer) {
 	h.Go(func() {
 		h.Mu.Lock()
@@ -61,8 +61,8 @@ func (h *Hub) stepShard(k *leaseTimer) {
 	})
 }
 
-// dueTimer is the next one of a shard, which this process keeps: when it has
-// come, somebody looks.
+// dueTimer is a shard's next due moment, which this process keeps: when it has
+// come, the process looks.
 type dueTimer struct {
 	s     *catalog.Shard
 	At    int64         // on the server's clock, in ms
@@ -70,10 +70,9 @@ type dueTimer struct {
 	Timer clock.Timer
 }
 
-// SetDueTimer lets this process keep a moment of a shard, unless it keeps one that its
-// own clock brings sooner: the look that follows that one tells the next. So it
-// does not matter which of two looks that were on their way at once comes last.
-// fires is monotonic.
+// SetDueTimer lets this process keep a moment of a shard, unless its timer for the
+// shard fires sooner: the look that follows finds the next moment. So it does not
+// matter which of two concurrent looks comes last. fires is monotonic.
 func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 	marker := s.Name("marker")
 	h.Mu.Lock()
@@ -92,11 +91,10 @@ func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 	}
 }
 
-// dueTimerFired is called when a moment that this process keeps has come. Where nobody
-// waits here any more, another process keeps it: by the server's clock it may
-// lie ahead still, for this timer does not know how long replies were on their
-// way, and a Reserve that came too early would find nothing and nobody would
-// look again.
+// dueTimerFired is called when a kept moment has come. If nobody waits here any
+// more, another process keeps it. By the server's clock it may still lie ahead,
+// because this timer does not know how long replies were in flight. A Reserve that
+// came too early would find nothing, and nobody would look again.
 func (h *Hub) dueTimerFired(m *dueTimer) {
 	h.Go(func() {
 		marker := m.s.Name("marker")
@@ -116,9 +114,9 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 	})
 }
 
-// takeOver makes this process the one that keeps a shard's next moment, of which a
-// marker or a timer has told. A look asks how far off it is by the server's
-// clock, and which other moment has to be kept.
+// takeOver makes this process the one that keeps a shard's next moment, after a
+// marker or a timer. A look asks how far off the moment is by the server's clock,
+// and which other moment has to be kept.
 func (h *Hub) takeOver(marker string, at int64) {
 	for range 3 {
 		h.Mu.Lock()
@@ -151,7 +149,7 @@ func (h *Hub) takeOver(marker string, at int64) {
 	h.keepDueTimer(marker, at)
 }
 
-// keepDueTimer keeps the moment of a shard that still is one, and looks again soon.
+// keepDueTimer keeps the moment of a shard that still exists, and looks again soon.
 func (h *Hub) keepDueTimer(marker string, at int64) {
 	h.Mu.Lock()
 	d := h.Watched[marker]

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// watcher is one blocking call after the other on the markers of one group's
+// watcher makes one blocking call after the other on the markers of one group's
 // shards. It runs while there are any.
 type watcher struct {
 	h     *Hub
@@ -40,13 +40,13 @@ func (h *Hub) watchOf(q *catalog.Queue, s *catalog.Shard) *watchedShard {
 	return &watchedShard{q: q, s: s, state: h.State(q, s), group: h.Link.Group(s.Tag)}
 }
 
-// copied is for those who read it without the lock: watch may give it another
-// queue meanwhile.
+// copied returns a copy for use without the lock: watch may give the original
+// another queue.
 func (d *watchedShard) copied() *watchedShard {
 	return &watchedShard{q: d.q, s: d.s, state: d.state, group: d.group}
 }
 
-// watch begins to watch the shards of a view. The caller holds the lock.
+// watch starts to watch the shards of a queue. The caller holds the lock.
 func (h *Hub) watch(v *waitedQueue) {
 	h.startTick()
 	q := v.watches()
@@ -79,7 +79,7 @@ func (h *Hub) watch(v *waitedQueue) {
 	}
 }
 
-// unwatch stops watching the shards of a view. The caller holds the lock.
+// unwatch stops watching the shards of a queue. The caller holds the lock.
 func (h *Hub) unwatch(v *waitedQueue) {
 	q := v.watches()
 	if q == nil {
@@ -98,12 +98,12 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	}
 }
 
-// failurePause is how long a watch waits after a call that has failed. A
-// refusal may stay for ever: after each the next wait is longer, up to recheck.
+// failurePause is the pause of a watcher after a failed call. A refusal may be
+// permanent, so each pause is longer than the one before, up to Recheck.
 const failurePause = 100 * time.Millisecond
 
-// run makes one blocking call after the other. What the tick looks at meanwhile
-// is what a call that fails would have told.
+// run makes one blocking call after the other. While calls fail, the look of every
+// two seconds finds jobs.
 func (w *watcher) run() {
 	h := w.h
 	rest := failurePause
@@ -131,8 +131,8 @@ func (w *watcher) run() {
 	}
 }
 
-// nudge ends a blocking call that does not ask for everything that is watched.
-// It may be on its way to the server still, so it is ended until it has ended.
+// nudge ends a blocking call that does not ask for everything that is watched. The
+// call may still be on its way to the server, so nudge repeats until it has ended.
 func (w *watcher) nudge(turn uint64) {
 	defer w.h.Busy.end()
 	for {
@@ -149,7 +149,7 @@ func (w *watcher) nudge(turn uint64) {
 	}
 }
 
-// next lists the markers to ask for, none if the watch is over.
+// next returns the markers to ask for, none if the watcher ends.
 func (w *watcher) next() (keys []string) {
 	w.h.Mu.Lock()
 	defer w.h.Mu.Unlock()
@@ -167,7 +167,7 @@ func (w *watcher) next() (keys []string) {
 	return keys
 }
 
-// handle does what a marker says.
+// handle acts on a marker that was taken.
 func (w *watcher) handle(marker, member string, score int64) {
 	h := w.h
 	h.Mu.Lock()
@@ -202,7 +202,8 @@ func markerCall(marker, member string, score int64) link.Call {
 	return link.Call{Script: store.ScriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
 }
 
-// apply acts on a look. keeper: this process keeps the shard's next moment.
+// apply acts on a look. With keeper set, this process keeps the shard's next
+// moment.
 func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper bool) {
 	if l.stale {
 		h.refresh(ctx, d.q.Ref)
