@@ -55,9 +55,7 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	}
 	waitFor(t, e, duly.Q("q"))
 	redistest.Await(t, "it keeps the moments", func() bool {
-		e.hub.Mu.Lock()
-		defer e.hub.Mu.Unlock()
-		return len(e.hub.DueTimers) == shards
+		return e.hub.Probe().DueTimers() == shards
 	})
 	server.Stop()
 	began := clock.Monotonic()
@@ -89,9 +87,7 @@ func TestCloseWhileTheServerStandsStill(t *testing.T) {
 		reserved <- err
 	}()
 	redistest.Await(t, "both are on their way", func() bool {
-		e.store.Tasks.Mu.Lock()
-		defer e.store.Tasks.Mu.Unlock()
-		return e.store.Tasks.Running >= 3 // and the watch
+		return e.store.Tasks.Running() >= 3 // and the watch
 	})
 	began := clock.Monotonic()
 	e.Close()

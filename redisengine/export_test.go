@@ -9,7 +9,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/jobs"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -33,7 +32,7 @@ const Recheck = store.Recheck
 // WithoutLook switches the look of every two seconds off, for an engine on which
 // nobody waits yet: a wake-up that is lost is then missed for good.
 func (e *Engine) WithoutLook() {
-	e.hub.Recheck = time.Hour
+	e.hub.Probe().DisableRecheck()
 }
 
 // Skewed is the configuration of a process whose own clock is another one than
@@ -85,89 +84,31 @@ func OtherVersion(cfg Config) Config {
 // Pause lets the server and its connections have the processor.
 func Pause() { _ = clock.Sleep(context.Background(), clock.System(), time.Millisecond) }
 
-// settled lets every blocking call that is on its way end, and tells whether
-// none of them brought anything and no marker is left.
+// settled lets every blocking call that is on its way end, and reports whether none
+// of them brought anything and no marker is left.
 func settled(h *wait.Hub) bool {
-	await(&h.Busy)
-	began := begun(&h.Busy)
-	turns := turnsOf(h)
+	p := h.Probe()
+	began, turns := p.Idle(), p.Turns()
 	for group, turn := range turns {
-		for i := 0; turnsOf(h)[group] == turn; i++ {
+		for i := 0; p.Turns()[group] == turn; i++ {
 			if i%16 == 0 { // it may not have been on its way
 				h.Store.Link.Unblock(group)
 			}
 			Pause()
 		}
 	}
-	await(&h.Busy)
-	for _, marker := range markersOf(h) {
+
+	p.Idle()
+	for _, marker := range p.Markers() {
 		n, err := h.Store.Link.Do(context.Background(), h.Store.Link.B().Zcard().Key(marker).Build())
 		if err != nil || codec.Integer(&n) != 0 {
 			return false
 		}
 	}
-	await(&h.Busy)
-	return begun(&h.Busy) == began+unblocked(h, turns)
-}
-
-// turns counts the blocking calls of each watch.
-func turnsOf(h *wait.Hub) map[string]uint64 {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	turns := map[string]uint64{}
-	for group, w := range h.Watches {
-		turns[group] = w.Turns
+	for group, turn := range p.Turns() { // each call that was ended has begun another
+		began += turn - turns[group]
 	}
-	return turns
-}
-
-// unblocked is how many calls have begun since.
-func unblocked(h *wait.Hub, before map[string]uint64) (n uint64) {
-	for group, turn := range turnsOf(h) {
-		n += turn - before[group]
-	}
-	return n
-}
-
-func markersOf(h *wait.Hub) (markers []string) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	for _, w := range h.Watches {
-		for marker := range w.Shards {
-			markers = append(markers, marker)
-		}
-	}
-	return markers
-}
-
-func await(a *wait.Activity) {
-	a.Mu.Lock()
-	if a.N == 0 {
-		a.Mu.Unlock()
-		return
-	}
-	if a.Idle == nil {
-		a.Idle = make(chan struct{})
-	}
-	idle := a.Idle
-	a.Mu.Unlock()
-	<-idle
-}
-
-func begun(a *wait.Activity) uint64 {
-	a.Mu.Lock()
-	defer a.Mu.Unlock()
-	return a.All
-}
-
-// forget lets go of the moment that is kept of a shard.
-func forget(h *wait.Hub, s *catalog.Shard) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	if m := h.DueTimers[s.Name("marker")]; m != nil {
-		m.Timer.Stop()
-		delete(h.DueTimers, s.Name("marker"))
-	}
+	return p.Idle() == began
 }
 
 // ShardKeys are the names of a shard's keys.
@@ -189,14 +130,7 @@ func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
 }
 
 // Waiters is how many callers wait.
-func (e *Engine) Waiters() (n int) {
-	e.hub.Mu.Lock()
-	defer e.hub.Mu.Unlock()
-	for ref := range e.hub.Waiters.Keys() {
-		n += e.hub.Waiters.Waiting(ref)
-	}
-	return n
-}
+func (e *Engine) Waiters() int { return e.hub.Probe().Waiters(false) }
 
 // DeleteTogether is as many Deletes of a queue of one shard as there are IDs, in
 // one script call.

@@ -66,7 +66,7 @@ func TestAMomentIsNoLaterThanItsLookSaid(t *testing.T) {
 	shard := s.shard()
 	s.push(duly.Job{Delay: time.Second})
 	s.e.Quiet()
-	forget(s.e.hub, shard) // as if its look were still on its way
+	s.e.hub.Probe().ForgetDueTimer(shard) // as if its look were still on its way
 	r := store.Reading{Now: s.clock.Now().UnixMicro(), Sent: s.clock.Mono(), Received: s.clock.Mono()}
 	at := r.Milli() + 1000
 	fires := s.e.store.Until(at, r)
@@ -238,7 +238,7 @@ func TestWhoIsWokenAndDoesNotComeIsReplaced(t *testing.T) {
 	}
 	s.clock.Advance(wait.WakeupLife)
 	s.e.Quiet()
-	if _, outstanding := s.e.hub.Waiters.NextExpiry(duly.Q("q").Normal()); outstanding {
+	if s.e.hub.Probe().Outstanding(duly.Q("q").Normal()) {
 		t.Error("a wake-up is still outstanding")
 	}
 }

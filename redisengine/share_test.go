@@ -253,9 +253,7 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 2 })
 	g.e.Quiet()
 	g.hold()
-	g.e.hub.Mu.Lock()
-	g.e.hub.Waiters.Wake(ref, 0, 1, g.e.store.Local().Mono())
-	g.e.hub.Mu.Unlock()
+	g.e.hub.WakeAnother(ref, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
 	if len(woken) > 0 {

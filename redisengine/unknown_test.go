@@ -43,9 +43,7 @@ func TestTheFirstJobOfAQueueWakesWhoWaitedBefore(t *testing.T) {
 		e, woken := s.stranger(options, later)
 		pushTo(t, producer, duly.Job{Queue: later, Delay: time.Minute})
 		redistest.Await(t, "it keeps the moment", func() bool {
-			e.hub.Mu.Lock()
-			defer e.hub.Mu.Unlock()
-			return len(e.hub.DueTimers) == 1
+			return e.hub.Probe().DueTimers() == 1
 		})
 		s.clock.Advance(time.Minute)
 		s.awake(woken, "the first job of a queue that it waits for is due")
@@ -81,7 +79,7 @@ func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
 	const looks = 5
 	for range looks {
 		s.clock.Advance(store.Recheck)
-		await(&e.hub.Busy)
+		e.hub.Probe().Idle()
 	}
 	stats := s.server.Must("INFO", "commandstats").(string)
 	if strings.Contains(stats, "cmdstat_fcall") || !strings.Contains(stats, fmt.Sprintf("cmdstat_hmget:calls=%d,", looks)) {
@@ -90,15 +88,13 @@ func TestWhatWaitingForUnknownQueuesCosts(t *testing.T) {
 	more := []string{"more0", "more1", "more2"}
 	endMore := waitFor(more)
 	redistest.Await(t, "it waits for more", func() bool { return e.Waiters() == len(names)+len(more) })
-	if n := len(markersOf(e.hub)); n != wait.MaxGuesses {
+	if n := len(e.hub.Probe().Markers()); n != wait.MaxGuesses {
 		t.Errorf("it watches %d markers, want %d", n, wait.MaxGuesses)
 	}
 	end()
 	endMore()
 	redistest.Await(t, "nobody waits", func() bool { return e.Waiters() == 0 })
-	e.hub.Mu.Lock()
-	defer e.hub.Mu.Unlock()
-	if e.hub.Guesses != 0 {
-		t.Errorf("%d guesses are left", e.hub.Guesses)
+	if markers := e.hub.Probe().Markers(); len(markers) > 0 {
+		t.Errorf("%q are still watched", markers)
 	}
 }

@@ -331,17 +331,7 @@ func (r *vigilRound) state(q string) string {
 	fmt.Fprintf(&b, "sticky %t %+v\n", r.sticky, c)
 	for i := range r.engines {
 		h := r.engines[i].Load().hub
-		h.Mu.Lock()
-		fmt.Fprintf(&b, "process %d: watches %d, watched %d, mono %v\n", i, len(h.Watches), len(h.Watched), h.Store.Local().Mono())
-		for ref, v := range h.Views {
-			fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t\n", ref, h.Waiters.Waiting(ref), v.Quiet, v.Q != nil)
-		}
-		for marker, m := range h.DueTimers {
-			if strings.Contains(marker, q) {
-				fmt.Fprintf(&b, "\tkeeps %s: %d at %v\n", marker, m.At, m.Fires)
-			}
-		}
-		h.Mu.Unlock()
+		fmt.Fprintf(&b, "process %d: %s", i, h.Probe())
 	}
 	return b.String()
 }

@@ -197,10 +197,7 @@ func (s *sleeper) wait(e *Engine) (woken chan bool, leave context.CancelFunc) {
 	}()
 	<-began
 	redistest.Await(s, "it waits", func() bool {
-		e.hub.Mu.Lock()
-		defer e.hub.Mu.Unlock()
-		v := e.hub.Views[duly.Q("q").Normal()]
-		return v != nil && v.Quiet && e.hub.Waiters.Waiting(v.Ref) > 0
+		return e.hub.Probe().Waiters(true) > 0
 	})
 	e.Quiet()
 	return woken, leave
@@ -331,22 +328,14 @@ func TestWhatAWaitingProcessSends(t *testing.T) {
 		go s.e.Wait(ctx, duly.WaitParams{Queues: names[i%60 : i%60+1], Timeout: duly.MaxWait})
 	}
 	redistest.Await(t, "all wait", func() bool {
-		s.e.hub.Mu.Lock()
-		defer s.e.hub.Mu.Unlock()
-		n := 0
-		for _, v := range s.e.hub.Views {
-			if v.Quiet {
-				n += s.e.hub.Waiters.Waiting(v.Ref)
-			}
-		}
-		return n == 200
+		return s.e.hub.Probe().Waiters(true) == 200
 	})
 	s.e.Quiet()
 	const looks = 7
 	s.server.Must("CONFIG", "RESETSTAT")
 	for range looks {
 		s.clock.Advance(2 * time.Second)
-		await(&s.e.hub.Busy)
+		s.e.hub.Probe().Idle()
 	}
 	sent := map[string]bool{}
 	for line := range strings.Lines(fmt.Sprint(s.server.Must("INFO", "commandstats"))) {

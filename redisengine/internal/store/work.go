@@ -6,8 +6,8 @@ import "sync"
 // task that starts while another one runs is waited for as well. Once no task runs,
 // none starts.
 type Tasks struct {
-	Mu      sync.Mutex
-	Running int
+	mu      sync.Mutex
+	running int
 	ending  chan struct{} // closed when the last has ended; nil until Close
 }
 
@@ -27,31 +27,38 @@ func (w *Tasks) Go(f func()) bool {
 // Add begins something that ends with Done. It returns false if the engine is
 // closed.
 func (w *Tasks) Add() bool {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.Running == 0 && w.ending != nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running == 0 && w.ending != nil {
 		return false
 	}
-	w.Running++
+	w.running++
 	return true
 }
 
 // Done ends what Add began.
 func (w *Tasks) Done() {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.Running--; w.Running == 0 && w.ending != nil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running--; w.running == 0 && w.ending != nil {
 		close(w.ending)
 	}
 }
 
 // Close waits until no task runs. Afterwards none starts.
 func (w *Tasks) Close() {
-	w.Mu.Lock()
+	w.mu.Lock()
 	w.ending = make(chan struct{})
-	if w.Running == 0 {
+	if w.running == 0 {
 		close(w.ending)
 	}
-	w.Mu.Unlock()
+	w.mu.Unlock()
 	<-w.ending
+}
+
+// Running returns how many tasks run.
+func (w *Tasks) Running() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.running
 }

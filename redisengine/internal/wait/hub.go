@@ -21,34 +21,34 @@ import (
 // of keys that one blocking call can have, and only while somebody waits.
 type Hub struct {
 	*catalog.Catalog
-	Mu          sync.Mutex
-	Views       map[duly.QueueRef]*waitedQueue
-	Watches     map[string]*watcher      // by group
-	Watched     map[string]*watchedShard // by the name of the marker
-	Waiters     waiters.Registry[duly.QueueRef]
-	Guesses     int                  // views with a guess
-	DueTimers   map[string]*dueTimer // that are kept, by the name of the marker
+	mu          sync.Mutex
+	views       map[duly.QueueRef]*waitedQueue
+	watches     map[string]*watcher      // by group
+	watched     map[string]*watchedShard // by the name of the marker
+	waiters     waiters.Registry[duly.QueueRef]
+	guesses     int                  // views with a guess
+	dueTimers   map[string]*dueTimer // that are kept, by the name of the marker
 	leaseTimers map[*catalog.Shard]*leaseTimer
 	tick        clock.Timer
 	// expiryTimer fires when a wake-up expires.
 	expiryTimer clock.Timer
-	Recheck     time.Duration // a test may switch the look off by it
+	recheck     time.Duration // a test may switch the look off by it
 	closed      bool
 	ctx         context.Context // ends with the hub
 	end         context.CancelFunc
 	// Busy counts what is on its way inside the hub: a test that owns the
 	// clock waits for 0.
-	Busy Activity
+	busy activity
 }
 
 // waitedQueue is a queue that somebody waits for.
 type waitedQueue struct {
-	Ref   duly.QueueRef
-	Q     *catalog.Queue // nil while it is unknown
+	ref   duly.QueueRef
+	q     *catalog.Queue // nil while it is unknown
 	guess *catalog.Queue // what it may be while it is unknown; nil: many are guessed at already
-	// Quiet is set after a look or a Reserve that found nothing, while the
+	// quiet is set after a look or a Reserve that found nothing, while the
 	// queue was watched. A marker or a timer says when that may have changed.
-	Quiet bool
+	quiet bool
 }
 
 // waiter is one Wait under way. A wake-up's tag is the shard that it was for.
@@ -58,10 +58,10 @@ type waiter = waiters.Waiter[duly.QueueRef]
 // read.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
-		Catalog: c, Views: map[duly.QueueRef]*waitedQueue{}, Watches: map[string]*watcher{}, Watched: map[string]*watchedShard{},
-		DueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, Recheck: store.Recheck,
+		Catalog: c, views: map[duly.QueueRef]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
+		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
 	}
-	h.Waiters.Life, h.Waiters.Emptied = WakeupLife, h.removeQueue
+	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
 	h.ctx, h.end = c.Quit, c.Stop
 	c.OnChange = h.queueChanged
 	return h
@@ -70,24 +70,24 @@ func New(c *catalog.Catalog) *Hub {
 // Enter adds a waiter to its queues. It returns the queues that must be looked at
 // before the waiter may sleep.
 func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	w = h.Waiters.Add(refs...)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w = h.waiters.Add(refs...)
 	if h.closed {
 		return w, nil
 	}
 
 	for _, ref := range refs {
-		v := h.Views[ref]
+		v := h.views[ref]
 		if v == nil {
-			v = &waitedQueue{Ref: ref}
-			h.Views[ref] = v
+			v = &waitedQueue{ref: ref}
+			h.views[ref] = v
 		}
 		h.setQueue(v, h.Cache.Get(ref))
-		if v.Q != nil && v.Q.TakeEmptied(h.Local().Mono()) {
-			v.Quiet = true
+		if v.q != nil && v.q.TakeEmptied(h.Local().Mono()) {
+			v.quiet = true
 		}
-		if !v.Quiet {
+		if !v.quiet {
 			unsure = append(unsure, ref)
 		}
 	}
@@ -96,16 +96,16 @@ func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
 
 // setQueue stores what is known of a queue and watches its shards.
 func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
-	if v.Q == q && (q != nil || v.guess != nil) {
+	if v.q == q && (q != nil || v.guess != nil) {
 		return
 	}
 	h.unwatch(v)
 	h.unguess(v)
-	if q == nil && h.Guesses < MaxGuesses {
-		v.guess = h.guess(v.Ref)
-		h.Guesses++
+	if q == nil && h.guesses < MaxGuesses {
+		v.guess = h.guess(v.ref)
+		h.guesses++
 	}
-	v.Q, v.Quiet = q, false
+	v.q, v.quiet = q, false
 	h.watch(v)
 }
 
@@ -132,38 +132,38 @@ func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
 func (h *Hub) unguess(v *waitedQueue) {
 	if v.guess != nil {
 		v.guess = nil
-		h.Guesses--
+		h.guesses--
 	}
 }
 
 // watches returns the queue whose markers are watched, nil for none.
 func (v *waitedQueue) watches() *catalog.Queue {
-	if v.Q == nil {
+	if v.q == nil {
 		return v.guess
 	}
-	return v.Q
+	return v.q
 }
 
 // Leave removes a waiter from its queues and reports whether it was woken.
 func (h *Hub) Leave(w *waiter) bool {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	return h.Waiters.Remove(w)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiters.Remove(w)
 }
 
 // removeQueue forgets a queue without waiters. The caller holds the lock.
 func (h *Hub) removeQueue(ref duly.QueueRef) {
-	v := h.Views[ref]
+	v := h.views[ref]
 	h.unwatch(v)
 	h.unguess(v)
-	delete(h.Views, ref)
+	delete(h.views, ref)
 }
 
 // Go runs f on a goroutine, unless the hub is closed. While the lock is held and
 // the hub is open, the engine does not end either.
 func (h *Hub) Go(f func()) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if !h.closed {
 		h.goLocked(f)
 	}
@@ -172,9 +172,9 @@ func (h *Hub) Go(f func()) {
 // goLocked is Go for a caller that holds the lock and has seen that the hub is
 // open.
 func (h *Hub) goLocked(f func()) {
-	h.Busy.begin()
+	h.busy.begin()
 	h.Tasks.Go(func() {
-		defer h.Busy.end()
+		defer h.busy.end()
 		f()
 	})
 }
@@ -187,11 +187,11 @@ func (h *Hub) PutMarker(s *catalog.Shard, member string, score int64) {
 
 // setQuiet notes that a look at queues found nothing.
 func (h *Hub) setQuiet(refs []duly.QueueRef) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, ref := range refs {
-		if v := h.Views[ref]; v != nil && v.Q != nil {
-			v.Quiet = true
+		if v := h.views[ref]; v != nil && v.q != nil {
+			v.quiet = true
 		}
 	}
 }
@@ -199,9 +199,9 @@ func (h *Hub) setQuiet(refs []duly.QueueRef) {
 // queueChanged notes that this process has read a configuration. It uses the cached
 // one, because concurrent callers may come in any order.
 func (h *Hub) queueChanged(q *catalog.Queue) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	v := h.Views[q.Ref]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.views[q.Ref]
 	if best := h.Cache.Get(q.Ref); v != nil && best != nil {
 		h.setQueue(v, best)
 	}
@@ -209,9 +209,9 @@ func (h *Hub) queueChanged(q *catalog.Queue) {
 
 // Close ends every Wait and every watcher.
 func (h *Hub) Close() {
-	h.Mu.Lock()
+	h.mu.Lock()
 	h.closed = true
-	wakeups := h.Waiters.Close()
+	wakeups := h.waiters.Close()
 	for _, k := range h.leaseTimers {
 		k.timer.Stop()
 	}
@@ -220,12 +220,12 @@ func (h *Hub) Close() {
 			timer.Stop()
 		}
 	}
-	moments := slices.Collect(maps.Values(h.DueTimers))
-	clear(h.DueTimers)
+	moments := slices.Collect(maps.Values(h.dueTimers))
+	clear(h.dueTimers)
 	for _, m := range moments {
-		m.Timer.Stop()
+		m.timer.Stop()
 	}
-	h.Mu.Unlock()
+	h.mu.Unlock()
 	h.end()
 	h.handOver(moments, wakeups)
 }
@@ -236,7 +236,7 @@ func (h *Hub) Close() {
 func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	var calls []link.Call
 	for _, m := range moments {
-		calls = append(calls, markerCall(m.s.Name("marker"), "later", m.At))
+		calls = append(calls, markerCall(m.s.Name("marker"), "later", m.at))
 	}
 	for _, w := range wakeups {
 		if s := h.Cache.Get(w.Key).Shard(w.Tag); s != nil {
@@ -248,30 +248,6 @@ func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 	h.Link.RunAll(ctx, calls)
 }
 
-// Activity counts what is under way.
-type Activity struct {
-	Mu   sync.Mutex
-	N    int
-	All  uint64        // that ever began
-	Idle chan struct{} // closed at 0, if somebody waits for it
-}
-
-func (a *Activity) begin() {
-	a.Mu.Lock()
-	a.N++
-	a.All++
-	a.Mu.Unlock()
-}
-
-func (a *Activity) end() {
-	a.Mu.Lock()
-	if a.N--; a.N == 0 && a.Idle != nil {
-		close(a.Idle)
-		a.Idle = nil
-	}
-	a.Mu.Unlock()
-}
-
 // Wait implements Wait of duly.Engine. Nothing is leased for a waiter.
 func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := p.Validate(); err != nil {
@@ -280,8 +256,8 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := h.Alive(ctx); err != nil {
 		return false, err
 	}
-	h.Busy.begin() // until the waiter sleeps, and again once it is woken
-	defer h.Busy.end()
+	h.busy.begin() // until the waiter sleeps, and again once it is woken
+	defer h.busy.end()
 	refs := make([]duly.QueueRef, len(p.Queues))
 	for i, name := range p.Queues {
 		refs[i] = duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
@@ -327,9 +303,9 @@ func (h *Hub) firstLook(ctx context.Context, refs []duly.QueueRef) (ready bool, 
 }
 
 func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
-	h.Busy.end()
+	h.busy.end()
 	w.Wait(ctx, h.Local(), d)
-	h.Busy.begin()
+	h.busy.begin()
 	if ctx.Err() != nil {
 		h.leaveGone(w)
 		return false, ctx.Err()
@@ -350,9 +326,9 @@ type wakeup = waiters.Wakeup[duly.QueueRef]
 // leaveGone removes a waiter whose caller has gone. If it was woken, another one is
 // woken in its place.
 func (h *Hub) leaveGone(w *waiter) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	if wakeup, woken := h.Waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
 		h.goLocked(func() { h.WakeAnother(wakeup.Key, wakeup.Tag) })
 	}
 }
@@ -368,18 +344,18 @@ func (h *Hub) PassOn(namespace string, queues []string) {
 // passOnQueue takes a wake-up and acts on it under one lock: an engine that is
 // closed in between would lose it.
 func (h *Hub) passOnQueue(ref duly.QueueRef) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	if shard, woken := h.Waiters.Arrive(ref); woken && !h.closed {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if shard, woken := h.waiters.Arrive(ref); woken && !h.closed {
 		h.goLocked(func() { h.WakeAnother(ref, shard) })
 	}
 }
 
 // WakeAnother wakes one waiter more for a shard than are on their way to it.
 func (h *Hub) WakeAnother(ref duly.QueueRef, shard int) {
-	h.Mu.Lock()
-	n := 1 + h.Waiters.Outstanding(ref, shard)
-	h.Mu.Unlock()
+	h.mu.Lock()
+	n := 1 + h.waiters.Outstanding(ref, shard)
+	h.mu.Unlock()
 	if q := h.Cache.Get(ref); q != nil && shard < len(q.Shards) && !h.wake(ref, shard, n) {
 		h.PutMarker(q.Shards[shard], "now", 1)
 	}
@@ -388,15 +364,15 @@ func (h *Hub) WakeAnother(ref duly.QueueRef, shard int) {
 // wake wakes waiters for the deliverable jobs of a shard, less those that are on
 // their way already. It returns false if nobody waits here.
 func (h *Hub) wake(ref duly.QueueRef, shard, n int) bool {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	v := h.Views[ref]
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	v := h.views[ref]
 	if v == nil {
 		return false
 	}
-	v.Quiet = false
-	h.Waiters.Wake(ref, shard, n, h.Local().Mono())
-	if _, outstanding := h.Waiters.NextExpiry(ref); outstanding {
+	v.quiet = false
+	h.waiters.Wake(ref, shard, n, h.Local().Mono())
+	if _, outstanding := h.waiters.NextExpiry(ref); outstanding {
 		h.startExpiryTimer()
 	}
 	return true
@@ -432,10 +408,10 @@ func (h *Hub) recheckExpired() {
 
 // expiredShards forgets expired wake-ups and returns their shards, group by group.
 func (h *Hub) expiredShards() (shards []*watchedShard) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	h.expiryTimer = nil
-	expired, more := h.Waiters.Expire(h.Local().Mono())
+	expired, more := h.waiters.Expire(h.Local().Mono())
 	if more {
 		h.startExpiryTimer()
 	}
@@ -454,7 +430,7 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 // Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
 // for.
 func (h *Hub) Arrive(ref duly.QueueRef) (shard int, woken bool) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	return h.Waiters.Arrive(ref)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiters.Arrive(ref)
 }

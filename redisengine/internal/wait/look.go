@@ -96,7 +96,7 @@ func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookR
 // startTick starts the look of every two seconds. The caller holds the lock.
 func (h *Hub) startTick() {
 	if h.tick == nil && !h.closed {
-		h.tick = h.Local().AfterFunc(h.Recheck, h.recheckAll)
+		h.tick = h.Local().AfterFunc(h.recheck, h.recheckAll)
 	}
 }
 
@@ -115,10 +115,10 @@ func (h *Hub) recheckAll() {
 		// Those that did not answer are looked at again by the next look.
 		_ = h.look(ctx, shards, true, func(i int, l lookResult) { h.apply(ctx, shards[i], l, false) })
 		beside.Wait()
-		h.Mu.Lock()
-		defer h.Mu.Unlock()
+		h.mu.Lock()
+		defer h.mu.Unlock()
 		h.tick = nil
-		if len(h.Views) > 0 {
+		if len(h.views) > 0 {
 			h.startTick()
 		}
 	})
@@ -127,17 +127,17 @@ func (h *Hub) recheckAll() {
 // watchedShards returns the watched shards, group by group, and the queues that are
 // waited for and unknown.
 func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) {
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
-	for _, w := range h.Watches {
-		for _, d := range w.Shards {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.watches {
+		for _, d := range w.shards {
 			if d.q.Version != guessed {
 				shards = append(shards, d.copied())
 			}
 		}
 	}
-	for ref, v := range h.Views {
-		if v.Q == nil {
+	for ref, v := range h.views {
+		if v.q == nil {
 			unknown = append(unknown, ref)
 		}
 	}

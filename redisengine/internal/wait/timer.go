@@ -25,8 +25,8 @@ func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r stor
 		return
 	}
 	fires := h.Until(at, r)
-	h.Mu.Lock()
-	defer h.Mu.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if k := h.leaseTimers[s]; h.closed || k != nil && k.fires <= fires {
 		return
 	} else if k != nil {
@@ -40,11 +40,11 @@ func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r stor
 // stepShard steps a shard. What the step has left decides when the next one is due.
 func (h *Hub) stepShard(k *leaseTimer) {
 	h.Go(func() {
-		h.Mu.Lock()
+		h.mu.Lock()
 		if h.leaseTimers[k.s] == k {
 			delete(h.leaseTimers, k.s)
 		}
-		h.Mu.Unlock()
+		h.mu.Unlock()
 		for {
 			asked := h.Local().Mono()
 			r, err := h.Call(h.ctx, k.q, k.s, store.ScriptStep, k.s.Limits)
@@ -65,9 +65,9 @@ func (h *Hub) stepShard(k *leaseTimer) {
 // come, the process looks.
 type dueTimer struct {
 	s     *catalog.Shard
-	At    int64         // on the server's clock, in ms
-	Fires time.Duration // monotonic
-	Timer clock.Timer
+	at    int64         // on the server's clock, in ms
+	fires time.Duration // monotonic
+	timer clock.Timer
 }
 
 // SetDueTimer lets this process keep a moment of a shard, unless its timer for the
@@ -75,17 +75,17 @@ type dueTimer struct {
 // matter which of two concurrent looks comes last. fires is monotonic.
 func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 	marker := s.Name("marker")
-	h.Mu.Lock()
+	h.mu.Lock()
 	closed := h.closed
-	if old := h.DueTimers[marker]; !closed && (old == nil || fires < old.Fires) {
+	if old := h.dueTimers[marker]; !closed && (old == nil || fires < old.fires) {
 		if old != nil {
-			old.Timer.Stop()
+			old.timer.Stop()
 		}
-		m := &dueTimer{s: s, At: at, Fires: fires}
-		h.DueTimers[marker] = m
-		m.Timer = h.Local().At(fires, func() { h.dueTimerFired(m) })
+		m := &dueTimer{s: s, at: at, fires: fires}
+		h.dueTimers[marker] = m
+		m.timer = h.Local().At(fires, func() { h.dueTimerFired(m) })
 	}
-	h.Mu.Unlock()
+	h.mu.Unlock()
 	if closed { // somebody else has to keep it
 		h.PutMarker(s, "later", at)
 	}
@@ -98,18 +98,18 @@ func (h *Hub) SetDueTimer(s *catalog.Shard, at int64, fires time.Duration) {
 func (h *Hub) dueTimerFired(m *dueTimer) {
 	h.Go(func() {
 		marker := m.s.Name("marker")
-		h.Mu.Lock()
-		kept, d := h.DueTimers[marker] == m, h.Watched[marker]
+		h.mu.Lock()
+		kept, d := h.dueTimers[marker] == m, h.watched[marker]
 		if kept {
-			delete(h.DueTimers, marker)
+			delete(h.dueTimers, marker)
 		}
-		h.Mu.Unlock()
+		h.mu.Unlock()
 		switch {
 		case !kept: // a sooner one stands in its place, or it was handed back
 		case d != nil:
-			h.takeOver(marker, m.At)
+			h.takeOver(marker, m.at)
 		default:
-			h.PutMarker(m.s, "later", m.At)
+			h.PutMarker(m.s, "later", m.at)
 		}
 	})
 }
@@ -119,12 +119,12 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 // and which other moment has to be kept.
 func (h *Hub) takeOver(marker string, at int64) {
 	for range 3 {
-		h.Mu.Lock()
-		d := h.Watched[marker]
+		h.mu.Lock()
+		d := h.watched[marker]
 		if d != nil {
 			d = d.copied()
 		}
-		h.Mu.Unlock()
+		h.mu.Unlock()
 		if d == nil {
 			h.putMarkerBack(marker, "later", at)
 			return
@@ -139,7 +139,7 @@ func (h *Hub) takeOver(marker string, at int64) {
 			err = h.Sync(h.ctx, d.q, &catalog.Stale{Value: catalog.UnknownConfig})
 		}
 		if err != nil {
-			h.SetDueTimer(d.s, at, h.Local().Mono()+h.Recheck)
+			h.SetDueTimer(d.s, at, h.Local().Mono()+h.recheck)
 			return
 		}
 	}
@@ -151,13 +151,13 @@ func (h *Hub) takeOver(marker string, at int64) {
 
 // keepDueTimer keeps the moment of a shard that still exists, and looks again soon.
 func (h *Hub) keepDueTimer(marker string, at int64) {
-	h.Mu.Lock()
-	d := h.Watched[marker]
+	h.mu.Lock()
+	d := h.watched[marker]
 	var s *catalog.Shard
 	if d != nil && h.Cache.Get(d.q.Ref) != nil {
 		s = d.s
 	}
-	h.Mu.Unlock()
+	h.mu.Unlock()
 	if s != nil {
 		h.SetDueTimer(s, at, h.Local().Mono()+WakeupLife)
 	}

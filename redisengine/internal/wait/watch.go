@@ -21,9 +21,9 @@ type watcher struct {
 	// Shards are the watched ones; asked are the markers of the call that is
 	// on its way. What is no longer watched stays in that call until it ends:
 	// a marker that it takes for nobody is put back.
-	Shards map[string]*watchedShard
+	shards map[string]*watchedShard
 	asked  map[string]bool
-	Turns  uint64 // calls so far
+	turns  uint64 // calls so far
 	nudged bool   // the call on its way is to end early
 }
 
@@ -56,24 +56,24 @@ func (h *Hub) watch(v *waitedQueue) {
 	for _, s := range q.Shards {
 		g, group := h.State(q, s), h.Link.Group(s.Tag)
 		marker := g.Name("marker")
-		w := h.Watches[group]
+		w := h.watches[group]
 		if w == nil {
-			w = &watcher{h: h, group: group, Shards: map[string]*watchedShard{}}
-			h.Watches[group] = w
-			h.Busy.begin() // until its first call is on its way
+			w = &watcher{h: h, group: group, shards: map[string]*watchedShard{}}
+			h.watches[group] = w
+			h.busy.begin() // until its first call is on its way
 			h.Tasks.Go(w.run)
 		}
-		d := h.Watched[marker]
+		d := h.watched[marker]
 		if d == nil {
 			d = &watchedShard{}
-			h.Watched[marker] = d
+			h.watched[marker] = d
 		}
 		d.v, d.q, d.s, d.state, d.group = v, q, s, g, group
-		w.Shards[marker] = d
+		w.shards[marker] = d
 		if w.asked != nil && !w.asked[marker] && !w.nudged {
 			w.nudged = true
-			turn := w.Turns
-			h.Busy.begin()
+			turn := w.turns
+			h.busy.begin()
 			h.Tasks.Go(func() { w.nudge(turn) })
 		}
 	}
@@ -87,14 +87,14 @@ func (h *Hub) unwatch(v *waitedQueue) {
 	}
 	for _, s := range q.Shards {
 		marker := s.Name("marker")
-		d := h.Watched[marker]
+		d := h.watched[marker]
 		if d == nil || d.v != v {
 			continue
 		}
-		if w := h.Watches[d.group]; w != nil {
-			delete(w.Shards, marker)
+		if w := h.watches[d.group]; w != nil {
+			delete(w.shards, marker)
 		}
-		delete(h.Watched, marker)
+		delete(h.watched, marker)
 	}
 }
 
@@ -110,13 +110,13 @@ func (w *watcher) run() {
 	for busy := true; ; {
 		keys := w.next()
 		if busy {
-			h.Busy.end()
+			h.busy.end()
 		}
 		if keys == nil {
 			return
 		}
 		marker, member, score, ok, err := h.Link.Block(h.ctx, w.group, keys, link.MaxBlock)
-		h.Busy.begin()
+		h.busy.begin()
 		busy = true
 		switch {
 		case ok:
@@ -134,11 +134,11 @@ func (w *watcher) run() {
 // nudge ends a blocking call that does not ask for everything that is watched. The
 // call may still be on its way to the server, so nudge repeats until it has ended.
 func (w *watcher) nudge(turn uint64) {
-	defer w.h.Busy.end()
+	defer w.h.busy.end()
 	for {
-		w.h.Mu.Lock()
-		ended := w.Turns != turn
-		w.h.Mu.Unlock()
+		w.h.mu.Lock()
+		ended := w.turns != turn
+		w.h.mu.Unlock()
 		if ended {
 			return
 		}
@@ -151,16 +151,16 @@ func (w *watcher) nudge(turn uint64) {
 
 // next returns the markers to ask for, none if the watcher ends.
 func (w *watcher) next() (keys []string) {
-	w.h.Mu.Lock()
-	defer w.h.Mu.Unlock()
+	w.h.mu.Lock()
+	defer w.h.mu.Unlock()
 	w.asked, w.nudged = nil, false
-	w.Turns++
-	if len(w.Shards) == 0 || w.h.ctx.Err() != nil {
-		delete(w.h.Watches, w.group)
+	w.turns++
+	if len(w.shards) == 0 || w.h.ctx.Err() != nil {
+		delete(w.h.watches, w.group)
 		return nil
 	}
-	w.asked = make(map[string]bool, len(w.Shards))
-	for marker := range w.Shards {
+	w.asked = make(map[string]bool, len(w.shards))
+	for marker := range w.shards {
 		w.asked[marker] = true
 		keys = append(keys, marker)
 	}
@@ -170,15 +170,15 @@ func (w *watcher) next() (keys []string) {
 // handle acts on a marker that was taken.
 func (w *watcher) handle(marker, member string, score int64) {
 	h := w.h
-	h.Mu.Lock()
-	d := w.Shards[marker]
+	h.mu.Lock()
+	d := w.shards[marker]
 	if d == nil || h.ctx.Err() != nil {
-		h.Mu.Unlock()
+		h.mu.Unlock()
 		h.putMarkerBack(marker, member, score)
 		return
 	}
-	ref, s, unknown := d.v.Ref, d.s, d.q.Version == guessed
-	h.Mu.Unlock()
+	ref, s, unknown := d.v.ref, d.s, d.q.Version == guessed
+	h.mu.Unlock()
 	if unknown { // until now: somebody has made it
 		_, _ = h.Read(h.ctx, ref) // where it fails, the look asks again
 	}

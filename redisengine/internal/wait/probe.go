@@ -1,0 +1,140 @@
+package wait
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+)
+
+// Probe shows tests that own the clock what a hub does.
+type Probe struct{ h *Hub }
+
+// Probe returns the hub's probe.
+func (h *Hub) Probe() Probe { return Probe{h} }
+
+// DisableRecheck turns off the look of every two seconds, so that a lost wake-up stays
+// lost. It is called before anybody waits.
+func (p Probe) DisableRecheck() { p.h.recheck = time.Hour }
+
+// Idle blocks until nothing is on its way inside the hub, and returns how many
+// activities ever began.
+func (p Probe) Idle() uint64 { return p.h.busy.wait() }
+
+// Waiters returns how many callers wait. With quiet, it leaves out those that wait for
+// a queue which may have something.
+func (p Probe) Waiters(quiet bool) (n int) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	for ref, v := range p.h.views {
+		if v.quiet || !quiet {
+			n += p.h.waiters.Waiting(ref)
+		}
+	}
+	return n
+}
+
+// Outstanding reports whether a waiter of a queue was woken and has not reserved yet.
+func (p Probe) Outstanding(ref duly.QueueRef) bool {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	_, outstanding := p.h.waiters.NextExpiry(ref)
+	return outstanding
+}
+
+// Turns returns how many blocking calls each group has begun.
+func (p Probe) Turns() map[string]uint64 {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	turns := map[string]uint64{}
+	for group, w := range p.h.watches {
+		turns[group] = w.turns
+	}
+	return turns
+}
+
+// Markers returns the markers that are watched.
+func (p Probe) Markers() (markers []string) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	for marker := range p.h.watched {
+		markers = append(markers, marker)
+	}
+	return markers
+}
+
+// DueTimers returns how many shards this process keeps the next moment of.
+func (p Probe) DueTimers() int {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	return len(p.h.dueTimers)
+}
+
+// ForgetDueTimer forgets the moment of a shard.
+func (p Probe) ForgetDueTimer(s *catalog.Shard) {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	if m := p.h.dueTimers[s.Name("marker")]; m != nil {
+		m.timer.Stop()
+		delete(p.h.dueTimers, s.Name("marker"))
+	}
+}
+
+// String describes the hub.
+func (p Probe) String() string {
+	p.h.mu.Lock()
+	defer p.h.mu.Unlock()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d watchers, %d markers, %d guesses, clock %v\n", len(p.h.watches), len(p.h.watched), p.h.guesses, p.h.Local().Mono())
+	for ref, v := range p.h.views {
+		next, outstanding := p.h.waiters.NextExpiry(ref)
+		fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t, woken %t until %v\n", ref, p.h.waiters.Waiting(ref), v.quiet, v.q != nil, outstanding, next)
+	}
+	for marker, m := range p.h.dueTimers {
+		fmt.Fprintf(&b, "\tkeeps %s: %d at %v\n", marker, m.at, m.fires)
+	}
+	return b.String()
+}
+
+// activity counts what is under way.
+type activity struct {
+	mu   sync.Mutex
+	n    int
+	all  uint64        // that ever began
+	idle chan struct{} // closed at 0, if somebody waits for it
+}
+
+func (a *activity) begin() {
+	a.mu.Lock()
+	a.n++
+	a.all++
+	a.mu.Unlock()
+}
+
+func (a *activity) end() {
+	a.mu.Lock()
+	if a.n--; a.n == 0 && a.idle != nil {
+		close(a.idle)
+		a.idle = nil
+	}
+	a.mu.Unlock()
+}
+
+// wait blocks until nothing is under way, and returns how many activities ever began.
+func (a *activity) wait() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for a.n > 0 {
+		if a.idle == nil {
+			a.idle = make(chan struct{})
+		}
+		idle := a.idle
+		a.mu.Unlock()
+		<-idle
+		a.mu.Lock()
+	}
+	return a.all
+}
