@@ -1,464 +1,93 @@
 package redisengine
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"slices"
-	"strings"
+	"sync"
 	"testing"
-	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/batch"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
-	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/jobs"
-	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// twins are two queues to which the same is done: to one of them by calls of one
-// item each, to the other by calls of many.
-type twins struct {
-	*testing.T
-	*rand.Rand
-	server *redistest.Server
-	e      *Engine
-	clock  *clock.Fake
-	ids    []string                   // that jobs were pushed under
-	held   map[string][]duly.Delivery // by queue: deliveries that have not ended
-	seen   map[string]int             // what has happened how often
-	next   int                        // of the bodies
-}
-
-const one, many = "one", "many"
-
-var bothQueues = []string{one, many}
-
-// A call of many items does what as many calls of one item would have done, one
-// after the other: the answers are the same, and so is the store. Jobs are of
-// every kind, repeat each other's IDs, and share keys.
-func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
+// C11.18: while calls are on their way the next ones gather, and go out as one
+// script call. Each caller sees its own result alone.
+func TestCallsOfManyGoOutAsOne(t *testing.T) {
 	t.Parallel()
-	rounds := 40
-	switch {
-	case testing.Short():
-		rounds = 10
-	case os.Getenv("DULY_LONG") != "":
-		rounds = 1000
-	}
-	usual := strings.Fields("created exists merged invalid ack nack release bury lease_lost deleted not_found requeued large")
-	for name, c := range map[string]struct {
-		cfg   duly.QueueConfig
-		full  bool     // all places of policies are taken
-		wants []string // what has to happen as well
-	}{
-		"Unbounded": {},
-		"FewDead":   {cfg: duly.QueueConfig{DeadCount: 5}},
-		"FewJobs":   {cfg: duly.QueueConfig{MaxJobs: 25, DeadCount: 10}, wants: []string{"full"}},
-		"NoPlaces":  {full: true, wants: []string{"inline"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			seed := rand.Uint64()
-			x := newTwins(t, seed, c.cfg)
-			if c.full {
-				x.takePlaces()
-			}
-			for round := 0; round < rounds || rounds >= 40 && round < 10*rounds && x.missing(usual, c.wants) != ""; round++ {
-				if x.round(); t.Failed() {
-					t.Fatalf("seed %d, round %d", seed, round)
-				}
-			}
-			report, err := x.e.Check(x.Context(), duly.CheckParams{})
-			if x.must(err); len(report.Faults) > 0 {
-				t.Errorf("seed %d: the check finds %+v", seed, report.Faults)
-			}
-			if what := x.missing(usual, c.wants); what != "" && rounds >= 40 {
-				t.Errorf("seed %d: nothing was %s, so this test shows too little: %v", seed, what, x.seen)
+	g := newGauge(t)
+	g.push(1, 0) // makes the queue
+	g.ack(g.reserve(1))
+	_ = g.e.Delete(t.Context(), duly.Q("q"), "x")
+	s := g.batchers()
+	const callers = 100
+	gather := func(what string, b *jobs.Batcher, call func(i int)) {
+		t.Helper()
+		counts := g.calls(func() {
+			g.server.Pause()
+			var all sync.WaitGroup
+			defer all.Wait()
+			defer g.server.Continue()
+			for i := range callers {
+				all.Go(func() { call(i) })
+				redistest.Await(t, "the caller is there", func() bool {
+					return b.Sending() == min(i+1, jobs.InFlight) && b.Waiting() == max(0, i+1-jobs.InFlight)
+				})
 			}
 		})
-	}
-}
-
-// missing returns one of the listed ends that no job has had, "" if there is none.
-func (x *twins) missing(lists ...[]string) string {
-	for _, what := range slices.Concat(lists...) {
-		if x.seen[what] == 0 {
-			return what
+		if n := counts["FCALL"]; n != jobs.InFlight+1 {
+			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, jobs.InFlight)
 		}
-	}
-	return ""
-}
-
-func newTwins(t *testing.T, seed uint64, cfg duly.QueueConfig) *twins {
-	server, prefix := redistest.Shared(t)
-	c := clock.NewFake()
-	x := &twins{
-		T: t, Rand: rand.New(rand.NewPCG(seed, 7)), server: server, e: openOn(t, server.URL()+"?prefix="+prefix, c), clock: c,
-		held: map[string][]duly.Delivery{}, seen: map[string]int{},
-	}
-	for _, queue := range bothQueues {
-		x.must(x.e.Configure(t.Context(), duly.Q(queue), cfg))
-	}
-	return x
-}
-
-// round does some of everything to both queues.
-func (x *twins) round() {
-	x.Helper()
-	all := []func(){x.push, x.take, x.settle, x.remove, x.requeue}
-	for _, i := range x.Perm(len(all)) {
-		all[i]()
-	}
-	x.compare()
-	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, 300*time.Millisecond, time.Second, time.Minute))
-}
-
-// takePlaces gives both shards more policies than they have places for.
-func (x *twins) takePlaces() {
-	x.Helper()
-	var jobs []duly.Job
-	for i := range 2 * codec.PlaceInline {
-		jobs = append(jobs, duly.Job{ID: fmt.Sprint("place-", i), Tries: 2000 + i, Delay: 300 * 24 * time.Hour})
-	}
-	for _, queue := range bothQueues {
-		results, err := x.e.Push(x.Context(), in(queue, jobs))
-		x.must(err)
-		for i, r := range results[1:] { // one stays, else the places would be free again
-			x.must(x.e.Delete(x.Context(), duly.Q(queue), jobs[i+1].ID))
-			x.must(r.Err)
-		}
-		s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
-		if n := x.server.Must("HLEN", s.Name("policies")); n != int64(2*(codec.PlaceInline-1)) {
-			x.Fatalf("there are %d entries of policies", n)
-		}
-	}
-}
-
-func pick[T any](x *twins, of ...T) T { return of[x.IntN(len(of))] }
-
-func (x *twins) must(err error) {
-	x.Helper()
-	if err != nil {
-		x.Fatal(err)
-	}
-}
-
-// push pushes up to twelve jobs.
-func (x *twins) push() {
-	x.Helper()
-	kinds := make([]duly.Job, 1+x.IntN(3))
-	for i := range kinds {
-		kinds[i] = x.job()
-	}
-	made := x.IntN(2) == 0
-	jobs := make([]duly.Job, 1+x.IntN(12))
-	for i := range jobs {
-		jobs[i] = pick(x, kinds...)
-		jobs[i].Body = append(fmt.Appendf(nil, "%d ", x.next), jobs[i].Body...)
-		x.next++
-		x.name(&jobs[i], made)
 	}
 
-	var answers []duly.PushResult
-	for i := range jobs {
-		results, err := x.e.Push(x.Context(), in(one, jobs[i:i+1]))
-		x.must(err)
-		answers = append(answers, results[0])
-	}
-	together, err := x.e.Push(x.Context(), in(many, jobs))
-	x.must(err)
-	for i, want := range answers {
-		x.seen[pushed(want)]++
-		if got := strings.ReplaceAll(fmt.Sprint(together[i]), "default/"+many, "default/"+one); got != fmt.Sprint(want) {
-			x.Errorf("job %d of %d, %+v: %s, and alone it is %v", i, len(jobs), jobs[i], got, want)
+	var mu sync.Mutex
+	created, existed := map[string]bool{}, 0
+	gather("push", &s.Push, func(i int) {
+		job := duly.Job{Queue: "q", Body: []byte(fmt.Sprint(i)), ID: duly.NewNumber().String(), Made: true}
+		results, err := g.e.Push(g.Context(), []duly.Job{job})
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || len(results) != 1 || results[0].ID != job.ID || results[0].Outcome != duly.Created {
+			t.Errorf("caller %d: %+v, %v", i, results, err)
 		}
-	}
-}
-
-// pushed is what has become of a pushed job.
-func pushed(r duly.PushResult) string {
-	if r.Err != nil {
-		return string(duly.CodeOf(r.Err))
-	}
-	return r.Outcome.String()
-}
-
-// in is the jobs, for a queue.
-func in(queue string, jobs []duly.Job) []duly.Job {
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		jobs[i].Queue = queue
-	}
-	return jobs
-}
-
-// job is a job of any kind, whose TTL may be too short.
-func (x *twins) job() (j duly.Job) {
-	if x.IntN(3) > 0 {
-		j.Priority, j.Tries, j.MaxStalls = pick(x, 0, 5, -700), pick(x, 0, 1, 2), pick(x, 0, duly.None, 1)
-		j.TTL = pick(x, 0, 0, time.Second, 1500*time.Microsecond, time.Hour)
-		j.Lease, j.Retain = pick(x, 0, 0, time.Second), pick(x, 0, 0, time.Hour, 2*time.Second)
-		j.Backoff = pick(x, "", duly.Fixed(0), "exp:1s:5s")
-	}
-	if x.IntN(4) == 0 { // soon more than the shard has places for
-		j.Tries = 3 + x.IntN(1000)
-	}
-	switch x.IntN(8) {
-	case 0:
-		j.Delay = pick(x, time.Second, 700*time.Microsecond, time.Nanosecond)
-	case 1:
-		j.Due = x.clock.Now().Add(pick(x, -time.Hour, time.Millisecond, 2*time.Second))
-	case 2:
-		j.Headers = map[string]string{"name": "value"}
-	case 3:
-		j.Body = make([]byte, codec.BigBody)
-		x.seen["large"]++
-	}
-	switch x.IntN(4) {
-	case 0:
-		j.OrderKey = pick(x, "a", "b")
-	case 1:
-		j.Merge = duly.Merge{
-			Key: pick(x, "a", "b"), Mode: pick(x, "", duly.MergeKeep, duly.MergeReplace), Until: pick(x, "", duly.UntilDone),
+		created[job.ID] = true
+	})
+	ds := g.reserve(callers)
+	gather("settle", &s.Settle, func(i int) {
+		outcomes := []duly.Outcome{{Receipt: ds[i/2*2].Receipt, As: duly.Ack}} // two callers for every second job
+		errs, err := g.e.Settle(g.Context(), "", outcomes)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil || len(errs) != 1 || errs[0] != nil && duly.CodeOf(errs[0]) != duly.CodeLeaseLost {
+			t.Errorf("caller %d: %v, %v", i, errs, err)
 		}
-		if j.Merge.Mode == duly.MergeReplace {
-			j.Merge.MaxWait = pick(x, 0, time.Second)
+		if errs[0] != nil {
+			existed++
 		}
-		if x.IntN(3) == 0 {
-			j.OrderKey = "a"
+	})
+	notFound := 0
+	g.push(callers/2, 0)
+	ds = g.reserve(callers / 2)
+	gather("delete", &s.Remove, func(i int) {
+		err := g.e.Delete(g.Context(), duly.Q("q"), ds[i/2].ID) // two callers for each job
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil && duly.CodeOf(err) != duly.CodeNotFound {
+			t.Errorf("caller %d: %v", i, err)
 		}
-	}
-	return j
-}
-
-// name gives the job an ID: a new one of its client's, or an own one, which may
-// have been used before. The jobs of a call are all of one sort, for their numbers
-// are to rise in both queues.
-func (x *twins) name(j *duly.Job, made bool) {
-	switch {
-	case made:
-		j.ID, j.Made = duly.MakeID(j), true
-	case len(x.ids) > 0 && x.IntN(3) == 0:
-		j.ID = pick(x, x.ids[max(0, len(x.ids)-20):]...)
-	case x.IntN(4) == 0: // its text is that of a number
-		j.ID = duly.MakeID(j)
-	default:
-		j.ID = fmt.Sprint("own-", x.IntN(60))
-	}
-	x.ids = append(x.ids, j.ID)
-}
-
-// take reserves up to eight jobs.
-func (x *twins) take() {
-	x.Helper()
-	n, lease := x.IntN(9), pick(x, 0, time.Second)
-	taken := map[string][]string{}
-	for queue, most := range map[string]int{one: 1, many: n} {
-		for len(taken[queue]) < n {
-			ds, err := x.e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{queue}, Max: min(most, n-len(taken[queue])), Lease: lease})
-			if x.must(err); len(ds) == 0 {
-				break
-			}
-			x.held[queue] = append(x.held[queue], ds...)
-			for _, d := range ds {
-				d.Queue, d.Receipt = "", ""
-				taken[queue] = append(taken[queue], fmt.Sprintf("%+v", d))
-			}
+		if err != nil {
+			notFound++
 		}
+	})
+	if notFound != callers/2 {
+		t.Errorf("%d deletes found nothing, want %d", notFound, callers/2)
 	}
-	if !slices.Equal(taken[one], taken[many]) {
-		x.Errorf("one by one are taken\n%s\nand together\n%s", strings.Join(taken[one], "\n"), strings.Join(taken[many], "\n"))
-	}
-}
-
-// settle ends some of the deliveries, some of them twice, and keeps others.
-func (x *twins) settle() {
-	x.Helper()
-	var at []int
-	for i := range x.held[one] {
-		if x.IntN(3) > 0 {
-			at = append(at, i)
+	g.push(callers, 0)
+	gather("reserve", &s.Reserve, func(i int) {
+		if ds := g.reserve(1); ds[0].Queue != "q" {
+			t.Errorf("caller %d: %+v", i, ds)
 		}
+	})
+	if len(created) != callers || existed != callers/2 {
+		t.Errorf("%d jobs were created and %d settles came second, want %d and %d", len(created), existed, callers, callers/2)
 	}
-	if len(at) == 0 || len(x.held[one]) != len(x.held[many]) {
-		return
-	}
-	at = append(at, pick(x, at...), x.IntN(len(x.held[one])))
-	plain := x.IntN(3) == 0 // acks without a result have a form of their own
-	ends := make([]duly.Outcome, len(at))
-	for i := range ends {
-		o := duly.Outcome{As: pick(x, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury)}
-		if o.As == duly.Ack && x.IntN(3) == 0 {
-			o.Result = []byte("result")
-		}
-		if delay := pick(x, 0, time.Second, -1); delay >= 0 && (o.As == duly.Nack || o.As == duly.Release) {
-			o.Delay = &delay
-		}
-		if o.As == duly.Nack || o.As == duly.Bury {
-			o.Error = pick(x, "", "error")
-		}
-		if plain {
-			o = duly.Outcome{As: duly.Ack}
-		}
-		ends[i] = o
-	}
-
-	told := map[string][]string{}
-	for _, queue := range bothQueues {
-		outcomes := slices.Clone(ends)
-		for i := range outcomes {
-			outcomes[i].Receipt = x.held[queue][at[i]].Receipt
-		}
-		size := 1
-		if queue == many {
-			size = len(outcomes)
-		}
-		for part := range slices.Chunk(outcomes, size) {
-			errs, err := x.e.Settle(x.Context(), "", part)
-			x.must(err)
-			for _, err := range errs {
-				told[queue] = append(told[queue], string(duly.CodeOf(err)))
-			}
-		}
-		x.held[queue] = without(x.held[queue], at)
-	}
-	for i, code := range told[one] {
-		if x.seen[code]++; code == "" {
-			x.seen[ends[i].As.String()]++
-		}
-	}
-	if !slices.Equal(told[one], told[many]) {
-		x.Errorf("%+v of %v end one by one as %q, and together as %q", ends, at, told[one], told[many])
-	}
-}
-
-// without is the deliveries but those at some places.
-func without(ds []duly.Delivery, at []int) (left []duly.Delivery) {
-	for i, d := range ds {
-		if !slices.Contains(at, i) {
-			left = append(left, d)
-		}
-	}
-	return left
-}
-
-// remove deletes some of the jobs, some of them twice.
-func (x *twins) remove() {
-	x.Helper()
-	if len(x.ids) == 0 {
-		return
-	}
-	ids := make([]string, x.IntN(4))
-	for i := range ids {
-		ids[i] = pick(x, x.ids[max(0, len(x.ids)-40):]...)
-	}
-	var alone, together []string
-	for _, id := range ids {
-		err := x.e.Delete(x.Context(), duly.Q(one), id)
-		if err != nil && !errors.Is(err, duly.ErrNotFound) {
-			x.Fatal(err)
-		}
-		alone = append(alone, string(duly.CodeOf(err)))
-	}
-	for _, lost := range x.deleteTogether(many, ids) {
-		together = append(together, map[bool]string{true: string(duly.CodeNotFound)}[lost])
-	}
-	for _, code := range alone {
-		x.seen[map[bool]string{true: "deleted", false: code}[code == ""]]++
-	}
-	if !slices.Equal(alone, together) {
-		x.Errorf("deletes of %q answer %q, and together %q", ids, alone, together)
-	}
-}
-
-// deleteTogether deletes by one script call, and tells which IDs no job has.
-func (x *twins) deleteTogether(queue string, ids []string) []bool {
-	x.Helper()
-	lost := make([]bool, len(ids))
-	var calls []*jobs.Batched
-	for i, id := range ids {
-		calls = append(calls, &jobs.Batched{Call: batch.Call{Items: 1}, CallArgs: codec.CallArgs{Args: []string{codec.Alias(id)}}, Apply: func(r jobs.BatchReply) { lost[i] = len(r.Lost) > 0 }})
-	}
-	if len(calls) > 0 {
-		q := x.e.catalog.Cache.Get(duly.Q(queue).Normal())
-		x.must(x.e.calls.Batchers(q, q.Shards[0]).Remove.Send(x.Context(), began(x.Context(), calls)))
-	}
-	return lost
-}
-
-// requeue gives some jobs another life, most of which are not dead.
-func (x *twins) requeue() {
-	x.Helper()
-	if len(x.ids) == 0 || x.IntN(2) == 0 {
-		return
-	}
-	p := duly.RequeueParams{Tries: pick(x, 0, 5), TTL: pick(x, 0, time.Hour)}
-	for range 1 + x.IntN(30) {
-		p.IDs = append(p.IDs, pick(x, x.ids...))
-	}
-	together, err := x.e.Requeue(x.Context(), duly.Q(many), p)
-	x.must(err)
-	for i, id := range p.IDs {
-		single := p
-		single.IDs = []string{id}
-		alone, err := x.e.Requeue(x.Context(), duly.Q(one), single)
-		if x.must(err); alone[0].Err == nil {
-			x.seen["requeued"]++
-		}
-		want := strings.ReplaceAll(fmt.Sprintf("%+v", alone[0]), "default/"+one, "default/"+many)
-		if got := fmt.Sprintf("%+v", together[i]); got != want {
-			x.Errorf("a requeue of %s answers %s, and together %s", id, want, got)
-		}
-	}
-}
-
-// compare looks whether both queues have the same in the store, except for the
-// numbers of jobs that have another ID.
-func (x *twins) compare() {
-	x.Helper()
-	was := x.stored(one)
-	for name, got := range x.stored(many) {
-		if got != was[name] {
-			x.Errorf("in %s of the queue of batches stands\n%sand of the other\n%s", name, got, was[name])
-		}
-	}
-}
-
-// stored is the content of a queue's keys. A job that has an alias goes by it.
-func (x *twins) stored(queue string) map[string]string {
-	x.Helper()
-	s := x.e.catalog.Cache.Get(duly.Q(queue).Normal()).Shards[0]
-	var names []string
-	for _, entry := range entriesOf(x.server, s.Name("alias")) {
-		name, number, _ := strings.Cut(entry, " → ")
-		if name[0] == 'i' || strings.HasPrefix(name, "6e") && len(name) == 34 {
-			names = append(names, number, name)
-		}
-	}
-	named := strings.NewReplacer(names...)
-	all := map[string]string{}
-	for _, entry := range entriesOf(x.server, s.Name("records")) {
-		_, record, _ := strings.Cut(entry, " → ")
-		if strings.HasPrefix(record[12:], "ff") {
-			x.seen["inline"]++
-		}
-	}
-	for _, name := range store.ShardKeys {
-		if name == "config" || name == "marker" {
-			continue
-		}
-		var lines []string
-		for _, entry := range entriesOf(x.server, s.Name(name)) {
-			if name != "tally" || !strings.HasPrefix(entry, "later") {
-				lines = append(lines, named.Replace(entry)+"\n")
-			}
-		}
-		slices.Sort(lines)
-		all[name] = strings.Join(lines, "")
-	}
-	return all
 }

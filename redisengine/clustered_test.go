@@ -19,15 +19,15 @@ func TestCheckAndSweepOfACluster(t *testing.T) {
 	e := at(t, withPrefix(cluster.URL(), prefix), c)
 	ctx := t.Context()
 	const shards, jobs = 16, 100
-	if err := e.Configure(ctx, ruinQueue, duly.QueueConfig{Shards: shards}); err != nil {
+	if err := e.Configure(ctx, damageQueue, duly.QueueConfig{Shards: shards}); err != nil {
 		t.Fatal(err)
 	}
 	for range jobs {
-		pushOne(t, e, duly.Job{Queue: ruinQueue.Name, Delay: time.Minute})
+		pushOne(t, e, duly.Job{Queue: damageQueue.Name, Delay: time.Minute})
 	}
 	lost := 0
 	for i := range shards {
-		key := fmt.Sprintf("%s:{default/%s/%d}:delayed", prefix, ruinQueue.Name, i)
+		key := fmt.Sprintf("%s:{default/%s/%d}:delayed", prefix, damageQueue.Name, i)
 		numbers := cluster.For(key).Must("ZRANGE", key, 0, 0).([]any)
 		if len(numbers) > 0 {
 			cluster.For(key).Must("ZREM", key, numbers[0])
@@ -45,7 +45,7 @@ func TestCheckAndSweepOfACluster(t *testing.T) {
 	if err := e.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
-	page, err := e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
+	page, err := e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 1000}})
 	if err != nil || len(page.Jobs) != jobs {
 		t.Errorf("%d jobs are ready, %v", len(page.Jobs), err)
 	}

@@ -30,17 +30,17 @@ func bothWays(t *testing.T, f func(t *testing.T, shards int)) {
 func TestCheckList(t *testing.T) {
 	t.Parallel()
 	bothWays(t, func(t *testing.T, shards int) {
-		list := func(r *ruin, key string) string { return r.prefix + ":{default}:" + key }
+		list := func(r *damageRig, key string) string { return r.prefix + ":{default}:" + key }
 		t.Run("NotListed", func(t *testing.T) {
 			r := newRuin(t, shards, 1)
-			r.do("ZREM", list(r, "queues"), ruinQueue.Name)
+			r.do("ZREM", list(r, "queues"), damageQueue.Name)
 			r.findAndMend("queue_not_listed")
 		})
 		t.Run("NotConfigured", func(t *testing.T) {
 			r := newRuin(t, shards, 1)
 			r.do("DEL", list(r, "configs"))
 			r.findAndMend("queue_not_configured")
-			if c, err := r.e.Config(t.Context(), ruinQueue); err != nil || c.Shards != shards {
+			if c, err := r.e.Config(t.Context(), damageQueue); err != nil || c.Shards != shards {
 				t.Errorf("the queue has %+v, %v", c, err)
 			}
 		})
@@ -149,7 +149,7 @@ func TestUnreadableIsQuarantined(t *testing.T) {
 	for _, j := range r.list() {
 		if j.State == duly.StateDead && j.LastError != "no" {
 			reasons[string(j.Body)] = j.LastError
-			if _, err := r.e.Get(t.Context(), ruinQueue, j.ID); err != nil {
+			if _, err := r.e.Get(t.Context(), damageQueue, j.ID); err != nil {
 				t.Errorf("nobody finds %s by the ID that the list tells: %v", j.ID, err)
 			}
 		}
@@ -185,7 +185,7 @@ func TestDamageHealsByItself(t *testing.T) {
 			var got []string
 			var first error
 			redistest.Await(t, "the jobs come", func() bool {
-				ds, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10})
+				ds, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 10})
 				if first == nil {
 					first = err
 				}
@@ -200,7 +200,7 @@ func TestDamageHealsByItself(t *testing.T) {
 			if !slices.Equal(got, c.want) {
 				t.Errorf("taken were %v, want %v", got, c.want)
 			}
-			if s, err := r.e.Stats(t.Context(), ruinQueue); err != nil || s.Sizes.Dead != int64(2-len(c.want)) {
+			if s, err := r.e.Stats(t.Context(), damageQueue); err != nil || s.Sizes.Dead != int64(2-len(c.want)) {
 				t.Errorf("the sizes are %+v, %v", s.Sizes, err)
 			}
 			r.sound()
@@ -214,7 +214,7 @@ func TestLostPolicies(t *testing.T) {
 	t.Parallel()
 	r := newRuin(t, 1, 1)
 	r.do("DEL", r.key(0, "policies"))
-	p := duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1000}
+	p := duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1000}
 	got, err := r.e.Reserve(t.Context(), p)
 	must(t, err)
 	for _, d := range got {
@@ -284,7 +284,7 @@ func TestCheckMarkerTaken(t *testing.T) {
 	looks := 0
 	report, err := r.e.Check(t.Context(), duly.CheckParams{Progress: func(int64, int64) {
 		if looks++; looks == 2 { // at the other queue: this one was looked at
-			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1}); err != nil || len(got) != 1 {
+			if got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1}); err != nil || len(got) != 1 {
 				t.Error(got, err)
 			}
 			take()
@@ -339,7 +339,7 @@ func TestCheckBesideOthers(t *testing.T) {
 }
 
 // bustle is what one of several at once does with the queue.
-func (r *ruin) bustle(who, turn int) {
+func (r *damageRig) bustle(who, turn int) {
 	key := fmt.Sprint("k", turn%3)
 	jobs := []duly.Job{
 		{}, {Delay: 3 * time.Millisecond}, {TTL: 4 * time.Millisecond}, {OrderKey: key}, {OrderKey: key, Delay: 2 * time.Millisecond},
@@ -348,7 +348,7 @@ func (r *ruin) bustle(who, turn int) {
 		{ID: fmt.Sprintf("own-%d-%d", who, turn), Retain: time.Millisecond}, {Body: make([]byte, 9<<10)}, {Tries: 1, Lease: 100 * time.Millisecond},
 	}
 	for i := range jobs {
-		jobs[i].Queue = ruinQueue.Name
+		jobs[i].Queue = damageQueue.Name
 	}
 	results, err := r.e.Push(r.Context(), jobs)
 	if err != nil {
@@ -358,14 +358,14 @@ func (r *ruin) bustle(who, turn int) {
 	for i, result := range results {
 		switch (i + turn) % 7 {
 		case 0:
-			_ = r.e.Delete(r.Context(), ruinQueue, result.ID)
+			_ = r.e.Delete(r.Context(), damageQueue, result.ID)
 		case 1:
-			_ = r.e.Promote(r.Context(), ruinQueue, result.ID)
+			_ = r.e.Promote(r.Context(), damageQueue, result.ID)
 		case 2:
-			_ = r.e.Update(r.Context(), ruinQueue, result.ID, duly.Update{Priority: &turn})
+			_ = r.e.Update(r.Context(), damageQueue, result.ID, duly.Update{Priority: &turn})
 		}
 	}
-	got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 20})
+	got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 20})
 	if err != nil {
 		r.Error(err)
 	}
@@ -378,7 +378,7 @@ func (r *ruin) bustle(who, turn int) {
 	if _, err := r.e.Settle(r.Context(), "", outcomes); err != nil {
 		r.Error(err)
 	}
-	if _, err := r.e.Requeue(r.Context(), ruinQueue, duly.RequeueParams{N: 3}); err != nil {
+	if _, err := r.e.Requeue(r.Context(), damageQueue, duly.RequeueParams{N: 3}); err != nil {
 		r.Error(err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // ways in which an index over jobs can go wrong.
 type damage struct {
 	name string
-	harm func(r *ruin)
+	harm func(r *damageRig)
 	// found is the kind that Check reports.
 	found string
 	// alone: the repair of anything else in the shard mends it on its way.
@@ -20,36 +20,36 @@ type damage struct {
 const nobody = "0123456789abcdef"
 
 // lost takes the record of a job away.
-func lost(kind string) func(r *ruin) {
-	return func(r *ruin) { r.take(kind).lose() }
+func lost(kind string) func(r *damageRig) {
+	return func(r *damageRig) { r.take(kind).lose() }
 }
 
 // stray adds a member of no job to a set.
-func stray(set string, more ...any) func(r *ruin) {
-	return func(r *ruin) {
+func stray(set string, more ...any) func(r *damageRig) {
+	return func(r *damageRig) {
 		r.do(append([]any{"ZADD", r.key(0, set), 1, "stray-in-" + (set + "-------")[:7]}, more...)...)
 	}
 }
 
 // field sets a field of a hash of a job's shard.
-func field(kind, hash, value string) func(r *ruin) {
-	return func(r *ruin) {
+func field(kind, hash, value string) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("HSET", hash, v.number, value)
 	}
 }
 
 // cut leaves only so much of a field of a job's.
-func cut(kind, hash string, size int) func(r *ruin) {
-	return func(r *ruin) {
+func cut(kind, hash string, size int) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("HSET", hash, v.number, v.hash(hash, v.number)[:size])
 	}
 }
 
 // recordCut leaves so much of a job's record. Its body is lost, or its name.
-func recordCut(kind string, size int) func(r *ruin) {
-	return func(r *ruin) {
+func recordCut(kind string, size int) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("HSET", "records", v.number, v.hash("records", v.number)[:size])
 		v.gone[v.name] = true
@@ -57,8 +57,8 @@ func recordCut(kind string, size int) func(r *ruin) {
 }
 
 // inRecord writes over a part of a job's record.
-func inRecord(kind string, at int, text string) func(r *ruin) {
-	return func(r *ruin) {
+func inRecord(kind string, at int, text string) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		record := v.hash("records", v.number)
 		v.on("HSET", "records", v.number, record[:at]+text+record[at+len(text):])
@@ -67,8 +67,8 @@ func inRecord(kind string, at int, text string) func(r *ruin) {
 }
 
 // policyIs gives the policy of a job another text.
-func policyIs(kind, text string) func(r *ruin) {
-	return func(r *ruin) {
+func policyIs(kind, text string) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("HSET", "policies", v.policyPlace(), text)
 	}
@@ -104,16 +104,16 @@ func (v victim) inline(policy string) {
 }
 
 // score moves a job within its set.
-func score(kind, set string, by int) func(r *ruin) {
-	return func(r *ruin) {
+func score(kind, set string, by int) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("ZINCRBY", set, by, v.number)
 	}
 }
 
 // misscored gives a job a score that nothing of its state can have.
-func misscored(kind, set, score string) func(r *ruin) {
-	return func(r *ruin) {
+func misscored(kind, set, score string) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		member := v.number
 		if set == "blocked" {
@@ -123,8 +123,8 @@ func misscored(kind, set, score string) func(r *ruin) {
 	}
 }
 
-func without(kind, set string) func(r *ruin) {
-	return func(r *ruin) {
+func without(kind, set string) func(r *damageRig) {
+	return func(r *damageRig) {
 		v := r.take(kind)
 		v.on("ZREM", set, v.number)
 	}
@@ -135,7 +135,7 @@ var damages = []damage{
 	{"1 DelayedRecordInNoSet", without("later", "delayed"), "job_in_no_set", false},
 	{"1 DeadRecordInNoSet", without("buried", "dead"), "job_in_no_set", false},
 	{"1 DoneRecordInNoSet", without("done", "done"), "job_in_no_set", false},
-	{"1 BlockedRecordInNoSet", func(r *ruin) {
+	{"1 BlockedRecordInNoSet", func(r *damageRig) {
 		v := r.take("behind")
 		v.on("ZREM", "blocked", v.member())
 	}, "job_in_no_set", false},
@@ -150,30 +150,30 @@ var damages = []damage{
 	{"3 StrayReady", stray("ready"), "entry_without_job", false},
 	{"4 StrayLeased", stray("leased"), "entry_without_job", false},
 	{"6 StrayBlocked", stray("blocked", 0, "?", 0, "\x03abc12345678"+nobody), "entry_without_job", false},
-	{"6 BlockedAtAnotherPlace", func(r *ruin) {
+	{"6 BlockedAtAnotherPlace", func(r *damageRig) {
 		v := r.take("behind")
 		m := v.member()
 		v.on("ZREM", "blocked", m)
 		v.on("ZADD", "blocked", 0, m[:len(m)-20]+"abcd"+v.number)
 	}, "place_wrong", false},
-	{"6 BlockedTwice", func(r *ruin) {
+	{"6 BlockedTwice", func(r *damageRig) {
 		v := r.take("behind")
 		v.on("ZADD", "blocked", 0, "\x02no12345678"+v.number)
 	}, "place_wrong", false},
-	{"6 BlockedWithoutKey", func(r *ruin) {
+	{"6 BlockedWithoutKey", func(r *damageRig) {
 		v := r.take("plain")
 		v.on("ZREM", "ready", v.number)
 		v.on("ZADD", "blocked", 0, "\x02no12345678"+v.number)
 	}, "place_wrong", false},
-	{"8 DelayedAndReady", func(r *ruin) {
+	{"8 DelayedAndReady", func(r *damageRig) {
 		v := r.take("later")
 		v.on("ZADD", "ready", v.score("delayed"), v.number)
 	}, "job_in_two_sets", false},
-	{"9 ReadyAndLeased", func(r *ruin) {
+	{"9 ReadyAndLeased", func(r *damageRig) {
 		v := r.take("merged")
 		v.on("ZADD", "leased", r.clock.Now().UnixMilli(), v.number)
 	}, "job_in_two_sets", false},
-	{"10 LeasedAndDead", func(r *ruin) {
+	{"10 LeasedAndDead", func(r *damageRig) {
 		v := r.take("taken")
 		v.on("ZADD", "dead", r.clock.Now().UnixMilli(), v.number)
 	}, "job_in_two_sets", false},
@@ -185,75 +185,75 @@ var damages = []damage{
 	{"10 BlockedWithAScore", misscored("behind", "blocked", "5"), "place_wrong", false},
 	{"11 LeasedWithoutEntry", without("taken", "leased"), "job_in_no_set", false},
 	{"11 HeadWithoutEntry", without("head", "leased"), "job_in_no_set", false},
-	{"12 BusyKeyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) }, "order_key_wrong", false},
-	{"12 BusyKeyOfAnother", func(r *ruin) {
+	{"12 BusyKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "busy"), "nobody's", nobody) }, "order_key_wrong", false},
+	{"12 BusyKeyOfAnother", func(r *damageRig) {
 		v := r.take("head")
 		v.on("HSET", "busy", v.key1(), nobody)
 	}, "order_key_not_held", false},
-	{"12 BusyKeyWithoutHead", func(r *ruin) {
+	{"12 BusyKeyWithoutHead", func(r *damageRig) {
 		v := r.take("head")
 		v.lose()
 		v.on("ZREM", "leased", v.number)
 	}, "order_key_wrong", false},
-	{"13 BlockedByNobody", func(r *ruin) {
+	{"13 BlockedByNobody", func(r *damageRig) {
 		v := r.take("stuck")
 		v.on("HDEL", "busy", v.key1())
 	}, "blocked_by_nobody", false},
-	{"13 RunsWithoutKey", func(r *ruin) {
+	{"13 RunsWithoutKey", func(r *damageRig) {
 		v := r.take("head")
 		v.on("HDEL", "busy", v.key1())
 	}, "order_key_not_held", false},
-	{"14 AliasWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "inobody", nobody) }, "alias_without_job", false},
-	{"14 AliasLost", func(r *ruin) {
+	{"14 AliasWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "inobody", nobody) }, "alias_without_job", false},
+	{"14 AliasLost", func(r *damageRig) {
 		v := r.take("own")
 		v.on("HDEL", "alias", v.alias("i"))
 	}, "alias_missing", false},
-	{"14 AliasOfAnother", func(r *ruin) {
+	{"14 AliasOfAnother", func(r *damageRig) {
 		v := r.take("own")
 		v.on("HSET", "alias", v.alias("i"), nobody)
 	}, "alias_missing", false},
-	{"14 WhatIsThat", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "x", "y", "", "z") }, "alias_without_job", false},
-	{"15 MergeKeyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "m\x00nobody", nobody) }, "merge_key_wrong", false},
-	{"15 MergeKeyOfLeased", func(r *ruin) {
+	{"14 WhatIsThat", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "x", "y", "", "z") }, "alias_without_job", false},
+	{"15 MergeKeyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "m\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"15 MergeKeyOfLeased", func(r *damageRig) {
 		v, merged := r.take("merging"), r.take("merged")
 		form := merged.alias("m")
 		k := v.name[strings.LastIndex(v.name, "-")+1:]
 		v.on("HSET", "alias", form[:strings.LastIndex(form, "m")]+"l"+k, v.number)
 	}, "merge_key_wrong", false},
-	{"15 MergeKeyLost", func(r *ruin) {
+	{"15 MergeKeyLost", func(r *damageRig) {
 		v := r.take("merged")
 		v.on("HDEL", "alias", v.alias("m"))
 	}, "merge_key_missing", false},
-	{"15 MergeKeyOfRunningLost", func(r *ruin) {
+	{"15 MergeKeyOfRunningLost", func(r *damageRig) {
 		v := r.take("until")
 		v.on("HDEL", "alias", v.alias("m"))
 	}, "merge_key_missing", false},
-	{"15 OvertakenWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "o"+nobody, nobody) }, "merge_key_wrong", false},
-	{"15 OvertakenThatWaits", func(r *ruin) {
+	{"15 OvertakenWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "o"+nobody, nobody) }, "merge_key_wrong", false},
+	{"15 OvertakenThatWaits", func(r *damageRig) {
 		v := r.take("merged")
 		v.on("HSET", "alias", "o"+v.number, v.number)
 	}, "merge_key_wrong", false},
-	{"15 ReplaceableWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "alias"), "r\x00nobody", nobody) }, "merge_key_wrong", false},
-	{"15 ReplaceableOfAnotherMode", func(r *ruin) {
+	{"15 ReplaceableWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "alias"), "r\x00nobody", nobody) }, "merge_key_wrong", false},
+	{"15 ReplaceableOfAnotherMode", func(r *damageRig) {
 		v := r.take("merging")
 		v.on("HSET", "alias", "r\x00nobody", v.number)
 	}, "merge_key_wrong", false},
 	{"16 ExpiryWithoutJob", stray("expiry"), "expiry_without_job", false},
-	{"16 ExpiryOfAnother", func(r *ruin) {
+	{"16 ExpiryOfAnother", func(r *damageRig) {
 		v := r.take("plain")
 		v.on("ZADD", "expiry", 1, v.number)
 	}, "expiry_without_job", false},
 	{"16 ExpiryLost", without("brief", "expiry"), "expiry_missing", false},
 	{"16 RetainLost", without("done", "expiry"), "expiry_missing", false},
 	{"16 ExpiryAtAnotherMoment", score("brief", "expiry", 1), "expiry_missing", false},
-	{"17 RunWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) }, "run_without_job", false},
-	{"17 BodyWithoutJob", func(r *ruin) { r.do("HSET", r.key(0, "bodies"), nobody, "x") }, "body_without_job", false},
+	{"17 RunWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "run"), nobody, strings.Repeat("x", 26)) }, "run_without_job", false},
+	{"17 BodyWithoutJob", func(r *damageRig) { r.do("HSET", r.key(0, "bodies"), nobody, "x") }, "body_without_job", false},
 	{"17 BodyOfAnother", field("plain", "bodies", "x"), "body_without_job", false},
-	{"17 BodyTwice", func(r *ruin) {
+	{"17 BodyTwice", func(r *damageRig) {
 		v := r.take("large")
 		v.on("HSET", "records", v.number, v.hash("records", v.number)+"more")
 	}, "body_twice", false},
-	{"17 BodyLost", func(r *ruin) {
+	{"17 BodyLost", func(r *damageRig) {
 		v := r.take("large")
 		v.on("HDEL", "bodies", v.number)
 		v.gone[v.name] = true
@@ -274,11 +274,11 @@ var damages = []damage{
 	{"17 PriorityBeyond", inRecord("merged", 8, "\x07\xd1"), "job_unreadable", false},
 	{"17 IDOfNoKind", inRecord("own", 9, "m"), "job_unreadable", false},
 	{"17 IDOfNoNumber", inRecord("own", 9, "n"), "job_unreadable", false},
-	{"17 PolicyLost", func(r *ruin) {
+	{"17 PolicyLost", func(r *damageRig) {
 		v := r.take("brief")
 		v.on("HDEL", "policies", v.policyPlace())
 	}, "policy_missing", false},
-	{"17 PolicyOfDoneLost", func(r *ruin) {
+	{"17 PolicyOfDoneLost", func(r *damageRig) {
 		v := r.take("done")
 		v.on("HDEL", "policies", v.policyPlace())
 	}, "policy_missing", false},
@@ -288,20 +288,22 @@ var damages = []damage{
 	{"17 PolicyWithoutTries", policyIs("brief", "\x9d\x00\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa0\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
 	{"17 PolicyOfNoMode", policyIs("brief", "\x9d\x01\x08\xce\x01\xc9\xc3\x80\xff\xa0\xa1x\xa0\x00\xa0\xa0\x01\xff\x00"), "policy_missing", false},
 	{"17 OptionsWithoutPolicy", inRecord("merged", 6, "\x00"), "policy_missing", false},
-	{"17 PolicyLeadsElsewhere", func(r *ruin) {
+	{"17 PolicyLeadsElsewhere", func(r *damageRig) {
 		v := r.take("retry")
 		v.on("HSET", "policies", v.policyName(), "\xfe")
 	}, "policy_wrong", false},
-	{"17 PolicyLeadsNowhere", func(r *ruin) { r.do("HSET", r.key(0, "policies"), "pwhat", "\x01", "pis", "", "pthat", "\x01\x02") }, "policy_wrong", false},
-	{"17 PolicyWithoutName", func(r *ruin) {
+	{"17 PolicyLeadsNowhere", func(r *damageRig) {
+		r.do("HSET", r.key(0, "policies"), "pwhat", "\x01", "pis", "", "pthat", "\x01\x02")
+	}, "policy_wrong", false},
+	{"17 PolicyWithoutName", func(r *damageRig) {
 		v := r.take("until")
 		v.on("HDEL", "policies", v.policyName())
 	}, "policy_wrong", false},
-	{"17 WhatPolicyIsThat", func(r *ruin) {
+	{"17 WhatPolicyIsThat", func(r *damageRig) {
 		r.do("HSET", r.key(0, "policies"), "", "x", "what", "y", "\x00", "z", "\xff", "z")
 	}, "policy_wrong", false},
-	{"17 PolicyOfItsOwnDamaged", func(r *ruin) { r.take("own").inline("no policy") }, "job_unreadable", false},
-	{"17 PolicyOfItsOwnCut", func(r *ruin) {
+	{"17 PolicyOfItsOwnDamaged", func(r *damageRig) { r.take("own").inline("no policy") }, "job_unreadable", false},
+	{"17 PolicyOfItsOwnCut", func(r *damageRig) {
 		v := r.take("own")
 		v.inline("no policy")
 		v.on("HSET", "records", v.number, v.hash("records", v.number)[:14])
@@ -310,19 +312,19 @@ var damages = []damage{
 	{"17 RunUnreadable", cut("failed", "run", 20), "job_unreadable", false},
 	{"17 RunOfBlockedUnreadable", field("waiting", "run", "x"), "job_unreadable", false},
 	{"17 DoneUnreadable", field("done", "run", "x"), "job_unreadable", false},
-	{"17 NumberUnreadable", func(r *ruin) { r.do("HSET", r.key(0, "records"), "short", strings.Repeat("\x00", 14)) }, "job_unreadable", false},
-	{"18 CountersDoNotAddUp", func(r *ruin) { r.do("HINCRBY", r.key(0, "tally"), "acked", 3) }, "counters_differ", false},
-	{"18 CounterIsNoNumber", func(r *ruin) { r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at", "now") }, "counters_differ", false},
-	{"18 TallyLost", func(r *ruin) {
+	{"17 NumberUnreadable", func(r *damageRig) { r.do("HSET", r.key(0, "records"), "short", strings.Repeat("\x00", 14)) }, "job_unreadable", false},
+	{"18 CountersDoNotAddUp", func(r *damageRig) { r.do("HINCRBY", r.key(0, "tally"), "acked", 3) }, "counters_differ", false},
+	{"18 CounterIsNoNumber", func(r *damageRig) { r.do("HSET", r.key(0, "tally"), "delivered", "many", "bucket_at", "now") }, "counters_differ", false},
+	{"18 TallyLost", func(r *damageRig) {
 		v := r.take("plain")
 		v.on("DEL", "tally")
 	}, "counters_differ", false},
-	{"19 MomentMissed", func(r *ruin) {
+	{"19 MomentMissed", func(r *damageRig) {
 		v := r.take("later")
 		v.on("ZREM", "marker", "later")
 		v.on("HSET", "tally", "later", strconv.FormatInt(r.clock.Now().UnixMilli()*2, 10))
 	}, "moment_missed", true},
-	{"19 MomentForgotten", func(r *ruin) {
+	{"19 MomentForgotten", func(r *damageRig) {
 		v := r.take("later")
 		v.on("ZREM", "marker", "later")
 		v.on("HDEL", "tally", "later")

@@ -10,13 +10,13 @@ import (
 
 // makesQueue is a push that makes its queue: it enters the queue into the list of
 // its namespace, configures the shard and stores the job, in a call each.
-var makesQueue = deed{"PushMakesQueue", func(r *ruin) {
-	if err := r.e.Destroy(r.Context(), ruinQueue); err != nil {
+var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
+	if err := r.e.Destroy(r.Context(), damageQueue); err != nil {
 		r.Fatal(err)
 	}
 	clear(r.jobs)
 	clear(r.held)
-}, func(r *ruin) {
+}, func(r *damageRig) {
 	r.try(duly.Job{Body: []byte("new-0")}, duly.Job{Body: []byte("new-1"), OrderKey: "k", TTL: time.Minute})
 }, nil}
 
@@ -30,7 +30,7 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	t.Parallel()
 	x := newInterrupter(t, scriptForms[0])
 	points := 0
-	for _, d := range append([]deed{makesQueue}, deeds...) {
+	for _, d := range append([]operation{makesQueue}, operations...) {
 		t.Run(d.name, func(t *testing.T) { points += x.dieBetween(t, d) })
 	}
 	t.Logf("%d points between two calls", points)
@@ -39,9 +39,9 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	}
 }
 
-// dieBetween does the first calls of a deed alone, one more each time, and has what
+// dieBetween does the first calls of a operation alone, one more each time, and has what
 // they leave mended.
-func (x *interrupter) dieBetween(t *testing.T, d deed) (points int) {
+func (x *interrupter) dieBetween(t *testing.T, d operation) (points int) {
 	r, before, calls := x.prepare(t, d)
 	for n := 1; n < len(calls); n++ {
 		x.restore(t, before)

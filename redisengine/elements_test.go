@@ -295,6 +295,7 @@ func (c *counting) useRegistry() {
 func (c *counting) useManyShards() {
 	c.Helper()
 	must(c, c.at.Configure(c.Context(), duly.Q("wide"), duly.QueueConfig{Shards: duly.MaxShards}))
+	c.at.GiveMarkerBack(duly.Q("wide"))
 	ready, err := c.at.Wait(c.Context(), duly.WaitParams{Queues: []string{"wide"}})
 	if err != nil || ready {
 		c.Errorf("an empty queue is ready: %t, %v", ready, err)

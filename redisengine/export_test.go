@@ -126,7 +126,7 @@ func (e *Engine) LateTell(ref duly.QueueRef) func(context.Context) error {
 func (e *Engine) GiveMarkerBack(ref duly.QueueRef) {
 	s := e.catalog.Cache.Get(ref.Normal()).Shards[0]
 	e.hub.PutMarker(s, "now", 1)
-	e.hub.PutMarker(s, "later", clock.Milli(e.store.Settings.Clock.Now()))
+	e.hub.PutMarker(s, "later", clock.Milli(e.store.Local().Now()))
 }
 
 // Waiters is how many callers wait.

@@ -29,9 +29,9 @@ func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	}
 }
 
-// takeAllKeys does a deed, and then repeats every script call of it with every
+// takeAllKeys does a operation, and then repeats every script call of it with every
 // one of its keys taken by something else.
-func (x *interrupter) takeAllKeys(t *testing.T, d deed) {
+func (x *interrupter) takeAllKeys(t *testing.T, d operation) {
 	x.must(t, "FLUSHALL")
 	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
 	r.fill(1)

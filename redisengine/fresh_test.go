@@ -67,7 +67,7 @@ type recorded struct {
 	calls     []scriptCall
 }
 
-// record does all deeds to one store, of jobs of every kind or of plain jobs
+// record does all operations to one store, of jobs of every kind or of plain jobs
 // alone, and then something to tokens and placements.
 func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	x.must(t, "FLUSHALL")
@@ -92,19 +92,19 @@ func (x *interrupter) record(t *testing.T, plain bool) *recorded {
 	return s
 }
 
-// inOrder is the deeds to one store. Check comes first, because its damages want
+// inOrder is the operations to one store. Check comes first, because its damages want
 // whole jobs. Configure and Destroy come last: they change the version that calls
 // name, and those after them would find another one.
-func inOrder(plain bool) []deed {
+func inOrder(plain bool) []operation {
 	rank := map[string]int{"Check": -1, "Configure": 1, "Destroy": 2}
-	alone := func(d deed) bool { return strings.Contains(d.name, "Plain") || strings.HasSuffix(d.name, "Alone") }
-	list := slices.DeleteFunc(slices.Clone(deeds), func(d deed) bool { return alone(d) && !plain })
-	slices.SortStableFunc(list, func(a, b deed) int { return rank[a.name] - rank[b.name] })
+	alone := func(d operation) bool { return strings.Contains(d.name, "Plain") || strings.HasSuffix(d.name, "Alone") }
+	list := slices.DeleteFunc(slices.Clone(operations), func(d operation) bool { return alone(d) && !plain })
+	slices.SortStableFunc(list, func(a, b operation) int { return rank[a.name] - rank[b.name] })
 	return list
 }
 
 // registryDeed does everything to a token, and to a placement.
-func registryDeed(r *ruin) {
+func registryDeed(r *damageRig) {
 	ctx, hash := r.Context(), sha256.Sum256([]byte("shop"))
 	must(r, r.e.PutToken(ctx, token("shop")))
 	must(r, r.e.LimitToken(ctx, hash, duly.Limits{Consume: 3, Per: time.Minute}))

@@ -35,10 +35,10 @@ func TestInterrupted(t *testing.T) {
 // engine's calls.
 var scriptForms = []string{"functions", "eval"}
 
-// overAll goes over all deeds, and complains of the scripts that none of them has
+// overAll goes over all operations, and complains of the scripts that none of them has
 // raised in. Those of tokens and placements are no part of a shard.
-func (x *interrupter) overAll(t *testing.T, over func(t *testing.T, d deed), complaint string) {
-	for _, d := range deeds {
+func (x *interrupter) overAll(t *testing.T, over func(t *testing.T, d operation), complaint string) {
+	for _, d := range operations {
 		t.Run(d.name, func(t *testing.T) { over(t, d) })
 	}
 	for _, name := range lua.Names() {
@@ -148,9 +148,9 @@ func (x *interrupter) must(t *testing.T, args ...any) any {
 	return v
 }
 
-// interruptAll does a deed, and then interrupts every script call of it at
+// interruptAll does a operation, and then interrupts every script call of it at
 // every command.
-func (x *interrupter) interruptAll(t *testing.T, d deed) {
+func (x *interrupter) interruptAll(t *testing.T, d operation) {
 	r, before, calls := x.prepare(t, d)
 	x.restore(t, before)
 	for _, c := range calls {
@@ -159,8 +159,8 @@ func (x *interrupter) interruptAll(t *testing.T, d deed) {
 	}
 }
 
-// prepare does a deed. It returns what there was before it, and its calls.
-func (x *interrupter) prepare(t *testing.T, d deed) (r *ruin, before []any, calls []scriptCall) {
+// prepare does a operation. It returns what there was before it, and its calls.
+func (x *interrupter) prepare(t *testing.T, d operation) (r *damageRig, before []any, calls []scriptCall) {
 	t.Helper()
 	x.must(t, "FLUSHALL")
 	r = openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
@@ -177,13 +177,13 @@ func (x *interrupter) prepare(t *testing.T, d deed) (r *ruin, before []any, call
 	before = x.snapshot(t)
 	calls = x.listen(t, func() { d.do(r) })
 	if len(calls) == 0 {
-		t.Fatal("the deed has called no script")
+		t.Fatal("the operation has called no script")
 	}
 	return r, before, calls
 }
 
 // interrupt makes each command of a script call raise, and has the harm mended.
-func (x *interrupter) interrupt(r *ruin, c scriptCall) {
+func (x *interrupter) interrupt(r *damageRig, c scriptCall) {
 	before, digest := x.snapshot(r.T), x.must(r.T, "DEBUG", "DIGEST")
 	for nth := 1; ; nth++ {
 		_, err := x.conn.Do(r.Context(), append(x.raising[c.name].with(c.args...), nth)...)
@@ -208,7 +208,7 @@ func (x *interrupter) interrupt(r *ruin, c scriptCall) {
 }
 
 // mended: one repair mends what an interrupted script has left.
-func (r *ruin) mended(t *testing.T) {
+func (r *damageRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.acked = t, maps.Clone(r.acked)
 	report := left.check(true)

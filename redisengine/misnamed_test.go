@@ -19,9 +19,9 @@ var misnamed = []string{"", "\x1b[31m", "a/b", "q/0}:config", "zz zz", "é"}
 
 // misname writes them into the namespace's list: some as a name alone, some as a
 // configuration alone, and some as both.
-func misname(r *ruin) {
+func misname(r *damageRig) {
 	key := func(of string) string { return r.prefix + ":{default}:" + of }
-	config := r.do("HGET", key("configs"), ruinQueue.Name)
+	config := r.do("HGET", key("configs"), damageQueue.Name)
 	for i, name := range misnamed {
 		if i%3 != 1 {
 			r.do("ZADD", key("queues"), 0, name)
@@ -64,7 +64,7 @@ func TestCheckDropsWhatIsNoName(t *testing.T) {
 	r.sound()
 	for _, of := range []string{"HKEYS", "ZRANGE"} {
 		args := map[string][]any{"HKEYS": {of, r.prefix + ":{default}:configs"}, "ZRANGE": {of, r.prefix + ":{default}:queues", 0, -1}}[of]
-		if left := r.do(args...).([]any); len(left) != 1 || left[0] != ruinQueue.Name {
+		if left := r.do(args...).([]any); len(left) != 1 || left[0] != damageQueue.Name {
 			t.Errorf("the list has %q", left)
 		}
 	}
@@ -112,7 +112,7 @@ func TestWhatIsNoNameKeepsNoQueueBack(t *testing.T) {
 	for _, name := range queues {
 		pushOne(t, first, duly.Job{Queue: name, Delay: time.Minute})
 	}
-	r := &ruin{T: t, server: server, prefix: prefix}
+	r := &damageRig{T: t, server: server, prefix: prefix}
 	config := server.Must("HGET", prefix+":{default}:configs", "a")
 	for _, name := range misnamed {
 		server.Must("ZADD", prefix+":{default}:queues", 0, name)
@@ -162,7 +162,7 @@ func TestManyThatAreNoNames(t *testing.T) {
 	}
 	r.do(args...)
 	page, err := r.e.Queues(t.Context(), "", duly.PageParams{Limit: 1})
-	if err != nil || !slices.Equal(page.Names, []string{ruinQueue.Name}) || page.Next != "" {
+	if err != nil || !slices.Equal(page.Names, []string{damageQueue.Name}) || page.Next != "" {
 		t.Errorf("lists %+v, %v", page, err)
 	}
 	must(t, r.e.Sweep(t.Context()))

@@ -34,7 +34,7 @@ func TestStatsEndWhateverTheScoresAre(t *testing.T) {
 				r.do("ZADD", r.key(0, set), score, r.jobs[odd].number)
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 				defer cancel()
-				st, err := r.e.Stats(ctx, ruinQueue)
+				st, err := r.e.Stats(ctx, damageQueue)
 				if err != nil || st.Sizes.Ready+st.Sizes.Delayed != 4 || st.OldestReady != time.Second {
 					t.Fatalf("Stats answers %+v, %v", st, err)
 				}

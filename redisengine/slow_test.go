@@ -154,6 +154,7 @@ func (s *stopwatch) useEverything() {
 	_, err = s.e.Survey(ctx, "", duly.PageParams{})
 	must(s, err)
 	_, err = s.e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}})
+	s.e.GiveMarkerBack(duly.Q("q"))
 	must(s, err)
 	must(s, s.e.Pause(ctx, q))
 	must(s, s.e.Resume(ctx, q))

@@ -13,7 +13,7 @@ import (
 
 // What is seen at a glance to be plain is what planning finds valid and plain,
 // and nothing else is.
-func TestAGlanceSeesWhatPlanningFinds(t *testing.T) {
+func TestPlainJobIsWhatPlanningFindsPlain(t *testing.T) {
 	t.Parallel()
 	s := &store.Store{Settings: store.Settings{MaxBody: 4096, Clock: clock.NewFake()}}
 	e := &Jobs{Catalog: catalog.New(s, nil)}

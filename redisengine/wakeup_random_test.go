@@ -49,15 +49,15 @@ func TestNoWakeUpIsLost(t *testing.T) {
 	t.Logf("%d rounds", rounds.Load())
 }
 
-// vigil is a server with three processes.
-type vigil struct {
+// waits is a server with three processes.
+type waits struct {
 	*testing.T
 	server  *redistest.Server
 	engines [3]atomic.Pointer[Engine]
 }
 
-func newVigil(t *testing.T) *vigil {
-	v := &vigil{T: t, server: redistest.Single(t)}
+func newVigil(t *testing.T) *waits {
+	v := &waits{T: t, server: redistest.Single(t)}
 	for i := range v.engines {
 		v.engines[i].Store(v.open())
 	}
@@ -69,7 +69,7 @@ func newVigil(t *testing.T) *vigil {
 	return v
 }
 
-func (v *vigil) open() *Engine {
+func (v *waits) open() *Engine {
 	e, err := Open(context.Background(), Config{URL: v.server.URL(), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		panic(err) // a server of our own, and not in the goroutine of the test
@@ -78,17 +78,17 @@ func (v *vigil) open() *Engine {
 	return e
 }
 
-// vigilRound is one round: queues of its own, which are empty at its end.
-type vigilRound struct {
-	*vigil
+// randomWaits is one round: queues of its own, which are empty at its end.
+type randomWaits struct {
+	*waits
 	queues []string
 	seed   uint64
 	ctx    context.Context // ends with the round
 	sticky bool            // who was woken reserves from the process that he waited on
 }
 
-func (v *vigil) round(turn int) {
-	r := &vigilRound{vigil: v, seed: rand.Uint64()}
+func (v *waits) round(turn int) {
+	r := &randomWaits{waits: v, seed: rand.Uint64()}
 	lot := r.random(0)
 	ctx, cancel := context.WithCancel(v.Context())
 	defer cancel()
@@ -119,13 +119,13 @@ func (v *vigil) round(turn int) {
 	}
 }
 
-func (r *vigilRound) random(part uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, part)) }
+func (r *randomWaits) random(part uint64) *rand.Rand { return rand.New(rand.NewPCG(r.seed, part)) }
 
-func (r *vigilRound) engine(lot *rand.Rand) *Engine {
+func (r *randomWaits) engine(lot *rand.Rand) *Engine {
 	return r.engines[lot.IntN(len(r.engines))].Load()
 }
 
-func (r *vigilRound) must(err error) {
+func (r *randomWaits) must(err error) {
 	r.Helper()
 	if err != nil && r.ctx.Err() == nil && !errors.Is(err, duly.ErrClosed) {
 		r.Errorf("seed %d: %v", r.seed, err)
@@ -133,7 +133,7 @@ func (r *vigilRound) must(err error) {
 }
 
 // config has a limit now and then.
-func (r *vigilRound) config(lot *rand.Rand) duly.QueueConfig {
+func (r *randomWaits) config(lot *rand.Rand) duly.QueueConfig {
 	c := duly.QueueConfig{Shards: 1 << lot.IntN(3)}
 	switch lot.IntN(6) {
 	case 0:
@@ -145,13 +145,13 @@ func (r *vigilRound) config(lot *rand.Rand) duly.QueueConfig {
 }
 
 // rest is a pause of at most that long, often none.
-func (r *vigilRound) rest(lot *rand.Rand, most time.Duration) {
+func (r *randomWaits) rest(lot *rand.Rand, most time.Duration) {
 	if lot.IntN(2) == 0 {
 		_ = clock.Sleep(r.ctx, clock.System(), time.Duration(lot.Int64N(int64(most))))
 	}
 }
 
-func (r *vigilRound) produce(lot *rand.Rand) {
+func (r *randomWaits) produce(lot *rand.Rand) {
 	for range 1 + lot.IntN(4) {
 		jobs := make([]duly.Job, 1+lot.IntN(4))
 		for i := range jobs {
@@ -177,7 +177,7 @@ func (r *vigilRound) produce(lot *rand.Rand) {
 
 // consume waits and takes. A guest leaves now and then: by the end of his time,
 // by the end of his call, or when he was woken.
-func (r *vigilRound) consume(lot *rand.Rand, guest bool) {
+func (r *randomWaits) consume(lot *rand.Rand, guest bool) {
 	for r.ctx.Err() == nil {
 		e := r.engine(lot)
 		ctx, cancel := context.WithCancel(r.ctx)
@@ -206,7 +206,7 @@ func (r *vigilRound) consume(lot *rand.Rand, guest bool) {
 	}
 }
 
-func (r *vigilRound) take(ctx context.Context, lot *rand.Rand, e *Engine) {
+func (r *randomWaits) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 	lease := time.Minute
 	if lot.IntN(60) == 0 {
 		lease = duly.MinLease
@@ -243,7 +243,7 @@ func (r *vigilRound) take(ctx context.Context, lot *rand.Rand, e *Engine) {
 func isClosed(err error) bool { return errors.Is(err, duly.ErrClosed) }
 
 // operate does what makes jobs deliverable, or others' knowledge old.
-func (r *vigilRound) operate(lot *rand.Rand) {
+func (r *randomWaits) operate(lot *rand.Rand) {
 	for range 1 + lot.IntN(3) {
 		q := duly.Q(r.queues[lot.IntN(len(r.queues))])
 		switch lot.IntN(4) {
@@ -262,7 +262,7 @@ func (r *vigilRound) operate(lot *rand.Rand) {
 	}
 }
 
-func (r *vigilRound) pause(lot *rand.Rand, q duly.QueueRef) {
+func (r *randomWaits) pause(lot *rand.Rand, q duly.QueueRef) {
 	r.must(r.engine(lot).Pause(r.ctx, q))
 	r.rest(lot, 4*time.Millisecond)
 	for {
@@ -275,7 +275,7 @@ func (r *vigilRound) pause(lot *rand.Rand, q duly.QueueRef) {
 }
 
 // each does something to the delayed jobs of a queue.
-func (r *vigilRound) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, id string) error) {
+func (r *randomWaits) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, id string) error) {
 	e := r.engine(lot)
 	page, err := e.List(r.ctx, q, duly.ListParams{State: duly.StateDelayed})
 	r.must(err)
@@ -287,7 +287,7 @@ func (r *vigilRound) each(lot *rand.Rand, q duly.QueueRef, do func(e *Engine, id
 }
 
 // renew ends one of the processes, and begins another in its place.
-func (r *vigilRound) renew(lot *rand.Rand) {
+func (r *randomWaits) renew(lot *rand.Rand) {
 	r.rest(lot, 8*time.Millisecond)
 	i := lot.IntN(len(r.engines))
 	old := r.engines[i].Swap(r.open())
@@ -296,7 +296,7 @@ func (r *vigilRound) renew(lot *rand.Rand) {
 
 // awaitEmpty waits until every job was acked. Nothing but wake-ups brings that
 // about.
-func (r *vigilRound) awaitEmpty() {
+func (r *randomWaits) awaitEmpty() {
 	deadline := clock.Monotonic() + 20*time.Second
 	for _, q := range r.queues {
 		for {
@@ -318,7 +318,7 @@ func (r *vigilRound) awaitEmpty() {
 }
 
 // state is what there is of a queue where somebody sleeps on a job.
-func (r *vigilRound) state(q string) string {
+func (r *randomWaits) state(q string) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "time", r.server.Must("TIME"))
 	for i := range 4 {

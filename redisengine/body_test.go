@@ -48,16 +48,16 @@ func (v victim) id() string { return duly.Number([]byte(v.number)).String() }
 func (v victim) refused() {
 	v.Helper()
 	ctx, priority := v.Context(), 1
-	_, get := v.e.Get(ctx, ruinQueue, v.id())
-	_, peek := v.e.Peek(ctx, ruinQueue)
-	_, list := v.e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady, Bodies: true})
-	update := v.e.Update(ctx, ruinQueue, v.id(), duly.Update{Priority: &priority})
+	_, get := v.e.Get(ctx, damageQueue, v.id())
+	_, peek := v.e.Peek(ctx, damageQueue)
+	_, list := v.e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady, Bodies: true})
+	update := v.e.Update(ctx, damageQueue, v.id(), duly.Update{Priority: &priority})
 	for call, err := range map[string]error{"Get": get, "Peek": peek, "List": list, "Update": update} {
 		if duly.CodeOf(err) != duly.CodeCorrupt || !strings.Contains(err.Error(), v.id()) || !strings.Contains(err.Error(), "duly check --repair") {
 			v.Errorf("%s answers %v, want %s that names the job and a way out", call, err, duly.CodeCorrupt)
 		}
 	}
-	page, err := v.e.List(ctx, ruinQueue, duly.ListParams{State: duly.StateReady})
+	page, err := v.e.List(ctx, damageQueue, duly.ListParams{State: duly.StateReady})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].ID != v.id() || page.Jobs[0].Size < 9<<10 {
 		v.Errorf("the list without bodies is %+v, %v", page, err)
 	}
@@ -71,7 +71,7 @@ func (v victim) passedOver() {
 		URL: withPrefix(v.server.URL(), v.prefix), Clock: v.clock, Manual: true, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	})
 	must(v.T, err)
-	got, err := e.Reserve(v.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 10, Lease: time.Second})
+	got, err := e.Reserve(v.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 10, Lease: time.Second})
 	if len(got) > 0 || duly.CodeOf(err) != duly.CodeCorrupt {
 		v.Errorf("a reserve hands out %d jobs, %v", len(got), err)
 	}

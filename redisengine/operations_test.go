@@ -8,95 +8,95 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// deed is something that is done to a queue of jobs of every kind, and calls
+// operation is something that is done to a queue of jobs of every kind, and calls
 // scripts.
-type deed struct {
+type operation struct {
 	name  string
-	setup func(r *ruin) // before it, whole
-	do    func(r *ruin)
+	setup func(r *damageRig) // before it, whole
+	do    func(r *damageRig)
 	// ends are the jobs that may be gone after it, by kind; "" is all.
 	ends []string
 }
 
-var deeds = []deed{
-	{"PushPlain", nil, func(r *ruin) {
+var operations = []operation{
+	{"PushPlain", nil, func(r *damageRig) {
 		r.try(duly.Job{Body: []byte("new-0")}, duly.Job{Body: []byte("new-1"), Delay: time.Second})
 	}, nil},
-	{"PushPlainAlone", onlyPlain, func(r *ruin) { r.try(duly.Job{Body: []byte("new-0")}) }, nil},
-	{"PushSimple", nil, func(r *ruin) {
+	{"PushPlainAlone", onlyPlain, func(r *damageRig) { r.try(duly.Job{Body: []byte("new-0")}) }, nil},
+	{"PushSimple", nil, func(r *damageRig) {
 		r.try(duly.Job{Body: []byte("new-0"), Priority: 5}, duly.Job{Body: []byte("new-1"), ID: "new-1", TTL: time.Hour},
 			duly.Job{Body: []byte("new-2"), Tries: 3, Delay: time.Second})
 	}, nil},
-	{"PushSimpleAlone", onlyPlain, func(r *ruin) {
+	{"PushSimpleAlone", onlyPlain, func(r *damageRig) {
 		r.try(duly.Job{Body: []byte("new-0"), Tries: 3, TTL: time.Hour}, duly.Job{Body: []byte("new-1"), Tries: 3, TTL: time.Hour})
 	}, nil},
-	{"Push", nil, func(r *ruin) {
+	{"Push", nil, func(r *damageRig) {
 		r.try(duly.Job{Body: []byte("new-0"), ID: "new-0", Priority: 5}, duly.Job{Body: []byte("new-1"), OrderKey: "k0", TTL: time.Hour},
 			duly.Job{Body: []byte("new-2"), OrderKey: "fresh"}, duly.Job{Body: []byte("new-3"), Merge: duly.Merge{Key: "fresh"}, Delay: time.Second},
 			duly.Job{Body: []byte("large-1" + strings.Repeat(".", 9<<10))})
 	}, nil},
-	{"PushMerged", nil, func(r *ruin) {
+	{"PushMerged", nil, func(r *damageRig) {
 		r.try(duly.Job{Body: []byte("merged-1"), Merge: duly.Merge{Key: "m0", Mode: duly.MergeReplace}, Delay: time.Second, TTL: time.Hour},
 			duly.Job{Body: []byte("until-1"), Merge: duly.Merge{Key: "u0", Until: duly.UntilDone}})
 	}, []string{"merged"}},
-	{"Reserve", nil, func(r *ruin) { r.tryReserve(5) }, nil},
-	{"ReservePlain", onlyPlain, func(r *ruin) { r.tryReserve(5) }, nil},
-	{"ReserveLater", later, func(r *ruin) { r.tryReserve(1000) }, []string{"brief", "done"}},
-	{"Settle", nil, func(r *ruin) {
+	{"Reserve", nil, func(r *damageRig) { r.tryReserve(5) }, nil},
+	{"ReservePlain", onlyPlain, func(r *damageRig) { r.tryReserve(5) }, nil},
+	{"ReserveLater", later, func(r *damageRig) { r.tryReserve(1000) }, []string{"brief", "done"}},
+	{"Settle", nil, func(r *damageRig) {
 		delay := time.Second
 		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: r.held["head"], As: duly.Ack},
 			duly.Outcome{Receipt: r.held["until"], As: duly.Nack, Delay: &delay, Error: "no"}, duly.Outcome{Receipt: r.held["merging"], As: duly.Bury, Error: "never"})
 	}, []string{"taken", "head"}},
-	{"SettleHead", nil, func(r *ruin) { r.trySettle(duly.Outcome{Receipt: r.held["head"], As: duly.Release}) }, nil},
-	{"SettleDone", nil, func(r *ruin) {
+	{"SettleHead", nil, func(r *damageRig) { r.trySettle(duly.Outcome{Receipt: r.held["head"], As: duly.Release}) }, nil},
+	{"SettleDone", nil, func(r *damageRig) {
 		r.trySettle(duly.Outcome{Receipt: r.held["kept"], As: duly.Ack, Result: []byte("yes")})
 	}, []string{"kept"}},
-	{"SettlePlain", onlyPlain, func(r *ruin) { r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
-	{"SettlePlainStale", onlyPlain, func(r *ruin) {
+	{"SettlePlain", onlyPlain, func(r *damageRig) { r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}) }, []string{"taken"}},
+	{"SettlePlainStale", onlyPlain, func(r *damageRig) {
 		parts, _ := r.held["taken"].Parts()
 		parts.Number[len(parts.Number)-1]++
 		r.trySettle(duly.Outcome{Receipt: r.held["taken"], As: duly.Ack}, duly.Outcome{Receipt: parts.Receipt(), As: duly.Ack})
 	}, []string{"taken"}},
-	{"Extend", nil, func(r *ruin) {
+	{"Extend", nil, func(r *damageRig) {
 		_, _ = r.e.Extend(r.Context(), "", []duly.Receipt{r.held["taken"], r.held["head"]}, time.Second)
 	}, nil},
-	{"Step", later, func(r *ruin) { _, _ = r.e.Step(r.Context(), ruinQueue) }, []string{"brief", "done"}},
-	{"Delete", nil, func(r *ruin) { _ = r.e.Delete(r.Context(), ruinQueue, r.id("head")) }, []string{"head"}},
-	{"DeleteLarge", nil, func(r *ruin) { _ = r.e.Delete(r.Context(), ruinQueue, r.id("large")) }, []string{"large"}},
-	{"Promote", nil, func(r *ruin) { _ = r.e.Promote(r.Context(), ruinQueue, r.id("later")) }, nil},
-	{"Update", nil, func(r *ruin) {
+	{"Step", later, func(r *damageRig) { _, _ = r.e.Step(r.Context(), damageQueue) }, []string{"brief", "done"}},
+	{"Delete", nil, func(r *damageRig) { _ = r.e.Delete(r.Context(), damageQueue, r.id("head")) }, []string{"head"}},
+	{"DeleteLarge", nil, func(r *damageRig) { _ = r.e.Delete(r.Context(), damageQueue, r.id("large")) }, []string{"large"}},
+	{"Promote", nil, func(r *damageRig) { _ = r.e.Promote(r.Context(), damageQueue, r.id("later")) }, nil},
+	{"Update", nil, func(r *damageRig) {
 		priority, delay := 3, time.Second
 		r.bodies["brief-1"+strings.Repeat(".", 9<<10)] = true
 		u := duly.Update{Priority: &priority, Delay: &delay, TTL: 2 * time.Hour, Body: []byte("brief-1" + strings.Repeat(".", 9<<10))}
-		_ = r.e.Update(r.Context(), ruinQueue, r.id("brief"), u)
+		_ = r.e.Update(r.Context(), damageQueue, r.id("brief"), u)
 	}, []string{"brief"}},
-	{"UpdateSmaller", nil, func(r *ruin) {
+	{"UpdateSmaller", nil, func(r *damageRig) {
 		r.bodies["large-1"] = true
-		_ = r.e.Update(r.Context(), ruinQueue, r.id("large"), duly.Update{Body: []byte("large-1")})
+		_ = r.e.Update(r.Context(), damageQueue, r.id("large"), duly.Update{Body: []byte("large-1")})
 	}, []string{"large"}},
-	{"Requeue", nil, func(r *ruin) {
-		_, _ = r.e.Requeue(r.Context(), ruinQueue, duly.RequeueParams{N: 10, Tries: 3, TTL: time.Hour})
+	{"Requeue", nil, func(r *damageRig) {
+		_, _ = r.e.Requeue(r.Context(), damageQueue, duly.RequeueParams{N: 10, Tries: 3, TTL: time.Hour})
 	}, nil},
-	{"Purge", nil, func(r *ruin) { _, _ = r.e.Purge(r.Context(), ruinQueue, duly.StateReady, 3) }, []string{"plain", "own", "headed", "merged", "brief", "large"}},
-	{"Configure", nil, func(r *ruin) { _ = r.e.Configure(r.Context(), ruinQueue, duly.QueueConfig{MaxJobs: 1000}) }, nil},
-	{"Destroy", nil, func(r *ruin) { _ = r.e.Destroy(r.Context(), ruinQueue) }, []string{""}},
-	{"Check", damaged, func(r *ruin) { r.check(true) }, []string{"own", "headed", "large"}},
-	{"CheckList", func(r *ruin) { r.do("ZREM", r.prefix+":{default}:queues", ruinQueue.Name) }, func(r *ruin) { r.check(true) }, nil},
-	{"Mark", nil, func(r *ruin) { r.e.GiveMarkerBack(ruinQueue) }, nil},
-	{"Look", beside, func(r *ruin) {
-		_, _ = r.e.Wait(r.Context(), duly.WaitParams{Queues: []string{ruinQueue.Name}})
+	{"Purge", nil, func(r *damageRig) { _, _ = r.e.Purge(r.Context(), damageQueue, duly.StateReady, 3) }, []string{"plain", "own", "headed", "merged", "brief", "large"}},
+	{"Configure", nil, func(r *damageRig) { _ = r.e.Configure(r.Context(), damageQueue, duly.QueueConfig{MaxJobs: 1000}) }, nil},
+	{"Destroy", nil, func(r *damageRig) { _ = r.e.Destroy(r.Context(), damageQueue) }, []string{""}},
+	{"Check", damaged, func(r *damageRig) { r.check(true) }, []string{"own", "headed", "large"}},
+	{"CheckList", func(r *damageRig) { r.do("ZREM", r.prefix+":{default}:queues", damageQueue.Name) }, func(r *damageRig) { r.check(true) }, nil},
+	{"Mark", nil, func(r *damageRig) { r.e.GiveMarkerBack(damageQueue) }, nil},
+	{"Look", beside, func(r *damageRig) {
+		_, _ = r.e.Wait(r.Context(), duly.WaitParams{Queues: []string{damageQueue.Name}})
 		_ = r.e.Sweep(r.Context())
-		_, _ = r.e.Get(r.Context(), ruinQueue, r.id("large"))
-		_, _ = r.e.Peek(r.Context(), ruinQueue)
-		_, _ = r.e.Stats(r.Context(), ruinQueue)
+		_, _ = r.e.Get(r.Context(), damageQueue, r.id("large"))
+		_, _ = r.e.Peek(r.Context(), damageQueue)
+		_, _ = r.e.Stats(r.Context(), damageQueue)
 		_, _ = r.e.Survey(r.Context(), "", duly.PageParams{})
-		_, _ = r.e.List(r.Context(), ruinQueue, duly.ListParams{State: duly.StateReady})
+		_, _ = r.e.List(r.Context(), damageQueue, duly.ListParams{State: duly.StateReady})
 	}, nil},
 }
 
 // onlyPlain makes the queue anew with plain jobs alone.
-func onlyPlain(r *ruin) {
-	if err := r.e.Destroy(r.Context(), ruinQueue); err != nil {
+func onlyPlain(r *damageRig) {
+	if err := r.e.Destroy(r.Context(), damageQueue); err != nil {
 		r.Fatal(err)
 	}
 	r.jobs = map[string]place{}
@@ -107,7 +107,7 @@ func onlyPlain(r *ruin) {
 }
 
 // beside makes other queues, for what asks about several shards together.
-func beside(r *ruin) {
+func beside(r *damageRig) {
 	for _, name := range []string{"beside", "idle"} {
 		if err := r.e.Configure(r.Context(), duly.Q(name), duly.QueueConfig{}); err != nil {
 			r.Fatal(err)
@@ -116,10 +116,10 @@ func beside(r *ruin) {
 }
 
 // later lets leases run out, jobs be due and others expire.
-func later(r *ruin) { r.clock.Advance(2 * time.Hour) }
+func later(r *damageRig) { r.clock.Advance(2 * time.Hour) }
 
 // damaged harms what takes the most to mend.
-func damaged(r *ruin) {
+func damaged(r *damageRig) {
 	for _, d := range damages {
 		if slices.Contains([]string{"1 DoneRecordInNoSet", "5 DeadWithoutRecord", "9 ReadyAndLeased", "12 BusyKeyWithoutJob", "13 BlockedByNobody", "14 AliasOfAnother",
 			"16 ExpiryLost", "17 RunUnreadable", "17 BodyCut", "17 HeadersCut", "17 PolicyOfAnotherShape", "17 PolicyLeadsElsewhere", "17 PolicyWithoutName"}, d.name) {
@@ -128,22 +128,22 @@ func damaged(r *ruin) {
 	}
 }
 
-func (r *ruin) try(jobs ...duly.Job) {
+func (r *damageRig) try(jobs ...duly.Job) {
 	for i := range jobs {
-		jobs[i].Queue = ruinQueue.Name
+		jobs[i].Queue = damageQueue.Name
 		r.bodies[string(jobs[i].Body)] = true
 	}
 	_, _ = r.e.Push(r.Context(), jobs)
 }
 
-func (r *ruin) tryReserve(n int) {
-	_, _ = r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: n})
+func (r *damageRig) tryReserve(n int) {
+	_, _ = r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: n})
 }
 
-func (r *ruin) trySettle(outcomes ...duly.Outcome) { _, _ = r.e.Settle(r.Context(), "", outcomes) }
+func (r *damageRig) trySettle(outcomes ...duly.Outcome) { _, _ = r.e.Settle(r.Context(), "", outcomes) }
 
 // id is the ID of the first job of a kind.
-func (r *ruin) id(kind string) string {
+func (r *damageRig) id(kind string) string {
 	p := r.jobs[kind+"-0"]
 	var n duly.Number
 	copy(n[:], p.number)

@@ -16,9 +16,9 @@ import (
 	"github.com/dulymq/duly/redisengine"
 )
 
-// ruin is a queue with jobs of every kind, which tests damage by hand. A job's
+// damageRig is a queue with jobs of every kind, which tests damage by hand. A job's
 // body begins with its name; copies of a kind are named kind-0, kind-1 and so on.
-type ruin struct {
+type damageRig struct {
 	*testing.T
 	server *redistest.Server
 	prefix string
@@ -39,21 +39,21 @@ type place struct {
 	number string
 }
 
-var ruinQueue = duly.Q("ruin")
+var damageQueue = duly.Q("damageRig")
 
-func newRuin(t *testing.T, shards, copies int) *ruin {
+func newRuin(t *testing.T, shards, copies int) *damageRig {
 	r := openRuin(t, shards, clock.NewFake())
 	r.fill(copies)
 	return r
 }
 
-func openRuin(t *testing.T, shards int, c *clock.Fake) *ruin {
+func openRuin(t *testing.T, shards int, c *clock.Fake) *damageRig {
 	server, prefix := redistest.Shared(t)
 	return openRuinOn(t, server, prefix, shards, c)
 }
 
-func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake, options ...string) *ruin {
-	r := &ruin{
+func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards int, c *clock.Fake, options ...string) *damageRig {
+	r := &damageRig{
 		T: t, server: server, prefix: prefix, shards: shards, clock: c, jobs: map[string]place{}, held: map[string]duly.Receipt{},
 		next: map[string]int{}, gone: map[string]bool{}, bodies: map[string]bool{}, acked: map[string]bool{},
 	}
@@ -66,14 +66,14 @@ func openRuinOn(t *testing.T, server *redistest.Server, prefix string, shards in
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.e.Close() })
-	if err := r.e.Configure(t.Context(), ruinQueue, duly.QueueConfig{Shards: shards}); err != nil {
+	if err := r.e.Configure(t.Context(), damageQueue, duly.QueueConfig{Shards: shards}); err != nil {
 		t.Fatal(err)
 	}
 	return r
 }
 
 // fill pushes the jobs, some of which are delivered and end, or stay leased.
-func (r *ruin) fill(copies int) {
+func (r *damageRig) fill(copies int) {
 	r.Helper()
 	first := func(i int) []duly.Job {
 		k := strconv.Itoa(i)
@@ -120,7 +120,7 @@ func (r *ruin) fill(copies int) {
 }
 
 // hold keeps the receipts of deliveries.
-func (r *ruin) hold(got []duly.Delivery) {
+func (r *damageRig) hold(got []duly.Delivery) {
 	for _, d := range got {
 		r.held[kind(&d.Job)] = d.Receipt
 	}
@@ -131,10 +131,10 @@ func name(j *duly.Job) string { n, _, _ := strings.Cut(string(j.Body), "."); ret
 
 func kind(j *duly.Job) string { k, _, _ := strings.Cut(name(j), "-"); return k }
 
-func (r *ruin) push(jobs ...duly.Job) {
+func (r *damageRig) push(jobs ...duly.Job) {
 	r.Helper()
 	for i := range jobs {
-		jobs[i].Queue = ruinQueue.Name
+		jobs[i].Queue = damageQueue.Name
 		r.bodies[string(jobs[i].Body)] = true
 	}
 	results, err := r.e.Push(r.Context(), jobs)
@@ -149,10 +149,10 @@ func (r *ruin) push(jobs ...duly.Job) {
 }
 
 // reserve takes everything that can be taken.
-func (r *ruin) reserve() (all []duly.Delivery) {
+func (r *damageRig) reserve() (all []duly.Delivery) {
 	r.Helper()
 	for {
-		got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1000})
+		got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{damageQueue.Name}, Max: 1000})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -163,7 +163,7 @@ func (r *ruin) reserve() (all []duly.Delivery) {
 	}
 }
 
-func (r *ruin) settle(outcomes ...duly.Outcome) {
+func (r *damageRig) settle(outcomes ...duly.Outcome) {
 	r.Helper()
 	errs, err := r.e.Settle(r.Context(), "", outcomes)
 	if err != nil {
@@ -177,7 +177,7 @@ func (r *ruin) settle(outcomes ...duly.Outcome) {
 }
 
 // locate finds out where every job is stored.
-func (r *ruin) locate() {
+func (r *damageRig) locate() {
 	r.Helper()
 	for _, j := range r.list() {
 		p := place{shard: duly.ShardOf(j.ID, r.shards)}
@@ -191,12 +191,12 @@ func (r *ruin) locate() {
 }
 
 // list tells every job of every state, with its body.
-func (r *ruin) list() (all []duly.JobInfo) {
+func (r *damageRig) list() (all []duly.JobInfo) {
 	r.Helper()
 	for _, state := range duly.States {
 		p := duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 1000}}
 		for {
-			page, err := r.e.List(r.Context(), ruinQueue, p)
+			page, err := r.e.List(r.Context(), damageQueue, p)
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -210,24 +210,24 @@ func (r *ruin) list() (all []duly.JobInfo) {
 }
 
 // key is the name of a key of a shard.
-func (r *ruin) key(shard int, name string) string {
-	return fmt.Sprintf("%s:{default/%s/%d}:%s", r.prefix, ruinQueue.Name, shard, name)
+func (r *damageRig) key(shard int, name string) string {
+	return fmt.Sprintf("%s:{default/%s/%d}:%s", r.prefix, damageQueue.Name, shard, name)
 }
 
-func (r *ruin) do(args ...any) any {
+func (r *damageRig) do(args ...any) any {
 	r.Helper()
 	return r.server.Must(args...)
 }
 
 // victim is a job that a damage falls upon.
 type victim struct {
-	*ruin
+	*damageRig
 	place
 	name string
 }
 
 // take chooses a job of that kind that is still whole.
-func (r *ruin) take(kind string) victim {
+func (r *damageRig) take(kind string) victim {
 	r.Helper()
 	name := kind + "-" + strconv.Itoa(r.next[kind])
 	r.next[kind]++
@@ -290,7 +290,7 @@ func (v victim) lose() {
 	v.gone[v.name] = true
 }
 
-func (r *ruin) check(repair bool) duly.CheckReport {
+func (r *damageRig) check(repair bool) duly.CheckReport {
 	r.Helper()
 	report, err := r.e.Check(r.Context(), duly.CheckParams{Repair: repair})
 	if err != nil {
@@ -301,7 +301,7 @@ func (r *ruin) check(repair bool) duly.CheckReport {
 
 // findAndMend: Check finds the faults and changes nothing; one repair mends
 // them all; what is left is sound, and every job comes out of it.
-func (r *ruin) findAndMend(kinds ...string) {
+func (r *damageRig) findAndMend(kinds ...string) {
 	r.Helper()
 	before := r.dump()
 	report := r.check(false)
@@ -322,7 +322,7 @@ func (r *ruin) findAndMend(kinds ...string) {
 }
 
 // want looks for kinds of faults in a report.
-func (r *ruin) want(report duly.CheckReport, repaired bool, kinds []string) {
+func (r *damageRig) want(report duly.CheckReport, repaired bool, kinds []string) {
 	r.Helper()
 	found := map[string]bool{}
 	for _, f := range report.Faults {
@@ -338,7 +338,7 @@ func (r *ruin) want(report duly.CheckReport, repaired bool, kinds []string) {
 }
 
 // sound: there is nothing to find.
-func (r *ruin) sound() {
+func (r *damageRig) sound() {
 	r.Helper()
 	for _, f := range r.check(false).Faults {
 		r.Errorf("after the repair there is %s: job %q, %s", f.Kind, f.ID, f.Detail)
@@ -346,7 +346,7 @@ func (r *ruin) sound() {
 }
 
 // dump is everything that is stored, key by key.
-func (r *ruin) dump() map[string]string {
+func (r *damageRig) dump() map[string]string {
 	r.Helper()
 	all := map[string]string{}
 	read := map[string][]any{"hash": {"HGETALL"}, "zset": {"ZRANGE", 0, -1, "WITHSCORES"}, "string": {"GET"}, "none": {"TYPE"}}
@@ -371,7 +371,7 @@ func (r *ruin) dump() map[string]string {
 
 // drain works on the queue until nothing comes any more. Every job that was
 // not lost with its record has come out, or is dead.
-func (r *ruin) drain() {
+func (r *damageRig) drain() {
 	r.Helper()
 	for range 4 {
 		r.clock.Advance(time.Minute) // over every lease, and what is delayed
@@ -386,7 +386,7 @@ func (r *ruin) drain() {
 			r.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
 		}
 	}
-	s, err := r.e.Stats(r.Context(), ruinQueue)
+	s, err := r.e.Stats(r.Context(), damageQueue)
 	if err != nil {
 		r.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// treaty is two processes that share a queue of eight shards on a cluster.
-type treaty struct {
+// syncRig is two processes that share a queue of eight shards on a cluster.
+type syncRig struct {
 	*testing.T
 	c      *redistest.Cluster
 	prefix string
@@ -26,22 +26,22 @@ type treaty struct {
 	ref    duly.QueueRef
 }
 
-const treatyShards = 8
+const syncShards = 8
 
-func newTreaty(t *testing.T) *treaty {
+func newTreaty(t *testing.T) *syncRig {
 	c, prefix := redistest.SharedCluster(t)
-	x := &treaty{T: t, c: c, prefix: prefix, clock: clock.NewFake(), ref: duly.Q("q").Normal()}
+	x := &syncRig{T: t, c: c, prefix: prefix, clock: clock.NewFake(), ref: duly.Q("q").Normal()}
 	x.a, x.b = x.process(), x.process()
-	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{Shards: treatyShards}))
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{Shards: syncShards}))
 	return x
 }
 
-func (x *treaty) process() *Engine {
+func (x *syncRig) process() *Engine {
 	x.Helper()
 	return openOn(x.T, x.c.URL()+"&prefix="+x.prefix, x.clock)
 }
 
-func (x *treaty) must(err error) {
+func (x *syncRig) must(err error) {
 	x.Helper()
 	if err != nil {
 		x.Fatal(err)
@@ -49,12 +49,12 @@ func (x *treaty) must(err error) {
 }
 
 // push pushes n jobs into a shard.
-func (x *treaty) push(e *Engine, shard, n int) {
+func (x *syncRig) push(e *Engine, shard, n int) {
 	x.Helper()
 	var jobs []duly.Job
 	for len(jobs) < n {
 		j := duly.Job{Queue: x.ref.Name, Made: true}
-		if j.ID = duly.MakeID(&j); duly.ShardOf(j.ID, treatyShards) == shard {
+		if j.ID = duly.MakeID(&j); duly.ShardOf(j.ID, syncShards) == shard {
 			jobs = append(jobs, j)
 		}
 	}
@@ -66,25 +66,25 @@ func (x *treaty) push(e *Engine, shard, n int) {
 }
 
 // take is how many jobs a Reserve hands out.
-func (x *treaty) take(e *Engine, most int) int {
+func (x *syncRig) take(e *Engine, most int) int {
 	x.Helper()
 	got, err := e.Reserve(x.Context(), duly.ReserveParams{Queues: []string{x.ref.Name}, Max: most, Lease: time.Minute})
 	x.must(err)
 	return len(got)
 }
 
-func (x *treaty) key(shard int, name string) string {
+func (x *syncRig) key(shard int, name string) string {
 	return store.ShardTag(x.prefix, x.ref, shard) + name
 }
 
 // kept is the configuration that a shard keeps, "" for none.
-func (x *treaty) kept(shard int) string {
+func (x *syncRig) kept(shard int) string {
 	x.Helper()
 	return plainOrNone(x.c.For(x.key(shard, "config")).Must("GET", x.key(shard, "config")))
 }
 
 // listed is the queue's entry in the list.
-func (x *treaty) listed() string {
+func (x *syncRig) listed() string {
 	x.Helper()
 	key := x.a.store.ConfigsKey(x.ref.Namespace)
 	return plainOrNone(x.c.For(key).Must("HGET", key, x.ref.Name))
@@ -99,14 +99,14 @@ func plainOrNone(v any) string {
 
 // agreed looks whether list and shards have one configuration, of so many jobs
 // leased at once.
-func (x *treaty) agreed(why string, maxLeased int) {
+func (x *syncRig) agreed(why string, maxLeased int) {
 	x.Helper()
 	value := x.listed()
 	q, err := x.a.catalog.ReadQueue(x.ref, value)
 	if err != nil || q.Config.MaxLeased != maxLeased {
 		x.Errorf("%s: the list says %q, %v", why, value, err)
 	}
-	for i := range treatyShards {
+	for i := range syncShards {
 		if got := x.kept(i); got != value {
 			x.Errorf("%s: shard %d keeps %q, and the list has %q", why, i, got, value)
 		}
@@ -114,7 +114,7 @@ func (x *treaty) agreed(why string, maxLeased int) {
 }
 
 // held is everything that a shard holds.
-func (x *treaty) held(shard int) (all string) {
+func (x *syncRig) held(shard int) (all string) {
 	x.Helper()
 	for _, name := range store.ShardKeys {
 		key := x.key(shard, name)
@@ -133,8 +133,8 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 	const shard = 3
 	x.push(x.b, shard, 3)
 	old := x.b.catalog.Cache.Get(x.ref)
-	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: treatyShards}))
-	x.agreed("changed", treatyShards)
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: syncShards}))
+	x.agreed("changed", syncShards)
 
 	before := x.held(shard)
 	s := old.Shards[shard]
@@ -163,7 +163,7 @@ func TestShardsTakeNoCallOfAnotherConfiguration(t *testing.T) {
 	if n := x.take(x.b, 10); n != 1 { // one leased at once in each of eight shards
 		t.Errorf("a process that was behind has taken %d jobs, want 1", n)
 	}
-	if got := x.b.catalog.Cache.Get(x.ref); got == old || got.Config.MaxLeased != treatyShards {
+	if got := x.b.catalog.Cache.Get(x.ref); got == old || got.Config.MaxLeased != syncShards {
 		t.Errorf("it remembers %+v", got.Config)
 	}
 }
@@ -176,25 +176,25 @@ func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
 	x.push(x.b, 1, 2)
 	was := x.a.catalog.Cache.Get(x.ref)
 	cfg := was.Config
-	cfg.MaxLeased = treatyShards
+	cfg.MaxLeased = syncShards
 	now, err := x.a.catalog.Replace(t.Context(), was, catalog.PackConfig(x.a.catalog.NextVersion(was.Value), cfg, false))
 	x.must(err) // and dies
 	fresh := x.process()
-	for i := range treatyShards {
+	for i := range syncShards {
 		x.push(fresh, i, 2)
 		if x.kept(i) != now.Value {
 			t.Errorf("shard %d was not told", i)
 		}
 	}
-	x.agreed("told by the next calls", treatyShards)
-	if n := x.take(x.b, 100); n != treatyShards {
+	x.agreed("told by the next calls", syncShards)
+	if n := x.take(x.b, 100); n != syncShards {
 		t.Errorf("took %d jobs, want one of each shard", n)
 	}
 
 	// One that has none: its node has lost it.
 	x.c.For(x.key(5, "config")).Must("DEL", x.key(5, "config"))
 	x.push(x.b, 5, 1)
-	x.agreed("after a loss", treatyShards)
+	x.agreed("after a loss", syncShards)
 
 	// A list that has lost a change: it is given a number above both.
 	newer := catalog.PackConfig(x.a.catalog.NextVersion(now.Value), cfg, false)
@@ -211,7 +211,7 @@ func TestWhoeverMeetsAShardThatIsBehindTellsIt(t *testing.T) {
 func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
-	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: 3 * treatyShards}))
+	x.must(x.a.Configure(t.Context(), x.ref, duly.QueueConfig{MaxLeased: 3 * syncShards}))
 	x.push(x.a, 2, 1)
 	for _, key := range []string{x.a.store.ConfigsKey(x.ref.Namespace), x.a.store.NamesKey(x.ref.Namespace)} {
 		x.c.For(key).Must("DEL", key)
@@ -219,7 +219,7 @@ func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
 	x.push(x.process(), 4, 1)
 	x.push(x.b, 2, 1)
 	q, err := x.a.catalog.ReadQueue(x.ref, x.listed())
-	if err != nil || q.Config.MaxLeased != 3*treatyShards || q.Config.Shards != treatyShards {
+	if err != nil || q.Config.MaxLeased != 3*syncShards || q.Config.Shards != syncShards {
 		t.Errorf("entered as %+v, %v", q, err)
 	}
 	page, err := x.b.Queues(t.Context(), "", duly.PageParams{})
@@ -236,7 +236,7 @@ func TestQueueThatOnlyItsShardsKnowIsEnteredIntoTheList(t *testing.T) {
 func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 	t.Parallel()
 	x := newTreaty(t)
-	for i := range treatyShards {
+	for i := range syncShards {
 		x.push(x.b, i, 1)
 	}
 	was := x.a.catalog.Cache.Get(x.ref)
@@ -249,7 +249,7 @@ func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 		t.Fatal("the queue is not half destroyed")
 	}
 	x.push(x.b, 0, 1) // meets an emptied shard; then it makes the queue anew, of one shard
-	for i := range treatyShards {
+	for i := range syncShards {
 		if want := map[bool]string{true: x.listed(), false: tomb.Value}[i == 0]; x.kept(i) != want {
 			t.Errorf("made anew, shard %d keeps %q, want %q", i, x.kept(i), want)
 		}
@@ -261,7 +261,7 @@ func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 		t.Errorf("%d jobs are there, want the new one alone", n)
 	}
 	x.must(x.a.Destroy(t.Context(), x.ref))
-	for i := range treatyShards {
+	for i := range syncShards {
 		if !strings.Contains(x.kept(i), `"gone":true`) || x.listed() != "" {
 			t.Errorf("after Destroy shard %d keeps %q, the list %q", i, x.kept(i), x.listed())
 		}
@@ -269,7 +269,7 @@ func TestDestroyThatWasInterruptedIsFinished(t *testing.T) {
 }
 
 // emptied does to shards what the second step of Destroy does.
-func (x *treaty) emptied(q *catalog.Queue) {
+func (x *syncRig) emptied(q *catalog.Queue) {
 	x.Helper()
 	for _, s := range q.Shards {
 		_, err := x.a.store.Link.Run(context.Background(), catalog.DestroyCall(q, s))

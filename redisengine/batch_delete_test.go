@@ -18,7 +18,7 @@ import (
 
 // Deletes that go out together end as if they had come one after the other,
 // whatever state their jobs are in.
-func TestJointDeletesEndAsEachByItself(t *testing.T) {
+func TestBatchedDeletesEndAsEachAlone(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	g.batcher = &g.batchers().Remove

@@ -185,7 +185,7 @@ func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
 
 // C4.6, C4.7: what has no room in a joint answer is asked for again by those who
 // got nothing, and nobody goes past it to the next queue.
-func TestJointReservesKeepTheBoundOnBytes(t *testing.T) {
+func TestBatchedReservesKeepTheBoundOnBytes(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	for range 20 {
@@ -401,7 +401,7 @@ func TestCloseAnswersReservesThatHaveGathered(t *testing.T) {
 
 // Callers of a joint call that was computed with an old configuration are
 // answered by the new one.
-func TestJointReservesAgreeOnAConfiguration(t *testing.T) {
+func TestBatchedReservesAgreeOnAConfiguration(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 8)
 	other := openOn(t, g.server.URL(), nil)
@@ -428,7 +428,7 @@ func TestJointReservesAgreeOnAConfiguration(t *testing.T) {
 }
 
 // Each caller begins at a shard of its own, and gets what there is.
-func TestJointReservesOfSeveralShards(t *testing.T) {
+func TestBatchedReservesOfSeveralShards(t *testing.T) {
 	t.Parallel()
 	g := newGauge(t)
 	const callers = 100
