@@ -156,8 +156,15 @@ func (c *Client) name(j *Job) {
 		j.Namespace = c.cfg.Namespace
 	}
 	if j.ID == "" {
-		j.ID, j.Made = MakeID(j), true
+		j.ID, j.Made = c.makeID(j), true
 	}
+}
+
+func (c *Client) makeID(j *Job) string {
+	if m, ok := c.engine.(IDMaker); ok {
+		return m.MakeID(j)
+	}
+	return MakeID(j)
 }
 
 // MakeID makes an ID for a job: a ULID that carries the shard of its order
@@ -165,9 +172,16 @@ func (c *Client) name(j *Job) {
 // uses it for a job's first try sets Made.
 func MakeID(j *Job) string {
 	if key := j.shardKey(); key != "" {
-		return newKeyedNumber(key).String()
+		return NewNumberIn(keyByte(key)).String()
 	}
 	return NewNumber().String()
+}
+
+// IDMaker is an engine that makes the IDs of jobs itself, as [MakeID] does, and
+// so decides in which shard a job without keys lives. [Client] asks it.
+type IDMaker interface {
+	// MakeID returns an ID for a job whose ID is empty: a ULID.
+	MakeID(j *Job) string
 }
 
 // Option sets a field of a pushed job; every one does what the [Job] field of

@@ -76,14 +76,16 @@ const shardByte = 11
 // process, whoever asked, so that a process's pushes keep their order.
 func NewNumber() Number { return numbers.next() }
 
-// newKeyedNumber makes a number whose shard is that of the key.
-func newKeyedNumber(key string) Number {
+// NewNumberIn makes a number as [NewNumber] does, of a job that lives in shard
+// part modulo the number of shards. An engine uses it to store jobs together
+// that were pushed together.
+func NewNumberIn(part byte) Number {
 	n := numbers.next()
-	n[shardByte] = keyByte(key)
+	n[shardByte] = part
 	return n
 }
 
-// keyByte is what a key puts at the shard's place.
+// keyByte returns the part for jobs of a key.
 func keyByte(key string) byte { return byte(crc32.ChecksumIEEE([]byte(key))) }
 
 // numbers belongs to the process and not to a client or an engine: the promise

@@ -2,13 +2,13 @@ package redisengine_test
 
 import (
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // C5.3, C5.4: in a cluster every shard goes by its own node. The clocks of the
@@ -24,7 +24,7 @@ func TestEveryShardGoesByItsNode(t *testing.T) {
 	offset := map[int]time.Duration{} // of a shard's clock
 	used := map[time.Duration]bool{}
 	for i := range clockShards {
-		node := c.For(fmt.Sprintf("duly:{default/q/%d}:config", i))
+		node := c.For(store.ShardTag("duly", duly.Q("q"), i) + "config")
 		for k, one := range c.Nodes() {
 			if one == node {
 				offset[i] = time.Duration(k+1) * time.Hour

@@ -1,13 +1,13 @@
 package redisengine_test
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // C4.75, C4.81: in a cluster every shard is looked at, swept and mended on its
@@ -27,7 +27,7 @@ func TestCheckAndSweepOfACluster(t *testing.T) {
 	}
 	lost := 0
 	for i := range shards {
-		key := fmt.Sprintf("%s:{default/%s/%d}:delayed", prefix, damageQueue.Name, i)
+		key := store.ShardTag(prefix, damageQueue, i) + "delayed"
 		numbers := cluster.For(key).Must("ZRANGE", key, 0, 0).([]any)
 		if len(numbers) > 0 {
 			cluster.For(key).Must("ZREM", key, numbers[0])

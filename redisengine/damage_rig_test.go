@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // damageRig is a queue with jobs of every kind, which tests damage by hand. A job's
@@ -211,7 +212,7 @@ func (r *damageRig) list() (all []duly.JobInfo) {
 
 // key is the name of a key of a shard.
 func (r *damageRig) key(shard int, name string) string {
-	return fmt.Sprintf("%s:{default/%s/%d}:%s", r.prefix, damageQueue.Name, shard, name)
+	return store.ShardTag(r.prefix, damageQueue, shard) + name
 }
 
 func (r *damageRig) do(args ...any) any {

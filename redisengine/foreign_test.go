@@ -13,6 +13,7 @@ import (
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // C11.17: where another program has put something else under one of a call's
@@ -137,7 +138,7 @@ func TestPushTellsWhichOfItsQueuesFailed(t *testing.T) {
 	must(t, e.Configure(t.Context(), duly.Q("wide"), duly.QueueConfig{Shards: 4}))
 	must(t, e.Configure(t.Context(), duly.Q("well"), duly.QueueConfig{}))
 	must(t, e.Configure(t.Context(), duly.Q("bad"), duly.QueueConfig{}))
-	for _, key := range []string{":{default/wide/2}:ready", ":{default/bad/0}:ready"} {
+	for _, key := range []string{store.ShardTag("", duly.Q("wide"), 2) + "ready", ":{default/bad/0}:ready"} {
 		server.Must("LPUSH", prefix+key, "what is this")
 	}
 	var jobs []duly.Job
@@ -179,8 +180,8 @@ func TestSettleTellsWhichOfItsShardsFailed(t *testing.T) {
 	must(t, err)
 	ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"wide"}, Max: len(jobs), Lease: time.Minute})
 	must(t, err)
-	const leased = ":{default/wide/2}:leased"
-	server.Must("RENAME", prefix+leased, prefix+":{default/wide/2}:kept")
+	leased := store.ShardTag("", duly.Q("wide"), 2) + "leased"
+	server.Must("RENAME", prefix+leased, prefix+store.ShardTag("", duly.Q("wide"), 2)+"kept")
 	server.Must("LPUSH", prefix+leased, "what is this")
 	var receipts []duly.Receipt
 	var outcomes, broken []duly.Outcome
@@ -287,7 +288,7 @@ func TestLateConfigurationOfADestroyedQueueIsRefused(t *testing.T) {
 	must(t, e.Destroy(t.Context(), late))
 	must(t, tell(t.Context()))
 	for i := range 2 {
-		key := fmt.Sprintf("%s:{default/q/%d}:config", prefix, i)
+		key := store.ShardTag(prefix, duly.Q("q"), i) + "config"
 		if held := fmt.Sprint(server.Must("GET", key)); !strings.Contains(held, `"gone":true`) {
 			t.Errorf("shard %d has the configuration %q", i, held)
 		}

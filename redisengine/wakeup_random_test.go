@@ -17,6 +17,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // C5.11, C5.15, C11.19: nobody sleeps on a due job. Processes come and go,
@@ -322,7 +323,7 @@ func (r *randomWaits) state(q string) string {
 	var b strings.Builder
 	fmt.Fprintln(&b, "time", r.server.Must("TIME"))
 	for i := range 4 {
-		key := fmt.Sprintf("duly:{default/%s/%d}:", q, i)
+		key := store.ShardTag("duly", duly.Q(q), i)
 		fmt.Fprintln(&b, "shard", i, "marker", r.server.Must("ZRANGE", key+"marker", 0, -1, "WITHSCORES"), "later", r.server.Must("HGET", key+"tally", "later"),
 			"delayed", r.server.Must("ZRANGE", key+"delayed", 0, 0, "WITHSCORES"), "ready", r.server.Must("ZCARD", key+"ready"),
 			"leased", r.server.Must("ZRANGE", key+"leased", 0, 0, "WITHSCORES"))

@@ -49,10 +49,16 @@ func (b *bench) pushShaped(ctx context.Context, r *run, q duly.QueueRef, gorouti
 // fill makes the jobs as duly's client does, with an ID of its own for each.
 func (b *bench) fill(jobs []duly.Job, q duly.QueueRef) {
 	for i := range jobs {
-		jobs[i] = duly.Job{
-			ID: duly.NewNumber().String(), Made: true, Namespace: q.Namespace, Queue: q.Name, Body: b.body,
-		}
+		jobs[i] = duly.Job{Made: true, Namespace: q.Namespace, Queue: q.Name, Body: b.body}
+		jobs[i].ID = b.makeID(&jobs[i])
 	}
+}
+
+func (b *bench) makeID(j *duly.Job) string {
+	if m, ok := b.engine.(duly.IDMaker); ok {
+		return m.MakeID(j)
+	}
+	return duly.MakeID(j)
 }
 
 // pushOnce is one timed call of Push. Anything but a new job in every place is

@@ -11,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/internal/hashslot"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -292,7 +293,7 @@ func TestShardsAreWhereTheirSlotsAre(t *testing.T) {
 	q := duly.QueueRef{Namespace: "shop", Name: "orders"}
 	want := map[string]int{}
 	for i := range 16 {
-		want[c.For(shardTag(q, i)).Addr()]++
+		want[c.For("{"+hashslot.ShardTag(q, i)+"}").Addr()]++
 	}
 	held, err := g.Shards(t.Context(), q, 16)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/bench"
+	"github.com/dulymq/duly/internal/hashslot"
 )
 
 // Nodes implements bench.Cluster.
@@ -41,12 +42,8 @@ func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int,
 		owners[i] = slotsOfNode(text)
 	}
 
-	asked := g.servers[0].client
 	for i := range shards {
-		slot, err := asked.Do(ctx, asked.B().ClusterKeyslot().Key(shardTag(q, i)).Build()).AsInt64()
-		if err != nil {
-			return nil, fmt.Errorf("redisgauge: CLUSTER KEYSLOT: %w", err)
-		}
+		slot := int64(hashslot.Of(hashslot.ShardTag(q, i)))
 		for k := range owners {
 			if owners[k].has(slot) {
 				held[k]++
@@ -54,11 +51,6 @@ func (g *Gauge) Shards(ctx context.Context, q duly.QueueRef, shards int) ([]int,
 		}
 	}
 	return held, nil
-}
-
-// shardTag is the hash tag of a shard's keys in the engine's layout.
-func shardTag(q duly.QueueRef, shard int) string {
-	return "{" + duly.NamespaceOr(q.Namespace) + "/" + q.Name + "/" + strconv.Itoa(shard) + "}"
 }
 
 // slotSet are ranges of slots, first and last.

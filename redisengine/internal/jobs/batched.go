@@ -26,6 +26,9 @@ type Jobs struct {
 	hub     *wait.Hub
 	cancels *cancel.Reporter
 	healer  *maintain.Repairer
+
+	// The shards that pushes and reserves go to, where they have a choice.
+	pushes, reserves run
 }
 
 // Batchers join the calls on one shard.

@@ -9,7 +9,7 @@ import (
 
 // New returns the calls on jobs of a catalog.
 func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, healer *maintain.Repairer) *Jobs {
-	e := &Jobs{c, h, cancels, healer}
+	e := &Jobs{Catalog: c, hub: h, cancels: cancels, healer: healer}
 	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return newBatchers(e, q, s) }
 	return e
 }

@@ -157,7 +157,7 @@ func (p *queuePush) assignIDs() {
 		i := &p.items[k]
 		switch {
 		case i.ID == "" && i.err == nil:
-			i.assignID()
+			p.assignID(i)
 		case !i.Named:
 			i.Number = duly.NewNumber()
 		}
@@ -179,13 +179,13 @@ func (p *queuePush) renumber(i *pushItem) {
 	}
 }
 
-// assignID gives the job the ID that its client has not made.
-func (i *pushItem) assignID() {
+// assignID gives a job the ID that its client has not made.
+func (p *queuePush) assignID(i *pushItem) {
 	if i.Named = true; i.Planned != nil {
-		i.ID = duly.MakeID(&i.Planned.Job)
+		i.ID = p.e.makeID(p.q, &i.Planned.Job)
 		i.Number, _ = duly.ParseNumber(i.ID)
 		return
 	}
-	i.Number = duly.NewNumber()
+	i.Number = p.e.newNumber(p.q)
 	i.ID = i.Number.String()
 }

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strconv"
@@ -140,9 +139,7 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 	if r.Begin(q) {
 		first, woken := t.begin(q.Ref)
 		if !woken && len(q.Shards) > 1 {
-			var b [1]byte
-			rand.Read(b[:])
-			first = int(b[0]) // there is a power of two of them
+			first = int(t.e.reserves.next()) // there is a power of two of them
 		}
 		r.first, r.failed = first, t.e.newFailure()
 	}

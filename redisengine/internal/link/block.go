@@ -12,6 +12,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/hashslot"
 )
 
 const (
@@ -35,7 +36,7 @@ func (l *blocks) Group(key string) string {
 	if l.o.Mode != Cluster {
 		return ""
 	}
-	return strconv.Itoa(int(slot(key)))
+	return strconv.Itoa(int(hashslot.Of(key)))
 }
 
 // Block waits until one of the sorted sets has a member, takes the one of the

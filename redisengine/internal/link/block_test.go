@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hashslot"
 	"github.com/dulymq/duly/internal/redistest"
 )
 
@@ -277,7 +278,7 @@ func TestManyGroupsBlock(t *testing.T) {
 	var calls []<-chan answer
 	for i := 0; len(keys) < groups; i++ {
 		key := fmt.Sprintf("%s:{%d}", p, i)
-		if slot(key) > slots/redistest.Shards-1 || keys[l.Group(key)] != "" {
+		if hashslot.Of(key) > hashslot.Slots/redistest.Shards-1 || keys[l.Group(key)] != "" {
 			continue
 		}
 		keys[l.Group(key)] = key

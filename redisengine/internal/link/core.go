@@ -13,6 +13,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/hashslot"
 )
 
 // core is what all parts of a link share.
@@ -76,7 +77,7 @@ var (
 	// every slot of a cluster may have one. No server is asked whether it is there:
 	// a blocking call has its end, and what ends one early is sent again. An idle
 	// process sends no more than it must.
-	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, lanes: slots, ping: time.Hour, blocks: true}
+	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, lanes: hashslot.Slots, ping: time.Hour, blocks: true}
 )
 
 const (
@@ -175,7 +176,9 @@ func (l *core) form(s *Script) form {
 }
 
 // fenceKey is a key of the same hash slot that nothing else uses.
-func (l *core) fenceKey(key string) string { return l.o.Prefix + ":{" + hashTag(key) + "}:fence" }
+func (l *core) fenceKey(key string) string {
+	return l.o.Prefix + ":{" + hashslot.TagOf(key) + "}:fence"
+}
 
 // hurry is how long a call of a caller in a hurry has for its answer.
 const hurry = 500 * time.Millisecond

@@ -12,6 +12,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/hashslot"
 )
 
 // durability are the calls that wait for it.
@@ -284,7 +285,7 @@ type batchLane struct {
 func (s *lanes) owner(l *core, key string) string {
 	nodes := l.main.Nodes()
 	s.mu.Lock()
-	place := s.owners[slot(key)]
+	place := s.owners[hashslot.Of(key)]
 	s.mu.Unlock()
 	if nodes[place] != nil {
 		return place
@@ -302,15 +303,15 @@ func (s *lanes) owns(key, place string) {
 	if s.owners == nil {
 		s.owners = map[uint16]string{}
 	}
-	s.owners[slot(key)] = place
+	s.owners[hashslot.Of(key)] = place
 }
 
 // lost forgets an owner that has failed.
 func (s *lanes) lost(key, place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.owners[slot(key)] == place {
-		delete(s.owners, slot(key))
+	if s.owners[hashslot.Of(key)] == place {
+		delete(s.owners, hashslot.Of(key))
 	}
 }
 

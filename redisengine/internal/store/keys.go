@@ -1,10 +1,10 @@
 package store
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hashslot"
 )
 
 // ShardKeys are the kinds of keys that every shard has, by the names that the
@@ -13,9 +13,10 @@ var ShardKeys = [...]string{
 	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
 }
 
-// ShardTag is what the names of a shard's keys begin with.
+// ShardTag returns what the names of a shard's keys begin with: the prefix and the
+// shard's hash tag.
 func ShardTag(prefix string, ref duly.QueueRef, index int) string {
-	return prefix + ":{" + ref.Namespace + "/" + ref.Name + "/" + strconv.Itoa(index) + "}:"
+	return prefix + ":{" + hashslot.ShardTag(ref, index) + "}:"
 }
 
 // AppendKeys appends the names of a shard's keys, all parts of one text. A sweep

@@ -1,0 +1,86 @@
+package hashslot
+
+import (
+	"math/bits"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/dulymq/duly"
+)
+
+// Slots is the number of hash slots of a cluster.
+const Slots = 1 << 14
+
+// Of returns the hash slot of a key: CRC-16/XMODEM, modulo Slots, of its hash tag.
+func Of(key string) uint16 { return sum(0, TagOf(key)) % Slots }
+
+// TagOf returns the part of a key that decides on its slot: what its first braces
+// hold, or all of it where that is nothing.
+func TagOf(key string) string {
+	if _, rest, ok := strings.Cut(key, "{"); ok {
+		if tag, _, ok := strings.Cut(rest, "}"); ok && tag != "" {
+			return tag
+		}
+	}
+	return key
+}
+
+// sum continues the CRC of a text, which begins at 0, with more of it.
+func sum[T string | []byte](crc uint16, text T) uint16 {
+	for i := range len(text) {
+		crc ^= uint16(text[i]) << 8
+		for range 8 {
+			if crc&0x8000 != 0 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc
+}
+
+// ShardTag returns the hash tag of a shard's keys: NAMESPACE/QUEUE/0 for the first
+// shard, and NAMESPACE/QUEUE/N.xxxx for each other one. The four characters put
+// the shard into its slot.
+//
+// The slots of a queue's shards divide those of a cluster evenly, beginning at the
+// first shard's, whatever power of two their number is. So each of three nodes
+// holds two or three of eight shards.
+func ShardTag(ref duly.QueueRef, index int) string {
+	name := duly.NamespaceOr(ref.Namespace) + "/" + ref.Name + "/"
+	if index == 0 {
+		return name + "0"
+	}
+	slot := sum(0, name+"0") + bits.Reverse16(uint16(index))>>2
+	name += strconv.Itoa(index) + "."
+	return name + suffixFor(name, slot)
+}
+
+// suffixFor returns the four characters that put a hash tag which begins so into a
+// slot. A CRC is linear: the sum of a text with a suffix is the sum of the text
+// with as many zero bytes, XOR the sum of the suffix.
+func suffixFor(begins string, slot uint16) string {
+	zeros := sum(sum(0, begins), "\x00\x00\x00\x00")
+	return string(suffixes()[(slot^zeros)%Slots][:])
+}
+
+// suffixes returns a suffix for each slot: the first of digits and letters whose
+// sum is that slot.
+var suffixes = sync.OnceValue(func() *[Slots][4]byte {
+	const letters = "0123456789abcdefghijklmnopqrstuvwxyz"
+	var all [Slots][4]byte
+	left := len(all)
+	for n := 0; left > 0; n++ {
+		var s [4]byte
+		for i, rest := 3, n; i >= 0; i, rest = i-1, rest/len(letters) {
+			s[i] = letters[rest%len(letters)]
+		}
+		if to := &all[sum(0, s[:])%Slots]; to[0] == 0 {
+			*to = s
+			left--
+		}
+	}
+	return &all
+})
