@@ -88,7 +88,7 @@ func (t *Reservation) leave(cause error) error {
 // of them was not reached. Once something was leased it is the answer, and an
 // error after that is not.
 func (t *Reservation) run(ctx context.Context) error {
-	for p := t.e.Link.Patience(ctx); ; t.again = true {
+	for p := t.e.Link.Backoff(ctx); ; t.again = true {
 		err := t.ask(ctx)
 		switch {
 		case len(t.Got) > 0:
@@ -231,7 +231,7 @@ func (t *Reservation) Release() {
 	for i, d := range t.Got {
 		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
 	}
-	for p := t.e.Link.Patience(context.Background()); ; {
+	for p := t.e.Link.Backoff(context.Background()); ; {
 		_, err := t.e.settle(context.Background(), t.p.Namespace, outcomes)
 		switch {
 		case err == nil:

@@ -21,13 +21,13 @@ const (
 	MaxBlock = 5 * time.Second
 	// blockGrace is how much later than asked for a blocking call may end.
 	blockGrace = 2 * time.Second
-	// laneIdle is how long a connection for blocking is kept without a call.
-	laneIdle = 30 * time.Second
-	// minBlock is the shortest time: 0 is for ever to the server.
+	// connIdle is how long a connection for blocking is kept without a call.
+	connIdle = 30 * time.Second
+	// minBlock is the shortest time, because the server takes 0 as no limit.
 	minBlock = time.Millisecond
 )
 
-// blocks are the blocking calls.
+// blocks makes blocking calls.
 type blocks struct{ *core }
 
 // Group tells which keys may stand in one blocking call: those with equal
@@ -49,7 +49,7 @@ func (l *blocks) Group(key string) string {
 // meanwhile; it is lost only with the connection or the process, or if the
 // server does not answer within a second after that.
 func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
-	b := l.waiting.blocker(l.core, group)
+	b := l.blockers.blocker(l.core, group)
 	select {
 	case b.turn <- struct{}{}:
 	case <-ctx.Done():
@@ -59,8 +59,8 @@ func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout
 		<-b.turn
 		return "", "", 0, false, err
 	}
-	call := &blocking{link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
-	done := make(chan popped, 1)
+	call := &blockingCall{link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
+	done := make(chan popResult, 1)
 	b.begin(call)
 	go func() {
 		defer l.calls.Done()
@@ -68,7 +68,7 @@ func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout
 		b.end()
 		done <- p
 	}()
-	var p popped
+	var p popResult
 	select {
 	case p = <-done:
 	case <-ctx.Done():
@@ -77,8 +77,8 @@ func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout
 	return p.key, p.member, p.score, p.ok, p.err
 }
 
-// popped is what a blocking call has brought.
-type popped struct {
+// popResult is what a blocking call has brought.
+type popResult struct {
 	key, member string
 	score       float64
 	ok          bool
@@ -89,7 +89,7 @@ type popped struct {
 const leaveWait = time.Second
 
 // leave ends a blocking call whose caller leaves.
-func (l *blocks) leave(ctx context.Context, group string, done <-chan popped) popped {
+func (l *blocks) leave(ctx context.Context, group string, done <-chan popResult) popResult {
 	l.Unblock(group)
 	timer := l.clock.NewTimer(leaveWait)
 	defer timer.Stop()
@@ -100,7 +100,7 @@ func (l *blocks) leave(ctx context.Context, group string, done <-chan popped) po
 		}
 		return p
 	case <-timer.C:
-		return popped{err: unanswered(ctx)}
+		return popResult{err: unanswered(ctx)}
 	}
 }
 
@@ -108,7 +108,7 @@ func (l *blocks) leave(ctx context.Context, group string, done <-chan popped) po
 // one; it does not wait for that. A call that begins at the same moment may be
 // ended instead, as if its time were over.
 func (l *blocks) Unblock(group string) {
-	call := l.waiting.current(group)
+	call := l.blockers.current(group)
 	if call == nil {
 		return
 	}
@@ -126,15 +126,15 @@ func (l *blocks) Unblock(group string) {
 	}()
 }
 
-// blockLane is a connection for the blocking calls of one group, one at a time.
-type blockLane struct {
+// blockConn is a connection for the blocking calls of one group, one at a time.
+type blockConn struct {
 	client rueidis.DedicatedClient
 	id     int64  // the server's number for it
 	place  string // the primary that it leads to; of a cluster "", as the slot says that
 }
 
-// blocking is one blocking call.
-type blocking struct {
+// blockingCall is one blocking call.
+type blockingCall struct {
 	link    *core
 	blocker *blocker
 	keys    []string
@@ -147,21 +147,21 @@ type blocking struct {
 	asking bool  // the server is being asked to end it
 }
 
-func (c *blocking) run() popped {
+func (c *blockingCall) run() popResult {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout+blockGrace)
 	defer cancel()
-	p := Patience{ctx: ctx, clock: c.link.clock, pause: firstPause, end: c.link.clock.Mono() + c.timeout}
+	p := Backoff{ctx: ctx, clock: c.link.clock, pause: firstPause, end: c.link.clock.Mono() + c.timeout}
 	for {
-		reused := c.blocker.lane != nil
+		reused := c.blocker.conn != nil
 		msg, err := c.try(ctx)
 		if err == nil || rueidis.IsRedisNil(err) {
-			c.blocker.said = ""
+			c.blocker.logged = ""
 		}
 		if err == nil {
 			return c.read(msg)
 		}
 		if rueidis.IsRedisNil(err) {
-			return popped{}
+			return popResult{}
 		}
 		if !migrating(err) {
 			c.blocker.drop()
@@ -172,22 +172,23 @@ func (c *blocking) run() popped {
 			c.link.refresh()
 		}
 		if !again || c.ended() || c.link.closed.Load() || !p.Wait() {
-			return popped{err: c.refused(ctx, v, err)}
+			return popResult{err: c.refused(ctx, v, err)}
 		}
 	}
 }
 
-// refused is the error of a call that is not repeated. Who waits calls again and
-// again, so what the server refuses is logged once, until it says something else.
-func (c *blocking) refused(ctx context.Context, v verdict, err error) error {
+// refused returns the error of a call that is not repeated. Callers that wait call
+// again and again, so what the server refuses is logged once, until it says
+// something else.
+func (c *blockingCall) refused(ctx context.Context, v verdict, err error) error {
 	l, b := c.link, c.blocker
-	told := l.judged(v, err)
-	if v.class != refused || b.said == err.Error() {
+	told := l.asError(v, err)
+	if v.class != refused || b.logged == err.Error() {
 		return told
 	}
-	b.said = err.Error()
+	b.logged = err.Error()
 	l.log.Error("redis: wake-ups can't be waited for; jobs are noticed by the look of every two seconds",
-		slog.String("error", l.explained(ctx, told, c.keys).Error()), slog.String("server says", b.said))
+		slog.String("error", l.explain(ctx, told, c.keys).Error()), slog.String("server says", b.logged))
 	return told
 }
 
@@ -203,41 +204,41 @@ func migrating(err error) bool {
 }
 
 // try blocks once, on a connection that it makes if there is none.
-func (c *blocking) try(ctx context.Context) (rueidis.RedisMessage, error) {
+func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	b := c.blocker
-	client, err := c.link.waiting.connect(c.link)
+	client, err := c.link.blockers.connect(c.link)
 	if err != nil {
 		return rueidis.RedisMessage{}, err
 	}
 	place := c.link.primary(client)
-	if b.lane != nil && b.lane.place != place {
+	if b.conn != nil && b.conn.place != place {
 		b.drop()
 	}
-	if b.lane == nil {
+	if b.conn == nil {
 		dedicated, _ := client.Dedicate()
-		b.lane = &blockLane{client: dedicated, place: place}
+		b.conn = &blockConn{client: dedicated, place: place}
 		id, err := dedicated.Do(ctx, dedicated.B().ClientId().Build().SetSlot(c.keys[0])).AsInt64()
 		if err != nil {
 			return rueidis.RedisMessage{}, err
 		}
-		b.lane.id = id
+		b.conn.id = id
 	}
-	if !c.starting(b.lane.id) {
+	if !c.starting(b.conn.id) {
 		return rueidis.RedisMessage{}, rueidis.Nil
 	}
 	seconds := c.timeout.Seconds()
-	return b.lane.client.Do(ctx, b.lane.client.B().Bzpopmin().Key(c.keys...).Timeout(seconds).Build()).ToMessage()
+	return b.conn.client.Do(ctx, b.conn.client.B().Bzpopmin().Key(c.keys...).Timeout(seconds).Build()).ToMessage()
 }
 
-func (c *blocking) read(msg rueidis.RedisMessage) popped {
+func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 	items, err := msg.ToArray()
 	if err == nil && len(items) != 3 {
 		err = duly.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
 	}
 	if err != nil {
-		return popped{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the server answered what was not asked"}, err)}
+		return popResult{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the server answered what was not asked"}, err)}
 	}
-	p := popped{ok: true}
+	p := popResult{ok: true}
 	p.key, _ = items[0].ToString()
 	p.member, _ = items[1].ToString()
 	p.score, p.err = items[2].AsFloat64()
@@ -245,23 +246,23 @@ func (c *blocking) read(msg rueidis.RedisMessage) popped {
 }
 
 // starting notes the connection that is to block; false says not to.
-func (c *blocking) starting(id int64) bool {
+func (c *blockingCall) starting(id int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.id = id
 	return !c.early
 }
 
-func (c *blocking) ended() bool {
+func (c *blockingCall) ended() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.early
 }
 
-// ending notes that the call is to end, and answers which connection blocks; 0
-// if none does yet, or if the server is being asked already: it is asked until
-// the call has ended, also if it stands still, so once is enough.
-func (c *blocking) ending() int64 {
+// ending notes that the call must end, and returns the connection that blocks. It
+// returns 0 if none does yet, or if the server is being asked already: that repeats
+// until the call has ended.
+func (c *blockingCall) ending() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.early = true
@@ -272,25 +273,23 @@ func (c *blocking) ending() int64 {
 	return c.id
 }
 
-// asked notes that nobody asks any more, although the call has not ended.
-func (c *blocking) asked() {
+// asked notes that nothing asks the server any more, although the call has not
+// ended.
+func (c *blockingCall) asked() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.asking = false
 }
 
-// unblock asks the server to end the call. It may be asked before the call has
-// reached it, and then is asked again.
-//
-// A server whose writes are paused (CLIENT PAUSE, and of itself for CLUSTER
-// FAILOVER, FAILOVER and SHUTDOWN) holds the call back, and releases before the
-// summer of 2025 end with a panic when such a call is to be unblocked. So a write
-// that changes nothing goes ahead: it is held back too, and the question behind
-// it.
-func (c *blocking) unblock(id int64) {
+// unblock asks the server to end the call. If the call has not reached the server
+// yet, unblock asks again. A server whose writes are paused (CLIENT PAUSE, CLUSTER
+// FAILOVER, FAILOVER, SHUTDOWN) holds the call back, and releases before the summer
+// of 2025 panic when such a call is unblocked. Therefore a write that changes
+// nothing goes first: it is held back too, and the question behind it.
+func (c *blockingCall) unblock(id int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), MaxBlock+blockGrace)
 	defer cancel()
-	client, err := c.link.waiting.connect(c.link)
+	client, err := c.link.blockers.connect(c.link)
 	if err != nil {
 		c.asked()
 		return
@@ -315,9 +314,9 @@ func (c *blocking) unblock(id int64) {
 	}
 }
 
-// waiting is everything that blocks: a client of its own, for its connections
-// have other buffers.
-type waiting struct {
+// blockers has the blocking calls. They have a client of their own, because their
+// connections need other buffers.
+type blockers struct {
 	connecting sync.Mutex
 	client     rueidis.Client // made by the first call
 
@@ -325,24 +324,24 @@ type waiting struct {
 	blockers map[string]*blocker
 }
 
-// blocker is what there is of one group.
+// blocker serves one group.
 type blocker struct {
-	turn chan struct{} // holds one while a call is on its way
-	lane *blockLane    // of the call that has the turn; nil: none yet
-	idle clock.Timer   // closes the lane
-	said string        // the refusal that was logged last; of the call that has the turn
+	turn   chan struct{} // holds one while a call is on its way
+	conn   *blockConn    // of the call that has the turn; nil: none yet
+	idle   clock.Timer   // closes the lane
+	logged string        // the refusal that was logged last; of the call that has the turn
 
 	mu   sync.Mutex
-	call *blocking // that is on its way
+	call *blockingCall // that is on its way
 }
 
-func (w *waiting) blocker(l *core, group string) *blocker {
+func (w *blockers) blocker(l *core, group string) *blocker {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b := w.blockers[group]
 	if b == nil {
 		b = &blocker{turn: make(chan struct{}, 1)}
-		b.idle = l.clock.AfterFunc(laneIdle, func() { b.retire() })
+		b.idle = l.clock.AfterFunc(connIdle, func() { b.retire() })
 		if w.blockers == nil {
 			w.blockers = map[string]*blocker{}
 		}
@@ -351,7 +350,7 @@ func (w *waiting) blocker(l *core, group string) *blocker {
 	return b
 }
 
-func (w *waiting) current(group string) *blocking {
+func (w *blockers) current(group string) *blockingCall {
 	w.mu.Lock()
 	b := w.blockers[group]
 	w.mu.Unlock()
@@ -364,7 +363,7 @@ func (w *waiting) current(group string) *blocking {
 }
 
 // connect makes the client. Several may wait for it.
-func (w *waiting) connect(l *core) (rueidis.Client, error) {
+func (w *blockers) connect(l *core) (rueidis.Client, error) {
 	w.connecting.Lock()
 	defer w.connecting.Unlock()
 	if w.client != nil {
@@ -378,8 +377,8 @@ func (w *waiting) connect(l *core) (rueidis.Client, error) {
 	return client, nil
 }
 
-// end ends what is on its way, for a link that was closed.
-func (w *waiting) end(l *core) {
+// end ends the calls in flight when the link is closed.
+func (w *blockers) end(l *core) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.blockers {
@@ -395,8 +394,8 @@ func (w *waiting) end(l *core) {
 	}
 }
 
-// close is called when no call is on its way any more.
-func (w *waiting) close() {
+// close is called when no call is in flight any more.
+func (w *blockers) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, b := range w.blockers {
@@ -408,7 +407,7 @@ func (w *waiting) close() {
 	}
 }
 
-func (b *blocker) begin(call *blocking) {
+func (b *blocker) begin(call *blockingCall) {
 	b.idle.Stop()
 	b.mu.Lock()
 	b.call = call
@@ -420,11 +419,11 @@ func (b *blocker) end() {
 	close(b.call.over)
 	b.call = nil
 	b.mu.Unlock()
-	b.idle.Reset(laneIdle)
+	b.idle.Reset(connIdle)
 	<-b.turn
 }
 
-// retire closes a lane that nobody uses.
+// retire closes an idle connection.
 func (b *blocker) retire() {
 	select {
 	case b.turn <- struct{}{}:
@@ -434,10 +433,10 @@ func (b *blocker) retire() {
 	}
 }
 
-// drop is for the call that has the turn.
+// drop is called by the call that has the turn.
 func (b *blocker) drop() {
-	if b.lane != nil {
-		b.lane.client.Close()
-		b.lane = nil
+	if b.conn != nil {
+		b.conn.client.Close()
+		b.conn = nil
 	}
 }

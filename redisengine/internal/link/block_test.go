@@ -94,7 +94,7 @@ func TestUnblock(t *testing.T) {
 	for range 20 {
 		began := time.Now()
 		done := blockBeside(t.Context(), l, "a")
-		redistest.Await(t, "the call has begun", func() bool { return l.waiting.current("") != nil })
+		redistest.Await(t, "the call has begun", func() bool { return l.blockers.current("") != nil })
 		l.Unblock("") // before the call has reached the server, or after
 		if got := <-done; got != (answer{}) || time.Since(began) >= MaxBlock {
 			t.Fatalf("unblocked after %v: %+v", time.Since(began), got)
@@ -260,7 +260,7 @@ func TestIdleLaneIsClosed(t *testing.T) {
 	if n := len(l.dialer.open()); n != 3 {
 		t.Errorf("%d connections", n)
 	}
-	l.waiting.blocker(l.core, "").retire()
+	l.blockers.blocker(l.core, "").retire()
 	redistest.Await(t, "the connection is closed", func() bool { return len(l.dialer.open()) == 2 })
 	if got := block(t.Context(), l, time.Millisecond, "a"); got != (answer{}) {
 		t.Errorf("after it: %+v", got)
@@ -384,7 +384,7 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 	if got := block(t.Context(), l, time.Millisecond, key); got != (answer{}) {
 		t.Fatal(got)
 	}
-	lane := l.waiting.blocker(l.core, l.Group(key)).lane
+	lane := l.blockers.blocker(l.core, l.Group(key)).conn
 	c.MoveSlot(c.Slot(key), from, to, func(stage redistest.MoveStage) {
 		if stage != redistest.MoveMigrating {
 			return
@@ -392,7 +392,7 @@ func TestBlockKeepsItsConnectionWhileTheSlotMoves(t *testing.T) {
 		if got := block(t.Context(), l, 100*time.Millisecond, key); !errors.Is(got.err, duly.ErrUnavailable) || got.ok {
 			t.Errorf("while the slot moves: %+v", got)
 		}
-		if l.waiting.blocker(l.core, l.Group(key)).lane != lane {
+		if l.blockers.blocker(l.core, l.Group(key)).conn != lane {
 			t.Error("another connection was made")
 		}
 	})

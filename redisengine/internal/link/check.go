@@ -15,10 +15,10 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// checks look whether the servers will do.
+// checks decides whether the servers can hold a queue.
 type checks struct{ *core }
 
-// node is what one server says of itself.
+// node is what one server says about itself.
 type node struct {
 	addr   string
 	client rueidis.Client
@@ -27,14 +27,14 @@ type node struct {
 	err    error
 }
 
-// check looks whether the server will do, and warns of what it does not like.
+// check decides whether the server will do, and logs warnings.
 func (l *checks) check(ctx context.Context) error {
 	nodes, err := l.ask(ctx)
 	if err != nil {
 		return err
 	}
 	for _, n := range nodes {
-		if err := l.suits(n); err != nil {
+		if err := l.checkServer(n); err != nil {
 			return err
 		}
 	}
@@ -44,12 +44,12 @@ func (l *checks) check(ctx context.Context) error {
 				slog.String("setting", "acl"), slog.String("server", n.addr))
 			continue
 		}
-		if err := l.keeps(n); err != nil {
+		if err := l.checkStorage(n); err != nil {
 			return err
 		}
 	}
 	l.answered = nodes[0].client
-	return l.rights(ctx)
+	return l.checkRights(ctx)
 }
 
 // ask asks every node at once. Of a cluster those are left out that don't
@@ -117,43 +117,43 @@ func (n node) version() (major, minor int) {
 	return major, minor
 }
 
-// suits looks at what the server is.
-func (l *checks) suits(n node) error {
+// checkServer looks at what the server is.
+func (l *checks) checkServer(n node) error {
 	mode, major, minor := n.says("mode"), 0, 0
 	switch {
 	case mode == "sentinel":
-		return l.wrong(duly.CodeInvalid, n, "this is a Sentinel; write redis+sentinel://HOST:26379/MASTER")
+		return l.unfit(duly.CodeInvalid, n, "this is a Sentinel; write redis+sentinel://HOST:26379/MASTER")
 	case mode == "cluster" && l.o.Mode != Cluster:
-		return l.wrong(duly.CodeInvalid, n, "this is a node of a cluster; begin the URL with redis+cluster:// (rediss+cluster:// for TLS)")
+		return l.unfit(duly.CodeInvalid, n, "this is a node of a cluster; begin the URL with redis+cluster:// (rediss+cluster:// for TLS)")
 	case mode != "cluster" && l.o.Mode == Cluster:
-		return l.wrong(duly.CodeInvalid, n, "this is no cluster; begin the URL with redis:// (rediss:// for TLS)")
+		return l.unfit(duly.CodeInvalid, n, "this is no cluster; begin the URL with redis:// (rediss:// for TLS)")
 	}
 	major, minor = n.version()
 	newer := func(a, b int) bool { return major > a || major == a && minor >= b }
 	switch valkey := n.says("server") == "valkey"; {
 	case valkey && !newer(7, 2), !newer(7, 0):
-		return l.wrong(duly.CodeUnsupported, n, fmt.Sprintf("the server is %s %s; duly needs Redis 7.0 or Valkey 7.2", n.says("server"), n.says("version")))
+		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf("the server is %s %s; duly needs Redis 7.0 or Valkey 7.2", n.says("server"), n.says("version")))
 	case l.o.Durability.AOF && !newer(7, 2):
-		return l.wrong(duly.CodeUnsupported, n, fmt.Sprintf("durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s", n.says("server"), n.says("version")))
+		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf("durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s", n.says("server"), n.says("version")))
 	}
 	if role := n.says("role"); l.o.Mode == Single && role != "master" {
-		v := spoken("READONLY")
-		return l.wrong(v.code, n, v.advice)
+		v := verdictOfReply("READONLY")
+		return l.unfit(v.code, n, v.advice)
 	}
 	return nil
 }
 
-// keeps looks whether the server keeps what it is given.
-func (l *checks) keeps(n node) error {
+// checkStorage looks whether the server keeps what it is given.
+func (l *checks) checkStorage(n node) error {
 	if n.info["role"] == "slave" {
 		return nil
 	}
-	if err := l.evicts(n); err != nil {
+	if err := l.checkEviction(n); err != nil {
 		return err
 	}
 	if n.info["aof_enabled"] == "0" {
 		if l.o.Durability.AOF {
-			return l.wrong(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
+			return l.unfit(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
 		}
 		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes",
 			slog.String("setting", "appendonly"), slog.String("server", n.addr))
@@ -165,14 +165,14 @@ func (l *checks) keeps(n node) error {
 	return nil
 }
 
-func (l *checks) wrong(code duly.Code, n node, advice string) error {
+func (l *checks) unfit(code duly.Code, n node, advice string) error {
 	return &duly.Error{Code: code, Message: "redis at " + n.addr + ": " + advice}
 }
 
-// Allowed looks whether the server's user may call commands: each is given as
-// it would be sent, with keys. It answers [duly.ErrForbidden], naming those that
-// are lacking. Later errors name those of them that were taken away since, so it
-// is called before all other calls.
+// Allowed checks that the server's user may call commands, each given as it would
+// be sent, with keys. It returns [duly.ErrForbidden] with the missing rights. Later
+// errors name rights that were taken away since, so Allowed is called before all
+// other calls.
 func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 	l.needed = append(l.needed, commands...)
 	lacking, err := l.lacking(ctx, commands)
@@ -185,34 +185,34 @@ func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 
 // lacking returns those of the commands that the server's user may not call.
 func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, error) {
-	msg, err := l.anywhere(ctx, mayCall(commands))
+	msg, err := l.runAnywhere(ctx, mayCall(commands))
 	if err != nil {
 		return nil, err
 	}
 	return msg.AsStrSlice()
 }
 
-// anywhere runs a script without keys. Of a cluster a node is asked that has
+// runAnywhere runs a script without keys. Of a cluster a node is asked that has
 // answered before: any other may be down, and the others serve all the same.
-func (l *checks) anywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
+func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if l.o.Mode != Cluster {
 		return l.Run(ctx, c)
 	}
-	r, p := l.request(l.sent(c)), l.Patience(ctx)
+	r, p := l.request(l.sent(c)), l.Backoff(ctx)
 	for {
 		cmds := r.build(l.answered.B(), nil)
-		j := l.judge(r, l.answered.Do(ctx, cmds[len(cmds)-1]))
-		if !j.again || !j.now && !p.Wait() {
+		j := l.assess(r, l.answered.Do(ctx, cmds[len(cmds)-1]))
+		if !j.retry || !j.atOnce && !p.Wait() {
 			return j.result.Msg, left(ctx, j.result.Err)
 		}
 	}
 }
 
-// rights looks for the commands that the link itself sends.
-func (l *checks) rights(ctx context.Context) error {
+// checkRights looks for the commands that the link itself sends.
+func (l *checks) checkRights(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	commands := [][]string{
-		{"evalsha", may.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", may.SHA, "1", key}, {"eval_ro", "", "1", key},
+		{"evalsha", mayCallScript.SHA, "1", key}, {"eval", "", "1", key}, {"evalsha_ro", mayCallScript.SHA, "1", key}, {"eval_ro", "", "1", key},
 		{"bzpopmin", key, "0"}, {"client", "id"}, {"client", "unblock", "1"}, {"unlink", key},
 	}
 	switch d := l.o.Durability; {
@@ -224,29 +224,29 @@ func (l *checks) rights(ctx context.Context) error {
 	return l.Allowed(ctx, commands...)
 }
 
-// evictionEvery is how often it is said again that the server drops keys: who
-// has accepted it for a moment, and forgotten it, reads it in any log.
+// evictionEvery is how often the log repeats that the server drops keys, for
+// operators who accepted it and forgot.
 const evictionEvery = time.Minute
 
-// warnOfEviction says so until the link is closed, as long as it is so.
+// warnOfEviction logs that until the link is closed, as long as it holds.
 func (l *checks) warnOfEviction() {
 	for clock.Sleep(l.life, l.clock, evictionEvery) == nil {
 		nodes, _ := l.ask(l.life) // none while nobody answers
 		for _, n := range nodes {
-			_ = l.evicts(n) // a warning, for warnings are what is asked for
+			_ = l.checkEviction(n) // a warning, for warnings are what is asked for
 		}
 	}
 }
 
-// evicts refuses a server that drops keys when its memory is full, or warns of
+// checkEviction refuses a server that drops keys when its memory is full, or warns of
 // it where that was asked for.
-func (l *checks) evicts(n node) error {
+func (l *checks) checkEviction(n node) error {
 	policy := n.info["maxmemory_policy"]
 	switch {
 	case n.info["role"] == "slave" || policy == "" || policy == "noeviction":
 		return nil
 	case !l.o.EvictionWarn:
-		return l.wrong(duly.CodeUnsupported, n, "the server drops keys when its memory is full (maxmemory-policy "+policy+
+		return l.unfit(duly.CodeUnsupported, n, "the server drops keys when its memory is full (maxmemory-policy "+policy+
 			"), which loses jobs; set it to noeviction, or write eviction=warn into the URL")
 	}
 	l.log.Warn("redis: the server drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction",

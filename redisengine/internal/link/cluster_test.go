@@ -201,7 +201,7 @@ func TestFrozenServerKeepsItsConnections(t *testing.T) {
 		done <- err
 	}()
 	redistest.Await(t, "its silence is noticed", func() bool { return len(l.dialer.silent()) > 0 })
-	if (&watchdog{l.core}).replaced(node.Addr()) {
+	if (&watchdog{l.core}).isReplaced(node.Addr()) {
 		t.Error("it was replaced, others say")
 	}
 	node.Continue()

@@ -30,8 +30,8 @@ type core struct {
 	// functions: scripts that have one are called as functions.
 	functions bool
 
-	waiting waiting // the blocking calls
-	lanes   lanes   // the calls that wait for their durability
+	blockers     blockers     // the blocking calls
+	durableConns durableConns // the calls that wait for their durability
 
 	gate    sync.RWMutex // held for reading where calls grows
 	closed  atomic.Bool
@@ -51,12 +51,12 @@ func (l *core) B() rueidis.Builder { return l.main.B() }
 // Options are the options that the link was opened with, defaults set.
 func (l *core) Options() Options { return l.o }
 
-// buffers are the sizes of one connection's, of what is read and what is
-// written (bytes), and of the ring of calls on their way (a power of 2); how
-// many connections of their own there may be per node; and how long one may be
-// silent before somebody asks whether the server is there.
+// buffers are the sizes of a connection: bytes for reading and writing, and the
+// ring of calls in flight (a power of 2). conns bounds the dedicated connections
+// per node. ping is how long a connection may be silent before the library asks
+// whether the server is there.
 type buffers struct {
-	read, write, ring, lanes int
+	read, write, ring, conns int
 	ping                     time.Duration
 	blocks                   bool // a call may have no answer for long
 }
@@ -72,30 +72,30 @@ var (
 	// A batch of a thousand small jobs is some 300 KB, and the kernel takes and
 	// hands over about 128 KB at once: beyond that a buffer saves no system
 	// call. What is longer than the buffer is read past it.
-	mainBuffers = buffers{read: 128 << 10, write: 128 << 10, ring: 10, lanes: 64, ping: pingEvery}
+	mainBuffers = buffers{read: 128 << 10, write: 128 << 10, ring: 10, conns: 64, ping: pingEvery}
 	// A blocking call and its answer are a few keys, one call at a time, and
 	// every slot of a cluster may have one. No server is asked whether it is there:
 	// a blocking call has its end, and what ends one early is sent again. An idle
 	// process sends no more than it must.
-	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, lanes: hashslot.Slots, ping: time.Hour, blocks: true}
+	waitBuffers = buffers{read: 4 << 10, write: 4 << 10, ring: 3, conns: hashslot.Slots, ping: time.Hour, blocks: true}
 )
 
 const (
 	// pingEvery is how long a connection may be silent before the client
-	// library asks whether somebody is there, and pingWait how long it waits
-	// for that answer before it gives the connection up. A server that stands
-	// still for some seconds loses no connection.
+	// library asks whether the server is there. pingWait is how long it waits
+	// for the answer before it gives the connection up. A server that hangs for
+	// some seconds loses no connection.
 	pingEvery = 10 * time.Second
 	pingWait  = 10 * time.Second
 	// refreshEvery is how often the Sentinels are asked for the primary. They
-	// also tell by themselves, unless that message is lost.
+	// also announce a new one, but that message may be lost.
 	refreshEvery = time.Second
-	// mostRedirects is how many nodes one call is sent on to before it pauses:
-	// nodes that disagree about a slot would send it round for ever.
-	mostRedirects = 4
+	// maxRedirects is how many nodes one call is sent on to before it pauses:
+	// nodes that disagree about a slot would send it round without end.
+	maxRedirects = 4
 )
 
-// client makes a client of the library. It repeats nothing of itself.
+// client creates a client of the library, which retries nothing by itself.
 func (l *core) client(size buffers) (rueidis.Client, error) {
 	option := rueidis.ClientOption{
 		InitAddress: l.o.Addrs, DialCtxFn: size.dial(l.dialer), TLSConfig: l.tls,
@@ -109,9 +109,9 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 		ReadBufferEachConn:  size.read,
 		WriteBufferEachConn: size.write,
 		RingScaleEachConn:   size.ring,
-		BlockingPoolSize:    size.lanes,
+		BlockingPoolSize:    size.conns,
 		ConnWriteTimeout:    pingWait,
-		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: mostRedirects},
+		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: maxRedirects},
 	}
 	option.Dialer.KeepAlive, option.Dialer.Timeout = size.ping, l.o.Dial
 	if l.o.Mode == Sentinel {
@@ -128,8 +128,8 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 	return client, err
 }
 
-// enter begins a call: every use of the clients stands between it and
-// l.calls.Done, unless it answers an error.
+// enter begins a call: every use of the clients is between it and l.calls.Done,
+// unless it returns an error.
 func (l *core) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -143,9 +143,9 @@ func (l *core) enter(ctx context.Context) error {
 	return nil
 }
 
-// refresh is called when who answers is not the primary any more. Sentinels and
-// clusters say who is, and are asked anyhow; a single server's name may stand
-// for another address by now, which a new connection finds.
+// refresh is called when the server that answers is no longer the primary.
+// Sentinels and clusters are asked for the primary anyway. The name of a single
+// server may have another address by now, which a new connection finds.
 func (l *core) refresh() {
 	if l.o.Mode != Single {
 		return
@@ -180,19 +180,19 @@ func (l *core) fenceKey(key string) string {
 	return l.o.Prefix + ":{" + hashslot.TagOf(key) + "}:fence"
 }
 
-// hurry is how long a call of a caller in a hurry has for its answer.
-const hurry = 500 * time.Millisecond
+// hurryTimeout is how long a call of a caller in a hurry has for its answer.
+const hurryTimeout = 500 * time.Millisecond
 
 type hasty struct{}
 
-// Hasty is a context for whoever has met a node that is not reached, and has much
-// to ask of it and of others: a call that did not run is not repeated, and one
-// without an answer in half a second has none.
+// Hasty returns a context for a caller that has met a node which is not reached,
+// and has much to ask of that node and of others. A call that did not run is not
+// repeated, and one without an answer in half a second fails.
 func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
 }
 
-func hurries(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
+func isHasty(ctx context.Context) bool { return ctx.Value(hasty{}) != nil }
 
 // The pauses between two tries grow from the first to the longest.
 const (
@@ -200,9 +200,9 @@ const (
 	longestPause = 200 * time.Millisecond
 )
 
-// Patience is how long what did not run is repeated: until its context's
-// deadline, or for Options.Retry where that has none.
-type Patience struct {
+// Backoff paces the retries of what did not run: until its context's deadline, or
+// for Options.Retry without one.
+type Backoff struct {
 	ctx    context.Context
 	clock  clock.Clock
 	pause  time.Duration
@@ -210,19 +210,19 @@ type Patience struct {
 	bounds bool          // the context has one
 }
 
-// Patience begins with the first try of something that is made of several calls
-// with Once.
-func (l *core) Patience(ctx context.Context) *Patience {
-	if hurries(ctx) {
-		return &Patience{ctx: ctx, clock: l.clock} // its time is over
+// Backoff begins with the first try of something that is made of several calls with
+// Once.
+func (l *core) Backoff(ctx context.Context) *Backoff {
+	if isHasty(ctx) {
+		return &Backoff{ctx: ctx, clock: l.clock} // its time is over
 	}
 	_, bounds := ctx.Deadline()
-	return &Patience{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
+	return &Backoff{ctx: ctx, clock: l.clock, pause: firstPause, end: l.clock.Mono() + l.o.Retry, bounds: bounds}
 }
 
-// Wait pauses before the next try, each time for longer; false says that the
+// Wait pauses before the next try, each time for longer. It returns false when the
 // time is over.
-func (p *Patience) Wait() bool {
+func (p *Backoff) Wait() bool {
 	pause := p.pause
 	p.pause = min(2*pause, longestPause)
 	if !p.bounds {

@@ -33,8 +33,8 @@ const (
 	atGreet                // it was lost at the greeting, or just after it
 )
 
-// errSilent stands for a greeting without an answer. It is no time-out to the
-// client library, which would put an error of its own in its place.
+// errSilent is the error of a greeting without an answer. It is no time-out,
+// because the client library would replace that by an error of its own.
 var errSilent = errors.New("no answer in time")
 
 // dialer makes the connections and keeps hold of them, so that none outlives
@@ -49,11 +49,11 @@ type dialer struct {
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
-	shunned map[string]time.Duration // addresses that are not dialed until then, monotonic
+	avoided map[string]time.Duration // addresses that are not dialed until then, monotonic
 }
 
 func newDialer(o Options) *dialer {
-	d := &dialer{network: "tcp", timeout: o.Dial, clock: clock.System(), conns: map[*conn]struct{}{}, shunned: map[string]time.Duration{}}
+	d := &dialer{network: "tcp", timeout: o.Dial, clock: clock.System(), conns: map[*conn]struct{}{}, avoided: map[string]time.Duration{}}
 	if o.Unix {
 		d.network = "unix"
 	}
@@ -61,8 +61,8 @@ func newDialer(o Options) *dialer {
 	return d
 }
 
-// dial is called by the client library. The context is that of whoever asked
-// first; others wait for the same connection.
+// dial is called by the client library. The context is that of the first caller;
+// others wait for the same connection.
 func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, false)
 }
@@ -74,7 +74,7 @@ func (d *dialer) dialWatched(ctx context.Context, addr string, _ *net.Dialer, co
 }
 
 func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, watched bool) (net.Conn, error) {
-	if d.shuns(addr) {
+	if d.avoids(addr) {
 		return nil, unsent{errReplaced, atConnect}
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
@@ -145,7 +145,7 @@ const (
 	lost                  // it broke before a call was sent, and sends none any more
 )
 
-// conn tells an error before the first call from one after it.
+// conn distinguishes an error before the first call from one after it.
 type conn struct {
 	net.Conn
 	home  *dialer
@@ -216,10 +216,10 @@ func (d *dialer) silent() (addrs []string) {
 	return addrs
 }
 
-// shun closes the connections to a server, and makes none for a while.
-func (d *dialer) shun(addr string) {
+// avoid closes the connections to a server, and makes none for a while.
+func (d *dialer) avoid(addr string) {
 	d.mu.Lock()
-	d.shunned[addr] = d.clock.Mono() + shunning
+	d.avoided[addr] = d.clock.Mono() + avoidFor
 	d.mu.Unlock()
 	for _, c := range d.open() {
 		if c.addr == addr {
@@ -228,12 +228,12 @@ func (d *dialer) shun(addr string) {
 	}
 }
 
-func (d *dialer) shuns(addr string) bool {
+func (d *dialer) avoids(addr string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	until, ok := d.shunned[addr]
+	until, ok := d.avoided[addr]
 	if ok && d.clock.Mono() >= until {
-		delete(d.shunned, addr)
+		delete(d.avoided, addr)
 		ok = false
 	}
 	return ok

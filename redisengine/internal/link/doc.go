@@ -4,40 +4,37 @@
 //
 // # Connections
 //
-// Per node one connection carries every ordinary call, pipelined. Two kinds of
-// call would hold the others up and have connections of their own, their lanes: a
-// blocking pop ([blockLane]), one per group of keys that may stand in one call
-// ([Link.Block]), and a batch that waits for its durability ([batchLane],
-// [Link.RunDurable]). What is published to this process has one as well
+// Per node one connection carries every ordinary call, pipelined. Two kinds of call
+// would hold the others up and have connections of their own: a blocking pop
+// ([Link.Block]), one per group of keys that one call may have, and a call that waits
+// for its durability ([Link.RunDurable]). A subscription has one as well
 // ([Link.Subscribe]).
 //
-// # What is sent again
+// # Retries
 //
-// The client library repeats nothing of itself but what a cluster redirects
-// (MOVED, ASK): all else is decided here, in [verdictOf], in three classes.
+// The client library repeats nothing by itself except redirects of a cluster (MOVED,
+// ASK). [verdictOf] decides everything else, in three classes:
 //
-//   - It did not run: the server said so (TRYAGAIN, CLUSTERDOWN, LOADING, BUSY,
-//     READONLY, NOSCRIPT …), or no connection came about, so that nothing was
-//     sent ([unsent]). It is repeated, with growing pauses, until the context's
-//     deadline, or for Options.Retry where there is none. Where the server does
-//     not know the function or script, its text is sent at once. A caller with
-//     others to ask meanwhile says Call.Once, and repeats the whole round by
-//     [Link.Patience].
-//   - It may have run: the connection broke, timed out or was closed while the
-//     call was on its way. What only reads is repeated; anything else ends as
-//     [duly.ErrUnavailable], for a second run would not be the same as one.
+//   - The call did not run: the server said so (TRYAGAIN, CLUSTERDOWN, LOADING, BUSY,
+//     READONLY, NOSCRIPT …), or there was no connection, so that nothing was sent
+//     ([unsent]). It is repeated with growing pauses until the context's deadline, or
+//     for Options.Retry without one. If the server does not know the function or
+//     script, its text is sent at once. A caller that can ask other nodes meanwhile
+//     sets Call.Once and repeats the whole round with [Link.Backoff].
+//   - It may have run: the connection broke, timed out or was closed while the call was
+//     in flight. Reads are repeated. Anything else ends as [duly.ErrUnavailable],
+//     because a second run would not be the same as one.
 //   - The server refused it for good: OOM, NOPERM, WRONGTYPE … Each has its code.
 //
-// That nothing was sent is known for certain where a connection is new: it
-// notes when the first call after its greeting is written ([conn]), and one that
-// was lost before that refuses all later writes.
+// A new connection notes when the first call after its greeting is written ([conn]).
+// One that was lost before that refuses all later writes. So it is certain that nothing
+// was sent.
 //
-// A server that is gone is noticed by the end of the connection, one whose host
-// has vanished by what it leaves unacknowledged ([vanished]) or by a question
-// that the client library asks every 10 s of a silent connection. A server that
-// stands still for less loses no connection, unless it was replaced meanwhile:
-// where a call has had no answer for a while, that is asked of others
-// ([Link.lookOut]).
+// The end of its connection shows that a server is gone. A vanished host is noticed by
+// what it leaves unacknowledged ([vanished]), or by a question that the client library
+// asks every 10 s of a silent connection. A server that hangs for less loses no
+// connection, unless it was replaced meanwhile: when a call has had no answer for a
+// while, others are asked about that ([watchdog]).
 //
 // # Functions
 //
@@ -55,7 +52,7 @@
 // WAIT or WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
 // from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
 // is asked for and may be refused. All keys begin with the prefix, and so do
-// the channels: to publish and to hear, PUBLISH, SUBSCRIBE, SPUBLISH and
+// the channels, which need PUBLISH, SUBSCRIBE, SPUBLISH and
 // SSUBSCRIBE on &PREFIX:*.
 //
 // # Contexts

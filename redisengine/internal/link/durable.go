@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/hashslot"
 )
 
-// durability are the calls that wait for it.
+// durability makes calls that wait until their writes are durable.
 type durability struct{ *core }
 
 // RunDurable is Run for a batch that counts as stored only when it is durable
@@ -37,7 +37,7 @@ func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisM
 		msg, err = l.Run(ctx, c)
 		return msg, nil, err
 	}
-	b := &batch{link: l.core, call: l.sent(c), patience: l.Patience(ctx)}
+	b := &durableCall{link: l.core, call: l.sent(c), backoff: l.Backoff(ctx)}
 	for again := true; again; {
 		if e := l.enter(ctx); e != nil {
 			switch {
@@ -50,53 +50,53 @@ func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisM
 			}
 			return msg, nil, err
 		}
-		done := make(chan confirmed, 1)
+		done := make(chan durableReply, 1)
 		go func() {
 			defer l.calls.Done()
 			done <- b.try()
 		}()
-		var r confirmed
+		var r durableReply
 		select {
 		case r = <-done:
 		case <-ctx.Done():
 			return rueidis.RedisMessage{}, nil, unanswered(ctx)
 		}
-		msg, durable, err = r.msg, r.durable, l.explained(ctx, r.err, c.Keys)
-		if again = r.again && (r.now || b.patience.Wait()); r.again && !again {
+		msg, durable, err = r.msg, r.durable, l.explain(ctx, r.err, c.Keys)
+		if again = r.again && (r.now || b.backoff.Wait()); r.again && !again {
 			err = left(ctx, err)
 		}
 	}
 	return msg, durable, err
 }
 
-// batch is one call that waits for its durability.
-type batch struct {
-	link     *core
-	call     Call
-	patience *Patience
-	hops     int  // redirects since the last pause
-	asking   bool // the node at place does not own the slot yet
-	place    string
-	whole    bool // the server doesn't know the script
+// durableCall is one call that waits for its durability.
+type durableCall struct {
+	link    *core
+	call    Call
+	backoff *Backoff
+	hops    int  // redirects since the last pause
+	asking  bool // the node at place does not own the slot yet
+	place   string
+	byText  bool // the server doesn't know the script
 }
 
-// confirmed is the outcome of one try.
-type confirmed struct {
+// durableReply is the outcome of one try.
+type durableReply struct {
 	msg          rueidis.RedisMessage
 	durable, err error
 	again, now   bool // it did not run, and is to be sent again: at once, or after a pause
 }
 
-// durableWait is how long beside the wait for durability a batch may take.
+// durableWait is how long a call may take in addition to the wait for durability.
 const durableWait = 10 * time.Second
 
 // try sends the batch once.
-func (b *batch) try() confirmed {
+func (b *durableCall) try() durableReply {
 	l := b.link
 	if b.place == "" {
-		b.place = l.lanes.owner(l, b.call.Keys[0])
+		b.place = l.durableConns.owner(l, b.call.Keys[0])
 	}
-	lane, err := l.lanes.take(l, b.place)
+	lane, err := l.durableConns.take(l, b.place)
 	if err != nil {
 		return b.failed(err)
 	}
@@ -111,18 +111,18 @@ func (b *batch) try() confirmed {
 	msg, err := replies[0].ToMessage()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		_, answered := rueidis.IsRedisErr(err)
-		l.lanes.give(b.place, lane, answered && !verdictOf(err).refresh)
+		l.durableConns.put(b.place, lane, answered && !verdictOf(err).refresh)
 		return b.failed(err)
 	}
 	if !b.asking {
-		l.lanes.owns(b.call.Keys[0], b.place)
+		l.durableConns.setOwner(b.call.Keys[0], b.place)
 	}
 	err = replies[1].Error()
 	if err == nil {
 		err = b.confirmation(replies[2])
 	}
-	l.lanes.give(b.place, lane, err == nil || isOurs(err))
-	return confirmed{msg: msg, durable: b.unconfirmed(err)}
+	l.durableConns.put(b.place, lane, err == nil || isUnconfirmed(err))
+	return durableReply{msg: msg, durable: b.unconfirmed(err)}
 }
 
 // durableReplies is how many replies end a try: the script's, the fence's and
@@ -130,7 +130,7 @@ func (b *batch) try() confirmed {
 const durableReplies = 3
 
 // commands are what goes out in one pipeline.
-func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
+func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
 	timeout := d.Timeout
 	if b.call.Waited {
@@ -142,7 +142,7 @@ func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 	f := b.link.form(b.call.Script)
 	if f != byFunction {
 		f = byText
-	} else if b.whole {
+	} else if b.byText {
 		load := b.call.Script.Library.load(builder)
 		if f = byText; b.asking { // ASKING is for one command
 			cmds = cmds[:0]
@@ -163,72 +163,72 @@ func (b *batch) commands(builder rueidis.Builder) []rueidis.Completed {
 // is refused when the memory is full, and what was settled then counts too.
 var fence = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
-// failed judges why the script did not run, or may not have.
-func (b *batch) failed(err error) confirmed {
+// failed decides why the script did not run, or may not have.
+func (b *durableCall) failed(err error) durableReply {
 	l := b.link
 	place := b.place
 	b.place, b.asking = "", false
-	if e, ok := rueidis.IsRedisErr(err); ok && b.hops < mostRedirects {
+	if e, ok := rueidis.IsRedisErr(err); ok && b.hops < maxRedirects {
 		if addr, ok := e.IsMoved(); ok {
-			l.lanes.owns(b.call.Keys[0], addr)
+			l.durableConns.setOwner(b.call.Keys[0], addr)
 			b.place = addr
 		} else if addr, ok := e.IsAsk(); ok {
 			b.place, b.asking = addr, true
 		}
 		if b.place != "" {
 			b.hops++
-			return confirmed{again: true, now: true, err: l.fault(b.call.Script.Name, verdictOf(err), err)}
+			return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, verdictOf(err), err)}
 		}
 	}
 	b.hops = 0
-	l.lanes.lost(b.call.Keys[0], place)
-	b.nudge()
+	l.durableConns.forgetOwner(b.call.Keys[0], place)
+	b.refreshSlots()
 	v := verdictOf(err)
 	if v.refresh {
 		l.refresh()
 	}
-	if v.class == missing && !b.whole {
-		b.whole = true
-		return confirmed{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
+	if v.class == missing && !b.byText {
+		b.byText = true
+		return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
 	}
-	return confirmed{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
+	return durableReply{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
 }
 
-// nudge lets the client library notice that a slot has another owner: it does
-// not look at what comes over the connections for batches.
-func (b *batch) nudge() {
+// refreshSlots lets the client library notice that a slot has another owner,
+// because it does not see what comes over these connections.
+func (b *durableCall) refreshSlots() {
 	l, key := b.link, b.call.Keys[0]
 	if l.o.Mode != Cluster || l.enter(context.Background()) != nil {
 		return
 	}
 	go func() {
 		defer l.calls.Done()
-		l.main.Do(context.Background(), Call{Script: may, Keys: []string{key}}.command(l.main.B(), byHash))
+		l.main.Do(context.Background(), Call{Script: mayCallScript, Keys: []string{key}}.command(l.main.B(), byHash))
 	}()
 }
 
-// shortfall says that too few have confirmed.
-type shortfall struct{ confirmed, wanted int64 }
+// unconfirmedError says that too few have confirmed.
+type unconfirmedError struct{ confirmed, wanted int64 }
 
-func (s shortfall) Error() string {
+func (s unconfirmedError) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
 }
 
-// Waited reports whether an error of [Link.RunDurable] comes after all of the time
+// Waited reports whether an error of [Link.RunDurable] came after all of the time
 // that a confirmation may take.
 func Waited(durable error) bool {
-	var s shortfall
+	var s unconfirmedError
 	return errors.As(durable, &s)
 }
 
-func isOurs(err error) bool {
-	_, ok := err.(shortfall)
+func isUnconfirmed(err error) bool {
+	_, ok := err.(unconfirmedError)
 	return ok
 }
 
 // confirmation reads the answer to WAIT, a number of replicas, or WAITAOF, a
 // number of fsyncs here and one of those at replicas.
-func (b *batch) confirmation(reply rueidis.RedisResult) error {
+func (b *durableCall) confirmation(reply rueidis.RedisResult) error {
 	l := b.link
 	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
 	if l.o.Durability.AOF {
@@ -241,13 +241,13 @@ func (b *batch) confirmation(reply rueidis.RedisResult) error {
 		n, err = reply.AsInt64()
 	}
 	if err == nil && n < wanted {
-		err = shortfall{n, wanted}
+		err = unconfirmedError{n, wanted}
 	}
 	return err
 }
 
 // unconfirmed is the error of the contract for what was stored.
-func (b *batch) unconfirmed(err error) error {
+func (b *durableCall) unconfirmed(err error) error {
 	l := b.link
 	if err == nil {
 		return nil
@@ -263,26 +263,27 @@ func (b *batch) unconfirmed(err error) error {
 		"redis at %s: stored, but not confirmed by %s (%s); the same IDs pushed again confirm it", l.where(), what, cause(err))}
 }
 
-// lanes are the connections for batches that wait: each serves one at a time.
-type lanes struct {
+// durableConns are the connections for durable calls. Each serves one call at a
+// time.
+type durableConns struct {
 	mu     sync.Mutex
-	idle   map[string][]*batchLane // by node
-	owners map[uint16]string       // which node owns a slot, as far as learnt
+	idle   map[string][]*durableConn // by node
+	owners map[uint16]string         // which node owns a slot, as far as learnt
 	closed bool
 }
 
-// idleLanes is how many connections are kept per node.
-const idleLanes = 4
+// maxIdleConns is how many connections are kept per node.
+const maxIdleConns = 4
 
-// batchLane is a connection and the news of its end.
-type batchLane struct {
+// durableConn is a connection and the news of its end.
+type durableConn struct {
 	client rueidis.DedicatedClient
 	dead   <-chan error
 }
 
 // owner is the node to try first: the only one there is, the one that is known
 // to own the slot, or any, which then says where to go.
-func (s *lanes) owner(l *core, key string) string {
+func (s *durableConns) owner(l *core, key string) string {
 	nodes := l.main.Nodes()
 	s.mu.Lock()
 	place := s.owners[hashslot.Of(key)]
@@ -296,8 +297,8 @@ func (s *lanes) owner(l *core, key string) string {
 	return ""
 }
 
-// owns notes what was learnt.
-func (s *lanes) owns(key, place string) {
+// setOwner notes what was learnt.
+func (s *durableConns) setOwner(key, place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owners == nil {
@@ -306,8 +307,8 @@ func (s *lanes) owns(key, place string) {
 	s.owners[hashslot.Of(key)] = place
 }
 
-// lost forgets an owner that has failed.
-func (s *lanes) lost(key, place string) {
+// forgetOwner forgets an owner that has failed.
+func (s *durableConns) forgetOwner(key, place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.owners[hashslot.Of(key)] == place {
@@ -316,9 +317,9 @@ func (s *lanes) lost(key, place string) {
 }
 
 // take is a connection to the node, for one batch.
-func (s *lanes) take(l *core, place string) (*batchLane, error) {
+func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 	for {
-		lane := s.kept(place)
+		lane := s.takeIdle(place)
 		if lane == nil {
 			break
 		}
@@ -334,10 +335,10 @@ func (s *lanes) take(l *core, place string) (*batchLane, error) {
 		return nil, rueidis.ErrNoSlot // the client library has not heard of it yet
 	}
 	dedicated, _ := client.Dedicate()
-	return &batchLane{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
+	return &durableConn{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
 }
 
-func (s *lanes) kept(place string) *batchLane {
+func (s *durableConns) takeIdle(place string) *durableConn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	idle := s.idle[place]
@@ -348,13 +349,13 @@ func (s *lanes) kept(place string) *batchLane {
 	return idle[len(idle)-1]
 }
 
-// give keeps a connection for the next batch if it is good.
-func (s *lanes) give(place string, lane *batchLane, good bool) {
+// put keeps a connection for the next batch if it is good.
+func (s *durableConns) put(place string, lane *durableConn, good bool) {
 	s.mu.Lock()
-	good = good && !s.closed && len(s.idle[place]) < idleLanes
+	good = good && !s.closed && len(s.idle[place]) < maxIdleConns
 	if good {
 		if s.idle == nil {
-			s.idle = map[string][]*batchLane{}
+			s.idle = map[string][]*durableConn{}
 		}
 		s.idle[place] = append(s.idle[place], lane)
 	}
@@ -364,7 +365,7 @@ func (s *lanes) give(place string, lane *batchLane, good bool) {
 	}
 }
 
-func (s *lanes) close() {
+func (s *durableConns) close() {
 	s.mu.Lock()
 	all := s.idle
 	s.idle, s.closed = nil, true

@@ -25,27 +25,27 @@ const (
 
 // verdict is what an error means: for the call, and for its reader.
 type verdict struct {
-	class   class
-	code    duly.Code
-	advice  string // one line: what is wrong and what to do
-	refresh bool   // whom we are connected to is not the right one any more
-	midway  bool   // it is a script that was refused while it ran
+	class     class
+	code      duly.Code
+	advice    string // one line: what is wrong and what to do
+	refresh   bool   // whom we are connected to is not the right one any more
+	midScript bool   // it is a script that was refused while it ran
 }
 
 // nothing ends the advice on a call that certainly did not run.
 const nothing = "; nothing was done"
 
-// half ends the advice on a script that may have written before it was refused.
-const half = ", then run duly check --repair, for the script may be half done"
+// halfDone ends the advice on a script that may have written before it was refused.
+const halfDone = ", then run duly check --repair, for the script may be half done"
 
-// hostAndPort are what to check where nobody answers; a socket has a path.
+// hostAndPort is what to check where no server answers. A socket has a path.
 const hostAndPort = "host and port"
 
-// mendLogin ends the advice on a login that is refused.
-const mendLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
+// checkLogin ends the advice on a login that is refused.
+const checkLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
 
-// words are what a server's error begins with.
-var words = map[string]verdict{
+// replyWords are what a server's error begins with.
+var replyWords = map[string]verdict{
 	"MOVED":       {class: idle, advice: "the cluster is moving slots" + nothing},
 	"ASK":         {class: idle, advice: "the cluster is moving slots" + nothing},
 	"TRYAGAIN":    {class: idle, advice: "the cluster is moving this slot" + nothing},
@@ -61,13 +61,13 @@ var words = map[string]verdict{
 	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
 	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},
 	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server wants a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
-	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user" + mendLogin},
+	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user" + checkLogin},
 	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it wants a password, or clients on its own machine"},
 	"NOPERM":      {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
 }
 
-// phrases are what a server's error without a word of its own contains.
-var phrases = []struct {
+// replyPhrases are what a server's error without a word of its own contains.
+var replyPhrases = []struct {
 	text string
 	verdict
 }{
@@ -75,7 +75,7 @@ var phrases = []struct {
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
 	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
 	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},
-	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + mendLogin}},
+	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + checkLogin}},
 	{"cluster support disabled", verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"}},
 	{"No such master with that name", verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"}},
 	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
@@ -84,17 +84,17 @@ var phrases = []struct {
 	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not have a command that is needed (%s)"}},
 }
 
-// verdictOf judges an error of the client library that is not its nil.
+// verdictOf classifies an error of the client library that is not its nil.
 func verdictOf(err error) verdict {
 	if e, ok := rueidis.IsRedisErr(err); ok {
-		return spoken(e.Error())
+		return verdictOfReply(e.Error())
 	}
 	var before unsent
 	switch {
 	case errors.As(err, &before):
-		return notReached(before)
+		return verdictOfDial(before)
 	case errors.Is(err, rueidis.ErrNoSlot):
-		return spoken("CLUSTERDOWN")
+		return verdictOfReply("CLUSTERDOWN")
 	case strings.Contains(err.Error(), "unknown message type"):
 		return verdict{class: unknown, code: duly.CodeUnavailable,
 			advice: "what answers there is no Redis, or speaks TLS (then write rediss://); check " + hostAndPort}
@@ -102,15 +102,15 @@ func verdictOf(err error) verdict {
 	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
 }
 
-// Untouched reports whether an error of a call says that it certainly did not run
-// and may be sent again.
+// Untouched reports whether an error says that the call certainly did not run and
+// may be sent again.
 func Untouched(err error) bool {
 	var e *duly.Error
 	return errors.As(err, &e) && e.Code == duly.CodeUnavailable && e.Cause != nil && verdictOf(e.Cause).class == idle
 }
 
-// Partly is the error of a call with several parts for that of one: if nothing
-// was done, that holds for this part alone.
+// Partly returns the error of a call with several parts for that of one part. If
+// nothing was done, that holds for this part alone.
 func Partly(err error) error {
 	if !Untouched(err) {
 		return err
@@ -119,11 +119,11 @@ func Partly(err error) error {
 	return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.TrimSuffix(e.Message, nothing) + "; the rest of the call may have happened"}
 }
 
-// spoken judges what the server said.
-func spoken(text string) verdict {
+// verdictOfReply classifies an error that the server answered.
+func verdictOfReply(text string) verdict {
 	word, _, _ := strings.Cut(text, " ")
-	v, ok := words[word]
-	for _, p := range phrases { // the first that fits
+	v, ok := replyWords[word]
+	for _, p := range replyPhrases { // the first that fits
 		if !ok && strings.Contains(text, p.text) {
 			v, ok = p.verdict, true
 		}
@@ -135,9 +135,9 @@ func spoken(text string) verdict {
 		v.code = duly.CodeUnavailable
 	}
 	if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
-		v.advice = fmt.Sprintf(v.advice, lacking(text))
+		v.advice = fmt.Sprintf(v.advice, lackingRight(text))
 	}
-	v.midway = inScript(text)
+	v.midScript = inScript(text)
 	return v
 }
 
@@ -147,11 +147,11 @@ func inScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
 
-// unnamed stands for a right that the server's refusal does not name.
-const unnamed = "see ACL LOG"
+// unnamedRight is used when the server's refusal does not name the right.
+const unnamedRight = "see ACL LOG"
 
-// lacking names the command or key that the server's refusal is about.
-func lacking(text string) string {
+// lackingRight names the command or key that the server's refusal is about.
+func lackingRight(text string) string {
 	if _, rest, ok := strings.Cut(text, "'"); ok {
 		name, what, ok := strings.Cut(rest, "'")
 		if ok && len(name) <= 32 && !strings.HasPrefix(what, " key") && !strings.HasPrefix(what, " channel") {
@@ -164,11 +164,11 @@ func lacking(text string) string {
 	case strings.Contains(text, "channel"):
 		return "access to a channel"
 	}
-	return unnamed
+	return unnamedRight
 }
 
-// notReached judges why no connection came about.
-func notReached(u unsent) verdict {
+// verdictOfDial classifies why there is no connection.
+func verdictOfDial(u unsent) verdict {
 	v := verdict{class: idle, code: duly.CodeUnavailable}
 	var untrusted *tls.CertificateVerificationError
 	var dns *net.DNSError

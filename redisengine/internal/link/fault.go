@@ -15,15 +15,15 @@ import (
 // fault is the error of the contract for a verdict. What the server said of
 // something unforeseen goes to the log alone.
 func (l *core) fault(call string, v verdict, err error) error {
-	told := l.judged(v, err)
+	told := l.asError(v, err)
 	if duly.CodeOf(told) == duly.CodeInternal {
 		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
 	}
 	return told
 }
 
-// judged is fault for who keeps the log by himself.
-func (l *core) judged(v verdict, err error) error {
+// asError is fault without the log.
+func (l *core) asError(v verdict, err error) error {
 	if l.closed.Load() && (errors.Is(err, rueidis.ErrClosing) || v.class == unknown || v.class == idle) {
 		return &duly.Error{Code: duly.CodeClosed, Message: "the engine was closed before the answer came; it may have happened", Cause: err}
 	}
@@ -34,8 +34,8 @@ func (l *core) judged(v verdict, err error) error {
 	if v.code == duly.CodeCorrupt {
 		advice = fmt.Sprintf(advice, l.o.Prefix)
 	}
-	if v.midway {
-		advice += half
+	if v.midScript {
+		advice += halfDone
 	}
 	if v.code == duly.CodeForbidden {
 		advice = strings.Replace(advice, "keys under the prefix", "keys under the prefix "+l.o.Prefix, 1)
@@ -58,23 +58,23 @@ const (
 
 var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string"}
 
-// Knows lets errors name the key that holds something of another kind than it
-// is to; the server does not say which of a call's keys it is. It is called
-// before all others.
-func (l *core) Knows(kind func(key string) Kind) { l.kind = kind }
+// SetKinds lets errors name the key that holds something of another kind, because
+// the server does not say which of a call's keys it is. It is called before all
+// others.
+func (l *core) SetKinds(kind func(key string) Kind) { l.kind = kind }
 
-// explained puts into the error of a call what the server has left out: the key that
+// explain puts into the error of a call what the server has left out: the key that
 // holds something else, or the command that its user may not call.
-func (l *core) explained(ctx context.Context, err error, keys []string) error {
+func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	said, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {
 		return err
 	}
-	name := l.keyNamed
+	name := l.nameKey
 	switch text := said.Error(); {
 	case strings.HasPrefix(text, "WRONGTYPE") && l.kind != nil:
-	case inScript(text) && lacking(text) == unnamed:
-		name = l.rightNamed
+	case inScript(text) && lackingRight(text) == unnamedRight:
+		name = l.nameRight
 	default:
 		return err
 	}
@@ -85,7 +85,7 @@ func (l *core) explained(ctx context.Context, err error, keys []string) error {
 	return name(ctx, err, keys)
 }
 
-func (l *core) keyNamed(ctx context.Context, err error, keys []string) error {
+func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	var asked []string
 	var cmds []rueidis.Completed
 	for _, key := range keys {
@@ -112,9 +112,9 @@ func (l *core) keyNamed(ctx context.Context, err error, keys []string) error {
 	return err
 }
 
-// rightNamed asks the server that has refused a script: up to Redis 7.0 it does
+// nameRight asks the server that has refused a script: up to Redis 7.0 it does
 // not say which command of the script it was.
-func (l *core) rightNamed(ctx context.Context, err error, keys []string) error {
+func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
 	ask.Keys = keys[:1]
 	msg, failed := l.main.Do(ctx, ask.command(l.main.B(), byText)).ToMessage()
@@ -123,7 +123,7 @@ func (l *core) rightNamed(ctx context.Context, err error, keys []string) error {
 	}
 	e, ok := errors.AsType[*duly.Error](err)
 	if names, _ := msg.AsStrSlice(); ok && len(names) > 0 {
-		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamed, "command "+strings.Join(names, ", "), 1)}
+		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamedRight, "command "+strings.Join(names, ", "), 1)}
 	}
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// libraries are those of Redis Functions.
+// libraries manages libraries of Redis Functions.
 type libraries struct{ *checks }
 
 // Provide loads the libraries on every node, unless scripts are sent by EVAL.

@@ -33,7 +33,7 @@ func testLog(t *testing.T) *slog.Logger {
 func stub(t *testing.T, version string, answer func(args []string) any) *redistest.Stub {
 	t.Helper()
 	return redistest.NewStub(t, version, func(args []string) any {
-		if len(args) > 1 && (args[1] == may.SHA || args[1] == may.Source) {
+		if len(args) > 1 && (args[1] == mayCallScript.SHA || args[1] == mayCallScript.Source) {
 			return []any{}
 		}
 		if strings.HasPrefix(args[0], "EVAL") || strings.HasPrefix(args[0], "WAIT") {

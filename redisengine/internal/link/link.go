@@ -16,10 +16,9 @@ type Link struct {
 	libraries
 }
 
-// Open connects and looks whether the server will do. It answers
-// [duly.ErrInvalid] for options that can't be, [duly.ErrUnavailable] when
-// nobody answers there, and what else the server says. The logger may be nil:
-// slog.Default.
+// Open connects and checks that the server will do. It returns [duly.ErrInvalid]
+// for bad options, [duly.ErrUnavailable] when no server answers, and other errors
+// of the server. The logger may be nil: slog.Default.
 func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -62,7 +61,7 @@ func (l *Link) open(ctx context.Context) error {
 		return err
 	}
 	if l.o.Mode != Single {
-		l.calls.Go((&watchdog{l.core}).lookOut)
+		l.calls.Go((&watchdog{l.core}).run)
 	}
 	if l.o.EvictionWarn {
 		l.calls.Go(l.warnOfEviction)
@@ -87,7 +86,7 @@ func (l *Link) close() {
 	l.closed.Store(true)
 	l.gate.Unlock()
 	l.end()
-	l.waiting.end(l.core)
+	l.blockers.end(l.core)
 	done := make(chan struct{})
 	go func() {
 		l.calls.Wait()
@@ -104,6 +103,6 @@ func (l *Link) close() {
 	}
 	l.dialer.close()
 	<-done
-	l.waiting.close()
-	l.lanes.close()
+	l.blockers.close()
+	l.durableConns.close()
 }

@@ -31,7 +31,7 @@ const (
 // Options is what a URL says. The zero Options with one address is a single
 // server with every default.
 type Options struct {
-	// Mode is what stands at the addresses. Default Single.
+	// Mode is the kind of servers at the addresses. Default Single.
 	Mode Mode
 	// Addrs are host:port of the server, of the Sentinels, or of some nodes of
 	// the cluster; with Unix the path of a single server's socket.
@@ -62,19 +62,19 @@ type Options struct {
 	// Retry is for how long a call without a deadline is repeated when it
 	// certainly did not run: 1 ms to an hour. Default DefaultRetry.
 	Retry time.Duration
-	// Observe, if set, is told of every round trip that does not block: the name
-	// of each call in it, and how long it took.
+	// Observe, if set, is called after every round trip that does not block,
+	// for each call in it, with its name and how long it took.
 	Observe func(call string, took time.Duration)
 	// Sent, if set, is what goes to the server in the place of a script. It is
 	// for tests.
 	Sent func(*Script) *Script
 	// Clock is the time of this process. Default clock.System; it is for tests.
 	Clock clock.Clock
-	// Others are the options that ParseURL was told to leave to its caller.
+	// Others are the options that ParseURL left to its caller.
 	Others map[string]string
 }
 
-// Mode is what stands at the addresses.
+// Mode is the kind of servers at the addresses.
 type Mode string
 
 // The modes.
@@ -99,7 +99,7 @@ type SentinelOptions struct {
 	User, Password string
 }
 
-// TLS says whom to trust and who we are. Files are PEM.
+// TLS says which certificates to trust and to show. Files are PEM.
 type TLS struct {
 	CA         string // file of authorities; default: the system's
 	Cert, Key  string // files of our own certificate; default: none
@@ -151,7 +151,7 @@ const (
 	maxDB       = 1<<31 - 1
 )
 
-// validate reports every bad field at once. Defaults must stand.
+// validate reports all bad fields at once. Defaults must be set.
 func (o Options) validate() error {
 	var bad duly.BadFields
 	if len(o.Addrs) == 0 || o.Addrs[0] == "" {
@@ -232,7 +232,7 @@ func (t *TLS) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// hidden stands where a secret was.
+// hidden replaces a secret.
 const hidden = "***"
 
 // String is the URL for people: where the jobs are and how they are kept. It

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// pubsub are the subscriptions.
+// pubsub makes subscriptions.
 type pubsub struct{ *core }
 
 // Hear passes on what is published on a shard channel (SPUBLISH), until ctx ends
@@ -34,7 +34,7 @@ func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), messa
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
 
-	h := &hearer{subscriber: subscriber{link: l.core, channel: channel, refusedPause: refusedPause}, hearing: hearing, message: message}
+	h := &shardSubscription{subscriber: subscriber{link: l.core, channel: channel, refusedPause: refusedPause}, hearing: hearing, message: message}
 	h.run(ctx, h.listen, h.ended)
 
 	if l.closed.Load() {
@@ -43,25 +43,25 @@ func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), messa
 	return ctx.Err()
 }
 
-// hearer is one call of Hear.
-type hearer struct {
+// shardSubscription is one call of Hear.
+type shardSubscription struct {
 	subscriber
-	hearing func()
-	message func(string)
-	heard   bool // the last connection was subscribed
+	hearing    func()
+	message    func(string)
+	subscribed bool // the last connection was subscribed
 }
 
 // ended reports whether the connection that has ended was subscribed.
-func (h *hearer) ended() (heard bool) {
-	heard, h.heard = h.heard, false
+func (h *shardSubscription) ended() (heard bool) {
+	heard, h.subscribed = h.subscribed, false
 	return heard
 }
 
 // listen makes a connection and passes on what arrives over it, until it ends,
 // the slot moves, or the server is not the primary any more.
-func (h *hearer) listen(ctx context.Context) error {
+func (h *shardSubscription) listen(ctx context.Context) error {
 	l := h.link
-	client, err := l.waiting.connect(l)
+	client, err := l.blockers.connect(l)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (h *hearer) listen(ctx context.Context) error {
 	if err := conn.Do(ctx, conn.B().Ssubscribe().Channel(h.channel).Build()).Error(); err != nil {
 		return err
 	}
-	h.heard, h.said = true, ""
+	h.subscribed, h.logged = true, ""
 	h.hearing()
 
 	// Sentinels report another primary to the client, which asks nobody for it here.
@@ -106,7 +106,7 @@ func (h *hearer) listen(ctx context.Context) error {
 type subscriber struct {
 	link    *core
 	channel string
-	said    string // the last error that was logged
+	logged  string // the last error that was logged
 	// refusedPause is the pause after the server has refused the user; 0: as after
 	// other failures.
 	refusedPause time.Duration
@@ -142,17 +142,17 @@ func (s *subscriber) explain(err error) (refusal bool) {
 	if v.refresh {
 		l.refresh()
 	}
-	if v.class != refused || s.said == err.Error() {
+	if v.class != refused || s.logged == err.Error() {
 		return v.class == refused
 	}
-	s.said = err.Error()
+	s.logged = err.Error()
 	l.log.Warn("redis: what is published can't be heard", slog.String("channel", s.channel), slog.String("error", l.fault("subscribe", v, err).Error()))
 	return true
 }
 
-// A subscription asks over its connection every beatEvery whether somebody is
-// there, and takes an answer that is beatWait late for none: so it knows within
-// a second that it does not hear.
+// A subscription asks over its connection every beatEvery whether the server is
+// there, and counts an answer that is beatWait late as none. So it knows within a
+// second that it receives nothing.
 const (
 	beatEvery = 300 * time.Millisecond
 	beatWait  = 400 * time.Millisecond
@@ -183,18 +183,18 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
-	s := &subscription{subscriber: subscriber{link: l.core, channel: channel}, news: make(chan struct{}, 1)}
+	s := &subscription{subscriber: subscriber{link: l.core, channel: channel}, changed: make(chan struct{}, 1)}
 	go func() {
 		defer l.calls.Done()
-		s.run(ctx, s.listen, s.deaf)
+		s.run(ctx, s.listen, s.disconnected)
 	}()
 	for {
 		select {
-		case <-s.news:
-			if s.hasFallen() {
+		case <-s.changed:
+			if s.takeFallen() {
 				fell()
 			}
-			tell(s.hears())
+			tell(s.isHearing())
 		case <-ctx.Done():
 			if l.closed.Load() {
 				return duly.ErrClosed
@@ -207,7 +207,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 // subscription is one call of Subscribe.
 type subscription struct {
 	subscriber
-	news chan struct{} // holds one ring: there is something to tell
+	changed chan struct{} // holds one ring: there is something to tell
 
 	mu      sync.Mutex
 	hearing bool
@@ -216,14 +216,14 @@ type subscription struct {
 	fallen  bool   // the number is lower than it was, which is not told yet
 }
 
-func (s *subscription) hasFallen() (fallen bool) {
+func (s *subscription) takeFallen() (fallen bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	fallen, s.fallen = s.fallen, false
 	return fallen
 }
 
-func (s *subscription) hears() bool {
+func (s *subscription) isHearing() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.hearing
@@ -233,7 +233,7 @@ func (s *subscription) hears() bool {
 // leads to a server that is the primary no more.
 func (s *subscription) listen(ctx context.Context) error {
 	l := s.link
-	client, err := l.waiting.connect(l)
+	client, err := l.blockers.connect(l)
 	if err != nil {
 		return err
 	}
@@ -295,8 +295,8 @@ func (s *subscription) known() string {
 	return s.last
 }
 
-// message takes what came over the channel. A connection that was not heard to
-// answer yet tells of it when it does.
+// message takes what came over the channel. A connection that has not answered yet
+// reports it when it does.
 func (s *subscription) message(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -317,14 +317,14 @@ func (s *subscription) answered(value string) {
 	}
 }
 
-// number is what stands in the key; 0 for none.
+// number returns the number in the key, 0 for none.
 func number(value string) int64 {
 	n, _ := strconv.ParseInt(value, 10, 64)
 	return n
 }
 
-// late notes that the answer to a question is overdue. The connection is kept:
-// what stands still may go on.
+// late notes that an answer is overdue. The connection is kept, because a server
+// that hangs may go on.
 func (s *subscription) late(beat uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -334,9 +334,9 @@ func (s *subscription) late(beat uint64) {
 	}
 }
 
-// deaf notes that there is no connection, and answers whether there was one
-// that heard.
-func (s *subscription) deaf() (heard bool) {
+// disconnected notes that there is no connection, and reports whether there was one
+// that received messages.
+func (s *subscription) disconnected() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.beats++
@@ -349,7 +349,7 @@ func (s *subscription) deaf() (heard bool) {
 
 func (s *subscription) ring() {
 	select {
-	case s.news <- struct{}{}:
+	case s.changed <- struct{}{}:
 	default: // it has not been told yet
 	}
 }

@@ -23,38 +23,38 @@ import (
 // call without an answer for a while, others are asked whether that server was
 // replaced, and only then are its connections given up.
 const (
-	// lookEvery is how often somebody looks for such connections; it sends nothing
+	// watchdogEvery is how often somebody looks for such connections; it sends nothing
 	// where there are none.
-	lookEvery = time.Second
+	watchdogEvery = time.Second
 	// silence is how long a call has no answer before others are asked.
 	silence = 2 * time.Second
-	// shunning is how long no connection is made to a server that was replaced:
+	// avoidFor is how long no connection is made to a server that was replaced:
 	// by then the client library knows who has taken its place.
-	shunning = 3 * time.Second
+	avoidFor = 3 * time.Second
 )
 
-// watchdog notices servers that stand still.
+// watchdog notices servers that hang.
 type watchdog struct{ *core }
 
-// lookOut looks for servers that stand still, until the link is closed.
-func (l *watchdog) lookOut() {
-	for clock.Sleep(l.life, l.clock, lookEvery) == nil {
+// run looks for servers that hang until the link is closed.
+func (l *watchdog) run() {
+	for clock.Sleep(l.life, l.clock, watchdogEvery) == nil {
 		for _, addr := range l.dialer.silent() {
-			if l.replaced(addr) {
+			if l.isReplaced(addr) {
 				l.log.Warn("redis: a server stands still, and others say that it is not the primary; its connections are given up", "server", addr)
-				l.dialer.shun(addr)
+				l.dialer.avoid(addr)
 			}
 		}
 	}
 }
 
-// replaced reports whether others say that the server at an address is no longer a
+// isReplaced reports whether others say that the server at an address is no longer a
 // primary, or the one.
-func (l *watchdog) replaced(addr string) bool {
+func (l *watchdog) isReplaced(addr string) bool {
 	others := slices.Collect(maps.Keys(l.main.Nodes()))
-	ask := l.owners
+	ask := l.primariesOf
 	if l.o.Mode == Sentinel {
-		others, ask = l.o.Addrs, l.named
+		others, ask = l.o.Addrs, l.primaryOf
 	}
 	for _, other := range others {
 		if other == addr {
@@ -70,8 +70,8 @@ func (l *watchdog) replaced(addr string) bool {
 	return false
 }
 
-// owners are the primaries of a cluster as a node sees them.
-func (l *watchdog) owners(ctx context.Context, node string) (addrs []string, err error) {
+// primariesOf are the primaries of a cluster as a node sees them.
+func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string, err error) {
 	client := l.main.Nodes()[node]
 	if client == nil {
 		return nil, rueidis.ErrNoSlot
@@ -99,8 +99,8 @@ func (l *watchdog) owners(ctx context.Context, node string) (addrs []string, err
 	return addrs, err
 }
 
-// named is the primary that a Sentinel names.
-func (l *watchdog) named(ctx context.Context, sentinel string) ([]string, error) {
+// primaryOf is the primary that a Sentinel names.
+func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, error) {
 	option := rueidis.ClientOption{
 		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
 		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,

@@ -23,26 +23,26 @@ func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	again := l.request(c)
 	if ctx.Done() == nil {
 		j := l.runOnce(ctx, c, again)
-		if !j.again {
-			return j.result.Msg, l.explained(ctx, j.result.Err, c.Keys)
+		if !j.retry {
+			return j.result.Msg, l.explain(ctx, j.result.Err, c.Keys)
 		}
 	}
 	r := l.send(ctx, []*request{again})[0]
 	return r.Msg, r.Err
 }
 
-// runOnce is send for the one try that nearly every call is: of a caller that
-// stays, so that nobody has to watch for its leaving.
-func (l *core) runOnce(ctx context.Context, c Call, r *request) judgement {
+// runOnce is send for the single try that nearly every call is. The caller stays,
+// so nothing has to watch for its leaving.
+func (l *core) runOnce(ctx context.Context, c Call, r *request) outcome {
 	if err := l.enter(ctx); err != nil {
-		return judgement{result: Result{Err: err}}
+		return outcome{result: Result{Err: err}}
 	}
 	defer l.calls.Done()
 	if l.o.Observe != nil {
 		begin := clock.Monotonic()
 		defer func() { l.o.Observe(r.name, clock.Monotonic()-begin) }()
 	}
-	return l.judge(r, l.main.Do(ctx, c.command(l.main.B(), l.form(c.Script))))
+	return l.assess(r, l.main.Do(ctx, c.command(l.main.B(), l.form(c.Script))))
 }
 
 // sent is a call with the script that goes to the server.
@@ -60,7 +60,7 @@ func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	for i, c := range calls {
 		requests[i] = l.request(l.sent(c))
 	}
-	if !hurries(ctx) {
+	if !isHasty(ctx) {
 		return l.send(ctx, requests)
 	}
 	results := make([]Result, len(calls))
@@ -101,8 +101,8 @@ type request struct {
 	reads bool
 	once  bool // as Call.Once
 	// build appends the commands of one try. The answer is that of the last one.
-	build func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
-	whole bool // the server has said that it doesn't know the script
+	build  func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
+	byText bool // the server has said that it doesn't know the script
 }
 
 // request is the request of a call. Where the server doesn't know the function,
@@ -112,7 +112,7 @@ func (l *core) request(c Call) *request {
 	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
 	r.build = func(b rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed {
 		f := l.form(c.Script)
-		if !r.whole {
+		if !r.byText {
 			return append(cmds, c.command(b, f))
 		}
 		if f == byFunction {
@@ -135,7 +135,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 	for i := range open {
 		open[i] = i
 	}
-	p := l.Patience(ctx)
+	p := l.Backoff(ctx)
 	defer func() {
 		for _, i := range open {
 			results[i].Err = left(ctx, results[i].Err)
@@ -158,14 +158,14 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 		var again []int
 		pause := false
 		for k, i := range open {
-			v := l.judge(requests[i], replies[k])
+			v := l.assess(requests[i], replies[k])
 			results[i] = v.result
 			if v.result.Err != nil {
-				results[i].Err = l.explained(ctx, v.result.Err, requests[i].keys)
+				results[i].Err = l.explain(ctx, v.result.Err, requests[i].keys)
 			}
-			if v.again {
+			if v.retry {
 				again = append(again, i)
-				pause = pause || !v.now
+				pause = pause || !v.atOnce
 			}
 		}
 		open = again
@@ -176,29 +176,29 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 	return results
 }
 
-// judgement is what one reply means.
-type judgement struct {
+// outcome is what one reply means.
+type outcome struct {
 	result Result
-	again  bool // the request is to be sent again; result is for the case that it can't be
-	now    bool // without a pause
+	retry  bool // the request is to be sent again; result is for the case that it can't be
+	atOnce bool // without a pause
 }
 
-func (l *core) judge(r *request, reply rueidis.RedisResult) judgement {
+func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	msg, err := reply.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
-		return judgement{result: Result{Msg: msg}}
+		return outcome{result: Result{Msg: msg}}
 	}
 	v := verdictOf(err)
-	v.midway = v.midway && !r.reads
-	j := judgement{result: Result{Err: l.fault(r.name, v, err)}}
+	v.midScript = v.midScript && !r.reads
+	j := outcome{result: Result{Err: l.fault(r.name, v, err)}}
 	switch v.class {
 	case missing:
-		j.again, j.now = !r.whole, true
-		r.whole = true
+		j.retry, j.atOnce = !r.byText, true
+		r.byText = true
 	case idle:
-		j.again = !r.once
+		j.retry = !r.once
 	case unknown:
-		j.again = r.reads && !r.once && !l.closed.Load()
+		j.retry = r.reads && !r.once && !l.closed.Load()
 	}
 	if v.refresh {
 		l.refresh()
@@ -206,8 +206,8 @@ func (l *core) judge(r *request, reply rueidis.RedisResult) judgement {
 	return j
 }
 
-// exchange sends the open requests once. An error is the caller's who has left
-// or the link's that is closed; everything else is in the replies.
+// exchange sends the open requests once. It returns an error if the caller has left
+// or the link is closed. Everything else is in the replies.
 func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([]rueidis.RedisResult, error) {
 	if err := l.enter(ctx); err != nil {
 		return nil, err
@@ -222,8 +222,8 @@ func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([
 		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
 	}()
 	stays := ctx
-	if hurries(ctx) {
-		short, cancel := context.WithTimeout(ctx, hurry)
+	if isHasty(ctx) {
+		short, cancel := context.WithTimeout(ctx, hurryTimeout)
 		defer cancel()
 		stays = short
 	}

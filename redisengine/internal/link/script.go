@@ -32,10 +32,11 @@ func isLoaded(err error) bool {
 
 // Script is a Lua script, ready to be sent.
 type Script struct {
-	Name     string // for the log
-	Source   string
-	SHA      string // the hash that the server knows it by
-	ReadOnly bool   // it is sent so that the server lets it write nothing
+	Name   string // for the log
+	Source string
+	SHA    string // the hash that the server knows it by
+	// ReadOnly scripts are sent so that the server refuses their writes.
+	ReadOnly bool // it is sent so that the server lets it write nothing
 	// Library, if set, has the script as the function of this name. Where the
 	// server has functions, the script is called by it.
 	Library  *Library
@@ -94,9 +95,9 @@ func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	return b.Arbitrary(name, script, strconv.Itoa(len(c.Keys))).Keys(c.Keys...).Args(c.Args...).Build()
 }
 
-// may answers which of the commands in ARGV the user may not call: each is a
+// mayCallScript answers which of the commands in ARGV the user may not call: each is a
 // number of words and the words. One that the server does not know is named too.
-var may = NewScript("may", `#!lua flags=no-writes
+var mayCallScript = NewScript("may", `#!lua flags=no-writes
 local lacking, i = {}, 1
 if not redis.acl_check_cmd then return lacking end
 while i <= #ARGV do
@@ -110,7 +111,7 @@ end
 return lacking`, true)
 
 func mayCall(commands [][]string) Call {
-	c := Call{Script: may}
+	c := Call{Script: mayCallScript}
 	for _, words := range commands {
 		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
 	}

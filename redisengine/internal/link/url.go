@@ -101,7 +101,7 @@ func (p *parser) user(text string) error {
 	return nil
 }
 
-// place reads what stands between user and options.
+// place reads the part between user and options.
 func (p *parser) place(authority, path string, slash bool) error {
 	if p.o.Unix {
 		name, err := url.PathUnescape(path)
@@ -166,7 +166,7 @@ func (p *parser) addr(text string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// known are the options, in the order in which they are told.
+// known are the options in the order of messages.
 var known = []string{
 	"addr", "db", "prefix", "durability", "durability_timeout", "eviction", "scripts", "dial_timeout", "retry",
 	"master", "sentinel_user", "sentinel_password", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_skip_verify",

@@ -16,10 +16,10 @@ const MaxImmediate = 10
 // therefore fails as unavailable only when its time is over: at its caller's
 // deadline, or after the link's time for retries.
 type RetryLoop struct {
-	link     *link.Link
-	ctx      context.Context // of the caller
-	tries    int
-	patience *link.Patience
+	link    *link.Link
+	ctx     context.Context // of the caller
+	tries   int
+	backoff *link.Backoff
 }
 
 // Next reports whether there is another try, the first one included.
@@ -27,10 +27,10 @@ func (c *RetryLoop) Next() bool {
 	if c.tries++; c.tries <= MaxImmediate {
 		return c.tries == 1 || c.ctx.Err() == nil
 	}
-	if c.patience == nil {
-		c.patience = c.link.Patience(c.ctx)
+	if c.backoff == nil {
+		c.backoff = c.link.Backoff(c.ctx)
 	}
-	return c.patience.Wait()
+	return c.backoff.Wait()
 }
 
 // Failed is the error of a call that has no more tries; why says what kept it.

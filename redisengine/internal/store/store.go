@@ -48,7 +48,7 @@ func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, erro
 	if e.Link, err = link.Open(ctx, options, cfg.Logger); err != nil {
 		return nil, err
 	}
-	e.Link.Knows(kindOf)
+	e.Link.SetKinds(kindOf)
 	e.Ctx, e.End = context.WithCancel(context.Background())
 	e.Quit, e.Stop = context.WithCancel(e.Ctx)
 	return e, nil
