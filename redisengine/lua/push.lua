@@ -325,10 +325,11 @@ local function keep_apart(n, order, kind, due)
   return 'blocked'
 end
 
--- push_many does what push does for one job after the other, in a queue without a bound. The jobs that meet no other one
--- are stored together; push stores the others, each in its turn.
-local function push_many(args, jobs, kind_of, due_of, own, there, both, results)
+-- push_all pushes the jobs of a call, each as if it came alone. Those that meet no other job are stored together; push stores
+-- the others, each in its turn: all of them if the queue has a bound, or an ID is there twice.
+local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
   local tails = FIRST + jobs - 1 -- the place before the first record
+  local alone = distinct and not room
   local kind, due = all_kinds[1], one_due
   local record_list, ready_list, delayed_list, r, y, d = sized(args, jobs), {}, {}, 0, 0, 0
   if one_due and one_due <= now then ready_list = sized(args, jobs) end
@@ -345,11 +346,11 @@ local function push_many(args, jobs, kind_of, due_of, own, there, both, results)
     if kind_of then kind = all_kinds[kind_of[i]] end
     if due_of then due = due_at(due_of[i]) end
     local n, order, merge_key, name, state = args[FIRST + i - 1], '', ''
-    if not there[i] and not kind.large and due <= kind.latest then state = due > now and 'delayed' or 'ready' end
+    if alone and not there[i] and not kind.large and due <= kind.latest then state = due > now and 'delayed' or 'ready' end
     if both then
       order, merge_key = both[2 * i - 1], both[2 * i]
       name = merge_key ~= '' and merge_name(order, merge_key)
-      if name and merges(name, kind) then state = nil end
+      if state and name and merges(name, kind) then state = nil end
       if state == 'ready' and order ~= '' then state = keep_apart(n, order, kind, due) end
     end
 
@@ -378,19 +379,6 @@ local function push_many(args, jobs, kind_of, due_of, own, there, both, results)
   hand_over()
 end
 
--- push_all pushes jobs of any kind, one after the other.
-local function push_all(args, jobs, kind_of, due_of, own, there, both, results)
-  for i = 1, jobs do
-    local kind = all_kinds[kind_of and kind_of[i] or 1]
-    local body = kind.large and next_body(args)
-    local order, merge_key = both and both[2 * i - 1] or '', both and both[2 * i] or ''
-    local outcome, a, b = push(
-      args[FIRST + i - 1], kind, one_due or due_at(due_of[i]), args[FIRST + jobs + i - 1], own and own[i] or '', there[i],
-      order, merge_key, body)
-    if outcome then results[#results + 1] = {i, outcome, a, b} end
-  end
-end
-
 -- push_call reads the arguments, pushes the jobs, and returns the answer.
 function push_call(args)
   local jobs, results = tonumber(size), {'ok'}
@@ -398,8 +386,7 @@ function push_call(args)
   body_at = FIRST + 2 * jobs - 1
   local there = who_is_there(args, jobs, own)
   if both then read_keys(both) end
-  local push_them = not room and distinct and push_many or push_all
-  push_them(args, jobs, kind_of, due_of, own, there, both, results)
+  push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
   if new_jobs > 0 then count('pushed', new_jobs) end
   return results
 end
