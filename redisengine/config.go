@@ -74,6 +74,7 @@ func (c *Config) parse() (link.Options, error) {
 	if err != nil {
 		return o, err
 	}
+
 	for _, option := range []struct {
 		name  string
 		field *int
@@ -91,6 +92,7 @@ func (c *Config) parse() (link.Options, error) {
 		}
 		*option.field = n
 	}
+
 	return o, c.validate()
 }
 

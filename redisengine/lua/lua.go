@@ -229,11 +229,13 @@ func parseNames(text string) (n names, err error) {
 		inner, _, _ = strings.Cut(inner, ")")
 		return names{group: strings.Fields(inner), repeat: true}, nil
 	}
+
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
 		if n.repeat = strings.HasPrefix(line, "then ") || strings.HasPrefix(line, "("); line == "" || n.repeat {
 			break
 		}
+
 		line, _, _ = strings.Cut(line, "  ")
 		for name := range strings.FieldsSeq(line) {
 			if !isName.MatchString(name) {
@@ -242,6 +244,7 @@ func parseNames(text string) (n names, err error) {
 			n.fixed = append(n.fixed, name)
 		}
 	}
+
 	return n, nil
 }
 

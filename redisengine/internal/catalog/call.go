@@ -84,6 +84,7 @@ func (e *Catalog) CallByID(ctx context.Context, ref duly.QueueRef, id string, sc
 	if err := e.Admit(ctx, ref); err != nil {
 		return r, err
 	}
+
 	err = e.With(ctx, ref.Normal(), func(q *Queue) (err error) {
 		if q == nil {
 			r = Reply{Word: "none"}
@@ -97,6 +98,7 @@ func (e *Catalog) CallByID(ctx context.Context, ref duly.QueueRef, id string, sc
 		r, err = e.Call(ctx, q, s, sc, append(all, args...)...)
 		return err
 	})
+
 	return r, err
 }
 
@@ -140,12 +142,14 @@ func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) 
 		if err != nil {
 			return err
 		}
+
 		switch err = f(q); err {
 		case nil:
 			return nil
 		case ErrRetry:
 			continue
 		}
+
 		var other *Stale
 		if !errors.As(err, &other) {
 			return err
@@ -154,6 +158,7 @@ func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) 
 			return err
 		}
 	}
+
 	return c.Failed("the configuration of queue %s keeps changing", ref)
 }
 

@@ -72,6 +72,7 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	if was != nil && was.Value == value {
 		return e.remember(was), nil
 	}
+
 	q, err := e.ReadQueue(ref, value)
 	if err != nil {
 		return nil, err
@@ -80,6 +81,7 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 		e.Cache.Forget(was)
 		return q, nil
 	}
+
 	return e.remember(q), nil
 }
 
@@ -103,20 +105,24 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 	if err := checkLayout(ref, s.Layout); err != nil {
 		return nil, err
 	}
+
 	q := &Queue{Ref: ref, Value: value, Version: value[:VersionSize], Tomb: s.Gone}
 	q.Config = duly.QueueConfig{
 		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
 		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
 		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
 	}
+
 	if err := complete(q.Config); err != nil {
 		return nil, e.unreadable(ref, err.(*duly.Error).Message)
 	}
+
 	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
 	q.Shards = make([]*Shard, s.Shards)
 	for i := range q.Shards {
 		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}
 	}
+
 	return q, nil
 }
 

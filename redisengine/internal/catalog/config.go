@@ -95,6 +95,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() && c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
 		return ""
 	}
+
 	part := c.OfShard(i)
 	var w codec.Packer
 	w.Array(8)
@@ -102,6 +103,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 	if c.Paused {
 		paused = 1
 	}
+
 	w.Integer(paused)
 	w.Integer(int64(part.MaxJobs))
 	w.Integer(int64(part.MaxLeased))
@@ -109,6 +111,7 @@ func packLimits(c duly.QueueConfig, i int) string {
 	if c.Rate.Limited() {
 		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)
 	}
+
 	w.Text(rate)
 	w.Integer(int64(part.Rate.Burst))
 	w.Integer(codec.MillisOrNone(c.DeadAge))

@@ -172,6 +172,7 @@ func (e *Resets) AskAllMarks(ctx context.Context, others []string) (failed error
 			}
 		}
 	}
+
 	return failed
 }
 

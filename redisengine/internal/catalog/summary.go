@@ -107,18 +107,22 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 			unknown = append(unknown, i)
 		}
 	}
+
 	e.Summaries.mu.Unlock()
 	if len(unknown) == 0 {
 		return all, nil
 	}
+
 	fields := make([]string, len(unknown))
 	for k, i := range unknown {
 		fields[k] = names[i]
 	}
+
 	values, err := e.Link.Do(ctx, e.Link.B().Hmget().Key(e.ConfigsKey(namespace)).Field(fields...).Build())
 	if err != nil {
 		return nil, err
 	}
+
 	var last *Summary
 	for k, value := range codec.Elements(&values) {
 		if value.IsNil() {
@@ -134,5 +138,6 @@ func (e *Catalog) Summarize(ctx context.Context, namespace string, names []strin
 		all[unknown[k]] = last
 		e.Summaries.put(ref, last)
 	}
+
 	return all, nil
 }

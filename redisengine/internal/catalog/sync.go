@@ -27,19 +27,23 @@ func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.Queu
 		case q != nil:
 			return q, nil
 		}
+
 		left, held, err := e.ShardConfig(ctx, ref)
 		if err != nil {
 			return nil, err
 		}
+
 		if held != nil {
 			if err := e.restore(ctx, held); err != nil {
 				return nil, err
 			}
 			continue
 		}
+
 		if err := e.markNamespace(ctx, ref.Namespace); err != nil {
 			return nil, err
 		}
+
 		cfg := e.QueueConfig().With(patch)
 		if q, err = e.Put(ctx, store.ScriptQueuePut, ref, "", PackConfig(e.NextVersion("", left), cfg, false)); err != nil {
 			return nil, err
@@ -48,6 +52,7 @@ func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.Queu
 			return q, e.Propagate(ctx, q, q.Shards...)
 		}
 	}
+
 	return nil, c.Failed("queue %s is made and destroyed all the time", ref)
 }
 
@@ -107,6 +112,7 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 			return err
 		}
 	}
+
 	return e.Propagate(ctx, now, now.Shards[other.Shard.Index%len(now.Shards)])
 }
 
@@ -185,9 +191,11 @@ func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, 
 		Script: sc.Script, Keys: []string{e.NamesKey(ref.Namespace), e.ConfigsKey(ref.Namespace)},
 		Args: []string{ref.Name, was, value, strconv.Itoa(e.Settings.MaxQueues)},
 	})
+
 	if err != nil {
 		return nil, err
 	}
+
 	switch word := codec.Text(&codec.Elements(&msg)[0]); {
 	case word == "changed":
 		e.Cache.Forget(known)
@@ -198,9 +206,11 @@ func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, 
 		e.Cache.Forget(known)
 		return nil, nil
 	}
+
 	q, err := e.ReadQueue(ref, value)
 	if err != nil || q.Tomb {
 		return q, err
 	}
+
 	return e.remember(q), nil
 }

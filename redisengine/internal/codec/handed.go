@@ -124,6 +124,7 @@ func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, r
 	if len(record) < recordHead {
 		return false
 	}
+
 	if record[6] != PlaceBare || run != "" {
 		var j Job
 		p, known := h.policies[record[6]]
@@ -141,10 +142,12 @@ func (w *DeliveryWriter) Write(d *duly.Delivery, h *Deliveries, i int, number, r
 	} else if !w.bare(d, number, record) {
 		return false
 	}
+
 	d.LeaseEnd, d.Now = clock.FromMilli(h.end(i)), clock.FromMilli(w.Now)
 	if d.Due.After(d.Now) { // the clock has stepped back
 		d.Now = d.Due
 	}
+
 	return true
 }
 

@@ -123,6 +123,7 @@ func (u *Unpacker) integer() int64 {
 	case h == 0xcb:
 		return int64(math.Float64frombits(u.number(8)))
 	}
+
 	u.Bad = true
 	return 0
 }

@@ -185,6 +185,7 @@ func unpackHeaders(s string) (map[string]string, bool) {
 	if s == "" {
 		return nil, true
 	}
+
 	h := map[string]string{}
 	text := func() (string, bool) {
 		n, at := binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
@@ -195,6 +196,7 @@ func unpackHeaders(s string) (map[string]string, bool) {
 		s = s[at+int(n):]
 		return v, true
 	}
+
 	for s != "" {
 		name, ok1 := text()
 		value, ok2 := text()
@@ -203,6 +205,7 @@ func unpackHeaders(s string) (map[string]string, bool) {
 		}
 		h[name] = value
 	}
+
 	return h, true
 }
 
@@ -254,10 +257,12 @@ func shortBackoff(b duly.Backoff) string {
 	if b == duly.DefaultBackoff || b == "" {
 		return ""
 	}
+
 	text, kind := string(b), "s"
 	if rest, ok := strings.CutPrefix(text, "exp:"); ok {
 		text, kind = strings.Replace(rest, ":", ",", 1), "e"
 	}
+
 	text = strings.TrimPrefix(text, "fixed:")
 	steps := []byte(kind)
 	for i, part := range strings.Split(text, ",") {
@@ -270,6 +275,7 @@ func shortBackoff(b duly.Backoff) string {
 		}
 		steps = strconv.AppendInt(steps, d.Milliseconds(), 10)
 	}
+
 	return string(steps)
 }
 

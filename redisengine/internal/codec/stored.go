@@ -187,12 +187,14 @@ func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 		Job: s.public(), State: state, Size: s.Size, Attempt: s.AttemptIn(state, s.failures, s.stalls), Failures: s.failures, Stalls: s.stalls,
 		PushedAt: clock.FromMilli(s.PushedAt), ExpiresAt: clock.FromMilli(s.ExpiresAt), LastError: s.lastError,
 	}
+
 	switch state {
 	case duly.StateLeased:
 		info.LeaseEnd = clock.FromMilli(at)
 	case duly.StateDead, duly.StateDone:
 		info.FinishedAt = clock.FromMilli(at)
 	}
+
 	if !body {
 		info.Body = nil
 		return info
@@ -200,5 +202,6 @@ func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 	if s.result != "" {
 		info.Result = []byte(s.result)
 	}
+
 	return info
 }

@@ -35,6 +35,7 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 	if err := e.Admit(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
 	}
+
 	var first *codec.Listed
 	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		first = nil
@@ -59,12 +60,14 @@ func (e *Inspector) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, 
 		}
 		return nil
 	})
+
 	if err != nil {
 		return duly.JobInfo{}, err
 	}
 	if first == nil {
 		return duly.JobInfo{}, duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
 	}
+
 	return first.Job.Info(duly.StateReady, 0, true), nil
 }
 

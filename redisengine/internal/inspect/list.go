@@ -57,6 +57,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 	if err := p.Validate(); err != nil {
 		return page, err
 	}
+
 	from, err := readCursor(p.Cursor, p.State)
 	if err != nil {
 		return page, err
@@ -64,6 +65,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 	if err := e.Admit(ctx, ref); err != nil {
 		return page, err
 	}
+
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		page = duly.ListPage{}
 		if q == nil {
@@ -92,6 +94,7 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 			}
 		}
 	})
+
 	return page, err
 }
 
@@ -102,11 +105,13 @@ func ListShard(ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cu
 	if p.Bodies {
 		bodies = "1"
 	}
+
 	r, err := e.Call(ctx, q, q.Shards[at.Shard], store.ScriptList,
 		p.State.String(), strconv.Itoa(most), bodies, strconv.Itoa(room), at.Score, string(at.Member))
 	if err != nil {
 		return nil, false, err
 	}
+
 	for _, m := range codec.Elements(&r.Rest[2]) {
 		if m.IsNil() {
 			continue
@@ -117,6 +122,7 @@ func ListShard(ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cu
 		}
 		jobs = append(jobs, t)
 	}
+
 	at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
 	return jobs, codec.Integer(&r.Rest[1]) == 1, nil
 }
@@ -143,6 +149,7 @@ func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page dul
 	if err := p.Validate(); err != nil {
 		return page, err
 	}
+
 	for range maxEmptyPages {
 		some, err := e.Names(ctx, e.NamespacesKey(), store.InvalidNamespace, p)
 		if err != nil {
@@ -158,10 +165,12 @@ func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page dul
 			break
 		}
 	}
+
 	if len(page.Names) > p.Limit {
 		page.Names = page.Names[:p.Limit]
 		page.Next = page.Names[p.Limit-1]
 	}
+
 	return page, nil
 }
 

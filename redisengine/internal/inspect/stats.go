@@ -131,5 +131,6 @@ func counter(c *duly.Counters, name string) *int64 {
 	case "dropped":
 		return &c.Dropped
 	}
+
 	return nil
 }

@@ -29,10 +29,12 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 	if err != nil {
 		return page, err
 	}
+
 	s := &survey{e: e, namespace: duly.NamespaceOr(namespace), queues: make([]duly.QueueStats, len(names.Names))}
 	for i, name := range names.Names {
 		s.queues[i].Name = name
 	}
+
 	queues, err := e.Summarize(ctx, s.namespace, names.Names, func(*catalog.Queue, error) {})
 	if err != nil {
 		return page, err
@@ -43,11 +45,13 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 	if err := s.askAlone(ctx); err != nil {
 		return page, err
 	}
+
 	for i := range s.queues {
 		if s.queues[i].Err != nil {
 			s.queues[i].Stats, s.queues[i].Throttle = duly.Stats{}, duly.Throttle{} // not the half of it
 		}
 	}
+
 	return duly.SurveyPage{Queues: s.queues, Next: names.Next}, nil
 }
 
@@ -75,11 +79,13 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 			idle.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
 		}
 	}
+
 	busy := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptStats, Keys: store.ShardKeys[:], MaxShards: 1, Paced: true}
 	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
 	for _, at := range idle.Singles() { // in a cluster: one question is as much as the other
 		add(at)
 	}
+
 	err := idle.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		if err != nil {
 			s.refused(targets, err)
@@ -95,9 +101,11 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 		return nil
 	})
+
 	if err != nil {
 		return err
 	}
+
 	return busy.Run(ctx, func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		at := targets[0]
 		items := codec.Elements(answer)

@@ -25,23 +25,28 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 	if err := e.Alive(ctx); err != nil {
 		return nil, err
 	}
+
 	results := make([]duly.PushResult, len(jobs))
 	if len(jobs) == 0 {
 		return results, nil
 	}
+
 	if ref, one := oneQueue(jobs); one {
 		g := group{ref: ref}
 		g.err = e.pushQueue(ctx, jobs, g, results)
 		return answers(ctx, results, &g)
 	}
+
 	groups := groupByQueue(jobs)
 	if err := e.createInOrder(ctx, jobs, groups); err != nil {
 		return nil, err
 	}
+
 	catalog.Parallel(groups, func(g *group) error {
 		g.err = e.pushQueue(ctx, jobs, *g, results)
 		return nil
 	})
+
 	return answers(ctx, results, groups...)
 }
 
@@ -59,6 +64,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*group) (
 	if ctx.Err() != nil || !slices.ContainsFunc(results, func(r duly.PushResult) bool { return r.Outcome != 0 }) {
 		return nil, groups[at].err
 	}
+
 	for _, g := range groups[at:] {
 		switch {
 		case g.err == nil:
@@ -72,6 +78,7 @@ func answers(ctx context.Context, results []duly.PushResult, groups ...*group) (
 			}
 		}
 	}
+
 	return results, nil
 }
 
@@ -88,6 +95,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*gro
 	if !slices.ContainsFunc(groups, func(g *group) bool { return e.Cache.Get(g.ref) == nil }) {
 		return nil
 	}
+
 	tried := map[duly.QueueRef]bool{}
 	for i := range jobs {
 		ref := refOf(&jobs[i])
@@ -109,6 +117,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*gro
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -156,6 +165,7 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results 
 		if len(p.items) == 0 {
 			return nil
 		}
+
 		if q == nil {
 			if err := p.checkTTL(ctx); err != nil || len(p.items) == 0 {
 				return err
@@ -165,10 +175,12 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results 
 			}
 			return catalog.ErrRetry
 		}
+
 		err := p.send(ctx)
 		if errors.As(err, new(*catalog.Stale)) { // else it ends here, and what was left may still be answered
 			g.places = p.unanswered()
 		}
+
 		return err
 	})
 }
@@ -234,6 +246,7 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 	for i := range items {
 		p.results[items[i].place].Outcome = duly.Created // its ID was filled in by identify
 	}
+
 	for k := range r.items {
 		item := &items[placeOf(&r.items[k])-r.from]
 		answer := codec.Elements(&r.items[k])[1:]
@@ -247,9 +260,11 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 		}
 		p.results[item.place] = item.result(p.q.Ref, answer, p.cfg.MaxJobs)
 	}
+
 	if r.durable == nil {
 		return
 	}
+
 	for i := range items {
 		if result := &p.results[items[i].place]; result.Err == nil {
 			result.Err = r.durable

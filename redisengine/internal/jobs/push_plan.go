@@ -130,13 +130,16 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 	ends := func(i *pushItem) bool {
 		return i.Planned != nil && !i.Planned.Due.IsZero() && i.Planned.TTL != duly.None
 	}
+
 	if !slices.ContainsFunc(p.items, func(i pushItem) bool { return ends(&i) }) {
 		return nil
 	}
+
 	now, err := p.e.Now(ctx)
 	if err != nil {
 		return err
 	}
+
 	p.items = slices.DeleteFunc(p.items, func(i pushItem) bool {
 		late := ends(&i) && i.Planned.Due.After(now) && clock.CeilMilli(i.Planned.Due) > clock.CeilMilli(now.Add(i.Planned.TTL))
 		if late {
@@ -144,6 +147,7 @@ func (p *queuePush) checkTTL(ctx context.Context) error {
 		}
 		return late
 	})
+
 	return nil
 }
 

@@ -32,11 +32,13 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	if ctx.Done() != nil {
 		ctx = withoutDeadline{ctx}
 	}
+
 	t := NewReservation(e, p)
 	err := t.run(ctx)
 	if ctx.Err() != nil {
 		return nil, t.leave(ctx.Err())
 	}
+
 	return t.Got, err
 }
 
@@ -114,10 +116,12 @@ func (t *Reservation) ask(ctx context.Context) error {
 			}
 			return t.queue(ctx, q, &w)
 		})
+
 		fatal := err != nil && !failed.noteOtherNode(err)
 		if fatal || t.left == 0 || t.full {
 			t.e.hub.PassOn(t.p.Namespace, t.p.Queues[i+1:])
 		}
+
 		switch {
 		case fatal:
 			return err
@@ -125,6 +129,7 @@ func (t *Reservation) ask(ctx context.Context) error {
 			return nil
 		}
 	}
+
 	return failed.err
 }
 
@@ -143,6 +148,7 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		}
 		r.first, r.failed = first, t.e.newFailure()
 	}
+
 	enough := func() bool { return t.left == 0 || t.full }
 	err := r.Each(q, r.first, func(s *catalog.Shard) error {
 		if enough() {
@@ -153,9 +159,11 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		}
 		return nil
 	})
+
 	if err != nil || enough() {
 		return err
 	}
+
 	return r.failed.err
 }
 
@@ -288,6 +296,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		for _, c := range calls {
 			most += c.Items
 		}
+
 		room, held := duly.MaxBatchBytes, "0"
 		if len(calls) == 1 {
 			room = calls[0].share.room
@@ -295,6 +304,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 				held = "1"
 			}
 		}
+
 		asked := e.Local().Mono()
 		r, err := e.CallOnce(ctx, q, s, store.ScriptReserve, s.Limits,
 			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), held)
@@ -302,6 +312,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 			e.healer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 			return err
 		}
+
 		h, more := codec.ReadDeliveries(r.Rest), codec.Integer(&r.Rest[0])
 		if h.N < most && more == noMore {
 			s.Emptied.Store(int64(asked) + 1)
@@ -312,6 +323,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		if deal(calls, &h, more); h.N > 0 {
 			e.Tasks.Go(func() { e.giveBack(q, s, h) })
 		}
+
 		return nil
 	}
 }

@@ -21,6 +21,7 @@ func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 	if err := e.Admit(ctx, ref); err != nil {
 		return err
 	}
+
 	there := false
 	err := e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if q == nil {
@@ -31,12 +32,14 @@ func (e *Jobs) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
 		j.Apply = func(r BatchReply) { there = len(r.Lost) == 0 }
 		return join(ctx, &e.Batchers(q, q.Shards[duly.ShardOf(id, len(q.Shards))]).Remove, j)
 	})
+
 	switch {
 	case err != nil:
 		return err
 	case !there:
 		return duly.NotFound(ref, id)
 	}
+
 	e.cancels.Report(ref.Normal(), id)
 	return nil
 }
@@ -119,10 +122,12 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 	if len(g.list) == 0 {
 		return results, nil
 	}
+
 	catalog.Parallel(g.list, func(one *receiptGroup) error {
 		one.err = f(one)
 		return nil
 	})
+
 	var failed failure
 	answered := false
 	for _, one := range g.list {
@@ -132,23 +137,27 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 			answered = true
 		}
 	}
+
 	switch {
 	case failed.err == nil:
 		return results, nil
 	case !answered:
 		return nil, failed.err
 	}
+
 	told := make([]error, len(results))
 	for _, one := range g.list {
 		for _, place := range one.places {
 			told[place] = one.err
 		}
 	}
+
 	for i := range told {
 		if told[i] == nil { // else a call that goes on without its caller may still write there
 			told[i] = results[i]
 		}
 	}
+
 	return told, nil
 }
 
@@ -174,6 +183,7 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Out
 		}
 		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
 	}
+
 	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
 }
 
@@ -207,12 +217,14 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 			g.lost(results)
 			return nil
 		}
+
 		j := newBatched(len(g.args))
 		j.Args = append(j.Args, g.args...)
 		j.Apply = func(r BatchReply) {
 			for _, i := range r.Lost {
 				results[g.places[i]] = duly.ErrLeaseLost
 			}
+
 			if r.durable != nil {
 				for _, place := range g.places {
 					if results[place] == nil {
@@ -221,6 +233,7 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 				}
 			}
 		}
+
 		return join(ctx, &e.Batchers(q, s).Settle, j)
 	})
 }

@@ -55,10 +55,12 @@ func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout
 	case <-ctx.Done():
 		return "", "", 0, false, ctx.Err()
 	}
+
 	if err := l.enter(ctx); err != nil {
 		<-b.turn
 		return "", "", 0, false, err
 	}
+
 	call := &blockingCall{link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
 	done := make(chan popResult, 1)
 	b.begin(call)
@@ -68,12 +70,14 @@ func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout
 		b.end()
 		done <- p
 	}()
+
 	var p popResult
 	select {
 	case p = <-done:
 	case <-ctx.Done():
 		p = l.leave(ctx, group, done)
 	}
+
 	return p.key, p.member, p.score, p.ok, p.err
 }
 
@@ -210,10 +214,12 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	if err != nil {
 		return rueidis.RedisMessage{}, err
 	}
+
 	place := c.link.primary(client)
 	if b.conn != nil && b.conn.place != place {
 		b.drop()
 	}
+
 	if b.conn == nil {
 		dedicated, _ := client.Dedicate()
 		b.conn = &blockConn{client: dedicated, place: place}
@@ -223,9 +229,11 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 		}
 		b.conn.id = id
 	}
+
 	if !c.starting(b.conn.id) {
 		return rueidis.RedisMessage{}, rueidis.Nil
 	}
+
 	seconds := c.timeout.Seconds()
 	return b.conn.client.Do(ctx, b.conn.client.B().Bzpopmin().Key(c.keys...).Timeout(seconds).Build()).ToMessage()
 }
@@ -294,6 +302,7 @@ func (c *blockingCall) unblock(id int64) {
 		c.asked()
 		return
 	}
+
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		replies := client.DoMulti(ctx, client.B().Unlink().Key(c.link.fenceKey(c.keys[0])).Build(),
 			client.B().ClientUnblock().ClientId(id).Build().SetSlot(c.keys[0]))

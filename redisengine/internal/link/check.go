@@ -33,11 +33,13 @@ func (l *checks) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, n := range nodes {
 		if err := l.checkServer(n); err != nil {
 			return err
 		}
 	}
+
 	for _, n := range nodes {
 		if n.info == nil {
 			l.log.Warn("redis: the user may not call INFO, so nobody looks whether the server drops keys when its memory is full, and whether it keeps them on disk",
@@ -48,6 +50,7 @@ func (l *checks) check(ctx context.Context) error {
 			return err
 		}
 	}
+
 	l.answered = nodes[0].client
 	return l.checkRights(ctx)
 }
@@ -59,10 +62,12 @@ func (l *checks) ask(ctx context.Context) ([]node, error) {
 	for addr, client := range l.main.Nodes() {
 		nodes = append(nodes, node{addr: addr, client: client})
 	}
+
 	var wg sync.WaitGroup
 	for i := range nodes {
 		wg.Go(func() { nodes[i].ask(ctx) })
 	}
+
 	wg.Wait()
 	var answered []node
 	var last node
@@ -73,9 +78,11 @@ func (l *checks) ask(ctx context.Context) ([]node, error) {
 			last = n
 		}
 	}
+
 	if len(answered) == 0 {
 		return nil, l.fault("open", verdictOf(last.err), last.err)
 	}
+
 	return answered, nil
 }
 
@@ -128,6 +135,7 @@ func (l *checks) checkServer(n node) error {
 	case mode != "cluster" && l.o.Mode == Cluster:
 		return l.unfit(duly.CodeInvalid, n, "this is no cluster; begin the URL with redis:// (rediss:// for TLS)")
 	}
+
 	major, minor = n.version()
 	newer := func(a, b int) bool { return major > a || major == a && minor >= b }
 	switch valkey := n.says("server") == "valkey"; {
@@ -136,10 +144,12 @@ func (l *checks) checkServer(n node) error {
 	case l.o.Durability.AOF && !newer(7, 2):
 		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf("durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s", n.says("server"), n.says("version")))
 	}
+
 	if role := n.says("role"); l.o.Mode == Single && role != "master" {
 		v := verdictOfReply("READONLY")
 		return l.unfit(v.code, n, v.advice)
 	}
+
 	return nil
 }
 
@@ -151,6 +161,7 @@ func (l *checks) checkStorage(n node) error {
 	if err := l.checkEviction(n); err != nil {
 		return err
 	}
+
 	if n.info["aof_enabled"] == "0" {
 		if l.o.Durability.AOF {
 			return l.unfit(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
@@ -158,10 +169,12 @@ func (l *checks) checkStorage(n node) error {
 		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes",
 			slog.String("setting", "appendonly"), slog.String("server", n.addr))
 	}
+
 	if replicas, _ := strconv.Atoi(n.info["connected_slaves"]); replicas < l.o.Durability.Replicas {
 		l.log.Warn("redis: the server has fewer replicas than a batch is to wait for, so none will be confirmed",
 			slog.String("setting", "durability"), slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
 	}
+
 	return nil
 }
 

@@ -113,6 +113,7 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 		ConnWriteTimeout:    pingWait,
 		ClusterOption:       rueidis.ClusterOption{MaxMovedRedirections: maxRedirects},
 	}
+
 	option.Dialer.KeepAlive, option.Dialer.Timeout = size.ping, l.o.Dial
 	if l.o.Mode == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
@@ -120,11 +121,13 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 			Dialer: option.Dialer, TLSConfig: l.tls, TopologyRefreshInterval: refreshEvery,
 		}
 	}
+
 	client, err := rueidis.NewClient(option)
 	if err != nil && client != nil {
 		client.Close()
 		client = nil
 	}
+
 	return client, err
 }
 

@@ -77,6 +77,7 @@ func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, w
 	if d.avoids(addr) {
 		return nil, unsent{errReplaced, atConnect}
 	}
+
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
@@ -84,11 +85,13 @@ func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, w
 	if err != nil {
 		return nil, unsent{err, atConnect}
 	}
+
 	if config != nil {
 		if raw, err = encrypt(ctx, raw, addr, config); err != nil {
 			return nil, unsent{err, atTLS}
 		}
 	}
+
 	c := &conn{Conn: raw, home: d, addr: addr, watched: watched}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -96,6 +99,7 @@ func (d *dialer) connect(ctx context.Context, addr string, config *tls.Config, w
 		raw.Close()
 		return nil, unsent{net.ErrClosed, atConnect}
 	}
+
 	d.conns[c] = struct{}{}
 	return c, nil
 }

@@ -37,6 +37,7 @@ func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisM
 		msg, err = l.Run(ctx, c)
 		return msg, nil, err
 	}
+
 	b := &durableCall{link: l.core, call: l.sent(c), backoff: l.Backoff(ctx)}
 	for again := true; again; {
 		if e := l.enter(ctx); e != nil {
@@ -66,6 +67,7 @@ func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisM
 			err = left(ctx, err)
 		}
 	}
+
 	return msg, durable, err
 }
 
@@ -96,10 +98,12 @@ func (b *durableCall) try() durableReply {
 	if b.place == "" {
 		b.place = l.durableConns.owner(l, b.call.Keys[0])
 	}
+
 	lane, err := l.durableConns.take(l, b.place)
 	if err != nil {
 		return b.failed(err)
 	}
+
 	ctx, cancel := context.WithTimeout(context.Background(), l.o.Durability.Timeout+durableWait)
 	defer cancel()
 	began := clock.Monotonic()
@@ -107,6 +111,7 @@ func (b *durableCall) try() durableReply {
 	if l.o.Observe != nil {
 		l.o.Observe(b.call.Script.Name, clock.Monotonic()-began)
 	}
+
 	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()
 	if err != nil && !rueidis.IsRedisNil(err) {
@@ -114,13 +119,16 @@ func (b *durableCall) try() durableReply {
 		l.durableConns.put(b.place, lane, answered && !verdictOf(err).refresh)
 		return b.failed(err)
 	}
+
 	if !b.asking {
 		l.durableConns.setOwner(b.call.Keys[0], b.place)
 	}
+
 	err = replies[1].Error()
 	if err == nil {
 		err = b.confirmation(replies[2])
 	}
+
 	l.durableConns.put(b.place, lane, err == nil || isUnconfirmed(err))
 	return durableReply{msg: msg, durable: b.unconfirmed(err)}
 }
@@ -139,6 +147,7 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	if b.asking {
 		cmds = append(cmds, builder.Asking().Build())
 	}
+
 	f := b.link.form(b.call.Script)
 	if f != byFunction {
 		f = byText
@@ -151,11 +160,13 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 			cmds = append(cmds, load)
 		}
 	}
+
 	cmds = append(cmds, b.call.command(builder, f),
 		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, byText))
 	if d.AOF {
 		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(timeout.Milliseconds()).Build())
 	}
+
 	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(timeout.Milliseconds()).Build())
 }
 
@@ -180,6 +191,7 @@ func (b *durableCall) failed(err error) durableReply {
 			return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, verdictOf(err), err)}
 		}
 	}
+
 	b.hops = 0
 	l.durableConns.forgetOwner(b.call.Keys[0], place)
 	b.refreshSlots()
@@ -191,6 +203,7 @@ func (b *durableCall) failed(err error) durableReply {
 		b.byText = true
 		return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
 	}
+
 	return durableReply{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
 }
 
@@ -330,10 +343,12 @@ func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 			return lane, nil
 		}
 	}
+
 	client := l.main.Nodes()[place]
 	if client == nil {
 		return nil, rueidis.ErrNoSlot // the client library has not heard of it yet
 	}
+
 	dedicated, _ := client.Dedicate()
 	return &durableConn{client: dedicated, dead: dedicated.SetPubSubHooks(rueidis.PubSubHooks{OnMessage: func(rueidis.PubSubMessage) {}})}, nil
 }

@@ -128,6 +128,7 @@ func verdictOfReply(text string) verdict {
 			v, ok = p.verdict, true
 		}
 	}
+
 	if !ok {
 		return verdict{code: duly.CodeInternal, advice: "the server refused a call of this engine; the log has the details"}
 	}
@@ -137,6 +138,7 @@ func verdictOfReply(text string) verdict {
 	if v.code == duly.CodeForbidden || v.code == duly.CodeUnsupported {
 		v.advice = fmt.Sprintf(v.advice, lackingRight(text))
 	}
+
 	v.midScript = inScript(text)
 	return v
 }
@@ -186,6 +188,7 @@ func verdictOfDial(u unsent) verdict {
 	default:
 		v.advice = "nobody answers there (" + text + "); check that the server runs, and " + hostAndPort
 	}
+
 	v.advice += nothing
 	return v
 }

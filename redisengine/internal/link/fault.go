@@ -102,6 +102,7 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 		}
 		asked = append(asked, key)
 	}
+
 	for i, r := range l.main.DoMulti(ctx, cmds...) {
 		if said, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(said.Error(), "WRONGTYPE") {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err, Message: fmt.Sprintf(
@@ -109,6 +110,7 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 				l.where(), asked[i], kindNames[l.kind(asked[i])])}
 		}
 	}
+
 	return err
 }
 

@@ -84,6 +84,7 @@ func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, err
 		mu  sync.Mutex
 		all []string
 	)
+
 	err := l.onNodes(ctx, "FUNCTION LIST", func(ctx context.Context, client rueidis.Client) error {
 		entries, err := client.Do(ctx, client.B().FunctionList().Libraryname(prefix+"*").Build()).ToArray()
 		if err != nil {
@@ -105,6 +106,7 @@ func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, err
 		}
 		return nil
 	})
+
 	slices.Sort(all)
 	return slices.Compact(all), err
 }

@@ -30,10 +30,12 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	if log == nil {
 		log = slog.Default()
 	}
+
 	config, err := o.TLS.config()
 	if err != nil {
 		return nil, err
 	}
+
 	c := &core{o: o, log: log, clock: o.Clock, dialer: newDialer(o), tls: config}
 	l := &Link{core: c, checks: &checks{c}, durability: durability{c}, blocks: blocks{c}, pubsub: pubsub{c}}
 	l.libraries.checks = l.checks
@@ -48,6 +50,7 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 		l.Close()
 		return nil, err
 	}
+
 	return l, nil
 }
 
@@ -92,15 +95,18 @@ func (l *Link) close() {
 		l.calls.Wait()
 		close(done)
 	}()
+
 	timer := l.clock.NewTimer(closeWait)
 	select {
 	case <-done:
 	case <-timer.C:
 	}
+
 	timer.Stop()
 	if l.main != nil {
 		l.main.Close()
 	}
+
 	l.dialer.close()
 	<-done
 	l.blockers.close()

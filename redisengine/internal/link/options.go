@@ -140,6 +140,7 @@ func (o Options) withDefaults() Options {
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}
+
 	return o
 }
 
@@ -181,6 +182,7 @@ func (o Options) validate() error {
 	if t := o.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
 		bad.Add("tls_cert", "and tls_key go together")
 	}
+
 	checkTime(&bad, "dial_timeout", o.Dial)
 	checkTime(&bad, "retry", o.Retry)
 	checkTime(&bad, "durability_timeout", o.Durability.Timeout)
@@ -211,6 +213,7 @@ func (t *TLS) config() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
 	}
+
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName, InsecureSkipVerify: t.SkipVerify}
 	if t.CA != "" {
 		pem, err := os.ReadFile(t.CA)
@@ -222,6 +225,7 @@ func (t *TLS) config() (*tls.Config, error) {
 			return nil, duly.Invalid("tls_ca", "holds no certificate in PEM form")
 		}
 	}
+
 	if t.Cert != "" {
 		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
 		if err != nil {
@@ -229,6 +233,7 @@ func (t *TLS) config() (*tls.Config, error) {
 		}
 		c.Certificates = []tls.Certificate{cert}
 	}
+
 	return c, nil
 }
 
@@ -246,6 +251,7 @@ func (o Options) String() string {
 	if o.User != "" || o.Password != "" {
 		b.WriteString(hidden + "@")
 	}
+
 	b.WriteString(strings.Join(o.Addrs, ","))
 	if o.Mode == Sentinel {
 		b.WriteString("/" + url.PathEscape(o.Sentinel.Master))
@@ -256,6 +262,7 @@ func (o Options) String() string {
 	if q := o.query().Encode(); q != "" {
 		b.WriteString("?" + q)
 	}
+
 	return b.String()
 }
 
@@ -293,9 +300,11 @@ func (o Options) query() url.Values {
 	if o.Scripts != Auto {
 		q.Set("scripts", string(o.Scripts))
 	}
+
 	for name, value := range o.Others {
 		q.Set(name, value)
 	}
+
 	return q
 }
 

@@ -180,6 +180,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 	if err := l.enter(ctx); err != nil {
 		return err
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
@@ -188,6 +189,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 		defer l.calls.Done()
 		s.run(ctx, s.listen, s.disconnected)
 	}()
+
 	for {
 		select {
 		case <-s.changed:
@@ -237,6 +239,7 @@ func (s *subscription) listen(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	place := l.primary(client)
 	conn, _ := client.Dedicate()
 	defer conn.Close()
@@ -244,6 +247,7 @@ func (s *subscription) listen(ctx context.Context) error {
 	if err := conn.Do(ctx, conn.B().Subscribe().Channel(s.channel).Build().SetSlot(s.channel)).Error(); err != nil {
 		return err
 	}
+
 	for l.primary(client) == place {
 		if err := s.ask(ctx, conn); err != nil {
 			return err
@@ -260,6 +264,7 @@ func (s *subscription) listen(ctx context.Context) error {
 			return err
 		}
 	}
+
 	return nil
 }
 

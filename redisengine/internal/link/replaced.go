@@ -76,10 +76,12 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 	if client == nil {
 		return nil, rueidis.ErrNoSlot
 	}
+
 	ranges, err := client.Do(ctx, client.B().ClusterSlots().Build()).ToArray()
 	if err == nil && len(ranges) == 0 {
 		err = errors.New("it knows of no slots")
 	}
+
 	for i := range ranges {
 		fields, _ := ranges[i].ToArray()
 		if len(fields) < 3 {
@@ -96,6 +98,7 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 		}
 		addrs = append(addrs, net.JoinHostPort(host, fmt.Sprint(port)))
 	}
+
 	return addrs, err
 }
 
@@ -105,6 +108,7 @@ func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, er
 		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
 		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,
 	}
+
 	option.Dialer.Timeout = silence
 	client, err := rueidis.NewClient(option)
 	if err != nil {
@@ -118,5 +122,6 @@ func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
+
 	return []string{net.JoinHostPort(place[0], place[1])}, nil
 }

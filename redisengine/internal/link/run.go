@@ -135,12 +135,14 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 	for i := range open {
 		open[i] = i
 	}
+
 	p := l.Backoff(ctx)
 	defer func() {
 		for _, i := range open {
 			results[i].Err = left(ctx, results[i].Err)
 		}
 	}()
+
 	for first := true; len(open) > 0; first = false {
 		replies, err := l.exchange(ctx, requests, open)
 		if err != nil && err == ctx.Err() {
@@ -173,6 +175,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 			break
 		}
 	}
+
 	return results
 }
 
@@ -188,6 +191,7 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	if err == nil || rueidis.IsRedisNil(err) {
 		return outcome{result: Result{Msg: msg}}
 	}
+
 	v := verdictOf(err)
 	v.midScript = v.midScript && !r.reads
 	j := outcome{result: Result{Err: l.fault(r.name, v, err)}}
@@ -200,9 +204,11 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	case unknown:
 		j.retry = r.reads && !r.once && !l.closed.Load()
 	}
+
 	if v.refresh {
 		l.refresh()
 	}
+
 	return j
 }
 
@@ -216,17 +222,20 @@ func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([
 		defer l.calls.Done()
 		return l.roundTrip(ctx, requests, open), nil
 	}
+
 	done := make(chan []rueidis.RedisResult, 1)
 	go func() {
 		defer l.calls.Done()
 		done <- l.roundTrip(context.WithoutCancel(ctx), requests, open)
 	}()
+
 	stays := ctx
 	if isHasty(ctx) {
 		short, cancel := context.WithTimeout(ctx, hurryTimeout)
 		defer cancel()
 		stays = short
 	}
+
 	select {
 	case replies := <-done:
 		return replies, nil

@@ -69,24 +69,29 @@ func (p *parser) parse(raw string) error {
 	if o.TLS != nil {
 		o.TLS = &TLS{} // not the one that all share
 	}
+
 	p.o = o
 	if strings.Contains(rest, "#") {
 		return duly.Invalid("url", "contains a #; inside a user, password or name it is written %%23")
 	}
+
 	place, query, _ := strings.Cut(rest, "?")
 	authority, path, slash := strings.Cut(place, "/")
 	if strings.Contains(path, "@") || strings.Contains(query, "@") {
 		return duly.Invalid("url", "has an @ behind its host; inside a user or password / ? @ are written %%2F %%3F %%40")
 	}
+
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		if err := p.user(authority[:at]); err != nil {
 			return err
 		}
 		authority = authority[at+1:]
 	}
+
 	if err := p.place(authority, path, slash); err != nil {
 		return err
 	}
+
 	return p.query(query)
 }
 
@@ -111,12 +116,14 @@ func (p *parser) place(authority, path string, slash bool) error {
 		p.o.Addrs = []string{"/" + name}
 		return nil
 	}
+
 	if err := p.addrs(strings.Split(authority, ",")); err != nil {
 		return err
 	}
 	if !slash || path == "" {
 		return nil
 	}
+
 	db := path
 	if p.o.Mode == Sentinel {
 		master, number, more := strings.Cut(path, "/")
@@ -130,6 +137,7 @@ func (p *parser) place(authority, path string, slash bool) error {
 		}
 		db = number
 	}
+
 	p.pathDB = true
 	return p.number("db", db, &p.o.DB)
 }
@@ -177,6 +185,7 @@ func (p *parser) query(text string) error {
 	if err != nil {
 		return duly.Invalid("url", "has options that can't be read; write them like ?prefix=duly&durability=aof")
 	}
+
 	var bad duly.BadFields
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
@@ -195,6 +204,7 @@ func (p *parser) query(text string) error {
 			bad.Take(p.option(name, values[name][0]))
 		}
 	}
+
 	return bad.Err()
 }
 
@@ -231,6 +241,7 @@ func (p *parser) option(name, value string) error {
 	default:
 		return p.tls(name, value)
 	}
+
 	return nil
 }
 
@@ -276,6 +287,7 @@ func (p *parser) tls(name, value string) error {
 	if t == nil {
 		return duly.Invalid(name, "is for rediss:// alone")
 	}
+
 	switch name {
 	case "tls_ca":
 		t.CA = value
@@ -292,6 +304,7 @@ func (p *parser) tls(name, value string) error {
 		}
 		t.SkipVerify = skip
 	}
+
 	return nil
 }
 

@@ -16,6 +16,7 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 	if err := e.Alive(ctx); err != nil {
 		return duly.CheckReport{}, err
 	}
+
 	c := &check{e: e.Catalog, p: p}
 	err := e.EachPage(ctx, e.NamespacesKey(), func(namespaces []string) error {
 		for _, namespace := range namespaces {
@@ -29,12 +30,14 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 		}
 		return nil
 	})
+
 	if err == nil {
 		err = c.markersAgain(ctx)
 	}
 	if err == nil && p.Repair {
 		e.Libraries.clean(ctx)
 	}
+
 	return c.report, err
 }
 

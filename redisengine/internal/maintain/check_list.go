@@ -18,15 +18,18 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err := c.configured(ctx, namespace); err != nil {
 		return err
 	}
+
 	return c.e.EachPage(ctx, c.e.NamesKey(namespace), func(names []string) error {
 		names, err := c.misnamed(ctx, namespace, names)
 		if err != nil {
 			return err
 		}
+
 		unreadable, err := c.named(ctx, namespace, names)
 		if err != nil {
 			return err
 		}
+
 		for _, name := range names {
 			if slices.Contains(unreadable, name) {
 				continue
@@ -35,6 +38,7 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 				return err
 			}
 		}
+
 		return nil
 	})
 }
@@ -48,10 +52,12 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 		if err != nil {
 			return err
 		}
+
 		page, err := msg.AsScanEntry()
 		if err != nil {
 			return c.e.UnexpectedReply("hscan " + key)
 		}
+
 		var names []string
 		for i := 0; i < len(page.Elements); i += 2 {
 			name, value := page.Elements[i], page.Elements[i+1]
@@ -61,6 +67,7 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 				return err
 			}
 		}
+
 		if len(names) > 0 {
 			scores, err := c.e.Link.Do(ctx, c.e.Link.B().Zmscore().Key(c.e.NamesKey(namespace)).Member(names...).Build())
 			if err != nil {
@@ -70,6 +77,7 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 				return err
 			}
 		}
+
 		if cursor = page.Cursor; cursor == 0 {
 			return nil
 		}
@@ -129,10 +137,12 @@ func (c *check) named(ctx context.Context, namespace string, names []string) (un
 	if len(names) == 0 {
 		return nil, nil
 	}
+
 	values, err := c.e.Link.Do(ctx, c.e.Link.B().Hmget().Key(c.e.ConfigsKey(namespace)).Field(names...).Build())
 	if err != nil {
 		return nil, err
 	}
+
 	for i, m := range codec.Elements(&values) {
 		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
 		if m.IsNil() {
@@ -149,6 +159,7 @@ func (c *check) named(ctx context.Context, namespace string, names []string) (un
 			return nil, err
 		}
 	}
+
 	return unreadable, c.listed(ctx, namespace, names, values)
 }
 
@@ -198,24 +209,30 @@ func (c *check) listed(ctx context.Context, namespace string, names []string, re
 		if !m.IsNil() {
 			continue
 		}
+
 		ref := duly.QueueRef{Namespace: namespace, Name: names[i]}
 		_, held, err := c.e.ShardConfig(ctx, ref)
 		if err != nil {
 			return err
 		}
+
 		left := ""
 		if held != nil {
 			left = held.Value
 		}
+
 		msg, err := c.e.Link.Run(ctx, link.Call{
 			Script: store.ScriptCheckList.Script, Keys: []string{c.e.NamesKey(namespace), c.e.ConfigsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
 		})
+
 		if err != nil {
 			return err
 		}
+
 		for _, f := range readFaults(&codec.Elements(&msg)[1]) {
 			c.found(ref, "", f, c.p.Repair)
 		}
 	}
+
 	return nil
 }

@@ -29,20 +29,24 @@ func (c *check) shard(ctx context.Context, at catalog.ShardRef) (there bool, err
 		if err != nil || !there {
 			return there, err
 		}
+
 		standing, err := c.totals(ctx, at, "")
 		if err != nil {
 			return false, err
 		}
+
 		if pass == 0 {
 			c.before += jobs
 			if standing != "" {
 				c.silent = append(c.silent, silent{at, standing})
 			}
 		}
+
 		if c.report.Repaired == mended {
 			break
 		}
 	}
+
 	return true, ctx.Err()
 }
 
@@ -56,17 +60,21 @@ func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (job
 			if err != nil {
 				return err
 			}
+
 			where, cursor = strconv.FormatInt(codec.Integer(&r.Rest[0]), 10), codec.Text(&r.Rest[1])
 			jobs += codec.Integer(&r.Rest[2])
 			if counts {
 				c.progress(codec.Integer(&r.Rest[2]), codec.Integer(&r.Rest[3]))
 			}
+
 			suspects = codec.Elements(&r.Rest[4])
 			return nil
 		})
+
 		if err != nil || !there {
 			return jobs, there, err
 		}
+
 		for i := range suspects {
 			suspect := codec.Elements(&suspects[i])
 			if err := c.suspect(ctx, at, codec.Text(&suspect[0]), codec.Text(&suspect[1])); err != nil {
@@ -74,6 +82,7 @@ func (c *check) walk(ctx context.Context, at catalog.ShardRef, counts bool) (job
 			}
 		}
 	}
+
 	return jobs, true, nil
 }
 
@@ -97,14 +106,17 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 	if err != nil {
 		return err
 	}
+
 	id := codec.IDOf(codec.Text(&r.Rest[1]))
 	if id == "" {
 		id = codec.NumberText(n)
 	}
+
 	mended := c.p.Repair && codec.Integer(&r.Rest[2]) == 1
 	for _, f := range readFaults(&r.Rest[0]) {
 		c.found(q.Ref, id, f, mended)
 	}
+
 	log := c.e.Settings.Logger.With("queue", q.Ref.String(), "shard", s.Index, "number", codec.NumberText(n))
 	if codec.Integer(&r.Rest[3]) == 1 {
 		log.Error("what is left of a job was removed: its record is lost")
@@ -112,6 +124,7 @@ func (c *check) job(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n, 
 	if reason := codec.Text(&r.Rest[4]); reason != "" {
 		log.Error("a damaged job is a dead letter now", "id", id, "reason", reason)
 	}
+
 	return nil
 }
 

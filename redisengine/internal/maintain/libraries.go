@@ -144,14 +144,17 @@ func (c *LibraryCleaner) recorded(ctx context.Context) (map[string]time.Time, er
 		if err != nil {
 			return nil, err
 		}
+
 		page, err := msg.AsScanEntry()
 		if err != nil {
 			return nil, c.e.UnexpectedReply("hscan " + c.key())
 		}
+
 		for i := 0; i+1 < len(page.Elements); i += 2 {
 			ms, _ := strconv.ParseInt(page.Elements[i+1], 10, 64)
 			all[page.Elements[i]] = time.UnixMilli(ms)
 		}
+
 		if cursor = page.Cursor; cursor == 0 {
 			return all, nil
 		}

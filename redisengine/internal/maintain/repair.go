@@ -26,6 +26,7 @@ func (h *Repairer) Repair(at catalog.ShardRef, err error) {
 	if other := (*catalog.Stale)(nil); errors.As(err, &other) || duly.CodeOf(err) != duly.CodeInternal || h.Closing.Load() {
 		return
 	}
+
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.Local().Mono()
@@ -35,6 +36,7 @@ func (h *Repairer) Repair(at catalog.ShardRef, err error) {
 	if h.last == nil {
 		h.last = map[catalog.ShardRef]time.Duration{}
 	}
+
 	h.last[at] = now
 	h.Tasks.Go(func() {
 		log := h.Settings.Logger.With("queue", at.Ref.String(), "shard", at.Index)

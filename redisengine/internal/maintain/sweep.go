@@ -75,12 +75,14 @@ func (e *Maintainer) Sweep(ctx context.Context) error {
 	if err := e.Alive(ctx); err != nil {
 		return err
 	}
+
 	select {
 	case e.Sweeps.Turn <- struct{}{}:
 		defer func() { <-e.Sweeps.Turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+
 	e.Sweeps.n++
 	e.Cache.DropIdle()
 	hasty, cancel := link.Hasty(ctx)
@@ -90,6 +92,7 @@ func (e *Maintainer) Sweep(ctx context.Context) error {
 	if e.Libraries.isDue() {
 		e.Libraries.clean(s.pace(ctx))
 	}
+
 	return err
 }
 
@@ -120,6 +123,7 @@ func (s *sweep) run(ctx context.Context) error {
 	err := e.EachPage(ctx, e.NamespacesKey(), func(namespaces []string) error {
 		return s.namespaces(ctx, slices.DeleteFunc(namespaces, store.InvalidNamespace))
 	})
+
 	s.missed(err)
 	if err := ctx.Err(); err != nil {
 		return err
@@ -136,6 +140,7 @@ func (s *sweep) run(ctx context.Context) error {
 	if !s.partial {
 		e.Summaries.DropOlder(s.n) // the queues that are gone
 	}
+
 	return s.failed
 }
 
@@ -191,9 +196,11 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 			s.fail(err)
 		}
 	})
+
 	if err != nil {
 		return err
 	}
+
 	ref := func(i int) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: names[i]} }
 	holding := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptHolding, Keys: holdingKeys, MaxShards: maxHolding, Paced: s.hurry}
 	for i, q := range queues {
@@ -205,17 +212,21 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 			holding.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
 		}
 	}
+
 	overdue := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue, FirstArgs: []string{s.e.Clock()}, Paced: s.hurry}
 	for _, at := range holding.Singles() { // in a cluster: one question is as much as the other
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 	}
+
 	err = holding.Run(ctx, s.eachPlace(ctx, ref, func(at catalog.Target, _ bool) error {
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 		return nil
 	}))
+
 	if err != nil {
 		return err
 	}
+
 	return overdue.Run(s.pace(ctx), s.eachPlace(ctx, ref, func(at catalog.Target, other bool) error {
 		if other {
 			s.e.Summaries.Forget(ref(at.Queue), at.Summary)
@@ -233,6 +244,7 @@ func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f fu
 			s.fail(err)
 			return nil
 		}
+
 		if err != nil {
 			for _, at := range targets {
 				if err := s.step(ctx, catalog.ShardRef{Ref: ref(at.Queue), Index: at.Shard}); err != nil {
@@ -241,6 +253,7 @@ func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f fu
 			}
 			return nil
 		}
+
 		places := codec.Elements(answer)
 		for i := range places {
 			place := codec.Integer(&places[i])
@@ -248,6 +261,7 @@ func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f fu
 				return err
 			}
 		}
+
 		return nil
 	}
 }

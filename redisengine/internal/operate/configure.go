@@ -35,6 +35,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 	if err := e.Admit(ctx, ref); err != nil {
 		return err
 	}
+
 	ref = ref.Normal()
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -76,6 +77,7 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 			return e.Propagate(ctx, next, next.Shards...)
 		}
 	}
+
 	return c.Failed("the configuration of queue %s keeps changing", ref)
 }
 
@@ -102,6 +104,7 @@ func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := e.Admit(ctx, ref); err != nil {
 		return err
 	}
+
 	ref = ref.Normal()
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -121,5 +124,6 @@ func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 			return e.FinishDestroy(ctx, tomb)
 		}
 	}
+
 	return c.Failed("queue %s keeps changing", ref)
 }

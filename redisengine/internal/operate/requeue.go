@@ -53,14 +53,17 @@ func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 	if r.p.TTL > 0 {
 		ttl, told = codec.Micros(r.p.TTL), codec.PackTTL(r.p.TTL)
 	}
+
 	args := []string{s.Limits, strconv.Itoa(r.p.Tries), strconv.FormatInt(ttl, 10), told, strconv.Itoa(n)}
 	for _, id := range ids {
 		args = append(args, codec.Alias(id))
 	}
+
 	reply, err := r.e.Call(ctx, q, s, store.ScriptRequeue, args...)
 	if err != nil {
 		return nil, err
 	}
+
 	results := make([]duly.RequeueResult, len(reply.Rest))
 	for i := range reply.Rest {
 		id := ""
@@ -69,6 +72,7 @@ func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 		}
 		results[i] = requeued(r.ref, id, codec.Elements(&reply.Rest[i]))
 	}
+
 	return results, nil
 }
 
@@ -86,6 +90,7 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 			places[shard] = append(places[shard], i)
 		}
 	}
+
 	for _, shard := range slices.Sorted(maps.Keys(places)) {
 		ids := make([]string, len(places[shard]))
 		for k, i := range places[shard] {
@@ -99,6 +104,7 @@ func (r *requeueCall) byID(ctx context.Context, q *catalog.Queue) error {
 			r.results[i], r.answered[i] = results[k], true
 		}
 	}
+
 	return nil
 }
 
@@ -109,11 +115,13 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 	if q == nil {
 		return nil
 	}
+
 	if len(q.Shards) == 1 {
 		results, err := r.shard(ctx, q, q.Shards[0], r.p.N, nil)
 		r.results = append(r.results, results...)
 		return err
 	}
+
 	for before := -1; len(r.results) > before && len(r.results) < r.p.N; {
 		before = len(r.results)
 		ids, err := r.e.oldestDead(ctx, q, r.p.N-before)
@@ -132,6 +140,7 @@ func (r *requeueCall) oldest(ctx context.Context, q *catalog.Queue) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -142,6 +151,7 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 	for i := range walks {
 		walks[i].at = inspect.Cursor{State: duly.StateDead, Shard: i}
 	}
+
 	for len(ids) < n {
 		var first *deadCursor
 		for i := range walks {
@@ -158,6 +168,7 @@ func (e *Operator) oldestDead(ctx context.Context, q *catalog.Queue, n int) (ids
 		}
 		ids, first.jobs = append(ids, first.jobs[0].Job.ID), first.jobs[1:]
 	}
+
 	return ids, nil
 }
 

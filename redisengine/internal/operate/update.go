@@ -44,6 +44,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 	if err := u.Validate(e.Settings.MaxBody); err != nil {
 		return err
 	}
+
 	c := e.Retry(ctx)
 	for c.Next() {
 		r, err := e.CallByID(ctx, ref, id, store.ScriptGet, false)
@@ -67,6 +68,7 @@ func (e *Operator) Update(ctx context.Context, ref duly.QueueRef, id string, u d
 		}
 		return refusal(r, ref, id, duly.EventUpdate)
 	}
+
 	return c.Failed("job %q keeps changing", id)
 }
 
@@ -81,11 +83,13 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	if err != nil {
 		return nil, 0, err
 	}
+
 	fields := codec.Elements(&r[1])
 	record, run := codec.Text(&fields[1]), codec.Text(&fields[4])
 	if t.Job.Size > codec.BigBody {
 		record = record[:len(record)-t.Job.Size] // its body stands beside it
 	}
+
 	j := t.Job.Planned
 	timeless := u
 	timeless.Delay, timeless.Due, timeless.TTL = nil, time.Time{}, 0
@@ -95,6 +99,7 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	if u.TTL != 0 {
 		j.TTL = u.TTL
 	}
+
 	own, text, body := "", "", ""
 	if t.Job.OwnID != "" {
 		own = codec.Alias(t.Job.OwnID)
@@ -105,6 +110,7 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	if len(j.Body) > codec.BigBody {
 		body = string(j.Body)
 	}
+
 	when, ttlText := "", ""
 	switch {
 	case u.Delay != nil:
@@ -112,9 +118,11 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	case !u.Due.IsZero():
 		when = strconv.FormatInt(-max(1, clock.CeilMilli(u.Due)), 10)
 	}
+
 	if u.TTL != 0 {
 		ttlText = strconv.FormatInt(codec.MicrosOrNone(u.TTL), 10)
 	}
+
 	sum := sha1.Sum([]byte(record))
 	return []string{
 		run, hex.EncodeToString(sum[:]), text, strconv.Itoa(j.Priority),
@@ -130,6 +138,7 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 	if err := e.Admit(ctx, ref); err != nil {
 		return 0, err
 	}
+
 	var w catalog.Walk
 	err = e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
 		if q == nil {
@@ -141,9 +150,11 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 			return err
 		})
 	})
+
 	if st == duly.StateLeased && removed > 0 {
 		e.Cancels.Report(ref.Normal())
 	}
+
 	return removed, err
 }
 

@@ -14,21 +14,25 @@ func (e *Store) Names(ctx context.Context, key string, none func(name string) bo
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+
 	for after := p.Cursor; ; {
 		some, err := e.members(ctx, key, after, p.Limit+1)
 		if err != nil {
 			return duly.NamePage{}, err
 		}
+
 		last := len(some) <= p.Limit
 		if !last {
 			after = some[p.Limit]
 		}
+
 		page.Names = append(page.Names, slices.DeleteFunc(some, none)...)
 		if len(page.Names) > p.Limit {
 			page.Names = page.Names[:p.Limit]
 			page.Next = page.Names[p.Limit-1]
 			return page, nil
 		}
+
 		if last {
 			return page, nil
 		}

@@ -75,12 +75,15 @@ func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 	if err := e.store.Alive(ctx); err != nil {
 		return page, err
 	}
+
 	msg, err := e.store.Link.Run(ctx, link.Call{
 		Script: scriptPlacementList, Keys: []string{e.store.TokenKey("placements"), e.store.TokenKey("placed")}, Args: []string{"(" + p.Cursor, decimal(p.Limit)},
 	})
+
 	if err != nil {
 		return page, err
 	}
+
 	items, next := codec.ReadPage(&msg)
 	page.Next = next
 	for ; len(items) > 1; items = items[2:] {
@@ -90,5 +93,6 @@ func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 		}
 		page.Placements = append(page.Placements, one)
 	}
+
 	return page, nil
 }

@@ -141,17 +141,21 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	if err := e.store.Alive(ctx); err != nil {
 		return page, err
 	}
+
 	set, low, high := "hashes", "("+hex.EncodeToString(after), "+"
 	if namespace != "" {
 		// The members are NAMESPACE/HASH, and 0 is what follows the stroke.
 		set, low, high = "owned", "("+namespace+"/"+hex.EncodeToString(after), "("+namespace+"0"
 	}
+
 	msg, err := e.store.Link.Run(ctx, link.Call{
 		Script: scriptTokenList, Keys: []string{e.store.TokenKey("tokens"), e.store.TokenKey(set)}, Args: []string{low, high, decimal(p.Limit)},
 	})
+
 	if err != nil {
 		return page, err
 	}
+
 	items, next := codec.ReadPage(&msg)
 	page.Next = next
 	for ; len(items) > 1; items = items[2:] {
@@ -166,5 +170,6 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		}
 		page.Tokens = append(page.Tokens, t)
 	}
+
 	return page, nil
 }

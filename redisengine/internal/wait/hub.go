@@ -215,16 +215,19 @@ func (h *Hub) Close() {
 	for _, k := range h.leaseTimers {
 		k.timer.Stop()
 	}
+
 	for _, timer := range []clock.Timer{h.tick, h.expiryTimer} {
 		if timer != nil {
 			timer.Stop()
 		}
 	}
+
 	moments := slices.Collect(maps.Values(h.dueTimers))
 	clear(h.dueTimers)
 	for _, m := range moments {
 		m.timer.Stop()
 	}
+
 	h.mu.Unlock()
 	h.end()
 	h.handOver(moments, wakeups)
@@ -256,6 +259,7 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := h.Alive(ctx); err != nil {
 		return false, err
 	}
+
 	h.busy.begin() // until the waiter sleeps, and again once it is woken
 	defer h.busy.end()
 	refs := make([]duly.QueueRef, len(p.Queues))
@@ -265,9 +269,11 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 			return false, err
 		}
 	}
+
 	if p.Timeout == 0 {
 		return h.lookOnce(ctx, refs)
 	}
+
 	w, unsure := h.Enter(refs)
 	defer h.Leave(w)
 	if len(unsure) > 0 { // after entering, so that nothing is missed in between
@@ -280,6 +286,7 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 			return true, nil
 		}
 	}
+
 	return h.await(ctx, w, p.Timeout)
 }
 

@@ -151,6 +151,7 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	for _, ref := range refs {
 		names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
 	}
+
 	var all sync.WaitGroup
 	for namespace, names := range names {
 		all.Go(func() {
@@ -165,6 +166,7 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 			}
 		})
 	}
+
 	all.Wait()
 }
 
@@ -232,6 +234,7 @@ func (h *Hub) lookAtQueues(ctx context.Context, refs []duly.QueueRef, once bool)
 			shards = append(shards, h.watchesOf(q)...)
 		}
 	}
+
 	g := &lookSummary{}
 	g.err = h.look(ctx, shards, once, func(i int, l lookResult) { g.add(shards[i].q.Ref, l) })
 	for _, ref := range g.changed {
@@ -244,6 +247,7 @@ func (h *Hub) lookAtQueues(ctx context.Context, refs []duly.QueueRef, once bool)
 			g.err = err
 		}
 	}
+
 	return g
 }
 

@@ -44,6 +44,7 @@ func (h *Hub) stepShard(k *leaseTimer) {
 		if h.leaseTimers[k.s] == k {
 			delete(h.leaseTimers, k.s)
 		}
+
 		h.mu.Unlock()
 		for {
 			asked := h.Local().Mono()
@@ -51,6 +52,7 @@ func (h *Hub) stepShard(k *leaseTimer) {
 			if err != nil {
 				return // another configuration, or no server: whoever asks next steps
 			}
+
 			if codec.Integer(&r.Rest[0]) == 0 {
 				if at := codec.Integer(&r.Rest[2]); at > 0 {
 					h.LeasesGranted(k.q, k.s, at, store.Reading{Now: codec.Integer(&r.Rest[1]) * 1000, Sent: asked, Received: h.Local().Mono()})
@@ -124,11 +126,13 @@ func (h *Hub) takeOver(marker string, at int64) {
 		if d != nil {
 			d = d.copied()
 		}
+
 		h.mu.Unlock()
 		if d == nil {
 			h.putMarkerBack(marker, "later", at)
 			return
 		}
+
 		var l lookResult
 		err := h.look(h.ctx, []*watchedShard{d}, false, func(_ int, told lookResult) { l = told })
 		if err == nil && !l.stale {
@@ -143,6 +147,7 @@ func (h *Hub) takeOver(marker string, at int64) {
 			return
 		}
 	}
+
 	// The queue is gone, or its configuration keeps changing. Who gives the shard
 	// the last one says anew what the next moment is, unless that came before
 	// the moment was handed to this process.

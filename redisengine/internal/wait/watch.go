@@ -53,6 +53,7 @@ func (h *Hub) watch(v *waitedQueue) {
 	if q == nil || h.closed {
 		return
 	}
+
 	for _, s := range q.Shards {
 		g, group := h.State(q, s), h.Link.Group(s.Tag)
 		marker := g.Name("marker")
@@ -115,6 +116,7 @@ func (w *watcher) run() {
 		if keys == nil {
 			return
 		}
+
 		marker, member, score, ok, err := h.Link.Block(h.ctx, w.group, keys, link.MaxBlock)
 		h.busy.begin()
 		busy = true
@@ -125,6 +127,7 @@ func (w *watcher) run() {
 		case err != nil:
 			_ = clock.Sleep(h.ctx, clock.System(), rest)
 		}
+
 		if rest = min(2*rest, store.Recheck); err == nil || duly.CodeOf(err) == duly.CodeUnavailable {
 			rest = failurePause
 		}
@@ -177,11 +180,13 @@ func (w *watcher) handle(marker, member string, score int64) {
 		h.putMarkerBack(marker, member, score)
 		return
 	}
+
 	ref, s, unknown := d.v.ref, d.s, d.q.Version == guessed
 	h.mu.Unlock()
 	if unknown { // until now: somebody has made it
 		_, _ = h.Read(h.ctx, ref) // where it fails, the look asks again
 	}
+
 	switch {
 	case member != "now":
 		h.takeOver(marker, score)
