@@ -186,8 +186,12 @@ func TestABackupIsTheFileOrIsCutOff(t *testing.T) {
 		t.Errorf("without a backuper: %d %s", a.status, a.body)
 	}
 	f := serve(t, func(c *Config) { c.Backuper = fakeBackup{} })
-	if a := f.send("POST", "/admin/backup", ""); a.status != 200 || a.body != "half and half" {
+	a := f.send("POST", "/admin/backup", "")
+	if a.status != 200 || a.body != "half and half" {
 		t.Errorf("%d %q", a.status, a.body)
+	}
+	if got := a.header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="`) || !strings.HasSuffix(got, `.db"`) {
+		t.Errorf("the file's name is in %q", got)
 	}
 	f = serve(t, func(c *Config) { c.Backuper = fakeBackup{fail: true} })
 	req, _ := http.NewRequest("POST", f.admin.URL+"/admin/backup", nil)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -398,4 +399,18 @@ func TestASteadyUploadArrives(t *testing.T) {
 			f.t.Errorf("%d %s", a.status, a.body)
 		}
 	})
+}
+
+// A delivery goes out in one piece with its length, so that a client which gets
+// less knows it.
+func TestADeliveryStatesItsLength(t *testing.T) {
+	t.Parallel()
+	f := serve(t, nil)
+	f.push("q", "x")
+	for _, body := range []string{`{"queues":["q"]}`, `{"queues":["none"]}`} {
+		a := f.send("POST", "/v1/default/reserve", body)
+		if got, want := a.header.Get("Content-Length"), strconv.Itoa(len(a.body)); a.status != 200 || got != want {
+			t.Errorf("%s: %d, Content-Length %q of %s bytes", body, a.status, got, want)
+		}
+	}
 }

@@ -103,3 +103,52 @@ func TestPlacesAreDividedFairly(t *testing.T) {
 		}
 	}
 }
+
+// A namespace without a histogram takes one from the namespace with the most, until
+// both have their share.
+func TestHistogramsAreSharedAmongNamespaces(t *testing.T) {
+	t.Parallel()
+	tallies := newTallies(100)
+	tallies.mostLate = 2
+	for _, tt := range []struct {
+		queue, namespace string
+		want             bool
+	}{
+		{"1", crowd, true}, {"2", crowd, true}, {"3", crowd, false}, {"1", "shop", true}, {"2", "shop", false}, {"4", crowd, false},
+	} {
+		q := duly.QueueRef{Namespace: tt.namespace, Name: tt.queue}
+		if got := tallies.of(q).late.Load() != nil; got != tt.want {
+			t.Errorf("%s has a histogram: %t, want %t", q, got, tt.want)
+		}
+	}
+}
+
+// A request that waits counts while it waits.
+func TestWaitingRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	e := model.New(model.Config{Clock: c})
+	defer e.Close()
+	m := New(Config{})
+	counting := m.Engine(&duringWait{Contract: e, do: func() {
+		if n := m.waiting.Load(); n != 1 {
+			t.Errorf("%d requests wait during a Wait, want 1", n)
+		}
+	}})
+	if _, err := counting.Wait(t.Context(), duly.WaitParams{Queues: []string{"q"}}); err != nil {
+		t.Error(err)
+	}
+	if n := m.waiting.Load(); n != 0 {
+		t.Errorf("%d requests wait after it, want 0", n)
+	}
+}
+
+type duringWait struct {
+	duly.Contract
+	do func()
+}
+
+func (d *duringWait) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	d.do()
+	return d.Contract.Wait(ctx, p)
+}

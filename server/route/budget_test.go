@@ -309,3 +309,16 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	b.give(waits)
 	b.mustBeEmpty(t)
 }
+
+// Memory that is kept without having been asked for counts like any other.
+func TestBudgetCountsWhatIsKeptAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBudget(6400)
+	s := shareOf("a", "token")
+	b.keep(s, 100)
+	if s.held != 100 || b.all.held != 100 {
+		t.Errorf("%d bytes are held, of all %d, want 100", s.held, b.all.held)
+	}
+	b.give(s)
+	b.mustBeEmpty(t)
+}
