@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/eventually"
 )
 
 // logSize is the length of the log's file in bytes. It never shrinks.
@@ -245,5 +247,41 @@ func TestFailureDuringACheckpointPause(t *testing.T) {
 	<-ended
 	if got := ids(t, e); len(got) != 2 || e.readers.gate.isClosed() {
 		t.Errorf("the jobs are %v, the gate is closed: %t", got, e.readers.gate.isClosed())
+	}
+}
+
+// A long log that a killed process has left is moved into the file as soon as the
+// file is opened, not behind the next 8 MiB.
+func TestLongLogOfAKilledProcessIsMoved(t *testing.T) {
+	t.Parallel()
+	killed := openNew(t)
+	for logSize(t, killed) < 2*logPages*pageSize {
+		jobs := slices.Repeat([]duly.Job{{Queue: "q", Body: make([]byte, inlineBody)}}, 500)
+		if _, err := killed.Push(t.Context(), jobs); err != nil {
+			t.Fatal(err)
+		}
+		err := killed.change(t.Context(), func(tx *tx) error { tx.w.pages = 0; return nil }) // no checkpoint
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "duly.db")
+	for _, end := range []string{"", "-wal"} {
+		text, err := os.ReadFile(killed.cfg.Path + end)
+		if err == nil {
+			err = os.WriteFile(path+end, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	e := mustOpen(t, path)
+	eventually.True(t, "the log to be moved", func() bool {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > logPages*pageSize
+	})
+	if want, got := ready(t, killed), ready(t, e); got != want {
+		t.Errorf("%d jobs are ready, want %d", got, want)
 	}
 }

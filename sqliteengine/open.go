@@ -160,6 +160,11 @@ func (w *writer) open() error {
 		err = useLog(c)
 	}
 	if err == nil {
+		// A killed process may have left a long log, which would make the start
+		// after the next kill slow as well: a checkpoint moves it soon.
+		w.pages, _, err = c.Checkpoint(sq.Noop)
+	}
+	if err == nil {
 		// The log has been made by now. SQLite syncs the folder too when it
 		// first syncs the log, but takes no notice if that fails.
 		err = durable.SyncFolder(filepath.Dir(w.e.cfg.Path))

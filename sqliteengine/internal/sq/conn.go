@@ -162,6 +162,8 @@ type CheckpointMode int32
 
 // The modes.
 const (
+	// Noop moves nothing and returns what there is.
+	Noop CheckpointMode = sqlite3.SQLITE_CHECKPOINT_NOOP
 	// Passive moves what it can without waiting for anybody.
 	Passive CheckpointMode = sqlite3.SQLITE_CHECKPOINT_PASSIVE
 	// Restart moves everything, waits for reads that need the log, and lets the
