@@ -126,7 +126,7 @@ function head_of_kind(kind, due)
   end
   if kind.place == INLINE then parts = parts .. struct.pack('>I2', #kind[4]) .. kind[4] end
   if kind[2] ~= 0 then parts = parts .. struct.pack('>I2', kind[2] + 1000) end
-  kind.due, kind.rank = due, nil
+  kind.due = due
   if due > now then
     kind.score = text_of(due)
   else
@@ -171,7 +171,7 @@ local function store(n, kind, due, rest, name, order, merge_key, body)
   else
     local rank = due - kind[2] * BAND
     zadd(blocked, '0', string.char(#order) .. order .. struct.pack('>I8', rank + 1001 * BAND) .. n)
-    blocked_touched[order], blocked_new = true, true
+    blocked_touched[order], any_blocked, blocked_new = true, true, true
   end
   if kind.expires > 0 then zadd(expiry, kind.ends, n) end
   if merge_key ~= '' then
@@ -318,10 +318,9 @@ local function keep_apart(n, order, kind, due)
     return 'ready'
   end
   if time_is_over() then return false end
-  if kind.due ~= due then head_of_kind(kind, due) end
   kind.rank = kind.rank or struct.pack('>I8', due - kind[2] * BAND + 1001 * BAND)
   zadd(blocked, '0', string.char(#order) .. order .. kind.rank .. n)
-  blocked_touched[order], blocked_new = true, true
+  blocked_touched[order], any_blocked, blocked_new = true, true, true
   return 'blocked'
 end
 
@@ -330,7 +329,7 @@ end
 local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
   local tails = FIRST + jobs - 1 -- the place before the first record
   local alone = distinct and not room
-  local kind, due = all_kinds[1], one_due
+  local kind, due
   local record_list, ready_list, delayed_list, r, y, d = sized(args, jobs), {}, {}, 0, 0, 0
   if one_due and one_due <= now then ready_list = sized(args, jobs) end
 
@@ -342,20 +341,24 @@ local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct,
     record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
   end
 
+  local head, fits -- of the kind and the moment; most calls have one of each
   for i = 1, jobs do
-    if kind_of then kind = all_kinds[kind_of[i]] end
-    if due_of then due = due_at(due_of[i]) end
-    local n, order, merge_key, name, state = args[FIRST + i - 1], '', ''
-    if alone and not there[i] and not kind.large and due <= kind.latest then state = due > now and 'delayed' or 'ready' end
+    if i == 1 or kind_of or due_of then
+      kind, due = all_kinds[kind_of and kind_of[i] or 1], one_due or due_at(due_of[i])
+      fits = alone and not kind.large and due <= kind.latest and (due > now and 'delayed' or 'ready')
+      head, kind.rank = kind.due == due and kind.head, nil
+    end
+    local n, order, merge_key, name = args[FIRST + i - 1], '', ''
+    local state = not there[i] and fits
     if both then
       order, merge_key = both[2 * i - 1], both[2 * i]
       name = merge_key ~= '' and merge_name(order, merge_key)
-      if state and name and merges(name, kind) then state = nil end
+      if state and name and merges(name, kind) then state = false end
       if state == 'ready' and order ~= '' then state = keep_apart(n, order, kind, due) end
     end
 
     if state then
-      local head = kind.due == due and kind.head or head_of_kind(kind, due)
+      head = head or head_of_kind(kind, due)
       record_list[r + 1], record_list[r + 2], r = n, head .. args[tails + i], r + 2
       if own and own[i] ~= '' then hset(alias, own[i], n) end
       if name then

@@ -40,6 +40,8 @@ do
 -- first_blocked is the blocked job of a key that is next, as its member: false for none.
 local function first_blocked(key)
   if blocked_touched[key] then flush() end
+  if any_blocked == nil then any_blocked = call('ZCARD', blocked) > 0 end
+  if not any_blocked then return false end
   local place = string.char(#key) .. key
   return call('ZRANGEBYLEX', blocked, '[' .. place .. '\0', '(' .. place .. '\1', 'LIMIT', '0', '1')[1]
 end

@@ -1,6 +1,7 @@
 -- The sets: each state has one, and a job is in exactly one of them.
 local touched = {}         -- numbers of jobs that this call has changed beside those that it was called for
 local blocked_touched = {} -- order keys whose blocked jobs have pending changes
+local any_blocked          -- whether some job of the shard may be blocked; nil: nobody has asked
 
 -- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is made
 -- positive and stays below 2^53.
@@ -58,7 +59,7 @@ local function put_in(j, state, at)
   elseif state == 'leased' then zadd(leased, text_of(at), j.n)
   elseif state == 'blocked' then
     zadd(blocked, '0', blocked_member(j))
-    blocked_touched[j.order] = true
+    blocked_touched[j.order], any_blocked = true, true
   elseif state == 'dead' then zadd(dead, text_of(at), j.n)
   elseif state == 'done' then zadd(done, text_of(at), j.n)
   end
@@ -146,4 +147,5 @@ local function over(j)
 end
 -- @call
 if next(touched) then touched = {} end
+any_blocked = nil
 if next(blocked_touched) then blocked_touched = {} end
