@@ -23,9 +23,9 @@ const InFlight = 2
 // Jobs pushes, reserves, settles and deletes jobs.
 type Jobs struct {
 	*catalog.Catalog
-	hub     *wait.Hub
-	cancels *cancel.Reporter
-	healer  *maintain.Repairer
+	hub      *wait.Hub
+	cancels  *cancel.Reporter
+	repairer *maintain.Repairer
 
 	// The shards that pushes and reserves go to, where they have a choice.
 	pushes, reserves run
@@ -165,4 +165,25 @@ type share struct {
 	hasJobs bool // its caller has jobs of this Reserve already
 	handed  codec.Deliveries
 	more    int64
+}
+
+// MakeID implements duly.IDMaker.
+func (e *Jobs) MakeID(j *duly.Job) string { return e.makeID(e.Cache.Get(refOf(j)), j) }
+
+// makeID returns an ID for a job of a queue; nil is one that is not known.
+func (e *Jobs) makeID(q *catalog.Queue, j *duly.Job) string {
+	if j.OrderKey != "" || j.Merge.Set() {
+		return duly.MakeID(j)
+	}
+	return e.newNumber(q).String()
+}
+
+// newNumber returns a number for a job without keys. Jobs that are pushed
+// together share a shard, but not in a queue with limits: a shard enforces its
+// part of each, so jobs in one shard would wait while others have room.
+func (e *Jobs) newNumber(q *catalog.Queue) duly.Number {
+	if q == nil || len(q.Shards) == 1 || q.Config.MaxJobs != duly.None || q.Config.MaxLeased != duly.None || q.Config.Rate.Limited() {
+		return duly.NewNumber()
+	}
+	return duly.NewNumberIn(e.pushes.next())
 }

@@ -12,6 +12,21 @@
 // others, or is released. Reserves of more than a hundred jobs, and Reserves that have
 // something already, are sent alone.
 //
+// # The path of a push
+//
+//	duly            client.go       Push
+//	jobs            push.go         Push: groups the jobs by queue and shard
+//	                push_plan.go    plans each job with the queue's defaults
+//	catalog         call.go         With: the cached configuration, and again if it was stale
+//	codec           push.go         packs numbers, records and what jobs have in common
+//	jobs            batched.go      joins the calls of many callers
+//	internal/batch  batcher.go      the queue of calls, and the senders
+//	                call.go         the caller waits here
+//	store           work.go         the sender's goroutine
+//	jobs            push.go         sends the batch, and reads the answers
+//	catalog         call.go         Write: clock and version come first
+//	link            durable.go, run.go, script.go   the command, retries, durability
+//
 // # A node that is down
 //
 // In a cluster the other shards go on. A Reserve asks each shard once and takes what

@@ -8,8 +8,8 @@ import (
 )
 
 // New returns the calls on jobs of a catalog.
-func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, healer *maintain.Repairer) *Jobs {
-	e := &Jobs{Catalog: c, hub: h, cancels: cancels, healer: healer}
+func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, repairer *maintain.Repairer) *Jobs {
+	e := &Jobs{Catalog: c, hub: h, cancels: cancels, repairer: repairer}
 	c.NewCalls = func(q *catalog.Queue, s *catalog.Shard) any { return newBatchers(e, q, s) }
 	return e
 }

@@ -309,7 +309,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 		r, err := e.CallOnce(ctx, q, s, store.ScriptReserve, s.Limits,
 			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), held)
 		if err != nil {
-			e.healer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
+			e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 			return err
 		}
 
