@@ -44,7 +44,7 @@ func TestCloseWhileTheServerIsDown(t *testing.T) {
 	e := openQuietly(t, fmt.Sprintf("%s?retry=%s&shards=%d", server.URL(), retry, shards))
 	jobs := make([]duly.Job, 40*shards)
 	for i := range jobs {
-		jobs[i] = duly.Job{Queue: "q", Delay: time.Hour}
+		jobs[i] = duly.Job{Queue: "q", ID: fmt.Sprintf("job%d", i), Delay: time.Hour} // an ID of its own, so that every shard has some
 	}
 	for len(jobs) > 0 {
 		n := min(len(jobs), duly.MaxBatch)
