@@ -77,11 +77,17 @@ func (e *Jobs) initBatcher(b *Batcher, send func(context.Context, []*Batched) er
 	b.Panicked = func(value any, stack []byte) {
 		e.Settings.Logger.Error("a call to redis panicked; its jobs may stay leased until their leases end", "panic", value, "stack", string(stack))
 	}
+	b.Panicked = e.panicked
 	b.Send = func(_ context.Context, calls []*Batched) error {
 		ctx, end := e.batchContext(calls)
 		defer end()
 		return send(ctx, calls)
 	}
+}
+
+// panicked logs a panic in a sender. Its calls fail as internal.
+func (e *Jobs) panicked(value any, stack []byte) {
+	e.Settings.Logger.Error("a batch of calls panicked", "panic", value, "stack", string(stack))
 }
 
 // batchContext ends when the last of the callers stops waiting. If one of them has

@@ -67,6 +67,9 @@ func New(c *catalog.Catalog) *Hub {
 	return h
 }
 
+// Probe returns the hub's probe.
+func (h *Hub) Probe() Probe { return Probe{h} }
+
 // Enter adds a waiter to its queues. It returns the queues that must be looked at
 // before the waiter may sleep.
 func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {

@@ -13,9 +13,6 @@ import (
 // Probe shows tests that own the clock what a hub does.
 type Probe struct{ h *Hub }
 
-// Probe returns the hub's probe.
-func (h *Hub) Probe() Probe { return Probe{h} }
-
 // DisableRecheck turns off the look of every two seconds, so that a lost wake-up stays
 // lost. It is called before anybody waits.
 func (p Probe) DisableRecheck() { p.h.recheck = time.Hour }
