@@ -87,8 +87,8 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 	}
 	fields := codec.Elements(&r[4])
 	for i := 0; i+1 < len(fields); i += 2 {
-		if c := counter(&st.Counters, codec.Text(&fields[i])); c != nil {
-			*c += codec.Integer(&fields[i+1])
+		if field, ok := counters[codec.Text(&fields[i])]; ok {
+			*field(&st.Counters) += codec.Integer(&fields[i+1])
 		}
 	}
 }
@@ -96,41 +96,24 @@ func addStats(st *duly.Stats, r []rueidis.RedisMessage) {
 // addCounters adds the counters of one shard. There may be no values.
 func addCounters(to *duly.Counters, names, values []rueidis.RedisMessage) {
 	for i := range values {
-		if c := counter(to, codec.Text(&names[i])); c != nil && !values[i].IsNil() {
-			*c += codec.Integer(&values[i])
+		if field, ok := counters[codec.Text(&names[i])]; ok && !values[i].IsNil() {
+			*field(to) += codec.Integer(&values[i])
 		}
 	}
 }
 
-// counter returns the field for a counter of the scripts, or nil for an unknown
-// name.
-func counter(c *duly.Counters, name string) *int64 {
-	switch name {
-	case "pushed":
-		return &c.Pushed
-	case "merged":
-		return &c.Merged
-	case "delivered":
-		return &c.Delivered
-	case "acked":
-		return &c.Acked
-	case "failed":
-		return &c.Failed
-	case "stalled":
-		return &c.Stalled
-	case "released":
-		return &c.Released
-	case "died":
-		return &c.Dead
-	case "requeued":
-		return &c.Requeued
-	case "expired":
-		return &c.Expired
-	case "deleted":
-		return &c.Deleted
-	case "dropped":
-		return &c.Dropped
-	}
-
-	return nil
+// counters are the fields of the counters by their names in the scripts.
+var counters = map[string]func(*duly.Counters) *int64{
+	"pushed":    func(c *duly.Counters) *int64 { return &c.Pushed },
+	"merged":    func(c *duly.Counters) *int64 { return &c.Merged },
+	"delivered": func(c *duly.Counters) *int64 { return &c.Delivered },
+	"acked":     func(c *duly.Counters) *int64 { return &c.Acked },
+	"failed":    func(c *duly.Counters) *int64 { return &c.Failed },
+	"stalled":   func(c *duly.Counters) *int64 { return &c.Stalled },
+	"released":  func(c *duly.Counters) *int64 { return &c.Released },
+	"died":      func(c *duly.Counters) *int64 { return &c.Dead },
+	"requeued":  func(c *duly.Counters) *int64 { return &c.Requeued },
+	"expired":   func(c *duly.Counters) *int64 { return &c.Expired },
+	"deleted":   func(c *duly.Counters) *int64 { return &c.Deleted },
+	"dropped":   func(c *duly.Counters) *int64 { return &c.Dropped },
 }
