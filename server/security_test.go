@@ -97,6 +97,38 @@ func TestX4PollsOfAChangedTokenEndEmpty(t *testing.T) {
 	}
 }
 
+// changing is an engine whose every Reserve is followed by a change of the token.
+type changing struct {
+	duly.Contract
+	change func()
+}
+
+func (c *changing) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	got, err := c.Contract.Reserve(ctx, p)
+	c.change()
+	return got, err
+}
+
+// C14.39: so does a poll whose token changed before it began to wait.
+func TestX4APollOfATokenThatHasJustChangedEndsEmpty(t *testing.T) {
+	t.Parallel()
+	e := &changing{}
+	f := serve(t, func(c *Config) { e.Contract, c.Engine = c.Engine, e })
+	changes := 0
+	e.change = func() {
+		changes++
+		if a := f.send("PATCH", "/admin/tokens/"+f.id("consume"), fmt.Sprintf(`{"limits":{"consume":%d,"per":"1h"}}`, 100+changes)); a.status != 204 {
+			t.Errorf("%d %s", a.status, a.body)
+		}
+	}
+
+	poll := make(chan answer, 1)
+	go func() { poll <- f.send("POST", "/v1/default/reserve", `{"queues":["q"],"wait":"10m"}`, "consume") }()
+	if a := eventually.Receive(t, "the answer to the poll", poll); a.status != 200 || a.body != `{"deliveries":[]}` || changes != 1 {
+		t.Errorf("%d %s after %d changes", a.status, a.body, changes)
+	}
+}
+
 // lasting is a check and a backup that go on until they are told to stop.
 type lasting struct {
 	duly.Maintainer

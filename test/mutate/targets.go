@@ -43,7 +43,7 @@ var targets = []target{
 	{"server", []string{
 		"server/*.go", "server/admin/*.go", "server/auth/*.go", "server/metrics/*.go", "server/native/*.go",
 		"server/poll/*.go", "server/route/*.go", "server/cancelfeed/*.go",
-	}, append(all("./server/route", "./server/auth", "./server/cancelfeed", "./server/metrics", "./server/native", "./server"), overHTTP)},
+	}, append(all("./server/route", "./server/auth", "./server/cancelfeed", "./server/metrics", "./server/native", "./server", "./server/lmstfy"), overHTTP)},
 	{"lmstfy", []string{"server/lmstfy/*.go"}, all("./server/lmstfy")},
 	{"pools", []string{"server/pools/*.go"}, all("./server/pools")},
 }
