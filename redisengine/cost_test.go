@@ -50,6 +50,9 @@ func (g *gauge) push(n int, delay time.Duration) {
 func (g *gauge) pushAll(n int, job duly.Job) {
 	g.Helper()
 	jobs := slices.Repeat([]duly.Job{job}, n)
+	for i := range jobs { // in random shards
+		jobs[i].ID, jobs[i].Made = duly.NewNumber().String(), true
+	}
 	if _, err := g.e.Push(g.Context(), jobs); err != nil {
 		g.Fatal(err)
 	}
