@@ -29,6 +29,9 @@ type core struct {
 	answered rueidis.Client
 	// functions: scripts that have one are called as functions.
 	functions bool
+	// unloaded is why a server last refused to load a library, as it was logged;
+	// nil since a library was loaded.
+	unloaded atomic.Pointer[string]
 
 	blockers     blockers     // the blocking calls
 	durableConns durableConns // the calls that wait for their durability

@@ -42,7 +42,7 @@
 // the libraries when the engine opens. A node that lacks a function refuses the
 // call; the link then sends FUNCTION LOAD and EVAL of the script's text in one
 // pipeline. So the call runs even if the library can't be loaded, as while the
-// server's memory is full.
+// server's memory is full. The link logs that once.
 //
 // # Rights
 //

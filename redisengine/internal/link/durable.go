@@ -111,6 +111,9 @@ func (b *durableCall) try() durableReply {
 	if l.o.Observe != nil {
 		l.o.Observe(b.call.Script.Name, clock.Monotonic()-began)
 	}
+	if l.form(b.call.Script) == byFunction && b.byText {
+		l.noteLoad(replies[0])
+	}
 
 	replies = replies[len(replies)-durableReplies:]
 	msg, err := replies[0].ToMessage()

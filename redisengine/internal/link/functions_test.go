@@ -3,6 +3,7 @@ package link
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/dulymq/duly/internal/redistest"
@@ -101,5 +102,54 @@ func TestCallsOfALostLibraryRunOnce(t *testing.T) {
 	run(3)
 	if stats := s.Must("INFO", "commandstats").(string); !strings.Contains(stats, "cmdstat_fcall:calls=3,") || strings.Contains(stats, "cmdstat_eval") {
 		t.Errorf("after the library was loaded again, three calls are %s", stats)
+	}
+}
+
+// A server that has lost its functions and loads none serves every call by EVAL.
+// That is logged once for each reason, and again after a library was loaded.
+func TestARefusedLibraryIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	const noRight, fullMemory = "NOPERM this user has no permissions to run the 'function|load' command", "OOM command not allowed when used memory > 'maxmemory'."
+	for _, options := range []string{"", "?durability=replicas:1"} {
+		var reply atomic.Value
+		reply.Store(any(counting.Library.Name))
+		s := redistest.NewStub(t, redis70, func(args []string) any {
+			switch {
+			case args[0] == "FCALL":
+				return resp.Error("ERR Function not found")
+			case args[0] == "FUNCTION" && reply.Load() == any(counting.Library.Name):
+				return counting.Library.Name
+			case args[0] == "FUNCTION":
+				return resp.Error(reply.Load().(string))
+			case args[0] == "WAIT", args[0] == "EVAL" && args[1] == counting.Source:
+				return int64(1)
+			case strings.HasPrefix(args[0], "EVAL"):
+				return []any{}
+			}
+			return redistest.Usual{}
+		})
+		logger, log := newLog()
+		l := openWith(t, s.URL()+options, logger)
+		if err := l.Provide(t.Context(), counting.Library); err != nil {
+			t.Fatal(err)
+		}
+
+		warnings := 0
+		for _, step := range []struct {
+			reply string
+			more  int // warnings
+		}{
+			{counting.Library.Name, 0}, {noRight, 1}, {noRight, 0}, {fullMemory, 1}, {fullMemory, 0},
+			{"LOADING Redis is loading the dataset in memory", 0}, {fullMemory, 0}, {counting.Library.Name, 0}, {fullMemory, 1},
+		} {
+			reply.Store(any(step.reply))
+			if _, durable, err := l.RunDurable(t.Context(), counted("k")); err != nil || durable != nil {
+				t.Fatalf("%q, %q: %v, %v", options, step.reply, durable, err)
+			}
+			warnings += step.more
+			if lines := log.Lines("refuses to load functions"); len(lines) != warnings || step.more > 0 && !strings.Contains(lines[warnings-1], step.reply[:6]) {
+				t.Errorf("%q: after %q the log has %q, want %d lines", options, step.reply, lines, warnings)
+			}
+		}
 	}
 }

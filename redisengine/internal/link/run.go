@@ -269,8 +269,12 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 		return all
 	}
 	replies := make([]rueidis.RedisResult, len(open))
+	first := 0
 	for k, at := range last {
-		replies[k] = all[at]
+		if at > first { // its library goes before the call
+			l.noteLoad(all[first])
+		}
+		replies[k], first = all[at], at+1
 	}
 	return replies
 }
