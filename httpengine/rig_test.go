@@ -14,6 +14,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/memnet"
 	"github.com/dulymq/duly/internal/wire"
 )
@@ -59,6 +60,9 @@ func newRig(t testing.TB, cfg httpengine.Config, serve http.HandlerFunc) *rig {
 	serving.Go(func() { _ = web.Serve(r.listener) })
 	network := &http.Transport{DialContext: r.listener.Dial, MaxIdleConnsPerHost: 100, DisableCompression: true}
 	cfg.URL = "http://" + token + "@duly.test/shop"
+	if cfg.Clock == nil {
+		cfg.Clock = clock.Later(clock.System(), 100*365*24*time.Hour)
+	}
 	if cfg.Client == nil {
 		cfg.Client = &http.Client{Transport: network}
 	}

@@ -3,6 +3,7 @@ package worker_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +84,38 @@ func (e *gapEngine) WatchCancels(ctx context.Context, _ string, w duly.CancelWat
 			return ctx.Err()
 		}
 	}
+}
+
+// deafWatch is an engine whose watch always fails.
+type deafWatch struct {
+	*lineEngine
+	watches atomic.Int64
+}
+
+func (d *deafWatch) WatchCancels(context.Context, string, duly.CancelWatch) error {
+	d.watches.Add(1)
+	return duly.ErrUnavailable
+}
+
+// A watch that fails is begun again, with pauses.
+func TestAWatchThatFailsIsBegunAgainWithPauses(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		e := &deafWatch{lineEngine: newLineEngine()}
+		w := worker.New(e, worker.Config{Logger: slog.New(slog.DiscardHandler)})
+		w.Handle("q", sleeper(0))
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Run(ctx) }()
+		time.Sleep(time.Minute)
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := e.watches.Load(); n < 30 || n > 200 {
+			t.Errorf("%d watches in a minute", n)
+		}
+	})
 }
 
 // C4.98: after a gap, in which reports were lost, the worker asks about all leases.

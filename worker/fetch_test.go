@@ -268,6 +268,31 @@ func TestAWaitThatOnlyPromisesDoesNotMakeTheWorkerSpin(t *testing.T) {
 	})
 }
 
+// The pauses after promises that were not kept begin anew after a job.
+func TestAKeptPromiseEndsThePauses(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.tap.Engine = liar{r.lines}
+		r.Handle("q", sleeper(0))
+		r.start()
+		pass(time.Hour) // by now the pauses are as long as they get
+		r.push(1, duly.Job{})
+		for r.tap.count("settle") == 0 {
+			pass(time.Millisecond)
+		}
+		before := r.tap.count("reserve")
+		pass(0)
+		if n := r.tap.count("reserve") - before; n > 10 {
+			t.Errorf("%d calls at once", n)
+		}
+		pass(100 * time.Millisecond)
+		if n := r.tap.count("reserve") - before; n < 1 {
+			t.Error("the pauses go on as before")
+		}
+		r.stop()
+		r.want("ack")
+	})
+}
+
 func TestRunNamesEveryMistake(t *testing.T) {
 	t.Parallel()
 	w := worker.New(nil, worker.Config{

@@ -14,6 +14,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -29,6 +30,8 @@ type tap struct {
 	// instead of reaching the engine, or of bringing its answer back.
 	before, after func(op string) error
 	calls         map[string]int
+	last          time.Time        // of the last call
+	atOnce        int              // calls at that moment
 	sizes         map[string][]int // items of each call that reached the engine
 	settled       []settled
 }
@@ -62,9 +65,19 @@ func (p *tap) sent(op string) []int {
 	return slices.Clone(p.sizes[op])
 }
 
+// mostAtOnce is how many calls a test makes at one moment at most. A worker that
+// repeats calls without a pause would go on for ever in a bubble.
+const mostAtOnce = 100_000
+
 func (p *tap) reach(op string, items int) error {
 	p.mu.Lock()
 	p.calls[op]++
+	if now := time.Now(); !now.Equal(p.last) {
+		p.last, p.atOnce = now, 0
+	}
+	if p.atOnce++; p.atOnce > mostAtOnce {
+		panic("the worker calls the engine without a pause: " + op)
+	}
 	before := p.before
 	p.mu.Unlock()
 	if before != nil {
@@ -152,6 +165,9 @@ func bubble(t *testing.T, cfg worker.Config, body func(t *testing.T, r *rig)) {
 		r := &rig{t: t, lines: newLineEngine(), log: &bytes.Buffer{}, ended: make(chan error, 1)}
 		r.tap = newTap(r.lines)
 		cfg.Logger = slog.New(slog.NewTextHandler(r.log, nil))
+		if cfg.Clock == nil {
+			cfg.Clock = clock.Later(clock.System(), 100*365*24*time.Hour)
+		}
 		r.Worker = worker.New(r.tap, cfg)
 		body(t, r)
 	})

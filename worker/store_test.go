@@ -82,6 +82,39 @@ func TestAStoreThatIsHalfLostDoesNotFlap(t *testing.T) {
 	})
 }
 
+// A store that takes no extensions stays lost while other calls go well, as long
+// as there are leases to extend.
+func TestAStoreThatExtendsNoLeaseStaysLost(t *testing.T) {
+	var lost, back int
+	o := worker.Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
+	bubble(t, worker.Config{Concurrency: 2, Lease: 5 * time.Minute, Observer: o}, func(t *testing.T, r *rig) {
+		r.Handle("q", sleeper(10*time.Minute))
+		r.Handle("short", sleeper(0))
+		r.push(1, duly.Job{})
+		r.start()
+		r.tap.fail(always(duly.ErrUnavailable, "extend"), nil)
+		for range 4 {
+			pass(time.Minute - time.Second)
+			r.push(1, duly.Job{Queue: "short"})
+			pass(time.Second - time.Millisecond)
+			if back != 0 {
+				t.Errorf("it is back while no lease is extended; lost %d times", lost)
+			}
+		}
+		if lost != 1 {
+			t.Errorf("it was lost %d times, want once", lost)
+		}
+
+		pass(2 * time.Minute) // the lease is over, so nobody asks for more
+		r.push(1, duly.Job{Queue: "short"})
+		pass(time.Minute)
+		if lost != 1 || back != 1 {
+			t.Errorf("without a lease: lost %d, back %d", lost, back)
+		}
+		r.stop()
+	})
+}
+
 // C4.38: a settle whose answer was lost is sent again; lease_lost to the repeat
 // is the end of it.
 func TestALostAnswerToASettleIsRepeatedOnce(t *testing.T) {
@@ -102,6 +135,9 @@ func TestALostAnswerToASettleIsRepeatedOnce(t *testing.T) {
 		r.stop()
 		if r.tap.count("settle") != 2 || len(answers) != 1 || !errors.Is(answers[0], duly.ErrLeaseLost) {
 			t.Errorf("%d calls, answers %v", r.tap.count("settle"), answers)
+		}
+		if n := strings.Count(r.log.String(), "outcomes refused"); n != 1 || !strings.Contains(r.log.String(), "count=1") {
+			t.Errorf("the log names refused outcomes %d times:\n%s", n, r.log)
 		}
 	})
 }

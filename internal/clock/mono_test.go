@@ -28,3 +28,20 @@ func TestMonoRunsOnTheTimeOfABubble(t *testing.T) {
 		}
 	})
 }
+
+func TestLaterReadsLater(t *testing.T) {
+	t.Parallel()
+	f := NewFake()
+	c := Later(f, time.Hour)
+	f.Advance(time.Minute)
+	if got := c.Mono(); got != 61*time.Minute {
+		t.Errorf("mono is %s, want 61m", got)
+	}
+
+	var fired time.Duration
+	c.At(62*time.Minute, func() { fired = c.Mono() })
+	f.Advance(time.Hour)
+	if fired != 62*time.Minute {
+		t.Errorf("a timer for 62m fired at %s", fired)
+	}
+}

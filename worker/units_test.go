@@ -1,0 +1,65 @@
+package worker
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Of queues that nobody has served yet the heaviest goes first.
+func TestTheHeaviestQueueGoesFirst(t *testing.T) {
+	t.Parallel()
+	o, _ := ordered(1, 5, 3, 5)
+	if got, want := o.next(), []string{"q1", "q3", "q2", "q0"}; !slices.Equal(got, want) {
+		t.Errorf("the order is %v, want %v", got, want)
+	}
+}
+
+// A Settle is bounded by the bytes of results and of errors.
+func TestAnOutcomesTextsCount(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		outcome duly.Outcome
+		want    int
+	}{
+		{duly.Outcome{As: duly.Release}, 0}, {duly.Outcome{As: duly.Ack, Result: []byte("abc")}, 3},
+		{duly.Outcome{As: duly.Nack, Error: "no"}, 2}, {duly.Outcome{Result: []byte("abc"), Error: "no"}, 5},
+	} {
+		if items, bytes := (settlement{outcome: tt.outcome}).size(); items != 1 || bytes != tt.want {
+			t.Errorf("%+v is %d items of %d bytes, want 1 of %d", tt.outcome, items, bytes, tt.want)
+		}
+	}
+}
+
+// A lease is lost once either clock says so, at the moment itself.
+func TestALeaseIsLostByEitherClock(t *testing.T) {
+	t.Parallel()
+	begin := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	l := lease{from: moment{mono: time.Hour, wall: begin}, trusted: time.Minute}
+	for _, tt := range []struct {
+		mono, wall time.Duration
+		want       bool
+	}{
+		{0, 0, false}, {time.Minute - 1, time.Minute - 1, false}, {time.Minute, 0, true}, {0, time.Minute, true},
+		{time.Minute - 1, time.Minute, true}, {time.Minute, time.Minute - 1, true}, {-time.Hour, -time.Hour, false},
+	} {
+		if got := l.lost(moment{mono: time.Hour + tt.mono, wall: begin.Add(tt.wall)}); got != tt.want {
+			t.Errorf("after %s, by the wall %s, it is lost: %t", tt.mono, tt.wall, got)
+		}
+	}
+}
+
+func TestConcurrencyHasItsBounds(t *testing.T) {
+	t.Parallel()
+	for n, ok := range map[int]bool{0: true, 1: true, MaxConcurrency: true, MaxConcurrency + 1: false, -1: false} {
+		var bad duly.BadFields
+		c := Config{Concurrency: n}.withDefaults(nil)
+		c.validate(&bad)
+		if err := bad.Err(); ok != (err == nil) || !ok && !errors.Is(err, duly.ErrInvalid) {
+			t.Errorf("concurrency %d: %v", n, err)
+		}
+	}
+}
