@@ -176,3 +176,30 @@ func TestAStoreThatComesBackWhileDrainingIsStillSettled(t *testing.T) {
 		r.want("ack")
 	})
 }
+
+// settlingSlowly is an engine whose Settle takes a while, unless its context ends.
+type settlingSlowly struct{ duly.Engine }
+
+func (e settlingSlowly) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	select {
+	case <-time.After(5 * time.Second):
+		return e.Engine.Settle(ctx, namespace, outcomes)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// A drain waits for the Settle under way.
+func TestADrainWaitsForTheLastSettle(t *testing.T) {
+	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
+		r.tap.Engine = settlingSlowly{r.lines}
+		r.Handle("q", sleeper(time.Second))
+		r.push(1, duly.Job{})
+		r.start()
+		pass(2 * time.Second) // the handler has ended
+		if took := r.stop(); took != 4*time.Second {
+			t.Errorf("the drain took %s, want 4s", took)
+		}
+		r.want("ack")
+	})
+}
