@@ -46,7 +46,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&o.limit, "limit", time.Minute, "the least time that a package's tests get before they count as hung")
 	f.StringVar(&o.results, "results", "bin/mutants.jsonl", "file of the verdicts; a later run goes on with it")
 	f.BoolVar(&o.list, "list", false, "print the number of mutants of each target and end")
-	f.BoolVar(&o.retry, "retry", false, "test known survivors of the sample again")
+	f.BoolVar(&o.retry, "retry", false, "test the sample's mutants again that survived or hung")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
@@ -195,7 +195,7 @@ var errTime = errors.New("the time is over")
 
 // one returns the verdict for one mutant, from the results file or by a run.
 func (s *session) one(ctx context.Context, t target, m mutant) (verdict, error) {
-	if r, ok := s.known.get(m); ok && (r.Verdict != survived || !s.retry) {
+	if r, ok := s.known.get(m); ok && (!s.retry || r.Verdict == killed || r.Verdict == invalid) {
 		return r.Verdict, nil
 	}
 	if time.Since(s.began) > s.time {
