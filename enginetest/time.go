@@ -13,6 +13,7 @@ func timeTests() []test {
 		{"NeverEarlyByAMillisecond", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeNeverEarly},
 		{"FractionsOfAMillisecondAreRoundedUp", []string{"C5.4", "C5.5"}, Options{OneShard: true}, timeFractions},
 		{"ClockThatStepsBackDelaysOnlyWhatWasScheduled", []string{"C5.6", "C5.7"}, Options{OneShard: true}, timeStepBack},
+		{"JobThatDropsAnExpiredOneStaysReady", []string{"C5.6", "C2.24"}, Options{OneShard: true}, timeStepBackExpired},
 		{"DeliveryAfterAStepBackReportsItsDue", []string{"C5.8", "C5.4"}, Options{}, timeStepBackNow},
 		{"ReceiptsFenceThroughAStepBack", []string{"C5.7", "C1.7"}, Options{}, timeStepBackReceipts},
 		{"ClockThatStepsForwardEndsLeasesEarlyAndOnce", []string{"C5.9"}, Options{OneShard: true}, timeStepForward},
@@ -73,6 +74,15 @@ func timeStepBack(s *scene) {
 	s.nothing("it comes at most the step late")
 	s.Advance(time.Millisecond)
 	s.is("delayed", duly.StateReady)
+}
+
+func timeStepBackExpired(s *scene) {
+	s.push(duly.Job{ID: "old", OrderKey: "k", Merge: duly.Merge{Key: "m"}, Delay: 5 * time.Second, TTL: 5 * time.Second})
+	s.Advance(30 * time.Second)
+	s.push(duly.Job{ID: "new", OrderKey: "k", Merge: duly.Merge{Key: "m"}})
+	s.Clock.Step(-5 * time.Second)
+	s.is("new", duly.StateReady)
+	s.takes("new")
 }
 
 func timeStepBackNow(s *scene) {

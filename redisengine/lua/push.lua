@@ -46,7 +46,7 @@ local function known_by(n, name)
   return byte(name) == 110 and string.sub(name, 2) or name
 end
 
-local count_room, head_of_kind, push
+local count_room, head_of_kind, due_job_waits, push
 do
 -- count_room reads how many jobs there are.
 function count_room()
@@ -144,14 +144,21 @@ local function as_job(n, kind, due, rest, body)
   return j
 end
 
+-- due_job_waits reports whether some job that is due waits for its step. A job with an order key that is due now then waits
+-- behind it, for both may have one key.
+function due_job_waits()
+  if due_waits == nil then
+    if lost_members[delayed] then flush() end
+    due_waits = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] ~= nil
+  end
+  return due_waits
+end
+
 -- place_of is the state of a new job.
 local function place_of(j_due, n, order)
   if j_due > now then return 'delayed' end
   if order == '' then return 'ready' end
-  if due_waits == nil then
-    due_waits = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] ~= nil
-  end
-  if due_waits then return 'delayed' end
+  if due_job_waits() then return 'delayed' end
   return ready_or_blocked({n = n, order = order})
 end
 
@@ -308,10 +315,7 @@ end
 
 -- keep_apart takes the order key for a due job, or blocks the job. It returns the state of the job: false if push has to find it.
 local function keep_apart(n, order, kind, due)
-  if due_waits == nil then
-    due_waits = call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0', '1')[1] ~= nil
-  end
-  if due_waits then return false end
+  if due_job_waits() then return false end
   if not busy_get(order) then
     hset(busy, order, n)
     busy_now[order] = n
