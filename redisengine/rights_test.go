@@ -20,11 +20,13 @@ func documented(t testing.TB, prefix string) []string {
 	t.Helper()
 	page, err := os.ReadFile("../docs/redis.md")
 	must(t, err)
-	m := regexp.MustCompile("(?s)```\nACL SETUSER duly (.*?)```").FindSubmatch(page)
+	m := regexp.MustCompile("(?s)```sh\nredis-cli ACL SETUSER duly (.*?)```").FindSubmatch(page)
 	if m == nil {
 		t.Fatal("docs/redis.md has no line ACL SETUSER duly")
 	}
-	return strings.Fields(strings.ReplaceAll(string(m[1]), "duly:*", prefix+":*"))
+
+	rules := strings.NewReplacer("'", "", "\\\n", " ", "duly:*", prefix+":*").Replace(string(m[1]))
+	return strings.Fields(rules)
 }
 
 // asUser makes a user of the shared server with those rules, and tells the URL
