@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -57,7 +58,11 @@ func (c *Call) checkQuery() error {
 			known = known || q == name
 		}
 		if !known {
-			return duly.Invalid("query", "has a parameter that this route does not take")
+			takes := "none"
+			if len(c.route.Query) > 0 {
+				takes = strings.Join(c.route.Query, ", ")
+			}
+			return duly.Invalid("query", "has an unknown parameter; this route takes %s", takes)
 		}
 		if len(values) > 1 {
 			return duly.Invalid(name, "is given %d times", len(values))

@@ -55,6 +55,21 @@ func FuzzPaths(f *testing.F) {
 	})
 }
 
+// A client that misspells a parameter sees the right names, and its own text,
+// which may be a secret, is not repeated.
+func TestUnknownQueryParameterNamesThoseOfTheRoute(t *testing.T) {
+	for want, names := range map[string][]string{
+		"takes state, cursor": {"state", "cursor"},
+		"takes none":          nil,
+	} {
+		c := &Call{R: httptest.NewRequest("GET", "http://x/jobs?duly_secret=1", nil), route: &Route{Query: names}}
+		err := c.checkQuery()
+		if err == nil || !strings.HasSuffix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("route with %v: %v", names, err)
+		}
+	}
+}
+
 // X14: whatever comes in, what goes into the log is one line of ASCII.
 func FuzzLine(f *testing.F) {
 	f.Add("a\nb\x1b[31m\u2028\xff")
