@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -147,8 +148,12 @@ func (l *jobLog) print(v *workedView) {
 	if v.then != "" {
 		then = "  " + v.then
 	}
-	l.p.printf("%s  %s  %s  %s  attempt %d  exit %d  %s%s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
-		v.Queue, v.ID, v.Attempt, v.Exit, v.Took, then, l.p.paint(red, text))
+	exit := "no exit status" // ended by a signal, or never started
+	if v.Exit >= 0 {
+		exit = fmt.Sprintf("exit %d", v.Exit)
+	}
+	l.p.printf("%s  %s  %s  %s  attempt %d  %s  %s%s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
+		v.Queue, v.ID, v.Attempt, exit, v.Took, then, l.p.paint(red, text))
 }
 
 // close ends the log after its last line. It may be repeated.

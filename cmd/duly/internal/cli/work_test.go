@@ -118,7 +118,7 @@ func TestWorkSaysThatAJobWasCanceled(t *testing.T) {
 	r.ok("job", "delete", "q", "gone")
 
 	e := <-ended
-	if !strings.Contains(e.out, "  canceled  q  gone  attempt 1  exit -1  ") || strings.Contains(e.out, "lease_lost") || e.code != exitOK {
+	if !strings.Contains(e.out, "  canceled  q  gone  attempt 1  no exit status  ") || strings.Contains(e.out, "lease_lost") || e.code != exitOK {
 		t.Errorf("exit %d, %q, %s", e.code, e.out, e.errs)
 	}
 }
