@@ -173,7 +173,7 @@ func NotFound(q QueueRef, id string) *Error {
 // QueueFull makes an [ErrFull] for a push into a queue that holds as many jobs
 // as it may.
 func QueueFull(q QueueRef, maxJobs int) *Error {
-	return Errorf(CodeFull, "queue %s holds %d jobs, its bound; wait until some are done, or raise max_jobs", q, maxJobs)
+	return Errorf(CodeFull, "queue %s is full: max_jobs is %d; wait until some are done, or raise max_jobs", q, maxJobs)
 }
 
 // NamespaceFull makes an [ErrFull] for one queue more than a namespace may have.

@@ -101,7 +101,7 @@ func room(text, program string) string {
 	case strings.Contains(text, "(maxmemory)"):
 		return "free memory: work jobs off, or " + program + " dead purge or queue purge; both go on while it is full"
 	case strings.Contains(text, "raise max_jobs"):
-		return "raise it: " + program + " queue set QUEUE --max-jobs N; or make room: " + program + " queue purge QUEUE"
+		return "to raise it: " + program + " queue set QUEUE --max-jobs N; to make room: " + program + " queue purge QUEUE"
 	case strings.Contains(text, "queues, its bound"):
 		return "see " + program + " queues, and: " + program + " queue destroy QUEUE"
 	case strings.Contains(text, "then repeat"): // of a disk, which the error names

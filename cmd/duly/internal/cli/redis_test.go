@@ -176,7 +176,7 @@ func TestWhatIsFullIsToldWhatMakesRoomThere(t *testing.T) {
 	if code, _, errs := r.real("push", "small", "x", "--url", server.URL()); code != exitOK {
 		t.Fatal(errs)
 	}
-	push("small", server.URL(), []string{"holds 1 jobs, its bound", "duly queue set QUEUE --max-jobs", "duly queue purge"}, []string{"disk", "memory"})
+	push("small", server.URL(), []string{"is full: max_jobs is 1", "duly queue set QUEUE --max-jobs", "duly queue purge"}, []string{"disk", "memory"})
 	push("other", server.URL()+"?max_queues=1", []string{"has 1 queues, its bound", "duly queue destroy"}, []string{"disk", "memory", "purge", "queue set"})
 	server.Must("CONFIG", "SET", "maxmemory", "1")
 	push("small", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it", "duly dead purge"}, []string{"disk", "queue set"})
