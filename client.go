@@ -188,7 +188,7 @@ type IDMaker interface {
 // its name says.
 type Option func(*Job)
 
-// ID names the job, so that it can be found, cancelled, and not pushed twice.
+// ID names the job, so that it can be found, canceled, and not pushed twice.
 func ID(id string) Option { return func(j *Job) { j.ID = id } }
 
 // Delay lets the job be due in d.

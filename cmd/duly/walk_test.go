@@ -28,7 +28,7 @@ func TestANewUsersWalk(t *testing.T) {
 		{`echo 'hello world' | duly push mail`, 0, `created in mail, due now\ncreated queue mail\n$`},
 		{`duly peek mail`, 0, `hello world`},
 		{`duly push mial x --id typo`, 0, `created queue mial; did you mean mail\?\n$`},
-		{`duly job cancel mial typo && duly queue destroy mial --yes`, 0, `cancelled job typo\ndestroyed mial\n$`},
+		{`duly job cancel mial typo && duly queue destroy mial --yes`, 0, `canceled job typo\ndestroyed mial\n$`},
 
 		// Names that do not exist.
 		{`duly stats maill`, 1, `no such queue maill in namespace default; did you mean mail\?\n$`},
@@ -49,9 +49,9 @@ func TestANewUsersWalk(t *testing.T) {
 		{`duly push hand x --id own --tries 2 --backoff fixed:1h && duly nack $(duly reserve hand --receipts)`, 0, `nacked 1 job, again in (1h|59m)`},
 		{`duly job promote hand own && duly bury $(duly reserve hand --receipts)`, 0, `buried 1 job, dead after 1 of 2 tries\n$`},
 		{`duly push hand x --id own2 && duly release $(duly reserve hand --receipts) --delay 2h && duly cancel hand own2`, 0,
-			`released 1 job, again in (2h|1h59m)\ncancelled job own2\n$`},
+			`released 1 job, again in (2h|1h59m)\ncanceled job own2\n$`},
 		{`duly push hand x --id later --delay 1h && duly job reschedule hand later --delay 2h`, 0, `rescheduled job later\n$`},
-		{`duly cancel hand later && duly ls --names`, 0, `cancelled job later\nhand\nmail\n$`},
+		{`duly cancel hand later && duly ls --names`, 0, `canceled job later\nhand\nmail\n$`},
 
 		// A text that is no receipt is a mistake of the caller, and no lost lease.
 		{`duly ack foo`, 1, `^duly: invalid: foo: receipt cannot be decoded`},

@@ -232,7 +232,7 @@ type countsFlag struct{ to *[]int }
 func (f countsFlag) String() string { return "" }
 
 // Type implements pflag.Value.
-func (f countsFlag) Type() string { return "n,…" }
+func (f countsFlag) Type() string { return "sizes" }
 
 // Set implements pflag.Value.
 func (f countsFlag) Set(text string) error {

@@ -76,8 +76,8 @@ func jobCancelCommand(a *app) *cobra.Command { return a.cancel(`  duly job cance
 func cancelCommand(a *app) *cobra.Command { return a.cancel(`  duly cancel orders close-4711`) }
 
 func (a *app) cancel(examples string) *cobra.Command {
-	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "cancelled",
-		`Deletes the jobs. A job that runs is cancelled as well: its receipt is void, and its worker notices at its next call.`,
+	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "canceled",
+		`Deletes the jobs. A running job is canceled too: its receipt becomes invalid, and its worker cancels the handler at once.`,
 		examples, deleteJob)
 }
 
@@ -87,7 +87,7 @@ func deleteJob(ctx context.Context, s *session, q duly.QueueRef, id string) erro
 
 func jobDeleteCommand(a *app) *cobra.Command {
 	return a.byID("delete QUEUE ID…", "Delete jobs in whatever state they are", "deleted",
-		`A job that is being worked on is deleted as well: its receipt is void, and its worker notices at its next call.`,
+		`Running jobs are deleted too: their receipts become invalid, and their workers cancel the handlers at once.`,
 		`  duly job delete emails welcome-4711`, deleteJob)
 }
 

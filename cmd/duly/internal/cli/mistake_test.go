@@ -283,8 +283,8 @@ func TestShorterWordsAndOneFlagNamePerIdea(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"cancel", "q", "a"}, "cancelled job a\n"},
-		{[]string{"job", "cancel", "q", "b"}, "cancelled job b\n"},
+		{[]string{"cancel", "q", "a"}, "canceled job a\n"},
+		{[]string{"job", "cancel", "q", "b"}, "canceled job b\n"},
 		{[]string{"ls", "--names"}, "q\n"},
 		{[]string{"jobs", "q", "--json", "--limit", "1"}, `"id":"c"`},
 		{[]string{"job", "reschedule", "q", "d", "--delay", "1h"}, "rescheduled job d\n"},

@@ -30,8 +30,8 @@ Keys: q ends it; the space bar freezes the view; / filters by a part of the name
 another column, r the other way round; n, y, d, l, x, u, a, f, o sort by name, ready, delayed, leased, dead, pushed, acked,
 failed, late; j and k scroll; Enter looks now.
 
-With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates. A
-queue that can't be told of is left out, and is the command's error once the others are printed.`,
+With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates. It
+leaves out a queue that it can't read, prints the others, and then fails with the error of that queue.`,
 		`  duly top
   duly top emails invoices --interval 500ms
   duly top --once
