@@ -5,8 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +17,9 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
 	"github.com/dulymq/duly/server"
 )
 
@@ -220,6 +226,93 @@ func TestSlowCallersHoldUpNoJointCall(t *testing.T) {
 			t.Errorf("%+v %+v %v", s.Sizes, s.Counters, err)
 		}
 	})
+}
+
+// gathered is an engine whose calls begin together.
+type gathered struct {
+	duly.Contract
+	come, gone atomic.Int64
+	open       chan struct{}
+}
+
+func (g *gathered) enter() {
+	g.come.Add(1)
+	<-g.open
+	g.gone.Add(1)
+}
+
+// Reserve implements duly.Engine.
+func (g *gathered) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	g.enter()
+	return g.Contract.Reserve(ctx, p)
+}
+
+// Delete implements duly.Operator.
+func (g *gathered) Delete(ctx context.Context, q duly.QueueRef, id string) error {
+	g.enter()
+	return g.Contract.Delete(ctx, q, id)
+}
+
+// C11.18: what comes from many connections while Redis is busy is a few calls of
+// scripts.
+func TestRequestsOfManyConnectionsShareScriptCalls(t *testing.T) {
+	t.Parallel()
+	const callers, most = 64, 16
+	redis := redistest.Single(t)
+	e, err := redisengine.Open(t.Context(), redisengine.Config{URL: redis.URL(), Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	g := &gathered{Contract: e}
+	p := open(t, &stage{engine: g, registry: e, clock: clock.System()}, nil)
+	token := p.token("ns")
+	p.push("q", callers)
+
+	targets := make([]string, callers)
+	for i := range targets {
+		targets[i] = "/api/ns/q?ttr=60"
+	}
+	for _, method := range []string{"GET", "DELETE"} {
+		g.open = make(chan struct{})
+		g.come.Store(0)
+		g.gone.Store(0)
+		var all sync.WaitGroup
+		for i := range callers {
+			all.Go(func() {
+				a := p.send(method, targets[i], "", "X-Token", token)
+				var j consumed
+				if err := json.Unmarshal([]byte(a.body), &j); err != nil && method == "GET" || a.status/100 != 2 {
+					t.Errorf("%s: %d %s", method, a.status, a.body)
+				}
+				targets[i] = "/api/ns/q/job/" + j.ID
+			})
+		}
+		until(t, "every request has come", func() bool { return g.come.Load() == callers })
+		redis.Must("CLIENT", "PAUSE", time.Minute.Milliseconds(), "WRITE")
+		calls := scriptCalls(t, redis)
+		close(g.open)
+		until(t, "every request has reached the engine", func() bool { return g.gone.Load() == callers })
+		redis.Must("CLIENT", "UNPAUSE")
+		all.Wait()
+		if n := scriptCalls(t, redis) - calls; n > most {
+			t.Errorf("%d times %s took %d calls of scripts, want at most %d", callers, method, n, most)
+		}
+	}
+}
+
+// scriptCalls returns how many scripts the server has run.
+func scriptCalls(t *testing.T, s *redistest.Server) (n int) {
+	t.Helper()
+	stats := fmt.Sprint(s.Must("INFO", "commandstats"))
+	for _, found := range regexp.MustCompile(`cmdstat_(?:fcall|evalsha|eval):calls=(\d+)`).FindAllStringSubmatch(stats, -1) {
+		one, err := strconv.Atoi(found[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += one
+	}
+	return n
 }
 
 // fragile is an engine whose Reserve panics for every fourth caller.
