@@ -22,6 +22,7 @@ type API struct {
 	defaults Defaults
 	poll     *poll.Poll
 	known    *known
+	receipts receipts
 	// metrics are of this API alone.
 	metrics *metrics
 }

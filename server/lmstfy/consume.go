@@ -33,6 +33,7 @@ func (a *API) consume(c *route.Call) error {
 	jobs := make([]job, len(deliveries))
 	for i := range deliveries {
 		jobs[i] = tell(&deliveries[i])
+		a.receipts.put(&deliveries[i]) // before the answer: the ack may follow it at once
 	}
 	single := ask.Max == 1
 	err = a.poll.Hand(c, deliveries, sizeOf(jobs), func(out []byte) []byte {

@@ -1,6 +1,7 @@
 package lmstfy
 
 import (
+	"context"
 	"errors"
 	"net/http"
 
@@ -8,7 +9,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// ack deletes a job in whatever state it is, and is content if it is gone.
+// ack ends the delivery of a job. One that this server has not handed out, or not
+// last, is deleted in whatever state it is. A job that is gone is no error.
 func (a *API) ack(c *route.Call) error {
 	if err := a.ackOne(c); err != nil {
 		return err
@@ -18,11 +20,31 @@ func (a *API) ack(c *route.Call) error {
 
 func (a *API) ackOne(c *route.Call) error {
 	id := c.PathValue("id")
-	found, err := a.remove(c.Context(), queue(c), id)
+	found, err := a.settle(c.Context(), queue(c), id)
+	if !found && err == nil {
+		found, err = a.remove(c.Context(), queue(c), id)
+	}
 	if found {
 		a.metrics.ackedJob(queue(c), id, a.clock.Now())
 	}
 	return err
+}
+
+// settle ends the delivery of a job that this server has handed out, and reports
+// whether there was one.
+func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended bool, err error) {
+	receipt, ok := a.receipts.take(q, id)
+	if !ok {
+		return false, nil
+	}
+	errs, err := a.engine.Settle(ctx, q.Namespace, []duly.Outcome{{Receipt: receipt, As: duly.Ack}})
+	switch {
+	case err != nil:
+		return false, err
+	case errors.Is(errs[0], duly.ErrLeaseLost):
+		return false, nil
+	}
+	return errs[0] == nil, errs[0]
 }
 
 func (a *API) peekQueue(c *route.Call) error {

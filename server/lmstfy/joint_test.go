@@ -247,10 +247,10 @@ func (g *gathered) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.De
 	return g.Contract.Reserve(ctx, p)
 }
 
-// Delete implements duly.Operator.
-func (g *gathered) Delete(ctx context.Context, q duly.QueueRef, id string) error {
+// Settle implements duly.Engine.
+func (g *gathered) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
 	g.enter()
-	return g.Contract.Delete(ctx, q, id)
+	return g.Contract.Settle(ctx, namespace, outcomes)
 }
 
 // C11.18: what comes from many connections while Redis is busy is a few calls of
