@@ -24,6 +24,9 @@
 // every variable that belongs to one call. A piece names the arguments that it
 // reads in a line "-- @args".
 //
+// A script and its pieces have call for redis.call, and byte for string.byte,
+// which the loops over jobs need most.
+//
 // The same files have two forms. [Script.Source] is one script by itself, for
 // EVAL. A [Library] registers all scripts of one concern as functions: Redis
 // then runs the definitions once, when the library is loaded, and not at each

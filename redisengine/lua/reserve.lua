@@ -98,11 +98,11 @@ local function read_policies(places)
   return result
 end
 
--- heeds reports whether a record with these flags has an expiry, a merge key or a body beside it.
-local heeded = {} -- the answers
-local function heeds(flags)
-  heeded[flags] = flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE
-  return heeded[flags]
+-- is_special reports whether a record with these flags has an expiry, a merge key or a body beside it.
+local special_flags = {} -- the answers
+local function is_special(flags)
+  special_flags[flags] = flags % 4 >= HAS.EXPIRES or flags % 128 >= HAS.MERGE
+  return special_flags[flags]
 end
 
 -- inspect reads the heads of the records. It returns the policy places of all jobs, each of those places once, the numbers of
@@ -119,10 +119,10 @@ local function inspect(numbers, found, runs)
       known[place] = true
       if place == INLINE then merges = false else places[#places + 1] = place end
     end
-    local heed = heeded[flags]
-    if heed == nil then heed = heeds(flags) end
+    local special = special_flags[flags]
+    if special == nil then special = is_special(flags) end
     if runs[i] then merges = false end
-    if heed and merges then
+    if special and merges then
       if flags % 128 >= HAS.SIZE then
         merges = false
       elseif flags % 4 >= HAS.EXPIRES then
