@@ -269,6 +269,7 @@ func TestPushOfOneJob(t *testing.T) {
 		{`{"id":"c","queue":"other"}`, `"field":"queue"`, 400},
 		{`{"id":"c","nonsense":1}`, `"code":"invalid"`, 400},
 		{`{"id":"c"`, `"code":"invalid"`, 400},
+		{` null`, `"code":"invalid"`, 400},
 		{`{"body":"` + strings.Repeat("x", 1<<20+1) + `"}`, `"code":"too_large"`, 413},
 	} {
 		if a := f.send("POST", path, step.body); a.status != step.status || !strings.Contains(a.body, step.want) {

@@ -92,6 +92,10 @@ func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err erro
 // the job is the error, with every bad field.
 func ReadPushOne(text string, queue duly.QueueRef, mode Mode) (j duly.Job, err error) {
 	err = parse(text, mode, func(r *reader) {
+		if r.null() { // which is no job, as it is none in a batch
+			r.fail("is null; it needs an object")
+			return
+		}
 		r.pushed(&j)
 		if j.Queue != "" {
 			r.bad("queue", "is in the path; leave it out of the body")
