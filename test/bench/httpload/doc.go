@@ -4,9 +4,17 @@
 //
 //	DULY_TOKEN=… httpload [-work push] [-connections 64] [-time 10s] [-body 100] [-json] http://127.0.0.1:7777/default
 //
-// The work is push (POST /push of the native API), publish (lmstfy's), or take:
-// lmstfy's consume and ack of a queue that it loads before, which counts jobs
-// and not requests.
+// The work is one of:
+//
+//   - push: POST /push of the native API.
+//   - publish: lmstfy's publish.
+//   - take: lmstfy's consume and ack. The queue is filled by lmstfy's bulk publish
+//     before, and not measured. Jobs count, not requests.
+//   - flow: a quarter of the connections publish, the others consume with a wait of a
+//     second and ack. The jobs that were acked count.
+//
+// With -pid and -redis it prints what the server's process and Redis have used per
+// job: CPU, and calls of scripts.
 //
 //	httpload bare 127.0.0.1:0
 //

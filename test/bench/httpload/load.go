@@ -24,7 +24,7 @@ func load(ctx context.Context, o options) (result, error) {
 	start := time.Now()
 	for i := range o.connections {
 		wg.Go(func() {
-			if errs[i] = o.connection(ctx, &latency); errs[i] != nil {
+			if errs[i] = o.connection(ctx, i, &latency); errs[i] != nil {
 				cancel()
 			}
 		})
@@ -46,48 +46,68 @@ func load(ctx context.Context, o options) (result, error) {
 
 // connection does one job after the other, and at least one. The end of the
 // time is looked at between jobs, so each that was begun is counted.
-func (o *options) connection(ctx context.Context, latency *bench.Histogram) error {
-	conn, err := net.DialTimeout("tcp", address(o), 10*time.Second)
+func (o *options) connection(ctx context.Context, number int, latency *bench.Histogram) error {
+	x, err := o.dial(number)
 	if err != nil {
 		return err
 	}
-	defer conn.Close()
-	x := exchange{conn: conn, in: answers{r: bufio.NewReaderSize(conn, 16<<10)}}
-	one := o.work.one(o, &x)
+	defer x.conn.Close()
+	one := o.work.one(o, x)
 	for first := true; first || ctx.Err() == nil; first = false {
 		before := time.Now()
-		if err := one(); err != nil {
+		counts, err := one()
+		if err != nil {
 			return err
 		}
-		latency.Record(time.Since(before))
+		if counts {
+			latency.Record(time.Since(before))
+		}
 	}
 	return nil
 }
 
 // exchange is a connection with a request at a time.
 type exchange struct {
-	conn net.Conn
-	in   answers
+	number int
+	conn   net.Conn
+	in     answers
+}
+
+func (o *options) dial(number int) (*exchange, error) {
+	conn, err := net.DialTimeout("tcp", address(o), 10*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &exchange{number: number, conn: conn, in: answers{r: bufio.NewReaderSize(conn, 16<<10)}}, nil
 }
 
 // ask sends a request and wants that status, and that in the body.
 func (x *exchange) ask(request []byte, status int, want []byte) (body []byte, err error) {
-	// An answer that takes so long is none; a deadline per request, for a
-	// server that stalls must not hold the measurement for ever.
-	if err := x.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-		return nil, err
-	}
-	if _, err := x.conn.Write(request); err != nil {
-		return nil, err
-	}
-	got, body, err := x.in.next()
+	got, body, err := x.send(request)
 	switch {
 	case err != nil:
 		return nil, err
 	case got != status || !bytes.Contains(body, want):
-		return nil, fmt.Errorf("the server answered %d %.300s", got, body)
+		return nil, unexpected(got, body)
 	}
 	return body, nil
+}
+
+// send sends a request and returns the answer to it.
+func (x *exchange) send(request []byte) (status int, body []byte, err error) {
+	// An answer that takes so long is none; a deadline per request, for a
+	// server that stalls must not hold the measurement for ever.
+	if err := x.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return 0, nil, err
+	}
+	if _, err := x.conn.Write(request); err != nil {
+		return 0, nil, err
+	}
+	return x.in.next()
+}
+
+func unexpected(status int, body []byte) error {
+	return fmt.Errorf("the server answered %d %.300s", status, body)
 }
 
 func address(o *options) string {

@@ -44,6 +44,10 @@ type options struct {
 	body        int
 	json        bool
 	queue       string
+	// redis is the URL of the Redis server behind the server, pid the process
+	// of the server; both may be left out.
+	redis string
+	pid   int
 }
 
 func parse(args []string, token string, stderr io.Writer) (o options, err error) {
@@ -53,12 +57,14 @@ func parse(args []string, token string, stderr io.Writer) (o options, err error)
 	f.DurationVar(&o.time, "time", 10*time.Second, "how long")
 	f.IntVar(&o.body, "body", 100, "bytes of a body")
 	f.BoolVar(&o.json, "json", false, "print JSON")
-	kind := f.String("work", "push", "push, publish or take")
+	f.StringVar(&o.redis, "redis", "", "`URL` of the Redis server behind the server, whose CPU per job is then printed")
+	f.IntVar(&o.pid, "pid", 0, "process of the server, whose CPU per job is then printed (Linux)")
+	kind := f.String("work", "push", "push, publish, take or flow")
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if o.work = works[*kind]; o.work == nil {
-		return o, fmt.Errorf("-work is %q, must be push, publish or take", *kind)
+		return o, fmt.Errorf("-work is %q, must be push, publish, take or flow", *kind)
 	}
 	if f.NArg() != 1 || o.connections < 1 || o.connections > 10_000 || o.time <= 0 || o.body < 0 || o.body > duly.DefaultMaxBody {
 		return o, fmt.Errorf("want one URL like http://127.0.0.1:7777/default, 1–10000 connections, a time, and a body of up to 1 MiB")
@@ -87,6 +93,11 @@ type result struct {
 	P50         float64 `json:"p50_us"`
 	P99         float64 `json:"p99_us"`
 	Max         float64 `json:"max_us"`
+	// What the server and Redis used; 0 where that is not known.
+	ServerCPU   float64 `json:"server_cpu_us_per_job,omitempty"`
+	RedisCPU    float64 `json:"redis_cpu_us_per_job,omitempty"`
+	ScriptTime  float64 `json:"redis_script_us_per_job,omitempty"`
+	ScriptCalls float64 `json:"redis_script_calls_per_job,omitempty"`
 }
 
 func run(ctx context.Context, args []string, token string, stdout, stderr io.Writer) error {
@@ -99,7 +110,7 @@ func run(ctx context.Context, args []string, token string, stdout, stderr io.Wri
 		err = o.work.prepare(ctx, &o)
 	}
 	if err == nil {
-		r, err = load(ctx, o)
+		r, err = metered(ctx, o)
 	}
 	if cerr := destroy(o); cerr != nil {
 		fmt.Fprintf(stderr, "httpload: queue %s is left behind: %v\n", o.queue, cerr)
@@ -110,8 +121,18 @@ func run(ctx context.Context, args []string, token string, stdout, stderr io.Wri
 	if o.json {
 		return json.NewEncoder(stdout).Encode(r)
 	}
-	_, err = fmt.Fprintf(stdout, "%.0f jobs/s, one per request: %d in %.2f s over %d connections; p50 %.0f µs, p99 %.0f µs, max %.0f µs\n",
+	return r.print(stdout)
+}
+
+func (r result) print(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "%.0f jobs/s, one per request: %d in %.2f s over %d connections; p50 %.0f µs, p99 %.0f µs, max %.0f µs\n",
 		r.PerSecond, r.Requests, r.Seconds, r.Connections, r.P50, r.P99, r.Max)
+	if err == nil && r.ServerCPU > 0 {
+		_, err = fmt.Fprintf(w, "CPU per job: %.1f µs of the server\n", r.ServerCPU)
+	}
+	if err == nil && r.RedisCPU > 0 {
+		_, err = fmt.Fprintf(w, "CPU per job: %.1f µs of Redis; scripts ran %.1f µs in %.2f calls\n", r.RedisCPU, r.ScriptTime, r.ScriptCalls)
+	}
 	return err
 }
 

@@ -1,28 +1,29 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"time"
+	"sync"
+	"sync/atomic"
 )
 
 // work is what is measured.
 type work struct {
 	// prepare, if set, is done before, and not measured.
 	prepare func(ctx context.Context, o *options) error
-	// one returns what does one job over a connection.
-	one func(o *options, x *exchange) func() error
+	// one returns what does one job over a connection. It reports whether the job
+	// counts.
+	one func(o *options, x *exchange) func() (counts bool, err error)
 }
 
 var works = map[string]*work{
 	"push":    {one: pushes},
 	"publish": {one: publishes},
 	"take":    {prepare: fill, one: takes},
+	"flow":    {one: flows},
 }
 
 // request is the bytes of one.
@@ -46,77 +47,121 @@ func (o *options) request(method, path, contentType, body string) []byte {
 	return b.Bytes()
 }
 
-func (o *options) push(jobs int) []byte {
-	job := fmt.Sprintf(`{"queue":%q,"body":%q}`, o.queue, strings.Repeat("x", o.body))
-	body := `{"jobs":[` + strings.TrimSuffix(strings.Repeat(job+",", jobs), ",") + `]}`
-	return o.request("POST", o.base.EscapedPath()+"/push", "application/json", body)
-}
-
 // created is in the answer of a push that stored a job.
 var created = []byte(`"created"`)
 
-func pushes(o *options, x *exchange) func() error {
-	request := o.push(1)
-	return func() error {
+func pushes(o *options, x *exchange) func() (bool, error) {
+	job := fmt.Sprintf(`{"jobs":[{"queue":%q,"body":%q}]}`, o.queue, strings.Repeat("x", o.body))
+	request := o.request("POST", o.base.EscapedPath()+"/push", "application/json", job)
+	return func() (bool, error) {
 		_, err := x.ask(request, 200, created)
-		return err
+		return true, err
 	}
 }
 
 // lmstfy is the path of the queue in that API.
 func (o *options) lmstfy() string { return "/api/" + o.namespace + "/" + o.queue }
 
-func publishes(o *options, x *exchange) func() error {
+func publishes(o *options, x *exchange) func() (bool, error) {
 	request := o.request("PUT", o.lmstfy()+"?tries=1", "", strings.Repeat("x", o.body))
-	return func() error {
-		_, err := x.ask(request, 201, []byte(`"published"`))
-		return err
+	return func() (bool, error) {
+		_, err := x.ask(request, 201, published)
+		return true, err
 	}
 }
 
+// published is in the answer of a publish.
+var published = []byte(`"published"`)
+
 // takes consumes a job and acks it.
-func takes(o *options, x *exchange) func() error {
-	consume := o.request("GET", o.lmstfy()+"?ttr=120", "", "")
+func takes(o *options, x *exchange) func() (bool, error) {
+	consume, ack := o.request("GET", o.lmstfy()+"?ttr=120", "", ""), acks(o, x)
+	return func() (bool, error) {
+		body, err := x.ask(consume, 200, jobID)
+		if err != nil {
+			return false, err
+		}
+		return true, ack(body)
+	}
+}
+
+// flows publishes over every fourth connection. The others consume jobs as they come,
+// each with a wait, and ack them. The jobs that are acked count.
+func flows(o *options, x *exchange) func() (bool, error) {
+	if x.number%4 == 0 {
+		publish := publishes(o, x)
+		return func() (bool, error) {
+			_, err := publish()
+			return false, err
+		}
+	}
+
+	consume, ack := o.request("GET", o.lmstfy()+"?ttr=120&timeout=1", "", ""), acks(o, x)
+	return func() (bool, error) {
+		status, body, err := x.send(consume)
+		switch {
+		case err != nil:
+			return false, err
+		case status == 404: // there was no job in time
+			return false, nil
+		case status != 200:
+			return false, unexpected(status, body)
+		}
+		return true, ack(body)
+	}
+}
+
+// jobID is in front of the ID of a job in the answer of a consume.
+var jobID = []byte(`"job_id":"`)
+
+// acks returns a function that acks the job of a consume's answer.
+func acks(o *options, x *exchange) func(consumed []byte) error {
 	const placeholder = "PLACE-OF-AN-ID"
 	before, after, _ := bytes.Cut(o.request("DELETE", o.lmstfy()+"/job/"+placeholder, "", ""), []byte(placeholder))
-	name := []byte(`"job_id":"`)
-	var ack []byte
-	return func() error {
-		body, err := x.ask(consume, 200, name)
-		if err != nil {
-			return err
-		}
-		_, rest, _ := bytes.Cut(body, name)
+	var request []byte
+	return func(consumed []byte) error {
+		_, rest, _ := bytes.Cut(consumed, jobID)
 		id, _, _ := bytes.Cut(rest, []byte{'"'})
-		ack = append(append(append(ack[:0], before...), id...), after...)
-		_, err = x.ask(ack, 204, nil)
+		request = append(append(append(request[:0], before...), id...), after...)
+		_, err := x.ask(request, 204, nil)
 		return err
 	}
 }
 
 const (
-	fillBatch = 1000
+	fillBatch = 64 // the most that a bulk publish takes
+	fillers   = 8
 	// mostTaken is more than any server does in a second, on the machines that
 	// are meant.
 	mostTaken = 40_000
 )
 
-// fill loads the queue with what can be taken in the time.
+// fill publishes what can be taken in the time.
 func fill(ctx context.Context, o *options) error {
-	conn, err := net.DialTimeout("tcp", address(o), 10*time.Second)
-	if err != nil {
-		return err
+	job := `"` + strings.Repeat("x", o.body) + `",`
+	body := "[" + strings.TrimSuffix(strings.Repeat(job, fillBatch), ",") + "]"
+	request := o.request("PUT", o.lmstfy()+"/bulk?tries=1", "", body)
+
+	var left atomic.Int64
+	left.Store(int64(o.time.Seconds()*mostTaken) + int64(o.connections))
+	var wg sync.WaitGroup
+	errs := make([]error, fillers)
+	for i := range fillers {
+		wg.Go(func() {
+			x, err := o.dial(i)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer x.conn.Close()
+			for errs[i] == nil && ctx.Err() == nil && left.Add(-fillBatch) > -fillBatch {
+				_, errs[i] = x.ask(request, 201, published)
+			}
+		})
 	}
-	defer conn.Close()
-	x := exchange{conn: conn, in: answers{r: bufio.NewReaderSize(conn, 16<<10)}}
-	request := o.push(fillBatch)
-	for n := int(o.time.Seconds()*mostTaken) + o.connections; n > 0; n -= fillBatch {
-		if ctx.Err() != nil {
-			return errors.New("interrupted")
-		}
-		if _, err := x.ask(request, 200, created); err != nil {
-			return err
-		}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return errors.New("interrupted")
 	}
-	return nil
+	return errors.Join(errs...)
 }
