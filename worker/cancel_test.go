@@ -93,7 +93,9 @@ type deafWatch struct {
 }
 
 func (d *deafWatch) WatchCancels(context.Context, string, duly.CancelWatch) error {
-	d.watches.Add(1)
+	if d.watches.Add(1) > 10_000 {
+		panic("the worker watches again without a pause")
+	}
 	return duly.ErrUnavailable
 }
 
