@@ -112,7 +112,12 @@ func TestAWatchIsBegunAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		watches, answer := 0, errors.New("the line is broken")
-		d := &desk{watch: func(context.Context) error { watches++; return answer }}
+		d := &desk{watch: func(context.Context) error {
+			if watches++; watches > 100 {
+				panic("it is asked again without a pause")
+			}
+			return answer
+		}}
 		r, c := onDesk(d)
 		ended := make(chan bool, 1)
 		go func() { r.watch(t.Context()); ended <- true }()
