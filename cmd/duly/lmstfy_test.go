@@ -49,7 +49,7 @@ func TestLmstfysTutorialWorks(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if code, stats, _ := h.duly("", "stats", "q1", "--namespace", "test-ns", "--json"); code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"deleted":1`) {
+	if code, stats, _ := h.duly("", "stats", "q1", "--namespace", "test-ns", "--json"); code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"acked":1`) {
 		t.Errorf("exit %d, %s", code, stats)
 	}
 	if code := s.end(t, os.Interrupt); code != 0 { // now the log is whole

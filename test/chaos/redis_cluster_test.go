@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hashslot"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 )
@@ -131,7 +132,7 @@ func everyShard(queue string) []duly.Job {
 func (x *clusterTrial) moveShard() {
 	x.Helper()
 	queue := x.f.shape.queues[x.r.IntN(len(x.f.shape.queues))]
-	key := "duly:{default/" + queue + "/" + strconv.Itoa(x.r.IntN(clusterShards)) + "}:config"
+	key := "duly:{" + hashslot.ShardTag(duly.Q(queue), x.r.IntN(clusterShards)) + "}:config"
 	meets := map[redistest.MoveStage]string{redistest.MoveMigrating: "TRYAGAIN", redistest.MoveEmptied: "ASK"}
 	from := x.c.For(key)
 	x.move(key, func(stage redistest.MoveStage) {
@@ -321,7 +322,7 @@ func TestHealthyShardsAreServedWhileANodeIsDown(t *testing.T) {
 	if err := e.Configure(t.Context(), q, duly.QueueConfig{Shards: clusterShards}); err != nil {
 		t.Fatal(err)
 	}
-	shardKey := func(i int) string { return "duly:{default/q/" + strconv.Itoa(i) + "}:config" }
+	shardKey := func(i int) string { return "duly:{" + hashslot.ShardTag(duly.Q("q"), i) + "}:config" }
 	down := c.For(shardKey(0))
 	var healthy []int
 	for i := range clusterShards {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hashslot"
 	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
@@ -45,7 +46,7 @@ func TestWaitersOfAClusterOutliveItsFaults(t *testing.T) {
 
 	for range counts(1, 10) {
 		const moved = 3
-		key := "duly:{default/q/" + strconv.Itoa(moved) + "}:marker"
+		key := "duly:{" + hashslot.ShardTag(duly.Q("q"), moved) + "}:marker"
 		from := c.For(key)
 		to := c.Shard(0)
 		if to == from {
