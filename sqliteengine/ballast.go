@@ -3,8 +3,12 @@ package sqliteengine
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"syscall"
+
+	"github.com/dulymq/duly"
 )
 
 // ballastEnd is the end of the ballast's file name: PATH-ballast.
@@ -63,7 +67,7 @@ func (b *ballast) open() error {
 	}
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return notFile(b.path, nil)
+		return duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store makes one of that name to reserve disk space", b.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -71,6 +75,22 @@ func (b *ballast) open() error {
 
 	b.f, err = os.OpenFile(b.path, os.O_RDWR|os.O_CREATE, 0o600)
 	return err
+}
+
+// check returns an error if the file can't be opened for another reason than a
+// full disk. Without it the store would seem to have no room.
+func (b *ballast) check() error {
+	err := b.open()
+	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return nil
+	}
+
+	var ours *duly.Error
+	if errors.As(err, &ours) {
+		return err
+	}
+	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
+		Message: fmt.Sprintf("%s, which reserves disk space for the store, can't be opened: %s; remove it, or make it yours", b.path, plain(err))}
 }
 
 // grow makes the ballast at least that large. On a disk with too little room

@@ -97,7 +97,13 @@ func start(cfg Config, l layout) (*Engine, error) {
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
 	e.hub = newHub(e)
 	e.w.room = room{ballast: cfg.openBallast(), file: cfg.Path}
-	if err := e.openStore(); err != nil {
+	if !cfg.aside {
+		err = e.w.room.check()
+	}
+	if err == nil {
+		err = e.openStore()
+	}
+	if err != nil {
 		return nil, errors.Join(err, e.w.room.close())
 	}
 	return e, nil

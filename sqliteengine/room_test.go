@@ -130,6 +130,34 @@ func TestTheBallastGrowsAndIsCut(t *testing.T) {
 	}
 }
 
+// A ballast that can't be opened is reported as what it is, and not as a full disk.
+func TestOpenNamesABallastThatCannotBeOpened(t *testing.T) {
+	t.Parallel()
+	for name, occupy := range map[string]func(path string) error{
+		"Folder":  func(path string) error { return os.Mkdir(path, 0o700) },
+		"Symlink": func(path string) error { return os.Symlink("elsewhere", path) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "duly.db")
+			if err := occupy(path + ballastEnd); err != nil {
+				t.Skip(err) // Windows lets few users make links
+			}
+
+			mustRefuse(t, path, duly.ErrUnavailable, path+ballastEnd+" is not a regular file")
+			if err := os.Remove(path + ballastEnd); err != nil {
+				t.Fatal(err)
+			}
+			e, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // A ballast is never made in the place of something else.
 func TestTheBallastReplacesNothing(t *testing.T) {
 	t.Parallel()
