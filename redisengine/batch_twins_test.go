@@ -24,13 +24,16 @@ import (
 type twins struct {
 	*testing.T
 	*rand.Rand
-	server *redistest.Server
-	e      *Engine
-	clock  *clock.Fake
-	ids    []string                   // that jobs were pushed under
-	held   map[string][]duly.Delivery // by queue: deliveries that have not ended
-	seen   map[string]int             // what has happened how often
-	next   int                        // of the bodies
+	server  *redistest.Server
+	e       *Engine
+	clock   *clock.Fake
+	ids     []string                   // that jobs were pushed under
+	held    map[string][]duly.Delivery // by queue: deliveries that have not ended
+	past    map[string][]duly.Receipt  // by queue: receipts that were settled
+	seen    map[string]int             // what has happened how often
+	next    int                        // of the bodies
+	most    int                        // of the jobs of a call
+	ordered bool                       // nothing but IDs depends on the numbers of jobs without keys
 }
 
 const one, many = "one", "many"
@@ -53,17 +56,21 @@ func TestABatchDoesWhatSingleCallsDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		cfg   duly.QueueConfig
 		full  bool     // all places of policies are taken
+		query string   // of the engine's URL
 		wants []string // what has to happen as well
 	}{
 		"Unbounded": {},
 		"FewDead":   {cfg: duly.QueueConfig{DeadCount: 5}},
 		"FewJobs":   {cfg: duly.QueueConfig{MaxJobs: 25, DeadCount: 10}, wants: []string{"full"}},
 		"NoPlaces":  {full: true, wants: []string{"inline"}},
+		"FewLeased": {cfg: duly.QueueConfig{MaxLeased: 7}, wants: []string{"held back"}},
+		"Rate":      {cfg: duly.QueueConfig{Rate: duly.Rate{PerSecond: 2, Burst: 9}}, wants: []string{"held back"}},
+		"ByEval":    {query: "&scripts=eval"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			seed := rand.Uint64()
-			x := newTwins(t, seed, c.cfg)
+			x := newTwins(t, seed, c.cfg, c.query)
 			if c.full {
 				x.takePlaces()
 			}
@@ -93,12 +100,12 @@ func (x *twins) missing(lists ...[]string) string {
 	return ""
 }
 
-func newTwins(t *testing.T, seed uint64, cfg duly.QueueConfig) *twins {
+func newTwins(t *testing.T, seed uint64, cfg duly.QueueConfig, query string) *twins {
 	server, prefix := redistest.Shared(t)
 	c := clock.NewFake()
 	x := &twins{
-		T: t, Rand: rand.New(rand.NewPCG(seed, 7)), server: server, e: openOn(t, server.URL()+"?prefix="+prefix, c), clock: c,
-		held: map[string][]duly.Delivery{}, seen: map[string]int{},
+		T: t, Rand: rand.New(rand.NewPCG(seed, 7)), server: server, e: openOn(t, server.URL()+"?prefix="+prefix+query, c), clock: c,
+		held: map[string][]duly.Delivery{}, most: 40, past: map[string][]duly.Receipt{}, seen: map[string]int{},
 	}
 	for _, queue := range bothQueues {
 		x.must(x.e.Configure(t.Context(), duly.Q(queue), cfg))
@@ -113,8 +120,18 @@ func (x *twins) round() {
 	for _, i := range x.Perm(len(all)) {
 		all[i]()
 	}
+
+	if x.IntN(10) == 0 { // nothing is handed out meanwhile
+		for _, queue := range bothQueues {
+			x.must(x.e.Pause(x.Context(), duly.Q(queue)))
+		}
+		x.take()
+		for _, queue := range bothQueues {
+			x.must(x.e.Resume(x.Context(), duly.Q(queue)))
+		}
+	}
 	x.compare()
-	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, 300*time.Millisecond, time.Second, time.Minute))
+	x.clock.Advance(pick(x, 0, 0, 700*time.Microsecond, time.Millisecond, 300*time.Millisecond, time.Second, time.Minute))
 }
 
 // takePlaces gives both shards more policies than they have places for.
@@ -154,12 +171,16 @@ func (x *twins) push() {
 	for i := range kinds {
 		kinds[i] = x.job()
 	}
+	mixed := x.IntN(3) == 0
 	made := x.IntN(2) == 0
-	jobs := make([]duly.Job, 1+x.IntN(12))
+	jobs := make([]duly.Job, 1+x.IntN(pick(x, 12, 12, x.most)))
 	for i := range jobs {
 		jobs[i] = pick(x, kinds...)
 		jobs[i].Body = append(fmt.Appendf(nil, "%d ", x.next), jobs[i].Body...)
 		x.next++
+		if mixed { // the numbers of made ones come first, so they rise
+			made = i < len(jobs)/2
+		}
 		x.name(&jobs[i], made)
 	}
 
@@ -200,7 +221,7 @@ func in(queue string, jobs []duly.Job) []duly.Job {
 func (x *twins) job() (j duly.Job) {
 	if x.IntN(3) > 0 {
 		j.Priority, j.Tries, j.MaxStalls = pick(x, 0, 5, -700), pick(x, 0, 1, 2), pick(x, 0, duly.None, 1)
-		j.TTL = pick(x, 0, 0, time.Second, 1500*time.Microsecond, time.Hour)
+		j.TTL = pick(x, 0, 0, time.Second, 1500*time.Microsecond, time.Millisecond, 300*time.Millisecond, time.Hour)
 		j.Lease, j.Retain = pick(x, 0, 0, time.Second), pick(x, 0, 0, time.Hour, 2*time.Second)
 		j.Backoff = pick(x, "", duly.Fixed(0), "exp:1s:5s")
 	}
@@ -215,7 +236,7 @@ func (x *twins) job() (j duly.Job) {
 	case 2:
 		j.Headers = map[string]string{"name": "value"}
 	case 3:
-		j.Body = make([]byte, codec.BigBody)
+		j.Body = make([]byte, codec.BigBody-10+x.IntN(14))
 		x.seen["large"]++
 	}
 	switch x.IntN(4) {
@@ -255,7 +276,7 @@ func (x *twins) name(j *duly.Job, made bool) {
 // take reserves up to eight jobs.
 func (x *twins) take() {
 	x.Helper()
-	n, lease := x.IntN(9), pick(x, 0, time.Second)
+	n, lease := x.IntN(pick(x, 9, x.most)), pick(x, 0, time.Second)
 	taken := map[string][]string{}
 	for queue, most := range map[string]int{one: 1, many: n} {
 		for len(taken[queue]) < n {
@@ -269,6 +290,9 @@ func (x *twins) take() {
 				taken[queue] = append(taken[queue], fmt.Sprintf("%+v", d))
 			}
 		}
+	}
+	if len(taken[one]) < n {
+		x.seen["held back"]++
 	}
 	if !slices.Equal(taken[one], taken[many]) {
 		x.Errorf("one by one are taken\n%s\nand together\n%s", strings.Join(taken[one], "\n"), strings.Join(taken[many], "\n"))
@@ -307,11 +331,27 @@ func (x *twins) settle() {
 		ends[i] = o
 	}
 
+	var stale []int
+	for range x.IntN(3) * min(1, len(x.past[one])) {
+		stale = append(stale, x.IntN(len(x.past[one])))
+	}
+	perm := x.Perm(len(ends) + len(stale))
+	for range stale {
+		ends = append(ends, duly.Outcome{As: duly.Ack})
+	}
+	ordered := make([]duly.Outcome, len(ends))
+	for i, k := range perm {
+		ordered[i] = ends[k]
+	}
 	told := map[string][]string{}
 	for _, queue := range bothQueues {
-		outcomes := slices.Clone(ends)
-		for i := range outcomes {
-			outcomes[i].Receipt = x.held[queue][at[i]].Receipt
+		outcomes := slices.Clone(ordered)
+		for i, k := range perm {
+			if k < len(at) {
+				outcomes[i].Receipt = x.held[queue][at[k]].Receipt
+			} else {
+				outcomes[i].Receipt = x.past[queue][stale[k-len(at)]]
+			}
 		}
 		size := 1
 		if queue == many {
@@ -324,15 +364,19 @@ func (x *twins) settle() {
 				told[queue] = append(told[queue], string(duly.CodeOf(err)))
 			}
 		}
+		for _, i := range at {
+			x.past[queue] = append(x.past[queue], x.held[queue][i].Receipt)
+		}
+		x.past[queue] = x.past[queue][max(0, len(x.past[queue])-40):]
 		x.held[queue] = without(x.held[queue], at)
 	}
 	for i, code := range told[one] {
 		if x.seen[code]++; code == "" {
-			x.seen[ends[i].As.String()]++
+			x.seen[ordered[i].As.String()]++
 		}
 	}
 	if !slices.Equal(told[one], told[many]) {
-		x.Errorf("%+v of %v end one by one as %q, and together as %q", ends, at, told[one], told[many])
+		x.Errorf("%+v of %v end one by one as %q, and together as %q", ordered, at, told[one], told[many])
 	}
 }
 
@@ -423,7 +467,7 @@ func (x *twins) compare() {
 	was := x.stored(one)
 	for name, got := range x.stored(many) {
 		if got != was[name] {
-			x.Errorf("in %s of the queue of batches stands\n%sand of the other\n%s", name, got, was[name])
+			x.Errorf("in %s differ\n%s", name, lineDiff(was[name], got))
 		}
 	}
 }
@@ -453,7 +497,8 @@ func (x *twins) stored(queue string) map[string]string {
 		}
 		var lines []string
 		for _, entry := range entriesOf(x.server, s.Name(name)) {
-			if name != "tally" || !strings.HasPrefix(entry, "later") {
+			// The order of additions shows in the last digits of the bucket.
+			if name != "tally" || !strings.HasPrefix(entry, "later") && !strings.HasPrefix(entry, "bucket_taken") {
 				lines = append(lines, named.Replace(entry)+"\n")
 			}
 		}
@@ -461,4 +506,24 @@ func (x *twins) stored(queue string) map[string]string {
 		all[name] = strings.Join(lines, "")
 	}
 	return all
+}
+
+// lineDiff returns the lines that stand in only one of two texts, shortened: -1 for
+// one of b, 1 for one of a.
+func lineDiff(a, b string) string {
+	in := map[string]int{}
+	for _, l := range strings.Split(a, "\n") {
+		in[l]++
+	}
+	for _, l := range strings.Split(b, "\n") {
+		in[l]--
+	}
+	var out []string
+	for l, n := range in {
+		if n != 0 {
+			out = append(out, fmt.Sprintf("%+d %.120s", n, l))
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, "\n")
 }
