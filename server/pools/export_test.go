@@ -31,3 +31,10 @@ func (r *Pools) Remembered() int {
 	defer r.mu.RUnlock()
 	return len(r.states)
 }
+
+// Past is of how many namespaces a move is known that has ended.
+func (r *Pools) Past() int {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return len(r.pasts)
+}

@@ -184,3 +184,24 @@ func TestARequeueByCountTakesTheOldestFirst(t *testing.T) {
 		}
 	}
 }
+
+// A server forgets a move some time after its end.
+func TestAMoveIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "new")
+	r.pushJob(duly.Job{ID: "x"})
+	_, receipts := r.take(1, "q")
+	r.ack(receipts...)
+	r.move("shop", "new")
+	r.end("shop")
+	r.must(r.CarryOn(t.Context()))
+	if moves, past := r.Remembered(), r.Past(); moves != 0 || past != 1 {
+		t.Errorf("after its end %d moves are known, and %d that are over", moves, past)
+	}
+
+	r.clock.Advance(pools.LookBackFor)
+	r.must(r.CarryOn(t.Context()))
+	if past := r.Past(); past != 0 {
+		t.Errorf("%d moves that are over are known for ever", past)
+	}
+}
