@@ -26,11 +26,11 @@ func always(err error, ops ...string) func(string) error {
 var everything = []string{"reserve", "wait", "settle", "extend"}
 
 func TestALostStoreIsToldOnceAndFoundAgain(t *testing.T) {
-	var lost, back int
-	var gone time.Duration
+	var lost, back atomic.Int32
+	var gone atomic.Int64
 	o := worker.Observer{
-		StoreLost: func(error) { lost++ },
-		StoreBack: func(after time.Duration) { back++; gone = after },
+		StoreLost: func(error) { lost.Add(1) },
+		StoreBack: func(after time.Duration) { back.Add(1); gone.Store(int64(after)) },
 	}
 	bubble(t, worker.Config{Observer: o}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(20*time.Second))
@@ -42,13 +42,13 @@ func TestALostStoreIsToldOnceAndFoundAgain(t *testing.T) {
 		calls := r.tap.count("reserve") + r.tap.count("wait") + r.tap.count("settle")
 		r.tap.fail(nil, nil)
 		pass(1100 * time.Millisecond)
-		if back != 1 || gone < 9*time.Minute || gone > 10*time.Minute+2*time.Second {
-			t.Errorf("%d s after the store was back: reported %d times, gone for %v", 1, back, gone)
+		if back.Load() != 1 || time.Duration(gone.Load()) < 9*time.Minute || time.Duration(gone.Load()) > 10*time.Minute+2*time.Second {
+			t.Errorf("%d s after the store was back: reported %d times, gone for %v", 1, back.Load(), time.Duration(gone.Load()))
 		}
 		pass(10 * time.Minute)
 		r.stop()
-		if lost != 1 || back != 1 || len(r.tap.settled) != 31 {
-			t.Errorf("lost %d, back %d, settled %d", lost, back, len(r.tap.settled))
+		if int(lost.Load()) != 1 || int(back.Load()) != 1 || len(r.tap.settled) != 31 {
+			t.Errorf("lost %d, back %d, settled %d", lost.Load(), back.Load(), len(r.tap.settled))
 		}
 		if calls < 600 || calls > 3000 {
 			t.Errorf("%d calls in ten minutes", calls)
@@ -61,22 +61,22 @@ func TestALostStoreIsToldOnceAndFoundAgain(t *testing.T) {
 
 // While one kind of call fails and another does not, the store is lost once.
 func TestAStoreThatIsHalfLostDoesNotFlap(t *testing.T) {
-	var lost, back int
-	o := worker.Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
+	var lost, back atomic.Int32
+	o := worker.Observer{StoreLost: func(error) { lost.Add(1) }, StoreBack: func(time.Duration) { back.Add(1) }}
 	bubble(t, worker.Config{Concurrency: 2, Observer: o}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(time.Minute))
 		r.push(2, duly.Job{})
 		r.start()
 		r.tap.fail(always(duly.ErrFull, "settle"), nil)
 		pass(time.Hour)
-		if lost != 1 || back != 0 {
-			t.Errorf("lost %d, back %d", lost, back)
+		if int(lost.Load()) != 1 || int(back.Load()) != 0 {
+			t.Errorf("lost %d, back %d", lost.Load(), back.Load())
 		}
 		r.tap.fail(nil, nil)
 		pass(time.Minute)
 		r.stop()
-		if lost != 1 || back != 1 {
-			t.Errorf("at the end: lost %d, back %d", lost, back)
+		if int(lost.Load()) != 1 || int(back.Load()) != 1 {
+			t.Errorf("at the end: lost %d, back %d", lost.Load(), back.Load())
 		}
 		r.want("ack", "ack")
 	})
@@ -85,8 +85,8 @@ func TestAStoreThatIsHalfLostDoesNotFlap(t *testing.T) {
 // A store that takes no extensions stays lost while other calls go well, as long
 // as there are leases to extend. So it does the next time.
 func TestAStoreThatExtendsNoLeaseStaysLost(t *testing.T) {
-	var lost, back int
-	o := worker.Observer{StoreLost: func(error) { lost++ }, StoreBack: func(time.Duration) { back++ }}
+	var lost, back atomic.Int32
+	o := worker.Observer{StoreLost: func(error) { lost.Add(1) }, StoreBack: func(time.Duration) { back.Add(1) }}
 	bubble(t, worker.Config{Concurrency: 2, Lease: 5 * time.Minute, Observer: o}, func(t *testing.T, r *rig) {
 		r.Handle("q", sleeper(10*time.Minute))
 		r.Handle("short", sleeper(0))
@@ -98,16 +98,16 @@ func TestAStoreThatExtendsNoLeaseStaysLost(t *testing.T) {
 				pass(time.Minute - time.Second)
 				r.push(1, duly.Job{Queue: "short"})
 				pass(time.Second - time.Millisecond)
-				if back != round-1 {
-					t.Errorf("it is back while no lease is extended; lost %d times", lost)
+				if int(back.Load()) != round-1 {
+					t.Errorf("it is back while no lease is extended; lost %d times", lost.Load())
 				}
 			}
 
 			pass(2 * time.Minute) // the lease is over, so nobody asks for more
 			r.push(1, duly.Job{Queue: "short"})
 			pass(time.Minute)
-			if lost != round || back != round {
-				t.Errorf("without a lease, round %d: lost %d, back %d", round, lost, back)
+			if int(lost.Load()) != round || int(back.Load()) != round {
+				t.Errorf("without a lease, round %d: lost %d, back %d", round, lost.Load(), back.Load())
 			}
 		}
 		r.stop()
