@@ -183,8 +183,9 @@ func TestAReserveWithJobsMakesItsNextCallAlone(t *testing.T) {
 	}
 }
 
-// C4.6, C4.7: what has no room in a joint answer is asked for again by those who
-// got nothing, and nobody goes past it to the next queue.
+// C4.3, C4.6, C4.7: a caller whose jobs have no room in a joint answer asks again for
+// the rest, and does not go past them to the next queue. Each caller gets what it
+// would get alone.
 func TestBatchedReservesKeepTheBoundOnBytes(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
@@ -209,7 +210,8 @@ func TestBatchedReservesKeepTheBoundOnBytes(t *testing.T) {
 		answers = append(answers, answer)
 	}
 	g.open()
-	for i, want := range []int{6, 2, 6} {
+	for i := range answers {
+		const want = 6
 		a := <-answers[i]
 		if a.err != nil || len(a.ds) != want || a.ds[want-1].Queue != "q" {
 			t.Errorf("caller %d got %d jobs, %v; want %d", i, len(a.ds), a.err, want)

@@ -31,6 +31,7 @@ func (p *play) dial(target, token string) net.Conn {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+	p.t.Cleanup(func() { conn.Close() }) // the server's Close waits for its connections
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nX-Token: %s\r\n\r\n", target, token)
 	return conn
 }

@@ -171,6 +171,7 @@ type share struct {
 	hasJobs bool // its caller has jobs of this Reserve already
 	handed  codec.Deliveries
 	more    int64
+	joint   bool // others were asked for in the same call
 }
 
 // MakeID implements duly.IDMaker.

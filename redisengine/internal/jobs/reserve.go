@@ -182,8 +182,8 @@ func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 }
 
 // shard takes what one shard has, if its node is reached. A step that ended at
-// its bound is repeated before the answer is nothing, and so is a call that had
-// room for others alone.
+// its bound is repeated before the answer is nothing. So is a joint call whose room
+// other callers have used: this caller has its own (C4.3).
 func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
 	s.Emptied.Store(0)
 	for {
@@ -193,7 +193,11 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 		}
 		before := len(t.Got)
 		t.read(q, s)
-		t.full = t.share.more == noRoom && len(t.Got) > 0
+		filled := t.share.more == noRoom
+		if filled && t.share.joint && t.left > 0 {
+			continue
+		}
+		t.full = filled && len(t.Got) > 0
 		if len(t.Got) > before || t.full || t.share.more == noMore {
 			return nil
 		}
@@ -333,7 +337,7 @@ func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Cont
 func deal(calls []*Batched, h *codec.Deliveries, more int64) {
 	for _, c := range calls {
 		if c.Claim() {
-			c.share.more = more
+			c.share.more, c.share.joint = more, len(calls) > 1
 			c.share.handed = h.Cut(c.Items)
 		}
 	}
