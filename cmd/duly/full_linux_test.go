@@ -32,10 +32,7 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 	d.takeTheRest()
 
 	s = d.serve()
-	want := "the server's address can't be left for the other commands; give them --url"
-	if !strings.Contains(s.errs.String(), want) {
-		t.Errorf("the log does not say %q:\n%s", want, s.errs.String())
-	}
+	s.awaitLog(t, "the server's address can't be left for the other commands; give them --url")
 	if left, err := os.ReadFile(filepath.Join(d.seen, "url")); err == nil && string(left) != "http://"+d.address(s)+"\n" {
 		t.Errorf("the address of the earlier server is still there: %s", left)
 	}
@@ -107,7 +104,7 @@ func (d *smallDisk) serve() *server {
 	return d.serveBy(d.inside, "--data", d.data)
 }
 
-// body is that of a job, of which some forty fill the disk.
+// body returns the body of a job. About forty such jobs fill the disk.
 func (d *smallDisk) body() string { return strings.Repeat("x", 500_000) }
 
 // fill pushes until the disk is full and returns how many jobs were stored.

@@ -16,6 +16,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/logtest"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -102,7 +105,7 @@ func exitOf(t *testing.T, err error) int {
 type server struct {
 	cmd    *exec.Cmd
 	banner string
-	errs   bytes.Buffer
+	errs   logtest.Log
 }
 
 // serve starts a server and waits until it listens.
@@ -136,6 +139,12 @@ func (h *home) serveBy(program []string, args ...string) *server {
 	s.cmd.Wait()
 	h.t.Fatalf("serve ended: %s%s", s.banner, s.errs.String())
 	return nil
+}
+
+// awaitLog waits until the server's log has a text.
+func (s *server) awaitLog(t *testing.T, text string) {
+	t.Helper()
+	eventually.True(t, fmt.Sprintf("%q in the log", text), func() bool { return s.errs.Count(text) > 0 })
 }
 
 // end ends the server with a signal and returns its exit status, -1 for one
