@@ -376,7 +376,7 @@ func (x *twins) settle() {
 		}
 	}
 	if !slices.Equal(told[one], told[many]) {
-		x.Errorf("%+v of %v end one by one as %q, and together as %q", ordered, at, told[one], told[many])
+		x.Errorf("%+v of %v: single calls answer %q, one batch answers %q", ordered, at, told[one], told[many])
 	}
 }
 
@@ -419,7 +419,8 @@ func (x *twins) remove() {
 	}
 }
 
-// deleteTogether deletes by one script call, and tells which IDs no job has.
+// deleteTogether deletes jobs by one script call. It reports, for each ID, whether no
+// job has it.
 func (x *twins) deleteTogether(queue string, ids []string) []bool {
 	x.Helper()
 	lost := make([]bool, len(ids))
@@ -434,7 +435,7 @@ func (x *twins) deleteTogether(queue string, ids []string) []bool {
 	return lost
 }
 
-// requeue gives some jobs another life, most of which are not dead.
+// requeue requeues some jobs. Most of them are not dead.
 func (x *twins) requeue() {
 	x.Helper()
 	if len(x.ids) == 0 || x.IntN(2) == 0 {

@@ -16,8 +16,8 @@ const minHalf = 16
 type Batcher[T Caller] struct {
 	// Send runs a batch and fills in the results of its calls. ctx has the values
 	// of the first caller's context and never ends. The error is that of every call.
-	// A sender that can tell calls apart sets [Call.Err] and returns nil. Send may
-	// not keep calls.
+	// If calls fail for different reasons, Send sets [Call.Err] of each and returns
+	// nil. Send may not keep calls.
 	Send func(ctx context.Context, calls []T) error
 	// Go runs f on a goroutine that the owner waits for. It returns false, without
 	// running f, after the owner was closed.

@@ -41,8 +41,8 @@
 //
 // # Errors
 //
-// The error of [Batcher.Send] is the error of each call in the batch. A sender that
-// can tell them apart sets [Call.Err]. A panic in a sender is an internal error of its
-// batch. This package sends nothing again: only the sender knows whether a failed batch
-// may have happened.
+// The error of [Batcher.Send] is the error of each call in the batch. If calls fail
+// for different reasons, the sender sets [Call.Err] of each instead. A panic in a
+// sender is an internal error of its batch. This package sends nothing again: only the
+// sender knows whether a failed batch may have happened.
 package batch

@@ -40,7 +40,7 @@ func TestWatchersShareASource(t *testing.T) {
 		go watch()
 		synctest.Wait()
 		if begun != 1 || ready != 2 {
-			t.Errorf("%d sources for two watchers, of which %d are ready", begun, ready)
+			t.Errorf("two watchers have %d sources, and %d of the watchers are ready; want 1 and 2", begun, ready)
 		}
 
 		broken := errors.New("broken")

@@ -85,8 +85,8 @@ func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 	return e.remember(q), nil
 }
 
-// remember caches a configuration that was read from the list, and tells OnChange,
-// for callers that wait.
+// remember caches a configuration that was read from the list, and calls OnChange,
+// which wakes waiters.
 func (e *Catalog) remember(q *Queue) *Queue {
 	q = e.Cache.put(q)
 	if e.OnChange != nil {

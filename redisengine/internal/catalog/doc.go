@@ -17,7 +17,7 @@
 //
 // # Resets
 //
-// A random mark stands beside the list of each namespace. A process that finds another
+// Each namespace has a random mark beside its list of queues. A process that finds another
 // mark, or none, knows that the store was lost: a server came back empty, was flushed,
 // or another one took its place. Each process logs that once ([Resets]). A shard that
 // is empty although this process has used it was lost, too.

@@ -95,7 +95,7 @@ type Queue struct {
 	Config        duly.QueueConfig
 	Value         string // the configuration as it is stored, version first
 	Version       string
-	Tomb          bool // to be destroyed: what is left of it goes before it is made anew
+	Tomb          bool // being destroyed: its remains are removed before it is created again
 	PlainDefaults bool // its defaults are the contract's
 	Shards        []*Shard
 }

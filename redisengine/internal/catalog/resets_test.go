@@ -9,10 +9,10 @@ func TestAnAnswerThatWasOvertakenIsNoReset(t *testing.T) {
 	var b marks
 	making, looking := b.Begin(), b.Begin()
 	if lost, _ := b.Update("ns", "mark", making); lost {
-		t.Error("the first mark is told as a reset")
+		t.Error("the first mark was reported as a reset")
 	}
 	if lost, _ := b.Update("ns", "", looking); lost {
-		t.Error("an answer from before the mark was made is told as a reset")
+		t.Error("an answer from before the mark was created was reported as a reset")
 	}
 	if lost, was := b.Update("ns", "", b.Begin()); !lost || was != "mark" {
 		t.Errorf("a mark that has gone: lost %t, was %q", lost, was)

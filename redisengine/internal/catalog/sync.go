@@ -79,8 +79,8 @@ func DestroyCall(q *Queue, s *Shard) link.Call {
 	return link.Call{Script: store.ScriptDestroy.Script, Keys: s.of(store.ScriptDestroy), Args: []string{q.Value}}
 }
 
-// UnknownConfig stands for the configuration of a shard that is stale, when it is
-// not known which it has.
+// UnknownConfig is the configuration of a stale shard whose configuration is not
+// known.
 const UnknownConfig = "?"
 
 // Sync brings this process and a shard to the configuration in the namespace's
