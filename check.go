@@ -37,6 +37,9 @@ func (p *ReserveParams) Validate() error {
 	if p.Lease != 0 {
 		checkLease(&f, "lease", p.Lease)
 	}
+	if p.Consumer != "" {
+		checkName(&f, "consumer", p.Consumer, "-_")
+	}
 	return f.Err()
 }
 

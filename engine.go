@@ -71,6 +71,9 @@ type ReserveParams struct {
 	Max int
 	// Lease is how long to hold each job, 100 ms–366 days; 0: as the job says.
 	Lease time.Duration
+	// Consumer is the caller's name, which the Stats of a group list. It owns nothing.
+	// Default: one name per process.
+	Consumer string
 }
 
 // WaitParams says what to wait for.

@@ -68,10 +68,24 @@ func checkID(f *BadFields, field, id string) {
 // checkNamespace judges the name of a namespace; empty is the default one.
 func checkNamespace(f *BadFields, name string) { checkName(f, "namespace", NamespaceOr(name), "-_") }
 
-func checkQueue(f *BadFields, field, name string) { checkName(f, field, name, "-") }
+// checkQueue judges the name of a queue, or of a group: TOPIC@GROUP.
+func checkQueue(f *BadFields, field, name string) {
+	if strings.IndexByte(name, '@') >= 0 {
+		checkGroup(f, field, name)
+		return
+	}
+	checkName(f, field, name, "-")
+}
 
-// validQueue tells what checkQueue does, where nobody asks what is wrong.
+// validQueue reports whether checkQueue finds nothing.
 func validQueue(name string) bool {
+	if topic, group, ok := strings.Cut(name, "@"); ok {
+		return validName(topic) && validName(group)
+	}
+	return validName(name)
+}
+
+func validName(name string) bool {
 	if len(name) == 0 || len(name) > MaxName || !alphanumeric(name[0]) && name[0] != '-' {
 		return false
 	}

@@ -160,10 +160,12 @@ type Receipt string
 
 // ReceiptParts is what an engine reads from a receipt: the fence.
 type ReceiptParts struct {
-	Queue    string
-	Shard    int
-	Number   Number
-	Delivery uint64 // 1 + the deliveries of the job that have ended before
+	Queue  string
+	Shard  int
+	Number Number
+	// Delivery is 1 + the deliveries of the job that have ended before; of a message
+	// in a group, the random token that its Reserve drew (1 to 2⁶³−1).
+	Delivery uint64
 }
 
 // Receipt writes the parts as "queue:shard:number:delivery".
@@ -195,7 +197,7 @@ func (r Receipt) Parts() (p ReceiptParts, ok bool) {
 	queue, rest, ok1 := strings.Cut(string(r), ":")
 	shard, rest, ok2 := strings.Cut(rest, ":")
 	number, delivery, ok3 := strings.Cut(rest, ":")
-	if !ok1 || !ok2 || !ok3 || len(r) > MaxName+64 || !validQueue(queue) {
+	if !ok1 || !ok2 || !ok3 || len(r) > 2*MaxName+65 || !validQueue(queue) {
 		return p, false
 	}
 	i, ok1 := parseCount(shard)

@@ -64,6 +64,8 @@ type QueueConfig struct {
 	// Paused is told, and changed by Pause and Resume alone; Configure ignores
 	// it.
 	Paused bool
+	// Group is what only a group has; zero for a queue.
+	Group GroupConfig
 }
 
 // DefaultQueueConfig is the configuration of a queue that was never
@@ -90,6 +92,7 @@ func (c QueueConfig) With(patch QueueConfig) QueueConfig {
 	set(&c.MaxLeased, patch.MaxLeased)
 	set(&c.Rate.PerSecond, patch.Rate.PerSecond)
 	set(&c.Rate.Burst, patch.Rate.Burst)
+	c.Group = c.Group.with(patch.Group)
 	if c.Rate.Limited() && c.Rate.Burst == 0 {
 		c.Rate.Burst = max(int(c.Rate.burst()), c.Shards) // each shard has its part of it
 	}
@@ -141,6 +144,7 @@ func (c QueueConfig) CheckParts() error {
 	check("dead_count", c.DeadCount)
 	check("max_jobs", c.MaxJobs)
 	check("max_leased", c.MaxLeased)
+	check("max_held", c.Group.MaxHeld)
 	if c.Rate.Limited() {
 		check("burst", c.Rate.Burst)
 	}
@@ -150,7 +154,7 @@ func (c QueueConfig) CheckParts() error {
 // OfShard is what shard i enforces of the configuration: its part of each
 // limit.
 func (c QueueConfig) OfShard(i int) QueueConfig {
-	for _, limit := range []*int{&c.DeadCount, &c.MaxJobs, &c.MaxLeased, &c.Rate.Burst} {
+	for _, limit := range []*int{&c.DeadCount, &c.MaxJobs, &c.MaxLeased, &c.Rate.Burst, &c.Group.MaxHeld} {
 		*limit = ShardPart(*limit, c.Shards, i)
 	}
 	if c.Rate.Limited() {
@@ -174,6 +178,8 @@ type Stats struct {
 	OldestReady time.Duration
 	// NextDue is the next due moment that lies ahead; zero without one.
 	NextDue time.Time
+	// Group is what only a group has; nil for a queue.
+	Group *GroupStats
 }
 
 // Sizes is the number of jobs per state, by the clock: a delayed job that is

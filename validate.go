@@ -2,6 +2,7 @@ package duly
 
 import (
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -14,7 +15,12 @@ func (j *Job) Validate(maxBody int) error {
 	if j.ID != "" {
 		checkID(&f, "id", j.ID)
 	}
-	QueueRef{j.Namespace, j.Queue}.check(&f)
+	checkNamespace(&f, j.Namespace)
+	if strings.IndexByte(j.Queue, '@') >= 0 {
+		f.Add("queue", "is %s; a job cannot be pushed into a group: publish a message to its topic", Quoted(j.Queue))
+	} else {
+		checkQueue(&f, "queue", j.Queue)
+	}
 	checkBody(&f, j.Body, maxBody)
 	if len(j.Headers) > 0 {
 		checkHeaders(&f, j.Headers)

@@ -1,0 +1,58 @@
+package duly
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+)
+
+// Position is the identifier of a message in the log of a topic, and its place there:
+// a ULID whose bytes are the entry time in ms (6), the ordinal (5), the shard (1) and
+// the CRC-32 (IEEE) of "NAMESPACE/TOPIC" (4). The engine makes it when the message
+// enters the log. The positions of one shard always rise; those of different shards
+// sort by the clocks of their nodes.
+type Position = Number
+
+// MaxOrdinal is the largest ordinal of a message.
+const MaxOrdinal = 1<<40 - 1
+
+// PositionParts are what a position says.
+type PositionParts struct {
+	// Millis is the entry time in ms since 1970.
+	Millis int64
+	// Ordinal is the sequence number of the message in its shard, from 1.
+	Ordinal uint64
+	Shard   int
+	// Topic is the checksum of the topic's name, see [TopicChecksum].
+	Topic uint32
+}
+
+// TopicChecksum returns the CRC-32 (IEEE) of "NAMESPACE/TOPIC".
+func TopicChecksum(topic QueueRef) uint32 { return crc32.ChecksumIEEE([]byte(topic.String())) }
+
+// Position returns the position with these parts.
+func (p PositionParts) Position() (n Position) {
+	binary.BigEndian.PutUint64(n[:8], uint64(p.Millis)<<16|p.Ordinal>>24&0xffff)
+	binary.BigEndian.PutUint32(n[7:11], uint32(p.Ordinal))
+	n[6] = byte(p.Ordinal >> 32)
+	n[shardByte] = byte(p.Shard)
+	binary.BigEndian.PutUint32(n[12:], p.Topic)
+	return n
+}
+
+// PositionPartsOf returns what a position says. Every number has such parts; whether it
+// is a position of a topic, Topic tells.
+func PositionPartsOf(n Position) PositionParts {
+	return PositionParts{
+		Millis:  int64(binary.BigEndian.Uint64(n[:8]) >> 16),
+		Ordinal: uint64(n[6])<<32 | uint64(binary.BigEndian.Uint32(n[7:11])),
+		Shard:   int(n[shardByte]),
+		Topic:   binary.BigEndian.Uint32(n[12:]),
+	}
+}
+
+// EnteredAt returns the entry time that a position carries.
+func (p PositionParts) EnteredAt() time.Time { return time.UnixMilli(p.Millis).UTC() }
+
+// KeyShard returns the shard of messages with a key, in a topic of so many shards.
+func KeyShard(key string, shards int) int { return int(keyByte(key)) % shards }
