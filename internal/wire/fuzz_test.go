@@ -17,6 +17,9 @@ var seeds = []string{
 	`{"queues":[{"name":"a","stats":{"sizes":{"ready":1},"counters":{"pushed":1}}},{"name":"b","error":{"code":"corrupt"}}],"next":"b"}`,
 	`{"deliveries":[{"id":"a","receipt":"r","now":"2030-01-01T00:00:00.000Z"}]}`, `{"results":[{"error":{"code":"invalid","fields":[{"field":"f","problem":"p"}],"state":"done"}}]}`,
 	`{"type":"about:blank","status":400,"code":"invalid"}`, `{"report":{"faults":[{"kind":"k"}]}}`, `{"name":"q","config":{"rate":"none"},"stats":{"sizes":{"ready":1}}}`,
+	`{"messages":[{"id":"a","key":"k","body":"x","delay":"1s","headers":{"a":"b"}},{"position":"01J0000000000000000000000A","entered_at":"2030-01-01T00:00:00.000Z"}],"next":"next:a","gap":3}`,
+	`{"name":"t","config":{"dedupe":"1h","max_bytes":"none","overflow":"drop"},"stats":{"floors":[{"shard":1,"group":"g"}],"counters":{"published":1}}}`,
+	`{"from":"start"}`, `{"order":"key","max_held":5,"filter":"a=b","idle":"1h","target":"q"}`, `{"stats":{"group":{"lag":1,"consumers":[{"name":"c"}]}}}`,
 	`{"a":[[[[{"b":[1,2.5e-3,true,false,null]}]]]]}`, `{"x":1e999,"x":1}`, "\xff", `"`, `{"a`, `{"a":"\u12`, `{"a":01}`,
 }
 
@@ -41,6 +44,11 @@ func FuzzRequests(f *testing.F) {
 		}
 
 		for _, fault := range jobs.Errs {
+			judge(fault)
+		}
+		messages, err := ReadPublish(text, events, Strict)
+		judge(err)
+		for _, fault := range messages.Errs {
 			judge(fault)
 		}
 		outcomes, err := ReadSettle(text, Strict)
@@ -71,6 +79,10 @@ func FuzzRequests(f *testing.F) {
 		judge(err)
 		_, err = ReadLimits(text, Strict)
 		judge(err)
+		_, err = ReadTopicConfig(text, Strict)
+		judge(err)
+		_, err = ReadFrom(text, Strict)
+		judge(err)
 		judge(ReadEmpty(text, Strict))
 	})
 }
@@ -96,6 +108,14 @@ func FuzzAnswers(f *testing.F) {
 		ReadToken(text, Lenient)
 		ReadTokens(text)
 		ReadProblem(text)
+		ReadPublishResults(text)
+		ReadEntries(text, events)
+		ReadDelayed(text, events)
+		ReadDelayedMessage(text, events)
+		ReadTopic(text)
+		ReadGroupCreated(text)
+		ReadSeeked(text)
+		ReadTrimmed(text)
 	})
 }
 

@@ -73,7 +73,13 @@ func (r *reader) pushed(j *duly.Job) {
 			}
 		}
 	}
-	if delayed && j.Delay == 0 && !j.Due.IsZero() { // the root package can't see a delay of 0
+	r.oneSchedule(delayed && j.Delay == 0, j.Due)
+}
+
+// oneSchedule refuses a delay of 0 together with a due time: the root package
+// cannot see such a delay.
+func (r *reader) oneSchedule(delayZero bool, due time.Time) {
+	if delayZero && !due.IsZero() {
 		r.bad("delay", "and due are both set, give one of them")
 	}
 }

@@ -79,6 +79,7 @@ func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
 	if c.Rate.Burst != 0 {
 		o.int("burst", int64(c.Rate.Burst))
 	}
+	o.group(c.Group)
 
 	return o.end()
 }
@@ -115,7 +116,9 @@ func (r *reader) config(c *duly.QueueConfig) {
 		case "burst":
 			c.Rate.Burst = r.count(key, false)
 		default:
-			r.unknown(key)
+			if !r.groupField(&c.Group, key) {
+				r.unknown(key)
+			}
 		}
 	}
 }
@@ -140,6 +143,10 @@ func appendStats(dst []byte, s *duly.Stats) []byte {
 	o.dst = counters.end()
 	o.duration("oldest_ready", s.OldestReady)
 	o.time("next_due", s.NextDue)
+	if s.Group != nil {
+		o.key("group")
+		o.dst = appendGroupStats(o.dst, s.Group)
+	}
 	return o.end()
 }
 
@@ -180,21 +187,25 @@ func (r *reader) stats(s *duly.Stats) {
 		case "sizes":
 			r.sizes(&s.Sizes)
 		case "counters":
+			counters := countersOf(&s.Counters)
 			for name := range r.object {
-				r.counter(&s.Counters, name)
+				r.counter(counters[:], name)
 			}
 		case "oldest_ready":
 			s.OldestReady, _ = r.duration(key)
 		case "next_due":
 			s.NextDue = r.time(key)
+		case "group":
+			s.Group = r.groupStats()
 		default:
 			r.unknown(key)
 		}
 	}
 }
 
-func (r *reader) counter(c *duly.Counters, name string) {
-	for _, known := range countersOf(c) {
+// counter reads the counter with that name.
+func (r *reader) counter(counters []counter, name string) {
+	for _, known := range counters {
 		if known.name == name {
 			*known.value = r.int(name)
 			return

@@ -27,6 +27,8 @@ func ReadReserve(text, namespace string, mode Mode) (q Reserve, err error) {
 				q.Lease = r.lease(key)
 			case "wait":
 				q.Wait, _ = r.duration(key)
+			case "consumer":
+				q.Consumer = r.name(key)
 			default:
 				r.unknown(key)
 			}
@@ -46,6 +48,7 @@ func AppendReserve(dst []byte, q Reserve) []byte {
 	if q.Wait != 0 {
 		o.duration("wait", q.Wait)
 	}
+	o.text("consumer", q.Consumer)
 	return o.end()
 }
 
@@ -141,15 +144,4 @@ func AppendReady(dst []byte, ready bool) []byte {
 }
 
 // ReadReady reads the answer to a wait.
-func ReadReady(text string) (ready bool, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			if key == "ready" {
-				ready = r.boolean(key)
-			} else {
-				r.unknown(key)
-			}
-		}
-	})
-	return ready, err
-}
+func ReadReady(text string) (ready bool, err error) { return readBool(text, "ready") }

@@ -50,6 +50,30 @@ func SizeOfJob(j *duly.JobInfo) int {
 	return size(func(s sizer) int { return s.info(j, true) })
 }
 
+// SizeOfEntries is no less than what AppendEntries adds, and not much more than
+// that or 64 KiB.
+func SizeOfEntries(p duly.ReadPage) int {
+	return size(func(s sizer) int {
+		n := sizeOfJob + len(p.Next)
+		for i := range p.Entries {
+			n += s.message(&p.Entries[i].Message, true)
+		}
+		return n
+	})
+}
+
+// SizeOfDelayed is no less than what AppendDelayed adds, and not much more than
+// that or 64 KiB.
+func SizeOfDelayed(p duly.DelayedPage, bodies bool) int {
+	return size(func(s sizer) int {
+		n := sizeOfJob + len(p.Next)
+		for i := range p.Messages {
+			n += s.message(&p.Messages[i], bodies)
+		}
+		return n
+	})
+}
+
 func size(of func(s sizer) int) int {
 	n := of(sizer{})
 	if n > short {
@@ -66,12 +90,25 @@ func (s sizer) info(j *duly.JobInfo, body bool) int {
 }
 
 func (s sizer) stored(j *duly.Job, body bool) int {
-	n := sizeOfJob + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*(len(j.OrderKey)+len(j.Merge.Key)+len(j.Callback))
-	for name, value := range j.Headers {
-		n += len(`"":"",`) + len(name) + s.text([]byte(value))
-	}
+	n := sizeOfJob + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*(len(j.OrderKey)+len(j.Merge.Key)+len(j.Callback)) + s.headers(j.Headers)
 	if body {
 		n += s.bytes(j.Body)
+	}
+	return n
+}
+
+// message is a message, which has fewer names than a job.
+func (s sizer) message(m *duly.Message, body bool) int {
+	n := sizeOfJob/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
+	if body {
+		n += s.bytes(m.Body)
+	}
+	return n
+}
+
+func (s sizer) headers(headers map[string]string) (n int) {
+	for name, value := range headers {
+		n += len(`"":"",`) + len(name) + s.text([]byte(value))
 	}
 	return n
 }

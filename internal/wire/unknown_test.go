@@ -33,6 +33,10 @@ func readsFor[T any](f func(text, namespace string) (T, error)) func(string, Mod
 	return func(text string, _ Mode) (any, error) { return f(text, "shop") }
 }
 
+func readsOf[T any](f func(text string, topic duly.QueueRef) (T, error)) func(string, Mode) (any, error) {
+	return func(text string, _ Mode) (any, error) { return f(text, events) }
+}
+
 func readsForIn[T any](f func(text, namespace string, mode Mode) (T, error)) func(string, Mode) (any, error) {
 	return func(text string, mode Mode) (any, error) { return f(text, "shop", mode) }
 }
@@ -55,6 +59,10 @@ func requests() []message {
 		{"token", AppendToken(nil, Token{Token: duly.Token{Namespace: "*", Rights: duly.RightAdmin, Limits: duly.Limits{Produce: 1, Per: hour}}}), readsIn(ReadToken)},
 		{"limits", AppendLimits(nil, duly.Limits{Consume: 1, Per: hour}), readsIn(ReadLimits)},
 		{"place", AppendPlace(nil, "orders"), readsIn(ReadPlace)},
+		{"publish", AppendPublish(nil, []duly.Message{fullMessage()}), func(text string, mode Mode) (any, error) { return ReadPublish(text, events, mode) }},
+		{"topic config", AppendTopicConfig(nil, fullTopicConfig()), readsIn(ReadTopicConfig)},
+		{"from", AppendFrom(nil, duly.FromEnd), readsIn(ReadFrom)},
+		{"group config", AppendConfig(nil, groupConfig()), readsIn(ReadConfig)},
 	}
 }
 
@@ -83,6 +91,14 @@ func answers() []message {
 		{"tokens", AppendTokens(nil, duly.TokenPage{Tokens: []duly.Token{{Namespace: "*", CreatedAt: when}}, Next: "n"}), reads(ReadTokens)},
 		{"pools", AppendPools(nil, []duly.PoolState{{Name: "a"}}), reads(ReadPools)},
 		{"move", AppendMove(nil, &move), reads(ReadMove)},
+		{"published", AppendPublishResults(nil, []duly.PublishResult{{Outcome: duly.Created, Position: place}, {Err: bad}}), reads(ReadPublishResults)},
+		{"entries", AppendEntries(nil, duly.ReadPage{Entries: []duly.Entry{fullEntry()}, Next: "next:a"}), readsOf(ReadEntries)},
+		{"delayed", AppendDelayed(nil, duly.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}, true), readsOf(ReadDelayed)},
+		{"topic", AppendTopic(nil, fullTopic()), reads(ReadTopic)},
+		{"group created", AppendGroupCreated(nil, true), reads(ReadGroupCreated)},
+		{"seeked", AppendSeeked(nil, duly.SeekResult{Skipped: 3}), reads(ReadSeeked)},
+		{"trimmed", AppendTrimmed(nil, true), reads(ReadTrimmed)},
+		{"group", AppendQueue(nil, Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}), reads(ReadQueue)},
 		{"moves", AppendMoves(nil, []duly.MoveState{move}), reads(ReadMoves)},
 	}
 }
