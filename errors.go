@@ -170,6 +170,86 @@ func NotFound(q QueueRef, id string) *Error {
 	return Errorf(CodeNotFound, "no job %s in queue %s", quoted(id, MaxID), withoutSecret(q.String()))
 }
 
+// NoTopic makes an [ErrNotFound] for a topic.
+func NoTopic(topic QueueRef) *Error {
+	return Errorf(CodeNotFound, "no topic %s; create it, or publish to it", withoutSecret(topic.String()))
+}
+
+// NoGroup makes an [ErrNotFound] for a group of a topic.
+func NoGroup(group QueueRef) *Error {
+	topic, name, _ := group.Group()
+	return Errorf(CodeNotFound, "no group %s of topic %s; create it", quoted(name, MaxName), withoutSecret(topic.String()))
+}
+
+// NoMessage makes an [ErrNotFound] for a message that a group does not hold, or for a
+// delayed message of a topic.
+func NoMessage(q QueueRef, id string) *Error {
+	return Errorf(CodeNotFound, "no message %s in %s", quoted(id, MaxID), withoutSecret(q.String()))
+}
+
+// IsTopic makes an [ErrConflict] for an operation on a queue, or for a push, that names
+// a topic.
+func IsTopic(q QueueRef) *Error {
+	return Errorf(CodeConflict, "%s is a topic; name a group, TOPIC@GROUP, or publish to the topic", withoutSecret(q.String()))
+}
+
+// IsQueue makes an [ErrConflict] for an operation on a topic that names a queue.
+func IsQueue(topic QueueRef) *Error {
+	return Errorf(CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue", withoutSecret(topic.String()))
+}
+
+// NotForGroup makes an [ErrInvalid] for an operation that a group does not have.
+func NotForGroup(group QueueRef, operation string) *Error {
+	return Invalid("queue", "is %s, a group, which has no %s", Quoted(group.Name), operation)
+}
+
+// NotBeyondCursor makes an [ErrConflict] for an operation that needs a message the group
+// has handed out.
+func NotBeyondCursor(group QueueRef, id string) *Error {
+	return Errorf(CodeConflict, "message %s lies beyond the cursor of group %s, which does not hold it yet", quoted(id, MaxID), withoutSecret(group.String()))
+}
+
+// ForeignPosition makes an [ErrInvalid] for an ID that is not a position of the group's
+// topic.
+func ForeignPosition(group QueueRef, id string) *Error {
+	topic, _, _ := group.Group()
+	return Invalid("id", "is %s, must be a position of topic %s", quoted(id, MaxID), withoutSecret(topic.String()))
+}
+
+// TopicFull makes an [ErrFull] for a Publish that would break a bound of a topic: its
+// setting max_count or max_bytes.
+func TopicFull(topic QueueRef, setting string, bound int64) *Error {
+	return Errorf(CodeFull, "topic %s is full: %s is %d; wait until its groups have handled more, raise %s, or set overflow to drop",
+		topic, setting, bound, setting)
+}
+
+// GroupsFull makes an [ErrFull] for one group more than a topic may have.
+func GroupsFull(topic QueueRef) *Error {
+	return Errorf(CodeFull, "topic %s has %d groups, its bound; destroy one that is not used", topic, MaxGroups)
+}
+
+// LogEnds makes an [ErrConflict] for a Read from beyond the end of a shard's log, whose
+// last message is at end; an empty end is a log in which nothing was ever stored.
+func LogEnds(from From, end string) *Error {
+	if end == "" {
+		end = "its start"
+	}
+	return Errorf(CodeConflict, "from is %s, but the log ends at %s: the store has lost what was written last", quoted(string(from), MaxID), end)
+}
+
+// AheadOfLog makes an [ErrInvalid] for a place that a group cannot have: beyond the end
+// of the log, or a time ahead of the engine's clock.
+func AheadOfLog(from From) *Error {
+	return Invalid("from", "is %s, which lies ahead of the log; give a position in it, a time that has passed, start or end", quoted(string(from), MaxID))
+}
+
+// OrderNeedsEmpty makes an [ErrConflict] for a change of a group's order to key while
+// the group holds messages.
+func OrderNeedsEmpty(group QueueRef, held int64) *Error {
+	return Errorf(CodeConflict, "order of group %s can change to key only while it holds nothing, and it holds %d messages; settle or purge them first",
+		withoutSecret(group.String()), held)
+}
+
 // QueueFull makes an [ErrFull] for a push into a queue that holds as many jobs
 // as it may.
 func QueueFull(q QueueRef, maxJobs int) *Error {

@@ -1,0 +1,77 @@
+package duly
+
+import (
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// MessageBytes is the size of the bodies together.
+func MessageBytes(messages []Message) (n int) {
+	for i := range messages {
+		n += len(messages[i].Body)
+	}
+	return n
+}
+
+// Plan returns when a valid message enters the log, in ms, and the message as the engine
+// stores it: the namespace filled in, the names of headers in lower case, without Delay
+// and Due. A moment that is not after now is now. It returns [ErrInvalid] for a moment
+// beyond [MaxTime].
+func (m Message) Plan(now time.Time) (stored Message, due int64, err error) {
+	if due = dueAt(m.Delay, m.Due, now); due > clock.Milli(MaxTime) {
+		return m, 0, Invalid("delay", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
+	}
+	m.Namespace, m.Headers = NamespaceOr(m.Namespace), lowerHeaders(m.Headers)
+	m.Delay, m.Due = 0, time.Time{}
+	return m, due, nil
+}
+
+// ShardIn returns the shard of a message in a topic with this configuration. It returns
+// false if any shard will do: the engine then chooses one for the whole call.
+func (m *Message) ShardIn(c TopicConfig, delayed bool) (shard int, fixed bool) {
+	switch {
+	case c.Shards < 2:
+		return 0, true
+	case m.Key != "":
+		return KeyShard(m.Key, c.Shards), true
+	case m.ID == "":
+		return 0, false
+	case c.Dedupe > 0:
+		return KeyShard(m.ID, c.Shards), true
+	case delayed:
+		return ShardOf(m.ID, c.Shards), true
+	}
+	return 0, false
+}
+
+// DelayedShards returns the shards that can have a delayed message with this key and ID:
+// two if it depends on whether the topic compared IDs when the message was published.
+func DelayedShards(key, id string, shards int) []int {
+	if key != "" {
+		return []int{KeyShard(key, shards)}
+	}
+	first, second := ShardOf(id, shards), KeyShard(id, shards)
+	if first == second {
+		return []int{first}
+	}
+	return []int{first, second}
+}
+
+// ValidateFor returns [ErrInvalid] with every bad parameter of a Requeue in a queue or a
+// group: the messages of a group have neither tries nor a TTL of their own.
+func (p *RequeueParams) ValidateFor(q QueueRef) error {
+	var f BadFields
+	err := p.Validate()
+	if err != nil && CodeOf(err) != CodeInvalid {
+		return err
+	}
+	f.Take(err)
+	if q.IsGroup() && p.Tries != 0 {
+		f.Add("tries", "is set, but %s is a group, whose messages have none of their own; leave it out", Quoted(q.Name))
+	}
+	if q.IsGroup() && p.TTL != 0 && p.TTL != None {
+		f.Add("ttl", "is set, but %s is a group, which has none; leave it out", Quoted(q.Name))
+	}
+	return f.Err()
+}
