@@ -33,7 +33,12 @@ func byEval(t testing.TB) string {
 
 func cluster(t testing.TB) string {
 	c, prefix := redistest.SharedCluster(t)
-	return c.URL() + "&prefix=" + prefix
+	return c.URL() + "&scripts=functions&prefix=" + prefix
+}
+
+func clusterByEval(t testing.TB) string {
+	c, prefix := redistest.SharedCluster(t)
+	return c.URL() + "&scripts=eval&prefix=" + prefix
 }
 
 // openOn opens an engine that goes by the test's clock.
@@ -168,4 +173,12 @@ func TestClusterModel(t *testing.T) {
 	}
 	neverAcrossSlots(t)
 	s.Model(t)
+}
+
+func TestClusterModelByEval(t *testing.T) {
+	if !long() {
+		t.Skip("runs with DULY_LONG=1; the short form of the conformance suite sends scripts by EVAL, too")
+	}
+	neverAcrossSlots(t)
+	suite(t, clusterByEval, shards).Model(t)
 }
