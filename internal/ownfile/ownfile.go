@@ -11,9 +11,10 @@ import (
 // passes secrets to one service.
 const credentials = "CREDENTIALS_DIRECTORY"
 
-// Open opens a file with secrets for reading. It fails if [Check] does.
+// Open opens a file with secrets for reading. It fails if [Check] does. A named pipe
+// that nobody writes to reads as an empty file.
 func Open(path string) (*os.File, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|dontWait, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@
 package ownfile
 
 import (
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -104,5 +105,46 @@ func TestRealFilesAndFolders(t *testing.T) {
 	}
 	if err := CheckFolder(dir); err == nil || !strings.Contains(err.Error(), "another user") {
 		t.Errorf("a folder of another user: %v", err)
+	}
+}
+
+func TestAPipeWithoutAWriterReadsAsEmpty(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "accounts")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip("the file system has no named pipes:", err)
+	}
+	f, err := Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if text, err := io.ReadAll(f); err != nil || len(text) > 0 {
+		t.Errorf("read %q, %v", text, err)
+	}
+}
+
+// A shell passes the output of a command as such a pipe: duly serve --admin-accounts <(…).
+func TestAPipeIsReadToItsEnd(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "accounts")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Skip("the file system has no named pipes:", err)
+	}
+	write, err := os.OpenFile(pipe, os.O_RDWR, 0) // opens without a reader, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	go func() {
+		io.WriteString(write, "ops:hash\n")
+		write.Close()
+	}()
+	if text, err := io.ReadAll(f); err != nil || string(text) != "ops:hash\n" {
+		t.Errorf("read %q, %v", text, err)
 	}
 }
