@@ -203,16 +203,29 @@ func readNetworks(s *Setting, raw any) (any, string) {
 	var found []netip.Prefix
 	for _, one := range list {
 		value, _ := one.(string)
-		network, err := netip.ParsePrefix(value)
-		if a, notOne := netip.ParseAddr(value); notOne == nil {
-			network, err = a.Prefix(a.BitLen())
-		}
-		if err != nil {
+		network, err := readNetwork(value)
+		switch {
+		case err != nil:
 			return found, fmt.Sprintf("is %s, must be an address or a network like 10.0.0.0/24", shown(one))
+		case network.Bits() == 0:
+			return found, fmt.Sprintf("is %s, which holds every address: any client could choose the address that it is counted under; name the network of your proxies", shown(one))
 		}
-		found = append(found, network.Masked())
+		found = append(found, network)
 	}
 	return found, ""
+}
+
+// readNetwork reads a network or an address. One of IPv4 that is written as IPv6, such
+// as ::ffff:10.0.0.0/104, is of IPv4, because the addresses of peers are.
+func readNetwork(text string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(text)
+	if a, notOne := netip.ParseAddr(text); notOne == nil {
+		network, err = netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	if a := network.Addr(); err == nil && a.Is4In6() && network.Bits() >= 96 {
+		network = netip.PrefixFrom(a.Unmap(), network.Bits()-96)
+	}
+	return network.Masked(), err
 }
 
 func showNetworks(v any) string {

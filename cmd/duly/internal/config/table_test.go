@@ -114,3 +114,23 @@ func TestAMistypedKeyIsToldFromAForeignOne(t *testing.T) {
 		}
 	}
 }
+
+// A peer's address is of IPv4 where it can be, so a network is, too. A network of all
+// addresses would let any client choose the address that it is counted under.
+func TestNetworksOfProxies(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"10.1.2.3": "10.1.2.3/32", "10.1.2.3/8": "10.0.0.0/8", "::1": "::1/128", "fd00::5/8": "fd00::/8",
+		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32", "fe80::1%eth0": "fe80::1/128",
+	} {
+		got, problem := readNetworks(nil, text)
+		if problem != "" || showNetworks(got) != want {
+			t.Errorf("%s is read as %s (%s), want %s", text, showNetworks(got), problem, want)
+		}
+	}
+	for _, bad := range []string{"0.0.0.0/0", "::/0", "10.0.0.0/0", "::ffff:0.0.0.0/96", "10.0.0.0/33"} {
+		if got, problem := readNetworks(nil, bad); problem == "" {
+			t.Errorf("%s is read as %s", bad, showNetworks(got))
+		}
+	}
+}
