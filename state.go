@@ -47,7 +47,10 @@ func ParseState(text string) (State, error) {
 			return State(i), nil
 		}
 	}
-	return StateNone, Invalid("state", oneOfStates)
+	if text == "" {
+		return StateNone, Invalid("state", "is missing; it %s", oneOfStates)
+	}
+	return StateNone, Invalid("state", "is %s, %s", quoted(text, MaxName), oneOfStates)
 }
 
 const oneOfStates = "must be one of delayed, ready, blocked, leased, dead, done"
