@@ -14,6 +14,10 @@
 // with the table of the root package (duly.Next) and counts it. A change that
 // the table does not have is a bug in the model, and panics.
 //
+// A group of a topic is a queue whose jobs are the messages that it holds. Its
+// shards have a reader, which knows the log and the cursor (group.go). The log
+// itself is in log.go, what deletes its messages in retention.go.
+//
 // Where the contract says "by the clock", look at shard.stateNow; how a
 // delivery ends stands in settle.go; what moves time forward in step.go; who
 // is woken, and when, in wait.go.

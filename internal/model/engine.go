@@ -29,18 +29,23 @@ type Config struct {
 	// queue, the shard is not known: a suspect may have ended its Reserve, so the
 	// model begins at one. Default: a random shard.
 	First func(duly.QueueRef) (shard int, known bool)
+	// Publish returns the shard for the messages of a Publish to that topic which
+	// may go to any, for the same tests. Default: a random shard.
+	Publish func(duly.QueueRef) (shard int, known bool)
 	// Manual leaves time to Reserve and Step: run-out leases are not taken
 	// back by the engine itself.
 	Manual bool
 }
 
 // Engine is the model. It implements duly.Contract, duly.Maintainer,
-// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher and duly.Limiter.
+// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter and
+// duly.Topics.
 type Engine struct {
 	cfg    Config
 	mu     sync.Mutex
 	closed bool
-	queues map[duly.QueueRef]*queue
+	queues map[duly.QueueRef]*queue // the groups of topics included
+	topics map[duly.QueueRef]*topic
 	tokens map[[32]byte]duly.Token
 	// placements are by namespace.
 	placements map[string]duly.Placement
@@ -70,6 +75,7 @@ var (
 	_ duly.Surveyor   = (*Engine)(nil)
 	_ duly.Watcher    = (*Engine)(nil)
 	_ duly.Limiter    = (*Engine)(nil)
+	_ duly.Topics     = (*Engine)(nil)
 
 	_ duly.CancelWatcher = (*Engine)(nil)
 	_ duly.Passer        = (*Engine)(nil)
@@ -90,7 +96,7 @@ func New(cfg Config) *Engine {
 		cfg.MaxQueues = duly.DefaultMaxQueues
 	}
 	return &Engine{
-		cfg: cfg, queues: map[duly.QueueRef]*queue{}, moves: map[Move]int{},
+		cfg: cfg, queues: map[duly.QueueRef]*queue{}, topics: map[duly.QueueRef]*topic{}, moves: map[Move]int{},
 		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
 }
@@ -161,13 +167,33 @@ func (e *Engine) now() (time.Time, int64) {
 // find is the queue, or nil for an unknown one.
 func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
 
-// beginOn begins an operation on one queue: a bad name is an error, an unknown
-// queue is nil.
+// known returns an error for a name that no queue can have: that of a topic, or
+// of a group which does not exist. An unknown queue is none.
+func (e *Engine) known(ref duly.QueueRef) error {
+	ref = ref.Normal()
+	name, _, isGroup := ref.Group()
+	switch {
+	case !isGroup && e.topics[ref] != nil:
+		return duly.IsTopic(ref)
+	case isGroup && e.topics[name] == nil:
+		return duly.NoTopic(name)
+	case isGroup && e.queues[ref] == nil:
+		return duly.NoGroup(ref)
+	}
+	return nil
+}
+
+// beginOn begins an operation on one queue or group: a bad name is an error, and
+// so is an unknown group; an unknown queue is nil.
 func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error) {
 	if err := ref.Validate(); err != nil {
 		return nil, err
 	}
 	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := e.known(ref); err != nil {
+		e.mu.Unlock()
 		return nil, err
 	}
 	return e.find(ref), nil
@@ -186,16 +212,33 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	if q := e.queues[ref]; q != nil {
 		return q, nil
 	}
-	n := 0
-	for other := range e.queues {
-		if other.Namespace == ref.Namespace {
-			n++
-		}
+	if e.topics[ref] != nil {
+		return nil, duly.IsTopic(ref)
 	}
-	if n >= e.cfg.MaxQueues {
-		return nil, duly.NamespaceFull(ref.Namespace, e.cfg.MaxQueues)
+	if err := e.hasRoom(ref.Namespace); err != nil {
+		return nil, err
 	}
 	q := newQueue(ref, cfg, e.moves)
 	e.queues[ref] = q
 	return q, nil
+}
+
+// hasRoom returns [duly.ErrFull] for a namespace that can have no more queues
+// and topics.
+func (e *Engine) hasRoom(namespace string) error {
+	n := 0
+	for ref := range e.queues {
+		if ref.Namespace == namespace && !ref.IsGroup() {
+			n++
+		}
+	}
+	for ref := range e.topics {
+		if ref.Namespace == namespace {
+			n++
+		}
+	}
+	if n >= e.cfg.MaxQueues {
+		return duly.NamespaceFull(namespace, e.cfg.MaxQueues)
+	}
+	return nil
 }

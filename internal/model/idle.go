@@ -64,6 +64,9 @@ func (e *Engine) NextMoment() (at time.Time, ok bool) {
 	for _, q := range e.queues {
 		q.moments(now, soonest)
 	}
+	for _, t := range e.topics {
+		t.moments(soonest)
+	}
 	for _, w := range e.waiters {
 		soonest(w.until)
 	}

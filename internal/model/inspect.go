@@ -23,16 +23,16 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.Jo
 		return duly.JobInfo{}, err
 	}
 	defer e.mu.Unlock()
+	if err := q.checkID(id); err != nil {
+		return duly.JobInfo{}, err
+	}
 	_, now := e.now()
-	if q != nil {
-		s := q.of(id)
-		if j := s.byID[id]; j != nil {
-			if state := s.stateNow(j, now); state != duly.StateNone {
-				return j.info(state, true), nil
-			}
+	if s, j := q.lookUp(id); j != nil {
+		if state := s.stateNow(j, now); state != duly.StateNone {
+			return j.info(state, true), nil
 		}
 	}
-	return duly.JobInfo{}, duly.NotFound(ref, id)
+	return duly.JobInfo{}, q.missing(ref, id)
 }
 
 // GetByReceipt implements duly.Inspector.
@@ -50,18 +50,25 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 	_, now := e.now()
 	if q != nil && p.Shard < len(q.shards) {
 		s := q.shards[p.Shard]
-		if j := s.byNumber[p.Number]; j != nil {
+		j := s.byNumber[p.Number]
+		if j == nil && s.reader != nil {
+			j = s.reader.copies[p.Number.String()]
+		}
+		if j != nil {
 			if state := s.stateNow(j, now); state != duly.StateNone {
 				return j.info(state, true), nil
 			}
 		}
 	}
 
-	return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+	return duly.JobInfo{}, q.missing(ref, p.Number.String())
 }
 
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
+	if ref.IsGroup() {
+		return duly.JobInfo{}, notForGroup(ref, "peek")
+	}
 	q, err := e.beginOn(ctx, ref)
 	if err != nil {
 		return duly.JobInfo{}, err
@@ -135,12 +142,18 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 	for _, s := range q.shards {
 		s.addStats(&st, now)
 	}
+	if q.group != nil {
+		st.Group = q.groupStats(now)
+	}
 	return st, nil
 }
 
 // Survey implements duly.Surveyor.
 func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
-	names, err := e.Queues(ctx, namespace, p)
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return page, err
+	}
+	names, err := e.surveyed(ctx, duly.NamespaceOr(namespace), p)
 	if err != nil {
 		return page, err
 	}
@@ -169,7 +182,7 @@ func (s *shard) addStats(st *duly.Stats, now int64) {
 			continue
 		}
 		st.Sizes.Ready++
-		oldest = min(oldest, j.DueAt)
+		oldest = min(oldest, j.dueIn(duly.StateReady, j.DueAt))
 	}
 
 	if next := s.nextDue(now); next != nil {
@@ -312,18 +325,55 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.names(ctx, p, func(q duly.QueueRef) (string, bool) {
-		return q.Name, q.Namespace == duly.NamespaceOr(namespace)
+	return e.names(ctx, p, func(found *nameSet) {
+		for ref := range e.queues {
+			if ref.Namespace == duly.NamespaceOr(namespace) && !ref.IsGroup() {
+				found.add(ref.Name)
+			}
+		}
+	})
+}
+
+// surveyed lists what a survey visits: the queues and groups of a namespace.
+func (e *Engine) surveyed(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	cursor := p.Cursor
+	p.Cursor = "" // that of a survey may be the name of a group
+	return e.names(ctx, p, func(found *nameSet) {
+		found.behind = cursor
+		for ref := range e.queues {
+			if ref.Namespace == namespace {
+				found.add(ref.Name)
+			}
+		}
 	})
 }
 
 // Namespaces implements duly.Registry.
 func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
-	return e.names(ctx, p, func(q duly.QueueRef) (string, bool) { return q.Namespace, true })
+	return e.names(ctx, p, func(found *nameSet) {
+		for ref := range e.queues {
+			found.add(ref.Namespace)
+		}
+		for ref := range e.topics {
+			found.add(ref.Namespace)
+		}
+	})
 }
 
-// names pages through the names that pick finds in the queues, each once.
-func (e *Engine) names(ctx context.Context, p duly.PageParams, pick func(duly.QueueRef) (string, bool)) (duly.NamePage, error) {
+// nameSet gathers the names behind a cursor, each once.
+type nameSet struct {
+	behind string
+	names  map[string]bool
+}
+
+func (s *nameSet) add(name string) {
+	if name > s.behind {
+		s.names[name] = true
+	}
+}
+
+// names returns a page of the names that gather finds.
+func (e *Engine) names(ctx context.Context, p duly.PageParams, gather func(found *nameSet)) (duly.NamePage, error) {
 	if err := p.ValidateNames(); err != nil {
 		return duly.NamePage{}, err
 	}
@@ -331,13 +381,9 @@ func (e *Engine) names(ctx context.Context, p duly.PageParams, pick func(duly.Qu
 		return duly.NamePage{}, err
 	}
 	defer e.mu.Unlock()
-	found := map[string]bool{}
-	for ref := range e.queues {
-		if name, ok := pick(ref); ok && name > p.Cursor {
-			found[name] = true
-		}
-	}
-	names := slices.Sorted(maps.Keys(found))
+	found := &nameSet{p.Cursor, map[string]bool{}}
+	gather(found)
+	names := slices.Sorted(maps.Keys(found.names))
 	if len(names) <= p.Limit {
 		return duly.NamePage{Names: names}, nil
 	}

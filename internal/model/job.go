@@ -19,6 +19,7 @@ type job struct {
 	finished         int64 // when it became dead or done
 	lastError        string
 	result           []byte
+	isMessage        bool // it is a message that a group holds, or its dead copy
 	overtaken        bool // leased, and a later push under replace has taken its merge key
 }
 
@@ -50,21 +51,30 @@ func (s *shard) receipt(j *job) duly.Receipt {
 	return duly.ReceiptParts{Queue: j.Queue, Shard: s.index, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }
 
+// dueIn returns the due moment of a job that a moment was found for. A message
+// has its entry time unless it is delayed, so that ready ones sort by position.
+func (j *job) dueIn(state duly.State, due int64) int64 {
+	if j.isMessage && state != duly.StateDelayed {
+		return j.PushedAt
+	}
+	return due
+}
+
 // public is the job as it is told: defaults filled in, its due moment. Nothing
 // in it is the model's own: a caller may write into what it was given.
-func (j *job) public(body bool) duly.Job {
+func (j *job) public(state duly.State, body bool) duly.Job {
 	p := j.Job
 	p.Headers, p.Body = maps.Clone(j.Headers), nil
 	if body {
 		p.Body = slices.Clone(j.Body)
 	}
-	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.DueAt), false
+	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.dueIn(state, j.DueAt)), false
 	return p
 }
 
 func (j *job) info(state duly.State, body bool) duly.JobInfo {
 	info := duly.JobInfo{
-		Job: j.public(body), State: state, Size: len(j.Body),
+		Job: j.public(state, body), State: state, Size: len(j.Body),
 		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError,

@@ -20,14 +20,20 @@ func (e *Engine) findJob(ctx context.Context, ref duly.QueueRef, id string) (*sh
 		return nil, nil, err
 	}
 	_, now := e.now()
-	if q != nil {
-		s := q.of(id)
-		if j := s.alive(s.byID[id], now); j != nil {
+	err = q.checkID(id)
+	if s, j := q.lookUp(id); err == nil && j != nil {
+		if j = s.alive(j, now); j != nil {
 			return s, j, nil
 		}
 	}
+	if err == nil && q.beyond(id) {
+		err = duly.NotBeyondCursor(ref, id)
+	}
 	e.end()
-	return nil, nil, duly.NotFound(ref, id)
+	if err == nil {
+		err = q.missing(ref, id)
+	}
+	return nil, nil, err
 }
 
 // Delete implements duly.Operator.
@@ -53,6 +59,9 @@ func (s *shard) delete(j *job, now int64) {
 
 // Update implements duly.Operator.
 func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+	if ref.IsGroup() {
+		return notForGroup(ref, "update")
+	}
 	if err := u.Validate(e.cfg.MaxBody); err != nil {
 		return err
 	}
@@ -83,6 +92,9 @@ func (s *shard) conflict(j *job, e duly.Event) error {
 
 // Promote implements duly.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	if ref.IsGroup() {
+		return notForGroup(ref, "promote")
+	}
 	s, j, err := e.findJob(ctx, ref, id)
 	if err != nil {
 		return err
@@ -102,7 +114,7 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 
 // Requeue implements duly.Operator.
 func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := p.Validate(); err != nil {
+	if err := p.ValidateFor(ref); err != nil {
 		return nil, err
 	}
 	q, err := e.beginOn(ctx, ref)
@@ -138,17 +150,20 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 	if r.Err = duly.ValidateID(id); r.Err != nil {
 		return r
 	}
+	if r.Err = q.checkID(id); r.Err != nil {
+		return r
+	}
 	t, now := e.now()
-	var s *shard
-	var j *job
-	if q != nil {
-		s = q.of(id)
-		j = s.alive(s.byID[id], now)
+	s, j := q.lookUp(id)
+	if j != nil {
+		j = s.alive(j, now)
 	}
 
 	switch {
+	case j != nil && j.state == duly.StateDead && q.beyond(id), j == nil && q.beyond(id):
+		r.Err = duly.NotBeyondCursor(ref, id)
 	case j == nil:
-		r.Err = duly.NotFound(ref, id)
+		r.Err = q.missing(ref, id)
 	case j.state != duly.StateDead:
 		s.count(duly.EventRequeue, j.state, j.state)
 		r.Err = duly.Conflict(s.stateNow(j, now), "job %q is %s, not dead", id, s.stateNow(j, now))
@@ -173,7 +188,9 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.counters.Requeued++
 	s.become(j, duly.EventRequeue, now, func() {
-		j.DueAt, j.PushedAt, j.finished = now, now, 0
+		if j.finished = 0; !j.isMessage {
+			j.DueAt, j.PushedAt = now, now
+		}
 		j.failures, j.stalls, j.lastError = 0, 0, ""
 		if p.Tries != 0 {
 			j.Tries = p.Tries
@@ -219,7 +236,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 
 // Configure implements duly.Operator.
 func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.Validate(); err != nil {
+	if err := patch.ValidateFor(ref); err != nil {
 		return err
 	}
 	if patch.Shards > 1 && e.cfg.OneShard {
@@ -234,6 +251,9 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	cfg := e.usual()
 	if q != nil {
 		cfg = q.cfg
+		if err := q.mayOrder(patch.Group.Order); err != nil {
+			return err
+		}
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
 			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
 		}
@@ -277,11 +297,21 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 
 // Destroy implements duly.Operator.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	if _, err := e.beginOn(ctx, ref); err != nil {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	if err := e.begin(ctx); err != nil {
 		return err
 	}
 	defer e.end()
-	delete(e.queues, ref.Normal())
+	ref = ref.Normal()
+	if e.topics[ref] != nil {
+		return duly.IsTopic(ref)
+	}
+	if topic, group, ok := ref.Group(); ok && e.topics[topic] != nil {
+		delete(e.topics[topic].groups, group)
+	}
+	delete(e.queues, ref)
 	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	return nil
 }

@@ -13,6 +13,8 @@ type queue struct {
 	cfg    duly.QueueConfig
 	shards []*shard
 
+	group *group // what only a group of a topic has
+
 	woken     int   // waiters woken for jobs that nobody has reserved yet
 	recheckAt int64 // when to wake others in their place; 0: never
 }
@@ -31,6 +33,9 @@ func (q *queue) configure(cfg duly.QueueConfig) {
 	q.cfg = cfg
 	for i, s := range q.shards {
 		s.cfg = cfg.OfShard(i)
+		if s.reader != nil {
+			s.applyConfig()
+		}
 	}
 }
 
@@ -52,6 +57,8 @@ type shard struct {
 	ending   *set              // jobs that have an end, by it
 	heads    map[string]*job   // order key → the job that holds it
 	merges   map[mergeKey]*job // → the job that holds it
+
+	reader *reader // what only a shard of a group has
 }
 
 // mergeKey counts within its order key.
@@ -100,17 +107,56 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 	if change != nil {
 		change()
 	}
+	if to == duly.StateNone || s.isCopy(j.state) != s.isCopy(to) {
+		s.forget(j)
+	}
 	j.state, j.overtaken = to, j.overtaken && to == duly.StateLeased
 	if to == duly.StateNone {
-		delete(s.byID, j.ID)
-		delete(s.byNumber, j.number)
 		return
 	}
-	s.byID[j.ID], s.byNumber[j.number] = j, j
+	s.remember(j)
 	s.sets[to].add(j)
 	if j.end() != 0 {
 		s.ending.add(j)
 	}
+}
+
+// isCopy reports whether a job of that state is a dead copy of a message. The
+// group may hold the message itself as well, after a Seek back.
+func (s *shard) isCopy(state duly.State) bool { return s.reader != nil && state == duly.StateDead }
+
+// remember lets a job be found by its ID and number.
+func (s *shard) remember(j *job) {
+	if s.isCopy(j.state) {
+		s.reader.copies[j.ID] = j
+		return
+	}
+	s.byID[j.ID], s.byNumber[j.number] = j, j
+	if s.reader != nil {
+		s.reader.held.remove(j) // it may be there in another state
+		s.reader.held.add(j)
+	}
+}
+
+func (s *shard) forget(j *job) {
+	if s.isCopy(j.state) {
+		delete(s.reader.copies, j.ID)
+		return
+	}
+	delete(s.byID, j.ID)
+	delete(s.byNumber, j.number)
+	if s.reader != nil {
+		s.reader.held.remove(j)
+	}
+}
+
+// keyOf returns the order key that holds a job back: none in a group without an
+// order.
+func (s *shard) keyOf(j *job) string {
+	if s.reader != nil && s.cfg.Group.Order != duly.OrderKeys {
+		return ""
+	}
+	return j.OrderKey
 }
 
 // gone removes a job and gives up its keys.
@@ -159,7 +205,7 @@ func (s *shard) stateNow(j *job, now int64) duly.State {
 // those that were due before it may have the same key: it is then ready or
 // blocked by the clock alone.
 func (s *shard) dueState(j *job, now int64) duly.State {
-	if j.OrderKey != "" && s.heads[j.OrderKey] != j {
+	if !j.isMessage && j.OrderKey != "" && s.heads[j.OrderKey] != j { // a delayed message holds its key
 		for other := range s.dueJobs(now) {
 			if other != j {
 				return duly.StateDelayed
@@ -179,7 +225,7 @@ func (s *shard) become(j *job, e duly.Event, now int64, change func()) {
 // readyOrBlocked is the state that a due job takes, with its order key if that
 // is free.
 func (s *shard) readyOrBlocked(j *job, now int64) duly.State {
-	if j.OrderKey == "" {
+	if s.keyOf(j) == "" {
 		return duly.StateReady
 	}
 	if h := s.heads[j.OrderKey]; h != nil && h != j && s.alive(h, now) != nil {
@@ -287,6 +333,7 @@ func (s *shard) replan(j *job, e duly.Event, now int64, dueChanged bool, change 
 
 // die makes a job a dead letter.
 func (s *shard) die(j *job, e duly.Event, reason string, now int64) {
+	s.dropCopy(j.ID)
 	s.move(j, e, duly.StateDead, func() {
 		j.finished, j.lastError = now, duly.CutError(reason)
 		j.TTL, j.ExpiresAt = duly.None, 0

@@ -22,11 +22,20 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 		return nil, err
 	}
 	defer e.end()
+	for _, ref := range queues {
+		if err := e.known(ref); err != nil {
+			e.pass(queues)
+			return nil, err
+		}
+	}
 	t, _ := e.now()
 	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max}
 
 	for i, ref := range queues {
 		if q := e.find(ref); q != nil {
+			if q.group != nil {
+				q.group.reserved(p.Consumer, take.now)
+			}
 			take.queue(q, e.first(q, take.now))
 		}
 		if take.left == 0 || take.full {
@@ -57,7 +66,8 @@ type taking struct {
 	lease time.Duration
 	left  int
 	bytes int
-	full  bool // the next job does not go with those that it has
+	full  bool   // the next job does not go with those that it has
+	token uint64 // of the messages that it takes from groups; drawn when the first is taken
 	got   []duly.Delivery
 }
 
@@ -77,17 +87,21 @@ func (t *taking) shard(s *shard) {
 	for {
 		more := s.step(t.now)
 		before := len(t.got)
-		t.leaseReady(s)
+		if places := min(t.left, s.open(t.now)); s.reader != nil {
+			more = t.fromGroup(s, places) || more
+		} else {
+			t.leaseReady(s, places)
+		}
 		if len(t.got) > before || !more || t.full {
 			return
 		}
 	}
 }
 
-// leaseReady leases ready jobs in order, as far as the limits are open.
-func (t *taking) leaseReady(s *shard) {
+// leaseReady leases up to n ready jobs in order.
+func (t *taking) leaseReady(s *shard, n int) {
 	ready := s.sets[duly.StateReady]
-	for n := min(t.left, s.open(t.now)); n > 0 && ready.size > 0; {
+	for n > 0 && ready.size > 0 && !t.full {
 		j := s.alive(ready.first(), t.now)
 		if j == nil {
 			continue
@@ -98,14 +112,23 @@ func (t *taking) leaseReady(s *shard) {
 			return
 		}
 
-		t.got = append(t.got, s.lease(j, t.t, t.lease))
-		t.bytes += len(j.Body)
-		t.left--
+		t.deliver(s, j)
 		n--
-		if t.full = suspect; t.full {
-			return
-		}
+		t.full = suspect
 	}
+}
+
+// deliver leases one job.
+func (t *taking) deliver(s *shard, j *job) {
+	if j.isMessage {
+		if t.token == 0 {
+			t.token = newToken()
+		}
+		j.ended = t.token - 1 // the fence of a message is a token, not a count
+	}
+	t.got = append(t.got, s.lease(j, t.t, t.lease))
+	t.bytes += len(j.Body)
+	t.left--
 }
 
 // headSuspect reports whether the first deliverable job is a suspect.
@@ -148,7 +171,7 @@ func (s *shard) lease(j *job, t time.Time, lease time.Duration) duly.Delivery {
 	}
 	s.counters.Delivered++
 	return duly.Delivery{
-		Job: j.public(true), Receipt: s.receipt(j), Attempt: j.Attempt(j.failures, j.stalls),
+		Job: j.public(duly.StateLeased, true), Receipt: s.receipt(j), Attempt: j.Attempt(j.failures, j.stalls),
 		Failures: j.failures, Stalls: j.stalls, LeaseEnd: clock.FromMilli(j.leaseEnd),
 		Now: clock.FromMilli(max(now, j.DueAt)), PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 	}

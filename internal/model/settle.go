@@ -28,6 +28,9 @@ func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.O
 		}
 		t, _ := e.now()
 		s.settle(j, o, t)
+		if s.reader != nil {
+			s.reader.log.trim(clock.Milli(t))
+		}
 	}
 
 	return results, nil
@@ -122,6 +125,9 @@ func (s *shard) settle(j *job, o *duly.Outcome, t time.Time) {
 		s.comeBack(j, duly.EventNack, duly.DueIn(delay, t), now)
 	case duly.Release:
 		due := j.DueAt
+		if j.isMessage {
+			due = now // its entry time may lie ahead of a clock that was set back
+		}
 		if o.Delay != nil {
 			due = duly.DueIn(*o.Delay, t)
 		}
@@ -187,7 +193,7 @@ func (s *shard) comeBack(j *job, e duly.Event, due, now int64) {
 	if due <= now {
 		to = duly.StateReady // it still holds its order key
 	}
-	s.move(j, e, to, func() { j.DueAt = due })
+	s.move(j, e, to, func() { j.DueAt = j.dueIn(to, due) })
 	s.holdMerge(j)
 }
 

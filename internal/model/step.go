@@ -12,16 +12,21 @@ const stepBound = 1000
 
 // Step implements duly.Maintainer.
 func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
-	q, err := e.beginOn(ctx, ref)
-	if err != nil {
+	if err := ref.Validate(); err != nil {
+		return false, err
+	}
+	if err := e.begin(ctx); err != nil {
 		return false, err
 	}
 	defer e.end()
-	if q == nil {
-		return false, nil
-	}
 	_, now := e.now()
-	return q.step(now), nil
+	if t := e.topics[ref.Normal()]; t != nil {
+		return t.step(now), nil
+	}
+	if q := e.find(ref); q != nil {
+		return q.step(now), nil
+	}
+	return false, nil
 }
 
 // Sweep implements duly.Maintainer.
@@ -33,6 +38,10 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	_, now := e.now()
 	for _, q := range e.queues {
 		for q.step(now) {
+		}
+	}
+	for _, t := range e.topics {
+		for t.step(now) {
 		}
 	}
 	return nil
@@ -62,7 +71,8 @@ func (s *shard) step(now int64) (more bool) {
 	delayed := s.sets[duly.StateDelayed]
 	for n = 0; n < stepBound && delayed.size > 0 && delayed.first().DueAt <= now; n++ {
 		j := delayed.first()
-		s.move(j, duly.EventDue, s.readyOrBlocked(j, now), nil)
+		to := s.readyOrBlocked(j, now)
+		s.move(j, duly.EventDue, to, func() { j.DueAt = j.dueIn(to, j.DueAt) })
 	}
 	more = more || n == stepBound
 	more = s.trim(duly.StateDead, now, stepBound) || more
@@ -103,7 +113,7 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	var r duly.CheckReport
 	for _, q := range e.queues {
 		for _, s := range q.shards {
-			r.Jobs += int64(len(s.byID))
+			r.Jobs += int64(s.held() + s.size(duly.StateDead) + s.size(duly.StateDone))
 			r.Faults = append(r.Faults, s.check()...)
 		}
 		if p.Progress != nil {
@@ -121,10 +131,10 @@ func (s *shard) check() (faults []duly.Fault) {
 	for state, set := range s.sets {
 		n += set.size
 		for j := range set.all() {
-			if j.state != state || s.byID[j.ID] != j || s.byNumber[j.number] != j {
+			if j.state != state || !s.finds(j) {
 				fault("misplaced", j.ID)
 			}
-			if j.state == duly.StateReady && j.OrderKey != "" && s.heads[j.OrderKey] != j {
+			if j.state == duly.StateReady && s.keyOf(j) != "" && s.heads[j.OrderKey] != j {
 				fault("ready_without_key", j.ID)
 			}
 			if j.state == duly.StateBlocked && s.heads[j.OrderKey] == nil {
@@ -133,8 +143,11 @@ func (s *shard) check() (faults []duly.Fault) {
 		}
 	}
 
-	if n != len(s.byID) || n != len(s.byNumber) {
+	if copies := s.copies(); n != len(s.byID)+copies || n != len(s.byNumber)+copies {
 		fault("counters_differ", "")
+	}
+	if s.reader != nil {
+		return append(faults, s.checkReader()...)
 	}
 	for _, j := range s.heads {
 		if s.byID[j.ID] != j {

@@ -36,9 +36,15 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 
+	w := &waiter{queues: refs(p.Namespace, p.Queues), done: make(chan struct{})}
+	for _, ref := range w.queues {
+		if err := e.known(ref); err != nil {
+			e.mu.Unlock()
+			return false, err
+		}
+	}
 	t, _ := e.now()
-	w := &waiter{done: make(chan struct{}), until: clock.CeilMilli(t.Add(p.Timeout))}
-	w.queues = refs(p.Namespace, p.Queues)
+	w.until = clock.CeilMilli(t.Add(p.Timeout))
 	e.waiters = append(e.waiters, w)
 	e.wake()
 	if w.woken || p.Timeout == 0 {
@@ -154,8 +160,15 @@ func (e *Engine) wake() {
 	e.setTimer(t)
 }
 
-// takeBack steps the queues whose first lease has ended.
+// takeBack steps the queues whose first lease has ended, and lets the messages
+// enter that are due.
 func (e *Engine) takeBack(now int64) {
+	for _, t := range e.topics {
+		for _, l := range t.logs {
+			for l.enterDue(now) {
+			}
+		}
+	}
 	for _, q := range e.queues {
 		for _, s := range q.shards {
 			if first := s.sets[duly.StateLeased].first(); first != nil && first.leaseEnd <= now {
@@ -188,6 +201,9 @@ func (s *shard) deliverable(now int64, most int) int {
 	n := count(s.readyJobs(now), most)
 	if runOut {
 		n += count(s.runOut(now), most)
+	}
+	if s.reader != nil {
+		n += s.unread(now, most)
 	}
 	if over := s.ending.first(); s.size(duly.StateBlocked) > 0 && over != nil && over.over(now) {
 		n++ // it may hold a key
@@ -225,6 +241,9 @@ func (e *Engine) setTimer(t time.Time) {
 	}
 
 	if !e.cfg.Manual {
+		for _, t := range e.topics {
+			t.moments(soonest)
+		}
 		for _, q := range e.queues {
 			for _, s := range q.shards {
 				if first := s.sets[duly.StateLeased].first(); first != nil {
@@ -246,6 +265,7 @@ func (e *Engine) setTimer(t time.Time) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		e.wake()
+		e.notify()
 	})
 }
 
@@ -260,6 +280,9 @@ func (q *queue) moments(now int64, soonest func(int64)) {
 func (s *shard) moments(now int64, soonest func(int64)) {
 	if next := s.nextDue(now); next != nil {
 		soonest(next.DueAt)
+	}
+	if s.reader != nil {
+		s.reader.log.moments(soonest)
 	}
 	place := &job{leaseEnd: now + 1} // before any number
 	for j := range s.sets[duly.StateLeased].behind(place) {

@@ -1,0 +1,485 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// A group is a queue whose jobs are the messages that it holds, and its dead
+// copies. What a group has besides stands here.
+
+// group is what only a group has, over all shards.
+type group struct {
+	topic     *topic
+	called    int64            // when it was made or last reserved from
+	consumers map[string]int64 // → its last call
+}
+
+// reader is what only a shard of a group has.
+type reader struct {
+	log    *log
+	filter []duly.Condition
+	cursor uint64 // the ordinal of the last message that was handed out or passed over
+	stats  duly.GroupStats
+	held   *set            // by position
+	copies map[string]*job // the dead, by position
+}
+
+// notForGroup refuses an operation that a group does not have.
+func notForGroup(ref duly.QueueRef, operation string) error {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	return duly.NotForGroup(ref, operation)
+}
+
+// CreateGroup implements duly.TopicOperator.
+func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
+	if err := ref.ValidateGroup(); err != nil {
+		return false, err
+	}
+	topicRef, name, _ := ref.Normal().Group()
+	parts, err := from.PartsIn(topicRef, false)
+	if err != nil {
+		return false, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return false, err
+	}
+	defer e.end()
+
+	t := e.topics[topicRef]
+	if t == nil {
+		if err := e.mayMakeTopic(topicRef); err != nil {
+			return false, err
+		}
+		t = newTopic(topicRef, e.usualTopic())
+	}
+	if t.groups[name] != nil {
+		return true, nil
+	}
+	if len(t.groups) >= duly.MaxGroups {
+		return false, duly.GroupsFull(topicRef)
+	}
+	now, ms := e.now()
+	places, err := t.places(from, parts, now)
+	if err != nil {
+		return false, err
+	}
+	e.topics[topicRef] = t
+	t.groups[name] = e.newGroup(t, ref.Normal(), places, ms)
+	return false, nil
+}
+
+// places finds a From in every shard. It returns [duly.ErrInvalid] for one that
+// lies ahead.
+func (t *topic) places(from duly.From, parts duly.FromParts, now time.Time) ([]place, error) {
+	if aheadOf(parts, now) {
+		return nil, duly.AheadOfLog(from)
+	}
+	places := make([]place, len(t.logs))
+	for i, l := range t.logs {
+		if places[i] = l.place(parts); places[i].ahead {
+			return nil, duly.AheadOfLog(from)
+		}
+	}
+	return places, nil
+}
+
+func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64) *queue {
+	cfg := duly.DefaultGroupConfig()
+	cfg.Shards = t.cfg.Shards
+	g := &queue{ref: ref, group: &group{topic: t, called: now, consumers: map[string]int64{}}}
+	for i, l := range t.logs {
+		s := newShard(ref, i, e.moves)
+		s.reader = &reader{log: l, held: &set{compare: byNumber}, copies: map[string]*job{}, cursor: max(places[i].wanted, l.first()) - 1}
+		s.reader.stats.Entered = s.lag()
+		g.shards = append(g.shards, s)
+	}
+	g.configure(cfg)
+	e.queues[ref] = g
+	return g
+}
+
+// applyConfig gives all messages the values of the configuration, and lets the
+// blocked ones go if the group has no order.
+func (s *shard) applyConfig() {
+	s.reader.filter, _ = s.cfg.Group.Filter.Conditions() // was validated
+	for _, set := range s.sets {
+		for j := range set.all() {
+			s.setValues(j)
+		}
+	}
+	if s.cfg.Group.Order == duly.OrderKeys {
+		return
+	}
+	clear(s.heads)
+	for _, j := range firstOf(s.sets[duly.StateBlocked].all(), s.size(duly.StateBlocked)) {
+		s.move(j, duly.EventKeyFreed, duly.StateReady, nil)
+	}
+}
+
+func (s *shard) setValues(j *job) {
+	d := s.cfg.Defaults
+	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
+}
+
+// mayOrder refuses an order by key while the group holds messages without one.
+func (q *queue) mayOrder(order duly.GroupOrder) error {
+	if q.group == nil || order != duly.OrderKeys || q.cfg.Group.Order == duly.OrderKeys {
+		return nil
+	}
+	held := 0
+	for _, s := range q.shards {
+		held += s.held()
+	}
+	if held > 0 {
+		return duly.OrderNeedsEmpty(q.ref, int64(held))
+	}
+	return nil
+}
+
+// reserved notes a Reserve.
+func (g *group) reserved(consumer string, now int64) {
+	g.called = now
+	if consumer == "" {
+		return
+	}
+	g.consumers[consumer] = now
+	for name, at := range g.consumers {
+		if forgotten(at, now) || len(g.consumers) > duly.MaxConsumers && name != consumer {
+			delete(g.consumers, name)
+		}
+	}
+}
+
+func forgotten(at, now int64) bool { return past(at+clock.Millis(duly.ConsumerMemory), now) }
+
+// parked reports whether the group was idle for too long: it needs nothing.
+func (q *queue) parked(now int64) bool {
+	idle := q.cfg.Group.Idle
+	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
+}
+
+// beyondCursor are the stored messages that the cursor has not passed.
+func (s *shard) beyondCursor() []*message { return s.reader.log.from(s.reader.cursor + 1) }
+
+func (s *shard) lag() int64 { return int64(len(s.beyondCursor())) }
+
+// room is how many more messages the group may hold.
+func (s *shard) room() int { return max(0, s.cfg.Group.MaxHeld-s.held()) }
+
+// fromGroup takes up to n messages of a group: ready ones first, but no more than
+// half of the call while there are new ones, which come next. Ready ones then fill
+// what is left. more says that passing over messages ended at its bound.
+func (t *taking) fromGroup(s *shard, n int) (more bool) {
+	more = s.reader.log.enterDue(t.now)
+	end := t.left - n
+	if s.lag() > 0 && s.room() > 0 {
+		t.leaseReady(s, (n+1)/2)
+		more = t.leaseNew(s, t.left-end) || more
+	}
+	t.leaseReady(s, t.left-end)
+	return more
+}
+
+// leaseNew moves the cursor until n messages are leased.
+func (t *taking) leaseNew(s *shard, n int) (more bool) {
+	r := s.reader
+	for passed := 0; n > 0 && s.room() > 0 && s.lag() > 0 && !t.full; {
+		m := s.beyondCursor()[0]
+		if t.full = len(t.got) > 0 && t.bytes+len(m.Body) > duly.MaxBatchBytes; t.full {
+			return false
+		}
+		if passed == duly.MaxPassed {
+			return true
+		}
+
+		r.cursor++
+		if !duly.Matches(r.filter, m.Key, m.Headers) {
+			r.stats.Filtered++
+			passed++
+			continue
+		}
+		j := s.hold(m, t.now)
+		if j.state == duly.StateBlocked {
+			passed++
+			continue
+		}
+		t.deliver(s, j)
+		n--
+	}
+	return false
+}
+
+// hold makes a message of the log one that the group holds.
+func (s *shard) hold(m *message, now int64) *job {
+	j := &job{number: m.position, isMessage: true}
+	j.ID, j.Namespace, j.Queue, j.OrderKey = m.position.String(), s.ref.Namespace, s.ref.Name, m.Key
+	j.Body, j.Headers, j.TTL, j.Retain = m.Body, m.Headers, duly.None, duly.None
+	j.PushedAt, j.DueAt = m.entered, m.entered
+	s.setValues(j)
+	s.place(j, s.readyOrBlocked(j, now), nil)
+	return j
+}
+
+// unread counts the new messages that a Reserve may find, no further than to most.
+func (s *shard) unread(now int64, most int) (n int) {
+	room := s.room()
+	busy := map[string]bool{}
+	for m := range s.waiting(now) {
+		if n >= most || room == 0 {
+			break
+		}
+		if !duly.Matches(s.reader.filter, m.Key, m.Headers) {
+			continue
+		}
+		room--
+		if s.cfg.Group.Order == duly.OrderKeys && m.Key != "" {
+			if busy[m.Key] || s.heads[m.Key] != nil {
+				continue
+			}
+			busy[m.Key] = true
+		}
+		n++
+	}
+	return n
+}
+
+// waiting walks the messages that a Reserve may come to: those beyond the cursor,
+// and the delayed ones that are due.
+func (s *shard) waiting(now int64) iter.Seq[*message] {
+	return func(yield func(*message) bool) {
+		for _, m := range s.beyondCursor() {
+			if !yield(m) {
+				return
+			}
+		}
+		for _, m := range s.reader.log.delayed {
+			if m.due > now || !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// miss is what the loss of a message is to the group.
+func (s *shard) miss(m *message, now int64) {
+	if m.ordinal > s.reader.cursor {
+		s.reader.cursor = m.ordinal
+		s.reader.stats.Missed++
+		return
+	}
+	if j := s.byNumber[m.position]; j != nil {
+		s.giveUp(j)
+		s.freeKey(j, now)
+		s.reader.stats.Missed++
+	}
+}
+
+// giveUp lets a held message go, whatever its state.
+func (s *shard) giveUp(j *job) { s.place(j, duly.StateNone, nil) }
+
+// dropCopy drops the dead copy of a message that dies again.
+func (s *shard) dropCopy(id string) {
+	if s.reader == nil || s.reader.copies[id] == nil {
+		return
+	}
+	s.place(s.reader.copies[id], duly.StateNone, nil)
+	s.counters.Dropped++
+}
+
+// floor is the ordinal of the first message that the group needs.
+func (s *shard) floor() uint64 {
+	if first := s.reader.held.first(); first != nil {
+		return duly.PositionPartsOf(first.number).Ordinal
+	}
+	return s.reader.cursor + 1
+}
+
+// Seek implements duly.TopicOperator.
+func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r duly.SeekResult, err error) {
+	if err := ref.ValidateGroup(); err != nil {
+		return r, err
+	}
+	topicRef, _, _ := ref.Normal().Group()
+	parts, err := to.PartsIn(topicRef, false)
+	if err != nil {
+		return r, err
+	}
+	q, err := e.beginOn(ctx, ref)
+	if err != nil {
+		return r, err
+	}
+	defer e.end()
+	t, now := e.now()
+	places, err := q.group.topic.places(to, parts, t)
+	if err != nil {
+		return r, err
+	}
+
+	for i, s := range q.shards {
+		skipped, replayed := s.seek(max(places[i].wanted, s.reader.log.first()) - 1)
+		r.Skipped += skipped
+		r.Replayed += replayed
+		r.Clipped = r.Clipped || places[i].clipped
+		s.reader.log.noteHolder(now)
+	}
+	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	return r, nil
+}
+
+// seek gives up every held message and sets the cursor.
+func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
+	skipped = int64(s.held())
+	for _, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased} {
+		for _, j := range firstOf(s.sets[state].all(), s.size(state)) {
+			s.giveUp(j)
+		}
+	}
+	clear(s.heads)
+
+	before := s.lag()
+	s.reader.cursor = cursor
+	if moved := s.lag() - before; moved > 0 {
+		replayed = moved
+	} else {
+		skipped -= moved
+	}
+	s.reader.stats.Skipped += skipped
+	s.reader.stats.Replayed += replayed
+	return skipped, replayed
+}
+
+// checkID refuses the ID of a message in a group that is no position of its topic.
+func (q *queue) checkID(id string) error {
+	if q == nil || q.group == nil {
+		return nil
+	}
+	n, ok := duly.ParseNumber(id)
+	if !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(q.group.topic.ref) {
+		return duly.ForeignPosition(q.ref, id)
+	}
+	return nil
+}
+
+// lookUp finds a job by its ID. Of a message that a group holds and has a dead copy
+// of, it returns what the group holds.
+func (q *queue) lookUp(id string) (*shard, *job) {
+	if q == nil {
+		return nil, nil
+	}
+	s := q.of(id)
+	j := s.byID[id]
+	if j == nil && s.reader != nil {
+		j = s.reader.copies[id]
+	}
+	return s, j
+}
+
+// beyond reports whether a position lies beyond the cursor of a group.
+func (q *queue) beyond(id string) bool {
+	if q == nil || q.group == nil {
+		return false
+	}
+	s := q.of(id)
+	n, _ := duly.ParseNumber(id)
+	m := s.reader.log.at(n)
+	return m != nil && m.ordinal > s.reader.cursor
+}
+
+// missing is the error for a job that is not there.
+func (q *queue) missing(ref duly.QueueRef, id string) error {
+	if q != nil && q.group != nil {
+		return duly.NoMessage(ref, id)
+	}
+	return duly.NotFound(ref, id)
+}
+
+// groupStats tells what only a group has.
+func (q *queue) groupStats(now int64) *duly.GroupStats {
+	st := &duly.GroupStats{Parked: q.parked(now)}
+	blocked := map[string]int{}
+	for _, s := range q.shards {
+		s.addGroupStats(st, now, blocked)
+	}
+	for key, n := range blocked {
+		if most := blocked[st.Key]; n > most || n == most && key < st.Key {
+			st.Key = key
+		}
+	}
+	for name, at := range q.group.consumers {
+		if !forgotten(at, now) {
+			st.Consumers = append(st.Consumers, duly.Consumer{Name: name, LastCall: clock.FromMilli(at)})
+		}
+	}
+	slices.SortFunc(st.Consumers, func(a, b duly.Consumer) int { return cmp.Compare(a.Name, b.Name) })
+	if st.Parked {
+		st.OldestNeeded = 0
+	}
+	return st
+}
+
+// addGroupStats adds the shard's to the group's, and counts the blocked messages of
+// each key if the shard is at its bound.
+func (s *shard) addGroupStats(st *duly.GroupStats, now int64, blocked map[string]int) {
+	r := s.reader
+	st.Lag += s.lag()
+	st.Entered += r.stats.Entered
+	st.Filtered += r.stats.Filtered
+	st.Skipped += r.stats.Skipped
+	st.Replayed += r.stats.Replayed
+	st.Missed += r.stats.Missed
+	if floor := s.floor(); floor <= r.log.last.Ordinal {
+		st.OldestNeeded = max(st.OldestNeeded, time.Duration(now-r.log.from(floor)[0].entered)*time.Millisecond)
+	}
+
+	if s.room() > 0 || s.lag() == 0 {
+		return
+	}
+	st.AtMaxHeld = true
+	for j := range s.sets[duly.StateBlocked].all() {
+		blocked[j.OrderKey]++
+	}
+}
+
+func (s *shard) copies() int {
+	if s.reader == nil {
+		return 0
+	}
+	return len(s.reader.copies)
+}
+
+// finds reports whether a job is found where its state says.
+func (s *shard) finds(j *job) bool {
+	if s.isCopy(j.state) {
+		return s.reader.copies[j.ID] == j
+	}
+	return s.byID[j.ID] == j && s.byNumber[j.number] == j
+}
+
+// checkReader compares the messages with the log, and the counters with the
+// contract's equation.
+func (s *shard) checkReader() (faults []duly.Fault) {
+	r, c := s.reader, s.counters
+	fault := func(kind, id string) { faults = append(faults, duly.Fault{Kind: kind, Queue: s.ref, ID: id}) }
+	if r.cursor+1 < r.log.first() || r.cursor > r.log.last.Ordinal {
+		fault("cursor_outside_log", "")
+	}
+	for number := range s.byNumber {
+		if m := r.log.at(number); m == nil || m.ordinal > r.cursor {
+			fault("held_without_message", number.String())
+		}
+	}
+	sizes := s.lag() + int64(s.held()+s.size(duly.StateDead))
+	if r.stats.Entered+r.stats.Replayed != sizes+c.Acked+r.stats.Filtered+r.stats.Skipped+r.stats.Missed+c.Deleted+c.Dropped {
+		fault("not_conserved", "")
+	}
+	return faults
+}

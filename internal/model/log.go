@@ -1,0 +1,183 @@
+package model
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// log is what one shard of a topic stores. It knows nothing of the others.
+type log struct {
+	topic *topic
+	index int
+	// messages have consecutive ordinals: they are deleted at the front alone.
+	messages []*message
+	// last is the position of the last message that entered, stored or not.
+	last duly.PositionParts
+	// delayed messages have not entered, by (due, turn).
+	delayed []*message
+	turns   int
+	// seen are the IDs that were published with dedupe, order the same by age.
+	seen     map[string]*seen
+	order    []*seen
+	bytes    int64 // of all messages, the delayed ones included
+	counters duly.TopicStats
+	// holder is the group at the floor, since when it is there.
+	holder string
+	since  int64
+}
+
+// message is one message, in the log or delayed.
+type message struct {
+	duly.Message
+	due  int64
+	turn int // the order of Publish among delayed ones
+	// In the log:
+	position duly.Position
+	ordinal  uint64
+	entered  int64
+}
+
+// seen is an ID that was published.
+type seen struct {
+	at      int64
+	message *message
+}
+
+// size is the estimate that max_bytes counts by.
+func (m *message) size() int64 {
+	n := len(m.ID) + len(m.Key) + len(m.Body)
+	for name, value := range m.Headers {
+		n += len(name) + len(value)
+	}
+	return int64(n) + 64
+}
+
+// entry is the message as Read returns it.
+func (m *message) entry() duly.Entry {
+	e := duly.Entry{Message: m.Message, Position: m.position, EnteredAt: clock.FromMilli(m.entered)}
+	e.Headers, e.Body = maps.Clone(m.Headers), slices.Clone(m.Body)
+	return e
+}
+
+// first is the ordinal of the oldest stored message, or that of the next one to
+// enter.
+func (l *log) first() uint64 { return l.last.Ordinal + 1 - uint64(len(l.messages)) }
+
+// from returns the stored messages from an ordinal on.
+func (l *log) from(ordinal uint64) []*message {
+	if ordinal <= l.first() {
+		return l.messages
+	}
+	return l.messages[min(ordinal-l.first(), uint64(len(l.messages))):]
+}
+
+// at returns the stored message at a position, nil if there is none.
+func (l *log) at(p duly.Position) *message {
+	parts := duly.PositionPartsOf(p)
+	if parts.Ordinal < l.first() {
+		return nil
+	}
+	if rest := l.from(parts.Ordinal); len(rest) > 0 && rest[0].position == p {
+		return rest[0]
+	}
+	return nil
+}
+
+// enter appends a message to the log. Positions rise although the clock may have
+// been set back.
+func (l *log) enter(m *message, now int64) {
+	l.last = duly.PositionParts{
+		Millis: max(now, l.last.Millis), Ordinal: l.last.Ordinal + 1, Shard: l.index, Topic: duly.TopicChecksum(l.topic.ref),
+	}
+	m.position, m.ordinal, m.entered = l.last.Position(), l.last.Ordinal, l.last.Millis
+	l.messages = append(l.messages, m)
+	l.counters.Entered++
+	for s := range l.readers() {
+		s.reader.stats.Entered++
+	}
+}
+
+// step lets the due messages enter, and deletes what no group needs.
+func (l *log) step(now int64) (more bool) {
+	more = l.enterDue(now)
+	return l.trim(now) || more
+}
+
+// enterDue lets due messages enter in their order; more says that it ended at its
+// bound.
+func (l *log) enterDue(now int64) (more bool) {
+	for n := 0; len(l.delayed) > 0 && l.delayed[0].due <= now; n++ {
+		if n == stepBound {
+			return true
+		}
+		m := l.delayed[0]
+		l.delayed = l.delayed[1:]
+		l.enter(m, now)
+	}
+	return false
+}
+
+// delay stores a message until it is due.
+func (l *log) delay(m *message) {
+	l.turns++
+	m.turn = l.turns
+	i, _ := slices.BinarySearchFunc(l.delayed, m, byEntry)
+	l.delayed = slices.Insert(l.delayed, i, m)
+}
+
+// byEntry is the order in which delayed messages enter.
+func byEntry(a, b *message) int {
+	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.turn, b.turn))
+}
+
+// findDelayed returns the delayed message with that ID and key, nil for none.
+func (l *log) findDelayed(key, id string) *message {
+	for _, m := range l.delayed {
+		if m.ID == id && m.Key == key {
+			return m
+		}
+	}
+	return nil
+}
+
+func (l *log) moments(soonest func(int64)) {
+	if len(l.delayed) > 0 {
+		soonest(l.delayed[0].due)
+	}
+}
+
+// repeats returns the message that was first published with the ID, if a repeat
+// of it exists now.
+func (l *log) repeats(id string, now int64) *message {
+	window := l.topic.cfg.Dedupe
+	if s := l.seen[id]; s != nil && window != duly.None && !past(s.at+clock.Millis(window), now) {
+		return s.message
+	}
+	return nil
+}
+
+// see stores the ID of a new message for the window of dedupe.
+func (l *log) see(m *message, now int64) {
+	window := l.topic.cfg.Dedupe
+	if window == duly.None || m.ID == "" {
+		return
+	}
+	for len(l.order) > 0 && (past(l.order[0].at+clock.Millis(window), now) || len(l.seen) >= duly.MaxIDs) {
+		oldest := l.order[0]
+		l.order = l.order[1:]
+		if l.seen[oldest.message.ID] != oldest {
+			continue // its ID was published again since
+		}
+		delete(l.seen, oldest.message.ID)
+		if !past(oldest.at+clock.Millis(window), now) {
+			l.counters.Forgotten++
+		}
+	}
+	s := &seen{now, m}
+	l.seen[m.ID] = s
+	l.order = append(l.order, s)
+}

@@ -1,0 +1,126 @@
+package model
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Publish implements duly.Topics.
+func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+	if err := duly.CheckBatch(len(messages), duly.MessageBytes(messages)); err != nil {
+		return nil, err
+	}
+	if err := e.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer e.end()
+
+	t, now := e.now()
+	p := &publishing{e: e, t: t, now: now, stepped: map[*log]bool{}, chosen: map[*topic]int{}}
+	results := make([]duly.PublishResult, len(messages))
+	for i := range messages {
+		results[i] = p.publish(messages[i])
+	}
+	for l := range p.stepped {
+		l.noteHolder(now)
+	}
+	return results, nil
+}
+
+// publishing is one Publish under way.
+type publishing struct {
+	e       *Engine
+	t       time.Time
+	now     int64
+	stepped map[*log]bool
+	chosen  map[*topic]int // the shards of messages that may go to any
+}
+
+// publish checks in the contract's order: invalid, exists, full.
+func (p *publishing) publish(m duly.Message) duly.PublishResult {
+	failed := func(err error) duly.PublishResult { return duly.PublishResult{ID: m.ID, Err: err} }
+	if err := m.Validate(p.e.cfg.MaxBody); err != nil {
+		return failed(err)
+	}
+	stored, due, err := m.Plan(p.t)
+	if err != nil {
+		return failed(err)
+	}
+	topic, err := p.e.makeTopic(duly.QueueRef{Namespace: stored.Namespace, Name: m.Topic}, p.e.usualTopic())
+	if err != nil {
+		return failed(err)
+	}
+
+	stored.Body, stored.Headers = slices.Clone(stored.Body), maps.Clone(stored.Headers)
+	next := &message{Message: stored, due: due}
+	delayed := due > p.now
+	l := topic.logs[p.shard(topic, &stored, delayed)]
+	if !p.stepped[l] {
+		l.step(p.now)
+		p.stepped[l] = true
+	}
+	if first := l.repeated(next, delayed, p.now); first != nil {
+		l.counters.Exists++
+		return duly.PublishResult{Outcome: duly.Exists, Position: first.position, ID: first.ID}
+	}
+	if delayed && next.ID == "" {
+		next.ID = duly.NewNumberIn(byte(l.index)).String()
+	}
+	if err := l.makeRoom(next, p.now); err != nil {
+		return failed(err)
+	}
+
+	l.add(next, delayed, p.now)
+	return duly.PublishResult{Outcome: duly.Created, Position: next.position, ID: next.ID}
+}
+
+// shard is the shard that a message goes to. All that may go to any go to one.
+func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
+	if shard, fixed := m.ShardIn(t.cfg, delayed); fixed {
+		return shard
+	}
+	shard, known := p.chosen[t]
+	if known {
+		return shard
+	}
+	if p.e.cfg.Publish != nil {
+		shard, known = p.e.cfg.Publish(t.ref)
+	}
+	if !known {
+		n := duly.NewNumber() // its last byte is random
+		shard = int(n[len(n)-1])
+	}
+	p.chosen[t] = shard % t.cfg.Shards
+	return p.chosen[t]
+}
+
+// repeated returns the message that a new one repeats: one with its ID within the
+// window of dedupe, or a delayed one that a delayed one would take the place of.
+func (l *log) repeated(m *message, delayed bool, now int64) *message {
+	if m.ID == "" {
+		return nil
+	}
+	if first := l.repeats(m.ID, now); first != nil {
+		return first
+	}
+	if delayed {
+		return l.findDelayed(m.Key, m.ID)
+	}
+	return nil
+}
+
+// add stores a new message.
+func (l *log) add(m *message, delayed bool, now int64) {
+	l.counters.Published++
+	l.bytes += m.size()
+	l.see(m, now)
+	if delayed {
+		l.delay(m)
+		return
+	}
+	l.enter(m, now)
+}

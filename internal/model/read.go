@@ -1,0 +1,294 @@
+package model
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Read implements duly.Topics.
+func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+	if err := p.Validate(ref); err != nil {
+		return duly.ReadPage{}, err
+	}
+	over := make(chan struct{})
+	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
+	defer timeout.Stop()
+	for {
+		page, changed, err := e.read(ctx, ref, p)
+		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
+			return page, err
+		}
+		p.From = page.Next // what "end" was at the first look
+		select {
+		case <-changed:
+		case <-over:
+			p.Wait = 0
+		case <-ctx.Done():
+			return duly.ReadPage{}, ctx.Err()
+		}
+	}
+}
+
+// read returns the page that there is now. changed is closed when it may be
+// another one.
+func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, changed <-chan struct{}, err error) {
+	t, err := e.beginTopic(ctx, ref)
+	if err != nil {
+		return page, nil, err
+	}
+	defer e.mu.Unlock()
+	next, err := t.readFrom(p.From)
+	if err != nil {
+		return page, nil, err
+	}
+	for i, l := range t.logs {
+		if gone := l.first(); next[i] < gone {
+			page.Gap += t.gap(p.From, gone-next[i])
+			next[i] = gone
+		}
+	}
+
+	page.Entries = t.merged(next, p.Limit)
+	page.Next = nextFrom(next)
+	if e.changed == nil {
+		e.changed = make(chan struct{})
+	}
+	return page, e.changed, nil
+}
+
+// gap returns the number of messages that are gone, if the reader knows that it
+// has not read them: start and a time leave it open.
+func (t *topic) gap(from duly.From, gone uint64) int64 {
+	if p, _ := from.Parts(); p.Kind == duly.KindPosition || p.Kind == duly.KindNext {
+		return int64(gone)
+	}
+	return 0
+}
+
+// merged returns messages by position from the ordinals on, and moves these.
+func (t *topic) merged(next []uint64, limit int) (entries []duly.Entry) {
+	bytes := 0
+	for len(entries) < limit {
+		var least *message
+		for i, l := range t.logs {
+			if rest := l.from(next[i]); len(rest) > 0 && (least == nil || slices.Compare(rest[0].position[:], least.position[:]) < 0) {
+				least = rest[0]
+			}
+		}
+		if least == nil {
+			break
+		}
+		if bytes += len(least.Body); len(entries) > 0 && bytes > duly.MaxBatchBytes {
+			break
+		}
+		entries = append(entries, least.entry())
+		next[duly.PositionPartsOf(least.position).Shard] = least.ordinal + 1
+	}
+	return entries
+}
+
+// nextFrom writes the ordinals that a reader goes on at.
+func nextFrom(next []uint64) duly.From {
+	parts := make([]string, len(next))
+	for i, ordinal := range next {
+		parts[i] = strconv.FormatUint(ordinal, 10)
+	}
+	return duly.From(duly.NextPrefix + strings.Join(parts, "."))
+}
+
+// readFrom returns the ordinal in each shard that a Read begins at.
+func (t *topic) readFrom(from duly.From) (next []uint64, err error) {
+	parts, _ := from.Parts() // was validated
+	if parts.Kind == duly.KindNext {
+		return t.parseNext(from, parts.Next)
+	}
+	for _, l := range t.logs {
+		place := l.place(parts)
+		if place.ahead && parts.Kind == duly.KindPosition {
+			return nil, l.ends(from)
+		}
+		next = append(next, place.wanted)
+	}
+	return next, nil
+}
+
+func (t *topic) parseNext(from duly.From, text string) (next []uint64, err error) {
+	ordinals := strings.Split(text, ".")
+	for i, digits := range ordinals {
+		n, err := strconv.ParseUint(digits, 10, 40)
+		if err != nil || n == 0 || len(ordinals) != len(t.logs) {
+			return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
+		}
+		if l := t.logs[i]; n > l.last.Ordinal+1 {
+			return nil, l.ends(from)
+		}
+		next = append(next, n)
+	}
+	return next, nil
+}
+
+// ends is the error for a reader that was further than the log is.
+func (l *log) ends(from duly.From) error {
+	if l.last.Ordinal == 0 {
+		return duly.LogEnds(from, "")
+	}
+	return duly.LogEnds(from, l.last.Position().String())
+}
+
+// place is where a From points in one shard.
+type place struct {
+	wanted  uint64 // the ordinal, which may be gone
+	clipped bool   // messages from there on are gone
+	ahead   bool   // the position is beyond the end
+}
+
+// place finds a From in the shard. A position speaks of its own shard; the others
+// go by its entry time.
+func (l *log) place(p duly.FromParts) place {
+	switch p.Kind {
+	case duly.KindEnd:
+		return place{wanted: l.last.Ordinal + 1}
+	case duly.KindTime:
+		return l.placeOfTime(clock.CeilMilli(p.Time))
+	case duly.KindPosition:
+		at := duly.PositionPartsOf(p.Position)
+		if at.Shard >= len(l.topic.logs) {
+			return place{ahead: true}
+		}
+		if at.Shard == l.index {
+			return place{wanted: at.Ordinal, clipped: at.Ordinal < l.first(), ahead: at.Ordinal > l.last.Ordinal}
+		}
+		return l.placeOfTime(at.Millis)
+	}
+	return place{wanted: l.first()}
+}
+
+// placeOfTime finds the first message that entered at ms or later.
+func (l *log) placeOfTime(ms int64) place {
+	i, _ := slices.BinarySearchFunc(l.messages, ms, func(m *message, ms int64) int { return cmp.Compare(m.entered, ms) })
+	oldest := l.last.Millis + 1 // in an empty log, the target may be the last that was there
+	if len(l.messages) > 0 {
+		oldest = l.messages[0].entered
+	}
+	return place{wanted: l.first() + uint64(i), clipped: l.first() > 1 && ms < oldest}
+}
+
+// delayedCursor is the place behind which a list of delayed messages goes on.
+type delayedCursor struct {
+	Shard int
+	Due   int64
+	ID    string
+}
+
+// Delayed implements duly.Topics.
+func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedParams) (page duly.DelayedPage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	after := delayedCursor{Due: -1}
+	if p.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(p.Cursor)
+		if err != nil || json.Unmarshal(raw, &after) != nil || after.Shard < 0 {
+			return page, duly.BadCursor()
+		}
+	}
+	t, err := e.beginTopic(ctx, ref)
+	if err != nil {
+		return page, err
+	}
+	defer e.mu.Unlock()
+
+	bytes := 0
+	for _, l := range t.logs[min(after.Shard, len(t.logs)):] {
+		for _, m := range slices.SortedFunc(slices.Values(l.delayed), byDueAndID) {
+			place := delayedCursor{l.index, m.due, m.ID}
+			if l.index == after.Shard && byPlace(place, after) <= 0 {
+				continue
+			}
+			if p.Bodies {
+				bytes += len(m.Body)
+			}
+			if n := len(page.Messages); n == p.Limit || n > 0 && bytes > duly.MaxBatchBytes {
+				text, _ := json.Marshal(after) // plain fields: can't fail
+				page.Next = base64.RawURLEncoding.EncodeToString(text)
+				return page, nil
+			}
+			page.Messages = append(page.Messages, m.waiting(p.Bodies))
+			after = place
+		}
+	}
+	return page, nil
+}
+
+func byDueAndID(a, b *message) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.ID, b.ID)) }
+
+func byPlace(a, b delayedCursor) int {
+	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
+}
+
+// waiting is a delayed message as a caller sees it.
+func (m *message) waiting(body bool) duly.Message {
+	w := m.Message
+	w.Due, w.Headers, w.Body = clock.FromMilli(m.due), maps.Clone(m.Headers), nil
+	if body {
+		w.Body = slices.Clone(m.Body)
+	}
+	return w
+}
+
+// findDelayed begins an operation on a delayed message. The caller ends it if there
+// is no error.
+func (e *Engine) findDelayed(ctx context.Context, ref duly.QueueRef, key, id string) (*log, *message, error) {
+	if err := duly.ValidateID(id); err != nil {
+		return nil, nil, err
+	}
+	t, err := e.beginTopic(ctx, ref)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, shard := range duly.DelayedShards(key, id, t.cfg.Shards) {
+		if m := t.logs[shard].findDelayed(key, id); m != nil {
+			return t.logs[shard], m, nil
+		}
+	}
+	e.end()
+	return nil, nil, duly.NoMessage(ref, id)
+}
+
+// DelayedMessage implements duly.Topics.
+func (e *Engine) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id string) (duly.Message, error) {
+	_, m, err := e.findDelayed(ctx, ref, key, id)
+	if err != nil {
+		return duly.Message{}, err
+	}
+	defer e.end()
+	return m.waiting(true), nil
+}
+
+// CancelDelayed implements duly.Topics.
+func (e *Engine) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id string) error {
+	l, m, err := e.findDelayed(ctx, ref, key, id)
+	if err != nil {
+		return err
+	}
+	defer e.end()
+	l.delayed = slices.DeleteFunc(l.delayed, func(other *message) bool { return other == m })
+	l.bytes -= m.size()
+	l.counters.Canceled++
+	return nil
+}
+
+// aheadOf reports whether a time lies ahead of the clock.
+func aheadOf(p duly.FromParts, now time.Time) bool {
+	return p.Kind == duly.KindTime && p.Time.After(now)
+}
