@@ -14,8 +14,17 @@ import (
 
 // parts are all the routes, under the headings of the documents.
 func parts(api, admin, health []route.Route) []describe.Part {
+	var jobs, topics []route.Route
+	for _, r := range api {
+		if strings.HasPrefix(r.Path, "/v1/{namespace}/topics") {
+			topics = append(topics, r)
+		} else {
+			jobs = append(jobs, r)
+		}
+	}
 	return []describe.Part{
-		{Title: "Jobs and queues", Text: "On the API's address.", Routes: api},
+		{Title: "Jobs and queues", Text: "On the API's address. A queue may be the group of a topic, as TOPIC@GROUP, in every route except push, update, promote and peek.", Routes: jobs},
+		{Title: "Topics", Text: "On the API's address. Every group of a topic sees every message. An engine without topics answers unsupported.", Routes: topics},
 		{Title: "Admin", Text: "On the admin address, which is on the loopback unless it is set otherwise.", Admin: true, Routes: admin},
 		{Title: "Health", Text: "On both addresses, without a token.", Routes: health},
 	}

@@ -72,6 +72,41 @@ func (e *failing) Resume(context.Context, duly.QueueRef) error                  
 func (e *failing) Destroy(context.Context, duly.QueueRef) error                     { return e.fail() }
 func (e *failing) WatchCancels(context.Context, string, duly.CancelWatch) error     { return e.fail() }
 
+func (e *failing) Publish(context.Context, []duly.Message) ([]duly.PublishResult, error) {
+	return nil, e.fail()
+}
+func (e *failing) Read(context.Context, duly.QueueRef, duly.ReadParams) (duly.ReadPage, error) {
+	return duly.ReadPage{}, e.fail()
+}
+func (e *failing) Delayed(context.Context, duly.QueueRef, duly.DelayedParams) (duly.DelayedPage, error) {
+	return duly.DelayedPage{}, e.fail()
+}
+func (e *failing) DelayedMessage(context.Context, duly.QueueRef, string, string) (duly.Message, error) {
+	return duly.Message{}, e.fail()
+}
+func (e *failing) CancelDelayed(context.Context, duly.QueueRef, string, string) error {
+	return e.fail()
+}
+func (e *failing) Topics(context.Context, string, duly.PageParams) (duly.NamePage, error) {
+	return duly.NamePage{}, e.fail()
+}
+func (e *failing) Topic(context.Context, duly.QueueRef) (duly.TopicInfo, error) {
+	return duly.TopicInfo{}, e.fail()
+}
+func (e *failing) ConfigureTopic(context.Context, duly.QueueRef, duly.TopicConfig) error {
+	return e.fail()
+}
+func (e *failing) DestroyTopic(context.Context, duly.QueueRef) error { return e.fail() }
+func (e *failing) Groups(context.Context, duly.QueueRef, duly.PageParams) (duly.NamePage, error) {
+	return duly.NamePage{}, e.fail()
+}
+func (e *failing) CreateGroup(context.Context, duly.QueueRef, duly.From) (bool, error) {
+	return false, e.fail()
+}
+func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (duly.SeekResult, error) {
+	return duly.SeekResult{}, e.fail()
+}
+
 func nativeRoutes(f *fixture) (routes []route.Route) {
 	for _, r := range f.apiRoutes {
 		if strings.HasPrefix(r.Path, "/v1/") {

@@ -14,7 +14,7 @@ import (
 
 // pathOf is a path that the pattern matches.
 func pathOf(r route.Route, namespace string) string {
-	return strings.NewReplacer("{receipt}", "q:0:01J0000000000000000000000A:1", "{namespace}", namespace, "{queue}", "q", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
+	return strings.NewReplacer("{receipt}", "q:0:01J0000000000000000000000A:1", "{namespace}", namespace, "{queue}", "q", "{topic}", "events", "{group}", "mailer", "/tokens/{id}", "/tokens/"+strings.Repeat("0", 64), "{id}", "some-job", "{profile}", "goroutine").Replace(r.Path)
 }
 
 // allowed is the declared matrix, said once more in other words: which of the
@@ -74,6 +74,8 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 		case !native:
 		case path == "/push":
 			want = auth.Produce
+		case strings.HasPrefix(path, "/topics"):
+			want = rightOfTopics(r.Method, path)
 		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek":
 			if want = auth.Produce; r.Method == "GET" {
 				want = auth.Consume
@@ -94,6 +96,22 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
 		}
 	}
+}
+
+// rightOfTopics is the right that C14.25 and C14.49 to C14.52 say.
+func rightOfTopics(method, path string) auth.Need {
+	bodies := path == "/topics/{topic}/messages" || strings.HasSuffix(path, "/delayed/{id}")
+	switch {
+	case method == "GET" && bodies:
+		return auth.Consume
+	case method == "GET":
+		return auth.Either
+	case bodies:
+		return auth.Produce
+	case method == "PUT":
+		return auth.Consume
+	}
+	return auth.Admin
 }
 
 func TestX1ARouteWithoutARightIsNotMounted(t *testing.T) {

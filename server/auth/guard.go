@@ -78,7 +78,7 @@ func (g *Guard) Check(ctx context.Context, c Claim, need Need, namespace string)
 		return nil, err
 	}
 	if !need.Allows(&p.Token, namespace) {
-		return p, duly.Errorf(duly.CodeForbidden, "this needs a token with the right %s, for this namespace", need)
+		return p, need.Refusal()
 	}
 	return p, nil
 }

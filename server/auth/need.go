@@ -58,3 +58,8 @@ func (n Need) Allows(t *duly.Token, namespace string) bool {
 	}
 	return t.Rights.Includes(n.rights())
 }
+
+// Refusal is the error of a caller without the right.
+func (n Need) Refusal() error {
+	return duly.Errorf(duly.CodeForbidden, "this needs a token with the right %s, for this namespace", n)
+}

@@ -83,7 +83,7 @@ func Curl(p Part, r *route.Route) string {
 		token = "/tokens/" + strings.Repeat("0123456789abcdef", 4)
 	}
 	path := strings.NewReplacer(
-		"{name}", "shop", "{namespace}", "default", "{queue}", "mail", "/tokens/{id}", token, "{id}", "order:2", "{profile}", "profile",
+		"{name}", "shop", "{namespace}", "default", "{queue}", "mail", "/tokens/{id}", token, "/delayed/{id}", "/delayed/reminder:7", "{id}", "order:2", "{topic}", "events", "{group}", "mailer", "{profile}", "profile",
 		"{receipt}", "mail:0:01J0000000000000000000000B:1",
 	).Replace(r.Path)
 	var b strings.Builder

@@ -5,24 +5,52 @@ import (
 	"net/http"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/poll"
 	"github.com/dulymq/duly/server/route"
 )
 
+// Config says what an API serves.
+type Config struct {
+	// Engine, Poll and Clock must be set. Poll takes jobs from the engine.
+	Engine duly.Contract
+	Poll   *poll.Poll
+	Clock  clock.Clock
+	// Surveyor surveys the engine; Removed has the feeds of its removed jobs.
+	Surveyor duly.Surveyor
+	Removed  *cancelfeed.Feeds
+	// Topics are the engine's. Nil: it has none.
+	Topics duly.Topics
+	// Stepper makes the steps of a trim. Nil: trim is unsupported.
+	Stepper Stepper
+	// Polling, if set, is called with 1 when a request begins to wait for a message,
+	// and with -1 when it ends.
+	Polling func(n int)
+}
+
+// Stepper is the part of [duly.Maintainer] that trims.
+type Stepper interface {
+	// Step is the method of [duly.Maintainer].
+	Step(ctx context.Context, q duly.QueueRef) (more bool, err error)
+}
+
 // API serves an engine.
 type API struct {
+	cfg      Config
 	engine   duly.Contract
 	surveyor duly.Surveyor
 	poll     *poll.Poll
 	removed  *cancelfeed.Feeds
 }
 
-// New returns the API of an engine, from which p takes jobs, of what surveys it, and
-// of the feeds of its removed jobs.
-func New(engine duly.Contract, p *poll.Poll, surveyor duly.Surveyor, removed *cancelfeed.Feeds) *API {
-	return &API{engine: engine, poll: p, surveyor: surveyor, removed: removed}
+// New returns the API of an engine.
+func New(cfg Config) *API {
+	if cfg.Polling == nil {
+		cfg.Polling = func(int) {}
+	}
+	return &API{cfg: cfg, engine: cfg.Engine, poll: cfg.Poll, surveyor: cfg.Surveyor, removed: cfg.Removed}
 }
 
 func (a *API) push(c *route.Call) error {

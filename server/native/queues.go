@@ -90,10 +90,7 @@ func (a *API) configure(c *route.Call) error {
 // plain is an operation on a queue that takes nothing and answers nothing.
 func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handler {
 	return func(c *route.Call) error {
-		text, err := c.Body()
-		if err == nil {
-			err = wire.ReadEmpty(text, wire.Strict)
-		}
+		err := empty(c)
 		if err == nil {
 			err = operate(c, queue(c))
 		}
@@ -102,6 +99,15 @@ func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handle
 		}
 		return c.Empty()
 	}
+}
+
+// empty reads the request of an operation without parameters.
+func empty(c *route.Call) error {
+	text, err := c.Body()
+	if err != nil {
+		return err
+	}
+	return wire.ReadEmpty(text, wire.Strict)
 }
 
 func (a *API) pause(c *route.Call, q duly.QueueRef) error  { return a.engine.Pause(c.Context(), q) }

@@ -20,7 +20,7 @@ const (
 // Routes is the table.
 func (a *API) Routes() []route.Route {
 	one := int64(2*a.poll.MaxBody() + smallBody)
-	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one))
+	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one), a.topicRoutes(max(one, batchBody)))
 }
 
 // hotRoutes are the routes of producers and workers. batch and one bound the
@@ -90,13 +90,13 @@ func (a *API) queueRoutes() []route.Route {
 			ExampleAnswer: `{"queues":[{"name":"mail"},{"name":"video"}],"next":"video"}`,
 		}},
 		{Method: "GET", Path: one, Need: auth.Either, Handler: a.queue, Doc: route.Doc{
-			ID: "getQueue", Summary: "Look at a queue", Text: "Its configuration with every field filled in, its sizes and its counters. A queue that does not exist reads as an empty one.",
+			ID: "getQueue", Summary: "Look at a queue", Text: "Its configuration with every field filled in, its sizes and its counters. A queue that does not exist reads as an empty one. A group TOPIC@GROUP that does not exist is not_found.",
 			Answer:        queueForm{},
 			ExampleAnswer: `{"name":"mail","config":{"shards":1,"paused":false,"defaults":{"tries":16,"max_stalls":8,"backoff":"exp:1s:1h","ttl":"none","lease":"30s","retain":"none"},"dead_age":"90d","dead_count":100000,"max_jobs":"none","max_leased":"none","rate":"none"},"stats":{"sizes":{"delayed":0,"ready":0,"blocked":0,"leased":0,"dead":1,"done":0},"counters":{"pushed":2,"merged":0,"delivered":2,"acked":1,"failed":1,"stalled":0,"released":0,"dead":1,"requeued":0,"expired":0,"deleted":0,"dropped":0},"oldest_ready":"0s"}}`,
 		}},
 		{Method: "PATCH", Path: one, Need: auth.Admin, MaxBody: smallBody, Handler: a.configure, Doc: route.Doc{
-			ID: "configureQueue", Summary: "Configure a queue", Text: "Changes the fields that are given, and makes the queue if it does not exist.",
-			Request: ConfigForm{}, Status: 204, Errors: []duly.Code{duly.CodeUnsupported, duly.CodeFull}, Example: `{"max_leased":10,"defaults":{"tries":5}}`,
+			ID: "configureQueue", Summary: "Configure a queue", Text: "Changes the fields that are given, and makes the queue if it does not exist. A group TOPIC@GROUP must exist, and has fields of its own.",
+			Request: ConfigForm{}, Status: 204, Errors: []duly.Code{duly.CodeUnsupported, duly.CodeFull, duly.CodeNotFound, duly.CodeConflict}, Example: `{"max_leased":10,"defaults":{"tries":5}}`,
 		}},
 		{Method: "POST", Path: one + "/pause", Need: auth.Admin, MaxBody: noBody, Handler: a.plain(a.pause), Doc: route.Doc{
 			ID: "pauseQueue", Summary: "Pause a queue", Text: "Nothing is reserved from it; pushing and time go on.", Status: 204, Errors: []duly.Code{duly.CodeNotFound},

@@ -138,10 +138,12 @@ type pushedForm struct {
 }
 
 type reserveForm struct {
-	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to take from, in strict order."`
+	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to take from, and groups as TOPIC@GROUP, in strict order."`
 	Max    int      `json:"max,omitempty" minimum:"1" maximum:"1000" doc:"The most deliveries to take. Default: 1."`
 	Lease  duration `json:"lease,omitempty" doc:"How long to hold each job. Bound: 100ms to 366d. Default: each job's own."`
 	Wait   duration `json:"wait,omitempty" doc:"How long to wait for the first job. Bound: 10m. Default: 0s."`
+	// Consumer is for groups alone.
+	Consumer string `json:"consumer,omitempty" maxLength:"255" doc:"The caller's name, which the stats of a group list. It owns nothing. Default: none."`
 }
 
 // StoredForm is a job as an engine returns it.
@@ -183,7 +185,7 @@ type deliveriesForm struct {
 }
 
 type waitForm struct {
-	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to watch."`
+	Queues []string `json:"queues" minItems:"1" maxItems:"100" doc:"The queues to watch, and groups as TOPIC@GROUP."`
 	Wait   duration `json:"wait,omitempty" doc:"How long to wait. Bound: 10m. Default: 0s."`
 }
 
@@ -277,6 +279,11 @@ type ConfigForm struct {
 	MaxLeased countOrNone    `json:"max_leased,omitempty" doc:"The most jobs leased at once, over all workers. Default: none."`
 	Rate      rateOrNone     `json:"rate,omitempty" doc:"Deliveries per second, over all workers. Default: none."`
 	Burst     int            `json:"burst,omitempty" minimum:"1" maximum:"1000000" doc:"Deliveries that may come at once after a quiet time. Default: the rate, rounded up."`
+	Order     string         `json:"order,omitempty" enum:"none,key" doc:"For a group: key handles the messages of one key one at a time, in log order. Default: none."`
+	MaxHeld   int            `json:"max_held,omitempty" minimum:"1" doc:"For a group: the most ready, delayed, blocked and leased messages together; at the bound the cursor stops. Default: 100000."`
+	Filter    string         `json:"filter,omitempty" doc:"For a group: conditions on headers and the key, as type=order&@key=a, or none. Bound: 8 conditions. Default: none."`
+	Idle      durationOrNone `json:"idle,omitempty" doc:"For a group: after so long without a reserve it needs no message any more. Bound: at least 1h. Default: none."`
+	Target    string         `json:"target,omitempty" maxLength:"255" doc:"For a group: the queue that the servers push each message into, or none. Default: none."`
 }
 
 type queueForm struct {
@@ -298,6 +305,7 @@ type statsForm struct {
 	Counters    map[string]int64 `json:"counters" doc:"Events since the queue was created: pushed, merged, delivered, acked, failed, stalled, released, dead, requeued, expired, deleted, dropped."`
 	OldestReady duration         `json:"oldest_ready" doc:"How long the oldest ready job has been due."`
 	NextDue     *time.Time       `json:"next_due,omitempty" doc:"The earliest due time in the future."`
+	Group       *groupStatsForm  `json:"group,omitempty" doc:"For a group: where it is in the log."`
 }
 
 type requeueForm struct {

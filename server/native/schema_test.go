@@ -60,6 +60,12 @@ func samples() []struct {
 	plain, binary := info("x"), info("\xff")
 	problem, _ := wire.AppendProblem(nil, fault, 0)
 	config := duly.DefaultQueueConfig().With(duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 2}})
+	group := duly.DefaultGroupConfig().With(duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, Filter: "a=b", Idle: time.Hour, Target: "q"}})
+	message := func(body string) duly.Message {
+		return duly.Message{ID: "a", Key: "k", Headers: map[string]string{"a": "b"}, Body: []byte(body), Delay: time.Second, Due: when}
+	}
+	place := duly.PositionParts{Millis: when.UnixMilli(), Ordinal: 1}.Position()
+	topicConfig := duly.TopicConfig{Shards: 1, Dedupe: time.Hour, Keep: time.Hour, MaxAge: duly.None, MaxCount: 1, MaxBytes: duly.None, Overflow: duly.OverflowDrop}
 	return []struct {
 		form any
 		text []byte
@@ -69,7 +75,7 @@ func samples() []struct {
 		{OneJobForm{}, oneJob("\xff")},
 		{pushedOneForm{}, wire.AppendPushResult(nil, &duly.PushResult{ID: "a", Outcome: duly.Exists, State: duly.StateDone})},
 		{pushedForm{}, wire.AppendPushResults(nil, []duly.PushResult{{ID: "a", Outcome: duly.Exists, State: duly.StateDone}, {Err: fault}})},
-		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second}, Wait: time.Second})},
+		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second, Consumer: "c"}, Wait: time.Second})},
 		{deliveriesForm{}, wire.AppendDeliveries(nil, []duly.Delivery{{Job: stored("x"), Receipt: "r", LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}, {Job: stored("\xff"), LeaseEnd: when, Now: when, PushedAt: when}})},
 		{waitForm{}, wire.AppendWait(nil, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second})},
 		{readyForm{}, wire.AppendReady(nil, true)},
@@ -82,6 +88,20 @@ func samples() []struct {
 		{queuesForm{}, wire.AppendSurvey(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "q", Stats: duly.Stats{NextDue: when}, Throttle: config.Throttle()}, {Name: "p", Throttle: duly.Throttle{Paused: true, MaxLeased: 1}}, {Name: "r", Err: fault}}, Next: "r"})},
 		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "q", Config: config, Stats: duly.Stats{NextDue: when}})},
 		{ConfigForm{}, wire.AppendConfig(nil, config)},
+		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "t@g", Config: group, Stats: duly.Stats{NextDue: when, Group: &duly.GroupStats{Key: "k", Consumers: []duly.Consumer{{Name: "c", LastCall: when}}}}})},
+		{ConfigForm{}, wire.AppendConfig(nil, group)},
+		{publishForm{}, wire.AppendPublish(nil, []duly.Message{message("x"), message("\xff")})},
+		{publishedForm{}, wire.AppendPublishResults(nil, []duly.PublishResult{{Outcome: duly.Exists, Position: place, ID: "a"}, {Err: fault}})},
+		{entriesForm{}, wire.AppendEntries(nil, duly.ReadPage{Entries: []duly.Entry{{Message: message("x"), Position: place, EnteredAt: when}, {Message: message("\xff"), Position: place, EnteredAt: when}}, Next: "next:a"})},
+		{delayedForm{}, wire.AppendDelayed(nil, duly.DelayedPage{Messages: []duly.Message{message("x"), message("\xff")}, Next: "c"}, true)},
+		{topicsForm{}, wire.AppendNames(nil, "topics", duly.NamePage{Names: []string{"t"}, Next: "t"})},
+		{groupsForm{}, wire.AppendNames(nil, "groups", duly.NamePage{Names: []string{"g"}, Next: "g"})},
+		{fromForm{}, wire.AppendFrom(nil, duly.FromEnd)},
+		{groupCreatedForm{}, wire.AppendGroupCreated(nil, true)},
+		{seekedForm{}, wire.AppendSeeked(nil, duly.SeekResult{Clipped: true})},
+		{trimmedForm{}, wire.AppendTrimmed(nil, true)},
+		{TopicConfigForm{}, wire.AppendTopicConfig(nil, topicConfig)},
+		{topicForm{}, wire.AppendTopic(nil, wire.Topic{Name: "t", TopicInfo: duly.TopicInfo{Config: topicConfig, Stats: duly.TopicStats{First: place, Last: place, NextDue: when, Floors: []duly.Floor{{Position: place, Group: "g", Since: when}}}}})},
 		{requeueForm{}, wire.AppendRequeue(nil, duly.RequeueParams{IDs: []string{"a"}, N: 1, Tries: 1, TTL: time.Hour})},
 		{requeuedForm{}, wire.AppendRequeued(nil, []duly.RequeueResult{{ID: "a", State: duly.StateReady, Merged: "b", Err: fault}})},
 		{purgeForm{}, wire.AppendPurge(nil, wire.Purge{State: duly.StateDead, N: 1})},

@@ -111,6 +111,15 @@ func (c *Call) Stay(others ...context.Context) (ctx context.Context, release fun
 	}, nil
 }
 
+// MustHave returns an error unless the caller has a right beyond that of the route,
+// for what only some requests to a route need.
+func (c *Call) MustHave(need auth.Need) error {
+	if c.pass == nil || !need.Allows(&c.pass.Token, duly.NamespaceOr(c.Namespace)) {
+		return need.Refusal()
+	}
+	return nil
+}
+
 // GiveBack takes the call off what its token has spent, for an API that counts
 // only the calls that succeed.
 func (c *Call) GiveBack() {
