@@ -72,7 +72,7 @@ type ReserveParams struct {
 	// Lease is how long to hold each job, 100 ms–366 days; 0: as the job says.
 	Lease time.Duration
 	// Consumer is the caller's name, which the Stats of a group list. It owns nothing.
-	// Default: one name per process.
+	// Default: none. Package worker gives one name per process.
 	Consumer string
 }
 

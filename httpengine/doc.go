@@ -51,4 +51,12 @@
 // Each caller sees the results of its own items alone. If the server refuses a
 // request as a whole, which changed nothing, the engine sends its calls one by one.
 // So no caller pays for the mistake of another.
+//
+// # Topics
+//
+// The engine has the methods of [duly.Topics]. If the engine behind the server has
+// no topics, they return [duly.ErrUnsupported]. Concurrent calls of Publish share
+// requests if they are of one topic. A Publish is sent once, as everything else is.
+// A caller that repeats one after [duly.ErrUnavailable] may add its messages twice,
+// unless the topic has [duly.TopicConfig.Dedupe] and the messages have IDs. Read asks in slices, as Wait does.
 package httpengine

@@ -21,6 +21,8 @@ type Engine struct {
 	settles batcher[error]
 	cancels cancels.Hub
 
+	publishers publishers
+
 	closing context.Context // ends with Close
 	end     context.CancelFunc
 	mu      sync.Mutex

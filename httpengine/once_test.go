@@ -57,6 +57,24 @@ func operations() map[string]func(ctx context.Context, e *httpengine.Engine) err
 		"configure": func(ctx context.Context, e *httpengine.Engine) error {
 			return e.Configure(ctx, q, duly.QueueConfig{MaxJobs: 1})
 		},
+		"publish": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Publish(ctx, []duly.Message{{Topic: "t", ID: "x"}})
+			return err
+		},
+		"cancel delayed": func(ctx context.Context, e *httpengine.Engine) error { return e.CancelDelayed(ctx, q, "k", "x") },
+		"destroy topic":  func(ctx context.Context, e *httpengine.Engine) error { return e.DestroyTopic(ctx, q) },
+		"configure topic": func(ctx context.Context, e *httpengine.Engine) error {
+			return e.ConfigureTopic(ctx, q, duly.TopicConfig{MaxCount: 1})
+		},
+		"create group": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.CreateGroup(ctx, duly.QueueRef{Name: "t@g"}, duly.FromEnd)
+			return err
+		},
+		"seek": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Seek(ctx, duly.QueueRef{Name: "t@g"}, duly.FromEnd)
+			return err
+		},
+		"trim": func(ctx context.Context, e *httpengine.Engine) error { _, err := e.Trim(ctx, q); return err },
 	}
 }
 
@@ -92,6 +110,27 @@ func TestNoCallIsUnderWayAfterItsEnd(t *testing.T) {
 		},
 		"wait": func(ctx context.Context, e *httpengine.Engine) error {
 			_, err := waitFor(e, ctx, time.Second)
+			return err
+		},
+		"read": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Read(ctx, q, duly.ReadParams{Wait: time.Second})
+			return err
+		},
+		"delayed": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Delayed(ctx, q, duly.DelayedParams{})
+			return err
+		},
+		"delayed message": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.DelayedMessage(ctx, q, "", "x")
+			return err
+		},
+		"topics": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Topics(ctx, "", duly.PageParams{})
+			return err
+		},
+		"topic": func(ctx context.Context, e *httpengine.Engine) error { _, err := e.Topic(ctx, q); return err },
+		"groups": func(ctx context.Context, e *httpengine.Engine) error {
+			_, err := e.Groups(ctx, q, duly.PageParams{})
 			return err
 		},
 	}
@@ -265,6 +304,15 @@ func TestOtherNamespaceIsForbiddenWithoutARequest(t *testing.T) {
 		_, err = r.Stats(ctx, other)
 		wants(t, "stats", err, duly.CodeForbidden)
 		wants(t, "delete", r.Delete(ctx, other, "x"), duly.CodeForbidden)
+		_, err = r.Read(ctx, other, duly.ReadParams{})
+		wants(t, "read", err, duly.CodeForbidden)
+		_, err = r.CreateGroup(ctx, duly.QueueRef{Namespace: "other", Name: "t@g"}, "")
+		wants(t, "create group", err, duly.CodeForbidden)
+		published, err := r.Publish(ctx, []duly.Message{{Namespace: "other", Topic: "t"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants(t, "a message", published[0].Err, duly.CodeForbidden)
 		if n := len(r.requests()); n != 0 {
 			t.Errorf("%d requests were sent", n)
 		}

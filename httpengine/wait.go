@@ -23,42 +23,14 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
 	}
-	open, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(e.closing, cancel)()
-	ready, err := e.polls(open, p)
-	switch {
-	case err == nil:
-		return ready, nil
-	case ctx.Err() != nil:
-		return false, ctx.Err()
-	case e.closing.Err() != nil:
-		return false, duly.ErrClosed
-	}
-	return false, err
-}
-
-// polls asks until there may be a job or the time has passed.
-func (e *Engine) polls(ctx context.Context, p duly.WaitParams) (bool, error) {
-	begin := e.cfg.Clock.Mono()
-	for left := p.Timeout; ; {
-		asked := e.cfg.Clock.Mono()
-		slice := min(left, e.cfg.Poll)
-		ready, err := e.poll(ctx, duly.WaitParams{Queues: p.Queues, Timeout: slice})
-		if err != nil || ready {
+	var ready bool
+	err := e.whileOpen(ctx, func(open context.Context) error {
+		return e.inSlices(open, p.Timeout, func(slice time.Duration) (_ bool, err error) {
+			ready, err = e.poll(open, duly.WaitParams{Queues: p.Queues, Timeout: slice})
 			return ready, err
-		}
-		now := e.cfg.Clock.Mono()
-		if left = p.Timeout - (now - begin); left <= 0 {
-			return false, nil
-		}
-		if now-asked < slice/2 {
-			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
-				return false, err
-			}
-			left = max(0, p.Timeout-(e.cfg.Clock.Mono()-begin))
-		}
-	}
+		})
+	})
+	return ready && err == nil, err
 }
 
 func (e *Engine) poll(ctx context.Context, p duly.WaitParams) (bool, error) {
@@ -67,4 +39,45 @@ func (e *Engine) poll(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 	return answer(e.link, text, wire.ReadReady)
+}
+
+// whileOpen makes a call that changes nothing, and cuts it off when its caller goes
+// and when the engine closes.
+func (e *Engine) whileOpen(ctx context.Context, call func(open context.Context) error) error {
+	open, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(e.closing, cancel)()
+	err := call(open)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case e.closing.Err() != nil:
+		return duly.ErrClosed
+	}
+	return err
+}
+
+// inSlices asks in slices until an answer is the last one or the time has passed.
+func (e *Engine) inSlices(ctx context.Context, wait time.Duration, ask func(slice time.Duration) (last bool, err error)) error {
+	begin := e.cfg.Clock.Mono()
+	for left := wait; ; {
+		asked := e.cfg.Clock.Mono()
+		slice := min(left, e.cfg.Poll)
+		last, err := ask(slice)
+		if err != nil || last {
+			return err
+		}
+		now := e.cfg.Clock.Mono()
+		if left = wait - (now - begin); left <= 0 {
+			return nil
+		}
+		if now-asked < slice/2 {
+			if err := clock.Sleep(ctx, e.cfg.Clock, min(left, earlyPause)); err != nil {
+				return err
+			}
+			left = max(0, wait-(e.cfg.Clock.Mono()-begin))
+		}
+	}
 }

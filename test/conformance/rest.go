@@ -111,19 +111,27 @@ type near struct {
 }
 
 // Wait implements duly.Engine.
-func (n near) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	r := n.rest
+func (n near) Wait(ctx context.Context, p duly.WaitParams) (ready bool, err error) {
+	err = n.rest.waits(ctx, func(ctx context.Context) error {
+		ready, err = n.Contract.Wait(ctx, p)
+		return err
+	})
+	return ready, err
+}
+
+// waits numbers a call that waits.
+func (r *rest) waits(ctx context.Context, wait func(context.Context) error) error {
 	r.mu.Lock()
 	r.last++
 	number := strconv.Itoa(r.last)
 	r.mu.Unlock()
 	r.enter(r.open, number)
 	defer r.leave(r.open, number)
-	ready, err := n.Contract.Wait(context.WithValue(ctx, numberKey{}, number), p)
+	err := wait(context.WithValue(ctx, numberKey{}, number))
 	if err != nil {
 		r.left(number)
 	}
-	return ready, err
+	return err
 }
 
 // Survey implements duly.Surveyor.
@@ -144,11 +152,19 @@ type far struct {
 
 // Wait implements duly.Engine.
 func (f far) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if number, ok := ctx.Value(numberKey{}).(string); ok {
-		f.rest.enter(f.rest.parked, number)
-		defer f.rest.leave(f.rest.parked, number)
-	}
+	defer f.rest.parks(ctx)()
 	return f.Contract.Wait(ctx, p)
+}
+
+// parks notes that a numbered call waits in the engine, until the function that it
+// returns is called.
+func (r *rest) parks(ctx context.Context) (leaves func()) {
+	number, ok := ctx.Value(numberKey{}).(string)
+	if !ok {
+		return func() {}
+	}
+	r.enter(r.parked, number)
+	return func() { r.leave(r.parked, number) }
 }
 
 // Survey implements duly.Surveyor.

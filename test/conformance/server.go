@@ -58,7 +58,7 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	// Tokens are kept apart from the engine, so that its registry is the
 	// test's alone. The server sweeps nothing: time belongs to the test.
 	c := r.clock
-	s, err := server.New(server.Config{Engine: far{r.store, r.rest}, Registry: model.New(model.Config{Clock: c}), MaxBody: o.MaxBody, Clock: c,
+	s, err := server.New(server.Config{Engine: farOf(r.store, r.rest), Registry: model.New(model.Config{Clock: c}), MaxBody: o.MaxBody, Clock: c,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,8 @@ func (r *remote) close(t testing.TB) {
 }
 
 func (r *remote) harness(t testing.TB) *enginetest.Harness {
-	in := func(namespace string) duly.Contract { return near{r.in(t, namespace), r.rest} }
+	_, topics := r.store.(duly.Topics)
+	in := func(namespace string) duly.Contract { return nearOf(r.in(t, namespace), topics, r.rest) }
 	h := &enginetest.Harness{
 		Engine: in(duly.DefaultNamespace), In: in,
 		Maintainer: r.store, Registry: r.store, Clock: r.clock,

@@ -1,0 +1,212 @@
+package httpengine_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+var events = duly.QueueRef{Namespace: "shop", Name: "events"}
+
+func positionOf(ordinal uint64) duly.Position {
+	return duly.PositionParts{Millis: 1893456000000, Ordinal: ordinal, Topic: duly.TopicChecksum(events)}.Position()
+}
+
+// published answers a publish: every message is created, with the topic of the path
+// as the ID.
+func published(w http.ResponseWriter, req *http.Request) {
+	body, _ := req.GetBody()
+	text := make([]byte, req.ContentLength)
+	_, _ = body.Read(text)
+	topic := strings.Split(req.URL.Path, "/")[4]
+	messages, err := wire.ReadPublish(string(text), duly.QueueRef{Namespace: "shop", Name: topic}, wire.Strict)
+	if err != nil {
+		panic(err)
+	}
+	results := make([]duly.PublishResult, len(messages.Values))
+	for i, m := range messages.Values {
+		results[i] = duly.PublishResult{Outcome: duly.Created, ID: topic + "." + string(m.Body), Position: positionOf(uint64(i + 1))}
+	}
+	reply(w, http.StatusOK, string(wire.AppendPublishResults(nil, results)))
+}
+
+// Messages of several topics are several requests. Each has its result in its place.
+func TestPublishToSeveralTopics(t *testing.T) {
+	inBubble(t, published, func(t *testing.T, r *rig) {
+		results, err := r.Publish(t.Context(), []duly.Message{{Topic: "a", Body: []byte("1")}, {Topic: "no topic"}, {Topic: "b", Body: []byte("2")},
+			{Topic: "a", Body: []byte("3")}, {Topic: "a", Key: "\xff"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range map[int]string{0: "a.1", 2: "b.2", 3: "a.3"} {
+			if results[i].ID != want || results[i].Outcome != duly.Created || results[i].Err != nil {
+				t.Errorf("message %d: %+v, want %s", i, results[i], want)
+			}
+		}
+		wants(t, "the name of no topic", results[1].Err, duly.CodeInvalid)
+		wants(t, "a key that is not UTF-8", results[4].Err, duly.CodeInvalid)
+		var lines []string
+		for _, s := range r.requests() {
+			lines = append(lines, s.line)
+		}
+		if got := strings.Join(lines, ", "); got != "POST /v1/shop/topics/a/messages, POST /v1/shop/topics/b/messages" {
+			t.Errorf("sends %s", got)
+		}
+	})
+}
+
+// If the first request fails, nothing else is sent and the error is that of the
+// call. If a later one fails, the error is that of its messages.
+func TestPublishToSeveralTopicsFails(t *testing.T) {
+	for _, fails := range []string{"a", "b"} {
+		t.Run(fails, func(t *testing.T) {
+			inBubble(t, func(w http.ResponseWriter, req *http.Request) {
+				if strings.Contains(req.URL.Path, "/topics/"+fails+"/") {
+					problem(w, duly.ErrUnavailable)
+					return
+				}
+				published(w, req)
+			}, func(t *testing.T, r *rig) {
+				results, err := r.Publish(t.Context(), []duly.Message{{Topic: "a"}, {Topic: "b"}})
+				if fails == "a" {
+					wants(t, "the call", err, duly.CodeUnavailable)
+					if n := len(r.requests()); n != 1 {
+						t.Errorf("%d requests were sent", n)
+					}
+					return
+				}
+				if err != nil || results[0].Outcome != duly.Created {
+					t.Fatalf("%+v, %v", results, err)
+				}
+				wants(t, "the second message", results[1].Err, duly.CodeUnavailable)
+			})
+		})
+	}
+}
+
+// Concurrent publishes to one topic share requests; those to another do not wait
+// for them.
+func TestConcurrentPublishesShareRequests(t *testing.T) {
+	var hold chan struct{}
+	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
+		if strings.Contains(req.URL.Path, "/topics/a/") {
+			<-hold
+		}
+		published(w, req)
+	}, func(t *testing.T, r *rig) {
+		hold = make(chan struct{})
+		var calls sync.WaitGroup
+		publish := func(topic, body string) {
+			calls.Go(func() {
+				results, err := r.Publish(t.Context(), []duly.Message{{Topic: topic, Body: []byte(body)}})
+				if err != nil || results[0].ID != topic+"."+body {
+					t.Errorf("%s to %s: %+v, %v", body, topic, results, err)
+				}
+			})
+		}
+		for i := range 20 {
+			publish("a", fmt.Sprint(i))
+			synctest.Wait() // the first is under way, the others wait for it
+		}
+		publish("b", "x")
+		synctest.Wait()
+		close(hold)
+		calls.Wait()
+		count := map[string]int{}
+		for _, s := range r.requests() {
+			count[s.line]++
+		}
+		if a, b := count["POST /v1/shop/topics/a/messages"], count["POST /v1/shop/topics/b/messages"]; a >= 20 || b != 1 {
+			t.Errorf("%d requests for 20 calls to a, %d for 1 to b", a, b)
+		}
+	})
+}
+
+// A read goes on where the slice before has ended, and adds up the gaps. Positions
+// are judged by the namespace of the URL.
+func TestReadGoesOnInSlices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		asked := 0
+		r := newRig(t, httpengine.Config{Poll: 10 * time.Second}, func(w http.ResponseWriter, req *http.Request) {
+			asked++
+			wait, _ := duly.ParseDuration(req.URL.Query().Get("wait"))
+			page := duly.ReadPage{Next: duly.From(fmt.Sprint("next:", asked)), Gap: 1}
+			if asked == 3 {
+				page.Entries = []duly.Entry{{Position: positionOf(7), Message: duly.Message{Body: []byte("x")}}}
+			} else {
+				_ = clock.Sleep(req.Context(), clock.System(), wait)
+			}
+			reply(w, http.StatusOK, string(wire.AppendEntries(nil, page)))
+		})
+		page, err := r.Read(t.Context(), duly.QueueRef{Name: "events"}, duly.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})
+		if err != nil || len(page.Entries) != 1 || page.Gap != 3 || page.Next != "next:3" {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if e := page.Entries[0]; e.Topic != "events" || e.Namespace != "shop" || e.Position != positionOf(7) {
+			t.Errorf("%+v", e)
+		}
+		var lines []string
+		for _, s := range r.requests() {
+			_, query, _ := strings.Cut(s.line, "?")
+			lines = append(lines, query)
+		}
+		want := "from=" + positionOf(5).String() + "&limit=3&wait=10s from=next%3A1&limit=3&wait=10s from=next%3A2&limit=3&wait=10s"
+		if got := strings.Join(lines, " "); got != want {
+			t.Errorf("asks %s, want %s", got, want)
+		}
+
+		other := duly.PositionParts{Ordinal: 1, Topic: duly.TopicChecksum(duly.Q("events"))}.Position()
+		_, err = r.Read(t.Context(), duly.QueueRef{Name: "events"}, duly.ReadParams{From: duly.FromPosition(other)})
+		wants(t, "a position of another namespace's topic", err, duly.CodeInvalid)
+	})
+}
+
+// A read ends with its caller and with the engine.
+func TestReadEndsWithItsCaller(t *testing.T) {
+	inBubble(t, func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, func(t *testing.T, r *rig) {
+		ended := make(chan error)
+		go func() {
+			_, err := r.Read(t.Context(), events, duly.ReadParams{Wait: time.Minute})
+			ended <- err
+		}()
+		synctest.Wait()
+		go r.Close()
+		if err := <-ended; !errors.Is(err, duly.ErrClosed) {
+			t.Errorf("closed: %v", err)
+		}
+	})
+}
+
+// The names of topics and groups are judged before they become a path.
+func TestBadNamesOfTopicsAreNotSent(t *testing.T) {
+	inBubble(t, published, func(t *testing.T, r *rig) {
+		ctx := t.Context()
+		for _, name := range []string{"", "a/b", "..", "a@b", "a b"} {
+			topic := duly.QueueRef{Name: name}
+			_, err := r.Topic(ctx, topic)
+			wants(t, "topic "+name, err, duly.CodeInvalid)
+			_, err = r.Read(ctx, topic, duly.ReadParams{})
+			wants(t, "read "+name, err, duly.CodeInvalid)
+			wants(t, "destroy "+name, r.DestroyTopic(ctx, topic), duly.CodeInvalid)
+		}
+		for _, name := range []string{"t", "@g", "t@", "a@b@c", "t@../x"} {
+			_, err := r.CreateGroup(ctx, duly.QueueRef{Name: name}, "")
+			wants(t, "group "+name, err, duly.CodeInvalid)
+		}
+		wants(t, "an ID that is none", r.CancelDelayed(ctx, events, "", "a/b"), duly.CodeInvalid)
+		if n := len(r.requests()); n != 0 {
+			t.Errorf("%d requests were sent", n)
+		}
+	})
+}
