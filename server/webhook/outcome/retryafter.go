@@ -1,0 +1,101 @@
+package outcome
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// MaxRetryAfter is the longest wait that a receiver can ask for.
+const MaxRetryAfter = 24 * time.Hour
+
+// RetryAfter returns the wait that the Retry-After header of an answer asks
+// for, between 0 and [MaxRetryAfter]. ok is false if the header is absent, is
+// given twice, or is neither a number of seconds nor an HTTP date.
+//
+// A date counts from the Date header of the same answer, so a receiver with a
+// wrong clock still gets the wait that it means. Without a valid Date header, the
+// date counts from now.
+func RetryAfter(h http.Header, now time.Time) (wait time.Duration, ok bool) {
+	text, ok := single(h, "Retry-After")
+	if !ok {
+		return 0, false
+	}
+	if wait, ok = seconds(text); ok {
+		return wait, true
+	}
+
+	at, ok := httpDate(text, now)
+	if !ok {
+		return 0, false
+	}
+	if sent, ok := single(h, "Date"); ok {
+		if date, ok := httpDate(sent, now); ok {
+			now = date
+		}
+	}
+	return min(max(at.Sub(now), 0), MaxRetryAfter), true
+}
+
+// single returns the value of a header that an answer has exactly once. Two
+// values have no order that means anything.
+func single(h http.Header, name string) (string, bool) {
+	values := h.Values(name)
+	if len(values) != 1 {
+		return "", false
+	}
+	return strings.Trim(values[0], " \t"), true
+}
+
+// seconds reads a whole number of seconds. A negative number is a time in the
+// past.
+func seconds(text string) (time.Duration, bool) {
+	digits, negative := strings.CutPrefix(text, "-")
+	if digits == "" {
+		return 0, false
+	}
+
+	var n time.Duration
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		// The bound keeps a number of a thousand digits from overflowing.
+		n = min(n*10+time.Duration(c-'0'), MaxRetryAfter/time.Second)
+	}
+	if negative {
+		return 0, true
+	}
+	return n * time.Second, true
+}
+
+// The three date forms of RFC 9110, section 5.6.7. http.ParseTime takes any
+// zone name for the second form and reads it as UTC.
+const (
+	fixDate = "Mon, 02 Jan 2006 15:04:05 GMT"
+	rfc850  = "Monday, 02-Jan-06 15:04:05 GMT"
+	asctime = "Mon Jan _2 15:04:05 2006"
+)
+
+// httpDate reads one of the three date forms.
+func httpDate(text string, now time.Time) (time.Time, bool) {
+	for _, form := range []string{fixDate, asctime} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, true
+		}
+	}
+
+	t, err := time.Parse(rfc850, text)
+	if err != nil {
+		return time.Time{}, false
+	}
+	// Two digits name a year of the past, unless that is less than 50 years ahead.
+	latest := now.AddDate(50, 0, 0)
+	for t.After(latest) {
+		t = t.AddDate(-100, 0, 0)
+	}
+	for next := t.AddDate(100, 0, 0); !next.After(latest); next = t.AddDate(100, 0, 0) {
+		t = next
+	}
+	return t, true
+}
