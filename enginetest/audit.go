@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/dulymq/duly"
@@ -21,6 +22,7 @@ func (s *scene) audit() {
 			q.conserved()
 			q.listsAgree()
 		}
+		n.auditTopics()
 	}
 	s.checked()
 }
@@ -50,14 +52,16 @@ func (s *scene) surveyed(limit int) {
 		for _, q := range page.Queues {
 			names = append(names, q.Name)
 			s.must("survey of "+q.Name, q.Err)
-			same(s, "the survey of "+q.Name, q.Stats, s.on(q.Name).stats())
+			s.sameStats("the survey of "+q.Name, q.Stats, s.on(q.Name).stats())
 			same(s, "the throttle of "+q.Name, q.Throttle, s.on(q.Name).config().Throttle())
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
 			break
 		}
 	}
-	s.sameIDs("the queues of the survey", names, s.queues())
+	want := append(append([]string{}, s.queues()...), s.groupNames()...)
+	slices.Sort(want)
+	s.sameIDs("the queues and groups of the survey", names, want)
 }
 
 // listsAgree wants each list to be as long as its size says, and every job of
@@ -97,21 +101,27 @@ func (s *scene) dump() string {
 	s.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "queues %q\nconfig %+v\nstats %+v\n", s.queues(), s.config(), s.stats())
-	for _, state := range duly.States {
-		for _, j := range s.list(state) {
-			fmt.Fprintf(&b, "%s: listed %+v\n", state, j)
-			info, err := s.Engine.Get(s.ctx, s.ref(), j.ID)
-			if err != nil {
-				fmt.Fprintf(&b, "%s: not got: %v\n", state, err)
-				continue
-			}
-			fmt.Fprintf(&b, "%s: got %+v\n", state, info)
-		}
-	}
+	s.dumpJobs(&b)
 	if info, err := s.Engine.Peek(s.ctx, s.ref()); err == nil {
 		fmt.Fprintf(&b, "peek %+v\n", info)
 	}
 	return b.String()
+}
+
+// dumpJobs writes every job as it is listed and as Get returns it.
+func (s *scene) dumpJobs(b *strings.Builder) {
+	s.Helper()
+	for _, state := range duly.States {
+		for _, j := range s.list(state) {
+			fmt.Fprintf(b, "%s: listed %+v\n", state, j)
+			info, err := s.Engine.Get(s.ctx, s.ref(), j.ID)
+			if err != nil {
+				fmt.Fprintf(b, "%s: not got: %v\n", state, err)
+				continue
+			}
+			fmt.Fprintf(b, "%s: got %+v\n", state, info)
+		}
+	}
 }
 
 // unchanged wants f to change nothing that can be seen.

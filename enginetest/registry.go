@@ -69,7 +69,11 @@ func subjects() []subject {
 
 // Run proves the contract, test by test, each on an engine of its own.
 func (s Suite) Run(t *testing.T) {
-	for _, sub := range subjects() {
+	all := subjects()
+	if s.hasTopics(t) {
+		all = append(all, topicSubjects()...)
+	}
+	for _, sub := range all {
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue
 		}

@@ -27,7 +27,7 @@ type reader struct {
 	filter []duly.Condition
 	cursor uint64 // the ordinal of the last message that was handed out or passed over
 	stats  duly.GroupStats
-	held   *set            // by position
+	held   *set            // the messages of the log that it holds, by position
 	copies map[string]*job // the dead, by position
 }
 
@@ -269,6 +269,15 @@ func (s *shard) waiting(now int64) iter.Seq[*message] {
 	}
 }
 
+// holds returns the job that is this message of the log; nil if the group does not
+// hold it, or holds a copy that it has requeued.
+func (s *shard) holds(m *message) *job {
+	if j := s.byNumber[m.position]; j != nil && !j.requeued {
+		return j
+	}
+	return nil
+}
+
 // miss is what the loss of a message is to the group.
 func (s *shard) miss(m *message, now int64) {
 	if m.ordinal > s.reader.cursor {
@@ -276,7 +285,7 @@ func (s *shard) miss(m *message, now int64) {
 		s.reader.stats.Missed++
 		return
 	}
-	if j := s.byNumber[m.position]; j != nil {
+	if j := s.holds(m); j != nil {
 		s.giveUp(j)
 		s.freeKey(j, now)
 		s.reader.stats.Missed++
@@ -472,9 +481,9 @@ func (s *shard) checkReader() (faults []duly.Fault) {
 	if r.cursor+1 < r.log.first() || r.cursor > r.log.last.Ordinal {
 		fault("cursor_outside_log", "")
 	}
-	for number := range s.byNumber {
-		if m := r.log.at(number); m == nil || m.ordinal > r.cursor {
-			fault("held_without_message", number.String())
+	for j := range r.held.all() {
+		if m := r.log.at(j.number); m == nil || m.ordinal > r.cursor {
+			fault("held_without_message", j.ID)
 		}
 	}
 	sizes := s.lag() + int64(s.held()+s.size(duly.StateDead))

@@ -20,6 +20,7 @@ type job struct {
 	lastError        string
 	result           []byte
 	isMessage        bool // it is a message that a group holds, or its dead copy
+	requeued         bool // and it was dead: it is a copy of its own, and holds nothing in the log
 	overtaken        bool // leased, and a later push under replace has taken its merge key
 }
 

@@ -188,7 +188,8 @@ func (e *Engine) requeue(q *queue, ref duly.QueueRef, id string, p *duly.Requeue
 func (s *shard) revive(j *job, p *duly.RequeueParams, now int64) {
 	s.counters.Requeued++
 	s.become(j, duly.EventRequeue, now, func() {
-		if j.finished = 0; !j.isMessage {
+		j.finished, j.requeued = 0, true
+		if !j.isMessage {
 			j.DueAt, j.PushedAt = now, now
 		}
 		j.failures, j.stalls, j.lastError = 0, 0, ""

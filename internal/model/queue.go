@@ -132,7 +132,7 @@ func (s *shard) remember(j *job) {
 		return
 	}
 	s.byID[j.ID], s.byNumber[j.number] = j, j
-	if s.reader != nil {
+	if s.reader != nil && !j.requeued {
 		s.reader.held.remove(j) // it may be there in another state
 		s.reader.held.add(j)
 	}

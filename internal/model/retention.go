@@ -53,7 +53,7 @@ func tooOld(m *message, age time.Duration, now int64) bool {
 // needs reports whether a group that is not parked needs the message.
 func (l *log) needs(m *message, now int64) bool {
 	for _, g := range l.topic.groups {
-		if s := g.shards[l.index]; !g.parked(now) && (m.ordinal > s.reader.cursor || s.byNumber[m.position] != nil) {
+		if s := g.shards[l.index]; !g.parked(now) && (m.ordinal > s.reader.cursor || s.holds(m) != nil) {
 			return true
 		}
 	}

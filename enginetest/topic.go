@@ -1,0 +1,424 @@
+package enginetest
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// theTopic is the topic of every test that needs but one.
+const theTopic = "events"
+
+// topicSubjects are the tests of topics. An engine without topics skips them.
+func topicSubjects() []subject {
+	return []subject{
+		{"TopicPublish", topicPublishTests()},
+		{"TopicDelayed", topicDelayedTests()},
+		{"TopicDedupe", topicDedupeTests()},
+		{"TopicGroup", topicGroupTests()},
+		{"TopicReserve", topicReserveTests()},
+		{"TopicSettle", topicSettleTests()},
+	}
+}
+
+// hasTopics reports whether the engines of the suite have topics. A topic has as many
+// shards as its tests say, so that a suite over sharded queues has nothing to add.
+func (s Suite) hasTopics(t *testing.T) (yes bool) {
+	if s.Shards > 1 {
+		return false
+	}
+	t.Run("HasTopics", func(t *testing.T) {
+		s.run(t, Options{}, func(t *testing.T, h *Harness) {
+			topics, ok := h.Engine.(duly.Topics)
+			if !ok {
+				return
+			}
+			_, err := topics.Topics(t.Context(), "", duly.PageParams{})
+			yes = duly.CodeOf(err) != duly.CodeUnsupported
+		})
+	})
+	return yes
+}
+
+// log is the engine's topics.
+func (s *scene) log() duly.Topics {
+	s.Helper()
+	topics, ok := s.Engine.(duly.Topics)
+	if !ok {
+		s.Fatalf("the engine has no topics")
+	}
+	return topics
+}
+
+// topic is the topic that the scene is on: that of its group, or the test's.
+func (s *scene) topic() duly.QueueRef {
+	if topic, _, ok := s.ref().Group(); ok {
+		return topic
+	}
+	if s.queue == theQueue {
+		return duly.QueueRef{Namespace: s.namespace, Name: theTopic}
+	}
+	return s.ref()
+}
+
+// onTopic is the scene with its verbs on another topic.
+func (s *scene) onTopic(topic string) *scene { return s.on(topic) }
+
+// published is one call of Publish. Messages without a topic go to the scene's.
+func (s *scene) published(messages ...duly.Message) ([]duly.PublishResult, error) {
+	sent := make([]duly.Message, len(messages))
+	for i, m := range messages {
+		m.Namespace = s.namespace
+		if m.Topic == "" {
+			m.Topic = s.topic().Name
+		}
+		sent[i] = m
+	}
+	return s.log().Publish(s.ctx, sent)
+}
+
+// publish publishes messages, each of which must be created.
+func (s *scene) publish(messages ...duly.Message) []duly.PublishResult {
+	s.Helper()
+	results, err := s.published(messages...)
+	s.must("publish", err)
+	if len(results) != len(messages) {
+		s.Fatalf("publish of %d messages has %d results", len(messages), len(results))
+	}
+	for i, r := range results {
+		s.must("publish", r.Err)
+		if r.Outcome != duly.Created {
+			s.Fatalf("message %d of the publish is answered %s, want created", i, r.Outcome)
+		}
+	}
+	return results
+}
+
+// send publishes messages with these bodies in one call and returns their positions.
+func (s *scene) send(bodies ...string) []string {
+	s.Helper()
+	return positionsOf(s.publish(messagesOf(bodies...)...))
+}
+
+// tryPublish publishes one message. An error of the call is the message's.
+func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
+	s.Helper()
+	results, err := s.published(m)
+	if err != nil {
+		return duly.PublishResult{Err: err}
+	}
+	if len(results) != 1 {
+		s.Fatalf("publish of one message has %d results", len(results))
+	}
+	return results[0]
+}
+
+// repeats wants a message to be answered exists with the result of the first.
+func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
+	s.Helper()
+	r := s.tryPublish(m)
+	if r.Err != nil || r.Outcome != duly.Exists || r.Position != first.Position || r.ID != first.ID {
+		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Outcome, r.ID, r.Position, r.Err, first.Position)
+	}
+}
+
+func messagesOf(bodies ...string) []duly.Message {
+	messages := make([]duly.Message, len(bodies))
+	for i, body := range bodies {
+		messages[i] = duly.Message{Body: []byte(body)}
+	}
+	return messages
+}
+
+// keyed is a message with a key.
+func keyed(key, body string) duly.Message { return duly.Message{Key: key, Body: []byte(body)} }
+
+func positionsOf(results []duly.PublishResult) []string {
+	positions := make([]string, len(results))
+	for i, r := range results {
+		positions[i] = r.Position.String()
+	}
+	return positions
+}
+
+func bodiesOf(ds []duly.Delivery) []string {
+	bodies := make([]string, len(ds))
+	for i, d := range ds {
+		bodies[i] = string(d.Body)
+	}
+	return bodies
+}
+
+func listedBodies(jobs []duly.JobInfo) []string {
+	ids := make([]string, len(jobs))
+	for i, j := range jobs {
+		ids[i] = string(j.Body)
+	}
+	return ids
+}
+
+// configureTopic changes the scene's topic.
+func (s *scene) configureTopic(patch duly.TopicConfig) {
+	s.Helper()
+	s.must("configure topic", s.log().ConfigureTopic(s.ctx, s.topic(), patch))
+}
+
+// info is the topic's configuration with its numbers.
+func (s *scene) info() duly.TopicInfo {
+	s.Helper()
+	info, err := s.log().Topic(s.ctx, s.topic())
+	s.must("topic", err)
+	return info
+}
+
+// groupFrom makes a group, which must be new, and returns the scene on it.
+func (s *scene) groupFrom(name string, from duly.From) *scene {
+	s.Helper()
+	g := s.on(duly.GroupName(s.topic().Name, name))
+	existed, err := s.log().CreateGroup(s.ctx, g.ref(), from)
+	s.must("create group", err)
+	if existed {
+		s.Fatalf("group %s was there before it was made", name)
+	}
+	return g
+}
+
+// group makes a group from the start.
+func (s *scene) group(name string) *scene {
+	s.Helper()
+	return s.groupFrom(name, duly.FromStart)
+}
+
+// groups lists the groups of the scene's topic.
+func (s *scene) groups() []string {
+	s.Helper()
+	return s.allNames(func(p duly.PageParams) (duly.NamePage, error) { return s.log().Groups(s.ctx, s.topic(), p) })
+}
+
+// topics lists the topics of the namespace.
+func (s *scene) topics() []string {
+	s.Helper()
+	return s.allNames(func(p duly.PageParams) (duly.NamePage, error) { return s.log().Topics(s.ctx, s.namespace, p) })
+}
+
+// allNames walks a list of names in pages of three.
+func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (names []string) {
+	s.Helper()
+	p := duly.PageParams{Limit: 3}
+	for {
+		page, err := list(p)
+		s.must("list of names", err)
+		if len(page.Names) > p.Limit {
+			s.Fatalf("a page of %d names was asked for, it has %d", p.Limit, len(page.Names))
+		}
+		names = append(names, page.Names...)
+		if page.Next == "" {
+			return names
+		}
+		p.Cursor = page.Next
+	}
+}
+
+// stepTopic lets due messages enter, trims the log and steps every group.
+func (s *scene) stepTopic() {
+	s.Helper()
+	s.on(s.topic().Name).step()
+}
+
+// seek moves the cursor of the scene's group.
+func (s *scene) seek(to duly.From) duly.SeekResult {
+	s.Helper()
+	r, err := s.log().Seek(s.ctx, s.ref(), to)
+	s.must("seek", err)
+	return r
+}
+
+// readPage is one call of Read.
+func (s *scene) readPage(p duly.ReadParams) duly.ReadPage {
+	s.Helper()
+	page, err := s.log().Read(s.ctx, s.topic(), p)
+	s.must("read", err)
+	if page.Next == "" {
+		s.Fatalf("a page of the log has no next")
+	}
+	return page
+}
+
+// readAll returns what the log holds from there on.
+func (s *scene) readAll(from duly.From) (entries []duly.Entry) {
+	s.Helper()
+	for {
+		page := s.readPage(duly.ReadParams{From: from, Limit: duly.MaxBatch})
+		if len(page.Entries) == 0 {
+			return entries
+		}
+		entries, from = append(entries, page.Entries...), page.Next
+	}
+}
+
+// logged wants the log to hold messages with these bodies.
+func (s *scene) logged(bodies ...string) {
+	s.Helper()
+	got := []string{}
+	for _, e := range s.readAll(duly.FromStart) {
+		got = append(got, string(e.Body))
+	}
+	s.sameIDs("the messages of the log", got, append([]string{}, bodies...))
+}
+
+// delivers wants exactly these messages to be deliverable now, in that order.
+func (s *scene) delivers(bodies ...string) []duly.Delivery {
+	s.Helper()
+	ds := s.takeAll()
+	s.sameIDs("the messages delivered to "+s.queue, bodiesOf(ds), append([]string{}, bodies...))
+	if s.Failed() {
+		s.FailNow()
+	}
+	return ds
+}
+
+// groupStats is what only a group has of Stats.
+func (s *scene) groupStats() duly.GroupStats {
+	s.Helper()
+	st := s.stats()
+	if st.Group == nil {
+		s.Fatalf("stats of %s has no group part", s.queue)
+	}
+	return *st.Group
+}
+
+// sameStats compares the stats of a queue or a group.
+func (s *scene) sameStats(what string, got, want duly.Stats) {
+	s.Helper()
+	if !reflect.DeepEqual(got, want) {
+		s.Errorf("%s is %s, want %s", what, statsText(got), statsText(want))
+	}
+}
+
+func statsText(st duly.Stats) string {
+	group := st.Group
+	st.Group = nil
+	if group == nil {
+		return fmt.Sprintf("%+v", st)
+	}
+	return fmt.Sprintf("%+v %+v", st, *group)
+}
+
+// balanced wants the equation of a group's numbers to hold (C12.154).
+func (s *scene) balanced() {
+	s.Helper()
+	st := s.stats()
+	g, c, z := st.Group, st.Counters, st.Sizes
+	have := g.Entered + g.Replayed
+	want := g.Lag + z.Ready + z.Delayed + z.Blocked + z.Leased + z.Dead + c.Acked + g.Filtered + g.Skipped + g.Missed + c.Deleted + c.Dropped
+	if have != want {
+		s.Errorf("group %s: entered + replayed is %d, the rest is %d: %s", s.ref(), have, want, statsText(st))
+	}
+}
+
+// auditTopics is what must hold for every topic of the namespace after a test.
+func (s *scene) auditTopics() {
+	s.Helper()
+	if _, ok := s.Engine.(duly.Topics); !ok {
+		return
+	}
+	for _, topic := range s.topics() {
+		t := s.onTopic(topic)
+		t.step()
+		t.auditLog()
+		for _, group := range t.groups() {
+			g := s.on(duly.GroupName(topic, group))
+			g.balanced()
+			g.listsAgree()
+		}
+	}
+}
+
+// auditLog wants positions that rise in every shard, and numbers that agree with the
+// log.
+func (s *scene) auditLog() {
+	s.Helper()
+	entries := s.readAll(duly.FromStart)
+	last := map[int]duly.PositionParts{}
+	for _, e := range entries {
+		p := duly.PositionPartsOf(e.Position)
+		if before, ok := last[p.Shard]; ok && (p.Ordinal != before.Ordinal+1 || p.Millis < before.Millis) {
+			s.Errorf("topic %s: position %+v comes after %+v", s.topic(), p, before)
+		}
+		last[p.Shard] = p
+	}
+	st := s.info().Stats
+	same(s, "the messages of the stats", st.Messages, int64(len(entries)))
+	same(s, "entered + canceled + delayed", st.Entered+st.Canceled+st.Delayed, st.Published)
+	same(s, "trimmed + dropped + messages", st.Trimmed+st.Dropped+st.Messages, st.Entered)
+}
+
+// groupNames lists the groups of the namespace as queues.
+func (s *scene) groupNames() (names []string) {
+	s.Helper()
+	if _, ok := s.Engine.(duly.Topics); !ok {
+		return nil
+	}
+	for _, topic := range s.topics() {
+		for _, group := range s.onTopic(topic).groups() {
+			names = append(names, duly.GroupName(topic, group))
+		}
+	}
+	return names
+}
+
+// dumpTopic is everything that can be seen of a topic and its groups, as text.
+func (s *scene) dumpTopic() string {
+	s.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "topics %q, queues %q\n", s.topics(), s.queues())
+	for _, topic := range s.topics() {
+		t := s.onTopic(topic)
+		info := t.info()
+		for i := range info.Stats.Floors {
+			info.Stats.Floors[i].Since = time.Time{} // an engine may forget it
+		}
+		fmt.Fprintf(&b, "topic %s %+v\n", topic, info)
+		for _, e := range t.readAll(duly.FromStart) {
+			fmt.Fprintf(&b, "logged %+v\n", e)
+		}
+		for _, m := range t.delayed() {
+			fmt.Fprintf(&b, "delayed %+v\n", m)
+		}
+		for _, group := range t.groups() {
+			g := s.on(duly.GroupName(topic, group))
+			fmt.Fprintf(&b, "group %s\nconfig %+v\nstats %s\n", group, g.config(), statsText(g.stats()))
+			g.dumpJobs(&b)
+		}
+	}
+	return b.String()
+}
+
+// delayed lists the delayed messages of the topic in pages of two.
+func (s *scene) delayed() (messages []duly.Message) {
+	s.Helper()
+	p := duly.DelayedParams{PageParams: duly.PageParams{Limit: 2}, Bodies: true}
+	for {
+		page, err := s.log().Delayed(s.ctx, s.topic(), p)
+		s.must("list of delayed messages", err)
+		messages = append(messages, page.Messages...)
+		if page.Next == "" {
+			return messages
+		}
+		p.Cursor = page.Next
+	}
+}
+
+// topicUnchanged wants f to change nothing that can be seen of any topic.
+func (s *scene) topicUnchanged(what string, f func()) {
+	s.Helper()
+	before := s.dumpTopic()
+	f()
+	if after := s.dumpTopic(); after != before {
+		s.Errorf("%s has changed something.\nbefore:\n%s\nafter:\n%s", what, before, after)
+	}
+}

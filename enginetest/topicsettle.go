@@ -1,0 +1,204 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func topicSettleTests() []test {
+	return []test{
+		{"AckRemovesTheMessageFromTheGroupAlone", []string{"C12.94"}, Options{}, topicAck},
+		{"NackReleaseAndStallLetItWait", []string{"C12.95"}, Options{}, topicWaits},
+		{"BuryAndTooManyTriesOrStallsMakeItDead", []string{"C12.6", "C12.96"}, Options{}, topicDies},
+		{"SecondSettleIsRefused", []string{"C12.97", "C12.81"}, Options{}, topicSettledTwice},
+		{"TokenIsAnotherOneEveryTime", []string{"C12.80", "C12.81", "C12.41"}, Options{}, topicTokens},
+		{"DeadMessageIsACopy", []string{"C12.111", "C12.113"}, Options{}, topicDeadCopy},
+		{"DeadMessagesHaveBounds", []string{"C12.112"}, Options{}, topicDeadBounds},
+		{"RequeueOffersTheCopyToThisGroupAlone", []string{"C12.114", "C12.6"}, Options{}, topicRequeued},
+		{"ResultOfAnAckIsDropped", []string{"C12.94"}, Options{}, topicResult},
+	}
+}
+
+func topicAck(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	s.send("a", "b")
+	ds := g.delivers("a", "b")
+	g.ack(ds[0])
+	g.gone(ds[0].ID)
+	g.is(ds[1].ID, duly.StateLeased)
+	h.delivers("a", "b")
+	g.sizes(duly.Sizes{Leased: 1})
+	same(s, "acked", g.stats().Counters.Acked, 1)
+}
+
+func topicWaits(s *scene) {
+	g := s.group("g")
+	s.send("nacked", "released", "snoozed", "stalled")
+	ds := g.delivers("nacked", "released", "snoozed", "stalled")
+	g.nackFor(ds[0], time.Minute)
+	g.is(ds[0].ID, duly.StateDelayed)
+	g.release(ds[1])
+	g.is(ds[1].ID, duly.StateReady)
+	g.snooze(ds[2], 2*time.Minute)
+	g.is(ds[2].ID, duly.StateDelayed)
+	g.stall(ds[3])
+	g.is(ds[3].ID, duly.StateReady)
+	g.delivers("released", "stalled")
+	s.Advance(time.Minute)
+	g.step()
+	g.delivers("nacked", "released", "stalled") // the leases of the two have run out again
+	s.Advance(time.Hour)
+	g.step()
+	c := g.stats().Counters
+	same(s, "failed", c.Failed, 1)
+	same(s, "released", c.Released, 2)
+	same(s, "stalled", c.Stalled, 6)
+	g.sizes(duly.Sizes{Ready: 4})
+}
+
+func topicDies(s *scene) {
+	g := s.group("g")
+	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 1, Backoff: "fixed:0s"}})
+	s.send("buried", "nacked", "stalled")
+	ds := g.delivers("buried", "nacked", "stalled")
+	g.bury(ds[0], "no use")
+	g.nack(ds[1], "first")
+	g.stall(ds[2])
+	again := g.delivers("nacked", "stalled")
+	g.nack(again[0], "second")
+	g.stall(again[1])
+	g.delivers()
+	for i, want := range []string{"no use", "second", duly.StallReason(2)} {
+		info := g.get(ds[i].ID)
+		same(s, "the state", info.State, duly.StateDead)
+		same(s, "the error", info.LastError, want)
+	}
+	same(s, "dead", g.stats().Counters.Dead, 3)
+	s.must("delete", g.Engine.Delete(g.ctx, g.ref(), ds[0].ID))
+	g.gone(ds[0].ID)
+	same(s, "purged", g.purge(duly.StateDead), 2)
+	g.sizes(duly.Sizes{})
+}
+
+func topicSettledTwice(s *scene) {
+	g := s.group("g")
+	d := takeSent(g, "a")
+	g.ack(d)
+	s.topicUnchanged("a second settle", func() { g.refusesReceipt(d.Receipt) })
+}
+
+// refusesReceipt wants every operation with a receipt to be answered lease_lost.
+func (s *scene) refusesReceipt(r duly.Receipt) {
+	s.Helper()
+	zero := time.Duration(0)
+	for _, o := range []duly.Outcome{
+		{As: duly.Ack}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero}, {As: duly.Release}, {As: duly.Bury, Error: "late"},
+	} {
+		o.Receipt = r
+		s.lost("a late "+o.As.String(), s.settle(o))
+	}
+	s.lost("a late extend", s.extend(r, time.Hour))
+}
+
+func topicTokens(s *scene) {
+	g := s.group("g")
+	d := takeSent(g, "a")
+	seen := map[uint64]bool{}
+	for range 10 {
+		p := g.parts(d)
+		if seen[p.Delivery] {
+			s.Errorf("the token %d was drawn twice", p.Delivery)
+		}
+		seen[p.Delivery] = true
+		for _, forged := range []duly.ReceiptParts{
+			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: p.Delivery ^ 1},
+			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: 1},
+			{Queue: p.Queue, Shard: p.Shard + 1, Number: p.Number, Delivery: p.Delivery},
+			{Queue: "events@h", Shard: p.Shard, Number: p.Number, Delivery: p.Delivery},
+			{Queue: "other@g", Shard: p.Shard, Number: p.Number, Delivery: p.Delivery},
+		} {
+			if forged.Delivery > 0 {
+				g.lost("an ack by a forged receipt", g.settle(duly.Outcome{Receipt: forged.Receipt(), As: duly.Ack}))
+			}
+		}
+		g.is(d.ID, duly.StateLeased)
+		g.release(d)
+		d = g.take()
+	}
+}
+
+func topicDeadCopy(s *scene) {
+	g := s.group("g")
+	r := s.publish(duly.Message{Key: "k", Body: []byte("body"), Headers: map[string]string{"h": "v"}})[0]
+	entered := s.now()
+	s.Advance(time.Second)
+	g.bury(g.take(), "broken")
+	s.stepTopic()
+	s.logged() // nothing holds the message in the log
+	s.Advance(time.Hour)
+	info := g.get(r.Position.String())
+	same(s, "the state", info.State, duly.StateDead)
+	same(s, "the body", string(info.Body), "body")
+	same(s, "the header", info.Headers["h"], "v")
+	same(s, "the key", info.OrderKey, "k")
+	same(s, "the error", info.LastError, "broken")
+	sameTime(s, "the entry time", info.PushedAt, entered)
+	sameTime(s, "the time of death", info.FinishedAt, entered.Add(time.Second))
+	same(s, "the dead in the list", len(g.list(duly.StateDead)), 1)
+}
+
+func topicDeadBounds(s *scene) {
+	g := s.group("g")
+	g.configure(duly.QueueConfig{DeadCount: 2, DeadAge: time.Hour})
+	s.send("a", "b", "c")
+	for _, d := range g.delivers("a", "b", "c") {
+		g.bury(d, "no")
+		s.Advance(time.Second)
+	}
+	g.step()
+	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"b", "c"})
+	same(s, "dropped", g.stats().Counters.Dropped, 1)
+	s.Advance(time.Hour - 2*time.Second + time.Millisecond)
+	g.step()
+	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"c"})
+	same(s, "dropped", g.stats().Counters.Dropped, 2)
+}
+
+func topicRequeued(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, Backoff: "fixed:0s"}})
+	s.send("a", "b")
+	for _, d := range g.delivers("a", "b") {
+		g.nack(d, "no")
+	}
+	for _, d := range g.delivers("a", "b") {
+		g.nack(d, "no")
+	}
+	h.ackAll(h.delivers("a", "b"))
+	s.stepTopic()
+	dead := idsOf(g.list(duly.StateDead))
+	r := g.requeue(dead[0])
+	s.must("requeue", r.Err)
+	same(s, "the state", r.State, duly.StateReady)
+	d := g.delivers("a")[0]
+	same(s, "the failures", d.Failures, 0)
+	same(s, "the stalls", d.Stalls, 0)
+	g.conflicts("a second requeue", g.requeue(dead[0]).Err, duly.StateLeased)
+	h.delivers()
+	g.ack(d)
+	s.refused("requeue of a message that is gone", g.requeue(dead[0]).Err, duly.CodeNotFound)
+	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 5})
+	s.must("requeue by count", err)
+	same(s, "the messages requeued by count", len(results), 1)
+	g.delivers("b")
+	same(s, "requeued", g.stats().Counters.Requeued, 2)
+}
+
+func topicResult(s *scene) {
+	g := s.group("g")
+	d := takeSent(g, "a")
+	s.must("ack with a result", g.settle(duly.Outcome{Receipt: d.Receipt, As: duly.Ack, Result: []byte("r")}))
+	g.gone(d.ID)
+	g.sizes(duly.Sizes{})
+}
