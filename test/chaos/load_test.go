@@ -47,6 +47,43 @@ type load struct {
 	open   atomic.Int64   // calls that were not answered
 	why    atomic.Value   // of the last of them, a string
 	late   sync.WaitGroup // settles of stalled deliveries
+	calls  underWay
+}
+
+// underWay holds the calls that have not ended, by when each began.
+type underWay struct {
+	mu    sync.Mutex
+	last  int64
+	begun map[int64]int64
+}
+
+// enter notes that a call begins, until it leaves.
+func (u *underWay) enter() (leave func()) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.begun == nil {
+		u.begun = map[int64]int64{}
+	}
+	u.last++
+	id := u.last
+	u.begun[id] = at()
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		delete(u.begun, id)
+	}
+}
+
+// olderThan reports whether a call is under way that began before a moment.
+func (u *underWay) olderThan(moment int64) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, began := range u.begun {
+		if began < moment {
+			return true
+		}
+	}
+	return false
 }
 
 // run works until ctx ends; its pushers stop when pushing does.
@@ -62,13 +99,15 @@ func (l *load) run(ctx, pushing context.Context, seed uint64) {
 	l.late.Wait()
 }
 
-// limit is the context of one call. It does not end with the load, whose calls
-// are all answered or given up.
+// limit begins a call and returns its context, and what ends the call. The context
+// does not end with the load, whose calls are all answered or given up.
 func (l *load) limit() (context.Context, context.CancelFunc) {
+	leave := l.calls.enter()
 	if l.shape.call == 0 {
-		return context.Background(), func() {}
+		return context.Background(), leave
 	}
-	return context.WithTimeout(context.Background(), l.shape.call)
+	ctx, cancel := context.WithTimeout(context.Background(), l.shape.call)
+	return ctx, func() { cancel(); leave() }
 }
 
 // maybe tells whether a call that ended so may have happened, or may be undone:
@@ -168,12 +207,14 @@ func (l *load) work(ctx context.Context, r *rand.Rand) {
 			time.Sleep(breath)
 		case len(got) == 0:
 			wait, cancel := context.WithTimeout(ctx, 2*time.Second)
+			leave := l.calls.enter()
 			if _, err := l.engine.Wait(wait, duly.WaitParams{Queues: queues, Timeout: time.Second}); err != nil && wait.Err() == nil {
 				if !l.maybe(err) {
 					l.diary.fault("wait", err)
 				}
 				time.Sleep(breath)
 			}
+			leave()
 			cancel()
 		default:
 			l.handle(ctx, r, got)

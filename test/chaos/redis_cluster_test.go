@@ -162,6 +162,7 @@ func (x *clusterTrial) move(key string, at func(redistest.MoveStage)) {
 	for to == from {
 		to = x.c.Shard(x.r.IntN(redistest.Shards))
 	}
+	x.f.awaitOlderCalls()
 	unanswered, met := x.f.unanswered(), redirects(from)+redirects(to)
 	x.c.MoveSlot(x.c.Slot(key), from, to, func(stage redistest.MoveStage) {
 		if stage != redistest.MoveKey {
@@ -209,6 +210,16 @@ func (f *fleet) servesEverywhere() {
 	l.shape.call = patience
 	for _, queue := range f.shape.queues {
 		f.pushUntilAnswered(l, everyShard(queue))
+	}
+}
+
+// awaitOlderCalls waits until every call that is under way has ended. A call that a
+// kill has broken may end long after the cluster serves again.
+func (f *fleet) awaitOlderCalls() {
+	f.t.Helper()
+	now := at()
+	for _, l := range f.loads {
+		redistest.Await(f.t, "the calls under way have ended", func() bool { return !l.calls.olderThan(now) })
 	}
 }
 
