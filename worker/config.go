@@ -28,7 +28,8 @@ type Config struct {
 	// [duly.NamespaceOf].
 	Namespace string
 	// Concurrency is the number of slots: handlers that run at once, over all
-	// queues together, 1…100 000. Default 16.
+	// queues together, 1…100 000. Default 16, or more for batches, see
+	// [Worker.HandleBatch].
 	Concurrency int
 	// StrictOrder takes jobs of a queue only when the queues that were added
 	// before it have none. Default: the queues share the slots by [Weight], each
@@ -59,6 +60,9 @@ type Config struct {
 	Observer Observer
 	// Clock is for tests. Default the system's.
 	Clock clock.Clock
+
+	// slotsByDefault is set if Concurrency was not.
+	slotsByDefault bool
 }
 
 // withDefaults returns the Config with every zero field filled in.
@@ -67,7 +71,7 @@ func (c Config) withDefaults(engine duly.Engine) Config {
 		c.Namespace = duly.NamespaceOf(engine)
 	}
 	if c.Concurrency == 0 {
-		c.Concurrency = DefaultConcurrency
+		c.Concurrency, c.slotsByDefault = DefaultConcurrency, true
 	}
 	if c.MaxHold == 0 {
 		c.MaxHold = DefaultMaxHold

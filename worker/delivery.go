@@ -12,7 +12,17 @@ import (
 // handler's goroutine.
 type Delivery struct {
 	duly.Delivery
+	ctx    context.Context
 	result []byte
+}
+
+// Context returns the context that the delivery is handled with, which also ends when
+// its lease is lost. It is for batch handlers; a [HandlerFunc] is called with it.
+func (d *Delivery) Context() context.Context {
+	if d.ctx == nil {
+		return context.Background()
+	}
+	return d.ctx
 }
 
 // SetResult sets what is kept with the finished job, at most 64 KiB, else

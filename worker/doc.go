@@ -23,6 +23,16 @@
 // once: a handler may see a job again after it has done its work, when the
 // answer to that was lost. The job's ID is the same each time.
 //
+// # Batches
+//
+// [Worker.HandleBatch] hands several deliveries of a queue or a group to one call, for
+// example to write them to a database in one transaction. It returns an error for
+// each, so one bad job fails no other:
+//
+//	w.HandleBatch("events@warehouse", 500, 100*time.Millisecond, func(ds []*worker.Delivery) []error {
+//		return insertAll(ds)
+//	})
+//
 // # Slots, Reserve and Settle
 //
 // A worker has Config.Concurrency slots. One loop reserves as many jobs in one

@@ -132,7 +132,15 @@ func (e *lineEngine) Extend(_ context.Context, _ string, receipts []duly.Receipt
 	if err := duly.CheckBatch(len(receipts), 0); err != nil {
 		return nil, err
 	}
-	return make([]error, len(receipts)), nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	answers := make([]error, len(receipts))
+	for i, receipt := range receipts {
+		if _, ok := e.leased[receipt]; !ok {
+			answers[i] = duly.ErrLeaseLost
+		}
+	}
+	return answers, nil
 }
 
 func (e *lineEngine) Close() error { return nil }

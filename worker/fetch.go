@@ -248,8 +248,26 @@ func (f *fetcher) launch(got []duly.Delivery, sent moment) {
 		}
 		return
 	}
+	f.handleAll(flights)
+}
+
+// handleAll starts the handlers. Deliveries for batches go to their gatherers, those
+// of one queue together.
+func (f *fetcher) handleAll(flights []*flight) {
+	var batches map[*gatherer][]*flight
 	for _, fl := range flights {
-		go f.handle(fl)
+		if fl.route.batch == nil {
+			go f.handle(fl)
+			continue
+		}
+		if batches == nil {
+			batches = map[*gatherer][]*flight{}
+		}
+		g := f.gatherers[fl.route.queue]
+		batches[g] = append(batches[g], fl)
+	}
+	for g, some := range batches {
+		g.add(some)
 	}
 }
 
@@ -263,6 +281,7 @@ func (f *fetcher) prepare(fl *flight, d *duly.Delivery, sent moment) {
 	// goroutine has begun.
 	ctx, cancel := context.WithCancelCause(f.values)
 	fl.ctx, fl.cancel = jobContext{Context: ctx, delivery: &fl.delivery}, cancel
+	fl.delivery.ctx = &fl.ctx
 	// What was asked for, not LeaseEnd - Now: after a step back of the engine's
 	// clock Now is the due moment, which may lie behind the lease.
 	length := cmp.Or(f.cfg.Lease, d.Lease)

@@ -23,6 +23,7 @@ type HandlerFunc func(ctx context.Context, d *Delivery) error
 func Call(ctx context.Context, h HandlerFunc, d duly.Delivery) duly.Outcome {
 	delivery := &Delivery{Delivery: d}
 	within := &jobContext{Context: ctx, delivery: delivery}
+	delivery.ctx = within
 	err := h(within, delivery)
 
 	out := decide(err, context.Cause(ctx))
@@ -96,13 +97,21 @@ type route struct {
 	timeoutSet bool
 	weight     int
 	weightSet  bool
+	batch      *batching // instead of handler; nil without batches
 }
 
 const maxWeight = 1_000_000
 
-func (r *route) validate(f *duly.BadFields) {
+// validate names what is wrong with the route of a worker with so many slots.
+func (r *route) validate(f *duly.BadFields, slots int) {
 	f.Take((duly.QueueRef{Name: r.queue}).Validate())
-	if r.handler == nil {
+	switch {
+	case r.batch != nil:
+		r.batch.validate(f, r.queue, slots)
+		if len(r.middleware) > 0 {
+			f.Add("middleware", "of queue %s is set, but a batch handler takes none; wrap the function itself", r.queue)
+		}
+	case r.handler == nil:
 		f.Add("handler", "of queue %s is nil", r.queue)
 	}
 	if slices.ContainsFunc(r.middleware, func(m Middleware) bool { return m == nil }) {
@@ -118,6 +127,9 @@ func (r *route) validate(f *duly.BadFields) {
 
 // build wraps the handler: the first middleware is the outermost.
 func (r *route) build(all []Middleware) {
+	if r.batch != nil {
+		return
+	}
 	chain := slices.Concat(all, r.middleware)
 	for _, m := range slices.Backward(chain) {
 		r.handler = m(r.handler)

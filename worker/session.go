@@ -19,6 +19,8 @@ type session struct {
 	killed <-chan struct{}
 	routes map[string]*route
 	order  order
+	// gatherers are those of the queues with batches, by queue.
+	gatherers map[string]*gatherer
 
 	// values is what the handlers' contexts stand on: Run's, without its end.
 	values context.Context
@@ -44,10 +46,13 @@ func (w *Worker) newSession(ctx context.Context) *session {
 	s := &session{
 		engine: w.engine, cfg: cfg, clock: cfg.Clock, log: cfg.Logger, killed: w.killed,
 		routes: make(map[string]*route, len(w.routes)), order: newOrder(w.routes, cfg.StrictOrder),
-		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency),
+		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency), gatherers: map[string]*gatherer{},
 	}
 	for _, r := range w.routes {
 		s.routes[r.queue] = r
+		if r.batch != nil {
+			s.gatherers[r.queue] = newGatherer(s, r.batch)
+		}
 	}
 	s.base, s.endBase = context.WithCancel(s.values)
 	s.stop, s.endStop = context.WithCancelCause(s.values)
@@ -100,6 +105,9 @@ func (s *session) run(ctx context.Context) error {
 // drain lets what runs come to its end, for as long as it may.
 func (s *session) drain(fetched <-chan struct{}) {
 	s.table.stop()
+	for _, g := range s.gatherers {
+		g.stop()
+	}
 	running, _ := s.table.left()
 	s.log.Info("worker stopping", "running", running, "limit", s.cfg.Drain)
 	if s.cfg.Drain > 0 && s.await(s.cfg.Drain, s.killed, fetched, (*table).done) {

@@ -34,14 +34,17 @@ func New(engine duly.Engine, cfg Config) *Worker {
 	}
 }
 
-// Handle sets the handler of a queue. Queues with a backlog share the slots
+// Handle sets the handler of a queue, or of a group TOPIC@GROUP, see [From]. Queues with a backlog share the slots
 // equally, or by [Weight]; with Config.StrictOrder an earlier queue goes before
 // a later one. Run reports what is wrong. Handle panics after Run.
 func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
+	w.add("Handle", &route{queue: queue, handler: h}, opts)
+}
+
+func (w *Worker) add(method string, r *route, opts []HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.mustBeNew("Handle")
-	r := &route{queue: queue, handler: h}
+	w.mustBeNew(method)
 	for _, opt := range opts {
 		opt(r)
 	}
@@ -87,6 +90,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if ran {
 		return duly.Invalid("worker", "has run already; make another one")
 	}
+	w.fillSlots()
 	if err := w.validate(); err != nil {
 		return err
 	}
@@ -94,6 +98,19 @@ func (w *Worker) Run(ctx context.Context) error {
 		r.build(w.middleware)
 	}
 	return w.newSession(ctx).run(ctx)
+}
+
+// fillSlots makes room for two batches of each queue: one that is handled, and one
+// that is gathered. It keeps a number of slots that was set.
+func (w *Worker) fillSlots() {
+	if !w.cfg.slotsByDefault {
+		return
+	}
+	for _, r := range w.routes {
+		if r.batch != nil {
+			w.cfg.Concurrency = max(w.cfg.Concurrency, min(2*r.batch.size, MaxConcurrency))
+		}
+	}
 }
 
 // validate names every mistake at once.
@@ -111,7 +128,7 @@ func (w *Worker) validate() error {
 	}
 	seen := map[string]bool{}
 	for _, r := range w.routes {
-		r.validate(&f)
+		r.validate(&f, w.cfg.Concurrency)
 		if r.weightSet && w.cfg.StrictOrder {
 			f.Add("weight", "of queue %s is set together with StrictOrder; remove one of them", r.queue)
 		}
