@@ -22,6 +22,8 @@ func topicSubjects() []subject {
 		{"TopicGroup", topicGroupTests()},
 		{"TopicReserve", topicReserveTests()},
 		{"TopicSettle", topicSettleTests()},
+		{"TopicOrder", topicOrderTests()},
+		{"TopicFilter", topicFilterTests()},
 	}
 }
 
