@@ -1,0 +1,128 @@
+package sign
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/seal"
+)
+
+// The overlap of a rotation, for which the old secret signs too.
+const (
+	DefaultOverlap = 24 * time.Hour
+	MaxOverlap     = 30 * 24 * time.Hour
+)
+
+// ErrNoSecret means that a set has no live secret, so nothing can be signed.
+var ErrNoSecret = errors.New("there is no live secret")
+
+// Set is the stored secret of a namespace or a target. A Set is a value:
+// Rotate returns a new one.
+type Set struct {
+	Namespace string
+	// Target is empty for the namespace's own secret.
+	Target string
+	// Generations has the newest first, and at most two.
+	Generations []Generation
+}
+
+// Generation is one sealed pair of keys.
+type Generation struct {
+	// Number is 1 for the first one. It is part of what the seal protects.
+	Number uint64
+	Sealed []byte
+	// Until is the end of the generation; zero: no end.
+	Until time.Time
+}
+
+// live reports whether the generation signs at that time.
+func (g Generation) live(now time.Time) bool { return g.Until.IsZero() || now.Before(g.Until) }
+
+func (s Set) place(number uint64) seal.Place {
+	return seal.Place{Kind: "secret", Namespace: s.Namespace, Target: s.Target, Generation: number}
+}
+
+// NewSet returns a set with one generation.
+func NewSet(ring *seal.Ring, namespace, target string, p Pair) Set {
+	s := Set{Namespace: namespace, Target: target}
+	s.Generations = []Generation{s.sealed(ring, 1, p)}
+	return s
+}
+
+func (s Set) sealed(ring *seal.Ring, number uint64, p Pair) Generation {
+	return Generation{Number: number, Sealed: ring.Seal(p.text(), s.place(number))}
+}
+
+// Rotate returns the set with p as the newest generation. The generation before
+// it signs until the overlap has passed, and older ones end at once. An overlap
+// of 0 ends every old generation at once.
+func (s Set) Rotate(ring *seal.Ring, p Pair, now time.Time, overlap time.Duration) (Set, error) {
+	if overlap < 0 || overlap > MaxOverlap {
+		return Set{}, duly.Invalid("overlap", "is %s, must be now, or at most %s", duly.FormatDuration(overlap), duly.FormatDuration(MaxOverlap))
+	}
+
+	var number uint64 = 1
+	var old []Generation
+	if len(s.Generations) > 0 {
+		newest := s.Generations[0]
+		number = newest.Number + 1
+		newest.Until = now.Add(overlap)
+		if newest.live(now) {
+			old = append(old, newest)
+		}
+	}
+	s.Generations = append([]Generation{s.sealed(ring, number, p)}, old...)
+	return s, nil
+}
+
+// Open returns the newest pair of keys.
+func (s Set) Open(ring *seal.Ring) (Pair, error) {
+	if len(s.Generations) == 0 {
+		return Pair{}, ErrNoSecret
+	}
+	return s.open(ring, s.Generations[0])
+}
+
+func (s Set) open(ring *seal.Ring, g Generation) (Pair, error) {
+	text, err := ring.Open(g.Sealed, s.place(g.Number))
+	if err != nil {
+		return Pair{}, fmt.Errorf("secret %d of %s: %w", g.Number, s.owner(), err)
+	}
+	return parsePair(text)
+}
+
+func (s Set) owner() string {
+	if s.Target == "" {
+		return "namespace " + s.Namespace
+	}
+	return "target " + s.Target + " of namespace " + s.Namespace
+}
+
+// Signer returns what signs for the set at that time. Every live generation
+// must open: a signature that a receiver waits for would be missing otherwise.
+//
+// until is the moment at which the signer must be replaced because a generation
+// ends; zero: never.
+func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Signer, until time.Time, err error) {
+	signer = &Signer{versions: with.orDefault()}
+	for _, g := range s.Generations {
+		if !g.live(now) {
+			continue
+		}
+		p, err := s.open(ring, g)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		signer.pairs = append(signer.pairs, p)
+		if !g.Until.IsZero() && (until.IsZero() || g.Until.Before(until)) {
+			until = g.Until
+		}
+	}
+
+	if len(signer.pairs) == 0 {
+		return nil, time.Time{}, fmt.Errorf("%s: %w", s.owner(), ErrNoSecret)
+	}
+	return signer, until, nil
+}

@@ -1,0 +1,103 @@
+package sign
+
+import (
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// The headers of Standard Webhooks.
+const (
+	HeaderID        = "webhook-id"
+	HeaderTimestamp = "webhook-timestamp"
+	HeaderSignature = "webhook-signature"
+)
+
+// Versions is which signatures a request carries. The zero value is v1.
+type Versions struct{ V1, V1a bool }
+
+// ParseVersions reads the setting sign of a target: a list of v1 and v1a.
+func ParseVersions(names []string) (Versions, error) {
+	var v Versions
+	for _, name := range names {
+		switch name {
+		case "v1":
+			v.V1 = true
+		case "v1a":
+			v.V1a = true
+		default:
+			return Versions{}, duly.Invalid("sign", "has %q, may have v1 and v1a", name)
+		}
+	}
+	return v.orDefault(), nil
+}
+
+func (v Versions) orDefault() Versions {
+	if !v.V1 && !v.V1a {
+		v.V1 = true
+	}
+	return v
+}
+
+// Signer signs requests with every live secret of one set. It is safe for
+// concurrent use.
+type Signer struct {
+	versions Versions
+	pairs    []Pair // the newest first
+}
+
+var errBadID = errors.New("a webhook-id must not be empty, and has no dot, no space and no control character")
+
+// Sign returns the value of the header webhook-signature: one signature for each
+// live secret and each version, the newest secret first. at counts in whole
+// seconds, as the header webhook-timestamp does ([Timestamp]).
+func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
+	if id == "" || strings.ContainsFunc(id, func(r rune) bool { return r == '.' || r <= ' ' || r >= 0x7f }) {
+		return "", errBadID
+	}
+	head := append(make([]byte, 0, 256), id...)
+	head = append(head, '.')
+	head = append(head, Timestamp(at)...)
+	head = append(head, '.')
+
+	header := make([]byte, 0, 256)
+	for _, p := range s.pairs {
+		if s.versions.V1 {
+			header = appendSignature(header, "v1,", signV1(p.V1.key().hmac, head, body))
+		}
+	}
+	if !s.versions.V1a {
+		return string(header), nil
+	}
+	text := slices.Concat(head, body)
+	for _, p := range s.pairs {
+		header = appendSignature(header, "v1a,", ed25519.Sign(p.V1a.key().ed, text))
+	}
+	return string(header), nil
+}
+
+// Timestamp returns the value of the header webhook-timestamp.
+func Timestamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
+
+func signV1(key, head, body []byte) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write(head)
+	h.Write(body) // in place, without a copy
+	return h.Sum(nil)
+}
+
+func appendSignature(header []byte, version string, signature []byte) []byte {
+	if len(header) > 0 {
+		header = append(header, ' ')
+	}
+	header = append(header, version...)
+	return base64.StdEncoding.AppendEncode(header, signature)
+}
