@@ -24,6 +24,10 @@ func topicSubjects() []subject {
 		{"TopicSettle", topicSettleTests()},
 		{"TopicOrder", topicOrderTests()},
 		{"TopicFilter", topicFilterTests()},
+		{"TopicRead", topicReadTests()},
+		{"TopicSeek", topicSeekTests()},
+		{"TopicRetention", topicRetentionTests()},
+		{"TopicStats", topicStatsTests()},
 	}
 }
 

@@ -1,0 +1,176 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func topicReadTests() []test {
+	return []test{
+		{"BeginsWhereItIsTold", []string{"C12.141"}, Options{}, readFroms},
+		{"GoesOnInPages", []string{"C12.141", "C12.142"}, Options{}, readPages},
+		{"ChangesNothing", []string{"C12.141"}, Options{}, readChangesNothing},
+		{"WaitsForAFirstMessage", []string{"C12.141"}, Options{}, readWaits},
+		{"ReportsTheGapBeforeTheOldestMessage", []string{"C12.143", "C12.136"}, Options{}, readGap},
+		{"FromBeyondTheEndIsAConflict", []string{"C12.144"}, Options{}, readBeyond},
+		{"EndsAPageAt8MiB", []string{"C12.141"}, Options{}, readBytes},
+		{"NamesBadParameters", []string{"C12.141"}, Options{}, readBad},
+	}
+}
+
+func (s *scene) readBodies(from duly.From) string {
+	s.Helper()
+	var b strings.Builder
+	for _, e := range s.readAll(from) {
+		b.Write(e.Body)
+	}
+	return b.String()
+}
+
+func readFroms(s *scene) {
+	s.send("a", "b")
+	s.Advance(time.Second)
+	c := s.send("c")[0]
+	at := s.now()
+	s.Advance(time.Second)
+	s.send("d")
+	for from, want := range map[duly.From]string{
+		"": "abcd", duly.FromStart: "abcd", duly.FromEnd: "", duly.From(c): "cd", duly.FromTime(at): "cd",
+		duly.FromTime(at.Add(time.Millisecond)): "d", duly.FromTime(at.Add(-time.Hour)): "abcd", duly.FromTime(at.Add(time.Hour)): "",
+	} {
+		same(s, "a read from "+string(from), s.readBodies(from), want)
+	}
+}
+
+func readPages(s *scene) {
+	s.send(numberedBodies("", 7)...)
+	from, got := duly.FromStart, ""
+	for range 3 {
+		page := s.readPage(duly.ReadParams{From: from, Limit: 3})
+		for _, e := range page.Entries {
+			got += string(e.Body)
+		}
+		from = page.Next
+	}
+	same(s, "the pages", got, "0123456")
+	end := s.readPage(duly.ReadParams{From: from})
+	same(s, "the messages behind the end", len(end.Entries), 0)
+	s.send("7")
+	same(s, "the page that goes on at the end", s.readBodies(end.Next), "7")
+	same(s, "a page of the default size", len(s.readPage(duly.ReadParams{}).Entries), 8)
+}
+
+func readChangesNothing(s *scene) {
+	g := s.group("g")
+	s.send("a", "b")
+	g.take()
+	s.topicUnchanged("reading", func() {
+		s.readAll(duly.FromStart)
+		s.readPage(duly.ReadParams{From: duly.FromEnd})
+	})
+}
+
+func readWaits(s *scene) {
+	s.send("a")
+	s.publish(duly.Message{Body: []byte("delayed"), Delay: time.Hour})
+	type answer struct {
+		bodies string
+		at     time.Time
+		err    error
+	}
+	read := func(p duly.ReadParams) <-chan answer {
+		done := make(chan answer, 1)
+		go func() {
+			page, err := s.log().Read(s.ctx, s.topic(), p)
+			bodies := ""
+			for _, e := range page.Entries {
+				bodies += string(e.Body)
+			}
+			done <- answer{bodies, s.now(), err}
+		}()
+		s.Quiet()
+		return done
+	}
+	same(s, "a read of what is there", (<-read(duly.ReadParams{Wait: time.Minute})).bodies, "a")
+
+	late := read(duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+	s.Advance(59 * time.Second)
+	same(s, "reads that returned early", len(late), 0)
+	start := s.now()
+	s.send("b")
+	got := <-late
+	s.must("read", got.err)
+	same(s, "the message that a read waited for", got.bodies, "b")
+	sameTime(s, "when it returned", got.at, start)
+
+	empty := read(duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+	s.Advance(time.Minute)
+	got = <-empty
+	s.must("read", got.err)
+	same(s, "the messages of a wait in vain", got.bodies, "")
+}
+
+func readGap(s *scene) {
+	g := s.group("g")
+	positions := s.send("a", "b", "c", "d")
+	first := s.readPage(duly.ReadParams{Limit: 1})
+	g.ackAll(g.reserve(3))
+	s.stepTopic()
+	page := s.readPage(duly.ReadParams{From: duly.From(positions[0])})
+	same(s, "the first message", string(page.Entries[0].Body), "d")
+	same(s, "the gap before it", page.Gap, 3)
+	page = s.readPage(duly.ReadParams{From: first.Next})
+	same(s, "the gap after the first page", page.Gap, 2)
+	same(s, "the gap of the page behind it", s.readPage(duly.ReadParams{From: page.Next}).Gap, 0)
+	same(s, "the gap of the start", s.readPage(duly.ReadParams{}).Gap, 0)
+	same(s, "the gap of a position that is there", s.readPage(duly.ReadParams{From: duly.From(positions[3])}).Gap, 0)
+
+	g.ackAll(g.reserve(1))
+	s.stepTopic()
+	page = s.readPage(duly.ReadParams{From: duly.From(positions[1])})
+	same(s, "the messages of an empty log", len(page.Entries), 0)
+	same(s, "the gap in an empty log", page.Gap, 3)
+	s.send("e")
+	same(s, "what entered since", s.readBodies(page.Next), "e")
+}
+
+func readBeyond(s *scene) {
+	last := s.send("a")[0]
+	parts := mustPosition(s, last)
+	parts.Ordinal++
+	parts.Millis--
+	from := duly.FromPosition(parts.Position())
+	_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: from})
+	s.refused("a read from beyond the end", err, duly.CodeConflict)
+	if err != nil && !strings.Contains(err.Error(), "the log ends at "+last) {
+		s.Errorf("%q does not say where the log ends", err)
+	}
+	s.send("b")
+	same(s, "the log from there later", s.readBodies(from), "b")
+}
+
+func readBytes(s *scene) {
+	for range 10 {
+		s.publish(duly.Message{Body: make([]byte, 1<<20)})
+	}
+	page := s.readPage(duly.ReadParams{})
+	same(s, "the messages of the first page", len(page.Entries), 8)
+	same(s, "the messages of the second page", len(s.readPage(duly.ReadParams{From: page.Next}).Entries), 2)
+}
+
+func readBad(s *scene) {
+	s.send("a")
+	for field, p := range map[string]duly.ReadParams{
+		"from": {From: "yesterday"}, "limit": {Limit: duly.MaxBatch + 1}, "wait": {Wait: duly.MaxWait + time.Second},
+	} {
+		_, err := s.log().Read(s.ctx, s.topic(), p)
+		s.names("read", err, duly.CodeInvalid, field)
+	}
+	for _, next := range []duly.From{"next:", "next:x y", "next:" + duly.From(fmt.Sprint(-1))} {
+		_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: next})
+		s.names("read from "+string(next), err, duly.CodeInvalid, "from")
+	}
+}

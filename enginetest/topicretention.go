@@ -1,0 +1,386 @@
+package enginetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func topicRetentionTests() []test {
+	return []test{
+		{"MessageGoesOnceNoGroupNeedsIt", []string{"C12.9", "C12.119", "C12.136", "C12.158"}, Options{}, retainNeeded},
+		{"TopicWithoutGroupsKeepsEverything", []string{"C12.120"}, Options{}, retainWithoutGroups},
+		{"KeepHoldsWhatNoGroupNeeds", []string{"C12.119", "C12.121", "C12.122"}, Options{}, retainKeep},
+		{"KeepIsNeverEarlyWhenTheClockSteps", []string{"C12.45"}, Options{}, retainKeepClock},
+		{"SettleAndPublishTrim", []string{"C12.138"}, Options{}, retainTrims},
+		{"StepDeletesAtMost10000", []string{"C12.138"}, Options{}, retainSteps},
+		{"MaxAgeDropsAlsoWhatIsNeeded", []string{"C12.123", "C12.124", "C12.126", "C12.129", "C12.153"}, Options{}, retainMaxAge},
+		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
+		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
+		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
+		{"MaxBytesBoundsTheEstimate", []string{"C12.127", "C12.128", "C12.130"}, Options{}, retainBytes},
+		{"DelayedMessagesCountAndStay", []string{"C12.53", "C12.54"}, Options{}, retainDelayed},
+		{"LowerBoundAppliesInStep", []string{"C12.123", "C12.127", "C12.128"}, Options{}, retainLowered},
+		{"HeldMessageThatIsDroppedIsMissed", []string{"C12.124", "C12.126", "C12.81"}, Options{}, retainHeld},
+		{"IdleGroupIsParkedAndGoesOn", []string{"C12.131", "C12.132", "C12.133"}, Options{}, retainIdle},
+		{"ReserveKeepsAGroupFromParking", []string{"C12.132"}, Options{}, retainBusy},
+		{"StatsNameTheGroupAtTheFloor", []string{"C12.134", "C12.135"}, Options{}, retainFloor},
+		{"DestroyedGroupHoldsNothingBack", []string{"C12.119", "C12.134"}, Options{}, retainDestroyed},
+	}
+}
+
+func retainNeeded(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	s.send("a", "b", "c")
+	gs := g.delivers("a", "b", "c")
+	g.ackAll(gs[:2])
+	s.stepTopic()
+	s.logged("a", "b", "c") // beyond the cursor of h
+	hs := h.delivers("a", "b", "c")
+	s.stepTopic()
+	s.logged("a", "b", "c") // held by h
+	h.ack(hs[1])
+	s.stepTopic()
+	s.logged("a", "b", "c") // deleted from the front only
+	h.ack(hs[0])
+	s.stepTopic()
+	s.logged("c")
+	h.bury(hs[2], "no")
+	g.snooze(gs[2], time.Hour)
+	s.stepTopic()
+	s.logged("c")
+	s.Advance(time.Hour)
+	g.ackAll(g.delivers("c"))
+	s.stepTopic()
+	s.logged()
+	st := s.info().Stats
+	same(s, "trimmed", st.Trimmed, 3)
+	same(s, "dropped", st.Dropped, 0)
+	same(s, "missed", g.groupStats().Missed+h.groupStats().Missed, 0)
+}
+
+func retainWithoutGroups(s *scene) {
+	s.send("a", "b")
+	s.Advance(1000 * time.Hour)
+	s.stepTopic()
+	s.logged("a", "b")
+	g := s.group("g")
+	g.delivers("a", "b")
+	s.must("destroy", s.Engine.Destroy(s.ctx, g.ref()))
+	s.stepTopic()
+	s.logged("a", "b")
+}
+
+func retainKeep(s *scene) {
+	s.configureTopic(duly.TopicConfig{Keep: time.Hour})
+	g := s.group("g")
+	s.send("a")
+	s.Advance(30 * time.Minute)
+	s.send("b")
+	g.ackAll(g.delivers("a", "b"))
+	s.stepTopic()
+	s.logged("a", "b")
+	s.group("late").ackAll(s.on("events@late").delivers("a", "b"))
+	s.Advance(30 * time.Minute)
+	s.stepTopic()
+	s.logged("a", "b")
+	s.Advance(time.Millisecond)
+	s.stepTopic()
+	s.logged("b")
+	s.configureTopic(duly.TopicConfig{Keep: duly.None})
+	s.stepTopic()
+	s.logged()
+}
+
+func retainKeepClock(s *scene) {
+	s.configureTopic(duly.TopicConfig{Keep: time.Hour})
+	g := s.group("g")
+	s.Clock.Step(time.Hour)
+	s.send("a")
+	s.Clock.Step(-time.Hour)
+	g.ackAll(g.delivers("a"))
+	s.Advance(90 * time.Minute)
+	s.stepTopic()
+	s.logged("a") // 30 minutes old by its entry time
+	s.Advance(31 * time.Minute)
+	s.stepTopic()
+	s.logged()
+}
+
+func retainTrims(s *scene) {
+	g := s.group("g")
+	s.send("a", "b")
+	g.ackAll(g.delivers("a", "b"))
+	s.send("c")
+	s.logged("c")
+}
+
+// retainSteps gives a step more to delete than it may.
+func retainSteps(s *scene) {
+	const calls = duly.MaxTrimmed/duly.MaxBatch + 2
+	for range calls {
+		s.publish(make([]duly.Message, duly.MaxBatch)...)
+	}
+	g := s.groupFrom("g", duly.FromEnd)
+	for range 100 {
+		before := s.info().Stats.Trimmed
+		more, err := s.Maintainer.Step(s.ctx, s.topic())
+		s.must("step", err)
+		if n := s.info().Stats.Trimmed - before; n > duly.MaxTrimmed {
+			s.Errorf("one step deleted %d messages, want at most %d", n, duly.MaxTrimmed)
+		}
+		if !more {
+			break
+		}
+	}
+	same(s, "trimmed", s.info().Stats.Trimmed, calls*duly.MaxBatch)
+	same(s, "missed", g.groupStats().Missed, 0)
+}
+
+func retainMaxAge(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxAge: time.Hour})
+	g, h := s.group("g"), s.group("h")
+	s.send("a", "b")
+	s.Advance(time.Minute)
+	s.send("c")
+	gs := g.reserve(1)
+	h.ackAll(h.delivers("a", "b", "c"))
+	s.Advance(time.Hour - time.Minute)
+	s.stepTopic()
+	s.logged("a", "b", "c")
+	s.Advance(time.Millisecond)
+	s.stepTopic()
+	s.logged("c")
+	g.refusesReceipt(gs[0].Receipt)
+	g.delivers("c")
+	same(s, "missed by g", g.groupStats().Missed, 2)
+	same(s, "missed by h", h.groupStats().Missed, 0)
+	g.balanced()
+	st := s.info().Stats
+	same(s, "dropped", st.Dropped, 2)
+	same(s, "trimmed", st.Trimmed, 0)
+}
+
+func retainRefuse(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 3})
+	g := s.group("g")
+	results, err := s.published(messagesOf("a", "b", "c", "d", "e")...)
+	s.must("publish", err)
+	for i, r := range results {
+		if i < 3 {
+			s.must("publish", r.Err)
+			continue
+		}
+		s.refused("a message without room", r.Err, duly.CodeFull)
+	}
+	s.topicUnchanged("a message without room", func() {
+		s.refused("a message without room", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+		s.refused("a delayed message without room", s.tryPublish(duly.Message{Delay: time.Hour}).Err, duly.CodeFull)
+	})
+	ds := g.delivers("a", "b", "c")
+	g.ack(ds[1])
+	s.refused("a message while the oldest is held", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+	g.ack(ds[0])
+	s.send("f", "g")
+	s.refused("one more", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+	s.logged("c", "f", "g")
+	same(s, "missed", g.groupStats().Missed, 0)
+}
+
+func retainDrop(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 3, Overflow: duly.OverflowDrop})
+	g := s.group("g")
+	s.send("a", "b")
+	ds := g.delivers("a", "b")
+	s.send("c", "d", "e", "f", "g")
+	s.logged("e", "f", "g")
+	g.refusesReceipt(ds[0].Receipt)
+	same(s, "missed", g.groupStats().Missed, 4)
+	g.sizes(duly.Sizes{})
+	g.delivers("e", "f", "g")
+	same(s, "dropped", s.info().Stats.Dropped, 4)
+	g.balanced()
+}
+
+func retainUnneeded(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 2, Keep: time.Hour})
+	s.send("a", "b", "c") // without a group nothing is needed
+	s.logged("b", "c")
+	g := s.group("g")
+	s.refused("a message without room", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+	g.ackAll(g.delivers("b", "c"))
+	s.logged("b", "c") // kept
+	s.send("d")
+	s.logged("c", "d")
+	st := s.info().Stats
+	same(s, "dropped", st.Dropped, 2)
+	same(s, "trimmed", st.Trimmed, 0)
+	same(s, "missed", g.groupStats().Missed, 0)
+}
+
+func retainBytes(s *scene) {
+	m := duly.Message{Body: make([]byte, 1000)}
+	s.publish(m)
+	one := s.info().Stats.Bytes
+	if one < 1000 || one > 2000 {
+		s.Errorf("a message of 1000 bytes counts as %d", one)
+	}
+	g := s.group("g")
+	s.configureTopic(duly.TopicConfig{MaxBytes: 3*one + one/2})
+	s.publish(m, m)
+	s.refused("a fourth message", s.tryPublish(m).Err, duly.CodeFull)
+	s.configureTopic(duly.TopicConfig{Overflow: duly.OverflowDrop})
+	s.publish(m)
+	same(s, "the messages", s.info().Stats.Messages, 3)
+	same(s, "missed", g.groupStats().Missed, 1)
+	s.topicUnchanged("a message that is larger than the bound", func() {
+		s.refused("a message that is larger than the bound", s.tryPublish(duly.Message{Body: make([]byte, 4*one)}).Err, duly.CodeFull)
+	})
+}
+
+func retainDelayed(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 2, MaxAge: time.Hour, Overflow: duly.OverflowDrop})
+	s.publish(duly.Message{Body: []byte("x"), Delay: 10 * time.Hour})
+	s.send("a", "b")
+	s.logged("b")
+	s.publish(duly.Message{Body: []byte("y"), Delay: 10 * time.Hour})
+	s.logged()
+	s.topicUnchanged("a message while delayed ones fill the bound", func() {
+		s.refused("a message while delayed ones fill the bound", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
+	})
+	s.Advance(9 * time.Hour)
+	s.stepTopic()
+	same(s, "the delayed messages", s.info().Stats.Delayed, 2)
+	s.Advance(time.Hour)
+	s.stepTopic()
+	s.logged("x", "y")
+}
+
+func retainLowered(s *scene) {
+	g := s.group("g")
+	s.send("a", "b", "c", "d")
+	s.configureTopic(duly.TopicConfig{MaxCount: 2})
+	s.stepTopic()
+	s.logged("a", "b", "c", "d") // needed, and overflow is refuse
+	s.configureTopic(duly.TopicConfig{Overflow: duly.OverflowDrop})
+	s.stepTopic()
+	s.logged("c", "d")
+	same(s, "missed", g.groupStats().Missed, 2)
+	g.delivers("c", "d")
+}
+
+// retainHeld drops messages that a group holds in every state.
+func retainHeld(s *scene) {
+	g := s.ordered("g")
+	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"), keyed("", "ready"), keyed("", "new"))
+	ds := g.reserve(3)
+	g.bury(ds[0], "no")
+	g.nack(ds[1], "no")
+	g.release(ds[2])
+	leased := g.reserve(1)[0]
+	s.stepTopic() // trims the dead one
+	g.sizes(duly.Sizes{Dead: 1, Leased: 1, Blocked: 1, Delayed: 1, Ready: 1})
+	s.configureTopic(duly.TopicConfig{MaxCount: 1, Overflow: duly.OverflowDrop})
+	s.stepTopic()
+	s.logged("new")
+	g.sizes(duly.Sizes{Dead: 1})
+	same(s, "missed", g.groupStats().Missed, 4)
+	s.topicUnchanged("a receipt of a dropped message", func() { g.refusesReceipt(leased.Receipt) })
+	s.must("requeue", g.requeue(ds[0].ID).Err)
+	g.delivers("dead", "new") // the copy needs no message of the log
+	s.publish(keyed("", "newer"))
+	same(s, "missed", g.groupStats().Missed, 5)
+	g.is(ds[0].ID, duly.StateLeased)
+}
+
+func retainIdle(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Idle: 2 * time.Hour}})
+	s.send("a", "b", "c")
+	held := g.reserve(1)
+	h.ackAll(h.delivers("a", "b", "c"))
+	s.Advance(2*time.Hour - time.Minute)
+	same(s, "parked", g.groupStats().Parked, false)
+	s.stepTopic()
+	s.logged("a", "b", "c")
+	s.Advance(2 * time.Minute)
+	same(s, "parked", g.groupStats().Parked, true)
+	same(s, "the age of what a parked group needs", g.groupStats().OldestNeeded, 0)
+	s.stepTopic()
+	s.logged()
+	same(s, "dropped", s.info().Stats.Dropped, 0)
+	same(s, "trimmed", s.info().Stats.Trimmed, 3)
+	g.refusesReceipt(held[0].Receipt)
+	s.send("d")
+	g.delivers("d")
+	st := g.groupStats()
+	same(s, "parked", st.Parked, false)
+	same(s, "missed", st.Missed, 3)
+	g.balanced()
+	h.ackAll(h.delivers("d"))
+	s.stepTopic()
+	s.logged("d") // the group holds it again
+}
+
+func retainBusy(s *scene) {
+	g := s.groupFrom("g", duly.FromEnd)
+	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour}})
+	for range 5 {
+		s.Advance(50 * time.Minute)
+		g.delivers() // a call that finds nothing
+	}
+	s.send("a")
+	s.stepTopic()
+	s.logged("a")
+	same(s, "parked", g.groupStats().Parked, false)
+}
+
+func retainFloor(s *scene) {
+	g, h := s.group("g"), s.group("h")
+	same(s, "the floors of an empty log", len(s.info().Stats.Floors), 0)
+	positions := s.send("a", "b", "c", "d", "e")
+	h.ackAll(h.reserve(3))
+	start := s.now()
+	s.stepTopic()
+	s.Advance(time.Minute)
+	floors := s.info().Stats.Floors
+	if len(floors) != 1 {
+		s.Fatalf("the floors are %+v, want one", floors)
+	}
+	f := floors[0]
+	same(s, "the shard", f.Shard, 0)
+	same(s, "the group", f.Group, "g")
+	same(s, "the position", f.Position.String(), positions[0])
+	same(s, "the messages that the group alone holds back", f.Alone, 3)
+	if f.Since.After(start) || f.Since.Before(start.Add(-time.Minute)) {
+		s.Errorf("the group is at the floor since %s, want %s", f.Since, start)
+	}
+
+	g.ackAll(g.reserve(4))
+	s.stepTopic()
+	f = s.info().Stats.Floors[0]
+	same(s, "the group", f.Group, "h")
+	same(s, "the position", f.Position.String(), positions[3])
+	same(s, "the messages that the group alone holds back", f.Alone, 1)
+	h.ackAll(h.reserve(1))
+	s.stepTopic()
+	f = s.info().Stats.Floors[0]
+	same(s, "the first by name of two groups", f.Group, "g")
+	same(s, "the messages that the group alone holds back", f.Alone, 0)
+}
+
+func retainDestroyed(s *scene) {
+	for i := range 3 {
+		s.group(fmt.Sprint("g", i))
+	}
+	s.send("a", "b")
+	for i := range 2 {
+		s.on(fmt.Sprint("events@g", i)).ackAll(s.on(fmt.Sprint("events@g", i)).delivers("a", "b"))
+	}
+	s.stepTopic()
+	s.logged("a", "b")
+	s.must("destroy", s.Engine.Destroy(s.ctx, duly.Q("events@g2")))
+	s.stepTopic()
+	s.logged()
+}

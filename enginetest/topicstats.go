@@ -1,0 +1,174 @@
+package enginetest
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+func topicStatsTests() []test {
+	return []test{
+		{"GroupCountsWhatHappened", []string{"C12.7", "C12.151", "C12.152", "C12.153", "C12.154", "C12.155"}, Options{}, groupCounts},
+		{"TopicCountsWhatHappened", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
+		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
+		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
+		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
+		{"SurveyCoversGroups", []string{"C12.161"}, Options{}, topicSurvey},
+	}
+}
+
+func groupCounts(s *scene) {
+	s.configureTopic(duly.TopicConfig{Keep: time.Hour})
+	s.send("before")
+	g := s.groupFrom("g", duly.FromEnd)
+	g.configure(duly.QueueConfig{DeadCount: 1, Group: duly.GroupConfig{Filter: "a=yes"}, Defaults: duly.Defaults{Backoff: "fixed:1h"}})
+	bodies := []string{"acked", "nacked", "released", "buried", "buried too", "deleted", "stalled"}
+	for _, body := range bodies {
+		s.publish(withHeaders(body, "a", "yes"), withHeaders("no", "a", "no"))
+	}
+	ds := g.delivers(bodies...)
+	g.ack(ds[0])
+	g.nack(ds[1], "no")
+	g.release(ds[2])
+	g.bury(ds[3], "no")
+	g.bury(ds[4], "no")
+	s.must("delete", g.Engine.Delete(g.ctx, g.ref(), ds[5].ID))
+	g.balanced()
+	g.stall(ds[6])
+	s.must("requeue", g.requeue(ds[4].ID).Err)
+	s.publish(withHeaders("new", "a", "yes"))
+	st := g.stats()
+	same(s, "the counters", st.Counters, duly.Counters{
+		Delivered: 7, Acked: 1, Failed: 1, Stalled: 1, Released: 1, Dead: 2, Requeued: 1, Deleted: 1, Dropped: 1,
+	})
+	same(s, "the sizes", st.Sizes, duly.Sizes{Delayed: 1, Ready: 3})
+	same(s, "entered", st.Group.Entered, 15)
+	same(s, "filtered", st.Group.Filtered, 7)
+	same(s, "the lag", st.Group.Lag, 1)
+	sameTime(s, "the next due moment", st.NextDue, ds[1].Now.Add(time.Hour))
+	g.balanced()
+	g.seek(duly.FromStart)
+	st = g.stats()
+	same(s, "replayed", st.Group.Replayed, 15)
+	same(s, "skipped", st.Group.Skipped, 4)
+	same(s, "the lag", st.Group.Lag, 16)
+	g.balanced()
+}
+
+func topicCounts(s *scene) {
+	s.configureTopic(duly.TopicConfig{Dedupe: time.Hour, MaxAge: time.Hour})
+	g := s.group("g")
+	results := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b"}, duly.Message{ID: "c", Delay: time.Minute}, duly.Message{ID: "d", Delay: time.Hour})
+	s.repeats(duly.Message{ID: "a"}, results[0])
+	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "c"))
+	st := s.info().Stats
+	same(s, "messages", st.Messages, 2)
+	same(s, "the first position", st.First, results[0].Position)
+	same(s, "the last position", st.Last, results[1].Position)
+	same(s, "delayed", st.Delayed, 1)
+	sameTime(s, "the next due moment", st.NextDue, s.now().Add(time.Hour))
+	g.ack(g.take())
+	s.Advance(time.Hour + time.Millisecond)
+	s.stepTopic()
+	st = s.info().Stats
+	same(s, "published", st.Published, 4)
+	same(s, "exists", st.Exists, 1)
+	same(s, "entered", st.Entered, 3)
+	same(s, "canceled", st.Canceled, 1)
+	same(s, "trimmed", st.Trimmed, 1)
+	same(s, "dropped", st.Dropped, 1)
+	same(s, "messages", st.Messages, 1)
+	same(s, "the first position is the last", st.First == st.Last && st.First != duly.Position{}, true)
+	g.ackAll(g.takeAll())
+	s.stepTopic()
+	st = s.info().Stats
+	same(s, "the positions of an empty log", st.First == duly.Position{} && st.Last == duly.Position{}, true)
+	same(s, "the bytes of an empty log", st.Bytes, 0)
+}
+
+func groupOldest(s *scene) {
+	g := s.group("g")
+	same(s, "the age of nothing", g.groupStats().OldestNeeded, 0)
+	s.send("a")
+	s.Advance(time.Minute)
+	s.send("b")
+	s.Advance(time.Minute)
+	same(s, "the age of a new message", g.groupStats().OldestNeeded, 2*time.Minute)
+	ds := g.delivers("a", "b")
+	same(s, "the age of a held message", g.groupStats().OldestNeeded, 2*time.Minute)
+	g.release(ds[0])
+	same(s, "the age of a ready message", g.stats().OldestReady, 2*time.Minute)
+	g.ack(g.delivers("a")[0])
+	same(s, "the age of the next", g.groupStats().OldestNeeded, time.Minute)
+	g.ack(ds[1])
+	same(s, "the age of nothing", g.groupStats().OldestNeeded, 0)
+}
+
+func groupLists(s *scene) {
+	g := s.ordered("g")
+	s.publish(
+		keyed("kk", "0"), keyed("b", "1"), keyed("a", "2"), keyed("kk", "3"), keyed("a", "4"), keyed("b", "5"), keyed("a", "6"),
+		keyed("", "7"), keyed("", "8"), keyed("", "9"), keyed("", "10"), keyed("", "11"), keyed("", "12"),
+	)
+	ds := g.delivers("0", "1", "2", "7", "8", "9", "10", "11", "12")
+	s.must("extend", g.extend(ds[0].Receipt, time.Hour))
+	g.snooze(ds[3], 2*time.Minute)
+	g.snooze(ds[4], time.Minute)
+	g.release(ds[6])
+	g.release(ds[5])
+	g.bury(ds[8], "no")
+	s.Advance(time.Second)
+	g.bury(ds[7], "no")
+	for state, want := range map[duly.State][]string{
+		duly.StateLeased: {"1", "2", "0"}, duly.StateDelayed: {"8", "7"}, duly.StateReady: {"9", "10"},
+		duly.StateBlocked: {"4", "6", "5", "3"}, duly.StateDead: {"12", "11"}, duly.StateDone: {},
+	} {
+		got := []string{}
+		p := duly.ListParams{State: state, Bodies: true, PageParams: duly.PageParams{Limit: 2}}
+		for {
+			page, err := g.Engine.List(g.ctx, g.ref(), p)
+			s.must("list", err)
+			got = append(got, listedBodies(page.Jobs)...)
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+		s.sameIDs("the "+state.String()+" messages", got, want)
+	}
+	for _, j := range g.list(duly.StateReady) {
+		same(s, "the size", j.Size > 0, true)
+		same(s, "the bytes of a body that was not asked for", len(j.Body), 0)
+	}
+}
+
+func topicNames(s *scene) {
+	for _, topic := range []string{"d", "b", "e", "a", "c"} {
+		s.onTopic(topic).send("x")
+	}
+	s.sameIDs("the topics", s.topics(), []string{"a", "b", "c", "d", "e"})
+	for _, group := range []string{"z", "y", "x", "w"} {
+		s.onTopic("b").group(group)
+	}
+	s.sameIDs("the groups", s.onTopic("b").groups(), []string{"w", "x", "y", "z"})
+	s.sameIDs("the groups of a topic without one", s.onTopic("a").groups(), nil)
+	_, err := s.log().Topics(s.ctx, "", duly.PageParams{Limit: duly.MaxBatch + 1})
+	s.names("a large page of topics", err, duly.CodeInvalid, "limit")
+	_, err = s.log().Groups(s.ctx, duly.Q("b"), duly.PageParams{Limit: -1})
+	s.names("a bad page of groups", err, duly.CodeInvalid, "limit")
+}
+
+func topicSurvey(s *scene) {
+	s.on("zz").push(duly.Job{})
+	s.on("aa").push(duly.Job{})
+	for _, topic := range []string{"m", "n"} {
+		t := s.onTopic(topic)
+		t.group("g1")
+		t.group("g2")
+		t.send("x", "y")
+		s.on(duly.GroupName(topic, "g1")).take()
+	}
+	s.on("m@g2").configure(duly.QueueConfig{MaxLeased: 3})
+	for _, limit := range []int{1, 2, 10} {
+		s.surveyed(limit)
+	}
+}
