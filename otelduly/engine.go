@@ -16,11 +16,24 @@ import (
 )
 
 // Engine is an engine of which each push has a span, and whose jobs carry their
-// place in the trace. It is the engine in everything else of the contract; what
+// place in the trace. It is the engine in everything else of the contract, and has its topics; what
 // only some engines do beside it ([duly.Maintainer] and others) is asked of the
 // engine itself.
 func Engine(e duly.Contract, opts ...Option) duly.Contract {
-	return &traced{Contract: e, tracer: tracer(opts)}
+	t := &traced{Contract: e, tracer: tracer(opts)}
+	if topics, ok := e.(duly.Topics); ok {
+		return &tracedTopics{t, topics}
+	}
+	return t
+}
+
+// topicMethods is embedded: duly.Topics would hide its own method Topics.
+type topicMethods = duly.Topics
+
+// tracedTopics is traced for an engine with topics.
+type tracedTopics struct {
+	*traced
+	topicMethods
 }
 
 type traced struct {

@@ -326,3 +326,22 @@ func TestTracedEngineIsAskedOfManyQueuesAtOnce(t *testing.T) {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
+
+// An engine that is traced has topics if the engine itself has them.
+func TestATracedEngineKeepsItsTopics(t *testing.T) {
+	t.Parallel()
+	e := model.New(model.Config{})
+	traced, ok := otelduly.Engine(e).(duly.Topics)
+	if !ok {
+		t.Fatal("the topics are gone")
+	}
+	if _, err := traced.CreateGroup(t.Context(), duly.Q("events@mailer"), duly.FromStart); err != nil {
+		t.Error(err)
+	}
+	if names, err := e.Topics(t.Context(), "", duly.PageParams{}); err != nil || len(names.Names) != 1 {
+		t.Errorf("%+v, %v", names, err)
+	}
+	if _, ok := otelduly.Engine(struct{ duly.Contract }{e}).(duly.Topics); ok {
+		t.Error("an engine without topics has some")
+	}
+}

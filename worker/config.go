@@ -6,6 +6,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/consumer"
 )
 
 // The defaults of a Config.
@@ -54,6 +55,9 @@ type Config struct {
 	// store counts as lost. Default 10 s. Extending a lease is given up after
 	// a third of the lease if that is sooner. Wait is not bounded by it.
 	CallTimeout time.Duration
+	// Consumer is the name that the stats of groups list. It owns nothing. Default: one
+	// name per process, HOST-PID-RANDOM.
+	Consumer string
 	// Logger takes what goes wrong. Default [slog.Default].
 	Logger *slog.Logger
 	// Observer is called for what happens. Default: none.
@@ -82,6 +86,9 @@ func (c Config) withDefaults(engine duly.Engine) Config {
 	if c.CallTimeout == 0 {
 		c.CallTimeout = DefaultCallTimeout
 	}
+	if c.Consumer == "" {
+		c.Consumer = consumer.Name()
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
@@ -98,6 +105,9 @@ func (c *Config) validate(f *duly.BadFields) {
 		f.Add("concurrency", "is %d, must be between 1 and %d", c.Concurrency, MaxConcurrency)
 	}
 	f.Take(duly.ValidateLease(c.Lease))
+	if err := duly.ValidateNamespace(c.Consumer); err != nil { // the same names are good
+		f.Add("consumer", "is %s, must be 1 to 255 of A-Z a-z 0-9 . _ -", duly.Quoted(c.Consumer))
+	}
 	if c.Margin < 0 {
 		f.Add("margin", "is %s, must be at least 0s", duly.FormatDuration(c.Margin))
 	}

@@ -33,6 +33,16 @@
 //		return insertAll(ds)
 //	})
 //
+// # Groups
+//
+// A group of a topic is handled as a queue, under the name TOPIC@GROUP. With [From]
+// the worker creates the group, and creates it again if it is gone:
+//
+//	w.Handle("events@mailer", sendMail, worker.From("start"))
+//
+// Without From the worker waits until somebody creates the group. Every worker
+// handles messages of every shard, so nothing is assigned and nothing rebalances.
+//
 // # Slots, Reserve and Settle
 //
 // A worker has Config.Concurrency slots. One loop reserves as many jobs in one

@@ -3,6 +3,7 @@ package worker
 import (
 	"cmp"
 	"context"
+	"errors"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -13,6 +14,10 @@ const (
 	// waitTime bounds one Wait. It is the longest that a connection which died
 	// without a word can keep the worker from its jobs.
 	waitTime = time.Minute
+	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that
+	// began before a store was reset may not notice that its groups are gone, and
+	// the next call does.
+	groupWaitTime = 1500 * time.Millisecond
 	// emptyHanded is how often in a row a Wait may promise jobs that others
 	// have taken by the time they are reserved, before there is a pause.
 	emptyHanded = 4
@@ -35,15 +40,26 @@ type fetcher struct {
 	failed       error // of a Reserve beside the one that is still under way
 	failures     int   // calls in a row
 	empties      int   // Reserves in a row that found nothing
+	groups       *groups
+	consumer     string // empty without a group
 }
 
 func newFetcher(s *session) *fetcher {
-	return &fetcher{session: s, answers: make(chan answer), ask: true}
+	f := &fetcher{session: s, answers: make(chan answer), ask: true, groups: newGroups(s)}
+	for queue := range s.routes {
+		if (duly.QueueRef{Name: queue}).IsGroup() {
+			f.consumer = s.cfg.Consumer
+		}
+	}
+	return f
 }
 
 // run fetches until stop ends, or answers an error that will not pass. What is
 // brought by a Reserve that is under way then is known and given back.
 func (f *fetcher) run(stop context.Context) (err error) {
+	if f.groups != nil {
+		err = f.groups.create(stop)
+	}
 	for stop.Err() == nil && err == nil {
 		err = f.turn(stop)
 	}
@@ -128,6 +144,7 @@ func (f *fetcher) judge(stop context.Context, err error) error {
 	switch {
 	case err == nil:
 		f.failures = 0
+		f.groups.here()
 		return nil
 	case stop.Err() != nil:
 		return nil
@@ -135,8 +152,26 @@ func (f *fetcher) judge(stop context.Context, err error) error {
 		return err
 	}
 	f.failures++
+	if errors.Is(err, duly.ErrNotFound) {
+		return f.gone(stop, err)
+	}
 	f.store.rest(stop, f.failures, err)
 	return nil
+}
+
+// gone creates the groups again, one of which is not there any more. A worker that
+// creates none waits until somebody does.
+func (f *fetcher) gone(stop context.Context, err error) error {
+	if f.failures == 1 {
+		f.log.Error("a group that is handled does not exist", "error", err)
+	}
+	if f.groups == nil || f.failures > 1 { // it may be a group without From that is missing
+		f.store.rest(stop, f.failures, err)
+	}
+	if f.groups == nil {
+		return nil
+	}
+	return f.groups.create(stop)
 }
 
 // countEmpties slows down when Wait goes on promising what Reserve does not
@@ -153,7 +188,10 @@ func (f *fetcher) countEmpties(stop context.Context, empty bool) {
 
 func (f *fetcher) wait(stop context.Context) (ready bool, err error) {
 	p := duly.WaitParams{Namespace: f.cfg.Namespace, Queues: f.order.next(), Timeout: waitTime}
-	err = f.store.call(stop, opWait, waitTime+f.cfg.CallTimeout, func(ctx context.Context) (err error) {
+	if f.groups != nil {
+		p.Timeout = groupWaitTime
+	}
+	err = f.store.call(stop, opWait, p.Timeout+f.cfg.CallTimeout, func(ctx context.Context) (err error) {
 		ready, err = f.engine.Wait(ctx, p)
 		return err
 	})
@@ -192,7 +230,7 @@ func (f *fetcher) send(n int) {
 	f.table.ask(n)
 	a := answer{queues: f.order.next(), asked: n, sent: f.keeper.now()}
 	go func() {
-		p := duly.ReserveParams{Namespace: f.cfg.Namespace, Queues: a.queues, Max: n, Lease: f.cfg.Lease}
+		p := duly.ReserveParams{Namespace: f.cfg.Namespace, Queues: a.queues, Max: n, Lease: f.cfg.Lease, Consumer: f.consumer}
 		a.err = f.store.call(f.base, opReserve, f.cfg.CallTimeout, func(ctx context.Context) (err error) {
 			a.got, err = f.engine.Reserve(ctx, p)
 			return err

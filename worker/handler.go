@@ -98,6 +98,8 @@ type route struct {
 	weight     int
 	weightSet  bool
 	batch      *batching // instead of handler; nil without batches
+	from       duly.From
+	fromSet    bool
 }
 
 const maxWeight = 1_000_000
@@ -117,6 +119,7 @@ func (r *route) validate(f *duly.BadFields, slots int) {
 	if slices.ContainsFunc(r.middleware, func(m Middleware) bool { return m == nil }) {
 		f.Add("middleware", "of queue %s is nil", r.queue)
 	}
+	r.validateFrom(f)
 	if r.timeoutSet && r.timeout < time.Millisecond {
 		f.Add("timeout", "of queue %s is %s, must be at least 1ms", r.queue, duly.FormatDuration(r.timeout))
 	}

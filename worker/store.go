@@ -21,6 +21,7 @@ const (
 	opReserve
 	opSettle
 	opExtend
+	opCreate
 )
 
 // The pauses between tries while the store is lost. The longest is short, for
@@ -61,7 +62,11 @@ func (s *store) call(parent context.Context, op operation, timeout time.Duration
 	if err != nil && context.Cause(ctx) == errCallTimeout {
 		err = errCallTimeout
 	}
-	if parent.Err() == nil && !fatal(err) {
+	switch {
+	case parent.Err() != nil || fatal(err):
+	case errors.Is(err, duly.ErrNotFound): // the store has answered: a group is gone
+		s.note(op, nil)
+	default:
 		s.note(op, err)
 	}
 	return err

@@ -127,8 +127,12 @@ func (w *Worker) validate() error {
 		f.Add("queues", "are %d, must be between 1 and %d; call Handle, or run several workers", n, duly.MaxReserveQueues)
 	}
 	seen := map[string]bool{}
+	_, topics := w.engine.(duly.Topics)
 	for _, r := range w.routes {
 		r.validate(&f, w.cfg.Concurrency)
+		if r.fromSet && !topics && w.engine != nil {
+			f.Add("engine", "has no topics, but a group is to be created for %s", r.queue)
+		}
 		if r.weightSet && w.cfg.StrictOrder {
 			f.Add("weight", "of queue %s is set together with StrictOrder; remove one of them", r.queue)
 		}

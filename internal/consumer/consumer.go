@@ -1,0 +1,43 @@
+// Package consumer names the process for the groups that it reserves from.
+package consumer
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// mostHost is how much of the host's name is used, in bytes.
+const mostHost = 63
+
+// Name returns the process's name as a consumer: HOST-PID-RANDOM. The random part
+// tells processes apart whose hosts have one name, as containers do.
+var Name = sync.OnceValue(func() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = ""
+	}
+	var random [4]byte
+	rand.Read(random[:]) // never fails, see crypto/rand
+	return name(host, os.Getpid(), random[:])
+})
+
+func name(host string, pid int, random []byte) string {
+	host = strings.Map(func(c rune) rune {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+			return c
+		}
+		return '-'
+	}, host)
+	if len(host) > mostHost {
+		host = host[:mostHost]
+	}
+	if host == "" || host[0] == '.' {
+		host = "host" + host
+	}
+	return host + "-" + strconv.Itoa(pid) + "-" + hex.EncodeToString(random)
+}

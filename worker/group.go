@@ -1,0 +1,125 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// From creates the group that is handled, if it does not exist, and its topic. place is
+// where a new group begins: "start", "end", a time or a position, see [duly.From].
+//
+// Run waits until the groups are there. If a group is gone later, because the store
+// was reset or somebody deleted the group, Run creates it again. With "start" it
+// begins at the start, else a minute before the worker last saw it, so that it misses
+// nothing. It may then see messages again.
+func From(place duly.From) HandlerOption {
+	return func(r *route) { r.from, r.fromSet = place, true }
+}
+
+// seenMargin is how far the clocks of a worker and of its engine may be apart.
+const seenMargin = time.Minute
+
+func (r *route) validateFrom(f *duly.BadFields) {
+	if !r.fromSet {
+		return
+	}
+	topic, _, ok := duly.QueueRef{Name: r.queue}.Group()
+	if !ok {
+		f.Add("from", "of queue %s is set, but it is not a group TOPIC@GROUP; leave it out", r.queue)
+		return
+	}
+	p, err := r.from.Parts()
+	if err == nil && p.Kind == duly.KindNext {
+		_, err = r.from.PartsIn(topic, false)
+	}
+	f.Take(err)
+}
+
+// groups creates the groups of a worker that name where they begin.
+type groups struct {
+	*session
+	topics duly.Topics
+	routes []*route
+	// seen is when all of them were there, on the worker's clock.
+	seen time.Time
+}
+
+// newGroups returns nil for a worker that creates no group.
+func newGroups(s *session) *groups {
+	g := &groups{session: s}
+	for _, r := range s.routes {
+		if r.fromSet {
+			g.routes = append(g.routes, r)
+		}
+	}
+	if g.routes == nil {
+		return nil
+	}
+	g.topics, _ = s.engine.(duly.Topics) // validate has seen it
+	return g
+}
+
+// create creates every group that is not there, and tries until it has or stop ends.
+// It returns an error that will not pass.
+func (g *groups) create(stop context.Context) error {
+	for failures := 0; stop.Err() == nil; {
+		err := g.createAll(stop)
+		if err == nil || stop.Err() != nil {
+			return nil
+		}
+		if fatal(err) || errors.Is(err, duly.ErrConflict) {
+			return err
+		}
+		failures++
+		if failures == 1 {
+			g.log.Warn("a group can't be created yet", "error", err)
+		}
+		g.store.rest(stop, failures, err)
+	}
+	return nil
+}
+
+func (g *groups) createAll(stop context.Context) error {
+	for _, r := range g.routes {
+		from := g.place(r)
+		existed, err := g.createOne(stop, r, from)
+		if from != r.from && errors.Is(err, duly.ErrInvalid) { // the engine's clock is far behind
+			from = duly.FromStart
+			existed, err = g.createOne(stop, r, from)
+		}
+		if err != nil {
+			return err
+		}
+		if !existed {
+			g.log.Info("group created", "group", r.queue, "from", string(from))
+		}
+	}
+	g.here()
+	return nil
+}
+
+func (g *groups) createOne(stop context.Context, r *route, from duly.From) (existed bool, err error) {
+	err = g.store.call(stop, opCreate, g.cfg.CallTimeout, func(ctx context.Context) (err error) {
+		existed, err = g.topics.CreateGroup(ctx, duly.QueueRef{Namespace: g.cfg.Namespace, Name: r.queue}, from)
+		return err
+	})
+	return existed, err
+}
+
+// place is where a group begins that is created now.
+func (g *groups) place(r *route) duly.From {
+	if g.seen.IsZero() || r.from == "" || r.from == duly.FromStart {
+		return r.from
+	}
+	return duly.FromTime(g.seen.Add(-seenMargin))
+}
+
+// here notes that all groups are there. It may be called without groups.
+func (g *groups) here() {
+	if g != nil {
+		g.seen = g.clock.Now()
+	}
+}

@@ -1,0 +1,368 @@
+package worker_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/worker"
+)
+
+// groupTap is a model whose calls can fail, and that notes how its groups are
+// created.
+type groupTap struct {
+	*model.Engine
+	mu      sync.Mutex
+	fail    func(op string) error
+	created []duly.From
+	calls   int // that failed
+	names   map[string]bool
+}
+
+func (g *groupTap) check(op string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.fail == nil {
+		return nil
+	}
+	err := g.fail(op)
+	if err != nil {
+		g.calls++
+	}
+	return err
+}
+
+func (g *groupTap) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
+	if err := g.check("create"); err != nil {
+		return false, err
+	}
+	existed, err := g.Engine.CreateGroup(ctx, group, from)
+	if err == nil && !existed {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.created = append(g.created, from)
+	}
+	return existed, err
+}
+
+func (g *groupTap) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	g.mu.Lock()
+	g.names[p.Consumer] = true
+	g.mu.Unlock()
+	if err := g.check("reserve"); err != nil {
+		return nil, err
+	}
+	got, err := g.Engine.Reserve(ctx, p)
+	g.failed(err)
+	return got, err
+}
+
+func (g *groupTap) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if err := g.check("wait"); err != nil {
+		return false, err
+	}
+	ready, err := g.Engine.Wait(ctx, p)
+	g.failed(err)
+	return ready, err
+}
+
+func (g *groupTap) failed(err error) {
+	if errors.Is(err, duly.ErrNotFound) {
+		g.mu.Lock()
+		g.calls++
+		g.mu.Unlock()
+	}
+}
+
+func (g *groupTap) froms() []duly.From {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.Clone(g.created)
+}
+
+// groupRig is a worker on a model with a group, in a bubble.
+type groupRig struct {
+	*worker.Worker
+	t      *testing.T
+	engine *groupTap
+	log    *bytes.Buffer // read it after stop
+
+	mu   sync.Mutex
+	seen []string // bodies of handled messages
+}
+
+const mailer = "events@mailer"
+
+// onGroup runs a test with a worker, which is started by start.
+func onGroup(t *testing.T, body func(t *testing.T, r *groupRig)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := &groupRig{t: t, engine: &groupTap{Engine: model.New(model.Config{}), names: map[string]bool{}}, log: &bytes.Buffer{}}
+		r.Worker = worker.New(r.engine, worker.Config{Logger: slog.New(slog.NewTextHandler(r.log, nil))})
+		body(t, r)
+		r.engine.Close()
+	})
+}
+
+func (r *groupRig) handle(_ context.Context, d *worker.Delivery) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.seen = append(r.seen, string(d.Body))
+	return nil
+}
+
+func (r *groupRig) start() (stop func()) {
+	ctx, end := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	synctest.Wait()
+	return func() {
+		r.t.Helper()
+		end()
+		if err := <-ended; err != nil {
+			r.t.Errorf("Run: %v", err)
+		}
+	}
+}
+
+func (r *groupRig) publish(bodies ...string) {
+	r.t.Helper()
+	for _, body := range bodies {
+		results, err := r.engine.Publish(context.Background(), []duly.Message{{Topic: "events", Body: []byte(body)}})
+		if err != nil || results[0].Err != nil {
+			r.t.Fatalf("publish: %+v, %v", results, err)
+		}
+	}
+	synctest.Wait()
+}
+
+func (r *groupRig) want(bodies string) {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	slices.Sort(r.seen) // handlers run at once
+	if got := strings.Join(r.seen, " "); got != bodies {
+		r.t.Errorf("handled %q, want %q", got, bodies)
+	}
+}
+
+// A worker creates the group and its topic, and handles what was published before
+// and after.
+func TestFromCreatesTheGroup(t *testing.T) {
+	for from, want := range map[duly.From]string{"start": "a b c", "": "a b c", "end": "b c"} {
+		t.Run("from "+string(from), func(t *testing.T) {
+			onGroup(t, func(t *testing.T, r *groupRig) {
+				r.publish("a")
+				r.Handle(mailer, r.handle, worker.From(from))
+				stop := r.start()
+				r.publish("b", "c")
+				r.want(want)
+				stop()
+				if got := r.engine.froms(); !slices.Equal(got, []duly.From{from}) {
+					t.Errorf("created from %q", got)
+				}
+			})
+		})
+	}
+}
+
+// C12.107: a worker has one name for all its calls, which the stats of the group
+// list.
+func TestAWorkerIsOneConsumer(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		r.Handle(mailer, r.handle, worker.From("start"))
+		stop := r.start()
+		r.publish("a", "b")
+		stats, err := r.engine.Stats(t.Context(), duly.Q(mailer))
+		if err != nil || len(stats.Group.Consumers) != 1 || stats.Group.Consumers[0].Name == "" {
+			t.Errorf("%+v, %v", stats.Group, err)
+		}
+		stop()
+		if len(r.engine.names) != 1 || r.engine.names[""] {
+			t.Errorf("the names are %v", r.engine.names)
+		}
+	})
+}
+
+// The worker waits for an engine that is away, and begins when it is back.
+func TestFromWaitsForTheEngine(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		r.engine.fail = func(string) error { return duly.ErrUnavailable }
+		r.Handle(mailer, r.handle, worker.From("start"))
+		stop := r.start()
+		pass(10 * time.Second)
+		r.engine.mu.Lock()
+		if r.engine.calls < 5 || r.engine.calls > 25 {
+			t.Errorf("%d calls in 10s", r.engine.calls)
+		}
+		r.engine.fail = nil
+		r.engine.mu.Unlock()
+		pass(time.Second)
+		r.publish("a")
+		r.want("a")
+		stop()
+	})
+}
+
+// A stop ends the wait for an engine that is away.
+func TestFromEndsWithTheWorker(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		r.engine.fail = func(string) error { return duly.ErrUnavailable }
+		r.Handle(mailer, r.handle, worker.From("start"))
+		stop := r.start()
+		begin := time.Now()
+		stop()
+		if took := time.Since(begin); took > time.Second {
+			t.Errorf("stopped after %s", took)
+		}
+	})
+}
+
+// After the store was reset, the worker creates the group again and misses no
+// message, whatever From says.
+func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
+	for _, from := range []duly.From{"start", "end"} {
+		t.Run("from "+string(from), func(t *testing.T) {
+			onGroup(t, func(t *testing.T, r *groupRig) {
+				r.publish("old")
+				r.Handle(mailer, r.handle, worker.From(from))
+				stop := r.start()
+				pass(time.Hour)
+				r.mu.Lock()
+				r.seen = nil
+				r.mu.Unlock()
+				if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil { // as a flush does
+					t.Fatal(err)
+				}
+				r.publish("a", "b")
+				pass(2 * time.Second)
+				r.publish("c")
+				pass(time.Second)
+				r.want("a b c")
+				stop()
+				if got := r.engine.froms(); len(got) != 2 || from == "start" && got[1] != "start" {
+					t.Errorf("created from %q", got)
+				}
+				if n := strings.Count(r.log.String(), "store lost"); n != 0 {
+					t.Errorf("the log says %d times that the store is lost", n)
+				}
+			})
+		})
+	}
+}
+
+// A worker without From waits until somebody creates the group. It calls at most
+// twice a second, and reports it once.
+func TestAWorkerWaitsForItsGroup(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		r.Handle(mailer, r.handle)
+		stop := r.start()
+		pass(5 * time.Second)
+		r.engine.mu.Lock()
+		r.engine.calls = 0
+		r.engine.mu.Unlock()
+		pass(10 * time.Second)
+		r.engine.mu.Lock()
+		n := r.engine.calls
+		r.engine.mu.Unlock()
+		if n < 5 || n > 20 {
+			t.Errorf("%d calls in 10s, want 2 a second at most", n)
+		}
+		if _, err := r.engine.CreateGroup(t.Context(), duly.Q(mailer), "start"); err != nil {
+			t.Fatal(err)
+		}
+		r.publish("a")
+		pass(2 * time.Second)
+		r.want("a")
+		stop()
+		if n := strings.Count(r.log.String(), "does not exist"); n != 1 || !strings.Contains(r.log.String(), "events") {
+			t.Errorf("reported %d times in %s", n, r.log)
+		}
+	})
+}
+
+// If the engine's clock is far behind, no time will do: the group begins at the start.
+func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		times := 0
+		r.Handle(mailer, r.handle, worker.From("end"))
+		stop := r.start()
+		pass(time.Hour)
+		if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil {
+			t.Fatal(err)
+		}
+		r.engine.mu.Lock()
+		r.engine.fail = func(op string) error {
+			if op == "create" {
+				if times++; times == 1 {
+					return duly.Invalid("from", "is ahead of the clock")
+				}
+			}
+			return nil
+		}
+		r.engine.mu.Unlock()
+		pass(2 * time.Second)
+		r.publish("a")
+		r.want("a")
+		stop()
+		if got := r.engine.froms(); len(got) != 2 || got[1] != duly.FromStart {
+			t.Errorf("created from %q", got)
+		}
+	})
+}
+
+func TestMistakesInFrom(t *testing.T) {
+	t.Parallel()
+	h := func(context.Context, *worker.Delivery) error { return nil }
+	for want, add := range map[string]func(w *worker.Worker){
+		"from of queue mail is set, but it is not a group": func(w *worker.Worker) { w.Handle("mail", h, worker.From("start")) },
+		"must be start, end, a time like":                  func(w *worker.Worker) { w.Handle(mailer, h, worker.From("yesterday")) },
+		"is the next of a page":                            func(w *worker.Worker) { w.Handle(mailer, h, worker.From("next:a")) },
+		`queue is "b@c"`:                                   func(w *worker.Worker) { w.Handle("a@b@c", h) },
+	} {
+		w := worker.New(model.New(model.Config{}), worker.Config{})
+		add(w)
+		if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+
+	w := worker.New(newLineEngine(), worker.Config{})
+	w.Handle(mailer, h, worker.From("start"))
+	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "engine has no topics") {
+		t.Errorf("an engine without topics: %v", err)
+	}
+}
+
+// Batches serve groups as they do queues.
+func TestBatchesOfAGroup(t *testing.T) {
+	onGroup(t, func(t *testing.T, r *groupRig) {
+		var b batches
+		r.HandleBatch(mailer, 3, time.Second, func(ds []*worker.Delivery) []error {
+			b.note(ds)
+			return []error{nil, nil, worker.Bury(errors.New("bad"))}[:len(ds)]
+		}, worker.From("start"))
+		r.publish("a", "b", "c", "d")
+		stop := r.start()
+		pass(time.Second)
+		if len(b.seen) != 2 || len(strings.Fields(b.seen[0])) != 3 {
+			t.Errorf("handled %q", b.seen)
+		}
+		stats, err := r.engine.Stats(t.Context(), duly.Q(mailer))
+		if err != nil || stats.Counters.Acked != 3 || stats.Sizes.Dead != 1 {
+			t.Errorf("%+v, %v", stats, err)
+		}
+		stop()
+	})
+}
