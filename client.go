@@ -17,6 +17,7 @@ import (
 type Client struct {
 	engine Contract
 	cfg    ClientConfig
+	dedupe windowCache
 }
 
 // ClientConfig is how a Client behaves. Its zero value works.

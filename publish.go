@@ -1,0 +1,172 @@
+package duly
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Publish publishes one message, see [Client.PublishMany].
+func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) {
+	results, err := c.PublishMany(ctx, []Message{m})
+	if err != nil {
+		return PublishResult{}, err
+	}
+	return results[0], results[0].Err
+}
+
+// PublishMany publishes up to [MaxBatch] messages in one call, with a result for each
+// in order. Messages of topics with [TopicConfig.Dedupe] are given missing IDs, and are
+// sent again if the answer was lost, as jobs are. Any other message is sent once: the
+// log may hold one whose answer was lost, and another try would add it again. The
+// error is that of the call as a whole, [ErrUnsupported] for an engine without topics.
+func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
+	topics, ok := c.engine.(Topics)
+	if !ok {
+		return nil, Errorf(CodeUnsupported, "this engine has no topics")
+	}
+	for i := range messages {
+		if messages[i].Namespace == "" {
+			messages[i].Namespace = c.cfg.Namespace
+		}
+	}
+	windows, err := c.windows(ctx, topics, messages)
+	if err != nil {
+		return nil, err
+	}
+	for i := range messages {
+		if m := &messages[i]; m.ID == "" && windows[m.ref()] > 0 {
+			m.ID = NewNumber().String()
+		}
+	}
+
+	begin := c.cfg.Clock.Mono()
+	results, err := topics.Publish(ctx, messages)
+	pause := c.cfg.Pause
+	for range c.cfg.Repeats {
+		again := lostMessages(results, err, len(messages))
+		if len(again) == 0 || clock.Sleep(ctx, c.cfg.Clock, pause) != nil {
+			break
+		}
+		pause *= 2
+		again = c.repeatable(ctx, topics, messages, again, c.cfg.Clock.Mono()-begin)
+		if len(again) == 0 || err != nil && len(again) < len(messages) {
+			break
+		}
+		if err != nil {
+			results, err = topics.Publish(ctx, messages)
+		} else {
+			publishRest(ctx, topics, messages, results, again)
+		}
+	}
+	return results, err
+}
+
+// lostMessages are the places of the messages whose answers were lost.
+func lostMessages(results []PublishResult, err error, n int) (places []int) {
+	for i := range n {
+		if repeatMends(err) || err == nil && repeatMends(results[i].Err) {
+			places = append(places, i)
+		}
+	}
+	return places
+}
+
+// repeatable returns those of the places whose messages may be sent again: their
+// topics still compare IDs, and have not forgotten those of the first try. Half of
+// the window is left for the repeat to arrive.
+func (c *Client) repeatable(ctx context.Context, topics Topics, messages []Message, places []int, since time.Duration) []int {
+	for _, i := range places {
+		c.dedupe.forget(messages[i].ref())
+	}
+	windows, err := c.windows(ctx, topics, messages)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(places, func(i int) bool { return since >= windows[messages[i].ref()]/2 })
+}
+
+// publishRest sends some messages again.
+func publishRest(ctx context.Context, topics Topics, messages []Message, results []PublishResult, places []int) {
+	rest := make([]Message, len(places))
+	for k, i := range places {
+		rest[k] = messages[i]
+	}
+	again, err := topics.Publish(ctx, rest)
+	for k, i := range places {
+		if err != nil {
+			results[i].Err = err
+			continue
+		}
+		results[i] = again[k]
+	}
+}
+
+func (m *Message) ref() QueueRef { return QueueRef{m.Namespace, m.Topic} }
+
+// windows returns for how long the topics of the messages compare IDs; 0 for a topic
+// that does not, or that does not exist yet.
+func (c *Client) windows(ctx context.Context, topics Topics, messages []Message) (map[QueueRef]time.Duration, error) {
+	windows := map[QueueRef]time.Duration{}
+	for i := range messages {
+		ref := messages[i].ref()
+		if _, known := windows[ref]; known || ref.ValidateTopic() != nil { // a bad name is its message's error
+			continue
+		}
+		window, err := c.dedupe.of(ctx, topics, ref, c.cfg.Clock)
+		if err != nil {
+			return nil, err
+		}
+		windows[ref] = window
+	}
+	return windows, nil
+}
+
+// windowAge is for how long a Client relies on what a topic's Dedupe was. A topic that
+// begins to compare IDs is noticed so much later.
+const windowAge = time.Minute
+
+// windowCache remembers the Dedupe of topics.
+type windowCache struct {
+	mu    sync.Mutex
+	known map[QueueRef]window
+}
+
+type window struct {
+	length, at time.Duration
+}
+
+func (w *windowCache) forget(topic QueueRef) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.known, topic)
+}
+
+func (w *windowCache) of(ctx context.Context, topics Topics, topic QueueRef, c clock.Clock) (time.Duration, error) {
+	w.mu.Lock()
+	known, ok := w.known[topic]
+	w.mu.Unlock()
+	now := c.Mono()
+	if ok && now-known.at < windowAge {
+		return known.length, nil
+	}
+
+	info, err := topics.Topic(ctx, topic)
+	switch {
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict): // Publish makes it, or says what is wrong
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.known == nil || len(w.known) >= MaxBatch { // a program publishes to a few topics
+		w.known = map[QueueRef]window{}
+	}
+	w.known[topic] = window{max(0, info.Config.Dedupe), now}
+	return w.known[topic].length, nil
+}
