@@ -247,7 +247,7 @@ func topicWaiters(s *scene) {
 	if first[0] == first[1] || first[0] == "" || first[1] == "" {
 		s.Errorf("one message woke waiters of %q, want one of each group", first)
 	}
-	s.Advance(2 * time.Second)
+	s.Advance(time.Second)
 	for range 4 {
 		same(s, "a waiter that no message is for", <-woken, "")
 	}
