@@ -89,6 +89,9 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	if err := c.strays(); err != nil {
 		return err
 	}
+	if err := c.topicRows(); err != nil {
+		return err
+	}
 	queues, err := loadQueues(r)
 	if err != nil {
 		return err
@@ -97,9 +100,15 @@ func (c *check) all(ctx context.Context, r *conn) error {
 		c.total += q.held() + q.sizes.Dead + q.sizes.Done
 	}
 	for _, q := range queues {
+		if q.kind == kindTopic {
+			if err := c.topic(q); err != nil {
+				return err
+			}
+			continue
+		}
 		q.aliased = true
 		for _, part := range []func(context.Context, *queue) error{
-			c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies,
+			c.groupAndLog, c.jobs, c.aliases, c.heads, c.merges, c.replaceable, c.expiries, c.bodies,
 		} {
 			if err := part(ctx, q); err != nil {
 				return err
@@ -153,6 +162,10 @@ func (c *check) progress(ctx context.Context) error {
 // counters compares sizes with what was counted, and the counters with each
 // other.
 func (c *check) counters(q *queue, counted duly.Sizes) {
+	if q.kind == kindGroup {
+		c.groupCounters(q, counted)
+		return
+	}
 	if counted != q.sizes {
 		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), mendCounters(q.ref))
 		return
@@ -208,7 +221,7 @@ func (c *check) moments(ctx context.Context) error {
 			if q.destroyed {
 				continue
 			}
-			truth := queue{id: q.id}
+			truth := queue{id: q.id, kind: q.kind}
 			if err := truth.readMoments(t.conn); err != nil {
 				return err
 			}

@@ -66,7 +66,7 @@ var headKind = entryKind{
 	bind:  func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
 	// A delayed job holds its key from its first delivery on.
 	stands: func(j *job, e *entry) bool {
-		return j != nil && j.OrderKey == e.text &&
+		return j != nil && j.lockKey() == e.text &&
 			(j.state == duly.StateReady || j.state == duly.StateLeased || j.state == duly.StateDelayed && j.ended > 0)
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
@@ -93,7 +93,7 @@ var mergeKind = entryKind{
 		}
 	},
 	stands: func(j *job, e *entry) bool {
-		return j != nil && j.OrderKey == e.text && j.entries().mergeKey == e.merge
+		return j != nil && j.lockKey() == e.text && j.entries().mergeKey == e.merge
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("merge_drop").Int(1, q.id).Text(2, e.text).Text(3, e.merge).Blob(4, e.number[:]).Run()
@@ -109,7 +109,7 @@ var replaceableKind = entryKind{
 	},
 	bind: func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
 	stands: func(j *job, e *entry) bool {
-		return j != nil && j.OrderKey == e.text && j.MergeKey == e.merge && j.entries().replaceable
+		return j != nil && j.lockKey() == e.text && j.MergeKey == e.merge && j.entries().replaceable
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("replaceable_drop").Int(1, q.id).Blob(2, e.number[:]).Run()

@@ -104,6 +104,9 @@ func (t *tx) judge(k *checked) (faults []jobFault, err error) {
 	if err := t.judgeEntries(k, found); err != nil {
 		return nil, err
 	}
+	if err := t.judgeMessage(k, found); err != nil {
+		return nil, err
+	}
 	return faults, t.judgeKey(k, found)
 }
 
@@ -143,7 +146,7 @@ func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...an
 
 // judgeKey compares a job with the holder of its order key.
 func (t *tx) judgeKey(k *checked, found func(kind, format string, args ...any)) error {
-	if k.OrderKey == "" {
+	if k.lockKey() == "" {
 		return nil
 	}
 	n, busy, err := t.head(k.q, k.OrderKey)
@@ -192,6 +195,8 @@ func (t *tx) mend(k *checked, kind string) error {
 	switch kind {
 	case faultUnreadable:
 		return t.quarantine(j.q, unreadableRow{j.number, k.rawState, k.bad})
+	case faultMessageGone, faultBeyondCursor, faultCopyMissing, faultCopyNumber:
+		return t.mendMessage(j, kind)
 	case faultPlace:
 		return t.put(j)
 	case faultBodyMissing:

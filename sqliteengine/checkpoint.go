@@ -304,7 +304,8 @@ func (w *writer) bury() error {
 			return nil
 		}
 		left := 0
-		for _, name := range [...]string{"bury_jobs", "bury_bodies", "bury_aliases", "bury_heads", "bury_merges", "bury_replaceable", "bury_expiries"} {
+		for _, name := range [...]string{"bury_jobs", "bury_bodies", "bury_aliases", "bury_heads", "bury_merges", "bury_replaceable", "bury_expiries",
+			"bury_messages", "bury_delayed", "bury_seen"} {
 			n, err := t.stmt(name).Int(1, id).Int(2, stepBound).Run()
 			if err != nil {
 				return err

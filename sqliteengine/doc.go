@@ -37,6 +37,15 @@
 // transaction and touched queue. Moments are lower bounds: one that has passed
 // is read anew from its index before anything is done about it.
 //
+// # Topics and groups
+//
+// A topic is a queue of kind kindTopic with a log (type topicLog), a group a queue of
+// kind kindGroup with a cursor (type groupState). A group's jobs are pointers into the
+// log or copies (topic_held.go), so steps, settles, lists, limits and checks of queues
+// serve it. Statements of a Publish are shared as those of pushes are, and new messages
+// of a group as its ready ones (topic_reserve.go). What is deleted from a log is always
+// its beginning (topic_keep.go).
+//
 // # How an operation is written
 //
 //		err := e.change(ctx, func(t *tx) error {

@@ -15,7 +15,7 @@ import (
 // Engine is an engine in one file. It implements duly.Contract and everything
 // that an engine which owns its storage may offer beside it: duly.Maintainer,
 // duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter,
-// duly.CancelWatcher and duly.Backuper. It is safe for concurrent use.
+// duly.CancelWatcher, duly.Backuper and duly.Topics. It is safe for concurrent use.
 type Engine struct {
 	cfg     Config
 	layout  layout
@@ -28,6 +28,8 @@ type Engine struct {
 	watchers watchers
 	cancels  cancels.Hub
 	spending spending
+
+	consumers consumers
 
 	closing atomic.Bool
 	full    atomic.Bool // the disk is; new jobs are refused

@@ -63,6 +63,20 @@ var notToured = map[string]string{
 	"placement_change": "as placement_make",
 	"expiry_add_many":  "as push_many",
 	"due_other":        "a clock that was set back",
+	"topics_load":      "opening",
+	"groups_load":      "opening",
+	"topic_find":       "readers",
+	"topic_id":         "readers",
+	"topic_names":      "readers",
+	"group_find":       "readers",
+	"group_names":      "readers",
+	"blocked_places":   "readers",
+	"delayed_list":     "readers",
+	"message_look":     "readers",
+	"delayed_after":    "a look without a caller",
+	"delayed_count":    "a look without a caller",
+	"delayed_keys":     "a look without a caller",
+	"keys_from":        "a look without a caller",
 }
 
 // failpoints runs one operation at a time, with one fail point.
@@ -74,6 +88,7 @@ type failpoints struct {
 	queues  int
 	reached map[string]int // by name: operations that panicked there
 
+	err     error  // of the last Reserve of messages
 	restore func() // removes the fail point
 	turns   int    // transactions until then; the writer's
 }
@@ -191,7 +206,7 @@ func (f *failpoints) used(op failpointOp) []string {
 func (f *failpoints) try(op failpointOp, name string) int {
 	f.Helper()
 	q, act := f.fresh(op)
-	before := f.snapshot(q)
+	before := f.snapshot(q) + f.topicSnapshot(q)
 
 	letGo := held(f.T, f.e)
 	f.clock.Advance(op.wait)
@@ -208,7 +223,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	if !errors.Is(err, duly.ErrInternal) {
 		f.Errorf("%s with a panic at %s: %v", op.name, name, err)
 	}
-	if after := f.snapshot(q); op.wait == 0 && after != before {
+	if after := f.snapshot(q) + f.topicSnapshot(q); op.wait == 0 && after != before {
 		f.Errorf("%s with a panic at %s changed\n%s\nto\n%s", op.name, name, before, after)
 	}
 	if err := act(); err != nil {
@@ -244,6 +259,10 @@ func (f *failpoints) snapshot(q duly.QueueRef) string {
 	f.Helper()
 	var text strings.Builder
 	stats, err := f.e.Stats(f.Context(), q)
+	if stats.Group != nil {
+		fmt.Fprintf(&text, "%+v\n", *stats.Group)
+		stats.Group = nil
+	}
 	fmt.Fprintf(&text, "%+v %v\n", stats, err)
 	cfg, err := f.e.Config(f.Context(), q)
 	fmt.Fprintf(&text, "%+v %v\n", cfg, err)
@@ -270,7 +289,7 @@ type failpointOp struct {
 
 // failpointTour returns every operation.
 func failpointTour() []failpointOp {
-	return slices.Concat(hotFailpoints(), stepFailpoints(), jobFailpoints(), otherFailpoints())
+	return slices.Concat(hotFailpoints(), stepFailpoints(), jobFailpoints(), otherFailpoints(), topicFailpoints())
 }
 
 // hotFailpoints returns the operations of producers and workers.

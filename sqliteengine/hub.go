@@ -47,6 +47,13 @@ type view struct {
 	first    moments             // lower bounds
 	next     moments             // of those the ones that lie ahead, for the timer
 
+	kind    kind
+	called  int64         // of a group: when it was last reserved from
+	unsure  bool          // of a group: only a look can tell what its lag is worth
+	last    int64         // of a topic: the ordinal of its newest message
+	floor   heldFloor     // of a topic
+	readers chan struct{} // of a topic: closed when messages enter
+
 	stepping bool // a step was asked for and has not been committed
 }
 
@@ -83,7 +90,9 @@ func (h *hub) view(ref duly.QueueRef) *view {
 
 func (v *view) empty() {
 	v.exists, v.ready = false, 0
-	v.first = moments{never, never, never, never}
+	v.kind, v.unsure, v.called, v.last, v.floor = kindQueue, false, 0, 0, heldFloor{}
+	v.wakeReaders()
+	v.first = noMoments
 	v.next, v.opensAt = v.first, 0
 	v.open = func(int64) int { return 0 }
 	v.defaults = duly.Defaults{}
@@ -137,12 +146,21 @@ func (h *hub) update(q *queue, now int64) {
 	v := h.learn(q, now)
 	h.wake(v, now, v.ready)
 	h.armFor(v, now)
+	if q.log != nil {
+		h.updateGroups(q, now)
+	}
 }
 
 func (h *hub) learn(q *queue, now int64) *view {
 	v := h.view(q.ref)
 	v.exists, v.defaults, v.ready, v.first = true, q.cfg.Defaults, q.sizes.Ready, q.first
-	v.stepping = false
+	v.stepping, v.kind = false, q.kind
+	switch q.kind {
+	case kindTopic:
+		h.learnTopic(v, q)
+	case kindGroup:
+		h.learnGroup(v, q)
+	}
 	if v.open, v.opensAt = q.openLater(now); q.sizes.Blocked == 0 {
 		v.next.expiry = never // nobody waits for what an expiry could free
 	} else {
@@ -150,7 +168,7 @@ func (h *hub) learn(q *queue, now int64) *view {
 	}
 	v.next.due, v.next.leaseEnd = v.first.due, v.first.leaseEnd
 	if !h.e.cfg.Manual {
-		if q.sizes.Leased > 0 {
+		if q.sizes.Leased > 0 || q.kind == kindTopic && v.first.leaseEnd != never {
 			h.leasing[v] = struct{}{}
 		} else {
 			delete(h.leasing, v)
@@ -205,13 +223,15 @@ func (h *hub) wakeFor(v *view, n int64) {
 // passed tells whether there may be more deliverable jobs, or fewer, than are
 // counted as ready.
 func (v *view) passed(now int64) bool {
-	return v.first.due <= now || v.first.leaseEnd <= now || v.first.expiry < now
+	return v.first.due <= now || v.first.leaseEnd <= now || v.first.expiry < now || v.unsure
 }
 
 // found takes over what a look has found.
 func (h *hub) found(l look, now int64) {
 	v := h.view(l.q.ref)
-	v.first, v.next = l.q.first, l.next
+	if v.next = l.next; v.unsure {
+		v.unsure, v.ready = false, l.n
+	}
 	h.wakeFor(v, l.n)
 	h.armFor(v, now)
 }

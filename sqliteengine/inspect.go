@@ -26,7 +26,7 @@ func (e *Engine) look(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *q
 	}
 	ref = ref.Normal()
 	return e.read(ctx, func(c *conn) error {
-		t, q, err := e.findQueue(c, ref)
+		t, q, err := e.findKnown(c, ref)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func (e *Engine) lookLong(ctx context.Context, ref duly.QueueRef, f func(t *tx, 
 	}
 	ref = ref.Normal()
 	return e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) {
-		t, q, err := e.findQueue(c, ref)
+		t, q, err := e.findKnown(c, ref)
 		if err != nil {
 			return false, err
 		}
@@ -54,15 +54,21 @@ func (e *Engine) lookLong(ctx context.Context, ref duly.QueueRef, f func(t *tx, 
 // one.
 func (e *Engine) findQueue(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
 	t := e.reading(c)
-	s := c.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
+	q, err := t.readQueue(ref)
+	return t, q, err
+}
+
+// readQueue reads a queue, topic or group from the tables; nil for an unknown one.
+func (t *tx) readQueue(ref duly.QueueRef) (*queue, error) {
+	s := t.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
 	row, err := s.Step()
 	if err != nil || !row {
-		return t, nil, err
+		return nil, err
 	}
 	q := scanQueue(s)
 	s.Reset()
 	q.aliased = true // it may be
-	return t, q, nil
+	return q, t.readKind(q)
 }
 
 // reading returns a transaction that changes nothing.
@@ -85,11 +91,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 		if err != nil {
 			return err
 		}
-		if j == nil || j.over(t.now) {
-			return duly.NotFound(ref, id)
-		}
-		info, err = t.tell(j)
-		return err
+		return t.tellFound(q, j, id, &info)
 	})
 	return info, err
 }
@@ -105,17 +107,41 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 		if q == nil || p.Shard != 0 {
 			return duly.NotFound(ref, p.Number.String())
 		}
-		j, err := t.byNumber(q, p.Number)
+		j, err := t.byReceipt(q, p.Number)
 		if err != nil {
 			return err
 		}
-		if j == nil || j.over(t.now) {
-			return duly.NotFound(ref, p.Number.String())
-		}
-		info, err = t.tell(j)
-		return err
+		return t.tellFound(q, j, p.Number.String(), &info)
 	})
 	return info, err
+}
+
+// byReceipt finds the job of a receipt. Of a message that is dead it is the copy.
+func (t *tx) byReceipt(q *queue, n duly.Number) (*job, error) {
+	j, err := t.byNumber(q, n)
+	if err == nil && j == nil && q.group != nil {
+		return t.byNumber(q, copyNumber(n))
+	}
+	return j, err
+}
+
+// tellFound tells what was found under an ID, nil for nothing.
+func (t *tx) tellFound(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
+	if j == nil || j.over(t.now) {
+		return notThere(q, id)
+	}
+	if *info, err = t.tell(j); err == errGone {
+		return notThere(q, id)
+	}
+	return err
+}
+
+// notThere is the error for a job, or a message of a group, that is not there.
+func notThere(q *queue, id string) error {
+	if q.group != nil {
+		return duly.NoMessage(q.ref, id)
+	}
+	return duly.NotFound(q.ref, id)
 }
 
 // tell is a job with its body and its state by the clock.
@@ -129,6 +155,9 @@ func (t *tx) tell(j *job) (duly.JobInfo, error) {
 
 // Peek implements duly.Inspector.
 func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo, err error) {
+	if err := notForGroup(ref, "peek"); err != nil {
+		return info, err
+	}
 	err = e.look(ctx, ref, func(t *tx, q *queue) error {
 		var first *job
 		if q != nil {
@@ -225,8 +254,11 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
-	if err := p.ValidateNames(); err != nil {
+	if err := p.Validate(); err != nil {
 		return page, err
+	}
+	if p.Cursor != "" && (duly.QueueRef{Name: p.Cursor}).Validate() != nil { // it may be the name of a group
+		return page, duly.BadCursor()
 	}
 	v := survey{namespace: duly.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
 	err = e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) { return v.read(e.reading(c), s) })
@@ -260,6 +292,9 @@ func (v *survey) read(t *tx, s *slice) (more bool, err error) {
 		}
 
 		q := scanQueue(rows)
+		if err := t.readKind(q); err != nil {
+			return false, err
+		}
 		stats, err := t.stats(q)
 		if err != nil {
 			return false, err
@@ -275,6 +310,11 @@ func (v *survey) read(t *tx, s *slice) (more bool, err error) {
 // stats is what a queue holds by the clock, and what it has done.
 func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters}
+	if q.group != nil {
+		if s.Group, err = t.groupStats(q); err != nil {
+			return s, err
+		}
+	}
 	oldest := t.now
 	if q.sizes.Ready > 0 {
 		if oldest, err = t.oldestReady(q); err != nil {
@@ -359,10 +399,13 @@ func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 	return nil
 }
 
-// dueNow returns the state by the clock of a due job, whose row is read, and its
-// due moment. A row that can't be read stays delayed.
+// dueNow returns the state by the clock of a due job, whose row is read, and since
+// when it is due. A row that can't be read stays delayed.
 func (t *tx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
-	if at = s.ColInt(2); s.ColNull(8) { // it has no rules, and so no order key
+	if at = s.ColInt(2); q.group != nil {
+		at = s.ColInt(4) // a message that is ready has its entry time
+	}
+	if s.ColNull(8) { // it has no rules, and so no order key
 		return duly.StateReady, at, nil
 	}
 	var j job

@@ -28,6 +28,8 @@ type job struct {
 	result           []byte
 	// hasBody tells that Body was read; external that it stands in bodies.
 	hasBody, external bool
+	// pointer tells that the job is a message of a group, and its body in the log.
+	pointer bool
 
 	stored entries // what the tables say of it
 }
@@ -60,6 +62,9 @@ func (j *job) entries() entries {
 
 // alias is the job's ID where it is not its number, else "".
 func (j *job) alias() string {
+	if j.q.group != nil { // its ID is its position
+		return ""
+	}
 	if n, ok := duly.ParseNumber(j.ID); ok && n == j.number {
 		return ""
 	}
@@ -102,6 +107,9 @@ func (j *job) info(state duly.State, size int) duly.JobInfo {
 		Attempt: j.AttemptIn(state, j.failures, j.stalls), Failures: j.failures, Stalls: j.stalls,
 		PushedAt: clock.FromMilli(j.PushedAt), ExpiresAt: clock.FromMilli(j.ExpiresAt),
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError, Result: j.result,
+	}
+	if j.q.group != nil && state != duly.StateDelayed {
+		info.Due = info.PushedAt // also of one that is due and that no step has moved yet
 	}
 	if state == duly.StateLeased {
 		info.LeaseEnd = clock.FromMilli(j.leaseEnd)
@@ -148,9 +156,16 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 		return errJob
 	}
 	j.Namespace, j.Queue = q.ref.Namespace, q.ref.Name
-	alias, err := unpackRules(s.ColRaw(8), &j.Planned)
+	known := knownRules
+	if q.group != nil {
+		known = messageRules
+	}
+	alias, err := unpackFields(s.ColRaw(8), &j.Planned, known)
 	if j.ID = alias; alias == "" {
 		j.ID = j.number.String()
+	}
+	if q.group != nil {
+		j.asMessage(s.ColRaw(8))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: job %s of queue %s", err, j.ID, q.ref)
@@ -169,7 +184,7 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	}
 	j.result = s.ColBytes(10)
 	j.Body = s.ColBytes(11)
-	j.external, j.hasBody = j.Body == nil, j.Body != nil
+	j.external, j.hasBody = j.Body == nil && !j.pointer, j.Body != nil
 	j.stored = j.entries()
 	return nil
 }
@@ -178,6 +193,9 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 func (j *job) readBody(c *conn) error {
 	if j.hasBody {
 		return nil
+	}
+	if j.pointer {
+		return j.readMessage(c)
 	}
 	s := c.stmt("body_read").Int(1, j.q.id).Blob(2, j.number[:])
 	row, err := s.Step()

@@ -35,6 +35,9 @@ func (t *tx) flush(next joins) error {
 		if err := t.flushPushes(); err != nil {
 			return err
 		}
+		if err := t.flushMessages(); err != nil {
+			return err
+		}
 	}
 	if next != joinsRemovals {
 		if err := t.flushRemovals(); err != nil {

@@ -14,7 +14,7 @@ import (
 // those that were due before it may have the same key: it is then ready or
 // blocked by the clock alone.
 func (t *tx) dueState(j *job) (duly.State, error) {
-	if j.OrderKey != "" {
+	if j.lockKey() != "" {
 		overdue, err := t.stepOverdue(j)
 		if err != nil {
 			return 0, err
@@ -41,7 +41,7 @@ func (t *tx) stepOverdue(j *job) (bool, error) {
 // readyOrBlocked is the state that a due job takes: ready if it has no order
 // key or finds it free, and it then holds it; else blocked.
 func (t *tx) readyOrBlocked(j *job) (duly.State, error) {
-	if j.OrderKey == "" {
+	if j.lockKey() == "" {
 		return duly.StateReady, nil
 	}
 	for {
@@ -91,7 +91,7 @@ func (t *tx) dropHead(q *queue, key string, n duly.Number) error {
 // freeKey gives the job's order key up, if it has one and holds it. The first
 // blocked job of the key becomes ready in the same step.
 func (t *tx) freeKey(j *job) error {
-	if j.OrderKey == "" {
+	if j.lockKey() == "" {
 		return nil
 	}
 	held, err := t.stmt("head_drop").Int(1, j.q.id).Text(2, j.OrderKey).Blob(3, j.number[:]).Run()

@@ -42,7 +42,7 @@ func (t *tx) stateNow(j *job) (duly.State, error) {
 	if j.state != duly.StateDelayed || j.DueAt > t.now {
 		return j.state, nil
 	}
-	if j.OrderKey == "" {
+	if j.lockKey() == "" {
 		return duly.StateReady, nil
 	}
 	n, busy, err := t.head(j.q, j.OrderKey)
@@ -170,17 +170,26 @@ func (t *tx) leaveTo(newer *job, due, expires int64) error {
 
 // die makes a job a dead letter; lastError is the caller's.
 func (t *tx) die(j *job) error {
-	j.state, j.finished = duly.StateDead, t.now
+	j.finished = t.now
 	j.TTL, j.ExpiresAt = duly.None, 0
 	j.q.counters.Dead++
-	if err := t.put(j); err != nil {
-		return err
-	}
-	if err := t.freeKey(j); err != nil {
+	if err := t.bury(j); err != nil {
 		return err
 	}
 	_, err := t.trim(j.q, duly.StateDead, trimWithEach)
 	return err
+}
+
+// bury stores a job as dead, and gives up its order key.
+func (t *tx) bury(j *job) error {
+	if j.q.group != nil {
+		return t.buryMessage(j)
+	}
+	j.state = duly.StateDead
+	if err := t.put(j); err != nil {
+		return err
+	}
+	return t.freeKey(j)
 }
 
 // finish ends a job that was acked: done while it is retained, else gone.

@@ -115,6 +115,9 @@ func (l *listing) read(t *tx, q *queue, s *slice) (more bool, err error) {
 			continue
 		}
 		size, err := t.size(&j, rows)
+		if err == errGone {
+			continue
+		}
 		if err != nil {
 			return false, err
 		}
@@ -165,6 +168,8 @@ func (t *tx) size(j *job, row *sq.Stmt) (int, error) {
 	switch {
 	case j.hasBody:
 		return len(j.Body), nil
+	case j.pointer:
+		return j.lookMessage(t.conn)
 	case !row.ColNull(12):
 		return int(row.ColInt(12)), nil
 	}

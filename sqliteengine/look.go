@@ -102,6 +102,11 @@ func (t *tx) deliverable(q *queue, most int) (n int64, next moments, err error) 
 	if err != nil {
 		return 0, next, err
 	}
+	if q.group != nil {
+		if freed, err = t.unread(q, most); err != nil { // nothing in a group expires
+			return 0, next, err
+		}
+	}
 	open := q
 	if runOut > 0 { // their leases count no more
 		with := *q
@@ -135,7 +140,14 @@ func (t *tx) ahead(q *queue) (moments, error) {
 	if q.sizes.Blocked == 0 {
 		next.expiry = never
 	}
-	return next, nil
+	if q.group == nil {
+		return next, nil
+	}
+	enters, ok, err := t.integer(t.stmt("delayed_after").Int(1, q.group.topicID).Int(2, t.now))
+	if ok {
+		note(&next.due, enters)
+	}
+	return next, err
 }
 
 // readyButOver counts jobs that count as ready and are over by the clock, and

@@ -207,7 +207,9 @@ func (w *writer) load(c *conn) error {
 	}
 	w.perNamespace = map[string]int{}
 	for ref := range w.queues {
-		w.perNamespace[ref.Namespace]++
+		if !ref.IsGroup() {
+			w.perNamespace[ref.Namespace]++
+		}
 	}
 	return nil
 }

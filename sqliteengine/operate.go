@@ -22,7 +22,7 @@ func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n need
 			return err
 		}
 		if j == nil {
-			return duly.NotFound(ref, id)
+			return t.missing(q, id)
 		}
 		return run(t, j)
 	})
@@ -33,12 +33,21 @@ func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n needs, run fu
 	if err := ref.Validate(); err != nil {
 		return err
 	}
-	return e.add(ctx, n, func(t *tx) error { return run(t, t.queue(ref.Normal())) })
+	ref = ref.Normal()
+	return e.add(ctx, n, func(t *tx) error {
+		if err := t.known(ref); err != nil {
+			return err
+		}
+		return run(t, t.queue(ref))
+	})
 }
 
 // Update implements duly.Operator.
 func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
 	if err := u.Validate(e.cfg.MaxBody); err != nil {
+		return err
+	}
+	if err := notForGroup(ref, "update"); err != nil {
 		return err
 	}
 	u = keepUpdate(ctx, u)
@@ -67,6 +76,9 @@ func conflict(j *job, what string) error {
 
 // Promote implements duly.Operator.
 func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	if err := notForGroup(ref, "promote"); err != nil {
+		return err
+	}
 	return e.onJob(ctx, ref, id, needsNothing, func(t *tx, j *job) error {
 		switch {
 		case !j.state.Waiting():
@@ -163,13 +175,19 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	if err := ref.Validate(); err != nil {
 		return err
 	}
-	if err := patch.Validate(); err != nil {
+	if err := patch.ValidateFor(ref); err != nil {
 		return err
 	}
 	if patch.Shards > 1 {
 		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
 	return e.add(ctx, needsRoom, func(t *tx) error {
+		if err := t.known(ref.Normal()); err != nil {
+			return err
+		}
+		if q := t.queue(ref.Normal()); q != nil && q.kind == kindGroup {
+			return t.configureGroup(q, patch)
+		}
 		q, err := t.makeQueue(ref.Normal())
 		if err != nil {
 			return err
@@ -202,9 +220,18 @@ func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) 
 // Destroy implements duly.Operator. The queue is gone with the answer; the rows
 // of its jobs are removed by and by.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	err := e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
-		if q == nil {
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	err := e.change(ctx, func(t *tx) error {
+		q := t.queue(ref.Normal())
+		switch {
+		case q == nil:
 			return nil
+		case q.kind == kindTopic:
+			return duly.IsTopic(ref)
+		case q.kind == kindGroup:
+			t.unlinkGroup(q)
 		}
 		return t.destroy(q)
 	})

@@ -19,6 +19,7 @@ const never = math.MaxInt64
 type queue struct {
 	id       int64
 	ref      duly.QueueRef
+	kind     kind
 	cfg      duly.QueueConfig
 	sizes    duly.Sizes
 	counters duly.Counters
@@ -27,6 +28,8 @@ type queue struct {
 	first moments
 	// aliased tells that there may be IDs which are not their job's number.
 	aliased bool
+	log     *topicLog   // of a topic
+	group   *groupState // of a group
 
 	work      *queue // the copy of the transaction under way
 	truth     *queue // of a copy: where it came from
@@ -60,6 +63,9 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 		q := scanQueue(s)
 		queues[q.ref] = q
 	}
+	if err := loadTopics(c, queues); err != nil {
+		return nil, err
+	}
 	for _, q := range queues {
 		if err := q.readMoments(c); err != nil {
 			return nil, err
@@ -90,7 +96,23 @@ func scanQueue(s *sq.Stmt) *queue {
 		*n = next()
 	}
 	q.bucket.Taken, q.bucket.At = nextFloat(), next()
+	q.kind = kind(next())
 	return q
+}
+
+// copy is the copy of a transaction.
+func (q *queue) copy() *queue {
+	work := *q
+	if q.log != nil {
+		log := *q.log
+		work.log = &log
+	}
+	if q.group != nil {
+		group := *q.group
+		work.group = &group
+	}
+	work.truth = q
+	return &work
 }
 
 // tally is sizes and counters in the order of their columns.
@@ -105,6 +127,10 @@ func (q *queue) tally() [18]*int64 {
 
 // readMoments reads the first moments from the indexes.
 func (q *queue) readMoments(c *conn) error {
+	if q.kind == kindTopic {
+		q.first = noMoments
+		return q.readDelayed(c)
+	}
 	s := c.stmt("queue_moments").Int(1, q.id)
 	if _, err := s.Step(); err != nil {
 		return err
@@ -131,10 +157,21 @@ func (q *queue) bindConfig(s *sq.Stmt, i int) {
 	s.Float(i+11, c.Rate.PerSecond).Int(i+12, int64(c.Rate.Burst))
 }
 
+// noMoments is for a queue in which nothing happens by itself.
+var noMoments = moments{never, never, never, never}
+
 // save writes what has changed of a transaction's copy.
 func (q *queue) save(c *conn) error {
 	if q.destroyed {
 		return nil
+	}
+	if q.log != nil {
+		return q.saveTopic(c)
+	}
+	if q.group != nil {
+		if err := q.saveGroup(c); err != nil {
+			return err
+		}
 	}
 	if q.cfgDirty {
 		s := c.stmt("queue_configure").Int(1, q.id)

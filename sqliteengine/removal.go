@@ -53,10 +53,13 @@ type removal struct {
 
 // run may run more than once.
 func (d *removal) run(t *tx) error {
+	if err := t.known(d.ref); err != nil {
+		return err
+	}
 	if d.q = t.queue(d.ref); d.q == nil {
 		return d.notFound()
 	}
-	if !d.numbered || d.q.aliased {
+	if !d.numbered || d.q.aliased || d.q.group != nil {
 		return d.alone(t)
 	}
 	t.removals = append(t.removals, d)
@@ -72,7 +75,7 @@ func (d *removal) alone(t *tx) error {
 		return err
 	}
 	if j == nil {
-		return d.notFound()
+		return t.missing(d.q, d.id)
 	}
 	return t.remove(j)
 }

@@ -9,7 +9,7 @@ import (
 
 // Requeue implements duly.Operator.
 func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	if err := p.Validate(); err != nil {
+	if err := p.ValidateFor(ref); err != nil {
 		return nil, err
 	}
 	p.IDs = keep(ctx, p.IDs)
@@ -47,15 +47,26 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 	if r.ID, r.Err = id, duly.ValidateID(id); r.Err != nil {
 		return nil
 	}
-	var j *job
-	if q != nil {
-		if j, err = t.find(q, id); err != nil {
-			return err
+	if q == nil {
+		r.Err = duly.NotFound(ref, id)
+		return nil
+	}
+	j, err := t.find(q, id)
+	if err != nil && !refusal(err) {
+		return err
+	}
+	if err != nil {
+		r.Err = err
+		return nil
+	}
+	if j == nil || j.state == duly.StateDead && q.group != nil {
+		if r.Err = t.beyond(q, id); r.Err != nil {
+			return asFailure(r.Err)
 		}
 	}
 	if j == nil {
-		r.Err = duly.NotFound(ref, id)
-		return nil
+		r.Err = t.missing(q, id)
+		return asFailure(r.Err)
 	}
 	if j.state != duly.StateDead {
 		state, err := t.stateNow(j)
@@ -81,8 +92,12 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 // revive pushes a dead job now, under its old ID and number.
 func (t *tx) revive(j *job, p *duly.RequeueParams) (err error) {
 	j.q.counters.Requeued++
-	j.DueAt, j.PushedAt, j.finished = t.now, t.now, 0
+	j.finished = 0
 	j.failures, j.stalls, j.lastError = 0, 0, ""
+	if j.q.group != nil {
+		return t.reviveMessage(j)
+	}
+	j.DueAt, j.PushedAt = t.now, t.now
 	if p.Tries != 0 {
 		j.Tries = p.Tries
 	}

@@ -52,13 +52,19 @@ type reserve struct {
 	got   []duly.Delivery
 	asked int // queues that had their turn
 	bytes int
-	full  bool // the next job does not go with those that it has
-	more  bool // a step ended at its bound
+	full  bool   // the next job does not go with those that it has
+	more  bool   // a step ended at its bound
+	token uint64 // of the messages that it takes from groups; drawn when the first is taken
 }
 
 // run takes from the queues in their order. It may run more than once.
 func (r *reserve) run(t *tx) error {
 	*r = reserve{p: r.p}
+	for _, name := range r.p.Queues {
+		if err := t.known(duly.QueueRef{Namespace: r.p.Namespace, Name: name}); err != nil {
+			return err
+		}
+	}
 	for i, name := range r.p.Queues {
 		r.asked = i + 1
 		q := t.queue(duly.QueueRef{Namespace: r.p.Namespace, Name: name})
@@ -66,6 +72,9 @@ func (r *reserve) run(t *tx) error {
 			continue
 		}
 		q.reserves++
+		if q.group != nil {
+			t.noteCall(q, r.p.Consumer)
+		}
 		if err := r.from(t, q); err != nil {
 			return err
 		}
@@ -88,12 +97,20 @@ func (r *reserve) from(t *tx, q *queue) error {
 		r.more = r.more && !q.cfg.Paused
 		return nil
 	}
-	for ; n > 0; n-- {
+	if q.group != nil {
+		return r.fromGroup(t, s, n)
+	}
+	return r.fromReady(t, s, n)
+}
+
+// fromReady takes up to n ready jobs of a supply.
+func (r *reserve) fromReady(t *tx, s *supply, n int) error {
+	for ; n > 0 && !r.full; n-- {
 		j, err := s.first(t, n)
 		if err != nil || j == nil {
 			return err
 		}
-		if err := r.take(t, s, j); err != nil || r.full {
+		if err := r.take(t, s, j); err != nil {
 			return err
 		}
 	}
@@ -114,7 +131,9 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 		}
 		return nil
 	}
-	if err := j.readBody(t.conn); err != nil {
+	if err := j.readBody(t.conn); err == errGone {
+		return t.missOne(j)
+	} else if err != nil {
 		return err
 	}
 
@@ -124,52 +143,70 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 		return nil
 	}
 
+	if j.q.group != nil {
+		j.ended = r.fence() - 1
+	}
 	if err := s.leases.add(j, r.p.Lease); err != nil {
 		return err
 	}
-	if r.got == nil {
-		r.got = make([]duly.Delivery, 0, min(r.p.Max, len(s.jobs)-s.next+1))
-	}
-	r.got = append(r.got, duly.Delivery{})
-	j.deliver(&r.got[len(r.got)-1], t.now)
-	r.bytes += len(j.Body)
+	r.add(j, t.now, len(s.jobs)-s.next+1)
 	r.full = suspect // it goes alone
 	return nil
 }
 
-// leaseBatch leases jobs whose leases end at the same moment in one statement.
+// add adds a delivery; there are left that it may be followed by.
+func (r *reserve) add(j *job, now int64, left int) {
+	if r.got == nil {
+		r.got = make([]duly.Delivery, 0, min(r.p.Max, left))
+	}
+	r.got = append(r.got, duly.Delivery{})
+	j.deliver(&r.got[len(r.got)-1], now)
+	r.bytes += len(j.Body)
+}
+
+// leaseBatch leases jobs whose leases end at the same moment in one statement; those of
+// a group must also have the same token.
 type leaseBatch struct {
 	t       *tx
 	q       *queue
 	end     int64
+	ended   uint64
 	numbers []duly.Number
 }
 
 func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	t, q := b.t, b.q
-	if lease == 0 {
-		lease = j.Lease
-	}
-	end := clock.CeilMilli(t.t.Add(lease))
-	if end != b.end {
+	end := t.leaseEnd(j, lease)
+	if end != b.end || q.group != nil && j.ended != b.ended {
 		if err := b.flush(); err != nil {
 			return err
 		}
-		b.end = end
+		b.end, b.ended = end, j.ended
 	}
 	b.numbers = append(b.numbers, j.number)
 	j.state, j.leaseEnd = duly.StateLeased, end
-	q.counters.Delivered++
-	if q.cfg.Rate.Limited() {
-		q.bucket = q.bucket.Fill(q.cfg.Rate, t.now).Take(1)
-	}
+	q.delivered(t.now)
 	return t.putEntries(j)
 }
 
+// delivered counts a delivery.
+func (q *queue) delivered(now int64) {
+	q.counters.Delivered++
+	if q.cfg.Rate.Limited() {
+		q.bucket = q.bucket.Fill(q.cfg.Rate, now).Take(1)
+	}
+}
+
 func (b *leaseBatch) flush() error {
-	err := b.t.many("lease_many", b.q, b.numbers, func(s *sq.Stmt) int {
-		s.Int(1, b.end)
-		return 2
+	name, lead := "lease_many", 2
+	if b.q.group != nil {
+		name, lead = "lease_messages_many", 3
+	}
+	err := b.t.many(name, b.q, b.numbers, func(s *sq.Stmt) int {
+		if s.Int(1, b.end); lead == 3 {
+			s.Int(2, int64(b.ended))
+		}
+		return lead
 	})
 	b.numbers = b.numbers[:0]
 	return err

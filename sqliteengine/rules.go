@@ -30,13 +30,21 @@ const (
 	hasHeaders
 	hasOrderKey
 	hasMerge
-	knownRules = hasMerge<<1 - 1
+	// isMessageCopy is of a group: the row is a copy of a message, not a pointer into
+	// the log.
+	isMessageCopy
+	knownRules   = hasMerge<<1 - 1
+	messageRules = isMessageCopy | hasHeaders | hasOrderKey
 )
 
 // packRules packs what differs; nil if nothing does. alias is the job's ID
 // where it is not its number.
 func packRules(p *duly.Planned, alias string) []byte {
-	bits := ruleBits(p, alias)
+	return packFields(p, alias, ruleBits(p, alias))
+}
+
+// packFields packs the fields that the bits name.
+func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 	if bits == 0 {
 		return nil
 	}
@@ -115,8 +123,19 @@ func (w *packer) headers(h map[string]string) {
 
 var errRules = errors.New("sqliteengine: the rules of a job can't be read")
 
+// packedCopy reports whether the rules are those of a copy of a message.
+func packedCopy(rules []byte) bool {
+	bits, n := binary.Uvarint(rules)
+	return n > 0 && bits&isMessageCopy != 0
+}
+
 // unpackRules fills in a plan whose queue is known, and tells the job's alias.
 func unpackRules(b []byte, p *duly.Planned) (alias string, err error) {
+	return unpackFields(b, p, knownRules)
+}
+
+// unpackFields is unpackRules for those bits.
+func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err error) {
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
 	if b == nil {
@@ -124,7 +143,7 @@ func unpackRules(b []byte, p *duly.Planned) (alias string, err error) {
 	}
 	r := &unpacker{rest: b}
 	bits := r.uvarint()
-	if bits&^knownRules != 0 || bits == 0 {
+	if bits&^known != 0 || bits == 0 {
 		return "", errRules
 	}
 	alias = r.text(bits & hasID)

@@ -2,6 +2,7 @@ package sqliteengine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -40,7 +41,8 @@ type settles struct {
 	ref      duly.QueueRef // its namespace
 	outcomes []duly.Outcome
 	parts    []duly.ReceiptParts
-	judged   []error // what is known before any job was looked at
+	judged   []error         // what is known before any job was looked at
+	topics   []duly.QueueRef // of groups whose deliveries have ended
 	results  []error
 }
 
@@ -69,6 +71,7 @@ func (s *settles) needs() needs {
 
 // run settles in order. It may run more than once.
 func (s *settles) run(t *tx) error {
+	s.topics = s.topics[:0]
 	for i := range s.outcomes {
 		if s.results[i] = s.judged[i]; s.results[i] != nil {
 			continue
@@ -79,6 +82,33 @@ func (s *settles) run(t *tx) error {
 		}
 		if !done {
 			s.results[i] = duly.ErrLeaseLost
+			continue
+		}
+		if err := s.trimFirst(t, s.parts[i].Queue); err != nil {
+			return err
+		}
+	}
+	return s.trim(t, s.topics)
+}
+
+// trimFirst deletes what must go with the first delivery of a topic that has ended: a
+// bound may void receipts that come behind in the call.
+func (s *settles) trimFirst(t *tx, queue string) error {
+	topic, _, isGroup := duly.QueueRef{Namespace: s.ref.Namespace, Name: queue}.Group()
+	if !isGroup || slices.Contains(s.topics, topic) {
+		return nil
+	}
+	s.topics = append(s.topics, topic)
+	return s.trim(t, s.topics[len(s.topics)-1:])
+}
+
+// trim deletes what no group needs any more.
+func (s *settles) trim(t *tx, topics []duly.QueueRef) error {
+	for _, ref := range topics {
+		if topic := t.queue(ref); topic != nil && topic.kind == kindTopic {
+			if _, err := t.keep(topic); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -91,13 +121,20 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 		return false, nil
 	}
 	if o.As == duly.Ack {
-		acked, err := t.stmt("ack_plain").Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Run()
+		name := "ack_plain"
+		if q.group != nil {
+			name = "ack_pointer"
+		}
+		acked, err := t.stmt(name).Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Run()
 		if err != nil {
 			return false, err
 		}
 		if acked == 1 {
 			q.counters.Acked++
 			q.sizes.Leased--
+			if q.group != nil {
+				q.group.stale = true
+			}
 			return true, nil
 		}
 	}
@@ -105,7 +142,10 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 	if err != nil || j == nil {
 		return false, err
 	}
-	return true, t.settle(j, o)
+	if err = t.settle(j, o); err == errGone {
+		err = t.missOne(j)
+	}
+	return true, err
 }
 
 // current is the job whose running delivery has the receipt: the fence. nil if
@@ -138,6 +178,9 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 		return t.comeBack(j, duly.EventNack, duly.DueIn(delay, t.t))
 	}
 	due := j.DueAt
+	if j.q.group != nil {
+		due = t.now // its entry time may lie ahead of a clock that was set back
+	}
 	if o.Delay != nil {
 		due = duly.DueIn(*o.Delay, t.t)
 	}

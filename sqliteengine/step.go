@@ -18,6 +18,9 @@ const (
 // a job's fate: what has expired goes first, then leases are taken back, then
 // due jobs become ready. more says that it ended at its bound.
 func (t *tx) step(q *queue) (more bool, err error) {
+	if q.kind == kindTopic {
+		return t.stepAll(q)
+	}
 	for _, part := range []func(*queue) (bool, error){t.dropExpired, t.takeBack, t.promoteDue, t.trimDead, t.trimDone} {
 		again, err := part(q)
 		if err != nil {
@@ -178,7 +181,11 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 			return false, err
 		}
 	}
-	if err := t.many("ready_many", q, simple, nil); err != nil {
+	statement := "ready_many"
+	if q.group != nil {
+		statement = "ready_messages_many"
+	}
+	if err := t.many(statement, q, simple, nil); err != nil {
 		return false, err
 	}
 	q.sizes.Delayed -= int64(len(simple))

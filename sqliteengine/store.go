@@ -33,6 +33,9 @@ func (t *tx) one(q *queue, s *sq.Stmt) (*job, error) {
 
 // byID finds a job whether or not its time is over; nil if there is none.
 func (t *tx) byID(q *queue, id string) (*job, error) {
+	if q.group != nil {
+		return t.messageByID(q, id)
+	}
 	if q.aliased {
 		n, ok, err := t.number(t.stmt("alias_find").Int(1, q.id).Text(2, id))
 		if err != nil {
@@ -89,6 +92,9 @@ func (t *tx) find(q *queue, id string) (*job, error) {
 // queue's sizes. A job in StateNone is removed. The body is written only for a
 // new job; see putBody.
 func (t *tx) put(j *job) error {
+	if j.q.group != nil && j.state != duly.StateDelayed {
+		j.DueAt = j.PushedAt
+	}
 	if err := t.putRow(j); err != nil {
 		return err
 	}
@@ -106,7 +112,7 @@ func (t *tx) putRow(j *job) error {
 	s := t.stmt("job_update").Int(1, q.id).Blob(2, j.number[:]).Int(3, int64(j.state))
 	j.bindPlace(s, 4)
 	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
-	s.BlobOrNull(10, packRules(&j.Planned, j.alias())).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
+	s.BlobOrNull(10, j.packed()).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
 	changed, err := s.Run()
 	if err == nil && changed != 1 {
 		err = fmt.Errorf("%w: job %s of queue %s went away while it was changed", errJob, j.ID, q.ref)
@@ -119,14 +125,18 @@ func (t *tx) insert(j *job) error {
 	s := t.stmt("job_insert").Int(1, j.q.id).Blob(2, j.number[:]).Int(3, int64(j.state))
 	j.bindPlace(s, 4)
 	s.Int(5, j.DueAt).Int(6, j.PushedAt).Int(7, int64(j.ended)).Int(8, int64(j.failures)).Int(9, int64(j.stalls))
-	s.BlobOrNull(10, packRules(&j.Planned, alias)).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
-	if j.external = len(j.Body) > inlineBody; j.external {
+	s.BlobOrNull(10, j.packed()).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
+	if j.external = !j.pointer && len(j.Body) > inlineBody; j.external || j.pointer {
 		s.Null(13)
 	} else {
 		s.Blob(13, j.Body)
 	}
 	if _, err := s.Run(); err != nil {
 		return err
+	}
+	if j.q.group != nil {
+		j.q.group.holds(j.number)
+		j.q.group.stale = true // one that lives again may be gone from the log
 	}
 	if alias != "" {
 		j.q.aliased = true
@@ -175,6 +185,9 @@ func (t *tx) dropBody(j *job) error {
 func (t *tx) delete(j *job) error {
 	if _, err := t.stmt("job_delete").Int(1, j.q.id).Blob(2, j.number[:]).Run(); err != nil {
 		return err
+	}
+	if j.q.group != nil {
+		j.q.group.stale = true
 	}
 	if alias := j.alias(); alias != "" {
 		if _, err := t.stmt("alias_drop").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {

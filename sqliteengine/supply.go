@@ -26,6 +26,7 @@ type supply struct {
 	used   int   // of jobs, by any read
 	last   bool  // there are none behind them
 	leases leaseBatch
+	news   news // of a group
 }
 
 // supplyOf is the supply of a queue, begun with a step if this is the first
@@ -38,11 +39,21 @@ func (t *tx) supplyOf(q *queue) (*supply, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.group != nil {
+		if topic := t.topicOf(q); topic != nil {
+			due, err := t.enterDue(topic)
+			if err != nil {
+				return nil, err
+			}
+			more = more || due
+		}
+	}
 	n := len(t.supplies)
 	t.supplies = slices.Grow(t.supplies, 1)[:n+1] // one of before, with the room that it had
 	q.supply = n + 1
 	s := &t.supplies[n]
-	*s = supply{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]}}
+	*s = supply{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]},
+		news: news{all: s.news.all[:0], held: s.news.held[:0]}}
 	return s, nil
 }
 
@@ -89,7 +100,11 @@ func (t *tx) wanted(ref duly.QueueRef) (n int) {
 // flushSupplies leases what was handed out.
 func (t *tx) flushSupplies() error {
 	for i := range t.supplies {
-		if err := t.supplies[i].leases.flush(); err != nil {
+		s := &t.supplies[i]
+		if err := s.leases.flush(); err != nil {
+			return err
+		}
+		if err := s.flushNews(t); err != nil {
 			return err
 		}
 	}
@@ -101,8 +116,9 @@ func (t *tx) clearSupplies() {
 	for i := range t.supplies {
 		s := &t.supplies[i]
 		clear(s.jobs[:s.used]) // they hold bodies
+		clear(s.news.all)
 		if i >= keptSupplies || cap(s.jobs) > 2*duly.MaxBatch {
-			s.jobs = nil
+			s.jobs, s.news = nil, news{}
 		}
 		s.q.supply, s.q, s.used = 0, nil, 0
 	}

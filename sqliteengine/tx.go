@@ -27,16 +27,18 @@ type tx struct {
 	tokens    bool // a token was changed
 
 	simple   []simplePush // pushes that wait for their turn to be one statement
+	appended []appended   // messages of the log that wait for theirs
 	removals []*removal   // Deletes that wait for theirs
 	// supplies are what callers of Reserve share; turns are the operations of
 	// the transaction from the one that runs on.
 	supplies []supply
 	turns    []*op
 
-	dropped []drop // what bounds have dropped, for the log
-	looks   []look // what looks have found, for the hub
-	rows    []job  // scratch: the jobs of one read
-	used    int    // of rows, by any read
+	dropped []drop     // what bounds have dropped, for the log
+	misses  []missNote // what groups have missed, for the log
+	looks   []look     // what looks have found, for the hub
+	rows    []job      // scratch: the jobs of one read
+	used    int        // of rows, by any read
 	// reading: this is no transaction of the writer but one that looks. It
 	// changes nothing, and passes over rows that can't be read.
 	reading bool
@@ -68,41 +70,68 @@ func (t *tx) queue(ref duly.QueueRef) *queue {
 		return nil
 	}
 	if q.work == nil {
-		work := *q
-		work.truth, q.work = q, &work
-		t.touched = append(t.touched, &work)
+		q.work = q.copy()
+		t.touched = append(t.touched, q.work)
 	}
 	return q.work
 }
 
+// peek is the queue as the transaction sees it. It must not be changed.
+func (t *tx) peek(ref duly.QueueRef) *queue {
+	if q, ok := t.overlay[ref]; ok {
+		return q
+	}
+	q := t.w.queues[ref]
+	if q != nil && q.work != nil {
+		return q.work
+	}
+	return q
+}
+
 // makeQueue finds or makes a queue; ErrFull if the namespace has no room for
-// it.
+// it, ErrConflict if a topic has its name.
 func (t *tx) makeQueue(ref duly.QueueRef) (*queue, error) {
-	if q := t.queue(ref); q != nil {
+	switch q := t.queue(ref); {
+	case q == nil:
+		q = &queue{ref: ref, cfg: duly.DefaultQueueConfig()}
+		return q, t.addQueue(q)
+	case q.kind == kindTopic:
+		return nil, duly.IsTopic(ref)
+	default:
 		return q, nil
 	}
-	if n := t.queuesIn(ref.Namespace); n >= t.w.maxQueues {
-		return nil, duly.NamespaceFull(ref.Namespace, n)
+}
+
+// addQueue stores a new queue, topic or group, and gives it its ID. Groups do not count
+// in the namespace: each topic has a bound on its own.
+func (t *tx) addQueue(q *queue) error {
+	if n := t.queuesIn(q.ref.Namespace); q.kind != kindGroup && n >= t.w.maxQueues {
+		return duly.NamespaceFull(q.ref.Namespace, n)
 	}
-	q := &queue{ref: ref, cfg: duly.DefaultQueueConfig(), first: moments{never, never, never, never}}
-	s := t.stmt("queue_make").Text(1, ref.Namespace).Text(2, ref.Name)
+	s := t.stmt("queue_make").Text(1, q.ref.Namespace).Text(2, q.ref.Name)
 	q.bindConfig(s, 3)
-	if _, err := s.Step(); err != nil {
-		return nil, err
+	if _, err := s.Int(16, int64(q.kind)).Step(); err != nil {
+		return err
 	}
-	q.id = s.ColInt(0)
+	q.id, q.first = s.ColInt(0), noMoments
 	s.Reset()
-	q.truth = &queue{id: q.id, ref: ref, cfg: q.cfg, first: q.first}
-	q.truth.work = q
+	q.truth = &queue{id: q.id, ref: q.ref, kind: q.kind, cfg: q.cfg, first: q.first, work: q}
 	t.touched = append(t.touched, q)
-	t.lay(ref, q)
-	return q, nil
+	t.lay(q.ref, q)
+	return nil
 }
 
 // destroy removes a queue. Its jobs go with it for everybody who asks, for
 // nobody finds its id again; their rows are removed by and by.
 func (t *tx) destroy(q *queue) error {
-	for _, name := range []string{"queue_drop", "tallies_drop", "grave_dig"} {
+	names := []string{"queue_drop", "tallies_drop", "grave_dig"}
+	switch q.kind {
+	case kindTopic:
+		names = append(names, "topic_drop", "log_drop")
+	case kindGroup:
+		names = append(names, "group_drop", "cursor_drop")
+	}
+	for _, name := range names {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
 			return err
 		}
@@ -125,7 +154,7 @@ func (t *tx) queuesIn(namespace string) int {
 	for ref, q := range t.overlay {
 		before := t.w.queues[ref] != nil
 		switch {
-		case ref.Namespace != namespace:
+		case ref.Namespace != namespace || ref.IsGroup():
 		case q != nil && !before:
 			n++
 		case q == nil && before:
@@ -153,6 +182,7 @@ func (t *tx) publish() {
 	for ref, q := range t.overlay {
 		before := t.w.queues[ref] != nil
 		switch {
+		case ref.IsGroup():
 		case q != nil && !before:
 			t.w.perNamespace[ref.Namespace]++
 		case q == nil && before:
@@ -182,10 +212,11 @@ func (t *tx) forget() {
 func (t *tx) clear() {
 	clear(t.touched)
 	clear(t.simple)
+	clear(t.appended)
 	clear(t.looks)
 	clear(t.removals)
 	t.touched, t.simple, t.dropped, t.looks = t.touched[:0], t.simple[:0], t.dropped[:0], t.looks[:0]
-	t.removals = t.removals[:0]
+	t.removals, t.appended, t.misses = t.removals[:0], t.appended[:0], t.misses[:0]
 	t.overlay, t.turns, t.destroyed, t.tokens = nil, nil, false, false
 	t.clearSupplies()
 	clear(t.rows[:t.used]) // they hold bodies

@@ -21,9 +21,9 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	for i, name := range p.Queues {
 		refs[i] = duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}
 	}
-	ready, look := e.hub.ready(refs)
-	if ready || p.Timeout == 0 && !look {
-		return ready, nil
+	ready, look, err := e.hub.ready(refs)
+	if err != nil || ready || p.Timeout == 0 && !look {
+		return ready, err
 	}
 	var w *waiter
 	if p.Timeout > 0 {
@@ -61,9 +61,14 @@ func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool,
 
 // ready tells whether one of the queues has a deliverable job, as far as
 // memory can tell; look: it can't, for a moment has passed.
-func (h *hub) ready(refs []duly.QueueRef) (ready, look bool) {
+func (h *hub) ready(refs []duly.QueueRef) (ready, look bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	for _, ref := range refs {
+		if err := h.known(ref); err != nil {
+			return false, false, err
+		}
+	}
 	now := h.now()
 	for _, ref := range refs {
 		v := h.views[ref]
@@ -72,10 +77,10 @@ func (h *hub) ready(refs []duly.QueueRef) (ready, look bool) {
 		case v.passed(now):
 			look = true
 		case v.ready > 0 && v.open(now) > 0:
-			return true, false
+			return true, false, nil
 		}
 	}
-	return false, look
+	return false, look, nil
 }
 
 // enter adds a waiter to its queues. What has become ready since the caller

@@ -34,6 +34,7 @@ type writer struct {
 	turns        int    // transactions since the last chore
 	told         string // what the log was told last of such work
 	failure      *failure
+	misses       map[duly.QueueRef]missNote // what was logged last of groups that missed messages
 }
 
 // loop serves operations until the engine is closed: while one transaction is
@@ -181,6 +182,7 @@ func (w *writer) committed(t *tx) {
 	for _, d := range t.dropped {
 		w.log.Info("dropped over a bound", "queue", d.ref.String(), "state", d.state.String(), "jobs", d.n)
 	}
+	w.logMisses(t)
 	pages := w.c.PagesWritten()
 	w.pages += pages
 	if d := w.e.cfg.SyncDelay; d > 0 && pages > 0 {

@@ -48,8 +48,28 @@ SELECT DISTINCT queue FROM (
   SELECT DISTINCT queue FROM jobs UNION SELECT DISTINCT queue FROM bodies UNION SELECT DISTINCT queue FROM aliases
   UNION SELECT DISTINCT queue FROM heads UNION SELECT DISTINCT queue FROM merges UNION SELECT DISTINCT queue FROM expiries
   UNION SELECT DISTINCT queue FROM replaceable
+  UNION SELECT DISTINCT topic FROM messages UNION SELECT DISTINCT topic FROM delayed_messages
+  UNION SELECT DISTINCT topic FROM message_ids
   UNION SELECT queue FROM tallies)
  WHERE queue NOT IN (SELECT id FROM queues) AND queue NOT IN (SELECT queue FROM graves);
 
 -- name: file_check
 PRAGMA integrity_check(20);
+
+-- Rows of topics and groups that are none.
+-- name: stray_topic_rows
+SELECT queue FROM (
+  SELECT queue, 1 AS kind FROM topics UNION SELECT queue, 1 FROM topic_logs
+  UNION SELECT queue, 2 FROM topic_groups UNION SELECT queue, 2 FROM topic_cursors) r
+ WHERE NOT EXISTS (SELECT 1 FROM queues q WHERE q.id = r.queue AND q.kind = r.kind);
+
+-- What the numbers of a log must be: the first and the last message, how many there are,
+-- and what the last one says.
+-- name: recount_log
+SELECT min(ordinal), max(ordinal), count(*), max(ms), max(entered) FROM messages WHERE topic = ?1;
+
+-- name: recount_delayed
+SELECT id, key, headers, length(body), seq FROM delayed_messages WHERE topic = ?1;
+
+-- name: recount_ids
+SELECT count(*) FROM message_ids WHERE topic = ?1;

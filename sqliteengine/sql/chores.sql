@@ -28,6 +28,16 @@ DELETE FROM replaceable WHERE queue = ?1 AND number IN (SELECT number FROM repla
 DELETE FROM expiries
  WHERE queue = ?1 AND (moment, number) IN (SELECT moment, number FROM expiries WHERE queue = ?1 LIMIT ?2);
 
+-- name: bury_messages
+DELETE FROM messages WHERE topic = ?1 AND ordinal IN (SELECT ordinal FROM messages WHERE topic = ?1 LIMIT ?2);
+
+-- name: bury_delayed
+DELETE FROM delayed_messages
+ WHERE topic = ?1 AND (due, seq) IN (SELECT due, seq FROM delayed_messages WHERE topic = ?1 LIMIT ?2);
+
+-- name: bury_seen
+DELETE FROM message_ids WHERE topic = ?1 AND id IN (SELECT id FROM message_ids WHERE topic = ?1 LIMIT ?2);
+
 -- What a store that is short of room gives back at a time: see room.go.
 
 -- name: vacuum_short

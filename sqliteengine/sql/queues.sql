@@ -5,13 +5,13 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
-       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id;
 
 -- name: queue_make
 INSERT INTO queues (namespace, name, paused, tries, max_stalls, backoff, lease, ttl, retain,
-                    dead_age, dead_count, max_jobs, max_leased, rate, burst)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+                    dead_age, dead_count, max_jobs, max_leased, rate, burst, kind)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
 RETURNING id;
 
 -- name: queue_configure

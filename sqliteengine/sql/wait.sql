@@ -17,3 +17,6 @@ SELECT place FROM jobs INDEXED BY jobs_leased WHERE queue = ?1 AND state = 4 AND
 
 -- name: expiry_after
 SELECT moment FROM expiries WHERE queue = ?1 AND moment >= ?2 ORDER BY moment LIMIT 1;
+
+-- name: delayed_after
+SELECT due FROM delayed_messages WHERE topic = ?1 AND due > ?2 ORDER BY due LIMIT 1;

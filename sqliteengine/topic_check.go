@@ -1,0 +1,333 @@
+package sqliteengine
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// The kinds of fault that only topics and groups have. Two of the contract's list can't
+// be: a message in two sets, because one row has one state, and a delayed message
+// without its record, because the record is the entry.
+const (
+	faultMessageGone  = "message_gone"        // held, and not in the log
+	faultBeyondCursor = "held_beyond_cursor"  // held, and to be handed out again
+	faultCopyMissing  = "copy_missing"        // dead, without a copy of the message
+	faultCopyNumber   = "copy_number_wrong"   // numbered as a copy and alive, or the reverse
+	faultCursorAhead  = "cursor_beyond_log"   // messages would be passed over
+	faultCursorBehind = "cursor_below_log"    // messages that are gone count as lag
+	faultGroupRows    = "group_rows_missing"  // without its settings or its cursor
+	faultGroupTopic   = "group_without_topic" // a group of no topic
+	faultTopicRows    = "topic_rows_missing"  // without its settings or its numbers
+	faultStrayRows    = "topic_rows_strayed"  // settings or numbers of no topic or group
+	faultSeenStray    = "id_without_message"  // an ID of a delayed message that is not there
+	faultLogNumbers   = "log_numbers_wrong"   // not what the messages say
+)
+
+// rowsOf reports whether the rows of a topic or a group beside queues are there.
+func (t *tx) rowsOf(q *queue) (complete bool, err error) {
+	name := "group_find"
+	if q.kind == kindTopic {
+		name = "topic_find"
+	}
+	err = eachRow(t.stmt(name).Int(1, q.id), func(s *sq.Stmt) {
+		complete = !s.ColNull(7) && !s.ColNull(6)
+	})
+	return complete, err
+}
+
+// topicRows looks for topics and groups without their rows, and for rows of none.
+func (c *check) topicRows() error {
+	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sq.Stmt) {
+		id := s.ColInt(0)
+		c.found(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
+			for _, name := range []string{"topic_drop", "log_drop", "group_drop", "cursor_drop"} {
+				if _, err := t.stmt(name).Int(1, id).Run(); err != nil {
+					return false, err
+				}
+			}
+			return true, nil
+		})
+	})
+}
+
+// topic compares the numbers of a topic with its rows.
+func (c *check) topic(q *queue) error {
+	complete, err := c.t.rowsOf(q)
+	if err != nil {
+		return err
+	}
+	if !complete {
+		c.found(faultTopicRows, q, "", "", mendRows(q.ref))
+	}
+
+	truth, err := c.t.recountLog(q)
+	if err != nil {
+		return err
+	}
+	if truth != q.log.n && complete {
+		c.found(faultLogNumbers, q, "", fmt.Sprintf("they are %+v, must be %+v", q.log.n, truth), mendLog(q.ref))
+	}
+	return nil
+}
+
+// recountLog is what the numbers of a topic must be by its rows.
+func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
+	n = q.log.n
+	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sq.Stmt) {
+		if s.ColNull(0) { // an empty log begins behind its last message
+			n.first, n.goneBytes = n.last+1, n.enteredBytes
+			return
+		}
+		n.first = s.ColInt(0)
+		if last := s.ColInt(1); last > n.last || n.last-n.first+1 != s.ColInt(2) {
+			n.last = last
+		}
+		n.lastMs, n.enteredBytes = max(n.lastMs, s.ColInt(3)), s.ColInt(4)
+	})
+	if err != nil || n.messages() == 0 {
+		return n, t.recountDelayed(q, &n, err)
+	}
+	first, err := t.messageAt(q, n.first)
+	if err != nil {
+		return n, err
+	}
+	err = eachRow(t.stmt("messages_from").Int(1, q.id).Int(2, n.first).Int(3, 1), func(s *sq.Stmt) {
+		m := message{id: s.ColText(2), key: s.ColText(3), headers: s.ColRaw(4), body: s.ColRaw(5)}
+		n.goneBytes = first.entered - m.size()
+	})
+	return n, t.recountDelayed(q, &n, err)
+}
+
+// recountDelayed counts the delayed messages and the IDs.
+func (t *tx) recountDelayed(q *queue, n *logNumbers, err error) error {
+	if err != nil {
+		return err
+	}
+	n.delayed, n.delayedBytes = 0, 0
+	err = eachRow(t.stmt("recount_delayed").Int(1, q.id), func(s *sq.Stmt) {
+		m := message{id: s.ColText(0), key: s.ColText(1), headers: s.ColRaw(2)}
+		n.delayed++
+		n.delayedBytes += m.size() + s.ColInt(3)
+		n.delayedSeq = max(n.delayedSeq, s.ColInt(4))
+	})
+	if err == nil {
+		n.ids, err = t.count(t.stmt("recount_ids").Int(1, q.id))
+	}
+	return err
+}
+
+func mendLog(ref duly.QueueRef) mend {
+	return func(t *tx) (bool, error) {
+		q := t.queue(ref)
+		if q == nil || q.log == nil {
+			return false, nil
+		}
+		truth, err := t.recountLog(q)
+		if err != nil || truth == q.log.n {
+			return false, err
+		}
+		q.log.n = truth
+		return true, q.readDelayed(t.conn)
+	}
+}
+
+// mendRows writes the rows of a topic or a group from what is known of it in memory, or
+// begins them again.
+func mendRows(ref duly.QueueRef) mend {
+	return func(t *tx) (bool, error) {
+		q := t.queue(ref)
+		if q == nil || q.kind == kindQueue {
+			return false, nil
+		}
+		complete, err := t.rowsOf(q)
+		if err != nil || complete {
+			return false, err
+		}
+		if q.kind == kindTopic {
+			if q.log.n, err = t.recountLog(q); err != nil {
+				return false, err
+			}
+			q.truth.log = nil // so that both rows are written
+			return true, nil
+		}
+		q.truth.group = nil
+		return true, nil
+	}
+}
+
+// groupAndLog compares a group with the log that it reads.
+func (c *check) groupAndLog(_ context.Context, q *queue) error {
+	if q.kind != kindGroup {
+		return nil
+	}
+	complete, err := c.t.rowsOf(q)
+	if err != nil {
+		return err
+	}
+	topic := c.t.topicOf(q)
+	switch {
+	case topic == nil:
+		c.found(faultGroupTopic, q, "", "", func(t *tx) (bool, error) {
+			q := t.queue(q.ref)
+			if q == nil || t.topicOf(q) != nil {
+				return false, nil
+			}
+			return true, t.destroy(q)
+		})
+	case !complete:
+		c.found(faultGroupRows, q, "", "", mendRows(q.ref))
+	default:
+		if fault := q.cursorFault(topic); fault != "" {
+			c.found(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first, topic.log.n.last), mendCursor(q.ref))
+		}
+	}
+	return nil
+}
+
+// cursorFault is what is wrong with a cursor, "" for nothing.
+func (q *queue) cursorFault(topic *queue) string {
+	switch n := &topic.log.n; {
+	case q.group.n.cursor > n.last:
+		return faultCursorAhead
+	case q.group.n.cursor < n.first-1:
+		return faultCursorBehind
+	}
+	return ""
+}
+
+// mendCursor sets a cursor to the end of the log that is nearer. Messages that are gone
+// are missed.
+func mendCursor(ref duly.QueueRef) mend {
+	return func(t *tx) (bool, error) {
+		q := t.queue(ref)
+		if q == nil || q.group == nil {
+			return false, nil
+		}
+		topic := t.topicOf(q)
+		if topic == nil {
+			return false, nil
+		}
+		n := &q.group.n
+		switch q.cursorFault(topic) {
+		case faultCursorAhead:
+			n.cursor = topic.log.n.last
+		case faultCursorBehind:
+			n.missed += topic.log.n.first - 1 - n.cursor
+			n.cursor = topic.log.n.first - 1
+		default:
+			return false, nil
+		}
+		q.group.stale = true
+		return true, nil
+	}
+}
+
+// judgeMessage finds what can be wrong with a message of a group alone.
+func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...any)) error {
+	if k.q.group == nil {
+		return nil
+	}
+	dead := k.state == duly.StateDead
+	if dead != isCopy(k.number) {
+		found(faultCopyNumber, "%s", k.state)
+	}
+	switch {
+	case !k.pointer:
+	case dead:
+		found(faultCopyMissing, "")
+	case k.ordinal() > k.q.group.n.cursor:
+		found(faultBeyondCursor, "%s", k.state)
+	default:
+		j := k.job
+		if _, err := j.lookMessage(t.conn); err == errGone {
+			found(faultMessageGone, "%s", k.state)
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mendMessage mends what judgeMessage has found.
+func (t *tx) mendMessage(j *job, kind string) error {
+	switch kind {
+	case faultMessageGone:
+		return t.missOne(j)
+	case faultBeyondCursor: // the cursor will come to it
+		return t.gone(j)
+	case faultCopyMissing:
+		j.pointer, j.lastError = false, "the copy of the message is lost"
+		if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
+			return err
+		}
+		return t.put(j)
+	}
+	return t.mendNumber(j)
+}
+
+// mendNumber gives a message the number that goes with its state. If there is such a
+// one, this is the second of two, and goes.
+func (t *tx) mendNumber(j *job) error {
+	if err := j.readBody(t.conn); err != nil && err != errGone {
+		return err
+	}
+	other, err := t.byNumber(j.q, copyNumber(j.number))
+	if err != nil {
+		return err
+	}
+	state := j.state
+	if err := t.unhold(j); err != nil || other != nil {
+		return err
+	}
+	j.number, j.state, j.stored = copyNumber(j.number), state, entries{}
+	return t.put(j)
+}
+
+// imbalance is by how much the equation of a group's counters is wrong.
+func (q *queue) imbalance(topic *queue) int64 {
+	n, c := &q.group.n, &q.counters
+	entered := topic.log.n.last - n.start + 1
+	sum := q.lag(topic) + q.held() + q.sizes.Dead + c.Acked + n.filtered + n.skipped + n.missed + c.Deleted + c.Dropped
+	return entered + n.replayed - sum
+}
+
+// groupCounters compares the sizes and the counters of a group with the recount and
+// with each other.
+func (c *check) groupCounters(q *queue, counted duly.Sizes) {
+	topic := c.t.topicOf(q)
+	if topic == nil || q.cursorFault(topic) != "" {
+		return
+	}
+	switch wrong := q.imbalance(topic); {
+	case counted != q.sizes:
+		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), mendGroupCounters(q.ref))
+	case wrong != 0:
+		c.found(faultCounters, q, "", fmt.Sprintf("%d messages entered that are not accounted for", wrong), mendGroupCounters(q.ref))
+	}
+}
+
+// mendGroupCounters counts the sizes again, and lets the group begin where its counters
+// add up.
+func mendGroupCounters(ref duly.QueueRef) mend {
+	return func(t *tx) (bool, error) {
+		q := t.queue(ref)
+		if q == nil || q.group == nil {
+			return false, nil
+		}
+		topic := t.topicOf(q)
+		if topic == nil {
+			return false, nil
+		}
+		counted, err := t.recount(q)
+		wrong := q.imbalance(topic)
+		if err != nil || counted == q.sizes && wrong == 0 {
+			return false, err
+		}
+		q.sizes = counted
+		q.group.n.start += q.imbalance(topic)
+		return true, nil
+	}
+}

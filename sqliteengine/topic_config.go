@@ -1,0 +1,199 @@
+package sqliteengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// makeTopic finds or makes a topic; ErrFull if the namespace has no room for it,
+// ErrConflict if a queue has its name.
+func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
+	switch q := t.queue(ref); {
+	case q == nil:
+		q = &queue{ref: ref, kind: kindTopic, cfg: duly.DefaultQueueConfig(), log: newTopicLog(ref)}
+		return q, t.addQueue(q)
+	case q.kind != kindTopic:
+		return nil, duly.IsQueue(ref)
+	default:
+		return q, nil
+	}
+}
+
+// topic is the transaction's copy of a topic; ErrNotFound for an unknown one.
+func (t *tx) topic(ref duly.QueueRef) (*queue, error) {
+	q := t.queue(ref)
+	if q == nil || q.kind != kindTopic {
+		return nil, duly.NoTopic(ref)
+	}
+	return q, nil
+}
+
+// onTopic runs an operation on one topic.
+func (e *Engine) onTopic(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q *queue) error) error {
+	if err := ref.ValidateTopic(); err != nil {
+		return err
+	}
+	return e.add(ctx, n, func(t *tx) error {
+		q, err := t.topic(ref.Normal())
+		if err != nil {
+			return err
+		}
+		return run(t, q)
+	})
+}
+
+// Topics implements duly.TopicOperator.
+func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return duly.NamePage{}, err
+	}
+	return e.names(ctx, p, "topic_names", duly.NamespaceOr(namespace))
+}
+
+// ConfigureTopic implements duly.TopicOperator.
+func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
+	if err := ref.ValidateTopic(); err != nil {
+		return err
+	}
+	if err := patch.Validate(); err != nil {
+		return err
+	}
+	if patch.Shards > 1 {
+		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a topic in one shard; leave shards out")
+	}
+	return e.add(ctx, needsRoom, func(t *tx) error {
+		q, err := t.makeTopic(ref.Normal())
+		if err != nil {
+			return err
+		}
+		q.log.cfg, q.cfgDirty = q.log.cfg.With(patch), true
+		return nil
+	})
+}
+
+// DestroyTopic implements duly.TopicOperator. The topic and its groups are gone with
+// the answer; their rows are removed by and by.
+func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
+	if err := ref.ValidateTopic(); err != nil {
+		return err
+	}
+	var groups []duly.QueueRef
+	err := e.change(ctx, func(t *tx) error {
+		groups = nil
+		q := t.queue(ref.Normal())
+		if q == nil || q.kind != kindTopic {
+			return nil
+		}
+		groups = q.log.groups
+		for _, group := range groups {
+			if g := t.queue(group); g != nil {
+				if err := t.destroy(g); err != nil {
+					return err
+				}
+			}
+		}
+		return t.destroy(q)
+	})
+	if err != nil {
+		return err
+	}
+	for _, group := range groups {
+		e.cancels.Publish(group.Namespace, duly.Canceled{Queue: group.Name})
+	}
+	return nil
+}
+
+// Topic implements duly.TopicOperator.
+func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicInfo, err error) {
+	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
+		info.Config = q.log.cfg
+		info.Stats, err = t.topicStats(q)
+		return err
+	})
+	return info, err
+}
+
+// lookAtTopic runs f on one moment of a topic.
+func (e *Engine) lookAtTopic(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
+	if err := ref.ValidateTopic(); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.read(ctx, func(c *conn) error {
+		t, q, err := e.findQueue(c, ref)
+		if err != nil {
+			return err
+		}
+		if q == nil || q.kind != kindTopic {
+			return duly.NoTopic(ref)
+		}
+		return f(t, q)
+	})
+}
+
+// topicStats is what a topic holds, and what it has done.
+func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
+	n := &q.log.n
+	s = duly.TopicStats{
+		Messages: n.messages(), Bytes: n.bytes() + n.delayedBytes, Delayed: n.delayed,
+		Published: n.published, Exists: n.existing, Entered: n.last, Canceled: n.canceled,
+		Trimmed: n.trimmed, Dropped: n.dropped, Forgotten: n.forgotten,
+	}
+	if n.messages() > 0 {
+		first, err := t.messageAt(q, n.first)
+		if err != nil {
+			return s, err
+		}
+		s.First, s.Last = q.log.position(first.ordinal, first.ms), q.log.position(n.last, n.lastMs)
+	}
+	next, ok, err := t.integer(t.stmt("first_delayed").Int(1, q.id))
+	if ok {
+		s.NextDue = clock.FromMilli(next)
+	}
+	if err == nil {
+		s.Floors, err = t.floors(q)
+	}
+	return s, err
+}
+
+// place is a place in a log.
+type place struct{ ordinal, ms, entered int64 }
+
+// messageAt finds the first message at or behind an ordinal. Behind the last one, it is
+// the place where the next message enters.
+func (t *tx) messageAt(q *queue, ordinal int64) (p place, err error) {
+	s := t.stmt("message_at").Int(1, q.id).Int(2, ordinal)
+	row, err := s.Step()
+	if err != nil {
+		return p, err
+	}
+	if !row {
+		n := &q.log.n
+		return place{n.last + 1, n.lastMs, n.enteredBytes}, nil
+	}
+	p = place{s.ColInt(0), s.ColInt(1), s.ColInt(2)}
+	s.Reset()
+	return p, nil
+}
+
+// firstSince finds the first message that entered at a moment or later. Entry times
+// rise with the ordinals, so it halves the log until it is found.
+func (t *tx) firstSince(q *queue, ms int64) (place, error) {
+	n := &q.log.n
+	low, high := n.first, n.last+1 // it is in [low, high]
+	for low < high {
+		middle := low + (high-low)/2
+		p, err := t.messageAt(q, middle)
+		if err != nil {
+			return p, err
+		}
+		if p.ordinal <= n.last && p.ms < ms {
+			low = p.ordinal + 1
+		} else {
+			high = middle
+		}
+	}
+	return t.messageAt(q, low)
+}

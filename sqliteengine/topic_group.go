@@ -1,0 +1,355 @@
+package sqliteengine
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// groupState is what the writer knows of a group beside its queue.
+type groupState struct {
+	topic      duly.QueueRef // zero if the topic is missing in a damaged file
+	topicID    int64
+	conditions []duly.Condition
+	// held is the ordinal of the first message that the group holds, never without one.
+	// It may lie before the truth if it is stale, and is then read again.
+	held   int64
+	stale  bool
+	called int64 // when it was last reserved from
+	n      groupNumbers
+}
+
+// groupNumbers is the row of topic_cursors.
+type groupNumbers struct {
+	start                               int64 // ordinal of the first message of the group
+	cursor                              int64 // ordinal of the last message that it handed out or passed over
+	reserved                            int64 // when it was last reserved from, to within a minute
+	filtered, skipped, replayed, missed int64
+}
+
+// columns are the numbers in the order of their columns.
+func (n *groupNumbers) columns() [7]*int64 {
+	return [...]*int64{&n.start, &n.cursor, &n.reserved, &n.filtered, &n.skipped, &n.replayed, &n.missed}
+}
+
+func compareNames(a, b duly.QueueRef) int { return strings.Compare(a.Name, b.Name) }
+
+// scanGroup reads a row of topic_groups and topic_cursors. The second may be missing
+// in a damaged file; the group then begins at the start.
+func (q *queue) scanGroup(s *sq.Stmt) {
+	g, c := &groupState{stale: true}, &q.cfg.Group
+	c.Order = duly.OrderNone
+	if s.ColInt(1) != 0 {
+		c.Order = duly.OrderKeys
+	}
+	c.MaxHeld, c.Filter = int(s.ColInt(2)), duly.Filter(s.ColText(3))
+	c.Idle, c.Target = time.Duration(s.ColInt(4)), s.ColText(5)
+	g.conditions, _ = c.Filter.Conditions() // it was judged when it was set
+	if !s.ColNull(6) {
+		for i, n := range g.n.columns() {
+			*n = s.ColInt(6 + i)
+		}
+	}
+	g.called = g.n.reserved
+	q.group = g
+}
+
+// saveGroup writes what has changed of a group.
+func (q *queue) saveGroup(c *conn) error {
+	g := q.group
+	if q.cfgDirty || q.truth.group == nil {
+		cfg := &q.cfg.Group
+		s := c.stmt("group_save").Int(1, q.id).Int(2, boolean(cfg.Order == duly.OrderKeys)).Int(3, int64(cfg.MaxHeld))
+		if _, err := s.Text(4, string(cfg.Filter)).Int(5, int64(cfg.Idle)).Text(6, cfg.Target).Run(); err != nil {
+			return err
+		}
+	}
+	if q.truth.group != nil && q.truth.group.n == g.n {
+		return nil
+	}
+	s := c.stmt("cursor_save").Int(1, q.id)
+	for i, n := range g.n.columns() {
+		s.Int(2+i, *n)
+	}
+	_, err := s.Run()
+	return err
+}
+
+// known returns an error for a name that no queue can have: that of a topic, or of a
+// group which does not exist. An unknown queue is none.
+func (t *tx) known(ref duly.QueueRef) error {
+	q := t.peek(ref)
+	switch topic, _, isGroup := ref.Group(); {
+	case q != nil && q.kind == kindTopic:
+		return duly.IsTopic(ref)
+	case !isGroup:
+		return nil
+	case t.peek(topic) == nil || t.peek(topic).kind != kindTopic:
+		return duly.NoTopic(topic)
+	case q == nil:
+		return duly.NoGroup(ref)
+	}
+	return nil
+}
+
+// stepAll moves a topic and all its groups forward.
+func (t *tx) stepAll(topic *queue) (more bool, err error) {
+	if more, err = t.stepTopic(topic); err != nil {
+		return false, err
+	}
+	for _, ref := range topic.log.groups {
+		if g := t.queue(ref); g != nil {
+			again, err := t.step(g)
+			if err != nil {
+				return false, err
+			}
+			more = more || again
+		}
+	}
+	return more, nil
+}
+
+// CreateGroup implements duly.TopicOperator.
+func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
+	if err := ref.ValidateGroup(); err != nil {
+		return false, err
+	}
+	ref = ref.Normal()
+	topic, _, _ := ref.Group()
+	parts, err := from.PartsIn(topic, false)
+	if err != nil {
+		return false, err
+	}
+	err = e.add(ctx, needsRoom, func(t *tx) error {
+		existed = t.peek(ref) != nil
+		if existed {
+			return nil
+		}
+		at, err := t.mayCreate(ref, topic, from, parts)
+		if err != nil {
+			return err
+		}
+		q, err := t.makeTopic(topic)
+		if err != nil {
+			return err
+		}
+		return t.addGroup(q, ref, at)
+	})
+	return existed, err
+}
+
+// mayCreate finds the first message of a new group, or tells why there can't be one. It
+// changes nothing.
+func (t *tx) mayCreate(ref, topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
+	q := t.peek(topic)
+	if q == nil {
+		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}
+	}
+	switch {
+	case q.kind != kindTopic:
+		return 0, duly.IsQueue(topic)
+	case len(q.log.groups) >= duly.MaxGroups:
+		return 0, duly.GroupsFull(topic)
+	}
+	at, err := t.findPlace(q, from, parts)
+	return at.first, err
+}
+
+// addGroup stores a new group.
+func (t *tx) addGroup(topic *queue, ref duly.QueueRef, first int64) error {
+	q := &queue{ref: ref, kind: kindGroup, cfg: duly.DefaultGroupConfig()}
+	q.group = &groupState{
+		topic: topic.ref, topicID: topic.id, held: never, called: t.now,
+		n: groupNumbers{start: first, cursor: first - 1, reserved: t.now},
+	}
+	if err := t.addQueue(q); err != nil {
+		return err
+	}
+	groups := append(slices.Clone(topic.log.groups), ref)
+	slices.SortFunc(groups, compareNames)
+	topic.log.groups = groups
+	_, err := t.floor(topic)
+	return err
+}
+
+// target is where a From points in a log.
+type target struct {
+	first   int64 // ordinal of the first message that is stored
+	wanted  int64 // that of the one asked for, which may be gone
+	clipped bool  // messages from there on are gone
+}
+
+// findPlace finds a From in a log; ErrInvalid for one that lies ahead of it.
+func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (target, error) {
+	if parts.Kind == duly.KindTime && parts.Time.After(t.t) {
+		return target{}, duly.AheadOfLog(from)
+	}
+	at, ahead, err := t.point(q, parts)
+	if err == nil && ahead {
+		err = duly.AheadOfLog(from)
+	}
+	return at, err
+}
+
+// point finds a From in a log. ahead: it is a position beyond the end.
+func (t *tx) point(q *queue, p duly.FromParts) (at target, ahead bool, err error) {
+	n := &q.log.n
+	switch p.Kind {
+	case duly.KindEnd:
+		at.wanted = n.last + 1
+	case duly.KindTime:
+		at, err = t.pointAtTime(q, clock.CeilMilli(p.Time))
+	case duly.KindPosition:
+		parts := duly.PositionPartsOf(p.Position)
+		at.wanted = int64(parts.Ordinal)
+		at.clipped = at.wanted < n.first
+		ahead = parts.Shard != 0 || at.wanted > n.last
+	default:
+		at.wanted = n.first
+	}
+	at.first = max(at.wanted, n.first)
+	return at, ahead, err
+}
+
+// pointAtTime finds the first message that entered at ms or later.
+func (t *tx) pointAtTime(q *queue, ms int64) (at target, err error) {
+	n := &q.log.n
+	oldest := place{ms: n.lastMs + 1} // in an empty log, the target may be the last that was there
+	if n.messages() > 0 {
+		if oldest, err = t.messageAt(q, n.first); err != nil {
+			return at, err
+		}
+	}
+	p, err := t.firstSince(q, ms)
+	return target{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
+}
+
+// Groups implements duly.TopicOperator.
+func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (page duly.NamePage, err error) {
+	if err := ref.ValidateTopic(); err != nil {
+		return page, err
+	}
+	if err := p.ValidateNames(); err != nil {
+		return page, err
+	}
+	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
+		page = duly.NamePage{}
+		s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, p.Cursor)).Int(2, int64(p.Limit)+1)
+		s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
+		return eachRow(s, func(s *sq.Stmt) {
+			_, name, _ := strings.Cut(s.ColText(0), "@")
+			page.Names = append(page.Names, name)
+		})
+	})
+	if len(page.Names) > p.Limit {
+		page.Names = page.Names[:p.Limit]
+		page.Next = page.Names[p.Limit-1]
+	}
+	return page, err
+}
+
+// onGroup runs an operation on one group.
+func (e *Engine) onGroup(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q, topic *queue) error) error {
+	if err := ref.ValidateGroup(); err != nil {
+		return err
+	}
+	return e.add(ctx, n, func(t *tx) error {
+		if err := t.known(ref.Normal()); err != nil {
+			return err
+		}
+		q := t.queue(ref.Normal())
+		return run(t, q, t.topicOf(q))
+	})
+}
+
+// Seek implements duly.TopicOperator.
+func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r duly.SeekResult, err error) {
+	topic, _, _ := ref.Normal().Group()
+	err = ref.ValidateGroup()
+	var parts duly.FromParts
+	if err == nil {
+		parts, err = to.PartsIn(topic, false)
+	}
+	if err != nil {
+		return r, err
+	}
+	err = e.onGroup(ctx, ref, needsNothing, func(t *tx, q, topic *queue) error {
+		at, err := t.findPlace(topic, to, parts)
+		if err != nil {
+			return err
+		}
+		r = q.seek(at)
+		if err := t.giveUp(q); err != nil {
+			return err
+		}
+		_, err = t.floor(topic)
+		return err
+	})
+	if err == nil {
+		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
+	}
+	return r, err
+}
+
+// seek moves the cursor, and counts what the group gives up.
+func (q *queue) seek(at target) duly.SeekResult {
+	n := &q.group.n
+	r := duly.SeekResult{Clipped: at.clipped, Skipped: q.held()}
+	if moved := at.first - 1 - n.cursor; moved > 0 {
+		r.Skipped += moved
+	} else {
+		r.Replayed = -moved
+	}
+	n.cursor = at.first - 1
+	n.skipped += r.Skipped
+	n.replayed += r.Replayed
+	return r
+}
+
+// giveUp lets everything go that a group holds.
+func (t *tx) giveUp(q *queue) error {
+	for _, name := range []string{"group_jobs_drop", "group_bodies_drop", "group_heads_drop"} {
+		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
+			return err
+		}
+	}
+	z := &q.sizes
+	z.Delayed, z.Ready, z.Blocked, z.Leased = 0, 0, 0, 0
+	q.first.due, q.first.leaseEnd = never, never
+	q.group.held, q.group.stale = never, false
+	return nil
+}
+
+// unlinkGroup takes a group that is destroyed out of its topic.
+func (t *tx) unlinkGroup(q *queue) {
+	t.w.e.consumers.forget(q.id)
+	if topic := t.topicOf(q); topic != nil {
+		topic.log.groups = slices.DeleteFunc(slices.Clone(topic.log.groups), func(ref duly.QueueRef) bool { return ref == q.ref })
+	}
+}
+
+// configureGroup changes the configuration of a group.
+func (t *tx) configureGroup(q *queue, patch duly.QueueConfig) error {
+	order := q.cfg.Group.Order
+	if patch.Group.Order == duly.OrderKeys && order != duly.OrderKeys && q.held() > 0 {
+		return duly.OrderNeedsEmpty(q.ref, q.held())
+	}
+	q.cfg, q.cfgDirty = q.cfg.With(patch), true
+	q.group.conditions, _ = q.cfg.Group.Filter.Conditions() // was validated
+	if order == q.cfg.Group.Order || order != duly.OrderKeys {
+		return nil
+	}
+
+	for _, name := range []string{"group_unblock", "group_heads_drop"} {
+		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
+			return err
+		}
+	}
+	q.sizes.Ready, q.sizes.Blocked = q.sizes.Ready+q.sizes.Blocked, 0
+	return nil
+}

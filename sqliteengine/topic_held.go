@@ -1,0 +1,247 @@
+package sqliteengine
+
+import (
+	"errors"
+
+	"github.com/dulymq/duly"
+)
+
+// What a group holds are jobs of the group. What is different about them:
+//
+//   - Their number is the position, their ID its text. Tries, stalls, backoff and lease
+//     are the group's.
+//   - The body, the headers and the key of a pointer are read from the log. A message
+//     that is gone from there is missed.
+//   - Column ended is the fence, a random token of the Reserve less one.
+//   - Column due is the entry time unless the message is delayed, so that ready ones are
+//     sorted by position.
+//   - A dead message is a copy with everything in its row. The first bit of its number
+//     is set: after a Seek back the group may hold the message itself as well.
+
+// copyBit is set in the numbers of dead copies.
+const copyBit = 0x80
+
+func isCopy(n duly.Number) bool { return n[0]&copyBit != 0 }
+
+// copyNumber is the number of the dead copy of a message, and the reverse.
+func copyNumber(n duly.Number) duly.Number {
+	n[0] ^= copyBit
+	return n
+}
+
+// holds notes that the group holds a message.
+func (g *groupState) holds(n duly.Number) {
+	if !isCopy(n) {
+		g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
+	}
+}
+
+// errGone says that a message is in the log no more.
+var errGone = errors.New("sqliteengine: the message is gone from the log")
+
+// asMessage fills in what a message of a group does not have in its row.
+func (j *job) asMessage(rules []byte) {
+	d := &j.q.cfg.Defaults
+	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
+	j.pointer = !packedCopy(rules)
+	position := j.number
+	if isCopy(position) {
+		position = copyNumber(position)
+	}
+	j.ID = position.String()
+}
+
+// packMessage packs the rules of a message: all of a copy; of a pointer the key if the
+// group keeps an order.
+func (j *job) packMessage() []byte {
+	bits := uint64(0)
+	switch {
+	case !j.pointer:
+		bits = isMessageCopy | ruleBits(&j.Planned, "")&(hasHeaders|hasOrderKey)
+	case j.lockKey() != "":
+		bits = hasOrderKey
+	}
+	return packFields(&j.Planned, "", bits)
+}
+
+// packed is the column rules.
+func (j *job) packed() []byte {
+	if j.q.group != nil {
+		return j.packMessage()
+	}
+	return packRules(&j.Planned, j.alias())
+}
+
+// lockKey is the order key by which the job blocks others, "" for none. A group may have
+// no order although its messages have keys.
+func (j *job) lockKey() string {
+	if j.q.group != nil && j.q.cfg.Group.Order != duly.OrderKeys {
+		return ""
+	}
+	return j.OrderKey
+}
+
+// ordinal is the message's place in its log.
+func (j *job) ordinal() int64 { return int64(duly.PositionPartsOf(j.number).Ordinal) }
+
+// readMessage reads key, headers and body of a pointer from the log.
+func (j *job) readMessage(c *conn) error {
+	s := c.stmt("message_read").Int(1, j.q.group.topicID).Int(2, j.ordinal())
+	row, err := s.Step()
+	if err != nil {
+		return err
+	}
+	if !row {
+		return errGone
+	}
+	j.OrderKey, j.Headers, j.Body, j.hasBody = s.ColText(0), unpackHeaders(s.ColRaw(1)), s.ColBytes(2), true
+	s.Reset()
+	return nil
+}
+
+// lookMessage reads key and headers of a pointer, and the size of its body.
+func (j *job) lookMessage(c *conn) (size int, err error) {
+	s := c.stmt("message_look").Int(1, j.q.group.topicID).Int(2, j.ordinal())
+	row, err := s.Step()
+	if err != nil {
+		return 0, err
+	}
+	if !row {
+		return 0, errGone
+	}
+	j.OrderKey, j.Headers, size = s.ColText(0), unpackHeaders(s.ColRaw(1)), int(s.ColInt(2))
+	s.Reset()
+	return size, nil
+}
+
+// buryMessage makes a dead copy of a message that a group holds. A copy of the same
+// message that died before a Seek back is dropped for it.
+func (t *tx) buryMessage(j *job) error {
+	if err := j.readBody(t.conn); err != nil {
+		return err
+	}
+	if err := t.gone(j); err != nil {
+		return err
+	}
+	j.number, j.pointer = copyNumber(j.number), false
+	old, err := t.byNumber(j.q, j.number)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		j.q.counters.Dropped++
+		if err := t.unhold(old); err != nil {
+			return err
+		}
+	}
+	j.state, j.stored = duly.StateDead, entries{}
+	return t.put(j)
+}
+
+// unhold removes the row of a message. Its order key is still the caller's to free.
+func (t *tx) unhold(j *job) error {
+	j.state = duly.StateNone
+	return t.put(j)
+}
+
+// hold lets a dead copy live again under the message's own number.
+func (t *tx) hold(j *job) error {
+	if err := j.readBody(t.conn); err != nil {
+		return err
+	}
+	if err := t.unhold(j); err != nil {
+		return err
+	}
+	j.number, j.stored = copyNumber(j.number), entries{}
+	return nil
+}
+
+// missOne lets a group miss a message that it holds and that is gone from the log.
+func (t *tx) missOne(j *job) error {
+	g := j.q.group
+	g.n.missed++
+	t.misses = append(t.misses, missNote{group: j.q.ref, first: j.ordinal(), last: j.ordinal(), n: 1})
+	return t.gone(j)
+}
+
+// positionIn reads the ID of a message of a group; ErrInvalid for one that is no
+// position of its topic.
+func positionIn(q *queue, id string) (duly.Number, error) {
+	n, ok := duly.ParseNumber(id)
+	if topic, _, _ := q.ref.Group(); !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(topic) {
+		return n, duly.ForeignPosition(q.ref, id)
+	}
+	return n, nil
+}
+
+// messageByID finds a message that a group holds, or else its dead copy.
+func (t *tx) messageByID(q *queue, id string) (*job, error) {
+	n, err := positionIn(q, id)
+	if err != nil {
+		return nil, err
+	}
+	j, err := t.byNumber(q, n)
+	if err != nil || j != nil {
+		return j, err
+	}
+	return t.byNumber(q, copyNumber(n))
+}
+
+// reviveMessage lets a dead copy live again: the group holds the message, ready or blocked.
+func (t *tx) reviveMessage(j *job) (err error) {
+	if err := t.hold(j); err != nil {
+		return err
+	}
+	if j.state, err = t.readyOrBlocked(j); err != nil {
+		return err
+	}
+	return t.put(j)
+}
+
+// beyond is ErrConflict for a position in the log that lies beyond a group's cursor.
+func (t *tx) beyond(q *queue, id string) error {
+	if q.group == nil {
+		return nil
+	}
+	n, err := positionIn(q, id)
+	topic := t.topicOf(q)
+	if err != nil || topic == nil {
+		return err
+	}
+	ordinal := int64(duly.PositionPartsOf(n).Ordinal)
+	if ordinal <= q.group.n.cursor || ordinal < topic.log.n.first {
+		return nil
+	}
+	at, err := t.messageAt(topic, ordinal)
+	if err != nil || ordinal > topic.log.n.last || topic.log.position(at.ordinal, at.ms) != n {
+		return err
+	}
+	return duly.NotBeyondCursor(q.ref, id)
+}
+
+// missing is the error for a job that is not there.
+func (t *tx) missing(q *queue, id string) error {
+	if err := t.beyond(q, id); err != nil {
+		return err
+	}
+	return notThere(q, id)
+}
+
+// asFailure is nil for an error of the contract, which is the answer for one item.
+func asFailure(err error) error {
+	if refusal(err) {
+		return nil
+	}
+	return err
+}
+
+// notForGroup refuses an operation that a group does not have.
+func notForGroup(ref duly.QueueRef, operation string) error {
+	if !ref.IsGroup() {
+		return nil
+	}
+	if err := ref.Validate(); err != nil {
+		return err
+	}
+	return duly.NotForGroup(ref, operation)
+}

@@ -1,0 +1,371 @@
+package sqliteengine
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// What stays in a log. The floor is the first message that some group needs. Messages
+// before it are trimmed, those that break a bound are dropped. Every deletion is of the
+// beginning of the log: one range of a primary key.
+
+// stepTopic moves a topic forward to now: due messages enter the log, and what is not kept
+// goes. more: it ended at a bound.
+func (t *tx) stepTopic(q *queue) (more bool, err error) {
+	if more, err = t.enterDue(q); err != nil {
+		return false, err
+	}
+	if err := t.forgetIDs(q, stepBound); err != nil {
+		return false, err
+	}
+	again, err := t.keep(q)
+	return more || again, err
+}
+
+// keep deletes the beginning of a log, up to a bound: what nobody needs, and what is
+// over max_age, max_count and max_bytes.
+func (t *tx) keep(q *queue) (more bool, err error) {
+	l := q.log
+	if err := t.flushMessages(); err != nil {
+		return false, err
+	}
+	for left := int64(duly.MaxTrimmed); ; {
+		last, counter, err := t.nextToDelete(q)
+		n := last - l.n.first + 1
+		if err != nil || n <= 0 {
+			return false, err
+		}
+		if left == 0 {
+			return true, nil
+		}
+		n = min(n, left)
+		if err := t.deleteUntil(q, l.n.first+n-1, counter); err != nil {
+			return false, err
+		}
+		left -= n
+	}
+}
+
+// nextToDelete is how far the log can be deleted for one reason, and what counts that.
+func (t *tx) nextToDelete(q *queue) (last int64, counter *int64, err error) {
+	n := &q.log.n
+	if last, err = t.unneeded(q); err != nil || last >= n.first {
+		return last, &n.trimmed, err
+	}
+	if last, err = t.overBounds(q); err != nil || last < n.first {
+		return last, &n.dropped, err
+	}
+	// What only keep keeps is dropped up to the floor, and what is beyond every cursor
+	// as a whole. In between, messages that nobody needs follow those that are held.
+	floor, err := t.floor(q)
+	if floor > n.first {
+		last = min(last, floor-1)
+	} else if t.isHeld(q, floor) {
+		last = floor
+	}
+	return last, &n.dropped, err
+}
+
+// isHeld reports whether a message is needed only because groups hold it.
+func (t *tx) isHeld(q *queue, ordinal int64) bool {
+	for _, ref := range q.log.groups {
+		if g := t.peek(ref); g != nil && !g.parked(t.now) && g.group.n.cursor < ordinal {
+			return false
+		}
+	}
+	return true
+}
+
+// unneeded is the last message that trim deletes.
+func (t *tx) unneeded(q *queue) (int64, error) {
+	l := q.log
+	if len(l.groups) == 0 {
+		return 0, nil
+	}
+	floor, err := t.floor(q)
+	if err != nil || floor <= l.n.first || l.cfg.Keep == duly.None {
+		return floor - 1, err
+	}
+	kept, err := t.firstSince(q, t.now-clock.Millis(l.cfg.Keep))
+	return min(floor, kept.ordinal) - 1, err
+}
+
+// overBounds is the last message that a bound drops.
+func (t *tx) overBounds(q *queue) (last int64, err error) {
+	l := q.log
+	if l.n.messages() == 0 {
+		return 0, nil
+	}
+	if l.cfg.MaxAge != duly.None {
+		young, err := t.firstSince(q, t.now-clock.Millis(l.cfg.MaxAge))
+		if err != nil {
+			return 0, err
+		}
+		last = young.ordinal - 1
+	}
+	crowd, err := t.crowd(q, 0, 0)
+	return max(last, crowd), err
+}
+
+// crowd is the last message that max_count and max_bytes drop, so that there is room for
+// so many messages and bytes more. With overflow refuse it is one that nobody needs.
+func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
+	l, n := q.log, &q.log.n
+	if l.cfg.MaxCount != duly.None {
+		over := n.messages() + n.delayed + messages - int64(l.cfg.MaxCount)
+		last = n.first - 1 + min(max(over, 0), n.messages())
+	}
+	if l.cfg.MaxBytes != duly.None {
+		if over := n.bytes() + n.delayedBytes + bytes - l.cfg.MaxBytes; over > 0 {
+			p, err := t.firstBehind(q, n.goneBytes+over)
+			if err != nil {
+				return 0, err
+			}
+			last = max(last, p)
+		}
+	}
+	if last < n.first || l.cfg.Overflow == duly.OverflowDrop {
+		return last, nil
+	}
+	floor, err := t.floor(q)
+	return min(last, floor-1), err
+}
+
+// firstBehind finds the first message up to which the log has a size, by halves: the
+// size rises with the ordinals.
+func (t *tx) firstBehind(q *queue, size int64) (int64, error) {
+	low, high := q.log.n.first, q.log.n.last
+	for low < high {
+		middle := low + (high-low)/2
+		p, err := t.messageAt(q, middle)
+		if err != nil {
+			return 0, err
+		}
+		if p.ordinal <= q.log.n.last && p.entered < size {
+			low = p.ordinal + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, nil
+}
+
+// makeRoomFor drops what max_count and max_bytes say, so that a message has room. It
+// returns ErrFull if there is none.
+func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
+	l, n := q.log, &q.log.n
+	if l.cfg.MaxCount == duly.None && l.cfg.MaxBytes == duly.None {
+		return nil, nil
+	}
+	if err := t.flushMessages(); err != nil {
+		return nil, err
+	}
+	last, err := t.crowd(q, 1, m.size())
+	if err != nil {
+		return nil, err
+	}
+	gone, goneBytes := max(0, last-n.first+1), int64(0)
+	if gone > 0 {
+		until, err := t.enteredUntil(q, last)
+		if err != nil {
+			return nil, err
+		}
+		goneBytes = until - n.goneBytes
+	}
+	switch {
+	case l.cfg.MaxCount != duly.None && n.messages()-gone+n.delayed >= int64(l.cfg.MaxCount):
+		return duly.TopicFull(q.ref, "max_count", int64(l.cfg.MaxCount)), nil
+	case l.cfg.MaxBytes != duly.None && n.bytes()-goneBytes+n.delayedBytes+m.size() > l.cfg.MaxBytes:
+		return duly.TopicFull(q.ref, "max_bytes", l.cfg.MaxBytes), nil
+	case gone > 0:
+		return nil, t.deleteUntil(q, last, &n.dropped)
+	}
+	return nil, nil
+}
+
+func (t *tx) enteredUntil(q *queue, ordinal int64) (int64, error) {
+	size, ok, err := t.integer(t.stmt("entered_until").Int(1, q.id).Int(2, ordinal))
+	if !ok {
+		size = q.log.n.goneBytes
+	}
+	return size, err
+}
+
+// deleteUntil deletes the beginning of a log. Groups that needed some of it have missed
+// that.
+func (t *tx) deleteUntil(q *queue, last int64, counter *int64) error {
+	n := &q.log.n
+	from, err := t.messageAt(q, n.first)
+	if err != nil {
+		return err
+	}
+	to, err := t.messageAt(q, last+1)
+	if err != nil {
+		return err
+	}
+	size, err := t.enteredUntil(q, last)
+	if err != nil {
+		return err
+	}
+	if _, err := t.stmt("messages_drop").Int(1, q.id).Int(2, last).Run(); err != nil {
+		return err
+	}
+	first := n.first
+	*counter += last - first + 1
+	n.first, n.goneBytes = last+1, size
+
+	for _, ref := range q.log.groups {
+		g := t.peek(ref)
+		if g == nil || g.group.floor() > last {
+			continue
+		}
+		g = t.queue(ref)
+		held, err := t.heldBetween(q, g, from, to)
+		if err != nil {
+			return err
+		}
+		if err := t.miss(g, held, first, last); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// floor is the first message of a topic that some group needs, the one behind the last
+// if none does.
+func (t *tx) floor(q *queue) (int64, error) {
+	for {
+		floor, lowest := q.log.n.last+1, (*queue)(nil)
+		for _, ref := range q.log.groups {
+			g := t.peek(ref)
+			if g == nil || g.parked(t.now) {
+				continue
+			}
+			if needs := g.group.floor(); needs < floor {
+				floor, lowest = needs, g
+			}
+		}
+		if lowest == nil || !lowest.group.stale {
+			q.log.noteHolder(lowest, t.now)
+			return floor, nil
+		}
+		if err := t.readHeld(q, t.queue(lowest.ref)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// noteHolder notes since when a group holds the floor; nil for none.
+func (l *topicLog) noteHolder(g *queue, now int64) {
+	var ref duly.QueueRef
+	if g != nil {
+		ref = g.ref
+	}
+	if l.floor.group != ref {
+		l.floor = heldFloor{ref, now}
+	}
+}
+
+// floor is the first message that the group needs. It may be stale.
+func (g *groupState) floor() int64 { return min(g.held, g.n.cursor+1) }
+
+// readHeld reads the first stored message that a group holds.
+func (t *tx) readHeld(topic, g *queue) error {
+	if err := t.flushMessages(); err != nil {
+		return err
+	}
+	from, err := t.messageAt(topic, topic.log.n.first)
+	if err != nil {
+		return err
+	}
+	first, err := t.firstHeld(topic, g, from)
+	g.group.held, g.group.stale = first, false
+	return err
+}
+
+// firstHeld finds the first message that a group holds from a place of the log on. Dead
+// messages that live again may lie before the log.
+func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
+	number := topic.log.position(from.ordinal, from.ms)
+	n, ok, err := t.number(t.stmt("held_first").Int(1, g.id).Blob(2, number[:]))
+	if err != nil || !ok || isCopy(n) {
+		return never, err
+	}
+	return int64(duly.PositionPartsOf(n).Ordinal), nil
+}
+
+// miss lets a group miss the messages between two ordinals, which are gone.
+func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
+	n := &g.group.n
+	missed := max(0, last-n.cursor)
+	n.cursor = max(n.cursor, last)
+	for _, number := range held {
+		// Read again: what one message frees may have changed another.
+		j, err := t.byNumber(g, number)
+		if err != nil {
+			return err
+		}
+		if j == nil {
+			continue
+		}
+		if err := t.gone(j); err != nil {
+			return err
+		}
+		missed++
+	}
+	if n.missed += missed; missed > 0 {
+		t.misses = append(t.misses, missNote{group: g.ref, first: first, last: last, n: missed})
+	}
+	return nil
+}
+
+// heldBetween lists the messages that a group holds between two places of the log.
+func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, err error) {
+	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
+	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {
+		held = append(held, numberAt(s, 0))
+	})
+	return held, err
+}
+
+// parked reports whether a group was idle for too long: it needs nothing.
+func (q *queue) parked(now int64) bool {
+	idle := q.cfg.Group.Idle
+	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
+}
+
+// missNote is what a group has missed, for the log.
+type missNote struct {
+	group       duly.QueueRef
+	first, last int64 // ordinals
+	n           int64
+	logged      int64 // when one of the group was logged last
+}
+
+// missPause is how long the log is not told again what a group misses.
+const missPause = time.Minute
+
+// logMisses logs what groups have missed, at most once a minute for each. What came in
+// between is logged with the next.
+func (w *writer) logMisses(t *tx) {
+	for _, m := range t.misses {
+		if w.misses == nil {
+			w.misses = map[duly.QueueRef]missNote{}
+		}
+		if before, ok := w.misses[m.group]; ok {
+			m.logged = before.logged
+			if before.n > 0 {
+				m.first, m.n = min(m.first, before.first), m.n+before.n
+			}
+		}
+		if m.logged == 0 || t.now >= m.logged+clock.Millis(missPause) {
+			w.log.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
+				"group", m.group.String(), "first", m.first, "last", m.last, "messages", m.n)
+			m.n, m.logged = 0, t.now
+		}
+		w.misses[m.group] = m
+	}
+}

@@ -1,0 +1,322 @@
+package sqliteengine
+
+import (
+	"bytes"
+	"context"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+var _ duly.Topics = (*Engine)(nil)
+
+// Publish implements duly.Topics. As with Push, what does not depend on the topic is
+// judged here, beside the writer.
+func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+	size := duly.MessageBytes(messages)
+	if err := duly.CheckBatch(len(messages), size); err != nil {
+		return nil, err
+	}
+	if len(messages) == 0 {
+		return []duly.PublishResult{}, e.alive(ctx)
+	}
+	p := &publishes{items: make([]publish, len(messages)), results: make([]duly.PublishResult, len(messages))}
+	p.judge(e, messages, leaves(ctx))
+	if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes, needs: needsRoom}); err != nil {
+		return nil, err
+	}
+	return p.results, nil
+}
+
+// publishes is one call of Publish.
+type publishes struct {
+	items   []publish
+	results []duly.PublishResult
+}
+
+// publish is one message of a call, judged.
+type publish struct {
+	message
+	ref duly.QueueRef
+	due int64
+	err error
+}
+
+// message is a message as the tables have it.
+type message struct {
+	id, key string
+	headers []byte // packed; nil for none
+	body    []byte
+}
+
+// messageOverhead is what a message takes beside its texts, by the engine's estimate.
+const messageOverhead = 64
+
+// size is the engine's estimate of what the message takes in the store.
+func (m *message) size() int64 {
+	n := messageOverhead + len(m.id) + len(m.key) + len(m.body)
+	for name, value := range unpackHeaders(m.headers) {
+		n += len(name) + len(value)
+	}
+	return int64(n)
+}
+
+func (p *publishes) judge(e *Engine, messages []duly.Message, keep bool) {
+	now := e.cfg.Clock.Now()
+	for i := range messages {
+		m, item := &messages[i], &p.items[i]
+		p.results[i].ID = m.ID
+		if item.err = m.Validate(e.cfg.MaxBody); item.err == nil {
+			var planned duly.Message
+			planned, item.due, item.err = m.Plan(now)
+			item.ref = duly.QueueRef{Namespace: planned.Namespace, Name: planned.Topic}
+			item.message = message{id: m.ID, key: m.Key, headers: packHeaders(planned.Headers), body: m.Body}
+			if keep {
+				item.body = bytes.Clone(m.Body)
+			}
+		}
+		p.results[i].Err = item.err
+	}
+}
+
+// run publishes the messages in their order. It may run more than once.
+func (p *publishes) run(t *tx) error {
+	var q *queue
+	var topics []*queue
+	for i := range p.items {
+		item := &p.items[i]
+		if item.err != nil {
+			continue
+		}
+		if q == nil || q.ref != item.ref {
+			next, err := t.publishTo(item.ref)
+			if err != nil {
+				if !refusal(err) {
+					return err
+				}
+				p.results[i] = duly.PublishResult{ID: item.id, Err: err}
+				continue
+			}
+			if q = next; !slices.Contains(topics, q) {
+				topics = append(topics, q)
+			}
+		}
+		if err := t.publishOne(q, item, &p.results[i]); err != nil {
+			return err
+		}
+	}
+	for _, q := range topics {
+		if _, err := t.floor(q); err != nil { // to note who holds it from now on
+			return err
+		}
+	}
+	return nil
+}
+
+// publishTo finds or makes the topic of a Publish, moved forward to now.
+func (t *tx) publishTo(ref duly.QueueRef) (*queue, error) {
+	q, err := t.makeTopic(ref)
+	if err != nil {
+		return nil, err
+	}
+	_, err = t.stepTopic(q)
+	return q, err
+}
+
+// publishOne publishes one message, in the contract's order: exists, full.
+func (t *tx) publishOne(q *queue, p *publish, r *duly.PublishResult) error {
+	l, m := q.log, p.message
+	delayed := p.due > t.now
+	*r = duly.PublishResult{ID: m.id, Outcome: duly.Created}
+	if m.id != "" {
+		if repeated, err := t.repeated(q, &m, delayed, r); err != nil || repeated {
+			return err
+		}
+	} else if delayed {
+		m.id = duly.NewNumber().String()
+		r.ID = m.id
+	}
+	if full, err := t.makeRoomFor(q, &m); err != nil || full != nil {
+		if full != nil {
+			*r = duly.PublishResult{ID: p.id, Err: full}
+		}
+		return err
+	}
+
+	l.n.published++
+	if delayed {
+		return t.delay(q, &m, p.due)
+	}
+	ordinal, err := t.enterLog(q, &m)
+	if err != nil {
+		return err
+	}
+	r.Position = l.position(ordinal, l.n.lastMs)
+	return t.remember(q, m.id, ordinal, l.n.lastMs)
+}
+
+// repeated reports whether a message repeats another one: one with its ID within the
+// window of dedupe, or a delayed one that a delayed one would take the place of. It then
+// fills in the result of that one.
+func (t *tx) repeated(q *queue, m *message, delayed bool, r *duly.PublishResult) (bool, error) {
+	if q.log.cfg.Dedupe != duly.None {
+		if seen, err := t.seen(q, m.id, r); err != nil || seen {
+			return seen, err
+		}
+	}
+	if !delayed || q.log.n.delayed == 0 {
+		return false, nil
+	}
+	first, err := t.findDelayed(q, m.key, m.id)
+	if err != nil || first == nil {
+		return false, err
+	}
+	q.log.n.existing++
+	r.Outcome = duly.Exists
+	return true, nil
+}
+
+// appended is a message that waits to be stored in the log with others.
+type appended struct {
+	topic, ordinal, ms, entered int64
+	message
+}
+
+// enterLog appends a message to the log and returns its ordinal. The clock may have
+// been set back: entry times never fall.
+func (t *tx) enterLog(q *queue, m *message) (ordinal int64, err error) {
+	n := &q.log.n
+	n.last++
+	n.lastMs = max(n.lastMs, t.now)
+	n.enteredBytes += m.size()
+	t.appended = append(t.appended, appended{q.id, n.last, n.lastMs, n.enteredBytes, *m})
+	if len(t.appended) == widths[0] {
+		err = t.flushMessages()
+	}
+	return n.last, err
+}
+
+// flushMessages stores the messages that wait.
+func (t *tx) flushMessages() error {
+	for rest := t.appended; len(rest) > 0; {
+		w := width(len(rest))
+		s := t.conn.many("message_add_many", w)
+		for k := range rest[:w] {
+			m, i := &rest[k], 8*k
+			s.Int(i+1, m.topic).Int(i+2, m.ordinal).Int(i+3, m.ms).Int(i+4, m.entered)
+			s.TextOrNull(i+5, m.id).TextOrNull(i+6, m.key).BlobOrNull(i+7, m.headers).Blob(i+8, m.body)
+		}
+		if _, err := s.Run(); err != nil {
+			return err
+		}
+		rest = rest[w:]
+	}
+	clear(t.appended) // they hold bodies
+	t.appended = t.appended[:0]
+	return nil
+}
+
+// seen reports whether a topic has seen an ID within its window, and fills in the
+// result of the first Publish.
+func (t *tx) seen(q *queue, id string, r *duly.PublishResult) (bool, error) {
+	s := t.stmt("seen_find").Int(1, q.id).Text(2, id)
+	row, err := s.Step()
+	if err != nil || !row {
+		return false, err
+	}
+	at, ordinal, ms := s.ColInt(0), s.ColInt(1), s.ColInt(2)
+	s.Reset()
+	if past(at+clock.Millis(q.log.cfg.Dedupe), t.now) {
+		return false, nil
+	}
+	q.log.n.existing++
+	if r.Outcome = duly.Exists; ordinal > 0 {
+		r.Position = q.log.position(ordinal, ms)
+	}
+	return true, nil
+}
+
+// remember stores the ID of a new message, if the topic compares IDs. ordinal is minus the
+// seq of a delayed message.
+func (t *tx) remember(q *queue, id string, ordinal, ms int64) error {
+	n := &q.log.n
+	if id == "" || q.log.cfg.Dedupe == duly.None {
+		return nil
+	}
+	dropped, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run() // one whose window is over
+	if err != nil {
+		return err
+	}
+	n.ids += 1 - int64(dropped)
+	if _, err := t.stmt("seen_add").Int(1, q.id).Text(2, id).Int(3, t.now).Int(4, ordinal).Int(5, ms).Run(); err != nil {
+		return err
+	}
+	return t.forgetIDs(q, trimWithEach)
+}
+
+// forgetIDs drops up to most of the oldest IDs whose window is over, or that are too
+// many.
+func (t *tx) forgetIDs(q *queue, most int) error {
+	l := q.log
+	if l.n.ids == 0 {
+		return nil
+	}
+	window := l.cfg.Dedupe
+	if window == duly.None {
+		window = duly.MaxDedupe // it may be set again
+	}
+	type old struct {
+		id   string
+		seen int64
+	}
+	var found []old
+	err := eachRow(t.stmt("seen_first").Int(1, q.id).Int(2, int64(most)), func(s *sq.Stmt) {
+		found = append(found, old{s.ColText(0), s.ColInt(1)})
+	})
+	if err != nil {
+		return err
+	}
+	for _, o := range found {
+		over := past(o.seen+clock.Millis(window), t.now)
+		if !over && l.n.ids <= maxIDs {
+			return nil
+		}
+		if _, err := t.stmt("seen_drop").Int(1, q.id).Text(2, o.id).Run(); err != nil {
+			return err
+		}
+		if l.n.ids--; !over {
+			l.n.forgotten++
+		}
+	}
+	return nil
+}
+
+// maxIDs is a variable for tests alone.
+var maxIDs int64 = duly.MaxIDs
+
+// packHeaders packs the headers of a message; nil for none.
+func packHeaders(h map[string]string) []byte {
+	if len(h) == 0 {
+		return nil
+	}
+	w := packer(make([]byte, 0, 64))
+	w.headers(h)
+	return w
+}
+
+// unpackHeaders is the reverse. Headers that can't be read are none: the message is
+// still worth its delivery.
+func unpackHeaders(b []byte) map[string]string {
+	if b == nil {
+		return nil
+	}
+	r := &unpacker{rest: b}
+	h := r.headers()
+	if r.bad || len(r.rest) > 0 {
+		return nil
+	}
+	return h
+}

@@ -1,0 +1,197 @@
+package sqliteengine
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/sqliteengine/internal/sq"
+)
+
+// What readers see of topics and groups: their rows as they were at one commit, and
+// what the engine knows in memory alone.
+
+// findKnown is findQueue for a name that a queue or a group must have; see tx.known.
+func (e *Engine) findKnown(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
+	t, q, err := e.findQueue(c, ref)
+	topicRef, _, isGroup := ref.Group()
+	switch {
+	case err != nil:
+	case q != nil && q.kind == kindTopic:
+		err = duly.IsTopic(ref)
+	case q == nil && isGroup:
+		topic, readErr := t.readQueue(topicRef)
+		if err = readErr; err == nil && (topic == nil || topic.kind != kindTopic) {
+			err = duly.NoTopic(topicRef)
+		} else if err == nil {
+			err = duly.NoGroup(ref)
+		}
+	}
+	return t, q, err
+}
+
+// readKind reads what a row of queues lacks of a topic or a group.
+func (t *tx) readKind(q *queue) error {
+	switch q.kind {
+	case kindTopic:
+		q.log = newTopicLog(q.ref)
+		return eachRow(t.stmt("topic_find").Int(1, q.id), func(s *sq.Stmt) { q.log = scanTopic(s, q.ref) })
+	case kindGroup:
+		q.group = &groupState{stale: true}
+		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sq.Stmt) { q.scanGroup(s) }); err != nil {
+			return err
+		}
+		q.group.called = max(q.group.called, t.w.e.hub.called(q.ref))
+		topic, _, _ := q.ref.Group()
+		s := t.stmt("topic_id").Text(1, topic.Namespace).Text(2, topic.Name)
+		return eachRow(s, func(s *sq.Stmt) { q.group.topic, q.group.topicID = topic, s.ColInt(0) })
+	}
+	return nil
+}
+
+// topicOf is the topic of a group; nil if it is missing in a damaged file.
+func (t *tx) topicOf(g *queue) *queue {
+	if t.reading {
+		topic, err := t.readQueue(g.group.topic)
+		if err != nil || topic == nil || topic.kind != kindTopic {
+			return nil
+		}
+		return topic
+	}
+	q := t.queue(g.group.topic)
+	if q == nil || q.kind != kindTopic {
+		return nil
+	}
+	return q
+}
+
+// groupStats is what only a group has of its Stats.
+func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
+	g := q.group
+	s := &duly.GroupStats{
+		Filtered: g.n.filtered, Skipped: g.n.skipped, Replayed: g.n.replayed, Missed: g.n.missed,
+		Parked: q.parked(t.now), Consumers: t.w.e.consumers.list(q.id, t.now),
+	}
+	topic := t.topicOf(q)
+	if topic == nil {
+		return s, nil
+	}
+	s.Lag, s.Entered = q.lag(topic), topic.log.n.last-g.n.start+1
+	floor, err := t.floorOf(topic, q)
+	if err != nil {
+		return s, err
+	}
+	if floor.ordinal <= topic.log.n.last && !s.Parked {
+		s.OldestNeeded = time.Duration(max(0, t.now-floor.ms)) * time.Millisecond
+	}
+	if s.AtMaxHeld = s.Lag > 0 && q.heldRoom() == 0; s.AtMaxHeld {
+		s.Key, err = t.blockingKey(q)
+	}
+	return s, err
+}
+
+// floorOf is the first stored message that a group needs.
+func (t *tx) floorOf(topic, g *queue) (place, error) {
+	first, err := t.messageAt(topic, topic.log.n.first)
+	if err != nil {
+		return first, err
+	}
+	held, err := t.firstHeld(topic, g, first)
+	if err != nil {
+		return first, err
+	}
+	return t.messageAt(topic, min(held, g.group.n.cursor+1))
+}
+
+// blockingKey is the key that blocks most messages of a group, "" for none.
+func (t *tx) blockingKey(q *queue) (string, error) {
+	key, most, n, last := "", 0, 0, ""
+	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sq.Stmt) {
+		place := s.ColRaw(0)
+		if len(place) == 0 || len(place) < 1+int(place[0]) {
+			return
+		}
+		if of := string(place[1 : 1+place[0]]); of != last { // they are sorted by key
+			n, last = 0, of
+		}
+		if n++; n > most || n == most && last < key {
+			key, most = last, n
+		}
+	})
+	return key, err
+}
+
+// floors tells which group holds the floor of a topic; nothing if no group needs a
+// message.
+func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
+	groups, err := t.groupsOf(q)
+	if err != nil {
+		return nil, err
+	}
+	n := &q.log.n
+	next, lowest := n.last+1, place{ordinal: n.last + 1}
+	var holder *queue
+	for _, g := range groups {
+		if g.parked(t.now) {
+			continue
+		}
+		floor, err := t.floorOf(q, g)
+		if err != nil {
+			return nil, err
+		}
+		if floor.ordinal < lowest.ordinal {
+			holder, next, lowest = g, lowest.ordinal, floor
+		} else {
+			next = min(next, floor.ordinal)
+		}
+	}
+	if holder == nil {
+		return nil, nil
+	}
+	_, name, _ := holder.ref.Group()
+	f := duly.Floor{Position: q.log.position(lowest.ordinal, lowest.ms), Group: name, Alone: next - lowest.ordinal}
+	if held := t.w.e.hub.floor(q.ref); held.group == holder.ref {
+		f.Since = clock.FromMilli(held.since)
+	}
+	return []duly.Floor{f}, nil
+}
+
+// groupsOf reads the groups of a topic, by name.
+func (t *tx) groupsOf(q *queue) (groups []*queue, err error) {
+	var names []string
+	s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, "")).Int(2, duly.MaxGroups)
+	s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
+	if err := eachRow(s, func(s *sq.Stmt) { names = append(names, s.ColText(0)) }); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		g, err := t.readQueue(duly.QueueRef{Namespace: q.ref.Namespace, Name: name})
+		if err != nil {
+			return nil, err
+		}
+		if g != nil && g.group != nil {
+			groups = append(groups, g)
+		}
+	}
+	return groups, nil
+}
+
+// floor is what is known in memory of the floor of a topic.
+func (h *hub) floor(topic duly.QueueRef) heldFloor {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.views[topic]; v != nil {
+		return v.floor
+	}
+	return heldFloor{}
+}
+
+// called is when a group was last reserved from, as far as is known in memory.
+func (h *hub) called(group duly.QueueRef) int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if v := h.views[group]; v != nil {
+		return v.called
+	}
+	return 0
+}
