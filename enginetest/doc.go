@@ -11,6 +11,9 @@
 // [Suite.Model] then plays random operations against the engine and against
 // the reference model of internal/model, and compares them step by step.
 //
+// [Suite.TopicModel] does the same with topics and groups. Their tests, in the
+// files topic*.go, run for engines that implement duly.Topics.
+//
 // # How a test is made
 //
 // A test stands on a scene: an engine of its own, its clock, and the verbs of

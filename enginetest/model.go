@@ -2,6 +2,7 @@ package enginetest
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -42,13 +43,11 @@ func (s Suite) Model(t *testing.T) {
 	done := &modelRun{moves: map[model.Move]int{}}
 	for ; !done.enough(asked); seed++ {
 		sc := scripts(asked.steps).Example(seed)
-		moves, err := s.sequence(t, sc)
-		if err != nil {
-			short, why := shrink(sc, err, func(sc script) error { _, err := s.sequence(t, sc); return err })
-			t.Fatalf("%v\nThe script is%#v\nIt was cut from %d operations, which\n"+
-				"DULY_MODEL_SEED=%d DULY_MODEL_STEPS=%d DULY_MODEL_SEQUENCES=1 makes again.",
-				why, short, len(sc), seed, asked.steps)
-		}
+		var moves map[model.Move]int
+		try(t, sc, seed, asked.steps, func(sc script) (err error) {
+			moves, err = s.sequence(t, sc)
+			return err
+		})
 		done.add(len(sc), moves)
 	}
 	t.Logf("%d sequences, %d operations, %d kinds of transitions", done.sequences, done.steps, len(done.moves))
@@ -61,6 +60,19 @@ func (s Suite) Model(t *testing.T) {
 	for _, m := range unreached(done.moves) {
 		t.Errorf("no sequence brought a job from %s by %s to %s", m.From, m.Event, m.To)
 	}
+}
+
+// try plays a script. One that fails is made as short as it goes, and ends the test.
+func try(t *testing.T, sc script, seed, steps int, play func(script) error) {
+	t.Helper()
+	err := play(sc)
+	if err == nil {
+		return
+	}
+	short, why := shrink(sc, err, play)
+	t.Fatalf("%v\nThe script is%#v\nIt was cut from %d operations, which\n"+
+		"DULY_MODEL_SEED=%d DULY_MODEL_STEPS=%d DULY_MODEL_SEQUENCES=1 makes again.",
+		why, short, len(sc), seed, steps)
 }
 
 // modelRun counts what was played.
@@ -148,9 +160,14 @@ func unreached(moves map[model.Move]int) (missing []model.Move) {
 	return missing
 }
 
-// sequence plays one script on an engine of its own, which is closed at its
-// end.
+// sequence plays one script on an engine of its own.
 func (s Suite) sequence(t *testing.T, sc script) (moves map[model.Move]int, err error) {
+	s.onEngine(t, func(ctx context.Context, h *Harness) { moves, err = playBoth(ctx, h, sc) })
+	return moves, err
+}
+
+// onEngine lets f have an engine of its own, which is closed at its end.
+func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 	options := Options{MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Shards: s.Shards}
 	if s.Bubble {
 		synctest.Test(t, func(t *testing.T) {
@@ -159,15 +176,15 @@ func (s Suite) sequence(t *testing.T, sc script) (moves map[model.Move]int, err 
 				h.Quiet = synctest.Wait
 			}
 			h.Shards = s.Shards
-			moves, err = playBoth(t.Context(), h, sc)
+			f(t.Context(), h)
 		})
-		return moves, err
+		return
 	}
 	passing := &passingTB{TB: t}
 	defer passing.end()
 	h := s.New(passing, options)
 	h.Shards = s.Shards
-	return playBoth(t.Context(), h, sc)
+	f(t.Context(), h)
 }
 
 // passingTB is a test whose clean-ups run before it ends.

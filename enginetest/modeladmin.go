@@ -197,12 +197,14 @@ func (lookOp) play(p *pair) {
 }
 
 // list walks one state's set in pages of two.
-func (p *pair) list(at place, state duly.State) {
-	p.both(fmt.Sprintf("list of %s jobs of %s", state, at), func(s side) (string, error) {
+func (p *pair) list(at place, state duly.State) { p.listOf(at.ref(), state) }
+
+func (p *pair) listOf(ref duly.QueueRef, state duly.State) {
+	p.both(fmt.Sprintf("list of %s jobs of %s", state, ref), func(s side) (string, error) {
 		var jobs []duly.JobInfo
 		params := duly.ListParams{State: state, Bodies: state%2 == 0, PageParams: duly.PageParams{Limit: 2}}
 		for range 1000 {
-			page, err := s.in(at.ref().Namespace).List(p.ctx, at.ref(), params)
+			page, err := s.in(ref.Namespace).List(p.ctx, ref, params)
 			if err != nil {
 				return "", err
 			}

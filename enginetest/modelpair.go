@@ -25,6 +25,9 @@ type pair struct {
 	// issued is every delivery so far, the oldest first.
 	issued []issued
 	err    error // the first difference
+
+	// positions are those of the messages that a script published.
+	positions []duly.Position
 }
 
 // side is one of the two.
@@ -64,8 +67,8 @@ func placeOf(namespace, queue string) place {
 // String names the place for people.
 func (p place) String() string { return p.ref().String() }
 
-// playBoth plays a script and tells the first difference.
-func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]int, err error) {
+// newPair puts the engine and an empty model side by side.
+func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	c := clock.NewFake()
 	p := &pair{ctx: ctx, h: h, clock: c, begin: map[duly.QueueRef]int{}}
 	m := model.New(model.Config{
@@ -76,9 +79,21 @@ func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]
 		{in: h.in, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
 		{in: func(string) duly.Contract { return m }, maintainer: m, receipt: func(i issued) duly.Receipt { return i.model }},
 	}
+	return p, m
+}
+
+// playBoth plays a script and tells the first difference.
+func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]int, err error) {
+	p, m := newPair(ctx, h)
 	p.name()
+	err = p.playAll(sc, lookOp{})
+	return m.Moves(), err
+}
+
+// playAll plays a script, looks at everything that can be seen, and returns the first
+// difference.
+func (p *pair) playAll(sc script, look operation) (err error) {
 	defer func() {
-		moves = m.Moves()
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic: %v\n%s", r, debug.Stack())
 		}
@@ -86,14 +101,14 @@ func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]
 	for i, o := range sc {
 		o.play(p)
 		if p.err != nil {
-			return nil, fmt.Errorf("operation %d, %s, at %s:\n%w", i+1, describe(o), h.Clock.Now(), p.err)
+			return fmt.Errorf("operation %d, %s, at %s:\n%w", i+1, describe(o), p.h.Clock.Now(), p.err)
 		}
 	}
-	lookOp{}.play(p)
+	look.play(p)
 	if p.err == nil {
 		p.check()
 	}
-	return nil, p.err
+	return p.err
 }
 
 // in is the engine in a namespace.

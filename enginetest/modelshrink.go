@@ -102,6 +102,45 @@ func plainer(o operation) (forms []operation) {
 		}
 	case updateOp:
 		forms = append(forms, o.plainer()...)
+	case publishOp:
+		for i := range o.Messages {
+			if len(o.Messages) > 1 {
+				forms = append(forms, publishOp{without(o.Messages, i)})
+			}
+			for _, spec := range o.Messages[i].plainer() {
+				messages := slices.Clone(o.Messages)
+				messages[i] = spec
+				forms = append(forms, publishOp{messages})
+			}
+		}
+	case topicReserveOp:
+		for i := range o.At {
+			if len(o.At) > 1 {
+				forms = append(forms, topicReserveOp{without(o.At, i), o.Max, o.Lease, o.Wait})
+			}
+		}
+		if o.Lease != 0 || o.Wait {
+			forms = append(forms, topicReserveOp{o.At, o.Max, 0, false})
+		}
+	}
+	return forms
+}
+
+// plainer lists the message with one field less.
+func (spec messageSpec) plainer() (forms []messageSpec) {
+	for _, field := range []func(*messageSpec) *string{
+		func(m *messageSpec) *string { return &m.Key }, func(m *messageSpec) *string { return &m.ID },
+		func(m *messageSpec) *string { return &m.Body }, func(m *messageSpec) *string { return &m.Header },
+	} {
+		next := spec
+		if text := field(&next); *text != "" {
+			*text = ""
+			forms = append(forms, next)
+		}
+	}
+	if next := spec; next.Delay != 0 {
+		next.Delay = 0
+		forms = append(forms, next)
 	}
 	return forms
 }

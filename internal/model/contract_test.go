@@ -38,6 +38,11 @@ func TestModelAgreesWithItself(t *testing.T) {
 	suite().Model(t)
 }
 
+func TestTopicModelAgreesWithItself(t *testing.T) {
+	t.Parallel()
+	suite().TopicModel(t)
+}
+
 func TestShardedModelAgreesWithItself(t *testing.T) {
 	t.Parallel()
 	s := suite()

@@ -19,6 +19,13 @@ func TestHTTPIsTheModel(t *testing.T) {
 	conformance.InMemory(openModel).Model(t)
 }
 
+func TestTopicsOverHTTPAreTheModels(t *testing.T) {
+	t.Parallel()
+	s := conformance.InMemory(openModel)
+	s.Sequences = 100
+	s.TopicModel(t)
+}
+
 // C11.32: and so does what people run: a file, a server, and real sockets.
 func TestHTTPOverSQLiteOnLoopback(t *testing.T) {
 	if testing.Short() {

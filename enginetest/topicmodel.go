@@ -1,0 +1,312 @@
+package enginetest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/dulymq/duly"
+)
+
+// TopicModel plays random operations on topics and groups against the engine and the
+// reference model, as [Suite.Model] does with queues. An engine without topics skips it.
+// The scripts go to topics of one shard.
+func (s Suite) TopicModel(t *testing.T) {
+	if !s.hasTopics(t) {
+		t.Skip("the engine has no topics, or the suite plays on sharded queues")
+	}
+	asked := modelSize(t, s.Sequences)
+	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
+	var seen topicSights
+	sequences := 0
+	for ; !seen.enough(asked, sequences); seed++ {
+		sc := topicScripts(asked.steps).Example(seed)
+		var sights topicSights
+		try(t, sc, seed, asked.steps, func(sc script) (err error) {
+			s.onEngine(t, func(ctx context.Context, h *Harness) { sights, err = playTopics(ctx, h, sc) })
+			return err
+		})
+		seen.add(sights)
+		sequences++
+	}
+	t.Logf("%d sequences, %+v", sequences, seen)
+	if asked.rare() && !seen.all() {
+		t.Errorf("the scripts did not bring about everything: %+v", seen)
+	}
+}
+
+// topicSights counts what the scripts have brought about.
+type topicSights struct {
+	Delivered, Stalled, Dead, Requeued, Filtered, Skipped, Replayed, Missed, Parked int64
+	Exists, Canceled, Trimmed, Dropped                                              int64
+}
+
+func (v *topicSights) counts() []*int64 {
+	return []*int64{
+		&v.Delivered, &v.Stalled, &v.Dead, &v.Requeued, &v.Filtered, &v.Skipped, &v.Replayed, &v.Missed, &v.Parked,
+		&v.Exists, &v.Canceled, &v.Trimmed, &v.Dropped,
+	}
+}
+
+func (v *topicSights) add(o topicSights) {
+	for i, n := range o.counts() {
+		*v.counts()[i] += *n
+	}
+}
+
+func (v *topicSights) all() bool {
+	return !slices.ContainsFunc(v.counts(), func(n *int64) bool { return *n == 0 })
+}
+
+func (v *topicSights) enough(a asking, sequences int) bool {
+	return sequences >= a.sequences && (v.all() || !a.rare() || sequences >= luck*a.sequences)
+}
+
+// playTopics plays a script and returns the first difference.
+func playTopics(ctx context.Context, h *Harness, sc script) (v topicSights, err error) {
+	p, m := newPair(ctx, h)
+	err = p.playAll(sc, lookTopicsOp{})
+	if err != nil {
+		return v, err
+	}
+	for _, at := range topicPlaces {
+		info, err := m.Topic(ctx, at)
+		if err != nil {
+			continue
+		}
+		v.Exists += info.Stats.Exists
+		v.Canceled += info.Stats.Canceled
+		v.Trimmed += info.Stats.Trimmed
+		v.Dropped += info.Stats.Dropped
+		for _, name := range groupPlaces {
+			if st, err := m.Stats(ctx, groupOf(at, name)); err == nil {
+				v.addGroup(st)
+			}
+		}
+	}
+	return v, nil
+}
+
+func (v *topicSights) addGroup(st duly.Stats) {
+	v.Delivered += st.Counters.Delivered
+	v.Stalled += st.Counters.Stalled
+	v.Dead += st.Counters.Dead
+	v.Requeued += st.Counters.Requeued
+	v.Filtered += st.Group.Filtered
+	v.Skipped += st.Group.Skipped
+	v.Replayed += st.Group.Replayed
+	v.Missed += st.Group.Missed
+	if st.Group.Parked {
+		v.Parked++
+	}
+}
+
+// topicPlaces are the topics that the scripts play in: the namespace has room for two.
+var topicPlaces = [...]duly.QueueRef{
+	{Namespace: duly.DefaultNamespace, Name: "t"}, {Namespace: duly.DefaultNamespace, Name: "u"}, {Namespace: duly.DefaultNamespace, Name: "v"},
+}
+
+var groupPlaces = [...]string{"g", "h"}
+
+func groupOf(topic duly.QueueRef, group string) duly.QueueRef {
+	return duly.QueueRef{Namespace: topic.Namespace, Name: duly.GroupName(topic.Name, group)}
+}
+
+// onTopicPlace and onGroupPlace name a topic or a group of a script.
+type onTopicPlace int
+
+func (o onTopicPlace) ref() duly.QueueRef { return topicPlaces[o] }
+
+// String names the topic for people.
+func (o onTopicPlace) String() string { return o.ref().Name }
+
+type onGroupPlace struct {
+	Topic onTopicPlace
+	Group int
+}
+
+func (o onGroupPlace) ref() duly.QueueRef { return groupOf(o.Topic.ref(), groupPlaces[o.Group]) }
+
+// String names the group for people.
+func (o onGroupPlace) String() string { return o.ref().Name }
+
+func drawTopicPlace(t *rapid.T) onTopicPlace {
+	return of(t, []onTopicPlace{0, 0, 0, 0, 0, 0, 0, 0, 1, 2})
+}
+
+func drawGroupPlace(t *rapid.T) onGroupPlace {
+	return onGroupPlace{drawTopicPlace(t), of(t, []int{0, 0, 1})}
+}
+
+// topicScripts makes scripts of that many operations after an opening.
+func topicScripts(steps int) *rapid.Generator[script] {
+	return rapid.Custom(func(t *rapid.T) script {
+		opening := of(t, topicOpenings)
+		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawTopicOperation), steps, steps).Draw(t, "operations")...)
+	})
+}
+
+// topicOpenings make the groups. The window of dedupe stays as it is: what a change of it
+// does to IDs that are stored is each engine's own.
+var topicOpenings = []script{
+	{createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Dedupe: 5 * time.Second}}, createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
+	{
+		configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}},
+		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}, Defaults: duly.Defaults{Backoff: "fixed:0s", Tries: 2}}},
+	},
+	{
+		createGroupOp{At: onGroupPlace{0, 0}},
+		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour, Filter: "h=x"}, Defaults: duly.Defaults{MaxStalls: 1}}},
+		createGroupOp{At: onGroupPlace{0, 1}},
+	},
+}
+
+var topicDrawn = func() (all []func(t *rapid.T) operation) {
+	add := func(weight int, draw func(t *rapid.T) operation) {
+		for range weight {
+			all = append(all, draw)
+		}
+	}
+	add(11, drawPublish)
+	add(10, drawTopicReserve)
+	add(8, drawSettle)
+	add(5, func(t *rapid.T) operation { return topicClockOp{By: of(t, someAdvances[:len(someAdvances)-1])} })
+	add(2, func(*rapid.T) operation { return lookTopicsOp{} })
+	add(2, func(t *rapid.T) operation { return seekOp{drawGroupPlace(t), drawFrom(t)} })
+	add(2, drawExtend)
+	add(2, func(t *rapid.T) operation { return stepTopicOp{drawTopicPlace(t)} })
+	add(2, drawConfigureGroup)
+	add(2, drawConfigureTopic)
+	add(3, func(t *rapid.T) operation { return createGroupOp{drawGroupPlace(t), drawFrom(t)} })
+	add(2, func(t *rapid.T) operation {
+		return topicJobOp{drawGroupPlace(t), drawBack(t), of(t, []string{"delete", "requeue", "get"})}
+	})
+	add(3, func(t *rapid.T) operation {
+		return topicRequeueOp{drawGroupPlace(t), rapid.IntRange(1, 3).Draw(t, "n")}
+	})
+	add(1, func(t *rapid.T) operation {
+		return topicPurgeOp{drawGroupPlace(t), of(t, duly.States[:]), rapid.IntRange(0, 2).Draw(t, "n")}
+	})
+	add(1, func(t *rapid.T) operation { return topicClockOp{By: of(t, someSteps), Set: true} })
+	add(1, func(t *rapid.T) operation {
+		return cancelDelayedOp{drawTopicPlace(t), of(t, someKeys), of(t, someMessageIDs)}
+	})
+	add(1, func(t *rapid.T) operation {
+		return readOp{drawTopicPlace(t), drawFrom(t), rapid.IntRange(1, 4).Draw(t, "limit")}
+	})
+	add(1, func(t *rapid.T) operation { return topicPauseOp{drawGroupPlace(t), rapid.Bool().Draw(t, "resume")} })
+	add(1, func(t *rapid.T) operation {
+		switch {
+		case rarely(t, 3):
+			return topicClockOp{By: 3 * time.Hour}
+		case rarely(t, 4):
+			return destroyTopicOp{drawTopicPlace(t)}
+		case rarely(t, 2):
+			return lookTopicsOp{}
+		}
+		return destroyGroupOp{drawGroupPlace(t)}
+	})
+	return all
+}()
+
+func drawTopicOperation(t *rapid.T) operation { return of(t, topicDrawn)(t) }
+
+var (
+	someKeys       = []string{"", "", "k", "k", "l"}
+	someMessageIDs = []string{"", "", "a", "b"}
+)
+
+func drawPublish(t *rapid.T) operation {
+	return publishOp{rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")}
+}
+
+func drawMessage(t *rapid.T) messageSpec {
+	m := messageSpec{At: drawTopicPlace(t)}
+	m.Key, m.ID = of(t, someKeys), of(t, someMessageIDs)
+	m.Body = of(t, []string{"", "x", "y"})
+	m.Header = of(t, []string{"", "x", "x", "y"})
+	if rarely(t, 4) {
+		m.Delay = of(t, someDelays)
+	}
+	if rarely(t, 20) {
+		m.Body = "far too long"
+	}
+	if rarely(t, 20) {
+		m.Key = "\x00"
+	}
+	return m
+}
+
+func drawTopicReserve(t *rapid.T) operation {
+	o := topicReserveOp{At: []onGroupPlace{drawGroupPlace(t)}, Max: rapid.IntRange(1, 4).Draw(t, "max"), Lease: of(t, someLeases), Wait: rarely(t, 5)}
+	if rarely(t, 5) {
+		o.At = append(o.At, drawGroupPlace(t))
+	}
+	return o
+}
+
+// fromSpec is a place in a log, found when it is played.
+type fromSpec struct {
+	Kind duly.FromKind
+	Back int           // positions back from the last one
+	Ago  time.Duration // of a time
+}
+
+func drawFrom(t *rapid.T) fromSpec {
+	f := fromSpec{Kind: of(t, []duly.FromKind{duly.KindStart, duly.KindEnd, duly.KindTime, duly.KindTime, duly.KindPosition, duly.KindPosition})}
+	switch f.Kind {
+	case duly.KindTime:
+		f.Ago = of(t, []time.Duration{0, time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Hour, -time.Second})
+	case duly.KindPosition:
+		f.Back = rapid.IntRange(0, scriptBack).Draw(t, "back")
+	}
+	return f
+}
+
+func drawConfigureGroup(t *rapid.T) operation {
+	o := configureGroupOp{At: drawGroupPlace(t)}
+	c := &o.Patch
+	switch rapid.IntRange(0, 8).Draw(t, "setting") {
+	case 0, 1:
+		c.Group.Order = of(t, []duly.GroupOrder{duly.OrderNone, duly.OrderKeys})
+	case 2:
+		c.Group.MaxHeld = of(t, []int{1, 2, 3, 100})
+	case 3:
+		c.Group.Filter = of(t, []duly.Filter{duly.NoFilter, duly.NoFilter, "h=x", "h=y", "@key=k", "a b"})
+	case 4:
+		c.Defaults.Tries = of(t, []int{1, 2})
+		c.Defaults.Backoff = of(t, someBackoffs)
+	case 5:
+		c.Defaults.MaxStalls = of(t, []int{1, duly.None})
+		c.Defaults.Lease = of(t, someLeases)
+	case 6:
+		c.DeadCount = of(t, []int{duly.None, 1, 2})
+		c.DeadAge = of(t, []time.Duration{duly.None, time.Second, 5 * time.Second})
+	case 7:
+		c.MaxLeased = of(t, []int{duly.None, 1, 2})
+	case 8:
+		c.Group.Idle = of(t, []time.Duration{duly.None, time.Hour, time.Minute})
+	}
+	return o
+}
+
+func drawConfigureTopic(t *rapid.T) operation {
+	o := configureTopicOp{At: drawTopicPlace(t)}
+	switch rapid.IntRange(0, 4).Draw(t, "setting") {
+	case 0:
+		o.Patch.Keep = of(t, []time.Duration{duly.None, time.Second, time.Minute})
+	case 1:
+		o.Patch.MaxAge = of(t, []time.Duration{duly.None, duly.None, duly.None, 5 * time.Second})
+	case 2, 3:
+		o.Patch.MaxCount = of(t, []int{duly.None, 4, 8})
+	case 4:
+		o.Patch.Overflow = of(t, []duly.Overflow{duly.OverflowRefuse, duly.OverflowDrop, "?"})
+	}
+	return o
+}

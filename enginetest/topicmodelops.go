@@ -1,0 +1,449 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// topicsOf is the topics of one of the two.
+func topicsOf(s side, ref duly.QueueRef) duly.Topics { return s.in(ref.Namespace).(duly.Topics) }
+
+// messageSpec is a message to publish.
+type messageSpec struct {
+	At                    onTopicPlace
+	Key, ID, Body, Header string
+	Delay                 time.Duration
+}
+
+func (spec messageSpec) message() duly.Message {
+	ref := spec.At.ref()
+	m := duly.Message{Namespace: ref.Namespace, Topic: ref.Name, Key: spec.Key, ID: spec.ID, Body: []byte(spec.Body), Delay: spec.Delay}
+	if m.Delay > 0 && m.ID == "" {
+		m.ID = "c" // the engine would make one
+	}
+	if spec.Header != "" {
+		m.Headers = map[string]string{"H": spec.Header}
+	}
+	return m
+}
+
+// publishOp publishes messages in one call.
+type publishOp struct{ Messages []messageSpec }
+
+func (o publishOp) play(p *pair) {
+	messages := make([]duly.Message, len(o.Messages))
+	for i, spec := range o.Messages {
+		messages[i] = spec.message()
+	}
+	p.both("publish", func(s side) (string, error) {
+		results, err := topicsOf(s, topicPlaces[0]).Publish(p.ctx, messages)
+		var b strings.Builder
+		for _, r := range results {
+			if r.Err != nil {
+				fmt.Fprintf(&b, "%s; ", tellError(r.Err))
+				continue
+			}
+			fmt.Fprintf(&b, "%s %q at %s; ", r.Outcome, r.ID, r.Position)
+			p.found(r.Position)
+		}
+		return b.String(), err
+	})
+}
+
+// found remembers a position.
+func (p *pair) found(n duly.Position) {
+	if n != (duly.Position{}) && !slices.Contains(p.positions, n) {
+		p.positions = append(p.positions, n)
+	}
+}
+
+// position is the n-th position back from the last one.
+func (p *pair) position(back int) duly.Position {
+	if len(p.positions) == 0 {
+		return duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(topicPlaces[0])}.Position()
+	}
+	return p.positions[max(0, len(p.positions)-1-back)]
+}
+
+func (f fromSpec) from(p *pair) duly.From {
+	switch f.Kind {
+	case duly.KindEnd:
+		return duly.FromEnd
+	case duly.KindTime:
+		return duly.FromTime(p.h.Clock.Now().Truncate(time.Millisecond).Add(-f.Ago))
+	case duly.KindPosition:
+		return duly.FromPosition(p.position(f.Back))
+	}
+	return duly.FromStart
+}
+
+// topicReserveOp takes messages, with a look by Wait before if it says so.
+type topicReserveOp struct {
+	At    []onGroupPlace
+	Max   int
+	Lease time.Duration
+	Wait  bool
+}
+
+func (o topicReserveOp) play(p *pair) {
+	params := duly.ReserveParams{Max: o.Max, Lease: o.Lease, Consumer: "c1"}
+	for _, at := range o.At {
+		params.Queues = append(params.Queues, at.ref().Name)
+	}
+	ready := [2]bool{true, true}
+	if o.Wait {
+		turn := 0
+		p.both("wait", func(s side) (_ string, err error) {
+			ready[turn], err = s.in("").Wait(p.ctx, duly.WaitParams{Queues: params.Queues})
+			turn++
+			return "", err
+		})
+	}
+
+	var got [2][]duly.Delivery
+	turn := 0
+	p.both("reserve", func(s side) (told string, err error) {
+		got[turn], err = s.in("").Reserve(p.ctx, params)
+		told = tellDeliveries(got[turn])
+		turn++
+		return told, err
+	})
+	if p.err != nil {
+		return
+	}
+	if len(got[0]) > 0 && (!ready[0] || !ready[1]) {
+		p.err = fmt.Errorf("wait answered %t (model %t), and then %d messages were there", ready[0], ready[1], len(got[0]))
+		return
+	}
+	for i, d := range got[0] {
+		p.issued = append(p.issued, issued{d.Namespace, d.Queue, d.ID, d.Receipt, got[1][i].Receipt})
+		p.getIssued(p.issued[len(p.issued)-1])
+	}
+}
+
+// topicClockOp lets time pass, or sets the clock. What the time changes in a log happens
+// at once: the moment is part of a position, and a bound deletes what others would find.
+type topicClockOp struct {
+	By  time.Duration
+	Set bool
+}
+
+func (o topicClockOp) play(p *pair) {
+	if o.Set {
+		p.h.Clock.Step(o.By)
+	} else {
+		p.h.Advance(o.By)
+	}
+	p.tick()
+	for _, at := range topicPlaces {
+		info, err := topicsOf(p.sides[1], at).Topic(p.ctx, at)
+		due := !info.Stats.NextDue.IsZero() && !info.Stats.NextDue.After(p.clock.Now())
+		if err == nil && (due || info.Config.MaxAge != duly.None) {
+			p.stepTopic(at)
+		}
+	}
+}
+
+// stepTopicOp moves a topic forward.
+type stepTopicOp struct{ At onTopicPlace }
+
+func (o stepTopicOp) play(p *pair) { p.stepTopic(o.At.ref()) }
+
+func (p *pair) stepTopic(ref duly.QueueRef) {
+	p.both("step of "+ref.Name, func(s side) (string, error) {
+		for range 1000 {
+			if more, err := s.maintainer.Step(p.ctx, ref); !more || err != nil {
+				return "", err
+			}
+		}
+		return "steps that have no end", nil
+	})
+}
+
+// createGroupOp makes a group.
+type createGroupOp struct {
+	At   onGroupPlace
+	From fromSpec
+}
+
+func (o createGroupOp) play(p *pair) {
+	p.stepTopic(o.At.Topic.ref()) // what is trimmed is seen
+	from := o.From.from(p)
+	p.both("create group", func(s side) (string, error) {
+		existed, err := topicsOf(s, o.At.ref()).CreateGroup(p.ctx, o.At.ref(), from)
+		return fmt.Sprint(existed), err
+	})
+}
+
+// seekOp moves a group.
+type seekOp struct {
+	At onGroupPlace
+	To fromSpec
+}
+
+func (o seekOp) play(p *pair) {
+	p.stepTopic(o.At.Topic.ref())
+	to := o.To.from(p)
+	p.both("seek", func(s side) (string, error) {
+		r, err := topicsOf(s, o.At.ref()).Seek(p.ctx, o.At.ref(), to)
+		return fmt.Sprintf("%+v", r), err
+	})
+}
+
+// configureGroupOp changes a group's settings.
+type configureGroupOp struct {
+	At    onGroupPlace
+	Patch duly.QueueConfig
+}
+
+func (o configureGroupOp) play(p *pair) {
+	p.both("configure", func(s side) (string, error) { return "", s.in("").Configure(p.ctx, o.At.ref(), o.Patch) })
+	p.groupConfig(o.At.ref())
+}
+
+func (p *pair) groupConfig(ref duly.QueueRef) {
+	p.both("config of "+ref.Name, func(s side) (string, error) {
+		c, err := s.in("").Config(p.ctx, ref)
+		return fmt.Sprintf("%+v", c), err
+	})
+}
+
+// configureTopicOp changes a topic's settings.
+type configureTopicOp struct {
+	At    onTopicPlace
+	Patch duly.TopicConfig
+}
+
+func (o configureTopicOp) play(p *pair) {
+	p.both("configure topic", func(s side) (string, error) {
+		return "", topicsOf(s, o.At.ref()).ConfigureTopic(p.ctx, o.At.ref(), o.Patch)
+	})
+	p.stepTopic(o.At.ref()) // a bound that was lowered deletes
+}
+
+// topicJobOp does something with one message of a group.
+type topicJobOp struct {
+	At   onGroupPlace
+	Back int
+	Do   string
+}
+
+func (o topicJobOp) play(p *pair) {
+	id, ref := p.position(o.Back).String(), o.At.ref()
+	p.stepTopic(o.At.Topic.ref()) // a trimmed message does not lie beyond the cursor
+	switch o.Do {
+	case "delete":
+		p.both("delete "+id, func(s side) (string, error) { return "", s.in("").Delete(p.ctx, ref, id) })
+	case "requeue":
+		p.both("requeue "+id, func(s side) (string, error) {
+			results, err := s.in("").Requeue(p.ctx, ref, duly.RequeueParams{IDs: []string{id}})
+			return tellRequeues(results), err
+		})
+	}
+	p.getIssued(issued{namespace: ref.Namespace, queue: ref.Name, id: id})
+}
+
+// topicRequeueOp requeues the oldest.
+type topicRequeueOp struct {
+	At onGroupPlace
+	N  int
+}
+
+func (o topicRequeueOp) play(p *pair) {
+	p.stepTopic(o.At.Topic.ref())
+	p.both("requeue", func(s side) (string, error) {
+		results, err := s.in("").Requeue(p.ctx, o.At.ref(), duly.RequeueParams{N: o.N})
+		return tellRequeues(results), err
+	})
+}
+
+// topicPurgeOp purges.
+type topicPurgeOp struct {
+	At    onGroupPlace
+	State duly.State
+	N     int
+}
+
+func (o topicPurgeOp) play(p *pair) {
+	p.stepTopic(o.At.Topic.ref())
+	p.both("purge", func(s side) (string, error) {
+		n, err := s.in("").Purge(p.ctx, o.At.ref(), o.State, o.N)
+		return fmt.Sprint(n), err
+	})
+}
+
+// topicPauseOp pauses or resumes.
+type topicPauseOp struct {
+	At     onGroupPlace
+	Resume bool
+}
+
+func (o topicPauseOp) play(p *pair) {
+	p.both("pause", func(s side) (string, error) {
+		if o.Resume {
+			return "", s.in("").Resume(p.ctx, o.At.ref())
+		}
+		return "", s.in("").Pause(p.ctx, o.At.ref())
+	})
+}
+
+// cancelDelayedOp gets and removes a delayed message.
+type cancelDelayedOp struct {
+	At      onTopicPlace
+	Key, ID string
+}
+
+func (o cancelDelayedOp) play(p *pair) {
+	if o.ID == "" {
+		return
+	}
+	p.both("delayed message", func(s side) (string, error) {
+		m, err := topicsOf(s, o.At.ref()).DelayedMessage(p.ctx, o.At.ref(), o.Key, o.ID)
+		return tellMessage(m), err
+	})
+	p.both("cancel", func(s side) (string, error) {
+		return "", topicsOf(s, o.At.ref()).CancelDelayed(p.ctx, o.At.ref(), o.Key, o.ID)
+	})
+}
+
+// readOp reads a page, and the one behind it.
+type readOp struct {
+	At    onTopicPlace
+	From  fromSpec
+	Limit int
+}
+
+func (o readOp) play(p *pair) {
+	p.stepTopic(o.At.ref())
+	from := o.From.from(p)
+	p.both("read from "+string(from), func(s side) (string, error) {
+		told := ""
+		next := from
+		for range 2 {
+			page, err := topicsOf(s, o.At.ref()).Read(p.ctx, o.At.ref(), duly.ReadParams{From: next, Limit: o.Limit})
+			if err != nil {
+				return "", err
+			}
+			told += fmt.Sprintf("\ngap %d: %s", page.Gap, tellEntries(page.Entries))
+			next = page.Next
+		}
+		return told, nil
+	})
+}
+
+// destroyGroupOp destroys a group.
+type destroyGroupOp struct{ At onGroupPlace }
+
+func (o destroyGroupOp) play(p *pair) {
+	p.both("destroy", func(s side) (string, error) { return "", s.in("").Destroy(p.ctx, o.At.ref()) })
+}
+
+// destroyTopicOp destroys a topic.
+type destroyTopicOp struct{ At onTopicPlace }
+
+func (o destroyTopicOp) play(p *pair) {
+	p.both("destroy topic", func(s side) (string, error) { return "", topicsOf(s, o.At.ref()).DestroyTopic(p.ctx, o.At.ref()) })
+}
+
+// lookTopicsOp compares everything that can be seen after a step.
+type lookTopicsOp struct{}
+
+func (lookTopicsOp) play(p *pair) {
+	for _, at := range topicPlaces {
+		p.stepTopic(at)
+		p.lookTopic(at)
+		for _, group := range groupPlaces {
+			p.lookGroup(groupOf(at, group))
+		}
+	}
+	p.both("topics", func(s side) (string, error) {
+		page, err := topicsOf(s, topicPlaces[0]).Topics(p.ctx, "", duly.PageParams{})
+		return tellNames(page.Names) + page.Next, err
+	})
+	p.both("survey", func(s side) (string, error) {
+		page, err := duly.SurveyorOf(s.in("")).Survey(p.ctx, "", duly.PageParams{})
+		told := page.Next
+		for _, q := range page.Queues {
+			told += fmt.Sprintf("\n%s %s %+v %v", q.Name, tellGroupStats(q.Stats), q.Throttle, q.Err)
+		}
+		return told, err
+	})
+}
+
+func (p *pair) lookTopic(at duly.QueueRef) {
+	p.both("topic "+at.Name, func(s side) (string, error) {
+		info, err := topicsOf(s, at).Topic(p.ctx, at)
+		st := &info.Stats
+		st.Bytes = 0 // each engine has its own estimate
+		for i := range st.Floors {
+			st.Floors[i].Since = time.Time{}
+		}
+		due := moment(st.NextDue)
+		st.NextDue = time.Time{}
+		return fmt.Sprintf("%+v next due %s", info, due), err
+	})
+	p.both("log of "+at.Name, func(s side) (string, error) {
+		page, err := topicsOf(s, at).Read(p.ctx, at, duly.ReadParams{Limit: duly.MaxBatch})
+		for _, e := range page.Entries {
+			p.found(e.Position)
+		}
+		return tellEntries(page.Entries), err
+	})
+	p.both("delayed messages of "+at.Name, func(s side) (string, error) {
+		page, err := topicsOf(s, at).Delayed(p.ctx, at, duly.DelayedParams{Bodies: true})
+		told := ""
+		for _, m := range page.Messages {
+			told += "\n  " + tellMessage(m)
+		}
+		return told, err
+	})
+	p.both("groups of "+at.Name, func(s side) (string, error) {
+		page, err := topicsOf(s, at).Groups(p.ctx, at, duly.PageParams{})
+		return tellNames(page.Names) + page.Next, err
+	})
+}
+
+func (p *pair) lookGroup(ref duly.QueueRef) {
+	p.groupConfig(ref)
+	p.both("stats of "+ref.Name, func(s side) (string, error) {
+		st, err := s.in("").Stats(p.ctx, ref)
+		return tellGroupStats(st), err
+	})
+	for _, state := range duly.States {
+		p.listOf(ref, state)
+	}
+	for back := range scriptBack {
+		p.getIssued(issued{namespace: ref.Namespace, queue: ref.Name, id: p.position(back).String()})
+	}
+}
+
+// tellGroupStats tells the stats of a group, but for the key at its bound, which may be
+// one of several.
+func tellGroupStats(st duly.Stats) string {
+	g := st.Group
+	if g == nil {
+		return tellStats(st)
+	}
+	names := make([]string, len(g.Consumers))
+	for i, c := range g.Consumers {
+		names[i] = c.Name
+	}
+	return fmt.Sprintf("%s lag %d entered %d filtered %d skipped %d replayed %d missed %d oldest %s parked %t max held %t consumers %q",
+		tellStats(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked, g.AtMaxHeld, names)
+}
+
+func tellEntries(entries []duly.Entry) string {
+	told := ""
+	for _, e := range entries {
+		told += fmt.Sprintf("\n  %s entered %s %s", e.Position, moment(e.EnteredAt), tellMessage(e.Message))
+	}
+	return told
+}
+
+func tellMessage(m duly.Message) string {
+	return fmt.Sprintf("%s/%s id %q key %q %q %q due %s delay %s", m.Namespace, m.Topic, m.ID, m.Key, m.Body, m.Headers, moment(m.Due), m.Delay)
+}
