@@ -1,0 +1,196 @@
+package guard
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// C16.26 to C16.31: what CheckURL accepts, and the rule that it names otherwise.
+func TestCheckURL(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, Config{Allow: ranges("10.0.0.0/8")}, nowhere)
+	good := []string{
+		"https://example.com", "https://example.com/", "https://example.com/a/b?c=d&e=%20", "HTTPS://EXAMPLE.COM/",
+		"https://example.com./", "https://example.com:443/", "https://example.com:8443/", "https://example.com:80/",
+		"https://xn--bcher-kva.example/", "https://a_b.example/", "https://example/", "https://8.8.8.8/", "https://[2600::1]/",
+		"https://[::ffff:8.8.8.8]/", "http://10.0.0.1/", "http://example.com/", "https://10.0.0.1:9000/x",
+		"https://0x.example/", "https://1.2.3.4.example/", "https://example.com/" + strings.Repeat("a", MaxURL-len("https://example.com/")),
+	}
+	for _, text := range good {
+		if u, err := g.CheckURL("callback", text); err != nil || u.Host == "" {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+
+	bad := map[string]string{
+		"https://example.com/" + strings.Repeat("a", MaxURL+1-len("https://example.com/")): "has 2049 bytes, may have at most 2048",
+		"":                                                "is not an absolute URL",
+		"/hook":                                           "is not an absolute URL",
+		"example.com/hook":                                "is not an absolute URL",
+		"//example.com/":                                  "is not an absolute URL",
+		"https:example.com":                               "is not an absolute URL",
+		"https://exa%zzmple.com/":                         "is not an absolute URL",
+		"ftp://example.com/":                              "has the scheme ftp",
+		"file:///etc/passwd":                              "has the scheme file",
+		"gopher://example.com:6379/_x":                    "has the scheme gopher",
+		"unix:///run/x.sock":                              "has the scheme unix",
+		"javascript://example.com/":                       "has the scheme javascript",
+		"https://":                                        "has no valid host",
+		"https:///path":                                   "has no valid host",
+		"https://:443/":                                   "has no valid host",
+		"https://u@example.com/":                          "has a user name",
+		"https://u:p@example.com/":                        "has a user name",
+		"https://@example.com/":                           "has a user name",
+		"https://example.com#f":                           "has a fragment",
+		"https://example.com/#":                           "has a fragment",
+		"https://example.com:22/":                         "has the port 22",
+		"https://example.com:25/":                         "has the port 25",
+		"https://example.com:1023/":                       "has the port 1023",
+		"https://example.com:0/":                          "has no valid port",
+		"https://example.com:00443/":                      "has no valid port",
+		"https://example.com:65536/":                      "has no valid port",
+		"https://example.com:/":                           "has a colon without a port",
+		"https://exämple.com/":                            "outside of ASCII",
+		"https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/":                              "outside of ASCII",
+		"https://example.com/ä":                           "outside of ASCII",
+		"https://example.com/a b":                         "has a space",
+		"https://example.com/\r\nx":                       "has a space",
+		"https://example.com/\x00":                        "has a space",
+		"https://example.com\\@evil/":                     "a backslash",
+		" https://example.com/":                           "has a space",
+		"https://%6c%6f/":                                 "is not an absolute URL",
+		"https://ex%ffample.com/":                         "has no valid host",
+		"https://example..com/":                           "has no valid host",
+		"https://.example.com/":                           "has no valid host",
+		"https://exam*ple.com/":                           "has no valid host",
+		"https://" + strings.Repeat("a", 64) + ".com/":    "has no valid host",
+		"https://" + strings.Repeat("abcd.", 51) + "com/": "has no valid host",
+		"https://2130706433/":                             "ends in a number",
+		"https://0x7f000001/":                             "ends in a number",
+		"https://127.1/":                                  "ends in a number",
+		"https://0177.0.0.1/":                             "ends in a number",
+		"https://127.0.0.1./":                             "ends in a number",
+		"https://1.2.3.4.5/":                              "ends in a number",
+		"https://example.0x1/":                            "ends in a number",
+		"https://example.0X/":                             "ends in a number",
+		"https://[::1":                                    "is not an absolute URL",
+		"https://[1.2.3.4]/":                              "is not an absolute URL",
+		"https://[v1.a]/":                                 "is not an absolute URL",
+		"https://[fe80::1%25eth0]/":                       "an address with a zone",
+		"https://127.0.0.1/":                              "loopback; add its network to push.allow",
+		"https://[::ffff:127.0.0.1]/":                     "loopback; add its network to push.allow",
+		"https://169.254.169.254/meta":                    "link-local; add its network to push.allow",
+		"http://8.8.8.8/":                                 "http reaches only addresses in push.allow",
+		"http://[2600::1]/":                               "http reaches only addresses in push.allow",
+	}
+	for text, want := range bad {
+		u, err := g.CheckURL("callback", text)
+		if !errors.Is(err, duly.ErrInvalid) || u != nil {
+			t.Errorf("%.60q: %v, want invalid", text, err)
+			continue
+		}
+		if msg := err.Error(); !strings.Contains(msg, want) || !strings.Contains(msg, "callback") {
+			t.Errorf("%.60q: the error is %q, want %q", text, msg, want)
+		}
+	}
+}
+
+// The error goes to logs, so it repeats nothing of a path or a query.
+func TestURLErrorHidesPathAndQuery(t *testing.T) {
+	t.Parallel()
+	g := newGuard(t, Config{}, nowhere)
+	for _, text := range []string{"ftp://h/canary?canary", "https://h:22/canary?canary", "https://127.0.0.1/canary", "https://h/canary#canary",
+		"https://h/canary%zz", "https://canary:canary@h/", "https://h/canary ", "https://h/" + strings.Repeat("canary", 400)} {
+		if _, err := g.CheckURL("callback", text); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("the error of %.30q is %v", text, err)
+		}
+	}
+}
+
+// C16.28: push.ports.
+func TestPorts(t *testing.T) {
+	t.Parallel()
+	p, err := ParsePorts("443, 8000-8999")
+	if err != nil || p.String() != "443, 8000-8999" {
+		t.Fatalf("ParsePorts: %s, %v", p, err)
+	}
+	g := newGuard(t, Config{Ports: p}, nowhere)
+	for port, want := range map[string]bool{"443": true, "8000": true, "8999": true, "80": false, "7999": false, "9000": false} {
+		if _, err := g.CheckURL("callback", "https://example.com:"+port+"/"); (err == nil) != want {
+			t.Errorf("port %s: %v, want allowed: %v", port, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "x", "80,", "90-80", "1-65536", "-1", "80-", "http"} {
+		if got, err := ParsePorts(text); !errors.Is(err, duly.ErrInvalid) {
+			t.Errorf("ParsePorts(%q) is %v, %v, want invalid", text, got, err)
+		}
+	}
+	if d := DefaultPorts(); d.Contains(22) || d.Contains(1023) || !d.Contains(80) || !d.Contains(443) || !d.Contains(1024) || !d.Contains(65535) {
+		t.Errorf("the default is %s", d)
+	}
+}
+
+func TestNewNamesBadSettings(t *testing.T) {
+	t.Parallel()
+	zoned := netip.Prefix{}
+	for field, cfg := range map[string]Config{
+		"push.allow": {Allow: []netip.Prefix{zoned}},
+		"push.deny":  {Deny: []netip.Prefix{zoned}},
+		"push.proxy": {Proxy: &url.URL{Scheme: "socks5", Host: "h:1"}},
+	} {
+		if _, err := New(cfg); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// FuzzURL: no URL makes the guard panic, and none reaches a forbidden address:
+// every name resolves to this machine here. C16.26 to C16.31, C16.121.
+func FuzzURL(f *testing.F) {
+	for _, text := range []string{
+		"https://example.com/", "http://127.0.0.1/", "https://[::1]:8080/", "https://0x7f.1/", "https://u:p@h/", "https://[fe80::1%25eth0]/",
+		"https://localhost./", "https://8.8.8.8:1/", "https://[64:ff9b::7f00:1]/", "https://h:443:443/", "https://[::ffff:7f00:1]/",
+	} {
+		f.Add(text)
+	}
+	g := newGuard(f, Config{PlainHTTP: true}, always("127.0.0.1", "::1"))
+	tr := transportOf(f, g)
+	f.Fuzz(func(t *testing.T, text string) {
+		u, err := g.CheckURL("callback", text)
+		if err != nil {
+			if !errors.Is(err, duly.ErrInvalid) {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		if ip := net.ParseIP(u.Hostname()); ip != nil {
+			// Nothing is sent to a public address. Go's own classes are another opinion.
+			if !ip.IsGlobalUnicast() || ip.IsPrivate() {
+				t.Errorf("%q is accepted", text)
+			}
+			return
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, text, nil)
+		if err != nil {
+			t.Fatalf("%q is accepted, and net/http says %v", text, err)
+		}
+		resp, err := tr.RoundTrip(req)
+		if err == nil {
+			resp.Body.Close()
+			t.Errorf("%q is answered", text)
+		} else if r := (*Refused)(nil); !errors.As(err, &r) {
+			t.Errorf("%q: %v, want Refused", text, err)
+		}
+	})
+}
