@@ -221,8 +221,8 @@ func TestBatcherSendsTwoBatchesAtOnce(t *testing.T) {
 		for _, name := range []string{"a", "b", "c", "d"} {
 			ends = append(ends, r.call(t.Context(), newItem(name)))
 		}
-		if got := r.sent(); got != "[a b]" || r.Waiting() != 2 {
-			t.Errorf("in flight are %s, and %d calls wait", got, r.Waiting())
+		if got := r.sent(); got != "[a b]" || r.Sending() != 2 || r.Waiting() != 2 {
+			t.Errorf("%d batches are in flight, %s, and %d calls wait", r.Sending(), got, r.Waiting())
 		}
 
 		close(r.open)
@@ -396,6 +396,19 @@ func TestHoldDecidesWhoSharesABatch(t *testing.T) {
 		if len(r.batches) != 1 {
 			t.Errorf("batches are %s", r.sent())
 		}
+	})
+}
+
+func TestHoldIsRefusedWhileASenderRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRecorder(Limits{Items: 100, Bytes: 100}, 2)
+		end := r.call(t.Context(), newItem("x"))
+		if r.Hold() != nil {
+			t.Error("a sender runs, and Hold was allowed")
+		}
+
+		close(r.open)
+		wantNil(t, end)
 	})
 }
 
