@@ -63,7 +63,8 @@ type check struct {
 	t      *tx // reads
 	total  int64
 	report duly.CheckReport
-	mends  []mend // of report.Faults, one each
+	mends  []mend                 // of report.Faults, one each
+	groups map[duly.QueueRef]bool // with faults: mending one may change what adds up
 }
 
 // mend judges a fault again and mends it, in a transaction of the writer; found
@@ -75,6 +76,7 @@ func (c *check) found(kind string, q *queue, id, detail string, m mend) {
 	if q != nil {
 		f.Queue = q.ref
 	}
+	c.groups = c.noteGroups(q)
 	c.report.Faults = append(c.report.Faults, f)
 	c.mends = append(c.mends, m)
 }
@@ -267,5 +269,5 @@ func (c *check) repair(ctx context.Context) error {
 		}
 		c.report.Repaired++
 	}
-	return nil
+	return c.balanceGroups(ctx)
 }

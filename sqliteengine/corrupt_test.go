@@ -116,7 +116,7 @@ func TestCheckMomentMissed(t *testing.T) {
 	r := newRuin(t)
 	r.open()
 	err := r.e.change(context.Background(), func(t *tx) error {
-		t.queue(ruinQueue.Normal()).first = moments{never, never, never, never}
+		t.queue(ruinQueue.Normal()).first = noMoments
 		return nil
 	})
 	if err != nil {
@@ -171,8 +171,12 @@ type ruin struct {
 	ids   map[string]bool // of jobs that are not done
 }
 
+func emptyRuin(t *testing.T) *ruin {
+	return &ruin{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
+}
+
 func newRuin(t *testing.T) *ruin {
-	r := &ruin{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
+	r := emptyRuin(t)
 	r.open()
 	r.fill()
 	if err := r.e.Close(); err != nil {

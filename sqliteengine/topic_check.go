@@ -130,8 +130,19 @@ func mendLog(ref duly.QueueRef) mend {
 			return false, err
 		}
 		q.log.n = truth
-		return true, q.readDelayed(t.conn)
+		return true, t.fitGroups(q)
 	}
+}
+
+// fitGroups sets the cursors of a topic whose numbers were mended, and when the engine
+// looks at it next.
+func (t *tx) fitGroups(q *queue) error {
+	for _, ref := range q.log.groups {
+		if g := t.queue(ref); g != nil {
+			g.fitCursor(q)
+		}
+	}
+	return q.readDelayed(t.conn)
 }
 
 // mendRows writes the rows of a topic or a group from what is known of it in memory, or
@@ -151,9 +162,12 @@ func mendRows(ref duly.QueueRef) mend {
 				return false, err
 			}
 			q.truth.log = nil // so that both rows are written
-			return true, nil
+			return true, t.fitGroups(q)
 		}
 		q.truth.group = nil
+		if topic := t.topicOf(q); topic != nil {
+			q.fitCursor(topic)
+		}
 		return true, nil
 	}
 }
@@ -198,8 +212,23 @@ func (q *queue) cursorFault(topic *queue) string {
 	return ""
 }
 
-// mendCursor sets a cursor to the end of the log that is nearer. Messages that are gone
-// are missed.
+// fitCursor sets a cursor that lies outside of the log to the end that is nearer, and
+// reports whether it did. Messages that are gone are missed.
+func (q *queue) fitCursor(topic *queue) bool {
+	n := &q.group.n
+	switch q.cursorFault(topic) {
+	case faultCursorAhead:
+		n.cursor = topic.log.n.last
+	case faultCursorBehind:
+		n.missed += topic.log.n.first - 1 - n.cursor
+		n.cursor = topic.log.n.first - 1
+	default:
+		return false
+	}
+	q.group.stale = true
+	return true
+}
+
 func mendCursor(ref duly.QueueRef) mend {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
@@ -210,18 +239,7 @@ func mendCursor(ref duly.QueueRef) mend {
 		if topic == nil {
 			return false, nil
 		}
-		n := &q.group.n
-		switch q.cursorFault(topic) {
-		case faultCursorAhead:
-			n.cursor = topic.log.n.last
-		case faultCursorBehind:
-			n.missed += topic.log.n.first - 1 - n.cursor
-			n.cursor = topic.log.n.first - 1
-		default:
-			return false, nil
-		}
-		q.group.stale = true
-		return true, nil
+		return q.fitCursor(topic), nil
 	}
 }
 
@@ -274,12 +292,15 @@ func (t *tx) mendNumber(j *job) error {
 	if err := j.readBody(t.conn); err != nil && err != errGone {
 		return err
 	}
+	if j.state == duly.StateDead {
+		j.pointer = false
+	}
 	other, err := t.byNumber(j.q, copyNumber(j.number))
 	if err != nil {
 		return err
 	}
 	state := j.state
-	if err := t.unhold(j); err != nil || other != nil {
+	if err := t.gone(j); err != nil || other != nil {
 		return err
 	}
 	j.number, j.state, j.stored = copyNumber(j.number), state, entries{}
@@ -330,4 +351,37 @@ func mendGroupCounters(ref duly.QueueRef) mend {
 		q.group.n.start += q.imbalance(topic)
 		return true, nil
 	}
+}
+
+// noteGroups adds the groups whose counters a fault of q may concern.
+func (c *check) noteGroups(q *queue) map[duly.QueueRef]bool {
+	if q == nil || q.kind == kindQueue {
+		return c.groups
+	}
+	if c.groups == nil {
+		c.groups = map[duly.QueueRef]bool{}
+	}
+	if c.groups[q.ref] = q.kind == kindGroup; q.log != nil {
+		for _, ref := range q.log.groups {
+			c.groups[ref] = true
+		}
+	}
+	return c.groups
+}
+
+// balanceGroups lets the counters of the groups add up whose faults were mended.
+func (c *check) balanceGroups(ctx context.Context) error {
+	for ref, isGroup := range c.groups {
+		if !isGroup {
+			continue
+		}
+		err := c.e.change(ctx, func(t *tx) error {
+			_, err := mendGroupCounters(ref)(t)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
