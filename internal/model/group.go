@@ -56,21 +56,23 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 
 	t := e.topics[topicRef]
 	if t == nil {
-		if err := e.mayMakeTopic(topicRef); err != nil {
-			return false, err
-		}
 		t = newTopic(topicRef, e.usualTopic())
 	}
 	if t.groups[name] != nil {
 		return true, nil
 	}
-	if len(t.groups) >= duly.MaxGroups {
-		return false, duly.GroupsFull(topicRef)
-	}
 	now, ms := e.now()
 	places, err := t.places(from, parts, now)
 	if err != nil {
 		return false, err
+	}
+	if len(t.groups) >= duly.MaxGroups {
+		return false, duly.GroupsFull(topicRef)
+	}
+	if e.topics[topicRef] == nil {
+		if err := e.mayMakeTopic(topicRef); err != nil {
+			return false, err
+		}
 	}
 	e.topics[topicRef] = t
 	t.groups[name] = e.newGroup(t, ref.Normal(), places, ms)
