@@ -12,6 +12,7 @@ func topicDelayedTests() []test {
 		{"MessageEntersTheLogWhenItIsDue", []string{"C12.10", "C12.19", "C12.47", "C12.48", "C12.55"}, Options{}, delayedEnters},
 		{"MessagesEnterInTheOrderOfTheirDueTimes", []string{"C12.49"}, Options{}, delayedOrder},
 		{"GroupSeesWhatEntersAfterItsCreation", []string{"C12.50", "C12.68"}, Options{}, delayedSeenByGroups},
+		{"MessagesOfDifferentKeysMayHaveOneID", []string{"C12.51"}, Options{}, delayedKeys},
 		{"MessageIsFoundByItsIDAndKey", []string{"C12.51"}, Options{}, delayedFound},
 		{"ListIsSortedAndCounted", []string{"C12.52", "C12.156"}, Options{}, delayedListed},
 		{"DueInThePastIsNow", []string{"C12.16"}, Options{}, delayedPastDue},
@@ -90,6 +91,22 @@ func delayedFound(s *scene) {
 	s.refused("cancel in an unknown topic", s.log().CancelDelayed(s.ctx, duly.Q("nothing"), "", "own"), duly.CodeNotFound)
 	_, err = s.log().Delayed(s.ctx, duly.Q("nothing"), duly.DelayedParams{})
 	s.refused("the list of an unknown topic", err, duly.CodeNotFound)
+}
+
+func delayedKeys(s *scene) {
+	for _, key := range []string{"b", "", "a"} {
+		s.publish(duly.Message{ID: "x", Key: key, Body: []byte("of " + key), Delay: time.Hour})
+	}
+	keys := []string{}
+	for _, m := range s.delayed() {
+		keys = append(keys, m.Key)
+	}
+	s.sameIDs("the keys of the delayed messages", keys, []string{"", "a", "b"})
+	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "a", "x"))
+	s.refused("a second cancel", s.log().CancelDelayed(s.ctx, s.topic(), "a", "x"), duly.CodeNotFound)
+	m, err := s.log().DelayedMessage(s.ctx, s.topic(), "b", "x")
+	s.must("get of a delayed message", err)
+	same(s, "the body", string(m.Body), "of b")
 }
 
 func delayedListed(s *scene) {

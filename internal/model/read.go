@@ -188,6 +188,7 @@ type delayedCursor struct {
 	Shard int
 	Due   int64
 	ID    string
+	Key   string
 }
 
 // Delayed implements duly.Topics.
@@ -210,9 +211,9 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedP
 
 	bytes := 0
 	for _, l := range t.logs[min(after.Shard, len(t.logs)):] {
-		for _, m := range slices.SortedFunc(slices.Values(l.delayed), byDueAndID) {
-			place := delayedCursor{l.index, m.due, m.ID}
-			if l.index == after.Shard && byPlace(place, after) <= 0 {
+		for _, m := range slices.SortedFunc(slices.Values(l.delayed), func(a, b *message) int { return byPlace(a.place(), b.place()) }) {
+			place := m.place()
+			if place.Shard = l.index; place.Shard == after.Shard && byPlace(place, after) <= 0 {
 				continue
 			}
 			if p.Bodies {
@@ -230,10 +231,11 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedP
 	return page, nil
 }
 
-func byDueAndID(a, b *message) int { return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.ID, b.ID)) }
+func (m *message) place() delayedCursor { return delayedCursor{Due: m.due, ID: m.ID, Key: m.Key} }
 
+// byPlace is the order within a shard. Messages of different keys may have one ID.
 func byPlace(a, b delayedCursor) int {
-	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 }
 
 // waiting is a delayed message as a caller sees it.
