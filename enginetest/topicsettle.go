@@ -16,6 +16,7 @@ func topicSettleTests() []test {
 		{"DeadMessageIsACopy", []string{"C12.111", "C12.113"}, Options{}, topicDeadCopy},
 		{"DeadMessagesHaveBounds", []string{"C12.112"}, Options{}, topicDeadBounds},
 		{"RequeueOffersTheCopyToThisGroupAlone", []string{"C12.114", "C12.6"}, Options{}, topicRequeued},
+		{"RequeuedCopyHoldsNothingInTheLog", []string{"C12.113", "C12.114"}, Options{}, topicRequeuedCopy},
 		{"ResultOfAnAckIsDropped", []string{"C12.94"}, Options{}, topicResult},
 	}
 }
@@ -193,6 +194,26 @@ func topicRequeued(s *scene) {
 	same(s, "the messages requeued by count", len(results), 1)
 	g.delivers("b")
 	same(s, "requeued", g.stats().Counters.Requeued, 2)
+}
+
+// topicRequeuedCopy requeues a message that is still in the log.
+func topicRequeuedCopy(s *scene) {
+	s.configureTopic(duly.TopicConfig{Keep: time.Hour})
+	g := s.group("g")
+	s.send("a", "b")
+	a := g.take()
+	g.bury(a, "no")
+	s.must("requeue", g.requeue(a.ID).Err)
+	s.stepTopic()
+	s.logged("a", "b")
+	s.Advance(time.Hour + time.Millisecond)
+	s.stepTopic()
+	s.logged("b")
+	s.configureTopic(duly.TopicConfig{MaxAge: time.Minute})
+	s.stepTopic()
+	s.logged()
+	same(s, "missed", g.groupStats().Missed, 1)
+	g.delivers("a")
 }
 
 func topicResult(s *scene) {

@@ -46,6 +46,13 @@ func TestModel(t *testing.T) {
 	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Model(t)
 }
 
+// What the random scripts do with topics and groups, the model does as well.
+func TestTopicModel(t *testing.T) {
+	s := suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal})
+	s.Sequences = 100
+	s.TopicModel(t)
+}
+
 // gathering is an engine as in a busy server: its writer lets callers join the
 // next commit, and pages are read row by row. It keeps the same contract.
 func gathering() enginetest.Suite {

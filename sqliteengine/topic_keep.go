@@ -287,14 +287,24 @@ func (t *tx) readHeld(topic, g *queue) error {
 }
 
 // firstHeld finds the first message that a group holds from a place of the log on. Dead
-// messages that live again may lie before the log.
+// messages that live again are copies, and hold nothing in the log.
 func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
 	number := topic.log.position(from.ordinal, from.ms)
-	n, ok, err := t.number(t.stmt("held_first").Int(1, g.id).Blob(2, number[:]))
-	if err != nil || !ok || isCopy(n) {
-		return never, err
+	s := t.stmt("held_first").Int(1, g.id).Blob(2, number[:])
+	defer s.Reset()
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return never, err
+		}
+		n := numberAt(s, 0)
+		if isCopy(n) {
+			return never, nil
+		}
+		if !packedCopy(s.ColRaw(1)) {
+			return int64(duly.PositionPartsOf(n).Ordinal), nil
+		}
 	}
-	return int64(duly.PositionPartsOf(n).Ordinal), nil
 }
 
 // miss lets a group miss the messages between two ordinals, which are gone.
@@ -322,11 +332,14 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 	return nil
 }
 
-// heldBetween lists the messages that a group holds between two places of the log.
+// heldBetween lists the messages that a group holds between two places of the log, but
+// for the copies that it has requeued.
 func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, err error) {
 	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
 	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {
-		held = append(held, numberAt(s, 0))
+		if !packedCopy(s.ColRaw(1)) {
+			held = append(held, numberAt(s, 0))
+		}
 	})
 	return held, err
 }

@@ -28,14 +28,14 @@ DELETE FROM topic_cursors WHERE queue = ?1;
 -- name: group_names
 SELECT name FROM queues WHERE namespace = ?3 AND kind = 2 AND name > ?1 AND name < ?4 ORDER BY name LIMIT ?2;
 
--- The first message that a group holds from a position on. Copies of dead messages come last, because the
--- first bit of their numbers is set.
+-- What a group holds from a position on. Copies of dead messages come last, because the first bit of their
+-- numbers is set.
 -- name: held_first
-SELECT number FROM jobs WHERE queue = ?1 AND number >= ?2 ORDER BY number LIMIT 1;
+SELECT number, rules FROM jobs WHERE queue = ?1 AND number >= ?2 ORDER BY number;
 
 -- What a group holds between two positions.
 -- name: held_between
-SELECT number FROM jobs WHERE queue = ?1 AND number >= ?2 AND number < ?3 ORDER BY number;
+SELECT number, rules FROM jobs WHERE queue = ?1 AND number >= ?2 AND number < ?3 ORDER BY number;
 
 -- New messages that a group hands out: pointers into the log, leased.
 -- name: hold_many
