@@ -31,7 +31,32 @@ func (a *app) completeQueues(n int) completions {
 	}
 }
 
-func (a *app) queueNames(ctx context.Context, prefix string) (names []string) {
+// completeTopics offers the names of topics for the first n arguments.
+func (a *app) completeTopics(n int) completions {
+	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if len(args) >= n {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+		defer cancel()
+		return a.offer(ctx, word, func(s *session, page duly.PageParams) (duly.NamePage, error) {
+			topics, err := s.topics()
+			if err != nil {
+				return duly.NamePage{}, err
+			}
+			return topics.Topics(ctx, s.namespace, page)
+		}), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func (a *app) queueNames(ctx context.Context, prefix string) []string {
+	return a.offer(ctx, prefix, func(s *session, page duly.PageParams) (duly.NamePage, error) {
+		return s.Queues(ctx, s.namespace, page)
+	})
+}
+
+// offer returns the names of a list's first page that begin so.
+func (a *app) offer(ctx context.Context, prefix string, list func(*session, duly.PageParams) (duly.NamePage, error)) (names []string) {
 	at, err := a.find()
 	if err != nil || !remote(at.url) && !open.Redis(at.url) {
 		return nil
@@ -41,7 +66,7 @@ func (a *app) queueNames(ctx context.Context, prefix string) (names []string) {
 		return nil
 	}
 	defer s.Close()
-	page, err := s.Queues(ctx, s.namespace, duly.PageParams{Limit: duly.MaxBatch})
+	page, err := list(s, duly.PageParams{Limit: duly.MaxBatch})
 	if err != nil {
 		return nil
 	}

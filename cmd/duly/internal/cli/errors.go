@@ -214,6 +214,10 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 	case code == duly.CodeInvalid && cmd != nil:
 		path := strings.TrimPrefix(cmd.CommandPath(), "duly")
 		return "see: " + a.program() + path + " --help"
+	case code == duly.CodeConflict && strings.Contains(err.Error(), "a topic cannot have its name"):
+		return ""
+	case isTopic(err):
+		return "see the topics and their groups: " + a.program() + " topic list, and topic groups TOPIC"
 	case code == duly.CodeFull:
 		return room(err.Error(), a.program())
 	case code == duly.CodeInternal && !errors.As(err, new(*duly.Error)):

@@ -87,7 +87,7 @@ func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string
 		page, err := w.next(ctx, n, f.bodies)
 		if err != nil {
 			t.flush()
-			return err
+			return a.orMissing(ctx, s, err, queue)
 		}
 		found += len(page.Jobs)
 		if left > 0 {

@@ -14,7 +14,12 @@ import (
 // names. It does so only for a queue without jobs and counters.
 func (a *app) mustExist(ctx context.Context, s *session, name string) error {
 	stats, err := s.Stats(ctx, s.queue(name))
-	if err != nil || used(&stats) {
+	switch {
+	case errors.Is(err, duly.ErrNotFound) && s.queue(name).IsGroup():
+		return a.nearGroup(ctx, s, err, name)
+	case isTopic(err):
+		return advise(err, "see its groups: %s topic groups %s", a.program(), shellQuote(name))
+	case err != nil || used(&stats) || s.queue(name).IsGroup():
 		return err
 	}
 	return a.mustBeListed(ctx, s, name)
@@ -23,8 +28,8 @@ func (a *app) mustExist(ctx context.Context, s *session, name string) error {
 // orMissing replaces a not_found error by that of mustExist if the queue itself
 // does not exist.
 func (a *app) orMissing(ctx context.Context, s *session, err error, queue string) error {
-	if errors.Is(err, duly.ErrNotFound) {
-		if missing := a.mustExist(ctx, s, queue); errors.Is(missing, duly.ErrNotFound) {
+	if errors.Is(err, duly.ErrNotFound) || isTopic(err) {
+		if missing := a.mustExist(ctx, s, queue); errors.Is(missing, duly.ErrNotFound) || isTopic(missing) {
 			return missing
 		}
 	}
@@ -76,7 +81,10 @@ func (a *app) hintMissing(ctx context.Context, s *session, names []string) {
 	}
 	for _, name := range names {
 		stats, err := s.Stats(ctx, s.queue(name))
-		if err != nil || used(&stats) {
+		if errors.Is(err, duly.ErrNotFound) && s.queue(name).IsGroup() {
+			a.note("no such group %s yet; make it with --from start, or: %s topic group create", name, a.program())
+		}
+		if err != nil || used(&stats) || s.queue(name).IsGroup() {
 			continue
 		}
 		if near, known, err := findName(ctx, s, name); err == nil && !known {

@@ -38,20 +38,46 @@ func (t *tally) String() string {
 	return text
 }
 
-// pushLines pushes one job per line. A line of its own error is reported, as far
-// as they are few, and the others go on; an error of a whole batch ends the command, and says how
-// far it had come.
+// lineSender sends one batch of lines. It returns what became of each, also as the
+// JSON of the HTTP API.
+type lineSender func(ctx context.Context, bodies [][]byte) (results []duly.PushResult, json []byte, err error)
+
+// pushLines pushes one job per line.
 func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
+	return a.lines(ctx, p, func(s *session) (lineSender, error) {
+		client := a.client(s)
+		return func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
+			jobs := make([]duly.Job, len(bodies))
+			for i, body := range bodies {
+				jobs[i] = like
+				jobs[i].Body = body
+			}
+			results, err := client.PushMany(ctx, jobs)
+			return results, wire.AppendPushResults(nil, results), err
+		}, nil
+	}, func(s *session, t *tally) { a.hintCreated(ctx, s, like.Queue, t.created+t.merged) })
+}
+
+// lines sends every line of standard input. A line of its own error is reported, as
+// far as they are few, and the others go on; an error of a whole batch ends the
+// command, and says how far it had come. done, if set, is called after the last line.
+func (a *app) lines(ctx context.Context, p *printer, open func(*session) (lineSender, error), done func(*session, *tally)) error {
 	var t tally
 	err := a.withNew(ctx, func(s *session) error {
+		send, err := open(s)
+		if err != nil {
+			return err
+		}
 		in := readLines(a.env.Stdin)
 		defer in.stop()
 		bar := a.newProgress("push", inputSize(a.env.Stdin))
 		defer bar.end()
-		if err := a.pushBatches(ctx, p, a.client(s), like, in, bar, &t); err != nil {
+		if err := a.sendBatches(ctx, p, send, in, bar, &t); err != nil {
 			return err
 		}
-		a.hintCreated(ctx, s, like.Queue, t.created+t.merged)
+		if done != nil {
+			done(s, &t)
+		}
 		return nil
 	})
 	if err == nil {
@@ -74,28 +100,25 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 	return nil
 }
 
-func (a *app) pushBatches(ctx context.Context, p *printer, client *duly.Client, like duly.Job, in *lineReader, bar *progress, t *tally) error {
+func (a *app) sendBatches(ctx context.Context, p *printer, send lineSender, in *lineReader, bar *progress, t *tally) error {
 	for {
 		bodies, err := in.next(ctx)
 		if err != nil || len(bodies) == 0 {
 			return err
 		}
-		jobs := make([]duly.Job, len(bodies))
 		read := int64(0)
-		for i, body := range bodies {
-			jobs[i] = like
-			jobs[i].Body = body
+		for _, body := range bodies {
 			read += int64(len(body)) + 1
 		}
 		// The batch in flight is finished whatever signal comes.
-		results, err := client.PushMany(context.WithoutCancel(ctx), jobs)
+		results, json, err := send(context.WithoutCancel(ctx), bodies)
 		if err != nil {
 			return err
 		}
 		a.count(t, results)
 		bar.add(read, t.lines)
 		if p.json {
-			p.lines(wire.AppendPushResults(nil, results))
+			p.lines(json)
 			if err := p.flush(); err != nil {
 				return err
 			}

@@ -24,10 +24,15 @@ func queueSetCommand(a *app) *cobra.Command {
 	var c duly.QueueConfig
 	cmd := a.command("set QUEUE", "Change a queue's defaults and bounds, or make the queue",
 		`Changes only what is given, at once and for all workers; jobs that are there keep what they took when they were
-pushed. Prints the whole configuration.`,
+pushed. Prints the whole configuration.
+
+A consumer group TOPIC@GROUP must exist. It has --order, --max-held, --filter, --idle and --target besides, and no --shards,
+--ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20
-  duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none`,
+  duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
+  duly queue set events@mailer --order key --max-held 1000
+  duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withNew(ctx, func(s *session) error {
 				if err := checkBurst(ctx, s, args[0], c); err != nil {
@@ -52,6 +57,7 @@ pushed. Prints the whole configuration.`,
 	boundVar(f, &c.MaxLeased, "max-leased", "jobs worked on at once, over all workers")
 	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
 	countVar(f, &c.Rate.Burst, "burst", "deliveries that may come at once after a pause")
+	groupFlags(cmd, f, &c.Group)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !anyGiven(cmd) {
 			return misusef("nothing to change was given; %s stats QUEUE shows what is set", a.program())
@@ -66,6 +72,9 @@ pushed. Prints the whole configuration.`,
 func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
 	missing := a.mustExist(ctx, s, queue)
 	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
+		if errors.Is(err, duly.ErrNotFound) || isTopic(err) {
+			return missing
+		}
 		return err
 	}
 	q, err := describeQueue(ctx, s, queue)

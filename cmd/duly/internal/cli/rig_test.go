@@ -131,18 +131,22 @@ var cursor = regexp.MustCompile(`--cursor ([a-z]+):[^)]*\)`)
 
 var ulid = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
 
+// token is the last part of the receipt of a message.
+var token = regexp.MustCompile(`(@[a-z]+:[0-9]+:ULID-[0-9]{21}):[0-9]+`)
+
 // stable numbers what is random, in the same width, and leaves this machine
 // out.
 func (r *rig) stable(text string) string {
 	v := (&app{}).version()
 	text = strings.NewReplacer(v.Go, "GO", v.Platform, "OS/ARCH").Replace(text)
 	text = cursor.ReplaceAllString(text, "--cursor $1:…)")
-	return ulid.ReplaceAllStringFunc(text, func(n string) string {
+	text = ulid.ReplaceAllStringFunc(text, func(n string) string {
 		if _, ok := r.numbers[n]; !ok {
 			r.numbers[n] = fmt.Sprintf("ULID-%021d", len(r.numbers)+1)
 		}
 		return r.numbers[n]
 	})
+	return token.ReplaceAllString(text, "$1:TOKEN")
 }
 
 // watched is an output that tells when it has a number of lines.

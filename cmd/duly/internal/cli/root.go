@@ -25,6 +25,7 @@ func commands(a *app) []section {
 			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
+		{"Publish to consumer groups:", []*cobra.Command{topicCommand(a)}},
 		{"Keep a server:", []*cobra.Command{
 			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a), poolCommand(a),
 			benchCommand(a), healthCommand(a),

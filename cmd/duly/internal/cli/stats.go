@@ -12,17 +12,24 @@ import (
 func statsCommand(a *app) *cobra.Command {
 	cmd := a.command("stats QUEUE", "Show what a queue holds, what it has done, and how it is set",
 		`The sizes go by the clock; the counters count since the queue was made. At rest, pushed is the sum of acked, merged,
-expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leased and dead.`,
+expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leased and dead.
+
+QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 		`  duly stats emails
+  duly stats events
+  duly stats events@mailer
   duly stats emails --json | jq .stats.sizes.ready`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.with(ctx, func(s *session) error {
 				q, err := describeQueue(ctx, s, args[0])
-				if err == nil && !used(&q.Stats) {
+				switch {
+				case isTopic(err):
+					return topicStats(ctx, p, s, args[0])
+				case err == nil && !used(&q.Stats) && !s.queue(args[0]).IsGroup():
 					err = a.mustBeListed(ctx, s, args[0])
 				}
 				if err != nil {
-					return err
+					return a.orMissing(ctx, s, err, args[0])
 				}
 				p.queue(&q)
 				return nil
@@ -33,6 +40,20 @@ expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leas
 	return cmd
 }
 
+// topicStats prints everything about a topic.
+func topicStats(ctx context.Context, p *printer, s *session, name string) error {
+	topics, err := s.topics()
+	if err != nil {
+		return err
+	}
+	info, err := topics.Topic(ctx, s.queue(name))
+	if err != nil {
+		return err
+	}
+	p.topic(&wire.Topic{Name: name, TopicInfo: info})
+	return nil
+}
+
 // queue prints everything about one queue.
 func (p *printer) queue(q *wire.Queue) {
 	if p.json {
@@ -41,7 +62,11 @@ func (p *printer) queue(q *wire.Queue) {
 	}
 	p.sizes(&q.Stats)
 	p.printf("\n")
-	p.counters(&q.Stats.Counters)
+	if g := q.Stats.Group; g != nil {
+		p.group(g)
+		p.printf("\n")
+	}
+	p.counters(&q.Stats.Counters, q.Stats.Group != nil)
 	p.printf("\n")
 	p.config(&q.Config)
 }
@@ -61,7 +86,47 @@ func (p *printer) sizes(stats *duly.Stats) {
 	t.flush()
 }
 
-func (p *printer) counters(c *duly.Counters) {
+// group prints what only a group has.
+func (p *printer) group(g *duly.GroupStats) {
+	t := p.newTable("LOG", ">MESSAGES", "")
+	oldest := ""
+	if g.OldestNeeded > 0 {
+		oldest = "the oldest needed is " + roughly(g.OldestNeeded) + " old"
+	}
+	if g.Parked {
+		oldest = "parked: idle for too long, it needs nothing"
+	}
+	held := ""
+	if g.AtMaxHeld {
+		held = "max held stops the cursor"
+		if g.Key != "" {
+			held += "; the key " + g.Key + " blocks most"
+		}
+	}
+	t.add(txt("lag"), txt(countText(g.Lag)), cell{held, yellow})
+	t.add(txt("entered"), txt(countText(g.Entered)), txt(oldest))
+	for _, row := range []struct {
+		name string
+		n    int64
+	}{{"filtered", g.Filtered}, {"skipped", g.Skipped}, {"replayed", g.Replayed}, {"missed", g.Missed}} {
+		t.add(txt(row.name), txt(countText(row.n)), txt(""))
+	}
+	t.flush()
+
+	if len(g.Consumers) == 0 {
+		return
+	}
+	p.printf("\n")
+	t = p.newTable("CONSUMER", "LAST CALL")
+	for _, c := range g.Consumers {
+		t.add(txt(c.Name), txt(relative(c.LastCall, p.now())))
+	}
+	t.flush()
+}
+
+// counters prints what a queue has done. A message is not pushed into a group, not
+// merged, and does not expire.
+func (p *printer) counters(c *duly.Counters, group bool) {
 	t := p.newTable("COUNTED", ">JOBS")
 	for _, row := range []struct {
 		name string
@@ -71,6 +136,9 @@ func (p *printer) counters(c *duly.Counters) {
 		{"failed", c.Failed}, {"stalled", c.Stalled}, {"released", c.Released}, {"dead", c.Dead},
 		{"requeued", c.Requeued}, {"expired", c.Expired}, {"deleted", c.Deleted}, {"dropped", c.Dropped},
 	} {
+		if group && (row.name == "pushed" || row.name == "merged" || row.name == "expired") {
+			continue
+		}
 		t.add(txt(row.name), txt(countText(row.n)))
 	}
 	t.flush()
@@ -86,18 +154,32 @@ func (p *printer) config(c *duly.QueueConfig) {
 	if c.Rate.Limited() {
 		rate = rateText(c.Rate)
 	}
+	group := c.Group != (duly.GroupConfig{})
 	t.add(txt("paused"), paused)
-	t.add(txt("shards"), txt(bound(c.Shards)))
+	if !group {
+		t.add(txt("shards"), txt(bound(c.Shards)))
+	}
 	t.add(txt("tries"), txt(bound(c.Defaults.Tries)))
 	t.add(txt("max stalls"), txt(bound(c.Defaults.MaxStalls)))
 	t.add(txt("backoff"), txt(string(c.Defaults.Backoff)))
 	t.add(txt("lease"), txt(span(c.Defaults.Lease)))
-	t.add(txt("ttl"), txt(span(c.Defaults.TTL)))
-	t.add(txt("retain"), txt(span(c.Defaults.Retain)))
+	if !group {
+		t.add(txt("ttl"), txt(span(c.Defaults.TTL)))
+		t.add(txt("retain"), txt(span(c.Defaults.Retain)))
+	}
 	t.add(txt("dead age"), txt(span(c.DeadAge)))
 	t.add(txt("dead count"), txt(bound(c.DeadCount)))
-	t.add(txt("max jobs"), txt(bound(c.MaxJobs)))
+	if !group {
+		t.add(txt("max jobs"), txt(bound(c.MaxJobs)))
+	}
 	t.add(txt("max leased"), txt(bound(c.MaxLeased)))
 	t.add(txt("rate"), txt(rate))
+	if group {
+		t.add(txt("order"), txt(string(c.Group.Order)))
+		t.add(txt("max held"), txt(bound(c.Group.MaxHeld)))
+		t.add(txt("filter"), txt(string(c.Group.Filter)))
+		t.add(txt("idle"), txt(span(c.Group.Idle)))
+		t.add(txt("target"), txt(c.Group.Target))
+	}
 	t.flush()
 }

@@ -27,6 +27,12 @@ type workFlags struct {
 	untilEmpty  bool
 	strict      bool
 	passURL     bool
+	most        int      // jobs; 0: no bound
+	from        fromFlag // empty: groups are not made
+}
+
+func newWorkFlags() *workFlags {
+	return &workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
 }
 
 const workLong = `The command gets the job's body on standard input and its fields as variables:
@@ -49,34 +55,29 @@ and the end of what the command printed to standard error is kept with the job. 
   echo "$DULY_JOB_ID: try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"
   curl -fsS --data-binary "$body" https://example.com/hook || exit 75
 
-It works until INT or TERM, with --once for one job, with --until-empty until no job is due. Its own exit status does not
+It works until INT or TERM, with --once for one job, with --max for so many, with --until-empty until no job is due. Its own exit status does not
 depend on the jobs.
 
 The lease is extended while the command runs. If it is lost, the command and every process that it started get TERM, and
 5 s later KILL. On INT or TERM duly takes no more jobs, waits --drain for running commands, and gives back the rest.
 
+A consumer group of a topic is worked as a queue, by the name TOPIC@GROUP. --from makes the group if it does not exist.
+
 Several queues share the commands equally. With --strict-order a job of the first goes before all of the second.`
 
 func workCommand(a *app) *cobra.Command {
-	f := workFlags{concurrency: 1, snooze: 30 * time.Second, drain: worker.DefaultDrain}
+	f := newWorkFlags()
 	var cmd *cobra.Command
 	cmd = a.command("work QUEUE… (--exec CMD | -- CMD [ARG…])", "Run a command for every job that is due", workLong,
 		`  duly work emails --exec ./send-mail
   duly work emails --until-empty -- ./send-mail --from shop@example.com
   duly work emails --once --exec 'cat; echo " is try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"'
   duly work urgent emails --exec 'curl -fsS --data-binary @- https://example.com/hook' --concurrency 8
-  duly work reports --exec ./report --timeout 10m --result --json`,
+  duly work reports --exec ./report --timeout 10m --result --json
+  duly work events@mailer --from start --exec ./send-mail`,
 		func(ctx context.Context, p *printer, args []string) error {
 			queues, argv := beforeDash(cmd, args)
-			switch {
-			case f.exec != "" && len(argv) > 0:
-				return misusef("--exec and a command after -- are both given, give one of them")
-			case f.exec == "" && len(argv) == 0:
-				return misusef("say what to run: --exec CMD, or -- CMD ARG…")
-			}
-			f.argv = argv
-			a.hears = hearAll
-			return a.with(ctx, func(s *session) error { return a.work(ctx, p, s, queues, &f) })
+			return a.startWork(ctx, p, queues, argv, f)
 		})
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		queues, _ := beforeDash(cmd, args)
@@ -87,11 +88,31 @@ func workCommand(a *app) *cobra.Command {
 	return cmd
 }
 
+// startWork checks the flags and works queues and groups.
+func (a *app) startWork(ctx context.Context, p *printer, queues, argv []string, f *workFlags) error {
+	switch {
+	case f.exec != "" && len(argv) > 0:
+		return misusef("--exec and a command after -- are both given, give one of them")
+	case f.exec == "" && len(argv) == 0:
+		return misusef("say what to run: --exec CMD, or -- CMD ARG…")
+	case f.once && f.most > 0:
+		return misusef("--once and --max are both given, give one of them")
+	}
+	if f.once {
+		f.most = 1
+	}
+	f.argv = argv
+	a.hears = hearAll
+	return a.with(ctx, func(s *session) error { return a.work(ctx, p, s, queues, f) })
+}
+
 // add adds the flags.
 func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
 	flags.BoolVar(&f.once, "once", false, "work one job and end; wait for it unless --until-empty is set too")
+	countVar(flags, &f.most, "max", "end after so many jobs (default: none)")
+	flags.Var(&f.from, "from", "make a group TOPIC@GROUP that does not exist, `start|end|TIME|POSITION`")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
@@ -124,9 +145,9 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 	// What becomes of each job stands in the log of jobs; the worker itself
 	// tells only of what no job is to blame for.
 	engine, observer := s.Contract, worker.Observer{Settled: log.settled}
-	if f.once || f.untilEmpty {
+	if f.most > 0 || f.untilEmpty {
 		until := newUntilEngine(engine, f, stop)
-		engine, observer = until, until.observe(observer)
+		engine, observer = until.withTopics(), until.observe(observer)
 	}
 	w := worker.New(engine, worker.Config{
 		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain, StrictOrder: f.strict,
@@ -137,9 +158,15 @@ func (a *app) work(ctx context.Context, p *printer, s *session, queues []string,
 		opts = append(opts, worker.Timeout(f.timeout))
 	}
 	for _, q := range queues {
+		if f.from.from != "" && s.queue(q).IsGroup() {
+			w.Handle(q, x.run, append(opts, worker.From(f.from.from))...)
+			continue
+		}
 		w.Handle(q, x.run, opts...)
 	}
-	a.hintMissing(ctx, s, queues)
+	if f.from.from == "" {
+		a.hintMissing(ctx, s, queues)
+	}
 	// At once means the commands too: nobody would settle what they do.
 	defer a.finally(x.killAll)()
 	a.remark("working on " + strings.Join(queues, ", ") + "; Ctrl-C lets what runs end")

@@ -13,34 +13,34 @@ import (
 // there is nothing more to take.
 type untilEngine struct {
 	duly.Contract
-	once, empty bool
-	stop        func()
+	most  int // jobs; 0: no bound
+	empty bool
+	stop  func()
 
 	mu      sync.Mutex
 	taken   int
+	asked   int                   // by the Reserves in flight
 	running map[duly.Receipt]bool // true after the lease was lost: then no settle follows
 	wake    func()                // ends the Wait in progress
 }
 
 func newUntilEngine(e duly.Contract, f *workFlags, stop func()) *untilEngine {
 	return &untilEngine{
-		Contract: e, once: f.once, empty: f.untilEmpty, stop: stop,
+		Contract: e, most: f.most, empty: f.untilEmpty, stop: stop,
 		running: map[duly.Receipt]bool{}, wake: func() {},
 	}
 }
 
 // Reserve implements duly.Engine.
 func (u *untilEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	if u.finished() {
+	if p.Max = u.ask(p.Max); p.Max == 0 {
 		return nil, nil
-	}
-	if u.once {
-		p.Max = 1
 	}
 	got, err := u.Contract.Reserve(ctx, p)
 
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	u.asked -= p.Max
 	u.taken += len(got)
 	for i := range got {
 		u.running[got[i].Receipt] = false
@@ -61,11 +61,39 @@ func (u *untilEngine) Pass(ctx context.Context, namespace string, queues []strin
 	duly.PasserOf(u.Contract).Pass(ctx, namespace, queues)
 }
 
-// finished reports whether the one job was taken.
+// ask returns how many jobs a Reserve may ask for, up to n.
+func (u *untilEngine) ask(n int) int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.most > 0 {
+		n = min(n, u.most-u.taken-u.asked)
+	}
+	u.asked += n
+	return n
+}
+
+// finished reports whether all jobs were taken.
 func (u *untilEngine) finished() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.once && u.taken > 0
+	return u.most > 0 && u.taken >= u.most
+}
+
+// topicMethods is embedded: duly.Topics would hide its own method Topics.
+type topicMethods = duly.Topics
+
+// untilTopics is untilEngine for an engine with topics.
+type untilTopics struct {
+	*untilEngine
+	topicMethods
+}
+
+// withTopics returns u with the topics of its engine, if that has them.
+func (u *untilEngine) withTopics() duly.Contract {
+	if topics, ok := u.Contract.(duly.Topics); ok {
+		return untilTopics{u, topics}
+	}
+	return u
 }
 
 // Wait implements duly.Engine. A worker calls it when a Reserve left slots free.
@@ -156,9 +184,10 @@ func (u *untilEngine) ended(r duly.Receipt, settled bool) {
 	if len(u.running) == 0 {
 		u.wake()
 	}
+	done := u.most > 0 && u.taken >= u.most && len(u.running) == 0
 	u.mu.Unlock()
 
-	if u.once {
+	if done {
 		u.stop()
 	}
 }

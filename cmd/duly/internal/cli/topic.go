@@ -1,0 +1,678 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/cmd/duly/internal/config"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+func topicCommand(a *app) *cobra.Command {
+	return a.group("topic", "Publish messages, and read them with consumer groups",
+		topicCreateCommand(a), topicSetCommand(a), topicListCommand(a), topicPublishCommand(a), topicTailCommand(a),
+		topicDelayedCommand(a), topicCancelCommand(a), topicGroupsCommand(a), topicGroupCommand(a), topicConsumeCommand(a),
+		topicSeekCommand(a), topicTrimCommand(a), topicDestroyCommand(a))
+}
+
+// topics returns the topics of the session's engine.
+func (s *session) topics() (duly.Topics, error) {
+	topics, ok := s.Contract.(duly.Topics)
+	if !ok {
+		return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"), "use a queue, or an engine that has them")
+	}
+	return topics, nil
+}
+
+// withTopics is with for a command about topics. mayMake says whether a storage may
+// begin with it.
+func (a *app) withTopics(ctx context.Context, mayMake bool, do func(s *session, topics duly.Topics) error) error {
+	return a.within(ctx, mayMake, func(s *session) error {
+		topics, err := s.topics()
+		if err != nil {
+			return err
+		}
+		return do(s, topics)
+	})
+}
+
+// group names a group of the session's namespace.
+func (s *session) group(topic, name string) duly.QueueRef {
+	return s.queue(duly.GroupName(topic, name))
+}
+
+func topicCreateCommand(a *app) *cobra.Command {
+	var c duly.TopicConfig
+	cmd := a.command("create TOPIC", "Make a topic, if it does not exist",
+		`A topic is a log of messages. Every consumer group of it sees every message. A topic without groups keeps all
+messages; with groups, a message goes once every group is done with it, and --keep keeps it longer for groups that come
+late and for replay. The first publish makes a topic too. Prints the whole configuration.`,
+		`  duly topic create events
+  duly topic create events --keep 7d --dedupe 1h
+  duly topic create clicks --shards 8 --max-count 1000000 --overflow drop`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+				return a.configureTopic(ctx, p, s, topics, args[0], c)
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = noCompletion
+	topicFlags(cmd, &c)
+	return cmd
+}
+
+func topicSetCommand(a *app) *cobra.Command {
+	var c duly.TopicConfig
+	cmd := a.command("set TOPIC", "Change how long a topic keeps messages, and its bounds",
+		`Changes only what is given, at once. Prints the whole configuration. The settings of a group are changed with
+duly queue set TOPIC@GROUP.`,
+		`  duly topic set events --keep 7d
+  duly topic set events --dedupe 24h
+  duly topic set events --max-age 30d --max-bytes none`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
+					return a.nearTopic(ctx, s, topics, err, args[0])
+				}
+				return a.configureTopic(ctx, p, s, topics, args[0], c)
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	topicFlags(cmd, &c)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if !anyGiven(cmd) {
+			return misusef("nothing to change was given; %s stats TOPIC shows what is set", a.program())
+		}
+		return nil
+	}
+	return cmd
+}
+
+func topicFlags(cmd *cobra.Command, c *duly.TopicConfig) {
+	f := cmd.Flags()
+	countVar(f, &c.Shards, "shards", "parts, a power of two up to 256; fixed once the topic is made")
+	spanVar(f, &c.Dedupe, "dedupe", "take a message's ID once within this time, 1s to 24h")
+	spanVar(f, &c.Keep, "keep", "keep a message so long although no group needs it")
+	spanVar(f, &c.MaxAge, "max-age", "drop messages that are older, needed or not")
+	boundVar(f, &c.MaxCount, "max-count", "the most messages, delayed ones included")
+	f.Var(bytesFlag{&c.MaxBytes}, "max-bytes", "the most bytes, by the engine's estimate: 500MiB, or none")
+	f.StringVar((*string)(&c.Overflow), "overflow", "", "at these two bounds: refuse the publish, or drop the oldest messages; `refuse|drop`")
+	fixed(cmd, "overflow", string(duly.OverflowRefuse), string(duly.OverflowDrop))
+}
+
+// configureTopic changes a topic and prints it.
+func (a *app) configureTopic(ctx context.Context, p *printer, s *session, topics duly.Topics, name string, patch duly.TopicConfig) error {
+	if err := topics.ConfigureTopic(ctx, s.queue(name), patch); err != nil {
+		return err
+	}
+	info, err := topics.Topic(ctx, s.queue(name))
+	if err != nil {
+		return err
+	}
+	if p.json {
+		p.line(wire.AppendTopic(nil, wire.Topic{Name: name, TopicInfo: info}))
+		return nil
+	}
+	p.topicConfig(&info.Config)
+	return nil
+}
+
+func (p *printer) topicConfig(c *duly.TopicConfig) {
+	t := p.newTable("SETTING", "VALUE")
+	t.add(txt("shards"), txt(bound(c.Shards)))
+	t.add(txt("dedupe"), txt(span(c.Dedupe)))
+	t.add(txt("keep"), txt(span(c.Keep)))
+	t.add(txt("max age"), txt(span(c.MaxAge)))
+	t.add(txt("max count"), txt(bound(c.MaxCount)))
+	maxBytes := "none"
+	if c.MaxBytes > 0 {
+		maxBytes = bytesText(c.MaxBytes)
+	}
+	t.add(txt("max bytes"), txt(maxBytes))
+	t.add(txt("overflow"), txt(string(c.Overflow)))
+	t.flush()
+}
+
+// topic prints everything about one topic.
+func (p *printer) topic(topic *wire.Topic) {
+	if p.json {
+		p.line(wire.AppendTopic(nil, *topic))
+		return
+	}
+	stats, now := &topic.Stats, p.now()
+	entered := func(at duly.Position) string {
+		if at == (duly.Position{}) {
+			return ""
+		}
+		return at.String() + ", " + relative(duly.PositionPartsOf(at).EnteredAt(), now)
+	}
+	next := ""
+	if !stats.NextDue.IsZero() {
+		next = ", the next enters " + relative(stats.NextDue, now)
+	}
+	p.pairs(txt("messages"), txt(countText(stats.Messages)+" ("+bytesText(stats.Bytes)+")"), txt("first"), txt(entered(stats.First)),
+		txt("last"), txt(entered(stats.Last)), txt("delayed"), txt(countText(stats.Delayed)+next))
+	p.printf("\n")
+
+	t := p.newTable("COUNTED", ">MESSAGES")
+	for _, row := range []struct {
+		name string
+		n    int64
+	}{
+		{"published", stats.Published}, {"exists", stats.Exists}, {"entered", stats.Entered}, {"canceled", stats.Canceled},
+		{"trimmed", stats.Trimmed}, {"dropped", stats.Dropped}, {"forgotten IDs", stats.Forgotten},
+	} {
+		t.add(txt(row.name), txt(countText(row.n)))
+	}
+	t.flush()
+	p.printf("\n")
+
+	if len(stats.Floors) > 0 {
+		t := p.newTable(">SHARD", "HELD BACK BY", "SINCE", ">ALONE", "FROM")
+		for _, f := range stats.Floors {
+			t.add(txt(countText(int64(f.Shard))), txt(duly.GroupName(topic.Name, f.Group)), txt(relative(f.Since, now)), txt(countText(f.Alone)), txt(entered(f.Position)))
+		}
+		t.flush()
+		p.printf("\n")
+	}
+	p.topicConfig(&topic.Config)
+}
+
+func topicListCommand(a *app) *cobra.Command {
+	var names bool
+	cmd := a.command("list", "List the topics with what they hold",
+		`Lists the topics of the namespace by name. duly stats TOPIC shows everything about one.`,
+		`  duly topic list
+  duly topic list --names`,
+		func(ctx context.Context, p *printer, _ []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return listTopics(ctx, p, s, topics, names)
+			})
+		})
+	cmd.Aliases = []string{"ls"}
+	cmd.Args = noArgs
+	cmd.Flags().BoolVar(&names, "names", false, "the names alone")
+	return cmd
+}
+
+func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics, namesOnly bool) error {
+	t := p.newTable("TOPIC", ">MESSAGES", ">BYTES", ">DELAYED", ">PUBLISHED", ">DROPPED", "NEWEST")
+	return eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }, func(names []string) error {
+		if namesOnly {
+			return p.names(names)
+		}
+		for _, name := range names {
+			info, err := topics.Topic(ctx, s.queue(name))
+			switch {
+			case errors.Is(err, duly.ErrNotFound): // destroyed meanwhile
+				continue
+			case err != nil:
+				return err
+			case p.json:
+				p.line(wire.AppendTopic(nil, wire.Topic{Name: name, TopicInfo: info}))
+				continue
+			}
+			stats, newest := &info.Stats, ""
+			if stats.Last != (duly.Position{}) {
+				newest = relative(duly.PositionPartsOf(stats.Last).EnteredAt(), p.now())
+			}
+			t.add(txt(name), txt(countText(stats.Messages)), txt(bytesText(stats.Bytes)), txt(countText(stats.Delayed)), txt(countText(stats.Published)),
+				txt(countText(stats.Dropped)), txt(newest))
+		}
+		t.flush()
+		return p.flush()
+	})
+}
+
+// eachName walks over the pages of a list of names.
+func eachName(ctx context.Context, list func(duly.PageParams) (duly.NamePage, error), do func(names []string) error) error {
+	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
+		names, err := list(page)
+		if err == nil {
+			err = do(names.Names)
+		}
+		if page.Cursor = names.Next; err != nil || page.Cursor == "" || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func topicGroupsCommand(a *app) *cobra.Command {
+	var namesOnly bool
+	cmd := a.command("groups TOPIC", "List the groups of a topic with what they have left",
+		`LAG is the number of messages that a group has not been given yet. The messages under READY, DELAYED, BLOCKED and LEASED
+were given once and are not done. OLDEST is the age of the oldest message that the group needs. The last column marks a
+paused group, and one that keeps its topic from trimming.`,
+		`  duly topic groups events
+  duly topic groups events --names`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return a.listGroups(ctx, p, s, topics, args[0], namesOnly)
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().BoolVar(&namesOnly, "names", false, "the names alone")
+	return cmd
+}
+
+func (a *app) listGroups(ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, namesOnly bool) error {
+	ref := s.queue(topic)
+	info, err := topics.Topic(ctx, ref)
+	if err != nil {
+		return a.nearTopic(ctx, s, topics, err, topic)
+	}
+	floors := map[string]bool{}
+	for _, f := range info.Stats.Floors {
+		floors[f.Group] = true
+	}
+
+	t := p.newTable("GROUP", ">LAG", ">READY", ">DELAYED", ">BLOCKED", ">LEASED", ">DEAD", ">OLDEST", "")
+	found := 0
+	err = eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Groups(ctx, ref, page) }, func(names []string) error {
+		found += len(names)
+		if namesOnly {
+			return p.names(names)
+		}
+		full := make([]string, len(names))
+		for i, name := range names {
+			full[i] = duly.GroupName(topic, name)
+		}
+		groups, errs := describe(ctx, s, full)
+		for i := range groups {
+			switch {
+			case errs[i] != nil:
+			case p.json:
+				p.line(wire.AppendQueue(nil, groups[i]))
+			default:
+				t.addGroup(names[i], &groups[i], floors[names[i]])
+			}
+		}
+		t.flush()
+		return errors.Join(append(errs, p.flush())...)
+	})
+	if err == nil && found == 0 {
+		a.remark("there are no groups of " + topic + "; it keeps every message")
+	}
+	return err
+}
+
+func (t *table) addGroup(name string, q *wire.Queue, floor bool) {
+	size := func(state duly.State) cell {
+		n := *q.Stats.Sizes.Of(state)
+		if n == 0 {
+			return cell{"0", dim}
+		}
+		return cell{countText(n), stateStyle(state)}
+	}
+	g := q.Stats.Group
+	if g == nil {
+		g = &duly.GroupStats{}
+	}
+	oldest := ""
+	if g.OldestNeeded > 0 {
+		oldest = roughly(g.OldestNeeded)
+	}
+	var notes []string
+	for note, set := range map[string]bool{"paused": q.Config.Paused, "parked": g.Parked, "at max held": g.AtMaxHeld, "holds back": floor} {
+		if set {
+			notes = append(notes, note)
+		}
+	}
+	t.add(txt(name), txt(countText(g.Lag)), size(duly.StateReady), size(duly.StateDelayed), size(duly.StateBlocked), size(duly.StateLeased),
+		size(duly.StateDead), txt(oldest), cell{sorted(notes), yellow})
+}
+
+func topicGroupCommand(a *app) *cobra.Command {
+	return a.group("group", "Make or delete a consumer group", topicGroupCreateCommand(a), topicGroupDeleteCommand(a))
+}
+
+const fromHelp = "where it begins: `start|end|TIME|POSITION`"
+
+func topicGroupCreateCommand(a *app) *cobra.Command {
+	from := fromFlag{from: duly.FromStart}
+	cmd := a.command("create TOPIC GROUP", "Make a consumer group, and its topic if that does not exist",
+		`From then on the group sees every message that is published. --from start, the default, is the oldest message that is
+stored; end is what enters from now on. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's zone.
+
+Work it with duly work TOPIC@GROUP. Settings are changed with duly queue set TOPIC@GROUP.`,
+		`  duly topic group create events mailer
+  duly topic group create events audit --from end
+  duly topic group create events report --from 2030-01-01T00:00:00Z`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+				existed, err := topics.CreateGroup(ctx, s.group(args[0], args[1]), from.from)
+				switch {
+				case err != nil:
+					return err
+				case p.json:
+					p.line(wire.AppendGroupCreated(nil, existed))
+				case existed:
+					p.printf("%s exists already; nothing was changed\n", duly.GroupName(args[0], args[1]))
+				default:
+					p.printf("created %s, from %s\n", duly.GroupName(args[0], args[1]), from.from)
+				}
+				return nil
+			})
+		})
+	cmd.Args = wants("TOPIC", "GROUP")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().Var(&from, "from", fromHelp)
+	return cmd
+}
+
+func topicGroupDeleteCommand(a *app) *cobra.Command {
+	yes := false
+	cmd := a.command("delete TOPIC GROUP", "Delete a group with its place in the log, its settings and its dead messages",
+		`The messages of the log stay for the other groups. Asks first, unless --yes is given.`,
+		`  duly topic group delete events mailer --yes`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, _ duly.Topics) error {
+				name := duly.GroupName(args[0], args[1])
+				if err := a.mustExist(ctx, s, name); err != nil {
+					return err
+				}
+				if !yes {
+					if err := a.confirm("this deletes the group " + name + " with its dead messages for good"); err != nil {
+						return err
+					}
+				}
+				return a.each(ctx, p, []string{name}, "deleted", func(name string) error { return s.Destroy(ctx, s.queue(name)) })
+			})
+		})
+	cmd.Args = wants("TOPIC", "GROUP")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
+}
+
+func topicSeekCommand(a *app) *cobra.Command {
+	var to fromFlag
+	cmd := a.command("seek TOPIC GROUP --to PLACE", "Move a group to another place of the log",
+		`The group gives up every message that it holds, and continues at the new place: back, it sees messages again; forward, it
+skips some. Dead messages stay. What is leased right now loses its receipt. A time is written 2030-12-24T18:00:00Z, or
+2030-12-24T18:00 in this machine's zone.`,
+		`  duly topic seek events mailer --to start
+  duly topic seek events mailer --to 2030-01-01T00:00:00Z
+  duly topic seek events mailer --to end`,
+		func(ctx context.Context, p *printer, args []string) error {
+			if to.from == "" {
+				return misusef("say where to: --to start, end, a time or a position")
+			}
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				name := duly.GroupName(args[0], args[1])
+				result, err := topics.Seek(ctx, s.queue(name), to.from)
+				if err != nil {
+					return adviseOn(duly.CodeUnavailable, a.orMissing(ctx, s, err, name), "repeat it, which is safe")
+				}
+				if p.json {
+					p.line(wire.AppendSeeked(nil, result))
+					return nil
+				}
+				p.printf("moved %s to %s: %s\n", name, to.from, seekText(result))
+				return nil
+			})
+		})
+	cmd.Args = wants("TOPIC", "GROUP")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().Var(&to, "to", "`start|end|TIME|POSITION`")
+	return cmd
+}
+
+func seekText(r duly.SeekResult) string {
+	var parts []string
+	if r.Replayed > 0 {
+		parts = append(parts, plural(r.Replayed, "message")+" to see again")
+	}
+	if r.Skipped > 0 {
+		parts = append(parts, plural(r.Skipped, "message")+" skipped")
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "it was there")
+	}
+	if r.Clipped {
+		parts = append(parts, "older messages are gone, so it begins at the oldest that is stored")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func topicTrimCommand(a *app) *cobra.Command {
+	cmd := a.command("trim TOPIC", "Delete the messages that no group needs, now",
+		`An engine does this by itself, a few at a time. It never deletes a message that a group needs; the bounds of the topic do
+that, and duly stats TOPIC names the group that holds messages back.`,
+		`  duly topic trim events`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return a.trim(ctx, p, s, topics, args[0])
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	return cmd
+}
+
+// trimView is what a trim has done.
+type trimView struct {
+	Trimmed int64 `json:"trimmed"`
+	Dropped int64 `json:"dropped"`
+}
+
+// trim steps until nothing is left to trim. What it did is the difference of the
+// counters, so it includes what the engine trimmed by itself meanwhile.
+func (a *app) trim(ctx context.Context, p *printer, s *session, topics duly.Topics, name string) error {
+	ref := s.queue(name)
+	before, err := topics.Topic(ctx, ref)
+	if err != nil {
+		return a.nearTopic(ctx, s, topics, err, name)
+	}
+	step, err := stepOf(s)
+	if err != nil {
+		return err
+	}
+	for more := true; more && ctx.Err() == nil; {
+		if more, err = step(ctx, ref); err != nil {
+			return err
+		}
+	}
+	after, err := topics.Topic(ctx, ref)
+	if err != nil {
+		return err
+	}
+
+	did := trimView{after.Stats.Trimmed - before.Stats.Trimmed, after.Stats.Dropped - before.Stats.Dropped}
+	if p.json {
+		return p.value(did)
+	}
+	p.printf("trimmed %s of %s; %s left\n", plural(did.Trimmed, "message"), name, countText(after.Stats.Messages))
+	if did.Dropped > 0 {
+		p.printf("its bounds have dropped %s\n", plural(did.Dropped, "message"))
+	}
+	return nil
+}
+
+// stepOf returns how this engine makes a step: that of its own storage, or one that a
+// server makes.
+func stepOf(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
+	switch e := s.Contract.(type) {
+	case interface {
+		Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error)
+	}:
+		return e.Trim, nil
+	case duly.Maintainer:
+		return e.Step, nil
+	}
+	return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine does not trim on demand"), "it trims by itself")
+}
+
+func topicDestroyCommand(a *app) *cobra.Command {
+	yes := false
+	cmd := a.command("destroy TOPIC", "Remove a topic with its log, its delayed messages, its groups and its settings",
+		`Nothing of the topic is left, and nothing can bring it back. Asks first, unless --yes is given.`,
+		`  duly topic destroy events --yes`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
+					return a.nearTopic(ctx, s, topics, err, args[0])
+				}
+				if !yes {
+					if err := a.confirm("this removes the topic " + args[0] + " with all its messages and groups for good"); err != nil {
+						return err
+					}
+				}
+				return a.each(ctx, p, args, "destroyed", func(name string) error { return topics.DestroyTopic(ctx, s.queue(name)) })
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
+	return cmd
+}
+
+// fromFlag is a place in a log.
+type fromFlag struct{ from duly.From }
+
+// String implements pflag.Value; it is the default that the help shows.
+func (f *fromFlag) String() string { return string(f.from) }
+
+// Type implements pflag.Value.
+func (f *fromFlag) Type() string { return "place" }
+
+// Set implements pflag.Value.
+func (f *fromFlag) Set(text string) error {
+	p, err := duly.From(text).Parts()
+	if err == nil && text != "" && p.Kind != duly.KindNext {
+		f.from = duly.From(text)
+		return nil
+	}
+	var t time.Time
+	if (timeFlag{&t, time.Local}).Set(text) != nil {
+		return misusef("write start, end, a time like 2030-12-24T18:00:00Z, or a position of the topic")
+	}
+	f.from = duly.FromTime(t)
+	return nil
+}
+
+// bytesFlag is a number of bytes, or none.
+type bytesFlag struct{ to *int64 }
+
+// String implements pflag.Value.
+func (f bytesFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f bytesFlag) Type() string { return "bytes" }
+
+// Set implements pflag.Value.
+func (f bytesFlag) Set(text string) error {
+	if text == "none" {
+		*f.to = duly.None
+		return nil
+	}
+	number, unit := text, int64(1)
+	for i, suffix := range []string{"KiB", "MiB", "GiB", "TiB"} {
+		if cut, found := strings.CutSuffix(text, suffix); found {
+			number, unit = cut, 1<<(10*(i+1))
+		}
+	}
+	var n int
+	if err := (countFlag{to: &n}).Set(number); err != nil || int64(n) > (1<<62)/unit {
+		return misusef("write a number of bytes like 500000, 500KiB or 20GiB, or none")
+	}
+	*f.to = int64(n) * unit
+	return nil
+}
+
+// filterFlag gathers the conditions of a filter, written NAME=VALUE.
+type filterFlag struct {
+	to         *duly.Filter
+	conditions []duly.Condition
+}
+
+// String implements pflag.Value.
+func (f *filterFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f *filterFlag) Type() string { return "name=value" }
+
+// Set implements pflag.Value.
+func (f *filterFlag) Set(text string) error {
+	if text == string(duly.NoFilter) {
+		*f.to = duly.NoFilter
+		return nil
+	}
+	name, value, ok := strings.Cut(text, "=")
+	if !ok {
+		return misusef("write a condition like type=paid or @key=customer-7, or none")
+	}
+	f.conditions = append(f.conditions, duly.Condition{Name: name, Value: value})
+	*f.to = duly.FilterOf(f.conditions...)
+	return nil
+}
+
+// groupFlags adds the flags of what only a group has.
+func groupFlags(cmd *cobra.Command, f *pflag.FlagSet, g *duly.GroupConfig) {
+	f.StringVar((*string)(&g.Order), "order", "", "of a group: key handles the messages of one key one at a time; `none|key`")
+	countVar(f, &g.MaxHeld, "max-held", "of a group: the most messages that were given and are not done")
+	f.Var(&filterFlag{to: &g.Filter}, "filter", "of a group: see only messages with this header, or @key; may be repeated, all must hold; or none")
+	spanVar(f, &g.Idle, "idle", "of a group: need no message any more after so long without a reserve, at least 1h")
+	f.StringVar(&g.Target, "target", "", "of a group: the `queue` that the servers push each message into, or none")
+	fixed(cmd, "order", string(duly.OrderNone), string(duly.OrderKeys))
+}
+
+// nearTopic adds the nearest name to the error of a topic that does not exist.
+func (a *app) nearTopic(ctx context.Context, s *session, topics duly.Topics, err error, name string) error {
+	if !errors.Is(err, duly.ErrNotFound) {
+		return err
+	}
+	looking := config.NearTo(name)
+	_ = eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }, func(names []string) error {
+		for _, other := range names {
+			looking.See(other)
+		}
+		return nil
+	})
+	if near := looking.Best(); near != "" {
+		return advise(noSuchTopic(s, name), "did you mean %s?", near)
+	}
+	return advise(noSuchTopic(s, name), "make it: %s topic create %s", a.program(), shellQuote(name))
+}
+
+func noSuchTopic(s *session, name string) error {
+	return duly.Errorf(duly.CodeNotFound, "no such topic %s in namespace %s", name, s.namespace)
+}
+
+// nearGroup adds the nearest name to the error of a group that does not exist.
+func (a *app) nearGroup(ctx context.Context, s *session, err error, full string) error {
+	topics, unsupported := s.topics()
+	if unsupported != nil {
+		return err
+	}
+	ref, group, _ := s.queue(full).Group()
+	looking := config.NearTo(group)
+	listed := eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Groups(ctx, ref, page) }, func(names []string) error {
+		for _, other := range names {
+			looking.See(other)
+		}
+		return nil
+	})
+	if errors.Is(listed, duly.ErrNotFound) {
+		return a.nearTopic(ctx, s, topics, listed, ref.Name)
+	}
+	missing := duly.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name, s.namespace)
+	if near := looking.Best(); near != "" {
+		return advise(missing, "did you mean %s?", duly.GroupName(ref.Name, near))
+	}
+	return advise(missing, "make it: %s topic group create %s %s", a.program(), shellQuote(ref.Name), shellQuote(group))
+}
+
+// isTopic reports whether an error says that a queue's name is that of a topic.
+func isTopic(err error) bool {
+	return errors.Is(err, duly.ErrConflict) && strings.Contains(fmt.Sprint(err), " is a topic; name a group")
+}

@@ -1,0 +1,347 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+func topicPublishCommand(a *app) *cobra.Command {
+	var m duly.Message
+	var lines bool
+	cmd := a.command("publish TOPIC [BODY|-]", "Publish a message, or one per input line",
+		`Without a BODY, publish reads it from standard input if that is a pipe or a file. "-" always reads standard input,
+and '' is an empty body. With --lines every line of standard input is the body of a message of its own.
+
+It prints the position of the message in the log. A delayed message has an ID instead, until it enters the log. On a topic
+with dedupe an ID is taken once, and what is lost on the way is sent again; else a message is sent once.`,
+		`  duly topic publish events 'order 7 paid' --key customer-1 --header type=paid
+  duly topic publish events < event.json
+  duly topic publish events 'order 7 unpaid' --id reminder-7 --delay 1h
+  duly topic publish clicks --lines < clicks.ndjson`,
+		func(ctx context.Context, p *printer, args []string) error {
+			m.Topic, a.hears = args[0], hearLosses
+			if !lines {
+				return a.publish(ctx, p, m, args[1:])
+			}
+			if len(args) > 1 && args[1] != "-" {
+				return misusef("--lines reads the bodies from standard input; leave %q out", args[1])
+			}
+			if m.ID != "" {
+				return misusef("--id names one message; with --lines every line is a message of its own")
+			}
+			return a.publishLines(ctx, p, m)
+		})
+	cmd.Args = wants("TOPIC", "[BODY]")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	f := cmd.Flags()
+	f.BoolVar(&lines, "lines", false, "one message per line of standard input")
+	f.StringVar(&m.ID, "id", "", "the message's own `ID`, for dedupe and to find a delayed message")
+	f.StringVar(&m.Key, "key", "", "messages of one `key` stay in order in groups with --order key")
+	f.Var(headersFlag{&m.Headers}, "header", "a header; may be repeated")
+	f.Var(durationFlag{to: &m.Delay, zero: true}, "delay", "enter the log after this time (default: now)")
+	f.Var(timeFlag{&m.Due, time.Local}, "due", "enter the log at this time")
+	return cmd
+}
+
+// publish publishes one message.
+func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []string) (err error) {
+	if m.Body, err = a.body(rest); err != nil {
+		return err
+	}
+	return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+		_, missing := topics.Topic(ctx, s.queue(m.Topic))
+		result, err := a.client(s).Publish(ctx, m)
+		if err != nil {
+			return unrepeatable(err)
+		}
+		p.published(result, &m)
+		if err := p.flush(); err != nil {
+			return err
+		}
+		if errors.Is(missing, duly.ErrNotFound) && !a.json {
+			a.note("created topic %s", m.Topic)
+		}
+		return nil
+	})
+}
+
+// unrepeatable says what to do after a publish whose outcome is not known.
+func unrepeatable(err error) error {
+	if strings.Contains(err.Error(), nothingDone) {
+		return err
+	}
+	return adviseOn(duly.CodeUnavailable, err, "look before you repeat it: without dedupe a repeat may be a second message")
+}
+
+// published prints what became of a message.
+func (p *printer) published(r duly.PublishResult, m *duly.Message) {
+	if p.json {
+		p.lines(wire.AppendPublishResults(nil, []duly.PublishResult{r}))
+		return
+	}
+	name := r.ID
+	if r.Position != (duly.Position{}) {
+		name = r.Position.String()
+	}
+	switch {
+	case r.Outcome == duly.Exists:
+		p.printf("%s  exists already in %s; nothing was changed\n", name, m.Topic)
+	case r.Position == (duly.Position{}):
+		p.printf("%s  enters %s %s\n", name, m.Topic, entry(m, p.now()))
+	default:
+		p.printf("%s  published to %s\n", name, m.Topic)
+	}
+}
+
+func entry(m *duly.Message, now time.Time) string {
+	if m.Delay > 0 {
+		return "in " + roughly(m.Delay)
+	}
+	return relative(m.Due, now)
+}
+
+// publishLines publishes one message per line.
+func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) error {
+	return a.lines(ctx, p, func(s *session) (lineSender, error) {
+		if _, err := s.topics(); err != nil {
+			return nil, err
+		}
+		client := a.client(s)
+		return func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
+			messages := make([]duly.Message, len(bodies))
+			for i, body := range bodies {
+				messages[i] = like
+				messages[i].Body = body
+			}
+			results, err := client.PublishMany(ctx, messages)
+			counted := make([]duly.PushResult, len(results))
+			for i, r := range results {
+				counted[i] = duly.PushResult{Outcome: r.Outcome, Err: r.Err}
+			}
+			return counted, wire.AppendPublishResults(nil, results), err
+		}, nil
+	}, nil)
+}
+
+func topicTailCommand(a *app) *cobra.Command {
+	f := tailFlags{from: fromFlag{duly.FromEnd}}
+	cmd := a.command("tail TOPIC", "Print the messages of a topic as they come",
+		`Reads the log without a group: it changes nothing and holds nothing. It goes on until Ctrl-C, --limit messages, or with
+--once to the end of the log. Each line is the time at which a message entered, its position, key and body. If messages
+between --from and the oldest stored one are gone, a line on standard error says how many.`,
+		`  duly topic tail events
+  duly topic tail events --from start --once
+  duly topic tail events --from 2030-01-01T00:00:00Z --limit 100 --json
+  duly topic tail events --from start --once --bodies > all.ndjson`,
+		func(ctx context.Context, p *printer, args []string) error {
+			if f.bodies && p.json {
+				return misusef("--bodies and --json are both set, give one of them")
+			}
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return a.tail(ctx, p, s, topics, args[0], f)
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().Var(&f.from, "from", fromHelp)
+	countVar(cmd.Flags(), &f.limit, "limit", "end after so many messages (default: none)")
+	cmd.Flags().BoolVar(&f.once, "once", false, "end at the end of the log")
+	cmd.Flags().BoolVar(&f.bodies, "bodies", false, "the bodies alone, each with a line end")
+	return cmd
+}
+
+// tailFlags are those of `duly topic tail`.
+type tailFlags struct {
+	from         fromFlag
+	limit        int
+	once, bodies bool
+}
+
+// tailWait is how long one read waits for a message.
+const tailWait = 30 * time.Second
+
+func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f tailFlags) error {
+	read := duly.ReadParams{From: f.from.from, Wait: tailWait}
+	if f.once {
+		read.Wait = 0
+	}
+	for left := f.limit; ctx.Err() == nil; {
+		read.Limit = duly.DefaultPage
+		if f.limit > 0 {
+			read.Limit = min(left, read.Limit)
+		}
+		page, err := topics.Read(ctx, s.queue(topic), read)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil:
+			return a.nearTopic(ctx, s, topics, err, topic)
+		}
+		if page.Gap > 0 {
+			a.note("%s gone before the oldest stored message", plural(page.Gap, "message"))
+		}
+		if err := p.entries(&page, f.bodies); err != nil {
+			return err
+		}
+		left -= len(page.Entries)
+		if f.limit > 0 && left <= 0 || f.once && len(page.Entries) == 0 {
+			return nil
+		}
+		read.From = page.Next
+	}
+	return nil
+}
+
+// entries prints a page of a log.
+func (p *printer) entries(page *duly.ReadPage, bodies bool) error {
+	for i := range page.Entries {
+		e := &page.Entries[i]
+		switch {
+		case p.json:
+			p.lines(wire.AppendEntries(nil, duly.ReadPage{Entries: page.Entries[i : i+1]}))
+		case bodies:
+			p.printf("%s\n", e.Body)
+		default:
+			key := e.Key
+			if key == "" {
+				key = "-"
+			}
+			line := e.Position.String() + "  " + oneLine(key) + "  " + preview(e.Body, tailPreview)
+			p.printf("%s  %s\n", p.paint(dim, stamp(e.EnteredAt)), strings.TrimRight(line, " "))
+		}
+	}
+	return p.flush()
+}
+
+// tailPreview is how much of a body a line shows.
+const tailPreview = 120
+
+func topicDelayedCommand(a *app) *cobra.Command {
+	f := listFlags{limit: duly.DefaultPage}
+	cmd := a.command("delayed TOPIC", "List the messages that have not entered the log",
+		`By the time at which they enter. duly topic cancel removes one before that.`,
+		`  duly topic delayed events
+  duly topic delayed events --limit none --bodies --json`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return a.listDelayed(ctx, p, s, topics, args[0], f)
+			})
+		})
+	cmd.Args = wants("TOPIC")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f listFlags) error {
+	t := p.newTable("ID", "ENTERS", "KEY", "BODY")
+	params := duly.DelayedParams{PageParams: duly.PageParams{Cursor: f.cursor}, Bodies: f.bodies}
+	found := 0
+	for left := f.limit; left != 0; {
+		params.Limit = duly.DefaultPage
+		if left > 0 {
+			params.Limit = min(left, params.Limit)
+		}
+		page, err := topics.Delayed(ctx, s.queue(topic), params)
+		if err != nil {
+			t.flush()
+			return a.nearTopic(ctx, s, topics, err, topic)
+		}
+		if p.json {
+			p.lines(wire.AppendDelayed(nil, page, f.bodies))
+		}
+		for i := range page.Messages {
+			m := &page.Messages[i]
+			t.add(txt(m.ID), txt(relative(m.Due, p.now())), txt(m.Key), txt(preview(m.Body, tailPreview)))
+		}
+		if p.json {
+			t.rows = nil
+		}
+		t.flush()
+		if err := p.flush(); err != nil {
+			return err
+		}
+		found += len(page.Messages)
+		if left > 0 {
+			left -= len(page.Messages)
+		}
+		if params.Cursor = page.Next; params.Cursor == "" {
+			break
+		}
+	}
+	switch {
+	case found == 0 && f.cursor == "":
+		a.remark("there are no delayed messages of " + topic)
+	case params.Cursor != "" && !a.json:
+		a.note("… more (--limit none, --cursor %s)", params.Cursor)
+	}
+	return nil
+}
+
+func topicCancelCommand(a *app) *cobra.Command {
+	key := ""
+	cmd := a.command("cancel TOPIC ID…", "Remove delayed messages before they enter the log",
+		`A message with a key is found by both, so give its --key.`,
+		`  duly topic cancel events reminder-7
+  duly topic cancel events reminder-7 --key customer-1`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
+				return a.each(ctx, p, args[1:], "canceled message", func(id string) error {
+					err := topics.CancelDelayed(ctx, s.queue(args[0]), key, id)
+					if !errors.Is(err, duly.ErrNotFound) {
+						return err
+					}
+					if _, missing := topics.Topic(ctx, s.queue(args[0])); missing != nil {
+						return a.nearTopic(ctx, s, topics, missing, args[0])
+					}
+					return advise(err, "it may have entered the log, or have a --key; see: %s topic delayed %s", a.program(), shellQuote(args[0]))
+				})
+			})
+		})
+	cmd.Args = wants("TOPIC", "ID…")
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().StringVar(&key, "key", "", "the `key` of the messages")
+	return cmd
+}
+
+func topicConsumeCommand(a *app) *cobra.Command {
+	f := newWorkFlags()
+	group := ""
+	var cmd *cobra.Command
+	cmd = a.command("consume TOPIC --group GROUP (--exec CMD | -- CMD [ARG…])", "Run a command for every message of a group",
+		`The same as duly work TOPIC@GROUP, whose help says what the command gets and how its exit status counts. The position of
+the message is DULY_JOB_ID, its key DULY_JOB_ORDER_KEY. Several processes share the messages of one group, and every group
+sees all of them. With --from the group is made if it does not exist.`,
+		`  duly topic consume events --group mailer --exec ./send-mail
+  duly topic consume events --group audit --from end --max 10 -- tee -a audit.log
+  duly topic consume events --group report --until-empty --exec ./report --concurrency 8`,
+		func(ctx context.Context, p *printer, args []string) error {
+			topics, argv := beforeDash(cmd, args)
+			if group == "" {
+				return misusef("say for which group: --group GROUP")
+			}
+			return a.startWork(ctx, p, []string{duly.GroupName(topics[0], group)}, argv, f)
+		})
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		topics, _ := beforeDash(cmd, args)
+		return wants("TOPIC")(cmd, topics)
+	}
+	cmd.ValidArgsFunction = a.completeTopics(1)
+	cmd.Flags().StringVar(&group, "group", "", "the `group`")
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// sorted joins notes in the order of the alphabet.
+func sorted(notes []string) string {
+	slices.Sort(notes)
+	return strings.Join(notes, ", ")
+}
