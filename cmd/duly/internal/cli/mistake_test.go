@@ -394,7 +394,7 @@ func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for word, want := range map[string]string{
-		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
+		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs or topic?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
 	} {
 		if code, _, errs := r.run(word); code != exitMisuse || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, want %q", word, code, errs, want)

@@ -1,0 +1,156 @@
+package pools
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+var _ duly.Topics = (*Pools)(nil)
+
+// topics returns the topics of a namespace's pool. A namespace that moves has none,
+// and gets none: a move drains queues, and cannot drain a log.
+func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, error) {
+	engine, err := r.engine(ctx, namespace)
+	if err != nil {
+		return nil, err
+	}
+	switch e := engine.(type) {
+	case *pair:
+		return nil, duly.Errorf(duly.CodeConflict, "namespace %s is moving to another pool and can have no topics until it has; see duly pool status", duly.NamespaceOr(namespace))
+	case *heeded:
+		if topics, ok := e.Contract.(duly.Topics); ok {
+			return heededTopics{topics, e}, nil
+		}
+	}
+	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics", duly.NamespaceOr(namespace))
+}
+
+// topicMethods is embedded: duly.Topics would hide its own method Topics.
+type topicMethods = duly.Topics
+
+// heededTopics are the topics of a pool's engine for the calls of clients.
+type heededTopics struct {
+	topicMethods
+	heeded *heeded
+}
+
+// Publish implements duly.Topics.
+func (h heededTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+	results, err := h.topicMethods.Publish(ctx, messages)
+	h.heeded.pools.heard(ctx, h.heeded.name, err)
+	return results, err
+}
+
+// inTopics asks the topics of a namespace.
+func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t duly.Topics) (T, error)) (none T, err error) {
+	topics, err := r.topics(ctx, namespace)
+	if err != nil {
+		return none, err
+	}
+	return ask(topics)
+}
+
+// doTopics is inTopics for a call that returns an error alone.
+func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t duly.Topics) error) error {
+	topics, err := r.topics(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	return do(topics)
+}
+
+// Publish implements duly.Topics. Messages of several namespaces go to each one's pool.
+func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+	if err := duly.CheckBatch(len(messages), duly.MessageBytes(messages)); err != nil {
+		return nil, err
+	}
+	var namespaces []string
+	places := map[string][]int{}
+	for i := range messages {
+		namespace := duly.NamespaceOr(messages[i].Namespace)
+		if places[namespace] == nil {
+			namespaces = append(namespaces, namespace)
+		}
+		places[namespace] = append(places[namespace], i)
+	}
+	if len(namespaces) < 2 {
+		namespace := ""
+		if len(messages) > 0 {
+			namespace = messages[0].Namespace
+		}
+		return inTopics(ctx, r, namespace, func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, messages) })
+	}
+
+	results := make([]duly.PublishResult, len(messages))
+	for _, namespace := range namespaces {
+		some := make([]duly.Message, len(places[namespace]))
+		for k, i := range places[namespace] {
+			some[k] = messages[i]
+		}
+		answers, err := inTopics(ctx, r, namespace, func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
+		for k, i := range places[namespace] {
+			if err != nil {
+				results[i] = duly.PublishResult{ID: messages[i].ID, Err: err}
+			} else {
+				results[i] = answers[k]
+			}
+		}
+	}
+	return results, nil
+}
+
+// Read implements duly.Topics.
+func (r *Pools) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.ReadPage, error) { return t.Read(ctx, topic, p) })
+}
+
+// Delayed implements duly.Topics.
+func (r *Pools) Delayed(ctx context.Context, topic duly.QueueRef, p duly.DelayedParams) (duly.DelayedPage, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.DelayedPage, error) { return t.Delayed(ctx, topic, p) })
+}
+
+// DelayedMessage implements duly.Topics.
+func (r *Pools) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, id string) (duly.Message, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.Message, error) { return t.DelayedMessage(ctx, topic, key, id) })
+}
+
+// CancelDelayed implements duly.Topics.
+func (r *Pools) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id string) error {
+	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.CancelDelayed(ctx, topic, key, id) })
+}
+
+// Topics implements duly.TopicOperator.
+func (r *Pools) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+	return inTopics(ctx, r, namespace, func(t duly.Topics) (duly.NamePage, error) { return t.Topics(ctx, namespace, p) })
+}
+
+// Topic implements duly.TopicOperator.
+func (r *Pools) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.TopicInfo, error) { return t.Topic(ctx, topic) })
+}
+
+// ConfigureTopic implements duly.TopicOperator.
+func (r *Pools) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch duly.TopicConfig) error {
+	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.ConfigureTopic(ctx, topic, patch) })
+}
+
+// DestroyTopic implements duly.TopicOperator.
+func (r *Pools) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
+	return r.doTopics(ctx, topic.Namespace, func(t duly.Topics) error { return t.DestroyTopic(ctx, topic) })
+}
+
+// Groups implements duly.TopicOperator.
+func (r *Pools) Groups(ctx context.Context, topic duly.QueueRef, p duly.PageParams) (duly.NamePage, error) {
+	return inTopics(ctx, r, topic.Namespace, func(t duly.Topics) (duly.NamePage, error) { return t.Groups(ctx, topic, p) })
+}
+
+// CreateGroup implements duly.TopicOperator.
+func (r *Pools) CreateGroup(ctx context.Context, group duly.QueueRef, from duly.From) (bool, error) {
+	return inTopics(ctx, r, group.Namespace, func(t duly.Topics) (bool, error) { return t.CreateGroup(ctx, group, from) })
+}
+
+// Seek implements duly.TopicOperator.
+func (r *Pools) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (duly.SeekResult, error) {
+	return inTopics(ctx, r, group.Namespace, func(t duly.Topics) (duly.SeekResult, error) { return t.Seek(ctx, group, to) })
+}
