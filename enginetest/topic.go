@@ -28,6 +28,7 @@ func topicSubjects() []subject {
 		{"TopicSeek", topicSeekTests()},
 		{"TopicRetention", topicRetentionTests()},
 		{"TopicStats", topicStatsTests()},
+		{"TopicFence", topicFenceTests()},
 	}
 }
 
