@@ -1,0 +1,547 @@
+package gate
+
+import (
+	"fmt"
+	"reflect"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/webhook/outcome"
+)
+
+func after(d time.Duration) *time.Duration { return &d }
+
+// rig is a set of gates with the clock in hand.
+type rig struct {
+	t       *testing.T
+	clock   *clock.Fake
+	gates   *Gates
+	changes []Change
+}
+
+func newRig(t *testing.T, cfg Config) *rig {
+	r := &rig{t: t, clock: clock.NewFake()}
+	cfg.Clock, cfg.Changed = r.clock, func(c Change) { r.changes = append(r.changes, c) }
+	r.gates = New(cfg)
+	return r
+}
+
+// pass enters and must be admitted, as a job that comes back.
+func (r *rig) pass(host string) *Pass {
+	r.t.Helper()
+	p, wait := r.gates.Enter(host, Bounds{}, true)
+	if p == nil {
+		r.t.Fatalf("%s admits nothing for %s, want a pass: %+v", host, wait, r.gates.States())
+	}
+	return p
+}
+
+// held enters and must be held back.
+func (r *rig) held(host string) time.Duration {
+	r.t.Helper()
+	p, wait := r.gates.Enter(host, Bounds{}, false)
+	if p != nil {
+		r.t.Fatalf("%s admits a try, want none: %+v", host, r.gates.States())
+	}
+	return wait
+}
+
+// try sends one try, which takes d.
+func (r *rig) try(host string, d time.Duration, result Result) {
+	r.t.Helper()
+	p := r.pass(host)
+	r.clock.Advance(d)
+	p.Done(result)
+}
+
+func (r *rig) state(host string) State {
+	for _, s := range r.gates.States() {
+		if s.Host == host {
+			return s
+		}
+	}
+	return State{}
+}
+
+// close closes the gate by five bad tries in a row.
+func (r *rig) close(host string) {
+	r.t.Helper()
+	for range badInARow {
+		r.try(host, ms, bad)
+	}
+	if r.state(host).Open {
+		r.t.Fatalf("the gate is open after %d bad tries", badInARow)
+	}
+}
+
+// C16.88: the limit begins at 4, and holds. C16.94: a new host is open.
+func TestLimitHolds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	var passes []*Pass
+	for range StartLimit {
+		passes = append(passes, r.pass("h"))
+	}
+	if wait := r.held("h"); wait < ShortestHold {
+		t.Errorf("the fifth job is held for %s, want %s at least", wait, ShortestHold)
+	}
+	r.pass("other")
+	passes[0].Done(good)
+	passes[0].Done(good) // a second Done is ignored
+	if s := r.state("h"); s.InFlight != 3 || s.Limit != 4 || !s.Open {
+		t.Errorf("%+v, want 3 tries in flight", s)
+	}
+}
+
+// C16.84, C16.91: the concurrency and the rate of the target bound the host.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	b := Bounds{Concurrency: 2, Rate: duly.Rate{PerSecond: 10, Burst: 1}}
+	enter := func() *Pass {
+		p, _ := r.gates.Enter("h", b, true)
+		return p
+	}
+	sent := 0
+	for range 1000 {
+		if p := enter(); p != nil {
+			sent++
+			p.Done(good)
+		}
+		r.clock.Advance(10 * ms)
+	}
+	if sent < 99 || sent > 101 {
+		t.Errorf("%d tries in 10 s at 10/s", sent)
+	}
+
+	b.Rate = duly.Rate{}
+	if enter() == nil || enter() == nil || enter() != nil {
+		t.Error("a concurrency of 2 does not mean two tries")
+	}
+}
+
+// C16.86: a host gets a quarter of the slots. C16.87: and half of them while a
+// quarter stays free.
+func TestShareOfTheSlots(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{Slots: 40})
+	b := Bounds{Concurrency: 1000}
+	grow := func(host string) {
+		for range 2000 {
+			p, _ := r.gates.Enter(host, b, true)
+			p.Done(good)
+		}
+	}
+	fill := func(host string) (n int) {
+		for {
+			if p, _ := r.gates.Enter(host, b, true); p == nil {
+				return n
+			}
+			n++
+		}
+	}
+	for _, host := range []string{"a", "b", "c", "d"} {
+		grow(host)
+	}
+	for _, tt := range []struct {
+		host string
+		want int
+	}{{"a", 20}, {"b", 10}, {"c", 10}, {"d", 0}} {
+		if n := fill(tt.host); n != tt.want {
+			t.Errorf("%s gets %d of 40 slots, want %d", tt.host, n, tt.want)
+		}
+	}
+}
+
+// C16.95: what closes an open gate by itself, and what does not.
+func TestWhatClosesAGate(t *testing.T) {
+	t.Parallel()
+	// Each letter is a try of 100 ms: g is good, b is bad, u is without a verdict,
+	// and . is a second without a try.
+	tests := map[string]struct {
+		tries  string
+		closed bool
+	}{
+		"five bad":                               {"bbbbb", true},
+		"four bad":                               {"bbbb", false},
+		"five bad after a good one":              {"gbbbbb", true},
+		"a good one between":                     {"bbbgbbbb", false},
+		"no verdict is no good answer":           {"bbubbub", true},
+		"no verdict alone":                       {"uuuuuuuuuu", false},
+		"five bad over a long time":              {"b..........b..........b..........b..........b", true},
+		"nine of ten":                            {"bbbbgbbbbb", true},
+		"eight of ten":                           {"bbbbgbbbbg", false},
+		"nine of ten, too long ago":              {"bbbbg............bbbb", false},
+		"half of many":                           {"bgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbgbg", false},
+		"nine of ten, of which five in a row, 2": {"bbbbgbbbb", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, Config{})
+			for i, c := range tt.tries {
+				if c == '.' {
+					r.clock.Advance(time.Second)
+					continue
+				}
+				if !r.state("h").Open && i > 0 {
+					t.Fatalf("the gate is closed after %q", tt.tries[:i])
+				}
+				r.try("h", 100*ms, map[rune]Result{'g': good, 'b': bad, 'u': {}}[c])
+			}
+			if s := r.state("h"); s.Open == tt.closed {
+				t.Errorf("after %q the gate is %+v, want closed: %v", tt.tries, s, tt.closed)
+			}
+		})
+	}
+}
+
+// C16.95: of tries that ran at once, those count that began after the last good
+// answer.
+func TestBadTriesOfBeforeTheLastGoodAnswer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range 10 {
+		r.try("h", ms, good)
+	}
+	var old []*Pass
+	for range 5 {
+		old = append(old, r.pass("h"))
+	}
+	r.clock.Advance(20 * time.Second)
+	r.try("h", ms, good)
+	for _, p := range old {
+		r.clock.Advance(2 * time.Second)
+		p.Done(bad)
+	}
+	if !r.state("h").Open {
+		t.Error("five tries of before the last good answer close the gate")
+	}
+}
+
+// C16.97, C16.98: after a closure one probe, whose answer decides. C16.92: the
+// limit is 1 then. C16.99: closures last 5 s, then twice as long up to 5 min.
+func TestProbes(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.close("h")
+	for length := FirstClosure; ; length = min(2*length, LongestClosure) {
+		if got := r.changes[len(r.changes)-1]; got.Open || got.For != length || got.Host != "h" {
+			t.Fatalf("the closure is %+v, want %s", got, length)
+		}
+		r.clock.Advance(length - time.Nanosecond)
+		r.held("h")
+		r.clock.Advance(time.Nanosecond)
+		probe := r.pass("h")
+		r.held("h")
+		if length == LongestClosure && len(r.changes) > 9 {
+			probe.Done(good)
+			break
+		}
+		probe.Done(bad)
+	}
+	if s := r.state("h"); !s.Open || s.Limit != 1 || !r.changes[len(r.changes)-1].Open {
+		t.Fatalf("after a good probe %+v, want open with a limit of 1", s)
+	}
+
+	// The next closure is short again.
+	r.close("h")
+	if got := r.changes[len(r.changes)-1].For; got != FirstClosure {
+		t.Errorf("the closure after a good probe lasts %s, want %s", got, FirstClosure)
+	}
+}
+
+// A probe that ends without a verdict is replaced.
+func TestProbeWithoutAVerdict(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	r.close("h")
+	r.clock.Advance(FirstClosure)
+	probe := r.pass("h")
+	r.held("h")
+	probe.Done(Result{})
+	second := r.pass("h")
+	r.held("h")
+	second.Done(good)
+	if !r.state("h").Open {
+		t.Error("the second probe does not open the gate")
+	}
+}
+
+// C16.96, C16.99: a Retry-After closes the gate until that time, makes a closure
+// longer and never shorter.
+func TestRetryAfterCloses(t *testing.T) {
+	t.Parallel()
+	throttled := func(d *time.Duration) Result { return Result{Health: outcome.Bad, Closes: true, CloseFor: d} }
+	r := newRig(t, Config{})
+	a, b, c := r.pass("h"), r.pass("h"), r.pass("h")
+	a.Done(throttled(after(time.Minute)))
+	b.Done(throttled(after(time.Second)))
+	if got := r.state("h").Closed; got != time.Minute {
+		t.Errorf("after a second, shorter Retry-After the closure lasts %s, want 1m", got)
+	}
+	c.Done(throttled(after(2 * time.Minute)))
+	if got := r.state("h").Closed; got != 2*time.Minute {
+		t.Errorf("after a longer Retry-After the closure lasts %s, want 2m", got)
+	}
+	r.clock.Advance(2*time.Minute - 1)
+	r.held("h")
+	r.clock.Advance(1)
+
+	// Without Retry-After, it is a closure as by bad answers.
+	r.pass("h").Done(throttled(nil))
+	if got := r.state("h").Closed; got != FirstClosure {
+		t.Errorf("a 429 without Retry-After closes for %s, want %s", got, FirstClosure)
+	}
+	r.clock.Advance(FirstClosure)
+	r.pass("h").Done(throttled(nil))
+	if got := r.state("h").Closed; got != 2*FirstClosure {
+		t.Errorf("the second one closes for %s, want %s", got, 2*FirstClosure)
+	}
+
+	// A time of 0 closes for no time: the next try is a probe.
+	r.clock.Advance(2 * FirstClosure)
+	r.pass("h").Done(throttled(after(0)))
+	r.pass("h")
+	r.held("h")
+}
+
+// Tries of before a closure neither open the gate nor close it again.
+func TestStragglers(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range 30 {
+		r.try("h", ms, good)
+	}
+	r.clock.Advance(20 * time.Second)
+	var old []*Pass
+	for range 6 {
+		old = append(old, r.pass("h"))
+	}
+	r.pass("h").Done(Result{Health: outcome.Bad, Closes: true})
+	old[0].Done(good)
+	old[1].Done(bad)
+	old[2].Done(Result{Health: outcome.Bad, Closes: true})
+	if s := r.state("h"); s.Open || s.Closed != FirstClosure {
+		t.Errorf("%+v, want closed for %s", s, FirstClosure)
+	}
+	r.clock.Advance(FirstClosure)
+	r.pass("h").Done(good)
+	for _, p := range old[3:] {
+		p.Done(bad)
+	}
+	if s := r.state("h"); !s.Open || s.Limit != 1 || s.InFlight != 0 {
+		t.Errorf("%+v, want open, with a limit of 1 and nothing in flight", s)
+	}
+}
+
+// C16.101: held jobs are due one after the other at the rate of the host, after
+// 50 ms at least and 5 minutes at most.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range 100 {
+		r.try("h", 100*ms, good)
+	}
+	limit := r.state("h").Limit
+	for range limit {
+		r.pass("h")
+	}
+	gap := 100 * ms / time.Duration(limit)
+	for i := range 20 {
+		got, want := r.held("h"), max(time.Duration(i)*gap, ShortestHold)
+		if got < want*9/10 || got > want*11/10 {
+			t.Errorf("job %d is held for %s, want about %s", i, got, want)
+		}
+	}
+	for range 100_000 {
+		if wait := r.held("h"); wait > LongestHold {
+			t.Fatalf("a job is held for %s, want %s at most", wait, LongestHold)
+		}
+	}
+	if n := r.state("h").HeldBack; n != 100_020 {
+		t.Errorf("%d jobs are held back, want 100020", n)
+	}
+	r.clock.Advance(LongestHold + time.Second)
+	if n := r.state("h").HeldBack; n != 0 {
+		t.Errorf("after the last turn %d jobs are held back, want 0", n)
+	}
+
+	// Behind a closed gate, turns begin at its end.
+	r = newRig(t, Config{})
+	r.close("h")
+	if wait := r.held("h"); wait != FirstClosure {
+		t.Errorf("the first job is held for %s, want %s", wait, FirstClosure)
+	}
+	if wait := r.gates.Hold("h", Bounds{}); wait <= FirstClosure || wait > FirstClosure+time.Second {
+		t.Errorf("a throttled job is held for %s, want a bit more than %s", wait, FirstClosure)
+	}
+	r.clock.Advance(FirstClosure)
+	r.pass("h")
+	if wait := r.held("h"); wait < 2*FirstClosure {
+		t.Errorf("during the probe a job is held for %s, want %s at least", wait, 2*FirstClosure)
+	}
+}
+
+// A place that is free while jobs are held back is for one that comes back. A
+// new job gets it if none comes.
+func TestJobsThatComeBackGoFirst(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{})
+	for range 10 {
+		r.try("h", 100*ms, good)
+	}
+	var passes []*Pass
+	for range r.state("h").Limit {
+		passes = append(passes, r.pass("h"))
+	}
+	for range 1000 {
+		r.held("h")
+	}
+	passes[0].Done(good)
+	r.held("h") // one place is free
+	back := r.pass("h")
+	back.Done(good)
+	passes[1].Done(good)
+	if p, _ := r.gates.Enter("h", Bounds{}, false); p == nil {
+		t.Error("with two free places a new job gets none")
+	}
+	for _, p := range passes[2:] {
+		p.Done(good)
+	}
+	if p, _ := r.gates.Enter("h", Bounds{}, false); p == nil {
+		t.Error("an idle host admits no new job")
+	}
+}
+
+// C16.100: of more hosts than are remembered, the one that has been idle longest
+// is forgotten, and none with a try in flight.
+func TestForgetsTheIdlest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, Config{Hosts: 3})
+	busy := r.pass("busy")
+	r.pass("a").Done(good)
+	r.pass("b").Done(good)
+	r.pass("a").Done(good)
+	r.pass("c").Done(good)
+	var names []string
+	for _, s := range r.gates.States() {
+		names = append(names, s.Host)
+	}
+	if want := []string{"c", "a", "busy"}; !reflect.DeepEqual(names, want) {
+		t.Errorf("the hosts are %v, want %v", names, want)
+	}
+	busy.Done(good)
+	if s := r.state("busy"); s.InFlight != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+// C16.100: 10 000 hosts need 4 KiB each at most.
+func TestMemoryPerHost(t *testing.T) {
+	g := New(Config{Clock: clock.NewFake()})
+	var before, afterwards runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 2 * DefaultHosts {
+		p, _ := g.Enter(fmt.Sprintf("https://host-%d.example.com:8443", i), Bounds{}, false)
+		p.Done(good)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&afterwards)
+	if n := len(g.States()); n != DefaultHosts {
+		t.Errorf("%d hosts are remembered, want %d", n, DefaultHosts)
+	}
+	if per := (afterwards.HeapAlloc - before.HeapAlloc) / DefaultHosts; per > 4<<10 {
+		t.Errorf("a host needs %d bytes, want 4096 at most", per)
+	} else {
+		t.Logf("a host needs %d bytes", per)
+	}
+	runtime.KeepAlive(g)
+}
+
+// FuzzGates draws what happens, and checks what must always hold. C16.88: never
+// more tries in flight than the limit. C16.97: one probe at a time. C16.99: no
+// closure is shorter than it was reported. C16.102: a held job waits until the
+// closure is over.
+func FuzzGates(f *testing.F) {
+	f.Add([]byte{0, 0, 0, 0, 0, 0x41, 0x42, 0x83, 0xc4, 0x05, 0xff, 0x7f})
+	f.Add([]byte{0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0, 0x80, 0xff, 0xff, 0, 0, 0x40})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		script = script[:min(len(script), 2000)]
+		first, second := runScript(t, script), runScript(t, script)
+		if first != second {
+			t.Errorf("one script has two results:\n%s\n%s", first, second)
+		}
+	})
+}
+
+// runScript plays a script and returns what happened.
+func runScript(t *testing.T, script []byte) string {
+	var log strings.Builder
+	c := clock.NewFake()
+	closedUntil := map[string]time.Duration{}
+	g := New(Config{Clock: c, Slots: 12, Hosts: 2, Changed: func(ch Change) {
+		fmt.Fprintf(&log, "%s %+v\n", c.Mono(), ch)
+		delete(closedUntil, ch.Host)
+		if !ch.Open {
+			closedUntil[ch.Host] = c.Mono() + ch.For
+		}
+	}})
+	var passes []*Pass
+	hosts := []string{"a", "b", "c"}
+	for _, b := range script {
+		host := hosts[int(b&0x0f)%len(hosts)]
+		switch b >> 6 {
+		case 0:
+			before, known := g.hosts[host]
+			if !known {
+				delete(closedUntil, host) // it was forgotten
+			}
+			wasOpen := !known || before.state == open
+			p, wait := g.Enter(host, Bounds{Concurrency: 6}, b&0x10 != 0)
+			h := g.hosts[host]
+			switch {
+			case p == nil && (wait < ShortestHold || c.Mono()+wait < closedUntil[host]):
+				t.Fatalf("held for %s at %s, closed until %s", wait, c.Mono(), closedUntil[host])
+			case p == nil:
+			case c.Mono() < closedUntil[host]:
+				t.Fatalf("admitted at %s, closed until %s", c.Mono(), closedUntil[host])
+			case wasOpen && h.inFlight > h.limiter.Limit():
+				t.Fatalf("%d in flight, the limit is %d", h.inFlight, h.limiter.Limit())
+			case !wasOpen && h.probe != p:
+				t.Fatal("a second try while the gate probes")
+			}
+			if p != nil {
+				passes = append(passes, p)
+			} else {
+				log.WriteString(wait.String() + "\n")
+			}
+		case 1, 2:
+			if len(passes) == 0 {
+				continue
+			}
+			i := int(b&0x1f) % len(passes)
+			p := passes[i]
+			passes = append(passes[:i], passes[i+1:]...)
+			p.Done([]Result{good, bad, {}, {Health: outcome.Bad, Closes: true},
+				{Health: outcome.Bad, Closes: true, CloseFor: after(time.Duration(b) * time.Second)}}[int(b>>2)%5])
+		default:
+			c.Advance(time.Duration(b&0x3f) * time.Duration(b&0x3f) * 10 * ms)
+		}
+		total := 0
+		for _, s := range g.States() {
+			if total += s.InFlight; s.Limit < 1 || s.Limit > 6 || s.InFlight < 0 || s.HeldBack < 0 {
+				t.Fatalf("%+v", s)
+			}
+		}
+		if total != len(passes) || total > 12 {
+			t.Fatalf("%d tries in flight, %d passes", total, len(passes))
+		}
+	}
+	return log.String()
+}
