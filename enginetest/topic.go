@@ -29,6 +29,7 @@ func topicSubjects() []subject {
 		{"TopicRetention", topicRetentionTests()},
 		{"TopicStats", topicStatsTests()},
 		{"TopicFence", topicFenceTests()},
+		{"TopicShards", topicShardTests()},
 	}
 }
 
