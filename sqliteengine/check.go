@@ -101,11 +101,16 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	for _, q := range queues {
 		c.total += q.held() + q.sizes.Dead + q.sizes.Done
 	}
+	// Topics first, so that their logs are mended before groups are fitted to them.
 	for _, q := range queues {
 		if q.kind == kindTopic {
 			if err := c.topic(q); err != nil {
 				return err
 			}
+		}
+	}
+	for _, q := range queues {
+		if q.kind == kindTopic {
 			continue
 		}
 		q.aliased = true

@@ -63,6 +63,7 @@ var notToured = map[string]string{
 	"placement_change": "as placement_make",
 	"expiry_add_many":  "as push_many",
 	"due_other":        "a clock that was set back",
+	"void_receipts":    "a restore",
 	"topics_load":      "opening",
 	"groups_load":      "opening",
 	"topic_find":       "readers",

@@ -31,6 +31,9 @@ func (r *restore) check(ctx context.Context) error {
 	}
 
 	r.done.Jobs = report.Jobs
+	if err := voidReceipts(copied); err != nil {
+		return r.ofBackup(storeError(copied, err))
+	}
 	if err := useNoLog(copied); err != nil {
 		return r.ofBackup(storeError(copied, err))
 	}
@@ -89,6 +92,17 @@ func (l layout) upgradeCopy(path string, version int) error {
 		return err
 	}
 	return errors.Join(l.migrate(c, version), c.Close())
+}
+
+// voidReceipts gives the leased messages of groups other tokens. A receipt of before the
+// restore may be one whose delivery has ended since the backup. The messages come back
+// when their leases end.
+func voidReceipts(path string) error {
+	c, err := sq.Open(path, sq.ReadWrite)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Exec(statements["void_receipts"]), c.Close())
 }
 
 // useNoLog takes the log away from a file that nobody else has.

@@ -134,9 +134,8 @@ func (t *tx) insert(j *job) error {
 	if _, err := s.Run(); err != nil {
 		return err
 	}
-	if j.q.group != nil {
+	if j.pointer {
 		j.q.group.holds(j.number)
-		j.q.group.stale = true // one that lives again may be gone from the log
 	}
 	if alias != "" {
 		j.q.aliased = true
@@ -186,7 +185,7 @@ func (t *tx) delete(j *job) error {
 	if _, err := t.stmt("job_delete").Int(1, j.q.id).Blob(2, j.number[:]).Run(); err != nil {
 		return err
 	}
-	if j.q.group != nil {
+	if j.pointer {
 		j.q.group.stale = true
 	}
 	if alias := j.alias(); alias != "" {

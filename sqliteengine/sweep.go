@@ -41,7 +41,7 @@ func (e *Engine) overdue(ctx context.Context) (refs []duly.QueueRef, err error) 
 	err = e.change(ctx, func(t *tx) error {
 		refs = refs[:0]
 		for ref, q := range t.w.queues {
-			if q.overdue(t.now) {
+			if q.overdue(t.now) || q.log != nil && t.topicOverdue(q) {
 				refs = append(refs, ref)
 			}
 		}

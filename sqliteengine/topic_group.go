@@ -148,6 +148,9 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 func (t *tx) mayCreate(ref, topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
 	q := t.peek(topic)
 	if q == nil {
+		if err := t.hasRoom(topic.Namespace); err != nil {
+			return 0, err
+		}
 		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}
 	}
 	switch {

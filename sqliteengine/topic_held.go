@@ -29,11 +29,9 @@ func copyNumber(n duly.Number) duly.Number {
 	return n
 }
 
-// holds notes that the group holds a message.
+// holds notes that the group holds a message of the log.
 func (g *groupState) holds(n duly.Number) {
-	if !isCopy(n) {
-		g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
-	}
+	g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
 }
 
 // errGone says that a message is in the log no more.

@@ -18,11 +18,31 @@ func (t *tx) stepTopic(q *queue) (more bool, err error) {
 	if more, err = t.enterDue(q); err != nil {
 		return false, err
 	}
-	if err := t.forgetIDs(q, stepBound); err != nil {
+	if err := t.forgetOldIDs(q); err != nil {
 		return false, err
 	}
 	again, err := t.keep(q)
 	return more || again, err
+}
+
+// topicOverdue reports whether a step of a topic may have something to do that no call
+// and no timer brings about.
+func (t *tx) topicOverdue(q *queue) bool {
+	c, n := &q.log.cfg, &q.log.n
+	if q.first.due <= t.now || n.ids > 0 {
+		return true
+	}
+	if n.messages() == 0 {
+		return false
+	}
+	floor, idle := n.last+1, false
+	for _, ref := range q.log.groups {
+		if g := t.peek(ref); g != nil {
+			floor = min(floor, g.group.floor())
+			idle = idle || g.cfg.Group.Idle != duly.None
+		}
+	}
+	return c.MaxAge != duly.None || c.Keep != duly.None || idle || len(q.log.groups) > 0 && floor > n.first
 }
 
 // keep deletes the beginning of a log, up to a bound: what nobody needs, and what is
@@ -272,12 +292,13 @@ func (l *topicLog) noteHolder(g *queue, now int64) {
 // floor is the first message that the group needs. It may be stale.
 func (g *groupState) floor() int64 { return min(g.held, g.n.cursor+1) }
 
-// readHeld reads the first stored message that a group holds.
+// readHeld reads the first message of the log that a group holds, from the bound of
+// before on.
 func (t *tx) readHeld(topic, g *queue) error {
 	if err := t.flushMessages(); err != nil {
 		return err
 	}
-	from, err := t.messageAt(topic, topic.log.n.first)
+	from, err := t.messageAt(topic, max(topic.log.n.first, min(g.group.held, topic.log.n.last+1)))
 	if err != nil {
 		return err
 	}
@@ -286,23 +307,23 @@ func (t *tx) readHeld(topic, g *queue) error {
 	return err
 }
 
-// firstHeld finds the first message that a group holds from a place of the log on. Dead
-// messages that live again are copies, and hold nothing in the log.
+// firstHeld finds the first message of the log that a group holds, from a place on. It
+// passes over copies that live again: they need no message. Dead copies come last.
 func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
 	number := topic.log.position(from.ordinal, from.ms)
-	s := t.stmt("held_first").Int(1, g.id).Blob(2, number[:])
+	s := t.stmt("held_from").Int(1, g.id).Blob(2, number[:])
 	defer s.Reset()
 	for {
 		row, err := s.Step()
 		if err != nil || !row {
 			return never, err
 		}
-		n := numberAt(s, 0)
-		if isCopy(n) {
+		held := numberAt(s, 0)
+		if isCopy(held) {
 			return never, nil
 		}
 		if !packedCopy(s.ColRaw(1)) {
-			return int64(duly.PositionPartsOf(n).Ordinal), nil
+			return int64(duly.PositionPartsOf(held).Ordinal), nil
 		}
 	}
 }
@@ -332,8 +353,8 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 	return nil
 }
 
-// heldBetween lists the messages that a group holds between two places of the log, but
-// for the copies that it has requeued.
+// heldBetween lists the messages that a group holds between two places of the log, copies
+// aside.
 func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, err error) {
 	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
 	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {

@@ -8,7 +8,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/batch"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
 var _ duly.Topics = (*Engine)(nil)
@@ -92,7 +91,7 @@ func (p *publishes) run(t *tx) error {
 			continue
 		}
 		if q == nil || q.ref != item.ref {
-			next, err := t.publishTo(item.ref)
+			next, err := t.publishTo(item.ref, topics)
 			if err != nil {
 				if !refusal(err) {
 					return err
@@ -116,11 +115,13 @@ func (p *publishes) run(t *tx) error {
 	return nil
 }
 
-// publishTo finds or makes the topic of a Publish, moved forward to now.
-func (t *tx) publishTo(ref duly.QueueRef) (*queue, error) {
+// publishTo finds or makes the topic of a Publish, moved forward to now. The call has
+// published to some topics already: a step would delete what it has just added, if no
+// group needs that.
+func (t *tx) publishTo(ref duly.QueueRef, stepped []*queue) (*queue, error) {
 	q, err := t.makeTopic(ref)
-	if err != nil {
-		return nil, err
+	if err != nil || slices.Contains(stepped, q) {
+		return q, err
 	}
 	_, err = t.stepTopic(q)
 	return q, err
@@ -254,44 +255,54 @@ func (t *tx) remember(q *queue, id string, ordinal, ms int64) error {
 	if _, err := t.stmt("seen_add").Int(1, q.id).Text(2, id).Int(3, t.now).Int(4, ordinal).Int(5, ms).Run(); err != nil {
 		return err
 	}
-	return t.forgetIDs(q, trimWithEach)
+	return t.forgetIDs(q, clock.Millis(q.log.cfg.Dedupe))
 }
 
-// forgetIDs drops up to most of the oldest IDs whose window is over, or that are too
-// many.
-func (t *tx) forgetIDs(q *queue, most int) error {
-	l := q.log
-	if l.n.ids == 0 {
+// forgetOldIDs drops IDs whose window has been over for a day, for a topic that gets no
+// more of them. Sooner would be too soon for a clock that is set back, and for a window
+// that is set longer.
+func (t *tx) forgetOldIDs(q *queue) error {
+	return t.forgetIDs(q, clock.Millis(max(q.log.cfg.Dedupe, 0)+duly.MaxDedupe))
+}
+
+// forgetIDs drops the oldest IDs, up to a bound: those whose window is over, and those
+// that are too many.
+func (t *tx) forgetIDs(q *queue, window int64) error {
+	n := &q.log.n
+	if n.ids == 0 {
 		return nil
 	}
-	window := l.cfg.Dedupe
-	if window == duly.None {
-		window = duly.MaxDedupe // it may be set again
-	}
-	type old struct {
-		id   string
-		seen int64
-	}
-	var found []old
-	err := eachRow(t.stmt("seen_first").Int(1, q.id).Int(2, int64(most)), func(s *sq.Stmt) {
-		found = append(found, old{s.ColText(0), s.ColInt(1)})
-	})
+	old, err := t.oldIDs(q, window)
 	if err != nil {
 		return err
 	}
-	for _, o := range found {
-		over := past(o.seen+clock.Millis(window), t.now)
-		if !over && l.n.ids <= maxIDs {
-			return nil
-		}
-		if _, err := t.stmt("seen_drop").Int(1, q.id).Text(2, o.id).Run(); err != nil {
+	for _, id := range old {
+		if _, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run(); err != nil {
 			return err
 		}
-		if l.n.ids--; !over {
-			l.n.forgotten++
-		}
+		n.ids--
 	}
 	return nil
+}
+
+// oldIDs lists the IDs to drop, and counts those that go before their time.
+func (t *tx) oldIDs(q *queue, window int64) (ids []string, err error) {
+	n := &q.log.n
+	s := t.stmt("seen_first").Int(1, q.id).Int(2, stepBound)
+	defer s.Reset()
+	for {
+		row, err := s.Step()
+		if err != nil || !row {
+			return ids, err
+		}
+		if !past(s.ColInt(1)+window, t.now) {
+			if n.ids-int64(len(ids)) <= maxIDs {
+				return ids, nil
+			}
+			n.forgotten++
+		}
+		ids = append(ids, s.ColText(0))
+	}
 }
 
 // maxIDs is a variable for tests alone.

@@ -73,3 +73,8 @@ SELECT id, key, headers, length(body), seq FROM delayed_messages WHERE topic = ?
 
 -- name: recount_ids
 SELECT count(*) FROM message_ids WHERE topic = ?1;
+
+-- Other tokens for the leased messages of groups: column ended is the token less one.
+-- name: void_receipts
+UPDATE jobs SET ended = (random() & 4611686018427387903) + 1
+ WHERE state = 4 AND queue IN (SELECT id FROM queues WHERE kind = 2);

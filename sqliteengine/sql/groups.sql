@@ -28,9 +28,9 @@ DELETE FROM topic_cursors WHERE queue = ?1;
 -- name: group_names
 SELECT name FROM queues WHERE namespace = ?3 AND kind = 2 AND name > ?1 AND name < ?4 ORDER BY name LIMIT ?2;
 
--- What a group holds from a position on. Copies of dead messages come last, because the first bit of their
--- numbers is set.
--- name: held_first
+-- What a group holds from a position on. Copies of dead messages come last, because the
+-- first bit of their numbers is set.
+-- name: held_from
 SELECT number, rules FROM jobs WHERE queue = ?1 AND number >= ?2 ORDER BY number;
 
 -- What a group holds between two positions.

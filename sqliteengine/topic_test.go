@@ -1,0 +1,219 @@
+package sqliteengine
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// published publishes messages to a topic and returns their positions.
+func published(t *testing.T, e *Engine, messages ...duly.Message) (positions []duly.Position) {
+	t.Helper()
+	results, err := e.Publish(t.Context(), messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range results {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		positions = append(positions, r.Position)
+	}
+	return positions
+}
+
+// takenFrom reserves from one group.
+func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
+	t.Helper()
+	got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{group}, Max: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// A sweep deletes what is too old, in topics that nobody uses.
+func TestSweepTrimsTopics(t *testing.T) {
+	t.Parallel()
+	e, c, _ := openLogged(t)
+	topic := duly.Q("events")
+	if err := e.ConfigureTopic(t.Context(), topic, duly.TopicConfig{MaxAge: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, duly.Message{Topic: "events"}, duly.Message{Topic: "events"})
+	c.Advance(2 * time.Hour)
+	if err := e.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := e.Topic(t.Context(), topic); err != nil || info.Stats.Messages != 0 || info.Stats.Dropped != 2 {
+		t.Errorf("after the sweep the topic is %+v, %v", info.Stats, err)
+	}
+}
+
+// C12.140: another program deletes messages: one that the group holds, and one beyond
+// its cursor. Both are missed, and never delivered.
+func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
+	t.Parallel()
+	e, _, _ := openLogged(t)
+	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, make5("events")...)
+	got := takenFrom(t, e, "events@g", 2)
+	if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Release}, {Receipt: got[1].Receipt, As: duly.Release}}); err != nil {
+		t.Fatal(err)
+	}
+	deleteMessages(t, e, "ordinal IN (2, 4)")
+
+	var bodies []string
+	for _, d := range takenFrom(t, e, "events@g", 10) {
+		bodies = append(bodies, string(d.Body))
+	}
+	if want := []string{"1", "3", "5"}; !slices.Equal(bodies, want) {
+		t.Errorf("the group hands out %q, want %q", bodies, want)
+	}
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 || stats.Group.Lag != 0 {
+		t.Errorf("the group is %+v, %v; want two missed", stats.Group, err)
+	}
+}
+
+// C12.140: the end of the log is gone.
+func TestGroupPassesOverADeletedEndOfTheLog(t *testing.T) {
+	t.Parallel()
+	e, _, _ := openLogged(t)
+	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, make5("events")...)
+	deleteMessages(t, e, "ordinal > 3")
+	if got := takenFrom(t, e, "events@g", 10); len(got) != 3 {
+		t.Errorf("%d messages are handed out, want 3", len(got))
+	}
+	if got := takenFrom(t, e, "events@g", 10); len(got) != 0 {
+		t.Errorf("%d messages are handed out behind the end", len(got))
+	}
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 || stats.Group.Lag != 0 {
+		t.Errorf("the group is %+v, %v; want two missed", stats.Group, err)
+	}
+}
+
+// A message whose body is gone when its delivery ends is missed, not dead.
+func TestSettleOfAMessageThatIsGone(t *testing.T) {
+	t.Parallel()
+	e, _, _ := openLogged(t)
+	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, make5("events")...)
+	got := takenFrom(t, e, "events@g", 1)
+	deleteMessages(t, e, "ordinal = 1")
+	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Bury}})
+	if err != nil || errs[0] != nil {
+		t.Fatal(errs, err)
+	}
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 1 || stats.Sizes.Dead != 0 {
+		t.Errorf("the group is %+v %+v, %v; want one missed", stats.Sizes, stats.Group, err)
+	}
+}
+
+// C12.59: beyond its bound, a topic forgets the oldest IDs and counts them.
+func TestTopicForgetsTheOldestIDs(t *testing.T) {
+	e, c, _ := openLogged(t)
+	defer func(was int64) { maxIDs = was }(maxIDs)
+	maxIDs = 3
+	if err := e.ConfigureTopic(t.Context(), duly.Q("events"), duly.TopicConfig{Dedupe: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"a", "b", "c", "d", "e"} {
+		published(t, e, duly.Message{Topic: "events", ID: id})
+		c.Advance(time.Second)
+	}
+	info, err := e.Topic(t.Context(), duly.Q("events"))
+	if err != nil || info.Stats.Forgotten != 2 {
+		t.Errorf("%d IDs are forgotten, %v; want 2", info.Stats.Forgotten, err)
+	}
+	results, err := e.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "e"}, {Topic: "events", ID: "a"}})
+	if err != nil || results[0].Outcome != duly.Exists || results[1].Outcome != duly.Created {
+		t.Errorf("repeats are %+v, %v; want exists for the newest and created for the oldest", results, err)
+	}
+}
+
+// Topics, groups and what they know survive a restart: the log goes on where it was, and
+// receipts of before are good.
+func TestTopicsSurviveARestart(t *testing.T) {
+	t.Parallel()
+	r := emptyRuin(t)
+	r.open()
+	if _, err := r.e.CreateGroup(t.Context(), ruinGroup, ""); err != nil {
+		t.Fatal(err)
+	}
+	r.publish(duly.Message{ID: "late", Delay: time.Minute}, duly.Message{}, duly.Message{})
+	got := takenFrom(t, r.e, ruinGroup.Name, 1)
+	before, err := r.e.Topic(t.Context(), ruinTopic)
+	if err := errors.Join(err, r.e.Close()); err != nil {
+		t.Fatal(err)
+	}
+
+	r.open()
+	after, err := r.e.Topic(t.Context(), ruinTopic)
+	before.Stats.Floors, after.Stats.Floors = nil, nil // since when is forgotten
+	if err != nil || before.Stats.Last != after.Stats.Last || before.Stats.Delayed != after.Stats.Delayed || before.Stats.Bytes != after.Stats.Bytes {
+		t.Errorf("the topic was %+v and is %+v, %v", before.Stats, after.Stats, err)
+	}
+	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}})
+	if err != nil || errs[0] != nil {
+		t.Errorf("a receipt of before is answered %v, %v", errs, err)
+	}
+	r.clock.Advance(2 * time.Minute)
+	if got := takenFrom(t, r.e, ruinGroup.Name, 10); len(got) != 2 {
+		t.Errorf("%d messages are left, want the second and the delayed one", len(got))
+	}
+}
+
+// make5 are five messages with the bodies 1 to 5.
+func make5(topic string) (messages []duly.Message) {
+	for _, body := range []string{"1", "2", "3", "4", "5"} {
+		messages = append(messages, duly.Message{Topic: topic, Body: []byte(body)})
+	}
+	return messages
+}
+
+// deleteMessages deletes messages of the log as another program would.
+func deleteMessages(t *testing.T, e *Engine, which string) {
+	t.Helper()
+	if err := e.change(t.Context(), func(tx *tx) error { return tx.Exec("DELETE FROM messages WHERE " + which) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// C12.82: a receipt of before a restored backup fits nothing, although its message was
+// leased in the backup.
+func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
+	t.Parallel()
+	r := restoringIn(t, t.TempDir())
+	e := mustOpen(t, r.path)
+	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, duly.Message{Topic: "events"})
+	receipt := takenFrom(t, e, "events@g", 1)[0].Receipt
+	var copied bytes.Buffer
+	r.must(e.Backup(t.Context(), &copied))
+	r.must(e.Close())
+	r.must(os.WriteFile(r.backup, copied.Bytes(), 0o600))
+	r.restore(nil)
+
+	e = mustOpen(t, r.path)
+	errs, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: receipt, As: duly.Ack}})
+	if err != nil || !errors.Is(errs[0], duly.ErrLeaseLost) {
+		t.Errorf("the receipt is answered %v, %v; want lease_lost", errs, err)
+	}
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Sizes.Leased != 1 {
+		t.Errorf("the group is %+v, %v; want the message still leased", stats.Sizes, err)
+	}
+}
