@@ -108,7 +108,7 @@ func (f *failpoints) Observe(event string, _ time.Duration) {
 // A panic at any statement of any operation fails only that call: it stores
 // nothing, the engine keeps working, and the same call succeeds afterwards.
 //
-// C4.4, C9.2
+// C4.4, C9.2, C12.170
 func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := &failpoints{T: t, clock: clock.NewFake(), log: new(logtest.Log), reached: map[string]int{}}

@@ -3,8 +3,11 @@ package sqliteengine
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -215,5 +218,120 @@ func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
 	}
 	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Sizes.Leased != 1 {
 		t.Errorf("the group is %+v, %v; want the message still leased", stats.Sizes, err)
+	}
+}
+
+// C12.125: the log says which group has missed what, at most once a minute, and leaves
+// nothing out.
+func TestDropsAreLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	e, c, log := openLogged(t)
+	if err := e.ConfigureTopic(t.Context(), duly.Q("events"), duly.TopicConfig{MaxCount: 5, Overflow: duly.OverflowDrop}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
+		t.Fatal(err)
+	}
+	const text = "a group has missed messages"
+	published(t, e, make5("events")...)
+	for range 3 {
+		published(t, e, make5("events")[:2]...)
+		c.Advance(time.Second)
+	}
+	if n := log.Count(text); n != 1 {
+		t.Errorf("drops within a minute are logged %d times, want once", n)
+	}
+	c.Advance(time.Minute)
+	published(t, e, duly.Message{Topic: "events"})
+
+	lines := log.Lines(text)
+	if len(lines) != 2 {
+		t.Fatalf("after a minute the log has %q, want two lines", lines)
+	}
+	logged := 0
+	for _, line := range lines {
+		var n int
+		if _, err := fmt.Sscanf(line[strings.Index(line, "messages="):], "messages=%d", &n); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		logged += n
+	}
+	if !strings.Contains(lines[1], "group=default/events@g") || !strings.Contains(lines[1], "last=7") || logged != 7 {
+		t.Errorf("the log says %q, want 7 messages of the group, up to the 7th", lines)
+	}
+}
+
+// C12.15, C12.60: what a Publish has returned is in the files, and so are the IDs: a
+// process that dies now loses nothing.
+func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	if err := e.ConfigureTopic(t.Context(), duly.Q("events"), duly.TopicConfig{Dedupe: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	position := published(t, e, duly.Message{Topic: "events", ID: "own", Body: []byte("kept")})[0]
+	path := copyOf(t, e)
+
+	killed := mustOpen(t, path)
+	page, err := killed.Read(t.Context(), duly.Q("events"), duly.ReadParams{})
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].Position != position || string(page.Entries[0].Body) != "kept" {
+		t.Errorf("after a kill the log has %+v, %v", page, err)
+	}
+	repeat, err := killed.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "own"}})
+	if err != nil || repeat[0].Outcome != duly.Exists || repeat[0].Position != position {
+		t.Errorf("after a kill a repeat is %+v, %v", repeat, err)
+	}
+}
+
+// copyOf copies the files of an open store, as a killed process leaves them.
+func copyOf(t *testing.T, e *Engine) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "duly.db")
+	for _, end := range []string{"", "-wal"} {
+		text, err := os.ReadFile(e.cfg.Path + end)
+		if err == nil {
+			err = os.WriteFile(path+end, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// C12.174, C12.175: on a full disk, nothing new is accepted, and everything that works on
+// what is there goes on.
+func TestTopicsOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	e := openNew(t)
+	ctx, group := t.Context(), duly.Q("events@g")
+	if _, err := e.CreateGroup(ctx, group, ""); err != nil {
+		t.Fatal(err)
+	}
+	published(t, e, make5("events")...)
+	fillDisk(t, e, true)
+
+	_, err := e.Publish(ctx, make5("events"))
+	_, err2 := e.CreateGroup(ctx, duly.Q("events@h"), "")
+	err3 := e.ConfigureTopic(ctx, duly.Q("events"), duly.TopicConfig{Keep: time.Hour})
+	for what, err := range map[string]error{"a publish": err, "a new group": err2, "a configuration": err3} {
+		if !errors.Is(err, duly.ErrFull) {
+			t.Errorf("%s is answered %v, want full", what, err)
+		}
+	}
+
+	got := takenFrom(t, e, group.Name, 2)
+	if len(got) != 2 {
+		t.Fatalf("%d messages are handed out, want 2", len(got))
+	}
+	errs, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Release}})
+	if err = errors.Join(append(errs, err)...); err != nil {
+		t.Errorf("outcomes are answered %v", err)
+	}
+	if page, err := e.Read(ctx, duly.Q("events"), duly.ReadParams{}); err != nil || len(page.Entries) != 4 {
+		t.Errorf("a read finds %d messages, %v; want 4", len(page.Entries), err)
+	}
+	if _, err := e.Seek(ctx, group, duly.FromEnd); err != nil {
+		t.Errorf("a seek is answered %v", err)
 	}
 }
