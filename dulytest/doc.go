@@ -21,5 +21,8 @@
 //	e.Start(w)
 //	e.Advance(7 * 24 * time.Hour) // every retry on the way has run
 //
+// Topics work as well: publish through the client, make a group by CreateGroup, and
+// drain it under its name, "topic@group". [Engine.Published] lists a log.
+//
 // Nothing here sleeps, and nothing depends on how fast the machine is.
 package dulytest

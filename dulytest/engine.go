@@ -22,7 +22,10 @@ type TB interface {
 	Fatalf(format string, args ...any)
 }
 
-// Engine is an engine in memory.
+// topics is embedded by another name: duly.Topics has a method of its own name.
+type topics = duly.Topics
+
+// Engine is an engine in memory. It implements [duly.Topics], too.
 type Engine struct {
 	duly.Contract
 	duly.Maintainer
@@ -33,6 +36,7 @@ type Engine struct {
 	duly.Surveyor
 	duly.CancelWatcher
 	duly.Passer
+	topics
 	// Clock is the engine's clock. Give it to whatever takes a clock; a worker
 	// does not need it.
 	Clock *Clock
@@ -51,7 +55,7 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m, Passer: m,
+	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
 		Clock: c, model: m, tb: t}
 	if t == nil {
 		e.tb = noTest{}

@@ -76,6 +76,44 @@ func TestDrainHandlesWhatIsDeliverable(t *testing.T) {
 	}
 }
 
+// A group is drained as a queue is, and messages that are due enter the log.
+func TestTopicsWorkAsQueuesDo(t *testing.T) {
+	t.Parallel()
+	e := dulytest.New(t)
+	if _, err := e.CreateGroup(t.Context(), duly.Q("orders@mail"), duly.FromStart); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []duly.Message{{Topic: "orders", Body: []byte("now")}, {Topic: "orders", Body: []byte("later"), Delay: time.Hour}} {
+		if _, err := e.Client().Publish(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	published := func() (bodies []string) {
+		for _, entry := range e.Published("orders") {
+			bodies = append(bodies, string(entry.Body))
+		}
+		return bodies
+	}
+	if got := published(); !slices.Equal(got, []string{"now"}) {
+		t.Errorf("the log holds %q", got)
+	}
+	var got []string
+	handle := func(_ context.Context, d *worker.Delivery) error {
+		got = append(got, string(d.Body))
+		return nil
+	}
+	if n := e.Drain("orders@mail", handle); n != 1 {
+		t.Errorf("drained %d messages, want 1", n)
+	}
+	e.Advance(time.Hour)
+	if n := e.Drain("orders@mail", handle); n != 1 || !slices.Equal(got, []string{"now", "later"}) {
+		t.Errorf("drained %d messages, %q in all", n, got)
+	}
+	if got := published(); got != nil {
+		t.Errorf("the log holds %q although the group has handled all", got)
+	}
+}
+
 // Drain settles a job by the handler's error, as a worker does.
 func TestDrainSettlesAsAWorkerDoes(t *testing.T) {
 	t.Parallel()

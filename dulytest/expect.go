@@ -48,15 +48,37 @@ func (e *Engine) Dead(queue string) []duly.JobInfo {
 	return e.list(queue, duly.StateDead)
 }
 
+// Published lists the messages in the log of a topic, in the order of their positions.
+// A message stays there while a group needs it. A topic without groups keeps all.
+func (e *Engine) Published(topic string) (all []duly.Entry) {
+	e.tb.Helper()
+	e.step(topic)
+	p := duly.ReadParams{Limit: duly.MaxBatch}
+	for {
+		page, err := e.Read(context.Background(), duly.Q(topic), p)
+		e.must(err)
+		if len(page.Entries) == 0 {
+			return all
+		}
+		all, p.From = append(all, page.Entries...), page.Next
+	}
+}
+
+// step moves a queue, a group or a topic forward.
+func (e *Engine) step(name string) {
+	e.tb.Helper()
+	for more := true; more; {
+		var err error
+		more, err = e.Step(context.Background(), duly.Q(name))
+		e.must(err)
+	}
+}
+
 // list walks one state's set after a step, so that it stands as the clock says.
 func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
 	e.tb.Helper()
 	ctx, q := context.Background(), duly.Q(queue)
-	for more := true; more; {
-		var err error
-		more, err = e.Step(ctx, q)
-		e.must(err)
-	}
+	e.step(queue)
 	p := duly.ListParams{State: state, Bodies: true}
 	for {
 		page, err := e.List(ctx, q, p)
