@@ -30,6 +30,7 @@ func topicSubjects() []subject {
 		{"TopicStats", topicStatsTests()},
 		{"TopicFence", topicFenceTests()},
 		{"TopicShards", topicShardTests()},
+		{"TopicInput", topicInputTests()},
 	}
 }
 
