@@ -3,10 +3,13 @@ package guard
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +153,58 @@ func TestNewNamesBadSettings(t *testing.T) {
 		if _, err := New(cfg); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), field) {
 			t.Errorf("%s: %v", field, err)
 		}
+	}
+}
+
+// C16.121: URLs that are put together at random from forbidden and odd parts get
+// no connection. DULY_LONG=1 draws a million.
+func TestRandomURLs(t *testing.T) {
+	t.Parallel()
+	count := 20_000
+	if os.Getenv("DULY_LONG") != "" {
+		count = 1_000_000
+	}
+	var hosts []string
+	for host := range forbidden {
+		hosts = append(hosts, host)
+	}
+	slices.Sort(hosts)
+	hosts = append(hosts, "", ".", "a.b.", "[::]:", "[", "]", "%", "a%zz", "127.0.0.1:80:80", "[::ffff:a9fe:a9fe]", "a@b@127.0.0.1")
+	parts := [][]string{
+		{"https://", "http://", "HTTP://", "//", "https:/", "https:", "ftp://", "https:///", " https://"},
+		{"", "", "", "u@", "u:p@", "@", "127.0.0.1@", "example.com%40"},
+		hosts,
+		{"", "", ":443", ":80", ":8080", ":22", ":0", ":", ":99999", ":443:80", ":0x50", ":+80"},
+		{"", "/", "/a?b=c", "/#f", "?q", "#@example.com/", "\\@example.com", "/../..//", "/%2e%2e", "/\x00", "/ä"},
+	}
+
+	seed := time.Now().UnixNano()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(uint64(seed), 0))
+	g := newGuard(t, Config{PlainHTTP: true}, always("127.0.0.1", "::1"))
+	tr := transportOf(t, g)
+	reached := 0
+	for range count {
+		var text strings.Builder
+		for i, choices := range parts {
+			n := 0 // the plain part, three times in four
+			if i == 2 || random.IntN(4) == 0 {
+				n = random.IntN(len(choices))
+			}
+			text.WriteString(choices[n])
+		}
+		u, err := g.CheckURL("callback", text.String())
+		if err != nil {
+			continue
+		}
+		reached++
+		_, _, err = post(t, tr, u.String(), soon)
+		if r := (*Refused)(nil); !errors.As(err, &r) {
+			t.Fatalf("%q: %v, want Refused", text.String(), err)
+		}
+	}
+	if reached < count/100 {
+		t.Errorf("only %d of %d URLs reached the dialer", reached, count)
 	}
 }
 
