@@ -1,0 +1,242 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/webhook/gate"
+	"github.com/dulymq/duly/server/webhook/guard"
+	"github.com/dulymq/duly/server/webhook/outcome"
+	"github.com/dulymq/duly/server/webhook/sign"
+)
+
+// The timeout of a try.
+const (
+	MinTimeout     = time.Second
+	MaxTimeout     = 10 * time.Minute
+	DefaultTimeout = 10 * time.Second
+)
+
+// Destination is where a job goes, with the settings of its target as they are
+// now.
+type Destination struct {
+	// Target is the name of a registered target; empty for a plain URL.
+	Target string
+	URL    *url.URL
+	// Method is POST, PUT or PATCH. Default POST.
+	Method string
+	// Headers are secrets.
+	Headers map[string]string
+	// Timeout is 1 s to 10 min. Default 10 s.
+	Timeout time.Duration
+	// Success and Permanent are statuses with a meaning of their own.
+	Success, Permanent []int
+	Bounds             gate.Bounds
+	Signer             *sign.Signer
+	Transport          *guard.Transport
+}
+
+// Job is a delivery of a push queue.
+type Job struct {
+	Namespace string
+	// WebhookID is what [sign.ID] or [sign.NoticeID] makes.
+	WebhookID string
+	Delivery  *duly.Delivery
+	// Trace has the headers traceparent and tracestate of the try. Default: those
+	// of the job.
+	Trace map[string]string
+}
+
+// releases returns how many earlier deliveries of the job ended in release.
+func (j Job) releases() int {
+	p, ok := j.Delivery.Receipt.Parts()
+	if !ok {
+		return 0
+	}
+	return max(int(p.Delivery)-1-j.Delivery.Failures-j.Delivery.Stalls, 0)
+}
+
+// Sender sends jobs. It is safe for concurrent use.
+type Sender struct {
+	Version string
+	Clock   clock.Clock
+	Gates   *gate.Gates
+}
+
+// errTimeout ends the context of a try whose time is over.
+var errTimeout = errors.New("the time of the try is over")
+
+// notSent is the decision about a job that was not sent.
+const notSent = "C16.71"
+
+// Send makes one try and returns what it means for the job.
+func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decision {
+	releases := j.releases()
+	host := HostOf(to.URL)
+	pass, wait := s.Gates.Enter(host, to.Bounds, releases > 0)
+	if pass == nil {
+		return outcome.Decision{Rule: notSent, As: duly.Release, Delay: &wait}
+	}
+	var result gate.Result
+	// Also after a panic: the gate would count the try for ever.
+	defer func() { pass.Done(result) }()
+
+	header, err := s.signed(j, to)
+	if err != nil {
+		wait := gate.FirstClosure
+		return outcome.Decision{Rule: notSent, As: duly.Release, Delay: &wait}
+	}
+	t := s.try(ctx, j, to, header)
+	if t == nil { // aborted
+		return outcome.Decision{Rule: notSent, As: duly.Release}
+	}
+	t.Host, t.Releases = to.URL.Host, releases
+	t.Named, t.Success, t.Permanent = to.Target != "", to.Success, to.Permanent
+	t.Retain = j.Delivery.Retain > 0
+	t.Private = private(to)
+
+	d := outcome.Decide(*t)
+	result = gate.Result{Health: d.Health, Closes: d.Closes, CloseFor: d.CloseFor}
+	if d.Rule == "C16.65" && d.Delay == nil {
+		// The gate must be closed before the job joins its line.
+		pass.Done(result)
+		wait := s.Gates.Hold(host, to.Bounds)
+		d.Delay = &wait
+	}
+	return d
+}
+
+// HostOf returns the host that a URL's gate belongs to: scheme, name and port.
+func HostOf(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
+	}
+	name := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	return u.Scheme + "://" + net.JoinHostPort(name, port)
+}
+
+// private returns the texts that an error must not show.
+func private(to *Destination) []string {
+	list := []string{to.URL.RequestURI(), to.URL.Path, to.URL.EscapedPath(), to.URL.RawQuery}
+	for _, value := range to.Headers {
+		list = append(list, value)
+	}
+	return list
+}
+
+// signed returns all headers of the request.
+func (s *Sender) signed(j Job, to *Destination) (http.Header, error) {
+	if to.Signer == nil {
+		return nil, sign.ErrNoSecret
+	}
+	now := s.Clock.Now()
+	signature, err := to.Signer.Sign(j.WebhookID, now, j.Delivery.Body)
+	if err != nil {
+		return nil, err
+	}
+	h := s.headers(j, to)
+	h.Set(sign.HeaderID, j.WebhookID)
+	h.Set(sign.HeaderTimestamp, sign.Timestamp(now))
+	h.Set(sign.HeaderSignature, signature)
+	return h, nil
+}
+
+// try sends the request and returns how it ended, or nil if the caller's context
+// ended before.
+func (s *Sender) try(ctx context.Context, j Job, to *Destination, header http.Header) *outcome.Try {
+	began := s.Clock.Mono()
+	timed, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	timeout := to.Timeout
+	if timeout == 0 {
+		timeout = DefaultTimeout
+	}
+	timer := s.Clock.AfterFunc(timeout, func() { cancel(errTimeout) })
+	defer timer.Stop()
+
+	resp, err := exchange(timed, to, header, j.Delivery.Body)
+	var answer *outcome.Answer
+	if err == nil {
+		answer = &outcome.Answer{Status: resp.StatusCode, Header: resp.Header, Body: guard.ReadBody(resp)}
+	}
+	t := &outcome.Try{Answer: answer, Took: s.Clock.Mono() - began, Now: s.Clock.Now()}
+	if err == nil {
+		return t
+	}
+
+	var refused *guard.Refused
+	switch {
+	case errors.As(err, &refused):
+		t.Failure, t.Reason = outcome.Forbidden, refused.Reason
+	case context.Cause(timed) == errTimeout:
+		t.Failure = outcome.Timeout
+	case ctx.Err() != nil:
+		return nil
+	default:
+		t.Failure = outcome.FailureOf(err)
+	}
+	return t
+}
+
+// exchange sends a request, and once more on a new connection if a kept one broke
+// before the first byte of the answer.
+func exchange(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Response, error) {
+	var reused, answered atomic.Bool // net/http calls these on goroutines of its own
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
+		GotFirstResponseByte: func() { answered.Store(true) },
+	})
+	req, err := request(traced, to, header, body)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := to.Transport.RoundTrip(req)
+	broke := reused.Load() && !answered.Load() && outcome.FailureOf(err) == outcome.Reset
+	if err == nil || !broke || ctx.Err() != nil {
+		return resp, err
+	}
+	if req, err = request(ctx, to, header, body); err != nil {
+		return nil, err
+	}
+	return to.Transport.Fresh(req)
+}
+
+// request builds one request that net/http sends once at most: the body has no
+// GetBody.
+func request(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Request, error) {
+	method := to.Method
+	if method == "" {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, to.URL.String(), nil)
+	if err != nil {
+		return nil, fmt.Errorf("build the request: %w", err)
+	}
+	req.Header = header
+	if len(body) > 0 { // else net/http would send chunks
+		req.Body = content{bytes.NewReader(body)}
+		req.ContentLength = int64(len(body))
+	}
+	return req, nil
+}
+
+// content is the body of one request.
+type content struct{ *bytes.Reader }
+
+// Close implements [io.Closer].
+func (content) Close() error { return nil }
