@@ -130,7 +130,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 		if existed {
 			return nil
 		}
-		at, err := t.mayCreate(ref, topic, from, parts)
+		at, err := t.mayCreate(topic, from, parts)
 		if err != nil {
 			return err
 		}
@@ -143,23 +143,17 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	return existed, err
 }
 
-// mayCreate finds the first message of a new group, or tells why there can't be one. It
-// changes nothing.
-func (t *tx) mayCreate(ref, topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
+// mayCreate finds the first message of a new group, or returns why its topic can't have
+// one more. It changes nothing.
+func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
 	q := t.peek(topic)
-	if q == nil {
-		if err := t.hasRoom(topic.Namespace); err != nil {
-			return 0, err
-		}
+	if q == nil || q.kind != kindTopic {
 		q = &queue{ref: topic, kind: kindTopic, log: newTopicLog(topic)}
 	}
-	switch {
-	case q.kind != kindTopic:
-		return 0, duly.IsQueue(topic)
-	case len(q.log.groups) >= duly.MaxGroups:
-		return 0, duly.GroupsFull(topic)
-	}
 	at, err := t.findPlace(q, from, parts)
+	if err == nil && len(q.log.groups) >= duly.MaxGroups {
+		err = duly.GroupsFull(topic)
+	}
 	return at.first, err
 }
 

@@ -105,8 +105,8 @@ func (t *tx) makeQueue(ref duly.QueueRef) (*queue, error) {
 // addQueue stores a new queue, topic or group, and gives it its ID. Groups do not count
 // in the namespace: each topic has a bound on its own.
 func (t *tx) addQueue(q *queue) error {
-	if err := t.hasRoom(q.ref.Namespace); err != nil && q.kind != kindGroup {
-		return err
+	if n := t.queuesIn(q.ref.Namespace); q.kind != kindGroup && n >= t.w.maxQueues {
+		return duly.NamespaceFull(q.ref.Namespace, n)
 	}
 	s := t.stmt("queue_make").Text(1, q.ref.Namespace).Text(2, q.ref.Name)
 	q.bindConfig(s, 3)
@@ -118,14 +118,6 @@ func (t *tx) addQueue(q *queue) error {
 	q.truth = &queue{id: q.id, ref: q.ref, kind: q.kind, cfg: q.cfg, first: q.first, work: q}
 	t.touched = append(t.touched, q)
 	t.lay(q.ref, q)
-	return nil
-}
-
-// hasRoom returns ErrFull for a namespace that can have no more queues and topics.
-func (t *tx) hasRoom(namespace string) error {
-	if n := t.queuesIn(namespace); n >= t.w.maxQueues {
-		return duly.NamespaceFull(namespace, n)
-	}
 	return nil
 }
 
