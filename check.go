@@ -40,6 +40,9 @@ func (p *ReserveParams) Validate() error {
 	if p.Consumer != "" {
 		checkName(&f, "consumer", p.Consumer, "-_")
 	}
+	if p.Target != "" {
+		checkName(&f, "target", p.Target, "-")
+	}
 	return f.Err()
 }
 

@@ -74,6 +74,10 @@ type ReserveParams struct {
 	// Consumer is the caller's name, which the Stats of a group list. It owns nothing.
 	// Default: none. Package worker gives one name per process.
 	Consumer string
+	// Target is the queue that the caller pushes the messages of a group into, as a
+	// bridge does. A group with [GroupConfig.Target] takes only callers that name the
+	// same queue, and a group without one only callers that name none.
+	Target string
 }
 
 // WaitParams says what to wait for.

@@ -134,6 +134,22 @@ func (g GroupConfig) check(f *BadFields) {
 	}
 }
 
+// CheckTarget returns [ErrConflict] if a Reserve that names this target may not take
+// messages of the group.
+func (g GroupConfig) CheckTarget(group QueueRef, target string) error {
+	own := g.Target
+	if own == NoTarget {
+		own = ""
+	}
+	switch {
+	case own == target:
+		return nil
+	case own == "":
+		return Errorf(CodeConflict, "group %s has no target, so nothing is pushed into %s; set the target", group, Quoted(target))
+	}
+	return Errorf(CodeConflict, "group %s has the target %s: the servers push its messages into that queue; work the queue, or take the target away", group, Quoted(own))
+}
+
 // ValidateFor returns [ErrInvalid] with every bad field of a patch for a queue or a
 // group: a queue has no Group, and a group no shards, TTL, Retain and MaxJobs of its own.
 func (c QueueConfig) ValidateFor(q QueueRef) error {

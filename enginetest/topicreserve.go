@@ -17,6 +17,7 @@ func topicReserveTests() []test {
 		{"OneReserveTakesAMessageOnce", []string{"C12.83", "C12.109"}, Options{}, topicReserveOnce},
 		{"PoisonMessageComesAlone", []string{"C12.92"}, Options{}, topicReservePoison},
 		{"PoisonMessageDiesAndNoOtherDoes", []string{"C12.92", "C12.96"}, Options{}, topicPoisonDies},
+		{"GroupWithATargetTakesOnlyItsBridge", []string{"C12.168"}, Options{}, topicReserveTarget},
 		{"WaiterWakesPerGroupAndMessage", []string{"C12.91"}, Options{}, topicWaiters},
 		{"WaitEndsWhenADelayedMessageIsDue", []string{"C12.91", "C12.48"}, Options{}, topicWaitDelayed},
 	}
@@ -31,6 +32,30 @@ func topicReserveOrder(s *scene) {
 	g.delivers("c", "d")
 	same(s, "the lag", g.groupStats().Lag, 0)
 	g.delivers()
+}
+
+func topicReserveTarget(s *scene) {
+	g, other := s.group("g"), s.group("h")
+	s.send("a", "b")
+	reserve := func(target string, queues ...string) ([]duly.Delivery, error) {
+		return s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: queues, Max: 1, Target: target})
+	}
+	s.must("configure", g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{Target: "jobs"}}))
+	for _, queues := range [][]string{{g.queue}, {other.queue, g.queue}} {
+		for _, target := range []string{"", "other"} {
+			_, err := reserve(target, queues...)
+			same(s, "the code of a call that names "+target, duly.CodeOf(err), duly.CodeConflict)
+		}
+	}
+	_, err := reserve("jobs", other.queue)
+	same(s, "the code for a group without a target", duly.CodeOf(err), duly.CodeConflict)
+	same(s, "the lag of the other group", other.groupStats().Lag, 2)
+
+	ds, err := reserve("jobs", g.queue)
+	s.must("reserve", err)
+	s.sameIDs("the bridge", bodiesOf(ds), []string{"a"})
+	s.must("configure", g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{Target: duly.NoTarget}}))
+	g.delivers("b")
 }
 
 func topicReserveDelivery(s *scene) {

@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/admin"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/bridges"
 	"github.com/dulymq/duly/server/cancelfeed"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
@@ -33,6 +34,9 @@ type Server struct {
 	// survey looks at all queues, deaths at those that jobs were handed out of.
 	survey *metrics.Survey
 	deaths *deaths
+	// bridges push the messages of groups with a target into their queues. Nil for an
+	// engine without topics, and for one whose storage another process owns.
+	bridges *bridges.Bridges
 	// removed has the jobs that were removed, for those who poll them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
@@ -56,7 +60,7 @@ func New(cfg Config) (*Server, error) {
 	// What looks at the queues for a metric is not counted among what clients do.
 	looks := metrics.SurveyConfig{Engine: cfg.Engine, Registry: cfg.Registry, Clock: cfg.Clock, Queues: cfg.Metrics.Queues()}
 	if cfg.Pools != nil {
-		looks.Namespaces = cfg.Pools.EachPool()
+		looks.Namespaces = namespaces(&cfg)
 	}
 	s.survey = metrics.NewSurvey(looks)
 	// What only some engines do is found before the engine is decorated.
@@ -66,6 +70,9 @@ func New(cfg Config) (*Server, error) {
 	s.removed = cancelfeed.New(cancelfeed.Config{Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger})
 	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
 	cfg.Engine = cfg.Metrics.Engine(newAttentive(&cfg))
+	if topics != nil && cfg.Maintainer != nil {
+		s.bridges = bridges.New(bridges.Config{Engine: cfg.Engine, Topics: topics, Namespaces: namespaces(&cfg), Every: cfg.SweepEvery, Clock: cfg.Clock, Log: cfg.Logger})
+	}
 	s.sweep = newSweeper(cfg.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
 	s.sweep.swept = s.deaths.look
 	s.host = &route.Host{Guard: s.guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining, Live: route.Live{Grace: cfg.Grace, Proxies: cfg.Proxies},
@@ -77,7 +84,7 @@ func New(cfg Config) (*Server, error) {
 		compatible.SetDefaults(*cfg.LmstfyDefaults)
 	}
 	api := native.New(native.Config{Engine: compatible.Watch(), Poll: taker, Clock: cfg.Clock, Surveyor: surveyor, Removed: s.removed,
-		Topics: topics, Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling})
+		Topics: topics, Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges})
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
 	health := s.healthRoutes()
@@ -92,6 +99,17 @@ func New(cfg Config) (*Server, error) {
 	s.live.Store(&cfg.Live)
 	return s, nil
 }
+
+// namespaces are the lists of all namespaces that have something.
+func namespaces(cfg *Config) []func(context.Context, duly.PageParams) (duly.NamePage, error) {
+	if cfg.Pools != nil {
+		return cfg.Pools.EachPool()
+	}
+	return []func(context.Context, duly.PageParams) (duly.NamePage, error){cfg.Registry.Namespaces}
+}
+
+// lookForBridges is called when the target of a group may have changed.
+func (s *Server) lookForBridges() { s.bridges.Look() }
 
 // gatherer has everything that /metrics tells.
 func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
@@ -165,6 +183,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	running.Go(func() { s.watch(upkeep) })
 	if s.cfg.Pools != nil {
 		running.Go(func() { s.cfg.Pools.Run(upkeep) })
+	}
+	if s.bridges != nil {
+		running.Go(func() { s.bridges.Run(upkeep) })
 	}
 	<-ctx.Done()
 	cause := context.Cause(ctx)

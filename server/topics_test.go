@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -320,4 +321,52 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			t.Errorf("a server that drains: %d %s after %s", a.status, a.body, took)
 		}
 	})
+}
+
+// C12.162: a server that runs pushes the messages of a group with a target, as soon as
+// the target is set through it.
+func TestAServerBridgesAGroupWithATarget(t *testing.T) {
+	t.Parallel()
+	e := model.New(model.Config{})
+	s := bare(t, func(c *Config) {
+		c.Engine, c.Registry, c.Maintainer, c.Clock, c.Logger = e, e, e, clock.System(), slog.New(slog.DiscardHandler)
+	})
+	if err := s.Listen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- s.Serve(ctx) }()
+	secret, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "default", Rights: duly.RightAdmin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(method, path, body string) {
+		t.Helper()
+		req, err := http.NewRequest(method, s.URL()+"/v1/default"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+secret)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil || resp.StatusCode/100 != 2 {
+			t.Fatalf("%s %s: %v, %v", method, path, resp, err)
+		}
+		resp.Body.Close()
+	}
+	send("PUT", "/topics/events/groups/billing", `{}`)
+	send("PATCH", "/queues/events@billing", `{"target":"invoices"}`)
+	send("POST", "/topics/events/messages", `{"messages":[{"body":"x","key":"k"}]}`)
+	until(t, "the message is a job", func() bool {
+		stats, err := e.Stats(t.Context(), duly.Q("invoices"))
+		return err == nil && stats.Sizes.Ready == 1
+	})
+	until(t, "the message is acked", func() bool {
+		stats, err := e.Stats(t.Context(), duly.Q("events@billing"))
+		return err == nil && stats.Counters.Acked == 1
+	})
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
 }

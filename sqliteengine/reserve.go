@@ -61,8 +61,14 @@ type reserve struct {
 func (r *reserve) run(t *tx) error {
 	*r = reserve{p: r.p}
 	for _, name := range r.p.Queues {
-		if err := t.known(duly.QueueRef{Namespace: r.p.Namespace, Name: name}); err != nil {
+		ref := duly.QueueRef{Namespace: r.p.Namespace, Name: name}
+		if err := t.known(ref); err != nil {
 			return err
+		}
+		if q := t.groupNamed(ref); q != nil {
+			if err := q.cfg.Group.CheckTarget(ref, r.p.Target); err != nil {
+				return err
+			}
 		}
 	}
 	for i, name := range r.p.Queues {

@@ -307,3 +307,14 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	}
 	return n, nil
 }
+
+// groupNamed is the group with that name; nil if there is none, and for a queue.
+func (t *tx) groupNamed(ref duly.QueueRef) *queue {
+	if !ref.IsGroup() {
+		return nil
+	}
+	if q := t.queue(ref); q != nil && q.group != nil {
+		return q
+	}
+	return nil
+}

@@ -23,7 +23,11 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	}
 	defer e.end()
 	for _, ref := range queues {
-		if err := e.known(ref); err != nil {
+		err := e.known(ref)
+		if q := e.find(ref); err == nil && q != nil && q.group != nil {
+			err = q.cfg.Group.CheckTarget(ref, p.Target)
+		}
+		if err != nil {
 			e.pass(queues)
 			return nil, err
 		}

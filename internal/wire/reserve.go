@@ -29,6 +29,8 @@ func ReadReserve(text, namespace string, mode Mode) (q Reserve, err error) {
 				q.Wait, _ = r.duration(key)
 			case "consumer":
 				q.Consumer = r.name(key)
+			case "target":
+				q.Target = r.name(key)
 			default:
 				r.unknown(key)
 			}
@@ -49,6 +51,7 @@ func AppendReserve(dst []byte, q Reserve) []byte {
 		o.duration("wait", q.Wait)
 	}
 	o.text("consumer", q.Consumer)
+	o.text("target", q.Target)
 	return o.end()
 }
 

@@ -68,7 +68,7 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	read(t, "group config", groupConfig())(ReadConfig(string(AppendConfig(nil, groupConfig())), Strict))
 	cleared := duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}}
 	read(t, "group config without bounds", cleared)(ReadConfig(string(AppendConfig(nil, cleared)), Strict))
-	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"events@mailer"}, Max: 1, Consumer: "host-1"}}
+	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"events@mailer"}, Max: 1, Consumer: "host-1", Target: "mail"}}
 	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
 }
 

@@ -28,6 +28,8 @@ type Config struct {
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
 	// and with -1 when it ends.
 	Polling func(n int)
+	// Targeted, if set, is called when the target of a group was configured.
+	Targeted func()
 }
 
 // Stepper is the part of [duly.Maintainer] that trims.
@@ -49,6 +51,9 @@ type API struct {
 func New(cfg Config) *API {
 	if cfg.Polling == nil {
 		cfg.Polling = func(int) {}
+	}
+	if cfg.Targeted == nil {
+		cfg.Targeted = func() {}
 	}
 	return &API{cfg: cfg, engine: cfg.Engine, poll: cfg.Poll, surveyor: cfg.Surveyor, removed: cfg.Removed}
 }

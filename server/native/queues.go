@@ -84,6 +84,9 @@ func (a *API) configure(c *route.Call) error {
 	if err := a.engine.Configure(c.Context(), queue(c), patch); err != nil {
 		return err
 	}
+	if patch.Group.Target != "" {
+		a.cfg.Targeted()
+	}
 	return c.Empty()
 }
 

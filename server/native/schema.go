@@ -142,8 +142,9 @@ type reserveForm struct {
 	Max    int      `json:"max,omitempty" minimum:"1" maximum:"1000" doc:"The most deliveries to take. Default: 1."`
 	Lease  duration `json:"lease,omitempty" doc:"How long to hold each job. Bound: 100ms to 366d. Default: each job's own."`
 	Wait   duration `json:"wait,omitempty" doc:"How long to wait for the first job. Bound: 10m. Default: 0s."`
-	// Consumer is for groups alone.
+	// Consumer and Target are for groups alone.
 	Consumer string `json:"consumer,omitempty" maxLength:"255" doc:"The caller's name, which the stats of a group list. It owns nothing. Default: none."`
+	Target   string `json:"target,omitempty" maxLength:"255" doc:"For a bridge: the queue that the caller pushes the messages of a group into, which must be the group's target. Default: none."`
 }
 
 // StoredForm is a job as an engine returns it.

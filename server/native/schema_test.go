@@ -75,7 +75,7 @@ func samples() []struct {
 		{OneJobForm{}, oneJob("\xff")},
 		{pushedOneForm{}, wire.AppendPushResult(nil, &duly.PushResult{ID: "a", Outcome: duly.Exists, State: duly.StateDone})},
 		{pushedForm{}, wire.AppendPushResults(nil, []duly.PushResult{{ID: "a", Outcome: duly.Exists, State: duly.StateDone}, {Err: fault}})},
-		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second, Consumer: "c"}, Wait: time.Second})},
+		{reserveForm{}, wire.AppendReserve(nil, wire.Reserve{ReserveParams: duly.ReserveParams{Queues: []string{"q"}, Max: 1, Lease: time.Second, Consumer: "c", Target: "q"}, Wait: time.Second})},
 		{deliveriesForm{}, wire.AppendDeliveries(nil, []duly.Delivery{{Job: stored("x"), Receipt: "r", LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}, {Job: stored("\xff"), LeaseEnd: when, Now: when, PushedAt: when}})},
 		{waitForm{}, wire.AppendWait(nil, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Second})},
 		{readyForm{}, wire.AppendReady(nil, true)},

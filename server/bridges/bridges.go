@@ -1,0 +1,187 @@
+// Package bridges runs the bridges of a server: for each group with a target, one that
+// pushes the group's messages into that queue.
+//
+// Nothing reports a change of a target, so the package looks at all groups now and then,
+// and at once when this server changes one. A bridge that runs a moment too long does
+// no harm: the engine refuses a Reserve that names another target than the group has.
+// Every server runs a bridge for every group with a target. They share its messages.
+package bridges
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/worker"
+)
+
+// Config says what to look at. Everything except Every must be set.
+type Config struct {
+	Engine duly.Contract
+	Topics duly.Topics
+	// Namespaces are the lists of namespaces that there are.
+	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
+	// Every is how often to look. Default 30 s.
+	Every time.Duration
+	Clock clock.Clock
+	Log   *slog.Logger
+}
+
+// Bridges are those of one server.
+type Bridges struct {
+	cfg  Config
+	look chan struct{}
+
+	running sync.WaitGroup
+	known   map[route]*bridge
+}
+
+// route is what a bridge connects.
+type route struct {
+	group  duly.QueueRef
+	target string
+}
+
+type bridge struct {
+	stop context.CancelFunc
+	// ended is closed when it has ended, by itself too.
+	ended chan struct{}
+}
+
+// New returns Bridges that do nothing until Run.
+func New(cfg Config) *Bridges {
+	if cfg.Every <= 0 {
+		cfg.Every = 30 * time.Second
+	}
+	return &Bridges{cfg: cfg, look: make(chan struct{}, 1), known: map[route]*bridge{}}
+}
+
+// Look lets Run look soon, because a target may have changed. It may be called with
+// nil, by a server without bridges.
+func (b *Bridges) Look() {
+	if b == nil {
+		return
+	}
+	select {
+	case b.look <- struct{}{}:
+	default:
+	}
+}
+
+// Run runs bridges until ctx ends.
+func (b *Bridges) Run(ctx context.Context) {
+	defer b.running.Wait()
+	for ctx.Err() == nil {
+		b.update(ctx)
+		timer := b.cfg.Clock.NewTimer(b.cfg.Every)
+		select {
+		case <-timer.C:
+		case <-b.look:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// update starts the bridges that are missing, and ends those whose groups are gone or
+// have another target. What cannot be read stays as it is.
+func (b *Bridges) update(ctx context.Context) {
+	wanted, unread := map[route]bool{}, map[string]bool{}
+	whole := b.eachNamespace(ctx, func(namespace string) {
+		if err := b.targets(ctx, namespace, wanted); err != nil {
+			unread[namespace] = true
+		}
+	})
+	for r, running := range b.known {
+		select {
+		case <-running.ended:
+			delete(b.known, r)
+			continue
+		default:
+		}
+		if !wanted[r] && whole && !unread[r.group.Namespace] {
+			running.stop()
+			delete(b.known, r)
+		}
+	}
+	for r := range wanted {
+		if b.known[r] == nil && ctx.Err() == nil {
+			b.start(ctx, r)
+		}
+	}
+}
+
+// eachNamespace calls do for every namespace, and reports whether it found all.
+func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) (whole bool) {
+	whole = true
+	for _, list := range b.cfg.Namespaces {
+		err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return list(ctx, p) }, func(name string) error {
+			do(name)
+			return ctx.Err()
+		})
+		whole = whole && err == nil
+	}
+	return whole
+}
+
+// targets adds the groups of a namespace that have a target.
+func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bool) error {
+	in := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: name} }
+	err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) }, func(topic string) error {
+		return eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Groups(ctx, in(topic), p) }, func(name string) error {
+			group := in(duly.GroupName(topic, name))
+			config, err := b.cfg.Engine.Config(ctx, group)
+			if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
+				to[route{group, config.Group.Target}] = true
+			}
+			return gone(err)
+		})
+	})
+	return gone(err)
+}
+
+// gone is nil for the error of something that was destroyed meanwhile, and for an
+// engine without topics.
+func gone(err error) error {
+	if errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrUnsupported) {
+		return nil
+	}
+	return err
+}
+
+// eachName walks over the pages of a list of names.
+func eachName(list func(duly.PageParams) (duly.NamePage, error), do func(name string) error) error {
+	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
+		names, err := list(page)
+		if err != nil {
+			return err
+		}
+		for _, name := range names.Names {
+			if err := do(name); err != nil {
+				return err
+			}
+		}
+		if page.Cursor = names.Next; page.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+func (b *Bridges) start(ctx context.Context, r route) {
+	ctx, stop := context.WithCancel(ctx)
+	running := &bridge{stop: stop, ended: make(chan struct{})}
+	b.known[r] = running
+	b.cfg.Log.Info("a bridge starts", "group", r.group.String(), "queue", r.target)
+	b.running.Go(func() {
+		defer close(running.ended)
+		defer stop()
+		one := worker.NewBridge(b.cfg.Engine, worker.BridgeConfig{Namespace: r.group.Namespace, Group: r.group.Name, Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
+		if err := one.Run(ctx); err != nil {
+			b.cfg.Log.Error("a bridge has ended", "group", r.group.String(), "queue", r.target, "code", string(duly.CodeOf(err)))
+		}
+	})
+}
