@@ -113,7 +113,9 @@ func Decide(t Try) Decision {
 	r := rows[i] // the last row matches every try
 	d := Decision{Rule: r.rule, As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
 
-	if wait, ok := t.retryAfter(); ok && r.waits {
+	// A wait of 0 must not replace the backoff or the closure: a receiver that
+	// always says 0 would use up all tries of a job within seconds.
+	if wait, _ := t.retryAfter(); wait > 0 && r.waits {
 		d.Delay = &wait
 		if r.closes {
 			d.CloseFor = &wait

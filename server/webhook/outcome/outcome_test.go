@@ -57,14 +57,20 @@ func TestDecide(t *testing.T) {
 		"C16.63 410 of a named target with duly-no-retry": {
 			with(answered(410, NoRetry, "true"), named), Decision{As: duly.Release, Health: Good, Disables: true}},
 
-		"C16.64 duly-no-retry":                     {answered(500, NoRetry, "true"), Decision{As: duly.Bury, Health: Good}},
-		"C16.64 duly-no-retry with a Retry-After":  {answered(503, NoRetry, "true", "Retry-After", "60"), Decision{As: duly.Bury, Health: Good}},
-		"C16.64 permanent status":                  {with(answered(422), func(t *Try) { t.Permanent = []int{422} }), Decision{As: duly.Bury, Health: Good}},
-		"C16.68 duly-no-retry with another value":  {answered(404, NoRetry, "false"), Decision{As: duly.Nack, Health: Good}},
-		"C16.68 duly-no-retry given twice":         {answered(404, NoRetry, "true", NoRetry, "true"), Decision{As: duly.Nack, Health: Good}},
-		"C16.65 429 with Retry-After":              {answered(429, "Retry-After", "60"), Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
-		"C16.65 429 without Retry-After":           {answered(429), Decision{As: duly.Release, Health: Bad, Closes: true}},
-		"C16.65 429 with garbage in Retry-After":   {answered(429, "Retry-After", "soon"), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.64 duly-no-retry":                    {answered(500, NoRetry, "true"), Decision{As: duly.Bury, Health: Good}},
+		"C16.64 duly-no-retry with a Retry-After": {answered(503, NoRetry, "true", "Retry-After", "60"), Decision{As: duly.Bury, Health: Good}},
+		"C16.64 permanent status":                 {with(answered(422), func(t *Try) { t.Permanent = []int{422} }), Decision{As: duly.Bury, Health: Good}},
+		"C16.68 duly-no-retry with another value": {answered(404, NoRetry, "false"), Decision{As: duly.Nack, Health: Good}},
+		"C16.68 duly-no-retry given twice":        {answered(404, NoRetry, "true", NoRetry, "true"), Decision{As: duly.Nack, Health: Good}},
+		"C16.65 429 with Retry-After":             {answered(429, "Retry-After", "60"), Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
+		"C16.65 429 without Retry-After":          {answered(429), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.65 429 with garbage in Retry-After":  {answered(429, "Retry-After", "soon"), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.65 429 with Retry-After: 0":          {answered(429, "Retry-After", "0"), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.65 503 with a Retry-After that is over": {
+			answered(503, "Retry-After", "-1"), Decision{As: duly.Release, Health: Bad, Closes: true}},
+		"C16.66 1000 releases with Retry-After: 0": {
+			with(answered(429, "Retry-After", "0"), worn), Decision{As: duly.Nack, Health: Bad, Closes: true}},
+		"C16.67 500 with Retry-After: 0":           {answered(500, "Retry-After", "0"), Decision{As: duly.Nack, Health: Bad}},
 		"C16.65 503 with Retry-After":              {answered(503, "Retry-After", "60"), Decision{As: duly.Release, Delay: minute, Health: Bad, Closes: true, CloseFor: minute}},
 		"C16.65 999 releases":                      {with(answered(429), almostWorn), Decision{As: duly.Release, Health: Bad, Closes: true}},
 		"C16.66 1000 releases":                     {with(answered(429), worn), Decision{As: duly.Nack, Health: Bad, Closes: true}},
