@@ -92,10 +92,11 @@ func (t *Transport) Fresh(req *http.Request) (*http.Response, error) {
 func (t *Transport) send(req *http.Request, from func(*bound) map[bool]*http.Transport) (*http.Response, error) {
 	b := t.current()
 	// The settings may have changed since the push.
-	if _, reason := parseURL(req.URL.String()); reason != "" {
-		return nil, &Refused{Reason: "the URL " + reason}
+	reason := checkForm(req.URL)
+	if reason == "" {
+		reason = b.policy.checkURL(req.URL)
 	}
-	if reason := b.policy.checkURL(req.URL); reason != "" {
+	if reason != "" {
 		return nil, &Refused{Reason: "the URL " + reason}
 	}
 	return from(b)[req.URL.Scheme == "https"].RoundTrip(req)

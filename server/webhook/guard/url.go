@@ -12,6 +12,8 @@ import (
 // MaxURL is the length of the longest URL, in bytes.
 const MaxURL = 2048
 
+const hasFragment = "has a fragment, which no server gets; remove #…"
+
 // CheckURL returns the parsed URL of a destination. Otherwise it returns
 // [duly.ErrInvalid], which names the field, the broken rule and the fix. The
 // error repeats nothing of the URL's path or query.
@@ -65,20 +67,31 @@ func parseURL(text string) (u *url.URL, reason string) {
 	}
 
 	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Opaque != "" || u.Scheme == "":
+	if err != nil || u.Scheme == "" {
 		return nil, "is not an absolute URL; write https://HOST/PATH"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, "has the scheme " + u.Scheme + ", must have https or http"
-	case u.User != nil || strings.Contains(u.Host, "@"):
-		return nil, "has a user name or a password; send it in a header of a target"
-	case strings.Contains(text, "#"):
-		return nil, "has a fragment, which no server gets; remove #…"
 	}
-	if reason := checkHost(u); reason != "" {
+	if strings.HasSuffix(text, "#") { // an empty fragment is not in u
+		return nil, hasFragment
+	}
+	if reason := checkForm(u); reason != "" {
 		return nil, reason
 	}
 	return u, ""
+}
+
+// checkForm checks the parts of a URL that decide what is called.
+func checkForm(u *url.URL) string {
+	switch {
+	case u.Opaque != "":
+		return "is not an absolute URL; write https://HOST/PATH"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "has the scheme " + u.Scheme + ", must have https or http"
+	case u.User != nil || strings.Contains(u.Host, "@"):
+		return "has a user name or a password; send it in a header of a target"
+	case u.Fragment != "":
+		return hasFragment
+	}
+	return checkHost(u)
 }
 
 // checkHost checks the host and the port of a URL.
