@@ -41,16 +41,25 @@ func (s Suite) hasTopics(t *testing.T) (yes bool) {
 		return false
 	}
 	t.Run("HasTopics", func(t *testing.T) {
-		s.run(t, Options{}, func(t *testing.T, h *Harness) {
-			topics, ok := h.Engine.(duly.Topics)
-			if !ok {
-				return
-			}
-			_, err := topics.Topics(t.Context(), "", duly.PageParams{})
-			yes = duly.CodeOf(err) != duly.CodeUnsupported
-		})
+		s.run(t, Options{}, func(t *testing.T, h *Harness) { play(t, h, func(s *scene) { yes = s.hasTopics() }) })
 	})
 	return yes
+}
+
+// hasTopics reports whether the namespace can have topics: the engine has them, and they
+// are not refused because the namespace moves to another one.
+func (s *scene) hasTopics() bool {
+	s.Helper()
+	topics, ok := s.Engine.(duly.Topics)
+	if !ok {
+		return false
+	}
+	_, err := topics.Topics(s.ctx, s.namespace, duly.PageParams{})
+	if code := duly.CodeOf(err); code == duly.CodeUnsupported || code == duly.CodeConflict {
+		return false
+	}
+	s.must("list of topics", err)
+	return true
 }
 
 // log is the engine's topics.
@@ -332,7 +341,7 @@ func (s *scene) balanced() {
 // auditTopics is what must hold for every topic of the namespace after a test.
 func (s *scene) auditTopics() {
 	s.Helper()
-	if _, ok := s.Engine.(duly.Topics); !ok {
+	if !s.hasTopics() {
 		return
 	}
 	for _, topic := range s.topics() {
@@ -369,7 +378,7 @@ func (s *scene) auditLog() {
 // groupNames lists the groups of the namespace as queues.
 func (s *scene) groupNames() (names []string) {
 	s.Helper()
-	if _, ok := s.Engine.(duly.Topics); !ok {
+	if !s.hasTopics() {
 		return nil
 	}
 	for _, topic := range s.topics() {

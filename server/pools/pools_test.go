@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 			t.Parallel()
 			enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 				c := clock.NewFake()
-				p, _ := assemble(t, c, model.Config{Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders", "spare")
+				p, _ := assemble(t, c, model.Config{OneShard: true, Manual: !o.Own, MaxBody: o.MaxBody, MaxQueues: o.MaxQueues}, "orders", "spare")
 				if home != duly.DefaultPool {
 					for _, namespace := range []string{"default", "a", "b"} {
 						if err := p.Assign(t.Context(), namespace, home); err != nil {
