@@ -61,7 +61,11 @@ func (r *Pools) mayPlace(ctx context.Context, namespace, name string) error {
 	if err != nil {
 		return err
 	}
-	if len(queues.Names) > 0 {
+	topics, err := topicsIn(ctx, r.all[0].engine, namespace)
+	if err != nil {
+		return err
+	}
+	if len(queues.Names)+len(topics) > 0 {
 		return elsewhere(namespace, duly.DefaultPool, name)
 	}
 	return nil

@@ -91,6 +91,10 @@ func (r *Pools) carryOn(ctx context.Context, p *duly.Placement) error {
 	if err != nil || !m.state.settled() {
 		return err
 	}
+	// A server that has not heard of the move may have made a topic since.
+	if err := refuseTopics(ctx, m.old, p.Namespace); err != nil {
+		return err
+	}
 	phase := duly.Draining
 	if p.Phase == duly.Preparing {
 		err = m.copyAll(ctx, p.Namespace)

@@ -14,8 +14,8 @@ import (
 // again it changes nothing. Said of a namespace that is in that pool, it drains
 // a pool where something of it is left. It answers [duly.ErrInvalid] for a pool
 // that there is not, [duly.ErrNotFound] for a namespace of which nothing is
-// known, whose name may be mistyped, [duly.ErrConflict] for a namespace that moves to a third
-// one, and what a queue's configuration is refused with in the new pool.
+// known, whose name may be mistyped, [duly.ErrConflict] for a namespace that has topics
+// or moves to a third one, and what a queue's configuration is refused with in the new pool.
 func (r *Pools) Move(ctx context.Context, namespace, to string) (duly.Placement, error) {
 	if r == nil || !r.Has(to) {
 		return duly.Placement{}, r.ErrNoPool(to)
@@ -44,6 +44,15 @@ const mostBegins = 3
 
 // begin does what is to be done for a namespace that is to be in a pool.
 func (r *Pools) begin(ctx context.Context, where duly.Placement, to string) (duly.Placement, error) {
+	if where.From == "" && where.Pool != to {
+		old, err := r.at(where.Namespace, where.Pool)
+		if err == nil {
+			err = refuseTopics(ctx, old, where.Namespace)
+		}
+		if err != nil {
+			return where, err
+		}
+	}
 	known, err := r.known(ctx, &where)
 	switch {
 	case err != nil:

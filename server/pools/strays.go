@@ -39,7 +39,11 @@ func (p *pool) holds(ctx context.Context, namespace string) (bool, error) {
 	if err != nil {
 		return false, inPool(p, err)
 	}
-	return len(queues.Names) > 0, nil
+	topics, err := topicsIn(ctx, engine, namespace)
+	if err != nil {
+		return false, inPool(p, err)
+	}
+	return len(queues.Names)+len(topics) > 0, nil
 }
 
 // workOff lets the strays of a pool drain.

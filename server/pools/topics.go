@@ -2,6 +2,7 @@ package pools
 
 import (
 	"context"
+	"strings"
 
 	"github.com/dulymq/duly"
 )
@@ -24,6 +25,36 @@ func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, erro
 		}
 	}
 	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics", duly.NamespaceOr(namespace))
+}
+
+// mostNamed is how many topics an error names.
+const mostNamed = 10
+
+// refuseTopics returns ErrConflict if an engine has topics of a namespace that is to
+// leave it: a move drains queues, and cannot drain a log.
+func refuseTopics(ctx context.Context, e duly.Contract, namespace string) error {
+	names, err := topicsIn(ctx, e, namespace)
+	if err != nil || len(names) == 0 {
+		return err
+	}
+	return duly.Errorf(duly.CodeConflict, "namespace %s has topics, which a move cannot take along: %s; destroy them first, or leave the namespace where it is",
+		duly.NamespaceOr(namespace), strings.Join(names, ", "))
+}
+
+// topicsIn lists the first topics of a namespace in an engine.
+func topicsIn(ctx context.Context, e duly.Contract, namespace string) ([]string, error) {
+	if h, ok := e.(*heeded); ok {
+		e = h.Contract
+	}
+	topics, ok := e.(duly.Topics)
+	if !ok {
+		return nil, nil
+	}
+	page, err := topics.Topics(ctx, namespace, duly.PageParams{Limit: mostNamed})
+	if duly.CodeOf(err) == duly.CodeUnsupported { // another server's engine has none
+		return nil, nil
+	}
+	return page.Names, err
 }
 
 // topicMethods is embedded: duly.Topics would hide its own method Topics.

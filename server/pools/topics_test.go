@@ -2,10 +2,12 @@ package pools_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/pools"
 )
 
 // Topics live in the pool of their namespace, and a publish to several namespaces goes
@@ -57,6 +59,62 @@ func TestANamespaceThatMovesGetsNoTopic(t *testing.T) {
 	}
 	if _, err := r.CreateGroup(t.Context(), duly.QueueRef{Namespace: "shop", Name: "events@mailer"}, duly.FromStart); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("a group: %v", err)
+	}
+}
+
+// C12.177: a namespace with topics stays where it is.
+func TestANamespaceWithTopicsDoesNotMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "b")
+	ctx := t.Context()
+	publish := func(what string) {
+		results, err := r.Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
+		if err != nil || results[0].Err != nil {
+			t.Errorf("a publish %s: %v, %v", what, err, results)
+		}
+	}
+	publish("before")
+	_, err := r.Move(ctx, "shop", "b")
+	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "events") {
+		t.Errorf("a move: %v, want a conflict that names the topic", err)
+	}
+	if err := r.Assign(ctx, "shop", "b"); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("a first place elsewhere: %v", err)
+	}
+	if where, err := r.Where(ctx, "shop"); err != nil || where.Pool != duly.DefaultPool || where.From != "" {
+		t.Errorf("the namespace is at %+v, %v", where, err)
+	}
+	publish("after")
+
+	r.push("shop", "q", "a")
+	r.must(r.DestroyTopic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}))
+	r.move("shop", "b")
+}
+
+// C12.177: a topic that a server has made before it heard of the move holds the move.
+func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, "b")
+	ctx := t.Context()
+	r.push("shop", "q", "a")
+	_, err := r.Move(ctx, "shop", "b")
+	r.must(err)
+	_, err = r.engines[duly.DefaultPool].Publish(ctx, []duly.Message{{Namespace: "shop", Topic: "events"}})
+	r.must(err)
+	r.must(r.CarryOn(ctx)) // from now on the time of the phase counts
+	r.clock.Advance(pools.Settle)
+	if err := r.CarryOn(ctx); !errors.Is(err, duly.ErrConflict) {
+		t.Errorf("the move goes on: %v", err)
+	}
+	if phase := r.phase("shop"); phase != duly.Preparing {
+		t.Errorf("the phase is %s, want that the move waits", phase)
+	}
+
+	_, err = r.Move(ctx, "shop", duly.DefaultPool)
+	r.must(err)
+	r.end("shop")
+	if info, err := r.Topic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil || info.Stats.Messages != 1 {
+		t.Errorf("the topic has %+v, %v", info.Stats, err)
 	}
 }
 
