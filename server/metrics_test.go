@@ -55,6 +55,9 @@ func (f *fixture) busy() {
 	receipt("mail") // stalls
 	f.clock.Advance(2 * time.Second)
 	settle(receipt("mail"), "release")
+	f.send("PUT", "/v1/default/topics/events/groups/mailer", "")
+	f.send("POST", "/v1/default/topics/events/messages", `{"messages":[{"body":"a"},{"body":"b"},{"delay":"1h"},{"id":"a b"}]}`)
+	settle(receipt("events@mailer"), "ack")
 	f.send("GET", "/v1/default/queues/mail/jobs/secret-id", "")
 	f.send("GET", "/v1/default/queues", "", "unknown")
 	f.send("GET", "/v1/default/queues", "", "foreign")
@@ -69,7 +72,7 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	counts := metrics.New(metrics.Config{Version: "v1"})
 	f := serve(t, func(c *Config) {
 		c.Metrics = counts
-		c.Engine = &stumbling{c.Engine}
+		c.Engine = &stumbling{c.Engine, c.Engine.(duly.Topics), duly.SurveyorOf(c.Engine)}
 	})
 	f.busy()
 	counts.Called("redis", "push", 3*time.Millisecond)
@@ -101,6 +104,13 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 		`duly_jobs_pushed_total{namespace="default",outcome="created",queue="mail"}`:                           "6",
 		`duly_jobs_pushed_total{namespace="default",outcome="merged",queue="mail"}`:                            "1",
 		`duly_jobs_pushed_total{namespace="default",outcome="exists",queue="mail"}`:                            "1",
+		`duly_group_lag{namespace="default",queue="events@mailer"}`:                                            "1",
+		`duly_queue_acked_total{namespace="default",queue="events@mailer"}`:                                    "1",
+		`duly_topic_messages{namespace="default",topic="events"}`:                                              "1",
+		`duly_topic_delayed{namespace="default",topic="events"}`:                                               "1",
+		`duly_topic_published_total{namespace="default",topic="events"}`:                                       "3",
+		`duly_topic_trimmed_total{namespace="default",topic="events"}`:                                         "1",
+		`duly_messages_published_total{namespace="default",outcome="created",topic="events"}`:                  "3",
 		`duly_jobs_delivered_total` + queue + `}`:                                                              "5",
 		`duly_jobs_settled_total{as="ack",namespace="default",queue="mail"}`:                                   "1",
 		`duly_jobs_settled_total{as="nack",namespace="default",queue="mail"}`:                                  "1",
@@ -113,13 +123,13 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 		`duly_tokens_refused_total{code="forbidden"}`:                                                          "1",
 		`duly_calls_limited_total`:                                                                             "1",
 		`duly_http_panics_total`:                                                                               "1",
-		`duly_http_requests_total{method="POST",route="/v1/{namespace}/settle",status="2xx"}`:                  "5",
+		`duly_http_requests_total{method="POST",route="/v1/{namespace}/settle",status="2xx"}`:                  "6",
 		`duly_http_requests_total{method="GET",route="/v1/{namespace}/queues/{queue}/jobs/{id}",status="4xx"}`: "1",
 		`duly_http_requests_total{method="DELETE",route="/v1/{namespace}/queues/{queue}",status="5xx"}`:        "1",
 		`duly_http_requests_total{method="any",route="unknown",status="4xx"}`:                                  "1",
 		`duly_engine_call_duration_seconds_bucket{call="push",engine="redis",le="0.005"}`:                      "1",
-		`duly_scrape_complete`:                                                                                 "1",
-		`duly_queues`:                                                                                          "1",
+		`duly_scrape_complete`: "1",
+		`duly_queues`:          "2",
 	} {
 		if values[series] != want {
 			t.Errorf("%s is %q, want %s", series, values[series], want)
@@ -136,7 +146,14 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 }
 
 // stumbling panics where a queue is destroyed.
-type stumbling struct{ duly.Contract }
+type stumbling struct {
+	duly.Contract
+	topicMethods
+	duly.Surveyor
+}
+
+// topicMethods is embedded: duly.Topics would hide its own method Topics.
+type topicMethods = duly.Topics
 
 func (*stumbling) Destroy(context.Context, duly.QueueRef) error { panic("stumbles") }
 

@@ -62,11 +62,12 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Pools != nil {
 		looks.Namespaces = namespaces(&cfg)
 	}
+	topics, _ := cfg.Engine.(duly.Topics)
+	looks.Topics = topics
 	s.survey = metrics.NewSurvey(looks)
 	// What only some engines do is found before the engine is decorated.
 	surveyor, passer := duly.SurveyorOf(cfg.Engine), duly.PasserOf(cfg.Engine)
 	watcher, _ := cfg.Engine.(duly.CancelWatcher)
-	topics, _ := cfg.Engine.(duly.Topics)
 	s.removed = cancelfeed.New(cancelfeed.Config{Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger})
 	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
 	cfg.Engine = cfg.Metrics.Engine(newAttentive(&cfg))
@@ -84,7 +85,7 @@ func New(cfg Config) (*Server, error) {
 		compatible.SetDefaults(*cfg.LmstfyDefaults)
 	}
 	api := native.New(native.Config{Engine: compatible.Watch(), Poll: taker, Clock: cfg.Clock, Surveyor: surveyor, Removed: s.removed,
-		Topics: topics, Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges})
+		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges})
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
 	health := s.healthRoutes()

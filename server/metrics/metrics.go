@@ -38,7 +38,7 @@ type Metrics struct {
 	tallies *tallies
 	waiting atomic.Int64
 
-	jobsRefused, settlesRefused, tokensRefused codes
+	jobsRefused, publishRefused, settlesRefused, tokensRefused codes
 
 	limited atomic.Int64
 
@@ -53,7 +53,7 @@ func New(cfg Config) *Metrics {
 		cfg.Queues = DefaultQueues
 	}
 	m := &Metrics{
-		cfg: cfg, tallies: newTallies(cfg.Queues), jobsRefused: newCodes(), settlesRefused: newCodes(), tokensRefused: newCodes(),
+		cfg: cfg, tallies: newTallies(cfg.Queues), jobsRefused: newCodes(), publishRefused: newCodes(), settlesRefused: newCodes(), tokensRefused: newCodes(),
 		routes: map[[2]string]*requests{},
 	}
 	m.calls.Store(&map[[2]string]*durations{})
@@ -75,7 +75,7 @@ func (m *Metrics) Queues() int { return m.cfg.Queues }
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*defined{
-		jobsPushed, jobsDelivered, jobsSettled, jobsRefused, settlesRefused, jobLateness, longPolls, httpRequests, httpDuration,
+		jobsPushed, published, jobsDelivered, jobsSettled, jobsRefused, publishRefused, settlesRefused, jobLateness, longPolls, httpRequests, httpDuration,
 		tokensRefused, callsLimited, engineCalls, buildInfo,
 	} {
 		ch <- d.desc
@@ -86,6 +86,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.tallies.tell(ch)
 	m.jobsRefused.tell(ch, jobsRefused)
+	m.publishRefused.tell(ch, publishRefused)
 	m.settlesRefused.tell(ch, settlesRefused)
 	m.tokensRefused.tell(ch, tokensRefused)
 	count(ch, callsLimited, m.limited.Load())

@@ -65,7 +65,30 @@ var (
 		{define("queue_dropped_total", counter, "Dead jobs that were dropped by a bound on their number or age.", "namespace", "queue"), ofDropped},
 	}
 
-	queues         = define("queues", gauge, "Queues that there are, as far as the look has come.")
+	groupLag     = define("group_lag", gauge, "Messages beyond the cursor of a consumer group. queue is TOPIC@GROUP, as in the metrics of queues, which a group has besides.", "namespace", "queue")
+	groupOldest  = define("group_oldest_needed_seconds", gauge, "The age of the oldest message that the group needs; 0 without one.", "namespace", "queue")
+	groupAtBound = define("group_at_max_held", gauge, "1 if max_held stops the group's cursor, else 0.", "namespace", "queue")
+
+	groupCounters = []groupCounter{
+		{define("group_entered_total", counter, "Messages at or after the start of the group.", "namespace", "queue"), ofEntered},
+		{define("group_filtered_total", counter, "Messages that did not match the group's filter.", "namespace", "queue"), ofFiltered},
+		{define("group_skipped_total", counter, "Messages that a seek passed over, forward.", "namespace", "queue"), ofSkipped},
+		{define("group_replayed_total", counter, "Messages that a seek passed over, back.", "namespace", "queue"), ofReplayed},
+		{define("group_missed_total", counter, "Messages that were gone although the group needed them.", "namespace", "queue"), ofMissed},
+	}
+
+	topicMessages = define("topic_messages", gauge, "Messages in the log of a topic.", "namespace", "topic")
+	topicBytes    = define("topic_bytes", gauge, "Their bytes, by the engine's estimate.", "namespace", "topic")
+	topicDelayed  = define("topic_delayed", gauge, "Messages that have not entered the log.", "namespace", "topic")
+
+	topicCounters = []topicCounter{
+		{define("topic_published_total", counter, "Messages whose publish was answered created.", "namespace", "topic"), ofPublished},
+		{define("topic_entered_total", counter, "Messages that entered the log.", "namespace", "topic"), ofEnteredLog},
+		{define("topic_trimmed_total", counter, "Messages that were deleted because no group needed them.", "namespace", "topic"), ofTrimmed},
+		{define("topic_dropped_total", counter, "Messages that a bound of the topic deleted.", "namespace", "topic"), ofDroppedLog},
+	}
+
+	queues         = define("queues", gauge, "Queues and groups that there are, as far as the look has come.")
 	scrapeComplete = define("scrape_complete", gauge, "1 if the last look at the queues has seen all of them, 0 if it ran into an error or out of time.")
 	scrapeDuration = define("scrape_duration_seconds", gauge, "How long the last look at the queues took.")
 	scrapeAge      = define("scrape_age_seconds", gauge, "How old it is: a look is used again for a second, and for ten times as long as it took.")
@@ -74,6 +97,8 @@ var (
 // What this process has done.
 var (
 	jobsPushed     = define("jobs_pushed_total", counter, "Jobs that this server has pushed, by outcome: created, merged or exists.", "namespace", "queue", "outcome")
+	published      = define("messages_published_total", counter, "Messages that this server has published, by outcome: created or exists.", "namespace", "topic", "outcome")
+	publishRefused = define("messages_refused_total", counter, "Messages that this server had to refuse one by one, by error code.", "code")
 	jobsDelivered  = define("jobs_delivered_total", counter, "Deliveries that this server has fetched from the engine.", "namespace", "queue")
 	jobsSettled    = define("jobs_settled_total", counter, "Deliveries that this server has settled, as ack, nack, release or bury.", "namespace", "queue", "as")
 	jobsRefused    = define("jobs_refused_total", counter, "Jobs of pushes that this server had to refuse one by one, by error code.", "code")
@@ -98,6 +123,29 @@ type queueCounter struct {
 	*defined
 	of func(*duly.Counters) *int64
 }
+
+// groupCounter is one of a group's counters, and topicCounter one of a topic's.
+type (
+	groupCounter struct {
+		*defined
+		of func(*duly.GroupStats) int64
+	}
+	topicCounter struct {
+		*defined
+		of func(*duly.TopicStats) int64
+	}
+)
+
+func ofEntered(g *duly.GroupStats) int64  { return g.Entered }
+func ofFiltered(g *duly.GroupStats) int64 { return g.Filtered }
+func ofSkipped(g *duly.GroupStats) int64  { return g.Skipped }
+func ofReplayed(g *duly.GroupStats) int64 { return g.Replayed }
+func ofMissed(g *duly.GroupStats) int64   { return g.Missed }
+
+func ofPublished(t *duly.TopicStats) int64  { return t.Published }
+func ofEnteredLog(t *duly.TopicStats) int64 { return t.Entered }
+func ofTrimmed(t *duly.TopicStats) int64    { return t.Trimmed }
+func ofDroppedLog(t *duly.TopicStats) int64 { return t.Dropped }
 
 func ofPushed(c *duly.Counters) *int64    { return &c.Pushed }
 func ofMerged(c *duly.Counters) *int64    { return &c.Merged }

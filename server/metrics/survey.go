@@ -32,8 +32,10 @@ type SurveyConfig struct {
 	// queues can't be listed takes no other.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
 	// Queues is how many queues have series of their own. Default
-	// DefaultQueues.
+	// DefaultQueues. As many topics have some.
 	Queues int
+	// Topics, if set, are looked at too.
+	Topics duly.Topics
 }
 
 // Survey looks at all queues of an engine when somebody asks.
@@ -66,6 +68,8 @@ type Sight struct {
 	// Other is the sum of those beyond, and OtherQueues their number.
 	Other       duly.Stats
 	OtherQueues int
+	// Topics are the first ones of each namespace, by name.
+	Topics []TopicStats
 	// Complete tells that nothing is missing. What is missing is in no sum.
 	Complete bool
 	// Took is how long it took.
@@ -112,6 +116,7 @@ func (s *Survey) walk(ctx context.Context) *Sight {
 		looking.Go(func() {
 			for r := range found {
 				r.look(ctx, s.surveyor, s.cfg.Queues)
+				r.lookAtTopics(ctx, s.cfg.Topics, s.cfg.Queues)
 			}
 		})
 	}
@@ -134,6 +139,12 @@ func (s *Survey) walk(ctx context.Context) *Sight {
 	}
 	for i, own := range share(s.cfg.Queues, wanted) {
 		sight.add(regions[i], own)
+	}
+	for i, r := range regions {
+		wanted[i] = len(r.topics)
+	}
+	for i, own := range share(s.cfg.Queues, wanted) {
+		sight.Topics = append(sight.Topics, regions[i].topics[:min(own, len(regions[i].topics))]...)
 	}
 	return sight
 }
@@ -177,7 +188,18 @@ type region struct {
 	first     []duly.QueueStats
 	sum       duly.Stats
 	summed    int
+	topics    []TopicStats
 	cut       bool // something is missing
+}
+
+// lookAtTopics looks at the namespace's first topics.
+func (r *region) lookAtTopics(ctx context.Context, topics duly.Topics, most int) {
+	if topics == nil {
+		return
+	}
+	var whole bool
+	r.topics, whole = topicsOf(ctx, topics, r.namespace, most)
+	r.cut = r.cut || !whole
 }
 
 // look looks at the namespace's queues page by page.
@@ -264,7 +286,16 @@ func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*defined{queueJobs, queueOldest, queuePaused, queues, scrapeComplete, scrapeDuration, scrapeAge} {
 		ch <- d.desc
 	}
+	for _, d := range []*defined{groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed} {
+		ch <- d.desc
+	}
 	for _, c := range queueCounters {
+		ch <- c.desc
+	}
+	for _, c := range groupCounters {
+		ch <- c.desc
+	}
+	for _, c := range topicCounters {
 		ch <- c.desc
 	}
 }
@@ -276,6 +307,12 @@ func (s *Survey) Collect(ch chan<- prometheus.Metric) {
 		q := &sight.Queues[i]
 		tellQueue(ch, q.Queue, &q.Stats)
 		measure(ch, queuePaused, number(q.Paused), q.Queue.Namespace, q.Queue.Name)
+		if q.Stats.Group != nil {
+			tellGroup(ch, q.Queue, q.Stats.Group)
+		}
+	}
+	for i := range sight.Topics {
+		tellTopic(ch, &sight.Topics[i])
 	}
 	if sight.Complete && sight.OtherQueues > 0 { // else it would be a part of the sum
 		tellQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &sight.Other)

@@ -8,9 +8,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// tally is what this process has done with the jobs of one queue.
+// tally is what this process has done with the jobs of one queue, or the messages of
+// one topic.
 type tally struct {
 	pushed    [duly.Exists + 1]atomic.Int64 // by outcome
+	published [duly.Exists + 1]atomic.Int64 // by outcome, of a topic
 	delivered atomic.Int64
 	settled   [duly.Bury + 1]atomic.Int64 // by settlement
 	late      atomic.Pointer[durations]   // nil: in the others' together
@@ -103,6 +105,9 @@ func (t *tallies) leave(c *tally) {
 	for i := range c.pushed {
 		t.other.pushed[i].Add(c.pushed[i].Swap(0))
 	}
+	for i := range c.published {
+		t.other.published[i].Add(c.published[i].Swap(0))
+	}
 	t.other.delivered.Add(c.delivered.Swap(0))
 	for i := range c.settled {
 		t.other.settled[i].Add(c.settled[i].Swap(0))
@@ -145,6 +150,9 @@ func (c *tally) tell(ch chan<- prometheus.Metric, namespace, queue string) {
 	}
 	for o := duly.Created; o <= duly.Exists; o++ {
 		some(jobsPushed, c.pushed[o].Load(), o.String())
+	}
+	for o := duly.Created; o <= duly.Exists; o++ {
+		some(published, c.published[o].Load(), o.String())
 	}
 	some(jobsDelivered, c.delivered.Load())
 	for s := duly.Ack; s <= duly.Bury; s++ {
