@@ -99,6 +99,9 @@ func (s *settles) trimFirst(t *tx, queue string) error {
 		return nil
 	}
 	s.topics = append(s.topics, topic)
+	if !t.voids(topic) {
+		return nil
+	}
 	return s.trim(t, s.topics[len(s.topics)-1:])
 }
 

@@ -1,6 +1,7 @@
 package sqliteengine
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -97,6 +98,21 @@ func (t *tx) isHeld(q *queue, ordinal int64) bool {
 		}
 	}
 	return true
+}
+
+// voids reports whether a trim of a topic may void receipts: it has a bound, or a group
+// that may be parked.
+func (t *tx) voids(topic duly.QueueRef) bool {
+	q := t.peek(topic)
+	if q == nil || q.log == nil {
+		return false
+	}
+	c := &q.log.cfg
+	return c.MaxAge != duly.None || c.MaxCount != duly.None || c.MaxBytes != duly.None ||
+		slices.ContainsFunc(q.log.groups, func(ref duly.QueueRef) bool {
+			g := t.peek(ref)
+			return g != nil && g.cfg.Group.Idle != duly.None
+		})
 }
 
 // unneeded is the last message that trim deletes.
