@@ -172,6 +172,21 @@ func TestRateAndThroughput(t *testing.T) {
 	}
 }
 
+// Nine in ten calls at the limit make a full window.
+func TestFullWindow(t *testing.T) {
+	t.Parallel()
+	for full, want := range map[int]bool{10: true, 9: true, 8: false, 0: false} {
+		l, now := New(4, 4), time.Duration(0)
+		for i := range 10 { // the first window
+			now += 10 * ms
+			l.Good(now, 20*ms, i < full)
+		}
+		if got := l.Throughput(); (got > 0) != want {
+			t.Errorf("with %d of 10 calls at the limit the throughput is %v/s, want one: %v", full, got, want)
+		}
+	}
+}
+
 // The histogram is right to an eighth, for every latency up to half an hour.
 func TestHistogram(t *testing.T) {
 	t.Parallel()

@@ -223,6 +223,55 @@ func TestBadTriesOfBeforeTheLastGoodAnswer(t *testing.T) {
 	}
 }
 
+// C16.95: nine of ten tries that ended within ten seconds close the gate, also if
+// they began before the last good answer. Older tries don't count.
+func TestNineOfTenAtOnce(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		goods  int
+		pause  time.Duration // after the fifth bad try
+		closed bool
+	}{
+		"nine of ten":                     {1, 0, true},
+		"nine of ten within nine":         {1, 9 * time.Second, true},
+		"nine of eleven":                  {2, 0, false},
+		"half of them too long ago":       {1, 11 * time.Second, false},
+		"half of them a round ago":        {1, 20 * time.Second, false},
+		"half of them several rounds ago": {1, 35 * time.Second, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, Config{})
+			for r.state("h").Limit < 11 {
+				r.try("h", ms, good)
+			}
+			r.clock.Advance(time.Minute)
+			var passes []*Pass
+			for range 9 + tt.goods {
+				passes = append(passes, r.pass("h"))
+			}
+			r.clock.Advance(time.Second)
+			for i, p := range passes {
+				switch {
+				case i < tt.goods:
+					p.Done(good)
+				case !r.state("h").Open:
+					t.Fatalf("the gate is closed before the try %d", i+1)
+				default:
+					p.Done(bad)
+				}
+				if i == tt.goods+4 {
+					r.clock.Advance(tt.pause)
+				}
+			}
+			if s := r.state("h"); s.Open == tt.closed {
+				t.Errorf("%+v, want closed: %v", s, tt.closed)
+			}
+		})
+	}
+}
+
 // C16.97, C16.98: after a closure one probe, whose answer decides. C16.92: the
 // limit is 1 then. C16.99: closures last 5 s, then twice as long up to 5 min.
 func TestProbes(t *testing.T) {
@@ -434,6 +483,9 @@ func TestForgetsTheIdlest(t *testing.T) {
 	}
 	if want := []string{"c", "a", "busy"}; !reflect.DeepEqual(names, want) {
 		t.Errorf("the hosts are %v, want %v", names, want)
+	}
+	if n := len(r.gates.hosts); n != 3 {
+		t.Errorf("%d hosts are found by name, want 3", n)
 	}
 	busy.Done(good)
 	if s := r.state("busy"); s.InFlight != 0 {
