@@ -45,6 +45,10 @@ var targets = []target{
 		"server/poll/*.go", "server/route/*.go", "server/cancelfeed/*.go",
 	}, append(all("./server/route", "./server/auth", "./server/cancelfeed", "./server/metrics", "./server/native", "./server", "./server/lmstfy"), overHTTP)},
 	{"lmstfy", []string{"server/lmstfy/*.go"}, all("./server/lmstfy")},
+	{"webhook", []string{"server/webhook/*.go", "server/webhook/outcome/*.go", "server/webhook/sign/*.go", "internal/seal/*.go"},
+		all("./server/webhook/outcome", "./internal/seal", "./server/webhook/sign", "./server/webhook")},
+	{"gate", []string{"internal/aimd/*.go", "server/webhook/gate/*.go"}, all("./internal/aimd", "./server/webhook/gate")},
+	{"guard", []string{"server/webhook/guard/*.go"}, all("./server/webhook/guard", "./server/webhook")},
 	{"pools", []string{"server/pools/*.go"}, all("./server/pools")},
 }
 
