@@ -11,23 +11,11 @@
 --         member  likewise
 -- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow, behind that place
 --
--- @include guard clock now limits pending policy job less report
+-- @include guard clock now limits pending policy job less behind report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}
 local set, most = sets[state], tonumber(limit)
 
--- behind is how many members sort up to the place.
-local function behind()
-  if score == '' then return 0 end
-  if call('ZSCORE', set, member) == score then return call('ZRANK', set, member) + 1 end
-  local low, high = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
-  while low < high do
-    local middle = math.floor((low + high) / 2)
-    if less(member, call('ZRANGE', set, middle, middle)[1]) then high = middle else low = middle + 1 end
-  end
-  return low
-end
-
-local start = behind()
+local start = behind(set, score, member)
 local entries = call('ZRANGE', set, start, start + most - 1, 'WITHSCORES')
 local jobs, bytes = {}, 0
 local first = tonumber(room) < 8388608 and 0 or 2 -- an empty page takes one job, whatever its size

@@ -240,11 +240,19 @@ func parseNames(text string) (n names, err error) {
 		}
 
 		line, _, _ = strings.Cut(line, "  ")
+		line, group, repeats := strings.Cut(line, " (")
+		if n.repeat = repeats; repeats {
+			group, _, _ = strings.Cut(group, ")")
+			n.group = strings.Fields(group)
+		}
 		for name := range strings.FieldsSeq(line) {
 			if !isName.MatchString(name) {
 				return names{}, fmt.Errorf("%q is no name in %q", name, line)
 			}
 			n.fixed = append(n.fixed, name)
+		}
+		if n.repeat {
+			break
 		}
 	}
 
@@ -291,13 +299,13 @@ func strip(text string) string {
 // A table, for it is wanted whenever an engine is opened; a test compares it with
 // the scripts.
 func Writing() []string {
-	return []string{"hset", "hdel", "hincrby", "zadd", "zrem", "zremrangebyrank", "set", "unlink", "publish"}
+	return []string{"hset", "hdel", "hincrby", "zadd", "zrem", "zremrangebyrank", "set", "unlink", "publish", "xadd", "xtrim", "rpush", "ltrim", "zremrangebyscore"}
 }
 
 // Reading lists the other commands that the scripts call.
 func Reading() []string {
 	return []string{
 		"time", "get", "getrange", "hget", "hmget", "hexists", "hlen", "hstrlen", "exists", "hscan",
-		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan",
+		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan", "hgetall", "xrange", "lrange",
 	}
 }

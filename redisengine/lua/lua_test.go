@@ -71,7 +71,7 @@ func each(t *testing.T, f func(t *testing.T, c command)) {
 // whole, before it has written; everything else goes on.
 func TestFlags(t *testing.T) {
 	t.Parallel()
-	grows := []string{"push", "update", "queue_put"}
+	grows := []string{"push", "update", "queue_put", "topic_publish"}
 	writes := regexp.MustCompile(`call\('(` + strings.Join(writing, "|") + `)'`)
 	each(t, func(t *testing.T, c command) {
 		want := "#!lua flags=allow-oom"
@@ -91,7 +91,7 @@ func TestFlags(t *testing.T) {
 }
 
 // acting are the pieces that a script includes only to write.
-var acting = []string{"forward", "wake", "mend", "close", "announce", "queue_entry"}
+var acting = []string{"forward", "wake", "mend", "close", "announce", "queue_entry", "group_close", "topic", "entering"}
 
 // The commands that scripts may use, as scripts spell them.
 var writing, reading = upper(lua.Writing()), upper(lua.Reading())
@@ -162,7 +162,7 @@ func TestScoresAreExact(t *testing.T) {
 			t.Error("tostring has fourteen digits")
 		}
 		for line := range strings.Lines(text) {
-			if strings.Contains(line, "..") && strings.Contains(line, "SCORE") && !regexp.MustCompile(`'\(' \.\. (now_text|score)`).MatchString(line) {
+			if strings.Contains(line, "..") && strings.Contains(line, "SCORE") && !regexp.MustCompile(`'\(' \.\. (now_text|score|text_of\()`).MatchString(line) {
 				t.Errorf("%s: a bound that .. has put together", strings.TrimSpace(line))
 			}
 		}
@@ -179,14 +179,18 @@ func TestLoopsAreBounded(t *testing.T) {
 		"left >= 5",                           // ulid: the bits of a number
 		"parts[at] and seen < tonumber(most)", // check_page
 		"b >= 128 and at <= stop and weight < 2 ^ 21",
+		"b >= 128", "at <= stop", // message: the headers of one message
+		"left > 0 and ordinal <= last", // each_left: the messages of a range, at most 1000 and 8 MiB
+		"left > 0",                     // group_list: the same
+		"left > 0 and beyond > 0 and passed < 1000 and not full",
 	}
 	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)
 	// Loops that count: over what a table, a call or a record has, or up to a number.
 	steps := regexp.MustCompile(`\bfor \w+ = [^,\n]+, (.*?)(?:, [^,\n]+)? do\b`)
-	counted := regexp.MustCompile(`^(#\w+( / \d - 1)?|\d{1,3}|1000|[A-Z_]+( - 1)?|2 \* (died|finished) - 1|most|size|jobs|skips \+ 1|math\.min\(.*)$`)
+	counted := regexp.MustCompile(`^(#\w+( / \d+ - 1)?|n|k|groups|triples|2000|#block\.bits|block\.first \+ 8 \* #block\.bits - 1|\d{1,3}|1000|[A-Z_]+( - 1)?|2 \* (died|finished) - 1|most|size|jobs|skips \+ 1|math\.min\(.*)$`)
 	ranges := regexp.MustCompile(`call\('(ZRANGEBYSCORE|ZRANGEBYLEX|HGETALL|HKEYS|HVALS|SMEMBERS|ZRANGE)'[^\n]*`)
 	few := regexp.MustCompile(`ZRANGE', .*, ('0'|0|start|middle), (0|'0'|999|middle|start \+ most - 1|text_of\((most|(most|n|free) - 1)\))[,)]|` +
-		`call\('ZRANGEBYSCORE', delayed, '-inf', now\)\) do`)
+		`call\('ZRANGEBYSCORE', delayed, '-inf', now\)\) do|call\('HGETALL', heads\)|'0', '(0|999)'|'0', text_of\(left - 1\)|'BYSCORE', 'REV', 'LIMIT'|text_of\(start \+ most - 1\)`)
 	each(t, func(t *testing.T, c command) {
 		text := uncommented(c.whole(t))
 		for _, m := range loop.FindAllStringSubmatch(text, -1) {

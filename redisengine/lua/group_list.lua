@@ -1,0 +1,83 @@
+#!lua flags=no-writes
+-- Tells a page of the messages of one state, in its order.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+--         state   whose messages
+--         most    1...1000 messages
+--         whole   '1' with their bodies
+--         room    bytes of bodies that the page has left of its 8 MiB
+--         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         member  likewise
+-- RETURNS {'config', value} | {'behind'}, as in group_get
+--         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow, behind that place
+--
+-- @include guard clock now limits numbers log message ranges group_head group less behind group_find
+-- of_block adds the messages of a range behind a place: {place, end, value}.
+local function of_block(all, block, ends, after)
+  local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
+  while left > 0 do
+    local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', '100')
+    for i = 1, #got do
+      ms, ordinal = place_of(got[i][1])
+      if ordinal >= topic.first and has_bit(block, ordinal) then
+        left = left - 1
+        local pos = pos_of(ms, ordinal)
+        if not after or less(after, pos) then all[#all + 1] = {pos, ends, nil, entry_value(got[i])} end
+      end
+      ordinal = ordinal + 1
+    end
+    if #got < 100 or ordinal >= block.first + 8 * #block.bits then return end
+  end
+end
+
+-- leased_page is the leased messages behind a place, by the end of the lease and the place: at least most, if there are.
+local function leased_page(most)
+  local all, from = {}, score == '' and '-inf' or score
+  local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+  for i = 1, #tokens, 2 do
+    if #all > most and tokens[i + 1] ~= tokens[i - 1] then break end
+    local block = read_block(tokens[i])
+    if block then of_block(all, block, tokens[i + 1], tokens[i + 1] == score and member) end
+  end
+  local alone = call('ZRANGEBYSCORE', leased, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')
+  for i = 1, #alone, 2 do
+    if alone[i + 1] ~= score or less(member, alone[i]) then
+      all[#all + 1] = {alone[i], alone[i + 1], read_message(alone[i]) or nil}
+    end
+  end
+  table.sort(all, function(a, b)
+    if a[2] ~= b[2] then return tonumber(a[2]) < tonumber(b[2]) end
+    return less(a[1], b[1])
+  end)
+  return all, #all > most
+end
+
+local function set_page(most)
+  local set = ({ready = ready, delayed = waiting, blocked = blocked, dead = dead})[state]
+  local start, all = behind(set, score, member), {}
+  local got = call('ZRANGE', set, text_of(start), text_of(start + most - 1), 'WITHSCORES')
+  for i = 1, #got, 2 do
+    local pos = string.sub(got[i], -11)
+    all[#all + 1] = {pos, got[i + 1], state ~= 'dead' and read_message(pos) or nil, nil, got[i]}
+  end
+  return all, call('ZCARD', set) > start + #all
+end
+-- @call
+bind_group(limits)
+if not read_group(group) then return {'config', '?'} end
+if is_behind() then return {'behind'} end
+if state == 'done' then return {'ok', now, 0, {}, '', ''} end
+local most, bytes, found = tonumber(most), 0, {}
+local all, more = (state == 'leased' and leased_page or set_page)(most)
+local taken = 0
+for i = 1, math.min(most, #all) do
+  local one = all[i]
+  local r = report_message(one[1], state, tonumber(one[2]), one[3], whole == '1', one[4])
+  if r and whole == '1' then bytes = bytes + r[9] end
+  if #found > (tonumber(room) < 8388608 and -1 or 0) and bytes > tonumber(room) then break end
+  if r then found[#found + 1] = r end
+  taken, score, member = i, one[2], one[5] or one[1]
+end
+if taken < #all then more = true end
+return {'ok', now, more and 1 or 0, found, score, member}

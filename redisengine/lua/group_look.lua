@@ -1,0 +1,22 @@
+#!lua flags=no-writes
+-- Tells of groups, all on one node, what a Reserve would find. Eleven keys and three arguments for each.
+--
+-- KEYS    (config log heads entries ready waiting blocked ranges leased held tally)...
+-- ARGV    clock    as in reserve
+--         (version limits group)... as in group_reserve
+-- RETURNS {us, {deliverable, next, told}, ...}, as in look
+--
+-- @include clock now limits bucket numbers log upcoming group_head group_look
+local result = {us}
+for i = 0, #KEYS / 11 - 1 do
+  local version, limits = ARGV[2 + 3 * i], ARGV[3 + 3 * i]
+  config, log, heads, entries, ready, waiting, blocked, ranges, leased, held, tally = unpack(KEYS, 11 * i + 1, 11 * i + 11)
+  if call('GETRANGE', config, '0', '15') ~= version or not read_group(ARGV[4 + 3 * i]) then
+    result[#result + 1] = {-1, 0, 0}
+  else
+    bind_group(limits)
+    local deliverable, next_one = group_moments()
+    result[#result + 1] = {deliverable, next_one or 0, g.told}
+  end
+end
+return result

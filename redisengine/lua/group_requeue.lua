@@ -1,0 +1,41 @@
+#!lua flags=allow-oom
+-- Offers dead copies to the group again.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+--         n  the oldest n; 0: the places that follow
+--         then the place of each message
+-- RETURNS {'config', value} | {'ok', {outcome, place}, ...}: the new state, 'none', 'beyond', or 'conflict' with the state in place of the place
+--
+-- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_find group_look group_mark group_close group_begin
+-- key_in is the key of a copy.
+local function key_in(pos)
+  local text = call('HGET', copies, pos)
+  return text and key_of(string.sub(text, 11 + struct.unpack('>I2', text, 9))) or false
+end
+
+local function requeue(pos)
+  local state = is_beyond(pos) and 'beyond' or stands(pos)
+  if not state then return {'none'} end
+  if state == 'beyond' then return {'beyond'} end
+  if state ~= 'dead' then return {'conflict', state} end
+  local key = key_in(pos)
+  call('ZREM', dead, pos)
+  if key == false then return {'none'} end -- Check names it
+  local ordinal, ms = ordinal_of(pos)
+  local m = new_message(ms, ordinal, key)
+  m.copy = true
+  count('requeued')
+  local to = hold_key(m) and 'ready' or 'blocked'
+  put_in(m, to)
+  return {to, pos}
+end
+-- @call
+local result = {'ok'}
+if n == '0' then
+  for i = 6, #ARGV do result[#result + 1] = requeue(ARGV[i]) end
+else
+  for _, pos in ipairs(call('ZRANGE', dead, '0', text_of(n - 1))) do result[#result + 1] = requeue(pos) end
+end
+group_close()
+return result

@@ -1,0 +1,194 @@
+#!lua flags=allow-oom
+-- Moves a group forward and hands out up to max messages: ready ones first, then those beyond the cursor.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version  as in reserve
+--         limits    what the configuration bounds for the group, packed
+--         group     its name
+--         token     8 random bytes
+--         max       1...1000
+--         lease     how long to hold each message, in microseconds; 0: as the group says
+--         room      bytes of bodies that the call has left of its 8 MiB
+--         had       '1' if the caller holds jobs of this Reserve already, from another shard or queue
+--         consumer  the caller's name; '' if it was noted within the last minute
+-- RETURNS {'config', value}
+--         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end; the places are those of messages
+--         that were held before, with their values; entries are new messages as the stream has them; more is 1 where more steps are needed,
+--         2 where the next message does not go with these: its body has no room, or one of the two is a suspect; before is how many of the former
+--         come before the new ones
+--
+-- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+local full         -- whether a message was left because it does not go with the others
+local ends         -- when the leases end
+local bytes        -- what is left of the room
+local again        -- messages that were held before, as the answer has them
+local fresh        -- entries of new messages
+local before       -- how many of again come before the new ones
+local beyond       -- messages beyond the cursor that the group may take
+local lease_again, take_new, note_consumer
+
+do
+local function fits(value, first)
+  local size = body_of(value)
+  if size > bytes and not first then
+    full = true
+    return false
+  end
+  bytes = bytes - size
+  return true
+end
+
+-- lease_again hands out ready messages, up to n.
+function lease_again(n)
+  if n < 1 then return end
+  for _, pos in ipairs(call('ZRANGE', ready, '0', text_of(n - 1))) do
+    local m = read_message(pos)
+    local value = m and value_of(m)
+    if not m then
+      call('ZREM', ready, pos) -- Check names it
+    elseif not value then
+      missed(m)
+    else
+      local alone, first = suspect(m), #again == 0 and #fresh == 0 and had ~= '1'
+      if alone and not first then full = true end
+      if full or not fits(value, first) then return end
+      call('ZREM', ready, pos)
+      m.token = token
+      put_in(m, 'leased', ends)
+      local k = #again
+      again[k + 1], again[k + 2], again[k + 3], again[k + 4] = pos, m.failures, m.stalls, value
+      if alone then
+        full = true
+        return
+      end
+    end
+  end
+end
+
+-- next_entries are messages beyond the cursor, as many as may be read at once.
+local function next_entries(most)
+  local step = math.max(1, math.min(most, math.floor(8388608 / math.max(1, topic.largest))))
+  return call('XRANGE', log, '(' .. id_of(g.cursor_ms, g.cursor), '+', 'COUNT', text_of(step)), step
+end
+
+-- pass moves the cursor over a message. Those between were deleted by another program.
+local function pass(ms, ordinal)
+  if ordinal > g.cursor + 1 then count('missed', ordinal - g.cursor - 1) end
+  g.cursor, g.cursor_ms = ordinal, ms
+end
+
+-- accept is what becomes of a message that matches the filter: 'leased', 'blocked', or 'full' if it has no room.
+local function accept(ms, ordinal, value, entry)
+  local first = #again == 0 and #fresh == 0 and had ~= '1'
+  local m = own.keyed and key_of(value) ~= '' and new_message(ms, ordinal, key_of(value))
+  if m and call('HEXISTS', busy, m.key) == 1 then
+    put_in(m, 'blocked')
+    return 'blocked'
+  end
+  if not fits(value, first) then return 'full' end
+  if m then
+    hold_key(m)
+    m.token = token
+    put_in(m, 'leased', ends)
+  end
+  fresh[#fresh + 1] = entry
+  return m and 'alone' or 'leased'
+end
+
+-- store_block makes a range of the new messages.
+local function store_block(ordinals, ms)
+  if #ordinals == 0 then return end
+  g.out = g.out + #ordinals
+  call('HSET', blocks, token, struct.pack('>I5I6', ordinals[1], ms) .. bits_of(ordinals[1], ordinals))
+  call('ZADD', ranges, text_of(ends), token)
+  call('ZADD', firsts, text_of(ordinals[1]), token)
+end
+
+-- take_entries hands out entries, up to left, and passes over others. It returns how many were handed out, how many the
+-- group holds, and whether it ended early.
+local function take_entries(got, left, ordinals, block)
+  local handed, holds_more = 0, 0
+  for i = 1, #got do
+    local ms, ordinal = place_of(got[i][1])
+    if ordinal > topic.last or handed == left or holds_more == beyond then return handed, holds_more, true end
+    local value = ordinal > g.cursor and entry_value(got[i])
+    local kind = 'passed'
+    if value and own.filter and not matches(own.filter, value) then
+      count('filtered')
+    elseif value then
+      kind = accept(ms, ordinal, value, got[i])
+      if kind == 'full' then return handed, holds_more, true end
+    elseif ordinal > g.cursor then
+      count('missed')
+    end
+    if ordinal > g.cursor then pass(ms, ordinal) else g.cursor_ms = math.max(g.cursor_ms, ms) end
+    if kind == 'leased' then
+      if #ordinals == 0 then block.ms = ms end
+      ordinals[#ordinals + 1] = ordinal
+    end
+    if kind == 'leased' or kind == 'alone' then handed = handed + 1 end
+    if kind ~= 'passed' then holds_more = holds_more + 1 end
+  end
+  return handed, holds_more, false
+end
+
+-- take_new hands out messages beyond the cursor, up to left. It passes over at most 1000, and reports whether there are more.
+function take_new(left)
+  local ordinals, block, passed = {}, {}, 0
+  local plain = not own.keyed and not own.filter
+  while left > 0 and beyond > 0 and passed < 1000 and not full do
+    local got, step = next_entries(plain and math.min(left, beyond) or 1000 - passed)
+    local handed, holds_more, ended = take_entries(got, left, ordinals, block)
+    left, beyond, passed = left - handed, beyond - holds_more, passed + #got
+    if not ended and #got < step and g.cursor < topic.last then -- the rest was deleted by another program
+      count('missed', topic.last - g.cursor)
+      g.cursor, g.cursor_ms = topic.last, topic.last_ms
+    end
+    if ended or g.cursor >= topic.last then break end
+  end
+  store_block(ordinals, block.ms)
+  return beyond > 0 and g.cursor < topic.last
+end
+
+-- note_consumer notes who has called. The oldest name goes where there are too many.
+function note_consumer()
+  if consumer == '' then return end
+  call('ZADD', consumers, now_text, consumer)
+  call('ZREMRANGEBYSCORE', consumers, '-inf', '(' .. text_of(now - 3600000))
+  local over = call('ZCARD', consumers) - 1000
+  if over > 0 then call('ZREMRANGEBYRANK', consumers, '0', text_of(over - 1)) end
+end
+end
+
+-- take_rate counts deliveries against the rate.
+local function take_rate(delivered)
+  if rate == -1 or delivered == 0 then return end
+  bucket_taken = bucket_taken + delivered
+  call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
+end
+
+-- hand_out takes ready messages and new ones. It reports whether there are more.
+local function hand_out(most)
+  beyond = math.max(0, own.max_held - held_size())
+  local lag = beyond > 0 and topic.last > g.cursor
+  lease_again(lag and math.ceil(most / 2) or most)
+  if full or not lag then return false end
+  before = #again / 4
+  local rest = take_new(most - before)
+  if not full then lease_again(most - #again / 4 - #fresh) end
+  return rest
+end
+-- @call
+full, again, fresh, before, bytes = false, {}, {}, 0, tonumber(room)
+ends = ahead(lease == '0' and own.lease or tonumber(lease))
+g.called = now
+note_consumer()
+local more = group_forward() or more_due
+local most = math.min(tonumber(max), group_open())
+local left = most > 0 and hand_out(most)
+local delivered = #again / 4 + #fresh
+if delivered == 0 and left then more = true end
+count('delivered', delivered)
+take_rate(delivered)
+group_close()
+return {'ok', full and 2 or more and 1 or 0, now, ends, again, fresh, before}

@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+-- Moves the cursor of a group, which gives up everything that it holds but its dead copies.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+--         to  start, end, time or place
+--         at  the moment in ms, or the ordinal; '' for start and end
+-- RETURNS {'config', value} | {'behind'} where the call has to be repeated | {'ok', clipped, skipped, replayed} | {'future', last} for a place beyond the end or a time ahead of the clock
+--
+-- @include guard clock now limits bucket numbers log ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+-- oldest_entry is when the oldest message entered. In an empty log it is after the last one that was there.
+local function oldest_entry()
+  local begin = id_of(topic.first_ms, topic.first)
+  for _ = 1, 1000 do -- entries before the first one that have its entry time
+    local entry = call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
+    if not entry then break end
+    local ms, ordinal = place_of(entry[1])
+    if ordinal >= topic.first then return ms end
+    begin = '(' .. entry[1]
+  end
+  return topic.last_ms + 1
+end
+-- @call
+local first, ms, clipped = topic.first, topic.first_ms, 0
+if to == 'end' then
+  first, ms = topic.last + 1, topic.last_ms
+elseif to == 'time' then
+  first, ms = first_since(tonumber(at))
+  if topic.first > 1 and tonumber(at) < oldest_entry() then clipped = 1 end
+elseif to == 'place' then
+  first = tonumber(at)
+  if first > topic.last then return {'future', topic.last} end
+  if first < topic.first then first, clipped = topic.first, 1 end
+end
+local held_before, old = give_up(), g.cursor
+if not held_before then
+  group_close()
+  return {'behind'}
+end
+g.cursor, g.cursor_ms = first - 1, ms
+local skipped, replayed = math.max(0, first - 1 - old), math.max(0, old - first + 1)
+g.skipped, g.replayed = g.skipped + skipped + held_before, g.replayed + replayed
+group_close()
+return {'ok', clipped, skipped + held_before, replayed}

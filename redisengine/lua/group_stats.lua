@@ -1,0 +1,68 @@
+#!lua flags=no-writes
+-- Tells what a group holds in a shard and what it has done there.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+-- RETURNS {'config', value} | {'behind'}, as in group_get
+--         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key, ...}, parked, {consumer, moment, ...}}: sizes by the
+--         clock; when the oldest ready message was due and when the next delayed one will be, 0 for none; the group's numbers, packed; the last
+--         ordinal; the entry time of the first needed message, 0 for none; 1 at max_held, and then the keys that block most, each behind their number; 1 if the group is parked
+--
+-- @include guard clock now limits numbers log group_head group
+local HOUR = 3600000
+
+-- needed_since is when the first message entered that the group needs, 0 for none.
+local function needed_since()
+  if g.low > topic.last or is_parked(g) then return 0 end
+  local begin = id_of(math.max(g.low_ms, topic.first_ms), g.low)
+  for _ = 1, 1000 do
+    local entry = call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
+    if not entry then return 0 end
+    local ms, ordinal = place_of(entry[1])
+    if ordinal >= g.low then return ms end
+    begin = '(' .. entry[1]
+  end
+  return 0
+end
+
+-- hottest is how many of the first 1000 blocked messages each key has, and the key.
+local function hottest()
+  local sizes, list = {}, {}
+  for _, member in ipairs(call('ZRANGE', blocked, '0', '999')) do
+    local key = string.sub(member, 2, -12)
+    sizes[key] = (sizes[key] or 0) + 1
+  end
+  for key, n in next, sizes do
+    list[#list + 1] = n
+    list[#list + 1] = key
+  end
+  return list
+end
+
+-- oldest_ready is when the ready message was due that has waited longest, of the first 1000.
+local function oldest_ready()
+  local oldest = 0
+  for _, pos in ipairs(call('ZRANGE', ready, '0', '999')) do
+    local _, ms = ordinal_of(pos)
+    if oldest == 0 or ms < oldest then oldest = ms end
+  end
+  for _, pos in ipairs(call('ZRANGEBYSCORE', waiting, '-inf', now_text, 'LIMIT', '0', '1000')) do
+    local _, ms = ordinal_of(pos)
+    if oldest == 0 or ms < oldest then oldest = ms end
+  end
+  return oldest
+end
+-- @call
+bind_group(limits)
+if not read_group(group) then return {'config', '?'} end
+if is_behind() then return {'behind'} end
+local late = call('ZCOUNT', waiting, '-inf', now_text)
+local size = {
+  call('ZCARD', waiting) - late, call('ZCARD', ready) + late, call('ZCARD', blocked), call('ZCARD', leased) + g.out, call('ZCARD', dead),
+}
+local next_due = call('ZRANGEBYSCORE', waiting, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+local full = topic.last > g.cursor and held_size() >= own.max_held
+return {
+  'ok', now, size, oldest_ready(), tonumber(next_due) or 0, pack_head(g, GROUP), topic.last, needed_since(),
+  full and 1 or 0, full and own.keyed and hottest() or {}, is_parked(g) and 1 or 0, call('ZRANGEBYSCORE', consumers, text_of(now - HOUR), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000'),
+}

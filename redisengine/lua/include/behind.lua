@@ -1,0 +1,11 @@
+-- behind is how many members of a sorted set sort up to a place, which a page before has told; '' for the beginning.
+local function behind(set, score, member)
+  if score == '' then return 0 end
+  if call('ZSCORE', set, member) == score then return call('ZRANK', set, member) + 1 end
+  local low, high = call('ZCOUNT', set, '-inf', '(' .. score), call('ZCOUNT', set, '-inf', score)
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if less(member, call('ZRANGE', set, middle, middle)[1]) then high = middle else low = middle + 1 end
+  end
+  return low
+end

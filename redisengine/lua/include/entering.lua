@@ -1,0 +1,78 @@
+-- Adding to the log, and delayed messages. A delayed message has a record under its name: its sequence number, its due moment
+-- and its value. Its name is its ID, and behind a zero its key if it has one. entries sorts them as they enter: by due moment, then by sequence; delayed as lists show them: by due moment,
+-- then by name.
+local OVERHEAD = 14 -- bytes of a message in the stream beside its value
+local RECORD = 11   -- bytes of a record before the value
+local entered_ms    -- the entry time of all messages of this call
+local entered       -- how many messages have entered in this call
+local more_due      -- whether others are due than those that have entered
+local append, add_delayed, remove_delayed, enter_due
+
+do
+-- append adds a message to the log and returns its ordinal.
+function append(value)
+  if not entered_ms then
+    entered_ms = math.max(now, topic.last_ms)
+    if topic.first > topic.last then topic.first_ms = entered_ms end
+    topic.last_ms = entered_ms
+  end
+  local last = topic.last + 1
+  call('XADD', log, id_of(entered_ms, last), 'm', value)
+  topic.last = last
+  topic.bytes = topic.bytes + #value + OVERHEAD
+  if #value > topic.largest then topic.largest = #value end
+  entered, topic.entered = entered + 1, topic.entered + 1
+  return last
+end
+
+local function member_of(sequence, name)
+  return struct.pack('>I5', sequence) .. name
+end
+
+function add_delayed(name, due, value)
+  topic.sequence = topic.sequence + 1
+  topic.waiting = topic.waiting + 1
+  topic.waiting_bytes = topic.waiting_bytes + #value + OVERHEAD
+  call('HSET', records, name, struct.pack('>I5I6', topic.sequence, due) .. value)
+  call('ZADD', entries, text_of(due), member_of(topic.sequence, name))
+  call('ZADD', delayed, text_of(due), name)
+end
+
+-- remove_delayed takes a delayed message out of all places. record is what was read of it.
+function remove_delayed(name, record)
+  topic.waiting = math.max(0, topic.waiting - 1)
+  topic.waiting_bytes = math.max(0, topic.waiting_bytes - #record + RECORD - OVERHEAD)
+  call('ZREM', entries, member_of(struct.unpack('>I5', record), name))
+  call('ZREM', delayed, name)
+  call('HDEL', records, name)
+end
+
+-- enter_due adds the delayed messages to the log that are due, at most 1000 and 8 MiB.
+function enter_due()
+  more_due = false
+  if topic.waiting == 0 then return end
+  local due = call('ZRANGEBYSCORE', entries, '-inf', now_text, 'LIMIT', '0', '1000')
+  local bytes = 0
+  for i = 1, #due do
+    local name = string.sub(due[i], 6)
+    local id = string.match(name, '^[^%z]*')
+    local record = call('HGET', records, name)
+    if record then
+      bytes = bytes + #record
+      if bytes > 8388608 and i > 1 then
+        more_due = true
+        return
+      end
+      local ordinal = append(string.sub(record, RECORD + 1))
+      remove_delayed(name, record)
+      local seen_at = call('HGET', ids, id)
+      if seen_at then call('HSET', ids, id, string.sub(seen_at, 1, 6) .. struct.pack('>I5I6', ordinal, entered_ms)) end
+    else
+      call('ZREM', entries, due[i]) -- Check names it
+    end
+  end
+  more_due = #due == 1000
+end
+end
+-- @call
+entered_ms, entered = nil, 0

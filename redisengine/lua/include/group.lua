@@ -1,0 +1,122 @@
+-- The messages that a group holds one by one: every held message that is not in a range. Such a message has a place (ordinal
+-- in five bytes, entry time in six) that names it in exactly one of ready, waiting, blocked and leased, and in held. held
+-- sorts by ordinal; COPY is added for a message that comes from a dead copy and so needs nothing in the log.
+--
+-- The state of a message is packed in the hash run: flags (1: from a copy), failures, stalls, due moment, token of the lease,
+-- key behind its length, last error.
+local NO_TOKEN = '\0\0\0\0\0\0\0\0'
+local COPY = 2 ^ 50
+local pos_of, ordinal_of, count, value_of, read_message, save_message, find_message, take_out, put_in, forget,
+  new_message, free_key, hold_key, blocked_member
+
+do
+function pos_of(ms, ordinal)
+  return struct.pack('>I5I6', ordinal, ms)
+end
+
+-- ordinal_of is the ordinal and the entry time of a place.
+function ordinal_of(pos)
+  local ordinal, ms = struct.unpack('>I5I6', pos)
+  return ordinal, ms
+end
+
+function count(field, n)
+  g[field] = g[field] + (n or 1)
+end
+
+-- read_message is a message that is held by itself, false if there is none.
+function read_message(pos)
+  local text = call('HGET', run, pos)
+  if not text then return false end
+  local m = {pos = pos, at = 28}
+  m.ordinal, m.ms = ordinal_of(pos)
+  local flags, size
+  flags, m.failures, m.stalls, m.due, m.token, size = struct.unpack('>BI4I4I6c8B', text)
+  m.copy = flags == 1
+  m.key, m.error = string.sub(text, 25, 24 + size), string.sub(text, 25 + size)
+  return m
+end
+
+function save_message(m)
+  call('HSET', run, m.pos,
+    struct.pack('>BI4I4I6c8B', m.copy and 1 or 0, m.failures, m.stalls, m.due, m.token, #m.key) .. m.key .. m.error)
+end
+
+-- new_message is a message that is about to be held by itself.
+function new_message(ms, ordinal, key)
+  return {
+    pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = NO_TOKEN, key = key or '', error = '',
+  }
+end
+
+-- find_message is the message with an ordinal that is held by itself.
+function find_message(ordinal)
+  for _, score in ipairs({text_of(ordinal), text_of(ordinal + COPY)}) do
+    local pos = call('ZRANGEBYSCORE', held, score, score, 'LIMIT', '0', '1')[1]
+    if pos then return read_message(pos) end
+  end
+  return false
+end
+
+-- value_of is what a held message has in the log, or its copy; false if that is gone.
+function value_of(m)
+  if not m.copy then return read_entry(m.ms, m.ordinal) end
+  local text = call('HGET', copies, m.pos)
+  return text and string.sub(text, 11 + struct.unpack('>I2', text, 9))
+end
+
+function blocked_member(m)
+  return string.char(#m.key) .. m.key .. m.pos
+end
+
+-- put_in puts a message into the set of a state. at is the end of a lease.
+function put_in(m, state, at)
+  if state == 'ready' then call('ZADD', ready, text_of(m.ordinal), m.pos)
+  elseif state == 'delayed' then call('ZADD', waiting, text_of(m.due), m.pos)
+  elseif state == 'blocked' then call('ZADD', blocked, '0', blocked_member(m))
+  else call('ZADD', leased, text_of(at), m.pos) end
+  call('ZADD', held, text_of(m.ordinal + (m.copy and COPY or 0)), m.pos)
+  save_message(m)
+end
+
+-- take_out takes a message out of the set that it is in, and returns its state.
+function take_out(m)
+  if call('ZREM', leased, m.pos) == 1 then return 'leased' end
+  if call('ZREM', ready, m.pos) == 1 then return 'ready' end
+  if call('ZREM', waiting, m.pos) == 1 then return 'delayed' end
+  if m.key ~= '' and call('ZREM', blocked, blocked_member(m)) == 1 then return 'blocked' end
+  return false
+end
+
+-- hold_key takes the key for a message. It is false if another message has it.
+function hold_key(m)
+  if m.key == '' or not own.keyed then return true end
+  local holder = call('HGET', busy, m.key)
+  if holder and holder ~= m.pos then return false end
+  call('HSET', busy, m.key, m.pos)
+  return true
+end
+
+-- free_key passes the key of a message on to the first message that it has blocked.
+function free_key(m)
+  if m.key == '' or call('HGET', busy, m.key) ~= m.pos then return end
+  local prefix = string.char(#m.key) .. m.key
+  local first = call('ZRANGEBYLEX', blocked, '[' .. prefix, '[' .. prefix .. string.rep('\255', 12), 'LIMIT', '0', '1')[1]
+  if not first then
+    call('HDEL', busy, m.key)
+    return
+  end
+  local pos = string.sub(first, -11)
+  call('HSET', busy, m.key, pos)
+  call('ZREM', blocked, first)
+  call('ZADD', ready, text_of((ordinal_of(pos))), pos)
+end
+
+-- forget removes what there is of a message, whose set it has left. keep_copy leaves its dead copy.
+function forget(m, keep_copy)
+  call('ZREM', held, m.pos)
+  call('HDEL', run, m.pos)
+  if m.copy and not keep_copy then call('HDEL', copies, m.pos) end
+  free_key(m)
+end
+end

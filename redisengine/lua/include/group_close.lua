@@ -1,0 +1,12 @@
+-- group_close ends a call that may have changed a group: it trims the log if this group held the floor, sets the marker, and
+-- stores the numbers.
+local function group_close()
+  local was = g.low
+  g.low, g.low_ms = lowest()
+  if was < g.low and was <= topic.first or eager or topic.rest == 1 then
+    trim()
+    free_log(FREE_AT)
+  end
+  mark_group()
+  call('HSET', heads, '', pack_head(topic, TOPIC), this_group, pack_head(g, GROUP))
+end

@@ -1,0 +1,66 @@
+-- Finding messages of a group by their places, and what Go reads of them.
+local is_beyond, stands, report_message
+
+do
+-- block_at is the block that has an ordinal, false for none.
+local function block_at(ordinal)
+  local token = call('ZRANGE', firsts, text_of(ordinal), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1')[1]
+  local block = token and read_block(token)
+  return block and has_bit(block, ordinal) and block
+end
+
+-- is_beyond reports whether a message is in the log and beyond the cursor.
+function is_beyond(pos)
+  local ordinal, ms = ordinal_of(pos)
+  return ordinal > g.cursor and ordinal <= topic.last and read_entry(ms, ordinal)
+end
+
+-- stands is the state of a message, the end of its lease or when it died, and the message or the block that has it. The state
+-- is false for a message that the group does not hold, and beyond for one that it has not handed out.
+function stands(pos)
+  local ordinal, ms = ordinal_of(pos)
+  local m = read_message(pos)
+  if m then
+    local ends = call('ZSCORE', leased, pos)
+    if ends then return 'leased', tonumber(ends), m end
+    if call('ZSCORE', ready, pos) then return 'ready', 0, m end
+    if call('ZSCORE', waiting, pos) then return m.due <= now and 'ready' or 'delayed', 0, m end
+    return 'blocked', 0, m
+  end
+  local block = block_at(ordinal)
+  if block and read_entry(ms, ordinal) then return 'leased', tonumber(call('ZSCORE', ranges, block.token) or '0'), nil, block end
+  local died = call('ZSCORE', dead, pos)
+  if died then return 'dead', tonumber(died) end
+  return is_beyond(pos) and 'beyond' or false
+end
+
+-- dead_message is a dead copy as a message, with its value.
+local function dead_message(pos)
+  local text = call('HGET', copies, pos)
+  if not text then return nil end
+  local ordinal, ms = ordinal_of(pos)
+  local m = new_message(ms, ordinal)
+  local size
+  m.failures, m.stalls, size = struct.unpack('>I4I4I2', text)
+  m.error = string.sub(text, 11, 10 + size)
+  return m, string.sub(text, 11 + size)
+end
+
+-- report_message is what Go reads: place, state, at, failures, stalls, due moment, last error, value (without its body unless
+-- that is asked for), size of the body. It is false for a message that is gone.
+function report_message(pos, state, at, m, whole, value)
+  if state == 'dead' then
+    m, value = dead_message(pos)
+  else
+    if not m then
+      local ordinal, ms = ordinal_of(pos)
+      m = new_message(ms, ordinal)
+    end
+    value = value or value_of(m)
+  end
+  if not m or not value then return false end
+  local size = body_of(value)
+  if not whole then value = string.sub(value, 1, #value - size) end
+  return {pos, state, at, m.failures, m.stalls, m.due, m.error, value, size}
+end
+end

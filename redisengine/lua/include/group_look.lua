@@ -1,0 +1,38 @@
+-- What a Reserve of the group would find, without moving anything: how many messages there may be, 1000 at most, and the
+-- next moment that may bring one.
+local group_open, group_moments
+
+do
+-- group_open is how many more messages pause and limits allow now.
+function group_open()
+  local n = open()
+  if n > 0 and max_leased ~= -1 then n = math.max(0, math.min(n, max_leased - call('ZCARD', leased) - g.out)) end
+  return n
+end
+
+function group_moments()
+  if paused then return 0, false end
+  local n, next_one, run_out = call('ZCARD', ready), false, false
+  local function soonest(at)
+    if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
+  end
+  local lag = topic.last - math.max(g.cursor, topic.first - 1)
+  for _, set in ipairs({waiting, ranges, leased}) do
+    local first = head_of(set)
+    if first and first <= now then
+      n = n + call('ZCOUNT', set, '-inf', now_text)
+      run_out = run_out or set ~= waiting
+    end
+    soonest(first)
+  end
+  local entry = next_entry()
+  if entry and entry <= now then lag = lag + 1 end
+  soonest(entry)
+  if lag > 0 and held_size() < own.max_held then n = n + lag end
+  if not own.keyed then n = n + call('ZCARD', blocked) end
+  local free = group_open()
+  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking it back makes room
+  if rate ~= -1 then soonest(opens_at()) end
+  return math.min(n, free, 1000), next_one
+end
+end

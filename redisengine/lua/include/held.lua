@@ -1,0 +1,227 @@
+-- What becomes of the messages that a group holds.
+local stalled_out -- whether some messages were taken back in this call
+local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, take_back, fall_due, trim_dead, free_blocked, group_forward
+
+do
+-- die makes a dead copy of a message, which has left its set.
+function die(m, reason)
+  local value = value_of(m)
+  count('died')
+  if not value then
+    count('missed')
+    forget(m)
+    return
+  end
+  if call('ZADD', dead, now_text, m.pos) == 0 then count('dropped') end -- the same message was dead, and was read again
+  call('HSET', copies, m.pos, struct.pack('>I4I4I2', m.failures, m.stalls, #reason) .. reason .. value)
+  forget(m, true)
+end
+
+local function exhausted(m)
+  if own.max_stalls == -1 then return m.failures + m.stalls >= own.tries end
+  return m.failures >= own.tries or m.stalls > own.max_stalls
+end
+
+-- suspect reports whether a message is handed out alone: it has stalled twice, or once and its next stall leaves it dead.
+function suspect(m)
+  if m.stalls == 0 then return false end
+  if m.stalls >= 2 then return true end
+  if own.max_stalls == -1 then return m.failures + 2 >= own.tries end
+  return own.max_stalls < 2
+end
+
+-- come_back is how a delivery ends that was neither acked nor buried. The message has left its set.
+function come_back(m, event, due, reason)
+  m.token = NO_TOKEN
+  if event == 'nack' then
+    m.failures, m.error = m.failures + 1, reason
+  elseif event == 'stall' then
+    m.stalls = m.stalls + 1
+  end
+  if event ~= 'release' and exhausted(m) then
+    if event == 'stall' then reason = string.format('the lease ran out %d times', m.stalls) end
+    die(m, reason)
+    return
+  end
+  m.due = due
+  put_in(m, due <= now and 'ready' or 'delayed') -- it still holds its key
+end
+
+function stall(m)
+  count('stalled')
+  come_back(m, 'stall', now, '')
+end
+
+-- missed takes a message out that is gone from the log.
+function missed(m)
+  take_out(m)
+  forget(m)
+  count('missed')
+end
+
+-- each_left calls f for every message of a block that the log still has, and returns how many it lacks. A block has at most
+-- 1000 messages and 8 MiB.
+function each_left(block, f)
+  local left, ordinal, ms = count_bits(block.bits), block.first, block.ms
+  local last = block.first + 8 * #block.bits - 1
+  local step = math.max(1, math.min(1000, math.floor(8388608 / math.max(1, topic.largest))))
+  while left > 0 and ordinal <= last do
+    local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', text_of(step))
+    for i = 1, #got do
+      ms, ordinal = place_of(got[i][1])
+      local value = entry_value(got[i])
+      if ordinal >= topic.first and ordinal <= last and has_bit(block, ordinal) and value then
+        left = left - 1
+        f(ms, ordinal, value)
+      end
+      ordinal = ordinal + 1
+    end
+    if #got < step then break end
+  end
+  return left
+end
+
+-- split makes the messages of a block ones that are held by themselves. f gets each.
+function split(block, f)
+  local n = count_bits(block.bits)
+  local lost = each_left(block, function(ms, ordinal) f(new_message(ms, ordinal)) end)
+  count('missed', lost)
+  g.out = g.out - n
+  drop_block(block.token)
+  return n
+end
+
+-- cut_block counts the messages of a block as missed that are below the first one.
+local function cut_block(token)
+  local block = read_block(token)
+  if not block then
+    drop_block(token)
+    return
+  end
+  local cut = math.min(topic.first - block.first, 8 * #block.bits)
+  local bits = string.rep('\255', math.floor(cut / 8)) .. (cut % 8 > 0 and string.char(2 ^ (cut % 8) - 1) or '')
+  local n = take_bits(block, block.first, bits)
+  if n > 0 then write_block(block) end
+  g.out = g.out - n
+  count('missed', n)
+end
+
+-- catch_up counts the messages as missed that are gone although the group needs them: a thousand of those that are held by
+-- themselves. It is false if there are more.
+function catch_up()
+  if g.low >= topic.first then return true end
+  local old = call('ZRANGEBYSCORE', firsts, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
+  for _, token in ipairs(old) do cut_block(token) end
+  local gone = call('ZRANGEBYSCORE', held, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
+  for i = 1, #gone do
+    local m = read_message(gone[i])
+    if m then missed(m) else call('ZREM', held, gone[i]) end
+  end
+  if #old == 1000 or #gone == 1000 then return false end
+  if g.cursor < topic.first - 1 then
+    count('missed', topic.first - 1 - g.cursor)
+    g.cursor, g.cursor_ms = topic.first - 1, math.max(g.cursor_ms, topic.first_ms)
+  end
+  return true
+end
+
+-- lowest is the first ordinal that the group needs, and a moment that is not later than its entry.
+function lowest()
+  local low, ms = g.cursor + 1, g.cursor_ms
+  if g.out > 0 then
+    local token = call('ZRANGE', firsts, '0', '0')[1]
+    local block = token and read_block(token)
+    local bit_at = block and first_bit(block.bits)
+    if bit_at and block.first + bit_at < low then low, ms = block.first + bit_at, block.ms end
+  end
+  local head = call('ZRANGE', held, '0', '0', 'WITHSCORES')
+  local at = tonumber(head[2])
+  if at and at < COPY and at < low then low, ms = ordinal_of(head[1]) end
+  return low, ms
+end
+
+-- give_up removes everything that the group holds, and returns how many messages that was. It is false if there are more:
+-- it removes a thousand copies.
+function give_up()
+  local kept = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'LIMIT', '0', '1000')
+  for i = 1, #kept do
+    local m = read_message(kept[i])
+    take_out(m)
+    forget(m)
+  end
+  count('skipped', #kept)
+  if #kept == 1000 then return false end
+  local n = held_size()
+  call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
+  g.out = 0
+  return n
+end
+
+-- take_back takes back leases that have run out, of about 1000 messages.
+function take_back()
+  local n = 0
+  for _, token in ipairs(call('ZRANGEBYSCORE', ranges, '-inf', now_text, 'LIMIT', '0', '1000')) do
+    local block = read_block(token)
+    if block then
+      n = n + split(block, stall)
+    else
+      drop_block(token)
+    end
+    if n >= 1000 then break end
+  end
+  local out = call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', '1000')
+  for i = 1, #out do
+    local m = read_message(out[i])
+    call('ZREM', leased, out[i])
+    if m then stall(m) end
+  end
+  stalled_out = n + #out > 0
+  return n >= 1000 or #out == 1000
+end
+
+function fall_due()
+  local due = call('ZRANGEBYSCORE', waiting, '-inf', now_text, 'LIMIT', '0', '1000')
+  for i = 1, #due do
+    call('ZREM', waiting, due[i])
+    call('ZADD', ready, text_of((ordinal_of(due[i]))), due[i])
+  end
+  return #due == 1000
+end
+
+-- free_blocked makes blocked messages ready in a group that has no order any more: a thousand of them.
+function free_blocked()
+  if own.keyed then return end
+  local all = call('ZRANGE', blocked, '0', '999')
+  for i = 1, #all do
+    local pos = string.sub(all[i], -11)
+    call('ZREM', blocked, all[i])
+    call('ZADD', ready, text_of((ordinal_of(pos))), pos)
+  end
+  if #all == 0 and call('EXISTS', busy) == 1 then call('UNLINK', busy) end
+end
+
+-- trim_dead drops dead copies beyond the group's bounds.
+function trim_dead()
+  local size = call('ZCARD', dead)
+  if size == 0 then return false end
+  local most = dead_count ~= -1 and math.min(1000, size - dead_count) or 0
+  local old = most > 0 and call('ZRANGE', dead, '0', text_of(most - 1)) or {}
+  if #old == 0 and dead_age ~= -1 then
+    old = call('ZRANGEBYSCORE', dead, '-inf', '(' .. text_of(now - dead_age), 'LIMIT', '0', '1000')
+  end
+  if #old == 0 then return false end
+  call('ZREM', dead, unpack(old))
+  call('HDEL', copies, unpack(old))
+  count('dropped', #old)
+  return true
+end
+
+-- group_forward moves the group on to now. It reports whether more is due.
+function group_forward()
+  local more = take_back()
+  more = fall_due() or more
+  return trim_dead() or more
+end
+end
+-- @call
+stalled_out = false

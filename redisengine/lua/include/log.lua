@@ -1,0 +1,136 @@
+-- The log of a topic's shard: reading it, and giving up messages.
+local FREE_AT = 100       -- messages that are freed together
+local MOST_FREED = 10000  -- messages that one step frees
+local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
+local given_up -- how many messages this call has made invisible
+local id_of, place_of, first_since, bind_retention, is_parked, needed, advance, is_over, trim, free_log, entry_value, read_entry
+
+do
+-- id_of is the stream's ID of a message.
+function id_of(ms, ordinal)
+  return string.format('%.0f-%.0f', ms, ordinal)
+end
+
+-- place_of is the entry time and the ordinal of an ID.
+function place_of(id)
+  local ms, ordinal = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(ordinal)
+end
+
+-- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not later
+-- than its entry. Behind the end there is the next one.
+function first_since(ms)
+  if ms <= topic.first_ms then return topic.first, topic.first_ms end
+  local found = call('XRANGE', log, id_of(ms, 0), '+', 'COUNT', '1')[1]
+  if not found then return topic.last + 1, topic.last_ms end
+  local at, ordinal = place_of(found[1])
+  if ordinal > topic.last then return topic.last + 1, topic.last_ms end
+  if ordinal <= topic.first then return topic.first, topic.first_ms end
+  return ordinal, at
+end
+
+-- bind_retention takes what Go has packed from a place on: keep, max_age (ms), max_count, max_bytes; 1 if the bounds drop
+-- messages; 1 if time or a bound may delete messages.
+function bind_retention(l, from)
+  keep, max_age, max_count, max_bytes, drops, eager = unpack(l, from, from + 5)
+  drops, eager = drops == 1, eager == 1
+end
+
+-- is_parked reports whether a group had no Reserve for too long: it needs nothing.
+function is_parked(head)
+  return head.idle > 0 and now > head.called + head.idle
+end
+
+-- needed is the least ordinal that some group needs, with a moment that is not later than its entry. The third result
+-- says whether there are groups. Parked groups need nothing.
+function needed()
+  local low, low_ms, any, holder = topic.last + 1, topic.last_ms, false, ''
+  local all = call('HGETALL', heads)
+  for i = 1, #all, 2 do
+    if all[i] ~= '' then
+      local head = all[i] == this_group and g or unpack_head(all[i + 1], GROUP)
+      any = true
+      if not is_parked(head) and math.max(head.low, topic.first) < low then
+        low, low_ms, holder = head.low, head.low_ms, all[i]
+      end
+    end
+  end
+  if holder ~= topic.holder then topic.holder, topic.holder_since = holder, now end
+  return math.max(low, topic.first), math.max(low_ms, topic.first_ms), any
+end
+
+-- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may delete:
+-- then rest is 1.
+function advance(to, to_ms, counter)
+  if to - topic.first > MOST_FREED - given_up then
+    to, to_ms, topic.rest = topic.first + MOST_FREED - given_up, topic.first_ms, 1
+  end
+  local n = to - topic.first
+  if n <= 0 then return 0 end
+  local all = topic.last - topic.first + 1
+  topic.bytes = n >= all and 0 or math.floor(topic.bytes * (all - n) / all)
+  if n >= all then topic.largest = 0 end
+  topic[counter], given_up = topic[counter] + n, given_up + n
+  topic.first, topic.first_ms = to, math.max(topic.first_ms, to_ms)
+  return n
+end
+
+-- is_over is how many of the oldest messages have to go for so many messages and bytes more.
+function is_over(messages, bytes)
+  local all, n = topic.last - topic.first + 1, 0
+  if max_count ~= -1 then n = math.max(n, all + topic.waiting + messages - max_count) end
+  local much = topic.bytes + topic.waiting_bytes + bytes - max_bytes
+  if max_bytes ~= -1 and much > 0 then
+    n = math.max(n, topic.bytes > 0 and math.ceil(much * all / topic.bytes) or all + 1)
+  end
+  return n
+end
+
+-- trim gives up what no group needs and keep does not hold, and drops what a bound does not allow.
+function trim()
+  topic.rest = 0
+  local low, low_ms, any = needed()
+  local unneeded = low
+  if any and low > topic.first then
+    if keep > 0 then
+      local young, young_ms = first_since(now - keep)
+      if young < low then low, low_ms = young, young_ms end
+    end
+    advance(low, low_ms, 'trimmed')
+  end
+  if max_age >= 0 and topic.first <= topic.last and topic.first_ms + max_age < now then
+    local to, ms = first_since(now - max_age)
+    advance(to, ms, 'dropped')
+  end
+  local over = is_over(0, 0)
+  if over > 0 then
+    local most = drops and topic.last + 1 or unneeded
+    advance(math.min(topic.first + over, most), topic.first_ms, 'dropped')
+  end
+end
+
+-- free_log frees the memory of messages that are invisible. It reports whether there is more to free.
+function free_log(least)
+  if topic.first - topic.freed < math.max(least, 1) then return false end
+  local n = call('XTRIM', log, 'MINID', '~', id_of(topic.first_ms, topic.first), 'LIMIT', text_of(MOST_FREED))
+  if n >= MOST_FREED * 0.9 then return true end
+  topic.freed = topic.first
+  return false
+end
+
+-- entry_value is the value of an entry of the stream, false for one that another program has added.
+function entry_value(entry)
+  local fields = entry[2]
+  return fields[1] == 'm' and #fields[2] > 0 and fields[2]
+end
+
+-- read_entry is the value of a message in the log, false if it is gone.
+function read_entry(ms, ordinal)
+  if ordinal < topic.first then return false end
+  local id = id_of(ms, ordinal)
+  local entry = call('XRANGE', log, id, id)[1]
+  return entry and entry_value(entry)
+end
+end
+-- @call
+given_up = 0

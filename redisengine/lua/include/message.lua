@@ -1,0 +1,84 @@
+-- A message in the log: the field m has its value. That begins with a byte of flags and the parts that they announce; the
+-- rest is the body. Go writes it.
+local HAS_ID, HAS_KEY, HAS_HEADERS = 1, 2, 4
+local body_of, key_of, name_of, matches
+
+do
+-- parts are where ID, key and headers begin, and the body. 0 for a part that is not there.
+local function parts(value)
+  local flags, at, id_at, key_at, headers_at = byte(value), 2, 0, 0, 0
+  if flags % 2 >= HAS_ID then
+    id_at = at
+    at = at + 1 + byte(value, at)
+  end
+  if flags % 4 >= HAS_KEY then
+    key_at = at
+    at = at + 1 + byte(value, at)
+  end
+  if flags % 8 >= HAS_HEADERS then
+    headers_at = at
+    at = at + 2 + struct.unpack('>I2', value, at)
+  end
+  return id_at, key_at, headers_at, at
+end
+
+-- body_of is the size of the body.
+function body_of(value)
+  if byte(value) == 0 then return #value - 1 end
+  local _, _, _, at = parts(value)
+  return #value - at + 1
+end
+
+-- key_of is the key, '' for none.
+function key_of(value)
+  if byte(value) % 4 < HAS_KEY then return '' end
+  local _, at = parts(value)
+  return string.sub(value, at + 1, at + byte(value, at))
+end
+
+-- name_of is the name of a delayed message.
+function name_of(id, value)
+  local key = key_of(value)
+  return key == '' and id or id .. '\0' .. key
+end
+
+-- headers_of is the headers as a table. A name and its value follow each other, each behind its length as a varint.
+local function headers_of(value)
+  local all = {}
+  local _, _, at = parts(value)
+  if at == 0 then return all end
+  local stop = at + 1 + struct.unpack('>I2', value, at)
+  at = at + 2
+  local function text()
+    local size, weight, b = 0, 1, 128
+    while b >= 128 do
+      b = byte(value, at)
+      size, weight, at = size + b % 128 * weight, weight * 128, at + 1
+    end
+    at = at + size
+    return string.sub(value, at - size, at - 1)
+  end
+  while at <= stop do
+    local name = text()
+    all[name] = text()
+  end
+  return all
+end
+
+-- matches reports whether a message meets the conditions of a filter: names and values in turn.
+function matches(conditions, value)
+  local headers
+  for i = 1, #conditions, 2 do
+    local name, got = conditions[i]
+    if name == '@key' then
+      got = key_of(value)
+      if got == '' then got = nil end
+    else
+      headers = headers or headers_of(value)
+      got = headers[name]
+    end
+    if got ~= conditions[i + 1] then return false end
+  end
+  return true
+end
+end

@@ -1,0 +1,108 @@
+-- Ranges are the messages that one Reserve has leased together. Their token is the name of a range: the hash blocks has its
+-- first ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges
+-- has the end of its lease, and firsts its first ordinal.
+local BITS = {} -- how many bits a byte has
+for b = 0, 255 do
+  local n = 0
+  for k = 0, 7 do n = n + math.floor(b / 2 ^ k) % 2 end
+  BITS[b] = n
+end
+local bits_of, count_bits, first_bit, read_block, write_block, drop_block, take_bits, has_bit
+
+do
+-- bits_of is the bitmap of some ordinals, from the first on.
+function bits_of(first, ordinals)
+  local n = #ordinals
+  if n > 0 and ordinals[n] - first + 1 == n and ordinals[1] == first then -- no holes
+    local rest = n % 8
+    return string.rep('\255', math.floor(n / 8)) .. (rest > 0 and string.char(2 ^ rest - 1) or '')
+  end
+  local bytes = {}
+  for i = 1, n do
+    local at = ordinals[i] - first
+    local k = math.floor(at / 8) + 1
+    for j = #bytes + 1, k do bytes[j] = 0 end
+    bytes[k] = bytes[k] + 2 ^ (at % 8)
+  end
+  for i = 1, #bytes do bytes[i] = string.char(bytes[i]) end
+  return table.concat(bytes)
+end
+
+function count_bits(bits)
+  local n = 0
+  for i = 1, #bits do n = n + BITS[byte(bits, i)] end
+  return n
+end
+
+-- first_bit is the place of the first bit, from 0; false for none.
+function first_bit(bits)
+  local at = string.find(bits, '[^%z]')
+  if not at then return false end
+  local b = byte(bits, at)
+  for k = 0, 7 do
+    if b % 2 ^ (k + 1) > 0 then return 8 * (at - 1) + k end
+  end
+end
+
+-- has_bit reports whether an ordinal is leased in a block.
+function has_bit(block, ordinal)
+  local at = ordinal - block.first
+  local b = at >= 0 and byte(block.bits, math.floor(at / 8) + 1)
+  return b and math.floor(b / 2 ^ (at % 8)) % 2 == 1
+end
+
+-- read_block is the block of a token, false for none.
+function read_block(token)
+  local text = call('HGET', blocks, token)
+  if not text then return false end
+  local first, ms = struct.unpack('>I5I6', text)
+  return {token = token, first = first, ms = ms, bits = string.sub(text, 12)}
+end
+
+function drop_block(token)
+  call('HDEL', blocks, token)
+  call('ZREM', ranges, token)
+  call('ZREM', firsts, token)
+end
+
+-- write_block stores what is left of a block.
+function write_block(block)
+  if not first_bit(block.bits) then
+    drop_block(block.token)
+  else
+    call('HSET', blocks, block.token, struct.pack('>I5I6', block.first, block.ms) .. block.bits)
+  end
+end
+
+-- take_bits removes bits from a block, which begin at an ordinal. It returns how many were there, and the bits that were
+-- not, '' for none.
+function take_bits(block, from, bits)
+  if from == block.first and bits == block.bits then
+    local n = count_bits(bits)
+    block.bits = ''
+    return n, ''
+  end
+  local kept, lost, n, any = {}, {}, 0, false
+  for i = 1, #block.bits do kept[i] = byte(block.bits, i) end
+  for i = 1, #bits do
+    local b, gone = byte(bits, i), 0
+    for k = 0, 7 do
+      if math.floor(b / 2 ^ k) % 2 == 1 then
+        local at = from + 8 * (i - 1) + k - block.first
+        local c = math.floor(at / 8) + 1
+        local has = at >= 0 and kept[c] and math.floor(kept[c] / 2 ^ (at % 8)) % 2 == 1
+        if has then
+          kept[c] = kept[c] - 2 ^ (at % 8)
+          n = n + 1
+        else
+          gone, any = gone + 2 ^ k, true
+        end
+      end
+    end
+    lost[i] = string.char(gone)
+  end
+  for i = 1, #kept do kept[i] = string.char(kept[i]) end
+  block.bits = table.concat(kept)
+  return n, any and table.concat(lost) or ''
+end
+end

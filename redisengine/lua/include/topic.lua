@@ -1,0 +1,49 @@
+-- Begins a call that changes a topic, and wakes its groups. Publish and the step of a topic share it.
+--
+-- @args limits
+local dedupe -- for how long an ID counts, in ms; -1: not at all
+local forget_old, wake_groups
+
+do
+-- forget_old forgets IDs whose time is over, and the oldest ones beyond the bound.
+function forget_old()
+  local old = call('LRANGE', seen, '0', '999')
+  local n = 0
+  for i = 1, #old do
+    local at, id = string.sub(old[i], 1, 6), string.sub(old[i], 7)
+    local live = struct.unpack('>I6', at) + dedupe >= now
+    if live and topic.known <= 1000000 then break end
+    local known_as = call('HGET', ids, id)
+    if known_as and string.sub(known_as, 1, 6) == at then
+      call('HDEL', ids, id)
+      if live then topic.forgotten = topic.forgotten + 1 end
+    end
+    n, topic.known = n + 1, topic.known - 1
+  end
+  if n > 0 then call('LTRIM', seen, text_of(n), '-1') end
+end
+
+-- wake_groups sets the markers of groups that can use what has entered, or that have to keep a nearer moment.
+function wake_groups(markers, names, nearest)
+  if #names == 0 or entered == 0 and not nearest then return end
+  local found = call('HMGET', heads, unpack(names))
+  for i = 1, #names do
+    local head = found[i] and unpack_head(found[i], GROUP)
+    if head and entered > 0 and head.stuck == 0 then
+      call('ZADD', markers[8 + i], text_of(math.min(1000, topic.last - math.max(head.cursor, topic.first - 1))), 'now')
+    end
+    if head and nearest and (head.told <= now or nearest < head.told) then
+      call('ZADD', markers[8 + i], text_of(nearest), 'later')
+      head.told = nearest
+      call('HSET', heads, names[i], pack_head(head, GROUP))
+    end
+  end
+end
+end
+-- @call
+local bounds = cmsgpack.unpack(limits)
+dedupe = bounds[1]
+bind_retention(bounds, 2)
+read_topic(call('HGET', heads, ''))
+enter_due()
+trim()

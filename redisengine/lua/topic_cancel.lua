@@ -1,0 +1,16 @@
+#!lua flags=allow-oom
+-- Removes a delayed message.
+--
+-- KEYS    config log heads delayed entries records ids
+-- ARGV    clock version  as in reserve
+--         name  of the delayed message
+-- RETURNS {'config', value} | {'none'} | {'ok'}
+--
+-- @include guard clock now numbers log entering
+local record = call('HGET', records, name)
+if not record then return {'none'} end
+read_topic(call('HGET', heads, ''))
+remove_delayed(name, record)
+topic.canceled = topic.canceled + 1
+save_topic()
+return {'ok'}

@@ -1,0 +1,70 @@
+#!lua flags=allow-oom
+-- Gives a topic's shard a configuration, unless it has a newer one, or had. A group that the shard lacks is added, and one that is to go is removed.
+--
+-- KEYS    config log heads entries (marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers)...
+-- ARGV    clock  as in reserve
+--         value  the configuration, as in configure
+--         then for each group its name; its birth mark; the number of the configuration that has made it; when that was (ms); where it begins: start,
+--         end, time or place; the moment or the ordinal of that; '1' if it is to go; and its limits, packed
+-- RETURNS {'config', value} of the newer one | {'ok'}
+--
+-- @include clock now limits version bucket numbers log upcoming group_head group_look group_mark
+local EACH = 15 -- keys of a group
+local FIRST = 4 -- keys before them
+
+local function bind(i)
+  marker, ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy, dead, copies, tally, consumers =
+    unpack(KEYS, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i)
+end
+
+-- first_of is where a new group begins.
+local function first_of(from, at)
+  if from == 'end' then return topic.last + 1, topic.last_ms end
+  if from == 'time' then return first_since(tonumber(at)) end
+  local ordinal = from == 'place' and tonumber(at) or topic.first
+  return math.min(math.max(ordinal, topic.first), topic.last + 1), topic.first_ms
+end
+
+local function make(name, birth, from, at)
+  g = {}
+  for i = 1, #GROUP do g[GROUP[i]] = 0 end
+  local ordinal, ms = first_of(from, at)
+  g.birth, g.start, g.called = birth, ordinal, now
+  g.cursor, g.cursor_ms, g.low, g.low_ms = ordinal - 1, ms, ordinal, ms
+end
+
+-- give gives the shard one group. was is the number of the configuration that the shard had.
+local function give(i, was)
+  local name, birth, made, created, from, at, gone, packed = unpack(ARGV, 3 + 8 * (i - 1), 2 + 8 * i)
+  bind(i)
+  local text = call('HGET', heads, name)
+  this_group, g = name, text and unpack_head(text, GROUP)
+  if gone == '1' or g and g.birth ~= birth then
+    call('UNLINK', unpack(KEYS, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
+    call('HDEL', heads, name)
+    g = nil
+  end
+  if gone == '1' then return end
+  bind_group(packed)
+  if not g then
+    if was >= tonumber(made) then from, at = 'time', created end -- the shard had it, and has lost it
+    make(name, birth, from, at)
+  end
+  g.idle = own.idle
+  if paused then call('ZREM', marker, 'now', 'later') end
+  g.told = 0
+  mark_group()
+  call('HSET', heads, name, pack_head(g, GROUP))
+end
+-- @call
+local old = call('GET', config) or ''
+if number_of(old) > number_of(value) then return {'config', old} end
+read_topic(call('HGET', heads, ''))
+local was = number_of(old)
+local groups = (#ARGV - 2) / 8
+for i = 1, groups do give(i, was) end
+this_group, g = nil, nil
+needed()
+save_topic()
+call('SET', config, value)
+return {'ok'}

@@ -1,0 +1,34 @@
+#!lua flags=no-writes
+-- Tells a page of delayed messages, by due moment and ID.
+--
+-- KEYS    config delayed records
+-- ARGV    clock version  as in reserve
+--         most    1...1000 messages
+--         whole   '1' with their bodies
+--         room    bytes of values
+--         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         member  likewise
+-- RETURNS {'config', value} | {'ok', now, more, {name, record, size, ...}, score, member}: size is that of the value
+--
+-- @include guard clock now message less behind
+local start = behind(delayed, score, member)
+local listed = call('ZRANGE', delayed, start, start + most - 1, 'WITHSCORES')
+local result, bytes, taken = {}, 0, 0
+for i = 1, #listed, 2 do
+  local record = call('HGET', records, listed[i])
+  taken = taken + 1
+  if record then
+    local value = string.sub(record, 12)
+    local size = body_of(value)
+    bytes = bytes + (whole == '1' and size or 0)
+    if i > 1 and bytes > tonumber(room) then
+      taken = taken - 1
+      break
+    end
+    local k = #result
+    result[k + 1], result[k + 2], result[k + 3] = listed[i], whole == '1' and record or string.sub(record, 1, #record - size), size
+  end
+  score, member = listed[i + 1], listed[i]
+end
+local more = call('ZCARD', delayed) > start + taken and 1 or 0
+return {'ok', now, more, result, score, member}

@@ -1,0 +1,12 @@
+#!lua flags=no-writes
+-- Tells one delayed message.
+--
+-- KEYS    config records
+-- ARGV    clock version  as in reserve
+--         name  of the delayed message
+-- RETURNS {'config', value} | {'none'} | {'ok', now, record}
+--
+-- @include guard clock now
+local record = call('HGET', records, name)
+if not record then return {'none'} end
+return {'ok', now, record}

@@ -1,0 +1,91 @@
+#!lua
+-- Publishes messages, one after the other.
+--
+-- KEYS    config log heads delayed entries records ids seen (marker)...
+-- ARGV    clock version  as in reserve
+--         limits  of the topic, packed: dedupe, and what bind_retention takes
+--         groups  the names of the groups whose markers follow in KEYS, packed
+--         size    how many messages there are, 1...1000
+--         about   an array of the IDs, '' for none, and one of when the messages are due, as in push; packed; '' if none has either
+--         then the value of each message
+-- RETURNS {'config', value}
+--         {'ok', ms, first, odd}: the entry time, and the ordinal of the first message that entered; the others follow without a gap. odd
+--         has {place, outcome, ms, ordinal} of the others: 'delayed'; 'full' with the bound; 'exists' with the position, 0 if it has none
+--
+-- @include guard clock now due_at numbers log message entering topic
+
+local make_room, known, remember
+do
+-- make_room drops the oldest messages for one of so many bytes. It reports whether the message has room. Without drops only
+-- messages go that no group needs.
+function make_room(bytes)
+  local n = is_over(1, bytes)
+  if n <= 0 then return true end
+  local most = (drops and topic.last + 1 or needed()) - topic.first
+  if n > most then return false, max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count and 'max_count' or 'max_bytes' end
+  advance(topic.first + n, topic.first_ms, 'dropped')
+  return true
+end
+
+-- known is the place that a repeated message has: entry time and ordinal, 0 if it has not entered; nil for a new one.
+function known(id, value, delayed_too)
+  if id == '' then return nil end
+  if dedupe > 0 then
+    local text = call('HGET', ids, id)
+    if text then
+      local at, ordinal, ms = struct.unpack('>I6I5I6', text)
+      if at + dedupe >= now then return ms, ordinal end
+    end
+  end
+  if delayed_too and topic.waiting > 0 and call('HEXISTS', records, name_of(id, value)) == 1 then return 0, 0 end
+end
+
+function remember(id, ordinal)
+  if dedupe <= 0 or id == '' then return end
+  local at = struct.pack('>I6', now)
+  call('HSET', ids, id, at .. struct.pack('>I5I6', ordinal, ordinal > 0 and entered_ms or 0))
+  call('RPUSH', seen, at .. id)
+  topic.known = topic.known + 1
+end
+end
+
+-- publish_all publishes the messages in their order. It returns the first ordinal, and what is odd.
+local function publish_all(args, all, dues)
+  local first, odd, nearest = 0, {}
+  for i = 1, size do
+    local value, id = args[6 + i], all and all[i] or ''
+    local due = dues and dues[i] ~= 0 and due_at(dues[i]) or now
+    local ms, ordinal = known(id, value, due > now)
+    local room, bound = true
+    if not ms then room, bound = make_room(#value + OVERHEAD) end
+    if ms then
+      topic.exists = topic.exists + 1
+      odd[#odd + 1] = {i, 'exists', ms, ordinal}
+    elseif not room then
+      odd[#odd + 1] = {i, 'full', bound}
+    else
+      topic.published = topic.published + 1
+      if due > now then
+        add_delayed(name_of(id, value), due, value)
+        remember(id, 0)
+        if not nearest or due < nearest then nearest = due end
+        odd[#odd + 1] = {i, 'delayed'}
+      else
+        local at = append(value)
+        remember(id, at)
+        if first == 0 then first = at end
+      end
+    end
+  end
+  return first, odd, nearest
+end
+-- @call
+local all, dues
+if about ~= '' then all, dues = unpack(cmsgpack.unpack(about)) end
+size = tonumber(size)
+local first, odd, nearest = publish_all(ARGV, all, dues)
+if topic.known > 0 then forget_old() end
+free_log(FREE_AT)
+save_topic()
+wake_groups(KEYS, cmsgpack.unpack(groups), nearest)
+return {'ok', entered_ms or 0, first, odd}

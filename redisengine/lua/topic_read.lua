@@ -1,0 +1,49 @@
+#!lua flags=no-writes
+-- Reads messages of the log without a group.
+--
+-- KEYS    config log heads entries
+-- ARGV    clock version  as in reserve
+--         from   the first ordinal, 0 for the oldest message
+--         at     a moment that is not later than its entry, in ms; with from 0, the earliest entry time
+--         most   0...1000 messages
+--         room   bytes of bodies
+-- RETURNS {'config', value}
+--         {'ok', now, first, last, its entry time, more, {entry, ...}, due}: the ordinals of the log's ends; more is 1 if others follow; due is when
+--         the next delayed message enters, 0 for none
+--
+-- @include guard clock now numbers log message upcoming
+read_topic(call('HGET', heads, ''))
+local due = next_entry()
+
+local first, ms, left, bytes = math.max(tonumber(from), topic.first), tonumber(at), tonumber(most), tonumber(room)
+if from ~= '0' and first > tonumber(from) or ms < topic.first_ms then ms = topic.first_ms end
+local step = math.max(1, math.min(left, math.floor(8388608 / math.max(1, topic.largest))))
+local begin, found, more = id_of(ms, from == '0' and 0 or first), {}, left == 0
+
+-- take reports whether an entry goes with the page.
+local function take(entry)
+  local _, ordinal = place_of(entry[1])
+  local value = entry_value(entry)
+  if ordinal < first or not value then return true end
+  if ordinal > topic.last then return false end
+  local size = body_of(value)
+  if left == 0 or size > bytes and #found > 0 then
+    more = true
+    return false
+  end
+  left, bytes = left - 1, bytes - size
+  found[#found + 1] = entry
+  return true
+end
+
+for _ = 1, 2000 do -- each reads one message or more, and most are for this page
+  if more then break end
+  local got, ended = call('XRANGE', log, begin, '+', 'COUNT', text_of(step + 1)), false
+  for i = 1, #got do
+    begin = '(' .. got[i][1]
+    ended = not take(got[i])
+    if ended then break end
+  end
+  if ended or #got <= step then break end
+end
+return {'ok', now, topic.first, topic.last, topic.last_ms, more and 1 or 0, found, due or 0}

@@ -1,0 +1,13 @@
+#!lua flags=allow-oom
+-- Moves a topic's shard forward by the clock: delayed messages enter, old IDs and messages go.
+--
+-- KEYS    config log heads delayed entries records ids seen (marker)...
+-- ARGV    clock version limits groups  as in topic_publish
+-- RETURNS {'config', value} | {'ok', more}
+--
+-- @include guard clock now numbers log entering topic
+forget_old()
+more_due = free_log(1) or topic.rest == 1 or more_due
+save_topic()
+wake_groups(KEYS, cmsgpack.unpack(groups))
+return {'ok', more_due and 1 or 0}
