@@ -92,7 +92,7 @@ func TestConformanceByEval(t *testing.T) {
 	case testing.Short():
 		s.Subjects = []string{"Reserve", "Settle"}
 	case !long():
-		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits"}
+		s.Subjects = []string{"Push", "Reserve", "Settle", "OrderKey", "Merge", "Requeue", "Maintenance", "TokenLimits", "TopicReserve", "TopicSettle", "TopicOrder"}
 	}
 	s.Run(t)
 }
@@ -150,6 +150,19 @@ func TestHTTPOverRedis(t *testing.T) {
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
 func TestModel(t *testing.T) { suite(t, single, 1).Model(t) }
+
+func TestTopicModel(t *testing.T) { suite(t, single, 1).TopicModel(t) }
+
+// Topics on a cluster. Their tests say themselves how many shards a topic has.
+func TestClusterTopics(t *testing.T) {
+	s := suite(t, cluster, 1)
+	s.Subjects = []string{"TopicPublish", "TopicDelayed", "TopicGroup", "TopicReserve", "TopicSettle", "TopicSeek", "TopicShards", "TopicStats"}
+	if testing.Short() {
+		s.Subjects = []string{"TopicShards"}
+	}
+	neverAcrossSlots(t)
+	s.Run(t)
+}
 
 func TestModelByEval(t *testing.T) {
 	if !long() {

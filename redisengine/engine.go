@@ -14,6 +14,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/operate"
 	"github.com/dulymq/duly/redisengine/internal/store"
 	"github.com/dulymq/duly/redisengine/internal/tokens"
+	"github.com/dulymq/duly/redisengine/internal/topics"
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
@@ -33,6 +34,7 @@ type Engine struct {
 	*operator
 	*maintainer
 	*registry
+	*topicCalls
 }
 
 // The parts are embedded under names that are not exported.
@@ -42,6 +44,7 @@ type (
 	operator   = operate.Operator
 	maintainer = maintain.Maintainer
 	registry   = tokens.Tokens
+	topicCalls = topics.Topics
 )
 
 var (
@@ -55,6 +58,7 @@ var (
 	_ duly.Surveyor      = (*Engine)(nil)
 	_ duly.CancelWatcher = (*Engine)(nil)
 	_ duly.Passer        = (*Engine)(nil)
+	_ duly.Topics        = (*Engine)(nil)
 )
 
 // Open connects, and checks that the servers are fit to hold a queue.
@@ -74,7 +78,9 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	e.hub = wait.New(e.catalog)
 	e.maintainer = maintain.New(e.catalog)
 	e.calls = jobs.New(e.catalog, e.hub, e.cancels, e.maintainer.Repairer)
-	e.inspector = &inspect.Inspector{Catalog: e.catalog}
+	e.topicCalls = topics.New(e.catalog, e.cancels)
+	e.maintainer.Logs = e.topicCalls
+	e.inspector = &inspect.Inspector{Catalog: e.catalog, Of: e.topicCalls}
 	e.operator = &operate.Operator{Catalog: e.catalog, Cancels: e.cancels}
 	e.registry = tokens.New(s, e.catalog.Resets)
 	if err := e.prepare(ctx); err != nil {

@@ -66,7 +66,8 @@ func TestLayoutPageNamesEverything(t *testing.T) {
 		return text
 	}
 	first := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
-	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a namespace")), store.ShardKeys[:])
+	same(t, "keys of a shard", find(first, section("### Of a shard", "### Of a topic")), store.ShardKeys[:])
+	same(t, "keys of a topic and its groups", find(first, section("### Of a topic", "### Of a namespace")), slices.Concat(store.TopicKeys, store.GroupKeys))
 	same(t, "scripts", find(first, section("## Scripts", "### What the common path")), lua.Names())
 
 	flagged := regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| `?([^ `|]+)`? \\|")

@@ -12,6 +12,7 @@ import (
 // markUsed notes that a queue has state. State of a queue that is no longer cached
 // goes with it.
 func (s *Cache) markUsed(q *Queue) {
+	q = q.Base()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[q.Ref] == q {
@@ -41,6 +42,9 @@ type Cache struct {
 
 // Get returns a queue, or nil if it is not cached.
 func (s *Cache) Get(ref duly.QueueRef) *Queue {
+	if topic, group, ok := ref.Group(); ok {
+		return s.Get(topic).Group(group)
+	}
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.known[ref]

@@ -120,22 +120,35 @@ func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *s
 // not confirmed. The arguments begin with clock and version. waited is
 // link.Call's.
 func (e *Catalog) Write(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool) (r Reply, durable, err error) {
+	return e.write(ctx, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
+}
+
+func (e *Catalog) write(ctx context.Context, s *Shard, c link.Call) (r Reply, durable, err error) {
 	met := s.met.Load()
-	msg, durable, err := e.Link.RunDurable(ctx, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
+	msg, durable, err := e.Link.RunDurable(ctx, c)
 	if err != nil {
 		return Reply{}, nil, err
 	}
-	r, err = e.readReply(sc.Name, s, met, &msg)
+	r, err = e.readReply(c.Script.Name, s, met, &msg)
 	return r, durable, err
 }
 
 // ErrRetry makes With start again, because the queue was created.
 var ErrRetry = errors.New("redisengine: again")
 
-// With does something with a queue as this process knows it, and again as
-// often as a shard says that the queue is another one by now. f is given nil
-// for an unknown queue.
+// With does something with a queue or a group as this process knows it, and again as
+// often as a shard says that it is another one by now. f is given nil for an unknown
+// one.
 func (e *Catalog) With(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
+	return e.with(ctx, ref, func(q *Queue) error {
+		if q != nil && q.Topic != nil {
+			return duly.IsTopic(ref)
+		}
+		return f(q)
+	})
+}
+
+func (e *Catalog) with(ctx context.Context, ref duly.QueueRef, f func(q *Queue) error) error {
 	c := e.Retry(ctx)
 	for c.Next() {
 		q, err := e.Find(ctx, ref)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -48,6 +47,10 @@ func (e *Catalog) askQueue(ctx context.Context, ref duly.QueueRef) (string, erro
 
 // Find is the queue, or nil if there is none.
 func (e *Catalog) Find(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
+	if topic, group, ok := ref.Group(); ok {
+		q, err := e.Find(ctx, topic)
+		return q.Group(group), err
+	}
 	if q := e.Cache.Get(ref); q != nil {
 		return q, nil
 	}
@@ -60,6 +63,10 @@ func (e *Catalog) Find(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
 
 // Read asks the namespace's list for the queue; nil if it is not there.
 func (e *Catalog) Read(ctx context.Context, ref duly.QueueRef) (*Queue, error) {
+	if topic, group, ok := ref.Group(); ok {
+		q, err := e.Read(ctx, topic)
+		return q.Group(group), err
+	}
 	was := e.Cache.Get(ref)
 	value, err := e.askQueue(ctx, ref)
 	if err != nil {
@@ -107,14 +114,17 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 	}
 
 	q := &Queue{Ref: ref, Value: value, Version: value[:VersionSize], Tomb: s.Gone}
-	q.Config = duly.QueueConfig{
-		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
-		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
-		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
-	}
-
+	q.Config = s.config()
 	if err := complete(q.Config); err != nil {
 		return nil, e.unreadable(ref, err.(*duly.Error).Message)
+	}
+
+	if s.Topic != nil {
+		t, err := s.Topic.read(s.Shards)
+		if err != nil {
+			return nil, e.unreadable(ref, err.(*duly.Error).Message)
+		}
+		q.Topic = t
 	}
 
 	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
@@ -135,16 +145,21 @@ func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
 // empty was begins a queue's life. The version follows the wall clock of this
 // process, and rises in any case.
 func (e *Catalog) NextVersion(was string, others ...string) string {
-	number, birth := uint64(e.Local().Now().UnixMicro()), make([]byte, 8)
+	number, birth := uint64(e.Local().Now().UnixMicro()), newMark()
 	for _, other := range append(others, was) {
 		number = max(number, numberOf(other)+1)
 	}
-	if was == "" {
-		rand.Read(birth)
-	} else {
-		copy(birth, was[8:VersionSize])
+	if was != "" {
+		birth = was[8:VersionSize]
 	}
-	return string(binary.BigEndian.AppendUint64(nil, number)) + string(birth)
+	return string(binary.BigEndian.AppendUint64(nil, number)) + birth
+}
+
+// newMark returns a birth mark.
+func newMark() string {
+	mark := make([]byte, 8)
+	rand.Read(mark)
+	return string(mark)
 }
 
 // State returns a shard's state, and creates it if there is none.

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"strconv"
@@ -37,20 +38,34 @@ type storedConfig struct {
 	MaxLeased int           `json:"max_leased"`
 	Rate      float64       `json:"rate"`
 	Burst     int           `json:"burst,omitempty"`
+	Topic     *storedTopic  `json:"topic,omitempty"`
 }
 
 // PackConfig is a configuration behind its version.
 func PackConfig(version string, c duly.QueueConfig, gone bool) string {
-	d := c.Defaults
-	text, err := json.Marshal(storedConfig{
-		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
-		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
-		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain),
-	})
+	text, err := json.Marshal(storeConfig(c, gone))
 	if err != nil {
 		panic(err) // plain fields
 	}
 	return version + string(text)
+}
+
+func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
+	d := c.Defaults
+	return storedConfig{
+		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
+		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
+		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain),
+	}
+}
+
+// config is the configuration that is stored.
+func (s *storedConfig) config() duly.QueueConfig {
+	return duly.QueueConfig{
+		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
+		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
+	}
 }
 
 // retainStored returns the stored form of a default for Retain: zero for none.
@@ -96,9 +111,15 @@ func packLimits(c duly.QueueConfig, i int) string {
 		return ""
 	}
 
-	part := c.OfShard(i)
 	var w codec.Packer
 	w.Array(8)
+	packQueueLimits(&w, c, i)
+	return string(w)
+}
+
+// packQueueLimits packs what include/limits.lua reads.
+func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
+	part := c.OfShard(i)
 	paused := int64(0)
 	if c.Paused {
 		paused = 1
@@ -117,7 +138,6 @@ func packLimits(c duly.QueueConfig, i int) string {
 	w.Integer(codec.MillisOrNone(c.DeadAge))
 	w.Integer(int64(part.DeadCount))
 	w.Integer(int64(duly.ShardPart(duly.MaxDone, c.Shards, i)))
-	return string(w)
 }
 
 // numberOf is the number that begins a configuration or a version; 0 for what is

@@ -39,6 +39,11 @@ func (s *Shard) meet() {
 
 // dropIdle reports whether some of the queue's shards keep their state.
 func (q *Queue) dropIdle() (kept bool) {
+	if q.Topic != nil {
+		for _, view := range q.Topic.known() {
+			kept = view.dropIdle() || kept
+		}
+	}
 	for _, s := range q.Shards {
 		if g := s.State.Load(); g != nil && !g.used.Swap(false) {
 			s.State.CompareAndSwap(g, nil)
@@ -53,6 +58,7 @@ func (q *Queue) dropIdle() (kept bool) {
 type Shard struct {
 	Index  int
 	Tag    string
+	Base   string // of a group's: the tag of the topic's shard
 	Limits string // what the configuration bounds here, packed for the scripts
 	// met is above 0 if it has this configuration, as far as this process knows.
 	// When that turns out wrong it is the same number below 0, until it is met
@@ -97,6 +103,8 @@ type Queue struct {
 	Version       string
 	Tomb          bool // being destroyed: its remains are removed before it is created again
 	PlainDefaults bool // its defaults are the contract's
+	Topic         *Topic
+	View          *View // of a group
 	Shards        []*Shard
 }
 

@@ -13,6 +13,15 @@ import (
 // Create finds a queue or creates it: in the list first, then in the shards, then
 // its jobs. The patch has what differs from the contract's defaults.
 func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) (*Queue, error) {
+	q, err := e.create(ctx, ref, func(version string) string { return PackConfig(version, e.QueueConfig().With(patch), false) })
+	if err == nil && q.Topic != nil {
+		return nil, duly.IsTopic(ref)
+	}
+	return q, err
+}
+
+// create finds a queue or a topic, or creates what pack returns.
+func (e *Catalog) create(ctx context.Context, ref duly.QueueRef, pack func(version string) string) (*Queue, error) {
 	c := e.Retry(ctx)
 	for c.Next() {
 		q, err := e.Read(ctx, ref)
@@ -44,8 +53,7 @@ func (e *Catalog) Create(ctx context.Context, ref duly.QueueRef, patch duly.Queu
 			return nil, err
 		}
 
-		cfg := e.QueueConfig().With(patch)
-		if q, err = e.Put(ctx, store.ScriptQueuePut, ref, "", PackConfig(e.NextVersion("", left), cfg, false)); err != nil {
+		if q, err = e.Put(ctx, store.ScriptQueuePut, ref, "", pack(e.NextVersion("", left))); err != nil {
 			return nil, err
 		}
 		if q != nil {
@@ -68,7 +76,13 @@ func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 			return r.Err
 		}
 	}
-	e.cancels.Report(q.Ref)
+	if q.Topic == nil {
+		e.cancels.Report(q.Ref)
+	} else {
+		for _, name := range q.Topic.Names() {
+			e.cancels.Report(duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)})
+		}
+	}
 
 	_, err := e.Put(ctx, store.ScriptQueueSet, q.Ref, q.Value, "")
 	return err
@@ -76,6 +90,9 @@ func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 
 // DestroyCall empties one shard of a queue that is to go.
 func DestroyCall(q *Queue, s *Shard) link.Call {
+	if q.Topic != nil {
+		return destroyTopicCall(q, s)
+	}
 	return link.Call{Script: store.ScriptDestroy.Script, Keys: s.of(store.ScriptDestroy), Args: []string{q.Value}}
 }
 
@@ -86,6 +103,7 @@ const UnknownConfig = "?"
 // Sync brings this process and a shard to the configuration in the namespace's
 // list. The process that changed it may have died before all shards had it.
 func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
+	q = q.Base()
 	now, err := e.Read(ctx, q.Ref)
 	switch {
 	case err != nil:
@@ -108,7 +126,7 @@ func (e *Catalog) Sync(ctx context.Context, q *Queue, other *Stale) error {
 		e.Settings.Logger.Error("a shard's configuration is cut short or damaged: something else has written there; the shard is given it again",
 			"queue", q.Ref.String(), "shard", other.Shard.Index)
 	case numberOf(other.Value) > numberOf(now.Version): // the list has lost a change, or the queue was destroyed by a clock that is ahead
-		if now, err = e.Replace(ctx, now, PackConfig(e.NextVersion(now.Version, other.Value), now.Config, false)); err != nil || now == nil {
+		if now, err = e.Replace(ctx, now, now.pack(e.NextVersion(now.Version, other.Value), false)); err != nil || now == nil {
 			return err
 		}
 	}
@@ -153,7 +171,7 @@ func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 	if err := e.markNamespace(ctx, ref.Namespace); err != nil {
 		return err
 	}
-	now, err := e.Put(ctx, store.ScriptQueueSet, ref, "", PackConfig(e.NextVersion(held.Version), held.Config, false))
+	now, err := e.Put(ctx, store.ScriptQueueSet, ref, "", held.pack(e.NextVersion(held.Version), false))
 	if err != nil || now == nil { // nil: it has been made, or entered, meanwhile
 		return err
 	}
@@ -166,7 +184,7 @@ func (e *Catalog) restore(ctx context.Context, held *Queue) error {
 func (e *Catalog) Propagate(ctx context.Context, q *Queue, shards ...*Shard) error {
 	calls := make([]link.Call, len(shards))
 	for i, s := range shards {
-		calls[i] = link.Call{Script: store.ScriptConfigure.Script, Keys: s.of(store.ScriptConfigure), Args: []string{e.Clock(), q.Value, s.Limits}}
+		calls[i] = e.configureCall(q, s)
 	}
 	for i, r := range e.Link.RunAll(ctx, calls) {
 		if r.Err != nil {
@@ -188,7 +206,7 @@ func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	known := e.Cache.Get(ref)
 	msg, err := e.Link.Run(ctx, link.Call{
-		Script: sc.Script, Keys: []string{e.NamesKey(ref.Namespace), e.ConfigsKey(ref.Namespace)},
+		Script: sc.Script, Keys: []string{e.ListKey(ref.Namespace, was, value), e.ConfigsKey(ref.Namespace)},
 		Args: []string{ref.Name, was, value, strconv.Itoa(e.Settings.MaxQueues)},
 	})
 

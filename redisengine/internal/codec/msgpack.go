@@ -157,3 +157,20 @@ func (u *Unpacker) textOrNo() (s string, ok bool) {
 	}
 	return u.Text(), true
 }
+
+// Bool packs 1 or 0.
+func (p *Packer) Bool(yes bool) {
+	if yes {
+		p.Integer(1)
+	} else {
+		p.Integer(0)
+	}
+}
+
+// Integer reads a whole number.
+func (u *Unpacker) Integer() int64 { return u.integer() }
+
+// IsText reports whether a text comes next.
+func (u *Unpacker) IsText() bool {
+	return u.Rest != "" && (u.Rest[0]&0xe0 == 0xa0 || u.Rest[0] >= 0xd9 && u.Rest[0] <= 0xdb)
+}

@@ -75,7 +75,7 @@ func (p policy) Pack() string {
 	w.Integer(int64(p.maxStalls))
 	w.Integer(Micros(p.lease))
 	w.Integer(MillisOrNone(p.retain))
-	w.Text(shortBackoff(p.backoff))
+	w.Text(ShortBackoff(p.backoff))
 	w.Text(string(p.mode))
 	w.Text(string(p.until))
 	w.Integer(clock.Millis(p.maxWait))
@@ -163,7 +163,7 @@ func AppendTail(b []byte, p *duly.Planned, alias string) []byte {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(p.Body)))
 	}
 	if len(p.Headers) > 0 {
-		headers := packHeaders(p.Headers)
+		headers := PackHeaders(p.Headers)
 		b = append(binary.BigEndian.AppendUint16(b, uint16(len(headers))), headers...)
 	}
 	if len(p.Body) > BigBody {
@@ -172,7 +172,8 @@ func AppendTail(b []byte, p *duly.Planned, alias string) []byte {
 	return append(b, p.Body...)
 }
 
-func packHeaders(h map[string]string) []byte {
+// PackHeaders packs names and values, each behind its length.
+func PackHeaders(h map[string]string) []byte {
 	var p []byte
 	for name, value := range h {
 		p = append(binary.AppendUvarint(p, uint64(len(name))), name...)
@@ -181,7 +182,8 @@ func packHeaders(h map[string]string) []byte {
 	return p
 }
 
-func unpackHeaders(s string) (map[string]string, bool) {
+// UnpackHeaders reads what PackHeaders has packed. It returns false for a text that is damaged.
+func UnpackHeaders(s string) (map[string]string, bool) {
 	if s == "" {
 		return nil, true
 	}
@@ -251,9 +253,9 @@ func unpackTTL(s string) time.Duration {
 	return time.Duration(n)
 }
 
-// shortBackoff is a policy as include/backoff.lua reads it; "" is the
+// ShortBackoff is a policy as include/backoff.lua reads it; "" is the
 // contract's default.
-func shortBackoff(b duly.Backoff) string {
+func ShortBackoff(b duly.Backoff) string {
 	if b == duly.DefaultBackoff || b == "" {
 		return ""
 	}

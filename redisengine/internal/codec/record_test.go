@@ -30,11 +30,11 @@ func TestPolicySurvivesPacking(t *testing.T) {
 
 func TestHeadersSurvivePacking(t *testing.T) {
 	h := map[string]string{"A": "b", "empty": "", "long": string(make([]byte, 300))}
-	packed := string(packHeaders(h))
-	if got, ok := unpackHeaders(packed); !ok || !maps.Equal(got, h) {
+	packed := string(PackHeaders(h))
+	if got, ok := UnpackHeaders(packed); !ok || !maps.Equal(got, h) {
 		t.Errorf("%v is read as %v, %t", h, got, ok)
 	}
-	if _, ok := unpackHeaders(packed[:len(packed)-1]); ok {
+	if _, ok := UnpackHeaders(packed[:len(packed)-1]); ok {
 		t.Error("headers that are cut are read")
 	}
 }
@@ -88,7 +88,7 @@ func TestShortBackoff(t *testing.T) {
 	for backoff, want := range map[duly.Backoff]string{
 		duly.DefaultBackoff: "", "": "", "fixed:5s": "s5000", "exp:2s:2h": "e2000,7200000", "1s,2s,1m": "s1000,2000,60000",
 	} {
-		if got := shortBackoff(backoff); got != want {
+		if got := ShortBackoff(backoff); got != want {
 			t.Errorf("%q is %q, want %q", backoff, got, want)
 		}
 	}

@@ -12,7 +12,18 @@ import (
 )
 
 // Inspector reads queues and jobs.
-type Inspector struct{ *catalog.Catalog }
+type Inspector struct {
+	*catalog.Catalog
+	Of Groups
+}
+
+// Groups tells a survey of the groups of topics.
+type Groups interface {
+	// Behind lists the groups of a namespace behind a name.
+	Behind(ctx context.Context, namespace, after string) ([]string, error)
+	// Surveyed returns the stats of a group, and what throttled it then.
+	Surveyed(ctx context.Context, group duly.QueueRef) (duly.Stats, duly.Throttle, error)
+}
 
 // Get implements duly.Inspector.
 func (e *Inspector) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
@@ -87,6 +98,9 @@ func (e *Inspector) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueCo
 	}
 	if q == nil || q.Tomb {
 		return e.QueueConfig(), nil
+	}
+	if q.Topic != nil {
+		return duly.QueueConfig{}, duly.IsTopic(ref)
 	}
 	return q.Config, nil
 }

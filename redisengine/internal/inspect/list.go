@@ -174,11 +174,11 @@ func (e *Inspector) Namespaces(ctx context.Context, p duly.PageParams) (page dul
 	return page, nil
 }
 
-// withQueues are the namespaces that have queues.
+// withQueues are the namespaces that have queues or topics.
 func (e *Inspector) withQueues(ctx context.Context, namespaces []string) (some []string, err error) {
 	sizes := make([]rueidis.Completed, len(namespaces))
 	for i, name := range namespaces {
-		sizes[i] = e.Link.B().Zcard().Key(e.NamesKey(name)).Build()
+		sizes[i] = e.Link.B().Exists().Key(e.NamesKey(name), e.TopicsKey(name)).Build()
 	}
 	for i, r := range e.Link.DoAll(ctx, sizes...) {
 		if r.Err != nil {

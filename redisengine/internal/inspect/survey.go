@@ -25,7 +25,7 @@ var idleKeys = []string{"config", "records", "tally"}
 // configuration, steps have to come first, very many priorities are in use, or
 // something else has written there.
 func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
-	names, err := e.Queues(ctx, namespace, p)
+	names, err := e.surveyed(ctx, namespace, p)
 	if err != nil {
 		return page, err
 	}
@@ -43,6 +43,9 @@ func (e *Inspector) Survey(ctx context.Context, namespace string, p duly.PagePar
 		return page, err
 	}
 	if err := s.askAlone(ctx); err != nil {
+		return page, err
+	}
+	if err := s.askGroups(ctx); err != nil {
 		return page, err
 	}
 
@@ -70,6 +73,9 @@ func (s *survey) ref(i int) duly.QueueRef {
 func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 	idle := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptIdle, Keys: idleKeys, MaxShards: maxIdle, Paced: true}
 	for i, q := range queues {
+		if s.ref(i).IsGroup() {
+			continue
+		}
 		if q == nil {
 			s.askLater(i)
 			continue
@@ -120,6 +126,58 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 		return nil
 	})
+}
+
+// surveyed lists the queues and groups that a survey visits. The cursor may be the name
+// of either.
+func (e *Inspector) surveyed(ctx context.Context, namespace string, p duly.PageParams) (page duly.NamePage, err error) {
+	if err := duly.ValidateNamespace(namespace); err != nil {
+		return page, err
+	}
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	if ref := (duly.QueueRef{Name: p.Cursor}); p.Cursor != "" && ref.Validate() != nil {
+		return page, duly.BadCursor()
+	}
+
+	namespace = duly.NamespaceOr(namespace)
+	groups, err := e.Of.Behind(ctx, namespace, p.Cursor)
+	if err != nil {
+		return page, err
+	}
+	if page, err = e.NamesBehind(ctx, e.NamesKey(namespace), store.InvalidQueue, p); err != nil {
+		return page, err
+	}
+	if len(groups) == 0 {
+		if len(page.Names) == 0 && p.Cursor == "" {
+			_, err = e.AskMark(ctx, namespace, nil, nil)
+		}
+		return page, err
+	}
+
+	if page.Next != "" { // groups behind the page come with a later one
+		groups = slices.DeleteFunc(groups, func(name string) bool { return name > page.Next })
+	}
+	page.Names = slices.Sorted(slices.Values(append(page.Names, groups...)))
+	if len(page.Names) > p.Limit {
+		page.Names = page.Names[:p.Limit]
+		page.Next = page.Names[p.Limit-1]
+	}
+	return page, nil
+}
+
+// askGroups asks for the stats of the groups.
+func (s *survey) askGroups(ctx context.Context) error {
+	for i := range s.queues {
+		q := &s.queues[i]
+		if ref := s.ref(i); ref.IsGroup() {
+			if q.Stats, q.Throttle, q.Err = s.e.Of.Surveyed(ctx, ref); ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	return nil
 }
 
 // refused handles a call that has failed. Stats would ask a node again and again

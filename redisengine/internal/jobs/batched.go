@@ -27,6 +27,7 @@ type Jobs struct {
 	cancels  *cancel.Reporter
 	repairer *maintain.Repairer
 
+	consumers consumers
 	// The shards that pushes and reserves go to, where they have a choice.
 	pushes, reserves run
 }
@@ -172,6 +173,9 @@ type share struct {
 	handed  codec.Deliveries
 	more    int64
 	joint   bool // others were asked for in the same call
+	// Of groups: the caller's name, and what it is handed.
+	consumer string
+	messages []duly.Delivery
 }
 
 // MakeID implements duly.IDMaker.

@@ -16,6 +16,12 @@ func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, repairer *ma
 
 func newBatchers(e *Jobs, q *catalog.Queue, s *catalog.Shard) *Batchers {
 	b := &Batchers{}
+	if q.View != nil {
+		e.initBatcher(&b.Settle, e.sendGroupSettle(q, s))
+		e.initBatcher(&b.Reserve, e.sendGroupReserve(q, s))
+		b.Reserve.Together = sameLease
+		return b
+	}
 	e.initBatcher(&b.Push, e.sendPush(q, s))
 	e.initBatcher(&b.Settle, e.sendSettle(q, s))
 	e.initBatcher(&b.Remove, e.sendDelete(q, s))

@@ -33,6 +33,10 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		ctx = withoutDeadline{ctx}
 	}
 
+	if err := e.checkGroups(ctx, p); err != nil {
+		e.hub.PassOn(p.Namespace, p.Queues)
+		return nil, err
+	}
 	t := NewReservation(e, p)
 	err := t.run(ctx)
 	if ctx.Err() != nil {
@@ -111,6 +115,9 @@ func (t *Reservation) ask(ctx context.Context) error {
 		ref := duly.QueueRef{Namespace: t.p.Namespace, Name: name}.Normal()
 		w := queueRound{failed: t.e.newFailure()}
 		err := t.e.With(ctx, ref, func(q *catalog.Queue) error {
+			if q == nil && ref.IsGroup() {
+				return t.e.Unknown(ctx, ref)
+			}
 			if q == nil {
 				return nil
 			}
@@ -192,9 +199,13 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 			return err
 		}
 		before := len(t.Got)
-		t.read(q, s)
+		if q.View != nil {
+			t.readMessages()
+		} else {
+			t.read(q, s)
+		}
 		filled := t.share.more == noRoom
-		if filled && t.share.joint && t.left > 0 {
+		if filled && t.share.joint && t.left > 0 && !t.hasSuspect() {
 			continue
 		}
 		t.full = filled && len(t.Got) > 0
@@ -202,6 +213,11 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 			return nil
 		}
 	}
+}
+
+// hasSuspect reports whether a job came that goes alone.
+func (t *Reservation) hasSuspect() bool {
+	return slices.ContainsFunc(t.Got, func(d duly.Delivery) bool { return d.Suspect(d.Failures, d.Stalls) })
 }
 
 // noteAsked notes that a shard was asked, and so has said again what it has.
@@ -273,7 +289,7 @@ const maxShared = 100
 // join asks a shard together with other callers that want jobs of the same lease,
 // in the order in which they came.
 func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
-	t.share = share{room: t.room, hasJobs: len(t.Got) > 0}
+	t.share = share{room: t.room, hasJobs: len(t.Got) > 0, consumer: t.p.Consumer}
 	c := newBatched(t.left)
 	c.lease, c.share = codec.Micros(t.p.Lease), &t.share
 	b := &t.e.Batchers(q, s).Reserve

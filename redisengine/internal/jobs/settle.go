@@ -10,6 +10,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/messages"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
@@ -172,7 +173,14 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Out
 		}
 		p, _ := o.Receipt.Parts()
 		var arg string
-		if isPlainAck(o, &p) {
+		ref := duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}
+		if ref.IsGroup() {
+			known := false
+			if arg, known = packMessage(ref, o, &p); !known {
+				results[i] = duly.ErrLeaseLost
+				continue
+			}
+		} else if isPlainAck(o, &p) {
 			if numbers == nil {
 				numbers = make([]byte, 0, codec.NumberSize*len(outcomes)) // room for all: what was taken from it stays in place
 			}
@@ -181,7 +189,7 @@ func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Out
 		} else {
 			arg = packOutcome(o, &p)
 		}
-		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
+		groups.add(target{ref, p.Shard}, i, arg)
 	}
 
 	return groups.each(results, func(g *receiptGroup) error { return e.settleGroup(ctx, g, results) })
@@ -211,12 +219,7 @@ func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
 }
 
 func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error) error {
-	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
-		s := q.Shard(g.shard)
-		if s == nil {
-			g.lost(results)
-			return nil
-		}
+	return e.withReceipts(ctx, g, results, func(q *catalog.Queue, s *catalog.Shard) error {
 
 		j := newBatched(len(g.args))
 		j.Args = append(j.Args, g.args...)
@@ -236,6 +239,24 @@ func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error
 
 		return join(ctx, &e.Batchers(q, s).Settle, j)
 	})
+}
+
+// withReceipts does something with the shard of receipts. Where there is none, or where
+// a topic has the name by now, they are lost.
+func (e *Jobs) withReceipts(ctx context.Context, g *receiptGroup, results []error, f func(q *catalog.Queue, s *catalog.Shard) error) error {
+	err := e.With(ctx, g.ref, func(q *catalog.Queue) error {
+		s := q.Shard(g.shard)
+		if s == nil {
+			g.lost(results)
+			return nil
+		}
+		return f(q, s)
+	})
+	if duly.CodeOf(err) == duly.CodeConflict {
+		g.lost(results)
+		return nil
+	}
+	return err
 }
 
 func (g *receiptGroup) lost(results []error) {
@@ -290,18 +311,24 @@ func (e *Jobs) Extend(ctx context.Context, namespace string, receipts []duly.Rec
 			continue
 		}
 		p, _ := r.Parts()
+		ref := duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}
 		arg := string(p.Number[:]) + strconv.FormatUint(p.Delivery, 10)
-		groups.add(target{duly.QueueRef{Namespace: duly.NamespaceOr(namespace), Name: p.Queue}, p.Shard}, i, arg)
+		if topic, _, ok := ref.Group(); ok {
+			h, known := messages.HeldOf(topic, &p)
+			if arg = h.String(); !known {
+				results[i] = duly.ErrLeaseLost
+				continue
+			}
+		}
+		groups.add(target{ref, p.Shard}, i, arg)
 	}
 	return groups.each(results, func(g *receiptGroup) error { return e.extendGroup(ctx, g, lease, results) })
 }
 
 func (e *Jobs) extendGroup(ctx context.Context, g *receiptGroup, lease time.Duration, results []error) error {
-	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
-		s := q.Shard(g.shard)
-		if s == nil {
-			g.lost(results)
-			return nil
+	return e.withReceipts(ctx, g, results, func(q *catalog.Queue, s *catalog.Shard) error {
+		if q.View != nil {
+			return e.extendMessages(ctx, q, s, g, lease, results)
 		}
 		args := append([]string{s.Limits, strconv.FormatInt(codec.Micros(lease), 10)}, g.args...)
 		r, err := e.Call(ctx, q, s, store.ScriptExtend, args...)

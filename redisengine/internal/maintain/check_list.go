@@ -25,7 +25,7 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 			return err
 		}
 
-		unreadable, err := c.named(ctx, namespace, names)
+		unreadable, err := c.named(ctx, namespace, c.e.NamesKey(namespace), names)
 		if err != nil {
 			return err
 		}
@@ -58,22 +58,25 @@ func (c *check) configured(ctx context.Context, namespace string) error {
 			return c.e.UnexpectedReply("hscan " + key)
 		}
 
-		var names []string
+		names, lists := map[string][]string{}, []string{c.e.NamesKey(namespace), c.e.TopicsKey(namespace)}
 		for i := 0; i < len(page.Elements); i += 2 {
 			name, value := page.Elements[i], page.Elements[i+1]
-			if !store.InvalidQueue(name) {
-				names = append(names, name)
+			if list := c.e.ListKey(namespace, value); !store.InvalidTopic(name) {
+				names[list] = append(names[list], name)
 			} else if err := c.drop(ctx, namespace, name, value); err != nil {
 				return err
 			}
 		}
 
-		if len(names) > 0 {
-			scores, err := c.e.Link.Do(ctx, c.e.Link.B().Zmscore().Key(c.e.NamesKey(namespace)).Member(names...).Build())
+		for _, list := range lists {
+			if len(names[list]) == 0 {
+				continue
+			}
+			scores, err := c.e.Link.Do(ctx, c.e.Link.B().Zmscore().Key(list).Member(names[list]...).Build())
 			if err != nil {
 				return err
 			}
-			if err := c.listed(ctx, namespace, names, scores); err != nil {
+			if err := c.listed(ctx, namespace, list, names[list], scores); err != nil {
 				return err
 			}
 		}
@@ -133,7 +136,7 @@ func (c *check) dropNamespace(ctx context.Context, name string) error {
 
 // named looks for names of queues without a configuration: nobody would find their
 // jobs. It returns the names whose configuration can't be read, and still can't.
-func (c *check) named(ctx context.Context, namespace string, names []string) (unreadable []string, err error) {
+func (c *check) named(ctx context.Context, namespace, list string, names []string) (unreadable []string, err error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -160,7 +163,7 @@ func (c *check) named(ctx context.Context, namespace string, names []string) (un
 		}
 	}
 
-	return unreadable, c.listed(ctx, namespace, names, values)
+	return unreadable, c.listed(ctx, namespace, list, names, values)
 }
 
 // rewrite replaces a configuration that can't be read by that of the queue's first
@@ -204,7 +207,7 @@ func (c *check) countShards(ctx context.Context, ref duly.QueueRef) (int, error)
 }
 
 // listed checks the entries of queues for which nothing was read.
-func (c *check) listed(ctx context.Context, namespace string, names []string, read rueidis.RedisMessage) error {
+func (c *check) listed(ctx context.Context, namespace, list string, names []string, read rueidis.RedisMessage) error {
 	for i, m := range codec.Elements(&read) {
 		if !m.IsNil() {
 			continue
@@ -222,7 +225,7 @@ func (c *check) listed(ctx context.Context, namespace string, names []string, re
 		}
 
 		msg, err := c.e.Link.Run(ctx, link.Call{
-			Script: store.ScriptCheckList.Script, Keys: []string{c.e.NamesKey(namespace), c.e.ConfigsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
+			Script: store.ScriptCheckList.Script, Keys: []string{list, c.e.ConfigsKey(namespace)}, Args: []string{ref.Name, left, c.repair()},
 		})
 
 		if err != nil {

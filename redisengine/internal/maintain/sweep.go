@@ -57,6 +57,13 @@ type Maintainer struct {
 	Repairer  *Repairer
 	Sweeps    sweeps
 	Libraries LibraryCleaner
+	Logs      TopicMaintainer
+}
+
+// TopicMaintainer sweeps the topics of a namespace.
+type TopicMaintainer interface {
+	// SweepTopics moves the topics forward. n counts the sweeps.
+	SweepTopics(ctx context.Context, namespace string, n uint64) error
 }
 
 // New returns the maintainer of a catalog.
@@ -149,6 +156,9 @@ func (s *sweep) namespaces(ctx context.Context, namespaces []string) error {
 	s.seen = append(s.seen, namespaces...)
 	for _, namespace := range namespaces {
 		s.missed(s.e.EachPage(s.pace(ctx), s.e.NamesKey(namespace), func(names []string) error { return s.page(s.pace(ctx), namespace, names) }))
+		if err := s.e.Logs.SweepTopics(s.pace(ctx), namespace, s.n); err != nil {
+			s.fail(err)
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}

@@ -17,7 +17,7 @@ type Operator struct {
 
 // Configure implements duly.Operator.
 func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
-	if err := patch.Validate(); err != nil {
+	if err := patch.ValidateFor(ref); err != nil {
 		return err
 	}
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
@@ -43,6 +43,8 @@ func (e *Operator) reconfigure(ctx context.Context, ref duly.QueueRef, mayMake b
 		switch {
 		case err != nil:
 			return err
+		case q != nil && q.Topic != nil && !q.Tomb:
+			return duly.IsTopic(ref)
 		case q != nil && q.Tomb:
 			if err := e.FinishDestroy(ctx, q); err != nil {
 				return err
@@ -111,6 +113,9 @@ func (e *Operator) Destroy(ctx context.Context, ref duly.QueueRef) error {
 		q, err := e.Read(ctx, ref)
 		if err != nil || q == nil {
 			return err
+		}
+		if q.Topic != nil && !q.Tomb {
+			return duly.IsTopic(ref)
 		}
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)

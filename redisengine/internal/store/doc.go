@@ -8,7 +8,7 @@
 // carry one hash tag: {namespace/queue/shard}. So the same scripts run on one server
 // and on a cluster. docs/redis-layout.md describes every key and every script.
 //
-// The scripts are functions of three libraries (Redis Functions). Each process loads
+// The scripts are functions of four libraries (Redis Functions). Each process loads
 // them when it opens, and again when a call finds none. Their names carry a hash of
 // their text, so several versions of duly work side by side. Where functions can't be
 // used, the same scripts are sent by EVAL.

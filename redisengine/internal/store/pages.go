@@ -14,7 +14,11 @@ func (e *Store) Names(ctx context.Context, key string, none func(name string) bo
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+	return e.NamesBehind(ctx, key, none, p)
+}
 
+// NamesBehind is Names for a cursor that may be no name of this list.
+func (e *Store) NamesBehind(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
 	for after := p.Cursor; ; {
 		some, err := e.members(ctx, key, after, p.Limit+1)
 		if err != nil {

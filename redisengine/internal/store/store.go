@@ -62,6 +62,8 @@ var keyKinds = map[string]link.Kind{
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
 	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
 	"libraries": link.Hash,
+	"topics":    link.SortedSet, "heads": link.Hash, "entries": link.SortedSet, "ids": link.Hash,
+	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet, "held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
 }
 
 // kindOf is what a key is to hold.

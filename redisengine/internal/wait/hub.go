@@ -104,7 +104,7 @@ func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
 	}
 	h.unwatch(v)
 	h.unguess(v)
-	if q == nil && h.guesses < MaxGuesses {
+	if q == nil && h.guesses < MaxGuesses && !v.ref.IsGroup() {
 		v.guess = h.guess(v.ref)
 		h.guesses++
 	}
@@ -204,9 +204,27 @@ func (h *Hub) setQuiet(refs []duly.QueueRef) {
 func (h *Hub) queueChanged(q *catalog.Queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if q.Topic != nil {
+		h.topicChanged(q.Ref)
+		return
+	}
 	v := h.views[q.Ref]
 	if best := h.Cache.Get(q.Ref); v != nil && best != nil {
 		h.setQueue(v, best)
+	}
+}
+
+// topicChanged notes another configuration of the groups of a topic. The waiters of a
+// group that is gone wake, so that they find that out. The caller holds the lock.
+func (h *Hub) topicChanged(topic duly.QueueRef) {
+	for ref, v := range h.views {
+		if of, _, ok := ref.Group(); !ok || of != topic {
+			continue
+		}
+		was := v.q
+		if h.setQueue(v, h.Cache.Get(ref)); v.q == nil && was != nil {
+			h.waiters.Wake(ref, 0, h.waiters.Waiting(ref), h.Local().Mono())
+		}
 	}
 }
 
@@ -268,8 +286,14 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	refs := make([]duly.QueueRef, len(p.Queues))
 	for i, name := range p.Queues {
 		refs[i] = duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
-		if _, err := h.Find(ctx, refs[i]); err != nil {
+		q, err := h.Find(ctx, refs[i])
+		switch {
+		case err != nil:
 			return false, err
+		case q == nil && refs[i].IsGroup():
+			return false, h.Unknown(ctx, refs[i])
+		case q != nil && q.Topic != nil:
+			return false, duly.IsTopic(refs[i])
 		}
 	}
 

@@ -65,16 +65,25 @@ func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handl
 func (h *Hub) lookCalls(shards []*watchedShard, once bool) (calls []*lookCall) {
 	last := ""
 	for i, d := range shards {
-		if i == 0 || d.group != last || calls[len(calls)-1].shards == maxLooks {
-			calls = append(calls, &lookCall{Call: link.Call{Script: store.ScriptLook.Script, Args: []string{h.Clock()}, Once: once}, from: i})
+		script, view := store.ScriptLook.Script, d.q.View
+		if view != nil {
+			script = store.ScriptGroupLook.Script
+		}
+		if i == 0 || d.group != last || calls[len(calls)-1].shards == maxLooks || calls[len(calls)-1].Script != script {
+			calls = append(calls, &lookCall{Call: link.Call{Script: script, Args: []string{h.Clock()}, Once: once}, from: i})
 			last = d.group
 		}
 		c := calls[len(calls)-1]
+		c.shards++
+		if view != nil {
+			c.Keys = append(c.Keys, store.LogKeys(store.LookKeys, d.s.Base, d.s.Tag)...)
+			c.Args = append(c.Args, d.q.Version, d.s.Limits, view.Group.Name)
+			continue
+		}
 		for _, name := range lookKeys {
 			c.Keys = append(c.Keys, d.state.Name(name))
 		}
 		c.Args = append(c.Args, d.q.Version, d.s.Limits)
-		c.shards++
 	}
 	return calls
 }
@@ -149,7 +158,9 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 	names := map[string][]string{}
 	for _, ref := range refs {
-		names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
+		if !ref.IsGroup() { // a waiter of a group that is gone was woken
+			names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
+		}
 	}
 
 	var all sync.WaitGroup

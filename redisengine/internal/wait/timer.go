@@ -5,7 +5,6 @@ import (
 
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
-	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
@@ -48,14 +47,14 @@ func (h *Hub) stepShard(k *leaseTimer) {
 		h.mu.Unlock()
 		for {
 			asked := h.Local().Mono()
-			r, err := h.Call(h.ctx, k.q, k.s, store.ScriptStep, k.s.Limits)
+			more, now, at, err := h.StepShard(h.ctx, k.q, k.s)
 			if err != nil {
 				return // another configuration, or no server: whoever asks next steps
 			}
 
-			if codec.Integer(&r.Rest[0]) == 0 {
-				if at := codec.Integer(&r.Rest[2]); at > 0 {
-					h.LeasesGranted(k.q, k.s, at, store.Reading{Now: codec.Integer(&r.Rest[1]) * 1000, Sent: asked, Received: h.Local().Mono()})
+			if !more {
+				if at > 0 {
+					h.LeasesGranted(k.q, k.s, at, store.Reading{Now: now * 1000, Sent: asked, Received: h.Local().Mono()})
 				}
 				return
 			}

@@ -204,6 +204,9 @@ func (h *Hub) putMarkerBack(marker, member string, score int64) {
 
 func markerCall(marker, member string, score int64) link.Call {
 	config := strings.TrimSuffix(marker, "marker") + "config"
+	if topic, _, ok := strings.Cut(marker, "}:@"); ok { // of a group: the configuration is the topic's
+		config = topic + "}:config"
+	}
 	return link.Call{Script: store.ScriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
 }
 

@@ -1,0 +1,152 @@
+package redisengine
+
+import (
+	"context"
+
+	"github.com/dulymq/duly"
+)
+
+// The operations on queues that a group has as well, or that it does not have.
+
+// Get implements duly.Inspector.
+func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.GetMessage(ctx, ref, id)
+	}
+	return e.inspector.Get(ctx, ref, id)
+}
+
+// GetByReceipt implements duly.Inspector.
+func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	if p, ok := r.Parts(); ok && (duly.QueueRef{Name: p.Queue}).IsGroup() {
+		return e.topicCalls.MessageByReceipt(ctx, namespace, r)
+	}
+	return e.inspector.GetByReceipt(ctx, namespace, r)
+}
+
+// Peek implements duly.Inspector.
+func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (duly.JobInfo, error) {
+	if err := notForGroup(ref, "peek"); err != nil {
+		return duly.JobInfo{}, err
+	}
+	return e.inspector.Peek(ctx, ref)
+}
+
+// List implements duly.Inspector.
+func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (duly.ListPage, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.ListMessages(ctx, ref, p)
+	}
+	return e.inspector.List(ctx, ref, p)
+}
+
+// Stats implements duly.Inspector.
+func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.GroupStats(ctx, ref)
+	}
+	return e.inspector.Stats(ctx, ref)
+}
+
+// Config implements duly.Inspector.
+func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.GroupConfig(ctx, ref)
+	}
+	return e.inspector.Config(ctx, ref)
+}
+
+// Configure implements duly.Operator.
+func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+	if ref.IsGroup() {
+		return e.topicCalls.ConfigureGroup(ctx, ref, patch)
+	}
+	return e.operator.Configure(ctx, ref, patch)
+}
+
+// Pause implements duly.Operator.
+func (e *Engine) Pause(ctx context.Context, ref duly.QueueRef) error {
+	if ref.IsGroup() {
+		return e.topicCalls.PauseGroup(ctx, ref, true)
+	}
+	return e.operator.Pause(ctx, ref)
+}
+
+// Resume implements duly.Operator.
+func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
+	if ref.IsGroup() {
+		return e.topicCalls.PauseGroup(ctx, ref, false)
+	}
+	return e.operator.Resume(ctx, ref)
+}
+
+// Destroy implements duly.Operator.
+func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
+	if ref.IsGroup() {
+		return e.topicCalls.DestroyGroup(ctx, ref)
+	}
+	return e.operator.Destroy(ctx, ref)
+}
+
+// Requeue implements duly.Operator.
+func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.RequeueMessages(ctx, ref, p)
+	}
+	return e.operator.Requeue(ctx, ref, p)
+}
+
+// Purge implements duly.Operator.
+func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
+	if ref.IsGroup() {
+		return e.topicCalls.PurgeMessages(ctx, ref, state, n)
+	}
+	return e.operator.Purge(ctx, ref, state, n)
+}
+
+// Delete implements duly.Operator.
+func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
+	if ref.IsGroup() {
+		return e.topicCalls.DeleteMessage(ctx, ref, id)
+	}
+	return e.calls.Delete(ctx, ref, id)
+}
+
+// Promote implements duly.Operator.
+func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) error {
+	if err := notForGroup(ref, "promote"); err != nil {
+		return err
+	}
+	return e.operator.Promote(ctx, ref, id)
+}
+
+// Update implements duly.Operator.
+func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u duly.Update) error {
+	if err := notForGroup(ref, "update"); err != nil {
+		return err
+	}
+	return e.operator.Update(ctx, ref, id, u)
+}
+
+// Step implements duly.Maintainer.
+func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (bool, error) {
+	if err := e.store.Admit(ctx, ref); err != nil {
+		return false, err
+	}
+	q, err := e.catalog.Find(ctx, ref.Normal())
+	if err != nil {
+		return false, err
+	}
+	if ref.IsGroup() || q != nil && q.Topic != nil {
+		return e.topicCalls.Step(ctx, ref)
+	}
+	return e.maintainer.Step(ctx, ref)
+}
+
+// notForGroup refuses an operation that a group does not have.
+func notForGroup(ref duly.QueueRef, operation string) error {
+	if err := ref.Validate(); err != nil || !ref.IsGroup() {
+		return err
+	}
+	return duly.NotForGroup(ref, operation)
+}

@@ -1,0 +1,6 @@
+// Package messages reads and writes the messages of topics as the scripts store them:
+// values in the log, places, and the answers about messages that a group holds.
+//
+// A place is a message's ordinal in five bytes and its entry time in six. It is the part
+// of a position that a shard knows. docs/redis-layout.md describes the values.
+package messages

@@ -1,0 +1,227 @@
+package messages
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+)
+
+// Group is a shard of a group: what its deliveries have in common.
+type Group struct {
+	Ref    duly.QueueRef
+	Shard  Shard
+	Config duly.QueueConfig
+}
+
+// GroupOf returns a shard of a group.
+func GroupOf(ref duly.QueueRef, index int, cfg duly.QueueConfig) Group {
+	topic, _, _ := ref.Group()
+	return Group{ref, ShardOf(topic, index), cfg}
+}
+
+// job fills in what a message is to the group.
+func (g *Group) job(j *duly.Job, p Place, value string) bool {
+	var m duly.Message
+	if !Read(&m, value) {
+		return false
+	}
+	d := g.Config.Defaults
+	*j = duly.Job{
+		ID: g.Shard.Position(p).String(), Namespace: g.Ref.Namespace, Queue: g.Ref.Name, OrderKey: m.Key, Body: m.Body, Headers: m.Headers,
+		Due: clock.FromMilli(p.Millis), Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff, Lease: d.Lease, TTL: duly.None, Retain: duly.None,
+	}
+	return true
+}
+
+// Token is the token of a Reserve.
+type Token uint64
+
+// String returns the token as it is stored.
+func (t Token) String() string { return string(binary.BigEndian.AppendUint64(nil, uint64(t))) }
+
+// Deliveries reads the answer of the script group_reserve.
+func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delivery, more, now, end int64) {
+	more, now, end = codec.Integer(&r[0]), codec.Integer(&r[1]), codec.Integer(&r[2])
+	again, fresh := codec.Elements(&r[3]), codec.Elements(&r[4])
+	all = make([]duly.Delivery, 0, len(again)/4+len(fresh))
+	add := func(p Place, value string, failures, stalls int) {
+		var d duly.Delivery
+		if !g.job(&d.Job, p, value) {
+			return // Check names it; its lease ends
+		}
+		parts := duly.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p), Delivery: uint64(t)}
+		d.Receipt, d.Failures, d.Stalls = parts.Receipt(), failures, stalls
+		d.Attempt = d.Job.Attempt(failures, stalls)
+		d.PushedAt, d.LeaseEnd, d.Now = clock.FromMilli(p.Millis), clock.FromMilli(end), clock.FromMilli(now)
+		if d.Due.After(d.Now) { // the clock has stepped back
+			d.Now = d.Due
+		}
+		all = append(all, d)
+	}
+
+	addAgain := func(from, to int) {
+		for i := from; i+3 < to; i += 4 {
+			p, _ := ReadPlace(codec.Text(&again[i]))
+			add(p, codec.Text(&again[i+3]), int(codec.Integer(&again[i+1])), int(codec.Integer(&again[i+2])))
+		}
+	}
+
+	before := 4 * int(codec.Integer(&r[5]))
+	addAgain(0, before)
+	for i := range fresh {
+		if p, value, ok := ReadEntry(&fresh[i]); ok {
+			add(p, value, 0, 0)
+		}
+	}
+	addAgain(before, len(again))
+	return all, more, now, end
+}
+
+// Info reads what the script group_find says of a message.
+func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok bool) {
+	r := codec.Elements(m)
+	if len(r) < 9 {
+		return info, false
+	}
+	p, _ := ReadPlace(codec.Text(&r[0]))
+	if !g.job(&info.Job, p, codec.Text(&r[7])) {
+		return info, false
+	}
+	info.State, info.Size = codec.State(&r[1]), int(codec.Integer(&r[8]))
+	info.Failures, info.Stalls = int(codec.Integer(&r[3])), int(codec.Integer(&r[4]))
+	info.Attempt = info.Job.AttemptIn(info.State, info.Failures, info.Stalls)
+	info.PushedAt, info.LastError = clock.FromMilli(p.Millis), codec.Text(&r[6])
+	at := clock.FromMilli(codec.Integer(&r[2]))
+	switch info.State {
+	case duly.StateLeased:
+		info.LeaseEnd = at
+	case duly.StateDelayed:
+		info.Due = clock.FromMilli(codec.Integer(&r[5]))
+	case duly.StateDead:
+		info.FinishedAt = at
+	}
+	if !body {
+		info.Body = nil
+	}
+	return info, true
+}
+
+// Held names a delivery of a message: the token and the place of its receipt.
+type Held struct {
+	Token Token
+	Place Place
+}
+
+// HeldSize is the length of a packed Held.
+const HeldSize = 8 + PlaceSize
+
+// HeldOf returns what a receipt of a group names; false for one of another topic.
+func HeldOf(topic duly.QueueRef, p *duly.ReceiptParts) (h Held, ok bool) {
+	parts := duly.PositionPartsOf(p.Number)
+	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == duly.TopicChecksum(topic) && parts.Shard == p.Shard
+}
+
+// String packs it for the way to the sender of a joint call.
+func (h Held) String() string {
+	return rueidis.BinaryString(h.Place.Append(binary.BigEndian.AppendUint64(make([]byte, 0, HeldSize), uint64(h.Token))))
+}
+
+// ReadHeld reads a packed Held.
+func ReadHeld(s string) Held {
+	p, _ := ReadPlace(s[8:HeldSize])
+	return Held{Token(binary.BigEndian.Uint64([]byte(s[:8]))), p}
+}
+
+// Bits are messages of one token: a bitmap of ordinals.
+type Bits struct {
+	Token  Token
+	First  uint64 // the ordinal of the first bit
+	Bitmap []byte
+	items  []gathered // by ordinal
+}
+
+// gathered is a receipt, and its place in the call.
+type gathered struct {
+	Held
+	at int
+}
+
+// maxSpan bounds a bitmap. Messages that were handed out again may lie far apart.
+const maxSpan = 4096
+
+// Gather sorts packed receipts by their tokens. lost gets the places of those that are
+// there twice.
+func Gather(args []string, lost func(at int)) (all []*Bits) {
+	items := make([]gathered, len(args))
+	for i, arg := range args {
+		items[i] = gathered{ReadHeld(arg), i}
+	}
+	slices.SortStableFunc(items, func(a, b gathered) int {
+		return cmp.Or(cmp.Compare(a.Token, b.Token), cmp.Compare(a.Place.Ordinal, b.Place.Ordinal))
+	})
+
+	var b *Bits
+	for i, item := range items {
+		ordinal := item.Place.Ordinal
+		if i > 0 && items[i-1].Token == item.Token && items[i-1].Place.Ordinal == ordinal {
+			lost(item.at)
+			continue
+		}
+		if b == nil || b.Token != item.Token || ordinal-b.First >= maxSpan {
+			b = &Bits{Token: item.Token, First: ordinal}
+			all = append(all, b)
+		}
+		at := int(ordinal - b.First)
+		for len(b.Bitmap) <= at/8 {
+			b.Bitmap = append(b.Bitmap, 0)
+		}
+		b.Bitmap[at/8] |= 1 << (at % 8)
+		b.items = append(b.items, item)
+	}
+	return all
+}
+
+// Places are the places of the messages, one behind the other in their order.
+func (b *Bits) Places() string {
+	text := make([]byte, 0, PlaceSize*len(b.items))
+	for _, item := range b.items {
+		text = item.Place.Append(text)
+	}
+	return rueidis.BinaryString(text)
+}
+
+// Lost calls f for the place in the call of each message in a bitmap of the answer.
+func (b *Bits) Lost(bitmap string, f func(at int)) {
+	if bitmap == "" {
+		return
+	}
+	for _, item := range b.items {
+		at := int(item.Place.Ordinal - b.First)
+		if at/8 < len(bitmap) && bitmap[at/8]>>(at%8)&1 == 1 {
+			f(item.at)
+		}
+	}
+}
+
+// PackOutcome packs an outcome that is no plain ack, as the script group_settle reads it.
+func PackOutcome(h Held, o *duly.Outcome, position string) string {
+	var w codec.Packer
+	w.Array(6)
+	w.Text(h.Token.String())
+	w.Text(h.Place.String())
+	w.Text(o.As.String())
+	delay := int64(duly.None)
+	if o.Delay != nil {
+		delay = codec.Micros(*o.Delay)
+	}
+	w.Integer(delay)
+	w.Text(duly.CutError(o.Error))
+	w.Text(position)
+	return string(w)
+}

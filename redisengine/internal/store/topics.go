@@ -1,0 +1,83 @@
+package store
+
+import (
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/link"
+)
+
+// TopicKeys are the kinds of keys that every shard of a topic has. GroupKeys are those
+// that each group has besides in every shard. docs/redis-layout.md explains each.
+var (
+	TopicKeys = []string{"config", "log", "heads", "delayed", "entries", "records", "ids", "seen"}
+	GroupKeys = []string{
+		"marker", "ranges", "firsts", "blocks", "leased", "ready", "waiting", "blocked", "held", "run", "busy", "dead", "copies", "tally", "consumers",
+	}
+)
+
+// GroupTag returns what the names of a group's keys in a shard begin with. tag is the
+// topic's in that shard.
+func GroupTag(tag, group string) string { return tag + "@" + group + ":" }
+
+// TopicsKey returns the key of a namespace's list of topics.
+func (e *Store) TopicsKey(namespace string) string { return e.Prefix + ":{" + namespace + "}:topics" }
+
+// LogScript is a command on a topic or on a group.
+type LogScript struct {
+	*link.Script
+	Keys []string
+}
+
+func loadLog(name string) *LogScript {
+	s, keys := LoadAny(name)
+	return &LogScript{s, keys}
+}
+
+// Names are the script's keys in a shard of a topic, by the tags of the topic and of
+// the group.
+func (s *LogScript) Names(topic, group string) []string { return LogKeys(s.Keys, topic, group) }
+
+// LogKeys are keys of a topic's shard and of a group there by their kinds.
+func LogKeys(kinds []string, topic, group string) []string {
+	names := make([]string, len(kinds))
+	for i, kind := range kinds {
+		if slices.Contains(TopicKeys, kind) {
+			names[i] = topic + kind
+		} else {
+			names[i] = group + kind
+		}
+	}
+	return names
+}
+
+// The commands on topics and groups.
+var (
+	ScriptTopicPublish   = loadLog("topic_publish")
+	ScriptTopicRead      = loadLog("topic_read")
+	ScriptTopicStep      = loadLog("topic_step")
+	ScriptTopicStats     = loadLog("topic_stats")
+	ScriptTopicDelayed   = loadLog("topic_delayed")
+	ScriptTopicMessage   = loadLog("topic_message")
+	ScriptTopicCancel    = loadLog("topic_cancel")
+	ScriptTopicConfigure = loadLog("topic_configure")
+	ScriptTopicDestroy   = loadLog("topic_destroy")
+	ScriptGroupReserve   = loadLog("group_reserve")
+	ScriptGroupSettle    = loadLog("group_settle")
+	ScriptGroupExtend    = loadLog("group_extend")
+	ScriptGroupStep      = loadLog("group_step")
+	ScriptGroupLook      = loadLog("group_look")
+	ScriptGroupSeek      = loadLog("group_seek")
+	ScriptGroupList      = loadLog("group_list")
+	ScriptGroupGet       = loadLog("group_get")
+	ScriptGroupStats     = loadLog("group_stats")
+	ScriptGroupDelete    = loadLog("group_delete")
+	ScriptGroupPurge     = loadLog("group_purge")
+	ScriptGroupRequeue   = loadLog("group_requeue")
+)
+
+// InvalidTopic reports whether a name can't be that of a topic.
+func InvalidTopic(name string) bool { return duly.QueueRef{Name: name}.ValidateTopic() != nil }
+
+// LookKeys are the keys of a group that the script group_look reads.
+var LookKeys = []string{"config", "log", "heads", "entries", "ready", "waiting", "blocked", "ranges", "leased", "held", "tally"}

@@ -1,0 +1,393 @@
+package topics
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/messages"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// numbers are packed numbers of a shard or of a group, by the names of
+// include/numbers.lua.
+type numbers map[string]int64
+
+// The names of the numbers, in the order of include/numbers.lua.
+var (
+	topicNumbers = []string{
+		"first", "first_ms", "last", "last_ms", "bytes", "largest", "freed", "sequence", "waiting", "waiting_bytes", "known", "published", "exists",
+		"entered", "canceled", "trimmed", "dropped", "forgotten", "holder", "holder_since", "rest",
+	}
+	groupNumbers = []string{
+		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "told", "stuck", "delivered", "acked", "failed",
+		"stalled", "released", "died", "requeued", "deleted", "dropped", "filtered", "skipped", "replayed", "missed",
+	}
+)
+
+// readNumbers reads packed numbers. One of them may be a text, which is returned.
+func readNumbers(packed string, names []string) (n numbers, text string) {
+	u := codec.Unpacker{Rest: packed}
+	size := u.Array()
+	n = make(numbers, size)
+	for i := range min(size, len(names)) {
+		if names[i] == "birth" || names[i] == "holder" && u.IsText() {
+			text = u.Text()
+			continue
+		}
+		n[names[i]] = u.Integer()
+	}
+	return n, text
+}
+
+// Topic implements duly.TopicOperator.
+func (e *Topics) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicInfo, err error) {
+	if err := e.admit(ctx, ref); err != nil {
+		return info, err
+	}
+	ref = ref.Normal()
+	if _, err := e.Catalog.Read(ctx, ref); err != nil { // its configuration as it is now
+		return info, err
+	}
+	var w catalog.Walk
+	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		if w.Begin(q) {
+			info = duly.TopicInfo{}
+		}
+		info.Config = q.Topic.Config
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			r, err := e.CallTopic(ctx, q, s, store.ScriptTopicStats)
+			if err == nil {
+				addTopicStats(&info.Stats, q, s, r)
+			}
+			return err
+		})
+	})
+	return info, err
+}
+
+func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r catalog.Reply) {
+	now := codec.Integer(&r.Rest[0])
+	n, holder := readNumbers(codec.Text(&r.Rest[1]), topicNumbers)
+	at := messages.ShardOf(q.Ref, s.Index)
+	if n["first"] == 0 {
+		n["first"] = 1
+	}
+	count := n["last"] - n["first"] + 1
+	st.Messages += count
+	st.Bytes += n["bytes"] + n["waiting_bytes"]
+	if count > 0 {
+		first := at.Position(messages.Place{Ordinal: uint64(n["first"]), Millis: codec.Integer(&r.Rest[3])})
+		last := at.Position(messages.Place{Ordinal: uint64(n["last"]), Millis: n["last_ms"]})
+		if st.First == (duly.Position{}) || slices.Compare(first[:], st.First[:]) < 0 {
+			st.First = first
+		}
+		if slices.Compare(last[:], st.Last[:]) > 0 {
+			st.Last = last
+		}
+	}
+	st.Delayed += n["waiting"]
+	if due := clock.FromMilli(codec.Integer(&r.Rest[2])); n["waiting"] > 0 && (st.NextDue.IsZero() || due.Before(st.NextDue)) {
+		st.NextDue = due
+	}
+
+	st.Published += n["published"]
+	st.Exists += n["exists"]
+	st.Entered += n["entered"]
+	st.Canceled += n["canceled"]
+	st.Trimmed += n["trimmed"]
+	st.Dropped += n["dropped"]
+	st.Forgotten += n["forgotten"]
+
+	heads := codec.Elements(&r.Rest[4])
+	lows := map[string]numbers{}
+	for i := 0; i+1 < len(heads); i += 2 {
+		lows[codec.Text(&heads[i])], _ = readNumbers(codec.Text(&heads[i+1]), groupNumbers)
+	}
+	if f, lowest := floorOf(lows, n, now); f.Group != "" {
+		f.Shard, f.Position = s.Index, at.Position(messages.Place{Ordinal: lowest, Millis: codec.Integer(&r.Rest[5])})
+		if f.Group == holder {
+			f.Since = clock.FromMilli(n["holder_since"])
+		}
+		st.Floors = append(st.Floors, f)
+	}
+}
+
+// floorOf finds the group that needs the first message.
+func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor, ordinal uint64) {
+	next, lowest := topic["last"]+1, topic["last"]+1
+	names := make([]string, 0, len(groups))
+	for name := range groups {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		g := groups[name]
+		if g["idle"] > 0 && now > g["called"]+g["idle"] {
+			continue
+		}
+		low := max(g["low"], topic["first"])
+		if low < lowest {
+			f.Group, next, lowest = name, lowest, low
+		} else {
+			next = min(next, low)
+		}
+	}
+	f.Alone = next - lowest
+	return f, uint64(lowest)
+}
+
+// GroupStats returns the stats of a group.
+func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Stats, err error) {
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return st, err
+	}
+	var w catalog.Walk
+	var sum *groupSum
+	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		if w.Begin(q) || sum == nil {
+			sum = newGroupSum()
+		}
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			r, err := e.CallGroup(ctx, q, s, store.ScriptGroupStats)
+			if err == nil {
+				sum.add(r)
+			}
+			return err
+		})
+	})
+	if err != nil {
+		return duly.Stats{}, err
+	}
+	return sum.stats(), nil
+}
+
+// groupSum adds the stats of the shards of a group.
+type groupSum struct {
+	st        duly.Stats
+	blocked   map[string]int64
+	consumers map[string]int64
+	parked    bool
+}
+
+func newGroupSum() *groupSum {
+	return &groupSum{st: duly.Stats{Group: &duly.GroupStats{}}, blocked: map[string]int64{}, consumers: map[string]int64{}, parked: true}
+}
+
+func (g *groupSum) add(r catalog.Reply) {
+	now := codec.Integer(&r.Rest[0])
+	st, own := &g.st, g.st.Group
+	sizes := codec.Elements(&r.Rest[1])
+	for i, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased, duly.StateDead} {
+		*st.Sizes.Of(state) += codec.Integer(&sizes[i])
+	}
+	if oldest := codec.Integer(&r.Rest[2]); oldest > 0 {
+		st.OldestReady = max(st.OldestReady, time.Duration(now-oldest)*time.Millisecond)
+	}
+	if next := codec.Integer(&r.Rest[3]); next > 0 && (st.NextDue.IsZero() || clock.FromMilli(next).Before(st.NextDue)) {
+		st.NextDue = clock.FromMilli(next)
+	}
+
+	n, _ := readNumbers(codec.Text(&r.Rest[4]), groupNumbers)
+	c := &st.Counters
+	for field, to := range map[string]*int64{
+		"delivered": &c.Delivered, "acked": &c.Acked, "failed": &c.Failed, "stalled": &c.Stalled, "released": &c.Released, "died": &c.Dead,
+		"requeued": &c.Requeued, "deleted": &c.Deleted, "dropped": &c.Dropped,
+		"filtered": &own.Filtered, "skipped": &own.Skipped, "replayed": &own.Replayed, "missed": &own.Missed,
+	} {
+		*to += n[field]
+	}
+	last := codec.Integer(&r.Rest[5])
+	own.Lag += last - n["cursor"]
+	own.Entered += last - n["start"] + 1
+	if needed := codec.Integer(&r.Rest[6]); needed > 0 {
+		own.OldestNeeded = max(own.OldestNeeded, time.Duration(now-needed)*time.Millisecond)
+	}
+	own.AtMaxHeld = own.AtMaxHeld || codec.Integer(&r.Rest[7]) == 1
+	keys := codec.Elements(&r.Rest[8])
+	for i := 0; i+1 < len(keys); i += 2 {
+		g.blocked[codec.Text(&keys[i+1])] += codec.Integer(&keys[i])
+	}
+	g.parked = g.parked && codec.Integer(&r.Rest[9]) == 1
+	names := codec.Elements(&r.Rest[10])
+	for i := 0; i+1 < len(names); i += 2 {
+		name := codec.Text(&names[i])
+		g.consumers[name] = max(g.consumers[name], codec.Integer(&names[i+1]))
+	}
+}
+
+// stats returns the sum.
+func (g *groupSum) stats() duly.Stats {
+	own := g.st.Group
+	for key, n := range g.blocked {
+		if most := g.blocked[own.Key]; n > most || n == most && key < own.Key {
+			own.Key = key
+		}
+	}
+	for name, at := range g.consumers {
+		own.Consumers = append(own.Consumers, duly.Consumer{Name: name, LastCall: clock.FromMilli(at)})
+	}
+	slices.SortFunc(own.Consumers, func(a, b duly.Consumer) int { return cmp.Compare(a.Name, b.Name) })
+	own.Consumers = own.Consumers[:min(len(own.Consumers), duly.MaxConsumers)]
+	if own.Parked = g.parked; own.Parked {
+		own.OldestNeeded = 0
+	}
+	return g.st
+}
+
+// place reads the ID of a message of a group.
+func (e *Topics) place(ref duly.QueueRef, id string) (shard int, p messages.Place, err error) {
+	topic, _, _ := ref.Group()
+	n, ok := duly.ParseNumber(id)
+	if !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(topic) {
+		return 0, p, duly.ForeignPosition(ref, id)
+	}
+	return duly.PositionPartsOf(n).Shard, messages.PlaceOf(n), nil
+}
+
+// GetMessage returns a message that a group holds, or a dead copy.
+func (e *Topics) GetMessage(ctx context.Context, ref duly.QueueRef, id string) (duly.JobInfo, error) {
+	if err := duly.ValidateID(id); err != nil {
+		return duly.JobInfo{}, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return duly.JobInfo{}, err
+	}
+	return e.get(ctx, ref.Normal(), id, "")
+}
+
+// get returns a message, with a token only if it is leased under that.
+func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (info duly.JobInfo, err error) {
+	found := false
+	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
+		shard, p, err := e.place(ref, id)
+		s := q.Shard(shard)
+		if found = false; err != nil || s == nil {
+			return err
+		}
+		r, err := e.CallGroup(ctx, q, s, store.ScriptGroupGet, p.String(), token)
+		if err != nil || r.Word != "ok" {
+			return err
+		}
+		g := messages.GroupOf(q.Ref, s.Index, q.Config)
+		info, found = g.Info(&r.Rest[1], true)
+		return nil
+	})
+	if err == nil && !found {
+		err = duly.NoMessage(ref, id)
+	}
+	if err != nil {
+		return duly.JobInfo{}, err
+	}
+	return info, nil
+}
+
+// MessageByReceipt returns the message that a receipt was handed out for.
+func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.Receipt) (duly.JobInfo, error) {
+	p, ok := r.Parts()
+	if !ok {
+		return duly.JobInfo{}, r.Validate()
+	}
+	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}.Normal()
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return duly.JobInfo{}, err
+	}
+	return e.get(ctx, ref, p.Number.String(), "")
+}
+
+// cursor is the place behind which a list goes on.
+type cursor struct {
+	State  string `json:"state"`
+	Shard  int    `json:"shard"`
+	Score  string `json:"score"`
+	Member []byte `json:"member"`
+}
+
+func (c cursor) text() string {
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // plain fields
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// score is how Redis writes the score of a place.
+var score = regexp.MustCompile(`^(-?[0-9]{1,20})?$`)
+
+func readCursor(text, state string) (c cursor, err error) {
+	if text == "" {
+		return cursor{State: state}, nil
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || json.Unmarshal(raw, &c) != nil || c.State != state || c.Shard < 0 || !score.MatchString(c.Score) {
+		return c, duly.BadCursor()
+	}
+	return c, nil
+}
+
+// ListMessages lists the messages of one state of a group.
+func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.ListParams) (page duly.ListPage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	from, err := readCursor(p.Cursor, p.State.String())
+	if err != nil {
+		return page, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return page, err
+	}
+
+	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		page = duly.ListPage{}
+		at, room := from, duly.MaxBatchBytes
+		for at.Shard < len(q.Shards) {
+			some, more, err := e.listShard(ctx, q, &at, p, p.Limit-len(page.Jobs), room)
+			if err != nil {
+				return err
+			}
+			for i := range some {
+				room -= len(some[i].Body)
+			}
+			page.Jobs = append(page.Jobs, some...)
+			if !more {
+				at = cursor{State: at.State, Shard: at.Shard + 1}
+			}
+			if at.Shard < len(q.Shards) && (more || len(page.Jobs) >= p.Limit) {
+				page.Next = at.text()
+				return nil
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+func (e *Topics) listShard(ctx context.Context, q *catalog.Queue, at *cursor, p duly.ListParams, most, room int) (all []duly.JobInfo, more bool, err error) {
+	bodies := "0"
+	if p.Bodies {
+		bodies = "1"
+	}
+	s := q.Shards[at.Shard]
+	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), bodies, strconv.Itoa(room), at.Score, string(at.Member))
+	if err != nil {
+		return nil, false, err
+	}
+	g := messages.GroupOf(q.Ref, s.Index, q.Config)
+	for _, m := range codec.Elements(&r.Rest[2]) {
+		if info, ok := g.Info(&m, p.Bodies); ok {
+			all = append(all, info)
+		}
+	}
+	at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
+	return all, codec.Integer(&r.Rest[1]) == 1, nil
+}

@@ -1,0 +1,264 @@
+package topics
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/messages"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// DeleteMessage removes a message that a group holds, or a dead copy.
+func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string) error {
+	if err := duly.ValidateID(id); err != nil {
+		return err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	word := "none"
+	err := e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
+		shard, p, err := e.place(ref, id)
+		s := q.Shard(shard)
+		if err != nil || s == nil {
+			return err
+		}
+		r, err := e.CallGroup(ctx, q, s, store.ScriptGroupDelete, p.String())
+		if err == nil {
+			word = codec.Text(&r.Rest[0])
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case word == "beyond":
+		return duly.NotBeyondCursor(ref, id)
+	case word == "none":
+		return duly.NoMessage(ref, id)
+	}
+	e.cancels.Report(ref, id)
+	return nil
+}
+
+// PurgeMessages removes up to n messages of one state, 0 for all.
+func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (removed int, err error) {
+	if err := duly.ValidatePurge(state, n); err != nil {
+		return 0, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return 0, err
+	}
+	ref = ref.Normal()
+	var w catalog.Walk
+	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			for left := -1; left != 0 && (n == 0 || removed < n); { // no more than there were
+				most := duly.MaxBatch
+				if n > 0 {
+					most = min(most, n-removed)
+				}
+				r, err := e.CallGroup(ctx, q, s, store.ScriptGroupPurge, state.String(), strconv.Itoa(most))
+				if err != nil {
+					return err
+				}
+				gone := int(codec.Integer(&r.Rest[0]))
+				if left < 0 {
+					left = int(codec.Integer(&r.Rest[1]))
+				}
+				removed += gone
+				if left = max(0, left-gone); gone == 0 {
+					left = 0
+				}
+			}
+			return nil
+		})
+	})
+	if removed > 0 && state == duly.StateLeased {
+		e.cancels.Report(ref)
+	}
+	return removed, err
+}
+
+// RequeueMessages offers dead copies to the group again.
+func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) (results []duly.RequeueResult, err error) {
+	if err := p.ValidateFor(ref); err != nil {
+		return nil, err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return nil, err
+	}
+	r := &requeue{e: e, ref: ref.Normal(), results: make([]duly.RequeueResult, len(p.IDs)), done: make([]bool, len(p.IDs))}
+	err = e.WithGroup(ctx, r.ref, func(q *catalog.Queue) error {
+		if p.N > 0 {
+			return r.oldest(ctx, q, p.N)
+		}
+		return r.byID(ctx, q, p.IDs)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.results, nil
+}
+
+// requeue is one Requeue under way.
+type requeue struct {
+	e       *Topics
+	ref     duly.QueueRef
+	results []duly.RequeueResult
+	done    []bool // of the IDs that were asked for
+}
+
+func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) error {
+	byShard := make([][]int, len(q.Shards))
+	places := make([]messages.Place, len(ids))
+	for i, id := range ids {
+		shard, p, err := r.e.place(r.ref, id)
+		if err == nil && shard >= len(q.Shards) {
+			err = duly.NoMessage(r.ref, id)
+		}
+		if bad := duly.ValidateID(id); bad != nil {
+			err = bad
+		}
+		if places[i] = p; err != nil {
+			r.results[i] = duly.RequeueResult{ID: id, Err: err}
+		} else if !r.done[i] {
+			byShard[shard] = append(byShard[shard], i)
+		}
+	}
+
+	for shard, all := range byShard {
+		if len(all) == 0 {
+			continue
+		}
+		args := []string{"0"}
+		for _, i := range all {
+			args = append(args, places[i].String())
+		}
+		reply, err := r.e.CallGroup(ctx, q, q.Shards[shard], store.ScriptGroupRequeue, args...)
+		if err != nil {
+			return err
+		}
+		for k, i := range all {
+			r.results[i], r.done[i] = r.result(q, shard, ids[i], reply, k), true
+		}
+	}
+	return nil
+}
+
+// result reads one answer. An empty ID stands for the place in the answer.
+func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.Reply, k int) duly.RequeueResult {
+	answer := codec.Elements(&reply.Rest[k])
+	switch word := codec.Text(&answer[0]); word {
+	case "none":
+		return duly.RequeueResult{ID: id, Err: duly.NoMessage(r.ref, id)}
+	case "beyond":
+		return duly.RequeueResult{ID: id, Err: duly.NotBeyondCursor(r.ref, id)}
+	case "conflict":
+		state := codec.State(&answer[1])
+		return duly.RequeueResult{ID: id, Err: duly.Conflict(state, "message %s is %s, not dead", id, state)}
+	}
+	if id == "" {
+		p, _ := messages.ReadPlace(codec.Text(&answer[1]))
+		topic, _, _ := r.ref.Group()
+		id = messages.ShardOf(topic, shard).Position(p).String()
+	}
+	return duly.RequeueResult{ID: id, State: codec.State(&answer[0])}
+}
+
+// oldest requeues the copies that have been dead for longest.
+func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
+	if len(q.Shards) > 1 {
+		ids, err := r.oldestIDs(ctx, q, n)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		r.results, r.done = make([]duly.RequeueResult, len(ids)), make([]bool, len(ids))
+		if err := r.byID(ctx, q, ids); err != nil {
+			return err
+		}
+		r.results = slices.DeleteFunc(r.results, func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
+		return nil
+	}
+	reply, err := r.e.CallGroup(ctx, q, q.Shards[0], store.ScriptGroupRequeue, strconv.Itoa(n))
+	if err != nil {
+		return err
+	}
+	for k := range reply.Rest {
+		if x := r.result(q, 0, "", reply, k); x.Err == nil {
+			r.results = append(r.results, x)
+		}
+	}
+	return nil
+}
+
+// oldestIDs finds the copies of all shards that have been dead for longest.
+func (r *requeue) oldestIDs(ctx context.Context, q *catalog.Queue, n int) (ids []string, err error) {
+	var all []duly.JobInfo
+	for i := range q.Shards {
+		some, _, err := r.e.listShard(ctx, q, &cursor{State: duly.StateDead.String(), Shard: i}, duly.ListParams{}, n, duly.MaxBatchBytes)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortStableFunc(all, func(a, b duly.JobInfo) int {
+		return cmp.Or(a.FinishedAt.Compare(b.FinishedAt), cmp.Compare(a.ID, b.ID))
+	})
+	for _, info := range all[:min(n, len(all))] {
+		ids = append(ids, info.ID)
+	}
+	return ids, nil
+}
+
+// Step moves a topic with its groups, or one group, forward by the clock.
+func (e *Topics) Step(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
+	ref = ref.Normal()
+	if !ref.IsGroup() {
+		return e.stepTopic(ctx, ref)
+	}
+	return e.stepGroup(ctx, ref, true)
+}
+
+func (e *Topics) stepGroup(ctx context.Context, ref duly.QueueRef, trim bool) (more bool, err error) {
+	var w catalog.Walk
+	err = e.With(ctx, ref, func(q *catalog.Queue) error {
+		if q == nil {
+			return nil
+		}
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			again, _, _, err := e.StepGroup(ctx, q, s, trim)
+			more = more || again
+			return err
+		})
+	})
+	return more, err
+}
+
+func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
+	var names []string
+	var w catalog.Walk
+	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		names = q.Topic.Names()
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			again, err := e.StepTopic(ctx, q, s)
+			more = more || again
+			return err
+		})
+	})
+	for _, name := range names {
+		if err != nil {
+			break
+		}
+		var again bool
+		again, err = e.stepGroup(ctx, duly.QueueRef{Namespace: ref.Namespace, Name: duly.GroupName(ref.Name, name)}, false)
+		more = more || again
+	}
+	return more, err
+}

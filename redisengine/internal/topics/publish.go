@@ -1,0 +1,308 @@
+package topics
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/batch"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/messages"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// publisher joins the publishes of a shard.
+type publisher = batch.Batcher[*publishCall]
+
+// publishCall is one caller's part of a joint publish.
+type publishCall struct {
+	batch.Call
+	items []*item
+	read  func(items []rueidis.RedisMessage, ms int64, ordinals []uint64, durable error)
+}
+
+// item is one message on its way.
+type item struct {
+	place int // in the caller's call
+	id    string
+	value string
+	due   int64 // a delay in microseconds, or minus an absolute moment in ms; 0: now
+	bytes int
+}
+
+// Publish implements duly.Topics.
+func (e *Topics) Publish(ctx context.Context, all []duly.Message) ([]duly.PublishResult, error) {
+	if err := duly.CheckBatch(len(all), duly.MessageBytes(all)); err != nil {
+		return nil, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return nil, err
+	}
+
+	p := &publish{e: e, all: all, results: make([]duly.PublishResult, len(all))}
+	var order []duly.QueueRef
+	byTopic := map[duly.QueueRef][]int{}
+	for i := range all {
+		m := &all[i]
+		p.results[i].ID = m.ID
+		if err := m.Validate(e.Settings.MaxBody); err != nil {
+			p.results[i].Err = err
+			continue
+		}
+		ref := duly.QueueRef{Namespace: m.Namespace, Name: m.Topic}.Normal()
+		if byTopic[ref] == nil {
+			order = append(order, ref)
+		}
+		byTopic[ref] = append(byTopic[ref], i)
+	}
+
+	for _, ref := range order {
+		if err := p.topic(ctx, ref, byTopic[ref]); err != nil {
+			if ctx.Err() != nil || !p.answered() {
+				return nil, err
+			}
+			for _, i := range byTopic[ref] {
+				p.fail(i, err)
+			}
+		}
+	}
+	return p.results, nil
+}
+
+// publish is one Publish under way.
+type publish struct {
+	e       *Topics
+	all     []duly.Message
+	results []duly.PublishResult
+}
+
+// answered reports whether some message has entered.
+func (p *publish) answered() bool {
+	return slices.ContainsFunc(p.results, func(r duly.PublishResult) bool { return r.Outcome != 0 })
+}
+
+// fail is the answer for a message that has no other.
+func (p *publish) fail(i int, err error) {
+	if r := &p.results[i]; r.Outcome == 0 && r.Err == nil {
+		r.Err = err
+	}
+}
+
+// topic publishes the messages of one topic. If a shard has another configuration, the
+// answers of the other shards stand.
+func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) error {
+	c := p.e.Retry(ctx)
+	for c.Next() {
+		q, err := p.e.Find(ctx, ref)
+		if err != nil {
+			return err
+		}
+		if q == nil {
+			if q, err = p.e.CreateTopic(ctx, ref, p.e.TopicConfig()); err != nil {
+				return p.refuse(places, err)
+			}
+		}
+		if q.Topic == nil {
+			return p.refuse(places, duly.IsQueue(ref))
+		}
+
+		err = p.send(ctx, q, places)
+		var other *catalog.Stale
+		if !errors.As(err, &other) {
+			return err
+		}
+		if err := p.e.Sync(ctx, q, other); err != nil {
+			return err
+		}
+		places = slices.DeleteFunc(slices.Clone(places), func(i int) bool { return p.results[i].Outcome != 0 || p.results[i].Err != nil })
+		if len(places) == 0 {
+			return nil
+		}
+	}
+	return c.Failed("the configuration of topic %s keeps changing", ref)
+}
+
+// refuse is the answer where the topic could not be made.
+func (p *publish) refuse(places []int, err error) error {
+	if code := duly.CodeOf(err); code != duly.CodeFull && code != duly.CodeConflict {
+		return err
+	}
+	for _, i := range places {
+		p.fail(i, err)
+	}
+	return nil
+}
+
+// send hands the messages to their shards.
+func (p *publish) send(ctx context.Context, q *catalog.Queue, places []int) error {
+	now := p.e.Local().Now()
+	parts := map[int][]*item{}
+	free := anyShard(len(q.Shards))
+	for _, i := range places {
+		m := &p.all[i]
+		stored, due, err := m.Plan(now)
+		if err != nil {
+			p.results[i].Err = err
+			continue
+		}
+		next := &item{place: i, id: m.ID, due: whenDue(m), bytes: len(m.Body)}
+		delayed := due > clock.Milli(now)
+		shard, fixed := stored.ShardIn(q.Topic.Config, delayed)
+		if !fixed {
+			shard = free
+		}
+		if next.due != 0 && next.id == "" {
+			next.id = duly.NewNumberIn(byte(shard)).String()
+		}
+		if delayed {
+			stored.ID = next.id
+		}
+		next.value = messages.Pack(&stored)
+		parts[shard] = append(parts[shard], next)
+	}
+
+	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(shard int) error {
+		return p.shard(ctx, q, q.Shards[shard], parts[shard])
+	})
+	if ctx.Err() != nil && len(parts) > 1 {
+		return link.Partly(err)
+	}
+	return err
+}
+
+// whenDue is when a message enters, as the script reads it. The shard's clock decides
+// whether an absolute moment has passed.
+func whenDue(m *duly.Message) int64 {
+	if m.Delay > 0 {
+		return codec.Micros(m.Delay)
+	}
+	if m.Due.IsZero() {
+		return 0
+	}
+	return -max(1, clock.CeilMilli(m.Due))
+}
+
+func (p *publish) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, items []*item) error {
+	c := &publishCall{items: items}
+	c.Items = len(items)
+	for _, i := range items {
+		c.Bytes += i.bytes
+	}
+	at := messages.ShardOf(q.Ref, s.Index)
+	c.read = func(odd []rueidis.RedisMessage, ms int64, ordinals []uint64, durable error) {
+		for k, i := range items {
+			r := &p.results[i.place]
+			r.ID = i.id
+			if ordinals[k] > 0 {
+				r.ID = p.all[i.place].ID
+				r.Outcome, r.Position = duly.Created, at.Position(messages.Place{Ordinal: ordinals[k], Millis: ms})
+			} else {
+				*r = oddResult(q, at, i, codec.Elements(&odd[k]))
+			}
+			if r.Err == nil {
+				r.Err = durable
+			}
+		}
+	}
+	err := p.e.State(q, s).Calls.(*publisher).Do(ctx, c)
+	if err != nil && err == ctx.Err() {
+		return duly.Unanswered(err)
+	}
+	return err
+}
+
+// oddResult is the answer for a message that has not simply entered.
+func oddResult(q *catalog.Queue, at messages.Shard, i *item, r []rueidis.RedisMessage) duly.PublishResult {
+	switch codec.Text(&r[1]) {
+	case "delayed":
+		return duly.PublishResult{Outcome: duly.Created, ID: i.id}
+	case "exists":
+		result := duly.PublishResult{Outcome: duly.Exists, ID: i.id}
+		if p := (messages.Place{Ordinal: uint64(codec.Integer(&r[3])), Millis: codec.Integer(&r[2])}); p.Ordinal > 0 {
+			result.Position = at.Position(p)
+		}
+		return result
+	}
+	c := q.Topic.Config
+	setting, bound := "max_bytes", c.MaxBytes
+	if codec.Text(&r[2]) == "max_count" {
+		setting, bound = "max_count", int64(c.MaxCount)
+	}
+	return duly.PublishResult{ID: i.id, Err: duly.TopicFull(q.Ref, setting, bound)}
+}
+
+// send runs a joint publish.
+func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, calls []*publishCall) error {
+	n := 0
+	for _, c := range calls {
+		n += len(c.items)
+	}
+	args := make([]string, 0, n+2)
+	args = append(args, strconv.Itoa(n), packAbout(calls, n))
+	for _, c := range calls {
+		for _, i := range c.items {
+			args = append(args, i.value)
+		}
+	}
+	r, durable, err := e.WriteTopic(ctx, q, s, store.ScriptTopicPublish, false, args...)
+	if err != nil {
+		return err
+	}
+
+	e.readers.wake(q.Ref)
+	ms, next, odd := codec.Integer(&r.Rest[0]), uint64(codec.Integer(&r.Rest[1])), codec.Elements(&r.Rest[2])
+	at := 0
+	for _, c := range calls {
+		about, ordinals := make([]rueidis.RedisMessage, len(c.items)), make([]uint64, len(c.items))
+		for k := range c.items {
+			at++
+			if len(odd) > 0 && int(codec.Integer(&codec.Elements(&odd[0])[0])) == at {
+				about[k], odd = odd[0], odd[1:]
+				continue
+			}
+			ordinals[k] = next
+			next++
+		}
+		c.read(about, ms, ordinals, durable)
+	}
+	return nil
+}
+
+// packAbout packs the IDs and the moments of the messages; "" if none has either.
+func packAbout(calls []*publishCall, n int) string {
+	anyID, anyDue := false, false
+	for _, c := range calls {
+		for _, i := range c.items {
+			anyID, anyDue = anyID || i.id != "", anyDue || i.due != 0
+		}
+	}
+	if !anyID && !anyDue {
+		return ""
+	}
+
+	var w codec.Packer
+	w.Array(2)
+	column := func(is bool, pack func(i *item)) {
+		if !is {
+			w.No()
+			return
+		}
+		w.Array(n)
+		for _, c := range calls {
+			for _, i := range c.items {
+				pack(i)
+			}
+		}
+	}
+	column(anyID, func(i *item) { w.Text(i.id) })
+	column(anyDue, func(i *item) { w.Integer(i.due) })
+	return string(w)
+}

@@ -1,0 +1,332 @@
+package topics
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/messages"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// readPause is how long a Read that waits pauses between two looks. The first looks
+// follow each other more closely.
+const readPause = time.Second
+
+// Read implements duly.Topics.
+func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+	if err := p.Validate(ref); err != nil {
+		return duly.ReadPage{}, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return duly.ReadPage{}, err
+	}
+	ref = ref.Normal()
+	end := e.Local().Mono() + p.Wait
+	for rest := 10 * time.Millisecond; ; rest = min(2*rest, readPause) {
+		published := e.readers.published(ref)
+		page, next, err := e.readPage(ctx, ref, p)
+		left := end - e.Local().Mono()
+		if err != nil || len(page.Entries) > 0 || left <= 0 {
+			return page, err
+		}
+
+		p.From = page.Next // what "end" was at the first look
+		look := min(rest, left)
+		if next > 0 {
+			look = min(look, max(next, time.Millisecond))
+		}
+		if err := pause(ctx, e.Local(), published, look); err != nil {
+			return duly.ReadPage{}, err
+		}
+		if err := e.Alive(ctx); err != nil {
+			return duly.ReadPage{}, err
+		}
+	}
+}
+
+// reading is a Read of all shards.
+type reading struct {
+	from    duly.From
+	parts   duly.FromParts
+	limit   int
+	entries [][]duly.Entry // of each shard
+	more    []bool         // whether a shard has others behind these
+	next    []uint64       // where each shard goes on
+	gap     int64
+	due     time.Duration // until the next delayed message enters; 0: none
+}
+
+// readPage reads one page. next is how far off the next delayed message is, 0 without one.
+func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, next time.Duration, err error) {
+	r := &reading{from: p.From, limit: p.Limit}
+	if r.parts, err = p.From.PartsIn(ref, true); err != nil {
+		return page, 0, err
+	}
+	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		from, err := r.places(q)
+		if err != nil {
+			return err
+		}
+		r.entries, r.more, r.next, r.gap, r.due = make([][]duly.Entry, len(q.Shards)), make([]bool, len(q.Shards)), make([]uint64, len(q.Shards)), 0, 0
+		for i, s := range q.Shards {
+			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return page, 0, err
+	}
+	page.Entries = r.merged()
+	page.Gap = r.gap
+	ordinals := make([]string, len(r.next))
+	for i, n := range r.next {
+		ordinals[i] = strconv.FormatUint(n, 10)
+	}
+	page.Next = duly.From(duly.NextPrefix + strings.Join(ordinals, "."))
+	return page, r.due, nil
+}
+
+// start is where a shard begins: an ordinal, 0 for the oldest; and a moment that is not
+// later than its entry, or from which on messages count.
+type start struct {
+	ordinal uint64
+	ms      int64
+	end     bool // behind the last one
+}
+
+// places finds the beginning in every shard.
+func (r *reading) places(q *catalog.Queue) ([]start, error) {
+	all := make([]start, len(q.Shards))
+	switch r.parts.Kind {
+	case duly.KindNext:
+		ordinals := strings.Split(r.parts.Next, ".")
+		for i := range ordinals {
+			n, err := strconv.ParseUint(ordinals[i], 10, 40)
+			if err != nil || n == 0 || len(ordinals) != len(all) {
+				return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
+			}
+			all[i].ordinal = n
+		}
+	case duly.KindPosition:
+		parts := duly.PositionPartsOf(r.parts.Position)
+		if parts.Shard >= len(all) {
+			return nil, duly.LogEnds(r.from, "")
+		}
+		for i := range all {
+			all[i].ms = parts.Millis
+		}
+		all[parts.Shard] = start{ordinal: parts.Ordinal}
+	case duly.KindTime:
+		for i := range all {
+			all[i].ms = clock.CeilMilli(r.parts.Time)
+		}
+	case duly.KindEnd:
+		for i := range all {
+			all[i].end = true
+		}
+	}
+	return all, nil
+}
+
+// shard reads one shard.
+func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from start) error {
+	most := r.limit
+	if from.end {
+		most = 0
+	}
+	reply, err := r.call(ctx, e, q, s, from, most)
+	if err != nil {
+		return err
+	}
+	now, first, last, lastMS := codec.Integer(&reply.Rest[0]), codec.Integer(&reply.Rest[1]), codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
+	at := messages.ShardOf(q.Ref, s.Index)
+	if wanted := int64(from.ordinal); wanted > 0 {
+		if wanted > last && r.parts.Kind == duly.KindPosition || wanted > last+1 {
+			return ends(r.from, at, last, lastMS)
+		}
+		r.gap += max(0, first-wanted)
+	}
+
+	for _, m := range codec.Elements(&reply.Rest[5]) {
+		if entry, ok := at.Entry(&m); ok {
+			r.entries[s.Index] = append(r.entries[s.Index], entry)
+		}
+	}
+	r.more[s.Index] = codec.Integer(&reply.Rest[4]) == 1
+	switch found := r.entries[s.Index]; {
+	case len(found) > 0:
+		r.next[s.Index] = duly.PositionPartsOf(found[0].Position).Ordinal
+	case from.ordinal > 0:
+		r.next[s.Index] = max(from.ordinal, uint64(first))
+	default:
+		r.next[s.Index] = uint64(last) + 1
+	}
+	if due := codec.Integer(&reply.Rest[6]); due > 0 {
+		if d := time.Duration(max(1, due-now)) * time.Millisecond; r.due == 0 || d < r.due {
+			r.due = d
+		}
+	}
+	return nil
+}
+
+// call reads a shard. Delayed messages that are due enter first.
+func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from start, most int) (catalog.Reply, error) {
+	for {
+		reply, err := e.CallTopic(ctx, q, s, store.ScriptTopicRead,
+			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(duly.MaxBatchBytes))
+		if err != nil {
+			return reply, err
+		}
+		due := codec.Integer(&reply.Rest[6])
+		if due == 0 || due > codec.Integer(&reply.Rest[0]) || e.Settings.Manual {
+			return reply, nil
+		}
+		if _, err := e.StepTopic(ctx, q, s); err != nil {
+			return reply, err
+		}
+	}
+}
+
+// ends is the error for a reader that was further than the log is.
+func ends(from duly.From, at messages.Shard, last, ms int64) error {
+	if last == 0 {
+		return duly.LogEnds(from, "")
+	}
+	return duly.LogEnds(from, at.Position(messages.Place{Ordinal: uint64(last), Millis: ms}).String())
+}
+
+// merged merges the shards by position, as far as all of them were read.
+func (r *reading) merged() (all []duly.Entry) {
+	bytes := 0
+	for len(all) < r.limit {
+		least := -1
+		for i, some := range r.entries {
+			if len(some) == 0 {
+				if r.more[i] { // its next message may come before those of other shards
+					return all
+				}
+				continue
+			}
+			if least < 0 || slices.Compare(some[0].Position[:], r.entries[least][0].Position[:]) < 0 {
+				least = i
+			}
+		}
+		if least < 0 {
+			return all
+		}
+		e := r.entries[least][0]
+		if bytes += len(e.Body); len(all) > 0 && bytes > duly.MaxBatchBytes {
+			return all
+		}
+		all = append(all, e)
+		r.entries[least] = r.entries[least][1:]
+		r.next[least] = duly.PositionPartsOf(e.Position).Ordinal + 1
+	}
+	return all
+}
+
+// Delayed implements duly.Topics.
+func (e *Topics) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedParams) (page duly.DelayedPage, err error) {
+	if err := p.Validate(); err != nil {
+		return page, err
+	}
+	from, err := readCursor(p.Cursor, "")
+	if err != nil {
+		return page, err
+	}
+	if err := e.admit(ctx, ref); err != nil {
+		return page, err
+	}
+	ref = ref.Normal()
+	whole := "0"
+	if p.Bodies {
+		whole = "1"
+	}
+
+	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		page = duly.DelayedPage{}
+		at, room := from, duly.MaxBatchBytes
+		for at.Shard < len(q.Shards) {
+			r, err := e.CallTopic(ctx, q, q.Shards[at.Shard], store.ScriptTopicDelayed,
+				strconv.Itoa(p.Limit-len(page.Messages)), whole, strconv.Itoa(room), at.Score, string(at.Member))
+			if err != nil {
+				return err
+			}
+			items := codec.Elements(&r.Rest[2])
+			for i := 0; i+2 < len(items); i += 3 {
+				m, ok := messages.Delayed(q.Ref, codec.Text(&items[i]), codec.Text(&items[i+1]))
+				if !ok {
+					continue
+				}
+				if !p.Bodies {
+					m.Body = nil
+				}
+				room -= len(m.Body)
+				page.Messages = append(page.Messages, m)
+			}
+			more := codec.Integer(&r.Rest[1]) == 1
+			at.Score, at.Member = codec.Text(&r.Rest[3]), []byte(codec.Text(&r.Rest[4]))
+			if !more {
+				at = cursor{Shard: at.Shard + 1}
+			}
+			if at.Shard < len(q.Shards) && (more || len(page.Messages) >= p.Limit) {
+				page.Next = at.text()
+				return nil
+			}
+		}
+		return nil
+	})
+	return page, err
+}
+
+// delayed calls a script about one delayed message, in each shard that can have it. It
+// returns the reply of the shard that has.
+func (e *Topics) delayed(ctx context.Context, ref duly.QueueRef, key, id string, sc *store.LogScript) (found catalog.Reply, err error) {
+	if err := duly.ValidateID(id); err != nil {
+		return found, err
+	}
+	if err := e.admit(ctx, ref); err != nil {
+		return found, err
+	}
+	err = e.WithTopic(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		for _, shard := range duly.DelayedShards(key, id, len(q.Shards)) {
+			r, err := e.CallTopic(ctx, q, q.Shards[shard], sc, messages.DelayedName(key, id))
+			if err != nil {
+				return err
+			}
+			if found = r; r.Word == "ok" {
+				return nil
+			}
+		}
+		return duly.NoMessage(ref, id)
+	})
+	return found, err
+}
+
+// DelayedMessage implements duly.Topics.
+func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id string) (duly.Message, error) {
+	r, err := e.delayed(ctx, ref, key, id, store.ScriptTopicMessage)
+	if err != nil {
+		return duly.Message{}, err
+	}
+	m, ok := messages.Delayed(ref.Normal(), id, codec.Text(&r.Rest[1]))
+	if !ok {
+		return duly.Message{}, duly.Errorf(duly.CodeCorrupt, "the delayed message %s of topic %s can't be read: something else has written there; run duly check --repair", id, ref)
+	}
+	return m, nil
+}
+
+// CancelDelayed implements duly.Topics.
+func (e *Topics) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id string) error {
+	_, err := e.delayed(ctx, ref, key, id, store.ScriptTopicCancel)
+	return err
+}
