@@ -26,7 +26,7 @@ const (
 	kindGroup
 )
 
-// topicLog is what the writer knows of a topic beside its queue.
+// topicLog is what the writer knows of a topic in addition to its queue.
 type topicLog struct {
 	cfg    duly.TopicConfig
 	n      logNumbers

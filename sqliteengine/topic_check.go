@@ -26,7 +26,7 @@ const (
 	faultLogNumbers   = "log_numbers_wrong"   // not what the messages say
 )
 
-// rowsOf reports whether the rows of a topic or a group beside queues are there.
+// rowsOf reports whether a topic or a group has its other rows than that of queues.
 func (t *tx) rowsOf(q *queue) (complete bool, err error) {
 	name := "group_find"
 	if q.kind == kindTopic {

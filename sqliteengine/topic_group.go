@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// groupState is what the writer knows of a group beside its queue.
+// groupState is what the writer knows of a group in addition to its queue.
 type groupState struct {
 	topic      duly.QueueRef // zero if the topic is missing in a damaged file
 	topicID    int64
@@ -324,7 +324,6 @@ func (t *tx) giveUp(q *queue) error {
 
 // unlinkGroup takes a group that is destroyed out of its topic.
 func (t *tx) unlinkGroup(q *queue) {
-	t.w.e.consumers.forget(q.id)
 	if topic := t.topicOf(q); topic != nil {
 		topic.log.groups = slices.DeleteFunc(slices.Clone(topic.log.groups), func(ref duly.QueueRef) bool { return ref == q.ref })
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // What the hub knows of topics and groups. A group has what it holds ready and what
-// lies beyond its cursor; a commit that brings messages into a log tells all its groups.
+// lies beyond its cursor; a commit that brings messages into a log updates all its groups.
 // A topic with delayed messages is stepped by the timer when the first of them is due,
 // as a queue is whose first lease ends. Readers of a log wait for a channel that is
 // closed when messages enter.
@@ -28,7 +28,7 @@ func (h *hub) learnTopic(v *view, q *queue) {
 	}
 }
 
-// updateGroups tells the groups of a topic that it has changed.
+// updateGroups takes over what a change of a topic means for its groups.
 func (h *hub) updateGroups(topic *queue, now int64) {
 	for _, ref := range topic.log.groups {
 		if g := h.e.w.queues[ref]; g != nil {

@@ -395,7 +395,7 @@ type missNote struct {
 	logged      int64 // when one of the group was logged last
 }
 
-// missPause is how long the log is not told again what a group misses.
+// missPause is how long nothing more is logged of what a group misses.
 const missPause = time.Minute
 
 // logMisses logs what groups have missed, at most once a minute for each. What came in

@@ -13,7 +13,7 @@ import (
 var _ duly.Topics = (*Engine)(nil)
 
 // Publish implements duly.Topics. As with Push, what does not depend on the topic is
-// judged here, beside the writer.
+// validated here, on the caller's goroutine.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	size := duly.MessageBytes(messages)
 	if err := duly.CheckBatch(len(messages), size); err != nil {
@@ -51,7 +51,8 @@ type message struct {
 	body    []byte
 }
 
-// messageOverhead is what a message takes beside its texts, by the engine's estimate.
+// messageOverhead is what a message takes in addition to its texts, by the engine's
+// estimate.
 const messageOverhead = 64
 
 // size is the engine's estimate of what the message takes in the store.

@@ -121,7 +121,7 @@ func (t *tx) blockingKey(q *queue) (string, error) {
 	return key, err
 }
 
-// floors tells which group holds the floor of a topic; nothing if no group needs a
+// floors returns which group holds the floor of a topic; nothing if no group needs a
 // message.
 func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 	groups, err := t.groupsOf(q)

@@ -130,6 +130,8 @@ func (t *tx) destroy(q *queue) error {
 		names = append(names, "topic_drop", "log_drop")
 	case kindGroup:
 		names = append(names, "group_drop", "cursor_drop")
+		t.w.e.consumers.forget(q.id)
+		delete(t.w.misses, q.ref)
 	}
 	for _, name := range names {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
