@@ -105,6 +105,7 @@ func seekClipped(s *scene) {
 	g := s.group("g")
 	first := s.send("a")[0]
 	moment := s.now()
+	g.seeks(duly.FromTime(moment.Add(-time.Hour)), duly.SeekResult{}) // nothing is gone
 	s.Advance(time.Second)
 	s.send("b")
 	g.ackAll(g.delivers("a", "b"))

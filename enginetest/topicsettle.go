@@ -10,6 +10,7 @@ func topicSettleTests() []test {
 	return []test{
 		{"AckRemovesTheMessageFromTheGroupAlone", []string{"C12.94"}, Options{}, topicAck},
 		{"NackReleaseAndStallLetItWait", []string{"C12.95"}, Options{}, topicWaits},
+		{"ReleasedMessageIsReadyAtOnceWhenTheClockSteppedBack", []string{"C12.95", "C12.42", "C12.44"}, Options{}, topicReleasedBack},
 		{"BuryAndTooManyTriesOrStallsMakeItDead", []string{"C12.6", "C12.96"}, Options{}, topicDies},
 		{"SecondSettleIsRefused", []string{"C12.97", "C12.81"}, Options{}, topicSettledTwice},
 		{"TokenIsAnotherOneEveryTime", []string{"C12.80", "C12.81", "C12.41"}, Options{}, topicTokens},
@@ -56,6 +57,26 @@ func topicWaits(s *scene) {
 	same(s, "released", c.Released, 2)
 	same(s, "stalled", c.Stalled, 6)
 	g.sizes(duly.Sizes{Ready: 4})
+}
+
+// topicReleasedBack releases a message whose entry time lies ahead of the clock.
+func topicReleasedBack(s *scene) {
+	g := s.group("g")
+	entered := s.now()
+	s.send("a")
+	s.Clock.Step(-time.Hour)
+	d := g.take()
+	sameTime(s, "now of the delivery", d.Now, entered) // its age is not negative
+	sameTime(s, "the lease end", d.LeaseEnd, s.now().Add(duly.DefaultLease))
+	g.release(d)
+	g.is(d.ID, duly.StateReady)
+	d = g.take()
+	g.nackFor(d, 0)
+	g.is(d.ID, duly.StateReady)
+	g.stall(g.take())
+	g.is(d.ID, duly.StateReady)
+	same(s, "the age of a ready message", g.stats().OldestReady, 0)
+	g.delivers("a")
 }
 
 func topicDies(s *scene) {
