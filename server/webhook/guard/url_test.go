@@ -107,6 +107,20 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
+// C16.27: a name has labels of 63 bytes at most, and 253 bytes at most.
+func TestLengthOfAName(t *testing.T) {
+	t.Parallel()
+	label := strings.Repeat("a", 63)
+	longest := strings.Join([]string{label, label, label, label[:61]}, ".")
+	for name, want := range map[string]bool{
+		label + ".com": true, label + "a.com": false, longest: true, longest + ".": true, longest + "a": false,
+	} {
+		if _, reason := parseURL("https://" + name + "/"); (reason == "") != want {
+			t.Errorf("a name of %d bytes: %q, want accepted: %v", len(name), reason, want)
+		}
+	}
+}
+
 // The error goes to logs, so it repeats nothing of a path or a query.
 func TestURLErrorHidesPathAndQuery(t *testing.T) {
 	t.Parallel()
