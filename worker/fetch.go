@@ -14,6 +14,10 @@ const (
 	// waitTime bounds one Wait. It is the longest that a connection which died
 	// without a word can keep the worker from its jobs.
 	waitTime = time.Minute
+	// mostConflicts is how often in a row the engine may answer that a name is that of a
+	// topic, or of a group which a bridge works, before the worker gives up. A namespace
+	// that moves may be a conflict for a moment.
+	mostConflicts = 3
 	// groupWaitTime bounds one Wait of a worker that creates its groups. A Wait that
 	// began before a store was reset may not notice that its groups are gone, and
 	// the next call does.
@@ -152,8 +156,11 @@ func (f *fetcher) judge(stop context.Context, err error) error {
 		return err
 	}
 	f.failures++
-	if errors.Is(err, duly.ErrNotFound) {
+	switch {
+	case errors.Is(err, duly.ErrNotFound):
 		return f.gone(stop, err)
+	case errors.Is(err, duly.ErrConflict) && f.failures == mostConflicts:
+		return err
 	}
 	f.store.rest(stop, f.failures, err)
 	return nil

@@ -292,6 +292,35 @@ func TestAWorkerWaitsForItsGroup(t *testing.T) {
 	})
 }
 
+// C12.168: a worker ends if its name is that of a topic, or if a bridge works the group.
+func TestAWorkerOfAnotherOnesGroupEnds(t *testing.T) {
+	for name, queue := range map[string]string{"a topic": "events", "a bridged group": mailer} {
+		t.Run(name, func(t *testing.T) {
+			onGroup(t, func(t *testing.T, r *groupRig) {
+				_, err := r.engine.CreateGroup(t.Context(), duly.Q(mailer), "start")
+				if err == nil {
+					err = r.engine.Configure(t.Context(), duly.Q(mailer), duly.QueueConfig{Group: duly.GroupConfig{Target: "mail"}})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.publish("a")
+				r.Handle(queue, r.handle)
+				begin := time.Now()
+				if err := r.Run(t.Context()); !errors.Is(err, duly.ErrConflict) {
+					t.Errorf("Run: %v", err)
+				}
+				if took := time.Since(begin); took > 2*time.Second {
+					t.Errorf("ended after %s", took)
+				}
+				if strings.Contains(r.log.String(), "store lost") {
+					t.Errorf("the log says that the store is lost: %s", r.log)
+				}
+			})
+		})
+	}
+}
+
 // If the engine's clock is far behind, no time will do: the group begins at the start.
 func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 	onGroup(t, func(t *testing.T, r *groupRig) {

@@ -64,7 +64,7 @@ func (s *store) call(parent context.Context, op operation, timeout time.Duration
 	}
 	switch {
 	case parent.Err() != nil || fatal(err):
-	case errors.Is(err, duly.ErrNotFound): // the store has answered: a group is gone
+	case errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrConflict): // the store has answered: a group is gone, or a bridge's
 		s.note(op, nil)
 	default:
 		s.note(op, err)

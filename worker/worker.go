@@ -81,7 +81,8 @@ func (w *Worker) Kill() { w.kill() }
 // after draining: [duly.ErrInvalid] with every mistake in how the worker was
 // put together, before anything is done; or what the engine answers:
 // [duly.ErrUnauthorized], [duly.ErrForbidden], [duly.ErrUnsupported],
-// [duly.ErrClosed]. A Worker runs once.
+// [duly.ErrClosed], and [duly.ErrConflict] for the name of a topic and for a group that
+// a bridge works. A Worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	w.mu.Lock()
 	ran := w.ran
