@@ -4,7 +4,9 @@
 local BITS = {} -- how many bits a byte has
 for b = 0, 255 do
   local n = 0
-  for k = 0, 7 do n = n + math.floor(b / 2 ^ k) % 2 end
+  for k = 0, 7 do
+    if b % 2 ^ (k + 1) >= 2 ^ k then n = n + 1 end -- a library has no math while it is loaded
+  end
   BITS[b] = n
 end
 local bits_of, count_bits, first_bit, read_block, write_block, drop_block, take_bits, has_bit
