@@ -61,6 +61,8 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 		_, err = e.List(ctx, group, duly.ListParams{PageParams: duly.PageParams{Limit: mostAtOnce}, State: state})
 		must(t, err)
 	}
+	_, err = e.Check(ctx, duly.CheckParams{})
+	must(t, err)
 	info, err := e.GetByReceipt(ctx, "", held[0])
 	must(t, err)
 	must(t, e.Delete(ctx, group, info.ID))

@@ -12,27 +12,22 @@ local function set_of(name)
   return ({ready = ready, delayed = waiting, blocked = blocked, leased = leased, dead = dead})[name]
 end
 
--- purge_ranges removes leased messages of ranges, whole ranges as long as they fit.
-local function purge_ranges(left)
-  local removed = 0
-  for _, t in ipairs(call('ZRANGE', ranges, '0', text_of(left - 1))) do
-    local block = read_block(t)
-    local n = block and count_bits(block.bits) or 0
-    if n > left - removed then
-      local kept, ordinals = left - removed, {}
-      for at = block.first, block.first + 8 * #block.bits - 1 do
-        if #ordinals < kept and has_bit(block, at) then ordinals[#ordinals + 1] = at end
-      end
-      n = take_bits(block, block.first, bits_of(block.first, ordinals))
-      write_block(block)
-    else
-      drop_block(t)
+-- purge_range removes up to left messages of a range, and returns how many.
+local function purge_range(t, left)
+  local block = read_block(t)
+  local n = block and count_bits(block.bits) or 0
+  if n > left then
+    local ordinals = {}
+    for at = block.first, block.first + 8 * #block.bits - 1 do
+      if #ordinals < left and has_bit(block, at) then ordinals[#ordinals + 1] = at end
     end
-    removed = removed + n
-    if removed == left then break end
+    n = take_bits(block, block.first, bits_of(block.first, ordinals))
+    write_block(block)
+  else
+    drop_block(t)
   end
-  g.out = g.out - removed
-  return removed
+  g.out = g.out - n
+  return n
 end
 
 local function purge(members)
@@ -52,13 +47,27 @@ local function purge(members)
   end
   return #members
 end
+
+-- purge_leased removes leased messages in the order in which their leases end.
+local function purge_leased(left)
+  local removed = 0
+  for _ = 1, left do
+    local range, alone = call('ZRANGE', ranges, '0', '0', 'WITHSCORES'), call('ZRANGE', leased, '0', '0', 'WITHSCORES')
+    if removed >= left or not range[1] and not alone[1] then break end
+    if range[1] and (not alone[1] or tonumber(range[2]) <= tonumber(alone[2])) then
+      removed = removed + purge_range(range[1], left - removed)
+    else
+      removed = removed + purge({alone[1]})
+    end
+  end
+  return removed
+end
 -- @call
 local left, set = tonumber(most), set_of(state)
 local size, removed = 0, 0
 if set then
   size = call('ZCARD', set) + (state == 'leased' and g.out or 0)
-  removed = purge(call('ZRANGE', set, '0', text_of(left - 1)))
-  if state == 'leased' and removed < left then removed = removed + purge_ranges(left - removed) end
+  removed = state == 'leased' and purge_leased(left) or purge(call('ZRANGE', set, '0', text_of(left - 1)))
   count('deleted', removed)
 end
 group_close()

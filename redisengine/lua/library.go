@@ -59,7 +59,7 @@ var concerns = []concern{
 		scripts: strings.Fields(`
 			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel topic_configure topic_destroy
 			group_reserve group_settle group_extend group_step group_look group_seek group_list group_get group_stats
-			group_delete group_purge group_requeue`),
+			group_delete group_purge group_requeue group_check`),
 	},
 	{
 		name:   "registry",

@@ -17,7 +17,7 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 		return duly.CheckReport{}, err
 	}
 
-	c := &check{e: e.Catalog, p: p}
+	c := &check{e: e.Catalog, p: p, topics: e.Logs}
 	err := e.EachPage(ctx, e.NamespacesKey(), func(namespaces []string) error {
 		for _, namespace := range namespaces {
 			look := c.namespace

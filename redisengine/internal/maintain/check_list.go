@@ -18,6 +18,13 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err := c.configured(ctx, namespace); err != nil {
 		return err
 	}
+	looked, err := c.topics.CheckTopics(ctx, namespace, c.p.Repair, func(f duly.Fault) {
+		c.found(f.Queue, f.ID, scriptFault{f.Kind, f.Detail}, f.Repaired)
+	})
+	if err != nil {
+		return err
+	}
+	c.progress(looked, looked)
 
 	return c.e.EachPage(ctx, c.e.NamesKey(namespace), func(names []string) error {
 		names, err := c.misnamed(ctx, namespace, names)

@@ -21,6 +21,7 @@ const (
 type check struct {
 	e      *catalog.Catalog
 	p      duly.CheckParams
+	topics TopicMaintainer
 	before int64 // jobs of the shards that were looked at before this one
 	report duly.CheckReport
 	// silent are shards where jobs are deliverable and no marker says so, with

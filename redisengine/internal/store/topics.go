@@ -74,6 +74,7 @@ var (
 	ScriptGroupDelete    = loadLog("group_delete")
 	ScriptGroupPurge     = loadLog("group_purge")
 	ScriptGroupRequeue   = loadLog("group_requeue")
+	ScriptGroupCheck     = loadLog("group_check")
 )
 
 // InvalidTopic reports whether a name can't be that of a topic.

@@ -1,0 +1,153 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/messages"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// maxPasses bounds how often a repair walks over a shard of a group. A mend may bring up
+// what was hidden.
+const maxPasses = 4
+
+// checkParts are the parts of a group that the script group_check judges, the numbers
+// last.
+var checkParts = []string{"held", "sets", "blocks", "busy", "dead", "copies", "numbers"}
+
+// checking is a Check of the topics of a namespace.
+type checking struct {
+	e      *Topics
+	repair bool
+	found  func(duly.Fault)
+	looked int64
+	mended int
+}
+
+// CheckTopics implements maintain.TopicMaintainer. One script call judges a part of what a
+// group holds, and mends it. Others may work meanwhile.
+func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error) {
+	c := &checking{e: e, repair: repair, found: found}
+	err = e.EachTopic(ctx, namespace, func(name string, q *catalog.Queue, err error) error {
+		if err != nil || q.Topic == nil || q.Tomb {
+			return nil // the list's own check names what can't be read
+		}
+		return c.topic(ctx, duly.QueueRef{Namespace: namespace, Name: name})
+	})
+	return c.looked, err
+}
+
+func (c *checking) fault(ref duly.QueueRef, kind, id, detail string) {
+	c.found(duly.Fault{Kind: kind, Queue: ref, ID: id, Detail: detail, Repaired: c.repair})
+	if c.repair {
+		c.mended++
+	}
+}
+
+func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
+	var w catalog.Walk
+	return c.e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			if err := c.groups(ctx, q, s); err != nil {
+				return err
+			}
+			for _, name := range q.Topic.Names() {
+				view := q.Group(name)
+				if err := c.group(ctx, view, view.Shards[s.Index]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+}
+
+// groups compares the groups that a shard has with those of the configuration.
+func (c *checking) groups(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	r, err := c.e.CallTopic(ctx, q, s, store.ScriptTopicStats)
+	if err != nil {
+		return err
+	}
+	heads := codec.Elements(&r.Rest[4])
+	var has []string
+	for i := 0; i+1 < len(heads); i += 2 {
+		has = append(has, codec.Text(&heads[i]))
+	}
+
+	for _, name := range q.Topic.Names() {
+		if slices.Contains(has, name) {
+			continue
+		}
+		c.fault(q.Ref, "group_missing", "", fmt.Sprintf("shard %d lacks the group %s", s.Index, name))
+		if c.repair {
+			if err := c.e.Propagate(ctx, q, s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range has {
+		if slices.ContainsFunc(q.Topic.Groups, func(g *catalog.Group) bool { return g.Name == name }) {
+			continue
+		}
+		c.fault(q.Ref, "group_not_listed", "", fmt.Sprintf("shard %d has a group %s that the topic does not have", s.Index, duly.Quoted(name)))
+		if !c.repair {
+			continue
+		}
+		b := c.e.Link.B()
+		for _, cmd := range c.e.Link.DoAll(ctx,
+			b.Unlink().Key(store.LogKeys(store.GroupKeys, "", store.GroupTag(s.Tag, name))...).Build(),
+			b.Hdel().Key(s.Tag+"heads").Field(name).Build()) {
+			if cmd.Err != nil {
+				return cmd.Err
+			}
+		}
+	}
+	return nil
+}
+
+// group checks a shard of a group, and again as long as that mends something.
+func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	for pass := range maxPasses {
+		mended := c.mended
+		for _, part := range checkParts {
+			if err := c.part(ctx, q, s, part, pass == 0); err != nil {
+				return err
+			}
+		}
+		if c.mended == mended {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+func (c *checking) part(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part string, counts bool) error {
+	repair := "0"
+	if c.repair {
+		repair = "1"
+	}
+	topic, _, _ := q.Ref.Group()
+	for from := "0"; from != ""; {
+		r, err := c.e.CallGroup(ctx, q, s, store.ScriptGroupCheck, repair, part, from)
+		if err != nil {
+			return err
+		}
+		from = codec.Text(&r.Rest[0])
+		for _, m := range codec.Elements(&r.Rest[1]) {
+			f, id := codec.Elements(&m), ""
+			if p, ok := messages.ReadPlace(codec.Text(&f[1])); ok {
+				id = messages.ShardOf(topic, s.Index).Position(p).String()
+			}
+			c.fault(q.Ref, codec.Text(&f[0]), id, codec.Text(&f[2]))
+		}
+		if counts {
+			c.looked += codec.Integer(&r.Rest[2])
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+#!lua flags=allow-oom
+-- Judges a part of what a group holds in a shard, and mends it.
+--
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- ARGV    clock version limits group  as in group_reserve
+--         repair  '1' to mend
+--         part    which part: held, sets, blocks, busy, dead, copies or numbers
+--         from    where to go on, as the call before has told it; '0' for the beginning
+-- RETURNS {'config', value}
+--         {'ok', from, {{kind, place, detail}, ...}, looked}: where to go on, '' for the end, and how many messages were looked at
+--
+-- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_look group_mark group_close
+local PAGE = 200
+local faults, looked
+local parts = {}
+local next_from -- where to go on; '' for the end
+local mends
+
+local function found(kind, pos, detail)
+  faults[#faults + 1] = {kind, pos or '', detail or ''}
+end
+
+-- page is a page of a sorted set, members and scores in turn. What a repair removes moves the rest.
+local function page(set)
+  local start = tonumber(from)
+  local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1), 'WITHSCORES')
+  next_from = #got == 2 * PAGE and text_of(start + PAGE) or ''
+  return got
+end
+
+local function scan(hash)
+  local r = call('HSCAN', hash, from, 'COUNT', text_of(PAGE))
+  next_from = r[1] == '0' and '' or r[1]
+  return r[2]
+end
+
+-- sets_of are the sets that a message is in.
+local function sets_of(m)
+  local names = {}
+  for _, s in ipairs({{'leased', leased}, {'ready', ready}, {'delayed', waiting}}) do
+    if call('ZSCORE', s[2], m.pos) then names[#names + 1] = s[1] end
+  end
+  if m.key ~= '' and call('ZSCORE', blocked, blocked_member(m)) then names[#names + 1] = 'blocked' end
+  return names
+end
+
+-- remove_other takes a message out of all sets but the first that has it.
+local function remove_other(m, names)
+  for i = 2, #names do
+    local set = ({ready = ready, delayed = waiting})[names[i]]
+    if set then call('ZREM', set, m.pos) else call('ZREM', blocked, blocked_member(m)) end
+  end
+end
+
+local function judge_held(pos)
+  local m = #pos == 11 and read_message(pos)
+  if not m then
+    found('entry_without_message', pos, 'held')
+    if mends then call('ZREM', held, pos) end
+    return
+  end
+  local names = sets_of(m)
+  if not value_of(m) and (m.copy or m.ordinal >= topic.first) then
+    found('held_without_message', pos, 'the log does not have it')
+    if mends then missed(m) end
+  elseif #names > 1 then
+    found('message_in_two_sets', pos, table.concat(names, ', '))
+    if mends then remove_other(m, names) end
+  elseif #names == 0 then
+    found('message_in_no_set', pos)
+    if mends then put_in(m, 'ready') end
+  end
+end
+
+function parts.held()
+  local got = page(held)
+  for i = 1, #got, 2 do judge_held(got[i]) end
+  looked = #got / 2
+end
+
+-- sets looks for members that held does not have.
+function parts.sets()
+  next_from = ''
+  for _, set in ipairs({leased, ready, waiting, blocked}) do
+    local start = tonumber(from)
+    local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1))
+    if #got == PAGE then next_from = text_of(start + PAGE) end
+    for i = 1, #got do
+      local pos = string.sub(got[i], -11)
+      if not call('ZSCORE', held, pos) then
+        found('entry_without_message', pos, 'a set has it')
+        if mends then call('ZREM', set, got[i]) end
+      end
+    end
+  end
+end
+
+function parts.blocks()
+  local got = page(firsts)
+  for i = 1, #got, 2 do
+    local block = read_block(got[i])
+    if not block or not call('ZSCORE', ranges, got[i]) then
+      found('block_without_lease', '', 'block at ordinal ' .. got[i + 1])
+      if mends and block then split(block, function(m) put_in(m, 'ready') end) elseif mends then drop_block(got[i]) end
+    else
+      local left = {}
+      local lost = each_left(block, function(_, ordinal) left[#left + 1] = ordinal end)
+      if lost > 0 and block.first >= topic.first then
+        found('held_without_message', '', string.format('%d leased messages from ordinal %.0f on', lost, block.first))
+        if mends then
+          block.bits = bits_of(block.first, left)
+          write_block(block)
+          g.out = g.out - lost
+          count('missed', lost)
+        end
+      end
+      looked = looked + #left
+    end
+  end
+end
+
+function parts.busy()
+  local got = scan(busy)
+  for i = 1, #got, 2 do
+    local m = #got[i + 1] == 11 and read_message(got[i + 1])
+    if not m or m.key ~= got[i] or call('ZSCORE', blocked, blocked_member(m)) then
+      found('order_key_wrong', '', got[i])
+      if mends then free_key({key = got[i], pos = got[i + 1]}) end
+    end
+  end
+end
+
+function parts.dead()
+  local got = page(dead)
+  for i = 1, #got, 2 do
+    if call('HEXISTS', copies, got[i]) == 0 then
+      found('dead_without_copy', got[i])
+      if mends then
+        call('ZREM', dead, got[i])
+        count('dropped')
+      end
+    end
+  end
+  looked = #got / 2
+end
+
+function parts.copies()
+  local got = scan(copies)
+  for i = 1, #got, 2 do
+    local m = read_message(got[i])
+    if not call('ZSCORE', dead, got[i]) and not (m and m.copy) then
+      found('copy_without_entry', got[i])
+      if mends then call('HDEL', copies, got[i]) end
+    end
+  end
+end
+
+-- judge_cursor looks whether the cursor lies in the log.
+local function judge_cursor()
+  if g.cursor > topic.last then
+    found('cursor_outside_log', '', string.format('the cursor is %.0f, the log ends at %.0f', g.cursor, topic.last))
+    if mends then g.cursor, g.cursor_ms = topic.last, topic.last_ms end
+  elseif g.cursor < topic.first - 1 and g.low >= topic.first then
+    found('cursor_outside_log', '', string.format('the cursor is %.0f, the log begins at %.0f', g.cursor, topic.first))
+    if mends then g.cursor, g.cursor_ms = topic.first - 1, topic.first_ms end
+  end
+end
+
+-- out_now counts the messages in at most 1000 blocks.
+local function out_now()
+  local n, tokens = 0, call('ZRANGE', firsts, '0', '999')
+  for i = 1, #tokens do
+    local block = read_block(tokens[i])
+    if block then n = n + count_bits(block.bits) end
+  end
+  return #tokens < 1000 and n or g.out
+end
+
+function parts.numbers()
+  next_from = ''
+  judge_cursor()
+  local out = out_now()
+  if out ~= g.out then
+    found('counters_differ', '', string.format('%.0f messages are leased in ranges, counted are %.0f', out, g.out))
+    if mends then g.out = out end
+  end
+  if g.low < topic.first then return end -- messages are gone, and the next call counts them
+  local sum = topic.last - g.cursor + held_size() - g.out + out + call('ZCARD', dead)
+  for _, field in ipairs({'acked', 'filtered', 'skipped', 'missed', 'deleted', 'dropped'}) do sum = sum + g[field] end
+  local entered_since = topic.last - g.start + 1 + g.replayed
+  if entered_since ~= sum then
+    found('counters_differ', '', string.format('%.0f messages entered, and %.0f are accounted for', entered_since, sum))
+    if mends then g.start = g.start - (sum - entered_since) end
+  end
+  local _, next_one = group_moments()
+  if next_one and g.told == 0 and not call('ZSCORE', marker, 'later') then
+    found('moment_missed', '', 'nobody was told of the next moment')
+  end
+end
+-- @call
+faults, looked, next_from = {}, 0, ''
+mends = repair == '1'
+bind_group(limits)
+if not read_group(group) then return {'config', '?'} end
+parts[part]()
+if mends and #faults > 0 then group_close() end
+return {'ok', next_from, faults, looked}
