@@ -12,9 +12,9 @@
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before them
 
-local function bind(i)
+local function bind(keys, i)
   marker, ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy, dead, copies, tally, consumers =
-    unpack(KEYS, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i)
+    unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i)
 end
 
 -- first_of is where a new group begins.
@@ -34,13 +34,13 @@ local function make(name, birth, from, at)
 end
 
 -- give gives the shard one group. was is the number of the configuration that the shard had.
-local function give(i, was)
-  local name, birth, made, created, from, at, gone, packed = unpack(ARGV, 3 + 8 * (i - 1), 2 + 8 * i)
-  bind(i)
+local function give(keys, args, i, was)
+  local name, birth, made, created, from, at, gone, packed = unpack(args, 3 + 8 * (i - 1), 2 + 8 * i)
+  bind(keys, i)
   local text = call('HGET', heads, name)
   this_group, g = name, text and unpack_head(text, GROUP)
   if gone == '1' or g and g.birth ~= birth then
-    call('UNLINK', unpack(KEYS, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
+    call('UNLINK', unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i))
     call('HDEL', heads, name)
     g = nil
   end
@@ -62,7 +62,7 @@ if number_of(old) > number_of(value) then return {'config', old} end
 read_topic(call('HGET', heads, ''))
 local was = number_of(old)
 local groups = (#ARGV - 2) / 8
-for i = 1, groups do give(i, was) end
+for i = 1, groups do give(KEYS, ARGV, i, was) end
 this_group, g = nil, nil
 needed()
 save_topic()

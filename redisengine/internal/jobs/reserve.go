@@ -121,6 +121,11 @@ func (t *Reservation) ask(ctx context.Context) error {
 			if q == nil {
 				return nil
 			}
+			if q.View != nil { // its configuration may be another one than at the beginning
+				if err := q.Config.Group.CheckTarget(ref, t.p.Target); err != nil {
+					return err
+				}
+			}
 			return t.queue(ctx, q, &w)
 		})
 
