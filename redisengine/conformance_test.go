@@ -151,7 +151,11 @@ func long() bool { return os.Getenv("DULY_LONG") != "" }
 
 func TestModel(t *testing.T) { suite(t, single, 1).Model(t) }
 
-func TestTopicModel(t *testing.T) { suite(t, single, 1).TopicModel(t) }
+func TestTopicModel(t *testing.T) {
+	s := suite(t, single, 1)
+	s.Sequences = 40
+	s.TopicModel(t)
+}
 
 // Topics on a cluster. Their tests say themselves how many shards a topic has.
 func TestClusterTopics(t *testing.T) {

@@ -46,6 +46,12 @@ func exercise(t *testing.T, e *redisengine.Engine) {
 	errs, err := e.Settle(ctx, "", outcomes)
 	must(t, errors.Join(append(errs, err)...))
 
+	_, err = e.CreateGroup(ctx, duly.Q("t@g"), duly.FromStart)
+	must(t, err)
+	published, err := e.Publish(ctx, []duly.Message{{Topic: "t"}})
+	must(t, err)
+	must(t, published[0].Err)
+
 	must(t, e.PutToken(ctx, token("shop")))
 	report, err := e.Check(ctx, duly.CheckParams{})
 	must(t, err)
