@@ -149,9 +149,11 @@ function give_up()
     take_out(m)
     forget(m)
   end
-  count('skipped', #kept)
-  if #kept == 1000 then return false end
-  local n = held_size()
+  if #kept == 1000 then
+    count('skipped', #kept)
+    return false
+  end
+  local n = held_size() + #kept
   call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
   g.out = 0
   return n
