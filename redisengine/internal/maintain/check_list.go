@@ -24,7 +24,9 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 	if err != nil {
 		return err
 	}
-	c.progress(looked, looked)
+	if looked > 0 {
+		c.progress(looked, looked)
+	}
 
 	return c.e.EachPage(ctx, c.e.NamesKey(namespace), func(names []string) error {
 		names, err := c.misnamed(ctx, namespace, names)
