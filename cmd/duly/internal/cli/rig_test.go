@@ -17,6 +17,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/open"
 )
@@ -82,7 +83,7 @@ func environ(vars map[string]string) (all []string) {
 // run runs a command and returns its exit status and what it printed.
 func (r *rig) run(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	var out, errs bytes.Buffer
+	var out, errs logtest.Log // commands of work write beside it
 	code = Run(r.t.Context(), r.env(&out, &errs, args...))
 	r.stdin = ""
 	return code, out.String(), errs.String()

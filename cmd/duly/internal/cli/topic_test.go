@@ -204,7 +204,8 @@ func TestTailFollows(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	out, done := watch(2), make(chan int)
 	var errs strings.Builder
-	go func() { done <- Run(ctx, r.env(out, &errs, "topic", "tail", "events", "--from", "start")) }()
+	env := r.env(out, &errs, "topic", "tail", "events", "--from", "start")
+	go func() { done <- Run(ctx, env) }()
 	r.ok("topic", "publish", "events", "first", "--key", "k")
 	r.ok("topic", "publish", "events", "line\nend \x1b[31m")
 	<-out.full
