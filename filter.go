@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Filter selects messages by up to eight conditions, all of which must hold. It is
+// Filter selects messages that meet up to eight conditions, all of them. It is
 // written as a query string: "type=order&region=eu" asks for two headers, "@key=a" for
 // the message's key. Names of headers are compared without regard to case.
 type Filter string
@@ -17,7 +17,7 @@ const NoFilter Filter = "none"
 // MaxConditions is the number of conditions of a filter.
 const MaxConditions = 8
 
-// FilterKey is the name that stands for the message's key. No header has it.
+// FilterKey names the key of a message in a condition. No header can have this name.
 const FilterKey = "@key"
 
 // Condition is one condition of a filter: the header Name, or the key for [FilterKey],

@@ -24,8 +24,8 @@ func FromTime(t time.Time) From { return From(t.UTC().Format(time.RFC3339Nano)) 
 // the position for the other shards.
 func FromPosition(p Position) From { return From(p.String()) }
 
-// NextPrefix begins the form of a From that only Read takes. What stands behind it
-// belongs to the engine.
+// NextPrefix begins the form of a From that only Read takes. The text after it
+// is the engine's own.
 const NextPrefix = "next:"
 
 // FromKind is a form of a [From].

@@ -41,7 +41,7 @@ func (p PositionParts) Position() (n Position) {
 }
 
 // PositionPartsOf returns what a position says. Every number has such parts; whether it
-// is a position of a topic, Topic tells.
+// is a position of a topic, its Topic says.
 func PositionPartsOf(n Position) PositionParts {
 	return PositionParts{
 		Millis:  int64(binary.BigEndian.Uint64(n[:8]) >> 16),

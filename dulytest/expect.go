@@ -74,7 +74,7 @@ func (e *Engine) step(name string) {
 	}
 }
 
-// list walks one state's set after a step, so that it stands as the clock says.
+// list returns the jobs of one state after a step.
 func (e *Engine) list(queue string, state duly.State) (all []duly.JobInfo) {
 	e.tb.Helper()
 	ctx, q := context.Background(), duly.Q(queue)

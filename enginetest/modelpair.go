@@ -82,7 +82,7 @@ func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 	return p, m
 }
 
-// playBoth plays a script and tells the first difference.
+// playBoth plays a script and returns the first difference.
 func playBoth(ctx context.Context, h *Harness, sc script) (moves map[model.Move]int, err error) {
 	p, m := newPair(ctx, h)
 	p.name()

@@ -99,7 +99,7 @@ func (s *scene) published(messages ...duly.Message) ([]duly.PublishResult, error
 	return s.log().Publish(s.ctx, sent)
 }
 
-// publish publishes messages, each of which must be created.
+// publish publishes messages and fails the test unless each is created.
 func (s *scene) publish(messages ...duly.Message) []duly.PublishResult {
 	s.Helper()
 	results, err := s.published(messages...)

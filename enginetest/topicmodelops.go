@@ -421,7 +421,7 @@ func (p *pair) lookGroup(ref duly.QueueRef) {
 	}
 }
 
-// tellGroupStats tells the stats of a group, but for the key at its bound, which may be
+// tellGroupStats returns the stats of a group, but for the key at its bound, which may be
 // one of several.
 func tellGroupStats(st duly.Stats) string {
 	g := st.Group

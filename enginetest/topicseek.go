@@ -169,7 +169,7 @@ func seekClockSteps(s *scene) {
 	g.delivers("d")
 }
 
-// seekOverDead goes back over a message of which the group has a dead copy.
+// seekOverDead moves the cursor back over a message that the group has buried.
 func seekOverDead(s *scene) {
 	s.keepAll()
 	g := s.group("g")

@@ -14,7 +14,7 @@ import (
 const mostHost = 63
 
 // Name returns the process's name as a consumer: HOST-PID-RANDOM. The random part
-// tells processes apart whose hosts have one name, as containers do.
+// distinguishes processes on hosts of the same name, such as containers.
 var Name = sync.OnceValue(func() string {
 	host, err := os.Hostname()
 	if err != nil {

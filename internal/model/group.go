@@ -12,7 +12,7 @@ import (
 )
 
 // A group is a queue whose jobs are the messages that it holds, and its dead
-// copies. What a group has besides stands here.
+// copies. This file has the rest of a group.
 
 // group is what only a group has, over all shards.
 type group struct {
@@ -413,7 +413,7 @@ func (q *queue) missing(ref duly.QueueRef, id string) error {
 	return duly.NotFound(ref, id)
 }
 
-// groupStats tells what only a group has.
+// groupStats returns the statistics that only a group has.
 func (q *queue) groupStats(now int64) *duly.GroupStats {
 	st := &duly.GroupStats{Parked: q.parked(now)}
 	blocked := map[string]int{}

@@ -41,7 +41,7 @@ func (t *topic) step(now int64) (more bool) {
 	return more
 }
 
-// moments tells when delayed messages are due.
+// moments reports when delayed messages are due.
 func (t *topic) moments(soonest func(int64)) {
 	for _, l := range t.logs {
 		l.moments(soonest)
