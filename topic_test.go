@@ -50,7 +50,7 @@ func TestShardOfAKey(t *testing.T) {
 	}
 }
 
-func TestWhereARead(t *testing.T) {
+func TestPartsOfAFrom(t *testing.T) {
 	t.Parallel()
 	topic := duly.Q("events")
 	own := duly.PositionParts{Millis: 5, Ordinal: 1, Topic: duly.TopicChecksum(topic)}.Position()
