@@ -222,8 +222,23 @@ var (
 	someMessageIDs = []string{"", "", "a", "b"}
 )
 
+// drawPublish keeps the messages of a topic together. An engine may publish to the
+// topics of a call in any order (C12.23), and that order decides which of them is
+// the one too many of its namespace.
 func drawPublish(t *rapid.T) operation {
-	return publishOp{rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")}
+	drawn := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")
+	var messages []messageSpec
+	for _, first := range drawn {
+		if slices.ContainsFunc(messages, func(m messageSpec) bool { return m.At == first.At }) {
+			continue
+		}
+		for _, m := range drawn {
+			if m.At == first.At {
+				messages = append(messages, m)
+			}
+		}
+	}
+	return publishOp{messages}
 }
 
 func drawMessage(t *rapid.T) messageSpec {
