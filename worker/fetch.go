@@ -322,6 +322,9 @@ const flightBlock = 16
 
 func (f *fetcher) prepare(fl *flight, d *duly.Delivery, sent moment) {
 	fl.delivery.Delivery, fl.route, fl.sent = *d, f.routes[d.Queue], sent
+	if fl.route == nil {
+		fl.route = f.every
+	}
 	// From when it stands in the table it may be cancelled, also before its
 	// goroutine has begun.
 	ctx, cancel := context.WithCancelCause(f.values)

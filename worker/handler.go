@@ -91,6 +91,7 @@ func Weight(n int) HandlerOption {
 // route is how one queue is handled.
 type route struct {
 	queue      string
+	every      bool        // for all queues, and queue is empty
 	handler    HandlerFunc // wrapped by build
 	middleware []Middleware
 	timeout    time.Duration
@@ -106,7 +107,9 @@ const maxWeight = 1_000_000
 
 // validate names what is wrong with the route of a worker with so many slots.
 func (r *route) validate(f *duly.BadFields, slots int) {
-	f.Take((duly.QueueRef{Name: r.queue}).Validate())
+	if !r.every {
+		f.Take((duly.QueueRef{Name: r.queue}).Validate())
+	}
 	switch {
 	case r.batch != nil:
 		r.batch.validate(f, r.queue, slots)

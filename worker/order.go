@@ -18,8 +18,12 @@ type order interface {
 	took(asked []string, deliveries []duly.Delivery)
 }
 
-// newOrder returns a strict order of the routes, or one by weights.
+// newOrder returns a strict order of the routes, or one by weights. It names no queue
+// for a route that is for all of them.
 func newOrder(routes []*route, strictly bool) order {
+	if routes[0].every {
+		return strict(nil)
+	}
 	queues := make([]string, len(routes))
 	weights := make([]int, len(routes))
 	for i, r := range routes {

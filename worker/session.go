@@ -18,6 +18,7 @@ type session struct {
 	log    *slog.Logger
 	killed <-chan struct{}
 	routes map[string]*route
+	every  *route // of all queues that are not in routes; nil: there is none
 	order  order
 	// gatherers are those of the queues with batches, by queue.
 	gatherers map[string]*gatherer
@@ -49,6 +50,10 @@ func (w *Worker) newSession(ctx context.Context) *session {
 		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency), gatherers: map[string]*gatherer{},
 	}
 	for _, r := range w.routes {
+		if r.every {
+			s.every = r
+			continue
+		}
 		s.routes[r.queue] = r
 		if r.batch != nil {
 			s.gatherers[r.queue] = newGatherer(s, r.batch)

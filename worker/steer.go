@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -51,6 +52,15 @@ func (s *steering) Error() string {
 		return fmt.Sprintf("%s for %s", s.as, duly.FormatDuration(*s.delay))
 	}
 	return s.as.String()
+}
+
+// LogValue implements [slog.LogValuer]: the log shows the failure by its own LogValue,
+// if it has one.
+func (s *steering) LogValue() slog.Value {
+	if v, ok := s.err.(slog.LogValuer); ok {
+		return v.LogValue()
+	}
+	return slog.StringValue(s.Error())
 }
 
 // Unwrap returns the failure.

@@ -41,6 +41,13 @@ func (w *Worker) Handle(queue string, h HandlerFunc, opts ...HandlerOption) {
 	w.add("Handle", &route{queue: queue, handler: h}, opts)
 }
 
+// HandleEvery sets the handler of all jobs. It is for an engine that chooses the queues
+// itself: its Reserve and Wait get no names, and its Settle and Extend find the namespace
+// of a delivery by the receipt. Such a worker has no other handler.
+func (w *Worker) HandleEvery(h HandlerFunc) {
+	w.add("HandleEvery", &route{every: true, handler: h}, nil)
+}
+
 func (w *Worker) add(method string, r *route, opts []HandlerOption) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,6 +138,9 @@ func (w *Worker) validate() error {
 	_, topics := w.engine.(duly.Topics)
 	for _, r := range w.routes {
 		r.validate(&f, w.cfg.Concurrency)
+		if r.every && len(w.routes) > 1 {
+			f.Add("queues", "are %d, but HandleEvery takes all jobs; remove the other handlers", len(w.routes))
+		}
 		if r.fromSet && !topics && w.engine != nil {
 			f.Add("engine", "has no topics, but a group is to be created for %s", r.queue)
 		}
