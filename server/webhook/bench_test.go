@@ -65,8 +65,9 @@ func BenchmarkSend(b *testing.B) {
 				b.Fatal(err)
 			}
 			sender := &Sender{Version: "1", Clock: clock.System(), Gates: gate.New(gate.Config{})}
-			to := &Destination{URL: u, Signer: signer, Transport: g.NewTransport(nil)}
-			defer to.Transport.Close()
+			transport := g.NewTransport(nil)
+			defer transport.Close()
+			to := &Destination{URL: u, Signer: signer, Transport: transport}
 			b.SetParallelism(max(gate.StartLimit/runtime.GOMAXPROCS(0), 1))
 			b.ReportAllocs()
 			var held atomic.Int64

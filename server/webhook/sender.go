@@ -44,7 +44,15 @@ type Destination struct {
 	Success, Permanent []int
 	Bounds             gate.Bounds
 	Signer             *sign.Signer
-	Transport          *guard.Transport
+	Transport          Transport
+}
+
+// Transport sends requests, as [guard.Transport] does.
+type Transport interface {
+	// RoundTrip may use a kept connection.
+	RoundTrip(*http.Request) (*http.Response, error)
+	// Fresh uses a new connection.
+	Fresh(*http.Request) (*http.Response, error)
 }
 
 // Job is a delivery of a push queue.

@@ -139,6 +139,15 @@ func (g *Gates) Hold(name string, b Bounds) time.Duration {
 	return h.hold(now)
 }
 
+// Restart lets a host begin again with a limit of 1, as after a closure.
+func (g *Gates) Restart(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if h := g.hosts[name]; h != nil {
+		h.limiter.Restart()
+	}
+}
+
 // Done ends a try. A second call does nothing.
 func (p *Pass) Done(r Result) {
 	g := p.gates

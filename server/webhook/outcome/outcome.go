@@ -67,6 +67,8 @@ const (
 type Decision struct {
 	// Rule is the rule of the contract that decided.
 	Rule string
+	// Status is that of the answer, and 0 without a valid answer.
+	Status int
 	// As, Delay, Error and Result are for the job's outcome. Delay is nil for
 	// the backoff of a nack. A release without Delay waits until the gate opens.
 	As     duly.Settlement
@@ -111,7 +113,7 @@ var rows = []row{
 func Decide(t Try) Decision {
 	i := slices.IndexFunc(rows, func(r row) bool { return r.matches(&t) })
 	r := rows[i] // the last row matches every try
-	d := Decision{Rule: r.rule, As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
+	d := Decision{Rule: r.rule, Status: t.code(), As: r.as, Health: r.health, Closes: r.closes, Disables: r.disables}
 
 	// A wait of 0 must not replace the backoff or the closure: a receiver that
 	// always says 0 would use up all tries of a job within seconds.

@@ -104,6 +104,10 @@ func TestDecide(t *testing.T) {
 				t.Errorf("%v has the error text %q", got.As, got.Error)
 			}
 			got.Error = ""
+			if got.Status != tt.try.code() {
+				t.Errorf("the status is %d, want %d", got.Status, tt.try.code())
+			}
+			got.Status = 0
 			tt.want.Rule, _, _ = strings.Cut(name, " ")
 			if !reflect.DeepEqual(got, tt.want) {
 				t.Errorf("Decide is %+v, want %+v", got, tt.want)

@@ -1,0 +1,603 @@
+package dispatch
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+)
+
+// Nothing that a dispatcher starts outlives its Run.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// C16.13, C16.44: jobs of all namespaces are sent, each with its own webhook-id.
+func TestJobsOfAllNamespacesAreSent(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		want := map[string]bool{}
+		for n := range 3 {
+			for q := range 4 {
+				namespace, queue := fmt.Sprintf("n%d", n), fmt.Sprintf("q%d", q)
+				r.push(duly.Job{Namespace: namespace, Queue: queue, ID: "same.id"})
+				want[namespace+"/"+queue+"/same~id"] = true
+			}
+		}
+		pass(time.Second)
+		for _, got := range r.rs.got() {
+			if !want[got.id] {
+				t.Errorf("an unexpected or repeated webhook-id: %s", got.id)
+			}
+			delete(want, got.id)
+		}
+		if len(want) > 0 {
+			t.Errorf("not sent: %v", want)
+		}
+	})
+}
+
+// C16.9, C16.67, C16.44: each step of the staircase is due to the millisecond, and
+// all tries have one webhook-id. Then the job is dead with its last error.
+func TestStaircase(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer { return answer{status: 500, body: "down"} }
+		r.push(duly.Job{ID: "a"})
+		pass(26 * time.Hour)
+
+		steps := []time.Duration{0, 15 * time.Second, 3 * time.Minute, 10 * time.Minute, 30 * time.Minute, 30 * time.Minute,
+			time.Hour, 2 * time.Hour, 6 * time.Hour, 15 * time.Hour}
+		got := r.rs.got()
+		if len(got) != len(steps) {
+			t.Fatalf("%d requests, want %d", len(got), len(steps))
+		}
+		for i, step := range steps[1:] {
+			if after := got[i+1].at - got[i].ended; after != step {
+				t.Errorf("try %d begins %s after the end of try %d, want %s", i+2, after, i+1, step)
+			}
+			if got[i+1].id != got[0].id || got[i+1].attempt != fmt.Sprint(i+2) {
+				t.Errorf("try %d has webhook-id %s and attempt %s", i+2, got[i+1].id, got[i+1].attempt)
+			}
+		}
+		info, _ := r.state("a")
+		if info.State != duly.StateDead || !strings.Contains(info.LastError, "500 Internal Server Error from orders.example") || !strings.Contains(info.LastError, "down") {
+			t.Errorf("the job is %s: %s", info.State, info.LastError)
+		}
+	})
+}
+
+// C16.65, C16.72: a receiver that throttles for two hours gets one request per minute.
+// The job uses no try and arrives.
+func TestThrottling(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(q request, _ int) answer {
+			if q.at < 2*time.Hour {
+				return answer{status: http.StatusTooManyRequests, header: map[string]string{"retry-after": "60"}}
+			}
+			return answer{status: http.StatusNoContent}
+		}
+		r.push(duly.Job{ID: "a"})
+		pass(2*time.Hour - time.Second)
+		info, _ := r.state("a")
+		if info.Failures != 0 || info.Stalls != 0 || info.State != duly.StateDelayed {
+			t.Errorf("after two hours the job is %s with %d failures and %d stalls", info.State, info.Failures, info.Stalls)
+		}
+		if n := len(r.rs.got()); n < 118 || n > 120 {
+			t.Errorf("%d requests within two hours, want one per minute", n)
+		}
+		pass(3 * time.Minute)
+		r.gone("a")
+	})
+}
+
+// C16.62: the answer becomes the result of a job with Retain.
+func TestResult(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer { return answer{status: 200, body: "invoice 7"} }
+		r.push(duly.Job{ID: "a", Retain: time.Hour})
+		pass(time.Second)
+		if info, _ := r.state("a"); info.State != duly.StateDone || string(info.Result) != "invoice 7" {
+			t.Errorf("the job is %s with the result %q", info.State, info.Result)
+		}
+	})
+}
+
+// C16.106, C16.107: jobs of one order key arrive in order, one at a time, also through
+// tries, throttling and closed gates; and after a dead one the next goes out.
+func TestOrderKeys(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(q request, before int) answer {
+			switch {
+			case q.job == "a" && before < 3:
+				return answer{status: 500}
+			case q.job == "b" && before < 3:
+				return answer{status: 429, header: map[string]string{"retry-after": "90"}}
+			case q.job == "c":
+				return answer{status: 422, header: map[string]string{"duly-no-retry": "true"}}
+			case q.job == "d" && before < 5: // closes the gate
+				return answer{err: errors.New("reset")}
+			}
+			return answer{status: 200, after: time.Second}
+		}
+		for _, id := range []string{"a", "b", "c", "d", "e"} {
+			r.push(duly.Job{ID: id, OrderKey: "customer 1"})
+		}
+		pass(24 * time.Hour)
+
+		var order []string
+		for i, q := range r.rs.got() {
+			if len(order) == 0 || order[len(order)-1] != q.job {
+				order = append(order, q.job)
+			}
+			if i > 0 && q.at < r.rs.got()[i-1].ended {
+				t.Errorf("%s begins before the request before it has ended", q.job)
+			}
+		}
+		if !slices.Equal(order, []string{"a", "b", "c", "d", "e"}) {
+			t.Errorf("the receiver gets %v", order)
+		}
+		if info, _ := r.state("c"); info.State != duly.StateDead {
+			t.Errorf("c is %s, want dead", info.State)
+		}
+		r.gone("e")
+	})
+}
+
+// C16.83, C16.101, C16.102, C16.103: a dead host gets probes alone, each of its waiting
+// jobs is touched once per closure at most, and all of them arrive after it is back.
+func TestClosedGate(t *testing.T) {
+	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
+		const jobs = 500
+		down := true
+		r.rs.answer = func(request, int) answer {
+			if down {
+				return answer{err: errors.New("connection refused")}
+			}
+			return answer{status: 200, after: 10 * time.Millisecond}
+		}
+		for i := range jobs {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+		}
+		pass(20 * time.Minute)
+		requests := len(r.rs.got())
+		closures := strings.Count(r.log.String(), "its gate is closed")
+		if requests > 20+closures {
+			t.Errorf("a dead host got %d requests in %d closures", requests, closures)
+		}
+		for i := range jobs {
+			if n := r.tap.deliveries(fmt.Sprint("j", i)); n > closures+2 {
+				t.Errorf("job %d was reserved %d times in %d closures", i, n, closures)
+			}
+		}
+		r.rs.mu.Lock()
+		down = false
+		r.rs.mu.Unlock()
+		pass(20 * time.Minute)
+		for i := range jobs {
+			r.gone(fmt.Sprint("j", i))
+		}
+		if n := r.rs.most["orders.example"]; n > 64 {
+			t.Errorf("the host had %d requests at once", n)
+		}
+	})
+}
+
+// C16.103: a backlog of a healthy host is not reserved over and over.
+func TestFewReservesPerJob(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		const jobs = 2000
+		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 20 * time.Millisecond} }
+		for i := range jobs {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+		}
+		pass(time.Hour)
+		total := 0
+		for i := range jobs {
+			total += r.tap.deliveries(fmt.Sprint("j", i))
+			r.gone(fmt.Sprint("j", i))
+		}
+		if total > 3*jobs {
+			t.Errorf("%d jobs were reserved %d times", jobs, total)
+		}
+	})
+}
+
+// C16.86, C16.83: a host that hangs holds up no other host.
+func TestIsolation(t *testing.T) {
+	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(q request, _ int) answer {
+			if q.host == "hang.example" {
+				return answer{status: 200, after: time.Hour}
+			}
+			return answer{status: 200, after: 5 * time.Millisecond}
+		}
+		for i := range 200 {
+			r.push(duly.Job{Queue: "hang", ID: fmt.Sprint("h", i)})
+		}
+		pass(time.Second)
+		for i := range 100 {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+			pass(50 * time.Millisecond)
+		}
+		pass(time.Second)
+		for _, q := range r.rs.got() {
+			if q.host == "orders.example" && q.attempt != "1" {
+				t.Errorf("job %s needed attempt %s", q.job, q.attempt)
+			}
+		}
+		for i := range 100 {
+			r.gone(fmt.Sprint("j", i))
+		}
+		if n := r.rs.most["hang.example"]; n > 16 {
+			t.Errorf("the host that hangs has %d of 32 slots", n)
+		}
+	})
+}
+
+// C16.63, C16.71, C16.108, C16.109, C16.110: a 410 disables the target. Its jobs wait
+// without a try, nothing is sent, and after it is enabled all of them arrive, slowly
+// at first.
+func TestDisabledTarget(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.Target = "crm"; return nil }
+		gone := true
+		r.rs.answer = func(request, int) answer {
+			if gone {
+				return answer{status: http.StatusGone}
+			}
+			return answer{status: 200, after: time.Second}
+		}
+		r.push(duly.Job{ID: "first"})
+		pass(time.Second)
+		for i := range 50 {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+		}
+		pass(5 * time.Hour)
+		if n := len(r.rs.got()); n != 1 {
+			t.Errorf("a disabled target got %d requests, want 1", n)
+		}
+		if info, _ := r.state("first"); info.Failures != 0 || info.State != duly.StateDelayed {
+			t.Errorf("a waiting job is %s with %d failures", info.State, info.Failures)
+		}
+		if n := r.tap.deliveries("j7"); n > 80 {
+			t.Errorf("a waiting job was looked at %d times in 5 hours", n)
+		}
+		if r.log.Count("a target is disabled because it answered 410") != 1 {
+			t.Errorf("the log is %s", r.log)
+		}
+
+		r.rs.mu.Lock()
+		gone = false
+		r.rs.most = map[string]int{}
+		r.rs.mu.Unlock()
+		r.book.disable("crm", false)
+		pass(20 * time.Minute)
+		for i := range 50 {
+			r.gone(fmt.Sprint("j", i))
+		}
+		if r.log.Count("a target is enabled again") != 1 {
+			t.Errorf("the log is %s", r.log)
+		}
+		first := r.rs.got()[1]
+		for _, q := range r.rs.got()[2:] {
+			if q.at < first.ended {
+				t.Errorf("%s is sent before the first answer after the target was enabled", q.job)
+			}
+		}
+	})
+}
+
+// C16.53, C16.71: while a secret cannot be read, nothing is sent and no try is used.
+// The log reports it once. After the correction the jobs arrive.
+func TestUnreadableSecret(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		fault := error(&Held{Reason: Unreadable, Err: errors.New("sealed with a key that push.keys does not list")})
+		r.book.route = func(*duly.Delivery, *Route) error { return fault }
+		for i := range 20 {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+		}
+		pass(2 * time.Second)
+		if r.log.Count("a secret can't be read") != 1 {
+			t.Errorf("after 2 s the log is %s", r.log)
+		}
+		pass(time.Minute)
+		if n := len(r.rs.got()); n > 0 {
+			t.Errorf("%d requests without a secret", n)
+		}
+		r.book.mu.Lock()
+		fault = nil
+		r.book.mu.Unlock()
+		pass(10 * time.Minute)
+		for i := range 20 {
+			r.gone(fmt.Sprint("j", i))
+		}
+		for _, q := range r.rs.got() {
+			if q.attempt != "1" {
+				t.Errorf("job %s arrives with attempt %s", q.job, q.attempt)
+			}
+		}
+	})
+}
+
+// C16.81, C16.82: the lease is extended during a long try; a lost lease aborts the
+// request.
+func TestLostLeaseAbortsTheRequest(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.Timeout = 10 * time.Minute; return nil }
+		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 5 * time.Minute} }
+		r.push(duly.Job{ID: "kept"})
+		r.push(duly.Job{ID: "lost"})
+		pass(2 * time.Minute)
+		if n := len(r.rs.got()); n > 0 {
+			t.Fatalf("%d requests have ended, want 0", n)
+		}
+		if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"}, "lost"); err != nil {
+			t.Fatal(err)
+		}
+		pass(16 * time.Second)
+		if got := r.rs.got(); len(got) != 1 || got[0].job != "lost" || !got[0].aborted {
+			t.Errorf("after the deletion the ended requests are %+v", got)
+		}
+		pass(5 * time.Minute)
+		r.gone("kept")
+		if r.tap.deliveries("kept") != 1 {
+			t.Errorf("the job was delivered %d times", r.tap.deliveries("kept"))
+		}
+	})
+}
+
+// C16.43: a clock that differs by more than 60 s is reported once, and its end too.
+func TestClockDifference(t *testing.T) {
+	var largest atomic.Int64
+	skewed := &skewedClock{Clock: clock.Later(clock.System(), 100*365*24*time.Hour)}
+	skewed.by.Store(int64(61 * time.Second))
+	o := Observer{ClockDiffers: func(by time.Duration) { largest.Store(max(largest.Load(), int64(by))) }}
+	bubble(t, Config{Clock: skewed, Observer: o}, func(t *testing.T, r *rig) {
+		r.push(duly.Job{})
+		pass(time.Second)
+		r.push(duly.Job{})
+		pass(time.Second)
+		if r.log.Count("differs from the engine's") != 1 || largest.Load() < int64(61*time.Second) {
+			t.Errorf("the difference is %s and the log %s", time.Duration(largest.Load()), r.log)
+		}
+		skewed.by.Store(int64(59 * time.Second))
+		r.push(duly.Job{})
+		pass(time.Second)
+		if r.log.Count("agrees with the engine's again") != 1 {
+			t.Errorf("the log is %s", r.log)
+		}
+	})
+}
+
+// skewedClock has another wall time.
+type skewedClock struct {
+	clock.Clock
+	by atomic.Int64
+}
+
+func (s *skewedClock) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
+
+// C16.70: a destination that is refused buries the job.
+func TestRefusedDestination(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.book.route = func(*duly.Delivery, *Route) error {
+			return duly.Invalid("callback", "has the scheme ftp, must have https or http")
+		}
+		r.push(duly.Job{ID: "a"})
+		pass(time.Second)
+		if info, _ := r.state("a"); info.State != duly.StateDead || !strings.Contains(info.LastError, "ftp") {
+			t.Errorf("the job is %s: %s", info.State, info.LastError)
+		}
+	})
+}
+
+// C16.71: a dispatcher that stops lets requests end, and releases the others without a
+// try.
+func TestStop(t *testing.T) {
+	bubble(t, Config{Drain: 5 * time.Second}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(q request, _ int) answer {
+			if q.job == "short" {
+				return answer{status: 200, after: 3 * time.Second}
+			}
+			return answer{status: 200, after: 9 * time.Second}
+		}
+		r.push(duly.Job{ID: "short"})
+		r.push(duly.Job{ID: "long"})
+		pass(time.Second)
+		r.stop()
+		r.gone("short")
+		info, _ := r.state("long")
+		if info.State != duly.StateReady || info.Failures != 0 || info.Stalls != 0 {
+			t.Errorf("the other job is %s with %d failures and %d stalls", info.State, info.Failures, info.Stalls)
+		}
+		r.start()
+	})
+}
+
+// C16.10: after a dispatcher was killed, another one sends its jobs when the leases end.
+func TestKilledDispatcher(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(_ request, before int) answer {
+			if before == 0 {
+				return answer{status: 200, after: 9 * time.Second}
+			}
+			return answer{status: 200}
+		}
+		r.push(duly.Job{ID: "a"})
+		pass(time.Second)
+		r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil) // as if it were dead
+		r.Kill()
+		r.stop()
+		r.tap.failing(nil, nil)
+		r.start()
+		pass(16 * time.Second)
+		r.gone("a")
+		if got := r.rs.got(); len(got) != 2 || got[1].attempt != "1" {
+			t.Errorf("the receiver got %+v", got)
+		}
+	})
+}
+
+// C16.136: the log of a failed try names namespace, host, queue, ID, status and time,
+// and neither path nor body.
+func TestLogOfAFailedTry(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer {
+			return answer{status: 503, body: "very secret", after: 40 * time.Millisecond}
+		}
+		r.book.route = func(_ *duly.Delivery, to *Route) error { to.To.URL.Path = "/hidden"; return nil }
+		r.push(duly.Job{ID: "a"})
+		pass(time.Second)
+		lines := r.log.Lines("job failed")
+		if len(lines) != 1 {
+			t.Fatalf("the log is %s", r.log)
+		}
+		for _, want := range []string{"queue=orders", "job=a", "attempt=1", "error.namespace=shop", "error.host=orders.example", "error.status=503", "error.ms=40"} {
+			if !strings.Contains(lines[0], want) {
+				t.Errorf("the line lacks %s: %s", want, lines[0])
+			}
+		}
+		if log := r.log.String(); strings.Contains(log, "hidden") || strings.Contains(log, "very secret") {
+			t.Errorf("the log is %s", log)
+		}
+	})
+}
+
+// C16.130: the bodies in flight share the memory, and a larger body is sent alone.
+func TestMemory(t *testing.T) {
+	bubble(t, Config{Memory: 1000}, func(t *testing.T, r *rig) {
+		flying, most := 0, 0
+		alone := true
+		r.rs.answer = func(q request, _ int) answer { return answer{status: 200, after: time.Second} }
+		r.book.route = func(d *duly.Delivery, to *Route) error {
+			to.To.Transport = counting{r.rs, func(n int, body int) {
+				flying += n * body
+				most = max(most, min(flying, 1000))
+				if body > 1000 && n > 0 && flying != body {
+					alone = false
+				}
+				if flying > 1000 && flying != 5000 {
+					alone = false
+				}
+			}}
+			return nil
+		}
+		for i := range 12 {
+			size := 300
+			if i == 5 {
+				size = 5000
+			}
+			r.push(duly.Job{Queue: fmt.Sprint("q", i), Body: make([]byte, size)})
+		}
+		pass(time.Minute)
+		if n := len(r.rs.got()); n != 12 {
+			t.Errorf("%d jobs arrived, want 12", n)
+		}
+		if !alone || most < 900 || r.Memory() != 0 {
+			t.Errorf("alone %v, most %d, left %d", alone, most, r.Memory())
+		}
+	})
+}
+
+// counting reports the bodies in flight.
+type counting struct {
+	*receivers
+	add func(n, body int)
+}
+
+func (c counting) RoundTrip(req *http.Request) (*http.Response, error) {
+	n := int(req.ContentLength)
+	c.mu.Lock()
+	c.add(1, n)
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		c.add(-1, n)
+		c.mu.Unlock()
+	}()
+	return c.receivers.RoundTrip(req)
+}
+
+// C16.17, C16.16: new queues are served at once, also beyond the 100 names of one Wait,
+// and queues that are gone are not waited for any more.
+func TestQueuesComeAndGo(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		const queues = 250
+		for i := range queues {
+			r.push(duly.Job{Queue: fmt.Sprint("q", i), ID: "a"})
+			if i%50 == 0 {
+				pass(10 * time.Millisecond)
+			}
+		}
+		pass(2 * time.Second)
+		if n := len(r.rs.got()); n != queues {
+			t.Errorf("%d of %d jobs arrived", n, queues)
+		}
+
+		r.book.mu.Lock()
+		r.book.queues["shop"] = []string{"q7"}
+		r.book.changed()
+		r.book.mu.Unlock()
+		synctest.Wait()
+		r.push(duly.Job{Queue: "q7", ID: "b"})
+		pass(time.Second)
+		if n := len(r.rs.got()); n != queues+1 {
+			t.Errorf("%d jobs arrived, want %d", n, queues+1)
+		}
+		r.feed.mu.Lock()
+		lanes := len(r.feed.lanes["shop"])
+		r.feed.mu.Unlock()
+		if lanes != 1 {
+			t.Errorf("%d lanes wait for one queue", lanes)
+		}
+	})
+}
+
+// C16.18: idle queues cost one Wait per 100 queues and minute.
+func TestIdleQueues(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		for i := range 1000 {
+			r.book.know("shop", fmt.Sprint("q", i))
+		}
+		pass(time.Second)
+		r.tap.mu.Lock()
+		r.tap.calls = map[string]int{}
+		r.tap.mu.Unlock()
+		pass(10 * time.Minute)
+		r.tap.mu.Lock()
+		defer r.tap.mu.Unlock()
+		if n := r.tap.calls["wait"]; n > 110 || r.tap.calls["reserve"] > 0 {
+			t.Errorf("in 10 minutes 1000 idle queues cost %v", r.tap.calls)
+		}
+	})
+}
+
+// C16.16: a namespace that fails, as when its pool is lost, holds up no other.
+func TestOneNamespaceFails(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.tap.failing(func(_, namespace string) error {
+			if namespace == "lost" {
+				return duly.ErrUnavailable
+			}
+			return nil
+		}, nil)
+		r.push(duly.Job{Namespace: "lost", ID: "l"})
+		for i := range 50 {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+			pass(20 * time.Millisecond)
+			r.gone(fmt.Sprint("j", i))
+		}
+		r.tap.failing(nil, nil)
+		pass(3 * time.Second)
+		if n := len(r.rs.got()); n != 51 {
+			t.Errorf("%d jobs arrived, want 51", n)
+		}
+	})
+}

@@ -1,0 +1,165 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/webhook/outcome"
+	"github.com/dulymq/duly/server/webhook/sign"
+	"github.com/dulymq/duly/worker"
+)
+
+const (
+	// noticeDelay is when a notice is due that nobody promotes, because its dispatcher
+	// has died.
+	noticeDelay = time.Minute
+	// noticeCall bounds one call for a notice.
+	noticeCall = 10 * time.Second
+	timeForm   = "2006-01-02T15:04:05.000Z07:00"
+)
+
+// notice is the body of a notice, and what its ID says.
+type notice struct {
+	ID        string `json:"id"`
+	Queue     string `json:"queue"`
+	Namespace string `json:"namespace"`
+	// Outcome is done or dead, as the ID begins.
+	Outcome  string `json:"outcome"`
+	Attempts int    `json:"attempts"`
+	// Status is that of the last answer; 0 without one.
+	Status int    `json:"status"`
+	Error  string `json:"error"`
+	At     string `json:"at"`
+
+	end    string
+	number duly.Number
+}
+
+// parseNotice reports whether a job is a notice. Anybody may push a job with such an ID
+// and such a body. It is then handled as a notice of its own queue, which does no harm.
+func parseNotice(job *delivery) (*notice, bool) {
+	end, number, ok := strings.Cut(job.ID, ":")
+	if !ok || end != sign.Done && end != sign.Dead {
+		return nil, false
+	}
+	n := &notice{end: end}
+	if n.number, ok = duly.ParseNumber(number); !ok {
+		return nil, false
+	}
+	if json.Unmarshal(job.Body, n) != nil || n.Namespace != job.namespace || n.Queue != job.Queue || n.Outcome != end || n.ID == "" {
+		return nil, false
+	}
+	return n, true
+}
+
+// judgeNotice looks at the job that a notice reports. It returns how long the notice
+// waits, or that it is dropped because it would be false.
+func (d *Dispatcher) judgeNotice(ctx context.Context, job *delivery, n *notice) (wait time.Duration, drop bool) {
+	state, err := d.stateOf(ctx, job, n)
+	if err != nil {
+		return patience(job.releases()), false
+	}
+	alive := state != duly.StateNone && state != duly.StateDone && state != duly.StateDead
+	switch {
+	case alive:
+		return patience(job.releases()), false
+	case n.end == sign.Dead && state != duly.StateDead, n.end == sign.Done && state == duly.StateDead:
+		return 0, true
+	}
+	return 0, false
+}
+
+// stateOf returns the state of the job with the number of a notice; StateNone if there
+// is none.
+func (d *Dispatcher) stateOf(ctx context.Context, job *delivery, n *notice) (duly.State, error) {
+	config, err := d.cfg.Engine.Config(ctx, duly.QueueRef{Namespace: job.namespace, Name: job.Queue})
+	if err != nil {
+		return duly.StateNone, err
+	}
+	r := duly.ReceiptParts{Queue: job.Queue, Shard: duly.ShardOf(n.ID, config.Shards), Number: n.number, Delivery: 1}.Receipt()
+	info, err := d.cfg.Engine.GetByReceipt(ctx, job.namespace, r)
+	if errors.Is(err, duly.ErrNotFound) {
+		return duly.StateNone, nil
+	}
+	return info.State, err
+}
+
+// notify stores the notice of a job that is about to end. It returns how the job is
+// settled instead if the notice cannot be stored.
+func (d *Dispatcher) notify(ctx context.Context, w *worker.Delivery, job *delivery, to *Route, decision outcome.Decision) error {
+	end, url := ending(job, to, decision)
+	if url == "" {
+		return nil
+	}
+	n := noticeJob(job, end, url, decision, d.cfg.Clock)
+	ctx, cancel := bounded(ctx, d.cfg.Clock, noticeCall)
+	defer cancel()
+	results, err := d.cfg.Engine.Push(ctx, []duly.Job{n})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err == nil {
+		d.notices.add(w.Receipt, duly.QueueRef{Namespace: job.namespace, Name: job.Queue}, n.ID)
+		return nil
+	}
+
+	// The job is not settled before its notice is stored, or the notice could be lost.
+	if d.cfg.Observer.NoticeFailed != nil {
+		d.cfg.Observer.NoticeFailed(job.namespace, job.Queue)
+	}
+	d.faults.report("notice "+job.namespace+"/"+job.Queue, func() {
+		d.cfg.Log.Error("a notice can't be stored; its job waits", "namespace", job.namespace, "queue", job.Queue, "id", job.ID, "code", string(duly.CodeOf(err)))
+	})
+	return worker.Snooze(job.Backoff.Delay(job.ID, job.Failures+1))
+}
+
+// ending returns which notice a decision calls for, and where it goes.
+func ending(job *delivery, to *Route, decision outcome.Decision) (end, url string) {
+	switch {
+	case decision.As == duly.Ack:
+		return sign.Done, to.OnDone
+	case decision.As == duly.Bury, decision.As == duly.Nack && job.Attempt >= job.Tries:
+		return sign.Dead, to.OnDead
+	}
+	return "", ""
+}
+
+// noticeJob returns the notice of a job.
+func noticeJob(job *delivery, end, url string, decision outcome.Decision, c clock.Clock) duly.Job {
+	p, _ := job.Receipt.Parts()
+	body, _ := json.Marshal(notice{ID: job.ID, Queue: job.Queue, Namespace: job.namespace, Outcome: end, Attempts: job.Attempt, // never fails
+		Status: decision.Status, Error: duly.CutError(decision.Error), At: c.Now().UTC().Format(timeForm)})
+	return duly.Job{
+		ID: end + ":" + p.Number.String(), Namespace: job.namespace, Queue: job.Queue, Body: body,
+		Headers: map[string]string{"content-type": "application/json"}, Callback: url, Delay: noticeDelay,
+		// Whatever the queue says: a notice ends by its own tries, and leaves nothing behind.
+		TTL: duly.None, Retain: duly.None,
+	}
+}
+
+// settled promotes the notice of a job whose settle has an answer. A settle that was
+// refused may repeat one that counted, so the notice finds out itself.
+func (d *Dispatcher) settled(w *worker.Delivery, _ duly.Settlement, err error) {
+	n, ok := d.notices.take(w.Receipt)
+	if !ok || err != nil && !errors.Is(err, duly.ErrLeaseLost) {
+		return
+	}
+	d.background.Go(func() {
+		ctx, cancel := bounded(context.Background(), d.cfg.Clock, noticeCall)
+		defer cancel()
+		// An error means that the notice is due later, or is on its way already.
+		_ = d.cfg.Engine.Promote(ctx, n.queue, n.id)
+	})
+}
+
+// bounded returns a context that ends after a time of the clock.
+func bounded(ctx context.Context, c clock.Clock, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	timer := c.AfterFunc(d, cancel)
+	return ctx, func() { timer.Stop(); cancel() }
+}
