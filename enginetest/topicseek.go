@@ -177,6 +177,11 @@ func seekOverDead(s *scene) {
 	g.bury(g.take(), "first")
 	g.seeks(duly.FromStart, duly.SeekResult{Replayed: 1})
 	s.refused("requeue of the copy of a message beyond the cursor", g.requeue(id).Err, duly.CodeConflict)
+	results, err := g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 2})
+	s.must("requeue the oldest", err)
+	if len(results) != 1 || results[0].ID != id || duly.CodeOf(results[0].Err) != duly.CodeConflict {
+		s.Errorf("requeue of the oldest returns %+v, want a conflict for %s", results, id)
+	}
 	d := g.delivers("a")[0]
 	g.is(id, duly.StateLeased)
 	g.conflicts("requeue of the copy of a message that is held", g.requeue(id).Err, duly.StateLeased)

@@ -5,7 +5,7 @@
 -- ARGV    clock version limits group  as in group_reserve
 --         n  the oldest n; 0: the places that follow
 --         then the place of each message
--- RETURNS {'config', value} | {'ok', {outcome, place}, ...}: the new state, 'none', 'beyond', or 'conflict' with the state in place of the place
+-- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict' with the state that the message has
 --
 -- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_find group_look group_mark group_close group_begin
 -- key_in is the key of a copy.
@@ -16,12 +16,12 @@ end
 
 local function requeue(pos)
   local state = is_beyond(pos) and 'beyond' or stands(pos)
-  if not state then return {'none'} end
-  if state == 'beyond' then return {'beyond'} end
-  if state ~= 'dead' then return {'conflict', state} end
+  if not state then return {'none', pos} end
+  if state == 'beyond' then return {'beyond', pos} end
+  if state ~= 'dead' then return {'conflict', pos, state} end
   local key = key_in(pos)
   call('ZREM', dead, pos)
-  if key == false then return {'none'} end -- Check names it
+  if key == false then return {'none', pos} end -- Check names it
   local ordinal, ms = ordinal_of(pos)
   local m = new_message(ms, ordinal, key)
   m.copy = true

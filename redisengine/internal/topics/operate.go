@@ -155,19 +155,19 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 // result reads one answer. An empty ID stands for the place in the answer.
 func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.Reply, k int) duly.RequeueResult {
 	answer := codec.Elements(&reply.Rest[k])
+	if id == "" {
+		p, _ := messages.ReadPlace(codec.Text(&answer[1]))
+		topic, _, _ := r.ref.Group()
+		id = messages.ShardOf(topic, shard).Position(p).String()
+	}
 	switch word := codec.Text(&answer[0]); word {
 	case "none":
 		return duly.RequeueResult{ID: id, Err: duly.NoMessage(r.ref, id)}
 	case "beyond":
 		return duly.RequeueResult{ID: id, Err: duly.NotBeyondCursor(r.ref, id)}
 	case "conflict":
-		state := codec.State(&answer[1])
+		state := codec.State(&answer[2])
 		return duly.RequeueResult{ID: id, Err: duly.Conflict(state, "message %s is %s, not dead", id, state)}
-	}
-	if id == "" {
-		p, _ := messages.ReadPlace(codec.Text(&answer[1]))
-		topic, _, _ := r.ref.Group()
-		id = messages.ShardOf(topic, shard).Position(p).String()
 	}
 	return duly.RequeueResult{ID: id, State: codec.State(&answer[0])}
 }
@@ -191,7 +191,7 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		return err
 	}
 	for k := range reply.Rest {
-		if x := r.result(q, 0, "", reply, k); x.Err == nil {
+		if x := r.result(q, 0, "", reply, k); duly.CodeOf(x.Err) != duly.CodeNotFound {
 			r.results = append(r.results, x)
 		}
 	}
