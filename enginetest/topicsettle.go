@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -18,6 +19,7 @@ func topicSettleTests() []test {
 		{"DeadMessagesHaveBounds", []string{"C12.112"}, Options{}, topicDeadBounds},
 		{"RequeueOffersTheCopyToThisGroupAlone", []string{"C12.114", "C12.6"}, Options{}, topicRequeued},
 		{"RequeuedCopyHoldsNothingInTheLog", []string{"C12.113", "C12.114"}, Options{}, topicRequeuedCopy},
+		{"PurgeTakesLeasedMessagesInTheOrderOfTheLog", []string{"C12.77", "C12.159"}, Options{}, topicPurged},
 		{"ResultOfAnAckIsDropped", []string{"C12.94"}, Options{}, topicResult},
 	}
 }
@@ -32,6 +34,28 @@ func topicAck(s *scene) {
 	h.delivers("a", "b")
 	g.sizes(duly.Sizes{Leased: 1})
 	same(s, "acked", g.stats().Counters.Acked, 1)
+}
+
+// topicPurged purges messages of several Reserves whose leases end together.
+func topicPurged(s *scene) {
+	g := s.group("g")
+	want := s.send("a", "b", "c", "d", "e", "f", "g", "h")
+	for range want {
+		g.take()
+	}
+	for len(want) > 0 {
+		n, err := g.Engine.Purge(g.ctx, g.ref(), duly.StateLeased, 2)
+		s.must("purge", err)
+		same(s, "the messages purged", n, 2)
+		want = want[2:]
+		var left []string
+		for _, j := range g.list(duly.StateLeased) {
+			left = append(left, j.ID)
+		}
+		if !slices.Equal(left, want) {
+			s.Errorf("%v are left, want %v", left, want)
+		}
+	}
 }
 
 func topicWaits(s *scene) {

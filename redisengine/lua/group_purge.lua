@@ -12,24 +12,6 @@ local function set_of(name)
   return ({ready = ready, delayed = waiting, blocked = blocked, leased = leased, dead = dead})[name]
 end
 
--- purge_range removes up to left messages of a range, and returns how many.
-local function purge_range(t, left)
-  local block = read_block(t)
-  local n = block and count_bits(block.bits) or 0
-  if n > left then
-    local ordinals = {}
-    for at = block.first, block.first + 8 * #block.bits - 1 do
-      if #ordinals < left and has_bit(block, at) then ordinals[#ordinals + 1] = at end
-    end
-    n = take_bits(block, block.first, bits_of(block.first, ordinals))
-    write_block(block)
-  else
-    drop_block(t)
-  end
-  g.out = g.out - n
-  return n
-end
-
 local function purge(members)
   for _, member in ipairs(members) do
     local pos = string.sub(member, -11)
@@ -48,16 +30,48 @@ local function purge(members)
   return #members
 end
 
+-- leased_until are the leased messages whose leases end first, up to left, in the order of the log: {ordinal, block} of one in a
+-- range, {ordinal, false, place} of one that is leased by itself. Ranges do not overlap.
+local function leased_until(ends, left)
+  local all, ranged = {}, {}
+  for _, t in ipairs(call('ZRANGEBYSCORE', ranges, ends, ends, 'LIMIT', '0', '1000')) do
+    local block = read_block(t)
+    if block then ranged[#ranged + 1] = block else drop_block(t) end
+  end
+  table.sort(ranged, function(a, b) return a.first < b.first end)
+  for _, block in ipairs(ranged) do
+    for at = block.first, block.first + 8 * #block.bits - 1 do
+      if #all == left then break end
+      if has_bit(block, at) then all[#all + 1] = {at, block} end
+    end
+  end
+  for _, pos in ipairs(call('ZRANGEBYSCORE', leased, ends, ends, 'LIMIT', '0', text_of(left))) do
+    all[#all + 1] = {ordinal_of(pos), false, pos}
+  end
+  table.sort(all, function(a, b) return a[1] < b[1] end)
+  return all
+end
+
 -- purge_leased removes leased messages in the order in which their leases end.
-local function purge_leased(left)
+local function purge_leased(most)
   local removed = 0
-  for _ = 1, left do
-    local range, alone = call('ZRANGE', ranges, '0', '0', 'WITHSCORES'), call('ZRANGE', leased, '0', '0', 'WITHSCORES')
-    if removed >= left or not range[1] and not alone[1] then break end
-    if range[1] and (not alone[1] or tonumber(range[2]) <= tonumber(alone[2])) then
-      removed = removed + purge_range(range[1], left - removed)
-    else
-      removed = removed + purge({alone[1]})
+  for _ = 1, most do
+    local first, second = head_of(ranges), head_of(leased)
+    if removed >= most or not first and not second then break end
+    local all, taken = leased_until(text_of(math.min(first or second, second or first)), most - removed), {}
+    for i = 1, math.min(most - removed, #all) do
+      local ordinal, block, pos = unpack(all[i])
+      if not block then
+        purge({pos})
+      else
+        taken[block] = taken[block] or {}
+        taken[block][#taken[block] + 1] = ordinal
+      end
+      removed = removed + 1
+    end
+    for block, ordinals in next, taken do
+      g.out = g.out - take_bits(block, ordinals[1], bits_of(ordinals[1], ordinals))
+      write_block(block)
     end
   end
   return removed
