@@ -14,6 +14,7 @@ func topicDedupeTests() []test {
 		{"WithoutItARepeatIsASecondMessage", []string{"C12.64", "C12.56"}, Options{}, dedupeOff},
 		{"DestroyForgetsTheIDs", []string{"C12.61"}, Options{}, dedupeDestroyed},
 		{"RepeatOfARefusedMessageIsNew", []string{"C12.21", "C12.57"}, Options{}, dedupeRefused},
+		{"IDOutlastsAClockThatIsSetBack", []string{"C12.57"}, Options{}, dedupeClock},
 		{"ForgetsTheOldestBeyondItsBound", []string{"C12.59"}, Options{}, dedupeBound},
 	}
 }
@@ -54,6 +55,16 @@ func dedupeStates(s *scene) {
 	s.logged() // trimmed
 	s.repeats(duly.Message{ID: "a"}, first)
 	g.delivers()
+}
+
+func dedupeClock(s *scene) {
+	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute})
+	m := duly.Message{ID: "a"}
+	first := s.publish(m)[0]
+	s.Clock.Step(time.Hour)
+	s.stepTopic()
+	s.Clock.Step(-time.Hour)
+	s.repeats(m, first)
 }
 
 func dedupeDelayed(s *scene) {

@@ -14,6 +14,7 @@
 --
 -- @include guard clock now due_at numbers log message entering topic
 
+local remembered -- whether this call has stored an ID
 local make_room, known, remember
 do
 -- make_room drops the oldest messages for one of so many bytes. It reports whether the message has room. Without drops only
@@ -45,7 +46,7 @@ function remember(id, ordinal)
   local at = struct.pack('>I6', now)
   call('HSET', ids, id, at .. struct.pack('>I5I6', ordinal, ordinal > 0 and entered_ms or 0))
   call('RPUSH', seen, at .. id)
-  topic.known = topic.known + 1
+  topic.known, remembered = topic.known + 1, true
 end
 end
 
@@ -82,9 +83,9 @@ end
 -- @call
 local all, dues
 if about ~= '' then all, dues = unpack(cmsgpack.unpack(about)) end
-size = tonumber(size)
+size, remembered = tonumber(size), false
 local first, odd, nearest = publish_all(ARGV, all, dues)
-if topic.known > 0 then forget_old() end
+if remembered then forget_old(dedupe) end
 free_log(FREE_AT)
 save_topic()
 wake_groups(KEYS, cmsgpack.unpack(groups), nearest)

@@ -6,7 +6,8 @@
 -- RETURNS {'config', value} | {'ok', more}
 --
 -- @include guard clock now numbers log entering topic
-forget_old()
+-- A clock that is set back, or a longer window, may need IDs again: without a Publish they stay for a day more.
+if topic.known > 0 then forget_old(math.max(dedupe, 0) + 86400000) end
 more_due = free_log(1) or topic.rest == 1 or more_due
 save_topic()
 wake_groups(KEYS, cmsgpack.unpack(groups))

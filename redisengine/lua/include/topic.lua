@@ -5,13 +5,13 @@ local dedupe -- for how long an ID counts, in ms; -1: not at all
 local forget_old, wake_groups
 
 do
--- forget_old forgets IDs whose time is over, and the oldest ones beyond the bound.
-function forget_old()
+-- forget_old forgets IDs that are older than a window (ms), and the oldest ones beyond the bound.
+function forget_old(window)
   local old = call('LRANGE', seen, '0', '999')
   local n = 0
   for i = 1, #old do
     local at, id = string.sub(old[i], 1, 6), string.sub(old[i], 7)
-    local live = struct.unpack('>I6', at) + dedupe >= now
+    local live = struct.unpack('>I6', at) + window >= now
     if live and topic.known <= 1000000 then break end
     local known_as = call('HGET', ids, id)
     if known_as and string.sub(known_as, 1, 6) == at then
