@@ -152,11 +152,21 @@ func long() bool { return os.Getenv("DULY_LONG") != "" }
 func TestModel(t *testing.T) { suite(t, single, 1).Model(t) }
 
 func TestTopicModel(t *testing.T) {
-	if !long() {
-		t.Skip("runs with DULY_LONG=1; where max_age drops messages between unneeded ones, the engine counts all as dropped and the model some as trimmed")
-	}
 	s := suite(t, single, 1)
 	s.Sequences = 40
+	s.TopicModel(t)
+}
+
+func TestTopicModelByEval(t *testing.T) {
+	s := suite(t, byEval, 1)
+	s.Sequences = 10
+	s.TopicModel(t)
+}
+
+func TestClusterTopicModel(t *testing.T) {
+	s := suite(t, cluster, 1)
+	s.Sequences = 10
+	neverAcrossSlots(t)
 	s.TopicModel(t)
 }
 

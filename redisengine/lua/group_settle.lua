@@ -12,6 +12,7 @@
 --
 -- @include guard clock now limits due_at bucket numbers log ranges upcoming entering group_head group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
+local ended -- whether a delivery has ended
 local settle = {}
 
 -- current is the message with an ordinal if it is leased under a token by itself.
@@ -62,7 +63,10 @@ local function ack_bits(t, from, bits)
   if block then
     local n
     n, lost = take_bits(block, from, bits)
-    if n > 0 then write_block(block) end
+    if n > 0 then
+      write_block(block)
+      ended = true
+    end
     g.out = g.out - n
     count('acked', n)
     if lost == '' then return '' end
@@ -73,6 +77,7 @@ local function ack_bits(t, from, bits)
     for k = 0, 7 do
       local m = math.floor(byte(lost, i) / 2 ^ k) % 2 == 1 and current(t, from + 8 * (i - 1) + k)
       if m then
+        ended = true
         take_out(m)
         settle.ack(m)
         b = b - 2 ^ k
@@ -85,6 +90,7 @@ local function ack_bits(t, from, bits)
 end
 -- @call
 local triples, lost, places = tonumber(acks), {}, {}
+ended = false
 for i = 1, triples do
   local at = FIRST + 3 * (i - 1)
   lost[i] = ack_bits(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
@@ -92,6 +98,7 @@ end
 for i = FIRST + 3 * triples, #ARGV do
   local o = cmsgpack.unpack(ARGV[i])
   local m = take(o[1], o[2])
+  ended = ended or m
   if not m then
     places[#places + 1] = i - FIRST - 3 * triples + 1
   elseif o[3] ~= 'ack' and not value_of(m) then -- deleted by another program
@@ -101,5 +108,5 @@ for i = FIRST + 3 * triples, #ARGV do
     settle[o[3]](m, o)
   end
 end
-group_close()
+group_close(ended)
 return {'ok', lost, places}

@@ -1,9 +1,9 @@
--- group_close ends a call that may have changed a group: it trims the log if this group held the floor, sets the marker, and
--- stores the numbers.
-local function group_close()
+-- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. trims says that deliveries
+-- have ended: then it trims the log if this group held the floor, or if time or a bound may delete messages.
+local function group_close(trims)
   local was = g.low
   g.low, g.low_ms = lowest()
-  if was < g.low and was <= topic.first or eager or topic.rest == 1 then
+  if trims and (was < g.low and was <= topic.first or eager or topic.rest == 1) then
     trim()
     free_log(FREE_AT)
   end
