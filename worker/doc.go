@@ -59,7 +59,8 @@
 //
 // Queues with a backlog share the slots by [Weight], which is 1 by default, so
 // none of them starves. With Config.StrictOrder a queue is served only when the
-// queues before it are empty.
+// queues before it are empty. With Config.Limiter, fewer slots are used while the
+// handlers fail or slow down.
 //
 // # Who decides when a lease is lost
 //

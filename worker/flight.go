@@ -77,8 +77,9 @@ type table struct {
 
 	mu       sync.Mutex
 	running  []*flight
-	asked    int // slots that the Reserves under way are to fill
-	need     int // room that the next Reserve waits for
+	limit    *limit // nil: all slots may be used
+	asked    int    // slots that the Reserves under way are to fill
+	need     int    // room that the next Reserve waits for
 	pending  batch.Queue[settlement]
 	sending  int // outcomes in the Settle under way
 	stopping bool
@@ -135,7 +136,11 @@ func (t *table) roomFor(need int) int {
 }
 
 func (t *table) roomLocked() int {
-	free := t.slots - len(t.running) - t.asked
+	slots := t.slots
+	if t.limit != nil {
+		slots = min(slots, t.limit.aimd.Limit())
+	}
+	free := slots - len(t.running) - t.asked
 	unsettled := t.pending.Len() + t.sending
 	return max(0, min(free, 2*t.slots+free-unsettled, duly.MaxBatch))
 }
@@ -187,6 +192,20 @@ func (t *table) letGo(f *flight) {
 	t.mu.Lock()
 	f.lease.letGo = true
 	t.mu.Unlock()
+}
+
+// learn shows the limiter how the handler of a flight has ended. The flight still has
+// its slot.
+func (t *table) learn(out duly.Outcome, now, started time.Duration) {
+	if t.limit == nil {
+		return
+	}
+	t.mu.Lock()
+	changed := t.limit.learn(out.As, now, now-started, len(t.running) >= t.limit.aimd.Limit())
+	t.mu.Unlock()
+	if changed > 0 && t.limit.changed != nil {
+		t.limit.changed(changed)
+	}
 }
 
 // finish takes a flight whose handler has returned out of its slot, and keeps

@@ -32,6 +32,7 @@ func (s *session) handle(f *flight) {
 		stopTimer()
 		f.cancel(nil)
 		s.finished(f, started, out, err)
+		s.table.learn(out, s.clock.Mono(), started)
 		s.table.finish(f, out)
 	}()
 	err = f.route.handler(&f.ctx, &f.delivery)
@@ -64,7 +65,7 @@ func (f *flight) canceled() bool { return f.ended() == duly.ErrCanceled }
 // started notifies the observer, and returns when that was.
 func (s *session) started(f *flight) (at time.Duration) {
 	o := &s.cfg.Observer
-	if o.Started == nil && o.Finished == nil {
+	if o.Started == nil && o.Finished == nil && s.table.limit == nil {
 		return 0
 	}
 	at = s.clock.Mono()

@@ -26,6 +26,8 @@ type Observer struct {
 	// judgement or by the engine's word, or was let go after MaxHold, or the job
 	// was canceled. cause is the cause of the handler's context.
 	LeaseLost func(d *Delivery, cause error)
+	// Limit: Config.Limiter has another limit now.
+	Limit func(slots int)
 	// Panicked: a handler has panicked, with that value and stack.
 	Panicked func(d *Delivery, value any, stack []byte)
 	// StoreLost: calls to the engine fail, and go on failing.

@@ -49,6 +49,7 @@ func (w *Worker) newSession(ctx context.Context) *session {
 		routes: make(map[string]*route, len(w.routes)), order: newOrder(w.routes, cfg.StrictOrder),
 		values: context.WithoutCancel(ctx), table: newTable(cfg.Concurrency), gatherers: map[string]*gatherer{},
 	}
+	s.table.limit = newLimit(cfg)
 	for _, r := range w.routes {
 		if r.every {
 			s.every = r

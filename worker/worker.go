@@ -138,6 +138,9 @@ func (w *Worker) validate() error {
 	_, topics := w.engine.(duly.Topics)
 	for _, r := range w.routes {
 		r.validate(&f, w.cfg.Concurrency)
+		if r.batch != nil && w.cfg.Limiter != nil {
+			f.Add("limiter", "is set, but queue %s is handled in batches, which wait for free slots; remove one of them", r.queue)
+		}
 		if r.every && len(w.routes) > 1 {
 			f.Add("queues", "are %d, but HandleEvery takes all jobs; remove the other handlers", len(w.routes))
 		}
