@@ -2,7 +2,6 @@ package dispatch
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -242,21 +241,19 @@ func TestNoticesOutliveTheDispatcher(t *testing.T) {
 
 // killAt cuts the dispatcher off from its engine at a step.
 func (r *rig) killAt(step, when string) {
-	dead := false
-	gone := errors.Join(duly.ErrUnavailable, errors.New("cut off"))
-	r.tap.failing(func(op, _ string) error {
-		dead = dead || op == step && when == "before"
-		if dead {
-			return gone
+	var dead atomic.Bool
+	reach := func(at string) func(op, _ string) error {
+		return func(op, _ string) error {
+			if op == step && when == at {
+				dead.Store(true)
+			}
+			if dead.Load() {
+				return duly.ErrUnavailable
+			}
+			return nil
 		}
-		return nil
-	}, func(op, _ string) error {
-		dead = dead || op == step && when == "after"
-		if dead {
-			return gone
-		}
-		return nil
-	})
+	}
+	r.tap.failing(reach("before"), reach("after"))
 }
 
 // numberOf returns the number of a job that was reserved.
