@@ -1,0 +1,170 @@
+//go:build unix
+
+package redisengine_test
+
+import (
+	"cmp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/redistest/resp"
+)
+
+// topicCallers is how many goroutines call at once, each with messagesPerCall.
+const topicCallers, messagesPerCall = 4, 100
+
+// info is a number of the server's INFO.
+func (r *rig) info(section, name string) float64 {
+	_, rest, _ := strings.Cut(r.server.Must("INFO", section).(string), "\n"+name+":")
+	text, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		r.Fatal(name, err)
+	}
+	return n
+}
+
+func (r *rig) publish(calls int) {
+	messages := make([]duly.Message, messagesPerCall)
+	for i, j := range r.jobs(messagesPerCall) {
+		messages[i] = duly.Message{Topic: "t", Body: j.Body}
+	}
+	r.each(calls, topicCallers, func() error {
+		results, err := r.e.Publish(r.Context(), messages)
+		for i := range results {
+			err = cmp.Or(err, results[i].Err)
+		}
+		return err
+	})
+}
+
+// written is what f adds to the append-only file, and to the memory in use, in bytes per message.
+func (r *rig) written(messages int, f func()) {
+	file, memory := r.info("persistence", "aof_current_size"), r.info("memory", "used_memory")
+	f()
+	r.ReportMetric((r.info("persistence", "aof_current_size")-file)/float64(messages), "aof-B/message")
+	r.ReportMetric((r.info("memory", "used_memory")-memory)/float64(messages), "memory-B/message")
+}
+
+func BenchmarkPublish100(b *testing.B) {
+	r := newRig(b)
+	r.publish(10)
+	r.written(messagesPerCall*b.N, func() {
+		r.begin()
+		r.publish(b.N)
+		r.end(messagesPerCall * b.N)
+	})
+}
+
+func BenchmarkGroupReserveAck100(b *testing.B) {
+	r := newRig(b)
+	if _, err := r.e.CreateGroup(b.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
+		b.Fatal(err)
+	}
+	r.publish(b.N + 10)
+	r.written(messagesPerCall*b.N, func() {
+		r.begin()
+		r.each(b.N, topicCallers, func() error {
+			ds, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{"t@g"}, Max: messagesPerCall})
+			if err != nil {
+				return err
+			}
+			outcomes := make([]duly.Outcome, len(ds))
+			for i := range ds {
+				outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack}
+			}
+			_, err = r.e.Settle(r.Context(), "", outcomes)
+			return err
+		})
+		r.end(messagesPerCall * b.N)
+	})
+}
+
+// bare runs pipelines of commands on connections of their own.
+func (r *rig) bare(calls int, call func(c *resp.Conn) error) {
+	conns := make(chan *resp.Conn, topicCallers)
+	for range topicCallers {
+		c, err := r.server.Dial(r.Context())
+		if err != nil {
+			r.Fatal(err)
+		}
+		r.Cleanup(func() { c.Close() })
+		conns <- c
+	}
+	r.each(calls, topicCallers, func() error {
+		c := <-conns
+		defer func() { conns <- c }()
+		return call(c)
+	})
+}
+
+// pipeline is the same command so many times, as it is sent.
+func pipeline(times int, command ...string) []byte {
+	var b strings.Builder
+	b.WriteString("*" + strconv.Itoa(len(command)) + "\r\n")
+	for _, arg := range command {
+		b.WriteString("$" + strconv.Itoa(len(arg)) + "\r\n" + arg + "\r\n")
+	}
+	return []byte(strings.Repeat(b.String(), times))
+}
+
+func replies(c *resp.Conn, n int) error {
+	for range n {
+		if _, err := c.Receive(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *rig) bareAdd(calls int) {
+	commands := pipeline(messagesPerCall, "XADD", "s", "*", "m", strings.Repeat("x", 100))
+	r.bare(calls, func(c *resp.Conn) error {
+		if _, err := c.Write(commands); err != nil {
+			return err
+		}
+		return replies(c, messagesPerCall)
+	})
+}
+
+// BenchmarkBareXADD100 is what BenchmarkPublish100 is compared with.
+func BenchmarkBareXADD100(b *testing.B) {
+	r := newRig(b)
+	r.bareAdd(10)
+	r.written(messagesPerCall*b.N, func() {
+		r.begin()
+		r.bareAdd(b.N)
+		r.end(messagesPerCall * b.N)
+	})
+}
+
+// BenchmarkBareXREADGROUP100 is what BenchmarkGroupReserveAck100 is compared with.
+func BenchmarkBareXREADGROUP100(b *testing.B) {
+	r := newRig(b)
+	r.server.Must("XGROUP", "CREATE", "s", "g", "0", "MKSTREAM")
+	r.bareAdd(b.N + 10)
+	read := pipeline(1, "XREADGROUP", "GROUP", "g", "c", "COUNT", strconv.Itoa(messagesPerCall), "STREAMS", "s", ">")
+	r.written(messagesPerCall*b.N, func() {
+		r.begin()
+		r.bare(b.N, func(c *resp.Conn) error {
+			if _, err := c.Write(read); err != nil {
+				return err
+			}
+			reply, err := c.Receive()
+			if err != nil {
+				return err
+			}
+			ack := []string{"XACK", "s", "g"}
+			for _, entry := range reply.([]any)[0].([]any)[1].([]any) {
+				ack = append(ack, entry.([]any)[0].(string))
+			}
+			if _, err := c.Write(pipeline(1, ack...)); err != nil {
+				return err
+			}
+			return replies(c, 1)
+		})
+		r.end(messagesPerCall * b.N)
+	})
+}
