@@ -95,13 +95,26 @@ local function accept(ms, ordinal, value, entry)
   return m and 'alone' or 'leased'
 end
 
--- store_block makes a range of the new messages.
-local function store_block(ordinals, ms)
-  if #ordinals == 0 then return end
-  g.out = g.out + #ordinals
-  call('HSET', blocks, token, struct.pack('>I5I6', ordinals[1], ms) .. bits_of(ordinals[1], ordinals))
+-- store_block makes a range of n new messages with these bits.
+local function store_block(n, first, ms, bits)
+  g.out = g.out + n
+  call('HSET', blocks, token, struct.pack('>I5I6', first, ms) .. bits)
   call('ZADD', ranges, text_of(ends), token)
-  call('ZADD', firsts, text_of(ordinals[1]), token)
+  call('ZADD', firsts, text_of(first), token)
+end
+
+-- take_row hands out entries of a group that takes every message, if they follow each other and all have room: then only the
+-- first and the last one have to be looked at. It reports whether it has.
+local function take_row(got)
+  local n = #got
+  if n == 0 or #fresh > 0 or topic.largest * n > bytes then return false end
+  local first_ms, first = place_of(got[1][1])
+  local ms, last = place_of(got[n][1])
+  if first ~= g.cursor + 1 or last ~= g.cursor + n or last > topic.last then return false end
+  fresh, bytes = got, bytes - topic.largest * n
+  g.cursor, g.cursor_ms = last, ms
+  store_block(n, first, first_ms, all_bits(n))
+  return true
 end
 
 -- take_entries hands out entries, up to left, and passes over others. It returns how many were handed out, how many the
@@ -137,7 +150,12 @@ function take_new(left)
   local ordinals, block, passed = {}, {}, 0
   local plain = not own.keyed and not own.filter
   while left > 0 and beyond > 0 and passed < 1000 and not full do
-    local got, step = next_entries(plain and math.min(left, beyond) or 1000 - passed)
+    local wanted = plain and math.min(left, beyond) or 1000 - passed
+    local got, step = next_entries(wanted)
+    if plain and step == wanted and take_row(got) then
+      beyond = beyond - #got
+      break
+    end
     local handed, holds_more, ended = take_entries(got, left, ordinals, block)
     left, beyond, passed = left - handed, beyond - holds_more, passed + #got
     if not ended and #got < step and g.cursor < topic.last then -- the rest was deleted by another program
@@ -146,7 +164,7 @@ function take_new(left)
     end
     if ended or g.cursor >= topic.last then break end
   end
-  store_block(ordinals, block.ms)
+  if #ordinals > 0 then store_block(#ordinals, ordinals[1], block.ms, bits_of(ordinals[1], ordinals)) end
   return beyond > 0 and g.cursor < topic.last
 end
 

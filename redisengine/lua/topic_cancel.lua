@@ -6,7 +6,7 @@
 --         name  of the delayed message
 -- RETURNS {'config', value} | {'none'} | {'ok'}
 --
--- @include guard clock now numbers log entering
+-- @include guard clock now numbers entering
 local record = call('HGET', records, name)
 if not record then return {'none'} end
 read_topic(call('HGET', heads, ''))

@@ -50,11 +50,18 @@ function remember(id, ordinal)
 end
 end
 
--- publish_all publishes the messages in their order. It returns the first ordinal, and what is odd.
+local FIRST = 6 -- arguments before the first message
+
+-- publish_all publishes the messages in their order. It returns the first ordinal, what is odd, and when the first of the
+-- delayed ones is due.
 local function publish_all(args, all, dues)
   local first, odd, nearest = 0, {}
+  if not all and not dues and max_count == -1 and max_bytes == -1 then -- none can be odd
+    topic.published = topic.published + size
+    return append(args, FIRST, size), odd
+  end
   for i = 1, size do
-    local value, id = args[6 + i], all and all[i] or ''
+    local value, id = args[FIRST + i], all and all[i] or ''
     local due = dues and dues[i] ~= 0 and due_at(dues[i]) or now
     local ms, ordinal = known(id, value, due > now)
     local room, bound = true
@@ -72,7 +79,7 @@ local function publish_all(args, all, dues)
         if not nearest or due < nearest then nearest = due end
         odd[#odd + 1] = {i, 'delayed'}
       else
-        local at = append(value)
+        local at = append(args, FIRST + i - 1, 1)
         remember(id, at)
         if first == 0 then first = at end
       end

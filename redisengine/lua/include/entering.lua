@@ -4,25 +4,31 @@
 local OVERHEAD = 14 -- bytes of a message in the stream beside its value
 local RECORD = 11   -- bytes of a record before the value
 local entered_ms    -- the entry time of all messages of this call
+local entered_text  -- how their IDs begin
 local entered       -- how many messages have entered in this call
 local more_due      -- whether others are due than those that have entered
 local append, add_delayed, remove_delayed, enter_due
 
 do
--- append adds a message to the log and returns its ordinal.
-function append(value)
+-- append adds n messages to the log, which are in a list behind a place. It returns the ordinal of the first one.
+function append(values, place, n)
   if not entered_ms then
     entered_ms = math.max(now, topic.last_ms)
+    entered_text = text_of(entered_ms) .. '-'
     if topic.first > topic.last then topic.first_ms = entered_ms end
     topic.last_ms = entered_ms
   end
-  local last = topic.last + 1
-  call('XADD', log, id_of(entered_ms, last), 'm', value)
-  topic.last = last
-  topic.bytes = topic.bytes + #value + OVERHEAD
-  if #value > topic.largest then topic.largest = #value end
-  entered, topic.entered = entered + 1, topic.entered + 1
-  return last
+  local before, bytes, largest = topic.last, 0, topic.largest
+  for i = 1, n do
+    local value = values[place + i]
+    call('XADD', log, entered_text .. before + i, 'm', value)
+    local size = #value
+    bytes = bytes + size
+    if size > largest then largest = size end
+  end
+  topic.last, topic.largest, topic.bytes = before + n, largest, topic.bytes + bytes + n * OVERHEAD
+  entered, topic.entered = entered + n, topic.entered + n
+  return before + 1
 end
 
 local function member_of(sequence, name)
@@ -63,7 +69,7 @@ function enter_due()
         more_due = true
         return
       end
-      local ordinal = append(string.sub(record, RECORD + 1))
+      local ordinal = append({string.sub(record, RECORD + 1)}, 0, 1)
       remove_delayed(name, record)
       local seen_at = call('HGET', ids, id)
       if seen_at then call('HSET', ids, id, string.sub(seen_at, 1, 6) .. struct.pack('>I5I6', ordinal, entered_ms)) end

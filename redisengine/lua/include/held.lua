@@ -99,8 +99,7 @@ local function cut_block(token)
     return
   end
   local cut = math.min(topic.first - block.first, 8 * #block.bits)
-  local bits = string.rep('\255', math.floor(cut / 8)) .. (cut % 8 > 0 and string.char(2 ^ (cut % 8) - 1) or '')
-  local n = take_bits(block, block.first, bits)
+  local n = take_bits(block, block.first, all_bits(cut))
   if n > 0 then write_block(block) end
   g.out = g.out - n
   count('missed', n)

@@ -9,16 +9,19 @@ for b = 0, 255 do
   end
   BITS[b] = n
 end
-local bits_of, count_bits, first_bit, read_block, write_block, drop_block, take_bits, has_bit
+local all_bits, bits_of, count_bits, first_bit, read_block, write_block, drop_block, take_bits, has_bit
 
 do
+-- all_bits is the bitmap of n ordinals in a row.
+function all_bits(n)
+  local rest = n % 8
+  return string.rep('\255', math.floor(n / 8)) .. (rest > 0 and string.char(2 ^ rest - 1) or '')
+end
+
 -- bits_of is the bitmap of some ordinals, from the first on.
 function bits_of(first, ordinals)
   local n = #ordinals
-  if n > 0 and ordinals[n] - first + 1 == n and ordinals[1] == first then -- no holes
-    local rest = n % 8
-    return string.rep('\255', math.floor(n / 8)) .. (rest > 0 and string.char(2 ^ rest - 1) or '')
-  end
+  if n > 0 and ordinals[n] - first + 1 == n and ordinals[1] == first then return all_bits(n) end -- no holes
   local bytes = {}
   for i = 1, n do
     local at = ordinals[i] - first
