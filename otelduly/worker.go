@@ -18,7 +18,7 @@ func Middleware(opts ...Option) worker.Middleware {
 	t := tracer(opts)
 	return func(next worker.HandlerFunc) worker.HandlerFunc {
 		return func(ctx context.Context, d *worker.Delivery) (err error) {
-			ctx, span := begin(ctx, t, d)
+			ctx, span := begin(ctx, t, &d.Delivery, "handle", trace.SpanKindConsumer)
 			returned := false
 			defer func() {
 				if returned {
@@ -35,9 +35,9 @@ func Middleware(opts ...Option) worker.Middleware {
 	}
 }
 
-// begin begins a handler's span: below the push of its job, or with a link to it.
-func begin(ctx context.Context, t trace.Tracer, d *worker.Delivery) (context.Context, trace.Span) {
-	opts := []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(ofDelivery(d)...)}
+// begin begins the span of a delivery: below the push of its job, or with a link to it.
+func begin(ctx context.Context, t trace.Tracer, d *duly.Delivery, does string, kind trace.SpanKind) (context.Context, trace.Span) {
+	opts := []trace.SpanStartOption{trace.WithSpanKind(kind), trace.WithAttributes(ofDelivery(d, does)...)}
 	pushed := w3c.Extract(ctx, propagation.MapCarrier(d.Headers))
 	switch place := trace.SpanContextFromContext(pushed); {
 	case d.Headers[parentHeader] == "" || !place.IsValid():
@@ -46,13 +46,13 @@ func begin(ctx context.Context, t trace.Tracer, d *worker.Delivery) (context.Con
 	default:
 		ctx = pushed
 	}
-	return t.Start(ctx, "handle "+d.Queue, opts...)
+	return t.Start(ctx, does+" "+d.Queue, opts...)
 }
 
-func ofDelivery(d *worker.Delivery) []attribute.KeyValue {
+func ofDelivery(d *duly.Delivery, does string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.system", "duly"),
-		attribute.String("messaging.operation.name", "handle"),
+		attribute.String("messaging.operation.name", does),
 		attribute.String("messaging.operation.type", "process"),
 		attribute.String("messaging.destination.name", d.Queue),
 		attribute.String("messaging.message.id", d.ID),

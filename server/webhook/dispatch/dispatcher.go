@@ -10,7 +10,6 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/server/webhook"
 	"github.com/dulymq/duly/server/webhook/gate"
-	"github.com/dulymq/duly/server/webhook/outcome"
 	"github.com/dulymq/duly/worker"
 )
 
@@ -35,7 +34,7 @@ type Config struct {
 	Version string
 	// Trace begins the span of a try. It returns the headers traceparent and tracestate,
 	// and what ends the span. Default: none, and requests carry the job's headers.
-	Trace func(ctx context.Context, d *duly.Delivery, host string) (headers map[string]string, ended func(outcome.Decision))
+	Trace func(ctx context.Context, d *duly.Delivery, host string) (headers map[string]string, ended func(status int, as duly.Settlement))
 	// Observer is called for what happens. Default: nothing.
 	Observer Observer
 	// Log takes the events. Default [slog.Default].

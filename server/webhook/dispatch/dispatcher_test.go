@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -466,6 +467,29 @@ func TestLogOfAFailedTry(t *testing.T) {
 		}
 		if log := r.log.String(); strings.Contains(log, "hidden") || strings.Contains(log, "very secret") {
 			t.Errorf("the log is %s", log)
+		}
+	})
+}
+
+// C16.135: each try has a span of its own, which the request carries. A job that is
+// held back has none.
+func TestSpans(t *testing.T) {
+	var began, ended atomic.Int64
+	trace := func(context.Context, *duly.Delivery, string) (map[string]string, func(int, duly.Settlement)) {
+		n := began.Add(1)
+		return map[string]string{"traceparent": fmt.Sprint("span ", n)}, func(status int, as duly.Settlement) {
+			if status == 500 && as == duly.Nack || status == 200 && as == duly.Ack {
+				ended.Add(1)
+			}
+		}
+	}
+	bubble(t, Config{Trace: trace}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(_ request, before int) answer { return answer{status: []int{500, 200}[before]} }
+		r.push(duly.Job{ID: "a", Headers: map[string]string{"traceparent": "of the job"}})
+		pass(time.Minute)
+		got := r.rs.got()
+		if len(got) != 2 || got[0].trace != "span 1" || got[1].trace != "span 2" || ended.Load() != 2 {
+			t.Errorf("the requests are %+v, and %d spans have ended", got, ended.Load())
 		}
 	})
 }

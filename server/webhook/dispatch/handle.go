@@ -88,12 +88,12 @@ func (d *Dispatcher) try(ctx context.Context, job *delivery, to *webhook.Destina
 
 	began := d.cfg.Clock.Mono()
 	one := webhook.Job{Namespace: job.namespace, WebhookID: job.webhookID(n), Delivery: &job.Delivery}
-	ended := func(outcome.Decision) {}
+	ended := func(int, duly.Settlement) {}
 	if d.cfg.Trace != nil {
 		one.Trace, ended = d.cfg.Trace(ctx, &job.Delivery, webhook.HostOf(to.URL))
 	}
 	decision := d.sender.Send(ctx, one, to)
-	ended(decision)
+	ended(decision.Status, decision.As)
 	took := d.cfg.Clock.Mono() - began
 	if decision.Rule != notSent {
 		d.tried(job, to, decision, took)

@@ -28,6 +28,7 @@ type request struct {
 	id         string // webhook-id
 	job        string // duly-id
 	attempt    string
+	trace      string // traceparent
 	body       string
 	at         time.Duration // since the begin of the test
 	ended      time.Duration
@@ -62,7 +63,7 @@ func (rs *receivers) RoundTrip(req *http.Request) (*http.Response, error) {
 		body, _ = io.ReadAll(req.Body)
 	}
 	r := request{host: req.URL.Host, path: req.URL.Path, id: req.Header.Get("webhook-id"), job: req.Header.Get("duly-id"),
-		attempt: req.Header.Get("duly-attempt"), body: string(body), at: time.Since(rs.began)}
+		attempt: req.Header.Get("duly-attempt"), trace: req.Header.Get("traceparent"), body: string(body), at: time.Since(rs.began)}
 	rs.mu.Lock()
 	before := rs.seen[r.id]
 	rs.seen[r.id]++
