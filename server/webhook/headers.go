@@ -132,8 +132,10 @@ func (s *Sender) headers(j Job, to *Destination) http.Header {
 	for name, value := range to.Headers {
 		h.Set(name, value)
 	}
-	for name, value := range j.Trace {
-		h.Set(name, value)
+	if j.Trace != nil {
+		for name, value := range j.Trace() {
+			h.Set(name, value)
+		}
 	}
 
 	// net/http repeats a request without a body on its own if it finds one of these.

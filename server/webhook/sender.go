@@ -61,9 +61,9 @@ type Job struct {
 	// WebhookID is what [sign.ID] or [sign.NoticeID] makes.
 	WebhookID string
 	Delivery  *duly.Delivery
-	// Trace has the headers traceparent and tracestate of the try. Default: those
-	// of the job.
-	Trace map[string]string
+	// Trace returns the headers traceparent and tracestate of the try. It is called
+	// after the gate has admitted the job. Default: the headers of the job.
+	Trace func() map[string]string
 }
 
 // releases returns how many earlier deliveries of the job ended in release.

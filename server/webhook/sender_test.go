@@ -111,7 +111,7 @@ func TestRequest(t *testing.T) {
 			j := job(body, map[string]string{"x-job": "1", "idempotency-key": "2", "x-both": "job", "accept-encoding": "br", "user-agent": "job",
 				"host": "evil.example", "connection": "close", "authorization": "job", "traceparent": "old", "tracestate": "old"})
 			j.Delivery.Attempt = 3
-			j.Trace = map[string]string{"traceparent": "new"}
+			j.Trace = func() map[string]string { return map[string]string{"traceparent": "new"} }
 			to := r.to(t, s.URL+"/a%20b?c=d")
 			to.Method, to.Headers = http.MethodPut, map[string]string{"X-Both": "target", "Authorization": "Bearer t", "content-type": "text/x"}
 			d := r.sender.Send(t.Context(), j, to)

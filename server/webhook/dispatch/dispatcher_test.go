@@ -484,12 +484,27 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	bubble(t, Config{Trace: trace}, func(t *testing.T, r *rig) {
-		r.rs.answer = func(_ request, before int) answer { return answer{status: []int{500, 200}[before]} }
+		r.rs.answer = func(q request, before int) answer {
+			if q.job == "a" && before == 0 {
+				return answer{status: 500}
+			}
+			if q.job == "b" && before == 0 {
+				return answer{status: 503, header: map[string]string{"retry-after": "600"}}
+			}
+			return answer{status: 200}
+		}
 		r.push(duly.Job{ID: "a", Headers: map[string]string{"traceparent": "of the job"}})
 		pass(time.Minute)
 		got := r.rs.got()
 		if len(got) != 2 || got[0].trace != "span 1" || got[1].trace != "span 2" || ended.Load() != 2 {
 			t.Errorf("the requests are %+v, and %d spans have ended", got, ended.Load())
+		}
+		r.push(duly.Job{ID: "b"})
+		pass(time.Second)
+		r.push(duly.Job{ID: "held"})
+		pass(time.Minute)
+		if began.Load() != 3 || r.tap.deliveries("held") == 0 {
+			t.Errorf("%d spans for 3 requests", began.Load())
 		}
 	})
 }

@@ -90,7 +90,10 @@ func (d *Dispatcher) try(ctx context.Context, job *delivery, to *webhook.Destina
 	one := webhook.Job{Namespace: job.namespace, WebhookID: job.webhookID(n), Delivery: &job.Delivery}
 	ended := func(int, duly.Settlement) {}
 	if d.cfg.Trace != nil {
-		one.Trace, ended = d.cfg.Trace(ctx, &job.Delivery, webhook.HostOf(to.URL))
+		one.Trace = func() (headers map[string]string) {
+			headers, ended = d.cfg.Trace(ctx, &job.Delivery, webhook.HostOf(to.URL))
+			return headers
+		}
 	}
 	decision := d.sender.Send(ctx, one, to)
 	ended(decision.Status, decision.As)
