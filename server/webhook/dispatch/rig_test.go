@@ -293,6 +293,12 @@ type rig struct {
 func bubble(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
 	t.Helper()
 	t.Parallel()
+	bubbleOf(t, cfg, body)
+}
+
+// bubbleOf is bubble for a test that does not run in parallel.
+func bubbleOf(t *testing.T, cfg Config, body func(t *testing.T, r *rig)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := model.New(model.Config{})
 		rs := &receivers{began: time.Now(), seen: map[string]int{}, flying: map[string]int{}, most: map[string]int{}}

@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/server/webhook/outcome"
+	"github.com/dulymq/duly/server/webhook/sign"
+)
+
+// TestEvent is the type of a test request, and the name of its queue.
+const TestEvent = "duly.test"
+
+// Tested is how a test request ended.
+type Tested struct {
+	// Status is that of the answer; 0 without one.
+	Status int
+	// As is how a job would be settled.
+	As duly.Settlement
+	// Error is the error text of a job, if As is nack or bury.
+	Error string
+	Took  time.Duration
+	// WebhookID is that of the request.
+	WebhookID string
+}
+
+// Test sends a signed request of the type [TestEvent] to a destination, whatever its
+// gate says. The answer has no effect on the gate.
+func (s *Sender) Test(ctx context.Context, namespace string, to *Destination) (Tested, error) {
+	now := s.Clock.Now().UTC()
+	body, _ := json.Marshal(map[string]any{ // never fails
+		"type": TestEvent, "namespace": namespace, "target": to.Target, "at": now.Format(dueForm),
+	})
+	d := &duly.Delivery{Attempt: 1, Now: now}
+	d.Namespace, d.Queue, d.ID, d.Tries, d.Due = namespace, TestEvent, duly.NewNumber().String(), 1, now
+	d.Body, d.Headers = body, map[string]string{headerType: "application/json"}
+	j := Job{Namespace: namespace, WebhookID: sign.ID(namespace, TestEvent, d.ID, false), Delivery: d}
+
+	header, err := s.signed(j, to)
+	if err != nil {
+		return Tested{}, err
+	}
+	t := s.try(ctx, j, to, header)
+	if t == nil {
+		return Tested{}, ctx.Err()
+	}
+	t.Host, t.Named, t.Success, t.Permanent, t.Private = to.URL.Host, to.Target != "", to.Success, to.Permanent, private(to)
+	decision := outcome.Decide(*t)
+	return Tested{Status: decision.Status, As: decision.As, Error: decision.Error, Took: t.Took, WebhookID: j.WebhookID}, nil
+}
