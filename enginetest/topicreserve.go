@@ -252,17 +252,22 @@ func (s *scene) listWithBodies(state duly.State) []duly.JobInfo {
 }
 
 // topicWaiters has three waiters in each of two groups, and publishes one message.
+// The waiters that wake take it: while it is ready, others may be woken for it.
 func topicWaiters(s *scene) {
 	g, h := s.group("g"), s.group("h")
 	woken := make(chan string, 6)
 	for _, group := range []*scene{g, g, g, h, h, h} {
 		go func() {
 			ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{group.queue}, Timeout: time.Second})
-			if err == nil && ready {
-				woken <- group.queue
+			if err != nil || !ready {
+				woken <- ""
 				return
 			}
-			woken <- ""
+			taken, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{group.queue}, Max: 1})
+			if err != nil || len(taken) != 1 {
+				s.Errorf("a woken waiter of %s takes %d messages: %v", group.queue, len(taken), err)
+			}
+			woken <- group.queue
 		}()
 	}
 	s.Quiet()
