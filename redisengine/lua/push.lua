@@ -342,7 +342,6 @@ local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct,
     append(members, ready, ready_list, y)
     append(members, delayed, delayed_list, d)
     new_jobs, new_ready, wakes = new_jobs + r / 2, new_ready + y / 2, wakes or y + d > 0
-    record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
   end
 
   local head, fits -- of the kind and the moment; most calls have one of each
@@ -378,6 +377,7 @@ local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct,
       if not waits_new or due < waits_new then waits_new = due end
     elseif not state then
       hand_over()
+      record_list, ready_list, delayed_list, r, y, d = {}, {}, {}, 0, 0, 0
       local outcome, a, b = push(
         n, kind, due, args[tails + i], own and own[i] or '', there[i], order, merge_key, kind.large and next_body(args))
       if outcome then results[#results + 1] = {i, outcome, a, b} end

@@ -189,20 +189,9 @@ var nothingSpecial = func() string {
 	return string(about)
 }()
 
-// distinct reports whether no ID is there twice. Mostly the numbers rise, and no
-// job has an ID of its own.
+// distinct reports whether no ID is there twice.
 func distinct(calls []*CallArgs) bool {
-	last, own := "", false
-	for _, c := range calls {
-		own = own || len(c.names) > 0
-		for _, number := range c.Args {
-			if number <= last {
-				return false
-			}
-			last = number
-		}
-	}
-	if !own {
+	if rising(calls) {
 		return true
 	}
 
@@ -217,6 +206,25 @@ func distinct(calls []*CallArgs) bool {
 				return false
 			}
 			seen[id] = true
+		}
+	}
+	return true
+}
+
+// rising reports whether no job has an ID of its own and each number is above the
+// one before. That is so in most calls. Where callers meet, the numbers of one may
+// be below those of another that came first.
+func rising(calls []*CallArgs) bool {
+	last := ""
+	for _, c := range calls {
+		if len(c.names) > 0 {
+			return false
+		}
+		for _, number := range c.Args {
+			if number <= last {
+				return false
+			}
+			last = number
 		}
 	}
 	return true
