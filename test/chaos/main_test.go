@@ -18,6 +18,7 @@ func TestMain(m *testing.M) {
 		"refill":       runRefill,
 		"refillstore":  runRefillStore,
 		"poisonworker": runPoisonWorker,
+		"topicworker":  runTopicWorker,
 		"orderworker":  runOrderWorker,
 		"ledgerworker": runLedgerWorker,
 		"redisworker":  runRedisWorker,

@@ -1,0 +1,371 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/porttest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/open"
+	"github.com/dulymq/duly/test/servertest"
+)
+
+const (
+	topicLease = 2 * time.Second
+	topicBatch = 50 // messages of one Reserve: a kill interrupts no more
+)
+
+var (
+	theTopic  = duly.Q("events")
+	theGroups = []string{"events@a", "events@b", "events@c"}
+)
+
+// TestTopicsLoseNothing kills consumers of three groups, with -9, and restarts the
+// store under them. Every group acks every message once. A message is handled twice
+// only where its first delivery was interrupted, and never before its lease has ended.
+//
+// C12.34, C12.81, C12.97, C12.110, C12.154
+func TestTopicsLoseNothing(t *testing.T) {
+	t.Parallel()
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		server := redistest.Single(t, redistest.AOF("always"))
+		consumeThroughKills(t, topicStore{url: server.URL(), shards: 4, direct: server.URL(), restart: func() {
+			server.Kill()
+			server.Restart()
+			server.RewriteLog() // as docs/redis.md asks for after a crash
+		}})
+	})
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		file := open.File(filepath.Join(t.TempDir(), "duly.db"))
+		server := servertest.Start(t, file, "-addr", porttest.Address(t))
+		address, token := server.Address(), server.Token
+		consumeThroughKills(t, topicStore{
+			url: servertest.EngineURL(address, token), shards: 1, direct: file,
+			restart: func() {
+				server.Kill()
+				server = servertest.Start(t, file, "-addr", address, "-token=false")
+			},
+			stop: func() { server.Kill() },
+		})
+	})
+}
+
+// topicStore is where the topic lies.
+type topicStore struct {
+	url     string // for publishers and consumers
+	direct  string // for the check at the end
+	shards  int
+	restart func()
+	stop    func() // before the check; may be nil
+}
+
+func consumeThroughKills(t *testing.T, store topicStore) {
+	engine := openAt(t, store.url)
+	topics := engine.(duly.Topics)
+	must(t, topics.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: store.shards, Dedupe: time.Hour}))
+	for _, group := range theGroups {
+		_, err := topics.CreateGroup(t.Context(), duly.Q(group), duly.FromStart)
+		must(t, err)
+	}
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	kills, messages, consumers, every := 8, 5_000, 4, 200*time.Millisecond
+	if proctest.Long() {
+		kills, messages, consumers, every = 60, 1_000_000, 10, time.Second
+	}
+
+	f := &consumerFleet{t: t, url: store.url, ledger: map[string][]string{}}
+	for i := range consumers {
+		f.begin(theGroups[i%len(theGroups)])
+	}
+	var published sync.WaitGroup
+	published.Go(func() { publishThrough(t, topics, messages) })
+
+	restarts := 0
+	for n := 0; n < kills || proctest.Long() && ackedBy(t, engine) < int64(messages*len(theGroups)); n++ {
+		restUpTo(r, every/2, every*3/2)
+		f.replace(r.IntN(len(f.running)))
+		if n%15 == min(kills/2, 14) {
+			store.restart()
+			restarts++
+		}
+		if n > 100*kills {
+			t.Fatalf("%d kills, and not every message is acked", n)
+		}
+	}
+	t.Logf("%d kills, %d restarts", f.kills, restarts)
+	published.Wait()
+	awaitDrained(t, engine, messages)
+	f.end()
+
+	judgeConsumers(t, f, messages)
+	engine.Close()
+	if store.stop != nil {
+		store.stop()
+	}
+	checkTopic(t, store.direct, messages)
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// closer is an engine that the test closes.
+type closer interface {
+	duly.Contract
+	io.Closer
+}
+
+func openAt(t *testing.T, url string) closer {
+	t.Helper()
+	engine, err := open.Engine(t.Context(), url, open.Log(slog.New(slog.DiscardHandler)))
+	must(t, err)
+	t.Cleanup(func() { engine.Close() })
+	return engine.(closer)
+}
+
+// publishThrough publishes numbered messages. Each call is repeated until it is
+// answered: the topic takes an ID once.
+func publishThrough(t *testing.T, topics duly.Topics, messages int) {
+	for n := 0; n < messages; {
+		if !proctest.Long() {
+			time.Sleep(30 * time.Millisecond) // so that each kill meets work
+		}
+		batch := make([]duly.Message, min(100, messages-n))
+		for i := range batch {
+			number := strconv.Itoa(n + i)
+			batch[i] = duly.Message{Topic: theTopic.Name, ID: "m" + number, Key: "k" + strconv.Itoa((n+i)%64), Body: []byte(number)}
+		}
+		for begun := time.Now(); ; time.Sleep(breath) {
+			if time.Since(begun) > patience {
+				t.Errorf("no Publish was answered for %v", patience)
+				return
+			}
+			ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+			results, err := topics.Publish(ctx, batch)
+			stop()
+			if err == nil && !slices.ContainsFunc(results, func(r duly.PublishResult) bool { return r.Err != nil }) {
+				break
+			}
+		}
+		n += len(batch)
+	}
+}
+
+// consumerFleet is the processes that consume, and what they have printed.
+type consumerFleet struct {
+	t       *testing.T
+	url     string
+	running []consumer
+	ledger  map[string][]string // by group; the lines of a process lie together
+	kills   int
+}
+
+type consumer struct {
+	*proctest.Process
+	group string
+}
+
+func (f *consumerFleet) begin(group string) {
+	f.t.Helper()
+	f.running = append(f.running, consumer{proctest.Start(f.t, proctest.Options{}, "topicworker", f.url, group), group})
+}
+
+// replace kills a consumer and begins another one of its group.
+func (f *consumerFleet) replace(i int) {
+	f.t.Helper()
+	c := f.running[i]
+	f.running = slices.Delete(f.running, i, i+1)
+	f.keep(c)
+	f.kills++
+	f.begin(c.group)
+}
+
+func (f *consumerFleet) keep(c consumer) {
+	c.Kill()
+	f.ledger[c.group] = append(f.ledger[c.group], c.Lines()...)
+}
+
+func (f *consumerFleet) end() {
+	for _, c := range f.running {
+		f.keep(c)
+	}
+}
+
+// awaitDrained waits until every group has acked every message.
+func awaitDrained(t *testing.T, engine duly.Inspector, messages int) {
+	t.Helper()
+	last, moved := int64(-1), time.Now()
+	for {
+		acked := ackedBy(t, engine)
+		if acked == int64(messages*len(theGroups)) {
+			return
+		}
+		if acked != last {
+			last, moved = acked, time.Now()
+		}
+		if time.Since(moved) > patience {
+			t.Fatalf("%d messages are acked, want %d, and nothing was acked for %v", acked, messages*len(theGroups), patience)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// ackedBy is how many messages the groups have acked, together.
+func ackedBy(t *testing.T, engine duly.Inspector) (acked int64) {
+	t.Helper()
+	for _, group := range theGroups {
+		s, err := engine.Stats(t.Context(), duly.Q(group))
+		must(t, err)
+		acked += s.Counters.Acked
+	}
+	return acked
+}
+
+// handed is a delivery of a message: when it was asked for, when it came, and whether an
+// ack was answered.
+type handed struct {
+	asked, came int64
+	acked       bool
+}
+
+func judgeConsumers(t *testing.T, f *consumerFleet, messages int) {
+	t.Helper()
+	var doubles int
+	var slowest time.Duration
+	for _, group := range theGroups {
+		all := readConsumers(t, f.ledger[group])
+		for number := range messages {
+			deliveries := all[number]
+			slices.SortFunc(deliveries, func(a, b *handed) int { return int(a.came - b.came) })
+			for i := 1; i < len(deliveries); i++ {
+				doubles++
+				before, d := deliveries[i-1], deliveries[i]
+				if before.acked {
+					t.Errorf("%s: message %d was delivered again after its ack", group, number)
+				}
+				if d.came < before.asked+topicLease.Microseconds() {
+					t.Errorf("%s: message %d was delivered again %d µs before the end of its lease", group, number, before.asked+topicLease.Microseconds()-d.came)
+				}
+				slowest = max(slowest, time.Duration(d.came-before.came)*time.Microsecond-topicLease)
+			}
+			if len(deliveries) == 0 {
+				t.Errorf("%s: message %d was never delivered", group, number)
+			}
+		}
+	}
+	t.Logf("%d of %d deliveries were repeated; the longest wait after a lease was %v", doubles, messages*len(theGroups), slowest)
+	if proctest.Long() && doubles*100 > messages*len(theGroups) {
+		t.Errorf("%d messages were handled twice, want at most 1%%", doubles)
+	}
+}
+
+// readConsumers reads what the consumers of a group have printed.
+func readConsumers(t *testing.T, lines []string) map[int][]*handed {
+	t.Helper()
+	all := map[int][]*handed{}
+	running := map[int]*handed{}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "open": // another process: what the one before held was interrupted
+			clear(running)
+		case "take":
+			asked, _ := strconv.ParseInt(words[1], 10, 64)
+			came, _ := strconv.ParseInt(words[2], 10, 64)
+			for _, word := range words[3:] {
+				number, err := strconv.Atoi(word)
+				must(t, err)
+				running[number] = &handed{asked: asked, came: came}
+				all[number] = append(all[number], running[number])
+			}
+		case "ack":
+			for _, word := range words[1:] {
+				number, err := strconv.Atoi(word)
+				must(t, err)
+				running[number].acked = true
+			}
+		}
+	}
+	return all
+}
+
+// checkTopic looks at the store at rest: nothing is held, the numbers add up, and Check
+// finds nothing.
+func checkTopic(t *testing.T, url string, messages int) {
+	t.Helper()
+	engine := openAt(t, url)
+	for _, group := range theGroups {
+		s, err := engine.Stats(t.Context(), duly.Q(group))
+		must(t, err)
+		if s.Sizes != (duly.Sizes{}) || s.Counters.Acked != int64(messages) || s.Group == nil || s.Group.Lag != 0 {
+			t.Errorf("%s: %+v of %+v, want %d acked messages and nothing else", group, s, s.Group, messages)
+		}
+	}
+	report, err := engine.(duly.Maintainer).Check(t.Context(), duly.CheckParams{})
+	if err != nil || len(report.Faults) > 0 {
+		t.Errorf("Check finds %d faults, %v: %+v", len(report.Faults), err, report.Faults[:min(3, len(report.Faults))])
+	}
+}
+
+// runTopicWorker consumes until it is killed: args are the engine's URL and the group.
+func runTopicWorker(args []string) error {
+	ctx, group := context.Background(), []string{args[1]}
+	engine, err := open.Engine(ctx, args[0], open.Log(slog.New(slog.DiscardHandler)))
+	for err != nil { // the store may be down right now
+		time.Sleep(breath)
+		engine, err = open.Engine(ctx, args[0], open.Log(slog.New(slog.DiscardHandler)))
+	}
+	say := func(word string, rest ...any) { fmt.Fprintln(os.Stdout, append([]any{word}, rest...)...) }
+	say("open")
+	for {
+		asked := at()
+		ds, err := engine.Reserve(ctx, duly.ReserveParams{Queues: group, Max: topicBatch, Lease: topicLease})
+		if err != nil {
+			time.Sleep(breath)
+			continue
+		}
+		if len(ds) == 0 {
+			engine.Wait(ctx, duly.WaitParams{Queues: group, Timeout: time.Second})
+			continue
+		}
+
+		taken, outcomes := []any{asked, at()}, make([]duly.Outcome, len(ds))
+		for i, d := range ds {
+			taken = append(taken, string(d.Body))
+			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		}
+		say("take", taken...)
+		time.Sleep(5 * time.Millisecond) // the work, so that kills interrupt some
+		results, err := engine.Settle(ctx, "", outcomes)
+		if err != nil {
+			continue
+		}
+		var acked []any
+		for i, err := range results {
+			if err == nil {
+				acked = append(acked, string(ds[i].Body))
+			}
+		}
+		say("ack", acked...)
+	}
+}
