@@ -37,7 +37,7 @@ var (
 // store under them. Every group acks every message once. A message is handled twice
 // only where its first delivery was interrupted, and never before its lease has ended.
 //
-// C12.34, C12.81, C12.97, C12.110, C12.154
+// C12.72, C12.81, C12.94, C12.97, C12.154
 func TestTopicsLoseNothing(t *testing.T) {
 	t.Parallel()
 	t.Run("Redis", func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 // repeats each call until it is answered. A topic that takes an ID once has each message
 // once. Another topic has doubles, which are reported.
 //
-// C12.52, C12.56
+// C12.20, C12.56
 func TestRepeatedPublishes(t *testing.T) {
 	t.Parallel()
 	for name, dedupe := range map[string]time.Duration{"Dedupe": time.Hour, "NoDedupe": duly.None} {
