@@ -249,5 +249,14 @@ func Header(name, value string) Option {
 	}
 }
 
+// Callback lets a push queue send the job to a URL, or to a target:NAME.
+func Callback(destination string) Option { return func(j *Job) { j.Callback = destination } }
+
+// OnDone lets the dispatcher report the end of the job when it is done.
+func OnDone(destination string) Option { return func(j *Job) { j.OnDone = destination } }
+
+// OnDead lets the dispatcher report the end of the job when it is dead.
+func OnDead(destination string) Option { return func(j *Job) { j.OnDead = destination } }
+
 // Retain keeps the finished job and its result visible for d.
 func Retain(d time.Duration) Option { return func(j *Job) { j.Retain = d } }

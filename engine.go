@@ -78,6 +78,9 @@ type ReserveParams struct {
 	// bridge does. A group with [GroupConfig.Target] takes only callers that name the
 	// same queue, and a group without one only callers that name none.
 	Target string
+	// Dispatcher says that the caller sends the jobs by HTTP request: for it every
+	// queue but a push queue is empty. For any other caller a push queue is.
+	Dispatcher bool
 }
 
 // WaitParams says what to wait for.
@@ -85,6 +88,8 @@ type WaitParams struct {
 	Namespace string
 	Queues    []string      // 1 to MaxReserveQueues
 	Timeout   time.Duration // 0 to MaxWait; 0 looks once
+	// Dispatcher is as in ReserveParams.
+	Dispatcher bool
 }
 
 // Inspector looks, and changes nothing.

@@ -103,6 +103,7 @@ const NoTarget = "none"
 // DefaultGroupConfig returns the configuration of a group that was never configured.
 func DefaultGroupConfig() QueueConfig {
 	c := DefaultQueueConfig()
+	c.Delivery = ""
 	c.Group = GroupConfig{Order: OrderNone, MaxHeld: DefaultMaxHeld, Filter: NoFilter, Idle: None, Target: NoTarget}
 	return c
 }
@@ -166,6 +167,7 @@ func (c QueueConfig) ValidateFor(q QueueRef) error {
 		field string
 		set   bool
 	}{
+		{"delivery", c.Delivery != ""}, {"push_url", c.Push.URL != ""}, {"on_done", c.Push.OnDone != ""}, {"on_dead", c.Push.OnDead != ""},
 		{"shards", c.Shards != 0}, {"defaults.ttl", c.Defaults.TTL != 0}, {"defaults.retain", c.Defaults.Retain != 0}, {"max_jobs", c.MaxJobs != 0},
 	} {
 		if x.set {

@@ -49,8 +49,13 @@ type Job struct {
 	OrderKey string
 	// Merge collapses equal waiting jobs into one. Default: no merging.
 	Merge Merge
-	// Callback is unsupported until HTTP push is built.
+	// Callback is where a push queue sends the job: an http or https URL, or
+	// target:NAME. A job with one makes its queue as a push queue. Default: the
+	// queue's URL. [ErrConflict] for a pull queue.
 	Callback string
+	// OnDone and OnDead are where the dispatcher reports the end of the job: as
+	// Callback, or [NoDestination]. Default: the queue's.
+	OnDone, OnDead string
 	// Retain is how long the finished job and its result stay visible.
 	// Default: the queue's. A job without one is deleted when it is acked.
 	Retain time.Duration

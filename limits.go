@@ -1,6 +1,10 @@
 package duly
 
-import "time"
+import (
+	"time"
+
+	"github.com/dulymq/duly/internal/hook"
+)
 
 // None says "explicitly none" where zero would mean "the default": no TTL, no
 // stall limit, no bound.
@@ -50,6 +54,8 @@ const (
 	MaxBatchBytes = 8 << 20
 	// MaxReserveQueues is the number of queues of one Reserve or Wait.
 	MaxReserveQueues = 100
+	// MaxURL is the length of the URL of a destination, in bytes.
+	MaxURL = hook.MaxURL
 	// MaxWait bounds the time of one Wait.
 	MaxWait = 10 * time.Minute
 	// DefaultPage is the length of a list's page unless a limit is given;

@@ -26,16 +26,19 @@ type Planned struct {
 	MergeKey string
 }
 
-// Plan judges the job and settles what it leaves open, for an engine whose
-// clock says now. The job's ID is left as it is.
-func (j Job) Plan(def Defaults, now time.Time, maxBody int) (Planned, error) {
+// Plan judges the job and settles what it leaves open, for a queue of that
+// configuration and an engine whose clock says now. The job's ID is left as it is.
+func (j Job) Plan(cfg *QueueConfig, now time.Time, maxBody int) (Planned, error) {
 	if err := j.Validate(maxBody); err != nil {
+		return Planned{}, err
+	}
+	if err := j.CheckDelivery(cfg); err != nil {
 		return Planned{}, err
 	}
 	p := Planned{Job: j, PushedAt: clock.Milli(now)}
 	p.Namespace = NamespaceOr(j.Namespace)
 	p.Headers = lowerHeaders(j.Headers)
-	p.fill(def)
+	p.fill(cfg.Defaults)
 	p.DueAt = dueAt(j.Delay, j.Due, now)
 	if p.TTL != None {
 		p.ExpiresAt = clock.CeilMilli(now.Add(p.TTL))

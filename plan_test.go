@@ -16,7 +16,7 @@ var planNow = time.Date(2030, 1, 2, 3, 4, 5, 600_000_000, time.UTC)
 func plan(t *testing.T, j duly.Job, d duly.Defaults) duly.Planned {
 	t.Helper()
 	j.Queue = "q"
-	p, err := j.Plan(d, planNow, 0)
+	p, err := j.Plan(&duly.QueueConfig{Defaults: d}, planNow, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestPlanRefusesMomentsBeyondTheirBound(t *testing.T) {
 		{"ttl", planNow, duly.Job{Delay: time.Minute}, duly.Defaults{TTL: time.Second}},
 	} {
 		c.job.Queue = "q"
-		_, err := c.job.Plan(c.def, c.now, 0)
+		_, err := c.job.Plan(&duly.QueueConfig{Defaults: c.def}, c.now, 0)
 		var e *duly.Error
 		if !errors.As(err, &e) || e.Code != duly.CodeInvalid || e.Fields[0].Field != c.field {
 			t.Errorf("%+v is answered %v, want %s", c.job, err, c.field)

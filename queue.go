@@ -66,6 +66,11 @@ type QueueConfig struct {
 	Paused bool
 	// Group is what only a group has; zero for a queue.
 	Group GroupConfig
+	// Delivery says who takes the jobs; it changes only while the queue is empty.
+	// Default [DeliverPull]. Empty for a group.
+	Delivery DeliveryMode
+	// Push is what only a push queue has; zero for any other.
+	Push PushConfig
 }
 
 // DefaultQueueConfig is the configuration of a queue that was never
@@ -73,12 +78,14 @@ type QueueConfig struct {
 func DefaultQueueConfig() QueueConfig {
 	return QueueConfig{
 		Shards: 1, Defaults: Defaults{}.Filled(), DeadAge: DefaultDeadAge, DeadCount: DefaultDeadCount,
-		MaxJobs: None, MaxLeased: None, Rate: Rate{PerSecond: None},
+		MaxJobs: None, MaxLeased: None, Rate: Rate{PerSecond: None}, Delivery: DeliverPull,
 	}
 }
 
-// With is c changed by a patch: each field of the patch that is not zero.
+// With is c changed by a patch: each field of the patch that is not zero. With a
+// change of Delivery, what is as it is by default takes the default of the new mode.
 func (c QueueConfig) With(patch QueueConfig) QueueConfig {
+	c = c.deliveredBy(patch.Delivery)
 	set(&c.Shards, patch.Shards)
 	set(&c.Defaults.Tries, patch.Defaults.Tries)
 	set(&c.Defaults.MaxStalls, patch.Defaults.MaxStalls)
@@ -93,6 +100,7 @@ func (c QueueConfig) With(patch QueueConfig) QueueConfig {
 	set(&c.Rate.PerSecond, patch.Rate.PerSecond)
 	set(&c.Rate.Burst, patch.Rate.Burst)
 	c.Group = c.Group.with(patch.Group)
+	c.Push = c.Push.with(patch.Push)
 	if c.Rate.Limited() && c.Rate.Burst == 0 {
 		c.Rate.Burst = max(int(c.Rate.burst()), c.Shards) // each shard has its part of it
 	}
@@ -129,13 +137,12 @@ func (c QueueConfig) Validate() error {
 	if r.Burst < 0 || r.Burst > MaxBurst {
 		f.Add("burst", "is %d, must be between 1 and %d", r.Burst, MaxBurst)
 	}
+	c.checkDelivery(&f)
 	return f.Err()
 }
 
-// CheckParts reports [ErrInvalid] with every limit that is too small for each
-// shard to have a part of it.
-func (c QueueConfig) CheckParts() error {
-	var f BadFields
+// checkParts notes every limit that is too small for each shard to have a part of it.
+func (c QueueConfig) checkParts(f *BadFields) {
 	check := func(field string, n int) {
 		if n > 0 && n < c.Shards {
 			f.Add(field, "is %d, must be at least %d: each of the queue's shards enforces its part", n, c.Shards)
@@ -148,7 +155,6 @@ func (c QueueConfig) CheckParts() error {
 	if c.Rate.Limited() {
 		check("burst", c.Rate.Burst)
 	}
-	return f.Err()
 }
 
 // OfShard is what shard i enforces of the configuration: its part of each
@@ -180,6 +186,9 @@ type Stats struct {
 	NextDue time.Time
 	// Group is what only a group has; nil for a queue.
 	Group *GroupStats
+	// Delivery is that of the configuration; empty for a group, and for a queue
+	// that does not exist.
+	Delivery DeliveryMode
 }
 
 // Sizes is the number of jobs per state, by the clock: a delayed job that is

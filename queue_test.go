@@ -15,7 +15,8 @@ func TestConfigIsChangedFieldByField(t *testing.T) {
 	full := duly.QueueConfig{
 		Shards: 4, Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:1s", Lease: time.Minute, TTL: time.Hour, Retain: time.Hour},
 		DeadAge: time.Hour, DeadCount: 5, MaxJobs: 6, MaxLeased: 7, Rate: duly.Rate{PerSecond: 8, Burst: 9},
-		Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 10, Filter: "a=1", Idle: time.Hour, Target: "q"},
+		Group:    duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 10, Filter: "a=1", Idle: time.Hour, Target: "q"},
+		Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example", OnDone: "target:a", OnDead: "target:b"},
 	}
 	base := duly.DefaultQueueConfig()
 	if got := base.With(full); got != full {
@@ -68,13 +69,13 @@ func TestConfigIsDividedAmongShards(t *testing.T) {
 	if got := duly.DefaultQueueConfig().OfShard(0); got != duly.DefaultQueueConfig() {
 		t.Errorf("the only shard has %+v", got)
 	}
-	if err := whole.CheckParts(); err != nil {
+	if err := whole.CheckWhole(); err != nil {
 		t.Error(err)
 	}
 	small := duly.QueueConfig{Shards: 4, DeadCount: 3, MaxJobs: 3, MaxLeased: 3, Rate: duly.Rate{PerSecond: 1, Burst: 3}}
 	var e *duly.Error
-	if !errors.As(small.CheckParts(), &e) || len(e.Fields) != 4 {
-		t.Errorf("four limits that are too small are answered %v", small.CheckParts())
+	if !errors.As(small.CheckWhole(), &e) || len(e.Fields) != 4 {
+		t.Errorf("four limits that are too small are answered %v", small.CheckWhole())
 	}
 	sharded := duly.DefaultQueueConfig()
 	sharded.Shards = 8
@@ -146,7 +147,7 @@ func TestMergeRulesOnTwoJobs(t *testing.T) {
 	old := plan(t, duly.Job{ID: "old", TTL: time.Hour, Body: []byte("1"), OrderKey: "k", Merge: merge}, duly.Defaults{})
 	at := planNow.Add(50 * time.Second)
 	newer, err := duly.Job{ID: "new", Queue: "q", Body: []byte("2"), Delay: 30 * time.Second, TTL: 2 * time.Hour, OrderKey: "k", Merge: merge}.
-		Plan(duly.Defaults{}, at, 0)
+		Plan(&duly.QueueConfig{}, at, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

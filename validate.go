@@ -1,7 +1,6 @@
 package duly
 
 import (
-	"net/url"
 	"strings"
 	"time"
 )
@@ -9,7 +8,7 @@ import (
 // Validate judges everything about a job that needs neither a clock nor a
 // queue, and names every bad field. maxBody is the engine's bound on a body in
 // bytes; 0 is [DefaultMaxBody]. The error is [ErrInvalid], [ErrTooLarge] where
-// only sizes are wrong, or [ErrUnsupported].
+// only sizes are wrong.
 func (j *Job) Validate(maxBody int) error {
 	var f BadFields
 	if j.ID != "" {
@@ -37,14 +36,11 @@ func (j *Job) Validate(maxBody int) error {
 	if j.Merge.Set() {
 		j.Merge.check(&f)
 	}
-	j.checkCallback(&f)
-	if err := f.Err(); err != nil {
-		return err
-	}
 	if j.Callback != "" {
-		return Errorf(CodeUnsupported, "callback is not supported by this version; leave it out")
+		checkDestination(&f, "callback", j.Callback)
 	}
-	return nil
+	checkDestinations(&f, j.OnDone, j.OnDead)
+	return f.Err()
 }
 
 // CheckShard reports [ErrInvalid] for a valid job whose key says another shard
@@ -157,16 +153,6 @@ func (m Merge) check(f *BadFields) {
 	}
 	if m.Until == UntilDone && m.Mode == MergeReplace {
 		f.Add("merge.until", "done goes with mode keep only")
-	}
-}
-
-func (j *Job) checkCallback(f *BadFields) {
-	if j.Callback == "" {
-		return
-	}
-	u, err := url.Parse(j.Callback)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		f.Add("callback", "is not an http or https URL")
 	}
 }
 

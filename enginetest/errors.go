@@ -25,15 +25,18 @@ func (s *scene) faults() map[duly.Code]error {
 	s.push(duly.Job{ID: "x"})
 	full := s.try(duly.Job{}).Err
 	d := s.take()
-	return map[duly.Code]error{
-		duly.CodeInvalid:     s.try(duly.Job{Priority: 5000}).Err,
-		duly.CodeNotFound:    s.Engine.Delete(s.ctx, s.ref(), "nobody"),
-		duly.CodeConflict:    s.Engine.Promote(s.ctx, s.ref(), d.ID),
-		duly.CodeLeaseLost:   s.settle(duly.Outcome{Receipt: d.Receipt + "0", As: duly.Ack}),
-		duly.CodeTooLarge:    s.try(duly.Job{Body: make([]byte, duly.DefaultMaxBody+1)}).Err,
-		duly.CodeFull:        full,
-		duly.CodeUnsupported: s.try(duly.Job{Callback: "https://example.com/"}).Err,
+	faults := map[duly.Code]error{
+		duly.CodeInvalid:   s.try(duly.Job{Priority: 5000}).Err,
+		duly.CodeNotFound:  s.Engine.Delete(s.ctx, s.ref(), "nobody"),
+		duly.CodeConflict:  s.Engine.Promote(s.ctx, s.ref(), d.ID),
+		duly.CodeLeaseLost: s.settle(duly.Outcome{Receipt: d.Receipt + "0", As: duly.Ack}),
+		duly.CodeTooLarge:  s.try(duly.Job{Body: make([]byte, duly.DefaultMaxBody+1)}).Err,
+		duly.CodeFull:      full,
 	}
+	if err := s.Engine.Configure(s.ctx, s.on("sharded").ref(), duly.QueueConfig{Shards: 4}); err != nil { // of an engine with one shard
+		faults[duly.CodeUnsupported] = err
+	}
+	return faults
 }
 
 func errorSentinels(s *scene) {

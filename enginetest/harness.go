@@ -16,6 +16,9 @@ type Harness struct {
 	// In gives the same engine in another namespace, for engines that serve
 	// but one. Nil: Engine serves all of them.
 	In func(namespace string) duly.Contract
+	// Dispatcher is the engine that a dispatcher reserves from; it runs in the server.
+	// Nil: Engine, and In.
+	Dispatcher duly.Engine
 	// Maintainer steps and checks the store behind the engine. For a remote
 	// engine it is that of the server's engine.
 	Maintainer duly.Maintainer
@@ -30,6 +33,7 @@ type Harness struct {
 	// Shards is how many parts a queue has that was made without saying. The
 	// suite sets it from its own; 0 is one.
 	Shards int
+	noPush bool
 	// Quiet blocks until every call that can return at this moment of the
 	// clock has returned. In a bubble (see Suite) it is synctest.Wait.
 	Quiet func()
@@ -77,6 +81,8 @@ type Suite struct {
 	// Subjects are the groups of tests that Run plays, by the first part of
 	// their names ("Push", "Wait"). Nil: all of them.
 	Subjects []string
+	// NoPush: the engine has no push queues.
+	NoPush bool
 	// Bubble runs every test in a bubble of testing/synctest, for engines
 	// without sockets: Quiet may then be left nil.
 	Bubble bool

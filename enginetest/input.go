@@ -16,7 +16,6 @@ func inputTests() []test {
 		{"EveryBadFieldOfOneJobIsNamed", []string{"C13.2"}, Options{}, inputNamesAll},
 		{"NothingIsStoredOfABadJob", []string{"C4.4", "C13.2"}, Options{}, inputStoresNothing},
 		{"MergeRulesThatContradictAreRefused", []string{"C7.17"}, Options{}, inputMergeRules},
-		{"CallbackIsUnsupported", []string{"C2.29", "C13.14"}, Options{}, inputCallback},
 		{"BadParametersOfACallAreNamed", []string{"C4.10", "C13.2"}, Options{}, inputParameters},
 		{"BadOutcomeIsRefusedAndTheJobStaysLeased", []string{"C4.21", "C13.2", "C2.31"}, Options{}, inputOutcomes},
 	}
@@ -138,11 +137,6 @@ func inputMergeRules(s *scene) {
 		s.try(duly.Job{Merge: duly.Merge{Key: "k", Mode: duly.MergeReplace, Until: duly.UntilDone}}).Err,
 		duly.CodeInvalid, "merge.until")
 	s.names("merging by nothing", s.try(duly.Job{Merge: duly.Merge{Until: duly.UntilDone}}).Err, duly.CodeInvalid, "merge.key")
-}
-
-func inputCallback(s *scene) {
-	s.refused("a callback", s.try(duly.Job{ID: "c", Callback: "https://example.com/hook"}).Err, duly.CodeUnsupported)
-	s.gone("c")
 }
 
 func inputParameters(s *scene) {

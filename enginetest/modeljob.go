@@ -66,6 +66,8 @@ func (spec jobSpec) String() string {
 	field("order key", j.OrderKey, j.OrderKey != "")
 	field("merge", fmt.Sprintf("%+v", j.Merge), j.Merge.Set())
 	field("retain", j.Retain, j.Retain != 0)
+	field("callback", j.Callback, j.Callback != "")
+	field("on done", j.OnDone, j.OnDone != "")
 	return "{" + b.String() + "}"
 }
 
@@ -73,6 +75,9 @@ func (spec jobSpec) job(p *pair) duly.Job {
 	j := spec.Job
 	j.Queue = spec.Place.ref().Name
 	j.OrderKey, j.Merge.Key = p.key(j.OrderKey), p.key(j.Merge.Key)
+	if p.h.noPush {
+		j.Callback, j.OnDone, j.OnDead = "", "", ""
+	}
 	spec.ID.use(p, spec.Fresh, &j)
 	if spec.In != 0 {
 		j.Due = p.h.Clock.Now().Add(spec.In)
@@ -118,11 +123,17 @@ func drawJob(t *rapid.T) jobSpec {
 	if rarely(t, 8) {
 		spec.In = of(t, []time.Duration{-time.Second, time.Second, 2500 * time.Microsecond})
 	}
+	if spec.Place > 1 && rarely(t, 4) {
+		j.Callback = of(t, someDestinations)
+		j.OnDone = of(t, []string{"", duly.NoDestination, "target:t"})
+	}
 	if rarely(t, 16) {
 		spoil(t, j)
 	}
 	return spec
 }
+
+var someDestinations = []string{"https://example.com/", "target:t"}
 
 var someMerges = []duly.Merge{
 	{Key: "m"}, {Key: "m", Mode: duly.MergeKeep}, {Key: "m", Mode: duly.MergeReplace}, {Key: "m", Until: duly.UntilDone},
@@ -143,7 +154,7 @@ func spoil(t *rapid.T, j *duly.Job) {
 	case 3:
 		j.OrderKey = "\x00"
 	case 4:
-		j.Callback = "https://example.com"
+		j.Callback, j.OnDead = "ftp://example.com", "target:"
 	case 5:
 		j.Lease = time.Millisecond
 	}

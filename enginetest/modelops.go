@@ -35,13 +35,14 @@ func (o pushOp) play(p *pair) {
 
 // reserveOp takes jobs.
 type reserveOp struct {
-	Places []place
-	Max    int
-	Lease  time.Duration
+	Places     []place
+	Max        int
+	Lease      time.Duration
+	Dispatcher bool
 }
 
 func (o reserveOp) params() duly.ReserveParams {
-	params := duly.ReserveParams{Namespace: o.Places[0].ref().Namespace, Max: o.Max, Lease: o.Lease}
+	params := duly.ReserveParams{Namespace: o.Places[0].ref().Namespace, Max: o.Max, Lease: o.Lease, Dispatcher: o.Dispatcher}
 	for _, at := range o.Places {
 		params.Queues = append(params.Queues, at.ref().Name)
 	}
@@ -65,11 +66,11 @@ type waitOp struct{ reserveOp }
 
 func (o waitOp) play(p *pair) {
 	params := o.params()
-	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues}
+	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues, Dispatcher: params.Dispatcher && !p.h.noPush}
 	var ready [2]bool
 	turn := 0
 	p.both("wait", func(s side) (_ string, err error) {
-		ready[turn], err = s.in(params.Namespace).Wait(p.ctx, wait)
+		ready[turn], err = s.taker(params.Namespace, params.Dispatcher).Wait(p.ctx, wait)
 		turn++
 		return "", err
 	})

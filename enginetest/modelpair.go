@@ -33,9 +33,18 @@ type pair struct {
 // side is one of the two.
 type side struct {
 	in         func(namespace string) duly.Contract
+	dispatcher duly.Engine // nil: in
 	maintainer duly.Maintainer
 	// receipt is this side's handle of a delivery.
 	receipt func(issued) duly.Receipt
+}
+
+// taker is the engine that callers of that kind take jobs from.
+func (s side) taker(namespace string, dispatcher bool) duly.Engine {
+	if dispatcher && s.dispatcher != nil {
+		return s.dispatcher
+	}
+	return s.in(namespace)
 }
 
 // madeID is an ID that duly's client would have made.
@@ -76,7 +85,7 @@ func newPair(ctx context.Context, h *Harness) (*pair, *model.Engine) {
 		First: func(ref duly.QueueRef) (int, bool) { shard, known := p.begin[ref]; return shard, known },
 	})
 	p.sides = [2]side{
-		{in: h.in, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
+		{in: h.in, dispatcher: h.Dispatcher, maintainer: h.Maintainer, receipt: func(i issued) duly.Receipt { return i.engine }},
 		{in: func(string) duly.Contract { return m }, maintainer: m, receipt: func(i issued) duly.Receipt { return i.model }},
 	}
 	return p, m
@@ -162,10 +171,11 @@ func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	if len(params.Queues) > 1 && p.h.Sharded {
 		p.stepAll(params) // so that the model knows the suspects
 	}
+	params.Dispatcher = params.Dispatcher && !p.h.noPush
 	var got [2][]duly.Delivery
 	turn := 0
 	p.both("reserve", func(s side) (told string, err error) {
-		got[turn], err = s.in(params.Namespace).Reserve(p.ctx, params)
+		got[turn], err = s.taker(params.Namespace, params.Dispatcher).Reserve(p.ctx, params)
 		if told = tellDeliveries(got[turn]); turn == 0 {
 			p.beginWith(got[0])
 		}

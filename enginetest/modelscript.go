@@ -60,6 +60,13 @@ var openings = []script{
 		settleOp{[]outcomeSpec{{As: duly.Bury, Delay: -1}}},
 		pushOp{[]jobSpec{{ID: 1, Job: duly.Job{Merge: duly.Merge{Key: "m"}, Delay: time.Second}}}},
 	},
+	// A push queue with a job that was delivered.
+	{
+		pushOp{[]jobSpec{{Place: 2, Job: duly.Job{Callback: "target:t", Backoff: "fixed:0s"}}}},
+		reserveOp{Places: []place{2}, Max: 1, Dispatcher: true}, settleOp{[]outcomeSpec{{As: duly.Nack, Delay: -1}}},
+	},
+	// An empty push queue.
+	{configureOp{Place: 2, Patch: duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t"}}}},
 	// Two dead jobs.
 	{
 		pushOp{[]jobSpec{{Job: duly.Job{Tries: 1}}, {ID: 1, Job: duly.Job{Tries: 1}}}}, reserveOp{Places: []place{0}, Max: 2},
@@ -115,6 +122,7 @@ func drawReserve(t *rapid.T) operation {
 	if o.Places[0] != 1 && rarely(t, 4) {
 		o.Places = append(o.Places, of(t, []place{0, 2, 3}))
 	}
+	o.Dispatcher = o.Places[0] > 1 && rarely(t, 2) || rarely(t, 16)
 	return o
 }
 
@@ -175,7 +183,7 @@ func drawRequeue(t *rapid.T) operation {
 func drawConfigure(t *rapid.T) operation {
 	o := configureOp{Place: drawPlace(t)}
 	c := &o.Patch
-	switch rapid.IntRange(0, 8).Draw(t, "setting") {
+	switch rapid.IntRange(0, 9).Draw(t, "setting") {
 	case 0:
 		c.Defaults.Tries = of(t, []int{1, 2, duly.MaxTries + 1})
 	case 1:
@@ -198,6 +206,12 @@ func drawConfigure(t *rapid.T) operation {
 		c.Rate.Burst = rapid.IntRange(0, 2).Draw(t, "burst")
 	case 8:
 		c.Shards = of(t, []int{1, 2, 3})
+	case 9:
+		if o.Place > 1 || rarely(t, 4) {
+			c.Delivery = of(t, []duly.DeliveryMode{"", duly.DeliverPull, duly.DeliverPush, duly.DeliverPush})
+		}
+		c.Push.URL = of(t, []string{"", duly.NoDestination, "https://example.com/", "target:t"})
+		c.Push.OnDead = of(t, []string{"", "", "target:t", "ftp://example.com"})
 	}
 	return o
 }

@@ -83,11 +83,11 @@ func plainer(o operation) (forms []operation) {
 	case reserveOp:
 		for i := range o.Places {
 			if len(o.Places) > 1 {
-				forms = append(forms, reserveOp{without(o.Places, i), o.Max, o.Lease})
+				forms = append(forms, reserveOp{without(o.Places, i), o.Max, o.Lease, o.Dispatcher})
 			}
 		}
 		if o.Lease != 0 {
-			forms = append(forms, reserveOp{o.Places, o.Max, 0})
+			forms = append(forms, reserveOp{o.Places, o.Max, 0, o.Dispatcher})
 		}
 	case waitOp:
 		forms = append(forms, o.reserveOp)

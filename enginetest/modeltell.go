@@ -49,9 +49,9 @@ func moment(t time.Time) string {
 
 // tell is a job without its moments; fmt sorts the headers.
 func tell(j duly.Job) string {
-	return fmt.Sprintf("%s %s/%s %q %q due %s delay %s prio %d tries %d stalls %d backoff %s ttl %s lease %s order %q merge %+v retain %s made %t",
+	return fmt.Sprintf("%s %s/%s %q %q due %s delay %s prio %d tries %d stalls %d backoff %s ttl %s lease %s order %q merge %+v retain %s made %t to %s done %s dead %s",
 		j.ID, j.Namespace, j.Queue, j.Body, j.Headers, moment(j.Due), j.Delay, j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease,
-		j.OrderKey, j.Merge, j.Retain, j.Made)
+		j.OrderKey, j.Merge, j.Retain, j.Made, j.Callback, j.OnDone, j.OnDead)
 }
 
 func tellJob(i duly.JobInfo) string {
@@ -109,7 +109,7 @@ func tellJobs(jobs []duly.JobInfo) string {
 }
 
 func tellStats(st duly.Stats) string {
-	return fmt.Sprintf("%+v %+v oldest %s next %s", st.Sizes, st.Counters, st.OldestReady, moment(st.NextDue))
+	return fmt.Sprintf("%s %+v %+v oldest %s next %s", st.Delivery, st.Sizes, st.Counters, st.OldestReady, moment(st.NextDue))
 }
 
 func tellNames(names []string) string { return strings.Join(slices.Clone(names), " ") }

@@ -26,6 +26,7 @@ type subject struct {
 func subjects() []subject {
 	return []subject{
 		{"Input", inputTests()},
+		{"Delivery", deliveryTests()},
 		{"Names", nameTests()},
 		{"Push", pushTests()},
 		{"Job", jobTests()},
@@ -74,6 +75,9 @@ func (s Suite) Run(t *testing.T) {
 		all = append(all, topicSubjects()...)
 	}
 	for _, sub := range all {
+		if s.NoPush && sub.name == "Delivery" {
+			continue
+		}
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue
 		}

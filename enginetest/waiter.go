@@ -30,11 +30,16 @@ func (s *scene) begin(timeout time.Duration, queues ...string) *waiter {
 	if len(queues) == 0 {
 		queues = []string{s.queue}
 	}
+	return s.beginOn(s.Engine, duly.WaitParams{Namespace: s.namespace, Queues: queues, Timeout: timeout})
+}
+
+// beginOn begins a Wait on an engine.
+func (s *scene) beginOn(e duly.Engine, p duly.WaitParams) *waiter {
 	ctx, cancel := context.WithCancel(s.ctx)
 	w := &waiter{s: s, cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(w.done)
-		w.ready, w.err = s.Engine.Wait(ctx, duly.WaitParams{Namespace: s.namespace, Queues: queues, Timeout: timeout})
+		w.ready, w.err = e.Wait(ctx, p)
 	}()
 	s.Cleanup(cancel)
 	return w

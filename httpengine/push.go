@@ -31,7 +31,7 @@ func (e *Engine) judgeJob(j *duly.Job) error {
 	if j.Namespace != "" && j.Namespace != e.link.namespace {
 		return e.foreign(j.Namespace)
 	}
-	if !j.Due.After(duly.MaxTime) && carried(j.Headers, j.ID, j.Queue, string(j.Backoff), j.OrderKey, j.Merge.Key, string(j.Merge.Mode), string(j.Merge.Until), j.Callback) {
+	if !j.Due.After(duly.MaxTime) && carried(j.Headers, j.ID, j.Queue, string(j.Backoff), j.OrderKey, j.Merge.Key, string(j.Merge.Mode), string(j.Merge.Until), j.Callback, j.OnDone, j.OnDead) {
 		return nil
 	}
 	return j.Validate(duly.MaxMaxBody)

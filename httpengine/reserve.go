@@ -18,6 +18,9 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if p.Dispatcher {
+		return nil, noDispatcher()
+	}
 	body := wire.AppendReserve(nil, wire.Reserve{ReserveParams: p})
 	return outlive(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
 		text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/reserve", body: body, most: mostJobs})
@@ -28,6 +31,12 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 			return wire.ReadDeliveries(text, e.link.namespace)
 		})
 	}, e.giveBack)
+}
+
+// noDispatcher is the error of a dispatcher's call: its server has dispatchers of its
+// own.
+func noDispatcher() error {
+	return duly.Errorf(duly.CodeUnsupported, "a dispatcher does not work over HTTP; run it on the engine that owns the storage")
 }
 
 // giveBack releases what a caller that has gone was to get. If that is lost as

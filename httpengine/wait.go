@@ -23,6 +23,9 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
 	}
+	if p.Dispatcher {
+		return false, noDispatcher()
+	}
 	var ready bool
 	err := e.whileOpen(ctx, func(open context.Context) error {
 		return e.inSlices(open, p.Timeout, func(slice time.Duration) (_ bool, err error) {

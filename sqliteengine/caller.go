@@ -17,19 +17,22 @@ import (
 // leaves tells whether a caller with this context may go before its answer.
 func leaves(ctx context.Context) bool { return ctx.Done() != nil }
 
-// keepBodies copies bodies and headers of the jobs that were judged well; size
-// is how long the bodies are together.
+// keepBodies copies bodies and headers of the jobs that may be stored; size is how
+// long the bodies are together.
 func (p *pushes) keepBodies(size int) {
 	all := make([]byte, 0, size)
 	for i := range p.items {
 		item := &p.items[i]
-		if item.err != nil {
+		j := &item.Job
+		if item.fresh != nil {
+			j = item.fresh
+		} else if item.err != nil {
 			continue
 		}
 		from := len(all)
-		all = append(all, item.Body...)
-		item.Body = all[from:len(all):len(all)]
-		item.Headers = maps.Clone(item.Headers)
+		all = append(all, j.Body...)
+		j.Body = all[from:len(all):len(all)]
+		j.Headers = maps.Clone(j.Headers)
 	}
 }
 

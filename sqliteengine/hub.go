@@ -26,8 +26,8 @@ type hub struct {
 	e  *Engine
 	mu sync.Mutex
 	// views holds every queue, and those that are not there but waited for.
-	views   map[duly.QueueRef]*view
-	waiters waiters.Registry[duly.QueueRef]
+	views   map[door]*view
+	waiters waiters.Registry[door]
 	// leasing are the views with leases, which the engine takes back by itself. The
 	// timer serves them and those with waiters.
 	leasing map[*view]struct{}
@@ -36,16 +36,27 @@ type hub struct {
 	closed  bool
 }
 
+// door is one of the two ways into a queue: callers that take jobs for themselves
+// stand at one, dispatchers at the other. A queue has jobs at one of them; at the other
+// it looks as if it did not exist.
+type door struct {
+	ref        duly.QueueRef
+	dispatcher bool
+}
+
+// other is the other door of the same queue.
+func (d door) other() door { return door{d.ref, !d.dispatcher} }
+
 // view is a queue as it was when it was last committed, and who waits for it.
 type view struct {
-	ref      duly.QueueRef
-	exists   bool
-	defaults duly.Defaults
-	ready    int64
-	open     func(now int64) int // deliveries that pause and limits allow
-	opensAt  int64               // when the rate limit opens; 0: there is none
-	first    moments             // lower bounds
-	next     moments             // of those the ones that lie ahead, for the timer
+	door    door
+	exists  bool
+	cfg     duly.QueueConfig
+	ready   int64
+	open    func(now int64) int // deliveries that pause and limits allow
+	opensAt int64               // when the rate limit opens; 0: there is none
+	first   moments             // lower bounds
+	next    moments             // of those the ones that lie ahead, for the timer
 
 	kind    kind
 	called  int64         // of a group: when it was last reserved from
@@ -58,32 +69,34 @@ type view struct {
 }
 
 // waiter is one Wait under way.
-type waiter = waiters.Waiter[duly.QueueRef]
+type waiter = waiters.Waiter[door]
 
 func newHub(e *Engine) *hub {
-	h := &hub{e: e, views: map[duly.QueueRef]*view{}, leasing: map[*view]struct{}{}, armed: never}
+	h := &hub{e: e, views: map[door]*view{}, leasing: map[*view]struct{}{}, armed: never}
 	h.waiters.Life = recheck
-	h.waiters.Emptied = func(ref duly.QueueRef) { h.forget(h.views[ref]) }
+	h.waiters.Emptied = func(d door) { h.forget(h.views[d]) }
 	return h
 }
 
-// defaults are what a queue's jobs take for fields that they leave zero.
-func (h *hub) defaults(ref duly.QueueRef) duly.Defaults {
+// config is the configuration of a queue, if it exists.
+func (h *hub) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.views[ref]; v != nil {
-		return v.defaults
+	for _, d := range []door{{ref, false}, {ref, true}} {
+		if v := h.views[d]; v != nil && v.exists && v.kind != kindTopic {
+			return v.cfg, true
+		}
 	}
-	return duly.Defaults{}
+	return cfg, false
 }
 
-// view finds the view of a queue, or makes one for a queue that is not there.
-func (h *hub) view(ref duly.QueueRef) *view {
-	v := h.views[ref]
+// view finds the view of a door, or makes one for a queue that is not there.
+func (h *hub) view(d door) *view {
+	v := h.views[d]
 	if v == nil {
-		v = &view{ref: ref}
+		v = &view{door: d}
 		v.empty()
-		h.views[ref] = v
+		h.views[d] = v
 	}
 	return v
 }
@@ -95,15 +108,15 @@ func (v *view) empty() {
 	v.first = noMoments
 	v.next, v.opensAt = v.first, 0
 	v.open = func(int64) int { return 0 }
-	v.defaults = duly.Defaults{}
+	v.cfg = duly.QueueConfig{}
 }
 
 // reset tells all queues anew, after the store was opened.
 func (h *hub) reset(queues map[duly.QueueRef]*queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for ref, v := range h.views {
-		if queues[ref] == nil {
+	for d, v := range h.views {
+		if q := queues[d.ref]; q == nil || q.door() != d {
 			h.empty(v)
 		}
 	}
@@ -121,7 +134,8 @@ func (h *hub) publish(t *tx) {
 	now := h.now()
 	for _, q := range t.touched {
 		if q.destroyed {
-			h.empty(h.view(q.ref))
+			h.empty(h.view(q.door()))
+			h.leaveOther(q)
 			continue
 		}
 		if !t.lookedAt(q) {
@@ -152,8 +166,11 @@ func (h *hub) update(q *queue, now int64) {
 }
 
 func (h *hub) learn(q *queue, now int64) *view {
-	v := h.view(q.ref)
-	v.exists, v.defaults, v.ready, v.first = true, q.cfg.Defaults, q.sizes.Ready, q.first
+	v := h.view(q.door())
+	if q.cfgDirty {
+		h.leaveOther(q)
+	}
+	v.exists, v.cfg, v.ready, v.first = true, q.cfg, q.sizes.Ready, q.first
 	v.stepping, v.kind = false, q.kind
 	switch q.kind {
 	case kindTopic:
@@ -175,12 +192,19 @@ func (h *hub) learn(q *queue, now int64) *view {
 		}
 	}
 	for range q.reserves {
-		h.waiters.Arrive(q.ref)
+		h.waiters.Arrive(v.door)
 	}
 	if v.ready == 0 && q.reserves > 0 || !v.passed(now) { // more than there are jobs come in vain
-		h.waiters.Trim(q.ref, int(v.ready))
+		h.waiters.Trim(v.door, int(v.ready))
 	}
 	return v
+}
+
+// leaveOther empties the other door of a queue: its delivery may have changed.
+func (h *hub) leaveOther(q *queue) {
+	if v := h.views[q.door().other()]; v != nil && v.exists {
+		h.empty(v)
+	}
 }
 
 // openLater is open for a moment that comes later, and when the rate limit
@@ -202,7 +226,7 @@ func unlimited(int64) int { return never }
 // are not on their way already. Where moments have passed, a look has to tell
 // how many there are beside.
 func (h *hub) wake(v *view, now, n int64) {
-	if h.waiters.Waiting(v.ref) == 0 {
+	if h.waiters.Waiting(v.door) == 0 {
 		return
 	}
 	if v.passed(now) {
@@ -217,7 +241,7 @@ func (h *hub) wake(v *view, now, n int64) {
 // wakeFor wakes the oldest waiters until as many are on their way as there are
 // deliverable jobs.
 func (h *hub) wakeFor(v *view, n int64) {
-	h.waiters.Wake(v.ref, 0, int(n), h.e.cfg.Clock.Mono())
+	h.waiters.Wake(v.door, 0, int(n), h.e.cfg.Clock.Mono())
 }
 
 // passed tells whether there may be more deliverable jobs, or fewer, than are
@@ -228,7 +252,7 @@ func (v *view) passed(now int64) bool {
 
 // found takes over what a look has found.
 func (h *hub) found(l look, now int64) {
-	v := h.view(l.q.ref)
+	v := h.view(l.q.door())
 	if v.next = l.next; v.unsure {
 		v.unsure, v.ready = false, l.n
 	}
@@ -239,7 +263,7 @@ func (h *hub) found(l look, now int64) {
 // empty notes that a queue is not there.
 func (h *hub) empty(v *view) {
 	v.empty()
-	h.waiters.Trim(v.ref, 0)
+	h.waiters.Trim(v.door, 0)
 	h.forget(v)
 }
 
@@ -250,8 +274,8 @@ func (h *hub) forget(v *view) {
 		return
 	}
 	delete(h.leasing, v)
-	if h.waiters.Waiting(v.ref) == 0 {
-		delete(h.views, v.ref)
+	if h.waiters.Waiting(v.door) == 0 {
+		delete(h.views, v.door)
 	}
 }
 

@@ -138,7 +138,7 @@ func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
 				for range 20 { // a select takes any of what is ready
-					w := e.hub.enter([]duly.QueueRef{duly.Q("q").Normal()})
+					w := e.hub.enter([]door{{ref: duly.Q("q").Normal()}})
 					woken := waits(t, e, 1)
 					pushOne(t, e, duly.Job{})
 					if n := woken(); n != 0 {
@@ -163,7 +163,7 @@ func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
 // job to the next one at once.
 func TestACallerThatHasEnoughPassesItsWakeUpOn(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
-		e.hub.enter([]duly.QueueRef{duly.Q("first").Normal(), duly.Q("q").Normal()})
+		e.hub.enter([]door{{ref: duly.Q("first").Normal()}, {ref: duly.Q("q").Normal()}})
 		woken := waits(t, e, 1)
 		pushOne(t, e, duly.Job{})
 		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "first"}}); err != nil {

@@ -309,7 +309,7 @@ func (v *survey) read(t *tx, s *slice) (more bool, err error) {
 
 // stats is what a queue holds by the clock, and what it has done.
 func (t *tx) stats(q *queue) (s duly.Stats, err error) {
-	s = duly.Stats{Sizes: q.sizes, Counters: q.counters}
+	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
 	if q.group != nil {
 		if s.Group, err = t.groupStats(q); err != nil {
 			return s, err

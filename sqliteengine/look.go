@@ -11,11 +11,11 @@ import (
 // it. A look counts what a Reserve would find by now, and changes nothing.
 
 // lookAt lets the writer look at queues of which a moment has passed.
-func (e *Engine) lookAt(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
+func (e *Engine) lookAt(ctx context.Context, doors []door) (ready bool, err error) {
 	err = e.write(ctx, &op{Call: items(1), run: func(t *tx) error {
 		ready = false
-		for _, ref := range refs {
-			if q := t.queue(ref); q != nil {
+		for _, d := range doors {
+			if q := t.at(d); q != nil {
 				n, _, err := t.deliverable(q, 1)
 				if err != nil {
 					return err
@@ -28,12 +28,20 @@ func (e *Engine) lookAt(ctx context.Context, refs []duly.QueueRef) (ready bool, 
 	return ready, err
 }
 
+// at is the queue that has jobs for callers at that door, nil for none.
+func (t *tx) at(d door) *queue {
+	if q := t.queue(d.ref); q != nil && q.door() == d {
+		return q
+	}
+	return nil
+}
+
 // look looks at every watched queue of which a moment has passed, and tells the
 // hub.
 func (w *writer) look() {
-	for ref, waiters := range w.e.hub.overdue() {
+	for d, waiters := range w.e.hub.overdue() {
 		err := w.try([]*op{{run: func(t *tx) error {
-			q := t.queue(ref)
+			q := t.at(d)
 			if q == nil {
 				return nil
 			}
@@ -59,14 +67,14 @@ type look struct {
 
 // overdue lists the watched queues of which a moment has passed, and how many
 // deliverable jobs of each would matter to anybody.
-func (h *hub) overdue() map[duly.QueueRef]int {
+func (h *hub) overdue() map[door]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	queues := map[duly.QueueRef]int{}
-	for ref := range h.waiters.Keys() {
-		if v := h.views[ref]; v.exists && v.passed(now) {
-			queues[ref] = h.waiters.Waiting(ref) + h.waiters.Outstanding(ref, 0)
+	queues := map[door]int{}
+	for d := range h.waiters.Keys() {
+		if v := h.views[d]; v.exists && v.passed(now) {
+			queues[d] = h.waiters.Waiting(d) + h.waiters.Outstanding(d, 0)
 		}
 	}
 	return queues

@@ -190,6 +190,7 @@ func makeGolden(t *testing.T, path string) {
 	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100}, Defaults: duly.Defaults{Tries: 9}}))
 	must(e.PutToken(ctx, duly.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: duly.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
 	makeGoldenTopic(t, e)
+	makeGoldenPush(t, e)
 	must(e.Close())
 }
 
@@ -228,6 +229,48 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	must(err)
 }
 
+// goldenCount is how many jobs the file of a layout has.
+func goldenCount(version int) int {
+	n := len(goldenJobs())
+	if version >= 6 {
+		n += 4 // messages that the group holds
+	}
+	return n
+}
+
+var goldenPush = duly.Q("golden-push")
+
+// makeGoldenPush makes a push queue, from layout 7 on, with a job.
+func makeGoldenPush(t *testing.T, e *Engine) {
+	ctx := context.Background()
+	err := e.Configure(ctx, goldenPush, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://example.com/", OnDead: "target:ops"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	results, err := e.Push(ctx, []duly.Job{{Queue: goldenPush.Name, ID: "hook", Callback: "target:crm", OnDone: "https://example.com/done"}})
+	if err != nil || results[0].Err != nil {
+		t.Fatal(err, results)
+	}
+}
+
+func judgeGoldenPush(t *testing.T, path string) {
+	t.Helper()
+	ctx := t.Context()
+	e, err := Open(ctx, Config{Path: path, Clock: clock.NewFake(), Manual: true, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	cfg, err := e.Config(ctx, goldenPush)
+	if want := (duly.PushConfig{URL: "https://example.com/", OnDone: duly.NoDestination, OnDead: "target:ops"}); err != nil || cfg.Push != want || cfg.Defaults.Tries != 10 {
+		t.Errorf("the configuration is %+v, %v", cfg, err)
+	}
+	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenPush.Name}, Max: 10, Dispatcher: true})
+	if err != nil || len(got) != 1 || got[0].Callback != "target:crm" || got[0].OnDone != "https://example.com/done" || got[0].OnDead != "" {
+		t.Errorf("a dispatcher gets %+v, %v", got, err)
+	}
+}
+
 // C11.28: the files of every release open, with all that they hold.
 func TestGoldenFilesOpen(t *testing.T) {
 	t.Parallel()
@@ -251,6 +294,9 @@ func TestGoldenFilesOpen(t *testing.T) {
 		judgeGolden(t, path, limits)
 		if file >= filepath.Join("testdata", "v6") {
 			judgeGoldenTopic(t, path)
+		}
+		if file >= filepath.Join("testdata", "v7") {
+			judgeGoldenPush(t, path)
 		}
 	}
 }

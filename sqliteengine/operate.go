@@ -188,13 +188,28 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		if q := t.queue(ref.Normal()); q != nil && q.kind == kindGroup {
 			return t.configureGroup(q, patch)
 		}
-		q, err := t.makeQueue(ref.Normal())
-		if err != nil {
-			return err
-		}
-		q.cfg, q.cfgDirty = q.cfg.With(patch), true
-		return nil
+		return t.configure(ref.Normal(), patch)
 	})
+}
+
+// configure changes the configuration of a queue, or makes the queue.
+func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
+	is := duly.DefaultQueueConfig()
+	if q := t.peek(ref); q != nil {
+		if is = q.cfg; patch.Delivery != "" && patch.Delivery != is.Delivery && !q.isEmpty() {
+			return duly.DeliveryInUse(ref, is.Delivery)
+		}
+	}
+	cfg := is.With(patch)
+	if err := cfg.CheckWhole(); err != nil {
+		return err
+	}
+
+	q, err := t.makeQueue(ref, cfg)
+	if err == nil {
+		q.cfg, q.cfgDirty = cfg, true
+	}
+	return err
 }
 
 // Pause implements duly.Operator.

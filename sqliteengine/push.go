@@ -3,6 +3,7 @@ package sqliteengine
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/batch"
@@ -18,7 +19,7 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 	if len(jobs) == 0 {
 		return []duly.PushResult{}, e.alive(ctx)
 	}
-	p := &pushes{items: make([]push, len(jobs)), results: make([]duly.PushResult, len(jobs))}
+	p := &pushes{items: make([]push, len(jobs)), results: make([]duly.PushResult, len(jobs)), now: e.cfg.Clock.Now(), maxBody: e.cfg.MaxBody}
 	p.judge(e, jobs)
 	if leaves(ctx) {
 		p.keepBodies(size)
@@ -33,6 +34,8 @@ func (e *Engine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, 
 type pushes struct {
 	items   []push
 	results []duly.PushResult
+	now     time.Time
+	maxBody int
 }
 
 // push is one job of a call, judged.
@@ -43,26 +46,35 @@ type push struct {
 	// greater one, or another job has it; given is the one that it has got.
 	number, given duly.Number
 	err           error
+	// fresh is the job as it was pushed, if its queue was not there yet.
+	fresh *duly.Job
+	// named: the number is the ID.
+	named bool
 	// simple: no alias, no keys, a small body. Such jobs are stored many in one
 	// statement.
 	simple bool
 	rules  []byte // of a simple one, packed
 }
 
-// judge plans every job with its queue's defaults and gives it a number.
+// judge plans every job for its queue and gives it a number.
 func (p *pushes) judge(e *Engine, jobs []duly.Job) {
-	now := e.cfg.Clock.Now()
 	var ref duly.QueueRef
-	var def duly.Defaults
+	var cfg duly.QueueConfig
+	var there bool
 	last := map[duly.QueueRef]duly.Number{}
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
 		if r := (duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
-			ref, def = r, e.hub.defaults(r)
+			ref = r
+			cfg, there = e.hub.config(r)
 		}
 		item.ref = ref
 		p.results[i].ID = j.ID
-		item.Planned, item.err = j.Plan(def, now, e.cfg.MaxBody)
+		if !there {
+			j = item.takeFresh(j)
+			cfg = duly.DefaultQueueConfig().ForNew(j)
+		}
+		item.Planned, item.err = j.Plan(&cfg, p.now, p.maxBody)
 		item.identify(j, last[ref])
 		last[ref] = item.number
 		if item.err != nil {
@@ -71,6 +83,27 @@ func (p *pushes) judge(e *Engine, jobs []duly.Job) {
 		}
 		p.results[i].ID = item.ID
 	}
+}
+
+// takeFresh keeps a job whose queue is not there. Whether a job before it makes that,
+// and how, is known in the transaction.
+func (p *push) takeFresh(j *duly.Job) *duly.Job {
+	fresh := *j
+	if fresh.ID == "" {
+		fresh.ID, fresh.Made = duly.MakeID(&fresh), true
+	}
+	p.fresh = &fresh
+	return p.fresh
+}
+
+// plan plans a job again whose queue was not there.
+func (p *push) plan(t *tx, now time.Time, maxBody int) {
+	cfg := duly.DefaultQueueConfig().ForNew(p.fresh)
+	if q := t.peek(p.ref); q != nil && q.kind == kindQueue {
+		cfg = q.cfg
+	}
+	p.Planned, p.err = p.fresh.Plan(&cfg, now, maxBody)
+	p.pack()
 }
 
 // identify looks for the job's number: the ID itself where the client made it
@@ -86,8 +119,13 @@ func (p *push) identify(j *duly.Job, last duly.Number) {
 		p.number = duly.NewNumber()
 		return
 	}
-	p.number = n
-	if p.simple = p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
+	p.number, p.named = n, true
+	p.pack()
+}
+
+// pack packs the rules of a simple job.
+func (p *push) pack() {
+	if p.simple = p.named && p.err == nil && len(p.Body) <= inlineBody && p.OrderKey == "" && p.MergeKey == ""; p.simple {
 		p.rules = packRules(&p.Planned, "")
 	}
 }
@@ -96,10 +134,17 @@ func (p *push) identify(j *duly.Job, last duly.Number) {
 func (p *pushes) run(t *tx) error {
 	for i := range p.items {
 		item, result := &p.items[i], &p.results[i]
+		if item.fresh != nil {
+			item.plan(t, p.now, p.maxBody)
+			*result = duly.PushResult{ID: item.fresh.ID, Err: item.err}
+		}
 		if item.err != nil {
 			continue
 		}
-		q, err := t.makeQueue(item.ref)
+		q, err := t.makeQueue(item.ref, duly.DefaultQueueConfig().ForNew(&item.Job))
+		if err == nil {
+			err = item.CheckDelivery(&q.cfg) // the queue may have been made, or changed, meanwhile
+		}
 		if err != nil {
 			if !refusal(err) {
 				return err

@@ -97,8 +97,21 @@ func scanQueue(s *sq.Stmt) *queue {
 	}
 	q.bucket.Taken, q.bucket.At = nextFloat(), next()
 	q.kind = kind(next())
+	if delivery := next(); q.kind != kindGroup {
+		c.Delivery = deliveries[delivery]
+	}
+	c.Push = duly.PushConfig{URL: s.ColText(i + 1), OnDone: s.ColText(i + 2), OnDead: s.ColText(i + 3)}
 	return q
 }
+
+// deliveries are the modes by their numbers in the tables.
+var deliveries = [...]duly.DeliveryMode{duly.DeliverPull, duly.DeliverPush}
+
+// door is where the callers stand that the queue has jobs for.
+func (q *queue) door() door { return door{q.ref, q.cfg.Delivery == duly.DeliverPush} }
+
+// serves reports whether the queue has jobs for that kind of caller at all.
+func (q *queue) serves(dispatcher bool) bool { return q.door().dispatcher == dispatcher }
 
 // copy is the copy of a transaction.
 func (q *queue) copy() *queue {
@@ -155,6 +168,11 @@ func (q *queue) bindConfig(s *sq.Stmt, i int) {
 	s.Int(i+4, int64(c.Defaults.Lease)).Int(i+5, int64(c.Defaults.TTL)).Int(i+6, int64(c.Defaults.Retain))
 	s.Int(i+7, int64(c.DeadAge)).Int(i+8, int64(c.DeadCount)).Int(i+9, int64(c.MaxJobs)).Int(i+10, int64(c.MaxLeased))
 	s.Float(i+11, c.Rate.PerSecond).Int(i+12, int64(c.Rate.Burst))
+	delivery := int64(0)
+	if q.door().dispatcher {
+		delivery = 1
+	}
+	s.Int(i+13, delivery).Text(i+14, c.Push.URL).Text(i+15, c.Push.OnDone).Text(i+16, c.Push.OnDead)
 }
 
 // noMoments is for a queue in which nothing happens by itself.
@@ -195,6 +213,9 @@ func (q *queue) save(c *conn) error {
 func (q *queue) held() int64 {
 	return q.sizes.Delayed + q.sizes.Ready + q.sizes.Blocked + q.sizes.Leased
 }
+
+// isEmpty reports whether the queue holds no job in any state.
+func (q *queue) isEmpty() bool { return q.sizes == duly.Sizes{} }
 
 // open is how many more deliveries pause and limits allow now.
 func (q *queue) open(now int64) int {

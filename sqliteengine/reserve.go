@@ -22,12 +22,12 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 		err := e.write(ctx, &op{Call: items(1 + p.Max/4), joins: joinsReserves, reserve: r, run: r.run, orphaned: func() { e.giveBack(p.Namespace, r.got) }})
 		if err != nil {
 			if ctx.Err() != nil {
-				e.hub.pass(p.Namespace, p.Queues)
+				e.hub.pass(p.Namespace, p.Queues, p.Dispatcher)
 			}
 			return nil, err
 		}
 		if len(r.got) > 0 || !r.more {
-			e.hub.pass(p.Namespace, p.Queues[r.asked:])
+			e.hub.pass(p.Namespace, p.Queues[r.asked:], p.Dispatcher)
 			return r.got, nil
 		}
 	}
@@ -77,7 +77,9 @@ func (r *reserve) run(t *tx) error {
 		if q == nil {
 			continue
 		}
-		q.reserves++
+		if q.serves(r.p.Dispatcher) {
+			q.reserves++
+		}
 		if q.group != nil {
 			t.noteCall(q, r.p.Consumer)
 		}
@@ -96,6 +98,9 @@ func (r *reserve) from(t *tx, q *queue) error {
 	s, err := t.supplyOf(q)
 	if err != nil {
 		return err
+	}
+	if !q.serves(r.p.Dispatcher) {
+		return nil
 	}
 	r.more = s.more
 	n := min(r.p.Max-len(r.got), q.open(t.now))

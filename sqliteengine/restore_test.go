@@ -249,7 +249,7 @@ func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 		if h, err := current.readHeader(r.path); err != nil || h.version != current.version() {
 			t.Errorf("from layout %d: the store has %+v, %v", version, h, err)
 		}
-		if done.Jobs != int64(len(goldenJobs())) || r.files()["backup.db"] != before {
+		if done.Jobs != int64(goldenCount(version)) || r.files()["backup.db"] != before {
 			t.Errorf("from layout %d: %+v", version, done)
 		}
 		r.named("backup.db", "duly.db")

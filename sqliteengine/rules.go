@@ -33,7 +33,10 @@ const (
 	// isMessageCopy is of a group: the row is a copy of a message, not a pointer into
 	// the log.
 	isMessageCopy
-	knownRules   = hasMerge<<1 - 1
+	hasCallback
+	hasOnDone
+	hasOnDead
+	knownRules   = hasMerge<<1 - 1 | hasCallback | hasOnDone | hasOnDead
 	messageRules = isMessageCopy | hasHeaders | hasOrderKey
 )
 
@@ -69,6 +72,9 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 		w.text(1, string(p.Merge.Until))
 		w.number(1, int64(p.Merge.MaxWait))
 	}
+	w.text(bits&hasCallback, p.Callback)
+	w.text(bits&hasOnDone, p.OnDone)
+	w.text(bits&hasOnDead, p.OnDead)
 	return w
 }
 
@@ -90,6 +96,9 @@ func ruleBits(p *duly.Planned, alias string) (bits uint64) {
 	set(hasHeaders, len(p.Headers) > 0)
 	set(hasOrderKey, p.OrderKey != "")
 	set(hasMerge, p.MergeKey != "")
+	set(hasCallback, p.Callback != "")
+	set(hasOnDone, p.OnDone != "")
+	set(hasOnDead, p.OnDead != "")
 	return bits
 }
 
@@ -166,6 +175,9 @@ func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err er
 		p.Merge.Mode, p.Merge.Until = duly.MergeMode(r.text(1)), duly.MergeUntil(r.text(1))
 		r.duration(1, &p.Merge.MaxWait)
 	}
+	p.Callback = r.text(bits & hasCallback)
+	p.OnDone = r.text(bits & hasOnDone)
+	p.OnDead = r.text(bits & hasOnDead)
 	if r.bad || len(r.rest) > 0 {
 		return "", errRules
 	}

@@ -35,7 +35,7 @@ func FuzzUnpackRules(f *testing.F) {
 
 func TestRulesRoundTrip(t *testing.T) {
 	t.Parallel()
-	plain, err := duly.Job{ID: "x", Queue: "q"}.Plan(duly.Defaults{}, time.Now(), 0)
+	plain, err := duly.Job{ID: "x", Queue: "q"}.Plan(&duly.QueueConfig{}, time.Now(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}

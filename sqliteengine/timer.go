@@ -34,7 +34,7 @@ func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 
 	if v.opensAt != 0 {
 		ahead(v.opensAt)
 	}
-	if recheckAt, woken := h.waiters.NextExpiry(v.ref); woken {
+	if recheckAt, woken := h.waiters.NextExpiry(v.door); woken {
 		ahead(now + max(1, clock.Millis(recheckAt-mono)))
 	}
 	return at
@@ -42,7 +42,7 @@ func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 
 
 // armFor brings the timer nearer for one view.
 func (h *hub) armFor(v *view, now int64) {
-	waited := h.waiters.Waiting(v.ref) > 0
+	waited := h.waiters.Waiting(v.door) > 0
 	_, leasing := h.leasing[v]
 	if !waited && !leasing {
 		return
@@ -57,8 +57,8 @@ func (h *hub) armFor(v *view, now int64) {
 func (h *hub) arm(now int64) {
 	mono, at := h.e.cfg.Clock.Mono(), int64(never)
 	anyone := len(h.leasing) > 0
-	for ref := range h.waiters.Keys() {
-		at, anyone = min(at, h.moment(h.views[ref], now, mono, true)), true
+	for d := range h.waiters.Keys() {
+		at, anyone = min(at, h.moment(h.views[d], now, mono, true)), true
 	}
 	for v := range h.leasing {
 		at = min(at, h.moment(v, now, mono, false))
@@ -92,14 +92,14 @@ func (h *hub) tick() {
 	}
 	now, mono := h.now(), h.e.cfg.Clock.Mono()
 	h.waiters.Expire(mono)
-	for ref := range h.waiters.Keys() {
-		v := h.views[ref]
+	for d := range h.waiters.Keys() {
+		v := h.views[d]
 		h.wake(v, now, v.ready)
 	}
 	for v := range h.leasing {
 		if v.first.leaseEnd <= now && !v.stepping {
 			v.stepping = true
-			h.e.stepSoon(v.ref)
+			h.e.stepSoon(v.door.ref)
 		}
 	}
 	h.arm(now)
@@ -129,7 +129,9 @@ func (e *Engine) stepped(ref duly.QueueRef, err error) {
 	e.w.tell(err)
 	e.hub.mu.Lock()
 	defer e.hub.mu.Unlock()
-	if v := e.hub.views[ref]; v != nil {
-		v.stepping = false
+	for _, d := range []door{{ref, false}, {ref, true}} {
+		if v := e.hub.views[d]; v != nil {
+			v.stepping = false
+		}
 	}
 }

@@ -58,7 +58,7 @@ func (h *hub) learnGroup(v *view, q *queue) {
 // known returns an error for a name that no queue can have; see tx.known.
 func (h *hub) known(ref duly.QueueRef) error {
 	exists := func(ref duly.QueueRef, k kind) bool {
-		v := h.views[ref]
+		v := h.views[door{ref: ref}]
 		return v != nil && v.exists && v.kind == k
 	}
 	switch topic, _, isGroup := ref.Group(); {
@@ -77,7 +77,7 @@ func (h *hub) known(ref duly.QueueRef) error {
 func (h *hub) entered(topic duly.QueueRef) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := h.views[topic]
+	v := h.views[door{ref: topic}]
 	if v == nil || v.kind != kindTopic {
 		return nil
 	}

@@ -180,7 +180,7 @@ func (t *tx) groupsOf(q *queue) (groups []*queue, err error) {
 func (h *hub) floor(topic duly.QueueRef) heldFloor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.views[topic]; v != nil {
+	if v := h.views[door{ref: topic}]; v != nil {
 		return v.floor
 	}
 	return heldFloor{}
@@ -190,7 +190,7 @@ func (h *hub) floor(topic duly.QueueRef) heldFloor {
 func (h *hub) called(group duly.QueueRef) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.views[group]; v != nil {
+	if v := h.views[door{ref: group}]; v != nil {
 		return v.called
 	}
 	return 0

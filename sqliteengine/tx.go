@@ -88,12 +88,12 @@ func (t *tx) peek(ref duly.QueueRef) *queue {
 	return q
 }
 
-// makeQueue finds or makes a queue; ErrFull if the namespace has no room for
-// it, ErrConflict if a topic has its name.
-func (t *tx) makeQueue(ref duly.QueueRef) (*queue, error) {
+// makeQueue finds a queue, or makes it with that configuration; ErrFull if the
+// namespace has no room for it, ErrConflict if a topic has its name.
+func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
-		q = &queue{ref: ref, cfg: duly.DefaultQueueConfig()}
+		q = &queue{ref: ref, cfg: cfg}
 		return q, t.addQueue(q)
 	case q.kind == kindTopic:
 		return nil, duly.IsTopic(ref)
@@ -110,7 +110,7 @@ func (t *tx) addQueue(q *queue) error {
 	}
 	s := t.stmt("queue_make").Text(1, q.ref.Namespace).Text(2, q.ref.Name)
 	q.bindConfig(s, 3)
-	if _, err := s.Int(16, int64(q.kind)).Step(); err != nil {
+	if _, err := s.Int(20, int64(q.kind)).Step(); err != nil {
 		return err
 	}
 	q.id, q.first = s.ColInt(0), noMoments

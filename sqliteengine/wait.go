@@ -17,21 +17,21 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := e.alive(ctx); err != nil {
 		return false, err
 	}
-	refs := make([]duly.QueueRef, len(p.Queues))
+	doors := make([]door, len(p.Queues))
 	for i, name := range p.Queues {
-		refs[i] = duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}
+		doors[i] = door{duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
 	}
-	ready, look, err := e.hub.ready(refs)
+	ready, look, err := e.hub.ready(doors)
 	if err != nil || ready || p.Timeout == 0 && !look {
 		return ready, err
 	}
 	var w *waiter
 	if p.Timeout > 0 {
-		w = e.hub.enter(refs)
+		w = e.hub.enter(doors)
 		defer e.hub.exit(w)
 	}
 	if look { // after joining, so that nothing is missed in between
-		ready, err := e.lookAt(ctx, refs)
+		ready, err := e.lookAt(ctx, doors)
 		if err != nil {
 			if w != nil {
 				e.hub.passOn(w) // it may have been woken meanwhile, and nobody will reserve for that
@@ -61,17 +61,17 @@ func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool,
 
 // ready tells whether one of the queues has a deliverable job, as far as
 // memory can tell; look: it can't, for a moment has passed.
-func (h *hub) ready(refs []duly.QueueRef) (ready, look bool, err error) {
+func (h *hub) ready(doors []door) (ready, look bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, ref := range refs {
-		if err := h.known(ref); err != nil {
+	for _, d := range doors {
+		if err := h.known(d.ref); err != nil {
 			return false, false, err
 		}
 	}
 	now := h.now()
-	for _, ref := range refs {
-		v := h.views[ref]
+	for _, d := range doors {
+		v := h.views[d]
 		switch {
 		case v == nil || !v.exists:
 		case v.passed(now):
@@ -85,21 +85,21 @@ func (h *hub) ready(refs []duly.QueueRef) (ready, look bool, err error) {
 
 // enter adds a waiter to its queues. What has become ready since the caller
 // looked wakes it here.
-func (h *hub) enter(refs []duly.QueueRef) *waiter {
+func (h *hub) enter(doors []door) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := h.waiters.Add(refs...)
+	w := h.waiters.Add(doors...)
 	if h.closed {
 		return w
 	}
 
 	now := h.now()
-	for _, ref := range refs {
-		h.armFor(h.view(ref), now)
+	for _, d := range doors {
+		h.armFor(h.view(d), now)
 	}
-	for _, ref := range refs {
-		if v := h.views[ref]; v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
-			h.waiters.WakeOne(w, ref, 0, h.e.cfg.Clock.Mono())
+	for _, d := range doors {
+		if v := h.views[d]; v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
+			h.waiters.WakeOne(w, d, 0, h.e.cfg.Clock.Mono())
 			break
 		}
 	}
@@ -115,7 +115,9 @@ func (h *hub) exit(w *waiter) bool {
 
 // Pass implements duly.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
-	e.hub.pass(duly.NamespaceOr(namespace), queues)
+	for _, dispatcher := range []bool{false, true} { // the caller may be either
+		e.hub.pass(duly.NamespaceOr(namespace), queues, dispatcher)
+	}
 }
 
 // passOn takes out a waiter whose caller has gone. If it was woken, nobody will
@@ -133,24 +135,24 @@ func (h *hub) passOn(w *waiter) bool {
 // pass wakes others in the place of a caller that has not asked for the jobs of
 // these queues, although it may be the one that was woken for them: it has gone,
 // or had enough from the queues before.
-func (h *hub) pass(namespace string, queues []string) {
+func (h *hub) pass(namespace string, queues []string, dispatcher bool) {
 	if len(queues) == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range queues {
-		ref := duly.QueueRef{Namespace: namespace, Name: name}
-		if _, woken := h.waiters.Arrive(ref); woken {
-			h.wakeNext(ref)
+		d := door{duly.QueueRef{Namespace: namespace, Name: name}, dispatcher}
+		if _, woken := h.waiters.Arrive(d); woken {
+			h.wakeNext(d)
 		}
 	}
 }
 
 // wakeNext wakes another waiter of a queue in the place of one that was woken and
 // will not reserve.
-func (h *hub) wakeNext(ref duly.QueueRef) {
-	if v := h.views[ref]; v != nil {
+func (h *hub) wakeNext(d door) {
+	if v := h.views[d]; v != nil {
 		h.wake(v, h.now(), v.ready)
 	}
 }

@@ -34,11 +34,11 @@ func held(t *testing.T, e *Engine) (letGo func()) {
 // pushed is an operation that pushes one job, and an error that it ends with.
 func pushed(id string, err error) func(*tx) error {
 	return func(t *tx) error {
-		q, bad := t.makeQueue(duly.Q("q"))
+		q, bad := t.makeQueue(duly.Q("q"), duly.DefaultQueueConfig())
 		if bad != nil {
 			return bad
 		}
-		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(q.cfg.Defaults, t.t, 0)
+		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(&q.cfg, t.t, 0)
 		if bad != nil {
 			return bad
 		}
@@ -408,7 +408,7 @@ func waitAndLeave(t *testing.T, e *Engine) {
 	waits := func() bool {
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()
-		return e.hub.waiters.Waiting(duly.Q("q").Normal()) > 0
+		return e.hub.waiters.Waiting(door{ref: duly.Q("q").Normal()}) > 0
 	}
 	for !waits() {
 		runtime.Gosched()

@@ -139,6 +139,7 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (duly.Stats, erro
 		return st, nil
 	}
 	_, now := e.now()
+	st.Delivery = q.cfg.Delivery
 	for _, s := range q.shards {
 		s.addStats(&st, now)
 	}

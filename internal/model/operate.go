@@ -255,13 +255,16 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		if err := q.mayOrder(patch.Group.Order); err != nil {
 			return err
 		}
+		if patch.Delivery != "" && patch.Delivery != cfg.Delivery && !q.isEmpty() {
+			return duly.DeliveryInUse(ref, cfg.Delivery)
+		}
 		if patch.Shards != 0 && patch.Shards != cfg.Shards {
 			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", cfg.Shards)
 		}
 	}
 
 	cfg = cfg.With(patch)
-	if err := cfg.CheckParts(); err != nil {
+	if err := cfg.CheckWhole(); err != nil {
 		return err
 	}
 	if q, err = e.make(ref, cfg); err == nil {

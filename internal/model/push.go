@@ -45,7 +45,7 @@ func inTurn(j *duly.Job, last duly.Number) duly.Number {
 // push checks in the contract's order: invalid, exists, merged, full.
 func (e *Engine) push(j duly.Job, ref duly.QueueRef, number duly.Number) duly.PushResult {
 	t, now := e.now()
-	cfg := e.usual()
+	cfg := e.usual().ForNew(&j)
 	if q := e.find(ref); q != nil {
 		cfg = q.cfg
 	}
@@ -92,7 +92,7 @@ func (e *Engine) plan(j duly.Job, cfg duly.QueueConfig, now time.Time) (duly.Pla
 	if err := j.CheckShard(cfg.Shards); err != nil {
 		return duly.Planned{}, err
 	}
-	p, err := j.Plan(cfg.Defaults, now, e.cfg.MaxBody)
+	p, err := j.Plan(&cfg, now, e.cfg.MaxBody)
 	if p.ID == "" {
 		p.ID, p.Made = duly.MakeID(&p.Job), true
 	}

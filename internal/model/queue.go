@@ -39,6 +39,16 @@ func (q *queue) configure(cfg duly.QueueConfig) {
 	}
 }
 
+// isEmpty reports whether the queue holds no job in any state.
+func (q *queue) isEmpty() bool {
+	return !slices.ContainsFunc(q.shards, func(s *shard) bool { return len(s.byID) > 0 })
+}
+
+// serves reports whether the queue has jobs for that kind of caller at all.
+func (q *queue) serves(dispatcher bool) bool {
+	return dispatcher == (q.cfg.Delivery == duly.DeliverPush)
+}
+
 // of is the shard that a job with this ID lives in.
 func (q *queue) of(id string) *shard { return q.shards[duly.ShardOf(id, len(q.shards))] }
 

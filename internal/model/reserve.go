@@ -18,7 +18,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if err := e.begin(ctx); err != nil {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		e.pass(queues) // the caller has gone
+		e.pass(queues, p.Dispatcher) // the caller has gone
 		return nil, err
 	}
 	defer e.end()
@@ -28,12 +28,12 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 			err = q.cfg.Group.CheckTarget(ref, p.Target)
 		}
 		if err != nil {
-			e.pass(queues)
+			e.pass(queues, p.Dispatcher)
 			return nil, err
 		}
 	}
 	t, _ := e.now()
-	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max}
+	take := &taking{t: t, now: clock.Milli(t), lease: p.Lease, left: p.Max, dispatcher: p.Dispatcher}
 
 	for i, ref := range queues {
 		if q := e.find(ref); q != nil {
@@ -43,7 +43,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 			take.queue(q, e.first(q, take.now))
 		}
 		if take.left == 0 || take.full {
-			e.pass(queues[i+1:]) // the caller has enough
+			e.pass(queues[i+1:], p.Dispatcher) // the caller has enough
 			break
 		}
 	}
@@ -65,21 +65,30 @@ func (e *Engine) first(q *queue, now int64) int {
 
 // taking is one Reserve under way.
 type taking struct {
-	t     time.Time
-	now   int64
-	lease time.Duration
-	left  int
-	bytes int
-	full  bool   // the next job does not go with those that it has
-	token uint64 // of the messages that it takes from groups; drawn when the first is taken
-	got   []duly.Delivery
+	t          time.Time
+	now        int64
+	lease      time.Duration
+	dispatcher bool
+	left       int
+	bytes      int
+	full       bool   // the next job does not go with those that it has
+	token      uint64 // of the messages that it takes from groups; drawn when the first is taken
+	got        []duly.Delivery
 }
 
-// queue takes what one queue has, from its shards one after the other.
+// queue takes what one queue has, from its shards one after the other. A queue that
+// serves other callers is moved forward, as a paused one is.
 func (t *taking) queue(q *queue, first int) {
-	q.woken = max(0, q.woken-1)
+	if q.serves(t.dispatcher) {
+		q.woken = max(0, q.woken-1)
+	}
 	for i := range q.shards {
-		if t.shard(q.shards[(first+i)%len(q.shards)]); t.left == 0 || t.full {
+		s := q.shards[(first+i)%len(q.shards)]
+		open := s.open
+		if !q.serves(t.dispatcher) {
+			open = func(int64) int { return 0 }
+		}
+		if t.shard(s, open); t.left == 0 || t.full {
 			return
 		}
 	}
@@ -87,11 +96,11 @@ func (t *taking) queue(q *queue, first int) {
 
 // shard takes what one shard has. A step that ended at its bound is repeated
 // before the answer is nothing.
-func (t *taking) shard(s *shard) {
+func (t *taking) shard(s *shard, open func(int64) int) {
 	for {
 		more := s.step(t.now)
 		before := len(t.got)
-		if places := min(t.left, s.open(t.now)); s.reader != nil {
+		if places := min(t.left, open(t.now)); s.reader != nil {
 			more = t.fromGroup(s, places) || more
 		} else {
 			t.leaseReady(s, places)

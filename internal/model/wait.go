@@ -22,9 +22,11 @@ const (
 // waiter is one Wait under way.
 type waiter struct {
 	queues []duly.QueueRef
-	until  int64 // when its time is over, by the wall
-	woken  bool
-	done   chan struct{} // closed when woken, when its time is over, or when the engine is closed
+	// dispatcher says which queues have jobs for it.
+	dispatcher bool
+	until      int64 // when its time is over, by the wall
+	woken      bool
+	done       chan struct{} // closed when woken, when its time is over, or when the engine is closed
 }
 
 // Wait implements duly.Engine.
@@ -36,7 +38,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 
-	w := &waiter{queues: refs(p.Namespace, p.Queues), done: make(chan struct{})}
+	w := &waiter{queues: refs(p.Namespace, p.Queues), dispatcher: p.Dispatcher, done: make(chan struct{})}
 	for _, ref := range w.queues {
 		if err := e.known(ref); err != nil {
 			e.mu.Unlock()
@@ -82,7 +84,7 @@ func (e *Engine) await(ctx context.Context, w *waiter) (bool, error) {
 	e.leave(w)
 	switch {
 	case w.woken && err != nil:
-		e.pass(w.queues) // nobody will reserve what this one was woken for
+		e.pass(w.queues, w.dispatcher) // nobody will reserve what this one was woken for
 		return false, err
 	case w.woken:
 		return true, nil
@@ -110,9 +112,9 @@ func (e *Engine) leave(w *waiter) bool {
 
 // pass wakes others in the place of a caller that does not reserve from these
 // queues, although it may be the one that was woken for them.
-func (e *Engine) pass(queues []duly.QueueRef) {
+func (e *Engine) pass(queues []duly.QueueRef, dispatcher bool) {
 	for _, ref := range queues {
-		if q := e.queues[ref]; q != nil {
+		if q := e.queues[ref]; q != nil && q.serves(dispatcher) {
 			q.woken = max(0, q.woken-1)
 		}
 	}
@@ -123,7 +125,9 @@ func (e *Engine) pass(queues []duly.QueueRef) {
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.pass(refs(namespace, queues))
+	for _, dispatcher := range []bool{false, true} { // the caller may be either
+		e.pass(refs(namespace, queues), dispatcher)
+	}
 }
 
 // wake wakes one waiter per deliverable job and sets the timer for the next
@@ -140,7 +144,7 @@ func (e *Engine) wake() {
 	for _, w := range slices.Clone(e.waiters) {
 		for _, ref := range w.queues {
 			q := e.queues[ref]
-			if q == nil {
+			if q == nil || !q.serves(w.dispatcher) {
 				continue
 			}
 			if q.recheckAt != 0 && now >= q.recheckAt {
@@ -234,7 +238,7 @@ func (e *Engine) setTimer(t time.Time) {
 
 	for _, w := range e.waiters {
 		for _, ref := range w.queues {
-			if q := e.queues[ref]; q != nil {
+			if q := e.queues[ref]; q != nil && q.serves(w.dispatcher) {
 				q.moments(now, soonest)
 			}
 		}

@@ -25,6 +25,10 @@ func (r *reader) jobField(j *duly.Job, key string) (known bool) {
 		j.Merge = r.merge()
 	case "callback":
 		j.Callback = r.name(key)
+	case "on_done":
+		j.OnDone = r.name(key)
+	case "on_dead":
+		j.OnDead = r.name(key)
 	case "made":
 		j.Made = r.boolean(key)
 	default:
@@ -170,6 +174,8 @@ func (o *object) keys(j *duly.Job) {
 	}
 	o.text("order_key", j.OrderKey)
 	o.text("callback", j.Callback)
+	o.text("on_done", j.OnDone)
+	o.text("on_dead", j.OnDead)
 	if !j.Merge.Set() {
 		return
 	}

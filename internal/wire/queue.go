@@ -80,6 +80,10 @@ func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
 		o.int("burst", int64(c.Rate.Burst))
 	}
 	o.group(c.Group)
+	o.text("delivery", string(c.Delivery))
+	o.text("push_url", c.Push.URL)
+	o.text("on_done", c.Push.OnDone)
+	o.text("on_dead", c.Push.OnDead)
 
 	return o.end()
 }
@@ -115,6 +119,14 @@ func (r *reader) config(c *duly.QueueConfig) {
 			c.Rate.PerSecond = r.rate(key)
 		case "burst":
 			c.Rate.Burst = r.count(key, false)
+		case "delivery":
+			c.Delivery = duly.DeliveryMode(r.name(key))
+		case "push_url":
+			c.Push.URL = r.name(key)
+		case "on_done":
+			c.Push.OnDone = r.name(key)
+		case "on_dead":
+			c.Push.OnDead = r.name(key)
 		default:
 			if !r.groupField(&c.Group, key) {
 				r.unknown(key)
@@ -143,6 +155,7 @@ func appendStats(dst []byte, s *duly.Stats) []byte {
 	o.dst = counters.end()
 	o.duration("oldest_ready", s.OldestReady)
 	o.time("next_due", s.NextDue)
+	o.text("delivery", string(s.Delivery))
 	if s.Group != nil {
 		o.key("group")
 		o.dst = appendGroupStats(o.dst, s.Group)
@@ -195,6 +208,8 @@ func (r *reader) stats(s *duly.Stats) {
 			s.OldestReady, _ = r.duration(key)
 		case "next_due":
 			s.NextDue = r.time(key)
+		case "delivery":
+			s.Delivery = duly.DeliveryMode(r.name(key))
 		case "group":
 			s.Group = r.groupStats()
 		default:

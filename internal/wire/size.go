@@ -90,7 +90,7 @@ func (s sizer) info(j *duly.JobInfo, body bool) int {
 }
 
 func (s sizer) stored(j *duly.Job, body bool) int {
-	n := sizeOfJob + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*(len(j.OrderKey)+len(j.Merge.Key)+len(j.Callback)) + s.headers(j.Headers)
+	n := sizeOfJob + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*(len(j.OrderKey)+len(j.Merge.Key)+len(j.Callback)+len(j.OnDone)+len(j.OnDead)) + s.headers(j.Headers)
 	if body {
 		n += s.bytes(j.Body)
 	}

@@ -19,7 +19,7 @@ func fullJob() duly.Job {
 		Headers: map[string]string{"b": "2", "a": "1"}, Delay: 90 * time.Minute, Priority: -7, Tries: 3,
 		MaxStalls: duly.None, Backoff: "15s,3m", TTL: 48 * time.Hour, Lease: 250 * time.Millisecond, OrderKey: "kundin 7",
 		Merge:    duly.Merge{Key: "k", Mode: duly.MergeReplace, MaxWait: time.Hour, Until: duly.UntilLeased},
-		Callback: "https://example.org/x", Retain: duly.None, Made: true,
+		Callback: "https://example.org/x", OnDone: "target:a", OnDead: "none", Retain: duly.None, Made: true,
 	}
 }
 
@@ -133,7 +133,10 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	q := Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
 		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
 	q.Config.Paused = true
+	q.Stats.Delivery = duly.DeliverPull
 	read(t, "queue", q)(ReadQueue(string(AppendQueue(nil, q))))
+	q.Config = q.Config.With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
+	read(t, "push queue", q)(ReadQueue(string(AppendQueue(nil, q))))
 	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"}, {ID: "d", Err: conflict}}
 	read(t, "requeued", requeued)(ReadRequeued(string(AppendRequeued(nil, requeued))))
 	read(t, "purged", 12)(ReadPurged(string(AppendPurged(nil, 12))))

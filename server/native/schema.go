@@ -74,7 +74,9 @@ type OneJobForm struct {
 	RulesForm
 	OrderKey string     `json:"order_key,omitempty" maxLength:"128" doc:"Jobs with the same order key run one at a time, in order."`
 	Merge    *mergeForm `json:"merge,omitempty" doc:"Equal jobs that still wait become one job."`
-	Callback string     `json:"callback,omitempty" format:"uri" doc:"This version does not support it."`
+	Callback string     `json:"callback,omitempty" maxLength:"2048" example:"https://example.com/hook" doc:"For a push queue: the URL that the servers call for this job, or target:NAME. It creates the queue as a push queue. Default: the queue's push_url."`
+	OnDone   string     `json:"on_done,omitempty" maxLength:"2048" doc:"For a push queue: a URL or target:NAME that gets a notice when the job is done, or none. Default: the queue's."`
+	OnDead   string     `json:"on_dead,omitempty" maxLength:"2048" doc:"For a push queue: a URL or target:NAME that gets a notice when the job is dead, or none. Default: the queue's."`
 	Made     bool       `json:"made,omitempty" doc:"For client libraries: the ID is a ULID that the client made for this job, and this is the first try. A repeat must not set it, because a receipt of the earlier job with this ID would fit the new one. Default: false."`
 }
 
@@ -163,7 +165,9 @@ type StoredForm struct {
 	Retain     durationOrNone    `json:"retain" doc:"How long the finished job stays visible."`
 	OrderKey   string            `json:"order_key,omitempty" doc:"Jobs with the same order key run one at a time, in order."`
 	Merge      *mergeForm        `json:"merge,omitempty" doc:"How the job merges with equal jobs."`
-	Callback   string            `json:"callback,omitempty" doc:"This version does not support it."`
+	Callback   string            `json:"callback,omitempty" doc:"For a push queue: the URL that the servers call, or target:NAME."`
+	OnDone     string            `json:"on_done,omitempty" doc:"For a push queue: where a notice goes when the job is done, if the job says so."`
+	OnDead     string            `json:"on_dead,omitempty" doc:"For a push queue: where a notice goes when the job is dead, if the job says so."`
 	Due        time.Time         `json:"due" doc:"When the job is or was due."`
 	Attempt    int               `json:"attempt" doc:"The number of the running delivery, or of the next one."`
 	Failures   int               `json:"failures" doc:"How many deliveries have failed."`
@@ -284,6 +288,10 @@ type ConfigForm struct {
 	MaxHeld   int            `json:"max_held,omitempty" minimum:"1" doc:"For a group: the most ready, delayed, blocked and leased messages together; at the bound the cursor stops. Default: 100000."`
 	Filter    string         `json:"filter,omitempty" doc:"For a group: conditions on headers and the key, as type=order&@key=a, or none. Bound: 8 conditions. Default: none."`
 	Idle      durationOrNone `json:"idle,omitempty" doc:"For a group: after so long without a reserve it needs no message any more. Bound: at least 1h. Default: none."`
+	Delivery  string         `json:"delivery,omitempty" enum:"pull,push" doc:"Who takes the jobs: pull by reserve, push by the servers, which call a URL. It changes only while the queue is empty. Default: pull."`
+	PushURL   string         `json:"push_url,omitempty" maxLength:"2048" doc:"For a push queue: the URL or target:NAME for jobs without a callback, or none. Default: none."`
+	OnDone    string         `json:"on_done,omitempty" maxLength:"2048" doc:"For a push queue: a URL or target:NAME that gets a notice when a job is done, or none. Default: none."`
+	OnDead    string         `json:"on_dead,omitempty" maxLength:"2048" doc:"For a push queue: a URL or target:NAME that gets a notice when a job is dead, or none. Default: none."`
 	Target    string         `json:"target,omitempty" maxLength:"255" doc:"For a group: the queue that the servers push each message into, or none. Default: none."`
 }
 
@@ -306,6 +314,7 @@ type statsForm struct {
 	Counters    map[string]int64 `json:"counters" doc:"Events since the queue was created: pushed, merged, delivered, acked, failed, stalled, released, dead, requeued, expired, deleted, dropped."`
 	OldestReady duration         `json:"oldest_ready" doc:"How long the oldest ready job has been due."`
 	NextDue     *time.Time       `json:"next_due,omitempty" doc:"The earliest due time in the future."`
+	Delivery    string           `json:"delivery,omitempty" enum:"pull,push" doc:"Who takes the jobs."`
 	Group       *groupStatsForm  `json:"group,omitempty" doc:"For a group: where it is in the log."`
 }
 

@@ -17,7 +17,7 @@ var when = time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func fullJob(body string) duly.Job {
 	return duly.Job{ID: "a", Queue: "q", Body: []byte(body), Headers: map[string]string{"a": "b"}, Delay: time.Second, Due: when, Priority: 1, Tries: 2, MaxStalls: 3,
-		Backoff: "fixed:1s", TTL: time.Hour, Lease: time.Second, OrderKey: "k", Callback: "https://x", Retain: time.Hour, Made: true,
+		Backoff: "fixed:1s", TTL: time.Hour, Lease: time.Second, OrderKey: "k", Callback: "https://x", OnDone: "target:a", OnDead: "none", Retain: time.Hour, Made: true,
 		Merge: duly.Merge{Key: "k", Mode: duly.MergeReplace, MaxWait: time.Hour, Until: duly.UntilLeased}}
 }
 
@@ -59,7 +59,7 @@ func samples() []struct {
 	}
 	plain, binary := info("x"), info("\xff")
 	problem, _ := wire.AppendProblem(nil, fault, 0)
-	config := duly.DefaultQueueConfig().With(duly.QueueConfig{Rate: duly.Rate{PerSecond: 1, Burst: 2}})
+	config := duly.DefaultQueueConfig().With(duly.QueueConfig{Delivery: duly.DeliverPush, Rate: duly.Rate{PerSecond: 1, Burst: 2}})
 	group := duly.DefaultGroupConfig().With(duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, Filter: "a=b", Idle: time.Hour, Target: "q"}})
 	message := func(body string) duly.Message {
 		return duly.Message{ID: "a", Key: "k", Headers: map[string]string{"a": "b"}, Body: []byte(body), Delay: time.Second, Due: when}
@@ -86,7 +86,7 @@ func samples() []struct {
 		{resultsForm{}, wire.AppendResults(nil, []error{nil, fault})},
 		{queuesForm{}, wire.AppendNames(nil, "queues", duly.NamePage{Names: []string{"q"}, Next: "q"})},
 		{queuesForm{}, wire.AppendSurvey(nil, duly.SurveyPage{Queues: []duly.QueueStats{{Name: "q", Stats: duly.Stats{NextDue: when}, Throttle: config.Throttle()}, {Name: "p", Throttle: duly.Throttle{Paused: true, MaxLeased: 1}}, {Name: "r", Err: fault}}, Next: "r"})},
-		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "q", Config: config, Stats: duly.Stats{NextDue: when}})},
+		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "q", Config: config, Stats: duly.Stats{NextDue: when, Delivery: duly.DeliverPush}})},
 		{ConfigForm{}, wire.AppendConfig(nil, config)},
 		{queueForm{}, wire.AppendQueue(nil, wire.Queue{Name: "t@g", Config: group, Stats: duly.Stats{NextDue: when, Group: &duly.GroupStats{Key: "k", Consumers: []duly.Consumer{{Name: "c", LastCall: when}}}}})},
 		{ConfigForm{}, wire.AppendConfig(nil, group)},

@@ -97,6 +97,13 @@ func (m *pair) bringPause(ctx context.Context, q duly.QueueRef, fresh *timely) e
 // lacking is a patch of what differs in one configuration from another that has
 // there what is usual.
 func lacking(from, to, usual duly.QueueConfig) (patch duly.QueueConfig) {
+	bringField(&patch.Delivery, from.Delivery, to.Delivery, usual.Delivery)
+	if from.Delivery == to.Delivery {
+		usual = usual.With(duly.QueueConfig{Delivery: to.Delivery}) // a push queue has usual settings of its own
+	}
+	bringField(&patch.Push.URL, from.Push.URL, to.Push.URL, usual.Push.URL)
+	bringField(&patch.Push.OnDone, from.Push.OnDone, to.Push.OnDone, usual.Push.OnDone)
+	bringField(&patch.Push.OnDead, from.Push.OnDead, to.Push.OnDead, usual.Push.OnDead)
 	bringField(&patch.Shards, from.Shards, to.Shards, to.Shards)
 	bringField(&patch.Defaults.Tries, from.Defaults.Tries, to.Defaults.Tries, usual.Defaults.Tries)
 	bringField(&patch.Defaults.MaxStalls, from.Defaults.MaxStalls, to.Defaults.MaxStalls, usual.Defaults.MaxStalls)

@@ -146,6 +146,9 @@ func together(a, b duly.Stats) duly.Stats {
 	if a.NextDue.IsZero() || !b.NextDue.IsZero() && b.NextDue.Before(a.NextDue) {
 		a.NextDue = b.NextDue
 	}
+	if b.Delivery != "" { // its queue lasts
+		a.Delivery = b.Delivery
+	}
 	return a
 }
 

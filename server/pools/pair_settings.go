@@ -52,7 +52,16 @@ func (m *pair) mayConfigure(ctx context.Context, q duly.QueueRef, patch duly.Que
 	if err != nil {
 		return err
 	}
-	return now.With(patch).CheckParts()
+	if patch.Delivery != "" && patch.Delivery != now.Delivery {
+		stats, err := m.new.Stats(ctx, q)
+		if err == nil && stats.Sizes != (duly.Sizes{}) {
+			err = duly.DeliveryInUse(q, now.Delivery)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return now.With(patch).CheckWhole()
 }
 
 // configureOld sets a queue of the pool that is left: but for its shards, and for

@@ -32,7 +32,11 @@ func settings(usual duly.QueueConfig) map[string]duly.QueueConfig {
 		"dead count": func(c *duly.QueueConfig) { c.DeadCount = 3 },
 		"max jobs":   func(c *duly.QueueConfig) { c.MaxJobs = 3 },
 		"max leased": func(c *duly.QueueConfig) { c.MaxLeased = 3 },
-		"rate":       func(c *duly.QueueConfig) { c.Rate = duly.Rate{PerSecond: 3, Burst: 5} },
+		"delivery":   func(c *duly.QueueConfig) { *c = c.With(duly.QueueConfig{Delivery: duly.DeliverPush}) },
+		"push url": func(c *duly.QueueConfig) {
+			*c = c.With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:t", OnDone: "target:u", OnDead: "target:v"}})
+		},
+		"rate": func(c *duly.QueueConfig) { c.Rate = duly.Rate{PerSecond: 3, Burst: 5} },
 	} {
 		c := usual
 		set(&c)
@@ -59,6 +63,19 @@ func TestEverySettingIsLacking(t *testing.T) {
 		if patch := lacking(set, set, usual); patch != (duly.QueueConfig{}) {
 			t.Errorf("%s is lacking where it is: %+v", name, patch)
 		}
+	}
+}
+
+// C16.20: a push queue that a job has made in one pool gets what was set in the other.
+func TestSettingsOfAPushQueueAreLacking(t *testing.T) {
+	t.Parallel()
+	usual := duly.DefaultQueueConfig()
+	made := usual.With(duly.QueueConfig{Delivery: duly.DeliverPush})
+	set := made.With(duly.QueueConfig{Push: duly.PushConfig{URL: "target:t", OnDead: "target:v"}, Defaults: duly.Defaults{Tries: 3}})
+	want := duly.QueueConfig{Push: set.Push, Defaults: duly.Defaults{Tries: 3}}
+	want.Push.OnDone = ""
+	if patch := lacking(set, made, usual); patch != want {
+		t.Errorf("the patch is %+v, want %+v", patch, want)
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/server/webhook/sign"
+	"github.com/dulymq/duly/internal/hook"
 )
 
 // The bounds of a target's headers.
@@ -34,34 +34,11 @@ const (
 	dueForm     = "2006-01-02T15:04:05.000Z07:00"
 )
 
-var (
-	// ours are the names that every request has a value of duly's for.
-	ours = []string{sign.HeaderID, sign.HeaderTimestamp, sign.HeaderSignature,
-		headerNamespace, headerQueue, headerID, headerAttempt, headerTries, headerDue, headerAgent}
-	// connections are the names that mean something for the connection, not for
-	// the receiver.
-	connections = []string{"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
-		"te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect"}
-	// idempotency are the names by which net/http takes a POST for repeatable.
-	idempotency = []string{"idempotency-key", "x-idempotency-key"}
-	// credentials belong into a target, which keeps them sealed.
-	credentials = []string{"authorization", "cookie"}
-)
+// idempotency are the names by which net/http takes a POST for repeatable.
+var idempotency = []string{"idempotency-key", "x-idempotency-key"}
 
-// CheckJobHeaders returns [duly.ErrInvalid] for headers that a job of a push queue
-// must not have.
-func CheckJobHeaders(headers map[string]string) error {
-	var f duly.BadFields
-	for _, name := range names(headers) {
-		switch lower := strings.ToLower(name); {
-		case slices.Contains(credentials, lower):
-			f.Add("headers", "have %s, which a job can't carry to a receiver; set it in a target", lower)
-		default:
-			checkName(&f, lower)
-		}
-	}
-	return f.Err()
-}
+// ownHeaders is how many headers of duly's own a request has at most.
+const ownHeaders = 12
 
 // CheckTargetHeaders returns [duly.ErrInvalid] for headers that a target must not
 // have. It names no value, because the headers of a target are secrets.
@@ -102,12 +79,10 @@ func names(headers map[string]string) []string {
 	return list
 }
 
+// checkName refuses a name that can't come from a target. Credentials can.
 func checkName(f *duly.BadFields, lower string) {
-	switch {
-	case slices.Contains(ours, lower):
-		f.Add("headers", "have %s, which duly sets itself; remove it", lower)
-	case slices.Contains(connections, lower):
-		f.Add("headers", "have %s, which belongs to the connection; remove it", lower)
+	if kind := hook.KindOf(lower); kind == hook.Own || kind == hook.Connection {
+		f.Add("headers", "have %s, %s", lower, kind.Reason())
 	}
 }
 
@@ -118,10 +93,10 @@ func isToken(text string) bool {
 
 // headers returns the headers of a request, but for those of the signature.
 func (s *Sender) headers(j Job, to *Destination) http.Header {
-	h := make(http.Header, len(j.Delivery.Headers)+len(to.Headers)+len(ours)+2)
+	h := make(http.Header, len(j.Delivery.Headers)+len(to.Headers)+ownHeaders)
 	for name, value := range j.Delivery.Headers {
 		// The job may be older than the check of its queue.
-		if lower := strings.ToLower(name); !slices.Contains(connections, lower) && !slices.Contains(credentials, lower) {
+		if kind := hook.KindOf(strings.ToLower(name)); kind != hook.Connection && kind != hook.Credential {
 			h.Set(name, value)
 		}
 	}

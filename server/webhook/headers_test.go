@@ -9,25 +9,6 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C16.35, C16.36: the names that a job of a push queue must not have.
-func TestCheckJobHeaders(t *testing.T) {
-	t.Parallel()
-	good := map[string]string{"content-type": "a/b", "traceparent": "x", "tracestate": "y", "x-a": "b", "idempotency-key": "1", "webhook": "x", "accept": "*/*"}
-	if err := CheckJobHeaders(good); err != nil {
-		t.Error(err)
-	}
-	for _, name := range []string{
-		"webhook-id", "webhook-timestamp", "webhook-signature", "duly-namespace", "duly-queue", "duly-id", "duly-attempt", "duly-tries", "duly-due", "user-agent",
-		"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
-		"host", "content-length", "expect", "authorization", "cookie", "Webhook-ID", "COOKIE",
-	} {
-		err := CheckJobHeaders(map[string]string{name: "canary"})
-		if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), strings.ToLower(name)) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("%s: %v, want invalid", name, err)
-		}
-	}
-}
-
 // C16.21: the headers of a target are bounded, and an error shows no value.
 func TestCheckTargetHeaders(t *testing.T) {
 	t.Parallel()

@@ -7,7 +7,8 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
-       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
+       q.delivery, q.push_url, q.on_done, q.on_dead
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id
  WHERE q.namespace = ?1 AND q.name = ?2;
 
@@ -16,7 +17,8 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
-       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
+       q.delivery, q.push_url, q.on_done, q.on_dead
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id
  WHERE q.namespace = ?1 AND q.name > ?2 AND q.kind <> 1 ORDER BY q.name LIMIT ?3;
 

@@ -5,19 +5,21 @@ SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.
        q.dead_age, q.dead_count, q.max_jobs, q.max_leased, q.rate, q.burst,
        t.delayed, t.ready, t.blocked, t.leased, t.dead, t.done,
        t.pushed, t.merged, t.delivered, t.acked, t.failed, t.stalled, t.released, t.died,
-       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind
+       t.requeued, t.expired, t.deleted, t.dropped, t.bucket_taken, t.bucket_at, q.kind,
+       q.delivery, q.push_url, q.on_done, q.on_dead
   FROM queues q LEFT JOIN tallies t ON t.queue = q.id;
 
 -- name: queue_make
 INSERT INTO queues (namespace, name, paused, tries, max_stalls, backoff, lease, ttl, retain,
-                    dead_age, dead_count, max_jobs, max_leased, rate, burst, kind)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+                    dead_age, dead_count, max_jobs, max_leased, rate, burst, delivery, push_url, on_done, on_dead, kind)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
 RETURNING id;
 
 -- name: queue_configure
 UPDATE queues
    SET paused = ?2, tries = ?3, max_stalls = ?4, backoff = ?5, lease = ?6, ttl = ?7, retain = ?8,
-       dead_age = ?9, dead_count = ?10, max_jobs = ?11, max_leased = ?12, rate = ?13, burst = ?14
+       dead_age = ?9, dead_count = ?10, max_jobs = ?11, max_leased = ?12, rate = ?13, burst = ?14,
+       delivery = ?15, push_url = ?16, on_done = ?17, on_dead = ?18
  WHERE id = ?1;
 
 -- name: queue_drop

@@ -121,7 +121,7 @@ func (r *remote) harness(t testing.TB) *enginetest.Harness {
 	in := func(namespace string) duly.Contract { return nearOf(r.in(t, namespace), topics, r.rest) }
 	h := &enginetest.Harness{
 		Engine: in(duly.DefaultNamespace), In: in,
-		Maintainer: r.store, Registry: r.store, Clock: r.clock,
+		Dispatcher: r.store, Maintainer: r.store, Registry: r.store, Clock: r.clock,
 	}
 	if b, ok := r.store.(duly.Backuper); ok {
 		h.Backuper = b

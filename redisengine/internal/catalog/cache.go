@@ -81,6 +81,7 @@ type Summary struct {
 	Limits  []string // of each shard
 	// Throttle is that of the configuration with this version.
 	Throttle duly.Throttle
+	Delivery duly.DeliveryMode
 	Swept    uint64 // the sweep that has met it last; the sweep's own
 }
 
@@ -100,7 +101,7 @@ func newSummary(q *Queue, other *Summary) *Summary {
 	if other != nil && slices.Equal(limits, other.Limits) {
 		limits = other.Limits
 	}
-	return &Summary{Version: strings.Clone(q.Version), Limits: limits, Throttle: q.Config.Throttle()} // not with all of the configuration behind it
+	return &Summary{Version: strings.Clone(q.Version), Limits: limits, Throttle: q.Config.Throttle(), Delivery: q.Config.Delivery} // not with all of the configuration behind it
 }
 
 func (b *Summaries) put(ref duly.QueueRef, known *Summary) {

@@ -62,7 +62,7 @@ func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
 // config is the configuration that is stored.
 func (s *storedConfig) config() duly.QueueConfig {
 	return duly.QueueConfig{
-		Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
+		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
 		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
 		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
 	}
@@ -100,7 +100,7 @@ func complete(c duly.QueueConfig) error {
 	if whole.Paused = c.Paused; whole != c {
 		return duly.Invalid("fields", "are missing")
 	}
-	return c.CheckParts()
+	return c.CheckWhole()
 }
 
 // packLimits is one shard's part of what a configuration bounds, as

@@ -34,7 +34,7 @@ func (e *Inspector) stats(ctx context.Context, ref duly.QueueRef) (st duly.Stats
 			return nil
 		}
 
-		throttle = q.Config.Throttle()
+		throttle, st.Delivery = q.Config.Throttle(), q.Config.Delivery
 		return w.Each(q, 0, func(s *catalog.Shard) error {
 			with := st
 			err := e.shardStats(ctx, q, s, &with)

@@ -80,7 +80,7 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 			s.askLater(i)
 			continue
 		}
-		s.queues[i].Throttle = q.Throttle
+		s.queues[i].Throttle, s.queues[i].Stats.Delivery = q.Throttle, q.Delivery
 		for k := range q.Limits {
 			idle.Add(catalog.Target{Queue: i, Shard: k, Summary: q}, q.Version)
 		}

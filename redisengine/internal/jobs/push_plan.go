@@ -109,7 +109,7 @@ func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
 	now := p.e.Local().Now()
 	keyed := p.cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
 	if job.Due.IsZero() && !keyed {
-		return job.Plan(p.cfg.Defaults, now, p.e.Settings.MaxBody)
+		return job.Plan(p.cfg, now, p.e.Settings.MaxBody)
 	}
 	if err := job.Validate(p.e.Settings.MaxBody); err != nil {
 		return duly.Planned{}, err
@@ -119,7 +119,7 @@ func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
 	}
 	j := *job
 	j.Due = time.Time{}
-	planned, err := j.Plan(p.cfg.Defaults, now, p.e.Settings.MaxBody)
+	planned, err := j.Plan(p.cfg, now, p.e.Settings.MaxBody)
 	planned.Due = job.Due
 	return planned, err
 }

@@ -21,6 +21,9 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+	if p.Dispatcher {
+		return nil, e.Alive(ctx) // there are no push queues
+	}
 	if err := e.Alive(ctx); err != nil {
 		e.hub.PassOn(p.Namespace, p.Queues)
 		return nil, err

@@ -20,12 +20,15 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	if err := patch.ValidateFor(ref); err != nil {
 		return err
 	}
+	if patch.Delivery == duly.DeliverPush {
+		return duly.Errorf(duly.CodeUnsupported, "this engine has no push queues; leave delivery out")
+	}
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
 			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
 		}
 		*c = c.With(patch)
-		return c.CheckParts()
+		return c.CheckWhole()
 	})
 }
 

@@ -354,7 +354,7 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 			}
 		}
 		*c = c.With(patch)
-		return c.CheckParts()
+		return c.CheckWhole()
 	})
 }
 

@@ -281,6 +281,9 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 
+	if p.Dispatcher {
+		return false, duly.Errorf(duly.CodeUnsupported, "this engine has no push queues")
+	}
 	h.busy.begin() // until the waiter sleeps, and again once it is woken
 	defer h.busy.end()
 	refs := make([]duly.QueueRef, len(p.Queues))

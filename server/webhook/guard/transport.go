@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hook"
 )
 
 // The bounds of an answer and of a connection.
@@ -92,7 +93,7 @@ func (t *Transport) Fresh(req *http.Request) (*http.Response, error) {
 func (t *Transport) send(req *http.Request, from func(*bound) map[bool]*http.Transport) (*http.Response, error) {
 	b := t.current()
 	// The settings may have changed since the push.
-	reason := checkForm(req.URL)
+	reason := hook.CheckForm(req.URL)
 	if reason == "" {
 		reason = b.policy.checkURL(req.URL)
 	}

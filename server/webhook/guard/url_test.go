@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/hook"
 )
 
 // C16.26 to C16.31: what CheckURL accepts, and the rule that it names otherwise.
@@ -115,7 +116,7 @@ func TestLengthOfAName(t *testing.T) {
 	for name, want := range map[string]bool{
 		label + ".com": true, label + "a.com": false, longest: true, longest + ".": true, longest + "a": false,
 	} {
-		if _, reason := parseURL("https://" + name + "/"); (reason == "") != want {
+		if _, reason := hook.ParseURL("https://" + name + "/"); (reason == "") != want {
 			t.Errorf("a name of %d bytes: %q, want accepted: %v", len(name), reason, want)
 		}
 	}

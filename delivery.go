@@ -1,0 +1,180 @@
+package duly
+
+import (
+	"strings"
+
+	"github.com/dulymq/duly/internal/hook"
+)
+
+// DeliveryMode is how a queue hands out its jobs.
+type DeliveryMode string
+
+// The modes.
+const (
+	// DeliverPull hands jobs out by Reserve.
+	DeliverPull DeliveryMode = "pull"
+	// DeliverPush hands jobs to the dispatchers of the servers, which call a URL.
+	DeliverPush DeliveryMode = "push"
+)
+
+// PushConfig is the part of a [QueueConfig] that only a push queue has. It is zero in
+// the configuration of any other queue. Each field is a destination, or
+// [NoDestination], the default.
+type PushConfig struct {
+	// URL is where jobs go that have no callback.
+	URL string
+	// OnDone and OnDead are where the dispatcher reports the end of a job.
+	OnDone, OnDead string
+}
+
+// NoDestination takes a destination away, or says that there is none.
+const NoDestination = "none"
+
+// TargetPrefix begins a destination that names a registered target.
+const TargetPrefix = "target:"
+
+// ParseDestination splits a destination: it returns the name of a registered target,
+// or the URL. Both are empty for [NoDestination] and for no destination.
+func ParseDestination(text string) (target, url string) {
+	if name, ok := strings.CutPrefix(text, TargetPrefix); ok {
+		return name, ""
+	}
+	if text == NoDestination {
+		return "", ""
+	}
+	return "", text
+}
+
+// checkDestination checks the form of a destination. The server checks whether it may
+// be called.
+func checkDestination(f *BadFields, field, text string) {
+	if name, ok := strings.CutPrefix(text, TargetPrefix); ok {
+		checkTargetName(f, field, name)
+		return
+	}
+	if _, reason := hook.ParseURL(text); reason != "" {
+		f.Add(field, "%s", reason)
+	}
+}
+
+// checkTargetName checks the name of a target.
+func checkTargetName(f *BadFields, field, name string) { checkName(f, field, name, "-_") }
+
+// checkDestinations checks those of a job or a queue; "" is absent.
+func checkDestinations(f *BadFields, onDone, onDead string) {
+	for _, d := range []struct{ field, text string }{{"on_done", onDone}, {"on_dead", onDead}} {
+		if d.text != "" && d.text != NoDestination {
+			checkDestination(f, d.field, d.text)
+		}
+	}
+}
+
+// defaultsOf returns the defaults of a queue of that mode.
+func defaultsOf(mode DeliveryMode) Defaults {
+	if mode != DeliverPush {
+		return Defaults{}.Filled()
+	}
+	return Defaults{Tries: 10, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: 15e9}.Filled()
+}
+
+// deliveredBy is the configuration of an empty queue after a change of its mode. What
+// is as it is by default takes the default of the new mode.
+func (c QueueConfig) deliveredBy(mode DeliveryMode) QueueConfig {
+	if mode == "" || mode == c.Delivery {
+		return c
+	}
+
+	was, is := defaultsOf(c.Delivery), defaultsOf(mode)
+	change(&c.Defaults.Tries, was.Tries, is.Tries)
+	change(&c.Defaults.MaxStalls, was.MaxStalls, is.MaxStalls)
+	change(&c.Defaults.Backoff, was.Backoff, is.Backoff)
+	change(&c.Defaults.Lease, was.Lease, is.Lease)
+
+	c.Delivery, c.Push = mode, PushConfig{}
+	if mode == DeliverPush {
+		c.Push = PushConfig{URL: NoDestination, OnDone: NoDestination, OnDead: NoDestination}
+	}
+	return c
+}
+
+// change sets a field that has one value to another one.
+func change[T comparable](field *T, was, is T) {
+	if *field == was {
+		*field = is
+	}
+}
+
+func (p PushConfig) with(patch PushConfig) PushConfig {
+	set(&p.URL, patch.URL)
+	set(&p.OnDone, patch.OnDone)
+	set(&p.OnDead, patch.OnDead)
+	return p
+}
+
+// ForNew is the configuration of a queue that is made by the push of a job: a
+// callback makes a push queue of it.
+func (c QueueConfig) ForNew(j *Job) QueueConfig {
+	if j.Callback == "" {
+		return c
+	}
+	return c.deliveredBy(DeliverPush)
+}
+
+func (c QueueConfig) checkDelivery(f *BadFields) {
+	switch c.Delivery {
+	case "", DeliverPull, DeliverPush:
+	default:
+		f.Add("delivery", "is %s, must be pull or push", Quoted(string(c.Delivery)))
+	}
+	if u := c.Push.URL; u != "" && u != NoDestination {
+		checkDestination(f, "push_url", u)
+	}
+	checkDestinations(f, c.Push.OnDone, c.Push.OnDead)
+}
+
+// CheckWhole reports [ErrInvalid] for fields of a whole configuration that don't go
+// together: a limit that is too small for each shard to have a part of it, and what
+// only a push queue has.
+func (c QueueConfig) CheckWhole() error {
+	var f BadFields
+	c.checkParts(&f)
+	if c.Delivery != DeliverPush {
+		for _, x := range []struct{ field, text string }{{"push_url", c.Push.URL}, {"on_done", c.Push.OnDone}, {"on_dead", c.Push.OnDead}} {
+			if x.text != "" {
+				f.Add(x.field, "goes with a push queue only; set delivery to push, or leave it out")
+			}
+		}
+	}
+	return f.Err()
+}
+
+// DeliveryInUse is the error of a Configure that changes the delivery of a queue which
+// holds jobs.
+func DeliveryInUse(q QueueRef, is DeliveryMode) error {
+	return Errorf(CodeConflict, "queue %s is a %s queue and holds jobs; its delivery changes only while it is empty, without dead and done jobs: purge it first, or use another queue", q, is)
+}
+
+// CheckDelivery returns the error of a push of this job into a queue of that
+// configuration, because of how the queue delivers: [ErrConflict] for a destination in
+// a pull queue; [ErrInvalid] for no destination at all, and for headers that a request
+// can't take from a job.
+func (j *Job) CheckDelivery(c *QueueConfig) error {
+	if c.Delivery != DeliverPush {
+		if j.Callback == "" && j.OnDone == "" && j.OnDead == "" {
+			return nil
+		}
+		return Errorf(CodeConflict, "queue %s is a pull queue, so no server calls a URL for its jobs; leave out callback, on_done and on_dead, or use a push queue", QueueRef{j.Namespace, j.Queue})
+	}
+
+	var f BadFields
+	if j.Callback == "" && c.Push.URL == NoDestination {
+		f.Add("callback", "is missing; give a URL or target:NAME, or set push_url of queue %s", QueueRef{j.Namespace, j.Queue})
+	}
+	for name := range j.Headers {
+		lower := strings.ToLower(name)
+		if reason := hook.KindOf(lower).Reason(); reason != "" {
+			f.Add("headers", "have %s, %s", lower, reason)
+		}
+	}
+	return f.Err()
+}

@@ -1,0 +1,45 @@
+package hook
+
+// HeaderKind says who sets a header of a request.
+type HeaderKind uint8
+
+// The kinds.
+const (
+	// Free headers come from the job or its target.
+	Free HeaderKind = iota
+	// Own headers have a value of duly's on every request.
+	Own
+	// Connection headers mean something for the connection, not for the receiver.
+	Connection
+	// Credential headers belong into a target, which keeps them sealed.
+	Credential
+)
+
+// KindOf returns the kind of a header by its name in lower case.
+func KindOf(lower string) HeaderKind {
+	switch lower {
+	case "webhook-id", "webhook-timestamp", "webhook-signature", "duly-namespace", "duly-queue", "duly-id",
+		"duly-attempt", "duly-tries", "duly-due", "user-agent":
+		return Own
+	case "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
+		"te", "trailer", "transfer-encoding", "upgrade", "host", "content-length", "expect":
+		return Connection
+	case "authorization", "cookie":
+		return Credential
+	}
+	return Free
+}
+
+// Reason returns why a job can't have a header of that kind, to stand behind its
+// name, or "".
+func (k HeaderKind) Reason() string {
+	switch k {
+	case Own:
+		return "which duly sets itself; remove it"
+	case Connection:
+		return "which belongs to the connection; remove it"
+	case Credential:
+		return "which a job can't carry to a receiver; set it in a target"
+	}
+	return ""
+}
