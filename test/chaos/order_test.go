@@ -17,8 +17,9 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/sqliteengine"
 	"github.com/dulymq/duly/worker"
@@ -47,9 +48,69 @@ func TestOrderKeysHoldThroughKills(t *testing.T) {
 	}
 	engine, at := serveStore(t)
 	pushOrdered(t, engine, jobs)
+	orderHolds(t, engine, theQueue, at, jobs)
+}
+
+// TestOrderKeysOfAGroupHoldThroughKills is the same for the messages of a group with
+// order key.
+//
+// C12.99, C12.100, C12.101
+func TestOrderKeysOfAGroupHoldThroughKills(t *testing.T) {
+	t.Parallel()
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		engine, at := serveStore(t)
+		orderOfGroup(t, engine, at, 1)
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		url := redistest.Single(t).URL()
+		engine, _ := openRedis(t, url)
+		orderOfGroup(t, engine, url, 4)
+	})
+}
+
+// orderedGroup is an engine with topics.
+type orderedGroup interface {
+	duly.Contract
+	duly.Topics
+}
+
+func orderOfGroup(t *testing.T, engine orderedGroup, at string, shards int) {
+	t.Helper()
+	messages, group := counts(5_000, 100_000), duly.Q("events@ordered")
+	must(t, engine.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: shards}))
+	_, err := engine.CreateGroup(t.Context(), group, duly.FromStart)
+	must(t, err)
+	must(t, engine.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
+	for n := 0; n < messages; {
+		batch := make([]duly.Message, min(duly.MaxBatch, messages-n))
+		for i := range batch {
+			key, body := ordered(n + i)
+			batch[i] = duly.Message{Topic: theTopic.Name, Key: key, Body: body}
+		}
+		results, err := engine.Publish(t.Context(), batch)
+		must(t, err)
+		for _, r := range results {
+			must(t, r.Err)
+		}
+		n += len(batch)
+	}
+	orderHolds(t, engine, group, at, messages)
+}
+
+// ordered is the key of the n-th job, and its body: the key and its place in it.
+func ordered(n int) (key string, body []byte) {
+	key = "key-" + strconv.Itoa(n%orderKeys)
+	return key, fmt.Appendf(nil, "%s %d", key, n/orderKeys)
+}
+
+// orderHolds lets workers handle the jobs of a queue, kills some, and judges.
+func orderHolds(t *testing.T, engine duly.Inspector, queue duly.QueueRef, at string, jobs int) {
+	t.Helper()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d, %d jobs", seed, jobs)
-	lines := workOrdered(t, engine, at, jobs, rand.New(rand.NewPCG(seed, 0)))
+	lines := workOrdered(t, engine, queue, at, jobs, rand.New(rand.NewPCG(seed, 0)))
 	judgeOrder(t, lines, jobs)
 }
 
@@ -96,9 +157,8 @@ func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
 	for n := 0; n < jobs; {
 		batch := make([]duly.Job, min(duly.MaxBatch, jobs-n))
 		for i := range batch {
-			key := "key-" + strconv.Itoa((n+i)%orderKeys)
-			batch[i] = duly.Job{Queue: theQueue.Name, OrderKey: key, Lease: orderLease,
-				Body: fmt.Appendf(nil, "%s %d", key, (n+i)/orderKeys)}
+			key, body := ordered(n + i)
+			batch[i] = duly.Job{Queue: theQueue.Name, OrderKey: key, Lease: orderLease, Body: body}
 		}
 		results, err := engine.Push(t.Context(), batch)
 		if err != nil {
@@ -116,10 +176,10 @@ func pushOrdered(t *testing.T, engine duly.Engine, jobs int) {
 // workOrdered lets worker processes run until every job was acked, and kills
 // one of them now and then: by what was done and not by the wall, so that a slow
 // machine does not kill them before they have begun.
-func workOrdered(t *testing.T, engine duly.Inspector, at string, jobs int, r *rand.Rand) (lines []string) {
+func workOrdered(t *testing.T, engine duly.Inspector, queue duly.QueueRef, at string, jobs int, r *rand.Rand) (lines []string) {
 	t.Helper()
 	start := func() *proctest.Process {
-		return proctest.Start(t, proctest.Options{}, "orderworker", at, strconv.FormatUint(r.Uint64(), 10))
+		return proctest.Start(t, proctest.Options{}, "orderworker", at, strconv.FormatUint(r.Uint64(), 10), queue.Name)
 	}
 	var running []*proctest.Process
 	for range orderProcesses {
@@ -128,7 +188,7 @@ func workOrdered(t *testing.T, engine duly.Inspector, at string, jobs int, r *ra
 	kills, acked, killAt, lastAck := 0, int64(0), int64(0), time.Now()
 	for acked < int64(jobs) {
 		time.Sleep(20 * time.Millisecond) // the processes live on the wall's time
-		s, err := engine.Stats(t.Context(), theQueue)
+		s, err := engine.Stats(t.Context(), queue)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,21 +218,22 @@ func workOrdered(t *testing.T, engine duly.Inspector, at string, jobs int, r *ra
 	return lines
 }
 
-// runOrderWorker handles jobs until it is killed: args are the server's URL and
-// a seed. It says D when a handler begins, with what the engine told of the
+// runOrderWorker handles jobs until it is killed: args are the engine's URL, a seed
+// and the queue. It says D when a handler begins, with what the engine told of the
 // delivery, and F before its outcome can be sent.
 func runOrderWorker(args []string) error {
 	seed, err := strconv.ParseUint(args[1], 10, 64)
 	if err != nil {
 		return err
 	}
-	engine, err := httpengine.Open(context.Background(), httpengine.Config{URL: args[0]})
+	log := slog.New(slog.DiscardHandler)
+	engine, err := open.Engine(context.Background(), args[0], open.Log(log))
 	if err != nil {
 		return err
 	}
 	out := &diary{out: os.Stdout}
-	w := worker.New(engine, worker.Config{Concurrency: orderSlots, Lease: orderLease, Logger: slog.New(slog.DiscardHandler)})
-	w.Handle(theQueue.Name, func(_ context.Context, d *worker.Delivery) error {
+	w := worker.New(engine, worker.Config{Concurrency: orderSlots, Lease: orderLease, Logger: log})
+	w.Handle(args[2], func(_ context.Context, d *worker.Delivery) error {
 		out.say("D %s %s %d %d", d.Body, d.Receipt, d.Now.UnixMilli(), d.LeaseEnd.UnixMilli())
 		lot := rand.New(rand.NewPCG(seed, uint64(d.Now.UnixNano())))
 		time.Sleep(time.Duration(lot.IntN(2000)) * time.Microsecond)
