@@ -51,7 +51,7 @@ const (
 	// bridgeBatch is how many messages one turn moves.
 	bridgeBatch = 500
 	// bridgeLease is longer than a push and a settle take.
-	bridgeLease = time.Minute
+	bridgeLease = 15 * time.Second
 	// bridgeWait bounds one Wait.
 	bridgeWait = 10 * time.Second
 	// bridgeLook is how often a bridge looks whether the queue is paused, and how long
