@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -78,18 +77,6 @@ func TestASoakedServerKeepsItsSize(t *testing.T) {
 			}
 		})
 	})
-}
-
-func usedMemory(t *testing.T, redis *redistest.Server) int64 {
-	t.Helper()
-	info, _ := redis.Must("INFO", "memory").(string)
-	_, text, _ := strings.Cut(info, "used_memory:")
-	text, _, _ = strings.Cut(text, "\r")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 // soak is a server under a load that comes and goes.
