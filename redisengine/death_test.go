@@ -30,8 +30,17 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	t.Parallel()
 	x := newInterrupter(t, scriptForms[0])
 	points := 0
+	die := func(name string, begin func(t *testing.T, x *interrupter) trial) {
+		t.Run(name, func(t *testing.T) {
+			x.must(t, "FLUSHALL")
+			points += x.dieBetween(begin(t, x))
+		})
+	}
 	for _, d := range append([]operation{makesQueue}, operations...) {
-		t.Run(d.name, func(t *testing.T) { points += x.dieBetween(t, d) })
+		die(d.name, d.begin)
+	}
+	for _, o := range topicOperations {
+		die("Topic"+o.name, o.begin)
 	}
 	t.Logf("%d points between two calls", points)
 	if points < 25 {
@@ -39,16 +48,17 @@ func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	}
 }
 
-// dieBetween does the first calls of a operation alone, one more each time, and has what
+// dieBetween does the first calls of an operation alone, one more each time, and has what
 // they leave mended.
-func (x *interrupter) dieBetween(t *testing.T, d operation) (points int) {
-	r, before, calls := x.prepare(t, d)
+func (x *interrupter) dieBetween(o trial) (points int) {
+	before := x.snapshot(o.t)
+	calls := x.listen(o.t, o.do)
 	for n := 1; n < len(calls); n++ {
-		x.restore(t, before)
+		x.restore(o.t, before)
 		for _, c := range calls[:n] {
-			x.must(t, x.usual[c.name].with(c.args...)...)
+			x.must(o.t, x.usual[c.name].with(c.args...)...)
 		}
-		r.Run(fmt.Sprintf("%d-%s", n, calls[n-1].name), func(t *testing.T) { r.mended(t) })
+		o.t.Run(fmt.Sprintf("%d-%s", n, calls[n-1].name), o.mended)
 		points++
 	}
 	return points

@@ -30,7 +30,7 @@ var largest = map[string]int{
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
 	"get": 1, "delete": 1000, "promote": 1, "update": 1, "configure": 1, "destroy": 16, "queue_put": 1, "queue_set": 1, "mark": 1,
 	"topic_publish": 1000, "topic_read": 1000, "topic_step": 1000, "topic_stats": 1, "topic_delayed": 1000, "topic_message": 1, "topic_cancel": 1,
-	"topic_configure": 1, "topic_destroy": 8, "group_reserve": 1000, "group_settle": 1000, "group_extend": 500, "group_step": 1000, "group_look": 1,
+	"topic_configure": 1, "topic_destroy": 8, "topic_check": 999, "group_reserve": 1000, "group_settle": 1000, "group_extend": 500, "group_step": 1000, "group_look": 1,
 	"group_seek": 10, "group_list": 1000, "group_get": 1, "group_stats": 1000, "group_delete": 1, "group_purge": 1000, "group_requeue": 999, "group_check": 200,
 	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
 }

@@ -83,6 +83,8 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	publish(time.Minute)
 	page, err := e.Delayed(ctx, topic, duly.DelayedParams{PageParams: duly.PageParams{Limit: mostAtOnce}})
 	must(t, err)
+	_, err = e.Check(ctx, duly.CheckParams{})
+	must(t, err)
 	_, err = e.DelayedMessage(ctx, topic, "", page.Messages[0].ID)
 	must(t, err)
 	must(t, e.CancelDelayed(ctx, topic, "", page.Messages[0].ID))

@@ -30,17 +30,12 @@ func TestForeignKeyStopsAScriptBeforeItWrites(t *testing.T) {
 	}
 }
 
-// takeAllKeys does a operation, and then repeats every script call of it with every
+// takeAllKeys does an operation, and then repeats every script call of it with every
 // one of its keys taken by something else.
-func (x *interrupter) takeAllKeys(t *testing.T, d operation) {
-	x.must(t, "FLUSHALL")
-	r := openRuinOn(t, x.server, "s3", 1, clock.NewFake(), "scripts="+x.form)
-	r.fill(1)
-	if d.setup != nil {
-		d.setup(r)
-	}
+func (x *interrupter) takeAllKeys(o trial) {
+	t := o.t
 	before := x.snapshot(t)
-	calls := x.listen(t, func() { d.do(r) })
+	calls := x.listen(t, o.do)
 	x.restore(t, before)
 	for _, c := range calls {
 		before := x.snapshot(t)

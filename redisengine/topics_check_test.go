@@ -2,6 +2,7 @@ package redisengine
 
 import (
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,27 +11,67 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// Check finds what another program has changed in a group, and a repair mends it.
-func TestCheckOfAGroup(t *testing.T) {
+// planted is something that another program has done to a topic, and the fault that it makes.
+type planted struct {
+	kind  string
+	plant func(e *Engine)
+}
+
+// plants are the planted faults: those of C12.176 with their numbers, and others.
+func plants(t *testing.T, tag string) []planted {
+	group := tag + "@g:"
+	place := func(e *Engine, key string) string { return e.command(t, "ZRANGE", group+key, "0", "0")[0] }
+	number := func(e *Engine, of, at, value string) {
+		const set = "local n = cmsgpack.unpack(redis.call('HGET', KEYS[1], ARGV[1])) n[tonumber(ARGV[2])] = tonumber(ARGV[3]) redis.call('HSET', KEYS[1], ARGV[1], cmsgpack.pack(n))"
+		b := e.store.Link.B().Eval().Script(set).Numkeys(1).Key(tag+"heads").Arg(of, at, value).Build()
+		if _, err := e.store.Link.Do(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const unknown = "\x00\x00\x00\x00\x09\x01\x02\x03\x04\x05\x06"
+	return []planted{
+		{"held_without_message", func(e *Engine) { e.command(t, "XTRIM", tag+"log", "MAXLEN", "1") }},    // 1
+		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"ready", "9", unknown) }}, // 1
+		{"entry_without_message", func(e *Engine) {
+			e.command(t, "HSET", group+"run", unknown, e.command(t, "HGET", group+"run", place(e, "held"))[0])
+		}}, // 1
+		{"message_in_two_sets", func(e *Engine) { e.command(t, "ZADD", group+"ready", "1", place(e, "waiting")) }}, // 2
+		{"message_in_no_set", func(e *Engine) { e.command(t, "ZREM", group+"waiting", place(e, "waiting")) }},
+		{"cursor_outside_log", func(e *Engine) { number(e, "g", "2", "99") }}, // 3
+		{"cursor_outside_log", func(e *Engine) { // 4
+			for _, n := range [][3]string{{"", "1", "6"}, {"", "16", "5"}, {"g", "2", "1"}, {"g", "6", "6"}} {
+				number(e, n[0], n[1], n[2])
+			}
+		}},
+		{"held_beyond_cursor", func(e *Engine) { number(e, "g", "2", "1") }},
+		{"group_missing", func(e *Engine) { e.command(t, "HDEL", tag+"heads", "g") }},                                                   // 5
+		{"group_not_listed", func(e *Engine) { e.command(t, "HSET", tag+"heads", "ghost", e.command(t, "HGET", tag+"heads", "g")[0]) }}, // 6
+		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", "k", place(e, "waiting")) }},                           // 7
+		{"dead_without_copy", func(e *Engine) { e.command(t, "DEL", group+"copies") }},                                                  // 8
+		{"copy_without_entry", func(e *Engine) { e.command(t, "ZREM", group+"dead", place(e, "dead")) }},
+		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"ranges") }},
+		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"firsts") }},
+		{"delayed_without_record", func(e *Engine) { e.command(t, "DEL", tag+"records") }}, // 9
+		{"delayed_not_listed", func(e *Engine) { e.command(t, "DEL", tag+"entries") }},
+		{"delayed_unreadable", func(e *Engine) { e.command(t, "HSET", tag+"records", "x", "short") }},
+		{"counters_differ", func(e *Engine) { number(e, "", "12", "77") }},  // 10
+		{"counters_differ", func(e *Engine) { number(e, "g", "13", "77") }}, // 10
+		{"log_end_wrong", func(e *Engine) { e.command(t, "XADD", tag+"log", "4000000000000-7", "a", "b") }},
+		{"moment_missed", func(e *Engine) { // 11
+			number(e, "g", "10", "0")
+			e.command(t, "DEL", group+"marker")
+		}},
+	}
+}
+
+// Check finds what another program has changed in a topic, and a repair mends it. Then the topic serves again.
+//
+// C12.176
+func TestCheckOfATopic(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
-	tag := prefix + ":{default/t/0}:"
-	place := func(e *Engine, key string) string {
-		return e.command(t, "ZRANGE", tag+"@g:"+key, "0", "0")[0]
-	}
-	for kind, plant := range map[string]func(e *Engine){
-		"held_without_message": func(e *Engine) { e.command(t, "XTRIM", tag+"log", "MAXLEN", "1") },
-		"message_in_two_sets":  func(e *Engine) { e.command(t, "ZADD", tag+"@g:ready", "1", place(e, "waiting")) },
-		"entry_without_message": func(e *Engine) {
-			e.command(t, "ZADD", tag+"@g:ready", "9", "\x00\x00\x00\x00\x09\x01\x02\x03\x04\x05\x06")
-		},
-		"group_missing":       func(e *Engine) { e.command(t, "HDEL", tag+"heads", "g") },
-		"group_not_listed":    func(e *Engine) { e.command(t, "HSET", tag+"heads", "ghost", e.command(t, "HGET", tag+"heads", "g")[0]) },
-		"order_key_wrong":     func(e *Engine) { e.command(t, "HSET", tag+"@g:busy", "k", place(e, "waiting")) },
-		"dead_without_copy":   func(e *Engine) { e.command(t, "DEL", tag+"@g:copies") },
-		"copy_without_entry":  func(e *Engine) { e.command(t, "ZREM", tag+"@g:dead", place(e, "dead")) },
-		"block_without_lease": func(e *Engine) { e.command(t, "DEL", tag+"@g:ranges") },
-	} {
+	for i, planted := range plants(t, prefix+":{default/t/0}:") {
+		kind, plant := strconv.Itoa(i)+" "+planted.kind, planted.plant
 		e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
 		ctx := t.Context()
 		must := func(err error) {
@@ -42,7 +83,7 @@ func TestCheckOfAGroup(t *testing.T) {
 		must(e.DestroyTopic(ctx, duly.Q("t")))
 		_, err := e.CreateGroup(ctx, duly.Q("t@g"), duly.FromStart)
 		must(err)
-		_, err = e.Publish(ctx, make6())
+		_, err = e.Publish(ctx, append(make6(), duly.Message{Topic: "t", Delay: time.Hour}))
 		must(err)
 		got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 4})
 		must(err)
@@ -62,12 +103,18 @@ func TestCheckOfAGroup(t *testing.T) {
 			t.Fatalf("%s: a sound group has the faults %v", kind, before)
 		}
 		plant(e)
-		if found := kinds(false); !slices.Contains(found, kind) {
+		if found := kinds(false); !slices.Contains(found, planted.kind) {
 			t.Errorf("%s: the check found %v", kind, found)
 		}
 		kinds(true)
 		if left := kinds(false); len(left) > 0 {
 			t.Errorf("%s: after a repair there is %v", kind, left)
+		}
+		results, err := e.Publish(ctx, make6()[:1])
+		must(err)
+		must(results[0].Err)
+		if got, err = e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 10}); err != nil || len(got) == 0 {
+			t.Errorf("%s: after a repair, Reserve returns %d messages, %v", kind, len(got), err)
 		}
 	}
 }
@@ -92,4 +139,30 @@ func (e *Engine) command(t *testing.T, words ...string) []string {
 	}
 	text, _ := msg.ToString()
 	return []string{text}
+}
+
+// Check names a marker that is gone while messages are deliverable, once no process can be about to reserve them.
+//
+// C12.176
+func TestCheckOfAMissingMarkerOfAGroup(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e, err := Open(t.Context(), Config{URL: server.URL() + "?prefix=" + prefix, Manual: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.CreateGroup(t.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Publish(t.Context(), make6()); err != nil {
+		t.Fatal(err)
+	}
+	e.command(t, "DEL", prefix+":{default/t/0}:@g:marker")
+	for _, want := range []int{1, 0} {
+		r, err := e.Check(t.Context(), duly.CheckParams{Repair: true})
+		if err != nil || len(r.Faults) != want || want > 0 && r.Faults[0].Kind != "moment_missed" {
+			t.Errorf("the check finds %+v, %v, want %d faults", r.Faults, err, want)
+		}
+	}
 }

@@ -4,12 +4,12 @@
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
---         part    which part: held, sets, blocks, busy, dead, copies or numbers
---         from    where to go on, as the call before has told it; '0' for the beginning
+--         part    which part: held, sets, run, ranges, blocks, busy, dead, copies, numbers or marker
+--         from    where to go on, as the call before has told it; '0' for the beginning. Of marker: what was told before
 -- RETURNS {'config', value}
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: where to go on, '' for the end, and how many messages were looked at
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_look group_mark group_close
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
@@ -59,8 +59,20 @@ local function judge_held(pos)
     if mends then call('ZREM', held, pos) end
     return
   end
-  local names = sets_of(m)
-  if not value_of(m) and (m.copy or m.ordinal >= topic.first) then
+  local names, block = sets_of(m), not m.copy and block_at(m.ordinal)
+  if not m.copy and m.ordinal > g.cursor then
+    found('held_beyond_cursor', pos, 'the cursor is ' .. text_of(g.cursor))
+    if mends then
+      take_out(m)
+      forget(m)
+    end
+  elseif block then
+    found('message_in_two_sets', pos, 'a range, ' .. table.concat(names, ', '))
+    if mends then
+      g.out = g.out - take_bits(block, m.ordinal, '\1')
+      write_block(block)
+    end
+  elseif not value_of(m) and (m.copy or m.ordinal >= topic.first) then
     found('held_without_message', pos, 'the log does not have it')
     if mends then missed(m) end
   elseif #names > 1 then
@@ -95,11 +107,37 @@ function parts.sets()
   end
 end
 
+-- run looks for states of messages that are not held.
+function parts.run()
+  local got = scan(run)
+  for i = 1, #got, 2 do
+    if not call('ZSCORE', held, got[i]) then
+      found('entry_without_message', got[i], 'a state')
+      if mends then call('HDEL', run, got[i]) end
+    end
+  end
+end
+
+-- ranges looks for blocks that firsts does not have.
+function parts.ranges()
+  local got = scan(blocks)
+  for i = 1, #got, 2 do
+    if not call('ZSCORE', firsts, got[i]) then
+      local block = #got[i + 1] > 11 and read_block(got[i])
+      found('block_without_lease', '', 'a block that no list has')
+      if mends and block then call('ZADD', firsts, text_of(block.first), got[i]) elseif mends then drop_block(got[i]) end
+    end
+  end
+end
+
 function parts.blocks()
   local got = page(firsts)
   for i = 1, #got, 2 do
     local block = read_block(got[i])
-    if not block or not call('ZSCORE', ranges, got[i]) then
+    if block and block.first > g.cursor then
+      found('held_beyond_cursor', '', 'block at ordinal ' .. got[i + 1])
+      if mends then drop_block(got[i]) end
+    elseif not block or not call('ZSCORE', ranges, got[i]) then
       found('block_without_lease', '', 'block at ordinal ' .. got[i + 1])
       if mends and block then split(block, function(m) put_in(m, 'ready') end) elseif mends then drop_block(got[i]) end
     else
@@ -150,7 +188,7 @@ function parts.copies()
     local m = read_message(got[i])
     if not call('ZSCORE', dead, got[i]) and not (m and m.copy) then
       found('copy_without_entry', got[i])
-      if mends then call('HDEL', copies, got[i]) end
+      if mends then call('ZADD', dead, now_text, got[i]) end
     end
   end
 end
@@ -197,11 +235,24 @@ function parts.numbers()
     found('moment_missed', '', 'nobody was told of the next moment')
   end
 end
+
+-- marker looks whether the marker says that messages are deliverable. A process may have taken it and be about to reserve: only
+-- when the group stands as it did before, that is a fault.
+function parts.marker()
+  local deliverable = group_moments()
+  if deliverable == 0 or call('ZSCORE', marker, 'now') then return end
+  next_from = string.format('%.0f %.0f %.0f', g.cursor, g.delivered, deliverable)
+  if next_from ~= from then return end
+  next_from = ''
+  found('moment_missed', '', string.format('%d messages are deliverable, and no marker says so', deliverable))
+end
 -- @call
 faults, looked, next_from = {}, 0, ''
+check_log()
 mends = repair == '1'
 bind_group(limits)
 if not read_group(group) then return {'config', '?'} end
+check_group()
 parts[part]()
 if mends and #faults > 0 then group_close() end
 return {'ok', next_from, faults, looked}

@@ -6,13 +6,13 @@
 --         then the place of each message
 -- RETURNS {'config', value} | {'ok', outcome, ...}: 'ok', 'none', or 'beyond' for a message beyond the cursor
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close group_begin
 local function remove(pos)
   local state, _, m, block = stands(pos)
   if state == 'beyond' then return 'beyond' end
   if not state then return 'none' end
   if block then
-    take_bits(block, (ordinal_of(pos)), '\1')
+    clear_bit(block, (ordinal_of(pos)))
     write_block(block)
     g.out = g.out - 1
   elseif m then

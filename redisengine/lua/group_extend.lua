@@ -8,12 +8,12 @@
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}}: of each token what was not current, '' for nothing
 --
--- @include guard clock now limits bucket numbers log ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
 -- extend_one moves the end of one lease. A message leaves its range for that.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)
   if block and has_bit(block, ordinal) then
-    take_bits(block, ordinal, '\1')
+    clear_bit(block, ordinal)
     g.out = g.out - 1
     local m = new_message(ms, ordinal)
     m.token = t

@@ -7,7 +7,7 @@
 --         then the place of each message
 -- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict' with the state that the message has
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close group_begin
 -- key_in is the key of a copy.
 local function key_in(pos)
   local text = call('HGET', copies, pos)

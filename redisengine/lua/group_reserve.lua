@@ -17,7 +17,7 @@
 --         2 where the next message does not go with these: its body has no room, or one of the two is a suspect; before is how many of the former
 --         come before the new ones
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not go with the others
 local ends         -- when the leases end
 local bytes        -- what is left of the room
@@ -98,9 +98,9 @@ end
 -- store_block makes a range of n new messages with these bits.
 local function store_block(n, first, ms, bits)
   g.out = g.out + n
+  call('ZADD', firsts, text_of(first), token) -- by which Check finds what an interrupted call has left
   call('HSET', blocks, token, struct.pack('>I5I6', first, ms) .. bits)
   call('ZADD', ranges, text_of(ends), token)
-  call('ZADD', firsts, text_of(first), token)
 end
 
 -- take_row hands out entries of a group that takes every message, if they follow each other and all have room: then only the

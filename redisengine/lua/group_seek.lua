@@ -7,7 +7,7 @@
 --         at  the moment in ms, or the ordinal; '' for start and end
 -- RETURNS {'config', value} | {'behind'} where the call has to be repeated | {'ok', clipped, skipped, replayed} | {'future', last} for a place beyond the end or a time ahead of the clock
 --
--- @include guard clock now limits bucket numbers log ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
 -- oldest_entry is when the oldest message entered. In an empty log it is after the last one that was there.
 local function oldest_entry()
   local begin = id_of(topic.first_ms, topic.first)
@@ -40,5 +40,6 @@ end
 g.cursor, g.cursor_ms = first - 1, ms
 local skipped, replayed = math.max(0, first - 1 - old), math.max(0, old - first + 1)
 g.skipped, g.replayed = g.skipped + skipped + held_before, g.replayed + replayed
+drop_held()
 group_close()
 return {'ok', clipped, skipped + held_before, replayed}

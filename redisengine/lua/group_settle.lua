@@ -10,9 +10,10 @@
 --         {'ok', {bitmap, ...}, {i, ...}}: of each triple what was not current, '' for nothing; and the places, from 1, of other outcomes that
 --         were not
 --
--- @include guard clock now limits due_at bucket numbers log ranges upcoming entering group_head group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_types group_head group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
-local ended -- whether a delivery has ended
+local ended  -- whether a delivery has ended
+local opened -- by token, the ranges of outcomes that are no plain acks
 local settle = {}
 
 -- current is the message with an ordinal if it is leased under a token by itself.
@@ -21,16 +22,16 @@ local function current(t, ordinal)
   return m and m.token == t and call('ZSCORE', leased, m.pos) and m
 end
 
--- take is the message of a receipt, which has left its range or its set; false if the receipt is not current.
+-- take is the message of a receipt, and the range that has it; one that is held by itself has left its set. It is false if the
+-- receipt is not current.
 local function take(t, pos)
   local ordinal, ms = ordinal_of(pos)
-  local block = read_block(t)
-  if block and has_bit(block, ordinal) then
-    take_bits(block, ordinal, '\1')
-    write_block(block)
-    g.out = g.out - 1
-    return new_message(ms, ordinal)
+  local block = opened[t]
+  if block == nil then
+    block = read_block(t)
+    opened[t] = block
   end
+  if block and has_bit(block, ordinal) then return new_message(ms, ordinal), block end
   local m = current(t, ordinal)
   if m then take_out(m) end
   return m
@@ -90,14 +91,14 @@ local function ack_bits(t, from, bits)
 end
 -- @call
 local triples, lost, places = tonumber(acks), {}, {}
-ended = false
+ended, opened = false, {}
 for i = 1, triples do
   local at = FIRST + 3 * (i - 1)
   lost[i] = ack_bits(ARGV[at], tonumber(ARGV[at + 1]), ARGV[at + 2])
 end
 for i = FIRST + 3 * triples, #ARGV do
   local o = cmsgpack.unpack(ARGV[i])
-  local m = take(o[1], o[2])
+  local m, block = take(o[1], o[2])
   ended = ended or m
   if not m then
     places[#places + 1] = i - FIRST - 3 * triples + 1
@@ -107,6 +108,13 @@ for i = FIRST + 3 * triples, #ARGV do
   else
     settle[o[3]](m, o)
   end
+  if block then
+    clear_bit(block, m.ordinal)
+    g.out = g.out - 1
+  end
+end
+for _, block in next, opened do -- what has left a range was settled before: a message is never in no place
+  if block then write_block(block) end
 end
 group_close(ended)
 return {'ok', lost, places}

@@ -6,14 +6,17 @@
 --         forward  '1' to take leases back and make messages ready as well; '2' to do that and leave the log as it is
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0}
 --
--- @include guard clock now limits bucket numbers log ranges upcoming entering group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
 if forward == '2' then given_up = MOST_FREED end -- the topic's own step has trimmed
 local more = forward ~= '0' and group_forward() or more_due
+local free = false
 group_close()
 if forward ~= '2' then
   trim()
-  more = free_log(1) or topic.rest == 1 or more
+  free = frees(1)
+  more = topic.freed < topic.first or topic.rest == 1 or more
 end
 save_topic()
+if free then free_log() end
 local first, second = head_of(ranges), head_of(leased)
 return {'ok', more and 1 or 0, now, math.min(first or second or 0, second or first or 0)}

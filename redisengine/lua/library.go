@@ -53,11 +53,11 @@ var concerns = []concern{
 		name: "topics",
 		pieces: strings.Fields(`
 			guard clock now limits version due_at bucket numbers log message ranges upcoming
-			entering topic group_head group backoff held less behind
+			types entering topic group_types group_head group backoff held less behind
 			group_find group_look group_mark group_close group_begin`),
 		rare: strings.Fields("version due_at backoff topic less behind group_find"),
 		scripts: strings.Fields(`
-			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel topic_configure topic_destroy
+			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel topic_configure topic_destroy topic_check
 			group_reserve group_settle group_extend group_step group_look group_seek group_list group_get group_stats
 			group_delete group_purge group_requeue group_check`),
 	},

@@ -306,6 +306,6 @@ func Writing() []string {
 func Reading() []string {
 	return []string{
 		"time", "get", "getrange", "hget", "hmget", "hexists", "hlen", "hstrlen", "exists", "hscan",
-		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan", "hgetall", "xrange", "lrange",
+		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan", "hgetall", "xrange", "xrevrange", "xlen", "lrange", "llen",
 	}
 }

@@ -6,9 +6,10 @@
 --         name  of the delayed message
 -- RETURNS {'config', value} | {'none'} | {'ok'}
 --
--- @include guard clock now numbers entering
+-- @include guard clock now numbers types entering
 local record = call('HGET', records, name)
 if not record then return {'none'} end
+check_delayed()
 read_topic(call('HGET', heads, ''))
 remove_delayed(name, record)
 topic.canceled = topic.canceled + 1

@@ -8,7 +8,7 @@
 --         end, time or place; the moment or the ordinal of that; '1' if it is to go; and its limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version bucket numbers log upcoming group_head group_look group_mark
+-- @include clock now limits version bucket numbers log upcoming group_types group_head group_look group_mark
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before them
 
@@ -62,6 +62,10 @@ if number_of(old) > number_of(value) then return {'config', old} end
 read_topic(call('HGET', heads, ''))
 local was = number_of(old)
 local groups = (#ARGV - 2) / 8
+for i = 1, groups do
+  bind(KEYS, i)
+  check_group()
+end
 for i = 1, groups do give(KEYS, ARGV, i, was) end
 this_group, g = nil, nil
 needed()

@@ -12,7 +12,7 @@
 --         {'ok', ms, first, odd}: the entry time, and the ordinal of the first message that entered; the others follow without a gap. odd
 --         has {place, outcome, ms, ordinal} of the others: 'delayed'; 'full' with the bound; 'exists' with the position, 0 if it has none
 --
--- @include guard clock now due_at numbers log message entering topic
+-- @include guard clock now due_at numbers log message types entering topic
 
 local remembered -- whether this call has stored an ID
 local make_room, known, remember
@@ -44,8 +44,8 @@ end
 function remember(id, ordinal)
   if dedupe <= 0 or id == '' then return end
   local at = struct.pack('>I6', now)
-  call('HSET', ids, id, at .. struct.pack('>I5I6', ordinal, ordinal > 0 and entered_ms or 0))
   call('RPUSH', seen, at .. id)
+  call('HSET', ids, id, at .. struct.pack('>I5I6', ordinal, ordinal > 0 and entered_ms or 0))
   topic.known, remembered = topic.known + 1, true
 end
 end
@@ -93,7 +93,8 @@ if about ~= '' then all, dues = unpack(cmsgpack.unpack(about)) end
 size, remembered = tonumber(size), false
 local first, odd, nearest = publish_all(ARGV, all, dues)
 if remembered then forget_old(dedupe) end
-free_log(FREE_AT)
+local free = frees(FREE_AT)
 save_topic()
+if free then free_log() end
 wake_groups(KEYS, cmsgpack.unpack(groups), nearest)
 return {'ok', entered_ms or 0, first, odd}

@@ -5,10 +5,11 @@
 -- ARGV    clock version limits groups  as in topic_publish
 -- RETURNS {'config', value} | {'ok', more}
 --
--- @include guard clock now numbers log entering topic
+-- @include guard clock now numbers log types entering topic
 -- A clock that is set back, or a longer window, may need IDs again: without a Publish they stay for a day more.
 if topic.known > 0 then forget_old(math.max(dedupe, 0) + 86400000) end
-more_due = free_log(1) or topic.rest == 1 or more_due
+local free = frees(1)
 save_topic()
+if free then free_log() end
 wake_groups(KEYS, cmsgpack.unpack(groups))
-return {'ok', more_due and 1 or 0}
+return {'ok', (topic.freed < topic.first or topic.rest == 1 or more_due) and 1 or 0}

@@ -62,6 +62,7 @@ var (
 	ScriptTopicCancel    = loadLog("topic_cancel")
 	ScriptTopicConfigure = loadLog("topic_configure")
 	ScriptTopicDestroy   = loadLog("topic_destroy")
+	ScriptTopicCheck     = loadLog("topic_check")
 	ScriptGroupReserve   = loadLog("group_reserve")
 	ScriptGroupSettle    = loadLog("group_settle")
 	ScriptGroupExtend    = loadLog("group_extend")

@@ -1,11 +1,13 @@
 package topics
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/messages"
@@ -16,9 +18,12 @@ import (
 // what was hidden.
 const maxPasses = 4
 
-// checkParts are the parts of a group that the script group_check judges, the numbers
-// last.
-var checkParts = []string{"held", "sets", "blocks", "busy", "dead", "copies", "numbers"}
+// topicParts and groupParts are the parts that the scripts topic_check and group_check
+// judge, the numbers last.
+var (
+	topicParts = []string{"log", "records", "entries", "delayed", "numbers"}
+	groupParts = []string{"held", "sets", "run", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
+)
 
 // checking is a Check of the topics of a namespace.
 type checking struct {
@@ -27,6 +32,15 @@ type checking struct {
 	found  func(duly.Fault)
 	looked int64
 	mended int
+	silent []silent
+}
+
+// silent is a shard of a group whose marker does not say that messages are deliverable,
+// as the script group_check has told it.
+type silent struct {
+	group    *catalog.Queue
+	shard    *catalog.Shard
+	standing string
 }
 
 // CheckTopics implements maintain.TopicMaintainer. One script call judges a part of what a
@@ -39,7 +53,27 @@ func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool,
 		}
 		return c.topic(ctx, duly.QueueRef{Namespace: namespace, Name: name})
 	})
+	if err == nil {
+		err = c.markersAgain(ctx)
+	}
 	return c.looked, err
+}
+
+// markersAgain checks missing markers again: the process that took one may have been about
+// to reserve. A clock that a test moves stands still meanwhile, so it is left out.
+func (c *checking) markersAgain(ctx context.Context) error {
+	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
+		return nil
+	}
+	if err := clock.Sleep(ctx, clock.System(), store.Recheck); err != nil {
+		return err
+	}
+	for _, s := range c.silent {
+		if _, err := c.call(ctx, s.group, s.shard, "marker", s.standing); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *checking) fault(ref duly.QueueRef, kind, id, detail string) {
@@ -54,6 +88,9 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 	return c.e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
 			if err := c.groups(ctx, q, s); err != nil {
+				return err
+			}
+			if err := c.all(topicParts, func(part string, _ bool) error { return c.part(ctx, q, s, part, false) }); err != nil {
 				return err
 			}
 			for _, name := range q.Topic.Names() {
@@ -110,12 +147,25 @@ func (c *checking) groups(ctx context.Context, q *catalog.Queue, s *catalog.Shar
 	return nil
 }
 
-// group checks a shard of a group, and again as long as that mends something.
+// group checks a shard of a group.
 func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	err := c.all(groupParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) })
+	if err != nil {
+		return err
+	}
+	standing, err := c.call(ctx, q, s, "marker", "")
+	if standing != "" {
+		c.silent = append(c.silent, silent{q, s, standing})
+	}
+	return cmp.Or(err, ctx.Err())
+}
+
+// all checks parts, and again as long as that mends something.
+func (c *checking) all(parts []string, check func(part string, first bool) error) error {
 	for pass := range maxPasses {
 		mended := c.mended
-		for _, part := range checkParts {
-			if err := c.part(ctx, q, s, part, pass == 0); err != nil {
+		for _, part := range parts {
+			if err := check(part, pass == 0); err != nil {
 				return err
 			}
 		}
@@ -123,31 +173,47 @@ func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 			break
 		}
 	}
-	return ctx.Err()
+	return nil
 }
 
+// part walks over one part of a shard.
 func (c *checking) part(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part string, counts bool) error {
+	looked := c.looked
+	for from := "0"; from != ""; {
+		var err error
+		if from, err = c.call(ctx, q, s, part, from); err != nil {
+			return err
+		}
+	}
+	if !counts {
+		c.looked = looked
+	}
+	return nil
+}
+
+// call has a shard of a topic or of a group judged. It returns where to go on.
+func (c *checking) call(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part, from string) (next string, err error) {
 	repair := "0"
 	if c.repair {
 		repair = "1"
 	}
-	topic, _, _ := q.Ref.Group()
-	for from := "0"; from != ""; {
-		r, err := c.e.CallGroup(ctx, q, s, store.ScriptGroupCheck, repair, part, from)
-		if err != nil {
-			return err
-		}
-		from = codec.Text(&r.Rest[0])
-		for _, m := range codec.Elements(&r.Rest[1]) {
-			f, id := codec.Elements(&m), ""
-			if p, ok := messages.ReadPlace(codec.Text(&f[1])); ok {
-				id = messages.ShardOf(topic, s.Index).Position(p).String()
-			}
-			c.fault(q.Ref, codec.Text(&f[0]), id, codec.Text(&f[2]))
-		}
-		if counts {
-			c.looked += codec.Integer(&r.Rest[2])
-		}
+	topic, _, isGroup := q.Ref.Group()
+	var r catalog.Reply
+	if isGroup {
+		r, err = c.e.CallGroup(ctx, q, s, store.ScriptGroupCheck, repair, part, from)
+	} else {
+		r, err = c.e.CallTopic(ctx, q, s, store.ScriptTopicCheck, repair, part, from)
 	}
-	return nil
+	if err != nil {
+		return "", err
+	}
+	for _, m := range codec.Elements(&r.Rest[1]) {
+		f, id := codec.Elements(&m), ""
+		if p, ok := messages.ReadPlace(codec.Text(&f[1])); ok {
+			id = messages.ShardOf(topic, s.Index).Position(p).String()
+		}
+		c.fault(q.Ref, codec.Text(&f[0]), id, codec.Text(&f[2]))
+	}
+	c.looked += codec.Integer(&r.Rest[2])
+	return codec.Text(&r.Rest[0]), nil
 }

@@ -57,6 +57,7 @@ end
 function enter_due()
   more_due = false
   if topic.waiting == 0 then return end
+  check_delayed()
   local due = call('ZRANGEBYSCORE', entries, '-inf', now_text, 'LIMIT', '0', '1000')
   local bytes = 0
   for i = 1, #due do

@@ -5,6 +5,8 @@
 -- @call
 bind_group(limits)
 if not read_group(group) then return {'config', '?'} end
+check_log()
+check_group()
 enter_due()
 free_blocked()
 if not catch_up() then

@@ -1,12 +1,13 @@
 -- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. trims says that deliveries
 -- have ended: then it trims the log if this group held the floor, or if time or a bound may delete messages.
 local function group_close(trims)
-  local was = g.low
+  local was, free = g.low, false
   g.low, g.low_ms = lowest()
   if trims and (was < g.low and was <= topic.first or eager or topic.rest == 1) then
     trim()
-    free_log(FREE_AT)
+    free = frees(FREE_AT)
   end
   mark_group()
   call('HSET', heads, '', pack_head(topic, TOPIC), this_group, pack_head(g, GROUP))
+  if free then free_log() end
 end

@@ -1,9 +1,9 @@
 -- Finding messages of a group by their places, and what Go reads of them.
-local is_beyond, stands, report_message
+local block_at, is_beyond, stands, report_message
 
 do
 -- block_at is the block that has an ordinal, false for none.
-local function block_at(ordinal)
+function block_at(ordinal)
   local token = call('ZRANGE', firsts, text_of(ordinal), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1')[1]
   local block = token and read_block(token)
   return block and has_bit(block, ordinal) and block

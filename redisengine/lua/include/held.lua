@@ -1,6 +1,6 @@
 -- What becomes of the messages that a group holds.
 local stalled_out -- whether some messages were taken back in this call
-local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, take_back, fall_due, trim_dead, free_blocked, group_forward
+local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, drop_held, take_back, fall_due, trim_dead, free_blocked, group_forward
 
 do
 -- die makes a dead copy of a message, which has left its set.
@@ -139,8 +139,7 @@ function lowest()
   return low, ms
 end
 
--- give_up removes everything that the group holds, and returns how many messages that was. It is false if there are more:
--- it removes a thousand copies.
+-- give_up counts what the group gives up, for drop_held. It is false if there is more: it removes a thousand copies.
 function give_up()
   local kept = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'LIMIT', '0', '1000')
   for i = 1, #kept do
@@ -153,9 +152,14 @@ function give_up()
     return false
   end
   local n = held_size() + #kept
-  call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
   g.out = 0
   return n
+end
+
+-- drop_held removes everything that the group holds. The numbers say so before: what is beyond the cursor is delivered again.
+function drop_held()
+  call('HSET', heads, this_group, pack_head(g, GROUP))
+  call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
 end
 
 -- take_back takes back leases that have run out, of about 1000 messages.

@@ -3,7 +3,7 @@ local FREE_AT = 100       -- messages that are freed together
 local MOST_FREED = 10000  -- messages that one step frees
 local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
 local given_up -- how many messages this call has made invisible
-local id_of, place_of, first_since, bind_retention, is_parked, needed, advance, is_over, trim, free_log, entry_value, read_entry
+local id_of, place_of, first_since, bind_retention, is_parked, needed, advance, is_over, trim, frees, free_log, entry_value, read_entry
 
 do
 -- id_of is the stream's ID of a message.
@@ -109,13 +109,17 @@ function trim()
   end
 end
 
--- free_log frees the memory of messages that are invisible. It reports whether there is more to free.
-function free_log(least)
+-- frees reports whether the log has so many messages to free. The numbers then say that they are: a call stores them before
+-- it frees, so that no number points to what is not there.
+function frees(least)
   if topic.first - topic.freed < math.max(least, 1) then return false end
-  local n = call('XTRIM', log, 'MINID', '~', id_of(topic.first_ms, topic.first), 'LIMIT', text_of(MOST_FREED))
-  if n >= MOST_FREED * 0.9 then return true end
-  topic.freed = topic.first
-  return false
+  topic.freed = math.min(topic.first, topic.freed + MOST_FREED)
+  return true
+end
+
+-- free_log frees the memory of messages that are invisible, in whole nodes.
+function free_log()
+  call('XTRIM', log, 'MINID', '~', id_of(topic.first_ms, topic.first), 'LIMIT', text_of(MOST_FREED))
 end
 
 -- entry_value is the value of an entry of the stream, false for one that another program has added.

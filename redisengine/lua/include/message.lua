@@ -1,7 +1,7 @@
 -- A message in the log: the field m has its value. That begins with a byte of flags and the parts that they announce; the
 -- rest is the body. Go writes it.
 local HAS_ID, HAS_KEY, HAS_HEADERS = 1, 2, 4
-local body_of, key_of, name_of, matches
+local body_of, id_in, key_of, name_of, matches
 
 do
 -- parts are where ID, key and headers begin, and the body. 0 for a part that is not there.
@@ -27,6 +27,12 @@ function body_of(value)
   if byte(value) == 0 then return #value - 1 end
   local _, _, _, at = parts(value)
   return #value - at + 1
+end
+
+-- id_in is the ID that the message was published with, '' for none.
+function id_in(value)
+  local at = parts(value)
+  return at == 0 and '' or string.sub(value, at + 1, at + byte(value, at))
 end
 
 -- key_of is the key, '' for none.

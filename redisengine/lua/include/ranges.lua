@@ -9,7 +9,7 @@ for b = 0, 255 do
   end
   BITS[b] = n
 end
-local all_bits, bits_of, count_bits, first_bit, read_block, write_block, drop_block, take_bits, has_bit
+local all_bits, bits_of, count_bits, first_bit, read_block, write_block, drop_block, clear_bit, take_bits, has_bit
 
 do
 -- all_bits is the bitmap of n ordinals in a row.
@@ -65,8 +65,8 @@ function read_block(token)
 end
 
 function drop_block(token)
-  call('HDEL', blocks, token)
   call('ZREM', ranges, token)
+  call('HDEL', blocks, token)
   call('ZREM', firsts, token)
 end
 
@@ -77,6 +77,13 @@ function write_block(block)
   else
     call('HSET', blocks, block.token, struct.pack('>I5I6', block.first, block.ms) .. block.bits)
   end
+end
+
+-- clear_bit removes an ordinal from a block that has it.
+function clear_bit(block, ordinal)
+  local at = ordinal - block.first
+  local c = math.floor(at / 8) + 1
+  block.bits = string.sub(block.bits, 1, c - 1) .. string.char(byte(block.bits, c) - 2 ^ (at % 8)) .. string.sub(block.bits, c + 1)
 end
 
 -- take_bits removes bits from a block, which begin at an ordinal. It returns how many were there, and the bits that were

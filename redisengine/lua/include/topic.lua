@@ -2,7 +2,7 @@
 --
 -- @args limits
 local dedupe -- for how long an ID counts, in ms; -1: not at all
-local forget_old, wake_groups
+local forget_old, wake_groups, check_markers
 
 do
 -- forget_old forgets IDs that are older than a window (ms), and the oldest ones beyond the bound.
@@ -21,6 +21,11 @@ function forget_old(window)
     n, topic.known = n + 1, topic.known - 1
   end
   if n > 0 then call('LTRIM', seen, text_of(n), '-1') end
+end
+
+-- check_markers ends the call if a marker has another type, as check_group does.
+function check_markers(keys)
+  for i = 9, #keys do call('ZCARD', keys[i]) end
 end
 
 -- wake_groups sets the markers of groups that can use what has entered, or that have to keep a nearer moment.
@@ -45,5 +50,9 @@ local bounds = cmsgpack.unpack(limits)
 dedupe = bounds[1]
 bind_retention(bounds, 2)
 read_topic(call('HGET', heads, ''))
+check_log()
+check_delayed()
+call('LLEN', seen)
+check_markers(KEYS)
 enter_due()
 trim()

@@ -1,0 +1,18 @@
+-- check_group reads the keys of a group before the first write, as check_log does.
+local function check_group()
+  call('ZCARD', marker)
+  call('ZCARD', ranges)
+  call('ZCARD', firsts)
+  call('HLEN', blocks)
+  call('ZCARD', leased)
+  call('ZCARD', ready)
+  call('ZCARD', waiting)
+  call('ZCARD', blocked)
+  call('ZCARD', held)
+  call('HLEN', run)
+  call('HLEN', busy)
+  call('ZCARD', dead)
+  call('HLEN', copies)
+  call('HLEN', tally)
+  call('ZCARD', consumers)
+end
