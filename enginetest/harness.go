@@ -33,7 +33,6 @@ type Harness struct {
 	// Shards is how many parts a queue has that was made without saying. The
 	// suite sets it from its own; 0 is one.
 	Shards int
-	noPush bool
 	// Quiet blocks until every call that can return at this moment of the
 	// clock has returned. In a bubble (see Suite) it is synctest.Wait.
 	Quiet func()
@@ -81,8 +80,6 @@ type Suite struct {
 	// Subjects are the groups of tests that Run plays, by the first part of
 	// their names ("Push", "Wait"). Nil: all of them.
 	Subjects []string
-	// NoPush: the engine has no push queues.
-	NoPush bool
 	// Bubble runs every test in a bubble of testing/synctest, for engines
 	// without sockets: Quiet may then be left nil.
 	Bubble bool

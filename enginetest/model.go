@@ -175,7 +175,7 @@ func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 			if h.Quiet == nil {
 				h.Quiet = synctest.Wait
 			}
-			h.Shards, h.noPush = s.Shards, s.NoPush
+			h.Shards = s.Shards
 			f(t.Context(), h)
 		})
 		return
@@ -183,7 +183,7 @@ func (s Suite) onEngine(t *testing.T, f func(ctx context.Context, h *Harness)) {
 	passing := &passingTB{TB: t}
 	defer passing.end()
 	h := s.New(passing, options)
-	h.Shards, h.noPush = s.Shards, s.NoPush
+	h.Shards = s.Shards
 	f(t.Context(), h)
 }
 

@@ -133,9 +133,6 @@ type configureOp struct {
 
 func (o configureOp) play(p *pair) {
 	patch := p.limits(o.Patch)
-	if p.h.noPush {
-		patch.Delivery, patch.Push = "", duly.PushConfig{}
-	}
 	p.both("configure", func(s side) (string, error) {
 		return "", s.in(o.Place.ref().Namespace).Configure(p.ctx, o.Place.ref(), patch)
 	})

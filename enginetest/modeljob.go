@@ -75,9 +75,6 @@ func (spec jobSpec) job(p *pair) duly.Job {
 	j := spec.Job
 	j.Queue = spec.Place.ref().Name
 	j.OrderKey, j.Merge.Key = p.key(j.OrderKey), p.key(j.Merge.Key)
-	if p.h.noPush {
-		j.Callback, j.OnDone, j.OnDead = "", "", ""
-	}
 	spec.ID.use(p, spec.Fresh, &j)
 	if spec.In != 0 {
 		j.Due = p.h.Clock.Now().Add(spec.In)

@@ -66,7 +66,7 @@ type waitOp struct{ reserveOp }
 
 func (o waitOp) play(p *pair) {
 	params := o.params()
-	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues, Dispatcher: params.Dispatcher && !p.h.noPush}
+	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues, Dispatcher: params.Dispatcher}
 	var ready [2]bool
 	turn := 0
 	p.both("wait", func(s side) (_ string, err error) {

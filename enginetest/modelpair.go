@@ -171,7 +171,6 @@ func (p *pair) deliver(params duly.ReserveParams) (n int) {
 	if len(params.Queues) > 1 && p.h.Sharded {
 		p.stepAll(params) // so that the model knows the suspects
 	}
-	params.Dispatcher = params.Dispatcher && !p.h.noPush
 	var got [2][]duly.Delivery
 	turn := 0
 	p.both("reserve", func(s side) (told string, err error) {

@@ -75,9 +75,6 @@ func (s Suite) Run(t *testing.T) {
 		all = append(all, topicSubjects()...)
 	}
 	for _, sub := range all {
-		if s.NoPush && sub.name == "Delivery" {
-			continue
-		}
 		if s.Subjects != nil && !slices.Contains(s.Subjects, sub.name) {
 			continue
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/jobs"
 	"github.com/dulymq/duly/redisengine/internal/store"
+	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
 // gate holds a batcher back, so that a test decides which calls share a batch.
@@ -245,7 +246,7 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, 0)
 	ref := duly.Q("q").Normal()
-	first, _ := g.e.hub.Enter([]duly.QueueRef{ref})
+	first, _ := g.e.hub.Enter([]wait.Door{{Ref: ref}})
 	defer g.e.hub.Leave(first)
 	woken := make(chan bool, 1)
 	go func() {
@@ -255,7 +256,7 @@ func TestReserveLeftBeforeItWasSentPassesItsWakeUpOn(t *testing.T) {
 	redistest.Await(t, "he waits", func() bool { return g.e.Waiters() == 2 })
 	g.e.Quiet()
 	g.hold()
-	g.e.hub.WakeAnother(ref, 0)
+	g.e.hub.WakeAnother(wait.Door{Ref: ref}, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := g.ask(ctx, 0, duly.ReserveParams{Max: 1})
 	if len(woken) > 0 {

@@ -56,7 +56,7 @@ func openOn(t testing.TB, at where, c clock.Clock, o enginetest.Options) *redise
 // suite makes an engine for every test, whose queues have that many shards.
 func suite(t *testing.T, at where, shards int) enginetest.Suite {
 	redistest.Need(t)
-	return enginetest.Suite{Shards: shards, NoPush: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
+	return enginetest.Suite{Shards: shards, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c := clock.NewFake()
 		e := openOn(t, at, c, o)
 		t.Cleanup(func() {

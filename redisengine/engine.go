@@ -129,7 +129,9 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 
 // Pass implements duly.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
-	e.hub.PassOn(namespace, queues)
+	for _, dispatcher := range []bool{false, true} { // the caller may be either
+		e.hub.PassOn(namespace, queues, dispatcher)
+	}
 }
 
 // WatchCancels implements duly.CancelWatcher. All watchers of a namespace share one

@@ -277,7 +277,7 @@ func TestAWaiterHearsOfAQueueThatIsReadAgain(t *testing.T) {
 	t.Parallel()
 	s := newSleeper(t)
 	s.e.catalog.Cache.Forget(s.e.catalog.Cache.Get(duly.Q("q").Normal()))
-	w, _ := s.e.hub.Enter([]duly.QueueRef{duly.Q("q").Normal()})
+	w, _ := s.e.hub.Enter([]wait.Door{{Ref: duly.Q("q").Normal()}})
 	s.push(duly.Job{})
 	w.Wait(t.Context(), clock.System(), 10*time.Second)
 	if !s.e.hub.Leave(w) {

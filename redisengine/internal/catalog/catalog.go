@@ -127,7 +127,7 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 		q.Topic = t
 	}
 
-	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled()
+	q.PlainDefaults = q.Config.Defaults == duly.Defaults{}.Filled() && q.Config.Delivery == duly.DeliverPull
 	q.Shards = make([]*Shard, s.Shards)
 	for i := range q.Shards {
 		q.Shards[i] = &Shard{Index: i, Tag: store.ShardTag(e.Prefix, ref, i), Limits: packLimits(q.Config, i)}

@@ -39,6 +39,38 @@ type storedConfig struct {
 	Rate      float64       `json:"rate"`
 	Burst     int           `json:"burst,omitempty"`
 	Topic     *storedTopic  `json:"topic,omitempty"`
+	Push      *storedPush   `json:"push,omitempty"` // of a push queue
+}
+
+// storedPush is what only a push queue has. Empty is none.
+type storedPush struct {
+	URL    string `json:"url,omitempty"`
+	OnDone string `json:"on_done,omitempty"`
+	OnDead string `json:"on_dead,omitempty"`
+}
+
+// storePush is the stored form of a push queue's part; nil for a pull queue.
+func storePush(c duly.QueueConfig) *storedPush {
+	if c.Delivery != duly.DeliverPush {
+		return nil
+	}
+	p := c.Push
+	for _, text := range []*string{&p.URL, &p.OnDone, &p.OnDead} {
+		if *text == duly.NoDestination {
+			*text = ""
+		}
+	}
+	return &storedPush{p.URL, p.OnDone, p.OnDead}
+}
+
+// read adds to a configuration what is stored of a push queue.
+func (p *storedPush) read(c *duly.QueueConfig) {
+	if p == nil {
+		return
+	}
+	none := duly.NoDestination
+	c.Delivery = duly.DeliverPush
+	c.Push = duly.PushConfig{URL: cmp.Or(p.URL, none), OnDone: cmp.Or(p.OnDone, none), OnDead: cmp.Or(p.OnDead, none)}
 }
 
 // PackConfig is a configuration behind its version.
@@ -55,17 +87,19 @@ func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
 	return storedConfig{
 		Layout: layout, Gone: gone, Paused: c.Paused, Shards: c.Shards, Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff,
 		Lease: d.Lease, TTL: d.TTL, DeadAge: c.DeadAge, DeadCount: c.DeadCount, MaxJobs: c.MaxJobs, MaxLeased: c.MaxLeased,
-		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain),
+		Rate: c.Rate.PerSecond, Burst: c.Rate.Burst, Retain: retainStored(d.Retain), Push: storePush(c),
 	}
 }
 
 // config is the configuration that is stored.
 func (s *storedConfig) config() duly.QueueConfig {
-	return duly.QueueConfig{
+	c := duly.QueueConfig{
 		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
 		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
 		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
 	}
+	s.Push.read(&c)
+	return c
 }
 
 // retainStored returns the stored form of a default for Retain: zero for none.

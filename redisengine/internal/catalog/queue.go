@@ -102,11 +102,14 @@ type Queue struct {
 	Value         string // the configuration as it is stored, version first
 	Version       string
 	Tomb          bool // being destroyed: its remains are removed before it is created again
-	PlainDefaults bool // its defaults are the contract's
+	PlainDefaults bool // a pull queue whose defaults are the contract's
 	Topic         *Topic
 	View          *View // of a group
 	Shards        []*Shard
 }
+
+// Dispatched reports whether the jobs of the queue are for dispatchers.
+func (q *Queue) Dispatched() bool { return q.Config.Delivery == duly.DeliverPush }
 
 // TakeEmptied reports whether recent Reserves have left nothing in any shard. It
 // does so once. Whatever has become deliverable since has set a marker or woken a

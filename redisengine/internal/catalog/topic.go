@@ -139,7 +139,7 @@ func (s *storedGroup) read(shards int) (*Group, error) {
 		return nil, duly.Invalid("made", "is no number")
 	}
 	g := &Group{Name: s.Name, Birth: s.Birth, Made: made, Since: s.Since, From: s.From, At: s.At, Gone: s.Gone, Config: s.config()}
-	g.Config.Shards = shards
+	g.Config.Shards, g.Config.Delivery = shards, ""
 	g.Config.Group = duly.GroupConfig{Order: s.Order, MaxHeld: s.MaxHeld, Filter: s.Filter, Idle: s.Idle, Target: s.Target}
 	ref := duly.QueueRef{Name: duly.GroupName("t", s.Name)}
 	if err := ref.ValidateGroup(); err != nil {

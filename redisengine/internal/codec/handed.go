@@ -163,7 +163,7 @@ func (w *DeliveryWriter) bare(d *duly.Delivery, number, record string) bool {
 	setDefaults(&d.Job, w.Ref)
 	ok := true
 	if flags&hasHeaders != 0 {
-		d.Headers, ok = UnpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+		ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))), &d.Job)
 	}
 	d.Body, d.Due = w.body(u.Rest), clock.FromMilli(due)
 	d.Attempt, d.PushedAt = 1, clock.FromMilli(pushed)

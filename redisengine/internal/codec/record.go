@@ -143,7 +143,7 @@ func Flags(p *duly.Planned, alias string) (flags byte) {
 		flag byte
 	}{
 		{p.Priority != 0, HasPriority}, {alias != "", hasID}, {p.OrderKey != "", hasOrder}, {p.MergeKey != "", hasMerge},
-		{len(p.Body) > BigBody, hasSize}, {len(p.Headers) > 0, hasHeaders},
+		{len(p.Body) > BigBody, hasSize}, {len(p.Headers) > 0 || hasDestination(&p.Job), hasHeaders},
 	} {
 		if f.set {
 			flags |= f.flag
@@ -162,8 +162,8 @@ func AppendTail(b []byte, p *duly.Planned, alias string) []byte {
 	if len(p.Body) > BigBody {
 		b = binary.BigEndian.AppendUint32(b, uint32(len(p.Body)))
 	}
-	if len(p.Headers) > 0 {
-		headers := PackHeaders(p.Headers)
+	if len(p.Headers) > 0 || hasDestination(&p.Job) {
+		headers := appendDestinations(PackHeaders(p.Headers), &p.Job)
 		b = append(binary.BigEndian.AppendUint16(b, uint16(len(headers))), headers...)
 	}
 	if len(p.Body) > BigBody {
@@ -176,10 +176,52 @@ func AppendTail(b []byte, p *duly.Planned, alias string) []byte {
 func PackHeaders(h map[string]string) []byte {
 	var p []byte
 	for name, value := range h {
-		p = append(binary.AppendUvarint(p, uint64(len(name))), name...)
-		p = append(binary.AppendUvarint(p, uint64(len(value))), value...)
+		p = appendHeader(p, name, value)
 	}
 	return p
+}
+
+func appendHeader(p []byte, name, value string) []byte {
+	p = append(binary.AppendUvarint(p, uint64(len(name))), name...)
+	return append(binary.AppendUvarint(p, uint64(len(value))), value...)
+}
+
+// The destinations of a job are among its headers, under names that no header has.
+// So they cost nothing in a record without them, and no script knows of them.
+const destinationNames = 3
+
+func destinations(j *duly.Job) [destinationNames]*string {
+	return [...]*string{&j.Callback, &j.OnDone, &j.OnDead}
+}
+
+func hasDestination(j *duly.Job) bool { return j.Callback != "" || j.OnDone != "" || j.OnDead != "" }
+
+func appendDestinations(p []byte, j *duly.Job) []byte {
+	for i, text := range destinations(j) {
+		if *text != "" {
+			p = appendHeader(p, string(rune(1+i)), *text)
+		}
+	}
+	return p
+}
+
+// unpackHeaders reads the headers of a job, with its destinations. It returns false for
+// a text that is damaged.
+func unpackHeaders(s string, j *duly.Job) (ok bool) {
+	if j.Headers, ok = UnpackHeaders(s); !ok {
+		return false
+	}
+	for i, to := range destinations(j) {
+		name := string(rune(1 + i))
+		if text, there := j.Headers[name]; there {
+			*to = text
+			delete(j.Headers, name)
+		}
+	}
+	if len(j.Headers) == 0 {
+		j.Headers = nil
+	}
+	return true
 }
 
 // UnpackHeaders reads what PackHeaders has packed. It returns false for a text that is damaged.

@@ -128,7 +128,7 @@ func (s *Job) readRecord(ref duly.QueueRef, record string, p policy) bool {
 	}
 	ok := true
 	if flags&hasHeaders != 0 {
-		s.Headers, ok = UnpackHeaders(strings.Clone(u.take(int(u.number(2)))))
+		ok = unpackHeaders(strings.Clone(u.take(int(u.number(2)))), &s.Planned.Job)
 	}
 	s.Body = []byte(u.Rest)
 	if s.Size = len(s.Body); size >= 0 {

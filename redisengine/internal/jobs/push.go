@@ -113,7 +113,7 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*gro
 			continue
 		}
 		tried[ref] = true
-		if _, err := e.Create(ctx, ref, duly.QueueConfig{}); err != nil && duly.CodeOf(err) != duly.CodeFull {
+		if _, err := e.Create(ctx, ref, p.patchForNew()); err != nil && duly.CodeOf(err) != duly.CodeFull {
 			return err
 		}
 	}
@@ -170,7 +170,7 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results 
 			if err := p.checkTTL(ctx); err != nil || len(p.items) == 0 {
 				return err
 			}
-			if _, err := e.Create(ctx, g.ref, duly.QueueConfig{}); err != nil {
+			if _, err := e.Create(ctx, g.ref, p.patchForNew()); err != nil {
 				return p.refuse(err)
 			}
 			return catalog.ErrRetry

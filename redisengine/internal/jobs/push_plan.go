@@ -84,7 +84,7 @@ func (p *queuePush) isPlain(i *pushItem) bool {
 	return p.q != nil && p.q.PlainDefaults && (i.Named || j.ID == "") && len(j.Body) <= min(codec.BigBody, p.e.Settings.MaxBody) &&
 		j.Delay >= 0 && (j.Due.IsZero() || j.Delay == 0 && !j.Due.After(duly.MaxTime)) &&
 		j.Headers == nil && j.Priority == 0 && j.Tries == 0 && j.MaxStalls == 0 && j.Backoff == "" && j.TTL == 0 && j.Lease == 0 &&
-		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == ""
+		j.Retain == 0 && j.OrderKey == "" && !j.Merge.Set() && j.Callback == "" && j.OnDone == "" && j.OnDead == ""
 }
 
 // fill plans the item, unless it is plain, and sets when it is due.
@@ -106,22 +106,34 @@ func (p *queuePush) fill(i *pushItem) error {
 // planJob plans a job, except for what depends on the engine's clock: the script
 // compares an absolute due time with it.
 func (p *queuePush) planJob(job *duly.Job) (duly.Planned, error) {
-	now := p.e.Local().Now()
-	keyed := p.cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
+	now, cfg := p.e.Local().Now(), p.cfg
+	if p.q == nil {
+		fresh := cfg.ForNew(job)
+		cfg = &fresh
+	}
+	keyed := cfg.Shards > 1 && (job.OrderKey != "" || job.Merge.Set())
 	if job.Due.IsZero() && !keyed {
-		return job.Plan(p.cfg, now, p.e.Settings.MaxBody)
+		return job.Plan(cfg, now, p.e.Settings.MaxBody)
 	}
 	if err := job.Validate(p.e.Settings.MaxBody); err != nil {
 		return duly.Planned{}, err
 	}
-	if err := job.CheckShard(p.cfg.Shards); err != nil {
+	if err := job.CheckShard(cfg.Shards); err != nil {
 		return duly.Planned{}, err
 	}
 	j := *job
 	j.Due = time.Time{}
-	planned, err := j.Plan(p.cfg, now, p.e.Settings.MaxBody)
+	planned, err := j.Plan(cfg, now, p.e.Settings.MaxBody)
 	planned.Due = job.Due
 	return planned, err
+}
+
+// patchForNew is what a queue has by the first of the jobs, which makes it.
+func (p *queuePush) patchForNew() (patch duly.QueueConfig) {
+	if p.items[0].Job.Callback != "" {
+		patch.Delivery = duly.DeliverPush
+	}
+	return patch
 }
 
 // checkTTL refuses jobs that the script would refuse: a queue is not created for

@@ -12,6 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
+	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
 // Reserve implements duly.Engine. Queues are asked one after the other, and
@@ -21,11 +22,8 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	if p.Dispatcher {
-		return nil, e.Alive(ctx) // there are no push queues
-	}
 	if err := e.Alive(ctx); err != nil {
-		e.hub.PassOn(p.Namespace, p.Queues)
+		e.hub.PassOn(p.Namespace, p.Queues, p.Dispatcher)
 		return nil, err
 	}
 	if !e.Tasks.Add() {
@@ -37,7 +35,7 @@ func (e *Jobs) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 	}
 
 	if err := e.checkGroups(ctx, p); err != nil {
-		e.hub.PassOn(p.Namespace, p.Queues)
+		e.hub.PassOn(p.Namespace, p.Queues, p.Dispatcher)
 		return nil, err
 	}
 	t := NewReservation(e, p)
@@ -88,7 +86,7 @@ func (t *Reservation) leave(cause error) error {
 		t.e.Tasks.Go(t.Release)
 	}
 	if o := t.wakeup; o.ref.Name != "" {
-		t.e.hub.Go(func() { t.e.hub.WakeAnother(o.ref, o.shard) })
+		t.e.hub.Go(func() { t.e.hub.WakeAnother(wait.Door{Ref: o.ref, Dispatcher: t.p.Dispatcher}, o.shard) })
 	}
 	return duly.Unanswered(cause)
 }
@@ -134,7 +132,7 @@ func (t *Reservation) ask(ctx context.Context) error {
 
 		fatal := err != nil && !failed.noteOtherNode(err)
 		if fatal || t.left == 0 || t.full {
-			t.e.hub.PassOn(t.p.Namespace, t.p.Queues[i+1:])
+			t.e.hub.PassOn(t.p.Namespace, t.p.Queues[i+1:], t.p.Dispatcher)
 		}
 
 		switch {
@@ -188,7 +186,7 @@ func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 		if t.wakeup = (wakeup{}); t.again {
 			return 0, false
 		}
-		if shard, woken = t.e.hub.Arrive(ref); !woken {
+		if shard, woken = t.e.hub.Arrive(wait.Door{Ref: ref, Dispatcher: t.p.Dispatcher}); !woken {
 			return 0, false
 		}
 		t.wakeup = wakeup{ref, shard}
@@ -200,6 +198,9 @@ func (t *Reservation) begin(ref duly.QueueRef) (shard int, woken bool) {
 // its bound is repeated before the answer is nothing. So is a joint call whose room
 // other callers have used: this caller has its own (C4.3).
 func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	if q.Dispatched() != t.p.Dispatcher {
+		return t.stepOnly(ctx, q, s)
+	}
 	s.Emptied.Store(0)
 	for {
 		err := t.join(ctx, q, s)
@@ -221,6 +222,17 @@ func (t *Reservation) shard(ctx context.Context, q *catalog.Queue, s *catalog.Sh
 			return nil
 		}
 	}
+}
+
+// stepOnly moves a shard forward that has jobs for other callers alone. The shard also
+// says whether this is still so.
+func (t *Reservation) stepOnly(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
+	if q.View != nil {
+		return nil
+	}
+	_, err := t.e.CallOnce(ctx, q, s, store.ScriptStep, s.Limits)
+	t.noteAsked(s, err)
+	return err
 }
 
 // hasSuspect reports whether a job came that goes alone.

@@ -6,6 +6,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
@@ -20,15 +21,35 @@ func (e *Operator) Configure(ctx context.Context, ref duly.QueueRef, patch duly.
 	if err := patch.ValidateFor(ref); err != nil {
 		return err
 	}
-	if patch.Delivery == duly.DeliverPush {
-		return duly.Errorf(duly.CodeUnsupported, "this engine has no push queues; leave delivery out")
-	}
 	return e.reconfigure(ctx, ref, true, func(c *duly.QueueConfig, made bool) error {
 		if patch.Shards != 0 && patch.Shards != c.Shards && !made {
 			return duly.Invalid("shards", "is %d since the queue was made; destroy the queue to change it", c.Shards)
 		}
+		if patch.Delivery != "" && patch.Delivery != c.Delivery && !made {
+			if err := e.mustBeEmpty(ctx, ref, c.Delivery); err != nil {
+				return err
+			}
+		}
 		*c = c.With(patch)
 		return c.CheckWhole()
+	})
+}
+
+// mustBeEmpty refuses to change the delivery of a queue that holds jobs in any state. A
+// job that is pushed at the same moment may get in under the old delivery.
+func (e *Operator) mustBeEmpty(ctx context.Context, ref duly.QueueRef, is duly.DeliveryMode) error {
+	var w catalog.Walk
+	return e.With(ctx, ref.Normal(), func(q *catalog.Queue) error {
+		if q == nil {
+			return nil
+		}
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			msg, err := e.Link.Do(ctx, e.Link.B().Hlen().Key(s.Name("records")).Build())
+			if err == nil && codec.Integer(&msg) > 0 {
+				err = duly.DeliveryInUse(ref, is)
+			}
+			return err
+		})
 	})
 }
 

@@ -22,10 +22,10 @@ import (
 type Hub struct {
 	*catalog.Catalog
 	mu          sync.Mutex
-	views       map[duly.QueueRef]*waitedQueue
+	views       map[Door]*waitedQueue
 	watches     map[string]*watcher      // by group
 	watched     map[string]*watchedShard // by the name of the marker
-	waiters     waiters.Registry[duly.QueueRef]
+	waiters     waiters.Registry[Door]
 	guesses     int                  // views with a guess
 	dueTimers   map[string]*dueTimer // that are kept, by the name of the marker
 	leaseTimers map[*catalog.Shard]*leaseTimer
@@ -41,10 +41,21 @@ type Hub struct {
 	busy activity
 }
 
-// waitedQueue is a queue that somebody waits for.
+// Door is one of the two ways into a queue: callers that take jobs for themselves stand
+// at one, dispatchers at the other. A queue has jobs at one of them; at the other it
+// looks as if it did not exist.
+type Door struct {
+	Ref        duly.QueueRef
+	Dispatcher bool
+}
+
+// doorOf returns the door at which a queue has jobs.
+func doorOf(q *catalog.Queue) Door { return Door{q.Ref, q.Dispatched()} }
+
+// waitedQueue is a door of a queue that somebody waits at.
 type waitedQueue struct {
-	ref   duly.QueueRef
-	q     *catalog.Queue // nil while it is unknown
+	door  Door
+	q     *catalog.Queue // nil while it is unknown, or has no jobs at this door
 	guess *catalog.Queue // what it may be while it is unknown; nil: many are guessed at already
 	// quiet is set after a look or a Reserve that found nothing, while the
 	// queue was watched. A marker or a timer says when that may have changed.
@@ -52,13 +63,13 @@ type waitedQueue struct {
 }
 
 // waiter is one Wait under way. A wake-up's tag is the shard that it was for.
-type waiter = waiters.Waiter[duly.QueueRef]
+type waiter = waiters.Waiter[Door]
 
 // New returns the hub of a catalog. The catalog calls it when a configuration was
 // read.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
-		Catalog: c, views: map[duly.QueueRef]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
+		Catalog: c, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
 		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
 	}
 	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
@@ -72,40 +83,45 @@ func (h *Hub) Probe() Probe { return Probe{h} }
 
 // Enter adds a waiter to its queues. It returns the queues that must be looked at
 // before the waiter may sleep.
-func (h *Hub) Enter(refs []duly.QueueRef) (w *waiter, unsure []duly.QueueRef) {
+func (h *Hub) Enter(doors []Door) (w *waiter, unsure []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w = h.waiters.Add(refs...)
+	w = h.waiters.Add(doors...)
 	if h.closed {
 		return w, nil
 	}
 
-	for _, ref := range refs {
-		v := h.views[ref]
+	for _, d := range doors {
+		v := h.views[d]
 		if v == nil {
-			v = &waitedQueue{ref: ref}
-			h.views[ref] = v
+			v = &waitedQueue{door: d}
+			h.views[d] = v
 		}
-		h.setQueue(v, h.Cache.Get(ref))
+		h.setQueue(v, h.Cache.Get(d.Ref))
 		if v.q != nil && v.q.TakeEmptied(h.Local().Mono()) {
 			v.quiet = true
 		}
 		if !v.quiet {
-			unsure = append(unsure, ref)
+			unsure = append(unsure, d)
 		}
 	}
 	return w, unsure
 }
 
-// setQueue stores what is known of a queue and watches its shards.
+// setQueue stores what is known of a queue and watches its shards, unless it has its
+// jobs at the other door: a marker that is taken here would wake nobody there.
 func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
-	if v.q == q && (q != nil || v.guess != nil) {
+	guess := q == nil && !v.door.Dispatcher && !v.door.Ref.IsGroup()
+	if q != nil && doorOf(q) != v.door {
+		q = nil
+	}
+	if v.q == q && (q != nil || v.guess != nil && guess) {
 		return
 	}
 	h.unwatch(v)
 	h.unguess(v)
-	if q == nil && h.guesses < MaxGuesses && !v.ref.IsGroup() {
-		v.guess = h.guess(v.ref)
+	if guess && h.guesses < MaxGuesses {
+		v.guess = h.guess(v.door.Ref)
 		h.guesses++
 	}
 	v.q, v.quiet = q, false
@@ -155,11 +171,11 @@ func (h *Hub) Leave(w *waiter) bool {
 }
 
 // removeQueue forgets a queue without waiters. The caller holds the lock.
-func (h *Hub) removeQueue(ref duly.QueueRef) {
-	v := h.views[ref]
+func (h *Hub) removeQueue(d Door) {
+	v := h.views[d]
 	h.unwatch(v)
 	h.unguess(v)
-	delete(h.views, ref)
+	delete(h.views, d)
 }
 
 // Go runs f on a goroutine, unless the hub is closed. While the lock is held and
@@ -189,11 +205,11 @@ func (h *Hub) PutMarker(s *catalog.Shard, member string, score int64) {
 }
 
 // setQuiet notes that a look at queues found nothing.
-func (h *Hub) setQuiet(refs []duly.QueueRef) {
+func (h *Hub) setQuiet(doors []Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, ref := range refs {
-		if v := h.views[ref]; v != nil && v.q != nil {
+	for _, d := range doors {
+		if v := h.views[d]; v != nil && v.q != nil {
 			v.quiet = true
 		}
 	}
@@ -208,22 +224,24 @@ func (h *Hub) queueChanged(q *catalog.Queue) {
 		h.topicChanged(q.Ref)
 		return
 	}
-	v := h.views[q.Ref]
-	if best := h.Cache.Get(q.Ref); v != nil && best != nil {
-		h.setQueue(v, best)
+	best := h.Cache.Get(q.Ref)
+	for _, d := range []Door{{q.Ref, false}, {q.Ref, true}} {
+		if v := h.views[d]; v != nil && best != nil {
+			h.setQueue(v, best)
+		}
 	}
 }
 
 // topicChanged notes another configuration of the groups of a topic. The waiters of a
 // group that is gone wake, so that they find that out. The caller holds the lock.
 func (h *Hub) topicChanged(topic duly.QueueRef) {
-	for ref, v := range h.views {
-		if of, _, ok := ref.Group(); !ok || of != topic {
+	for d, v := range h.views {
+		if of, _, ok := d.Ref.Group(); !ok || of != topic {
 			continue
 		}
 		was := v.q
-		if h.setQueue(v, h.Cache.Get(ref)); v.q == nil && was != nil {
-			h.waiters.Wake(ref, 0, h.waiters.Waiting(ref), h.Local().Mono())
+		if h.setQueue(v, h.Cache.Get(d.Ref)); v.q == nil && was != nil {
+			h.waiters.Wake(d, 0, h.waiters.Waiting(d), h.Local().Mono())
 		}
 	}
 }
@@ -263,7 +281,7 @@ func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
 		calls = append(calls, markerCall(m.s.Name("marker"), "later", m.at))
 	}
 	for _, w := range wakeups {
-		if s := h.Cache.Get(w.Key).Shard(w.Tag); s != nil {
+		if s := h.Cache.Get(w.Key.Ref).Shard(w.Tag); s != nil {
 			calls = append(calls, markerCall(s.Name("marker"), "now", 1))
 		}
 	}
@@ -281,30 +299,28 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 		return false, err
 	}
 
-	if p.Dispatcher {
-		return false, duly.Errorf(duly.CodeUnsupported, "this engine has no push queues")
-	}
 	h.busy.begin() // until the waiter sleeps, and again once it is woken
 	defer h.busy.end()
-	refs := make([]duly.QueueRef, len(p.Queues))
+	doors := make([]Door, len(p.Queues))
 	for i, name := range p.Queues {
-		refs[i] = duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
-		q, err := h.Find(ctx, refs[i])
+		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
+		doors[i] = Door{ref, p.Dispatcher}
+		q, err := h.Find(ctx, ref)
 		switch {
 		case err != nil:
 			return false, err
-		case q == nil && refs[i].IsGroup():
-			return false, h.Unknown(ctx, refs[i])
+		case q == nil && ref.IsGroup():
+			return false, h.Unknown(ctx, ref)
 		case q != nil && q.Topic != nil:
-			return false, duly.IsTopic(refs[i])
+			return false, duly.IsTopic(ref)
 		}
 	}
 
 	if p.Timeout == 0 {
-		return h.lookOnce(ctx, refs)
+		return h.lookOnce(ctx, doors)
 	}
 
-	w, unsure := h.Enter(refs)
+	w, unsure := h.Enter(doors)
 	defer h.Leave(w)
 	if len(unsure) > 0 { // after entering, so that nothing is missed in between
 		ready, err := h.firstLook(ctx, unsure)
@@ -323,16 +339,16 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 // firstLook reports whether a queue has deliverable jobs before the waiter sleeps.
 // If a part of the queues was not reached, the waiter sleeps: that part is looked
 // at again every two seconds, and the rest may bring something meanwhile.
-func (h *Hub) firstLook(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
-	g := h.lookAtQueues(ctx, refs, true)
+func (h *Hub) firstLook(ctx context.Context, doors []Door) (ready bool, err error) {
+	g := h.lookAtQueues(ctx, doors, true)
 	if g.err != nil && !g.ready && g.answered == 0 {
-		g = h.lookAtQueues(ctx, refs, false)
+		g = h.lookAtQueues(ctx, doors, false)
 	}
 	switch {
 	case g.ready:
 		return true, nil
 	case g.err == nil:
-		h.setQuiet(refs)
+		h.setQuiet(doors)
 	case g.answered == 0 || duly.CodeOf(g.err) != duly.CodeUnavailable:
 		return false, g.err
 	}
@@ -358,7 +374,7 @@ func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, erro
 const WakeupLife = 100 * time.Millisecond
 
 // wakeup is a waiter that was woken for a shard and has not reserved yet.
-type wakeup = waiters.Wakeup[duly.QueueRef]
+type wakeup = waiters.Wakeup[Door]
 
 // leaveGone removes a waiter whose caller has gone. If it was woken, another one is
 // woken in its place.
@@ -372,44 +388,44 @@ func (h *Hub) leaveGone(w *waiter) {
 
 // PassOn wakes other waiters in place of a caller that leaves without having asked
 // the queues, although it may be the one that was woken for them.
-func (h *Hub) PassOn(namespace string, queues []string) {
+func (h *Hub) PassOn(namespace string, queues []string, dispatcher bool) {
 	for _, name := range queues {
-		h.passOnQueue(duly.QueueRef{Namespace: namespace, Name: name}.Normal())
+		h.passOnQueue(Door{duly.QueueRef{Namespace: namespace, Name: name}.Normal(), dispatcher})
 	}
 }
 
 // passOnQueue takes a wake-up and acts on it under one lock: an engine that is
 // closed in between would lose it.
-func (h *Hub) passOnQueue(ref duly.QueueRef) {
+func (h *Hub) passOnQueue(d Door) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if shard, woken := h.waiters.Arrive(ref); woken && !h.closed {
-		h.goLocked(func() { h.WakeAnother(ref, shard) })
+	if shard, woken := h.waiters.Arrive(d); woken && !h.closed {
+		h.goLocked(func() { h.WakeAnother(d, shard) })
 	}
 }
 
 // WakeAnother wakes one waiter more for a shard than are on their way to it.
-func (h *Hub) WakeAnother(ref duly.QueueRef, shard int) {
+func (h *Hub) WakeAnother(d Door, shard int) {
 	h.mu.Lock()
-	n := 1 + h.waiters.Outstanding(ref, shard)
+	n := 1 + h.waiters.Outstanding(d, shard)
 	h.mu.Unlock()
-	if q := h.Cache.Get(ref); q != nil && shard < len(q.Shards) && !h.wake(ref, shard, n) {
+	if q := h.Cache.Get(d.Ref); q != nil && shard < len(q.Shards) && !h.wake(d, shard, n) {
 		h.PutMarker(q.Shards[shard], "now", 1)
 	}
 }
 
 // wake wakes waiters for the deliverable jobs of a shard, less those that are on
 // their way already. It returns false if nobody waits here.
-func (h *Hub) wake(ref duly.QueueRef, shard, n int) bool {
+func (h *Hub) wake(d Door, shard, n int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := h.views[ref]
+	v := h.views[d]
 	if v == nil {
 		return false
 	}
 	v.quiet = false
-	h.waiters.Wake(ref, shard, n, h.Local().Mono())
-	if _, outstanding := h.waiters.NextExpiry(ref); outstanding {
+	h.waiters.Wake(d, shard, n, h.Local().Mono())
+	if _, outstanding := h.waiters.NextExpiry(d); outstanding {
 		h.startExpiryTimer()
 	}
 	return true
@@ -436,7 +452,7 @@ func (h *Hub) recheckExpired() {
 				h.refresh(ctx, d.q.Ref)
 				n = 1
 			}
-			if n > 0 && !h.wake(d.q.Ref, d.s.Index, n) {
+			if n > 0 && !h.wake(doorOf(d.q), d.s.Index, n) {
 				h.PutMarker(d.s, "now", int64(n))
 			}
 		})
@@ -453,7 +469,7 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 		h.startExpiryTimer()
 	}
 	for _, w := range expired {
-		q := h.Cache.Get(w.Key)
+		q := h.Cache.Get(w.Key.Ref)
 		if s := q.Shard(w.Tag); s != nil {
 			shards = append(shards, h.watchOf(q, s))
 		}
@@ -466,8 +482,8 @@ func (h *Hub) expiredShards() (shards []*watchedShard) {
 
 // Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
 // for.
-func (h *Hub) Arrive(ref duly.QueueRef) (shard int, woken bool) {
+func (h *Hub) Arrive(d Door) (shard int, woken bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.waiters.Arrive(ref)
+	return h.waiters.Arrive(d)
 }

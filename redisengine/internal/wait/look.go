@@ -145,9 +145,9 @@ func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) 
 			}
 		}
 	}
-	for ref, v := range h.views {
-		if v.q == nil {
-			unknown = append(unknown, ref)
+	for d, v := range h.views {
+		if v.q == nil && !slices.Contains(unknown, d.Ref) {
+			unknown = append(unknown, d.Ref)
 		}
 	}
 	return shards, unknown
@@ -171,6 +171,10 @@ func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
 				return // the next look asks again
 			}
 			for i, m := range codec.Elements(&msg) {
+				known := h.Cache.Get(duly.QueueRef{Namespace: namespace, Name: names[i]})
+				if known != nil && known.Value == codec.Text(&m) { // it has its jobs at the other door
+					continue
+				}
 				if !m.IsNil() {
 					h.refresh(ctx, duly.QueueRef{Namespace: namespace, Name: names[i]})
 				}
@@ -216,10 +220,10 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 
 // lookOnce reports whether one of the queues may have a deliverable job, with one
 // look at all of them.
-func (h *Hub) lookOnce(ctx context.Context, refs []duly.QueueRef) (ready bool, err error) {
-	g := h.lookAtQueues(ctx, refs, true)
+func (h *Hub) lookOnce(ctx context.Context, doors []Door) (ready bool, err error) {
+	g := h.lookAtQueues(ctx, doors, true)
 	if g.err != nil && !g.ready { // no answer is "nothing" while a part of them is not known
-		g = h.lookAtQueues(ctx, refs, false)
+		g = h.lookAtQueues(ctx, doors, false)
 	}
 	if g.ready {
 		return true, nil
@@ -229,30 +233,32 @@ func (h *Hub) lookOnce(ctx context.Context, refs []duly.QueueRef) (ready bool, e
 
 // lookSummary is the result of one look at several queues.
 type lookSummary struct {
+	dispatcher bool // who looks
+
 	mu       sync.Mutex
 	ready    bool // one of them may have a deliverable job
 	answered int  // shards
-	changed  []duly.QueueRef
+	changed  []Door
 	err      error // of those that did not answer
 }
 
 // lookAtQueues looks at queues. Queues whose configuration has changed are looked
 // at once more, each alone.
-func (h *Hub) lookAtQueues(ctx context.Context, refs []duly.QueueRef, once bool) *lookSummary {
+func (h *Hub) lookAtQueues(ctx context.Context, doors []Door, once bool) *lookSummary {
 	var shards []*watchedShard
-	for _, ref := range refs {
-		if q := h.Cache.Get(ref); q != nil {
+	for _, d := range doors {
+		if q := h.Cache.Get(d.Ref); q != nil {
 			shards = append(shards, h.watchesOf(q)...)
 		}
 	}
 
-	g := &lookSummary{}
-	g.err = h.look(ctx, shards, once, func(i int, l lookResult) { g.add(shards[i].q.Ref, l) })
-	for _, ref := range g.changed {
+	g := &lookSummary{dispatcher: doors[0].Dispatcher}
+	g.err = h.look(ctx, shards, once, func(i int, l lookResult) { g.add(shards[i].q, l) })
+	for _, d := range g.changed {
 		if g.ready {
 			break
 		}
-		ready, err := h.lookAgain(ctx, ref)
+		ready, err := h.lookAgain(ctx, d)
 		g.ready = ready
 		if err != nil {
 			g.err = err
@@ -262,20 +268,21 @@ func (h *Hub) lookAtQueues(ctx context.Context, refs []duly.QueueRef, once bool)
 	return g
 }
 
-func (g *lookSummary) add(ref duly.QueueRef, l lookResult) {
+func (g *lookSummary) add(q *catalog.Queue, l lookResult) {
+	at := Door{q.Ref, g.dispatcher}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.answered++
-	g.ready = g.ready || l.deliverable > 0
-	if l.stale && !slices.Contains(g.changed, ref) {
-		g.changed = append(g.changed, ref)
+	g.ready = g.ready || l.deliverable > 0 && doorOf(q) == at
+	if l.stale && !slices.Contains(g.changed, at) {
+		g.changed = append(g.changed, at)
 	}
 }
 
 // lookAgain looks at a queue until its shards have the configuration of this
 // process.
-func (h *Hub) lookAgain(ctx context.Context, ref duly.QueueRef) (ready bool, err error) {
-	err = h.With(ctx, ref, func(q *catalog.Queue) error {
+func (h *Hub) lookAgain(ctx context.Context, at Door) (ready bool, err error) {
+	err = h.With(ctx, at.Ref, func(q *catalog.Queue) error {
 		if q == nil {
 			return nil
 		}
@@ -287,7 +294,7 @@ func (h *Hub) lookAgain(ctx context.Context, ref duly.QueueRef) (ready bool, err
 			if l.stale {
 				return &catalog.Stale{Shard: q.Shards[i], Value: catalog.UnknownConfig}
 			}
-			ready = ready || l.deliverable > 0
+			ready = ready || l.deliverable > 0 && doorOf(q) == at
 		}
 		return nil
 	})

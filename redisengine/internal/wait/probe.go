@@ -26,9 +26,9 @@ func (p Probe) Idle() uint64 { return p.h.busy.wait() }
 func (p Probe) Waiters(quiet bool) (n int) {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
-	for ref, v := range p.h.views {
+	for d, v := range p.h.views {
 		if v.quiet || !quiet {
-			n += p.h.waiters.Waiting(ref)
+			n += p.h.waiters.Waiting(d)
 		}
 	}
 	return n
@@ -38,7 +38,7 @@ func (p Probe) Waiters(quiet bool) (n int) {
 func (p Probe) Outstanding(ref duly.QueueRef) bool {
 	p.h.mu.Lock()
 	defer p.h.mu.Unlock()
-	_, outstanding := p.h.waiters.NextExpiry(ref)
+	_, outstanding := p.h.waiters.NextExpiry(Door{Ref: ref})
 	return outstanding
 }
 
@@ -86,9 +86,9 @@ func (p Probe) String() string {
 	defer p.h.mu.Unlock()
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d watchers, %d markers, %d guesses, clock %v\n", len(p.h.watches), len(p.h.watched), p.h.guesses, p.h.Local().Mono())
-	for ref, v := range p.h.views {
-		next, outstanding := p.h.waiters.NextExpiry(ref)
-		fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t, woken %t until %v\n", ref, p.h.waiters.Waiting(ref), v.quiet, v.q != nil, outstanding, next)
+	for d, v := range p.h.views {
+		next, outstanding := p.h.waiters.NextExpiry(d)
+		fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t, woken %t until %v\n", d, p.h.waiters.Waiting(d), v.quiet, v.q != nil, outstanding, next)
 	}
 	for marker, m := range p.h.dueTimers {
 		fmt.Fprintf(&b, "\tkeeps %s: %d at %v\n", marker, m.at, m.fires)

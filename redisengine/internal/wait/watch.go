@@ -181,16 +181,18 @@ func (w *watcher) handle(marker, member string, score int64) {
 		return
 	}
 
-	ref, s, unknown := d.v.ref, d.s, d.q.Version == guessed
+	at, s, unknown := d.v.door, d.s, d.q.Version == guessed
 	h.mu.Unlock()
 	if unknown { // until now: somebody has made it
-		_, _ = h.Read(h.ctx, ref) // where it fails, the look asks again
+		if q, _ := h.Read(h.ctx, at.Ref); q != nil { // where it fails, the look asks again
+			at = doorOf(q)
+		}
 	}
 
 	switch {
 	case member != "now":
 		h.takeOver(marker, score)
-	case !h.wake(ref, s.Index, int(score)):
+	case !h.wake(at, s.Index, int(score)):
 		h.PutMarker(s, member, int64(score))
 	}
 }
@@ -217,7 +219,7 @@ func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper b
 		h.refresh(ctx, d.q.Ref)
 		return
 	}
-	if l.deliverable > 0 && !h.wake(d.q.Ref, d.s.Index, l.deliverable) && keeper {
+	if l.deliverable > 0 && !h.wake(doorOf(d.q), d.s.Index, l.deliverable) && keeper {
 		h.PutMarker(d.s, "now", int64(l.deliverable))
 	}
 	if at := l.keepUntil(); keeper && at != 0 {
