@@ -1,0 +1,283 @@
+package chaos
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/logtest"
+	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/worker"
+)
+
+// TestTopicsGoOnAfterAFlush empties the server under load. Each process reports it once.
+// Workers whose group says From create it again and go on with the next message.
+//
+// C12.76, C12.82
+func TestTopicsGoOnAfterAFlush(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	const processes = 3
+	var logs []*logtest.Log
+	handled := &numbers{seen: map[int]bool{}}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer func() { stop(); wg.Wait() }()
+	for range processes {
+		engine, log := openRedis(t, server.URL())
+		logs = append(logs, log)
+		w := worker.New(engine, worker.Config{Concurrency: 4, Logger: slog.New(slog.DiscardHandler)})
+		w.Handle("events@a", func(_ context.Context, d *worker.Delivery) error {
+			number, err := strconv.Atoi(string(d.Body))
+			handled.add(number)
+			return err
+		}, worker.From("start"))
+		wg.Go(func() {
+			if err := w.Run(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+
+	publisher, _ := openRedis(t, server.URL())
+	next := 0
+	publish := func() int { // until one is answered
+		for begun := time.Now(); ; time.Sleep(breath) {
+			next++
+			results, err := publisher.Publish(t.Context(), []duly.Message{{Topic: theTopic.Name, Body: []byte(strconv.Itoa(next))}})
+			if err == nil && results[0].Err == nil {
+				return next
+			}
+			if time.Since(begun) > patience {
+				t.Fatalf("no Publish was answered for %v: %v, %+v", patience, err, results)
+			}
+		}
+	}
+
+	var longest time.Duration
+	flushes := counts(2, 20)
+	for range flushes {
+		for range 50 {
+			publish()
+		}
+		handled.await(t, publish())
+		server.Must("FLUSHALL")
+		number, published := publish(), time.Now()
+		handled.await(t, number)
+		longest = max(longest, time.Since(published))
+	}
+	t.Logf("%d flushes: the first message after one was handled within %v", flushes, longest.Round(time.Millisecond))
+	if longest > 20*time.Second { // ten times 2 s
+		t.Errorf("the first message after a flush was handled after %v", longest)
+	}
+	for i, log := range logs {
+		if n := log.Count("store reset"); n < 1 || n > 2*flushes {
+			t.Errorf("process %d reported %d resets of the store, want one for each of %d flushes:\n%s", i, n, flushes, log)
+		}
+	}
+}
+
+// numbers are the messages that were handled.
+type numbers struct {
+	mu   sync.Mutex
+	seen map[int]bool
+}
+
+func (n *numbers) add(number int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.seen[number] = true
+}
+
+func (n *numbers) has(number int) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.seen[number]
+}
+
+func (n *numbers) await(t *testing.T, number int) {
+	t.Helper()
+	for begun := time.Now(); !n.has(number); time.Sleep(time.Millisecond) {
+		if time.Since(begun) > patience {
+			t.Fatalf("message %d was not handled in %v", number, patience)
+		}
+	}
+}
+
+// TestTopicsThroughFailovers kills and replaces primaries of a Sentinel's group. What
+// they had not sent to their replicas is lost. No cursor is ahead of its log: each group is given
+// every message that the log has in the end, and consumers go on by themselves.
+//
+// C12.171
+func TestTopicsThroughFailovers(t *testing.T) {
+	t.Parallel()
+	sentinel := redistest.NewSentinel(t)
+	admin, _ := openRedis(t, sentinel.URL())
+	// The log keeps everything, so that it can be compared with what was handled.
+	must(t, admin.ConfigureTopic(t.Context(), theTopic, duly.TopicConfig{Shards: 4, Keep: 24 * time.Hour}))
+	for _, group := range theGroups {
+		_, err := admin.CreateGroup(t.Context(), duly.Q(group), duly.FromStart)
+		must(t, err)
+	}
+	sentinel.AwaitHealthy() // the replicas have it, too
+
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	defer func() { stop(); wg.Wait() }()
+	acked := map[string]*numbers{}
+	for _, group := range theGroups {
+		acked[group] = &numbers{seen: map[int]bool{}}
+		for range 2 {
+			engine, _ := openRedis(t, sentinel.URL())
+			wg.Go(func() { consumeGroup(ctx, engine, group, acked[group]) })
+		}
+	}
+	p := &published{engine: admin, at: map[int]int64{}}
+	publishing, stopPublishing := context.WithCancel(ctx)
+	var publisher sync.WaitGroup
+	publisher.Go(func() { p.run(publishing) })
+
+	var windows []window
+	for n := range counts(2, 20) {
+		time.Sleep(time.Second)
+		began := at()
+		if n%2 == 0 {
+			changePrimary(t, sentinel)
+		} else {
+			old := sentinel.Failover()
+			old.Restart()
+		}
+		sentinel.AwaitHealthy()
+		windows = append(windows, window{from: began - 2*second, to: at()})
+	}
+	time.Sleep(time.Second)
+	stopPublishing()
+	publisher.Wait()
+
+	report, err := admin.Check(t.Context(), duly.CheckParams{})
+	must(t, err)
+	if len(report.Faults) > 0 {
+		t.Errorf("Check finds %d faults: %+v", len(report.Faults), report.Faults[:min(3, len(report.Faults))])
+	}
+	present := readAll(t, admin)
+	for _, group := range theGroups {
+		for number := range present {
+			acked[group].await(t, number)
+		}
+	}
+	lost := 0
+	for number, sent := range p.at {
+		if present[number] {
+			continue
+		}
+		lost++
+		if !inside(windows, sent) {
+			t.Errorf("message %d was published at %d, outside of every failover, and is lost", number, sent)
+		}
+	}
+	t.Logf("%d failovers: %d messages answered, %d of them lost, all of the others reached every group", len(windows), len(p.at), lost)
+	if lost == 0 && proctest.Long() {
+		t.Error("nothing was lost: this run proves nothing")
+	}
+}
+
+// changePrimary makes another server the primary. The old one takes writes until the
+// Sentinels have changed its role, and they are lost.
+func changePrimary(t *testing.T, sentinel *redistest.Sentinel) {
+	t.Helper()
+	old := sentinel.Primary()
+	redistest.Await(t, "the Sentinels take the order", func() bool {
+		_, err := sentinel.Sentinels()[0].Do(t.Context(), "SENTINEL", "FAILOVER", redistest.PrimaryName)
+		return err == nil
+	})
+	redistest.Await(t, "another primary", func() bool { return sentinel.Primary() != old })
+}
+
+func inside(windows []window, at int64) bool {
+	for _, w := range windows {
+		if w.from <= at && at <= w.to {
+			return true
+		}
+	}
+	return false
+}
+
+// published is what a publisher knows of the messages that were answered.
+type published struct {
+	engine duly.Topics
+	at     map[int]int64 // when the call was sent, in µs
+}
+
+func (p *published) run(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n += 20 {
+		batch := make([]duly.Message, 20)
+		for i := range batch {
+			batch[i] = duly.Message{Topic: theTopic.Name, Key: strconv.Itoa(i), Body: []byte(strconv.Itoa(n + i))}
+		}
+		sent := at()
+		results, err := p.engine.Publish(ctx, batch)
+		if err != nil {
+			time.Sleep(breath)
+			continue
+		}
+		for i, r := range results {
+			if r.Err == nil {
+				p.at[n+i] = sent
+			}
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func consumeGroup(ctx context.Context, engine duly.Engine, group string, acked *numbers) {
+	queues := []string{group}
+	for ctx.Err() == nil {
+		ds, err := engine.Reserve(ctx, duly.ReserveParams{Queues: queues, Max: 100, Lease: time.Second})
+		if err != nil {
+			time.Sleep(breath)
+			continue
+		}
+		if len(ds) == 0 {
+			engine.Wait(ctx, duly.WaitParams{Queues: queues, Timeout: time.Second})
+			continue
+		}
+		outcomes := make([]duly.Outcome, len(ds))
+		for i, d := range ds {
+			outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+		}
+		results, err := engine.Settle(ctx, "", outcomes)
+		if err != nil {
+			continue
+		}
+		for i, err := range results {
+			number, _ := strconv.Atoi(string(ds[i].Body))
+			if err == nil {
+				acked.add(number)
+			}
+		}
+	}
+}
+
+// readAll is the numbers of all messages in the log.
+func readAll(t *testing.T, topics duly.Topics) map[int]bool {
+	t.Helper()
+	all, from := map[int]bool{}, duly.FromStart
+	for {
+		page, err := topics.Read(t.Context(), theTopic, duly.ReadParams{From: from, Limit: duly.MaxBatch})
+		must(t, err)
+		if len(page.Entries) == 0 {
+			return all
+		}
+		for _, e := range page.Entries {
+			number, err := strconv.Atoi(string(e.Body))
+			must(t, err)
+			all[number] = true
+		}
+		from = page.Next
+	}
+}
