@@ -104,7 +104,7 @@ func fenceAfter(s *scene, happen func(g *scene, d duly.Delivery)) {
 // or a failover that lost the last writes. The event returns the harness of the engine
 // after it. Before has happened before the message was handed out: what is copied there
 // has not seen the delivery. It may be nil.
-func (s Suite) StaleReceipts(t *testing.T, before func(h *Harness), event func(h *Harness) *Harness) {
+func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness), event func(t testing.TB, h *Harness) *Harness) {
 	if !s.hasTopics(t) {
 		t.Skip("the engine has no topics, or the suite plays on sharded queues")
 	}
@@ -114,11 +114,11 @@ func (s Suite) StaleReceipts(t *testing.T, before func(h *Harness), event func(h
 				play(t, h, func(s *scene) {
 					g := fenceStage(s)
 					if before != nil {
-						before(h)
+						before(t, h)
 					}
 					d := g.take()
 					quiet := h.Quiet
-					*h = *event(h)
+					*h = *event(t, h)
 					if h.Quiet == nil {
 						h.Quiet = quiet
 					}

@@ -1,6 +1,7 @@
 package sqliteengine_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log/slog"
@@ -51,6 +52,35 @@ func TestTopicModel(t *testing.T) {
 	s := suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal})
 	s.Sequences = 100
 	s.TopicModel(t)
+}
+
+// C12.82: no receipt of before a restored backup is accepted by what is restored, not
+// even while the message runs again.
+func TestReceiptsOfBeforeARestoredBackup(t *testing.T) {
+	var backup bytes.Buffer
+	suite(sqliteengine.Config{}).StaleReceipts(t, func(t testing.TB, h *enginetest.Harness) {
+		backup.Reset()
+		if err := h.Backuper.Backup(t.Context(), &backup); err != nil {
+			t.Fatal(err)
+		}
+	}, func(t testing.TB, h *enginetest.Harness) *enginetest.Harness {
+		path := filepath.Join(t.TempDir(), "duly.db")
+		if err := os.WriteFile(path, backup.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{
+			Path: path, Clock: h.Clock.(clock.Clock), Manual: true, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return &enginetest.Harness{Engine: e, Maintainer: e, Registry: e, Backuper: e, Clock: h.Clock}
+	})
 }
 
 // gathering is an engine as in a busy server: its writer lets callers join the
