@@ -138,6 +138,15 @@ func HostOf(u *url.URL) string {
 	return u.Scheme + "://" + net.JoinHostPort(name, port)
 }
 
+// HostOfURL is HostOf of the text of a URL; "" if that can't be read.
+func HostOfURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return HostOf(u)
+}
+
 // private returns the texts that an error must not show.
 func private(to *Destination) []string {
 	list := []string{to.URL.RequestURI(), to.URL.Path, to.URL.EscapedPath(), to.URL.RawQuery}

@@ -148,6 +148,7 @@ type Dispatcher struct {
 	worker *worker.Worker
 
 	targets    held
+	users      users
 	notices    pending
 	faults     faults
 	watch      difference
@@ -194,6 +195,18 @@ func (c Config) withDefaults() Config {
 
 // Gates returns the state of the gate of each host, the one that was used last first.
 func (d *Dispatcher) Gates() []gate.State { return d.gates.States() }
+
+// Hosts returns the gates of the hosts that jobs of a namespace were sent to, the one that
+// was used last first.
+func (d *Dispatcher) Hosts(namespace string) []gate.State {
+	var states []gate.State
+	for _, s := range d.gates.States() {
+		if d.users.has(namespace, s.Host) {
+			states = append(states, s)
+		}
+	}
+	return states
+}
 
 // Memory returns the bytes of the bodies that are sent now.
 func (d *Dispatcher) Memory() int64 { return d.memory.inUse() }

@@ -38,6 +38,7 @@ func (d *Dispatcher) handle(ctx context.Context, w *worker.Delivery) error {
 		return d.unresolved(job, err)
 	}
 	d.enabled(job.namespace, to.To)
+	d.users.note(job.namespace, webhook.HostOf(to.To.URL))
 
 	decision, took := d.try(ctx, job, to.To, n)
 	if decision.Rule == notSent {

@@ -35,6 +35,32 @@ func (h *held) back(namespace, target string) bool {
 	return was
 }
 
+// mostUsers bounds the pairs of namespaces and hosts that are remembered.
+const mostUsers = 20_000
+
+// users has which namespaces send to which hosts. A caller sees those of its own
+// namespace alone.
+type users struct {
+	mu    sync.Mutex
+	hosts map[[2]string]bool
+}
+
+func (u *users) note(namespace, host string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	pair := [2]string{namespace, host}
+	if u.hosts == nil || len(u.hosts) >= mostUsers && !u.hosts[pair] {
+		u.hosts = map[[2]string]bool{}
+	}
+	u.hosts[pair] = true
+}
+
+func (u *users) has(namespace, host string) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.hosts[[2]string{namespace, host}]
+}
+
 // pending has the notices whose jobs are not settled, by the receipts of the jobs.
 type pending struct {
 	mu   sync.Mutex

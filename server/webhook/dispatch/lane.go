@@ -69,7 +69,7 @@ func (l *lane) turn() []string {
 }
 
 func (l *lane) reserve(queues []string, n int) duly.ReserveParams {
-	return duly.ReserveParams{Namespace: l.namespace, Queues: queues, Max: n}
+	return duly.ReserveParams{Namespace: l.namespace, Queues: queues, Max: n, Dispatcher: true}
 }
 
 // ask lets the lane wait again, after a Reserve that found less than it asked for, or
@@ -120,7 +120,7 @@ func (l *lane) wait(ctx context.Context) (ready bool, err error) {
 
 	late := f.clock.AfterFunc(waitTime+callTime, cut)
 	defer late.Stop()
-	ready, err = f.engine.Wait(ctx, duly.WaitParams{Namespace: l.namespace, Queues: queues, Timeout: waitTime})
+	ready, err = f.engine.Wait(ctx, duly.WaitParams{Namespace: l.namespace, Queues: queues, Timeout: waitTime, Dispatcher: true})
 	if err != nil && ctx.Err() != nil || errors.Is(err, context.Canceled) {
 		return false, nil
 	}

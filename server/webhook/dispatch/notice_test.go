@@ -101,8 +101,8 @@ func TestANoticeHasItsOwnTries(t *testing.T) {
 		}
 		r.push(duly.Job{ID: "a"})
 		pass(40 * 24 * time.Hour)
-		if n := len(r.noticesOf(t, "done")["a"]); n != duly.DefaultTries {
-			t.Errorf("the notice has %d tries, want those of its queue, %d", n, duly.DefaultTries)
+		if n := len(r.noticesOf(t, "done")["a"]); n != 10 {
+			t.Errorf("the notice has %d tries, want those of its queue, 10", n)
 		}
 		if dead := r.noticesOf(t, "dead"); len(dead) > 0 {
 			t.Errorf("a notice has the notices %v", dead)

@@ -251,10 +251,11 @@ func (p *tap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, err
 	if err := p.enter("push", jobs[0].Namespace); err != nil {
 		return nil, err
 	}
+	p.mu.Lock()
 	for i := range jobs {
 		p.callbacks[jobs[i].ID] = jobs[i].Callback
-		jobs[i].Callback = ""
 	}
+	p.mu.Unlock()
 	results, err := p.Contract.Push(ctx, jobs)
 	return results, p.leave("push", jobs[0].Namespace, err)
 }
@@ -343,7 +344,7 @@ func (r *rig) stop() {
 	}
 }
 
-// push pushes a job with the rules of a push queue.
+// push pushes a job with the rules of a push queue, which it makes.
 func (r *rig) push(j duly.Job) {
 	r.t.Helper()
 	if j.Namespace == "" {
@@ -356,18 +357,7 @@ func (r *rig) push(j duly.Job) {
 		r.numbers++
 		j.ID = fmt.Sprintf("j%d", r.numbers)
 	}
-	if j.Tries == 0 {
-		j.Tries = 10
-	}
-	if j.Backoff == "" {
-		j.Backoff = stairs
-	}
-	if j.Lease == 0 {
-		j.Lease = 15 * time.Second
-	}
-	if j.MaxStalls == 0 {
-		j.MaxStalls = 1000
-	}
+	j.Callback = "https://callback.example/"
 	results, err := r.model.Push(context.Background(), []duly.Job{j})
 	if err == nil {
 		err = results[0].Err
