@@ -79,6 +79,9 @@ type Config struct {
 	// what lmstfy itself takes.
 	LmstfyDefaults *lmstfy.Defaults
 
+	// Push, if set, sends the jobs of push queues, if the Registry stores targets.
+	Push *PushConfig
+
 	// Metrics is what is counted, where counting has begun before: of the engine's
 	// calls to its store. Default: new ones.
 	Metrics *metrics.Metrics
@@ -202,6 +205,9 @@ func (c Config) validate() error {
 	}
 	if c.Lmstfy != LmstfyToken && c.Lmstfy != LmstfyOpen && c.Lmstfy != LmstfyOff {
 		bad.Add("lmstfy", "is %q, must be %s, %s or %s", c.Lmstfy, LmstfyToken, LmstfyOpen, LmstfyOff)
+	}
+	if c.Push != nil && c.Push.Keys == nil {
+		bad.Add("push.keys", "are nil; they seal the secrets of HTTP push")
 	}
 	return bad.Err()
 }

@@ -17,7 +17,9 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 	"github.com/dulymq/duly/internal/memnet"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/webhook/target"
 )
 
 // fixture is a server on the reference model, behind two listeners.
@@ -46,7 +48,11 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, clock: clock.NewFake(), log: new(logtest.Log)}
 	f.engine = model.New(model.Config{Clock: f.clock})
-	cfg := Config{Engine: f.engine, Registry: f.engine, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
+	keys, err := seal.Parse(seal.NewKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Engine: f.engine, Registry: &withTargets{Engine: f.engine, records: map[[2]string]target.Record{}}, Push: &PushConfig{Keys: keys}, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
 		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if change != nil {
 		change(&cfg)

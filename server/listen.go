@@ -38,6 +38,9 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 	if err := s.credentials(ctx); err != nil {
 		return err
 	}
+	if err := s.push.listens(s.live.Load().Push); err != nil {
+		return err
+	}
 	if s.lmstfyOpen() {
 		s.cfg.Logger.Warn("lmstfy's admin routes are open: every user of this machine, and whoever a proxy on it lets through, may make, limit and delete tokens " +
 			"without one; lmstfy = \"token\" (--lmstfy token) closes them")

@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
+	"github.com/dulymq/duly/server/webhook/guard"
 )
 
 // Live is what may change while a server serves, see [Server.Apply].
@@ -27,6 +28,8 @@ type Live struct {
 	// requests that went well are at debug level. POST /accesslog of lmstfy's
 	// admin API changes it.
 	AccessLog bool
+	// Push is what HTTP push may call.
+	Push LivePush
 }
 
 func (l Live) withDefaults() Live {
@@ -52,6 +55,8 @@ func (l Live) validate() error {
 	if l.Grace < 0 {
 		bad.Add("grace", "is %s, must be at least 0s", duly.FormatDuration(l.Grace))
 	}
+	_, err := guard.New(l.Push.Guard)
+	bad.Take(err)
 	return bad.Err()
 }
 
@@ -71,6 +76,9 @@ func (s *Server) Apply(ctx context.Context, l Live) error {
 		if err != nil {
 			return err
 		}
+	}
+	if err := s.push.listens(l.Push); err != nil {
+		return err
 	}
 	s.guard.SetAccounts(l.Accounts)
 	s.host.Apply(route.Live{Proxies: l.Proxies, Grace: l.Grace})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/metrics"
+	"github.com/dulymq/duly/server/webhook/dispatch"
+	gates "github.com/dulymq/duly/server/webhook/gate"
 )
 
 // scrape is what /metrics says, and the values by series.
@@ -62,7 +64,23 @@ func (f *fixture) busy() {
 	f.send("GET", "/v1/default/queues", "", "unknown")
 	f.send("GET", "/v1/default/queues", "", "foreign")
 	f.send("POST", "/nowhere/CANARY", "")
+	f.busyPush()
 	f.clock.Advance(time.Minute) // so that the queues are looked at again
+}
+
+// busyPush lets the dispatcher count everything, without a request.
+func (f *fixture) busyPush() {
+	p := f.Server.push
+	if p == nil {
+		return
+	}
+	o := p.observer()
+	for _, status := range []int{0, 204, 503} {
+		o.Tried(dispatch.Try{Namespace: "default", Target: "crm", Host: "https://crm.example:443", Status: status, Took: time.Millisecond, Bytes: 10, First: true, Late: time.Millisecond})
+	}
+	o.HeldBack("default", "", "https://a.example:443")
+	o.Waits("default", "crm", dispatch.Disabled)
+	p.states = func() []gates.State { return []gates.State{{Host: "https://crm.example:443", Open: true, Limit: 4}} }
 }
 
 // C14.33, R8: every metric of the documents is served, with what it is, and nothing

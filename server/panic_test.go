@@ -15,6 +15,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/route"
+	"github.com/dulymq/duly/server/webhook/target"
 )
 
 // failing is an engine of which every call does the same.
@@ -107,6 +108,32 @@ func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (duly.SeekResu
 	return duly.SeekResult{}, e.fail()
 }
 
+// failingTargets is a registry of which every call for a target does the same.
+type failingTargets struct {
+	*withTargets
+	fail func() error
+}
+
+func (r *failingTargets) PutTarget(context.Context, target.Record) error { return r.fail() }
+func (r *failingTargets) FindTarget(context.Context, string, string) (target.Record, error) {
+	return target.Record{}, r.fail()
+}
+func (r *failingTargets) Targets(context.Context, string, duly.PageParams) ([]target.Record, string, error) {
+	return nil, "", r.fail()
+}
+func (r *failingTargets) DeleteTarget(context.Context, string, string) error { return r.fail() }
+
+// failWith lets every call to the store of a server fail, those for tokens aside.
+func failWith(c *Config, fail func() error) {
+	c.Engine = &failing{c.Engine, fail}
+	c.Registry = &failingTargets{c.Registry.(*withTargets), fail}
+}
+
+// storeRoutes are the native routes that ask the store: not that of the hosts.
+func storeRoutes(f *fixture) []route.Route {
+	return slices.DeleteFunc(nativeRoutes(f), func(r route.Route) bool { return strings.HasSuffix(r.Path, "/push/hosts") })
+}
+
 func nativeRoutes(f *fixture) (routes []route.Route) {
 	for _, r := range f.apiRoutes {
 		if strings.HasPrefix(r.Path, "/v1/") {
@@ -121,9 +148,9 @@ func nativeRoutes(f *fixture) (routes []route.Route) {
 func TestAPanicInAnyRouteIs500AndTheProcessLives(t *testing.T) {
 	t.Parallel()
 	f := serve(t, func(c *Config) {
-		c.Engine = &failing{c.Engine, func() error { panic("CANARY at 10.0.0.1\n\x1b[31mred") }}
+		failWith(c, func() error { panic("CANARY at 10.0.0.1\n\x1b[31mred") })
 	})
-	routes := nativeRoutes(f)
+	routes := storeRoutes(f)
 	for _, r := range routes {
 		a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
 		if a.status != 500 || a.err().Code != duly.CodeInternal || strings.Contains(a.body, "CANARY") || strings.Contains(a.body, ".go") {
@@ -177,11 +204,11 @@ func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 func TestEveryErrorOfAnEngineTravelsWithItsCode(t *testing.T) {
 	t.Parallel()
 	var current error
-	f := serve(t, func(c *Config) { c.Engine = &failing{c.Engine, func() error { return current }} })
+	f := serve(t, func(c *Config) { failWith(c, func() error { return current }) })
 	secret := errors.New("SELECT CANARY FROM /var/lib/duly at 10.0.0.1:5432")
 	for _, code := range duly.Codes() {
 		current = &duly.Error{Code: code, Message: "m", State: duly.StateDead, RetryAfter: 1500 * time.Millisecond, Cause: secret}
-		for _, r := range nativeRoutes(f) {
+		for _, r := range storeRoutes(f) {
 			a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example)
 			if a.status != code.HTTPStatus() || a.err().Code != code || strings.Contains(a.body, "CANARY") {
 				t.Errorf("%s %s with %s: %d %s", r.Method, r.Path, code, a.status, a.body)

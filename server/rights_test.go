@@ -74,6 +74,8 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 		case !native:
 		case path == "/push":
 			want = auth.Produce
+		case strings.HasPrefix(path, "/push/"):
+			want = rightOfPush(r.Method, path)
 		case strings.HasPrefix(path, "/topics"):
 			want = rightOfTopics(r.Method, path)
 		case strings.HasPrefix(path, "/queues/{queue}/jobs") || path == "/queues/{queue}/peek":
@@ -96,6 +98,14 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
 		}
 	}
+}
+
+// rightOfPush is the right that C16.137 to C16.143 say.
+func rightOfPush(method, path string) auth.Need {
+	if method == "GET" && !strings.HasSuffix(path, "/secret") {
+		return auth.Produce
+	}
+	return auth.Admin
 }
 
 // rightOfTopics is the right that C14.25 and C14.49 to C14.52 say.

@@ -37,6 +37,8 @@ type Server struct {
 	// bridges push the messages of groups with a target into their queues. Nil for an
 	// engine without topics, and for one whose storage another process owns.
 	bridges *bridges.Bridges
+	// push sends the jobs of push queues. Nil: this server has no HTTP push.
+	push *push
 	// removed has the jobs that were removed, for those who poll them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
@@ -74,6 +76,11 @@ func New(cfg Config) (*Server, error) {
 	if topics != nil && cfg.Maintainer != nil {
 		s.bridges = bridges.New(bridges.Config{Engine: cfg.Engine, Topics: topics, Namespaces: namespaces(&cfg), Every: cfg.SweepEvery, Clock: cfg.Clock, Log: cfg.Logger})
 	}
+	push, err := newPush(s, &cfg)
+	if err != nil {
+		return nil, err
+	}
+	s.push = push
 	s.sweep = newSweeper(cfg.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
 	s.sweep.swept = s.deaths.look
 	s.host = &route.Host{Guard: s.guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining, Live: route.Live{Grace: cfg.Grace, Proxies: cfg.Proxies},
@@ -85,7 +92,8 @@ func New(cfg Config) (*Server, error) {
 		compatible.SetDefaults(*cfg.LmstfyDefaults)
 	}
 	api := native.New(native.Config{Engine: compatible.Watch(), Poll: taker, Clock: cfg.Clock, Surveyor: surveyor, Removed: s.removed,
-		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges})
+		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges,
+		CheckDestination: s.push.checkDestination, Push: s.push.routes()})
 	gatherer := s.gatherer(compatible)
 	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
 	health := s.healthRoutes()
@@ -118,6 +126,7 @@ func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
 	if s.cfg.Lmstfy != LmstfyOff {
 		besides = append(besides, compatible.Collectors(s.survey)...)
 	}
+	besides = append(besides, s.push.collectors()...)
 	return s.cfg.Metrics.Gatherer(s.survey, besides...)
 }
 
@@ -188,6 +197,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.bridges != nil {
 		running.Go(func() { s.bridges.Run(upkeep) })
 	}
+	running.Go(func() { s.push.run(ctx) }) // it drains as the listeners do
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	failed := !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded)

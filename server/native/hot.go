@@ -28,6 +28,10 @@ type Config struct {
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
 	// and with -1 when it ends.
 	Polling func(n int)
+	// Push is HTTP push; its zero value is none.
+	Push Push
+	// CheckDestination, if set, reports a URL of a job or a queue that may not be called.
+	CheckDestination func(field, destination string) error
 	// Targeted, if set, is called when the target of a group was configured.
 	Targeted func()
 }
@@ -55,6 +59,9 @@ func New(cfg Config) *API {
 	if cfg.Targeted == nil {
 		cfg.Targeted = func() {}
 	}
+	if cfg.Push.Changed == nil {
+		cfg.Push.Changed = func() {}
+	}
 	return &API{cfg: cfg, engine: cfg.Engine, poll: cfg.Poll, surveyor: cfg.Surveyor, removed: cfg.Removed}
 }
 
@@ -67,6 +74,7 @@ func (a *API) push(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	a.checkJobs(&jobs)
 	results, err := goodOnes(&jobs, func(good []duly.Job) ([]duly.PushResult, error) {
 		return a.engine.Push(c.Context(), good)
 	}, func(err error) duly.PushResult { return duly.PushResult{Err: err} })
@@ -88,6 +96,9 @@ func (a *API) pushOne(c *route.Call) error {
 		return err
 	}
 
+	if err := a.checkJob(&job); err != nil {
+		return err
+	}
 	results, err := a.engine.Push(c.Context(), []duly.Job{job})
 	if err != nil {
 		return err

@@ -81,6 +81,9 @@ func (a *API) configure(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+	if err := a.checkDestinations("push_url", patch.Push.URL, patch.Push.OnDone, patch.Push.OnDead); err != nil {
+		return err
+	}
 	if err := a.engine.Configure(c.Context(), queue(c), patch); err != nil {
 		return err
 	}

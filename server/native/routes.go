@@ -20,7 +20,7 @@ const (
 // Routes is the table.
 func (a *API) Routes() []route.Route {
 	one := int64(2*a.poll.MaxBody() + smallBody)
-	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one), a.topicRoutes(max(one, batchBody)))
+	return slices.Concat(a.hotRoutes(max(one, batchBody), one), a.queueRoutes(), a.jobRoutes(one), a.topicRoutes(max(one, batchBody)), a.pushRoutes())
 }
 
 // hotRoutes are the routes of producers and workers. batch and one bound the

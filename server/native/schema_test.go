@@ -42,6 +42,18 @@ func oneJob(body string) []byte {
 	return text
 }
 
+// The settings of a target and the gate of a host, with every member set.
+var (
+	shownTarget = wire.TargetSettings{URL: "https://x", Method: "PUT", Timeout: time.Second, Success: []int{302}, Permanent: []int{404}, Concurrency: 1,
+		Rate: duly.Rate{PerSecond: 1, Burst: 2}, Sign: []string{"v1"}, CA: "c"}
+	fullTarget = func() wire.TargetSettings {
+		s := shownTarget
+		s.Headers, s.Secret = map[string]string{"a": "b"}, "whsec_x"
+		return s
+	}()
+	fullHost = wire.PushHost{Host: "https://x:443", Open: true, Closed: time.Second, Limit: 1, InFlight: 1, HeldBack: 1, Usual: time.Second}
+)
+
 // samples are the wire's forms with every member set, beside the type that
 // describes them. Bodies come in both spellings.
 func samples() []struct {
@@ -102,6 +114,13 @@ func samples() []struct {
 		{trimmedForm{}, wire.AppendTrimmed(nil, true)},
 		{TopicConfigForm{}, wire.AppendTopicConfig(nil, topicConfig)},
 		{topicForm{}, wire.AppendTopic(nil, wire.Topic{Name: "t", TopicInfo: duly.TopicInfo{Config: topicConfig, Stats: duly.TopicStats{First: place, Last: place, NextDue: when, Floors: []duly.Floor{{Position: place, Group: "g", Since: when}}}}})},
+		{targetSettingsForm{}, wire.AppendTargetSettings(nil, fullTarget)},
+		{targetsForm{}, wire.AppendTargets(nil, []wire.Target{{Name: "a", Settings: shownTarget, HeaderNames: []string{"a"}, OwnSecret: true, OverlapUntil: when, Version: 1, Host: &fullHost}}, "a")},
+		{targetForm{}, wire.AppendTarget(nil, &wire.Target{Name: "a", Settings: shownTarget, HeaderNames: []string{"a"}, OwnSecret: true, OverlapUntil: when, Version: 1, Host: &fullHost})},
+		{pushHostsForm{}, wire.AppendPushHosts(nil, []wire.PushHost{fullHost})},
+		{rotateForm{}, wire.AppendPushRotate(nil, wire.PushRotate{Overlap: &delay, Secret: "s"})},
+		{pushSecretForm{}, wire.AppendPushSecret(nil, wire.PushSecret{Secret: "a", PrivateKey: "b", PublicKey: "c"})},
+		{pushTestForm{}, wire.AppendPushTest(nil, wire.PushTest{Status: 500, As: duly.Nack, Error: "e", Took: time.Second, WebhookID: "w"})},
 		{requeueForm{}, wire.AppendRequeue(nil, duly.RequeueParams{IDs: []string{"a"}, N: 1, Tries: 1, TTL: time.Hour})},
 		{requeuedForm{}, wire.AppendRequeued(nil, []duly.RequeueResult{{ID: "a", State: duly.StateReady, Merged: "b", Err: fault}})},
 		{purgeForm{}, wire.AppendPurge(nil, wire.Purge{State: duly.StateDead, N: 1})},

@@ -185,9 +185,14 @@ func mayStart(ctx context.Context, data string, c *config.Loaded) (leave func(er
 		return func(error) {}, nil
 	}
 	leave = func(err error) {
-		if err != nil {
-			_ = os.Remove(data) // which takes empty ones alone
+		if err == nil {
+			return
 		}
+		// A server that has served leaves more than its key.
+		if files, _ := os.ReadDir(data); len(files) == 1 && files[0].Name() == keyFile {
+			_ = os.Remove(filepath.Join(data, keyFile))
+		}
+		_ = os.Remove(data) // which takes empty ones alone
 	}
 	return leave, server.CanListen(ctx, c.Addr, c.AdminAddr)
 }
@@ -227,6 +232,11 @@ func (a *app) newServer(engine duly.Contract, maxBody int, data string, set *con
 		MaxBody: maxBody, AnswerMemory: set.Memory.Answers,
 		DrainDelay: set.Timing.DrainDelay, SweepEvery: set.Timing.SweepEvery,
 	}
+	push, err := pushOf(&set.Push, data, see)
+	if err != nil {
+		return nil, err
+	}
+	c.Push = push
 	see.put(&c)
 	if in, ok := engine.(*pools.Pools); ok {
 		c.Pools = in

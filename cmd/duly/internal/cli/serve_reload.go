@@ -19,6 +19,7 @@ func live(c *config.Settings) server.Live {
 	return server.Live{
 		Accounts: c.Access.Accounts, Proxies: c.Access.Proxies, AccessLog: c.Log.Access == "on",
 		Drain: max(c.Timing.Drain, time.Millisecond), Grace: c.Timing.Grace, // 0 would be the default
+		Push: livePush(&c.Push),
 	}
 }
 

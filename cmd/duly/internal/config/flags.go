@@ -53,7 +53,11 @@ func (f *input) Set(text string) error {
 }
 
 func (f *input) list() bool {
-	return f.setting.kind.name == networks.name || f.setting.kind.name == poolList.name
+	switch f.setting.kind.name {
+	case networks.name, ranges.name, ports.name, poolList.name:
+		return true
+	}
+	return false
 }
 
 // between stands between the items of a list.

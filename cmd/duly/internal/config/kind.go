@@ -6,12 +6,14 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/open"
+	"github.com/dulymq/duly/server/webhook/guard"
 )
 
 // kind is what the value of a setting may be. A value comes as the file has it,
@@ -34,7 +36,10 @@ var (
 	span     = kind{"duration", readSpan, func(v any) string { return duly.FormatDuration(v.(time.Duration)) }}
 	count    = kind{"number", readCount, func(v any) string { return strconv.Itoa(v.(int)) }}
 	size     = kind{"size", readSize, func(v any) string { return formatSize(v.(int64)) }}
-	networks = kind{"networks", readNetworks, showNetworks}
+	networks = kind{"networks", readProxies, showNetworks}
+	ranges   = kind{"ranges", readNetworks, showNetworks}
+	ports    = kind{"ports", readPorts, func(v any) string { return v.(guard.Ports).String() }}
+	proxy    = kind{"URL", readProxy, showText}
 	poolList = kind{"table of NAME = URL", readPools, showPools}
 )
 
@@ -204,15 +209,49 @@ func readNetworks(s *Setting, raw any) (any, string) {
 	for _, one := range list {
 		value, _ := one.(string)
 		network, err := readNetwork(value)
-		switch {
-		case err != nil:
+		if err != nil {
 			return found, fmt.Sprintf("is %s, must be an address or a network like 10.0.0.0/24", shown(one))
-		case network.Bits() == 0:
-			return found, fmt.Sprintf("is %s, which holds every address: any client could choose the address that it is counted under; name the network of your proxies", shown(one))
 		}
 		found = append(found, network)
 	}
 	return found, ""
+}
+
+// readProxies takes networks of proxies.
+func readProxies(s *Setting, raw any) (any, string) {
+	found, problem := readNetworks(s, raw)
+	if problem != "" {
+		return found, problem
+	}
+	for _, network := range found.([]netip.Prefix) {
+		if network.Bits() == 0 {
+			return found, fmt.Sprintf("is %s, which holds every address: any client could choose the address that it is counted under; name the network of your proxies", shown(network.String()))
+		}
+	}
+	return found, ""
+}
+
+// readPorts takes a list such as "443, 1024-65535".
+func readPorts(_ *Setting, raw any) (any, string) {
+	value, _ := raw.(string)
+	found, err := guard.ParsePorts(value)
+	if err != nil {
+		return guard.Ports(nil), fmt.Sprintf("is %s, must be ports and ranges of them like \"443, 1024-65535\"", shown(raw))
+	}
+	return found, ""
+}
+
+// readProxy takes the URL of a proxy.
+func readProxy(s *Setting, raw any) (any, string) {
+	value, problem := readText(s, raw)
+	if problem != "" {
+		return value, problem
+	}
+	u, err := url.Parse(value.(string))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return "", fmt.Sprintf("is %s, must be a URL like http://proxy.example:3128", shown(raw))
+	}
+	return value, ""
 }
 
 // readNetwork reads a network or an address. One of IPv4 that is written as IPv6, such

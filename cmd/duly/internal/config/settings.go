@@ -9,6 +9,7 @@ import (
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/certs"
 	"github.com/dulymq/duly/server/lmstfy"
+	"github.com/dulymq/duly/server/webhook/guard"
 )
 
 // Settings is how a server is set up. Every field has a line in [Table], which
@@ -31,6 +32,24 @@ type Settings struct {
 	Log    Log
 	Memory Memory
 	Timing Timing
+	Push   Push
+}
+
+// Push says how jobs are sent by HTTP request.
+type Push struct {
+	// Enabled is true or false: whether this server sends jobs at all.
+	Enabled string
+	// URLs is any, or targets if jobs can name registered targets alone.
+	URLs string
+	// Ports, Allow, Deny, PlainHTTP and Proxy say what may be called.
+	Ports       guard.Ports
+	Allow, Deny []netip.Prefix
+	PlainHTTP   string // on or off
+	Proxy       string
+	// Keys is the file of the keys that seal secrets; "" is push.key in the data folder.
+	Keys        string
+	Concurrency int
+	Memory      int64
 }
 
 // TLS says what an address is served with. Without Cert it is plain HTTP.

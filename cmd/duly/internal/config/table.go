@@ -7,6 +7,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server"
+	"github.com/dulymq/duly/server/webhook/guard"
 )
 
 // Setting is one line of the table of settings.
@@ -166,6 +167,49 @@ var Table = []*Setting{
 	{
 		Key: "sweep_every", Flag: "sweep-every", Default: "30s", kind: span, least: int64(time.Second), most: int64(30 * time.Second), to: func(s *Settings) any { return &s.Timing.SweepEvery },
 		Meaning: "how often queues that nobody asks for are looked at",
+	},
+	{
+		Key: "push.enabled", Flag: "push", Default: "true", kind: choice, to: func(s *Settings) any { return &s.Push.Enabled },
+		oneOf:   []string{"true", "false"},
+		Meaning: "true: send the jobs of push queues to their receivers; false: leave that to other servers",
+	},
+	{
+		Key: "push.urls", Flag: "push-urls", Default: "any", Live: true, kind: choice, to: func(s *Settings) any { return &s.Push.URLs },
+		oneOf:   []string{"any", "targets"},
+		Meaning: "what jobs and queues can name as a destination: any URL, or registered targets alone",
+	},
+	{
+		Key: "push.allow", Flag: "push-allow", Unset: "none", Live: true, kind: ranges, to: func(s *Settings) any { return &s.Push.Allow },
+		Meaning: "`network` that jobs may be sent to although it is private or special, as 10.1.0.0/16; may be repeated",
+	},
+	{
+		Key: "push.deny", Flag: "push-deny", Unset: "none", Live: true, kind: ranges, to: func(s *Settings) any { return &s.Push.Deny },
+		Meaning: "`network` that no job is sent to; overrides push.allow; may be repeated",
+	},
+	{
+		Key: "push.ports", Flag: "push-ports", Default: guard.DefaultPorts().String(), Live: true, kind: ports, to: func(s *Settings) any { return &s.Push.Ports },
+		Meaning: "`ports` that jobs may be sent to",
+	},
+	{
+		Key: "push.plain_http", Flag: "push-plain-http", Default: "off", Live: true, kind: choice, to: func(s *Settings) any { return &s.Push.PlainHTTP },
+		oneOf:   []string{"on", "off"},
+		Meaning: "on: http URLs may have public addresses; off: they reach only addresses inside push.allow",
+	},
+	{
+		Key: "push.proxy", Flag: "push-proxy", Unset: "none", Live: true, kind: proxy, to: func(s *Settings) any { return &s.Push.Proxy },
+		Meaning: "`URL` of an http or https proxy for all requests; it then decides about addresses",
+	},
+	{
+		Key: "push.keys", Flag: "push-keys", Unset: "DATA/push.key", kind: text, to: func(s *Settings) any { return &s.Push.Keys },
+		Meaning: "`file` with the keys that seal secrets, one in a line, the one that seals first; all servers on one engine need the same",
+	},
+	{
+		Key: "push.concurrency", Flag: "push-concurrency", Default: "256", kind: count, least: 4, most: 10_000, to: func(s *Settings) any { return &s.Push.Concurrency },
+		Meaning: "`number` of requests in flight, over all hosts",
+	},
+	{
+		Key: "push.memory", Flag: "push-memory", Default: "64MiB", kind: size, least: 1 << 20, most: math.MaxInt64, to: func(s *Settings) any { return &s.Push.Memory },
+		Meaning: "`bytes` for the bodies of the requests in flight",
 	},
 }
 

@@ -123,14 +123,34 @@ func TestNetworksOfProxies(t *testing.T) {
 		"10.1.2.3": "10.1.2.3/32", "10.1.2.3/8": "10.0.0.0/8", "::1": "::1/128", "fd00::5/8": "fd00::/8",
 		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32", "fe80::1%eth0": "fe80::1/128",
 	} {
-		got, problem := readNetworks(nil, text)
+		got, problem := readProxies(nil, text)
 		if problem != "" || showNetworks(got) != want {
 			t.Errorf("%s is read as %s (%s), want %s", text, showNetworks(got), problem, want)
 		}
 	}
 	for _, bad := range []string{"0.0.0.0/0", "::/0", "10.0.0.0/0", "::ffff:0.0.0.0/96", "10.0.0.0/33"} {
-		if got, problem := readNetworks(nil, bad); problem == "" {
+		if got, problem := readProxies(nil, bad); problem == "" {
 			t.Errorf("%s is read as %s", bad, showNetworks(got))
+		}
+	}
+}
+
+// What jobs may be sent to: any network, also one of all addresses; ports; a proxy.
+func TestSettingsOfPush(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		kind       kind
+		text, want string
+	}{
+		{ranges, "10.0.0.0/8,::/0", "10.0.0.0/8,::/0"}, {ranges, "no", ""}, {ports, "443, 8000-9000", "443,8000-9000"}, {ports, "0", ""}, {ports, "x", ""},
+		{proxy, "http://proxy.example:3128", "http://proxy.example:3128"}, {proxy, "socks5://proxy.example", ""}, {proxy, "proxy.example:3128", ""},
+	} {
+		value, problem := tt.kind.read(nil, tt.text)
+		if (problem == "") != (tt.want != "") {
+			t.Errorf("%s: %q", tt.text, problem)
+		}
+		if problem == "" && strings.ReplaceAll(tt.kind.show(value), " ", "") != tt.want {
+			t.Errorf("%s is shown as %s", tt.text, tt.kind.show(value))
 		}
 	}
 }

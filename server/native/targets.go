@@ -1,0 +1,213 @@
+package native
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/server/route"
+	"github.com/dulymq/duly/server/webhook"
+	"github.com/dulymq/duly/server/webhook/sign"
+	"github.com/dulymq/duly/server/webhook/target"
+)
+
+// Push is what the routes of HTTP push need. Its zero value is a server without.
+type Push struct {
+	// Targets are nil for an engine that stores none.
+	Targets *target.Store
+	// Hosts returns the gates of the hosts that jobs of a namespace go to. Nil: this
+	// server sends none.
+	Hosts func(namespace string) []wire.PushHost
+	// Test sends a test request to a target, and Changed is called when this server has
+	// changed one.
+	Test    func(ctx context.Context, namespace, name string) (webhook.Tested, error)
+	Changed func()
+}
+
+// pushHandler serves a route of HTTP push.
+type pushHandler func(c *route.Call, targets *target.Store, name string) error
+
+// onTargets returns a handler for the target that the path names.
+func (a *API) onTargets(h pushHandler) route.Handler {
+	return func(c *route.Call) error {
+		if a.cfg.Push.Targets == nil {
+			return duly.Errorf(duly.CodeUnsupported, "this server has no HTTP push; use another server, or an engine that stores targets")
+		}
+		return h(c, a.cfg.Push.Targets, c.PathValue("name"))
+	}
+}
+
+// changing is onTargets for a route that changes a target and answers nothing.
+func (a *API) changing(h pushHandler) route.Handler {
+	return a.onTargets(func(c *route.Call, targets *target.Store, name string) error {
+		if err := h(c, targets, name); err != nil {
+			return err
+		}
+		a.cfg.Push.Changed()
+		return c.Empty()
+	})
+}
+
+func (a *API) hosts(namespace string) []wire.PushHost {
+	if a.cfg.Push.Hosts == nil {
+		return nil
+	}
+	return a.cfg.Push.Hosts(namespace)
+}
+
+// shown returns a target as its readers see it.
+func shown(t *target.Target, hosts []wire.PushHost) wire.Target {
+	w := wire.Target{
+		Name: t.Name, HeaderNames: t.HeaderNames, OwnSecret: t.OwnSecret, Version: t.Version,
+		Settings: wire.TargetSettings{URL: t.URL, Method: t.Method, Timeout: t.Timeout, Success: t.Success, Permanent: t.Permanent,
+			Concurrency: t.Concurrency, Rate: t.Rate, Sign: t.Sign, CA: t.CA, Disabled: t.Disabled},
+	}
+	if len(t.Generations) > 1 {
+		w.OverlapUntil = t.Generations[1].Until
+	}
+	host := webhook.HostOfURL(t.URL)
+	if i := slices.IndexFunc(hosts, func(h wire.PushHost) bool { return h.Host == host }); i >= 0 {
+		w.Host = &hosts[i]
+	}
+	return w
+}
+
+// targetBytes is what a target takes in the answer to a list, at most, without its CA.
+const targetBytes = 8 << 10
+
+func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
+	p, err := c.Page()
+	if err != nil {
+		return err
+	}
+	found, next, err := targets.List(c.Context(), c.Namespace, p)
+	if err != nil {
+		return err
+	}
+	hosts := a.hosts(c.Namespace)
+	list, size := make([]wire.Target, len(found)), 0
+	for i := range found {
+		list[i] = shown(&found[i], hosts)
+		size += targetBytes + len(found[i].CA)
+	}
+	if err := c.Hold(int64(size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendTargets(c.Room(size), list, next))
+}
+
+func (a *API) target(c *route.Call, targets *target.Store, name string) error {
+	t, err := targets.Get(c.Context(), c.Namespace, name)
+	if err != nil {
+		return err
+	}
+	w := shown(&t, a.hosts(c.Namespace))
+	return c.Reply(http.StatusOK, wire.AppendTarget(c.Out(), &w))
+}
+
+func (a *API) putTarget(c *route.Call, targets *target.Store, name string) error {
+	s, err := route.Read(c, wire.ReadTargetSettings)
+	if err != nil {
+		return err
+	}
+	keys, err := keysOf(s.Secret)
+	if err != nil {
+		return err
+	}
+	return targets.Put(c.Context(), c.Namespace, name, target.Settings{
+		URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: s.Timeout, Success: s.Success, Permanent: s.Permanent,
+		Concurrency: s.Concurrency, Rate: s.Rate, Sign: s.Sign, CA: s.CA, Disabled: s.Disabled,
+	}, keys)
+}
+
+// keysOf returns a pair with the secret that a caller supplies; nil for none.
+func keysOf(secret string) (*sign.Pair, error) {
+	if secret == "" {
+		return nil, nil
+	}
+	s, err := sign.ParseSecret(secret)
+	if err != nil {
+		return nil, err
+	}
+	pair := sign.NewPair()
+	pair.Use(s)
+	return &pair, nil
+}
+
+func (a *API) deleteTarget(c *route.Call, targets *target.Store, name string) error {
+	if err := empty(c); err != nil {
+		return err
+	}
+	return targets.Delete(c.Context(), c.Namespace, name)
+}
+
+func (a *API) enable(enabled bool) pushHandler {
+	return func(c *route.Call, targets *target.Store, name string) error {
+		if err := empty(c); err != nil {
+			return err
+		}
+		if err := targets.Enable(c.Context(), c.Namespace, name, enabled); err != nil {
+			return err
+		}
+		c.Log().Info("a target was enabled or disabled", "namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Who())
+		return nil
+	}
+}
+
+// rotate rotates the secret of a target, or that of the namespace.
+func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
+	p, err := route.Read(c, wire.ReadPushRotate)
+	if err != nil {
+		return err
+	}
+	keys, err := keysOf(p.Secret)
+	if err != nil {
+		return err
+	}
+	overlap := sign.DefaultOverlap
+	if p.Overlap != nil {
+		overlap = *p.Overlap
+	}
+	if _, err := targets.Rotate(c.Context(), c.Namespace, name, keys, overlap); err != nil {
+		return err
+	}
+	c.Log().Info("a secret was rotated", "namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Who())
+	return nil
+}
+
+// secret shows the secret of a target, or that of the namespace, and logs it.
+func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
+	pair, err := targets.Secret(c.Context(), c.Namespace, name)
+	if err != nil {
+		return err
+	}
+	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Who())
+	return c.Reply(http.StatusOK, wire.AppendPushSecret(c.Out(), wire.PushSecret{
+		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),
+	}))
+}
+
+func (a *API) testTarget(c *route.Call, _ *target.Store, name string) error {
+	if err := empty(c); err != nil {
+		return err
+	}
+	t, err := a.cfg.Push.Test(c.Context(), c.Namespace, name)
+	if err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendPushTest(c.Out(), wire.PushTest{
+		Status: t.Status, As: t.As, Error: t.Error, Took: t.Took.Round(time.Millisecond), WebhookID: t.WebhookID,
+	}))
+}
+
+func (a *API) pushHosts(c *route.Call, _ *target.Store, _ string) error {
+	hosts := a.hosts(c.Namespace)
+	size := len(hosts) * queueBytes
+	if err := c.Hold(int64(size)); err != nil {
+		return err
+	}
+	return c.Reply(http.StatusOK, wire.AppendPushHosts(c.Room(size), hosts))
+}
