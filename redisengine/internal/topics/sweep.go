@@ -21,7 +21,9 @@ func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (f
 			failed = err
 		}
 	}
-	err := e.EachTopic(ctx, namespace, func(_ string, q *catalog.Queue, err error) error {
+	met := map[string]bool{}
+	err := e.EachTopic(ctx, namespace, func(name string, q *catalog.Queue, err error) error {
+		met[name] = true
 		switch {
 		case err != nil:
 			note(err)
@@ -33,7 +35,9 @@ func (e *Topics) SweepTopics(ctx context.Context, namespace string, n uint64) (f
 		}
 		return ctx.Err()
 	})
-	note(err)
+	if note(err); err == nil {
+		e.misses.forget(namespace, met)
+	}
 	return failed
 }
 
@@ -49,6 +53,9 @@ func (e *Topics) sweep(ctx context.Context, q *catalog.Queue, all bool) error {
 				if more, err = e.StepTopic(ctx, q, s); err != nil {
 					return err
 				}
+			}
+			if err := e.sweepMisses(ctx, q, s); err != nil {
+				return err
 			}
 			if err := e.sweepGroups(ctx, q, s, all); err != nil {
 				return err

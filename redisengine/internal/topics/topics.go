@@ -15,6 +15,7 @@ type Topics struct {
 	*catalog.Catalog
 	cancels *cancel.Reporter
 	readers readers
+	misses  misses
 }
 
 // New returns the topics of a catalog.
