@@ -257,7 +257,7 @@ func (e *Topics) send(ctx context.Context, q *catalog.Queue, s *catalog.Shard, c
 		return err
 	}
 
-	e.readers.wake(q.Ref)
+	e.announce(q)
 	ms, next, odd := codec.Integer(&r.Rest[0]), uint64(codec.Integer(&r.Rest[1])), codec.Elements(&r.Rest[2])
 	at := 0
 	for _, c := range calls {

@@ -15,9 +15,13 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// readPause is how long a Read that waits pauses between two looks. The first looks
-// follow each other more closely.
-const readPause = time.Second
+const (
+	// readPause is how long a Read that waits pauses between two looks, until it hears of
+	// the publishes of other processes. The first looks follow each other more closely.
+	readPause = time.Second
+	// hearingPause is the same for one that does.
+	hearingPause = 5 * time.Second
+)
 
 // Read implements duly.Topics.
 func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
@@ -29,14 +33,20 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	}
 	ref = ref.Normal()
 	end := e.Local().Mono() + p.Wait
+	e.readers.enter(ref)
+	defer e.readers.leave(ref)
 	for rest := 10 * time.Millisecond; ; rest = min(2*rest, readPause) {
-		published := e.readers.published(ref)
+		published, hears := e.readers.published(ref)
 		page, next, err := e.readPage(ctx, ref, p)
 		left := end - e.Local().Mono()
 		if err != nil || len(page.Entries) > 0 || left <= 0 {
 			return page, err
 		}
 
+		e.listen(ref)
+		if hears {
+			rest = hearingPause
+		}
 		p.From = page.Next // what "end" was at the first look
 		look := min(rest, left)
 		if next > 0 {
