@@ -18,14 +18,18 @@ local remembered -- whether this call has stored an ID
 local make_room, known, remember
 do
 -- make_room drops the oldest messages for one of so many bytes. It reports whether the message has room. Without drops only
--- messages go that no group needs.
+-- messages go that no group needs. What has gone may have been smaller than others: so it looks again.
 function make_room(bytes)
-  local n = is_over(1, bytes)
-  if n <= 0 then return true end
-  local most = (drops and topic.last + 1 or needed()) - topic.first
-  if n > most then return false, max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count and 'max_count' or 'max_bytes' end
-  advance(topic.first + n, topic.first_ms, 'dropped')
-  return true
+  for _ = 1, 10 do
+    local n = is_over(1, bytes)
+    if n <= 0 then return true end
+    local most = (drops and topic.last + 1 or needed()) - topic.first
+    if n > most then
+      return false, max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count and 'max_count' or 'max_bytes'
+    end
+    advance(topic.first + n, topic.first_ms, 'dropped')
+  end
+  return false, 'max_bytes'
 end
 
 -- known is the place that a repeated message has: entry time and ordinal, 0 if it has not entered; nil for a new one.

@@ -59,6 +59,27 @@ function needed()
   return math.max(low, topic.first), math.max(low_ms, topic.first_ms), any
 end
 
+-- size_of is the estimate for the oldest n messages. Where max_bytes needs it, they are read, up to a bound; the rest counts as
+-- the average.
+local function size_of(n)
+  local all = topic.last - topic.first + 1
+  if n >= all then return topic.bytes end
+  if max_bytes == -1 then return math.ceil(topic.bytes * n / all) end
+  local bytes, counted, begin = 0, 0, id_of(topic.first_ms, topic.first)
+  local step = math.max(1, math.min(1000, n, math.floor(8388608 / math.max(1, topic.largest))))
+  for _ = 1, 10 do
+    local got = call('XRANGE', log, begin, '+', 'COUNT', text_of(step))
+    for i = 1, #got do
+      local _, ordinal = place_of(got[i][1])
+      if ordinal >= topic.first + n then return math.min(bytes, topic.bytes) end
+      bytes, counted = bytes + #got[i][2][2] + OVERHEAD, counted + 1
+    end
+    if #got < step then return math.min(bytes, topic.bytes) end
+    begin = '(' .. got[#got][1]
+  end
+  return math.min(topic.bytes, bytes + math.ceil(math.max(0, topic.bytes - bytes) * (n - counted) / (all - counted)))
+end
+
 -- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may delete:
 -- then rest is 1.
 function advance(to, to_ms, counter)
@@ -68,7 +89,7 @@ function advance(to, to_ms, counter)
   local n = to - topic.first
   if n <= 0 then return 0 end
   local all = topic.last - topic.first + 1
-  topic.bytes = n >= all and 0 or math.floor(topic.bytes * (all - n) / all)
+  topic.bytes = topic.bytes - size_of(n)
   if n >= all then topic.largest = 0 end
   topic[counter], given_up = topic[counter] + n, given_up + n
   topic.first, topic.first_ms = to, math.max(topic.first_ms, to_ms)

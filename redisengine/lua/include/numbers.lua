@@ -11,6 +11,7 @@ local GROUP = {
   'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'told', 'stuck', 'delivered', 'acked', 'failed',
   'stalled', 'released', 'died', 'requeued', 'deleted', 'dropped', 'filtered', 'skipped', 'replayed', 'missed',
 }
+local OVERHEAD = 14       -- bytes of a message in the stream beside its value
 local topic               -- the numbers of the shard
 local this_group, g       -- the name and the numbers of the group that this call is about
 local unpack_head, pack_head, read_topic, save_topic, text_of
