@@ -34,6 +34,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes
   date | duly push clock
   duly push reports --delay 30m --priority 10 --tries 3 --backoff 15s,3m,1h
   duly push emails 'Hello' --id welcome-4711 --header lang=de --retain 7d
+  duly push orders '{"order": 7}' --callback https://crm.example/hook
   duly push index 'shop 12' --merge-key shop-12 --merge-mode replace --delay 5s --merge-max-wait 1m
   duly push import --lines --order-key customer-7 < lines.txt
   duly push import --lines --json < lines.txt > ids.ndjson`,
@@ -60,8 +61,7 @@ A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes
 	return cmd
 }
 
-// jobFlags is one flag for every field of a job that an engine takes; Callback
-// is one that none does.
+// jobFlags is one flag for every field of a job.
 func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
 	f.StringVar(&job.ID, "id", "", "the job's `ID`: pushed twice, it is one job (default: one is made)")
 	f.Var(headersFlag{&job.Headers}, "header", "a header; may be repeated")
@@ -78,6 +78,9 @@ func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
 	f.StringVar((*string)(&job.Merge.Mode), "merge-mode", "", "`mode`: keep the waiting job, or replace it (without a key: equal bodies merge)")
 	durationVar(f, &job.Merge.MaxWait, "merge-max-wait", "how long replacing may put the job off")
 	f.StringVar((*string)(&job.Merge.Until), "merge-until", "", "`when` the key is free again: leased, or done")
+	f.StringVar(&job.Callback, "callback", "", "the server sends the job to this `URL`, or to target:NAME; makes a push queue")
+	f.StringVar(&job.OnDone, "on-done", "", "`URL` or target:NAME that is told when the job is done, or none")
+	f.StringVar(&job.OnDead, "on-dead", "", "`URL` or target:NAME that is told when the job is dead, or none")
 	spanVar(f, &job.Retain, "retain", "keep the finished job and its result so long")
 }
 

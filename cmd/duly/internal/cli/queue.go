@@ -26,11 +26,15 @@ func queueSetCommand(a *app) *cobra.Command {
 		`Changes only what is given, at once and for all workers; jobs that are there keep what they took when they were
 pushed. Prints the whole configuration.
 
+With --delivery push, the servers send the jobs to --push-url, or to the callback of a job. That changes only while the
+queue is empty, and brings other defaults: 10 tries within a day, and a lease of 15s.
+
 A consumer group TOPIC@GROUP must exist. It has --order, --max-held, --filter, --idle and --target besides, and no --shards,
 --ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
+  duly queue set orders --delivery push --push-url https://crm.example/hook --on-dead target:alerts
   duly queue set events@mailer --order key --max-held 1000
   duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -57,6 +61,11 @@ A consumer group TOPIC@GROUP must exist. It has --order, --max-held, --filter, -
 	boundVar(f, &c.MaxLeased, "max-leased", "jobs worked on at once, over all workers")
 	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
 	countVar(f, &c.Rate.Burst, "burst", "deliveries that may come at once after a pause")
+	f.StringVar((*string)(&c.Delivery), "delivery", "", "`how` jobs go out: pull (workers reserve them) or push (servers send them)")
+	f.StringVar(&c.Push.URL, "push-url", "", "where a push queue sends jobs without a callback: a `URL`, target:NAME or none")
+	f.StringVar(&c.Push.OnDone, "on-done", "", "default: `URL` or target:NAME that is told when a job is done, or none")
+	f.StringVar(&c.Push.OnDead, "on-dead", "", "default: `URL` or target:NAME that is told when a job is dead, or none")
+	fixed(cmd, "delivery", string(duly.DeliverPull), string(duly.DeliverPush))
 	groupFlags(cmd, f, &c.Group)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !anyGiven(cmd) {

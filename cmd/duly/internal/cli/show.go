@@ -48,6 +48,8 @@ func (p *printer) job(j *duly.JobInfo) {
 		txt("order key"), txt(j.OrderKey),
 		txt("merge"), txt(merging(j.Merge)),
 		txt("callback"), txt(j.Callback),
+		txt("on done"), txt(j.OnDone),
+		txt("on dead"), txt(j.OnDead),
 		txt("retain"), txt(span(j.Retain)),
 		txt("headers"), txt(headersText(j.Headers)),
 		txt("last error"), cell{j.LastError, red},

@@ -174,6 +174,12 @@ func (p *printer) config(c *duly.QueueConfig) {
 	}
 	t.add(txt("max leased"), txt(bound(c.MaxLeased)))
 	t.add(txt("rate"), txt(rate))
+	if c.Delivery == duly.DeliverPush {
+		t.add(txt("delivery"), txt(string(c.Delivery)))
+		t.add(txt("push url"), txt(c.Push.URL))
+		t.add(txt("on done"), txt(c.Push.OnDone))
+		t.add(txt("on dead"), txt(c.Push.OnDead))
+	}
 	if group {
 		t.add(txt("order"), txt(string(c.Group.Order)))
 		t.add(txt("max held"), txt(bound(c.Group.MaxHeld)))
