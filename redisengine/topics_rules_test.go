@@ -1,0 +1,280 @@
+package redisengine_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/enginetest"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/hashslot"
+	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// everything is what a server stores: keys and values in turn.
+func everything(t testing.TB, server *redistest.Server) (all []any) {
+	t.Helper()
+	for _, key := range server.Must("KEYS", "*").([]any) {
+		all = append(all, key, server.Must("DUMP", key))
+	}
+	return all
+}
+
+// goBack makes a server store what it stored, as a failover that lost the tail or a restored backup does.
+func goBack(t testing.TB, server *redistest.Server, all []any) {
+	t.Helper()
+	const script = `redis.call('FLUSHALL') for i = 1, #ARGV, 2 do redis.call('RESTORE', ARGV[i], 0, ARGV[i + 1]) end`
+	server.Must(append([]any{"EVAL", script, 0}, all...)...)
+}
+
+// onServer is the suite on a server that is empty at the beginning of each test.
+func onServer(t *testing.T, server *redistest.Server) enginetest.Suite {
+	return suite(t, func(testing.TB) string {
+		server.Must("FLUSHALL")
+		return server.URL()
+	}, 1)
+}
+
+// C12.82, C12.173
+func TestStaleReceiptsAfterAFlush(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	onServer(t, server).StaleReceipts(t, nil, func(_ testing.TB, h *enginetest.Harness) *enginetest.Harness {
+		server.Must("FLUSHALL")
+		return h
+	})
+}
+
+// C12.82, C12.173
+func TestStaleReceiptsAfterALostTail(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	var before []any
+	onServer(t, server).StaleReceipts(t,
+		func(t testing.TB, _ *enginetest.Harness) { before = everything(t, server) },
+		func(t testing.TB, h *enginetest.Harness) *enginetest.Harness {
+			goBack(t, server, before)
+			return h
+		})
+}
+
+// topicRules is a topic with a group on a server of its own.
+type topicRules struct {
+	*testing.T
+	server *redistest.Server
+	clock  *clock.Fake
+	e      *redisengine.Engine
+}
+
+func newTopicRules(t *testing.T, shards int, from duly.From) *topicRules {
+	r := &topicRules{T: t, server: redistest.Single(t), clock: clock.NewFake()}
+	r.e = openOn(t, func(testing.TB) string { return r.server.URL() }, r.clock, enginetest.Options{})
+	t.Cleanup(func() { r.e.Close() })
+	must(t, r.e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Shards: shards}))
+	if from != "" {
+		r.group(from)
+	}
+	return r
+}
+
+func (r *topicRules) group(from duly.From) {
+	r.Helper()
+	_, err := r.e.CreateGroup(r.Context(), duly.Q("t@g"), from)
+	must(r, err)
+}
+
+// publish publishes a message with each body as its key as well.
+func (r *topicRules) publish(bodies ...string) (positions []duly.Position) {
+	r.Helper()
+	messages := make([]duly.Message, len(bodies))
+	for i, body := range bodies {
+		messages[i] = duly.Message{Topic: "t", Body: []byte(body), Key: body}
+	}
+	results, err := r.e.Publish(r.Context(), messages)
+	must(r, err)
+	for _, result := range results {
+		must(r, result.Err)
+		positions = append(positions, result.Position)
+	}
+	return positions
+}
+
+func (r *topicRules) reserve() []duly.Delivery {
+	r.Helper()
+	ds, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{"t@g"}, Max: 1000})
+	must(r, err)
+	return ds
+}
+
+func (r *topicRules) ack(ds []duly.Delivery) {
+	r.Helper()
+	outcomes := make([]duly.Outcome, len(ds))
+	for i, d := range ds {
+		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Ack}
+	}
+	errs, err := r.e.Settle(r.Context(), "", outcomes)
+	must(r, errors.Join(append(errs, err)...))
+}
+
+func (r *topicRules) delivers(bodies ...string) {
+	r.Helper()
+	got := map[string]bool{}
+	for _, d := range r.reserve() {
+		got[string(d.Body)] = true
+	}
+	for _, body := range bodies {
+		if !got[body] {
+			r.Errorf("the group does not deliver %q", body)
+		}
+	}
+	if len(got) != len(bodies) {
+		r.Errorf("the group delivers %v, want %v", got, bodies)
+	}
+}
+
+// What was acked in the lost interval comes again. Its positions are unknown, and come back only if clock and ordinal match.
+//
+// C12.172, C12.173, C12.40
+func TestLostTailOfATopic(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 1, duly.FromStart)
+	r.publish("a", "b")
+	before := everything(t, r.server)
+	r.ack(r.reserve())
+	lost := r.publish("lost", "lost")
+	goBack(t, r.server, before)
+
+	_, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: duly.FromPosition(lost[1]), Limit: 1})
+	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "the log ends at") {
+		t.Errorf("Read from a lost position: %v, want a conflict that says where the log ends", err)
+	}
+	if _, err := r.e.Seek(t.Context(), duly.Q("t@g"), duly.FromPosition(lost[1])); !errors.Is(err, duly.ErrInvalid) {
+		t.Errorf("Seek to a lost position: %v, want invalid", err)
+	}
+	r.delivers("a", "b")
+
+	if again := r.publish("new"); again[0] != lost[0] {
+		t.Errorf("at the same moment the position is %s, want that of the lost message: %s", again[0], lost[0])
+	}
+	goBack(t, r.server, before)
+	r.clock.Advance(time.Millisecond)
+	if again := r.publish("new"); again[0] == lost[0] {
+		t.Errorf("at a later moment the position %s of a lost message returns", lost[0])
+	}
+}
+
+// A shard that lacks a group adds it, at the moment of its creation.
+//
+// C12.74
+func TestShardAddsAGroupThatItLacks(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 2, "")
+	r.publish("1", "2", "3", "4") // keys of both shards
+	r.clock.Advance(time.Second)
+	r.group(duly.FromEnd)
+	r.publish("5", "6", "7", "8")
+	for i := range 2 {
+		tag := store.ShardTag("duly", duly.QueueRef{Namespace: duly.DefaultNamespace, Name: "t"}, i)
+		if r.server.Must("HDEL", tag+"heads", "g") != int64(1) {
+			t.Fatalf("shard %d has no group: %v", i, r.server.Must("KEYS", "*"))
+		}
+	}
+	r.delivers("5", "6", "7", "8")
+}
+
+// A shard that lost everything adds the group at its start.
+//
+// C12.75
+func TestShardThatWasResetAddsItsGroupsAtTheStart(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 2, duly.FromEnd)
+	r.publish("1", "2", "3", "4")
+	r.ack(r.reserve())
+	r.clock.Step(-time.Hour) // what enters now is older than the group
+	for _, key := range r.server.Must("KEYS", "*{default/t/*").([]any) {
+		r.server.Must("DEL", key)
+	}
+	r.publish("5", "6", "7", "8")
+	r.delivers("5", "6", "7", "8")
+}
+
+// C12.169
+func TestShardOfATopicHasOneHashTag(t *testing.T) {
+	t.Parallel()
+	server := redistest.Single(t)
+	openTopicRig(t, server, "x")
+	var slots []int
+	kinds := map[string]bool{}
+	for _, key := range server.Must("KEYS", "x:{default/t/*").([]any) {
+		slots = append(slots, int(hashslot.Of(fmt.Sprint(key))))
+		kinds[fmt.Sprint(key)[strings.LastIndex(fmt.Sprint(key), ":")+1:]] = true
+	}
+	for _, kind := range []string{"log", "heads", "config", "held", "blocks", "copies", "busy", "records", "ids"} {
+		if !kinds[kind] {
+			t.Errorf("the shard has no key %s", kind)
+		}
+	}
+	for _, slot := range slots {
+		if slot != slots[0] {
+			t.Errorf("the keys of one shard are in the slots %v", slots)
+			break
+		}
+	}
+}
+
+// The stream frees whole nodes, and at rest at most two of invisible messages are left.
+//
+// C12.137, C12.139
+func TestInvisibleMessagesAreFreedInNodes(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 1, duly.FromStart)
+	node := 100 // stream-node-max-entries
+	for range 10 {
+		r.publish(strings.Split(strings.Repeat("m ", 1000), " ")[:1000]...)
+	}
+	for ds := r.reserve(); len(ds) > 0; ds = r.reserve() {
+		r.ack(ds[:len(ds)-1])
+		r.ack(ds[len(ds)-1:])
+		info, err := r.e.Topic(t.Context(), duly.Q("t"))
+		must(t, err)
+		stored := int(r.server.Must("XLEN", "duly:{default/t/0}:log").(int64))
+		if invisible := stored - int(info.Stats.Messages); invisible < 0 || invisible > 2*node {
+			t.Errorf("the stream has %d messages, of which %d are invisible: want at most two nodes", stored, invisible)
+		}
+		if (10_000-stored)%node != 0 {
+			t.Errorf("%d messages were freed, want whole nodes", 10_000-stored)
+		}
+	}
+}
+
+// The script makes the position, by the server's clock.
+//
+// C12.36
+func TestPositionIsMadeByTheServer(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := open(t, withPrefix(server.URL(), prefix))
+	millis := func() (ms int64) {
+		now := server.Must("TIME").([]any)
+		var s, us int64
+		_, err := fmt.Sscan(fmt.Sprint(now[0], " ", now[1]), &s, &us)
+		must(t, err)
+		return s*1000 + us/1000
+	}
+	before := millis()
+	results, err := e.Publish(t.Context(), []duly.Message{{Topic: "t"}})
+	must(t, err)
+	parts := duly.PositionPartsOf(results[0].Position)
+	if parts.Millis < before || parts.Millis > millis() {
+		t.Errorf("the position has the moment %d, want one between %d and %d", parts.Millis, before, millis())
+	}
+	entry := server.Must("XREVRANGE", prefix+":{default/t/0}:log", "+", "-", "COUNT", 1).([]any)[0].([]any)
+	if want := fmt.Sprintf("%d-%d", parts.Millis, parts.Ordinal); entry[0] != want {
+		t.Errorf("the entry of the stream is %s, want %s as the position says", entry[0], want)
+	}
+}
