@@ -33,6 +33,7 @@ type Engine struct {
 	duly.Watcher
 	duly.Limiter
 	duly.Placer
+	duly.Targeter
 	duly.Surveyor
 	duly.CancelWatcher
 	duly.Passer
@@ -55,7 +56,7 @@ type Engine struct {
 func New(t TB) *Engine {
 	c := &Clock{clock.NewFake()}
 	m := model.New(model.Config{Clock: c})
-	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
+	e := &Engine{Contract: m, Maintainer: m, Registry: m, Watcher: m, Limiter: m, Placer: m, Targeter: m, Surveyor: m, CancelWatcher: m, Passer: m, topics: m,
 		Clock: c, model: m, tb: t}
 	if t == nil {
 		e.tb = noTest{}

@@ -62,6 +62,7 @@ func subjects() []subject {
 		{"TokenWatch", tokenWatchTests()},
 		{"Cancels", cancelTests()},
 		{"Placements", placementTests()},
+		{"Targets", targetTests()},
 		{"Errors", errorTests()},
 		{"Shards", shardTests()},
 		{"Concurrency", concurrencyTests()},

@@ -24,7 +24,7 @@ import (
 // has seen it at its bound. A script that is not listed here fails the test.
 var largest = map[string]int{
 	"push": 1000, "reserve": 1000, "settle": 1000, "extend": 1000, "step": 1000, "requeue": 1000, "purge": 1000,
-	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000,
+	"peek": 1000, "list": 1000, "stats": 1000, "token_list": 1000, "placement_list": 1000, "target_list": 1000,
 	"look": 1, "overdue": 1, "idle": 12, // of each shard they read heads, or counters
 	"holding":    250,
 	"check_page": 50, "check_job": 1, "check_entry": 1, "check_list": 1, "check_shard": 15,
@@ -33,6 +33,7 @@ var largest = map[string]int{
 	"topic_configure": 1, "topic_destroy": 8, "topic_check": 999, "group_reserve": 1000, "group_settle": 1000, "group_extend": 500, "group_step": 1000, "group_look": 1,
 	"group_seek": 10, "group_list": 1000, "group_get": 1, "group_stats": 1000, "group_delete": 1, "group_purge": 1000, "group_requeue": 999, "group_check": 200,
 	"token_put": 1, "token_limit": 1, "token_drop": 2, "token_spend": 1, "token_give_back": 1, "placement_put": 1,
+	"target_put": 1, "target_drop": 1, "push_queue": 1,
 }
 
 // Bounds of a script. It works on up to a thousand entries of several kinds, as
@@ -270,6 +271,7 @@ func (c *counting) useRegistry() {
 		hash := sha256.Sum256([]byte(strconv.Itoa(i)))
 		must(c, c.at.PutToken(c.Context(), duly.Token{Hash: hash, Namespace: "ns", Rights: duly.RightConsume}))
 		must(c, c.at.PutPlacement(c.Context(), duly.Placement{Namespace: fmt.Sprintf("n%04d", i), Pool: "p", Phase: duly.Placed}))
+		must(c, c.at.PutTarget(c.Context(), duly.Target{Namespace: "ns", Name: fmt.Sprintf("t%04d", i)}))
 	}
 	p := duly.PageParams{Limit: mostAtOnce}
 	tokens, err := c.at.Tokens(c.Context(), "ns", p)
@@ -287,6 +289,13 @@ func (c *counting) useRegistry() {
 	if len(tokens.Tokens) != 1 || tokens.Next != "" || len(placements.Placements) != 1 || placements.Next != "" {
 		c.Errorf("the last pages are %+v and %+v", tokens, placements)
 	}
+	targets, err := c.at.Targets(c.Context(), "ns", p)
+	must(c, err)
+	if len(targets.Targets) != mostAtOnce || targets.Next == "" {
+		c.Fatalf("a page of %d targets behind which comes %q", len(targets.Targets), targets.Next)
+	}
+	must(c, c.at.DeleteTarget(c.Context(), "ns", targets.Next))
+	must(c, c.at.Configure(c.Context(), duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
 	hash := tokens.Tokens[0].Hash
 	must(c, c.at.LimitToken(c.Context(), hash, duly.Limits{Consume: 2, Per: time.Minute}))
 	begin, err := c.at.Spend(c.Context(), hash, duly.RightConsume)

@@ -55,6 +55,7 @@ var (
 	_ duly.Limiter       = (*Engine)(nil)
 	_ duly.Watcher       = (*Engine)(nil)
 	_ duly.Placer        = (*Engine)(nil)
+	_ duly.Targeter      = (*Engine)(nil)
 	_ duly.Surveyor      = (*Engine)(nil)
 	_ duly.CancelWatcher = (*Engine)(nil)
 	_ duly.Passer        = (*Engine)(nil)

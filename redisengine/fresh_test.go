@@ -116,6 +116,13 @@ func registryDeed(r *damageRig) {
 	must(r, r.e.PutPlacement(ctx, duly.Placement{Namespace: "shop", Pool: "a"}))
 	_, err = r.e.Placements(ctx, duly.PageParams{})
 	must(r, err)
+	must(r, r.e.PutTarget(ctx, duly.Target{Namespace: "shop", Name: "crm"}))
+	_, err = r.e.Targets(ctx, "shop", duly.PageParams{})
+	must(r, err)
+	must(r, r.e.DeleteTarget(ctx, "shop", "crm"))
+	must(r, r.e.Configure(ctx, duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
+	_, err = r.e.PushQueues(ctx, duly.PageParams{})
+	must(r, err)
 	must(r, r.e.DeleteToken(ctx, hash))
 }
 

@@ -44,7 +44,7 @@ type trial struct {
 }
 
 // overAll goes over all operations, and complains of the scripts that none of them has
-// raised in. Those of tokens and placements are no part of a shard. The short form leaves
+// raised in. Those of the registry are no part of a shard. The short form leaves
 // topics to one form of the scripts.
 func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) {
 	run := func(name string, begin func(t *testing.T, x *interrupter) trial) {
@@ -56,7 +56,7 @@ func (x *interrupter) overAll(t *testing.T, over func(trial), complaint string) 
 	for _, d := range operations {
 		run(d.name, d.begin)
 	}
-	others := []string{"token_", "placement_"}
+	others := []string{"token_", "placement_", "target_", "push_queue"}
 	if x.form == "functions" || long() {
 		for _, o := range topicOperations {
 			run("Topic"+o.name, o.begin)

@@ -186,6 +186,11 @@ func (s *stopwatch) useTokens() {
 	must(s, s.e.PutPlacement(ctx, duly.Placement{Namespace: "ns", Pool: "p", Phase: duly.Placed, Version: int64(s.turns)}))
 	_, err = s.e.Placements(ctx, duly.PageParams{})
 	must(s, err)
+	must(s, s.e.PutTarget(ctx, duly.Target{Namespace: "ns", Name: "t"}))
+	_, err = s.e.Targets(ctx, "ns", duly.PageParams{})
+	must(s, err)
+	must(s, s.e.DeleteTarget(ctx, "ns", "t"))
+	must(s, s.e.Configure(ctx, duly.Q("pushed"), duly.QueueConfig{Delivery: duly.DeliverPush}))
 }
 
 // damage writes what each of Check's scripts has to mend: a member without a

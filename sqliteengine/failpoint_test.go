@@ -48,6 +48,8 @@ var notToured = map[string]string{
 	"token_list":       "readers",
 	"placement_find":   "readers",
 	"placement_list":   "readers",
+	"target_list":      "readers",
+	"push_queues":      "readers",
 	"run_out_count":    "readers",
 	"over_count":       "readers",
 	"due_after":        "a look without a caller",
@@ -447,6 +449,19 @@ func otherFailpoints() []failpointOp {
 			return func() error {
 				return f.e.PutPlacement(f.Context(), duly.Placement{Namespace: q.Name, Pool: "other", Since: f.clock.Now()})
 			}
+		}},
+		{"make a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			return func() error { return f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}) }
+		}},
+		{"change a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}))
+			return func() error {
+				return f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t", Version: 1, Settings: []byte("x")})
+			}
+		}},
+		{"delete a target", 0, func(f *failpoints, q duly.QueueRef) func() error {
+			f.must(f.e.PutTarget(f.Context(), duly.Target{Namespace: q.Name, Name: "t"}))
+			return func() error { return f.e.DeleteTarget(f.Context(), q.Name, "t") }
 		}},
 	}
 }

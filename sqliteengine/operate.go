@@ -207,7 +207,9 @@ func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
 
 	q, err := t.makeQueue(ref, cfg)
 	if err == nil {
+		t.announce(q) // as it was
 		q.cfg, q.cfgDirty = cfg, true
+		t.announce(q)
 	}
 	return err
 }

@@ -94,6 +94,7 @@ func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) 
 	switch q := t.queue(ref); {
 	case q == nil:
 		q = &queue{ref: ref, cfg: cfg}
+		t.announce(q)
 		return q, t.addQueue(q)
 	case q.kind == kindTopic:
 		return nil, duly.IsTopic(ref)
@@ -101,6 +102,9 @@ func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) 
 		return q, nil
 	}
 }
+
+// announce lets the watchers know of a change of a push queue once it is committed.
+func (t *tx) announce(q *queue) { t.tokens = t.tokens || q.door().dispatcher }
 
 // addQueue stores a new queue, topic or group, and gives it its ID. Groups do not count
 // in the namespace: each topic has a bound on its own.
@@ -138,6 +142,7 @@ func (t *tx) destroy(q *queue) error {
 			return err
 		}
 	}
+	t.announce(q)
 	q.destroyed, t.destroyed = true, true
 	t.lay(q.ref, nil)
 	return nil

@@ -49,6 +49,7 @@ type Engine struct {
 	tokens map[[32]byte]duly.Token
 	// placements are by namespace.
 	placements map[string]duly.Placement
+	targets    map[targetKey]duly.Target
 	// windows is what was counted under the tokens' limits, watchers who is
 	// rung when a token has changed.
 	windows  map[spent]duly.LimitWindow
@@ -76,6 +77,8 @@ var (
 	_ duly.Watcher    = (*Engine)(nil)
 	_ duly.Limiter    = (*Engine)(nil)
 	_ duly.Topics     = (*Engine)(nil)
+	_ duly.Placer     = (*Engine)(nil)
+	_ duly.Targeter   = (*Engine)(nil)
 
 	_ duly.CancelWatcher = (*Engine)(nil)
 	_ duly.Passer        = (*Engine)(nil)
@@ -97,7 +100,7 @@ func New(cfg Config) *Engine {
 	}
 	return &Engine{
 		cfg: cfg, queues: map[duly.QueueRef]*queue{}, topics: map[duly.QueueRef]*topic{}, moves: map[Move]int{},
-		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
+		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, targets: map[targetKey]duly.Target{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -220,6 +223,7 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	}
 	q := newQueue(ref, cfg, e.moves)
 	e.queues[ref] = q
+	e.pushChanged(q)
 	return q, nil
 }
 

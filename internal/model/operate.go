@@ -268,7 +268,9 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		return err
 	}
 	if q, err = e.make(ref, cfg); err == nil {
+		e.pushChanged(q) // as it was
 		q.configure(cfg)
+		e.pushChanged(q)
 	}
 
 	return err
@@ -315,6 +317,7 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if topic, group, ok := ref.Group(); ok && e.topics[topic] != nil {
 		delete(e.topics[topic].groups, group)
 	}
+	e.pushChanged(e.queues[ref])
 	delete(e.queues, ref)
 	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	return nil

@@ -66,7 +66,7 @@ var concerns = []concern{
 		pieces: strings.Fields("clock now queue_entry announce"),
 		scripts: strings.Fields(`
 			queue_put queue_set check_list token_put token_limit token_drop token_list token_spend token_give_back
-			placement_put placement_list`),
+			placement_put placement_list target_put target_drop target_list push_queue`),
 	},
 }
 

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -204,6 +205,40 @@ func (e *Catalog) Replace(ctx context.Context, was *Queue, value string) (*Queue
 // Put is Replace for a queue that may be new. The script is ScriptQueuePut, which a
 // full namespace refuses, or ScriptQueueSet.
 func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
+	before, after := isPush(was), isPush(value)
+	if after { // first, so that no push queue is missing in the list of them
+		if err := e.listPushQueue(ctx, ref, true); err != nil {
+			return nil, err
+		}
+	}
+	q, err := e.put(ctx, sc, ref, was, value)
+	if changed := q == nil && value != ""; err == nil && !changed && (before || after) {
+		err = e.listPushQueue(ctx, ref, after)
+	}
+	return q, err
+}
+
+// isPush reports whether a stored configuration is that of a push queue.
+func isPush(value string) bool {
+	return strings.Contains(value, `,"push":{`) && !strings.Contains(value, `,"gone":true`)
+}
+
+// listPushQueue enters a queue into the list of push queues, or removes it, and
+// announces that its configuration has changed.
+func (e *Catalog) listPushQueue(ctx context.Context, ref duly.QueueRef, there bool) error {
+	mark := ""
+	if there {
+		mark = "1"
+	}
+	_, err := e.Link.Run(ctx, link.Call{
+		Script: scriptPushQueue, Keys: []string{e.TokenKey("pushed"), e.TokenKey("changes")}, Args: []string{ref.String(), mark},
+	})
+	return err
+}
+
+var scriptPushQueue, _ = store.LoadAny("push_queue")
+
+func (e *Catalog) put(ctx context.Context, sc *store.Script, ref duly.QueueRef, was, value string) (*Queue, error) {
 	known := e.Cache.Get(ref)
 	msg, err := e.Link.Run(ctx, link.Call{
 		Script: sc.Script, Keys: []string{e.ListKey(ref.Namespace, was, value), e.ConfigsKey(ref.Namespace)},

@@ -60,7 +60,7 @@ var keyKinds = map[string]link.Kind{
 	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
 	"expiry": link.SortedSet, "marker": link.SortedSet,
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
-	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet,
+	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet, "targets": link.Hash, "targeted": link.SortedSet, "pushed": link.SortedSet,
 	"libraries": link.Hash,
 	"topics":    link.SortedSet, "heads": link.Hash, "entries": link.SortedSet, "ids": link.Hash,
 	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet, "held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,

@@ -1,0 +1,207 @@
+package enginetest
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/dulymq/duly"
+)
+
+func targetTests() []test {
+	return []test{
+		{"IsFoundByItsName", []string{"C16.21"}, Options{}, targetFound},
+		{"IsChangedByWhoKnowsItsVersion", []string{"C16.21"}, Options{}, targetVersions},
+		{"ListIsPaged", []string{"C16.21"}, Options{}, targetList},
+		{"ChangesAreReported", []string{"C16.17"}, Options{}, targetChanges},
+		{"BadOnesAreRefused", []string{"C16.21", "C13.1"}, Options{}, targetBad},
+		{"NamespaceHasABound", []string{"C16.22"}, Options{}, targetBound},
+		{"PushQueuesAreListed", []string{"C16.17"}, Options{}, targetQueues},
+		{"ChangesOfPushQueuesAreReported", []string{"C16.17"}, Options{}, targetQueueChanges},
+	}
+}
+
+// targeter is the engine's, where it owns its storage.
+func (s *scene) targeter() duly.Targeter {
+	s.Helper()
+	t, ok := s.registry().(duly.Targeter)
+	if !ok {
+		s.Skip("this engine stores no targets")
+	}
+	return t
+}
+
+func (s *scene) putTarget(t duly.Target) duly.Target {
+	s.Helper()
+	s.must("put", s.targeter().PutTarget(s.ctx, t))
+	got, err := s.targeter().FindTarget(s.ctx, t.Namespace, t.Name)
+	s.must("find", err)
+	return got
+}
+
+func targetFound(s *scene) {
+	_, err := s.targeter().FindTarget(s.ctx, "a", "crm")
+	s.refused("find of what is not there", err, duly.CodeNotFound)
+	_, err = s.targeter().FindTarget(s.ctx, "a", "")
+	s.refused("find of the nameless one", err, duly.CodeNotFound)
+	for _, want := range []duly.Target{
+		{Namespace: "a", Name: "crm", Settings: []byte("{}")},
+		{Namespace: "a", Name: "CRM", Settings: []byte{0, 1, 0xff}},
+		{Namespace: "a", Settings: []byte("secret")},
+		{Namespace: "b", Name: "crm", Settings: make([]byte, duly.MaxTargetSettings)},
+		{Name: "crm", Settings: []byte("default")},
+	} {
+		got := s.putTarget(want)
+		want.Version, want.Namespace = 1, duly.NamespaceOr(want.Namespace)
+		same(s, "the target", fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want))
+	}
+	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"))
+	_, err = s.targeter().FindTarget(s.ctx, "a", "crm")
+	s.refused("find of what was deleted", err, duly.CodeNotFound)
+	s.refused("a second delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"), duly.CodeNotFound)
+	got, err := s.targeter().FindTarget(s.ctx, "b", "crm")
+	s.must("find in the other namespace", err)
+	same(s, "its version", got.Version, 1)
+	same(s, "the version of one that is made again", s.putTarget(duly.Target{Namespace: "a", Name: "crm"}).Version, 1)
+}
+
+func targetVersions(s *scene) {
+	first := s.putTarget(duly.Target{Namespace: "a", Name: "crm", Settings: []byte("1")})
+	put := s.targeter().PutTarget
+	s.refused("a second first", put(s.ctx, duly.Target{Namespace: "a", Name: "crm"}), duly.CodeConflict)
+	second := first
+	second.Settings = []byte("2")
+	second = s.putTarget(second)
+	same(s, "its version", second.Version, 2)
+	s.refused("a change of what is no more", put(s.ctx, first), duly.CodeConflict)
+	ahead := second
+	ahead.Version = 7
+	s.refused("a change of what is not yet", put(s.ctx, ahead), duly.CodeConflict)
+	s.refused("a change of what is not there", put(s.ctx, duly.Target{Namespace: "a", Name: "x", Version: 1}), duly.CodeConflict)
+	got, err := s.targeter().FindTarget(s.ctx, "a", "crm")
+	s.must("find", err)
+	same(s, "what is stored", string(got.Settings), "2")
+}
+
+func targetList(s *scene) {
+	names := []string{"-", "A", "B1", "b", "c.c"}
+	for _, name := range names {
+		s.putTarget(duly.Target{Namespace: "a", Name: name, Settings: []byte(name)})
+	}
+	s.putTarget(duly.Target{Namespace: "a", Settings: []byte("nameless")})
+	s.putTarget(duly.Target{Namespace: "a0", Name: "other"})
+	for _, limit := range []int{1, 2, 5, 0} {
+		p := duly.PageParams{Limit: limit}
+		var got []string
+		for range 10 {
+			page, err := s.targeter().Targets(s.ctx, "a", p)
+			s.must("list", err)
+			for i := range page.Targets {
+				got = append(got, page.Targets[i].Name)
+				same(s, "the settings", string(page.Targets[i].Settings), page.Targets[i].Name)
+			}
+			if p.Cursor = page.Next; p.Cursor == "" {
+				break
+			}
+		}
+		same(s, "the names", fmt.Sprint(got), fmt.Sprint(names))
+	}
+	_, err := s.targeter().Targets(s.ctx, "a", duly.PageParams{Cursor: "a/b"})
+	s.refused("a cursor that is none", err, duly.CodeInvalid)
+	_, err = s.targeter().Targets(s.ctx, "a/b", duly.PageParams{})
+	s.refused("a namespace that is none", err, duly.CodeInvalid)
+}
+
+func targetChanges(s *scene) {
+	w := s.watch()
+	w.forget()
+	t := s.putTarget(duly.Target{Namespace: "a", Name: "crm"})
+	w.hears("a target was made")
+	w.forget()
+	s.putTarget(t)
+	w.hears("it was changed")
+	w.forget()
+	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "crm"))
+	w.hears("it was deleted")
+}
+
+func targetBad(s *scene) {
+	for _, bad := range []duly.Target{
+		{Namespace: "a/b", Name: "x"}, {Namespace: "a", Name: "a/b"}, {Namespace: "a", Name: ".x"}, {Namespace: "a", Name: strings.Repeat("x", duly.MaxName+1)},
+		{Namespace: "a", Name: "x", Version: -1},
+	} {
+		s.refused(fmt.Sprintf("%+v", bad), s.targeter().PutTarget(s.ctx, bad), duly.CodeInvalid)
+	}
+	large := duly.Target{Namespace: "a", Name: "x", Settings: make([]byte, duly.MaxTargetSettings+1)}
+	s.refused("large settings", s.targeter().PutTarget(s.ctx, large), duly.CodeTooLarge)
+	_, err := s.targeter().FindTarget(s.ctx, "a", "a/b")
+	s.refused("a name that is none", err, duly.CodeInvalid)
+}
+
+func targetBound(s *scene) {
+	put := s.targeter().PutTarget
+	for i := range duly.MaxTargets {
+		s.must("put", put(s.ctx, duly.Target{Namespace: "a", Name: fmt.Sprint(i)}))
+	}
+	s.refused("one more", put(s.ctx, duly.Target{Namespace: "a", Name: "more"}), duly.CodeFull)
+	s.refused("one that is there", put(s.ctx, duly.Target{Namespace: "a", Name: "0"}), duly.CodeConflict)
+	s.must("the nameless one", put(s.ctx, duly.Target{Namespace: "a"}))
+	s.must("one of another namespace", put(s.ctx, duly.Target{Namespace: "b", Name: "more"}))
+	s.must("delete", s.targeter().DeleteTarget(s.ctx, "a", "0"))
+	s.must("one more after a delete", put(s.ctx, duly.Target{Namespace: "a", Name: "more"}))
+}
+
+// pushQueues lists the push queues to the end.
+func (s *scene) pushQueues(limit int) (all []string) {
+	s.Helper()
+	p := duly.PageParams{Limit: limit}
+	for range 100 {
+		page, err := s.targeter().PushQueues(s.ctx, p)
+		s.must("push queues", err)
+		for _, q := range page.Queues {
+			all = append(all, q.String())
+		}
+		if p.Cursor = page.Next; p.Cursor == "" {
+			return all
+		}
+	}
+	s.Fatal("the list of push queues has no end")
+	return nil
+}
+
+func targetQueues(s *scene) {
+	same(s, "the push queues of an empty store", len(s.pushQueues(0)), 0)
+	s.on("b").pushQueue()
+	s.on("pull").push(duly.Job{})
+	s.on("a").push(duly.Job{Callback: hookURL})
+	s.in("other").on("a").push(duly.Job{Callback: hookURL})
+	s.on("c").pushQueue()
+	want := []string{"default/a", "default/b", "default/c", "other/a"}
+	for _, limit := range []int{0, 1, 2} {
+		same(s, "the push queues", fmt.Sprint(s.pushQueues(limit)), fmt.Sprint(want))
+	}
+	s.on("b").configure(duly.QueueConfig{Delivery: duly.DeliverPull})
+	s.must("destroy", s.Engine.Destroy(s.ctx, duly.Q("a")))
+	s.on("pull").take()
+	same(s, "the push queues", fmt.Sprint(s.pushQueues(0)), "[default/c other/a]")
+	_, err := s.targeter().PushQueues(s.ctx, duly.PageParams{Cursor: "x"})
+	s.refused("a cursor that is none", err, duly.CodeInvalid)
+}
+
+func targetQueueChanges(s *scene) {
+	w := s.watch()
+	w.forget()
+	s.push(duly.Job{Callback: hookURL})
+	w.hears("a job has made a push queue")
+	w.forget()
+	s.on("other").pushQueue()
+	w.hears("a push queue was made")
+	w.forget()
+	s.on("other").configure(duly.QueueConfig{Push: duly.PushConfig{URL: hookTarget}})
+	w.hears("its URL was changed")
+	w.forget()
+	s.on("other").configure(duly.QueueConfig{Delivery: duly.DeliverPull})
+	w.hears("it is a pull queue")
+	w.forget()
+	s.must("destroy", s.Engine.Destroy(s.ctx, s.ref()))
+	w.hears("a push queue was destroyed")
+}
