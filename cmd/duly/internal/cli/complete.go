@@ -55,7 +55,7 @@ func (a *app) queueNames(ctx context.Context, prefix string) []string {
 	})
 }
 
-// offer returns the names of a list's first page that begin so.
+// offer returns the names of a list's first page that begin with prefix.
 func (a *app) offer(ctx context.Context, prefix string, list func(*session, duly.PageParams) (duly.NamePage, error)) (names []string) {
 	at, err := a.find()
 	if err != nil || !remote(at.url) && !open.Redis(at.url) {

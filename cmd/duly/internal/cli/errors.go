@@ -217,7 +217,7 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "a topic cannot have its name"):
 		return ""
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "the servers push its messages"):
-		return "to take it away: " + a.program() + " queue set TOPIC@GROUP --target none"
+		return "to remove the target: " + a.program() + " queue set TOPIC@GROUP --target none"
 	case isTopic(err):
 		return "see the topics and their groups: " + a.program() + " topic list, and topic groups TOPIC"
 	case code == duly.CodeFull:

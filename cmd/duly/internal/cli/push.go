@@ -43,11 +43,8 @@ A duration is written 250ms, 90s, 1h30m or 7d. Every flag that is left out takes
 			if !lines {
 				return a.push(ctx, p, job, args[1:])
 			}
-			if len(args) > 1 && args[1] != "-" {
-				return misusef("--lines reads the bodies from standard input; leave %q out", args[1])
-			}
-			if job.ID != "" {
-				return misusef("--id names one job; with --lines every line is a job of its own")
+			if err := checkLines(args[1:], job.ID, "job"); err != nil {
+				return err
 			}
 			return a.pushLines(ctx, p, job)
 		})

@@ -38,8 +38,20 @@ func (t *tally) String() string {
 	return text
 }
 
-// lineSender sends one batch of lines. It returns what became of each, also as the
-// JSON of the HTTP API.
+// checkLines returns the misuse of --lines together with a body or an ID. noun is what a
+// line becomes.
+func checkLines(body []string, id, noun string) error {
+	if len(body) > 0 && body[0] != "-" {
+		return misusef("--lines reads the bodies from standard input; leave %q out", body[0])
+	}
+	if id != "" {
+		return misusef("--id names one %s; with --lines every line is a %s of its own", noun, noun)
+	}
+	return nil
+}
+
+// lineSender sends one batch of lines. It returns a result for each, also as the JSON
+// of the HTTP API.
 type lineSender func(ctx context.Context, bodies [][]byte) (results []duly.PushResult, json []byte, err error)
 
 // pushLines pushes one job per line.
@@ -58,9 +70,9 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 	}, func(s *session, t *tally) { a.hintCreated(ctx, s, like.Queue, t.created+t.merged) })
 }
 
-// lines sends every line of standard input. A line of its own error is reported, as
-// far as they are few, and the others go on; an error of a whole batch ends the
-// command, and says how far it had come. done, if set, is called after the last line.
+// lines sends every line of standard input. It reports the first errors of single lines
+// and continues with the others. An error of a whole batch ends the command, and says how
+// far it had come. done, if set, is called after the last line.
 func (a *app) lines(ctx context.Context, p *printer, open func(*session) (lineSender, error), done func(*session, *tally)) error {
 	var t tally
 	err := a.withNew(ctx, func(s *session) error {

@@ -29,7 +29,7 @@ pushed. Prints the whole configuration.
 With --delivery push, the servers send the jobs to --push-url, or to the callback of a job. That changes only while the
 queue is empty, and brings other defaults: 10 tries within a day, and a lease of 15s.
 
-A consumer group TOPIC@GROUP must exist. It has --order, --max-held, --filter, --idle and --target besides, and no --shards,
+A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filter, --idle and --target, but not --shards,
 --ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20

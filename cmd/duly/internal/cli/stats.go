@@ -86,7 +86,7 @@ func (p *printer) sizes(stats *duly.Stats) {
 	t.flush()
 }
 
-// group prints what only a group has.
+// group prints the numbers that only a group has.
 func (p *printer) group(g *duly.GroupStats) {
 	t := p.newTable("LOG", ">MESSAGES", "")
 	oldest := ""
@@ -94,7 +94,7 @@ func (p *printer) group(g *duly.GroupStats) {
 		oldest = "the oldest needed is " + roughly(g.OldestNeeded) + " old"
 	}
 	if g.Parked {
-		oldest = "parked: idle for too long, it needs nothing"
+		oldest = "parked: idle for too long, so it needs no messages"
 	}
 	held := ""
 	if g.AtMaxHeld {
@@ -124,8 +124,8 @@ func (p *printer) group(g *duly.GroupStats) {
 	t.flush()
 }
 
-// counters prints what a queue has done. A message is not pushed into a group, not
-// merged, and does not expire.
+// counters prints the counters of a queue. A group has no pushed, merged and expired
+// messages.
 func (p *printer) counters(c *duly.Counters, group bool) {
 	t := p.newTable("COUNTED", ">JOBS")
 	for _, row := range []struct {

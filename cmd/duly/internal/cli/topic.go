@@ -24,13 +24,13 @@ func topicCommand(a *app) *cobra.Command {
 func (s *session) topics() (duly.Topics, error) {
 	topics, ok := s.Contract.(duly.Topics)
 	if !ok {
-		return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"), "use a queue, or an engine that has them")
+		return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"), "use a queue, or an engine with topics")
 	}
 	return topics, nil
 }
 
-// withTopics is with for a command about topics. mayMake says whether a storage may
-// begin with it.
+// withTopics is with for a command about topics. mayMake reports whether the command may
+// create the storage.
 func (a *app) withTopics(ctx context.Context, mayMake bool, do func(s *session, topics duly.Topics) error) error {
 	return a.within(ctx, mayMake, func(s *session) error {
 		topics, err := s.topics()
@@ -49,9 +49,9 @@ func (s *session) group(topic, name string) duly.QueueRef {
 func topicCreateCommand(a *app) *cobra.Command {
 	var c duly.TopicConfig
 	cmd := a.command("create TOPIC", "Make a topic, if it does not exist",
-		`A topic is a log of messages. Every consumer group of it sees every message. A topic without groups keeps all
-messages; with groups, a message goes once every group is done with it, and --keep keeps it longer for groups that come
-late and for replay. The first publish makes a topic too. Prints the whole configuration.`,
+		`A topic is a log of messages. Each of its consumer groups sees every message. A topic without groups keeps all
+messages. With groups, it deletes a message once every group is done with it; --keep keeps messages longer, for new
+groups and for replay. The first publish makes a topic too. Prints the whole configuration.`,
 		`  duly topic create events
   duly topic create events --keep 7d --dedupe 1h
   duly topic create clicks --shards 8 --max-count 1000000 --overflow drop`,
@@ -69,8 +69,8 @@ late and for replay. The first publish makes a topic too. Prints the whole confi
 func topicSetCommand(a *app) *cobra.Command {
 	var c duly.TopicConfig
 	cmd := a.command("set TOPIC", "Change how long a topic keeps messages, and its bounds",
-		`Changes only what is given, at once. Prints the whole configuration. The settings of a group are changed with
-duly queue set TOPIC@GROUP.`,
+		`Changes the given settings at once and leaves the others. Prints the whole configuration. To change the settings of a
+group, use duly queue set TOPIC@GROUP.`,
 		`  duly topic set events --keep 7d
   duly topic set events --dedupe 24h
   duly topic set events --max-age 30d --max-bytes none`,
@@ -87,7 +87,7 @@ duly queue set TOPIC@GROUP.`,
 	topicFlags(cmd, &c)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if !anyGiven(cmd) {
-			return misusef("nothing to change was given; %s stats TOPIC shows what is set", a.program())
+			return misusef("nothing to change was given; %s stats TOPIC shows the settings", a.program())
 		}
 		return nil
 	}
@@ -97,12 +97,13 @@ duly queue set TOPIC@GROUP.`,
 func topicFlags(cmd *cobra.Command, c *duly.TopicConfig) {
 	f := cmd.Flags()
 	countVar(f, &c.Shards, "shards", "parts, a power of two up to 256; fixed once the topic is made")
-	spanVar(f, &c.Dedupe, "dedupe", "take a message's ID once within this time, 1s to 24h")
-	spanVar(f, &c.Keep, "keep", "keep a message so long although no group needs it")
+	spanVar(f, &c.Dedupe, "dedupe", "accept a message's ID once within this time, 1s to 24h")
+	spanVar(f, &c.Keep, "keep", "keep a message this long although no group needs it")
 	spanVar(f, &c.MaxAge, "max-age", "drop messages that are older, needed or not")
-	boundVar(f, &c.MaxCount, "max-count", "the most messages, delayed ones included")
-	f.Var(bytesFlag{&c.MaxBytes}, "max-bytes", "the most bytes, by the engine's estimate: 500MiB, or none")
-	f.StringVar((*string)(&c.Overflow), "overflow", "", "at these two bounds: refuse the publish, or drop the oldest messages; `refuse|drop`")
+	boundVar(f, &c.MaxCount, "max-count", "maximum number of messages, including delayed ones")
+	f.Var(bytesFlag{&c.MaxBytes}, "max-bytes", "maximum bytes, by the engine's estimate: 500MiB, or none")
+	f.StringVar((*string)(&c.Overflow), "overflow", "",
+		"at these two bounds: refuse the publish, or drop the oldest messages; `refuse|drop`")
 	fixed(cmd, "overflow", string(duly.OverflowRefuse), string(duly.OverflowDrop))
 }
 
@@ -176,7 +177,8 @@ func (p *printer) topic(topic *wire.Topic) {
 	if len(stats.Floors) > 0 {
 		t := p.newTable(">SHARD", "HELD BACK BY", "SINCE", ">ALONE", "FROM")
 		for _, f := range stats.Floors {
-			t.add(txt(countText(int64(f.Shard))), txt(duly.GroupName(topic.Name, f.Group)), txt(relative(f.Since, now)), txt(countText(f.Alone)), txt(entered(f.Position)))
+			t.add(txt(countText(int64(f.Shard))), txt(duly.GroupName(topic.Name, f.Group)), txt(relative(f.Since, now)),
+				txt(countText(f.Alone)), txt(entered(f.Position)))
 		}
 		t.flush()
 		p.printf("\n")
@@ -186,8 +188,8 @@ func (p *printer) topic(topic *wire.Topic) {
 
 func topicListCommand(a *app) *cobra.Command {
 	var names bool
-	cmd := a.command("list", "List the topics with what they hold",
-		`Lists the topics of the namespace by name. duly stats TOPIC shows everything about one.`,
+	cmd := a.command("list", "List the topics and their sizes",
+		`Lists the topics of the namespace by name. duly stats TOPIC shows everything about one topic.`,
 		`  duly topic list
   duly topic list --names`,
 		func(ctx context.Context, p *printer, _ []string) error {
@@ -197,13 +199,15 @@ func topicListCommand(a *app) *cobra.Command {
 		})
 	cmd.Aliases = []string{"ls"}
 	cmd.Args = noArgs
-	cmd.Flags().BoolVar(&names, "names", false, "the names alone")
+	cmd.Flags().BoolVar(&names, "names", false, "print only the names")
 	return cmd
 }
 
 func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics, namesOnly bool) error {
 	t := p.newTable("TOPIC", ">MESSAGES", ">BYTES", ">DELAYED", ">PUBLISHED", ">DROPPED", "NEWEST")
-	return eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }, func(names []string) error {
+	list := func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }
+
+	return eachName(ctx, list, func(names []string) error {
 		if namesOnly {
 			return p.names(names)
 		}
@@ -218,12 +222,13 @@ func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics,
 				p.line(wire.AppendTopic(nil, wire.Topic{Name: name, TopicInfo: info}))
 				continue
 			}
+
 			stats, newest := &info.Stats, ""
 			if stats.Last != (duly.Position{}) {
 				newest = relative(duly.PositionPartsOf(stats.Last).EnteredAt(), p.now())
 			}
-			t.add(txt(name), txt(countText(stats.Messages)), txt(bytesText(stats.Bytes)), txt(countText(stats.Delayed)), txt(countText(stats.Published)),
-				txt(countText(stats.Dropped)), txt(newest))
+			t.add(txt(name), txt(countText(stats.Messages)), txt(bytesText(stats.Bytes)), txt(countText(stats.Delayed)),
+				txt(countText(stats.Published)), txt(countText(stats.Dropped)), txt(newest))
 		}
 		t.flush()
 		return p.flush()
@@ -245,8 +250,8 @@ func eachName(ctx context.Context, list func(duly.PageParams) (duly.NamePage, er
 
 func topicTrimCommand(a *app) *cobra.Command {
 	cmd := a.command("trim TOPIC", "Delete the messages that no group needs, now",
-		`An engine does this by itself, a few at a time. It never deletes a message that a group needs; the bounds of the topic do
-that, and duly stats TOPIC names the group that holds messages back.`,
+		`An engine trims by itself, a few messages at a time. trim never deletes a message that a group needs; only the bounds
+of the topic do. duly stats TOPIC names the group that holds messages back.`,
 		`  duly topic trim events`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
@@ -258,14 +263,14 @@ that, and duly stats TOPIC names the group that holds messages back.`,
 	return cmd
 }
 
-// trimView is what a trim has done.
+// trimView is the result of a trim.
 type trimView struct {
 	Trimmed int64 `json:"trimmed"`
 	Dropped int64 `json:"dropped"`
 }
 
-// trim steps until nothing is left to trim. What it did is the difference of the
-// counters, so it includes what the engine trimmed by itself meanwhile.
+// trim steps until nothing is left to trim. It reports the difference of the counters,
+// so the result includes messages that the engine trimmed by itself meanwhile.
 func (a *app) trim(ctx context.Context, p *printer, s *session, topics duly.Topics, name string) error {
 	ref := s.queue(name)
 	before, err := topics.Topic(ctx, ref)
@@ -292,13 +297,13 @@ func (a *app) trim(ctx context.Context, p *printer, s *session, topics duly.Topi
 	}
 	p.printf("trimmed %s of %s; %s left\n", plural(did.Trimmed, "message"), name, countText(after.Stats.Messages))
 	if did.Dropped > 0 {
-		p.printf("its bounds have dropped %s\n", plural(did.Dropped, "message"))
+		p.printf("the topic's bounds dropped %s\n", plural(did.Dropped, "message"))
 	}
 	return nil
 }
 
-// stepOf returns how this engine makes a step: that of its own storage, or one that a
-// server makes.
+// stepOf returns the engine's trim step. It is a call to the server for a remote engine,
+// and Step for an engine with a storage of its own.
 func stepOf(s *session) (func(context.Context, duly.QueueRef) (more bool, err error), error) {
 	switch e := s.Contract.(type) {
 	case interface {
@@ -314,13 +319,14 @@ func stepOf(s *session) (func(context.Context, duly.QueueRef) (more bool, err er
 func topicDestroyCommand(a *app) *cobra.Command {
 	yes := false
 	cmd := a.command("destroy TOPIC", "Remove a topic with its log, its delayed messages, its groups and its settings",
-		`Nothing of the topic is left, and nothing can bring it back. Asks first, unless --yes is given.`,
+		`This cannot be undone. Asks first, unless --yes is given.`,
 		`  duly topic destroy events --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
 				if _, err := topics.Topic(ctx, s.queue(args[0])); err != nil {
 					return a.nearTopic(ctx, s, topics, err, args[0])
 				}
+
 				if !yes {
 					if err := a.confirm("this removes the topic " + args[0] + " with all its messages and groups for good"); err != nil {
 						return err
@@ -335,19 +341,27 @@ func topicDestroyCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// nearTopic adds the nearest name to the error of a topic that does not exist.
-func (a *app) nearTopic(ctx context.Context, s *session, topics duly.Topics, err error, name string) error {
-	if !errors.Is(err, duly.ErrNotFound) {
-		return err
-	}
+// nearest returns the listed name that is most like name, empty if none is.
+func nearest(ctx context.Context, name string, list func(duly.PageParams) (duly.NamePage, error)) (string, error) {
 	looking := config.NearTo(name)
-	_ = eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Topics(ctx, s.namespace, page) }, func(names []string) error {
+	err := eachName(ctx, list, func(names []string) error {
 		for _, other := range names {
 			looking.See(other)
 		}
 		return nil
 	})
-	if near := looking.Best(); near != "" {
+	return looking.Best(), err
+}
+
+// nearTopic adds the nearest name to the error of a topic that does not exist.
+func (a *app) nearTopic(ctx context.Context, s *session, topics duly.Topics, err error, name string) error {
+	if !errors.Is(err, duly.ErrNotFound) {
+		return err
+	}
+	near, _ := nearest(ctx, name, func(page duly.PageParams) (duly.NamePage, error) {
+		return topics.Topics(ctx, s.namespace, page)
+	})
+	if near != "" {
 		return advise(noSuchTopic(s, name), "did you mean %s?", near)
 	}
 	return advise(noSuchTopic(s, name), "make it: %s topic create %s", a.program(), shellQuote(name))
@@ -363,25 +377,23 @@ func (a *app) nearGroup(ctx context.Context, s *session, err error, full string)
 	if unsupported != nil {
 		return err
 	}
+
 	ref, group, _ := s.queue(full).Group()
-	looking := config.NearTo(group)
-	listed := eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Groups(ctx, ref, page) }, func(names []string) error {
-		for _, other := range names {
-			looking.See(other)
-		}
-		return nil
+	near, listed := nearest(ctx, group, func(page duly.PageParams) (duly.NamePage, error) {
+		return topics.Groups(ctx, ref, page)
 	})
 	if errors.Is(listed, duly.ErrNotFound) {
 		return a.nearTopic(ctx, s, topics, listed, ref.Name)
 	}
+
 	missing := duly.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name, s.namespace)
-	if near := looking.Best(); near != "" {
+	if near != "" {
 		return advise(missing, "did you mean %s?", duly.GroupName(ref.Name, near))
 	}
 	return advise(missing, "make it: %s topic group create %s %s", a.program(), shellQuote(ref.Name), shellQuote(group))
 }
 
-// isTopic reports whether an error says that a queue's name is that of a topic.
+// isTopic reports whether an error says that the name of a queue belongs to a topic.
 func isTopic(err error) bool {
 	return errors.Is(err, duly.ErrConflict) && strings.Contains(fmt.Sprint(err), " is a topic; name a group")
 }

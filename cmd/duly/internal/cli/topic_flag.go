@@ -63,7 +63,7 @@ func (f bytesFlag) Set(text string) error {
 	return nil
 }
 
-// filterFlag gathers the conditions of a filter, written NAME=VALUE.
+// filterFlag collects the conditions of a filter, written NAME=VALUE.
 type filterFlag struct {
 	to         *duly.Filter
 	conditions []duly.Condition
@@ -90,12 +90,13 @@ func (f *filterFlag) Set(text string) error {
 	return nil
 }
 
-// groupFlags adds the flags of what only a group has.
+// groupFlags adds the flags for the settings that only a group has.
 func groupFlags(cmd *cobra.Command, f *pflag.FlagSet, g *duly.GroupConfig) {
 	f.StringVar((*string)(&g.Order), "order", "", "of a group: key handles the messages of one key one at a time; `none|key`")
-	countVar(f, &g.MaxHeld, "max-held", "of a group: the most messages that were given and are not done")
-	f.Var(&filterFlag{to: &g.Filter}, "filter", "of a group: see only messages with this header, or @key; may be repeated, all must hold; or none")
-	spanVar(f, &g.Idle, "idle", "of a group: need no message any more after so long without a reserve, at least 1h")
+	countVar(f, &g.MaxHeld, "max-held", "of a group: maximum number of messages that were handed out and are not done")
+	f.Var(&filterFlag{to: &g.Filter}, "filter",
+		"of a group: see only messages with this header, or @key; if repeated, all must match; or none")
+	spanVar(f, &g.Idle, "idle", "of a group: need no messages after this time without a reserve, at least 1h")
 	f.StringVar(&g.Target, "target", "", "of a group: the `queue` that the servers push each message into, or none")
 	fixed(cmd, "order", string(duly.OrderNone), string(duly.OrderKeys))
 }

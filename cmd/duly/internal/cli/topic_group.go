@@ -13,10 +13,10 @@ import (
 
 func topicGroupsCommand(a *app) *cobra.Command {
 	var namesOnly bool
-	cmd := a.command("groups TOPIC", "List the groups of a topic with what they have left",
-		`LAG is the number of messages that a group has not been given yet. The messages under READY, DELAYED, BLOCKED and LEASED
-were given once and are not done. OLDEST is the age of the oldest message that the group needs. The last column marks a
-paused group, and one that keeps its topic from trimming.`,
+	cmd := a.command("groups TOPIC", "List the groups of a topic and their backlogs",
+		`LAG is the number of messages that a group has not received yet. The messages under READY, DELAYED, BLOCKED and LEASED
+were handed out before and are not done. OLDEST is the age of the oldest message that the group needs. The last column
+marks a paused group, and a group that keeps its topic from trimming.`,
 		`  duly topic groups events
   duly topic groups events --names`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -26,7 +26,7 @@ paused group, and one that keeps its topic from trimming.`,
 		})
 	cmd.Args = wants("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
-	cmd.Flags().BoolVar(&namesOnly, "names", false, "the names alone")
+	cmd.Flags().BoolVar(&namesOnly, "names", false, "print only the names")
 	return cmd
 }
 
@@ -43,11 +43,13 @@ func (a *app) listGroups(ctx context.Context, p *printer, s *session, topics dul
 
 	t := p.newTable("GROUP", ">LAG", ">READY", ">DELAYED", ">BLOCKED", ">LEASED", ">DEAD", ">OLDEST", "")
 	found := 0
-	err = eachName(ctx, func(page duly.PageParams) (duly.NamePage, error) { return topics.Groups(ctx, ref, page) }, func(names []string) error {
+	list := func(page duly.PageParams) (duly.NamePage, error) { return topics.Groups(ctx, ref, page) }
+	err = eachName(ctx, list, func(names []string) error {
 		found += len(names)
 		if namesOnly {
 			return p.names(names)
 		}
+
 		full := make([]string, len(names))
 		for i, name := range names {
 			full[i] = duly.GroupName(topic, name)
@@ -79,6 +81,7 @@ func (t *table) addGroup(name string, q *wire.Queue, floor bool) {
 		}
 		return cell{countText(n), stateStyle(state)}
 	}
+
 	g := q.Stats.Group
 	if g == nil {
 		g = &duly.GroupStats{}
@@ -88,13 +91,17 @@ func (t *table) addGroup(name string, q *wire.Queue, floor bool) {
 		oldest = roughly(g.OldestNeeded)
 	}
 	var notes []string
-	for note, set := range map[string]bool{"paused": q.Config.Paused, "parked": g.Parked, "at max held": g.AtMaxHeld, "holds back": floor} {
-		if set {
-			notes = append(notes, note)
+	for _, n := range []struct {
+		note string
+		set  bool
+	}{{"at max held", g.AtMaxHeld}, {"holds back", floor}, {"parked", g.Parked}, {"paused", q.Config.Paused}} {
+		if n.set {
+			notes = append(notes, n.note)
 		}
 	}
-	t.add(txt(name), txt(countText(g.Lag)), size(duly.StateReady), size(duly.StateDelayed), size(duly.StateBlocked), size(duly.StateLeased),
-		size(duly.StateDead), txt(oldest), cell{sorted(notes), yellow})
+
+	t.add(txt(name), txt(countText(g.Lag)), size(duly.StateReady), size(duly.StateDelayed), size(duly.StateBlocked),
+		size(duly.StateLeased), size(duly.StateDead), txt(oldest), cell{strings.Join(notes, ", "), yellow})
 }
 
 func topicGroupCommand(a *app) *cobra.Command {
@@ -106,10 +113,11 @@ const fromHelp = "where it begins: `start|end|TIME|POSITION`"
 func topicGroupCreateCommand(a *app) *cobra.Command {
 	from := fromFlag{from: duly.FromStart}
 	cmd := a.command("create TOPIC GROUP", "Make a consumer group, and its topic if that does not exist",
-		`From then on the group sees every message that is published. --from start, the default, is the oldest message that is
-stored; end is what enters from now on. A time is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's zone.
+		`From then on the group sees every message that is published. It begins at the oldest stored message, the default
+--from start, or with --from end at the next message that enters. A time is written 2030-12-24T18:00:00Z, or
+2030-12-24T18:00 in this machine's zone.
 
-Work it with duly work TOPIC@GROUP. Settings are changed with duly queue set TOPIC@GROUP.`,
+Handle its messages with duly work TOPIC@GROUP. Change its settings with duly queue set TOPIC@GROUP.`,
 		`  duly topic group create events mailer
   duly topic group create events audit --from end
   duly topic group create events report --from 2030-01-01T00:00:00Z`,
@@ -146,6 +154,7 @@ func topicGroupDeleteCommand(a *app) *cobra.Command {
 				if err := a.mustExist(ctx, s, name); err != nil {
 					return err
 				}
+
 				if !yes {
 					if err := a.confirm("this deletes the group " + name + " with its dead messages for good"); err != nil {
 						return err
@@ -163,9 +172,9 @@ func topicGroupDeleteCommand(a *app) *cobra.Command {
 func topicSeekCommand(a *app) *cobra.Command {
 	var to fromFlag
 	cmd := a.command("seek TOPIC GROUP --to PLACE", "Move a group to another place of the log",
-		`The group gives up every message that it holds, and continues at the new place: back, it sees messages again; forward, it
-skips some. Dead messages stay. What is leased right now loses its receipt. A time is written 2030-12-24T18:00:00Z, or
-2030-12-24T18:00 in this machine's zone.`,
+		`The group gives up every message that it holds, and continues at the new place. Moved back, it sees messages again;
+moved forward, it skips some. Dead messages stay. Receipts of messages that are leased right now become invalid. A time
+is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's zone.`,
 		`  duly topic seek events mailer --to start
   duly topic seek events mailer --to 2030-01-01T00:00:00Z
   duly topic seek events mailer --to end`,
@@ -179,6 +188,7 @@ skips some. Dead messages stay. What is leased right now loses its receipt. A ti
 				if err != nil {
 					return adviseOn(duly.CodeUnavailable, a.orMissing(ctx, s, err, name), "repeat it, which is safe")
 				}
+
 				if p.json {
 					p.line(wire.AppendSeeked(nil, result))
 					return nil
@@ -202,10 +212,10 @@ func seekText(r duly.SeekResult) string {
 		parts = append(parts, plural(r.Skipped, "message")+" skipped")
 	}
 	if len(parts) == 0 {
-		parts = append(parts, "it was there")
+		parts = append(parts, "it was there already")
 	}
 	if r.Clipped {
-		parts = append(parts, "older messages are gone, so it begins at the oldest that is stored")
+		parts = append(parts, "older messages are gone, so it begins at the oldest stored message")
 	}
 	return strings.Join(parts, ", ")
 }

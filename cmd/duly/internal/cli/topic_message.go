@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,8 +19,8 @@ func topicPublishCommand(a *app) *cobra.Command {
 		`Without a BODY, publish reads it from standard input if that is a pipe or a file. "-" always reads standard input,
 and '' is an empty body. With --lines every line of standard input is the body of a message of its own.
 
-It prints the position of the message in the log. A delayed message has an ID instead, until it enters the log. On a topic
-with dedupe an ID is taken once, and what is lost on the way is sent again; else a message is sent once.`,
+It prints the position of the message in the log. A delayed message has an ID instead, until it enters the log. A topic
+with dedupe accepts an ID once, so publish repeats a call whose answer was lost. Without dedupe it sends a message once.`,
 		`  duly topic publish events 'order 7 paid' --key customer-1 --header type=paid
   duly topic publish events < event.json
   duly topic publish events 'order 7 unpaid' --id reminder-7 --delay 1h
@@ -31,11 +30,8 @@ with dedupe an ID is taken once, and what is lost on the way is sent again; else
 			if !lines {
 				return a.publish(ctx, p, m, args[1:])
 			}
-			if len(args) > 1 && args[1] != "-" {
-				return misusef("--lines reads the bodies from standard input; leave %q out", args[1])
-			}
-			if m.ID != "" {
-				return misusef("--id names one message; with --lines every line is a message of its own")
+			if err := checkLines(args[1:], m.ID, "message"); err != nil {
+				return err
 			}
 			return a.publishLines(ctx, p, m)
 		})
@@ -73,15 +69,15 @@ func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []st
 	})
 }
 
-// unrepeatable says what to do after a publish whose outcome is not known.
+// unrepeatable adds advice to the error of a publish whose outcome is unknown.
 func unrepeatable(err error) error {
 	if strings.Contains(err.Error(), nothingDone) {
 		return err
 	}
-	return adviseOn(duly.CodeUnavailable, err, "look before you repeat it: without dedupe a repeat may be a second message")
+	return adviseOn(duly.CodeUnavailable, err, "check the topic before you repeat it: without dedupe a repeat may add a second message")
 }
 
-// published prints what became of a message.
+// published prints the result of a publish.
 func (p *printer) published(r duly.PublishResult, m *duly.Message) {
 	if p.json {
 		p.lines(wire.AppendPublishResults(nil, []duly.PublishResult{r}))
@@ -133,10 +129,10 @@ func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) e
 
 func topicTailCommand(a *app) *cobra.Command {
 	f := tailFlags{from: fromFlag{duly.FromEnd}}
-	cmd := a.command("tail TOPIC", "Print the messages of a topic as they come",
-		`Reads the log without a group: it changes nothing and holds nothing. It goes on until Ctrl-C, --limit messages, or with
---once to the end of the log. Each line is the time at which a message entered, its position, key and body. If messages
-between --from and the oldest stored one are gone, a line on standard error says how many.`,
+	cmd := a.command("tail TOPIC", "Print the messages of a topic as they enter",
+		`Reads the log without a group, so it changes nothing. It ends at Ctrl-C, after --limit messages, or with --once at
+the end of the log. Each line has the time at which a message entered, its position, key and body. If messages between
+--from and the oldest stored message are gone, a line on standard error gives their number.`,
 		`  duly topic tail events
   duly topic tail events --from start --once
   duly topic tail events --from 2030-01-01T00:00:00Z --limit 100 --json
@@ -152,13 +148,13 @@ between --from and the oldest stored one are gone, a line on standard error says
 	cmd.Args = wants("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	cmd.Flags().Var(&f.from, "from", fromHelp)
-	countVar(cmd.Flags(), &f.limit, "limit", "end after so many messages (default: none)")
+	countVar(cmd.Flags(), &f.limit, "limit", "end after this many messages (default: none)")
 	cmd.Flags().BoolVar(&f.once, "once", false, "end at the end of the log")
-	cmd.Flags().BoolVar(&f.bodies, "bodies", false, "the bodies alone, each with a line end")
+	cmd.Flags().BoolVar(&f.bodies, "bodies", false, "print only the bodies, one per line")
 	return cmd
 }
 
-// tailFlags are those of `duly topic tail`.
+// tailFlags are the flags of `duly topic tail`.
 type tailFlags struct {
 	from         fromFlag
 	limit        int
@@ -178,6 +174,7 @@ func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topi
 		if f.limit > 0 {
 			read.Limit = min(left, read.Limit)
 		}
+
 		page, err := topics.Read(ctx, s.queue(topic), read)
 		switch {
 		case ctx.Err() != nil:
@@ -185,12 +182,14 @@ func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topi
 		case err != nil:
 			return a.nearTopic(ctx, s, topics, err, topic)
 		}
+
 		if page.Gap > 0 {
 			a.note("%s gone before the oldest stored message", plural(page.Gap, "message"))
 		}
 		if err := p.entries(&page, f.bodies); err != nil {
 			return err
 		}
+
 		left -= len(page.Entries)
 		if f.limit > 0 && left <= 0 || f.once && len(page.Entries) == 0 {
 			return nil
@@ -227,7 +226,7 @@ const tailPreview = 120
 func topicDelayedCommand(a *app) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	cmd := a.command("delayed TOPIC", "List the messages that have not entered the log",
-		`By the time at which they enter. duly topic cancel removes one before that.`,
+		`Sorted by the time at which they enter. duly topic cancel removes a message before it enters.`,
 		`  duly topic delayed events
   duly topic delayed events --limit none --bodies --json`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -245,6 +244,7 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 	t := p.newTable("ID", "ENTERS", "KEY", "BODY")
 	params := duly.DelayedParams{PageParams: duly.PageParams{Cursor: f.cursor}, Bodies: f.bodies}
 	found := 0
+
 	for left := f.limit; left != 0; {
 		params.Limit = duly.DefaultPage
 		if left > 0 {
@@ -255,20 +255,10 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 			t.flush()
 			return a.nearTopic(ctx, s, topics, err, topic)
 		}
-		if p.json {
-			p.lines(wire.AppendDelayed(nil, page, f.bodies))
-		}
-		for i := range page.Messages {
-			m := &page.Messages[i]
-			t.add(txt(m.ID), txt(relative(m.Due, p.now())), txt(m.Key), txt(preview(m.Body, tailPreview)))
-		}
-		if p.json {
-			t.rows = nil
-		}
-		t.flush()
-		if err := p.flush(); err != nil {
+		if err := p.delayed(t, &page, f.bodies); err != nil {
 			return err
 		}
+
 		found += len(page.Messages)
 		if left > 0 {
 			left -= len(page.Messages)
@@ -277,6 +267,7 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 			break
 		}
 	}
+
 	switch {
 	case found == 0 && f.cursor == "":
 		a.remark("there are no delayed messages of " + topic)
@@ -286,10 +277,24 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 	return nil
 }
 
+// delayed prints a page of delayed messages, as rows of t or as JSON.
+func (p *printer) delayed(t *table, page *duly.DelayedPage, bodies bool) error {
+	if p.json {
+		p.lines(wire.AppendDelayed(nil, *page, bodies))
+		return p.flush()
+	}
+	for i := range page.Messages {
+		m := &page.Messages[i]
+		t.add(txt(m.ID), txt(relative(m.Due, p.now())), txt(m.Key), txt(preview(m.Body, tailPreview)))
+	}
+	t.flush()
+	return p.flush()
+}
+
 func topicCancelCommand(a *app) *cobra.Command {
 	key := ""
 	cmd := a.command("cancel TOPIC ID…", "Remove delayed messages before they enter the log",
-		`A message with a key is found by both, so give its --key.`,
+		`For a message with a key, give its --key as well.`,
 		`  duly topic cancel events reminder-7
   duly topic cancel events reminder-7 --key customer-1`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -317,16 +322,16 @@ func topicConsumeCommand(a *app) *cobra.Command {
 	group := ""
 	var cmd *cobra.Command
 	cmd = a.command("consume TOPIC --group GROUP (--exec CMD | -- CMD [ARG…])", "Run a command for every message of a group",
-		`The same as duly work TOPIC@GROUP, whose help says what the command gets and how its exit status counts. The position of
-the message is DULY_JOB_ID, its key DULY_JOB_ORDER_KEY. Several processes share the messages of one group, and every group
-sees all of them. With --from the group is made if it does not exist.`,
+		`The same as duly work TOPIC@GROUP: its help describes the command's input and exit status. DULY_JOB_ID is the position of
+the message, DULY_JOB_ORDER_KEY its key. Several processes share the messages of one group, and every group sees all of
+them. --from makes the group if it does not exist.`,
 		`  duly topic consume events --group mailer --exec ./send-mail
   duly topic consume events --group audit --from end --max 10 -- tee -a audit.log
   duly topic consume events --group report --until-empty --exec ./report --concurrency 8`,
 		func(ctx context.Context, p *printer, args []string) error {
 			topics, argv := beforeDash(cmd, args)
 			if group == "" {
-				return misusef("say for which group: --group GROUP")
+				return misusef("the group is missing; give --group GROUP")
 			}
 			return a.startWork(ctx, p, []string{duly.GroupName(topics[0], group)}, argv, f)
 		})
@@ -340,8 +345,3 @@ sees all of them. With --from the group is made if it does not exist.`,
 	return cmd
 }
 
-// sorted joins notes in the order of the alphabet.
-func sorted(notes []string) string {
-	slices.Sort(notes)
-	return strings.Join(notes, ", ")
-}

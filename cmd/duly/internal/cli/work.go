@@ -61,7 +61,7 @@ depend on the jobs.
 The lease is extended while the command runs. If it is lost, the command and every process that it started get TERM, and
 5 s later KILL. On INT or TERM duly takes no more jobs, waits --drain for running commands, and gives back the rest.
 
-A consumer group of a topic is worked as a queue, by the name TOPIC@GROUP. --from makes the group if it does not exist.
+For a consumer group of a topic, give TOPIC@GROUP as the queue. --from makes the group if it does not exist.
 
 Several queues share the commands equally. With --strict-order a job of the first goes before all of the second.`
 
@@ -94,7 +94,7 @@ func (a *app) startWork(ctx context.Context, p *printer, queues, argv []string, 
 	case f.exec != "" && len(argv) > 0:
 		return misusef("--exec and a command after -- are both given, give one of them")
 	case f.exec == "" && len(argv) == 0:
-		return misusef("say what to run: --exec CMD, or -- CMD ARG…")
+		return misusef("the command is missing; give --exec CMD, or -- CMD ARG…")
 	case f.once && f.most > 0:
 		return misusef("--once and --max are both given, give one of them")
 	}
@@ -111,7 +111,7 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
 	flags.BoolVar(&f.once, "once", false, "work one job and end; wait for it unless --until-empty is set too")
-	countVar(flags, &f.most, "max", "end after so many jobs (default: none)")
+	countVar(flags, &f.most, "max", "end after this many jobs (default: none)")
 	flags.Var(&f.from, "from", "make a group TOPIC@GROUP that does not exist, `start|end|TIME|POSITION`")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")

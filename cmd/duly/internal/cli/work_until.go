@@ -88,7 +88,7 @@ type untilTopics struct {
 	topicMethods
 }
 
-// withTopics returns u with the topics of its engine, if that has them.
+// withTopics returns u with the topics of its engine, if the engine has topics.
 func (u *untilEngine) withTopics() duly.Contract {
 	if topics, ok := u.Contract.(duly.Topics); ok {
 		return untilTopics{u, topics}
