@@ -27,7 +27,7 @@ type PushConfig struct {
 	OnDone, OnDead string
 }
 
-// NoDestination takes a destination away, or says that there is none.
+// NoDestination removes a destination, or says that there is none.
 const NoDestination = "none"
 
 // TargetPrefix begins a destination that names a registered target.
@@ -60,7 +60,7 @@ func checkDestination(f *BadFields, field, text string) {
 // checkTargetName checks the name of a target.
 func checkTargetName(f *BadFields, field, name string) { checkName(f, field, name, "-_") }
 
-// checkDestinations checks those of a job or a queue; "" is absent.
+// checkDestinations checks the destinations of a job or a queue; "" is absent.
 func checkDestinations(f *BadFields, onDone, onDead string) {
 	for _, d := range []struct{ field, text string }{{"on_done", onDone}, {"on_dead", onDead}} {
 		if d.text != "" && d.text != NoDestination {
@@ -69,7 +69,7 @@ func checkDestinations(f *BadFields, onDone, onDead string) {
 	}
 }
 
-// defaultsOf returns the defaults of a queue of that mode.
+// defaultsOf returns the job defaults of a queue with that mode.
 func defaultsOf(mode DeliveryMode) Defaults {
 	if mode != DeliverPush {
 		return Defaults{}.Filled()
@@ -77,8 +77,8 @@ func defaultsOf(mode DeliveryMode) Defaults {
 	return Defaults{Tries: 10, MaxStalls: 1000, Backoff: "15s,3m,10m,30m,30m,1h,2h,6h,15h", Lease: 15e9}.Filled()
 }
 
-// deliveredBy is the configuration of an empty queue after a change of its mode. What
-// is as it is by default takes the default of the new mode.
+// deliveredBy returns the configuration of an empty queue after a change of its mode.
+// A field that has the old mode's default gets the default of the new mode.
 func (c QueueConfig) deliveredBy(mode DeliveryMode) QueueConfig {
 	if mode == "" || mode == c.Delivery {
 		return c
@@ -97,7 +97,7 @@ func (c QueueConfig) deliveredBy(mode DeliveryMode) QueueConfig {
 	return c
 }
 
-// change sets a field that has one value to another one.
+// change sets a field that has the value was to is.
 func change[T comparable](field *T, was, is T) {
 	if *field == was {
 		*field = is
@@ -111,8 +111,8 @@ func (p PushConfig) with(patch PushConfig) PushConfig {
 	return p
 }
 
-// ForNew is the configuration of a queue that is made by the push of a job: a
-// callback makes a push queue of it.
+// ForNew returns the configuration of a queue that the push of a job makes. A job with
+// a callback makes a push queue.
 func (c QueueConfig) ForNew(j *Job) QueueConfig {
 	if j.Callback == "" {
 		return c
@@ -132,16 +132,16 @@ func (c QueueConfig) checkDelivery(f *BadFields) {
 	checkDestinations(f, c.Push.OnDone, c.Push.OnDead)
 }
 
-// CheckWhole reports [ErrInvalid] for fields of a whole configuration that don't go
-// together: a limit that is too small for each shard to have a part of it, and what
-// only a push queue has.
+// CheckWhole returns [ErrInvalid] for fields of a whole configuration that contradict
+// each other: a limit below the number of shards, and a setting of push queues in
+// another queue.
 func (c QueueConfig) CheckWhole() error {
 	var f BadFields
 	c.checkParts(&f)
 	if c.Delivery != DeliverPush {
 		for _, x := range []struct{ field, text string }{{"push_url", c.Push.URL}, {"on_done", c.Push.OnDone}, {"on_dead", c.Push.OnDead}} {
 			if x.text != "" {
-				f.Add(x.field, "goes with a push queue only; set delivery to push, or leave it out")
+				f.Add(x.field, "is for push queues only; set delivery to push, or leave it out")
 			}
 		}
 	}

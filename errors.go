@@ -195,7 +195,8 @@ func IsTopic(q QueueRef) *Error {
 
 // IsQueue makes an [ErrConflict] for an operation on a topic that names a queue.
 func IsQueue(topic QueueRef) *Error {
-	return Errorf(CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue", withoutSecret(topic.String()))
+	return Errorf(CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue",
+		withoutSecret(topic.String()))
 }
 
 // NotForGroup makes an [ErrInvalid] for an operation that a group does not have.
@@ -203,10 +204,11 @@ func NotForGroup(group QueueRef, operation string) *Error {
 	return Invalid("queue", "is %s, a group, which has no %s", Quoted(group.Name), operation)
 }
 
-// NotBeyondCursor makes an [ErrConflict] for an operation that needs a message the group
-// has handed out.
+// NotBeyondCursor makes an [ErrConflict] for a message beyond the cursor: the operation
+// needs a message that the group has handed out.
 func NotBeyondCursor(group QueueRef, id string) *Error {
-	return Errorf(CodeConflict, "message %s lies beyond the cursor of group %s, which does not hold it yet", quoted(id, MaxID), withoutSecret(group.String()))
+	return Errorf(CodeConflict, "message %s is beyond the cursor of group %s, which does not hold it yet",
+		quoted(id, MaxID), withoutSecret(group.String()))
 }
 
 // ForeignPosition makes an [ErrInvalid] for an ID that is not a position of the group's
@@ -223,31 +225,33 @@ func TopicFull(topic QueueRef, setting string, bound int64) *Error {
 		topic, setting, bound, setting)
 }
 
-// GroupsFull makes an [ErrFull] for one group more than a topic may have.
+// GroupsFull makes an [ErrFull] for a topic that has the maximum number of groups.
 func GroupsFull(topic QueueRef) *Error {
-	return Errorf(CodeFull, "topic %s has %d groups, its bound; destroy one that is not used", topic, MaxGroups)
+	return Errorf(CodeFull, "topic %s has %d groups, the maximum; destroy an unused group", topic, MaxGroups)
 }
 
-// LogEnds makes an [ErrConflict] for a Read from beyond the end of a shard's log, whose
-// last message is at end; an empty end is a log in which nothing was ever stored.
+// LogEnds makes an [ErrConflict] for a Read from beyond the end of a shard's log. end is
+// the position of the last message, empty if the log never had one.
 func LogEnds(from From, end string) *Error {
 	if end == "" {
 		end = "its start"
 	}
-	return Errorf(CodeConflict, "from is %s, but the log ends at %s: the store has lost what was written last", quoted(string(from), MaxID), end)
+	return Errorf(CodeConflict, "from is %s, but the log ends at %s: the store has lost its last writes",
+		quoted(string(from), MaxID), end)
 }
 
 // AheadOfLog makes an [ErrInvalid] for a place that a group cannot have: beyond the end
 // of the log, or a time ahead of the engine's clock.
 func AheadOfLog(from From) *Error {
-	return Invalid("from", "is %s, which lies ahead of the log; give a position in it, a time that has passed, start or end", quoted(string(from), MaxID))
+	return Invalid("from", "is %s, which is ahead of the log; give a position in it, a time that has passed, start or end",
+		quoted(string(from), MaxID))
 }
 
 // OrderNeedsEmpty makes an [ErrConflict] for a change of a group's order to key while
 // the group holds messages.
 func OrderNeedsEmpty(group QueueRef, held int64) *Error {
-	return Errorf(CodeConflict, "order of group %s can change to key only while it holds nothing, and it holds %d messages; settle or purge them first",
-		withoutSecret(group.String()), held)
+	return Errorf(CodeConflict, "group %s holds %d messages; its order can change to key only while it holds none; "+
+		"settle or purge them first", withoutSecret(group.String()), held)
 }
 
 // QueueFull makes an [ErrFull] for a push into a queue that holds as many jobs

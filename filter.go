@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Filter selects messages that meet up to eight conditions, all of them. It is
-// written as a query string: "type=order&region=eu" asks for two headers, "@key=a" for
-// the message's key. Names of headers are compared without regard to case.
+// Filter selects messages that meet all of its conditions, up to eight. It has the form
+// of a query string: "type=order&region=eu" asks for two headers, "@key=a" for the
+// message's key. The case of header names does not matter.
 type Filter string
 
-// NoFilter takes the filter of a group away.
+// NoFilter removes the filter of a group.
 const NoFilter Filter = "none"
 
 // MaxConditions is the number of conditions of a filter.
@@ -40,7 +40,7 @@ func FilterOf(conditions ...Condition) Filter {
 	return Filter(strings.Join(parts, "&"))
 }
 
-// Conditions returns what the filter asks for, in its order; nothing for none.
+// Conditions parses the filter into its conditions, in the order of the text.
 func (f Filter) Conditions() ([]Condition, error) {
 	if f == "" || f == NoFilter {
 		return nil, nil
@@ -49,6 +49,7 @@ func (f Filter) Conditions() ([]Condition, error) {
 	if len(parts) > MaxConditions {
 		return nil, Invalid("filter", "has %d conditions, may have at most %d", len(parts), MaxConditions)
 	}
+
 	all := make([]Condition, len(parts))
 	for i, part := range parts {
 		name, value, found := strings.Cut(part, "=")
@@ -56,17 +57,19 @@ func (f Filter) Conditions() ([]Condition, error) {
 		var err2 error
 		value, err2 = url.QueryUnescape(value)
 		if !found || err != nil || err2 != nil || name != FilterKey && !token(name) {
-			return nil, Invalid("filter", "has %s, must be conditions like header=value or @key=value, joined by &", quoted(part, MaxID))
+			return nil, Invalid("filter",
+				"has %s, must be conditions like header=value or @key=value, joined by &", quoted(part, MaxID))
 		}
 		all[i] = Condition{strings.ToLower(name), value}
 	}
+
 	if i := slices.IndexFunc(all, func(c Condition) bool { return len(c.Value) > MaxHeaderBytes }); i >= 0 {
 		return nil, Invalid("filter", "has a value of %d bytes, may have at most %d", len(all[i].Value), MaxHeaderBytes)
 	}
 	return all, nil
 }
 
-// Validate returns [ErrInvalid] for a filter that cannot be read.
+// Validate returns [ErrInvalid] for a filter that cannot be parsed.
 func (f Filter) Validate() error {
 	_, err := f.Conditions()
 	return err

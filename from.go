@@ -24,8 +24,8 @@ func FromTime(t time.Time) From { return From(t.UTC().Format(time.RFC3339Nano)) 
 // the position for the other shards.
 func FromPosition(p Position) From { return From(p.String()) }
 
-// NextPrefix begins the form of a From that only Read takes. The text after it
-// is the engine's own.
+// NextPrefix begins the form of a From that only Read accepts. The format of the text
+// after it is private to the engine.
 const NextPrefix = "next:"
 
 // FromKind is a form of a [From].
@@ -40,16 +40,16 @@ const (
 	KindNext
 )
 
-// FromParts is what a From says. Only the field of its kind is set.
+// FromParts is a parsed From. Only the field of its kind is set.
 type FromParts struct {
 	Kind     FromKind
 	Time     time.Time
 	Position Position
-	// Next is the text behind [NextPrefix].
+	// Next is the text after [NextPrefix].
 	Next string
 }
 
-// Parts reads a From. It returns [ErrInvalid] for a text of no form.
+// Parts parses a From. It returns [ErrInvalid] if the text has none of the forms.
 func (f From) Parts() (FromParts, error) {
 	switch {
 	case f == "" || f == FromStart:
@@ -65,18 +65,19 @@ func (f From) Parts() (FromParts, error) {
 	if t, err := time.Parse(time.RFC3339Nano, string(f)); err == nil {
 		return FromParts{Kind: KindTime, Time: t}, nil
 	}
-	return FromParts{}, Invalid("from", "is %s, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic", quoted(string(f), MaxID))
+	return FromParts{}, Invalid("from",
+		"is %s, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic", quoted(string(f), MaxID))
 }
 
-// PartsIn reads a From for a topic, and returns [ErrInvalid] for a position of another
-// one. next says whether the Next of a page is allowed.
+// PartsIn parses a From for a topic. It returns [ErrInvalid] for a position of another
+// topic. next reports whether the Next of a page is allowed.
 func (f From) PartsIn(topic QueueRef, next bool) (FromParts, error) {
 	p, err := f.Parts()
 	switch {
 	case err != nil:
 		return p, err
 	case p.Kind == KindNext && !next:
-		return p, Invalid("from", "is the next of a page, which only a read takes; give start, end, a time or a position")
+		return p, Invalid("from", "is the next of a page, which only a read accepts; give start, end, a time or a position")
 	case p.Kind == KindPosition && PositionPartsOf(p.Position).Topic != TopicChecksum(topic):
 		return p, Invalid("from", "is a position of another topic than %s", topic)
 	}

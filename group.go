@@ -9,8 +9,8 @@ import (
 // GroupName returns the name that a group of a topic has as a queue: "topic@group".
 func GroupName(topic, group string) string { return topic + "@" + group }
 
-// Group returns the topic and the name of a group. It returns false if q is not the name
-// of a group.
+// Group splits the name of a group into the topic and the group's own name. It returns
+// false if q is not the name of a group.
 func (q QueueRef) Group() (topic QueueRef, group string, ok bool) {
 	name, group, ok := strings.Cut(q.Name, "@")
 	if !ok {
@@ -53,7 +53,7 @@ type GroupOrder string
 
 // The orders.
 const (
-	// OrderNone promises nothing about when deliveries end.
+	// OrderNone promises nothing about the order in which deliveries end.
 	OrderNone GroupOrder = "none"
 	// OrderKeys handles one message of a key at a time, in log order.
 	OrderKeys GroupOrder = "key"
@@ -62,25 +62,25 @@ const (
 // GroupConfig is the part of a [QueueConfig] that only a group has. It is zero in the
 // configuration of a queue.
 type GroupConfig struct {
-	// Order changes from key to none at any time, and from none to key while the group
-	// holds no message. Default [OrderNone].
+	// Order can change from key to none at any time. It can change from none to key
+	// only while the group holds no message. Default [OrderNone].
 	Order GroupOrder
 	// MaxHeld bounds the messages that the group holds: ready, delayed, blocked and
 	// leased. At the bound the cursor stops. 1…10¹²; default 100 000.
 	MaxHeld int
-	// Filter lets the group see matching messages alone. Default none.
+	// Filter limits the group to matching messages. Default none.
 	Filter Filter
-	// Idle parks the group after so long without a Reserve: it then needs no message.
-	// At least 1 h. Default None.
+	// Idle is the time without a Reserve after which the group is parked: it then
+	// needs no message. At least 1 h. Default None.
 	Idle time.Duration
-	// Target is the queue that the servers push each message into. Its value is the
-	// name of a queue of the namespace; "none" takes it away. Default none.
+	// Target is the name of a queue of the namespace: the servers push each message
+	// into it. "none" removes the target. Default none.
 	Target string
 }
 
 // Bounds of groups.
 const (
-	// DefaultMaxHeld is how many messages a group holds unless it says otherwise.
+	// DefaultMaxHeld is the default of [GroupConfig.MaxHeld].
 	DefaultMaxHeld = 100_000
 	// MinIdle is the shortest [GroupConfig.Idle].
 	MinIdle = time.Hour
@@ -97,7 +97,7 @@ const (
 	MinDedupe, MaxDedupe, MaxIDs = time.Second, 24 * time.Hour, 1_000_000
 )
 
-// NoTarget takes the target of a group away.
+// NoTarget removes the target of a group.
 const NoTarget = "none"
 
 // DefaultGroupConfig returns the configuration of a group that was never configured.
@@ -148,7 +148,8 @@ func (g GroupConfig) CheckTarget(group QueueRef, target string) error {
 	case own == "":
 		return Errorf(CodeConflict, "group %s has no target, so nothing is pushed into %s; set the target", group, Quoted(target))
 	}
-	return Errorf(CodeConflict, "group %s has the target %s: the servers push its messages into that queue; work the queue, or take the target away", group, Quoted(own))
+	return Errorf(CodeConflict, "group %s has the target %s: the servers push its messages into that queue; "+
+		"work the queue, or set the target to none", group, Quoted(own))
 }
 
 // ValidateFor returns [ErrInvalid] with every bad field of a patch for a queue or a
@@ -186,16 +187,16 @@ type GroupStats struct {
 	Lag int64
 	// Entered counts the messages at or after the start of the group.
 	Entered int64
-	// Filtered messages did not match the filter; Skipped and Replayed ones were
-	// passed over by Seek, forward and back; Missed ones were gone although the group
-	// needed them.
+	// Filtered counts messages that did not match the filter. Skipped and Replayed
+	// count messages that a Seek passed over, forward and back. Missed counts messages
+	// that were deleted although the group needed them.
 	Filtered, Skipped, Replayed, Missed int64
-	// OldestNeeded is the age of the oldest message that the group needs; 0 without one.
+	// OldestNeeded is the age of the oldest message that the group needs, 0 if it needs none.
 	OldestNeeded time.Duration
 	// Parked reports that the group was idle for too long.
 	Parked bool
-	// AtMaxHeld reports that MaxHeld holds the cursor back in some shard. Key is then
-	// the key that blocks most messages there, if the group has an order.
+	// AtMaxHeld reports that MaxHeld stops the cursor in some shard. Key is then the
+	// key that blocks most messages there, if the group has an order.
 	AtMaxHeld bool
 	Key       string
 	// Consumers called within the last hour, by name; at most 1000.
@@ -214,7 +215,7 @@ func DefaultTopicConfig() TopicConfig {
 	return TopicConfig{Shards: 1, Dedupe: None, Keep: None, MaxAge: None, MaxCount: None, MaxBytes: None, Overflow: OverflowRefuse}
 }
 
-// With is c changed by a patch: each field of the patch that is not zero.
+// With returns c with each field of the patch that is not zero.
 func (c TopicConfig) With(patch TopicConfig) TopicConfig {
 	set(&c.Shards, patch.Shards)
 	set(&c.Dedupe, patch.Dedupe)
@@ -255,8 +256,8 @@ func (c TopicConfig) Validate() error {
 	return f.Err()
 }
 
-// CheckParts returns [ErrInvalid] with every bound that is too small for each shard to
-// have a part of it.
+// CheckParts returns [ErrInvalid] with every bound that is smaller than the number of
+// shards, each of which enforces a part of the bound.
 func (c TopicConfig) CheckParts() error {
 	var f BadFields
 	if c.MaxCount > 0 && c.MaxCount < c.Shards {
@@ -268,8 +269,8 @@ func (c TopicConfig) CheckParts() error {
 	return f.Err()
 }
 
-// Validate judges everything about a message that needs neither a clock nor a topic, and
-// names every bad field. maxBody is the engine's bound on a body in bytes; 0 is
+// Validate checks everything about a message that needs neither a clock nor a topic. Its
+// error names every bad field. maxBody is the engine's bound on a body in bytes; 0 is
 // [DefaultMaxBody].
 func (m *Message) Validate(maxBody int) error {
 	var f BadFields

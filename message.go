@@ -6,7 +6,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// MessageBytes is the size of the bodies together.
+// MessageBytes returns the total size of the bodies.
 func MessageBytes(messages []Message) (n int) {
 	for i := range messages {
 		n += len(messages[i].Body)
@@ -16,8 +16,8 @@ func MessageBytes(messages []Message) (n int) {
 
 // Plan returns when a valid message enters the log, in ms, and the message as the engine
 // stores it: the namespace filled in, the names of headers in lower case, without Delay
-// and Due. A moment that is not after now is now. It returns [ErrInvalid] for a moment
-// beyond [MaxTime].
+// and Due. A Due in the past becomes now. Plan returns [ErrInvalid] for a due time beyond
+// [MaxTime].
 func (m Message) Plan(now time.Time) (stored Message, due int64, err error) {
 	if due = dueAt(m.Delay, m.Due, now); due > clock.Milli(MaxTime) {
 		return m, 0, Invalid("delay", "ends beyond %s", MaxTime.Format(time.RFC3339Nano))
@@ -45,8 +45,8 @@ func (m *Message) ShardIn(c TopicConfig, delayed bool) (shard int, fixed bool) {
 	return 0, false
 }
 
-// DelayedShards returns the shards that can have a delayed message with this key and ID:
-// two if it depends on whether the topic compared IDs when the message was published.
+// DelayedShards returns the shards that can have a delayed message with this key and ID.
+// There are two if the shard depends on whether the topic had a Dedupe at the Publish.
 func DelayedShards(key, id string, shards int) []int {
 	if key != "" {
 		return []int{KeyShard(key, shards)}
@@ -59,7 +59,7 @@ func DelayedShards(key, id string, shards int) []int {
 }
 
 // ValidateFor returns [ErrInvalid] with every bad parameter of a Requeue in a queue or a
-// group: the messages of a group have neither tries nor a TTL of their own.
+// group. The messages of a group have neither tries nor a TTL of their own.
 func (p *RequeueParams) ValidateFor(q QueueRef) error {
 	var f BadFields
 	err := p.Validate()

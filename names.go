@@ -68,7 +68,7 @@ func checkID(f *BadFields, field, id string) {
 // checkNamespace judges the name of a namespace; empty is the default one.
 func checkNamespace(f *BadFields, name string) { checkName(f, "namespace", NamespaceOr(name), "-_") }
 
-// checkQueue judges the name of a queue, or of a group: TOPIC@GROUP.
+// checkQueue checks the name of a queue, or of a group: TOPIC@GROUP.
 func checkQueue(f *BadFields, field, name string) {
 	if strings.IndexByte(name, '@') >= 0 {
 		checkGroup(f, field, name)

@@ -26,8 +26,8 @@ type Planned struct {
 	MergeKey string
 }
 
-// Plan judges the job and settles what it leaves open, for a queue of that
-// configuration and an engine whose clock says now. The job's ID is left as it is.
+// Plan checks the job and fills in its defaults, for a queue of that configuration at
+// the engine's time now. It does not change the job's ID.
 func (j Job) Plan(cfg *QueueConfig, now time.Time, maxBody int) (Planned, error) {
 	if err := j.Validate(maxBody); err != nil {
 		return Planned{}, err

@@ -16,7 +16,7 @@ type Position = Number
 // MaxOrdinal is the largest ordinal of a message.
 const MaxOrdinal = 1<<40 - 1
 
-// PositionParts are what a position says.
+// PositionParts are the parts of a position.
 type PositionParts struct {
 	// Millis is the entry time in ms since 1970.
 	Millis int64
@@ -40,8 +40,8 @@ func (p PositionParts) Position() (n Position) {
 	return n
 }
 
-// PositionPartsOf returns what a position says. Every number has such parts; whether it
-// is a position of a topic, its Topic says.
+// PositionPartsOf splits a position into its parts. It accepts any number: compare Topic
+// with [TopicChecksum] to learn whether the number is a position of that topic.
 func PositionPartsOf(n Position) PositionParts {
 	return PositionParts{
 		Millis:  int64(binary.BigEndian.Uint64(n[:8]) >> 16),
@@ -54,5 +54,5 @@ func PositionPartsOf(n Position) PositionParts {
 // EnteredAt returns the entry time that a position carries.
 func (p PositionParts) EnteredAt() time.Time { return time.UnixMilli(p.Millis).UTC() }
 
-// KeyShard returns the shard of messages with a key, in a topic of so many shards.
+// KeyShard returns the shard of messages with a key, in a topic with that many shards.
 func KeyShard(key string, shards int) int { return int(keyByte(key)) % shards }

@@ -20,10 +20,10 @@ func (c *Client) Publish(ctx context.Context, m Message) (PublishResult, error) 
 }
 
 // PublishMany publishes up to [MaxBatch] messages in one call, with a result for each
-// in order. Messages of topics with [TopicConfig.Dedupe] are given missing IDs, and are
-// sent again if the answer was lost, as jobs are. Any other message is sent once: the
-// log may hold one whose answer was lost, and another try would add it again. The
-// error is that of the call as a whole, [ErrUnsupported] for an engine without topics.
+// in order. In topics with [TopicConfig.Dedupe] it fills in missing IDs, and it repeats
+// messages whose answer was lost, like Push. It sends any other message once: the log
+// may already have the message, and a repeat would add it twice. The error is that of
+// the call as a whole, [ErrUnsupported] for an engine without topics.
 func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]PublishResult, error) {
 	topics, ok := c.engine.(Topics)
 	if !ok {
@@ -66,7 +66,7 @@ func (c *Client) PublishMany(ctx context.Context, messages []Message) ([]Publish
 	return results, err
 }
 
-// lostMessages are the places of the messages whose answers were lost.
+// lostMessages returns the places of the messages whose answers were lost.
 func lostMessages(results []PublishResult, err error, n int) (places []int) {
 	for i := range n {
 		if repeatMends(err) || err == nil && repeatMends(results[i].Err) {
@@ -76,9 +76,9 @@ func lostMessages(results []PublishResult, err error, n int) (places []int) {
 	return places
 }
 
-// repeatable returns those of the places whose messages may be sent again: their
-// topics still compare IDs, and have not forgotten those of the first try. Half of
-// the window is left for the repeat to arrive.
+// repeatable returns the places of the messages that are safe to repeat: the topic still
+// compares IDs and remembers the IDs of the first try. Half of the window is reserved for
+// the repeat to arrive.
 func (c *Client) repeatable(ctx context.Context, topics Topics, messages []Message, places []int, since time.Duration) []int {
 	for _, i := range places {
 		c.dedupe.forget(messages[i].ref())
@@ -90,7 +90,7 @@ func (c *Client) repeatable(ctx context.Context, topics Topics, messages []Messa
 	return slices.DeleteFunc(places, func(i int) bool { return since >= windows[messages[i].ref()]/2 })
 }
 
-// publishRest sends some messages again.
+// publishRest publishes the messages at some places again, and stores their results.
 func publishRest(ctx context.Context, topics Topics, messages []Message, results []PublishResult, places []int) {
 	rest := make([]Message, len(places))
 	for k, i := range places {
@@ -108,8 +108,8 @@ func publishRest(ctx context.Context, topics Topics, messages []Message, results
 
 func (m *Message) ref() QueueRef { return QueueRef{m.Namespace, m.Topic} }
 
-// windows returns for how long the topics of the messages compare IDs; 0 for a topic
-// that does not, or that does not exist yet.
+// windows returns the dedupe windows of the messages' topics. The window is 0 for a topic
+// without Dedupe, and for a topic that does not exist yet.
 func (c *Client) windows(ctx context.Context, topics Topics, messages []Message) (map[QueueRef]time.Duration, error) {
 	windows := map[QueueRef]time.Duration{}
 	for i := range messages {
@@ -126,8 +126,8 @@ func (c *Client) windows(ctx context.Context, topics Topics, messages []Message)
 	return windows, nil
 }
 
-// windowAge is for how long a Client relies on what a topic's Dedupe was. A topic that
-// begins to compare IDs is noticed so much later.
+// windowAge is how long a Client caches a topic's Dedupe. A Client notices a new Dedupe
+// after at most this time.
 const windowAge = time.Minute
 
 // windowCache remembers the Dedupe of topics.
@@ -157,7 +157,7 @@ func (w *windowCache) of(ctx context.Context, topics Topics, topic QueueRef, c c
 
 	info, err := topics.Topic(ctx, topic)
 	switch {
-	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict): // Publish makes it, or says what is wrong
+	case errors.Is(err, ErrNotFound) || errors.Is(err, ErrConflict): // Publish makes the topic or returns the error
 		return 0, nil
 	case err != nil:
 		return 0, err
