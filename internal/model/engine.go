@@ -170,8 +170,8 @@ func (e *Engine) now() (time.Time, int64) {
 // find is the queue, or nil for an unknown one.
 func (e *Engine) find(q duly.QueueRef) *queue { return e.queues[q.Normal()] }
 
-// known returns an error for a name that no queue can have: that of a topic, or
-// of a group which does not exist. An unknown queue is none.
+// known returns an error for the name of a topic or of an unknown group. An unknown
+// queue is no error.
 func (e *Engine) known(ref duly.QueueRef) error {
 	ref = ref.Normal()
 	name, _, isGroup := ref.Group()
@@ -186,8 +186,8 @@ func (e *Engine) known(ref duly.QueueRef) error {
 	return nil
 }
 
-// beginOn begins an operation on one queue or group: a bad name is an error, and
-// so is an unknown group; an unknown queue is nil.
+// beginOn begins an operation on one queue or group. It returns an error for a bad name
+// and for an unknown group, and nil for an unknown queue.
 func (e *Engine) beginOn(ctx context.Context, ref duly.QueueRef) (*queue, error) {
 	if err := ref.Validate(); err != nil {
 		return nil, err
@@ -227,8 +227,8 @@ func (e *Engine) make(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	return q, nil
 }
 
-// hasRoom returns [duly.ErrFull] for a namespace that can have no more queues
-// and topics.
+// hasRoom returns [duly.ErrFull] for a namespace with the maximum number of queues and
+// topics.
 func (e *Engine) hasRoom(namespace string) error {
 	n := 0
 	for ref := range e.queues {

@@ -14,14 +14,14 @@ import (
 // A group is a queue whose jobs are the messages that it holds, and its dead
 // copies. This file has the rest of a group.
 
-// group is what only a group has, over all shards.
+// group is the part of a queue that only a group has, over all shards.
 type group struct {
 	topic     *topic
 	called    int64            // when it was made or last reserved from
 	consumers map[string]int64 // → its last call
 }
 
-// reader is what only a shard of a group has.
+// reader is the part of a shard that only a group has.
 type reader struct {
 	log    *log
 	filter []duly.Condition
@@ -61,6 +61,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	if t.groups[name] != nil {
 		return true, nil
 	}
+
 	now, ms := e.now()
 	places, err := t.places(from, parts, now)
 	if err != nil {
@@ -74,13 +75,14 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 			return false, err
 		}
 	}
+
 	e.topics[topicRef] = t
 	t.groups[name] = e.newGroup(t, ref.Normal(), places, ms)
 	return false, nil
 }
 
-// places finds a From in every shard. It returns [duly.ErrInvalid] for one that
-// lies ahead.
+// places finds a From in every shard. It returns [duly.ErrInvalid] for a From ahead
+// of the log.
 func (t *topic) places(from duly.From, parts duly.FromParts, now time.Time) ([]place, error) {
 	if aheadOf(parts, now) {
 		return nil, duly.AheadOfLog(from)
@@ -100,7 +102,9 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 	g := &queue{ref: ref, group: &group{topic: t, called: now, consumers: map[string]int64{}}}
 	for i, l := range t.logs {
 		s := newShard(ref, i, e.moves)
-		s.reader = &reader{log: l, held: &set{compare: byNumber}, copies: map[string]*job{}, cursor: max(places[i].wanted, l.first()) - 1}
+		s.reader = &reader{
+			log: l, held: &set{compare: byNumber}, copies: map[string]*job{}, cursor: max(places[i].wanted, l.first()) - 1,
+		}
 		s.reader.stats.Entered = s.lag()
 		g.shards = append(g.shards, s)
 	}
@@ -109,10 +113,10 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 	return g
 }
 
-// applyConfig gives all messages the values of the configuration, and lets the
-// blocked ones go if the group has no order.
+// applyConfig copies the configuration's values to all held messages, and makes the
+// blocked ones ready if the group has no order.
 func (s *shard) applyConfig() {
-	s.reader.filter, _ = s.cfg.Group.Filter.Conditions() // was validated
+	s.reader.filter, _ = s.cfg.Group.Filter.Conditions() // Configure has validated it
 	for _, set := range s.sets {
 		for j := range set.all() {
 			s.setValues(j)
@@ -132,7 +136,7 @@ func (s *shard) setValues(j *job) {
 	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
 }
 
-// mayOrder refuses an order by key while the group holds messages without one.
+// mayOrder refuses a change to order by key while the group holds messages.
 func (q *queue) mayOrder(order duly.GroupOrder) error {
 	if q.group == nil || order != duly.OrderKeys || q.cfg.Group.Order == duly.OrderKeys {
 		return nil
@@ -147,7 +151,7 @@ func (q *queue) mayOrder(order duly.GroupOrder) error {
 	return nil
 }
 
-// reserved notes a Reserve.
+// reserved records a Reserve.
 func (g *group) reserved(consumer string, now int64) {
 	g.called = now
 	if consumer == "" {
@@ -163,23 +167,23 @@ func (g *group) reserved(consumer string, now int64) {
 
 func forgotten(at, now int64) bool { return past(at+clock.Millis(duly.ConsumerMemory), now) }
 
-// parked reports whether the group was idle for too long: it needs nothing.
+// parked reports whether the group was idle for too long. It then needs no message.
 func (q *queue) parked(now int64) bool {
 	idle := q.cfg.Group.Idle
 	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
 }
 
-// beyondCursor are the stored messages that the cursor has not passed.
+// beyondCursor returns the stored messages that the cursor has not passed.
 func (s *shard) beyondCursor() []*message { return s.reader.log.from(s.reader.cursor + 1) }
 
 func (s *shard) lag() int64 { return int64(len(s.beyondCursor())) }
 
-// room is how many more messages the group may hold.
+// room returns how many more messages the group may hold.
 func (s *shard) room() int { return max(0, s.cfg.Group.MaxHeld-s.held()) }
 
-// fromGroup takes up to n messages of a group: ready ones first, but no more than
-// half of the call while there are new ones, which come next. Ready ones then fill
-// what is left. more says that passing over messages ended at its bound.
+// fromGroup takes up to n messages of a group. Ready messages come first. While there
+// are new messages, ready ones get at most half of the call, new ones come next, and
+// ready ones fill the rest. more reports that passing over messages stopped at its bound.
 func (t *taking) fromGroup(s *shard, n int) (more bool) {
 	more = s.reader.log.enterDue(t.now)
 	end := t.left - n
@@ -220,7 +224,7 @@ func (t *taking) leaseNew(s *shard, n int) (more bool) {
 	return false
 }
 
-// hold makes a message of the log one that the group holds.
+// hold adds a message of the log to the messages that the group holds.
 func (s *shard) hold(m *message, now int64) *job {
 	j := &job{number: m.position, isMessage: true}
 	j.ID, j.Namespace, j.Queue, j.OrderKey = m.position.String(), s.ref.Namespace, s.ref.Name, m.Key
@@ -231,7 +235,7 @@ func (s *shard) hold(m *message, now int64) *job {
 	return j
 }
 
-// unread counts the new messages that a Reserve may find, no further than to most.
+// unread counts the new messages that a Reserve may find, up to most.
 func (s *shard) unread(now int64, most int) (n int) {
 	room := s.room()
 	busy := map[string]bool{}
@@ -254,8 +258,8 @@ func (s *shard) unread(now int64, most int) (n int) {
 	return n
 }
 
-// waiting walks the messages that a Reserve may come to: those beyond the cursor,
-// and the delayed ones that are due.
+// waiting iterates over the messages that a Reserve may reach: the messages beyond the
+// cursor, then the delayed messages that are due.
 func (s *shard) waiting(now int64) iter.Seq[*message] {
 	return func(yield func(*message) bool) {
 		for _, m := range s.beyondCursor() {
@@ -280,7 +284,7 @@ func (s *shard) holds(m *message) *job {
 	return nil
 }
 
-// miss is what the loss of a message is to the group.
+// miss updates the group after the loss of a message.
 func (s *shard) miss(m *message, now int64) {
 	if m.ordinal > s.reader.cursor {
 		s.reader.cursor = m.ordinal
@@ -294,7 +298,7 @@ func (s *shard) miss(m *message, now int64) {
 	}
 }
 
-// giveUp lets a held message go, whatever its state.
+// giveUp removes a held message in any state.
 func (s *shard) giveUp(j *job) { s.place(j, duly.StateNone, nil) }
 
 // dropCopy drops the dead copy of a message that dies again.
@@ -306,7 +310,7 @@ func (s *shard) dropCopy(id string) {
 	s.counters.Dropped++
 }
 
-// floor is the ordinal of the first message that the group needs.
+// floor returns the ordinal of the first message that the group needs.
 func (s *shard) floor() uint64 {
 	if first := s.reader.held.first(); first != nil {
 		return duly.PositionPartsOf(first.number).Ordinal
@@ -329,6 +333,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 		return r, err
 	}
 	defer e.end()
+
 	t, now := e.now()
 	places, err := q.group.topic.places(to, parts, t)
 	if err != nil {
@@ -368,7 +373,7 @@ func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
 	return skipped, replayed
 }
 
-// checkID refuses the ID of a message in a group that is no position of its topic.
+// checkID refuses an ID in a group that is not a position of its topic.
 func (q *queue) checkID(id string) error {
 	if q == nil || q.group == nil {
 		return nil
@@ -380,8 +385,8 @@ func (q *queue) checkID(id string) error {
 	return nil
 }
 
-// lookUp finds a job by its ID. Of a message that a group holds and has a dead copy
-// of, it returns what the group holds.
+// lookUp finds a job by its ID. If a group both holds a message and has a dead copy of
+// it, lookUp returns the held one.
 func (q *queue) lookUp(id string) (*shard, *job) {
 	if q == nil {
 		return nil, nil
@@ -405,7 +410,7 @@ func (q *queue) beyond(id string) bool {
 	return m != nil && m.ordinal > s.reader.cursor
 }
 
-// missing is the error for a job that is not there.
+// missing returns the error for a job that does not exist.
 func (q *queue) missing(ref duly.QueueRef, id string) error {
 	if q != nil && q.group != nil {
 		return duly.NoMessage(ref, id)
@@ -420,11 +425,13 @@ func (q *queue) groupStats(now int64) *duly.GroupStats {
 	for _, s := range q.shards {
 		s.addGroupStats(st, now, blocked)
 	}
+
 	for key, n := range blocked {
 		if most := blocked[st.Key]; n > most || n == most && key < st.Key {
 			st.Key = key
 		}
 	}
+
 	for name, at := range q.group.consumers {
 		if !forgotten(at, now) {
 			st.Consumers = append(st.Consumers, duly.Consumer{Name: name, LastCall: clock.FromMilli(at)})
@@ -437,8 +444,8 @@ func (q *queue) groupStats(now int64) *duly.GroupStats {
 	return st
 }
 
-// addGroupStats adds the shard's to the group's, and counts the blocked messages of
-// each key if the shard is at its bound.
+// addGroupStats adds the shard's statistics to the group's. It counts the blocked
+// messages of each key if the shard is at its bound.
 func (s *shard) addGroupStats(st *duly.GroupStats, now int64, blocked map[string]int) {
 	r := s.reader
 	st.Lag += s.lag()
@@ -467,7 +474,7 @@ func (s *shard) copies() int {
 	return len(s.reader.copies)
 }
 
-// finds reports whether a job is found where its state says.
+// finds reports whether the indexes have the job where its state says.
 func (s *shard) finds(j *job) bool {
 	if s.isCopy(j.state) {
 		return s.reader.copies[j.ID] == j

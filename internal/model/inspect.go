@@ -335,10 +335,10 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 	})
 }
 
-// surveyed lists what a survey visits: the queues and groups of a namespace.
+// surveyed lists the queues and groups of a namespace, for a survey.
 func (e *Engine) surveyed(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	cursor := p.Cursor
-	p.Cursor = "" // that of a survey may be the name of a group
+	p.Cursor = "" // the cursor of a survey may be the name of a group, which names refuses
 	return e.names(ctx, p, func(found *nameSet) {
 		found.behind = cursor
 		for ref := range e.queues {
@@ -361,7 +361,7 @@ func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePa
 	})
 }
 
-// nameSet gathers the names behind a cursor, each once.
+// nameSet collects the names after a cursor, each once.
 type nameSet struct {
 	behind string
 	names  map[string]bool

@@ -9,23 +9,23 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// log is what one shard of a topic stores. It knows nothing of the others.
+// log is one shard of a topic. Shards are independent of each other.
 type log struct {
 	topic *topic
 	index int
-	// messages have consecutive ordinals: they are deleted at the front alone.
+	// messages have consecutive ordinals: only the oldest are ever deleted.
 	messages []*message
 	// last is the position of the last message that entered, stored or not.
 	last duly.PositionParts
-	// delayed messages have not entered, by (due, turn).
+	// delayed messages have not entered the log. Sorted by (due, turn).
 	delayed []*message
 	turns   int
-	// seen are the IDs that were published with dedupe, order the same by age.
+	// seen has the IDs that were published with dedupe; order has the same by age.
 	seen     map[string]*seen
 	order    []*seen
-	bytes    int64 // of all messages, the delayed ones included
+	bytes    int64 // of all messages, including the delayed ones
 	counters duly.TopicStats
-	// holder is the group at the floor, since when it is there.
+	// holder is the group at the floor, since is when it got there.
 	holder string
 	since  int64
 }
@@ -47,7 +47,7 @@ type seen struct {
 	message *message
 }
 
-// size is the estimate that max_bytes counts by.
+// size estimates the stored size, for max_bytes.
 func (m *message) size() int64 {
 	n := len(m.ID) + len(m.Key) + len(m.Body)
 	for name, value := range m.Headers {
@@ -56,15 +56,15 @@ func (m *message) size() int64 {
 	return int64(n) + 64
 }
 
-// entry is the message as Read returns it.
+// entry returns the message in the form of Read.
 func (m *message) entry() duly.Entry {
 	e := duly.Entry{Message: m.Message, Position: m.position, EnteredAt: clock.FromMilli(m.entered)}
 	e.Headers, e.Body = maps.Clone(m.Headers), slices.Clone(m.Body)
 	return e
 }
 
-// first is the ordinal of the oldest stored message, or that of the next one to
-// enter.
+// first returns the ordinal of the oldest stored message, or of the next one to enter
+// if there is none.
 func (l *log) first() uint64 { return l.last.Ordinal + 1 - uint64(len(l.messages)) }
 
 // from returns the stored messages from an ordinal on.
@@ -87,8 +87,7 @@ func (l *log) at(p duly.Position) *message {
 	return nil
 }
 
-// enter appends a message to the log. Positions rise although the clock may have
-// been set back.
+// enter appends a message to the log. Positions rise even if the clock was set back.
 func (l *log) enter(m *message, now int64) {
 	l.last = duly.PositionParts{
 		Millis: max(now, l.last.Millis), Ordinal: l.last.Ordinal + 1, Shard: l.index, Topic: duly.TopicChecksum(l.topic.ref),
@@ -107,7 +106,7 @@ func (l *log) step(now int64) (more bool) {
 	return l.trim(now) || more
 }
 
-// enterDue lets due messages enter in their order; more says that it ended at its
+// enterDue lets due messages enter in their order. more reports that it stopped at its
 // bound.
 func (l *log) enterDue(now int64) (more bool) {
 	for n := 0; len(l.delayed) > 0 && l.delayed[0].due <= now; n++ {
@@ -129,7 +128,7 @@ func (l *log) delay(m *message) {
 	l.delayed = slices.Insert(l.delayed, i, m)
 }
 
-// byEntry is the order in which delayed messages enter.
+// byEntry compares delayed messages by the order in which they enter.
 func byEntry(a, b *message) int {
 	return cmp.Or(cmp.Compare(a.due, b.due), cmp.Compare(a.turn, b.turn))
 }
@@ -150,8 +149,8 @@ func (l *log) moments(soonest func(int64)) {
 	}
 }
 
-// repeats returns the message that was first published with the ID, if a repeat
-// of it exists now.
+// repeats returns the message that was first published with the ID, if the window of
+// dedupe still covers it.
 func (l *log) repeats(id string, now int64) *message {
 	window := l.topic.cfg.Dedupe
 	if s := l.seen[id]; s != nil && window != duly.None && !past(s.at+clock.Millis(window), now) {

@@ -37,7 +37,7 @@ type publishing struct {
 	t       time.Time
 	now     int64
 	stepped map[*log]bool
-	chosen  map[*topic]int // the shards of messages that may go to any
+	chosen  map[*topic]int // the shards of messages that may go to any shard
 }
 
 // publish checks in the contract's order: invalid, exists, full.
@@ -78,7 +78,8 @@ func (p *publishing) publish(m duly.Message) duly.PublishResult {
 	return duly.PublishResult{Outcome: duly.Created, Position: next.position, ID: next.ID}
 }
 
-// shard is the shard that a message goes to. All that may go to any go to one.
+// shard returns the shard of a message. All messages of a call that may go to any shard
+// go to the same one.
 func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
 	if shard, fixed := m.ShardIn(t.cfg, delayed); fixed {
 		return shard
@@ -98,8 +99,8 @@ func (p *publishing) shard(t *topic, m *duly.Message, delayed bool) int {
 	return p.chosen[t]
 }
 
-// repeated returns the message that a new one repeats: one with its ID within the
-// window of dedupe, or a delayed one that a delayed one would take the place of.
+// repeated returns the message that m repeats: a message with its ID within the window
+// of dedupe, or, if m is delayed, a delayed message with its key and ID.
 func (l *log) repeated(m *message, delayed bool, now int64) *message {
 	if m.ID == "" {
 		return nil

@@ -13,7 +13,7 @@ type queue struct {
 	cfg    duly.QueueConfig
 	shards []*shard
 
-	group *group // what only a group of a topic has
+	group *group // nil for a queue that is not a group
 
 	woken     int   // waiters woken for jobs that nobody has reserved yet
 	recheckAt int64 // when to wake others in their place; 0: never
@@ -68,7 +68,7 @@ type shard struct {
 	heads    map[string]*job   // order key → the job that holds it
 	merges   map[mergeKey]*job // → the job that holds it
 
-	reader *reader // what only a shard of a group has
+	reader *reader // nil for a shard of a queue that is not a group
 }
 
 // mergeKey counts within its order key.
@@ -131,11 +131,11 @@ func (s *shard) place(j *job, to duly.State, change func()) {
 	}
 }
 
-// isCopy reports whether a job of that state is a dead copy of a message. The
-// group may hold the message itself as well, after a Seek back.
+// isCopy reports whether a job in that state is a dead copy of a message. After a Seek
+// back, the group may hold the message itself as well.
 func (s *shard) isCopy(state duly.State) bool { return s.reader != nil && state == duly.StateDead }
 
-// remember lets a job be found by its ID and number.
+// remember adds a job to the indexes by ID and number.
 func (s *shard) remember(j *job) {
 	if s.isCopy(j.state) {
 		s.reader.copies[j.ID] = j
@@ -143,7 +143,7 @@ func (s *shard) remember(j *job) {
 	}
 	s.byID[j.ID], s.byNumber[j.number] = j, j
 	if s.reader != nil && !j.requeued {
-		s.reader.held.remove(j) // it may be there in another state
+		s.reader.held.remove(j) // held may have it with an older state
 		s.reader.held.add(j)
 	}
 }
@@ -160,8 +160,8 @@ func (s *shard) forget(j *job) {
 	}
 }
 
-// keyOf returns the order key that holds a job back: none in a group without an
-// order.
+// keyOf returns the order key by which jobs wait for each other. In a group without an
+// order there is none.
 func (s *shard) keyOf(j *job) string {
 	if s.reader != nil && s.cfg.Group.Order != duly.OrderKeys {
 		return ""

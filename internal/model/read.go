@@ -23,12 +23,14 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	over := make(chan struct{})
 	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
 	defer timeout.Stop()
+
 	for {
 		page, changed, err := e.read(ctx, ref, p)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
 		}
-		p.From = page.Next // what "end" was at the first look
+
+		p.From = page.Next // "end" is the end at the first read
 		select {
 		case <-changed:
 		case <-over:
@@ -39,8 +41,8 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	}
 }
 
-// read returns the page that there is now. changed is closed when it may be
-// another one.
+// read returns the page without waiting. changed is closed when another read may return
+// more.
 func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, changed <-chan struct{}, err error) {
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
@@ -66,8 +68,8 @@ func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	return page, e.changed, nil
 }
 
-// gap returns the number of messages that are gone, if the reader knows that it
-// has not read them: start and a time leave it open.
+// gap returns gone for a From that names a message. With start or a time the reader
+// expects no certain message, so there is no gap.
 func (t *topic) gap(from duly.From, gone uint64) int64 {
 	if p, _ := from.Parts(); p.Kind == duly.KindPosition || p.Kind == duly.KindNext {
 		return int64(gone)
@@ -75,13 +77,15 @@ func (t *topic) gap(from duly.From, gone uint64) int64 {
 	return 0
 }
 
-// merged returns messages by position from the ordinals on, and moves these.
+// merged returns messages by position, beginning at the ordinals in next, and advances
+// these.
 func (t *topic) merged(next []uint64, limit int) (entries []duly.Entry) {
 	bytes := 0
 	for len(entries) < limit {
 		var least *message
 		for i, l := range t.logs {
-			if rest := l.from(next[i]); len(rest) > 0 && (least == nil || slices.Compare(rest[0].position[:], least.position[:]) < 0) {
+			rest := l.from(next[i])
+			if len(rest) > 0 && (least == nil || slices.Compare(rest[0].position[:], least.position[:]) < 0) {
 				least = rest[0]
 			}
 		}
@@ -211,7 +215,8 @@ func (e *Engine) Delayed(ctx context.Context, ref duly.QueueRef, p duly.DelayedP
 
 	bytes := 0
 	for _, l := range t.logs[min(after.Shard, len(t.logs)):] {
-		for _, m := range slices.SortedFunc(slices.Values(l.delayed), func(a, b *message) int { return byPlace(a.place(), b.place()) }) {
+		inOrder := func(a, b *message) int { return byPlace(a.place(), b.place()) }
+		for _, m := range slices.SortedFunc(slices.Values(l.delayed), inOrder) {
 			place := m.place()
 			if place.Shard = l.index; place.Shard == after.Shard && byPlace(place, after) <= 0 {
 				continue
@@ -238,7 +243,7 @@ func byPlace(a, b delayedCursor) int {
 	return cmp.Or(cmp.Compare(a.Due, b.Due), cmp.Compare(a.ID, b.ID), cmp.Compare(a.Key, b.Key))
 }
 
-// waiting is a delayed message as a caller sees it.
+// waiting returns a delayed message in the form for callers.
 func (m *message) waiting(body bool) duly.Message {
 	w := m.Message
 	w.Due, w.Headers, w.Body = clock.FromMilli(m.due), maps.Clone(m.Headers), nil
@@ -248,8 +253,8 @@ func (m *message) waiting(body bool) duly.Message {
 	return w
 }
 
-// findDelayed begins an operation on a delayed message. The caller ends it if there
-// is no error.
+// findDelayed begins an operation on a delayed message. The caller ends the operation
+// unless there is an error.
 func (e *Engine) findDelayed(ctx context.Context, ref duly.QueueRef, key, id string) (*log, *message, error) {
 	if err := duly.ValidateID(id); err != nil {
 		return nil, nil, err
@@ -290,7 +295,7 @@ func (e *Engine) CancelDelayed(ctx context.Context, ref duly.QueueRef, key, id s
 	return nil
 }
 
-// aheadOf reports whether a time lies ahead of the clock.
+// aheadOf reports whether a From is a time ahead of the clock.
 func aheadOf(p duly.FromParts, now time.Time) bool {
 	return p.Kind == duly.KindTime && p.Time.After(now)
 }

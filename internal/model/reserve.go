@@ -71,13 +71,13 @@ type taking struct {
 	dispatcher bool
 	left       int
 	bytes      int
-	full       bool   // the next job does not go with those that it has
-	token      uint64 // of the messages that it takes from groups; drawn when the first is taken
+	full       bool   // the next job does not fit into the answer
+	token      uint64 // of the messages from groups; drawn for the first one
 	got        []duly.Delivery
 }
 
-// queue takes what one queue has, from its shards one after the other. A queue that
-// serves other callers is moved forward, as a paused one is.
+// queue takes jobs of one queue, from its shards one after the other. It only moves a
+// queue forward that serves other callers, like a paused one.
 func (t *taking) queue(q *queue, first int) {
 	if q.serves(t.dispatcher) {
 		q.woken = max(0, q.woken-1)

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// readers walks the shards of the groups that read this log.
+// readers iterates over the shards of the groups that read this log.
 func (l *log) readers() iter.Seq[*shard] {
 	return func(yield func(*shard) bool) {
 		for _, g := range l.topic.groups {
@@ -19,8 +19,9 @@ func (l *log) readers() iter.Seq[*shard] {
 	}
 }
 
-// trim deletes messages at the front of the log: what no group needs and keep does
-// not hold, and what a bound does not allow. more says that it ended at its bound.
+// trim deletes messages at the front of the log. It trims messages that neither a group
+// nor keep needs, and drops messages that exceed a bound. more reports that it stopped at
+// its own bound.
 func (l *log) trim(now int64) (more bool) {
 	defer l.noteHolder(now)
 	for n := 0; len(l.messages) > 0; n++ {
@@ -45,7 +46,7 @@ func (l *log) trim(now int64) (more bool) {
 	return false
 }
 
-// tooOld reports whether the message is older than a bound; none bounds nothing.
+// tooOld reports whether the message is older than age. With age none it never is.
 func tooOld(m *message, age time.Duration, now int64) bool {
 	return age != duly.None && past(m.entered+clock.Millis(age), now)
 }
@@ -63,7 +64,8 @@ func (l *log) needs(m *message, now int64) bool {
 // mayDrop reports whether max_count and max_bytes may delete a message.
 func (l *log) mayDrop(needed bool) bool { return !needed || l.topic.cfg.Overflow == duly.OverflowDrop }
 
-// over returns the setting that so many messages and bytes more would break.
+// over returns the setting that this many additional messages and bytes would exceed,
+// empty for none.
 func (l *log) over(messages int, bytes int64) (setting string) {
 	cfg := l.topic.cfg
 	maxCount := duly.ShardPart(cfg.MaxCount, cfg.Shards, l.index)
@@ -77,8 +79,8 @@ func (l *log) over(messages int, bytes int64) (setting string) {
 	return ""
 }
 
-// makeRoom drops the oldest messages until another one fits. It returns
-// [duly.ErrFull], and drops nothing, if that is not allowed or not enough.
+// makeRoom drops the oldest messages until m fits. It returns [duly.ErrFull], and drops
+// nothing, if dropping is not allowed or not enough.
 func (l *log) makeRoom(m *message, now int64) error {
 	drop, bytes := 0, m.size()
 	for ; ; drop++ {
@@ -95,6 +97,7 @@ func (l *log) makeRoom(m *message, now int64) error {
 		}
 		bytes -= l.messages[drop].size()
 	}
+
 	for range drop {
 		l.removeFirst(now)
 		l.counters.Dropped++
@@ -102,7 +105,7 @@ func (l *log) makeRoom(m *message, now int64) error {
 	return nil
 }
 
-// removeFirst deletes the oldest message. Each group that needed it has missed it.
+// removeFirst deletes the oldest message. Each group that needed it counts it as missed.
 func (l *log) removeFirst(now int64) {
 	m := l.messages[0]
 	l.messages[0] = nil
@@ -113,8 +116,7 @@ func (l *log) removeFirst(now int64) {
 	}
 }
 
-// floor returns the first message that some group needs, and what is known about
-// the group that holds it.
+// floor returns the first message that some group needs, with the group that needs it.
 func (l *log) floor(now int64) (f duly.Floor, ok bool) {
 	next := l.last.Ordinal + 1 // the lowest floor of the other groups
 	lowest := next
@@ -132,6 +134,7 @@ func (l *log) floor(now int64) (f duly.Floor, ok bool) {
 	if f.Group == "" {
 		return f, false
 	}
+
 	f.Shard, f.Position, f.Alone = l.index, l.from(lowest)[0].position, int64(next-lowest)
 	if f.Group == l.holder {
 		f.Since = clock.FromMilli(l.since)
@@ -139,7 +142,7 @@ func (l *log) floor(now int64) (f duly.Floor, ok bool) {
 	return f, true
 }
 
-// noteHolder stores since when a group holds the floor.
+// noteHolder records a change of the group at the floor.
 func (l *log) noteHolder(now int64) {
 	if f, _ := l.floor(now); f.Group != l.holder {
 		l.holder, l.since = f.Group, now

@@ -126,7 +126,7 @@ func (s *shard) settle(j *job, o *duly.Outcome, t time.Time) {
 	case duly.Release:
 		due := j.DueAt
 		if j.isMessage {
-			due = now // its entry time may lie ahead of a clock that was set back
+			due = now // its entry time may be ahead of a clock that was set back
 		}
 		if o.Delay != nil {
 			due = duly.DueIn(*o.Delay, t)

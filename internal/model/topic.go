@@ -41,14 +41,14 @@ func (t *topic) step(now int64) (more bool) {
 	return more
 }
 
-// moments reports when delayed messages are due.
+// moments passes the times at which delayed messages are due to soonest.
 func (t *topic) moments(soonest func(int64)) {
 	for _, l := range t.logs {
 		l.moments(soonest)
 	}
 }
 
-// usualTopic is the configuration of a topic that was never configured.
+// usualTopic returns the configuration of a topic that was never configured.
 func (e *Engine) usualTopic() duly.TopicConfig {
 	c := duly.DefaultTopicConfig()
 	c.Shards = e.cfg.Shards
@@ -63,7 +63,7 @@ func (e *Engine) mayMakeTopic(ref duly.QueueRef) error {
 	return e.hasRoom(ref.Namespace)
 }
 
-// makeTopic finds or makes the topic.
+// makeTopic returns the topic, and makes it if it does not exist.
 func (e *Engine) makeTopic(ref duly.QueueRef, cfg duly.TopicConfig) (*topic, error) {
 	if t := e.topics[ref]; t != nil {
 		return t, nil
@@ -76,8 +76,8 @@ func (e *Engine) makeTopic(ref duly.QueueRef, cfg duly.TopicConfig) (*topic, err
 	return t, nil
 }
 
-// beginTopic begins an operation on a topic that must be there. The caller unlocks
-// if there is no error.
+// beginTopic begins an operation on a topic that must exist. The caller unlocks e.mu
+// unless there is an error.
 func (e *Engine) beginTopic(ctx context.Context, ref duly.QueueRef) (*topic, error) {
 	if err := ref.ValidateTopic(); err != nil {
 		return nil, err
@@ -144,7 +144,7 @@ func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (duly.TopicInfo, 
 	return info, nil
 }
 
-// addStats adds the shard's to the topic's.
+// addStats adds the shard's statistics to the topic's.
 func (l *log) addStats(st *duly.TopicStats, now int64) {
 	st.Messages += int64(len(l.messages))
 	st.Bytes += l.bytes

@@ -164,8 +164,7 @@ func (e *Engine) wake() {
 	e.setTimer(t)
 }
 
-// takeBack steps the queues whose first lease has ended, and lets the messages
-// enter that are due.
+// takeBack steps the queues whose first lease has ended, and lets due messages enter.
 func (e *Engine) takeBack(now int64) {
 	for _, t := range e.topics {
 		for _, l := range t.logs {
