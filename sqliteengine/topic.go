@@ -8,15 +8,15 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// A topic is a row of queues, as a group is, so all that goes by a queue's ID serves
-// both: the namespace and its bound, destroying, the hub, and for a group the whole of
-// the queue machinery.
+// Topics and groups are rows of table queues. So code that works by a queue's ID works
+// for both: the namespace and its bound, Destroy and the hub. A group also uses the
+// rest of a queue.
 //
 // The log of a topic is table messages, in which a message is written once. A message
 // that a group holds is a job of the group without a body, whose number is the position:
 // a pointer into the log. A dead message is a job with a body: a copy.
 
-// kind says what a row of queues is.
+// kind is the kind of a row of queues.
 type kind int64
 
 // The kinds.
@@ -26,7 +26,7 @@ const (
 	kindGroup
 )
 
-// topicLog is what the writer knows of a topic in addition to its queue.
+// topicLog is the part of a queue that only a topic has.
 type topicLog struct {
 	cfg    duly.TopicConfig
 	n      logNumbers
@@ -35,8 +35,7 @@ type topicLog struct {
 	floor  heldFloor
 }
 
-// heldFloor is the group that holds the floor of a topic, and since when it does. It is
-// known in memory alone.
+// heldFloor is the group at the floor of a topic, and since when. It is only in memory.
 type heldFloor struct {
 	group duly.QueueRef
 	since int64
@@ -44,13 +43,13 @@ type heldFloor struct {
 
 // logNumbers is the row of topic_logs.
 type logNumbers struct {
-	// first is the ordinal of the oldest message, last + 1 without one.
+	// first is the ordinal of the oldest message, last + 1 in an empty log.
 	first, last, lastMs int64
-	// enteredBytes are those of all messages that entered, goneBytes those of the
+	// enteredBytes is the size of all messages that entered, goneBytes the size of the
 	// messages before first.
 	enteredBytes, goneBytes int64
 	delayed, delayedBytes   int64
-	delayedSeq              int64 // the last one given to a delayed message
+	delayedSeq              int64 // the seq of the newest delayed message
 	ids                     int64
 	published, existing     int64
 	canceled                int64
@@ -58,7 +57,7 @@ type logNumbers struct {
 	forgotten               int64
 }
 
-// columns are the numbers in the order of their columns.
+// columns returns the numbers in the order of their columns.
 func (n *logNumbers) columns() [15]*int64 {
 	return [...]*int64{
 		&n.first, &n.last, &n.lastMs, &n.enteredBytes, &n.goneBytes, &n.delayed, &n.delayedBytes, &n.delayedSeq, &n.ids,
@@ -66,23 +65,23 @@ func (n *logNumbers) columns() [15]*int64 {
 	}
 }
 
-// messages is how many messages the log has.
+// messages returns the number of messages in the log.
 func (n *logNumbers) messages() int64 { return n.last - n.first + 1 }
 
-// bytes is the size of the log.
+// bytes returns the size of the log.
 func (n *logNumbers) bytes() int64 { return n.enteredBytes - n.goneBytes }
 
 func newTopicLog(ref duly.QueueRef) *topicLog {
 	return &topicLog{cfg: duly.DefaultTopicConfig(), n: logNumbers{first: 1}, sum: duly.TopicChecksum(ref)}
 }
 
-// position is the position of a message of the log.
+// position returns the position of a message of the log.
 func (l *topicLog) position(ordinal, ms int64) duly.Position {
 	return duly.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.sum}.Position()
 }
 
 // scanTopic reads a row of topics and topic_logs. The second may be missing in a
-// damaged file; the log then seems empty, which a check mends.
+// damaged file: the log then seems empty until a check repairs it.
 func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
 	l := newTopicLog(ref)
 	c := &l.cfg
@@ -99,7 +98,7 @@ func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
 	return l
 }
 
-// saveTopic writes what has changed of a topic.
+// saveTopic writes the changed rows of a topic.
 func (q *queue) saveTopic(c *conn) error {
 	l := q.log
 	if q.cfgDirty || q.truth.log == nil {
@@ -119,7 +118,7 @@ func (q *queue) saveTopic(c *conn) error {
 	return err
 }
 
-// loadTopics reads what queues lack that are topics or groups.
+// loadTopics reads the topic and group rows of queues.
 func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 	byID := map[int64]*queue{}
 	for _, q := range queues {
@@ -151,8 +150,8 @@ func loadTopics(c *conn, queues map[duly.QueueRef]*queue) error {
 	return nil
 }
 
-// linkGroups lists the groups of every topic. Whatever a damaged file lacks is filled
-// in with defaults, so that nothing else has to expect it.
+// linkGroups lists the groups of every topic. It fills in defaults for rows that a
+// damaged file lacks, so that no other code has to expect that.
 func linkGroups(queues map[duly.QueueRef]*queue) {
 	for _, q := range queues {
 		if q.kind == kindTopic && q.log == nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// messages are n messages with bodies of 100 bytes.
+// messages returns n messages with bodies of 100 bytes.
 func messages(n int) []duly.Message {
 	ms := make([]duly.Message, n)
 	for i := range ms {

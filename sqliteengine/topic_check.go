@@ -8,25 +8,25 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// The kinds of fault that only topics and groups have. Two of the contract's list can't
-// be: a message in two sets, because one row has one state, and a delayed message
-// without its record, because the record is the entry.
+// The kinds of fault that only topics and groups have. Two kinds of the contract cannot
+// occur here. A message is never in two sets, because a row has one state. A delayed
+// message never lacks its record, because the record is the entry.
 const (
 	faultMessageGone  = "message_gone"        // held, and not in the log
-	faultBeyondCursor = "held_beyond_cursor"  // held, and to be handed out again
+	faultBeyondCursor = "held_beyond_cursor"  // held, although the cursor has not reached it
 	faultCopyMissing  = "copy_missing"        // dead, without a copy of the message
-	faultCopyNumber   = "copy_number_wrong"   // numbered as a copy and alive, or the reverse
+	faultCopyNumber   = "copy_number_wrong"   // alive with the number of a copy, or dead without
 	faultCursorAhead  = "cursor_beyond_log"   // messages would be passed over
-	faultCursorBehind = "cursor_below_log"    // messages that are gone count as lag
+	faultCursorBehind = "cursor_below_log"    // deleted messages count as lag
 	faultGroupRows    = "group_rows_missing"  // without its settings or its cursor
 	faultGroupTopic   = "group_without_topic" // a group of no topic
 	faultTopicRows    = "topic_rows_missing"  // without its settings or its numbers
 	faultStrayRows    = "topic_rows_strayed"  // settings or numbers of no topic or group
-	faultSeenStray    = "id_without_message"  // an ID of a delayed message that is not there
-	faultLogNumbers   = "log_numbers_wrong"   // not what the messages say
+	faultSeenStray    = "id_without_message"  // an ID of a delayed message that does not exist
+	faultLogNumbers   = "log_numbers_wrong"   // not the numbers of the stored messages
 )
 
-// rowsOf reports whether a topic or a group has its other rows than that of queues.
+// rowsOf reports whether a topic or a group has its rows in the tables besides queues.
 func (t *tx) rowsOf(q *queue) (complete bool, err error) {
 	name := "group_find"
 	if q.kind == kindTopic {
@@ -38,7 +38,7 @@ func (t *tx) rowsOf(q *queue) (complete bool, err error) {
 	return complete, err
 }
 
-// topicRows looks for topics and groups without their rows, and for rows of none.
+// topicRows finds topics and groups without their rows, and rows without a topic or group.
 func (c *check) topicRows() error {
 	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sq.Stmt) {
 		id := s.ColInt(0)
@@ -73,11 +73,11 @@ func (c *check) topic(q *queue) error {
 	return nil
 }
 
-// recountLog is what the numbers of a topic must be by its rows.
+// recountLog computes the numbers of a topic from its rows.
 func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
 	n = q.log.n
 	err = eachRow(t.stmt("recount_log").Int(1, q.id), func(s *sq.Stmt) {
-		if s.ColNull(0) { // an empty log begins behind its last message
+		if s.ColNull(0) { // an empty log begins after its last message
 			n.first, n.goneBytes = n.last+1, n.enteredBytes
 			return
 		}
@@ -134,8 +134,8 @@ func mendLog(ref duly.QueueRef) mend {
 	}
 }
 
-// fitGroups sets the cursors of a topic whose numbers were mended, and when the engine
-// looks at it next.
+// fitGroups moves the cursors into a topic whose numbers were mended, and sets the
+// topic's timer.
 func (t *tx) fitGroups(q *queue) error {
 	for _, ref := range q.log.groups {
 		if g := t.queue(ref); g != nil {
@@ -145,8 +145,7 @@ func (t *tx) fitGroups(q *queue) error {
 	return q.readDelayed(t.conn)
 }
 
-// mendRows writes the rows of a topic or a group from what is known of it in memory, or
-// begins them again.
+// mendRows writes the rows of a topic or a group from memory, or with defaults.
 func mendRows(ref duly.QueueRef) mend {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
@@ -201,7 +200,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 	return nil
 }
 
-// cursorFault is what is wrong with a cursor, "" for nothing.
+// cursorFault returns the kind of fault of a cursor, "" for none.
 func (q *queue) cursorFault(topic *queue) string {
 	switch n := &topic.log.n; {
 	case q.group.n.cursor > n.last:
@@ -212,8 +211,8 @@ func (q *queue) cursorFault(topic *queue) string {
 	return ""
 }
 
-// fitCursor sets a cursor that lies outside of the log to the end that is nearer, and
-// reports whether it did. Messages that are gone are missed.
+// fitCursor moves a cursor outside of the log to the nearer end, and reports whether it
+// did. It counts deleted messages as missed.
 func (q *queue) fitCursor(topic *queue) bool {
 	n := &q.group.n
 	switch q.cursorFault(topic) {
@@ -243,7 +242,7 @@ func mendCursor(ref duly.QueueRef) mend {
 	}
 }
 
-// judgeMessage finds what can be wrong with a message of a group alone.
+// judgeMessage finds the faults that only a message of a group can have.
 func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...any)) error {
 	if k.q.group == nil {
 		return nil
@@ -269,12 +268,12 @@ func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...an
 	return nil
 }
 
-// mendMessage mends what judgeMessage has found.
+// mendMessage mends a fault that judgeMessage has found.
 func (t *tx) mendMessage(j *job, kind string) error {
 	switch kind {
 	case faultMessageGone:
 		return t.missOne(j)
-	case faultBeyondCursor: // the cursor will come to it
+	case faultBeyondCursor: // the cursor will reach it
 		return t.gone(j)
 	case faultCopyMissing:
 		j.pointer, j.lastError = false, "the copy of the message is lost"
@@ -286,8 +285,8 @@ func (t *tx) mendMessage(j *job, kind string) error {
 	return t.mendNumber(j)
 }
 
-// mendNumber gives a message the number that goes with its state. If there is such a
-// one, this is the second of two, and goes.
+// mendNumber gives a message the number for its state. If another row has that number,
+// this row is a duplicate, and mendNumber deletes it.
 func (t *tx) mendNumber(j *job) error {
 	if err := j.readBody(t.conn); err != nil && err != errGone {
 		return err
@@ -307,7 +306,7 @@ func (t *tx) mendNumber(j *job) error {
 	return t.put(j)
 }
 
-// imbalance is by how much the equation of a group's counters is wrong.
+// imbalance returns the error of the equation of a group's counters.
 func (q *queue) imbalance(topic *queue) int64 {
 	n, c := &q.group.n, &q.counters
 	entered := topic.log.n.last - n.start + 1
@@ -330,7 +329,7 @@ func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	}
 }
 
-// mendGroupCounters counts the sizes again, and lets the group begin where its counters
+// mendGroupCounters recounts the sizes, and moves the group's start so that its counters
 // add up.
 func mendGroupCounters(ref duly.QueueRef) mend {
 	return func(t *tx) (bool, error) {
@@ -353,7 +352,7 @@ func mendGroupCounters(ref duly.QueueRef) mend {
 	}
 }
 
-// noteGroups adds the groups whose counters a fault of q may concern.
+// noteGroups adds the groups whose counters a fault of q may affect.
 func (c *check) noteGroups(q *queue) map[duly.QueueRef]bool {
 	if q == nil || q.kind == kindQueue {
 		return c.groups
@@ -369,7 +368,7 @@ func (c *check) noteGroups(q *queue) map[duly.QueueRef]bool {
 	return c.groups
 }
 
-// balanceGroups lets the counters of the groups add up whose faults were mended.
+// balanceGroups corrects the counters of groups after their faults were mended.
 func (c *check) balanceGroups(ctx context.Context) error {
 	for ref, isGroup := range c.groups {
 		if !isGroup {

@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// makeTopic finds or makes a topic; ErrFull if the namespace has no room for it,
-// ErrConflict if a queue has its name.
+// makeTopic finds or makes a topic. It returns ErrFull if the namespace has no room, and
+// ErrConflict if a queue has the name.
 func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
@@ -21,7 +21,7 @@ func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 	}
 }
 
-// topic is the transaction's copy of a topic; ErrNotFound for an unknown one.
+// topic returns the transaction's copy of a topic. It returns ErrNotFound for an unknown one.
 func (t *tx) topic(ref duly.QueueRef) (*queue, error) {
 	q := t.queue(ref)
 	if q == nil || q.kind != kindTopic {
@@ -73,8 +73,8 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	})
 }
 
-// DestroyTopic implements duly.TopicOperator. The topic and its groups are gone with
-// the answer; their rows are removed by and by.
+// DestroyTopic implements duly.TopicOperator. The topic and its groups are gone when it
+// returns. A background chore removes their rows.
 func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 	return info, err
 }
 
-// lookAtTopic runs f on one moment of a topic.
+// lookAtTopic runs f on a consistent snapshot of a topic.
 func (e *Engine) lookAtTopic(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (e *Engine) lookAtTopic(ctx context.Context, ref duly.QueueRef, f func(t *t
 	})
 }
 
-// topicStats is what a topic holds, and what it has done.
+// topicStats returns the sizes and counters of a topic.
 func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
 	n := &q.log.n
 	s = duly.TopicStats{
@@ -161,8 +161,8 @@ func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
 // place is a place in a log.
 type place struct{ ordinal, ms, entered int64 }
 
-// messageAt finds the first message at or behind an ordinal. Behind the last one, it is
-// the place where the next message enters.
+// messageAt finds the first message at or after an ordinal. After the last message, it
+// returns the place where the next message enters.
 func (t *tx) messageAt(q *queue, ordinal int64) (p place, err error) {
 	s := t.stmt("message_at").Int(1, q.id).Int(2, ordinal)
 	row, err := s.Step()
@@ -178,11 +178,11 @@ func (t *tx) messageAt(q *queue, ordinal int64) (p place, err error) {
 	return p, nil
 }
 
-// firstSince finds the first message that entered at a moment or later. Entry times
-// rise with the ordinals, so it halves the log until it is found.
+// firstSince finds the first message that entered at ms or later. Entry times rise with
+// the ordinals, so this is a binary search.
 func (t *tx) firstSince(q *queue, ms int64) (place, error) {
 	n := &q.log.n
-	low, high := n.first, n.last+1 // it is in [low, high]
+	low, high := n.first, n.last+1 // the message is in [low, high]
 	for low < high {
 		middle := low + (high-low)/2
 		p, err := t.messageAt(q, middle)

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Ways to harm topics and groups. The numbers are those of the contract's table; where
-// the layout excludes one, the test says by what.
+// Ways to damage topics and groups. The numbers are from the contract's table. Where
+// the layout excludes a fault, a comment says why.
 var topicDamages = []damage{
 	{"1 PointerWithoutMessage", "DELETE FROM messages WHERE ordinal = (SELECT cursor FROM topic_cursors)", faultMessageGone, ""},
 	{"1 LogLost", "DELETE FROM messages", faultMessageGone, ""},

@@ -11,8 +11,8 @@ import (
 )
 
 // Delayed messages are in a table of their own until they are due. A step of the topic
-// then moves them into the log, in the order of their due moments. The engine steps a
-// topic by itself when the first of them is due, as it takes leases back.
+// then moves them into the log, in the order of their due times. The engine's timer
+// steps a topic when the first of them is due.
 
 // delay stores a message that enters the log later.
 func (t *tx) delay(q *queue, m *message, due int64) error {
@@ -42,7 +42,7 @@ func scanDelayed(s *sq.Stmt) delayedMessage {
 	}
 }
 
-// enterDue moves due messages into the log. more: it ended at its bound.
+// enterDue moves due messages into the log. more reports that it stopped at its bound.
 func (t *tx) enterDue(q *queue) (more bool, err error) {
 	if q.first.due > t.now {
 		return false, nil
@@ -86,7 +86,7 @@ func (t *tx) dropDelayed(q *queue, m *delayedMessage) error {
 	return err
 }
 
-// readDelayed reads when the first delayed message is due.
+// readDelayed reads the due time of the first delayed message.
 func (q *queue) readDelayed(c *conn) error {
 	q.first.due = never
 	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sq.Stmt) { q.first.due = s.ColInt(0) })
@@ -120,7 +120,7 @@ func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, i
 	return m, err
 }
 
-// public is the message as it was published.
+// public returns the message as it was published.
 func (m *message) public(topic duly.QueueRef) duly.Message {
 	return duly.Message{
 		Namespace: topic.Namespace, Topic: topic.Name, ID: m.id, Key: m.key, Body: m.body, Headers: unpackHeaders(m.headers),
@@ -183,7 +183,7 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 	return page, err
 }
 
-// delayedCursor is the place in a list of delayed messages behind which it goes on.
+// delayedCursor returns the cursor of the page after m.
 func delayedCursor(m *delayedMessage) string {
 	w := packer(binary.BigEndian.AppendUint64(nil, uint64(m.due)))
 	w.text(1, m.id)

@@ -11,13 +11,13 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// groupState is what the writer knows of a group in addition to its queue.
+// groupState is the part of a queue that only a group has.
 type groupState struct {
 	topic      duly.QueueRef // zero if the topic is missing in a damaged file
 	topicID    int64
 	conditions []duly.Condition
-	// held is the ordinal of the first message that the group holds, never without one.
-	// It may lie before the truth if it is stale, and is then read again.
+	// held is a lower bound on the ordinal of the first message that the group holds,
+	// never without one. It is read again when it is stale.
 	held   int64
 	stale  bool
 	called int64 // when it was last reserved from
@@ -32,7 +32,7 @@ type groupNumbers struct {
 	filtered, skipped, replayed, missed int64
 }
 
-// columns are the numbers in the order of their columns.
+// columns returns the numbers in the order of their columns.
 func (n *groupNumbers) columns() [7]*int64 {
 	return [...]*int64{&n.start, &n.cursor, &n.reserved, &n.filtered, &n.skipped, &n.replayed, &n.missed}
 }
@@ -40,7 +40,7 @@ func (n *groupNumbers) columns() [7]*int64 {
 func compareNames(a, b duly.QueueRef) int { return strings.Compare(a.Name, b.Name) }
 
 // scanGroup reads a row of topic_groups and topic_cursors. The second may be missing
-// in a damaged file; the group then begins at the start.
+// in a damaged file: the group then begins at the start.
 func (q *queue) scanGroup(s *sq.Stmt) {
 	g, c := &groupState{stale: true}, &q.cfg.Group
 	c.Order = duly.OrderNone
@@ -49,7 +49,7 @@ func (q *queue) scanGroup(s *sq.Stmt) {
 	}
 	c.MaxHeld, c.Filter = int(s.ColInt(2)), duly.Filter(s.ColText(3))
 	c.Idle, c.Target = time.Duration(s.ColInt(4)), s.ColText(5)
-	g.conditions, _ = c.Filter.Conditions() // it was judged when it was set
+	g.conditions, _ = c.Filter.Conditions() // Configure has validated it
 	if !s.ColNull(6) {
 		for i, n := range g.n.columns() {
 			*n = s.ColInt(6 + i)
@@ -59,7 +59,7 @@ func (q *queue) scanGroup(s *sq.Stmt) {
 	q.group = g
 }
 
-// saveGroup writes what has changed of a group.
+// saveGroup writes the changed rows of a group.
 func (q *queue) saveGroup(c *conn) error {
 	g := q.group
 	if q.cfgDirty || q.truth.group == nil {
@@ -80,8 +80,8 @@ func (q *queue) saveGroup(c *conn) error {
 	return err
 }
 
-// known returns an error for a name that no queue can have: that of a topic, or of a
-// group which does not exist. An unknown queue is none.
+// known returns an error for the name of a topic or of an unknown group. An unknown
+// queue is no error.
 func (t *tx) known(ref duly.QueueRef) error {
 	q := t.peek(ref)
 	switch topic, _, isGroup := ref.Group(); {
@@ -143,8 +143,8 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	return existed, err
 }
 
-// mayCreate finds the first message of a new group, or returns why its topic can't have
-// one more. It changes nothing.
+// mayCreate returns the first message of a new group, or the error if its topic cannot
+// have another group. It changes nothing.
 func (t *tx) mayCreate(topic duly.QueueRef, from duly.From, parts duly.FromParts) (first int64, err error) {
 	q := t.peek(topic)
 	if q == nil || q.kind != kindTopic {
@@ -174,14 +174,14 @@ func (t *tx) addGroup(topic *queue, ref duly.QueueRef, first int64) error {
 	return err
 }
 
-// target is where a From points in a log.
+// target is the place of a From in a log.
 type target struct {
-	first   int64 // ordinal of the first message that is stored
-	wanted  int64 // that of the one asked for, which may be gone
-	clipped bool  // messages from there on are gone
+	first   int64 // ordinal of the first stored message from there on
+	wanted  int64 // ordinal of the From, whose message may be deleted
+	clipped bool  // messages from wanted on are deleted
 }
 
-// findPlace finds a From in a log; ErrInvalid for one that lies ahead of it.
+// findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
 func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (target, error) {
 	if parts.Kind == duly.KindTime && parts.Time.After(t.t) {
 		return target{}, duly.AheadOfLog(from)
@@ -193,7 +193,7 @@ func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (target, 
 	return at, err
 }
 
-// point finds a From in a log. ahead: it is a position beyond the end.
+// point finds a From in a log. ahead reports a position beyond the end.
 func (t *tx) point(q *queue, p duly.FromParts) (at target, ahead bool, err error) {
 	n := &q.log.n
 	switch p.Kind {
@@ -216,7 +216,7 @@ func (t *tx) point(q *queue, p duly.FromParts) (at target, ahead bool, err error
 // pointAtTime finds the first message that entered at ms or later.
 func (t *tx) pointAtTime(q *queue, ms int64) (at target, err error) {
 	n := &q.log.n
-	oldest := place{ms: n.lastMs + 1} // in an empty log, the target may be the last that was there
+	oldest := place{ms: n.lastMs + 1} // in an empty log, the target may be its last message
 	if n.messages() > 0 {
 		if oldest, err = t.messageAt(q, n.first); err != nil {
 			return at, err
@@ -293,7 +293,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 	return r, err
 }
 
-// seek moves the cursor, and counts what the group gives up.
+// seek moves the cursor, and counts the messages that the group gives up.
 func (q *queue) seek(at target) duly.SeekResult {
 	n := &q.group.n
 	r := duly.SeekResult{Clipped: at.clipped, Skipped: q.held()}
@@ -308,7 +308,7 @@ func (q *queue) seek(at target) duly.SeekResult {
 	return r
 }
 
-// giveUp lets everything go that a group holds.
+// giveUp removes every message that a group holds, except the dead copies.
 func (t *tx) giveUp(q *queue) error {
 	for _, name := range []string{"group_jobs_drop", "group_bodies_drop", "group_heads_drop"} {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
@@ -322,7 +322,7 @@ func (t *tx) giveUp(q *queue) error {
 	return nil
 }
 
-// unlinkGroup takes a group that is destroyed out of its topic.
+// unlinkGroup removes a destroyed group from its topic.
 func (t *tx) unlinkGroup(q *queue) {
 	if topic := t.topicOf(q); topic != nil {
 		topic.log.groups = slices.DeleteFunc(slices.Clone(topic.log.groups), func(ref duly.QueueRef) bool { return ref == q.ref })
@@ -336,7 +336,7 @@ func (t *tx) configureGroup(q *queue, patch duly.QueueConfig) error {
 		return duly.OrderNeedsEmpty(q.ref, q.held())
 	}
 	q.cfg, q.cfgDirty = q.cfg.With(patch), true
-	q.group.conditions, _ = q.cfg.Group.Filter.Conditions() // was validated
+	q.group.conditions, _ = q.cfg.Group.Filter.Conditions() // patch.Validate has parsed it
 	if order == q.cfg.Group.Order || order != duly.OrderKeys {
 		return nil
 	}

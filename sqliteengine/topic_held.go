@@ -6,14 +6,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// What a group holds are jobs of the group. What is different about them:
+// A message that a group holds is a job of the group, with these differences:
 //
-//   - Their number is the position, their ID its text. Tries, stalls, backoff and lease
-//     are the group's.
+//   - Its number is the position, its ID the text of the position. Tries, stalls, backoff
+//     and lease come from the group.
 //   - The body, the headers and the key of a pointer are read from the log. A message
-//     that is gone from there is missed.
-//   - Column ended is the fence, a random token of the Reserve less one.
-//   - Column due is the entry time unless the message is delayed, so that ready ones are
+//     that was deleted there is missed.
+//   - Column ended is the fence: a random token of the Reserve, minus one.
+//   - Column due is the entry time unless the message is delayed. So ready messages are
 //     sorted by position.
 //   - A dead message is a copy with everything in its row. The first bit of its number
 //     is set: after a Seek back the group may hold the message itself as well.
@@ -23,21 +23,21 @@ const copyBit = 0x80
 
 func isCopy(n duly.Number) bool { return n[0]&copyBit != 0 }
 
-// copyNumber is the number of the dead copy of a message, and the reverse.
+// copyNumber converts the number of a message to the number of its dead copy, and back.
 func copyNumber(n duly.Number) duly.Number {
 	n[0] ^= copyBit
 	return n
 }
 
-// holds notes that the group holds a message of the log.
+// holds records that the group holds a message of the log.
 func (g *groupState) holds(n duly.Number) {
 	g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
 }
 
-// errGone says that a message is in the log no more.
+// errGone reports that a message was deleted from the log.
 var errGone = errors.New("sqliteengine: the message is gone from the log")
 
-// asMessage fills in what a message of a group does not have in its row.
+// asMessage fills in the fields that the row of a message does not store.
 func (j *job) asMessage(rules []byte) {
 	d := &j.q.cfg.Defaults
 	j.Tries, j.MaxStalls, j.Backoff, j.Lease = d.Tries, d.MaxStalls, d.Backoff, d.Lease
@@ -49,8 +49,8 @@ func (j *job) asMessage(rules []byte) {
 	j.ID = position.String()
 }
 
-// packMessage packs the rules of a message: all of a copy; of a pointer the key if the
-// group keeps an order.
+// packMessage packs the rules of a message. A copy has all of them, a pointer only the
+// key if the group has an order.
 func (j *job) packMessage() []byte {
 	bits := uint64(0)
 	switch {
@@ -62,7 +62,7 @@ func (j *job) packMessage() []byte {
 	return packFields(&j.Planned, "", bits)
 }
 
-// packed is the column rules.
+// packed returns the value of column rules.
 func (j *job) packed() []byte {
 	if j.q.group != nil {
 		return j.packMessage()
@@ -70,8 +70,8 @@ func (j *job) packed() []byte {
 	return packRules(&j.Planned, j.alias())
 }
 
-// lockKey is the order key by which the job blocks others, "" for none. A group may have
-// no order although its messages have keys.
+// lockKey returns the order key by which the job blocks others, "" for none. A group
+// may have no order although its messages have keys.
 func (j *job) lockKey() string {
 	if j.q.group != nil && j.q.cfg.Group.Order != duly.OrderKeys {
 		return ""
@@ -79,7 +79,7 @@ func (j *job) lockKey() string {
 	return j.OrderKey
 }
 
-// ordinal is the message's place in its log.
+// ordinal returns the message's ordinal in its log.
 func (j *job) ordinal() int64 { return int64(duly.PositionPartsOf(j.number).Ordinal) }
 
 // readMessage reads key, headers and body of a pointer from the log.
@@ -112,8 +112,8 @@ func (j *job) lookMessage(c *conn) (size int, err error) {
 	return size, nil
 }
 
-// buryMessage makes a dead copy of a message that a group holds. A copy of the same
-// message that died before a Seek back is dropped for it.
+// buryMessage makes a dead copy of a message that a group holds. It drops an older copy
+// of the same message, which died before a Seek back.
 func (t *tx) buryMessage(j *job) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
@@ -136,13 +136,13 @@ func (t *tx) buryMessage(j *job) error {
 	return t.put(j)
 }
 
-// unhold removes the row of a message. Its order key is still the caller's to free.
+// unhold removes the row of a message. The caller frees its order key.
 func (t *tx) unhold(j *job) error {
 	j.state = duly.StateNone
 	return t.put(j)
 }
 
-// hold lets a dead copy live again under the message's own number.
+// hold turns a dead copy into a held message under the message's own number.
 func (t *tx) hold(j *job) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
@@ -154,7 +154,7 @@ func (t *tx) hold(j *job) error {
 	return nil
 }
 
-// missOne lets a group miss a message that it holds and that is gone from the log.
+// missOne counts a held message as missed that was deleted from the log.
 func (t *tx) missOne(j *job) error {
 	g := j.q.group
 	g.n.missed++
@@ -162,8 +162,8 @@ func (t *tx) missOne(j *job) error {
 	return t.gone(j)
 }
 
-// positionIn reads the ID of a message of a group; ErrInvalid for one that is no
-// position of its topic.
+// positionIn parses the ID of a message of a group. It returns ErrInvalid for an ID that
+// is not a position of its topic.
 func positionIn(q *queue, id string) (duly.Number, error) {
 	n, ok := duly.ParseNumber(id)
 	if topic, _, _ := q.ref.Group(); !ok || duly.PositionPartsOf(n).Topic != duly.TopicChecksum(topic) {
@@ -185,7 +185,7 @@ func (t *tx) messageByID(q *queue, id string) (*job, error) {
 	return t.byNumber(q, copyNumber(n))
 }
 
-// reviveMessage lets a dead copy live again: the group holds the message, ready or blocked.
+// reviveMessage requeues a dead copy: the group then holds the message, ready or blocked.
 func (t *tx) reviveMessage(j *job) (err error) {
 	if err := t.hold(j); err != nil {
 		return err
@@ -196,7 +196,7 @@ func (t *tx) reviveMessage(j *job) (err error) {
 	return t.put(j)
 }
 
-// beyond is ErrConflict for a position in the log that lies beyond a group's cursor.
+// beyond returns ErrConflict for a position beyond a group's cursor.
 func (t *tx) beyond(q *queue, id string) error {
 	if q.group == nil {
 		return nil
@@ -217,7 +217,7 @@ func (t *tx) beyond(q *queue, id string) error {
 	return duly.NotBeyondCursor(q.ref, id)
 }
 
-// missing is the error for a job that is not there.
+// missing returns the error for a job that does not exist.
 func (t *tx) missing(q *queue, id string) error {
 	if err := t.beyond(q, id); err != nil {
 		return err
@@ -225,7 +225,8 @@ func (t *tx) missing(q *queue, id string) error {
 	return notThere(q, id)
 }
 
-// asFailure is nil for an error of the contract, which is the answer for one item.
+// asFailure returns nil for an error of the contract: that is the answer for one item,
+// not a failure of the call.
 func asFailure(err error) error {
 	if refusal(err) {
 		return nil

@@ -10,13 +10,12 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// What the hub knows of topics and groups. A group has what it holds ready and what
-// lies beyond its cursor; a commit that brings messages into a log updates all its groups.
-// A topic with delayed messages is stepped by the timer when the first of them is due,
-// as a queue is whose first lease ends. Readers of a log wait for a channel that is
-// closed when messages enter.
+// The hub's state of topics and groups. A group's deliverable messages are its ready
+// messages and the messages beyond its cursor, so a commit that adds messages to a log
+// updates all its groups. The timer steps a topic when its first delayed message is due.
+// Readers of a log wait for a channel that is closed when messages enter.
 
-// learnTopic takes over what only a topic has.
+// learnTopic updates the part of a view that only a topic has.
 func (h *hub) learnTopic(v *view, q *queue) {
 	v.ready = 0
 	v.first = noMoments
@@ -28,7 +27,7 @@ func (h *hub) learnTopic(v *view, q *queue) {
 	}
 }
 
-// updateGroups takes over what a change of a topic means for its groups.
+// updateGroups updates the views of a topic's groups after a change of the topic.
 func (h *hub) updateGroups(topic *queue, now int64) {
 	for _, ref := range topic.log.groups {
 		if g := h.e.w.queues[ref]; g != nil {
@@ -37,8 +36,8 @@ func (h *hub) updateGroups(topic *queue, now int64) {
 	}
 }
 
-// learnGroup takes over what only a group has. Of a group with a filter or an order
-// nobody knows how much of its lag is deliverable until a look was at it.
+// learnGroup updates the part of a view that only a group has. With a filter or an
+// order, only a look at the messages finds how much of the lag is deliverable.
 func (h *hub) learnGroup(v *view, q *queue) {
 	v.unsure, v.called = false, q.group.called
 	topic := h.e.w.queues[q.group.topic]
@@ -55,7 +54,7 @@ func (h *hub) learnGroup(v *view, q *queue) {
 	}
 }
 
-// known returns an error for a name that no queue can have; see tx.known.
+// known returns an error for the name of a topic or of an unknown group, see tx.known.
 func (h *hub) known(ref duly.QueueRef) error {
 	exists := func(ref duly.QueueRef, k kind) bool {
 		v := h.views[door{ref: ref}]
@@ -72,8 +71,8 @@ func (h *hub) known(ref duly.QueueRef) error {
 	return duly.NoGroup(ref)
 }
 
-// entered is closed when messages enter a topic, or when it is destroyed. It is nil for
-// an unknown one.
+// entered returns a channel that is closed when messages enter a topic, or when the
+// topic is destroyed. It returns nil for an unknown topic.
 func (h *hub) entered(topic duly.QueueRef) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,18 +93,17 @@ func (v *view) wakeReaders() {
 	}
 }
 
-// consumers are the names that callers of Reserve give, by group. They are kept in
-// memory alone, so that no call costs a write.
+// consumers has the names that callers pass with Reserve, by group. It is only in
+// memory, so that no call costs a write.
 type consumers struct {
 	mu     sync.Mutex
 	groups map[int64]map[string]int64 // by queue ID and name → the last call
 }
 
-// reservedEvery is how exactly the store knows when a group was last reserved from, in
-// ms.
+// reservedEvery is the precision of the stored time of a group's last Reserve, in ms.
 const reservedEvery = 60_000
 
-// noteCall notes a Reserve from a group.
+// noteCall records a Reserve from a group.
 func (t *tx) noteCall(q *queue, consumer string) {
 	g := q.group
 	if g.called = t.now; t.now-g.n.reserved >= reservedEvery || t.now < g.n.reserved {
@@ -144,7 +142,7 @@ func (c *consumers) note(group int64, name string, now int64) {
 
 func forgotten(at, now int64) bool { return past(at+clock.Millis(duly.ConsumerMemory), now) }
 
-// list is the names of a group that called within the last hour, by name.
+// list returns the consumers of a group that called within the last hour, by name.
 func (c *consumers) list(group, now int64) (all []duly.Consumer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,12 +9,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// What stays in a log. The floor is the first message that some group needs. Messages
-// before it are trimmed, those that break a bound are dropped. Every deletion is of the
-// beginning of the log: one range of a primary key.
+// Retention of a log. The floor is the first message that some group needs. A step
+// trims messages before the floor and drops messages that exceed a bound. It only
+// deletes the beginning of the log, which is one range of a primary key.
 
-// stepTopic moves a topic forward to now: due messages enter the log, and what is not kept
-// goes. more: it ended at a bound.
+// stepTopic moves a topic forward to now: due messages enter the log, and messages that
+// are not kept are deleted. more reports that it stopped at a bound.
 func (t *tx) stepTopic(q *queue) (more bool, err error) {
 	if more, err = t.enterDue(q); err != nil {
 		return false, err
@@ -26,8 +26,8 @@ func (t *tx) stepTopic(q *queue) (more bool, err error) {
 	return more || again, err
 }
 
-// topicOverdue reports whether a step of a topic may have something to do that no call
-// and no timer brings about.
+// topicOverdue reports whether a topic may need a step although no call and no timer
+// steps it.
 func (t *tx) topicOverdue(q *queue) bool {
 	c, n := &q.log.cfg, &q.log.n
 	if q.first.due <= t.now || n.ids > 0 {
@@ -46,8 +46,8 @@ func (t *tx) topicOverdue(q *queue) bool {
 	return c.MaxAge != duly.None || c.Keep != duly.None || idle || len(q.log.groups) > 0 && floor > n.first
 }
 
-// keep deletes the beginning of a log, up to a bound: what nobody needs, and what is
-// over max_age, max_count and max_bytes.
+// keep deletes the beginning of a log, up to a bound: messages that no group needs, and
+// messages over max_age, max_count and max_bytes.
 func (t *tx) keep(q *queue) (more bool, err error) {
 	l := q.log
 	if err := t.flushMessages(); err != nil {
@@ -70,7 +70,8 @@ func (t *tx) keep(q *queue) (more bool, err error) {
 	}
 }
 
-// nextToDelete is how far the log can be deleted for one reason, and what counts that.
+// nextToDelete returns how far the log can be deleted for one reason, and the counter of
+// that reason.
 func (t *tx) nextToDelete(q *queue) (last int64, counter *int64, err error) {
 	n := &q.log.n
 	if last, err = t.unneeded(q); err != nil || last >= n.first {
@@ -79,8 +80,8 @@ func (t *tx) nextToDelete(q *queue) (last int64, counter *int64, err error) {
 	if last, err = t.overBounds(q); err != nil || last < n.first {
 		return last, &n.dropped, err
 	}
-	// What only keep keeps is dropped up to the floor, and what is beyond every cursor
-	// as a whole. In between, messages that nobody needs follow those that are held.
+	// Messages up to the floor are dropped as one range, and so are messages beyond every
+	// cursor. In between, unneeded messages follow held ones.
 	floor, err := t.floor(q)
 	if floor > n.first {
 		last = min(last, floor-1)
@@ -115,7 +116,7 @@ func (t *tx) voids(topic duly.QueueRef) bool {
 		})
 }
 
-// unneeded is the last message that trim deletes.
+// unneeded returns the last message that trim deletes.
 func (t *tx) unneeded(q *queue) (int64, error) {
 	l := q.log
 	if len(l.groups) == 0 {
@@ -129,7 +130,7 @@ func (t *tx) unneeded(q *queue) (int64, error) {
 	return min(floor, kept.ordinal) - 1, err
 }
 
-// overBounds is the last message that a bound drops.
+// overBounds returns the last message that a bound drops.
 func (t *tx) overBounds(q *queue) (last int64, err error) {
 	l := q.log
 	if l.n.messages() == 0 {
@@ -146,8 +147,8 @@ func (t *tx) overBounds(q *queue) (last int64, err error) {
 	return max(last, crowd), err
 }
 
-// crowd is the last message that max_count and max_bytes drop, so that there is room for
-// so many messages and bytes more. With overflow refuse it is one that nobody needs.
+// crowd returns the last message that max_count and max_bytes drop to make room for that
+// many additional messages and bytes. With overflow refuse no group needs that message.
 func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 	l, n := q.log, &q.log.n
 	if l.cfg.MaxCount != duly.None {
@@ -170,8 +171,8 @@ func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 	return min(last, floor-1), err
 }
 
-// firstBehind finds the first message up to which the log has a size, by halves: the
-// size rises with the ordinals.
+// firstBehind finds the first message up to which the log has a size. The size rises
+// with the ordinals, so this is a binary search.
 func (t *tx) firstBehind(q *queue, size int64) (int64, error) {
 	low, high := q.log.n.first, q.log.n.last
 	for low < high {
@@ -189,8 +190,8 @@ func (t *tx) firstBehind(q *queue, size int64) (int64, error) {
 	return low, nil
 }
 
-// makeRoomFor drops what max_count and max_bytes say, so that a message has room. It
-// returns ErrFull if there is none.
+// makeRoomFor drops messages by max_count and max_bytes until m fits. It returns ErrFull
+// if it may not drop enough.
 func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 	l, n := q.log, &q.log.n
 	if l.cfg.MaxCount == duly.None && l.cfg.MaxBytes == duly.None {
@@ -230,8 +231,8 @@ func (t *tx) enteredUntil(q *queue, ordinal int64) (int64, error) {
 	return size, err
 }
 
-// deleteUntil deletes the beginning of a log. Groups that needed some of it have missed
-// that.
+// deleteUntil deletes the beginning of a log. Groups that needed some of these messages
+// count them as missed.
 func (t *tx) deleteUntil(q *queue, last int64, counter *int64) error {
 	n := &q.log.n
 	from, err := t.messageAt(q, n.first)
@@ -270,8 +271,8 @@ func (t *tx) deleteUntil(q *queue, last int64, counter *int64) error {
 	return nil
 }
 
-// floor is the first message of a topic that some group needs, the one behind the last
-// if none does.
+// floor returns the first message of a topic that some group needs. If no group needs
+// one, it returns the ordinal after the last message.
 func (t *tx) floor(q *queue) (int64, error) {
 	for {
 		floor, lowest := q.log.n.last+1, (*queue)(nil)
@@ -294,7 +295,7 @@ func (t *tx) floor(q *queue) (int64, error) {
 	}
 }
 
-// noteHolder notes since when a group holds the floor; nil for none.
+// noteHolder records the group at the floor, nil for none.
 func (l *topicLog) noteHolder(g *queue, now int64) {
 	var ref duly.QueueRef
 	if g != nil {
@@ -305,11 +306,11 @@ func (l *topicLog) noteHolder(g *queue, now int64) {
 	}
 }
 
-// floor is the first message that the group needs. It may be stale.
+// floor returns the first message that the group needs. It may be stale.
 func (g *groupState) floor() int64 { return min(g.held, g.n.cursor+1) }
 
-// readHeld reads the first message of the log that a group holds, from the bound of
-// before on.
+// readHeld reads the first message of the log that a group holds, from the known lower
+// bound on.
 func (t *tx) readHeld(topic, g *queue) error {
 	if err := t.flushMessages(); err != nil {
 		return err
@@ -324,7 +325,7 @@ func (t *tx) readHeld(topic, g *queue) error {
 }
 
 // firstHeld finds the first message of the log that a group holds, from a place on. It
-// passes over copies that live again: they need no message. Dead copies come last.
+// skips requeued copies, which need no message of the log. Dead copies come last.
 func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
 	number := topic.log.position(from.ordinal, from.ms)
 	s := t.stmt("held_from").Int(1, g.id).Blob(2, number[:])
@@ -344,13 +345,13 @@ func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
 	}
 }
 
-// miss lets a group miss the messages between two ordinals, which are gone.
+// miss counts the deleted messages between two ordinals as missed by a group.
 func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 	n := &g.group.n
 	missed := max(0, last-n.cursor)
 	n.cursor = max(n.cursor, last)
 	for _, number := range held {
-		// Read again: what one message frees may have changed another.
+		// Read again: freeing one message's key may have changed another message.
 		j, err := t.byNumber(g, number)
 		if err != nil {
 			return err
@@ -369,8 +370,8 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 	return nil
 }
 
-// heldBetween lists the messages that a group holds between two places of the log, copies
-// aside.
+// heldBetween lists the messages that a group holds between two places of the log,
+// without copies.
 func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, err error) {
 	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
 	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {
@@ -381,25 +382,25 @@ func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, e
 	return held, err
 }
 
-// parked reports whether a group was idle for too long: it needs nothing.
+// parked reports whether a group was idle for too long. It then needs no message.
 func (q *queue) parked(now int64) bool {
 	idle := q.cfg.Group.Idle
 	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
 }
 
-// missNote is what a group has missed, for the log.
+// missNote is a range of messages that a group has missed, for logging.
 type missNote struct {
 	group       duly.QueueRef
 	first, last int64 // ordinals
 	n           int64
-	logged      int64 // when one of the group was logged last
+	logged      int64 // when a range of the group was logged last
 }
 
-// missPause is how long nothing more is logged of what a group misses.
+// missPause is the minimum time between two log lines about missed messages of a group.
 const missPause = time.Minute
 
-// logMisses logs what groups have missed, at most once a minute for each. What came in
-// between is logged with the next.
+// logMisses logs the messages that groups have missed, at most once a minute for each
+// group. The next line covers the messages missed in between.
 func (w *writer) logMisses(t *tx) {
 	for _, m := range t.misses {
 		if w.misses == nil {

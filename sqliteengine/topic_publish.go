@@ -12,8 +12,8 @@ import (
 
 var _ duly.Topics = (*Engine)(nil)
 
-// Publish implements duly.Topics. As with Push, what does not depend on the topic is
-// validated here, on the caller's goroutine.
+// Publish implements duly.Topics. Like Push, it validates everything that does not depend
+// on the topic on the caller's goroutine.
 func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	size := duly.MessageBytes(messages)
 	if err := duly.CheckBatch(len(messages), size); err != nil {
@@ -36,7 +36,7 @@ type publishes struct {
 	results []duly.PublishResult
 }
 
-// publish is one message of a call, judged.
+// publish is one validated message of a call.
 type publish struct {
 	message
 	ref duly.QueueRef
@@ -44,18 +44,17 @@ type publish struct {
 	err error
 }
 
-// message is a message as the tables have it.
+// message is a message in the form of the tables.
 type message struct {
 	id, key string
 	headers []byte // packed; nil for none
 	body    []byte
 }
 
-// messageOverhead is what a message takes in addition to its texts, by the engine's
-// estimate.
+// messageOverhead is the engine's estimate of the size of a message without its texts.
 const messageOverhead = 64
 
-// size is the engine's estimate of what the message takes in the store.
+// size returns the engine's estimate of the stored size of the message.
 func (m *message) size() int64 {
 	n := messageOverhead + len(m.id) + len(m.key) + len(m.body)
 	for name, value := range unpackHeaders(m.headers) {
@@ -116,9 +115,9 @@ func (p *publishes) run(t *tx) error {
 	return nil
 }
 
-// publishTo finds or makes the topic of a Publish, moved forward to now. The call has
-// published to some topics already: a step would delete what it has just added, if no
-// group needs that.
+// publishTo finds or makes the topic of a Publish and steps it. It does not step a topic
+// that the call has published to already: the step could delete messages that the call
+// has just added, if no group needs them.
 func (t *tx) publishTo(ref duly.QueueRef, stepped []*queue) (*queue, error) {
 	q, err := t.makeTopic(ref)
 	if err != nil || slices.Contains(stepped, q) {
@@ -160,9 +159,9 @@ func (t *tx) publishOne(q *queue, p *publish, r *duly.PublishResult) error {
 	return t.remember(q, m.id, ordinal, l.n.lastMs)
 }
 
-// repeated reports whether a message repeats another one: one with its ID within the
-// window of dedupe, or a delayed one that a delayed one would take the place of. It then
-// fills in the result of that one.
+// repeated reports whether m repeats a message: one with its ID within the window of
+// dedupe, or, if m is delayed, a delayed message with its key and ID. It then fills in
+// the result of the first message.
 func (t *tx) repeated(q *queue, m *message, delayed bool, r *duly.PublishResult) (bool, error) {
 	if q.log.cfg.Dedupe != duly.None {
 		if seen, err := t.seen(q, m.id, r); err != nil || seen {
@@ -181,14 +180,14 @@ func (t *tx) repeated(q *queue, m *message, delayed bool, r *duly.PublishResult)
 	return true, nil
 }
 
-// appended is a message that waits to be stored in the log with others.
+// appended is a message to be stored in the log together with others.
 type appended struct {
 	topic, ordinal, ms, entered int64
 	message
 }
 
-// enterLog appends a message to the log and returns its ordinal. The clock may have
-// been set back: entry times never fall.
+// enterLog appends a message to the log and returns its ordinal. Entry times never fall,
+// even if the clock was set back.
 func (t *tx) enterLog(q *queue, m *message) (ordinal int64, err error) {
 	n := &q.log.n
 	n.last++
@@ -201,7 +200,7 @@ func (t *tx) enterLog(q *queue, m *message) (ordinal int64, err error) {
 	return n.last, err
 }
 
-// flushMessages stores the messages that wait.
+// flushMessages stores the appended messages.
 func (t *tx) flushMessages() error {
 	for rest := t.appended; len(rest) > 0; {
 		w := width(len(rest))
@@ -248,7 +247,7 @@ func (t *tx) remember(q *queue, id string, ordinal, ms int64) error {
 	if id == "" || q.log.cfg.Dedupe == duly.None {
 		return nil
 	}
-	dropped, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run() // one whose window is over
+	dropped, err := t.stmt("seen_drop").Int(1, q.id).Text(2, id).Run() // an ID whose window has ended
 	if err != nil {
 		return err
 	}
@@ -259,15 +258,14 @@ func (t *tx) remember(q *queue, id string, ordinal, ms int64) error {
 	return t.forgetIDs(q, clock.Millis(q.log.cfg.Dedupe))
 }
 
-// forgetOldIDs drops IDs whose window has been over for a day, for a topic that gets no
-// more of them. Sooner would be too soon for a clock that is set back, and for a window
-// that is set longer.
+// forgetOldIDs drops IDs whose window ended a day ago, in a topic that gets no new IDs.
+// The day allows for a clock that is set back and for a longer window.
 func (t *tx) forgetOldIDs(q *queue) error {
 	return t.forgetIDs(q, clock.Millis(max(q.log.cfg.Dedupe, 0)+duly.MaxDedupe))
 }
 
-// forgetIDs drops the oldest IDs, up to a bound: those whose window is over, and those
-// that are too many.
+// forgetIDs drops the oldest IDs, up to a bound: IDs whose window has ended, and IDs
+// over the maximum number.
 func (t *tx) forgetIDs(q *queue, window int64) error {
 	n := &q.log.n
 	if n.ids == 0 {
@@ -286,7 +284,7 @@ func (t *tx) forgetIDs(q *queue, window int64) error {
 	return nil
 }
 
-// oldIDs lists the IDs to drop, and counts those that go before their time.
+// oldIDs lists the IDs to drop, and counts the ones whose window has not ended.
 func (t *tx) oldIDs(q *queue, window int64) (ids []string, err error) {
 	n := &q.log.n
 	s := t.stmt("seen_first").Int(1, q.id).Int(2, stepBound)
@@ -306,7 +304,7 @@ func (t *tx) oldIDs(q *queue, window int64) (ids []string, err error) {
 	}
 }
 
-// maxIDs is a variable for tests alone.
+// maxIDs is a variable only for tests.
 var maxIDs int64 = duly.MaxIDs
 
 // packHeaders packs the headers of a message; nil for none.
@@ -319,8 +317,8 @@ func packHeaders(h map[string]string) []byte {
 	return w
 }
 
-// unpackHeaders is the reverse. Headers that can't be read are none: the message is
-// still worth its delivery.
+// unpackHeaders reverses packHeaders. It returns no headers if they are damaged, so that
+// the message is still delivered.
 func unpackHeaders(b []byte) map[string]string {
 	if b == nil {
 		return nil

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Read implements duly.Topics. A reader that waits is woken by every commit with new
-// messages of the topic.
+// Read implements duly.Topics. Every commit with new messages of the topic wakes a
+// waiting reader.
 func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
 	if err := p.Validate(ref); err != nil {
 		return duly.ReadPage{}, err
@@ -18,12 +18,12 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	timeout := e.cfg.Clock.NewTimer(p.Wait)
 	defer timeout.Stop()
 	for {
-		entered := e.hub.entered(ref) // before the look, which then misses nothing
+		entered := e.hub.entered(ref) // before the read, so that no message is missed
 		page, err := e.readPage(ctx, ref, &p)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
 		}
-		p.From = page.Next // what "end" was at the first look
+		p.From = page.Next // "end" is the end at the first read
 		select {
 		case <-entered:
 		case <-timeout.C:
@@ -36,7 +36,7 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	}
 }
 
-// readPage reads the page that there is now.
+// readPage reads a page without waiting.
 func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadParams) (page duly.ReadPage, err error) {
 	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
 		page = duly.ReadPage{}
@@ -46,7 +46,7 @@ func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadPa
 		}
 		if gone := q.log.n.first; next < gone {
 			if f, _ := p.From.Parts(); f.Kind == duly.KindPosition || f.Kind == duly.KindNext {
-				page.Gap = gone - next // start and a time leave open what the reader has read
+				page.Gap = gone - next // with start or a time the reader expects no certain message
 			}
 			next = gone
 		}
@@ -77,7 +77,7 @@ func (t *tx) readEntries(q *queue, next int64, limit int, page *duly.ReadPage) e
 	}
 }
 
-// readFrom is the ordinal that a Read begins at.
+// readFrom returns the ordinal at which a Read begins.
 func (t *tx) readFrom(q *queue, from duly.From) (int64, error) {
 	parts, _ := from.Parts() // was validated
 	n := &q.log.n
@@ -98,7 +98,7 @@ func (t *tx) readFrom(q *queue, from duly.From) (int64, error) {
 	return at.wanted, err
 }
 
-// ends is the error for a reader that was further than the log is.
+// ends returns the error for a From beyond the end of the log.
 func (l *topicLog) ends(from duly.From) error {
 	if l.n.last == 0 {
 		return duly.LogEnds(from, "")

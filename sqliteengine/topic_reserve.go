@@ -10,7 +10,7 @@ import (
 )
 
 // A Reserve from a group takes ready messages, as from a queue, and new ones from the
-// log. Callers that meet in one transaction share what is read of the log, and the
+// log. Calls in one transaction share the messages that are read from the log and the
 // statements that store the leases.
 
 // newToken draws the token of a Reserve: 2 to 2⁶³−1, so that column ended is never 0.
@@ -20,21 +20,21 @@ func newToken() uint64 {
 	return max(2, binary.BigEndian.Uint64(b[:])>>1)
 }
 
-// fresh is a message of the log that lies beyond the cursor.
+// fresh is a message of the log beyond the cursor.
 type fresh struct {
 	ordinal, ms int64
 	message
 }
 
-// news is what the callers of a transaction share of a group's new messages.
+// news has a group's new messages, shared by the calls of a transaction.
 type news struct {
-	all  []fresh // as they were read, in log order
+	all  []fresh // in log order
 	next int     // the first of them that the cursor has not passed
 	held []heldNew
 	keys map[string]bool // the order keys of held
 }
 
-// heldNew is a new message that was handed out and is not stored yet.
+// heldNew is a new message that was handed out and is not stored as held yet.
 type heldNew struct {
 	number  duly.Number
 	end, ms int64
@@ -42,14 +42,15 @@ type heldNew struct {
 	rules   []byte
 }
 
-// lag is the number of messages beyond the cursor.
+// lag returns the number of messages beyond the cursor.
 func (q *queue) lag(topic *queue) int64 { return topic.log.n.last - q.group.n.cursor }
 
-// heldRoom is how many more messages the group may hold.
+// heldRoom returns how many more messages the group may hold.
 func (q *queue) heldRoom() int64 { return max(0, int64(q.cfg.Group.MaxHeld)-q.held()) }
 
-// fromGroup takes up to n messages of a group: ready ones first, but no more than half
-// while there are new ones, which come next. Ready ones then fill what is left.
+// fromGroup takes up to n messages of a group. Ready messages come first. While there are
+// new messages, ready ones get at most half of n, new ones come next, and ready ones fill
+// the rest.
 func (r *reserve) fromGroup(t *tx, s *supply, n int) error {
 	q, end := s.q, len(r.got)+n
 	topic := t.topicOf(q)
@@ -98,8 +99,8 @@ func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 	return nil
 }
 
-// newMessage is the first message beyond the cursor, for a caller who may take n; nil
-// if there is none.
+// newMessage returns the first message beyond the cursor, nil for none. It reads ahead
+// for a call that may take n.
 func (s *supply) newMessage(t *tx, topic *queue, n int) (*fresh, error) {
 	w, g := &s.news, s.q.group
 	if w.next == len(w.all) && s.q.lag(topic) > 0 {
@@ -107,7 +108,7 @@ func (s *supply) newMessage(t *tx, topic *queue, n int) (*fresh, error) {
 		if err := w.read(t, topic, g.n.cursor+1, limit); err != nil {
 			return nil, err
 		}
-		if len(w.all) == 0 { // what there was was deleted by another program
+		if len(w.all) == 0 { // another program has deleted the messages
 			g.n.missed += s.q.lag(topic)
 			g.n.cursor = topic.log.n.last
 		}
@@ -141,7 +142,7 @@ func (w *news) read(t *tx, topic *queue, from int64, limit int) error {
 	}
 }
 
-// takeNew hands a new message out, unless the filter passes over it or its key is busy.
+// takeNew hands out a new message, unless the filter excludes it or its key is busy.
 func (r *reserve) takeNew(t *tx, s *supply, topic *queue, m *fresh) (leased bool, err error) {
 	q := s.q
 	headers := unpackHeaders(m.headers)
@@ -198,7 +199,7 @@ func (r *reserve) lockNew(t *tx, s *supply, j *job) (free bool, err error) {
 	return true, nil
 }
 
-// fence is the token of this Reserve.
+// fence returns the token of this Reserve.
 func (r *reserve) fence() uint64 {
 	if r.token == 0 {
 		r.token = newToken()
@@ -206,7 +207,7 @@ func (r *reserve) fence() uint64 {
 	return r.token
 }
 
-// flushNews stores the new messages that were handed out.
+// flushNews stores the new messages of heldNew.
 func (s *supply) flushNews(t *tx) error {
 	w := &s.news
 	for rest := w.held; len(rest) > 0; {
@@ -227,7 +228,7 @@ func (s *supply) flushNews(t *tx) error {
 	return nil
 }
 
-// leaseEnd is when the lease of a job ends that is taken now; a lease of 0 is the job's.
+// leaseEnd returns the end of a lease that begins now. A lease of 0 means the job's own.
 func (t *tx) leaseEnd(j *job, lease time.Duration) int64 {
 	if lease == 0 {
 		lease = j.Lease
@@ -235,8 +236,8 @@ func (t *tx) leaseEnd(j *job, lease time.Duration) int64 {
 	return clock.CeilMilli(t.t.Add(lease))
 }
 
-// unread counts the new messages that a Reserve would find, no further than to most:
-// those beyond the cursor, and delayed ones that are due.
+// unread counts the new messages that a Reserve would find, up to most: messages beyond
+// the cursor, and delayed messages that are due.
 func (t *tx) unread(q *queue, most int) (int64, error) {
 	topic := t.topicOf(q)
 	if topic == nil {
@@ -256,14 +257,14 @@ func (t *tx) unread(q *queue, most int) (int64, error) {
 	return t.unreadOf(q, topic, most)
 }
 
-// plainGroup reports whether a Reserve finds every new message: the group has neither
-// filter nor order.
+// plainGroup reports whether a Reserve finds every new message, because the group has
+// neither filter nor order.
 func (q *queue) plainGroup() bool {
 	return len(q.group.conditions) == 0 && q.cfg.Group.Order != duly.OrderKeys
 }
 
-// unreadOf looks at the messages themselves, as a Reserve would, for a group with a
-// filter or an order. It looks no further than a Reserve does in one step.
+// unreadOf counts for a group with a filter or an order, by the messages themselves. It
+// reads as far as a Reserve does in one step.
 func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	if err := t.flushMessages(); err != nil {
 		return 0, err
@@ -303,12 +304,12 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		}
 	}
 	if seen >= duly.MaxPassed && n == 0 {
-		return 1, nil // there may be some behind: a Reserve finds out
+		return 1, nil // there may be more behind: a Reserve will find out
 	}
 	return n, nil
 }
 
-// groupNamed is the group with that name; nil if there is none, and for a queue.
+// groupNamed returns the group with that name, nil if there is none and for a queue.
 func (t *tx) groupNamed(ref duly.QueueRef) *queue {
 	if !ref.IsGroup() {
 		return nil

@@ -8,10 +8,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// What readers see of topics and groups: their rows as they were at one commit, and
-// what the engine knows in memory alone.
+// Statistics of topics and groups: from their rows at one commit, and from the state
+// that is only in memory.
 
-// findKnown is findQueue for a name that a queue or a group must have; see tx.known.
+// findKnown is findQueue with an error for the name of a topic or of an unknown group,
+// see tx.known.
 func (e *Engine) findKnown(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
 	t, q, err := e.findQueue(c, ref)
 	topicRef, _, isGroup := ref.Group()
@@ -30,7 +31,7 @@ func (e *Engine) findKnown(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
 	return t, q, err
 }
 
-// readKind reads what a row of queues lacks of a topic or a group.
+// readKind reads the other rows of a topic or a group.
 func (t *tx) readKind(q *queue) error {
 	switch q.kind {
 	case kindTopic:
@@ -49,7 +50,7 @@ func (t *tx) readKind(q *queue) error {
 	return nil
 }
 
-// topicOf is the topic of a group; nil if it is missing in a damaged file.
+// topicOf returns the topic of a group, nil if it is missing in a damaged file.
 func (t *tx) topicOf(g *queue) *queue {
 	if t.reading {
 		topic, err := t.readQueue(g.group.topic)
@@ -65,7 +66,7 @@ func (t *tx) topicOf(g *queue) *queue {
 	return q
 }
 
-// groupStats is what only a group has of its Stats.
+// groupStats returns the statistics that only a group has.
 func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 	g := q.group
 	s := &duly.GroupStats{
@@ -90,7 +91,7 @@ func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 	return s, err
 }
 
-// floorOf is the first stored message that a group needs.
+// floorOf returns the first stored message that a group needs.
 func (t *tx) floorOf(topic, g *queue) (place, error) {
 	first, err := t.messageAt(topic, topic.log.n.first)
 	if err != nil {
@@ -103,7 +104,7 @@ func (t *tx) floorOf(topic, g *queue) (place, error) {
 	return t.messageAt(topic, min(held, g.group.n.cursor+1))
 }
 
-// blockingKey is the key that blocks most messages of a group, "" for none.
+// blockingKey returns the key that blocks most messages of a group, "" for none.
 func (t *tx) blockingKey(q *queue) (string, error) {
 	key, most, n, last := "", 0, 0, ""
 	err := eachRow(t.stmt("blocked_places").Int(1, q.id), func(s *sq.Stmt) {
@@ -121,8 +122,7 @@ func (t *tx) blockingKey(q *queue) (string, error) {
 	return key, err
 }
 
-// floors returns which group holds the floor of a topic; nothing if no group needs a
-// message.
+// floors returns the group at the floor of a topic, nothing if no group needs a message.
 func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 	groups, err := t.groupsOf(q)
 	if err != nil {
@@ -176,7 +176,7 @@ func (t *tx) groupsOf(q *queue) (groups []*queue, err error) {
 	return groups, nil
 }
 
-// floor is what is known in memory of the floor of a topic.
+// floor returns the group at the floor of a topic, as far as memory has it.
 func (h *hub) floor(topic duly.QueueRef) heldFloor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -186,7 +186,7 @@ func (h *hub) floor(topic duly.QueueRef) heldFloor {
 	return heldFloor{}
 }
 
-// called is when a group was last reserved from, as far as is known in memory.
+// called returns the time of a group's last Reserve, as far as memory has it.
 func (h *hub) called(group duly.QueueRef) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -40,7 +40,7 @@ func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
 	return got
 }
 
-// A sweep deletes what is too old, in topics that nobody uses.
+// A sweep deletes old messages in topics without calls.
 func TestSweepTrimsTopics(t *testing.T) {
 	t.Parallel()
 	e, c, _ := openLogged(t)
@@ -146,8 +146,8 @@ func TestTopicForgetsTheOldestIDs(t *testing.T) {
 	}
 }
 
-// Topics, groups and what they know survive a restart: the log goes on where it was, and
-// receipts of before are good.
+// Topics, groups and their state survive a restart: the log continues, and older receipts
+// stay valid.
 func TestTopicsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := emptyRuin(t)
@@ -170,7 +170,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 	}
 	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}})
 	if err != nil || errs[0] != nil {
-		t.Errorf("a receipt of before is answered %v, %v", errs, err)
+		t.Errorf("an older receipt is answered %v, %v", errs, err)
 	}
 	r.clock.Advance(2 * time.Minute)
 	if got := takenFrom(t, r.e, ruinGroup.Name, 10); len(got) != 2 {
@@ -178,7 +178,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 	}
 }
 
-// make5 are five messages with the bodies 1 to 5.
+// make5 returns five messages with the bodies 1 to 5.
 func make5(topic string) (messages []duly.Message) {
 	for _, body := range []string{"1", "2", "3", "4", "5"} {
 		messages = append(messages, duly.Message{Topic: topic, Body: []byte(body)})
@@ -194,8 +194,7 @@ func deleteMessages(t *testing.T, e *Engine, which string) {
 	}
 }
 
-// C12.82: a receipt of before a restored backup fits nothing, although its message was
-// leased in the backup.
+// C12.82: a restore voids receipts, even if the message was leased in the backup.
 func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
 	t.Parallel()
 	r := restoringIn(t, t.TempDir())
@@ -221,8 +220,8 @@ func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
 	}
 }
 
-// C12.125: the log says which group has missed what, at most once a minute, and leaves
-// nothing out.
+// C12.125: the log names the group and the messages it missed, at most once a minute, and
+// covers every message.
 func TestDropsAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	e, c, log := openLogged(t)
@@ -261,8 +260,8 @@ func TestDropsAreLoggedOnceAMinute(t *testing.T) {
 	}
 }
 
-// C12.15, C12.60: what a Publish has returned is in the files, and so are the IDs: a
-// process that dies now loses nothing.
+// C12.15, C12.60: a returned Publish is in the files, with its IDs, so a process that dies
+// then loses nothing.
 func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -299,8 +298,8 @@ func copyOf(t *testing.T, e *Engine) string {
 	return path
 }
 
-// C12.174, C12.175: on a full disk, nothing new is accepted, and everything that works on
-// what is there goes on.
+// C12.174, C12.175: on a full disk, publishes fail and operations on stored messages
+// continue.
 func TestTopicsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
