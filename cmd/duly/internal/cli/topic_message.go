@@ -344,4 +344,3 @@ them. --from makes the group if it does not exist.`,
 	f.add(cmd.Flags())
 	return cmd
 }
-
