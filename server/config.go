@@ -26,6 +26,8 @@ type Config struct {
 	Watcher duly.Watcher
 	// Limiter counts the calls of tokens with limits. Nil: none can have any.
 	Limiter duly.Limiter
+	// Targeter stores the targets of HTTP push. Nil: this server has no HTTP push.
+	Targeter duly.Targeter
 	// Maintainer, if set, is swept by the server, and checked on demand.
 	Maintainer duly.Maintainer
 	// Resetter, if set, tells when the store was reset; the server is then not
@@ -79,7 +81,7 @@ type Config struct {
 	// what lmstfy itself takes.
 	LmstfyDefaults *lmstfy.Defaults
 
-	// Push, if set, sends the jobs of push queues, if the Registry stores targets.
+	// Push, if set, sends the jobs of push queues, if there is a Targeter.
 	Push *PushConfig
 
 	// Metrics is what is counted, where counting has begun before: of the engine's
@@ -175,6 +177,9 @@ func (c Config) withPools() Config {
 	}
 	if c.Limiter == nil {
 		c.Limiter, _ = c.Pools.Registry.(duly.Limiter)
+	}
+	if c.Targeter == nil {
+		c.Targeter, _ = c.Pools.Registry.(duly.Targeter)
 	}
 	return c
 }

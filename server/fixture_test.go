@@ -19,7 +19,6 @@ import (
 	"github.com/dulymq/duly/internal/model"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/internal/wire"
-	"github.com/dulymq/duly/server/webhook/target"
 )
 
 // fixture is a server on the reference model, behind two listeners.
@@ -52,7 +51,7 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Engine: f.engine, Registry: &withTargets{Engine: f.engine, records: map[[2]string]target.Record{}}, Push: &PushConfig{Keys: keys}, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
+	cfg := Config{Engine: f.engine, Registry: f.engine, Targeter: f.engine, Push: &PushConfig{Keys: keys}, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
 		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
 	if change != nil {
 		change(&cfg)

@@ -15,7 +15,6 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/route"
-	"github.com/dulymq/duly/server/webhook/target"
 )
 
 // failing is an engine of which every call does the same.
@@ -108,25 +107,25 @@ func (e *failing) Seek(context.Context, duly.QueueRef, duly.From) (duly.SeekResu
 	return duly.SeekResult{}, e.fail()
 }
 
-// failingTargets is a registry of which every call for a target does the same.
+// failingTargets is a store of targets of which every call does the same.
 type failingTargets struct {
-	*withTargets
+	duly.Targeter
 	fail func() error
 }
 
-func (r *failingTargets) PutTarget(context.Context, target.Record) error { return r.fail() }
-func (r *failingTargets) FindTarget(context.Context, string, string) (target.Record, error) {
-	return target.Record{}, r.fail()
+func (r *failingTargets) PutTarget(context.Context, duly.Target) error { return r.fail() }
+func (r *failingTargets) FindTarget(context.Context, string, string) (duly.Target, error) {
+	return duly.Target{}, r.fail()
 }
-func (r *failingTargets) Targets(context.Context, string, duly.PageParams) ([]target.Record, string, error) {
-	return nil, "", r.fail()
+func (r *failingTargets) Targets(context.Context, string, duly.PageParams) (duly.TargetPage, error) {
+	return duly.TargetPage{}, r.fail()
 }
 func (r *failingTargets) DeleteTarget(context.Context, string, string) error { return r.fail() }
 
 // failWith lets every call to the store of a server fail, those for tokens aside.
 func failWith(c *Config, fail func() error) {
 	c.Engine = &failing{c.Engine, fail}
-	c.Registry = &failingTargets{c.Registry.(*withTargets), fail}
+	c.Targeter = &failingTargets{c.Targeter, fail}
 }
 
 // storeRoutes are the native routes that ask the store: not that of the hosts.

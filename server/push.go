@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/metrics"
@@ -44,17 +43,9 @@ type LivePush struct {
 	TargetsOnly bool
 }
 
-// pushIndex is the part of an engine that lists the push queues of all namespaces.
-type pushIndex interface {
-	PushQueues(ctx context.Context, p duly.PageParams) (queues []duly.QueueRef, next string, err error)
-}
-
 // push is what a server has for HTTP push.
 type push struct {
 	server     *Server
-	index      pushIndex
-	watcher    duly.Watcher // nil: nobody reports changes
-	clock      clock.Clock
 	guard      *guard.Guard
 	store      *target.Store
 	resolver   *target.Resolver
@@ -67,23 +58,21 @@ type push struct {
 // newPush returns nil for a server without HTTP push, and for an engine that stores no
 // targets.
 func newPush(s *Server, cfg *Config) (*push, error) {
-	records, stores := cfg.Registry.(target.Records)
-	index, lists := cfg.Registry.(pushIndex)
-	if cfg.Push == nil || !stores || !lists {
+	if cfg.Push == nil || cfg.Targeter == nil {
 		return nil, nil
 	}
 	g, err := guard.New(cfg.Live.Push.Guard)
 	if err != nil {
 		return nil, err
 	}
-	p := &push{server: s, guard: g, index: index, watcher: cfg.Watcher, clock: cfg.Clock, store: target.NewStore(records, cfg.Push.Keys, g, cfg.Clock)}
+	p := &push{server: s, guard: g, store: target.NewStore(cfg.Targeter, cfg.Push.Keys, g, cfg.Clock)}
 	p.sender = &webhook.Sender{Version: cfg.Version, Clock: cfg.Clock}
 	p.resolver = target.NewResolver(p.store, cfg.Engine)
 	if cfg.Push.Off {
 		return p, nil
 	}
 	p.dispatcher = dispatch.New(dispatch.Config{
-		Engine: cfg.Engine, Queues: p, Resolver: p.resolver, Slots: cfg.Push.Slots, Memory: cfg.Push.Memory, Drain: cfg.Live.Drain,
+		Engine: cfg.Engine, Queues: p.queues(cfg), Resolver: p.resolver, Slots: cfg.Push.Slots, Memory: cfg.Push.Memory, Drain: cfg.Live.Drain,
 		Version: cfg.Version, Trace: cfg.Push.Trace, Observer: p.observer(), Log: cfg.Logger, Clock: cfg.Clock,
 	})
 	p.states = p.dispatcher.Gates
@@ -130,42 +119,15 @@ func (p *push) gates() []metrics.PushGate {
 	return list
 }
 
-// lookEvery is how often the push queues are listed of an engine that reports no changes.
-const lookEvery = 1500 * time.Millisecond
-
-// PushQueues implements [dispatch.Queues].
-func (p *push) PushQueues(ctx context.Context) (map[string][]string, error) {
-	all := map[string][]string{}
-	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
-		queues, next, err := p.index.PushQueues(ctx, page)
-		if err != nil {
-			return nil, err
-		}
-		for _, q := range queues {
-			all[q.Namespace] = append(all[q.Namespace], q.Name)
-		}
-		if page.Cursor = next; next == "" {
-			return all, nil
-		}
+// queues lists the push queues of the engine, or of each pool. A change of them, or of a
+// target, lets the resolver read all anew.
+func (p *push) queues(cfg *Config) dispatch.Queues {
+	if cfg.Pools == nil {
+		return dispatch.QueuesOf(cfg.Targeter, cfg.Watcher, cfg.Clock, p.resolver.Forget)
 	}
-}
-
-// WatchPushQueues implements [dispatch.Queues]. Engines report changes of targets and of
-// push queues as they do those of tokens.
-func (p *push) WatchPushQueues(ctx context.Context, changed func()) error {
-	if p.watcher != nil {
-		return p.watcher.WatchTokens(ctx, func(hearing bool) {
-			p.resolver.Forget()
-			if hearing {
-				changed()
-			}
-		})
-	}
-	for ctx.Err() == nil {
-		changed()
-		_ = clock.Sleep(ctx, p.clock, lookEvery) // the loop looks at ctx
-	}
-	return ctx.Err()
+	return &dispatch.Lists{Lists: cfg.Pools.EachPushIndex(), Watch: func(ctx context.Context, changed func()) {
+		cfg.Pools.WatchPushQueues(ctx, func() { p.resolver.Forget(); changed() })
+	}}
 }
 
 // collectors are those of the dispatcher. It may be called without push.

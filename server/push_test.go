@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +21,8 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/eventually"
+	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/webhook/guard"
 	"github.com/dulymq/duly/server/webhook/target"
 )
@@ -68,7 +72,6 @@ func pushing(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := serve(t, func(c *Config) {
 		c.Live.Push.Guard = loopbackAllowed
-		c.Watcher = nil // the list of push queues is then read by the clock
 		if change != nil {
 			change(c)
 		}
@@ -244,4 +247,136 @@ func lastErrors(body string) (texts string) {
 		texts += text + "\n"
 	}
 	return texts
+}
+
+// C16.21, C16.23, C16.137 to C16.141, C16.144: the life of a target by its routes.
+func TestTargetRoutes(t *testing.T) {
+	t.Parallel()
+	f, rc := pushing(t, nil), newReceiver(t)
+	const crm = "/v1/default/push/targets/crm"
+	expect := func(status int, method, path, body string, has ...string) string {
+		t.Helper()
+		a := f.send(method, path, body)
+		if a.status != status {
+			t.Errorf("%s %s: %d %s, want %d", method, path, a.status, a.body, status)
+		}
+		for _, text := range has {
+			if !strings.Contains(a.body, text) {
+				t.Errorf("%s %s is answered without %s: %s", method, path, text, a.body)
+			}
+		}
+		return a.body
+	}
+
+	expect(404, "GET", crm, "")
+	expect(404, "POST", crm+"/test", "")
+	expect(400, "PUT", crm, `{"url":"ftp://x","timeout":"1ms"}`, "url", "timeout")
+	expect(204, "PUT", crm, `{"url":"`+rc.URL+`/hook","headers":{"authorization":"Bearer canary"},"concurrency":20,"permanent":[404]}`)
+	shown := expect(200, "GET", crm, "", `"name":"crm"`, `"concurrency":20`, `"header_names":["authorization"]`, `"own_secret":false`, `"enabled":true`, `"timeout":"10s"`)
+	if list := expect(200, "GET", "/v1/default/push/targets", "", `"crm"`); strings.Contains(shown+list, "canary") {
+		t.Errorf("a target is shown with the value of a header: %s %s", shown, list)
+	}
+
+	expect(200, "POST", crm+"/test", "", `"status":200`, `"as":"ack"`)
+	if got := rc.requests(); len(got) != 1 || got[0].header.Get("authorization") != "Bearer canary" || !strings.Contains(got[0].body, "duly.test") {
+		t.Errorf("the receiver got %+v", got)
+	}
+	expect(204, "POST", crm+"/disable", "")
+	expect(200, "GET", crm, "", `"enabled":false`)
+	expect(200, "POST", crm+"/test", "", `"as":"ack"`)
+	expect(204, "POST", crm+"/enable", "")
+
+	before := expect(200, "GET", crm+"/secret", "", "whsec_", "whsk_", "whpk_")
+	if before != expect(200, "GET", "/v1/default/push/secret", "") {
+		t.Error("a target without a secret does not show that of its namespace")
+	}
+	expect(204, "POST", crm+"/rotate", `{"overlap":"1h","secret":"whsec_`+base64.StdEncoding.EncodeToString(make([]byte, 32))+`"}`)
+	expect(200, "GET", crm+"/secret", "", "whsec_AAAA")
+	expect(200, "GET", crm, "", `"own_secret":true`)
+	expect(400, "POST", crm+"/rotate", `{"overlap":"31d"}`, "overlap")
+	expect(400, "POST", crm+"/rotate", `{"secret":"whsec_short"}`)
+	expect(204, "POST", "/v1/default/push/secret/rotate", `{"overlap":"0s"}`)
+	if expect(200, "GET", "/v1/default/push/secret", "") == before {
+		t.Error("a rotation leaves the secret of the namespace as it is")
+	}
+	if n := strings.Count(f.log.String(), "a secret was shown"); n != 4 {
+		t.Errorf("the log has %d of 4 uses of the route", n)
+	}
+
+	expect(200, "POST", "/v1/default/queues/orders/jobs", `{"callback":"target:crm"}`)
+	f.until("the job", func() bool { return len(rc.requests()) == 3 })
+	expect(200, "GET", "/v1/default/push/hosts", "", `"host":"`+rc.URL+`"`, `"limit":`)
+	expect(200, "GET", crm, "", `"host":{`)
+	if a := f.send("GET", "/v1/other/push/hosts", "", "foreign"); a.status == 200 && strings.Contains(a.body, rc.URL) {
+		t.Errorf("another namespace sees the hosts: %s", a.body)
+	}
+	expect(204, "DELETE", crm, "")
+	expect(404, "DELETE", crm, "")
+}
+
+// C16.15, C16.16, C16.17: another server serves a new push queue within 2 s, and jobs go
+// to one of the servers alone.
+func TestAnotherServerServesANewQueue(t *testing.T) {
+	t.Parallel()
+	rc := newReceiver(t)
+	first := pushing(t, func(c *Config) { c.Push.Off = true })
+	second := pushing(t, func(c *Config) {
+		c.Engine, c.Registry, c.Targeter, c.Watcher, c.Push.Keys = first.engine, first.engine, first.engine, first.engine, first.cfg.Push.Keys
+		c.Maintainer, c.Limiter, c.Clock = first.engine, first.engine, first.clock
+	})
+	second.clock = first.clock
+	if a := first.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"`+rc.URL+`"}`); a.status != 200 {
+		t.Fatal(a)
+	}
+	eventually.True(t, "the request, without a step of the clock", func() bool { return len(rc.requests()) == 1 })
+	if a := first.send("GET", "/v1/default/push/hosts", ""); a.body != `{"hosts":[]}` {
+		t.Errorf("a server that sends nothing has the hosts %s", a.body)
+	}
+	if a := second.send("GET", "/v1/default/push/hosts", ""); !strings.Contains(a.body, rc.URL) {
+		t.Errorf("the server that sends has the hosts %s", a.body)
+	}
+}
+
+// C16.13, C16.57: a server without HTTP push answers unsupported.
+func TestAServerWithoutPush(t *testing.T) {
+	t.Parallel()
+	f := serve(t, func(c *Config) { c.Push = nil })
+	for _, path := range []string{"/v1/default/push/targets", "/v1/default/push/hosts", "/v1/default/push/secret"} {
+		if a := f.send("GET", path, ""); a.err() == nil || a.err().Code != duly.CodeUnsupported {
+			t.Errorf("%s: %d %s", path, a.status, a.body)
+		}
+	}
+	if _, err := New(Config{Engine: f.engine, Registry: f.engine, Push: &PushConfig{}}); err == nil || !strings.Contains(err.Error(), "push.keys") {
+		t.Errorf("a server without keys: %v", err)
+	}
+}
+
+// C16.16: the server sends the jobs of every pool, also those of a queue that is made
+// later.
+func TestAServerSendsJobsOfAllPools(t *testing.T) {
+	t.Parallel()
+	rc := newReceiver(t)
+	var orders *model.Engine
+	f := pushing(t, func(c *Config) {
+		orders = model.New(model.Config{Clock: c.Clock})
+		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
+			duly.DefaultPool: {Open: c.Engine}, "orders": {Open: orders},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Live: c.Live, Push: c.Push}
+	})
+	if a := f.token("shop", "?pool=orders", `{"namespace":"shop","rights":["admin"]}`); a.status != 201 {
+		t.Fatal(a)
+	}
+	for i, queue := range []string{"/v1/default/queues/a", "/v1/shop/queues/b", "/v1/shop/queues/c"} {
+		if a := f.send("POST", queue+"/jobs", `{"callback":"`+rc.URL+`"}`); a.status != 200 {
+			t.Fatal(a)
+		}
+		f.until("the request", func() bool { return len(rc.requests()) == i+1 })
+	}
+	if _, err := orders.FindTarget(t.Context(), "shop", ""); !errors.Is(err, duly.ErrNotFound) {
+		t.Errorf("the secret of a namespace is not in the default pool alone: %v", err)
+	}
 }

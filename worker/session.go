@@ -91,7 +91,11 @@ func (s *session) run(ctx context.Context) error {
 			s.fail(err)
 		}
 	}()
-	s.log.Info("worker started", "queues", len(s.routes), "concurrency", s.cfg.Concurrency)
+	queues := any(len(s.routes))
+	if s.every != nil {
+		queues = "all"
+	}
+	s.log.Info("worker started", "queues", queues, "concurrency", s.cfg.Concurrency)
 
 	select {
 	case <-s.stop.Done():

@@ -43,15 +43,6 @@ type Config struct {
 	Clock clock.Clock
 }
 
-// Queues lists the push queues of all namespaces.
-type Queues interface {
-	// PushQueues returns the names of all push queues, by namespace.
-	PushQueues(ctx context.Context) (map[string][]string, error)
-	// WatchPushQueues calls changed at once, and again whenever the list may have
-	// changed, until ctx ends.
-	WatchPushQueues(ctx context.Context, changed func()) error
-}
-
 // Resolver finds out where jobs go, with the settings as they are now.
 type Resolver interface {
 	// Resolve returns the route of a job. An error of type [*Held] means that the job
@@ -259,9 +250,11 @@ func (d *Dispatcher) discover(ctx context.Context) {
 			return
 		}
 		queues, err := d.cfg.Queues.PushQueues(ctx)
+		if queues != nil {
+			d.feed.set(ctx, queues)
+		}
 		if err == nil {
 			failures = 0
-			d.feed.set(ctx, queues)
 			continue
 		}
 		if failures++; failures == 2 {

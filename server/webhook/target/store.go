@@ -12,42 +12,27 @@ import (
 	"github.com/dulymq/duly/server/webhook/sign"
 )
 
-// Record is a target as an engine stores it.
-type Record struct {
-	Namespace string
-	// Name is empty for the record that has the secret of the namespace.
-	Name string
-	// Version counts the changes, from 1.
-	Version  int64
-	Settings []byte
-}
-
-// Records is the part of an engine that stores targets.
-type Records interface {
-	// PutTarget stores a record if what is stored has its version (0: nothing is), and
-	// raises the version by one; else it returns [duly.ErrConflict].
-	PutTarget(ctx context.Context, r Record) error
-	// FindTarget returns a record; [duly.ErrNotFound].
-	FindTarget(ctx context.Context, namespace, name string) (Record, error)
-	// Targets lists the records with a name, by name.
-	Targets(ctx context.Context, namespace string, p duly.PageParams) ([]Record, string, error)
-	// DeleteTarget removes a record; [duly.ErrNotFound].
-	DeleteTarget(ctx context.Context, namespace, name string) error
-}
-
 // mostConflicts is how often a change is made again that others have overtaken.
 const mostConflicts = 10
 
+// OpenKeys reads a file with the keys that seal secrets, one in a line, the one that seals
+// first. If there is no file, it makes one with a new key, which its owner alone can read.
+func OpenKeys(path string) (*seal.Ring, error) { return seal.Create(path) }
+
 // Store keeps targets and secrets. It is safe for concurrent use.
 type Store struct {
-	records Records
+	records duly.Targeter
 	ring    *seal.Ring
 	guard   *guard.Guard
 	clock   clock.Clock
 }
 
-// NewStore returns a store over the records of an engine.
-func NewStore(records Records, ring *seal.Ring, g *guard.Guard, c clock.Clock) *Store {
+// NewStore returns a store over the records of an engine. The clock is for tests; nil: the
+// system's.
+func NewStore(records duly.Targeter, ring *seal.Ring, g *guard.Guard, c clock.Clock) *Store {
+	if c == nil {
+		c = clock.System()
+	}
 	return &Store{records: records, ring: ring, guard: g, clock: c}
 }
 
@@ -62,18 +47,18 @@ func (s *Store) Get(ctx context.Context, namespace, name string) (Target, error)
 
 // List returns a page of targets, by name.
 func (s *Store) List(ctx context.Context, namespace string, p duly.PageParams) (targets []Target, next string, err error) {
-	records, next, err := s.records.Targets(ctx, namespace, p)
+	page, err := s.records.Targets(ctx, namespace, p)
 	if err != nil {
 		return nil, "", err
 	}
-	for _, stored := range records {
+	for _, stored := range page.Targets {
 		r, err := parse(stored.Settings)
 		if err != nil {
 			return nil, "", err
 		}
 		targets = append(targets, r.shown(namespace, stored.Name, stored.Version))
 	}
-	return targets, next, nil
+	return targets, page.Next, nil
 }
 
 // Put creates a target, or replaces its settings. Its secret stays, unless keys is not
@@ -157,7 +142,7 @@ func (s *Store) ofNamespace(ctx context.Context, namespace string) (*record, int
 
 		created := &record{}
 		created.keep(sign.NewSet(s.ring, namespace, "", sign.NewPair()))
-		err = s.records.PutTarget(ctx, Record{Namespace: namespace, Version: version, Settings: created.text()})
+		err = s.records.PutTarget(ctx, duly.Target{Namespace: namespace, Version: version, Settings: created.text()})
 		switch {
 		case err == nil:
 			return created, version + 1, nil
@@ -190,7 +175,7 @@ func (s *Store) change(ctx context.Context, namespace, name string, create bool,
 		if err != nil {
 			return err
 		}
-		err = s.records.PutTarget(ctx, Record{Namespace: namespace, Name: name, Version: version, Settings: r.text()})
+		err = s.records.PutTarget(ctx, duly.Target{Namespace: namespace, Name: name, Version: version, Settings: r.text()})
 		if !errors.Is(err, duly.ErrConflict) || try == mostConflicts {
 			return err
 		}

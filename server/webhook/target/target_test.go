@@ -22,14 +22,14 @@ import (
 // shelf keeps records in memory.
 type shelf struct {
 	mu      sync.Mutex
-	records map[[2]string]Record
+	records map[[2]string]duly.Target
 	reads   int
 	// before is called before a record is stored, without a lock.
 	before func()
 	fail   error
 }
 
-func (s *shelf) PutTarget(_ context.Context, r Record) error {
+func (s *shelf) PutTarget(_ context.Context, r duly.Target) error {
 	if before := s.before; before != nil {
 		s.before = nil
 		before()
@@ -45,28 +45,32 @@ func (s *shelf) PutTarget(_ context.Context, r Record) error {
 	return nil
 }
 
-func (s *shelf) FindTarget(_ context.Context, namespace, name string) (Record, error) {
+func (s *shelf) FindTarget(_ context.Context, namespace, name string) (duly.Target, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
 	r, ok := s.records[[2]string{namespace, name}]
 	switch {
 	case s.fail != nil:
-		return Record{}, s.fail
+		return duly.Target{}, s.fail
 	case !ok:
-		return Record{}, duly.ErrNotFound
+		return duly.Target{}, duly.ErrNotFound
 	}
 	return r, nil
 }
 
-func (s *shelf) Targets(_ context.Context, namespace string, _ duly.PageParams) (found []Record, next string, err error) {
+func (s *shelf) Targets(_ context.Context, namespace string, _ duly.PageParams) (page duly.TargetPage, err error) {
 	for key, r := range s.records {
 		if key[0] == namespace && key[1] != "" {
-			found = append(found, r)
+			page.Targets = append(page.Targets, r)
 		}
 	}
-	slices.SortFunc(found, func(a, b Record) int { return strings.Compare(a.Name, b.Name) })
-	return found, "", nil
+	slices.SortFunc(page.Targets, func(a, b duly.Target) int { return strings.Compare(a.Name, b.Name) })
+	return page, nil
+}
+
+func (s *shelf) PushQueues(context.Context, duly.PageParams) (page duly.QueuePage, err error) {
+	return page, nil
 }
 
 func (s *shelf) DeleteTarget(_ context.Context, namespace, name string) error {
@@ -91,7 +95,7 @@ func newRig(t *testing.T) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{shelf: &shelf{records: map[[2]string]Record{}}, clock: clock.NewFake()}
+	r := &rig{shelf: &shelf{records: map[[2]string]duly.Target{}}, clock: clock.NewFake()}
 	r.Store = NewStore(r.shelf, newRing(t), g, r.clock)
 	return r
 }

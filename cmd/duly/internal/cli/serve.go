@@ -246,6 +246,7 @@ func (a *app) newServer(engine duly.Contract, maxBody int, data string, set *con
 	c.Registry, _ = engine.(duly.Registry)
 	c.Watcher, _ = engine.(duly.Watcher)
 	c.Limiter, _ = engine.(duly.Limiter)
+	c.Targeter, _ = engine.(duly.Targeter)
 	c.Resetter, _ = engine.(duly.Resetter)
 	c.Accepter, _ = engine.(duly.Accepter)
 	c.Backuper, _ = engine.(duly.Backuper)
