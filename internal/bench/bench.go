@@ -22,12 +22,16 @@ type bench struct {
 	native Native       // nil without a gauge
 	more   []Native     // with other batch sizes
 	stored atomic.Int64 // jobs that native ones have stored and not taken
-	body   []byte
-	name   string // of its queues, without the phase
+	// streams are native messages, and added those that were not taken.
+	streams Native
+	added   atomic.Int64
+	body    []byte
+	name    string // of its queues, without the phase
 
 	queues []duly.QueueRef // that it has made
-	shared *stock          // the queue with the backlog; nil without one
-	left   []*stock        // queues that a run has filled, for one that takes
+	topics []duly.QueueRef
+	shared *stock   // the queue with the backlog; nil without one
+	left   []*stock // queues that a run has filled, for one that takes
 
 	offset clockOffset
 	timed  bool // offset has been found out
@@ -93,6 +97,7 @@ func (b *bench) openGauge(ctx context.Context, report *Report) (err error) {
 			return err
 		}
 		b.native = g.Native(b.cfg.Load.Batch, b.cfg.Load.Body)
+		b.streams = g.Streams(b.cfg.Load.Batch, b.cfg.Load.Body)
 		report.Server = newServerView(g.About())
 	}
 	if b.meter, err = newMeter(ctx, g); err != nil && g != nil {
@@ -320,7 +325,7 @@ func (b *bench) clean(ctx context.Context) error {
 	defer cancel()
 	var errs []error
 	if b.native != nil {
-		for _, native := range append(b.more, b.native) {
+		for _, native := range append(b.more, b.native, b.streams) {
 			if err := native.Remove(ctx); err != nil {
 				errs = append(errs, fmt.Errorf("can't remove what native commands have stored: %w", err))
 			}
@@ -328,8 +333,13 @@ func (b *bench) clean(ctx context.Context) error {
 		b.meter.gauge.Close()
 	}
 	for _, q := range b.queues {
-		if err := b.remove(ctx, q); err != nil {
+		if err := b.remove(ctx, q, b.engine.Destroy); err != nil {
 			errs = append(errs, fmt.Errorf("can't remove queue %s: %w", q, err))
+		}
+	}
+	for _, topic := range b.topics {
+		if err := b.remove(ctx, topic, b.engine.(duly.Topics).DestroyTopic); err != nil {
+			errs = append(errs, fmt.Errorf("can't remove topic %s: %w", topic, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -344,23 +354,23 @@ func (b *bench) newNative(batch int) Native {
 
 // drop removes a queue before the end.
 func (b *bench) drop(ctx context.Context, q duly.QueueRef) error {
-	if err := b.remove(ctx, q); err != nil {
+	if err := b.remove(ctx, q, b.engine.Destroy); err != nil {
 		return err
 	}
 	b.queues = slices.DeleteFunc(b.queues, func(other duly.QueueRef) bool { return other == q })
 	return nil
 }
 
-// remove removes a queue. Destroy may be repeated, and over a wire it may have
+// remove removes a queue or a topic. Destroy may be repeated, and over a wire it may have
 // to be: a queue with millions of jobs takes longer than an answer does.
-func (b *bench) remove(ctx context.Context, q duly.QueueRef) error {
-	err := b.engine.Destroy(ctx, q)
+func (b *bench) remove(ctx context.Context, q duly.QueueRef, destroy func(context.Context, duly.QueueRef) error) error {
+	err := destroy(ctx, q)
 	for range 9 {
 		if !errors.Is(err, duly.ErrUnavailable) || ctx.Err() != nil {
 			break
 		}
 		pause(ctx, b.clock, time.Second)
-		err = b.engine.Destroy(ctx, q)
+		err = destroy(ctx, q)
 	}
 	return err
 }

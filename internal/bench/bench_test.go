@@ -16,6 +16,7 @@ import (
 // engine is the model with a look at what is asked of it, and a hand in it.
 type engine struct {
 	duly.Contract
+	topicCalls
 	slow   time.Duration         // of each Push, Reserve and Settle
 	push   func([]duly.Job)      // sees each Push
 	answer func(*duly.Delivery)  // changes each delivery
@@ -27,8 +28,11 @@ type engine struct {
 	stats  map[string]duly.Stats // of queues when they were destroyed
 }
 
+type topicCalls = duly.Topics
+
 func newEngine() *engine {
-	return &engine{Contract: model.New(model.Config{}), stats: map[string]duly.Stats{}}
+	m := model.New(model.Config{})
+	return &engine{Contract: m, topicCalls: m, stats: map[string]duly.Stats{}}
 }
 
 // open is an engine's Config.Open. What one process stored the next one finds.
@@ -116,6 +120,10 @@ func measure(t *testing.T, e *engine, cfg Config, check func(t *testing.T, r *Re
 		left, lerr := e.Contract.Queues(t.Context(), cfg.Namespace, duly.PageParams{})
 		if lerr != nil || len(left.Names) != 0 {
 			t.Errorf("queues are left: %v, %v", left.Names, lerr)
+		}
+		left, lerr = e.topicCalls.Topics(t.Context(), cfg.Namespace, duly.PageParams{})
+		if lerr != nil || len(left.Names) != 0 {
+			t.Errorf("topics are left: %v, %v", left.Names, lerr)
 		}
 		if e.opened != e.closed {
 			t.Errorf("opened %d times, closed %d times", e.opened, e.closed)

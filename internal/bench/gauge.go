@@ -28,6 +28,8 @@ type Gauge interface {
 	// Native is the work of the phases push and take by the server's own
 	// commands, batch jobs per command.
 	Native(batch, body int) Native
+	// Streams is the work of the phases publish and group by a stream of the server.
+	Streams(batch, body int) Native
 	// Close ends the gauge.
 	Close()
 }

@@ -77,9 +77,11 @@ func (g *gauge) Watch(context.Context) (func(context.Context) (int64, error), er
 }
 
 func (g *gauge) Native(int, int) Native { return g }
-func (g *gauge) Close()                 { g.closed.Add(1) }
-func (g *gauge) Lanes() int             { return 2 }
-func (g *gauge) Most() int              { return 40 }
+
+func (g *gauge) Streams(int, int) Native { return g }
+func (g *gauge) Close()                  { g.closed.Add(1) }
+func (g *gauge) Lanes() int              { return 2 }
+func (g *gauge) Most() int               { return 40 }
 
 func (g *gauge) Push(_ context.Context, lane, n int) error {
 	if lane < 0 || lane > 1 || n > 40 {
@@ -145,6 +147,28 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 		}
 		if r.Server.Server != "fake 1" || r.Server.NativePush != 2 || g.closed.Load() != 1 || g.removed.Load() == 0 {
 			t.Errorf("%+v, closed %d times, removed %d times", r.Server, g.closed.Load(), g.removed.Load())
+		}
+	})
+}
+
+// The phases of topics publish, reserve and ack what they were asked for, beside native ones.
+func TestPhasesOfTopics(t *testing.T) {
+	t.Parallel()
+	g := &gauge{native: time.Microsecond}
+	cfg := g.gauged(Config{Phases: []Phase{Publish, NativePublish, Group, NativeGroup}, Repeat: 2})
+	e := newEngine()
+	measure(t, g.on(e), cfg, func(t *testing.T, r *Report, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, of := range []string{"call", "", "reserve+ack", ""} {
+			p := &r.Phases[i]
+			if p.Jobs != 1000 || (p.Latency != nil) != (of != "") || of != "" && p.Latency.Of != of {
+				t.Errorf("%s: %d messages, latencies %+v, want those of %q", p.Phase, p.Jobs, p.Latency, of)
+			}
+		}
+		if g.stored.Load() != 0 {
+			t.Errorf("%d native messages are left", g.stored.Load())
 		}
 	})
 }

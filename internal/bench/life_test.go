@@ -72,8 +72,8 @@ func TestLifeMeasuresEveryStageOfEveryKind(t *testing.T) {
 		if table.Costs[0].Kind != Bare || table.Costs[1].Kind != Plain || table.Costs[0].Batch != 1 {
 			t.Errorf("the table begins with %+v, %+v", table.Costs[0], table.Costs[1])
 		}
-		// Two natives of this phase and the usual one.
-		if g.removed.Load() != 3 || g.stored.Load() != 0 {
+		// Two natives of this phase, the usual one and that of topics.
+		if g.removed.Load() != 4 || g.stored.Load() != 0 {
 			t.Errorf("removed %d times, %d are stored", g.removed.Load(), g.stored.Load())
 		}
 		for q, s := range e.stats {

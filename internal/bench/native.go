@@ -15,15 +15,30 @@ func (b *bench) nativePush(ctx context.Context, r *run, _ duly.QueueRef) error {
 
 // nativeTake takes them out again.
 func (b *bench) nativeTake(ctx context.Context, r *run, _ duly.QueueRef) error {
-	return nativeEach(r, b.native, func(lane int, _ int64, n int) (int, error) {
-		numbers, err := b.native.Reserve(ctx, lane, n)
+	return nativeTake(ctx, r, b.native, &b.stored)
+}
+
+// nativePublish adds the run's messages to a stream.
+func (b *bench) nativePublish(ctx context.Context, r *run, _ duly.QueueRef) error {
+	return nativePush(ctx, r, b.streams, &b.added)
+}
+
+// nativeGroup reads and acks them as a group of the stream.
+func (b *bench) nativeGroup(ctx context.Context, r *run, _ duly.QueueRef) error {
+	return nativeTake(ctx, r, b.streams, &b.added)
+}
+
+// nativeTake takes the run's jobs on every lane.
+func nativeTake(ctx context.Context, r *run, native Native, stored *atomic.Int64) error {
+	return nativeEach(r, native, func(lane int, _ int64, n int) (int, error) {
+		numbers, err := native.Reserve(ctx, lane, n)
 		if err == nil {
-			err = b.native.Ack(ctx, lane, numbers)
+			err = native.Ack(ctx, lane, numbers)
 		}
 		if err != nil {
 			return 0, fmt.Errorf("native take: %w", err)
 		}
-		b.stored.Add(-int64(len(numbers)))
+		stored.Add(-int64(len(numbers)))
 		return len(numbers), nil
 	})
 }
@@ -63,8 +78,8 @@ func nativeEach(r *run, native Native, do func(lane int, first int64, n int) (in
 }
 
 // prepareNative stores what a native take is to find.
-func (b *bench) prepareNative(ctx context.Context, at Progress, jobs int) error {
-	missing := jobs - int(b.stored.Load())
+func (b *bench) prepareNative(ctx context.Context, at Progress, native Native, stored *atomic.Int64, jobs int) error {
+	missing := jobs - int(stored.Load())
 	if missing <= 0 {
 		return nil
 	}
@@ -72,7 +87,7 @@ func (b *bench) prepareNative(ctx context.Context, at Progress, jobs int) error 
 	r := newRun(ctx, missing)
 	defer r.stop(nil)
 	b.progress.watch(at, r)
-	if err := b.nativePush(ctx, r, duly.QueueRef{}); err != nil {
+	if err := nativePush(ctx, r, native, stored); err != nil {
 		return err
 	}
 	return ctx.Err()

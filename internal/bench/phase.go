@@ -38,11 +38,20 @@ const (
 	// to ack and tells what each stage costs.
 	Life Phase = "life"
 
+	// Publish publishes batches to a topic from Load.Callers goroutines.
+	Publish Phase = "publish"
+	// Group reserves and acks batches of a group from Load.Callers goroutines.
+	Group Phase = "group"
+
 	// The following need a gauge.
 
 	// NativePush and NativeTake are Push and Take by the server's own commands.
 	NativePush Phase = "native-push"
 	NativeTake Phase = "native-take"
+	// NativePublish and NativeGroup are Publish and Group by a stream and a group of
+	// the server's own.
+	NativePublish Phase = "native-publish"
+	NativeGroup   Phase = "native-group"
 	// Memory loads Load.Jobs ready and as many delayed jobs, and as many of each
 	// kind, and tells what memory they take.
 	Memory Phase = "memory"
@@ -67,12 +76,12 @@ func GaugePhases() []Phase {
 
 // AllPhases lists every phase.
 func AllPhases() []Phase {
-	return append(Phases(), Calls, Burst, NativePush, NativeTake, Memory, Idle, Spread)
+	return append(Phases(), Calls, Burst, Publish, Group, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
 }
 
 // needsGauge reports whether a phase is about the server alone.
 func (p Phase) needsGauge() bool {
-	return slices.Contains([]Phase{NativePush, NativeTake, Memory, Idle, Spread}, p)
+	return slices.Contains([]Phase{NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread}, p)
 }
 
 func names[T ~string](of []T) []string {
@@ -89,7 +98,7 @@ type spec struct {
 	loaded bool
 	// apart: the phase uses a queue of its own also when there is a backlog.
 	apart bool
-	// native: the phase uses no queue.
+	// native: the phase uses no queue of the measurement.
 	native bool
 	// load, if set, prepares a run beside that.
 	load func(b *bench, ctx context.Context, at Progress, q duly.QueueRef, jobs int) error
@@ -125,7 +134,21 @@ func specOf(p Phase) spec {
 		return spec{native: true, measure: (*bench).nativePush}
 	case NativeTake:
 		return spec{native: true, measure: (*bench).nativeTake, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
-			return b.prepareNative(ctx, at, jobs)
+			return b.prepareNative(ctx, at, b.native, &b.stored, jobs)
+		}}
+	case Publish:
+		return spec{native: true, of: "call", measure: (*bench).publish, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, _ int) error {
+			return b.loadTopic(ctx, at, "publish", 0)
+		}}
+	case Group:
+		return spec{native: true, of: "reserve+ack", measure: (*bench).consume, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+			return b.loadTopic(ctx, at, "group", jobs)
+		}}
+	case NativePublish:
+		return spec{native: true, measure: (*bench).nativePublish}
+	case NativeGroup:
+		return spec{native: true, measure: (*bench).nativeGroup, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
+			return b.prepareNative(ctx, at, b.streams, &b.added, jobs)
 		}}
 	case Calls:
 		return spec{whole: (*bench).calls}

@@ -417,3 +417,32 @@ func TestWhatAURLSays(t *testing.T) {
 		}
 	}
 }
+
+func TestNativeMessagesAreReadAndAcked(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	n := open(t, s.URL()).Streams(50, 100).(*streams)
+	for lane, messages := range []int{120, 80} {
+		if err := n.Push(t.Context(), lane, messages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.Must("XLEN", n.records); got != int64(200) {
+		t.Errorf("the stream has %v messages, want 200", got)
+	}
+	for _, want := range []int{120, 80, 0} {
+		got, err := n.Reserve(t.Context(), 0, 120)
+		if len(got) != want || err != nil {
+			t.Errorf("read %d, want %d; %v", len(got), want, err)
+		}
+		if err := n.Ack(t.Context(), 0, got); err != nil {
+			t.Error(err)
+		}
+		if pending := s.Must("XPENDING", n.records, streamGroup).([]any)[0]; pending != int64(0) {
+			t.Errorf("%v messages are pending, want none", pending)
+		}
+	}
+	if err := n.Remove(t.Context()); err != nil || s.Must("DBSIZE") != int64(0) {
+		t.Errorf("%v keys are left, %v", s.Must("DBSIZE"), err)
+	}
+}

@@ -51,10 +51,13 @@ func benchCommand(a *app) *cobra.Command {
   calls     one call after the other, each operation by itself, in a queue that holds jobs
   burst     reserve and ack jobs that have fallen due in the same millisecond
   life      push, reserve and ack jobs of each kind: what each stage costs, and the ratio to a plain job
+  publish   only if --phases names it: batches to a topic, from a few callers
+  group     only if --phases names it: reserve and ack batches of a group of a loaded topic
 
 With a redis:// URL there are also, and by default:
 
   native-push, native-take   push and take by bare commands of the server: what is necessary to keep a job at all
+  native-publish, native-group   only if --phases names them: publish and group by XADD, XREADGROUP and XACK
   memory    load ready and delayed jobs, and ready ones of each kind: bytes per job
   idle      a worker waits on empty queues: requests per second
   spread    only if --phases names it, and for a cluster: push and take jobs of a queue with --shards shards, in

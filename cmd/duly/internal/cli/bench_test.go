@@ -276,6 +276,7 @@ type mute struct{ closed bool }
 func (*mute) About() bench.About                          { return bench.About{Server: "mute 1"} }
 func (*mute) Read(context.Context) (bench.Reading, error) { return bench.Reading{}, nil }
 func (m *mute) Native(int, int) bench.Native              { return m }
+func (m *mute) Streams(int, int) bench.Native             { return m }
 func (m *mute) Close()                                    { m.closed = true }
 func (*mute) Lanes() int                                  { return 1 }
 func (*mute) Most() int                                   { return 50 }

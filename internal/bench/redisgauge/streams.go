@@ -1,0 +1,90 @@
+package redisgauge
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/bench"
+)
+
+// streams is bench.Native for messages: a stream, and a group of the server's own.
+type streams struct {
+	native
+	body string
+	made sync.Once
+}
+
+const streamGroup = "g"
+
+// Streams implements bench.Gauge.
+func (g *Gauge) Streams(batch, body int) bench.Native {
+	key := "{" + bench.Prefix + strings.ToLower(duly.NewNumber().String()) + "}stream"
+	return &streams{native: native{place: g.place, batch: batch, records: key, ready: key, leased: key}, body: strings.Repeat("x", body)}
+}
+
+// Push implements bench.Native.
+func (s *streams) Push(ctx context.Context, lane, messages int) error {
+	client, err := s.lane(lane)
+	if err != nil {
+		return err
+	}
+	s.made.Do(func() {
+		err = client.Do(ctx, client.B().XgroupCreate().Key(s.records).Group(streamGroup).Id("0").Mkstream().Build()).Error()
+	})
+	if err != nil {
+		return err
+	}
+	cmds := make(rueidis.Commands, messages)
+	for i := range cmds {
+		cmds[i] = command(client, "XADD", s.records, []string{"*", "m", s.body})
+	}
+	_, err = pipeline(ctx, client, cmds)
+	return err
+}
+
+// Reserve implements bench.Native.
+func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, error) {
+	client, err := s.lane(lane)
+	if err != nil {
+		return nil, err
+	}
+	var reads rueidis.Commands
+	for _, size := range s.batches(messages) {
+		reads = append(reads, client.B().Xreadgroup().Group(streamGroup, "lane"+strconv.Itoa(lane)).Count(int64(size)).Streams().Key(s.records).Id(">").Build())
+	}
+
+	var all []string
+	for _, result := range client.DoMulti(ctx, reads...) {
+		entries, err := result.AsXRead()
+		if rueidis.IsRedisNil(err) {
+			break // there are no more
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range entries[s.records] {
+			all = append(all, entry.ID)
+		}
+	}
+	return all, nil
+}
+
+// Ack implements bench.Native.
+func (s *streams) Ack(ctx context.Context, lane int, all []string) error {
+	client, err := s.lane(lane)
+	if err != nil {
+		return err
+	}
+	var cmds rueidis.Commands
+	for ids := range slices.Chunk(all, s.batch) {
+		cmds = append(cmds, client.B().Xack().Key(s.records).Group(streamGroup).Id(ids...).Build())
+	}
+	_, err = pipeline(ctx, client, cmds)
+	return err
+}
