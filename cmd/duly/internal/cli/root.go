@@ -26,6 +26,7 @@ func commands(a *app) []section {
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
 		{"Publish to consumer groups:", []*cobra.Command{topicCommand(a)}},
+		{"Send jobs to URLs:", []*cobra.Command{targetCommand(a)}},
 		{"Keep a server:", []*cobra.Command{
 			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a), poolCommand(a),
 			benchCommand(a), healthCommand(a),

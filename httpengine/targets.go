@@ -1,0 +1,122 @@
+package httpengine
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
+)
+
+// Push is the part of a server that keeps the targets and secrets of HTTP push, for the
+// engine's namespace. A name is that of a target; where it may be empty, that stands for
+// the namespace itself.
+type Push struct{ engine *Engine }
+
+// HTTPPush returns the targets and secrets of the server.
+func (e *Engine) HTTPPush() *Push { return &Push{e} }
+
+// path is the path of a target, or of what the namespace itself has, and of something
+// below it.
+func (p *Push) path(name, below string) string {
+	base := p.engine.base + "/push"
+	if name != "" {
+		base += "/targets/" + url.PathEscape(name)
+	}
+	return base + below
+}
+
+// get makes a request that changes nothing.
+func get[T any](ctx context.Context, p *Push, r request, read func(string) (T, error)) (none T, err error) {
+	if err := p.engine.enter(""); err != nil {
+		return none, err
+	}
+	defer p.engine.calls.Done()
+	r.method, r.most = "GET", mostJobs
+	text, err := p.engine.link.call(ctx, r)
+	if err != nil {
+		return none, err
+	}
+	return answer(p.engine.link, text, read)
+}
+
+// do makes a request that changes something.
+func (p *Push) do(ctx context.Context, r request) (string, error) {
+	if err := p.engine.enter(""); err != nil {
+		return "", err
+	}
+	defer p.engine.calls.Done()
+	return p.engine.change(ctx, r)
+}
+
+// Targets returns a page of targets, by name, and the cursor of the next one.
+func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []wire.Target, next string, err error) {
+	if err := params.Validate(); err != nil {
+		return nil, "", err
+	}
+	query, err := page(params)
+	if err != nil {
+		return nil, "", err
+	}
+	targets, err = get(ctx, p, request{path: p.path("", "/targets"), query: query}, func(text string) (all []wire.Target, err error) {
+		all, next, err = wire.ReadTargets(text)
+		return all, err
+	})
+	return targets, next, err
+}
+
+// Target returns one target; [duly.ErrNotFound].
+func (p *Push) Target(ctx context.Context, name string) (wire.Target, error) {
+	return get(ctx, p, request{path: p.path(name, "")}, wire.ReadTarget)
+}
+
+// SetTarget makes a target, or replaces its settings.
+func (p *Push) SetTarget(ctx context.Context, name string, s wire.TargetSettings) error {
+	_, err := p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.AppendTargetSettings(nil, s)})
+	return err
+}
+
+// DeleteTarget removes a target; [duly.ErrNotFound].
+func (p *Push) DeleteTarget(ctx context.Context, name string) error {
+	_, err := p.do(ctx, request{method: "DELETE", path: p.path(name, "")})
+	return err
+}
+
+// EnableTarget enables or disables a target; [duly.ErrNotFound].
+func (p *Push) EnableTarget(ctx context.Context, name string, enabled bool) error {
+	below := "/disable"
+	if enabled {
+		below = "/enable"
+	}
+	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below)})
+	return err
+}
+
+// RotateSecret gives a target, or the namespace, a new secret. A repeat is another
+// rotation.
+func (p *Push) RotateSecret(ctx context.Context, name string, r wire.PushRotate) error {
+	below := "/rotate"
+	if name == "" {
+		below = "/secret/rotate"
+	}
+	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below), body: wire.AppendPushRotate(nil, r)})
+	return err
+}
+
+// Secret returns the newest secret of a target, or of the namespace. The server logs
+// that.
+func (p *Push) Secret(ctx context.Context, name string) (wire.PushSecret, error) {
+	return get(ctx, p, request{path: p.path(name, "/secret")}, wire.ReadPushSecret)
+}
+
+// TestTarget lets the server send a test request to a target.
+func (p *Push) TestTarget(ctx context.Context, name string) (wire.PushTest, error) {
+	text, err := p.do(ctx, request{method: "POST", path: p.path(name, "/test"), hold: mostTest})
+	if err != nil {
+		return wire.PushTest{}, err
+	}
+	return answer(p.engine.link, text, wire.ReadPushTest)
+}
+
+// mostTest is how long a test request may take: the longest timeout of a target.
+const mostTest = duly.MaxWait
