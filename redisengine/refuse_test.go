@@ -23,7 +23,8 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 	evicting := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru"))
 	gone := redistest.Single(t)
 	gone.Stop()
-	old := redistest.NewStub(t, "6.2.14", func([]string) any { return redistest.Usual{} })
+	usual := func([]string) any { return redistest.Usual{} }
+	old, seven := redistest.NewStub(t, "6.2.14", usual), redistest.NewStub(t, "7.0.15", usual)
 	for _, c := range []struct {
 		url  string
 		code error
@@ -40,7 +41,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"rediss://" + plain.Addr() + "?retry=10ms&dial_timeout=500ms", duly.ErrUnavailable, "redis://"},
 		{"redis://" + tls.Addr() + "?retry=10ms&dial_timeout=500ms", duly.ErrUnavailable, "rediss://"},
 		{old.URL(), duly.ErrUnsupported, "Redis 7.0"},
-		{plain.URL() + "?durability=aof", duly.ErrUnsupported, "7.2"},
+		{seven.URL() + "?durability=aof", duly.ErrUnsupported, "7.2"},
 		{evicting.URL(), duly.ErrUnsupported, "eviction=warn"},
 	} {
 		e, err := redisengine.Open(t.Context(), redisengine.Config{URL: c.url, Logger: slog.New(slog.DiscardHandler)})
