@@ -34,7 +34,7 @@ func TestSurveyOfIdleQueues(t *testing.T) {
 	idleQueues(t, e, 1, 50)
 	for range 2 { // one that learns of the queues, and one that knows them
 		server.Must("CONFIG", "RESETSTAT")
-		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{}) {
+		if all := surveyed(t, e, "n0"); len(all) != 230 || all["q0"].Stats.Sizes.Delayed != 1 || all["q1"].Stats != (duly.Stats{Delivery: duly.DeliverPull}) {
 			t.Errorf("%d queues, %+v", len(all), all["q0"])
 		}
 	}
