@@ -249,7 +249,7 @@ func lastErrors(body string) (texts string) {
 	return texts
 }
 
-// C16.21, C16.23, C16.137 to C16.141, C16.144: the life of a target by its routes.
+// C16.21, C16.23, C16.58, C16.137 to C16.144 (C16.142): the life of a target by its routes.
 func TestTargetRoutes(t *testing.T) {
 	t.Parallel()
 	f, rc := pushing(t, nil), newReceiver(t)

@@ -110,6 +110,79 @@ func TestResult(t *testing.T) {
 	})
 }
 
+// C16.49, C16.79: a job whose answer comes too late is sent again with the same
+// webhook-id, and so is a job that is pushed again after its end.
+func TestSameIDAgain(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(_ request, before int) answer {
+			if before == 0 {
+				return answer{status: 200, after: 11 * time.Second} // the timeout is 10 s
+			}
+			return answer{status: 200}
+		}
+		r.push(duly.Job{ID: "a"})
+		pass(time.Minute)
+		r.gone("a")
+		r.push(duly.Job{ID: "a"})
+		pass(time.Minute)
+		r.gone("a")
+		got := r.rs.got()
+		if len(got) != 3 || got[1].id != got[0].id || got[2].id != got[0].id || !got[0].aborted {
+			t.Errorf("the receiver got %+v", got)
+		}
+	})
+}
+
+// C16.104, C16.105: a held-back job counts as delayed, and in the state of its gate as held
+// back. Its TTL goes on.
+func TestHeldBackJobs(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer {
+			return answer{status: 503, header: map[string]string{"retry-after": "600"}}
+		}
+		r.push(duly.Job{ID: "first"})
+		pass(time.Second)
+		r.push(duly.Job{ID: "lasting"})
+		r.push(duly.Job{ID: "short", TTL: time.Minute})
+		pass(10 * time.Second)
+		stats, err := r.model.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"})
+		if err != nil || stats.Sizes.Delayed != 3 || stats.Sizes.Ready != 0 {
+			t.Errorf("the queue has %+v, %v", stats.Sizes, err)
+		}
+		if g := r.gateOf("https://orders.example:443"); g.Open || g.HeldBack != 2 {
+			t.Errorf("the gate is %+v, want closed with 2 held back", g)
+		}
+		pass(2 * time.Hour)
+		stats, _ = r.model.Stats(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"})
+		if stats.Counters.Expired != 1 || stats.Sizes.Delayed != 2 {
+			t.Errorf("the queue has %+v", stats)
+		}
+		for _, q := range r.rs.got() {
+			if q.job == "short" {
+				t.Errorf("an expired job is sent at %s", q.at)
+			}
+		}
+	})
+}
+
+// C16.85: max leased of a queue bounds its requests, whatever its gate admits.
+func TestMaxLeased(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		ref := duly.QueueRef{Namespace: "shop", Name: "orders"}
+		if err := r.model.Configure(t.Context(), ref, duly.QueueConfig{Delivery: duly.DeliverPush, MaxLeased: 2}); err != nil {
+			t.Fatal(err)
+		}
+		r.rs.answer = func(request, int) answer { return answer{status: 200, after: time.Second} }
+		for i := range 20 {
+			r.push(duly.Job{ID: fmt.Sprint("j", i)})
+		}
+		pass(time.Minute)
+		if n := r.rs.most["orders.example"]; n != 2 || len(r.rs.got()) != 20 {
+			t.Errorf("%d requests at once, want 2; %d of 20 jobs arrived", n, len(r.rs.got()))
+		}
+	})
+}
+
 // C16.106, C16.107: jobs of one order key arrive in order, one at a time, also through
 // tries, throttling and closed gates; and after a dead one the next goes out.
 func TestOrderKeys(t *testing.T) {
@@ -151,7 +224,7 @@ func TestOrderKeys(t *testing.T) {
 	})
 }
 
-// C16.83, C16.101, C16.102, C16.103: a dead host gets probes alone, each of its waiting
+// C16.83, C16.101, C16.102, C16.134: a dead host gets probes alone, each of its waiting
 // jobs is touched once per closure at most, and all of them arrive after it is back.
 func TestClosedGate(t *testing.T) {
 	bubble(t, Config{Slots: 32}, func(t *testing.T, r *rig) {
@@ -183,6 +256,9 @@ func TestClosedGate(t *testing.T) {
 		pass(20 * time.Minute)
 		for i := range jobs {
 			r.gone(fmt.Sprint("j", i))
+		}
+		if r.log.Count("its gate is open") != 1 {
+			t.Errorf("the log reports %d times that the gate is open", r.log.Count("its gate is open"))
 		}
 		if n := r.rs.most["orders.example"]; n > 64 {
 			t.Errorf("the host had %d requests at once", n)

@@ -110,6 +110,44 @@ func TestANoticeHasItsOwnTries(t *testing.T) {
 	})
 }
 
+// C16.120: a job that expires, is deleted or dies by stalls has no notice.
+func TestJobsWithoutNotice(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.withNotices()
+		r.rs.answer = func(q request, _ int) answer {
+			if q.job == "stalls" {
+				return answer{status: 200, after: time.Hour}
+			}
+			return answer{status: 503, header: map[string]string{"retry-after": "3600"}}
+		}
+		r.push(duly.Job{ID: "stalls", MaxStalls: 1})
+		pass(time.Second)
+		for range 2 {
+			r.tap.failing(func(string, string) error { return duly.ErrUnavailable }, nil)
+			r.Kill()
+			r.stop()
+			r.tap.failing(nil, nil)
+			r.start()
+			pass(16 * time.Second)
+		}
+		r.push(duly.Job{ID: "throttled"})
+		pass(time.Second)
+		r.push(duly.Job{ID: "expires", TTL: time.Minute})
+		r.push(duly.Job{ID: "deleted"})
+		pass(time.Second)
+		if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: "shop", Name: "orders"}, "deleted"); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Hour)
+		if info, _ := r.state("stalls"); info.State != duly.StateDead {
+			t.Errorf("the job that stalls is %s", info.State)
+		}
+		if done, dead := r.noticesOf(t, "done"), r.noticesOf(t, "dead"); len(done)+len(dead) > 0 {
+			t.Errorf("there are the notices %v and %v", done, dead)
+		}
+	})
+}
+
 // C16.118: a job whose notice cannot be stored is not settled. It waits for its backoff
 // without a try, and is counted.
 func TestANoticeThatCannotBeStored(t *testing.T) {

@@ -556,3 +556,17 @@ func TestRefusedNamesNoAddress(t *testing.T) {
 		t.Errorf("%v (%v), want Refused without the address in its text", err, r)
 	}
 }
+
+// C16.131: an idle connection is closed after 30 s.
+func TestIdleConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	g, err := New(Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, encrypted := range []bool{false, true} {
+		if d := g.policy.Load().transport(encrypted, nil).IdleConnTimeout; d != 30*time.Second {
+			t.Errorf("an idle connection stays for %s", d)
+		}
+	}
+}
