@@ -1,26 +1,27 @@
 #!lua flags=allow-oom
--- Judges a part of what a group holds in a shard, and mends it.
+-- Checks a part of a group in a shard, and mends it.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
 --         part    which part: held, sets, run, ranges, blocks, busy, dead, copies, numbers or marker
---         from    where to go on, as the call before has told it; '0' for the beginning. Of marker: what was told before
+--         from    where to continue, as the previous call returned it; '0' for the beginning. For marker: the previous result
 -- RETURNS {'config', value}
---         {'ok', from, {{kind, place, detail}, ...}, looked}: where to go on, '' for the end, and how many messages were looked at
+--         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number of
+--         messages checked
 --
 -- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
-local next_from -- where to go on; '' for the end
+local next_from -- where to continue; '' for the end
 local mends
 
 local function found(kind, pos, detail)
   faults[#faults + 1] = {kind, pos or '', detail or ''}
 end
 
--- page is a page of a sorted set, members and scores in turn. What a repair removes moves the rest.
+-- page returns a page of a sorted set, members and scores in turn. A removal by a repair moves the rest.
 local function page(set)
   local start = tonumber(from)
   local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1), 'WITHSCORES')
@@ -34,7 +35,7 @@ local function scan(hash)
   return r[2]
 end
 
--- sets_of are the sets that a message is in.
+-- sets_of returns the sets that a message is in.
 local function sets_of(m)
   local names = {}
   for _, s in ipairs({{'leased', leased}, {'ready', ready}, {'delayed', waiting}}) do
@@ -90,7 +91,7 @@ function parts.held()
   looked = #got / 2
 end
 
--- sets looks for members that held does not have.
+-- sets finds members that held does not have.
 function parts.sets()
   next_from = ''
   for _, set in ipairs({leased, ready, waiting, blocked}) do
@@ -107,7 +108,7 @@ function parts.sets()
   end
 end
 
--- run looks for states of messages that are not held.
+-- run finds states of messages that are not held.
 function parts.run()
   local got = scan(run)
   for i = 1, #got, 2 do
@@ -118,7 +119,7 @@ function parts.run()
   end
 end
 
--- ranges looks for blocks that firsts does not have.
+-- ranges finds blocks that firsts does not have.
 function parts.ranges()
   local got = scan(blocks)
   for i = 1, #got, 2 do
@@ -193,7 +194,7 @@ function parts.copies()
   end
 end
 
--- judge_cursor looks whether the cursor lies in the log.
+-- judge_cursor checks that the cursor is in the log.
 local function judge_cursor()
   if g.cursor > topic.last then
     found('cursor_outside_log', '', string.format('the cursor is %.0f, the log ends at %.0f', g.cursor, topic.last))
@@ -231,13 +232,13 @@ function parts.numbers()
     if mends then g.start = g.start - (sum - entered_since) end
   end
   local _, next_one = group_moments()
-  if next_one and g.told == 0 and not call('ZSCORE', marker, 'later') then
-    found('moment_missed', '', 'nobody was told of the next moment')
+  if next_one and g.announced == 0 and not call('ZSCORE', marker, 'later') then
+    found('moment_missed', '', 'no marker was set for the next moment')
   end
 end
 
--- marker looks whether the marker says that messages are deliverable. A process may have taken it and be about to reserve: only
--- when the group stands as it did before, that is a fault.
+-- marker checks that the marker announces deliverable messages. A process may have taken it and be about to reserve. So a
+-- missing marker is a fault only if the group has not changed since the previous check.
 function parts.marker()
   local deliverable = group_moments()
   if deliverable == 0 or call('ZSCORE', marker, 'now') then return end

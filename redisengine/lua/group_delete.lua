@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Removes messages that a group holds, or dead ones.
+-- Removes held or dead messages of a group.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
@@ -8,7 +8,7 @@
 --
 -- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close group_begin
 local function remove(pos)
-  local state, _, m, block = stands(pos)
+  local state, _, m, block = message_state(pos)
   if state == 'beyond' then return 'beyond' end
   if not state then return 'none' end
   if block then

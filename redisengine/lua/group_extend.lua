@@ -3,13 +3,13 @@
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
---         lease  from now, in microseconds; 0: as the group says
---         then by token: the token, the first ordinal, a bitmap of the ordinals, and the places of these messages, one behind the other
+--         lease  from now, in microseconds; 0: the group's default
+--         then by token: the token, the first ordinal, a bitmap of the ordinals, and the places of these messages, concatenated
 -- RETURNS {'config', value}
---         {'ok', {bitmap, ...}}: of each token what was not current, '' for nothing
+--         {'ok', {bitmap, ...}}: for each token the messages that were not current, '' for none
 --
 -- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
--- extend_one moves the end of one lease. A message leaves its range for that.
+-- extend_one moves the end of one lease. The message leaves its range.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)
   if block and has_bit(block, ordinal) then
@@ -26,7 +26,7 @@ local function extend_one(t, block, pos, ends)
   return true
 end
 
--- extend_all moves the ends of messages of one token. It returns those that were not current.
+-- extend_all moves the lease ends of messages of one token. It returns the bitmap of messages that were not current.
 local function extend_all(t, from, bits, places, ends)
   local block = read_block(t)
   if block and from + first_bit(bits) == block.first + first_bit(block.bits) then

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells a page of the messages of one state, in its order.
+-- Returns a page of the messages of one state, in the order of that state.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
@@ -7,13 +7,13 @@
 --         most    1...1000 messages
 --         whole   '1' with their bodies
 --         room    bytes of bodies that the page has left of its 8 MiB
---         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         score   the place after which to continue, as the previous page returned it; '' for the beginning
 --         member  likewise
 -- RETURNS {'config', value} | {'behind'}, as in group_get
---         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow, behind that place
+--         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
 -- @include guard clock now limits numbers log message ranges group_head group less behind group_find
--- of_block adds the messages of a range behind a place: {place, end, value}.
+-- of_block adds the messages of a range after a place: {place, end, value}.
 local function of_block(all, block, ends, after)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
   while left > 0 do
@@ -31,7 +31,8 @@ local function of_block(all, block, ends, after)
   end
 end
 
--- leased_page is the leased messages behind a place, by the end of the lease and the place: at least most, if there are.
+-- leased_page returns the leased messages after a place, by the end of the lease and the place: at least most of them, if
+-- there are that many.
 local function leased_page(most)
   local all, from = {}, score == '' and '-inf' or score
   local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')

@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Tells of groups, all on one node, what a Reserve would find. Eleven keys and three arguments for each.
+-- Returns what a Reserve would find in groups of one node. Each group has eleven keys and three arguments.
 --
 -- KEYS    (config log heads entries ready waiting blocked ranges leased held tally)...
 -- ARGV    clock    as in reserve
 --         (version limits group)... as in group_reserve
--- RETURNS {us, {deliverable, next, told}, ...}, as in look
+-- RETURNS {us, {deliverable, next, announced}, ...}, as in look
 --
 -- @include clock now limits bucket numbers log upcoming group_head group_look
 local result = {us}
@@ -16,7 +16,7 @@ for i = 0, #KEYS / 11 - 1 do
   else
     bind_group(limits)
     local deliverable, next_one = group_moments()
-    result[#result + 1] = {deliverable, next_one or 0, g.told}
+    result[#result + 1] = {deliverable, next_one or 0, g.announced}
   end
 end
 return result

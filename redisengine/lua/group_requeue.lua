@@ -1,21 +1,22 @@
 #!lua flags=allow-oom
--- Offers dead copies to the group again.
+-- Requeues dead copies: the group holds them again.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
---         n  the oldest n; 0: the places that follow
+--         n  requeue the oldest n; 0: the places that follow
 --         then the place of each message
--- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict' with the state that the message has
+-- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict' with the
+--         state of the message
 --
 -- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close group_begin
--- key_in is the key of a copy.
+-- key_in returns the key of a copy.
 local function key_in(pos)
   local text = call('HGET', copies, pos)
   return text and key_of(string.sub(text, 11 + struct.unpack('>I2', text, 9))) or false
 end
 
 local function requeue(pos)
-  local state = is_beyond(pos) and 'beyond' or stands(pos)
+  local state = is_beyond(pos) and 'beyond' or message_state(pos)
   if not state then return {'none', pos} end
   if state == 'beyond' then return {'beyond', pos} end
   if state ~= 'dead' then return {'conflict', pos, state} end

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Moves a group forward and hands out up to max messages: ready ones first, then those beyond the cursor.
+-- Moves a group forward and hands out up to max messages: ready ones first, then messages beyond the cursor.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version  as in reserve
@@ -7,21 +7,21 @@
 --         group     its name
 --         token     8 random bytes
 --         max       1...1000
---         lease     how long to hold each message, in microseconds; 0: as the group says
---         room      bytes of bodies that the call has left of its 8 MiB
+--         lease     how long to hold each message, in microseconds; 0: the group's default
+--         room      remaining bytes of bodies of the call's 8 MiB
 --         had       '1' if the caller holds jobs of this Reserve already, from another shard or queue
 --         consumer  the caller's name; '' if it was noted within the last minute
 -- RETURNS {'config', value}
---         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end; the places are those of messages
---         that were held before, with their values; entries are new messages as the stream has them; more is 1 where more steps are needed,
---         2 where the next message does not go with these: its body has no room, or one of the two is a suspect; before is how many of the former
---         come before the new ones
+--         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end. The
+--         places and values are of messages that were held before. entries are new messages in the form of the stream.
+--         more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one of the
+--         messages is a suspect. before is how many held messages come before the new ones
 --
 -- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
-local full         -- whether a message was left because it does not go with the others
+local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
-local bytes        -- what is left of the room
-local again        -- messages that were held before, as the answer has them
+local bytes        -- the remaining room
+local again        -- messages that were held before, in the form of the answer
 local fresh        -- entries of new messages
 local before       -- how many of again come before the new ones
 local beyond       -- messages beyond the cursor that the group may take
@@ -65,19 +65,19 @@ function lease_again(n)
   end
 end
 
--- next_entries are messages beyond the cursor, as many as may be read at once.
+-- next_entries returns messages beyond the cursor, as many as one read may return.
 local function next_entries(most)
   local step = math.max(1, math.min(most, math.floor(8388608 / math.max(1, topic.largest))))
   return call('XRANGE', log, '(' .. id_of(g.cursor_ms, g.cursor), '+', 'COUNT', text_of(step)), step
 end
 
--- pass moves the cursor over a message. Those between were deleted by another program.
+-- pass moves the cursor over a message. Another program has deleted the messages in between.
 local function pass(ms, ordinal)
   if ordinal > g.cursor + 1 then count('missed', ordinal - g.cursor - 1) end
   g.cursor, g.cursor_ms = ordinal, ms
 end
 
--- accept is what becomes of a message that matches the filter: 'leased', 'blocked', or 'full' if it has no room.
+-- accept hands out or blocks a message that matches the filter. It returns 'leased', 'blocked', or 'full' if it has no room.
 local function accept(ms, ordinal, value, entry)
   local first = #again == 0 and #fresh == 0 and had ~= '1'
   local m = own.keyed and key_of(value) ~= '' and new_message(ms, ordinal, key_of(value))
@@ -98,13 +98,13 @@ end
 -- store_block makes a range of n new messages with these bits.
 local function store_block(n, first, ms, bits)
   g.out = g.out + n
-  call('ZADD', firsts, text_of(first), token) -- by which Check finds what an interrupted call has left
+  call('ZADD', firsts, text_of(first), token) -- with it, Check finds the rest of an interrupted call
   call('HSET', blocks, token, struct.pack('>I5I6', first, ms) .. bits)
   call('ZADD', ranges, text_of(ends), token)
 end
 
--- take_row hands out entries of a group that takes every message, if they follow each other and all have room: then only the
--- first and the last one have to be looked at. It reports whether it has.
+-- take_row hands out entries of a group without filter and order, if their ordinals have no gap and all have room. It then
+-- needs to read only the first and the last one. It reports whether it has.
 local function take_row(got)
   local n = #got
   if n == 0 or #fresh > 0 or topic.largest * n > bytes then return false end
@@ -117,8 +117,8 @@ local function take_row(got)
   return true
 end
 
--- take_entries hands out entries, up to left, and passes over others. It returns how many were handed out, how many the
--- group holds, and whether it ended early.
+-- take_entries hands out entries, up to left, and passes over others. It returns how many it handed out, how many the group
+-- holds, and whether it ended early.
 local function take_entries(got, left, ordinals, block)
   local handed, holds_more = 0, 0
   for i = 1, #got do
@@ -158,7 +158,7 @@ function take_new(left)
     end
     local handed, holds_more, ended = take_entries(got, left, ordinals, block)
     left, beyond, passed = left - handed, beyond - holds_more, passed + #got
-    if not ended and #got < step and g.cursor < topic.last then -- the rest was deleted by another program
+    if not ended and #got < step and g.cursor < topic.last then -- another program has deleted the rest
       count('missed', topic.last - g.cursor)
       g.cursor, g.cursor_ms = topic.last, topic.last_ms
     end
@@ -168,7 +168,7 @@ function take_new(left)
   return beyond > 0 and g.cursor < topic.last
 end
 
--- note_consumer notes who has called. The oldest name goes where there are too many.
+-- note_consumer stores the name of the caller. It removes the oldest name if there are too many.
 function note_consumer()
   if consumer == '' then return end
   call('ZADD', consumers, now_text, consumer)

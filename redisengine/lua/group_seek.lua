@@ -1,17 +1,18 @@
 #!lua flags=allow-oom
--- Moves the cursor of a group, which gives up everything that it holds but its dead copies.
+-- Moves the cursor of a group. The group gives up everything that it holds, except its dead copies.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         to  start, end, time or place
---         at  the moment in ms, or the ordinal; '' for start and end
--- RETURNS {'config', value} | {'behind'} where the call has to be repeated | {'ok', clipped, skipped, replayed} | {'future', last} for a place beyond the end or a time ahead of the clock
+--         at  the time in ms, or the ordinal; '' for start and end
+-- RETURNS {'config', value} | {'behind'} if the call has to be repeated | {'ok', clipped, skipped, replayed}
+--         {'future', last} for a place beyond the end or a time ahead of the clock
 --
 -- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
--- oldest_entry is when the oldest message entered. In an empty log it is after the last one that was there.
+-- oldest_entry returns when the oldest message entered. In an empty log it is after the entry of the last message.
 local function oldest_entry()
   local begin = id_of(topic.first_ms, topic.first)
-  for _ = 1, 1000 do -- entries before the first one that have its entry time
+  for _ = 1, 1000 do -- entries before the first one with the same entry time
     local entry = call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
     if not entry then break end
     local ms, ordinal = place_of(entry[1])

@@ -7,23 +7,23 @@
 --         then the triples; then each other outcome as a packed array: the token, the place, how it ends (ack, nack, release, bury), a delay in
 --         microseconds, -1 for none, the error text, and the ID that the place is
 -- RETURNS {'config', value}
---         {'ok', {bitmap, ...}, {i, ...}}: of each triple what was not current, '' for nothing; and the places, from 1, of other outcomes that
---         were not
+--         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the places,
+--         from 1, of other outcomes that were not current
 --
 -- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_types group_head group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
-local opened -- by token, the ranges of outcomes that are no plain acks
+local opened -- by token, the ranges of outcomes other than plain acks
 local settle = {}
 
--- current is the message with an ordinal if it is leased under a token by itself.
+-- current returns the message with an ordinal if it is leased under a token outside of a range.
 local function current(t, ordinal)
   local m = find_message(ordinal)
   return m and m.token == t and call('ZSCORE', leased, m.pos) and m
 end
 
--- take is the message of a receipt, and the range that has it; one that is held by itself has left its set. It is false if the
--- receipt is not current.
+-- take returns the message of a receipt, and its range if it is in one. It removes another message from its set. It returns
+-- false if the receipt is not current.
 local function take(t, pos)
   local ordinal, ms = ordinal_of(pos)
   local block = opened[t]
@@ -58,7 +58,7 @@ function settle.bury(m, o)
   die(m, o[5])
 end
 
--- ack_bits acks messages of one token. It returns those that were not current.
+-- ack_bits acks messages of one token. It returns the bitmap of messages that were not current.
 local function ack_bits(t, from, bits)
   local block, lost = read_block(t), bits
   if block then
@@ -102,7 +102,7 @@ for i = FIRST + 3 * triples, #ARGV do
   ended = ended or m
   if not m then
     places[#places + 1] = i - FIRST - 3 * triples + 1
-  elseif o[3] ~= 'ack' and not value_of(m) then -- deleted by another program
+  elseif o[3] ~= 'ack' and not value_of(m) then -- another program has deleted it
     count('missed')
     forget(m)
   else
@@ -113,7 +113,7 @@ for i = FIRST + 3 * triples, #ARGV do
     g.out = g.out - 1
   end
 end
-for _, block in next, opened do -- what has left a range was settled before: a message is never in no place
+for _, block in next, opened do -- after the messages are stored elsewhere, so that none is ever in no place
   if block then write_block(block) end
 end
 group_close(ended)

@@ -1,17 +1,18 @@
 #!lua flags=no-writes
--- Tells what a group holds in a shard and what it has done there.
+-- Returns the sizes and counters of a group in a shard.
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 -- RETURNS {'config', value} | {'behind'}, as in group_get
---         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key, ...}, parked, {consumer, moment, ...}}: sizes by the
---         clock; when the oldest ready message was due and when the next delayed one will be, 0 for none; the group's numbers, packed; the last
---         ordinal; the entry time of the first needed message, 0 for none; 1 at max_held, and then the keys that block most, each behind their number; 1 if the group is parked
+--         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key, ...},
+--         parked, {consumer, moment, ...}}: sizes by the clock; when the oldest ready message was due and when the next
+--         delayed one will be, 0 for none; the group's numbers, packed; the last ordinal; the entry time of the first needed
+--         message, 0 for none; 1 at max_held, then the keys that block most, each after its number; 1 if the group is parked
 --
 -- @include guard clock now limits numbers log group_head group
 local HOUR = 3600000
 
--- needed_since is when the first message entered that the group needs, 0 for none.
+-- needed_since returns the entry time of the first message that the group needs, 0 for none.
 local function needed_since()
   if g.low > topic.last or is_parked(g) then return 0 end
   local begin = id_of(math.max(g.low_ms, topic.first_ms), g.low)
@@ -25,7 +26,7 @@ local function needed_since()
   return 0
 end
 
--- hottest is how many of the first 1000 blocked messages each key has, and the key.
+-- hottest counts the first 1000 blocked messages by key: the number and the key in turn.
 local function hottest()
   local sizes, list = {}, {}
   for _, member in ipairs(call('ZRANGE', blocked, '0', '999')) do
@@ -39,7 +40,7 @@ local function hottest()
   return list
 end
 
--- oldest_ready is when the ready message was due that has waited longest, of the first 1000.
+-- oldest_ready returns the earliest due time of the first 1000 ready messages.
 local function oldest_ready()
   local oldest = 0
   for _, pos in ipairs(call('ZRANGE', ready, '0', '999')) do

@@ -3,7 +3,7 @@
 --
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
---         forward  '1' to take leases back and make messages ready as well; '2' to do that and leave the log as it is
+--         forward  '1' to take leases back and make messages ready as well; '2' to do that without a trim of the log
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0}
 --
 -- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin

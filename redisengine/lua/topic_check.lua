@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Judges a part of what a topic's shard stores, and mends it.
+-- Checks a part of a topic's shard, and mends it.
 --
 -- KEYS    config log heads delayed entries records ids seen
 -- ARGV    clock version  as in reserve
 --         repair  '1' to mend
 --         part    which part: log, records, entries, delayed or numbers
---         from    where to go on, as the call before has told it; '0' for the beginning
+--         from    where to continue, as the previous call returned it; '0' for the beginning
 -- RETURNS {'config', value}
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: as in group_check
 --
@@ -13,7 +13,7 @@
 local PAGE = 200
 local faults
 local parts = {}
-local next_from -- where to go on; '' for the end
+local next_from -- where to continue; '' for the end
 local mends
 
 local function found(kind, detail)
@@ -27,7 +27,7 @@ local function page(set)
   return got
 end
 
--- adopt takes in a message of the log that the numbers do not have. If it was delayed, it is that no more.
+-- adopt adds a message of the log to the numbers, which do not count it yet. If it was delayed, its record is removed.
 local function adopt(ms, ordinal, value)
   topic.last, topic.last_ms, topic.entered = ordinal, math.max(ms, topic.last_ms), topic.entered + 1
   topic.bytes, topic.largest = topic.bytes + #value + OVERHEAD, math.max(topic.largest, #value)
@@ -36,8 +36,8 @@ local function adopt(ms, ordinal, value)
   if record and string.sub(record, RECORD + 1) == value then remove_delayed(name_of(id, value), record) end
 end
 
--- parts.log looks for entries behind the last message. A message that a call has added before it was interrupted has the next
--- ordinal. Behind entries of another program, positions have to rise.
+-- parts.log finds entries after the last message. A message of an interrupted call has the next ordinal. After entries of
+-- another program, positions have to rise.
 function parts.log()
   local last = topic.last
   local got = call('XRANGE', log, '(' .. id_of(topic.last_ms, topic.last), '+', 'COUNT', '1000')
@@ -56,7 +56,7 @@ function parts.log()
   if ms > topic.last_ms or ms == topic.last_ms and ordinal > topic.last then topic.last_ms = ms + 1 end
 end
 
--- parts.records looks for delayed messages that no list has.
+-- parts.records finds delayed messages that are in no list.
 function parts.records()
   local got = call('HSCAN', records, from, 'COUNT', text_of(PAGE))
   next_from = got[1] == '0' and '' or got[1]
@@ -81,7 +81,7 @@ function parts.records()
   end
 end
 
--- judge_listed looks whether an entry of a list has its record. A repair moves what follows, and the next round finds it.
+-- judge_listed checks that an entry of a list has its record. A repair moves the following entries, which the next round checks.
 local function judge_listed(set, name_in)
   local got = page(set)
   for i = 1, #got, 2 do
@@ -102,14 +102,14 @@ function parts.delayed()
   judge_listed(delayed, function(member) return member end)
 end
 
--- differs reports a number that is not what it has to be, and sets it.
+-- differs reports a wrong number, and corrects it.
 local function differs(field, want)
   if topic[field] == want then return end
   found('counters_differ', string.format('%s is %.0f, and has to be %.0f', field, topic[field], want))
   topic[field] = want
 end
 
--- waiting_bytes counts the sizes of delayed messages, if there are at most a thousand.
+-- waiting_bytes returns the total size of the delayed messages, if there are at most a thousand.
 local function waiting_bytes()
   local listed, bytes = call('ZRANGE', entries, '0', '999'), 0
   for i = 1, #listed do

@@ -1,23 +1,24 @@
 #!lua flags=allow-oom
--- Gives a topic's shard a configuration, unless it has a newer one, or had. A group that the shard lacks is added, and one that is to go is removed.
+-- Stores a configuration in a topic's shard, unless the shard has or had a newer one. Adds groups that the shard lacks, and
+-- removes groups that are being destroyed.
 --
 -- KEYS    config log heads entries (marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers)...
 -- ARGV    clock  as in reserve
 --         value  the configuration, as in configure
---         then for each group its name; its birth mark; the number of the configuration that has made it; when that was (ms); where it begins: start,
---         end, time or place; the moment or the ordinal of that; '1' if it is to go; and its limits, packed
+--         then for each group its name; its birth mark; the number of the configuration that made it; when that was (ms);
+--         where it begins: start, end, time or place; the time or the ordinal of that; '1' to remove it; its limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
 -- @include clock now limits version bucket numbers log upcoming group_types group_head group_look group_mark
 local EACH = 15 -- keys of a group
-local FIRST = 4 -- keys before them
+local FIRST = 4 -- keys before the groups
 
 local function bind(keys, i)
   marker, ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy, dead, copies, tally, consumers =
     unpack(keys, FIRST + EACH * (i - 1) + 1, FIRST + EACH * i)
 end
 
--- first_of is where a new group begins.
+-- first_of returns the place where a new group begins.
 local function first_of(from, at)
   if from == 'end' then return topic.last + 1, topic.last_ms end
   if from == 'time' then return first_since(tonumber(at)) end
@@ -33,7 +34,7 @@ local function make(name, birth, from, at)
   g.cursor, g.cursor_ms, g.low, g.low_ms = ordinal - 1, ms, ordinal, ms
 end
 
--- give gives the shard one group. was is the number of the configuration that the shard had.
+-- give adds one group to the shard. was is the number of the shard's previous configuration.
 local function give(keys, args, i, was)
   local name, birth, made, created, from, at, gone, packed = unpack(args, 3 + 8 * (i - 1), 2 + 8 * i)
   bind(keys, i)
@@ -47,12 +48,12 @@ local function give(keys, args, i, was)
   if gone == '1' then return end
   bind_group(packed)
   if not g then
-    if was >= tonumber(made) then from, at = 'time', created end -- the shard had it, and has lost it
+    if was >= tonumber(made) then from, at = 'time', created end -- the shard has lost the group
     make(name, birth, from, at)
   end
   g.idle = own.idle
   if paused then call('ZREM', marker, 'now', 'later') end
-  g.told = 0
+  g.announced = 0
   mark_group()
   call('HSET', heads, name, pack_head(g, GROUP))
 end

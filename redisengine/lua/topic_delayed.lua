@@ -1,14 +1,14 @@
 #!lua flags=no-writes
--- Tells a page of delayed messages, by due moment and ID.
+-- Returns a page of delayed messages, by due time and ID.
 --
 -- KEYS    config delayed records
 -- ARGV    clock version  as in reserve
 --         most    1...1000 messages
 --         whole   '1' with their bodies
 --         room    bytes of values
---         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         score   the place after which to continue, as the previous page returned it; '' for the beginning
 --         member  likewise
--- RETURNS {'config', value} | {'ok', now, more, {name, record, size, ...}, score, member}: size is that of the value
+-- RETURNS {'config', value} | {'ok', now, more, {name, record, size, ...}, score, member}: size is the size of the value
 --
 -- @include guard clock now message less behind
 local start = behind(delayed, score, member)

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
--- Removes everything of a topic's shard, as destroy does it for a queue.
+-- Removes everything of a topic's shard, like destroy for a queue.
 --
 -- KEYS    config (key)...
--- ARGV    tomb  the configuration that says that the topic is to go
+-- ARGV    tomb  the configuration that marks the topic as destroyed
 -- RETURNS {'ok'}
 --
 -- @include version

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells one delayed message.
+-- Returns one delayed message.
 --
 -- KEYS    config records
 -- ARGV    clock version  as in reserve

@@ -4,7 +4,7 @@
 -- KEYS    config log heads entries
 -- ARGV    clock version  as in reserve
 --         from   the first ordinal, 0 for the oldest message
---         at     a moment that is not later than its entry, in ms; with from 0, the earliest entry time
+--         at     a time not later than its entry, in ms; with from 0, the earliest entry time
 --         most   0...1000 messages
 --         room   bytes of bodies
 -- RETURNS {'config', value}
@@ -20,7 +20,7 @@ if from ~= '0' and first > tonumber(from) or ms < topic.first_ms then ms = topic
 local step = math.max(1, math.min(left, math.floor(8388608 / math.max(1, topic.largest))))
 local begin, found, more = id_of(ms, from == '0' and 0 or first), {}, left == 0
 
--- take reports whether an entry goes with the page.
+-- take adds an entry to the page, and reports whether it fits.
 local function take(entry)
   local _, ordinal = place_of(entry[1])
   local value = entry_value(entry)

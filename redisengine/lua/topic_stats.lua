@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells what a topic's shard holds and what it has done.
+-- Returns the sizes and counters of a topic's shard.
 --
 -- KEYS    config log heads entries
 -- ARGV    clock version  as in reserve
@@ -19,7 +19,7 @@ for i = 1, #all, 2 do
   end
 end
 
--- entered_at is when a message entered, 0 for one that is not there. ms is not later than that.
+-- entered_at returns when a message entered, 0 if it is gone. ms is a time not later than that.
 local function entered_at(ms, ordinal)
   local begin = id_of(ms, ordinal)
   for _ = 1, 1000 do -- entries before it

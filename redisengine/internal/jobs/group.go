@@ -19,8 +19,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// A group of a topic is reserved from and settled as a queue is. Its calls go to other
-// scripts.
+// Reserve and settle work for a group as for a queue, with other scripts.
 
 // newToken draws the token of a Reserve: 1 to 2⁶³−1.
 func newToken() messages.Token {
@@ -86,14 +85,14 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 	}
 }
 
-// giveBackMessages releases what nobody has taken.
+// giveBackMessages releases deliveries without a caller.
 func (e *Jobs) giveBackMessages(q *catalog.Queue, all []duly.Delivery) {
 	t := NewReservation(e, duly.ReserveParams{Namespace: q.Ref.Namespace})
 	t.Got = all
 	t.Release()
 }
 
-// readMessages takes over what a shard of a group has handed out.
+// readMessages adds the deliveries of a shard of a group.
 func (t *Reservation) readMessages() {
 	for _, d := range t.share.messages {
 		t.left--
@@ -106,7 +105,7 @@ func (t *Reservation) readMessages() {
 func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
 		var acks, others []string
-		var ackAt, otherAt []int // the places of these in the call
+		var ackAt, otherAt []int // the places of acks and of other outcomes in the call
 		var lost []int
 		at := 0
 		seen := map[string]bool{} // receipts that were given with another outcome than an ack
@@ -150,8 +149,7 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 	}
 }
 
-// shareLost passes to each caller which of its items are lost. The places count from 0
-// and are in order.
+// shareLost gives each caller its lost items. The places count from 0 and are in order.
 func shareLost(calls []*Batched, lost []int, durable error) {
 	from := 0
 	for _, c := range calls {
@@ -165,8 +163,8 @@ func shareLost(calls []*Batched, lost []int, durable error) {
 	}
 }
 
-// packMessage is an outcome of a group as its sender reads it; false if its receipt can't
-// be current.
+// packMessage packs an outcome of a group for its sender. It returns false if the receipt
+// can't be current.
 func packMessage(ref duly.QueueRef, o *duly.Outcome, p *duly.ReceiptParts) (arg string, ok bool) {
 	topic, _, _ := ref.Group()
 	h, ok := messages.HeldOf(topic, p)
@@ -201,11 +199,11 @@ func (e *Jobs) extendMessages(ctx context.Context, q *catalog.Queue, s *catalog.
 	return nil
 }
 
-// consumers remembers when a group was told the name of a consumer, so that a Reserve
-// writes it once a minute.
+// consumers remembers when the name of a consumer was last stored in a group, so that a
+// Reserve writes it once a minute.
 type consumers struct {
-	mu   sync.Mutex
-	told map[consumer]time.Duration
+	mu     sync.Mutex
+	stored map[consumer]time.Duration
 }
 
 type consumer struct {
@@ -218,28 +216,28 @@ const (
 	maxNoted      = 10_000
 )
 
-// due reports whether the group has to be told the name.
+// due reports whether the group has to store the name.
 func (c *consumers) due(g *catalog.Group, name string, now time.Duration) bool {
 	if name == "" {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	at, known := c.told[consumer{g.Birth, name}]
+	at, known := c.stored[consumer{g.Birth, name}]
 	return !known || now-at >= consumerPause
 }
 
-// note remembers that the group was told the name.
+// note remembers that the group stores the name.
 func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
 	if name == "" {
 		return
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.told == nil || len(c.told) >= maxNoted {
-		c.told = map[consumer]time.Duration{}
+	if c.stored == nil || len(c.stored) >= maxNoted {
+		c.stored = map[consumer]time.Duration{}
 	}
-	c.told[consumer{g.Birth, strings.Clone(name)}] = now
+	c.stored[consumer{g.Birth, strings.Clone(name)}] = now
 }
 
 // checkGroups returns an error for a Reserve of an unknown group or of a topic, before

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// Group is a shard of a group: what its deliveries have in common.
+// Group is the common part of the deliveries of a group's shard.
 type Group struct {
 	Ref    duly.QueueRef
 	Shard  Shard
@@ -25,7 +25,7 @@ func GroupOf(ref duly.QueueRef, index int, cfg duly.QueueConfig) Group {
 	return Group{ref, ShardOf(topic, index), cfg}
 }
 
-// job fills in what a message is to the group.
+// job fills in the fields of a message as a job of the group.
 func (g *Group) job(j *duly.Job, p Place, value string) bool {
 	var m duly.Message
 	if !Read(&m, value) {
@@ -83,7 +83,7 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 	return all, more, now, end
 }
 
-// Info reads what the script group_find says of a message.
+// Info reads a message in the answer of include/group_find.lua.
 func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok bool) {
 	r := codec.Elements(m)
 	if len(r) < 9 {
@@ -121,13 +121,13 @@ type Held struct {
 // HeldSize is the length of a packed Held.
 const HeldSize = 8 + PlaceSize
 
-// HeldOf returns what a receipt of a group names; false for one of another topic.
+// HeldOf returns the delivery that a receipt of a group names, false for another topic.
 func HeldOf(topic duly.QueueRef, p *duly.ReceiptParts) (h Held, ok bool) {
 	parts := duly.PositionPartsOf(p.Number)
 	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == duly.TopicChecksum(topic) && parts.Shard == p.Shard
 }
 
-// String packs it for the way to the sender of a joint call.
+// String packs it for the sender of a joint call.
 func (h Held) String() string {
 	return rueidis.BinaryString(h.Place.Append(binary.BigEndian.AppendUint64(make([]byte, 0, HeldSize), uint64(h.Token))))
 }
@@ -152,11 +152,11 @@ type gathered struct {
 	at int
 }
 
-// maxSpan bounds a bitmap. Messages that were handed out again may lie far apart.
+// maxSpan bounds a bitmap. Messages that were handed out again may be far apart.
 const maxSpan = 4096
 
-// Gather sorts packed receipts by their tokens. lost gets the places of those that are
-// there twice.
+// Gather groups packed receipts by their tokens. It calls lost with the places of
+// duplicates.
 func Gather(args []string, lost func(at int)) (all []*Bits) {
 	items := make([]gathered, len(args))
 	for i, arg := range args {
@@ -187,7 +187,7 @@ func Gather(args []string, lost func(at int)) (all []*Bits) {
 	return all
 }
 
-// Places are the places of the messages, one behind the other in their order.
+// Places returns the places of the messages, concatenated in their order.
 func (b *Bits) Places() string {
 	text := make([]byte, 0, PlaceSize*len(b.items))
 	for _, item := range b.items {
@@ -209,7 +209,7 @@ func (b *Bits) Lost(bitmap string, f func(at int)) {
 	}
 }
 
-// PackOutcome packs an outcome that is no plain ack, as the script group_settle reads it.
+// PackOutcome packs an outcome other than a plain ack for the script group_settle.
 func PackOutcome(h Held, o *duly.Outcome, position string) string {
 	var w codec.Packer
 	w.Array(6)

@@ -39,7 +39,7 @@ func Pack(m *duly.Message) string {
 	return rueidis.BinaryString(append(b, m.Body...))
 }
 
-// Read fills in the message of a value. It returns false for one that can't be read.
+// Read fills in the message of a value. It returns false for a damaged value.
 func Read(m *duly.Message, value string) (ok bool) {
 	if value == "" {
 		return false
@@ -123,7 +123,7 @@ func readID(id string) (p Place, ok bool) {
 	return p, err1 == nil && err2 == nil
 }
 
-// Shard is a shard of a topic: what positions say besides a place.
+// Shard is a shard of a topic: the parts of a position besides the place.
 type Shard struct {
 	Topic    duly.QueueRef
 	Index    int
@@ -165,7 +165,7 @@ func (s Shard) Entry(m *rueidis.RedisMessage) (e duly.Entry, ok bool) {
 	return e, true
 }
 
-// Delayed reads the record of a delayed message behind its name.
+// Delayed reads the record of a delayed message.
 func Delayed(topic duly.QueueRef, name, record string) (m duly.Message, ok bool) {
 	if len(record) < PlaceSize {
 		return m, false

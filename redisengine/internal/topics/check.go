@@ -14,12 +14,12 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// maxPasses bounds how often a repair walks over a shard of a group. A mend may bring up
-// what was hidden.
+// maxPasses bounds how often a repair checks a shard of a group again: a mend may uncover
+// another fault.
 const maxPasses = 4
 
 // topicParts and groupParts are the parts that the scripts topic_check and group_check
-// judge, the numbers last.
+// check, the numbers last.
 var (
 	topicParts = []string{"log", "records", "entries", "delayed", "numbers"}
 	groupParts = []string{"held", "sets", "run", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
@@ -36,15 +36,15 @@ type checking struct {
 }
 
 // silent is a shard of a group whose marker does not say that messages are deliverable,
-// as the script group_check has told it.
+// as the script group_check has returned it.
 type silent struct {
 	group    *catalog.Queue
 	shard    *catalog.Shard
 	standing string
 }
 
-// CheckTopics implements maintain.TopicMaintainer. One script call judges a part of what a
-// group holds, and mends it. Others may work meanwhile.
+// CheckTopics implements maintain.TopicMaintainer. One script call checks a part of a
+// shard, and mends it. Other calls may run in between.
 func (e *Topics) CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error) {
 	c := &checking{e: e, repair: repair, found: found}
 	err = e.EachTopic(ctx, namespace, func(name string, q *catalog.Queue, err error) error {
@@ -160,7 +160,7 @@ func (c *checking) group(ctx context.Context, q *catalog.Queue, s *catalog.Shard
 	return cmp.Or(err, ctx.Err())
 }
 
-// all checks parts, and again as long as that mends something.
+// all checks parts, and repeats that as long as it mends something.
 func (c *checking) all(parts []string, check func(part string, first bool) error) error {
 	for pass := range maxPasses {
 		mended := c.mended
@@ -191,7 +191,7 @@ func (c *checking) part(ctx context.Context, q *catalog.Queue, s *catalog.Shard,
 	return nil
 }
 
-// call has a shard of a topic or of a group judged. It returns where to go on.
+// call checks a page of a part of a shard. It returns the place of the next page.
 func (c *checking) call(ctx context.Context, q *catalog.Queue, s *catalog.Shard, part, from string) (next string, err error) {
 	repair := "0"
 	if c.repair {

@@ -4,9 +4,9 @@
 // A topic is an entry of its namespace's list, as a queue is, and its groups are part of
 // that entry (package catalog). A change goes to the list first and then to every shard.
 // A shard that lacks a group adds it with the configuration. A group that goes is marked
-// in the list, then removed from every shard, then from the list: a process that dies in
-// between leaves a mark, and the repetition of the call goes on from there.
+// in the list, then removed from every shard, then from the list. If the process dies in
+// between, the mark stays, and a repeated call continues from there.
 //
-// Publishes of many callers share script calls, as pushes do (package jobs). What is
-// reserved from a group and settled there goes through package jobs.
+// Publishes of many callers share script calls, like pushes. Reserves and settles of
+// groups are in package jobs.
 package topics

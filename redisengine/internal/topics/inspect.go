@@ -29,12 +29,12 @@ var (
 		"entered", "canceled", "trimmed", "dropped", "forgotten", "holder", "holder_since", "rest",
 	}
 	groupNumbers = []string{
-		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "told", "stuck", "delivered", "acked", "failed",
+		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "announced", "stuck", "delivered", "acked", "failed",
 		"stalled", "released", "died", "requeued", "deleted", "dropped", "filtered", "skipped", "replayed", "missed",
 	}
 )
 
-// readNumbers reads packed numbers. One of them may be a text, which is returned.
+// readNumbers reads packed numbers. One of them may be a text, which it returns.
 func readNumbers(packed string, names []string) (n numbers, text string) {
 	u := codec.Unpacker{Rest: packed}
 	size := u.Array()
@@ -55,7 +55,7 @@ func (e *Topics) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 		return info, err
 	}
 	ref = ref.Normal()
-	if _, err := e.Catalog.Read(ctx, ref); err != nil { // its configuration as it is now
+	if _, err := e.Catalog.Read(ctx, ref); err != nil { // reads the current configuration
 		return info, err
 	}
 	var w catalog.Walk
@@ -265,7 +265,7 @@ func (e *Topics) GetMessage(ctx context.Context, ref duly.QueueRef, id string) (
 	return e.get(ctx, ref.Normal(), id, "")
 }
 
-// get returns a message, with a token only if it is leased under that.
+// get returns a message. With a token, the message must be leased under that token.
 func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (info duly.JobInfo, err error) {
 	found := false
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
@@ -304,7 +304,7 @@ func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.
 	return e.get(ctx, ref, p.Number.String(), "")
 }
 
-// cursor is the place behind which a list goes on.
+// cursor is the place after which a list continues.
 type cursor struct {
 	State  string `json:"state"`
 	Shard  int    `json:"shard"`

@@ -13,8 +13,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// find reads a topic from the list, and finishes its destruction if one was interrupted.
-// It returns nil for none.
+// find reads a topic from the list, nil for none. It finishes an interrupted destruction
+// of the topic.
 func (e *Topics) find(ctx context.Context, ref duly.QueueRef) (*catalog.Queue, error) {
 	for {
 		q, err := e.Catalog.Read(ctx, ref)
@@ -42,8 +42,8 @@ func (e *Topics) make(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConf
 }
 
 // change changes the configuration of a topic: in the list first, then in every shard.
-// change returns the new one and its groups; an error of it ends the call. With nil groups
-// nothing is changed.
+// f returns the new configuration and its groups. With nil groups nothing changes. An
+// error of f ends the call.
 func (e *Topics) change(ctx context.Context, q *catalog.Queue, sc *store.Script, f func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error)) (*catalog.Queue, error) {
 	c := e.Retry(ctx)
 	for c.Next() {
@@ -222,7 +222,7 @@ func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	return existed && err == nil, err
 }
 
-// begin sets where a group begins in each shard.
+// begin sets the place where a group begins in each shard.
 func begin(g *catalog.Group, p duly.FromParts, shards int) {
 	switch p.Kind {
 	case duly.KindEnd:
@@ -240,7 +240,7 @@ func begin(g *catalog.Group, p duly.FromParts, shards int) {
 	}
 }
 
-// isAhead reports whether a position lies beyond the end of its shard.
+// isAhead reports whether a position is beyond the end of its shard.
 func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Position) (ahead bool, err error) {
 	parts := duly.PositionPartsOf(p)
 	err = e.WithTopic(ctx, topic, func(q *catalog.Queue) error {
@@ -452,7 +452,7 @@ func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (res
 	return result, err
 }
 
-// seekArgs is where a shard seeks to.
+// seekArgs returns the target of a Seek in a shard.
 func seekArgs(p duly.FromParts, shard int) (kind, at string) {
 	switch p.Kind {
 	case duly.KindEnd:

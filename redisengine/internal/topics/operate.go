@@ -86,7 +86,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 	return removed, err
 }
 
-// RequeueMessages offers dead copies to the group again.
+// RequeueMessages requeues dead copies: the group holds them again.
 func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.RequeueParams) (results []duly.RequeueResult, err error) {
 	if err := p.ValidateFor(ref); err != nil {
 		return nil, err
@@ -107,12 +107,12 @@ func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.
 	return r.results, nil
 }
 
-// requeue is one Requeue under way.
+// requeue is the state of one Requeue.
 type requeue struct {
 	e       *Topics
 	ref     duly.QueueRef
 	results []duly.RequeueResult
-	done    []bool // of the IDs that were asked for
+	done    []bool // for each requested ID
 }
 
 func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) error {
@@ -152,7 +152,7 @@ func (r *requeue) byID(ctx context.Context, q *catalog.Queue, ids []string) erro
 	return nil
 }
 
-// result reads one answer. An empty ID stands for the place in the answer.
+// result reads one answer. With an empty id, it takes the ID from the answer's place.
 func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.Reply, k int) duly.RequeueResult {
 	answer := codec.Elements(&reply.Rest[k])
 	if id == "" {
@@ -172,7 +172,7 @@ func (r *requeue) result(q *catalog.Queue, shard int, id string, reply catalog.R
 	return duly.RequeueResult{ID: id, State: codec.State(&answer[0])}
 }
 
-// oldest requeues the copies that have been dead for longest.
+// oldest requeues the copies that died first.
 func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 	if len(q.Shards) > 1 {
 		ids, err := r.oldestIDs(ctx, q, n)
@@ -198,7 +198,7 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 	return nil
 }
 
-// oldestIDs finds the copies of all shards that have been dead for longest.
+// oldestIDs finds the copies that died first, in all shards.
 func (r *requeue) oldestIDs(ctx context.Context, q *catalog.Queue, n int) (ids []string, err error) {
 	var all []duly.JobInfo
 	for i := range q.Shards {

@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// EachTopic calls f for every topic of a namespace, with the error why one can't be read.
+// EachTopic calls f for every topic of a namespace, with an error if it can't be read.
 func (e *Topics) EachTopic(ctx context.Context, namespace string, f func(name string, q *catalog.Queue, err error) error) error {
 	return e.EachPage(ctx, e.TopicsKey(namespace), func(names []string) error {
 		names = slices.DeleteFunc(names, store.InvalidTopic)

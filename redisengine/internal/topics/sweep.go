@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// stepAll is every how many sweeps the groups are stepped that have nothing to do: their
-// dead copies may be too old.
+// stepAll is the number of sweeps between two steps of idle groups, whose dead copies may
+// be too old.
 const stepAll = 20
 
 // SweepTopics moves the topics of a namespace forward, and finishes what an interrupted

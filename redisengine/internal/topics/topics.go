@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Topics is the part of the engine that knows topics.
+// Topics is the part of the engine for topics.
 type Topics struct {
 	*catalog.Catalog
 	cancels *cancel.Reporter

@@ -1,9 +1,9 @@
--- The messages that a group holds one by one: every held message that is not in a range. Such a message has a place (ordinal
--- in five bytes, entry time in six) that names it in exactly one of ready, waiting, blocked and leased, and in held. held
--- sorts by ordinal; COPY is added for a message that comes from a dead copy and so needs nothing in the log.
+-- Held messages that are not in a range. Such a message has a place: its ordinal in five bytes and its entry time in six.
+-- The place is in exactly one of ready, waiting, blocked and leased, and in held. held sorts by ordinal. COPY is added for
+-- a message from a dead copy, which needs nothing in the log.
 --
--- The state of a message is packed in the hash run: flags (1: from a copy), failures, stalls, due moment, token of the lease,
--- key behind its length, last error.
+-- The hash run has the packed state of a message: flags (1: from a copy), failures, stalls, due time, token of the lease,
+-- length of the key, key, last error.
 local NO_TOKEN = '\0\0\0\0\0\0\0\0'
 local COPY = 2 ^ 50
 local pos_of, ordinal_of, count, value_of, read_message, save_message, find_message, take_out, put_in, forget,
@@ -14,7 +14,7 @@ function pos_of(ms, ordinal)
   return struct.pack('>I5I6', ordinal, ms)
 end
 
--- ordinal_of is the ordinal and the entry time of a place.
+-- ordinal_of returns the ordinal and the entry time of a place.
 function ordinal_of(pos)
   local ordinal, ms = struct.unpack('>I5I6', pos)
   return ordinal, ms
@@ -24,7 +24,7 @@ function count(field, n)
   g[field] = g[field] + (n or 1)
 end
 
--- read_message is a message that is held by itself, false if there is none.
+-- read_message returns a held message outside of a range, false if there is none.
 function read_message(pos)
   local text = call('HGET', run, pos)
   if not text then return false end
@@ -42,14 +42,14 @@ function save_message(m)
     struct.pack('>BI4I4I6c8B', m.copy and 1 or 0, m.failures, m.stalls, m.due, m.token, #m.key) .. m.key .. m.error)
 end
 
--- new_message is a message that is about to be held by itself.
+-- new_message returns a message to be held outside of a range.
 function new_message(ms, ordinal, key)
   return {
     pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = NO_TOKEN, key = key or '', error = '',
   }
 end
 
--- find_message is the message with an ordinal that is held by itself.
+-- find_message returns the held message with an ordinal, if it is outside of a range.
 function find_message(ordinal)
   for _, score in ipairs({text_of(ordinal), text_of(ordinal + COPY)}) do
     local pos = call('ZRANGEBYSCORE', held, score, score, 'LIMIT', '0', '1')[1]
@@ -58,7 +58,7 @@ function find_message(ordinal)
   return false
 end
 
--- value_of is what a held message has in the log, or its copy; false if that is gone.
+-- value_of returns the value of a held message, from the log or from its copy; false if that is gone.
 function value_of(m)
   if not m.copy then return read_entry(m.ms, m.ordinal) end
   local text = call('HGET', copies, m.pos)
@@ -88,7 +88,7 @@ function take_out(m)
   return false
 end
 
--- hold_key takes the key for a message. It is false if another message has it.
+-- hold_key takes the key for a message. It returns false if another message has it.
 function hold_key(m)
   if m.key == '' or not own.keyed then return true end
   local holder = call('HGET', busy, m.key)
@@ -112,7 +112,7 @@ function free_key(m)
   call('ZADD', ready, text_of((ordinal_of(pos))), pos)
 end
 
--- forget removes what there is of a message, whose set it has left. keep_copy leaves its dead copy.
+-- forget removes a message, which has left its set already. keep_copy leaves its dead copy.
 function forget(m, keep_copy)
   call('ZREM', held, m.pos)
   call('HDEL', run, m.pos)

@@ -1,8 +1,8 @@
--- Finding messages of a group by their places, and what Go reads of them.
-local block_at, is_beyond, stands, report_message
+-- Finding messages of a group by their places, and reporting them to Go.
+local block_at, is_beyond, message_state, report_message
 
 do
--- block_at is the block that has an ordinal, false for none.
+-- block_at returns the block that has an ordinal, false for none.
 function block_at(ordinal)
   local token = call('ZRANGE', firsts, text_of(ordinal), '-inf', 'BYSCORE', 'REV', 'LIMIT', '0', '1')[1]
   local block = token and read_block(token)
@@ -15,9 +15,9 @@ function is_beyond(pos)
   return ordinal > g.cursor and ordinal <= topic.last and read_entry(ms, ordinal)
 end
 
--- stands is the state of a message, the end of its lease or when it died, and the message or the block that has it. The state
--- is false for a message that the group does not hold, and beyond for one that it has not handed out.
-function stands(pos)
+-- message_state returns the state of a message, the end of its lease or when it died, and the message or its block. The
+-- state is false for a message that the group does not hold, and beyond for a message beyond the cursor.
+function message_state(pos)
   local ordinal, ms = ordinal_of(pos)
   local m = read_message(pos)
   if m then
@@ -34,7 +34,7 @@ function stands(pos)
   return is_beyond(pos) and 'beyond' or false
 end
 
--- dead_message is a dead copy as a message, with its value.
+-- dead_message returns a dead copy as a message, with its value.
 local function dead_message(pos)
   local text = call('HGET', copies, pos)
   if not text then return nil end
@@ -46,8 +46,8 @@ local function dead_message(pos)
   return m, string.sub(text, 11 + size)
 end
 
--- report_message is what Go reads: place, state, at, failures, stalls, due moment, last error, value (without its body unless
--- that is asked for), size of the body. It is false for a message that is gone.
+-- report_message returns the answer for Go: place, state, at, failures, stalls, due time, last error, value (with the body
+-- only if whole), size of the body. It returns false for a message that is gone.
 function report_message(pos, state, at, m, whole, value)
   if state == 'dead' then
     m, value = dead_message(pos)

@@ -1,10 +1,10 @@
--- What the configuration bounds for a group, and its numbers.
-local own -- what the configuration bounds for the group beyond the limits of a queue
+-- The configured limits of a group, and its numbers.
+local own -- the configured limits that only a group has
 local bind_group, read_group, head_of, held_size, is_behind
 
 do
--- bind_group takes what Go has packed over: the limits of a queue and behind them max_held, order, filter, tries, max stalls,
--- backoff, lease (us), idle (ms), and what bind_retention takes.
+-- bind_group unpacks the limits: the limits of a queue, then max_held, order, filter, tries, max stalls, backoff, lease
+-- (us), idle (ms), and the arguments of bind_retention.
 function bind_group(packed)
   bound_by(packed)
   local l = cmsgpack.unpack(packed)
@@ -15,7 +15,7 @@ function bind_group(packed)
   bind_retention(l, 17)
 end
 
--- read_group reads the numbers of the shard and of the group. It is false if the shard lacks the group.
+-- read_group reads the numbers of the shard and of the group. It returns false if the shard lacks the group.
 function read_group(name)
   local both = call('HMGET', heads, '', name)
   read_topic(both[1])
@@ -28,8 +28,8 @@ function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end
 
--- is_behind reports whether messages are gone that the group still holds or has not passed, or some are blocked although
--- the group has no order any more: a step mends both.
+-- is_behind reports whether messages are gone that the group still holds or has not passed, or messages are still blocked
+-- after the group's order was removed. A step corrects both.
 function is_behind()
   return g.low < topic.first or not own.keyed and call('EXISTS', blocked) == 1
 end
@@ -39,5 +39,5 @@ function held_size()
 end
 end
 
--- policy_of serves the piece backoff.
+-- policy_of is for the include backoff.
 local function policy_of() return own end

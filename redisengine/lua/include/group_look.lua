@@ -1,9 +1,9 @@
--- What a Reserve of the group would find, without moving anything: how many messages there may be, 1000 at most, and the
--- next moment that may bring one.
+-- What a Reserve of the group would find, without changes: how many messages there may be, at most 1000, and the next moment
+-- that may bring one.
 local group_open, group_moments
 
 do
--- group_open is how many more messages pause and limits allow now.
+-- group_open returns how many more messages pause and limits allow now.
 function group_open()
   local n = open()
   if n > 0 and max_leased ~= -1 then n = math.max(0, math.min(n, max_leased - call('ZCARD', leased) - g.out)) end
@@ -31,7 +31,7 @@ function group_moments()
   if lag > 0 and held_size() < own.max_held then n = n + lag end
   if not own.keyed then n = n + call('ZCARD', blocked) end
   local free = group_open()
-  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking it back makes room
+  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking the lease back makes room
   if rate ~= -1 then soonest(opens_at()) end
   return math.min(n, free, 1000), next_one
 end

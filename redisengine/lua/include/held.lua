@@ -1,4 +1,4 @@
--- What becomes of the messages that a group holds.
+-- State changes of the messages that a group holds.
 local stalled_out -- whether some messages were taken back in this call
 local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, drop_held, take_back, fall_due, trim_dead, free_blocked, group_forward
 
@@ -22,7 +22,7 @@ local function exhausted(m)
   return m.failures >= own.tries or m.stalls > own.max_stalls
 end
 
--- suspect reports whether a message is handed out alone: it has stalled twice, or once and its next stall leaves it dead.
+-- suspect reports whether a message must be handed out alone: it has stalled twice, or once and its next stall leaves it dead.
 function suspect(m)
   if m.stalls == 0 then return false end
   if m.stalls >= 2 then return true end
@@ -30,7 +30,7 @@ function suspect(m)
   return own.max_stalls < 2
 end
 
--- come_back is how a delivery ends that was neither acked nor buried. The message has left its set.
+-- come_back ends a delivery that was neither acked nor buried. The message has left its set.
 function come_back(m, event, due, reason)
   m.token = NO_TOKEN
   if event == 'nack' then
@@ -52,7 +52,7 @@ function stall(m)
   come_back(m, 'stall', now, '')
 end
 
--- missed takes a message out that is gone from the log.
+-- missed removes a held message that is gone from the log.
 function missed(m)
   take_out(m)
   forget(m)
@@ -81,7 +81,7 @@ function each_left(block, f)
   return left
 end
 
--- split makes the messages of a block ones that are held by themselves. f gets each.
+-- split takes the messages of a block out of their range, and calls f for each.
 function split(block, f)
   local n = count_bits(block.bits)
   local lost = each_left(block, function(ms, ordinal) f(new_message(ms, ordinal)) end)
@@ -91,7 +91,7 @@ function split(block, f)
   return n
 end
 
--- cut_block counts the messages of a block as missed that are below the first one.
+-- cut_block counts the messages of a block below the first stored one as missed.
 local function cut_block(token)
   local block = read_block(token)
   if not block then
@@ -105,8 +105,8 @@ local function cut_block(token)
   count('missed', n)
 end
 
--- catch_up counts the messages as missed that are gone although the group needs them: a thousand of those that are held by
--- themselves. It is false if there are more.
+-- catch_up counts messages as missed that are gone although the group needs them. Outside of ranges it handles a thousand,
+-- and returns false if there are more.
 function catch_up()
   if g.low >= topic.first then return true end
   local old = call('ZRANGEBYSCORE', firsts, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
@@ -124,7 +124,7 @@ function catch_up()
   return true
 end
 
--- lowest is the first ordinal that the group needs, and a moment that is not later than its entry.
+-- lowest returns the first ordinal that the group needs, and a time not later than its entry.
 function lowest()
   local low, ms = g.cursor + 1, g.cursor_ms
   if g.out > 0 then
@@ -139,7 +139,8 @@ function lowest()
   return low, ms
 end
 
--- give_up counts what the group gives up, for drop_held. It is false if there is more: it removes a thousand copies.
+-- give_up counts the messages that the group gives up, for drop_held. It removes a thousand copies, and returns false if
+-- there are more.
 function give_up()
   local kept = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'LIMIT', '0', '1000')
   for i = 1, #kept do
@@ -156,13 +157,14 @@ function give_up()
   return n
 end
 
--- drop_held removes everything that the group holds. The numbers say so before: what is beyond the cursor is delivered again.
+-- drop_held removes everything that the group holds. The numbers are stored first: if the call dies halfway, messages
+-- beyond the cursor are still delivered.
 function drop_held()
   call('HSET', heads, this_group, pack_head(g, GROUP))
   call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
 end
 
--- take_back takes back leases that have run out, of about 1000 messages.
+-- take_back takes back expired leases, of about 1000 messages.
 function take_back()
   local n = 0
   for _, token in ipairs(call('ZRANGEBYSCORE', ranges, '-inf', now_text, 'LIMIT', '0', '1000')) do
@@ -193,7 +195,7 @@ function fall_due()
   return #due == 1000
 end
 
--- free_blocked makes blocked messages ready in a group that has no order any more: a thousand of them.
+-- free_blocked makes up to a thousand blocked messages ready, in a group without an order.
 function free_blocked()
   if own.keyed then return end
   local all = call('ZRANGE', blocked, '0', '999')
@@ -221,7 +223,7 @@ function trim_dead()
   return true
 end
 
--- group_forward moves the group on to now. It reports whether more is due.
+-- group_forward moves the group forward to now. It reports whether more is due.
 function group_forward()
   local more = take_back()
   more = fall_due() or more

@@ -1,10 +1,10 @@
--- A message in the log: the field m has its value. That begins with a byte of flags and the parts that they announce; the
--- rest is the body. Go writes it.
+-- A message in the log: the field m has its value, which Go writes. It begins with a byte of flags and the parts that the
+-- flags announce. The rest is the body.
 local HAS_ID, HAS_KEY, HAS_HEADERS = 1, 2, 4
 local body_of, id_in, key_of, name_of, matches
 
 do
--- parts are where ID, key and headers begin, and the body. 0 for a part that is not there.
+-- parts returns where ID, key, headers and body begin, 0 for a missing part.
 local function parts(value)
   local flags, at, id_at, key_at, headers_at = byte(value), 2, 0, 0, 0
   if flags % 2 >= HAS_ID then
@@ -22,33 +22,33 @@ local function parts(value)
   return id_at, key_at, headers_at, at
 end
 
--- body_of is the size of the body.
+-- body_of returns the size of the body.
 function body_of(value)
   if byte(value) == 0 then return #value - 1 end
   local _, _, _, at = parts(value)
   return #value - at + 1
 end
 
--- id_in is the ID that the message was published with, '' for none.
+-- id_in returns the ID that the message was published with, '' for none.
 function id_in(value)
   local at = parts(value)
   return at == 0 and '' or string.sub(value, at + 1, at + byte(value, at))
 end
 
--- key_of is the key, '' for none.
+-- key_of returns the key, '' for none.
 function key_of(value)
   if byte(value) % 4 < HAS_KEY then return '' end
   local _, at = parts(value)
   return string.sub(value, at + 1, at + byte(value, at))
 end
 
--- name_of is the name of a delayed message.
+-- name_of returns the name of a delayed message.
 function name_of(id, value)
   local key = key_of(value)
   return key == '' and id or id .. '\0' .. key
 end
 
--- headers_of is the headers as a table. A name and its value follow each other, each behind its length as a varint.
+-- headers_of returns the headers as a table. Stored are name and value in turn, each after its length as a varint.
 local function headers_of(value)
   local all = {}
   local _, _, at = parts(value)

@@ -8,7 +8,7 @@ local TOPIC = {
   'entered', 'canceled', 'trimmed', 'dropped', 'forgotten', 'holder', 'holder_since', 'rest',
 }
 local GROUP = {
-  'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'told', 'stuck', 'delivered', 'acked', 'failed',
+  'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'announced', 'stuck', 'delivered', 'acked', 'failed',
   'stalled', 'released', 'died', 'requeued', 'deleted', 'dropped', 'filtered', 'skipped', 'replayed', 'missed',
 }
 local OVERHEAD = 14       -- bytes of a message in the stream beside its value

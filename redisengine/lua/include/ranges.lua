@@ -1,24 +1,24 @@
--- Ranges are the messages that one Reserve has leased together. Their token is the name of a range: the hash blocks has its
--- first ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges
--- has the end of its lease, and firsts its first ordinal.
-local BITS = {} -- how many bits a byte has
+-- A range has the messages that one Reserve has leased together. Its name is their token. The hash blocks has the first
+-- ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges has
+-- the end of the lease, and firsts the first ordinal.
+local BITS = {} -- the number of bits set in each byte
 for b = 0, 255 do
   local n = 0
   for k = 0, 7 do
-    if b % 2 ^ (k + 1) >= 2 ^ k then n = n + 1 end -- a library has no math while it is loaded
+    if b % 2 ^ (k + 1) >= 2 ^ k then n = n + 1 end -- math is not available while a library is loaded
   end
   BITS[b] = n
 end
 local all_bits, bits_of, count_bits, first_bit, read_block, write_block, drop_block, clear_bit, take_bits, has_bit
 
 do
--- all_bits is the bitmap of n ordinals in a row.
+-- all_bits returns the bitmap of n consecutive ordinals.
 function all_bits(n)
   local rest = n % 8
   return string.rep('\255', math.floor(n / 8)) .. (rest > 0 and string.char(2 ^ rest - 1) or '')
 end
 
--- bits_of is the bitmap of some ordinals, from the first on.
+-- bits_of returns the bitmap of some ordinals, from first on.
 function bits_of(first, ordinals)
   local n = #ordinals
   if n > 0 and ordinals[n] - first + 1 == n and ordinals[1] == first then return all_bits(n) end -- no holes
@@ -39,7 +39,7 @@ function count_bits(bits)
   return n
 end
 
--- first_bit is the place of the first bit, from 0; false for none.
+-- first_bit returns the place of the first bit that is set, from 0; false for none.
 function first_bit(bits)
   local at = string.find(bits, '[^%z]')
   if not at then return false end
@@ -56,7 +56,7 @@ function has_bit(block, ordinal)
   return b and math.floor(b / 2 ^ (at % 8)) % 2 == 1
 end
 
--- read_block is the block of a token, false for none.
+-- read_block returns the block of a token, false for none.
 function read_block(token)
   local text = call('HGET', blocks, token)
   if not text then return false end
@@ -70,7 +70,7 @@ function drop_block(token)
   call('ZREM', firsts, token)
 end
 
--- write_block stores what is left of a block.
+-- write_block stores a changed block, or removes an empty one.
 function write_block(block)
   if not first_bit(block.bits) then
     drop_block(block.token)
@@ -86,8 +86,8 @@ function clear_bit(block, ordinal)
   block.bits = string.sub(block.bits, 1, c - 1) .. string.char(byte(block.bits, c) - 2 ^ (at % 8)) .. string.sub(block.bits, c + 1)
 end
 
--- take_bits removes bits from a block, which begin at an ordinal. It returns how many were there, and the bits that were
--- not, '' for none.
+-- take_bits removes bits, which begin at an ordinal, from a block. It returns how many the block had, and the bits that it
+-- did not have, '' for none.
 function take_bits(block, from, bits)
   if from == block.first and bits == block.bits then
     local n = count_bits(bits)

@@ -1,7 +1,7 @@
 -- Begins a call that changes a topic, and wakes its groups. Publish and the step of a topic share it.
 --
 -- @args limits
-local dedupe -- for how long an ID counts, in ms; -1: not at all
+local dedupe -- the window of dedupe in ms; -1: none
 local forget_old, wake_groups, check_markers
 
 do
@@ -28,7 +28,7 @@ function check_markers(keys)
   for i = 9, #keys do call('ZCARD', keys[i]) end
 end
 
--- wake_groups sets the markers of groups that can use what has entered, or that have to keep a nearer moment.
+-- wake_groups sets the markers of groups that can deliver entered messages, or whose next moment is earlier now.
 function wake_groups(markers, names, nearest)
   if #names == 0 or entered == 0 and not nearest then return end
   local found = call('HMGET', heads, unpack(names))
@@ -37,9 +37,9 @@ function wake_groups(markers, names, nearest)
     if head and entered > 0 and head.stuck == 0 then
       call('ZADD', markers[8 + i], text_of(math.min(1000, topic.last - math.max(head.cursor, topic.first - 1))), 'now')
     end
-    if head and nearest and (head.told <= now or nearest < head.told) then
+    if head and nearest and (head.announced <= now or nearest < head.announced) then
       call('ZADD', markers[8 + i], text_of(nearest), 'later')
-      head.told = nearest
+      head.announced = nearest
       call('HSET', heads, names[i], pack_head(head, GROUP))
     end
   end
