@@ -14,8 +14,8 @@ import (
 
 var _ duly.Topics = (*Engine)(nil)
 
-// publishers are the batchers of the topics that are published to right now. A
-// request carries messages of one topic, which its path names.
+// publishers has the batchers of the topics with calls in flight. A request carries
+// messages of one topic, which its path names.
 type publishers struct {
 	mu  sync.Mutex
 	all map[string]*publisher // by the topic's name
@@ -23,7 +23,7 @@ type publishers struct {
 
 type publisher struct {
 	batcher[duly.PublishResult]
-	users int // calls under way
+	users int // calls in flight
 }
 
 // publisherOf returns the batcher of a topic, until done is called.
@@ -72,8 +72,8 @@ func refusedMessage(m *duly.Message, err error) duly.PublishResult {
 	return duly.PublishResult{ID: m.ID, Err: err}
 }
 
-// judgeMessage finds the messages that are never sent: of other namespaces, of a
-// topic that no path can name, and with a text or a time that the wire cannot carry.
+// judgeMessage returns an error for a message that cannot be sent: of another namespace,
+// of a topic that no path can name, or with a text or time that the wire cannot carry.
 func (e *Engine) judgeMessage(m *duly.Message) error {
 	if m.Namespace != "" && m.Namespace != e.link.namespace {
 		return e.foreign(m.Namespace)
@@ -316,7 +316,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	return e.onTopic(ctx, topic, request{method: "DELETE"})
 }
 
-// onTopic makes a request about a topic that answers nothing.
+// onTopic makes a request about a topic that has no answer.
 func (e *Engine) onTopic(ctx context.Context, topic duly.QueueRef, r request) error {
 	topic, err := e.enterTopic(topic)
 	if err != nil {
@@ -328,8 +328,8 @@ func (e *Engine) onTopic(ctx context.Context, topic duly.QueueRef, r request) er
 	return err
 }
 
-// Trim makes one bounded step of a topic's upkeep, as the server does by itself. It
-// deletes no message that a group needs. more: it is worth a repeat.
+// Trim makes one bounded step of a topic, as the server does by itself. It deletes no
+// message that a group needs. more reports that another call has more to trim.
 func (e *Engine) Trim(ctx context.Context, topic duly.QueueRef) (more bool, err error) {
 	topic, err = e.enterTopic(topic)
 	if err != nil {

@@ -14,22 +14,22 @@ import (
 // does; nil is an ack of all. Each delivery has a context of its own, see
 // [Delivery.Context]. It may be called by several goroutines at once.
 //
-// A panic, or another number of errors than deliveries, is a failed try of each
-// delivery.
+// A panic, or a wrong number of errors, is a failed try of each delivery.
 type BatchFunc func(deliveries []*Delivery) []error
 
-// suspectAt is how many failures or stalls let a delivery be handled alone. What is
-// wrong with one delivery can fail its whole batch, or end the process.
+// suspectAt is the number of failures or stalls after which a delivery is handled alone:
+// one bad delivery can fail its whole batch, or end the process.
 const suspectAt = 2
 
 // HandleBatch sets the batch handler of a queue or a group. A batch is handled when it
-// has n deliveries, 1 to [duly.MaxBatch], or when its first one has waited for so
-// long; 0 is at once, with what one Reserve has brought. A delivery that has failed or
-// stalled twice is a batch of its own.
+// has n deliveries, 1 to [duly.MaxBatch], or when its first delivery has waited for wait.
+// With 0, the deliveries of one Reserve are handled at once. A delivery that has failed
+// or stalled twice is a batch of its own.
 //
 // Each delivery takes a slot. If Config.Concurrency is not set, it is twice the
-// longest batch, and at least [DefaultConcurrency]. While a delivery waits for its
-// batch, its lease is kept. A worker that stops releases it, which uses no try.
+// longest batch, and at least [DefaultConcurrency]. The worker keeps the lease of a
+// delivery that waits for its batch. When it stops, it releases the delivery, which uses
+// no try.
 //
 // Middleware wraps handlers of single deliveries, so it is not called here. With is
 // an error.
@@ -37,7 +37,7 @@ func (w *Worker) HandleBatch(queue string, n int, wait time.Duration, h BatchFun
 	w.add("HandleBatch", &route{queue: queue, batch: &batching{size: n, wait: wait, handler: h}}, opts)
 }
 
-// batching is how a queue is handled in batches.
+// batching is the batch handler of a queue with its settings.
 type batching struct {
 	size    int
 	wait    time.Duration
@@ -59,16 +59,16 @@ func (b *batching) validate(f *duly.BadFields, queue string, slots int) {
 	}
 }
 
-// gatherer gathers the deliveries of one queue until they are a batch. All of them
-// are in the session's table, so their leases are kept.
+// gatherer collects the deliveries of one queue into batches. All of them are in the
+// session's table, so their leases are kept.
 type gatherer struct {
 	session *session
 	batch   *batching
 
 	mu      sync.Mutex
 	waiting []*flight
-	// timer runs while something waits. due is the timer that counts: one that was
-	// stopped may still come.
+	// timer runs while a delivery waits. due identifies the current timer: a stopped one may
+	// still fire.
 	timer   clock.Timer
 	due     *int
 	stopped bool
@@ -76,7 +76,7 @@ type gatherer struct {
 
 func newGatherer(s *session, b *batching) *gatherer { return &gatherer{session: s, batch: b} }
 
-// add takes deliveries of one Reserve, and begins every batch that is complete.
+// add takes the deliveries of one Reserve, and begins every complete batch.
 func (g *gatherer) add(flights []*flight) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,7 +107,7 @@ func (g *gatherer) add(flights []*flight) {
 	}
 }
 
-// over ends the time in which a batch may fill.
+// over begins a batch whose waiting time has passed.
 func (g *gatherer) over(due *int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -116,12 +116,12 @@ func (g *gatherer) over(due *int) {
 	}
 }
 
-// begin starts the handler for what waits. g.mu is held.
+// begin starts the handler for the waiting deliveries. g.mu is held.
 func (g *gatherer) begin() {
 	go g.session.handleBatch(g.batch, g.take())
 }
 
-// take returns what waits, and stops the timer. g.mu is held.
+// take returns the waiting deliveries, and stops the timer. g.mu is held.
 func (g *gatherer) take() []*flight {
 	flights := g.waiting
 	g.waiting = nil
@@ -132,7 +132,7 @@ func (g *gatherer) take() []*flight {
 	return flights
 }
 
-// stop gives back what waits, and what comes later.
+// stop releases the waiting deliveries, and later ones.
 func (g *gatherer) stop() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -147,8 +147,8 @@ func (g *gatherer) release(flights []*flight) {
 	}
 }
 
-// handleBatch runs a batch handler, on a goroutine of its own. A delivery whose lease
-// was lost while it waited is left out: it may be another worker's by now.
+// handleBatch runs a batch handler on a goroutine of its own. It leaves out deliveries
+// whose lease was lost while they waited: another worker may have them by now.
 func (s *session) handleBatch(b *batching, flights []*flight) {
 	live := make([]*flight, 0, len(flights))
 	for _, f := range flights {
@@ -196,11 +196,11 @@ func (s *session) batchEnds(live []*flight, stops []func(), started []time.Durat
 
 	answers := handler(deliveries)
 	if answers != nil && len(answers) != len(live) {
-		failed = fmt.Errorf("the batch handler has returned %d errors for %d deliveries", len(answers), len(live))
+		failed = fmt.Errorf("the batch handler returned %d errors for %d deliveries", len(answers), len(live))
 		return
 	}
 	copy(errs, answers)
-	for i, f := range live { // inside the recover: Error is the user's code too
+	for i, f := range live { // inside the recover, because Error is the user's code too
 		outcomes[i] = decide(errs[i], f.ended())
 		if outcomes[i].As == duly.Ack {
 			outcomes[i].Result = f.delivery.result

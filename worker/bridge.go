@@ -12,9 +12,9 @@ import (
 	"github.com/dulymq/duly/internal/consumer"
 )
 
-// BridgeConfig says what a Bridge moves. Group and Queue must be set.
+// BridgeConfig configures a Bridge. Group and Queue must be set.
 type BridgeConfig struct {
-	// Namespace is that of the group and of the queue. Default: the engine's, see
+	// Namespace is the namespace of the group and of the queue. Default: the engine's, see
 	// [duly.NamespaceOf].
 	Namespace string
 	// Group is the group, TOPIC@GROUP. Its target must be Queue.
@@ -24,7 +24,7 @@ type BridgeConfig struct {
 	// Consumer is the name that the stats of the group list. Default: one name per
 	// process.
 	Consumer string
-	// Logger takes what goes wrong. Default [slog.Default].
+	// Logger logs errors. Default [slog.Default].
 	Logger *slog.Logger
 	// Clock is for tests. Default the system's.
 	Clock clock.Clock
@@ -32,36 +32,36 @@ type BridgeConfig struct {
 
 // Bridge pushes each message of a group into a queue. The job has the message's body
 // and headers; the key becomes the order key, and everything else is the queue's
-// default. Its ID is the position, so a message that comes again is no second job
-// while the first one exists.
+// default. Its ID is the position, so a repeated message makes no second job while the
+// first one exists.
 //
-// It pushes the job first and acks the message then, so it loses nothing. While the
-// queue is full or paused it waits, which uses no try. Several bridges of one group
-// share its messages. The servers on an engine run one for each group with a target.
+// It pushes the job before it acks the message, so it loses nothing. While the queue is
+// full or paused it waits, which uses no try. Several bridges of one group share its
+// messages. The servers on an engine run a bridge for each group with a target.
 type Bridge struct {
 	engine duly.Contract
 	cfg    BridgeConfig
 	store  *store
-	// paused is what the last look at the queue has seen, at that time.
+	// paused is whether the queue was paused at the last look, at that time.
 	paused, looked bool
 	lookedAt       time.Duration
 }
 
 const (
-	// bridgeBatch is how many messages one turn moves.
+	// bridgeBatch is the maximum number of messages of one turn.
 	bridgeBatch = 500
 	// bridgeLease is longer than a push and a settle take.
 	bridgeLease = 15 * time.Second
 	// bridgeWait bounds one Wait.
 	bridgeWait = 10 * time.Second
-	// bridgeLook is how often a bridge looks whether the queue is paused, and how long
-	// it waits while it cannot push.
+	// bridgeLook is how often a bridge checks whether the queue is paused, and how long it
+	// waits while it cannot push.
 	bridgeLook = time.Second
-	// bridgeCall is how long one call may take.
+	// bridgeCall is the timeout of one call.
 	bridgeCall = 5 * time.Second
 )
 
-// NewBridge makes a Bridge. Run returns what is wrong with its configuration.
+// NewBridge makes a Bridge. Run returns the faults of its configuration.
 func NewBridge(engine duly.Contract, cfg BridgeConfig) *Bridge {
 	if cfg.Namespace == "" {
 		cfg.Namespace = duly.NamespaceOf(engine)
@@ -78,9 +78,9 @@ func NewBridge(engine duly.Contract, cfg BridgeConfig) *Bridge {
 	return b
 }
 
-// Run moves messages until ctx ends. An engine that is lost, and a group that does not
-// exist or has another target, do not end it: it tries again. What will not pass does,
-// as for [Worker.Run].
+// Run moves messages until ctx ends. It retries while the engine is unavailable, and
+// while the group does not exist or has another target. Errors that a retry cannot fix
+// end it, as for [Worker.Run].
 func (b *Bridge) Run(ctx context.Context) error {
 	group := duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Group}
 	var f duly.BadFields
@@ -163,8 +163,8 @@ func (b *Bridge) awaitQueue(ctx context.Context) error {
 	return nil
 }
 
-// move pushes messages and settles them. What it has taken it ends, also when stop
-// ends meanwhile.
+// move pushes messages and settles them. It settles all of got even if stop ends
+// meanwhile.
 func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 	jobs := make([]duly.Job, len(got))
 	for i := range got {
@@ -197,8 +197,8 @@ func (b *Bridge) move(ctx, stop context.Context, got []duly.Delivery) error {
 	return err
 }
 
-// settle ends deliveries. What it cannot end comes again when the leases end, and its
-// push then finds the job.
+// settle ends deliveries. A message that it cannot settle is delivered again when its
+// lease ends, and the repeated push then finds the job.
 func (b *Bridge) settle(ctx context.Context, outcomes []duly.Outcome) error {
 	return b.call(ctx, opSettle, bridgeCall, func(ctx context.Context) error {
 		answers, err := b.engine.Settle(ctx, b.cfg.Namespace, outcomes)
@@ -210,8 +210,8 @@ func (b *Bridge) call(ctx context.Context, op operation, timeout time.Duration, 
 	return b.store.call(ctx, op, timeout, f)
 }
 
-// bridged is how a message is settled whose push ended so: bad input is dead, because
-// no other try would end differently, and anything else waits.
+// bridged returns the outcome of a message after its push ended with err. Bad input is
+// buried, because every retry would fail. Any other message waits.
 func bridged(err error) duly.Outcome {
 	switch {
 	case err == nil:
@@ -222,9 +222,8 @@ func bridged(err error) duly.Outcome {
 	return duly.Outcome{As: duly.Release}
 }
 
-// bridgeJob is the job that a message of a group becomes in a queue. Its ID is the
-// position; with a key, it carries the key's shard, as the ID of every job with an
-// order key does.
+// bridgeJob returns the job for a message of a group. Its ID is the position. With a key,
+// the ID carries the key's shard, like the ID of every job with an order key.
 func bridgeJob(d *duly.Delivery, namespace, queue string) duly.Job {
 	j := duly.Job{Namespace: namespace, Queue: queue, ID: d.ID, Body: d.Body, Headers: d.Headers, OrderKey: d.OrderKey}
 	if n, ok := duly.ParseNumber(d.ID); ok && d.OrderKey != "" {
@@ -234,5 +233,5 @@ func bridgeJob(d *duly.Delivery, namespace, queue string) duly.Job {
 	return j
 }
 
-// positionShard is the byte of a position, and of a job's number, that has the shard.
+// positionShard is the byte of a position, and of a job's number, with the shard.
 const positionShard = 11

@@ -8,18 +8,18 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// From creates the group that is handled, if it does not exist, and its topic. place is
-// where a new group begins: "start", "end", a time or a position, see [duly.From].
+// From creates the handled group and its topic, if they do not exist. place is where a new
+// group begins: "start", "end", a time or a position, see [duly.From].
 //
-// Run waits until the groups are there. If a group is gone later, because the store
-// was reset or somebody deleted the group, Run creates it again. With "start" it
-// begins at the start, else a minute before the worker last saw it, so that it misses
-// nothing. It may then see messages again.
+// Run waits until the groups exist. If a group disappears later, because the store was
+// reset or the group was deleted, Run creates it again. With "start" the group begins at
+// the start, else a minute before the worker last saw it, so that it misses nothing. It
+// may then see messages again.
 func From(place duly.From) HandlerOption {
 	return func(r *route) { r.from, r.fromSet = place, true }
 }
 
-// seenMargin is how far the clocks of a worker and of its engine may be apart.
+// seenMargin is the allowed difference between the clocks of a worker and its engine.
 const seenMargin = time.Minute
 
 func (r *route) validateFrom(f *duly.BadFields) {
@@ -38,12 +38,12 @@ func (r *route) validateFrom(f *duly.BadFields) {
 	f.Take(err)
 }
 
-// groups creates the groups of a worker that name where they begin.
+// groups creates the groups of a worker that have the option From.
 type groups struct {
 	*session
 	topics duly.Topics
 	routes []*route
-	// seen is when all of them were there, on the worker's clock.
+	// seen is when all of them last existed, on the worker's clock.
 	seen time.Time
 }
 
@@ -58,12 +58,12 @@ func newGroups(s *session) *groups {
 	if g.routes == nil {
 		return nil
 	}
-	g.topics, _ = s.engine.(duly.Topics) // validate has seen it
+	g.topics, _ = s.engine.(duly.Topics) // validate has checked that it has topics
 	return g
 }
 
-// create creates every group that is not there, and tries until it has or stop ends.
-// It returns an error that will not pass.
+// create creates every missing group, and retries until all exist or stop ends. It
+// returns an error that a retry cannot fix.
 func (g *groups) create(stop context.Context) error {
 	for failures := 0; stop.Err() == nil; {
 		err := g.createAll(stop)
@@ -109,7 +109,7 @@ func (g *groups) createOne(stop context.Context, r *route, from duly.From) (exis
 	return existed, err
 }
 
-// place is where a group begins that is created now.
+// place returns the place where a group begins that is created now.
 func (g *groups) place(r *route) duly.From {
 	if g.seen.IsZero() || r.from == "" || r.from == duly.FromStart {
 		return r.from
@@ -117,7 +117,7 @@ func (g *groups) place(r *route) duly.From {
 	return duly.FromTime(g.seen.Add(-seenMargin))
 }
 
-// here notes that all groups are there. It may be called without groups.
+// here records that all groups exist. It may be called on nil.
 func (g *groups) here() {
 	if g != nil {
 		g.seen = g.clock.Now()

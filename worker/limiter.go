@@ -10,15 +10,14 @@ import (
 // DefaultLimit is the number of slots in use at which a Limiter begins.
 const DefaultLimit = 4
 
-// Limiter bounds the slots in use by how the handlers do, between 1 and
-// Config.Concurrency. It protects what the handlers call, such as a database or an
-// HTTP service: while that is slow or fails, fewer handlers run, and jobs wait in
-// their queues.
+// Limiter adapts the number of slots in use to the handlers, between 1 and
+// Config.Concurrency. It protects the services that the handlers call, such as a
+// database: while a service is slow or fails, fewer handlers run, and jobs wait in their
+// queues.
 //
-// As many acks as the limit says raise it by 1. A nack halves it. So does a time in
-// which the handlers take more than three times as long as usual. It halves at most once
-// a second. Released and buried jobs say nothing about what the handlers call, nor do
-// those whose lease was lost.
+// As many acks as the limit raise it by 1. A nack halves it. So does a period in which
+// the handlers take more than three times as long as usual. It halves at most once a
+// second. Released and buried jobs, and jobs with a lost lease, do not change it.
 type Limiter struct {
 	// Start is the limit at the start. Default [DefaultLimit], or Config.Concurrency if
 	// that is less.
@@ -28,7 +27,7 @@ type Limiter struct {
 // limit is the limiter of a worker. table.mu guards it.
 type limit struct {
 	aimd aimd.Limiter
-	// changed is called with a new limit; nil: nobody wants to know.
+	// changed is called with a new limit, unless it is nil.
 	changed func(int)
 }
 
@@ -44,8 +43,8 @@ func newLimit(cfg *Config) *limit {
 	return &limit{aimd: aimd.New(start, cfg.Concurrency), changed: cfg.Observer.Limit}
 }
 
-// learn notes how a handler has ended that took so long. full reports whether as many
-// ran as the limit says. It returns the new limit, or 0 if that is the old one.
+// learn records the outcome and the duration of a handler. full reports whether as many
+// handlers ran as the limit allows. It returns the new limit, 0 if it is unchanged.
 func (l *limit) learn(as duly.Settlement, now, took time.Duration, full bool) int {
 	before := l.aimd.Limit()
 	switch as {

@@ -1,9 +1,9 @@
-// Package bridges runs the bridges of a server: for each group with a target, one that
-// pushes the group's messages into that queue.
+// Package bridges runs the bridges of a server: one for each group with a target. A bridge
+// pushes the group's messages into the target queue.
 //
-// Nothing reports a change of a target, so the package looks at all groups now and then,
-// and at once when this server changes one. A bridge that runs a moment too long does
-// no harm: the engine refuses a Reserve that names another target than the group has.
+// The engine does not report a changed target. So the package looks at all groups from
+// time to time, and at once after this server has changed one. A bridge that runs too long
+// does no harm: the engine refuses a Reserve that names another target than the group has.
 // Every server runs a bridge for every group with a target. They share its messages.
 package bridges
 
@@ -19,11 +19,11 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Config says what to look at. Everything except Every must be set.
+// Config configures Bridges. Everything except Every must be set.
 type Config struct {
 	Engine duly.Contract
 	Topics duly.Topics
-	// Namespaces are the lists of namespaces that there are.
+	// Namespaces are functions that list the namespaces.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
 	// Every is how often to look. Default 30 s.
 	Every time.Duration
@@ -31,7 +31,7 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Bridges are those of one server.
+// Bridges runs the bridges of one server.
 type Bridges struct {
 	cfg  Config
 	look chan struct{}
@@ -40,7 +40,7 @@ type Bridges struct {
 	known   map[route]*bridge
 }
 
-// route is what a bridge connects.
+// route is the group and the queue of a bridge.
 type route struct {
 	group  duly.QueueRef
 	target string
@@ -48,7 +48,7 @@ type route struct {
 
 type bridge struct {
 	stop context.CancelFunc
-	// ended is closed when it has ended, by itself too.
+	// ended is closed when the bridge has ended, also by itself.
 	ended chan struct{}
 }
 
@@ -60,8 +60,8 @@ func New(cfg Config) *Bridges {
 	return &Bridges{cfg: cfg, look: make(chan struct{}, 1), known: map[route]*bridge{}}
 }
 
-// Look lets Run look soon, because a target may have changed. It may be called with
-// nil, by a server without bridges.
+// Look makes Run look at the groups soon, because a target may have changed. It may be
+// called on nil, in a server without bridges.
 func (b *Bridges) Look() {
 	if b == nil {
 		return
@@ -87,8 +87,8 @@ func (b *Bridges) Run(ctx context.Context) {
 	}
 }
 
-// update starts the bridges that are missing, and ends those whose groups are gone or
-// have another target. What cannot be read stays as it is.
+// update starts missing bridges, and ends the bridges of groups that are gone or have
+// another target. It leaves bridges of unreadable namespaces running.
 func (b *Bridges) update(ctx context.Context) {
 	wanted, unread := map[route]bool{}, map[string]bool{}
 	whole := b.eachNamespace(ctx, func(namespace string) {
@@ -115,7 +115,7 @@ func (b *Bridges) update(ctx context.Context) {
 	}
 }
 
-// eachNamespace calls do for every namespace, and reports whether it found all.
+// eachNamespace calls do for every namespace. whole reports whether it found all.
 func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) (whole bool) {
 	whole = true
 	for _, list := range b.cfg.Namespaces {
@@ -144,8 +144,8 @@ func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bo
 	return gone(err)
 }
 
-// gone is nil for the error of something that was destroyed meanwhile, and for an
-// engine without topics.
+// gone returns nil for the error of a topic that was destroyed meanwhile, and for the
+// error of an engine without topics.
 func gone(err error) error {
 	if errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrUnsupported) {
 		return nil
@@ -153,7 +153,7 @@ func gone(err error) error {
 	return err
 }
 
-// eachName walks over the pages of a list of names.
+// eachName calls do for every name in the pages of a list.
 func eachName(list func(duly.PageParams) (duly.NamePage, error), do func(name string) error) error {
 	for page := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		names, err := list(page)

@@ -9,14 +9,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// TopicStats is one topic as it was seen.
+// TopicStats is the name and the state of one topic.
 type TopicStats struct {
 	Topic duly.QueueRef
 	Stats duly.TopicStats
 }
 
-// topicsOf looks at the first topics of a namespace, at most so many. It reports whether
-// it could.
+// topicsOf reads the first topics of a namespace, up to most. whole reports whether it met
+// no error.
 func topicsOf(ctx context.Context, topics duly.Topics, namespace string, most int) (all []TopicStats, whole bool) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var names duly.NamePage
@@ -69,7 +69,7 @@ func tellTopic(ch chan<- prometheus.Metric, t *TopicStats) {
 	}
 }
 
-// Topics counts what is published through topics. It is nil for nil.
+// Topics returns topics that count their publishes. It returns nil for nil.
 func (m *Metrics) Topics(t duly.Topics) duly.Topics {
 	if t == nil {
 		return nil

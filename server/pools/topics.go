@@ -9,8 +9,8 @@ import (
 
 var _ duly.Topics = (*Pools)(nil)
 
-// topics returns the topics of a namespace's pool. A namespace that moves has none,
-// and gets none: a move drains queues, and cannot drain a log.
+// topics returns the topics of a namespace's pool. It refuses a namespace that moves: a
+// move drains queues, and cannot drain a log.
 func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, error) {
 	engine, err := r.engine(ctx, namespace)
 	if err != nil {
@@ -27,11 +27,11 @@ func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, erro
 	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics", duly.NamespaceOr(namespace))
 }
 
-// mostNamed is how many topics an error names.
+// mostNamed is the maximum number of topics that an error names.
 const mostNamed = 10
 
-// refuseTopics returns ErrConflict if an engine has topics of a namespace that is to
-// leave it: a move drains queues, and cannot drain a log.
+// refuseTopics returns ErrConflict if an engine has topics of a namespace that is about
+// to move away.
 func refuseTopics(ctx context.Context, e duly.Contract, namespace string) error {
 	names, err := topicsIn(ctx, e, namespace)
 	if err != nil || len(names) == 0 {
@@ -51,7 +51,7 @@ func topicsIn(ctx context.Context, e duly.Contract, namespace string) ([]string,
 		return nil, nil
 	}
 	page, err := topics.Topics(ctx, namespace, duly.PageParams{Limit: mostNamed})
-	if duly.CodeOf(err) == duly.CodeUnsupported { // another server's engine has none
+	if duly.CodeOf(err) == duly.CodeUnsupported { // another server's engine, which has no topics
 		return nil, nil
 	}
 	return page.Names, err
@@ -73,7 +73,7 @@ func (h heededTopics) Publish(ctx context.Context, messages []duly.Message) ([]d
 	return results, err
 }
 
-// inTopics asks the topics of a namespace.
+// inTopics calls ask with the topics of a namespace.
 func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t duly.Topics) (T, error)) (none T, err error) {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
@@ -82,7 +82,7 @@ func inTopics[T any](ctx context.Context, r *Pools, namespace string, ask func(t
 	return ask(topics)
 }
 
-// doTopics is inTopics for a call that returns an error alone.
+// doTopics is inTopics for a call that returns only an error.
 func (r *Pools) doTopics(ctx context.Context, namespace string, do func(t duly.Topics) error) error {
 	topics, err := r.topics(ctx, namespace)
 	if err != nil {
