@@ -13,32 +13,47 @@ type Queue struct {
 
 // AppendQueue writes a queue.
 func AppendQueue(dst []byte, q Queue) []byte {
-	o := begin(dst)
-	o.string("name", q.Name)
-	o.key("config")
-	o.dst = appendConfig(o.dst, q.Config, true)
-	o.key("stats")
-	o.dst = appendStats(o.dst, &q.Stats)
-	return o.end()
+	return appendNamed(dst, q.Name,
+		func(dst []byte) []byte { return appendConfig(dst, q.Config, true) },
+		func(dst []byte) []byte { return appendStats(dst, &q.Stats) })
 }
 
 // ReadQueue reads a queue.
 func ReadQueue(text string) (q Queue, err error) {
+	q.Name, err = readNamed(text,
+		func(r *reader) { r.config(&q.Config) },
+		func(r *reader) { r.stats(&q.Stats) })
+	return q, err
+}
+
+// appendNamed writes a queue or a topic: its name, configuration and statistics.
+func appendNamed(dst []byte, name string, config, stats func(dst []byte) []byte) []byte {
+	o := begin(dst)
+	o.string("name", name)
+	o.key("config")
+	o.dst = config(o.dst)
+	o.key("stats")
+	o.dst = stats(o.dst)
+	return o.end()
+}
+
+// readNamed reads what appendNamed writes.
+func readNamed(text string, config, stats func(r *reader)) (name string, err error) {
 	err = parse(text, Lenient, func(r *reader) {
 		for key := range r.object {
 			switch key {
 			case "name":
-				q.Name = r.string(key)
+				name = r.string(key)
 			case "config":
-				r.config(&q.Config)
+				config(r)
 			case "stats":
-				r.stats(&q.Stats)
+				stats(r)
 			default:
 				r.unknown(key)
 			}
 		}
 	})
-	return q, err
+	return name, err
 }
 
 // AppendConfig writes a patch of a queue's configuration: what is zero stays

@@ -4,8 +4,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// ReadPublish reads the request of a publish to a topic. As in a push, a message
-// with a fault is validated whole, so that its error names every bad field.
+// ReadPublish reads the request of a publish to a topic. Like ReadPush, it validates a
+// message with a fault completely, so that its error names every bad field.
 func ReadPublish(text string, topic duly.QueueRef, mode Mode) (messages Items[duly.Message], err error) {
 	given := false
 	err = parse(text, mode, func(r *reader) {
@@ -69,7 +69,7 @@ func (r *reader) messageField(m *duly.Message, key string) (known bool) {
 	return true
 }
 
-// message writes the fields of a message that every form has.
+// message writes the fields that every form of a message has.
 func (o *object) message(m *duly.Message) {
 	o.text("id", m.ID)
 	o.text("key", m.Key)
@@ -204,8 +204,7 @@ func ReadEntries(text string, topic duly.QueueRef) (p duly.ReadPage, err error) 
 	return p, err
 }
 
-// AppendDelayed writes a page of delayed messages, with their bodies if they were
-// asked for.
+// AppendDelayed writes a page of delayed messages, with their bodies if bodies is set.
 func AppendDelayed(dst []byte, p duly.DelayedPage, bodies bool) []byte {
 	o := begin(dst)
 	list(&o, "messages", p.Messages, func(dst []byte, m *duly.Message) []byte { return appendDelayed(dst, m, bodies) })
@@ -253,8 +252,7 @@ func (r *reader) delayed(topic duly.QueueRef) duly.Message {
 	return m
 }
 
-// ReadFrom reads the request that creates a group, or that moves one: a place in
-// the log.
+// ReadFrom reads the request that creates or moves a group: a place in the log.
 func ReadFrom(text string, mode Mode) (from duly.From, err error) {
 	if text == "" {
 		return from, nil
@@ -333,8 +331,7 @@ func ReadSeeked(text string) (s duly.SeekResult, err error) {
 	return s, err
 }
 
-// AppendTrimmed writes the answer to a trim. More reports that it ended at its
-// bound and is worth a repeat.
+// AppendTrimmed writes the answer to a trim. more reports that it stopped at its bound.
 func AppendTrimmed(dst []byte, more bool) []byte {
 	o := begin(dst)
 	o.bool("more", more)

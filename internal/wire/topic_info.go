@@ -12,36 +12,21 @@ type Topic struct {
 
 // AppendTopic writes a topic.
 func AppendTopic(dst []byte, t Topic) []byte {
-	o := begin(dst)
-	o.string("name", t.Name)
-	o.key("config")
-	o.dst = AppendTopicConfig(o.dst, t.Config)
-	o.key("stats")
-	o.dst = appendTopicStats(o.dst, &t.Stats)
-	return o.end()
+	return appendNamed(dst, t.Name,
+		func(dst []byte) []byte { return AppendTopicConfig(dst, t.Config) },
+		func(dst []byte) []byte { return appendTopicStats(dst, &t.Stats) })
 }
 
 // ReadTopic reads a topic.
 func ReadTopic(text string) (t Topic, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "name":
-				t.Name = r.string(key)
-			case "config":
-				r.topicConfig(&t.Config)
-			case "stats":
-				r.topicStats(&t.Stats)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	t.Name, err = readNamed(text,
+		func(r *reader) { r.topicConfig(&t.Config) },
+		func(r *reader) { r.topicStats(&t.Stats) })
 	return t, err
 }
 
-// AppendTopicConfig writes the configuration of a topic, or a patch of it: what is
-// zero is left out.
+// AppendTopicConfig writes the configuration of a topic, or a patch of it. It leaves out
+// zero fields.
 func AppendTopicConfig(dst []byte, c duly.TopicConfig) []byte {
 	o := begin(dst)
 	if c.Shards != 0 {
@@ -191,8 +176,8 @@ func (o *object) group(g duly.GroupConfig) {
 	o.text("target", g.Target)
 }
 
-// groupField reads one field of a configuration that only a group has, or leaves
-// the key.
+// groupField reads one field of the configuration that only a group has. known reports
+// whether key is one.
 func (r *reader) groupField(g *duly.GroupConfig, key string) (known bool) {
 	switch key {
 	case "order":
