@@ -26,7 +26,7 @@ func (a *API) messageRoutes(batch int64) []route.Route {
 	return []route.Route{
 		{Method: "POST", Path: topicPath + "/messages", Need: auth.Produce, Spends: duly.RightProduce, MaxBody: batch, Handler: a.onTopic(a.publish), Doc: route.Doc{
 			ID: "publishMessages", Summary: "Publish messages",
-			Text: "Appends up to 1000 messages to the log of a topic, and answers when they are durable. It makes the topic if it does not exist. One bad message does not fail its neighbours. " +
+			Text: "Appends up to 1000 messages to the log of a topic, and answers when they are durable. It makes the topic if it does not exist. A bad message does not fail the others. " +
 				"A publish that is repeated after a lost answer may add its messages twice, unless the topic has dedupe and the messages have ids.",
 			Request: publishForm{}, Answer: publishedForm{}, Errors: needsTopics(duly.CodeTooLarge, duly.CodeFull, duly.CodeConflict),
 			Example:       `{"messages":[{"body":"order 7 paid","key":"customer:1","headers":{"type":"paid"}},{"id":"reminder:7","body":"order 7 unpaid","delay":"1h"}]}`,
@@ -34,7 +34,7 @@ func (a *API) messageRoutes(batch int64) []route.Route {
 		}},
 		{Method: "GET", Path: topicPath + "/messages", Need: auth.Consume, Query: []string{"from", "limit", "wait"}, Handler: a.onTopic(a.read), Doc: route.Doc{
 			ID: "readMessages", Summary: "Read a log",
-			Text: "Reads messages without a group: it changes nothing and holds nothing. It waits for a first message if it is told to. Pass next of an answer as from of the next request. " +
+			Text: "Reads messages without a group, so it changes nothing. With wait it waits for a first message. Pass next of an answer as from of the next request. " +
 				"conflict says that the log ends before from: the store has lost writes.",
 			Answer: entriesForm{}, Errors: needsTopics(duly.CodeNotFound, duly.CodeConflict), ExampleQuery: "?from=start&limit=10",
 			ExampleAnswer: `{"messages":[{"position":"01Q3DCBD000000000101CBX31J","entered_at":"2030-01-01T00:00:00.000Z","key":"customer:1","headers":{"type":"paid"},"body":"order 7 paid"}],"next":"next:01Q3DCBD000000000101CBX31J","gap":0}`,
@@ -57,7 +57,7 @@ func (a *API) groupRoutes() []route.Route {
 	return []route.Route{
 		{Method: "PUT", Path: groupPath, Need: auth.Consume, MaxBody: smallBody, Handler: a.onTopic(a.createGroup), Doc: route.Doc{
 			ID: "createGroup", Summary: "Create a group",
-			Text: "Makes a consumer group, and its topic if that does not exist. When it answers, the group sees every message that is published from then on. exists: the group was there, and nothing has changed. " +
+			Text: "Makes a consumer group, and its topic if that does not exist. When it answers, the group sees every message that is published from then on. exists: the group existed, and nothing has changed. " +
 				"Everything else of a group goes by the routes of queues and jobs, with TOPIC@GROUP as the queue: reserve, settle, extend, lists, dead messages, configuration, pause, destroy.",
 			Request: fromForm{}, Answer: groupCreatedForm{}, Errors: needsTopics(duly.CodeConflict, duly.CodeFull),
 			Example: `{"from":"start"}`, ExampleAnswer: `{"outcome":"created"}`,
@@ -81,14 +81,14 @@ func (a *API) groupRoutes() []route.Route {
 		}},
 		{Method: "POST", Path: groupPath + "/seek", Need: auth.Admin, MaxBody: smallBody, Handler: a.onTopic(a.seek), Doc: route.Doc{
 			ID: "seekGroup", Summary: "Move a group",
-			Text: "Moves the cursor of a group in every shard. The group gives up every message that it holds, except the dead ones, and their receipts are void. " +
+			Text: "Moves the cursor of a group in every shard. The group gives up every message that it holds, except the dead ones, and their receipts become invalid. " +
 				"It is not atomic over shards and may be repeated.",
 			Request: fromForm{}, Answer: seekedForm{}, Errors: needsTopics(duly.CodeNotFound),
 			Example: `{"from":"start"}`, ExampleAnswer: `{"clipped":false,"skipped":0,"replayed":0}`,
 		}},
 		{Method: "POST", Path: topicPath + "/trim", Need: auth.Admin, MaxBody: noBody, Handler: a.onTopic(a.trim), Doc: route.Doc{
 			ID: "trimTopic", Summary: "Trim a topic now",
-			Text:   "Makes one bounded step of what the server does by itself: it deletes messages that no group needs, and never another. Repeat it while more is true.",
+			Text:   "Makes one bounded step of the trim that the server does by itself. It deletes only messages that no group needs. Repeat it while more is true.",
 			Answer: trimmedForm{}, Errors: needsTopics(duly.CodeNotFound), ExampleAnswer: `{"more":false}`,
 		}},
 		// The last ones, so that the page reads, and runs, from top to bottom.

@@ -20,7 +20,7 @@ type topicHandler func(c *route.Call, topics duly.Topics, topic duly.QueueRef) e
 func (a *API) onTopic(h topicHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Topics == nil {
-			return duly.Errorf(duly.CodeUnsupported, "this server's engine has no topics; use a queue, or an engine that has them")
+			return duly.Errorf(duly.CodeUnsupported, "this server's engine has no topics; use a queue, or an engine with topics")
 		}
 		return h(c, a.cfg.Topics, duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("topic")})
 	}
@@ -79,8 +79,8 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	return c.Reply(http.StatusOK, wire.AppendEntries(c.Room(size), read))
 }
 
-// readWithin reads a page and waits for its first message. A caller that waits
-// holds no memory for a page: it waits for one message, and then reads the page.
+// readWithin reads a page and waits for its first message. So that a waiting call holds
+// no memory for a page, it first waits for one message and then reads the page.
 func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
 	begin := a.cfg.Clock.Mono()
 	wait := p.Wait
@@ -111,8 +111,8 @@ func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef,
 	}
 }
 
-// awaitMessage waits until there is a message at a place, or the time has passed.
-// over: the caller is not to wait any longer.
+// awaitMessage waits until there is a message at a place, or the time has passed. over
+// reports that the caller must not wait any longer.
 func (a *API) awaitMessage(c *route.Call, topics duly.Topics, topic duly.QueueRef, from duly.From, left time.Duration) (over bool, err error) {
 	a.cfg.Polling(1)
 	defer a.cfg.Polling(-1)
@@ -131,7 +131,7 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	if p.Bodies, err = yes(c, "bodies"); err != nil {
 		return err
 	}
-	if p.Bodies { // as in any answer that has bodies
+	if p.Bodies { // as for any answer with bodies
 		if err := c.MustHave(auth.Consume); err != nil {
 			return err
 		}
@@ -260,7 +260,7 @@ func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	return c.Reply(http.StatusOK, wire.AppendSeeked(c.Out(), result))
 }
 
-// trim makes one bounded step of the topic's upkeep.
+// trim makes one bounded step of the topic.
 func (a *API) trim(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
 	if err := empty(c); err != nil {
 		return err
