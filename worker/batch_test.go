@@ -81,6 +81,7 @@ func TestBatchBeginsWhenItsFirstDeliveryHasWaited(t *testing.T) {
 		b.want(t, "a1 a2 b1")
 		pass(time.Second)
 		b.want(t, "a1 a2 b1", "c1")
+
 		for i, want := range []time.Duration{10 * time.Second, 20 * time.Second} {
 			if took := b.at[i].Sub(begin); took != want {
 				t.Errorf("batch %d was handled after %s, want %s", i, took, want)
@@ -121,7 +122,7 @@ func TestBatchThatFailsAsAWhole(t *testing.T) {
 		want    string
 	}{
 		"panic":          {func([]*worker.Delivery) []error { panic("boom") }, "panic: boom"},
-		"too few errors": {func([]*worker.Delivery) []error { return []error{nil, nil} }, "has returned 2 errors for 3 deliveries"},
+		"too few errors": {func([]*worker.Delivery) []error { return []error{nil, nil} }, "returned 2 errors for 3 deliveries"},
 		"Goexit":         {func([]*worker.Delivery) []error { runtime.Goexit(); return nil }, "Goexit"},
 		"bad error":      {func(d []*worker.Delivery) []error { return []error{nil, nil, panicError{}} }, "panic: of an error"},
 	} {
@@ -135,6 +136,7 @@ func TestBatchThatFailsAsAWhole(t *testing.T) {
 				if len(got) != 3 {
 					t.Fatalf("settled %q", got)
 				}
+
 				for _, outcome := range got {
 					if !strings.HasPrefix(outcome, "nack: ") || !strings.Contains(outcome, tt.want) {
 						t.Errorf("settled %.80q, want a nack that says %s", outcome, tt.want)
