@@ -70,6 +70,7 @@ func TestPartsOfAFrom(t *testing.T) {
 			t.Errorf("%q: %+v, %v", c.from, got, err)
 		}
 	}
+
 	for _, bad := range []duly.From{"begin", "2026-01-31", "Start", "next:abc", duly.FromPosition(duly.PositionParts{Ordinal: 1, Topic: 1}.Position())} {
 		if _, err := bad.PartsIn(topic, false); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%q: %v, want invalid", bad, err)
@@ -84,6 +85,7 @@ func TestFilters(t *testing.T) {
 	if err != nil || len(conditions) != 2 || conditions[0] != (duly.Condition{Name: "type", Value: "order & more"}) || conditions[1].Value != "a=b" {
 		t.Fatalf("%q: %v, %v", f, conditions, err)
 	}
+
 	headers := map[string]string{"type": "order & more"}
 	for _, c := range []struct {
 		key     string
@@ -94,11 +96,13 @@ func TestFilters(t *testing.T) {
 			t.Errorf("key %q, headers %v: %t", c.key, c.headers, got)
 		}
 	}
+
 	for _, none := range []duly.Filter{"", duly.NoFilter, duly.FilterOf()} {
 		if c, err := none.Conditions(); c != nil || err != nil {
 			t.Errorf("%q: %v, %v", none, c, err)
 		}
 	}
+
 	for _, bad := range []duly.Filter{
 		"type", "=x", "a b=1", "@id=1", "a=%zz", "a=1&", duly.Filter(strings.Repeat("a=1&", 8) + "a=1"), duly.Filter("a=" + strings.Repeat("x", 9<<10)),
 	} {
@@ -114,11 +118,13 @@ func TestNamesOfGroups(t *testing.T) {
 	if topic, group, ok := g.Group(); !ok || topic != duly.Q("events") || group != "mailer" || !g.IsGroup() || g.Validate() != nil || g.ValidateGroup() != nil {
 		t.Errorf("%v: %v %s %t", g, topic, group, ok)
 	}
+
 	for _, bad := range []string{"a@b@c", "@g", "t@", "@", "t@.g", "t@g h"} {
 		if err := duly.Q(bad).Validate(); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%q: %v, want invalid", bad, err)
 		}
 	}
+
 	if err := duly.Q("events").ValidateGroup(); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("a queue as a group: %v", err)
 	}
@@ -128,6 +134,7 @@ func TestNamesOfGroups(t *testing.T) {
 	if err := (&duly.Job{Queue: g.Name}).Validate(0); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "publish a message to its topic") {
 		t.Errorf("a push into a group: %v", err)
 	}
+
 	r := duly.ReceiptParts{Queue: g.Name, Shard: 3, Number: duly.NewNumber(), Delivery: math.MaxInt64}
 	if got, ok := r.Receipt().Parts(); !ok || got != r {
 		t.Errorf("%s was read as %+v", r.Receipt(), got)
@@ -161,6 +168,7 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 			t.Errorf("%+v of %s: %v, want %q", c.patch, c.ref, err, c.field)
 		}
 	}
+
 	for _, c := range []struct {
 		patch duly.TopicConfig
 		field string
@@ -181,6 +189,7 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", c.patch, err, c.field)
 		}
 	}
+
 	if err := (duly.TopicConfig{Shards: 8, MaxCount: 7, MaxBytes: 7}).CheckParts(); err == nil || !strings.Contains(err.Error(), "max_count") || !strings.Contains(err.Error(), "max_bytes") {
 		t.Errorf("bounds below the number of shards: %v", err)
 	}

@@ -400,6 +400,7 @@ func (s *scene) dumpTopic() string {
 		for i := range info.Stats.Floors {
 			info.Stats.Floors[i].Since = time.Time{} // an engine may forget it
 		}
+
 		fmt.Fprintf(&b, "topic %s %+v\n", topic, info)
 		for _, e := range t.readAll(duly.FromStart) {
 			fmt.Fprintf(&b, "logged %+v\n", e)
@@ -407,6 +408,7 @@ func (s *scene) dumpTopic() string {
 		for _, m := range t.delayed() {
 			fmt.Fprintf(&b, "delayed %+v\n", m)
 		}
+
 		for _, group := range t.groups() {
 			g := s.on(duly.GroupName(topic, group))
 			fmt.Fprintf(&b, "group %s\nconfig %+v\nstats %s\n", group, g.config(), statsText(g.stats()))

@@ -35,6 +35,7 @@ func dedupeRepeats(s *scene) {
 	if again.Position == first.Position {
 		s.Errorf("a message after the window has the position %s of the first", again.Position)
 	}
+
 	s.repeats(a, again)
 	s.logged("1", "2", "1")
 	st := s.info().Stats

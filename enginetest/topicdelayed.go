@@ -28,6 +28,7 @@ func delayedEnters(s *scene) {
 	if r.ID == "" || r.Position != (duly.Position{}) {
 		s.Errorf("a delayed message is answered %+v, want an ID and no position", r)
 	}
+
 	s.logged()
 	s.Advance(10*time.Second - time.Millisecond)
 	s.stepTopic()
@@ -86,6 +87,7 @@ func delayedFound(s *scene) {
 		_, err = s.log().DelayedMessage(s.ctx, s.topic(), m.key, m.id)
 		s.refused("a canceled message", err, duly.CodeNotFound)
 	}
+
 	_, err := s.log().DelayedMessage(s.ctx, duly.Q("nothing"), "", "own")
 	s.refused("a message of an unknown topic", err, duly.CodeNotFound)
 	s.refused("cancel in an unknown topic", s.log().CancelDelayed(s.ctx, duly.Q("nothing"), "", "own"), duly.CodeNotFound)

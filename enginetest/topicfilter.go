@@ -146,6 +146,7 @@ func consumersListed(s *scene) {
 		_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Consumer: name})
 		s.must("reserve", err)
 	}
+
 	listed := func() (names []string) {
 		for _, c := range g.groupStats().Consumers {
 			names = append(names, c.Name)
@@ -155,6 +156,7 @@ func consumersListed(s *scene) {
 		}
 		return names
 	}
+
 	s.send("a")
 	reserveAs("mail-2")
 	reserveAs("mail-1")
@@ -165,6 +167,7 @@ func consumersListed(s *scene) {
 	if age := s.now().Sub(last); age < 0 || age > time.Minute {
 		s.Errorf("the last call of mail-1 was %s ago, want at most a minute", age)
 	}
+
 	s.Advance(15 * time.Minute)
 	s.sameIDs("the consumers an hour later", listed(), []string{"mail-1"})
 	_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Consumer: "a b"})

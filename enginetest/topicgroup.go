@@ -37,6 +37,7 @@ func groupFroms(s *scene) {
 	c := s.send("c")[0]
 	s.Advance(time.Second)
 	s.send("d")
+
 	for i, from := range []struct {
 		from duly.From
 		want string
@@ -166,6 +167,7 @@ func groupUnknown(s *scene) {
 				}
 			}
 		}
+
 		for what, err := range map[string]error{
 			"topic":  errOf(s.log().Topic(s.ctx, duly.Q("nothing"))),
 			"read":   errOf(s.log().Read(s.ctx, duly.Q("nothing"), duly.ReadParams{})),
@@ -224,6 +226,7 @@ func groupSettings(s *scene) {
 		same(s, "backoff", info.Backoff, "fixed:7s")
 		same(s, "lease", info.Lease, time.Minute)
 	}
+
 	same(s, "the lease of a delivery", b.LeaseEnd.Sub(s.now()), time.Minute)
 	g.nack(a, "no")
 	sameTime(s, "the due moment after a nack", g.get(a.ID).Due, s.now().Add(7*time.Second))
@@ -262,6 +265,7 @@ func groupRefuses(s *scene) {
 		_, err = g.Engine.Requeue(g.ctx, g.ref(), duly.RequeueParams{N: 1, TTL: time.Hour})
 		s.names("requeue", err, duly.CodeInvalid, "ttl")
 	})
+
 	s.on("q").push(duly.Job{})
 	s.names("a group setting of a queue", s.Engine.Configure(s.ctx, duly.Q("q"), duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}}), duly.CodeInvalid, "group")
 }

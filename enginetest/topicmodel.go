@@ -19,6 +19,7 @@ func (s Suite) TopicModel(t *testing.T) {
 	if !s.hasTopics(t) {
 		t.Skip("the engine has no topics, or the suite plays on sharded queues")
 	}
+
 	asked := modelSize(t, s.Sequences)
 	seed := fromEnv(t, "DULY_MODEL_SEED", int(rand.Int32N(1<<30)))
 	var seen topicSights
@@ -33,6 +34,7 @@ func (s Suite) TopicModel(t *testing.T) {
 		seen.add(sights)
 		sequences++
 	}
+
 	t.Logf("%d sequences, %+v", sequences, seen)
 	if asked.rare() && !seen.all() {
 		t.Errorf("the scripts did not bring about everything: %+v", seen)
@@ -73,6 +75,7 @@ func playTopics(ctx context.Context, h *Harness, sc script) (v topicSights, err 
 	if err != nil {
 		return v, err
 	}
+
 	for _, at := range topicPlaces {
 		info, err := m.Topic(ctx, at)
 		if err != nil {

@@ -39,6 +39,7 @@ func (o publishOp) play(p *pair) {
 	for i, spec := range o.Messages {
 		messages[i] = spec.message()
 	}
+
 	p.both("publish", func(s side) (string, error) {
 		results, err := topicsOf(s, topicPlaces[0]).Publish(p.ctx, messages)
 		var b strings.Builder
@@ -52,6 +53,7 @@ func (o publishOp) play(p *pair) {
 		}
 		return b.String(), err
 	})
+
 	for _, at := range topicPlaces {
 		p.park(at)
 	}
@@ -410,10 +412,12 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 		st.NextDue = time.Time{}
 		return fmt.Sprintf("%+v next due %s", info, due), err
 	})
+
 	// An engine may count messages as dropped that follow a dropped one (C12.158).
 	if p.err == nil && dropped[0] < dropped[1] {
 		p.err = fmt.Errorf("topic %s has dropped %d messages, in the model %d", at.Name, dropped[0], dropped[1])
 	}
+
 	p.both("log of "+at.Name, func(s side) (string, error) {
 		page, err := topicsOf(s, at).Read(p.ctx, at, duly.ReadParams{Limit: duly.MaxBatch})
 		for _, e := range page.Entries {
@@ -421,6 +425,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 		}
 		return tellEntries(page.Entries), err
 	})
+
 	p.both("delayed messages of "+at.Name, func(s side) (string, error) {
 		page, err := topicsOf(s, at).Delayed(p.ctx, at, duly.DelayedParams{Bodies: true})
 		told := ""
@@ -429,6 +434,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 		}
 		return told, err
 	})
+
 	p.both("groups of "+at.Name, func(s side) (string, error) {
 		page, err := topicsOf(s, at).Groups(p.ctx, at, duly.PageParams{})
 		return tellNames(page.Names) + page.Next, err

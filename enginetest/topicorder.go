@@ -176,6 +176,7 @@ func orderCrowd(s *scene) {
 		}
 		s.publish(messages...)
 	}
+
 	var seen keyOrder
 	done := make(chan error, consumers)
 	for c := range consumers {
@@ -184,6 +185,7 @@ func orderCrowd(s *scene) {
 	for range consumers {
 		s.must("consume", <-done)
 	}
+
 	same(s, "the messages acked", g.stats().Counters.Acked, keys*each)
 	for _, fault := range seen.faults {
 		s.Errorf("%s", fault)
@@ -198,6 +200,7 @@ func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 		if err != nil {
 			return err
 		}
+
 		if len(ds) == 0 {
 			st, err := s.Engine.Stats(s.ctx, g.ref())
 			if z := st.Sizes; err != nil || z.Ready+z.Blocked+z.Leased+z.Delayed+st.Group.Lag == 0 {
@@ -205,6 +208,7 @@ func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 			}
 			continue
 		}
+
 		for _, d := range ds {
 			seen.begin(d)
 			o := duly.Outcome{Receipt: d.Receipt, As: duly.Ack}

@@ -162,10 +162,12 @@ func publishClockBack(s *scene) {
 		}
 		before = after
 	}
+
 	millis := []time.Duration{}
 	for _, e := range s.readAll(duly.FromStart) {
 		millis = append(millis, e.EnteredAt.Sub(start))
 	}
+
 	hour := time.Hour + time.Second
 	same(s, "the entry times", fmt.Sprint(millis), fmt.Sprint([]time.Duration{0, 0, 0, hour, hour, hour}))
 }
@@ -277,6 +279,7 @@ func publishBadConfig(s *scene) {
 		} {
 			s.names("configure topic", s.log().ConfigureTopic(s.ctx, s.topic(), patch), duly.CodeInvalid, field)
 		}
+
 		s.names("a long dedupe", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Dedupe: 24*time.Hour + time.Millisecond}), duly.CodeInvalid, "dedupe")
 		code := duly.CodeUnsupported
 		if s.Sharded {

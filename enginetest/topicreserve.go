@@ -163,6 +163,7 @@ func topicReserveOnce(s *scene) {
 	for range 3 {
 		s.send(numberedBodies("m", messages/3)...)
 	}
+
 	taken := make(chan []string, consumers)
 	for i := range consumers {
 		go func() {
@@ -177,6 +178,7 @@ func topicReserveOnce(s *scene) {
 			}
 		}()
 	}
+
 	seen := map[string]bool{}
 	for range consumers {
 		for _, id := range <-taken {
@@ -238,6 +240,7 @@ func topicPoisonDies(s *scene) {
 		}
 		g.stall(ds[0])
 	}
+
 	same(s, "the deliveries of the poison", deliveries, 4)
 	s.sameIDs("the dead", listedBodies(g.listWithBodies(duly.StateDead)), []string{"poison"})
 	same(s, "the others that were acked", g.stats().Counters.Acked, 19)
@@ -270,6 +273,7 @@ func topicWaiters(s *scene) {
 			woken <- group.queue
 		}()
 	}
+
 	s.Quiet()
 	s.send("a")
 	s.Quiet()
@@ -277,6 +281,7 @@ func topicWaiters(s *scene) {
 	if first[0] == first[1] || first[0] == "" || first[1] == "" {
 		s.Errorf("one message woke waiters of %q, want one of each group", first)
 	}
+
 	s.Advance(time.Second)
 	for range 4 {
 		same(s, "a waiter that no message is for", <-woken, "")

@@ -167,6 +167,7 @@ func retainRefuse(s *scene) {
 	g := s.group("g")
 	results, err := s.published(messagesOf("a", "b", "c", "d", "e")...)
 	s.must("publish", err)
+
 	for i, r := range results {
 		if i < 3 {
 			s.must("publish", r.Err)
@@ -174,10 +175,12 @@ func retainRefuse(s *scene) {
 		}
 		s.refused("a message without room", r.Err, duly.CodeFull)
 	}
+
 	s.topicUnchanged("a message without room", func() {
 		s.refused("a message without room", s.tryPublish(duly.Message{}).Err, duly.CodeFull)
 		s.refused("a delayed message without room", s.tryPublish(duly.Message{Delay: time.Hour}).Err, duly.CodeFull)
 	})
+
 	ds := g.delivers("a", "b", "c")
 	g.ack(ds[1])
 	s.refused("a message while the oldest is held", s.tryPublish(duly.Message{}).Err, duly.CodeFull)

@@ -182,6 +182,7 @@ func seekOverDead(s *scene) {
 	if len(results) != 1 || results[0].ID != id || duly.CodeOf(results[0].Err) != duly.CodeConflict {
 		s.Errorf("requeue of the oldest returns %+v, want a conflict for %s", results, id)
 	}
+
 	d := g.delivers("a")[0]
 	g.is(id, duly.StateLeased)
 	g.conflicts("requeue of the copy of a message that is held", g.requeue(id).Err, duly.StateLeased)

@@ -115,11 +115,13 @@ func topicDies(s *scene) {
 	g.nack(again[0], "second")
 	g.stall(again[1])
 	g.delivers()
+
 	for i, want := range []string{"no use", "second", duly.StallReason(2)} {
 		info := g.get(ds[i].ID)
 		same(s, "the state", info.State, duly.StateDead)
 		same(s, "the error", info.LastError, want)
 	}
+
 	same(s, "dead", g.stats().Counters.Dead, 3)
 	s.must("delete", g.Engine.Delete(g.ctx, g.ref(), ds[0].ID))
 	g.gone(ds[0].ID)
@@ -156,6 +158,7 @@ func topicTokens(s *scene) {
 		if seen[p.Delivery] {
 			s.Errorf("the token %d was drawn twice", p.Delivery)
 		}
+
 		seen[p.Delivery] = true
 		for _, forged := range []duly.ReceiptParts{
 			{Queue: p.Queue, Shard: p.Shard, Number: p.Number, Delivery: p.Delivery ^ 1},
@@ -168,6 +171,7 @@ func topicTokens(s *scene) {
 				g.lost("an ack by a forged receipt", g.settle(duly.Outcome{Receipt: forged.Receipt(), As: duly.Ack}))
 			}
 		}
+
 		g.is(d.ID, duly.StateLeased)
 		g.release(d)
 		d = g.take()
@@ -221,6 +225,7 @@ func topicRequeued(s *scene) {
 	for _, d := range g.delivers("a", "b") {
 		g.nack(d, "no")
 	}
+
 	h.ackAll(h.delivers("a", "b"))
 	s.stepTopic()
 	dead := idsOf(g.list(duly.StateDead))

@@ -141,16 +141,19 @@ func topicShardsDelayed(s *scene) {
 		}
 		all = append(all, named{m.Key, s.publish(m)[0].ID})
 	}
+
 	same(s, "the listed", len(s.delayed()), len(all))
 	for _, n := range all {
 		m, err := s.log().DelayedMessage(s.ctx, s.topic(), n.key, n.id)
 		s.must("get of a delayed message", err)
 		same(s, "the ID", m.ID, n.id)
 	}
+
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Minute}) // is no reason to lose one
 	for _, n := range all[:6] {
 		s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), n.key, n.id))
 	}
+
 	s.Advance(5 * time.Second)
 	s.stepTopic()
 	entries := s.readAll(duly.FromStart)
@@ -187,10 +190,12 @@ func topicShardsReserve(s *scene) {
 	for range 20 {
 		s.sendEach("x")
 	}
+
 	ds := g.reserve(duly.MaxBatch)
 	same(s, "the messages of all shards", len(ds), 20*manyShards)
 	last := map[int]string{}
 	var turns []int
+
 	for _, d := range ds {
 		shard := g.shardOf(d)
 		same(s, "the shard of the ID", duly.ShardOf(d.ID, manyShards), shard)
@@ -202,15 +207,18 @@ func topicShardsReserve(s *scene) {
 			turns = append(turns, shard)
 		}
 	}
+
 	for i, shard := range turns {
 		if shard != (turns[0]+i)%manyShards {
 			s.Errorf("the shards were visited in the order %v", turns)
 			break
 		}
 	}
+
 	for _, d := range ds {
 		g.release(d)
 	}
+
 	begins := map[int]bool{}
 	for range 20 * manyShards {
 		if begins[g.shardOf(g.take())] = true; len(begins) > 1 {
@@ -327,11 +335,13 @@ func topicShardsStats(s *scene) {
 	same(s, "the first", st.First.String(), positions[0])
 	same(s, "the last", st.Last.String(), positions[len(positions)-1])
 	same(s, "the floors", len(st.Floors), manyShards)
+
 	for i, f := range st.Floors {
 		same(s, "the shard of the floor", f.Shard, i)
 		same(s, "the group at the floor", f.Group, "g")
 		same(s, "the messages it holds back", f.Alone, 2)
 	}
+
 	same(s, "the lag", g.groupStats().Lag, 2*manyShards)
 	ds := g.takeAll()
 	g.bury(ds[0], "no")
@@ -341,6 +351,7 @@ func topicShardsStats(s *scene) {
 	for _, j := range g.list(duly.StateLeased) {
 		shards = append(shards, duly.ShardOf(j.ID, manyShards))
 	}
+
 	same(s, "whether the list goes shard by shard", slices.IsSorted(shards), true)
 	same(s, "the messages purged", g.purge(duly.StateLeased), 2*manyShards-2)
 }

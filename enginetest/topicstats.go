@@ -26,6 +26,7 @@ func groupCounts(s *scene) {
 	for _, body := range bodies {
 		s.publish(withHeaders(body, "a", "yes"), withHeaders("no", "a", "no"))
 	}
+
 	ds := g.delivers(bodies...)
 	g.ack(ds[0])
 	g.nack(ds[1], "no")
@@ -41,6 +42,7 @@ func groupCounts(s *scene) {
 	same(s, "the counters", st.Counters, duly.Counters{
 		Delivered: 7, Acked: 1, Failed: 1, Stalled: 1, Released: 1, Dead: 2, Requeued: 1, Deleted: 1, Dropped: 1,
 	})
+
 	same(s, "the sizes", st.Sizes, duly.Sizes{Delayed: 1, Ready: 3})
 	same(s, "entered", st.Group.Entered, 15)
 	same(s, "filtered", st.Group.Filtered, 7)
@@ -110,6 +112,7 @@ func groupLists(s *scene) {
 		keyed("kk", "0"), keyed("b", "1"), keyed("a", "2"), keyed("kk", "3"), keyed("a", "4"), keyed("b", "5"), keyed("a", "6"),
 		keyed("", "7"), keyed("", "8"), keyed("", "9"), keyed("", "10"), keyed("", "11"), keyed("", "12"),
 	)
+
 	ds := g.delivers("0", "1", "2", "7", "8", "9", "10", "11", "12")
 	s.must("extend", g.extend(ds[0].Receipt, time.Hour))
 	g.snooze(ds[3], 2*time.Minute)
@@ -119,6 +122,7 @@ func groupLists(s *scene) {
 	g.bury(ds[8], "no")
 	s.Advance(time.Second)
 	g.bury(ds[7], "no")
+
 	for state, want := range map[duly.State][]string{
 		duly.StateLeased: {"1", "2", "0"}, duly.StateDelayed: {"8", "7"}, duly.StateReady: {"9", "10"},
 		duly.StateBlocked: {"4", "6", "5", "3"}, duly.StateDead: {"12", "11"}, duly.StateDone: {},
@@ -135,6 +139,7 @@ func groupLists(s *scene) {
 		}
 		s.sameIDs("the "+state.String()+" messages", got, want)
 	}
+
 	for _, j := range g.list(duly.StateReady) {
 		same(s, "the size", j.Size > 0, true)
 		same(s, "the bytes of a body that was not asked for", len(j.Body), 0)

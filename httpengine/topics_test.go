@@ -48,11 +48,13 @@ func TestPublishToSeveralTopics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for i, want := range map[int]string{0: "a.1", 2: "b.2", 3: "a.3"} {
 			if results[i].ID != want || results[i].Outcome != duly.Created || results[i].Err != nil {
 				t.Errorf("message %d: %+v, want %s", i, results[i], want)
 			}
 		}
+
 		wants(t, "the name of no topic", results[1].Err, duly.CodeInvalid)
 		wants(t, "a key that is not UTF-8", results[4].Err, duly.CodeInvalid)
 		var lines []string
@@ -85,6 +87,7 @@ func TestPublishToSeveralTopicsFails(t *testing.T) {
 					}
 					return
 				}
+
 				if err != nil || results[0].Outcome != duly.Created {
 					t.Fatalf("%+v, %v", results, err)
 				}
@@ -114,10 +117,12 @@ func TestConcurrentPublishesShareRequests(t *testing.T) {
 				}
 			})
 		}
+
 		for i := range 20 {
 			publish("a", fmt.Sprint(i))
 			synctest.Wait() // the first is under way, the others wait for it
 		}
+
 		publish("b", "x")
 		synctest.Wait()
 		close(hold)

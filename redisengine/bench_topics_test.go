@@ -63,6 +63,7 @@ func BenchmarkGroupReserveAck100(b *testing.B) {
 	if _, err := r.e.CreateGroup(b.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
 		b.Fatal(err)
 	}
+
 	r.publish(b.N + 10)
 	r.written(messagesPerCall*b.N, func() {
 		r.begin()
@@ -152,10 +153,12 @@ func BenchmarkBareXREADGROUP100(b *testing.B) {
 			if _, err := c.Write(read); err != nil {
 				return err
 			}
+
 			reply, err := c.Receive()
 			if err != nil {
 				return err
 			}
+
 			ack := []string{"XACK", "s", "g"}
 			for _, entry := range reply.([]any)[0].([]any)[1].([]any) {
 				ack = append(ack, entry.([]any)[0].(string))

@@ -334,6 +334,7 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- s.Serve(ctx) }()
@@ -341,6 +342,7 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	send := func(method, path, body string) {
 		t.Helper()
 		req, err := http.NewRequest(method, s.URL()+"/v1/default"+path, strings.NewReader(body))
@@ -354,6 +356,7 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 		}
 		resp.Body.Close()
 	}
+
 	send("PUT", "/topics/events/groups/billing", `{}`)
 	send("PATCH", "/queues/events@billing", `{"target":"invoices"}`)
 	send("POST", "/topics/events/messages", `{"messages":[{"body":"x","key":"k"}]}`)
@@ -361,10 +364,12 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 		stats, err := e.Stats(t.Context(), duly.Q("invoices"))
 		return err == nil && stats.Sizes.Ready == 1
 	})
+
 	until(t, "the message is acked", func() bool {
 		stats, err := e.Stats(t.Context(), duly.Q("events@billing"))
 		return err == nil && stats.Counters.Acked == 1
 	})
+
 	stop()
 	if err := <-done; err != nil {
 		t.Error(err)

@@ -158,6 +158,7 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 			q.log = newTopicLog(q.ref)
 		}
 	}
+
 	for ref, q := range queues {
 		if q.kind != kindGroup {
 			continue
@@ -172,6 +173,7 @@ func linkGroups(queues map[duly.QueueRef]*queue) {
 			t.log.groups = append(t.log.groups, ref)
 		}
 	}
+
 	for _, q := range queues {
 		if q.log != nil {
 			slices.SortFunc(q.log.groups, compareNames)

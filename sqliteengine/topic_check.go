@@ -87,9 +87,11 @@ func (t *tx) recountLog(q *queue) (n logNumbers, err error) {
 		}
 		n.lastMs, n.enteredBytes = max(n.lastMs, s.ColInt(3)), s.ColInt(4)
 	})
+
 	if err != nil || n.messages() == 0 {
 		return n, t.recountDelayed(q, &n, err)
 	}
+
 	first, err := t.messageAt(q, n.first)
 	if err != nil {
 		return n, err
@@ -152,10 +154,12 @@ func mendRows(ref duly.QueueRef) mend {
 		if q == nil || q.kind == kindQueue {
 			return false, nil
 		}
+
 		complete, err := t.rowsOf(q)
 		if err != nil || complete {
 			return false, err
 		}
+
 		if q.kind == kindTopic {
 			if q.log.n, err = t.recountLog(q); err != nil {
 				return false, err
@@ -163,6 +167,7 @@ func mendRows(ref duly.QueueRef) mend {
 			q.truth.log = nil // so that both rows are written
 			return true, t.fitGroups(q)
 		}
+
 		q.truth.group = nil
 		if topic := t.topicOf(q); topic != nil {
 			q.fitCursor(topic)
@@ -176,10 +181,12 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 	if q.kind != kindGroup {
 		return nil
 	}
+
 	complete, err := c.t.rowsOf(q)
 	if err != nil {
 		return err
 	}
+
 	topic := c.t.topicOf(q)
 	switch {
 	case topic == nil:
@@ -247,10 +254,12 @@ func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...an
 	if k.q.group == nil {
 		return nil
 	}
+
 	dead := k.state == duly.StateDead
 	if dead != isCopy(k.number) {
 		found(faultCopyNumber, "%s", k.state)
 	}
+
 	switch {
 	case !k.pointer:
 	case dead:

@@ -79,6 +79,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
 	}
+
 	var groups []duly.QueueRef
 	err := e.change(ctx, func(t *tx) error {
 		groups = nil
@@ -96,6 +97,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		}
 		return t.destroy(q)
 	})
+
 	if err != nil {
 		return err
 	}
@@ -141,6 +143,7 @@ func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
 		Published: n.published, Exists: n.existing, Entered: n.last, Canceled: n.canceled,
 		Trimmed: n.trimmed, Dropped: n.dropped, Forgotten: n.forgotten,
 	}
+
 	if n.messages() > 0 {
 		first, err := t.messageAt(q, n.first)
 		if err != nil {
@@ -148,6 +151,7 @@ func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
 		}
 		s.First, s.Last = q.log.position(first.ordinal, first.ms), q.log.position(n.last, n.lastMs)
 	}
+
 	next, ok, err := t.integer(t.stmt("first_delayed").Int(1, q.id))
 	if ok {
 		s.NextDue = clock.FromMilli(next)

@@ -56,9 +56,11 @@ func TestCheckTopics(t *testing.T) {
 				}
 				return
 			}
+
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			r.open()
 			r.findAndMend(d.found)
 			r.drainGroup()
@@ -154,9 +156,11 @@ func (r *ruin) drainGroup() {
 			r.must(err)
 		}
 	}
+
 	if !found {
 		r.Error("the group does not see a new message")
 	}
+
 	stats, err := r.e.Stats(r.Context(), ruinGroup)
 	r.must(err)
 	if z := stats.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 || stats.Group.Lag > 0 {

@@ -156,10 +156,12 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 	if err := p.PageParams.Validate(); err != nil {
 		return page, err
 	}
+
 	from, err := parseDelayedCursor(p.Cursor)
 	if err != nil {
 		return page, err
 	}
+
 	err = e.lookAtTopic(ctx, topic, func(t *tx, q *queue) error {
 		page = duly.DelayedPage{}
 		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5, int64(p.Limit)+1).Int(6, boolean(p.Bodies))

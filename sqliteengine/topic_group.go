@@ -119,12 +119,14 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	if err := ref.ValidateGroup(); err != nil {
 		return false, err
 	}
+
 	ref = ref.Normal()
 	topic, _, _ := ref.Group()
 	parts, err := from.PartsIn(topic, false)
 	if err != nil {
 		return false, err
 	}
+
 	err = e.add(ctx, needsRoom, func(t *tx) error {
 		existed = t.peek(ref) != nil
 		if existed {
@@ -234,6 +236,7 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+
 	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
 		page = duly.NamePage{}
 		s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, p.Cursor)).Int(2, int64(p.Limit)+1)
@@ -243,6 +246,7 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 			page.Names = append(page.Names, name)
 		})
 	})
+
 	if len(page.Names) > p.Limit {
 		page.Names = page.Names[:p.Limit]
 		page.Next = page.Names[p.Limit-1]
@@ -275,6 +279,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 	if err != nil {
 		return r, err
 	}
+
 	err = e.onGroup(ctx, ref, needsNothing, func(t *tx, q, topic *queue) error {
 		at, err := t.findPlace(topic, to, parts)
 		if err != nil {
@@ -287,6 +292,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 		_, err = t.floor(topic)
 		return err
 	})
+
 	if err == nil {
 		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	}

@@ -200,10 +200,12 @@ func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 	if err := t.flushMessages(); err != nil {
 		return nil, err
 	}
+
 	last, err := t.crowd(q, 1, m.size())
 	if err != nil {
 		return nil, err
 	}
+
 	gone, goneBytes := max(0, last-n.first+1), int64(0)
 	if gone > 0 {
 		until, err := t.enteredUntil(q, last)
@@ -212,6 +214,7 @@ func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 		}
 		goneBytes = until - n.goneBytes
 	}
+
 	switch {
 	case l.cfg.MaxCount != duly.None && n.messages()-gone+n.delayed >= int64(l.cfg.MaxCount):
 		return duly.TopicFull(q.ref, "max_count", int64(l.cfg.MaxCount)), nil
@@ -364,6 +367,7 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 		}
 		missed++
 	}
+
 	if n.missed += missed; missed > 0 {
 		t.misses = append(t.misses, missNote{group: g.ref, first: first, last: last, n: missed})
 	}

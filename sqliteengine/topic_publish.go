@@ -107,6 +107,7 @@ func (p *publishes) run(t *tx) error {
 			return err
 		}
 	}
+
 	for _, q := range topics {
 		if _, err := t.floor(q); err != nil { // to note who holds it from now on
 			return err

@@ -14,6 +14,7 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	if err := p.Validate(ref); err != nil {
 		return duly.ReadPage{}, err
 	}
+
 	ref = ref.Normal()
 	timeout := e.cfg.Clock.NewTimer(p.Wait)
 	defer timeout.Stop()

@@ -181,11 +181,13 @@ func (r *reserve) lockNew(t *tx, s *supply, j *job) (free bool, err error) {
 	if key == "" {
 		return true, nil
 	}
+
 	if w.keys[key] { // its holder must be found
 		if err := s.flushNews(t); err != nil {
 			return false, err
 		}
 	}
+
 	if j.state, err = t.readyOrBlocked(j); err != nil {
 		return false, err
 	}
@@ -195,6 +197,7 @@ func (r *reserve) lockNew(t *tx, s *supply, j *job) (free bool, err error) {
 	if w.keys == nil {
 		w.keys = map[string]bool{}
 	}
+
 	w.keys[key] = true
 	return true, nil
 }
@@ -269,6 +272,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	if err := t.flushMessages(); err != nil {
 		return 0, err
 	}
+
 	room, seen, busy := q.heldRoom(), 0, map[string]bool{}
 	look := func(key string, headers []byte) error {
 		if seen++; n >= int64(most) || room == 0 || !duly.Matches(q.group.conditions, key, unpackHeaders(headers)) {
@@ -285,6 +289,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		n++
 		return nil
 	}
+
 	for _, name := range []string{"keys_from", "delayed_keys"} {
 		s := t.stmt(name).Int(1, topic.id).Int(3, duly.MaxPassed)
 		if s.Int(2, q.group.n.cursor+1); name == "delayed_keys" {
@@ -303,6 +308,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 			}
 		}
 	}
+
 	if seen >= duly.MaxPassed && n == 0 {
 		return 1, nil // there may be more behind: a Reserve will find out
 	}

@@ -97,6 +97,7 @@ func onBridge(t *testing.T, body func(t *testing.T, r *bridgeRig)) {
 				t.Errorf("Run: %v", err)
 			}
 		}
+
 		r.createGroup("mail")
 		b := worker.NewBridge(r.engine, worker.BridgeConfig{Group: mailer, Queue: "mail", Logger: slog.New(slog.NewTextHandler(r.log, nil))})
 		go func() { ended <- b.Run(ctx) }()
@@ -208,6 +209,7 @@ func TestBridgeWaitsForAPausedQueue(t *testing.T) {
 		if err := r.engine.Pause(ctx, duly.Q("mail")); err != nil {
 			t.Fatal(err)
 		}
+
 		pass(2 * time.Second)
 		r.publish(duly.Message{Body: []byte("a")})
 		pass(10 * time.Minute)
@@ -217,6 +219,7 @@ func TestBridgeWaitsForAPausedQueue(t *testing.T) {
 		if err := r.engine.Resume(ctx, duly.Q("mail")); err != nil {
 			t.Fatal(err)
 		}
+
 		pass(2 * time.Second)
 		if got := r.jobs(); got != "a" {
 			t.Errorf("pushed %q after the pause", got)
@@ -235,10 +238,12 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 		for i := range 4 {
 			r.publish(duly.Message{Body: fmt.Append(nil, i), Key: "k"})
 		}
+
 		pass(10 * time.Minute)
 		if got, err := r.engine.Stats(ctx, duly.Q("mail")); err != nil || got.Counters.Pushed != 2 {
 			t.Errorf("%d were pushed, %v", got.Counters.Pushed, err)
 		}
+
 		for range 4 {
 			got, err := r.engine.Reserve(ctx, duly.ReserveParams{Queues: []string{"mail"}, Max: 1})
 			if err != nil || len(got) != 1 {
@@ -249,6 +254,7 @@ func TestBridgeWaitsForAFullQueue(t *testing.T) {
 			}
 			pass(5 * time.Second)
 		}
+
 		r.settled(4)
 		r.stop()
 		if n := strings.Count(r.log.String(), "a bridge waits"); n < 1 || n > 8 {

@@ -245,6 +245,7 @@ func TestFromCreatesTheGroupAgainAfterAReset(t *testing.T) {
 				if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil { // as a flush does
 					t.Fatal(err)
 				}
+
 				r.publish("a", "b")
 				pass(2 * time.Second)
 				r.publish("c")
@@ -282,6 +283,7 @@ func TestAWorkerWaitsForItsGroup(t *testing.T) {
 		if _, err := r.engine.CreateGroup(t.Context(), duly.Q(mailer), "start"); err != nil {
 			t.Fatal(err)
 		}
+
 		r.publish("a")
 		pass(2 * time.Second)
 		r.want("a")
@@ -304,6 +306,7 @@ func TestAWorkerOfAnotherOnesGroupEnds(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				r.publish("a")
 				r.Handle(queue, r.handle)
 				begin := time.Now()
@@ -331,6 +334,7 @@ func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 		if err := r.engine.DestroyTopic(t.Context(), duly.Q("events")); err != nil {
 			t.Fatal(err)
 		}
+
 		r.engine.mu.Lock()
 		r.engine.fail = func(op string) error {
 			if op == "create" {
@@ -340,6 +344,7 @@ func TestFromCreatesAgainWithAnotherClock(t *testing.T) {
 			}
 			return nil
 		}
+
 		r.engine.mu.Unlock()
 		pass(2 * time.Second)
 		r.publish("a")

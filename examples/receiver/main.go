@@ -56,10 +56,12 @@ func receiver(secret string, handle func(id string, body []byte) error) http.Han
 		} else if err != nil {
 			return // the sender is gone
 		}
+
 		if err := verify(r.Header, body, secret, time.Now()); err != nil {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
+
 		if err := handle(r.Header.Get("webhook-id"), body); err != nil {
 			http.Error(w, "try again", http.StatusInternalServerError)
 			return

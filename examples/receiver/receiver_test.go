@@ -33,6 +33,7 @@ func TestSamplesVerifyDeliveries(t *testing.T) {
 		"Node":   {func(t *testing.T, secret string) string { return start(t, secret, "node", "receiver.mjs") }, true},
 		"Python": {func(t *testing.T, secret string) string { return start(t, secret, "python3", "receiver.py") }, false},
 	}
+
 	for name, sample := range samples {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -221,6 +222,7 @@ func TestReceiverRefuses(t *testing.T) {
 		"a private key":    {d.pair.V1a.Reveal(), nil, body, http.StatusUnauthorized},
 		"a large body":     {d.pair.V1.Reveal(), nil, make([]byte, maxBody+1), http.StatusRequestEntityTooLarge},
 	}
+
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

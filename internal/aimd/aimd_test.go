@@ -155,15 +155,18 @@ func TestRateAndThroughput(t *testing.T) {
 	if l.Throughput() != 0 {
 		t.Errorf("before any call the throughput is %v", l.Throughput())
 	}
+
 	feed(&l, &now, 200, 10*ms, 20*ms)
 	if r, got := l.Rate(4), l.Throughput(); r != 200 || got < 99 || got > 101 {
 		t.Errorf("rate %v/s, throughput %v/s, want 200 and 100", r, got)
 	}
+
 	now += time.Second
 	for range 200 {
 		now += 50 * ms
 		l.Good(now, 20*ms, false)
 	}
+
 	if got := l.Throughput(); got < 99 {
 		t.Errorf("calls below the limit lower the throughput to %v/s", got)
 	}
@@ -220,10 +223,12 @@ func FuzzLimiter(f *testing.F) {
 			default:
 				l.Good(now, time.Duration(b>>5)*time.Duration(b)*ms, b&1 == 0)
 			}
+
 			after := l.Limit()
 			if after < 1 || after > 20 || after > before+1 {
 				t.Fatalf("the limit went from %d to %d", before, after)
 			}
+
 			if after < before {
 				if now-dropped < time.Second || after < before/2 {
 					t.Fatalf("the limit went from %d to %d, %s after the last time", before, after, now-dropped)

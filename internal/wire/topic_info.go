@@ -47,6 +47,7 @@ func AppendTopicConfig(dst []byte, c duly.TopicConfig) []byte {
 	if c.MaxBytes != 0 {
 		o.count("max_bytes", int(c.MaxBytes))
 	}
+
 	o.text("overflow", string(c.Overflow))
 	return o.end()
 }
@@ -93,6 +94,7 @@ func appendTopicStats(dst []byte, s *duly.TopicStats) []byte {
 	for _, c := range topicCountersOf(s) {
 		counters.int(c.name, *c.value)
 	}
+
 	o.dst = counters.end()
 	list(&o, "floors", s.Floors, func(dst []byte, f *duly.Floor) []byte {
 		o := begin(dst)
@@ -133,10 +135,12 @@ func (r *reader) topicStats(s *duly.TopicStats) {
 			for name := range r.object {
 				r.counter(counters[:], name)
 			}
+
 		case "floors":
 			for range r.array {
 				s.Floors = append(s.Floors, r.floor())
 			}
+
 		default:
 			r.unknown(key)
 		}
@@ -225,6 +229,7 @@ func (r *reader) groupStats() *duly.GroupStats {
 	if r.null() {
 		return nil
 	}
+
 	g := &duly.GroupStats{}
 	counters := groupCountersOf(g)
 	for key := range r.object {

@@ -77,6 +77,7 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
 	published := []duly.PublishResult{{Outcome: duly.Created, Position: place}, {Outcome: duly.Exists, ID: "a", Position: place}, {Outcome: duly.Created, ID: "b"},
 		{ID: "c", Err: duly.Invalid("key", "has 129 bytes")}}
+
 	read(t, "published", published)(ReadPublishResults(string(AppendPublishResults(nil, published))))
 	binary := fullEntry()
 	binary.Body = []byte{0, 0xff}
@@ -93,6 +94,7 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 		read(t, "group created", existed)(ReadGroupCreated(string(AppendGroupCreated(nil, existed))))
 		read(t, "trimmed", existed)(ReadTrimmed(string(AppendTrimmed(nil, existed))))
 	}
+
 	seeked := duly.SeekResult{Clipped: true, Skipped: 1 << 60, Replayed: 2}
 	read(t, "seeked", seeked)(ReadSeeked(string(AppendSeeked(nil, seeked))))
 	group := Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
@@ -158,6 +160,7 @@ func TestSizeOfMessagesIsKnownBeforeTheyAreWritten(t *testing.T) {
 				page.Entries = append(page.Entries, duly.Entry{Message: m, Position: place, EnteredAt: when})
 				delayed.Messages = append(delayed.Messages, m)
 			}
+
 			for answer, sizes := range map[string][2]int{
 				"entries": {len(AppendEntries(nil, page)), SizeOfEntries(page)},
 				"delayed": {len(AppendDelayed(nil, delayed, true)), SizeOfDelayed(delayed, true)},

@@ -96,6 +96,7 @@ func (b *Bridges) update(ctx context.Context) {
 			unread[namespace] = true
 		}
 	})
+
 	for r, running := range b.known {
 		select {
 		case <-running.ended:
@@ -108,6 +109,7 @@ func (b *Bridges) update(ctx context.Context) {
 			delete(b.known, r)
 		}
 	}
+
 	for r := range wanted {
 		if b.known[r] == nil && ctx.Err() == nil {
 			b.start(ctx, r)

@@ -24,9 +24,11 @@ func topicsOf(ctx context.Context, topics duly.Topics, namespace string, most in
 			names, err = topics.Topics(ctx, namespace, p)
 			return err
 		})
+
 		if err != nil {
 			return all, errors.Is(err, duly.ErrUnsupported)
 		}
+
 		for _, name := range names.Names {
 			if len(all) == most {
 				return all, true
@@ -45,6 +47,7 @@ func topicsOf(ctx context.Context, topics duly.Topics, namespace string, most in
 				all = append(all, t)
 			}
 		}
+
 		if p.Cursor = names.Next; p.Cursor == "" {
 			return all, true
 		}

@@ -23,6 +23,7 @@ func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 			}
 		})
 	}
+
 	if got := packAbout([]*CallArgs{bare("3"), bare("1", "2")}, 3); got != "" {
 		t.Errorf("bare jobs whose numbers fall are described by %q, want nothing", got)
 	}

@@ -255,9 +255,11 @@ func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
 				return e.Unknown(ctx, ref)
 			}
 		}
+
 		if q != nil && q.Topic != nil {
 			return duly.IsTopic(ref)
 		}
+
 		if q != nil && q.View != nil {
 			if err := q.Config.Group.CheckTarget(ref, p.Target); err != nil {
 				return err

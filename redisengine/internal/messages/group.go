@@ -89,10 +89,12 @@ func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok 
 	if len(r) < 9 {
 		return info, false
 	}
+
 	p, _ := ReadPlace(codec.Text(&r[0]))
 	if !g.job(&info.Job, p, codec.Text(&r[7])) {
 		return info, false
 	}
+
 	info.State, info.Size = codec.State(&r[1]), int(codec.Integer(&r[8]))
 	info.Failures, info.Stalls = int(codec.Integer(&r[3])), int(codec.Integer(&r[4]))
 	info.Attempt = info.Job.AttemptIn(info.State, info.Failures, info.Stalls)
@@ -106,6 +108,7 @@ func (g *Group) Info(m *rueidis.RedisMessage, body bool) (info duly.JobInfo, ok 
 	case duly.StateDead:
 		info.FinishedAt = at
 	}
+
 	if !body {
 		info.Body = nil
 	}

@@ -54,10 +54,12 @@ func (e *Topics) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 	if err := e.admit(ctx, ref); err != nil {
 		return info, err
 	}
+
 	ref = ref.Normal()
 	if _, err := e.Catalog.Read(ctx, ref); err != nil { // reads the current configuration
 		return info, err
 	}
+
 	var w catalog.Walk
 	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		if w.Begin(q) {
@@ -129,6 +131,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 	for name := range groups {
 		names = append(names, name)
 	}
+
 	slices.Sort(names)
 	for _, name := range names {
 		g := groups[name]
@@ -142,6 +145,7 @@ func floorOf(groups map[string]numbers, topic numbers, now int64) (f duly.Floor,
 			next = min(next, low)
 		}
 	}
+
 	f.Alone = next - lowest
 	return f, uint64(lowest)
 }
@@ -151,6 +155,7 @@ func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Sta
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return st, err
 	}
+
 	var w catalog.Walk
 	var sum *groupSum
 	err = e.WithGroup(ctx, ref.Normal(), func(q *catalog.Queue) error {
@@ -165,6 +170,7 @@ func (e *Topics) GroupStats(ctx context.Context, ref duly.QueueRef) (st duly.Sta
 			return err
 		})
 	})
+
 	if err != nil {
 		return duly.Stats{}, err
 	}
@@ -282,6 +288,7 @@ func (e *Topics) get(ctx context.Context, ref duly.QueueRef, id, token string) (
 		info, found = g.Info(&r.Rest[1], true)
 		return nil
 	})
+
 	if err == nil && !found {
 		err = duly.NoMessage(ref, id)
 	}

@@ -21,6 +21,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return err
 	}
+
 	ref = ref.Normal()
 	word := "none"
 	err := e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
@@ -35,6 +36,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 		}
 		return err
 	})
+
 	switch {
 	case err != nil:
 		return err
@@ -43,6 +45,7 @@ func (e *Topics) DeleteMessage(ctx context.Context, ref duly.QueueRef, id string
 	case word == "none":
 		return duly.NoMessage(ref, id)
 	}
+
 	e.cancels.Report(ref, id)
 	return nil
 }
@@ -55,6 +58,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return 0, err
 	}
+
 	ref = ref.Normal()
 	var w catalog.Walk
 	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
@@ -80,6 +84,7 @@ func (e *Topics) PurgeMessages(ctx context.Context, ref duly.QueueRef, state dul
 			return nil
 		})
 	})
+
 	if removed > 0 && state == duly.StateLeased {
 		e.cancels.Report(ref)
 	}
@@ -186,10 +191,12 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		r.results = slices.DeleteFunc(r.results, func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
 		return nil
 	}
+
 	reply, err := r.e.CallGroup(ctx, q, q.Shards[0], store.ScriptGroupRequeue, strconv.Itoa(n))
 	if err != nil {
 		return err
 	}
+
 	for k := range reply.Rest {
 		if x := r.result(q, 0, "", reply, k); duly.CodeOf(x.Err) != duly.CodeNotFound {
 			r.results = append(r.results, x)

@@ -17,10 +17,12 @@ func (e *Topics) EachTopic(ctx context.Context, namespace string, f func(name st
 		if len(names) == 0 {
 			return nil
 		}
+
 		values, err := e.Link.Do(ctx, e.Link.B().Hmget().Key(e.ConfigsKey(namespace)).Field(names...).Build())
 		if err != nil {
 			return err
 		}
+
 		for i, m := range codec.Elements(&values) {
 			if m.IsNil() {
 				continue // destroyed meanwhile

@@ -82,6 +82,7 @@ group, use duly queue set TOPIC@GROUP.`,
 				return a.configureTopic(ctx, p, s, topics, args[0], c)
 			})
 		})
+
 	cmd.Args = wants("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	topicFlags(cmd, &c)

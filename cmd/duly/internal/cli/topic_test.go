@@ -183,6 +183,7 @@ func TestWorkWaitsForItsGroup(t *testing.T) {
 	if text := errs.String(); !strings.Contains(text, "no such group events@mailer yet; make it with --from start") {
 		t.Errorf("printed %q", text)
 	}
+
 	r.ok("topic", "group", "create", "events", "mailer")
 	r.ok("topic", "publish", "events", "x")
 	eventually.True(t, "the message is acked", func() bool {
@@ -190,6 +191,7 @@ func TestWorkWaitsForItsGroup(t *testing.T) {
 		stats, err := r.engine.Stats(t.Context(), duly.Q("events@mailer"))
 		return err == nil && stats.Counters.Acked == 1
 	})
+
 	stop()
 	if code := <-done; code != exitOK {
 		t.Errorf("exit %d: %s", code, errs)
