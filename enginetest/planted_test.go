@@ -60,7 +60,7 @@ func TestModelFindsNothingInAGoodEngine(t *testing.T) {
 func playPlanted(t *testing.T, bug plantedBug, sc script) (err error) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &skewed{Fake: clock.NewFake()}
-		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, Manual: true})
+		m := model.New(model.Config{Clock: c, MaxBody: scriptMaxBody, MaxQueues: scriptMaxQueues, OneShard: true, Manual: true})
 		defer m.Close()
 		e := &buggy{Engine: m, clock: c, bug: bug, last: map[duly.Number]duly.Receipt{}, ids: map[duly.Receipt]string{}}
 		h := &Harness{Engine: e, Maintainer: e, Clock: c.Fake, Quiet: synctest.Wait}
