@@ -155,13 +155,13 @@ func TestAGaugeTellsWhatAJobCosts(t *testing.T) {
 func TestPhasesOfTopics(t *testing.T) {
 	t.Parallel()
 	g := &gauge{native: time.Microsecond}
-	cfg := g.gauged(Config{Phases: []Phase{Publish, NativePublish, Group, NativeGroup}, Repeat: 2})
+	cfg := g.gauged(Config{Phases: []Phase{Publish, NativePublish, Group, NativeGroup, GroupWork}, Repeat: 2})
 	e := newEngine()
 	measure(t, g.on(e), cfg, func(t *testing.T, r *Report, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i, of := range []string{"call", "", "reserve+ack", ""} {
+		for i, of := range []string{"call", "", "reserve+ack", "", ""} {
 			p := &r.Phases[i]
 			if p.Jobs != 1000 || (p.Latency != nil) != (of != "") || of != "" && p.Latency.Of != of {
 				t.Errorf("%s: %d messages, latencies %+v, want those of %q", p.Phase, p.Jobs, p.Latency, of)

@@ -42,6 +42,8 @@ const (
 	Publish Phase = "publish"
 	// Group reserves and acks batches of a group from Load.Callers goroutines.
 	Group Phase = "group"
+	// GroupWork empties a loaded group through a worker that handles batches.
+	GroupWork Phase = "group-work"
 
 	// The following need a gauge.
 
@@ -76,7 +78,7 @@ func GaugePhases() []Phase {
 
 // AllPhases lists every phase.
 func AllPhases() []Phase {
-	return append(Phases(), Calls, Burst, Publish, Group, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
+	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
 }
 
 // needsGauge reports whether a phase is about the server alone.
@@ -144,6 +146,8 @@ func specOf(p Phase) spec {
 		return spec{native: true, of: "reserve+ack", measure: (*bench).consume, load: func(b *bench, ctx context.Context, at Progress, _ duly.QueueRef, jobs int) error {
 			return b.loadTopic(ctx, at, "group", jobs)
 		}}
+	case GroupWork:
+		return spec{native: true, measure: (*bench).workGroup, load: specOf(Group).load}
 	case NativePublish:
 		return spec{native: true, measure: (*bench).nativePublish}
 	case NativeGroup:

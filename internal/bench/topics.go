@@ -88,3 +88,8 @@ func (b *bench) publishOnce(ctx context.Context, r *run, messages []duly.Message
 func (b *bench) consume(ctx context.Context, r *run, _ duly.QueueRef) error {
 	return b.take(ctx, r, groupOf(b.lastTopic()))
 }
+
+// workGroup empties the run's group through a worker.
+func (b *bench) workGroup(ctx context.Context, r *run, _ duly.QueueRef) error {
+	return b.handleBatches(ctx, r, groupOf(b.lastTopic()))
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/worker"
@@ -16,20 +17,40 @@ var errEnough = errors.New("bench: every job is done")
 // or its time is over. entered is called when a handler is entered. The run
 // lasts until the worker has drained, so what it counts was also acked.
 func (b *bench) handle(ctx context.Context, r *run, q duly.QueueRef, entered func(*duly.Delivery)) error {
+	return b.runWorker(ctx, r, q, b.cfg.Load.Concurrency, func(w *worker.Worker) {
+		w.Handle(q.Name, func(_ context.Context, d *worker.Delivery) error {
+			entered(&d.Delivery)
+			if r.done.Add(1) == r.total {
+				r.stop(errEnough)
+			}
+			return nil
+		})
+	})
+}
+
+// handleBatches does the same with a handler of batches, which is entered with as many messages as a call has.
+func (b *bench) handleBatches(ctx context.Context, r *run, q duly.QueueRef) error {
+	batch := b.cfg.Load.Batch
+	return b.runWorker(ctx, r, q, 2*b.cfg.Load.Callers*batch, func(w *worker.Worker) {
+		w.HandleBatch(q.Name, batch, 10*time.Millisecond, func(ds []*worker.Delivery) []error {
+			if r.done.Add(int64(len(ds))) >= r.total {
+				r.stop(errEnough)
+			}
+			return make([]error, len(ds))
+		})
+	})
+}
+
+// runWorker runs a worker with the handlers that add gives it.
+func (b *bench) runWorker(ctx context.Context, r *run, q duly.QueueRef, concurrency int, add func(w *worker.Worker)) error {
 	before, err := b.acked(ctx, q)
 	if err != nil {
 		return err
 	}
 	w := worker.New(b.engine, worker.Config{
-		Namespace: q.Namespace, Concurrency: b.cfg.Load.Concurrency, Logger: b.cfg.Logger, Clock: b.clock,
+		Namespace: q.Namespace, Concurrency: concurrency, Logger: b.cfg.Logger, Clock: b.clock,
 	})
-	w.Handle(q.Name, func(_ context.Context, d *worker.Delivery) error {
-		entered(&d.Delivery)
-		if r.done.Add(1) == r.total {
-			r.stop(errEnough)
-		}
-		return nil
-	})
+	add(w)
 
 	if err := w.Run(r.live); err != nil {
 		return fmt.Errorf("worker: %w", err)

@@ -53,6 +53,7 @@ func benchCommand(a *app) *cobra.Command {
   life      push, reserve and ack jobs of each kind: what each stage costs, and the ratio to a plain job
   publish   only if --phases names it: batches to a topic, from a few callers
   group     only if --phases names it: reserve and ack batches of a group of a loaded topic
+  group-work   the same through a worker that handles batches
 
 With a redis:// URL there are also, and by default:
 
