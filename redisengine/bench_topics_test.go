@@ -4,6 +4,7 @@ package redisengine_test
 
 import (
 	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -170,4 +171,58 @@ func BenchmarkBareXREADGROUP100(b *testing.B) {
 		})
 		r.end(messagesPerCall * b.N)
 	})
+}
+
+// memoryOf reports what f adds to the memory in use, in bytes each.
+func (r *rig) memoryOf(n int, name string, f func()) {
+	r.Helper()
+	before := r.info("memory", "used_memory")
+	f()
+	r.ReportMetric((r.info("memory", "used_memory")-before)/float64(n), name)
+	r.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkMemoryOfGroups weighs an idle group, a message that is leased, and one that waits after a nack.
+func BenchmarkMemoryOfGroups(b *testing.B) {
+	const groups, messages = 100, 50_000
+	for b.Loop() {
+		r := newRig(b)
+		r.publish(messages / messagesPerCall)
+		r.memoryOf(groups, "B/idle-group", func() {
+			for i := range groups {
+				if _, err := r.e.CreateGroup(b.Context(), duly.Q("t@g"+strconv.Itoa(i)), duly.FromEnd); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		for i := range groups {
+			if err := r.e.Destroy(b.Context(), duly.Q("t@g"+strconv.Itoa(i))); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if _, err := r.e.CreateGroup(b.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
+			b.Fatal(err)
+		}
+		var held []duly.Delivery
+		r.memoryOf(messages, "B/leased-message", func() {
+			for len(held) < messages {
+				ds, err := r.e.Reserve(b.Context(), duly.ReserveParams{Queues: []string{"t@g"}, Max: messagesPerCall})
+				if err != nil {
+					b.Fatal(err)
+				}
+				held = append(held, ds...)
+			}
+		})
+		r.memoryOf(messages, "B/nacked-message", func() {
+			for some := range slices.Chunk(held, messagesPerCall) {
+				outcomes := make([]duly.Outcome, len(some))
+				for i := range some {
+					outcomes[i] = duly.Outcome{Receipt: some[i].Receipt, As: duly.Nack}
+				}
+				if _, err := r.e.Settle(b.Context(), "", outcomes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
