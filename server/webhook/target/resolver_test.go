@@ -210,3 +210,51 @@ func TestCA(t *testing.T) {
 		t.Error("a changed target keeps its connections")
 	}
 }
+
+// C16.59: the first rotation of a target without a secret of its own overlaps with the
+// secret of its namespace, which its receivers know.
+func TestFirstRotationOverlapsWithTheNamespace(t *testing.T) {
+	t.Parallel()
+	r := newOnModel(t)
+	r.put(t, "crm", Settings{})
+	shared, err := r.Secret(t.Context(), "shop", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := r.Rotate(t.Context(), "shop", "crm", nil, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signs := func() (count int) {
+		to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now() // the library compares it
+		signature, err := to.Signer.Sign("id", now, []byte("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range []sign.Pair{own, shared} {
+			library, err := standardwebhooks.NewWebhook(p.V1.Reveal())
+			if err != nil {
+				t.Fatal(err)
+			}
+			header := map[string][]string{"Webhook-Id": {"id"}, "Webhook-Timestamp": {sign.Timestamp(now)}, "Webhook-Signature": {signature}}
+			if library.Verify([]byte("body"), header) == nil {
+				count += 1 + i
+			}
+		}
+		return count
+	}
+	if n := signs(); n != 3 {
+		t.Errorf("during the overlap the signatures are %d, want those of both secrets", n)
+	}
+	r.clock.Advance(time.Hour + time.Second)
+	if n := signs(); n != 1 {
+		t.Errorf("after the overlap the signatures are %d, want that of the target alone", n)
+	}
+	if got, _ := r.Secret(t.Context(), "shop", ""); got.V1.Reveal() != shared.V1.Reveal() {
+		t.Error("the rotation of a target changes the secret of its namespace")
+	}
+}

@@ -96,7 +96,16 @@ func (s *Store) Rotate(ctx context.Context, namespace, name string, keys *sign.P
 		pair = *keys
 	}
 	err := s.change(ctx, namespace, name, name == "", func(r *record) error {
-		set, err := r.set(namespace, name).Rotate(s.ring, pair, s.clock.Now(), overlap)
+		set := r.set(namespace, name)
+		if name != "" && len(r.Secrets) == 0 && overlap > 0 {
+			// Its receivers know the secret of the namespace, so that is the old one.
+			old, err := s.Secret(ctx, namespace, "")
+			if err != nil {
+				return err
+			}
+			set = sign.NewSet(s.ring, namespace, name, old)
+		}
+		set, err := set.Rotate(s.ring, pair, s.clock.Now(), overlap)
 		if err == nil {
 			r.keep(set)
 		}
