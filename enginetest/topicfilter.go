@@ -14,6 +14,7 @@ func topicFilterTests() []test {
 		{"AppliesBeyondTheCursorAlone", []string{"C12.116"}, Options{}, filterBeyond},
 		{"PassesOverMoreThanOneStepCan", []string{"C12.118"}, Options{}, filterFar},
 		{"PassedMessagesAreNotNeeded", []string{"C12.117"}, Options{}, filterTrims},
+		{"AWaiterLetsMessagesPass", []string{"C12.117"}, Options{}, filterWaits},
 		{"MaxHeldStopsTheCursor", []string{"C12.104", "C12.105", "C12.106"}, Options{}, maxHeld},
 		{"MaxHeldNamesTheKeyThatBlocksMost", []string{"C12.106"}, Options{}, maxHeldKey},
 		{"ConsumersAreListed", []string{"C12.107", "C12.108", "C12.110", "C12.152"}, Options{}, consumersListed},
@@ -105,6 +106,20 @@ func filterTrims(s *scene) {
 	s.stepTopic()
 	s.logged()
 	same(s, "trimmed", s.info().Stats.Trimmed, 2)
+}
+
+// filterWaits has a worker that waits and reserves. A message that does not match wakes
+// it, or its group would hold the log until one matches, which a full topic refuses.
+func filterWaits(s *scene) {
+	g := s.filtered("g", "a=yes")
+	s.configureTopic(duly.TopicConfig{MaxCount: 2})
+	for range 3 {
+		s.send("1", "2")
+		same(s, "a wait for messages that do not match", g.ready(), true)
+		g.delivers()
+		same(s, "the lag", g.groupStats().Lag, 0)
+	}
+	same(s, "a wait after the last", g.ready(), false)
 }
 
 func maxHeld(s *scene) {

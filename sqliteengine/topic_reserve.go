@@ -267,15 +267,24 @@ func (q *queue) plainGroup() bool {
 }
 
 // unreadOf counts for a group with a filter or an order, by the messages themselves. It
-// reads as far as a Reserve does in one step.
+// reads as far as a Reserve does in one step. Messages that the filter passes over count
+// as one: until a Reserve has passed them the log keeps them, and a full topic could not
+// take the message that the group waits for.
 func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	if err := t.flushMessages(); err != nil {
 		return 0, err
 	}
 
-	room, seen, busy := q.heldRoom(), 0, map[string]bool{}
+	room, seen, filtered, busy := q.heldRoom(), 0, false, map[string]bool{}
+	if room == 0 {
+		return 0, nil
+	}
 	look := func(key string, headers []byte) error {
-		if seen++; n >= int64(most) || room == 0 || !duly.Matches(q.group.conditions, key, unpackHeaders(headers)) {
+		if seen++; n >= int64(most) || room == 0 {
+			return nil
+		}
+		if !duly.Matches(q.group.conditions, key, unpackHeaders(headers)) {
+			filtered = true
 			return nil
 		}
 		room--
@@ -309,7 +318,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		}
 	}
 
-	if seen >= duly.MaxPassed && n == 0 {
+	if n == 0 && (filtered || seen >= duly.MaxPassed) {
 		return 1, nil // there may be more behind: a Reserve will find out
 	}
 	return n, nil
