@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -54,7 +55,9 @@ func (a *app) top(ctx context.Context, p *printer, s *session, names []string, i
 	if len(names) > 0 {
 		wanted := map[string]bool{}
 		for _, name := range names {
-			wanted[name] = true
+			if wanted[name] = true; s.queue(name).IsGroup() && !slices.Contains(sampler.Groups, name) {
+				sampler.Groups = append(sampler.Groups, name)
+			}
 		}
 		sampler.Filter = func(name string) bool { return wanted[name] }
 	}

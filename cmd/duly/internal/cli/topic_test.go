@@ -139,6 +139,12 @@ func TestTopShowsGroups(t *testing.T) {
 	if err != nil || len(survey.Queues) != 2 || survey.Queues[0].Name != "events@mailer" {
 		t.Errorf("%+v, %v", survey, err)
 	}
+	if out := r.once(0, "--once", "events@mailer"); !strings.Contains(out, "events@mailer") || strings.Contains(out, "jobs") {
+		t.Errorf("top of a group shows %q", out)
+	}
+	if code, _, errs := r.run("top", "--once", "events@mialer"); code != exitFailed || !strings.Contains(errs, "did you mean events@mailer?") {
+		t.Errorf("top of a group that does not exist: %d %s", code, errs)
+	}
 }
 
 // A command works the messages of a group, which is made by --from. --max ends it

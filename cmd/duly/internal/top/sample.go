@@ -20,6 +20,9 @@ type Sampler struct {
 	// Filter, if set, chooses the queues that are asked about, one by one. Nil:
 	// the engine is asked about all of them together.
 	Filter func(queue string) bool
+	// Groups are asked about beside the queues that Filter chooses: the list of queues
+	// lacks them. One that does not exist is left out.
+	Groups []string
 }
 
 // Sample is what the queues were at one moment.
@@ -96,7 +99,7 @@ func (s *Sampler) survey(ctx context.Context, into *Sample) error {
 	}
 }
 
-// chosen names the queues that the filter chooses.
+// chosen names the queues that the filter chooses, and the groups.
 func (s *Sampler) chosen(ctx context.Context) (chosen []string, err error) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		names, err := s.Engine.Queues(ctx, s.Namespace, p)
@@ -109,7 +112,7 @@ func (s *Sampler) chosen(ctx context.Context) (chosen []string, err error) {
 			}
 		}
 		if p.Cursor = names.Next; p.Cursor == "" {
-			return chosen, nil
+			return append(chosen, s.Groups...), nil
 		}
 	}
 }
@@ -132,7 +135,9 @@ func (s *Sampler) ask(ctx context.Context, into *Sample) error {
 	}
 	asking.Wait()
 	for i := range queues {
-		into.add(&queues[i])
+		if !errors.Is(queues[i].Err, duly.ErrNotFound) {
+			into.add(&queues[i])
+		}
 	}
 	return ctx.Err()
 }
