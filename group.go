@@ -39,9 +39,9 @@ func (q QueueRef) ValidateGroup() error {
 }
 
 func checkGroup(f *BadFields, field, name string) {
-	topic, group, ok := strings.Cut(name, "@")
-	if !ok {
-		f.Add(field, "is %s, must be TOPIC@GROUP", Quoted(name))
+	topic, group, _ := strings.Cut(name, "@")
+	if topic == "" || group == "" || strings.IndexByte(group, '@') >= 0 {
+		f.Add(field, "is %s, must be TOPIC@GROUP, with one @ and a name on each side", Quoted(name))
 		return
 	}
 	checkName(f, field, topic, "-")
@@ -155,23 +155,29 @@ func (g GroupConfig) CheckTarget(group QueueRef, target string) error {
 // ValidateFor returns [ErrInvalid] with every bad field of a patch for a queue or a
 // group: a queue has no Group, and a group no shards, TTL, Retain and MaxJobs of its own.
 func (c QueueConfig) ValidateFor(q QueueRef) error {
+	type set struct {
+		field string
+		is    bool
+	}
 	var f BadFields
 	f.Take(c.Validate())
 	if !q.IsGroup() {
-		if c.Group != (GroupConfig{}) {
-			f.Add("group", "is set, but %s is a queue; order, max_held, filter, idle and target go with a group TOPIC@GROUP", Quoted(q.Name))
+		g := c.Group
+		for _, x := range []set{
+			{"order", g.Order != ""}, {"max_held", g.MaxHeld != 0}, {"filter", g.Filter != ""}, {"idle", g.Idle != 0}, {"target", g.Target != ""},
+		} {
+			if x.is {
+				f.Add(x.field, "is set, but %s is a queue, which has none; give it to a group TOPIC@GROUP, or leave it out", Quoted(q.Name))
+			}
 		}
 		return f.Err()
 	}
 	c.Group.check(&f)
-	for _, x := range []struct {
-		field string
-		set   bool
-	}{
+	for _, x := range []set{
 		{"delivery", c.Delivery != ""}, {"push_url", c.Push.URL != ""}, {"on_done", c.Push.OnDone != ""}, {"on_dead", c.Push.OnDead != ""},
 		{"shards", c.Shards != 0}, {"defaults.ttl", c.Defaults.TTL != 0}, {"defaults.retain", c.Defaults.Retain != 0}, {"max_jobs", c.MaxJobs != 0},
 	} {
-		if x.set {
+		if x.is {
 			f.Add(x.field, "is set, but %s is a group, which has none; leave it out", Quoted(q.Name))
 		}
 	}

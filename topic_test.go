@@ -3,6 +3,7 @@ package duly_test
 import (
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -124,7 +125,11 @@ func TestNamesOfGroups(t *testing.T) {
 			t.Errorf("%q: %v, want invalid", bad, err)
 		}
 	}
-
+	for _, bad := range []string{"a@b@c", "@g", "t@", "events"} {
+		if err := duly.Q(bad).ValidateGroup(); err == nil || !strings.Contains(err.Error(), strconv.Quote(bad)+", must be TOPIC@GROUP") {
+			t.Errorf("the error of %q: %v", bad, err)
+		}
+	}
 	if err := duly.Q("events").ValidateGroup(); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("a queue as a group: %v", err)
 	}
@@ -152,7 +157,11 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 		{duly.QueueConfig{MaxLeased: 5}, group, ""},
 		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 1, Filter: "a=1", Idle: time.Hour, Target: "q"}}, group, ""},
 		{duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}}, group, ""},
-		{duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 1}}, queue, "group"},
+		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}, queue, "order is set, but \"q\" is a queue"},
+		{duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 1}}, queue, "max_held is set"},
+		{duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter}}, queue, "filter is set"},
+		{duly.QueueConfig{Group: duly.GroupConfig{Idle: duly.None}}, queue, "idle is set"},
+		{duly.QueueConfig{Group: duly.GroupConfig{Target: "p"}}, queue, "target is set"},
 		{duly.QueueConfig{Shards: 2}, group, "shards"},
 		{duly.QueueConfig{MaxJobs: 2}, group, "max_jobs"},
 		{duly.QueueConfig{Defaults: duly.Defaults{TTL: duly.None}}, group, "defaults.ttl"},

@@ -267,7 +267,7 @@ func groupRefuses(s *scene) {
 	})
 
 	s.on("q").push(duly.Job{})
-	s.names("a group setting of a queue", s.Engine.Configure(s.ctx, duly.Q("q"), duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}}), duly.CodeInvalid, "group")
+	s.names("a group setting of a queue", s.Engine.Configure(s.ctx, duly.Q("q"), duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}}), duly.CodeInvalid, "max_held")
 }
 
 func groupOperations(s *scene) {
