@@ -201,7 +201,7 @@ func IsQueue(topic QueueRef) *Error {
 
 // NotForGroup makes an [ErrInvalid] for an operation that a group does not have.
 func NotForGroup(group QueueRef, operation string) *Error {
-	return Invalid("queue", "is %s, a group, which has no %s", Quoted(group.Name), operation)
+	return Invalid("queue", "is %s, a group, which has no %s; list what it holds, or read its topic", Quoted(group.Name), operation)
 }
 
 // NotBeyondCursor makes an [ErrConflict] for a message beyond the cursor: the operation

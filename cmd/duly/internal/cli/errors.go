@@ -102,6 +102,10 @@ func room(text, program string) string {
 		return "free memory: work jobs off, or " + program + " dead purge or queue purge; both go on while it is full"
 	case strings.Contains(text, "raise max_jobs"):
 		return "to raise it: " + program + " queue set QUEUE --max-jobs N; to make room: " + program + " queue purge QUEUE"
+	case strings.Contains(text, "raise max_count"), strings.Contains(text, "raise max_bytes"):
+		return "see who needs its messages: " + program + " topic groups TOPIC; to change it: " + program + " topic set TOPIC --help"
+	case strings.Contains(text, "groups, its bound"):
+		return "see " + program + " topic groups TOPIC, and: " + program + " topic group delete TOPIC GROUP"
 	case strings.Contains(text, "queues, its bound"):
 		return "see " + program + " queues, and: " + program + " queue destroy QUEUE"
 	case strings.Contains(text, "then repeat"): // of a disk, which the error names
@@ -185,6 +189,9 @@ func asFlag(cmd *cobra.Command, field string) string {
 	if flag == nil {
 		flag = cmd.Flags().Lookup(strings.TrimSuffix(name, "s"))
 	}
+	if flag == nil && field == "from" { // of a seek
+		flag = cmd.Flags().Lookup("to")
+	}
 	if flag == nil {
 		return field
 	}
@@ -218,6 +225,10 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 		return ""
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "the servers push its messages"):
 		return "to remove the target: " + a.program() + " queue set TOPIC@GROUP --target none"
+	case code == duly.CodeConflict && strings.Contains(err.Error(), "can change to key only while"):
+		return "see them: " + a.program() + " job list TOPIC@GROUP"
+	case code == duly.CodeUnsupported && strings.Contains(err.Error(), "leave shards out"):
+		return ""
 	case isTopic(err):
 		return "see the topics and their groups: " + a.program() + " topic list, and topic groups TOPIC"
 	case code == duly.CodeFull:

@@ -82,7 +82,7 @@ func (f *filterFlag) Set(text string) error {
 		return nil
 	}
 	name, value, ok := strings.Cut(text, "=")
-	if !ok {
+	if !ok || strings.HasSuffix(name, "!") { // there is no condition type!=paid
 		return misusef("write a condition like type=paid or @key=customer-7, or none")
 	}
 	f.conditions = append(f.conditions, duly.Condition{Name: name, Value: value})

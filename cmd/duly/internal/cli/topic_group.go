@@ -108,7 +108,7 @@ func topicGroupCommand(a *app) *cobra.Command {
 	return a.group("group", "Make or delete a consumer group", topicGroupCreateCommand(a), topicGroupDeleteCommand(a))
 }
 
-const fromHelp = "where it begins: `start|end|TIME|POSITION`"
+const fromHelp = "where it begins, a `place`: start, end, a time or a position"
 
 func topicGroupCreateCommand(a *app) *cobra.Command {
 	from := fromFlag{from: duly.FromStart}
@@ -199,7 +199,7 @@ is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's zone.`,
 		})
 	cmd.Args = wants("TOPIC", "GROUP")
 	cmd.ValidArgsFunction = a.completeTopics(1)
-	cmd.Flags().Var(&to, "to", "`start|end|TIME|POSITION`")
+	cmd.Flags().Var(&to, "to", "where it goes on, a `place`: start, end, a time or a position")
 	return cmd
 }
 

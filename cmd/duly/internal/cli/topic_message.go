@@ -128,18 +128,26 @@ func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) e
 }
 
 func topicTailCommand(a *app) *cobra.Command {
-	f := tailFlags{from: fromFlag{duly.FromEnd}}
+	var f tailFlags
 	cmd := a.command("tail TOPIC", "Print the messages of a topic as they enter",
-		`Reads the log without a group, so it changes nothing. It ends at Ctrl-C, after --limit messages, or with --once at
-the end of the log. Each line has the time at which a message entered, its position, key and body. If messages between
---from and the oldest stored message are gone, a line on standard error gives their number.`,
+		`Reads the log without a group, so it changes nothing. It begins at --from, else at the end, or with --once at the start.
+It ends at Ctrl-C, after --limit messages, or with --once at the end of the log. Each line has the time at which a message
+entered, its position, key and body. If messages between --from and the oldest stored message are gone, a line on standard
+error gives their number.`,
 		`  duly topic tail events
-  duly topic tail events --from start --once
+  duly topic tail events --once
   duly topic tail events --from 2030-01-01T00:00:00Z --limit 100 --json
-  duly topic tail events --from start --once --bodies > all.ndjson`,
+  duly topic tail events --once --bodies > all.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if f.bodies && p.json {
 				return misusef("--bodies and --json are both set, give one of them")
+			}
+			switch {
+			case f.from.from != "":
+			case f.once:
+				f.from.from = duly.FromStart
+			default:
+				f.from.from = duly.FromEnd
 			}
 			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
 				return a.tail(ctx, p, s, topics, args[0], f)
@@ -147,7 +155,7 @@ the end of the log. Each line has the time at which a message entered, its posit
 		})
 	cmd.Args = wants("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
-	cmd.Flags().Var(&f.from, "from", fromHelp)
+	cmd.Flags().Var(&f.from, "from", fromHelp+" (default end, with --once start)")
 	countVar(cmd.Flags(), &f.limit, "limit", "end after this many messages (default: none)")
 	cmd.Flags().BoolVar(&f.once, "once", false, "end at the end of the log")
 	cmd.Flags().BoolVar(&f.bodies, "bodies", false, "print only the bodies, one per line")

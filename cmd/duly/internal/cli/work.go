@@ -112,7 +112,7 @@ func (f *workFlags) add(flags *pflag.FlagSet) {
 	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
 	flags.BoolVar(&f.once, "once", false, "work one job and end; wait for it unless --until-empty is set too")
 	countVar(flags, &f.most, "max", "end after this many jobs (default: none)")
-	flags.Var(&f.from, "from", "make a group TOPIC@GROUP that does not exist, `start|end|TIME|POSITION`")
+	flags.Var(&f.from, "from", "make a group TOPIC@GROUP that does not exist; it begins at a `place`: start, end, a time or a position")
 	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
 	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
