@@ -109,6 +109,7 @@ func samples() []struct {
 		{topicsForm{}, wire.AppendNames(nil, "topics", duly.NamePage{Names: []string{"t"}, Next: "t"})},
 		{groupsForm{}, wire.AppendNames(nil, "groups", duly.NamePage{Names: []string{"g"}, Next: "g"})},
 		{fromForm{}, wire.AppendFrom(nil, duly.FromEnd)},
+		{seekForm{}, wire.AppendFrom(nil, duly.FromEnd)},
 		{groupCreatedForm{}, wire.AppendGroupCreated(nil, true)},
 		{seekedForm{}, wire.AppendSeeked(nil, duly.SeekResult{Clipped: true})},
 		{trimmedForm{}, wire.AppendTrimmed(nil, true)},

@@ -83,7 +83,7 @@ func (a *API) groupRoutes() []route.Route {
 			ID: "seekGroup", Summary: "Move a group",
 			Text: "Moves the cursor of a group in every shard. The group gives up every message that it holds, except the dead ones, and their receipts become invalid. " +
 				"It is not atomic over shards and may be repeated.",
-			Request: fromForm{}, Answer: seekedForm{}, Errors: needsTopics(duly.CodeNotFound),
+			Request: seekForm{}, Answer: seekedForm{}, Errors: needsTopics(duly.CodeNotFound),
 			Example: `{"from":"start"}`, ExampleAnswer: `{"clipped":false,"skipped":0,"replayed":0}`,
 		}},
 		{Method: "POST", Path: topicPath + "/trim", Need: auth.Admin, MaxBody: noBody, Handler: a.onTopic(a.trim), Doc: route.Doc{

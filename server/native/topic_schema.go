@@ -86,7 +86,11 @@ type groupsForm struct {
 }
 
 type fromForm struct {
-	From string `json:"from,omitempty" doc:"start: the oldest stored message. end: the next message that enters. A time: the first message from then on. A position: that message. A seek must name one. Default: start."`
+	From string `json:"from,omitempty" doc:"start: the oldest stored message. end: the next message that enters. A time: the first message from then on. A position: that message. Default: start."`
+}
+
+type seekForm struct {
+	From string `json:"from" doc:"start: the oldest stored message. end: the next message that enters. A time: the first message from then on. A position: that message."`
 }
 
 type groupCreatedForm struct {
