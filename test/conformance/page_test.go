@@ -14,6 +14,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/proctest"
+	"github.com/dulymq/duly/internal/seal"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/sqliteengine"
@@ -104,7 +105,11 @@ func (r *reader) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Pools: p, Backuper: e,
+	keys, err := seal.Create(filepath.Join(data, "push.key"))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	s, err := server.New(server.Config{Pools: p, Backuper: e, Push: &server.PushConfig{Keys: keys},
 		Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		err = s.Listen(r.t.Context())
@@ -144,7 +149,7 @@ func (r *reader) run(e example) {
 		r.t.Errorf("%s: %s %s", e.title, status, body)
 		return
 	}
-	if e.answer == "" {
+	if e.answer == "" || callsReceiver.MatchString(e.title) {
 		return
 	}
 	body = body[strings.LastIndexByte(strings.TrimRight(body, "\n"), '\n')+1:] // of several lines the last one
@@ -159,6 +164,10 @@ func (r *reader) run(e example) {
 	r.same(e.title, "", got, want)
 	r.note(got)
 }
+
+// callsReceiver are the routes that show what a receiver has answered. That of the page
+// does not exist.
+var callsReceiver = regexp.MustCompile(`/push/targets/\{name\}/test|/push/hosts`)
 
 // steady are the fields whose values no run changes.
 var steady = regexp.MustCompile(`^(ok|ready|outcome|state|status|queue|body|error|rights|description|purged|attempt)$`)
