@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// theTopic is the topic of every test that needs but one.
+// theTopic is the topic of every test that needs only one.
 const theTopic = "events"
 
 // topicSubjects are the tests of topics. An engine without topics skips them.
@@ -34,8 +34,8 @@ func topicSubjects() []subject {
 	}
 }
 
-// hasTopics reports whether the engines of the suite have topics. A topic has as many
-// shards as its tests say, so that a suite over sharded queues has nothing to add.
+// hasTopics reports whether the engines of the suite have topics. The tests set the shards
+// of a topic themselves, so a suite over sharded queues has nothing to add.
 func (s Suite) hasTopics(t *testing.T) (yes bool) {
 	if s.Shards > 1 {
 		return false
@@ -46,8 +46,8 @@ func (s Suite) hasTopics(t *testing.T) (yes bool) {
 	return yes
 }
 
-// hasTopics reports whether the namespace can have topics: the engine has them, and they
-// are not refused because the namespace moves to another one.
+// hasTopics reports whether the namespace can have topics: the engine has topics, and the
+// namespace is not moving to another engine.
 func (s *scene) hasTopics() bool {
 	s.Helper()
 	topics, ok := s.Engine.(duly.Topics)
@@ -62,7 +62,7 @@ func (s *scene) hasTopics() bool {
 	return true
 }
 
-// log is the engine's topics.
+// log returns the engine's topics.
 func (s *scene) log() duly.Topics {
 	s.Helper()
 	topics, ok := s.Engine.(duly.Topics)
@@ -72,7 +72,7 @@ func (s *scene) log() duly.Topics {
 	return topics
 }
 
-// topic is the topic that the scene is on: that of its group, or the test's.
+// topic returns the topic of the scene: its group's topic, or the test's.
 func (s *scene) topic() duly.QueueRef {
 	if topic, _, ok := s.ref().Group(); ok {
 		return topic
@@ -83,10 +83,10 @@ func (s *scene) topic() duly.QueueRef {
 	return s.ref()
 }
 
-// onTopic is the scene with its verbs on another topic.
+// onTopic returns the scene on another topic.
 func (s *scene) onTopic(topic string) *scene { return s.on(topic) }
 
-// published is one call of Publish. Messages without a topic go to the scene's.
+// published calls Publish once. Messages without a topic go to the scene's topic.
 func (s *scene) published(messages ...duly.Message) ([]duly.PublishResult, error) {
 	sent := make([]duly.Message, len(messages))
 	for i, m := range messages {
@@ -135,7 +135,7 @@ func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 	return results[0]
 }
 
-// repeats wants a message to be answered exists with the result of the first.
+// repeats checks that a message is answered exists with the result of the first.
 func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
 	s.Helper()
 	r := s.tryPublish(m)
@@ -152,7 +152,7 @@ func messagesOf(bodies ...string) []duly.Message {
 	return messages
 }
 
-// keyed is a message with a key.
+// keyed returns a message with a key.
 func keyed(key, body string) duly.Message { return duly.Message{Key: key, Body: []byte(body)} }
 
 func positionsOf(results []duly.PublishResult) []string {
@@ -185,7 +185,7 @@ func (s *scene) configureTopic(patch duly.TopicConfig) {
 	s.must("configure topic", s.log().ConfigureTopic(s.ctx, s.topic(), patch))
 }
 
-// info is the topic's configuration with its numbers.
+// info returns the topic's configuration with its numbers.
 func (s *scene) info() duly.TopicInfo {
 	s.Helper()
 	info, err := s.log().Topic(s.ctx, s.topic())
@@ -223,7 +223,7 @@ func (s *scene) topics() []string {
 	return s.allNames(func(p duly.PageParams) (duly.NamePage, error) { return s.log().Topics(s.ctx, s.namespace, p) })
 }
 
-// allNames walks a list of names in pages of three.
+// allNames lists names in pages of three.
 func (s *scene) allNames(list func(p duly.PageParams) (duly.NamePage, error)) (names []string) {
 	s.Helper()
 	p := duly.PageParams{Limit: 3}
@@ -255,7 +255,7 @@ func (s *scene) seek(to duly.From) duly.SeekResult {
 	return r
 }
 
-// readPage is one call of Read.
+// readPage calls Read once.
 func (s *scene) readPage(p duly.ReadParams) duly.ReadPage {
 	s.Helper()
 	page, err := s.log().Read(s.ctx, s.topic(), p)
@@ -266,7 +266,7 @@ func (s *scene) readPage(p duly.ReadParams) duly.ReadPage {
 	return page
 }
 
-// readAll returns what the log holds from there on.
+// readAll returns the log from a place on.
 func (s *scene) readAll(from duly.From) (entries []duly.Entry) {
 	s.Helper()
 	for {
@@ -278,7 +278,7 @@ func (s *scene) readAll(from duly.From) (entries []duly.Entry) {
 	}
 }
 
-// logged wants the log to hold messages with these bodies.
+// logged checks that the log has messages with these bodies.
 func (s *scene) logged(bodies ...string) {
 	s.Helper()
 	got := []string{}
@@ -288,7 +288,7 @@ func (s *scene) logged(bodies ...string) {
 	s.sameIDs("the messages of the log", got, append([]string{}, bodies...))
 }
 
-// delivers wants exactly these messages to be deliverable now, in that order.
+// delivers checks that exactly these messages are deliverable now, in that order.
 func (s *scene) delivers(bodies ...string) []duly.Delivery {
 	s.Helper()
 	ds := s.takeAll()
@@ -299,7 +299,7 @@ func (s *scene) delivers(bodies ...string) []duly.Delivery {
 	return ds
 }
 
-// groupStats is what only a group has of Stats.
+// groupStats returns the statistics that only a group has.
 func (s *scene) groupStats() duly.GroupStats {
 	s.Helper()
 	st := s.stats()
@@ -326,7 +326,7 @@ func statsText(st duly.Stats) string {
 	return fmt.Sprintf("%+v %+v", st, *group)
 }
 
-// balanced wants the equation of a group's numbers to hold (C12.154).
+// balanced checks the equation of a group's numbers (C12.154).
 func (s *scene) balanced() {
 	s.Helper()
 	st := s.stats()
@@ -338,7 +338,7 @@ func (s *scene) balanced() {
 	}
 }
 
-// auditTopics is what must hold for every topic of the namespace after a test.
+// auditTopics checks every topic of the namespace after a test.
 func (s *scene) auditTopics() {
 	s.Helper()
 	if !s.hasTopics() {
@@ -356,8 +356,8 @@ func (s *scene) auditTopics() {
 	}
 }
 
-// auditLog wants positions that rise in every shard, and numbers that agree with the
-// log.
+// auditLog checks that positions rise in every shard, and that the numbers agree with
+// the log.
 func (s *scene) auditLog() {
 	s.Helper()
 	entries := s.readAll(duly.FromStart)
@@ -389,7 +389,7 @@ func (s *scene) groupNames() (names []string) {
 	return names
 }
 
-// dumpTopic is everything that can be seen of a topic and its groups, as text.
+// dumpTopic returns all visible state of a topic and its groups as text.
 func (s *scene) dumpTopic() string {
 	s.Helper()
 	var b strings.Builder
@@ -433,7 +433,7 @@ func (s *scene) delayed() (messages []duly.Message) {
 	}
 }
 
-// topicUnchanged wants f to change nothing that can be seen of any topic.
+// topicUnchanged checks that f changes no visible state of any topic.
 func (s *scene) topicUnchanged(what string, f func()) {
 	s.Helper()
 	before := s.dumpTopic()

@@ -190,7 +190,7 @@ func delayedReserved(s *scene) {
 	g.delivers("a")
 }
 
-// ready is what a Wait of no time answers.
+// ready returns the answer of a Wait without a timeout.
 func (s *scene) ready() bool {
 	s.Helper()
 	ready, err := s.Engine.Wait(s.ctx, duly.WaitParams{Namespace: s.namespace, Queues: []string{s.queue}})

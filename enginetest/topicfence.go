@@ -26,7 +26,7 @@ func topicFenceTests() []test {
 	return tests
 }
 
-// fenceEvent is something that ends the delivery of message a of group g.
+// fenceEvent is an event that ends the delivery of message a of group g.
 type fenceEvent struct {
 	name   string
 	happen func(g *scene, d duly.Delivery)
@@ -90,8 +90,8 @@ func fenceStage(s *scene) *scene {
 	return g
 }
 
-// fenceAfter takes a message, lets something happen, and then sends every operation with
-// the receipt of before: each is refused and changes nothing that can be seen.
+// fenceAfter takes a message, causes an event, and then sends every operation with the old
+// receipt: each is refused and changes no visible state.
 func fenceAfter(s *scene, happen func(g *scene, d duly.Delivery)) {
 	g := fenceStage(s)
 	d := g.take()
@@ -99,11 +99,11 @@ func fenceAfter(s *scene, happen func(g *scene, d duly.Delivery)) {
 	s.topicUnchanged("a receipt of before", func() { g.refusesReceipt(d.Receipt) })
 }
 
-// StaleReceipts proves that no operation accepts a receipt of before an event that the
-// public operations cannot bring about, such as a flush of the store, a restored backup
-// or a failover that lost the last writes. The event returns the harness of the engine
-// after it. Before has happened before the message was handed out: what is copied there
-// has not seen the delivery. It may be nil.
+// StaleReceipts checks that no operation accepts a receipt from before an event that the
+// public operations cannot cause, such as a flush of the store, a restored backup or a
+// failover that lost the last writes. event returns the harness of the engine after it.
+// before runs before the message is handed out, so a copy made there lacks the delivery.
+// It may be nil.
 func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness), event func(t testing.TB, h *Harness) *Harness) {
 	if !s.hasTopics(t) {
 		t.Skip("the engine has no topics, or the suite plays on sharded queues")
@@ -135,8 +135,8 @@ func (s Suite) StaleReceipts(t *testing.T, before func(t testing.TB, h *Harness)
 	}
 }
 
-// fenceTwoConsumers lets consumers reserve and release few messages at the same time. A
-// message that is handed out must not be another consumer's.
+// fenceTwoConsumers has consumers reserve and release a few messages concurrently. No
+// message may be handed out while another consumer has it.
 func fenceTwoConsumers(s *scene) {
 	attempts := 1000
 	if long() {
@@ -155,7 +155,7 @@ func fenceTwoConsumers(s *scene) {
 	}
 }
 
-// holdAndRelease reserves and releases so many times.
+// holdAndRelease reserves and releases that many times.
 func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts int) error {
 	for range attempts {
 		ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 2, Consumer: name})
@@ -182,7 +182,7 @@ func (s *scene) holdAndRelease(g *scene, held *holders, name string, attempts in
 	return nil
 }
 
-// holders knows which consumer holds each message.
+// holders records which consumer holds each message.
 type holders struct {
 	mu sync.Mutex
 	of map[string]string
@@ -208,8 +208,8 @@ func (h *holders) drop(ds []duly.Delivery) {
 	}
 }
 
-// fenceCreation makes groups from the end while others publish. Each sees what was
-// published after its creation had returned, and nothing whose Publish had returned
+// fenceCreation creates groups at the end while others publish. Each group sees every
+// message published after its creation returned, and no message whose Publish returned
 // before the creation was called.
 func fenceCreation(s *scene) {
 	creations, publishers := 20, 3
@@ -268,7 +268,7 @@ func fenceCreation(s *scene) {
 	}
 }
 
-// ledger is what publishers know about their own calls, by a clock that counts.
+// ledger records the calls of publishers, by a counter as the clock.
 type ledger struct {
 	mu      sync.Mutex
 	now     int64
@@ -296,7 +296,7 @@ func (l *ledger) note(results []duly.PublishResult, begun int64) {
 	}
 }
 
-// check takes everything from a group that was made between two moments.
+// check takes all messages of a group that was created between two times of the ledger.
 func (l *ledger) check(g *scene, begun, made int64) {
 	g.Helper()
 	l.mu.Lock()

@@ -73,8 +73,8 @@ func inputTable(s *scene) {
 	}
 }
 
-// inputFields looks at what a message becomes in a group: nothing that a job could have
-// been pushed with.
+// inputFields checks that a message in a group has no values of the fields that only a
+// pushed job has.
 func inputFields(s *scene) {
 	g := s.group("g")
 	s.publish(duly.Message{ID: "own", Key: "k", Body: []byte("b"), Headers: map[string]string{"priority": "9", "ttl": "1s"}})

@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// keyOrder watches the deliveries of an ordered group: of each key one at a time, in
-// log order.
+// keyOrder checks the deliveries of an ordered group: one at a time of each key, in log
+// order.
 type keyOrder struct {
 	mu      sync.Mutex
 	running map[string]string // key → the message that is being handled

@@ -41,7 +41,7 @@ func (s Suite) TopicModel(t *testing.T) {
 	}
 }
 
-// topicSights counts what the scripts have brought about.
+// topicSights counts the situations that the scripts reached.
 type topicSights struct {
 	Delivered, Stalled, Dead, Requeued, Filtered, Skipped, Replayed, Missed, Parked int64
 	Exists, Canceled, Trimmed, Dropped                                              int64
@@ -153,8 +153,8 @@ func topicScripts(steps int) *rapid.Generator[script] {
 	})
 }
 
-// topicOpenings make the groups. The window of dedupe stays as it is: what a change of it
-// does to IDs that are stored is each engine's own.
+// topicOpenings make the groups. They never change the window of dedupe: its effect on
+// stored IDs differs between engines.
 var topicOpenings = []script{
 	{createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
 	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
@@ -225,9 +225,9 @@ var (
 	someMessageIDs = []string{"", "", "a", "b"}
 )
 
-// drawPublish keeps the messages of a topic together. An engine may publish to the
-// topics of a call in any order (C12.23), and that order decides which of them is
-// the one too many of its namespace.
+// drawPublish keeps the messages of a topic together. An engine may publish to the topics
+// of a call in any order (C12.23), and the order decides which topic exceeds the bound of
+// the namespace.
 func drawPublish(t *rapid.T) operation {
 	drawn := rapid.SliceOfN(rapid.Custom(drawMessage), 1, 4).Draw(t, "messages")
 	var messages []messageSpec
@@ -269,7 +269,7 @@ func drawTopicReserve(t *rapid.T) operation {
 	return o
 }
 
-// fromSpec is a place in a log, found when it is played.
+// fromSpec is a place in a log, resolved when it is played.
 type fromSpec struct {
 	Kind duly.FromKind
 	Back int           // positions back from the last one

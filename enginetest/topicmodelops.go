@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// topicsOf is the topics of one of the two.
+// topicsOf returns the topics of one side.
 func topicsOf(s side, ref duly.QueueRef) duly.Topics { return s.in(ref.Namespace).(duly.Topics) }
 
 // messageSpec is a message to publish.
@@ -66,7 +66,7 @@ func (p *pair) found(n duly.Position) {
 	}
 }
 
-// position is the n-th position back from the last one.
+// position returns the n-th position back from the last one.
 func (p *pair) position(back int) duly.Position {
 	if len(p.positions) == 0 {
 		return duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(topicPlaces[0])}.Position()
@@ -86,7 +86,7 @@ func (f fromSpec) from(p *pair) duly.From {
 	return duly.FromStart
 }
 
-// topicReserveOp takes messages, with a look by Wait before if it says so.
+// topicReserveOp takes messages, after a Wait if it says so.
 type topicReserveOp struct {
 	At    []onGroupPlace
 	Max   int
@@ -111,11 +111,11 @@ func (o topicReserveOp) play(p *pair) {
 
 	var got [2][]duly.Delivery
 	turn := 0
-	p.both("reserve", func(s side) (told string, err error) {
+	p.both("reserve", func(s side) (text string, err error) {
 		got[turn], err = s.in("").Reserve(p.ctx, params)
-		told = tellDeliveries(got[turn])
+		text = tellDeliveries(got[turn])
 		turn++
-		return told, err
+		return text, err
 	})
 	if p.err != nil {
 		return
@@ -130,8 +130,8 @@ func (o topicReserveOp) play(p *pair) {
 	}
 }
 
-// topicClockOp lets time pass, or sets the clock. What the time changes in a log happens
-// at once: the moment is part of a position, and a bound deletes what others would find.
+// topicClockOp advances or sets the clock, and then steps the topics: the time is part of a
+// position, and a bound deletes messages that later operations would find.
 type topicClockOp struct {
 	By  time.Duration
 	Set bool
@@ -155,8 +155,8 @@ func (o topicClockOp) play(p *pair) {
 	}
 }
 
-// park steps a topic that has a group with idle. What only parked groups needed goes with
-// an operation that each engine chooses.
+// park steps a topic that has a group with idle. Otherwise engines may delete messages of
+// parked groups at different operations.
 func (p *pair) park(topic duly.QueueRef) {
 	for _, name := range groupPlaces {
 		c, err := p.sides[1].in("").Config(p.ctx, groupOf(topic, name))
@@ -247,7 +247,7 @@ func (o configureTopicOp) play(p *pair) {
 	p.stepTopic(o.At.ref()) // a bound that was lowered deletes
 }
 
-// topicJobOp does something with one message of a group.
+// topicJobOp is an operation on one message of a group.
 type topicJobOp struct {
 	At   onGroupPlace
 	Back int
@@ -325,14 +325,14 @@ func (o cancelDelayedOp) play(p *pair) {
 	}
 	p.both("delayed message", func(s side) (string, error) {
 		m, err := topicsOf(s, o.At.ref()).DelayedMessage(p.ctx, o.At.ref(), o.Key, o.ID)
-		return tellMessage(m), err
+		return messageText(m), err
 	})
 	p.both("cancel", func(s side) (string, error) {
 		return "", topicsOf(s, o.At.ref()).CancelDelayed(p.ctx, o.At.ref(), o.Key, o.ID)
 	})
 }
 
-// readOp reads a page, and the one behind it.
+// readOp reads a page and the next one.
 type readOp struct {
 	At    onTopicPlace
 	From  fromSpec
@@ -343,17 +343,17 @@ func (o readOp) play(p *pair) {
 	p.stepTopic(o.At.ref())
 	from := o.From.from(p)
 	p.both("read from "+string(from), func(s side) (string, error) {
-		told := ""
+		text := ""
 		next := from
 		for range 2 {
 			page, err := topicsOf(s, o.At.ref()).Read(p.ctx, o.At.ref(), duly.ReadParams{From: next, Limit: o.Limit})
 			if err != nil {
 				return "", err
 			}
-			told += fmt.Sprintf("\ngap %d: %s", page.Gap, tellEntries(page.Entries))
+			text += fmt.Sprintf("\ngap %d: %s", page.Gap, entriesText(page.Entries))
 			next = page.Next
 		}
-		return told, nil
+		return text, nil
 	})
 }
 
@@ -372,7 +372,7 @@ func (o destroyTopicOp) play(p *pair) {
 	p.both("destroy topic", func(s side) (string, error) { return "", topicsOf(s, o.At.ref()).DestroyTopic(p.ctx, o.At.ref()) })
 }
 
-// lookTopicsOp compares everything that can be seen after a step.
+// lookTopicsOp compares all visible state after a step.
 type lookTopicsOp struct{}
 
 func (lookTopicsOp) play(p *pair) {
@@ -389,11 +389,11 @@ func (lookTopicsOp) play(p *pair) {
 	})
 	p.both("survey", func(s side) (string, error) {
 		page, err := duly.SurveyorOf(s.in("")).Survey(p.ctx, "", duly.PageParams{})
-		told := page.Next
+		text := page.Next
 		for _, q := range page.Queues {
-			told += fmt.Sprintf("\n%s %s %+v %v", q.Name, tellGroupStats(q.Stats), q.Throttle, q.Err)
+			text += fmt.Sprintf("\n%s %s %+v %v", q.Name, groupStatsText(q.Stats), q.Throttle, q.Err)
 		}
-		return told, err
+		return text, err
 	})
 }
 
@@ -413,7 +413,7 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 		return fmt.Sprintf("%+v next due %s", info, due), err
 	})
 
-	// An engine may count messages as dropped that follow a dropped one (C12.158).
+	// An engine may count messages after a dropped one as dropped (C12.158).
 	if p.err == nil && dropped[0] < dropped[1] {
 		p.err = fmt.Errorf("topic %s has dropped %d messages, in the model %d", at.Name, dropped[0], dropped[1])
 	}
@@ -423,16 +423,16 @@ func (p *pair) lookTopic(at duly.QueueRef) {
 		for _, e := range page.Entries {
 			p.found(e.Position)
 		}
-		return tellEntries(page.Entries), err
+		return entriesText(page.Entries), err
 	})
 
 	p.both("delayed messages of "+at.Name, func(s side) (string, error) {
 		page, err := topicsOf(s, at).Delayed(p.ctx, at, duly.DelayedParams{Bodies: true})
-		told := ""
+		text := ""
 		for _, m := range page.Messages {
-			told += "\n  " + tellMessage(m)
+			text += "\n  " + messageText(m)
 		}
-		return told, err
+		return text, err
 	})
 
 	p.both("groups of "+at.Name, func(s side) (string, error) {
@@ -445,7 +445,7 @@ func (p *pair) lookGroup(ref duly.QueueRef) {
 	p.groupConfig(ref)
 	p.both("stats of "+ref.Name, func(s side) (string, error) {
 		st, err := s.in("").Stats(p.ctx, ref)
-		return tellGroupStats(st), err
+		return groupStatsText(st), err
 	})
 	for _, state := range duly.States {
 		p.listOf(ref, state)
@@ -455,9 +455,9 @@ func (p *pair) lookGroup(ref duly.QueueRef) {
 	}
 }
 
-// tellGroupStats returns the stats of a group, but for the key at its bound, which may be
-// one of several.
-func tellGroupStats(st duly.Stats) string {
+// groupStatsText returns the stats of a group without the key at its bound, for which
+// several may be right.
+func groupStatsText(st duly.Stats) string {
 	g := st.Group
 	if g == nil {
 		return tellStats(st)
@@ -470,14 +470,14 @@ func tellGroupStats(st duly.Stats) string {
 		tellStats(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked, g.AtMaxHeld, names)
 }
 
-func tellEntries(entries []duly.Entry) string {
-	told := ""
+func entriesText(entries []duly.Entry) string {
+	text := ""
 	for _, e := range entries {
-		told += fmt.Sprintf("\n  %s entered %s %s", e.Position, moment(e.EnteredAt), tellMessage(e.Message))
+		text += fmt.Sprintf("\n  %s entered %s %s", e.Position, moment(e.EnteredAt), messageText(e.Message))
 	}
-	return told
+	return text
 }
 
-func tellMessage(m duly.Message) string {
+func messageText(m duly.Message) string {
 	return fmt.Sprintf("%s/%s id %q key %q %q %q due %s delay %s", m.Namespace, m.Topic, m.ID, m.Key, m.Body, m.Headers, moment(m.Due), m.Delay)
 }

@@ -148,7 +148,7 @@ func orderNone(s *scene) {
 	g.delivers("x4")
 }
 
-// orderLookAhead has more messages of one busy key in front than one step passes.
+// orderLookAhead begins with more messages of one busy key than one step passes over.
 func orderLookAhead(s *scene) {
 	g := s.ordered("g")
 	busy := make([]duly.Message, duly.MaxBatch)
@@ -163,8 +163,7 @@ func orderLookAhead(s *scene) {
 	same(s, "the blocked", g.stats().Sizes.Blocked, 2*duly.MaxBatch-1)
 }
 
-// orderCrowd lets consumers handle the messages of few keys at the same time, some of
-// which fail.
+// orderCrowd has consumers handle messages of a few keys concurrently. Some fail.
 func orderCrowd(s *scene) {
 	const keys, each, consumers = 7, 20, 6
 	g := s.ordered("g")

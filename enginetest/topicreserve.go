@@ -246,7 +246,7 @@ func topicPoisonDies(s *scene) {
 	same(s, "the others that were acked", g.stats().Counters.Acked, 19)
 }
 
-// listWithBodies is the first page of a list, with bodies.
+// listWithBodies returns the first page of a list, with bodies.
 func (s *scene) listWithBodies(state duly.State) []duly.JobInfo {
 	s.Helper()
 	page, err := s.Engine.List(s.ctx, s.ref(), duly.ListParams{State: state, Bodies: true})

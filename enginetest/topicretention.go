@@ -116,7 +116,7 @@ func retainTrims(s *scene) {
 	s.logged("c")
 }
 
-// retainSteps gives a step more to delete than it may.
+// retainSteps has more messages to delete than one step may.
 func retainSteps(s *scene) {
 	const calls = duly.MaxTrimmed/duly.MaxBatch + 2
 	for range calls {

@@ -22,7 +22,7 @@ func topicSeekTests() []test {
 	}
 }
 
-// keepAll lets the topic's log keep what no group needs.
+// keepAll makes the topic keep messages that no group needs.
 func (s *scene) keepAll() { s.Helper(); s.configureTopic(duly.TopicConfig{Keep: 365 * 24 * time.Hour}) }
 
 func (s *scene) seeks(to duly.From, want duly.SeekResult) {

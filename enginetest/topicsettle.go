@@ -83,7 +83,7 @@ func topicWaits(s *scene) {
 	g.sizes(duly.Sizes{Ready: 4})
 }
 
-// topicReleasedBack releases a message whose entry time lies ahead of the clock.
+// topicReleasedBack releases a message whose entry time is ahead of the clock.
 func topicReleasedBack(s *scene) {
 	g := s.group("g")
 	entered := s.now()
@@ -136,7 +136,7 @@ func topicSettledTwice(s *scene) {
 	s.topicUnchanged("a second settle", func() { g.refusesReceipt(d.Receipt) })
 }
 
-// refusesReceipt wants every operation with a receipt to be answered lease_lost.
+// refusesReceipt checks that every operation with a receipt returns lease_lost.
 func (s *scene) refusesReceipt(r duly.Receipt) {
 	s.Helper()
 	zero := time.Duration(0)

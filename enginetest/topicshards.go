@@ -30,7 +30,7 @@ func topicShardTests() []test {
 	}
 }
 
-// overTopic makes the scene's topic one of several shards.
+// overTopic gives the scene's topic several shards.
 func (s *scene) overTopic(patch duly.TopicConfig) {
 	s.Helper()
 	if !s.Sharded {
@@ -40,7 +40,7 @@ func (s *scene) overTopic(patch duly.TopicConfig) {
 	s.configureTopic(patch)
 }
 
-// keyOf is a key whose messages go to that shard.
+// keyOf returns a key whose messages go to that shard.
 func keyOf(shard int) string {
 	for i := 0; ; i++ {
 		if key := fmt.Sprint("key-", i); duly.KeyShard(key, manyShards) == shard {
@@ -118,7 +118,7 @@ func topicShardsDedupe(s *scene) {
 		same(s, "the shard of the ID "+m.ID, shardOfPosition(first.Position), duly.KeyShard(m.ID, manyShards))
 		s.repeats(m, first)
 	}
-	// A shard compares its own IDs alone.
+	// A shard compares only its own IDs.
 	a := s.publish(duly.Message{ID: "order-1", Key: keyOf(1)})[0]
 	b := s.publish(duly.Message{ID: "order-1", Key: keyOf(2)})[0]
 	s.repeats(duly.Message{ID: "order-1", Key: keyOf(1)}, a)
@@ -284,7 +284,7 @@ func topicShardsRead(s *scene) {
 	}
 	s.sameIDs("the messages behind the end", got, more)
 
-	// From a position: its own shard from there, the others from its moment.
+	// From a position: its own shard begins there, the others at its entry time.
 	got = got[:0]
 	for _, e := range s.readAll(duly.From(want[3*manyShards])) {
 		got = append(got, string(e.Body))

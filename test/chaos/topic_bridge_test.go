@@ -114,7 +114,7 @@ func (c *bridged) publish(topics duly.Topics, from, to int) {
 	}
 }
 
-// consume acks jobs until there was one for each message.
+// consume acks jobs until it has had one for each message.
 func (c *bridged) consume(ctx context.Context) {
 	queues := []string{c.queue.Name}
 	for ctx.Err() == nil && len(c.jobs) < c.messages {
@@ -162,7 +162,7 @@ func (c *bridged) take(d duly.Delivery) {
 	c.last[key] = seq + 1
 }
 
-// awaitAcked waits until a group has acked so many messages and holds none.
+// awaitAcked waits until a group has acked that many messages and holds none.
 func awaitAcked(t *testing.T, engine duly.Inspector, group duly.QueueRef, messages int) {
 	t.Helper()
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {

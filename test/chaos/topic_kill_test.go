@@ -65,7 +65,7 @@ func TestTopicsLoseNothing(t *testing.T) {
 	})
 }
 
-// topicStore is where the topic lies.
+// topicStore is the store of the topic.
 type topicStore struct {
 	url     string // for publishers and consumers
 	direct  string // for the check at the end
@@ -129,7 +129,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// closer is an engine that the test closes.
+// closer is an engine that the test has to close.
 type closer interface {
 	duly.Contract
 	io.Closer
@@ -171,7 +171,7 @@ func publishThrough(t *testing.T, topics duly.Topics, messages int) {
 	}
 }
 
-// consumerFleet is the processes that consume, and what they have printed.
+// consumerFleet has the consuming processes and their output.
 type consumerFleet struct {
 	t       *testing.T
 	url     string
@@ -190,7 +190,7 @@ func (f *consumerFleet) begin(group string) {
 	f.running = append(f.running, consumer{proctest.Start(f.t, proctest.Options{}, "topicworker", f.url, group), group})
 }
 
-// replace kills a consumer and begins another one of its group.
+// replace kills a consumer and starts another one of its group.
 func (f *consumerFleet) replace(i int) {
 	f.t.Helper()
 	c := f.running[i]
@@ -230,7 +230,7 @@ func awaitDrained(t *testing.T, engine duly.Inspector, messages int) {
 	}
 }
 
-// ackedBy is how many messages the groups have acked, together.
+// ackedBy returns how many messages the groups have acked in total.
 func ackedBy(t *testing.T, engine duly.Inspector) (acked int64) {
 	t.Helper()
 	for _, group := range theGroups {
@@ -241,8 +241,8 @@ func ackedBy(t *testing.T, engine duly.Inspector) (acked int64) {
 	return acked
 }
 
-// handed is a delivery of a message: when it was asked for, when it came, and whether an
-// ack was answered.
+// handed is a delivery of a message: when the consumer asked for it and got it, and whether
+// its ack was answered.
 type handed struct {
 	asked, came int64
 	acked       bool
@@ -279,7 +279,7 @@ func judgeConsumers(t *testing.T, f *consumerFleet, messages int) {
 	}
 }
 
-// readConsumers reads what the consumers of a group have printed.
+// readConsumers reads the output of the consumers of a group.
 func readConsumers(t *testing.T, lines []string) map[int][]*handed {
 	t.Helper()
 	all := map[int][]*handed{}
@@ -309,8 +309,8 @@ func readConsumers(t *testing.T, lines []string) map[int][]*handed {
 	return all
 }
 
-// checkTopic looks at the store at rest: nothing is held, the numbers add up, and Check
-// finds nothing.
+// checkTopic checks the store at rest: no message is held, the numbers add up, and Check
+// finds no fault.
 func checkTopic(t *testing.T, url string, messages int) {
 	t.Helper()
 	engine := openAt(t, url)

@@ -18,8 +18,8 @@ import (
 )
 
 // TestRepeatedPublishes publishes over a wire that loses one reply in twenty, and
-// repeats each call until it is answered. A topic that takes an ID once has each message
-// once. Another topic has doubles, which are reported.
+// repeats each call until it is answered. A topic with dedupe has each message once. A
+// topic without has duplicates, which the test logs.
 //
 // C12.20, C12.56
 func TestRepeatedPublishes(t *testing.T) {
@@ -106,7 +106,7 @@ func publishUntilAnswered(t *testing.T, topics duly.Topics, from, size int) {
 	}
 }
 
-// readNumbers reads the whole log and returns how often each numbered message is there.
+// readNumbers reads the whole log and returns how often each number occurs.
 func readNumbers(t *testing.T, topics duly.Topics, messages int) []int {
 	t.Helper()
 	copies := make([]int, messages)
@@ -166,11 +166,11 @@ func TestCreatedGroupsMissNothing(t *testing.T) {
 	wg.Wait()
 	info, err := topics.Topic(t.Context(), theTopic)
 	must(t, err)
-	t.Logf("%d groups were created beside %d messages", creations, info.Stats.Published)
+	t.Logf("%d groups were created during %d publishes", creations, info.Stats.Published)
 }
 
-// createAndMark creates a group at the end, publishes a mark to every shard, and looks
-// that the group is given each.
+// createAndMark creates a group at the end, publishes a mark to every shard, and checks
+// that the group gets each.
 func createAndMark(t *testing.T, engine closer, topics duly.Topics, n int) {
 	t.Helper()
 	group := duly.QueueRef{Name: duly.GroupName(theTopic.Name, fmt.Sprintf("g%d", n))}

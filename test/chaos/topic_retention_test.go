@@ -16,8 +16,8 @@ import (
 )
 
 // TestAPromptGroupKeepsTheLogSmall lets messages pass through a group that acks each as
-// it comes. What the store needs does not grow with the messages. A group that is far
-// behind then catches up and sees each message, and the log follows it.
+// it comes. The size of the store does not grow with the number of messages. Then a group
+// that is far behind catches up and sees each message, and the log shrinks behind it.
 //
 // C12.119
 func TestAPromptGroupKeepsTheLogSmall(t *testing.T) {
@@ -49,7 +49,7 @@ func usedMemory(t *testing.T, redis *redistest.Server) int64 {
 	return n
 }
 
-// fileSizes is the size of a database with its log.
+// fileSizes returns the size of a database with its log.
 func fileSizes(t *testing.T, path string) (size int64) {
 	t.Helper()
 	for _, name := range []string{path, path + "-wal"} {
@@ -60,7 +60,7 @@ func fileSizes(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// flat is how much a store may grow after the first tenth of the messages.
+// flat is the allowed growth of a store after the first tenth of the messages.
 const flat = 64 << 20
 
 func passThrough(t *testing.T, engine closer, messages int, size func() int64) {
@@ -111,7 +111,7 @@ func pass(t *testing.T, engine closer, group duly.QueueRef, from, messages int) 
 	}
 }
 
-// ackMessages acks messages of a group until it has had so many.
+// ackMessages acks that many messages of a group.
 func ackMessages(t *testing.T, engine closer, group duly.QueueRef, messages int, each func(number int)) {
 	t.Helper()
 	for begun := time.Now(); messages > 0; {
@@ -143,7 +143,7 @@ func ackMessages(t *testing.T, engine closer, group duly.QueueRef, messages int,
 	}
 }
 
-// catchUp lets a group fall behind and catch up.
+// catchUp makes a group fall behind and catch up.
 func catchUp(t *testing.T, engine closer, messages int) {
 	t.Helper()
 	topics, prompt, slow := engine.(duly.Topics), duly.Q("events@prompt"), duly.Q("events@slow")
@@ -176,8 +176,8 @@ func catchUp(t *testing.T, engine closer, messages int) {
 	t.Logf("the log was empty %v after the last ack", time.Since(caught).Round(time.Millisecond))
 }
 
-// TestMissedIsExact has a group that nobody reads, in a topic that drops the oldest
-// messages. What the group missed and what it is then given are what was published.
+// TestMissedIsExact has a group without consumers, in a topic that drops the oldest
+// messages. The missed messages and the later deliveries add up to all published messages.
 //
 // C12.124, C12.128, C12.153
 func TestMissedIsExact(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// TestTakeoverBehindLongLeases has many messages with leases of an hour, and behind them
-// in the log a hundred whose leases run out. They are handed out again within a second,
-// because the engine looks at the ends of leases and not at the held messages.
+// TestTakeoverBehindLongLeases has many messages with leases of an hour, and after them in
+// the log a hundred whose leases expire. These are handed out again within a second,
+// because the engine looks at lease ends instead of held messages.
 //
 // C12.87, C12.95
 func TestTakeoverBehindLongLeases(t *testing.T) {
@@ -94,8 +94,8 @@ func reserveAll(t *testing.T, engine duly.Engine, group duly.QueueRef, most int,
 	return ds
 }
 
-// meanStep is how long a Step of the group takes, while so many of its messages are
-// held. They are released afterwards.
+// meanStep returns how long a Step of the group takes while it holds that many messages.
+// It releases them afterwards.
 func meanStep(t *testing.T, engine closer, group duly.QueueRef, held, rounds int) time.Duration {
 	t.Helper()
 	var outcomes []duly.Outcome
