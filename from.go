@@ -66,7 +66,8 @@ func (f From) Parts() (FromParts, error) {
 		return FromParts{Kind: KindTime, Time: t}, nil
 	}
 	return FromParts{}, Invalid("from",
-		"is %s, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic", quoted(string(f), MaxID))
+		"is %s, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic",
+		quoted(string(f), MaxID))
 }
 
 // PartsIn parses a From for a topic. It returns [ErrInvalid] for a position of another

@@ -34,7 +34,8 @@ func TestShardOfAMessage(t *testing.T) {
 		if shard, fixed := c.message.ShardIn(c.config, c.delayed); shard != c.want || fixed != c.fixed {
 			t.Errorf("%+v in %+v: shard %d, %t; want %d, %t", c.message, c.config, shard, fixed, c.want, c.fixed)
 		}
-		if shard, fixed := c.message.ShardIn(c.config, c.delayed); c.delayed && fixed && !slices.Contains(duly.DelayedShards(c.message.Key, c.message.ID, 8), shard) {
+		if shard, fixed := c.message.ShardIn(c.config, c.delayed); c.delayed && fixed &&
+			!slices.Contains(duly.DelayedShards(c.message.Key, c.message.ID, 8), shard) {
 			t.Errorf("%+v is not looked for in shard %d", c.message, shard)
 		}
 	}
@@ -45,13 +46,15 @@ func TestMessageIsPlanned(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 31, 8, 0, 0, 500_000, time.UTC)
 	m, due, err := duly.Message{Topic: "t", Headers: map[string]string{"Type": "a"}, Delay: time.Second}.Plan(now)
-	if err != nil || due != now.UnixMilli()+1001 || m.Delay != 0 || m.Headers["type"] != "a" || m.Namespace != "default" {
+	if err != nil || due != now.UnixMilli()+1001 || m.Delay != 0 || m.Headers["type"] != "a" ||
+		m.Namespace != "default" {
 		t.Errorf("a delay gives %+v at %d, %v", m, due, err)
 	}
 	if _, due, err := (duly.Message{Due: now.Add(-time.Hour)}).Plan(now); err != nil || due != now.UnixMilli() {
 		t.Errorf("a due moment in the past gives %d, %v", due, err)
 	}
-	if _, _, err := (duly.Message{Delay: 2 * time.Hour}).Plan(duly.MaxTime.Add(-time.Hour)); !errors.Is(err, duly.ErrInvalid) {
+	if _, _, err := (duly.Message{Delay: 2 * time.Hour}).Plan(duly.MaxTime.Add(-time.Hour)); !errors.Is(err,
+		duly.ErrInvalid) {
 		t.Errorf("a delay beyond the last moment: %v", err)
 	}
 }

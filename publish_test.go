@@ -58,7 +58,8 @@ func TestClientMakesIDsOfMessages(t *testing.T) {
 	t.Parallel()
 	e := &publishes{dedupe: map[string]time.Duration{"once": time.Hour, "plain": duly.None}}
 	c := duly.NewClient(e, duly.ClientConfig{})
-	if _, err := c.PublishMany(t.Context(), []duly.Message{{Topic: "once"}, {Topic: "once", ID: "own"}, {Topic: "plain"}, {Topic: "new"}, {Topic: "once"}}); err != nil {
+	if _, err := c.PublishMany(t.Context(), []duly.Message{{Topic: "once"}, {Topic: "once", ID: "own"},
+		{Topic: "plain"}, {Topic: "new"}, {Topic: "once"}}); err != nil {
 		t.Fatal(err)
 	}
 	sent := e.calls[0]
@@ -92,7 +93,8 @@ func TestClientSendsAMessageOnceWithoutDedupe(t *testing.T) {
 func TestClientRepeatsAPublishWithDedupe(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		e := &publishes{dedupe: map[string]time.Duration{"once": time.Minute}, lost: 3}
-		result, err := duly.NewClient(e, duly.ClientConfig{}).Publish(t.Context(), duly.Message{Topic: "once", Body: []byte("x")})
+		result, err := duly.NewClient(e, duly.ClientConfig{}).Publish(t.Context(),
+			duly.Message{Topic: "once", Body: []byte("x")})
 		if err != nil || result.Outcome != duly.Created || len(e.calls) != 4 {
 			t.Fatalf("%+v, %v after %d calls", result, err, len(e.calls))
 		}
@@ -111,7 +113,8 @@ func TestClientRepeatsSingleMessages(t *testing.T) {
 		e := &publishes{dedupe: map[string]time.Duration{"once": time.Minute, "plain": duly.None},
 			lostOne: map[string]error{"a": gone, "b": gone, "d": duly.Invalid("key", "is bad")}}
 		results, err := duly.NewClient(e, duly.ClientConfig{}).PublishMany(t.Context(), []duly.Message{
-			{Topic: "once", Body: []byte("a")}, {Topic: "plain", Body: []byte("b")}, {Topic: "once", Body: []byte("c")}, {Topic: "once", Body: []byte("d")}})
+			{Topic: "once", Body: []byte("a")}, {Topic: "plain", Body: []byte("b")},
+			{Topic: "once", Body: []byte("c")}, {Topic: "once", Body: []byte("d")}})
 		if err != nil || len(e.calls) != 2 || len(e.calls[1]) != 1 || string(e.calls[1][0].Body) != "a" {
 			t.Fatalf("%v, sent %+v", err, e.calls)
 		}
@@ -153,7 +156,8 @@ func TestClientDoesNotRepeatBeyondTheWindow(t *testing.T) {
 
 func TestClientWithoutTopics(t *testing.T) {
 	t.Parallel()
-	if _, err := duly.NewClient(&pushes{}, duly.ClientConfig{}).Publish(t.Context(), duly.Message{Topic: "t"}); !errors.Is(err, duly.ErrUnsupported) {
+	if _, err := duly.NewClient(&pushes{}, duly.ClientConfig{}).Publish(t.Context(),
+		duly.Message{Topic: "t"}); !errors.Is(err, duly.ErrUnsupported) {
 		t.Errorf("%v", err)
 	}
 }

@@ -72,7 +72,8 @@ func TestPartsOfAFrom(t *testing.T) {
 		}
 	}
 
-	for _, bad := range []duly.From{"begin", "2026-01-31", "Start", "next:abc", duly.FromPosition(duly.PositionParts{Ordinal: 1, Topic: 1}.Position())} {
+	for _, bad := range []duly.From{"begin", "2026-01-31", "Start", "next:abc",
+		duly.FromPosition(duly.PositionParts{Ordinal: 1, Topic: 1}.Position())} {
 		if _, err := bad.PartsIn(topic, false); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%q: %v, want invalid", bad, err)
 		}
@@ -81,9 +82,11 @@ func TestPartsOfAFrom(t *testing.T) {
 
 func TestFilters(t *testing.T) {
 	t.Parallel()
-	f := duly.FilterOf(duly.Condition{Name: "Type", Value: "order & more"}, duly.Condition{Name: duly.FilterKey, Value: "a=b"})
+	f := duly.FilterOf(duly.Condition{Name: "Type", Value: "order & more"},
+		duly.Condition{Name: duly.FilterKey, Value: "a=b"})
 	conditions, err := f.Conditions()
-	if err != nil || len(conditions) != 2 || conditions[0] != (duly.Condition{Name: "type", Value: "order & more"}) || conditions[1].Value != "a=b" {
+	if err != nil || len(conditions) != 2 || conditions[0] != (duly.Condition{Name: "type", Value: "order & more"}) ||
+		conditions[1].Value != "a=b" {
 		t.Fatalf("%q: %v, %v", f, conditions, err)
 	}
 
@@ -105,7 +108,8 @@ func TestFilters(t *testing.T) {
 	}
 
 	for _, bad := range []duly.Filter{
-		"type", "=x", "a b=1", "@id=1", "a=%zz", "a=1&", duly.Filter(strings.Repeat("a=1&", 8) + "a=1"), duly.Filter("a=" + strings.Repeat("x", 9<<10)),
+		"type", "=x", "a b=1", "@id=1", "a=%zz", "a=1&", duly.Filter(strings.Repeat("a=1&", 8) + "a=1"),
+		duly.Filter("a=" + strings.Repeat("x", 9<<10)),
 	} {
 		if err := bad.Validate(); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%q: %v, want invalid", bad, err)
@@ -116,7 +120,8 @@ func TestFilters(t *testing.T) {
 func TestNamesOfGroups(t *testing.T) {
 	t.Parallel()
 	g := duly.Q(duly.GroupName("events", "mailer"))
-	if topic, group, ok := g.Group(); !ok || topic != duly.Q("events") || group != "mailer" || !g.IsGroup() || g.Validate() != nil || g.ValidateGroup() != nil {
+	if topic, group, ok := g.Group(); !ok || topic != duly.Q("events") || group != "mailer" || !g.IsGroup() ||
+		g.Validate() != nil || g.ValidateGroup() != nil {
 		t.Errorf("%v: %v %s %t", g, topic, group, ok)
 	}
 
@@ -136,7 +141,8 @@ func TestNamesOfGroups(t *testing.T) {
 	if err := g.ValidateTopic(); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("a group as a topic: %v", err)
 	}
-	if err := (&duly.Job{Queue: g.Name}).Validate(0); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), "publish a message to its topic") {
+	if err := (&duly.Job{Queue: g.Name}).Validate(0); !errors.Is(err, duly.ErrInvalid) ||
+		!strings.Contains(err.Error(), "publish a message to its topic") {
 		t.Errorf("a push into a group: %v", err)
 	}
 
@@ -155,8 +161,10 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 		field string // empty: no error
 	}{
 		{duly.QueueConfig{MaxLeased: 5}, group, ""},
-		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 1, Filter: "a=1", Idle: time.Hour, Target: "q"}}, group, ""},
-		{duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}}, group, ""},
+		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 1, Filter: "a=1", Idle: time.Hour,
+			Target: "q"}}, group, ""},
+		{duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}},
+			group, ""},
 		{duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}, queue, "order is set, but \"q\" is a queue"},
 		{duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 1}}, queue, "max_held is set"},
 		{duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter}}, queue, "filter is set"},
@@ -173,7 +181,8 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 		{duly.QueueConfig{Group: duly.GroupConfig{Filter: "x"}}, group, "filter"},
 	} {
 		err := c.patch.ValidateFor(c.ref)
-		if c.field == "" && err != nil || c.field != "" && (!errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), c.field)) {
+		if c.field == "" && err != nil || c.field != "" &&
+			(!errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), c.field)) {
 			t.Errorf("%+v of %s: %v, want %q", c.patch, c.ref, err, c.field)
 		}
 	}
@@ -182,7 +191,8 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 		patch duly.TopicConfig
 		field string
 	}{
-		{duly.TopicConfig{Shards: 8, Dedupe: time.Second, Keep: time.Hour, MaxAge: time.Millisecond, MaxCount: 8, MaxBytes: 8, Overflow: duly.OverflowDrop}, ""},
+		{duly.TopicConfig{Shards: 8, Dedupe: time.Second, Keep: time.Hour, MaxAge: time.Millisecond, MaxCount: 8,
+			MaxBytes: 8, Overflow: duly.OverflowDrop}, ""},
 		{duly.DefaultTopicConfig(), ""},
 		{duly.TopicConfig{Shards: 3}, "shards"},
 		{duly.TopicConfig{Dedupe: time.Millisecond}, "dedupe"},
@@ -194,12 +204,14 @@ func TestSettingsOfGroupsAndTopics(t *testing.T) {
 		{duly.TopicConfig{Overflow: "keep"}, "overflow"},
 	} {
 		err := c.patch.Validate()
-		if c.field == "" && err != nil || c.field != "" && (!errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), c.field)) {
+		if c.field == "" && err != nil || c.field != "" &&
+			(!errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), c.field)) {
 			t.Errorf("%+v: %v, want %q", c.patch, err, c.field)
 		}
 	}
 
-	if err := (duly.TopicConfig{Shards: 8, MaxCount: 7, MaxBytes: 7}).CheckParts(); err == nil || !strings.Contains(err.Error(), "max_count") || !strings.Contains(err.Error(), "max_bytes") {
+	if err := (duly.TopicConfig{Shards: 8, MaxCount: 7, MaxBytes: 7}).CheckParts(); err == nil ||
+		!strings.Contains(err.Error(), "max_count") || !strings.Contains(err.Error(), "max_bytes") {
 		t.Errorf("bounds below the number of shards: %v", err)
 	}
 }

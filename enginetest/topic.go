@@ -140,7 +140,8 @@ func (s *scene) repeats(m duly.Message, first duly.PublishResult) {
 	s.Helper()
 	r := s.tryPublish(m)
 	if r.Err != nil || r.Outcome != duly.Exists || r.Position != first.Position || r.ID != first.ID {
-		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Outcome, r.ID, r.Position, r.Err, first.Position)
+		s.Errorf("publish of %q is answered %s %s at %s (%v), want exists at %s", m.ID, r.Outcome, r.ID, r.Position,
+			r.Err, first.Position)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 
 func topicDelayedTests() []test {
 	return []test{
-		{"MessageEntersTheLogWhenItIsDue", []string{"C12.10", "C12.19", "C12.47", "C12.48", "C12.55"}, Options{}, delayedEnters},
+		{"MessageEntersTheLogWhenItIsDue", []string{"C12.10", "C12.19", "C12.47", "C12.48", "C12.55"}, Options{},
+			delayedEnters},
 		{"MessagesEnterInTheOrderOfTheirDueTimes", []string{"C12.49"}, Options{}, delayedOrder},
 		{"GroupSeesWhatEntersAfterItsCreation", []string{"C12.50", "C12.68"}, Options{}, delayedSeenByGroups},
 		{"MessagesOfDifferentKeysMayHaveOneID", []string{"C12.51"}, Options{}, delayedKeys},
@@ -24,7 +25,8 @@ func topicDelayedTests() []test {
 }
 
 func delayedEnters(s *scene) {
-	r := s.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"h": "v"}, Key: "k", Delay: 10 * time.Second})[0]
+	r := s.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"h": "v"}, Key: "k",
+		Delay: 10 * time.Second})[0]
 	if r.ID == "" || r.Position != (duly.Position{}) {
 		s.Errorf("a delayed message is answered %+v, want an ID and no position", r)
 	}
@@ -90,7 +92,8 @@ func delayedFound(s *scene) {
 
 	_, err := s.log().DelayedMessage(s.ctx, duly.Q("nothing"), "", "own")
 	s.refused("a message of an unknown topic", err, duly.CodeNotFound)
-	s.refused("cancel in an unknown topic", s.log().CancelDelayed(s.ctx, duly.Q("nothing"), "", "own"), duly.CodeNotFound)
+	s.refused("cancel in an unknown topic", s.log().CancelDelayed(s.ctx, duly.Q("nothing"), "", "own"),
+		duly.CodeNotFound)
 	_, err = s.log().Delayed(s.ctx, duly.Q("nothing"), duly.DelayedParams{})
 	s.refused("the list of an unknown topic", err, duly.CodeNotFound)
 }
@@ -132,7 +135,8 @@ func delayedListed(s *scene) {
 	same(s, "the bytes of a body that was not asked for", len(page.Messages[0].Body), 0)
 	_, err = s.log().Delayed(s.ctx, s.topic(), duly.DelayedParams{PageParams: duly.PageParams{Cursor: "x y"}})
 	s.names("a bad cursor", err, duly.CodeInvalid, "cursor")
-	_, err = s.log().Delayed(s.ctx, s.topic(), duly.DelayedParams{PageParams: duly.PageParams{Limit: duly.MaxBatch + 1}})
+	_, err = s.log().Delayed(s.ctx, s.topic(),
+		duly.DelayedParams{PageParams: duly.PageParams{Limit: duly.MaxBatch + 1}})
 	s.names("a large page", err, duly.CodeInvalid, "limit")
 
 	st := s.info().Stats
@@ -146,7 +150,8 @@ func delayedListed(s *scene) {
 }
 
 func delayedPastDue(s *scene) {
-	r := s.publish(duly.Message{Body: []byte("a"), Due: s.now().Add(-time.Hour)}, duly.Message{Body: []byte("b"), Due: s.now()})
+	r := s.publish(duly.Message{Body: []byte("a"), Due: s.now().Add(-time.Hour)},
+		duly.Message{Body: []byte("b"), Due: s.now()})
 	same(s, "messages with a position", r[0].Position != duly.Position{} && r[1].Position != duly.Position{}, true)
 	s.logged("a", "b")
 	sameTime(s, "the entry time", s.readAll("")[0].EnteredAt, s.now())
@@ -199,7 +204,8 @@ func (s *scene) ready() bool {
 }
 
 func delayedCanceled(s *scene) {
-	s.publish(duly.Message{ID: "a", Body: []byte("a"), Delay: time.Second}, duly.Message{ID: "b", Body: []byte("b"), Delay: time.Second})
+	s.publish(duly.Message{ID: "a", Body: []byte("a"), Delay: time.Second},
+		duly.Message{ID: "b", Body: []byte("b"), Delay: time.Second})
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "a"))
 	s.Advance(time.Second)
 	s.stepTopic()

@@ -44,7 +44,8 @@ func filterMatches(s *scene) {
 	byKey := s.filtered("key", duly.FilterOf(duly.Condition{Name: duly.FilterKey, Value: "a b"}))
 	all := s.group("all")
 	s.publish(
-		withHeaders("1", "Type", "order", "Region", "eu"), withHeaders("2", "type", "order"), withHeaders("3", "type", "Order", "region", "eu"),
+		withHeaders("1", "Type", "order", "Region", "eu"), withHeaders("2", "type", "order"),
+		withHeaders("3", "type", "Order", "region", "eu"),
 		withHeaders("4", "type", "order", "region", "eu", "more", "x"), keyed("a b", "5"), keyed("a", "6"),
 	)
 	same(s, "the lag", byHeader.groupStats().Lag, 6)
@@ -146,7 +147,8 @@ func maxHeld(s *scene) {
 func maxHeldKey(s *scene) {
 	g := s.ordered("g")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 6}})
-	s.publish(keyed("x", "x1"), keyed("y", "y1"), keyed("y", "y2"), keyed("x", "x2"), keyed("y", "y3"), keyed("y", "y4"), keyed("z", "z1"))
+	s.publish(keyed("x", "x1"), keyed("y", "y1"), keyed("y", "y2"), keyed("x", "x2"), keyed("y", "y3"),
+		keyed("y", "y4"), keyed("z", "z1"))
 	ds := g.delivers("x1", "y1")
 	st := g.groupStats()
 	same(s, "the bound", st.AtMaxHeld, true)
@@ -204,7 +206,8 @@ func consumersOwnNothing(s *scene) {
 func consumersBound(s *scene) {
 	g := s.group("g")
 	for i := range duly.MaxConsumers + 5 {
-		_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1, Consumer: fmt.Sprint("c", i)})
+		_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 1,
+			Consumer: fmt.Sprint("c", i)})
 		s.must("reserve", err)
 	}
 	if n := len(g.groupStats().Consumers); n > duly.MaxConsumers {

@@ -10,7 +10,8 @@ import (
 
 func topicGroupTests() []test {
 	return []test{
-		{"IsMadeFromTheStartTheEndATimeOrAPosition", []string{"C12.2", "C12.65", "C12.67", "C12.68", "C12.69", "C12.70"}, Options{}, groupFroms},
+		{"IsMadeFromTheStartTheEndATimeOrAPosition",
+			[]string{"C12.2", "C12.65", "C12.67", "C12.68", "C12.69", "C12.70"}, Options{}, groupFroms},
 		{"ThatExistsIsNotChanged", []string{"C12.66"}, Options{}, groupExists},
 		{"FromAPlaceAheadOfTheLogIsInvalid", []string{"C12.69", "C12.70", "C12.149"}, Options{}, groupFromAhead},
 		{"StartsAtTheOldestStoredMessage", []string{"C12.67", "C12.121"}, Options{}, groupFromTrimmed},
@@ -42,8 +43,10 @@ func groupFroms(s *scene) {
 		from duly.From
 		want string
 	}{
-		{duly.FromStart, "abcd"}, {"", "abcd"}, {duly.FromEnd, ""}, {duly.FromTime(at), "cd"}, {duly.FromTime(at.Add(-time.Millisecond)), "cd"},
-		{duly.FromTime(at.Add(time.Millisecond)), "d"}, {duly.FromTime(at.Add(-time.Hour)), "abcd"}, {duly.FromTime(s.now()), "d"},
+		{duly.FromStart, "abcd"}, {"", "abcd"}, {duly.FromEnd, ""}, {duly.FromTime(at), "cd"},
+		{duly.FromTime(at.Add(-time.Millisecond)), "cd"},
+		{duly.FromTime(at.Add(time.Millisecond)), "d"}, {duly.FromTime(at.Add(-time.Hour)), "abcd"},
+		{duly.FromTime(s.now()), "d"},
 		{duly.From(c), "cd"},
 	} {
 		g := s.groupFrom(fmt.Sprint("g", i), from.from)
@@ -133,7 +136,8 @@ func groupsSeeAll(s *scene) {
 
 // callsOf are all operations on a group by their names.
 func callsOf(s *scene, ref duly.QueueRef) map[string]error {
-	id := duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace, Name: strings.TrimSuffix(ref.Name, "@g")})}.Position().String()
+	id := duly.PositionParts{Millis: 1, Ordinal: 1, Topic: duly.TopicChecksum(duly.QueueRef{Namespace: ref.Namespace,
+		Name: strings.TrimSuffix(ref.Name, "@g")})}.Position().String()
 	return map[string]error{
 		"reserve":   errOf(s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{ref.Name}, Max: 1})),
 		"wait":      errOf(s.Engine.Wait(s.ctx, duly.WaitParams{Queues: []string{ref.Name}})),
@@ -183,7 +187,8 @@ func groupUnknownAmongOthers(s *scene) {
 	s.send("a")
 	s.on("q").push(duly.Job{})
 	s.topicUnchanged("a reserve that names an unknown group", func() {
-		for _, names := range [][]string{{g.queue, "q", "events@other"}, {"events@other", g.queue}, {g.queue, "other@g"}} {
+		for _, names := range [][]string{{g.queue, "q", "events@other"}, {"events@other", g.queue},
+			{g.queue, "other@g"}} {
 			_, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: names, Max: 2})
 			s.refused("a reserve from an unknown group", err, duly.CodeNotFound)
 			_, err = s.Engine.Wait(s.ctx, duly.WaitParams{Queues: names, Timeout: time.Minute})
@@ -217,7 +222,8 @@ func groupSettings(s *scene) {
 	g := s.group("g")
 	s.send("a", "b")
 	a := g.take()
-	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:7s", Lease: time.Minute}})
+	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 2, MaxStalls: 3, Backoff: "fixed:7s",
+		Lease: time.Minute}})
 	b := g.take()
 	for _, d := range []duly.Delivery{a, b} {
 		info := g.get(d.ID)
@@ -253,10 +259,13 @@ func groupRefuses(s *scene) {
 		_, err := g.Engine.Peek(g.ctx, g.ref())
 		s.names("peek", err, duly.CodeInvalid, "queue")
 		for field, patch := range map[string]duly.QueueConfig{
-			"shards": {Shards: 2}, "defaults.ttl": {Defaults: duly.Defaults{TTL: time.Hour}}, "defaults.retain": {Defaults: duly.Defaults{Retain: time.Hour}},
-			"max_jobs": {MaxJobs: 1}, "order": {Group: duly.GroupConfig{Order: "none at all"}}, "idle": {Group: duly.GroupConfig{Idle: time.Minute}},
-			"max_held": {Group: duly.GroupConfig{MaxHeld: -1}}, "filter": {Group: duly.GroupConfig{Filter: "a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9"}},
-			"target": {Group: duly.GroupConfig{Target: "a b"}},
+			"shards": {Shards: 2}, "defaults.ttl": {Defaults: duly.Defaults{TTL: time.Hour}},
+			"defaults.retain": {Defaults: duly.Defaults{Retain: time.Hour}},
+			"max_jobs":        {MaxJobs: 1}, "order": {Group: duly.GroupConfig{Order: "none at all"}},
+			"idle":     {Group: duly.GroupConfig{Idle: time.Minute}},
+			"max_held": {Group: duly.GroupConfig{MaxHeld: -1}},
+			"filter":   {Group: duly.GroupConfig{Filter: "a=1&b=2&c=3&d=4&e=5&f=6&g=7&h=8&i=9"}},
+			"target":   {Group: duly.GroupConfig{Target: "a b"}},
 		} {
 			s.names("configure", g.Engine.Configure(g.ctx, g.ref(), patch), duly.CodeInvalid, field)
 		}
@@ -267,7 +276,8 @@ func groupRefuses(s *scene) {
 	})
 
 	s.on("q").push(duly.Job{})
-	s.names("a group setting of a queue", s.Engine.Configure(s.ctx, duly.Q("q"), duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}}), duly.CodeInvalid, "max_held")
+	s.names("a group setting of a queue", s.Engine.Configure(s.ctx, duly.Q("q"),
+		duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 5}}), duly.CodeInvalid, "max_held")
 }
 
 func groupOperations(s *scene) {
@@ -311,7 +321,8 @@ func groupBadNames(s *scene) {
 			s.refused("creation of "+name, errOf(s.log().CreateGroup(s.ctx, duly.Q(name), "")), duly.CodeInvalid)
 			s.refused("push to "+name, s.on(name).try(duly.Job{}).Err, duly.CodeInvalid)
 		}
-		s.refused("creation of a group without a topic", errOf(s.log().CreateGroup(s.ctx, duly.Q("events"), "")), duly.CodeInvalid)
+		s.refused("creation of a group without a topic", errOf(s.log().CreateGroup(s.ctx, duly.Q("events"), "")),
+			duly.CodeInvalid)
 		s.refused("seek of a topic", errOf(s.log().Seek(s.ctx, duly.Q("events"), "")), duly.CodeInvalid)
 		s.refused("publish to a group", s.tryPublish(duly.Message{Topic: "events@g"}).Err, duly.CodeInvalid)
 	})
@@ -343,7 +354,8 @@ func groupForeignPositions(s *scene) {
 		s.names("requeue "+id, g.requeue(id).Err, duly.CodeInvalid, "id")
 	}
 	s.names("seek", errOf(s.log().Seek(s.ctx, g.ref(), duly.From(other))), duly.CodeInvalid, "from")
-	s.names("read", errOf(s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.From(other)})), duly.CodeInvalid, "from")
+	s.names("read", errOf(s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.From(other)})), duly.CodeInvalid,
+		"from")
 }
 
 // takeSent publishes one message and takes it.

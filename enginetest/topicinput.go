@@ -9,7 +9,8 @@ import (
 
 func topicInputTests() []test {
 	return []test{
-		{"EachBadInputHasItsCodeAndNoEffect", []string{"C12.76", "C12.78", "C12.103", "C12.144", "C12.149", "C12.178", "C12.115", "C12.21"}, Options{}, inputTable},
+		{"EachBadInputHasItsCodeAndNoEffect", []string{"C12.76", "C12.78", "C12.103", "C12.144", "C12.149", "C12.178",
+			"C12.115", "C12.21"}, Options{}, inputTable},
 		{"MessageHasNoOtherFieldOfAJob", []string{"C12.17"}, Options{}, inputFields},
 	}
 }
@@ -56,16 +57,20 @@ func inputTable(s *scene) {
 		{"seek to a position of another topic", func() error { return seek(duly.From(foreign)) }, duly.CodeInvalid},
 		{"read from a position of the future", func() error { return read(ahead) }, duly.CodeConflict},
 		{"seek to a position of the future", func() error { return seek(ahead) }, duly.CodeInvalid},
-		{"seek to a time ahead of the clock", func() error { return seek(duly.FromTime(s.now().Add(time.Hour))) }, duly.CodeInvalid},
-		{"order key while messages are held", func() error { return configure(duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 7}) }, duly.CodeConflict},
+		{"seek to a time ahead of the clock", func() error { return seek(duly.FromTime(s.now().Add(time.Hour))) },
+			duly.CodeInvalid},
+		{"order key while messages are held",
+			func() error { return configure(duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 7}) }, duly.CodeConflict},
 		{"the 101st group", func() error {
-			return errOf(full.log().CreateGroup(s.ctx, duly.QueueRef{Namespace: full.namespace, Name: theTopic + "@more"}, ""))
+			return errOf(full.log().CreateGroup(s.ctx,
+				duly.QueueRef{Namespace: full.namespace, Name: theTopic + "@more"}, ""))
 		}, duly.CodeFull},
 		{"a filter of nine conditions", func() error {
 			return configure(duly.GroupConfig{Filter: duly.Filter(strings.Repeat("a=b&", 8) + "a=b")})
 		}, duly.CodeInvalid},
 		{"a body of 1 MiB and 1 byte", func() error { return s.tryPublish(duly.Message{Body: make([]byte, 1<<20+1)}).Err }, duly.CodeTooLarge},
-		{"a second delete of a delayed message", func() error { return s.log().CancelDelayed(s.ctx, s.topic(), "", "delayed") }, duly.CodeNotFound},
+		{"a second delete of a delayed message",
+			func() error { return s.log().CancelDelayed(s.ctx, s.topic(), "", "delayed") }, duly.CodeNotFound},
 	} {
 		before := len(full.groups())
 		s.topicUnchanged(c.input, func() { s.refused(c.input, c.call(), c.code) })
@@ -77,7 +82,8 @@ func inputTable(s *scene) {
 // pushed job has.
 func inputFields(s *scene) {
 	g := s.group("g")
-	s.publish(duly.Message{ID: "own", Key: "k", Body: []byte("b"), Headers: map[string]string{"priority": "9", "ttl": "1s"}})
+	s.publish(duly.Message{ID: "own", Key: "k", Body: []byte("b"),
+		Headers: map[string]string{"priority": "9", "ttl": "1s"}})
 	d := g.take()
 	same(s, "the priority", d.Priority, 0)
 	same(s, "the ttl", d.TTL, duly.None)

@@ -23,10 +23,12 @@ func (k *keyOrder) begin(d duly.Delivery) {
 		k.running, k.acked = map[string]string{}, map[string]string{}
 	}
 	if other, busy := k.running[d.OrderKey]; busy {
-		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out while %s was being handled", d.ID, d.OrderKey, other))
+		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out while %s was being handled",
+			d.ID, d.OrderKey, other))
 	}
 	if last := k.acked[d.OrderKey]; d.ID <= last {
-		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out after %s was acked", d.ID, d.OrderKey, last))
+		k.faults = append(k.faults, fmt.Sprintf("message %s of key %s was handed out after %s was acked", d.ID,
+			d.OrderKey, last))
 	}
 	k.running[d.OrderKey] = d.ID
 }

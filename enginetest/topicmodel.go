@@ -110,7 +110,8 @@ func (v *topicSights) addGroup(st duly.Stats) {
 
 // topicPlaces are the topics that the scripts play in: the namespace has room for two.
 var topicPlaces = [...]duly.QueueRef{
-	{Namespace: duly.DefaultNamespace, Name: "t"}, {Namespace: duly.DefaultNamespace, Name: "u"}, {Namespace: duly.DefaultNamespace, Name: "v"},
+	{Namespace: duly.DefaultNamespace, Name: "t"}, {Namespace: duly.DefaultNamespace, Name: "u"},
+	{Namespace: duly.DefaultNamespace, Name: "v"},
 }
 
 var groupPlaces = [...]string{"g", "h"}
@@ -149,7 +150,8 @@ func drawGroupPlace(t *rapid.T) onGroupPlace {
 func topicScripts(steps int) *rapid.Generator[script] {
 	return rapid.Custom(func(t *rapid.T) script {
 		opening := of(t, topicOpenings)
-		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawTopicOperation), steps, steps).Draw(t, "operations")...)
+		return append(slices.Clone(opening), rapid.SliceOfN(rapid.Custom(drawTopicOperation), steps, steps).Draw(t,
+			"operations")...)
 	})
 }
 
@@ -157,15 +159,19 @@ func topicScripts(steps int) *rapid.Generator[script] {
 // stored IDs differs between engines.
 var topicOpenings = []script{
 	{createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
-	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
-	{configureTopicOp{Patch: duly.TopicConfig{Dedupe: 5 * time.Second}}, createGroupOp{At: onGroupPlace{0, 0}}, createGroupOp{At: onGroupPlace{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}},
+		createGroupOp{At: onGroupPlace{0, 1}}},
+	{configureTopicOp{Patch: duly.TopicConfig{Dedupe: 5 * time.Second}}, createGroupOp{At: onGroupPlace{0, 0}},
+		createGroupOp{At: onGroupPlace{0, 1}}},
 	{
 		configureTopicOp{Patch: duly.TopicConfig{Keep: time.Minute}}, createGroupOp{At: onGroupPlace{0, 0}},
-		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}, Defaults: duly.Defaults{Backoff: "fixed:0s", Tries: 2}}},
+		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys},
+			Defaults: duly.Defaults{Backoff: "fixed:0s", Tries: 2}}},
 	},
 	{
 		createGroupOp{At: onGroupPlace{0, 0}},
-		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour, Filter: "h=x"}, Defaults: duly.Defaults{MaxStalls: 1}}},
+		configureGroupOp{Patch: duly.QueueConfig{Group: duly.GroupConfig{Idle: time.Hour, Filter: "h=x"},
+			Defaults: duly.Defaults{MaxStalls: 1}}},
 		createGroupOp{At: onGroupPlace{0, 1}},
 	},
 }
@@ -262,7 +268,8 @@ func drawMessage(t *rapid.T) messageSpec {
 }
 
 func drawTopicReserve(t *rapid.T) operation {
-	o := topicReserveOp{At: []onGroupPlace{drawGroupPlace(t)}, Max: rapid.IntRange(1, 4).Draw(t, "max"), Lease: of(t, someLeases), Wait: rarely(t, 5)}
+	o := topicReserveOp{At: []onGroupPlace{drawGroupPlace(t)}, Max: rapid.IntRange(1, 4).Draw(t, "max"),
+		Lease: of(t, someLeases), Wait: rarely(t, 5)}
 	if rarely(t, 5) {
 		o.At = append(o.At, drawGroupPlace(t))
 	}
@@ -277,10 +284,12 @@ type fromSpec struct {
 }
 
 func drawFrom(t *rapid.T) fromSpec {
-	f := fromSpec{Kind: of(t, []duly.FromKind{duly.KindStart, duly.KindEnd, duly.KindTime, duly.KindTime, duly.KindPosition, duly.KindPosition})}
+	f := fromSpec{Kind: of(t, []duly.FromKind{duly.KindStart, duly.KindEnd, duly.KindTime, duly.KindTime,
+		duly.KindPosition, duly.KindPosition})}
 	switch f.Kind {
 	case duly.KindTime:
-		f.Ago = of(t, []time.Duration{0, time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Hour, -time.Second})
+		f.Ago = of(t, []time.Duration{0, time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, time.Hour,
+			-time.Second})
 	case duly.KindPosition:
 		f.Back = rapid.IntRange(0, scriptBack).Draw(t, "back")
 	}

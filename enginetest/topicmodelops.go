@@ -21,7 +21,8 @@ type messageSpec struct {
 
 func (spec messageSpec) message() duly.Message {
 	ref := spec.At.ref()
-	m := duly.Message{Namespace: ref.Namespace, Topic: ref.Name, Key: spec.Key, ID: spec.ID, Body: []byte(spec.Body), Delay: spec.Delay}
+	m := duly.Message{Namespace: ref.Namespace, Topic: ref.Name, Key: spec.Key, ID: spec.ID, Body: []byte(spec.Body),
+		Delay: spec.Delay}
 	if m.Delay > 0 && m.ID == "" {
 		m.ID = "c" // the engine would make one
 	}
@@ -121,7 +122,8 @@ func (o topicReserveOp) play(p *pair) {
 		return
 	}
 	if len(got[0]) > 0 && (!ready[0] || !ready[1]) {
-		p.err = fmt.Errorf("wait answered %t (model %t), and then %d messages were there", ready[0], ready[1], len(got[0]))
+		p.err = fmt.Errorf("wait answered %t (model %t), and then %d messages were there", ready[0], ready[1],
+			len(got[0]))
 		return
 	}
 	for i, d := range got[0] {
@@ -467,7 +469,8 @@ func groupStatsText(st duly.Stats) string {
 		names[i] = c.Name
 	}
 	return fmt.Sprintf("%s lag %d entered %d filtered %d skipped %d replayed %d missed %d oldest %s parked %t max held %t consumers %q",
-		tellStats(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked, g.AtMaxHeld, names)
+		tellStats(st), g.Lag, g.Entered, g.Filtered, g.Skipped, g.Replayed, g.Missed, g.OldestNeeded, g.Parked,
+		g.AtMaxHeld, names)
 }
 
 func entriesText(entries []duly.Entry) string {
@@ -479,5 +482,6 @@ func entriesText(entries []duly.Entry) string {
 }
 
 func messageText(m duly.Message) string {
-	return fmt.Sprintf("%s/%s id %q key %q %q %q due %s delay %s", m.Namespace, m.Topic, m.ID, m.Key, m.Body, m.Headers, moment(m.Due), m.Delay)
+	return fmt.Sprintf("%s/%s id %q key %q %q %q due %s delay %s", m.Namespace, m.Topic, m.ID, m.Key, m.Body,
+		m.Headers, moment(m.Due), m.Delay)
 }

@@ -9,7 +9,8 @@ import (
 
 func topicOrderTests() []test {
 	return []test{
-		{"OneMessageOfAKeyIsHandledAtATime", []string{"C12.99", "C12.100", "C12.101", "C12.102"}, Options{}, orderOneAtATime},
+		{"OneMessageOfAKeyIsHandledAtATime", []string{"C12.99", "C12.100", "C12.101", "C12.102"}, Options{},
+			orderOneAtATime},
 		{"NacksSnoozesAndStallsKeepTheKey", []string{"C12.99", "C12.100"}, Options{}, orderKept},
 		{"AckBuryDeleteAndLossFreeTheKey", []string{"C12.100", "C12.101"}, Options{}, orderFreed},
 		{"RequeuedMessageWaitsForItsKey", []string{"C12.101", "C12.114"}, Options{}, orderRequeued},
@@ -25,7 +26,8 @@ func topicOrderTests() []test {
 func (s *scene) ordered(name string) *scene {
 	s.Helper()
 	g := s.group(name)
-	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}, Defaults: duly.Defaults{Backoff: "fixed:1m"}})
+	g.configure(duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys},
+		Defaults: duly.Defaults{Backoff: "fixed:1m"}})
 	return g
 }
 
@@ -116,7 +118,8 @@ func orderChanged(s *scene) {
 	} {
 		hold()
 		s.topicUnchanged("a change of the order", func() {
-			s.refused("a change of the order while a message is held", g.Engine.Configure(g.ctx, g.ref(), toKey), duly.CodeConflict)
+			s.refused("a change of the order while a message is held", g.Engine.Configure(g.ctx, g.ref(), toKey),
+				duly.CodeConflict)
 		})
 	}
 	g.bury(g.take(), "no") // a dead message is not held
@@ -195,7 +198,8 @@ func orderCrowd(s *scene) {
 // delivery.
 func (s *scene) consume(g *scene, consumer int, seen *keyOrder) error {
 	for n := consumer; ; n++ {
-		ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 3, Consumer: fmt.Sprint("c", consumer)})
+		ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 3,
+			Consumer: fmt.Sprint("c", consumer)})
 		if err != nil {
 			return err
 		}

@@ -11,20 +11,24 @@ import (
 
 func topicPublishTests() []test {
 	return []test{
-		{"MessageEntersTheLogWithAPosition", []string{"C12.1", "C12.12", "C12.14", "C12.18", "C12.34", "C12.35"}, Options{}, publishPositions},
+		{"MessageEntersTheLogWithAPosition", []string{"C12.1", "C12.12", "C12.14", "C12.18", "C12.34", "C12.35"},
+			Options{}, publishPositions},
 		{"MessageIsReadAsItWasPublished", []string{"C12.16", "C12.141"}, Options{}, publishContent},
-		{"PublishConfigureAndCreateGroupMakeTheTopic", []string{"C12.25", "C12.160", "C12.179"}, Options{}, publishMakesTopic},
+		{"PublishConfigureAndCreateGroupMakeTheTopic", []string{"C12.25", "C12.160", "C12.179"}, Options{},
+			publishMakesTopic},
 		{"MessageThatIsBadFailsAlone", []string{"C12.16", "C12.21"}, Options{MaxBody: 100}, publishBad},
 		{"CallCarriesAtMost1000MessagesAnd8MiB", []string{"C12.13"}, Options{}, publishBounds},
 		{"MessagesOfOneCallAreOneBlockInItsOrder", []string{"C12.22"}, Options{}, publishBlock},
-		{"PositionsRiseWhenTheClockStepsBack", []string{"C12.38", "C12.42", "C12.43", "C12.44"}, Options{}, publishClockBack},
+		{"PositionsRiseWhenTheClockStepsBack", []string{"C12.38", "C12.42", "C12.43", "C12.44"}, Options{},
+			publishClockBack},
 		{"TopicsOfOneCallAreApart", []string{"C12.1", "C12.14"}, Options{}, publishSeveralTopics},
 		{"NamespacesAreApart", []string{"C12.1", "C12.34"}, Options{}, publishNamespaces},
 		{"TopicAndQueueNeverShareAName", []string{"C12.181"}, Options{}, publishNames},
 		{"DestroyRemovesEverything", []string{"C12.31", "C12.32"}, Options{}, publishDestroyed},
 		{"TopicsCountAmongTheQueues", []string{"C12.179"}, Options{MaxQueues: 2}, publishTopicBound},
 		{"ConfigureNamesEveryBadField", []string{"C12.56", "C12.123", "C12.127"}, Options{}, publishBadConfig},
-		{"ConfigureChangesWhatItNames", []string{"C12.56", "C12.119", "C12.123", "C12.127"}, Options{}, publishConfigured},
+		{"ConfigureChangesWhatItNames", []string{"C12.56", "C12.119", "C12.123", "C12.127"}, Options{},
+			publishConfigured},
 	}
 }
 
@@ -45,7 +49,8 @@ func publishPositions(s *scene) {
 }
 
 func publishContent(s *scene) {
-	m := duly.Message{ID: "order-17", Key: "account 7", Body: []byte{0, 1, 255}, Headers: map[string]string{"Type": "order", "b": "ü"}}
+	m := duly.Message{ID: "order-17", Key: "account 7", Body: []byte{0, 1, 255},
+		Headers: map[string]string{"Type": "order", "b": "ü"}}
 	r := s.publish(m, duly.Message{})
 	same(s, "the ID of the result", r[0].ID, "order-17")
 	s.Advance(time.Hour)
@@ -105,7 +110,8 @@ func publishBad(s *scene) {
 	}
 	s.sameIDs("the topics after bad messages alone", s.topics(), nil)
 
-	results, err := s.published(duly.Message{Body: []byte("a")}, duly.Message{ID: "?"}, duly.Message{Body: make([]byte, 101)}, duly.Message{Body: []byte("b")})
+	results, err := s.published(duly.Message{Body: []byte("a")}, duly.Message{ID: "?"},
+		duly.Message{Body: make([]byte, 101)}, duly.Message{Body: []byte("b")})
 	s.must("publish", err)
 	s.must("the first", results[0].Err)
 	s.refused("a bad ID", results[1].Err, duly.CodeInvalid)
@@ -123,7 +129,8 @@ func publishBounds(s *scene) {
 	}
 	_, err = s.published(large...)
 	s.refused("9 MiB", err, duly.CodeTooLarge)
-	s.refused("a body of 1 MiB and 1 byte", s.tryPublish(duly.Message{Body: make([]byte, 1<<20+1)}).Err, duly.CodeTooLarge)
+	s.refused("a body of 1 MiB and 1 byte", s.tryPublish(duly.Message{Body: make([]byte, 1<<20+1)}).Err,
+		duly.CodeTooLarge)
 	s.sameIDs("the topics", s.topics(), nil)
 	s.publish(make([]duly.Message, duly.MaxBatch)...)
 	s.publish(large[:8]...)
@@ -173,8 +180,10 @@ func publishClockBack(s *scene) {
 }
 
 func publishSeveralTopics(s *scene) {
-	results := s.publish(duly.Message{Topic: "a", Body: []byte("1")}, duly.Message{Topic: "b", Body: []byte("2")}, duly.Message{Topic: "a", Body: []byte("3")})
-	same(s, "the topic of the second position", duly.PositionPartsOf(results[1].Position).Topic, duly.TopicChecksum(duly.Q("b")))
+	results := s.publish(duly.Message{Topic: "a", Body: []byte("1")}, duly.Message{Topic: "b", Body: []byte("2")},
+		duly.Message{Topic: "a", Body: []byte("3")})
+	same(s, "the topic of the second position", duly.PositionPartsOf(results[1].Position).Topic,
+		duly.TopicChecksum(duly.Q("b")))
 	s.onTopic("a").logged("1", "3")
 	s.onTopic("b").logged("2")
 }
@@ -197,7 +206,8 @@ func publishNames(s *scene) {
 	s.on("q").push(duly.Job{ID: "x"})
 	q := s.onTopic("q")
 	s.refused("publish to the name of a queue", q.tryPublish(duly.Message{}).Err, duly.CodeConflict)
-	s.refused("configuring a topic with the name of a queue", s.log().ConfigureTopic(s.ctx, q.ref(), duly.TopicConfig{Keep: time.Hour}), duly.CodeConflict)
+	s.refused("configuring a topic with the name of a queue",
+		s.log().ConfigureTopic(s.ctx, q.ref(), duly.TopicConfig{Keep: time.Hour}), duly.CodeConflict)
 	_, err := s.log().CreateGroup(s.ctx, duly.Q("q@g"), "")
 	s.refused("a group with the name of a queue", err, duly.CodeConflict)
 	s.sameIDs("the topics", s.topics(), nil)
@@ -255,7 +265,8 @@ func publishTopicBound(s *scene) {
 	s.onTopic("a").send("x")
 	s.on("q").push(duly.Job{})
 	s.refused("a third name by publish", s.onTopic("c").tryPublish(duly.Message{}).Err, duly.CodeFull)
-	s.refused("a third name by configure", s.log().ConfigureTopic(s.ctx, duly.Q("c"), duly.TopicConfig{}), duly.CodeFull)
+	s.refused("a third name by configure", s.log().ConfigureTopic(s.ctx, duly.Q("c"), duly.TopicConfig{}),
+		duly.CodeFull)
 	_, err := s.log().CreateGroup(s.ctx, duly.Q("c@g"), "")
 	s.refused("a third name by a group", err, duly.CodeFull)
 	s.refused("a third name by push", s.on("c").try(duly.Job{}).Err, duly.CodeFull)
@@ -280,18 +291,21 @@ func publishBadConfig(s *scene) {
 			s.names("configure topic", s.log().ConfigureTopic(s.ctx, s.topic(), patch), duly.CodeInvalid, field)
 		}
 
-		s.names("a long dedupe", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Dedupe: 24*time.Hour + time.Millisecond}), duly.CodeInvalid, "dedupe")
+		s.names("a long dedupe", s.log().ConfigureTopic(s.ctx, s.topic(),
+			duly.TopicConfig{Dedupe: 24*time.Hour + time.Millisecond}), duly.CodeInvalid, "dedupe")
 		code := duly.CodeUnsupported
 		if s.Sharded {
 			code = duly.CodeInvalid
 		}
-		s.refused("shards of a topic that is there", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}), code)
+		s.refused("shards of a topic that is there",
+			s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}), code)
 	})
 }
 
 func publishConfigured(s *scene) {
 	full := duly.TopicConfig{
-		Dedupe: time.Second, Keep: time.Minute, MaxAge: time.Hour, MaxCount: 5, MaxBytes: 1 << 20, Overflow: duly.OverflowDrop,
+		Dedupe: time.Second, Keep: time.Minute, MaxAge: time.Hour, MaxCount: 5, MaxBytes: 1 << 20,
+		Overflow: duly.OverflowDrop,
 	}
 	s.configureTopic(full)
 	full.Shards = 1

@@ -39,7 +39,8 @@ func readFroms(s *scene) {
 	s.send("d")
 	for from, want := range map[duly.From]string{
 		"": "abcd", duly.FromStart: "abcd", duly.FromEnd: "", duly.From(c): "cd", duly.FromTime(at): "cd",
-		duly.FromTime(at.Add(time.Millisecond)): "d", duly.FromTime(at.Add(-time.Hour)): "abcd", duly.FromTime(at.Add(time.Hour)): "",
+		duly.FromTime(at.Add(time.Millisecond)): "d", duly.FromTime(at.Add(-time.Hour)): "abcd",
+		duly.FromTime(at.Add(time.Hour)): "",
 	} {
 		same(s, "a read from "+string(from), s.readBodies(from), want)
 	}

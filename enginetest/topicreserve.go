@@ -9,7 +9,8 @@ import (
 
 func topicReserveTests() []test {
 	return []test{
-		{"TakesMessagesInLogOrderAndMovesTheCursor", []string{"C12.83", "C12.89", "C12.98"}, Options{}, topicReserveOrder},
+		{"TakesMessagesInLogOrderAndMovesTheCursor", []string{"C12.83", "C12.89", "C12.98"}, Options{},
+			topicReserveOrder},
 		{"DeliveryTellsTheMessage", []string{"C12.79", "C12.93"}, Options{}, topicReserveDelivery},
 		{"ReadyMessagesComeFirstByPosition", []string{"C12.87"}, Options{}, topicReserveReady},
 		{"ReadyMessagesFillHalfWhileThereAreNewOnes", []string{"C12.88"}, Options{}, topicReserveHalf},
@@ -54,7 +55,8 @@ func topicReserveTarget(s *scene) {
 	ds, err := reserve("jobs", g.queue)
 	s.must("reserve", err)
 	s.sameIDs("the bridge", bodiesOf(ds), []string{"a"})
-	s.must("configure", g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{Target: duly.NoTarget}}))
+	s.must("configure", g.Engine.Configure(g.ctx, g.ref(),
+		duly.QueueConfig{Group: duly.GroupConfig{Target: duly.NoTarget}}))
 	g.delivers("b")
 }
 
@@ -115,7 +117,8 @@ func topicReserveHalf(s *scene) {
 		ready, fresh, max int
 		want              string
 	}{
-		{6, 6, 6, "r0 r1 r2 n0 n1 n2"}, {6, 6, 5, "r0 r1 r2 n0 n1"}, {6, 1, 5, "r0 r1 r2 n0 r3"}, {1, 6, 4, "r0 n0 n1 n2"},
+		{6, 6, 6, "r0 r1 r2 n0 n1 n2"}, {6, 6, 5, "r0 r1 r2 n0 n1"}, {6, 1, 5, "r0 r1 r2 n0 r3"},
+		{1, 6, 4, "r0 n0 n1 n2"},
 		{3, 0, 3, "r0 r1 r2"}, {2, 2, 1, "r0"},
 	} {
 		s.send(numberedBodies("r", c.ready)...)
@@ -124,7 +127,8 @@ func topicReserveHalf(s *scene) {
 		}
 		s.send(numberedBodies("n", c.fresh)...)
 		got := fmt.Sprint(bodiesOf(g.reserve(c.max)))
-		same(s, fmt.Sprintf("a call of %d with %d ready and %d new messages", c.max, c.ready, c.fresh), got, "["+c.want+"]")
+		same(s, fmt.Sprintf("a call of %d with %d ready and %d new messages", c.max, c.ready, c.fresh), got,
+			"["+c.want+"]")
 		g.takeAll()
 		g.purge(duly.StateLeased)
 	}
@@ -169,7 +173,8 @@ func topicReserveOnce(s *scene) {
 		go func() {
 			var ids []string
 			for {
-				ds, err := s.Engine.Reserve(s.ctx, duly.ReserveParams{Queues: []string{g.queue}, Max: 7, Consumer: fmt.Sprint("c", i)})
+				ds, err := s.Engine.Reserve(s.ctx,
+					duly.ReserveParams{Queues: []string{g.queue}, Max: 7, Consumer: fmt.Sprint("c", i)})
 				if err != nil || len(ds) == 0 {
 					taken <- ids
 					return

@@ -15,7 +15,8 @@ func topicRetentionTests() []test {
 		{"KeepIsNeverEarlyWhenTheClockSteps", []string{"C12.45"}, Options{}, retainKeepClock},
 		{"SettleAndPublishTrim", []string{"C12.138"}, Options{}, retainTrims},
 		{"StepDeletesAtMost10000", []string{"C12.138"}, Options{}, retainSteps},
-		{"MaxAgeDropsAlsoWhatIsNeeded", []string{"C12.123", "C12.124", "C12.126", "C12.129", "C12.153"}, Options{}, retainMaxAge},
+		{"MaxAgeDropsAlsoWhatIsNeeded", []string{"C12.123", "C12.124", "C12.126", "C12.129", "C12.153"}, Options{},
+			retainMaxAge},
 		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
 		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
 		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
@@ -238,7 +239,8 @@ func retainBytes(s *scene) {
 	same(s, "the messages", s.info().Stats.Messages, 3)
 	same(s, "missed", g.groupStats().Missed, 1)
 	s.topicUnchanged("a message that is larger than the bound", func() {
-		s.refused("a message that is larger than the bound", s.tryPublish(duly.Message{Body: make([]byte, 4*one)}).Err, duly.CodeFull)
+		s.refused("a message that is larger than the bound",
+			s.tryPublish(duly.Message{Body: make([]byte, 4*one)}).Err, duly.CodeFull)
 	})
 }
 
@@ -276,7 +278,8 @@ func retainLowered(s *scene) {
 // retainHeld drops messages that a group holds in every state.
 func retainHeld(s *scene) {
 	g := s.ordered("g")
-	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"), keyed("", "ready"), keyed("", "new"))
+	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"),
+		keyed("", "ready"), keyed("", "new"))
 	ds := g.reserve(3)
 	g.bury(ds[0], "no")
 	g.nack(ds[1], "no")

@@ -70,7 +70,8 @@ func seekExact(s *scene) {
 		s.Advance(7 * time.Millisecond)
 	}
 	for i := range bodies {
-		for _, to := range []duly.From{duly.From(positions[i]), duly.FromTime(moments[i]), duly.FromTime(moments[i].Add(-6 * time.Millisecond))} {
+		for _, to := range []duly.From{duly.From(positions[i]), duly.FromTime(moments[i]),
+			duly.FromTime(moments[i].Add(-6 * time.Millisecond))} {
 			g.seek(to)
 			g.balanced()
 			g.delivers(bodies[i:]...)
@@ -83,7 +84,8 @@ func seekExact(s *scene) {
 func seekGivesUp(s *scene) {
 	s.keepAll()
 	g := s.ordered("g")
-	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"), keyed("", "ready"), keyed("", "new"))
+	s.publish(keyed("k", "dead"), keyed("k", "leased"), keyed("k", "blocked"), keyed("", "delayed"),
+		keyed("", "ready"), keyed("", "new"))
 	ds := g.reserve(3)
 	g.bury(ds[0], "no")
 	g.nack(ds[1], "no")

@@ -11,7 +11,8 @@ func topicSettleTests() []test {
 	return []test{
 		{"AckRemovesTheMessageFromTheGroupAlone", []string{"C12.94"}, Options{}, topicAck},
 		{"NackReleaseAndStallLetItWait", []string{"C12.95"}, Options{}, topicWaits},
-		{"ReleasedMessageIsReadyAtOnceWhenTheClockSteppedBack", []string{"C12.95", "C12.42", "C12.44"}, Options{}, topicReleasedBack},
+		{"ReleasedMessageIsReadyAtOnceWhenTheClockSteppedBack", []string{"C12.95", "C12.42", "C12.44"}, Options{},
+			topicReleasedBack},
 		{"BuryAndTooManyTriesOrStallsMakeItDead", []string{"C12.6", "C12.96"}, Options{}, topicDies},
 		{"SecondSettleIsRefused", []string{"C12.97", "C12.81"}, Options{}, topicSettledTwice},
 		{"TokenIsAnotherOneEveryTime", []string{"C12.80", "C12.81", "C12.41"}, Options{}, topicTokens},
@@ -141,7 +142,8 @@ func (s *scene) refusesReceipt(r duly.Receipt) {
 	s.Helper()
 	zero := time.Duration(0)
 	for _, o := range []duly.Outcome{
-		{As: duly.Ack}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero}, {As: duly.Release}, {As: duly.Bury, Error: "late"},
+		{As: duly.Ack}, {As: duly.Nack, Error: "late"}, {As: duly.Nack, Delay: &zero}, {As: duly.Release},
+		{As: duly.Bury, Error: "late"},
 	} {
 		o.Receipt = r
 		s.lost("a late "+o.As.String(), s.settle(o))

@@ -61,10 +61,13 @@ func (s *scene) sendEach(body string) (positions []string) {
 func shardOfPosition(n duly.Position) int { return duly.PositionPartsOf(n).Shard }
 
 func topicShardsNumber(s *scene) {
-	s.names("three shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 3}), duly.CodeInvalid, "shards")
-	s.names("512 shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 512}), duly.CodeInvalid, "shards")
+	s.names("three shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 3}), duly.CodeInvalid,
+		"shards")
+	s.names("512 shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 512}), duly.CodeInvalid,
+		"shards")
 	if !s.Sharded {
-		s.refused("two shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}), duly.CodeUnsupported)
+		s.refused("two shards", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2}),
+			duly.CodeUnsupported)
 		s.sameIDs("the topics", s.topics(), nil)
 		s.send("a")
 		same(s, "the shards", s.info().Config.Shards, 1)
@@ -73,7 +76,8 @@ func topicShardsNumber(s *scene) {
 	s.overTopic(duly.TopicConfig{})
 	same(s, "the shards", s.info().Config.Shards, manyShards)
 	s.configureTopic(duly.TopicConfig{Shards: manyShards, Keep: time.Hour})
-	s.names("another number", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2 * manyShards}), duly.CodeInvalid, "shards")
+	s.names("another number", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Shards: 2 * manyShards}),
+		duly.CodeInvalid, "shards")
 	same(s, "the shards of a group", s.group("g").config().Shards, manyShards)
 }
 
@@ -95,9 +99,11 @@ func topicShardsAny(s *scene) {
 		messages := messagesOf("a", "b", "c")
 		messages = slices.Insert(messages, 1, keyed(keyOf(i%manyShards), "k"))
 		results := s.publish(messages...)
-		first, second, third := duly.PositionPartsOf(results[0].Position), duly.PositionPartsOf(results[2].Position), duly.PositionPartsOf(results[3].Position)
+		first, second, third := duly.PositionPartsOf(results[0].Position), duly.PositionPartsOf(results[2].Position),
+			duly.PositionPartsOf(results[3].Position)
 		if first.Shard != second.Shard || second.Shard != third.Shard {
-			s.Errorf("messages of one call without keys went to the shards %d, %d and %d", first.Shard, second.Shard, third.Shard)
+			s.Errorf("messages of one call without keys went to the shards %d, %d and %d", first.Shard, second.Shard,
+				third.Shard)
 		}
 		same(s, "the ordinal of the last of a block", third.Ordinal, second.Ordinal+1)
 		if seen[first.Shard] = true; len(seen) > 1 && i > 20 {
@@ -231,7 +237,8 @@ func topicShardsReserve(s *scene) {
 func topicShardsMaxHeld(s *scene) {
 	s.overTopic(duly.TopicConfig{})
 	g := s.group("g")
-	s.names("a bound below the shards", g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: manyShards - 1}}), duly.CodeInvalid, "max_held")
+	s.names("a bound below the shards", g.Engine.Configure(g.ctx, g.ref(),
+		duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: manyShards - 1}}), duly.CodeInvalid, "max_held")
 	g.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: manyShards + 3}})
 	for range 5 {
 		s.sendEach("x")
@@ -308,7 +315,8 @@ func topicShardsSeek(s *scene) {
 	same(s, "the result", r, duly.SeekResult{Replayed: 2*manyShards + 2})
 	bodies := bodiesOf(g.takeAll())
 	slices.Sort(bodies)
-	same(s, "the messages from round 2 on", strings.Join(bodies, ""), strings.Repeat("2", manyShards)+strings.Repeat("3", manyShards)+"extralast")
+	same(s, "the messages from round 2 on", strings.Join(bodies, ""),
+		strings.Repeat("2", manyShards)+strings.Repeat("3", manyShards)+"extralast")
 	g.seek(duly.FromPosition(extra))
 	g.delivers("last")
 	h := s.groupFrom("h", duly.From(rounds[3][0]))
@@ -394,9 +402,11 @@ func topicShardsBounds(s *scene) {
 		s.Skip("the engine keeps a topic in one shard")
 	}
 	for field, patch := range map[string]duly.TopicConfig{
-		"max_count": {Shards: manyShards, MaxCount: manyShards - 1}, "max_bytes": {Shards: manyShards, MaxBytes: manyShards - 1},
+		"max_count": {Shards: manyShards, MaxCount: manyShards - 1},
+		"max_bytes": {Shards: manyShards, MaxBytes: manyShards - 1},
 	} {
-		s.names("a bound below the number of shards", s.log().ConfigureTopic(s.ctx, s.topic(), patch), duly.CodeInvalid, field)
+		s.names("a bound below the number of shards", s.log().ConfigureTopic(s.ctx, s.topic(), patch),
+			duly.CodeInvalid, field)
 	}
 	s.sameIDs("the topics", s.topics(), nil)
 }

@@ -8,7 +8,8 @@ import (
 
 func topicStatsTests() []test {
 	return []test{
-		{"GroupCountsWhatHappened", []string{"C12.7", "C12.151", "C12.152", "C12.153", "C12.154", "C12.155"}, Options{}, groupCounts},
+		{"GroupCountsWhatHappened", []string{"C12.7", "C12.151", "C12.152", "C12.153", "C12.154", "C12.155"},
+			Options{}, groupCounts},
 		{"TopicCountsWhatHappened", []string{"C12.156", "C12.157", "C12.158"}, Options{}, topicCounts},
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
@@ -21,7 +22,8 @@ func groupCounts(s *scene) {
 	s.configureTopic(duly.TopicConfig{Keep: time.Hour})
 	s.send("before")
 	g := s.groupFrom("g", duly.FromEnd)
-	g.configure(duly.QueueConfig{DeadCount: 1, Group: duly.GroupConfig{Filter: "a=yes"}, Defaults: duly.Defaults{Backoff: "fixed:1h"}})
+	g.configure(duly.QueueConfig{DeadCount: 1, Group: duly.GroupConfig{Filter: "a=yes"},
+		Defaults: duly.Defaults{Backoff: "fixed:1h"}})
 	bodies := []string{"acked", "nacked", "released", "buried", "buried too", "deleted", "stalled"}
 	for _, body := range bodies {
 		s.publish(withHeaders(body, "a", "yes"), withHeaders("no", "a", "no"))
@@ -60,7 +62,8 @@ func groupCounts(s *scene) {
 func topicCounts(s *scene) {
 	s.configureTopic(duly.TopicConfig{Dedupe: time.Hour, MaxAge: time.Hour})
 	g := s.group("g")
-	results := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b"}, duly.Message{ID: "c", Delay: time.Minute}, duly.Message{ID: "d", Delay: time.Hour})
+	results := s.publish(duly.Message{ID: "a"}, duly.Message{ID: "b"}, duly.Message{ID: "c", Delay: time.Minute},
+		duly.Message{ID: "d", Delay: time.Hour})
 	s.repeats(duly.Message{ID: "a"}, results[0])
 	s.must("cancel", s.log().CancelDelayed(s.ctx, s.topic(), "", "c"))
 	st := s.info().Stats
@@ -109,7 +112,8 @@ func groupOldest(s *scene) {
 func groupLists(s *scene) {
 	g := s.ordered("g")
 	s.publish(
-		keyed("kk", "0"), keyed("b", "1"), keyed("a", "2"), keyed("kk", "3"), keyed("a", "4"), keyed("b", "5"), keyed("a", "6"),
+		keyed("kk", "0"), keyed("b", "1"), keyed("a", "2"), keyed("kk", "3"), keyed("a", "4"), keyed("b", "5"),
+		keyed("a", "6"),
 		keyed("", "7"), keyed("", "8"), keyed("", "9"), keyed("", "10"), keyed("", "11"), keyed("", "12"),
 	)
 

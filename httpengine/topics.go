@@ -202,7 +202,8 @@ func (e *Engine) readOnce(ctx context.Context, topic duly.QueueRef, p duly.ReadP
 	if p.Wait > 0 {
 		query.Set("wait", duly.FormatDuration(p.Wait))
 	}
-	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/messages", query: query, most: mostJobs, hold: p.Wait})
+	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/messages", query: query,
+		most: mostJobs, hold: p.Wait})
 	if err != nil {
 		return duly.ReadPage{}, err
 	}
@@ -227,7 +228,8 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 		query.Set("bodies", "true")
 	}
 
-	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/delayed", query: query, most: mostJobs})
+	text, err := e.link.call(ctx, request{method: "GET", path: e.topicPath(topic) + "/delayed", query: query,
+		most: mostJobs})
 	if err != nil {
 		return duly.DelayedPage{}, err
 	}

@@ -35,7 +35,8 @@ func published(w http.ResponseWriter, req *http.Request) {
 	}
 	results := make([]duly.PublishResult, len(messages.Values))
 	for i, m := range messages.Values {
-		results[i] = duly.PublishResult{Outcome: duly.Created, ID: topic + "." + string(m.Body), Position: positionOf(uint64(i + 1))}
+		results[i] = duly.PublishResult{Outcome: duly.Created, ID: topic + "." + string(m.Body),
+			Position: positionOf(uint64(i + 1))}
 	}
 	reply(w, http.StatusOK, string(wire.AppendPublishResults(nil, results)))
 }
@@ -43,8 +44,9 @@ func published(w http.ResponseWriter, req *http.Request) {
 // Messages of several topics are several requests. Each has its result in its place.
 func TestPublishToSeveralTopics(t *testing.T) {
 	inBubble(t, published, func(t *testing.T, r *rig) {
-		results, err := r.Publish(t.Context(), []duly.Message{{Topic: "a", Body: []byte("1")}, {Topic: "no topic"}, {Topic: "b", Body: []byte("2")},
-			{Topic: "a", Body: []byte("3")}, {Topic: "a", Key: "\xff"}})
+		results, err := r.Publish(t.Context(),
+			[]duly.Message{{Topic: "a", Body: []byte("1")}, {Topic: "no topic"}, {Topic: "b", Body: []byte("2")},
+				{Topic: "a", Body: []byte("3")}, {Topic: "a", Key: "\xff"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +133,8 @@ func TestConcurrentPublishesShareRequests(t *testing.T) {
 		for _, s := range r.requests() {
 			count[s.line]++
 		}
-		if a, b := count["POST /v1/shop/topics/a/messages"], count["POST /v1/shop/topics/b/messages"]; a >= 20 || b != 1 {
+		if a, b := count["POST /v1/shop/topics/a/messages"], count["POST /v1/shop/topics/b/messages"]; a >= 20 ||
+			b != 1 {
 			t.Errorf("%d requests for 20 calls to a, %d for 1 to b", a, b)
 		}
 	})
@@ -154,7 +157,8 @@ func TestReadGoesOnInSlices(t *testing.T) {
 			}
 			reply(w, http.StatusOK, string(wire.AppendEntries(nil, page)))
 		})
-		page, err := r.Read(t.Context(), duly.QueueRef{Name: "events"}, duly.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})
+		page, err := r.Read(t.Context(), duly.QueueRef{Name: "events"},
+			duly.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})
 		if err != nil || len(page.Entries) != 1 || page.Gap != 3 || page.Next != "next:3" {
 			t.Fatalf("%+v, %v", page, err)
 		}

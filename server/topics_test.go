@@ -29,7 +29,8 @@ type topicStub struct {
 var (
 	stubTopic = duly.Q("events")
 	stubAt    = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
-	stubPlace = duly.PositionParts{Millis: stubAt.UnixMilli(), Ordinal: 1, Topic: duly.TopicChecksum(stubTopic)}.Position()
+	stubPlace = duly.PositionParts{Millis: stubAt.UnixMilli(), Ordinal: 1,
+		Topic: duly.TopicChecksum(stubTopic)}.Position()
 )
 
 func (s *topicStub) note(format string, args ...any) {
@@ -61,7 +62,8 @@ func (s *topicStub) Read(ctx context.Context, topic duly.QueueRef, p duly.ReadPa
 	if s.read != nil {
 		return s.read(ctx, p)
 	}
-	return duly.ReadPage{Entries: []duly.Entry{{Message: duly.Message{Topic: "events", Body: []byte("x")}, Position: stubPlace, EnteredAt: stubAt}}, Next: "next:a", Gap: 2}, nil
+	return duly.ReadPage{Entries: []duly.Entry{{Message: duly.Message{Topic: "events", Body: []byte("x")},
+		Position: stubPlace, EnteredAt: stubAt}}, Next: "next:a", Gap: 2}, nil
 }
 
 func (s *topicStub) Delayed(_ context.Context, topic duly.QueueRef, p duly.DelayedParams) (duly.DelayedPage, error) {
@@ -141,19 +143,26 @@ func TestRoutesOfTopics(t *testing.T) {
 			`{"results":[{"outcome":"created","position":"` + place + `","id":"a"},{"outcome":"created","position":"` + place + `"}]}`},
 		{"GET", "/topics/events/messages", "", "read default/events from  limit 100 wait 0s",
 			`{"messages":[{"position":"` + place + `","entered_at":"2030-01-01T00:00:00.000Z","body":"x"}],"next":"next:a","gap":2}`},
-		{"GET", "/topics/events/messages?from=" + place + "&limit=7&wait=30s", "", "read default/events from " + place + " limit 7 wait 0s", `"next":"next:a"`},
-		{"GET", "/topics/events/delayed?cursor=c&limit=3", "", "delayed default/events cursor c limit 3 bodies false", `{"messages":[{"id":"a","due":"2030-01-01T00:00:00.000Z"}],"next":"c"}`},
-		{"GET", "/topics/events/delayed?bodies=true", "", "delayed default/events cursor  limit 100 bodies true", `"body":"x"`},
-		{"GET", "/topics/events/delayed/a:b?key=k", "", "delayed message default/events k a:b", `{"id":"a:b","due":"2030-01-01T00:00:00.000Z","body":"x"}`},
+		{"GET", "/topics/events/messages?from=" + place + "&limit=7&wait=30s", "",
+			"read default/events from " + place + " limit 7 wait 0s", `"next":"next:a"`},
+		{"GET", "/topics/events/delayed?cursor=c&limit=3", "", "delayed default/events cursor c limit 3 bodies false",
+			`{"messages":[{"id":"a","due":"2030-01-01T00:00:00.000Z"}],"next":"c"}`},
+		{"GET", "/topics/events/delayed?bodies=true", "", "delayed default/events cursor  limit 100 bodies true",
+			`"body":"x"`},
+		{"GET", "/topics/events/delayed/a:b?key=k", "", "delayed message default/events k a:b",
+			`{"id":"a:b","due":"2030-01-01T00:00:00.000Z","body":"x"}`},
 		{"DELETE", "/topics/events/delayed/a?key=k", "", "cancel default/events k a", ""},
 		{"GET", "/topics?limit=2", "", "topics default  2", `{"topics":[{"name":"events"}],"next":"events"}`},
 		{"GET", "/topics/events", "", "topic default/events", `"messages":3`},
 		{"PATCH", "/topics/events", `{"dedupe":"1h"}`, "configure default/events dedupe 1h0m0s", ""},
 		{"DELETE", "/topics/events", "", "destroy default/events", ""},
-		{"GET", "/topics/events/groups?cursor=a", "", "groups default/events a 100", `{"groups":[{"name":"mailer"}],"next":""}`},
+		{"GET", "/topics/events/groups?cursor=a", "", "groups default/events a 100",
+			`{"groups":[{"name":"mailer"}],"next":""}`},
 		{"PUT", "/topics/events/groups/mailer", "", `create default/events@mailer from ""`, `{"outcome":"created"}`},
-		{"PUT", "/topics/events/groups/mailer", `{"from":"end"}`, `create default/events@mailer from "end"`, `{"outcome":"exists"}`},
-		{"POST", "/topics/events/groups/mailer/seek", `{"from":"start"}`, "seek default/events@mailer to start", `{"clipped":true,"skipped":1,"replayed":2}`},
+		{"PUT", "/topics/events/groups/mailer", `{"from":"end"}`, `create default/events@mailer from "end"`,
+			`{"outcome":"exists"}`},
+		{"POST", "/topics/events/groups/mailer/seek", `{"from":"start"}`, "seek default/events@mailer to start",
+			`{"clipped":true,"skipped":1,"replayed":2}`},
 		{"POST", "/topics/events/trim", "", "topic default/events; step default/events", `{"more":true}`},
 	} {
 		a := f.send(tt.method, "/v1/default"+tt.path, tt.body)
@@ -206,7 +215,8 @@ func TestAnEngineWithoutTopicsIsUnsupported(t *testing.T) {
 			continue
 		}
 		routes++
-		if a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, r.Doc.Example); a.status != http.StatusNotImplemented || a.err().Code != duly.CodeUnsupported {
+		if a := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery,
+			r.Doc.Example); a.status != http.StatusNotImplemented || a.err().Code != duly.CodeUnsupported {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, a.status, a.body)
 		}
 	}
@@ -271,7 +281,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 		}
 		select {
 		case <-published:
-			page.Entries = []duly.Entry{{Message: duly.Message{Body: []byte("x")}, Position: stubPlace, EnteredAt: stubAt}}
+			page.Entries = []duly.Entry{{Message: duly.Message{Body: []byte("x")}, Position: stubPlace,
+				EnteredAt: stubAt}}
 		default:
 		}
 		return page, nil
@@ -291,7 +302,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 		published = make(chan struct{}) // in the bubble
 		begin := time.Now()
 		a := get("/v1/default/topics/events/messages?from=end&wait=30s")
-		if took := time.Since(begin); a.status != 200 || took != 30*time.Second || !strings.Contains(a.body, `"next":"next:here"`) {
+		if took := time.Since(begin); a.status != 200 || took != 30*time.Second ||
+			!strings.Contains(a.body, `"next":"next:here"`) {
 			t.Errorf("nothing was published: %d %s after %s", a.status, a.body, took)
 		}
 
@@ -302,7 +314,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			close(published)
 		}()
 		a = get("/v1/default/topics/events/messages?from=end&wait=30s")
-		if took := time.Since(begin); a.status != 200 || took != 7*time.Second || !strings.Contains(a.body, `"body":"x"`) {
+		if took := time.Since(begin); a.status != 200 || took != 7*time.Second ||
+			!strings.Contains(a.body, `"body":"x"`) {
 			t.Errorf("published after 7s: %d %s after %s", a.status, a.body, took)
 		}
 		const want = "read default/events from end limit 100 wait 0s; read default/events from next:here limit 1 wait 30s; read default/events from next:here limit 100 wait 0s"
@@ -317,7 +330,8 @@ func TestReadWaitsForAMessage(t *testing.T) {
 			f.drain()
 		}()
 		a = get("/v1/default/topics/events/messages?from=end&wait=30s")
-		if took := time.Since(begin); a.status != 200 || took != 3*time.Second || !strings.Contains(a.body, `"messages":[]`) {
+		if took := time.Since(begin); a.status != 200 || took != 3*time.Second ||
+			!strings.Contains(a.body, `"messages":[]`) {
 			t.Errorf("a server that drains: %d %s after %s", a.status, a.body, took)
 		}
 	})

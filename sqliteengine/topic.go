@@ -102,8 +102,10 @@ func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
 func (q *queue) saveTopic(c *conn) error {
 	l := q.log
 	if q.cfgDirty || q.truth.log == nil {
-		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4, int64(l.cfg.MaxAge))
-		if _, err := s.Int(5, int64(l.cfg.MaxCount)).Int(6, l.cfg.MaxBytes).Text(7, string(l.cfg.Overflow)).Run(); err != nil {
+		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4,
+			int64(l.cfg.MaxAge))
+		if _, err := s.Int(5, int64(l.cfg.MaxCount)).Int(6, l.cfg.MaxBytes).Text(7,
+			string(l.cfg.Overflow)).Run(); err != nil {
 			return err
 		}
 	}

@@ -201,7 +201,8 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 		c.found(faultGroupRows, q, "", "", mendRows(q.ref))
 	default:
 		if fault := q.cursorFault(topic); fault != "" {
-			c.found(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first, topic.log.n.last), mendCursor(q.ref))
+			c.found(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first,
+				topic.log.n.last), mendCursor(q.ref))
 		}
 	}
 	return nil
@@ -332,9 +333,11 @@ func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	}
 	switch wrong := q.imbalance(topic); {
 	case counted != q.sizes:
-		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), mendGroupCounters(q.ref))
+		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted),
+			mendGroupCounters(q.ref))
 	case wrong != 0:
-		c.found(faultCounters, q, "", fmt.Sprintf("%d messages entered that are not accounted for", wrong), mendGroupCounters(q.ref))
+		c.found(faultCounters, q, "", fmt.Sprintf("%d messages entered that are not accounted for", wrong),
+			mendGroupCounters(q.ref))
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // Ways to damage topics and groups. The numbers are from the contract's table. Where
 // the layout excludes a fault, a comment says why.
 var topicDamages = []damage{
-	{"1 PointerWithoutMessage", "DELETE FROM messages WHERE ordinal = (SELECT cursor FROM topic_cursors)", faultMessageGone, ""},
+	{"1 PointerWithoutMessage", "DELETE FROM messages WHERE ordinal = (SELECT cursor FROM topic_cursors)",
+		faultMessageGone, ""},
 	{"1 LogLost", "DELETE FROM messages", faultMessageGone, ""},
 	{"1 HeldBeyondCursor", "UPDATE topic_cursors SET cursor = cursor - 2", faultBeyondCursor, ""},
 	{"2 MessageInTwoStates", "INSERT INTO jobs SELECT * FROM jobs WHERE state = 4", "", "UNIQUE"},
@@ -95,7 +96,8 @@ func newTopicRuin(t *testing.T) *ruin {
 	r.must(err)
 	r.must(r.e.Configure(t.Context(), ruinGroup, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
 
-	r.publish(duly.Message{}, duly.Message{Key: "d", Body: make([]byte, 5000)}, duly.Message{}, duly.Message{}, duly.Message{Key: "k"}, duly.Message{Key: "k"})
+	r.publish(duly.Message{}, duly.Message{Key: "d", Body: make([]byte, 5000)}, duly.Message{}, duly.Message{},
+		duly.Message{Key: "k"}, duly.Message{Key: "k"})
 	got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinGroup.Name}, Max: 10})
 	r.must(err)
 	later := time.Minute

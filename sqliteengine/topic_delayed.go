@@ -123,7 +123,8 @@ func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, i
 // public returns the message as it was published.
 func (m *message) public(topic duly.QueueRef) duly.Message {
 	return duly.Message{
-		Namespace: topic.Namespace, Topic: topic.Name, ID: m.id, Key: m.key, Body: m.body, Headers: unpackHeaders(m.headers),
+		Namespace: topic.Namespace, Topic: topic.Name, ID: m.id, Key: m.key, Body: m.body,
+		Headers: unpackHeaders(m.headers),
 	}
 }
 
@@ -164,7 +165,8 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 
 	err = e.lookAtTopic(ctx, topic, func(t *tx, q *queue) error {
 		page = duly.DelayedPage{}
-		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5, int64(p.Limit)+1).Int(6, boolean(p.Bodies))
+		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5,
+			int64(p.Limit)+1).Int(6, boolean(p.Bodies))
 		defer rows.Reset()
 		var last delayedMessage
 		bytes := 0

@@ -14,13 +14,15 @@ func topicFailpoints() []failpointOp {
 	return []failpointOp{
 		{"publish", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.dedupe(q)
-			return f.publish(q, duly.Message{Key: "k", Headers: map[string]string{"a": "b"}}, duly.Message{ID: "own"}, duly.Message{ID: "late", Delay: time.Minute})
+			return f.publish(q, duly.Message{Key: "k", Headers: map[string]string{"a": "b"}}, duly.Message{ID: "own"},
+				duly.Message{ID: "late", Delay: time.Minute})
 		}},
 		{"publish over a bound", 0, func(f *failpoints, q duly.QueueRef) func() error {
 			f.group(q)
 			f.must(f.publish(q, make([]duly.Message, 3)...)())
 			f.takeMessages(q, 2)
-			f.must(f.e.ConfigureTopic(f.Context(), topicOfTour(q), duly.TopicConfig{MaxCount: 3, Overflow: duly.OverflowDrop}))
+			f.must(f.e.ConfigureTopic(f.Context(), topicOfTour(q),
+				duly.TopicConfig{MaxCount: 3, Overflow: duly.OverflowDrop}))
 			return f.publish(q, make([]duly.Message, 2)...)
 		}},
 		{"enter delayed messages", time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
@@ -54,7 +56,8 @@ func topicFailpoints() []failpointOp {
 		}},
 		{"step messages", 2 * time.Hour, func(f *failpoints, q duly.QueueRef) func() error {
 			f.group(q)
-			f.must(f.e.Configure(f.Context(), groupOfTour(q), duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}}))
+			f.must(f.e.Configure(f.Context(), groupOfTour(q),
+				duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}}))
 			f.must(f.publish(q, duly.Message{})())
 			f.must(f.settle(f.takeMessages(q, 1), duly.Nack)())
 			return func() error { _, err := f.e.Step(f.Context(), groupOfTour(q)); return err }
@@ -89,7 +92,8 @@ func topicFailpoints() []failpointOp {
 			f.must(f.publish(q, duly.Message{Key: "k"}, duly.Message{Key: "k"})())
 			f.takeMessages(q, 2)
 			return func() error {
-				return f.e.Configure(f.Context(), groupOfTour(q), duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}})
+				return f.e.Configure(f.Context(), groupOfTour(q),
+					duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderNone}})
 			}
 		}},
 		{"destroy a topic", 0, func(f *failpoints, q duly.QueueRef) func() error {
@@ -138,7 +142,8 @@ func (f *failpoints) publish(q duly.QueueRef, messages ...duly.Message) func() e
 
 // takeMessages reserves from the group of a queue of the tour. The error is f.err.
 func (f *failpoints) takeMessages(q duly.QueueRef, n int) (ds []duly.Delivery) {
-	ds, f.err = f.e.Reserve(f.Context(), duly.ReserveParams{Namespace: q.Namespace, Queues: []string{groupOfTour(q).Name}, Max: n})
+	ds, f.err = f.e.Reserve(f.Context(), duly.ReserveParams{Namespace: q.Namespace,
+		Queues: []string{groupOfTour(q).Name}, Max: n})
 	return ds
 }
 

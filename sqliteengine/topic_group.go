@@ -331,7 +331,8 @@ func (t *tx) giveUp(q *queue) error {
 // unlinkGroup removes a destroyed group from its topic.
 func (t *tx) unlinkGroup(q *queue) {
 	if topic := t.topicOf(q); topic != nil {
-		topic.log.groups = slices.DeleteFunc(slices.Clone(topic.log.groups), func(ref duly.QueueRef) bool { return ref == q.ref })
+		topic.log.groups = slices.DeleteFunc(slices.Clone(topic.log.groups),
+			func(ref duly.QueueRef) bool { return ref == q.ref })
 	}
 }
 

@@ -24,7 +24,8 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	}
 	p := &publishes{items: make([]publish, len(messages)), results: make([]duly.PublishResult, len(messages))}
 	p.judge(e, messages, leaves(ctx))
-	if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes, needs: needsRoom}); err != nil {
+	if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes,
+		needs: needsRoom}); err != nil {
 		return nil, err
 	}
 	return p.results, nil
@@ -253,7 +254,8 @@ func (t *tx) remember(q *queue, id string, ordinal, ms int64) error {
 		return err
 	}
 	n.ids += 1 - int64(dropped)
-	if _, err := t.stmt("seen_add").Int(1, q.id).Text(2, id).Int(3, t.now).Int(4, ordinal).Int(5, ms).Run(); err != nil {
+	if _, err := t.stmt("seen_add").Int(1, q.id).Text(2, id).Int(3, t.now).Int(4, ordinal).Int(5,
+		ms).Run(); err != nil {
 		return err
 	}
 	return t.forgetIDs(q, clock.Millis(q.log.cfg.Dedupe))

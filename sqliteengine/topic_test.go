@@ -68,7 +68,8 @@ func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	}
 	published(t, e, make5("events")...)
 	got := takenFrom(t, e, "events@g", 2)
-	if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Release}, {Receipt: got[1].Receipt, As: duly.Release}}); err != nil {
+	if _, err := e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Release},
+		{Receipt: got[1].Receipt, As: duly.Release}}); err != nil {
 		t.Fatal(err)
 	}
 	deleteMessages(t, e, "ordinal IN (2, 4)")
@@ -80,7 +81,8 @@ func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	if want := []string{"1", "3", "5"}; !slices.Equal(bodies, want) {
 		t.Errorf("the group hands out %q, want %q", bodies, want)
 	}
-	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 || stats.Group.Lag != 0 {
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 ||
+		stats.Group.Lag != 0 {
 		t.Errorf("the group is %+v, %v; want two missed", stats.Group, err)
 	}
 }
@@ -100,7 +102,8 @@ func TestGroupPassesOverADeletedEndOfTheLog(t *testing.T) {
 	if got := takenFrom(t, e, "events@g", 10); len(got) != 0 {
 		t.Errorf("%d messages are handed out behind the end", len(got))
 	}
-	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 || stats.Group.Lag != 0 {
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 2 ||
+		stats.Group.Lag != 0 {
 		t.Errorf("the group is %+v, %v; want two missed", stats.Group, err)
 	}
 }
@@ -119,7 +122,8 @@ func TestSettleOfAMessageThatIsGone(t *testing.T) {
 	if err != nil || errs[0] != nil {
 		t.Fatal(errs, err)
 	}
-	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 1 || stats.Sizes.Dead != 0 {
+	if stats, err := e.Stats(t.Context(), duly.Q("events@g")); err != nil || stats.Group.Missed != 1 ||
+		stats.Sizes.Dead != 0 {
 		t.Errorf("the group is %+v %+v, %v; want one missed", stats.Sizes, stats.Group, err)
 	}
 }
@@ -165,7 +169,8 @@ func TestTopicsSurviveARestart(t *testing.T) {
 	r.open()
 	after, err := r.e.Topic(t.Context(), ruinTopic)
 	before.Stats.Floors, after.Stats.Floors = nil, nil // since when is forgotten
-	if err != nil || before.Stats.Last != after.Stats.Last || before.Stats.Delayed != after.Stats.Delayed || before.Stats.Bytes != after.Stats.Bytes {
+	if err != nil || before.Stats.Last != after.Stats.Last || before.Stats.Delayed != after.Stats.Delayed ||
+		before.Stats.Bytes != after.Stats.Bytes {
 		t.Errorf("the topic was %+v and is %+v, %v", before.Stats, after.Stats, err)
 	}
 	errs, err := r.e.Settle(t.Context(), "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}})
@@ -225,7 +230,8 @@ func TestRestoreVoidsReceiptsOfGroups(t *testing.T) {
 func TestDropsAreLoggedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	e, c, log := openLogged(t)
-	if err := e.ConfigureTopic(t.Context(), duly.Q("events"), duly.TopicConfig{MaxCount: 5, Overflow: duly.OverflowDrop}); err != nil {
+	if err := e.ConfigureTopic(t.Context(), duly.Q("events"),
+		duly.TopicConfig{MaxCount: 5, Overflow: duly.OverflowDrop}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
@@ -273,7 +279,8 @@ func TestPublishReturnsWhenTheMessageIsStored(t *testing.T) {
 
 	killed := mustOpen(t, path)
 	page, err := killed.Read(t.Context(), duly.Q("events"), duly.ReadParams{})
-	if err != nil || len(page.Entries) != 1 || page.Entries[0].Position != position || string(page.Entries[0].Body) != "kept" {
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].Position != position ||
+		string(page.Entries[0].Body) != "kept" {
 		t.Errorf("after a kill the log has %+v, %v", page, err)
 	}
 	repeat, err := killed.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "own"}})
@@ -323,7 +330,8 @@ func TestTopicsOnAFullDisk(t *testing.T) {
 	if len(got) != 2 {
 		t.Fatalf("%d messages are handed out, want 2", len(got))
 	}
-	errs, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Release}})
+	errs, err := e.Settle(ctx, "", []duly.Outcome{{Receipt: got[0].Receipt, As: duly.Ack},
+		{Receipt: got[1].Receipt, As: duly.Release}})
 	if err = errors.Join(append(errs, err)...); err != nil {
 		t.Errorf("outcomes are answered %v", err)
 	}

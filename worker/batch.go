@@ -55,7 +55,8 @@ func (b *batching) validate(f *duly.BadFields, queue string, slots int) {
 		f.Add("concurrency", "is %d, must be at least %d, the batch of queue %s", slots, b.size, queue)
 	}
 	if b.wait < 0 || b.wait > duly.MaxWait {
-		f.Add("wait", "of queue %s is %s, must be between 0s and %s", queue, duly.FormatDuration(b.wait), duly.FormatDuration(duly.MaxWait))
+		f.Add("wait", "of queue %s is %s, must be between 0s and %s", queue, duly.FormatDuration(b.wait),
+			duly.FormatDuration(duly.MaxWait))
 	}
 }
 

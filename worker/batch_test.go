@@ -107,7 +107,8 @@ func TestBatchSettlesEachDeliveryByItsError(t *testing.T) {
 	bubble(t, worker.Config{}, func(t *testing.T, r *rig) {
 		r.HandleBatch("q", 6, time.Minute, func(deliveries []*worker.Delivery) []error {
 			_ = deliveries[0].SetResult([]byte("done"))
-			return []error{nil, errors.New("boom"), worker.RetryAfter(time.Minute, nil), worker.Bury(errors.New("bad")), worker.Snooze(time.Second), worker.Release()}
+			return []error{nil, errors.New("boom"), worker.RetryAfter(time.Minute, nil),
+				worker.Bury(errors.New("bad")), worker.Snooze(time.Second), worker.Release()}
 		})
 		r.push(6, duly.Job{})
 		r.start()
@@ -121,10 +122,12 @@ func TestBatchThatFailsAsAWhole(t *testing.T) {
 		handler worker.BatchFunc
 		want    string
 	}{
-		"panic":          {func([]*worker.Delivery) []error { panic("boom") }, "panic: boom"},
-		"too few errors": {func([]*worker.Delivery) []error { return []error{nil, nil} }, "returned 2 errors for 3 deliveries"},
-		"Goexit":         {func([]*worker.Delivery) []error { runtime.Goexit(); return nil }, "Goexit"},
-		"bad error":      {func(d []*worker.Delivery) []error { return []error{nil, nil, panicError{}} }, "panic: of an error"},
+		"panic": {func([]*worker.Delivery) []error { panic("boom") }, "panic: boom"},
+		"too few errors": {func([]*worker.Delivery) []error { return []error{nil, nil} },
+			"returned 2 errors for 3 deliveries"},
+		"Goexit": {func([]*worker.Delivery) []error { runtime.Goexit(); return nil }, "Goexit"},
+		"bad error": {func(d []*worker.Delivery) []error { return []error{nil, nil, panicError{}} },
+			"panic: of an error"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, worker.Config{}, func(t *testing.T, r *rig) {

@@ -55,7 +55,8 @@ func (b *bridgeTap) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResul
 			return nil, err
 		}
 	}
-	results, err := b.Engine.Push(ctx, slices.DeleteFunc(slices.Clone(jobs), func(j duly.Job) bool { return b.refuses(&j) }))
+	results, err := b.Engine.Push(ctx, slices.DeleteFunc(slices.Clone(jobs),
+		func(j duly.Job) bool { return b.refuses(&j) }))
 	for i := range jobs {
 		if err == nil && b.refuses(&jobs[i]) {
 			results = slices.Insert(results, i, duly.PushResult{Err: duly.Invalid("body", "is bad")})
@@ -99,7 +100,8 @@ func onBridge(t *testing.T, body func(t *testing.T, r *bridgeRig)) {
 		}
 
 		r.createGroup("mail")
-		b := worker.NewBridge(r.engine, worker.BridgeConfig{Group: mailer, Queue: "mail", Logger: slog.New(slog.NewTextHandler(r.log, nil))})
+		b := worker.NewBridge(r.engine, worker.BridgeConfig{Group: mailer, Queue: "mail",
+			Logger: slog.New(slog.NewTextHandler(r.log, nil))})
 		go func() { ended <- b.Run(ctx) }()
 		body(t, r)
 		r.stop()
@@ -111,7 +113,8 @@ func (r *bridgeRig) createGroup(target string) {
 	r.t.Helper()
 	_, err := r.engine.CreateGroup(r.t.Context(), duly.Q(mailer), duly.FromStart)
 	if err == nil {
-		err = r.engine.Configure(r.t.Context(), duly.Q(mailer), duly.QueueConfig{Group: duly.GroupConfig{Target: target}})
+		err = r.engine.Configure(r.t.Context(), duly.Q(mailer),
+			duly.QueueConfig{Group: duly.GroupConfig{Target: target}})
 	}
 	if err != nil {
 		r.t.Fatal(err)
@@ -149,7 +152,8 @@ func (r *bridgeRig) jobs() string {
 func (r *bridgeRig) settled(acked int64) {
 	r.t.Helper()
 	stats, err := r.engine.Stats(r.t.Context(), duly.Q(mailer))
-	if err != nil || stats.Counters.Acked != acked || stats.Counters.Failed != 0 || stats.Counters.Stalled != 0 || stats.Group.Lag != 0 {
+	if err != nil || stats.Counters.Acked != acked || stats.Counters.Failed != 0 || stats.Counters.Stalled != 0 ||
+		stats.Group.Lag != 0 {
 		r.t.Errorf("the group: %+v, lag %d, %v; want %d acked", stats.Counters, stats.Group.Lag, err, acked)
 	}
 }
@@ -157,15 +161,18 @@ func (r *bridgeRig) settled(acked int64) {
 // C12.162, C12.163, C12.164, C12.165: each message becomes a job of the queue.
 func TestBridge(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
-		if err := r.engine.Configure(t.Context(), duly.Q("mail"), duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, TTL: time.Hour}}); err != nil {
+		if err := r.engine.Configure(t.Context(), duly.Q("mail"),
+			duly.QueueConfig{Defaults: duly.Defaults{Tries: 3, TTL: time.Hour}}); err != nil {
 			t.Fatal(err)
 		}
-		at := r.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"x": "1"}}, duly.Message{Body: []byte("b"), Key: "k", ID: "own"})
+		at := r.publish(duly.Message{Body: []byte("a"), Headers: map[string]string{"x": "1"}},
+			duly.Message{Body: []byte("b"), Key: "k", ID: "own"})
 		pass(2 * time.Second)
 		r.settled(2)
 
 		plain, err := r.engine.Get(t.Context(), duly.Q("mail"), at[0].String())
-		if err != nil || string(plain.Body) != "a" || plain.Headers["x"] != "1" || plain.OrderKey != "" || plain.Tries != 3 || plain.TTL != time.Hour {
+		if err != nil || string(plain.Body) != "a" || plain.Headers["x"] != "1" || plain.OrderKey != "" ||
+			plain.Tries != 3 || plain.TTL != time.Hour {
 			t.Errorf("the job of the first message: %+v, %v", plain, err)
 		}
 		id := at[1]
@@ -299,7 +306,8 @@ func TestBridgeWaitsForTheEngine(t *testing.T) {
 func TestBridgeLeavesAGroupWithAnotherTarget(t *testing.T) {
 	onBridge(t, func(t *testing.T, r *bridgeRig) {
 		configure := func(target string) {
-			if err := r.engine.Configure(t.Context(), duly.Q(mailer), duly.QueueConfig{Group: duly.GroupConfig{Target: target}}); err != nil {
+			if err := r.engine.Configure(t.Context(), duly.Q(mailer),
+				duly.QueueConfig{Group: duly.GroupConfig{Target: target}}); err != nil {
 				t.Fatal(err)
 			}
 		}

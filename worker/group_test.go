@@ -108,7 +108,8 @@ func onGroup(t *testing.T, body func(t *testing.T, r *groupRig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := &groupRig{t: t, engine: &groupTap{Engine: model.New(model.Config{}), names: map[string]bool{}}, log: &bytes.Buffer{}}
+		r := &groupRig{t: t, engine: &groupTap{Engine: model.New(model.Config{}), names: map[string]bool{}},
+			log: &bytes.Buffer{}}
 		r.Worker = worker.New(r.engine, worker.Config{Logger: slog.New(slog.NewTextHandler(r.log, nil))})
 		body(t, r)
 		r.engine.Close()
@@ -301,7 +302,8 @@ func TestAWorkerOfAnotherOnesGroupEnds(t *testing.T) {
 			onGroup(t, func(t *testing.T, r *groupRig) {
 				_, err := r.engine.CreateGroup(t.Context(), duly.Q(mailer), "start")
 				if err == nil {
-					err = r.engine.Configure(t.Context(), duly.Q(mailer), duly.QueueConfig{Group: duly.GroupConfig{Target: "mail"}})
+					err = r.engine.Configure(t.Context(), duly.Q(mailer),
+						duly.QueueConfig{Group: duly.GroupConfig{Target: "mail"}})
 				}
 				if err != nil {
 					t.Fatal(err)
@@ -374,7 +376,8 @@ func TestMistakesInFrom(t *testing.T) {
 
 	w := worker.New(newLineEngine(), worker.Config{})
 	w.Handle(mailer, h, worker.From("start"))
-	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) || !strings.Contains(fmt.Sprint(err), "engine has no topics") {
+	if err := w.Run(t.Context()); !errors.Is(err, duly.ErrInvalid) ||
+		!strings.Contains(fmt.Sprint(err), "engine has no topics") {
 		t.Errorf("an engine without topics: %v", err)
 	}
 }

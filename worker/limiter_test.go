@@ -54,52 +54,53 @@ func TestTheLimiterFollowsTheHandlers(t *testing.T) {
 			took, failure := 10*time.Millisecond, error(nil)
 			var limits []int
 			o := worker.Observer{Limit: func(n int) { limits = append(limits, n) }}
-			bubble(t, worker.Config{Concurrency: 16, Limiter: &worker.Limiter{}, Observer: o}, func(t *testing.T, r *rig) {
-				var g gauge
-				r.Handle("q", func(ctx context.Context, _ *worker.Delivery) error {
-					g.add(1)
-					defer g.add(-1)
+			bubble(t, worker.Config{Concurrency: 16, Limiter: &worker.Limiter{}, Observer: o},
+				func(t *testing.T, r *rig) {
+					var g gauge
+					r.Handle("q", func(ctx context.Context, _ *worker.Delivery) error {
+						g.add(1)
+						defer g.add(-1)
+						mu.Lock()
+						d, err := took, failure
+						mu.Unlock()
+						_ = clock.Sleep(ctx, clock.System(), d)
+						return err
+					})
+					r.push(50_000, duly.Job{})
+					r.start()
+					after(5 * time.Millisecond)
+					if n := g.since(); n != worker.DefaultLimit {
+						t.Errorf("%d handlers run at the start, want %d", n, worker.DefaultLimit)
+					}
+					after(5 * time.Second)
+					if n := g.since(); n != 16 {
+						t.Errorf("%d handlers run while all is well, want all 16", n)
+					}
+
 					mu.Lock()
-					d, err := took, failure
+					took, failure = ends.took, ends.err
 					mu.Unlock()
-					_ = clock.Sleep(ctx, clock.System(), d)
-					return err
+					after(5 * time.Second)
+					g.since()
+					after(2 * time.Second)
+					if n := g.since(); n > 2 {
+						t.Errorf("%d handlers run 5 s after the trouble began, want 1 or 2", n)
+					}
+
+					mu.Lock()
+					took, failure = 10*time.Millisecond, nil
+					mu.Unlock()
+					after(10 * time.Second)
+					g.since()
+					after(time.Second)
+					if n := g.since(); n != 16 {
+						t.Errorf("%d handlers run after the trouble, want all 16", n)
+					}
+					r.stop()
+					if len(limits) < 4 {
+						t.Errorf("the observer has seen the limits %v", limits)
+					}
 				})
-				r.push(50_000, duly.Job{})
-				r.start()
-				after(5 * time.Millisecond)
-				if n := g.since(); n != worker.DefaultLimit {
-					t.Errorf("%d handlers run at the start, want %d", n, worker.DefaultLimit)
-				}
-				after(5 * time.Second)
-				if n := g.since(); n != 16 {
-					t.Errorf("%d handlers run while all is well, want all 16", n)
-				}
-
-				mu.Lock()
-				took, failure = ends.took, ends.err
-				mu.Unlock()
-				after(5 * time.Second)
-				g.since()
-				after(2 * time.Second)
-				if n := g.since(); n > 2 {
-					t.Errorf("%d handlers run 5 s after the trouble began, want 1 or 2", n)
-				}
-
-				mu.Lock()
-				took, failure = 10*time.Millisecond, nil
-				mu.Unlock()
-				after(10 * time.Second)
-				g.since()
-				after(time.Second)
-				if n := g.since(); n != 16 {
-					t.Errorf("%d handlers run after the trouble, want all 16", n)
-				}
-				r.stop()
-				if len(limits) < 4 {
-					t.Errorf("the observer has seen the limits %v", limits)
-				}
-			})
 		})
 	}
 }
@@ -128,7 +129,8 @@ func TestTheLimiterLearnsNothingFromReleases(t *testing.T) {
 func TestBadLimiters(t *testing.T) {
 	t.Parallel()
 	for want, w := range map[string]*worker.Worker{
-		"limiter.start is 9":        worker.New(newLineEngine(), worker.Config{Concurrency: 8, Limiter: &worker.Limiter{Start: 9}}),
+		"limiter.start is 9": worker.New(newLineEngine(),
+			worker.Config{Concurrency: 8, Limiter: &worker.Limiter{Start: 9}}),
 		"limiter.start is -1":       worker.New(newLineEngine(), worker.Config{Limiter: &worker.Limiter{Start: -1}}),
 		"queue q is handled in bat": worker.New(newLineEngine(), worker.Config{Limiter: &worker.Limiter{}}),
 	} {

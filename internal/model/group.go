@@ -103,7 +103,8 @@ func (e *Engine) newGroup(t *topic, ref duly.QueueRef, places []place, now int64
 	for i, l := range t.logs {
 		s := newShard(ref, i, e.moves)
 		s.reader = &reader{
-			log: l, held: &set{compare: byNumber}, copies: map[string]*job{}, cursor: max(places[i].wanted, l.first()) - 1,
+			log: l, held: &set{compare: byNumber}, copies: map[string]*job{},
+			cursor: max(places[i].wanted, l.first()) - 1,
 		}
 		s.reader.stats.Entered = s.lag()
 		g.shards = append(g.shards, s)

@@ -90,7 +90,8 @@ func (l *log) at(p duly.Position) *message {
 // enter appends a message to the log. Positions rise even if the clock was set back.
 func (l *log) enter(m *message, now int64) {
 	l.last = duly.PositionParts{
-		Millis: max(now, l.last.Millis), Ordinal: l.last.Ordinal + 1, Shard: l.index, Topic: duly.TopicChecksum(l.topic.ref),
+		Millis: max(now, l.last.Millis), Ordinal: l.last.Ordinal + 1, Shard: l.index,
+		Topic: duly.TopicChecksum(l.topic.ref),
 	}
 	m.position, m.ordinal, m.entered = l.last.Position(), l.last.Ordinal, l.last.Millis
 	l.messages = append(l.messages, m)

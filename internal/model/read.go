@@ -179,7 +179,8 @@ func (l *log) place(p duly.FromParts) place {
 
 // placeOfTime finds the first message that entered at ms or later.
 func (l *log) placeOfTime(ms int64) place {
-	i, _ := slices.BinarySearchFunc(l.messages, ms, func(m *message, ms int64) int { return cmp.Compare(m.entered, ms) })
+	i, _ := slices.BinarySearchFunc(l.messages, ms,
+		func(m *message, ms int64) int { return cmp.Compare(m.entered, ms) })
 	oldest := l.last.Millis + 1 // in an empty log, the target may be the last that was there
 	if len(l.messages) > 0 {
 		oldest = l.messages[0].entered

@@ -12,12 +12,14 @@ import (
 
 var (
 	events = duly.QueueRef{Namespace: "shop", Name: "events"}
-	place  = duly.PositionParts{Millis: when.UnixMilli(), Ordinal: 7, Shard: 3, Topic: duly.TopicChecksum(events)}.Position()
+	place  = duly.PositionParts{Millis: when.UnixMilli(), Ordinal: 7, Shard: 3,
+		Topic: duly.TopicChecksum(events)}.Position()
 )
 
 // fullMessage has every field that a publish can carry except due.
 func fullMessage() duly.Message {
-	return duly.Message{Namespace: "shop", Topic: "events", ID: "order:1", Key: "kundin 7", Body: []byte("hello \"w\\orld\" <ü>\n"),
+	return duly.Message{Namespace: "shop", Topic: "events", ID: "order:1", Key: "kundin 7",
+		Body:    []byte("hello \"w\\orld\" <ü>\n"),
 		Headers: map[string]string{"b": "2", "a": "1"}, Delay: 90 * time.Minute}
 }
 
@@ -34,32 +36,41 @@ func delayedMessage() duly.Message {
 }
 
 func fullTopicConfig() duly.TopicConfig {
-	return duly.TopicConfig{Shards: 8, Dedupe: time.Hour, Keep: 24 * time.Hour, MaxAge: duly.None, MaxCount: 5, MaxBytes: 1 << 40, Overflow: duly.OverflowDrop}
+	return duly.TopicConfig{Shards: 8, Dedupe: time.Hour, Keep: 24 * time.Hour, MaxAge: duly.None, MaxCount: 5,
+		MaxBytes: 1 << 40, Overflow: duly.OverflowDrop}
 }
 
 func fullTopic() Topic {
 	return Topic{Name: "events", TopicInfo: duly.TopicInfo{Config: fullTopicConfig(), Stats: duly.TopicStats{
-		Messages: 1, Bytes: 2, First: place, Last: place, Delayed: 3, NextDue: when, Published: 4, Exists: 5, Entered: 6, Canceled: 7, Trimmed: 8,
-		Dropped: 9, Forgotten: 10, Floors: []duly.Floor{{Shard: 3, Position: place, Group: "mailer", Since: when, Alone: 11}},
+		Messages: 1, Bytes: 2, First: place, Last: place, Delayed: 3, NextDue: when, Published: 4, Exists: 5,
+		Entered: 6, Canceled: 7, Trimmed: 8,
+		Dropped: 9, Forgotten: 10, Floors: []duly.Floor{{Shard: 3, Position: place, Group: "mailer", Since: when,
+			Alone: 11}},
 	}}}
 }
 
 func fullGroupStats() *duly.GroupStats {
-	return &duly.GroupStats{Lag: 1, Entered: 2, Filtered: 3, Skipped: 4, Replayed: 5, Missed: 6, OldestNeeded: time.Minute, Parked: true, AtMaxHeld: true,
+	return &duly.GroupStats{Lag: 1, Entered: 2, Filtered: 3, Skipped: 4, Replayed: 5, Missed: 6,
+		OldestNeeded: time.Minute, Parked: true, AtMaxHeld: true,
 		Key: "kundin 7", Consumers: []duly.Consumer{{Name: "host-1-a", LastCall: when}}}
 }
 
 func groupConfig() duly.QueueConfig {
-	return duly.QueueConfig{MaxLeased: 9, Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 5, Filter: "type=order&@key=a", Idle: time.Hour, Target: "mail"}}
+	return duly.QueueConfig{MaxLeased: 9, Group: duly.GroupConfig{Order: duly.OrderKeys, MaxHeld: 5,
+		Filter: "type=order&@key=a", Idle: time.Hour, Target: "mail"}}
 }
 
 // C14.6, C14.7: what one side writes, the other reads as the same values.
 func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
-	messages := []duly.Message{fullMessage(), {Namespace: "shop", Topic: "events", Body: []byte{}}, {Namespace: "shop", Topic: "events", Body: []byte{0, 0xff, 'a'}, Due: when}}
-	read(t, "publish", Items[duly.Message]{Values: messages})(ReadPublish(string(AppendPublish(nil, messages)), events, Strict))
-	read(t, "topic config", fullTopicConfig())(ReadTopicConfig(string(AppendTopicConfig(nil, fullTopicConfig())), Strict))
-	none := duly.TopicConfig{Dedupe: duly.None, Keep: duly.None, MaxAge: duly.None, MaxCount: duly.None, MaxBytes: duly.None}
+	messages := []duly.Message{fullMessage(), {Namespace: "shop", Topic: "events", Body: []byte{}},
+		{Namespace: "shop", Topic: "events", Body: []byte{0, 0xff, 'a'}, Due: when}}
+	read(t, "publish", Items[duly.Message]{Values: messages})(ReadPublish(string(AppendPublish(nil, messages)),
+		events, Strict))
+	read(t, "topic config", fullTopicConfig())(ReadTopicConfig(string(AppendTopicConfig(nil, fullTopicConfig())),
+		Strict))
+	none := duly.TopicConfig{Dedupe: duly.None, Keep: duly.None, MaxAge: duly.None, MaxCount: duly.None,
+		MaxBytes: duly.None}
 	read(t, "topic config without bounds", none)(ReadTopicConfig(string(AppendTopicConfig(nil, none)), Strict))
 	for _, from := range []duly.From{"", duly.FromStart, duly.FromTime(when), duly.FromPosition(place)} {
 		read(t, "from", from)(ReadFrom(string(AppendFrom(nil, from)), Strict))
@@ -68,14 +79,16 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	read(t, "group config", groupConfig())(ReadConfig(string(AppendConfig(nil, groupConfig())), Strict))
 	cleared := duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}}
 	read(t, "group config without bounds", cleared)(ReadConfig(string(AppendConfig(nil, cleared)), Strict))
-	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"events@mailer"}, Max: 1, Consumer: "host-1", Target: "mail"}}
+	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"events@mailer"}, Max: 1,
+		Consumer: "host-1", Target: "mail"}}
 	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
 }
 
 // C13.1: an error is the same error on both sides of the wire.
 func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	t.Parallel()
-	published := []duly.PublishResult{{Outcome: duly.Created, Position: place}, {Outcome: duly.Exists, ID: "a", Position: place}, {Outcome: duly.Created, ID: "b"},
+	published := []duly.PublishResult{{Outcome: duly.Created, Position: place},
+		{Outcome: duly.Exists, ID: "a", Position: place}, {Outcome: duly.Created, ID: "b"},
 		{ID: "c", Err: duly.Invalid("key", "has 129 bytes")}}
 
 	read(t, "published", published)(ReadPublishResults(string(AppendPublishResults(nil, published))))
@@ -99,7 +112,8 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 	read(t, "seeked", seeked)(ReadSeeked(string(AppendSeeked(nil, seeked))))
 	group := Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
 	read(t, "group", group)(ReadQueue(string(AppendQueue(nil, group))))
-	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "events@mailer", Throttle: duly.DefaultGroupConfig().Throttle(), Stats: duly.Stats{Group: fullGroupStats()}}}}
+	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "events@mailer",
+		Throttle: duly.DefaultGroupConfig().Throttle(), Stats: duly.Stats{Group: fullGroupStats()}}}}
 	read(t, "survey", survey)(ReadSurvey(string(AppendSurvey(nil, survey))))
 }
 
@@ -121,7 +135,8 @@ func TestABadMessageIsItsOwnError(t *testing.T) {
 		}
 	}
 
-	for _, text := range []string{`{}`, `{"messages":[null]}`, `{"messages":[{"topic":"t"}]}`, `{"messages":[{"priority":1}]}`} {
+	for _, text := range []string{`{}`, `{"messages":[null]}`, `{"messages":[{"topic":"t"}]}`,
+		`{"messages":[{"priority":1}]}`} {
 		if _, err := ReadPublish(text, events, Strict); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -134,7 +149,8 @@ func TestBytesOfMessages(t *testing.T) {
 	t.Parallel()
 	m := duly.Message{Body: []byte("a\x00b")}
 	for what, text := range map[string][]byte{
-		"publish": AppendPublish(nil, []duly.Message{m}), "entries": AppendEntries(nil, duly.ReadPage{Entries: []duly.Entry{{Message: m}}}),
+		"publish": AppendPublish(nil, []duly.Message{m}),
+		"entries": AppendEntries(nil, duly.ReadPage{Entries: []duly.Entry{{Message: m}}}),
 		"delayed": AppendDelayedMessage(nil, &m),
 	} {
 		if !bytes.Contains(text, []byte(`"body_base64":"YQBi"`)) {
@@ -151,7 +167,8 @@ func TestBytesOfMessages(t *testing.T) {
 func TestSizeOfMessagesIsKnownBeforeTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	long := full(nil)
-	for name, body := range map[string][]byte{"nothing": nil, "text": []byte(strings.Repeat("täxt ", 20_000)), "binary": bytes.Repeat([]byte{0xff, 0}, 50_000)} {
+	for name, body := range map[string][]byte{"nothing": nil, "text": []byte(strings.Repeat("täxt ", 20_000)),
+		"binary": bytes.Repeat([]byte{0xff, 0}, 50_000)} {
 		for _, n := range []int{0, 1, 10} {
 			page := duly.ReadPage{Next: duly.From(strings.Repeat("n", 600)), Gap: 1 << 60}
 			delayed := duly.DelayedPage{Next: strings.Repeat("n", 600)}

@@ -121,10 +121,11 @@ func (b *Bridges) update(ctx context.Context) {
 func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) (whole bool) {
 	whole = true
 	for _, list := range b.cfg.Namespaces {
-		err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return list(ctx, p) }, func(name string) error {
-			do(name)
-			return ctx.Err()
-		})
+		err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return list(ctx, p) },
+			func(name string) error {
+				do(name)
+				return ctx.Err()
+			})
 		whole = whole && err == nil
 	}
 	return whole
@@ -133,16 +134,17 @@ func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) 
 // targets adds the groups of a namespace that have a target.
 func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bool) error {
 	in := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: name} }
-	err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) }, func(topic string) error {
-		return eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Groups(ctx, in(topic), p) }, func(name string) error {
-			group := in(duly.GroupName(topic, name))
-			config, err := b.cfg.Engine.Config(ctx, group)
-			if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
-				to[route{group, config.Group.Target}] = true
-			}
-			return gone(err)
+	err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) },
+		func(topic string) error {
+			return eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Groups(ctx, in(topic), p) }, func(name string) error {
+				group := in(duly.GroupName(topic, name))
+				config, err := b.cfg.Engine.Config(ctx, group)
+				if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
+					to[route{group, config.Group.Target}] = true
+				}
+				return gone(err)
+			})
 		})
-	})
 	return gone(err)
 }
 
@@ -181,9 +183,11 @@ func (b *Bridges) start(ctx context.Context, r route) {
 	b.running.Go(func() {
 		defer close(running.ended)
 		defer stop()
-		one := worker.NewBridge(b.cfg.Engine, worker.BridgeConfig{Namespace: r.group.Namespace, Group: r.group.Name, Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
+		one := worker.NewBridge(b.cfg.Engine, worker.BridgeConfig{Namespace: r.group.Namespace, Group: r.group.Name,
+			Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
 		if err := one.Run(ctx); err != nil {
-			b.cfg.Log.Error("a bridge has ended", "group", r.group.String(), "queue", r.target, "code", string(duly.CodeOf(err)))
+			b.cfg.Log.Error("a bridge has ended", "group", r.group.String(), "queue", r.target, "code",
+				string(duly.CodeOf(err)))
 		}
 	})
 }

@@ -70,7 +70,8 @@ func target(t *testing.T, e *failing, queue string) {
 
 func publish(t *testing.T, e *failing) {
 	t.Helper()
-	if _, err := e.Publish(t.Context(), []duly.Message{{Namespace: "shop", Topic: "events", Body: []byte("x")}}); err != nil {
+	if _, err := e.Publish(t.Context(), []duly.Message{{Namespace: "shop", Topic: "events",
+		Body: []byte("x")}}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -108,7 +109,8 @@ func TestGroupsWithATargetAreWorked(t *testing.T) {
 		pass(time.Minute)
 		ready(t, e, mail, 1)
 		ready(t, e, other, 1)
-		if _, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{mailer.Name}, Max: 1}); err != nil {
+		if _, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{mailer.Name},
+			Max: 1}); err != nil {
 			t.Errorf("another caller: %v", err)
 		}
 	})

@@ -20,7 +20,8 @@ type topicHandler func(c *route.Call, topics duly.Topics, topic duly.QueueRef) e
 func (a *API) onTopic(h topicHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Topics == nil {
-			return duly.Errorf(duly.CodeUnsupported, "this server's engine has no topics; use a queue, or an engine with topics")
+			return duly.Errorf(duly.CodeUnsupported,
+				"this server's engine has no topics; use a queue, or an engine with topics")
 		}
 		return h(c, a.cfg.Topics, duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("topic")})
 	}

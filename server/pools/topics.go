@@ -24,7 +24,8 @@ func (r *Pools) topics(ctx context.Context, namespace string) (duly.Topics, erro
 			return heededTopics{topics, e}, nil
 		}
 	}
-	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics", duly.NamespaceOr(namespace))
+	return nil, duly.Errorf(duly.CodeUnsupported, "the engine of namespace %s has no topics",
+		duly.NamespaceOr(namespace))
 }
 
 // mostNamed is the maximum number of topics that an error names.
@@ -119,7 +120,8 @@ func (r *Pools) Publish(ctx context.Context, messages []duly.Message) ([]duly.Pu
 		for k, i := range places[namespace] {
 			some[k] = messages[i]
 		}
-		answers, err := inTopics(ctx, r, namespace, func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
+		answers, err := inTopics(ctx, r, namespace,
+			func(t duly.Topics) ([]duly.PublishResult, error) { return t.Publish(ctx, some) })
 		for k, i := range places[namespace] {
 			if err != nil {
 				results[i] = duly.PublishResult{ID: messages[i].ID, Err: err}

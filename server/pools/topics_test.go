@@ -19,14 +19,16 @@ func TestTopicsAreInTheirNamespacesPool(t *testing.T) {
 	r.move("shop", "b")
 	r.end("shop")
 	ctx := t.Context()
-	results, err := r.Publish(ctx, []duly.Message{{Topic: "events", Body: []byte("1")}, {Namespace: "shop", Topic: "events", Body: []byte("2")}, {Topic: "events", Body: []byte("3")}})
+	results, err := r.Publish(ctx, []duly.Message{{Topic: "events", Body: []byte("1")},
+		{Namespace: "shop", Topic: "events", Body: []byte("2")}, {Topic: "events", Body: []byte("3")}})
 	r.must(err)
 	for i, result := range results {
 		if result.Err != nil || result.Outcome != duly.Created {
 			t.Errorf("message %d: %+v", i, result)
 		}
 	}
-	for pool, want := range map[string]map[string]int64{duly.DefaultPool: {"default": 2, "shop": 0}, "b": {"default": 0, "shop": 1}} {
+	for pool, want := range map[string]map[string]int64{duly.DefaultPool: {"default": 2, "shop": 0},
+		"b": {"default": 0, "shop": 1}} {
 		for namespace, n := range want {
 			info, err := r.engines[pool].Topic(ctx, duly.QueueRef{Namespace: namespace, Name: "events"})
 			if info.Stats.Messages != n || n == 0 && !errors.Is(err, duly.ErrNotFound) {
@@ -54,10 +56,12 @@ func TestANamespaceThatMovesGetsNoTopic(t *testing.T) {
 	r := newRig(t, "b")
 	r.push("shop", "q", "a")
 	r.move("shop", "b")
-	if _, err := r.Publish(t.Context(), []duly.Message{{Namespace: "shop", Topic: "events"}}); !errors.Is(err, duly.ErrConflict) {
+	if _, err := r.Publish(t.Context(), []duly.Message{{Namespace: "shop", Topic: "events"}}); !errors.Is(err,
+		duly.ErrConflict) {
 		t.Errorf("a publish: %v", err)
 	}
-	if _, err := r.CreateGroup(t.Context(), duly.QueueRef{Namespace: "shop", Name: "events@mailer"}, duly.FromStart); !errors.Is(err, duly.ErrConflict) {
+	if _, err := r.CreateGroup(t.Context(), duly.QueueRef{Namespace: "shop", Name: "events@mailer"},
+		duly.FromStart); !errors.Is(err, duly.ErrConflict) {
 		t.Errorf("a group: %v", err)
 	}
 }
@@ -113,7 +117,8 @@ func TestATopicThatIsMadeMeanwhileHoldsTheMove(t *testing.T) {
 	_, err = r.Move(ctx, "shop", duly.DefaultPool)
 	r.must(err)
 	r.end("shop")
-	if info, err := r.Topic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil || info.Stats.Messages != 1 {
+	if info, err := r.Topic(ctx, duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil ||
+		info.Stats.Messages != 1 {
 		t.Errorf("the topic has %+v, %v", info.Stats, err)
 	}
 }

@@ -56,7 +56,8 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 		for r.Word == "behind" {
 			var err error
 			r, err = e.CallGroupOnce(ctx, q, s, store.ScriptGroupReserve, true,
-				token.String(), strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), had, consumer)
+				token.String(), strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), had,
+				consumer)
 			if err != nil {
 				e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 				return err

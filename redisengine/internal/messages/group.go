@@ -33,8 +33,10 @@ func (g *Group) job(j *duly.Job, p Place, value string) bool {
 	}
 	d := g.Config.Defaults
 	*j = duly.Job{
-		ID: g.Shard.Position(p).String(), Namespace: g.Ref.Namespace, Queue: g.Ref.Name, OrderKey: m.Key, Body: m.Body, Headers: m.Headers,
-		Due: clock.FromMilli(p.Millis), Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff, Lease: d.Lease, TTL: duly.None, Retain: duly.None,
+		ID: g.Shard.Position(p).String(), Namespace: g.Ref.Namespace, Queue: g.Ref.Name, OrderKey: m.Key,
+		Body: m.Body, Headers: m.Headers,
+		Due: clock.FromMilli(p.Millis), Tries: d.Tries, MaxStalls: d.MaxStalls, Backoff: d.Backoff, Lease: d.Lease,
+		TTL: duly.None, Retain: duly.None,
 	}
 	return true
 }
@@ -55,7 +57,8 @@ func (g *Group) Deliveries(r []rueidis.RedisMessage, t Token) (all []duly.Delive
 		if !g.job(&d.Job, p, value) {
 			return // Check names it; its lease ends
 		}
-		parts := duly.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p), Delivery: uint64(t)}
+		parts := duly.ReceiptParts{Queue: g.Ref.Name, Shard: g.Shard.Index, Number: g.Shard.Position(p),
+			Delivery: uint64(t)}
 		d.Receipt, d.Failures, d.Stalls = parts.Receipt(), failures, stalls
 		d.Attempt = d.Job.Attempt(failures, stalls)
 		d.PushedAt, d.LeaseEnd, d.Now = clock.FromMilli(p.Millis), clock.FromMilli(end), clock.FromMilli(now)
@@ -127,12 +130,14 @@ const HeldSize = 8 + PlaceSize
 // HeldOf returns the delivery that a receipt of a group names, false for another topic.
 func HeldOf(topic duly.QueueRef, p *duly.ReceiptParts) (h Held, ok bool) {
 	parts := duly.PositionPartsOf(p.Number)
-	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == duly.TopicChecksum(topic) && parts.Shard == p.Shard
+	return Held{Token(p.Delivery), Place{parts.Ordinal, parts.Millis}}, parts.Topic == duly.TopicChecksum(topic) &&
+		parts.Shard == p.Shard
 }
 
 // String packs it for the sender of a joint call.
 func (h Held) String() string {
-	return rueidis.BinaryString(h.Place.Append(binary.BigEndian.AppendUint64(make([]byte, 0, HeldSize), uint64(h.Token))))
+	return rueidis.BinaryString(h.Place.Append(binary.BigEndian.AppendUint64(make([]byte, 0, HeldSize),
+		uint64(h.Token))))
 }
 
 // ReadHeld reads a packed Held.

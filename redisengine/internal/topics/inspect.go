@@ -25,11 +25,13 @@ type numbers map[string]int64
 // The names of the numbers, in the order of include/numbers.lua.
 var (
 	topicNumbers = []string{
-		"first", "first_ms", "last", "last_ms", "bytes", "largest", "freed", "sequence", "waiting", "waiting_bytes", "known", "published", "exists",
+		"first", "first_ms", "last", "last_ms", "bytes", "largest", "freed", "sequence", "waiting", "waiting_bytes",
+		"known", "published", "exists",
 		"entered", "canceled", "trimmed", "dropped", "forgotten", "holder", "holder_since", "rest",
 	}
 	groupNumbers = []string{
-		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "announced", "stuck", "delivered", "acked", "failed",
+		"birth", "cursor", "cursor_ms", "start", "out", "low", "low_ms", "idle", "called", "announced", "stuck",
+		"delivered", "acked", "failed",
 		"stalled", "released", "died", "requeued", "deleted", "dropped", "filtered", "skipped", "replayed", "missed",
 	}
 )
@@ -98,7 +100,8 @@ func addTopicStats(st *duly.TopicStats, q *catalog.Queue, s *catalog.Shard, r ca
 		}
 	}
 	st.Delayed += n["waiting"]
-	if due := clock.FromMilli(codec.Integer(&r.Rest[2])); n["waiting"] > 0 && (st.NextDue.IsZero() || due.Before(st.NextDue)) {
+	if due := clock.FromMilli(codec.Integer(&r.Rest[2])); n["waiting"] > 0 &&
+		(st.NextDue.IsZero() || due.Before(st.NextDue)) {
 		st.NextDue = due
 	}
 
@@ -186,27 +189,31 @@ type groupSum struct {
 }
 
 func newGroupSum() *groupSum {
-	return &groupSum{st: duly.Stats{Group: &duly.GroupStats{}}, blocked: map[string]int64{}, consumers: map[string]int64{}, parked: true}
+	return &groupSum{st: duly.Stats{Group: &duly.GroupStats{}}, blocked: map[string]int64{},
+		consumers: map[string]int64{}, parked: true}
 }
 
 func (g *groupSum) add(r catalog.Reply) {
 	now := codec.Integer(&r.Rest[0])
 	st, own := &g.st, g.st.Group
 	sizes := codec.Elements(&r.Rest[1])
-	for i, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased, duly.StateDead} {
+	for i, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased,
+		duly.StateDead} {
 		*st.Sizes.Of(state) += codec.Integer(&sizes[i])
 	}
 	if oldest := codec.Integer(&r.Rest[2]); oldest > 0 {
 		st.OldestReady = max(st.OldestReady, time.Duration(now-oldest)*time.Millisecond)
 	}
-	if next := codec.Integer(&r.Rest[3]); next > 0 && (st.NextDue.IsZero() || clock.FromMilli(next).Before(st.NextDue)) {
+	if next := codec.Integer(&r.Rest[3]); next > 0 &&
+		(st.NextDue.IsZero() || clock.FromMilli(next).Before(st.NextDue)) {
 		st.NextDue = clock.FromMilli(next)
 	}
 
 	n, _ := readNumbers(codec.Text(&r.Rest[4]), groupNumbers)
 	c := &st.Counters
 	for field, to := range map[string]*int64{
-		"delivered": &c.Delivered, "acked": &c.Acked, "failed": &c.Failed, "stalled": &c.Stalled, "released": &c.Released, "died": &c.Dead,
+		"delivered": &c.Delivered, "acked": &c.Acked, "failed": &c.Failed, "stalled": &c.Stalled,
+		"released": &c.Released, "died": &c.Dead,
 		"requeued": &c.Requeued, "deleted": &c.Deleted, "dropped": &c.Dropped,
 		"filtered": &own.Filtered, "skipped": &own.Skipped, "replayed": &own.Replayed, "missed": &own.Missed,
 	} {
@@ -385,7 +392,8 @@ func (e *Topics) listShard(ctx context.Context, q *catalog.Queue, at *cursor, p 
 		bodies = "1"
 	}
 	s := q.Shards[at.Shard]
-	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), bodies, strconv.Itoa(room), at.Score, string(at.Member))
+	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupList, at.State, strconv.Itoa(most), bodies, strconv.Itoa(room),
+		at.Score, string(at.Member))
 	if err != nil {
 		return nil, false, err
 	}

@@ -99,7 +99,8 @@ func (e *Topics) RequeueMessages(ctx context.Context, ref duly.QueueRef, p duly.
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return nil, err
 	}
-	r := &requeue{e: e, ref: ref.Normal(), results: make([]duly.RequeueResult, len(p.IDs)), done: make([]bool, len(p.IDs))}
+	r := &requeue{e: e, ref: ref.Normal(), results: make([]duly.RequeueResult, len(p.IDs)),
+		done: make([]bool, len(p.IDs))}
 	err = e.WithGroup(ctx, r.ref, func(q *catalog.Queue) error {
 		if p.N > 0 {
 			return r.oldest(ctx, q, p.N)
@@ -188,7 +189,8 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 		if err := r.byID(ctx, q, ids); err != nil {
 			return err
 		}
-		r.results = slices.DeleteFunc(r.results, func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
+		r.results = slices.DeleteFunc(r.results,
+			func(x duly.RequeueResult) bool { return duly.CodeOf(x.Err) == duly.CodeNotFound })
 		return nil
 	}
 
@@ -209,7 +211,8 @@ func (r *requeue) oldest(ctx context.Context, q *catalog.Queue, n int) error {
 func (r *requeue) oldestIDs(ctx context.Context, q *catalog.Queue, n int) (ids []string, err error) {
 	var all []duly.JobInfo
 	for i := range q.Shards {
-		some, _, err := r.e.listShard(ctx, q, &cursor{State: duly.StateDead.String(), Shard: i}, duly.ListParams{}, n, duly.MaxBatchBytes)
+		some, _, err := r.e.listShard(ctx, q, &cursor{State: duly.StateDead.String(), Shard: i}, duly.ListParams{}, n,
+			duly.MaxBatchBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -264,7 +267,8 @@ func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, e
 			break
 		}
 		var again bool
-		again, err = e.stepGroup(ctx, duly.QueueRef{Namespace: ref.Namespace, Name: duly.GroupName(ref.Name, name)}, false)
+		again, err = e.stepGroup(ctx, duly.QueueRef{Namespace: ref.Namespace, Name: duly.GroupName(ref.Name, name)},
+			false)
 		more = more || again
 	}
 	return more, err

@@ -16,7 +16,8 @@ import (
 func topicCommand(a *app) *cobra.Command {
 	return a.group("topic", "Publish messages, and read them with consumer groups",
 		topicCreateCommand(a), topicSetCommand(a), topicListCommand(a), topicPublishCommand(a), topicTailCommand(a),
-		topicDelayedCommand(a), topicCancelCommand(a), topicGroupsCommand(a), topicGroupCommand(a), topicConsumeCommand(a),
+		topicDelayedCommand(a), topicCancelCommand(a), topicGroupsCommand(a), topicGroupCommand(a),
+		topicConsumeCommand(a),
 		topicSeekCommand(a), topicTrimCommand(a), topicDestroyCommand(a))
 }
 
@@ -24,7 +25,8 @@ func topicCommand(a *app) *cobra.Command {
 func (s *session) topics() (duly.Topics, error) {
 	topics, ok := s.Contract.(duly.Topics)
 	if !ok {
-		return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"), "use a queue, or an engine with topics")
+		return nil, advise(duly.Errorf(duly.CodeUnsupported, "this engine has no topics"),
+			"use a queue, or an engine with topics")
 	}
 	return topics, nil
 }
@@ -158,7 +160,8 @@ func (p *printer) topic(topic *wire.Topic) {
 	if !stats.NextDue.IsZero() {
 		next = ", the next enters " + relative(stats.NextDue, now)
 	}
-	p.pairs(txt("messages"), txt(countText(stats.Messages)+" ("+bytesText(stats.Bytes)+")"), txt("first"), txt(entered(stats.First)),
+	p.pairs(txt("messages"), txt(countText(stats.Messages)+" ("+bytesText(stats.Bytes)+")"), txt("first"),
+		txt(entered(stats.First)),
 		txt("last"), txt(entered(stats.Last)), txt("delayed"), txt(countText(stats.Delayed)+next))
 	p.printf("\n")
 
@@ -167,7 +170,8 @@ func (p *printer) topic(topic *wire.Topic) {
 		name string
 		n    int64
 	}{
-		{"published", stats.Published}, {"exists", stats.Exists}, {"entered", stats.Entered}, {"canceled", stats.Canceled},
+		{"published", stats.Published}, {"exists", stats.Exists}, {"entered", stats.Entered},
+		{"canceled", stats.Canceled},
 		{"trimmed", stats.Trimmed}, {"dropped", stats.Dropped}, {"forgotten IDs", stats.Forgotten},
 	} {
 		t.add(txt(row.name), txt(countText(row.n)))
@@ -333,7 +337,8 @@ func topicDestroyCommand(a *app) *cobra.Command {
 						return err
 					}
 				}
-				return a.each(ctx, p, args, "destroyed", func(name string) error { return topics.DestroyTopic(ctx, s.queue(name)) })
+				return a.each(ctx, p, args, "destroyed",
+					func(name string) error { return topics.DestroyTopic(ctx, s.queue(name)) })
 			})
 		})
 	cmd.Args = wants("TOPIC")
@@ -387,7 +392,8 @@ func (a *app) nearGroup(ctx context.Context, s *session, err error, full string)
 		return a.nearTopic(ctx, s, topics, listed, ref.Name)
 	}
 
-	missing := duly.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name, s.namespace)
+	missing := duly.Errorf(duly.CodeNotFound, "no such group %s of topic %s in namespace %s", group, ref.Name,
+		s.namespace)
 	if near != "" {
 		return advise(missing, "did you mean %s?", duly.GroupName(ref.Name, near))
 	}

@@ -92,7 +92,8 @@ func (f *filterFlag) Set(text string) error {
 
 // groupFlags adds the flags for the settings that only a group has.
 func groupFlags(cmd *cobra.Command, f *pflag.FlagSet, g *duly.GroupConfig) {
-	f.StringVar((*string)(&g.Order), "order", "", "of a group: key handles the messages of one key one at a time; `none|key`")
+	f.StringVar((*string)(&g.Order), "order", "",
+		"of a group: key handles the messages of one key one at a time; `none|key`")
 	countVar(f, &g.MaxHeld, "max-held", "of a group: maximum number of messages that were handed out and are not done")
 	f.Var(&filterFlag{to: &g.Filter}, "filter",
 		"of a group: see only messages with this header, or @key; if repeated, all must match; or none")

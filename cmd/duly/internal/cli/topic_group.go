@@ -160,7 +160,8 @@ func topicGroupDeleteCommand(a *app) *cobra.Command {
 						return err
 					}
 				}
-				return a.each(ctx, p, []string{name}, "deleted", func(name string) error { return s.Destroy(ctx, s.queue(name)) })
+				return a.each(ctx, p, []string{name}, "deleted",
+					func(name string) error { return s.Destroy(ctx, s.queue(name)) })
 			})
 		})
 	cmd.Args = wants("TOPIC", "GROUP")

@@ -19,7 +19,8 @@ func TestTheLifeOfATopicForPeople(t *testing.T) {
 	r.do("topic", "create", "events", "--keep", "7d", "--dedupe", "1h", "--max-bytes", "2GiB")
 	r.do("topic", "group", "create", "events", "mailer")
 	r.do("topic", "group", "create", "events", "mailer", "--from", "end")
-	position := first(r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--header", "type=paid", "--id", "paid-7"))
+	position := first(r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--header",
+		"type=paid", "--id", "paid-7"))
 	r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--id", "paid-7")
 	r.do("topic", "publish", "events", "order 7 unpaid", "--id", "reminder-7", "--delay", "1h")
 	r.stdin = "one\ntwo\n\nfour\n"
@@ -38,7 +39,8 @@ func TestTheLifeOfATopicForPeople(t *testing.T) {
 	r.do("topic", "tail", "events", "--from", position, "--limit", "2", "--bodies")
 	r.do("topic", "seek", "events", "mailer", "--to", "end")
 	r.do("topic", "seek", "events", "mailer", "--to", "start")
-	r.do("queue", "set", "events@mailer", "--tries", "3", "--order", "key", "--max-held", "1000", "--filter", "type=paid", "--filter", "@key=customer-1", "--idle", "7d", "--target", "invoices")
+	r.do("queue", "set", "events@mailer", "--tries", "3", "--order", "key", "--max-held", "1000", "--filter",
+		"type=paid", "--filter", "@key=customer-1", "--idle", "7d", "--target", "invoices")
 	r.do("queue", "set", "events@mailer", "--filter", "none", "--idle", "none", "--target", "none")
 	r.do("pause", "events@mailer")
 	r.do("topic", "groups", "events")
@@ -168,7 +170,8 @@ func TestConsume(t *testing.T) {
 	r.ok("topic", "publish", "events", "--lines", "--key", "k1")
 	out := filepath.Join(t.TempDir(), "out")
 	r.vars["OUT"] = out
-	r.ok("topic", "consume", "events", "--group", "mailer", "--from", "start", "--max", "3", "--exec", `echo "$(cat) $DULY_JOB_QUEUE $DULY_JOB_ORDER_KEY" >> "$OUT"`)
+	r.ok("topic", "consume", "events", "--group", "mailer", "--from", "start", "--max", "3", "--exec",
+		`echo "$(cat) $DULY_JOB_QUEUE $DULY_JOB_ORDER_KEY" >> "$OUT"`)
 	text, _ := read(t, out)
 	if want := "a events@mailer k1\nb events@mailer k1\nc events@mailer k1\n"; text != want {
 		t.Errorf("worked %q, want %q", text, want)
