@@ -225,6 +225,8 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 		return ""
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "the servers push its messages"):
 		return "to remove the target: " + a.program() + " queue set TOPIC@GROUP --target none"
+	case code == duly.CodeConflict && strings.Contains(err.Error(), "but the log ends at"):
+		return "read what is stored: " + a.program() + " topic tail TOPIC --from start"
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "can change to key only while"):
 		return "see them: " + a.program() + " job list TOPIC@GROUP"
 	case code == duly.CodeUnsupported && strings.Contains(err.Error(), "leave shards out"):

@@ -119,6 +119,8 @@ func TestMistakesWithTopics(t *testing.T) {
 	r.do("topic", "seek", "events", "mailer", "--to", "next:x")
 	r.do("topic", "seek", "events", "mailer", "--to", duly.PositionParts{Ordinal: 1}.Position().String())
 	r.do("topic", "seek", "events", "mailer", "--to", "2099-01-01T00:00:00Z")
+	ahead := duly.PositionParts{Millis: 1, Ordinal: 99, Topic: duly.TopicChecksum(duly.Q("events"))}.Position().String()
+	r.do("topic", "tail", "events", "--once", "--from", ahead)
 	r.do("topic", "cancel", "events", "a")
 	r.do("topic", "set", "events", "--shards", "2")
 	r.do("topic", "set", "events", "--max-count", "1")
