@@ -1,7 +1,6 @@
 package sqliteengine
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -46,43 +45,14 @@ var topicDamages = []damage{
 // mends each.
 func TestCheckTopics(t *testing.T) {
 	t.Parallel()
-	for _, d := range topicDamages {
-		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
-			t.Parallel()
-			r := newTopicRuin(t)
-			err := r.harm(d.sql)
-			if d.refusedBy != "" {
-				if err == nil || !strings.Contains(err.Error(), d.refusedBy) {
-					t.Fatalf("the layout answered %v, want a refusal by %s", err, d.refusedBy)
-				}
-				return
-			}
-
-			if err != nil {
-				t.Fatal(err)
-			}
-
-			r.open()
-			r.findAndMend(d.found)
-			r.drainGroup()
-		})
-	}
+	mendEach(t, topicDamages, newTopicRuin, (*ruin).drainGroup)
 }
 
 // C12.176: the eleventh fault, a missing marker. The engine would sleep over a delayed
 // message.
 func TestCheckTopicMomentMissed(t *testing.T) {
 	t.Parallel()
-	r := newTopicRuin(t)
-	r.open()
-	err := r.e.change(t.Context(), func(t *tx) error {
-		t.queue(ruinTopic).first = noMoments
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.findAndMend(faultMoment)
+	newTopicRuin(t).missMoment(ruinTopic)
 }
 
 var ruinTopic, ruinGroup = duly.Q("ruin-log"), duly.Q("ruin-log@g")
