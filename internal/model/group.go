@@ -236,15 +236,18 @@ func (s *shard) hold(m *message, now int64) *job {
 	return j
 }
 
-// unread counts the new messages that a Reserve may find, up to most.
+// unread counts the new messages that a Reserve may find, up to most. Messages that the
+// filter passes over count as one: until a Reserve has passed them the log keeps them, and
+// a full topic could not take the message that the group waits for.
 func (s *shard) unread(now int64, most int) (n int) {
-	room := s.room()
+	room, filtered := s.room(), false
 	busy := map[string]bool{}
 	for m := range s.waiting(now) {
 		if n >= most || room == 0 {
 			break
 		}
 		if !duly.Matches(s.reader.filter, m.Key, m.Headers) {
+			filtered = true
 			continue
 		}
 		room--
@@ -255,6 +258,10 @@ func (s *shard) unread(now int64, most int) (n int) {
 			busy[m.Key] = true
 		}
 		n++
+	}
+
+	if n == 0 && filtered {
+		return 1
 	}
 	return n
 }
