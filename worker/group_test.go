@@ -365,7 +365,7 @@ func TestMistakesInFrom(t *testing.T) {
 		"from of queue mail is set, but it is not a group": func(w *worker.Worker) { w.Handle("mail", h, worker.From("start")) },
 		"must be start, end, a time like":                  func(w *worker.Worker) { w.Handle(mailer, h, worker.From("yesterday")) },
 		"is the next of a page":                            func(w *worker.Worker) { w.Handle(mailer, h, worker.From("next:a")) },
-		`queue is "b@c"`:                                   func(w *worker.Worker) { w.Handle("a@b@c", h) },
+		`queue is "a@b@c"`:                                 func(w *worker.Worker) { w.Handle("a@b@c", h) },
 	} {
 		w := worker.New(model.New(model.Config{}), worker.Config{})
 		add(w)
