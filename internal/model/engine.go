@@ -50,6 +50,8 @@ type Engine struct {
 	// placements are by namespace.
 	placements map[string]duly.Placement
 	targets    map[targetKey]duly.Target
+	// targetCounts are how many named targets a namespace has.
+	targetCounts map[string]int
 	// windows is what was counted under the tokens' limits, watchers who is
 	// rung when a token has changed.
 	windows  map[spent]duly.LimitWindow
@@ -100,7 +102,7 @@ func New(cfg Config) *Engine {
 	}
 	return &Engine{
 		cfg: cfg, queues: map[duly.QueueRef]*queue{}, topics: map[duly.QueueRef]*topic{}, moves: map[Move]int{},
-		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, targets: map[targetKey]duly.Target{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
+		tokens: map[[32]byte]duly.Token{}, placements: map[string]duly.Placement{}, targets: map[targetKey]duly.Target{}, targetCounts: map[string]int{}, windows: map[spent]duly.LimitWindow{}, watchers: map[chan struct{}]struct{}{},
 	}
 }
 

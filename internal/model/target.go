@@ -30,8 +30,11 @@ func (e *Engine) PutTarget(ctx context.Context, t duly.Target) error {
 	switch stored, there := e.targets[key]; {
 	case stored.Version != t.Version:
 		return duly.TargetConflict(t.Namespace, t.Name)
-	case !there && t.Name != "" && len(e.targetsOf(key.namespace)) >= duly.MaxTargets:
-		return duly.TargetsFull(t.Namespace)
+	case !there && t.Name != "":
+		if e.targetCounts[key.namespace] >= duly.MaxTargets {
+			return duly.TargetsFull(t.Namespace)
+		}
+		e.targetCounts[key.namespace]++
 	}
 
 	t.Namespace, t.Settings = key.namespace, slices.Clone(t.Settings)
@@ -83,6 +86,9 @@ func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error
 		return duly.NoTargetNamed(namespace, name)
 	}
 	delete(e.targets, key)
+	if key.name != "" {
+		e.targetCounts[key.namespace]--
+	}
 	e.tokensChanged()
 	return nil
 }
