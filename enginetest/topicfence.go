@@ -252,7 +252,7 @@ func fenceCreation(s *scene) {
 		g := made{begun: l.tick()}
 		g.group = s.groupFrom(fmt.Sprintf("g%d", i), duly.FromEnd)
 		g.ending = l.tick()
-		g.group.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 200_000}}) // check acks nothing
+		g.group.configure(duly.QueueConfig{Group: duly.GroupConfig{MaxHeld: 2_000_000}}) // check acks nothing, and shards divide it
 		s.send("between")
 		if groups = append(groups, g); len(groups) == 50 || i == creations-1 {
 			if i == creations-1 {
