@@ -131,10 +131,11 @@ func TestTopicsThroughFailovers(t *testing.T) {
 	defer func() { stop(); wg.Wait() }()
 	acked := map[string]*numbers{}
 	for _, group := range theGroups {
-		acked[group] = &numbers{seen: map[int]bool{}}
+		seen := &numbers{seen: map[int]bool{}}
+		acked[group] = seen
 		for range 2 {
 			engine, _ := openRedis(t, sentinel.URL())
-			wg.Go(func() { consumeGroup(ctx, engine, group, acked[group]) })
+			wg.Go(func() { consumeGroup(ctx, engine, group, seen) })
 		}
 	}
 	p := &published{engine: admin, at: map[int]int64{}}
