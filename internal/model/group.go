@@ -1,27 +1,26 @@
 package model
 
 import (
-	"cmp"
 	"context"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A group is a queue whose jobs are the messages that it holds, and its dead
-// copies. This file has the rest of a group.
+// A group is a queue whose jobs are the messages that it holds, and its dead copies.
+// This file creates groups, hands out their messages and finds them by ID. Seek is in
+// group_seek.go, Stats and Check in group_stats.go.
 
-// group is the part of a queue that only a group has, over all shards.
+// group has the fields of a queue that only a group needs, over all shards.
 type group struct {
 	topic     *topic
 	called    int64            // when it was made or last reserved from
 	consumers map[string]int64 // → its last call
 }
 
-// reader is the part of a shard that only a group has.
+// reader has the fields of a shard that only a group needs.
 type reader struct {
 	log    *log
 	filter []duly.Condition
@@ -326,61 +325,6 @@ func (s *shard) floor() uint64 {
 	return s.reader.cursor + 1
 }
 
-// Seek implements duly.TopicOperator.
-func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r duly.SeekResult, err error) {
-	if err := ref.ValidateGroup(); err != nil {
-		return r, err
-	}
-	topicRef, _, _ := ref.Normal().Group()
-	parts, err := to.PartsIn(topicRef, false)
-	if err != nil {
-		return r, err
-	}
-	q, err := e.beginOn(ctx, ref)
-	if err != nil {
-		return r, err
-	}
-	defer e.end()
-
-	t, now := e.now()
-	places, err := q.group.topic.places(to, parts, t)
-	if err != nil {
-		return r, err
-	}
-
-	for i, s := range q.shards {
-		skipped, replayed := s.seek(max(places[i].wanted, s.reader.log.first()) - 1)
-		r.Skipped += skipped
-		r.Replayed += replayed
-		r.Clipped = r.Clipped || places[i].clipped
-		s.reader.log.noteHolder(now)
-	}
-	e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
-	return r, nil
-}
-
-// seek gives up every held message and sets the cursor.
-func (s *shard) seek(cursor uint64) (skipped, replayed int64) {
-	skipped = int64(s.held())
-	for _, state := range []duly.State{duly.StateDelayed, duly.StateReady, duly.StateBlocked, duly.StateLeased} {
-		for _, j := range firstOf(s.sets[state].all(), s.size(state)) {
-			s.giveUp(j)
-		}
-	}
-	clear(s.heads)
-
-	before := s.lag()
-	s.reader.cursor = cursor
-	if moved := s.lag() - before; moved > 0 {
-		replayed = moved
-	} else {
-		skipped -= moved
-	}
-	s.reader.stats.Skipped += skipped
-	s.reader.stats.Replayed += replayed
-	return skipped, replayed
-}
-
 // checkID refuses an ID in a group that is not a position of its topic.
 func (q *queue) checkID(id string) error {
 	if q == nil || q.group == nil {
@@ -424,88 +368,4 @@ func (q *queue) missing(ref duly.QueueRef, id string) error {
 		return duly.NoMessage(ref, id)
 	}
 	return duly.NotFound(ref, id)
-}
-
-// groupStats returns the statistics that only a group has.
-func (q *queue) groupStats(now int64) *duly.GroupStats {
-	st := &duly.GroupStats{Parked: q.parked(now)}
-	blocked := map[string]int{}
-	for _, s := range q.shards {
-		s.addGroupStats(st, now, blocked)
-	}
-
-	for key, n := range blocked {
-		if most := blocked[st.Key]; n > most || n == most && key < st.Key {
-			st.Key = key
-		}
-	}
-
-	for name, at := range q.group.consumers {
-		if !forgotten(at, now) {
-			st.Consumers = append(st.Consumers, duly.Consumer{Name: name, LastCall: clock.FromMilli(at)})
-		}
-	}
-	slices.SortFunc(st.Consumers, func(a, b duly.Consumer) int { return cmp.Compare(a.Name, b.Name) })
-	if st.Parked {
-		st.OldestNeeded = 0
-	}
-	return st
-}
-
-// addGroupStats adds the shard's statistics to the group's. It counts the blocked
-// messages of each key if the shard is at its bound.
-func (s *shard) addGroupStats(st *duly.GroupStats, now int64, blocked map[string]int) {
-	r := s.reader
-	st.Lag += s.lag()
-	st.Entered += r.stats.Entered
-	st.Filtered += r.stats.Filtered
-	st.Skipped += r.stats.Skipped
-	st.Replayed += r.stats.Replayed
-	st.Missed += r.stats.Missed
-	if floor := s.floor(); floor <= r.log.last.Ordinal {
-		st.OldestNeeded = max(st.OldestNeeded, time.Duration(now-r.log.from(floor)[0].entered)*time.Millisecond)
-	}
-
-	if s.room() > 0 || s.lag() == 0 {
-		return
-	}
-	st.AtMaxHeld = true
-	for j := range s.sets[duly.StateBlocked].all() {
-		blocked[j.OrderKey]++
-	}
-}
-
-func (s *shard) copies() int {
-	if s.reader == nil {
-		return 0
-	}
-	return len(s.reader.copies)
-}
-
-// finds reports whether the indexes have the job where its state says.
-func (s *shard) finds(j *job) bool {
-	if s.isCopy(j.state) {
-		return s.reader.copies[j.ID] == j
-	}
-	return s.byID[j.ID] == j && s.byNumber[j.number] == j
-}
-
-// checkReader compares the messages with the log, and the counters with the
-// contract's equation.
-func (s *shard) checkReader() (faults []duly.Fault) {
-	r, c := s.reader, s.counters
-	fault := func(kind, id string) { faults = append(faults, duly.Fault{Kind: kind, Queue: s.ref, ID: id}) }
-	if r.cursor+1 < r.log.first() || r.cursor > r.log.last.Ordinal {
-		fault("cursor_outside_log", "")
-	}
-	for j := range r.held.all() {
-		if m := r.log.at(j.number); m == nil || m.ordinal > r.cursor {
-			fault("held_without_message", j.ID)
-		}
-	}
-	sizes := s.lag() + int64(s.held()+s.size(duly.StateDead))
-	if r.stats.Entered+r.stats.Replayed != sizes+c.Acked+r.stats.Filtered+r.stats.Skipped+r.stats.Missed+c.Deleted+c.Dropped {
-		fault("not_conserved", "")
-	}
-	return faults
 }
