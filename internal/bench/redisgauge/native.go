@@ -72,36 +72,30 @@ func (n *native) batches(jobs int) (sizes []int) {
 
 // Push implements bench.Native.
 func (n *native) Push(ctx context.Context, lane, jobs int) error {
-	client, err := n.lane(lane)
-	if err != nil {
-		return err
-	}
 	now := strconv.FormatInt(clock.System().Now().UnixMilli(), 10)
-	var cmds rueidis.Commands
-	for _, size := range n.batches(jobs) {
-		var store, add []string
-		for range size {
-			number := duly.NewNumber()
-			store = append(store, string(number[:]), n.record)
-			add = append(add, now, string(number[:]))
+	_, err := n.send(ctx, lane, func(client rueidis.Client) (push rueidis.Commands) {
+		for _, size := range n.batches(jobs) {
+			var store, add []string
+			for range size {
+				number := duly.NewNumber()
+				store = append(store, string(number[:]), n.record)
+				add = append(add, now, string(number[:]))
+			}
+			push = append(push, command(client, "HSET", n.records, store), command(client, "ZADD", n.ready, add))
 		}
-		cmds = append(cmds, command(client, "HSET", n.records, store), command(client, "ZADD", n.ready, add))
-	}
-	_, err = pipeline(ctx, client, cmds)
+		return push
+	})
 	return err
 }
 
 // Reserve implements bench.Native.
 func (n *native) Reserve(ctx context.Context, lane, jobs int) ([]string, error) {
-	client, err := n.lane(lane)
-	if err != nil {
-		return nil, err
-	}
-	var pop rueidis.Commands
-	for _, size := range n.batches(jobs) {
-		pop = append(pop, client.B().Zpopmin().Key(n.ready).Count(int64(size)).Build())
-	}
-	popped, err := pipeline(ctx, client, pop)
+	popped, err := n.send(ctx, lane, func(client rueidis.Client) (pop rueidis.Commands) {
+		for _, size := range n.batches(jobs) {
+			pop = append(pop, client.B().Zpopmin().Key(n.ready).Count(int64(size)).Build())
+		}
+		return pop
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -118,48 +112,53 @@ func (n *native) Reserve(ctx context.Context, lane, jobs int) ([]string, error) 
 	}
 
 	until := strconv.FormatInt(clock.System().Now().UnixMilli()+nativeLease, 10)
-	var reserve rueidis.Commands
-	for numbers := range slices.Chunk(all, n.batch) {
-		leases := make([]string, 0, 2*len(numbers))
-		for _, number := range numbers {
-			leases = append(leases, until, number)
+	_, err = n.send(ctx, lane, func(client rueidis.Client) (reserve rueidis.Commands) {
+		for numbers := range slices.Chunk(all, n.batch) {
+			leases := make([]string, 0, 2*len(numbers))
+			for _, number := range numbers {
+				leases = append(leases, until, number)
+			}
+			reserve = append(reserve, command(client, "HMGET", n.records, numbers), command(client, "ZADD", n.leased, leases))
 		}
-		reserve = append(reserve, command(client, "HMGET", n.records, numbers), command(client, "ZADD", n.leased, leases))
-	}
-	_, err = pipeline(ctx, client, reserve)
+		return reserve
+	})
 	return all, err
 }
 
 // Ack implements bench.Native.
 func (n *native) Ack(ctx context.Context, lane int, all []string) error {
-	client, err := n.lane(lane)
-	if err != nil {
-		return err
-	}
-	var end rueidis.Commands
-	for numbers := range slices.Chunk(all, n.batch) {
-		end = append(end, command(client, "ZREM", n.leased, numbers), command(client, "HDEL", n.records, numbers))
-	}
-	_, err = pipeline(ctx, client, end)
+	_, err := n.send(ctx, lane, func(client rueidis.Client) (end rueidis.Commands) {
+		for numbers := range slices.Chunk(all, n.batch) {
+			end = append(end, command(client, "ZREM", n.leased, numbers), command(client, "HDEL", n.records, numbers))
+		}
+		return end
+	})
 	return err
 }
 
-func command(client rueidis.Client, name, key string, args []string) rueidis.Completed {
-	return client.B().Arbitrary(name).Keys(key).Args(args...).Build()
-}
-
-// pipeline sends commands together and answers what they do.
-func pipeline(ctx context.Context, client rueidis.Client, cmds rueidis.Commands) ([]rueidis.RedisResult, error) {
+// send sends commands together on the connection of a lane, and returns their results.
+// An empty reply, as of a read that finds nothing, is no error.
+func (n *native) send(ctx context.Context, lane int, commands func(rueidis.Client) rueidis.Commands) ([]rueidis.RedisResult, error) {
+	client, err := n.lane(lane)
+	if err != nil {
+		return nil, err
+	}
+	cmds := commands(client)
 	if len(cmds) == 0 {
 		return nil, nil
 	}
+
 	results := client.DoMulti(ctx, cmds...)
 	for _, r := range results {
-		if err := r.Error(); err != nil {
+		if err := r.Error(); err != nil && !rueidis.IsRedisNil(err) {
 			return nil, err
 		}
 	}
 	return results, nil
+}
+
+func command(client rueidis.Client, name, key string, args []string) rueidis.Completed {
+	return client.B().Arbitrary(name).Keys(key).Args(args...).Build()
 }
 
 // Remove implements bench.Native. The connections are closed with it.

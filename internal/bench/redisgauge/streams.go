@@ -30,37 +30,39 @@ func (g *Gauge) Streams(batch, body int) bench.Native {
 
 // Push implements bench.Native.
 func (s *streams) Push(ctx context.Context, lane, messages int) error {
-	client, err := s.lane(lane)
-	if err != nil {
-		return err
-	}
+	var err error
 	s.made.Do(func() {
-		err = client.Do(ctx, client.B().XgroupCreate().Key(s.records).Group(streamGroup).Id("0").Mkstream().Build()).Error()
+		_, err = s.send(ctx, lane, func(client rueidis.Client) rueidis.Commands {
+			return rueidis.Commands{client.B().XgroupCreate().Key(s.records).Group(streamGroup).Id("0").Mkstream().Build()}
+		})
 	})
 	if err != nil {
 		return err
 	}
-	cmds := make(rueidis.Commands, messages)
-	for i := range cmds {
-		cmds[i] = command(client, "XADD", s.records, []string{"*", "m", s.body})
-	}
-	_, err = pipeline(ctx, client, cmds)
+	_, err = s.send(ctx, lane, func(client rueidis.Client) rueidis.Commands {
+		publish := make(rueidis.Commands, messages)
+		for i := range publish {
+			publish[i] = command(client, "XADD", s.records, []string{"*", "m", s.body})
+		}
+		return publish
+	})
 	return err
 }
 
 // Reserve implements bench.Native.
 func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, error) {
-	client, err := s.lane(lane)
+	results, err := s.send(ctx, lane, func(client rueidis.Client) (read rueidis.Commands) {
+		for _, size := range s.batches(messages) {
+			read = append(read, client.B().Xreadgroup().Group(streamGroup, "lane"+strconv.Itoa(lane)).Count(int64(size)).Streams().Key(s.records).Id(">").Build())
+		}
+		return read
+	})
 	if err != nil {
 		return nil, err
 	}
-	var reads rueidis.Commands
-	for _, size := range s.batches(messages) {
-		reads = append(reads, client.B().Xreadgroup().Group(streamGroup, "lane"+strconv.Itoa(lane)).Count(int64(size)).Streams().Key(s.records).Id(">").Build())
-	}
 
 	var all []string
-	for _, result := range client.DoMulti(ctx, reads...) {
+	for _, result := range results {
 		entries, err := result.AsXRead()
 		if rueidis.IsRedisNil(err) {
 			break // there are no more
@@ -77,14 +79,11 @@ func (s *streams) Reserve(ctx context.Context, lane, messages int) ([]string, er
 
 // Ack implements bench.Native.
 func (s *streams) Ack(ctx context.Context, lane int, all []string) error {
-	client, err := s.lane(lane)
-	if err != nil {
-		return err
-	}
-	var cmds rueidis.Commands
-	for ids := range slices.Chunk(all, s.batch) {
-		cmds = append(cmds, client.B().Xack().Key(s.records).Group(streamGroup).Id(ids...).Build())
-	}
-	_, err = pipeline(ctx, client, cmds)
+	_, err := s.send(ctx, lane, func(client rueidis.Client) (end rueidis.Commands) {
+		for ids := range slices.Chunk(all, s.batch) {
+			end = append(end, client.B().Xack().Key(s.records).Group(streamGroup).Id(ids...).Build())
+		}
+		return end
+	})
 	return err
 }
