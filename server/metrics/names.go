@@ -29,6 +29,16 @@ func define(name, kind, help string, labels ...string) *defined {
 	return d
 }
 
+// ofQueues defines a metric that has a series per queue.
+func ofQueues(name, kind, help string, labels ...string) *defined {
+	return define(name, kind, help, append([]string{"namespace", "queue"}, labels...)...)
+}
+
+// ofTopics defines a metric that has a series per topic.
+func ofTopics(name, kind, help string, labels ...string) *defined {
+	return define(name, kind, help, append([]string{"namespace", "topic"}, labels...)...)
+}
+
 // defined is a metric that can be told.
 type defined struct {
 	Metric
@@ -46,46 +56,46 @@ const (
 
 // What the engine tells of its queues.
 var (
-	queueJobs   = define("queue_jobs", gauge, "Jobs by state (delayed, ready, blocked, leased, dead, done), by the clock: one that is due is ready.", "namespace", "queue", "state")
-	queueOldest = define("queue_oldest_ready_seconds", gauge, "For how long the oldest ready job has been due; 0 without one.", "namespace", "queue")
-	queuePaused = define("queue_paused", gauge, "1 if the queue is paused, else 0. Queues without series of their own have none.", "namespace", "queue")
+	queueJobs   = ofQueues("queue_jobs", gauge, "Jobs by state (delayed, ready, blocked, leased, dead, done), by the clock: one that is due is ready.", "state")
+	queueOldest = ofQueues("queue_oldest_ready_seconds", gauge, "For how long the oldest ready job has been due; 0 without one.")
+	queuePaused = ofQueues("queue_paused", gauge, "1 if the queue is paused, else 0. Queues without series of their own have none.")
 
 	queueCounters = []queueCounter{
-		{define("queue_pushed_total", counter, "Pushes that were answered created or merged.", "namespace", "queue"), ofPushed},
-		{define("queue_merged_total", counter, "Jobs that were merged into a waiting one, or dropped for a newer one.", "namespace", "queue"), ofMerged},
-		{define("queue_delivered_total", counter, "Deliveries.", "namespace", "queue"), ofDelivered},
-		{define("queue_acked_total", counter, "Deliveries that ended with an ack.", "namespace", "queue"), ofAcked},
-		{define("queue_failed_total", counter, "Deliveries that ended with a nack.", "namespace", "queue"), ofFailed},
-		{define("queue_stalled_total", counter, "Leases that ran out and were taken back.", "namespace", "queue"), ofStalled},
-		{define("queue_released_total", counter, "Deliveries that were given back without using a try.", "namespace", "queue"), ofReleased},
-		{define("queue_dead_total", counter, "Jobs that became dead, in whatever way.", "namespace", "queue"), ofDead},
-		{define("queue_requeued_total", counter, "Dead jobs that were made to live again.", "namespace", "queue"), ofRequeued},
-		{define("queue_expired_total", counter, "Jobs that waited for longer than their TTL.", "namespace", "queue"), ofExpired},
-		{define("queue_deleted_total", counter, "Jobs that were deleted or purged; done ones aside.", "namespace", "queue"), ofDeleted},
-		{define("queue_dropped_total", counter, "Dead jobs that were dropped by a bound on their number or age.", "namespace", "queue"), ofDropped},
+		{ofQueues("queue_pushed_total", counter, "Pushes that were answered created or merged."), ofPushed},
+		{ofQueues("queue_merged_total", counter, "Jobs that were merged into a waiting one, or dropped for a newer one."), ofMerged},
+		{ofQueues("queue_delivered_total", counter, "Deliveries."), ofDelivered},
+		{ofQueues("queue_acked_total", counter, "Deliveries that ended with an ack."), ofAcked},
+		{ofQueues("queue_failed_total", counter, "Deliveries that ended with a nack."), ofFailed},
+		{ofQueues("queue_stalled_total", counter, "Leases that ran out and were taken back."), ofStalled},
+		{ofQueues("queue_released_total", counter, "Deliveries that were given back without using a try."), ofReleased},
+		{ofQueues("queue_dead_total", counter, "Jobs that became dead, in whatever way."), ofDead},
+		{ofQueues("queue_requeued_total", counter, "Dead jobs that were made to live again."), ofRequeued},
+		{ofQueues("queue_expired_total", counter, "Jobs that waited for longer than their TTL."), ofExpired},
+		{ofQueues("queue_deleted_total", counter, "Jobs that were deleted or purged; done ones aside."), ofDeleted},
+		{ofQueues("queue_dropped_total", counter, "Dead jobs that were dropped by a bound on their number or age."), ofDropped},
 	}
 
-	groupLag     = define("group_lag", gauge, "Messages beyond the cursor of a consumer group. queue is TOPIC@GROUP, as in the metrics of queues, which a group has besides.", "namespace", "queue")
-	groupOldest  = define("group_oldest_needed_seconds", gauge, "The age of the oldest message that the group needs; 0 without one.", "namespace", "queue")
-	groupAtBound = define("group_at_max_held", gauge, "1 if max_held stops the group's cursor, else 0.", "namespace", "queue")
+	groupLag     = ofQueues("group_lag", gauge, "Messages beyond the cursor of a consumer group. queue is TOPIC@GROUP, as in the metrics of queues, which a group has besides.")
+	groupOldest  = ofQueues("group_oldest_needed_seconds", gauge, "The age of the oldest message that the group needs; 0 without one.")
+	groupAtBound = ofQueues("group_at_max_held", gauge, "1 if max_held stops the group's cursor, else 0.")
 
 	groupCounters = []groupCounter{
-		{define("group_entered_total", counter, "Messages at or after the start of the group.", "namespace", "queue"), ofEntered},
-		{define("group_filtered_total", counter, "Messages that did not match the group's filter.", "namespace", "queue"), ofFiltered},
-		{define("group_skipped_total", counter, "Messages that a seek passed over, forward.", "namespace", "queue"), ofSkipped},
-		{define("group_replayed_total", counter, "Messages that a seek passed over, back.", "namespace", "queue"), ofReplayed},
-		{define("group_missed_total", counter, "Messages that were gone although the group needed them.", "namespace", "queue"), ofMissed},
+		{ofQueues("group_entered_total", counter, "Messages at or after the start of the group."), ofEntered},
+		{ofQueues("group_filtered_total", counter, "Messages that did not match the group's filter."), ofFiltered},
+		{ofQueues("group_skipped_total", counter, "Messages that a seek passed over, forward."), ofSkipped},
+		{ofQueues("group_replayed_total", counter, "Messages that a seek passed over, back."), ofReplayed},
+		{ofQueues("group_missed_total", counter, "Messages that were gone although the group needed them."), ofMissed},
 	}
 
-	topicMessages = define("topic_messages", gauge, "Messages in the log of a topic.", "namespace", "topic")
-	topicBytes    = define("topic_bytes", gauge, "Their bytes, by the engine's estimate.", "namespace", "topic")
-	topicDelayed  = define("topic_delayed", gauge, "Messages that have not entered the log.", "namespace", "topic")
+	topicMessages = ofTopics("topic_messages", gauge, "Messages in the log of a topic.")
+	topicBytes    = ofTopics("topic_bytes", gauge, "Their bytes, by the engine's estimate.")
+	topicDelayed  = ofTopics("topic_delayed", gauge, "Messages that have not entered the log.")
 
 	topicCounters = []topicCounter{
-		{define("topic_published_total", counter, "Messages whose publish was answered created.", "namespace", "topic"), ofPublished},
-		{define("topic_entered_total", counter, "Messages that entered the log.", "namespace", "topic"), ofEnteredLog},
-		{define("topic_trimmed_total", counter, "Messages that were deleted because no group needed them.", "namespace", "topic"), ofTrimmed},
-		{define("topic_dropped_total", counter, "Messages that a bound of the topic deleted.", "namespace", "topic"), ofDroppedLog},
+		{ofTopics("topic_published_total", counter, "Messages whose publish was answered created."), ofPublished},
+		{ofTopics("topic_entered_total", counter, "Messages that entered the log."), ofEnteredLog},
+		{ofTopics("topic_trimmed_total", counter, "Messages that were deleted because no group needed them."), ofTrimmed},
+		{ofTopics("topic_dropped_total", counter, "Messages that a bound of the topic deleted."), ofDroppedLog},
 	}
 
 	queues         = define("queues", gauge, "Queues and groups that there are, as far as the look has come.")
@@ -96,14 +106,14 @@ var (
 
 // What this process has done.
 var (
-	jobsPushed     = define("jobs_pushed_total", counter, "Jobs that this server has pushed, by outcome: created, merged or exists.", "namespace", "queue", "outcome")
-	published      = define("messages_published_total", counter, "Messages that this server has published, by outcome: created or exists.", "namespace", "topic", "outcome")
+	jobsPushed     = ofQueues("jobs_pushed_total", counter, "Jobs that this server has pushed, by outcome: created, merged or exists.", "outcome")
+	published      = ofTopics("messages_published_total", counter, "Messages that this server has published, by outcome: created or exists.", "outcome")
 	publishRefused = define("messages_refused_total", counter, "Messages that this server had to refuse one by one, by error code.", "code")
-	jobsDelivered  = define("jobs_delivered_total", counter, "Deliveries that this server has fetched from the engine.", "namespace", "queue")
-	jobsSettled    = define("jobs_settled_total", counter, "Deliveries that this server has settled, as ack, nack, release or bury.", "namespace", "queue", "as")
+	jobsDelivered  = ofQueues("jobs_delivered_total", counter, "Deliveries that this server has fetched from the engine.")
+	jobsSettled    = ofQueues("jobs_settled_total", counter, "Deliveries that this server has settled, as ack, nack, release or bury.", "as")
 	jobsRefused    = define("jobs_refused_total", counter, "Jobs of pushes that this server had to refuse one by one, by error code.", "code")
 	settlesRefused = define("settles_refused_total", counter, "Settles that were refused one by one, by error code: lease_lost is one that came too late.", "code")
-	jobLateness    = define("delivery_lateness_seconds", histogram, "The moment of a delivery minus the moment that the job was due, on the engine's clock.", "namespace", "queue")
+	jobLateness    = ofQueues("delivery_lateness_seconds", histogram, "The moment of a delivery minus the moment that the job was due, on the engine's clock.")
 	longPolls      = define("long_polls", gauge, "Requests that wait now, for a job or for reports of removed jobs.")
 	httpRequests   = define("http_requests_total", counter, "Requests by route (a pattern, never a path), method and class of status (2xx to 5xx; a caller that hung up is 4xx).", "method", "route", "status")
 	httpDuration   = define("http_request_duration_seconds", histogram, "How long requests took, with the time that long polls wait.", "method", "route")
