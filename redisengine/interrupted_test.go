@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/internal/redistest/resp"
@@ -230,19 +231,32 @@ func (x *interrupter) interrupt(o trial, c scriptCall) {
 	}
 }
 
-// mended: one repair mends what an interrupted script has left.
+// mended repairs what an interrupted script has left.
 func (r *damageRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.acked = t, maps.Clone(r.acked)
-	report := left.check(true)
+	mend(t, r.clock, &left)
+}
+
+// checked is a store that a test checks and works off.
+type checked interface {
+	check(repair bool) duly.CheckReport
+	sound()
+	drain()
+}
+
+// mend repairs a store once. Then it is sound, and stays so while it is drained. The clock stands again where it stood before.
+func mend(t *testing.T, clock *clock.Fake, store checked) {
+	report := store.check(true)
 	if report.Repaired != len(report.Faults) {
 		t.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
 	}
-	left.sound()
-	began := r.clock.Now()
-	left.drain()
-	left.sound()
-	r.clock.Step(began.Sub(r.clock.Now()))
+	store.sound()
+	began := clock.Now()
+	store.drain()
+	store.sound()
+	clock.Step(began.Sub(clock.Now()))
+
 	if t.Failed() {
 		t.Logf("the repair found %+v", report.Faults)
 	}

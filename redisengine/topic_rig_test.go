@@ -135,23 +135,12 @@ func (r *topicRig) id(group, name string) string {
 	return ""
 }
 
-// mended: one repair mends what an interrupted script has left. Then each group delivers every message that has not ended, or has
-// it among the dead.
+// mended repairs what an interrupted script has left. Then each group delivers every message that has not ended, or has it among
+// the dead.
 func (r *topicRig) mended(t *testing.T) {
 	left := *r
 	left.T, left.held = t, maps.Clone(r.held)
-	report := left.check(true)
-	if report.Repaired != len(report.Faults) {
-		t.Errorf("%d of %d faults were mended: %+v", report.Repaired, len(report.Faults), report.Faults)
-	}
-	left.sound()
-	began := r.clock.Now()
-	left.drain()
-	left.sound()
-	r.clock.Step(began.Sub(r.clock.Now()))
-	if t.Failed() {
-		t.Logf("the repair found %+v", report.Faults)
-	}
+	mend(t, r.clock, &left)
 }
 
 func (r *topicRig) check(repair bool) duly.CheckReport {
