@@ -62,10 +62,10 @@ func placementVersions(s *scene) {
 	second.From, second.Pool, second.Phase, second.Since = "orders", "other", duly.Draining, s.now()
 	second = s.place(second)
 	same(s, "its version", second.Version, 2)
-	s.refused("a change of what is no more", s.placer().PutPlacement(s.ctx, first), duly.CodeConflict)
+	s.refused("a change of an old version", s.placer().PutPlacement(s.ctx, first), duly.CodeConflict)
 	ahead := second
 	ahead.Version = 7
-	s.refused("a change of what is not yet", s.placer().PutPlacement(s.ctx, ahead), duly.CodeConflict)
+	s.refused("a change of a later version", s.placer().PutPlacement(s.ctx, ahead), duly.CodeConflict)
 	s.refused("a change of what is not there", s.placer().PutPlacement(s.ctx, duly.Placement{Namespace: "b", Pool: "x", Version: 1}), duly.CodeConflict)
 	_, err := s.placer().FindPlacement(s.ctx, "b")
 	s.refused("find of it", err, duly.CodeNotFound)

@@ -72,10 +72,10 @@ func targetVersions(s *scene) {
 	second.Settings = []byte("2")
 	second = s.putTarget(second)
 	same(s, "its version", second.Version, 2)
-	s.refused("a change of what is no more", put(s.ctx, first), duly.CodeConflict)
+	s.refused("a change of an old version", put(s.ctx, first), duly.CodeConflict)
 	ahead := second
 	ahead.Version = 7
-	s.refused("a change of what is not yet", put(s.ctx, ahead), duly.CodeConflict)
+	s.refused("a change of a later version", put(s.ctx, ahead), duly.CodeConflict)
 	s.refused("a change of what is not there", put(s.ctx, duly.Target{Namespace: "a", Name: "x", Version: 1}), duly.CodeConflict)
 	got, err := s.targeter().FindTarget(s.ctx, "a", "crm")
 	s.must("find", err)

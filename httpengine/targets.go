@@ -8,9 +8,8 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Push is the part of a server that keeps the targets and secrets of HTTP push, for the
-// engine's namespace. A name is that of a target; where it may be empty, that stands for
-// the namespace itself.
+// Push manages the targets and secrets of HTTP push in the engine's namespace. Methods
+// take the name of a target. Where a name may be empty, the empty name means the namespace.
 type Push struct{ engine *Engine }
 
 // HTTPPush returns the targets and secrets of the server.

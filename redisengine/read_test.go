@@ -10,7 +10,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// A Read that waits hears of what another process publishes. The clock stands still, so that no look of its own finds it.
+// A waiting Read returns what another process publishes. The clock stands still, so the Read does not find it by polling.
 //
 // C12.141
 func TestReadHearsOfOtherProcesses(t *testing.T) {

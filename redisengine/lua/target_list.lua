@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells a page of the targets of a namespace, by name.
+-- Returns a page of the targets of a namespace, by name.
 --
 -- KEYS    targets targeted  of target_put
 -- ARGV    low high  between which members, as ZRANGEBYLEX takes them

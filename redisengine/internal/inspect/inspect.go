@@ -17,7 +17,7 @@ type Inspector struct {
 	Of Groups
 }
 
-// Groups tells a survey of the groups of topics.
+// Groups lists the groups of topics for a survey.
 type Groups interface {
 	// Behind lists the groups of a namespace behind a name.
 	Behind(ctx context.Context, namespace, after string) ([]string, error)

@@ -41,9 +41,9 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 	return c.report, err
 }
 
-// markersAgain checks missing markers again. The process that took a marker may be
-// about to reserve. Its time is over when every waiting process has looked once
-// more. A clock that a test moves stands still meanwhile, so it is left out.
+// markersAgain checks missing markers again. The process that took a marker may be about
+// to reserve, so the check waits until every waiting process has looked once more. Under
+// a test's clock, which stands still, it does not wait and checks nothing.
 func (c *check) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
 		return nil

@@ -102,8 +102,8 @@ func (e *Topics) missedIn(ctx context.Context, q *catalog.Queue, s *catalog.Shar
 	return all, n["first"], nil
 }
 
-// note takes what a group has missed by now. before is how it stood when this sweep began.
-// The note is due when nothing of the group was logged for a minute.
+// note adds what a group missed during this sweep: before and after are its counts at the
+// sweep's two ends. The note is due if the last one about the group is at least a minute old.
 func (m *misses) note(at shardOfGroup, before, after missed, first int64, now time.Duration) (note missNote, due bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

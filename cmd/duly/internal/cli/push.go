@@ -76,8 +76,8 @@ func (a *app) jobFlags(f *pflag.FlagSet, job *duly.Job) {
 	durationVar(f, &job.Merge.MaxWait, "merge-max-wait", "how long replacing may put the job off")
 	f.StringVar((*string)(&job.Merge.Until), "merge-until", "", "`when` the key is free again: leased, or done")
 	f.StringVar(&job.Callback, "callback", "", "the server sends the job to this `URL`, or to target:NAME; makes a push queue")
-	f.StringVar(&job.OnDone, "on-done", "", "`URL` or target:NAME that is told when the job is done, or none")
-	f.StringVar(&job.OnDead, "on-dead", "", "`URL` or target:NAME that is told when the job is dead, or none")
+	f.StringVar(&job.OnDone, "on-done", "", "`URL` or target:NAME that gets a notice when the job is done, or none")
+	f.StringVar(&job.OnDead, "on-dead", "", "`URL` or target:NAME that gets a notice when the job is dead, or none")
 	spanVar(f, &job.Retain, "retain", "keep the finished job and its result so long")
 }
 

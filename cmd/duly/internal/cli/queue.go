@@ -63,8 +63,8 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
 	countVar(f, &c.Rate.Burst, "burst", "deliveries that may come at once after a pause")
 	f.StringVar((*string)(&c.Delivery), "delivery", "", "`how` jobs go out: pull (workers reserve them) or push (servers send them)")
 	f.StringVar(&c.Push.URL, "push-url", "", "where a push queue sends jobs without a callback: a `URL`, target:NAME or none")
-	f.StringVar(&c.Push.OnDone, "on-done", "", "default: `URL` or target:NAME that is told when a job is done, or none")
-	f.StringVar(&c.Push.OnDead, "on-dead", "", "default: `URL` or target:NAME that is told when a job is dead, or none")
+	f.StringVar(&c.Push.OnDone, "on-done", "", "default: `URL` or target:NAME that gets a notice when a job is done, or none")
+	f.StringVar(&c.Push.OnDead, "on-dead", "", "default: `URL` or target:NAME that gets a notice when a job is dead, or none")
 	fixed(cmd, "delivery", string(duly.DeliverPull), string(duly.DeliverPush))
 	groupFlags(cmd, f, &c.Group)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
