@@ -122,6 +122,16 @@ func (s *scene) send(bodies ...string) []string {
 	return positionsOf(s.publish(messagesOf(bodies...)...))
 }
 
+// sendOver publishes n messages at each of so many moments, and returns all positions.
+func (s *scene) sendOver(moments, n int) (positions []string) {
+	s.Helper()
+	for range moments {
+		positions = append(positions, s.send(make([]string, n)...)...)
+		s.Advance(time.Millisecond)
+	}
+	return positions
+}
+
 // tryPublish publishes one message. An error of the call is the message's.
 func (s *scene) tryPublish(m duly.Message) duly.PublishResult {
 	s.Helper()

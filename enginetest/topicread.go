@@ -16,6 +16,7 @@ func topicReadTests() []test {
 		{"WaitsForAFirstMessage", []string{"C12.141"}, Options{}, readWaits},
 		{"ReportsTheGapBeforeTheOldestMessage", []string{"C12.143", "C12.136"}, Options{}, readGap},
 		{"FromBeyondTheEndIsAConflict", []string{"C12.144"}, Options{}, readBeyond},
+		{"GoesOnFarBehindTheStart", []string{"C12.141", "C12.142", "C12.143"}, Options{}, readFar},
 		{"EndsAPageAt8MiB", []string{"C12.141"}, Options{}, readBytes},
 		{"NamesBadParameters", []string{"C12.141"}, Options{}, readBad},
 	}
@@ -151,6 +152,21 @@ func readBeyond(s *scene) {
 	}
 	s.send("b")
 	same(s, "the log from there later", s.readBodies(from), "b")
+}
+
+// readFar reads single messages of a log that is long in messages and in time.
+func readFar(s *scene) {
+	positions := s.sendOver(6, duly.MaxBatch)
+	for _, i := range []int{0, 1, 4500, len(positions) - 2} {
+		from := duly.From(positions[i])
+		for _, want := range positions[i : i+2] {
+			page := s.readPage(duly.ReadParams{From: from, Limit: 1})
+			if len(page.Entries) != 1 || page.Entries[0].Position.String() != want {
+				s.Fatalf("a read from %s, near message %d, returns %d messages, want the one at %s", from, i, len(page.Entries), want)
+			}
+			from = page.Next
+		}
+	}
 }
 
 func readBytes(s *scene) {

@@ -19,6 +19,7 @@ func topicRetentionTests() []test {
 			retainMaxAge},
 		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
 		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
+		{"FirstMessageIsExactAfterManyDrops", []string{"C12.128", "C12.136", "C12.156"}, Options{}, retainDropMany},
 		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
 		{"MaxBytesBoundsTheEstimate", []string{"C12.127", "C12.128", "C12.130"}, Options{}, retainBytes},
 		{"DelayedMessagesCountAndStay", []string{"C12.53", "C12.54"}, Options{}, retainDelayed},
@@ -205,6 +206,17 @@ func retainDrop(s *scene) {
 	g.delivers("e", "f", "g")
 	same(s, "dropped", s.info().Stats.Dropped, 4)
 	g.balanced()
+}
+
+func retainDropMany(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 10, Overflow: duly.OverflowDrop})
+	positions := s.sendOver(6, duly.MaxBatch)
+	first := positions[len(positions)-10]
+	same(s, "the first position", s.info().Stats.First.String(), first)
+
+	if page := s.readPage(duly.ReadParams{Limit: 1}); len(page.Entries) != 1 || page.Entries[0].Position.String() != first {
+		s.Errorf("the first page has %d messages, want the one at %s", len(page.Entries), first)
+	}
 }
 
 func retainUnneeded(s *scene) {

@@ -252,6 +252,22 @@ func TestInvisibleMessagesAreFreedInNodes(t *testing.T) {
 	}
 }
 
+// A bound drops messages that entered at many moments. It frees them as well.
+//
+// C12.139
+func TestDroppedMessagesAreFreed(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 1, duly.FromStart)
+	must(t, r.e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{MaxCount: 50, Overflow: duly.OverflowDrop}))
+	for range 10 {
+		r.publish(strings.Split(strings.Repeat("m ", 1000), " ")[:1000]...)
+		r.clock.Advance(time.Millisecond)
+	}
+	if stored := r.server.Must("XLEN", "duly:{default/t/0}:log").(int64); stored > 50+2*100 {
+		t.Errorf("the stream has %d messages, of which 50 are visible: want at most two nodes more", stored)
+	}
+}
+
 // The script makes the position, by the server's clock.
 //
 // C12.36

@@ -9,29 +9,18 @@
 --         {'future', last} for a place beyond the end or a time ahead of the clock
 --
 -- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
--- oldest_entry returns when the oldest message entered. In an empty log it is after the entry of the last message.
-local function oldest_entry()
-  local begin = id_of(topic.first_ms, topic.first)
-  for _ = 1, 1000 do -- entries before the first one with the same entry time
-    local entry = call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
-    if not entry then break end
-    local ms, ordinal = place_of(entry[1])
-    if ordinal >= topic.first then return ms end
-    begin = '(' .. entry[1]
-  end
-  return topic.last_ms + 1
-end
 -- @call
 local first, ms, clipped = topic.first, topic.first_ms, 0
 if to == 'end' then
   first, ms = topic.last + 1, topic.last_ms
 elseif to == 'time' then
   first, ms = first_since(tonumber(at))
-  if topic.first > 1 and tonumber(at) < oldest_entry() then clipped = 1 end
+  if topic.first > 1 and tonumber(at) < (entered_at(topic.first) or topic.last_ms + 1) then clipped = 1 end
 elseif to == 'place' then
   first = tonumber(at)
   if first > topic.last then return {'future', topic.last} end
   if first < topic.first then first, clipped = topic.first, 1 end
+  ms = entered_at(first) or topic.last_ms
 end
 local held_before, old = give_up(), g.cursor
 if not held_before then

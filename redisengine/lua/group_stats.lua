@@ -15,15 +15,7 @@ local HOUR = 3600000
 -- needed_since returns the entry time of the first message that the group needs, 0 for none.
 local function needed_since()
   if g.low > topic.last or is_parked(g) then return 0 end
-  local begin = id_of(math.max(g.low_ms, topic.first_ms), g.low)
-  for _ = 1, 1000 do
-    local entry = call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
-    if not entry then return 0 end
-    local ms, ordinal = place_of(entry[1])
-    if ordinal >= g.low then return ms end
-    begin = '(' .. entry[1]
-  end
-  return 0
+  return entered_at(g.low) or 0
 end
 
 -- hottest counts the first 1000 blocked messages by key: the number and the key in turn.

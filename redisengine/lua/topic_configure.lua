@@ -23,7 +23,8 @@ local function first_of(from, at)
   if from == 'end' then return topic.last + 1, topic.last_ms end
   if from == 'time' then return first_since(tonumber(at)) end
   local ordinal = from == 'place' and tonumber(at) or topic.first
-  return math.min(math.max(ordinal, topic.first), topic.last + 1), topic.first_ms
+  ordinal = math.min(math.max(ordinal, topic.first), topic.last + 1)
+  return ordinal, entered_at(ordinal) or topic.last_ms
 end
 
 local function make(name, birth, from, at)
@@ -63,6 +64,7 @@ if number_of(old) > number_of(value) then return {'config', old} end
 read_topic(call('HGET', heads, ''))
 local was = number_of(old)
 local groups = (#ARGV - 2) / 8
+call('XLEN', log) -- a log of another type ends the call before it has written
 for i = 1, groups do
   bind(KEYS, i)
   check_group()

@@ -4,7 +4,7 @@
 -- KEYS    config log heads entries
 -- ARGV    clock version  as in reserve
 --         from   the first ordinal, 0 for the oldest message
---         at     a time not later than its entry, in ms; with from 0, the earliest entry time
+--         at     with from 0, the earliest entry time in ms
 --         most   0...1000 messages
 --         room   bytes of bodies
 -- RETURNS {'config', value}
@@ -15,10 +15,11 @@
 read_topic(call('HGET', heads, ''))
 local due = next_entry()
 
-local first, ms, left, bytes = math.max(tonumber(from), topic.first), tonumber(at), tonumber(most), tonumber(room)
-if from ~= '0' and first > tonumber(from) or ms < topic.first_ms then ms = topic.first_ms end
+local first, since, left, bytes = math.max(tonumber(from), topic.first), tonumber(at), tonumber(most), tonumber(room)
 local step = math.max(1, math.min(left, math.floor(8388608 / math.max(1, topic.largest))))
-local begin, found, more = id_of(ms, from == '0' and 0 or first), {}, left == 0
+local entered_ms = entered_at(first) or topic.last_ms
+local begin, found, more = id_of(entered_ms, first), {}, left == 0
+if from == '0' and since > entered_ms then begin = id_of(since, 0) end
 
 -- take adds an entry to the page, and reports whether it fits.
 local function take(entry)

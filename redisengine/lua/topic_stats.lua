@@ -19,17 +19,5 @@ for i = 1, #all, 2 do
   end
 end
 
--- entered_at returns when a message entered, 0 if it is gone. ms is a time not later than that.
-local function entered_at(ms, ordinal)
-  local begin = id_of(ms, ordinal)
-  for _ = 1, 1000 do -- entries before it
-    local entry = ordinal <= topic.last and call('XRANGE', log, begin, '+', 'COUNT', '1')[1]
-    if not entry then return 0 end
-    local at, found = place_of(entry[1])
-    if found >= ordinal then return at end
-    begin = '(' .. entry[1]
-  end
-  return 0
-end
-local packed, low, low_ms = pack_head(topic, TOPIC), needed()
-return {'ok', now, packed, due, entered_at(topic.first_ms, topic.first), groups, entered_at(low_ms, low)}
+local packed, low = pack_head(topic, TOPIC), needed()
+return {'ok', now, packed, due, entered_at(topic.first) or 0, groups, entered_at(low) or 0}

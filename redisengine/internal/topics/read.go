@@ -105,8 +105,7 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 	return page, r.due, nil
 }
 
-// start is where a shard begins: an ordinal, 0 for the oldest; and a moment that is not
-// later than its entry, or from which on messages count.
+// start is where a shard begins: an ordinal, or a moment from which on messages count.
 type start struct {
 	ordinal uint64
 	ms      int64

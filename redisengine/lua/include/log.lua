@@ -3,7 +3,7 @@ local FREE_AT = 100       -- messages that are freed together
 local MOST_FREED = 10000  -- messages that one step frees
 local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
 local given_up -- how many messages this call has made invisible
-local id_of, place_of, first_since, bind_retention, is_parked, needed, advance, is_over, trim, frees, free_log, entry_value, read_entry
+local id_of, place_of, first_since, entered_at, bind_retention, is_parked, needed, advance, is_over, trim, frees, free_log, entry_value, read_entry
 
 do
 -- id_of is the stream's ID of a message.
@@ -27,6 +27,30 @@ function first_since(ms)
   if ordinal > topic.last then return topic.last + 1, topic.last_ms end
   if ordinal <= topic.first then return topic.first, topic.first_ms end
   return ordinal, at
+end
+
+-- next_of is the entry time and the ordinal of the first message from an ID on, nil for none. It passes over entries that
+-- another program has added.
+local function next_of(id)
+  for _ = 1, 1000 do
+    local entry = call('XRANGE', log, id, '+', 'COUNT', '1')[1]
+    if not entry then return nil end
+    if entry_value(entry) then return place_of(entry[1]) end
+    id = '(' .. entry[1]
+  end
+end
+
+-- entered_at is when the first message entered that the log stores from an ordinal on, nil if there is none. The stream
+-- sorts by entry time, so it looks for the last moment whose next message is not behind the ordinal.
+function entered_at(ordinal)
+  if ordinal > topic.last then return nil end
+  local low, high = topic.first_ms, topic.last_ms
+  while low < high do
+    local middle = math.ceil((low + high) / 2)
+    local _, found = next_of(id_of(middle, 0))
+    if found and found <= ordinal then low = middle else high = middle - 1 end
+  end
+  return (next_of(id_of(low, ordinal)))
 end
 
 -- bind_retention takes what Go has packed from a place on: keep, max_age (ms), max_count, max_bytes; 1 if the bounds drop
@@ -60,18 +84,18 @@ function needed()
 end
 
 -- size_of is the estimate for the oldest n messages. Where max_bytes needs it, they are read, up to a bound; the rest counts as
--- the average.
+-- the average. The second result is when the message behind them entered, if it was read.
 local function size_of(n)
   local all = topic.last - topic.first + 1
   if n >= all then return topic.bytes end
   if max_bytes == -1 then return math.ceil(topic.bytes * n / all) end
   local bytes, counted, begin = 0, 0, id_of(topic.first_ms, topic.first)
-  local step = math.max(1, math.min(1000, n, math.floor(8388608 / math.max(1, topic.largest))))
+  local step = math.max(1, math.min(1000, n + 1, math.floor(8388608 / math.max(1, topic.largest))))
   for _ = 1, 10 do
     local got = call('XRANGE', log, begin, '+', 'COUNT', text_of(step))
     for i = 1, #got do
-      local _, ordinal = place_of(got[i][1])
-      if ordinal >= topic.first + n then return math.min(bytes, topic.bytes) end
+      local ms, ordinal = place_of(got[i][1])
+      if ordinal >= topic.first + n then return math.min(bytes, topic.bytes), ms end
       bytes, counted = bytes + #got[i][2][2] + OVERHEAD, counted + 1
     end
     if #got < step then return math.min(bytes, topic.bytes) end
@@ -89,10 +113,11 @@ function advance(to, to_ms, counter)
   local n = to - topic.first
   if n <= 0 then return 0 end
   local all = topic.last - topic.first + 1
-  topic.bytes = topic.bytes - size_of(n)
+  local bytes, ms = size_of(n)
+  topic.bytes = topic.bytes - bytes
   if n >= all then topic.largest = 0 end
   topic[counter], given_up = topic[counter] + n, given_up + n
-  topic.first, topic.first_ms = to, math.max(topic.first_ms, to_ms)
+  topic.first, topic.first_ms = to, math.max(topic.first_ms, to_ms, ms or 0)
   return n
 end
 
@@ -131,9 +156,11 @@ function trim()
 end
 
 -- frees reports whether the log has so many messages to free. The numbers then say that they are: a call stores them before
--- it frees, so that no number points to what is not there.
+-- it frees, so that no number points to what is not there. They also say when the first message entered: a moment before it
+-- would free nothing of what entered since.
 function frees(least)
   if topic.first - topic.freed < math.max(least, 1) then return false end
+  topic.first_ms = entered_at(topic.first) or topic.last_ms
   topic.freed = math.min(topic.first, topic.freed + MOST_FREED)
   return true
 end
