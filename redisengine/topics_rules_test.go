@@ -3,6 +3,7 @@ package redisengine_test
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -265,6 +266,47 @@ func TestDroppedMessagesAreFreed(t *testing.T) {
 	}
 	if stored := r.server.Must("XLEN", "duly:{default/t/0}:log").(int64); stored > 50+2*100 {
 		t.Errorf("the stream has %d messages, of which 50 are visible: want at most two nodes more", stored)
+	}
+}
+
+// A call that takes back or passes over messages without handing them out ends after 8 MiB of them.
+func TestCallsReadFewBytesThatTheyDoNotHandOut(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 1, duly.FromStart)
+	large := strings.Repeat("m", 1<<20)
+	for range 10 {
+		_, err := r.e.Publish(t.Context(), []duly.Message{{Topic: "t", Body: []byte(large)}, {Topic: "t", Body: []byte(large)}})
+		must(t, err)
+	}
+
+	reserveOne := func() {
+		_, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"t@g"}, Max: 1})
+		must(t, err)
+	}
+	for range 7 {
+		reserveOne()
+	}
+	r.clock.Advance(time.Hour)
+	if more, err := r.e.Step(t.Context(), duly.Q("t@g")); more || err != nil {
+		t.Errorf("a step over 7 leases of 1 MiB ends early: %t, %v", more, err)
+	}
+	for range 20 {
+		reserveOne()
+	}
+	r.clock.Advance(time.Hour)
+	if more, err := r.e.Step(t.Context(), duly.Q("t@g")); !more || err != nil {
+		t.Errorf("a step over 20 leases of 1 MiB does not end early: %t, %v", more, err)
+	}
+
+	_, err := r.e.CreateGroup(t.Context(), duly.Q("t@few"), duly.FromStart)
+	must(t, err)
+	must(t, r.e.Configure(t.Context(), duly.Q("t@few"), duly.QueueConfig{Group: duly.GroupConfig{Filter: "type=paid"}}))
+	r.server.Must("CONFIG", "RESETSTAT")
+	_, err = r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"t@few"}, Max: 1})
+	must(t, err)
+	calls := regexp.MustCompile(`(?m)^cmdstat_fcall:calls=(\d+)`).FindStringSubmatch(fmt.Sprint(r.server.Must("INFO", "commandstats")))
+	if len(calls) == 0 || calls[1] == "1" {
+		t.Errorf("a Reserve that passes over 20 MiB makes the calls %v, want several", calls)
 	}
 }
 

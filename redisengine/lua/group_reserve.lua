@@ -67,7 +67,7 @@ end
 
 -- next_entries returns messages beyond the cursor, as many as one read may return.
 local function next_entries(most)
-  local step = math.max(1, math.min(most, math.floor(8388608 / math.max(1, topic.largest))))
+  local step = math.max(1, math.min(most, math.floor(MOST_READ / math.max(1, topic.largest))))
   return call('XRANGE', log, '(' .. id_of(g.cursor_ms, g.cursor), '+', 'COUNT', text_of(step)), step
 end
 
@@ -128,6 +128,7 @@ local function take_entries(got, left, ordinals, block)
     local kind = 'passed'
     if value and own.filter and not matches(own.filter, value) then
       count('filtered')
+      bytes_read = bytes_read + #value
     elseif value then
       kind = accept(ms, ordinal, value, got[i])
       if kind == 'full' then return handed, holds_more, true end
@@ -145,11 +146,12 @@ local function take_entries(got, left, ordinals, block)
   return handed, holds_more, false
 end
 
--- take_new hands out messages beyond the cursor, up to left. It passes over at most 1000, and reports whether there are more.
+-- take_new hands out messages beyond the cursor, up to left. It passes over at most 1000 and some 8 MiB, and reports whether
+-- there are more.
 function take_new(left)
   local ordinals, block, passed = {}, {}, 0
   local plain = not own.keyed and not own.filter
-  while left > 0 and beyond > 0 and passed < 1000 and not full do
+  while left > 0 and beyond > 0 and passed < 1000 and bytes_read < MOST_READ and not full do
     local wanted = plain and math.min(left, beyond) or 1000 - passed
     local got, step = next_entries(wanted)
     if plain and step == wanted and take_row(got) then

@@ -182,7 +182,7 @@ func TestLoopsAreBounded(t *testing.T) {
 		"b >= 128", "at <= stop", // message: the headers of one message
 		"left > 0 and ordinal <= last", // each_left: the messages of a range, at most 1000 and 8 MiB
 		"left > 0",                     // group_list: the same
-		"left > 0 and beyond > 0 and passed < 1000 and not full",
+		"left > 0 and beyond > 0 and passed < 1000 and bytes_read < MOST_READ and not full",
 	}
 	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)
 	// Loops that count: over what a table, a call or a record has, or up to a number.

@@ -1,11 +1,13 @@
 -- State changes of the messages that a group holds.
 local stalled_out -- whether some messages were taken back in this call
+local bytes_read  -- bytes of messages that this call has read and not handed out
 local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, drop_held, take_back, fall_due, trim_dead, free_blocked, group_forward
 
 do
 -- die makes a dead copy of a message, which has left its set.
 function die(m, reason)
   local value = value_of(m)
+  bytes_read = bytes_read + (value and #value or 0)
   count('died')
   if not value then
     count('missed')
@@ -63,13 +65,15 @@ end
 -- 1000 messages and 8 MiB.
 function each_left(block, f)
   local left, ordinal, ms = count_bits(block.bits), block.first, block.ms
-  local last = block.first + 8 * #block.bits - 1
-  local step = math.max(1, math.min(1000, math.floor(8388608 / math.max(1, topic.largest))))
+  local last = block.first + last_bit(block.bits)
+  local most = math.max(1, math.min(1000, math.floor(MOST_READ / math.max(1, topic.largest))))
   while left > 0 and ordinal <= last do
+    local step = math.min(most, last - ordinal + 1)
     local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', text_of(step))
     for i = 1, #got do
       ms, ordinal = place_of(got[i][1])
       local value = entry_value(got[i])
+      bytes_read = bytes_read + (value and #value or 0)
       if ordinal >= topic.first and ordinal <= last and has_bit(block, ordinal) and value then
         left = left - 1
         f(ms, ordinal, value)
@@ -164,7 +168,7 @@ function drop_held()
   call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
 end
 
--- take_back takes back expired leases, of about 1000 messages.
+-- take_back takes back expired leases, of about 1000 messages. It reads the messages: so it ends after some 8 MiB as well.
 function take_back()
   local n = 0
   for _, token in ipairs(call('ZRANGEBYSCORE', ranges, '-inf', now_text, 'LIMIT', '0', '1000')) do
@@ -174,16 +178,17 @@ function take_back()
     else
       drop_block(token)
     end
-    if n >= 1000 then break end
+    if n >= 1000 or bytes_read >= MOST_READ then break end
   end
   local out = call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', '1000')
   for i = 1, #out do
+    if bytes_read >= MOST_READ then break end
     local m = read_message(out[i])
     call('ZREM', leased, out[i])
     if m then stall(m) end
   end
   stalled_out = n + #out > 0
-  return n >= 1000 or #out == 1000
+  return n >= 1000 or #out == 1000 or bytes_read >= MOST_READ
 end
 
 function fall_due()
@@ -231,4 +236,4 @@ function group_forward()
 end
 end
 -- @call
-stalled_out = false
+stalled_out, bytes_read = false, 0

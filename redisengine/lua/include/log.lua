@@ -1,6 +1,7 @@
 -- The log of a topic's shard: reading it, and giving up messages.
 local FREE_AT = 100       -- messages that are freed together
 local MOST_FREED = 10000  -- messages that one step frees
+local MOST_READ = 8388608 -- bytes of messages after which a call ends early and is repeated
 local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
 local given_up -- how many messages this call has made invisible
 local id_of, place_of, first_since, entered_at, bind_retention, is_parked, needed, advance, is_over, trim, frees, free_log, entry_value, read_entry

@@ -9,7 +9,7 @@ for b = 0, 255 do
   end
   BITS[b] = n
 end
-local all_bits, bits_of, count_bits, first_bit, read_block, write_block, drop_block, clear_bit, take_bits, has_bit
+local all_bits, bits_of, count_bits, first_bit, last_bit, read_block, write_block, drop_block, clear_bit, take_bits, has_bit
 
 do
 -- all_bits returns the bitmap of n consecutive ordinals.
@@ -47,6 +47,16 @@ function first_bit(bits)
   for k = 0, 7 do
     if b % 2 ^ (k + 1) > 0 then return 8 * (at - 1) + k end
   end
+end
+
+-- last_bit returns the place of the last bit that is set, from 0; -1 for none.
+function last_bit(bits)
+  local at = string.find(bits, '[^%z]%z*$')
+  local b = at and byte(bits, at) or 0
+  for k = 7, 0, -1 do
+    if b >= 2 ^ k then return 8 * (at - 1) + k end
+  end
+  return -1
 end
 
 -- has_bit reports whether an ordinal is leased in a block.
