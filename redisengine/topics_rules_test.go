@@ -310,6 +310,41 @@ func TestCallsReadFewBytesThatTheyDoNotHandOut(t *testing.T) {
 	}
 }
 
+// A Read of many shards fetches a page, and not a page of each of them.
+func TestReadFetchesOnePage(t *testing.T) {
+	t.Parallel()
+	r := newTopicRules(t, 4, "")
+	messages := make([]duly.Message, 16)
+	for i := range messages {
+		messages[i] = duly.Message{Topic: "t", Key: string(rune('a' + i)), Body: make([]byte, 1<<19)}
+	}
+	for range 4 {
+		_, err := r.e.Publish(t.Context(), messages)
+		must(t, err)
+	}
+
+	sent := func() (n int64) {
+		text := fmt.Sprint(r.server.Must("INFO", "stats"))
+		_, after, _ := strings.Cut(text, "total_net_output_bytes:")
+		_, err := fmt.Sscan(after, &n)
+		must(t, err)
+		return n
+	}
+	read, before := 0, sent()
+	for from := duly.FromStart; read < 4*len(messages); {
+		page, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: from, Limit: 1000})
+		must(t, err)
+		if len(page.Entries) == 0 {
+			t.Fatalf("the pages end after %d messages", read)
+		}
+		now := sent()
+		if n := now - before; n > 8<<20+4<<19+1<<16 {
+			t.Errorf("a page of %d messages fetches %d bytes, want at most 8 MiB and a message of each shard", len(page.Entries), n)
+		}
+		read, from, before = read+len(page.Entries), page.Next, now
+	}
+}
+
 // The script makes the position, by the server's clock.
 //
 // C12.36

@@ -16,7 +16,7 @@ read_topic(call('HGET', heads, ''))
 local due = next_entry()
 
 local first, since, left, bytes = math.max(tonumber(from), topic.first), tonumber(at), tonumber(most), tonumber(room)
-local step = math.max(1, math.min(left, math.floor(8388608 / math.max(1, topic.largest))))
+local step = math.max(1, math.min(left, math.floor(bytes / math.max(1, topic.largest))))
 local entered_ms = entered_at(first) or topic.last_ms
 local begin, found, more = id_of(entered_ms, first), {}, left == 0
 if from == '0' and since > entered_ms then begin = id_of(since, 0) end

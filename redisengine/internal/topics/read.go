@@ -66,6 +66,7 @@ type reading struct {
 	from    duly.From
 	parts   duly.FromParts
 	limit   int
+	room    int            // bytes of bodies that each shard may return beyond its first message
 	entries [][]duly.Entry // of each shard
 	more    []bool         // whether a shard has others behind these
 	next    []uint64       // where each shard goes on
@@ -84,6 +85,8 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 		if err != nil {
 			return err
 		}
+		// The page is in memory with what is read for it: so all shards share its room.
+		r.room = max(1, duly.MaxBatchBytes/len(q.Shards))
 		r.entries, r.more, r.next, r.gap, r.due = make([][]duly.Entry, len(q.Shards)), make([]bool, len(q.Shards)), make([]uint64, len(q.Shards)), 0, 0
 		for i, s := range q.Shards {
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
@@ -191,7 +194,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from start, most int) (catalog.Reply, error) {
 	for {
 		reply, err := e.CallTopic(ctx, q, s, store.ScriptTopicRead,
-			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(duly.MaxBatchBytes))
+			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(r.room))
 		if err != nil {
 			return reply, err
 		}
