@@ -254,7 +254,7 @@ func (p *queuePush) answered(items []pushItem, r BatchReply) {
 			p.results[item.place].Outcome = 0
 			p.mu.Lock()
 			p.left = append(p.left, *item)
-			p.left[len(p.left)-1].waited = link.Waited(r.durable)
+			p.left[len(p.left)-1].waited = link.TimedOut(r.durable)
 			p.mu.Unlock()
 			continue
 		}

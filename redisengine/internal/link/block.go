@@ -27,12 +27,15 @@ const (
 	minBlock = time.Millisecond
 )
 
-// blocks makes blocking calls.
-type blocks struct{ *core }
+// blockingCalls makes blocking calls.
+type blockingCalls struct {
+	*core
+	blockers blockers
+}
 
 // Group tells which keys may stand in one blocking call: those with equal
 // groups. On one server these are all keys; on a cluster those of one hash slot.
-func (l *blocks) Group(key string) string {
+func (l *blockingCalls) Group(key string) string {
 	if l.o.Mode != Cluster {
 		return ""
 	}
@@ -48,7 +51,7 @@ func (l *blocks) Group(key string) string {
 // A member that was taken is answered also when the context has ended
 // meanwhile; it is lost only with the connection or the process, or if the
 // server does not answer within a second after that.
-func (l *blocks) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
+func (l *blockingCalls) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
 	b := l.blockers.blocker(l.core, group)
 	select {
 	case b.turn <- struct{}{}:
@@ -93,7 +96,7 @@ type popResult struct {
 const leaveWait = time.Second
 
 // leave ends a blocking call whose caller leaves.
-func (l *blocks) leave(ctx context.Context, group string, done <-chan popResult) popResult {
+func (l *blockingCalls) leave(ctx context.Context, group string, done <-chan popResult) popResult {
 	l.Unblock(group)
 	timer := l.clock.NewTimer(leaveWait)
 	defer timer.Stop()
@@ -111,7 +114,7 @@ func (l *blocks) leave(ctx context.Context, group string, done <-chan popResult)
 // Unblock ends the blocking call of the group that is on its way, if there is
 // one; it does not wait for that. A call that begins at the same moment may be
 // ended instead, as if its time were over.
-func (l *blocks) Unblock(group string) {
+func (l *blockingCalls) Unblock(group string) {
 	call := l.blockers.current(group)
 	if call == nil {
 		return
@@ -210,7 +213,7 @@ func migrating(err error) bool {
 // try blocks once, on a connection that it makes if there is none.
 func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	b := c.blocker
-	client, err := c.link.blockers.connect(c.link)
+	client, err := c.link.waitClient()
 	if err != nil {
 		return rueidis.RedisMessage{}, err
 	}
@@ -297,7 +300,7 @@ func (c *blockingCall) asked() {
 func (c *blockingCall) unblock(id int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), MaxBlock+blockGrace)
 	defer cancel()
-	client, err := c.link.blockers.connect(c.link)
+	client, err := c.link.waitClient()
 	if err != nil {
 		c.asked()
 		return
@@ -323,12 +326,8 @@ func (c *blockingCall) unblock(id int64) {
 	}
 }
 
-// blockers has the blocking calls. They have a client of their own, because their
-// connections need other buffers.
+// blockers has the blocking calls.
 type blockers struct {
-	connecting sync.Mutex
-	client     rueidis.Client // made by the first call
-
 	mu       sync.Mutex
 	blockers map[string]*blocker
 }
@@ -371,21 +370,6 @@ func (w *blockers) current(group string) *blockingCall {
 	return b.call
 }
 
-// connect makes the client. Several may wait for it.
-func (w *blockers) connect(l *core) (rueidis.Client, error) {
-	w.connecting.Lock()
-	defer w.connecting.Unlock()
-	if w.client != nil {
-		return w.client, nil
-	}
-	client, err := l.client(waitBuffers)
-	if err != nil {
-		return nil, err
-	}
-	w.client = client
-	return client, nil
-}
-
 // end ends the calls in flight when the link is closed.
 func (w *blockers) end(l *core) {
 	w.mu.Lock()
@@ -410,9 +394,6 @@ func (w *blockers) close() {
 	for _, b := range w.blockers {
 		b.idle.Stop()
 		b.retire()
-	}
-	if w.client != nil {
-		w.client.Close()
 	}
 }
 

@@ -33,8 +33,12 @@ type core struct {
 	// nil since a library was loaded.
 	unloaded atomic.Pointer[string]
 
-	blockers     blockers     // the blocking calls
-	durableConns durableConns // the calls that wait for their durability
+	// waiting is the client of calls and subscriptions that may have no answer for
+	// long. The first of them makes it.
+	waiting struct {
+		sync.Mutex
+		client rueidis.Client
+	}
 
 	gate    sync.RWMutex // held for reading where calls grows
 	closed  atomic.Bool
@@ -132,6 +136,22 @@ func (l *core) client(size buffers) (rueidis.Client, error) {
 	}
 
 	return client, err
+}
+
+// waitClient returns the client of calls that may have no answer for long. Several
+// may wait while the first makes it.
+func (l *core) waitClient() (rueidis.Client, error) {
+	l.waiting.Lock()
+	defer l.waiting.Unlock()
+	if l.waiting.client != nil {
+		return l.waiting.client, nil
+	}
+	client, err := l.client(waitBuffers)
+	if err != nil {
+		return nil, err
+	}
+	l.waiting.client = client
+	return client, nil
 }
 
 // enter begins a call: every use of the clients is between it and l.calls.Done,

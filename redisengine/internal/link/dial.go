@@ -143,10 +143,10 @@ func (d *dialer) open() []*conn {
 
 // What has become of a connection.
 const (
-	greeting int32 = iota // the client library introduces itself
-	greeted               // the server has answered that; nothing else was sent
-	used                  // a call may have been sent
-	lost                  // it broke before a call was sent, and sends none any more
+	connGreeting int32 = iota // the client library introduces itself
+	connGreeted               // the server has answered that; nothing else was sent
+	connUsed                  // a call may have been sent
+	connLost                  // it broke before a call was sent, and sends none any more
 )
 
 // conn distinguishes an error before the first call from one after it.
@@ -161,9 +161,9 @@ type conn struct {
 }
 
 func (c *conn) Write(p []byte) (int, error) {
-	if c.state.Load() != used {
-		c.state.CompareAndSwap(greeted, used)
-		if c.state.Load() == lost {
+	if c.state.Load() != connUsed {
+		c.state.CompareAndSwap(connGreeted, connUsed)
+		if c.state.Load() == connLost {
 			return 0, unsent{net.ErrClosed, atGreet}
 		}
 	}
@@ -176,7 +176,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 {
 		c.asked.Store(0)
-		c.state.CompareAndSwap(greeting, greeted)
+		c.state.CompareAndSwap(connGreeting, connGreeted)
 	}
 	return n, c.judge(err)
 }
@@ -185,9 +185,9 @@ func (c *conn) judge(err error) error {
 	if err == nil {
 		return nil
 	}
-	c.state.CompareAndSwap(greeting, lost)
-	c.state.CompareAndSwap(greeted, lost)
-	if c.state.Load() != lost {
+	c.state.CompareAndSwap(connGreeting, connLost)
+	c.state.CompareAndSwap(connGreeted, connLost)
+	if c.state.Load() != connLost {
 		return err
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -205,6 +205,14 @@ func (c *conn) Close() error {
 }
 
 var errReplaced = errors.New("the server stands still and was replaced")
+
+const (
+	// silence is how long a call has no answer before its server counts as silent.
+	silence = 2 * time.Second
+	// avoidFor is how long no connection is made to a server that was replaced:
+	// by then the client library knows who has taken its place.
+	avoidFor = 3 * time.Second
+)
 
 // silent lists the addresses of connections on which a call has no answer for a
 // while.

@@ -61,4 +61,18 @@
 // without their caller, and their answer is then dropped. So a call whose answer
 // must not be dropped (it hands out leases) is made with a context that has no
 // end, by a goroutine that outlives its caller.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	script.go             scripts, libraries, and a call as a command
+//	options.go, url.go    what a URL says
+//	dial.go               connections
+//	errors.go             what a reply or a lost connection means
+//	core.go, fault.go     what all calls share, and their errors
+//	run.go                calls with retries
+//	durable.go, block.go, pubsub.go   calls on connections of their own
+//	check.go, functions.go, replaced.go   servers: fitness, libraries, hangs
+//	link.go               Open, Close
 package link

@@ -15,8 +15,11 @@ import (
 	"github.com/dulymq/duly/internal/hashslot"
 )
 
-// durability makes calls that wait until their writes are durable.
-type durability struct{ *core }
+// durableCalls makes calls that wait until their writes are durable.
+type durableCalls struct {
+	*core
+	durableConns durableConns
+}
 
 // RunDurable is Run for a batch that counts as stored only when it is durable
 // as Options.Durability says; without one it is Run. durable is
@@ -32,13 +35,13 @@ type durability struct{ *core }
 // answered there. The write is of an empty key that ends at once: without it
 // a script that found everything stored already would ask about whatever the
 // connection wrote last, long ago. After a redirect all three are sent again.
-func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
+func (l *durableCalls) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
 	if !l.o.Durability.Asked() {
 		msg, err = l.Run(ctx, c)
 		return msg, nil, err
 	}
 
-	b := &durableCall{link: l.core, call: l.sent(c), backoff: l.Backoff(ctx)}
+	b := &durableCall{link: l, call: l.sent(c), backoff: l.Backoff(ctx)}
 	for again := true; again; {
 		if e := l.enter(ctx); e != nil {
 			switch {
@@ -73,7 +76,7 @@ func (l *durability) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisM
 
 // durableCall is one call that waits for its durability.
 type durableCall struct {
-	link    *core
+	link    *durableCalls
 	call    Call
 	backoff *Backoff
 	hops    int  // redirects since the last pause
@@ -96,10 +99,10 @@ const durableWait = 10 * time.Second
 func (b *durableCall) try() durableReply {
 	l := b.link
 	if b.place == "" {
-		b.place = l.durableConns.owner(l, b.call.Keys[0])
+		b.place = l.durableConns.owner(l.core, b.call.Keys[0])
 	}
 
-	lane, err := l.durableConns.take(l, b.place)
+	lane, err := l.durableConns.take(l.core, b.place)
 	if err != nil {
 		return b.failed(err)
 	}
@@ -165,7 +168,7 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	}
 
 	cmds = append(cmds, b.call.command(builder, f),
-		Call{Script: fence, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, byText))
+		Call{Script: fenceScript, Keys: []string{b.link.fenceKey(b.call.Keys[0])}}.command(builder, byText))
 	if d.AOF {
 		return append(cmds, builder.Waitaof().Numlocal(1).Numreplicas(0).Timeout(timeout.Milliseconds()).Build())
 	}
@@ -173,9 +176,9 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(timeout.Milliseconds()).Build())
 }
 
-// fence is the write before the question. It is a script because a plain write
+// fenceScript is the write before the question. It is a script because a plain write
 // is refused when the memory is full, and what was settled then counts too.
-var fence = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
+var fenceScript = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
 // failed decides why the script did not run, or may not have.
 func (b *durableCall) failed(err error) durableReply {
@@ -202,7 +205,7 @@ func (b *durableCall) failed(err error) durableReply {
 	if v.refresh {
 		l.refresh()
 	}
-	if v.class == missing && !b.byText {
+	if v.class == noScript && !b.byText {
 		b.byText = true
 		return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
 	}
@@ -230,9 +233,9 @@ func (s unconfirmedError) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
 }
 
-// Waited reports whether an error of [Link.RunDurable] came after all of the time
+// TimedOut reports whether an error of [Link.RunDurable] came after all of the time
 // that a confirmation may take.
-func Waited(durable error) bool {
+func TimedOut(durable error) bool {
 	var s unconfirmedError
 	return errors.As(durable, &s)
 }

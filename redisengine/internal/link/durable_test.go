@@ -116,7 +116,7 @@ func TestAOFConfirms(t *testing.T) {
 			seen := s.Seen()
 			own := slices.IndexFunc(seen, func(args []string) bool { return args[0] == "EVAL" && args[1] == count.Source })
 			sent := seen[own:min(own+3, len(seen))]
-			if len(sent) != 3 || sent[1][1] != fence.Source || strings.Join(sent[2], " ") != "WAITAOF 1 0 70" {
+			if len(sent) != 3 || sent[1][1] != fenceScript.Source || strings.Join(sent[2], " ") != "WAITAOF 1 0 70" {
 				t.Errorf("was sent %q", sent)
 			}
 		})
@@ -132,7 +132,7 @@ func TestDurableRepeatsAsAWhole(t *testing.T) {
 			switch {
 			case args[0] == "WAIT":
 				return int64(1)
-			case args[1] == fence.Source:
+			case args[1] == fenceScript.Source:
 				return "OK"
 			}
 			return own(args)

@@ -17,10 +17,10 @@ import (
 type class int
 
 const (
-	refused class = iota // it did not run to its end, and never will as it is
-	idle                 // it did not run: it may be sent again
-	missing              // idle: the server doesn't know the script by its hash
-	unknown              // it may have run
+	refused  class = iota // it did not run to its end, and never will as it is
+	idle                  // it did not run: it may be sent again
+	noScript              // idle: the server doesn't know the script by its hash
+	unknown               // it may have run
 )
 
 // verdict is what an error means: for the call, and for its reader.
@@ -55,7 +55,7 @@ var replyWords = map[string]verdict{
 	"READONLY":    {class: idle, advice: "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing, refresh: true},
 	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not written" + nothing},
 	"UNBLOCKED":   {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
-	"NOSCRIPT":    {class: missing, advice: "the server does not keep the script" + nothing},
+	"NOSCRIPT":    {class: noScript, advice: "the server does not keep the script" + nothing},
 	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat"},
 	"MISCONF":     {code: duly.CodeFull, advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat"},
 	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
@@ -71,7 +71,7 @@ var replyPhrases = []struct {
 	text string
 	verdict
 }{
-	{"Function not found", verdict{class: missing, advice: "the server does not keep the function" + nothing}},
+	{"Function not found", verdict{class: noScript, advice: "the server does not keep the function" + nothing}},
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
 	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
 	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},

@@ -74,26 +74,6 @@ func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 	})
 }
 
-// noteLoad notes the reply to the FUNCTION LOAD that goes with a call whose
-// function is missing. The call runs by EVAL whatever the reply is, so a refusal is
-// logged: once, until a library is loaded or the server says something else.
-func (l *core) noteLoad(reply rueidis.RedisResult) {
-	err := reply.Error()
-	if err == nil || isLoaded(err) {
-		l.unloaded.Store(nil)
-		return
-	}
-	if _, said := rueidis.IsRedisErr(err); !said || verdictOf(err).class == idle {
-		return // the call itself has the same fate
-	}
-
-	text := err.Error()
-	if last := l.unloaded.Swap(&text); last == nil || *last != text {
-		l.log.Warn("redis: the server refuses to load functions, so scripts are sent by EVAL with every call, which costs it more time",
-			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", text))
-	}
-}
-
 // UsesFunctions reports whether scripts are called as functions.
 func (l *libraries) UsesFunctions() bool { return l.functions }
 

@@ -10,8 +10,8 @@ import (
 type Link struct {
 	*core
 	*checks
-	durability
-	blocks
+	durableCalls
+	blockingCalls
 	pubsub
 	libraries
 }
@@ -37,7 +37,7 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	}
 
 	c := &core{o: o, log: log, clock: o.Clock, dialer: newDialer(o), tls: config}
-	l := &Link{core: c, checks: &checks{c}, durability: durability{c}, blocks: blocks{c}, pubsub: pubsub{c}}
+	l := &Link{core: c, checks: &checks{c}, durableCalls: durableCalls{core: c}, blockingCalls: blockingCalls{core: c}, pubsub: pubsub{c}}
 	l.libraries.checks = l.checks
 	l.life, l.end = context.WithCancel(context.Background())
 	l.refreshed.Store(int64(l.clock.Mono() - refreshEvery))
@@ -111,4 +111,7 @@ func (l *Link) close() {
 	<-done
 	l.blockers.close()
 	l.durableConns.close()
+	if l.waiting.client != nil {
+		l.waiting.client.Close()
+	}
 }

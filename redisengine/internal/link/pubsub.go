@@ -61,7 +61,7 @@ func (h *shardSubscription) ended() (heard bool) {
 // the slot moves, or the server is not the primary any more.
 func (h *shardSubscription) listen(ctx context.Context) error {
 	l := h.link
-	client, err := l.blockers.connect(l)
+	client, err := l.waitClient()
 	if err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ func (s *subscription) isHearing() bool {
 // leads to a server that is the primary no more.
 func (s *subscription) listen(ctx context.Context) error {
 	l := s.link
-	client, err := l.blockers.connect(l)
+	client, err := l.waitClient()
 	if err != nil {
 		return err
 	}
@@ -316,14 +316,14 @@ func (s *subscription) answered(value string) {
 	defer s.mu.Unlock()
 	s.beats++ // it is late no more
 	if value != s.last || !s.hearing {
-		s.fallen = s.fallen || number(value) < number(s.last)
+		s.fallen = s.fallen || publishedNumber(value) < publishedNumber(s.last)
 		s.last, s.hearing = value, true
 		s.ring()
 	}
 }
 
-// number returns the number in the key, 0 for none.
-func number(value string) int64 {
+// publishedNumber returns the number in the key, 0 for none.
+func publishedNumber(value string) int64 {
 	n, _ := strconv.ParseInt(value, 10, 64)
 	return n
 }

@@ -22,16 +22,10 @@ import (
 // as the primary that it no longer is. Therefore, where a connection has left a
 // call without an answer for a while, others are asked whether that server was
 // replaced, and only then are its connections given up.
-const (
-	// watchdogEvery is how often somebody looks for such connections; it sends nothing
-	// where there are none.
-	watchdogEvery = time.Second
-	// silence is how long a call has no answer before others are asked.
-	silence = 2 * time.Second
-	// avoidFor is how long no connection is made to a server that was replaced:
-	// by then the client library knows who has taken its place.
-	avoidFor = 3 * time.Second
-)
+
+// watchdogEvery is how often somebody looks for such connections; it sends nothing
+// where there are none.
+const watchdogEvery = time.Second
 
 // watchdog notices servers that hang.
 type watchdog struct{ *core }

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -196,7 +197,7 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	v.midScript = v.midScript && !r.reads
 	j := outcome{result: Result{Err: l.fault(r.name, v, err)}}
 	switch v.class {
-	case missing:
+	case noScript:
 		j.retry, j.atOnce = !r.byText, true
 		r.byText = true
 	case idle:
@@ -277,4 +278,24 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 		replies[k], first = all[at], at+1
 	}
 	return replies
+}
+
+// noteLoad notes the reply to the FUNCTION LOAD that goes with a call whose
+// function is missing. The call runs by EVAL whatever the reply is, so a refusal is
+// logged: once, until a library is loaded or the server says something else.
+func (l *core) noteLoad(reply rueidis.RedisResult) {
+	err := reply.Error()
+	if err == nil || isLoaded(err) {
+		l.unloaded.Store(nil)
+		return
+	}
+	if _, said := rueidis.IsRedisErr(err); !said || verdictOf(err).class == idle {
+		return // the call itself has the same fate
+	}
+
+	text := err.Error()
+	if last := l.unloaded.Swap(&text); last == nil || *last != text {
+		l.log.Warn("redis: the server refuses to load functions, so scripts are sent by EVAL with every call, which costs it more time",
+			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", text))
+	}
 }
