@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
 // layout is the version of the keys and their values. A queue of another one is
@@ -47,6 +48,35 @@ type storedPush struct {
 	URL    string `json:"url,omitempty"`
 	OnDone string `json:"on_done,omitempty"`
 	OnDead string `json:"on_dead,omitempty"`
+}
+
+// storedTopic is the part of a stored configuration that only a topic has.
+type storedTopic struct {
+	Dedupe   time.Duration `json:"dedupe"`
+	Keep     time.Duration `json:"keep"`
+	MaxAge   time.Duration `json:"max_age"`
+	MaxCount int           `json:"max_count"`
+	MaxBytes int64         `json:"max_bytes"`
+	Overflow duly.Overflow `json:"overflow"`
+	Groups   []storedGroup `json:"groups,omitempty"`
+}
+
+// storedGroup is a group in a stored configuration. Made is a text, because Lua would
+// round it.
+type storedGroup struct {
+	Name    string          `json:"name"`
+	Birth   string          `json:"birth"`
+	Made    string          `json:"made"`
+	Since   int64           `json:"since"`
+	From    string          `json:"from"`
+	At      []int64         `json:"at,omitempty"`
+	Gone    bool            `json:"gone,omitempty"`
+	Order   duly.GroupOrder `json:"order"`
+	MaxHeld int             `json:"max_held"`
+	Filter  duly.Filter     `json:"filter"`
+	Idle    time.Duration   `json:"idle"`
+	Target  string          `json:"target"`
+	storedConfig
 }
 
 // storePush is the stored form of a push queue's part; nil for a pull queue.
@@ -110,6 +140,82 @@ func retainStored(d time.Duration) time.Duration {
 	return d
 }
 
+// PackTopic is the configuration of a topic behind its version.
+func PackTopic(version string, c duly.TopicConfig, groups []*Group, gone bool) string {
+	t := &storedTopic{Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes, Overflow: c.Overflow}
+	for _, g := range groups {
+		group := g.Config.Group
+		t.Groups = append(t.Groups, storedGroup{
+			Name: g.Name, Birth: g.Birth, Made: strconv.FormatUint(g.Made, 10), Since: g.Since, From: g.From, At: g.At, Gone: g.Gone,
+			Order: group.Order, MaxHeld: group.MaxHeld, Filter: group.Filter, Idle: group.Idle, Target: group.Target,
+			storedConfig: storeConfig(g.Config, false),
+		})
+	}
+
+	queue := duly.DefaultQueueConfig()
+	queue.Shards = c.Shards
+	s := storeConfig(queue, gone)
+	s.Topic = t
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // plain fields
+	}
+	return version + string(text)
+}
+
+// read reads the part of a stored configuration that only a topic has.
+func (s *storedTopic) read(shards int) (*Topic, error) {
+	t := &Topic{
+		Config: duly.TopicConfig{
+			Shards: shards, Dedupe: s.Dedupe, Keep: s.Keep, MaxAge: s.MaxAge, MaxCount: s.MaxCount, MaxBytes: s.MaxBytes, Overflow: s.Overflow,
+		},
+		views: map[string]*Queue{},
+	}
+	if err := t.Config.Validate(); err != nil {
+		return nil, err
+	}
+	if duly.DefaultTopicConfig().With(t.Config) != t.Config {
+		return nil, duly.Invalid("fields", "are missing")
+	}
+
+	for i := range s.Groups {
+		g, err := s.Groups[i].read(shards)
+		if err != nil {
+			return nil, err
+		}
+		t.Groups = append(t.Groups, g)
+	}
+	slices.SortFunc(t.Groups, func(a, b *Group) int { return cmp.Compare(a.Name, b.Name) })
+	return t, nil
+}
+
+func (s *storedGroup) read(shards int) (*Group, error) {
+	made, err := strconv.ParseUint(s.Made, 10, 64)
+	if err != nil {
+		return nil, duly.Invalid("made", "is no number")
+	}
+	g := &Group{Name: s.Name, Birth: s.Birth, Made: made, Since: s.Since, From: s.From, At: s.At, Gone: s.Gone, Config: s.config()}
+	g.Config.Shards, g.Config.Delivery = shards, ""
+	g.Config.Group = duly.GroupConfig{Order: s.Order, MaxHeld: s.MaxHeld, Filter: s.Filter, Idle: s.Idle, Target: s.Target}
+	ref := duly.QueueRef{Name: duly.GroupName("t", s.Name)}
+	if err := ref.ValidateGroup(); err != nil {
+		return nil, err
+	}
+	whole := duly.DefaultGroupConfig().With(g.Config)
+	if whole.Paused = g.Config.Paused; whole != g.Config {
+		return nil, duly.Invalid("fields", "are missing")
+	}
+	return g, g.Config.Validate()
+}
+
+// pack is the queue's configuration behind another version.
+func (q *Queue) pack(version string, gone bool) string {
+	if q.Topic != nil {
+		return PackTopic(version, q.Topic.Config, q.Topic.Groups, gone)
+	}
+	return PackConfig(version, q.Config, gone)
+}
+
 // checkLayout returns unsupported for a queue that another version of duly has
 // stored.
 func checkLayout(ref duly.QueueRef, stored int) error {
@@ -137,43 +243,6 @@ func complete(c duly.QueueConfig) error {
 	return c.CheckWhole()
 }
 
-// packLimits is one shard's part of what a configuration bounds, as
-// include/limits.lua reads it.
-func packLimits(c duly.QueueConfig, i int) string {
-	def := duly.DefaultQueueConfig()
-	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() && c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
-		return ""
-	}
-
-	var w codec.Packer
-	w.Array(8)
-	packQueueLimits(&w, c, i)
-	return string(w)
-}
-
-// packQueueLimits packs what include/limits.lua reads.
-func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
-	part := c.OfShard(i)
-	paused := int64(0)
-	if c.Paused {
-		paused = 1
-	}
-
-	w.Integer(paused)
-	w.Integer(int64(part.MaxJobs))
-	w.Integer(int64(part.MaxLeased))
-	rate := strconv.Itoa(duly.None)
-	if c.Rate.Limited() {
-		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)
-	}
-
-	w.Text(rate)
-	w.Integer(int64(part.Rate.Burst))
-	w.Integer(codec.MillisOrNone(c.DeadAge))
-	w.Integer(int64(part.DeadCount))
-	w.Integer(int64(duly.ShardPart(duly.MaxDone, c.Shards, i)))
-}
-
 // numberOf is the number that begins a configuration or a version; 0 for what is
 // none: it counts microseconds, and those of the year 9999 are below 2^58.
 func numberOf(value string) uint64 {
@@ -185,4 +254,12 @@ func numberOf(value string) uint64 {
 		return 0
 	}
 	return n
+}
+
+// isTopic reports whether a stored configuration is that of a topic.
+func isTopic(value string) bool { return strings.Contains(value, `,"topic":{`) }
+
+// isPush reports whether a stored configuration is that of a push queue.
+func isPush(value string) bool {
+	return strings.Contains(value, `,"push":{`) && !strings.Contains(value, `,"gone":true`)
 }

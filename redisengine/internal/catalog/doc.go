@@ -28,4 +28,17 @@
 // [MultiCall] asks about many shards in one script call per node. What calls need to
 // use a shard ([State]) is created on first use, and dropped by a sweep when it is
 // idle.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	limits.go             what a configuration bounds, as the scripts read it
+//	shard.go, queue.go    shards, queues, topics and groups as a process knows them
+//	config.go             their configurations as they are stored
+//	cache.go, resets.go   what a process remembers, and lost stores
+//	catalog.go            reads of the list
+//	configure.go, sync.go changes of the list and the shards
+//	call.go, summary.go   calls on one shard, and on many
+//	topic.go              calls on topics and groups
 package catalog

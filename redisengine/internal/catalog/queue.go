@@ -1,98 +1,16 @@
 package catalog
 
 import (
+	"cmp"
+	"maps"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
-
-// Stale is a shard's answer to a call that was computed with another configuration.
-// value is the one that the shard has, "" for none.
-type Stale struct {
-	Shard *Shard
-	Value string
-	met   int64 // what the shard's met was before the call
-}
-
-// lost reports whether the shard has lost what this process knew it to have. It
-// returns true to one caller.
-func (s *Stale) lost() bool { return s.met > 0 && s.Shard.met.CompareAndSwap(s.met, -s.met) }
-
-// Error implements error. No caller of the engine ever sees it.
-func (s *Stale) Error() string { return "redisengine: the shard has another configuration" }
-
-// ShardRef names a shard of a queue that may be created again meanwhile.
-type ShardRef struct {
-	Ref   duly.QueueRef
-	Index int
-}
-
-// meet notes that the shard has its configuration.
-func (s *Shard) meet() {
-	if n := s.met.Load(); n <= 0 {
-		s.met.CompareAndSwap(n, 1-n)
-	}
-}
-
-// dropIdle reports whether some of the queue's shards keep their state.
-func (q *Queue) dropIdle() (kept bool) {
-	if q.Topic != nil {
-		for _, view := range q.Topic.known() {
-			kept = view.dropIdle() || kept
-		}
-	}
-	for _, s := range q.Shards {
-		if g := s.State.Load(); g != nil && !g.used.Swap(false) {
-			s.State.CompareAndSwap(g, nil)
-		}
-		kept = kept || s.State.Load() != nil
-	}
-	return kept
-}
-
-// Shard is one part of a queue. The names of all its keys begin with one hash
-// tag, so they live on one node and one script may touch them.
-type Shard struct {
-	Index  int
-	Tag    string
-	Base   string // of a group's: the tag of the topic's shard
-	Limits string // what the configuration bounds here, packed for the scripts
-	// met is above 0 if it has this configuration, as far as this process knows.
-	// When that turns out wrong it is the same number below 0, until it is met
-	// again, with the next number.
-	met atomic.Int64
-	// Emptied is 1 more than when a Reserve was sent that has left nothing here,
-	// on the monotonic clock; 0 once somebody waits, or has it.
-	Emptied atomic.Int64
-	State   atomic.Pointer[State] // nil while the shard is not in use
-}
-
-// Name returns the name of one of the shard's keys.
-func (s *Shard) Name(key string) string {
-	if g := s.State.Load(); g != nil {
-		return g.Name(key)
-	}
-	return s.Tag + key
-}
-
-// of lists the keys that a script wants.
-func (s *Shard) of(sc *store.Script) []string {
-	g := s.State.Load()
-	if g != nil && sc.All {
-		return g.names
-	}
-	keys := make([]string, 0, len(sc.Keys))
-	if g == nil {
-		return store.AppendKeys(keys, s.Tag, sc.Keys)
-	}
-	for _, k := range sc.Places {
-		keys = append(keys, g.names[k])
-	}
-	return keys
-}
 
 // Queue is what this process knows of a queue. It never changes: another
 // configuration is another queue.
@@ -111,6 +29,22 @@ type Queue struct {
 // Dispatched reports whether the jobs of the queue are for dispatchers.
 func (q *Queue) Dispatched() bool { return q.Config.Delivery == duly.DeliverPush }
 
+// Base returns the topic of a view, and any other queue itself.
+func (q *Queue) Base() *Queue {
+	if q.View != nil {
+		return q.View.Topic
+	}
+	return q
+}
+
+// Shard is a shard by its number, nil if the queue has none such.
+func (q *Queue) Shard(i int) *Shard {
+	if q == nil || i >= len(q.Shards) {
+		return nil
+	}
+	return q.Shards[i]
+}
+
 // TakeEmptied reports whether recent Reserves have left nothing in any shard. It
 // does so once. Whatever has become deliverable since has set a marker or woken a
 // waiter, so a new waiter need not look.
@@ -123,27 +57,147 @@ func (q *Queue) TakeEmptied(now time.Duration) bool {
 	return all
 }
 
-// Shard is a shard by its number, nil if the queue has none such.
-func (q *Queue) Shard(i int) *Shard {
-	if q == nil || i >= len(q.Shards) {
+// dropIdle reports whether some of the queue's shards keep their state.
+func (q *Queue) dropIdle() (kept bool) {
+	if q.Topic != nil {
+		for _, view := range q.Topic.known() {
+			kept = view.dropIdle() || kept
+		}
+	}
+	for _, s := range q.Shards {
+		if g := s.State.Load(); g != nil && !g.used.Swap(false) {
+			s.State.CompareAndSwap(g, nil)
+		}
+		kept = kept || s.State.Load() != nil
+	}
+	return kept
+}
+
+// A topic has an entry in its namespace's list, as a queue has. Its groups are part of
+// its configuration, because Publish must know every group. For the calls on a group
+// there is a Queue as well, a view of its topic: its shards have the keys of the group.
+
+// Topic is what only a topic has of a Queue.
+type Topic struct {
+	Config duly.TopicConfig
+	// Groups are sorted by name. Those that are Gone are being destroyed.
+	Groups []*Group
+
+	mu    sync.Mutex
+	views map[string]*Queue
+	calls []*TopicCall // by shard, made on first use
+}
+
+// Group is a group in the configuration of its topic.
+type Group struct {
+	Name   string
+	Birth  string // random, 16 hex digits
+	Made   uint64 // the number of the configuration that made it
+	Since  int64  // when that was, in ms
+	From   string // where it begins: start, end, time or place
+	At     []int64
+	Gone   bool
+	Config duly.QueueConfig
+}
+
+// View is what only the view of a group has of a Queue.
+type View struct {
+	Topic *Queue
+	Group *Group
+}
+
+// Find returns a group of the topic, nil for none.
+func (t *Topic) Find(name string) *Group {
+	i, found := slices.BinarySearchFunc(t.Groups, name, func(g *Group, name string) int { return cmp.Compare(g.Name, name) })
+	if !found || t.Groups[i].Gone {
 		return nil
 	}
-	return q.Shards[i]
+	return t.Groups[i]
 }
 
-// State is what calls that use a shard work with. Of a hundred thousand queues
-// that a process knows few are in use at a time, and the garbage collector has to go
-// through all that is known. So the state is created when a caller calls or waits,
-// and a sweep drops it if no call came since the sweep before. A caller that still
-// holds a dropped state may go on using it.
-type State struct {
-	names []string // of shardKeys
-	Calls any      // by newCalls
-	used  atomic.Bool
+// Names lists the groups of the topic.
+func (t *Topic) Names() (names []string) {
+	for _, g := range t.Groups {
+		if !g.Gone {
+			names = append(names, g.Name)
+		}
+	}
+	return names
 }
 
-// Name returns the name of one of the shard's keys.
-func (g *State) Name(key string) string { return g.names[slices.Index(store.ShardKeys[:], key)] }
+// known are the views that are in use.
+func (t *Topic) known() []*Queue {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.Collect(maps.Values(t.views))
+}
+
+// Group returns the view of a group, nil for none.
+func (q *Queue) Group(name string) *Queue {
+	if q == nil || q.Topic == nil || q.Tomb {
+		return nil
+	}
+	t := q.Topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if v := t.views[name]; v != nil {
+		return v
+	}
+	g := t.Find(name)
+	if g == nil {
+		return nil
+	}
+
+	v := &Queue{
+		Ref: duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)}, Config: g.Config, Value: q.Value, Version: q.Version,
+		View: &View{q, g}, Shards: make([]*Shard, len(q.Shards)),
+	}
+	for i, s := range q.Shards {
+		v.Shards[i] = &Shard{Index: i, Tag: store.GroupTag(s.Tag, name), Base: s.Tag, Limits: packGroup(t.Config, g.Config, i)}
+	}
+	t.views[name] = v
+	return v
+}
+
+// TopicCall is what the calls on a topic's shard need of its groups.
+type TopicCall struct {
+	Limits string   // what the configuration bounds, packed
+	Groups string   // the names of the groups that Publish wakes, packed
+	Keys   []string // the topic's keys, and the markers of these groups
+}
+
+// TopicCall returns what the calls on a shard of a topic need.
+func (q *Queue) TopicCall(s *Shard) *TopicCall {
+	t := q.Topic
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.calls == nil {
+		t.calls = make([]*TopicCall, len(q.Shards))
+	}
+	if c := t.calls[s.Index]; c != nil {
+		return c
+	}
+
+	c := &TopicCall{Keys: store.LogKeys(store.TopicKeys, s.Tag, "")}
+	var limits, names codec.Packer
+	limits.Array(7)
+	limits.Integer(codec.MillisOrNone(t.Config.Dedupe))
+	packRetention(&limits, t.Config, s.Index, false)
+	var woken []string
+	for _, g := range t.Groups {
+		if !g.Gone && !g.Config.Paused {
+			woken = append(woken, g.Name)
+			c.Keys = append(c.Keys, store.GroupTag(s.Tag, g.Name)+"marker")
+		}
+	}
+	names.Array(len(woken))
+	for _, name := range woken {
+		names.Text(name)
+	}
+	c.Limits, c.Groups = string(limits), string(names)
+	t.calls[s.Index] = c
+	return c
+}
 
 // Walk is the progress of a call through the shards of a queue. If a shard has
 // another configuration, the call is repeated and the answers of the other shards

@@ -3,7 +3,6 @@ package catalog
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/codec"
@@ -87,14 +86,6 @@ func (e *Catalog) FinishDestroy(ctx context.Context, q *Queue) error {
 
 	_, err := e.Put(ctx, store.ScriptQueueSet, q.Ref, q.Value, "")
 	return err
-}
-
-// DestroyCall empties one shard of a queue that is to go.
-func DestroyCall(q *Queue, s *Shard) link.Call {
-	if q.Topic != nil {
-		return destroyTopicCall(q, s)
-	}
-	return link.Call{Script: store.ScriptDestroy.Script, Keys: s.of(store.ScriptDestroy), Args: []string{q.Value}}
 }
 
 // UnknownConfig is the configuration of a stale shard whose configuration is not
@@ -216,11 +207,6 @@ func (e *Catalog) Put(ctx context.Context, sc *store.Script, ref duly.QueueRef, 
 		err = e.listPushQueue(ctx, ref, after)
 	}
 	return q, err
-}
-
-// isPush reports whether a stored configuration is that of a push queue.
-func isPush(value string) bool {
-	return strings.Contains(value, `,"push":{`) && !strings.Contains(value, `,"gone":true`)
 }
 
 // listPushQueue enters a queue into the list of push queues, or removes it, and

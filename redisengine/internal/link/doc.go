@@ -68,7 +68,7 @@
 //
 //	script.go             scripts, libraries, and a call as a command
 //	options.go, url.go    what a URL says
-//	dial.go               connections
+//	vanish_*.go, dial.go  connections
 //	errors.go             what a reply or a lost connection means
 //	core.go, fault.go     what all calls share, and their errors
 //	run.go                calls with retries

@@ -1,0 +1,87 @@
+package catalog
+
+import (
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+)
+
+// packLimits is one shard's part of what a configuration bounds, as
+// include/limits.lua reads it.
+func packLimits(c duly.QueueConfig, i int) string {
+	def := duly.DefaultQueueConfig()
+	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() && c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
+		return ""
+	}
+
+	var w codec.Packer
+	w.Array(8)
+	packQueueLimits(&w, c, i)
+	return string(w)
+}
+
+// packQueueLimits packs what include/limits.lua reads.
+func packQueueLimits(w *codec.Packer, c duly.QueueConfig, i int) {
+	part := c.OfShard(i)
+	paused := int64(0)
+	if c.Paused {
+		paused = 1
+	}
+
+	w.Integer(paused)
+	w.Integer(int64(part.MaxJobs))
+	w.Integer(int64(part.MaxLeased))
+	rate := strconv.Itoa(duly.None)
+	if c.Rate.Limited() {
+		rate = strconv.FormatFloat(part.Rate.PerSecond, 'g', -1, 64)
+	}
+
+	w.Text(rate)
+	w.Integer(int64(part.Rate.Burst))
+	w.Integer(codec.MillisOrNone(c.DeadAge))
+	w.Integer(int64(part.DeadCount))
+	w.Integer(int64(duly.ShardPart(duly.MaxDone, c.Shards, i)))
+}
+
+// packGroup is one shard's part of what the configuration bounds for a group, as
+// include/group_head.lua reads it.
+func packGroup(t duly.TopicConfig, c duly.QueueConfig, i int) string {
+	var w codec.Packer
+	w.Array(22)
+	packQueueLimits(&w, c, i)
+	w.Integer(int64(max(1, duly.ShardPart(c.Group.MaxHeld, c.Shards, i))))
+	w.Bool(c.Group.Order == duly.OrderKeys)
+	packFilter(&w, c.Group.Filter)
+	w.Integer(int64(c.Defaults.Tries))
+	w.Integer(int64(c.Defaults.MaxStalls))
+	w.Text(codec.ShortBackoff(c.Defaults.Backoff))
+	w.Integer(codec.Micros(c.Defaults.Lease))
+	w.Integer(codec.MillisOrNone(c.Group.Idle))
+	packRetention(&w, t, i, c.Group.Idle != duly.None)
+	return string(w)
+}
+
+// packFilter packs names and values in turn, and false for no filter.
+func packFilter(w *codec.Packer, f duly.Filter) {
+	conditions, err := f.Conditions()
+	if err != nil || len(conditions) == 0 { // it was validated
+		w.No()
+		return
+	}
+	w.Array(2 * len(conditions))
+	for _, c := range conditions {
+		w.Text(c.Name)
+		w.Text(c.Value)
+	}
+}
+
+// packRetention packs what include/log.lua reads by bind_retention.
+func packRetention(w *codec.Packer, t duly.TopicConfig, i int, idle bool) {
+	w.Integer(codec.MillisOrNone(t.Keep))
+	w.Integer(codec.MillisOrNone(t.MaxAge))
+	w.Integer(int64(duly.ShardPart(t.MaxCount, t.Shards, i)))
+	w.Integer(int64(duly.ShardPart(int(t.MaxBytes), t.Shards, i)))
+	w.Bool(t.Overflow == duly.OverflowDrop)
+	w.Bool(idle || t.Keep > 0 || t.MaxAge > 0 || t.MaxCount > 0 || t.MaxBytes > 0)
+}
