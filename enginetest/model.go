@@ -20,7 +20,7 @@ import (
 // DULY_MODEL_STEPS say otherwise. The long one is for DULY_LONG.
 const (
 	modelSequences      = 300
-	modelSequencesShort = 60
+	modelSequencesShort = 15
 	modelSequencesLong  = 10_000
 	modelSteps          = 60
 	modelStepsLong      = 100

@@ -28,6 +28,9 @@ var makesQueue = operation{"PushMakesQueue", func(r *damageRig) {
 // C4.76, C9.2
 func TestDeathBetweenAnyTwoCalls(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and a script runs in the server's one thread")
+	}
 	x := newInterrupter(t, scriptForms[0])
 	points := 0
 	die := func(name string, begin func(t *testing.T, x *interrupter) trial) {

@@ -24,6 +24,9 @@ import (
 // C11.17
 func TestStateDoesNotLeakBetweenCalls(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and a script runs in the server's one thread")
+	}
 	x := newInterrupter(t, "functions")
 	x.must(t, "CONFIG", "SET", "activerehashing", "no") // which makes scans differ by chance
 	for _, name := range lua.Names() {

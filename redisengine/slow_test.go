@@ -24,6 +24,9 @@ import (
 // C4.73
 func TestNoScriptTakesLong(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and a script runs in the server's one thread")
+	}
 	s := newStopwatch(t)
 	jobs, turns := 10_000, 4
 	if long() {

@@ -113,6 +113,9 @@ func (f *failpoints) Observe(event string, _ time.Duration) {
 // C4.4, C9.2, C12.170
 func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test has one goroutine")
+	}
 	f := &failpoints{T: t, clock: clock.NewFake(), log: new(logtest.Log), reached: map[string]int{}}
 	path := filepath.Join(t.TempDir(), "duly.db")
 	cfg := Config{Path: path, Logger: f.log.Logger(), Clock: f.clock, Synchronous: SyncNormal, Observe: f.Observe}

@@ -23,8 +23,11 @@ import (
 func TestInvariantsHoldOnRandomSchedules(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(50)
-	if os.Getenv("DULY_LONG") != "" {
+	switch {
+	case os.Getenv("DULY_LONG") != "":
 		seeds = 1000
+	case testing.Short():
+		seeds = 12
 	}
 	var seen sightings
 	t.Run("Seeds", func(t *testing.T) {

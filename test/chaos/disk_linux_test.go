@@ -23,6 +23,9 @@ import (
 // C9.11, C9.12
 func TestFullDiskRefusesAndRecovers(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	proctest.NeedRoot(t)
 	p := proctest.Start(t, proctest.Options{Prepare: func(c *exec.Cmd) {
 		c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}

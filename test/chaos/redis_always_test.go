@@ -20,6 +20,9 @@ import (
 // C9.1, C9.5
 func TestPowerLossUnderAlwaysLosesNothing(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	proctest.Need(t, "strace")
 	server := redistest.Single(t, redistest.AOF("always"), redistest.Config("auto-aof-rewrite-percentage 0"))
 	s := lightLoad()

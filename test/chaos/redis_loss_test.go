@@ -19,6 +19,9 @@ import (
 // C9.5
 func TestPowerLossUnderEverysecLosesTheStatedWindow(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	server := redistest.Single(t, redistest.AOF("everysec"), redistest.Config("auto-aof-rewrite-percentage 0"))
 	s := lightLoad()
 	makeQueues(t, server.URL(), s.queues)
@@ -146,6 +149,9 @@ func (l *log) cut(to int64) int64 {
 // C9.5, C9.10
 func TestKilledRedisWithoutLogIsToldOfOnce(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	server := redistest.Single(t)
 	f := setOut(t, server.URL(), 3, lightLoad())
 	r := f.random()

@@ -27,6 +27,9 @@ import (
 // C9.11, C9.12
 func TestAFullDiskDrainsAndFillsAgain(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	proctest.NeedRoot(t)
 	rounds := 1
 	if proctest.Long() {

@@ -197,6 +197,9 @@ func folderSyncedAfterRename(t *testing.T, folder string, calls []call) {
 // C9.4
 func TestSyncFailureStopsAnswers(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("a short run looks for data races, and this test is about what a disk keeps")
+	}
 	proctest.Need(t, "strace")
 	most := 20
 	if proctest.Long() {
