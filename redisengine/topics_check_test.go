@@ -48,6 +48,7 @@ func plants(t *testing.T, tag string) []planted {
 		{"group_not_listed", func(e *Engine) { e.command(t, "HSET", tag+"heads", "ghost", e.command(t, "HGET", tag+"heads", "g")[0]) }}, // 6
 		{"order_key_wrong", func(e *Engine) { e.command(t, "HSET", group+"busy", "k", place(e, "waiting")) }},                           // 7
 		{"dead_without_copy", func(e *Engine) { e.command(t, "DEL", group+"copies") }},                                                  // 8
+		{"dead_without_copy", func(e *Engine) { e.command(t, "HSET", group+"copies", place(e, "dead"), "short") }},
 		{"copy_without_entry", func(e *Engine) { e.command(t, "ZREM", group+"dead", place(e, "dead")) }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"ranges") }},
 		{"block_without_lease", func(e *Engine) { e.command(t, "DEL", group+"firsts") }},
@@ -115,6 +116,25 @@ func TestCheckOfATopic(t *testing.T) {
 		must(results[0].Err)
 		if got, err = e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 10}); err != nil || len(got) == 0 {
 			t.Errorf("%s: after a repair, Reserve returns %d messages, %v", kind, len(got), err)
+		}
+	}
+}
+
+// What another program has written among the IDs of a topic fails no Publish.
+func TestPublishPassesOverUnreadableIDs(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	e := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake())
+	if err := e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Dedupe: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	e.command(t, "HSET", prefix+":{default/t/0}:ids", "known", "short")
+	e.command(t, "LPUSH", prefix+":{default/t/0}:seen", "short")
+
+	for _, want := range []duly.PushOutcome{duly.Created, duly.Exists} {
+		results, err := e.Publish(t.Context(), []duly.Message{{Topic: "t", ID: "known"}})
+		if err != nil || results[0].Err != nil || results[0].Outcome != want {
+			t.Errorf("a Publish returns %+v, %v, want %s", results, err, want)
 		}
 	}
 }

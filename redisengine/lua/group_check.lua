@@ -172,10 +172,11 @@ end
 function parts.dead()
   local got = page(dead)
   for i = 1, #got, 2 do
-    if call('HEXISTS', copies, got[i]) == 0 then
+    if not read_copy(got[i]) then
       found('dead_without_copy', got[i])
       if mends then
         call('ZREM', dead, got[i])
+        call('HDEL', copies, got[i])
         count('dropped')
       end
     end

@@ -11,8 +11,8 @@
 -- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close group_begin
 -- key_in returns the key of a copy.
 local function key_in(pos)
-  local text = call('HGET', copies, pos)
-  return text and key_of(string.sub(text, 11 + struct.unpack('>I2', text, 9))) or false
+  local failures, _, _, value = read_copy(pos)
+  return failures and key_of(value)
 end
 
 local function requeue(pos)

@@ -37,7 +37,7 @@ function known(id, value, delayed_too)
   if id == '' then return nil end
   if dedupe > 0 then
     local text = call('HGET', ids, id)
-    if text then
+    if text and #text == 17 then
       local at, ordinal, ms = struct.unpack('>I6I5I6', text)
       if at + dedupe >= now then return ms, ordinal end
     end

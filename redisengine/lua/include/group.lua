@@ -6,7 +6,7 @@
 -- length of the key, key, last error.
 local NO_TOKEN = '\0\0\0\0\0\0\0\0'
 local COPY = 2 ^ 50
-local pos_of, ordinal_of, count, value_of, read_message, save_message, find_message, take_out, put_in, forget,
+local pos_of, ordinal_of, count, read_copy, value_of, read_message, save_message, find_message, take_out, put_in, forget,
   new_message, free_key, hold_key, blocked_member
 
 do
@@ -58,11 +58,21 @@ function find_message(ordinal)
   return false
 end
 
+-- read_copy returns a dead copy: failures, stalls, last error and value. It returns false if there is none, or another program
+-- has written there.
+function read_copy(pos)
+  local text = call('HGET', copies, pos)
+  if not text or #text < 10 then return false end
+  local failures, stalls, size = struct.unpack('>I4I4I2', text)
+  if #text < 11 + size then return false end
+  return failures, stalls, string.sub(text, 11, 10 + size), string.sub(text, 11 + size)
+end
+
 -- value_of returns the value of a held message, from the log or from its copy; false if that is gone.
 function value_of(m)
   if not m.copy then return read_entry(m.ms, m.ordinal) end
-  local text = call('HGET', copies, m.pos)
-  return text and string.sub(text, 11 + struct.unpack('>I2', text, 9))
+  local failures, _, _, value = read_copy(m.pos)
+  return failures and value
 end
 
 function blocked_member(m)

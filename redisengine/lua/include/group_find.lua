@@ -36,14 +36,12 @@ end
 
 -- dead_message returns a dead copy as a message, with its value.
 local function dead_message(pos)
-  local text = call('HGET', copies, pos)
-  if not text then return nil end
+  local failures, stalls, reason, value = read_copy(pos)
+  if not failures then return nil end
   local ordinal, ms = ordinal_of(pos)
   local m = new_message(ms, ordinal)
-  local size
-  m.failures, m.stalls, size = struct.unpack('>I4I4I2', text)
-  m.error = string.sub(text, 11, 10 + size)
-  return m, string.sub(text, 11 + size)
+  m.failures, m.stalls, m.error = failures, stalls, reason
+  return m, value
 end
 
 -- report_message returns the answer for Go: place, state, at, failures, stalls, due time, last error, value (with the body

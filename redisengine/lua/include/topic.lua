@@ -11,7 +11,7 @@ function forget_old(window)
   local n = 0
   for i = 1, #old do
     local at, id = string.sub(old[i], 1, 6), string.sub(old[i], 7)
-    local live = struct.unpack('>I6', at) + window >= now
+    local live = #at == 6 and struct.unpack('>I6', at) + window >= now
     if live and topic.known <= 1000000 then break end
     local known_as = call('HGET', ids, id)
     if known_as and string.sub(known_as, 1, 6) == at then
