@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
@@ -137,5 +138,48 @@ func TestACallIsOvertakenForATime(t *testing.T) {
 	})
 	if _, err := r.e.Step(ctx, r.ref); !errors.Is(err, context.Canceled) {
 		t.Errorf("a call whose caller leaves: %v", err)
+	}
+}
+
+// A call that makes its topic makes it again if another process destroys it meanwhile.
+//
+// C12.25
+func TestTopicIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	for name, call := range map[string]func(*Engine) error{
+		"CreateGroup": func(e *Engine) error {
+			_, err := e.CreateGroup(t.Context(), duly.Q("t@g"), duly.FromStart)
+			return err
+		},
+		"ConfigureTopic": func(e *Engine) error {
+			return e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Keep: time.Hour})
+		},
+	} {
+		server, prefix := redistest.Shared(t)
+		c, url := clock.NewFake(), server.URL()+"?prefix="+prefix
+		other := openOn(t, url, c)
+		var destroyed bool
+		cfg := Config{URL: url, Clock: c, Manual: true, Logger: slog.New(slog.DiscardHandler)}
+		cfg.sent = func(s *link.Script) *link.Script {
+			if s.Name == "queue_put" && !destroyed {
+				destroyed = true
+				if err := other.DestroyTopic(context.Background(), duly.Q("t")); err != nil {
+					t.Error(err)
+				}
+			}
+			return s
+		}
+		e, err := Open(t.Context(), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+
+		if _, err := other.Publish(t.Context(), []duly.Message{{Topic: "t"}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := call(e); err != nil || !destroyed {
+			t.Errorf("%s, with a topic that is destroyed during the call (%t): %v", name, destroyed, err)
+		}
 	}
 }

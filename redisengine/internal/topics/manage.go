@@ -2,6 +2,7 @@ package topics
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -82,7 +83,21 @@ func (e *Topics) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 		return err
 	}
 
-	ref = ref.Normal()
+	return e.made(ctx, ref, func() error { return e.configureTopic(ctx, ref.Normal(), patch) })
+}
+
+// made repeats a call that makes its topic, if the topic is destroyed during the call.
+func (e *Topics) made(ctx context.Context, topic duly.QueueRef, call func() error) error {
+	c := e.Retry(ctx)
+	for c.Next() {
+		if err := call(); !errors.Is(err, duly.ErrNotFound) {
+			return err
+		}
+	}
+	return c.Failed("topic %s is being destroyed", topic)
+}
+
+func (e *Topics) configureTopic(ctx context.Context, ref duly.QueueRef, patch duly.TopicConfig) error {
 	cfg := e.TopicConfig().With(patch)
 	q, err := e.find(ctx, ref)
 	if err == nil && q == nil {
@@ -173,6 +188,14 @@ func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 		return false, err
 	}
 
+	err = e.made(ctx, topic, func() error {
+		existed, err = e.createGroup(ctx, topic, name, from, parts)
+		return err
+	})
+	return existed, err
+}
+
+func (e *Topics) createGroup(ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts duly.FromParts) (existed bool, err error) {
 	q, err := e.find(ctx, topic)
 	if err != nil {
 		return false, err
