@@ -27,4 +27,15 @@
 //
 // In a cluster a node may be down. A Wait sleeps as long as one shard can be looked
 // at, and the two-second look handles each answer as it comes.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	activity.go, hub.go   what is under way, and the state that the rest shares
+//	look.go               what a Reserve would find in shards
+//	wake.go               what follows from a look: wake-ups, due timers, expiry
+//	watch.go              blocking calls on markers, and the look of every two seconds
+//	wait.go               Wait, and the queues that somebody waits for
+//	lease.go, probe.go    timers of leases, and what tests may ask
 package wait

@@ -1,10 +1,8 @@
 package wait
 
 import (
-	"cmp"
 	"context"
-	"maps"
-	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -62,99 +60,6 @@ type waitedQueue struct {
 	quiet bool
 }
 
-// waiter is one Wait under way. A wake-up's tag is the shard that it was for.
-type waiter = waiters.Waiter[Door]
-
-// New returns the hub of a catalog. The catalog calls it when a configuration was
-// read.
-func New(c *catalog.Catalog) *Hub {
-	h := &Hub{
-		Catalog: c, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
-		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
-	}
-	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
-	h.ctx, h.end = c.Quit, c.Stop
-	c.OnChange = h.queueChanged
-	return h
-}
-
-// Probe returns the hub's probe.
-func (h *Hub) Probe() Probe { return Probe{h} }
-
-// Enter adds a waiter to its queues. It returns the queues that must be looked at
-// before the waiter may sleep.
-func (h *Hub) Enter(doors []Door) (w *waiter, unsure []Door) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	w = h.waiters.Add(doors...)
-	if h.closed {
-		return w, nil
-	}
-
-	for _, d := range doors {
-		v := h.views[d]
-		if v == nil {
-			v = &waitedQueue{door: d}
-			h.views[d] = v
-		}
-		h.setQueue(v, h.Cache.Get(d.Ref))
-		if v.q != nil && v.q.TakeEmptied(h.Local().Mono()) {
-			v.quiet = true
-		}
-		if !v.quiet {
-			unsure = append(unsure, d)
-		}
-	}
-	return w, unsure
-}
-
-// setQueue stores what is known of a queue and watches its shards, unless it has its
-// jobs at the other door: a marker that is taken here would wake nobody there.
-func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
-	guess := q == nil && !v.door.Dispatcher && !v.door.Ref.IsGroup()
-	if q != nil && doorOf(q) != v.door {
-		q = nil
-	}
-	if v.q == q && (q != nil || v.guess != nil && guess) {
-		return
-	}
-	h.unwatch(v)
-	h.unguess(v)
-	if guess && h.guesses < MaxGuesses {
-		v.guess = h.guess(v.door.Ref)
-		h.guesses++
-	}
-	v.q, v.quiet = q, false
-	h.watch(v)
-}
-
-// MaxGuesses bounds the unknown queues whose markers are watched: in a cluster each
-// costs a connection, and a caller can wait for any name. The others are found by
-// the look.
-const MaxGuesses = 100
-
-// guessed is the version of a queue that is guessed. No shard has it.
-const guessed = "?"
-
-// guess returns the queue that a push of this process would create. The markers of
-// its shards have the names that they will have then, so that the first job wakes
-// callers that waited before.
-func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
-	q := &catalog.Queue{Ref: ref, Config: h.QueueConfig(), Version: guessed}
-	q.Shards = make([]*catalog.Shard, q.Config.Shards)
-	for i := range q.Shards {
-		q.Shards[i] = &catalog.Shard{Index: i, Tag: store.ShardTag(h.Prefix, ref, i)}
-	}
-	return q
-}
-
-func (h *Hub) unguess(v *waitedQueue) {
-	if v.guess != nil {
-		v.guess = nil
-		h.guesses--
-	}
-}
-
 // watches returns the queue whose markers are watched, nil for none.
 func (v *waitedQueue) watches() *catalog.Queue {
 	if v.q == nil {
@@ -163,19 +68,64 @@ func (v *waitedQueue) watches() *catalog.Queue {
 	return v.q
 }
 
-// Leave removes a waiter from its queues and reports whether it was woken.
-func (h *Hub) Leave(w *waiter) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.waiters.Remove(w)
+// guessed is the version of a queue that is guessed. No shard has it.
+const guessed = "?"
+
+// waiter is one Wait under way. A wake-up's tag is the shard that it was for.
+type waiter = waiters.Waiter[Door]
+
+// wakeup is a waiter that was woken for a shard and has not reserved yet.
+type wakeup = waiters.Wakeup[Door]
+
+// watcher makes one blocking call after the other on the markers of one group's
+// shards. It runs while there are any.
+type watcher struct {
+	h     *Hub
+	group string
+	// Shards are the watched ones; asked are the markers of the call that is
+	// on its way. What is no longer watched stays in that call until it ends:
+	// a marker that it takes for nobody is put back.
+	shards map[string]*watchedShard
+	asked  map[string]bool
+	turns  uint64 // calls so far
+	nudged bool   // the call on its way is to end early
 }
 
-// removeQueue forgets a queue without waiters. The caller holds the lock.
-func (h *Hub) removeQueue(d Door) {
-	v := h.views[d]
-	h.unwatch(v)
-	h.unguess(v)
-	delete(h.views, d)
+// watchedShard is a shard with waiters.
+type watchedShard struct {
+	v     *waitedQueue
+	q     *catalog.Queue
+	s     *catalog.Shard
+	state *catalog.State // of the shard
+	group string
+}
+
+// copied returns a copy for use without the lock: watch may give the original
+// another queue.
+func (d *watchedShard) copied() *watchedShard {
+	return &watchedShard{q: d.q, s: d.s, state: d.state, group: d.group}
+}
+
+func (h *Hub) watchOf(q *catalog.Queue, s *catalog.Shard) *watchedShard {
+	return &watchedShard{q: q, s: s, state: h.State(q, s), group: h.Link.Group(s.Tag)}
+}
+
+// dueTimer is a shard's next due moment, which this process keeps: when it has
+// come, the process looks.
+type dueTimer struct {
+	s     *catalog.Shard
+	at    int64         // on the server's clock, in ms
+	fires time.Duration // monotonic
+	timer clock.Timer
+}
+
+// leaseTimer steps a shard when the first of the leases ends that this process has
+// handed out.
+type leaseTimer struct {
+	q     *catalog.Queue
+	s     *catalog.Shard
+	fires time.Duration // monotonic
+	timer clock.Timer
 }
 
 // Go runs f on a goroutine, unless the hub is closed. While the lock is held and
@@ -204,286 +154,17 @@ func (h *Hub) PutMarker(s *catalog.Shard, member string, score int64) {
 	h.putMarkerBack(s.Name("marker"), member, score)
 }
 
-// setQuiet notes that a look at queues found nothing.
-func (h *Hub) setQuiet(doors []Door) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, d := range doors {
-		if v := h.views[d]; v != nil && v.q != nil {
-			v.quiet = true
-		}
-	}
+// putMarkerBack gives a marker back that this process has no use for, unless the
+// queue is gone. Where another was set meanwhile, the higher number of jobs and the
+// sooner moment stand.
+func (h *Hub) putMarkerBack(marker, member string, score int64) {
+	_, _ = h.Link.Run(h.Store.Ctx, markerCall(marker, member, score))
 }
 
-// queueChanged notes that this process has read a configuration. It uses the cached
-// one, because concurrent callers may come in any order.
-func (h *Hub) queueChanged(q *catalog.Queue) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if q.Topic != nil {
-		h.topicChanged(q.Ref)
-		return
+func markerCall(marker, member string, score int64) link.Call {
+	config := strings.TrimSuffix(marker, "marker") + "config"
+	if topic, _, ok := strings.Cut(marker, "}:@"); ok { // of a group: the configuration is the topic's
+		config = topic + "}:config"
 	}
-	best := h.Cache.Get(q.Ref)
-	for _, d := range []Door{{q.Ref, false}, {q.Ref, true}} {
-		if v := h.views[d]; v != nil && best != nil {
-			h.setQueue(v, best)
-		}
-	}
-}
-
-// topicChanged notes another configuration of the groups of a topic. The waiters of a
-// group that is gone wake, so that they find that out. The caller holds the lock.
-func (h *Hub) topicChanged(topic duly.QueueRef) {
-	for d, v := range h.views {
-		if of, _, ok := d.Ref.Group(); !ok || of != topic {
-			continue
-		}
-		was := v.q
-		if h.setQueue(v, h.Cache.Get(d.Ref)); v.q == nil && was != nil {
-			h.waiters.Wake(d, 0, h.waiters.Waiting(d), h.Local().Mono())
-		}
-	}
-}
-
-// Close ends every Wait and every watcher.
-func (h *Hub) Close() {
-	h.mu.Lock()
-	h.closed = true
-	wakeups := h.waiters.Close()
-	for _, k := range h.leaseTimers {
-		k.timer.Stop()
-	}
-
-	for _, timer := range []clock.Timer{h.tick, h.expiryTimer} {
-		if timer != nil {
-			timer.Stop()
-		}
-	}
-
-	moments := slices.Collect(maps.Values(h.dueTimers))
-	clear(h.dueTimers)
-	for _, m := range moments {
-		m.timer.Stop()
-	}
-
-	h.mu.Unlock()
-	h.end()
-	h.handOver(moments, wakeups)
-}
-
-// handOver lets other processes keep the due timers, and reserve for the waiters
-// that were woken and have not. It is one request with a deadline of its own, so
-// that a server that is down does not delay Close.
-func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
-	var calls []link.Call
-	for _, m := range moments {
-		calls = append(calls, markerCall(m.s.Name("marker"), "later", m.at))
-	}
-	for _, w := range wakeups {
-		if s := h.Cache.Get(w.Key.Ref).Shard(w.Tag); s != nil {
-			calls = append(calls, markerCall(s.Name("marker"), "now", 1))
-		}
-	}
-	ctx, cancel := context.WithTimeout(h.Store.Ctx, min(lookLimit, h.Link.Options().Retry))
-	defer cancel()
-	h.Link.RunAll(ctx, calls)
-}
-
-// Wait implements Wait of duly.Engine. Nothing is leased for a waiter.
-func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
-	if err := p.Validate(); err != nil {
-		return false, err
-	}
-	if err := h.Alive(ctx); err != nil {
-		return false, err
-	}
-
-	h.busy.begin() // until the waiter sleeps, and again once it is woken
-	defer h.busy.end()
-	doors := make([]Door, len(p.Queues))
-	for i, name := range p.Queues {
-		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
-		doors[i] = Door{ref, p.Dispatcher}
-		q, err := h.Find(ctx, ref)
-		switch {
-		case err != nil:
-			return false, err
-		case q == nil && ref.IsGroup():
-			return false, h.Unknown(ctx, ref)
-		case q != nil && q.Topic != nil:
-			return false, duly.IsTopic(ref)
-		}
-	}
-
-	if p.Timeout == 0 {
-		return h.lookOnce(ctx, doors)
-	}
-
-	w, unsure := h.Enter(doors)
-	defer h.Leave(w)
-	if len(unsure) > 0 { // after entering, so that nothing is missed in between
-		ready, err := h.firstLook(ctx, unsure)
-		if err != nil {
-			h.leaveGone(w) // it may have been woken meanwhile, and nobody will reserve for that
-			return false, err
-		}
-		if ready {
-			return true, nil
-		}
-	}
-
-	return h.await(ctx, w, p.Timeout)
-}
-
-// firstLook reports whether a queue has deliverable jobs before the waiter sleeps.
-// If a part of the queues was not reached, the waiter sleeps: that part is looked
-// at again every two seconds, and the rest may bring something meanwhile.
-func (h *Hub) firstLook(ctx context.Context, doors []Door) (ready bool, err error) {
-	g := h.lookAtQueues(ctx, doors, true)
-	if g.err != nil && !g.ready && g.answered == 0 {
-		g = h.lookAtQueues(ctx, doors, false)
-	}
-	switch {
-	case g.ready:
-		return true, nil
-	case g.err == nil:
-		h.setQuiet(doors)
-	case g.answered == 0 || duly.CodeOf(g.err) != duly.CodeUnavailable:
-		return false, g.err
-	}
-	return false, nil
-}
-
-func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
-	h.busy.end()
-	w.Wait(ctx, h.Local(), d)
-	h.busy.begin()
-	if ctx.Err() != nil {
-		h.leaveGone(w)
-		return false, ctx.Err()
-	}
-	if h.Closing.Load() {
-		return false, duly.ErrClosed
-	}
-	return h.Leave(w), nil
-}
-
-// WakeupLife is how long a woken caller has until its Reserve. The Reserve may come
-// from another process, as with a client of a server, or never.
-const WakeupLife = 100 * time.Millisecond
-
-// wakeup is a waiter that was woken for a shard and has not reserved yet.
-type wakeup = waiters.Wakeup[Door]
-
-// leaveGone removes a waiter whose caller has gone. If it was woken, another one is
-// woken in its place.
-func (h *Hub) leaveGone(w *waiter) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
-		h.goLocked(func() { h.WakeAnother(wakeup.Key, wakeup.Tag) })
-	}
-}
-
-// PassOn wakes other waiters in place of a caller that leaves without having asked
-// the queues, although it may be the one that was woken for them.
-func (h *Hub) PassOn(namespace string, queues []string, dispatcher bool) {
-	for _, name := range queues {
-		h.passOnQueue(Door{duly.QueueRef{Namespace: namespace, Name: name}.Normal(), dispatcher})
-	}
-}
-
-// passOnQueue takes a wake-up and acts on it under one lock: an engine that is
-// closed in between would lose it.
-func (h *Hub) passOnQueue(d Door) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if shard, woken := h.waiters.Arrive(d); woken && !h.closed {
-		h.goLocked(func() { h.WakeAnother(d, shard) })
-	}
-}
-
-// WakeAnother wakes one waiter more for a shard than are on their way to it.
-func (h *Hub) WakeAnother(d Door, shard int) {
-	h.mu.Lock()
-	n := 1 + h.waiters.Outstanding(d, shard)
-	h.mu.Unlock()
-	if q := h.Cache.Get(d.Ref); q != nil && shard < len(q.Shards) && !h.wake(d, shard, n) {
-		h.PutMarker(q.Shards[shard], "now", 1)
-	}
-}
-
-// wake wakes waiters for the deliverable jobs of a shard, less those that are on
-// their way already. It returns false if nobody waits here.
-func (h *Hub) wake(d Door, shard, n int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	v := h.views[d]
-	if v == nil {
-		return false
-	}
-	v.quiet = false
-	h.waiters.Wake(d, shard, n, h.Local().Mono())
-	if _, outstanding := h.waiters.NextExpiry(d); outstanding {
-		h.startExpiryTimer()
-	}
-	return true
-}
-
-// startExpiryTimer starts the timer for the next wake-up that expires, if none
-// runs. The caller holds the lock.
-func (h *Hub) startExpiryTimer() {
-	if h.expiryTimer == nil && !h.closed {
-		h.expiryTimer = h.Local().AfterFunc(WakeupLife, h.recheckExpired)
-	}
-}
-
-// recheckExpired looks at the shards whose woken waiters did not reserve.
-func (h *Hub) recheckExpired() {
-	h.Go(func() {
-		shards := h.expiredShards()
-		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
-		defer cancel()
-		// Where it fails, the tick looks.
-		_ = h.look(ctx, shards, true, func(i int, l lookResult) {
-			d, n := shards[i], l.deliverable
-			if l.stale { // how many there are it does not tell, and the next look will
-				h.refresh(ctx, d.q.Ref)
-				n = 1
-			}
-			if n > 0 && !h.wake(doorOf(d.q), d.s.Index, n) {
-				h.PutMarker(d.s, "now", int64(n))
-			}
-		})
-	})
-}
-
-// expiredShards forgets expired wake-ups and returns their shards, group by group.
-func (h *Hub) expiredShards() (shards []*watchedShard) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.expiryTimer = nil
-	expired, more := h.waiters.Expire(h.Local().Mono())
-	if more {
-		h.startExpiryTimer()
-	}
-	for _, w := range expired {
-		q := h.Cache.Get(w.Key.Ref)
-		if s := q.Shard(w.Tag); s != nil {
-			shards = append(shards, h.watchOf(q, s))
-		}
-	}
-	slices.SortFunc(shards, func(a, b *watchedShard) int {
-		return cmp.Or(strings.Compare(a.group, b.group), strings.Compare(a.s.Name("marker"), b.s.Name("marker")))
-	})
-	return slices.CompactFunc(shards, func(a, b *watchedShard) bool { return a.s == b.s })
-}
-
-// Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
-// for.
-func (h *Hub) Arrive(d Door) (shard int, woken bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.waiters.Arrive(d)
+	return link.Call{Script: store.ScriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
 }

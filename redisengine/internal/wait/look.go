@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
@@ -102,113 +101,6 @@ func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookR
 	return all
 }
 
-// startTick starts the look of every two seconds. The caller holds the lock.
-func (h *Hub) startTick() {
-	if h.tick == nil && !h.closed {
-		h.tick = h.Local().AfterFunc(h.recheck, h.recheckAll)
-	}
-}
-
-// lookLimit bounds the wait for a node that hangs in one look at everything: the
-// others are looked at no more seldom than that.
-const lookLimit = 2 * store.Recheck
-
-// recheckAll looks at everything that is watched.
-func (h *Hub) recheckAll() {
-	h.Go(func() {
-		shards, unknown := h.watchedShards()
-		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
-		defer cancel()
-		var beside sync.WaitGroup
-		beside.Go(func() { h.findUnknown(ctx, unknown) })
-		// Those that did not answer are looked at again by the next look.
-		_ = h.look(ctx, shards, true, func(i int, l lookResult) { h.apply(ctx, shards[i], l, false) })
-		beside.Wait()
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.tick = nil
-		if len(h.views) > 0 {
-			h.startTick()
-		}
-	})
-}
-
-// watchedShards returns the watched shards, group by group, and the queues that are
-// waited for and unknown.
-func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.watches {
-		for _, d := range w.shards {
-			if d.q.Version != guessed {
-				shards = append(shards, d.copied())
-			}
-		}
-	}
-	for d, v := range h.views {
-		if v.q == nil && !slices.Contains(unknown, d.Ref) {
-			unknown = append(unknown, d.Ref)
-		}
-	}
-	return shards, unknown
-}
-
-// findUnknown asks, with one request per namespace, which unknown queues exist by
-// now, and looks at these. A namespace on a node that is down delays no other.
-func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
-	names := map[string][]string{}
-	for _, ref := range refs {
-		if !ref.IsGroup() { // a waiter of a group that is gone was woken
-			names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
-		}
-	}
-
-	var all sync.WaitGroup
-	for namespace, names := range names {
-		all.Go(func() {
-			msg, err := h.Link.Do(ctx, h.Link.B().Hmget().Key(h.ConfigsKey(namespace)).Field(names...).Build())
-			if err != nil {
-				return // the next look asks again
-			}
-			for i, m := range codec.Elements(&msg) {
-				known := h.Cache.Get(duly.QueueRef{Namespace: namespace, Name: names[i]})
-				if known != nil && known.Value == codec.Text(&m) { // it has its jobs at the other door
-					continue
-				}
-				if !m.IsNil() {
-					h.refresh(ctx, duly.QueueRef{Namespace: namespace, Name: names[i]})
-				}
-			}
-		})
-	}
-
-	all.Wait()
-}
-
-// refresh reads the configuration of a queue that somebody waits for, and looks at
-// the queue if it exists.
-func (h *Hub) refresh(ctx context.Context, ref duly.QueueRef) {
-	if q, err := h.Read(ctx, ref); err == nil && q != nil && !q.Tomb {
-		h.lookAt(ctx, q)
-	}
-}
-
-// lookAt looks at all shards of a queue whose configuration was just read. A shard
-// with another one was not told, because the process that changed it has died. It
-// is told now, which also wakes waiters.
-func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
-	shards := h.watchesOf(q)
-	behind := make([]bool, len(shards))
-	_ = h.look(ctx, shards, false, func(i int, l lookResult) {
-		if behind[i] = l.stale; !l.stale {
-			h.apply(ctx, shards[i], l, false)
-		}
-	})
-	if slices.Contains(behind, true) {
-		_ = h.Sync(ctx, q, &catalog.Stale{Value: catalog.UnknownConfig}) // where it fails, the next look comes here again
-	}
-}
-
 // watchesOf returns a queue's shards for a look.
 func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	shards := make([]*watchedShard, len(q.Shards))
@@ -217,6 +109,10 @@ func (h *Hub) watchesOf(q *catalog.Queue) []*watchedShard {
 	}
 	return shards
 }
+
+// lookLimit bounds the wait for a node that hangs in one look at everything: the
+// others are looked at no more seldom than that.
+const lookLimit = 2 * store.Recheck
 
 // lookOnce reports whether one of the queues may have a deliverable job, with one
 // look at all of them.

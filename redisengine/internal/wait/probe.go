@@ -3,7 +3,6 @@ package wait
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -12,6 +11,9 @@ import (
 
 // Probe shows tests that own the clock what a hub does.
 type Probe struct{ h *Hub }
+
+// Probe returns the hub's probe.
+func (h *Hub) Probe() Probe { return Probe{h} }
 
 // DisableRecheck turns off the look of every two seconds, so that a lost wake-up stays
 // lost. It is called before anybody waits.
@@ -94,44 +96,4 @@ func (p Probe) String() string {
 		fmt.Fprintf(&b, "\tkeeps %s: %d at %v\n", marker, m.at, m.fires)
 	}
 	return b.String()
-}
-
-// activity counts what is under way.
-type activity struct {
-	mu   sync.Mutex
-	n    int
-	all  uint64        // that ever began
-	idle chan struct{} // closed at 0, if somebody waits for it
-}
-
-func (a *activity) begin() {
-	a.mu.Lock()
-	a.n++
-	a.all++
-	a.mu.Unlock()
-}
-
-func (a *activity) end() {
-	a.mu.Lock()
-	if a.n--; a.n == 0 && a.idle != nil {
-		close(a.idle)
-		a.idle = nil
-	}
-	a.mu.Unlock()
-}
-
-// wait blocks until nothing is under way, and returns how many activities ever began.
-func (a *activity) wait() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for a.n > 0 {
-		if a.idle == nil {
-			a.idle = make(chan struct{})
-		}
-		idle := a.idle
-		a.mu.Unlock()
-		<-idle
-		a.mu.Lock()
-	}
-	return a.all
 }

@@ -2,49 +2,16 @@ package wait
 
 import (
 	"context"
-	"strconv"
-	"strings"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/link"
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
-
-// watcher makes one blocking call after the other on the markers of one group's
-// shards. It runs while there are any.
-type watcher struct {
-	h     *Hub
-	group string
-	// Shards are the watched ones; asked are the markers of the call that is
-	// on its way. What is no longer watched stays in that call until it ends:
-	// a marker that it takes for nobody is put back.
-	shards map[string]*watchedShard
-	asked  map[string]bool
-	turns  uint64 // calls so far
-	nudged bool   // the call on its way is to end early
-}
-
-// watchedShard is a shard with waiters.
-type watchedShard struct {
-	v     *waitedQueue
-	q     *catalog.Queue
-	s     *catalog.Shard
-	state *catalog.State // of the shard
-	group string
-}
-
-func (h *Hub) watchOf(q *catalog.Queue, s *catalog.Shard) *watchedShard {
-	return &watchedShard{q: q, s: s, state: h.State(q, s), group: h.Link.Group(s.Tag)}
-}
-
-// copied returns a copy for use without the lock: watch may give the original
-// another queue.
-func (d *watchedShard) copied() *watchedShard {
-	return &watchedShard{q: d.q, s: d.s, state: d.state, group: d.group}
-}
 
 // watch starts to watch the shards of a queue. The caller holds the lock.
 func (h *Hub) watch(v *waitedQueue) {
@@ -197,32 +164,81 @@ func (w *watcher) handle(marker, member string, score int64) {
 	}
 }
 
-// putMarkerBack gives a marker back that this process has no use for, unless the
-// queue is gone. Where another was set meanwhile, the higher number of jobs and the
-// sooner moment stand.
-func (h *Hub) putMarkerBack(marker, member string, score int64) {
-	_, _ = h.Link.Run(h.Store.Ctx, markerCall(marker, member, score))
+// startTick starts the look of every two seconds. The caller holds the lock.
+func (h *Hub) startTick() {
+	if h.tick == nil && !h.closed {
+		h.tick = h.Local().AfterFunc(h.recheck, h.recheckAll)
+	}
 }
 
-func markerCall(marker, member string, score int64) link.Call {
-	config := strings.TrimSuffix(marker, "marker") + "config"
-	if topic, _, ok := strings.Cut(marker, "}:@"); ok { // of a group: the configuration is the topic's
-		config = topic + "}:config"
-	}
-	return link.Call{Script: store.ScriptMark.Script, Keys: []string{config, marker}, Args: []string{member, strconv.FormatInt(score, 10)}}
+// recheckAll looks at everything that is watched.
+func (h *Hub) recheckAll() {
+	h.Go(func() {
+		shards, unknown := h.watchedShards()
+		ctx, cancel := context.WithTimeout(h.ctx, lookLimit)
+		defer cancel()
+		var beside sync.WaitGroup
+		beside.Go(func() { h.findUnknown(ctx, unknown) })
+		// Those that did not answer are looked at again by the next look.
+		_ = h.look(ctx, shards, true, func(i int, l lookResult) { h.apply(ctx, shards[i], l, false) })
+		beside.Wait()
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.tick = nil
+		if len(h.views) > 0 {
+			h.startTick()
+		}
+	})
 }
 
-// apply acts on a look. With keeper set, this process keeps the shard's next
-// moment.
-func (h *Hub) apply(ctx context.Context, d *watchedShard, l lookResult, keeper bool) {
-	if l.stale {
-		h.refresh(ctx, d.q.Ref)
-		return
+// watchedShards returns the watched shards, group by group, and the queues that are
+// waited for and unknown.
+func (h *Hub) watchedShards() (shards []*watchedShard, unknown []duly.QueueRef) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.watches {
+		for _, d := range w.shards {
+			if d.q.Version != guessed {
+				shards = append(shards, d.copied())
+			}
+		}
 	}
-	if l.deliverable > 0 && !h.wake(doorOf(d.q), d.s.Index, l.deliverable) && keeper {
-		h.PutMarker(d.s, "now", int64(l.deliverable))
+	for d, v := range h.views {
+		if v.q == nil && !slices.Contains(unknown, d.Ref) {
+			unknown = append(unknown, d.Ref)
+		}
 	}
-	if at := l.keepUntil(); keeper && at != 0 {
-		h.SetDueTimer(d.s, at, h.Until(at, l.clock))
+	return shards, unknown
+}
+
+// findUnknown asks, with one request per namespace, which unknown queues exist by
+// now, and looks at these. A namespace on a node that is down delays no other.
+func (h *Hub) findUnknown(ctx context.Context, refs []duly.QueueRef) {
+	names := map[string][]string{}
+	for _, ref := range refs {
+		if !ref.IsGroup() { // a waiter of a group that is gone was woken
+			names[ref.Namespace] = append(names[ref.Namespace], ref.Name)
+		}
 	}
+
+	var all sync.WaitGroup
+	for namespace, names := range names {
+		all.Go(func() {
+			msg, err := h.Link.Do(ctx, h.Link.B().Hmget().Key(h.ConfigsKey(namespace)).Field(names...).Build())
+			if err != nil {
+				return // the next look asks again
+			}
+			for i, m := range codec.Elements(&msg) {
+				known := h.Cache.Get(duly.QueueRef{Namespace: namespace, Name: names[i]})
+				if known != nil && known.Value == codec.Text(&m) { // it has its jobs at the other door
+					continue
+				}
+				if !m.IsNil() {
+					h.refresh(ctx, duly.QueueRef{Namespace: namespace, Name: names[i]})
+				}
+			}
+		})
+	}
+
+	all.Wait()
 }

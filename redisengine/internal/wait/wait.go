@@ -1,0 +1,314 @@
+package wait
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/link"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// New returns the hub of a catalog. The catalog calls it when a configuration was
+// read.
+func New(c *catalog.Catalog) *Hub {
+	h := &Hub{
+		Catalog: c, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
+		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
+	}
+	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
+	h.ctx, h.end = c.Quit, c.Stop
+	c.OnChange = h.queueChanged
+	return h
+}
+
+// Wait implements Wait of duly.Engine. Nothing is leased for a waiter.
+func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if err := p.Validate(); err != nil {
+		return false, err
+	}
+	if err := h.Alive(ctx); err != nil {
+		return false, err
+	}
+
+	h.busy.begin() // until the waiter sleeps, and again once it is woken
+	defer h.busy.end()
+	doors := make([]Door, len(p.Queues))
+	for i, name := range p.Queues {
+		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
+		doors[i] = Door{ref, p.Dispatcher}
+		q, err := h.Find(ctx, ref)
+		switch {
+		case err != nil:
+			return false, err
+		case q == nil && ref.IsGroup():
+			return false, h.Unknown(ctx, ref)
+		case q != nil && q.Topic != nil:
+			return false, duly.IsTopic(ref)
+		}
+	}
+
+	if p.Timeout == 0 {
+		return h.lookOnce(ctx, doors)
+	}
+
+	w, unsure := h.Enter(doors)
+	defer h.Leave(w)
+	if len(unsure) > 0 { // after entering, so that nothing is missed in between
+		ready, err := h.firstLook(ctx, unsure)
+		if err != nil {
+			h.leaveGone(w) // it may have been woken meanwhile, and nobody will reserve for that
+			return false, err
+		}
+		if ready {
+			return true, nil
+		}
+	}
+
+	return h.await(ctx, w, p.Timeout)
+}
+
+// firstLook reports whether a queue has deliverable jobs before the waiter sleeps.
+// If a part of the queues was not reached, the waiter sleeps: that part is looked
+// at again every two seconds, and the rest may bring something meanwhile.
+func (h *Hub) firstLook(ctx context.Context, doors []Door) (ready bool, err error) {
+	g := h.lookAtQueues(ctx, doors, true)
+	if g.err != nil && !g.ready && g.answered == 0 {
+		g = h.lookAtQueues(ctx, doors, false)
+	}
+	switch {
+	case g.ready:
+		return true, nil
+	case g.err == nil:
+		h.setQuiet(doors)
+	case g.answered == 0 || duly.CodeOf(g.err) != duly.CodeUnavailable:
+		return false, g.err
+	}
+	return false, nil
+}
+
+func (h *Hub) await(ctx context.Context, w *waiter, d time.Duration) (bool, error) {
+	h.busy.end()
+	w.Wait(ctx, h.Local(), d)
+	h.busy.begin()
+	if ctx.Err() != nil {
+		h.leaveGone(w)
+		return false, ctx.Err()
+	}
+	if h.Closing.Load() {
+		return false, duly.ErrClosed
+	}
+	return h.Leave(w), nil
+}
+
+// Enter adds a waiter to its queues. It returns the queues that must be looked at
+// before the waiter may sleep.
+func (h *Hub) Enter(doors []Door) (w *waiter, unsure []Door) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	w = h.waiters.Add(doors...)
+	if h.closed {
+		return w, nil
+	}
+
+	for _, d := range doors {
+		v := h.views[d]
+		if v == nil {
+			v = &waitedQueue{door: d}
+			h.views[d] = v
+		}
+		h.setQueue(v, h.Cache.Get(d.Ref))
+		if v.q != nil && v.q.TakeEmptied(h.Local().Mono()) {
+			v.quiet = true
+		}
+		if !v.quiet {
+			unsure = append(unsure, d)
+		}
+	}
+	return w, unsure
+}
+
+// Leave removes a waiter from its queues and reports whether it was woken.
+func (h *Hub) Leave(w *waiter) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiters.Remove(w)
+}
+
+// leaveGone removes a waiter whose caller has gone. If it was woken, another one is
+// woken in its place.
+func (h *Hub) leaveGone(w *waiter) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if wakeup, woken := h.waiters.Leave(w); woken && !h.closed { // else its wake-up has been handed on
+		h.goLocked(func() { h.WakeAnother(wakeup.Key, wakeup.Tag) })
+	}
+}
+
+// Arrive notes a Reserve of a queue. It returns the shard that a waiter was woken
+// for.
+func (h *Hub) Arrive(d Door) (shard int, woken bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.waiters.Arrive(d)
+}
+
+// PassOn wakes other waiters in place of a caller that leaves without having asked
+// the queues, although it may be the one that was woken for them.
+func (h *Hub) PassOn(namespace string, queues []string, dispatcher bool) {
+	for _, name := range queues {
+		h.passOnQueue(Door{duly.QueueRef{Namespace: namespace, Name: name}.Normal(), dispatcher})
+	}
+}
+
+// passOnQueue takes a wake-up and acts on it under one lock: an engine that is
+// closed in between would lose it.
+func (h *Hub) passOnQueue(d Door) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if shard, woken := h.waiters.Arrive(d); woken && !h.closed {
+		h.goLocked(func() { h.WakeAnother(d, shard) })
+	}
+}
+
+// setQueue stores what is known of a queue and watches its shards, unless it has its
+// jobs at the other door: a marker that is taken here would wake nobody there.
+func (h *Hub) setQueue(v *waitedQueue, q *catalog.Queue) {
+	guess := q == nil && !v.door.Dispatcher && !v.door.Ref.IsGroup()
+	if q != nil && doorOf(q) != v.door {
+		q = nil
+	}
+	if v.q == q && (q != nil || v.guess != nil && guess) {
+		return
+	}
+	h.unwatch(v)
+	h.unguess(v)
+	if guess && h.guesses < MaxGuesses {
+		v.guess = h.guess(v.door.Ref)
+		h.guesses++
+	}
+	v.q, v.quiet = q, false
+	h.watch(v)
+}
+
+// MaxGuesses bounds the unknown queues whose markers are watched: in a cluster each
+// costs a connection, and a caller can wait for any name. The others are found by
+// the look.
+const MaxGuesses = 100
+
+// guess returns the queue that a push of this process would create. The markers of
+// its shards have the names that they will have then, so that the first job wakes
+// callers that waited before.
+func (h *Hub) guess(ref duly.QueueRef) *catalog.Queue {
+	q := &catalog.Queue{Ref: ref, Config: h.QueueConfig(), Version: guessed}
+	q.Shards = make([]*catalog.Shard, q.Config.Shards)
+	for i := range q.Shards {
+		q.Shards[i] = &catalog.Shard{Index: i, Tag: store.ShardTag(h.Prefix, ref, i)}
+	}
+	return q
+}
+
+func (h *Hub) unguess(v *waitedQueue) {
+	if v.guess != nil {
+		v.guess = nil
+		h.guesses--
+	}
+}
+
+// removeQueue forgets a queue without waiters. The caller holds the lock.
+func (h *Hub) removeQueue(d Door) {
+	v := h.views[d]
+	h.unwatch(v)
+	h.unguess(v)
+	delete(h.views, d)
+}
+
+// queueChanged notes that this process has read a configuration. It uses the cached
+// one, because concurrent callers may come in any order.
+func (h *Hub) queueChanged(q *catalog.Queue) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if q.Topic != nil {
+		h.topicChanged(q.Ref)
+		return
+	}
+	best := h.Cache.Get(q.Ref)
+	for _, d := range []Door{{q.Ref, false}, {q.Ref, true}} {
+		if v := h.views[d]; v != nil && best != nil {
+			h.setQueue(v, best)
+		}
+	}
+}
+
+// topicChanged notes another configuration of the groups of a topic. The waiters of a
+// group that is gone wake, so that they find that out. The caller holds the lock.
+func (h *Hub) topicChanged(topic duly.QueueRef) {
+	for d, v := range h.views {
+		if of, _, ok := d.Ref.Group(); !ok || of != topic {
+			continue
+		}
+		was := v.q
+		if h.setQueue(v, h.Cache.Get(d.Ref)); v.q == nil && was != nil {
+			h.waiters.Wake(d, 0, h.waiters.Waiting(d), h.Local().Mono())
+		}
+	}
+}
+
+// Close ends every Wait and every watcher.
+func (h *Hub) Close() {
+	h.mu.Lock()
+	h.closed = true
+	wakeups := h.waiters.Close()
+	for _, k := range h.leaseTimers {
+		k.timer.Stop()
+	}
+
+	for _, timer := range []clock.Timer{h.tick, h.expiryTimer} {
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+
+	moments := slices.Collect(maps.Values(h.dueTimers))
+	clear(h.dueTimers)
+	for _, m := range moments {
+		m.timer.Stop()
+	}
+
+	h.mu.Unlock()
+	h.end()
+	h.handOver(moments, wakeups)
+}
+
+// handOver lets other processes keep the due timers, and reserve for the waiters
+// that were woken and have not. It is one request with a deadline of its own, so
+// that a server that is down does not delay Close.
+func (h *Hub) handOver(moments []*dueTimer, wakeups []wakeup) {
+	var calls []link.Call
+	for _, m := range moments {
+		calls = append(calls, markerCall(m.s.Name("marker"), "later", m.at))
+	}
+	for _, w := range wakeups {
+		if s := h.Cache.Get(w.Key.Ref).Shard(w.Tag); s != nil {
+			calls = append(calls, markerCall(s.Name("marker"), "now", 1))
+		}
+	}
+	ctx, cancel := context.WithTimeout(h.Store.Ctx, min(lookLimit, h.Link.Options().Retry))
+	defer cancel()
+	h.Link.RunAll(ctx, calls)
+}
+
+// setQuiet notes that a look at queues found nothing.
+func (h *Hub) setQuiet(doors []Door) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, d := range doors {
+		if v := h.views[d]; v != nil && v.q != nil {
+			v.quiet = true
+		}
+	}
+}
