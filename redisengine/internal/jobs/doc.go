@@ -32,4 +32,16 @@
 // In a cluster the other shards go on. A Reserve asks each shard once and takes what
 // the others have. Only while it has nothing does it ask again what was not reached,
 // round after round with growing pauses.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	spread.go, consumers.go   the shard of a push, and stored names of consumers
+//	batched.go                the calls of many callers as one
+//	push_plan.go, push.go     Push
+//	settle.go                 Settle, Extend and Delete
+//	reserve.go                Reserve
+//	group.go                  the batches of groups
+//	jobs.go                   New
 package jobs

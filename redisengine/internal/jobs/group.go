@@ -6,9 +6,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -19,7 +16,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// Reserve and settle work for a group as for a queue, with other scripts.
+// Reserve and settle work for a group as for a queue. The scripts differ, and so do the
+// batches that these senders make.
 
 // newToken draws the token of a Reserve: 1 to 2⁶³−1.
 func newToken() messages.Token {
@@ -93,15 +91,6 @@ func (e *Jobs) giveBackMessages(q *catalog.Queue, all []duly.Delivery) {
 	t.Release()
 }
 
-// readMessages adds the deliveries of a shard of a group.
-func (t *Reservation) readMessages() {
-	for _, d := range t.share.messages {
-		t.left--
-		t.room -= len(d.Body)
-	}
-	t.Got = append(t.Got, t.share.messages...)
-}
-
 // sendGroupSettle returns the sender of batched settles of a group.
 func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
@@ -162,110 +151,4 @@ func shareLost(calls []*Batched, lost []int, durable error) {
 		from += c.Items
 		c.Apply(BatchReply{Lost: own, durable: durable})
 	}
-}
-
-// packMessage packs an outcome of a group for its sender. It returns false if the receipt
-// can't be current.
-func packMessage(ref duly.QueueRef, o *duly.Outcome, p *duly.ReceiptParts) (arg string, ok bool) {
-	topic, _, _ := ref.Group()
-	h, ok := messages.HeldOf(topic, p)
-	if !ok {
-		return "", false
-	}
-	if o.As == duly.Ack {
-		return h.String(), true
-	}
-	return h.String() + messages.PackOutcome(h, o, p.Number.String()), true
-}
-
-// extendMessages moves the ends of leases in a shard of a group.
-func (e *Jobs) extendMessages(ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error) error {
-	lost := func(i int) { results[g.places[i]] = duly.ErrLeaseLost }
-	var twice []int // a receipt that is there twice gets the same answer twice
-	bits := messages.Gather(g.args, func(i int) { twice = append(twice, i) })
-	args := []string{strconv.FormatInt(codec.Micros(lease), 10)}
-	for _, b := range bits {
-		args = append(args, b.Token.String(), strconv.FormatUint(b.First, 10), string(b.Bitmap), b.Places())
-	}
-	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupExtend, args...)
-	if err != nil {
-		return err
-	}
-	for i, m := range codec.Elements(&r.Rest[0]) {
-		bits[i].Lost(codec.Text(&m), lost)
-	}
-	for _, i := range twice {
-		results[g.places[i]] = results[g.places[slices.Index(g.args, g.args[i])]]
-	}
-	return nil
-}
-
-// consumers remembers when the name of a consumer was last stored in a group, so that a
-// Reserve writes it once a minute.
-type consumers struct {
-	mu     sync.Mutex
-	stored map[consumer]time.Duration
-}
-
-type consumer struct {
-	group string // its birth mark
-	name  string
-}
-
-const (
-	consumerPause = 50 * time.Second
-	maxNoted      = 10_000
-)
-
-// due reports whether the group has to store the name.
-func (c *consumers) due(g *catalog.Group, name string, now time.Duration) bool {
-	if name == "" {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, known := c.stored[consumer{g.Birth, name}]
-	return !known || now-at >= consumerPause
-}
-
-// note remembers that the group stores the name.
-func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
-	if name == "" {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.stored == nil || len(c.stored) >= maxNoted {
-		c.stored = map[consumer]time.Duration{}
-	}
-	c.stored[consumer{g.Birth, strings.Clone(name)}] = now
-}
-
-// checkGroups returns an error for a Reserve of an unknown group or of a topic, before
-// anything is leased.
-func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
-	for _, name := range p.Queues {
-		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
-		q := e.Cache.Get(ref)
-		if q == nil && ref.IsGroup() {
-			var err error
-			if q, err = e.Find(ctx, ref); err != nil {
-				return err
-			}
-			if q == nil {
-				return e.Unknown(ctx, ref)
-			}
-		}
-
-		if q != nil && q.Topic != nil {
-			return duly.IsTopic(ref)
-		}
-
-		if q != nil && q.View != nil {
-			if err := q.Config.Group.CheckTarget(ref, p.Target); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }

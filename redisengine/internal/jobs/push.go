@@ -32,7 +32,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 	}
 
 	if ref, one := oneQueue(jobs); one {
-		g := group{ref: ref}
+		g := queueJobs{ref: ref}
 		g.err = e.pushQueue(ctx, jobs, g, results)
 		return answers(ctx, results, &g)
 	}
@@ -42,7 +42,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 		return nil, err
 	}
 
-	catalog.Parallel(groups, func(g *group) error {
+	catalog.Parallel(groups, func(g *queueJobs) error {
 		g.err = e.pushQueue(ctx, jobs, *g, results)
 		return nil
 	})
@@ -53,8 +53,8 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 // answers are those of a call. A queue or a shard that failed says so at its own
 // jobs if others are stored by then; else the call says it for all of them. Where
 // the caller has left, answers may still come in, and nobody looks at them.
-func answers(ctx context.Context, results []duly.PushResult, groups ...*group) ([]duly.PushResult, error) {
-	at := slices.IndexFunc(groups, func(g *group) bool { return g.err != nil })
+func answers(ctx context.Context, results []duly.PushResult, groups ...*queueJobs) ([]duly.PushResult, error) {
+	at := slices.IndexFunc(groups, func(g *queueJobs) bool { return g.err != nil })
 	if at < 0 {
 		return results, nil
 	}
@@ -91,8 +91,8 @@ func fail(r *duly.PushResult, err error) {
 
 // createInOrder makes the queues that are not known in the order of the jobs
 // that need them: a namespace may have no room for all of them.
-func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*group) error {
-	if !slices.ContainsFunc(groups, func(g *group) bool { return e.Cache.Get(g.ref) == nil }) {
+func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*queueJobs) error {
+	if !slices.ContainsFunc(groups, func(g *queueJobs) bool { return e.Cache.Get(g.ref) == nil }) {
 		return nil
 	}
 
@@ -121,15 +121,11 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*gro
 	return nil
 }
 
-// group is the places of a call's jobs that go to one queue; nil for all.
-type group struct {
+// queueJobs is the places of a call's jobs that go to one queue; nil for all.
+type queueJobs struct {
 	ref    duly.QueueRef
 	places []int
 	err    error // why not all of them are answered
-}
-
-func refOf(j *duly.Job) duly.QueueRef {
-	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
 }
 
 // oneQueue reports whether all jobs go to one queue, and to which.
@@ -143,13 +139,13 @@ func oneQueue(jobs []duly.Job) (ref duly.QueueRef, one bool) {
 	return ref, true
 }
 
-func groupByQueue(jobs []duly.Job) (groups []*group) {
+func groupByQueue(jobs []duly.Job) (groups []*queueJobs) {
 	for i := range jobs {
 		ref := refOf(&jobs[i])
-		at := slices.IndexFunc(groups, func(g *group) bool { return g.ref == ref })
+		at := slices.IndexFunc(groups, func(g *queueJobs) bool { return g.ref == ref })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, &group{ref: ref})
+			groups = append(groups, &queueJobs{ref: ref})
 		}
 		groups[at].places = append(groups[at].places, i)
 	}
@@ -158,7 +154,7 @@ func groupByQueue(jobs []duly.Job) (groups []*group) {
 
 // pushQueue pushes the jobs of one queue, each to the shard of its ID. If a shard
 // has another configuration, the answers of the other shards stand.
-func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g group, results []duly.PushResult) error {
+func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, results []duly.PushResult) error {
 	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		p := newQueuePush(e, q, jobs, results)
 		p.plan(g.places)

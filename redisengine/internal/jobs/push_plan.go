@@ -205,3 +205,28 @@ func (p *queuePush) assignID(i *pushItem) {
 	i.Number = p.e.newNumber(p.q)
 	i.ID = i.Number.String()
 }
+
+// MakeID implements duly.IDMaker.
+func (e *Jobs) MakeID(j *duly.Job) string { return e.makeID(e.Cache.Get(refOf(j)), j) }
+
+// makeID returns an ID for a job of a queue; nil is one that is not known.
+func (e *Jobs) makeID(q *catalog.Queue, j *duly.Job) string {
+	if j.OrderKey != "" || j.Merge.Set() {
+		return duly.MakeID(j)
+	}
+	return e.newNumber(q).String()
+}
+
+// newNumber returns a number for a job without keys. Jobs that are pushed
+// together share a shard, but not in a queue with limits: a shard enforces its
+// part of each, so jobs in one shard would wait while others have room.
+func (e *Jobs) newNumber(q *catalog.Queue) duly.Number {
+	if q == nil || len(q.Shards) == 1 || q.Config.MaxJobs != duly.None || q.Config.MaxLeased != duly.None || q.Config.Rate.Limited() {
+		return duly.NewNumber()
+	}
+	return duly.NewNumberIn(e.pushes.next())
+}
+
+func refOf(j *duly.Job) duly.QueueRef {
+	return duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}
+}

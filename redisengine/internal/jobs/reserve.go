@@ -108,6 +108,35 @@ func (t *Reservation) run(ctx context.Context) error {
 	}
 }
 
+// checkGroups returns an error for a Reserve of an unknown group or of a topic, before
+// anything is leased.
+func (e *Jobs) checkGroups(ctx context.Context, p duly.ReserveParams) error {
+	for _, name := range p.Queues {
+		ref := duly.QueueRef{Namespace: p.Namespace, Name: name}.Normal()
+		q := e.Cache.Get(ref)
+		if q == nil && ref.IsGroup() {
+			var err error
+			if q, err = e.Find(ctx, ref); err != nil {
+				return err
+			}
+			if q == nil {
+				return e.Unknown(ctx, ref)
+			}
+		}
+
+		if q != nil && q.Topic != nil {
+			return duly.IsTopic(ref)
+		}
+
+		if q != nil && q.View != nil {
+			if err := q.Config.Group.CheckTarget(ref, p.Target); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // ask asks every queue once. A node that is not reached does not keep the others
 // from being asked; the answer is then one of its errors.
 func (t *Reservation) ask(ctx context.Context) error {
@@ -270,6 +299,15 @@ func (t *Reservation) read(q *catalog.Queue, s *catalog.Shard) {
 		t.left--
 		t.room -= len(d.Body)
 	}
+}
+
+// readMessages adds the deliveries of a shard of a group.
+func (t *Reservation) readMessages() {
+	for _, d := range t.share.messages {
+		t.left--
+		t.room -= len(d.Body)
+	}
+	t.Got = append(t.Got, t.share.messages...)
 }
 
 // Release gives back what a caller that has gone does not want. Where the answer

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -218,6 +219,20 @@ func packOutcome(o *duly.Outcome, p *duly.ReceiptParts) string {
 	return string(w)
 }
 
+// packMessage packs an outcome of a group for its sender. It returns false if the receipt
+// can't be current.
+func packMessage(ref duly.QueueRef, o *duly.Outcome, p *duly.ReceiptParts) (arg string, ok bool) {
+	topic, _, _ := ref.Group()
+	h, ok := messages.HeldOf(topic, p)
+	if !ok {
+		return "", false
+	}
+	if o.As == duly.Ack {
+		return h.String(), true
+	}
+	return h.String() + messages.PackOutcome(h, o, p.Number.String()), true
+}
+
 func (e *Jobs) settleGroup(ctx context.Context, g *receiptGroup, results []error) error {
 	return e.withReceipts(ctx, g, results, func(q *catalog.Queue, s *catalog.Shard) error {
 
@@ -340,4 +355,26 @@ func (e *Jobs) extendGroup(ctx context.Context, g *receiptGroup, lease time.Dura
 		}
 		return nil
 	})
+}
+
+// extendMessages moves the ends of leases in a shard of a group.
+func (e *Jobs) extendMessages(ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error) error {
+	lost := func(i int) { results[g.places[i]] = duly.ErrLeaseLost }
+	var twice []int // a receipt that is there twice gets the same answer twice
+	bits := messages.Gather(g.args, func(i int) { twice = append(twice, i) })
+	args := []string{strconv.FormatInt(codec.Micros(lease), 10)}
+	for _, b := range bits {
+		args = append(args, b.Token.String(), strconv.FormatUint(b.First, 10), string(b.Bitmap), b.Places())
+	}
+	r, err := e.CallGroup(ctx, q, s, store.ScriptGroupExtend, args...)
+	if err != nil {
+		return err
+	}
+	for i, m := range codec.Elements(&r.Rest[0]) {
+		bits[i].Lost(codec.Text(&m), lost)
+	}
+	for _, i := range twice {
+		results[g.places[i]] = results[g.places[slices.Index(g.args, g.args[i])]]
+	}
+	return nil
 }

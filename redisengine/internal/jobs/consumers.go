@@ -1,0 +1,50 @@
+package jobs
+
+import (
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+)
+
+// consumers remembers when the name of a consumer was last stored in a group, so that a
+// Reserve writes it once a minute.
+type consumers struct {
+	mu     sync.Mutex
+	stored map[consumer]time.Duration
+}
+
+type consumer struct {
+	group string // its birth mark
+	name  string
+}
+
+const (
+	consumerPause = 50 * time.Second
+	maxNoted      = 10_000
+)
+
+// due reports whether the group has to store the name.
+func (c *consumers) due(g *catalog.Group, name string, now time.Duration) bool {
+	if name == "" {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, known := c.stored[consumer{g.Birth, name}]
+	return !known || now-at >= consumerPause
+}
+
+// note remembers that the group stores the name.
+func (c *consumers) note(g *catalog.Group, name string, now time.Duration) {
+	if name == "" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stored == nil || len(c.stored) >= maxNoted {
+		c.stored = map[consumer]time.Duration{}
+	}
+	c.stored[consumer{g.Birth, strings.Clone(name)}] = now
+}
