@@ -75,9 +75,6 @@ func (c *Batched) free() {
 // initBatcher prepares the batcher of a shard. send runs a batch and fills in its results.
 func (e *Jobs) initBatcher(b *Batcher, send func(context.Context, []*Batched) error) {
 	b.Go, b.InFlight, b.Limits = e.Tasks.Go, InFlight, batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
-	b.Panicked = func(value any, stack []byte) {
-		e.Settings.Logger.Error("a call to redis panicked; its jobs may stay leased until their leases end", "panic", value, "stack", string(stack))
-	}
 	b.Panicked = e.panicked
 	b.Send = func(_ context.Context, calls []*Batched) error {
 		ctx, end := e.batchContext(calls)
