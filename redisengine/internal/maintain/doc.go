@@ -20,4 +20,16 @@
 //
 // Where a script fails on what it finds in a shard, a reserve or a sweep has that
 // shard checked and repaired in the background ([Repairer]).
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	faults.go        a check under way, and what it finds
+//	check_shard.go   the check of a shard
+//	repair.go        repairs in the background
+//	libraries.go     libraries of Redis Functions that no process uses
+//	sweep.go         Step and Sweep
+//	check_list.go    the check of a namespace's list
+//	check.go         Check
 package maintain

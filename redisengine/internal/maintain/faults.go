@@ -1,6 +1,8 @@
 package maintain
 
 import (
+	"context"
+
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
@@ -32,6 +34,15 @@ type check struct {
 type silent struct {
 	catalog.ShardRef
 	standing string
+}
+
+// TopicMaintainer sweeps and checks the topics of a namespace.
+type TopicMaintainer interface {
+	// SweepTopics moves the topics forward. n counts the sweeps.
+	SweepTopics(ctx context.Context, namespace string, n uint64) error
+	// CheckTopics checks the topics, and mends them with repair. It returns how many
+	// messages it has looked at.
+	CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error)
 }
 
 // progress reports how far the check is: jobs were checked in a shard of all.

@@ -60,15 +60,6 @@ type Maintainer struct {
 	Logs      TopicMaintainer
 }
 
-// TopicMaintainer sweeps and checks the topics of a namespace.
-type TopicMaintainer interface {
-	// SweepTopics moves the topics forward. n counts the sweeps.
-	SweepTopics(ctx context.Context, namespace string, n uint64) error
-	// CheckTopics checks the topics, and mends them with repair. It returns how many
-	// messages it has looked at.
-	CheckTopics(ctx context.Context, namespace string, repair bool, found func(duly.Fault)) (looked int64, err error)
-}
-
 // New returns the maintainer of a catalog.
 func New(c *catalog.Catalog) *Maintainer {
 	e := &Maintainer{Catalog: c, Repairer: &Repairer{Catalog: c}, Sweeps: sweeps{Turn: make(chan struct{}, 1)}}
