@@ -68,10 +68,11 @@ func (r *reserve) fromGroup(t *tx, s *supply, n int) error {
 	return r.fromReady(t, s, end-len(r.got))
 }
 
-// fromLog moves the cursor until n new messages are leased.
+// fromLog moves the cursor until n new messages are leased. It passes over at most 1000
+// messages and some 8 MiB: the other calls wait for its transaction.
 func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 	g := s.q.group
-	for passed := 0; n > 0 && !r.full && s.q.heldRoom() > 0; {
+	for passed, bytes := 0, 0; n > 0 && !r.full && s.q.heldRoom() > 0; {
 		m, err := s.newMessage(t, topic, n)
 		if err != nil || m == nil {
 			return err
@@ -79,7 +80,7 @@ func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 		if r.full = len(r.got) > 0 && r.bytes+len(m.body) > duly.MaxBatchBytes; r.full {
 			return nil
 		}
-		if passed == duly.MaxPassed {
+		if passed == duly.MaxPassed || bytes > duly.MaxBatchBytes {
 			r.more = true
 			return nil
 		}
@@ -91,9 +92,10 @@ func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 		if err != nil {
 			return err
 		}
-		if passed++; leased {
-			passed--
+		if leased {
 			n--
+		} else {
+			passed, bytes = passed+1, bytes+len(m.body)
 		}
 	}
 	return nil

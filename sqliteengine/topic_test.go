@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,6 +39,40 @@ func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
 		t.Fatal(err)
 	}
 	return got
+}
+
+// A Reserve whose filter passes over large messages ends its transaction after 8 MiB of
+// them, so that other calls come between.
+func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
+	t.Parallel()
+	var transactions atomic.Int64
+	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true, Observe: func(call string, _ time.Duration) {
+		if call == "transaction" {
+			transactions.Add(1)
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	group := duly.Q("events@few")
+	if _, err := e.CreateGroup(t.Context(), group, duly.FromStart); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Configure(t.Context(), group, duly.QueueConfig{Group: duly.GroupConfig{Filter: "type=paid"}}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		published(t, e, duly.Message{Topic: "events", Body: make([]byte, 1<<20)})
+	}
+
+	before := transactions.Load()
+	if got := takenFrom(t, e, group.Name, 10); len(got) > 0 {
+		t.Errorf("the group delivers %d messages that its filter excludes", len(got))
+	}
+	if n := transactions.Load() - before; n < 3 {
+		t.Errorf("a Reserve passes over 20 MiB in %d transactions, want 3 or more", n)
+	}
 }
 
 // A sweep deletes old messages in topics without calls.
