@@ -9,4 +9,20 @@
 //
 // Publishes of many callers share script calls, like pushes. Reserves and settles of
 // groups are in package jobs.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	readers.go, misses.go   Reads that wait, and what groups have missed
+//	topics.go               Topics
+//	manage.go               topics: configure, destroy
+//	inspect.go              stats, messages, lists
+//	groups.go               groups: create, configure, seek, destroy
+//	survey.go, sweep.go     all topics of a namespace
+//	announce.go             publishes that waiting Reads hear of
+//	read.go                 Read, and messages that are not due
+//	operate.go              delete, purge, requeue, step
+//	publish.go, new.go      Publish, New
+//	check.go                the check of a topic
 package topics

@@ -1,14 +1,10 @@
 package topics
 
 import (
-	"context"
 	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/redisengine/internal/catalog"
-	"github.com/dulymq/duly/redisengine/internal/codec"
-	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // missPause is how long nothing more is logged of what a group misses.
@@ -35,71 +31,6 @@ type missed struct{ n, low int64 }
 type missNote struct {
 	first, last, n int64 // ordinals, and how many
 	at             time.Duration
-}
-
-// mayMiss reports whether groups of a topic can miss messages without another program.
-func mayMiss(q *catalog.Queue) bool {
-	c := &q.Topic.Config
-	if c.MaxAge != duly.None || c.MaxCount != duly.None || c.MaxBytes != duly.None {
-		return true
-	}
-	for _, g := range q.Topic.Groups {
-		if g.Config.Group.Idle != duly.None {
-			return true
-		}
-	}
-	return false
-}
-
-// sweepMisses counts what the groups of a shard have missed, and logs it.
-func (e *Topics) sweepMisses(ctx context.Context, q *catalog.Queue, s *catalog.Shard) error {
-	if !mayMiss(q) {
-		return nil
-	}
-	before, first, err := e.missedIn(ctx, q, s)
-	if err != nil {
-		return err
-	}
-	after := before
-	for name, m := range before {
-		if m.low >= first || q.Topic.Find(name) == nil {
-			continue
-		}
-		view := q.Group(name)
-		if _, _, _, err := e.StepGroup(ctx, view, view.Shards[s.Index], true); err != nil {
-			return err
-		}
-		if after, first, err = e.missedIn(ctx, q, s); err != nil {
-			return err
-		}
-	}
-
-	for name, m := range after {
-		group := duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)}
-		note, due := e.misses.note(shardOfGroup{group, s.Index}, before[name], m, first, e.Local().Mono())
-		if due {
-			e.Settings.Logger.Warn("a group has missed messages, which a bound of its topic or idle has deleted",
-				"group", group.String(), "shard", s.Index, "first", note.first, "last", note.last, "messages", note.n)
-		}
-	}
-	return nil
-}
-
-// missedIn reads what each group of a shard has missed, and the first message that the
-// shard stores.
-func (e *Topics) missedIn(ctx context.Context, q *catalog.Queue, s *catalog.Shard) (all map[string]missed, first int64, err error) {
-	r, err := e.CallTopic(ctx, q, s, store.ScriptTopicStats)
-	if err != nil {
-		return nil, 0, err
-	}
-	n, _ := readNumbers(codec.Text(&r.Rest[1]), topicNumbers)
-	all = map[string]missed{}
-	heads := codec.Elements(&r.Rest[4])
-	for i := 0; i+1 < len(heads); i += 2 {
-		g, _ := readNumbers(codec.Text(&heads[i+1]), groupNumbers)
-		all[codec.Text(&heads[i])] = missed{g["missed"], g["low"]}
-	}
-	return all, n["first"], nil
 }
 
 // note adds what a group missed during this sweep: before and after are its counts at the

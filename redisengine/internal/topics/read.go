@@ -108,16 +108,16 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 	return page, r.due, nil
 }
 
-// start is where a shard begins: an ordinal, or a moment from which on messages count.
-type start struct {
+// readStart is where a shard begins: an ordinal, or a moment from which on messages count.
+type readStart struct {
 	ordinal uint64
 	ms      int64
 	end     bool // behind the last one
 }
 
 // places finds the beginning in every shard.
-func (r *reading) places(q *catalog.Queue) ([]start, error) {
-	all := make([]start, len(q.Shards))
+func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
+	all := make([]readStart, len(q.Shards))
 	switch r.parts.Kind {
 	case duly.KindNext:
 		ordinals := strings.Split(r.parts.Next, ".")
@@ -136,7 +136,7 @@ func (r *reading) places(q *catalog.Queue) ([]start, error) {
 		for i := range all {
 			all[i].ms = parts.Millis
 		}
-		all[parts.Shard] = start{ordinal: parts.Ordinal}
+		all[parts.Shard] = readStart{ordinal: parts.Ordinal}
 	case duly.KindTime:
 		for i := range all {
 			all[i].ms = clock.CeilMilli(r.parts.Time)
@@ -150,7 +150,7 @@ func (r *reading) places(q *catalog.Queue) ([]start, error) {
 }
 
 // shard reads one shard.
-func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from start) error {
+func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart) error {
 	most := r.limit
 	if from.end {
 		most = 0
@@ -191,7 +191,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 }
 
 // call reads a shard. Delayed messages that are due enter first.
-func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from start, most int) (catalog.Reply, error) {
+func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart, most int) (catalog.Reply, error) {
 	for {
 		reply, err := e.CallTopic(ctx, q, s, store.ScriptTopicRead,
 			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(r.room))

@@ -7,7 +7,6 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
-	"github.com/dulymq/duly/redisengine/internal/catalog"
 )
 
 const (
@@ -107,83 +106,6 @@ func (r *readers) wake(topic duly.QueueRef) {
 	if room := r.topics[topic]; room != nil {
 		close(room.published)
 		room.published = make(chan struct{})
-	}
-}
-
-// channel is where publishes to a topic are announced.
-func channel(q *catalog.Queue) string { return q.Shards[0].Tag + "log" }
-
-// listen hears of the publishes of other processes, for a Read that waits.
-func (e *Topics) listen(ref duly.QueueRef) {
-	r := &e.readers
-	if r.listens(ref) {
-		return
-	}
-	q, err := e.Find(e.Ctx, ref)
-	if err != nil || q == nil || q.Topic == nil {
-		return // the next look says why
-	}
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	room := r.room(ref)
-	if room.end != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(e.Quit)
-	room.end = cancel
-	e.Tasks.Go(func() {
-		defer cancel()
-		_ = e.Link.Hear(ctx, channel(q), func() { // what was published before may have been missed
-			r.mu.Lock()
-			room.hears = true
-			r.mu.Unlock()
-			r.wake(ref)
-		}, func(string) { r.wake(ref) })
-	})
-}
-
-// announce wakes the Reads of all processes. It does not wait for the server.
-func (e *Topics) announce(q *catalog.Queue) {
-	e.readers.wake(q.Ref)
-	r := &e.readers
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if _, running := r.announcing[q.Ref]; running {
-		r.announcing[q.Ref] = true
-		return
-	}
-	if !e.Tasks.Go(func() { e.runAnnounce(q) }) {
-		return // the engine is closed
-	}
-	if r.announcing == nil {
-		r.announcing = map[duly.QueueRef]bool{}
-	}
-	r.announcing[q.Ref] = false
-}
-
-// runAnnounce announces until there was no other publish. Whatever fails, a waiting Read
-// looks by itself.
-func (e *Topics) runAnnounce(q *catalog.Queue) {
-	r := &e.readers
-	for more := true; more; {
-		ctx, cancel := context.WithTimeout(e.Ctx, announceTimeout)
-		_, _ = e.Link.Do(ctx, e.Link.B().Spublish().Channel(channel(q)).Message("").Build())
-		cancel()
-
-		timer := clock.System().NewTimer(announceEvery)
-		select {
-		case <-timer.C:
-		case <-e.Quit.Done(): // the engine is about to be closed
-		}
-		timer.Stop()
-
-		r.mu.Lock()
-		more = r.announcing[q.Ref]
-		if r.announcing[q.Ref] = false; !more {
-			delete(r.announcing, q.Ref)
-		}
-		r.mu.Unlock()
 	}
 }
 

@@ -1,0 +1,360 @@
+package topics
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/redisengine/internal/catalog"
+	"github.com/dulymq/duly/redisengine/internal/codec"
+	"github.com/dulymq/duly/redisengine/internal/store"
+)
+
+// Groups implements duly.TopicOperator.
+func (e *Topics) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParams) (page duly.NamePage, err error) {
+	if err := ref.ValidateTopic(); err != nil {
+		return page, err
+	}
+	if err := p.ValidateNames(); err != nil {
+		return page, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return page, err
+	}
+	q, err := e.Catalog.Read(ctx, ref.Normal())
+	if err != nil {
+		return page, err
+	}
+	if q == nil || q.Topic == nil || q.Tomb {
+		return page, duly.NoTopic(ref)
+	}
+	names := slices.DeleteFunc(q.Topic.Names(), func(name string) bool { return name <= p.Cursor })
+	if len(names) > p.Limit {
+		names = names[:p.Limit]
+		page.Next = names[p.Limit-1]
+	}
+	page.Names = names
+	return page, nil
+}
+
+// CreateGroup implements duly.TopicOperator.
+func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.From) (existed bool, err error) {
+	if err := ref.ValidateGroup(); err != nil {
+		return false, err
+	}
+	ref = ref.Normal()
+	topic, name, _ := ref.Group()
+	parts, err := from.PartsIn(topic, false)
+	if err != nil {
+		return false, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return false, err
+	}
+
+	err = e.made(ctx, topic, func() error {
+		existed, err = e.createGroup(ctx, topic, name, from, parts)
+		return err
+	})
+	return existed, err
+}
+
+func (e *Topics) createGroup(ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts duly.FromParts) (existed bool, err error) {
+	q, err := e.find(ctx, topic)
+	if err != nil {
+		return false, err
+	}
+	if q != nil && q.Topic.Find(name) != nil {
+		return true, e.Propagate(ctx, q, q.Shards...) // the process that made it may have died before all shards had it
+	}
+	now, err := e.Now(ctx)
+	if err != nil {
+		return false, err
+	}
+	if parts.Kind == duly.KindTime && parts.Time.After(now) || parts.Kind == duly.KindPosition && q == nil {
+		return false, duly.AheadOfLog(from)
+	}
+	if q == nil {
+		if q, err = e.make(ctx, topic, e.TopicConfig()); err != nil {
+			return false, err
+		}
+	}
+	if parts.Kind == duly.KindPosition {
+		if ahead, err := e.isAhead(ctx, topic, parts.Position); err != nil || ahead {
+			if err == nil {
+				err = duly.AheadOfLog(from)
+			}
+			return false, err
+		}
+	}
+
+	if q, err = e.forgetGone(ctx, q); err != nil {
+		return false, err
+	}
+	_, err = e.change(ctx, q, store.ScriptQueuePut, func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error) {
+		switch {
+		case q.Topic.Find(name) != nil:
+			existed = true
+			return q.Topic.Config, q.Topic.Groups, nil
+		case len(q.Topic.Names()) >= duly.MaxGroups:
+			return q.Topic.Config, nil, duly.GroupsFull(topic)
+		}
+		cfg := duly.DefaultGroupConfig()
+		cfg.Shards = len(q.Shards)
+		g := catalog.NewGroup(name, version, cfg, now)
+		beginGroup(g, parts, len(q.Shards))
+		groups := slices.DeleteFunc(slices.Clone(q.Topic.Groups), func(old *catalog.Group) bool { return old.Name == name })
+		return q.Topic.Config, append(groups, g), nil
+	})
+	return existed && err == nil, err
+}
+
+// beginGroup sets the place where a group begins in each shard.
+func beginGroup(g *catalog.Group, p duly.FromParts, shards int) {
+	switch p.Kind {
+	case duly.KindEnd:
+		g.From = "end"
+	case duly.KindTime:
+		g.From = "time"
+		g.At = slices.Repeat([]int64{clock.CeilMilli(p.Time)}, shards)
+	case duly.KindPosition:
+		parts := duly.PositionPartsOf(p.Position)
+		g.From = fmt.Sprintf("place%d", parts.Shard)
+		g.At = slices.Repeat([]int64{parts.Millis}, shards)
+		g.At[parts.Shard] = int64(parts.Ordinal)
+	default:
+		g.From = "start"
+	}
+}
+
+// isAhead reports whether a position is beyond the end of its shard.
+func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Position) (ahead bool, err error) {
+	parts := duly.PositionPartsOf(p)
+	err = e.WithTopic(ctx, topic, func(q *catalog.Queue) error {
+		if ahead = parts.Shard >= len(q.Shards); ahead {
+			return nil
+		}
+		r, err := e.CallTopic(ctx, q, q.Shards[parts.Shard], store.ScriptTopicRead, "0", "0", "0", "0")
+		if err == nil {
+			ahead = int64(parts.Ordinal) > codec.Integer(&r.Rest[2])
+		}
+		return err
+	})
+	return ahead, err
+}
+
+// forgetGone removes groups that every shard has removed from the list.
+func (e *Topics) forgetGone(ctx context.Context, q *catalog.Queue) (*catalog.Queue, error) {
+	if !slices.ContainsFunc(q.Topic.Groups, func(g *catalog.Group) bool { return g.Gone }) {
+		return q, nil
+	}
+	if err := e.Propagate(ctx, q, q.Shards...); err != nil {
+		return nil, err
+	}
+	gone := map[string]string{}
+	for _, g := range q.Topic.Groups {
+		if g.Gone {
+			gone[g.Name] = g.Birth
+		}
+	}
+	return e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+		return q.Topic.Config, slices.DeleteFunc(slices.Clone(q.Topic.Groups), func(g *catalog.Group) bool { return g.Gone && gone[g.Name] == g.Birth }), nil
+	})
+}
+
+// DestroyGroup removes a group. It may be repeated.
+func (e *Topics) DestroyGroup(ctx context.Context, ref duly.QueueRef) error {
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	topic, name, _ := ref.Group()
+	q, err := e.Catalog.Read(ctx, topic)
+	if err != nil || q == nil || q.Topic == nil || q.Tomb {
+		return err
+	}
+	if q.Topic.Find(name) != nil {
+		q, err = e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+			groups := slices.Clone(q.Topic.Groups)
+			for i, g := range groups {
+				if g.Name == name {
+					gone := *g
+					gone.Gone, groups[i] = true, &gone
+				}
+			}
+			return q.Topic.Config, groups, nil
+		})
+		if err != nil {
+			return err
+		}
+		e.cancels.Report(ref)
+	}
+	_, err = e.forgetGone(ctx, q)
+	return err
+}
+
+// changeGroup changes the configuration of a group.
+func (e *Topics) changeGroup(ctx context.Context, ref duly.QueueRef, sc *store.Script, f func(c *duly.QueueConfig) error) error {
+	topic, name, _ := ref.Group()
+	q, err := e.find(ctx, topic)
+	if duly.CodeOf(err) == duly.CodeConflict || err == nil && q == nil {
+		return duly.NoTopic(topic)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = e.change(ctx, q, sc, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
+		if q.Topic.Find(name) == nil {
+			return q.Topic.Config, nil, duly.NoGroup(ref)
+		}
+		groups := slices.Clone(q.Topic.Groups)
+		for i, g := range groups {
+			if g.Name == name {
+				changed := *g
+				if err := f(&changed.Config); err != nil {
+					return q.Topic.Config, nil, err
+				}
+				groups[i] = &changed
+			}
+		}
+		return q.Topic.Config, groups, nil
+	})
+	return err
+}
+
+// ConfigureGroup changes each field of the patch that is not zero.
+func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch duly.QueueConfig) error {
+	if err := patch.ValidateFor(ref); err != nil {
+		return err
+	}
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return err
+	}
+	ref = ref.Normal()
+	return e.changeGroup(ctx, ref, store.ScriptQueuePut, func(c *duly.QueueConfig) error {
+		if patch.Group.Order == duly.OrderKeys && c.Group.Order != duly.OrderKeys {
+			if held, err := e.held(ctx, ref); err != nil || held > 0 {
+				if err == nil {
+					err = duly.OrderNeedsEmpty(ref, held)
+				}
+				return err
+			}
+		}
+		*c = c.With(patch)
+		return c.CheckWhole()
+	})
+}
+
+// held returns how many messages a group holds.
+func (e *Topics) held(ctx context.Context, ref duly.QueueRef) (int64, error) {
+	st, err := e.GroupStats(ctx, ref)
+	return st.Sizes.Ready + st.Sizes.Delayed + st.Sizes.Blocked + st.Sizes.Leased, err
+}
+
+// PauseGroup pauses a group, or ends its pause.
+func (e *Topics) PauseGroup(ctx context.Context, ref duly.QueueRef, paused bool) error {
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return err
+	}
+	return e.changeGroup(ctx, ref.Normal(), store.ScriptQueueSet, func(c *duly.QueueConfig) error {
+		c.Paused = paused
+		return nil
+	})
+}
+
+// GroupConfig returns the configuration of a group.
+func (e *Topics) GroupConfig(ctx context.Context, ref duly.QueueRef) (duly.QueueConfig, error) {
+	if err := e.admitGroup(ctx, ref); err != nil {
+		return duly.QueueConfig{}, err
+	}
+	q, err := e.Catalog.Read(ctx, ref.Normal())
+	if err != nil {
+		return duly.QueueConfig{}, err
+	}
+	if q == nil {
+		return duly.QueueConfig{}, e.Unknown(ctx, ref.Normal())
+	}
+	return q.Config, nil
+}
+
+// Seek implements duly.TopicOperator.
+func (e *Topics) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (result duly.SeekResult, err error) {
+	if err := ref.ValidateGroup(); err != nil {
+		return result, err
+	}
+	ref = ref.Normal()
+	topic, _, _ := ref.Group()
+	parts, err := to.PartsIn(topic, false)
+	if err != nil {
+		return result, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return result, err
+	}
+	if q, err := e.Find(ctx, ref); err != nil || q == nil {
+		if err == nil {
+			err = e.Unknown(ctx, ref)
+		}
+		return result, err
+	}
+
+	switch parts.Kind {
+	case duly.KindTime:
+		now, err := e.Now(ctx)
+		if err != nil {
+			return result, err
+		}
+		if parts.Time.After(now) {
+			return result, duly.AheadOfLog(to)
+		}
+	case duly.KindPosition:
+		if ahead, err := e.isAhead(ctx, topic, parts.Position); err != nil || ahead {
+			if err == nil {
+				err = duly.AheadOfLog(to)
+			}
+			return result, err
+		}
+	}
+
+	var w catalog.Walk
+	err = e.WithGroup(ctx, ref, func(q *catalog.Queue) error {
+		return w.Each(q, 0, func(s *catalog.Shard) error {
+			kind, at := seekArgs(parts, s.Index)
+			r, err := e.CallGroup(ctx, q, s, store.ScriptGroupSeek, kind, at)
+			if err != nil {
+				return err
+			}
+			if r.Word == "future" {
+				return duly.AheadOfLog(to)
+			}
+			result.Clipped = result.Clipped || codec.Integer(&r.Rest[0]) == 1
+			result.Skipped += codec.Integer(&r.Rest[1])
+			result.Replayed += codec.Integer(&r.Rest[2])
+			return nil
+		})
+	})
+	if err == nil {
+		e.cancels.Report(ref)
+	}
+	return result, err
+}
+
+// seekArgs returns the target of a Seek in a shard.
+func seekArgs(p duly.FromParts, shard int) (kind, at string) {
+	switch p.Kind {
+	case duly.KindEnd:
+		return "end", ""
+	case duly.KindTime:
+		return "time", strconv.FormatInt(clock.CeilMilli(p.Time), 10)
+	case duly.KindPosition:
+		parts := duly.PositionPartsOf(p.Position)
+		if parts.Shard == shard {
+			return "place", strconv.FormatUint(parts.Ordinal, 10)
+		}
+		return "time", strconv.FormatInt(parts.Millis, 10)
+	}
+	return "start", ""
+}
