@@ -8,6 +8,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine/internal/jobs"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // C11.18: while calls are on their way the next ones gather, and go out as one
@@ -30,12 +31,12 @@ func TestCallsOfManyGoOutAsOne(t *testing.T) {
 			for i := range callers {
 				all.Go(func() { call(i) })
 				redistest.Await(t, "the caller is there", func() bool {
-					return b.Sending() == min(i+1, jobs.InFlight) && b.Waiting() == max(0, i+1-jobs.InFlight)
+					return b.Sending() == min(i+1, store.InFlight) && b.Waiting() == max(0, i+1-store.InFlight)
 				})
 			}
 		})
-		if n := counts["FCALL"]; n != jobs.InFlight+1 {
-			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, jobs.InFlight)
+		if n := counts["FCALL"]; n != store.InFlight+1 {
+			t.Errorf("%d callers: %d script calls for %s, want %d that were on their way and one for the others", callers, n, what, store.InFlight)
 		}
 	}
 

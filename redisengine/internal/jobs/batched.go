@@ -16,10 +16,6 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
-// InFlight is how many batches of a shard and kind are in flight at once: one that
-// the server works on, and one that waits there when it has finished.
-const InFlight = 2
-
 // Jobs pushes, reserves, settles and deletes jobs.
 type Jobs struct {
 	*catalog.Catalog
@@ -70,31 +66,6 @@ func (c *Batched) free() {
 	c.CallArgs.Reset()
 	c.waited, c.Apply, c.share, c.lease, c.Bytes = false, nil, nil, 0, 0
 	batchedPool.Put(c)
-}
-
-// initBatcher prepares the batcher of a shard. send runs a batch and fills in its results.
-func (e *Jobs) initBatcher(b *Batcher, send func(context.Context, []*Batched) error) {
-	b.Go, b.InFlight, b.Limits = e.Tasks.Go, InFlight, batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
-	b.Panicked = e.panicked
-	b.Send = func(_ context.Context, calls []*Batched) error {
-		ctx, end := e.batchContext(calls)
-		defer end()
-		return send(ctx, calls)
-	}
-}
-
-// panicked logs a panic in a sender. Its calls fail as internal.
-func (e *Jobs) panicked(value any, stack []byte) {
-	e.Settings.Logger.Error("a batch of calls panicked", "panic", value, "stack", string(stack))
-}
-
-// batchContext ends when the last of the callers stops waiting. If one of them has
-// no deadline, the link's own bound holds.
-func (e *Jobs) batchContext(calls []*Batched) (context.Context, context.CancelFunc) {
-	if last, ok := batch.Deadline(calls); ok {
-		return context.WithDeadline(e.Ctx, last)
-	}
-	return context.WithoutCancel(e.Ctx), func() {}
 }
 
 // join sends a call with others, and waits until it was answered or the caller's

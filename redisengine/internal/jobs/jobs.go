@@ -4,6 +4,7 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/cancel"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/maintain"
+	"github.com/dulymq/duly/redisengine/internal/store"
 	"github.com/dulymq/duly/redisengine/internal/wait"
 )
 
@@ -17,15 +18,15 @@ func New(c *catalog.Catalog, h *wait.Hub, cancels *cancel.Reporter, repairer *ma
 func newBatchers(e *Jobs, q *catalog.Queue, s *catalog.Shard) *Batchers {
 	b := &Batchers{}
 	if q.View != nil {
-		e.initBatcher(&b.Settle, e.sendGroupSettle(q, s))
-		e.initBatcher(&b.Reserve, e.sendGroupReserve(q, s))
+		store.InitBatcher(e.Store, &b.Settle, e.sendGroupSettle(q, s))
+		store.InitBatcher(e.Store, &b.Reserve, e.sendGroupReserve(q, s))
 		b.Reserve.Together = sameLease
 		return b
 	}
-	e.initBatcher(&b.Push, e.sendPush(q, s))
-	e.initBatcher(&b.Settle, e.sendSettle(q, s))
-	e.initBatcher(&b.Remove, e.sendDelete(q, s))
-	e.initBatcher(&b.Reserve, e.sendReserve(q, s))
+	store.InitBatcher(e.Store, &b.Push, e.sendPush(q, s))
+	store.InitBatcher(e.Store, &b.Settle, e.sendSettle(q, s))
+	store.InitBatcher(e.Store, &b.Remove, e.sendDelete(q, s))
+	store.InitBatcher(e.Store, &b.Reserve, e.sendReserve(q, s))
 	b.Reserve.Together = sameLease
 	return b
 }

@@ -29,25 +29,10 @@ type publishCall struct {
 	read  func(items []rueidis.RedisMessage, ms int64, ordinals []uint64, durable error)
 }
 
-// inFlight is how many batches of a shard are in flight at once.
-const inFlight = 2
-
 // newPublisher joins the publishes of a shard.
 func (e *Topics) newPublisher(q *catalog.Queue, s *catalog.Shard) *publisher {
 	p := &publisher{}
-	p.Go, p.InFlight, p.Limits = e.Tasks.Go, inFlight, batch.Limits{Items: duly.MaxBatch, Bytes: duly.MaxBatchBytes}
-	p.Panicked = func(value any, stack []byte) {
-		e.Settings.Logger.Error("a batch of publishes panicked", "panic", value, "stack", string(stack))
-	}
-	p.Send = func(_ context.Context, calls []*publishCall) error {
-		ctx := context.WithoutCancel(e.Ctx)
-		if last, ok := batch.Deadline(calls); ok {
-			var end context.CancelFunc
-			ctx, end = context.WithDeadline(e.Ctx, last)
-			defer end()
-		}
-		return e.send(ctx, q, s, calls)
-	}
+	store.InitBatcher(e.Store, p, func(ctx context.Context, calls []*publishCall) error { return e.send(ctx, q, s, calls) })
 	return p
 }
 
