@@ -31,7 +31,7 @@ func TestJobsAreDistinctInAnyOrder(t *testing.T) {
 
 // bare is a call with bare jobs that are due now.
 func bare(numbers ...string) *CallArgs {
-	return &CallArgs{Args: numbers, kinds: make([]kind, len(numbers)), whens: make([]int64, len(numbers))}
+	return &CallArgs{Args: numbers, kinds: make([]jobKind, len(numbers)), whens: make([]int64, len(numbers))}
 }
 
 // named gives the first job of a call an ID of its own.

@@ -8,4 +8,13 @@
 //
 // Lists and numbers are MessagePack, which the scripts read with cmsgpack.
 // lua/include/job.lua describes a record, and docs/redis-layout.md has examples.
+//
+// # Files
+//
+// Each file uses only files named before it:
+//
+//	message.go, msgpack.go   replies of the server, and MessagePack
+//	record.go                records and policies
+//	push.go                  the arguments of a push
+//	stored.go, handed.go     jobs in answers: to reads, and to a Reserve
 package codec

@@ -52,13 +52,3 @@ func State(m *rueidis.RedisMessage) duly.State {
 	}
 	return s
 }
-
-// JobID is the ID of a job with that number and own ID.
-func JobID(number, own *rueidis.RedisMessage) string {
-	if name := Text(own); name != "" {
-		return IDOf(name)
-	}
-	var n duly.Number
-	copy(n[:], Text(number))
-	return n.String()
-}

@@ -28,7 +28,7 @@ type CallArgs struct {
 	// Of pushes: when the jobs are due; their kinds; the aliases of own IDs, and
 	// order and merge key of each, as far as jobs have some; large bodies.
 	whens   []int64
-	kinds   []kind
+	kinds   []jobKind
 	names   []string
 	keys    []string
 	bodies  []string
@@ -49,9 +49,9 @@ func (j *CallArgs) Reset() {
 	*j = CallArgs{Args: j.Args[:0], records: j.records[:0], whens: j.whens[:0], kinds: j.kinds[:0]}
 }
 
-// kind is what jobs have in common that differ in their IDs, keys, bodies and
-// moments alone. The zero kind is a bare job without headers.
-type kind struct {
+// jobKind is what jobs have in common that differ in their IDs, keys, bodies and
+// moments alone. The zero jobKind is a bare job without headers.
+type jobKind struct {
 	optioned bool
 	flags    byte
 	priority int
@@ -59,20 +59,20 @@ type kind struct {
 }
 
 // kind of a job with that own alias.
-func (i *PushJob) kind(own string) kind {
+func (i *PushJob) kind(own string) jobKind {
 	if i.Planned == nil {
-		return kind{}
+		return jobKind{}
 	}
 	p := i.Planned
 	flags := Flags(p, own)
 	if IsBare(p, own) {
-		return kind{flags: flags}
+		return jobKind{flags: flags}
 	}
-	return kind{optioned: true, flags: flags, priority: p.Priority, policy: PolicyOf(p)}
+	return jobKind{optioned: true, flags: flags, priority: p.Priority, policy: PolicyOf(p)}
 }
 
 // pack is the kind as the script push takes it.
-func (k kind) pack(w *Packer) {
+func (k jobKind) pack(w *Packer) {
 	w.Array(4)
 	if !k.optioned {
 		w.Integer(duly.None)
@@ -233,9 +233,9 @@ func rising(calls []*CallArgs) bool {
 // packKinds packs the kinds that there are among the jobs, and which of them each
 // job is of.
 func packKinds(w *Packer, calls []*CallArgs, n int) {
-	var all []kind
+	var all []jobKind
 	places := make([]int, 0, n)
-	known := map[kind]int{}
+	known := map[jobKind]int{}
 	for _, c := range calls {
 		for _, k := range c.kinds {
 			if n := len(places); n > 0 && all[places[n-1]] == k {
@@ -251,7 +251,7 @@ func packKinds(w *Packer, calls []*CallArgs, n int) {
 		}
 	}
 
-	if len(all) == 1 && all[0] == (kind{}) {
+	if len(all) == 1 && all[0] == (jobKind{}) {
 		w.No()
 	} else {
 		w.Array(len(all))

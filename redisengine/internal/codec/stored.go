@@ -205,3 +205,13 @@ func (s *Job) Info(state duly.State, at int64, body bool) duly.JobInfo {
 
 	return info
 }
+
+// JobID is the ID of a job with that number and own ID.
+func JobID(number, own *rueidis.RedisMessage) string {
+	if name := Text(own); name != "" {
+		return IDOf(name)
+	}
+	var n duly.Number
+	copy(n[:], Text(number))
+	return n.String()
+}
