@@ -46,8 +46,9 @@ func (t *tx) topicOverdue(q *queue) bool {
 	return c.MaxAge != duly.None || c.Keep != duly.None || idle || len(q.log.groups) > 0 && floor > n.first
 }
 
-// keep deletes the beginning of a log, up to a bound: messages that no group needs, and
-// messages over max_age, max_count and max_bytes.
+// keep deletes the beginning of a log: messages that no group needs, and messages over
+// max_age, max_count and max_bytes. It ends early after MaxTrimmed messages, and once its
+// transaction has deleted some 8 MiB: the other calls wait for that transaction.
 func (t *tx) keep(q *queue) (more bool, err error) {
 	l := q.log
 	if err := t.flushMessages(); err != nil {
@@ -59,14 +60,25 @@ func (t *tx) keep(q *queue) (more bool, err error) {
 		if err != nil || n <= 0 {
 			return false, err
 		}
-		if left == 0 {
+		if left == 0 || t.deleted >= duly.MaxBatchBytes {
 			return true, nil
 		}
-		n = min(n, left)
-		if err := t.deleteUntil(q, l.n.first+n-1, counter); err != nil {
+
+		last = min(last, l.n.first+left-1)
+		if room := duly.MaxBatchBytes - t.deleted; l.n.bytes() > room {
+			full, err := t.firstBehind(q, l.n.goneBytes+room)
+			if err != nil {
+				return false, err
+			}
+			last = min(last, full)
+		}
+
+		first, gone := l.n.first, l.n.goneBytes
+		if err := t.deleteUntil(q, last, counter); err != nil {
 			return false, err
 		}
-		left -= n
+		left -= l.n.first - first
+		t.deleted += l.n.goneBytes - gone
 	}
 }
 

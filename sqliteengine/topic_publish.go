@@ -24,17 +24,22 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	}
 	p := &publishes{items: make([]publish, len(messages)), results: make([]duly.PublishResult, len(messages))}
 	p.judge(e, messages, leaves(ctx))
-	if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes,
-		needs: needsRoom}); err != nil {
-		return nil, err
+	for {
+		if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes,
+			needs: needsRoom}); err != nil {
+			return nil, err
+		}
+		if !p.more {
+			return p.results, nil
+		}
 	}
-	return p.results, nil
 }
 
 // publishes is one call of Publish.
 type publishes struct {
 	items   []publish
 	results []duly.PublishResult
+	more    bool // a topic needs another step before the call publishes
 }
 
 // publish is one validated message of a call.
@@ -82,17 +87,23 @@ func (p *publishes) judge(e *Engine, messages []duly.Message, keep bool) {
 	}
 }
 
-// run publishes the messages in their order. It may run more than once.
+// run publishes the messages in their order. It may run more than once. If a step does not
+// bring a topic within its bounds, run publishes nothing and sets more: Publish then
+// repeats it in another transaction, so that other calls come between.
 func (p *publishes) run(t *tx) error {
+	topics, more, err := p.stepTopics(t)
+	if p.more = more; err != nil || more {
+		return err
+	}
+
 	var q *queue
-	var topics []*queue
 	for i := range p.items {
 		item := &p.items[i]
 		if item.err != nil {
 			continue
 		}
 		if q == nil || q.ref != item.ref {
-			next, err := t.publishTo(item.ref, topics)
+			next, err := t.makeTopic(item.ref)
 			if err != nil {
 				if !refusal(err) {
 					return err
@@ -117,16 +128,33 @@ func (p *publishes) run(t *tx) error {
 	return nil
 }
 
-// publishTo finds or makes the topic of a Publish and steps it. It does not step a topic
-// that the call has published to already: the step could delete messages that the call
-// has just added, if no group needs them.
-func (t *tx) publishTo(ref duly.QueueRef, stepped []*queue) (*queue, error) {
-	q, err := t.makeTopic(ref)
-	if err != nil || slices.Contains(stepped, q) {
-		return q, err
+// stepTopics steps the topics of the call that exist, before the call publishes: a step
+// between its messages could delete messages that the call has just added, if no group
+// needs them. more reports that a topic is still over max_count or max_bytes.
+func (p *publishes) stepTopics(t *tx) (topics []*queue, more bool, err error) {
+	var ref duly.QueueRef
+	for i := range p.items {
+		item := &p.items[i]
+		if item.err != nil || item.ref == ref {
+			continue
+		}
+		ref = item.ref
+		q := t.queue(ref)
+		if q == nil || q.kind != kindTopic || slices.Contains(topics, q) {
+			continue
+		}
+		topics = append(topics, q)
+
+		if _, err := t.stepTopic(q); err != nil {
+			return nil, false, err
+		}
+		last, err := t.crowd(q, 0, 0)
+		if err != nil {
+			return nil, false, err
+		}
+		more = more || last >= q.log.n.first
 	}
-	_, err = t.stepTopic(q)
-	return q, err
+	return topics, more, nil
 }
 
 // publishOne publishes one message, in the contract's order: exists, full.

@@ -41,11 +41,10 @@ func takenFrom(t *testing.T, e *Engine, group string, n int) []duly.Delivery {
 	return got
 }
 
-// A Reserve whose filter passes over large messages ends its transaction after 8 MiB of
-// them, so that other calls come between.
-func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
-	t.Parallel()
-	var transactions atomic.Int64
+// openCounted opens an engine that counts its transactions.
+func openCounted(t *testing.T) (*Engine, *atomic.Int64) {
+	t.Helper()
+	transactions := new(atomic.Int64)
 	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Manual: true, Observe: func(call string, _ time.Duration) {
 		if call == "transaction" {
 			transactions.Add(1)
@@ -54,7 +53,15 @@ func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
+	return e, transactions
+}
+
+// A Reserve whose filter passes over large messages ends its transaction after 8 MiB of
+// them, so that other calls come between.
+func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
+	t.Parallel()
+	e, transactions := openCounted(t)
 	group := duly.Q("events@few")
 	if _, err := e.CreateGroup(t.Context(), group, duly.FromStart); err != nil {
 		t.Fatal(err)
@@ -72,6 +79,55 @@ func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
 	}
 	if n := transactions.Load() - before; n < 3 {
 		t.Errorf("a Reserve passes over 20 MiB in %d transactions, want 3 or more", n)
+	}
+}
+
+// max_bytes drops large messages in transactions of 8 MiB, so that other calls come
+// between.
+func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
+	t.Parallel()
+	e, transactions := openCounted(t)
+	topic := duly.Q("events")
+	lower := func(to int64) {
+		t.Helper()
+		if err := e.ConfigureTopic(t.Context(), topic, duly.TopicConfig{MaxBytes: to, Overflow: duly.OverflowDrop}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dropped := func() int64 {
+		t.Helper()
+		info, err := e.Topic(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Stats.Dropped
+	}
+	for range 60 {
+		published(t, e, duly.Message{Topic: topic.Name, Body: make([]byte, 1<<20)})
+	}
+
+	lower(31 << 20)
+	for more, before := true, int64(0); more; before = dropped() {
+		var err error
+		if more, err = e.Step(t.Context(), topic); err != nil {
+			t.Fatal(err)
+		}
+		if n := dropped() - before; n > 9 {
+			t.Errorf("a step drops %d MiB, want 9 at most", n)
+		}
+	}
+	if n := dropped(); n != 30 {
+		t.Errorf("the steps drop %d messages, want 30", n)
+	}
+
+	lower(1 << 20)
+	before := transactions.Load()
+	published(t, e, duly.Message{Topic: topic.Name, Body: []byte("small")})
+	if n := transactions.Load() - before; n < 4 {
+		t.Errorf("a Publish drops 30 MiB in %d transactions, want 4 or more", n)
+	}
+	if n := dropped(); n != 60 {
+		t.Errorf("the steps and the Publish drop %d messages, want 60", n)
 	}
 }
 

@@ -29,6 +29,7 @@ type tx struct {
 	simple   []simplePush // pushes that wait for their turn to be one statement
 	appended []appended   // messages of the log that wait for theirs
 	removals []*removal   // Deletes that wait for theirs
+	deleted  int64        // bytes of messages that keep has deleted
 	// supplies are what callers of Reserve share; turns are the operations of
 	// the transaction from the one that runs on.
 	supplies []supply
@@ -224,7 +225,7 @@ func (t *tx) clear() {
 	clear(t.removals)
 	t.touched, t.simple, t.dropped, t.looks = t.touched[:0], t.simple[:0], t.dropped[:0], t.looks[:0]
 	t.removals, t.appended, t.misses = t.removals[:0], t.appended[:0], t.misses[:0]
-	t.overlay, t.turns, t.destroyed, t.tokens = nil, nil, false, false
+	t.overlay, t.turns, t.destroyed, t.tokens, t.deleted = nil, nil, false, false, 0
 	t.clearSupplies()
 	clear(t.rows[:t.used]) // they hold bodies
 	t.used = 0
