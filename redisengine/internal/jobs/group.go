@@ -138,17 +138,3 @@ func (e *Jobs) sendGroupSettle(q *catalog.Queue, s *catalog.Shard) func(context.
 		return nil
 	}
 }
-
-// shareLost gives each caller its lost items. The places count from 0 and are in order.
-func shareLost(calls []*Batched, lost []int, durable error) {
-	from := 0
-	for _, c := range calls {
-		var own []int
-		for len(lost) > 0 && lost[0] < from+c.Items {
-			own = append(own, lost[0]-from)
-			lost = lost[1:]
-		}
-		from += c.Items
-		c.Apply(BatchReply{Lost: own, durable: durable})
-	}
-}

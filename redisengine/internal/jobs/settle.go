@@ -57,7 +57,7 @@ func (e *Jobs) sendDelete(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 		if err != nil {
 			return err
 		}
-		splitLost(calls, r.Rest, nil)
+		readLost(calls, r.Rest, nil)
 		return nil
 	}
 }
@@ -287,18 +287,24 @@ func (e *Jobs) sendSettle(q *catalog.Queue, s *catalog.Shard) func(context.Conte
 		if err != nil {
 			return err
 		}
-		splitLost(calls, r.Rest, durable)
+		readLost(calls, r.Rest, durable)
 		return nil
 	}
 }
 
-// splitLost passes to each caller which of its items are among the places in a
+// readLost passes to each caller which of its items are among the places in a
 // script's answer. The places are in order.
-func splitLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
+func readLost(calls []*Batched, places []rueidis.RedisMessage, durable error) {
 	lost := make([]int, len(places))
 	for i := range places {
 		lost[i] = int(codec.Integer(&places[i])) - 1
 	}
+	shareLost(calls, lost, durable)
+}
+
+// shareLost gives each caller its lost items. The places in the call count from 0 and
+// are in order. Each caller gets a part of the slice, in its own places.
+func shareLost(calls []*Batched, lost []int, durable error) {
 	from := 0
 	for _, c := range calls {
 		n := 0
