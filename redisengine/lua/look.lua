@@ -1,22 +1,28 @@
 #!lua flags=no-writes
--- Tells of shards, all on one node, what a Reserve would find. Seven keys and two arguments for each.
+-- Returns what a Reserve would find in shards of one node. Each shard has seven keys and two arguments.
 --
 -- KEYS    (config delayed ready blocked leased expiry tally)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {us, {deliverable, next, told}, ...} for each shard: the clock in microseconds; how many deliverable jobs there may be, 1000 at most; -1 where it has another configuration;
---         the next moment that may bring one, 0 for none; and the moment that somebody was told last, who keeps it, 0 for none
+-- RETURNS {us, {deliverable, next, announced}, ...} for the first shards, as many as hold 200 times jobs: the caller asks again for the rest.
+--         us is the clock in microseconds; deliverable is how many deliverable jobs there may be, 1000 at most, or -1 if the shard has another
+--         configuration; next is the next moment that may bring one, 0 for none; announced is the moment that a process was told to keep, 0 for none
 --
 -- @include clock now limits bucket moments
-local result = {us}
+local result, looked = {us}, 0
 for i = 0, #KEYS / 7 - 1 do
   local version, limits = ARGV[2 + 2 * i], ARGV[3 + 2 * i]
   config, delayed, ready, blocked, leased, expiry, tally = unpack(KEYS, 7 * i + 1, 7 * i + 7)
   if call('GETRANGE', config, '0', '15') ~= version then
     result[#result + 1] = {-1, 0, 0}
   else
-    bound_by(limits)
-    local deliverable, next_one = look()
+    local deliverable, next_one = 0, false
+    if call('EXISTS', delayed, ready, blocked, leased) > 0 then -- else the shard is idle, which is the usual case
+      looked = looked + 1
+      if looked > 200 then return result end
+      bound_by(limits)
+      deliverable, next_one = look()
+    end
     result[#result + 1] = {deliverable, next_one or 0, tonumber(call('HGET', tally, 'later') or '0') or 0}
   end
 end

@@ -37,38 +37,52 @@ func (l lookResult) keepUntil() int64 {
 	return l.next
 }
 
-// lookCall is one request of a look, and the place of its first shard.
+// lookCall asks about shards of one node, one request after the other until all have
+// been looked at.
 type lookCall struct {
 	link.Call
-	from, shards int
+	from, shards int // its first shard, and how many
 }
 
-// look asks what a Reserve would find in shards. It sends one request per node (in
-// a cluster, per shard) concurrently, and passes each result to handle as it comes:
-// a node that does not answer delays no other. The error is of a node that did not
-// answer. With once, a node that is not reached is not asked again.
+// dropShards removes the first shards of the call, which have been looked at.
+func (c *lookCall) dropShards(n int) {
+	keys, args := len(c.Keys)/c.shards, (len(c.Args)-1)/c.shards
+	c.Keys, c.Args = c.Keys[n*keys:], append(c.Args[:1:1], c.Args[1+n*args:]...)
+	c.from, c.shards = c.from+n, c.shards-n
+}
+
+// look asks what a Reserve would find in shards. It asks the nodes (in a cluster, each
+// shard) concurrently, with one request if few shards have jobs, and passes each result
+// to handle as it comes: a node that does not answer delays no other. The error is of a
+// node that did not answer. With once, a node that is not reached is not asked again.
 func (h *Hub) look(ctx context.Context, shards []*watchedShard, once bool, handle func(at int, l lookResult)) error {
-	asked := h.Local().Mono() // before the clock that a test has set is read
+	began := h.Local().Mono() // before the clock that a test has set is read
 	return catalog.Parallel(h.lookCalls(shards, once), func(c *lookCall) error {
-		msg, err := h.Link.Run(ctx, c.Call)
-		if err != nil {
-			return err
+		for asked := began; ; asked = h.Local().Mono() {
+			msg, err := h.Link.Run(ctx, c.Call)
+			if err != nil {
+				return err
+			}
+			looks := readLooks(&msg, asked, h.Local().Mono())
+			for i, l := range looks {
+				handle(c.from+i, l)
+			}
+			if len(looks) == c.shards {
+				return nil
+			}
+			c.dropShards(len(looks))
 		}
-		for i, l := range readLooks(&msg, asked, h.Local().Mono()) {
-			handle(c.from+i, l)
-		}
-		return nil
 	})
 }
 
 func (h *Hub) lookCalls(shards []*watchedShard, once bool) (calls []*lookCall) {
 	last := ""
 	for i, d := range shards {
-		script, view := store.ScriptLook.Script, d.q.View
+		script, most, view := store.ScriptLook.Script, maxLooks, d.q.View
 		if view != nil {
-			script = store.ScriptGroupLook.Script
+			script, most = store.ScriptGroupLook.Script, maxGroupLooks
 		}
-		if i == 0 || d.group != last || calls[len(calls)-1].shards == maxLooks || calls[len(calls)-1].Script != script {
+		if i == 0 || d.group != last || calls[len(calls)-1].shards == most || calls[len(calls)-1].Script != script {
 			calls = append(calls, &lookCall{Call: link.Call{Script: script, Args: []string{h.Clock()}, Once: once}, from: i})
 			last = d.group
 		}
@@ -87,8 +101,13 @@ func (h *Hub) lookCalls(shards []*watchedShard, once bool) (calls []*lookCall) {
 	return calls
 }
 
-// maxLooks bounds the shards of one look.
-const maxLooks = 200
+// How many shards a request may ask about. A shard of a queue without jobs costs the
+// script little, so there may be many. One look at 200 with jobs is enough for the
+// script; the caller then asks about the rest.
+const (
+	maxLooks      = 1000
+	maxGroupLooks = 200
+)
 
 func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookResult) {
 	items := codec.Elements(m)
