@@ -155,6 +155,33 @@ func TestWatchTokensOutlivesItsServer(t *testing.T) {
 	})
 }
 
+// All watchers of a process share one connection, which ends with the last of them. One that comes later is told at once.
+func TestWatchersShareAConnection(t *testing.T) {
+	t.Parallel()
+	s := redistest.Single(t)
+	e := open(t, s.URL())
+	connections := func() int {
+		return strings.Count(s.Must("CLIENT", "LIST", "TYPE", "pubsub").(string), "\n")
+	}
+	if !t.Run("Watch", func(t *testing.T) {
+		watchers := []hearing{hear(t, e), hear(t, e), hear(t, e)}
+		must(t, e.PutToken(t.Context(), token("worker")))
+		for _, h := range watchers {
+			h.until("a token was made", func(told bool) bool {
+				_, err := e.FindToken(t.Context(), token("worker").Hash)
+				return told && err == nil
+			})
+		}
+		if n := connections(); n != 1 {
+			t.Errorf("%d connections, want 1", n)
+		}
+	}) {
+		return
+	}
+	redistest.Await(t, "the connection ends", func() bool { return connections() == 0 })
+	hear(t, e)
+}
+
 // C4.84: all engines count together, on the server's clock.
 func TestLimitsAreOneForAllEngines(t *testing.T) {
 	t.Parallel()

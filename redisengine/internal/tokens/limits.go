@@ -52,11 +52,3 @@ func (e *Tokens) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, 
 
 // rightName is what the scripts call a right.
 func rightName(right duly.Right) string { return strings.Join(right.Names(), "+") }
-
-// WatchTokens implements duly.Watcher, each call on a connection of its own.
-func (e *Tokens) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
-	if err := e.store.Alive(ctx); err != nil {
-		return err
-	}
-	return e.store.Link.Subscribe(ctx, e.store.TokenKey("changes"), tell, e.resets.LostTokens)
-}

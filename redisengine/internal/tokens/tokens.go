@@ -21,11 +21,12 @@ import (
 type Tokens struct {
 	store  *store.Store
 	resets *catalog.Resets
+	watch  watch
 }
 
 // New returns the registry of a store. A store that has lost tokens is reported to
 // resets.
-func New(s *store.Store, resets *catalog.Resets) *Tokens { return &Tokens{s, resets} }
+func New(s *store.Store, resets *catalog.Resets) *Tokens { return &Tokens{store: s, resets: resets} }
 
 // tokenScript is a command on tokens. All their keys carry one hash tag.
 type tokenScript struct {

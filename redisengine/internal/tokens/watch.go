@@ -1,0 +1,107 @@
+package tokens
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+)
+
+// watch is the subscription to changes of tokens, targets and push queues. All calls of
+// WatchTokens in a process share one, because a subscription asks the server three times
+// a second whether it is there.
+type watch struct {
+	mu  sync.Mutex
+	run *watchRun // nil while nobody watches
+}
+
+// watchRun is the subscription from its first watcher to its last.
+type watchRun struct {
+	cancel context.CancelFunc
+	ended  chan struct{} // closed when the engine is closed
+
+	mu       sync.Mutex
+	watchers map[chan struct{}]bool // each holds one ring
+	reported bool                   // the subscription has reported whether it hears
+	hearing  bool
+}
+
+// WatchTokens implements duly.Watcher.
+func (e *Tokens) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
+	if err := e.store.Alive(ctx); err != nil {
+		return err
+	}
+	ring := make(chan struct{}, 1)
+	run := e.join(ring)
+	defer e.leave(run, ring)
+
+	for {
+		select {
+		case <-ring:
+			tell(run.isHearing())
+		case <-run.ended:
+			return duly.ErrClosed
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// join adds a watcher, and subscribes if it is the first.
+func (e *Tokens) join(ring chan struct{}) *watchRun {
+	e.watch.mu.Lock()
+	defer e.watch.mu.Unlock()
+	run := e.watch.run
+	if run == nil {
+		ctx, cancel := context.WithCancel(context.Background())
+		run = &watchRun{cancel: cancel, ended: make(chan struct{}), watchers: map[chan struct{}]bool{}}
+		e.watch.run = run
+		go e.subscribe(ctx, run)
+	}
+
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.watchers[ring] = true
+	if run.reported {
+		ring <- struct{}{}
+	}
+	return run
+}
+
+// leave removes a watcher. The last one ends the subscription.
+func (e *Tokens) leave(run *watchRun, ring chan struct{}) {
+	e.watch.mu.Lock()
+	defer e.watch.mu.Unlock()
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	delete(run.watchers, ring)
+	if len(run.watchers) == 0 && e.watch.run == run {
+		e.watch.run = nil
+		run.cancel()
+	}
+}
+
+// subscribe passes reports on until the last watcher leaves or the engine is closed.
+func (e *Tokens) subscribe(ctx context.Context, run *watchRun) {
+	_ = e.store.Link.Subscribe(ctx, e.store.TokenKey("changes"), run.report, e.resets.LostTokens)
+	close(run.ended) // with the last watcher, nobody is there to see it
+}
+
+// report rings at every watcher.
+func (r *watchRun) report(hearing bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reported, r.hearing = true, hearing
+	for ring := range r.watchers {
+		select {
+		case ring <- struct{}{}:
+		default: // it has not taken the last one, and will read the newest state
+		}
+	}
+}
+
+func (r *watchRun) isHearing() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hearing
+}
