@@ -204,7 +204,7 @@ func (b *bench) phase(ctx context.Context, p Phase) (Result, error) {
 func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run, error) {
 	at := Progress{Phase: p, Run: number, Runs: b.cfg.Repeat}
 	jobs := b.cfg.Load.Jobs
-	if p == Lateness { // lasts as long as its jobs, so the bound in time is one in jobs
+	if s.paced { // lasts as long as its jobs, so the bound in time is one in jobs
 		jobs = max(1, min(jobs, int(float64(b.cfg.Load.Rate)*b.cfg.Load.Time.Seconds())))
 	}
 
@@ -215,7 +215,7 @@ func (b *bench) runOnce(ctx context.Context, p Phase, s spec, number int) (*run,
 	r := newRun(ctx, jobs)
 	defer r.stop(nil)
 	b.progress.watch(at, r)
-	if p != Lateness {
+	if !s.paced {
 		defer r.timed(b.clock, b.cfg.Load.Time)()
 	}
 	if err := b.measure(ctx, r, func() error { return s.measure(b, ctx, r, place.queue) }); err != nil {

@@ -230,21 +230,23 @@ func TestPushAndSingleAreWhatTheySay(t *testing.T) {
 
 func TestLatenessIsZeroWhereTimeIsExact(t *testing.T) {
 	t.Parallel()
-	e := newEngine()
-	cfg := Config{Phases: []Phase{Lateness}, Load: Load{Rate: 1000, Jobs: 3000}}
-	measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := r.Phases[0]
-		if l := got.Latency; l.Count != 3000 || l.Min != 0 || l.Max != 0 {
-			t.Errorf("lateness %+v", l)
-		}
-		// The last job is due 2.999 s after the first.
-		if got.Seconds < 2.9 || got.Seconds > 3.1 || got.Early != 0 {
-			t.Errorf("%+v", got)
-		}
-	})
+	for _, phase := range []Phase{Lateness, GroupLateness} {
+		e := newEngine()
+		cfg := Config{Phases: []Phase{phase}, Load: Load{Rate: 1000, Jobs: 3000}}
+		measure(t, e, cfg, func(t *testing.T, r *Report, err error) {
+			if err != nil {
+				t.Fatal(phase, err)
+			}
+			got := r.Phases[0]
+			if l := got.Latency; l.Count != 3000 || l.Min != 0 || l.Max != 0 {
+				t.Errorf("%s: latency %+v", phase, l)
+			}
+			// The last job is due 2.999 s after the first.
+			if got.Seconds < 2.9 || got.Seconds > 3.1 || got.Early != 0 {
+				t.Errorf("%s: %+v", phase, got)
+			}
+		})
+	}
 }
 
 func TestASlowEngineIsLate(t *testing.T) {

@@ -20,12 +20,39 @@ const (
 // and measures how late the handlers are entered. The pushing goes on beside
 // it, at the same rate: that is how a queue is used.
 func (b *bench) lateness(ctx context.Context, r *run, q duly.QueueRef) error {
+	return b.late(ctx, r, q, func(f *run, delays []time.Duration) error {
+		jobs := make([]duly.Job, len(delays))
+		b.fill(jobs, q)
+		for i, delay := range delays {
+			jobs[i].Delay = delay
+		}
+		return b.pushOnce(ctx, f, jobs)
+	})
+}
+
+// groupLateness does the same with messages of the run's topic.
+func (b *bench) groupLateness(ctx context.Context, r *run, _ duly.QueueRef) error {
+	topic := b.lastTopic()
+	return b.late(ctx, r, groupOf(topic), func(f *run, delays []time.Duration) error {
+		messages := make([]duly.Message, len(delays))
+		for i, delay := range delays {
+			messages[i] = duly.Message{Namespace: topic.Namespace, Topic: topic.Name, Body: b.body, Delay: delay}
+		}
+		return b.publishOnce(ctx, f, messages)
+	})
+}
+
+// storeDelayed stores a job, or a message, with each of these delays.
+type storeDelayed func(f *run, delays []time.Duration) error
+
+// late measures how late a worker on q gets what is stored for it.
+func (b *bench) late(ctx context.Context, r *run, q duly.QueueRef, store storeDelayed) error {
 	r.start += lead // when the first job is due
 	length := time.Duration(float64(r.total) / float64(b.cfg.Load.Rate) * float64(time.Second))
 	defer r.timed(b.clock, lead+length+grace)()
 
 	begin := r.start
-	err := b.feed(ctx, r, func(f *run) error { return b.schedule(ctx, f, q, begin) }, func() error {
+	err := b.feed(ctx, r, func(f *run) error { return b.schedule(f, begin, store) }, func() error {
 		return b.handle(ctx, r, q, func(d *duly.Delivery) { b.recordLateness(r, d) })
 	})
 	if err == nil && r.cut() {
@@ -43,8 +70,8 @@ func (b *bench) recordLateness(r *run, d *duly.Delivery) {
 	}
 }
 
-// schedule pushes the jobs of f: job i is due at first + i/rate.
-func (b *bench) schedule(ctx context.Context, f *run, q duly.QueueRef, first time.Duration) error {
+// schedule stores the jobs of f: job i is due at first + i/rate.
+func (b *bench) schedule(f *run, first time.Duration, store storeDelayed) error {
 	rate := b.cfg.Load.Rate
 	// At least ten pushes a second, so that batches do not make a load of fits
 	// and starts.
@@ -54,7 +81,7 @@ func (b *bench) schedule(ctx context.Context, f *run, q duly.QueueRef, first tim
 	}
 
 	return f.each(b.cfg.Load.Callers, func() error {
-		jobs := make([]duly.Job, batch)
+		delays := make([]time.Duration, batch)
 		for i, n := f.claim(batch); n > 0; i, n = f.claim(batch) {
 			if wait := dueAt(i) - lead - b.clock.Mono(); wait > 0 {
 				pause(f.live, b.clock, wait)
@@ -62,16 +89,15 @@ func (b *bench) schedule(ctx context.Context, f *run, q duly.QueueRef, first tim
 			if f.live.Err() != nil {
 				return nil
 			}
-			b.fill(jobs[:n], q)
 			now := b.clock.Mono()
-			for k := range jobs[:n] {
+			for k := range delays[:n] {
 				delay := dueAt(i+int64(k)) - now
 				if delay < 0 {
 					f.behind.Add(1)
 				}
-				jobs[k].Delay = max(0, delay)
+				delays[k] = max(0, delay)
 			}
-			if err := b.pushOnce(ctx, f, jobs[:n]); err != nil {
+			if err := store(f, delays[:n]); err != nil {
 				return err
 			}
 		}

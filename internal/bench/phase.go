@@ -44,6 +44,8 @@ const (
 	Group Phase = "group"
 	// GroupWork empties a loaded group through a worker that handles batches.
 	GroupWork Phase = "group-work"
+	// GroupLateness is Lateness with delayed messages of a topic.
+	GroupLateness Phase = "group-lateness"
 
 	// The following need a gauge.
 
@@ -78,7 +80,7 @@ func GaugePhases() []Phase {
 
 // AllPhases lists every phase.
 func AllPhases() []Phase {
-	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
+	return append(Phases(), Calls, Burst, Publish, Group, GroupWork, GroupLateness, NativePush, NativeTake, NativePublish, NativeGroup, Memory, Idle, Spread)
 }
 
 // needsGauge reports whether a phase is about the server alone.
@@ -102,6 +104,8 @@ type spec struct {
 	apart bool
 	// native: the phase uses no queue of the measurement.
 	native bool
+	// paced: Load.Rate jobs fall due per second, and the phase lasts as long as they do.
+	paced bool
 	// load, if set, prepares a run beside that.
 	load func(b *bench, ctx context.Context, at Progress, q duly.QueueRef, jobs int) error
 	// of is what its latencies are those of.
@@ -148,6 +152,8 @@ func specOf(p Phase) spec {
 		}}
 	case GroupWork:
 		return spec{native: true, measure: (*bench).workGroup, load: specOf(Group).load}
+	case GroupLateness:
+		return spec{native: true, apart: true, paced: true, of: "lateness", measure: (*bench).groupLateness, load: specOf(Publish).load}
 	case NativePublish:
 		return spec{native: true, measure: (*bench).nativePublish}
 	case NativeGroup:
@@ -166,5 +172,5 @@ func specOf(p Phase) spec {
 		return spec{whole: (*bench).idle}
 	}
 
-	return spec{apart: true, of: "lateness", measure: (*bench).lateness}
+	return spec{apart: true, paced: true, of: "lateness", measure: (*bench).lateness}
 }

@@ -54,6 +54,7 @@ func benchCommand(a *app) *cobra.Command {
   publish   only if --phases names it: batches to a topic, from a few callers
   group     only if --phases names it: reserve and ack batches of a group of a loaded topic
   group-work   the same through a worker that handles batches
+  group-lateness   lateness of delayed messages of a topic, through a worker
 
 With a redis:// URL there are also, and by default:
 

@@ -130,7 +130,7 @@ func benchLoad(r *bench.Report, phase bench.Phase) string {
 		return callers(1, l.Goroutines)
 	case bench.Both:
 		return callers(1, l.Goroutines) + ", " + inFlight
-	case bench.Lateness:
+	case bench.Lateness, bench.GroupLateness:
 		return countText(int64(l.Rate)) + " due/s, " + inFlight
 	}
 	return inFlight
@@ -160,20 +160,20 @@ func (p *printer) benchNote(r *bench.Report, of *bench.Result, note func(s style
 	if of.Either > 0 {
 		note(dim, "%s: the engine goes by another clock; a latency may be wrong by %s.", of.Phase, micros(of.Either))
 	}
-	if of.Phase != bench.Lateness {
+	if of.Phase != bench.Lateness && of.Phase != bench.GroupLateness {
 		if of.Early > 0 {
 			note(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
 		}
 		return
 	}
 	if of.Behind > 0 {
-		note(yellow, "lateness: %s were pushed only when they were due already: the rate is more than can be pushed.", plural(of.Behind, "job"))
+		note(yellow, "%s: %s were stored only when they were due already: the rate is more than can be stored.", of.Phase, plural(of.Behind, "job"))
 	}
 	style := green
 	if of.Early > 0 {
 		style = red
 	}
-	note(style, "lateness: %s of %s came early.", countText(of.Early), plural(of.Latency.Count, "job"))
+	note(style, "%s: %s of %s came early.", of.Phase, countText(of.Early), plural(of.Latency.Count, "job"))
 }
 
 // rate is a number of jobs a second.
