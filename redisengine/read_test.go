@@ -1,6 +1,9 @@
 package redisengine_test
 
 import (
+	"regexp"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -8,6 +11,7 @@ import (
 	"github.com/dulymq/duly/enginetest"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine"
 )
 
 // A waiting Read returns what another process publishes. The clock stands still, so the Read does not find it by polling.
@@ -60,5 +64,102 @@ func TestReadHearsOfOtherProcesses(t *testing.T) {
 				from = page.Next
 			}
 		})
+	}
+}
+
+// Reads that wait for a topic share one watcher: while nothing is published, their process sends at most 0.8 calls/s, whatever
+// the number of Reads and shards.
+//
+// C12.141
+func TestIdleReadsShareOneWatcher(t *testing.T) {
+	t.Parallel()
+	server, c := redistest.Single(t), clock.NewFake()
+	e := openOn(t, func(testing.TB) string { return server.URL() }, c, enginetest.Options{})
+	defer e.Close()
+	const reads, shards, lasts = 20, 16, 5 * time.Minute
+	must(t, e.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{Shards: shards}))
+	calls := func() (n int) {
+		for _, m := range regexp.MustCompile(`(?m)^cmdstat_fcall(?:_ro)?:calls=(\d+)`).FindAllStringSubmatch(server.Must("INFO", "commandstats").(string), -1) {
+			some, _ := strconv.Atoi(m[1])
+			n += some
+		}
+		return n
+	}
+	quiet := func() { // no call for a while that is long against that of one
+		for last, at := -1, 0; at < 50; at++ {
+			if n := calls(); n != last {
+				last, at = n, 0
+			}
+		}
+	}
+
+	pages := make(chan duly.ReadPage, reads)
+	for range reads {
+		go func() {
+			page, err := e.Read(t.Context(), duly.Q("t"), duly.ReadParams{Wait: 2 * lasts})
+			if err != nil {
+				t.Error(err)
+			}
+			pages <- page
+		}()
+	}
+	redistest.Await(t, "a subscription", func() bool { return len(server.Must("PUBSUB", "SHARDCHANNELS").([]any)) > 0 })
+	redistest.Await(t, "a first look of each Read", func() bool { return calls() >= 2*reads*shards })
+	quiet()
+
+	before := calls()
+	for range lasts / (5 * time.Second) {
+		c.Advance(5 * time.Second)
+		quiet()
+	}
+	if n, most := calls()-before, int(0.8*lasts.Seconds())+shards; n > most {
+		t.Errorf("%d idle Reads of %d shards send %d calls in %v, want %d at most", reads, shards, n, lasts, most)
+	}
+
+	_, err := e.Publish(t.Context(), []duly.Message{{Topic: "t"}})
+	must(t, err)
+	for range reads {
+		if page := <-pages; len(page.Entries) != 1 {
+			t.Errorf("a Read returns %d messages, want 1", len(page.Entries))
+		}
+	}
+}
+
+// The watcher finds a message whose publisher died before it could announce it.
+//
+// C12.141
+func TestReadFindsWhatNobodyAnnounced(t *testing.T) {
+	t.Parallel()
+	server, c := redistest.Single(t), clock.NewFake()
+	server.Must("ACL", "SETUSER", "silent", "on", ">secret", "~*", "&*", "+@all", "-spublish")
+	open := func(url string) *redisengine.Engine {
+		e := openOn(t, func(testing.TB) string { return url }, c, enginetest.Options{})
+		t.Cleanup(func() { e.Close() })
+		return e
+	}
+	reader, publisher := open(server.URL()), open(strings.Replace(server.URL(), "://", "://silent:secret@", 1))
+	must(t, reader.ConfigureTopic(t.Context(), duly.Q("t"), duly.TopicConfig{}))
+
+	pages := make(chan duly.ReadPage, 1)
+	go func() {
+		page, err := reader.Read(t.Context(), duly.Q("t"), duly.ReadParams{Wait: 10 * time.Minute})
+		if err != nil {
+			t.Error(err)
+		}
+		pages <- page
+	}()
+	redistest.Await(t, "a subscription", func() bool { return len(server.Must("PUBSUB", "SHARDCHANNELS").([]any)) > 0 })
+	_, err := publisher.Publish(t.Context(), []duly.Message{{Topic: "t"}})
+	must(t, err)
+
+	start := c.Mono()
+	redistest.Await(t, "the message", func() bool {
+		if len(pages) == 0 {
+			c.Advance(time.Second)
+		}
+		return len(pages) > 0
+	})
+	if page := <-pages; len(page.Entries) != 1 || c.Mono()-start >= 10*time.Minute {
+		t.Errorf("a Read returns %d messages after %v, want 1 before its end", len(page.Entries), c.Mono()-start)
 	}
 }

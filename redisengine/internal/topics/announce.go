@@ -11,36 +11,6 @@ import (
 // channel is where publishes to a topic are announced.
 func channel(q *catalog.Queue) string { return q.Shards[0].Tag + "log" }
 
-// listen hears of the publishes of other processes, for a Read that waits.
-func (e *Topics) listen(ref duly.QueueRef) {
-	r := &e.readers
-	if r.listens(ref) {
-		return
-	}
-	q, err := e.Find(e.Ctx, ref)
-	if err != nil || q == nil || q.Topic == nil {
-		return // the next look says why
-	}
-
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	room := r.room(ref)
-	if room.end != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(e.Quit)
-	room.end = cancel
-	e.Tasks.Go(func() {
-		defer cancel()
-		_ = e.Link.Hear(ctx, channel(q), func() { // what was published before may have been missed
-			r.mu.Lock()
-			room.hears = true
-			r.mu.Unlock()
-			r.wake(ref)
-		}, func(string) { r.wake(ref) })
-	})
-}
-
 // announce wakes the Reads of all processes. It does not wait for the server.
 func (e *Topics) announce(q *catalog.Queue) {
 	e.readers.wake(q.Ref)
@@ -60,8 +30,8 @@ func (e *Topics) announce(q *catalog.Queue) {
 	r.announcing[q.Ref] = false
 }
 
-// runAnnounce announces until there was no other publish. Whatever fails, a waiting Read
-// looks by itself.
+// runAnnounce announces until there was no other publish. Whatever fails, the watchers of
+// the topic look by themselves.
 func (e *Topics) runAnnounce(q *catalog.Queue) {
 	r := &e.readers
 	for more := true; more; {

@@ -21,7 +21,8 @@
 //	groups.go               groups: create, configure, seek, destroy
 //	survey.go, sweep.go     all topics of a namespace
 //	announce.go             publishes that waiting Reads hear of
-//	read.go                 Read, and messages that are not due
+//	read.go                 pages of a log, and messages that are not due
+//	follow.go               Read, and the watcher of a topic that Reads wait for
 //	operate.go              delete, purge, requeue, step
 //	publish.go, new.go      Publish, New
 //	check.go                the check of a topic

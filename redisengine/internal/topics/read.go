@@ -15,52 +15,6 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-const (
-	// readPause is how long a Read that waits pauses between two looks, until it hears of
-	// the publishes of other processes. The first looks follow each other more closely.
-	readPause = time.Second
-	// hearingPause is the same for one that does.
-	hearingPause = 5 * time.Second
-)
-
-// Read implements duly.Topics.
-func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
-	if err := p.Validate(ref); err != nil {
-		return duly.ReadPage{}, err
-	}
-	if err := e.Alive(ctx); err != nil {
-		return duly.ReadPage{}, err
-	}
-	ref = ref.Normal()
-	end := e.Local().Mono() + p.Wait
-	e.readers.enter(ref)
-	defer e.readers.leave(ref)
-	for rest := 10 * time.Millisecond; ; rest = min(2*rest, readPause) {
-		published, hears := e.readers.published(ref)
-		page, next, err := e.readPage(ctx, ref, p)
-		left := end - e.Local().Mono()
-		if err != nil || len(page.Entries) > 0 || left <= 0 {
-			return page, err
-		}
-
-		e.listen(ref)
-		if hears {
-			rest = hearingPause
-		}
-		p.From = page.Next // what "end" was at the first look
-		look := min(rest, left)
-		if next > 0 {
-			look = min(look, max(next, time.Millisecond))
-		}
-		if err := pause(ctx, e.Local(), published, look); err != nil {
-			return duly.ReadPage{}, err
-		}
-		if err := e.Alive(ctx); err != nil {
-			return duly.ReadPage{}, err
-		}
-	}
-}
-
 // reading is a Read of all shards.
 type reading struct {
 	from    duly.From
@@ -74,13 +28,29 @@ type reading struct {
 	due     time.Duration // until the next delayed message enters; 0: none
 }
 
-// readPage reads one page. next is how far off the next delayed message is, 0 without one.
-func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, next time.Duration, err error) {
+// readPage reads one page. due is when the next delayed message enters, by the local
+// clock; 0 for none.
+func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, due time.Duration, err error) {
 	r := &reading{from: p.From, limit: p.Limit}
 	if r.parts, err = p.From.PartsIn(ref, true); err != nil {
 		return page, 0, err
 	}
-	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+	if err := r.read(ctx, e, ref); err != nil {
+		return page, 0, err
+	}
+	page.Entries = r.merged()
+	page.Gap = r.gap
+	ordinals := make([]string, len(r.next))
+	for i, n := range r.next {
+		ordinals[i] = strconv.FormatUint(n, 10)
+	}
+	page.Next = duly.From(duly.NextPrefix + strings.Join(ordinals, "."))
+	return page, r.dueAt(e.Local()), nil
+}
+
+// read reads all shards.
+func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error {
+	return e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		from, err := r.places(q)
 		if err != nil {
 			return err
@@ -95,17 +65,14 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 		}
 		return nil
 	})
-	if err != nil {
-		return page, 0, err
+}
+
+// dueAt returns when the next delayed message enters, by a clock; 0 for none.
+func (r *reading) dueAt(c clock.Clock) time.Duration {
+	if r.due == 0 {
+		return 0
 	}
-	page.Entries = r.merged()
-	page.Gap = r.gap
-	ordinals := make([]string, len(r.next))
-	for i, n := range r.next {
-		ordinals[i] = strconv.FormatUint(n, 10)
-	}
-	page.Next = duly.From(duly.NextPrefix + strings.Join(ordinals, "."))
-	return page, r.due, nil
+	return c.Mono() + r.due
 }
 
 // readStart is where a shard begins: an ordinal, or a moment from which on messages count.

@@ -1,0 +1,150 @@
+package topics
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// Read implements duly.Topics.
+func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+	if err := p.Validate(ref); err != nil {
+		return duly.ReadPage{}, err
+	}
+	if err := e.Alive(ctx); err != nil {
+		return duly.ReadPage{}, err
+	}
+	ref = ref.Normal()
+	end := e.Local().Mono() + p.Wait
+	e.readers.enter(ref)
+	defer e.readers.leave(ref)
+	for {
+		published := e.readers.published(ref)
+		page, due, err := e.readPage(ctx, ref, p)
+		left := end - e.Local().Mono()
+		if err != nil || len(page.Entries) > 0 || left <= 0 {
+			return page, err
+		}
+
+		p.From = page.Next // what "end" was at the first look
+		if err := e.listen(ref); err != nil {
+			return duly.ReadPage{}, err
+		}
+		e.readers.expect(ref, due)
+		woken, err := e.pause(ctx, published, left)
+		if err == nil {
+			err = e.Alive(ctx)
+		}
+		if err != nil {
+			return duly.ReadPage{}, err
+		}
+		if !woken && e.readers.missesNothing(ref, e.Local().Mono()) {
+			return page, nil
+		}
+	}
+}
+
+// pause waits for a publish, for so long at most. woken reports whether there was one.
+func (e *Topics) pause(ctx context.Context, published <-chan struct{}, d time.Duration) (woken bool, err error) {
+	timer := e.Local().NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-published:
+		return true, nil
+	case <-timer.C:
+		return false, nil
+	case <-e.Quit.Done():
+		return false, duly.ErrClosed
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+}
+
+// listen hears of the publishes of other processes, and watches the topic, for all Reads
+// of this process that wait for it.
+func (e *Topics) listen(ref duly.QueueRef) error {
+	r := &e.readers
+	if r.listens(ref) {
+		return nil
+	}
+	q, err := e.Find(e.Ctx, ref)
+	if err != nil {
+		return err
+	}
+	if q == nil || q.Topic == nil {
+		return duly.NoTopic(ref)
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	room := r.room(ref)
+	if room.end != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(e.Quit)
+	room.end, room.shards = cancel, len(q.Shards)
+	e.Tasks.Go(func() { e.watch(ctx, ref, room) })
+	e.Tasks.Go(func() {
+		defer cancel()
+		_ = e.Link.Hear(ctx, channel(q), func() { r.hears(room) }, func(string) { r.wake(ref) })
+	})
+	return nil
+}
+
+// never is the pause of a watcher while no Read waits.
+const never = 24 * time.Hour
+
+// watch looks for messages of a topic that nobody has announced, and wakes the Reads that
+// wait for them. One watcher serves all Reads of the process, whatever their number.
+func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
+	var ends []uint64 // of the shards, at the last look
+	for rest := firstPause; ; rest = min(2*rest, readPause) {
+		if !e.awaitLook(ctx, room, rest) {
+			return
+		}
+
+		missed := e.readers.beginLook(room)
+		found, due, err := e.lookAtEnds(ctx, ref)
+		if ctx.Err() != nil {
+			return
+		}
+		e.readers.expect(ref, due)
+		if missed || err != nil || !slices.Equal(ends, found) { // a Read finds out what is wrong
+			e.readers.wake(ref)
+		}
+		ends = found
+	}
+}
+
+// awaitLook blocks until the next look of a watcher. It returns false if ctx ends.
+func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) bool {
+	looked := e.Local().Mono()
+	for {
+		left := never
+		if at, waits := e.readers.nextLook(room, looked, rest); waits {
+			left = at - e.Local().Mono()
+		}
+		timer := e.Local().NewTimer(left)
+		select {
+		case <-timer.C:
+			return true
+		case <-room.changed:
+			timer.Stop()
+		case <-ctx.Done():
+			timer.Stop()
+			return false
+		}
+	}
+}
+
+// lookAtEnds returns the ends of a topic's shards, and when the next delayed message
+// enters by the local clock, 0 for none. Delayed messages that are due enter first.
+func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []uint64, due time.Duration, err error) {
+	r := &reading{parts: duly.FromParts{Kind: duly.KindEnd}}
+	if err := r.read(ctx, e, ref); err != nil {
+		return nil, 0, err
+	}
+	return r.next, r.dueAt(e.Local()), nil
+}
