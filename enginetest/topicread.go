@@ -16,6 +16,7 @@ func topicReadTests() []test {
 		{"WaitsForAFirstMessage", []string{"C12.141"}, Options{}, readWaits},
 		{"ReportsTheGapBeforeTheOldestMessage", []string{"C12.143", "C12.136"}, Options{}, readGap},
 		{"FromBeyondTheEndIsAConflict", []string{"C12.144"}, Options{}, readBeyond},
+		{"FromALogThatWasLostIsAConflict", []string{"C12.144", "C12.173"}, Options{}, readRegrown},
 		{"GoesOnFarBehindTheStart", []string{"C12.141", "C12.142", "C12.143"}, Options{}, readFar},
 		{"EndsAPageAt8MiB", []string{"C12.141"}, Options{}, readBytes},
 		{"NamesBadParameters", []string{"C12.141"}, Options{}, readBad},
@@ -151,7 +152,35 @@ func readBeyond(s *scene) {
 		s.Errorf("%q does not say where the log ends", err)
 	}
 	s.send("b")
-	same(s, "the log from there later", s.readBodies(from), "b")
+	_, err = s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: from})
+	s.refused("a read from a lost position whose place is taken", err, duly.CodeConflict)
+}
+
+// readRegrown reads from places of a log that was lost and has grown again. A topic that
+// is made again is one.
+func readRegrown(s *scene) {
+	old := s.send("a", "b", "c")
+	page := s.readPage(duly.ReadParams{Limit: 2})
+	must := func(want string) {
+		s.Helper()
+		_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: page.Next})
+		s.refused("a read from the next "+want, err, duly.CodeConflict)
+		_, err = s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.From(old[1])})
+		s.refused("a read from a position "+want, err, duly.CodeConflict)
+	}
+
+	s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
+	s.Advance(time.Second)
+	s.send("1")
+	must("beyond the end")
+	s.send("2")
+	must("whose message is another one")
+	s.send("3", "4")
+	must("in the log")
+
+	page = s.readPage(duly.ReadParams{Limit: 2})
+	s.send("5")
+	same(s, "the log from a place that is not lost", s.readBodies(page.Next), "345")
 }
 
 // readFar reads single messages of a log that is long in messages and in time.

@@ -148,9 +148,11 @@ func TestLostTailOfATopic(t *testing.T) {
 	before := everything(t, r.server)
 	r.ack(r.reserve())
 	lost := r.publish("lost", "lost")
+	page, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{Limit: 3})
+	must(t, err)
 	goBack(t, r.server, before)
 
-	_, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: duly.FromPosition(lost[1]), Limit: 1})
+	_, err = r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: duly.FromPosition(lost[1]), Limit: 1})
 	if !errors.Is(err, duly.ErrConflict) || !strings.Contains(err.Error(), "the log ends at") {
 		t.Errorf("Read from a lost position: %v, want a conflict that says where the log ends", err)
 	}
@@ -166,6 +168,12 @@ func TestLostTailOfATopic(t *testing.T) {
 	r.clock.Advance(time.Millisecond)
 	if again := r.publish("new"); again[0] == lost[0] {
 		t.Errorf("at a later moment the position %s of a lost message returns", lost[0])
+	}
+	r.publish("newer")
+	for _, from := range []duly.From{duly.FromPosition(lost[0]), page.Next} {
+		if _, err := r.e.Read(t.Context(), duly.Q("t"), duly.ReadParams{From: from}); !errors.Is(err, duly.ErrConflict) {
+			t.Errorf("Read from %s of the lost interval, which has messages again: %v, want a conflict", from, err)
+		}
 	}
 }
 

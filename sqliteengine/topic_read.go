@@ -2,10 +2,10 @@ package sqliteengine
 
 import (
 	"context"
-	"strconv"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logcursor"
 )
 
 // Read implements duly.Topics. Every commit with new messages of the topic wakes a
@@ -45,21 +45,21 @@ func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadPa
 		if err != nil {
 			return err
 		}
-		if gone := q.log.n.first; next < gone {
+		if gone := uint64(q.log.n.first); next.Ordinal < gone {
 			if f, _ := p.From.Parts(); f.Kind == duly.KindPosition || f.Kind == duly.KindNext {
-				page.Gap = gone - next // with start or a time the reader expects no certain message
+				page.Gap = int64(gone - next.Ordinal) // with start or a time the reader expects no certain message
 			}
-			next = gone
+			next = logcursor.Place{Ordinal: gone}
 		}
 		return t.readEntries(q, next, p.Limit, &page)
 	})
 	return page, err
 }
 
-// readEntries adds the messages from an ordinal on.
-func (t *tx) readEntries(q *queue, next int64, limit int, page *duly.ReadPage) error {
-	defer func() { page.Next = duly.NextPrefix + duly.From(strconv.FormatInt(next, 10)) }()
-	s := t.stmt("messages_from").Int(1, q.id).Int(2, next).Int(3, int64(limit))
+// readEntries adds the messages from a place on.
+func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *duly.ReadPage) error {
+	defer func() { page.Next = logcursor.Next([]logcursor.Place{next}) }()
+	s := t.stmt("messages_from").Int(1, q.id).Int(2, int64(next.Ordinal)).Int(3, int64(limit))
 	defer s.Reset()
 	for bytes := 0; ; {
 		row, err := s.Step()
@@ -74,29 +74,50 @@ func (t *tx) readEntries(q *queue, next int64, limit int, page *duly.ReadPage) e
 		page.Entries = append(page.Entries, duly.Entry{
 			Message: m.public(q.ref), Position: q.log.position(ordinal, ms), EnteredAt: clock.FromMilli(ms),
 		})
-		next = ordinal + 1
+		next = logcursor.Place{Ordinal: uint64(ordinal) + 1, Seen: ms}
 	}
 }
 
-// readFrom returns the ordinal at which a Read begins.
-func (t *tx) readFrom(q *queue, from duly.From) (int64, error) {
+// readFrom returns where a Read begins.
+func (t *tx) readFrom(q *queue, from duly.From) (next logcursor.Place, err error) {
 	parts, _ := from.Parts() // was validated
-	n := &q.log.n
 	if parts.Kind == duly.KindNext {
-		next, err := strconv.ParseUint(parts.Next, 10, 40)
-		switch {
-		case err != nil || next == 0:
-			return 0, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
-		case int64(next) > n.last+1:
-			return 0, q.log.ends(from)
-		}
-		return int64(next), nil
+		return t.readFromNext(q, from, parts.Next)
 	}
 	at, ahead, err := t.point(q, parts)
+	if err == nil && !ahead && parts.Kind == duly.KindPosition {
+		ahead, err = t.replaced(q, at.wanted, duly.PositionPartsOf(parts.Position).Millis)
+	}
 	if err == nil && ahead {
 		err = q.log.ends(from)
 	}
-	return at.wanted, err
+	return logcursor.Place{Ordinal: uint64(at.wanted)}, err
+}
+
+func (t *tx) readFromNext(q *queue, from duly.From, text string) (next logcursor.Place, err error) {
+	places, err := logcursor.Parse(text, 1)
+	if err != nil {
+		return next, err
+	}
+	next = places[0]
+	lost := int64(next.Ordinal) > q.log.n.last+1
+	if !lost && next.Seen > 0 {
+		lost, err = t.replaced(q, int64(next.Ordinal)-1, next.Seen)
+	}
+	if err == nil && lost {
+		err = q.log.ends(from)
+	}
+	return next, err
+}
+
+// replaced reports whether the log never had, or has lost, a message that entered at ms.
+// Of a message that is gone, it only knows that it entered before those that are left.
+func (t *tx) replaced(q *queue, ordinal, ms int64) (bool, error) {
+	p, err := t.messageAt(q, ordinal)
+	if p.ordinal == ordinal {
+		return p.ms != ms, err
+	}
+	return ms > p.ms, err
 }
 
 // ends returns the error for a From beyond the end of the log.

@@ -7,12 +7,11 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logcursor"
 )
 
 // Read implements duly.Topics.
@@ -54,14 +53,14 @@ func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 		return page, nil, err
 	}
 	for i, l := range t.logs {
-		if gone := l.first(); next[i] < gone {
-			page.Gap += t.gap(p.From, gone-next[i])
-			next[i] = gone
+		if gone := l.first(); next[i].Ordinal < gone {
+			page.Gap += t.gap(p.From, gone-next[i].Ordinal)
+			next[i] = logcursor.Place{Ordinal: gone}
 		}
 	}
 
 	page.Entries = t.merged(next, p.Limit)
-	page.Next = nextFrom(next)
+	page.Next = logcursor.Next(next)
 	if e.changed == nil {
 		e.changed = make(chan struct{})
 	}
@@ -79,12 +78,12 @@ func (t *topic) gap(from duly.From, gone uint64) int64 {
 
 // merged returns messages by position, beginning at the ordinals in next, and advances
 // these.
-func (t *topic) merged(next []uint64, limit int) (entries []duly.Entry) {
+func (t *topic) merged(next []logcursor.Place, limit int) (entries []duly.Entry) {
 	bytes := 0
 	for len(entries) < limit {
 		var least *message
 		for i, l := range t.logs {
-			rest := l.from(next[i])
+			rest := l.from(next[i].Ordinal)
 			if len(rest) > 0 && (least == nil || slices.Compare(rest[0].position[:], least.position[:]) < 0) {
 				least = rest[0]
 			}
@@ -96,49 +95,58 @@ func (t *topic) merged(next []uint64, limit int) (entries []duly.Entry) {
 			break
 		}
 		entries = append(entries, least.entry())
-		next[duly.PositionPartsOf(least.position).Shard] = least.ordinal + 1
+		next[duly.PositionPartsOf(least.position).Shard] = logcursor.Place{Ordinal: least.ordinal + 1, Seen: least.entered}
 	}
 	return entries
 }
 
-// nextFrom writes the ordinals that a reader goes on at.
-func nextFrom(next []uint64) duly.From {
-	parts := make([]string, len(next))
-	for i, ordinal := range next {
-		parts[i] = strconv.FormatUint(ordinal, 10)
-	}
-	return duly.From(duly.NextPrefix + strings.Join(parts, "."))
-}
-
-// readFrom returns the ordinal in each shard that a Read begins at.
-func (t *topic) readFrom(from duly.From) (next []uint64, err error) {
+// readFrom returns where a Read begins in each shard.
+func (t *topic) readFrom(from duly.From) (next []logcursor.Place, err error) {
 	parts, _ := from.Parts() // was validated
 	if parts.Kind == duly.KindNext {
 		return t.parseNext(from, parts.Next)
 	}
 	for _, l := range t.logs {
 		place := l.place(parts)
-		if place.ahead && parts.Kind == duly.KindPosition {
+		if parts.Kind == duly.KindPosition && (place.ahead || l.lost(parts.Position)) {
 			return nil, l.ends(from)
 		}
-		next = append(next, place.wanted)
+		next = append(next, logcursor.Place{Ordinal: place.wanted})
 	}
 	return next, nil
 }
 
-func (t *topic) parseNext(from duly.From, text string) (next []uint64, err error) {
-	ordinals := strings.Split(text, ".")
-	for i, digits := range ordinals {
-		n, err := strconv.ParseUint(digits, 10, 40)
-		if err != nil || n == 0 || len(ordinals) != len(t.logs) {
-			return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
-		}
-		if l := t.logs[i]; n > l.last.Ordinal+1 {
+func (t *topic) parseNext(from duly.From, text string) ([]logcursor.Place, error) {
+	next, err := logcursor.Parse(text, len(t.logs))
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range t.logs {
+		n := next[i]
+		if n.Ordinal > l.last.Ordinal+1 || n.Seen > 0 && l.replaced(n.Ordinal-1, n.Seen) {
 			return nil, l.ends(from)
 		}
-		next = append(next, n)
 	}
 	return next, nil
+}
+
+// lost reports whether a position of this shard is one of a lost message.
+func (l *log) lost(position duly.Position) bool {
+	at := duly.PositionPartsOf(position)
+	return at.Shard == l.index && l.replaced(at.Ordinal, at.Millis)
+}
+
+// replaced reports whether the log never had, or has lost, a message that entered at ms.
+// Of a message that is gone, it only knows that it entered before those that are left.
+func (l *log) replaced(ordinal uint64, ms int64) bool {
+	rest := l.from(ordinal)
+	switch {
+	case len(rest) == 0:
+		return ms > l.last.Millis
+	case rest[0].ordinal == ordinal:
+		return ms != rest[0].entered
+	}
+	return ms > rest[0].entered
 }
 
 // ends is the error for a reader that was further than the log is.

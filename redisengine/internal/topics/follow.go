@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/logcursor"
 )
 
 // Read implements duly.Topics.
@@ -99,7 +100,7 @@ const never = 24 * time.Hour
 // watch looks for messages of a topic that nobody has announced, and wakes the Reads that
 // wait for them. One watcher serves all Reads of the process, whatever their number.
 func (e *Topics) watch(ctx context.Context, ref duly.QueueRef, room *room) {
-	var ends []uint64 // of the shards, at the last look
+	var ends []logcursor.Place // of the shards, at the last look
 	for rest := firstPause; ; rest = min(2*rest, readPause) {
 		if !e.awaitLook(ctx, room, rest) {
 			return
@@ -141,7 +142,7 @@ func (e *Topics) awaitLook(ctx context.Context, room *room, rest time.Duration) 
 
 // lookAtEnds returns the ends of a topic's shards, and when the next delayed message
 // enters by the local clock, 0 for none. Delayed messages that are due enter first.
-func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []uint64, due time.Duration, err error) {
+func (e *Topics) lookAtEnds(ctx context.Context, ref duly.QueueRef) (ends []logcursor.Place, due time.Duration, err error) {
 	r := &reading{parts: duly.FromParts{Kind: duly.KindEnd}}
 	if err := r.read(ctx, e, ref); err != nil {
 		return nil, 0, err

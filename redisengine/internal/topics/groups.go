@@ -137,7 +137,7 @@ func (e *Topics) isAhead(ctx context.Context, topic duly.QueueRef, p duly.Positi
 		if ahead = parts.Shard >= len(q.Shards); ahead {
 			return nil
 		}
-		r, err := e.CallTopic(ctx, q, q.Shards[parts.Shard], store.ScriptTopicRead, "0", "0", "0", "0")
+		r, err := e.CallTopic(ctx, q, q.Shards[parts.Shard], store.ScriptTopicRead, "0", "0", "0", "0", "0", "0")
 		if err == nil {
 			ahead = int64(parts.Ordinal) > codec.Integer(&r.Rest[2])
 		}

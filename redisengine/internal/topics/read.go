@@ -4,11 +4,11 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/logcursor"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
 	"github.com/dulymq/duly/redisengine/internal/codec"
 	"github.com/dulymq/duly/redisengine/internal/messages"
@@ -20,10 +20,10 @@ type reading struct {
 	from    duly.From
 	parts   duly.FromParts
 	limit   int
-	room    int            // bytes of bodies that each shard may return beyond its first message
-	entries [][]duly.Entry // of each shard
-	more    []bool         // whether a shard has others behind these
-	next    []uint64       // where each shard goes on
+	room    int               // bytes of bodies that each shard may return beyond its first message
+	entries [][]duly.Entry    // of each shard
+	more    []bool            // whether a shard has others behind these
+	next    []logcursor.Place // where each shard goes on
 	gap     int64
 	due     time.Duration // until the next delayed message enters; 0: none
 }
@@ -40,11 +40,7 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 	}
 	page.Entries = r.merged()
 	page.Gap = r.gap
-	ordinals := make([]string, len(r.next))
-	for i, n := range r.next {
-		ordinals[i] = strconv.FormatUint(n, 10)
-	}
-	page.Next = duly.From(duly.NextPrefix + strings.Join(ordinals, "."))
+	page.Next = logcursor.Next(r.next)
 	return page, r.dueAt(e.Local()), nil
 }
 
@@ -57,7 +53,7 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 		}
 		// The page is in memory with what is read for it: so all shards share its room.
 		r.room = max(1, duly.MaxBatchBytes/len(q.Shards))
-		r.entries, r.more, r.next, r.gap, r.due = make([][]duly.Entry, len(q.Shards)), make([]bool, len(q.Shards)), make([]uint64, len(q.Shards)), 0, 0
+		r.entries, r.more, r.next, r.gap, r.due = make([][]duly.Entry, len(q.Shards)), make([]bool, len(q.Shards)), make([]logcursor.Place, len(q.Shards)), 0, 0
 		for i, s := range q.Shards {
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
 				return err
@@ -80,6 +76,9 @@ type readStart struct {
 	ordinal uint64
 	ms      int64
 	end     bool // behind the last one
+	// seen is a message that the shard has had, unless it has lost writes. Without an
+	// entry time there is none.
+	seen messages.Place
 }
 
 // places finds the beginning in every shard.
@@ -87,13 +86,12 @@ func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 	all := make([]readStart, len(q.Shards))
 	switch r.parts.Kind {
 	case duly.KindNext:
-		ordinals := strings.Split(r.parts.Next, ".")
-		for i := range ordinals {
-			n, err := strconv.ParseUint(ordinals[i], 10, 40)
-			if err != nil || n == 0 || len(ordinals) != len(all) {
-				return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
-			}
-			all[i].ordinal = n
+		next, err := logcursor.Parse(r.parts.Next, len(all))
+		if err != nil {
+			return nil, err
+		}
+		for i, n := range next {
+			all[i] = readStart{ordinal: n.Ordinal, seen: messages.Place{Ordinal: n.Ordinal - 1, Millis: n.Seen}}
 		}
 	case duly.KindPosition:
 		parts := duly.PositionPartsOf(r.parts.Position)
@@ -103,7 +101,7 @@ func (r *reading) places(q *catalog.Queue) ([]readStart, error) {
 		for i := range all {
 			all[i].ms = parts.Millis
 		}
-		all[parts.Shard] = readStart{ordinal: parts.Ordinal}
+		all[parts.Shard] = readStart{ordinal: parts.Ordinal, seen: messages.Place{Ordinal: parts.Ordinal, Millis: parts.Millis}}
 	case duly.KindTime:
 		for i := range all {
 			all[i].ms = clock.CeilMilli(r.parts.Time)
@@ -129,7 +127,7 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	now, first, last, lastMS := codec.Integer(&reply.Rest[0]), codec.Integer(&reply.Rest[1]), codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
 	at := messages.ShardOf(q.Ref, s.Index)
 	if wanted := int64(from.ordinal); wanted > 0 {
-		if wanted > last && r.parts.Kind == duly.KindPosition || wanted > last+1 {
+		if wanted > last && r.parts.Kind == duly.KindPosition || wanted > last+1 || codec.Integer(&reply.Rest[7]) == 1 {
 			return ends(r.from, at, last, lastMS)
 		}
 		r.gap += max(0, first-wanted)
@@ -141,14 +139,16 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 		}
 	}
 	r.more[s.Index] = codec.Integer(&reply.Rest[4]) == 1
-	switch found := r.entries[s.Index]; {
-	case len(found) > 0:
-		r.next[s.Index] = duly.PositionPartsOf(found[0].Position).Ordinal
-	case from.ordinal > 0:
-		r.next[s.Index] = max(from.ordinal, uint64(first))
-	default:
-		r.next[s.Index] = uint64(last) + 1
+	next := logcursor.Place{Ordinal: uint64(last) + 1}
+	if found := r.entries[s.Index]; len(found) > 0 {
+		next.Ordinal = duly.PositionPartsOf(found[0].Position).Ordinal
+	} else if from.ordinal > 0 {
+		next.Ordinal = max(from.ordinal, uint64(first))
 	}
+	if next.Ordinal == from.seen.Ordinal+1 {
+		next.Seen = from.seen.Millis
+	}
+	r.next[s.Index] = next
 	if due := codec.Integer(&reply.Rest[6]); due > 0 {
 		if d := time.Duration(max(1, due-now)) * time.Millisecond; r.due == 0 || d < r.due {
 			r.due = d
@@ -161,7 +161,8 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart, most int) (catalog.Reply, error) {
 	for {
 		reply, err := e.CallTopic(ctx, q, s, store.ScriptTopicRead,
-			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(r.room))
+			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(r.room),
+			strconv.FormatUint(from.seen.Ordinal, 10), strconv.FormatInt(from.seen.Millis, 10))
 		if err != nil {
 			return reply, err
 		}
@@ -208,7 +209,8 @@ func (r *reading) merged() (all []duly.Entry) {
 		}
 		all = append(all, e)
 		r.entries[least] = r.entries[least][1:]
-		r.next[least] = duly.PositionPartsOf(e.Position).Ordinal + 1
+		at := duly.PositionPartsOf(e.Position)
+		r.next[least] = logcursor.Place{Ordinal: at.Ordinal + 1, Seen: at.Millis}
 	}
 	return all
 }

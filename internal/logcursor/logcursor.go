@@ -1,0 +1,53 @@
+// Package logcursor writes and parses the Next of a [duly.ReadPage] for the engines.
+package logcursor
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/dulymq/duly"
+)
+
+// Place is where a reader goes on in one shard.
+type Place struct {
+	// Ordinal is the first message that the reader has not seen.
+	Ordinal uint64
+	// Seen is the entry time of the message before it, in ms; 0 if the reader has not
+	// seen it. A shard that has another message there has lost writes.
+	Seen int64
+}
+
+// Next returns the text for a place in each shard.
+func Next(places []Place) duly.From {
+	text := []byte(duly.NextPrefix)
+	for i, p := range places {
+		if i > 0 {
+			text = append(text, '.')
+		}
+		text = strconv.AppendUint(text, p.Ordinal, 10)
+		if p.Seen > 0 {
+			text = strconv.AppendInt(append(text, '-'), p.Seen, 36)
+		}
+	}
+	return duly.From(text)
+}
+
+// Parse returns the places of a text without [duly.NextPrefix]. It returns
+// [duly.ErrInvalid] unless it has one for each shard.
+func Parse(text string, shards int) ([]Place, error) {
+	parts := strings.Split(text, ".")
+	places := make([]Place, len(parts))
+	for i, part := range parts {
+		ordinal, seen, has := strings.Cut(part, "-")
+		var err error
+		if places[i].Ordinal, err = strconv.ParseUint(ordinal, 10, 40); err == nil && has {
+			var ms uint64
+			ms, err = strconv.ParseUint(seen, 36, 48)
+			places[i].Seen = int64(ms)
+		}
+		if err != nil || places[i].Ordinal == 0 || len(parts) != shards {
+			return nil, duly.Invalid("from", "is not the next of a page of this topic; begin with start, end, a time or a position")
+		}
+	}
+	return places, nil
+}
