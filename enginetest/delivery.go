@@ -80,6 +80,19 @@ func deliveryByCallback(s *scene) {
 	s.names("a bad callback", results[0].Err, duly.CodeInvalid, "callback")
 	s.must("push of b", results[1].Err)
 	s.names("no destination", results[2].Err, duly.CodeInvalid, "callback")
+
+	// A job that is invalid for a queue that does not exist stays so when a later job makes it a push queue.
+	soon := duly.Job{ID: "a", Delay: time.Hour, TTL: time.Minute}
+	results, err = s.on("fourth").pushed(soon, duly.Job{ID: "b", Callback: hookURL})
+	s.must("push", err)
+	s.names("a TTL that ends too soon", results[0].Err, duly.CodeInvalid, "ttl")
+	s.must("push of b", results[1].Err)
+	soon.Queue = "sixth"
+	results, err = s.on("fifth").pushed(soon, duly.Job{ID: "b"}, duly.Job{Queue: "sixth", ID: "c", Callback: hookURL})
+	s.must("push to two queues", err)
+	s.names("a TTL that ends too soon, beside another queue", results[0].Err, duly.CodeInvalid, "ttl")
+	s.must("push of b", results[1].Err)
+	s.must("push of c", results[2].Err)
 }
 
 func deliveryByConfigure(s *scene) {

@@ -38,7 +38,7 @@ func (e *Jobs) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, er
 	}
 
 	groups := groupByQueue(jobs)
-	if err := e.createInOrder(ctx, jobs, groups); err != nil {
+	if err := e.createInOrder(ctx, jobs, groups, results); err != nil {
 		return nil, err
 	}
 
@@ -89,9 +89,11 @@ func fail(r *duly.PushResult, err error) {
 	}
 }
 
-// createInOrder makes the queues that are not known in the order of the jobs
-// that need them: a namespace may have no room for all of them.
-func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*queueJobs) error {
+// createInOrder creates the queues that are not known in the order of the jobs
+// that need them: a namespace may have no room for all of them. A job that is invalid
+// creates no queue, and has its answer then: a later job may give the queue a
+// configuration that refuses it for another reason.
+func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*queueJobs, results []duly.PushResult) error {
 	if !slices.ContainsFunc(groups, func(g *queueJobs) bool { return e.Cache.Get(g.ref) == nil }) {
 		return nil
 	}
@@ -103,13 +105,14 @@ func (e *Jobs) createInOrder(ctx context.Context, jobs []duly.Job, groups []*que
 			continue
 		}
 		p := newQueuePush(e, nil, jobs, make([]duly.PushResult, len(jobs)))
-		if p.plan([]int{i}); len(p.items) == 0 {
-			continue
-		}
+		p.plan([]int{i})
 		if err := p.checkTTL(ctx); err != nil {
 			return err
 		}
 		if len(p.items) == 0 {
+			results[i] = p.results[i]
+			g := groups[slices.IndexFunc(groups, func(g *queueJobs) bool { return g.ref == ref })]
+			g.places = slices.DeleteFunc(g.places, func(place int) bool { return place == i })
 			continue
 		}
 		tried[ref] = true
@@ -169,6 +172,7 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 			if _, err := e.Create(ctx, g.ref, p.patchForNew()); err != nil {
 				return p.refuse(err)
 			}
+			g.places = p.placesFrom(g.places, p.items[0].place)
 			return catalog.ErrRetry
 		}
 
@@ -179,6 +183,18 @@ func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, resu
 
 		return err
 	})
+}
+
+// placesFrom returns those of the places (nil: all) that are not before the first one.
+// The jobs before it have their answers: they were invalid when the queue did not exist.
+func (p *queuePush) placesFrom(places []int, first int) (from []int) {
+	if places == nil {
+		for place := range p.jobs {
+			places = append(places, place)
+		}
+	}
+	at, _ := slices.BinarySearch(places, first)
+	return places[at:]
 }
 
 // unanswered are the places of the items that no shard has answered.
