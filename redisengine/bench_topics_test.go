@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/redistest/resp"
@@ -83,6 +84,37 @@ func BenchmarkGroupReserveAck100(b *testing.B) {
 		r.end(messagesPerCall * b.N)
 	})
 }
+
+// nackOnce reserves so many messages with each call. It nacks a message at its first delivery, and acks it at the second.
+func (r *rig) nackOnce(most, calls int) {
+	if _, err := r.e.CreateGroup(r.Context(), duly.Q("t@g"), duly.FromStart); err != nil {
+		r.Fatal(err)
+	}
+	r.publish(most*calls/messagesPerCall + 10)
+	var none time.Duration
+	r.written(most*calls, func() {
+		r.begin()
+		r.each(calls, topicCallers, func() error {
+			ds, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{"t@g"}, Max: most})
+			if err != nil {
+				return err
+			}
+			outcomes := make([]duly.Outcome, len(ds))
+			for i := range ds {
+				outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Ack}
+				if ds[i].Failures == 0 {
+					outcomes[i] = duly.Outcome{Receipt: ds[i].Receipt, As: duly.Nack, Delay: &none}
+				}
+			}
+			_, err = r.e.Settle(r.Context(), "", outcomes)
+			return err
+		})
+		r.end(most * calls)
+	})
+}
+
+func BenchmarkGroupNack100(b *testing.B) { newRig(b).nackOnce(messagesPerCall, b.N) }
+func BenchmarkGroupNack1(b *testing.B)   { newRig(b).nackOnce(1, b.N) }
 
 // bare runs pipelines of commands on connections of their own.
 func (r *rig) bare(calls int, call func(c *resp.Conn) error) {

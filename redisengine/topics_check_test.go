@@ -32,9 +32,12 @@ func plants(t *testing.T, tag string) []planted {
 	return []planted{
 		{"held_without_message", func(e *Engine) { e.command(t, "XTRIM", tag+"log", "MAXLEN", "1") }},    // 1
 		{"entry_without_message", func(e *Engine) { e.command(t, "ZADD", group+"ready", "9", unknown) }}, // 1
-		{"entry_without_message", func(e *Engine) {
-			e.command(t, "HSET", group+"run", unknown, e.command(t, "HGET", group+"run", place(e, "held"))[0])
-		}}, // 1
+		{"entry_without_message", func(e *Engine) { // 1
+			e.command(t, "HSET", group+"run", "\x00\x00\x00\x00\x00\x09", e.command(t, "HGET", group+"run", place(e, "held"))[0])
+		}},
+		{"entry_without_message", func(e *Engine) { e.command(t, "HSET", group+"run", place(e, "held"), "short") }},
+		{"entry_without_message", func(e *Engine) { e.command(t, "DEL", group+"run") }},
+		{"entry_without_message", func(e *Engine) { e.command(t, "DEL", group+"held") }},
 		{"message_in_two_sets", func(e *Engine) { e.command(t, "ZADD", group+"ready", "1", place(e, "waiting")) }}, // 2
 		{"message_in_no_set", func(e *Engine) { e.command(t, "ZREM", group+"waiting", place(e, "waiting")) }},
 		{"cursor_outside_log", func(e *Engine) { number(e, "g", "2", "99") }}, // 3
@@ -156,6 +159,9 @@ func (e *Engine) command(t *testing.T, words ...string) []string {
 	}
 	if list, err := msg.AsStrSlice(); err == nil {
 		return list
+	}
+	if n, err := msg.ToInt64(); err == nil {
+		return []string{strconv.FormatInt(n, 10)}
 	}
 	text, _ := msg.ToString()
 	return []string{text}

@@ -4,13 +4,13 @@
 -- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
---         part    which part: held, sets, run, ranges, blocks, busy, dead, copies, numbers or marker
+--         part    which part: run, held, sets, ranges, blocks, busy, dead, copies, numbers or marker
 --         from    where to continue, as the previous call returned it; '0' for the beginning. For marker: the previous result
 -- RETURNS {'config', value}
 --         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number of
 --         messages checked
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_find group_look group_mark group_close
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
@@ -22,10 +22,10 @@ local function found(kind, pos, detail)
 end
 
 -- page returns a page of a sorted set, members and scores in turn. A removal by a repair moves the rest.
-local function page(set)
+local function page(set, most)
   local start = tonumber(from)
-  local got = call('ZRANGE', set, text_of(start), text_of(start + PAGE - 1), 'WITHSCORES')
-  next_from = #got == 2 * PAGE and text_of(start + PAGE) or ''
+  local got = call('ZRANGE', set, text_of(start), text_of(start + most - 1), 'WITHSCORES')
+  next_from = #got == 2 * most and text_of(start + most) or ''
   return got
 end
 
@@ -53,13 +53,8 @@ local function remove_other(m, names)
   end
 end
 
-local function judge_held(pos)
-  local m = #pos == 11 and read_message(pos)
-  if not m then
-    found('entry_without_message', pos, 'held')
-    if mends then call('ZREM', held, pos) end
-    return
-  end
+local function judge_held(m)
+  local pos = m.pos
   local names, block = sets_of(m), not m.copy and block_at(m.ordinal)
   if not m.copy and m.ordinal > g.cursor then
     found('held_beyond_cursor', pos, 'the cursor is ' .. text_of(g.cursor))
@@ -85,13 +80,27 @@ local function judge_held(pos)
   end
 end
 
-function parts.held()
-  local got = page(held)
-  for i = 1, #got, 2 do judge_held(got[i]) end
-  looked = #got / 2
+-- judge_page checks a page and its messages. Messages of a later page, which an interrupted call has left, don't count.
+local function judge_page(name, first)
+  if load_page(name, first).text == '' or name ~= struct.pack('>I6', first) then
+    found('entry_without_message', '', 'a page that can\'t be read')
+    if mends then drop_page(pages.named[name]) end
+    return
+  end
+  for _, m in ipairs(states_of(load_page(name, first))) do
+    if page_of(m.ordinal + (m.copy and COPY or 0)) == pages.named[name] then
+      judge_held(m)
+      looked = looked + 1
+    end
+  end
 end
 
--- sets finds members that held does not have.
+function parts.held()
+  local got = page(held, 25)
+  for i = 1, #got, 2 do judge_page(got[i], tonumber(got[i + 1])) end
+end
+
+-- sets finds members without a state.
 function parts.sets()
   next_from = ''
   for _, set in ipairs({leased, ready, waiting, blocked}) do
@@ -100,7 +109,7 @@ function parts.sets()
     if #got == PAGE then next_from = text_of(start + PAGE) end
     for i = 1, #got do
       local pos = string.sub(got[i], -11)
-      if not call('ZSCORE', held, pos) then
+      if #pos ~= 11 or not read_message(pos) then
         found('entry_without_message', pos, 'a set has it')
         if mends then call('ZREM', set, got[i]) end
       end
@@ -108,13 +117,18 @@ function parts.sets()
   end
 end
 
--- run finds states of messages that are not held.
+-- run finds pages that held does not have.
 function parts.run()
   local got = scan(run)
   for i = 1, #got, 2 do
-    if not call('ZSCORE', held, got[i]) then
-      found('entry_without_message', got[i], 'a state')
-      if mends then call('HDEL', run, got[i]) end
+    local name = got[i]
+    if not call('ZSCORE', held, name) then
+      found('entry_without_message', '', 'a page that no list has')
+      if mends and #name == 6 and is_page(got[i + 1]) then
+        call('ZADD', held, text_of((struct.unpack('>I6', name))), name)
+      elseif mends then
+        call('HDEL', run, name)
+      end
     end
   end
 end
@@ -132,7 +146,7 @@ function parts.ranges()
 end
 
 function parts.blocks()
-  local got = page(firsts)
+  local got = page(firsts, PAGE)
   for i = 1, #got, 2 do
     local block = read_block(got[i])
     if block and block.first > g.cursor then
@@ -170,7 +184,7 @@ function parts.busy()
 end
 
 function parts.dead()
-  local got = page(dead)
+  local got = page(dead, PAGE)
   for i = 1, #got, 2 do
     if not read_copy(got[i]) then
       found('dead_without_copy', got[i])

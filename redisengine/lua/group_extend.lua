@@ -8,7 +8,7 @@
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}}: for each token the messages that were not current, '' for none
 --
--- @include guard clock now limits bucket numbers log ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
 -- extend_one moves the end of one lease. The message leaves its range.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)
@@ -45,6 +45,7 @@ local function extend_all(t, from, bits, places, ends)
       lost[n] = ordinal_of(pos)
     end
   end
+  write_pages()
   if block then write_block(block) end
   return n > 0 and bits_of(from, lost) or ''
 end

@@ -8,7 +8,7 @@
 -- RETURNS {'config', value} | {'behind'} if a step has to come first | {'none'} | {'beyond'} for a message beyond the cursor
 --         {'ok', now, message}, as in include/group_find.lua
 --
--- @include guard clock now limits numbers log message ranges group_head group group_find
+-- @include guard clock now limits numbers log message ranges group_head pages group group_find
 bind_group(limits)
 if not read_group(group) then return {'config', '?'} end
 if is_behind() then return {'behind'} end

@@ -12,7 +12,7 @@
 -- RETURNS {'config', value} | {'behind'}, as in group_get
 --         {'ok', now, more, {message, ...}, score, member}: more is 1 if others follow after that place
 --
--- @include guard clock now limits numbers log message ranges group_head group less behind group_find
+-- @include guard clock now limits numbers log message ranges group_head pages group less behind group_find
 -- of_block adds the messages of a range after a place: {place, end, value}.
 local function of_block(all, block, ends, after)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)

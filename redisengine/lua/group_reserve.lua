@@ -17,7 +17,7 @@
 --         more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one of the
 --         messages is a suspect. before is how many held messages come before the new ones
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_types group_head group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
 local bytes        -- the remaining room

@@ -10,7 +10,7 @@
 --         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the places,
 --         from 1, of other outcomes that were not current
 --
--- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_types group_head group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_head pages group_types group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
 local opened -- by token, the ranges of outcomes other than plain acks
@@ -113,6 +113,7 @@ for i = FIRST + 3 * triples, #ARGV do
     g.out = g.out - 1
   end
 end
+write_pages()
 for _, block in next, opened do -- after the messages are stored elsewhere, so that none is ever in no place
   if block then write_block(block) end
 end

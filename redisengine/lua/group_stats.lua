@@ -9,7 +9,7 @@
 --         delayed one will be, 0 for none; the group's numbers, packed; the last ordinal; the entry time of the first needed
 --         message, 0 for none; 1 at max_held, then the keys that block most, each after its number; 1 if the group is parked
 --
--- @include guard clock now limits numbers log group_head group
+-- @include guard clock now limits numbers log group_head pages group
 local HOUR = 3600000
 
 -- needed_since returns the entry time of the first message that the group needs, 0 for none.

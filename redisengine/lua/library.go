@@ -53,7 +53,7 @@ var concerns = []concern{
 		name: "topics",
 		pieces: strings.Fields(`
 			guard clock now limits version due_at bucket numbers log message ranges upcoming
-			types entering topic group_types group_head group backoff held less behind
+			types entering topic group_head pages group_types group backoff held less behind
 			group_find group_look group_mark group_close group_begin`),
 		rare: strings.Fields("version due_at backoff topic less behind group_find"),
 		scripts: strings.Fields(`

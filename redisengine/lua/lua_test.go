@@ -180,8 +180,9 @@ func TestLoopsAreBounded(t *testing.T) {
 		"parts[at] and seen < tonumber(most)", // check_page
 		"b >= 128 and at <= stop and weight < 2 ^ 21",
 		"b >= 128", "at <= stop", // message: the headers of one message
-		"left > 0 and ordinal <= last", // each_left: the messages of a range, at most 1000 and 8 MiB
-		"left > 0",                     // group_list: the same
+		"left > 0 and ordinal <= last",                            // each_left: the messages of a range, at most 1000 and 8 MiB
+		"left > 0",                                                // group_list: the same
+		"at <= #text", "at <= #p.text", "at + STATE - 1 <= #text", // pages: the states of one page
 		"left > 0 and beyond > 0 and passed < 1000 and bytes_read < MOST_READ and not full",
 	}
 	loop := regexp.MustCompile(`(?m)\b(while|repeat|until)\b *(.*?)(?: do\b|$)`)

@@ -9,7 +9,7 @@
 --         where it begins: start, end, time or place; the time or the ordinal of that; '1' to remove it; its limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
--- @include clock now limits version bucket numbers log upcoming group_types group_head group_look group_mark
+-- @include clock now limits version bucket numbers log upcoming group_head group_types group_look group_mark
 local EACH = 15 -- keys of a group
 local FIRST = 4 -- keys before the groups
 

@@ -82,4 +82,4 @@ var (
 func InvalidTopic(name string) bool { return duly.QueueRef{Name: name}.ValidateTopic() != nil }
 
 // LookKeys are the keys of a group that the script group_look reads.
-var LookKeys = []string{"config", "log", "heads", "entries", "ready", "waiting", "blocked", "ranges", "leased", "held", "tally"}
+var LookKeys = []string{"config", "log", "heads", "entries", "ready", "waiting", "blocked", "ranges", "leased", "tally"}

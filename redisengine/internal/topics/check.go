@@ -22,7 +22,7 @@ const maxPasses = 4
 // check, the numbers last.
 var (
 	topicParts = []string{"log", "records", "entries", "delayed", "numbers"}
-	groupParts = []string{"held", "sets", "run", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
+	groupParts = []string{"run", "held", "sets", "ranges", "blocks", "busy", "dead", "copies", "numbers"}
 )
 
 // checking is a Check of the topics of a namespace.

@@ -1,12 +1,6 @@
 -- Held messages that are not in a range. Such a message has a place: its ordinal in five bytes and its entry time in six.
--- The place is in exactly one of ready, waiting, blocked and leased, and in held. held sorts by ordinal. COPY is added for
--- a message from a dead copy, which needs nothing in the log.
---
--- The hash run has the packed state of a message: flags (1: from a copy), failures, stalls, due time, token of the lease,
--- length of the key, key, last error.
-local NO_TOKEN = '\0\0\0\0\0\0\0\0'
-local COPY = 2 ^ 50
-local pos_of, ordinal_of, count, read_copy, value_of, read_message, save_message, find_message, take_out, put_in, forget,
+-- The place is in exactly one of ready, waiting, blocked and leased, and its state is in a page.
+local pos_of, ordinal_of, count, read_copy, value_of, read_message, find_message, take_out, put_in, forget,
   new_message, free_key, hold_key, blocked_member
 
 do
@@ -24,38 +18,22 @@ function count(field, n)
   g[field] = g[field] + (n or 1)
 end
 
--- read_message returns a held message outside of a range, false if there is none.
-function read_message(pos)
-  local text = call('HGET', run, pos)
-  if not text then return false end
-  local m = {pos = pos, at = 28}
-  m.ordinal, m.ms = ordinal_of(pos)
-  local flags, size
-  flags, m.failures, m.stalls, m.due, m.token, size = struct.unpack('>BI4I4I6c8B', text)
-  m.copy = flags == 1
-  m.key, m.error = string.sub(text, 25, 24 + size), string.sub(text, 25 + size)
-  return m
+-- find_message returns the held message with an ordinal, if it is outside of a range.
+function find_message(ordinal)
+  return find_state(ordinal) or find_state(ordinal + COPY)
 end
 
-function save_message(m)
-  call('HSET', run, m.pos,
-    struct.pack('>BI4I4I6c8B', m.copy and 1 or 0, m.failures, m.stalls, m.due, m.token, #m.key) .. m.key .. m.error)
+-- read_message returns a held message outside of a range, false if there is none.
+function read_message(pos)
+  local m = find_message((ordinal_of(pos)))
+  return m and m.pos == pos and m
 end
 
 -- new_message returns a message to be held outside of a range.
 function new_message(ms, ordinal, key)
   return {
-    pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = NO_TOKEN, key = key or '', error = '',
+    pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = '', key = key or '', error = '',
   }
-end
-
--- find_message returns the held message with an ordinal, if it is outside of a range.
-function find_message(ordinal)
-  for _, score in ipairs({text_of(ordinal), text_of(ordinal + COPY)}) do
-    local pos = call('ZRANGEBYSCORE', held, score, score, 'LIMIT', '0', '1')[1]
-    if pos then return read_message(pos) end
-  end
-  return false
 end
 
 -- read_copy returns a dead copy: failures, stalls, last error and value. It returns false if there is none, or another program
@@ -85,8 +63,7 @@ function put_in(m, state, at)
   elseif state == 'delayed' then call('ZADD', waiting, text_of(m.due), m.pos)
   elseif state == 'blocked' then call('ZADD', blocked, '0', blocked_member(m))
   else call('ZADD', leased, text_of(at), m.pos) end
-  call('ZADD', held, text_of(m.ordinal + (m.copy and COPY or 0)), m.pos)
-  save_message(m)
+  put_state(m)
 end
 
 -- take_out takes a message out of the set that it is in, and returns its state.
@@ -124,8 +101,7 @@ end
 
 -- forget removes a message, which has left its set already. keep_copy leaves its dead copy.
 function forget(m, keep_copy)
-  call('ZREM', held, m.pos)
-  call('HDEL', run, m.pos)
+  cut_state(m)
   if m.copy and not keep_copy then call('HDEL', copies, m.pos) end
   free_key(m)
 end

@@ -2,6 +2,7 @@
 -- of deliveries, it trims the log if this group was at the floor, or if time or a bound may delete messages.
 local function group_close(trims)
   local was, free = g.low, false
+  write_pages()
   g.low, g.low_ms = lowest()
   if trims and (was < g.low and was <= topic.first or eager or topic.rest == 1) then
     trim()

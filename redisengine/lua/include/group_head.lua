@@ -1,5 +1,7 @@
 -- The configured limits of a group, and its numbers.
-local own -- the configured limits that only a group has
+local own        -- the configured limits that only a group has
+local kept       -- how many messages the group holds outside of ranges, if check_group has counted them
+local page_count -- how many pages it has, likewise
 local bind_group, read_group, head_of, held_size, is_behind
 
 do
@@ -35,9 +37,11 @@ function is_behind()
 end
 
 function held_size()
-  return g.out + call('ZCARD', held)
+  return g.out + (kept or call('ZCARD', ready) + call('ZCARD', waiting) + call('ZCARD', blocked) + call('ZCARD', leased))
 end
 end
 
 -- policy_of is for the include backoff.
 local function policy_of() return own end
+-- @call
+kept, page_count = nil, nil

@@ -1,7 +1,7 @@
 -- State changes of the messages that a group holds.
 local stalled_out -- whether some messages were taken back in this call
 local bytes_read  -- bytes of messages that this call has read and not handed out
-local split, each_left, missed, die, come_back, stall, suspect, catch_up, lowest, give_up, drop_held, take_back, fall_due, trim_dead, free_blocked, group_forward
+local split, each_left, missed, die, come_back, suspect, catch_up, lowest, give_up, drop_held, free_blocked, group_forward
 
 do
 -- die makes a dead copy of a message, which has left its set.
@@ -34,7 +34,7 @@ end
 
 -- come_back ends a delivery that was neither acked nor buried. The message has left its set.
 function come_back(m, event, due, reason)
-  m.token = NO_TOKEN
+  m.token = ''
   if event == 'nack' then
     m.failures, m.error = m.failures + 1, reason
   elseif event == 'stall' then
@@ -49,7 +49,7 @@ function come_back(m, event, due, reason)
   put_in(m, due <= now and 'ready' or 'delayed') -- it still holds its key
 end
 
-function stall(m)
+local function stall(m)
   count('stalled')
   come_back(m, 'stall', now, '')
 end
@@ -91,6 +91,7 @@ function split(block, f)
   local lost = each_left(block, function(ms, ordinal) f(new_message(ms, ordinal)) end)
   count('missed', lost)
   g.out = g.out - n
+  write_pages()
   drop_block(block.token)
   return n
 end
@@ -109,18 +110,19 @@ local function cut_block(token)
   count('missed', n)
 end
 
--- catch_up counts messages as missed that are gone although the group needs them. Outside of ranges it handles a thousand,
--- and returns false if there are more.
+-- catch_up counts messages as missed that are gone although the group needs them. Outside of ranges it handles a
+-- hundred pages, and returns false if there are more.
 function catch_up()
   if g.low >= topic.first then return true end
   local old = call('ZRANGEBYSCORE', firsts, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
   for _, token in ipairs(old) do cut_block(token) end
-  local gone = call('ZRANGEBYSCORE', held, '-inf', '(' .. text_of(topic.first), 'LIMIT', '0', '1000')
-  for i = 1, #gone do
-    local m = read_message(gone[i])
-    if m then missed(m) else call('ZREM', held, gone[i]) end
+  local gone = call('ZRANGEBYSCORE', held, '-inf', '(' .. text_of(topic.first), 'WITHSCORES', 'LIMIT', '0', '100')
+  for i = 1, #gone, 2 do
+    for _, m in ipairs(states_of(load_page(gone[i], tonumber(gone[i + 1])))) do
+      if m.ordinal < topic.first then missed(m) end
+    end
   end
-  if #old == 1000 or #gone == 1000 then return false end
+  if #old == 1000 or #gone == 200 then return false end
   if g.cursor < topic.first - 1 then
     count('missed', topic.first - 1 - g.cursor)
     g.cursor, g.cursor_ms = topic.first - 1, math.max(g.cursor_ms, topic.first_ms)
@@ -137,26 +139,32 @@ function lowest()
     local bit_at = block and first_bit(block.bits)
     if bit_at and block.first + bit_at < low then low, ms = block.first + bit_at, block.ms end
   end
+  if page_count == 0 then return low, ms end
   local head = call('ZRANGE', held, '0', '0', 'WITHSCORES')
   local at = tonumber(head[2])
-  if at and at < COPY and at < low then low, ms = ordinal_of(head[1]) end
+  if at and at < COPY and at < low then
+    local first = first_state(load_page(head[1], at))
+    if first and first.ordinal < low then low, ms = first.ordinal, first.ms end
+  end
   return low, ms
 end
 
--- give_up counts the messages that the group gives up, for drop_held. It removes a thousand copies, and returns false if
+-- give_up counts the messages that the group gives up, for drop_held. It removes a hundred pages of copies, and returns false if
 -- there are more.
 function give_up()
-  local kept = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'LIMIT', '0', '1000')
-  for i = 1, #kept do
-    local m = read_message(kept[i])
-    take_out(m)
-    forget(m)
+  local kept, n = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'WITHSCORES', 'LIMIT', '0', '100'), 0
+  for i = 1, #kept, 2 do
+    for _, m in ipairs(states_of(load_page(kept[i], tonumber(kept[i + 1])))) do
+      take_out(m)
+      forget(m)
+      n = n + 1
+    end
   end
-  if #kept == 1000 then
-    count('skipped', #kept)
+  if #kept == 200 then
+    count('skipped', n)
     return false
   end
-  local n = held_size() + #kept
+  n = n + held_size()
   g.out = 0
   return n
 end
@@ -164,12 +172,13 @@ end
 -- drop_held removes everything that the group holds. The numbers are stored first: if the call dies halfway, messages
 -- beyond the cursor are still delivered.
 function drop_held()
+  pages, kept, page_count = {named = {}, changed = {}}, 0, 0
   call('HSET', heads, this_group, pack_head(g, GROUP))
   call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
 end
 
 -- take_back takes back expired leases, of about 1000 messages. It reads the messages: so it ends after some 8 MiB as well.
-function take_back()
+local function take_back()
   local n = 0
   for _, token in ipairs(call('ZRANGEBYSCORE', ranges, '-inf', now_text, 'LIMIT', '0', '1000')) do
     local block = read_block(token)
@@ -191,7 +200,7 @@ function take_back()
   return n >= 1000 or #out == 1000 or bytes_read >= MOST_READ
 end
 
-function fall_due()
+local function fall_due()
   local due = call('ZRANGEBYSCORE', waiting, '-inf', now_text, 'LIMIT', '0', '1000')
   for i = 1, #due do
     call('ZREM', waiting, due[i])
@@ -213,7 +222,7 @@ function free_blocked()
 end
 
 -- trim_dead drops dead copies beyond the group's bounds.
-function trim_dead()
+local function trim_dead()
   local size = call('ZCARD', dead)
   if size == 0 then return false end
   local most = dead_count ~= -1 and math.min(1000, size - dead_count) or 0
