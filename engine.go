@@ -214,14 +214,15 @@ type Maintainer interface {
 // CheckParams says how to check.
 type CheckParams struct {
 	Repair bool
-	// Progress, if set, is called now and then with the jobs looked at so far
-	// and their number as far as it is known.
+	// Progress, if set, is called now and then with the jobs and messages looked
+	// at so far, and their number as far as it is known.
 	Progress func(done, total int64)
 }
 
 // CheckReport is what a Check found.
 type CheckReport struct {
-	Jobs     int64 // looked at
+	Jobs     int64 // looked at, except those of groups
+	Messages int64 // looked at: held and dead in groups, and delayed in topics
 	Faults   []Fault
 	Repaired int // faults that were mended
 }

@@ -14,7 +14,33 @@ func topicStatsTests() []test {
 		{"OldestNeededIsTheAgeOfTheFloor", []string{"C12.152"}, Options{}, groupOldest},
 		{"ListsAreSortedByState", []string{"C12.7", "C12.159"}, Options{}, groupLists},
 		{"NamesAreListedInPages", []string{"C12.160"}, Options{}, topicNames},
+		{"CheckCountsMessages", []string{"C12.182"}, Options{}, topicCheckCounts},
 		{"SurveyCoversGroups", []string{"C12.161"}, Options{}, topicSurvey},
+	}
+}
+
+// Check counts held, dead and delayed messages apart from jobs. Other messages of the log don't count.
+func topicCheckCounts(s *scene) {
+	s.on("q").push(duly.Job{})
+	g := s.groupFrom("g", duly.FromStart)
+	s.send("leased", "nacked", "buried", "acked")
+	ds := g.delivers("leased", "nacked", "buried", "acked")
+	g.nack(ds[1], "no")
+	g.bury(ds[2], "no")
+	g.ack(ds[3])
+	s.send("beyond the cursor")
+	s.publish(duly.Message{Body: []byte("delayed"), Delay: time.Hour})
+
+	var done, total int64
+	for _, repair := range []bool{false, true} {
+		report, err := s.Maintainer.Check(s.ctx, duly.CheckParams{Repair: repair, Progress: func(d, t int64) { done, total = d, t }})
+		s.must("check", err)
+		same(s, "the faults", len(report.Faults), 0)
+		same(s, "the jobs looked at", report.Jobs, 1)
+		same(s, "the messages looked at", report.Messages, 4)
+		if done > 5 || done > total {
+			s.Errorf("the progress ends at %d of %d", done, total)
+		}
 	}
 }
 

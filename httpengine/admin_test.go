@@ -43,12 +43,12 @@ func ndjson(lines ...wire.CheckLine) http.HandlerFunc {
 
 // C14.28: progress, then the report.
 func TestCheckTellsItsProgressAndItsReport(t *testing.T) {
-	report := duly.CheckReport{Jobs: 7, Repaired: 1, Faults: []duly.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
+	report := duly.CheckReport{Jobs: 7, Messages: 3, Repaired: 1, Faults: []duly.Fault{{Kind: "lost", Queue: duly.Q("q"), ID: "x", Detail: "d", Repaired: true}}}
 	serve := ndjson(wire.CheckLine{Done: 1, Total: 7}, wire.CheckLine{Done: 6, Total: 7}, wire.CheckLine{Report: &report})
 	inAdmin(t, serve, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		var told []int64
 		got, err := a.Check(t.Context(), duly.CheckParams{Repair: true, Progress: func(done, total int64) { told = append(told, done, total) }})
-		if err != nil || got.Jobs != 7 || got.Repaired != 1 || len(got.Faults) != 1 || got.Faults[0] != report.Faults[0] {
+		if err != nil || got.Jobs != 7 || got.Messages != 3 || got.Repaired != 1 || len(got.Faults) != 1 || got.Faults[0] != report.Faults[0] {
 			t.Errorf("the report is %+v, %v", got, err)
 		}
 		if len(told) != 4 || told[0] != 1 || told[2] != 6 || told[3] != 7 {

@@ -40,7 +40,7 @@ func TestCheckStreamsItsProgress(t *testing.T) {
 		}
 		m.goOn <- struct{}{}
 	}
-	want := `{"report":{"jobs":3,"repaired":1,"faults":[{"kind":"counters_differ","namespace":"default","queue":"q","repaired":true}]}}`
+	want := `{"report":{"jobs":3,"messages":5,"repaired":1,"faults":[{"kind":"counters_differ","namespace":"default","queue":"q","repaired":true}]}}`
 	if !lines.Scan() || lines.Text() != want || lines.Scan() {
 		t.Errorf("last line: %q", lines.Text())
 	}
@@ -59,7 +59,7 @@ func (m *busyMaintainer) Check(_ context.Context, p duly.CheckParams) (duly.Chec
 		p.Progress(i+1, 3) // too soon to be told
 		<-m.goOn
 	}
-	return duly.CheckReport{Jobs: 3, Repaired: 1, Faults: []duly.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
+	return duly.CheckReport{Jobs: 3, Messages: 5, Repaired: 1, Faults: []duly.Fault{{Kind: "counters_differ", Queue: duly.Q("q"), Repaired: p.Repair}}}, nil
 }
 
 type panicMaintainer struct{ duly.Maintainer }

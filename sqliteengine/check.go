@@ -100,6 +100,9 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	}
 	for _, q := range queues {
 		c.total += q.held() + q.sizes.Dead + q.sizes.Done
+		if q.kind == kindTopic {
+			c.total += q.log.n.delayed
+		}
 	}
 	// Topics first, so that their logs are mended before groups are fitted to them.
 	for _, q := range queues {
@@ -161,7 +164,8 @@ func (c *check) strays() error {
 // progress tells how far it is.
 func (c *check) progress(ctx context.Context) error {
 	if c.p.Progress != nil {
-		c.p.Progress(c.report.Jobs, max(c.total, c.report.Jobs))
+		done := c.report.Jobs + c.report.Messages
+		c.p.Progress(done, max(c.total, done))
 	}
 	return c.e.alive(ctx)
 }

@@ -28,7 +28,11 @@ func (c *check) jobs(ctx context.Context, q *queue) error {
 			last = page[i].number
 		}
 		n = len(page)
-		c.report.Jobs += int64(n)
+		if q.kind == kindGroup {
+			c.report.Messages += int64(n)
+		} else {
+			c.report.Jobs += int64(n)
+		}
 		if err := c.progress(ctx); err != nil {
 			return err
 		}

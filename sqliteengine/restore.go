@@ -66,7 +66,7 @@ type Restored struct {
 	Path  string // of the store, with its symbolic links resolved
 	Kept  string // the file of the old store; empty if there was none or it was discarded
 	Bytes int64  // of the new file
-	Jobs  int64  // in it
+	Jobs  int64  // in it, with the messages that groups hold and delayed ones
 }
 
 // Restore replaces the store at a path by a backup, after it has checked a copy

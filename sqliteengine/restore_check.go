@@ -30,7 +30,7 @@ func (r *restore) check(ctx context.Context) error {
 			r.p.From, len(report.Faults), f.Kind, f.Queue.Name, f.Detail)
 	}
 
-	r.done.Jobs = report.Jobs
+	r.done.Jobs = report.Jobs + report.Messages
 	if err := voidReceipts(copied); err != nil {
 		return r.ofBackup(storeError(copied, err))
 	}

@@ -67,6 +67,7 @@ func (c *check) topic(q *queue) error {
 	if err != nil {
 		return err
 	}
+	c.report.Messages += truth.delayed
 	if truth != q.log.n && complete {
 		c.found(faultLogNumbers, q, "", fmt.Sprintf("they are %+v, must be %+v", q.log.n, truth), mendLog(q.ref))
 	}

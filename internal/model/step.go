@@ -111,13 +111,22 @@ func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckRepor
 	}
 	defer e.mu.Unlock()
 	var r duly.CheckReport
-	for _, q := range e.queues {
+	for ref, q := range e.queues {
+		looked := &r.Jobs
+		if _, _, isGroup := ref.Group(); isGroup {
+			looked = &r.Messages
+		}
 		for _, s := range q.shards {
-			r.Jobs += int64(s.held() + s.size(duly.StateDead) + s.size(duly.StateDone))
+			*looked += int64(s.held() + s.size(duly.StateDead) + s.size(duly.StateDone))
 			r.Faults = append(r.Faults, s.check()...)
 		}
 		if p.Progress != nil {
-			p.Progress(r.Jobs, r.Jobs)
+			p.Progress(r.Jobs+r.Messages, r.Jobs+r.Messages)
+		}
+	}
+	for _, t := range e.topics {
+		for _, l := range t.logs {
+			r.Messages += int64(len(l.delayed))
 		}
 	}
 	return r, nil

@@ -31,7 +31,7 @@ func AppendCheck(dst []byte, repair bool) []byte {
 // CheckLine is one line of a check's answer: progress while Report and Err are
 // nil, else the last line.
 type CheckLine struct {
-	// Done and Total are jobs looked at, and their number as far as known.
+	// Done and Total are jobs and messages looked at, and their number as far as known.
 	Done, Total int64
 	Report      *duly.CheckReport
 	Err         error
@@ -57,6 +57,7 @@ func AppendCheckLine(dst []byte, l CheckLine) []byte {
 func AppendReport(dst []byte, report *duly.CheckReport) []byte {
 	o := begin(dst)
 	o.int("jobs", report.Jobs)
+	o.int("messages", report.Messages)
 	o.int("repaired", int64(report.Repaired))
 	list(&o, "faults", report.Faults, func(dst []byte, f *duly.Fault) []byte {
 		o := begin(dst)
@@ -98,6 +99,8 @@ func (r *reader) report(report *duly.CheckReport) {
 		switch key {
 		case "jobs":
 			report.Jobs = r.int(key)
+		case "messages":
+			report.Messages = r.int(key)
 		case "repaired":
 			report.Repaired = int(r.int(key))
 		case "faults":

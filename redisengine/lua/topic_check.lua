@@ -11,7 +11,7 @@
 --
 -- @include guard clock now numbers log message types entering
 local PAGE = 200
-local faults
+local faults, looked
 local parts = {}
 local next_from -- where to continue; '' for the end
 local mends
@@ -81,7 +81,8 @@ function parts.records()
   end
 end
 
--- judge_listed checks that an entry of a list has its record. A repair moves the following entries, which the next round checks.
+-- judge_listed checks that each entry of a list has its record, and returns how many entries it checked. A repair moves the
+-- following entries, which the next round checks.
 local function judge_listed(set, name_in)
   local got = page(set)
   for i = 1, #got, 2 do
@@ -92,10 +93,11 @@ local function judge_listed(set, name_in)
       if mends then call('ZREM', set, got[i]) end
     end
   end
+  return #got / 2
 end
 
 function parts.entries()
-  judge_listed(entries, function(member) return string.sub(member, 6) end)
+  looked = judge_listed(entries, function(member) return string.sub(member, 6) end)
 end
 
 function parts.delayed()
@@ -130,10 +132,10 @@ function parts.numbers()
   differs('waiting_bytes', waiting_bytes())
 end
 -- @call
-faults, next_from, mends = {}, '', repair == '1'
+faults, looked, next_from, mends = {}, 0, '', repair == '1'
 read_topic(call('HGET', heads, ''))
 check_log()
 check_delayed()
 parts[part]()
 if mends and #faults > 0 then save_topic() end
-return {'ok', next_from, faults, 0}
+return {'ok', next_from, faults, looked}

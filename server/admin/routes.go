@@ -18,7 +18,7 @@ func (a *API) storeRoutes() []route.Route {
 		{Method: "POST", Path: "/admin/check", Need: auth.Operator, MaxBody: 1 << 10, Handler: a.check, Doc: route.Doc{
 			ID: "checkStore", Summary: "Check the store", Text: "Compares every job with every index. Answers a line of JSON now and then, and the report or an error as the last one.",
 			Request: checkForm{}, Answer: checkLineForm{}, ContentType: "application/x-ndjson", Errors: []duly.Code{duly.CodeUnsupported},
-			Example: `{"repair":false}`, ExampleAnswer: `{"report":{"jobs":1,"repaired":0,"faults":[]}}`,
+			Example: `{"repair":false}`, ExampleAnswer: `{"report":{"jobs":1,"messages":0,"repaired":0,"faults":[]}}`,
 		}},
 		{Method: "POST", Path: "/admin/backup", Need: auth.Operator, MaxBody: 0, Query: []string{"pool"}, Handler: a.backup, Doc: route.Doc{
 			ID: "backupStore", Summary: "Copy the store", Text: "The answer is a file of one moment, which opens as an engine. One that is cut off is not whole. Of several pools it is the default one's, or that of pool.",

@@ -15,8 +15,8 @@ type checkForm struct {
 
 type checkLineForm struct {
 	open
-	Done   int64           `json:"done,omitempty" doc:"Progress: the jobs checked so far."`
-	Total  int64           `json:"total,omitempty" doc:"Progress: the number of jobs, as far as it is known."`
+	Done   int64           `json:"done,omitempty" doc:"Progress: the jobs and messages checked so far."`
+	Total  int64           `json:"total,omitempty" doc:"Progress: the number of jobs and messages, as far as it is known."`
 	Report *reportForm     `json:"report,omitempty" doc:"The last line of a check."`
 	Error  *checkErrorForm `json:"error,omitempty" doc:"The last line of a check that failed."`
 }
@@ -24,6 +24,7 @@ type checkLineForm struct {
 type reportForm struct {
 	open
 	Jobs     int64       `json:"jobs" doc:"The jobs that were checked."`
+	Messages int64       `json:"messages" doc:"The messages that were checked: held and dead in groups, and delayed in topics."`
 	Repaired int         `json:"repaired" doc:"The faults that were repaired."`
 	Faults   []faultForm `json:"faults" doc:"What is wrong."`
 }

@@ -135,8 +135,9 @@ func (r *Pools) Check(ctx context.Context, p duly.CheckParams) (sum duly.CheckRe
 		if failed != nil && err == nil {
 			err = inPool(pool, failed)
 		}
-		before += report.Jobs
+		before += report.Jobs + report.Messages
 		sum.Jobs += report.Jobs
+		sum.Messages += report.Messages
 		sum.Repaired += report.Repaired
 		for _, f := range report.Faults {
 			if pool.name != duly.DefaultPool {

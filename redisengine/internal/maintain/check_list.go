@@ -25,7 +25,9 @@ func (c *check) namespace(ctx context.Context, namespace string) error {
 		return err
 	}
 	if looked > 0 {
-		c.progress(looked, looked)
+		c.report.Messages += looked
+		c.before += looked
+		c.progress(0, 0)
 	}
 
 	return c.e.EachPage(ctx, c.e.NamesKey(namespace), func(names []string) error {

@@ -49,7 +49,8 @@ type TopicMaintainer interface {
 func (c *check) progress(jobs, all int64) {
 	c.report.Jobs += jobs
 	if c.p.Progress != nil {
-		c.p.Progress(c.report.Jobs, max(c.before+all, c.report.Jobs))
+		done := c.report.Jobs + c.report.Messages
+		c.p.Progress(done, max(c.before+all, done))
 	}
 }
 

@@ -90,7 +90,7 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 			if err := c.groups(ctx, q, s); err != nil {
 				return err
 			}
-			if err := c.all(topicParts, func(part string, _ bool) error { return c.part(ctx, q, s, part, false) }); err != nil {
+			if err := c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) }); err != nil {
 				return err
 			}
 			for _, name := range q.Topic.Names() {

@@ -41,7 +41,11 @@ func (a *app) checked(p *printer, report duly.CheckReport) error {
 		p.line(wire.AppendReport(nil, &report))
 	} else {
 		p.faults(report.Faults)
-		p.printf("looked at %s, found %s", plural(report.Jobs, "job"), plural(int64(len(report.Faults)), "fault"))
+		looked := plural(report.Jobs, "job")
+		if report.Messages > 0 {
+			looked += " and " + plural(report.Messages, "message")
+		}
+		p.printf("looked at %s, found %s", looked, plural(int64(len(report.Faults)), "fault"))
 		if report.Repaired > 0 {
 			p.printf(", mended %s", countText(int64(report.Repaired)))
 		}

@@ -26,6 +26,7 @@ func TestTheLifeOfATopicForPeople(t *testing.T) {
 	r.stdin = "one\ntwo\n\nfour\n"
 	r.do("topic", "publish", "events", "--lines")
 	r.do("topic", "delayed", "events", "--bodies")
+	r.do("check")
 	r.do("topic", "groups", "events")
 	r.do("topic", "list")
 	r.do("stats", "events")
@@ -66,6 +67,7 @@ func TestTheLifeOfATopicForMachines(t *testing.T) {
 	r.stdin = "one\ntwo\n"
 	r.do("topic", "publish", "events", "--lines", "--json")
 	r.do("topic", "delayed", "events", "--json")
+	r.do("check", "--json")
 	r.do("topic", "groups", "events", "--json")
 	r.do("topic", "groups", "events", "--names", "--json")
 	r.do("topic", "list", "--json")
