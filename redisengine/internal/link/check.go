@@ -42,7 +42,7 @@ func (l *checks) check(ctx context.Context) error {
 
 	for _, n := range nodes {
 		if n.info == nil {
-			l.log.Warn("redis: the user may not call INFO, so nobody looks whether the server drops keys when its memory is full, and whether it keeps them on disk",
+			l.log.Warn("redis: the user may not call INFO, so maxmemory-policy and appendonly are not checked; grant it: ACL SETUSER USER +info",
 				slog.String("setting", "acl"), slog.String("server", n.addr))
 			continue
 		}
@@ -193,7 +193,8 @@ func (l *checks) Allowed(ctx context.Context, commands ...[]string) error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
-		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them by ACL SETUSER", l.where(), strings.Join(lacking, ", "), l.o.Prefix)}
+		"redis at %s: the server's user lacks rights (%s, on keys under the prefix %s); grant them: ACL SETUSER USER +%s ~%s:*",
+		l.where(), strings.Join(lacking, ", "), l.o.Prefix, strings.Join(lacking, " +"), l.o.Prefix)}
 }
 
 // lacking returns those of the commands that the server's user may not call.
@@ -202,7 +203,11 @@ func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, er
 	if err != nil {
 		return nil, err
 	}
-	return msg.AsStrSlice()
+	positions, err := msg.AsIntSlice()
+	if err != nil {
+		return nil, err
+	}
+	return namesAt(commands, positions), nil
 }
 
 // runAnywhere runs a script without keys. Of a cluster a node is asked that has

@@ -124,8 +124,9 @@ func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 		return err
 	}
 	e, ok := errors.AsType[*duly.Error](err)
-	if names, _ := msg.AsStrSlice(); ok && len(names) > 0 {
-		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamedRight, "command "+strings.Join(names, ", "), 1)}
+	if positions, _ := msg.AsIntSlice(); ok && len(positions) > 0 {
+		names := strings.Join(namesAt(l.needed, positions), ", ")
+		return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.Replace(e.Message, unnamedRight, "command "+names, 1)}
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
-		"redis at %s: the server's user may not use functions (%s); grant +function|load +fcall +fcall_ro by ACL SETUSER", l.where(), strings.Join(lacking, ", "))}
+		"redis at %s: the server's user may not use functions (%s); grant them: ACL SETUSER USER +function|load +fcall +fcall_ro", l.where(), strings.Join(lacking, ", "))}
 }
 
 // loadAll loads libraries on all nodes. Replicas get theirs from their primaries,

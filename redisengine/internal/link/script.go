@@ -95,25 +95,42 @@ func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	return b.Arbitrary(name, script, strconv.Itoa(len(c.Keys))).Keys(c.Keys...).Args(c.Args...).Build()
 }
 
-// mayCallScript answers which of the commands in ARGV the user may not call: each is a
-// number of words and the words. One that the server does not know is named too.
+// mayCallScript returns the positions, from 1 on, of the commands in ARGV that the
+// user may not call. Each command is its number of words, then the words. Commands
+// that the server does not know count as forbidden.
 var mayCallScript = NewScript("may", `#!lua flags=no-writes
-local lacking, i = {}, 1
+local lacking, i, position = {}, 1, 0
 if not redis.acl_check_cmd then return lacking end
 while i <= #ARGV do
 	local n = tonumber(ARGV[i])
+	position = position + 1
 	local words = {}
 	for k = 1, n do words[k] = ARGV[i + k] end
 	local known, granted = pcall(redis.acl_check_cmd, unpack(words))
-	if not (known and granted) then lacking[#lacking + 1] = words[1] end
+	if not (known and granted) then lacking[#lacking + 1] = position end
 	i = i + n + 1
 end
 return lacking`, true)
 
+// mayCall returns the call of mayCallScript for commands.
 func mayCall(commands [][]string) Call {
 	c := Call{Script: mayCallScript}
 	for _, words := range commands {
 		c.Args = append(append(c.Args, strconv.Itoa(len(words))), words...)
 	}
 	return c
+}
+
+// namesAt returns the commands at the positions that mayCallScript has returned, as
+// rules of an ACL name them: client|id.
+func namesAt(commands [][]string, positions []int64) []string {
+	names := make([]string, len(positions))
+	for i, position := range positions {
+		words := commands[position-1]
+		names[i] = words[0]
+		if words[0] == "client" || words[0] == "function" {
+			names[i] += "|" + words[1]
+		}
+	}
+	return names
 }
