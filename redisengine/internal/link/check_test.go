@@ -85,7 +85,7 @@ func TestWhatStandsThere(t *testing.T) {
 	c, _ := redistest.SharedCluster(t)
 	refusedOpen(t, "redis+sentinel://"+c.Addrs()[0]+"/m", duly.CodeInvalid, "this is no Sentinel", "redis+cluster://")
 	refusedOpen(t, "redis://"+c.Addrs()[0], duly.CodeInvalid, "redis+cluster://")
-	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "db")
+	refusedOpen(t, s.URL()+"/99", duly.CodeInvalid, "lower db")
 }
 
 func TestNobodyThere(t *testing.T) {
@@ -96,13 +96,13 @@ func TestNobodyThere(t *testing.T) {
 	}
 	addr := l.Addr().String()
 	refusedOpen(t, "redis://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "rediss://", "no answer in time")
-	refusedOpen(t, "rediss://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "no TLS")
+	refusedOpen(t, "rediss://:s3cret@"+addr+"?dial_timeout=50ms", duly.CodeUnavailable, "the TLS handshake failed", "write redis://")
 	l.Close()
 	for _, url := range []string{"redis://:s3cret@" + addr, "rediss://" + addr, "redis+cluster://" + addr, "redis+sentinel://" + addr + "/m"} {
 		refusedOpen(t, url, duly.CodeUnavailable, "nobody answers there", addr)
 	}
 	refusedOpen(t, "redis+unix:///nowhere/redis.sock", duly.CodeUnavailable, "/nowhere/redis.sock", "check that the server runs, and the socket's path")
-	refusedOpen(t, "redis://host.invalid:1", duly.CodeUnavailable, "host is not found")
+	refusedOpen(t, "redis://host.invalid:1", duly.CodeUnavailable, "check the host in the URL")
 }
 
 // Open ends with its context, also where somebody listens and says nothing.

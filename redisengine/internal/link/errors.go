@@ -73,7 +73,7 @@ var replyPhrases = []struct {
 }{
 	{"Function not found", verdict{class: noScript, advice: "the server does not keep the function" + nothing}},
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
-	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "db is beyond what the server has; see its setting databases"}},
+	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "the server has no database of this number; lower db in the URL, or raise databases in the server's configuration"}},
 	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},
 	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + checkLogin}},
 	{"cluster support disabled", verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"}},
@@ -81,7 +81,7 @@ var replyPhrases = []struct {
 	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
 	{"ACL failure in script", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
 	{"unknown command 'SENTINEL'", verdict{code: duly.CodeInvalid, advice: "this is no Sentinel; name the Sentinels, or begin the URL with redis:// for one server, redis+cluster:// for a cluster (rediss for TLS)"}},
-	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not have a command that is needed (%s)"}},
+	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not know a command that duly needs (%s); duly needs Redis 7.0 or Valkey 7.2, and a proxy must pass it on"}},
 }
 
 // verdictOf classifies an error of the client library that is not its nil.
@@ -97,7 +97,7 @@ func verdictOf(err error) verdict {
 		return verdictOfReply("CLUSTERDOWN")
 	case strings.Contains(err.Error(), "unknown message type"):
 		return verdict{class: unknown, code: duly.CodeUnavailable,
-			advice: "what answers there is no Redis, or speaks TLS (then write rediss://); check " + hostAndPort}
+			advice: "the answer is not Redis's protocol; write rediss:// if the server speaks TLS, or check " + hostAndPort}
 	}
 	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
 }
@@ -152,8 +152,10 @@ func inScript(text string) bool {
 // unnamedRight is used when the server's refusal does not name the right.
 const unnamedRight = "see ACL LOG"
 
-// lackingRight names the command or key that the server's refusal is about.
+// lackingRight names the command or key that the server's refusal is about. Redis
+// before 7.0 quotes an unknown command as `NAME`.
 func lackingRight(text string) string {
+	text = strings.ReplaceAll(text, "`", "'")
 	if _, rest, ok := strings.Cut(text, "'"); ok {
 		name, what, ok := strings.Cut(rest, "'")
 		if ok && len(name) <= 32 && !strings.HasPrefix(what, " key") && !strings.HasPrefix(what, " channel") {
@@ -180,11 +182,11 @@ func verdictOfDial(u unsent) verdict {
 	case strings.Contains(text, "tls: ") && u.stage == atGreet:
 		v.advice = "the server does not take our certificate (" + text + "); see tls_cert and tls_key"
 	case u.stage == atTLS:
-		v.advice = "no TLS comes about on this port (" + text + "); if it speaks plain Redis, write redis:// for rediss://"
+		v.advice = "the TLS handshake failed (" + text + "); if the server has no TLS, write redis:// instead of rediss://"
 	case u.stage == atGreet:
-		v.advice = "the connection is taken, but the greeting is not answered (" + text + "); check that Redis listens there, and write rediss:// if it speaks TLS"
+		v.advice = "the server accepts the connection, but does not answer the greeting (" + text + "); check that Redis listens there, and write rediss:// if it speaks TLS"
 	case errors.As(u, &dns):
-		v.advice = "the host is not found (" + text + ")"
+		v.advice = "the host is not found (" + text + "); check the host in the URL"
 	default:
 		v.advice = "nobody answers there (" + text + "); check that the server runs, and " + hostAndPort
 	}

@@ -131,6 +131,7 @@ func TestRefusals(t *testing.T) {
 		{"ERR The user executing the script can't access at least one of the keys mentioned in the command script: ab", duly.CodeForbidden, "access to keys"},
 		{"ERR ACL failure in script: User u has no permissions to run the 'set' command script: ab", duly.CodeForbidden, "command set"},
 		{"ERR unknown command 'EVALSHA', with args beginning with: ", duly.CodeUnsupported, "command EVALSHA"},
+		{"ERR unknown command `HELLO`, with args beginning with: ", duly.CodeUnsupported, "(command HELLO); duly needs Redis 7.0"},
 		{"ERR user_script:2: s3cret detail script: ab, on @user_script:2.", duly.CodeInternal, "the log has the details"},
 	}
 	for _, tt := range tests {

@@ -50,7 +50,7 @@ func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
 		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
 		{"redis+sentinel://" + plain.Addr() + "/m", exitMisuse, []string{"duly: invalid: redis at " + plain.Addr() + ": this is no Sentinel; ", "begin the URL with redis://"}},
 		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
-		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// for rediss://"}},
+		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// instead of rediss://"}},
 		{"redis://" + tls.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write rediss:// if it speaks TLS"}},
 		{old.URL(), exitFailed, []string{"duly: unsupported: ", "6.2.14", "needs Redis 7.0"}},
 		{replica.URL() + quick, exitFailed, []string{"duly: unavailable: ", "the server is a replica", "connect to the primary"}},
