@@ -149,7 +149,7 @@ func TestCancelReportsNeedTheirRights(t *testing.T) {
 		pushOne(t, e, duly.Job{Queue: "q", ID: id})
 		must(t, e.Delete(t.Context(), duly.Q("q"), id))
 	}
-	const published, heard = "canceled jobs are not reported", "can't be heard"
+	published, heard := "+spublish &"+prefix+":*\" setting=acl", "+ssubscribe &"+prefix+":*\" setting=acl"
 	redistest.Await(t, "both are logged", func() bool {
 		return strings.Contains(log.String(), published) && strings.Contains(log.String(), heard)
 	})

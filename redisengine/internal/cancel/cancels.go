@@ -3,6 +3,7 @@ package cancel
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -207,8 +208,10 @@ func (e *Reporter) publish(namespace, message string) {
 	case duly.CodeOf(err) == duly.CodeForbidden:
 		a.refused = clock.System().Mono() + refusedPause
 		a.warn.Do(func() {
-			e.Settings.Logger.Warn("redis: canceled jobs are not reported to the workers that run them, which notice it when they extend the lease",
-				slog.String("error", err.Error()))
+			o := e.Link.Options()
+			e.Settings.Logger.Warn("redis: the server refuses to publish that jobs are canceled, so their workers notice it at the next extension; "+
+				"grant it: ACL SETUSER USER +spublish &"+o.Prefix+":*",
+				slog.String("setting", "acl"), slog.String("server", strings.Join(o.Addrs, ",")), slog.String("error", err.Error()))
 		})
 	case err == nil && codec.Integer(&msg) == 0:
 		a.unheard[namespace] = true

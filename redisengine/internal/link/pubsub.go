@@ -146,7 +146,9 @@ func (s *subscriber) explain(err error) (refusal bool) {
 		return v.class == refused
 	}
 	s.logged = err.Error()
-	l.log.Warn("redis: what is published can't be heard", slog.String("channel", s.channel), slog.String("error", l.fault("subscribe", v, err).Error()))
+	l.log.Warn("redis: the server refuses a subscription, so changes are noticed later; grant it: ACL SETUSER USER +subscribe +ssubscribe &"+l.o.Prefix+":*",
+		slog.String("setting", "acl"), slog.String("server", l.where()), slog.String("channel", s.channel),
+		slog.String("error", l.fault("subscribe", v, err).Error()))
 	return true
 }
 
