@@ -70,8 +70,8 @@ func unknown(scheme, forms string) error {
 
 // What a URL looks like, in short: that of a store, and that of any engine.
 const (
-	storeForms = "sqlite:PATH for a file or redis://HOST for Redis"
-	forms      = "sqlite:PATH for a file, redis://HOST for Redis, or http(s)://TOKEN@HOST/NAMESPACE for a server"
+	storeForms = "sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey"
+	forms      = "sqlite:PATH for a file, redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey, or http(s)://TOKEN@HOST/NAMESPACE for a server"
 )
 
 // Schemes lists what the URL of an engine begins with.

@@ -136,7 +136,7 @@ func TestCheckStoreOffersWhatCanBeServed(t *testing.T) {
 	for _, url := range []string{"", "jobs.db", "ftp://s3cret@host", "reds://s3cret@host", "s3cretTokenThatIsLong:x", "http://s3cret@host/shop", "https://s3cret@host"} {
 		err := open.CheckStore(url)
 		if !errors.Is(err, duly.ErrInvalid) || strings.Contains(err.Error(), "s3cret") || strings.Contains(err.Error(), "TOKEN@") ||
-			!strings.HasSuffix(err.Error(), "; write sqlite:PATH for a file or redis://HOST for Redis") {
+			!strings.HasSuffix(err.Error(), "; write sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey") {
 			t.Errorf("CheckStore(%q): %v", url, err)
 		}
 	}

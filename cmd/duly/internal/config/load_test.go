@@ -291,7 +291,7 @@ func TestAServerIsNoEngineToServe(t *testing.T) {
 		t.Fatalf("%q", got)
 	}
 	for i, where := range []string{"duly.toml:1: engine is ", "duly.toml:2: pools.orders is ", "duly.toml:3: pools.mails begins with "} {
-		if !strings.HasPrefix(got[i], where) || !strings.HasSuffix(got[i], "; write sqlite:PATH for a file or redis://HOST for Redis") || strings.Contains(got[i], "SECRET") {
+		if !strings.HasPrefix(got[i], where) || !strings.HasSuffix(got[i], "; write sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey") || strings.Contains(got[i], "SECRET") {
 			t.Errorf("%q", got[i])
 		}
 	}
