@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// MaxBlock bounds one blocking call. A blocked connection is not asked
-	// whether somebody is there, so a dead one is noticed by the end of the call.
+	// MaxBlock bounds one blocking call. The client library does not ping a blocked
+	// connection, so a dead one is noticed only when the call ends.
 	MaxBlock = 5 * time.Second
-	// blockGrace is how much later than asked for a blocking call may end.
+	// blockGrace is how much longer than its timeout a blocking call may take.
 	blockGrace = 2 * time.Second
-	// connIdle is how long a connection for blocking is kept without a call.
+	// connIdle is how long an unused connection is kept.
 	connIdle = 30 * time.Second
-	// minBlock is the shortest time, because the server takes 0 as no limit.
+	// minBlock is the shortest timeout, because the server takes 0 as no limit.
 	minBlock = time.Millisecond
 )
 
@@ -33,8 +33,8 @@ type blockingCalls struct {
 	blockers blockers
 }
 
-// Group tells which keys may stand in one blocking call: those with equal
-// groups. On one server these are all keys; on a cluster those of one hash slot.
+// Group returns the group of a key. One blocking call may have keys of one group
+// only. On one server all keys are of one group, on a cluster those of one hash slot.
 func (l *blockingCalls) Group(key string) string {
 	if l.o.Mode != Cluster {
 		return ""
@@ -42,15 +42,14 @@ func (l *blockingCalls) Group(key string) string {
 	return strconv.Itoa(int(hashslot.Of(key)))
 }
 
-// Block waits until one of the sorted sets has a member, takes the one of the
-// lowest score, and answers it with the key of its set. ok is false if the time
-// is over (at most MaxBlock), or if it was ended by [Link.Unblock]. All keys
-// are of the group, and one call per group is on its way at a time: a second
-// one waits for its turn.
+// Block waits until one of the sorted sets has a member, removes the member of the
+// lowest score, and returns it with the key of its set. It returns false if the
+// timeout (at most MaxBlock) is over, or if [Link.Unblock] ended it. All keys must be
+// of the group. One call per group runs at a time, and a second one waits for its turn.
 //
-// A member that was taken is answered also when the context has ended
-// meanwhile; it is lost only with the connection or the process, or if the
-// server does not answer within a second after that.
+// A removed member is returned even if the context has ended meanwhile. It is lost
+// only with the connection or the process, or if the server does not answer within
+// a second after the context's end.
 func (l *blockingCalls) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
 	b := l.blockers.blocker(l.core, group)
 	select {
@@ -84,7 +83,7 @@ func (l *blockingCalls) Block(ctx context.Context, group string, keys []string, 
 	return p.key, p.member, p.score, p.ok, p.err
 }
 
-// popResult is what a blocking call has brought.
+// popResult is the result of a blocking call.
 type popResult struct {
 	key, member string
 	score       float64
@@ -92,10 +91,10 @@ type popResult struct {
 	err         error
 }
 
-// leaveWait is how long a caller that leaves waits for what its call has taken.
+// leaveWait is how long a caller whose context has ended waits for a removed member.
 const leaveWait = time.Second
 
-// leave ends a blocking call whose caller leaves.
+// leave ends a blocking call whose caller's context has ended.
 func (l *blockingCalls) leave(ctx context.Context, group string, done <-chan popResult) popResult {
 	l.Unblock(group)
 	timer := l.clock.NewTimer(leaveWait)
@@ -111,9 +110,9 @@ func (l *blockingCalls) leave(ctx context.Context, group string, done <-chan pop
 	}
 }
 
-// Unblock ends the blocking call of the group that is on its way, if there is
-// one; it does not wait for that. A call that begins at the same moment may be
-// ended instead, as if its time were over.
+// Unblock ends the blocking call of the group in flight, if there is one, and does
+// not wait for its end. It may end a call that begins at the same moment instead, as
+// if its timeout were over.
 func (l *blockingCalls) Unblock(group string) {
 	call := l.blockers.current(group)
 	if call == nil {
@@ -137,7 +136,7 @@ func (l *blockingCalls) Unblock(group string) {
 type blockConn struct {
 	client rueidis.DedicatedClient
 	id     int64  // the server's number for it
-	place  string // the primary that it leads to; of a cluster "", as the slot says that
+	place  string // the primary that it leads to; "" in a cluster, where the slot decides
 }
 
 // blockingCall is one blocking call.
@@ -146,14 +145,15 @@ type blockingCall struct {
 	blocker *blocker
 	keys    []string
 	timeout time.Duration
-	over    chan struct{} // closed when it has ended
+	over    chan struct{} // closed when the call has ended
 
 	mu     sync.Mutex
 	id     int64 // of the connection that blocks; 0 before it does
-	early  bool  // it is to end
-	asking bool  // the server is being asked to end it
+	early  bool  // it must end before its timeout
+	asking bool  // unblock is asking the server to end it
 }
 
+// run blocks, with retries, until there is a member or the timeout is over.
 func (c *blockingCall) run() popResult {
 	ctx, cancel := context.WithTimeout(context.Background(), c.timeout+blockGrace)
 	defer cancel()
@@ -189,18 +189,19 @@ func (c *blockingCall) run() popResult {
 // something else.
 func (c *blockingCall) refused(ctx context.Context, v verdict, err error) error {
 	l, b := c.link, c.blocker
-	told := l.asError(v, err)
+	converted := l.asError(v, err)
 	if v.class != refused || b.logged == err.Error() {
-		return told
+		return converted
 	}
+
 	b.logged = err.Error()
-	l.log.Error("redis: wake-ups can't be waited for; jobs are noticed by the look of every two seconds",
-		slog.String("error", l.explain(ctx, told, c.keys).Error()), slog.String("server says", b.logged))
-	return told
+	l.log.Error("redis: waiting for wake-ups fails; due jobs are found by polling every two seconds",
+		slog.String("error", l.explain(ctx, converted, c.keys).Error()), slog.String("server says", b.logged))
+	return converted
 }
 
-// migrating reports whether the slot is on its way to another node, and this one
-// owns it still. A move may take long, so the connection is kept.
+// migrating reports whether the slot moves to another node and this one still owns
+// it. A move may take long, so the connection is kept.
 func migrating(err error) bool {
 	e, ok := rueidis.IsRedisErr(err)
 	if !ok {
@@ -210,7 +211,7 @@ func migrating(err error) bool {
 	return asks || e.IsTryAgain()
 }
 
-// try blocks once, on a connection that it makes if there is none.
+// try blocks once. It makes a connection if there is none.
 func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	b := c.blocker
 	client, err := c.link.waitClient()
@@ -241,6 +242,7 @@ func (c *blockingCall) try(ctx context.Context) (rueidis.RedisMessage, error) {
 	return b.conn.client.Do(ctx, b.conn.client.B().Bzpopmin().Key(c.keys...).Timeout(seconds).Build()).ToMessage()
 }
 
+// read returns the key, member and score of a reply to BZPOPMIN.
 func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 	items, err := msg.ToArray()
 	if err == nil && len(items) != 3 {
@@ -256,7 +258,8 @@ func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 	return p
 }
 
-// starting notes the connection that is to block; false says not to.
+// starting records the connection that is about to block. It returns false if the
+// call must end first.
 func (c *blockingCall) starting(id int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -326,21 +329,21 @@ func (c *blockingCall) unblock(id int64) {
 	}
 }
 
-// blockers has the blocking calls.
+// blockers holds one blocker per group.
 type blockers struct {
 	mu       sync.Mutex
 	blockers map[string]*blocker
 }
 
-// blocker serves one group.
+// blocker makes the blocking calls of one group, one at a time.
 type blocker struct {
-	turn   chan struct{} // holds one while a call is on its way
+	turn   chan struct{} // holds one value while a call is in flight
 	conn   *blockConn    // of the call that has the turn; nil: none yet
-	idle   clock.Timer   // closes the lane
+	idle   clock.Timer   // closes a connection that is no longer used
 	logged string        // the refusal that was logged last; of the call that has the turn
 
 	mu   sync.Mutex
-	call *blockingCall // that is on its way
+	call *blockingCall // in flight
 }
 
 func (w *blockers) blocker(l *core, group string) *blocker {

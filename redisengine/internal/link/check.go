@@ -27,7 +27,7 @@ type node struct {
 	err    error
 }
 
-// check decides whether the server will do, and logs warnings.
+// check returns an error if a server does not fit, and logs warnings.
 func (l *checks) check(ctx context.Context) error {
 	nodes, err := l.ask(ctx)
 	if err != nil {
@@ -55,8 +55,8 @@ func (l *checks) check(ctx context.Context) error {
 	return l.checkRights(ctx)
 }
 
-// ask asks every node at once. Of a cluster those are left out that don't
-// answer, as long as one does.
+// ask asks all nodes concurrently. It leaves out nodes of a cluster that don't
+// answer, unless none does.
 func (l *checks) ask(ctx context.Context) ([]node, error) {
 	var nodes []node
 	for addr, client := range l.main.Nodes() {
@@ -86,7 +86,7 @@ func (l *checks) ask(ctx context.Context) ([]node, error) {
 	return answered, nil
 }
 
-// ask uses HELLO, which every user may call, for what must be known.
+// ask calls HELLO, which every user may call, and INFO, which may be refused.
 func (n *node) ask(ctx context.Context) {
 	b := n.client.B()
 	replies := n.client.DoMulti(ctx,
@@ -107,14 +107,14 @@ func (n *node) ask(ctx context.Context) {
 	}
 }
 
-// says is a field of the answer to HELLO.
+// says returns a field of the answer to HELLO.
 func (n node) says(field string) string {
 	msg := n.hello[field]
 	text, _ := msg.ToString()
 	return text
 }
 
-// version is the major and minor number.
+// version returns the server's major and minor version.
 func (n node) version() (major, minor int) {
 	parts := strings.SplitN(n.says("version"), ".", 3)
 	major, _ = strconv.Atoi(parts[0])
@@ -124,7 +124,7 @@ func (n node) version() (major, minor int) {
 	return major, minor
 }
 
-// checkServer looks at what the server is.
+// checkServer checks the server's mode, version and role against the URL.
 func (l *checks) checkServer(n node) error {
 	mode, major, minor := n.says("mode"), 0, 0
 	switch {
@@ -153,7 +153,8 @@ func (l *checks) checkServer(n node) error {
 	return nil
 }
 
-// checkStorage looks whether the server keeps what it is given.
+// checkStorage checks whether the server keeps its data: eviction, append-only file
+// and replicas.
 func (l *checks) checkStorage(n node) error {
 	if n.info["role"] == "slave" {
 		return nil
@@ -166,18 +167,19 @@ func (l *checks) checkStorage(n node) error {
 		if l.o.Durability.AOF {
 			return l.unfit(duly.CodeInvalid, n, "durability=aof, but the server keeps no append-only file; set appendonly yes")
 		}
-		l.log.Warn("redis: the server keeps no append-only file, so its end loses jobs; set appendonly yes",
+		l.log.Warn("redis: the server keeps no append-only file, so a restart loses jobs; set appendonly yes",
 			slog.String("setting", "appendonly"), slog.String("server", n.addr))
 	}
 
 	if replicas, _ := strconv.Atoi(n.info["connected_slaves"]); replicas < l.o.Durability.Replicas {
-		l.log.Warn("redis: the server has fewer replicas than a batch is to wait for, so none will be confirmed",
+		l.log.Warn("redis: the server has fewer replicas than durability asks for, so no push will be confirmed; add replicas",
 			slog.String("setting", "durability"), slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
 	}
 
 	return nil
 }
 
+// unfit returns the error of a server that does not fit.
 func (l *checks) unfit(code duly.Code, n node, advice string) error {
 	return &duly.Error{Code: code, Message: "redis at " + n.addr + ": " + advice}
 }
@@ -210,8 +212,8 @@ func (l *checks) lacking(ctx context.Context, commands [][]string) ([]string, er
 	return namesAt(commands, positions), nil
 }
 
-// runAnywhere runs a script without keys. Of a cluster a node is asked that has
-// answered before: any other may be down, and the others serve all the same.
+// runAnywhere runs a script without keys. In a cluster it asks the node that answered
+// when the link was opened, because any other may be down.
 func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	if l.o.Mode != Cluster {
 		return l.Run(ctx, c)
@@ -226,7 +228,7 @@ func (l *checks) runAnywhere(ctx context.Context, c Call) (rueidis.RedisMessage,
 	}
 }
 
-// checkRights looks for the commands that the link itself sends.
+// checkRights checks the rights for the commands that the link itself sends.
 func (l *checks) checkRights(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	commands := [][]string{
@@ -246,18 +248,18 @@ func (l *checks) checkRights(ctx context.Context) error {
 // operators who accepted it and forgot.
 const evictionEvery = time.Minute
 
-// warnOfEviction logs that until the link is closed, as long as it holds.
+// warnOfEviction repeats the warning of checkEviction until the link is closed.
 func (l *checks) warnOfEviction() {
 	for clock.Sleep(l.life, l.clock, evictionEvery) == nil {
 		nodes, _ := l.ask(l.life) // none while nobody answers
 		for _, n := range nodes {
-			_ = l.checkEviction(n) // a warning, for warnings are what is asked for
+			_ = l.checkEviction(n) // no error: EvictionWarn is set
 		}
 	}
 }
 
-// checkEviction refuses a server that drops keys when its memory is full, or warns of
-// it where that was asked for.
+// checkEviction refuses a server that drops keys when its memory is full. With
+// EvictionWarn it logs a warning instead.
 func (l *checks) checkEviction(n node) error {
 	policy := n.info["maxmemory_policy"]
 	switch {

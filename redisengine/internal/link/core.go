@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/hashslot"
 )
 
-// core is what all parts of a link share.
+// core is the state that all parts of a link share.
 type core struct {
 	o     Options
 	log   *slog.Logger
@@ -25,9 +25,9 @@ type core struct {
 	dialer *dialer
 	tls    *tls.Config
 	main   rueidis.Client
-	// answered is a server that has answered when the link was opened.
+	// answered is a server that answered when the link was opened.
 	answered rueidis.Client
-	// functions: scripts that have one are called as functions.
+	// functions: scripts with a library are called as functions.
 	functions bool
 	// unloaded is why a server last refused to load a library, as it was logged;
 	// nil since a library was loaded.
@@ -47,7 +47,7 @@ type core struct {
 	end     context.CancelFunc
 	calls   sync.WaitGroup // those that may outlive their callers
 
-	kind      func(key string) Kind // nil: nobody has said
+	kind      func(key string) Kind // nil: not set
 	needed    [][]string            // the commands that Allowed was asked for
 	refreshed atomic.Int64          // when refresh was last done, monotonic
 }
@@ -182,7 +182,7 @@ func (l *core) refresh() {
 	}
 }
 
-// primary is the address of the one node there is, "" for a cluster.
+// primary returns the address of the only node, "" for a cluster.
 func (l *core) primary(client rueidis.Client) string {
 	if l.o.Mode == Cluster {
 		return ""
@@ -193,7 +193,7 @@ func (l *core) primary(client rueidis.Client) string {
 	return ""
 }
 
-// form is the usual one for a script.
+// form returns how a script is usually sent.
 func (l *core) form(s *Script) form {
 	if l.functions && s.Library != nil {
 		return byFunction
@@ -201,19 +201,19 @@ func (l *core) form(s *Script) form {
 	return byHash
 }
 
-// fenceKey is a key of the same hash slot that nothing else uses.
+// fenceKey returns a key of the same hash slot that nothing else uses.
 func (l *core) fenceKey(key string) string {
 	return l.o.Prefix + ":{" + hashslot.TagOf(key) + "}:fence"
 }
 
-// hurryTimeout is how long a call of a caller in a hurry has for its answer.
+// hurryTimeout is how long a call with a context of [Hasty] waits for its answer.
 const hurryTimeout = 500 * time.Millisecond
 
 type hasty struct{}
 
-// Hasty returns a context for a caller that has met a node which is not reached,
-// and has much to ask of that node and of others. A call that did not run is not
-// repeated, and one without an answer in half a second fails.
+// Hasty returns a context for a caller with many calls, after a node was not reached.
+// With it a call that did not run is not repeated, and a call without an answer fails
+// after half a second.
 func Hasty(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithCancel(context.WithValue(ctx, hasty{}, true))
 }
@@ -226,8 +226,8 @@ const (
 	longestPause = 200 * time.Millisecond
 )
 
-// Backoff paces the retries of what did not run: until its context's deadline, or
-// for Options.Retry without one.
+// Backoff paces the retries of a call that did not run: until its context's deadline,
+// or for Options.Retry without one.
 type Backoff struct {
 	ctx    context.Context
 	clock  clock.Clock
@@ -236,8 +236,8 @@ type Backoff struct {
 	bounds bool          // the context has one
 }
 
-// Backoff begins with the first try of something that is made of several calls with
-// Once.
+// Backoff returns the pauses of an operation that sends calls with Call.Once. It is
+// called before the first try.
 func (l *core) Backoff(ctx context.Context) *Backoff {
 	if isHasty(ctx) {
 		return &Backoff{ctx: ctx, clock: l.clock} // its time is over

@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// unsent marks an error after which it is certain that no call was sent over
-// the connection: it did not come about, or was lost before its first call.
+// unsent marks the error of a connection over which certainly no call was sent: it was
+// never made, or was lost before its first call.
 type unsent struct {
 	error
 	stage stage
@@ -28,17 +28,16 @@ func (u unsent) Unwrap() error { return u.error }
 type stage int
 
 const (
-	atConnect stage = iota // nobody took it
-	atTLS                  // TLS was not agreed upon
+	atConnect stage = iota // it was not accepted
+	atTLS                  // the TLS handshake failed
 	atGreet                // it was lost at the greeting, or just after it
 )
 
-// errSilent is the error of a greeting without an answer. It is no time-out,
-// because the client library would replace that by an error of its own.
+// errSilent is the error of a greeting without an answer. It is not a timeout error,
+// because the client library would replace that with its own.
 var errSilent = errors.New("no answer in time")
 
-// dialer makes the connections and keeps hold of them, so that none outlives
-// the link.
+// dialer makes and records the connections, so that none outlives the link.
 type dialer struct {
 	network string // "tcp" or "unix"
 	timeout time.Duration
@@ -61,14 +60,14 @@ func newDialer(o Options) *dialer {
 	return d
 }
 
-// dial is called by the client library. The context is that of the first caller;
-// others wait for the same connection.
+// dial makes a connection for the client library. The context is that of the first
+// caller, and other callers wait for the same connection.
 func (d *dialer) dial(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, false)
 }
 
-// dialWatched is dial for connections whose calls are answered at once: one that
-// is not is noticed.
+// dialWatched makes a connection for calls that are answered at once. The watchdog
+// notices a call without an answer.
 func (d *dialer) dialWatched(ctx context.Context, addr string, _ *net.Dialer, config *tls.Config) (net.Conn, error) {
 	return d.connect(ctx, addr, config, true)
 }
@@ -121,13 +120,13 @@ func encrypt(ctx context.Context, raw net.Conn, addr string, config *tls.Config)
 	return c, nil
 }
 
-// close refuses new connections and closes those there are.
+// close closes all connections and refuses new ones.
 func (d *dialer) close() {
 	d.stop()
 	d.drop()
 }
 
-// drop closes every connection there is; the next calls make new ones.
+// drop closes all connections. The next calls make new ones.
 func (d *dialer) drop() {
 	for _, c := range d.open() {
 		c.Close()
@@ -155,9 +154,9 @@ type conn struct {
 	home  *dialer
 	addr  string // as it was dialed
 	state atomic.Int32
-	// watched: somebody looks whether calls are answered.
+	// watched: the watchdog checks that calls are answered.
 	watched bool
-	asked   atomic.Int64 // when the first call was sent that has no answer yet, monotonic; 0: all have one
+	asked   atomic.Int64 // when the oldest call without an answer was sent, monotonic; 0: none
 }
 
 func (c *conn) Write(p []byte) (int, error) {
@@ -181,6 +180,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, c.judge(err)
 }
 
+// judge returns the error of a read or write. Before the first call it marks the
+// connection as lost, and the error as unsent.
 func (c *conn) judge(err error) error {
 	if err == nil {
 		return nil
@@ -204,18 +205,18 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-var errReplaced = errors.New("the server stands still and was replaced")
+var errReplaced = errors.New("the server hangs and was replaced")
 
 const (
-	// silence is how long a call has no answer before its server counts as silent.
+	// silence is how long a call waits for an answer before its server counts as silent.
 	silence = 2 * time.Second
-	// avoidFor is how long no connection is made to a server that was replaced:
-	// by then the client library knows who has taken its place.
+	// avoidFor is how long no connection is made to a server that was replaced. Within
+	// that time the client library learns of the new primary.
 	avoidFor = 3 * time.Second
 )
 
-// silent lists the addresses of connections on which a call has no answer for a
-// while.
+// silent returns the addresses of servers with a call that waits too long for its
+// answer.
 func (d *dialer) silent() (addrs []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -228,7 +229,7 @@ func (d *dialer) silent() (addrs []string) {
 	return addrs
 }
 
-// avoid closes the connections to a server, and makes none for a while.
+// avoid closes the connections to a server and makes no new ones for avoidFor.
 func (d *dialer) avoid(addr string) {
 	d.mu.Lock()
 	d.avoided[addr] = d.clock.Mono() + avoidFor

@@ -30,11 +30,11 @@
 // One that was lost before that refuses all later writes. So it is certain that nothing
 // was sent.
 //
-// The end of its connection shows that a server is gone. A vanished host is noticed by
-// what it leaves unacknowledged ([vanished]), or by a question that the client library
-// asks every 10 s of a silent connection. A server that hangs for less loses no
-// connection, unless it was replaced meanwhile: when a call has had no answer for a
-// while, others are asked about that ([watchdog]).
+// A closed connection shows that a server is gone. A vanished host is detected by
+// unacknowledged data ([vanished]), or by the ping that the client library sends
+// every 10 s on an idle connection. A server that hangs for less loses no
+// connection, unless it was replaced meanwhile: when a call has no answer for a
+// while, [watchdog] asks the other servers.
 //
 // # Functions
 //
@@ -47,11 +47,11 @@
 // # Rights
 //
 // The server's user needs, beside what the scripts call, EVAL, EVALSHA,
-// EVAL_RO, EVALSHA_RO, FCALL, FCALL_RO and FUNCTION LOAD (without these three
+// EVAL_RO, EVALSHA_RO, FCALL, FCALL_RO and FUNCTION LOAD (without the last three
 // scripts are sent by EVAL), BZPOPMIN, CLIENT ID, CLIENT UNBLOCK and UNLINK; SET and
 // WAIT or WAITAOF for the durability option; ROLE behind Sentinels, CLUSTER SLOTS (and
-// from Redis 8 on CLUSTER SHARDS) in a cluster. Open says what is lacking. INFO
-// is asked for and may be refused. All keys begin with the prefix, and so do
+// from Redis 8 on CLUSTER SHARDS) in a cluster. Open names the rights that are
+// missing. INFO is optional. All keys begin with the prefix, and so do
 // the channels, which need PUBLISH, SUBSCRIBE, SPUBLISH and
 // SSUBSCRIBE on &PREFIX:*.
 //

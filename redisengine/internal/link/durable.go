@@ -21,20 +21,19 @@ type durableCalls struct {
 	durableConns durableConns
 }
 
-// RunDurable is Run for a batch that counts as stored only when it is durable
-// as Options.Durability says; without one it is Run. durable is
-// [duly.ErrNotDurable] if the script has run and that was not confirmed in
-// time; err is what Run would answer. Running it again, if only to store
-// nothing, confirms also what an earlier run has stored.
+// RunDurable runs a script and waits until its writes are durable as
+// Options.Durability says. Without that option it is Run. If the script has run and
+// its durability was not confirmed in time, durable is [duly.ErrNotDurable]. err is
+// the error that Run returns. A second run, even one that stores nothing, also
+// confirms the writes of the first.
 //
 // # How
 //
-// The server confirms the writes of the connection that asks (WAIT, WAITAOF).
-// So the whole script, a write and the question go out in one pipeline on a
-// connection of their own, and the answer counts only if all three were
-// answered there. The write is of an empty key that ends at once: without it
-// a script that found everything stored already would ask about whatever the
-// connection wrote last, long ago. After a redirect all three are sent again.
+// WAIT and WAITAOF confirm the writes of the connection that sends them. So the
+// script, a write and the WAIT go out in one pipeline on a connection of their own.
+// The answer counts only if all three were answered there. The write sets an empty
+// key that expires at once. Without it, a script that found everything stored would
+// wait for an older write of the connection. After a redirect all three are sent again.
 func (l *durableCalls) RunDurable(ctx context.Context, c Call) (msg rueidis.RedisMessage, durable, err error) {
 	if !l.o.Durability.Asked() {
 		msg, err = l.Run(ctx, c)
@@ -80,7 +79,7 @@ type durableCall struct {
 	call    Call
 	backoff *Backoff
 	hops    int  // redirects since the last pause
-	asking  bool // the node at place does not own the slot yet
+	asking  bool // the slot is moving to the node at place
 	place   string
 	byText  bool // the server doesn't know the script
 }
@@ -143,12 +142,12 @@ func (b *durableCall) try() durableReply {
 // the confirmation.
 const durableReplies = 3
 
-// commands are what goes out in one pipeline.
+// commands returns the commands of one pipeline.
 func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	d, cmds := b.link.o.Durability, make([]rueidis.Completed, 0, 4)
 	timeout := d.Timeout
 	if b.call.Waited {
-		timeout = max(timeout/10, time.Millisecond) // 0 would be for ever
+		timeout = max(timeout/10, time.Millisecond) // 0 means no limit
 	}
 	if b.asking {
 		cmds = append(cmds, builder.Asking().Build())
@@ -176,11 +175,12 @@ func (b *durableCall) commands(builder rueidis.Builder) []rueidis.Completed {
 	return append(cmds, builder.Wait().Numreplicas(int64(d.Replicas)).Timeout(timeout.Milliseconds()).Build())
 }
 
-// fenceScript is the write before the question. It is a script because a plain write
-// is refused when the memory is full, and what was settled then counts too.
+// fenceScript is the write before WAIT. It is a script because the server refuses a
+// plain write when its memory is full, and a settle must still be confirmed then.
 var fenceScript = NewScript("fence", "#!lua flags=allow-oom\nreturn redis.call('set', KEYS[1], '', 'px', 1)", false)
 
-// failed decides why the script did not run, or may not have.
+// failed handles a try whose script did not run, or may not have run. It follows a
+// redirect, or decides whether to retry.
 func (b *durableCall) failed(err error) durableReply {
 	l := b.link
 	place := b.place
@@ -213,8 +213,8 @@ func (b *durableCall) failed(err error) durableReply {
 	return durableReply{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
 }
 
-// refreshSlots lets the client library notice that a slot has another owner,
-// because it does not see what comes over these connections.
+// refreshSlots makes the client library notice that a slot has another owner. The
+// library does not see the redirects of these connections.
 func (b *durableCall) refreshSlots() {
 	l, key := b.link, b.call.Keys[0]
 	if l.o.Mode != Cluster || l.enter(context.Background()) != nil {
@@ -226,15 +226,15 @@ func (b *durableCall) refreshSlots() {
 	}()
 }
 
-// unconfirmedError says that too few have confirmed.
+// unconfirmedError reports that too few servers have confirmed.
 type unconfirmedError struct{ confirmed, wanted int64 }
 
 func (s unconfirmedError) Error() string {
 	return fmt.Sprintf("%d of %d in time", s.confirmed, s.wanted)
 }
 
-// TimedOut reports whether an error of [Link.RunDurable] came after all of the time
-// that a confirmation may take.
+// TimedOut reports whether an error of [Link.RunDurable] came after the whole timeout
+// of a confirmation.
 func TimedOut(durable error) bool {
 	var s unconfirmedError
 	return errors.As(durable, &s)
@@ -245,8 +245,8 @@ func isUnconfirmed(err error) bool {
 	return ok
 }
 
-// confirmation reads the answer to WAIT, a number of replicas, or WAITAOF, a
-// number of fsyncs here and one of those at replicas.
+// confirmation reads the answer to WAIT, the number of replicas, or to WAITAOF, the
+// numbers of local fsyncs and of replicas. It returns an error if they are too few.
 func (b *durableCall) confirmation(reply rueidis.RedisResult) error {
 	l := b.link
 	n, wanted, err := int64(0), int64(l.o.Durability.Replicas), error(nil)
@@ -265,7 +265,7 @@ func (b *durableCall) confirmation(reply rueidis.RedisResult) error {
 	return err
 }
 
-// unconfirmed is the error of the contract for what was stored.
+// unconfirmed returns the error for writes that were stored but not confirmed.
 func (b *durableCall) unconfirmed(err error) error {
 	l := b.link
 	if err == nil {
@@ -287,21 +287,21 @@ func (b *durableCall) unconfirmed(err error) error {
 type durableConns struct {
 	mu     sync.Mutex
 	idle   map[string][]*durableConn // by node
-	owners map[uint16]string         // which node owns a slot, as far as learnt
+	owners map[uint16]string         // the node that owns a slot, as far as known
 	closed bool
 }
 
 // maxIdleConns is how many connections are kept per node.
 const maxIdleConns = 4
 
-// durableConn is a connection and the news of its end.
+// durableConn is a connection, and the channel that reports its end.
 type durableConn struct {
 	client rueidis.DedicatedClient
 	dead   <-chan error
 }
 
-// owner is the node to try first: the only one there is, the one that is known
-// to own the slot, or any, which then says where to go.
+// owner returns the node to try first: the node that is known to own the slot, or any
+// node, which then redirects the call.
 func (s *durableConns) owner(l *core, key string) string {
 	nodes := l.main.Nodes()
 	s.mu.Lock()
@@ -316,7 +316,7 @@ func (s *durableConns) owner(l *core, key string) string {
 	return ""
 }
 
-// setOwner notes what was learnt.
+// setOwner records the node that owns the key's slot.
 func (s *durableConns) setOwner(key, place string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -335,7 +335,7 @@ func (s *durableConns) forgetOwner(key, place string) {
 	}
 }
 
-// take is a connection to the node, for one batch.
+// take returns a connection to the node for one batch.
 func (s *durableConns) take(l *core, place string) (*durableConn, error) {
 	for {
 		lane := s.takeIdle(place)

@@ -13,23 +13,23 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// class says what has become of a call that has no answer.
+// class is the outcome of a call that failed.
 type class int
 
 const (
-	refused  class = iota // it did not run to its end, and never will as it is
-	idle                  // it did not run: it may be sent again
-	noScript              // idle: the server doesn't know the script by its hash
+	refused  class = iota // the server refused it, and would refuse it again
+	idle                  // it did not run, and may be sent again
+	noScript              // it did not run: the server does not know the script or function
 	unknown               // it may have run
 )
 
-// verdict is what an error means: for the call, and for its reader.
+// verdict classifies an error: whether the call ran, and what the operator should do.
 type verdict struct {
 	class     class
 	code      duly.Code
 	advice    string // one line: what is wrong and what to do
-	refresh   bool   // whom we are connected to is not the right one any more
-	midScript bool   // it is a script that was refused while it ran
+	refresh   bool   // the connected server is no longer the primary
+	midScript bool   // the server refused a command in the middle of a script
 }
 
 // nothing ends the advice on a call that certainly did not run.
@@ -38,13 +38,14 @@ const nothing = "; nothing was done"
 // halfDone ends the advice on a script that may have written before it was refused.
 const halfDone = ", then run duly check --repair, for the script may be half done"
 
-// hostAndPort is what to check where no server answers. A socket has a path.
+// hostAndPort names what to check if no server answers. asError replaces it for a
+// socket, which has a path.
 const hostAndPort = "host and port"
 
-// checkLogin ends the advice on a login that is refused.
+// checkLogin ends the advice on a refused login.
 const checkLogin = "; check both in the URL, where @ : / ? # % of a password are written %40 %3A %2F %3F %23 %25, and ACL GETUSER there"
 
-// replyWords are what a server's error begins with.
+// replyWords maps the first word of a server's error to its verdict.
 var replyWords = map[string]verdict{
 	"MOVED":       {class: idle, advice: "the cluster is moving slots" + nothing},
 	"ASK":         {class: idle, advice: "the cluster is moving slots" + nothing},
@@ -60,13 +61,14 @@ var replyWords = map[string]verdict{
 	"MISCONF":     {code: duly.CodeFull, advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat"},
 	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
 	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},
-	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server wants a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
+	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server requires a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
 	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user" + checkLogin},
-	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it wants a password, or clients on its own machine"},
+	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it requires a password, or clients on its own machine"},
 	"NOPERM":      {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
 }
 
-// replyPhrases are what a server's error without a word of its own contains.
+// replyPhrases classifies the errors without a word of their own by a part of their
+// text. The first match counts.
 var replyPhrases = []struct {
 	text string
 	verdict
@@ -109,8 +111,8 @@ func Untouched(err error) bool {
 	return errors.As(err, &e) && e.Code == duly.CodeUnavailable && e.Cause != nil && verdictOf(e.Cause).class == idle
 }
 
-// Partly returns the error of a call with several parts for that of one part. If
-// nothing was done, that holds for this part alone.
+// Partly converts the error of one part of a call to the error of the whole call. If
+// that part certainly did not run, the other parts may have.
 func Partly(err error) error {
 	if !Untouched(err) {
 		return err
@@ -123,7 +125,7 @@ func Partly(err error) error {
 func verdictOfReply(text string) verdict {
 	word, _, _ := strings.Cut(text, " ")
 	v, ok := replyWords[word]
-	for _, p := range replyPhrases { // the first that fits
+	for _, p := range replyPhrases {
 		if !ok && strings.Contains(text, p.text) {
 			v, ok = p.verdict, true
 		}
@@ -143,8 +145,8 @@ func verdictOfReply(text string) verdict {
 	return v
 }
 
-// inScript reports whether it was a command of a script that the server's user may
-// not call: Redis keeps what the script has written before.
+// inScript reports whether the server refused a command in the middle of a script.
+// Redis keeps what the script has written before.
 func inScript(text string) bool {
 	return strings.Contains(text, "The user executing the script can't") || strings.Contains(text, "ACL failure in script")
 }
@@ -171,7 +173,7 @@ func lackingRight(text string) string {
 	return unnamedRight
 }
 
-// verdictOfDial classifies why there is no connection.
+// verdictOfDial classifies a failure to connect.
 func verdictOfDial(u unsent) verdict {
 	v := verdict{class: idle, code: duly.CodeUnavailable}
 	var untrusted *tls.CertificateVerificationError
@@ -195,16 +197,16 @@ func verdictOfDial(u unsent) verdict {
 	return v
 }
 
-// cause is the text of an error of the network, which holds no secret.
+// cause returns the text of a network error in one line. It holds no secret.
 func cause(err error) string {
 	return strings.ReplaceAll(err.Error(), "\n", " ")
 }
 
-// unanswered is the error of a caller that did not stay for the answer.
+// unanswered returns the error of a caller whose context ended before the answer.
 func unanswered(ctx context.Context) error { return duly.Unanswered(ctx.Err()) }
 
-// left notes that a caller has left while its call was repeated: the error says
-// why it had not run so far.
+// left adds the context's error to the error of a call whose caller left during the
+// retries. The message still says why the call has not run.
 func left(ctx context.Context, err error) error {
 	e, ok := err.(*duly.Error)
 	if !ok || ctx.Err() == nil || errors.Is(err, ctx.Err()) {

@@ -12,14 +12,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// fault is the error of the contract for a verdict. What the server said of
-// something unforeseen goes to the log alone.
+// fault converts a verdict to an error of the contract. If the reply was unforeseen,
+// its text goes only to the log.
 func (l *core) fault(call string, v verdict, err error) error {
-	told := l.asError(v, err)
-	if duly.CodeOf(told) == duly.CodeInternal {
+	converted := l.asError(v, err)
+	if duly.CodeOf(converted) == duly.CodeInternal {
 		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
 	}
-	return told
+	return converted
 }
 
 // asError is fault without the log.
@@ -43,12 +43,12 @@ func (l *core) asError(v verdict, err error) error {
 	return &duly.Error{Code: v.code, Message: "redis at " + l.where() + ": " + advice, Cause: err}
 }
 
-// where names the server in messages.
+// where returns the servers' addresses for messages.
 func (l *core) where() string {
 	return strings.Join(l.o.Addrs, ",")
 }
 
-// The kinds.
+// The kinds of values.
 const (
 	Unknown Kind = iota
 	Hash
@@ -58,13 +58,13 @@ const (
 
 var kindNames = map[Kind]string{Hash: "hash", SortedSet: "sorted set", Text: "string"}
 
-// SetKinds lets errors name the key that holds something of another kind, because
-// the server does not say which of a call's keys it is. It is called before all
-// others.
+// SetKinds sets the expected kind of each key, so that an error can name the key of
+// another kind. The server does not say which of a call's keys it is. Call SetKinds
+// before all other methods.
 func (l *core) SetKinds(kind func(key string) Kind) { l.kind = kind }
 
-// explain puts into the error of a call what the server has left out: the key that
-// holds something else, or the command that its user may not call.
+// explain adds to an error what the server left out: the key of another kind, or the
+// command that its user may not call.
 func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	said, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok {
@@ -85,6 +85,7 @@ func (l *core) explain(ctx context.Context, err error, keys []string) error {
 	return name(ctx, err, keys)
 }
 
+// nameKey asks the server which of the keys is of another kind.
 func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	var asked []string
 	var cmds []rueidis.Completed
@@ -114,8 +115,8 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	return err
 }
 
-// nameRight asks the server that has refused a script: up to Redis 7.0 it does
-// not say which command of the script it was.
+// nameRight asks the server which of the needed commands its user may not call. Up to
+// Redis 7.0 the refusal of a script does not name the command.
 func (l *core) nameRight(ctx context.Context, err error, keys []string) error {
 	ask := mayCall(l.needed)
 	ask.Keys = keys[:1]

@@ -47,7 +47,8 @@ func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	return nil
 }
 
-// mayUseFunctions reports which of the commands for functions the user lacks.
+// mayUseFunctions returns [duly.ErrForbidden] if the user may not load or call
+// functions.
 func (l *libraries) mayUseFunctions(ctx context.Context) error {
 	key := l.o.Prefix + ":{check}"
 	lacking, err := l.lacking(ctx, [][]string{
@@ -77,8 +78,8 @@ func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
 // UsesFunctions reports whether scripts are called as functions.
 func (l *libraries) UsesFunctions() bool { return l.functions }
 
-// Libraries returns the names that begin with the prefix, of libraries on any
-// node. It passes over nodes that do not answer.
+// Libraries returns the names of all libraries that begin with the prefix. It skips
+// nodes that do not answer.
 func (l *libraries) Libraries(ctx context.Context, prefix string) ([]string, error) {
 	var (
 		mu  sync.Mutex
@@ -119,12 +120,12 @@ func (l *libraries) RemoveLibrary(ctx context.Context, name string) error {
 	})
 }
 
-// nodeWait is how long one node has for an answer about its libraries. Who does
-// not answer in time is passed over, for no call depends on it.
+// nodeWait is how long a node has to answer about its libraries. A node that does not
+// answer in time is skipped, because no call depends on it.
 const nodeWait = 2 * time.Second
 
-// onNodes does something with every node at once. It returns an error only if
-// the user may not do it, or a server can't.
+// onNodes calls do for all nodes concurrently. It returns an error only if the user
+// lacks the right, or a server does not know the command.
 func (l *libraries) onNodes(ctx context.Context, call string, do func(context.Context, rueidis.Client) error) error {
 	if err := l.enter(ctx); err != nil {
 		return err

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Link is the way to the server. It is safe for concurrent use.
+// Link is a connection to the servers of a URL. It is safe for concurrent use.
 type Link struct {
 	*core
 	*checks
@@ -16,9 +16,9 @@ type Link struct {
 	libraries
 }
 
-// Open connects and checks that the server will do. It returns [duly.ErrInvalid]
-// for bad options, [duly.ErrUnavailable] when no server answers, and other errors
-// of the server. The logger may be nil: slog.Default.
+// Open connects, and checks that the servers fit. It returns [duly.ErrInvalid] for bad
+// options, [duly.ErrUnavailable] if no server answers, and errors of the server. If
+// log is nil, it uses slog.Default.
 func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
@@ -72,14 +72,13 @@ func (l *Link) open(ctx context.Context) error {
 	return nil
 }
 
-// closeWait is how long Close waits for calls on their way.
+// closeWait is how long Close waits for calls in flight.
 const closeWait = time.Second
 
-// Close ends blocking calls, gives the other calls that are on their way a
-// moment for their answers, and closes all connections. Later calls are
-// [duly.ErrClosed]. Where a cluster has lost a node in the last five seconds the
-// client library leaves a sleeping goroutine for the rest of them. May be
-// repeated, also meanwhile: it then waits for the same end.
+// Close ends blocking calls, waits up to closeWait for other calls in flight, and closes
+// all connections. Later calls return [duly.ErrClosed]. Close may be called repeatedly
+// and concurrently. If a cluster has lost a node in the last five seconds, the client
+// library leaves a goroutine that sleeps for the rest of them.
 func (l *Link) Close() {
 	l.closing.Do(l.close)
 }

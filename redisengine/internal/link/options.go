@@ -28,8 +28,8 @@ const (
 	Eval Scripts = "eval"
 )
 
-// Options is what a URL says. The zero Options with one address is a single
-// server with every default.
+// Options are the settings of a URL. The zero Options with one address means a single
+// server and all defaults.
 type Options struct {
 	// Mode is the kind of servers at the addresses. Default Single.
 	Mode Mode
@@ -53,22 +53,22 @@ type Options struct {
 	Durability Durability
 	// Scripts is how scripts are sent. Default Auto.
 	Scripts Scripts
-	// EvictionWarn makes a warning, again every minute, of what is else refused:
-	// a server that may drop keys when its memory is full.
+	// EvictionWarn accepts a server that may drop keys when its memory is full, and
+	// logs a warning every minute. Otherwise Open refuses such a server.
 	EvictionWarn bool
-	// Dial bounds the making of a connection, the greeting included: 1 ms to an
+	// Dial bounds the time to make a connection, its greeting included: 1 ms to an
 	// hour. Default DefaultDial.
 	Dial time.Duration
-	// Retry is for how long a call without a deadline is repeated when it
-	// certainly did not run: 1 ms to an hour. Default DefaultRetry.
+	// Retry is how long a call without a deadline is repeated if it certainly did not
+	// run: 1 ms to an hour. Default DefaultRetry.
 	Retry time.Duration
 	// Observe, if set, is called after every round trip that does not block,
 	// for each call in it, with its name and how long it took.
 	Observe func(call string, took time.Duration)
-	// Sent, if set, is what goes to the server in the place of a script. It is
-	// for tests.
+	// Sent, if set, returns the script to send in place of the given one. It is for
+	// tests.
 	Sent func(*Script) *Script
-	// Clock is the time of this process. Default clock.System; it is for tests.
+	// Clock is this process's clock, for tests. Default clock.System.
 	Clock clock.Clock
 	// Others are the options that ParseURL left to its caller.
 	Others map[string]string
@@ -103,8 +103,8 @@ type SentinelOptions struct {
 type TLS struct {
 	CA         string // file of authorities; default: the system's
 	Cert, Key  string // files of our own certificate; default: none
-	ServerName string // whom the server's certificate must name; default: the host
-	SkipVerify bool   // trust whoever answers
+	ServerName string // the name that the server's certificate must have; default: the host
+	SkipVerify bool   // accept any certificate
 }
 
 // Durability is what a batch waits for before it counts as stored: for the
@@ -115,7 +115,7 @@ type Durability struct {
 	Timeout  time.Duration // 1 ms to an hour; default DefaultDurable
 }
 
-// Asked reports whether there is anything to wait for.
+// Asked reports whether a batch waits for anything.
 func (d Durability) Asked() bool { return d.AOF || d.Replicas > 0 }
 
 func (o Options) withDefaults() Options {
@@ -208,7 +208,7 @@ func validPrefix(s string) bool {
 	return len(s) >= 1 && len(s) <= maxPrefix
 }
 
-// config reads the files.
+// config reads the files. It returns nil for plain connections.
 func (t *TLS) config() (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
@@ -240,9 +240,8 @@ func (t *TLS) config() (*tls.Config, error) {
 // hidden replaces a secret.
 const hidden = "***"
 
-// String is the URL for people: where the jobs are and how they are kept. It
-// leaves out users and passwords, the timeouts, TLS's files, and what is as it is
-// by default.
+// String returns a URL for messages. It leaves out users and passwords, timeouts, the
+// files of TLS, and options with their default.
 func (o Options) String() string {
 	o = o.withDefaults()
 	var b strings.Builder
@@ -308,5 +307,5 @@ func (o Options) query() url.Values {
 	return q
 }
 
-// forms is what a URL looks like.
+// forms lists the forms of a URL for errors.
 const forms = "redis://[USER:PASSWORD@]HOST[:6379][/DB], rediss:// for TLS, redis+unix:///PATH, redis+sentinel://HOST:26379,…/MASTER[/DB] or redis+cluster://HOST:6379,…"

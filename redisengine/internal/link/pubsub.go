@@ -16,15 +16,14 @@ import (
 // pubsub makes subscriptions.
 type pubsub struct{ *core }
 
-// Hear passes on what is published on a shard channel (SPUBLISH), until ctx ends
-// or the link is closed; then it returns the context's error or [duly.ErrClosed].
-// It calls hearing when messages begin to arrive, and again after each gap: a
-// connection that ended, a slot that moved, another primary. Messages of a gap are
-// lost.
+// Hear calls message for each message of a shard channel (SPUBLISH). It returns when
+// ctx ends or the link is closed, with the context's error or [duly.ErrClosed]. It
+// calls hearing when messages begin to arrive, and again after each gap: a connection
+// that ended, a slot that moved, another primary. Messages of a gap are lost.
 //
-// It has a connection of its own, to the node that owns the channel's slot, and
-// sends nothing over it after SSUBSCRIBE. Where the user lacks the right, that is
-// logged once, and Hear tries again every 30 s.
+// Hear has a connection of its own, to the node that owns the channel's slot, and
+// sends nothing over it after SSUBSCRIBE. If the user lacks the right, Hear logs that
+// once and tries again every 30 s.
 func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), message func(string)) error {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -84,7 +83,7 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 	h.subscribed, h.logged = true, ""
 	h.hearing()
 
-	// Sentinels report another primary to the client, which asks nobody for it here.
+	// Sentinels report a new primary to the client, so this sends nothing.
 	look := l.clock.NewTimer(refreshEvery)
 	defer look.Stop()
 	for l.primary(client) == place {
@@ -102,7 +101,7 @@ func (h *shardSubscription) listen(ctx context.Context) error {
 	return nil
 }
 
-// subscriber keeps a connection up over which messages arrive.
+// subscriber keeps a subscribed connection open.
 type subscriber struct {
 	link    *core
 	channel string
@@ -112,10 +111,10 @@ type subscriber struct {
 	refusedPause time.Duration
 }
 
-// refusedPause is Hear's. A right is seldom granted while a program runs.
+// refusedPause is the pause of Hear. A right is seldom granted while a program runs.
 const refusedPause = 30 * time.Second
 
-// run calls listen again and again. Pauses grow until a connection was of use,
+// run calls listen repeatedly. The pauses grow until a connection was subscribed,
 // which ended reports.
 func (s *subscriber) run(ctx context.Context, listen func(context.Context) error, ended func() (heard bool)) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
@@ -135,8 +134,8 @@ func (s *subscriber) run(ctx context.Context, listen func(context.Context) error
 	}
 }
 
-// explain logs what the server refuses, once, and finds out whether another one
-// is the primary.
+// explain reports whether the server refused the subscription, and logs each refusal
+// once. It reconnects to the primary if the server is no longer that.
 func (s *subscriber) explain(err error) (refusal bool) {
 	l, v := s.link, verdictOf(err)
 	if v.refresh {
@@ -152,32 +151,31 @@ func (s *subscriber) explain(err error) (refusal bool) {
 	return true
 }
 
-// A subscription asks over its connection every beatEvery whether the server is
-// there, and counts an answer that is beatWait late as none. So it knows within a
+// A subscription sends a question over its connection every beatEvery. An answer that
+// takes longer than beatWait counts as missing. So the subscription detects within a
 // second that it receives nothing.
 const (
 	beatEvery = 300 * time.Millisecond
 	beatWait  = 400 * time.Millisecond
 )
 
-// Subscribe calls tell(true) once it hears what is published on a channel, and
-// again whenever something was; several messages may be told by one call, and
-// a call may tell of none. When it can't hear it calls tell(false), within a
-// second; until the next tell(true), which stands for all that was missed
-// meanwhile, nothing is known. Calls come one after the other. It returns when
-// ctx ends or the link is closed, with the context's error or [duly.ErrClosed];
-// whatever else goes wrong is tried again. It calls fell, in between, when the
-// number in the key is lower than one before: what was written there is lost.
+// Subscribe calls tell(true) when it begins to receive messages of a channel, and
+// after each message. One call may stand for several messages, or for none. Within a
+// second of losing the connection it calls tell(false). The next tell(true) stands for
+// all messages missed until then. It calls fell, before tell, if the number in the key
+// is lower than before: writes to the store were lost. The calls never overlap.
+//
+// Subscribe returns when ctx ends or the link is closed, with the context's error or
+// [duly.ErrClosed]. It retries after all other errors.
 //
 // # How
 //
-// A publisher also writes what it publishes, a number that rises, into
-// the key of the channel's name, in the same script. The subscription has a
-// connection of its own, in a cluster to the node that owns that key, and reads
-// the key over it again and again. An answer says that the connection has
-// brought every message before it. One that does not come says that the server
-// can't be heard, and one with a number that was not heard of that a message is
-// lost: with a failover, a FLUSHALL, or between the nodes of a cluster.
+// A publisher publishes a rising number, and writes it in the same script to the key
+// with the channel's name. The subscription reads that key repeatedly over a
+// connection of its own, in a cluster to the node that owns the key. An answer proves
+// that all earlier messages have arrived. A missing answer means that messages don't
+// arrive. An answer with an unknown number means that a message was lost: by a
+// failover, a FLUSHALL, or between the nodes of a cluster.
 func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearing bool), fell func()) error {
 	if err := l.enter(ctx); err != nil {
 		return err
@@ -211,13 +209,13 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 // subscription is one call of Subscribe.
 type subscription struct {
 	subscriber
-	changed chan struct{} // holds one ring: there is something to tell
+	changed chan struct{} // holds one signal: tell must be called
 
 	mu      sync.Mutex
 	hearing bool
-	last    string // what was published last, as far as it is known
+	last    string // the last published number that is known
 	beats   uint64 // questions so far
-	fallen  bool   // the number is lower than it was, which is not told yet
+	fallen  bool   // the number fell, and fell was not called yet
 }
 
 func (s *subscription) takeFallen() (fallen bool) {
@@ -233,8 +231,8 @@ func (s *subscription) isHearing() bool {
 	return s.hearing
 }
 
-// listen makes a connection and hears what comes over it, until it is lost or
-// leads to a server that is the primary no more.
+// listen makes a connection and receives its messages, until it is lost or its server
+// is no longer the primary.
 func (s *subscription) listen(ctx context.Context) error {
 	l := s.link
 	client, err := l.waitClient()
@@ -270,8 +268,8 @@ func (s *subscription) listen(ctx context.Context) error {
 	return nil
 }
 
-// ask reads the key. While the server moves the key to another node it may be
-// here no more: that is an answer as well.
+// ask reads the key. While the key moves to another node, a redirect counts as an
+// answer with the known number.
 func (s *subscription) ask(ctx context.Context, conn rueidis.DedicatedClient) error {
 	beat := s.asking()
 	late := s.link.clock.AfterFunc(beatWait, func() { s.late(beat) })
@@ -302,8 +300,8 @@ func (s *subscription) known() string {
 	return s.last
 }
 
-// message takes what came over the channel. A connection that has not answered yet
-// reports it when it does.
+// message handles a message of the channel. Before the connection's first answer it
+// only records the number.
 func (s *subscription) message(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -316,7 +314,7 @@ func (s *subscription) message(value string) {
 func (s *subscription) answered(value string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.beats++ // it is late no more
+	s.beats++ // so late ignores this beat
 	if value != s.last || !s.hearing {
 		s.fallen = s.fallen || publishedNumber(value) < publishedNumber(s.last)
 		s.last, s.hearing = value, true
@@ -330,8 +328,8 @@ func publishedNumber(value string) int64 {
 	return n
 }
 
-// late notes that an answer is overdue. The connection is kept, because a server
-// that hangs may go on.
+// late handles an overdue answer. It keeps the connection, because a server that hangs
+// may continue.
 func (s *subscription) late(beat uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -341,8 +339,8 @@ func (s *subscription) late(beat uint64) {
 	}
 }
 
-// disconnected notes that there is no connection, and reports whether there was one
-// that received messages.
+// disconnected handles the end of the connection. It reports whether the connection
+// received messages.
 func (s *subscription) disconnected() (heard bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -357,6 +355,6 @@ func (s *subscription) disconnected() (heard bool) {
 func (s *subscription) ring() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // it has not been told yet
+	default: // tell is still to be called
 	}
 }

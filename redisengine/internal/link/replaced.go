@@ -14,17 +14,17 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A server may stand still with all its connections whole, and be replaced
-// meanwhile. The client library does not get away from it then: behind Sentinels
-// it asks the old primary for its role before it leaves it, in a cluster it looks
-// at who owns what when a connection breaks. So calls would hang until a ping
-// has gone unanswered for long, and when the old server goes on, it would answer
-// as the primary that it no longer is. Therefore, where a connection has left a
-// call without an answer for a while, others are asked whether that server was
-// replaced, and only then are its connections given up.
+// A server may hang with its connections open, and be replaced meanwhile. The client
+// library stays connected to it: behind Sentinels it asks the old primary for its role
+// first, in a cluster it reads the owners of slots only when a connection breaks. So
+// calls would hang until a ping times out. If the old server continues before that, it
+// would answer as the primary that it no longer is.
+//
+// Therefore the watchdog asks other servers whether a silent server was replaced. Only
+// then it closes the connections to that server.
 
-// watchdogEvery is how often somebody looks for such connections; it sends nothing
-// where there are none.
+// watchdogEvery is how often the watchdog looks for silent connections. It sends
+// nothing if there are none.
 const watchdogEvery = time.Second
 
 // watchdog notices servers that hang.
@@ -35,15 +35,15 @@ func (l *watchdog) run() {
 	for clock.Sleep(l.life, l.clock, watchdogEvery) == nil {
 		for _, addr := range l.dialer.silent() {
 			if l.isReplaced(addr) {
-				l.log.Warn("redis: a server stands still, and others say that it is not the primary; its connections are given up", "server", addr)
+				l.log.Warn("redis: a server hangs and was replaced as primary; closing its connections", "server", addr)
 				l.dialer.avoid(addr)
 			}
 		}
 	}
 }
 
-// isReplaced reports whether others say that the server at an address is no longer a
-// primary, or the one.
+// isReplaced reports whether another server says that the server at addr is no longer
+// a primary.
 func (l *watchdog) isReplaced(addr string) bool {
 	others := slices.Collect(maps.Keys(l.main.Nodes()))
 	ask := l.primariesOf
@@ -64,7 +64,7 @@ func (l *watchdog) isReplaced(addr string) bool {
 	return false
 }
 
-// primariesOf are the primaries of a cluster as a node sees them.
+// primariesOf returns the primaries of a cluster as a node sees them.
 func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string, err error) {
 	client := l.main.Nodes()[node]
 	if client == nil {
@@ -96,7 +96,7 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 	return addrs, err
 }
 
-// primaryOf is the primary that a Sentinel names.
+// primaryOf returns the primary that a Sentinel names.
 func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, error) {
 	option := rueidis.ClientOption{
 		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,

@@ -13,12 +13,12 @@ import (
 // Result is the answer to one of several calls.
 type Result struct {
 	Msg rueidis.RedisMessage
-	Err error // of the contract
+	Err error // an error of the contract
 }
 
-// Run runs a script and answers what it returns; a nil is an answer too. Its
-// errors are the contract's: [duly.ErrUnavailable] says that it may have run,
-// unless the message says that nothing was done.
+// Run runs a script and returns its reply, which may be nil. Its errors are those of
+// the contract. After [duly.ErrUnavailable] the script may have run, unless the
+// message says that nothing was done.
 func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	c = l.sent(c)
 	again := l.request(c)
@@ -32,8 +32,8 @@ func (l *core) Run(ctx context.Context, c Call) (rueidis.RedisMessage, error) {
 	return r.Msg, r.Err
 }
 
-// runOnce is send for the single try that nearly every call is. The caller stays,
-// so nothing has to watch for its leaving.
+// runOnce makes the first try, which nearly always succeeds, at less cost than send.
+// The caller's context never ends, so no goroutine has to watch it.
 func (l *core) runOnce(ctx context.Context, c Call, r *request) outcome {
 	if err := l.enter(ctx); err != nil {
 		return outcome{result: Result{Err: err}}
@@ -46,7 +46,7 @@ func (l *core) runOnce(ctx context.Context, c Call, r *request) outcome {
 	return l.assess(r, l.main.Do(ctx, c.command(l.main.B(), l.form(c.Script))))
 }
 
-// sent is a call with the script that goes to the server.
+// sent returns the call with the script that is sent in its place.
 func (l *core) sent(c Call) Call {
 	if l.o.Sent != nil {
 		c.Script = l.o.Sent(c.Script)
@@ -54,8 +54,8 @@ func (l *core) sent(c Call) Call {
 	return c
 }
 
-// RunAll runs calls that do not depend on each other, in any order, with one
-// round trip per node. Each has a result of its own, at its place.
+// RunAll runs calls that do not depend on each other, in any order, with one round
+// trip per node. The results are in the order of the calls.
 func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	requests := make([]*request, len(calls))
 	for i, c := range calls {
@@ -66,21 +66,21 @@ func (l *core) RunAll(ctx context.Context, calls []Call) []Result {
 	}
 	results := make([]Result, len(calls))
 	var all sync.WaitGroup
-	for i := range requests { // none waits for the node of another
+	for i := range requests { // no call waits for another call's node
 		all.Go(func() { results[i] = l.send(ctx, requests[i:i+1])[0] })
 	}
 	all.Wait()
 	return results
 }
 
-// Do sends a plain command, made by [Link.B]. One that only reads is repeated
-// also when its answer was lost.
+// Do sends a plain command, made by [Link.B]. A command that only reads is repeated
+// even if its answer was lost.
 func (l *core) Do(ctx context.Context, cmd rueidis.Completed) (rueidis.RedisMessage, error) {
 	r := l.DoAll(ctx, cmd)[0]
 	return r.Msg, r.Err
 }
 
-// DoAll is to Do what RunAll is to Run.
+// DoAll sends several plain commands, as RunAll runs several scripts.
 func (l *core) DoAll(ctx context.Context, cmds ...rueidis.Completed) []Result {
 	requests := make([]*request, len(cmds))
 	for i, cmd := range cmds {
@@ -101,14 +101,14 @@ type request struct {
 	keys  []string
 	reads bool
 	once  bool // as Call.Once
-	// build appends the commands of one try. The answer is that of the last one.
+	// build appends the commands of one try. The last one's reply is the answer.
 	build  func(rueidis.Builder, []rueidis.Completed) []rueidis.Completed
 	byText bool // the server has said that it doesn't know the script
 }
 
-// request is the request of a call. Where the server doesn't know the function,
-// the next try loads its library for later calls, and is itself sent by EVAL:
-// that also works while the server's memory is full and it loads no library.
+// request returns the request of a call. If the server does not know the function,
+// the next try loads the library for later calls and runs by EVAL. So it runs even
+// if the server's memory is full, when the server loads no library.
 func (l *core) request(c Call) *request {
 	r := &request{name: c.Script.Name, keys: c.Keys, reads: c.Script.ReadOnly, once: c.Once}
 	r.build = func(b rueidis.Builder, cmds []rueidis.Completed) []rueidis.Completed {
@@ -128,11 +128,11 @@ func (l *core) request(c Call) *request {
 	return r
 }
 
-// send sends the requests until each has an answer, was refused, or may have
-// run without one.
+// send sends the requests until each is answered, is refused, or may have run without
+// an answer.
 func (l *core) send(ctx context.Context, requests []*request) []Result {
 	results := make([]Result, len(requests))
-	open := make([]int, len(requests)) // which of them are to be sent
+	open := make([]int, len(requests)) // indexes of the requests that must be sent
 	for i := range open {
 		open[i] = i
 	}
@@ -148,7 +148,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 		replies, err := l.exchange(ctx, requests, open)
 		if err != nil && err == ctx.Err() {
 			if !first {
-				break // the time is over: why nothing was done is in the results
+				break // the time is over, and the results say why nothing was done
 			}
 			err = unanswered(ctx) // a call before this one may be part of the same operation
 		}
@@ -158,6 +158,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 			}
 			return results
 		}
+
 		var again []int
 		pause := false
 		for k, i := range open {
@@ -171,6 +172,7 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 				pause = pause || !v.atOnce
 			}
 		}
+
 		open = again
 		if len(open) > 0 && pause && !p.Wait() {
 			break
@@ -180,13 +182,14 @@ func (l *core) send(ctx context.Context, requests []*request) []Result {
 	return results
 }
 
-// outcome is what one reply means.
+// outcome is the meaning of one reply.
 type outcome struct {
 	result Result
-	retry  bool // the request is to be sent again; result is for the case that it can't be
-	atOnce bool // without a pause
+	retry  bool // the request must be sent again; result holds if there is no time for that
+	atOnce bool // retry without a pause
 }
 
+// assess decides what a reply means for its request.
 func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 	msg, err := reply.ToMessage()
 	if err == nil || rueidis.IsRedisNil(err) {
@@ -245,6 +248,7 @@ func (l *core) exchange(ctx context.Context, requests []*request, open []int) ([
 	}
 }
 
+// roundTrip sends the open requests in one pipeline. It returns one reply for each.
 func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) []rueidis.RedisResult {
 	if l.o.Observe != nil {
 		begin := clock.Monotonic()
@@ -272,7 +276,7 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 	replies := make([]rueidis.RedisResult, len(open))
 	first := 0
 	for k, at := range last {
-		if at > first { // its library goes before the call
+		if at > first { // FUNCTION LOAD was sent before the call
 			l.noteLoad(all[first])
 		}
 		replies[k], first = all[at], at+1
@@ -280,9 +284,9 @@ func (l *core) roundTrip(ctx context.Context, requests []*request, open []int) [
 	return replies
 }
 
-// noteLoad notes the reply to the FUNCTION LOAD that goes with a call whose
-// function is missing. The call runs by EVAL whatever the reply is, so a refusal is
-// logged: once, until a library is loaded or the server says something else.
+// noteLoad handles the reply to the FUNCTION LOAD that precedes a call whose function
+// is missing. The call runs by EVAL whatever the reply is, so a refusal is only
+// logged: once, until a library is loaded or the reply changes.
 func (l *core) noteLoad(reply rueidis.RedisResult) {
 	err := reply.Error()
 	if err == nil || isLoaded(err) {
@@ -290,7 +294,7 @@ func (l *core) noteLoad(reply rueidis.RedisResult) {
 		return
 	}
 	if _, said := rueidis.IsRedisErr(err); !said || verdictOf(err).class == idle {
-		return // the call itself has the same fate
+		return // the call reports the same error
 	}
 
 	text := err.Error()

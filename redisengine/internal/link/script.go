@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Kind is what a key holds.
+// Kind is the type of the value that a key holds.
 type Kind int
 
 // Library is a Redis Functions library: a text that registers functions. Its
@@ -19,7 +19,7 @@ type Library struct {
 	Name, Source string
 }
 
-// load is the command that loads the library.
+// load returns the command that loads the library.
 func (f *Library) load(b rueidis.Builder) rueidis.Completed {
 	return b.Arbitrary("FUNCTION", "LOAD", f.Source).Build()
 }
@@ -36,19 +36,18 @@ type Script struct {
 	Source string
 	SHA    string // the hash that the server knows it by
 	// ReadOnly scripts are sent so that the server refuses their writes.
-	ReadOnly bool // it is sent so that the server lets it write nothing
-	// Library, if set, has the script as the function of this name. Where the
-	// server has functions, the script is called by it.
+	ReadOnly bool
+	// Library, if set, has the script as the function of this name, and the script is
+	// called as that function where functions can be used.
 	Library  *Library
 	Function string
-	// Takes, if set, reports whether the script has a meaning for so many keys
-	// and arguments. A call that it refuses is a mistake of the program, and
-	// panics.
+	// Takes, if set, reports whether the script accepts these numbers of keys and
+	// arguments. A call with other numbers is a bug, and panics.
 	Takes func(keys, args int) bool
 }
 
-// NewScript makes a script. One that is readOnly must say no-writes in its
-// first line.
+// NewScript returns a script. The first line of a readOnly script must have the flag
+// no-writes.
 func NewScript(name, source string, readOnly bool) *Script {
 	sum := sha1.Sum([]byte(source))
 	return &Script{Name: name, Source: source, SHA: hex.EncodeToString(sum[:]), ReadOnly: readOnly}
@@ -60,11 +59,11 @@ func NewScript(name, source string, readOnly bool) *Script {
 type Call struct {
 	Script     *Script
 	Keys, Args []string
-	// Once: it is not repeated although it did not run, but for redirects and a
-	// script that the server does not know. The caller has others to ask.
+	// Once: the call is not repeated if it did not run, except after a redirect and for
+	// a script that the server does not know. The caller repeats it with others.
 	Once bool
-	// Waited: a call before this one has waited for its durability, in vain. This
-	// one waits a tenth as long.
+	// Waited: an earlier call has waited for its durability without success. This one
+	// waits a tenth as long.
 	Waited bool
 }
 
@@ -77,7 +76,7 @@ const (
 	byFunction             // by its function: FCALL
 )
 
-// command is the call as it is sent.
+// command returns the command that makes the call.
 func (c Call) command(b rueidis.Builder, f form) rueidis.Completed {
 	if c.Script.Takes != nil && !c.Script.Takes(len(c.Keys), len(c.Args)) {
 		panic(fmt.Sprintf("link: the script %s is called with %d keys and %d arguments", c.Script.Name, len(c.Keys), len(c.Args)))

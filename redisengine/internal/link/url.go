@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// schemes are the ways to a server.
+// schemes maps each scheme to the options that it implies.
 var schemes = map[string]Options{
 	"redis":           {Mode: Single},
 	"rediss":          {Mode: Single, TLS: &TLS{}},
@@ -35,12 +35,12 @@ func Schemes() []string { return slices.Sorted(maps.Keys(schemes)) }
 //
 // More hosts may also be given as options addr=HOST:PORT. What would end a part
 // (: / ? # @ ,) is written as %XX inside it. The options are query parameters:
-// db, prefix, durability (aof or replicas:N),
-// durability_timeout, eviction (refuse or warn), dial_timeout, retry; master,
-// sentinel_user and sentinel_password; tls_ca, tls_cert, tls_key,
-// tls_server_name and tls_skip_verify. The caller may name options of its own,
-// which are put into Others as they stand. Anything else is refused with
-// [duly.ErrInvalid]; no error repeats a value that may be a secret.
+// db, prefix, durability (aof or replicas:N), durability_timeout, eviction (refuse or
+// warn), scripts (auto, functions or eval), dial_timeout, retry; master, sentinel_user
+// and sentinel_password; tls_ca, tls_cert, tls_key, tls_server_name and
+// tls_skip_verify. The caller may name options of its own, which ParseURL puts into
+// Others unchanged. It refuses anything else with [duly.ErrInvalid]. No error repeats
+// a value that may be a secret.
 func ParseURL(raw string, others ...string) (Options, error) {
 	p := parser{others: others}
 	err := p.parse(raw)
@@ -174,7 +174,7 @@ func (p *parser) addr(text string) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// known are the options in the order of messages.
+// known lists the options in the order of messages.
 var known = []string{
 	"addr", "db", "prefix", "durability", "durability_timeout", "eviction", "scripts", "dial_timeout", "retry",
 	"master", "sentinel_user", "sentinel_password", "tls_ca", "tls_cert", "tls_key", "tls_server_name", "tls_skip_verify",
@@ -308,7 +308,7 @@ func (p *parser) tls(name, value string) error {
 	return nil
 }
 
-// db is the database by its option; one in the path must be the same.
+// db sets the database by its option. A database in the path must be the same.
 func (p *parser) db(value string) error {
 	path, given := p.o.DB, p.pathDB
 	if err := p.number("db", value, &p.o.DB); err != nil {

@@ -4,6 +4,6 @@ package link
 
 import "syscall"
 
-// vanished is for systems that can be told nothing of the kind: a host that
-// vanishes is noticed by the client library's questions.
+// vanished does nothing on systems without TCP_USER_TIMEOUT. There the client
+// library's pings detect a vanished host.
 func vanished(string, string, syscall.RawConn) error { return nil }

@@ -190,8 +190,8 @@ func TestCommandsWarnOfHowRedisIsSetUp(t *testing.T) {
 	bad := evicting.URL() + "?eviction=warn&durability=replicas:2&durability_timeout=10ms"
 	at := "duly: warning: redis at " + evicting.Addr() + ": the server "
 	eviction := at + "drops keys when its memory is full, which loses jobs; set maxmemory-policy to noeviction (policy allkeys-lru)\n"
-	replicas := at + "has fewer replicas than a batch is to wait for, so none will be confirmed (replicas 0, wanted 2)\n"
-	appendonly := at + "keeps no append-only file, so its end loses jobs; set appendonly yes\n"
+	replicas := at + "has fewer replicas than durability asks for, so no push will be confirmed; add replicas (replicas 0, wanted 2)\n"
+	appendonly := at + "keeps no append-only file, so a restart loses jobs; set appendonly yes\n"
 	r := newRig(t)
 	for _, url := range []string{good.URL(), evicting.URL() + "?eviction=warn"} {
 		r.real("push", "q", "x", "--url", url)
