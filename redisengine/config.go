@@ -23,41 +23,42 @@ type Config struct {
 	//	redis+sentinel://HOST:26379/mymaster     the primary that Sentinels name
 	//	redis+cluster://HOST:6379                a cluster
 	//
-	// with options as query parameters: prefix, durability (aof or
-	// replicas:N), eviction=warn, max_body, max_queues, shards and those of
-	// the connection. docs/redis.md lists them. An unknown one is refused.
+	// with options as query parameters: prefix, durability (aof or replicas:N),
+	// eviction=warn, scripts (auto, functions or eval), max_body, max_queues, shards
+	// and those of the connection. docs/redis.md lists them. Open refuses an unknown
+	// one.
 	URL string
-	// MaxBody is the bound on a body in bytes, up to duly.MaxMaxBody. Default
+	// MaxBody is the largest body in bytes, up to duly.MaxMaxBody. Default
 	// duly.DefaultMaxBody, or the URL's max_body.
 	MaxBody int
-	// MaxQueues is the bound on the queues of one namespace, up to 2³¹−1. Default
+	// MaxQueues is the largest number of queues in one namespace, up to 2³¹−1. Default
 	// duly.DefaultMaxQueues, or the URL's max_queues.
 	MaxQueues int
-	// Shards is how many parts a queue gets that is made without saying: by a
-	// push, or by a Configure that leaves shards out. A power of two,
+	// Shards is the number of shards of a queue that is created without naming one: by
+	// a push, or by a Configure that leaves shards out. A power of two,
 	// 1…duly.MaxShards. Default 1, or the URL's shards.
 	Shards int
-	// Logger logs what happens to the store. Default: slog.Default().
+	// Logger receives the engine's warnings and errors. Default: slog.Default().
 	Logger *slog.Logger
 	// Observe, if set, is called after every round trip to the servers, with
-	// the name of the script or plain command and how long the answer took. If
-	// a round trip has several calls, it is called for each. Blocking calls are
-	// left out. It must be quick, and is called concurrently.
+	// the name of the script or plain command and the time until the answer. If a
+	// round trip has several calls, it is called for each. Blocking calls are left
+	// out. It must be quick, and is called concurrently.
 	Observe func(call string, took time.Duration)
-	// Clock is for tests: an engine with one goes by it and not by the
-	// servers'. Default: the clock of each server (TIME).
+	// Clock replaces the servers' clocks, for tests. Default: the clock of each server
+	// (TIME).
 	Clock clock.Clock
-	// Manual leaves time to Reserve and Step: the engine takes back no lease by
-	// itself.
+	// Manual turns the engine's timers of leases off: only Reserve and Step take
+	// back expired leases.
 	Manual bool
-	// wall is for tests: what this process takes for its own clock, while the
-	// scripts go by the servers'. Default: the machine's.
+	// wall replaces this process's own clock, for tests. Scripts still use the servers'
+	// clocks. Default: the machine's.
 	wall clock.Clock
-	// sent is for tests: what goes to the servers in the place of a script.
+	// sent returns the script to send in place of the given one, for tests.
 	sent func(*link.Script) *link.Script
 }
 
-// Schemes lists what a URL may begin with, without the "://".
+// Schemes returns the schemes of a URL, without the "://".
 func Schemes() []string { return link.Schemes() }
 
 // ParseURL validates a URL without connecting. It returns [duly.ErrInvalid] for
@@ -68,7 +69,7 @@ func ParseURL(url string) (Config, error) {
 	return c, err
 }
 
-// parse reads the URL, and takes from it what Config leaves open.
+// parse reads the URL, and sets the fields that Config leaves open.
 func (c *Config) parse() (link.Options, error) {
 	o, err := link.ParseURL(c.URL, "max_body", "max_queues", "shards")
 	if err != nil {
@@ -96,7 +97,7 @@ func (c *Config) parse() (link.Options, error) {
 	return o, c.validate()
 }
 
-// What the options of an engine must be.
+// The bounds of the engine's options, for errors.
 var (
 	boundBody   = fmt.Sprintf("a number of bytes between 1 and %d", duly.MaxMaxBody)
 	boundQueues = fmt.Sprintf("a number between 1 and %d", math.MaxInt32)
@@ -117,7 +118,7 @@ func (c *Config) validate() error {
 	return bad.Err()
 }
 
-// settings are the configuration with its defaults.
+// settings returns the configuration with its defaults.
 func (c Config) settings() store.Settings {
 	return store.Settings{
 		MaxBody: cmp.Or(c.MaxBody, duly.DefaultMaxBody), MaxQueues: cmp.Or(c.MaxQueues, duly.DefaultMaxQueues),

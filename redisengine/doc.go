@@ -1,7 +1,6 @@
-// Package redisengine is the engine for teams and fleets: everything of the
-// contract on Redis (7.0 and later) or Valkey (7.2 and later), single, behind
-// Sentinels or as a cluster. Any number of processes share the servers; none of
-// them leads.
+// Package redisengine implements the contract on Redis (7.0 and later) or Valkey (7.2
+// and later): a single server, a primary behind Sentinels, or a cluster. Any number of
+// processes share the servers. No process leads the others.
 //
 // # Packages
 //
@@ -16,6 +15,8 @@
 //	wait          Wait: markers, wake-ups, looks
 //	catalog       the cache of configurations with their versions, and lost stores
 //	tokens        the registry of tokens and placements
+//	topics        Publish, Read, Delete: topics and their consumer groups
+//	messages      messages of topics as the scripts store them
 //	cancel        reports of removed jobs
 //	store         scripts, keys, clocks, and the engine's life
 //	codec         records, policies, and the arguments and answers of scripts
@@ -24,9 +25,9 @@
 //
 // # Failures
 //
-// A server that is not reached, or does not answer, is "unavailable" after the call's
-// deadline: the call may have happened. A call for one shard is repeated until its
-// deadline as long as it certainly did not run, through a failover or the move of a
-// slot. A job whose record can't be read, or whose body is not whole, is skipped and
-// named in the log. Check repairs it.
+// If a server can't be reached or does not answer, the call fails with "unavailable"
+// at its deadline, and may have happened. A call for one shard that certainly did not
+// run is repeated until its deadline, through a failover or the move of a slot.
+// Reserve skips a job whose record or body is damaged, and logs its ID. Check repairs
+// it.
 package redisengine

@@ -62,7 +62,8 @@ var (
 	_ duly.Topics        = (*Engine)(nil)
 )
 
-// Open connects, and checks that the servers are fit to hold a queue.
+// Open connects, checks that the servers can hold a queue and that the user has the
+// rights, and loads the engine's functions.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	options, err := cfg.parse()
 	if err != nil {
@@ -91,8 +92,8 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// prepare looks whether the servers' user may do what the engine does, and loads
-// the engine's functions.
+// prepare checks that the servers' user has the rights that the engine needs, and
+// loads the engine's functions.
 func (e *Engine) prepare(ctx context.Context) error {
 	if err := e.store.Rights(ctx); err != nil {
 		return err
@@ -103,11 +104,11 @@ func (e *Engine) prepare(ctx context.Context) error {
 	return e.maintainer.Libraries.RecordOwn(ctx)
 }
 
-// closeLimit is how long Close waits for calls under way, in case a server hangs.
+// closeLimit is how long Close waits for calls in flight, in case a server hangs.
 const closeLimit = 2 * store.Recheck
 
-// Close implements duly.Engine. Calls that are under way are still answered; by a
-// server that does not answer in time, as closed.
+// Close implements duly.Engine. Calls in flight are still answered. A call whose server
+// does not answer within closeLimit fails with duly.ErrClosed.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		s := e.store
@@ -130,7 +131,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 
 // Pass implements duly.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
-	for _, dispatcher := range []bool{false, true} { // the caller may be either
+	for _, dispatcher := range []bool{false, true} { // the caller may be a dispatcher or not
 		e.hub.PassOn(namespace, queues, dispatcher)
 	}
 }

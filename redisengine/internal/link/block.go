@@ -249,7 +249,7 @@ func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 		err = duly.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
 	}
 	if err != nil {
-		return popResult{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the server answered what was not asked"}, err)}
+		return popResult{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the reply to BZPOPMIN has an unexpected form; check whether the URL points to Redis itself or to a proxy"}, err)}
 	}
 	p := popResult{ok: true}
 	p.key, _ = items[0].ToString()

@@ -9,18 +9,16 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/codec"
 )
 
-// The servers' clocks decide when anything happens to a job. This process's own
-// is for timers, and for a guess at theirs that the scripts check.
-
 const (
-	// Recheck is how often a process looks at everything that it waits for. It bounds a
-	// lost wake-up, a dead socket and a dead process that kept the time.
+	// Recheck is how often a process checks everything that it waits for. It bounds the
+	// delay after a lost wake-up, a dead socket or a dead process that kept a timer.
 	Recheck = 2 * time.Second
-	// longestSleep bounds a timer, so that a server's clock that was set is noticed.
+	// longestSleep bounds a timer, so that a change of a server's clock is noticed.
 	longestSleep = time.Minute
 )
 
-// Clock is what the scripts go by: "" is the server's own clock.
+// Clock returns the time to pass to scripts, in microseconds: "" means the server's own
+// clock.
 func (e *Store) Clock() string {
 	if e.Settings.Clock == nil {
 		return ""
@@ -28,7 +26,7 @@ func (e *Store) Clock() string {
 	return strconv.FormatInt(e.Settings.Clock.Now().UnixMicro(), 10)
 }
 
-// Now asks for the engine's clock.
+// Now returns the time of the engine's clock.
 func (e *Store) Now(ctx context.Context) (time.Time, error) {
 	if e.Settings.Clock != nil {
 		return e.Settings.Clock.Now(), nil
@@ -41,7 +39,7 @@ func (e *Store) Now(ctx context.Context) (time.Time, error) {
 	return time.Unix(codec.Integer(&t[0]), codec.Integer(&t[1])*int64(time.Microsecond)).UTC(), nil
 }
 
-// Local is the clock of this process: for timers, never for a job's times.
+// Local returns the clock of this process. It is for timers, never for a job's times.
 func (e *Store) Local() clock.Clock {
 	switch {
 	case e.Settings.Clock != nil:

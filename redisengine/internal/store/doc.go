@@ -20,5 +20,5 @@
 //
 // # Close
 //
-// [Tasks] counts what outlives its callers. Close waits for it.
+// [Tasks] counts the goroutines that outlive their callers. Close waits for them.
 package store

@@ -51,6 +51,6 @@ func (e *Store) ConfigsKey(namespace string) string {
 // NamespacesKey returns the key of the list of namespaces.
 func (e *Store) NamespacesKey() string { return e.Prefix + ":namespaces" }
 
-// TokenKey is the name of a key by the name that the scripts give it. A
-// namespace that is called tokens has the same tag, and keys of other names.
+// TokenKey returns the key for the name that the scripts use. A namespace called
+// tokens has the same hash tag, but keys with other names.
 func (e *Store) TokenKey(name string) string { return e.Prefix + ":{tokens}:" + name }

@@ -7,9 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Names pages through a sorted set of names. It passes over what another
-// program has written there and is none: nobody could call by that, nor is it the
-// cursor of a page.
+// Names returns a page of a sorted set of names. It skips members that are no valid
+// name, which another program has written: they can't be used in calls or as cursors.
 func (e *Store) Names(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
 	if err := p.ValidateNames(); err != nil {
 		return page, err
@@ -17,7 +16,7 @@ func (e *Store) Names(ctx context.Context, key string, none func(name string) bo
 	return e.NamesBehind(ctx, key, none, p)
 }
 
-// NamesBehind is Names for a cursor that may be no name of this list.
+// NamesBehind is Names for a cursor that need not be a name of this list.
 func (e *Store) NamesBehind(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
 	for after := p.Cursor; ; {
 		some, err := e.members(ctx, key, after, p.Limit+1)
@@ -43,8 +42,7 @@ func (e *Store) NamesBehind(ctx context.Context, key string, none func(name stri
 	}
 }
 
-// members are the first of a sorted set of names behind one, "" for the very
-// first.
+// members returns the first names of a sorted set after a name, "" for the beginning.
 func (e *Store) members(ctx context.Context, key, after string, most int) ([]string, error) {
 	if err := e.Alive(ctx); err != nil {
 		return nil, err
@@ -70,8 +68,7 @@ func InvalidQueue(name string) bool { return duly.QueueRef{Name: name}.Validate(
 // InvalidNamespace reports whether a name can't be that of a namespace.
 func InvalidNamespace(name string) bool { return name == "" || duly.ValidateNamespace(name) != nil }
 
-// EachPage does something with every page of a list of names, of which some may
-// be none.
+// EachPage calls f with every page of a list of names. Some of them may be invalid.
 func (e *Store) EachPage(ctx context.Context, key string, f func(names []string) error) error {
 	for after := ""; ; {
 		names, err := e.members(ctx, key, after, duly.MaxBatch)

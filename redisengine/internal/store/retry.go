@@ -33,7 +33,7 @@ func (c *RetryLoop) Next() bool {
 	return c.backoff.Wait()
 }
 
-// Failed is the error of a call that has no more tries; why says what kept it.
+// Failed returns the error of a call that has no more tries. why is the reason.
 func (c *RetryLoop) Failed(why string, about any) error {
 	if err := c.ctx.Err(); err != nil {
 		return duly.Unanswered(err)

@@ -7,12 +7,12 @@ import (
 	"github.com/dulymq/duly/redisengine/lua"
 )
 
-// Script is a command of the scripts, ready to be called.
+// Script is a script with the keys that it takes.
 type Script struct {
 	*link.Script
 	Keys   []string
-	Places []int // of the keys, in shardKeys
-	All    bool  // all of shardKeys, in their order
+	Places []int // of the keys, in ShardKeys
+	All    bool  // the keys are all of ShardKeys, in their order
 }
 
 func load(name string) *Script {
@@ -24,7 +24,7 @@ func load(name string) *Script {
 	return s
 }
 
-// LoadAny loads a command, with the names of its keys.
+// LoadAny returns a script and the names of its keys.
 func LoadAny(name string) (*link.Script, []string) {
 	l := lua.Load(name)
 	s := link.NewScript(l.Name, l.Source, l.ReadOnly)
@@ -41,13 +41,13 @@ var FunctionLibraries = func() (all []*link.Library) {
 	return all
 }()
 
-// functionLibrary is a library as the link loads it.
+// functionLibrary returns the link's copy of a library.
 func functionLibrary(l *lua.Library) *link.Library {
 	at := slices.IndexFunc(FunctionLibraries, func(f *link.Library) bool { return f.Name == l.Name })
 	return FunctionLibraries[at]
 }
 
-// The commands.
+// The scripts of shards and lists.
 var (
 	ScriptPush      = load("push")
 	ScriptReserve   = load("reserve")
@@ -80,7 +80,7 @@ var (
 	ScriptCheckShard = load("check_shard")
 )
 
-// OwnLibraryNames are the names of this version's libraries.
+// OwnLibraryNames returns the names of this version's libraries.
 func OwnLibraryNames() (names []string) {
 	for _, l := range FunctionLibraries {
 		names = append(names, l.Name)

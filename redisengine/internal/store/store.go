@@ -15,15 +15,15 @@ import (
 
 // Settings are what an engine was opened with.
 type Settings struct {
-	// MaxBody bounds a body in bytes, maxQueues the queues of one namespace. shards is
-	// how many parts a queue gets that is made without saying.
+	// MaxBody bounds a body in bytes, MaxQueues the queues of one namespace. Shards is
+	// the number of shards of a queue that is created without naming one.
 	MaxBody, MaxQueues, Shards int
 	Logger                     *slog.Logger
-	// Clock, if set, is the time that the scripts go by, in place of the servers'.
+	// Clock, if set, replaces the servers' clocks in the scripts, for tests.
 	Clock clock.Clock
-	// Wall, if set, is this process's own clock.
+	// Wall, if set, replaces this process's own clock, for tests.
 	Wall clock.Clock
-	// Manual leaves time to Reserve and Step.
+	// Manual: only Reserve and Step take back expired leases.
 	Manual bool
 }
 
@@ -54,7 +54,7 @@ func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, erro
 	return e, nil
 }
 
-// keyKinds are what the keys hold, by the ends of their names.
+// keyKinds maps the ends of keys to the kinds of their values.
 var keyKinds = map[string]link.Kind{
 	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
 	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
@@ -66,7 +66,7 @@ var keyKinds = map[string]link.Kind{
 	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet, "held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
 }
 
-// kindOf is what a key is to hold.
+// kindOf returns the kind of value that a key must hold.
 func kindOf(key string) link.Kind { return keyKinds[key[strings.LastIndexByte(key, ':')+1:]] }
 
 // Alive returns an error if the engine is closed or the caller has gone.
@@ -88,18 +88,18 @@ func (e *Store) Admit(ctx context.Context, ref duly.QueueRef) error {
 	return e.Alive(ctx)
 }
 
-// Retry returns the tries of a call.
+// Retry returns the retry loop of a call.
 func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: e.Link, ctx: ctx} }
 
 // engineCommands are the commands that the engine sends besides its scripts. "time"
 // and "ping" name no key.
 var engineCommands = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
 
-// Rights checks that the server's user may call what scripts and engine call: a
-// script that is refused midway would leave half of its work behind. Only a server
-// of duly needs the rights for token changes (PUBLISH, SUBSCRIBE). Without SPUBLISH
-// and SSUBSCRIBE removed jobs are not reported, and the first refused call logs
-// that.
+// Rights checks that the server's user may call all commands of the scripts and the
+// engine. Without it, a script could be refused in its middle and leave half of its
+// work behind. Only a server of duly needs the rights for token changes (PUBLISH,
+// SUBSCRIBE). Without SPUBLISH and SSUBSCRIBE removed jobs are not reported, and the
+// first refused call logs that.
 func (e *Store) Rights(ctx context.Context) error {
 	key := e.Prefix + ":{check}"
 	commands := [][]string{{"time"}, {"ping"}}
@@ -120,8 +120,9 @@ func (e *Store) QueueConfig() duly.QueueConfig {
 	return c
 }
 
-// UnexpectedReply returns and logs the error for an answer that Redis never gives.
+// UnexpectedReply logs and returns the error for a reply of a form that Redis never
+// sends.
 func (e *Store) UnexpectedReply(call string) error {
-	e.Settings.Logger.Error("redis answered what was not asked", "call", call)
-	return duly.Errorf(duly.CodeInternal, "the call %q was answered by something that it never returns; look whether the URL leads to Redis itself, or to a proxy", call)
+	e.Settings.Logger.Error("redis: a reply has an unexpected form", "call", call)
+	return duly.Errorf(duly.CodeInternal, "the reply to %q has an unexpected form; check whether the URL points to Redis itself or to a proxy", call)
 }
