@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Judges an alias, a busy key or a policy, and mends it: a name goes if the job that it leads to does not hold it.
+-- Checks an alias, a busy key or a policy, and repairs it: a name is removed if the job that it names does not hold it.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         of      alias, busy, or policies
 --         name    the field
---         repair  '1' to mend
+--         repair  '1' to repair
 -- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a place, '' for none
 --
 -- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge close

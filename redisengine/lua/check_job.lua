@@ -1,15 +1,17 @@
 #!lua flags=allow-oom
--- Judges one number that may be a job, and mends what is wrong with it.
+-- Checks one number that may be a job, and repairs it.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         n         the number
 --         entry     the member of the blocked set that names it, if that is how it was found; else ''
---         repair    '1' to mend
+--         repair    '1' to repair
 --         fallback  the alias of the ID of a job that has lost its own; '' for its number
 -- RETURNS {'config', value}
---         {'ok', {{kind, detail}, ...}, alias of the ID, '' for its number, mended, removed, reason}: mended is 1 if nothing is wrong any more; removed is 1 if there
---         was a job and now is none; the reason is that of a job which is dead by it
+--         {'ok', {{kind, detail}, ...}, alias of the ID, '' for its number, mended, removed, reason}
+--         mended   1 if nothing is wrong any more
+--         removed  1 if the repair removed a job
+--         reason   the error of a job that the repair made dead
 --
 -- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge mend close
 bound_by(limits)

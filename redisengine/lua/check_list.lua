@@ -1,10 +1,10 @@
 #!lua flags=allow-oom
--- Judges a queue's entry in its namespace's list: it has a name there and a configuration, or neither.
+-- Checks a queue's entry in its namespace's list, which must have both a name and a configuration, or neither.
 --
 -- KEYS    names configs
 -- ARGV    name
 --         held    the configuration that the queue's first shard holds, '' for none
---         repair  '1' to mend
+--         repair  '1' to repair
 -- RETURNS {'ok', {{kind, detail}, ...}}
 local named, configured = call('ZSCORE', names, name), call('HEXISTS', configs, name) == 1
 local fault = configured and not named and 'queue_not_listed' or named and not configured and 'queue_not_configured'

@@ -1,14 +1,14 @@
 #!lua flags=no-writes
--- Walks on over everything that the shard holds, and tells what has to be judged by itself.
+-- Walks over the next entries of the shard, and returns those to check one by one.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
---         part    which of the parts the walk is at, from 1
---         cursor  where in it; 0 at its beginning
+--         part    the part that the walk has reached, from 1
+--         cursor  in that part; 0 at its beginning
 --         most    about how many entries to look at
 -- RETURNS {'config', value}
---         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to go on, part 0 at the end; how many jobs were looked at, and how many
---         there are; suspects: of job, blocked (a member of that set), alias, busy, policies
+--         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to continue, part 0 at the end; how many jobs were
+--         looked at, and how many there are; the suspects: of is job, blocked (a member of that set), alias, busy or policies
 --
 -- @include guard clock now limits pending careful policy job sets judge
 local parts = {

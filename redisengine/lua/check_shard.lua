@@ -1,13 +1,14 @@
 #!lua flags=allow-oom
--- Judges the shard's counters and its marker, and mends them.
+-- Checks the shard's counters and its marker, and repairs them.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         repair  '1' to mend
---         seen    how the shard stood at the look before, as it was told; '' at the first
+--         repair  '1' to repair
+--         seen    the standing that the call before returned; '' at the first
 -- RETURNS {'config', value}
---         {'ok', {{kind, detail}, ...}, standing}: standing is '' unless jobs are deliverable and no marker says so. Somebody may have taken it and be on
---         his way; who looks again after the time that he may take, and finds the shard as it was, is told the fault
+--         {'ok', {{kind, detail}, ...}, standing}: standing is not '' if jobs are deliverable without a marker.
+--         A process may have taken the marker just now. So the caller calls again after the time that this process may
+--         take. If the standing is the same then, it is a fault
 --
 -- @include guard clock now limits pending counters bucket moments tell wake
 check_all_kinds()

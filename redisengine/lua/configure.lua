@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Gives the shard a configuration, unless it has a newer one, or had: a destroyed shard keeps its tomb for a while. The namespace's list
--- has taken it before. What can't be a configuration is none.
+-- Stores a configuration in the shard, unless the shard has a newer one or was destroyed since: its tomb stays for a
+-- while. The namespace's list already has the configuration. A damaged configuration counts as none.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock   as in reserve
 --         value   the configuration; its first eight bytes are a number that rises
---         limits  what it bounds, packed
+--         limits  the limits of the configuration, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
 -- @include clock now limits version pending bucket moments tell wake

@@ -1,11 +1,11 @@
 #!lua flags=allow-oom
--- Removes jobs in any state, leased ones with their receipts.
+-- Removes jobs in any state. The receipt of a leased job becomes void.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         then for each job the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value}
---         {'ok', i, j, ...}: the places, from 1, of IDs that no job has
+--         {'ok', i, j, ...}: the positions, from 1, of IDs that no job has
 --
 -- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.

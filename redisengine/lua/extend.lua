@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- Moves the ends of leases, to later or to sooner.
+-- Sets the ends of leases, later or sooner.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         lease  from now, in microseconds; 0: as the job says
---         then for each receipt the job's number (16 bytes) and the delivery's number behind it
+--         lease  from now, in microseconds; 0: the job's own
+--         then for each receipt the job's number (16 bytes) and then the delivery's number
 -- RETURNS {'config', value}
---         {'ok', i, j, ...}: the places, from 1, of receipts that are not current
+--         {'ok', i, j, ...}: the positions, from 1, of receipts that are not current
 --
 -- @include guard clock now limits pending policy job bucket moments tell wake
 bound_by(limits)

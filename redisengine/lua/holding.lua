@@ -1,9 +1,10 @@
 #!lua flags=no-writes
--- Tells of shards, all on one node, which of them hold jobs: of most queues that there are, nothing is to be said. Two keys and an argument for each.
+-- Returns which shards of one node hold jobs. Most queues hold none, so the answer is short. Each shard has two keys and
+-- one argument.
 --
 -- KEYS    (config records)...
 -- ARGV    (version)...  as in reserve
--- RETURNS {place, ...}, from 1, of the shards that hold jobs or have another configuration
+-- RETURNS {position, ...}, from 1, of shards that hold jobs or have another configuration
 --
 local all = {}
 for i = 2, #KEYS, 2 do all[i / 2] = KEYS[i] end

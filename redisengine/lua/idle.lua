@@ -1,10 +1,10 @@
 #!lua flags=no-writes
--- Tells what shards have counted, all of them on one node, that hold no jobs. Three keys and an argument for each.
+-- Returns the counters of shards of one node that hold no jobs. Each shard has three keys and one argument.
 --
 -- KEYS    (config records tally)...
 -- ARGV    (version)...  as in reserve
--- RETURNS {{field, ...}, {n, ...}, ...}: the counters' names, and for each shard their values, {} where it has counted nothing; false where it holds jobs
---         or has another configuration
+-- RETURNS {{field, ...}, {n, ...}, ...}: the counters' names, then their values for each shard: {} if it has counted
+--         nothing, false if it holds jobs or has another configuration
 --
 -- @include counters
 local result = {counters}

@@ -1,15 +1,15 @@
 #!lua flags=no-writes
--- Tells a page of one state's set, in its order.
+-- Returns a page of one state's set, in its order.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
---         state   whose set
+--         state   the state of the set
 --         limit   1...1000 jobs
 --         whole   '1' with their bodies
---         room    bytes of bodies and results that the page has left of its 8 MiB
---         score   the place behind which to go on, as a page before told it; '' for the beginning
+--         room    bytes of bodies and results that the page may still return of its 8 MiB
+--         score   where the page before ended, as it returned it; '' for the beginning
 --         member  likewise
--- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow, behind that place
+-- RETURNS {'config', value} | {'ok', now, more, {job, ...}, score, member}: more is 1 if others follow
 --
 -- @include guard clock now limits pending policy job less behind report
 local sets = {delayed = delayed, ready = ready, blocked = blocked, leased = leased, dead = dead, done = done}

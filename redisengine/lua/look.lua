@@ -4,9 +4,12 @@
 -- KEYS    (config delayed ready blocked leased expiry tally)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {us, {deliverable, next, announced}, ...} for the first shards, as many as hold 200 times jobs: the caller asks again for the rest.
---         us is the clock in microseconds; deliverable is how many deliverable jobs there may be, 1000 at most, or -1 if the shard has another
---         configuration; next is the next moment that may bring one, 0 for none; announced is the moment that a process was told to keep, 0 for none
+-- RETURNS {us, {deliverable, next, announced}, ...}: the answer ends after 200 shards with jobs, and the caller asks again
+--         for the rest
+--         us           the clock in microseconds
+--         deliverable  how many deliverable jobs there may be, at most 1000; -1 if the shard has another configuration
+--         next         the next time at which a job may become deliverable, 0 for none
+--         announced    the time for which a process keeps a timer, 0 for none
 --
 -- @include clock now limits bucket moments
 local result, looked = {us}, 0

@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- Gives a member of the marker back that a process took and has no use for. Where another was set meanwhile, the higher number of jobs and the sooner
--- moment stand. A shard without a configuration, or with a tomb, gets none: nobody would take it.
+-- Puts a member of the marker back that a process took and does not need. If another one was set meanwhile, the marker
+-- keeps the higher number of jobs or the earlier time. A shard without a configuration, or with a tomb, gets no marker,
+-- because no process would take it.
 --
 -- KEYS    config marker
 -- ARGV    member  now or later

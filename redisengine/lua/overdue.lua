@@ -1,10 +1,11 @@
 #!lua flags=no-writes
--- Tells of shards, all on one node, where a step has something to do. Six keys and two arguments for each.
+-- Returns which shards of one node need a step. Each shard has six keys and two arguments.
 --
 -- KEYS    (config delayed leased expiry dead done)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {place, ...}, from 1, of the shards where something is overdue; minus its place for one that has another configuration
+-- RETURNS {position, ...}, from 1, of shards where something is overdue; minus the position of a shard with another
+--         configuration
 --
 -- @include clock now limits
 local function head_of(set)

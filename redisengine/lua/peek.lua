@@ -1,9 +1,9 @@
 #!lua flags=no-writes
--- Tells the first job that is ready by the clock, whatever pause and limits say.
+-- Returns the first job that is ready by the clock, even if a pause or a limit holds it back.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
--- RETURNS {'config', value} | {'none'} | {'behind'} where steps have to come first | {'ok', now, job}
+-- RETURNS {'config', value} | {'none'} | {'behind'} if the shard needs steps first | {'ok', now, job}
 --
 -- @include guard clock now limits pending policy job sets find less report
 local first, rank

@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells a page of placements, by namespace.
+-- Returns a page of placements, by namespace.
 --
 -- KEYS    placements placed  of placement_put
 -- ARGV    low   behind which namespace, as ZRANGEBYLEX takes it

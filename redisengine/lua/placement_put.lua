@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Stores in which pool a namespace is, if nobody has changed that meanwhile. A sorted set lists the namespaces for paging.
+-- Stores the pool of a namespace, unless it was changed concurrently. A sorted set lists the namespaces for paging.
 --
 -- KEYS    placements placed changes
 -- ARGV    namespace

@@ -3,7 +3,7 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         state  whose set
+--         state  the state of the set
 --         most   1...1000 jobs
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
@@ -21,7 +21,7 @@ local function purge(listed)
   for i, j in ipairs(read_jobs(numbers, state)) do
     if j then
       j.at = tonumber(listed[2 * i])
-      -- One that another's removal has made ready holds an order key by now.
+      -- The removal of another job may have made this one ready: then it holds an order key.
       if touched[j.n] then j = load(j.n) end
       if j then gone(j) end
     else

@@ -4,22 +4,22 @@
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         size   how many jobs there are, 1...1000
---         about  what is said of all jobs, below, packed; '' if they are bare, due now, have no keys, and no ID stands here twice
---         then the number of each job (16 bytes); then the record of each, behind the priority and without a large body; then
+--         about  the options of the jobs, packed as below; '' if all jobs are bare, due now, without keys, and no ID is repeated
+--         then the number of each job (16 bytes); then the record of each, after the priority and without a large body; then
 --         the large bodies, in the order of their jobs
 --         about is an array, with false for what does not apply:
 --           1 the kinds, below; false if all jobs are bare
---           2 the place of each job's kind, from 1; false if all are of the first
---           3 when the jobs are due: a delay in microseconds, or minus an absolute moment in ms; or an array with that of each
---           4 the alias of each job's own ID, '' for one whose number is its ID; false if no job has one
+--           2 the position of each job's kind, from 1; false if all are of the first
+--           3 when the jobs are due: a delay in microseconds, or minus an absolute time in ms; or an array with one per job
+--           4 the alias of each job's own ID, '' if the job's number is its ID; false if no job has one
 --           5 two texts for each job: order key and merge key; false if no job has one
---           6 1 if no ID stands here twice, else 0
---         A kind is what many jobs have in common: the TTL in microseconds, -1 for none; the priority; the flags of the record
---         but HAS.DUE and HAS.EXPIRES; the policy, '' for a bare job.
+--           6 1 if no ID is repeated in this call, else 0
+--         Jobs of one kind share the TTL in microseconds, -1 for none; the priority; the flags of the record except HAS.DUE
+--         and HAS.EXPIRES; and the policy, '' for a bare job.
 -- RETURNS {'config', value}
---         {'ok', {place, outcome, ...}, ...} for each job that was not simply created, with its place from 1: 'exists' with the
---         state; 'merged' with the number and own alias; 'full'; 'ttl' for a TTL that ends before the job is due; 'taken' for a
---         number that another job has
+--         {'ok', {position, outcome, ...}, ...} for each job that was not created, with its position from 1: 'exists' with the
+--         state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due; 'taken' if another
+--         job has the number
 --
 -- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake tell_new
 local FIRST = 6 -- the place of the first number

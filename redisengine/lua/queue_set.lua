@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
--- As queue_put, for what a full server must still take: a pause, its end, and the way out of the list.
+-- As queue_put, for changes that a server whose memory is full must accept: pause, resume and removal.
 --
 -- KEYS    names configs
 -- ARGV    name
 --         was      the configuration that was read; '' for none
 --         value    the new one; '' removes the queue
 --         most     how many queues the namespace may have
--- RETURNS {'changed', value} if the configuration is another one by now | {'full'} | {'ok'}
+-- RETURNS {'changed', value} if the configuration has changed since | {'full'} | {'ok'}
 --
 -- @include queue_entry
 return queue_entry()

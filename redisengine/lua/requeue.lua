@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Gives dead jobs another life: pushed now, under their old numbers.
+-- Requeues dead jobs: they count as pushed now, and keep their numbers.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
@@ -9,8 +9,8 @@
 --         n      the oldest n; 0: the IDs that follow
 --         then the alias of each ID, as in include/find.lua
 -- RETURNS {'config', value}
---         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {'merged', number, own alias, number, own alias of the
---         job that it was merged into}, {state, number, own alias}
+--         {'ok', {outcome, ...}, ...} for each job: {'none'}, {'conflict', state}, {state, number, own alias}, or
+--         {'merged', number, own alias, number and own alias of the job that it was merged into}
 --
 -- @include guard clock now limits pending policy job sets keys finish find bucket moments tell wake close
 local function requeue(j)

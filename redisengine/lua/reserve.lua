@@ -4,18 +4,20 @@
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock    microseconds since 1970 that a test goes by; '' in production
 --         version  of the configuration that the call was computed with
---         limits   what that configuration bounds, packed
---         max      1...1000
---         lease    how long to hold each job, in microseconds; 0: as the job says
---         room     bytes of bodies that the call has left of its 8 MiB
---         held     '1' if the caller holds jobs of this Reserve already, from another shard or queue
+--         limits   the limits of that configuration, packed
+--         max      1...1000 jobs
+--         lease    of each job, in microseconds; 0: the job's own
+--         room     bytes of bodies that the call may still return of its 8 MiB
+--         held     '1' if this Reserve already has jobs of another shard or queue
 -- RETURNS {'config', value}
---         {'ok', more, now, end, numbers, records}, or with {..., policies, runs, ends, bodies} if any job has options or a run state: the
---         numbers stand one behind the other; the records are packed into one text; the policies are places and texts in turn; end is when a
---         lease of the usual length ends, ends has those of all jobs where they differ, else it is empty; bodies are those that stand
---         beside their records, each behind the place of its job, from 1;
---         more is 1 where the way forward ended at its bound, 2 where the next job does not go with these: its body has
---         no room, or one of the two is a suspect
+--         {'ok', more, now, end, numbers, records}, and {..., policies, runs, ends, bodies} if any job has options or a run state.
+--         numbers  concatenated, 16 bytes each
+--         records  packed into one text
+--         policies places and texts in turn
+--         end      when a lease of the usual length ends; ends has the end of each job if they differ, else it is empty
+--         bodies   those that are not in their records, each after the position of its job, from 1
+--         more     1 if forward ended at its bound; 2 if the next job can't be in the same answer, because its body has no
+--                  room or one of the jobs is a suspect
 --
 -- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward
 local full         -- whether a deliverable job was left because it does not go with the others

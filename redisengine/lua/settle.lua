@@ -3,11 +3,11 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         then for each outcome the job's number (16 bytes), and nothing more for an ack of a first delivery without a result; else
---         behind it a packed array of: how it ends (ack, nack, release, bury); the delivery's number; a delay in microseconds, -1 for none;
---         the error text; the result; the ID that the number is
+--         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number alone.
+--         Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's number; a delay in
+--         microseconds, -1 for none; the error text; the result; the ID that the number stands for
 -- RETURNS {'config', value}
---         {'ok', i, j, ...}: the places, from 1, of outcomes whose receipt is not current
+--         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
 -- @include guard clock limits pending policy job sets keys finish due_at backoff bucket moments tell wake forward ulid close
 local settle = {}

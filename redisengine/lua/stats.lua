@@ -1,12 +1,14 @@
 #!lua flags=no-writes
--- Tells what the shard holds and what it has done.
+-- Returns the sizes and counters of the shard.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version  as in reserve
---         from  the rank from which to look for the oldest ready job, as a call before has told it; '' for the first
--- RETURNS {'config', value} | {'behind'} where steps have to come first
---         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest}: sizes by the clock, when the oldest
---         ready job was due, when the next delayed one will be (0: none), counters; and from where to go on looking for the oldest, '' for the end
+--         from  the rank from which to search the oldest ready job, as the call before returned it; '' for the first
+-- RETURNS {'config', value} | {'behind'} if the shard needs steps first
+--         {'ok', now, {delayed, ready, blocked, leased, dead, done}, oldest, next, {field, n, ...}, rest}
+--         the sizes are by the clock
+--         oldest  when the oldest ready job was due; next when the next delayed one will be; 0: none
+--         rest    the rank at which to continue the search for the oldest, '' for the end
 --
 -- @include guard clock now limits pending policy job sets counters
 local size = {}

@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- The forward part of reserve alone.
+-- Moves the shard forward, as reserve does, and leases nothing.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve

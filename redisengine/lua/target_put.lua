@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Stores a target, if nobody has changed it meanwhile. A sorted set lists the targets for paging.
+-- Stores a target, unless it was changed concurrently. A sorted set lists the targets for paging.
 --
 -- KEYS    targets targeted changes
 -- ARGV    entered  NAMESPACE/NAME; the name is '' for the secret of the namespace

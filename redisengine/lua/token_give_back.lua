@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Takes one call off what was counted in a window, unless that is over.
+-- Subtracts one call from the count of a window, unless the window is over.
 --
 -- KEYS    windows
 -- ARGV    hash right  as in token_spend

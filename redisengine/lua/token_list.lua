@@ -1,5 +1,5 @@
 #!lua flags=no-writes
--- Tells a page of tokens, by hash.
+-- Returns a page of tokens, by hash.
 --
 -- KEYS    tokens set  hashes or owned, of token_put
 -- ARGV    low high  between which members, as ZRANGEBYLEX takes them

@@ -1,13 +1,13 @@
 #!lua flags=allow-oom
--- Counts one call under the limit that a token has for a right, in a window that begins with the first call counted in it. One that
--- begins ahead of the clock was left behind by a step back, and is over.
+-- Counts one call against a token's limit for a right. A window begins with the first call that is counted in it. A window
+-- that begins in the future was left by a clock that was set back, and is over.
 --
 -- KEYS    tokens windows
 -- ARGV    clock hash  as in token_put
 --         right  produce or consume
 -- RETURNS {'none'} if there is no such token
 --         {'free'} if it has no such limit
---         {'limited', begin, calls, now, produce, consume, per}: it is used up; limits as in token_put
+--         {'limited', begin, calls, now, produce, consume, per} if the limit is reached; limits as in token_put
 --         {'ok', begin}: in ms
 --
 -- @include clock now

@@ -1,6 +1,6 @@
 #!lua
--- Changes a waiting job in one step. Go has read the job, changed it, and says what it has read: if that is no longer so,
--- nothing is changed and Go reads again.
+-- Changes a waiting job. Go has read the job and changed it, and sends what it has read. If the job has changed since,
+-- the script changes nothing and Go reads again.
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
@@ -10,7 +10,8 @@
 --         flags rest body  the new record as in push, and its large body, '' for none
 --         when  a new due moment: a delay in microseconds, or minus an absolute moment in ms; '' if it stays
 --         ttl   a new TTL from now in microseconds; -1: none; '' if it stays
--- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ttl'} for one that ends before the job is due | {'ok'}
+-- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ok'}
+--         {'ttl'} if the TTL ends before the job is due
 --
 -- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it is due.
