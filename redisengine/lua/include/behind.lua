@@ -1,4 +1,4 @@
--- behind returns how many members of a sorted set sort up to a place of a previous page; '' for the beginning.
+-- behind returns how many members of a sorted set precede the end of the previous page; '' is the beginning.
 local function behind(set, score, member)
   if score == '' then return 0 end
   if call('ZSCORE', set, member) == score then return call('ZRANK', set, member) + 1 end

@@ -1,11 +1,11 @@
--- Reading of what may be damaged. The pieces below this one read by it: a policy that can't be right is as good as the
--- defaults, and numbers that are not there are 0. So no damaged job ends a step in its middle.
+-- Reads data that may be damaged. The includes after this one use it: an impossible policy counts as the defaults, and
+-- missing numbers count as 0. So no damaged job ends a script in its middle.
 local packed, fixed
 local function bind_codecs() -- Redis has them only at a call
   packed, fixed = cmsgpack, struct
 end
 
--- The contract's defaults, as a policy: they take the place of one that is lost.
+-- The contract's defaults as a policy, which replaces a lost one.
 local DEFAULTS = {16, 8, 30000000, -1, '', 'keep', 'leased', 0, '', 'exp:1s:1h', 30000000000, -1, 0}
 
 local sound_policy, sound_alias, sound_run
@@ -27,7 +27,7 @@ local function sound_backoff(text)
   return text == '' or string.find(text, '^e%d+,%d+$') or string.find(text, '^s%d+[%d,]*$')
 end
 
--- sound_policy is the array that the text packs, false if it can't be a policy.
+-- sound_policy returns the array that the text packs, false if it can't be a policy.
 function sound_policy(text)
   local p = unpack_array(text, POLICY_SIZE)
   if not p then return false end

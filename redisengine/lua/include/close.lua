@@ -1,5 +1,5 @@
--- close ends a call that may have changed anything: what is pending is written, the marker is set to what a Reserve would
--- find if that may have changed, and what was counted is added to the tally.
+-- close ends a call that may write. It writes what is pending, and adds the counts to the tally. If a Reserve may find
+-- other jobs than before, it sets the marker.
 local function close()
   trim_ended()
   local looks = wakes or holds

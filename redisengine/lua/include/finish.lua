@@ -1,4 +1,4 @@
--- How a job ends: dead, done, or back to waiting.
+-- Ends deliveries: the job is then dead, done or waiting again.
 local died, finished -- how many became dead or done in this call
 
 -- trim drops up to most of the oldest dead or done jobs that are over a bound, at most 1000, and reports whether there were
@@ -48,7 +48,7 @@ local function last_error(j)
   return string.sub(rest, at, at + size - 1)
 end
 
--- die makes a job a dead letter. Its TTL is over with its life.
+-- die makes a job a dead letter, which has no TTL.
 local function die(j, reason)
   running(j).rest = rest_of(reason, '')
   write_run(j)

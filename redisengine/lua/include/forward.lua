@@ -1,6 +1,6 @@
--- forward moves the shard on to now: what is over goes, run-out leases are taken back, due jobs become ready, old dead and
--- done jobs are dropped. It looks at no more than 1000 entries of each set, and reports whether it ended there, or at what
--- it may skip of keys.
+-- forward brings the shard up to date: it drops expired jobs, takes back expired leases, makes due jobs ready, and drops
+-- old dead and done jobs. It reads at most 1000 entries of each set. It reports whether it ended at that bound, or at the
+-- bound on skipped keys.
 
 local untouched, forward
 

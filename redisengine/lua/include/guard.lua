@@ -1,4 +1,5 @@
--- A call that was computed with another configuration, or for a queue that is not here, changes nothing and says so.
+-- A call that was computed with another configuration, or for a queue that is not here, changes nothing and returns the
+-- configuration.
 --
 -- @args version
 -- @call

@@ -1,5 +1,5 @@
--- What is wrong with a job, or with an entry that names one. Nothing here writes. A fault is {kind, detail}; the kinds are the contract
--- of Check and are listed in check.go.
+-- Finds the faults of a job, or of an entry that names one. Nothing here writes. A fault is {kind, detail}. The kinds are
+-- part of the contract of Check, and check.go lists them.
 local number_sets
 local body_place, gather, stands, end_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
 
@@ -64,7 +64,7 @@ function body_place(r)
   return has[HAS.HEADERS] and headers_end(r, at) or not has[HAS.HEADERS] and at
 end
 
--- gather reads everything that there is of some numbers. values are their records.
+-- gather reads everything that is stored of some numbers. values are their records.
 function gather(numbers, values)
   local jobs, scores = {}, {}
   for _, s in ipairs(number_sets) do scores[s[1]] = call('ZMSCORE', s[2], unpack(numbers)) end
@@ -130,7 +130,7 @@ function named(n)
   return n and #n == 16 and call('HEXISTS', records, n) == 1 and load(n)
 end
 
--- wrong_entry tells the kind of fault of an alias or a busy key, nil for none.
+-- wrong_entry returns the kind of fault of an alias or a busy key, nil for none.
 function wrong_entry(of, name, n)
   local j = named(n)
   if of == 'busy' then
@@ -148,7 +148,7 @@ function wrong_entry(of, name, n)
   return not (j and name == j.id) and 'alias_without_job' or nil
 end
 
--- wrong_policy tells the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose text leads
+-- wrong_policy returns the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose text leads
 -- to this place or to another one with the same policy.
 function wrong_policy(field, value)
   if #field > 1 then
@@ -213,7 +213,7 @@ local function judge_keys(j, found)
   if j.order ~= '' and head ~= j.n and (j.state == 'ready' or j.state == 'leased') then found('order_key_not_held', j.state) end
 end
 
--- judge lists what is wrong with a gathered job, the root of it first.
+-- judge returns the faults of a gathered job, the cause of others first.
 function judge(j)
   local faults = {}
   local function found(kind, detail) faults[#faults + 1] = {kind, detail or ''} end

@@ -1,7 +1,7 @@
--- Order keys and merge keys: who holds them, and who has them next.
+-- Order keys and merge keys: the jobs that hold them, and the next holders.
 
--- How many expired jobs a script still drops on its way to the next holders of keys, all keys together. One that is left
--- gets its key, and goes by the next step, or when it would be handed out.
+-- How many expired jobs a script still drops while it looks for the next holders of keys, all keys together. After that
+-- an expired job gets its key, and is dropped by the next step or before its delivery.
 local skips
 
 local any_over -- whether some job's time was over when this call began; nil: not asked yet
@@ -25,8 +25,8 @@ local function drop(j)
   gone(j)
 end
 
--- alive is the job if it is there by the clock. One that is over is dropped now, not at the next step: it holds neither ID
--- nor keys.
+-- alive returns the job unless its time is over. It drops a job whose time is over at once, because such a job holds
+-- neither ID nor keys.
 local function alive(j)
   if j and over(j) then
     drop(j)

@@ -1,4 +1,4 @@
--- What the configuration bounds. Go packs it; '' stands for a queue that nobody has configured. -1 is none.
+-- The limits of the configuration, packed by Go. '' means a queue without a configuration, -1 no limit.
 local paused, max_jobs, max_leased, rate, burst, dead_age, dead_count, done_count
 local holds -- some of that may hold back what is ready
 local bucket_taken, bucket_at -- of the rate, once it was read

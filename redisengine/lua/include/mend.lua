@@ -1,5 +1,5 @@
--- How each fault of a job is mended. fallback is the ID of a job that has lost its own: one by which it is found in this shard, or '' where that
--- is its number. Every mend leaves the books as they were: what is removed counts as dropped if it counted before.
+-- Repairs of the faults of a job. fallback is the new ID of a job that has lost its own, which leads to this shard; '' if
+-- that is its number. A repair keeps the counters right: a removed job counts as dropped if it was counted before.
 --
 -- @args fallback
 local mends = {}
@@ -23,13 +23,13 @@ local function counted_before(j)
   return s.leased or s.ready or s.delayed or s.dead or s.blocked or j.member
 end
 
--- end_delivery makes the receipt of a delivery that may be under way void.
+-- end_delivery voids the receipt of a delivery that may be running.
 local function end_delivery(j)
   running(j).ended = j.run.ended + 1
   write_run(j)
 end
 
--- bury_damaged makes a dead letter of a job; whoever reads its reason sees what is lost.
+-- bury_damaged makes a job a dead letter. Its error names what is lost.
 local function bury_damaged(j, reason)
   stands(j)
   if j.scores.done and not counted_before(j) then count('pushed') end -- it was done, and is here again
@@ -41,7 +41,7 @@ local function bury_damaged(j, reason)
   buried = reason
 end
 
--- remove takes away what is there of a number that is no job, or can't be one.
+-- remove deletes everything of a number that is no job, or can't be one.
 function remove(j)
   stands(j)
   if counted_before(j) then
@@ -124,7 +124,7 @@ function mends.job_in_no_set(j)
   end
 end
 
--- Whoever may still be delivered stays, and never early; a lease is left to its holder.
+-- A job that may still be delivered stays, and is never early. A lease stays with its holder.
 local function one_state(j)
   local s = j.scores
   if s.leased then return 'leased' end
@@ -155,7 +155,7 @@ function mends.place_wrong(j)
   end
 end
 
--- Only a delivery leads to where the job is. No number of one was ever so high as this.
+-- Only a delivery leads to this state. No delivery ever had so high a number.
 function mends.run_missing(j)
   running(j).ended = now
   write_run(j)

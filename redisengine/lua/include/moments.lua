@@ -1,5 +1,5 @@
--- What a Reserve would find, without moving anything: how many deliverable jobs there may be, 1000 at most, and the next moment that
--- may bring one.
+-- Estimates what a Reserve would find, without changing anything: the number of deliverable jobs, at most 1000, and the
+-- next time that may bring one.
 local function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end

@@ -1,4 +1,4 @@
--- The sets: each state has one, and a job is in exactly one of them.
+-- The sets: each state has a set, and a job is in exactly one of them.
 local touched = {}         -- numbers of jobs that this call has changed beside those that it was called for
 local blocked_touched = {} -- order keys whose blocked jobs have pending changes
 local any_blocked          -- whether some job of the shard may be blocked; nil: nobody has asked

@@ -1,4 +1,4 @@
--- ulid is the ID that a number is.
+-- ulid returns a job's number as a ULID.
 local function ulid(n)
   local text, bits, left = {}, 0, 2 -- 130 bits in 26 characters: two zero bits lead
   for i = 1, 16 do

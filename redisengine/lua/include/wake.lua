@@ -1,4 +1,4 @@
--- wake sets the marker to what a Reserve would find.
+-- wake sets the marker by the jobs that a Reserve would find.
 local function wake()
   local deliverable, next_one = look()
   local told = told_later()
