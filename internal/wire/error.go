@@ -22,6 +22,10 @@ func Public(err error) *duly.Error {
 	switch e.Code {
 	case duly.CodeInternal, duly.CodeCorrupt, duly.CodeUnavailable, duly.CodeClosed:
 		return catalogued(e.Code)
+	case duly.CodeFull, duly.CodeNotDurable, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported:
+		if e.Cause != nil { // the store has refused, and the text says where it is
+			return catalogued(e.Code)
+		}
 	}
 	return e
 }
@@ -37,7 +41,10 @@ func (o ownError) Unwrap() error { return o.e }
 
 // catalogued is the error of a code with the catalogue's own words.
 func catalogued(code duly.Code) *duly.Error {
-	for _, known := range [...]error{duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed} {
+	for _, known := range [...]error{
+		duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed,
+		duly.ErrFull, duly.ErrNotDurable, duly.ErrUnauthorized, duly.ErrForbidden, duly.ErrUnsupported,
+	} {
 		if e := known.(*duly.Error); e.Code == code {
 			return e
 		}

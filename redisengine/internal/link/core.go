@@ -50,6 +50,7 @@ type core struct {
 	kind      func(key string) Kind // nil: not set
 	needed    [][]string            // the commands that Allowed was asked for
 	refreshed atomic.Int64          // when refresh was last done, monotonic
+	refused   atomic.Int64          // when a refusal was last logged, monotonic
 }
 
 // B builds commands for Do.

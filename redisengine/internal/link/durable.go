@@ -194,7 +194,7 @@ func (b *durableCall) failed(err error) durableReply {
 		}
 		if b.place != "" {
 			b.hops++
-			return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, verdictOf(err), err)}
+			return durableReply{again: true, now: true, err: l.refusal(b.call.Script.Name, verdictOf(err), err)}
 		}
 	}
 
@@ -207,10 +207,10 @@ func (b *durableCall) failed(err error) durableReply {
 	}
 	if v.class == noScript && !b.byText {
 		b.byText = true
-		return durableReply{again: true, now: true, err: l.fault(b.call.Script.Name, v, err)}
+		return durableReply{again: true, now: true, err: l.refusal(b.call.Script.Name, v, err)}
 	}
 
-	return durableReply{again: v.class == idle, err: l.fault(b.call.Script.Name, v, err)}
+	return durableReply{again: v.class == idle, err: l.refusal(b.call.Script.Name, v, err)}
 }
 
 // refreshSlots makes the client library notice that a slot has another owner. The

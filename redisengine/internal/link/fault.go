@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/dulymq/duly"
 )
+
+// refusedEvery is the time between two lines of the log about calls that the servers
+// refuse.
+const refusedEvery = time.Minute
 
 // fault converts a verdict to an error of the contract. If the reply was unforeseen,
 // its text goes only to the log.
@@ -20,6 +25,20 @@ func (l *core) fault(call string, v verdict, err error) error {
 		l.log.Error("redis refused a call", slog.String("call", call), slog.String("error", err.Error()))
 	}
 	return converted
+}
+
+// refusal is fault that also logs what a server hides from its callers, once a minute: the
+// text says where the store is.
+func (l *core) refusal(call string, v verdict, err error) error {
+	refused := l.fault(call, v, err)
+	switch duly.CodeOf(refused) {
+	case duly.CodeFull, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported:
+		if now := int64(l.clock.Mono()); now-l.refused.Load() >= int64(refusedEvery) {
+			l.refused.Store(now)
+			l.log.Warn("redis refused a call", slog.String("call", call), slog.String("error", refused.Error()))
+		}
+	}
+	return refused
 }
 
 // asError is fault without the log.

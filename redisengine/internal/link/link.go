@@ -41,6 +41,7 @@ func Open(ctx context.Context, o Options, log *slog.Logger) (*Link, error) {
 	l.libraries.checks = l.checks
 	l.life, l.end = context.WithCancel(context.Background())
 	l.refreshed.Store(int64(l.clock.Mono() - refreshEvery))
+	l.refused.Store(int64(l.clock.Mono() - refusedEvery))
 	stay := context.AfterFunc(ctx, l.dialer.close)
 	err = l.open(ctx)
 	if !stay() {

@@ -198,7 +198,7 @@ func (l *core) assess(r *request, reply rueidis.RedisResult) outcome {
 
 	v := verdictOf(err)
 	v.midScript = v.midScript && !r.reads
-	j := outcome{result: Result{Err: l.fault(r.name, v, err)}}
+	j := outcome{result: Result{Err: l.refusal(r.name, v, err)}}
 	switch v.class {
 	case noScript:
 		j.retry, j.atOnce = !r.byText, true

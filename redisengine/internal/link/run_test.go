@@ -158,6 +158,23 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// A server hides from its callers where the store is. The log shows it to the operator,
+// once a minute.
+func TestRefusalIsLoggedOnceAMinute(t *testing.T) {
+	t.Parallel()
+	s := stub(t, redis70, inTurn(resp.Error("OOM command not allowed when used memory > 'maxmemory'.")))
+	log, text := newLog()
+	l := openWith(t, s.URL(), log)
+	for range 3 {
+		if _, err := l.Run(t.Context(), increment("k", 1)); !errors.Is(err, duly.ErrFull) {
+			t.Errorf("answers %v", err)
+		}
+	}
+	if n := strings.Count(text.String(), "redis at "+s.Addr()); n != 1 {
+		t.Errorf("three refusals write %d lines: %s", n, text)
+	}
+}
+
 // Patience ends with the context's deadline, or with the option where there is
 // none; what did not run then is told so.
 func TestRepeatingEnds(t *testing.T) {
