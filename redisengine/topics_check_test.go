@@ -3,12 +3,14 @@ package redisengine
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/redistest"
+	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
 // planted is something that another program has done to a topic, and the fault that it makes.
@@ -119,6 +121,68 @@ func TestCheckOfATopic(t *testing.T) {
 		must(results[0].Err)
 		if got, err = e.Reserve(ctx, duly.ReserveParams{Queues: []string{"t@g"}, Max: 10}); err != nil || len(got) == 0 {
 			t.Errorf("%s: after a repair, Reserve returns %d messages, %v", kind, len(got), err)
+		}
+	}
+}
+
+// A shard that scripts can't read is a fault. The check goes on with other shards and queues.
+//
+// C12.176
+func TestCheckPassesOverAnUnreadableShard(t *testing.T) {
+	t.Parallel()
+	server, prefix := redistest.Shared(t)
+	const end = "18446744073709551615-18446744073709551615"
+	for name, plant := range map[string]func(e *Engine, tag string){
+		"a log of another type": func(e *Engine, tag string) {
+			e.command(t, "DEL", tag+"log")
+			e.command(t, "SET", tag+"log", "x")
+		},
+		"junk for the numbers": func(e *Engine, tag string) { e.command(t, "HSET", tag+"heads", "", "junk") },
+		"junk for a group":     func(e *Engine, tag string) { e.command(t, "HSET", tag+"heads", "g", "junk") },
+		"numbers of no number": func(e *Engine, tag string) { e.command(t, "HSET", tag+"heads", "", "\x91\xc0") },
+		"an entry at the end":  func(e *Engine, tag string) { e.command(t, "XADD", tag+"log", end, "m", "x") },
+		"held of another type": func(e *Engine, tag string) {
+			e.command(t, "DEL", tag+"@g:held")
+			e.command(t, "SET", tag+"@g:held", "x")
+		},
+	} {
+		for _, repair := range []bool{false, true} {
+			e, ctx := openOn(t, server.URL()+"?prefix="+prefix, clock.NewFake()), t.Context()
+			tag := func(shard int) string {
+				return store.ShardTag(prefix, duly.QueueRef{Namespace: duly.DefaultNamespace, Name: "t"}, shard)
+			}
+			for shard := range 2 {
+				e.command(t, "DEL", tag(shard)+"log")
+				e.command(t, "DEL", tag(shard)+"heads")
+			}
+			if err := e.DestroyTopic(ctx, duly.Q("t")); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.ConfigureTopic(ctx, duly.Q("t"), duly.TopicConfig{Shards: 2}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.CreateGroup(ctx, duly.Q("t@g"), duly.FromStart); err != nil {
+				t.Fatal(err)
+			}
+			for range 20 { // in both shards
+				if _, err := e.Publish(ctx, make6()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			plant(e, tag(0))
+			e.command(t, "HSET", tag(1)+"heads", "ghost", e.command(t, "HGET", tag(1)+"heads", "g")[0])
+
+			r, err := e.Check(ctx, duly.CheckParams{Repair: repair})
+			if err != nil {
+				t.Errorf("%s: the check, repair %v, returns %v", name, repair, err)
+				continue
+			}
+			has := func(detail string) bool {
+				return slices.ContainsFunc(r.Faults, func(f duly.Fault) bool { return strings.Contains(f.Kind+" "+f.Detail, detail) })
+			}
+			if !has("group_not_listed shard 1") || len(r.Faults) < 2 {
+				t.Errorf("%s: the check, repair %v, finds %+v, want the fault of each shard", name, repair, r.Faults)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package topics
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -87,21 +88,35 @@ func (c *checking) topic(ctx context.Context, ref duly.QueueRef) error {
 	var w catalog.Walk
 	return c.e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
 		return w.Each(q, 0, func(s *catalog.Shard) error {
-			if err := c.groups(ctx, q, s); err != nil {
-				return err
+			err := c.groups(ctx, q, s)
+			if err == nil {
+				err = c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) })
 			}
-			if err := c.all(topicParts, func(part string, counts bool) error { return c.part(ctx, q, s, part, counts) }); err != nil {
+			if err := c.unreadable(q, s, err); err != nil {
 				return err
 			}
 			for _, name := range q.Topic.Names() {
 				view := q.Group(name)
-				if err := c.group(ctx, view, view.Shards[s.Index]); err != nil {
+				err := c.group(ctx, view, view.Shards[s.Index])
+				if err := c.unreadable(view, s, err); err != nil {
 					return err
 				}
 			}
 			return nil
 		})
 	})
+}
+
+// unreadable makes a fault of the error of a script that could not read a shard, so that
+// the check goes on with the others. It returns any other error.
+func (c *checking) unreadable(q *catalog.Queue, s *catalog.Shard, err error) error {
+	e, ok := errors.AsType[*duly.Error](err)
+	if !ok || e.Code != duly.CodeCorrupt && e.Code != duly.CodeInternal {
+		return err
+	}
+	c.found(duly.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
+		"shard %d can't be checked: one of its keys has another type, or holds what duly has not written; remove that, then run duly check --repair", s.Index)})
+	return nil
 }
 
 // groups compares the groups that a shard has with those of the configuration.

@@ -380,6 +380,15 @@ func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
 	return &clock.ChanTimer{C: c, Timer: h.AfterFunc(0, func() {})}
 }
 
+// A server may keep its jobs on Redis, and restore is for files: so check comes first.
+func TestDamageIsCheckedBeforeItIsRestored(t *testing.T) {
+	t.Parallel()
+	next := nexts(duly.CodeCorrupt, "duly")
+	if check, restore := strings.Index(next, " check;"), strings.Index(next, "if it is a file"); check < 0 || restore < check {
+		t.Errorf("the advice is %q", next)
+	}
+}
+
 // The advice on a push fits what became of it: under which ID it is repeated is
 // said where that matters, and nothing is said twice.
 func TestTheAdviceOnAPushFitsItsOutcome(t *testing.T) {

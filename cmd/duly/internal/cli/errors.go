@@ -86,7 +86,7 @@ func nexts(code duly.Code, program string) string {
 	case duly.CodeUnsupported:
 		return "leave that out, or use another engine"
 	case duly.CodeCorrupt:
-		return "mind the path; a damaged file is replaced by its last backup: " + program + " restore FILE"
+		return "see what is damaged: " + program + " check; if it is a file, " + program + " restore FILE replaces it by its last backup"
 	case duly.CodeInternal:
 		return "the server's log has the details"
 	}
