@@ -11,8 +11,28 @@ func topicInputTests() []test {
 	return []test{
 		{"EachBadInputHasItsCodeAndNoEffect", []string{"C12.76", "C12.78", "C12.103", "C12.144", "C12.149", "C12.178",
 			"C12.115", "C12.21"}, Options{}, inputTable},
+		{"ReceiptOfAnotherGroupIsNotFound", []string{"C12.34", "C12.79"}, Options{}, inputReceipts},
 		{"MessageHasNoOtherFieldOfAJob", []string{"C12.17"}, Options{}, inputFields},
 	}
+}
+
+// inputReceipts looks for messages by receipts that no group of the topic has made.
+func inputReceipts(s *scene) {
+	g, other := s.group("g"), s.in("a").group("g")
+	s.send("a")
+	other.send("b")
+	parts, _ := g.take().Receipt.Parts()
+	shard, number := parts, parts
+	shard.Shard++
+	number.Number = duly.NewNumber()
+	for what, r := range map[string]duly.Receipt{
+		"another namespace": other.take().Receipt, "another shard": shard.Receipt(), "another number": number.Receipt(),
+	} {
+		_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, r)
+		s.refused("a receipt of "+what, err, duly.CodeNotFound)
+	}
+	_, err := s.Engine.GetByReceipt(s.ctx, s.namespace, parts.Receipt())
+	s.must("get by receipt", err)
 }
 
 // inputTable sends one of each bad input to a topic at work.

@@ -315,6 +315,10 @@ func (e *Topics) MessageByReceipt(ctx context.Context, namespace string, r duly.
 	if err := e.admitGroup(ctx, ref); err != nil {
 		return duly.JobInfo{}, err
 	}
+	topic, _, _ := ref.Group()
+	if at := duly.PositionPartsOf(p.Number); at.Shard != p.Shard || at.Topic != duly.TopicChecksum(topic) { // of no message of this group
+		return duly.JobInfo{}, duly.NotFound(ref, p.Number.String())
+	}
 	return e.get(ctx, ref, p.Number.String(), "")
 }
 
