@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"sync"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/redisengine/internal/catalog"
@@ -233,17 +234,17 @@ func (e *Topics) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	if !ref.IsGroup() {
 		return e.stepTopic(ctx, ref)
 	}
-	return e.stepGroup(ctx, ref, true)
+	return e.stepGroup(ctx, ref)
 }
 
-func (e *Topics) stepGroup(ctx context.Context, ref duly.QueueRef, trim bool) (more bool, err error) {
+func (e *Topics) stepGroup(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	var w catalog.Walk
 	err = e.With(ctx, ref, func(q *catalog.Queue) error {
 		if q == nil {
 			return nil
 		}
 		return w.Each(q, 0, func(s *catalog.Shard) error {
-			again, _, _, err := e.StepGroup(ctx, q, s, trim)
+			again, _, _, err := e.StepGroup(ctx, q, s, true)
 			more = more || again
 			return err
 		})
@@ -251,25 +252,90 @@ func (e *Topics) stepGroup(ctx context.Context, ref duly.QueueRef, trim bool) (m
 	return more, err
 }
 
+// maxSteps bounds how many shards, of the topic and of its groups, one Step moves forward.
+const maxSteps = 1000
+
+// rounds are the Steps of topics that have more than maxSteps shards of groups: each
+// continues where the one before it has ended.
+type rounds struct {
+	mu    sync.Mutex
+	begun map[duly.QueueRef]round
+}
+
+// round is where the next Step of a topic continues, and whether one before it in the
+// round has left something to do.
+type round struct {
+	next int
+	more bool
+}
+
+// take returns the round of a topic for a Step that continues it.
+func (r *rounds) take(topic duly.QueueRef) round {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	found := r.begun[topic]
+	delete(r.begun, topic)
+	return found
+}
+
+func (r *rounds) put(topic duly.QueueRef, next round) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.begun == nil {
+		r.begun = map[duly.QueueRef]round{}
+	}
+	r.begun[topic] = next
+}
+
+// stepTopic steps each shard of a topic, and then those of its groups, up to maxSteps. more
+// is false at the end of a round in which no shard had more.
 func (e *Topics) stepTopic(ctx context.Context, ref duly.QueueRef) (more bool, err error) {
 	var names []string
-	var w catalog.Walk
+	var shards int
 	err = e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
-		names = q.Topic.Names()
-		return w.Each(q, 0, func(s *catalog.Shard) error {
-			again, err := e.StepTopic(ctx, q, s)
-			more = more || again
-			return err
-		})
+		names, shards = q.Topic.Names(), len(q.Shards)
+		return nil
 	})
-	for _, name := range names {
-		if err != nil {
-			break
+	if err != nil {
+		return false, err
+	}
+
+	at, all := e.rounds.take(ref), shards*(1+len(names))
+	if at.next >= all {
+		at = round{}
+	}
+	for end := min(at.next+maxSteps, all); at.next < end; at.next++ {
+		of := ref
+		if group := at.next/shards - 1; group >= 0 {
+			of.Name = duly.GroupName(ref.Name, names[group])
 		}
-		var again bool
-		again, err = e.stepGroup(ctx, duly.QueueRef{Namespace: ref.Namespace, Name: duly.GroupName(ref.Name, name)},
-			false)
-		more = more || again
+		again, err := e.stepShard(ctx, of, at.next%shards)
+		if err != nil {
+			return false, err
+		}
+		at.more = at.more || again
+	}
+	if at.next == all {
+		return at.more, nil
+	}
+	e.rounds.put(ref, at)
+	return true, nil
+}
+
+// stepShard steps one shard of a topic or of a group. A group's step does not trim the log.
+func (e *Topics) stepShard(ctx context.Context, ref duly.QueueRef, shard int) (more bool, err error) {
+	step := func(q *catalog.Queue) (err error) {
+		if s := q.Shard(shard); s != nil && ref.IsGroup() {
+			more, _, _, err = e.StepGroup(ctx, q, s, false)
+		} else if s != nil {
+			more, err = e.StepTopic(ctx, q, s)
+		}
+		return err
+	}
+	if ref.IsGroup() {
+		err = e.With(ctx, ref, step)
+	} else {
+		err = e.WithTopic(ctx, ref, step)
 	}
 	return more, err
 }

@@ -14,6 +14,7 @@ type Topics struct {
 	cancels *cancel.Reporter
 	readers readers
 	misses  misses
+	rounds  rounds
 }
 
 // anyShard returns a random shard of a topic.
