@@ -4,6 +4,23 @@ local bytes_read  -- bytes of messages that this call has read and not handed ou
 local split, each_left, missed, die, come_back, suspect, catch_up, lowest, give_up, drop_held, free_blocked, group_forward
 
 do
+-- trim_dead drops up to most of the oldest dead copies that are over a bound. It reports whether it dropped any.
+local function trim_dead(most)
+  local size = call('ZCARD', dead)
+  if size == 0 then return false end
+  local n = dead_count ~= -1 and math.min(most, size - dead_count) or 0
+  local old = n > 0 and call('ZRANGE', dead, '0', text_of(n - 1)) or {}
+  if #old < most and dead_age ~= -1 then -- both lists begin with the oldest, so the longer one has all of the other
+    local aged = call('ZRANGEBYSCORE', dead, '-inf', '(' .. text_of(now - dead_age), 'LIMIT', '0', text_of(most))
+    if #aged > #old then old = aged end
+  end
+  if #old == 0 then return false end
+  call('ZREM', dead, unpack(old))
+  call('HDEL', copies, unpack(old))
+  count('dropped', #old)
+  return true
+end
+
 -- die makes a dead copy of a message, which has left its set.
 function die(m, reason)
   local value = value_of(m)
@@ -17,6 +34,7 @@ function die(m, reason)
   if call('ZADD', dead, now_text, m.pos) == 0 then count('dropped') end -- the same message was dead, and was read again
   call('HSET', copies, m.pos, struct.pack('>I4I4I2', m.failures, m.stalls, #reason) .. reason .. value)
   forget(m, true)
+  trim_dead(2) -- so bounds hold without a step
 end
 
 local function exhausted(m)
@@ -221,27 +239,11 @@ function free_blocked()
   if #all == 0 and call('EXISTS', busy) == 1 then call('UNLINK', busy) end
 end
 
--- trim_dead drops dead copies beyond the group's bounds.
-local function trim_dead()
-  local size = call('ZCARD', dead)
-  if size == 0 then return false end
-  local most = dead_count ~= -1 and math.min(1000, size - dead_count) or 0
-  local old = most > 0 and call('ZRANGE', dead, '0', text_of(most - 1)) or {}
-  if #old == 0 and dead_age ~= -1 then
-    old = call('ZRANGEBYSCORE', dead, '-inf', '(' .. text_of(now - dead_age), 'LIMIT', '0', '1000')
-  end
-  if #old == 0 then return false end
-  call('ZREM', dead, unpack(old))
-  call('HDEL', copies, unpack(old))
-  count('dropped', #old)
-  return true
-end
-
 -- group_forward moves the group forward to now. It reports whether more is due.
 function group_forward()
   local more = take_back()
   more = fall_due() or more
-  return trim_dead() or more
+  return trim_dead(1000) or more
 end
 end
 -- @call
