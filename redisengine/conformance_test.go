@@ -149,7 +149,12 @@ func TestHTTPOverRedis(t *testing.T) {
 
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
-func TestModel(t *testing.T) { suite(t, single, 1).Model(t) }
+// The short form leaves the rare transitions to the engines that need no server.
+func TestModel(t *testing.T) {
+	s := suite(t, single, 1)
+	s.Sequences = 150
+	s.Model(t)
+}
 
 func TestTopicModel(t *testing.T) {
 	s := suite(t, single, 1)
