@@ -159,11 +159,12 @@ const (
 	beatWait  = 400 * time.Millisecond
 )
 
-// Subscribe calls tell(true) when it begins to receive messages of a channel, and
-// after each message. One call may stand for several messages, or for none. Within a
-// second of losing the connection it calls tell(false). The next tell(true) stands for
-// all messages missed until then. It calls fell, before tell, if the number in the key
-// is lower than before: writes to the store were lost. The calls never overlap.
+// Subscribe receives the messages of a channel. It calls tell(true) when messages
+// begin to arrive, and after each message. One call may report several messages, or
+// none. Subscribe calls tell(false) within a second after it loses the connection. The
+// next tell(true) reports all messages missed until then. If the number in the key is
+// lower than before, the store lost writes, and Subscribe calls fell before tell. The
+// calls never overlap.
 //
 // Subscribe returns when ctx ends or the link is closed, with the context's error or
 // [duly.ErrClosed]. It retries after all other errors.
@@ -209,7 +210,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 // subscription is one call of Subscribe.
 type subscription struct {
 	subscriber
-	changed chan struct{} // holds one signal: tell must be called
+	changed chan struct{} // holds a signal while a call of tell is pending
 
 	mu      sync.Mutex
 	hearing bool
@@ -355,6 +356,6 @@ func (s *subscription) disconnected() (heard bool) {
 func (s *subscription) ring() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // tell is still to be called
+	default: // a call of tell is already pending
 	}
 }

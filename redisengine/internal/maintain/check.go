@@ -42,8 +42,8 @@ func (e *Maintainer) Check(ctx context.Context, p duly.CheckParams) (duly.CheckR
 }
 
 // markersAgain checks missing markers again. The process that took a marker may be about
-// to reserve, so the check waits until every waiting process has looked once more. Under
-// a test's clock, which stands still, it does not wait and checks nothing.
+// to reserve, so the check waits until every waiting process has looked once more. With a
+// clock from Config it returns at once, because a test's clock does not advance by itself.
 func (c *check) markersAgain(ctx context.Context) error {
 	if len(c.silent) == 0 || c.e.Settings.Clock != nil {
 		return nil

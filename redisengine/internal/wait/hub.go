@@ -83,8 +83,8 @@ type watcher struct {
 	h     *Hub
 	group string
 	// Shards are the watched ones; asked are the markers of the call that is
-	// on its way. What is no longer watched stays in that call until it ends:
-	// a marker that it takes for nobody is put back.
+	// on its way. A shard that is no longer watched stays in that call until the call
+	// ends. A marker that the call takes from it is put back.
 	shards map[string]*watchedShard
 	asked  map[string]bool
 	turns  uint64 // calls so far

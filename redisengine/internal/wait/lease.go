@@ -5,8 +5,8 @@ import (
 	"github.com/dulymq/duly/redisengine/internal/store"
 )
 
-// LeasesGranted notes that leases were handed out, the first of which ends at the
-// time at.
+// LeasesGranted sets the shard's lease timer to the time at, when the first of the
+// new leases ends.
 func (h *Hub) LeasesGranted(q *catalog.Queue, s *catalog.Shard, at int64, r store.Reading) {
 	if h.Settings.Manual {
 		return
@@ -37,7 +37,7 @@ func (h *Hub) stepShard(k *leaseTimer) {
 			asked := h.Local().Mono()
 			more, now, at, err := h.StepShard(h.ctx, k.q, k.s)
 			if err != nil {
-				return // another configuration, or no server: whoever asks next steps
+				return // the configuration changed, or the server is down: the next caller steps
 			}
 
 			if !more {

@@ -35,8 +35,8 @@ func (h *Hub) refresh(ctx context.Context, ref duly.QueueRef) {
 }
 
 // lookAt looks at all shards of a queue whose configuration was just read. A shard
-// with another one was not told, because the process that changed it has died. It
-// is told now, which also wakes waiters.
+// keeps an old configuration if the process that changed it died. lookAt sends it the
+// new one, which also wakes waiters.
 func (h *Hub) lookAt(ctx context.Context, q *catalog.Queue) {
 	shards := h.watchesOf(q)
 	behind := make([]bool, len(shards))
@@ -98,7 +98,7 @@ func (h *Hub) recheckExpired() {
 		// Where it fails, the tick looks.
 		_ = h.look(ctx, shards, true, func(i int, l lookResult) {
 			d, n := shards[i], l.deliverable
-			if l.stale { // how many there are it does not tell, and the next look will
+			if l.stale { // the result has no number of jobs; the next look returns it
 				h.refresh(ctx, d.q.Ref)
 				n = 1
 			}
@@ -165,7 +165,7 @@ func (h *Hub) dueTimerFired(m *dueTimer) {
 		}
 		h.mu.Unlock()
 		switch {
-		case !kept: // a sooner one stands in its place, or it was handed back
+		case !kept: // an earlier timer replaced it, or this process gave it back
 		case d != nil:
 			h.takeOver(marker, m.at)
 		default:
@@ -197,7 +197,7 @@ func (h *Hub) takeOver(marker string, at int64) {
 			h.apply(h.ctx, d, l, true)
 			return
 		}
-		if err == nil { // the moment stands, whatever the configuration is
+		if err == nil { // the due time holds under any configuration
 			err = h.Sync(h.ctx, d.q, &catalog.Stale{Value: catalog.UnknownConfig})
 		}
 		if err != nil {
@@ -206,9 +206,9 @@ func (h *Hub) takeOver(marker string, at int64) {
 		}
 	}
 
-	// The queue is gone, or its configuration keeps changing. Who gives the shard
-	// the last one says anew what the next moment is, unless that came before
-	// the moment was handed to this process.
+	// The queue is gone, or its configuration keeps changing. The process that writes
+	// the last configuration announces the next due time again, unless it did so before
+	// this process took the timer.
 	h.keepDueTimer(marker, at)
 }
 
