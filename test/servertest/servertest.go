@@ -20,6 +20,7 @@ import (
 	"github.com/dulymq/duly/open"
 	"github.com/dulymq/duly/server"
 	"github.com/dulymq/duly/server/auth"
+	"github.com/dulymq/duly/server/webhook/target"
 )
 
 // RoleName is the role under which a test binary names Role.
@@ -41,6 +42,7 @@ func Role(plant Plant) func(args []string) error {
 		planted := f.String("plant", "", "")
 		account := f.String("account", "", "")
 		trust := f.String("trust", "", "")
+		keys := f.String("push-keys", "", "")
 		if err := f.Parse(args); err != nil {
 			return err
 		}
@@ -60,6 +62,11 @@ func Role(plant Plant) func(args []string) error {
 		}
 		if *planted != "" {
 			c.Engine = plant(*planted, e)
+		}
+		if *keys != "" {
+			if err := push(&c, *keys); err != nil {
+				return err
+			}
 		}
 		return serve(ctx, c, e, *token)
 	}
@@ -87,6 +94,17 @@ func live(account, trust string) (l server.Live, err error) {
 	return l, nil
 }
 
+// push lets a server send jobs to receivers on this machine. Its keys are in a file.
+func push(c *server.Config, keys string) error {
+	ring, err := target.OpenKeys(keys)
+	if err != nil {
+		return err
+	}
+	c.Push = &server.PushConfig{Keys: ring}
+	c.Live.Push.Guard.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	return nil
+}
+
 // serve runs the server of a configuration whose engine has its store in e.
 func serve(ctx context.Context, c server.Config, e duly.Contract, token bool) error {
 	c.Maintainer, _ = e.(duly.Maintainer)
@@ -94,6 +112,7 @@ func serve(ctx context.Context, c server.Config, e duly.Contract, token bool) er
 	c.Watcher, _ = e.(duly.Watcher)
 	c.Limiter, _ = e.(duly.Limiter)
 	c.Backuper, _ = e.(duly.Backuper)
+	c.Targeter, _ = e.(duly.Targeter)
 	s, err := server.New(c)
 	if err == nil {
 		err = s.Listen(ctx)
