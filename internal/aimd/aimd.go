@@ -9,6 +9,7 @@ const (
 	learnShare   = 4 // the usual latency moves by a quarter of the difference
 	unknownTook  = 100 * time.Millisecond
 	aloneSamples = 3 // are enough for learning at a limit of 1
+	queueShare   = 4 // calls that take a quarter longer than usual wait for each other
 )
 
 // Limiter is an adaptive limit. Make one with [New].
@@ -57,10 +58,11 @@ func (l *Limiter) Rate(limit int) float64 {
 	return float64(limit) / took.Seconds()
 }
 
-// Throughput returns how many good calls per second ended in the last full
-// window since a restart, and 0 before it. A window is full if nine in ten of its
-// calls ended at the limit. Others say how many calls there were, not how many
-// the other party can take.
+// Throughput returns how many good calls per second the other party can take: how many
+// ended in the last full window since a restart, if they took a quarter longer than
+// usual on average. It returns 0 if that is unknown. A window is full if nine in ten of
+// its calls ended at the limit. Other windows, and calls as fast as usual, say how many
+// calls there were.
 func (l *Limiter) Throughput() float64 { return l.throughput }
 
 // Good notes a good call that took so long. full reports whether as many calls as
@@ -103,7 +105,10 @@ func (l *Limiter) closeWindow(now time.Duration) {
 	w := &l.window
 	l.mean = w.mean()
 	if lasted := w.last - w.from; lasted > 0 && w.full*10 >= w.count*9 {
-		l.throughput = float64(w.count-1) / lasted.Seconds()
+		l.throughput = 0
+		if l.usual > 0 && l.mean > l.usual+l.usual/queueShare {
+			l.throughput = float64(w.count-1) / lasted.Seconds()
+		}
 	}
 	decides := w.count >= windowSamples
 	if p90 := w.p90(); decides || w.alone && w.count >= aloneSamples {

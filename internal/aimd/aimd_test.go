@@ -148,12 +148,14 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// Rate is what a limit allows, Throughput what happened.
+// Rate is what a limit allows, Throughput what a party that is slower than usual has
+// taken.
 func TestRateAndThroughput(t *testing.T) {
 	t.Parallel()
 	l, now := New(4, 4), time.Duration(0)
+	feed(&l, &now, 200, 50*ms, 10*ms)
 	if l.Throughput() != 0 {
-		t.Errorf("before any call the throughput is %v", l.Throughput())
+		t.Errorf("of a party that waits for calls the throughput is %v/s", l.Throughput())
 	}
 
 	feed(&l, &now, 200, 10*ms, 20*ms)
@@ -166,10 +168,14 @@ func TestRateAndThroughput(t *testing.T) {
 		now += 50 * ms
 		l.Good(now, 20*ms, false)
 	}
-
 	if got := l.Throughput(); got < 99 {
 		t.Errorf("calls below the limit lower the throughput to %v/s", got)
 	}
+
+	if feed(&l, &now, 200, 50*ms, 10*ms); l.Throughput() != 0 {
+		t.Errorf("with the usual latency again the throughput is %v/s, want unknown", l.Throughput())
+	}
+	feed(&l, &now, 200, 10*ms, 20*ms)
 	if l.Restart(); l.Throughput() != 0 {
 		t.Errorf("after a restart the throughput is %v/s, want unknown", l.Throughput())
 	}
@@ -180,9 +186,10 @@ func TestFullWindow(t *testing.T) {
 	t.Parallel()
 	for full, want := range map[int]bool{10: true, 9: true, 8: false, 0: false} {
 		l, now := New(4, 4), time.Duration(0)
-		for i := range 10 { // the first window
+		feed(&l, &now, 10, 10*ms, 10*ms) // the first window, from which the usual latency is known
+		for i := range 60 {
 			now += 10 * ms
-			l.Good(now, 20*ms, i < full)
+			l.Good(now, 20*ms, i%10 < full)
 		}
 		if got := l.Throughput(); (got > 0) != want {
 			t.Errorf("with %d of 10 calls at the limit the throughput is %v/s, want one: %v", full, got, want)

@@ -2,6 +2,9 @@ package gate
 
 import (
 	"container/heap"
+	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,6 +26,7 @@ type receiver struct {
 	parts   int           // how many requests it works on at once
 	timeout time.Duration // of the sender
 	answer  Result        // what it answers in time
+	fails   *rand.Rand    // draws one bad answer in ten; nil: none
 
 	free     []time.Duration // when each part is free
 	inFlight int
@@ -50,6 +54,9 @@ func (r *receiver) request(p *Pass, done func(good bool)) {
 		if end-now < r.timeout {
 			r.free[first] = end
 			took, result = end-now, r.answer
+			if r.fails != nil && r.fails.IntN(10) == 0 {
+				result = bad
+			}
 		}
 	}
 	r.sim.clock.in(took, func() {
@@ -144,6 +151,11 @@ func (s *simulation) receiver(perSec float64, parts int) *receiver {
 // job delivers one job, whose retries after bad answers wait for a second.
 // touched is called each time that the gate holds it back.
 func (s *simulation) job(r *receiver, name string, returning bool, touched func()) {
+	s.first(r, name, returning, touched, func() {})
+}
+
+// first is job, and calls sent before the first try.
+func (s *simulation) first(r *receiver, name string, returning bool, touched, sent func()) {
 	s.reserve++
 	pass, wait := s.gates.Enter(name, Bounds{}, returning)
 	if pass == nil {
@@ -153,10 +165,11 @@ func (s *simulation) job(r *receiver, name string, returning bool, touched func(
 		s.waiting++
 		s.clock.in(wait, func() {
 			s.waiting--
-			s.job(r, name, true, touched)
+			s.first(r, name, true, touched, sent)
 		})
 		return
 	}
+	sent()
 	r.request(pass, func(good bool) {
 		if good {
 			s.done++
@@ -372,5 +385,45 @@ func TestThrottledForTwoHours(t *testing.T) {
 	s.clock.Advance(2*time.Hour - 1)
 	if tries < 118 || tries > 120 {
 		t.Errorf("%d tries in two hours, want about 120", tries)
+	}
+}
+
+// C16.101: a host that is idle between two bursts, and fails every tenth try, holds
+// no job for longer than it needs at a limit of 1.
+func TestFailuresHoldNobodyBack(t *testing.T) {
+	t.Parallel()
+	for _, load := range []struct {
+		took  time.Duration
+		burst int
+		every time.Duration
+	}{
+		{ms, 1, 100 * ms},
+		{9 * ms, 8, 3 * time.Second},
+		{99 * ms, 8, 2300 * ms},
+		{275 * ms, 7, 2200 * ms},
+		{2 * ms, 80, 3 * time.Second},
+	} {
+		t.Run(fmt.Sprint(load.burst, " jobs of ", load.took), func(t *testing.T) {
+			t.Parallel()
+			s := newSimulation()
+			r := s.receiver(64/load.took.Seconds(), 64)
+			r.fails = rand.New(rand.NewPCG(16, 101))
+			var held []time.Duration
+			for at := time.Duration(0); at < 10*time.Minute; at += load.every {
+				for range load.burst {
+					pushed := s.clock.Mono()
+					s.first(r, "h", false, nil, func() { held = append(held, s.clock.Mono()-pushed) })
+				}
+				s.clock.Advance(load.every)
+			}
+
+			slices.Sort(held)
+			p99, most := held[len(held)*99/100], held[len(held)-1]
+			t.Logf("%d jobs are held for p50 %s, p99 %s, at most %s", len(held), held[len(held)/2], p99, most)
+			alone := time.Duration(load.burst) * load.took
+			if p99 > alone+time.Second || most > alone+FirstClosure {
+				t.Errorf("jobs are held for up to %s, p99 %s: %+v", most, p99, s.state(t, "h"))
+			}
+		})
 	}
 }
