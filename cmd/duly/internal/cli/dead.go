@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
 )
 
@@ -35,36 +39,55 @@ its last error.`,
 	return cmd
 }
 
+// requeueFlags say which dead jobs live again, and how fast.
+type requeueFlags struct {
+	duly.RequeueParams
+	target string
+	rate   float64 // jobs per second; 0 or none: no bound
+}
+
 func deadRequeueCommand(a *app) *cobra.Command {
-	var p duly.RequeueParams
+	var f requeueFlags
 	var ttl time.Duration
 	cmd := a.command("requeue QUEUE [ID…]", "Let dead jobs live again: all that are dead now, the oldest, or by ID",
 		`The jobs are pushed now under their old IDs, with no failures and no TTL. One whose merge key is held by a waiting job
-is merged into that; one whose order key is busy is blocked.`,
+is merged into that; one whose order key is busy is blocked.
+
+--target takes the jobs that a push queue sends to one target. --rate spares a receiver that has just come back. Ctrl-C
+ends the command between two calls, and it says how many jobs live again.`,
 		`  duly dead requeue emails
   duly dead requeue emails welcome-4711
-  duly dead requeue emails --limit 100 --tries 3 --ttl 1h`,
+  duly dead requeue emails --limit 100 --tries 3 --ttl 1h
+  duly dead requeue orders --target crm --rate 100/s`,
 		func(ctx context.Context, out *printer, args []string) error {
-			p.IDs, p.TTL = args[1:], ttl
-			if len(p.IDs) > 0 && p.N > 0 {
+			f.IDs, f.TTL = args[1:], ttl
+			switch {
+			case len(f.IDs) > 0 && f.N > 0:
 				return misusef("--limit and IDs are both given, give one of them")
+			case f.target != "" && len(f.IDs) > 0:
+				return misusef("--target and IDs are both given, give one of them")
 			}
-			return a.with(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], p) })
+			return a.with(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], &f) })
 		})
 	cmd.Args = wants("QUEUE", "[ID…]")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	countVar(cmd.Flags(), &p.N, "limit", "only that many, the oldest")
+	countVar(cmd.Flags(), &f.N, "limit", "only that many, the oldest")
 	renamed(cmd.Flags(), "oldest", "limit")
-	countVar(cmd.Flags(), &p.Tries, "tries", "their new number of tries (default: their own)")
+	countVar(cmd.Flags(), &f.Tries, "tries", "their new number of tries (default: their own)")
 	spanVar(cmd.Flags(), &ttl, "ttl", "drop them when they have waited so long (default: never)")
+	cmd.Flags().StringVar(&f.target, "target", "", "only the jobs that go to this `target`")
+	cmd.Flags().Var(rateFlag{&f.rate}, "rate", "jobs per second (default: as fast as possible)")
 	return cmd
 }
 
 // requeueTally counts what became of dead jobs.
 type requeueTally struct{ ready, blocked, merged, failed int64 }
 
+// count returns how many jobs live again.
+func (t *requeueTally) count() int64 { return t.ready + t.blocked + t.merged }
+
 func (t *requeueTally) String() string {
-	text := fmt.Sprintf("requeued %s", plural(t.ready+t.blocked+t.merged, "job"))
+	text := fmt.Sprintf("requeued %s", plural(t.count(), "job"))
 	if t.blocked > 0 {
 		text += fmt.Sprintf(", %s blocked by their order keys", countText(t.blocked))
 	}
@@ -74,58 +97,153 @@ func (t *requeueTally) String() string {
 	return text
 }
 
-// requeue goes in calls of the most that one carries. By count it stops at the
-// number of jobs that were dead when it began, so that what dies again
-// meanwhile is left.
-func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, p duly.RequeueParams) error {
+// requeue stops at the number of jobs that were dead when it began, so that what
+// dies again meanwhile is left.
+func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, f *requeueFlags) error {
 	if err := a.mustExist(ctx, s, queue); err != nil {
 		return err
 	}
-	var t requeueTally
-	err := a.requeueAll(ctx, out, s, s.queue(queue), p, &t)
+	stats, err := s.Stats(ctx, s.queue(queue))
+	if err != nil {
+		return err
+	}
+	r := &requeuer{a: a, out: out, s: s, queue: s.queue(queue), flags: f, dead: int(stats.Sizes.Dead), most: duly.MaxBatch}
+	if f.rate > 0 {
+		r.most = max(1, min(int(f.rate/10), duly.MaxBatch))
+	}
+
+	if f.target != "" {
+		err = r.ofTarget(ctx)
+	} else {
+		err = r.all(ctx)
+	}
+	r.bar.end()
 	if !out.json {
-		out.printf("%s\n", t.String())
+		out.printf("%s\n", r.tally.String())
 	}
 	switch {
-	case err != nil && len(p.IDs) == 0:
+	case err != nil && len(f.IDs) == 0:
 		return adviseOn(duly.CodeUnavailable, err, "some may have been requeued; look before you repeat: %s dead list %s", a.program(), shellQuote(queue))
 	case err != nil:
 		return err
-	case t.failed > 0:
+	case r.tally.failed > 0:
 		return errReported
 	}
 	return nil
 }
 
-func (a *app) requeueAll(ctx context.Context, out *printer, s *session, q duly.QueueRef, p duly.RequeueParams, t *requeueTally) error {
-	left := max(len(p.IDs), p.N)
+// requeuer lets dead jobs of a queue live again.
+type requeuer struct {
+	a     *app
+	out   *printer
+	s     *session
+	queue duly.QueueRef
+	flags *requeueFlags
+	dead  int       // jobs that were dead when it began
+	most  int       // jobs of one call
+	next  time.Time // of the next call at this rate
+	tally requeueTally
+	bar   *progress
+}
+
+// all takes the jobs with the IDs of the command, or the oldest.
+func (r *requeuer) all(ctx context.Context) error {
+	ids, left := r.flags.IDs, max(len(r.flags.IDs), r.flags.N)
 	if left == 0 {
-		stats, err := s.Stats(ctx, q)
-		if err != nil {
-			return err
-		}
-		left = int(stats.Sizes.Dead)
+		left = r.dead
 	}
-	for ids := p.IDs; left > 0; {
-		call := p
-		n := min(left, duly.MaxBatch)
-		if len(p.IDs) > 0 {
+	r.bar = r.a.newProgress("requeue", int64(left))
+	for left > 0 {
+		call := r.flags.RequeueParams
+		n := min(left, r.most)
+		if len(ids) > 0 {
 			call.IDs, ids = ids[:n], ids[n:]
 		} else {
 			call.N = n
 		}
-		results, err := s.Requeue(ctx, q, call)
+		found, err := r.call(ctx, call, n)
+		if err != nil || found == 0 {
+			return err
+		}
+		left -= n
+		r.bar.add(int64(n), 0)
+	}
+	return nil
+}
+
+// ofTarget looks at the dead jobs, the oldest first, and takes those that go to the
+// target.
+func (r *requeuer) ofTarget(ctx context.Context) error {
+	target := duly.TargetPrefix + strings.TrimPrefix(r.flags.target, duly.TargetPrefix)
+	cfg, err := r.s.Config(ctx, r.queue)
+	if err != nil {
+		return err
+	}
+
+	r.bar = r.a.newProgress("requeue", int64(r.dead))
+	page := duly.PageParams{Limit: duly.MaxBatch}
+	for left := r.dead; left > 0; {
+		found, err := r.s.List(ctx, r.queue, duly.ListParams{State: duly.StateDead, PageParams: page})
 		if err != nil {
 			return err
 		}
-		if left -= n; len(results) == 0 {
-			return nil
+		var ids []string
+		for i := range found.Jobs[:min(left, len(found.Jobs))] {
+			if j := &found.Jobs[i]; cmp.Or(j.Callback, cfg.Push.URL) == target {
+				ids = append(ids, j.ID)
+			}
 		}
-		if err := a.requeued(out, q.Name, results, t); err != nil {
+		done, err := r.some(ctx, ids)
+		if err != nil || done {
 			return err
+		}
+		left -= len(found.Jobs)
+		r.bar.add(int64(len(found.Jobs)), 0)
+		if page.Cursor = found.Next; page.Cursor == "" {
+			return nil
 		}
 	}
 	return nil
+}
+
+// some takes jobs by ID. It reports whether that was the last that the command may
+// take.
+func (r *requeuer) some(ctx context.Context, ids []string) (done bool, err error) {
+	for part := range slices.Chunk(ids, r.most) {
+		call := r.flags.RequeueParams
+		if call.N = 0; r.flags.N > 0 {
+			part = part[:min(len(part), r.flags.N-int(r.tally.count()))]
+		}
+		if len(part) == 0 {
+			return true, nil
+		}
+		call.IDs = part
+		if _, err := r.call(ctx, call, len(part)); err != nil {
+			return false, err
+		}
+	}
+	return r.flags.N > 0 && int(r.tally.count()) >= r.flags.N, nil
+}
+
+// call makes one call for up to n jobs, not before its time. It returns how many jobs
+// were answered.
+func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found int, err error) {
+	if r.flags.rate > 0 {
+		now := r.a.env.Clock.Now()
+		if err := clock.Sleep(ctx, r.a.env.Clock, r.next.Sub(now)); err != nil {
+			return 0, err
+		}
+		if r.next.Before(now) {
+			r.next = now
+		}
+		r.next = r.next.Add(time.Duration(float64(n) / r.flags.rate * float64(time.Second)))
+	}
+
+	results, err := r.s.Requeue(ctx, r.queue, p)
+	if err != nil {
+		return 0, err
+	}
+	return len(results), r.a.requeued(r.out, r.queue.Name, results, &r.tally)
 }
 
 func (a *app) requeued(out *printer, queue string, results []duly.RequeueResult, t *requeueTally) error {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/dulymq/duly"
 )
 
 // first is the first word that a command printed.
@@ -188,6 +190,80 @@ func TestDeadCommands(t *testing.T) {
 	r.do("dead", "purge", "q", "--yes", "--json")
 	r.do("job", "list", "q")
 	r.golden("dead")
+}
+
+// C15.20: dead requeue --target takes the jobs of one target, and --rate spaces them.
+func TestDeadJobsOfATargetComeBackAtARate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	dead := func() (ids []string) {
+		t.Helper()
+		page, err := r.engine.List(t.Context(), duly.Q("orders"), duly.ListParams{State: duly.StateDead})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range page.Jobs {
+			ids = append(ids, j.ID)
+		}
+		return ids
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(r.engine.Configure(t.Context(), duly.Q("orders"), duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:shop"}}))
+	for i := range 30 {
+		job := duly.Job{Queue: "orders", ID: fmt.Sprint("crm", i), Callback: "target:crm", Tries: 1}
+		if i%3 == 0 {
+			job.ID, job.Callback = fmt.Sprint("shop", i), "" // the queue's
+		}
+		_, err := r.engine.Push(t.Context(), []duly.Job{job})
+		must(err)
+		ds, err := r.engine.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"orders"}, Max: 1, Dispatcher: true})
+		must(err)
+		_, err = r.engine.Settle(t.Context(), "", []duly.Outcome{{Receipt: ds[0].Receipt, As: duly.Nack}})
+		must(err)
+	}
+
+	// 20 a second are two in a call, and ten calls one tenth of a second apart.
+	done := make(chan string)
+	go func() {
+		_, out, errs := r.run("dead", "requeue", "orders", "--target", "crm", "--rate", "20/s")
+		done <- out + errs
+	}()
+	began := r.clock.Now()
+	out := ""
+	for out == "" {
+		select {
+		case out = <-done:
+		default:
+			if r.clock.Timers() > 0 {
+				passed := r.clock.Now().Sub(began)
+				if n, most := 30-len(dead()), 2+int(passed/(50*time.Millisecond)); n > most {
+					t.Fatalf("after %s %d jobs live again, want %d at most", passed, n, most)
+				}
+				r.clock.Advance(10 * time.Millisecond)
+			}
+		}
+	}
+	if passed := r.clock.Now().Sub(began); out != "requeued 20 jobs\n" || passed < 900*time.Millisecond || passed > 1100*time.Millisecond {
+		t.Errorf("after %s: %q", passed, out)
+	}
+	if left := dead(); len(left) != 10 || !strings.HasPrefix(left[0], "shop") {
+		t.Errorf("still dead are %q", left)
+	}
+
+	if out := r.ok("dead", "requeue", "orders", "--target", "target:shop", "--limit", "3"); out != "requeued 3 jobs\n" || len(dead()) != 7 {
+		t.Errorf("%q, %d are dead", out, len(dead()))
+	}
+	if out := r.ok("dead", "requeue", "orders", "--target", "other"); out != "requeued 0 jobs\n" {
+		t.Errorf("%q", out)
+	}
+	if code, _, errs := r.run("dead", "requeue", "orders", "shop0", "--target", "shop"); code != exitMisuse || !strings.Contains(errs, "--target and IDs") {
+		t.Errorf("%d %s", code, errs)
+	}
 }
 
 // C15.21: pause and resume. C15.22: queue set, purge, destroy.

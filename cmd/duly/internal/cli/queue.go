@@ -120,7 +120,7 @@ func checkBurst(ctx context.Context, s *session, queue string, patch duly.QueueC
 	return advise(duly.Invalid("burst", "goes with a rate, and the queue has none"), "give --rate too")
 }
 
-// rateFlag is a number of deliveries per second, or none.
+// rateFlag is a number per second, with or without /s, or none.
 type rateFlag struct{ to *float64 }
 
 // String implements pflag.Value.
@@ -135,9 +135,9 @@ func (f rateFlag) Set(text string) error {
 		*f.to = duly.None
 		return nil
 	}
-	n, err := strconv.ParseFloat(text, 64)
+	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 	if err != nil || !(n > 0) {
-		return misusef("write a number above 0 (0.1 is one in ten seconds), or none")
+		return misusef("write a number above 0, such as 100 or 100/s (0.1 is one in ten seconds), or none")
 	}
 	*f.to = n
 	return nil
