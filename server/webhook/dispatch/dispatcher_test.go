@@ -430,6 +430,65 @@ func TestLostLeaseAbortsTheRequest(t *testing.T) {
 	})
 }
 
+// C4.97, C16.82: a removed job ends its request at once, in each namespace, and leaves
+// others alone.
+func TestARemovedJobEndsItsRequest(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		r.rs.answer = func(request, int) answer { return answer{status: 200, after: 9 * time.Second} }
+		for _, namespace := range []string{"shop", "bank"} {
+			r.push(duly.Job{Namespace: namespace, ID: namespace + "-removed"})
+			r.push(duly.Job{Namespace: namespace, ID: namespace + "-kept"})
+		}
+		pass(time.Second)
+		for i, namespace := range []string{"shop", "bank"} {
+			if err := r.model.Delete(t.Context(), duly.QueueRef{Namespace: namespace, Name: "orders"}, namespace+"-removed"); err != nil {
+				t.Fatal(err)
+			}
+			pass(100 * time.Millisecond)
+			if got := r.rs.got(); len(got) != i+1 || got[i].job != namespace+"-removed" || !got[i].aborted {
+				t.Fatalf("100 ms after the deletion in %s the ended requests are %+v", namespace, got)
+			}
+		}
+		pass(10 * time.Second)
+		if got := r.rs.got(); len(got) != 4 || got[2].aborted || got[3].aborted {
+			t.Errorf("the requests are %+v", got)
+		}
+	})
+}
+
+// A namespace is watched once, again after a failure, and no longer than its jobs need.
+func TestWatchesOfNamespacesEnd(t *testing.T) {
+	bubble(t, Config{}, func(t *testing.T, r *rig) {
+		watches := func() int { r.tap.mu.Lock(); defer r.tap.mu.Unlock(); return r.tap.calls["watch"] }
+		for range 3 {
+			r.push(duly.Job{})
+			pass(time.Minute)
+		}
+		if n := watches(); n != 1 {
+			t.Errorf("%d watches began, want 1", n)
+		}
+		pass(watchIdle)
+		r.push(duly.Job{})
+		pass(time.Minute)
+		if n := watches(); n != 2 {
+			t.Errorf("after the pause %d watches have begun, want 2", n)
+		}
+
+		pass(watchIdle)
+		r.tap.failing(func(op, _ string) error {
+			if op == "watch" {
+				return duly.ErrUnavailable
+			}
+			return nil
+		}, nil)
+		r.push(duly.Job{})
+		pass(10 * time.Second)
+		if n := watches(); n < 10 || n > 14 {
+			t.Errorf("in 10 s %d watches failed, want one a second", n-2)
+		}
+	})
+}
+
 // C16.43: a clock that differs by more than 60 s is reported once, and its end too.
 func TestClockDifference(t *testing.T) {
 	var largest atomic.Int64

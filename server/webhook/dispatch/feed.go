@@ -18,9 +18,10 @@ import (
 type feed struct {
 	engine duly.Engine
 	// room reports whether there is memory for more bodies.
-	room  func() bool
-	clock clock.Clock
-	log   *slog.Logger
+	room    func() bool
+	removed *removed
+	clock   clock.Clock
+	log     *slog.Logger
 
 	mu    sync.Mutex
 	lanes map[string][]*lane // by namespace
@@ -32,7 +33,7 @@ type feed struct {
 }
 
 func newFeed(engine duly.Engine, room func() bool, c clock.Clock, log *slog.Logger) *feed {
-	return &feed{engine: engine, room: room, clock: c, log: log, lanes: map[string][]*lane{}, wake: make(chan struct{}, 1)}
+	return &feed{engine: engine, room: room, removed: newRemoved(engine, c), clock: c, log: log, lanes: map[string][]*lane{}, wake: make(chan struct{}, 1)}
 }
 
 // signal ends a Wait. There is one waiter: the worker.
@@ -182,6 +183,9 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		for i := range got {
 			got[i].Namespace = l.namespace
 			got[i].Receipt = wrap(l.namespace, got[i].Receipt)
+		}
+		if len(got) > 0 {
+			f.removed.use(l.namespace)
 		}
 		all = append(all, got...)
 		switch {

@@ -192,6 +192,14 @@ type tap struct {
 	fail, after func(op, namespace string) error
 }
 
+// WatchCancels implements duly.CancelWatcher.
+func (p *tap) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if err := p.enter("watch", namespace); err != nil {
+		return err
+	}
+	return p.Contract.(duly.CancelWatcher).WatchCancels(ctx, namespace, w)
+}
+
 func (p *tap) enter(op, namespace string) error {
 	p.mu.Lock()
 	p.calls[op]++
