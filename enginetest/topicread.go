@@ -17,6 +17,7 @@ func topicReadTests() []test {
 		{"ReportsTheGapBeforeTheOldestMessage", []string{"C12.143", "C12.136"}, Options{}, readGap},
 		{"FromBeyondTheEndIsAConflict", []string{"C12.144"}, Options{}, readBeyond},
 		{"FromALogThatWasLostIsAConflict", []string{"C12.144", "C12.173"}, Options{}, readRegrown},
+		{"EndsWhenTheTopicIsMadeAgain", []string{"C12.183"}, Options{}, readMadeAgain},
 		{"GoesOnFarBehindTheStart", []string{"C12.141", "C12.142", "C12.143"}, Options{}, readFar},
 		{"EndsAPageAt8MiB", []string{"C12.141"}, Options{}, readBytes},
 		{"NamesBadParameters", []string{"C12.141"}, Options{}, readBad},
@@ -181,6 +182,27 @@ func readRegrown(s *scene) {
 	page = s.readPage(duly.ReadParams{Limit: 2})
 	s.send("5")
 	same(s, "the log from a place that is not lost", s.readBodies(page.Next), "345")
+}
+
+// readMadeAgain waits for messages of a topic that is destroyed and made again meanwhile.
+// The new topic has as many messages as the old one, or fewer.
+func readMadeAgain(s *scene) {
+	for _, bodies := range [][]string{nil, {"a"}, {"a", "b", "c"}} {
+		s.must("configure", s.log().ConfigureTopic(s.ctx, s.topic(), duly.TopicConfig{Keep: time.Hour}))
+		s.send(bodies...)
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.log().Read(s.ctx, s.topic(), duly.ReadParams{From: duly.FromEnd, Wait: time.Minute})
+			failed <- err
+		}()
+		s.Quiet()
+
+		s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
+		s.send("1")
+		s.refused(fmt.Sprintf("a read that waited behind %d messages of a topic that was made again", len(bodies)),
+			<-failed, duly.CodeNotFound)
+		s.must("destroy", s.log().DestroyTopic(s.ctx, s.topic()))
+	}
 }
 
 // readFar reads single messages of a log that is long in messages and in time.

@@ -23,8 +23,9 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	timeout := e.cfg.Clock.AfterFunc(p.Wait, func() { close(over) })
 	defer timeout.Stop()
 
+	var topic *topic // of the first page
 	for {
-		page, changed, err := e.read(ctx, ref, p)
+		page, changed, err := e.read(ctx, ref, p, &topic)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
 		}
@@ -41,13 +42,18 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 }
 
 // read returns the page without waiting. changed is closed when another read may return
-// more.
-func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, changed <-chan struct{}, err error) {
+// more. It sets of to the topic. If of is set, read returns [duly.ErrNotFound] for another
+// topic of the name.
+func (e *Engine) read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams, of **topic) (page duly.ReadPage, changed <-chan struct{}, err error) {
 	t, err := e.beginTopic(ctx, ref)
 	if err != nil {
 		return page, nil, err
 	}
 	defer e.mu.Unlock()
+	if *of != nil && *of != t {
+		return page, nil, duly.NoTopic(ref)
+	}
+	*of = t
 	next, err := t.readFrom(p.From)
 	if err != nil {
 		return page, nil, err

@@ -52,6 +52,7 @@ type storedPush struct {
 
 // storedTopic is the part of a stored configuration that only a topic has.
 type storedTopic struct {
+	Born     string        `json:"born,omitempty"` // missing in a topic of an earlier version
 	Dedupe   time.Duration `json:"dedupe"`
 	Keep     time.Duration `json:"keep"`
 	MaxAge   time.Duration `json:"max_age"`
@@ -140,9 +141,9 @@ func retainStored(d time.Duration) time.Duration {
 	return d
 }
 
-// PackTopic is the configuration of a topic behind its version.
-func PackTopic(version string, c duly.TopicConfig, groups []*Group, gone bool) string {
-	t := &storedTopic{Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes, Overflow: c.Overflow}
+// PackTopic is the configuration of a topic behind its version. born is [Topic.Born].
+func PackTopic(version, born string, c duly.TopicConfig, groups []*Group, gone bool) string {
+	t := &storedTopic{Born: born, Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes, Overflow: c.Overflow}
 	for _, g := range groups {
 		group := g.Config.Group
 		t.Groups = append(t.Groups, storedGroup{
@@ -166,6 +167,7 @@ func PackTopic(version string, c duly.TopicConfig, groups []*Group, gone bool) s
 // read reads the part of a stored configuration that only a topic has.
 func (s *storedTopic) read(shards int) (*Topic, error) {
 	t := &Topic{
+		Born: s.Born,
 		Config: duly.TopicConfig{
 			Shards: shards, Dedupe: s.Dedupe, Keep: s.Keep, MaxAge: s.MaxAge, MaxCount: s.MaxCount, MaxBytes: s.MaxBytes, Overflow: s.Overflow,
 		},
@@ -211,7 +213,7 @@ func (s *storedGroup) read(shards int) (*Group, error) {
 // pack is the queue's configuration behind another version.
 func (q *Queue) pack(version string, gone bool) string {
 	if q.Topic != nil {
-		return PackTopic(version, q.Topic.Config, q.Topic.Groups, gone)
+		return PackTopic(version, q.Topic.Born, q.Topic.Config, q.Topic.Groups, gone)
 	}
 	return PackConfig(version, q.Config, gone)
 }

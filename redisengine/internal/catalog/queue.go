@@ -79,6 +79,9 @@ func (q *Queue) dropIdle() (kept bool) {
 
 // Topic is what only a topic has of a Queue.
 type Topic struct {
+	// Born is random. A topic that is made again under the name has another one. It is
+	// empty for a topic of an earlier version.
+	Born   string
 	Config duly.TopicConfig
 	// Groups are sorted by name. Those that are Gone are being destroyed.
 	Groups []*Group
@@ -105,6 +108,9 @@ type View struct {
 	Topic *Queue
 	Group *Group
 }
+
+// Is reports whether this is the topic with that birth mark, as far as the marks say.
+func (t *Topic) Is(born string) bool { return t.Born == born || t.Born == "" }
 
 // Find returns a group of the topic, nil for none.
 func (t *Topic) Find(name string) *Group {

@@ -15,7 +15,8 @@ import (
 
 // CreateTopic finds a topic or creates it. It returns a queue of that name as well.
 func (e *Catalog) CreateTopic(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConfig) (*Queue, error) {
-	return e.create(ctx, ref, func(version string) string { return PackTopic(version, cfg, nil, false) })
+	born := hex.EncodeToString([]byte(newMark()))
+	return e.create(ctx, ref, func(version string) string { return PackTopic(version, born, cfg, nil, false) })
 }
 
 // TopicConfig returns the configuration of a topic that was never configured.
@@ -35,7 +36,7 @@ func NewGroup(name, version string, cfg duly.QueueConfig, now time.Time) *Group 
 // read, and returns nil if that one is no longer there. The script is ScriptQueuePut or
 // ScriptQueueSet.
 func (e *Catalog) ReplaceTopic(ctx context.Context, sc *store.Script, q *Queue, version string, cfg duly.TopicConfig, groups []*Group) (*Queue, error) {
-	return e.Put(ctx, sc, q.Ref, q.Value, PackTopic(version, cfg, groups, false))
+	return e.Put(ctx, sc, q.Ref, q.Value, PackTopic(version, q.Topic.Born, cfg, groups, false))
 }
 
 // CallTopic runs a script on a shard of a topic. Clock and version come first.

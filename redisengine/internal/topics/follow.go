@@ -21,9 +21,10 @@ func (e *Topics) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	end := e.Local().Mono() + p.Wait
 	e.readers.enter(ref)
 	defer e.readers.leave(ref)
+	var topic identity
 	for {
 		published := e.readers.published(ref)
-		page, due, err := e.readPage(ctx, ref, p)
+		page, due, err := e.readPage(ctx, ref, p, &topic)
 		left := end - e.Local().Mono()
 		if err != nil || len(page.Entries) > 0 || left <= 0 {
 			return page, err

@@ -137,12 +137,13 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)
 		}
-		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackTopic(e.NextVersion(q.Version), q.Topic.Config, q.Topic.Groups, true))
+		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackTopic(e.NextVersion(q.Version), q.Topic.Born, q.Topic.Config, q.Topic.Groups, true))
 		if err != nil {
 			return err
 		}
 		if tomb != nil {
 			e.Cache.Forget(q)
+			defer e.announce(q) // so that waiting Reads end
 			return e.FinishDestroy(ctx, tomb)
 		}
 	}

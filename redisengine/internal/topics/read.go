@@ -17,6 +17,7 @@ import (
 
 // reading is a Read of all shards.
 type reading struct {
+	topic   *identity // nil: any topic of the name
 	from    duly.From
 	parts   duly.FromParts
 	limit   int
@@ -28,10 +29,17 @@ type reading struct {
 	due     time.Duration // until the next delayed message enters; 0: none
 }
 
+// identity is the topic that the first look of a Read has found. Its later looks return
+// [duly.ErrNotFound] for a topic that was made again.
+type identity struct {
+	known bool
+	born  string
+}
+
 // readPage reads one page. due is when the next delayed message enters, by the local
 // clock; 0 for none.
-func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams) (page duly.ReadPage, due time.Duration, err error) {
-	r := &reading{from: p.From, limit: p.Limit}
+func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams, topic *identity) (page duly.ReadPage, due time.Duration, err error) {
+	r := &reading{from: p.From, limit: p.Limit, topic: topic}
 	if r.parts, err = p.From.PartsIn(ref, true); err != nil {
 		return page, 0, err
 	}
@@ -47,6 +55,9 @@ func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadPar
 // read reads all shards.
 func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error {
 	return e.WithTopic(ctx, ref, func(q *catalog.Queue) error {
+		if r.topic != nil && r.topic.known && !q.Topic.Is(r.topic.born) {
+			return duly.NoTopic(ref)
+		}
 		from, err := r.places(q)
 		if err != nil {
 			return err
@@ -58,6 +69,10 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
 				return err
 			}
+		}
+
+		if r.topic != nil {
+			*r.topic = identity{true, q.Topic.Born}
 		}
 		return nil
 	})
