@@ -193,6 +193,12 @@ func IsTopic(q QueueRef) *Error {
 	return Errorf(CodeConflict, "%s is a topic; name a group, TOPIC@GROUP, or publish to the topic", withoutSecret(q.String()))
 }
 
+// TargetIsTopic makes an [ErrInvalid] for a group whose target is the name of a topic.
+func TargetIsTopic(target string) *Error {
+	return Invalid("target", "is %s, a topic, but a bridge pushes jobs into a queue; name a queue, or give that topic a group",
+		Quoted(target))
+}
+
 // IsQueue makes an [ErrConflict] for an operation on a topic that names a queue.
 func IsQueue(topic QueueRef) *Error {
 	return Errorf(CodeConflict, "%s is a queue, and a topic cannot have its name; choose another name, or destroy the queue",

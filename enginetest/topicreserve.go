@@ -19,6 +19,7 @@ func topicReserveTests() []test {
 		{"PoisonMessageComesAlone", []string{"C12.92"}, Options{}, topicReservePoison},
 		{"PoisonMessageDiesAndNoOtherDoes", []string{"C12.92", "C12.96"}, Options{}, topicPoisonDies},
 		{"GroupWithATargetTakesOnlyItsBridge", []string{"C12.168"}, Options{}, topicReserveTarget},
+		{"TargetIsNoTopic", []string{"C12.184"}, Options{}, topicReserveNoTopic},
 		{"WaiterWakesPerGroupAndMessage", []string{"C12.91"}, Options{}, topicWaiters},
 		{"WaitEndsWhenADelayedMessageIsDue", []string{"C12.91", "C12.48"}, Options{}, topicWaitDelayed},
 	}
@@ -33,6 +34,25 @@ func topicReserveOrder(s *scene) {
 	g.delivers("c", "d")
 	same(s, "the lag", g.groupStats().Lag, 0)
 	g.delivers()
+}
+
+func topicReserveNoTopic(s *scene) {
+	g := s.group("g")
+	target := func(name string) error {
+		return g.Engine.Configure(g.ctx, g.ref(), duly.QueueConfig{Group: duly.GroupConfig{Target: name}})
+	}
+	s.publish(duly.Message{Topic: "other", Body: []byte("a")})
+	for _, topic := range []string{theTopic, "other"} {
+		s.names("a target that is the topic "+topic, target(topic), duly.CodeInvalid, "target")
+	}
+	config, err := g.Engine.Config(g.ctx, g.ref())
+	s.must("config", err)
+	same(s, "the target", config.Group.Target, duly.NoTarget)
+
+	s.on("jobs").push(duly.Job{})
+	s.must("a target that is a queue", target("jobs"))
+	s.must("destroy", s.log().DestroyTopic(s.ctx, duly.Q("other")))
+	s.must("a target that is a topic no longer", target("other"))
 }
 
 func topicReserveTarget(s *scene) {

@@ -342,6 +342,10 @@ func (t *tx) configureGroup(q *queue, patch duly.QueueConfig) error {
 	if patch.Group.Order == duly.OrderKeys && order != duly.OrderKeys && q.held() > 0 {
 		return duly.OrderNeedsEmpty(q.ref, q.held())
 	}
+	to := duly.QueueRef{Namespace: q.ref.Namespace, Name: patch.Group.Target}
+	if topic := t.peek(to); topic != nil && topic.kind == kindTopic {
+		return duly.TargetIsTopic(to.Name)
+	}
 	q.cfg, q.cfgDirty = q.cfg.With(patch), true
 	q.group.conditions, _ = q.cfg.Group.Filter.Conditions() // patch.Validate has parsed it
 	if order == q.cfg.Group.Order || order != duly.OrderKeys {

@@ -148,6 +148,10 @@ func (b *Bridge) awaitQueue(ctx context.Context) error {
 			err := b.call(ctx, opWait, bridgeCall, func(ctx context.Context) error {
 				config, err := b.engine.Config(ctx, duly.QueueRef{Namespace: b.cfg.Namespace, Name: b.cfg.Queue})
 				b.paused = config.Paused
+				if errors.Is(err, duly.ErrConflict) { // a topic was made after the target was set
+					return duly.Errorf(duly.CodeConflict,
+						"the target %s of the group is a topic; set a queue as the target, or destroy the topic", b.cfg.Queue)
+				}
 				return err
 			})
 			if err != nil && !errors.Is(err, duly.ErrNotFound) { // a push makes the queue

@@ -326,6 +326,32 @@ func TestBridgeLeavesAGroupWithAnotherTarget(t *testing.T) {
 	})
 }
 
+// C12.184: a topic that takes the name of the target stops the bridge until it is gone. The
+// log names the mistake.
+func TestBridgeWaitsWhileItsTargetIsATopic(t *testing.T) {
+	onBridge(t, func(t *testing.T, r *bridgeRig) {
+		if err := r.engine.ConfigureTopic(t.Context(), duly.Q("mail"), duly.TopicConfig{}); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Second)
+		r.publish(duly.Message{Body: []byte("a")})
+		pass(time.Minute)
+		if err := r.engine.DestroyTopic(t.Context(), duly.Q("mail")); err != nil {
+			t.Fatal(err)
+		}
+
+		pass(time.Minute)
+		if got := r.jobs(); got != "a" {
+			t.Errorf("pushed %q after the topic was destroyed", got)
+		}
+		r.settled(1)
+		r.stop()
+		if log := r.log.String(); !strings.Contains(log, "the target mail of the group is a topic; set a queue as the target") {
+			t.Errorf("the log is %s", log)
+		}
+	})
+}
+
 func TestMistakesInBridges(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]worker.BridgeConfig{

@@ -255,6 +255,9 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		if err := q.mayOrder(patch.Group.Order); err != nil {
 			return err
 		}
+		if to := patch.Group.Target; e.topics[duly.QueueRef{Namespace: q.ref.Namespace, Name: to}] != nil {
+			return duly.TargetIsTopic(to)
+		}
 		if patch.Delivery != "" && patch.Delivery != cfg.Delivery && !q.isEmpty() {
 			return duly.DeliveryInUse(ref, cfg.Delivery)
 		}

@@ -234,6 +234,9 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 		return err
 	}
 	ref = ref.Normal()
+	if err := e.checkTarget(ctx, ref.Namespace, patch.Group.Target); err != nil {
+		return err
+	}
 	return e.changeGroup(ctx, ref, store.ScriptQueuePut, func(c *duly.QueueConfig) error {
 		if patch.Group.Order == duly.OrderKeys && c.Group.Order != duly.OrderKeys {
 			if held, err := e.held(ctx, ref); err != nil || held > 0 {
@@ -246,6 +249,18 @@ func (e *Topics) ConfigureGroup(ctx context.Context, ref duly.QueueRef, patch du
 		*c = c.With(patch)
 		return c.CheckWhole()
 	})
+}
+
+// checkTarget returns [duly.ErrInvalid] for a target that is a topic.
+func (e *Topics) checkTarget(ctx context.Context, namespace, target string) error {
+	if target == "" || target == duly.NoTarget {
+		return nil
+	}
+	q, err := e.Catalog.Read(ctx, duly.QueueRef{Namespace: namespace, Name: target})
+	if err == nil && q != nil && q.Topic != nil && !q.Tomb {
+		return duly.TargetIsTopic(target)
+	}
+	return err
 }
 
 // held returns how many messages a group holds.
