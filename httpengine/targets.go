@@ -119,3 +119,9 @@ func (p *Push) TestTarget(ctx context.Context, name string) (wire.PushTest, erro
 
 // mostTest is how long a test request may take: the longest timeout of a target.
 const mostTest = duly.MaxWait
+
+// Hosts returns the hosts to which the server sends the jobs of the namespace, the one
+// that was used last first.
+func (p *Push) Hosts(ctx context.Context) ([]wire.PushHost, error) {
+	return get(ctx, p, request{path: p.path("", "/hosts")}, wire.ReadPushHosts)
+}

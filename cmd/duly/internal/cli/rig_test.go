@@ -34,6 +34,7 @@ type rig struct {
 	stdin  string                   // of the next command
 	tty    bool                     // whether the streams are terminals
 	more   map[string]*model.Engine // other engines, by their URLs
+	open   func() duly.Contract     // instead of the engine; may be nil
 
 	transcript strings.Builder
 	numbers    map[string]string
@@ -66,6 +67,9 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 			}
 			if url != "model:" {
 				return nil, duly.Errorf(duly.CodeUnavailable, "nobody listens there")
+			}
+			if r.open != nil {
+				return r.open(), nil
 			}
 			return kept{r.engine}, nil
 		},

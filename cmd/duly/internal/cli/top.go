@@ -11,7 +11,9 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/open"
 )
 
@@ -24,6 +26,9 @@ func topCommand(a *app) *cobra.Command {
 		`Shows the queues of the namespace, or those that are named, again and again: the jobs of each state, how many are pushed,
 delivered, acked, fail and stall per second, and under LATE for how long the oldest ready job has been due. It works
 over every URL: the rates are the differences of what the engine has counted.
+
+Over the URL of a server, it also shows the hosts to which that server sends the jobs of push queues: whether the gate of each
+is open, closed or probing, how many requests it admits at once, how many are in flight, and how many jobs wait for it.
 
 [paused] behind a name marks a paused queue; [limited] one with ready jobs that its limit of leased jobs or its rate holds back.
 
@@ -52,7 +57,9 @@ leaves out a queue that it can't read, prints the others, and then fails with th
 
 func (a *app) top(ctx context.Context, p *printer, s *session, names []string, interval time.Duration, once bool) error {
 	sampler := &top.Sampler{Engine: s.Contract, Namespace: s.namespace, Clock: a.env.Clock}
+	sampler.Hosts = a.hostsOf(s)
 	if len(names) > 0 {
+		sampler.Hosts = nil
 		wanted := map[string]bool{}
 		for _, name := range names {
 			if wanted[name] = true; s.queue(name).IsGroup() && !slices.Contains(sampler.Groups, name) {
@@ -87,6 +94,19 @@ func (a *app) top(ctx context.Context, p *printer, s *session, names []string, i
 	return live.Run(ctx, first)
 }
 
+// hostsOf returns what lists the hosts of a server, or nil for an engine.
+func (a *app) hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, error) {
+	switch e := s.Contract.(type) {
+	case interface {
+		Hosts(ctx context.Context) ([]wire.PushHost, error)
+	}:
+		return e.Hosts
+	case interface{ HTTPPush() *httpengine.Push }:
+		return e.HTTPPush().Hosts
+	}
+	return nil
+}
+
 // enter takes the screen. What engines log would be written over it, so the view
 // shows it in a line of its own, and all of it is written once the screen is left.
 func (a *app) enter(live *top.Live) (leave func(), err error) {
@@ -116,6 +136,11 @@ func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler
 	model.See(second, nil)
 	if p.json {
 		for _, line := range model.Lines() {
+			if err := p.value(line); err != nil {
+				return err
+			}
+		}
+		for _, line := range model.HostLines() {
 			if err := p.value(line); err != nil {
 				return err
 			}

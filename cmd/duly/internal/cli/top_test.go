@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/cmd/duly/internal/top"
+	"github.com/dulymq/duly/internal/wire"
 )
 
 // once runs a top that prints one table, with n jobs pushed in its interval of
@@ -81,4 +83,33 @@ func TestTopHasTheStatesInTheOrderOfQueues(t *testing.T) {
 	if top, queues := states(r.once(1)), states(r.ok("queues")); len(top) != len(duly.States) || !slices.Equal(top, queues) {
 		t.Errorf("top has %v, queues %v", top, queues)
 	}
+}
+
+// hostsOf shows these hosts over any URL.
+type hostsOf struct {
+	kept
+	hosts []wire.PushHost
+	err   error
+}
+
+func (h hostsOf) Hosts(context.Context) ([]wire.PushHost, error) { return h.hosts, h.err }
+
+// C16.105: top shows the hosts of HTTP push, those that get nothing now first.
+func TestTopShowsTheHostsOfHTTPPush(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("push", "orders", "x")
+	hosts := hostsOf{hosts: []wire.PushHost{
+		{Host: "https://fine.example:443", Open: true, Limit: 64, InFlight: 3, Usual: 40 * time.Millisecond},
+		{Host: "https://busy.example:443", Open: true, Limit: 4, InFlight: 4, HeldBack: 120, Usual: 2 * time.Second},
+		{Host: "https://back.example:443", Limit: 1, InFlight: 1, HeldBack: 7},
+		{Host: "https://gone.example:443", Closed: 40 * time.Second, Limit: 1, HeldBack: 12345},
+	}}
+	r.open = func() duly.Contract { hosts.kept = kept{r.engine}; return hosts }
+	r.transcript.WriteString(r.once(0))
+	r.transcript.WriteString(r.once(0, "--json"))
+	if hosts.err = duly.ErrForbidden; strings.Contains(r.once(0), "example") {
+		t.Error("hosts are shown that the caller may not see")
+	}
+	r.golden("top_hosts")
 }

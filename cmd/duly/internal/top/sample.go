@@ -10,6 +10,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/wire"
 )
 
 // Sampler asks an engine for the stats of a namespace's queues.
@@ -23,12 +24,15 @@ type Sampler struct {
 	// Groups are asked about beside the queues that Filter chooses: the list of queues
 	// lacks them. One that does not exist is left out.
 	Groups []string
+	// Hosts, if set, returns the hosts that a server sends the jobs of push queues to.
+	Hosts func(ctx context.Context) ([]wire.PushHost, error)
 }
 
 // Sample is what the queues were at one moment.
 type Sample struct {
 	At     time.Duration // monotonic
 	Queues []Queue       // by name
+	Hosts  []wire.PushHost
 	// Untold is why some queues are lacking, and Lacking how many; nil and 0
 	// where none is.
 	Untold  error
@@ -59,9 +63,27 @@ func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
 	if len(sample.Queues) == 0 && sample.Untold != nil {
 		return nil, sample.Untold
 	}
+	if err := s.hosts(ctx, sample); err != nil {
+		return nil, err
+	}
 	slices.SortFunc(sample.Queues, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
 	sample.At = s.Clock.Mono()
 	return sample, nil
+}
+
+// hosts adds the hosts of HTTP push. A server may have none, or may not show them to
+// this caller.
+func (s *Sampler) hosts(ctx context.Context, into *Sample) error {
+	if s.Hosts == nil {
+		return nil
+	}
+	hosts, err := s.Hosts(ctx)
+	switch duly.CodeOf(err) {
+	case duly.CodeNotFound, duly.CodeUnsupported, duly.CodeForbidden:
+		return nil
+	}
+	into.Hosts = hosts
+	return err
 }
 
 // Has reports whether a queue is in the sample.

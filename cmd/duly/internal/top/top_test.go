@@ -16,6 +16,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -66,6 +67,33 @@ func TestTheViewFitsTheScreen(t *testing.T) {
 }
 
 // C15.18: what the keys do.
+// Hosts take at most a third of the rows, and the view still fits the screen.
+func TestHostsFitBelowTheQueues(t *testing.T) {
+	t.Parallel()
+	m := seen()
+	for i := range 50 {
+		m.last.Hosts = append(m.last.Hosts, wire.PushHost{Host: fmt.Sprintf("https://h%d.example:443", i), Open: i%10 > 0, Limit: 4, HeldBack: i})
+	}
+	for _, size := range [][2]int{{120, 40}, {80, 24}, {30, 10}, {10, 5}, {1, 1}} {
+		lines := m.View(words, size[0], size[1])
+		hosts := 0
+		for _, line := range lines {
+			if utf8.RuneCountInString(line) > size[0] {
+				t.Errorf("%d x %d: the line %q is too long", size[0], size[1], line)
+			}
+			if strings.Contains(line, ".example") || strings.Contains(line, "more hosts") {
+				hosts++
+			}
+		}
+		if len(lines) != size[1] || hosts > size[1]/3 {
+			t.Errorf("%d x %d: %d lines, %d of hosts", size[0], size[1], len(lines), hosts)
+		}
+	}
+	if text := strings.Join(m.View(words, 120, 40), "\n"); !strings.Contains(text, "https://h40.example") || !strings.Contains(text, "more hosts") {
+		t.Errorf("the hosts that are closed come first, and the rest is counted:\n%s", text)
+	}
+}
+
 func TestKeysSortFilterFreezeAndScroll(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

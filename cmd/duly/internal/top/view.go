@@ -130,7 +130,11 @@ func cut(text string, width int) string {
 // Table is the rows alone, as they are printed where there is no terminal.
 func (m *Model) Table(w *Words) []string {
 	const wide = 1 << 20
-	return m.table(w, m.rows(), wide)
+	lines := m.table(w, m.rows(), wide)
+	if hosts := m.hostTable(w, wide, wide); len(hosts) > 0 {
+		lines = append(append(lines, ""), hosts...)
+	}
+	return lines
 }
 
 // View draws as much as fits, a line each and at most height of them.
@@ -138,6 +142,10 @@ func (m *Model) View(w *Words, width, height int) []string {
 	rows := m.rows()
 	lines := []string{m.head(w, width, len(rows)), m.sum(w, width, rows), m.state(w, width)}
 	room := max(height-len(lines)-2, 0) // the titles, and the help below
+	hosts := m.hostTable(w, width, room/3)
+	if len(hosts) > 0 {
+		room -= len(hosts) + 1
+	}
 	m.offset = min(max(m.offset, 0), max(len(rows)-room, 0))
 	table := m.table(w, rows, width)
 	shown := table[:1]
@@ -145,9 +153,10 @@ func (m *Model) View(w *Words, width, height int) []string {
 		shown = append(shown[:1:1], table[1+m.offset:min(1+m.offset+room, len(table))]...)
 	}
 	lines = append(lines, shown...)
-	for len(lines) < height-1 {
+	for len(lines) < height-1-len(hosts) {
 		lines = append(lines, "")
 	}
+	lines = append(lines, hosts...)
 	lines = append(lines, w.write(width, span{dim, m.help(len(rows), room)}))
 	return lines[:min(len(lines), max(height, 0))]
 }
