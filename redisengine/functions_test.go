@@ -123,6 +123,44 @@ func TestLostFunctionsAreLoadedAgain(t *testing.T) {
 	}
 }
 
+// A library of another program that has the name of one of duly's is named at opening,
+// once. Calls go on by EVAL, and by function once it is deleted.
+//
+// C11.17
+func TestALibraryOfAnotherProgramIsNamed(t *testing.T) {
+	t.Parallel()
+	single, cluster := redistest.Single(t), redistest.NewCluster(t, 0)
+	for name, at := range map[string]struct {
+		url     string
+		servers []*redistest.Server
+	}{"Single": {single.URL(), []*redistest.Server{single}}, "Cluster": {cluster.URL(), cluster.Nodes()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			foreign := lua.Load("push").Library.Name
+			for _, server := range at.servers {
+				loadLibrary(server, foreign)
+			}
+			e, log := openLogged(t, at.url)
+			exercise(t, e)
+			exercise(t, e)
+			if lines := log.Lines("FUNCTION DELETE " + foreign); len(lines) != 1 || log.Count("setting=scripts") != 1 {
+				t.Errorf("the log has %s", log)
+			}
+
+			for _, server := range at.servers {
+				server.Must("FUNCTION", "DELETE", foreign)
+			}
+			exercise(t, e)
+			if names := libraries(t, at.servers[0]); name == "Single" && !slices.Equal(names, ownLibraries()) {
+				t.Errorf("the server has the libraries %v", names)
+			}
+			if _, log := openLogged(t, at.url); log.Count("setting=scripts") != 0 {
+				t.Errorf("the log of an engine with its own libraries has %s", log)
+			}
+		})
+	}
+}
+
 // A replica that has taken over without the functions gets them.
 //
 // C11.13, C11.17

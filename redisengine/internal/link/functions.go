@@ -64,15 +64,51 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 // loadAll loads libraries on all nodes. Replicas get theirs from their primaries,
 // and nodes that do not answer get theirs by the first call.
 func (l *libraries) loadAll(ctx context.Context, libraries []*Library) error {
+	var named sync.Map // libraries that were reported
 	return l.onNodes(ctx, "FUNCTION LOAD", func(ctx context.Context, client rueidis.Client) error {
 		for _, library := range libraries {
 			err := client.Do(ctx, library.load(client.B())).Error()
-			if err != nil && !isLoaded(err) {
+			switch {
+			case err == nil:
+			case !isLoaded(err):
 				return err
+			case !isForeign(ctx, client, library):
+			default:
+				if _, reported := named.LoadOrStore(library.Name, true); !reported {
+					l.warnForeign(library.Name)
+				}
 			}
 		}
 		return nil
 	})
+}
+
+// isForeign reports whether the library that a node has under this name has another
+// text. It returns false if the user may not read libraries.
+func isForeign(ctx context.Context, client rueidis.Client, library *Library) bool {
+	entries, err := client.Do(ctx, client.B().FunctionList().Libraryname(library.Name).Withcode().Build()).ToArray()
+	if err != nil {
+		return false
+	}
+	for i := range entries {
+		fields, err := entries[i].AsMap()
+		if err != nil {
+			return false
+		}
+		code := fields["library_code"]
+		if text, err := code.ToString(); err == nil && text != library.Source {
+			return true
+		}
+	}
+	return false
+}
+
+// warnForeign logs that another program's library has the name of one of duly's. No
+// call can load duly's then.
+func (l *libraries) warnForeign(name string) {
+	l.log.Warn("redis: a library with another text has the name of a library of duly, so scripts are sent by EVAL with every call, "+
+		"which costs the server more time; remove it on every primary: FUNCTION DELETE "+name,
+		slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("library", name))
 }
 
 // UsesFunctions reports whether scripts are called as functions.
