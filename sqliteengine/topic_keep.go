@@ -233,9 +233,17 @@ func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 	case l.cfg.MaxBytes != duly.None && n.bytes()-goneBytes+n.delayedBytes+m.size() > l.cfg.MaxBytes:
 		return duly.TopicFull(q.ref, "max_bytes", l.cfg.MaxBytes), nil
 	case gone > 0:
-		return nil, t.deleteUntil(q, last, &n.dropped)
+		return nil, t.drop(q, last)
 	}
 	return nil, nil
+}
+
+// drop drops the beginning of a log by a bound.
+func (t *tx) drop(q *queue, last int64) error {
+	gone := q.log.n.goneBytes
+	err := t.deleteUntil(q, last, &q.log.n.dropped)
+	t.deleted += q.log.n.goneBytes - gone
+	return err
 }
 
 func (t *tx) enteredUntil(q *queue, ordinal int64) (int64, error) {

@@ -152,9 +152,81 @@ func (p *publishes) stepTopics(t *tx) (topics []*queue, more bool, err error) {
 		if err != nil {
 			return nil, false, err
 		}
-		more = more || last >= q.log.n.first
+		crowded := last >= q.log.n.first
+		if !crowded {
+			if crowded, err = p.makeRoom(t, q); err != nil {
+				return nil, false, err
+			}
+		}
+		more = more || crowded
 	}
 	return topics, more, nil
+}
+
+// makeRoom drops messages in advance if max_count drops large messages for the call's
+// small ones: the call publishes in one transaction, which may delete 8 MiB. more reports
+// that the transaction has reached that bound.
+func (p *publishes) makeRoom(t *tx, q *queue) (more bool, err error) {
+	n := &q.log.n
+	room := max(0, duly.MaxBatchBytes-t.deleted)
+	if q.log.cfg.MaxCount == duly.None || n.delayed >= int64(q.log.cfg.MaxCount) || n.bytes() <= room {
+		return false, nil
+	}
+
+	crowd := func(messages int64) (last, size int64, err error) {
+		if last, err = t.crowd(q, messages, 0); err != nil || last < n.first {
+			return last, 0, err
+		}
+		until, err := t.enteredUntil(q, last)
+		return last, until - n.goneBytes, err
+	}
+	if _, size, err := crowd(int64(len(p.items))); err != nil || size <= room {
+		return false, err
+	}
+	fresh, err := p.fresh(t, q)
+	if err != nil {
+		return false, err
+	}
+	last, size, err := crowd(fresh)
+	if err != nil || size <= room {
+		return false, err
+	}
+
+	if room == 0 {
+		return true, nil
+	}
+	full, err := t.firstBehind(q, n.goneBytes+room)
+	if err != nil {
+		return false, err
+	}
+	return true, t.drop(q, min(last, full))
+}
+
+// fresh counts the messages of the call that a topic does not know and has room for.
+func (p *publishes) fresh(t *tx, q *queue) (n int64, err error) {
+	cfg, ids := &q.log.cfg, map[string]bool{}
+	for i := range p.items {
+		item := &p.items[i]
+		m, delayed := &item.message, item.due > t.now
+		if item.err != nil || item.ref != q.ref || cfg.MaxBytes != duly.None && m.size() > cfg.MaxBytes-q.log.n.delayedBytes {
+			continue
+		}
+		if m.id != "" && (cfg.Dedupe != duly.None || delayed) {
+			// repeated counts what it finds, and publishOne asks it again.
+			existing := q.log.n.existing
+			repeated, err := t.repeated(q, m, delayed, &duly.PublishResult{})
+			if q.log.n.existing = existing; err != nil {
+				return 0, err
+			}
+			name := m.id + "\x00" + m.key
+			if repeated || ids[name] {
+				continue
+			}
+			ids[name] = true
+		}
+		n++
+	}
+	return n, nil
 }
 
 // publishOne publishes one message, in the contract's order: exists, full.

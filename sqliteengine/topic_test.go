@@ -131,6 +131,47 @@ func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 	}
 }
 
+// A Publish of many small messages drops large ones by max_count, in transactions of 8 MiB,
+// so that other calls come between. A repeat drops nothing.
+func TestMaxCountDropsFewBytesAtOnce(t *testing.T) {
+	t.Parallel()
+	e, transactions := openCounted(t)
+	topic := duly.Q("events")
+	if err := e.ConfigureTopic(t.Context(), topic,
+		duly.TopicConfig{MaxCount: 60, Overflow: duly.OverflowDrop, Dedupe: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		published(t, e, duly.Message{Topic: topic.Name, Body: make([]byte, 1<<20)})
+	}
+	small := make([]duly.Message, 30)
+	for i := range small {
+		small[i] = duly.Message{Topic: topic.Name, ID: fmt.Sprint(i), Body: []byte("small")}
+	}
+	publish := func() (inTransactions int64) {
+		t.Helper()
+		before := transactions.Load()
+		if _, err := e.Publish(t.Context(), small); err != nil {
+			t.Fatal(err)
+		}
+		return transactions.Load() - before
+	}
+
+	if n := publish(); n < 4 {
+		t.Errorf("a Publish drops 30 MiB in %d transactions, want 4 or more", n)
+	}
+	if n := publish(); n > 2 {
+		t.Errorf("a repeat takes %d transactions", n)
+	}
+	info, err := e.Topic(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st := info.Stats; st.Dropped != 30 || st.Messages != 60 || st.Exists != 30 {
+		t.Errorf("%d messages are dropped, %d are left and %d exist, want 30, 60 and 30", st.Dropped, st.Messages, st.Exists)
+	}
+}
+
 // A sweep deletes old messages in topics without calls.
 func TestSweepTrimsTopics(t *testing.T) {
 	t.Parallel()
