@@ -37,6 +37,9 @@ func (l *Limiter) Limit() int { return l.limit }
 // Usual returns the usual latency, and 0 while it is unknown.
 func (l *Limiter) Usual() time.Duration { return l.usual }
 
+// Known reports whether Rate is more than a guess.
+func (l *Limiter) Known() bool { return l.mean > 0 }
+
 // Bound sets the highest limit, at least 1.
 func (l *Limiter) Bound(most int) {
 	l.max = max(most, 1)

@@ -427,3 +427,18 @@ func TestFailuresHoldNobodyBack(t *testing.T) {
 		})
 	}
 }
+
+// C16.101: the wait for a turn is a guess before the first answer of a host, and a
+// short one.
+func TestANewHostGetsItsBurstSoon(t *testing.T) {
+	t.Parallel()
+	s := newSimulation()
+	r := s.receiver(20_000, 20)
+	for range 500 {
+		s.job(r, "h", false, nil)
+	}
+	s.clock.Advance(time.Second)
+	if s.done != 500 {
+		t.Errorf("in its first second the host gets %d of 500 jobs: %+v", s.done, s.state(t, "h"))
+	}
+}
