@@ -17,9 +17,17 @@ import (
 // Producers choose callback URLs, so their number has no bound.
 const mostDestinations = 100
 
+// With all six classes, these would have 600 series of requests. ownClasses is how many
+// classes of a destination have series in any case, and spareClasses is how many more there
+// are of all destinations together. The requests of other classes count as _other.
+const (
+	ownClasses   = 2
+	spareClasses = 40
+)
+
 // What the dispatcher of this process has done.
 var (
-	pushRequests  = define("push_requests_total", counter, "Requests of HTTP push by class of the answer: 2xx to 5xx, or none without an answer. destination is target:NAME, or scheme, name and port of a host; the 100 busiest have series of their own.", "namespace", "destination", "class")
+	pushRequests  = define("push_requests_total", counter, "Requests of HTTP push by class of the answer: 2xx to 5xx, or none without an answer. destination is target:NAME, or scheme, name and port of a host; the 100 busiest have series of their own, for two classes or more.", "namespace", "destination", "class")
 	pushSeconds   = define("push_request_seconds_total", counter, "How long these requests took, together.", "namespace", "destination")
 	pushBytes     = define("push_bytes_total", counter, "Bytes of the bodies of these requests.", "namespace", "destination")
 	pushHeld      = define("push_held_back_total", counter, "Jobs that were released because the gate of their host was closed or full.", "namespace", "destination")
@@ -64,7 +72,8 @@ type Push struct {
 	memory func() int64
 
 	destinations   *busiest[[2]string, sent]
-	other          sent // of the destinations without series
+	other          sent // of the destinations and classes without series
+	spare          int  // of spareClasses, how many are free; destinations guards it
 	took, late     *durations
 	mu             sync.Mutex
 	waits          map[string]int64
@@ -83,8 +92,11 @@ type sent struct {
 
 // NewPush returns metrics of a dispatcher with these gates.
 func NewPush(c clock.Clock, gates func() []PushGate, memory func() int64) *Push {
-	p := &Push{gates: gates, memory: memory, took: newDurations(requestBounds), late: newDurations(latenessBounds), waits: map[string]int64{}}
-	p.destinations = newBusiest[[2]string](mostDestinations, c.Mono, func(from *sent) { p.other.add(from) })
+	p := &Push{gates: gates, memory: memory, took: newDurations(requestBounds), late: newDurations(latenessBounds), waits: map[string]int64{}, spare: spareClasses}
+	p.destinations = newBusiest[[2]string](mostDestinations, c.Mono, func(from *sent) {
+		p.other.add(from)
+		p.spare += max(from.answered()-ownClasses, 0)
+	})
 	return p
 }
 
@@ -97,6 +109,16 @@ func (s *sent) add(from *sent) {
 	s.held += from.held
 }
 
+// answered is how many classes of answers there were.
+func (s *sent) answered() (n int) {
+	for _, requests := range s.classes {
+		if requests > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // Requested counts a request.
 func (p *Push) Requested(r PushRequest) {
 	class := r.Status / 100
@@ -104,7 +126,7 @@ func (p *Push) Requested(r PushRequest) {
 		class = 0
 	}
 	p.count(r.Namespace, r.Destination, func(s *sent) {
-		s.classes[class]++
+		p.withSeries(s, class).classes[class]++
 		s.took += r.Took
 		s.bytes += int64(r.Bytes)
 	})
@@ -112,6 +134,19 @@ func (p *Push) Requested(r PushRequest) {
 	if r.First {
 		p.late.observe(r.Late)
 	}
+}
+
+// withSeries returns s if it has a series for a class, or gets one, and else the others.
+// The lock of destinations is held.
+func (p *Push) withSeries(s *sent, class int) *sent {
+	switch {
+	case s == &p.other, s.classes[class] > 0, s.answered() < ownClasses:
+		return s
+	case p.spare > 0:
+		p.spare--
+		return s
+	}
+	return &p.other
 }
 
 // HeldBack counts a job that was released because of its gate.

@@ -80,6 +80,74 @@ func TestPushSeriesAreBounded(t *testing.T) {
 	}
 }
 
+// C16.132: hosts that answer in every way make at most 250 series per metric. Each of the
+// busiest keeps the first two classes of its answers. No counter falls, and no request is
+// left out.
+func TestPushSeriesOfAllClassesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := clock.NewFake()
+	p := NewPush(c, func() []PushGate { return nil }, func() int64 { return 0 })
+	total := 0
+	send := func(host, status, n int) {
+		for range n {
+			total++
+			p.Requested(PushRequest{Namespace: "shop", Destination: fmt.Sprintf("https://h%d.example:443", host), Status: status})
+		}
+	}
+	before := map[string]float64{}
+	look := func() {
+		t.Helper()
+		all := gather(t, p)
+		for name, series := range all {
+			if len(series) > 250 {
+				t.Errorf("%s has %d series", name, len(series))
+			}
+		}
+
+		sum := 0.0
+		for labels, n := range all["duly_push_requests_total"] {
+			sum += n
+			if n < before[labels] {
+				t.Errorf("%s falls from %v to %v", labels, before[labels], n)
+			}
+		}
+		if int(sum) != total {
+			t.Errorf("%v requests in all series, want %d", sum, total)
+		}
+		before = all["duly_push_requests_total"]
+	}
+
+	statuses := []int{200, 503, 404, 0, 302, 101}
+	for host := range 10_000 {
+		for _, status := range statuses {
+			send(host, status, 1)
+		}
+	}
+	look()
+	for host := range 100 {
+		for _, class := range []string{"2xx", "5xx"} {
+			if labels := fmt.Sprintf("%s https://h%d.example:443 shop", class, host); before[labels] != 1 {
+				t.Errorf("%s is %v, want 1", labels, before[labels])
+			}
+		}
+	}
+
+	// Other hosts take the series of some of these, also those of their classes.
+	for host := 5000; host < 5050; host++ {
+		send(host, 404, 50)
+	}
+	c.Advance(2 * time.Minute)
+	for host := 5000; host < 5050; host++ {
+		for _, status := range statuses {
+			send(host, status, 1)
+		}
+	}
+	look()
+	if got := before["2xx https://h5000.example:443 shop"]; got != 1 {
+		t.Errorf("a host that became busy has a series of %v, want 1 since it got one", got)
+	}
+}
+
 // C16.133: what the metrics cover.
 func TestPushMetrics(t *testing.T) {
 	t.Parallel()
