@@ -41,7 +41,7 @@ func TestPushedJobsPerSecond(t *testing.T) {
 		for _, version := range []string{"v1", "v1a"} {
 			t.Run(engine+"/"+version, func(t *testing.T) {
 				e := pushEngine(t, engine)
-				rc := newCounter(t)
+				rc := newCounter(t, pushHosts)
 				d := sends(t, e, rc, version)
 				rc.push(t, e, jobs, time.Time{}, 0)
 
@@ -69,7 +69,7 @@ func TestPushedJobsAreOnTime(t *testing.T) {
 	for _, engine := range []string{"Redis", "SQLite"} {
 		t.Run(engine, func(t *testing.T) {
 			e := pushEngine(t, engine)
-			rc := newCounter(t)
+			rc := newCounter(t, pushHosts)
 			sends(t, e, rc, "v1").run(t)
 			rc.push(t, e, jobs, time.Now().Add(2*time.Second), time.Millisecond)
 			redistest.Await(t, "the jobs to be acked", func() bool { return acked(t, e) == int64(jobs) })
@@ -121,15 +121,17 @@ func acked(t *testing.T, e pushStore) (n int64) {
 // counter is a trivial receiver under several addresses.
 type counter struct {
 	hosts []string
+	hangs atomic.Bool // the first address does not answer
 	got   atomic.Int64
 
 	mu   sync.Mutex
 	late []time.Duration
 }
 
-func newCounter(t *testing.T) *counter {
+// newCounter returns a receiver under so many addresses.
+func newCounter(t *testing.T, hosts int) *counter {
 	rc := &counter{}
-	for range pushHosts {
+	for range hosts {
 		s := httptest.NewServer(rc)
 		t.Cleanup(s.Close)
 		rc.hosts = append(rc.hosts, s.URL)
@@ -141,6 +143,10 @@ func newCounter(t *testing.T) *counter {
 func (rc *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	body, _ := io.ReadAll(r.Body)
+	if rc.hangs.Load() && strings.HasSuffix(rc.hosts[0], r.Host) {
+		<-r.Context().Done()
+		return
+	}
 	rc.got.Add(1)
 	if at, _, ok := strings.Cut(string(body), " "); ok {
 		ms, _ := strconv.ParseInt(at, 10, 64)
@@ -158,7 +164,7 @@ func (rc *counter) push(t *testing.T, e duly.Engine, n int, due time.Time, step 
 	for i := 0; i < n; i += duly.MaxBatch {
 		batch := make([]duly.Job, min(duly.MaxBatch, n-i))
 		for j := range batch {
-			batch[j] = duly.Job{Queue: "hooks", Callback: fmt.Sprint("target:h", (i+j)%pushHosts), Body: []byte(strings.Repeat("x", 100))}
+			batch[j] = duly.Job{Queue: "hooks", Callback: fmt.Sprint("target:h", (i+j)%len(rc.hosts)), Body: []byte(strings.Repeat("x", 100))}
 			if !due.IsZero() {
 				at := due.Add(time.Duration(i+j) * step).Truncate(time.Millisecond)
 				batch[j].Due = at

@@ -30,7 +30,8 @@ const (
 	// ShortestHold and LongestHold bound the wait for a turn.
 	ShortestHold = 50 * time.Millisecond
 	LongestHold  = 5 * time.Minute
-	// GuessedHold bounds the wait for a turn while no answer of the host is known.
+	// GuessedHold bounds the wait for a turn at an open gate while no answer of the host
+	// is known.
 	GuessedHold = 200 * time.Millisecond
 )
 

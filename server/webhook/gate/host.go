@@ -114,7 +114,7 @@ func (h *host) heldBack(now time.Duration) int {
 // hold puts a job at the end of the line and returns the time until its turn.
 func (h *host) hold(now time.Duration) time.Duration {
 	turn := time.Duration(min(h.line/h.answers(), LongestHold.Seconds()) * float64(time.Second))
-	if !h.limiter.Known() {
+	if h.state == open && !h.limiter.Known() {
 		turn = min(turn, GuessedHold) // the first answers say more
 	}
 	h.line++

@@ -442,3 +442,24 @@ func TestANewHostGetsItsBurstSoon(t *testing.T) {
 		t.Errorf("in its first second the host gets %d of 500 jobs: %+v", s.done, s.state(t, "h"))
 	}
 }
+
+// C16.102: the jobs of a host that has never answered come back one after the other
+// when its closure is over, because the rate of that host is a guess.
+func TestABacklogComesBackSpread(t *testing.T) {
+	t.Parallel()
+	s := newSimulation()
+	r := s.receiver(0, 1)
+	r.timeout = ms
+	touched := map[time.Duration]int{} // by second
+	for range 10_000 {
+		s.job(r, "h", false, func() { touched[s.clock.Mono().Truncate(time.Second)]++ })
+	}
+	s.clock.Advance(time.Second)
+	clear(touched)
+	s.clock.Advance(10 * time.Minute)
+	for second, n := range touched {
+		if n > 500 {
+			t.Errorf("%d of 10 000 jobs come back in the second after %s", n, second)
+		}
+	}
+}
