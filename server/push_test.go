@@ -23,6 +23,7 @@ import (
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/eventually"
 	"github.com/dulymq/duly/internal/model"
+	"github.com/dulymq/duly/internal/proctest"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/webhook/guard"
 	"github.com/dulymq/duly/server/webhook/target"
@@ -360,6 +361,88 @@ func TestAnotherServerServesANewQueue(t *testing.T) {
 	}
 	if a := second.send("GET", "/v1/default/push/hosts", ""); !strings.Contains(a.body, rc.URL) {
 		t.Errorf("the server that sends has the hosts %s", a.body)
+	}
+}
+
+// C16.16, C16.63, C16.108, C16.109: a target answers 410 and is disabled while many jobs
+// wait. It gets nothing, also while its namespace moves to another pool. After it is
+// enabled, every job arrives, and none stays behind in the old pool.
+func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
+	t.Parallel()
+	jobs := 200
+	if proctest.Long() {
+		jobs = 10_000
+	}
+	rc := newReceiver(t)
+	rc.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusGone) }
+	var old *model.Engine
+	f := pushing(t, func(c *Config) {
+		old = model.New(model.Config{Clock: c.Clock})
+		in, err := pools.New(pools.Config{Clock: c.Clock, Logger: slog.New(slog.DiscardHandler), Engines: map[string]pools.Engine{
+			duly.DefaultPool: {Open: c.Engine}, "old": {Open: old},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Live: c.Live, Push: c.Push}
+	})
+	send := func(status int, method, path, body string) string {
+		t.Helper()
+		a := f.send(method, path, body, "shop")
+		if a.status != status {
+			t.Fatalf("%s %s: %d %s, want %d", method, path, a.status, a.body, status)
+		}
+		return a.body
+	}
+	push := func(from, to int) {
+		for i := from; i < to; i++ {
+			send(200, "POST", "/v1/shop/queues/orders/jobs", fmt.Sprintf(`{"id":"j%d","callback":"target:crm"}`, i))
+		}
+	}
+	if a := f.token("shop", "?pool=old", `{"namespace":"shop","rights":["admin"]}`); a.status != 201 {
+		t.Fatal(a)
+	}
+	send(204, "PUT", "/v1/shop/push/targets/crm", `{"url":"`+rc.URL+`"}`)
+	push(0, 1)
+	f.until("the target is disabled", func() bool {
+		return strings.Contains(send(200, "GET", "/v1/shop/push/targets/crm", ""), `"enabled":false`)
+	})
+	before := len(rc.requests())
+
+	push(1, jobs/2)
+	running, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); f.cfg.Pools.Run(running) }()
+	t.Cleanup(func() { stop(); <-done })
+	if a := f.send("POST", "/admin/moves", `{"namespace":"shop","to":"default"}`); a.status != 202 {
+		t.Fatal(a)
+	}
+	f.until("new jobs go to the other pool", func() bool {
+		return strings.Contains(f.send("GET", "/admin/moves?namespace=shop", "").body, `"phase":"drain"`)
+	})
+	push(jobs/2, jobs)
+	for range 100 {
+		f.clock.Advance(10 * time.Second)
+	}
+	if n := len(rc.requests()); n != before {
+		t.Fatalf("a disabled target got %d requests", n-before)
+	}
+
+	rc.mu.Lock()
+	rc.answer = nil
+	rc.mu.Unlock()
+	send(204, "POST", "/v1/shop/push/targets/crm/enable", "")
+	f.until("every job", func() bool { return len(rc.requests()) >= before+jobs })
+	f.until("the end of the move", func() bool { return f.send("GET", "/admin/moves", "").body == `{"moves":[]}` })
+	got := map[string]int{}
+	for _, r := range rc.requests()[before:] {
+		got[r.header.Get("duly-id")]++
+	}
+	if len(got) != jobs || len(rc.requests()) != before+jobs {
+		t.Errorf("%d of %d jobs arrived, with %d requests", len(got), jobs, len(rc.requests())-before)
+	}
+	if queues, err := old.Queues(t.Context(), "shop", duly.PageParams{}); err != nil || len(queues.Names) != 0 {
+		t.Errorf("left behind are %v, %v", queues.Names, err)
 	}
 }
 

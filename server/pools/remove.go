@@ -26,6 +26,10 @@ import (
 // fillerName begins the IDs of the jobs that fill a queue.
 const fillerName = "duly-moved-"
 
+// fillerCallback is the destination of a filler in a push queue, where each job needs
+// one. No filler is ever due.
+const fillerCallback = "https://filler.invalid/"
+
 const fillerDelay = 100 * 365 * 24 * time.Hour
 
 // fillers are jobs that fill a queue, one for each shard. Those for fewer shards
@@ -104,6 +108,11 @@ func fence(ctx context.Context, old *timely, q duly.QueueRef, standing []string)
 		return false, err
 	}
 	jobs := fillers(q, config.Shards)
+	if config.Delivery == duly.DeliverPush {
+		for i := range jobs {
+			jobs[i].Callback = fillerCallback
+		}
+	}
 	for _, id := range standing { // of a queue that had more shards
 		if slices.ContainsFunc(jobs, func(j duly.Job) bool { return j.ID == id }) {
 			continue
