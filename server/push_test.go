@@ -179,7 +179,7 @@ func TestAPushChecksURLs(t *testing.T) {
 // C16.124: no job is sent to the server itself, although push.allow has its address.
 func TestNoJobIsSentToTheServerItself(t *testing.T) {
 	t.Parallel()
-	f := pushing(t, nil)
+	f := pushing(t, func(c *Config) { c.Addr, c.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
