@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/redistest"
 	"github.com/dulymq/duly/redisengine"
 )
 
@@ -96,4 +98,59 @@ func useTopics(t *testing.T, e *redisengine.Engine, advance func()) {
 	_, err = e.Seek(ctx, group, duly.FromStart)
 	must(t, err)
 	must(t, e.DestroyTopic(ctx, topic))
+}
+
+// A script reads at most 8 MiB of messages for their sizes, which max_bytes needs: it then
+// trims as many as it has read, and the next step goes on. The size stays exact.
+func TestTrimReadsFewBytesAtOnce(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	c := clock.NewFake()
+	e, _ := tidyEngine(t, redistest.Single(t).URL(), c)
+	topic, group := duly.Q("log"), duly.Q("log@g")
+	must(t, e.ConfigureTopic(ctx, topic, duly.TopicConfig{MaxBytes: 1 << 30}))
+	_, err := e.CreateGroup(ctx, group, duly.FromStart)
+	must(t, err)
+	for i := range 31 {
+		body := make([]byte, 1<<20)
+		if i == 30 {
+			body = nil
+		}
+		_, err := e.Publish(ctx, []duly.Message{{Topic: topic.Name, Body: body}})
+		must(t, err)
+	}
+	var outcomes []duly.Outcome
+	for len(outcomes) < 30 {
+		ds, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{group.Name}, Max: 30 - len(outcomes)})
+		must(t, err)
+		for _, d := range ds {
+			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
+		}
+	}
+
+	before := int64(31)
+	look := func() duly.TopicStats {
+		t.Helper()
+		info, err := e.Topic(ctx, topic)
+		must(t, err)
+		st := info.Stats
+		if n := before - st.Messages; n > 9 {
+			t.Errorf("a script trims %d MiB, want 9 at most", n)
+		}
+		if want := (st.Messages - 1) << 20; st.Bytes < want || st.Bytes > want+31*100 {
+			t.Errorf("%d messages have %d bytes, want about %d", st.Messages, st.Bytes, want)
+		}
+		before = st.Messages
+		return st
+	}
+	_, err = e.Settle(ctx, "", outcomes)
+	must(t, err)
+	look()
+	for more := true; more; look() {
+		more, err = e.Step(ctx, topic)
+		must(t, err)
+	}
+	if st := look(); st.Messages != 1 || st.Trimmed != 30 {
+		t.Errorf("%d messages are left and %d are trimmed, want 1 and 30", st.Messages, st.Trimmed)
+	}
 }

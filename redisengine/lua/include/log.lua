@@ -84,29 +84,37 @@ function needed()
   return math.max(low, topic.first), math.max(low_ms, topic.first_ms), any
 end
 
--- size_of is the estimate for the oldest n messages. Where max_bytes needs it, they are read, up to a bound; the rest counts as
--- the average. The second result is when the message behind them entered, if it was read.
+-- size_of is the size of the oldest n messages, how many these are, and a moment that is not later than the entry of the
+-- message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of fewer
+-- messages. A call that has reached the bound before, a Publish that drops one message after the other, takes the average.
 local function size_of(n)
   local all = topic.last - topic.first + 1
-  if n >= all then return topic.bytes end
-  if max_bytes == -1 then return math.ceil(topic.bytes * n / all) end
-  local bytes, counted, begin = 0, 0, id_of(topic.first_ms, topic.first)
-  local step = math.max(1, math.min(1000, n + 1, math.floor(8388608 / math.max(1, topic.largest))))
-  for _ = 1, 10 do
+  if n >= all then return topic.bytes, n end
+  local left = topic.unread or MOST_READ -- no number of the shard: of this call
+  if max_bytes == -1 or left <= 0 then return math.ceil(topic.bytes * n / all), n end
+  local bytes, behind, begin, at = 0, topic.first, id_of(topic.first_ms, topic.first)
+  for _ = 1, 1000 do
+    local step = math.max(1, math.min(1000, topic.first + n - behind + 1, math.floor(left / math.max(1, topic.largest))))
     local got = call('XRANGE', log, begin, '+', 'COUNT', text_of(step))
     for i = 1, #got do
       local ms, ordinal = place_of(got[i][1])
-      if ordinal >= topic.first + n then return math.min(bytes, topic.bytes), ms end
-      bytes, counted = bytes + #got[i][2][2] + OVERHEAD, counted + 1
+      if ordinal >= topic.first + n then
+        topic.unread = left
+        return math.min(bytes, topic.bytes), n, ms
+      end
+      local size = #got[i][2][2] + OVERHEAD
+      bytes, left, behind, at = bytes + size, left - size, ordinal + 1, ms
     end
-    if #got < step then return math.min(bytes, topic.bytes) end
+    topic.unread = left
+    if #got < step then return math.min(bytes, topic.bytes), n end
+    if left <= 0 then break end
     begin = '(' .. got[#got][1]
   end
-  return math.min(topic.bytes, bytes + math.ceil(math.max(0, topic.bytes - bytes) * (n - counted) / (all - counted)))
+  return math.min(bytes, topic.bytes), math.max(1, math.min(n, behind - topic.first)), at
 end
 
--- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may delete:
--- then rest is 1.
+-- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may delete,
+-- and reads no more than a step may read: then rest is 1.
 function advance(to, to_ms, counter)
   if to - topic.first > MOST_FREED - given_up then
     to, to_ms, topic.rest = topic.first + MOST_FREED - given_up, topic.first_ms, 1
@@ -114,7 +122,10 @@ function advance(to, to_ms, counter)
   local n = to - topic.first
   if n <= 0 then return 0 end
   local all = topic.last - topic.first + 1
-  local bytes, ms = size_of(n)
+  local bytes, fit, ms = size_of(n)
+  if fit < n then
+    to, to_ms, n, topic.rest = topic.first + fit, topic.first_ms, fit, 1
+  end
   topic.bytes = topic.bytes - bytes
   if n >= all then topic.largest = 0 end
   topic[counter], given_up = topic[counter] + n, given_up + n
@@ -144,10 +155,12 @@ function trim()
       if young < low then low, low_ms = young, young_ms end
     end
     advance(low, low_ms, 'trimmed')
+    if topic.rest == 1 then return end
   end
   if max_age >= 0 and topic.first <= topic.last and topic.first_ms + max_age < now then
     local to, ms = first_since(now - max_age)
     advance(to, ms, 'dropped')
+    if topic.rest == 1 then return end
   end
   local over = is_over(0, 0)
   if over > 0 then
