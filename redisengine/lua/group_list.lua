@@ -17,7 +17,8 @@
 local function of_block(all, block, ends, after)
   local ordinal, ms, left = block.first, block.ms, count_bits(block.bits)
   while left > 0 do
-    local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', '100')
+    local step = math.min(100, left) -- more would be read in vain, and may be large
+    local got = call('XRANGE', log, id_of(ms, ordinal), '+', 'COUNT', text_of(step))
     for i = 1, #got do
       ms, ordinal = place_of(got[i][1])
       if ordinal >= topic.first and has_bit(block, ordinal) then
@@ -27,7 +28,7 @@ local function of_block(all, block, ends, after)
       end
       ordinal = ordinal + 1
     end
-    if #got < 100 or ordinal >= block.first + 8 * #block.bits then return end
+    if #got < step or ordinal >= block.first + 8 * #block.bits then return end
   end
 end
 
