@@ -23,7 +23,8 @@ function mend.busy()
   end
 end
 
--- A place without a sound policy gets the defaults, one that its policy does not lead to gets that. What is neither goes.
+-- A place without a sound policy gets the defaults, one that its policy does not lead to gets that. What is neither
+-- goes.
 function mend.policies(kind, value)
   local place = #name == 1 and byte(name) or BARE
   if kind == 'policy_missing' then

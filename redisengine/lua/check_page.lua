@@ -45,7 +45,8 @@ function looks.blocked(entries)
   end
 end
 
--- A hash that the server keeps in one piece comes whole, however many entries were asked for (hash-max-listpack-entries).
+-- A hash that the server keeps in one piece comes whole, however many entries were asked for
+-- (hash-max-listpack-entries).
 local TOGETHER = 500
 
 function looks.records(entries)
@@ -79,8 +80,8 @@ function looks.policies(entries)
   end
 end
 
--- scan is a page of one part, and how many of its items make an entry. Bodies are long: servers that can leave them out do; with others one
--- or two are as much as a call may read.
+-- scan is a page of one part, and how many of its items make an entry. Bodies are long: servers that can leave them
+-- out do; with others one or two are as much as a call may read.
 local function scan(kind, key)
   if kind == 'bodies' then
     local page = redis.pcall('HSCAN', key, cursor, 'COUNT', most, 'NOVALUES')

@@ -42,22 +42,24 @@ bound_by(limits)
 local standing = ''
 if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
-  local told = tonumber(call('HGET', tally, 'later') or '0') or 0
+  local announced = tonumber(call('HGET', tally, 'later') or '0') or 0
   local due = tonumber(call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
-  if next_one and (told == 0 or due and due < told) and not call('ZSCORE', marker, 'later') then
-    found('moment_missed', string.format(
-      'nobody was told of the moment %.0f: its marker was removed; no job is lost: who waits then looks by himself, at most 2s late; a repair tells it', next_one))
+  if next_one and (announced == 0 or due and due < announced) and not call('ZSCORE', marker, 'later') then
+    found('moment_missed', string.format('the marker for the moment %.0f is missing; no job is lost: '
+      .. 'a waiter finds the job by itself, at most 2s late; a repair sets the marker', next_one))
   end
   if deliverable > 0 and not call('ZSCORE', marker, 'now') then
     standing = table.concat(sizes, ' ') .. string.format(' %.0f %.0f', totals.delivered or 0, sum)
     if standing == seen then
-      found('moment_missed', string.format('%d jobs are deliverable, and no marker says so: the process that took it has died, or it was removed; no job is lost: '
-        .. 'who waits looks by himself within 2s, and who begins to wait at once; a repair sets it', deliverable))
+      found('moment_missed', string.format('%d jobs are deliverable, and no marker says so: the process that took it '
+        .. 'has died, or it was removed; no job is lost: a waiter finds them by itself within 2s, and a new one at once; '
+        .. 'a repair sets the marker', deliverable))
     end
   end
   if repair == '1' then
     if #faults > 0 then wake() end
-    if next_one and call('ZSCORE', marker, 'later') == false then call('ZADD', marker, next_one, 'later') end -- whoever kept it may have died
+    -- The process that kept the marker may have died.
+    if next_one and call('ZSCORE', marker, 'later') == false then call('ZADD', marker, next_one, 'later') end
   end
 end
 if repair == '1' then write_tally() end

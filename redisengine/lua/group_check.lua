@@ -252,8 +252,8 @@ function parts.numbers()
   end
 end
 
--- marker checks that the marker announces deliverable messages. A process may have taken it and be about to reserve. So a
--- missing marker is a fault only if the group has not changed since the previous check.
+-- marker checks that the marker announces deliverable messages. A process may have taken it and be about to reserve.
+-- So a missing marker is a fault only if the group has not changed since the previous check.
 function parts.marker()
   local deliverable = group_moments()
   if deliverable == 0 or call('ZSCORE', marker, 'now') then return end

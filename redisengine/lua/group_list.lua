@@ -32,8 +32,8 @@ local function of_block(all, block, ends, after)
   end
 end
 
--- leased_page returns the leased messages after a place, by the end of the lease and the place: at least most of them, if
--- there are that many.
+-- leased_page returns the leased messages after a place, by the end of the lease and the place: at least most of
+-- them, if there are that many.
 local function leased_page(most)
   local all, from = {}, score == '' and '-inf' or score
   local tokens = call('ZRANGEBYSCORE', ranges, from, '+inf', 'WITHSCORES', 'LIMIT', '0', '1000')

@@ -30,8 +30,8 @@ local function purge(members)
   return #members
 end
 
--- leased_until returns the leased messages whose leases end first, up to left, in the order of the log. An item is {ordinal,
--- block} for a message in a range, {ordinal, false, place} for another one. Ranges do not overlap.
+-- leased_until returns the leased messages whose leases end first, up to left, in the order of the log. An item is
+-- {ordinal, block} for a message in a range, {ordinal, false, place} for another one. Ranges do not overlap.
 local function leased_until(ends, left)
   local all, ranged = {}, {}
   for _, t in ipairs(call('ZRANGEBYSCORE', ranges, ends, ends, 'LIMIT', '0', '1000')) do

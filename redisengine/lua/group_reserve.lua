@@ -77,7 +77,8 @@ local function pass(ms, ordinal)
   g.cursor, g.cursor_ms = ordinal, ms
 end
 
--- accept hands out or blocks a message that matches the filter. It returns 'leased', 'blocked', or 'full' if it has no room.
+-- accept hands out or blocks a message that matches the filter. It returns 'leased', 'blocked', or 'full' if it has
+-- no room.
 local function accept(ms, ordinal, value, entry)
   local first = #again == 0 and #fresh == 0 and had ~= '1'
   local m = own.keyed and key_of(value) ~= '' and new_message(ms, ordinal, key_of(value))
@@ -103,8 +104,8 @@ local function store_block(n, first, ms, bits)
   call('ZADD', ranges, text_of(ends), token)
 end
 
--- take_row hands out entries of a group without filter and order, if their ordinals have no gap and all have room. It then
--- needs to read only the first and the last one. It reports whether it has.
+-- take_row hands out entries of a group without filter and order, if their ordinals have no gap and all have room. It
+-- then needs to read only the first and the last one. It reports whether it has.
 local function take_row(got)
   local n = #got
   if n == 0 or #fresh > 0 or topic.largest * n > bytes then return false end
@@ -117,8 +118,8 @@ local function take_row(got)
   return true
 end
 
--- take_entries hands out entries, up to left, and passes over others. It returns how many it handed out, how many the group
--- holds, and whether it ended early.
+-- take_entries hands out entries, up to left, and passes over others. It returns how many it handed out, how many the
+-- group holds, and whether it ended early.
 local function take_entries(got, left, ordinals, block)
   local handed, holds_more = 0, 0
   for i = 1, #got do
@@ -146,8 +147,8 @@ local function take_entries(got, left, ordinals, block)
   return handed, holds_more, false
 end
 
--- take_new hands out messages beyond the cursor, up to left. It passes over at most 1000 and some 8 MiB, and reports whether
--- there are more.
+-- take_new hands out messages beyond the cursor, up to left. It passes over at most 1000 and some 8 MiB, and reports
+-- whether there are more.
 function take_new(left)
   local ordinals, block, passed = {}, {}, 0
   local plain = not own.keyed and not own.filter

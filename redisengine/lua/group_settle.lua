@@ -22,8 +22,8 @@ local function current(t, ordinal)
   return m and m.token == t and call('ZSCORE', leased, m.pos) and m
 end
 
--- take returns the message of a receipt, and its range if it is in one. It removes another message from its set. It returns
--- false if the receipt is not current.
+-- take returns the message of a receipt, and its range if it is in one. It removes another message from its set. It
+-- returns false if the receipt is not current.
 local function take(t, pos)
   local ordinal, ms = ordinal_of(pos)
   local block = opened[t]

@@ -1,6 +1,6 @@
 #!lua flags=no-writes
--- Returns which shards of one node hold jobs. Most queues hold none, so the answer is short. Each shard has two keys and
--- one argument.
+-- Returns which shards of one node hold jobs. Most queues hold none, so the answer is short. Each shard has two keys
+-- and one argument.
 --
 -- KEYS    (config records)...
 -- ARGV    (version)...  as in reserve

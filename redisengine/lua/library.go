@@ -127,7 +127,7 @@ func (c concern) library() (*Library, error) {
 	return l, nil
 }
 
-// hashPlace stands for the hash while the text is written.
+// hashPlace takes the place of the hash while the text is written.
 const hashPlace = "@HASH@"
 
 // definePieces writes what the functions share: the command, all keys, the
@@ -217,7 +217,7 @@ func mostKeys(scripts []*scriptText) (most names) {
 	return most
 }
 
-// isSubsequence reports whether all of list stand in whole, in their order.
+// isSubsequence reports whether whole has all of list, in their order.
 func isSubsequence(list, whole []string) bool {
 	for _, item := range list {
 		at := slices.Index(whole, item)

@@ -15,12 +15,12 @@
 //	-- @include guard now …
 //
 // The names of KEYS and ARGV become locals, so that header and code can't
-// differ. A name in round brackets stands for keys or arguments that repeat;
+// differ. A name in round brackets means keys or arguments that repeat;
 // the script reads those itself, as it does with what comes behind "then".
-// Pieces that scripts share stand in include/.
+// Pieces that scripts share are in include/.
 //
-// A line "-- @call" divides a piece or a script. What stands above it defines
-// functions and constants. What stands below it runs at every call, and sets
+// A line "-- @call" divides a piece or a script. The text above it defines
+// functions and constants. The text below it runs at every call, and sets
 // every variable that belongs to one call. A piece names the arguments that it
 // reads in a line "-- @args".
 //
@@ -94,7 +94,7 @@ func Names() (list []string) {
 	return list
 }
 
-// scriptText is a script as it stands in its file, taken apart.
+// scriptText is the text of a script, in parts.
 type scriptText struct {
 	name, first string // the first line has the flags
 	keys, args  names
@@ -182,7 +182,7 @@ type piece struct {
 
 var pieceArgs = regexp.MustCompile(`(?m)^-- @args(.*)$`)
 
-// pieces are what stands in include/, by name.
+// pieces are the files in include/, by name.
 var pieces = sync.OnceValue(func() map[string]piece {
 	entries, err := files.ReadDir("include")
 	if err != nil {

@@ -144,8 +144,8 @@ local function as_job(n, kind, due, rest, body)
   return j
 end
 
--- due_job_waits reports whether some job that is due waits for its step. A job with an order key that is due now then waits
--- behind it, for both may have one key.
+-- due_job_waits reports whether some job that is due waits for its step. A job with an order key that is due now then
+-- waits behind it, for both may have one key.
 function due_job_waits()
   if due_waits == nil then
     if lost_members[delayed] then flush() end
@@ -313,7 +313,8 @@ local function merges(name, kind)
   return kind.replaces or alias_get(name)
 end
 
--- keep_apart takes the order key for a due job, or blocks the job. It returns the state of the job: false if push has to find it.
+-- keep_apart takes the order key for a due job, or blocks the job. It returns the state of the job: false if push has
+-- to find it.
 local function keep_apart(n, order, kind, due)
   if due_job_waits() then return false end
   if not busy_get(order) then
@@ -328,8 +329,8 @@ local function keep_apart(n, order, kind, due)
   return 'blocked'
 end
 
--- push_all pushes the jobs of a call, each as if it came alone. Those that meet no other job are stored together; push stores
--- the others, each in its turn: all of them if the queue has a bound, or an ID is there twice.
+-- push_all pushes the jobs of a call, each as if it came alone. Those that meet no other job are stored together;
+-- push stores the others, each in its turn: all of them if the queue has a bound, or an ID is there twice.
 local function push_all(args, jobs, kind_of, due_of, own, there, both, distinct, results)
   local tails = FIRST + jobs - 1 -- the place before the first record
   local alone = distinct and not room

@@ -26,8 +26,8 @@ local texts        -- the policies of the jobs, places and texts in turn
 local take, mark_left, leave_ready, earliest, take_rate
 
 do
--- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run state. Only
--- one with flags that matter here is decoded.
+-- A job that is looked at by itself is a table: n, record, place (of its policy); run_text and run if it has a run
+-- state. Only one with flags that matter here is decoded.
 local function candidate(n, record, run_text)
   local j
   if not record then
@@ -107,9 +107,10 @@ local function is_special(flags)
   return special_flags[flags]
 end
 
--- inspect reads the heads of the records. It returns the policy places of all jobs, each of those places once, the numbers of
--- jobs that may expire, and merge aliases with the numbers and places of their jobs; the last is false if some job has to be
--- looked at by itself: its time is over, its policy stands in its record, its body beside it, or it has a run state.
+-- inspect reads the heads of the records. It returns the policy places of all jobs, each of those places once, the
+-- numbers of jobs that may expire, and merge aliases with the numbers and places of their jobs; the last is false if
+-- some job has to be looked at by itself: its time is over, its policy is in its record, its body in another key, or
+-- it has a run state.
 local function inspect(numbers, found, runs)
   local all, places, known, expiring, merges = {unpack(numbers)}, {}, {[BARE] = true}, {}, {}
   for i = 1, #found do
@@ -140,8 +141,8 @@ local function inspect(numbers, found, runs)
   return all, places, expiring, merges
 end
 
--- free_merges frees the merge keys that these jobs hold until their delivery, those of the usual policies. False: some job
--- has another policy.
+-- free_merges frees the merge keys that these jobs hold until their delivery, those of the usual policies. False:
+-- some job has another policy.
 local function free_merges(merges)
   local names, numbers = {}, {}
   for i = 1, #merges, 3 do
@@ -166,8 +167,8 @@ local function candidates(numbers, found, runs)
   return jobs
 end
 
--- lease_usual leases the first ready jobs, all of them usual ones. places are those of their policies; none: all jobs are bare. It
--- returns what lease_all does.
+-- lease_usual leases the first ready jobs, all of them usual ones. places are those of their policies; none: all jobs
+-- are bare. It returns what lease_all does.
 local function lease_usual(numbers, found, places, expiring, usual)
   local usual_text = text_of(usual)
   local list, size, ends, till_of, same = {unpack(numbers)}, 0, {}, {[BARE] = usual_text}, true
@@ -195,7 +196,8 @@ local function lease_usual(numbers, found, places, expiring, usual)
   return size / 2, same and {} or ends
 end
 
--- lease_all leases the jobs. It returns how many have a record, and when their leases end, {} if all end at the same time.
+-- lease_all leases the jobs. It returns how many have a record, and when their leases end, {} if all end at the same
+-- time.
 local function lease_all(jobs, usual)
   local usual_text = text_of(usual)
   local leases, ends, same, list, size = 0, {}, true, list_of(members, leased), 0
@@ -238,7 +240,7 @@ local function read_merges(jobs)
   read_ahead(alias, alias_now, asked)
 end
 
--- large_bodies reads the bodies that stand beside their records.
+-- large_bodies reads the bodies that have a key of their own.
 local function large_bodies(jobs)
   local at, asked, result = {}, {}, {}
   for i, j in ipairs(jobs) do
@@ -269,8 +271,8 @@ function take_rate(delivered)
   call('HSET', tally, 'bucket_taken', string.format('%.17g', bucket_taken), 'bucket_at', now_text)
 end
 
--- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till next_end.
--- False: wake has to look at everything.
+-- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till
+-- next_end. False: wake has to look at everything.
 function mark_left(n, next_end)
   local kept = told_later()
   if changed or holds or kept <= now or has_options() and call('ZCARD', blocked) > 0 then return false end
@@ -295,8 +297,8 @@ local function choose(jobs)
   return jobs
 end
 
--- take leases up to free jobs. It returns numbers, records, run states, how many have a record, when their leases end, and
--- large bodies.
+-- take leases up to free jobs. It returns numbers, records, run states, how many have a record, when their leases
+-- end, and large bodies.
 function take(free, usual)
   local numbers = free > 0 and call('ZRANGE', ready, '0', text_of(free - 1)) or {}
   local found = fetch(records, numbers)

@@ -5,7 +5,7 @@
 -- ARGV    clock version limits  as in reserve
 --         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number alone.
 --         Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's number; a delay in
---         microseconds, -1 for none; the error text; the result; the ID that the number stands for
+--         microseconds, -1 for none; the error text; the result; the own ID of the job
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
@@ -65,8 +65,7 @@ local FIRST = 4 -- the place of the first outcome
 -- An outcome that says no more than its number.
 local first = {'ack', 1, -1, '', '', ''}
 
--- parse reads numbers and outcomes: of a call whose outcomes are all acks of first deliveries the numbers stand there as they
--- are.
+-- parse reads numbers and outcomes. A call whose outcomes are all acks of first deliveries has the numbers alone.
 local function parse(args)
   local numbers, outcomes, plain = {}, {}, true
   for i = FIRST, #args do
@@ -90,7 +89,7 @@ local function all_first(args)
   return true
 end
 
--- read_names reads ahead who holds the keys of the jobs: whoever settles them asks for it.
+-- read_names reads ahead which jobs hold the keys of these jobs, because settling needs it.
 local function read_names(jobs, size)
   local orders, merges = {}, {}
   for i = 1, size do
@@ -120,8 +119,8 @@ local function any_text(values)
   return false
 end
 
--- not_leased finds, after a call's leases were removed, which of its receipts are not current: the job has no record or is
--- in another set, or the receipt stands there twice. A set that another program has overwritten has no jobs.
+-- not_leased finds, after a call's leases were removed, which of its receipts are not current: the job has no record
+-- or is in another set, or the receipt is given twice. A set that another program has overwritten has no jobs.
 local function not_leased(args, texts)
   local lost, seen = {}, {}
   for _, set in ipairs({ready, delayed, dead, done}) do
@@ -158,9 +157,9 @@ local function only_records(texts)
   return true
 end
 
--- ack_records ends first deliveries of jobs of which nothing is left but the record: each lease that is removed was acked
--- rightly, and their count tells whether all were there. Only here and in ack_all a write is the test: it takes a third less
--- than reading the leases first.
+-- ack_records ends first deliveries of jobs of which nothing is left but the record: each lease that is removed was
+-- acked rightly, and their count shows whether all were there. Only here and in ack_all a write is the test: it takes
+-- a third less than reading the leases first.
 local function ack_records(args)
   is_hash(records)
   is_hash(tally)
@@ -180,9 +179,9 @@ local function ack_records(args)
   return lost
 end
 
--- plan_acks lists what acks of first deliveries change beside the leases, but those at lost places. It is nil if some job has
--- no record, or its ack is none of the usual ones: its policy stands in its record, or it has a merge key that another job
--- may want.
+-- plan_acks lists what acks of first deliveries change beside the leases, but those at lost places. It is nil if some
+-- job has no record, or its ack is none of the usual ones: its policy stands in its record, or it has a merge key
+-- that another job may want.
 local function plan_acks(args, texts, lost)
   local going, names, large, ended, ends, keys, holders = {}, {}, {}, {}, {}, {}, {}
   for i = 1, #texts do
@@ -227,8 +226,8 @@ local function check_plan(p)
   if #p.keys > 0 or holds then check_look() end
 end
 
--- ack_all ends first deliveries by one command of each kind: nil if plan_acks has no plan for them. No job here has a run
--- state, so what has a lease is in its first delivery.
+-- ack_all ends first deliveries by one command of each kind: nil if plan_acks has no plan for them. No job here has a
+-- run state, so what has a lease is in its first delivery.
 local function ack_all(args, texts)
   local p, lost = plan_acks(args, texts, {}), {}
   if not p then return nil end
@@ -292,8 +291,8 @@ local function settle_all(args, texts, runs)
   return lost
 end
 
--- ack_together ends the deliveries of a call that are all acks of first deliveries, if it can: nil if they have to be ended
--- one by one. It returns what it has read, too.
+-- ack_together ends the deliveries of a call that are all acks of first deliveries, if it can: nil if they have to be
+-- ended one by one. It returns what it has read, too.
 local function ack_together(args)
   local runs = has_runs() and call('HMGET', run, unpack(args, FIRST))
   local texts = call('HMGET', records, unpack(args, FIRST))

@@ -15,11 +15,12 @@ local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
 
--- No rank and no due moment lies beyond these. A score that does was written by somebody else: it counts among the sizes alone, for it tells no moment.
+-- No rank and no due moment lies beyond these. A score that does was written by somebody else: it counts among the
+-- sizes alone, for it tells no moment.
 local LEAST, ABOVE, LATEST = string.format('%.0f', -1000 * BAND), string.format('(%.0f', 2 ^ 53), '253402300799999'
 
--- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two thousand. Up to 2^53 every
--- band ends above its ranks, so each look goes on from the one before.
+-- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two
+-- thousand. Up to 2^53 every band ends above its ranks, so each look goes on from the one before.
 local rank = tonumber(call('ZRANGEBYSCORE', ready, from == '' and LEAST or from, ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 for _ = 1, 1000 do
   if not rank then break end

@@ -1,5 +1,6 @@
 #!lua flags=allow-oom
--- Stores a token, or replaces it as a whole. Two sorted sets list the tokens for paging: by hash, and by namespace and hash.
+-- Stores a token, or replaces it as a whole. Two sorted sets list the tokens for paging: by hash, and by namespace
+-- and hash.
 --
 -- KEYS    tokens hashes owned changes
 -- ARGV    clock  a test's clock in microseconds; '' for the server's

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Counts one call against a token's limit for a right. A window begins with the first call that is counted in it. A window
--- that begins in the future was left by a clock that was set back, and is over.
+-- Counts one call against a token's limit for a right. A window begins with the first call that is counted in it. A
+-- window that begins in the future was left by a clock that was set back, and is over.
 --
 -- KEYS    tokens windows
 -- ARGV    clock hash  as in token_put

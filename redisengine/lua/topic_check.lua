@@ -36,8 +36,8 @@ local function adopt(ms, ordinal, value)
   if record and string.sub(record, RECORD + 1) == value then remove_delayed(name_of(id, value), record) end
 end
 
--- parts.log finds entries after the last message. A message of an interrupted call has the next ordinal. After entries of
--- another program, positions have to rise.
+-- parts.log finds entries after the last message. A message of an interrupted call has the next ordinal. After
+-- entries of another program, positions have to rise.
 function parts.log()
   local last = topic.last
   local got = call('XRANGE', log, '(' .. id_of(topic.last_ms, topic.last), '+', 'COUNT', '1000')
@@ -82,8 +82,8 @@ function parts.records()
   end
 end
 
--- judge_listed checks that each entry of a list has its record, and returns how many entries it checked. A repair moves the
--- following entries, which the next round checks.
+-- judge_listed checks that each entry of a list has its record, and returns how many entries it checked. A repair
+-- moves the following entries, which the next round checks.
 local function judge_listed(set, name_in)
   local got = page(set)
   for i = 1, #got, 2 do

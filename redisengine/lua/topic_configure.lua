@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
--- Stores a configuration in a topic's shard, unless the shard has or had a newer one. Adds groups that the shard lacks, and
--- removes groups that are being destroyed.
+-- Stores a configuration in a topic's shard, unless the shard has or had a newer one. Adds groups that the shard
+-- lacks, and removes groups that are being destroyed.
 --
 -- KEYS    config log heads entries (marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers)...
 -- ARGV    clock  as in reserve

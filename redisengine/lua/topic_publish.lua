@@ -17,8 +17,8 @@
 local remembered -- whether this call has stored an ID
 local make_room, known, remember
 do
--- make_room drops the oldest messages for one of so many bytes. It reports whether the message has room. Without drops only
--- messages go that no group needs. What has gone may have been smaller than others: so it looks again.
+-- make_room drops the oldest messages for one of so many bytes. It reports whether the message has room. Without
+-- drops only messages go that no group needs. What has gone may have been smaller than others: so it looks again.
 function make_room(bytes)
   for _ = 1, 10 do
     local n = is_over(1, bytes)
@@ -56,8 +56,8 @@ end
 
 local FIRST = 6 -- arguments before the first message
 
--- publish_all publishes the messages in their order. It returns the first ordinal, what is odd, and when the first of the
--- delayed ones is due.
+-- publish_all publishes the messages in their order. It returns the first ordinal, what is odd, and when the first of
+-- the delayed ones is due.
 local function publish_all(args, all, dues)
   local first, odd, nearest = 0, {}
   if not all and not dues and max_count == -1 and max_bytes == -1 then -- none can be odd

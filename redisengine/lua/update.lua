@@ -14,7 +14,8 @@
 --         {'ttl'} if the TTL ends before the job is due
 --
 -- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake close
--- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it is due.
+-- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it
+-- is due.
 local function new_times(j)
   local at = tonumber(when)
   local due = not at and j.due or at < 0 and math.max(now, -at) or at >= 0 and due_at(at)

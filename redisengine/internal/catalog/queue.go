@@ -207,7 +207,7 @@ func (q *Queue) TopicCall(s *Shard) *TopicCall {
 
 // Walk is the progress of a call through the shards of a queue. If a shard has
 // another configuration, the call is repeated and the answers of the other shards
-// stand. Otherwise a call on a queue that is configured all the time would never
+// are kept. Otherwise a call on a queue that is configured all the time would never
 // end. A queue that was destroyed and created again is walked from the start.
 type Walk struct {
 	birth string // of the queue

@@ -8,7 +8,7 @@ import (
 
 // The part of MessagePack (github.com/msgpack/msgpack/blob/master/spec.md)
 // that Redis's cmsgpack speaks and the scripts use: integers, text, arrays,
-// false. Packed values travel as arguments and stand in the rules.
+// false. Packed values are arguments and policies.
 
 // Packer packs values.
 type Packer []byte

@@ -87,7 +87,7 @@ func (p policy) Pack() string {
 	return string(w)
 }
 
-// readPolicy reads a packed policy. An empty text stands for a policy that the
+// readPolicy reads a packed policy. An empty text means a policy that the
 // shard has lost: the defaults.
 func readPolicy(text string) (p policy, ok bool) {
 	if text == "" {

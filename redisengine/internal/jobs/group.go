@@ -31,17 +31,7 @@ func newToken() messages.Token {
 func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	g := messages.GroupOf(q.Ref, s.Index, q.Config)
 	return func(ctx context.Context, calls []*Batched) error {
-		most := 0
-		for _, c := range calls {
-			most += c.Items
-		}
-		room, had := duly.MaxBatchBytes, "0"
-		if len(calls) == 1 {
-			room = calls[0].share.room
-			if calls[0].share.hasJobs {
-				had = "1"
-			}
-		}
+		most, room, hasJobs := roomOf(calls)
 		token, consumer := newToken(), ""
 		for _, c := range calls {
 			if consumer == "" && e.consumers.due(q.View.Group, c.share.consumer, e.Local().Mono()) {
@@ -54,7 +44,7 @@ func (e *Jobs) sendGroupReserve(q *catalog.Queue, s *catalog.Shard) func(context
 		for r.Word == "behind" {
 			var err error
 			r, err = e.CallGroupOnce(ctx, q, s, store.ScriptGroupReserve, true,
-				token.String(), strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), had,
+				token.String(), strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), hasJobs,
 				consumer)
 			if err != nil {
 				e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)

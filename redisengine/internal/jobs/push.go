@@ -156,7 +156,7 @@ func groupByQueue(jobs []duly.Job) (groups []*queueJobs) {
 }
 
 // pushQueue pushes the jobs of one queue, each to the shard of its ID. If a shard
-// has another configuration, the answers of the other shards stand.
+// has another configuration, the answers of the other shards are kept.
 func (e *Jobs) pushQueue(ctx context.Context, jobs []duly.Job, g queueJobs, results []duly.PushResult) error {
 	return e.With(ctx, g.ref, func(q *catalog.Queue) error {
 		p := newQueuePush(e, q, jobs, results)
@@ -332,7 +332,7 @@ func (p *queuePush) sendItems(ctx context.Context, items []pushItem) error {
 	}
 	err := catalog.Parallel(slices.Collect(maps.Keys(parts)), func(s *catalog.Shard) error { return p.shard(ctx, s, parts[s]) })
 	if ctx.Err() != nil && len(parts) > 1 {
-		return link.Partly(err) // the caller is told of no single job
+		return link.Partly(err) // the caller gets no answer for a single job
 	}
 	return err
 }

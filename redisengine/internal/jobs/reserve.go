@@ -366,26 +366,32 @@ func (t *Reservation) join(ctx context.Context, q *catalog.Queue, s *catalog.Sha
 	return err
 }
 
+// roomOf returns how many jobs the calls of a batch ask for, and the bytes that they have
+// room for. hasJobs is "1" if the caller has jobs already. Such a call is never joined
+// with others.
+func roomOf(calls []*Batched) (most, room int, hasJobs string) {
+	for _, c := range calls {
+		most += c.Items
+	}
+	if len(calls) > 1 {
+		return most, duly.MaxBatchBytes, "0"
+	}
+
+	hasJobs = "0"
+	if calls[0].share.hasJobs {
+		hasJobs = "1"
+	}
+	return most, calls[0].share.room, hasJobs
+}
+
 // sendReserve returns the sender of batched reserves. It waits for the reply even
 // if all callers leave, because the reply may hand out leases.
 func (e *Jobs) sendReserve(q *catalog.Queue, s *catalog.Shard) func(context.Context, []*Batched) error {
 	return func(ctx context.Context, calls []*Batched) error {
-		most := 0
-		for _, c := range calls {
-			most += c.Items
-		}
-
-		room, held := duly.MaxBatchBytes, "0"
-		if len(calls) == 1 {
-			room = calls[0].share.room
-			if calls[0].share.hasJobs { // then its call is never joined with others
-				held = "1"
-			}
-		}
-
+		most, room, hasJobs := roomOf(calls)
 		asked := e.Local().Mono()
 		r, err := e.CallOnce(ctx, q, s, store.ScriptReserve, s.Limits,
-			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), held)
+			strconv.Itoa(most), strconv.FormatInt(calls[0].lease, 10), strconv.Itoa(room), hasJobs)
 		if err != nil {
 			e.repairer.Repair(catalog.ShardRef{Ref: q.Ref, Index: s.Index}, err)
 			return err

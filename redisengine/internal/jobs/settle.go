@@ -147,20 +147,20 @@ func (g *receiptGroups) each(results []error, f func(*receiptGroup) error) ([]er
 		return nil, failed.err
 	}
 
-	told := make([]error, len(results))
+	answers := make([]error, len(results))
 	for _, one := range g.list {
 		for _, place := range one.places {
-			told[place] = one.err
+			answers[place] = one.err
 		}
 	}
 
-	for i := range told {
-		if told[i] == nil { // else a call that goes on without its caller may still write there
-			told[i] = results[i]
+	for i := range answers {
+		if answers[i] == nil { // else a call that goes on without its caller may still write there
+			answers[i] = results[i]
 		}
 	}
 
-	return told, nil
+	return answers, nil
 }
 
 func (e *Jobs) settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {

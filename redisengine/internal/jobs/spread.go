@@ -20,7 +20,7 @@ const (
 // ready to use.
 type run struct {
 	mu   sync.Mutex
-	part byte // stands for a shard in queues of any number of shards
+	part byte // its share of the shards, in queues of any number of shards
 	left int
 	ends time.Duration // on the monotonic clock
 }

@@ -159,11 +159,11 @@ const (
 	beatWait  = 400 * time.Millisecond
 )
 
-// Subscribe receives the messages of a channel. It calls tell(true) when messages
+// Subscribe receives the messages of a channel. It calls report(true) when messages
 // begin to arrive, and after each message. One call may report several messages, or
-// none. Subscribe calls tell(false) within a second after it loses the connection. The
-// next tell(true) reports all messages missed until then. If the number in the key is
-// lower than before, the store lost writes, and Subscribe calls fell before tell. The
+// none. Subscribe calls report(false) within a second after it loses the connection. The
+// next report(true) reports all messages missed until then. If the number in the key is
+// lower than before, the store lost writes, and Subscribe calls fell before report. The
 // calls never overlap.
 //
 // Subscribe returns when ctx ends or the link is closed, with the context's error or
@@ -177,7 +177,7 @@ const (
 // that all earlier messages have arrived. A missing answer means that messages don't
 // arrive. An answer with an unknown number means that a message was lost: by a
 // failover, a FLUSHALL, or between the nodes of a cluster.
-func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearing bool), fell func()) error {
+func (l *pubsub) Subscribe(ctx context.Context, channel string, report func(hearing bool), fell func()) error {
 	if err := l.enter(ctx); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 			if s.takeFallen() {
 				fell()
 			}
-			tell(s.isHearing())
+			report(s.isHearing())
 		case <-ctx.Done():
 			if l.closed.Load() {
 				return duly.ErrClosed
@@ -210,7 +210,7 @@ func (l *pubsub) Subscribe(ctx context.Context, channel string, tell func(hearin
 // subscription is one call of Subscribe.
 type subscription struct {
 	subscriber
-	changed chan struct{} // holds a signal while a call of tell is pending
+	changed chan struct{} // holds a signal while a call of report is pending
 
 	mu      sync.Mutex
 	hearing bool
@@ -356,6 +356,6 @@ func (s *subscription) disconnected() (heard bool) {
 func (s *subscription) ring() {
 	select {
 	case s.changed <- struct{}{}:
-	default: // a call of tell is already pending
+	default: // a call of report is already pending
 	}
 }

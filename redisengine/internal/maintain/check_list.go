@@ -194,7 +194,7 @@ func (c *check) rewrite(ctx context.Context, ref duly.QueueRef, was string) erro
 	if err != nil || now == nil { // nil: somebody else has changed it
 		return err
 	}
-	c.e.Settings.Logger.Error("a queue's configuration could not be read and has been written anew; look whether it is what it should be",
+	c.e.Settings.Logger.Error("a queue's configuration could not be read and was replaced; check the settings of the queue",
 		"queue", ref.String(), "shards", cfg.Shards, "from its shard", held != nil)
 	return c.e.Propagate(ctx, now, now.Shards...)
 }

@@ -157,7 +157,7 @@ func entryText(of, name, value string) string {
 }
 
 // totals checks a shard's counters and its marker. If jobs are deliverable and no
-// marker says so, it returns how the shard stands.
+// marker says so, it returns the state of the shard.
 func (c *check) totals(ctx context.Context, at catalog.ShardRef, seen string) (standing string, err error) {
 	_, err = c.e.WithShard(ctx, at, func(q *catalog.Queue, s *catalog.Shard) error {
 		r, err := c.e.Call(ctx, q, s, store.ScriptCheckShard, s.Limits, c.repair(), seen)

@@ -75,12 +75,12 @@ const (
 	faultNotConfigured  = "queue_not_configured" // a queue that the namespace's list names, without its configuration
 	faultUnreadableList = "queue_unreadable"     // an entry of the namespace's list that can't be a configuration, or a queue's name
 	faultNoNamespace    = "namespace_unreadable" // an entry of the list of namespaces that can't be one's name
-	faultNoSet          = "job_in_no_set"        // a record that no set knows, so that nothing would ever happen to it
-	faultTwoSets        = "job_in_two_sets"      // a job that stands in more than one
+	faultNoSet          = "job_in_no_set"        // a record in no set, which no call would ever find
+	faultTwoSets        = "job_in_two_sets"      // a job in more than one set
 	faultEntryStray     = "entry_without_job"    // a member of a set without its record
-	faultPlace          = "place_wrong"          // sorted where it does not belong
+	faultPlace          = "place_wrong"          // a member with a wrong score
 	faultUnreadable     = "job_unreadable"       // a record, its policy or a run state that can't be a job's
-	faultBodyMissing    = "body_missing"         // the body that the record tells the size of is not there, or not whole
+	faultBodyMissing    = "body_missing"         // a record with a size, and no body of that size
 	faultBodyTwice      = "body_twice"           // a body in the record and beside it
 	faultBodyStray      = "body_without_job"     // a body of no job
 	faultPolicyMissing  = "policy_missing"       // a job whose policy the shard does not have, or a policy that can't be read
@@ -97,7 +97,7 @@ const (
 	faultKeyStray       = "order_key_wrong"      // an order key held by nothing
 	faultBlockedByNone  = "blocked_by_nobody"    // blocked, and the order key is free
 	faultCounters       = "counters_differ"      // the counters do not add up
-	faultMoment         = "moment_missed"        // something is due, and no marker tells anybody
+	faultMoment         = "moment_missed"        // something is due, and no marker says so
 )
 
 // scriptFault is a fault as a script returns it.

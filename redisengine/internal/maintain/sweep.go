@@ -47,7 +47,7 @@ var (
 
 // sweeps lets one sweep run at a time, and counts them.
 type sweeps struct {
-	Turn chan struct{} // holds whoever sweeps
+	Turn chan struct{} // full while a sweep runs
 	n    uint64
 }
 
@@ -191,7 +191,7 @@ func (s *sweep) missed(err error) {
 
 // page sweeps some queues of a namespace.
 func (s *sweep) page(ctx context.Context, namespace string, names []string) error {
-	names = slices.DeleteFunc(names, store.InvalidQueue) // Check tells of them
+	names = slices.DeleteFunc(names, store.InvalidQueue) // Check reports them
 	queues, err := s.e.Summarize(ctx, namespace, names, func(q *catalog.Queue, err error) {
 		if err == nil {
 			err = s.e.FinishDestroy(ctx, q)

@@ -49,12 +49,12 @@ type requeueCall struct {
 
 // shard requeues jobs of one shard: those with these IDs, or the n oldest.
 func (r *requeueCall) shard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, n int, ids []string) ([]duly.RequeueResult, error) {
-	ttl, told := int64(duly.None), ""
+	ttl, packed := int64(duly.None), ""
 	if r.p.TTL > 0 {
-		ttl, told = codec.Micros(r.p.TTL), codec.PackTTL(r.p.TTL)
+		ttl, packed = codec.Micros(r.p.TTL), codec.PackTTL(r.p.TTL)
 	}
 
-	args := []string{s.Limits, strconv.Itoa(r.p.Tries), strconv.FormatInt(ttl, 10), told, strconv.Itoa(n)}
+	args := []string{s.Limits, strconv.Itoa(r.p.Tries), strconv.FormatInt(ttl, 10), packed, strconv.Itoa(n)}
 	for _, id := range ids {
 		args = append(args, codec.Alias(id))
 	}

@@ -87,7 +87,7 @@ func UpdateArgs(ref duly.QueueRef, u duly.Update, r []rueidis.RedisMessage) (arg
 	fields := codec.Elements(&r[1])
 	record, run := codec.Text(&fields[1]), codec.Text(&fields[4])
 	if t.Job.Size > codec.BigBody {
-		record = record[:len(record)-t.Job.Size] // its body stands beside it
+		record = record[:len(record)-t.Job.Size] // its body follows it
 	}
 
 	j := t.Job.Planned

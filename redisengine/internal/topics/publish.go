@@ -104,7 +104,7 @@ func (p *publish) fail(i int, err error) {
 }
 
 // topic publishes the messages of one topic. If a shard has another configuration, the
-// answers of the other shards stand.
+// answers of the other shards are kept.
 func (p *publish) topic(ctx context.Context, ref duly.QueueRef, places []int) error {
 	c := p.e.Retry(ctx)
 	for c.Next() {

@@ -39,8 +39,8 @@ type Hub struct {
 	busy activity
 }
 
-// Door is one of the two ways into a queue: callers that take jobs for themselves stand
-// at one, dispatchers at the other. A queue has jobs at one of them; at the other it
+// Door is one of the two ways into a queue: one is for callers that take jobs for
+// themselves, the other for dispatchers. A queue has jobs at one door. At the other it
 // looks as if it did not exist.
 type Door struct {
 	Ref        duly.QueueRef
@@ -156,7 +156,7 @@ func (h *Hub) PutMarker(s *catalog.Shard, member string, score int64) {
 
 // putMarkerBack gives a marker back that this process has no use for, unless the
 // queue is gone. Where another was set meanwhile, the higher number of jobs and the
-// sooner moment stand.
+// sooner moment win.
 func (h *Hub) putMarkerBack(marker, member string, score int64) {
 	_, _ = h.Link.Run(h.Store.Ctx, markerCall(marker, member, score))
 }

@@ -1,6 +1,6 @@
--- backoff returns how long job j waits after its failure n, in ms. The jitter is a fixed function of ID and n, so that all
--- engines wait equally long. Go sends a policy in a short form: e FIRST,CAP doubles; s STEP,STEP,... is a staircase whose
--- last step repeats.
+-- backoff returns how long job j waits after its failure n, in ms. The jitter is a fixed function of ID and n, so
+-- that all engines wait equally long. Go sends a policy in a short form: e FIRST,CAP doubles; s STEP,STEP,... is a
+-- staircase whose last step repeats.
 local function backoff(j, id, n)
   local policy = policy_of(j).backoff
   if policy == '' then policy = 'e1000,3600000' end

@@ -1,8 +1,8 @@
 
 local open, opens_at
 do
--- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is that of the
--- contract's Bucket, in the same order.
+-- The token bucket of the queue's rate: how many are missing from a full one, and when that was so. The arithmetic is
+-- that of the contract's Bucket, in the same order.
 local function fill_bucket()
   if bucket_at == now then return end
   local b = call('HMGET', tally, 'bucket_taken', 'bucket_at')

@@ -1,6 +1,6 @@
--- Adding to the log, and delayed messages. A delayed message has a record under its name: its sequence number, its due moment
--- and its value. Its name is its ID, and behind a zero its key if it has one. entries sorts them as they enter: by due moment, then by sequence; delayed as lists show them: by due moment,
--- then by name.
+-- Adding to the log, and delayed messages. A delayed message has a record under its name: its sequence number, its
+-- due moment and its value. Its name is its ID, and behind a zero its key if it has one. entries sorts them as they
+-- enter: by due moment, then by sequence; delayed as lists show them: by due moment, then by name.
 local RECORD = 11   -- bytes of a record before the value
 local entered_ms    -- the entry time of all messages of this call
 local entered_text  -- how their IDs begin

@@ -1,5 +1,5 @@
--- An ID comes as the alias that it would have: i + text, or n + the 16 bytes of a ULID, which may be a job's number. And
--- # + 16 bytes is the job with that number, whatever its ID.
+-- An ID comes as the alias that it would have: i + text, or n + the 16 bytes of a ULID, which may be a job's number.
+-- And # + 16 bytes is the job with that number, whatever its ID.
 
 local find
 do

@@ -1,8 +1,8 @@
 -- Ends deliveries: the job is then dead, done or waiting again.
 local died, finished -- how many became dead or done in this call
 
--- trim drops up to most of the oldest dead or done jobs that are over a bound, at most 1000, and reports whether there were
--- so many.
+-- trim drops up to most of the oldest dead or done jobs that are over a bound, at most 1000, and reports whether
+-- there were so many.
 local function trim(set, state, most)
   flush()
   local size = call('ZCARD', set)
@@ -65,8 +65,8 @@ local function die(j, reason)
   free_key(j)
 end
 
--- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit the
--- stalls as well.
+-- attempt_of is the number of the running delivery, as the job's user counts: failures + 1, and without a stall limit
+-- the stalls as well.
 local function attempt_of(j)
   local r = j.run or {failures = 0, stalls = 0}
   if policy_of(j).max_stalls == -1 then return r.failures + r.stalls + 1 end
@@ -91,8 +91,8 @@ end
 
 local come_back
 do
--- leave_to hands the due moment and the expiry of a running job over to the newer one that holds its merge key: one that
--- waits, or one that runs and holds the key until it is done.
+-- leave_to hands the due moment and the expiry of a running job over to the newer one that holds its merge key: one
+-- that waits, or one that runs and holds the key until it is done.
 local function leave_to(newer, due, expires)
   if policy_of(newer).merge_mode == 'keep' then
     local was = newer.state
@@ -115,8 +115,8 @@ local function leave_to(newer, due, expires)
   end
 end
 
--- come_back is how a delivery ends that was neither acked nor buried, in the contract's order: expired, merged away, dead,
--- waiting again. The caller has counted the delivery as ended, but not yet as failed or stalled.
+-- come_back is how a delivery ends that was neither acked nor buried, in the contract's order: expired, merged away,
+-- dead, waiting again. The caller has counted the delivery as ended, but not yet as failed or stalled.
 function come_back(j, event, due, reason)
   local expires = j.expires
   if expires > 0 and now > expires then

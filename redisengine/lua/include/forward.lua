@@ -1,14 +1,14 @@
--- forward brings the shard up to date: it drops expired jobs, takes back expired leases, makes due jobs ready, and drops
--- old dead and done jobs. It reads at most 1000 entries of each set. It reports whether it ended at that bound, or at the
--- bound on skipped keys.
+-- forward brings the shard up to date: it drops expired jobs, takes back expired leases, makes due jobs ready, and
+-- drops old dead and done jobs. It reads at most 1000 entries of each set. It reports whether it ended at that bound,
+-- or at the bound on skipped keys.
 
 local untouched, forward
 
 do
 local STEP, STEP_TEXT = 1000, '1000'
 
--- untouched is a job that was read in a batch, or what has become of it if an earlier job of the batch has changed it; false
--- if it is not in this state any more.
+-- untouched is a job that was read in a batch, or what has become of it if an earlier job of the batch has changed
+-- it; false if it is not in this state any more.
 function untouched(j, state)
   if not touched[j.n] then return j end
   j = load(j.n)

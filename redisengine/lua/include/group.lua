@@ -1,5 +1,5 @@
--- Held messages that are not in a range. Such a message has a place: its ordinal in five bytes and its entry time in six.
--- The place is in exactly one of ready, waiting, blocked and leased, and its state is in a page.
+-- Held messages that are not in a range. Such a message has a place: its ordinal in five bytes and its entry time in
+-- six. The place is in exactly one of ready, waiting, blocked and leased, and its state is in a page.
 local pos_of, ordinal_of, count, read_copy, value_of, read_message, find_message, take_out, put_in, forget,
   new_message, free_key, hold_key, blocked_member
 
@@ -36,8 +36,8 @@ function new_message(ms, ordinal, key)
   }
 end
 
--- read_copy returns a dead copy: failures, stalls, last error and value. It returns false if there is none, or another program
--- has written there.
+-- read_copy returns a dead copy: failures, stalls, last error and value. It returns false if there is none, or
+-- another program has written there.
 function read_copy(pos)
   local text = call('HGET', copies, pos)
   if not text or #text < 10 then return false end

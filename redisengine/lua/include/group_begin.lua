@@ -1,5 +1,5 @@
--- Begins a call that changes a group: reads limits and numbers, and counts missed messages. If these are too many for one
--- call, it does nothing else, and Go repeats the call.
+-- Begins a call that changes a group: reads limits and numbers, and counts missed messages. If these are too many for
+-- one call, it does nothing else, and Go repeats the call.
 --
 -- @args limits group
 -- @call

@@ -1,5 +1,5 @@
--- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. With trims, after the end
--- of deliveries, it trims the log if this group was at the floor, or if time or a bound may delete messages.
+-- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. With trims, after
+-- the end of deliveries, it trims the log if this group was at the floor, or if time or a bound may delete messages.
 local function group_close(trims)
   local was, free = g.low, false
   write_pages()

@@ -44,8 +44,8 @@ local function dead_message(pos)
   return m, value
 end
 
--- report_message returns the answer for Go: place, state, at, failures, stalls, due time, last error, value (with the body
--- only if whole), size of the body. It returns false for a message that is gone.
+-- report_message returns the answer for Go: place, state, at, failures, stalls, due time, last error, value (with the
+-- body only if whole), size of the body. It returns false for a message that is gone.
 function report_message(pos, state, at, m, whole, value)
   if state == 'dead' then
     m, value = dead_message(pos)

@@ -30,8 +30,8 @@ function head_of(set)
   return tonumber(call('ZRANGE', set, '0', '0', 'WITHSCORES')[2])
 end
 
--- is_behind reports whether messages are gone that the group still holds or has not passed, or messages are still blocked
--- after the group's order was removed. A step corrects both.
+-- is_behind reports whether messages are gone that the group still holds or has not passed, or messages are still
+-- blocked after the group's order was removed. A step corrects both.
 function is_behind()
   return g.low < topic.first or not own.keyed and call('EXISTS', blocked) == 1
 end

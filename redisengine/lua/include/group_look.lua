@@ -1,5 +1,5 @@
--- What a Reserve of the group would find, without changes: how many messages there may be, at most 1000, and the next moment
--- that may bring one.
+-- What a Reserve of the group would find, without changes: how many messages there may be, at most 1000, and the next
+-- moment that may bring one.
 local group_open, group_moments
 
 do

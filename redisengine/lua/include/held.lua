@@ -42,7 +42,8 @@ local function exhausted(m)
   return m.failures >= own.tries or m.stalls > own.max_stalls
 end
 
--- suspect reports whether a message must be handed out alone: it has stalled twice, or once and its next stall leaves it dead.
+-- suspect reports whether a message must be handed out alone: it has stalled twice, or once and its next stall leaves
+-- it dead.
 function suspect(m)
   if m.stalls == 0 then return false end
   if m.stalls >= 2 then return true end
@@ -79,8 +80,8 @@ function missed(m)
   count('missed')
 end
 
--- each_left calls f for every message of a block that the log still has, and returns how many it lacks. A block has at most
--- 1000 messages and 8 MiB.
+-- each_left calls f for every message of a block that the log still has, and returns how many it lacks. A block has
+-- at most 1000 messages and 8 MiB.
 function each_left(block, f)
   local left, ordinal, ms = count_bits(block.bits), block.first, block.ms
   local last = block.first + last_bit(block.bits)
@@ -167,8 +168,8 @@ function lowest()
   return low, ms
 end
 
--- give_up counts the messages that the group gives up, for drop_held. It removes a hundred pages of copies, and returns false if
--- there are more.
+-- give_up counts the messages that the group gives up, for drop_held. It removes a hundred pages of copies, and
+-- returns false if there are more.
 function give_up()
   local kept, n = call('ZRANGEBYSCORE', held, text_of(COPY), '+inf', 'WITHSCORES', 'LIMIT', '0', '100'), 0
   for i = 1, #kept, 2 do
@@ -195,7 +196,8 @@ function drop_held()
   call('UNLINK', ranges, firsts, blocks, leased, ready, waiting, blocked, held, run, busy)
 end
 
--- take_back takes back expired leases, of about 1000 messages. It reads the messages: so it ends after some 8 MiB as well.
+-- take_back takes back expired leases, of about 1000 messages. It reads the messages: so it ends after some 8 MiB as
+-- well.
 local function take_back()
   local n = 0
   for _, token in ipairs(call('ZRANGEBYSCORE', ranges, '-inf', now_text, 'LIMIT', '0', '1000')) do

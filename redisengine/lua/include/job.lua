@@ -1,11 +1,12 @@
--- A job as a table. From its record: n, its number; pushed and due; policy, the place of its policy; flags; expires (0: never),
--- priority, id (empty: the number is the ID; else the ID as an alias:
--- i + text, or n + the 16 bytes of a ULID), order, merge, size (of a body that stands in bodies, else 0); tail, where
--- headers and body begin. run is its run state, once a delivery has ended; the moments of that go before those of the
--- record. state is the set that it is in.
+-- A job as a table. From its record: n, its number; pushed and due; policy, the place of its policy; flags; expires
+-- (0: never), priority, id (empty: the number is the ID; else the ID as an alias: i + text, or n + the 16 bytes of a
+-- ULID), order, merge, size (of a body in the key of bodies, else 0); tail, where headers and body begin. run is its
+-- run state, once a delivery has ended; the moments of that go before those of the record. state is the set that it
+-- is in.
 --
--- A record: pushed 6B, policy 1B, flags 1B, then what the flags say: due 6B, expires 6B, the inline policy behind its length
--- 2B, priority + 1000 2B, id, order and merge behind their lengths 1B, size 4B, headers behind their length 2B; then the body.
+-- A record: pushed 6B, policy 1B, flags 1B, then what the flags say: due 6B, expires 6B, the inline policy behind its
+-- length 2B, priority + 1000 2B, id, order and merge behind their lengths 1B, size 4B, headers behind their length
+-- 2B; then the body.
 local HAS = {DUE = 1, EXPIRES = 2, PRIORITY = 4, ID = 8, ORDER = 16, MERGE = 32, SIZE = 64, HEADERS = 128}
 local BAND = 2 ^ 42 -- a step of the priority outweighs every due moment up to the year 9999
 local any_run -- whether any job of the shard has a run state; nil: nobody has asked

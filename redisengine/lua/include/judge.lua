@@ -1,7 +1,7 @@
--- Finds the faults of a job, or of an entry that names one. Nothing here writes. A fault is {kind, detail}. The kinds are
--- part of the contract of Check, and check.go lists them.
+-- Finds the faults of a job, or of an entry that names one. Nothing here writes. A fault is {kind, detail}. The kinds
+-- are part of the contract of Check, and check.go lists them.
 local number_sets
-local body_place, gather, stands, end_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
+local body_place, gather, find_sets, end_of, holds_merge, named, wrong_entry, wrong_policy, done_at, judge
 
 do
 -- blank has the fields of a job of which nothing is known.
@@ -101,8 +101,8 @@ local function unreadable(j)
   if j.run_text and not j.run then return 'its run state is damaged' end
 end
 
--- stands finds the sets that a job is in, and where it sorts there.
-function stands(j)
+-- find_sets finds the sets that a job is in, and where it sorts there.
+function find_sets(j)
   local names = {}
   local score = j.order ~= '' and call('ZSCORE', blocked, blocked_member(j))
   if score then j.scores.blocked = tonumber(score) end
@@ -148,8 +148,8 @@ function wrong_entry(of, name, n)
   return not (j and name == j.id) and 'alias_without_job' or nil
 end
 
--- wrong_policy returns the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose text leads
--- to this place or to another one with the same policy.
+-- wrong_policy returns the kind of fault of a field of the policies, nil for none. A place has a sound policy, whose
+-- text leads to this place or to another one with the same policy.
 function wrong_policy(field, value)
   if #field > 1 then
     local text = string.sub(field, 2)
@@ -163,27 +163,29 @@ function wrong_policy(field, value)
 end
 
 local function judge_orphan(j, found)
-  for _, s in ipairs(stands(j)) do found('entry_without_job', s) end
+  for _, s in ipairs(find_sets(j)) do found('entry_without_job', s) end
   if j.member and not j.scores.blocked then found('entry_without_job', 'blocked') end
   if j.run_text then found('run_without_job') end
   if j.body > 0 then found('body_without_job') end
   if j.ends then found('expiry_without_job') end
 end
 
--- How far ahead a moment may lie at most. The longest lease has 366 days. A day more is for a clock that was set back since.
+-- How far ahead a moment may lie at most. The longest lease has 366 days. A day more is for a clock that was set back
+-- since.
 local DAY = 86400000
 local ahead_at_most = {leased = 367 * DAY, dead = DAY, done = DAY}
 
 local function possible(state, at) return at >= 0 and at <= now + ahead_at_most[state] end
 
--- done_at is when a done job was acked, as its expiry has it; now where that tells nothing.
+-- done_at is when a done job was acked, by its expiry, or now if it has none.
 function done_at(j)
   local retain = policy_of(j).retain
   local at = j.ends and retain >= 0 and j.ends - retain
   return at and possible('done', at) and at or now
 end
 
--- A blocked job is judged where the walk comes upon its entry, which is first: keys are passed on by the order of bytes.
+-- A blocked job is judged where the walk comes upon its entry, which is first: keys are passed on by the order of
+-- bytes.
 local function misplaced(j)
   if ahead_at_most[j.state] then return not possible(j.state, j.at) end
   if j.state == 'blocked' then return j.member and j.at ~= 0 end
@@ -193,7 +195,11 @@ end
 local function judge_body(j, found)
   local inline = #j.record >= body_place(j.record)
   if j.size == 0 and j.body > 0 then
-    if inline then found('body_without_job', 'the body stands in the record') else found('body_missing', 'the record does not tell of it') end
+    if inline then
+      found('body_without_job', 'the record has the body')
+    else
+      found('body_missing', 'the record has no size for it')
+    end
   elseif j.size ~= j.body then
     found('body_missing', string.format('%d of %d bytes are there', j.body, j.size))
   elseif j.size > 0 and inline then
@@ -226,7 +232,7 @@ function judge(j)
     found('job_unreadable', why)
     return faults
   end
-  local names = stands(j)
+  local names = find_sets(j)
   if j.member and (j.order == '' or j.member ~= blocked_member(j)) then
     found('place_wrong', 'blocked')
   elseif #names == 0 then

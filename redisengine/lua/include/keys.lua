@@ -8,8 +8,8 @@ local any_over -- whether some job's time was over when this call began; nil: no
 
 local gone -- below; removing a job passes its keys on, which may remove others
 
--- time_is_over reports whether any waiting or done job of the shard may be over. Mostly none is, and nobody has to look at
--- the holders of keys.
+-- time_is_over reports whether any waiting or done job of the shard may be over. Mostly none is, and nobody has to
+-- look at the holders of keys.
 local function time_is_over()
   if any_over == nil then
     any_over = call('ZRANGEBYSCORE', expiry, '-inf', '(' .. now_text, 'LIMIT', '0', '1')[1] ~= nil
@@ -46,7 +46,8 @@ local function first_blocked(key)
   return call('ZRANGEBYLEX', blocked, '[' .. place .. '\0', '(' .. place .. '\1', 'LIMIT', '0', '1')[1]
 end
 
--- pass_key gives an order key that nobody holds to the first blocked job of the key, which becomes ready in the same step.
+-- pass_key gives an order key that nobody holds to the first blocked job of the key, which becomes ready in the same
+-- step.
 function pass_key(key)
   for _ = 1, skips + 1 do
     local member = first_blocked(key)
@@ -95,9 +96,9 @@ local function ready_or_blocked(j)
   return 'ready'
 end
 
--- due_state is the state of a job that an operation, not a step, makes due. If it has an order key and due jobs still wait
--- for their step it joins them, for those that were due before it may have the same key: it is then ready or blocked by
--- the clock alone.
+-- due_state is the state of a job that an operation, not a step, makes due. If it has an order key and due jobs still
+-- wait for their step it joins them, for those that were due before it may have the same key: it is then ready or
+-- blocked by the clock alone.
 local function due_state(j)
   if j.order ~= '' and busy_get(j.order) ~= j.n then
     flush()
@@ -118,8 +119,8 @@ local function hold_merge(j)
   if j.merge ~= '' then alias_set(merge_alias(j), j.n) end
 end
 
--- overtake marks the running job that a push or requeue of j overtakes. That job is dropped when it comes back, whatever
--- state j has then.
+-- overtake marks the running job that a push or requeue of j overtakes. That job is dropped when it comes back,
+-- whatever state j has then.
 local function overtake(j)
   if j.merge == '' or policy_of(j).merge_mode ~= 'replace' then return end
   local name = merge_alias(j, 'r')

@@ -18,8 +18,8 @@ function place_of(id)
   return tonumber(ms), tonumber(ordinal)
 end
 
--- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not later
--- than its entry. Behind the end there is the next one.
+-- first_since is the first stored message that entered at a moment or later: its ordinal, and a moment that is not
+-- later than its entry. Behind the end there is the next one.
 function first_since(ms)
   if ms <= topic.first_ms then return topic.first, topic.first_ms end
   local found = call('XRANGE', log, id_of(ms, 0), '+', 'COUNT', '1')[1]
@@ -30,8 +30,8 @@ function first_since(ms)
   return ordinal, at
 end
 
--- next_of is the entry time and the ordinal of the first message from an ID on, nil for none. It passes over entries that
--- another program has added.
+-- next_of is the entry time and the ordinal of the first message from an ID on, nil for none. It passes over entries
+-- that another program has added.
 local function next_of(id)
   for _ = 1, 1000 do
     local entry = call('XRANGE', log, id, '+', 'COUNT', '1')[1]
@@ -54,8 +54,8 @@ function entered_at(ordinal)
   return (next_of(id_of(low, ordinal)))
 end
 
--- bind_retention takes what Go has packed from a place on: keep, max_age (ms), max_count, max_bytes; 1 if the bounds drop
--- messages; 1 if time or a bound may delete messages.
+-- bind_retention takes what Go has packed from a place on: keep, max_age (ms), max_count, max_bytes; 1 if the bounds
+-- drop messages; 1 if time or a bound may delete messages.
 function bind_retention(l, from)
   keep, max_age, max_count, max_bytes, drops, eager = unpack(l, from, from + 5)
   drops, eager = drops == 1, eager == 1
@@ -84,9 +84,10 @@ function needed()
   return math.max(low, topic.first), math.max(low_ms, topic.first_ms), any
 end
 
--- size_of is the size of the oldest n messages, how many these are, and a moment that is not later than the entry of the
--- message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of fewer
--- messages. A call that has reached the bound before, a Publish that drops one message after the other, takes the average.
+-- size_of is the size of the oldest n messages, how many these are, and a moment that is not later than the entry of
+-- the message behind them. Where max_bytes needs the size, they are read, up to a bound for the call: then it is of
+-- fewer messages. A call that has reached the bound before, a Publish that drops one message after the other, takes
+-- the average.
 local function size_of(n)
   local all = topic.last - topic.first + 1
   if n >= all then return topic.bytes, n end
@@ -113,8 +114,8 @@ local function size_of(n)
   return math.min(bytes, topic.bytes), math.max(1, math.min(n, behind - topic.first)), at
 end
 
--- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may delete,
--- and reads no more than a step may read: then rest is 1.
+-- advance makes the messages before an ordinal invisible, and counts them. A call gives up no more than a step may
+-- delete, and reads no more than a step may read: then rest is 1.
 function advance(to, to_ms, counter)
   if to - topic.first > MOST_FREED - given_up then
     to, to_ms, topic.rest = topic.first + MOST_FREED - given_up, topic.first_ms, 1
@@ -169,9 +170,9 @@ function trim()
   end
 end
 
--- frees reports whether the log has so many messages to free. The numbers then say that they are: a call stores them before
--- it frees, so that no number points to what is not there. They also say when the first message entered: a moment before it
--- would free nothing of what entered since.
+-- frees reports whether the log has so many messages to free. The numbers then say that they are: a call stores them
+-- before it frees, so that no number points to what is not there. They also say when the first message entered: a
+-- moment before it would free nothing of what entered since.
 function frees(least)
   if topic.first - topic.freed < math.max(least, 1) then return false end
   topic.first_ms = entered_at(topic.first) or topic.last_ms

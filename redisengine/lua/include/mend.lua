@@ -1,5 +1,6 @@
--- Repairs of the faults of a job. fallback is the new ID of a job that has lost its own, which leads to this shard; '' if
--- that is its number. A repair keeps the counters right: a removed job counts as dropped if it was counted before.
+-- Repairs of the faults of a job. fallback is the new ID of a job that has lost its own, which leads to this shard;
+-- '' if that is its number. A repair keeps the counters right: a removed job counts as dropped if it was counted
+-- before.
 --
 -- @args fallback
 local mends = {}
@@ -31,7 +32,7 @@ end
 
 -- bury_damaged makes a job a dead letter. Its error names what is lost.
 local function bury_damaged(j, reason)
-  stands(j)
+  find_sets(j)
   if j.scores.done and not counted_before(j) then count('pushed') end -- it was done, and is here again
   leave_sets(j)
   j.state = false
@@ -43,7 +44,7 @@ end
 
 -- remove deletes everything of a number that is no job, or can't be one.
 function remove(j)
-  stands(j)
+  find_sets(j)
   if counted_before(j) then
     count('dropped')
     removed = true
@@ -77,7 +78,8 @@ local function own_name(j)
   write_record(j)
 end
 
--- A job that can't be read is quarantined: a dead letter with everything of it that is left. It can be read only once it is one.
+-- A job that can't be read is quarantined: a dead letter with everything of it that is left. It can be read only once
+-- it is one.
 function mends.job_unreadable(j, why)
   if #j.n ~= 16 then
     removed = removed or j.record
@@ -221,7 +223,8 @@ function mends.blocked_by_nobody(j)
   pass_key(j.order)
 end
 
--- Where another job holds the order key, this one waits for it. A delivery under way ends by that: one receipt per key is what is promised.
+-- Where another job holds the order key, this one waits for it. A delivery under way ends by that: one receipt per
+-- key is what is promised.
 function mends.order_key_not_held(j)
   if ready_or_blocked(j) == 'ready' then return end
   if j.state == 'leased' then

@@ -1,5 +1,5 @@
--- A message in the log: the field m has its value, which Go writes. It begins with a byte of flags and the parts that the
--- flags announce. The rest is the body.
+-- A message in the log: the field m has its value, which Go writes. It begins with a byte of flags and the parts that
+-- the flags announce. The rest is the body.
 local HAS_ID, HAS_KEY, HAS_HEADERS = 1, 2, 4
 local body_of, id_in, key_of, name_of, matches
 

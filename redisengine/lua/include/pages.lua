@@ -1,12 +1,13 @@
--- The states of held messages that are not in a range, in pages. A page has the states from its first ordinal up to the first
--- ordinal of the next page, in order. Its name is its first ordinal, in six bytes. The hash run has the pages, and the sorted
--- set held has their names by first ordinal. COPY is added to the ordinal of a message from a dead copy, which needs nothing
--- in the log.
+-- The states of held messages that are not in a range, in pages. A page has the states from its first ordinal up to
+-- the first ordinal of the next page, in order. Its name is its first ordinal, in six bytes. The hash run has the
+-- pages, and the sorted set held has their names by first ordinal. COPY is added to the ordinal of a message from a
+-- dead copy, which needs nothing in the log.
 --
--- A state has its size, the place, flags (1: from a copy, 2: with a token), failures, stalls, due time, the token of the
--- lease, length of the key, key, last error.
+-- A state has its size, the place, flags (1: from a copy, 2: with a token), failures, stalls, due time, the token of
+-- the lease, length of the key, key, last error.
 --
--- A call changes pages in memory. write_pages stores them: before a call removes a message from its range, and at its end.
+-- A call changes pages in memory. write_pages stores them: before a call removes a message from its range, and at its
+-- end.
 local COPY = 2 ^ 47
 local pages          -- the pages of this call: those read or made by name, those to store, and the one used last
 local load_page, page_of, find_state, first_state, states_of, put_state, cut_state, drop_page, is_page, write_pages
@@ -37,8 +38,8 @@ function load_page(name, first)
   return p
 end
 
--- page_of returns the page for an ordinal, nil if all pages begin after it. reach is the last ordinal that is known to be
--- of the page.
+-- page_of returns the page for an ordinal, nil if all pages begin after it. reach is the last ordinal that is known
+-- to be of the page.
 function page_of(ordinal)
   if page_count == 0 then return nil end
   local p = pages.last

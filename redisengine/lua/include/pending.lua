@@ -2,12 +2,12 @@
 -- number of jobs they are for.
 --
 -- Rules: a function that reads what an earlier step of the same call may have changed calls flush first. Within one
--- flush a job is changed by one operation: load, which another operation begins with, flushes too. The last flush of a call
--- is flush_last.
+-- flush a job is changed by one operation: load, which another operation begins with, flushes too. The last flush of
+-- a call is flush_last.
 local fields, lost_fields = {}, {}   -- by hash: {field, value, …} to set; {field, …} to delete
 local members, lost_members = {}, {} -- by sorted set: {score, member, …} to add; {member, …} to remove
 local any_pending
-local wakes -- whether the marker has to be set anew: a job has become ready or delayed
+local wakes -- whether to set the marker: a job has become ready or delayed
 local checked = {} -- keys that are known to be of their kind, or not to exist
 local alias_now, busy_now = {}, {} -- what this call has read or changed: name → number, or false for none
 local alias_changed, busy_changed = {}, {} -- the names that it has changed
@@ -206,7 +206,7 @@ function nothing_pending()
 end
 
 -- write writes what is pending. Wherever it ends, each job is whole: one that is between two sets is in none, and Check
--- finds out by its run state where it was going. A body comes before the record that tells of it and goes after that.
+-- finds out by its run state where it was going. A body is written before its record, and removed after it.
 local function write()
   send_all('ZREM', lost_members, 1)
   if next(fields) then
@@ -236,8 +236,8 @@ function flush()
   write()
 end
 
--- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it. The tally comes first: nobody has
--- read it, so it alone may be refused.
+-- flush_last writes what is pending at the end of a call. wakes_then: wake comes after it. The tally comes first:
+-- nobody has read it, so it alone may be refused.
 function flush_last(wakes_then)
   if not any_pending then return end
   if wakes_then then check_look() end

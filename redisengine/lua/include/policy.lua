@@ -3,8 +3,8 @@
 -- Place 0 is a bare job: it has the contract's defaults and no options. Once a shard has 254 policies, a record with
 -- another one holds its text, and has place 255.
 --
--- The text packs an array whose places have the names of PARTS. lease is in microseconds, the other times are in ms, -1 is
--- none. What follows ttl no script reads.
+-- The text packs an array whose places have the names of PARTS. lease is in microseconds, the other times are in ms,
+-- -1 is none. What follows ttl no script reads.
 local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, merge_mode = 6, merge_until = 7, max_wait = 8, ttl = 9}
 
 local BARE, INLINE = 0, 255

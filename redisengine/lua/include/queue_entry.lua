@@ -1,4 +1,5 @@
--- queue_entry changes the entry of a queue in its namespace's list: a sorted set of names, for paging, and a hash of configurations.
+-- queue_entry changes the entry of a queue in its namespace's list: a sorted set of names, for paging, and a hash of
+-- configurations.
 --
 -- @args name was value most
 local function queue_entry()

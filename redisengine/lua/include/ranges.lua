@@ -1,6 +1,6 @@
 -- A range has the messages that one Reserve has leased together. Its name is their token. The hash blocks has the first
--- ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges has
--- the end of the lease, and firsts the first ordinal.
+-- ordinal, the entry time of that message, and a bitmap of the ordinals that are still leased. The sorted set ranges
+-- has the end of the lease, and firsts the first ordinal.
 local BITS = {} -- the number of bits set in each byte
 for b = 0, 255 do
   local n = 0
@@ -96,8 +96,8 @@ function clear_bit(block, ordinal)
   block.bits = string.sub(block.bits, 1, c - 1) .. string.char(byte(block.bits, c) - 2 ^ (at % 8)) .. string.sub(block.bits, c + 1)
 end
 
--- take_bits removes bits, which begin at an ordinal, from a block. It returns how many the block had, and the bits that it
--- did not have, '' for none.
+-- take_bits removes bits, which begin at an ordinal, from a block. It returns how many the block had, and the bits
+-- that it did not have, '' for none.
 function take_bits(block, from, bits)
   if from == block.first and bits == block.bits then
     local n = count_bits(bits)

@@ -3,14 +3,14 @@ local touched = {}         -- numbers of jobs that this call has changed beside 
 local blocked_touched = {} -- order keys whose blocked jobs have pending changes
 local any_blocked          -- whether some job of the shard may be blocked; nil: nobody has asked
 
--- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is made
--- positive and stays below 2^53.
+-- A blocked job sorts by its order key (shorter first, then bytes), and within it as ready jobs do: by a rank that is
+-- made positive and stays below 2^53.
 local function blocked_member(j)
   return string.char(#j.order) .. j.order .. struct.pack('>I8', rank_of(j) + 1001 * BAND) .. j.n
 end
 
--- merge_alias is the alias of a merge key within its order key: kind m for the job that holds the key, r for the running
--- job that a push overtakes.
+-- merge_alias is the alias of a merge key within its order key: kind m for the job that holds the key, r for the
+-- running job that a push overtakes.
 local function merge_alias(j, kind)
   return (kind or 'm') .. string.char(#j.order) .. j.order .. j.merge
 end
@@ -69,8 +69,8 @@ local function waiting(state)
   return state == 'ready' or state == 'delayed' or state == 'blocked'
 end
 
--- note_end writes the expiry entry: the end of the TTL while the job waits, that of Retain when it is done. A lease stops
--- the TTL's hand.
+-- note_end writes the expiry entry: the end of the TTL while the job waits, that of Retain when it is done. A lease
+-- stops the TTL's hand.
 local function note_end(j, finished)
   if waiting(j.state) and j.expires > 0 then
     zadd(expiry, text_of(j.expires), j.n)
@@ -106,8 +106,8 @@ local function find_state(j)
   return false
 end
 
--- load is a job with its state, or false for a number that no set knows. It belongs to its caller from then on: whoever has
--- read the job before in this call sees that it was touched.
+-- load is a job with its state, or false for a number that no set knows. Its caller owns it: a function that has
+-- read the job before in this call sees the change.
 function load(n)
   flush()
   touched[n] = true

@@ -1,5 +1,5 @@
--- The scripts of topics mix reads and writes. So they first read each key that they may write: a key of another type ends
--- the call before anything has changed. heads was read before.
+-- The scripts of topics mix reads and writes. So they first read each key that they may write: a key of another type
+-- ends the call before anything has changed. heads was read before.
 local check_log, check_delayed
 
 do
