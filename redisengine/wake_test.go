@@ -420,3 +420,72 @@ func rawRecord(pushed, due int64) string {
 	b = append(b, codec.PlaceBare, codec.HasDue)
 	return string(append(b, binary.BigEndian.AppendUint64(nil, uint64(due))[2:]...))
 }
+
+// A Publish that no filter matches wakes a group in vain. The wake-ups of the group then
+// follow each other more slowly, until it gets a message. The first one comes at once.
+//
+// C12.185
+func TestWakeupsInVainSlowDown(t *testing.T) {
+	t.Parallel()
+	s := newSleeper(t)
+	ctx := t.Context()
+	const group = "events@paid"
+	_, err := s.e.CreateGroup(ctx, duly.Q(group), duly.FromStart)
+	s.must(err)
+	s.must(s.e.Configure(ctx, duly.Q(group), duly.QueueConfig{Group: duly.GroupConfig{Filter: "type=paid"}}))
+
+	publish := func(kind string) {
+		t.Helper()
+		_, err := s.e.Publish(ctx, []duly.Message{{Topic: "events", Headers: map[string]string{"type": kind}}})
+		s.must(err)
+	}
+	quiet := s.e.Quiet
+	sleep := func() <-chan error {
+		woken := make(chan error, 1)
+		go func() {
+			ready, err := s.e.Wait(ctx, duly.WaitParams{Queues: []string{group}, Timeout: duly.MaxWait})
+			if err == nil && !ready {
+				err = duly.Errorf(duly.CodeInternal, "the wait is over")
+			}
+			woken <- err
+		}()
+		redistest.Await(t, "it waits", func() bool { return s.e.Waiters() == 1 })
+		quiet()
+		return woken
+	}
+	reserve := func() int {
+		t.Helper()
+		ds, err := s.e.Reserve(ctx, duly.ReserveParams{Queues: []string{group}, Max: 1})
+		s.must(err)
+		return len(ds)
+	}
+	// wakes publishes and wants a wake-up after a pause, and not before.
+	wakes := func(kind string, pause time.Duration) {
+		t.Helper()
+		woken := sleep()
+		publish(kind)
+		if pause > 0 {
+			quiet()
+			s.clock.Advance(pause - 1)
+			quiet()
+			if len(woken) > 0 {
+				t.Errorf("the waiter was woken before %v", pause)
+			}
+			s.clock.Advance(1)
+		}
+		s.must(<-woken)
+	}
+
+	for _, pause := range []time.Duration{0, 1, 2, 4, 8, 16, 25, 25} {
+		wakes("free", pause*time.Millisecond)
+		if n := reserve(); n > 0 {
+			t.Fatalf("the group got %d messages that do not match", n)
+		}
+	}
+	s.clock.Advance(25 * time.Millisecond)
+	wakes("paid", 0)
+	if n := reserve(); n != 1 {
+		t.Fatalf("the group got %d messages, want 1", n)
+	}
+	wakes("paid", 0)
+}

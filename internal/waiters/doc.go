@@ -19,6 +19,10 @@
 // A wake-up has a tag, which says what part of the queue it was for, such as a
 // shard. Wake-ups of one tag do not count for another.
 //
+// A wake-up may be in vain, because a filter of a group passes over the messages. An engine
+// notes that with [Registry.Vain], and delays the next wake-up of the key by
+// [Registry.Pause]. The first wake-up of an idle key is never delayed.
+//
 // # Clock and lock
 //
 // All times are readings of a monotonic clock ([clock.Clock.Mono]) that the engine

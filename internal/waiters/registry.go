@@ -17,6 +17,8 @@ type Registry[K comparable] struct {
 
 	waiting     map[K]*list.List // of *Waiter, oldest first, never empty
 	outstanding map[K][]Wakeup[K]
+	paces       map[K]pace
+	manyPaces   int // above which old ones are forgotten
 	closed      bool
 }
 

@@ -178,6 +178,8 @@ func (t *Reservation) ask(ctx context.Context) error {
 // queueRound is a Reserve's progress through the shards of one queue.
 type queueRound struct {
 	catalog.Walk
+	had    int  // deliveries of other queues
+	woken  bool // a waiter was woken for the queue
 	first  int
 	failed failure
 }
@@ -185,6 +187,7 @@ type queueRound struct {
 func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound) error {
 	if r.Begin(q) {
 		first, woken := t.begin(q.Ref)
+		r.had, r.woken = len(t.Got), r.woken || woken
 		if !woken && len(q.Shards) > 1 {
 			first = int(t.e.reserves.next()) // there is a power of two of them
 		}
@@ -201,6 +204,13 @@ func (t *Reservation) queue(ctx context.Context, q *catalog.Queue, r *queueRound
 		}
 		return nil
 	})
+
+	// A filter passes over messages that have woken a waiter. Of other queues, another
+	// caller was faster, which is no reason to wait.
+	found := len(t.Got) > r.had
+	if q.Config.Group.Filter != "" && (found || err == nil && r.failed.err == nil) {
+		t.e.hub.Reserved(wait.Door{Ref: q.Ref}, found, r.woken)
+	}
 
 	if err != nil || enough() {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/dulymq/duly"
@@ -31,9 +32,12 @@ type Hub struct {
 	// expiryTimer fires when a wake-up expires.
 	expiryTimer clock.Timer
 	recheck     time.Duration // a test may switch the look off by it
-	closed      bool
-	ctx         context.Context // ends with the hub
-	end         context.CancelFunc
+	// later are the wake-ups that wait for their pause.
+	later  map[laterKey]*laterWake
+	vains  atomic.Int64 // keys whose last Reserve was in vain
+	closed bool
+	ctx    context.Context // ends with the hub
+	end    context.CancelFunc
 	// Busy counts what is on its way inside the hub: a test that owns the
 	// clock waits for 0.
 	busy activity

@@ -17,7 +17,7 @@ import (
 // read.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
-		Catalog: c, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
+		Catalog: c, later: map[laterKey]*laterWake{}, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
 		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
 	}
 	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
@@ -65,6 +65,7 @@ func (h *Hub) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 			return false, err
 		}
 		if ready {
+			h.rest(ctx, doors)
 			return true, nil
 		}
 	}
@@ -262,7 +263,7 @@ func (h *Hub) topicChanged(topic duly.QueueRef) {
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
-	wakeups := h.waiters.Close()
+	wakeups := append(h.waiters.Close(), h.stopLater()...)
 	for _, k := range h.leaseTimers {
 		k.timer.Stop()
 	}

@@ -60,6 +60,10 @@ func (h *Hub) wake(d Door, shard, n int) bool {
 		return false
 	}
 	v.quiet = false
+	if pause := h.waiters.Pause(d, h.Local().Mono()); pause > 0 && !h.closed {
+		h.wakeLater(laterKey{d, shard}, n, pause)
+		return true
+	}
 	h.waiters.Wake(d, shard, n, h.Local().Mono())
 	if _, outstanding := h.waiters.NextExpiry(d); outstanding {
 		h.startExpiryTimer()
