@@ -240,7 +240,13 @@ func goldenCount(version int) int {
 
 var goldenPush = duly.Q("golden-push")
 
-// makeGoldenPush makes a push queue, from layout 7 on, with a job.
+// goldenTargets are a target and the secret of its namespace, from layout 7 on.
+var goldenTargets = []duly.Target{
+	{Namespace: "default", Name: "crm", Settings: []byte("sealed settings \x00\xff")},
+	{Namespace: "default", Settings: []byte("a sealed secret")},
+}
+
+// makeGoldenPush makes a push queue, from layout 7 on, with a job, and targets.
 func makeGoldenPush(t *testing.T, e *Engine) {
 	ctx := context.Background()
 	err := e.Configure(ctx, goldenPush, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://example.com/", OnDead: "target:ops"}})
@@ -250,6 +256,11 @@ func makeGoldenPush(t *testing.T, e *Engine) {
 	results, err := e.Push(ctx, []duly.Job{{Queue: goldenPush.Name, ID: "hook", Callback: "target:crm", OnDone: "https://example.com/done"}})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(err, results)
+	}
+	for _, target := range goldenTargets {
+		if err := e.PutTarget(ctx, target); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -268,6 +279,13 @@ func judgeGoldenPush(t *testing.T, path string) {
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenPush.Name}, Max: 10, Dispatcher: true})
 	if err != nil || len(got) != 1 || got[0].Callback != "target:crm" || got[0].OnDone != "https://example.com/done" || got[0].OnDead != "" {
 		t.Errorf("a dispatcher gets %+v, %v", got, err)
+	}
+
+	for _, want := range goldenTargets {
+		target, err := e.FindTarget(ctx, want.Namespace, want.Name)
+		if err != nil || target.Version != 1 || !bytes.Equal(target.Settings, want.Settings) {
+			t.Errorf("target %q is %+v, %v", want.Name, target, err)
+		}
 	}
 }
 
