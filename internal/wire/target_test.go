@@ -43,6 +43,10 @@ func TestTargetsTravel(t *testing.T) {
 	if got, err := ReadPushTest(string(AppendPushTest(nil, test))); err != nil || got != test {
 		t.Errorf("a test: %+v, %v", got, err)
 	}
+	test = PushTest{As: duly.Nack, Error: "connection refused", WebhookID: "w"}
+	if got, err := ReadPushTest(string(AppendPushTest(nil, test))); err != nil || got != test {
+		t.Errorf("a test that took less than 1 ms: %+v, %v", got, err)
+	}
 	for _, bad := range []string{`{"url":7}`, `{"success":["a"]}`, `{"nonsense":1}`, `{"enabled":"yes"}`} {
 		if _, err := ReadTargetSettings(bad, Strict); err == nil {
 			t.Errorf("%s is read", bad)

@@ -112,7 +112,9 @@ func (s *Sender) Send(ctx context.Context, j Job, to *Destination) outcome.Decis
 	t.Host, t.Releases = to.URL.Host, releases
 	t.Named, t.Success, t.Permanent = to.Target != "", to.Success, to.Permanent
 	t.Retain = j.Delivery.Retain > 0
-	t.Private = private(to)
+	if t.Answer == nil || t.Answer.Status/100 != 2 { // only a failure has a text
+		t.Private = private(to)
+	}
 
 	d := outcome.Decide(*t)
 	result = gate.Result{Health: d.Health, Closes: d.Closes, CloseFor: d.CloseFor}
@@ -150,11 +152,24 @@ func HostOfURL(text string) string {
 // private returns the texts that an error must not show.
 func private(to *Destination) []string {
 	list := []string{to.URL.RequestURI(), to.URL.Path, to.URL.EscapedPath(), to.URL.RawQuery}
+	for _, segment := range strings.Split(to.URL.Path, "/") {
+		if len(segment) >= leastSegment {
+			list = append(list, segment)
+		}
+	}
+	for _, values := range to.URL.Query() {
+		list = append(list, values...)
+	}
 	for _, value := range to.Headers {
-		list = append(list, value)
+		_, credential, _ := strings.Cut(value, " ") // behind Bearer or Basic
+		list = append(list, value, credential)
 	}
 	return list
 }
+
+// leastSegment is the length, in bytes, from which a segment of a path may be a secret.
+// Shorter ones are words such as hook, which other words of an answer contain.
+const leastSegment = 12
 
 // signed returns all headers of the request.
 func (s *Sender) signed(j Job, to *Destination) (http.Header, error) {

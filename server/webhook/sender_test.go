@@ -368,6 +368,22 @@ func TestEchoIsRedacted(t *testing.T) {
 	}
 }
 
+// C16.78: a receiver may quote one value of the query or the credential of a header alone.
+func TestQuotedValuesAreRedacted(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, "invalid token canary-query, canary+/ or canary-header of user canary-segment")
+	})
+	to := r.to(t, s.URL+"/hooks/canary-segment/x?token=canary-query&key=canary%2B%2f")
+	to.Headers = map[string]string{"authorization": "Bearer canary-header"}
+	d := r.sender.Send(t.Context(), job("x", nil), to)
+	if !strings.Contains(d.Error, "invalid token") || strings.Contains(d.Error, "canary") {
+		t.Errorf("the error is %q", d.Error)
+	}
+}
+
 // breaking serves connections by hand: it answers the first request of each and
 // closes at the second. It counts requests, and connections.
 type breaking struct {

@@ -216,9 +216,14 @@ func (p *policy) judgeSocket(address string, encrypted bool) *Refused {
 
 // ReadBody reads the body of an answer, up to [MaxBody], and closes it. A body
 // that breaks off is what came of it. The connection serves another request only
-// if the body ended.
+// if the body ended. A 101 has no body: net/http hands out the connection instead, whose
+// reads no deadline ends.
 func ReadBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		return nil
+	}
+
 	// One byte more shows whether the body has ended. Errors are those of the
 	// connection, which the status does not depend on.
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, MaxBody+1))

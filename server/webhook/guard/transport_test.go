@@ -299,6 +299,7 @@ func raw(t *testing.T, serve func(c net.Conn)) string {
 func TestAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	const ok = "HTTP/1.1 200 OK\r\n"
+	const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
 	flood := func(c net.Conn) {
 		for part := []byte(strings.Repeat("x", 32<<10)); ; {
 			if _, err := c.Write(part); err != nil {
@@ -330,6 +331,8 @@ func TestAnswersAreBounded(t *testing.T) {
 		"headers without end":    {func(c net.Conn) { io.WriteString(c, ok); flood(c) }, 0, 0},
 		"headers byte by byte":   {func(c net.Conn) { io.WriteString(c, ok+"X: "); drip(c, "x") }, 0, 0},
 		"1xx without end":        {func(c net.Conn) { drip(c, "HTTP/1.1 103 Early Hints\r\n\r\n") }, 0, 0},
+		"101 without end":        {func(c net.Conn) { io.WriteString(c, switching); c.Read(make([]byte, 1)) }, 101, 0},
+		"101 that drips":         {func(c net.Conn) { io.WriteString(c, switching); drip(c, "x") }, 101, 0},
 		"no HTTP":                {flood, 0, 0},
 		"no answer":              {func(c net.Conn) { c.Read(make([]byte, 1)) }, 0, 0},
 	}

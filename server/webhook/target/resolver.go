@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -204,7 +205,8 @@ func (r *Resolver) prepare(ctx context.Context, namespace, name string) (*prepar
 		if err != nil {
 			return nil, &dispatch.Held{Reason: dispatch.Unknown, Target: name, Err: err}
 		}
-		if old != nil && old.version == version {
+		// A target that was deleted and made again may have the version of the old one.
+		if old != nil && old.version == version && reflect.DeepEqual(old.record, rec) {
 			return old, nil
 		}
 		return r.make(namespace, name, rec, version)

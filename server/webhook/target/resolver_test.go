@@ -112,6 +112,27 @@ func TestChangesCountSoon(t *testing.T) {
 	}
 }
 
+// C16.17, C16.25: a target that is deleted and made again has the version of the old one.
+// Its jobs go to the new URL, with the new headers.
+func TestRecreatedTarget(t *testing.T) {
+	t.Parallel()
+	r := newOnModel(t)
+	r.put(t, "crm", Settings{URL: "https://old.example", Headers: map[string]string{"authorization": "old"}})
+	if _, err := r.resolver.Destination(t.Context(), "shop", "target:crm"); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := r.Delete(t.Context(), "shop", "crm"); err != nil {
+		t.Fatal(err)
+	}
+	r.put(t, "crm", Settings{URL: "https://new.example", Headers: map[string]string{"authorization": "new"}})
+	r.clock.Advance(2 * time.Second)
+	to, err := r.resolver.Destination(t.Context(), "shop", "target:crm")
+	if err != nil || to.URL.Host != "new.example" || to.Headers["authorization"] != "new" {
+		t.Errorf("jobs go to %+v, %v; want the new target", to, err)
+	}
+}
+
 // C16.52, C16.53, C16.56: with a wrong key, nothing has a destination, and the error names
 // no secret.
 func TestUnreadable(t *testing.T) {
