@@ -16,6 +16,7 @@ func suspectTests() []test {
 	return []test{
 		{"GoesAlone", []string{"C4.100"}, Options{OneShard: true}, suspectAlone},
 		{"IsAJobBeforeItsLastStall", []string{"C4.100", "C2.19"}, Options{OneShard: true}, suspectLastStall},
+		{"IsAJobWhoseTriesWereLowered", []string{"C4.100"}, Options{OneShard: true}, suspectLowered},
 		{"EndsAReserveOfSeveralQueues", []string{"C4.100", "C4.10"}, Options{OneShard: true}, suspectQueues},
 		{"EndsAReserveOfSeveralShards", []string{"C4.100", "C4.14"}, Options{}, suspectShards},
 		{"IsNoneAfterRequeueAndReplace", []string{"C4.100", "C2.20"}, Options{OneShard: true}, suspectCleared},
@@ -91,6 +92,18 @@ func suspectLastStall(s *scene) {
 		what := fmt.Sprintf("%q of %d stalls and %d tries", c.ends, c.job.MaxStalls, c.job.Tries)
 		n.sameIDs(what, idsTaken(n.reserve(10)), want)
 	}
+}
+
+// suspectLowered lowers the tries of a job to those that it has used.
+func suspectLowered(s *scene) {
+	s.push(duly.Job{ID: "p", Backoff: "fixed:1m"})
+	s.nack(s.take(), "no")
+	s.Advance(time.Minute)
+	s.stall(s.take())
+	s.nack(s.take(), "no") // delayed again, because only waiting jobs are updated
+	s.must("update", s.Engine.Update(s.ctx, s.ref(), "p", duly.Update{Tries: 2, Delay: ptr(time.Duration(0))}))
+	s.push(duly.Job{ID: "x", Priority: -1})
+	s.sameIDs("the call", idsTaken(s.reserve(10)), []string{"p"})
 }
 
 // suspectQueues has bodies without a byte: what a Reserve holds already shows in

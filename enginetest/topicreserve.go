@@ -17,6 +17,7 @@ func topicReserveTests() []test {
 		{"CallOf8MiBEndsEarly", []string{"C12.89"}, Options{}, topicReserveBytes},
 		{"OneReserveTakesAMessageOnce", []string{"C12.83", "C12.109"}, Options{}, topicReserveOnce},
 		{"PoisonMessageComesAlone", []string{"C12.92"}, Options{}, topicReservePoison},
+		{"MessageWithoutTriesLeftComesAlone", []string{"C12.92", "C4.100"}, Options{}, topicReserveLastTry},
 		{"PoisonMessageDiesAndNoOtherDoes", []string{"C12.92", "C12.96"}, Options{}, topicPoisonDies},
 		{"GroupWithATargetTakesOnlyItsBridge", []string{"C12.168"}, Options{}, topicReserveTarget},
 		{"TargetIsNoTopic", []string{"C12.184"}, Options{}, topicReserveNoTopic},
@@ -238,6 +239,18 @@ func topicReservePoison(s *scene) {
 	}
 	g.stall(ds[0]) // nothing: it was released. The poison stalls for the third time.
 	s.sameIDs("the call with a message that stalled three times", bodiesOf(g.reserve(10)), []string{"p"})
+}
+
+// topicReserveLastTry lowers the tries of a group to those that a message has used: its next
+// stall leaves the message dead.
+func topicReserveLastTry(s *scene) {
+	g := s.group("g")
+	s.send("p")
+	g.nackFor(g.reserve(1)[0], 0)
+	g.stall(g.reserve(1)[0])
+	s.send("a")
+	g.configure(duly.QueueConfig{Defaults: duly.Defaults{Tries: 1}})
+	s.sameIDs("the call", bodiesOf(g.reserve(10)), []string{"p"})
 }
 
 func topicPoisonDies(s *scene) {

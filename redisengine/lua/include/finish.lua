@@ -86,7 +86,7 @@ local function suspect(j)
   if r.stalls >= 2 then return true end
   local p = policy_of(j)
   if p.max_stalls == -1 then return r.failures + 2 >= p.tries end
-  return p.max_stalls < 2
+  return r.failures >= p.tries or p.max_stalls < 2
 end
 
 local come_back

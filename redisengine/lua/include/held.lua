@@ -48,7 +48,7 @@ function suspect(m)
   if m.stalls == 0 then return false end
   if m.stalls >= 2 then return true end
   if own.max_stalls == -1 then return m.failures + 2 >= own.tries end
-  return own.max_stalls < 2
+  return m.failures >= own.tries or own.max_stalls < 2
 end
 
 -- come_back ends a delivery that was neither acked nor buried. The message has left its set.
