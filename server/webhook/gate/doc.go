@@ -45,8 +45,11 @@
 // closure begins a new line, which every held job joins when it comes back. A held
 // job is due again when its turn is likely: its place in the line divided
 // by the rate, at least 50 ms, at most 5 minutes after the moment at which the
-// gate can open. Before the first answer of a host the rate is a guess. While such a gate is
-// open, a turn comes after 200 ms at most. Jobs that come back go before new ones, as long as some come.
+// gate can open. Jobs that come back go before new ones, as long as some come.
+//
+// Before the first answer of a host the rate is a guess. While such a gate is open, a
+// turn comes after 200 ms at most, and a job can join the line several times. When the
+// rate is known, a new line begins.
 //
 // A job that is held while the gate probes waits until the next closure would be
 // over. So every job is touched once per closure at most.

@@ -436,6 +436,46 @@ func TestTurns(t *testing.T) {
 	}
 }
 
+// Before the first answer, jobs come back every GuessedHold. Each of them has one
+// place in the line all the same.
+func TestJobsHeldBeforeTheFirstAnswerHaveOnePlace(t *testing.T) {
+	t.Parallel()
+	const jobs, answer = 60, time.Second
+	r := newRig(t, Config{})
+	due, running := make([]time.Duration, jobs), map[*Pass]time.Duration{}
+	for now := time.Duration(0); now < time.Minute; now += 10 * ms {
+		for p, end := range running {
+			if now >= end {
+				p.Done(good)
+				delete(running, p)
+			}
+		}
+		left := due[:0]
+		for _, at := range due {
+			if now < at {
+				left = append(left, at)
+				continue
+			}
+			p, wait := r.gates.Enter("h", Bounds{}, at > 0)
+			if p == nil {
+				left = append(left, now+wait)
+				continue
+			}
+			running[p] = now + answer
+		}
+		if due = left; len(due) == 0 {
+			break
+		}
+		r.clock.Advance(10 * ms)
+	}
+	if len(due) > 0 {
+		t.Errorf("%d of %d jobs have not been sent to a host that accepts four per second after a minute", len(due), jobs)
+	}
+	if now := r.clock.Mono(); now > jobs*answer/StartLimit {
+		t.Errorf("the last of %d jobs was sent after %v, want %v at most", jobs, now, jobs*answer/StartLimit)
+	}
+}
+
 // A place that is free while jobs are held back is for one that comes back. A
 // new job gets it if none comes.
 func TestJobsThatComeBackGoFirst(t *testing.T) {

@@ -164,7 +164,11 @@ func (h *host) settle(p *Pass, r Result, now time.Duration) (change Change, chan
 	}
 	h.record.add(now, p.began, good)
 	if good {
+		guessed := !h.limiter.Known()
 		h.limiter.Good(now, now-p.began, h.inFlight+1 >= h.limiter.Limit())
+		if guessed && h.limiter.Known() {
+			h.line = 0 // jobs joined it each GuessedHold, and come back once more
+		}
 		return Change{}, false
 	}
 	h.limiter.Bad(now)
