@@ -106,7 +106,7 @@ func (s Set) owner() string {
 // until is the moment at which the signer must be replaced because a generation
 // ends; zero: never.
 func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Signer, until time.Time, err error) {
-	signer = &Signer{versions: with.orDefault()}
+	var pairs []Pair
 	for _, g := range s.Generations {
 		if !g.live(now) {
 			continue
@@ -115,14 +115,14 @@ func (s Set) Signer(ring *seal.Ring, with Versions, now time.Time) (signer *Sign
 		if err != nil {
 			return nil, time.Time{}, err
 		}
-		signer.pairs = append(signer.pairs, p)
+		pairs = append(pairs, p)
 		if !g.Until.IsZero() && (until.IsZero() || g.Until.Before(until)) {
 			until = g.Until
 		}
 	}
 
-	if len(signer.pairs) == 0 {
+	if len(pairs) == 0 {
 		return nil, time.Time{}, fmt.Errorf("%s: %w", s.owner(), ErrNoSecret)
 	}
-	return signer, until, nil
+	return newSigner(with, pairs), until, nil
 }

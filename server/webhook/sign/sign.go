@@ -6,19 +6,21 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"hash"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/dulymq/duly"
 )
 
-// The headers of Standard Webhooks.
+// The headers of Standard Webhooks, in the form that [net/http.Header] keeps.
 const (
-	HeaderID        = "webhook-id"
-	HeaderTimestamp = "webhook-timestamp"
-	HeaderSignature = "webhook-signature"
+	HeaderID        = "Webhook-Id"
+	HeaderTimestamp = "Webhook-Timestamp"
+	HeaderSignature = "Webhook-Signature"
 )
 
 // Versions is which signatures a request carries. The zero value is v1.
@@ -52,6 +54,15 @@ func (v Versions) orDefault() Versions {
 type Signer struct {
 	versions Versions
 	pairs    []Pair // the newest first
+	macs     []*mac // of the keys of v1 in pairs
+}
+
+func newSigner(versions Versions, pairs []Pair) *Signer {
+	s := &Signer{versions: versions.orDefault(), pairs: pairs}
+	for _, p := range pairs {
+		s.macs = append(s.macs, newMAC(p.V1.key().hmac))
+	}
+	return s
 }
 
 var errBadID = errors.New("a webhook-id must not be empty, and has no dot, no space and no control character")
@@ -69,9 +80,9 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 	head = append(head, '.')
 
 	header := make([]byte, 0, 256)
-	for _, p := range s.pairs {
-		if s.versions.V1 {
-			header = appendSignature(header, "v1,", signV1(p.V1.key().hmac, head, body))
+	if s.versions.V1 {
+		for _, m := range s.macs {
+			header = appendSignature(header, "v1,", m.sum(head, body))
 		}
 	}
 	if !s.versions.V1a {
@@ -87,8 +98,20 @@ func (s *Signer) Sign(id string, at time.Time, body []byte) (string, error) {
 // Timestamp returns the value of the header webhook-timestamp.
 func Timestamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
-func signV1(key, head, body []byte) []byte {
-	h := hmac.New(sha256.New, key)
+// mac makes signatures of v1 with one key. It keeps hashes that have taken the key in:
+// that is most of the work for a short body.
+type mac struct{ hashes sync.Pool }
+
+func newMAC(key []byte) *mac {
+	m := &mac{}
+	m.hashes.New = func() any { return hmac.New(sha256.New, key) }
+	return m
+}
+
+func (m *mac) sum(head, body []byte) []byte {
+	h := m.hashes.Get().(hash.Hash)
+	defer m.hashes.Put(h)
+	h.Reset()
 	h.Write(head)
 	h.Write(body) // in place, without a copy
 	return h.Sum(nil)
