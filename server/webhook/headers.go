@@ -9,6 +9,7 @@ import (
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/hook"
+	"github.com/dulymq/duly/server/webhook/sign"
 )
 
 // The bounds of a target's headers.
@@ -17,16 +18,16 @@ const (
 	MaxTargetHeaderBytes = 8 << 10
 )
 
-// The headers of duly's own.
+// The headers of duly's own, in the form that [http.Header] keeps.
 const (
-	headerNamespace = "duly-namespace"
-	headerQueue     = "duly-queue"
-	headerID        = "duly-id"
-	headerAttempt   = "duly-attempt"
-	headerTries     = "duly-tries"
-	headerDue       = "duly-due"
-	headerAgent     = "user-agent"
-	headerType      = "content-type"
+	headerNamespace = "Duly-Namespace"
+	headerQueue     = "Duly-Queue"
+	headerID        = "Duly-Id"
+	headerAttempt   = "Duly-Attempt"
+	headerTries     = "Duly-Tries"
+	headerDue       = "Duly-Due"
+	headerAgent     = "User-Agent"
+	headerType      = "Content-Type"
 )
 
 const (
@@ -38,7 +39,7 @@ const (
 var idempotency = []string{"idempotency-key", "x-idempotency-key"}
 
 // ownHeaders is how many headers of duly's own a request has at most.
-const ownHeaders = 12
+const ownHeaders = 11
 
 // CheckTargetHeaders returns [duly.ErrInvalid] for headers that a target must not
 // have. It names no value, because the headers of a target are secrets.
@@ -91,8 +92,8 @@ func isToken(text string) bool {
 	return text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") == ""
 }
 
-// headers returns the headers of a request, but for those of the signature.
-func (s *Sender) headers(j Job, to *Destination) http.Header {
+// headers returns the headers of a request that was signed at that time.
+func (s *Sender) headers(j Job, to *Destination, signature string, at time.Time) http.Header {
 	h := make(http.Header, len(j.Delivery.Headers)+len(to.Headers)+ownHeaders)
 	for name, value := range j.Delivery.Headers {
 		// The job may be older than the check of its queue.
@@ -122,13 +123,25 @@ func (s *Sender) headers(j Job, to *Destination) http.Header {
 		}
 	}
 
-	h.Set(headerType, kind)
-	h.Set(headerAgent, "duly/"+s.Version)
-	h.Set(headerNamespace, j.Namespace)
-	h.Set(headerQueue, j.Delivery.Queue)
-	h.Set(headerID, j.Delivery.ID)
-	h.Set(headerAttempt, strconv.Itoa(j.Delivery.Attempt))
-	h.Set(headerTries, strconv.Itoa(j.Delivery.Tries))
-	h.Set(headerDue, j.Delivery.Due.UTC().Truncate(time.Millisecond).Format(dueForm))
+	// One array holds all values, and the names need no change of case: Set would make
+	// both for each.
+	own := [...]struct{ name, value string }{
+		{headerType, kind},
+		{headerAgent, "duly/" + s.Version},
+		{headerNamespace, j.Namespace},
+		{headerQueue, j.Delivery.Queue},
+		{headerID, j.Delivery.ID},
+		{headerAttempt, strconv.Itoa(j.Delivery.Attempt)},
+		{headerTries, strconv.Itoa(j.Delivery.Tries)},
+		{headerDue, j.Delivery.Due.UTC().Truncate(time.Millisecond).Format(dueForm)},
+		{sign.HeaderID, j.WebhookID},
+		{sign.HeaderTimestamp, sign.Timestamp(at)},
+		{sign.HeaderSignature, signature},
+	}
+	values := make([]string, len(own))
+	for i, one := range own {
+		values[i] = one.value
+		h[one.name] = values[i : i+1 : i+1]
+	}
 	return h
 }

@@ -2,9 +2,10 @@ package webhook
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -181,11 +182,7 @@ func (s *Sender) signed(j Job, to *Destination) (http.Header, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := s.headers(j, to)
-	h.Set(sign.HeaderID, j.WebhookID)
-	h.Set(sign.HeaderTimestamp, sign.Timestamp(now))
-	h.Set(sign.HeaderSignature, signature)
-	return h, nil
+	return s.headers(j, to, signature, now), nil
 }
 
 // try sends the request and returns how it ended, or nil if the caller's context
@@ -233,42 +230,25 @@ func exchange(ctx context.Context, to *Destination, header http.Header, body []b
 		GotConn:              func(i httptrace.GotConnInfo) { reused.Store(i.Reused) },
 		GotFirstResponseByte: func() { answered.Store(true) },
 	})
-	req, err := request(traced, to, header, body)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := to.Transport.RoundTrip(req)
+	resp, err := to.Transport.RoundTrip(request(traced, to, header, body))
 	broke := reused.Load() && !answered.Load() && outcome.FailureOf(err) == outcome.Reset
 	if err == nil || !broke || ctx.Err() != nil {
 		return resp, err
 	}
-	if req, err = request(ctx, to, header, body); err != nil {
-		return nil, err
-	}
-	return to.Transport.Fresh(req)
+	return to.Transport.Fresh(request(ctx, to, header, body))
 }
 
 // request builds one request that net/http sends once at most: the body has no
-// GetBody.
-func request(ctx context.Context, to *Destination, header http.Header, body []byte) (*http.Request, error) {
-	method := to.Method
-	if method == "" {
-		method = http.MethodPost
+// GetBody. [http.NewRequest] would read the URL again.
+func request(ctx context.Context, to *Destination, header http.Header, body []byte) *http.Request {
+	req := &http.Request{
+		Method: cmp.Or(to.Method, http.MethodPost), URL: to.URL, Host: strings.TrimSuffix(to.URL.Host, ":"), Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	req, err := http.NewRequestWithContext(ctx, method, to.URL.String(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("build the request: %w", err)
-	}
-	req.Header = header
 	if len(body) > 0 { // else net/http would send chunks
-		req.Body = content{bytes.NewReader(body)}
+		// net/http knows this pair of types, and sends headers and body in one write.
+		req.Body = io.NopCloser(bytes.NewReader(body))
 		req.ContentLength = int64(len(body))
 	}
-	return req, nil
+	return req.WithContext(ctx)
 }
-
-// content is the body of one request.
-type content struct{ *bytes.Reader }
-
-// Close implements [io.Closer].
-func (content) Close() error { return nil }

@@ -151,6 +151,48 @@ func TestRequest(t *testing.T) {
 	}
 }
 
+// writes counts the writes to its connections.
+type writes struct {
+	http.Transport
+	count atomic.Int32
+}
+
+// Fresh implements [Transport].
+func (w *writes) Fresh(req *http.Request) (*http.Response, error) { return w.RoundTrip(req) }
+
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int32
+}
+
+// Write implements [net.Conn].
+func (c countedConn) Write(b []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(b)
+}
+
+// A request leaves in one write: two of them wake its receiver twice.
+func TestARequestIsOneWrite(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := serve(t, func(_ http.ResponseWriter, req *http.Request) { _, _ = io.Copy(io.Discard, req.Body) })
+	w := &writes{}
+	w.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		return countedConn{c, &w.count}, err
+	}
+	t.Cleanup(w.CloseIdleConnections)
+	to := r.to(t, s.URL)
+	to.Transport = w
+
+	if d := r.sender.Send(t.Context(), job("a body", nil), to); d.As != duly.Ack {
+		t.Fatalf("%+v", d)
+	}
+	if n := w.count.Load(); n != 1 {
+		t.Errorf("the request took %d writes, want 1", n)
+	}
+}
+
 // Each row of the outcome table over a connection: C16.62 to C16.70, C16.73. Health
 // shows in the gate.
 func TestAnswers(t *testing.T) {

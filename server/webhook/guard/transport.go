@@ -220,7 +220,7 @@ func (p *policy) judgeSocket(address string, encrypted bool) *Refused {
 // reads no deadline ends.
 func ReadBody(resp *http.Response) []byte {
 	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusSwitchingProtocols {
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == http.NoBody {
 		return nil
 	}
 
