@@ -187,7 +187,11 @@ func (f *feed) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delive
 		if len(got) > 0 {
 			f.removed.use(l.namespace)
 		}
-		all = append(all, got...)
+		if len(all) == 0 {
+			all = got
+		} else {
+			all = append(all, got...)
+		}
 		switch {
 		case errors.Is(err, duly.ErrClosed):
 			return all, err
@@ -271,7 +275,7 @@ func perNamespace[T any](items []T, receipt func(*T) *duly.Receipt, call func(na
 		*receipt(&item) = inner
 		p := parts[namespace]
 		if p == nil {
-			p = &part{}
+			p = &part{places: make([]int, 0, len(items)-i), items: make([]T, 0, len(items)-i)}
 			parts[namespace] = p
 		}
 		p.places = append(p.places, i)
