@@ -22,7 +22,7 @@ const (
 	oftenFails           // a third of its answers is 500
 	oftenHangs           // every tenth request has no answer
 	dripsBodies          // it accepts, and its body never ends
-	redirectsOnce        // each job once
+	oftenRedirects       // the first request of a third of its jobs
 	oftenHangsUp         // a fifth of its requests end without an answer
 	oftenThrottles       // one answer in twenty is 429
 	oftenRestarts        // more often than the others
@@ -143,7 +143,7 @@ func (rc *hurtReceiver) status(turn, at int) int {
 		return http.StatusInternalServerError
 	case rc.kind == oftenHangs && turn < 10, rc.kind == oftenHangsUp && turn < 20:
 		return 0
-	case rc.kind == redirectsOnce && at == 0:
+	case rc.kind == oftenRedirects && at == 0 && turn < 33:
 		return http.StatusTemporaryRedirect
 	case rc.kind == oftenThrottles && turn < 5:
 		return http.StatusTooManyRequests
