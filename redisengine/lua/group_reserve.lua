@@ -40,7 +40,7 @@ end
 
 -- lease_again hands out ready messages, up to n.
 function lease_again(n)
-  if n < 1 then return end
+  if n < 1 or kept == 0 then return end
   for _, pos in ipairs(call('ZRANGE', ready, '0', text_of(n - 1))) do
     local m = read_message(pos)
     local value = m and value_of(m)

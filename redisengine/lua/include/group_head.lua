@@ -1,6 +1,7 @@
 -- The configured limits of a group, and its numbers.
 local own        -- the configured limits that only a group has
-local kept       -- how many messages the group holds outside of ranges, if check_group has counted them
+local kept       -- how many messages the group holds outside of ranges, if check_group has counted them. At 0, which is usual,
+                 -- ready, waiting, blocked and leased are empty, and nothing reads them
 local page_count -- how many pages it has, likewise
 local bind_group, read_group, head_of, held_size, is_behind
 

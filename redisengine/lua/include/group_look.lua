@@ -12,12 +12,13 @@ end
 
 function group_moments()
   if paused then return 0, false end
-  local n, next_one, run_out = call('ZCARD', ready), false, false
+  local outside = kept ~= 0
+  local n, next_one, run_out = outside and call('ZCARD', ready) or 0, false, false
   local function soonest(at)
     if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
   end
   local lag = topic.last - math.max(g.cursor, topic.first - 1)
-  for _, set in ipairs({waiting, ranges, leased}) do
+  for _, set in ipairs(outside and {waiting, ranges, leased} or {ranges}) do
     local first = head_of(set)
     if first and first <= now then
       n = n + call('ZCOUNT', set, '-inf', now_text)
@@ -29,7 +30,7 @@ function group_moments()
   if entry and entry <= now then lag = lag + 1 end
   soonest(entry)
   if lag > 0 and held_size() < own.max_held then n = n + lag end
-  if not own.keyed then n = n + call('ZCARD', blocked) end
+  if outside and not own.keyed then n = n + call('ZCARD', blocked) end
   local free = group_open()
   if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking the lease back makes room
   if rate ~= -1 then soonest(opens_at()) end

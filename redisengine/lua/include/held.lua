@@ -209,7 +209,7 @@ local function take_back()
     end
     if n >= 1000 or bytes_read >= MOST_READ then break end
   end
-  local out = call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', '1000')
+  local out = kept == 0 and {} or call('ZRANGEBYSCORE', leased, '-inf', now_text, 'LIMIT', '0', '1000')
   for i = 1, #out do
     if bytes_read >= MOST_READ then break end
     local m = read_message(out[i])
@@ -221,6 +221,7 @@ local function take_back()
 end
 
 local function fall_due()
+  if kept == 0 then return false end
   local due = call('ZRANGEBYSCORE', waiting, '-inf', now_text, 'LIMIT', '0', '1000')
   for i = 1, #due do
     call('ZREM', waiting, due[i])
@@ -232,7 +233,7 @@ end
 -- free_blocked makes up to a thousand blocked messages ready, in a group without an order.
 function free_blocked()
   if own.keyed then return end
-  local all = call('ZRANGE', blocked, '0', '999')
+  local all = kept == 0 and {} or call('ZRANGE', blocked, '0', '999')
   for i = 1, #all do
     local pos = string.sub(all[i], -11)
     call('ZREM', blocked, all[i])
