@@ -158,7 +158,8 @@ func New(cfg Config) *Dispatcher {
 	d.faults.clock = cfg.Clock
 
 	d.worker = worker.New(d.feed, worker.Config{
-		Namespace: duly.DefaultNamespace, Concurrency: cfg.Slots, Drain: cfg.Drain, Logger: cfg.Log, Clock: cfg.Clock,
+		Namespace: duly.DefaultNamespace, Concurrency: cfg.Slots, Drain: cfg.Drain, Clock: cfg.Clock,
+		Logger:   cfg.Log.With("for", "HTTP push"), // the server has no worker that its user knows of
 		Observer: worker.Observer{Settled: d.settled},
 	})
 	d.worker.HandleEvery(d.handle)

@@ -36,6 +36,9 @@ func TestServeSendsJobs(t *testing.T) {
 	if code := stop(); code != exitOK {
 		t.Errorf("exit %d, %s", code, errs)
 	}
+	if !strings.Contains(errs.String(), `"msg":"worker started","for":"HTTP push"`) {
+		t.Errorf("the log does not say what the worker is for: %s", errs)
+	}
 
 	// Another one leaves the sending to others, and still refuses what may not be called.
 	delete(r.vars, "DULY_TOKEN")
