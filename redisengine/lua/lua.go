@@ -299,13 +299,29 @@ func strip(text string) string {
 // A table, for it is wanted whenever an engine is opened; a test compares it with
 // the scripts.
 func Writing() []string {
-	return []string{"hset", "hdel", "hincrby", "zadd", "zrem", "zremrangebyrank", "set", "unlink", "publish", "xadd", "xtrim", "rpush", "ltrim", "zremrangebyscore"}
+	return []string{
+		"hset",
+		"hdel",
+		"hincrby",
+		"zadd",
+		"zrem",
+		"zremrangebyrank",
+		"set",
+		"unlink",
+		"publish",
+		"xadd",
+		"xtrim",
+		"rpush",
+		"ltrim",
+		"zremrangebyscore",
+	}
 }
 
 // Reading lists the other commands that the scripts call.
 func Reading() []string {
 	return []string{
 		"time", "get", "getrange", "hget", "hmget", "hexists", "hlen", "hstrlen", "exists", "hscan",
-		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan", "hgetall", "xrange", "xrevrange", "xlen", "lrange", "llen",
+		"zscore", "zmscore", "zcard", "zcount", "zrank", "zrange", "zrangebyscore", "zrangebylex", "zscan", "hgetall",
+		"xrange", "xrevrange", "xlen", "lrange", "llen",
 	}
 }

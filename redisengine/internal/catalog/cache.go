@@ -101,7 +101,9 @@ func newSummary(q *Queue, other *Summary) *Summary {
 	if other != nil && slices.Equal(limits, other.Limits) {
 		limits = other.Limits
 	}
-	return &Summary{Version: strings.Clone(q.Version), Limits: limits, Throttle: q.Config.Throttle(), Delivery: q.Config.Delivery} // not with all of the configuration behind it
+	return &Summary{ // a clone, which keeps no configuration in memory
+		Version: strings.Clone(q.Version), Limits: limits, Throttle: q.Config.Throttle(), Delivery: q.Config.Delivery,
+	}
 }
 
 func (b *Summaries) put(ref duly.QueueRef, known *Summary) {

@@ -77,7 +77,9 @@ func Parallel[T any](parts []T, f func(T) error) error {
 
 // CallByID runs a script on the shard of a job; the reply is "none" for an
 // unknown queue.
-func (e *Catalog) CallByID(ctx context.Context, ref duly.QueueRef, id string, sc *store.Script, bounded bool, args ...string) (r Reply, err error) {
+func (e *Catalog) CallByID(
+	ctx context.Context, ref duly.QueueRef, id string, sc *store.Script, bounded bool, args ...string,
+) (r Reply, err error) {
 	if err := duly.ValidateID(id); err != nil {
 		return r, err
 	}
@@ -119,7 +121,9 @@ func (e *Catalog) CallWhenStepped(ctx context.Context, q *Queue, s *Shard, sc *s
 // Write runs a script whose answer promises durability: durable says if that is
 // not confirmed. The arguments begin with clock and version. waited is
 // link.Call's.
-func (e *Catalog) Write(ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool) (r Reply, durable, err error) {
+func (e *Catalog) Write(
+	ctx context.Context, q *Queue, s *Shard, sc *store.Script, args []string, waited bool,
+) (r Reply, durable, err error) {
 	return e.write(ctx, s, link.Call{Script: sc.Script, Keys: s.of(sc), Args: args, Waited: waited})
 }
 

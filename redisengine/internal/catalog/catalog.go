@@ -38,7 +38,10 @@ func New(s *store.Store, cancels *cancel.Reporter) *Catalog {
 
 // askQueue asks for a queue's entry in its namespace's list; "" for none.
 func (e *Catalog) askQueue(ctx context.Context, ref duly.QueueRef) (string, error) {
-	results, err := e.AskMark(ctx, ref.Namespace, nil, []rueidis.Completed{e.Link.B().Hget().Key(e.ConfigsKey(ref.Namespace)).Field(ref.Name).Build()})
+	results, err := e.AskMark(
+		ctx, ref.Namespace, nil,
+		[]rueidis.Completed{e.Link.B().Hget().Key(e.ConfigsKey(ref.Namespace)).Field(ref.Name).Build()},
+	)
 	if err != nil {
 		return "", err
 	}
@@ -137,8 +140,12 @@ func (e *Catalog) ReadQueue(ref duly.QueueRef, value string) (*Queue, error) {
 }
 
 func (e *Catalog) unreadable(ref duly.QueueRef, why string) error {
-	return duly.Errorf(duly.CodeCorrupt, "the configuration of queue %s can't be read (%s): something else has written to the key %s, or to the queue's shards; run duly check --repair",
-		ref, why, e.ConfigsKey(ref.Namespace))
+	return duly.Errorf(
+		duly.CodeCorrupt,
+		"the configuration of queue %s can't be read (%s): "+
+			"something else has written to the key %s, or to the queue's shards; run duly check --repair",
+		ref, why, e.ConfigsKey(ref.Namespace),
+	)
 }
 
 // NextVersion returns a version after was and after others that were found. An

@@ -125,9 +125,13 @@ func storeConfig(c duly.QueueConfig, gone bool) storedConfig {
 // config is the configuration that is stored.
 func (s *storedConfig) config() duly.QueueConfig {
 	c := duly.QueueConfig{
-		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs, MaxLeased: s.MaxLeased, Paused: s.Paused,
-		Rate:     duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
-		Defaults: duly.Defaults{Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL, Retain: cmp.Or(s.Retain, duly.None)},
+		Delivery: duly.DeliverPull, Shards: s.Shards, DeadAge: s.DeadAge, DeadCount: s.DeadCount, MaxJobs: s.MaxJobs,
+		MaxLeased: s.MaxLeased, Paused: s.Paused,
+		Rate: duly.Rate{PerSecond: s.Rate, Burst: s.Burst},
+		Defaults: duly.Defaults{
+			Tries: s.Tries, MaxStalls: s.MaxStalls, Backoff: s.Backoff, Lease: s.Lease, TTL: s.TTL,
+			Retain: cmp.Or(s.Retain, duly.None),
+		},
 	}
 	s.Push.read(&c)
 	return c
@@ -143,7 +147,10 @@ func retainStored(d time.Duration) time.Duration {
 
 // PackTopic is the configuration of a topic behind its version. born is [Topic.Born].
 func PackTopic(version, born string, c duly.TopicConfig, groups []*Group, gone bool) string {
-	t := &storedTopic{Born: born, Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes, Overflow: c.Overflow}
+	t := &storedTopic{
+		Born: born, Dedupe: c.Dedupe, Keep: c.Keep, MaxAge: c.MaxAge, MaxCount: c.MaxCount, MaxBytes: c.MaxBytes,
+		Overflow: c.Overflow,
+	}
 	for _, g := range groups {
 		group := g.Config.Group
 		t.Groups = append(t.Groups, storedGroup{
@@ -226,8 +233,10 @@ func checkLayout(ref duly.QueueRef, stored int) error {
 		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; use a newer duly",
 			ref, stored, layout)
 	case stored > 0 && stored < layout: // 0 is none: the configuration is damaged
-		return duly.Errorf(duly.CodeUnsupported, "queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
-			"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it", ref, stored, layout, stored)
+		return duly.Errorf(duly.CodeUnsupported,
+			"queue %s is stored in layout %d and this version of duly reads layout %d; no release has written layout %d: "+
+				"choose another prefix in the URL, or let the duly that wrote the queue work its jobs off and destroy it",
+			ref, stored, layout, stored)
 	}
 	return nil
 }

@@ -11,7 +11,8 @@ import (
 // include/limits.lua reads it.
 func packLimits(c duly.QueueConfig, i int) string {
 	def := duly.DefaultQueueConfig()
-	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() && c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
+	if !c.Paused && c.MaxJobs == duly.None && c.MaxLeased == duly.None && !c.Rate.Limited() &&
+		c.DeadAge == def.DeadAge && c.DeadCount == def.DeadCount && c.Shards == 1 {
 		return ""
 	}
 

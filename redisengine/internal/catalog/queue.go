@@ -155,7 +155,8 @@ func (q *Queue) Group(name string) *Queue {
 	}
 
 	v := &Queue{
-		Ref: duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)}, Config: g.Config, Value: q.Value, Version: q.Version,
+		Ref:    duly.QueueRef{Namespace: q.Ref.Namespace, Name: duly.GroupName(q.Ref.Name, name)},
+		Config: g.Config, Value: q.Value, Version: q.Version,
 		View: &View{q, g}, Shards: make([]*Shard, len(q.Shards)),
 	}
 	for i, s := range q.Shards {

@@ -97,8 +97,11 @@ func (e *Resets) AskMark(ctx context.Context, namespace string, before, after []
 // updateMark takes over the answer to a question for a namespace's mark.
 func (e *Resets) updateMark(namespace, mark string, asked uint64) {
 	if lost, was := e.Marks.Update(namespace, mark, asked); lost {
-		e.lost(duly.QueueRef{Namespace: namespace}, "store reset: the server has lost what was stored; it came back empty, was flushed, or is another one",
-			"was", was, "is", mark)
+		e.lost(
+			duly.QueueRef{Namespace: namespace},
+			"store reset: the server has lost what was stored; it came back empty, was flushed, or is another one",
+			"was", was, "is", mark,
+		)
 	}
 }
 
@@ -122,8 +125,11 @@ func (e *Resets) lost(ref duly.QueueRef, message string, args ...any) {
 
 // LostTokens does so for the tokens.
 func (e *Resets) LostTokens() {
-	e.Settings.Logger.Error("store reset: the tokens are not those that were stored; the server came back empty, was flushed, or took the place of one that had more. " +
-		"Nobody is let in by a token that is lost: look for them by duly token list, and make them again by duly token create")
+	e.Settings.Logger.Error(
+		"store reset: the tokens are not those that were stored; " +
+			"the server came back empty, was flushed, or took the place of one that had more. " +
+			"Nobody is let in by a token that is lost: look for them by duly token list, and make them again by duly token create",
+	)
 	e.Marks.remember(e.Local().Now(), func(r *duly.Reset) { r.Tokens = true })
 }
 
@@ -184,7 +190,11 @@ func (e *Resets) markNamespace(ctx context.Context, namespace string) error {
 	if _, err := e.AddNamespaces(ctx, namespace); err != nil {
 		return err
 	}
-	_, err := e.AskMark(ctx, namespace, []rueidis.Completed{e.Link.B().Set().Key(e.markKey(namespace)).Value(hex.EncodeToString(raw)).Nx().Build()}, nil)
+	_, err := e.AskMark(
+		ctx, namespace,
+		[]rueidis.Completed{e.Link.B().Set().Key(e.markKey(namespace)).Value(hex.EncodeToString(raw)).Nx().Build()},
+		nil,
+	)
 	return err
 }
 

@@ -136,7 +136,9 @@ func (e *Catalog) parse(ref duly.QueueRef, value string) (*Queue, error) {
 	q, err := e.ReadQueue(ref, value)
 	switch {
 	case duly.CodeOf(err) == duly.CodeCorrupt:
-		e.Settings.Logger.Error("a shard's configuration can't be read: something else has written there; it counts as none", "queue", ref.String())
+		e.Settings.Logger.Error(
+			"a shard's configuration can't be read: something else has written there; it counts as none",
+			"queue", ref.String())
 		return nil, nil
 	case err != nil || q.Tomb:
 		return nil, err

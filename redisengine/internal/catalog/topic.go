@@ -35,7 +35,9 @@ func NewGroup(name, version string, cfg duly.QueueConfig, now time.Time) *Group 
 // ReplaceTopic stores another configuration of a topic in place of the one that was
 // read, and returns nil if that one is no longer there. The script is ScriptQueuePut or
 // ScriptQueueSet.
-func (e *Catalog) ReplaceTopic(ctx context.Context, sc *store.Script, q *Queue, version string, cfg duly.TopicConfig, groups []*Group) (*Queue, error) {
+func (e *Catalog) ReplaceTopic(
+	ctx context.Context, sc *store.Script, q *Queue, version string, cfg duly.TopicConfig, groups []*Group,
+) (*Queue, error) {
 	return e.Put(ctx, sc, q.Ref, q.Value, PackTopic(version, q.Topic.Born, cfg, groups, false))
 }
 
@@ -70,7 +72,10 @@ func (e *Catalog) CallGroup(ctx context.Context, q *Queue, s *Shard, sc *store.L
 
 // CallGroupOnce is CallGroup without repeats. once is that of [link.Call].
 func (e *Catalog) CallGroupOnce(ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, once bool, args ...string) (Reply, error) {
-	return e.run(ctx, q, s, link.Call{Script: sc.Script, Keys: sc.Names(s.Base, s.Tag), Args: append([]string{s.Limits, q.View.Group.Name}, args...), Once: once})
+	return e.run(
+		ctx, q, s,
+		link.Call{Script: sc.Script, Keys: sc.Names(s.Base, s.Tag), Args: append([]string{s.Limits, q.View.Group.Name}, args...), Once: once},
+	)
 }
 
 // WriteGroup is Write for a group.
@@ -85,7 +90,9 @@ func (e *Catalog) WriteGroup(ctx context.Context, q *Queue, s *Shard, sc *store.
 }
 
 // WriteTopic is Write for a topic, by a script that wakes its groups.
-func (e *Catalog) WriteTopic(ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, waited bool, args ...string) (r Reply, durable, err error) {
+func (e *Catalog) WriteTopic(
+	ctx context.Context, q *Queue, s *Shard, sc *store.LogScript, waited bool, args ...string,
+) (r Reply, durable, err error) {
 	c := q.TopicCall(s)
 	all := append([]string{e.Clock(), q.Version, c.Limits, c.Groups}, args...)
 	return e.write(ctx, s, link.Call{Script: sc.Script, Keys: c.Keys, Args: all, Waited: waited})

@@ -57,7 +57,10 @@ type Job struct {
 
 // DamagedJob is the error for a job that nothing can be made of.
 func DamagedJob(ref duly.QueueRef, number string) error {
-	return duly.Errorf(duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair", NumberText(number), ref)
+	return duly.Errorf(
+		duly.CodeCorrupt, "the stored job %s of queue %s can't be read: it is damaged; run duly check --repair",
+		NumberText(number), ref,
+	)
 }
 
 // read puts a job together from its record, the policy that the record names by

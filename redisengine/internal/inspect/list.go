@@ -100,7 +100,9 @@ func (e *Inspector) List(ctx context.Context, ref duly.QueueRef, p duly.ListPara
 
 // ListShard reads a page of one shard, of so many jobs and bytes, and moves the
 // cursor on.
-func ListShard(ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int) (jobs []codec.Listed, more bool, err error) {
+func ListShard(
+	ctx context.Context, e *catalog.Catalog, q *catalog.Queue, at *Cursor, p duly.ListParams, most, room int,
+) (jobs []codec.Listed, more bool, err error) {
 	bodies := "0"
 	if p.Bodies {
 		bodies = "1"

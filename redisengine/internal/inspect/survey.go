@@ -86,7 +86,10 @@ func (s *survey) ask(ctx context.Context, queues []*catalog.Summary) error {
 		}
 	}
 
-	busy := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptStats, Keys: store.ShardKeys[:], MaxShards: 1, Paced: true}
+	busy := &catalog.MultiCall{
+		Catalog: s.e.Catalog, QueueOf: s.ref, Script: store.ScriptStats, Keys: store.ShardKeys[:], MaxShards: 1,
+		Paced: true,
+	}
 	add := func(at catalog.Target) { busy.Add(at, s.e.Clock(), at.Version, "") }
 	for _, at := range idle.Singles() { // in a cluster: one question is as much as the other
 		add(at)

@@ -303,7 +303,9 @@ func (t *Reservation) read(q *catalog.Queue, s *catalog.Shard) {
 		if !w.Write(d, h, i, number, record) {
 			t.Got = t.Got[:at]
 			t.broken = codec.DamagedJob(q.Ref, number)
-			t.e.Settings.Logger.Error("a job can't be read; it stays leased until its lease ends", "queue", q.Ref.String(), "number", codec.NumberText(number))
+			t.e.Settings.Logger.Error(
+				"a job can't be read; it stays leased until its lease ends",
+				"queue", q.Ref.String(), "number", codec.NumberText(number))
 			continue
 		}
 		t.left--

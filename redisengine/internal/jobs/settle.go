@@ -364,7 +364,9 @@ func (e *Jobs) extendGroup(ctx context.Context, g *receiptGroup, lease time.Dura
 }
 
 // extendMessages moves the ends of leases in a shard of a group.
-func (e *Jobs) extendMessages(ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error) error {
+func (e *Jobs) extendMessages(
+	ctx context.Context, q *catalog.Queue, s *catalog.Shard, g *receiptGroup, lease time.Duration, results []error,
+) error {
 	lost := func(i int) { results[g.places[i]] = duly.ErrLeaseLost }
 	var twice []int // a receipt that is there twice gets the same answer twice
 	bits := messages.Gather(g.args, func(i int) { twice = append(twice, i) })

@@ -50,7 +50,9 @@ func (l *blockingCalls) Group(key string) string {
 // A removed member is returned even if the context has ended meanwhile. It is lost
 // only with the connection or the process, or if the server does not answer within
 // a second after the context's end.
-func (l *blockingCalls) Block(ctx context.Context, group string, keys []string, timeout time.Duration) (key, member string, score float64, ok bool, err error) {
+func (l *blockingCalls) Block(
+	ctx context.Context, group string, keys []string, timeout time.Duration,
+) (key, member string, score float64, ok bool, err error) {
 	b := l.blockers.blocker(l.core, group)
 	select {
 	case b.turn <- struct{}{}:
@@ -63,7 +65,10 @@ func (l *blockingCalls) Block(ctx context.Context, group string, keys []string, 
 		return "", "", 0, false, err
 	}
 
-	call := &blockingCall{link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}), timeout: max(minBlock, min(timeout, MaxBlock))}
+	call := &blockingCall{
+		link: l.core, blocker: b, keys: slices.Clone(keys), over: make(chan struct{}),
+		timeout: max(minBlock, min(timeout, MaxBlock)),
+	}
 	done := make(chan popResult, 1)
 	b.begin(call)
 	go func() {
@@ -249,7 +254,11 @@ func (c *blockingCall) read(msg rueidis.RedisMessage) popResult {
 		err = duly.Errorf(duly.CodeInternal, "BZPOPMIN answered %d items", len(items))
 	}
 	if err != nil {
-		return popResult{err: c.link.fault("block", verdict{code: duly.CodeInternal, advice: "the reply to BZPOPMIN has an unexpected form; check whether the URL points to Redis itself or to a proxy"}, err)}
+		v := verdict{
+			code:   duly.CodeInternal,
+			advice: "the reply to BZPOPMIN has an unexpected form; check whether the URL points to Redis itself or to a proxy",
+		}
+		return popResult{err: c.link.fault("block", v, err)}
 	}
 	p := popResult{ok: true}
 	p.key, _ = items[0].ToString()

@@ -140,9 +140,14 @@ func (l *checks) checkServer(n node) error {
 	newer := func(a, b int) bool { return major > a || major == a && minor >= b }
 	switch valkey := n.says("server") == "valkey"; {
 	case valkey && !newer(7, 2), !newer(7, 0):
-		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf("the server is %s %s; duly needs Redis 7.0 or Valkey 7.2", n.says("server"), n.says("version")))
+		return l.unfit(
+			duly.CodeUnsupported, n,
+			fmt.Sprintf("the server is %s %s; duly needs Redis 7.0 or Valkey 7.2", n.says("server"), n.says("version")),
+		)
 	case l.o.Durability.AOF && !newer(7, 2):
-		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf("durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s", n.says("server"), n.says("version")))
+		return l.unfit(duly.CodeUnsupported, n, fmt.Sprintf(
+			"durability=aof needs the command WAITAOF, of Redis 7.2 and later; the server is %s %s",
+			n.says("server"), n.says("version")))
 	}
 
 	if role := n.says("role"); l.o.Mode == Single && role != "master" {
@@ -172,8 +177,11 @@ func (l *checks) checkStorage(n node) error {
 	}
 
 	if replicas, _ := strconv.Atoi(n.info["connected_slaves"]); replicas < l.o.Durability.Replicas {
-		l.log.Warn("redis: the server has fewer replicas than durability asks for, so no push will be confirmed; add replicas",
-			slog.String("setting", "durability"), slog.String("server", n.addr), slog.Int("replicas", replicas), slog.Int("wanted", l.o.Durability.Replicas))
+		l.log.Warn(
+			"redis: the server has fewer replicas than durability asks for, so no push will be confirmed; add replicas",
+			slog.String("setting", "durability"), slog.String("server", n.addr), slog.Int("replicas", replicas),
+			slog.Int("wanted", l.o.Durability.Replicas),
+		)
 	}
 
 	return nil

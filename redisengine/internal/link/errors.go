@@ -53,18 +53,44 @@ var replyWords = map[string]verdict{
 	"CLUSTERDOWN": {class: idle, advice: "the cluster does not serve this slot (CLUSTERDOWN); see CLUSTER INFO" + nothing},
 	"LOADING":     {class: idle, advice: "the server is loading its data" + nothing},
 	"MASTERDOWN":  {class: idle, advice: "the server is a replica without its primary (MASTERDOWN)" + nothing, refresh: true},
-	"READONLY":    {class: idle, advice: "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing, refresh: true},
-	"BUSY":        {class: idle, advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not written" + nothing},
-	"UNBLOCKED":   {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
-	"NOSCRIPT":    {class: noScript, advice: "the server does not keep the script" + nothing},
-	"OOM":         {code: duly.CodeFull, advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat"},
-	"MISCONF":     {code: duly.CodeFull, advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat"},
-	"NOREPLICAS":  {code: duly.CodeUnavailable, advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing},
-	"WRONGTYPE":   {code: duly.CodeCorrupt, advice: "a key under the prefix %s holds something of another kind: another program has written there; choose another prefix in the URL, or remove that key and run duly check --repair"},
-	"NOAUTH":      {code: duly.CodeUnauthorized, advice: "the server requires a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
-	"WRONGPASS":   {code: duly.CodeUnauthorized, advice: "the server does not take this user and password, or has disabled the user" + checkLogin},
-	"DENIED":      {code: duly.CodeUnauthorized, advice: "the server is in protected mode: it requires a password, or clients on its own machine"},
-	"NOPERM":      {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
+	"READONLY": {
+		class:   idle,
+		advice:  "the server is a replica, which takes no writes; connect to the primary, or by redis+sentinel://" + nothing,
+		refresh: true,
+	},
+	"BUSY": {
+		class:  idle,
+		advice: "another client's script blocks the server (BUSY); SCRIPT KILL or FUNCTION KILL ends one that has not written" + nothing,
+	},
+	"UNBLOCKED": {class: idle, advice: "the server has become a replica" + nothing, refresh: true},
+	"NOSCRIPT":  {class: noScript, advice: "the server does not keep the script" + nothing},
+	"OOM": {
+		code:   duly.CodeFull,
+		advice: "the server's memory is full (maxmemory); nothing was stored: raise it or end jobs, then repeat",
+	},
+	"MISCONF": {
+		code:   duly.CodeFull,
+		advice: "the server can't write its data to disk (MISCONF) and takes no writes; nothing was stored: see its log, make room, then repeat",
+	},
+	"NOREPLICAS": {
+		code:   duly.CodeUnavailable,
+		advice: "the server has too few replicas in step (min-replicas-to-write) and takes no writes" + nothing,
+	},
+	"WRONGTYPE": {
+		code: duly.CodeCorrupt,
+		advice: "a key under the prefix %s holds something of another kind: another program has written there; " +
+			"choose another prefix in the URL, or remove that key and run duly check --repair",
+	},
+	"NOAUTH": {code: duly.CodeUnauthorized, advice: "the server requires a password; write it into the URL, redis://[USER]:PASSWORD@HOST"},
+	"WRONGPASS": {
+		code:   duly.CodeUnauthorized,
+		advice: "the server does not take this user and password, or has disabled the user" + checkLogin,
+	},
+	"DENIED": {
+		code:   duly.CodeUnauthorized,
+		advice: "the server is in protected mode: it requires a password, or clients on its own machine",
+	},
+	"NOPERM": {code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
 }
 
 // replyPhrases classifies the errors without a word of their own by a part of their
@@ -75,15 +101,46 @@ var replyPhrases = []struct {
 }{
 	{"Function not found", verdict{class: noScript, advice: "the server does not keep the function" + nothing}},
 	{"max number of clients", verdict{class: idle, advice: "the server has too many clients (maxclients)" + nothing}},
-	{"DB index is out of range", verdict{code: duly.CodeInvalid, advice: "the server has no database of this number; lower db in the URL, or raise databases in the server's configuration"}},
-	{"AUTH <password> called without any password", verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"}},
+	{
+		"DB index is out of range",
+		verdict{
+			code:   duly.CodeInvalid,
+			advice: "the server has no database of this number; lower db in the URL, or raise databases in the server's configuration",
+		},
+	},
+	{
+		"AUTH <password> called without any password",
+		verdict{code: duly.CodeUnauthorized, advice: "the URL has a password, and the server none: leave it out, or set one there"},
+	},
 	{"invalid password", verdict{code: duly.CodeUnauthorized, advice: "the server does not take this password" + checkLogin}},
-	{"cluster support disabled", verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"}},
-	{"No such master with that name", verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"}},
-	{"The user executing the script can't", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
+	{
+		"cluster support disabled",
+		verdict{code: duly.CodeInvalid, advice: "this is no cluster; begin the URL with redis:// (rediss:// for TLS)"},
+	},
+	{
+		"No such master with that name",
+		verdict{code: duly.CodeInvalid, advice: "the Sentinels watch no primary of this name; see SENTINEL MASTERS"},
+	},
+	{
+		"The user executing the script can't",
+		verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"},
+	},
 	{"ACL failure in script", verdict{code: duly.CodeForbidden, advice: "the server's user lacks a right (%s); grant it by ACL SETUSER"}},
-	{"unknown command 'SENTINEL'", verdict{code: duly.CodeInvalid, advice: "this is no Sentinel; name the Sentinels, or begin the URL with redis:// for one server, redis+cluster:// for a cluster (rediss for TLS)"}},
-	{"unknown command", verdict{code: duly.CodeUnsupported, advice: "the server does not know a command that duly needs (%s); duly needs Redis 7.0 or Valkey 7.2, and a proxy must pass it on"}},
+	{
+		"unknown command 'SENTINEL'",
+		verdict{
+			code: duly.CodeInvalid,
+			advice: "this is no Sentinel; name the Sentinels, or begin the URL with redis:// for one server, " +
+				"redis+cluster:// for a cluster (rediss for TLS)",
+		},
+	},
+	{
+		"unknown command",
+		verdict{
+			code:   duly.CodeUnsupported,
+			advice: "the server does not know a command that duly needs (%s); duly needs Redis 7.0 or Valkey 7.2, and a proxy must pass it on",
+		},
+	},
 }
 
 // verdictOf classifies an error of the client library that is not its nil.
@@ -101,7 +158,10 @@ func verdictOf(err error) verdict {
 		return verdict{class: unknown, code: duly.CodeUnavailable,
 			advice: "the answer is not Redis's protocol; write rediss:// if the server speaks TLS, or check " + hostAndPort}
 	}
-	return verdict{class: unknown, code: duly.CodeUnavailable, advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened"}
+	return verdict{
+		class: unknown, code: duly.CodeUnavailable,
+		advice: "the connection broke before the answer came (" + cause(err) + "); it may have happened",
+	}
 }
 
 // Untouched reports whether an error says that the call certainly did not run and
@@ -118,7 +178,10 @@ func Partly(err error) error {
 		return err
 	}
 	e, _ := errors.AsType[*duly.Error](err)
-	return &duly.Error{Code: e.Code, Cause: e.Cause, Message: strings.TrimSuffix(e.Message, nothing) + "; the rest of the call may have happened"}
+	return &duly.Error{
+		Code: e.Code, Cause: e.Cause,
+		Message: strings.TrimSuffix(e.Message, nothing) + "; the rest of the call may have happened",
+	}
 }
 
 // verdictOfReply classifies an error that the server answered.
@@ -186,7 +249,8 @@ func verdictOfDial(u unsent) verdict {
 	case u.stage == atTLS:
 		v.advice = "the TLS handshake failed (" + text + "); if the server has no TLS, write redis:// instead of rediss://"
 	case u.stage == atGreet:
-		v.advice = "the server accepts the connection, but does not answer the greeting (" + text + "); check that Redis listens there, and write rediss:// if it speaks TLS"
+		v.advice = "the server accepts the connection, but does not answer the greeting (" + text +
+			"); check that Redis listens there, and write rediss:// if it speaks TLS"
 	case errors.As(u, &dns):
 		v.advice = "the host is not found (" + text + "); check the host in the URL"
 	default:

@@ -126,7 +126,8 @@ func (l *core) nameKey(ctx context.Context, err error, keys []string) error {
 	for i, r := range l.main.DoMulti(ctx, cmds...) {
 		if said, ok := rueidis.IsRedisErr(r.Error()); ok && strings.HasPrefix(said.Error(), "WRONGTYPE") {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err, Message: fmt.Sprintf(
-				"redis at %s: the key %q holds something else than a %s: another program has written there, and nothing was done; choose another prefix in the URL, or remove that key and run duly check --repair",
+				"redis at %s: the key %q holds something else than a %s: another program has written there, "+
+					"and nothing was done; choose another prefix in the URL, or remove that key and run duly check --repair",
 				l.where(), asked[i], kindNames[l.kind(asked[i])])}
 		}
 	}

@@ -41,8 +41,10 @@ func (l *libraries) Provide(ctx context.Context, libraries ...*Library) error {
 	case l.o.Scripts == Functions:
 		return err
 	default:
-		l.log.Warn("redis: functions can't be used, so scripts are sent by EVAL, which costs the server more time; scripts=eval in the URL silences this",
-			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", err.Error()))
+		l.log.Warn(
+			"redis: functions can't be used, so scripts are sent by EVAL, which costs the server more time; scripts=eval in the URL silences this",
+			slog.String("setting", "scripts"), slog.String("server", l.where()), slog.String("error", err.Error()),
+		)
 	}
 	return nil
 }
@@ -58,7 +60,8 @@ func (l *libraries) mayUseFunctions(ctx context.Context) error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeForbidden, Message: fmt.Sprintf(
-		"redis at %s: the server's user may not use functions (%s); grant them: ACL SETUSER USER +function|load +fcall +fcall_ro", l.where(), strings.Join(lacking, ", "))}
+		"redis at %s: the server's user may not use functions (%s); grant them: ACL SETUSER USER +function|load +fcall +fcall_ro",
+		l.where(), strings.Join(lacking, ", "))}
 }
 
 // loadAll loads libraries on all nodes. Replicas get theirs from their primaries,

@@ -308,4 +308,5 @@ func (o Options) query() url.Values {
 }
 
 // forms lists the forms of a URL for errors.
-const forms = "redis://[USER:PASSWORD@]HOST[:6379][/DB], rediss:// for TLS, redis+unix:///PATH, redis+sentinel://HOST:26379,…/MASTER[/DB] or redis+cluster://HOST:6379,…"
+const forms = "redis://[USER:PASSWORD@]HOST[:6379][/DB], rediss:// for TLS, redis+unix:///PATH, " +
+	"redis+sentinel://HOST:26379,…/MASTER[/DB] or redis+cluster://HOST:6379,…"

@@ -33,7 +33,10 @@ func (l *pubsub) Hear(ctx context.Context, channel string, hearing func(), messa
 	defer cancel()
 	defer context.AfterFunc(l.life, cancel)()
 
-	h := &shardSubscription{subscriber: subscriber{link: l.core, channel: channel, refusedPause: refusedPause}, hearing: hearing, message: message}
+	h := &shardSubscription{
+		subscriber: subscriber{link: l.core, channel: channel, refusedPause: refusedPause}, hearing: hearing,
+		message: message,
+	}
 	h.run(ctx, h.listen, h.ended)
 
 	if l.closed.Load() {
@@ -145,9 +148,12 @@ func (s *subscriber) explain(err error) (refusal bool) {
 		return v.class == refused
 	}
 	s.logged = err.Error()
-	l.log.Warn("redis: the server refuses a subscription, so changes are noticed later; grant it: ACL SETUSER USER +subscribe +ssubscribe &"+l.o.Prefix+":*",
+	l.log.Warn(
+		"redis: the server refuses a subscription, so changes are noticed later; "+
+			"grant it: ACL SETUSER USER +subscribe +ssubscribe &"+l.o.Prefix+":*",
 		slog.String("setting", "acl"), slog.String("server", l.where()), slog.String("channel", s.channel),
-		slog.String("error", l.fault("subscribe", v, err).Error()))
+		slog.String("error", l.fault("subscribe", v, err).Error()),
+	)
 	return true
 }
 

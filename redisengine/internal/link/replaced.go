@@ -99,8 +99,10 @@ func (l *watchdog) primariesOf(ctx context.Context, node string) (addrs []string
 // primaryOf returns the primary that a Sentinel names.
 func (l *watchdog) primaryOf(ctx context.Context, sentinel string) ([]string, error) {
 	option := rueidis.ClientOption{
-		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls, ForceSingleClient: true, DisableRetry: true, DisableCache: true,
-		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10, WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,
+		InitAddress: []string{sentinel}, DialCtxFn: l.dialer.dial, TLSConfig: l.tls,
+		ForceSingleClient: true, DisableRetry: true, DisableCache: true,
+		Username: l.o.Sentinel.User, Password: l.o.Sentinel.Password, ReadBufferEachConn: 4 << 10,
+		WriteBufferEachConn: 4 << 10, RingScaleEachConn: 3,
 	}
 
 	option.Dialer.Timeout = silence

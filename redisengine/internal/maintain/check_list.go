@@ -136,7 +136,10 @@ func (c *check) drop(ctx context.Context, namespace, name, value string) error {
 // dropNamespace takes a name out of the list of namespaces that can't be one's. A
 // report names no queue by it.
 func (c *check) dropNamespace(ctx context.Context, name string) error {
-	fault := scriptFault{faultNoNamespace, duly.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.NamespacesKey()}
+	fault := scriptFault{
+		faultNoNamespace,
+		duly.Quoted(name) + " can't be the name of a namespace: something else has written it into the list " + c.e.NamespacesKey(),
+	}
 	c.found(duly.QueueRef{}, "", fault, c.p.Repair)
 	if !c.p.Repair {
 		return nil

@@ -206,7 +206,10 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 	}
 
 	ref := func(i int) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: names[i]} }
-	holding := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptHolding, Keys: holdingKeys, MaxShards: maxHolding, Paced: s.hurry}
+	holding := &catalog.MultiCall{
+		Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptHolding, Keys: holdingKeys, MaxShards: maxHolding,
+		Paced: s.hurry,
+	}
 	for i, q := range queues {
 		if q == nil {
 			continue
@@ -217,7 +220,10 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 		}
 	}
 
-	overdue := &catalog.MultiCall{Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue, FirstArgs: []string{s.e.Clock()}, Paced: s.hurry}
+	overdue := &catalog.MultiCall{
+		Catalog: s.e.Catalog, QueueOf: ref, Script: store.ScriptOverdue, Keys: overdueKeys, MaxShards: maxOverdue,
+		FirstArgs: []string{s.e.Clock()}, Paced: s.hurry,
+	}
 	for _, at := range holding.Singles() { // in a cluster: one question is as much as the other
 		overdue.Add(at, at.Version, at.Limits[at.Shard])
 	}
@@ -242,7 +248,9 @@ func (s *sweep) page(ctx context.Context, namespace string, names []string) erro
 // eachPlace passes the shards whose places a call has answered to f. stale says
 // that a shard has another configuration. If a call was refused because of what one
 // of its shards holds, each of them is stepped alone.
-func (s *sweep) eachPlace(ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error) func([]catalog.Target, *rueidis.RedisMessage, error) error {
+func (s *sweep) eachPlace(
+	ctx context.Context, ref func(int) duly.QueueRef, f func(at catalog.Target, other bool) error,
+) func([]catalog.Target, *rueidis.RedisMessage, error) error {
 	return func(targets []catalog.Target, answer *rueidis.RedisMessage, err error) error {
 		if err != nil && duly.CodeOf(err) != duly.CodeCorrupt {
 			s.fail(err)

@@ -160,7 +160,9 @@ func (e *Operator) Purge(ctx context.Context, ref duly.QueueRef, st duly.State, 
 
 // purgeShard removes up to n jobs of one shard, of those that are there when
 // it begins; or all of these.
-func (e *Operator) purgeShard(ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool) (removed int, err error) {
+func (e *Operator) purgeShard(
+	ctx context.Context, q *catalog.Queue, s *catalog.Shard, st duly.State, n int, all bool,
+) (removed int, err error) {
 	if all {
 		n = math.MaxInt
 	}

@@ -10,7 +10,8 @@ import (
 // ShardKeys are the kinds of keys that every shard has, by the names that the
 // scripts give them. docs/redis-layout.md explains each.
 var ShardKeys = [...]string{
-	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead", "done", "busy", "expiry", "marker", "tally",
+	"config", "records", "bodies", "policies", "run", "alias", "delayed", "ready", "blocked", "leased", "dead",
+	"done", "busy", "expiry", "marker", "tally",
 }
 
 // ShardTag returns what the names of a shard's keys begin with: the prefix and the

@@ -17,7 +17,9 @@ func (e *Store) Names(ctx context.Context, key string, none func(name string) bo
 }
 
 // NamesBehind is Names for a cursor that need not be a name of this list.
-func (e *Store) NamesBehind(ctx context.Context, key string, none func(name string) bool, p duly.PageParams) (page duly.NamePage, err error) {
+func (e *Store) NamesBehind(
+	ctx context.Context, key string, none func(name string) bool, p duly.PageParams,
+) (page duly.NamePage, err error) {
 	for after := p.Cursor; ; {
 		some, err := e.members(ctx, key, after, p.Limit+1)
 		if err != nil {

@@ -56,14 +56,19 @@ func Open(ctx context.Context, cfg Settings, options link.Options) (*Store, erro
 
 // keyKinds maps the ends of keys to the kinds of their values.
 var keyKinds = map[string]link.Kind{
-	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash, "alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
-	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet, "dead": link.SortedSet, "done": link.SortedSet,
+	"config": link.Text, "records": link.Hash, "bodies": link.Hash, "policies": link.Hash, "run": link.Hash,
+	"alias": link.Hash, "busy": link.Hash, "tally": link.Hash,
+	"delayed": link.SortedSet, "ready": link.SortedSet, "blocked": link.SortedSet, "leased": link.SortedSet,
+	"dead": link.SortedSet, "done": link.SortedSet,
 	"expiry": link.SortedSet, "marker": link.SortedSet,
 	"queues": link.SortedSet, "configs": link.Hash, "birth": link.Text, "namespaces": link.SortedSet,
-	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash, "changes": link.Text, "placements": link.Hash, "placed": link.SortedSet, "targets": link.Hash, "targeted": link.SortedSet, "pushed": link.SortedSet,
+	"tokens": link.Hash, "hashes": link.SortedSet, "owned": link.SortedSet, "windows": link.Hash,
+	"changes": link.Text, "placements": link.Hash, "placed": link.SortedSet, "targets": link.Hash,
+	"targeted": link.SortedSet, "pushed": link.SortedSet,
 	"libraries": link.Hash,
 	"topics":    link.SortedSet, "heads": link.Hash, "entries": link.SortedSet, "ids": link.Hash,
-	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet, "held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
+	"ranges": link.SortedSet, "firsts": link.SortedSet, "blocks": link.Hash, "waiting": link.SortedSet,
+	"held": link.SortedSet, "copies": link.Hash, "consumers": link.SortedSet,
 }
 
 // kindOf returns the kind of value that a key must hold.
@@ -93,7 +98,9 @@ func (e *Store) Retry(ctx context.Context) *RetryLoop { return &RetryLoop{link: 
 
 // engineCommands are the commands that the engine sends besides its scripts. "time"
 // and "ping" name no key.
-var engineCommands = []string{"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex"}
+var engineCommands = []string{
+	"exists", "get", "getrange", "hget", "hlen", "hmget", "hscan", "set", "zadd", "zcard", "zmscore", "zrangebylex",
+}
 
 // Rights checks that the server's user may call all commands of the scripts and the
 // engine. Without it, a script could be refused in its middle and leave half of its
@@ -124,5 +131,8 @@ func (e *Store) QueueConfig() duly.QueueConfig {
 // sends.
 func (e *Store) UnexpectedReply(call string) error {
 	e.Settings.Logger.Error("redis: a reply has an unexpected form", "call", call)
-	return duly.Errorf(duly.CodeInternal, "the reply to %q has an unexpected form; check whether the URL points to Redis itself or to a proxy", call)
+	return duly.Errorf(
+		duly.CodeInternal,
+		"the reply to %q has an unexpected form; check whether the URL points to Redis itself or to a proxy", call,
+	)
 }

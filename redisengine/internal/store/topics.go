@@ -12,7 +12,8 @@ import (
 var (
 	TopicKeys = []string{"config", "log", "heads", "delayed", "entries", "records", "ids", "seen"}
 	GroupKeys = []string{
-		"marker", "ranges", "firsts", "blocks", "leased", "ready", "waiting", "blocked", "held", "run", "busy", "dead", "copies", "tally", "consumers",
+		"marker", "ranges", "firsts", "blocks", "leased", "ready", "waiting", "blocked", "held", "run", "busy",
+		"dead", "copies", "tally", "consumers",
 	}
 )
 

@@ -34,7 +34,10 @@ func (e *Tokens) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 	}
 	begin := codec.Integer(&r.Rest[0])
 	if r.Word == "limited" {
-		limits := duly.Limits{Produce: int(codec.Integer(&r.Rest[3])), Consume: int(codec.Integer(&r.Rest[4])), Per: time.Duration(codec.Integer(&r.Rest[5]))}
+		limits := duly.Limits{
+			Produce: int(codec.Integer(&r.Rest[3])), Consume: int(codec.Integer(&r.Rest[4])),
+			Per: time.Duration(codec.Integer(&r.Rest[5])),
+		}
 		_, err := duly.LimitWindow{Begin: begin, Calls: int(codec.Integer(&r.Rest[1]))}.Spend(limits, right, codec.Integer(&r.Rest[2]))
 		return window, err
 	}

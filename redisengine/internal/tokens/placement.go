@@ -61,8 +61,12 @@ func (e *Tokens) readPlacement(namespace string, msg *rueidis.RedisMessage) (dul
 	p.Since = clock.FromMilli(u.Decimal())
 	p.Former = duly.ParseFormer(u.Text())
 	if u.Bad || fields != 6 {
-		return duly.Placement{}, duly.Errorf(duly.CodeCorrupt, "the placement of namespace %s can't be read: another program may have written to the key %s; move the namespace again by duly pool move",
-			namespace, e.store.TokenKey("placements"))
+		return duly.Placement{}, duly.Errorf(
+			duly.CodeCorrupt,
+			"the placement of namespace %s can't be read: another program may have written to the key %s; "+
+				"move the namespace again by duly pool move",
+			namespace, e.store.TokenKey("placements"),
+		)
 	}
 	return p, nil
 }
@@ -77,7 +81,8 @@ func (e *Tokens) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 	}
 
 	msg, err := e.store.Link.Run(ctx, link.Call{
-		Script: scriptPlacementList, Keys: []string{e.store.TokenKey("placements"), e.store.TokenKey("placed")}, Args: []string{"(" + p.Cursor, decimal(p.Limit)},
+		Script: scriptPlacementList, Keys: []string{e.store.TokenKey("placements"), e.store.TokenKey("placed")},
+		Args: []string{"(" + p.Cursor, decimal(p.Limit)},
 	})
 
 	if err != nil {

@@ -80,8 +80,11 @@ func (e *Tokens) readTarget(field string, msg *rueidis.RedisMessage) (duly.Targe
 	fields := u.Array()
 	t := duly.Target{Namespace: namespace, Name: name, Version: u.Decimal(), Settings: []byte(u.Text())}
 	if u.Bad || fields != 2 {
-		return duly.Target{}, duly.Errorf(duly.CodeCorrupt, "target %s can't be read: another program may have written to the key %s; delete the target and make it again",
-			duly.Quoted(field), e.store.TokenKey("targets"))
+		return duly.Target{}, duly.Errorf(
+			duly.CodeCorrupt,
+			"target %s can't be read: another program may have written to the key %s; delete the target and make it again",
+			duly.Quoted(field), e.store.TokenKey("targets"),
+		)
 	}
 	return t, nil
 }
@@ -115,7 +118,8 @@ func (e *Tokens) Targets(ctx context.Context, namespace string, p duly.PageParam
 
 	low, high := namedTargets(namespace, p.Cursor)
 	msg, err := e.store.Link.Run(ctx, link.Call{
-		Script: scriptTargetList, Keys: []string{e.store.TokenKey("targets"), e.store.TokenKey("targeted")}, Args: []string{low, high, decimal(p.Limit)},
+		Script: scriptTargetList, Keys: []string{e.store.TokenKey("targets"), e.store.TokenKey("targeted")},
+		Args: []string{low, high, decimal(p.Limit)},
 	})
 	if err != nil {
 		return page, err
@@ -147,7 +151,10 @@ func (e *Tokens) PushQueues(ctx context.Context, p duly.PageParams) (page duly.Q
 		low = "(" + after.String()
 	}
 
-	msg, err := e.store.Link.Do(ctx, e.store.Link.B().Zrangebylex().Key(e.store.TokenKey("pushed")).Min(low).Max("+").Limit(0, int64(p.Limit)+1).Build())
+	msg, err := e.store.Link.Do(
+		ctx,
+		e.store.Link.B().Zrangebylex().Key(e.store.TokenKey("pushed")).Min(low).Max("+").Limit(0, int64(p.Limit)+1).Build(),
+	)
 	if err != nil {
 		return page, err
 	}

@@ -118,8 +118,12 @@ func (e *Tokens) readToken(hash [32]byte, msg *rueidis.RedisMessage) (duly.Token
 	t.CreatedAt = clock.FromMilli(u.Decimal())
 	t.Limits = duly.Limits{Produce: int(u.Decimal()), Consume: int(u.Decimal()), Per: time.Duration(u.Decimal())}
 	if u.Bad || fields != 7 {
-		return duly.Token{}, duly.Errorf(duly.CodeCorrupt, "token %s can't be read: another program may have written to the key %s; revoke it by duly token revoke, and make it again by duly token create",
-			hex.EncodeToString(hash[:4]), e.store.TokenKey("tokens"))
+		return duly.Token{}, duly.Errorf(
+			duly.CodeCorrupt,
+			"token %s can't be read: another program may have written to the key %s; "+
+				"revoke it by duly token revoke, and make it again by duly token create",
+			hex.EncodeToString(hash[:4]), e.store.TokenKey("tokens"),
+		)
 	}
 	return t, nil
 }
@@ -162,8 +166,11 @@ func (e *Tokens) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	for ; len(items) > 1; items = items[2:] {
 		var hash [32]byte
 		if _, err := hex.Decode(hash[:], []byte(codec.Text(&items[0]))); err != nil {
-			return duly.TokenPage{}, duly.Errorf(duly.CodeCorrupt, "the key %s holds what is no token's: another program has written there; choose another prefix in the URL, or remove that entry",
-				e.store.TokenKey(set))
+			return duly.TokenPage{}, duly.Errorf(
+				duly.CodeCorrupt,
+				"the key %s holds what is no token's: another program has written there; choose another prefix in the URL, or remove that entry",
+				e.store.TokenKey(set),
+			)
 		}
 		t, err := e.readToken(hash, &items[1])
 		if err != nil {

@@ -115,7 +115,10 @@ func (c *checking) unreadable(q *catalog.Queue, s *catalog.Shard, err error) err
 		return err
 	}
 	c.found(duly.Fault{Kind: "shard_unreadable", Queue: q.Ref, Detail: fmt.Sprintf(
-		"shard %d can't be checked: one of its keys has another type, or holds what duly has not written; remove that, then run duly check --repair", s.Index)})
+		"shard %d can't be checked: one of its keys has another type, or holds what duly has not written; "+
+			"remove that, then run duly check --repair",
+		s.Index,
+	)})
 	return nil
 }
 

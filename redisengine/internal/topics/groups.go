@@ -62,7 +62,9 @@ func (e *Topics) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 	return existed, err
 }
 
-func (e *Topics) createGroup(ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts duly.FromParts) (existed bool, err error) {
+func (e *Topics) createGroup(
+	ctx context.Context, topic duly.QueueRef, name string, from duly.From, parts duly.FromParts,
+) (existed bool, err error) {
 	q, err := e.find(ctx, topic)
 	if err != nil {
 		return false, err
@@ -161,7 +163,8 @@ func (e *Topics) forgetGone(ctx context.Context, q *catalog.Queue) (*catalog.Que
 		}
 	}
 	return e.change(ctx, q, store.ScriptQueueSet, func(q *catalog.Queue, _ string) (duly.TopicConfig, []*catalog.Group, error) {
-		return q.Topic.Config, slices.DeleteFunc(slices.Clone(q.Topic.Groups), func(g *catalog.Group) bool { return g.Gone && gone[g.Name] == g.Birth }), nil
+		ended := func(g *catalog.Group) bool { return g.Gone && gone[g.Name] == g.Birth }
+		return q.Topic.Config, slices.DeleteFunc(slices.Clone(q.Topic.Groups), ended), nil
 	})
 }
 

@@ -390,7 +390,9 @@ func (e *Topics) ListMessages(ctx context.Context, ref duly.QueueRef, p duly.Lis
 	return page, err
 }
 
-func (e *Topics) listShard(ctx context.Context, q *catalog.Queue, at *cursor, p duly.ListParams, most, room int) (all []duly.JobInfo, more bool, err error) {
+func (e *Topics) listShard(
+	ctx context.Context, q *catalog.Queue, at *cursor, p duly.ListParams, most, room int,
+) (all []duly.JobInfo, more bool, err error) {
 	bodies := "0"
 	if p.Bodies {
 		bodies = "1"

@@ -48,7 +48,10 @@ func (e *Topics) make(ctx context.Context, ref duly.QueueRef, cfg duly.TopicConf
 // change changes the configuration of a topic: in the list first, then in every shard.
 // f returns the new configuration and its groups. With nil groups nothing changes. An
 // error of f ends the call.
-func (e *Topics) change(ctx context.Context, q *catalog.Queue, sc *store.Script, f func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error)) (*catalog.Queue, error) {
+func (e *Topics) change(
+	ctx context.Context, q *catalog.Queue, sc *store.Script,
+	f func(q *catalog.Queue, version string) (duly.TopicConfig, []*catalog.Group, error),
+) (*catalog.Queue, error) {
 	c := e.Retry(ctx)
 	for c.Next() {
 		version := e.NextVersion(q.Version)
@@ -137,7 +140,10 @@ func (e *Topics) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 		if q.Tomb {
 			return e.FinishDestroy(ctx, q)
 		}
-		tomb, err := e.Put(ctx, store.ScriptQueueSet, ref, q.Value, catalog.PackTopic(e.NextVersion(q.Version), q.Topic.Born, q.Topic.Config, q.Topic.Groups, true))
+		tomb, err := e.Put(
+			ctx, store.ScriptQueueSet, ref, q.Value,
+			catalog.PackTopic(e.NextVersion(q.Version), q.Topic.Born, q.Topic.Config, q.Topic.Groups, true),
+		)
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,9 @@ type identity struct {
 
 // readPage reads one page. due is when the next delayed message enters, by the local
 // clock; 0 for none.
-func (e *Topics) readPage(ctx context.Context, ref duly.QueueRef, p duly.ReadParams, topic *identity) (page duly.ReadPage, due time.Duration, err error) {
+func (e *Topics) readPage(
+	ctx context.Context, ref duly.QueueRef, p duly.ReadParams, topic *identity,
+) (page duly.ReadPage, due time.Duration, err error) {
 	r := &reading{from: p.From, limit: p.Limit, topic: topic}
 	if r.parts, err = p.From.PartsIn(ref, true); err != nil {
 		return page, 0, err
@@ -64,7 +66,9 @@ func (r *reading) read(ctx context.Context, e *Topics, ref duly.QueueRef) error 
 		}
 		// The page is in memory with what is read for it: so all shards share its room.
 		r.room = max(1, duly.MaxBatchBytes/len(q.Shards))
-		r.entries, r.more, r.next, r.gap, r.due = make([][]duly.Entry, len(q.Shards)), make([]bool, len(q.Shards)), make([]logcursor.Place, len(q.Shards)), 0, 0
+		shards := len(q.Shards)
+		r.entries, r.more, r.next = make([][]duly.Entry, shards), make([]bool, shards), make([]logcursor.Place, shards)
+		r.gap, r.due = 0, 0
 		for i, s := range q.Shards {
 			if err := r.shard(ctx, e, q, s, from[i]); err != nil {
 				return err
@@ -139,7 +143,8 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 	if err != nil {
 		return err
 	}
-	now, first, last, lastMS := codec.Integer(&reply.Rest[0]), codec.Integer(&reply.Rest[1]), codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
+	now, first := codec.Integer(&reply.Rest[0]), codec.Integer(&reply.Rest[1])
+	last, lastMS := codec.Integer(&reply.Rest[2]), codec.Integer(&reply.Rest[3])
 	at := messages.ShardOf(q.Ref, s.Index)
 	if wanted := int64(from.ordinal); wanted > 0 {
 		if wanted > last && r.parts.Kind == duly.KindPosition || wanted > last+1 || codec.Integer(&reply.Rest[7]) == 1 {
@@ -173,7 +178,9 @@ func (r *reading) shard(ctx context.Context, e *Topics, q *catalog.Queue, s *cat
 }
 
 // call reads a shard. Delayed messages that are due enter first.
-func (r *reading) call(ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart, most int) (catalog.Reply, error) {
+func (r *reading) call(
+	ctx context.Context, e *Topics, q *catalog.Queue, s *catalog.Shard, from readStart, most int,
+) (catalog.Reply, error) {
 	for {
 		reply, err := e.CallTopic(ctx, q, s, store.ScriptTopicRead,
 			strconv.FormatUint(from.ordinal, 10), strconv.FormatInt(from.ms, 10), strconv.Itoa(most), strconv.Itoa(r.room),
@@ -316,7 +323,11 @@ func (e *Topics) DelayedMessage(ctx context.Context, ref duly.QueueRef, key, id 
 	}
 	m, ok := messages.Delayed(ref.Normal(), id, codec.Text(&r.Rest[1]))
 	if !ok {
-		return duly.Message{}, duly.Errorf(duly.CodeCorrupt, "the delayed message %s of topic %s can't be read: something else has written there; run duly check --repair", id, ref)
+		return duly.Message{}, duly.Errorf(
+			duly.CodeCorrupt,
+			"the delayed message %s of topic %s can't be read: something else has written there; run duly check --repair",
+			id, ref,
+		)
 	}
 	return m, nil
 }

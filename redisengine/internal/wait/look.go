@@ -115,7 +115,13 @@ func readLooks(m *rueidis.RedisMessage, asked, heard time.Duration) (all []lookR
 	for i := range items[1:] {
 		r := codec.Elements(&items[i+1])
 		n := codec.Integer(&r[0])
-		all = append(all, lookResult{stale: n < 0, deliverable: int(n), next: codec.Integer(&r[1]), announced: codec.Integer(&r[2]), clock: store.Reading{Now: now, Sent: asked, Received: heard}})
+		all = append(
+			all,
+			lookResult{
+				stale: n < 0, deliverable: int(n), next: codec.Integer(&r[1]), announced: codec.Integer(&r[2]),
+				clock: store.Reading{Now: now, Sent: asked, Received: heard},
+			},
+		)
 	}
 	return all
 }

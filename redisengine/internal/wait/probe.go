@@ -90,7 +90,10 @@ func (p Probe) String() string {
 	fmt.Fprintf(&b, "%d watchers, %d markers, %d guesses, clock %v\n", len(p.h.watches), len(p.h.watched), p.h.guesses, p.h.Local().Mono())
 	for d, v := range p.h.views {
 		next, outstanding := p.h.waiters.NextExpiry(d)
-		fmt.Fprintf(&b, "\t%v: %d waiters, quiet %t, known %t, woken %t until %v\n", d, p.h.waiters.Waiting(d), v.quiet, v.q != nil, outstanding, next)
+		fmt.Fprintf(
+			&b, "\t%v: %d waiters, quiet %t, known %t, woken %t until %v\n", d, p.h.waiters.Waiting(d), v.quiet,
+			v.q != nil, outstanding, next,
+		)
 	}
 	for marker, m := range p.h.dueTimers {
 		fmt.Fprintf(&b, "\tkeeps %s: %d at %v\n", marker, m.at, m.fires)

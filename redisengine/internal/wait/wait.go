@@ -17,7 +17,8 @@ import (
 // read.
 func New(c *catalog.Catalog) *Hub {
 	h := &Hub{
-		Catalog: c, later: map[laterKey]*laterWake{}, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{}, watched: map[string]*watchedShard{},
+		Catalog: c, later: map[laterKey]*laterWake{}, views: map[Door]*waitedQueue{}, watches: map[string]*watcher{},
+		watched:   map[string]*watchedShard{},
 		dueTimers: map[string]*dueTimer{}, leaseTimers: map[*catalog.Shard]*leaseTimer{}, recheck: store.Recheck,
 	}
 	h.waiters.Life, h.waiters.Emptied = WakeupLife, h.removeQueue
