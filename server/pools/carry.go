@@ -12,8 +12,17 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// moveEvery is how often a server carries moves on.
-const moveEvery = time.Second
+// A server carries moves on every moveEvery, and takes at most a tenth of the time for
+// it: many queues are no load. After a turn that took long it waits for longestPause.
+const (
+	moveEvery    = time.Second
+	longestPause = time.Minute
+)
+
+// pauseAfter returns how long to wait after a turn that took so long.
+func pauseAfter(turn time.Duration) time.Duration {
+	return min(max(moveEvery, 9*turn), longestPause)
+}
 
 func (r *Pools) keepMoving(ctx context.Context) {
 	told, pause := said{}, moveEvery
@@ -39,7 +48,7 @@ func (r *Pools) keepMoving(ctx context.Context) {
 				r.cfg.Logger.Error("it can't be seen whether a pool has something left of a namespace; it is tried again", "namespace", p.Namespace, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 			}
 		}
-		pause = max(moveEvery, 9*(r.cfg.Clock.Mono()-begin)) // many queues are no load
+		pause = pauseAfter(r.cfg.Clock.Mono() - begin)
 	}
 }
 
