@@ -56,7 +56,7 @@ func CheckTargetHeaders(headers map[string]string) error {
 			f.Add("headers", "value of %s has a control character, such as CR, LF or NUL", duly.Quoted(name))
 		}
 		if seen[lower] {
-			f.Add("headers", "have %s twice but for its case", lower)
+			f.Add("headers", "must not name %s twice, in another case", lower)
 		}
 		seen[lower] = true
 		checkName(&f, lower)
@@ -83,7 +83,7 @@ func names(headers map[string]string) []string {
 // checkName refuses a name that can't come from a target. Credentials can.
 func checkName(f *duly.BadFields, lower string) {
 	if kind := hook.KindOf(lower); kind == hook.Own || kind == hook.Connection {
-		f.Add("headers", "have %s, %s", lower, kind.Reason())
+		f.Add("headers", "must not name %s, %s", lower, kind.Reason())
 	}
 }
 

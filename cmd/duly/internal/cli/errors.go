@@ -223,6 +223,8 @@ func (a *app) next(cmd *cobra.Command, code duly.Code, err error) string {
 		return "see: " + a.program() + path + " --help"
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "a topic cannot have its name"):
 		return ""
+	case code == duly.CodeConflict && strings.Contains(err.Error(), "is a pull queue"): // the text says what to do
+		return ""
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "the servers push its messages"):
 		return "to remove the target: " + a.program() + " queue set TOPIC@GROUP --target none"
 	case code == duly.CodeConflict && strings.Contains(err.Error(), "but the log ends at"):

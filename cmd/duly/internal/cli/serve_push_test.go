@@ -36,7 +36,7 @@ func TestServeSendsJobs(t *testing.T) {
 	if code := stop(); code != exitOK {
 		t.Errorf("exit %d, %s", code, errs)
 	}
-	if !strings.Contains(errs.String(), `"msg":"worker started","for":"HTTP push"`) {
+	if !strings.Contains(errs.String(), `msg="worker started" for="HTTP push"`) {
 		t.Errorf("the log does not say what the worker is for: %s", errs)
 	}
 

@@ -37,11 +37,15 @@ type pusher interface {
 // keys that seal secrets.
 func (a *app) withTargets(ctx context.Context, do func(t pusher) error) error {
 	return a.with(ctx, func(s *session) error {
+		var targets pusher
 		switch e := s.Contract.(type) {
 		case pusher:
-			return do(e)
+			targets = e
 		case interface{ HTTPPush() *httpengine.Push }:
-			return do(e.HTTPPush())
+			targets = e.HTTPPush()
+		}
+		if targets != nil {
+			return adviseOn(duly.CodeNotFound, do(targets), "see which there are: %s target list", a.program())
 		}
 		return advise(notOffered("targets"), "only a server seals their secrets: give its address with --url")
 	})
@@ -256,7 +260,11 @@ func targetTestCommand(a *app) *cobra.Command {
 				if test.Status != 0 {
 					status = strconv.Itoa(test.Status)
 				}
-				p.printf("%s in %s: a job would end in %s\n", status, duly.FormatDuration(test.Took), test.As)
+				took := duly.FormatDuration(test.Took)
+				if test.Took == 0 { // the server sends whole milliseconds
+					took = "less than 1ms"
+				}
+				p.printf("%s in %s: a job would end in %s\n", status, took, test.As)
 				if test.Error != "" {
 					p.printf("%s\n", test.Error)
 				}

@@ -190,7 +190,7 @@ func TestTargetOperations(t *testing.T) {
 	}
 	must("set", "crm", "https://crm.example/")
 	must("delete", "crm")
-	if code, _, errs := run("", "delete", "crm"); code == exitOK || !strings.Contains(errs, "no target") {
+	if code, _, errs := run("", "delete", "crm"); code == exitOK || !strings.Contains(errs, "target list") {
 		t.Errorf("a second delete: %s", errs)
 	}
 }
