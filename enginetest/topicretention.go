@@ -19,6 +19,7 @@ func topicRetentionTests() []test {
 			retainMaxAge},
 		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
 		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
+		{"StepTrimsWhatADropUncovers", []string{"C12.119", "C12.128", "C12.138"}, Options{}, retainUncovered},
 		{"FirstMessageIsExactAfterManyDrops", []string{"C12.128", "C12.136", "C12.156"}, Options{}, retainDropMany},
 		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
 		{"MaxBytesBoundsTheEstimate", []string{"C12.127", "C12.128", "C12.130"}, Options{}, retainBytes},
@@ -206,6 +207,20 @@ func retainDrop(s *scene) {
 	g.delivers("e", "f", "g")
 	same(s, "dropped", s.info().Stats.Dropped, 4)
 	g.balanced()
+}
+
+// A bound drops a needed message. Behind it lies one that the group has acked.
+func retainUncovered(s *scene) {
+	s.configureTopic(duly.TopicConfig{MaxCount: 4, Overflow: duly.OverflowDrop})
+	g := s.group("g")
+	s.send("a", "b", "c", "d")
+	ds := g.delivers("a", "b", "c", "d")
+	g.ack(ds[1])
+	s.send("e")
+	s.stepTopic()
+	s.logged("c", "d", "e")
+	same(s, "dropped", s.info().Stats.Dropped, 1)
+	same(s, "missed", g.groupStats().Missed, 1)
 }
 
 func retainDropMany(s *scene) {

@@ -10,8 +10,10 @@
 if forward == '2' then given_up = MOST_FREED end -- the topic's own step has trimmed
 local more = forward ~= '0' and group_forward() or more_due
 local free = false
-group_close()
-if forward ~= '2' then
+local passed = group_close()
+if forward == '2' then
+  more = passed or more -- the topic's next step trims the rest
+else
   trim()
   free = frees(1)
   more = topic.freed < topic.first or topic.rest == 1 or more
