@@ -1,6 +1,6 @@
 -- group_close ends a call that may have changed a group: it sets the marker and stores the numbers. With trims, after
 -- the end of deliveries, it trims the log if this group was at the floor, or if time or a bound may delete messages.
--- It reports whether the group needs the first message no longer.
+-- It reports whether a drop has uncovered messages that the group does not need.
 local function group_close(trims)
   local was, free = g.low, false
   write_pages()
@@ -12,5 +12,5 @@ local function group_close(trims)
   mark_group()
   call('HSET', heads, '', pack_head(topic, TOPIC), this_group, pack_head(g, GROUP))
   if free then free_log() end
-  return was <= topic.first and g.low > topic.first
+  return was < topic.first and g.low > topic.first
 end
