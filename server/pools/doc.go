@@ -45,11 +45,10 @@
 // keys: a job of the new pool is not handed out while one of its key is left in
 // the old pool that could run before its lease ends; so as long as nothing can
 // be said about that (something runs in the old pool, or not every server has
-// heard), jobs with order keys of that queue wait. A call that makes a job of the
-// old pool due sooner (promote, update, requeue) voids what its server has seen
-// from its beginning on; other servers see it when they look again, within 2 s.
-// Until then, and beside a job that runs already, it is not judged; nor is
-// extending such a lease beyond the moment that was judged. What does not hold:
+// heard), jobs with order keys of that queue wait. A job of the old pool that
+// becomes due sooner (promote, update, requeue) is seen within 2 s. Until then a
+// job of its key may start in the new pool, and one that runs already goes on. Nor
+// is a lease watched that is extended beyond that job's due time. What does not hold:
 // merge keys collapse within one pool, each pool
 // enforces the limits of a queue by itself, and priorities count within a pool.
 //

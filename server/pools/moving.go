@@ -33,9 +33,6 @@ type drained struct {
 	// is all of them.
 	keys  map[string]time.Time
 	known bool
-
-	changing int // calls are under way that may let a job run sooner
-	changes  int // how many have
 }
 
 // settle is how long every server has had to hear of a phase, and calls that
@@ -68,12 +65,6 @@ func samePhase(a, b *duly.Placement) bool {
 // settled tells whether nobody can go by the phase before any more.
 func (s *moving) settled() bool { return s.clock.Mono()-s.since >= settle }
 
-// forget lets the next look ask again.
-func (d *drained) forget() {
-	d.at, d.known, d.keys, d.empty = 0, false, nil, false
-	d.changes++
-}
-
 // of is what is known of a queue, under the lock.
 func (s *moving) of(queue string) *drained {
 	d := s.queues[queue]
@@ -84,24 +75,6 @@ func (s *moving) of(queue string) *drained {
 	return d
 }
 
-// doubt is said before a call that may let a job of the old pool run sooner:
-// until it has ended no key is free, and if it has changed something the next
-// look asks again.
-func (s *moving) doubt(queue string) (end func(changed bool)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	d := s.of(queue)
-	d.changing++
-	return func(changed bool) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		d.changing--
-		if changed {
-			d.forget()
-		}
-	}
-}
-
 // look tells what is left of a queue in the old pool. What can't be found out
 // is not empty.
 func (s *moving) look(ctx context.Context, old duly.Contract, q duly.QueueRef) drained {
@@ -110,10 +83,6 @@ func (s *moving) look(ctx context.Context, old duly.Contract, q duly.QueueRef) d
 	d := s.of(q.Name)
 	seen := *d
 	s.mu.Unlock()
-	if seen.changing > 0 {
-		seen.empty, seen.known, seen.keys = false, false, nil
-		return seen
-	}
 	if seen.at != 0 && now-seen.at < lookAgain || !s.draining {
 		return seen
 	}
@@ -129,10 +98,6 @@ func (s *moving) look(ctx context.Context, old duly.Contract, q duly.QueueRef) d
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if d.changing > 0 || d.changes != seen.changes { // it was looked at too early
-		next.empty, next.known, next.keys = false, false, nil
-		return next
-	}
 	*d = next
 	return next
 }

@@ -39,6 +39,12 @@ func either[T any](m *pair, ask func(e duly.Contract) (T, error)) (T, error) {
 	return found, err
 }
 
+// eitherOf is either for a call that returns only an error.
+func (m *pair) eitherOf(ask func(e duly.Contract) error) error {
+	_, err := either(m, func(e duly.Contract) (struct{}, error) { return struct{}{}, ask(e) })
+	return err
+}
+
 // Get implements duly.Inspector.
 func (m *pair) Get(ctx context.Context, q duly.QueueRef, id string) (duly.JobInfo, error) {
 	return either(m, func(e duly.Contract) (duly.JobInfo, error) { return e.Get(ctx, q, id) })
@@ -182,36 +188,17 @@ func (m *pair) Delete(ctx context.Context, q duly.QueueRef, id string) error {
 
 // Update implements duly.Operator.
 func (m *pair) Update(ctx context.Context, q duly.QueueRef, id string, u duly.Update) error {
-	update := func(e duly.Contract) error { return e.Update(ctx, q, id, u) }
-	if u.Delay != nil || !u.Due.IsZero() {
-		return m.sooner(q, update)
-	}
-	_, err := either(m, func(e duly.Contract) (struct{}, error) { return struct{}{}, update(e) })
-	return err
-}
-
-// sooner is either for what may let a job run sooner than was seen.
-func (m *pair) sooner(q duly.QueueRef, do func(e duly.Contract) error) error {
-	end := m.state.doubt(q.Name)
-	err := do(m.old)
-	there := !errors.Is(err, duly.ErrNotFound)
-	end(there)
-	if there {
-		return err
-	}
-	return do(m.new)
+	return m.eitherOf(func(e duly.Contract) error { return e.Update(ctx, q, id, u) })
 }
 
 // Promote implements duly.Operator.
 func (m *pair) Promote(ctx context.Context, q duly.QueueRef, id string) error {
-	return m.sooner(q, func(e duly.Contract) error { return e.Promote(ctx, q, id) })
+	return m.eitherOf(func(e duly.Contract) error { return e.Promote(ctx, q, id) })
 }
 
 // Requeue implements duly.Operator: dead jobs live again where they are.
 func (m *pair) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeueParams) ([]duly.RequeueResult, error) {
-	end := m.state.doubt(q.Name)
 	results, err := m.old.Requeue(ctx, q, p)
-	end(true) // it may have jobs again, whatever was answered
 	if err != nil {
 		return nil, err
 	}

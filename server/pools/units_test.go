@@ -247,38 +247,6 @@ func TestALateStepLooksAgain(t *testing.T) {
 	}
 }
 
-// looking is an engine whose Stats are read while something else happens.
-type looking struct {
-	duly.Contract
-	meanwhile func()
-}
-
-func (l *looking) Stats(ctx context.Context, q duly.QueueRef) (duly.Stats, error) {
-	stats, err := l.Contract.Stats(ctx, q)
-	l.meanwhile()
-	return stats, err
-}
-
-// What was seen while a call may have let a job run sooner is not relied upon,
-// whether that call has ended or not.
-func TestALookBesideAChangeDoesNotCount(t *testing.T) {
-	t.Parallel()
-	for name, meanwhile := range map[string]func(s *moving){
-		"under way": func(s *moving) { s.doubt("q") },
-		"over":      func(s *moving) { s.doubt("q")(true) },
-		"in vain":   func(s *moving) { s.doubt("q")(false) },
-	} {
-		c := clock.NewFake()
-		engine := model.New(model.Config{Clock: c, Manual: true})
-		s := &moving{draining: true, clock: c, queues: map[string]*drained{}}
-		old := &looking{Contract: engine, meanwhile: func() { meanwhile(s) }}
-		if got, want := s.look(t.Context(), old, duly.Q("q")).empty, name == "in vain"; got != want {
-			t.Errorf("a change that is %s: the queue is empty: %t", name, got)
-		}
-		engine.Close()
-	}
-}
-
 // Of the jobs of an order key the first one that falls due counts. Jobs without
 // a key hold none.
 func TestTheFirstJobOfAKeyIsTheOneThatCounts(t *testing.T) {
