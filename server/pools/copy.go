@@ -15,50 +15,24 @@ import (
 // made again until the old pool's queue has stayed as it was copied. So whatever
 // happens at once, the setting that was given last is the one that stays.
 
-// prepare makes the queues in the new pool and stores that the move has begun.
-// After an error what it has made is gone.
+// prepare creates the queues in the new pool and stores that the move has begun. If it
+// fails, the queues that it has created stay there, without jobs.
 func (r *Pools) prepare(ctx context.Context, next duly.Placement) (duly.Placement, error) {
 	m, err := r.moved(&next)
 	if err != nil {
 		return next, err
 	}
-	before, err := m.new.Queues(ctx, next.Namespace, duly.PageParams{Limit: 1})
+
+	err = m.copyAll(ctx, next.Namespace)
+	if errors.Is(err, duly.ErrInvalid) {
+		return next, duly.Errorf(duly.CodeInvalid,
+			"%w; if an earlier move left the queue in pool %s, remove it there: duly pool move %s --to %s",
+			err, next.Pool, next.Namespace, next.From)
+	}
 	if err != nil {
 		return next, err
 	}
-	if err = m.copyAll(ctx, next.Namespace); err == nil {
-		var stored duly.Placement
-		if stored, err = r.put(ctx, next); err == nil {
-			return stored, nil
-		}
-	}
-	if len(before.Names) == 0 {
-		return next, errors.Join(err, m.undo(ctx))
-	}
-	if errors.Is(err, duly.ErrInvalid) {
-		err = duly.Errorf(duly.CodeInvalid, "%w; something of the namespace is in pool %s already, let that be worked off: duly pool move %s --to %s", err, next.Pool, next.Namespace, next.From)
-	}
-	return next, err
-}
-
-// undo removes the queues of the new pool that were made in vain. Nothing of the
-// namespace was there before, and nothing is as long as it is stored nowhere
-// that it moves there; the answer to that may be lost.
-func (m *pair) undo(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stepFor) // who asks may have gone
-	defer cancel()
-	fresh := m.pools.within(m.new)
-	now, err := m.pools.stored(ctx, m.where.Namespace)
-	if err != nil || now.Pool == m.where.Pool || now.From == m.where.Pool {
-		return err
-	}
-	return eachName(ctx, m.new, m.where.Namespace, func(q duly.QueueRef) error {
-		stats, err := m.new.Stats(ctx, q)
-		if err != nil || stats.Sizes != (duly.Sizes{}) {
-			return err
-		}
-		return fresh.Destroy(ctx, q)
-	})
+	return r.put(ctx, next)
 }
 
 // copyAll makes every queue of the old pool in the new one as it is there.
