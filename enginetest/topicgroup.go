@@ -16,7 +16,7 @@ func topicGroupTests() []test {
 		{"FromAPlaceAheadOfTheLogIsInvalid", []string{"C12.69", "C12.70", "C12.149"}, Options{}, groupFromAhead},
 		{"StartsAtTheOldestStoredMessage", []string{"C12.67", "C12.121"}, Options{}, groupFromTrimmed},
 		{"SeesWhatIsPublishedAfterItsCreation", []string{"C12.71", "C12.72", "C12.73"}, Options{}, groupFromEnd},
-		{"EachSeesEveryMessage", []string{"C12.1", "C12.83"}, Options{}, groupsSeeAll},
+		{"EachSeesEveryMessage", []string{"C1.10", "C12.1", "C12.83"}, Options{}, groupsSeeAll},
 		{"UnknownNamesAreNotFound", []string{"C12.76"}, Options{}, groupUnknown},
 		{"ReserveFromAnUnknownOneLeasesNothing", []string{"C12.76"}, Options{}, groupUnknownAmongOthers},
 		{"HasTheDefaultsOfAGroup", []string{"C12.84", "C12.85", "C12.86"}, Options{}, groupDefaults},
