@@ -56,6 +56,7 @@ func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
 	}
 	defer os.Remove(made.Name())
 	defer made.Close()
+
 	// Not in a transaction, which VACUUM does not allow; it makes its own.
 	err = e.onReader(ctx, func(ctx context.Context, c *conn) error {
 		if err := e.readers.gate.enter(ctx); err != nil {
@@ -68,6 +69,7 @@ func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	return copyOut(ctx, w, made)
 }
 

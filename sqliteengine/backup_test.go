@@ -80,12 +80,14 @@ func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if err := mustOpen(t, path).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if exists(path + "-backup-1234567.part") {
 		t.Error("the copy is still there")
 	}
+
 	for _, end := range keep {
 		if !exists(path + end) {
 			t.Errorf("%s is gone", end)

@@ -88,14 +88,17 @@ func reserveAndAck(b *testing.B, e *sqliteengine.Engine, queue string) {
 		if err != nil || len(ds) == 0 {
 			b.Fatalf("reserve brought %d, %v", len(ds), err)
 		}
+
 		outcomes = outcomes[:0]
 		for _, d := range ds {
 			outcomes = append(outcomes, duly.Outcome{Receipt: d.Receipt, As: duly.Ack})
 		}
+
 		errs, err := e.Settle(b.Context(), "", outcomes)
 		if err != nil {
 			b.Fatal(err)
 		}
+
 		for _, err := range errs {
 			if err != nil {
 				b.Fatal(err)

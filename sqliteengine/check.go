@@ -91,19 +91,23 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	if err := c.strays(); err != nil {
 		return err
 	}
+
 	if err := c.topicRows(); err != nil {
 		return err
 	}
+
 	queues, err := loadQueues(r)
 	if err != nil {
 		return err
 	}
+
 	for _, q := range queues {
 		c.total += q.held() + q.sizes.Dead + q.sizes.Done
 		if q.kind == kindTopic {
 			c.total += q.log.n.delayed
 		}
 	}
+
 	// Topics first, so that their logs are mended before groups are fitted to them.
 	for _, q := range queues {
 		if q.kind == kindTopic {
@@ -112,6 +116,7 @@ func (c *check) all(ctx context.Context, r *conn) error {
 			}
 		}
 	}
+
 	for _, q := range queues {
 		if q.kind == kindTopic {
 			continue
@@ -125,6 +130,7 @@ func (c *check) all(ctx context.Context, r *conn) error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -242,6 +248,7 @@ func (c *check) moments(ctx context.Context) error {
 		}
 		return nil
 	})
+
 	for _, ref := range late {
 		c.found(faultMoment, &queue{ref: ref}, "", "", func(t *tx) (bool, error) {
 			if q := t.queue(ref); q != nil {
@@ -250,6 +257,7 @@ func (c *check) moments(ctx context.Context) error {
 			return false, nil
 		})
 	}
+
 	return err
 }
 
@@ -278,5 +286,6 @@ func (c *check) repair(ctx context.Context) error {
 		}
 		c.report.Repaired++
 	}
+
 	return c.balanceGroups(ctx)
 }

@@ -186,6 +186,7 @@ func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -195,11 +196,13 @@ func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
 	if err != nil || kind.stands(j, e) {
 		return err
 	}
+
 	// A row that can't be read counts as no job here; it is a fault of its own.
 	id, stray := "", *e
 	if j != nil {
 		id = j.ID
 	}
+
 	c.found(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t *tx) (bool, error) {
 		q := t.queue(q.ref)
 		if q == nil {

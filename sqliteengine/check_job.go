@@ -37,6 +37,7 @@ func (c *check) jobs(ctx context.Context, q *queue) error {
 			return err
 		}
 	}
+
 	c.counters(q, counted)
 	return nil
 }
@@ -99,18 +100,21 @@ func (t *tx) judge(k *checked) (faults []jobFault, err error) {
 	if c := k.cursor(); c.at != k.at || !bytes.Equal(c.key, k.place) {
 		found(faultPlace, "%s", k.state)
 	}
+
 	switch {
 	case k.external && !k.bodyRow:
 		found(faultBodyMissing, "")
 	case !k.external && k.bodyRow:
 		found(faultBodyTwice, "")
 	}
+
 	if err := t.judgeEntries(k, found); err != nil {
 		return nil, err
 	}
 	if err := t.judgeMessage(k, found); err != nil {
 		return nil, err
 	}
+
 	return faults, t.judgeKey(k, found)
 }
 
@@ -126,6 +130,7 @@ func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...an
 			found(faultAliasMissing, "")
 		}
 	}
+
 	e := k.entries()
 	if e.expiry != 0 {
 		_, ok, err := t.integer(t.stmt("expiry_has").Int(1, q.id).Int(2, e.expiry).Blob(3, k.number[:]))
@@ -136,6 +141,7 @@ func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...an
 			found(faultExpiryMissing, "at %d", e.expiry)
 		}
 	}
+
 	if e.mergeKey != "" {
 		n, ok, err := t.number(t.stmt("merge_find").Int(1, q.id).Text(2, k.OrderKey).Text(3, e.mergeKey))
 		if err != nil {
@@ -145,6 +151,7 @@ func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...an
 			found(faultMergeMissing, "")
 		}
 	}
+
 	return nil
 }
 
@@ -174,23 +181,27 @@ func (t *tx) mendJob(ref duly.QueueRef, number duly.Number, kind string) (bool, 
 	if q == nil {
 		return false, nil
 	}
+
 	s := t.stmt("check_job").Int(1, q.id).Blob(2, number[:])
 	row, err := s.Step()
 	if err != nil || !row {
 		return false, err
 	}
+
 	k := scanChecked(s, q)
 	s.Reset()
 	faults, err := t.judge(&k)
 	if err != nil {
 		return false, err
 	}
+
 	for _, f := range faults {
 		if f.kind == kind {
 			k.hasBody = false // it was not read
 			return true, t.mend(&k, kind)
 		}
 	}
+
 	return false, nil
 }
 
@@ -223,6 +234,7 @@ func (t *tx) mend(k *checked, kind string) error {
 		}
 		return t.passKey(j.q, j.OrderKey)
 	}
+
 	return errJob
 }
 

@@ -298,11 +298,13 @@ func (w *writer) bury() error {
 		if _, err := s.Step(); err != nil {
 			return err
 		}
+
 		empty, id := s.ColNull(0), s.ColInt(0)
 		s.Reset()
 		if w.graves = !empty; empty {
 			return nil
 		}
+
 		left := 0
 		for _, name := range [...]string{"bury_jobs", "bury_bodies", "bury_aliases", "bury_heads", "bury_merges", "bury_replaceable", "bury_expiries",
 			"bury_messages", "bury_delayed", "bury_seen"} {
@@ -312,9 +314,11 @@ func (w *writer) bury() error {
 			}
 			left += n
 		}
+
 		if left > 0 {
 			return nil
 		}
+
 		_, err := t.stmt("grave_close").Int(1, id).Run()
 		return err
 	}}})

@@ -135,6 +135,7 @@ func checkpointed(t *testing.T) (e *Engine, c *clock.Fake, end func()) {
 	c.Advance(betweenPauses)
 	pushOne(t, e, duly.Job{})
 	begun, over, ended := make(chan bool), make(chan bool), make(chan error, 1)
+
 	go func() {
 		ended <- e.read(context.Background(), func(c *conn) error {
 			_, err := c.Query("SELECT count(*) FROM queues")
@@ -143,6 +144,7 @@ func checkpointed(t *testing.T) (e *Engine, c *clock.Fake, end func()) {
 			return err
 		})
 	}()
+
 	<-begun
 	return e, c, func() {
 		t.Helper()
@@ -169,6 +171,7 @@ func checkpointUntil(t *testing.T, e *Engine, holds func(k *checkpoints) bool) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if done {
 			return
 		}

@@ -81,6 +81,7 @@ func TestCheckpointBesideTransactionsIsNoFailure(t *testing.T) {
 			}
 		})
 	}
+
 	callers.Wait()
 	if n := log.Count("it is tried again"); n > 0 {
 		t.Errorf("the log is told %d times", n)
@@ -112,6 +113,7 @@ func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
 	if err := e.change(t.Context(), longLog); err != nil {
 		t.Fatal(err)
 	}
+
 	const told = "it is tried again"
 	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
 	for _, id := range []string{"a", "b", "c"} {
@@ -119,9 +121,11 @@ func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
 			t.Fatalf("a push is answered %v", err)
 		}
 	}
+
 	if n := pagesLogged(t, e); n < logPages || log.Count(told) != 1 {
 		t.Errorf("%d pages, told %d times", n, log.Count(told))
 	}
+
 	connectTo(t, e, path)
 	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < logPages })
 	if log.Count("level=ERROR") > 0 {
@@ -141,21 +145,25 @@ func TestFailedChoreIsToldOnce(t *testing.T) {
 		tx.conn.named["grave_next"] = sq.Broken(tx.conn.Conn, full())
 		return nil
 	}
+
 	for range 5 {
 		if err := e.change(t.Context(), fail); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	eventually.True(t, "the log to be told", func() bool { return log.Count("it is tried again") == 1 })
 	if err := e.change(t.Context(), func(tx *tx) error { delete(tx.conn.named, "grave_next"); return nil }); err != nil {
 		t.Fatal(err)
 	}
+
 	eventually.True(t, "the graves to be looked at", func() (done bool) {
 		if err := e.change(t.Context(), func(tx *tx) error { done = !tx.w.graves; return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return done
 	})
+
 	if n := log.Count("it is tried again"); n != 1 {
 		t.Errorf("the log was told %d times of %d transactions", n, tries)
 	}
@@ -172,16 +180,19 @@ func TestFailedStepIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer e.Close()
+
 		pushOne(t, e, duly.Job{ID: "a", Lease: time.Second})
 		if ds, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil || len(ds) != 1 {
 			t.Fatal(ds, err)
 		}
+
 		set := func(f func(c *conn)) {
 			t.Helper()
 			if err := e.change(t.Context(), func(tx *tx) error { f(tx.conn); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		set(func(c *conn) { c.named["run_out_first"] = sq.Broken(c.Conn, full()) })
 		c.Advance(2 * time.Second)
 		synctest.Wait()
@@ -216,6 +227,7 @@ func TestLongReadsEndWithTheirCallers(t *testing.T) {
 		<-begun
 		return ended
 	}
+
 	ctx, leave := context.WithCancel(t.Context())
 	ended := begin(ctx)
 	leave()
@@ -225,6 +237,7 @@ func TestLongReadsEndWithTheirCallers(t *testing.T) {
 	if got := ids(t, e); len(got) > 0 {
 		t.Errorf("the next read found %v", got)
 	}
+
 	ended = begin(t.Context())
 	if err := e.Close(); err != nil {
 		t.Error(err)

@@ -77,16 +77,19 @@ func ParseURL(text string) (Config, error) {
 	if !ok {
 		return c, duly.Invalid("url", "must begin with sqlite:, like sqlite:jobs.db")
 	}
+
 	path, query, _ := strings.Cut(rest, "?")
 	path, err := url.PathUnescape(path)
 	if err != nil {
 		return c, duly.Invalid("url", "has a path with a %% that begins no %%XX; write %%25 for the character itself")
 	}
+
 	c.Path = path
 	options, err := url.ParseQuery(query)
 	if err != nil {
 		return c, duly.Invalid("url", "has options that can't be read; write them like ?synchronous=normal&max_body=1048576")
 	}
+
 	for name, values := range options {
 		if len(values) != 1 {
 			return c, duly.Invalid("url", "gives option %s %d times, give it once", strconv.Quote(name), len(values))
@@ -95,6 +98,7 @@ func ParseURL(text string) (Config, error) {
 			return c, err
 		}
 	}
+
 	return c, c.validate()
 }
 

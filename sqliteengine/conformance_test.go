@@ -68,12 +68,14 @@ func TestReceiptsOfBeforeARestoredBackup(t *testing.T) {
 		if err := os.WriteFile(path, backup.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		e, err := sqliteengine.Open(t.Context(), sqliteengine.Config{
 			Path: path, Clock: h.Clock.(clock.Clock), Manual: true, Logger: slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		t.Cleanup(func() {
 			if err := e.Close(); err != nil {
 				t.Error(err)

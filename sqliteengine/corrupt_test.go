@@ -151,6 +151,7 @@ func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
 	if err := e.Configure(ctx, duly.Q("gone"), duly.QueueConfig{}); err != nil {
 		t.Fatal(err)
 	}
+
 	letGo := held(t, e)
 	done := make(chan error, 3)
 	join := func(f func() error) {
@@ -160,6 +161,7 @@ func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
+
 	join(func() error {
 		return second(e.Push(ctx, []duly.Job{{Queue: "q", Delay: time.Hour, TTL: 2 * time.Hour, ID: "own"}}))
 	})
@@ -169,6 +171,7 @@ func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
 		report, err = e.Check(ctx, duly.CheckParams{})
 		return err
 	})
+
 	letGo()
 	if err := errors.Join(<-done, <-done, <-done); err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
@@ -231,6 +234,7 @@ func (r *ruin) fill() {
 			delete(r.ids, got[0].ID)
 		}
 	}
+
 	r.push(duly.Job{ID: "dead", Priority: 9})
 	lease(duly.Bury)
 	r.push(duly.Job{ID: "done", Priority: 9, Retain: time.Hour})
@@ -302,6 +306,7 @@ func (r *ruin) drain() {
 	seen := map[string]bool{}
 	r.clock.Advance(31 * time.Second) // over every lease
 	r.clock.Advance(30 * time.Second) // what was later is due
+
 	for {
 		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 100})
 		if err != nil {
@@ -317,6 +322,7 @@ func (r *ruin) drain() {
 			}
 		}
 	}
+
 	s, err := r.e.Stats(ctx, ruinQueue)
 	if err != nil {
 		r.Fatal(err)
@@ -327,6 +333,7 @@ func (r *ruin) drain() {
 	if total := len(seen) + int(s.Sizes.Dead); total < len(r.ids) && !r.stray() {
 		r.Errorf("%d jobs came out and %d are dead, of %d", len(seen), s.Sizes.Dead, len(r.ids))
 	}
+
 	if faults := r.check(false); len(faults) > 0 {
 		r.Errorf("after all there are %s", fmt.Sprint(faults))
 	}

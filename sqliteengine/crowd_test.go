@@ -31,6 +31,7 @@ func TestNobodyIsToldThatTheFileIsBusy(t *testing.T) {
 	case testing.Short():
 		lasts = time.Second
 	}
+
 	c := newCrowd(t)
 	c.run(lasts)
 	c.settleAll()
@@ -44,6 +45,7 @@ func TestNobodyIsToldThatTheFileIsBusy(t *testing.T) {
 			t.Errorf("queue %d: %d jobs were pushed and %d are accounted for: %+v", i, n.Pushed, sum, s)
 		}
 	}
+
 	report, err := c.e.Check(c.ctx, duly.CheckParams{})
 	if err != nil || len(report.Faults) > 0 {
 		t.Errorf("the check finds %+v, %v", report.Faults, err)
@@ -84,6 +86,7 @@ func newCrowd(t *testing.T) *crowd {
 			t.Fatal(err)
 		}
 	}
+
 	c.empty = c.size()
 	c.parts = []*crowdPart{
 		{name: "push", goroutines: 20, do: c.push},
@@ -115,6 +118,7 @@ func (c *crowd) run(lasts time.Duration) {
 	end := clock.Monotonic() + lasts
 	var all sync.WaitGroup
 	goroutines := 0
+
 	for _, p := range c.parts {
 		goroutines += p.goroutines
 		for i := range p.goroutines {
@@ -130,6 +134,7 @@ func (c *crowd) run(lasts time.Duration) {
 			})
 		}
 	}
+
 	if goroutines != 64 {
 		c.Errorf("there are %d goroutines, want 64", goroutines)
 	}
@@ -180,12 +185,14 @@ func (c *crowd) push(r *rand.Rand) error {
 			jobs[i].TTL = time.Duration(1+r.IntN(200)) * time.Millisecond
 		}
 	}
+
 	results, err := c.e.Push(c.ctx, jobs)
 	for _, p := range results {
 		if p.Err != nil && !errors.Is(p.Err, duly.ErrFull) {
 			err = errors.Join(err, p.Err)
 		}
 	}
+
 	return err
 }
 
@@ -199,20 +206,24 @@ func (c *crowd) work(r *rand.Rand) error {
 		_, err := c.e.Wait(c.ctx, duly.WaitParams{Queues: p.Queues, Timeout: 20 * time.Millisecond})
 		return err
 	}
+
 	if _, err := c.e.Extend(c.ctx, "", []duly.Receipt{got[0].Receipt}, time.Minute); err != nil {
 		return err
 	}
+
 	outcomes := make([]duly.Outcome, len(got))
 	for i, d := range got {
 		as := []duly.Settlement{duly.Ack, duly.Ack, duly.Ack, duly.Nack, duly.Release, duly.Bury}[r.IntN(6)]
 		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: as}
 	}
+
 	errs, err := c.e.Settle(c.ctx, "", outcomes)
 	for _, e := range errs { // a job may have been deleted meanwhile
 		if e != nil && !errors.Is(e, duly.ErrLeaseLost) {
 			err = errors.Join(err, e)
 		}
 	}
+
 	return err
 }
 

@@ -30,6 +30,7 @@ func storeError(path string, err error) error {
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 			Message: fmt.Sprintf("%s can't be written to; check the rights of the file and of its folder", path)}
 	}
+
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 		Message: fmt.Sprintf("%s can't be read or written at the moment; it may have happened", path)}
 }

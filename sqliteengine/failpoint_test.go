@@ -275,6 +275,7 @@ func (f *failpoints) snapshot(q duly.QueueRef) string {
 		fmt.Fprintf(&text, "%+v\n", *stats.Group)
 		stats.Group = nil
 	}
+
 	fmt.Fprintf(&text, "%+v %v\n", stats, err)
 	cfg, err := f.e.Config(f.Context(), q)
 	fmt.Fprintf(&text, "%+v %v\n", cfg, err)
@@ -286,6 +287,7 @@ func (f *failpoints) snapshot(q duly.QueueRef) string {
 		}
 		fmt.Fprintf(&text, "%s %+v %v\n", state, page, err)
 	}
+
 	tokens, err := f.e.Tokens(f.Context(), q.Name, duly.PageParams{})
 	fmt.Fprintf(&text, "%+v %v\n", tokens, err)
 	return text.String()

@@ -19,6 +19,7 @@ func TestGatheringAnswersEverybody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	const callers, calls = 32, 50
 	var all sync.WaitGroup
 	for range callers {
@@ -30,6 +31,7 @@ func TestGatheringAnswersEverybody(t *testing.T) {
 			}
 		})
 	}
+
 	all.Wait()
 	if r, err := e.Push(ctx, []duly.Job{{Queue: "q"}}); err != nil || r[0].Outcome != duly.Created {
 		t.Error(r, err)

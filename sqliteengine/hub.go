@@ -170,6 +170,7 @@ func (h *hub) learn(q *queue, now int64) *view {
 	if q.cfgDirty {
 		h.leaveOther(q)
 	}
+
 	v.exists, v.cfg, v.ready, v.first = true, q.cfg, q.sizes.Ready, q.first
 	v.stepping, v.kind = false, q.kind
 	switch q.kind {
@@ -178,11 +179,13 @@ func (h *hub) learn(q *queue, now int64) *view {
 	case kindGroup:
 		h.learnGroup(v, q)
 	}
+
 	if v.open, v.opensAt = q.openLater(now); q.sizes.Blocked == 0 {
 		v.next.expiry = never // nobody waits for what an expiry could free
 	} else {
 		v.next.expiry = v.first.expiry
 	}
+
 	v.next.due, v.next.leaseEnd = v.first.due, v.first.leaseEnd
 	if !h.e.cfg.Manual {
 		if q.sizes.Leased > 0 || q.kind == kindTopic && v.first.leaseEnd != never {
@@ -191,9 +194,11 @@ func (h *hub) learn(q *queue, now int64) *view {
 			delete(h.leasing, v)
 		}
 	}
+
 	for range q.reserves {
 		h.waiters.Arrive(v.door)
 	}
+
 	if v.ready == 0 && q.reserves > 0 || !v.passed(now) { // more than there are jobs come in vain
 		h.waiters.Trim(v.door, int(v.ready))
 	}

@@ -147,6 +147,7 @@ func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
 					if err := goes(t, e, w); !errors.Is(err, context.Canceled) {
 						t.Errorf("it is answered %v", err)
 					}
+
 					if n := woken(); n != 1 {
 						t.Fatal("the next one sleeps on")
 					}

@@ -158,6 +158,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo
 	if err := notForGroup(ref, "peek"); err != nil {
 		return info, err
 	}
+
 	err = e.look(ctx, ref, func(t *tx, q *queue) error {
 		var first *job
 		if q != nil {
@@ -192,10 +193,12 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 			break
 		}
 	}
+
 	due, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, lookBound), q)
 	if err != nil {
 		return nil, err
 	}
+
 	for i := range due {
 		j := &due[i]
 		if j.over(t.now) || first != nil && !j.before(first) {
@@ -213,6 +216,7 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 			first = j
 		}
 	}
+
 	return first, nil
 }
 
@@ -315,12 +319,14 @@ func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 			return s, err
 		}
 	}
+
 	oldest := t.now
 	if q.sizes.Ready > 0 {
 		if oldest, err = t.oldestReady(q); err != nil {
 			return s, err
 		}
 	}
+
 	if q.sizes.Delayed > 0 {
 		if err := t.countDue(q, &s.Sizes, &oldest); err != nil {
 			return s, err
@@ -333,6 +339,7 @@ func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 			s.NextDue = clock.FromMilli(next)
 		}
 	}
+
 	s.OldestReady = time.Duration(max(0, t.now-oldest)) * time.Millisecond
 	return s, nil
 }

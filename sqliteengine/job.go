@@ -155,11 +155,13 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	if copy(j.number[:], s.ColRaw(0)) != len(j.number) {
 		return errJob
 	}
+
 	j.Namespace, j.Queue = q.ref.Namespace, q.ref.Name
 	known := knownRules
 	if q.group != nil {
 		known = messageRules
 	}
+
 	alias, err := unpackFields(s.ColRaw(8), &j.Planned, known)
 	if j.ID = alias; alias == "" {
 		j.ID = j.number.String()
@@ -170,6 +172,7 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	if err != nil {
 		return fmt.Errorf("%w: job %s of queue %s", err, j.ID, q.ref)
 	}
+
 	j.state = duly.State(s.ColInt(1))
 	j.DueAt, j.PushedAt = s.ColInt(3), s.ColInt(4)
 	j.ended, j.failures, j.stalls = uint64(s.ColInt(5)), int(s.ColInt(6)), int(s.ColInt(7))
@@ -179,9 +182,11 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	case duly.StateDead, duly.StateDone:
 		j.finished = s.ColInt(2)
 	}
+
 	if !s.ColNull(9) {
 		j.lastError = s.ColText(9)
 	}
+
 	j.result = s.ColBytes(10)
 	j.Body = s.ColBytes(11)
 	j.external, j.hasBody = j.Body == nil && !j.pointer, j.Body != nil

@@ -164,6 +164,7 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 			if err := e.Configure(t.Context(), duly.Q("q"), cfg); err != nil {
 				t.Fatal(err)
 			}
+
 			pushAll(t, e, fixed("a", "b", "c", "d")...)
 			sameGot(t, reserveTogether(t, e, reservers(t, 1, 5, 1)), "[a][b][]")
 			if s := balanced(t, e); s.Sizes.Leased != 2 || s.Sizes.Ready != 2 {
@@ -237,6 +238,7 @@ func TestDeletesThatMeet(t *testing.T) {
 	for range 9 {
 		jobs = append(jobs, duly.Job{ID: duly.NewNumber().String(), Made: true})
 	}
+
 	jobs[1].Tries, jobs[1].TTL, jobs[1].Headers = 3, time.Hour, map[string]string{"a": "b"} // rules, and nothing beside the row
 	jobs[2].OrderKey, jobs[3].OrderKey = "k", "k"                                           // the first frees the second
 	jobs[4].Merge = duly.Merge{Key: "m", Until: duly.UntilDone}
@@ -247,12 +249,14 @@ func TestDeletesThatMeet(t *testing.T) {
 	if got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100}); err != nil || len(got) != 7 {
 		t.Fatalf("%d deliveries, %v", len(got), err)
 	}
+
 	ids := []string{jobs[8].ID, jobs[0].ID, jobs[0].ID, jobs[1].ID, jobs[2].ID, jobs[4].ID, jobs[5].ID, jobs[6].ID, jobs[7].ID, duly.NewNumber().String(), "no-number"}
 	errs := make([]error, len(ids))
 	var calls []func()
 	for i, id := range ids {
 		calls = append(calls, func() { errs[i] = e.Delete(context.Background(), duly.Q("q"), id) })
 	}
+
 	together(t, e, calls...)
 	for i, err := range errs {
 		missing := i == 2 || i >= 9
@@ -260,6 +264,7 @@ func TestDeletesThatMeet(t *testing.T) {
 			t.Errorf("delete %d was answered %v", i, err)
 		}
 	}
+
 	s := balanced(t, e)
 	if s.Sizes != (duly.Sizes{Ready: 1}) || s.Counters.Deleted != 8 {
 		t.Errorf("the stats are %+v", s)
@@ -282,6 +287,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 		{ID: twice, Priority: 9}, // fails the statement, and not the others
 		{},
 	}
+
 	outcomes := make([]duly.PushResult, len(jobs))
 	var calls []func()
 	for i, j := range jobs {
@@ -298,6 +304,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 			outcomes[i] = r[0]
 		})
 	}
+
 	together(t, e, calls...)
 	for i, r := range outcomes {
 		want := duly.Created
@@ -308,9 +315,11 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 			t.Errorf("push %d was answered %+v", i, r)
 		}
 	}
+
 	if s := balanced(t, e); s.Sizes != (duly.Sizes{Ready: 4, Delayed: 1}) || s.Counters.Pushed != 5 {
 		t.Errorf("the stats are %+v", s)
 	}
+
 	sameIDs(t, ids(t, e), twice, jobs[1].ID, jobs[0].ID, jobs[5].ID)
 	info, err := e.Get(t.Context(), duly.Q("q"), jobs[0].ID)
 	if err != nil || info.Tries != 1 || info.MaxStalls != duly.None || info.Backoff != duly.Fixed(0) || info.ExpiresAt.IsZero() {

@@ -44,6 +44,7 @@ func (t *tx) readyOrBlocked(j *job) (duly.State, error) {
 	if j.lockKey() == "" {
 		return duly.StateReady, nil
 	}
+
 	for {
 		n, busy, err := t.head(j.q, j.OrderKey)
 		switch {

@@ -101,12 +101,14 @@ func (t *tx) replan(j *job, dueChanged bool) (err error) {
 			}
 		}
 	}
+
 	if err := t.put(j); err != nil {
 		return err
 	}
 	if from != duly.StateDelayed && j.state == duly.StateDelayed && j.ended == 0 {
 		return t.freeKey(j) // put back before its first delivery
 	}
+
 	return nil
 }
 
@@ -120,18 +122,21 @@ func (t *tx) comeBack(j *job, event duly.Event, due int64) error {
 	if merged, err := t.mergeAway(j, due); err != nil || merged {
 		return err
 	}
+
 	switch event {
 	case duly.EventNack:
 		j.failures++
 	case duly.EventStall:
 		j.stalls++
 	}
+
 	if event != duly.EventRelease && j.Exhausted(j.failures, j.stalls) {
 		if event == duly.EventStall {
 			j.lastError = duly.StallReason(j.stalls)
 		}
 		return t.die(j)
 	}
+
 	j.DueAt = due
 	if j.state = duly.StateDelayed; due <= t.now {
 		j.state = duly.StateReady // it still holds its order key

@@ -52,11 +52,13 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 	if text == "" {
 		return c, nil
 	}
+
 	b, err := base64.RawURLEncoding.DecodeString(text)
 	const head = 1 + len(c.number)
 	if err != nil || len(b) < head+8 || duly.State(b[0]) != state || len(b) > head+1+duly.MaxKey+8 {
 		return c, duly.BadCursor()
 	}
+
 	c.set = true
 	copy(c.number[:], b[1:])
 	switch rest := b[head:]; {
@@ -67,6 +69,7 @@ func parseCursor(text string, state duly.State) (c cursor, err error) {
 	default:
 		c.at = int64(binary.BigEndian.Uint64(rest))
 	}
+
 	return c, nil
 }
 
@@ -195,6 +198,7 @@ func (e *Engine) names(ctx context.Context, p duly.PageParams, statement, namesp
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt(statement).Text(1, p.Cursor).Int(2, int64(p.Limit)+1)
 		if namespace != "" {
@@ -212,6 +216,7 @@ func (e *Engine) names(ctx context.Context, p duly.PageParams, statement, namesp
 		page.Names = page.Names[:p.Limit]
 		page.Next = page.Names[p.Limit-1]
 	}
+
 	return page, err
 }
 

@@ -14,6 +14,7 @@ func TestListGoesOnBehindDamagedRows(t *testing.T) {
 	for i := range 9 {
 		pushOne(t, e, duly.Job{ID: fmt.Sprintf("j%d", i)})
 	}
+
 	ask(t, e, `UPDATE jobs SET rules = x'ffffff' WHERE number IN
 		(SELECT number FROM aliases WHERE id IN ('j0', 'j3', 'j4', 'j8'))`)
 	for limit := 1; limit < 12; limit++ {

@@ -114,6 +114,7 @@ func TestLongReadThatFailsGivesItsTokenBack(t *testing.T) {
 		if !failed {
 			t.Errorf("%s: the read did not fail", name)
 		}
+
 		tokenIsFree(t, e)
 		if n := len(e.readers.lent) + len(e.readers.turn); n > 0 {
 			t.Errorf("%s: %d connections are lent", name, n)
@@ -223,10 +224,12 @@ func TestLongReadEndsWithTheEngine(t *testing.T) {
 				})
 			}()
 		}
+
 		synctest.Wait()
 		if err := e.Close(); err != nil {
 			t.Error(err)
 		}
+
 		for range 2 {
 			if err := <-ended; !errors.Is(err, duly.ErrClosed) {
 				t.Errorf("the read ended with %v", err)

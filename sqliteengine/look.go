@@ -95,32 +95,39 @@ func (t *tx) deliverable(q *queue, most int) (n int64, next moments, err error) 
 			}
 		}
 	}
+
 	if next, err = t.ahead(q); err != nil {
 		return 0, next, err
 	}
+
 	gone, freed, err := t.readyButOver(q)
 	if err != nil {
 		return 0, next, err
 	}
+
 	due, err := t.dueReady(q, most)
 	if err != nil {
 		return 0, next, err
 	}
+
 	runOut, err := t.count(t.stmt("run_out_count").Int(1, q.id).Int(2, t.now).Int(3, countBound))
 	if err != nil {
 		return 0, next, err
 	}
+
 	if q.group != nil {
 		if freed, err = t.unread(q, most); err != nil { // nothing in a group expires
 			return 0, next, err
 		}
 	}
+
 	open := q
 	if runOut > 0 { // their leases count no more
 		with := *q
 		with.sizes.Leased -= runOut
 		open = &with
 	}
+
 	return min(q.sizes.Ready-gone+freed+due+runOut, int64(open.open(t.now))), next, nil
 }
 
@@ -145,12 +152,14 @@ func (t *tx) ahead(q *queue) (moments, error) {
 			s.Reset()
 		}
 	}
+
 	if q.sizes.Blocked == 0 {
 		next.expiry = never
 	}
 	if q.group == nil {
 		return next, nil
 	}
+
 	enters, ok, err := t.integer(t.stmt("delayed_after").Int(1, q.group.topicID).Int(2, t.now))
 	if ok {
 		note(&next.due, enters)

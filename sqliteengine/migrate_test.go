@@ -69,11 +69,13 @@ func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	t.Cleanup(func() { e.Close() })
 	ask(t, e, "SELECT colour FROM queues")
 	if n := ready(t, e); n != 50 {
 		t.Errorf("%d jobs are ready after the upgrade", n)
 	}
+
 	copied := fmt.Sprintf("%s.v%d", path, current.version())
 	if h, err := current.readHeader(copied); err != nil || h.version != current.version() {
 		t.Errorf("the copy says %+v, %v", h, err)
@@ -81,6 +83,7 @@ func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	if info, err := os.Stat(copied); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the copy is %v, %v", info, err)
 	}
+
 	old := mustOpen(t, copied)
 	if n := ready(t, old); n != 50 {
 		t.Errorf("the copy has %d jobs", n)
@@ -119,9 +122,11 @@ func TestUpgradeThatWasCutShortIsFinished(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if err := errors.Join(c.NoCheckpointOnClose(), newer.migrate(c, current.version()), c.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -132,11 +137,13 @@ func TestUpgradeThatWasCutShortIsFinished(t *testing.T) {
 	if after, err := os.ReadFile(path); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("the version before it has changed the file, %v", err)
 	}
+
 	e, err := openAs(path, newer)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	if ask(t, e, "SELECT colour FROM queues"); ready(t, e) != 50 {
 		t.Error("jobs are missing")
 	}
@@ -167,12 +174,14 @@ func makeGolden(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for i, j := range goldenJobs() {
 		j.Queue = "golden"
 		if i < 3 {
@@ -181,11 +190,13 @@ func makeGolden(t *testing.T, path string) {
 		_, err := e.Push(ctx, []duly.Job{j})
 		must(err)
 	}
+
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 3})
 	must(err)
 	_, err = e.Settle(ctx, "", []duly.Outcome{
 		{Receipt: got[0].Receipt, As: duly.Ack, Result: []byte("a result")}, {Receipt: got[1].Receipt, As: duly.Bury, Error: "no good"},
 	})
+
 	must(err)
 	must(e.Configure(ctx, duly.Q("golden"), duly.QueueConfig{MaxJobs: 1000, Rate: duly.Rate{PerSecond: 100}, Defaults: duly.Defaults{Tries: 9}}))
 	must(e.PutToken(ctx, duly.Token{Hash: [32]byte{1, 2, 3}, Namespace: "default", Rights: duly.RightAdmin, CreatedAt: clock.Epoch, Limits: goldenLimits}))
@@ -206,6 +217,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 			t.Fatal(err)
 		}
 	}
+
 	must(e.ConfigureTopic(ctx, goldenTopic, duly.TopicConfig{Dedupe: time.Hour, Keep: 24 * time.Hour}))
 	_, err := e.CreateGroup(ctx, goldenGroup, "")
 	must(err)
@@ -214,6 +226,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	for _, body := range []string{"acked", "dead", "later", "leased", "blocked", "new"} {
 		messages = append(messages, duly.Message{Topic: goldenTopic.Name, ID: body, Body: []byte(body), Headers: map[string]string{"a": "b"}})
 	}
+
 	messages[3].Key, messages[4].Key = "k", "k"
 	messages = append(messages, duly.Message{Topic: goldenTopic.Name, ID: "delayed", Delay: time.Hour})
 	_, err = e.Publish(ctx, messages[:5])
@@ -224,6 +237,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	_, err = e.Settle(ctx, "", []duly.Outcome{
 		{Receipt: got[0].Receipt, As: duly.Ack}, {Receipt: got[1].Receipt, As: duly.Bury}, {Receipt: got[2].Receipt, As: duly.Nack, Delay: &delay},
 	})
+
 	must(err)
 	_, err = e.Publish(ctx, messages[5:])
 	must(err)
@@ -298,10 +312,12 @@ func TestGoldenFilesOpen(t *testing.T) {
 		makeGolden(t, path)
 		pack(t, path, golden)
 	}
+
 	files, err := filepath.Glob("testdata/v*.db.gz")
 	if err != nil || len(files) != current.version() {
 		t.Fatalf("there are %d golden files, %v; want one per layout", len(files), err)
 	}
+
 	for _, file := range files {
 		path := filepath.Join(t.TempDir(), "duly.db")
 		unpack(t, file, path)
@@ -327,6 +343,7 @@ func judgeGoldenTopic(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	stats, err := e.Stats(ctx, goldenGroup)
 	if err != nil || stats.Sizes != (duly.Sizes{Delayed: 1, Blocked: 1, Leased: 1, Dead: 1}) || stats.Group.Lag != 1 || stats.Counters.Acked != 1 {
 		t.Errorf("the group is %+v, %v", stats, err)
@@ -334,10 +351,12 @@ func judgeGoldenTopic(t *testing.T, path string) {
 	if info, err := e.Topic(ctx, goldenTopic); err != nil || info.Config.Keep != 24*time.Hour || info.Stats.Messages != 6 || info.Stats.Delayed != 1 {
 		t.Errorf("the topic is %+v, %v", info, err)
 	}
+
 	repeat, err := e.Publish(ctx, []duly.Message{{Topic: goldenTopic.Name, ID: "dead"}})
 	if err != nil || repeat[0].Outcome != duly.Exists {
 		t.Errorf("a repeat is %+v, %v", repeat, err)
 	}
+
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{goldenGroup.Name}, Max: 10})
 	if err != nil || len(got) != 1 || string(got[0].Body) != "new" || got[0].Headers["a"] != "b" {
 		t.Errorf("the group hands out %+v, %v", got, err)
@@ -351,6 +370,7 @@ func judgeGolden(t *testing.T, path string, limits duly.Limits) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	states := []duly.State{duly.StateDone, duly.StateDead, duly.StateLeased, duly.StateReady, duly.StateReady, duly.StateBlocked, duly.StateReady, duly.StateDelayed}
 	for i, j := range goldenJobs() {
 		info, err := e.Get(ctx, duly.Q("golden"), j.ID)
@@ -359,6 +379,7 @@ func judgeGolden(t *testing.T, path string, limits duly.Limits) {
 			t.Errorf("%s is %+v, %v", j.ID, info, err)
 		}
 	}
+
 	if cfg, err := e.Config(ctx, duly.Q("golden")); err != nil || cfg.MaxJobs != 1000 || cfg.Rate.PerSecond != 100 || cfg.Defaults.Tries != 9 {
 		t.Errorf("the configuration is %+v, %v", cfg, err)
 	}
@@ -368,6 +389,7 @@ func judgeGolden(t *testing.T, path string, limits duly.Limits) {
 	if report, err := e.Check(ctx, duly.CheckParams{}); err != nil || len(report.Faults) > 0 || report.Jobs < int64(len(states)) {
 		t.Errorf("the check says %+v, %v", report, err)
 	}
+
 	c.Advance(49 * time.Hour)
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"golden"}, Max: 10})
 	if err != nil || len(got) != 4 || got[0].ID != "plain" || got[1].ID != "later" || got[2].ID != "head" || got[3].ID != "large" {

@@ -24,15 +24,18 @@ func TestObserve(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	const pushes = 3
 	for range pushes {
 		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q"}}); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if _, err := e.Stats(t.Context(), duly.Q("q")); err != nil {
 		t.Fatal(err)
 	}
+
 	mu.Lock()
 	defer mu.Unlock()
 	if calls["transaction"] < pushes || calls["commit"] < pushes || calls["read"] != 1 || took["commit"] <= 0 || took["commit"] > took["transaction"] {

@@ -27,15 +27,18 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	cfg = cfg.withDefaults()
 	path, err := settlePath(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
+
 	cfg.Path = path
 	if err := mustBeFile(path); err != nil {
 		return nil, err
 	}
+
 	held, err := lock(path, openElsewhere)
 	if err != nil {
 		return nil, err
@@ -43,11 +46,13 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := dropLeftovers(path); err != nil {
 		cfg.Logger.Warn("what a backup or a restore has left behind can't be removed", "path", path, "error", err)
 	}
+
 	e, err := start(cfg, current)
 	if err != nil {
 		unlock(held)
 		return nil, storeError(path, err)
 	}
+
 	e.lock = held
 	go e.w.loop()
 	return e, nil
@@ -88,6 +93,7 @@ func start(cfg Config, l layout) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	e := &Engine{cfg: cfg, layout: l, stopped: make(chan struct{})}
 	e.inbox.init()
 	e.readers.turn = make(chan struct{}, maxReaders)
@@ -106,6 +112,7 @@ func start(cfg Config, l layout) (*Engine, error) {
 	if err != nil {
 		return nil, errors.Join(err, e.w.room.close())
 	}
+
 	return e, nil
 }
 
@@ -131,10 +138,12 @@ func (e *Engine) connect(mode sq.Mode) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	sync := "FULL"
 	if e.cfg.Synchronous == SyncNormal {
 		sync = "NORMAL"
 	}
+
 	// The checkpointer alone decides when the log is moved into the file. On
 	// macOS a sync reaches the disk only with the two fullfsync settings.
 	// The patience comes first: what follows reads the file, of which another
@@ -146,6 +155,7 @@ PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;`, busyTimeout, sync, c
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+
 	return newConn(c), nil
 }
 
@@ -178,6 +188,7 @@ func (w *writer) open() error {
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
+
 	w.checkpoints = checkpoints{w: w, done: make(chan passed, 1)}
 	w.c, w.graves, w.vacuum = c, true, true
 	w.e.hub.reset(w.queues)

@@ -85,10 +85,12 @@ func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
+
 	fileLink := filepath.Join(link, "other.db")
 	if err := os.Symlink(path, fileLink); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range []string{path, filepath.Join(dir, ".", "duly.db"), filepath.Join(link, "duly.db"), fileLink} {
 		_, err := Open(t.Context(), Config{Path: name, Logger: quiet()})
 		if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "this process") {
@@ -107,10 +109,12 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder is %v, %v", info.Mode(), err)
 	}
+
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) < 3 {
 		t.Fatalf("the folder has %d files, %v", len(files), err)
 	}
+
 	for _, f := range files {
 		if info, err := f.Info(); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s is %v, %v", f.Name(), info.Mode(), err)
@@ -145,6 +149,7 @@ func TestFilesThatAreNotOursStayAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	foreign := filepath.Join(t.TempDir(), "foreign.db")
 	c, err := sq.Open(foreign, sq.Create)
 	if err == nil {
@@ -153,10 +158,12 @@ func TestFilesThatAreNotOursStayAsTheyAre(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	foreignBytes, err := os.ReadFile(foreign)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	changed := func(change func(b []byte) []byte) []byte { return change(bytes.Clone(ours)) }
 	for _, test := range []struct {
 		name  string
@@ -281,6 +288,7 @@ func TestReadOnlyFolderIsNamed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("a folder can't be made read-only by its mode")
 	}
+
 	dir := t.TempDir()
 	binary := within(t)
 	open := func(t *testing.T, what string) {
@@ -292,14 +300,17 @@ func TestReadOnlyFolderIsNamed(t *testing.T) {
 			t.Errorf("%s: told %q", what, says)
 		}
 	}
+
 	reach(t, dir)
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
+
 	open(t, "a new file")
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	store(t, filepath.Join(dir, "duly.db"))
 	before, err := os.ReadFile(filepath.Join(dir, "duly.db"))
 	if err != nil {
@@ -308,6 +319,7 @@ func TestReadOnlyFolderIsNamed(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Join(dir, "duly.db"), 0o444), os.Chmod(dir, 0o555)); err != nil {
 		t.Fatal(err)
 	}
+
 	open(t, "a file that is there")
 	after, err := os.ReadFile(filepath.Join(dir, "duly.db"))
 	if err != nil || !bytes.Equal(before, after) {
@@ -331,14 +343,17 @@ func TestConnectingWaitsForWhoHasTheFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	holder, err := sq.Open(copied, sq.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer holder.Close()
+
 	if err := holder.Exec("BEGIN EXCLUSIVE"); err != nil {
 		t.Fatal(err)
 	}
+
 	done := make(chan error, 1)
 	go func() {
 		c, err := (&Engine{cfg: Config{Path: copied}.withDefaults()}).connect(sq.ReadOnly)
@@ -347,11 +362,13 @@ func TestConnectingWaitsForWhoHasTheFile(t *testing.T) {
 		}
 		done <- err
 	}()
+
 	select {
 	case err := <-done:
 		t.Fatalf("it does not wait: %v", err)
 	case <-time.After(100 * time.Millisecond):
 	}
+
 	if err := holder.Exec("COMMIT"); err != nil {
 		t.Fatal(err)
 	}

@@ -50,6 +50,7 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 	if err := notForGroup(ref, "update"); err != nil {
 		return err
 	}
+
 	u = keepUpdate(ctx, u)
 	return e.onJob(ctx, ref, id, needsRoom, func(t *tx, j *job) error {
 		if !j.state.Waiting() {
@@ -101,6 +102,7 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	if err := duly.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
+
 	p := &purge{state: state, left: int64(n), all: n == 0}
 	for {
 		var now purge // the state of p after this transaction, which may run twice
@@ -140,17 +142,21 @@ func (p *purge) run(t *tx, q *queue) error {
 	if p.all {
 		p.all, p.left = false, *q.sizes.Of(p.state)
 	}
+
 	jobs, err := t.page(q, p.state, p.from, int(min(p.left, purgeBound)), false)
 	if err != nil {
 		return err
 	}
+
 	numbers := make([]duly.Number, len(jobs))
 	for i := range jobs {
 		numbers[i] = jobs[i].number
 	}
+
 	if len(jobs) > 0 {
 		p.from = jobs[len(jobs)-1].cursor()
 	}
+
 	for _, n := range numbers {
 		// Read again: removing one may have changed another.
 		j, err := t.byNumber(q, n)
@@ -165,6 +171,7 @@ func (p *purge) run(t *tx, q *queue) error {
 		}
 		p.done++
 	}
+
 	p.left -= int64(len(numbers))
 	p.end = p.left <= 0 || len(numbers) < purgeBound
 	return nil
@@ -181,6 +188,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	if patch.Shards > 1 {
 		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
 	}
+
 	return e.add(ctx, needsRoom, func(t *tx) error {
 		if err := t.known(ref.Normal()); err != nil {
 			return err
@@ -240,6 +248,7 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
+
 	err := e.change(ctx, func(t *tx) error {
 		q := t.queue(ref.Normal())
 		switch {
@@ -255,5 +264,6 @@ func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err == nil {
 		e.cancels.Publish(ref.Normal().Namespace, duly.Canceled{Queue: ref.Name})
 	}
+
 	return err
 }

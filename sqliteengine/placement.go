@@ -15,6 +15,7 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
+
 	return e.changeToken(ctx, needsLittle, func(t *tx) error {
 		name := "placement_change"
 		if p.Version == 0 {
@@ -38,6 +39,7 @@ func (e *Engine) FindPlacement(ctx context.Context, namespace string) (p duly.Pl
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return p, err
 	}
+
 	namespace = duly.NamespaceOr(namespace)
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("placement_find").Text(1, namespace)
@@ -69,6 +71,7 @@ func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
+
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("placement_list").Text(1, p.Cursor).Int(2, int64(p.Limit)+1)
 		for {
@@ -83,5 +86,6 @@ func (e *Engine) Placements(ctx context.Context, p duly.PageParams) (page duly.P
 		page.Placements = page.Placements[:p.Limit]
 		page.Next = page.Placements[p.Limit-1].Namespace
 	}
+
 	return page, err
 }

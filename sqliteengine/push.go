@@ -62,6 +62,7 @@ func (p *pushes) judge(e *Engine, jobs []duly.Job) {
 	var cfg duly.QueueConfig
 	var there bool
 	last := map[duly.QueueRef]duly.Number{}
+
 	for i := range jobs {
 		j, item := &jobs[i], &p.items[i]
 		if r := (duly.QueueRef{Namespace: duly.NamespaceOr(j.Namespace), Name: j.Queue}); i == 0 || r != ref {
@@ -166,6 +167,7 @@ func (p *pushes) run(t *tx) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -181,6 +183,7 @@ func (t *tx) push(q *queue, p *push) (duly.PushResult, error) {
 		state, err := t.stateNow(old)
 		return duly.PushResult{ID: p.ID, Outcome: duly.Exists, State: state}, err
 	}
+
 	j := &job{Planned: p.Planned, q: q, number: p.given, hasBody: true}
 	holder, err := t.merger(j)
 	if err != nil {
@@ -189,15 +192,18 @@ func (t *tx) push(q *queue, p *push) (duly.PushResult, error) {
 	if holder != nil {
 		return duly.PushResult{ID: holder.ID, Outcome: duly.Merged}, t.mergeInto(holder, j)
 	}
+
 	if q.cfg.MaxJobs != duly.None && q.held() >= int64(q.cfg.MaxJobs) {
 		return duly.PushResult{ID: p.ID, Err: duly.QueueFull(q.ref, q.cfg.MaxJobs)}, nil
 	}
+
 	if taken, err := t.byNumber(q, j.number); err != nil {
 		return duly.PushResult{}, err
 	} else if taken != nil { // by a job that goes by another ID
 		j.number = duly.NewNumber()
 		p.given = j.number
 	}
+
 	q.counters.Pushed++
 	return duly.PushResult{ID: p.ID, Outcome: duly.Created}, t.enter(j)
 }
@@ -214,6 +220,7 @@ func (t *tx) mergeInto(holder, next *job) error {
 	case holder.state == duly.StateLeased: // the running one works on its old data
 		return nil
 	}
+
 	holder.Replace(&next.Planned)
 	holder.failures, holder.stalls, holder.lastError = 0, 0, ""
 	if err := t.putBody(holder); err != nil {
@@ -222,5 +229,6 @@ func (t *tx) mergeInto(holder, next *job) error {
 	if err := t.replan(holder, true); err != nil {
 		return err
 	}
+
 	return t.overtake(holder)
 }

@@ -49,6 +49,7 @@ func (t *tx) storeSimple(ps []simplePush) error {
 		s.Int(i+1, p.q.id).Blob(i+2, p.item.number[:]).Int(i+3, int64(state)).Int(i+4, p.item.placeIn(state))
 		s.Int(i+5, p.item.DueAt).Int(i+6, p.item.PushedAt).BlobOrNull(i+7, p.item.rules).Blob(i+8, p.item.Body)
 	}
+
 	_, err := s.Run()
 	if sq.IsConstraint(err) {
 		return t.pushEach(ps)
@@ -59,6 +60,7 @@ func (t *tx) storeSimple(ps []simplePush) error {
 	if err := t.addExpiries(ps); err != nil {
 		return err
 	}
+
 	for _, p := range ps {
 		state := p.item.stateAt(t.now)
 		p.q.counters.Pushed++
@@ -68,6 +70,7 @@ func (t *tx) storeSimple(ps []simplePush) error {
 		}
 		*p.result = duly.PushResult{ID: p.item.ID, Outcome: duly.Created}
 	}
+
 	return nil
 }
 
@@ -79,6 +82,7 @@ func (t *tx) addExpiries(ps []simplePush) error {
 			timed = append(timed, p)
 		}
 	}
+
 	for len(timed) > 0 {
 		w := width(len(timed))
 		s := t.conn.many("expiry_add_many", w)
@@ -91,6 +95,7 @@ func (t *tx) addExpiries(ps []simplePush) error {
 		}
 		timed = timed[w:]
 	}
+
 	return nil
 }
 

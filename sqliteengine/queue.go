@@ -63,9 +63,11 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 		q := scanQueue(s)
 		queues[q.ref] = q
 	}
+
 	if err := loadTopics(c, queues); err != nil {
 		return nil, err
 	}
+
 	for _, q := range queues {
 		if err := q.readMoments(c); err != nil {
 			return nil, err
@@ -90,16 +92,19 @@ func scanQueue(s *sq.Stmt) *queue {
 	for _, d := range []*time.Duration{&c.Defaults.Lease, &c.Defaults.TTL, &c.Defaults.Retain, &c.DeadAge} {
 		*d = time.Duration(next())
 	}
+
 	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
 	c.Rate.PerSecond, c.Rate.Burst = nextFloat(), nextInt()
 	for _, n := range q.tally() {
 		*n = next()
 	}
+
 	q.bucket.Taken, q.bucket.At = nextFloat(), next()
 	q.kind = kind(next())
 	if delivery := next(); q.kind != kindGroup {
 		c.Delivery = deliveries[delivery]
 	}
+
 	c.Push = duly.PushConfig{URL: s.ColText(i + 1), OnDone: s.ColText(i + 2), OnDead: s.ColText(i + 3)}
 	return q
 }
@@ -186,11 +191,13 @@ func (q *queue) save(c *conn) error {
 	if q.log != nil {
 		return q.saveTopic(c)
 	}
+
 	if q.group != nil {
 		if err := q.saveGroup(c); err != nil {
 			return err
 		}
 	}
+
 	if q.cfgDirty {
 		s := c.stmt("queue_configure").Int(1, q.id)
 		q.bindConfig(s, 2)
@@ -201,10 +208,12 @@ func (q *queue) save(c *conn) error {
 	if q.sizes == q.truth.sizes && q.counters == q.truth.counters && q.bucket == q.truth.bucket {
 		return nil
 	}
+
 	s := c.stmt("tallies_save").Int(1, q.id)
 	for i, n := range q.tally() {
 		s.Int(i+2, *n)
 	}
+
 	_, err := s.Float(20, q.bucket.Taken).Int(21, q.bucket.At).Run()
 	return err
 }

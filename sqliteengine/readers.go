@@ -46,6 +46,7 @@ func (e *Engine) onReader(asked context.Context, f func(ctx context.Context, c *
 	if err := e.alive(asked); err != nil {
 		return err
 	}
+
 	select {
 	case e.readers.turn <- struct{}{}:
 		defer func() { <-e.readers.turn }()
@@ -54,12 +55,14 @@ func (e *Engine) onReader(asked context.Context, f func(ctx context.Context, c *
 	case <-e.stopped:
 		return duly.ErrClosed
 	}
+
 	ctx, interrupt := context.WithCancel(asked)
 	defer interrupt()
 	c, err := e.readers.take(e, interrupt)
 	if err != nil {
 		return storeError(e.cfg.Path, err)
 	}
+
 	err = e.lend(ctx, c, f)
 	if sq.IsInterrupted(err) || errors.Is(err, errInterrupted) {
 		return cmp.Or(e.alive(asked), e.down()) // the caller has gone, or the store
@@ -102,6 +105,7 @@ func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 			<-over
 		}
 	}()
+
 	return f(c)
 }
 
@@ -167,6 +171,7 @@ func (r *readers) pause() error {
 	for _, interrupt := range r.lent {
 		interrupt()
 	}
+
 	r.mu.Unlock()
 	for range maxReaders {
 		r.turn <- struct{}{}
@@ -176,12 +181,14 @@ func (r *readers) pause() error {
 			<-r.turn
 		}
 	}()
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
 	for _, c := range r.free {
 		err = errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
+
 	r.free = nil
 	return err
 }

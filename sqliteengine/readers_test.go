@@ -20,6 +20,7 @@ func TestReadThatPanicsKeepsNoConnection(t *testing.T) {
 			defer func() { failed = failed || recover() != nil }()
 			return e.read(t.Context(), f) != nil
 		}()
+
 		if n := len(e.readers.lent) + len(e.readers.turn); !failed || n > 0 {
 			t.Errorf("%s: failed %t, %d connections are lent", name, failed, n)
 		}

@@ -89,10 +89,12 @@ func (w *writer) reopen() error {
 	if err := rewrite(w.e.cfg.Path + "-wal"); err != nil {
 		return err
 	}
+
 	c, err := w.e.connect(sq.ReadWrite)
 	if err != nil {
 		return err
 	}
+
 	if err = settleLog(c); err == nil {
 		if err = quickCheck(c); err == nil {
 			err = w.load(c)
@@ -101,6 +103,7 @@ func (w *writer) reopen() error {
 	if err != nil {
 		return errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
+
 	w.c, w.pages = c, 0
 	w.findRoom()
 	w.e.readers.resume()
@@ -119,6 +122,7 @@ func rewrite(path string) error {
 		return err
 	}
 	defer f.Close()
+
 	buf := make([]byte, 1<<20)
 	for at := int64(0); ; {
 		n, err := f.ReadAt(buf, at)

@@ -24,6 +24,7 @@ func TestFailedSyncReopensTheStore(t *testing.T) {
 	if err := e.change(ctx, pushed("a", nil)); err != nil {
 		t.Fatal(err)
 	}
+
 	before := e.w.c
 	if err := e.change(ctx, pushed("b", ioError())); !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("the failed one is answered %v", err)
@@ -31,6 +32,7 @@ func TestFailedSyncReopensTheStore(t *testing.T) {
 	if err := e.change(ctx, pushed("c", nil)); err != nil {
 		t.Errorf("the next one is answered %v", err)
 	}
+
 	if err := e.change(ctx, func(*tx) error {
 		if e.w.c == before || e.w.failure != nil {
 			t.Error("the store was not opened again")
@@ -39,6 +41,7 @@ func TestFailedSyncReopensTheStore(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+
 	sameIDs(t, ids(t, e), "a", "c")
 }
 
@@ -53,15 +56,18 @@ func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	ctx := t.Context()
 	if err := e.change(ctx, pushed("a", nil)); err != nil {
 		t.Fatal(err)
 	}
+
 	away := filepath.Join(t.TempDir(), "away.db")
 	err = e.change(ctx, func(t *tx) error { return errors.Join(os.Rename(path, away), ioError()) })
 	if !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("the failed one is answered %v", err)
 	}
+
 	for range 3 {
 		c.Advance(longestPause)
 		if err := e.change(ctx, pushed("b", nil)); !errors.Is(err, duly.ErrUnavailable) {
@@ -71,9 +77,11 @@ func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
 			t.Errorf("a get is answered %v", err)
 		}
 	}
+
 	if err := os.Rename(away, path); err != nil {
 		t.Fatal(err)
 	}
+
 	c.Advance(longestPause)
 	if err := e.change(ctx, pushed("c", nil)); err != nil {
 		t.Errorf("a push is answered %v although the file is back", err)
@@ -99,13 +107,16 @@ func TestRewriteLeavesTheSameBytes(t *testing.T) {
 	for i := range want {
 		want[i] = byte(i * 7)
 	}
+
 	if err := os.WriteFile(path, want, 0o600); err != nil {
 		t.Fatal(err)
 	}
+
 	past := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 	if err := errors.Join(os.Chtimes(path, past, past), rewrite(path), rewrite(path+"-none")); err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != string(want) {
 		t.Errorf("the bytes have changed, %v", err)

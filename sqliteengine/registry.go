@@ -91,6 +91,7 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 	if err != nil {
 		return page, err
 	}
+
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("token_list").Blob(1, after).Int(2, int64(p.Limit)+1).Text(3, namespace)
 		for {
@@ -105,5 +106,6 @@ func (e *Engine) Tokens(ctx context.Context, namespace string, p duly.PageParams
 		page.Tokens = page.Tokens[:p.Limit]
 		page.Next = hex.EncodeToString(page.Tokens[p.Limit-1].Hash[:])
 	}
+
 	return page, err
 }

@@ -94,6 +94,7 @@ func (t *tx) flushRemovals() error {
 	slices.SortStableFunc(all, func(a, b *removal) int {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
+
 	for rest := all; len(rest) > 0; {
 		n := 1
 		for n < len(rest) && rest[n].q == rest[0].q {
@@ -105,6 +106,7 @@ func (t *tx) flushRemovals() error {
 		}
 		rest = rest[n:]
 	}
+
 	clear(all)
 	t.removals = all[:0]
 	return nil
@@ -137,6 +139,7 @@ func (t *tx) simplest(q *queue, ds []*removal) (simple []duly.Number, others []*
 	for k, d := range ds {
 		s.Blob(2+k, d.number[:])
 	}
+
 	for i := 0; ; {
 		row, err := s.Step()
 		if err != nil {

@@ -12,6 +12,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	if err := p.ValidateFor(ref); err != nil {
 		return nil, err
 	}
+
 	p.IDs = keep(ctx, p.IDs)
 	var results []duly.RequeueResult
 	err := e.onQueue(ctx, ref, needsLittle, func(t *tx, q *queue) error {
@@ -28,6 +29,7 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 	if err != nil {
 		return nil, err
 	}
+
 	return results, nil
 }
 
@@ -51,6 +53,7 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 		r.Err = duly.NotFound(ref, id)
 		return nil
 	}
+
 	j, err := t.find(q, id)
 	if err != nil && !refusal(err) {
 		return err
@@ -59,6 +62,7 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 		r.Err = err
 		return nil
 	}
+
 	if j == nil || j.state == duly.StateDead && q.group != nil {
 		if r.Err = t.beyond(q, id); r.Err != nil {
 			return asFailure(r.Err)
@@ -68,15 +72,18 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 		r.Err = t.missing(q, id)
 		return asFailure(r.Err)
 	}
+
 	if j.state != duly.StateDead {
 		state, err := t.stateNow(j)
 		r.Err = duly.Conflict(state, "job %q is %s, not dead", id, state)
 		return err
 	}
+
 	holder, err := t.merger(j)
 	if err != nil {
 		return err
 	}
+
 	if holder != nil {
 		q.counters.Merged++
 		r.Merged = holder.ID
@@ -85,6 +92,7 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 	if err := t.revive(j, p); err != nil {
 		return err
 	}
+
 	r.State, err = t.stateNow(j)
 	return err
 }

@@ -16,6 +16,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
+
 	p.Namespace, p.Queues = duly.NamespaceOr(p.Namespace), keep(ctx, p.Queues)
 	for {
 		r := &reserve{p: p}
@@ -71,6 +72,7 @@ func (r *reserve) run(t *tx) error {
 			}
 		}
 	}
+
 	for i, name := range r.p.Queues {
 		r.asked = i + 1
 		q := t.queue(duly.QueueRef{Namespace: r.p.Namespace, Name: name})
@@ -90,6 +92,7 @@ func (r *reserve) run(t *tx) error {
 			return nil
 		}
 	}
+
 	return nil
 }
 

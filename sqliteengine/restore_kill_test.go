@@ -54,6 +54,7 @@ func TestRestoreIsKilledAtEveryStep(t *testing.T) {
 				kills[r.oldOrNew()]++
 				r.must(os.RemoveAll(r.dir))
 			}
+
 			t.Logf("%v", kills)
 			if kills["old"] == 0 {
 				t.Errorf("no kill at %s left the old store: %v", call, kills)
@@ -152,5 +153,6 @@ func (r *restoring) stepOf(line string) string {
 	case strings.Contains(call, restoreMark) && strings.Contains(call, copyEnd+">"):
 		return "sync of the copy"
 	}
+
 	return ""
 }

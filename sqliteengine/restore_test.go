@@ -393,6 +393,7 @@ func TestRestoreRefuses(t *testing.T) {
 			if !errors.Is(err, c.code) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("it answers %+v, %v; want %v with %q", done, err, duly.CodeOf(c.code), c.says)
 			}
+
 			if strings.Contains(fmt.Sprint(err), restoreMark) {
 				t.Errorf("the error names a file of its own: %v", err)
 			}
@@ -431,6 +432,7 @@ func TestRestoreEndsWithItsCaller(t *testing.T) {
 				cancel()
 			}
 		}
+
 		if _, err := Restore(ctx, p); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: it answers %v", stage, err)
 		}
@@ -522,10 +524,12 @@ func TestRestoreGivesTheStoreToItsOwner(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
+
 	const user = 12345 // of nobody
 	r := newRestoring(t)
 	r.must(os.Chown(r.dir, user, user))
 	r.must(os.Chown(r.path, user, user))
+
 	for _, path := range []string{r.path, filepath.Join(r.dir, "new.db")} {
 		r.restore(func(p *RestoreParams) { p.Path = path })
 		for _, end := range []string{"", "-lock"} {

@@ -217,6 +217,7 @@ func (w *writer) makeRoom() error {
 	if err != nil {
 		w.tell(err)
 	}
+
 	if w.room.size < w.room.base {
 		w.runShort(err)
 	}

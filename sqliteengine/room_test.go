@@ -106,13 +106,16 @@ func TestTheBallastGrowsAndIsCut(t *testing.T) {
 			t.Errorf("the ballast is %d bytes and has %+v, %v, want %d bytes", b.size, info, err, want)
 		}
 	}
+
 	if err := b.grow(300_000); err != nil {
 		t.Fatal(err)
 	}
+
 	size(300_000)
 	if err := b.cut(100_000); err != nil {
 		t.Fatal(err)
 	}
+
 	size(100_000)
 	if err := b.close(); err != nil {
 		t.Fatal(err)
@@ -123,6 +126,7 @@ func TestTheBallastGrowsAndIsCut(t *testing.T) {
 	if err := writeNoise(b.f, 50_000, 200_000); err != nil {
 		t.Fatal(err)
 	}
+
 	b.size = 250_000
 	size(250_000)
 	if err := b.close(); err != nil {

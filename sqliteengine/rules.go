@@ -51,6 +51,7 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 	if bits == 0 {
 		return nil
 	}
+
 	w := packer(binary.AppendUvarint(make([]byte, 0, 64), bits))
 	w.text(bits&hasID, alias)
 	w.number(bits&hasPriority, int64(p.Priority))
@@ -64,6 +65,7 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 	if bits&hasHeaders != 0 {
 		w.headers(p.Headers)
 	}
+
 	w.text(bits&hasOrderKey, p.OrderKey)
 	if bits&hasMerge != 0 {
 		w.text(1, p.Merge.Key)
@@ -72,6 +74,7 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 		w.text(1, string(p.Merge.Until))
 		w.number(1, int64(p.Merge.MaxWait))
 	}
+
 	w.text(bits&hasCallback, p.Callback)
 	w.text(bits&hasOnDone, p.OnDone)
 	w.text(bits&hasOnDead, p.OnDead)
@@ -84,6 +87,7 @@ func ruleBits(p *duly.Planned, alias string) (bits uint64) {
 			bits |= bit
 		}
 	}
+
 	set(hasID, alias != "")
 	set(hasPriority, p.Priority != 0)
 	set(hasTries, p.Tries != duly.DefaultTries)
@@ -150,11 +154,13 @@ func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err er
 	if b == nil {
 		return "", nil
 	}
+
 	r := &unpacker{rest: b}
 	bits := r.uvarint()
 	if bits&^known != 0 || bits == 0 {
 		return "", errRules
 	}
+
 	alias = r.text(bits & hasID)
 	r.integer(bits&hasPriority, &p.Priority)
 	r.integer(bits&hasTries, &p.Tries)
@@ -162,6 +168,7 @@ func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err er
 	if bits&hasBackoff != 0 {
 		p.Backoff = duly.Backoff(r.text(1))
 	}
+
 	r.duration(bits&hasTTL, &p.TTL)
 	p.ExpiresAt = r.number(bits & hasExpiry)
 	r.duration(bits&hasLease, &p.Lease)
@@ -169,18 +176,21 @@ func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err er
 	if bits&hasHeaders != 0 {
 		p.Headers = r.headers()
 	}
+
 	p.OrderKey = r.text(bits & hasOrderKey)
 	if bits&hasMerge != 0 {
 		p.Merge.Key, p.MergeKey = r.text(1), r.text(1)
 		p.Merge.Mode, p.Merge.Until = duly.MergeMode(r.text(1)), duly.MergeUntil(r.text(1))
 		r.duration(1, &p.Merge.MaxWait)
 	}
+
 	p.Callback = r.text(bits & hasCallback)
 	p.OnDone = r.text(bits & hasOnDone)
 	p.OnDead = r.text(bits & hasOnDead)
 	if r.bad || len(r.rest) > 0 {
 		return "", errRules
 	}
+
 	return alias, nil
 }
 

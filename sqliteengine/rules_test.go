@@ -14,6 +14,7 @@ func FuzzUnpackRules(f *testing.F) {
 		Priority: -1000, Tries: 1, MaxStalls: duly.None, Backoff: "1s,2s", TTL: time.Hour, Lease: time.Second, Retain: time.Minute,
 		Headers: map[string]string{"a": "b", "": ""}, OrderKey: "k", Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace, Until: duly.UntilLeased, MaxWait: 5},
 	}, ExpiresAt: 1 << 47, MergeKey: "m"}
+
 	f.Add(packRules(&full, "an:id"))
 	f.Add([]byte{})
 	f.Add([]byte{0x80, 0x04, 0x02, 0x02, 0x61})
@@ -42,6 +43,7 @@ func TestRulesRoundTrip(t *testing.T) {
 	if b := packRules(&plain, ""); b != nil {
 		t.Errorf("a plain job has rules %x", b)
 	}
+
 	for name, change := range map[string]func(p *duly.Planned){
 		"priority": func(p *duly.Planned) { p.Priority = 1000 }, "tries": func(p *duly.Planned) { p.Tries = 65535 },
 		"stalls": func(p *duly.Planned) { p.MaxStalls = duly.None }, "backoff": func(p *duly.Planned) { p.Backoff = "fixed:0s" },
@@ -91,20 +93,24 @@ func TestUnreadableRowIsADeadLetter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	err := e.change(ctx, func(t *tx) error {
 		return t.Exec("UPDATE jobs SET rules = x'ffff' WHERE number = (SELECT number FROM aliases WHERE id = 'b')")
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	got, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 10})
 	if err != nil || len(got) != 2 || got[0].ID != "a" || got[1].ID != "c" {
 		t.Fatalf("%d jobs are delivered, %v", len(got), err)
 	}
+
 	page, err := e.List(ctx, duly.Q("q"), duly.ListParams{State: duly.StateDead, Bodies: true})
 	if err != nil || len(page.Jobs) != 1 || string(page.Jobs[0].Body) != "b" || page.Jobs[0].LastError == "" {
 		t.Errorf("the dead jobs are %+v, %v", page.Jobs, err)
 	}
+
 	stats, err := e.Stats(ctx, duly.Q("q"))
 	if err != nil || stats.Sizes != (duly.Sizes{Leased: 2, Dead: 1}) {
 		t.Errorf("the sizes are %+v, %v", stats.Sizes, err)

@@ -43,6 +43,7 @@ func readMigrations() layout {
 	if err != nil {
 		panic(err)
 	}
+
 	var all layout
 	for i, f := range files {
 		number, _, _ := strings.Cut(f.Name(), "_")
@@ -56,6 +57,7 @@ func readMigrations() layout {
 		}
 		all = append(all, migration{version, f.Name(), string(text)})
 	}
+
 	return all
 }
 
@@ -90,6 +92,7 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	if info.Size() == 0 {
 		return header{missing: true}, strayLog(path, "is empty")
 	}
+
 	var b [100]byte
 	if _, err := io.ReadFull(f, b[:]); err != nil || string(b[:16]) != "SQLite format 3\x00" {
 		return header{}, foreign(path, "it is not a SQLite file")
@@ -97,6 +100,7 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	if id := binary.BigEndian.Uint32(b[68:]); id != applicationID {
 		return header{}, foreign(path, "it belongs to another program")
 	}
+
 	page := int64(binary.BigEndian.Uint16(b[16:]))
 	if page == 1 {
 		page = 65536
@@ -107,12 +111,14 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 		return header{}, &duly.Error{Code: duly.CodeCorrupt, Cause: errCut,
 			Message: fmt.Sprintf("%s is damaged: it is shorter than it says; restore a backup", path)}
 	}
+
 	const rollback = 1 // in place of 2, which tells of a log
 	if b[18] == rollback {
 		if err := strayLog(path, "is a backup or a copy"); err != nil {
 			return header{}, err
 		}
 	}
+
 	h := header{version: int(binary.BigEndian.Uint32(b[60:]))}
 	return h, l.check(path, h.version)
 }
@@ -155,6 +161,7 @@ func (l layout) create(path string) error {
 			return cannotWrite(path, err)
 		}
 	}
+
 	// Made here and not by SQLite, which would let the group read it.
 	f, err := os.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -170,6 +177,7 @@ func (l layout) create(path string) error {
 		os.Remove(making)
 		return storeError(path, err)
 	}
+
 	return storeError(path, durable.SyncFolder(filepath.Dir(path)))
 }
 
@@ -235,15 +243,18 @@ func saveCopy(c *sq.Conn, path string, version int) error {
 			return err
 		}
 	}
+
 	f, err := os.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+
 	s, err := c.Prepare("VACUUM INTO ?1")
 	if err != nil {
 		return err
 	}
+
 	_, err = s.Text(1, making).Run()
 	s.Finalize()
 	if err != nil {

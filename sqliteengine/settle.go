@@ -88,6 +88,7 @@ func (s *settles) run(t *tx) error {
 			return err
 		}
 	}
+
 	return s.trim(t, s.topics)
 }
 
@@ -123,6 +124,7 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 	if q == nil {
 		return false, nil
 	}
+
 	if o.As == duly.Ack {
 		name := "ack_plain"
 		if q.group != nil {
@@ -141,6 +143,7 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 			return true, nil
 		}
 	}
+
 	j, err := t.current(q, p)
 	if err != nil || j == nil {
 		return false, err
@@ -148,6 +151,7 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 	if err = t.settle(j, o); err == errGone {
 		err = t.missOne(j)
 	}
+
 	return true, err
 }
 
@@ -180,6 +184,7 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 		j.q.counters.Failed++
 		return t.comeBack(j, duly.EventNack, duly.DueIn(delay, t.t))
 	}
+
 	due := j.DueAt
 	if j.q.group != nil {
 		due = t.now // its entry time may lie ahead of a clock that was set back
@@ -187,6 +192,7 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 	if o.Delay != nil {
 		due = duly.DueIn(*o.Delay, t.t)
 	}
+
 	j.q.counters.Released++
 	return t.comeBack(j, duly.EventRelease, due)
 }
@@ -240,6 +246,7 @@ func (x *extends) run(t *tx) error {
 			x.results[i] = nil
 		}
 	}
+
 	return nil
 }
 

@@ -20,6 +20,7 @@ func TestMoreThanOneShardIsUnsupported(t *testing.T) {
 			t.Errorf("two shards for %s were answered %v", q, err)
 		}
 	}
+
 	if cfg, err := r.e.Config(ctx, ruinQueue); err != nil || cfg.Shards != 1 || cfg.MaxJobs != duly.None {
 		t.Errorf("the queue's configuration is %+v, %v", cfg, err)
 	}
@@ -39,6 +40,7 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	r.open()
 	ctx := context.Background()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+
 	go func() {
 		done <- r.e.change(ctx, func(t *tx) error {
 			j, err := t.find(t.queue(ruinQueue.Normal()), "plain")
@@ -50,10 +52,12 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 			return err
 		})
 	}()
+
 	<-inside
 	if _, err := r.e.Get(ctx, ruinQueue, "plain"); err != nil {
 		t.Errorf("a read in the middle of a transaction: %v", err)
 	}
+
 	close(leave)
 	if err := <-done; err != nil {
 		t.Fatal(err)

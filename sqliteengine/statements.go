@@ -23,6 +23,7 @@ func readStatements() map[string]string {
 	if err != nil {
 		panic(err)
 	}
+
 	for _, f := range files {
 		if f.IsDir() {
 			continue
@@ -40,6 +41,7 @@ func readStatements() map[string]string {
 			found[name] = sql
 		}
 	}
+
 	return found
 }
 

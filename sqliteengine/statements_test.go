@@ -31,6 +31,7 @@ func TestEveryStatementCanBePrepared(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
+
 	for name, sql := range statements {
 		if strings.Contains(sql, "/*each*/") {
 			for _, w := range widths {
@@ -59,6 +60,7 @@ func TestNoStatementSortsOrScansJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
+
 	for name, sql := range statements {
 		if strings.HasPrefix(strings.TrimSpace(sql), "PRAGMA") || name == "begin" || name == "commit" || name == "begin_read" {
 			continue
@@ -95,10 +97,12 @@ func TestEveryStatementIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	used := map[string]bool{}
 	for _, s := range duly.States {
 		used["list_"+s.String()] = true // named by their state
 	}
+
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -108,6 +112,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 			used[m[1]] = true
 		}
 	}
+
 	for name := range statements {
 		if !used[name] {
 			t.Errorf("nobody runs the statement %s", name)

@@ -41,10 +41,12 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 	if q.first.expiry >= t.now {
 		return false, nil
 	}
+
 	type entry struct {
 		moment int64
 		number duly.Number
 	}
+
 	var found []entry
 	q.first.expiry, err = t.walk(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) int64 {
 		e := entry{moment: s.ColInt(0)}
@@ -55,6 +57,7 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	for _, e := range found {
 		j, err := t.byNumber(q, e.number)
 		switch {
@@ -68,6 +71,7 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 			return false, err
 		}
 	}
+
 	return t.behind(q, &q.first.expiry, len(found))
 }
 
@@ -104,6 +108,7 @@ func (t *tx) readMoment(q *queue, moment *int64) error {
 	case &q.first.expiry:
 		name = "first_expiry"
 	}
+
 	s := t.stmt(name).Int(1, q.id)
 	row, err := s.Step()
 	if err != nil {
@@ -113,6 +118,7 @@ func (t *tx) readMoment(q *queue, moment *int64) error {
 		*moment = s.ColInt(0)
 		s.Reset()
 	}
+
 	return nil
 }
 
@@ -162,10 +168,12 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 	if q.first.due > t.now {
 		return false, nil
 	}
+
 	jobs, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), q)
 	if err != nil {
 		return false, err
 	}
+
 	var simple []duly.Number
 	for i := range jobs {
 		j := &jobs[i]
@@ -181,6 +189,7 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 			return false, err
 		}
 	}
+
 	statement := "ready_many"
 	if q.group != nil {
 		statement = "ready_messages_many"
@@ -188,6 +197,7 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 	if err := t.many(statement, q, simple, nil); err != nil {
 		return false, err
 	}
+
 	q.sizes.Delayed -= int64(len(simple))
 	q.sizes.Ready += int64(len(simple))
 	return t.behind(q, &q.first.due, len(jobs))
@@ -215,6 +225,7 @@ func (t *tx) many(name string, q *queue, numbers []duly.Number, lead func(s *sq.
 		}
 		numbers = numbers[w:]
 	}
+
 	return nil
 }
 
@@ -234,6 +245,7 @@ func (t *tx) trim(q *queue, state duly.State, most int) (more bool, err error) {
 	if state == duly.StateDone {
 		over, name = func(int64) bool { return q.sizes.Done > duly.MaxDone }, "done_first"
 	}
+
 	n := 0
 	defer func() { t.logDrop(q, state, n) }()
 	for over(t.now) {
@@ -260,6 +272,7 @@ func (t *tx) trim(q *queue, state duly.State, most int) (more bool, err error) {
 		}
 		n++
 	}
+
 	return false, nil
 }
 

@@ -36,6 +36,7 @@ func (t *tx) byID(q *queue, id string) (*job, error) {
 	if q.group != nil {
 		return t.messageByID(q, id)
 	}
+
 	if q.aliased {
 		n, ok, err := t.number(t.stmt("alias_find").Int(1, q.id).Text(2, id))
 		if err != nil {
@@ -45,10 +46,12 @@ func (t *tx) byID(q *queue, id string) (*job, error) {
 			return t.byNumber(q, n)
 		}
 	}
+
 	n, ok := duly.ParseNumber(id)
 	if !ok {
 		return nil, nil
 	}
+
 	j, err := t.byNumber(q, n)
 	if err != nil || j == nil || j.ID != id {
 		return nil, err // the number of a job that goes by another ID
@@ -131,12 +134,14 @@ func (t *tx) insert(j *job) error {
 	} else {
 		s.Blob(13, j.Body)
 	}
+
 	if _, err := s.Run(); err != nil {
 		return err
 	}
 	if j.pointer {
 		j.q.group.holds(j.number)
 	}
+
 	if alias != "" {
 		j.q.aliased = true
 		if _, err := t.stmt("alias_add").Int(1, j.q.id).Text(2, alias).Blob(3, j.number[:]).Run(); err != nil {
@@ -146,6 +151,7 @@ func (t *tx) insert(j *job) error {
 	if j.external {
 		return t.saveBody(j)
 	}
+
 	return nil
 }
 
@@ -164,15 +170,18 @@ func (t *tx) putBody(j *job) error {
 	} else {
 		s.Blob(3, j.Body)
 	}
+
 	if _, err := s.Run(); err != nil {
 		return err
 	}
+
 	switch {
 	case j.external:
 		return t.saveBody(j)
 	case was:
 		return t.dropBody(j)
 	}
+
 	return nil
 }
 
@@ -216,14 +225,17 @@ func (t *tx) putEntries(j *job) error {
 			note(&q.first.expiry, is.expiry)
 		}
 	}
+
 	if err := t.putMerge(j, was.mergeKey, is.mergeKey); err != nil {
 		return err
 	}
+
 	if was.replaceable != is.replaceable {
 		if err := t.putReplaceable(j, is.replaceable); err != nil {
 			return err
 		}
 	}
+
 	q.moved(was.state, is.state)
 	switch is.state {
 	case duly.StateDelayed:
@@ -233,6 +245,7 @@ func (t *tx) putEntries(j *job) error {
 	case duly.StateDead:
 		note(&q.first.dead, j.finished)
 	}
+
 	j.stored = is
 	return nil
 }

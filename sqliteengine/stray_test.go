@@ -18,17 +18,20 @@ func killed(t *testing.T) (path, backup string) {
 	dir := t.TempDir()
 	path, backup = filepath.Join(dir, "duly.db"), filepath.Join(dir, "backup.db")
 	e := mustOpen(t, path)
+
 	push := func() {
 		t.Helper()
 		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "q", Body: make([]byte, 5000)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	push()
 	var copied bytes.Buffer
 	if err := e.Backup(t.Context(), &copied); err != nil {
 		t.Fatal(err)
 	}
+
 	push()
 	log, err := os.ReadFile(path + "-wal")
 	if err != nil || len(log) == 0 {
@@ -37,6 +40,7 @@ func killed(t *testing.T) (path, backup string) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, b := range map[string][]byte{backup: copied.Bytes(), path + "-wal": log} {
 		if err := os.WriteFile(name, b, 0o600); err != nil {
 			t.Fatal(err)
@@ -68,10 +72,12 @@ func TestABackupIsNotReadWithAnotherFilesLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	mustRefuse(t, path, duly.ErrCorrupt, path+"-wal")
 	if is, _ := os.ReadFile(path); !bytes.Equal(is, b) {
 		t.Error("the file was changed")
 	}
+
 	os.Remove(path + "-wal")
 	os.Remove(path + "-shm")
 	if n := ready(t, mustOpen(t, path)); n != 1 {
@@ -93,6 +99,7 @@ func TestALogWithoutItsFileIsLeftAlone(t *testing.T) {
 			if err := lose(path); err != nil {
 				t.Fatal(err)
 			}
+
 			mustRefuse(t, path, duly.ErrCorrupt, path+"-wal")
 			if is, _ := os.ReadFile(path + "-wal"); !bytes.Equal(is, log) {
 				t.Error("the log was changed")

@@ -35,10 +35,12 @@ func (t *tx) supplyOf(q *queue) (*supply, error) {
 	if q.supply > 0 {
 		return &t.supplies[q.supply-1], nil
 	}
+
 	more, err := t.step(q)
 	if err != nil {
 		return nil, err
 	}
+
 	if q.group != nil {
 		if topic := t.topicOf(q); topic != nil {
 			due, err := t.enterDue(topic)
@@ -48,6 +50,7 @@ func (t *tx) supplyOf(q *queue) (*supply, error) {
 			more = more || due
 		}
 	}
+
 	n := len(t.supplies)
 	t.supplies = slices.Grow(t.supplies, 1)[:n+1] // one of before, with the room that it had
 	q.supply = n + 1

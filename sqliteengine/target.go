@@ -14,6 +14,7 @@ func (e *Engine) PutTarget(ctx context.Context, target duly.Target) error {
 	if err := target.Validate(); err != nil {
 		return err
 	}
+
 	target.Settings = append([]byte{}, target.Settings...)
 	namespace := duly.NamespaceOr(target.Namespace)
 	return e.changeToken(ctx, needsLittle, func(t *tx) error {
@@ -62,6 +63,7 @@ func (e *Engine) FindTarget(ctx context.Context, namespace, name string) (target
 	if err := duly.ValidateTarget(namespace, name); err != nil {
 		return target, err
 	}
+
 	namespace = duly.NamespaceOr(namespace)
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("target_find").Text(1, namespace).Text(2, name)
@@ -106,6 +108,7 @@ func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParam
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return page, err
 	}
+
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("target_list").Text(1, duly.NamespaceOr(namespace)).Text(2, p.Cursor).Int(3, int64(p.Limit)+1)
 		for {
@@ -120,6 +123,7 @@ func (e *Engine) Targets(ctx context.Context, namespace string, p duly.PageParam
 		page.Targets = page.Targets[:p.Limit]
 		page.Next = page.Targets[p.Limit-1].Name
 	}
+
 	return page, err
 }
 
@@ -129,6 +133,7 @@ func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page duly.Q
 	if err != nil {
 		return page, err
 	}
+
 	err = e.read(ctx, func(c *conn) error {
 		s := c.stmt("push_queues").Text(1, after.Namespace).Text(2, after.Name).Int(3, int64(p.Limit)+1)
 		for {
@@ -143,5 +148,6 @@ func (e *Engine) PushQueues(ctx context.Context, p duly.PageParams) (page duly.Q
 		page.Queues = page.Queues[:p.Limit]
 		page.Next = page.Queues[p.Limit-1].String()
 	}
+
 	return page, err
 }

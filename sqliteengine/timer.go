@@ -23,10 +23,12 @@ func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 
 			at = min(at, moment)
 		}
 	}
+
 	ahead(v.next.leaseEnd)
 	if !waited {
 		return at
 	}
+
 	ahead(v.next.due)
 	if v.next.expiry != never {
 		ahead(v.next.expiry + 1) // its last millisecond still counts
@@ -37,6 +39,7 @@ func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 
 	if recheckAt, woken := h.waiters.NextExpiry(v.door); woken {
 		ahead(now + max(1, clock.Millis(recheckAt-mono)))
 	}
+
 	return at
 }
 
@@ -90,18 +93,21 @@ func (h *hub) tick() {
 	if h.closed {
 		return
 	}
+
 	now, mono := h.now(), h.e.cfg.Clock.Mono()
 	h.waiters.Expire(mono)
 	for d := range h.waiters.Keys() {
 		v := h.views[d]
 		h.wake(v, now, v.ready)
 	}
+
 	for v := range h.leasing {
 		if v.first.leaseEnd <= now && !v.stepping {
 			v.stepping = true
 			h.e.stepSoon(v.door.ref)
 		}
 	}
+
 	h.arm(now)
 }
 

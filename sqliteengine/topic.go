@@ -109,13 +109,16 @@ func (q *queue) saveTopic(c *conn) error {
 			return err
 		}
 	}
+
 	if q.truth.log != nil && q.truth.log.n == l.n {
 		return nil
 	}
+
 	s := c.stmt("log_save").Int(1, q.id)
 	for i, n := range l.n.columns() {
 		s.Int(2+i, *n)
 	}
+
 	_, err := s.Run()
 	return err
 }

@@ -350,15 +350,18 @@ func mendGroupCounters(ref duly.QueueRef) mend {
 		if q == nil || q.group == nil {
 			return false, nil
 		}
+
 		topic := t.topicOf(q)
 		if topic == nil {
 			return false, nil
 		}
+
 		counted, err := t.recount(q)
 		wrong := q.imbalance(topic)
 		if err != nil || counted == q.sizes && wrong == 0 {
 			return false, err
 		}
+
 		q.sizes = counted
 		q.group.n.start += q.imbalance(topic)
 		return true, nil

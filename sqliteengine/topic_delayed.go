@@ -47,6 +47,7 @@ func (t *tx) enterDue(q *queue) (more bool, err error) {
 	if q.first.due > t.now {
 		return false, nil
 	}
+
 	var due []delayedMessage
 	err = eachRow(t.stmt("delayed_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) {
 		due = append(due, scanDelayed(s))
@@ -54,11 +55,13 @@ func (t *tx) enterDue(q *queue) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	for i := range due {
 		if err := t.enterOne(q, &due[i]); err != nil {
 			return false, err
 		}
 	}
+
 	if len(due) == stepBound {
 		return true, nil
 	}

@@ -121,17 +121,20 @@ func (t *tx) buryMessage(j *job) error {
 	if err := t.gone(j); err != nil {
 		return err
 	}
+
 	j.number, j.pointer = copyNumber(j.number), false
 	old, err := t.byNumber(j.q, j.number)
 	if err != nil {
 		return err
 	}
+
 	if old != nil {
 		j.q.counters.Dropped++
 		if err := t.unhold(old); err != nil {
 			return err
 		}
 	}
+
 	j.state, j.stored = duly.StateDead, entries{}
 	return t.put(j)
 }

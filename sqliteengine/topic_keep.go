@@ -167,6 +167,7 @@ func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 		over := n.messages() + n.delayed + messages - int64(l.cfg.MaxCount)
 		last = n.first - 1 + min(max(over, 0), n.messages())
 	}
+
 	if l.cfg.MaxBytes != duly.None {
 		if over := n.bytes() + n.delayedBytes + bytes - l.cfg.MaxBytes; over > 0 {
 			p, err := t.firstBehind(q, n.goneBytes+over)
@@ -176,9 +177,11 @@ func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 			last = max(last, p)
 		}
 	}
+
 	if last < n.first || l.cfg.Overflow == duly.OverflowDrop {
 		return last, nil
 	}
+
 	floor, err := t.floor(q)
 	return min(last, floor-1), err
 }
@@ -308,6 +311,7 @@ func (t *tx) floor(q *queue) (int64, error) {
 				floor, lowest = needs, g
 			}
 		}
+
 		if lowest == nil || !lowest.group.stale {
 			q.log.noteHolder(lowest, t.now)
 			return floor, nil

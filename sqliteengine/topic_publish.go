@@ -22,6 +22,7 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	if len(messages) == 0 {
 		return []duly.PublishResult{}, e.alive(ctx)
 	}
+
 	p := &publishes{items: make([]publish, len(messages)), results: make([]duly.PublishResult, len(messages))}
 	p.judge(e, messages, leaves(ctx))
 	for {
@@ -226,6 +227,7 @@ func (p *publishes) fresh(t *tx, q *queue) (n int64, err error) {
 		}
 		n++
 	}
+
 	return n, nil
 }
 

@@ -46,17 +46,20 @@ func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadPa
 		if *topic != 0 && *topic != q.id {
 			return duly.NoTopic(ref)
 		}
+
 		*topic = q.id
 		next, err := t.readFrom(q, p.From)
 		if err != nil {
 			return err
 		}
+
 		if gone := uint64(q.log.n.first); next.Ordinal < gone {
 			if f, _ := p.From.Parts(); f.Kind == duly.KindPosition || f.Kind == duly.KindNext {
 				page.Gap = int64(gone - next.Ordinal) // with start or a time the reader expects no certain message
 			}
 			next = logcursor.Place{Ordinal: gone}
 		}
+
 		return t.readEntries(q, next, p.Limit, &page)
 	})
 	return page, err
@@ -67,6 +70,7 @@ func (t *tx) readEntries(q *queue, next logcursor.Place, limit int, page *duly.R
 	defer func() { page.Next = logcursor.Next([]logcursor.Place{next}) }()
 	s := t.stmt("messages_from").Int(1, q.id).Int(2, int64(next.Ordinal)).Int(3, int64(limit))
 	defer s.Reset()
+
 	for bytes := 0; ; {
 		row, err := s.Step()
 		if err != nil || !row {

@@ -126,6 +126,7 @@ func (w *news) read(t *tx, topic *queue, from int64, limit int) error {
 	if err := t.flushMessages(); err != nil {
 		return err
 	}
+
 	clear(w.all) // they hold bodies
 	w.all, w.next = w.all[:0], 0
 	s := t.stmt("messages_from").Int(1, topic.id).Int(2, from).Int(3, int64(limit))

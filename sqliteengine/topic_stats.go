@@ -73,10 +73,12 @@ func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 		Filtered: g.n.filtered, Skipped: g.n.skipped, Replayed: g.n.replayed, Missed: g.n.missed,
 		Parked: q.parked(t.now), Consumers: t.w.e.consumers.list(q.id, t.now),
 	}
+
 	topic := t.topicOf(q)
 	if topic == nil {
 		return s, nil
 	}
+
 	s.Lag, s.Entered = q.lag(topic), topic.log.n.last-g.n.start+1
 	floor, err := t.floorOf(topic, q)
 	if err != nil {
@@ -85,6 +87,7 @@ func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 	if floor.ordinal <= topic.log.n.last && !s.Parked {
 		s.OldestNeeded = time.Duration(max(0, t.now-floor.ms)) * time.Millisecond
 	}
+
 	if s.AtMaxHeld = s.Lag > 0 && q.heldRoom() == 0; s.AtMaxHeld {
 		s.Key, err = t.blockingKey(q)
 	}
@@ -128,6 +131,7 @@ func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 	if err != nil {
 		return nil, err
 	}
+
 	n := &q.log.n
 	next, lowest := n.last+1, place{ordinal: n.last + 1}
 	var holder *queue
@@ -145,9 +149,11 @@ func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 			next = min(next, floor.ordinal)
 		}
 	}
+
 	if holder == nil {
 		return nil, nil
 	}
+
 	_, name, _ := holder.ref.Group()
 	f := duly.Floor{Position: q.log.position(lowest.ordinal, lowest.ms), Group: name, Alone: next - lowest.ordinal}
 	if held := t.w.e.hub.floor(q.ref); held.group == holder.ref {

@@ -268,14 +268,17 @@ func TestTopicForgetsTheOldestIDs(t *testing.T) {
 	if err := e.ConfigureTopic(t.Context(), duly.Q("events"), duly.TopicConfig{Dedupe: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		published(t, e, duly.Message{Topic: "events", ID: id})
 		c.Advance(time.Second)
 	}
+
 	info, err := e.Topic(t.Context(), duly.Q("events"))
 	if err != nil || info.Stats.Forgotten != 2 {
 		t.Errorf("%d IDs are forgotten, %v; want 2", info.Stats.Forgotten, err)
 	}
+
 	results, err := e.Publish(t.Context(), []duly.Message{{Topic: "events", ID: "e"}, {Topic: "events", ID: "a"}})
 	if err != nil || results[0].Outcome != duly.Exists || results[1].Outcome != duly.Created {
 		t.Errorf("repeats are %+v, %v; want exists for the newest and created for the oldest", results, err)

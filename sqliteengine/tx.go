@@ -138,11 +138,13 @@ func (t *tx) destroy(q *queue) error {
 		t.w.e.consumers.forget(q.id)
 		delete(t.w.misses, q.ref)
 	}
+
 	for _, name := range names {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
 			return err
 		}
 	}
+
 	t.announce(q)
 	q.destroyed, t.destroyed = true, true
 	t.lay(q.ref, nil)
@@ -202,6 +204,7 @@ func (t *tx) publish() {
 			t.w.queues[ref] = q.truth
 		}
 	}
+
 	for _, q := range t.touched {
 		truth := q.truth
 		*truth = *q
@@ -271,6 +274,7 @@ func (t *tx) collectInto(jobs []job, s *sq.Stmt, q *queue, bytes int) ([]job, er
 			break
 		}
 	}
+
 	for _, u := range unreadable {
 		if err := t.quarantine(q, u); err != nil {
 			return jobs, err

@@ -17,19 +17,23 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := e.alive(ctx); err != nil {
 		return false, err
 	}
+
 	doors := make([]door, len(p.Queues))
 	for i, name := range p.Queues {
 		doors[i] = door{duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
 	}
+
 	ready, look, err := e.hub.ready(doors)
 	if err != nil || ready || p.Timeout == 0 && !look {
 		return ready, err
 	}
+
 	var w *waiter
 	if p.Timeout > 0 {
 		w = e.hub.enter(doors)
 		defer e.hub.exit(w)
 	}
+
 	if look { // after joining, so that nothing is missed in between
 		ready, err := e.lookAt(ctx, doors)
 		if err != nil {
@@ -42,6 +46,7 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 			return ready, nil
 		}
 	}
+
 	return e.await(ctx, w, p)
 }
 
@@ -69,6 +74,7 @@ func (h *hub) ready(doors []door) (ready, look bool, err error) {
 			return false, false, err
 		}
 	}
+
 	now := h.now()
 	for _, d := range doors {
 		v := h.views[d]
@@ -80,6 +86,7 @@ func (h *hub) ready(doors []door) (ready, look bool, err error) {
 			return true, false, nil
 		}
 	}
+
 	return false, look, nil
 }
 

@@ -43,6 +43,7 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan struct{})
 	gone := make(chan error)
 	letGo := held(t, e)
+
 	go func() {
 		gone <- e.changeToken(ctx, needsLittle, func(tx *tx) error {
 			close(begun)
@@ -51,6 +52,7 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 			return err
 		})
 	}()
+
 	letGo()
 	soon(t, begun)
 	leave()
@@ -60,6 +62,7 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 	if len(told) != 0 {
 		t.Error("told of a change before it was committed")
 	}
+
 	close(goOn)
 	soon(t, told)
 	if _, err := e.FindToken(t.Context(), token.Hash); !errors.Is(err, duly.ErrNotFound) {
@@ -90,6 +93,7 @@ func TestOtherChangesAreNotTold(t *testing.T) {
 	if err := e.DeleteToken(t.Context(), [32]byte{9}); !errors.Is(err, duly.ErrNotFound) {
 		t.Fatal(err)
 	}
+
 	token := aToken(t, e)
 	soon(t, told)
 	if len(told) != 0 {
@@ -98,5 +102,6 @@ func TestOtherChangesAreNotTold(t *testing.T) {
 	if err := e.DeleteToken(t.Context(), token.Hash); err != nil {
 		t.Fatal(err)
 	}
+
 	soon(t, told)
 }

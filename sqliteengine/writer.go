@@ -57,6 +57,7 @@ func (w *writer) loop() {
 				w.e.inbox.Gather(answered)
 			}
 		}
+
 		if looks {
 			w.look()
 		}
@@ -66,6 +67,7 @@ func (w *writer) loop() {
 		if closed {
 			return
 		}
+
 		if w.idle() {
 			continue
 		}
@@ -115,9 +117,11 @@ func (w *writer) try(ops []*op) error {
 	if w.c == nil {
 		return w.down()
 	}
+
 	t := &w.t
 	t.conn, t.w = w.c, w
 	defer t.clear()
+
 	began := w.e.begin()
 	err := w.transact(t, ops)
 	w.e.observe("transaction", began)
@@ -128,6 +132,7 @@ func (w *writer) try(ops []*op) error {
 		}
 		return err
 	}
+
 	t.publish()
 	w.committed(t)
 	return nil

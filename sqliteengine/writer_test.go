@@ -95,6 +95,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		letGo := held(t, e)
 		var errs [3]error
 		var wg sync.WaitGroup
+
 		for i, o := range []func(*tx) error{pushed("a", nil), run.run, pushed("b", nil)} {
 			o, before := o, waiting(e)
 			wg.Go(func() { errs[i] = e.change(context.Background(), o) })
@@ -102,11 +103,13 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 				runtime.Gosched()
 			}
 		}
+
 		letGo()
 		wg.Wait()
 		if errs[0] != nil || errs[2] != nil || duly.CodeOf(errs[1]) != run.code {
 			t.Errorf("%s: answered %v", name, errs)
 		}
+
 		sameIDs(t, ids(t, e), "a", "b")
 		stats, err := e.Stats(t.Context(), duly.Q("q"))
 		if err != nil || stats.Counters.Pushed != 2 || stats.Sizes.Ready != 2 {
@@ -115,6 +118,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		if report, err := e.Check(t.Context(), duly.CheckParams{}); err != nil || len(report.Faults) > 0 {
 			t.Errorf("%s: the check finds %v, %v", name, report.Faults, err)
 		}
+
 		e.Close()
 	}
 }
@@ -132,6 +136,7 @@ func TestWaitingOperationsShareACommit(t *testing.T) {
 	var mu sync.Mutex
 	commits := map[*conn]int{}
 	var wg sync.WaitGroup
+
 	for range 50 {
 		before := waiting(e)
 		wg.Go(func() {
@@ -151,6 +156,7 @@ func TestWaitingOperationsShareACommit(t *testing.T) {
 			runtime.Gosched()
 		}
 	}
+
 	frames := e.w.pages
 	letGo()
 	wg.Wait()
@@ -174,13 +180,16 @@ func TestAbandonedOperationDoesNotRun(t *testing.T) {
 		_, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q"}})
 		done <- err
 	}()
+
 	for waiting(e) == 0 {
 		runtime.Gosched()
 	}
+
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("answered %v", err)
 	}
+
 	letGo()
 	if err := e.change(t.Context(), pushed("y", nil)); err != nil {
 		t.Fatal(err)
@@ -195,10 +204,12 @@ func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
 	if _, err := e.Push(t.Context(), []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
 		t.Fatal(err)
 	}
+
 	r := &reserve{p: duly.ReserveParams{Namespace: "default", Queues: []string{"q"}, Max: 1}}
 	o := &op{Call: items(1), orphaned: func() { e.giveBack("default", r.got) }}
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
+
 	o.run = func(tx *tx) error {
 		defer func() {
 			leave()
@@ -206,19 +217,23 @@ func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
 		}()
 		return r.run(tx)
 	}
+
 	if err := e.write(ctx, o); duly.CodeOf(err) != duly.CodeUnavailable {
 		t.Errorf("a caller that left while its call ran got %v", err)
 	}
+
 	close(left)
 	for range 2 { // the second is behind the release
 		if err := e.change(t.Context(), func(*tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	info, err := e.Get(t.Context(), duly.Q("q"), "x")
 	if err != nil || info.State != duly.StateReady || info.Failures+info.Stalls != 0 {
 		t.Errorf("the job is %+v, %v", info, err)
 	}
+
 	stats, err := e.Stats(t.Context(), duly.Q("q"))
 	if err != nil || stats.Counters.Delivered != 1 || stats.Counters.Released != 1 {
 		t.Errorf("the counters are %+v, %v", stats.Counters, err)
@@ -236,17 +251,21 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 		_, err := e.Push(context.Background(), []duly.Job{{ID: "x", Queue: "q"}})
 		pushes <- err
 	}()
+
 	go func() {
 		_, err := e.Wait(context.Background(), duly.WaitParams{Queues: []string{"other"}, Timeout: time.Minute})
 		waits <- err
 	}()
+
 	for waiting(e) == 0 {
 		runtime.Gosched()
 	}
+
 	closed := make(chan error, 2)
 	for range 2 {
 		go func() { closed <- e.Close() }()
 	}
+
 	letGo()
 	if err := errors.Join(<-closed, <-closed, <-pushes); err != nil {
 		t.Error(err)
@@ -254,6 +273,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 	if err := <-waits; !errors.Is(err, duly.ErrClosed) {
 		t.Errorf("the wait ended with %v", err)
 	}
+
 	for name, err := range map[string]error{
 		"push":    second(e.Push(t.Context(), []duly.Job{{Queue: "q"}})),
 		"reserve": second(e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 1})),
@@ -264,6 +284,7 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 			t.Errorf("%s after Close answers %v", name, err)
 		}
 	}
+
 	sameIDs(t, ids(t, mustOpen(t, path)), "x")
 }
 
@@ -284,6 +305,7 @@ func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	replace := duly.Job{Queue: "q", Priority: 1, Merge: duly.Merge{Key: "m", Mode: duly.MergeReplace}}
 	if _, err := e.Push(ctx, []duly.Job{replace}); err != nil {
 		t.Fatal(err)
@@ -294,12 +316,14 @@ func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
 	if n := ask(t, e, "SELECT count(*) FROM replaceable"); n != "1" {
 		t.Fatalf("%s running jobs are replaceable, want 1", n)
 	}
+
 	if err := e.Destroy(ctx, duly.Q("q")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, table := range []string{"graves", "bodies", "aliases", "heads", "merges", "replaceable", "expiries", "jobs"} {
 		want := map[string]string{"jobs": "1", "aliases": "1"}[table]
 		if want == "" {
@@ -331,6 +355,7 @@ func TestSpaceComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	pages := func() int {
 		n, err := strconv.Atoi(ask(t, e, "PRAGMA page_count"))
 		if err != nil {
@@ -338,6 +363,7 @@ func TestSpaceComesBack(t *testing.T) {
 		}
 		return n
 	}
+
 	full := pages()
 	if n, err := e.Purge(ctx, duly.Q("q"), duly.StateReady, 0); err != nil || n != 20_000 {
 		t.Fatalf("%d purged, %v", n, err)
@@ -355,6 +381,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
+
 	ctx := t.Context()
 	if _, err := e.Push(ctx, []duly.Job{{ID: "x", Queue: "q", Lease: time.Minute}, {ID: "later", Queue: "q", Delay: time.Hour}}); err != nil {
 		t.Fatal(err)
@@ -362,6 +389,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 	if n := c.Timers(); n != 0 {
 		t.Errorf("%d timers run although nobody waits and nothing is leased", n)
 	}
+
 	state := func() duly.State {
 		if err := e.change(ctx, func(*tx) error { return nil }); err != nil { // what the timer asked for goes first
 			t.Fatal(err)
@@ -372,6 +400,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 		}
 		return info.State
 	}
+
 	for _, pass := range []func(){
 		func() { c.Advance(time.Minute) },
 		func() { c.Step(time.Hour); c.Advance(2 * time.Second) }, // a wall clock that is set forward is noticed
@@ -390,6 +419,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 			t.Errorf("the job is %s after its lease has ended", s)
 		}
 	}
+
 	c.Advance(longestSleep)
 	if n := c.Timers(); n != 0 {
 		t.Errorf("%d timers are left", n)
@@ -405,14 +435,17 @@ func waitAndLeave(t *testing.T, e *Engine) {
 		_, err := e.Wait(ctx, duly.WaitParams{Queues: []string{"q"}, Timeout: time.Minute})
 		done <- err
 	}()
+
 	waits := func() bool {
 		e.hub.mu.Lock()
 		defer e.hub.mu.Unlock()
 		return e.hub.waiters.Waiting(door{ref: duly.Q("q").Normal()}) > 0
 	}
+
 	for !waits() {
 		runtime.Gosched()
 	}
+
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("the wait ended with %v", err)

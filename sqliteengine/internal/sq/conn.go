@@ -43,12 +43,14 @@ func Open(path string, mode Mode) (*Conn, error) {
 		tls.Close()
 		return nil, errNoMemory
 	}
+
 	name, err := libc.CString(path)
 	if err != nil {
 		c.Close()
 		return nil, fmt.Errorf("sq: %w", err)
 	}
 	defer libc.Xfree(tls, name)
+
 	rc := sqlite3.Xsqlite3_open_v2(tls, name, c.out, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
 	c.db = *(*uintptr)(at(c.out)) // set even where opening failed
 	if rc != sqlite3.SQLITE_OK {
@@ -56,6 +58,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
+
 	sqlite3.Xsqlite3_extended_result_codes(tls, c.db, 1)
 	// Without this, SQLite plans a statement anew whenever another LIMIT is
 	// bound to it.
@@ -63,6 +66,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 		c.Close()
 		return nil, err
 	}
+
 	return c, nil
 }
 

@@ -153,6 +153,7 @@ func (s *Stmt) copy(from *byte, n int) uintptr {
 	if s.buf == 0 {
 		s.buf = libc.Xmalloc(s.c.tls, bufBytes)
 	}
+
 	p := s.buf + uintptr(s.used)
 	switch {
 	case s.buf == 0:
@@ -163,10 +164,12 @@ func (s *Stmt) copy(from *byte, n int) uintptr {
 		p = libc.Xmalloc(s.c.tls, libc.Tsize_t(n+1))
 		s.extra = append(s.extra, p)
 	}
+
 	if p == 0 {
 		s.err = errNoMemory
 		return 0
 	}
+
 	copy(unsafe.Slice((*byte)(at(p)), n), unsafe.Slice(from, n))
 	return p
 }
