@@ -26,3 +26,40 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+// A header may continue in further lines: names, a group of names in parentheses, the
+// description of a name, and the pieces.
+func TestHeadersContinue(t *testing.T) {
+	t.Parallel()
+	s, err := parseScript("x", `#!lua
+-- KEYS    a b
+--         c (d
+--         e)...
+-- ARGV    f  what it is,
+--            in two lines
+--         g  another
+--         then more
+-- RETURNS {}
+--
+-- @include now
+-- @include clock
+return {a, b, c, f, g}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		what string
+		got  []string
+		want string
+	}{
+		{"keys", s.keys.fixed, "a b c"},
+		{"repeated keys", s.keys.group, "d e"},
+		{"arguments", s.args.fixed, "f g"},
+		{"pieces", s.includes, "now clock"},
+	} {
+		if got := strings.Join(c.got, " "); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.what, got, c.want)
+		}
+	}
+}

@@ -6,9 +6,10 @@
 --         of      alias, busy, or policies
 --         name    the field
 --         repair  '1' to repair
--- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a place, '' for none
+-- RETURNS {'config', value} | {'ok', {{kind, detail}, ...}, value}: the value is what the field has, a number or a
+--         place, '' for none
 --
--- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge close
+-- @include guard clock now limits pending careful policy job sets keys finish bucket moments marker wake judge close
 local mend = {}
 
 function mend.alias()

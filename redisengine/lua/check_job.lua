@@ -13,7 +13,8 @@
 --         removed  1 if the repair removed a job
 --         reason   the error of a job that the repair made dead
 --
--- @include guard clock now limits pending careful policy job sets keys finish bucket moments tell wake judge mend close
+-- @include guard clock now limits pending careful policy job sets keys finish bucket moments marker wake
+-- @include judge mend close
 bound_by(limits)
 wakes = true
 check_all_kinds()

@@ -8,12 +8,14 @@
 --         most    about how many entries to look at
 -- RETURNS {'config', value}
 --         {'ok', part, cursor, jobs, all, {{of, name}, ...}}: where to continue, part 0 at the end; how many jobs were
---         looked at, and how many there are; the suspects: of is job, blocked (a member of that set), alias, busy or policies
+--         looked at, and how many there are; the suspects: of is job, blocked (a member of that set), alias, busy or
+--         policies
 --
 -- @include guard clock now limits pending careful policy job sets judge
 local parts = {
   {'policies', policies}, -- before the jobs that have them
-  {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done}, {'records', records},
+  {'blocked', blocked}, {'set', delayed}, {'set', ready}, {'set', leased}, {'set', dead}, {'set', done},
+  {'records', records},
   {'hash', run}, {'bodies', bodies}, {'set', expiry}, {'alias', alias}, {'busy', busy},
 }
 local suspects = {}
@@ -41,7 +43,9 @@ function looks.blocked(entries)
   for i = 1, #entries, 2 do
     local n = string.sub(entries[i], -16)
     local j = not stray(n) and read_job(n)
-    if not j or j.order == '' or blocked_member(j) ~= entries[i] or tonumber(entries[i + 1]) ~= 0 then suspect('blocked', entries[i]) end
+    if not j or j.order == '' or blocked_member(j) ~= entries[i] or tonumber(entries[i + 1]) ~= 0 then
+      suspect('blocked', entries[i])
+    end
   end
 end
 

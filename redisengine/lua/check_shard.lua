@@ -4,13 +4,13 @@
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         repair  '1' to repair
---         seen    the standing that the call before returned; '' at the first
+--         seen    the snapshot that the previous call returned; '' at the first call
 -- RETURNS {'config', value}
---         {'ok', {{kind, detail}, ...}, standing}: standing is not '' if jobs are deliverable without a marker.
+--         {'ok', {{kind, detail}, ...}, snapshot}: snapshot is not '' if jobs are deliverable without a marker.
 --         A process may have taken the marker just now. So the caller calls again after the time that this process may
---         take. If the standing is the same then, it is a fault
+--         take. If the snapshot is the same then, it is a fault
 --
--- @include guard clock now limits pending counters bucket moments tell wake
+-- @include guard clock now limits pending counters bucket moments marker wake
 check_all_kinds()
 local faults = {}
 local function found(kind, detail) faults[#faults + 1] = {kind, detail} end
@@ -39,21 +39,22 @@ if sum ~= (totals.pushed or 0) then
 end
 
 bound_by(limits)
-local standing = ''
+local snapshot = ''
 if #broken == 0 or repair == '1' then
   local deliverable, next_one = look()
   local announced = tonumber(call('HGET', tally, 'later') or '0') or 0
-  local due = tonumber(call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  local first = call('ZRANGEBYSCORE', delayed, string.format('(%.0f', now), '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+  local due = tonumber(first[2])
   if next_one and (announced == 0 or due and due < announced) and not call('ZSCORE', marker, 'later') then
     found('moment_missed', string.format('the marker for the moment %.0f is missing; no job is lost: '
       .. 'a waiter finds the job by itself, at most 2s late; a repair sets the marker', next_one))
   end
   if deliverable > 0 and not call('ZSCORE', marker, 'now') then
-    standing = table.concat(sizes, ' ') .. string.format(' %.0f %.0f', totals.delivered or 0, sum)
-    if standing == seen then
+    snapshot = table.concat(sizes, ' ') .. string.format(' %.0f %.0f', totals.delivered or 0, sum)
+    if snapshot == seen then
       found('moment_missed', string.format('%d jobs are deliverable, and no marker says so: the process that took it '
-        .. 'has died, or it was removed; no job is lost: a waiter finds them by itself within 2s, and a new one at once; '
-        .. 'a repair sets the marker', deliverable))
+        .. 'has died, or it was removed; no job is lost: a waiter finds them by itself within 2s, and a new one at '
+        .. 'once; a repair sets the marker', deliverable))
     end
   end
   if repair == '1' then
@@ -63,4 +64,4 @@ if #broken == 0 or repair == '1' then
   end
 end
 if repair == '1' then write_tally() end
-return {'ok', faults, standing}
+return {'ok', faults, snapshot}

@@ -7,7 +7,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of IDs that no job has
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward close
+-- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake forward close
 -- numbers_of finds the numbers of many IDs; false for an ID that no job has.
 local function numbers_of(names)
   local raws, at = {}, {}

@@ -8,7 +8,7 @@
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of receipts that are not current
 --
--- @include guard clock now limits pending policy job bucket moments tell wake
+-- @include guard clock now limits pending policy job bucket moments marker wake
 bound_by(limits)
 local numbers, deliveries = {}, {}
 for i = 5, #ARGV do

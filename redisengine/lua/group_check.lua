@@ -1,16 +1,18 @@
 #!lua flags=allow-oom
 -- Checks a part of a group in a shard, and mends it.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         repair  '1' to mend
 --         part    which part: run, held, sets, ranges, blocks, busy, dead, copies, numbers or marker
---         from    where to continue, as the previous call returned it; '0' for the beginning. For marker: the previous result
+--         from    where to continue, as the previous call returned it; '0' for the beginning. Marker: its last result
 -- RETURNS {'config', value}
---         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number of
---         messages checked
+--         {'ok', from, {{kind, place, detail}, ...}, looked}: where to continue, '' for the end; looked is the number
+--         of messages checked
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_find group_look group_mark group_close
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
+-- @include group_types group held group_find group_look group_mark group_close
 local PAGE = 200
 local faults, looked
 local parts = {}
@@ -140,7 +142,11 @@ function parts.ranges()
     if not call('ZSCORE', firsts, got[i]) then
       local block = #got[i + 1] > 11 and read_block(got[i])
       found('block_without_lease', '', 'a block that no list has')
-      if mends and block then call('ZADD', firsts, text_of(block.first), got[i]) elseif mends then drop_block(got[i]) end
+      if mends and block then
+        call('ZADD', firsts, text_of(block.first), got[i])
+      elseif mends then
+        drop_block(got[i])
+      end
     end
   end
 end

@@ -1,12 +1,14 @@
 #!lua flags=allow-oom
 -- Removes held or dead messages of a group.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         then the place of each message
 -- RETURNS {'config', value} | {'ok', outcome, ...}: 'ok', 'none', or 'beyond' for a message beyond the cursor
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
+-- @include group_types group held group_find group_look group_mark group_close group_begin
 local function remove(pos)
   local state, _, m, block = message_state(pos)
   if state == 'beyond' then return 'beyond' end

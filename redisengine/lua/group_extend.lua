@@ -1,14 +1,17 @@
 #!lua flags=allow-oom
 -- Moves the ends of leases of messages.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         lease  from now, in microseconds; 0: the group's default
---         then by token: the token, the first ordinal, a bitmap of the ordinals, and the places of these messages, concatenated
+--         then by token: the token, the first ordinal, a bitmap of the ordinals, and the places of these messages,
+--         concatenated
 -- RETURNS {'config', value}
 --         {'ok', {bitmap, ...}}: for each token the messages that were not current, '' for none
 --
--- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group
+-- @include held group_look group_mark group_close group_begin
 -- extend_one moves the end of one lease. The message leaves its range.
 local function extend_one(t, block, pos, ends)
   local ordinal, ms = ordinal_of(pos)

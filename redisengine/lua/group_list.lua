@@ -1,7 +1,8 @@
 #!lua flags=no-writes
 -- Returns a page of the messages of one state, in the order of that state.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         state   whose messages
 --         most    1...1000 messages

@@ -1,13 +1,15 @@
 #!lua flags=allow-oom
 -- Removes the first messages of one state.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         state  whose messages
 --         most   1...1000 messages
 -- RETURNS {'config', value} | {'ok', removed, how many there were}
 --
--- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group
+-- @include held group_look group_mark group_close group_begin
 local function set_of(name)
   return ({ready = ready, delayed = waiting, blocked = blocked, leased = leased, dead = dead})[name]
 end

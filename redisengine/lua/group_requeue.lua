@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Requeues dead copies: the group holds them again.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         n  requeue the oldest n; 0: the places that follow
 --         then the place of each message
--- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict' with the
---         state of the message
+-- RETURNS {'config', value} | {'ok', {outcome, place, state}, ...}: the new state, 'none', 'beyond', or 'conflict'
+--         with the state of the message
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_find group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
+-- @include group_types group held group_find group_look group_mark group_close group_begin
 -- key_in returns the key of a copy.
 local function key_in(pos)
   local failures, _, _, value = read_copy(pos)

@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Moves a group forward and hands out up to max messages: ready ones first, then messages beyond the cursor.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version  as in reserve
 --         limits    what the configuration bounds for the group, packed
 --         group     its name
@@ -12,12 +13,13 @@
 --         had       '1' if the caller holds jobs of this Reserve already, from another shard or queue
 --         consumer  the caller's name; '' if it was noted within the last minute
 -- RETURNS {'config', value}
---         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end. The
---         places and values are of messages that were held before. entries are new messages in the form of the stream.
---         more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one of the
---         messages is a suspect. before is how many held messages come before the new ones
+--         {'ok', more, now, end, {place, failures, stalls, value, ...}, entries, before}: end is when the leases end.
+--         The places and values are of messages that were held before. entries are new messages in the form of the
+--         stream. more is 1 if more steps are needed, 2 if the next message does not fit: its body has no room, or one
+--         of the messages is a suspect. before is how many held messages come before the new ones
 --
--- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log message ranges upcoming types entering group_head pages
+-- @include group_types group held group_look group_mark group_close group_begin
 local full         -- whether a message was left because it does not fit into the answer
 local ends         -- when the leases end
 local bytes        -- the remaining room

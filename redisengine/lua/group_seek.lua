@@ -1,14 +1,16 @@
 #!lua flags=allow-oom
 -- Moves the cursor of a group. The group gives up everything that it holds, except its dead copies.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 --         to  start, end, time or place
 --         at  the time in ms, or the ordinal; '' for start and end
 -- RETURNS {'config', value} | {'behind'} if the call has to be repeated | {'ok', clipped, skipped, replayed}
 --         {'future', last} for a place beyond the end or a time ahead of the clock
 --
--- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group held group_look group_mark group_close group_begin
+-- @include guard clock now limits bucket numbers log ranges upcoming types entering group_head pages group_types group
+-- @include held group_look group_mark group_close group_begin
 -- @call
 local first, ms, clipped = topic.first, topic.first_ms, 0
 if to == 'end' then

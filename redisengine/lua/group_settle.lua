@@ -1,16 +1,19 @@
 #!lua flags=allow-oom
 -- Ends deliveries of messages.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
---         acks  how many triples follow: acks without more, by token: the token, the first ordinal, and a bitmap of the ordinals
---         then the triples; then each other outcome as a packed array: the token, the place, how it ends (ack, nack, release, bury), a delay in
---         microseconds, -1 for none, the error text, and the ID that the place is
+--         acks  how many triples follow: acks without more, by token: the token, the first ordinal, and a bitmap of
+--               the ordinals
+--         then the triples; then each other outcome as a packed array: the token, the place, how it ends (ack, nack,
+--         release, bury), a delay in microseconds, -1 for none, the error text, and the ID that the place is
 -- RETURNS {'config', value}
---         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the places,
---         from 1, of other outcomes that were not current
+--         {'ok', {bitmap, ...}, {i, ...}}: for each triple the messages that were not current, '' for none; and the
+--         places, from 1, of other outcomes that were not current
 --
--- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_head pages group_types group backoff held group_look group_mark group_close group_begin
+-- @include guard clock now limits due_at bucket numbers log ranges upcoming types entering group_head pages group_types
+-- @include group backoff held group_look group_mark group_close group_begin
 local FIRST = 6 -- the place of the first triple
 local ended  -- whether a delivery has ended
 local opened -- by token, the ranges of outcomes other than plain acks

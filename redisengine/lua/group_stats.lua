@@ -1,13 +1,15 @@
 #!lua flags=no-writes
 -- Returns the sizes and counters of a group in a shard.
 --
--- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers
+-- KEYS    config log heads delayed entries records ids marker ranges firsts blocks leased ready waiting blocked held
+--         run busy dead copies tally consumers
 -- ARGV    clock version limits group  as in group_reserve
 -- RETURNS {'config', value} | {'behind'}, as in group_get
---         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key, ...},
---         parked, {consumer, moment, ...}}: sizes by the clock; when the oldest ready message was due and when the next
---         delayed one will be, 0 for none; the group's numbers, packed; the last ordinal; the entry time of the first needed
---         message, 0 for none; 1 at max_held, then the keys that block most, each after its number; 1 if the group is parked
+--         {'ok', now, {delayed, ready, blocked, leased, dead}, oldest, next, numbers, last, needed, full, {n, key,
+--         ...}, parked, {consumer, moment, ...}}: sizes by the clock; when the oldest ready message was due and when
+--         the next delayed one will be, 0 for none; the group's numbers, packed; the last ordinal; the entry time of
+--         the first needed message, 0 for none; 1 at max_held, then the keys that block most, each after its number; 1
+--         if the group is parked
 --
 -- @include guard clock now limits numbers log group_head pages group
 local HOUR = 3600000
@@ -51,11 +53,13 @@ if not read_group(group) then return {'config', '?'} end
 if is_behind() then return {'behind'} end
 local late = call('ZCOUNT', waiting, '-inf', now_text)
 local size = {
-  call('ZCARD', waiting) - late, call('ZCARD', ready) + late, call('ZCARD', blocked), call('ZCARD', leased) + g.out, call('ZCARD', dead),
+  call('ZCARD', waiting) - late, call('ZCARD', ready) + late, call('ZCARD', blocked), call('ZCARD', leased) + g.out,
+  call('ZCARD', dead),
 }
 local next_due = call('ZRANGEBYSCORE', waiting, '(' .. now_text, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
 local full = topic.last > g.cursor and held_size() >= own.max_held
 return {
   'ok', now, size, oldest_ready(), tonumber(next_due) or 0, pack_head(g, GROUP), topic.last, needed_since(),
-  full and 1 or 0, full and own.keyed and hottest() or {}, is_parked(g) and 1 or 0, call('ZRANGEBYSCORE', consumers, text_of(now - HOUR), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000'),
+  full and 1 or 0, full and own.keyed and hottest() or {}, is_parked(g) and 1 or 0,
+  call('ZRANGEBYSCORE', consumers, text_of(now - HOUR), '+inf', 'WITHSCORES', 'LIMIT', '0', '1000'),
 }

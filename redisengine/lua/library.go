@@ -36,8 +36,8 @@ var concerns = []concern{
 		name: "jobs",
 		pieces: strings.Fields(`
 			guard clock now limits version pending policy job sets keys finish find due_at backoff bucket moments
-			tell wake tell_new forward ulid close less behind report counters`),
-		rare: strings.Fields("version find due_at backoff tell_new forward ulid less behind report counters"),
+			marker wake mark_new forward ulid close less behind report counters`),
+		rare: strings.Fields("version find due_at backoff mark_new forward ulid less behind report counters"),
 		scripts: strings.Fields(`
 			push reserve settle extend step get peek list stats idle look holding overdue mark
 			delete promote update requeue purge configure destroy`),
@@ -46,7 +46,7 @@ var concerns = []concern{
 		name: "check",
 		pieces: strings.Fields(`
 			guard clock now limits pending careful policy job sets keys finish counters bucket moments
-			tell wake judge mend close`),
+			marker wake judge mend close`),
 		scripts: strings.Fields("check_page check_job check_entry check_shard"),
 	},
 	{
@@ -57,7 +57,8 @@ var concerns = []concern{
 			group_find group_look group_mark group_close group_begin`),
 		rare: strings.Fields("version due_at backoff topic less behind group_find"),
 		scripts: strings.Fields(`
-			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel topic_configure topic_destroy topic_check
+			topic_publish topic_read topic_step topic_stats topic_delayed topic_message topic_cancel
+			topic_configure topic_destroy topic_check
 			group_reserve group_settle group_extend group_step group_look group_seek group_list group_get group_stats
 			group_delete group_purge group_requeue group_check`),
 	},

@@ -4,8 +4,8 @@
 -- KEYS    (config delayed ready blocked leased expiry tally)...
 -- ARGV    clock    as in reserve
 --         (version limits)... as in reserve
--- RETURNS {us, {deliverable, next, announced}, ...}: the answer ends after 200 shards with jobs, and the caller asks again
---         for the rest
+-- RETURNS {us, {deliverable, next, announced}, ...}: the answer ends after 200 shards with jobs, and the caller asks
+--         again for the rest
 --         us           the clock in microseconds
 --         deliverable  how many deliverable jobs there may be, at most 1000; -1 if the shard has another configuration
 --         next         the next time at which a job may become deliverable, 0 for none

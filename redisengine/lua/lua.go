@@ -103,7 +103,7 @@ type scriptText struct {
 }
 
 var (
-	headerKeys = regexp.MustCompile(`(?m)^-- KEYS +(.*)$`)
+	headerKeys = regexp.MustCompile(`(?ms)^-- KEYS +(.*?)^-- ARGV`)
 	headerArgs = regexp.MustCompile(`(?ms)^-- ARGV +(.*?)^-- RETURNS`)
 	include    = regexp.MustCompile(`(?m)^-- @include(.*)$`)
 	flags      = regexp.MustCompile(`flags=([a-z-]+)`)
@@ -136,9 +136,7 @@ func parseScript(name, text string) (s *scriptText, err error) {
 	if s.args, err = parseNames(args[1]); err != nil {
 		return nil, fmt.Errorf("lua: %s: %w", name, err)
 	}
-	if list := include.FindStringSubmatch(header); list != nil {
-		s.includes = strings.Fields(list[1])
-	}
+	s.includes = includesOf(header)
 	for _, name := range s.includes {
 		if _, ok := pieces()[name]; !ok {
 			return nil, fmt.Errorf("lua: %s: there is no piece %s", s.name, name)
@@ -150,6 +148,14 @@ func parseScript(name, text string) (s *scriptText, err error) {
 		s.define, s.run = "", s.define
 	}
 	return s, nil
+}
+
+// includesOf returns the pieces that the @include lines of a header name, in order.
+func includesOf(header string) (list []string) {
+	for _, line := range include.FindAllStringSubmatch(header, -1) {
+		list = append(list, strings.Fields(line[1])...)
+	}
+	return list
 }
 
 // readOnly reports whether the script carries the flag no-writes.
@@ -227,32 +233,34 @@ type names struct {
 	repeat bool     // others follow
 }
 
-func parseNames(text string) (n names, err error) {
-	if inner, ok := strings.CutPrefix(text, "("); ok {
-		inner, _, _ = strings.Cut(inner, ")")
-		return names{group: strings.Fields(inner), repeat: true}, nil
-	}
+// continued begins a header line that continues the description of a name. The names
+// themselves are indented less.
+const continued = "--          "
 
-	for line := range strings.Lines(text) {
+// parseNames reads the names of a KEYS or ARGV section of a header.
+func parseNames(text string) (n names, err error) {
+	for rest := text; rest != "" && !n.repeat; {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		if strings.HasPrefix(line, continued) {
+			continue
+		}
 		line = strings.TrimSpace(strings.TrimPrefix(line, "--"))
-		if n.repeat = strings.HasPrefix(line, "then ") || strings.HasPrefix(line, "("); line == "" || n.repeat {
+		if n.repeat = strings.HasPrefix(line, "then "); line == "" || n.repeat {
 			break
 		}
 
 		line, _, _ = strings.Cut(line, "  ")
-		line, group, repeats := strings.Cut(line, " (")
-		if n.repeat = repeats; repeats {
-			group, _, _ = strings.Cut(group, ")")
-			n.group = strings.Fields(group)
-		}
+		line, group, repeats := strings.Cut(" "+line, " (")
 		for name := range strings.FieldsSeq(line) {
 			if !isName.MatchString(name) {
 				return names{}, fmt.Errorf("%q is no name in %q", name, line)
 			}
 			n.fixed = append(n.fixed, name)
 		}
-		if n.repeat {
-			break
+		if n.repeat = repeats; repeats { // the group ends in this line or in a later one
+			group, _, _ = strings.Cut(group+" "+rest, ")")
+			n.group = strings.Fields(strings.ReplaceAll(group, "--", ""))
 		}
 	}
 

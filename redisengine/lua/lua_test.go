@@ -21,8 +21,8 @@ func commands(t *testing.T) (all []command) {
 	for _, name := range lua.Names() {
 		c := command{name: name, script: lua.Load(name)}
 		c.first, c.header, c.body = split(read(t, name+".lua"))
-		if m := regexp.MustCompile(`(?m)^-- @include(.*)$`).FindStringSubmatch(c.header); m != nil {
-			c.includes = strings.Fields(m[1])
+		for _, m := range regexp.MustCompile(`(?m)^-- @include(.*)$`).FindAllStringSubmatch(c.header, -1) {
+			c.includes = append(c.includes, strings.Fields(m[1])...)
 		}
 		all = append(all, c)
 	}

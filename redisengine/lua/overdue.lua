@@ -21,7 +21,9 @@ local function overdue(limits)
   if passed(delayed, 0) or passed(leased, 0) or passed(expiry, 1) then return true end
   bound_by(limits)
   local size = call('ZCARD', dead)
-  if size > 0 and (dead_count ~= -1 and size > dead_count or dead_age ~= -1 and passed(dead, dead_age + 1)) then return true end
+  if size > 0 and (dead_count ~= -1 and size > dead_count or dead_age ~= -1 and passed(dead, dead_age + 1)) then
+    return true
+  end
   return call('ZCARD', done) > done_count
 end
 

@@ -10,5 +10,7 @@ local page = {0}
 for i, m in ipairs(members) do
   page[2 * i], page[2 * i + 1] = m, call('HGET', placements, m)
 end
-if #members == tonumber(most) and call('ZRANGEBYLEX', placed, '(' .. members[#members], '+', 'LIMIT', 0, 1)[1] then page[1] = 1 end
+if #members == tonumber(most) and call('ZRANGEBYLEX', placed, '(' .. members[#members], '+', 'LIMIT', 0, 1)[1] then
+  page[1] = 1
+end
 return page

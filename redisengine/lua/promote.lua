@@ -6,7 +6,7 @@
 --         id  the alias of its ID, as in include/find.lua
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'ok'}
 --
--- @include guard clock now limits pending policy job sets keys finish find bucket moments tell wake close
+-- @include guard clock now limits pending policy job sets keys finish find bucket moments marker wake close
 bound_by(limits)
 wakes = true
 local j = find(id)

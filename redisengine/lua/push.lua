@@ -4,24 +4,25 @@
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
 --         size   how many jobs there are, 1...1000
---         about  the options of the jobs, packed as below; '' if all jobs are bare, due now, without keys, and no ID is repeated
---         then the number of each job (16 bytes); then the record of each, after the priority and without a large body; then
---         the large bodies, in the order of their jobs
+--         about  the options of the jobs, packed as below; '' if all are bare, due now, without keys, and no ID repeats
+--         then the number of each job (16 bytes); then the record of each, after the priority and without a large body;
+--         then the large bodies, in the order of their jobs
 --         about is an array, with false for what does not apply:
 --           1 the kinds, below; false if all jobs are bare
 --           2 the position of each job's kind, from 1; false if all are of the first
---           3 when the jobs are due: a delay in microseconds, or minus an absolute time in ms; or an array with one per job
+--           3 when the jobs are due: a delay in microseconds, or minus an absolute time in ms; or an array with one
+--             per job
 --           4 the alias of each job's own ID, '' if the job's number is its ID; false if no job has one
 --           5 two texts for each job: order key and merge key; false if no job has one
 --           6 1 if no ID is repeated in this call, else 0
---         Jobs of one kind share the TTL in microseconds, -1 for none; the priority; the flags of the record except HAS.DUE
---         and HAS.EXPIRES; and the policy, '' for a bare job.
+--         Jobs of one kind share the TTL in microseconds, -1 for none; the priority; the flags of the record except
+--         HAS.DUE and HAS.EXPIRES; and the policy, '' for a bare job.
 -- RETURNS {'config', value}
---         {'ok', {position, outcome, ...}, ...} for each job that was not created, with its position from 1: 'exists' with the
---         state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due; 'taken' if another
---         job has the number
+--         {'ok', {position, outcome, ...}, ...} for each job that was not created, with its position from 1: 'exists'
+--         with the state; 'merged' with the number and own alias; 'full'; 'ttl' if the TTL ends before the job is due;
+--         'taken' if another job has the number
 --
--- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake tell_new
+-- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments marker wake mark_new
 local FIRST = 6 -- the place of the first number
 
 local all_kinds
@@ -409,10 +410,10 @@ if holds or blocked_new or due_waits or next(touched) then
   flush_last(true)
   wake()
 else
-  checked[marker], checked[ready] = true, true -- tell_new begins with them
+  checked[marker], checked[ready] = true, true -- mark_new begins with them
   is_hash(tally)
   check_kinds()
-  tell_new(new_ready, waits_new)
+  mark_new(new_ready, waits_new)
   flush_last(false)
 end
 write_tally()

@@ -10,16 +10,17 @@
 --         room     bytes of bodies that the call may still return of its 8 MiB
 --         held     '1' if this Reserve already has jobs of another shard or queue
 -- RETURNS {'config', value}
---         {'ok', more, now, end, numbers, records}, and {..., policies, runs, ends, bodies} if any job has options or a run state.
+--         {'ok', more, now, end, numbers, records}, and {..., policies, runs, ends, bodies} if any job has options or
+--         a run state.
 --         numbers  concatenated, 16 bytes each
 --         records  packed into one text
 --         policies places and texts in turn
 --         end      when a lease of the usual length ends; ends has the end of each job if they differ, else it is empty
 --         bodies   those that are not in their records, each after the position of its job, from 1
---         more     1 if forward ended at its bound; 2 if the next job can't be in the same answer, because its body has no
---                  room or one of the jobs is a suspect
+--         more     1 if forward ended at its bound; 2 if the next job can't be in the same answer, because its body
+--                  has no room or one of the jobs is a suspect
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward
+-- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake forward
 local full         -- whether a deliverable job was left because it does not go with the others
 local changed      -- whether anything but leases has changed
 local texts        -- the policies of the jobs, places and texts in turn
@@ -274,7 +275,7 @@ end
 -- mark_left sets the marker to the jobs that are left, if nothing has happened but that n jobs were leased till
 -- next_end. False: wake has to look at everything.
 function mark_left(n, next_end)
-  local kept = told_later()
+  local kept = marked_later()
   if changed or holds or kept <= now or has_options() and call('ZCARD', blocked) > 0 then return false end
   set_now(math.min(call('ZCARD', ready) - n, 1000))
   if n > 0 and next_end < kept then set_later(next_end) end
@@ -329,9 +330,9 @@ local usual = ahead(lease == '0' and 30000000 or tonumber(lease))
 local numbers, found, runs, delivered, ends, large = take(math.min(tonumber(max), open()), usual)
 
 -- The marker comes first, for it alone was not read and may be refused.
-local told_now = mark_left(#numbers, earliest(ends, usual))
-wakes, more = not told_now, more or changed
-local looks = more or not told_now -- more may be due than what has become ready
+local marked_now = mark_left(#numbers, earliest(ends, usual))
+wakes, more = not marked_now, more or changed
+local looks = more or not marked_now -- more may be due than what has become ready
 checked[leased], checked[ready], checked[tally] = true, true, true -- forward and mark_left have read them
 if looks then check_look() end
 check_kinds()

@@ -3,13 +3,14 @@
 --
 -- KEYS    config records bodies policies run alias delayed ready blocked leased dead done busy expiry marker tally
 -- ARGV    clock version limits  as in reserve
---         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number alone.
---         Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's number; a delay in
---         microseconds, -1 for none; the error text; the result; the own ID of the job
+--         then for each outcome the job's number (16 bytes). An ack of a first delivery without a result is the number
+--         alone. Any other is followed by a packed array: how it ends (ack, nack, release, bury); the delivery's
+--         number; a delay in microseconds, -1 for none; the error text; the result; the own ID of the job
 -- RETURNS {'config', value}
 --         {'ok', i, j, ...}: the positions, from 1, of outcomes whose receipt is not current
 --
--- @include guard clock limits pending policy job sets keys finish due_at backoff bucket moments tell wake forward ulid close
+-- @include guard clock limits pending policy job sets keys finish due_at backoff bucket moments marker wake forward
+-- @include ulid close
 local settle = {}
 
 function settle.ack(j, o)
@@ -130,7 +131,9 @@ local function not_leased(args, texts)
   for i = 1, #texts do
     local n = args[FIRST + i - 1]
     local j = not lost[i] and texts[i] and byte(texts[i], 7) ~= BARE and decode(n, texts[i])
-    if not texts[i] or seen[n] or j and j.order ~= '' and call('ZSCORE', blocked, blocked_member(j)) then lost[i] = true end
+    if not texts[i] or seen[n] or j and j.order ~= '' and call('ZSCORE', blocked, blocked_member(j)) then
+      lost[i] = true
+    end
     seen[n] = true
   end
   return lost
@@ -152,7 +155,9 @@ local function only_records(texts)
     if not texts[i] then return false end
     local place, flags = byte(texts[i], 7, 8)
     if ends[place] == nil then ends[place] = policy_at(place).retain < 0 end
-    if not ends[place] or flags >= HAS.ID and (flags < HAS.HEADERS or flags >= HAS.HEADERS + HAS.ID) then return false end
+    if not ends[place] or flags >= HAS.ID and (flags < HAS.HEADERS or flags >= HAS.HEADERS + HAS.ID) then
+      return false
+    end
   end
   return true
 end
@@ -180,7 +185,7 @@ local function ack_records(args)
 end
 
 -- plan_acks lists what acks of first deliveries change beside the leases, but those at lost places. It is nil if some
--- job has no record, or its ack is none of the usual ones: its policy stands in its record, or it has a merge key
+-- job has no record, or its ack is unusual: its policy is in its record, or it has a merge key
 -- that another job may want.
 local function plan_acks(args, texts, lost)
   local going, names, large, ended, ends, keys, holders = {}, {}, {}, {}, {}, {}, {}
@@ -193,7 +198,9 @@ local function plan_acks(args, texts, lost)
       if place ~= BARE then
         if place == INLINE then return nil end
         local policy = policy_at(place)
-        if flags % 64 >= HAS.MERGE and (policy.merge_mode == 'replace' or policy.merge_until == 'done') then return nil end
+        if flags % 64 >= HAS.MERGE and (policy.merge_mode == 'replace' or policy.merge_until == 'done') then
+          return nil
+        end
         retain = policy.retain
         if flags % 32 >= HAS.ORDER then
           keys[#keys + 1], holders[#holders + 1] = order_of(r, flags), n

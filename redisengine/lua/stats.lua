@@ -15,8 +15,8 @@ local size = {}
 for i, set in ipairs({delayed, ready, blocked, leased, dead, done}) do size[i] = call('ZCARD', set) end
 local oldest = now
 
--- No rank and no due moment lies beyond these. A score that does was written by somebody else: it counts among the
--- sizes alone, for it tells no moment.
+-- No rank and no due moment lies beyond these. A score that does was written by another program. It counts in the
+-- sizes only, because it is no moment.
 local LEAST, ABOVE, LATEST = string.format('%.0f', -1000 * BAND), string.format('(%.0f', 2 ^ 53), '253402300799999'
 
 -- The ready set is sorted by priority first, so each priority that is there is asked for its first. There may be two
@@ -26,7 +26,8 @@ for _ = 1, 1000 do
   if not rank then break end
   local band = math.floor(rank / BAND)
   oldest = math.min(oldest, rank - band * BAND)
-  rank = tonumber(call('ZRANGEBYSCORE', ready, string.format('%.0f', (band + 1) * BAND), ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+  local above = string.format('%.0f', (band + 1) * BAND)
+  rank = tonumber(call('ZRANGEBYSCORE', ready, above, ABOVE, 'WITHSCORES', 'LIMIT', 0, 1)[2])
 end
 
 local due = call('ZCOUNT', delayed, '-inf', now)

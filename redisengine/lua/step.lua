@@ -5,7 +5,7 @@
 -- ARGV    clock version limits  as in reserve
 -- RETURNS {'config', value} | {'ok', more, now, end of the first lease or 0}
 --
--- @include guard clock now limits pending policy job sets keys finish bucket moments tell wake forward close
+-- @include guard clock now limits pending policy job sets keys finish bucket moments marker wake forward close
 bound_by(limits)
 local more = forward()
 wakes = true

@@ -11,5 +11,7 @@ for i, m in ipairs(members) do
   local hash = string.sub(m, -64)
   page[2 * i], page[2 * i + 1] = hash, call('HGET', tokens, hash)
 end
-if #members == tonumber(most) and call('ZRANGEBYLEX', set, '(' .. members[#members], high, 'LIMIT', 0, 1)[1] then page[1] = 1 end
+if #members == tonumber(most) and call('ZRANGEBYLEX', set, '(' .. members[#members], high, 'LIMIT', 0, 1)[1] then
+  page[1] = 1
+end
 return page

@@ -50,7 +50,8 @@ function parts.log()
     end
   end
   if #got == 0 then return end
-  found('log_end_wrong', string.format('%d entries follow the message %.0f, which is counted as the last one', #got, topic.last))
+  found('log_end_wrong', string.format(
+    '%d entries follow the message %.0f, which is counted as the last one', #got, topic.last))
   if not mends then return end
   local ms, ordinal = place_of(call('XREVRANGE', log, '+', '-', 'COUNT', '1')[1][1])
   if ms >= 281474976710655 then return end -- no position can follow such an entry

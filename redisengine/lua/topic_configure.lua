@@ -2,11 +2,13 @@
 -- Stores a configuration in a topic's shard, unless the shard has or had a newer one. Adds groups that the shard
 -- lacks, and removes groups that are being destroyed.
 --
--- KEYS    config log heads entries (marker ranges firsts blocks leased ready waiting blocked held run busy dead copies tally consumers)...
+-- KEYS    config log heads entries (marker ranges firsts blocks leased ready waiting blocked
+--         held run busy dead copies tally consumers)...
 -- ARGV    clock  as in reserve
 --         value  the configuration, as in configure
---         then for each group its name; its birth mark; the number of the configuration that made it; when that was (ms);
---         where it begins: start, end, time or place; the time or the ordinal of that; '1' to remove it; its limits, packed
+--         then for each group its name; its birth mark; the number of the configuration that made it; when that was
+--         (ms); where it begins: start, end, time or place; the time or the ordinal of that; '1' to remove it; its
+--         limits, packed
 -- RETURNS {'config', value} of the newer one | {'ok'}
 --
 -- @include clock now limits version bucket numbers log upcoming group_head group_types group_look group_mark

@@ -8,7 +8,8 @@
 --         room    bytes of values
 --         score   the place after which to continue, as the previous page returned it; '' for the beginning
 --         member  likewise
--- RETURNS {'config', value} | {'ok', now, more, {name, record, size, ...}, score, member}: size is the size of the value
+-- RETURNS {'config', value} | {'ok', now, more, {name, record, size, ...}, score, member}: size is the size of the
+--         value
 --
 -- @include guard clock now message less behind
 local start = behind(delayed, score, member)
@@ -26,7 +27,8 @@ for i = 1, #listed, 2 do
       break
     end
     local k = #result
-    result[k + 1], result[k + 2], result[k + 3] = listed[i], whole == '1' and record or string.sub(record, 1, #record - size), size
+    if whole ~= '1' then record = string.sub(record, 1, #record - size) end
+    result[k + 1], result[k + 2], result[k + 3] = listed[i], record, size
   end
   score, member = listed[i + 1], listed[i]
 end

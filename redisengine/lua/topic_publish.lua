@@ -6,11 +6,12 @@
 --         limits  of the topic, packed: dedupe, and what bind_retention takes
 --         groups  the names of the groups whose markers follow in KEYS, packed
 --         size    how many messages there are, 1...1000
---         about   an array of the IDs, '' for none, and one of when the messages are due, as in push; packed; '' if none has either
+--         about   packed: an array of IDs, '' for none, and one of due times as in push; '' if no message has either
 --         then the value of each message
 -- RETURNS {'config', value}
---         {'ok', ms, first, odd}: the entry time, and the ordinal of the first message that entered; the others follow without a gap. odd
---         has {place, outcome, ms, ordinal} of the others: 'delayed'; 'full' with the bound; 'exists' with the position, 0 if it has none
+--         {'ok', ms, first, odd}: the entry time, and the ordinal of the first message that entered; the others follow
+--         without a gap. odd has {place, outcome, ms, ordinal} of the others: 'delayed'; 'full' with the bound;
+--         'exists' with the position, 0 if it has none
 --
 -- @include guard clock now due_at numbers log message types entering topic
 
@@ -25,7 +26,8 @@ function make_room(bytes)
     if n <= 0 then return true end
     local most = (drops and topic.last + 1 or needed()) - topic.first
     if n > most then
-      return false, max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count and 'max_count' or 'max_bytes'
+      local over = max_count ~= -1 and topic.last - most - topic.first + 2 + topic.waiting > max_count
+      return false, over and 'max_count' or 'max_bytes'
     end
     advance(topic.first + n, topic.first_ms, 'dropped')
   end

@@ -10,8 +10,9 @@
 --         seen      the ordinal of a message that the log has had, 0 for none
 --         seen_at   its entry time
 -- RETURNS {'config', value}
---         {'ok', now, first, last, its entry time, more, {entry, ...}, due, lost}: the ordinals of the log's ends; more is 1 if others follow; due is when
---         the next delayed message enters, 0 for none; lost is 1 if the log has lost the message that was seen
+--         {'ok', now, first, last, its entry time, more, {entry, ...}, due, lost}: the ordinals of the log's ends;
+--         more is 1 if others follow; due is when the next delayed message enters, 0 for none; lost is 1 if the log
+--         has lost the message that was seen
 --
 -- @include guard clock now numbers log message upcoming
 read_topic(call('HGET', heads, ''))

@@ -4,8 +4,8 @@
 -- KEYS    config log heads entries
 -- ARGV    clock version  as in reserve
 -- RETURNS {'config', value}
---         {'ok', now, numbers, next, first, {name, numbers, ...}}: the shard's own numbers, packed; when the next delayed message is due, 0 for
---         none; the entry time of the first message; the names and numbers of the groups;
+--         {'ok', now, numbers, next, first, {name, numbers, ...}}: the shard's own numbers, packed; when the next
+--         delayed message is due, 0 for none; the entry time of the first message; the names and numbers of the groups;
 --         and the entry time of the first message that some group needs, 0 for none
 --
 -- @include guard clock now numbers log upcoming

@@ -13,7 +13,7 @@
 -- RETURNS {'config', value} | {'none'} | {'conflict', state} | {'changed'} | {'ok'}
 --         {'ttl'} if the TTL ends before the job is due
 --
--- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments tell wake close
+-- @include guard clock now limits pending policy job sets keys finish find due_at bucket moments marker wake close
 -- new_times are the job's due moment and expiry after the update; false for the first if the job would end before it
 -- is due.
 local function new_times(j)

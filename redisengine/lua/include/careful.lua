@@ -13,7 +13,8 @@ do
 -- What the number at a place of a policy may be (include/policy.lua names the places); the other places have texts.
 local TOP = 2 ^ 53
 local bounds = {
-  {1, 65535}, {-1, 65535}, {1, TOP}, {-1, TOP}, [8] = {0, TOP}, [11] = {-1, 2 ^ 63}, [12] = {-1, 2 ^ 63}, [13] = {0, 2 ^ 63},
+  {1, 65535}, {-1, 65535}, {1, TOP}, {-1, TOP}, [8] = {0, TOP},
+  [11] = {-1, 2 ^ 63}, [12] = {-1, 2 ^ 63}, [13] = {0, 2 ^ 63},
 }
 local POLICY_SIZE = 13
 local modes, untils = {[''] = true, keep = true, replace = true}, {[''] = true, leased = true, done = true}

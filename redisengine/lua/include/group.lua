@@ -32,7 +32,8 @@ end
 -- new_message returns a message to be held outside of a range.
 function new_message(ms, ordinal, key)
   return {
-    pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = '', key = key or '', error = '',
+    pos = pos_of(ms, ordinal), ms = ms, ordinal = ordinal, failures = 0, stalls = 0, due = ms, token = '',
+    key = key or '', error = '',
   }
 end
 
@@ -88,7 +89,8 @@ end
 function free_key(m)
   if m.key == '' or call('HGET', busy, m.key) ~= m.pos then return end
   local prefix = string.char(#m.key) .. m.key
-  local first = call('ZRANGEBYLEX', blocked, '[' .. prefix, '[' .. prefix .. string.rep('\255', 12), 'LIMIT', '0', '1')[1]
+  local last = prefix .. string.rep('\255', 12)
+  local first = call('ZRANGEBYLEX', blocked, '[' .. prefix, '[' .. last, 'LIMIT', '0', '1')[1]
   if not first then
     call('HDEL', busy, m.key)
     return

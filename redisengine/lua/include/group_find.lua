@@ -28,7 +28,9 @@ function message_state(pos)
     return 'blocked', 0, m
   end
   local block = block_at(ordinal)
-  if block and read_entry(ms, ordinal) then return 'leased', tonumber(call('ZSCORE', ranges, block.token) or '0'), nil, block end
+  if block and read_entry(ms, ordinal) then
+    return 'leased', tonumber(call('ZSCORE', ranges, block.token) or '0'), nil, block
+  end
   local died = call('ZSCORE', dead, pos)
   if died then return 'dead', tonumber(died) end
   return is_beyond(pos) and 'beyond' or false

@@ -1,7 +1,7 @@
 -- The configured limits of a group, and its numbers.
 local own        -- the configured limits that only a group has
-local kept       -- how many messages the group holds outside of ranges, if check_group has counted them. At 0, which is usual,
-                 -- ready, waiting, blocked and leased are empty, and nothing reads them
+local kept       -- how many messages the group holds outside of ranges, if check_group has counted them. At 0, which is
+                 -- usual, ready, waiting, blocked and leased are empty, and nothing reads them
 local page_count -- how many pages it has, likewise
 local bind_group, read_group, head_of, held_size, is_behind
 
@@ -12,7 +12,8 @@ function bind_group(packed)
   bound_by(packed)
   local l = cmsgpack.unpack(packed)
   own = {
-    max_held = l[9], keyed = l[10] == 1, filter = l[11], tries = l[12], max_stalls = l[13], backoff = l[14], lease = l[15],
+    max_held = l[9], keyed = l[10] == 1, filter = l[11], tries = l[12], max_stalls = l[13],
+    backoff = l[14], lease = l[15],
     idle = l[16],
   }
   bind_retention(l, 17)
@@ -38,7 +39,8 @@ function is_behind()
 end
 
 function held_size()
-  return g.out + (kept or call('ZCARD', ready) + call('ZCARD', waiting) + call('ZCARD', blocked) + call('ZCARD', leased))
+  if kept then return g.out + kept end
+  return g.out + call('ZCARD', ready) + call('ZCARD', waiting) + call('ZCARD', blocked) + call('ZCARD', leased)
 end
 end
 

@@ -1,7 +1,8 @@
 -- State changes of the messages that a group holds.
 local stalled_out -- whether some messages were taken back in this call
 local bytes_read  -- bytes of messages that this call has read and not handed out
-local split, each_left, missed, die, come_back, suspect, catch_up, lowest, give_up, drop_held, free_blocked, group_forward
+local split, each_left, missed, die, come_back, suspect, catch_up, lowest, give_up
+local drop_held, free_blocked, group_forward
 
 do
 -- trim_dead drops up to most of the oldest dead copies that are over a bound. It reports whether it dropped any.

@@ -7,7 +7,8 @@ do
 -- blank has the fields of a job of which nothing is known.
 local function blank(n)
   return {
-    n = n, pushed = 0, due = 0, policy = BARE, flags = 0, expires = 0, priority = 0, id = '', order = '', merge = '', size = 0, tail = 9,
+    n = n, pushed = 0, due = 0, policy = BARE, flags = 0, expires = 0, priority = 0, id = '',
+    order = '', merge = '', size = 0, tail = 9,
   }
 end
 
@@ -134,7 +135,8 @@ end
 function wrong_entry(of, name, n)
   local j = named(n)
   if of == 'busy' then
-    local holds = j and (j.state == 'ready' or j.state == 'leased' or j.state == 'delayed' and j.run and j.run.ended > 0)
+    local ran = j and j.state == 'delayed' and j.run and j.run.ended > 0
+    local holds = j and (j.state == 'ready' or j.state == 'leased' or ran)
     return not (holds and j.order == name) and 'order_key_wrong' or nil
   end
   local kind = string.sub(name, 1, 1)
@@ -216,7 +218,9 @@ local function judge_keys(j, found)
   if not ends and j.ends then found('expiry_without_job', 'a ' .. j.state .. ' job has none') end
   local head = j.order ~= '' and call('HGET', busy, j.order)
   if j.state == 'blocked' and (not head or head == j.n) then found('blocked_by_nobody') end
-  if j.order ~= '' and head ~= j.n and (j.state == 'ready' or j.state == 'leased') then found('order_key_not_held', j.state) end
+  if j.order ~= '' and head ~= j.n and (j.state == 'ready' or j.state == 'leased') then
+    found('order_key_not_held', j.state)
+  end
 end
 
 -- judge returns the faults of a gathered job, the cause of others first.

@@ -3,7 +3,8 @@ local paused, max_jobs, max_leased, rate, burst, dead_age, dead_count, done_coun
 local holds -- some of that may hold back what is ready
 local bucket_taken, bucket_at -- of the rate, once it was read
 local function bound_by(packed)
-  paused, max_jobs, max_leased, rate, burst, dead_age, dead_count, done_count = false, -1, -1, -1, 0, 7776000000, 100000, 100000
+  paused, max_jobs, max_leased, rate, burst, dead_age, dead_count, done_count =
+    false, -1, -1, -1, 0, 7776000000, 100000, 100000
   bucket_taken, bucket_at = nil, nil
   if packed ~= '' then
     local l = cmsgpack.unpack(packed)

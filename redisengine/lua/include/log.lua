@@ -4,7 +4,8 @@ local MOST_FREED = 10000  -- messages that one step frees
 local MOST_READ = 8388608 -- bytes of messages after which a call ends early and is repeated
 local keep, max_age, max_count, max_bytes, drops, eager -- what the configuration bounds; -1 is none
 local given_up -- how many messages this call has made invisible
-local id_of, place_of, first_since, entered_at, bind_retention, is_parked, needed, advance, is_over, trim, frees, free_log, entry_value, read_entry
+local id_of, place_of, first_since, entered_at, bind_retention, is_parked, needed, advance, is_over
+local trim, frees, free_log, entry_value, read_entry
 
 do
 -- id_of is the stream's ID of a message.
@@ -95,7 +96,8 @@ local function size_of(n)
   if max_bytes == -1 or left <= 0 then return math.ceil(topic.bytes * n / all), n end
   local bytes, behind, begin, at = 0, topic.first, id_of(topic.first_ms, topic.first)
   for _ = 1, 1000 do
-    local step = math.max(1, math.min(1000, topic.first + n - behind + 1, math.floor(left / math.max(1, topic.largest))))
+    local fit = math.floor(left / math.max(1, topic.largest))
+    local step = math.max(1, math.min(1000, topic.first + n - behind + 1, fit))
     local got = call('XRANGE', log, begin, '+', 'COUNT', text_of(step))
     for i = 1, #got do
       local ms, ordinal = place_of(got[i][1])

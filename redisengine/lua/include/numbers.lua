@@ -4,11 +4,13 @@
 -- The log is a stream whose IDs are the entry time and the ordinal. Ordinals have no gaps, so counts are differences.
 -- Messages below first are trimmed: no call shows them, although the stream frees them later, in whole nodes.
 local TOPIC = {
-  'first', 'first_ms', 'last', 'last_ms', 'bytes', 'largest', 'freed', 'sequence', 'waiting', 'waiting_bytes', 'known', 'published', 'exists',
+  'first', 'first_ms', 'last', 'last_ms', 'bytes', 'largest', 'freed', 'sequence', 'waiting', 'waiting_bytes', 'known',
+  'published', 'exists',
   'entered', 'canceled', 'trimmed', 'dropped', 'forgotten', 'holder', 'holder_since', 'rest',
 }
 local GROUP = {
-  'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'announced', 'stuck', 'delivered', 'acked', 'failed',
+  'birth', 'cursor', 'cursor_ms', 'start', 'out', 'low', 'low_ms', 'idle', 'called', 'announced', 'stuck', 'delivered',
+  'acked', 'failed',
   'stalled', 'released', 'died', 'requeued', 'deleted', 'dropped', 'filtered', 'skipped', 'replayed', 'missed',
 }
 local OVERHEAD = 14       -- bytes of a message in the stream beside its value

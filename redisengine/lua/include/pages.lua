@@ -50,7 +50,8 @@ function page_of(ordinal)
     end
     if ordinal <= p.reach then return p end
   end
-  local found = call('ZRANGE', held, text_of(ordinal), text_of(ordinal >= COPY and COPY or 0), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
+  local lowest_score = text_of(ordinal >= COPY and COPY or 0)
+  local found = call('ZRANGE', held, text_of(ordinal), lowest_score, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
   if not found[1] then return nil end
   pages.last = load_page(found[1], tonumber(found[2]))
   pages.last.reach = math.max(pages.last.reach, ordinal)
@@ -71,7 +72,8 @@ end
 
 local function decode(text, at, size)
   local _, ordinal, ms, flags, failures, stalls, due = struct.unpack('>I2I5I6BI4I4I6', text, at)
-  local m = {pos = string.sub(text, at + 2, at + 12), ordinal = ordinal, ms = ms, failures = failures, stalls = stalls, due = due, token = ''}
+  local m = {pos = string.sub(text, at + 2, at + 12), ordinal = ordinal, ms = ms, failures = failures, stalls = stalls,
+    due = due, token = ''}
   local next_at = at + STATE - 1
   if flags >= 2 then
     m.token, next_at = string.sub(text, next_at, next_at + 7), next_at + 8
@@ -146,7 +148,11 @@ end
 -- begin_page makes a page for a state before all others. It takes the states of the next page along, if there is room.
 local function begin_page(ordinal, state)
   local base = ordinal >= COPY and COPY or 0
-  local found = page_count == 0 and {} or call('ZRANGE', held, text_of(base), base == 0 and '(' .. text_of(COPY) or '+inf', 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+  local found = {}
+  if page_count ~= 0 then
+    local highest_score = base == 0 and '(' .. text_of(COPY) or '+inf'
+    found = call('ZRANGE', held, text_of(base), highest_score, 'BYSCORE', 'LIMIT', '0', '1', 'WITHSCORES')
+  end
   local after = found[1] and load_page(found[1], tonumber(found[2]))
   if not after or #after.text + #state > PAGE then
     new_page(ordinal, state)
@@ -195,7 +201,8 @@ end
 
 -- join adds the states of a small page to the page before, if there is room.
 local function join(p)
-  local found = call('ZRANGE', held, '(' .. text_of(p.first), text_of(p.first >= COPY and COPY or 0), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
+  local before, lowest_score = '(' .. text_of(p.first), text_of(p.first >= COPY and COPY or 0)
+  local found = call('ZRANGE', held, before, lowest_score, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
   local before = found[1] and load_page(found[1], tonumber(found[2]))
   if not before or #before.text + #p.text > PAGE * 3 / 4 then return false end
   before.text = string.sub(before.text, 1, seek(before, p.first) - 1) .. p.text

@@ -14,7 +14,8 @@ local alias_changed, busy_changed = {}, {} -- the names that it has changed
 local MOST = 1000 -- how many elements one command takes at most
 local counted = {} -- what is added to the tally, once per call: field → number
 local list_of, hset, hdel, zadd, zrem, text_of, alias_get, alias_set, busy_get, busy_set, fetch, read_ahead,
-  is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending, flush, flush_last, count, write_tally
+  is_hash, is_sorted_set, check_kinds, check_look, check_all_kinds, nothing_pending,
+  flush, flush_last, count, write_tally
 
 do
 function list_of(lists, key)

@@ -5,7 +5,8 @@
 --
 -- The text packs an array whose places have the names of PARTS. lease is in microseconds, the other times are in ms,
 -- -1 is none. What follows ttl no script reads.
-local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, merge_mode = 6, merge_until = 7, max_wait = 8, ttl = 9}
+local PARTS = {tries = 1, max_stalls = 2, lease = 3, retain = 4, backoff = 5, merge_mode = 6, merge_until = 7,
+  max_wait = 8, ttl = 9}
 
 local BARE, INLINE = 0, 255
 

@@ -9,7 +9,8 @@ for b = 0, 255 do
   end
   BITS[b] = n
 end
-local all_bits, bits_of, count_bits, first_bit, last_bit, read_block, write_block, drop_block, clear_bit, take_bits, has_bit
+local all_bits, bits_of, count_bits, first_bit, last_bit, clear_bit, take_bits, has_bit
+local read_block, write_block, drop_block
 
 do
 -- all_bits returns the bitmap of n consecutive ordinals.
@@ -93,7 +94,8 @@ end
 function clear_bit(block, ordinal)
   local at = ordinal - block.first
   local c = math.floor(at / 8) + 1
-  block.bits = string.sub(block.bits, 1, c - 1) .. string.char(byte(block.bits, c) - 2 ^ (at % 8)) .. string.sub(block.bits, c + 1)
+  local cleared = string.char(byte(block.bits, c) - 2 ^ (at % 8))
+  block.bits = string.sub(block.bits, 1, c - 1) .. cleared .. string.sub(block.bits, c + 1)
 end
 
 -- take_bits removes bits, which begin at an ordinal, from a block. It returns how many the block had, and the bits

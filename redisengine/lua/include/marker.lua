@@ -1,7 +1,7 @@
 -- The marker has two members. now asks a process to call Reserve; its score is the number of deliverable jobs. later
 -- asks a process to keep a timer; its score is the next time that may bring a job. tally.later is the last time that
 -- was put into the marker, so later is set only for an earlier one.
-local function told_later()
+local function marked_later()
   return tonumber(call('HGET', tally, 'later') or '0') or 0
 end
 
