@@ -15,7 +15,7 @@ TEST      := $(GO) test -count=1
 LONG      := DULY_LONG=1 $(TEST) -v
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test race vet fmt cross model chaos fuzz mutate bench clean
+.PHONY: help run build test race vet fmt prose cross model chaos fuzz mutate bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -41,6 +41,9 @@ vet: ## go vet
 
 fmt: ## fail on a file that gofmt would change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then printf 'gofmt would change:\n%s\n' "$$out" >&2; exit 1; fi
+
+prose: ## measure words, sentences and functions; fail on a figure out of bounds (ARGS=-list: each place)
+	@$(GO) run ./internal/archtest/prose $(ARGS)
 
 cross: ## compile every package for the other platforms
 	@set -e; for p in $(PLATFORMS); do \

@@ -11,6 +11,8 @@
 //     number, and no test carries a number that is no rule (contract_test.go).
 //   - Every imported module is justified, every error code explained, and every
 //     test that docs name exists (docs_test.go).
+//   - The command in internal/archtest/prose measures words, sentences and
+//     functions; make prose runs it.
 //
 // The checks are functions over parsed files, and each is tested itself on a
 // planted fault (planted_test.go): a check that finds nothing proves nothing

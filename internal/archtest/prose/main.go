@@ -1,0 +1,39 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"text/tabwriter"
+)
+
+func main() {
+	list := flag.Bool("list", false, "print each place that counts")
+	root := flag.String("root", ".", "the root of the tree")
+	flag.Parse()
+
+	m, err := measureTree(*root)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "prose:", err)
+		os.Exit(2)
+	}
+	if *list {
+		for _, p := range m.places {
+			fmt.Println(p)
+		}
+	}
+
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "FIGURE\tVALUE\tBOUND")
+	good := true
+	for _, f := range m.figures() {
+		mark := ""
+		if !f.inBounds() {
+			mark, good = "  out of bounds", false
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s%s\n", f.name, f.text(), f.boundText(), mark)
+	}
+	if err := w.Flush(); err != nil || !good {
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestMeasureFindsEachFault plants one fault of each kind and expects its figure alone
+// to change.
+func TestMeasureFindsEachFault(t *testing.T) {
+	t.Parallel()
+	long := "package p\n\nfunc f() {\n" + strings.Repeat("\tg()\n", 60) + "}\n"
+	for _, c := range []struct{ name, file, text, figure string }{
+		{"comment", "a.go", "package p\n\n// It tells nothing.\n", "tell"},
+		{"string", "a.go", "package p\n\n// A comment.\nvar s = `it stands here`\n", "stand"},
+		{"Lua", "a.lua", "-- whoever calls it\n", "whoever"},
+		{"SQL", "a.sql", "-- begins anew\n", "anew"},
+		{"page", "a.md", "It runs for ever.\n", "anew"},
+		{"long sentence", "a.md", strings.Repeat("word\n", 31) + "end.\n" + strings.Repeat("Two words.\n", 9), "sentences over"},
+		{"average", "a.md", strings.Repeat("word ", 20) + "end.", "words per sentence"},
+		{"test", "a_test.go", "package p\n\nfunc TestWhatIsThere(t int) {}\n", "tests and errors"},
+		{"error", "a.go", "package p\n\nvar e = errors.New(\"who calls it\")\n", "tests and errors"},
+		{"dense", "a.go", strings.Replace(long, strings.Repeat("\tg()\n", 30), "\t// A reason.\n", 1), "without a blank line"},
+		{"long function", "a.go", strings.Replace(long, "\tg()\n", "\t// A reason.\n\n\t// Another.\n\t// Third.\n", 1), "over 60 lines"},
+		{"wide line", "a.sql", strings.Repeat("x", 141), "columns"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			root := t.TempDir()
+			if err := os.WriteFile(filepath.Join(root, c.file), []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+
+			m, err := measureTree(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range m.figures() {
+				if bad := f.value > f.most; bad != strings.HasPrefix(f.name, c.figure) && bad != strings.Contains(f.name, c.figure) {
+					t.Errorf("%s is %s, %s: %q", f.name, f.text(), f.boundText(), m.places)
+				}
+			}
+			if len(m.places) == 0 && c.name != "average" {
+				t.Error("no place is listed")
+			}
+		})
+	}
+}
+
+// TestMeasureCountsNothingElse measures text in which nothing is out of bounds.
+func TestMeasureCountsNothingElse(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	for file, text := range map[string]string{
+		"a.md": "# What a heading says\n\n| a | " + strings.Repeat("wide ", 40) + " |\n\n```sh\n" +
+			strings.Repeat("word ", 25) + "\n```\n\n- Short. See [the page](docs/page.md).\n",
+		"a.go":          "package p\n\n// F returns an understanding of a standard.\nfunc F() {}\n",
+		"testdata/a.md": "Whoever tells.\n",
+	} {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	m, err := measureTree(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.places) > 0 {
+		t.Errorf("it lists %q", m.places)
+	}
+	if m.sentences != 2 || m.sentenceWords != 4 {
+		t.Errorf("it counts %d sentences of %d words, want 2 of 4", m.sentences, m.sentenceWords)
+	}
+}
