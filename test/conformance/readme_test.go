@@ -17,29 +17,24 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// Order is what the README's program handles.
+// Order is the body of the jobs of the README's program.
 type Order struct{ Number int }
 
 // program is the README's program for any URL. TestReadmeProgram compares its
 // text with the page.
-func program(ctx context.Context, url string, closeOrder func(context.Context, Order) error) error {
+func program(ctx context.Context, url string, closeOrder func(context.Context, *worker.Job[Order]) error) error {
 	engine, err := open.Engine(ctx, url)
 	if err != nil {
 		return err
 	}
 	defer engine.Close()
-
 	jobs := duly.NewClient(engine, duly.ClientConfig{})
 	if _, err := jobs.PushJSON(ctx, "orders", Order{17}, duly.ID("close-17"), duly.Delay(30*time.Minute)); err != nil {
 		return err
 	}
-	// … and when the order is paid: jobs.Cancel(ctx, "orders", "close-17")
-
 	w := worker.New(engine, worker.Config{Concurrency: 64})
-	w.Handle("orders", worker.JSON(func(ctx context.Context, job *worker.Job[Order]) error {
-		return closeOrder(ctx, job.Value) // nil acks; an error is tried again, later each time
-	}))
-	return w.Run(ctx) // until ctx ends; then finishes what runs
+	w.Handle("orders", worker.JSON(closeOrder)) // closeOrder(ctx, *worker.Job[Order]) returns nil to ack, an error to retry
+	return w.Run(ctx)                           // until ctx ends; running handlers may finish
 }
 
 // readmeBlock returns the README's Go program with the URL as a variable.
@@ -102,16 +97,16 @@ func shopURL(t *testing.T) string {
 	return strings.Replace(web.URL, "http://", "http://"+secret+"@", 1) + "/shop"
 }
 
-// runProgram lets the program handle one order that was pushed before, and looks
-// for the job that it has pushed itself.
+// runProgram runs the program until it has handled an order that was pushed before,
+// and checks the job that the program pushes.
 func runProgram(t *testing.T, url string) {
 	push(t, url, Order{3})
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 
 	closed := 0
-	err := program(ctx, url, func(_ context.Context, o Order) error {
-		closed = o.Number
+	err := program(ctx, url, func(_ context.Context, job *worker.Job[Order]) error {
+		closed = job.Value.Number
 		stop()
 		return nil
 	})
