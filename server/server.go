@@ -118,7 +118,7 @@ func namespaces(cfg *Config) []func(context.Context, duly.PageParams) (duly.Name
 }
 
 // lookForBridges is called when the target of a group may have changed.
-func (s *Server) lookForBridges() { s.bridges.Look() }
+func (s *Server) lookForBridges() { s.bridges.Refresh() }
 
 // gatherer has everything that /metrics tells.
 func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {

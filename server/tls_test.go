@@ -21,16 +21,16 @@ import (
 )
 
 // secured is a server that serves with TLS until the test ends.
-func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.Keeper) {
+func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.Source) {
 	t.Helper()
 	e := model.New(model.Config{})
 	cfg := Config{Engine: e, Registry: e, Maintainer: e, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler), Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: t.TempDir()}
-	read := func(f certs.Files) *certs.Keeper {
+	read := func(f certs.Files) *certs.Source {
 		c, err := f.Read()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return certs.NewKeeper(c)
+		return certs.NewSource(c)
 	}
 	keeper = read(files)
 	cfg.TLS, cfg.AdminTLS = keeper.Config(), read(admin).Config()

@@ -1,7 +1,7 @@
 // Package bridges runs the bridges of a server: one for each group with a target. A bridge
 // pushes the group's messages into the target queue.
 //
-// The engine does not report a changed target. So the package looks at all groups from
+// The engine does not report a changed target. So the package lists all groups from
 // time to time, and at once after this server has changed one. A bridge that runs too long
 // does no harm: the engine refuses a Reserve that names another target than the group has.
 // Every server runs a bridge for every group with a target. They share its messages.
@@ -23,9 +23,9 @@ import (
 type Config struct {
 	Engine duly.Contract
 	Topics duly.Topics
-	// Namespaces are functions that list the namespaces.
+	// Namespaces list the namespaces, each of them a part.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
-	// Every is how often to look. Default 30 s.
+	// Every is how often to list all groups. Default 30 s.
 	Every time.Duration
 	Clock clock.Clock
 	Log   *slog.Logger
@@ -33,11 +33,11 @@ type Config struct {
 
 // Bridges runs the bridges of one server.
 type Bridges struct {
-	cfg  Config
-	look chan struct{}
+	cfg     Config
+	changed chan struct{}
 
 	running sync.WaitGroup
-	known   map[route]*bridge
+	bridges map[route]*bridge
 }
 
 // route is the group and the queue of a bridge.
@@ -48,8 +48,8 @@ type route struct {
 
 type bridge struct {
 	stop context.CancelFunc
-	// ended is closed when the bridge has ended, also by itself.
-	ended chan struct{}
+	// done is closed when the bridge has ended, also by itself.
+	done chan struct{}
 }
 
 // New returns Bridges that do nothing until Run.
@@ -57,17 +57,17 @@ func New(cfg Config) *Bridges {
 	if cfg.Every <= 0 {
 		cfg.Every = 30 * time.Second
 	}
-	return &Bridges{cfg: cfg, look: make(chan struct{}, 1), known: map[route]*bridge{}}
+	return &Bridges{cfg: cfg, changed: make(chan struct{}, 1), bridges: map[route]*bridge{}}
 }
 
-// Look makes Run look at the groups soon, because a target may have changed. It may be
+// Refresh makes Run list the groups soon, because a target may have changed. It may be
 // called on nil, in a server without bridges.
-func (b *Bridges) Look() {
+func (b *Bridges) Refresh() {
 	if b == nil {
 		return
 	}
 	select {
-	case b.look <- struct{}{}:
+	case b.changed <- struct{}{}:
 	default:
 	}
 }
@@ -77,10 +77,11 @@ func (b *Bridges) Run(ctx context.Context) {
 	defer b.running.Wait()
 	for ctx.Err() == nil {
 		b.update(ctx)
+
 		timer := b.cfg.Clock.NewTimer(b.cfg.Every)
 		select {
 		case <-timer.C:
-		case <-b.look:
+		case <-b.changed:
 		case <-ctx.Done():
 		}
 		timer.Stop()
@@ -97,21 +98,22 @@ func (b *Bridges) update(ctx context.Context) {
 		}
 	})
 
-	for r, running := range b.known {
+	// A bridge may also have ended by itself.
+	for r, running := range b.bridges {
 		select {
-		case <-running.ended:
-			delete(b.known, r)
+		case <-running.done:
+			delete(b.bridges, r)
 			continue
 		default:
 		}
 		if !wanted[r] && whole && !unread[r.group.Namespace] {
 			running.stop()
-			delete(b.known, r)
+			delete(b.bridges, r)
 		}
 	}
 
 	for r := range wanted {
-		if b.known[r] == nil && ctx.Err() == nil {
+		if b.bridges[r] == nil && ctx.Err() == nil {
 			b.start(ctx, r)
 		}
 	}
@@ -133,24 +135,29 @@ func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) 
 
 // targets adds the groups of a namespace that have a target.
 func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bool) error {
-	in := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: name} }
-	err := eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) },
-		func(topic string) error {
-			return eachName(func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Groups(ctx, in(topic), p) }, func(name string) error {
-				group := in(duly.GroupName(topic, name))
-				config, err := b.cfg.Engine.Config(ctx, group)
-				if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
-					to[route{group, config.Group.Target}] = true
-				}
-				return gone(err)
-			})
-		})
-	return gone(err)
+	topics := func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) }
+	err := eachName(topics, func(topic string) error { return b.targetsOf(ctx, namespace, topic, to) })
+	return ignoreMissing(err)
 }
 
-// gone returns nil for the error of a topic that was destroyed meanwhile, and for the
-// error of an engine without topics.
-func gone(err error) error {
+// targetsOf adds the groups of a topic that have a target.
+func (b *Bridges) targetsOf(ctx context.Context, namespace, topic string, to map[route]bool) error {
+	in := func(name string) duly.QueueRef { return duly.QueueRef{Namespace: namespace, Name: name} }
+	groups := func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Groups(ctx, in(topic), p) }
+
+	return eachName(groups, func(name string) error {
+		group := in(duly.GroupName(topic, name))
+		config, err := b.cfg.Engine.Config(ctx, group)
+		if err == nil && config.Group.Target != "" && config.Group.Target != duly.NoTarget {
+			to[route{group, config.Group.Target}] = true
+		}
+		return ignoreMissing(err)
+	})
+}
+
+// ignoreMissing returns nil if a topic was destroyed meanwhile or the engine has no
+// topics, and err otherwise.
+func ignoreMissing(err error) error {
 	if errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrUnsupported) {
 		return nil
 	}
@@ -177,12 +184,13 @@ func eachName(list func(duly.PageParams) (duly.NamePage, error), do func(name st
 
 func (b *Bridges) start(ctx context.Context, r route) {
 	ctx, stop := context.WithCancel(ctx)
-	running := &bridge{stop: stop, ended: make(chan struct{})}
-	b.known[r] = running
+	running := &bridge{stop: stop, done: make(chan struct{})}
+	b.bridges[r] = running
 	b.cfg.Log.Info("a bridge starts", "group", r.group.String(), "queue", r.target)
 	b.running.Go(func() {
-		defer close(running.ended)
+		defer close(running.done)
 		defer stop()
+
 		one := worker.NewBridge(b.cfg.Engine, worker.BridgeConfig{Namespace: r.group.Namespace, Group: r.group.Name,
 			Queue: r.target, Logger: b.cfg.Log, Clock: b.cfg.Clock})
 		if err := one.Run(ctx); err != nil {

@@ -28,8 +28,8 @@ func (f *failing) Topics(ctx context.Context, namespace string, p duly.PageParam
 	return f.Engine.Topics(ctx, namespace, p)
 }
 
-// onBridges runs a test with the bridges of a server, in a bubble.
-func onBridges(t *testing.T, body func(t *testing.T, e *failing, b *bridges.Bridges)) {
+// testBridges runs a test with the bridges of a server, in a bubble.
+func testBridges(t *testing.T, body func(t *testing.T, e *failing, b *bridges.Bridges)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,7 +46,8 @@ func onBridges(t *testing.T, body func(t *testing.T, e *failing, b *bridges.Brid
 	})
 }
 
-func pass(d time.Duration) {
+// sleep lets time pass in a bubble.
+func sleep(d time.Duration) {
 	_ = clock.Sleep(context.Background(), clock.System(), d)
 	synctest.Wait()
 }
@@ -84,29 +85,29 @@ func ready(t *testing.T, e *failing, q duly.QueueRef, want int64) {
 	}
 }
 
-// C12.162: a server works each group with a target, also one that is configured while
-// it runs.
-func TestGroupsWithATargetAreWorked(t *testing.T) {
-	onBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
-		pass(time.Second)
+// C12.162: a server runs a bridge for each group with a target, also for a target that
+// changes while the server runs.
+func TestBridgesFollowTargets(t *testing.T) {
+	testBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
+		sleep(time.Second)
 		target(t, e, "mail")
 		publish(t, e)
-		pass(31 * time.Second)
+		sleep(31 * time.Second)
 		ready(t, e, mail, 1)
 
 		target(t, e, "other")
-		b.Look()
-		pass(time.Second)
+		b.Refresh()
+		sleep(time.Second)
 		publish(t, e)
-		pass(11 * time.Second) // a bridge that waits
+		sleep(11 * time.Second) // a bridge that waits
 		ready(t, e, mail, 1)
 		ready(t, e, other, 1)
 
 		target(t, e, duly.NoTarget)
-		b.Look()
-		pass(11 * time.Second)
+		b.Refresh()
+		sleep(11 * time.Second)
 		publish(t, e)
-		pass(time.Minute)
+		sleep(time.Minute)
 		ready(t, e, mail, 1)
 		ready(t, e, other, 1)
 		if _, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{mailer.Name},
@@ -116,40 +117,40 @@ func TestGroupsWithATargetAreWorked(t *testing.T) {
 	})
 }
 
-// A group that is destroyed and made again is worked again.
-func TestAGroupThatComesBackIsWorked(t *testing.T) {
-	onBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
+// A group that is destroyed and created again gets a bridge again.
+func TestBridgeOfRecreatedGroup(t *testing.T) {
+	testBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
 		target(t, e, "mail")
-		b.Look()
-		pass(time.Second)
+		b.Refresh()
+		sleep(time.Second)
 		if err := e.DestroyTopic(t.Context(), duly.QueueRef{Namespace: "shop", Name: "events"}); err != nil {
 			t.Fatal(err)
 		}
-		pass(time.Minute)
+		sleep(time.Minute)
 		target(t, e, "mail")
 		publish(t, e)
-		pass(time.Minute)
+		sleep(time.Minute)
 		ready(t, e, mail, 1)
 	})
 }
 
-// While the groups cannot be read, the bridges go on.
-func TestBridgesGoOnWhileGroupsCannotBeRead(t *testing.T) {
-	onBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
+// Bridges keep running while the groups cannot be listed.
+func TestBridgesOutliveListErrors(t *testing.T) {
+	testBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
 		target(t, e, "mail")
-		b.Look()
-		pass(time.Second)
+		b.Refresh()
+		sleep(time.Second)
 		e.fails.Store(true)
-		pass(5 * time.Minute)
+		sleep(5 * time.Minute)
 		publish(t, e)
-		pass(11 * time.Second)
+		sleep(11 * time.Second)
 		ready(t, e, mail, 1)
 	})
 }
 
-// C12.168: a worker is refused while a server works the group.
-func TestAWorkerOfABridgedGroupIsRefused(t *testing.T) {
-	onBridges(t, func(t *testing.T, e *failing, _ *bridges.Bridges) {
+// C12.168: a Reserve of another caller fails while a server runs the group's bridge.
+func TestReserveFromBridgedGroupFails(t *testing.T) {
+	testBridges(t, func(t *testing.T, e *failing, _ *bridges.Bridges) {
 		target(t, e, "mail")
 		_, err := e.Reserve(t.Context(), duly.ReserveParams{Namespace: "shop", Queues: []string{mailer.Name}, Max: 1})
 		if !errors.Is(err, duly.ErrConflict) {
@@ -158,4 +159,4 @@ func TestAWorkerOfABridgedGroupIsRefused(t *testing.T) {
 	})
 }
 
-func TestLookWithoutBridges(*testing.T) { (*bridges.Bridges)(nil).Look() }
+func TestRefreshOfNilBridges(*testing.T) { (*bridges.Bridges)(nil).Refresh() }

@@ -7,33 +7,33 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// mostServers bounds the places in one cursor.
-const mostServers = 8
+// maxServers bounds the positions in one cursor.
+const maxServers = 8
 
-// place is where a caller is in one feed.
-type place struct {
+// position is how far a caller has read one feed.
+type position struct {
 	feed   string
 	number uint64
 }
 
-// cursor holds a caller's places in the feeds of several servers, the latest first.
-type cursor []place
+// cursor holds a caller's positions in the feeds of several servers, the latest first.
+type cursor []position
 
-// readCursor reads a cursor. It drops what is not a place, so that an answer never
-// repeats any other text of a request.
+// readCursor parses a cursor. It drops every part that is not a position, so an answer
+// never repeats other text of a request.
 func readCursor(text string) (c cursor) {
 	for part := range strings.SplitSeq(text, ",") {
 		feed, digits, _ := strings.Cut(part, ".")
 		number, err := strconv.ParseUint(digits, 10, 64)
-		if _, ok := duly.ParseNumber(feed); ok && err == nil && len(c) < mostServers {
-			c = append(c, place{feed, number})
+		if _, ok := duly.ParseNumber(feed); ok && err == nil && len(c) < maxServers {
+			c = append(c, position{feed, number})
 		}
 	}
 	return c
 }
 
-// in returns the caller's place in a feed.
-func (c cursor) in(feed string) (number uint64, known bool) {
+// position returns the caller's position in a feed.
+func (c cursor) position(feed string) (number uint64, ok bool) {
 	for _, p := range c {
 		if p.feed == feed {
 			return p.number, true
@@ -42,19 +42,19 @@ func (c cursor) in(feed string) (number uint64, known bool) {
 	return 0, false
 }
 
-// with returns the text of the cursor after a step in one feed.
-func (c cursor) with(step place) string {
-	text := step.append(nil)
-	places := 1
+// with returns the text of the cursor with a new position in one feed.
+func (c cursor) with(latest position) string {
+	text := latest.append(nil)
+	positions := 1
 	for _, p := range c {
-		if p.feed != step.feed && places < mostServers {
+		if p.feed != latest.feed && positions < maxServers {
 			text = p.append(append(text, ','))
-			places++
+			positions++
 		}
 	}
 	return string(text)
 }
 
-func (p place) append(text []byte) []byte {
+func (p position) append(text []byte) []byte {
 	return strconv.AppendUint(append(append(text, p.feed...), '.'), p.number, 10)
 }

@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	// mostBytes bounds what a feed keeps.
-	mostBytes = 64 << 10
-	// sizeOfEntry is what an entry takes beside its texts.
+	// maxBytes bounds the reports that a feed keeps.
+	maxBytes = 64 << 10
+	// sizeOfEntry is the size of an entry without its texts.
 	sizeOfEntry = 48
-	// pace is the least time between two wake-ups of a feed's callers.
+	// pace is the minimum time between two wake-ups of a feed's callers.
 	pace = 25 * time.Millisecond
 )
 
@@ -25,23 +25,23 @@ type feed struct {
 	id   string
 	stop context.CancelFunc
 
-	// What follows is guarded by Feeds.mu.
+	// Feeds.mu guards these fields.
 
-	callers int
-	left    time.Duration // when the last caller has gone, monotonic
-	idle    clock.Timer   // ends a feed without callers; nil while there are some
+	callers   int
+	idleSince time.Duration // when the last caller left, monotonic
+	idleTimer clock.Timer   // closes a feed without callers; nil while there are some
 
-	mu      sync.Mutex
-	ended   error         // of the watch
-	entries []entry       // the numbers up to last, without those up to lost
-	size    int           // of the entries, in bytes
-	last    uint64        // the number of the latest report
-	lost    uint64        // what a caller has up to a lower number is not all of it
-	ready   bool          // the engine's watch has begun
-	shown   uint64        // callers see reports up to this number
-	changed chan struct{} // closed when shown changes
-	woken   time.Duration // when it was closed last, monotonic
-	armed   bool          // a timer is going to close it
+	mu          sync.Mutex
+	err         error         // of a closed feed
+	entries     []entry       // their numbers are in (dropped, last]
+	size        int           // of the entries, in bytes
+	last        uint64        // the number of the latest report
+	dropped     uint64        // reports up to this number are incomplete
+	ready       bool          // the engine's watch has begun
+	visible     uint64        // callers see reports up to this number
+	changed     chan struct{} // closed when visible changes
+	publishedAt time.Duration // when changed was closed last, monotonic
+	scheduled   bool          // a timer is going to publish
 }
 
 // entry is a removed job.
@@ -52,10 +52,13 @@ type entry struct {
 }
 
 func newFeed(stop context.CancelFunc) *feed {
-	return &feed{id: duly.NewNumber().String(), stop: stop, changed: make(chan struct{}), woken: clock.Monotonic() - pace}
+	return &feed{
+		id: duly.NewNumber().String(), stop: stop, changed: make(chan struct{}),
+		publishedAt: clock.Monotonic() - pace, // so that the first report is published at once
+	}
 }
 
-// gap notes that reports may have been lost, as before the watch has begun.
+// gap notes that reports may be missing up to now. The beginning of a watch is a gap.
 func (f *feed) gap() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,24 +68,27 @@ func (f *feed) gap() {
 	f.wakeLocked()
 }
 
-// add keeps a report. It copies the texts, which may be parts of longer ones.
+// add keeps a report. It copies the texts, which may be parts of longer strings.
 func (f *feed) add(c duly.Canceled) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	queue := strings.Clone(c.Queue)
+	// Entries of one queue share its name.
 	if last := len(f.entries) - 1; last >= 0 && f.entries[last].queue == queue {
 		queue = f.entries[last].queue
 	}
 
-	// A report that is too long says that any leased job may be gone.
+	// A report that is too long becomes "any leased job of the queue".
 	if size := 0; c.IDs != nil {
 		for _, id := range c.IDs {
 			size += sizeOfEntry + len(id)
 		}
-		if size > mostBytes/2 {
+		if size > maxBytes/2 {
 			c.IDs = nil
 		}
 	}
+
 	if c.IDs == nil {
 		f.addLocked(queue, "")
 	}
@@ -96,7 +102,7 @@ func (f *feed) addLocked(queue, id string) {
 	f.last++
 	e := entry{f.last, queue, id}
 	f.entries = append(f.entries, e)
-	if f.size += e.size(); f.size > mostBytes {
+	if f.size += e.size(); f.size > maxBytes {
 		f.dropLocked(f.entries[len(f.entries)/2].number)
 	}
 }
@@ -106,7 +112,7 @@ func (e *entry) size() int { return sizeOfEntry + len(e.queue) + len(e.id) }
 
 // dropLocked drops the entries up to a number.
 func (f *feed) dropLocked(number uint64) {
-	f.lost = number
+	f.dropped = number
 	kept := make([]entry, 0, len(f.entries))
 	f.size = 0
 	for _, e := range f.entries {
@@ -118,44 +124,44 @@ func (f *feed) dropLocked(number uint64) {
 	f.entries = kept
 }
 
-// wakeLocked shows callers what is new, now or when the pace allows it.
+// wakeLocked publishes new reports, now or when the pace allows it.
 func (f *feed) wakeLocked() {
-	if f.armed {
+	if f.scheduled {
 		return
 	}
-	if rest := f.woken + pace - clock.Monotonic(); rest > 0 {
-		f.armed = true
-		clock.System().AfterFunc(rest, f.show)
+	if rest := f.publishedAt + pace - clock.Monotonic(); rest > 0 {
+		f.scheduled = true
+		clock.System().AfterFunc(rest, f.publish)
 		return
 	}
-	f.showLocked()
+	f.publishLocked()
 }
 
-func (f *feed) show() {
+func (f *feed) publish() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.armed = false
-	f.showLocked()
+	f.scheduled = false
+	f.publishLocked()
 }
 
-func (f *feed) showLocked() {
-	f.shown, f.woken = f.last, clock.Monotonic()
+func (f *feed) publishLocked() {
+	f.visible, f.publishedAt = f.last, clock.Monotonic()
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
-// end ends the watch and wakes all callers; the first error counts.
-func (f *feed) end(err error) {
+// close stops the watch and wakes all callers. The first error counts.
+func (f *feed) close(err error) {
 	f.stop()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.ended != nil {
+	if f.err != nil {
 		return
 	}
-	if f.ended = err; err == nil {
-		f.ended = duly.ErrClosed
+	if f.err = err; err == nil {
+		f.err = duly.ErrClosed
 	}
-	f.showLocked()
+	f.publishLocked()
 }
 
 // read returns the reports after a cursor. changed is closed when there may be
@@ -164,30 +170,30 @@ func (f *feed) read(after string) (answer wire.Canceled, changed <-chan struct{}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	at := readCursor(after)
-	number, known := at.in(f.id)
-	known = known && number <= f.last
-	answer.Cursor = at.with(place{f.id, f.shown})
+	number, ok := at.position(f.id)
+	ok = ok && number <= f.last
+	answer.Cursor = at.with(position{f.id, f.visible})
 
 	switch {
-	case f.ended != nil:
-		return answer, nil, f.ended
-	case !known:
-		// Before the watch has begun, reports may still be lost. Its beginning is a
-		// gap, also for a caller that goes on from this answer's cursor.
+	case f.err != nil:
+		return answer, nil, f.err
+	case !ok:
+		// Before the watch has begun, reports may still be missed. Its beginning is a
+		// gap, also for a caller that continues from this answer's cursor.
 		answer.Any = f.ready
-	case number < f.lost:
-		answer.Any = f.lost <= f.shown
+	case number < f.dropped:
+		answer.Any = f.dropped <= f.visible
 	default:
 		answer.Canceled = f.sinceLocked(number)
 	}
 	return answer, f.changed, nil
 }
 
-// sinceLocked returns the reports after a number, those of one queue together
-// where they follow each other.
+// sinceLocked returns the reports after a number. It joins adjacent reports of one
+// queue.
 func (f *feed) sinceLocked(number uint64) (list []duly.Canceled) {
 	for _, e := range f.entries {
-		if e.number <= number || e.number > f.shown {
+		if e.number <= number || e.number > f.visible {
 			continue
 		}
 		last := len(list) - 1

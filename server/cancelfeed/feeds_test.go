@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// engine is a watcher that reports what a test says.
+// engine is a watcher whose reports come from a test.
 type engine struct {
 	late bool // the test calls Ready
 	fail chan error
@@ -92,7 +92,7 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 	})
 }
 
-// poll asks without waiting, once everything has come to rest.
+// poll polls without waiting, after all goroutines are idle.
 func (r *rig) poll(namespace, after string) wire.Canceled {
 	r.t.Helper()
 	clock.Sleep(r.t.Context(), clock.System(), pace)
@@ -104,8 +104,8 @@ func (r *rig) poll(namespace, after string) wire.Canceled {
 	return answer
 }
 
-// begin begins a feed and returns its first cursor.
-func (r *rig) begin(namespace string) string {
+// open opens a feed and returns its first cursor.
+func (r *rig) open(namespace string) string {
 	r.t.Helper()
 	first := r.poll(namespace, "")
 	answer := r.poll(namespace, first.Cursor)
@@ -115,7 +115,7 @@ func (r *rig) begin(namespace string) string {
 	return answer.Cursor
 }
 
-// wait asks in the background.
+// wait polls in the background.
 func (r *rig) wait(ctx context.Context, after string) <-chan wire.Canceled {
 	answers := make(chan wire.Canceled, 1)
 	go func() {
@@ -133,11 +133,11 @@ func ids(n int) (list []string) {
 	return list
 }
 
-// C14.47: a caller that goes on from its cursor gets each report once, with the jobs
-// of one queue together.
-func TestACursorGoesOnWhereItWas(t *testing.T) {
+// C14.47: a caller that continues from its cursor gets each report once. Adjacent
+// reports of one queue are joined.
+func TestCursorContinues(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		at := r.begin("shop")
+		at := r.open("shop")
 		w, _ := r.engine.of("shop")
 		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"a"}})
 		w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"b", "c"}})
@@ -150,10 +150,10 @@ func TestACursorGoesOnWhereItWas(t *testing.T) {
 			t.Errorf("any %t, %s, want %s", first.Any, got, want)
 		}
 		if again := r.poll("shop", at); fmt.Sprint(again) != fmt.Sprint(first) {
-			t.Errorf("the same cursor again: %+v", again)
+			t.Errorf("the same cursor returned %+v, want the same answer", again)
 		}
 		if next := r.poll("shop", first.Cursor); next.Any || len(next.Canceled) > 0 {
-			t.Errorf("the next cursor: %+v", next)
+			t.Errorf("the next cursor returned %+v, want no report", next)
 		}
 		if _, n := r.engine.counts(); n != 1 {
 			t.Errorf("%d watches for one namespace", n)
@@ -161,10 +161,11 @@ func TestACursorGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// C14.47: what is no place in the feed reads as any, and is not repeated.
-func TestAnUnknownCursorIsAny(t *testing.T) {
+// C14.47: a cursor without a position in the feed returns any. The answer does not
+// repeat its text.
+func TestUnknownCursorReturnsAny(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		at, other := r.begin("shop"), r.begin("other")
+		at, other := r.open("shop"), r.open("other")
 		feed, _, _ := strings.Cut(at, ".")
 		for _, after := range []string{
 			"", "x", "duly_CANARY.1", feed, feed + ".", feed + ".-1", feed + ".x", feed + ".99", other, ",,.",
@@ -174,27 +175,27 @@ func TestAnUnknownCursorIsAny(t *testing.T) {
 				t.Errorf("%q: %+v", after, answer)
 			}
 			if next := r.poll("shop", answer.Cursor); next.Any {
-				t.Errorf("behind %q: any again", after)
+				t.Errorf("after %q: any again", after)
 			}
 		}
 	})
 }
 
-// C14.47: a caller that a balancer sends to several servers goes on where it was on
-// each of them. Its cursor stays short.
-func TestACursorHasAPlaceOnEachServer(t *testing.T) {
+// C14.47: a caller behind a load balancer continues where it was on each server. Its
+// cursor stays short.
+func TestCursorHasPositionPerServer(t *testing.T) {
 	inBubble(t, func(t *testing.T, here *rig) {
 		there := &rig{t: t, engine: newEngine(), clock: here.clock}
 		there.Feeds = New(Config{Watcher: there.engine, Clock: here.clock})
 		defer there.Close()
-		at := here.begin("shop")
-		there.begin("shop")
+		at := here.open("shop")
+		there.open("shop")
 		first := there.poll("shop", at)
 		if !first.Any {
 			t.Errorf("the first answer of the other server: %+v", first)
 		}
 
-		for _, r := range []*rig{here, there} {
+		for _, r := range []*rig{here, there} { // a job on each server
 			w, _ := r.engine.of("shop")
 			w.Canceled(duly.Canceled{Queue: "q", IDs: []string{"a"}})
 		}
@@ -206,28 +207,29 @@ func TestACursorHasAPlaceOnEachServer(t *testing.T) {
 			}
 		}
 
-		for range 2 * mostServers {
-			at = readCursor(at).with(place{duly.NewNumber().String(), 1 << 63})
+		for range 2 * maxServers {
+			at = readCursor(at).with(position{duly.NewNumber().String(), 1 << 63})
 		}
-		if n := len(readCursor(at)); n != mostServers || len(at) > wire.MaxCursor {
-			t.Errorf("%d places in %d bytes, want %d in at most %d", n, len(at), mostServers, wire.MaxCursor)
+		if n := len(readCursor(at)); n != maxServers || len(at) > wire.MaxCursor {
+			t.Errorf("%d places in %d bytes, want %d in at most %d", n, len(at), maxServers, wire.MaxCursor)
 		}
 	})
 }
 
-// C14.47: a feed keeps no more than its bound. A caller that comes too late gets any,
-// and goes on from there.
-func TestAFeedIsBounded(t *testing.T) {
+// C14.47: a feed keeps no more than its maximum. A caller that polls too late gets any,
+// and continues from there.
+func TestFeedSizeIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		at := r.begin("shop")
+		at := r.open("shop")
 		w, _ := r.engine.of("shop")
 		feed := r.feeds["shop"]
 		for _, id := range ids(20_000) {
 			w.Canceled(duly.Canceled{Queue: "q", IDs: []string{id}})
-			if feed.size > mostBytes || len(feed.entries) > mostBytes/sizeOfEntry {
-				t.Fatalf("%d entries of %d bytes, at most %d may be kept", len(feed.entries), feed.size, mostBytes)
+			if feed.size > maxBytes || len(feed.entries) > maxBytes/sizeOfEntry {
+				t.Fatalf("%d entries of %d bytes, at most %d may be kept", len(feed.entries), feed.size, maxBytes)
 			}
 		}
+
 		late := r.poll("shop", at)
 		if !late.Any || len(late.Canceled) > 0 {
 			t.Errorf("too late: any %t and %d reports", late.Any, len(late.Canceled))
@@ -245,18 +247,20 @@ func TestAFeedIsBounded(t *testing.T) {
 	})
 }
 
-// C14.47: reports of a short time wake the callers once.
-func TestReportsAreJoined(t *testing.T) {
+// C14.47: reports within a short time wake the callers once.
+func TestReportsAreBatched(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		at := r.begin("shop")
+		at := r.open("shop")
 		w, _ := r.engine.of("shop")
 		const jobs = 200
+
 		go func() {
 			for _, id := range ids(jobs) {
 				w.Canceled(duly.Canceled{Queue: "q", IDs: []string{id}})
 				clock.Sleep(t.Context(), clock.System(), time.Millisecond)
 			}
 		}()
+
 		answers, got := 0, 0
 		for begin := clock.Monotonic(); got < jobs; answers++ {
 			answer := <-r.wait(t.Context(), at)
@@ -274,9 +278,9 @@ func TestReportsAreJoined(t *testing.T) {
 	})
 }
 
-// C14.47: before the engine's watch has begun a caller waits. What is lost in a gap
-// of it reads as any.
-func TestAGapIsAny(t *testing.T) {
+// C14.47: a caller waits until the engine's watch has begun. A gap in the watch returns
+// any.
+func TestGapReturnsAny(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		r.engine.late = true
 		first := r.wait(t.Context(), "")
@@ -307,42 +311,44 @@ func TestAGapIsAny(t *testing.T) {
 	})
 }
 
-// C14.47: a feed ends when it had no caller for a while. Then nobody watches.
-func TestAFeedEndsWithoutCallers(t *testing.T) {
+// C14.47: a feed without callers closes after linger, and its watch ends.
+func TestFeedClosesWithoutCallers(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		running := func() int { n, _ := r.engine.counts(); return n }
 		if running() != 0 {
-			t.Fatal("a namespace is watched that nobody polls")
+			t.Fatal("a namespace without callers is watched")
 		}
-		at := r.begin("shop")
+
+		at := r.open("shop")
 		r.clock.Advance(linger - time.Second)
 		if at = r.poll("shop", at).Cursor; running() != 1 {
-			t.Fatal("it has ended too early")
+			t.Fatal("the feed has closed too early")
 		}
 		r.clock.Advance(linger - time.Second)
 		if r.poll("shop", at).Any {
-			t.Error("it has ended although it was polled")
+			t.Error("the feed has closed although it was polled")
 		}
 		r.clock.Advance(linger)
 		synctest.Wait()
 		if running() != 0 || len(r.feeds) != 0 {
-			t.Error("it goes on without callers")
+			t.Error("the feed is open without callers")
 		}
-		if again := r.begin("shop"); again == at || running() != 1 {
+
+		if again := r.open("shop"); again == at || running() != 1 {
 			t.Errorf("%d watches, cursor %s", running(), again)
 		}
 	})
 }
 
-// C14.47: there are so many feeds and no more. A new one takes the place of the one
-// that was left first, but of none that is polled.
-func TestFeedsAreBounded(t *testing.T) {
+// C14.47: the number of feeds is bounded. A new feed replaces the one that has been
+// without callers for longest, and never one with callers.
+func TestNumberOfFeedsIsBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
 		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, mostFeeds)
-		for i := range mostFeeds {
+		ended := make(chan error, maxFeeds)
+		for i := range maxFeeds {
 			name := fmt.Sprint("n", i)
-			at := r.begin(name)
+			at := r.open(name)
 			r.clock.Advance(time.Millisecond)
 			if i > 0 {
 				go func() {
@@ -352,14 +358,15 @@ func TestFeedsAreBounded(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		r.begin("one more")
+
+		r.open("one more")
 		_, there := r.engine.of("n0")
-		if n, _ := r.engine.counts(); there || n != mostFeeds {
+		if n, _ := r.engine.counts(); there || n != maxFeeds {
 			t.Errorf("%d watches, the idle one among them: %t", n, there)
 		}
 
 		r.mu.Lock()
-		r.feeds["one more"].callers++ // somebody polls it
+		r.feeds["one more"].callers++ // as if a caller polled it
 		r.mu.Unlock()
 		_, err := r.Poll(ctx, "too many", wire.CanceledAsk{})
 		var e *duly.Error
@@ -371,7 +378,7 @@ func TestFeedsAreBounded(t *testing.T) {
 		}
 
 		stop()
-		for range mostFeeds - 1 {
+		for range maxFeeds - 1 {
 			if err := <-ended; !errors.Is(err, context.Canceled) {
 				t.Errorf("a poll ended with %v", err)
 			}
@@ -379,11 +386,11 @@ func TestFeedsAreBounded(t *testing.T) {
 	})
 }
 
-// C14.47: an engine that fails ends the polls of a namespace with its error. The next
-// poll tries again.
-func TestAFailedWatchEndsItsPolls(t *testing.T) {
+// C14.47: a failed watch ends the polls of its namespace with the engine's error. The
+// next poll starts another watch.
+func TestFailedWatchEndsPolls(t *testing.T) {
 	inBubble(t, func(t *testing.T, r *rig) {
-		at := r.begin("shop")
+		at := r.open("shop")
 		errs := make(chan error, 2)
 		for range 2 {
 			go func() {
@@ -392,19 +399,20 @@ func TestAFailedWatchEndsItsPolls(t *testing.T) {
 			}()
 		}
 		synctest.Wait()
+
 		broken := errors.New("broken")
 		r.engine.fail <- broken
 		if a, b := <-errs, <-errs; a != broken || b != broken {
 			t.Errorf("the polls ended with %v and %v", a, b)
 		}
-		again := r.begin("shop")
+		again := r.open("shop")
 		if _, n := r.engine.counts(); again == at || n != 2 {
 			t.Errorf("%d watches, cursor %s", n, again)
 		}
 	})
 }
 
-// C14.47: who waits is counted, and Close ends every wait.
+// C14.47: waiting callers are counted, and Close ends every wait.
 func TestPollsAreCountedAndEndWithClose(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -418,15 +426,18 @@ func TestPollsAreCountedAndEndWithClose(t *testing.T) {
 		if err != nil || !first.Any {
 			t.Fatal(first, err)
 		}
+
 		ended := make(chan error)
 		go func() {
 			_, err := f.Poll(t.Context(), "shop", wire.CanceledAsk{After: first.Cursor, Wait: time.Minute})
 			ended <- err
 		}()
 		synctest.Wait()
+
 		if waiting != 1 {
 			t.Errorf("%d callers are counted while one waits", waiting)
 		}
+
 		go f.Close()
 		if err := <-ended; !errors.Is(err, duly.ErrClosed) {
 			t.Errorf("the wait ended with %v", err)

@@ -9,50 +9,51 @@ import (
 	"github.com/dulymq/duly/internal/pemfile"
 )
 
-// Files names what TLS is spoken with, each a file in PEM.
+// Files are the PEM files of a TLS server.
 type Files struct {
-	// Cert is the server's certificate, and behind it those in between it and
-	// the authority. Key is its private key.
+	// Cert has the server's certificate, followed by the intermediate ones. Key has
+	// its private key.
 	Cert, Key string
-	// ClientCA is the certificates of the authorities one of which must have
-	// signed a client's. Empty: clients need none.
+	// ClientCA has the certificates of authorities. One of them must have signed the
+	// certificate of a client. Empty: clients need none.
 	ClientCA string
 }
 
-// Read reads the files. It answers [duly.ErrInvalid], with a field of the name
-// cert, key or client_ca for each that can't be used.
+// Read reads the files. It returns [duly.ErrInvalid] with a field cert, key or
+// client_ca for each file that is not usable.
 func (f Files) Read() (*tls.Config, error) {
 	var bad duly.BadFields
 	c := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
 	c.Certificates = pemfile.Pair(&bad, "cert", f.Cert, "key", f.Key)
 	if f.ClientCA != "" {
 		c.ClientAuth = tls.RequireAndVerifyClientCert
-		c.SessionTicketsDisabled = true // they would outlive a change of the authorities
+		c.SessionTicketsDisabled = true // a ticket would outlive a change of the authorities
 		c.ClientCAs = pemfile.Pool(&bad, "client_ca", f.ClientCA)
 	}
 	return c, bad.Err()
 }
 
-// Keeper hands what was read last to every handshake. It is safe for
+// Source gives the latest configuration to every handshake. It is safe for
 // concurrent use.
-type Keeper struct{ now atomic.Pointer[tls.Config] }
+type Source struct{ now atomic.Pointer[tls.Config] }
 
-// NewKeeper returns a keeper of what [Files.Read] has read.
-func NewKeeper(c *tls.Config) *Keeper {
-	k := &Keeper{}
-	k.Set(c)
-	return k
+// NewSource returns a Source with a configuration of [Files.Read].
+func NewSource(c *tls.Config) *Source {
+	s := &Source{}
+	s.Set(c)
+	return s
 }
 
-// Set takes over what was read anew.
-func (k *Keeper) Set(c *tls.Config) { k.now.Store(c) }
+// Set replaces the configuration.
+func (s *Source) Set(c *tls.Config) { s.now.Store(c) }
 
-// Config is for a listener.
-func (k *Keeper) Config() *tls.Config {
-	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		if c := k.now.Load(); c != nil {
+// Config returns the configuration for a listener.
+func (s *Source) Config() *tls.Config {
+	current := func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		if c := s.now.Load(); c != nil {
 			return c, nil
 		}
-		return nil, errors.New("certs: nothing was set")
-	}}
+		return nil, errors.New("certs: no configuration is set")
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: current}
 }

@@ -1,13 +1,12 @@
-// Package certs is what a server shows and asks for when it speaks TLS: its
-// certificate, and the authorities that must have signed those of its clients.
+// Package certs reads the certificate files of a TLS server: its own certificate,
+// and the certificate authorities of its clients.
 //
-// A [Keeper] stands between the files and the handshakes. Each handshake takes
-// what was read last, so a certificate that was renewed is shown as soon as
-// [Keeper.Set] has it, and connections that stand keep theirs. A set is whole:
-// [Files.Read] answers an error for a key that does not belong to its
-// certificate, and then nothing has changed.
+// A [Source] gives the configuration of the latest [Source.Set] to each handshake.
+// A renewed certificate is therefore used from the next handshake on, and open
+// connections keep theirs. [Files.Read] returns an error if a key does not belong
+// to its certificate. The caller then keeps the previous configuration.
 //
-// TLS 1.2 is the least that is spoken. Where clients need a certificate, no
-// session is resumed: each connection shows it anew, and is judged by the
-// authorities of now.
+// The minimum version is TLS 1.2. Where clients need a certificate, the server
+// resumes no session: each connection presents the certificate again, and the
+// server verifies it with the current authorities.
 package certs

@@ -18,7 +18,7 @@ func (a *API) consume(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	deliveries, err := a.poll.Take(c, ask)
+	deliveries, err := a.poll.Reserve(c, ask)
 	if c.Gone() && errors.Is(err, context.Canceled) {
 		err = nil // no job was taken: a client that closed only its own half reads 404
 	}
@@ -36,7 +36,7 @@ func (a *API) consume(c *route.Call) error {
 		a.receipts.put(&deliveries[i]) // before the answer: the ack may follow it at once
 	}
 	single := ask.Max == 1
-	err = a.poll.Hand(c, deliveries, sizeOf(jobs), func(out []byte) []byte {
+	err = a.poll.Deliver(c, deliveries, sizeOf(jobs), func(out []byte) []byte {
 		if single {
 			return jobs[0].appendTo(out)
 		}
@@ -49,7 +49,7 @@ func (a *API) consume(c *route.Call) error {
 }
 
 // readAsk reads a consume. A batch that has waited takes one job.
-func (a *API) readAsk(c *route.Call) (ask poll.Ask, err error) {
+func (a *API) readAsk(c *route.Call) (ask poll.Params, err error) {
 	p := query(c)
 	ttr, err := p.number("ttr", 32, inSeconds(a.defaults.TTR))
 	if err != nil {
@@ -64,7 +64,7 @@ func (a *API) readAsk(c *route.Call) (ask poll.Ask, err error) {
 		return ask, badRequest("invalid count")
 	}
 	queues, err := readQueues(c.PathValue("queue"))
-	return poll.Ask{
+	return poll.Params{
 		ReserveParams: duly.ReserveParams{Namespace: c.Namespace, Queues: queues, Max: int(count), Lease: lease(ttr)},
 		Wait:          seconds(timeout), WaitMax: 1,
 	}, err

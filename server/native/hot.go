@@ -231,14 +231,14 @@ func (a *API) reserve(c *route.Call) error {
 	if err := wait.Validate(); err != nil {
 		return err
 	}
-	deliveries, err := a.poll.Take(c, poll.Ask{ReserveParams: q.ReserveParams, Wait: q.Wait})
+	deliveries, err := a.poll.Reserve(c, poll.Params{ReserveParams: q.ReserveParams, Wait: q.Wait})
 	if err != nil {
 		return err
 	}
 	if len(deliveries) == 0 {
 		return c.Reply(http.StatusOK, wire.AppendDeliveries(c.Out(), nil))
 	}
-	return a.poll.Hand(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
+	return a.poll.Deliver(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
 		return wire.AppendDeliveries(out, deliveries)
 	})
 }

@@ -1,19 +1,18 @@
-// Package poll is the way of jobs from an engine to a caller that waits for
-// them. The native API and the lmstfy-compatible one share it.
+// Package poll reserves jobs for callers that wait for them. The native API and the
+// lmstfy-compatible API share it.
 //
-// A poll asks the engine first, then waits, and asks again each time that the
-// engine says that there may be something. While it waits nothing is leased,
-// so a caller that disappears takes nothing with it. Before what was reserved
-// is written, the connection is looked at; if the caller has hung up, or the
-// kernel does not take the whole answer, every delivery is released at once,
-// which uses no try. Only a caller that vanishes while the answer is on the
-// wire holds its jobs until their leases end.
+// A poll reserves, then waits, and reserves again each time that the engine reports
+// that a job may be ready. Nothing is leased while it waits, so a caller that
+// disappears takes no job with it. Before the poll writes an answer, it checks the
+// connection. If the caller has hung up, or the kernel does not accept the whole
+// answer, the poll releases every delivery at once, which uses no try. Only a caller
+// that disappears while the answer is on the wire keeps its jobs until their leases
+// end.
 //
-// A server that wants to stop ends every poll with an empty answer. So does a
-// token that has changed; one that was revoked ends it as a token that is not
-// known.
+// A server that drains ends every poll with an empty answer. A changed token does
+// the same. A revoked token ends the poll with the error of an unknown token.
 //
-// What an engine may bring is not known before it is called, so a poll asks
-// for memory for the most that it could be; when the jobs are there, for what
-// they are. While it waits it holds none.
+// The size of a reserve's result is not known in advance. So a poll reserves memory
+// for the largest possible result before the call, and for the actual one after it.
+// It reserves none while it waits.
 package poll

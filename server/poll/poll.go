@@ -15,7 +15,7 @@ import (
 type Config struct {
 	// Engine must be set.
 	Engine duly.Engine
-	// Passer is that of the engine before it was decorated. Default
+	// Passer belongs to the engine without its decorators. Default
 	// duly.PasserOf(Engine).
 	Passer duly.Passer
 	// MaxBody is the engine's bound on one job's body, in bytes. Default
@@ -23,12 +23,12 @@ type Config struct {
 	MaxBody int
 	// Clock must be set.
 	Clock clock.Clock
-	// Leased, if set, is called with the length of leases that are handed out, for
-	// whoever has to look when the first of them ends.
+	// Leased, if set, is called with the shortest lease of each answer. The server
+	// sweeps when it may have run out.
 	Leased func(time.Duration)
 }
 
-// Poll takes jobs from an engine. It is safe for concurrent use.
+// Poll reserves jobs of an engine. It is safe for concurrent use.
 type Poll struct{ cfg Config }
 
 // New returns a Poll.
@@ -48,55 +48,57 @@ func New(cfg Config) *Poll {
 // MaxBody returns the engine's bound on one job's body, in bytes.
 func (p *Poll) MaxBody() int { return p.cfg.MaxBody }
 
-// Leased reports leases of that length that were handed out or extended.
+// Leased notes that leases of length d were granted or extended.
 func (p *Poll) Leased(d time.Duration) { p.cfg.Leased(d) }
 
-// Bodies is the most that n jobs' bodies have together in one answer of the
-// engine, in bytes.
+// Bodies returns the maximum size of n jobs' bodies in one result of the engine, in
+// bytes.
 func (p *Poll) Bodies(n int) int64 {
 	n = min(max(n, 1), duly.MaxBatch)
 	return min(int64(n)*int64(p.cfg.MaxBody), max(int64(p.cfg.MaxBody), duly.MaxBatchBytes))
 }
 
-// Ask is what a caller wants.
-type Ask struct {
+// Params are the parameters of a poll.
+type Params struct {
 	duly.ReserveParams
-	// Wait is for how long to wait while there is nothing.
+	// Wait is how long to wait while no job is ready.
 	Wait time.Duration
-	// WaitMax is Max once it has waited; 0: the same.
+	// WaitMax replaces Max after a wait. 0: Max stays.
 	WaitMax int
 }
 
-// Take reserves, and waits while there is nothing. What it brings must go to
-// Hand. It brings nothing when the time has passed, never before, or when the
-// server wants to stop.
-func (p *Poll) Take(c *route.Call, ask Ask) ([]duly.Delivery, error) {
+// Reserve reserves jobs, and waits while no job is ready. The caller must pass the
+// deliveries to Deliver. Reserve returns none when the time has passed, never
+// before, or when the server drains.
+func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 	var begin time.Duration
-	if ask.Wait > 0 {
+	if params.Wait > 0 {
 		begin = p.cfg.Clock.Mono()
 	}
-	wait := duly.WaitParams{Namespace: ask.Namespace, Queues: ask.Queues}
-	for left, woken := ask.Wait, false; ; {
-		deliveries, err := p.reserve(c, ask.ReserveParams, woken)
+
+	wait := duly.WaitParams{Namespace: params.Namespace, Queues: params.Queues}
+	for left, woken := params.Wait, false; ; {
+		deliveries, err := p.reserve(c, params.ReserveParams, woken)
 		if err != nil || len(deliveries) > 0 || left <= 0 {
 			return deliveries, err
 		}
 		c.Release()
-		if ask.WaitMax > 0 {
-			ask.Max = ask.WaitMax
+		if params.WaitMax > 0 {
+			params.Max = params.WaitMax
 		}
 
 		var over bool
 		wait.Timeout = min(left, duly.MaxWait)
 		woken, over, err = p.wait(c, wait)
-		left = ask.Wait - (p.cfg.Clock.Mono() - begin)
+		left = params.Wait - (p.cfg.Clock.Mono() - begin)
 		if err != nil || over || !woken && left <= 0 {
 			return nil, err
 		}
 	}
 }
 
-// reserve takes what there is now. woken: Wait has told of it.
+// reserve calls the engine once. After a Wait that returned ready, woken is true: if
+// reserve then fails early, it passes the wake-up on.
 func (p *Poll) reserve(c *route.Call, r duly.ReserveParams, woken bool) ([]duly.Delivery, error) {
 	if err := c.Hold(p.Bodies(r.Max)); err != nil {
 		if woken {
@@ -107,15 +109,15 @@ func (p *Poll) reserve(c *route.Call, r duly.ReserveParams, woken bool) ([]duly.
 	return p.cfg.Engine.Reserve(c.Context(), r)
 }
 
-// Wait is the engine's Wait, ended by the server's drain and by the end of the
-// caller's token as well.
+// Wait calls the engine's Wait. It also ends when the server drains and when the
+// caller's token changes or is revoked.
 func (p *Poll) Wait(c *route.Call, w duly.WaitParams) (ready bool, err error) {
 	ready, _, err = p.wait(c, w)
 	return ready, err
 }
 
-// wait tells besides whether waiting is over for the caller, whatever time is
-// left.
+// wait is Wait, and also reports whether the caller must stop waiting although time
+// is left.
 func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err error) {
 	if w.Timeout <= 0 {
 		ready, err = p.cfg.Engine.Wait(c.Context(), w)
@@ -132,9 +134,10 @@ func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err err
 	return ready, over, err
 }
 
-// Until calls wait with a context that ends with the caller, with its token, and
-// when the server drains. If it has ended, over is true and err is the answer: nil
-// for a server that drains and for a token that has changed.
+// Until calls wait with a context that ends when the caller hangs up, when its token
+// changes or is revoked, and when the server drains. If the context has ended, over
+// is true and err is the answer to the caller. It is nil if the server drains or the
+// token has changed.
 func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err error) {
 	ctx, release, err := c.Stay(c.Draining())
 	if err != nil {
@@ -154,13 +157,13 @@ func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err 
 	return true, refusal(context.Cause(ctx))
 }
 
-// Pass reports to the engine that a caller that Wait woke does not reserve.
+// Pass reports to the engine that a caller whose Wait was ready does not reserve.
 func (p *Poll) Pass(c *route.Call, w duly.WaitParams) {
 	p.cfg.Passer.Pass(c.Context(), w.Namespace, w.Queues)
 }
 
-// refusal is the answer to a caller whose token ended in the wait: nothing
-// for one that has changed, whose owner may come again and is judged anew.
+// refusal returns the answer to a caller whose token ended during the wait. It is nil
+// for a changed token: the caller may poll again and gets the new rights then.
 func refusal(cause error) error {
 	if auth.Changed(cause) {
 		return nil
@@ -168,9 +171,9 @@ func refusal(cause error) error {
 	return cause
 }
 
-// Hand gives deliveries to the caller, or back to the engine. The answer is
-// text that write appends, of about so many bytes.
-func (p *Poll) Hand(c *route.Call, deliveries []duly.Delivery, size int, write func(out []byte) []byte) error {
+// Deliver writes deliveries to the caller, or releases them. The answer is what write
+// appends, about size bytes.
+func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, write func(out []byte) []byte) error {
 	shortest := deliveries[0].LeaseEnd.Sub(deliveries[0].Now)
 	receipts := make([]duly.Receipt, len(deliveries))
 	bodies := 0
@@ -180,36 +183,38 @@ func (p *Poll) Hand(c *route.Call, deliveries []duly.Delivery, size int, write f
 		bodies += len(deliveries[i].Body)
 	}
 	p.cfg.Leased(shortest)
-	handed := false
-	defer func() { // also when writing panics
-		if !handed {
-			p.giveBack(c, receipts)
+
+	delivered := false
+	defer func() { // also after a panic of write
+		if !delivered {
+			p.release(c, receipts)
 		}
 	}()
 	if err := c.Hold(int64(bodies + size)); err != nil {
 		return err
 	}
-	// From here on the deliveries are the answer's text alone.
+	// From here on the deliveries exist only as the text of the answer.
 	if err := c.ReplyNow(http.StatusOK, write(c.Room(size))); err != nil {
 		return err
 	}
-	handed = true
+	delivered = true
 	return nil
 }
 
-// releaseTime bounds the release of what could not be handed over; after it
-// the leases run out by themselves.
+// releaseTime bounds the release of deliveries that no caller got. If it fails, the
+// jobs come back when their leases end.
 const releaseTime = 10 * time.Second
 
-func (p *Poll) giveBack(c *route.Call, receipts []duly.Receipt) {
+func (p *Poll) release(c *route.Call, receipts []duly.Receipt) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), releaseTime)
 	defer cancel()
+
 	releases := make([]duly.Outcome, len(receipts))
 	for i, receipt := range receipts {
 		releases[i] = duly.Outcome{Receipt: receipt, As: duly.Release}
 	}
 	if _, err := p.cfg.Engine.Settle(ctx, c.Namespace, releases); err != nil {
-		c.Log().Warn("deliveries of a caller that has hung up were not released, they come back when their leases end",
+		c.Log().Warn("releasing the deliveries of a disconnected caller failed; they come back when their leases end",
 			"count", len(releases), "code", string(duly.CodeOf(err)))
 	}
 }

@@ -1,9 +1,10 @@
-// Package traces gives the requests of a server spans of OpenTelemetry, which go
-// on with the trace of the caller's traceparent header. A span is named by the
-// route's pattern and holds its method and status; never a path, a query, a header
-// or an address, for each of them may hold a token or what somebody has sent.
+// Package traces records an OpenTelemetry span for each request of a server. The
+// span continues the trace of the caller's traceparent header. Its name is the
+// pattern of the route, and it holds the method and the status. It never holds a
+// path, a query, a header or an address: each of them may contain a token or other
+// data of a caller.
 //
-// The package server does not import it: who puts a program together gives it to
-// the server (server.Config.Tracer), together with an engine of package otelduly,
-// which lets the jobs of callers that are traced carry the trace on.
+// Package server does not import this package. A program sets server.Config.Tracer.
+// It also wraps its engine with package otelduly, so that the jobs of a traced
+// caller carry the trace.
 package traces

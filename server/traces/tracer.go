@@ -17,7 +17,7 @@ type Tracer struct{ tracer trace.Tracer }
 
 var _ route.Tracer = (*Tracer)(nil)
 
-// New returns a Tracer whose spans the provider makes.
+// New returns a Tracer that records spans with a provider.
 func New(p trace.TracerProvider) *Tracer {
 	return &Tracer{p.Tracer("github.com/dulymq/duly/server/traces")}
 }
@@ -25,10 +25,12 @@ func New(p trace.TracerProvider) *Tracer {
 // Begin implements route.Tracer.
 func (t *Tracer) Begin(r *http.Request, pattern string) (context.Context, func(status int)) {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+
 	method := route.Method(r.Method)
 	ctx, span := t.tracer.Start(ctx, method+" "+pattern, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(
 		attribute.String("http.request.method", method), attribute.String("http.route", pattern),
 	))
+
 	return ctx, func(status int) {
 		if status > 0 {
 			span.SetAttributes(attribute.Int("http.response.status_code", status))

@@ -121,7 +121,7 @@ func (r *reloader) reload(ctx context.Context) {
 	r.out.set(&next.Log)
 	certificates := [2]*tls.Config{r.held.TLS.Config, r.held.AdminTLS.Config}
 	for i, t := range [...]config.TLS{next.TLS, next.AdminTLS} {
-		if r.secure[i].Keeper != nil && t.Config != nil {
+		if r.secure[i].Source != nil && t.Config != nil {
 			r.secure[i].Set(t.Config)
 			certificates[i] = t.Config
 		}

@@ -91,17 +91,17 @@ func advisedTLS(err error) error {
 }
 
 // keeper is what an address is served with; nil for plain HTTP.
-type keeper struct{ *certs.Keeper }
+type keeper struct{ *certs.Source }
 
 func newKeeper(t config.TLS) keeper {
 	if t.Config == nil {
 		return keeper{}
 	}
-	return keeper{certs.NewKeeper(t.Config)}
+	return keeper{certs.NewSource(t.Config)}
 }
 
 func (k keeper) config() *tls.Config {
-	if k.Keeper == nil {
+	if k.Source == nil {
 		return nil
 	}
 	return k.Config()
