@@ -136,7 +136,10 @@ func (b *Bridges) eachNamespace(ctx context.Context, do func(namespace string)) 
 // targets adds the groups of a namespace that have a target.
 func (b *Bridges) targets(ctx context.Context, namespace string, to map[route]bool) error {
 	topics := func(p duly.PageParams) (duly.NamePage, error) { return b.cfg.Topics.Topics(ctx, namespace, p) }
-	err := eachName(topics, func(topic string) error { return b.targetsOf(ctx, namespace, topic, to) })
+	err := eachName(topics, func(topic string) error {
+		// The other topics still count if this one is destroyed meanwhile.
+		return ignoreMissing(b.targetsOf(ctx, namespace, topic, to))
+	})
 	return ignoreMissing(err)
 }
 

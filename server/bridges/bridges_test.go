@@ -18,14 +18,19 @@ import (
 // failing is an engine whose lists can fail.
 type failing struct {
 	*model.Engine
-	fails atomic.Bool
+	fails     atomic.Bool
+	destroyed atomic.Bool // Topics also lists a topic that is destroyed
 }
 
 func (f *failing) Topics(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
 	if f.fails.Load() {
 		return duly.NamePage{}, duly.ErrUnavailable
 	}
-	return f.Engine.Topics(ctx, namespace, p)
+	page, err := f.Engine.Topics(ctx, namespace, p)
+	if f.destroyed.Load() {
+		page.Names = append([]string{"destroyed"}, page.Names...)
+	}
+	return page, err
 }
 
 // testBridges runs a test with the bridges of a server, in a bubble.
@@ -141,6 +146,21 @@ func TestBridgesOutliveListErrors(t *testing.T) {
 		b.Refresh()
 		sleep(time.Second)
 		e.fails.Store(true)
+		sleep(5 * time.Minute)
+		publish(t, e)
+		sleep(11 * time.Second)
+		ready(t, e, mail, 1)
+	})
+}
+
+// A topic that is destroyed while the groups are listed does not end the bridges of other
+// topics.
+func TestBridgesOutliveDestroyedTopic(t *testing.T) {
+	testBridges(t, func(t *testing.T, e *failing, b *bridges.Bridges) {
+		target(t, e, "mail")
+		b.Refresh()
+		sleep(time.Second)
+		e.destroyed.Store(true)
 		sleep(5 * time.Minute)
 		publish(t, e)
 		sleep(11 * time.Second)
