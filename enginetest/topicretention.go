@@ -20,6 +20,7 @@ func topicRetentionTests() []test {
 		{"MaxCountRefusesWhatDoesNotFit", []string{"C12.127", "C12.21", "C12.24"}, Options{}, retainRefuse},
 		{"MaxCountDropsTheOldest", []string{"C12.128", "C12.124", "C12.126"}, Options{}, retainDrop},
 		{"StepTrimsWhatADropUncovers", []string{"C12.119", "C12.128", "C12.138"}, Options{}, retainUncovered},
+		{"DropMakesRoomInALimitedGroup", []string{"C12.124", "C12.126", "C10.11"}, Options{}, retainRoom},
 		{"FirstMessageIsExactAfterManyDrops", []string{"C12.128", "C12.136", "C12.156"}, Options{}, retainDropMany},
 		{"MaxCountMakesRoomByWhatNoGroupNeeds", []string{"C12.127", "C12.128", "C12.158"}, Options{}, retainUnneeded},
 		{"MaxBytesBoundsTheEstimate", []string{"C12.127", "C12.128", "C12.130"}, Options{}, retainBytes},
@@ -221,6 +222,40 @@ func retainUncovered(s *scene) {
 	s.logged("c", "d", "e")
 	same(s, "dropped", s.info().Stats.Dropped, 1)
 	same(s, "missed", g.groupStats().Missed, 1)
+}
+
+// A group is at its limit. A Publish drops the message that the group holds, so the next
+// one is deliverable, and a waiting worker is woken for it.
+func retainRoom(s *scene) {
+	for limit, c := range map[string]duly.QueueConfig{
+		"max leased": {MaxLeased: 1},
+		"max_held":   {Group: duly.GroupConfig{MaxHeld: 1}},
+	} {
+		s := s.onTopic(map[string]string{"max leased": "leased", "max_held": "held"}[limit])
+		s.configureTopic(duly.TopicConfig{MaxCount: 2, Overflow: duly.OverflowDrop})
+		g := s.group("g")
+		g.configure(c)
+		s.send("a", "b")
+		g.delivers("a")
+		same(s, limit+": a wait at the limit", g.ready(), false)
+
+		woken := make(chan bool, 1)
+		go func() {
+			p := duly.WaitParams{Namespace: s.namespace, Queues: []string{g.queue}, Timeout: time.Second}
+			ready, err := s.Engine.Wait(s.ctx, p)
+			woken <- ready && err == nil
+		}()
+		s.Quiet()
+		s.send("c")
+		s.Quiet()
+		s.Advance(time.Second)
+		same(s, limit+": a waiter after the drop", <-woken, true)
+		g.delivers("b")
+		same(s, limit+": missed", g.groupStats().Missed, 1)
+		s.send("d")
+		same(s, limit+": a wait after another drop", g.ready(), true)
+		g.delivers("c")
+	}
 }
 
 func retainDropMany(s *scene) {

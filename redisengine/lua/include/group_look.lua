@@ -18,6 +18,7 @@ function group_moments()
     if at and at > now and at < 2 ^ 53 and (not next_one or at < next_one) then next_one = at end
   end
   local lag = topic.last - math.max(g.cursor, topic.first - 1)
+  local lost = g.low < topic.first -- the group may still hold messages that a drop has taken
   for _, set in ipairs(outside and {waiting, ranges, leased} or {ranges}) do
     local first = head_of(set)
     if first and first <= now then
@@ -29,10 +30,11 @@ function group_moments()
   local entry = next_entry()
   if entry and entry <= now then lag = lag + 1 end
   soonest(entry)
-  if lag > 0 and held_size() < own.max_held then n = n + lag end
+  if lag > 0 and (lost or held_size() < own.max_held) then n = n + lag end
   if outside and not own.keyed then n = n + call('ZCARD', blocked) end
   local free = group_open()
-  if run_out and max_leased ~= -1 then free = math.max(free, 1) end -- taking the lease back makes room
+  -- The step of a Reserve makes room: it ends leases that have run out, and forgets messages that were dropped.
+  if (run_out or lost) and max_leased ~= -1 then free = math.max(free, 1) end
   if rate ~= -1 then soonest(opens_at()) end
   return math.min(n, free, 1000), next_one
 end

@@ -34,7 +34,8 @@ function wake_groups(markers, names, nearest)
   local found = call('HMGET', heads, unpack(names))
   for i = 1, #names do
     local head = found[i] and unpack_head(found[i], GROUP)
-    if head and entered > 0 and head.stuck == 0 then
+    -- A drop of messages that a stuck group holds may have made room in it.
+    if head and entered > 0 and (head.stuck == 0 or head.low < topic.first) then
       call('ZADD', markers[8 + i], text_of(math.min(1000, topic.last - math.max(head.cursor, topic.first - 1))), 'now')
     end
     if head and nearest and (head.announced <= now or nearest < head.announced) then
