@@ -1,137 +1,84 @@
 package wire
 
-import (
-	"github.com/dulymq/duly"
-)
+import "github.com/dulymq/duly"
+
+func (f *fields) check(repair *bool) {
+	f.request("Check")
+	f.bool("repair", repair, always, "Repair what the check finds. Default: false.")
+}
+
+// AppendCheck writes the request of a check.
+func AppendCheck(dst []byte, repair bool) []byte {
+	f := writer(dst)
+	f.check(&repair)
+	return f.end()
+}
 
 // ReadCheck reads the request of a check.
 func ReadCheck(text string, mode Mode) (repair bool, err error) {
 	if text == "" {
 		return false, nil
 	}
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			if key == "repair" {
-				repair = r.boolean(key)
-			} else {
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, mode, func(f *fields) { f.check(&repair) })
 	return repair, err
 }
 
-// AppendCheck writes the request of a check.
-func AppendCheck(dst []byte, repair bool) []byte {
-	o := begin(dst)
-	o.bool("repair", repair)
-	return o.end()
-}
-
-// CheckLine is one line of a check's answer: progress while Report and Err are
-// nil, else the last line.
+// CheckLine is one line of a check's answer: progress, or the report or an error as the
+// last line.
 type CheckLine struct {
-	// Done and Total are jobs and messages looked at, and their number as far as known.
+	// Done is the number of jobs and messages checked so far, and Total their number as
+	// far as it is known.
 	Done, Total int64
 	Report      *duly.CheckReport
 	Err         error
 }
 
-// AppendCheckLine writes a line with its newline.
-func AppendCheckLine(dst []byte, l CheckLine) []byte {
-	o := begin(dst)
-	switch {
-	case l.Err != nil:
-		o.error(l.Err)
-	case l.Report != nil:
-		o.key("report")
-		o.dst = AppendReport(o.dst, l.Report)
-	default:
-		o.int("done", l.Done)
-		o.int("total", l.Total)
+func (f *fields) checkLine(l *CheckLine) {
+	f.answer("CheckLine")
+	if f.task != writing || l.Err == nil && l.Report == nil {
+		f.int64("done", &l.Done, always, "", "Progress: the jobs and messages checked so far.")
+		f.int64("total", &l.Total, always, "",
+			"Progress: the number of jobs and messages, as far as it is known.")
 	}
-	return append(o.end(), '\n')
+	pointer(f, "report", &l.Report, "The last line of a check.", (*fields).report)
+	f.error(&l.Err, "The last line of a check that failed.")
 }
 
-// AppendReport writes what a check has found.
-func AppendReport(dst []byte, report *duly.CheckReport) []byte {
-	o := begin(dst)
-	o.int("jobs", report.Jobs)
-	o.int("messages", report.Messages)
-	o.int("repaired", int64(report.Repaired))
-	list(&o, "faults", report.Faults, func(dst []byte, f *duly.Fault) []byte {
-		o := begin(dst)
-		o.string("kind", f.Kind)
-		o.string("namespace", f.Queue.Namespace)
-		o.string("queue", f.Queue.Name)
-		o.text("id", f.ID)
-		o.text("detail", f.Detail)
-		o.bool("repaired", f.Repaired)
-		return o.end()
-	})
-	return o.end()
+// AppendCheckLine writes a line with its newline.
+func AppendCheckLine(dst []byte, l CheckLine) []byte {
+	f := writer(dst)
+	f.checkLine(&l)
+	return append(f.end(), '\n')
 }
 
 // ReadCheckLine reads a line of a check's answer.
 func ReadCheckLine(text string) (l CheckLine, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "done":
-				l.Done = r.int(key)
-			case "total":
-				l.Total = r.int(key)
-			case "report":
-				l.Report = &duly.CheckReport{}
-				r.report(l.Report)
-			case "error":
-				l.Err = r.errorValue()
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.checkLine(&l) })
 	return l, err
 }
 
-func (r *reader) report(report *duly.CheckReport) {
-	for key := range r.object {
-		switch key {
-		case "jobs":
-			report.Jobs = r.int(key)
-		case "messages":
-			report.Messages = r.int(key)
-		case "repaired":
-			report.Repaired = int(r.int(key))
-		case "faults":
-			for range r.array {
-				report.Faults = append(report.Faults, r.fault())
-			}
-		default:
-			r.unknown(key)
-		}
-	}
+func (f *fields) report(report *duly.CheckReport) {
+	f.answer("Report")
+	f.integer("jobs", &report.Jobs, "The jobs that were checked.")
+	f.integer("messages", &report.Messages,
+		"The messages that were checked: held and dead in groups, and delayed in topics.")
+	f.int("repaired", &report.Repaired, required, "", "The faults that were repaired.")
+	list(f, "faults", &report.Faults, required, "What is wrong.", (*fields).fault)
 }
 
-func (r *reader) fault() (f duly.Fault) {
-	for key := range r.object {
-		switch key {
-		case "kind":
-			f.Kind = r.string(key)
-		case "namespace":
-			f.Queue.Namespace = r.string(key)
-		case "queue":
-			f.Queue.Name = r.string(key)
-		case "id":
-			f.ID = r.string(key)
-		case "detail":
-			f.Detail = r.string(key)
-		case "repaired":
-			f.Repaired = r.boolean(key)
-		default:
-			r.unknown(key)
-		}
-	}
+// AppendReport writes the report of a check.
+func AppendReport(dst []byte, report *duly.CheckReport) []byte {
+	f := writer(dst)
+	f.report(report)
+	return f.end()
+}
 
-	return f
+func (f *fields) fault(v *duly.Fault) {
+	f.answer("Fault")
+	f.text("kind", &v.Kind, required, "", "The stable name of the fault.")
+	f.text("namespace", &v.Queue.Namespace, required, "", "The namespace of the queue.")
+	f.text("queue", &v.Queue.Name, required, "", "The queue's name.")
+	f.text("id", &v.ID, optional, "", "The job's ID.")
+	f.text("detail", &v.Detail, optional, "", "What exactly is wrong.")
+	f.bool("repaired", &v.Repaired, required, "Whether the check repaired it.")
 }

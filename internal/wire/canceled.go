@@ -10,11 +10,11 @@ import (
 // MaxCursor bounds the cursor of a request for removed jobs, in bytes.
 const MaxCursor = 512
 
-// CanceledAsk is the request for removed jobs: those after a cursor, and for how
-// long to wait until there are some. Without a cursor any leased job may be gone.
+// CanceledAsk is the request for the jobs that were removed after a cursor. Without a
+// cursor any leased job may be gone. Wait is how long it waits for one, 0 to duly.MaxWait.
 type CanceledAsk struct {
 	After string
-	Wait  time.Duration // 0 to duly.MaxWait; 0 does not wait
+	Wait  time.Duration
 }
 
 // Validate returns [duly.ErrInvalid] with every bad field.
@@ -25,61 +25,70 @@ func (a *CanceledAsk) Validate() error {
 			len(a.After), MaxCursor)
 	}
 	if a.Wait < 0 || a.Wait > duly.MaxWait {
-		bad.Add("wait", "is %s, must be between 0s and %s", duly.FormatDuration(a.Wait), duly.FormatDuration(duly.MaxWait))
+		bad.Add("wait", "is %s, must be between 0s and %s",
+			duly.FormatDuration(a.Wait), duly.FormatDuration(duly.MaxWait))
 	}
 	return bad.Err()
 }
 
-// Canceled is the answer: which jobs were removed, and where to go on.
-type Canceled struct {
-	Canceled []duly.Canceled
-	// Any: reports were lost, so any leased job of the namespace may be gone.
-	Any    bool
-	Cursor string
-}
-
-// ReadCanceledAsk reads the request for removed jobs.
-func ReadCanceledAsk(text string, mode Mode) (a CanceledAsk, err error) {
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "after":
-				a.After = r.string(key)
-			case "wait":
-				a.Wait, _ = r.duration(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
-	return a, err
+func (f *fields) canceledAsk(a *CanceledAsk) {
+	f.request("CanceledAsk")
+	f.text("after", &a.After, optional, `maxLength:"512"`,
+		"The cursor of the last answer. Without it, any is true.")
+	f.duration("wait", &a.Wait, always, "How long to wait."+waitBounds)
 }
 
 // AppendCanceledAsk writes the request for removed jobs.
 func AppendCanceledAsk(dst []byte, a CanceledAsk) []byte {
-	o := begin(dst)
-	o.text("after", a.After)
-	o.duration("wait", a.Wait)
-	return o.end()
+	f := writer(dst)
+	f.canceledAsk(&a)
+	return f.end()
 }
 
-// AppendCanceled writes the answer. A queue without ids has lost any leased job.
+// ReadCanceledAsk reads the request for removed jobs.
+func ReadCanceledAsk(text string, mode Mode) (a CanceledAsk, err error) {
+	err = readForm(text, mode, func(f *fields) { f.canceledAsk(&a) })
+	return a, err
+}
+
+// Canceled is the answer to a request for removed jobs.
+type Canceled struct {
+	Canceled []duly.Canceled
+	// Any is set if reports were lost: any leased job of the namespace may be gone.
+	Any    bool
+	Cursor string
+}
+
+func (f *fields) canceled(c *Canceled) {
+	f.answer("Canceled")
+	list(f, "canceled", &c.Canceled, required, "The jobs that were removed since the cursor.", (*fields).removed)
+	f.bool("any", &c.Any, required,
+		"True if reports were lost: any leased job of the namespace may be gone.")
+	f.text("cursor", &c.Cursor, required, "", "Where to go on: pass it as after.")
+}
+
+// removed names the removed jobs of a queue. Without IDs any leased job may be gone.
+func (f *fields) removed(c *duly.Canceled) {
+	f.answer("Removed")
+	f.text("queue", &c.Queue, required, "", "The queue's name.")
+	texts(f, "ids", &c.IDs, math.MaxInt, given, "",
+		"The IDs of the removed jobs. Absent: any leased job of the queue may be gone.")
+}
+
+// AppendCanceled writes the answer to a request for removed jobs.
 func AppendCanceled(dst []byte, c Canceled) []byte {
-	o := begin(dst)
-	list(&o, "canceled", c.Canceled, func(dst []byte, one *duly.Canceled) []byte {
-		o := begin(dst)
-		o.string("queue", one.Queue)
-		if one.IDs != nil {
-			texts(&o, "ids", one.IDs)
-		}
-		return o.end()
-	})
-	o.bool("any", c.Any)
-	o.string("cursor", c.Cursor)
-	return o.end()
+	f := writer(dst)
+	f.canceled(&c)
+	return f.end()
 }
 
-// SizeOfCanceled is no less than what AppendCanceled adds.
+// ReadCanceled reads the answer to a request for removed jobs.
+func ReadCanceled(text string) (c Canceled, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.canceled(&c) })
+	return c, err
+}
+
+// SizeOfCanceled returns at least the number of bytes that AppendCanceled adds.
 func SizeOfCanceled(c Canceled) int {
 	const names, quotes = 64, 3
 	n := names + len(c.Cursor)
@@ -90,36 +99,4 @@ func SizeOfCanceled(c Canceled) int {
 		}
 	}
 	return n
-}
-
-// ReadCanceled reads the answer.
-func ReadCanceled(text string) (c Canceled, err error) {
-	err = readList(text, "canceled", func(r *reader) {
-		var one duly.Canceled
-		for key := range r.object {
-			switch key {
-			case "queue":
-				one.Queue = r.string(key)
-			case "ids":
-				if !r.null() {
-					one.IDs = append([]string{}, r.strings(key, math.MaxInt)...) // never nil: nil is any job
-				}
-			default:
-				r.unknown(key)
-			}
-		}
-		c.Canceled = append(c.Canceled, one)
-	}, func(r *reader, key string) bool {
-		switch key {
-		case "any":
-			c.Any = r.boolean(key)
-		case "cursor":
-			c.Cursor = r.string(key)
-		default:
-			return false
-		}
-		return true
-	})
-
-	return c, err
 }

@@ -1,33 +1,30 @@
-// Package wire is the JSON of the native HTTP API, shared by the server and by
-// the remote engine: for every request and response one function that writes
-// it from the root package's types and one that reads it back into them.
-//
-// Nothing here goes through reflection. A push of one small job is read and
-// answered in about a microsecond, which leaves the time to the store; and the
-// reader can be as strict as a server has to be.
-//
-// # Two readers
-//
-// A request is read strictly ([Strict]): an unknown or a doubled field, a wrong
-// type, text that is not UTF-8, half of a surrogate pair, or anything behind
-// the value is [duly.ErrInvalid] for the request as a whole. No field that is
-// known nests deeper than three levels, so a request that does is refused at
-// the first bracket too many.
-//
-// A response is read leniently ([Lenient]): a field that this version does not
-// know is skipped, so that a newer server can say more.
-//
-// # Whose error it is
-//
-// What breaks the envelope refuses the request. What is wrong with the value
-// of one item (a duration that is none, a number beyond its range) is that
-// item's own error, and its neighbours go on: the readers of batches answer
-// the items, and for each of them nil or an error.
+// Package wire is the JSON of the native HTTP API. The server, the remote engine and the
+// documents share it.
 //
 // # Forms
 //
-// Durations are text ("1h30m"), times RFC 3339 with milliseconds, "none" is
-// [duly.None]. Bytes are a string where they are UTF-8 without NUL, else they
-// stand under the same name with "_base64" behind it. Null is the same as
-// absent. Names are the ones that the contract gives.
+// A form is a method of fields that names each field of a JSON object once: its name, its
+// kind, its place in a Go value, its bounds and its meaning. The same method writes the
+// object, reads it, and describes it for the OpenAPI document. Reflection is not used, so
+// a push of one small job is read in about a microsecond.
+//
+// # Readers
+//
+// A request is read strictly ([Strict]). An unknown or doubled field, a wrong type, text
+// that is not UTF-8, half of a surrogate pair, or more text after the value is
+// [duly.ErrInvalid] for the whole request.
+//
+// An answer is read leniently ([Lenient]). Unknown fields are skipped, so that a newer
+// server can add some.
+//
+// # Errors
+//
+// A fault of the envelope refuses the request. A fault of a value in an item of a batch,
+// such as a number beyond its range, is the error of that item alone.
+//
+// # Values
+//
+// Durations are text ("1h30m"), times RFC 3339 with milliseconds. "none" is [duly.None].
+// Bytes are a string if they are UTF-8 without NUL. Otherwise they are base64, in a field
+// with "_base64" behind its name. Null is the same as absent.
 package wire

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Public is what of an error may leave the process: of one that is not the
-// contract's, or whose text may tell of the store's inside, the code alone.
+// Public returns what may leave the process of an error. An error that is not the
+// contract's, or whose text may show the inside of the store, becomes its code alone.
 func Public(err error) *duly.Error {
 	var own ownError
 	if errors.As(err, &own) {
@@ -19,19 +19,20 @@ func Public(err error) *duly.Error {
 	if !errors.As(err, &e) {
 		return catalogued(duly.CodeInternal)
 	}
+
 	switch e.Code {
 	case duly.CodeInternal, duly.CodeCorrupt, duly.CodeUnavailable, duly.CodeClosed:
 		return catalogued(e.Code)
 	case duly.CodeFull, duly.CodeNotDurable, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnsupported:
-		if e.Cause != nil { // the store has refused, and the text says where it is
+		if e.Cause != nil { // the store refused, and the text names its address
 			return catalogued(e.Code)
 		}
 	}
 	return e
 }
 
-// Own marks an error that the server itself has written: its text may leave the
-// process, whatever its code.
+// Own marks an error of the server itself. Its text may leave the process, whatever its
+// code.
 func Own(e *duly.Error) error { return ownError{e} }
 
 type ownError struct{ e *duly.Error }
@@ -39,7 +40,7 @@ type ownError struct{ e *duly.Error }
 func (o ownError) Error() string { return o.e.Error() }
 func (o ownError) Unwrap() error { return o.e }
 
-// catalogued is the error of a code with the catalogue's own words.
+// catalogued returns the error of a code with the text of the catalogue.
 func catalogued(code duly.Code) *duly.Error {
 	for _, known := range [...]error{
 		duly.ErrInternal, duly.ErrCorrupt, duly.ErrUnavailable, duly.ErrClosed,
@@ -52,106 +53,71 @@ func catalogued(code duly.Code) *duly.Error {
 	return duly.ErrInternal.(*duly.Error)
 }
 
-// errorMembers writes an error's members.
-func (o *object) errorMembers(e *duly.Error) {
-	o.string("code", string(e.Code))
-	o.string("detail", e.Message)
-	if len(e.Fields) > 0 {
-		list(o, "fields", e.Fields, func(dst []byte, f *duly.FieldError) []byte {
-			o := begin(dst)
-			o.string("field", f.Field)
-			o.string("problem", f.Problem)
-			return o.end()
-		})
+// problem is the error of a whole request, as RFC 9457 has it.
+type problem struct {
+	typ, title string
+	status     int
+	err        duly.Error
+}
+
+func (f *fields) problem(p *problem) {
+	f.answer("Problem")
+	f.text("type", &p.typ, required, "", "Always about:blank.")
+	f.text("title", &p.title, required, "", "The status as text.")
+	f.int("status", &p.status, required, "", "The HTTP status.")
+	f.details(&p.err)
+}
+
+// details are the fields of an error.
+func (f *fields) details(e *duly.Error) {
+	f.text("code", (*string)(&e.Code), required, "", "The stable code of the error.")
+	f.text("detail", &e.Message, required, "", "What is wrong and what to do.")
+	list(f, "fields", &e.Fields, optional, "Every bad field, for invalid and too_large.", (*fields).fieldError)
+	enum(f, "state", &e.State, optional, anyState, "For conflict: the state that prevents the operation.")
+	f.duration("retry_after", &e.RetryAfter, optional, "When to try again, for limited.")
+}
+
+func (f *fields) fieldError(e *duly.FieldError) {
+	f.answer("Field")
+	f.text("field", &e.Field, required, "", "The field as requests spell it.")
+	f.text("problem", &e.Problem, required, "", "What is wrong with it, and its bound.")
+}
+
+// error is the error of one item, absent if there is none.
+func (f *fields) error(v *error, doc string) {
+	var e *duly.Error
+	if f.task == writing && *v != nil {
+		e = Public(*v)
 	}
-	if e.State != duly.StateNone {
-		o.string("state", e.State.String())
-	}
-	if e.RetryAfter > 0 {
-		o.duration("retry_after", e.RetryAfter)
+	pointer(f, "error", &e, doc, func(f *fields, e *duly.Error) {
+		f.answer("Error")
+		f.details(e)
+	})
+	if e != nil && e.Code != "" && f.task == reading {
+		*v = e
 	}
 }
 
-// error writes the error of one item.
-func (o *object) error(err error) {
-	o.key("error")
-	inner := begin(o.dst)
-	inner.errorMembers(Public(err))
-	o.dst = inner.end()
-}
-
-// AppendProblem writes the error of a whole request as RFC 9457 has it, and
-// tells its HTTP status. A status other than 0 is taken instead of the code's,
-// where HTTP has a finer one.
+// AppendProblem writes the error of a whole request and returns its HTTP status: status,
+// or that of the code if status is 0.
 func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 	e := Public(err)
 	if status == 0 {
 		status = e.Code.HTTPStatus()
 	}
-	o := begin(dst)
-	o.string("type", "about:blank")
-	o.string("title", http.StatusText(status))
-	o.int("status", int64(status))
-	o.errorMembers(e)
-	return o.end(), status
+	f := writer(dst)
+	f.problem(&problem{typ: "about:blank", title: http.StatusText(status), status: status, err: *e})
+	return f.end(), status
 }
 
-// ReadProblem rebuilds the error of a request from its answer, so that it is
-// the same error on both sides of the wire. ok is false for what is none of this
-// API's, as a proxy sends it.
+// ReadProblem reads the error of a whole request. ok is false for a text that is not an
+// error of this API, such as the page of a proxy.
 func ReadProblem(text string) (e *duly.Error, ok bool) {
-	e = &duly.Error{}
-	err := parse(text, Lenient, func(r *reader) { r.errorInto(e) })
-	return e, err == nil && e.Code != ""
+	var p problem
+	err := readForm(text, Lenient, func(f *fields) { f.problem(&p) })
+	return &p.err, err == nil && p.err.Code != ""
 }
 
-// errorValue reads the error of an item.
-func (r *reader) errorValue() error {
-	e := &duly.Error{}
-	r.errorInto(e)
-	if e.Code == "" {
-		return nil
-	}
-	return e
-}
-
-func (r *reader) errorInto(e *duly.Error) {
-	for key := range r.object {
-		switch key {
-		case "code":
-			e.Code = duly.Code(r.string(key))
-		case "detail":
-			e.Message = r.string(key)
-		case "fields":
-			e.Fields = r.fieldErrors()
-		case "state":
-			unmarshal(r, key, &e.State)
-		case "retry_after":
-			e.RetryAfter, _ = r.duration(key)
-		default:
-			r.unknown(key)
-		}
-	}
-}
-
-func (r *reader) fieldErrors() (fields []duly.FieldError) {
-	for range r.array {
-		var f duly.FieldError
-		for key := range r.object {
-			switch key {
-			case "field":
-				f.Field = r.string(key)
-			case "problem":
-				f.Problem = r.string(key)
-			default:
-				r.unknown(key)
-			}
-		}
-		fields = append(fields, f)
-	}
-	return fields
-}
-
-// RetryAfterSeconds is a duration as the Retry-After header carries it: whole
-// seconds, rounded up.
+// RetryAfterSeconds returns a duration as the Retry-After header has it: whole seconds,
+// rounded up.
 func RetryAfterSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

@@ -1,196 +1,86 @@
 package wire
 
-import (
-	"github.com/dulymq/duly"
-)
+import "github.com/dulymq/duly"
 
-// AppendJob writes a job as it stands, with its body.
-func AppendJob(dst []byte, j *duly.JobInfo) []byte { return appendJob(dst, j, true) }
-
-func appendJob(dst []byte, j *duly.JobInfo, body bool) []byte {
-	o := begin(dst)
-	o.stored(&j.Job, body)
-	o.string("state", j.State.String())
-	o.int("size", int64(j.Size))
-	o.int("attempt", int64(j.Attempt))
-	o.int("failures", int64(j.Failures))
-	o.int("stalls", int64(j.Stalls))
-	o.time("pushed_at", j.PushedAt)
-	o.time("expires_at", j.ExpiresAt)
-	o.time("lease_end", j.LeaseEnd)
-	o.time("finished_at", j.FinishedAt)
-	o.text("last_error", j.LastError)
-	if j.Result != nil {
-		o.bytes("result", j.Result)
-	}
-	return o.end()
+// names is a page of names. The plural names the list, and form one of its objects.
+func (f *fields) names(plural, form string, p *duly.NamePage) {
+	list(f, plural, &p.Names, required, "The "+plural+" of this page, by name.", func(f *fields, name *string) {
+		f.answer(form)
+		f.text("name", name, required, "", "The name.")
+	})
+	f.cursor(&p.Next)
 }
 
-// ReadJob reads a job as it stands.
-func ReadJob(text, namespace string) (j duly.JobInfo, err error) {
-	err = parse(text, Lenient, func(r *reader) { r.job(&j, namespace) })
-	return j, err
+// namesForm is a page of names for the documents.
+func (f *fields) namesForm(name, plural, form string) {
+	f.answer(name)
+	f.names(plural, form, new(duly.NamePage))
 }
 
-func (r *reader) job(j *duly.JobInfo, namespace string) {
-	j.Namespace = namespace
-	for key := range r.object {
-		if !r.infoField(j, key) && !r.storedField(&j.Job, key) {
-			r.unknown(key)
-		}
-	}
+// AppendNames writes a page of names in the list plural: queues, namespaces.
+func AppendNames(dst []byte, plural string, p duly.NamePage) []byte {
+	f := writer(dst)
+	f.names(plural, "", &p)
+	return f.end()
 }
 
-func (r *reader) infoField(j *duly.JobInfo, key string) (known bool) {
-	switch key {
-	case "state":
-		unmarshal(r, key, &j.State)
-	case "size":
-		j.Size = int(r.int(key))
-	case "attempt":
-		j.Attempt = int(r.int(key))
-	case "failures":
-		j.Failures = int(r.int(key))
-	case "stalls":
-		j.Stalls = int(r.int(key))
-	case "pushed_at":
-		j.PushedAt = r.time(key)
-	case "expires_at":
-		j.ExpiresAt = r.time(key)
-	case "lease_end":
-		j.LeaseEnd = r.time(key)
-	case "finished_at":
-		j.FinishedAt = r.time(key)
-	case "last_error":
-		j.LastError = r.string(key)
-	case "result", "result_base64":
-		j.Result = r.either("result", key, j.Result)
-	default:
-		return false
-	}
-
-	return true
-}
-
-// AppendJobs writes a page of jobs, with their bodies if they were asked for.
-func AppendJobs(dst []byte, p duly.ListPage, bodies bool) []byte {
-	o := begin(dst)
-	list(&o, "jobs", p.Jobs, func(dst []byte, j *duly.JobInfo) []byte { return appendJob(dst, j, bodies) })
-	o.string("next", p.Next)
-	return o.end()
-}
-
-// ReadJobs reads a page of jobs. Where bodies were not asked for, they are nil.
-func ReadJobs(text, namespace string) (p duly.ListPage, err error) {
-	err = readList(text, "jobs", func(r *reader) {
-		var j duly.JobInfo
-		r.job(&j, namespace)
-		p.Jobs = append(p.Jobs, j)
-	}, next(&p.Next))
+// ReadNames reads a page of names in the list plural.
+func ReadNames(text, plural string) (p duly.NamePage, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.names(plural, "", &p) })
 	return p, err
 }
 
-func next(into *string) func(*reader, string) bool {
-	return func(r *reader, key string) bool {
-		if key != "next" {
-			return false
-		}
-		*into = r.string(key)
-		return true
+// survey is a page of queues with their statistics. A page of their names has the same
+// form without them.
+func (f *fields) survey(p *duly.SurveyPage) {
+	f.answer("Queues")
+	list(f, "queues", &p.Queues, required, "The queues of this page, by name.", (*fields).surveyed)
+	f.cursor(&p.Next)
+}
+
+func (f *fields) surveyed(q *duly.QueueStats) {
+	f.answer("ListedQueue")
+	f.text("name", &q.Name, required, "", "The queue's name.")
+	if f.task != writing || q.Err == nil {
+		f.nested("stats", false, optional, "With stats=true: sizes and counters.", func() { f.stats(&q.Stats) })
+		f.throttle(&q.Throttle)
 	}
+	f.error(&q.Err, "Instead of stats: why this queue could not be read.")
 }
 
-// AppendNames writes a page of names under a field: "queues", "namespaces".
-func AppendNames(dst []byte, field string, p duly.NamePage) []byte {
-	o := begin(dst)
-	list(&o, field, p.Names, func(dst []byte, name *string) []byte {
-		o := begin(dst)
-		o.string("name", *name)
-		return o.end()
-	})
-	o.string("next", p.Next)
-	return o.end()
+// throttle is what holds the jobs of a queue back. Bounds that are not set are absent.
+func (f *fields) throttle(t *duly.Throttle) {
+	f.bool("paused", &t.Paused, optional, "With stats=true: true if the queue is paused.")
+	countOrNone(f, "max_leased", &t.MaxLeased, optional,
+		"With stats=true: the most jobs leased at once. Absent if there is no bound.")
+	f.rate(&t.Rate.PerSecond, optional, "With stats=true: deliveries per second. Absent if there is no bound.")
+	f.count("burst", &t.Rate.Burst, optional, "",
+		"With stats=true: deliveries that may come at once, if that was set.")
 }
 
-// AppendSurvey writes a page of queues, each with its stats or with why there are
-// none.
+// AppendSurvey writes a page of queues, each with its statistics or its error.
 func AppendSurvey(dst []byte, p duly.SurveyPage) []byte {
-	o := begin(dst)
-	list(&o, "queues", p.Queues, func(dst []byte, q *duly.QueueStats) []byte {
-		o := begin(dst)
-		o.string("name", q.Name)
-		if q.Err != nil {
-			o.error(q.Err)
-		} else {
-			o.key("stats")
-			o.dst = appendStats(o.dst, &q.Stats)
-			o.throttle(q.Throttle)
-		}
-		return o.end()
-	})
-	o.string("next", p.Next)
-	return o.end()
+	f := writer(dst)
+	f.survey(&p)
+	return f.end()
 }
 
-// throttle writes what holds jobs back. What does not is left out.
-func (o *object) throttle(t duly.Throttle) {
-	if t.Paused {
-		o.bool("paused", true)
-	}
-	if t.MaxLeased != duly.None {
-		o.count("max_leased", t.MaxLeased)
-	}
-	if t.Rate.Limited() {
-		o.rate("rate", t.Rate.PerSecond)
-	}
-	if t.Rate.Burst != 0 {
-		o.int("burst", int64(t.Rate.Burst))
-	}
-}
-
-// ReadSurvey reads a page of queues with their stats.
+// ReadSurvey reads a page of queues with their statistics.
 func ReadSurvey(text string) (p duly.SurveyPage, err error) {
-	err = readList(text, "queues", func(r *reader) {
-		q := duly.QueueStats{Throttle: duly.DefaultQueueConfig().Throttle()}
-		for key := range r.object {
-			switch key {
-			case "name":
-				q.Name = r.string(key)
-			case "stats":
-				r.stats(&q.Stats)
-			case "error":
-				q.Err = r.errorValue()
-			case "paused":
-				q.Throttle.Paused = r.boolean(key)
-			case "max_leased":
-				q.Throttle.MaxLeased = r.count(key, true)
-			case "rate":
-				q.Throttle.Rate.PerSecond = r.rate(key)
-			case "burst":
-				q.Throttle.Rate.Burst = r.count(key, false)
-			default:
-				r.unknown(key)
-			}
-		}
+	err = readForm(text, Lenient, func(f *fields) { f.survey(&p) })
+	for i := range p.Queues {
+		q := &p.Queues[i]
 		if q.Err != nil {
 			q.Throttle = duly.Throttle{}
+			continue
 		}
-		p.Queues = append(p.Queues, q)
-	}, next(&p.Next))
 
-	return p, err
-}
-
-// ReadNames reads a page of names.
-func ReadNames(text, field string) (p duly.NamePage, err error) {
-	err = readList(text, field, func(r *reader) {
-		for key := range r.object {
-			if key == "name" {
-				p.Names = append(p.Names, r.string(key))
-			} else {
-				r.unknown(key)
-			}
+		if q.Throttle.MaxLeased == 0 {
+			q.Throttle.MaxLeased = duly.None
 		}
-	}, next(&p.Next))
+		if q.Throttle.Rate.PerSecond == 0 {
+			q.Throttle.Rate.PerSecond = duly.None
+		}
+	}
 	return p, err
 }

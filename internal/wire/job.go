@@ -6,208 +6,243 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// jobField reads one member of a job as it is pushed, or leaves the key.
-func (r *reader) jobField(j *duly.Job, key string) (known bool) {
-	switch key {
-	case "queue":
-		j.Queue = r.string(key)
-	case "body", "body_base64":
-		j.Body = r.either("body", key, j.Body)
-	case "id":
-		j.ID = r.name(key)
-	case "headers":
-		j.Headers = r.headers()
-	case "priority":
-		j.Priority = int(r.int(key))
-	case "order_key":
-		j.OrderKey = r.name(key)
-	case "merge":
-		j.Merge = r.merge()
-	case "callback":
-		j.Callback = r.name(key)
-	case "on_done":
-		j.OnDone = r.name(key)
-	case "on_dead":
-		j.OnDead = r.name(key)
-	case "made":
-		j.Made = r.boolean(key)
+// The descriptions that a push and an update share.
+const (
+	bodyDoc    = "The body, if it is UTF-8 without NUL. Bound: 1 MiB, or the server's setting. Default: empty."
+	base64Doc  = "The body as base64, instead of body."
+	headersDoc = "Names and values that travel with the job. Names become lower case. " +
+		"Bound: 64 headers, 8 KiB together."
+	delayDoc    = "The job is due this long after the server receives it. Not together with due. Default: 0s."
+	dueDoc      = "The job is due at this time. A time in the past means now."
+	priorityDoc = "A higher priority goes first. Default: 0."
+)
+
+// Bounds of fields, as JSON Schema has them.
+const (
+	maxHeaders    = `maxProperties:"64"`
+	idBounds      = `maxLength:"128" pattern:"^[A-Za-z0-9_][A-Za-z0-9._:-]*$"`
+	keyBounds     = `maxLength:"128"`
+	nameBounds    = `maxLength:"255"`
+	urlBounds     = `maxLength:"2048"`
+	priorityRange = `minimum:"-1000" maximum:"1000"`
+	triesRange    = `minimum:"1" maximum:"65535"`
+	anyState      = `enum:"delayed,ready,blocked,leased,dead,done"`
+)
+
+// job is a job of a push.
+func (f *fields) job(j *duly.Job) {
+	f.request("Job")
+	f.text("queue", &j.Queue, required, nameBounds+` pattern:"^[A-Za-z0-9-][A-Za-z0-9._-]*$"`, "The queue's name.")
+	f.jobWithoutQueue(j)
+}
+
+func (f *fields) jobWithoutQueue(j *duly.Job) {
+	f.name("id", &j.ID, optional, idBounds, "Unique in its queue while the job exists. "+
+		"Without an ID, a repeat after a lost answer is a second job. Default: a ULID.")
+	f.sentBytes("body", &j.Body, always, bodyDoc, base64Doc)
+	f.headers(&j.Headers, optional, maxHeaders, headersDoc)
+	f.schedule(&j.Delay, &j.Due, delayDoc, dueDoc)
+	f.int("priority", &j.Priority, optional, priorityRange, priorityDoc)
+	f.rules(&j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease, &j.Retain)
+
+	f.name("order_key", &j.OrderKey, optional, keyBounds,
+		"Jobs with the same order key run one at a time, in order.")
+	f.nested("merge", !j.Merge.Set(), optional, "Equal jobs that still wait become one job.",
+		func() { f.merge(&j.Merge) })
+	f.name("callback", &j.Callback, optional, urlBounds+` example:"https://example.com/hook"`,
+		"For a push queue: the URL that the servers call for this job, or target:NAME. "+
+			"It creates the queue as a push queue. Default: the queue's push_url.")
+	f.name("on_done", &j.OnDone, optional, urlBounds, "For a push queue: a URL or target:NAME "+
+		"that gets a notice when the job is done, or none. Default: the queue's.")
+	f.name("on_dead", &j.OnDead, optional, urlBounds, "For a push queue: a URL or target:NAME "+
+		"that gets a notice when the job is dead, or none. Default: the queue's.")
+	f.bool("made", &j.Made, optional, "For client libraries: the ID is a ULID that the client made for this job, "+
+		"and this is the first try. A repeat must not set it, because a receipt of the earlier job with this ID "+
+		"would fit the new one. Default: false.")
+}
+
+// schedule is the delay and the due time of a job or a message. A reader refuses a delay
+// of 0 together with a due time here: the root package cannot see such a delay.
+func (f *fields) schedule(delay *time.Duration, due *time.Time, delayDoc, dueDoc string) {
+	switch f.task {
+	case reading:
+		if f.at("delay") {
+			d, given := f.r.duration("delay")
+			*delay, f.zeroDelay = d, given && d == 0
+			f.next()
+		}
+		if f.at("due") {
+			*due = f.r.time("due")
+			f.next()
+		}
+		if f.zeroDelay && !due.IsZero() {
+			f.r.bad("delay", "and due are both set, give one of them")
+			f.zeroDelay = false
+		}
+
 	default:
-		return r.ruleField("", key, &j.Tries, &j.MaxStalls, &j.Backoff, &j.TTL, &j.Lease, &j.Retain)
-	}
-
-	return true
-}
-
-// ruleField reads one member of what jobs, updates and defaults share, or
-// leaves the key. The names of the fields stand behind in.
-func (r *reader) ruleField(
-	in, key string, tries, maxStalls *int, backoff *duly.Backoff, ttl, lease, retain *time.Duration,
-) (known bool) {
-	switch key {
-	case "tries":
-		*tries = r.count(in+key, false)
-	case "max_stalls":
-		*maxStalls = r.count(in+key, true)
-	case "backoff":
-		*backoff = duly.Backoff(r.name(in + key))
-	case "ttl":
-		*ttl = r.span(in+key, true)
-	case "lease":
-		*lease = r.lease(in + key)
-	case "retain":
-		*retain = r.span(in+key, true)
-	default:
-		return false
-	}
-	return true
-}
-
-// pushed reads a job of a push.
-func (r *reader) pushed(j *duly.Job) {
-	var delayed bool
-	for key := range r.object {
-		switch key {
-		case "delay":
-			j.Delay, delayed = r.duration(key)
-		case "due":
-			j.Due = r.time(key)
-		default:
-			if !r.jobField(j, key) {
-				r.unknown(key)
-			}
-		}
-	}
-	r.oneSchedule(delayed && j.Delay == 0, j.Due)
-}
-
-// oneSchedule refuses a delay of 0 together with a due time: the root package
-// cannot see such a delay.
-func (r *reader) oneSchedule(delayZero bool, due time.Time) {
-	if delayZero && !due.IsZero() {
-		r.bad("delay", "and due are both set, give one of them")
+		f.duration("delay", delay, optional, delayDoc)
+		f.due(due, dueDoc)
 	}
 }
 
-// headers reads a job's headers. Of more than can be it keeps one too many,
-// for the judge of the job to see.
-func (r *reader) headers() map[string]string {
-	if r.null() {
-		return nil
-	}
-	headers := map[string]string{}
-	for name := range r.members {
-		value := r.string("headers")
-		if _, twice := headers[name]; twice {
-			r.bad("headers", "have the name %s twice", duly.Quoted(name))
-		}
-		if len(headers) <= duly.MaxHeaders {
-			headers[name] = value
-		}
-	}
-	return headers
+// rules are the rules that a push and an update share.
+func (f *fields) rules(tries, maxStalls *int, backoff *duly.Backoff, ttl, lease, retain *time.Duration) {
+	f.count("tries", tries, optional, triesRange,
+		"How many deliveries may fail before the job is dead. Default: the queue's, 16.")
+	countOrNone(f, "max_stalls", maxStalls, given, "How many stalls the job survives. "+
+		"With none, each stall counts as a failed try. Bound: 1 to 65535. Default: the queue's, 8.")
+	f.name("backoff", (*string)(backoff), optional, `example:"exp:1s:1h"`, "The delay before the next try: "+
+		"fixed:5s, exp:1s:1h, or steps like 15s,3m,10m. Default: the queue's, exp:1s:1h.")
+	f.periodOrNone("ttl", ttl, given,
+		"How long the job may wait before it expires. Bound: at least the delay. Default: the queue's, none.")
+	f.lease("lease", lease, optional,
+		"How long a delivery holds the job. Bound: 100ms to 366d. Default: the queue's, 30s.")
+	f.periodOrNone("retain", retain, given,
+		"How long the finished job and its result stay visible. Default: the queue's, none.")
 }
 
-func (r *reader) merge() (m duly.Merge) {
-	for key := range r.object {
-		switch key {
-		case "key":
-			m.Key = r.name("merge.key")
-		case "mode":
-			m.Mode = duly.MergeMode(r.name("merge.mode"))
-		case "max_wait":
-			m.MaxWait = r.span("merge.max_wait", false)
-		case "until":
-			m.Until = duly.MergeUntil(r.name("merge.until"))
-		default:
-			r.unknown(key)
-		}
-	}
-	return m
+func (f *fields) merge(m *duly.Merge) {
+	f.request("Merge")
+	f.name("key", &m.Key, optional, keyBounds, "Jobs with an equal key and an equal order key are equal. "+
+		"Default: the SHA-256 of the body, if a mode is given.")
+	f.name("mode", (*string)(&m.Mode), optional, `enum:"keep,replace"`, "What a second push does to the waiting job: "+
+		"keep leaves it, replace takes every field of the new one. Default: keep.")
+	f.name("until", (*string)(&m.Until), optional, `enum:"leased,done"`, "How long the job holds the key: "+
+		"until it is leased, or until it is finished (only with keep). Default: leased.")
+	f.period("max_wait", &m.MaxWait, "With replace: how long repeated pushes can postpone the job, "+
+		"counted from the first. Default: no bound.")
 }
 
-// appendPushed writes a job of a push: what is zero is left out.
-func appendPushed(dst []byte, j *duly.Job) []byte {
-	o := begin(dst)
-	o.string("queue", j.Queue)
-	o.sent("body", j.Body)
-	o.text("id", j.ID)
-	if j.Made {
-		o.bool("made", true)
-	}
-	if j.Delay != 0 {
-		o.duration("delay", j.Delay)
-	}
-	o.due(j.Due)
-	o.rules(&j.Priority, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain)
-	o.keys(j)
-	return o.end()
+// stored is a job as an engine returns it, with its body if body is set.
+func (f *fields) stored(j *duly.Job, body bool) {
+	f.name("id", &j.ID, required, "", "The job's ID.")
+	f.text("queue", &j.Queue, required, "", "The queue's name.")
+	f.storedBody(&j.Body, body)
+	f.int("priority", &j.Priority, required, "", "A higher priority goes first.")
+	f.count("tries", &j.Tries, required, "", "How many deliveries may fail before the job is dead.")
+	countOrNone(f, "max_stalls", &j.MaxStalls, required, "How many stalls the job survives.")
+	f.name("backoff", (*string)(&j.Backoff), required, "", "The delay before the next try.")
+	f.periodOrNone("ttl", &j.TTL, required, "How long the job may wait before it expires.")
+	f.lease("lease", &j.Lease, required, "How long a delivery holds the job.")
+	f.periodOrNone("retain", &j.Retain, required, "How long the finished job stays visible.")
+
+	f.headers(&j.Headers, optional, "", "The job's headers, names in lower case.")
+	f.name("order_key", &j.OrderKey, optional, "", "Jobs with the same order key run one at a time, in order.")
+	f.name("callback", &j.Callback, optional, "",
+		"For a push queue: the URL that the servers call, or target:NAME.")
+	f.name("on_done", &j.OnDone, optional, "",
+		"For a push queue: where a notice goes when the job is done, if the job says so.")
+	f.name("on_dead", &j.OnDead, optional, "",
+		"For a push queue: where a notice goes when the job is dead, if the job says so.")
+	f.nested("merge", !j.Merge.Set(), optional, "How the job merges with equal jobs.",
+		func() { f.merge(&j.Merge) })
+	f.time("due", &j.Due, required, "When the job is or was due.")
 }
 
-// rules writes what jobs, updates and defaults share, unless it is zero.
-func (o *object) rules(priority *int, tries, maxStalls int, backoff duly.Backoff, ttl, lease, retain time.Duration) {
-	if priority != nil && *priority != 0 {
-		o.int("priority", int64(*priority))
-	}
-	if tries != 0 {
-		o.int("tries", int64(tries))
-	}
-	if maxStalls != 0 {
-		o.count("max_stalls", maxStalls)
-	}
-
-	o.text("backoff", string(backoff))
-	if ttl != 0 {
-		o.span("ttl", ttl)
-	}
-	if lease != 0 {
-		o.duration("lease", lease)
-	}
-	if retain != 0 {
-		o.span("retain", retain)
+// storedBody is a body that a writer leaves out unless show is set.
+func (f *fields) storedBody(v *[]byte, show bool) {
+	if show || f.task != writing {
+		f.bytes("body", v, always, "The body, if it is UTF-8 without NUL.",
+			"The body as base64, if it is anything else.")
 	}
 }
 
-// keys writes the rest of a job's fields unless they are empty.
-func (o *object) keys(j *duly.Job) {
-	if len(j.Headers) > 0 {
-		o.headers("headers", j.Headers)
-	}
-	o.text("order_key", j.OrderKey)
-	o.text("callback", j.Callback)
-	o.text("on_done", j.OnDone)
-	o.text("on_dead", j.OnDead)
-	if !j.Merge.Set() {
-		return
-	}
-	o.key("merge")
-	m := begin(o.dst)
-	m.text("key", j.Merge.Key)
-	m.text("mode", string(j.Merge.Mode))
-	m.text("until", string(j.Merge.Until))
-	if j.Merge.MaxWait != 0 {
-		m.duration("max_wait", j.Merge.MaxWait)
-	}
-	o.dst = m.end()
+func (f *fields) attempts(attempt, failures, stalls *int) {
+	f.int("attempt", attempt, required, "", "The number of the running delivery, or of the next one.")
+	f.int("failures", failures, required, "", "How many deliveries have failed.")
+	f.int("stalls", stalls, required, "", "How many leases have run out.")
 }
 
-// stored writes a job as an engine tells it.
-func (o *object) stored(j *duly.Job, body bool) {
-	o.string("id", j.ID)
-	o.string("queue", j.Queue)
-	if body {
-		o.bytes("body", j.Body)
-	}
-	o.int("priority", int64(j.Priority))
-	o.rules(nil, j.Tries, j.MaxStalls, j.Backoff, j.TTL, j.Lease, j.Retain)
-	o.keys(j)
-	o.time("due", j.Due)
+func (f *fields) lifetime(pushedAt, expiresAt *time.Time) {
+	f.time("pushed_at", pushedAt, required, "When the job was pushed.")
+	f.time("expires_at", expiresAt, optional, "When the job expires; absent without a TTL.")
 }
 
-// storedField reads what stored wrote.
-func (r *reader) storedField(j *duly.Job, key string) (known bool) {
-	if key == "due" {
-		j.Due = r.time(key)
-		return true
+func (f *fields) delivery(d *duly.Delivery) {
+	f.answer("Delivery")
+	f.stored(&d.Job, true)
+	f.text("receipt", (*string)(&d.Receipt), required, "", "Settles and extends this delivery and no other.")
+	f.attempts(&d.Attempt, &d.Failures, &d.Stalls)
+	f.time("lease_end", &d.LeaseEnd, required, "When the lease runs out unless it is extended.")
+	f.time("now", &d.Now, required, "When the engine handed out the job, on its clock.")
+	f.lifetime(&d.PushedAt, &d.ExpiresAt)
+}
+
+// info is a job with its state, with its body if body is set.
+func (f *fields) info(j *duly.JobInfo, body bool) {
+	f.answer("Info")
+	f.stored(&j.Job, body)
+	enum(f, "state", &j.State, required, anyState, "The job's state, by the clock.")
+	f.int("size", &j.Size, required, "", "The body's length in bytes, also if the body is left out.")
+	f.attempts(&j.Attempt, &j.Failures, &j.Stalls)
+	f.lifetime(&j.PushedAt, &j.ExpiresAt)
+	f.time("lease_end", &j.LeaseEnd, optional, "When the lease runs out, for a leased job.")
+	f.time("finished_at", &j.FinishedAt, optional, "When the job became dead or done.")
+	f.text("last_error", &j.LastError, optional, "", "The error of the last failure.")
+	f.bytes("result", &j.Result, given, "The result of a done job.",
+		"The result as base64, if it is not text.")
+}
+
+// AppendDeliveries writes the answer to a reserve.
+func AppendDeliveries(dst []byte, deliveries []duly.Delivery) []byte {
+	f := writer(dst)
+	f.deliveries(&deliveries)
+	return f.end()
+}
+
+// ReadDeliveries reads the answer to a reserve.
+func ReadDeliveries(text, namespace string) (deliveries []duly.Delivery, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.deliveries(&deliveries) })
+	for i := range deliveries {
+		deliveries[i].Namespace = namespace
 	}
-	return r.jobField(j, key)
+	return deliveries, err
+}
+
+func (f *fields) deliveries(deliveries *[]duly.Delivery) {
+	f.answer("Deliveries")
+	list(f, "deliveries", deliveries, required, "The jobs that this call took.", (*fields).delivery)
+}
+
+// AppendJob writes a job with its state and its body.
+func AppendJob(dst []byte, j *duly.JobInfo) []byte {
+	f := writer(dst)
+	f.info(j, true)
+	return f.end()
+}
+
+// ReadJob reads a job with its state.
+func ReadJob(text, namespace string) (j duly.JobInfo, err error) {
+	j.Namespace = namespace
+	err = readForm(text, Lenient, func(f *fields) { f.info(&j, true) })
+	return j, err
+}
+
+// AppendJobs writes a page of jobs, with their bodies if bodies is set.
+func AppendJobs(dst []byte, p duly.ListPage, bodies bool) []byte {
+	f := writer(dst)
+	f.jobs(&p, bodies)
+	return f.end()
+}
+
+// ReadJobs reads a page of jobs. The bodies are nil if the answer has none.
+func ReadJobs(text, namespace string) (p duly.ListPage, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.jobs(&p, true) })
+	for i := range p.Jobs {
+		p.Jobs[i].Namespace = namespace
+	}
+	return p, err
+}
+
+func (f *fields) jobs(p *duly.ListPage, bodies bool) {
+	f.answer("Jobs")
+	list(f, "jobs", &p.Jobs, required, "The jobs of this page; bodies only with bodies=true.",
+		func(f *fields, j *duly.JobInfo) { f.info(j, bodies) })
+	f.cursor(&p.Next)
+}
+
+// cursor is the end of a page.
+func (f *fields) cursor(next *string) {
+	f.text("next", next, required, "", "The cursor of the next page; empty at the end.")
 }

@@ -2,15 +2,15 @@ package wire
 
 import "bytes"
 
-// Join is one request for the items of several that hold nothing but a list
-// under the same name, in order: pushes, or settles, as AppendPush and
-// AppendSettle write them.
+// Join returns one request with the items of several, in order. The requests must be
+// pushes, settles or publishes as this package writes them: objects with one list.
 func Join(requests [][]byte) []byte {
 	size := 0
 	for _, r := range requests {
 		size += len(r)
 	}
 	joined := make([]byte, 0, size)
+
 	for _, r := range requests {
 		from := bytes.IndexByte(r, '[') + 1
 		items := r[from : len(r)-len("]}")]
@@ -22,5 +22,6 @@ func Join(requests [][]byte) []byte {
 		}
 		joined = append(joined, items...)
 	}
+
 	return append(joined, "]}"...)
 }

@@ -3,9 +3,10 @@ package wire
 import (
 	"errors"
 	"strconv"
+	"strings"
 )
 
-// number reads a number's text by JSON's grammar.
+// number reads a number and returns its text.
 func (r *reader) number(field string) string {
 	r.space()
 	from := r.at
@@ -13,35 +14,37 @@ func (r *reader) number(field string) string {
 		return ""
 	}
 
-	if r.at < len(r.text) && r.text[r.at] == '-' {
-		r.at++
-	}
+	r.skipByte("-")
 	whole := r.digits()
 	if whole == 0 || whole > 1 && r.text[r.at-whole] == '0' {
-		r.broken("needs a number for %s", field)
+		r.broken("needs a number for %s", r.path(field))
 		return ""
 	}
 
-	if r.at < len(r.text) && r.text[r.at] == '.' {
-		r.at++
-		if r.digits() == 0 {
-			r.broken("needs a number for %s", field)
-		}
+	if r.skipByte(".") && r.digits() == 0 {
+		r.broken("needs a number for %s", r.path(field))
 	}
 
-	if r.at < len(r.text) && (r.text[r.at] == 'e' || r.text[r.at] == 'E') {
-		r.at++
-		if r.at < len(r.text) && (r.text[r.at] == '+' || r.text[r.at] == '-') {
-			r.at++
-		}
+	if r.skipByte("eE") {
+		r.skipByte("+-")
 		if r.digits() == 0 {
-			r.broken("needs a number for %s", field)
+			r.broken("needs a number for %s", r.path(field))
 		}
 	}
 
 	return r.text[from:r.at]
 }
 
+// skipByte skips one of the bytes, and reports whether it was there.
+func (r *reader) skipByte(bytes string) bool {
+	if r.at < len(r.text) && strings.IndexByte(bytes, r.text[r.at]) >= 0 {
+		r.at++
+		return true
+	}
+	return false
+}
+
+// digits skips digits and returns their number.
 func (r *reader) digits() (n int) {
 	for r.at < len(r.text) && r.text[r.at] >= '0' && r.text[r.at] <= '9' {
 		r.at++
@@ -50,9 +53,8 @@ func (r *reader) digits() (n int) {
 	return n
 }
 
-// int reads a whole number; null is 0. A fraction is the item's fault. A number
-// that no integer holds is the last one there is: that is beyond the bounds of
-// every field, and whoever judges the field names them.
+// int reads an integer; null is 0. A number beyond the range of int64 becomes the bound
+// of that range. No field allows so much, so the validation of the field names its bounds.
 func (r *reader) int(field string) int64 {
 	if r.null() {
 		return 0
@@ -61,6 +63,7 @@ func (r *reader) int(field string) int64 {
 	if r.err != nil {
 		return 0
 	}
+
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		r.bad(field, "is %.20s, must be a whole number, written without a point or an exponent", text)

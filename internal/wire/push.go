@@ -6,15 +6,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Items are the items of a batch as they were read, and for each nil or the
-// error that is its own. Errs is nil where no item has one.
+// Items are the items of a request. Errs has the error of each item, nil if it has none.
+// It is nil if no item has one.
 type Items[T any] struct {
 	Values []T
 	Errs   []error
 }
 
-// Good lists the places of the items without an error; nil stands for all of
-// them.
+// Good returns the indexes of the items without an error. It returns nil if that is all.
 func (it *Items[T]) Good() []int {
 	if it.Errs == nil {
 		return nil
@@ -28,28 +27,80 @@ func (it *Items[T]) Good() []int {
 	return good
 }
 
-// readItems reads an array of at most MaxBatch items.
-func readItems[T any](r *reader, field string, it *Items[T], item func(*T)) {
-	if it.Values == nil {
-		it.Values = make([]T, 0, min(1+len(r.text)/256, duly.MaxBatch))
+// Err returns the error of an item.
+func (it *Items[T]) Err(i int) error {
+	if it.Errs == nil {
+		return nil
 	}
+	return it.Errs[i]
+}
+
+// Fail sets the error of an item.
+func (it *Items[T]) Fail(i int, err error) {
+	if it.Errs == nil {
+		it.Errs = make([]error, len(it.Values))
+	}
+	it.Errs[i] = err
+}
+
+// given returns the error of the request, which must have the items.
+func (it *Items[T]) given(name string, err error) error {
+	if err == nil && it.Values == nil {
+		return missing(name)
+	}
+	return err
+}
+
+// validate adds to the errors of bad items what validate returns, so that an error names
+// every bad field.
+func (it *Items[T]) validate(validate func(*T) error) {
+	for i, fault := range it.Errs {
+		if fault != nil {
+			it.Errs[i] = withFaults(fault, validate(&it.Values[i]))
+		}
+	}
+}
+
+// items is a required array of objects with an error for each: the items of a batch.
+func items[T any](f *fields, name string, it *Items[T], doc string, form func(*fields, *T)) {
+	switch f.task {
+	case writing:
+		writeList(f, name, it.Values, form)
+	case reading:
+		if f.at(name) {
+			readItems(f, name, it, form)
+			f.next()
+		}
+	default:
+		describeList(f, name, required, `maxItems:"1000"`, doc, form)
+	}
+}
+
+// readItems reads an array of at most MaxBatch items.
+func readItems[T any](f *fields, name string, it *Items[T], form func(*fields, *T)) {
+	r := &f.r
+	it.Values = make([]T, 0, min(1+len(r.text)/256, duly.MaxBatch))
+
 	for i := range r.array {
 		if i == duly.MaxBatch {
 			if r.err == nil {
-				r.err = duly.TooLarge("batch", "has more than %d %s; send several calls", duly.MaxBatch, field)
+				r.err = duly.TooLarge("batch", "has more than %d %s; send several calls", duly.MaxBatch, name)
 			}
 			return
 		}
-
-		if r.null() { // which is no item, as it is no value of any member
-			r.fail("has null for %s[%d]; it needs an object there", field, i)
+		if r.null() {
+			r.fail("has null for %s[%d]; it needs an object there", name, i)
 			return
 		}
 
 		var zero T
 		it.Values = append(it.Values, zero)
-		item(&it.Values[i])
+		f.read(func() { form(f, &it.Values[i]) })
+
 		err := r.itemErr()
+		if err != nil && f.itemErr != nil {
+			*f.itemErr = err
+		}
 		if err != nil && it.Errs == nil {
 			it.Errs = make([]error, i, duly.MaxBatch)
 		}
@@ -59,67 +110,16 @@ func readItems[T any](r *reader, field string, it *Items[T], item func(*T)) {
 	}
 }
 
-// ReadPush reads the request of a push. Every job is given the namespace. A job
-// with a fault is judged whole, so that its error names every bad field.
-func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err error) {
-	given := false
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			if key != "jobs" {
-				r.unknown(key)
-				continue
-			}
-			given = true
-			readItems(r, key, &jobs, func(j *duly.Job) {
-				j.Namespace = namespace
-				r.pushed(j)
-			})
-		}
-	})
-	if err == nil && !given {
-		err = missing("jobs")
-	}
-
-	for i, fault := range jobs.Errs {
-		if fault != nil {
-			jobs.Errs[i] = withFaults(fault, jobs.Values[i].Validate(duly.MaxMaxBody))
-		}
-	}
-	return jobs, err
-}
-
-// ReadPushOne reads the request of a push of one job into a queue. A fault of
-// the job is the error, with every bad field.
-func ReadPushOne(text string, queue duly.QueueRef, mode Mode) (j duly.Job, err error) {
-	err = parse(text, mode, func(r *reader) {
-		if r.null() { // which is no job, as it is none in a batch
-			r.fail("is null; it needs an object")
-			return
-		}
-		r.pushed(&j)
-		if j.Queue != "" {
-			r.bad("queue", "is in the path; leave it out of the body")
-		}
-		j.Namespace, j.Queue = queue.Namespace, queue.Name
-
-		// The error of a bad job names every bad field, as in a batch.
-		if fault := r.itemErr(); fault != nil {
-			r.faults.Take(withFaults(fault, j.Validate(duly.MaxMaxBody)))
-		}
-	})
-
-	return j, err
-}
-
 func missing(field string) error { return duly.Invalid(field, "is missing") }
 
-// withFaults joins the bad fields of two errors of one item; the first error's
-// word for a field counts.
+// withFaults joins the bad fields of two errors of one item. If both name a field, the
+// first error counts.
 func withFaults(err, more error) error {
 	m, ok := more.(*duly.Error)
 	if !ok {
 		return err
 	}
+
 	var bad duly.BadFields
 	bad.Take(err)
 	for _, f := range m.Fields {
@@ -134,92 +134,100 @@ func hasField(fields []duly.FieldError, name string) bool {
 	return slices.ContainsFunc(fields, func(f duly.FieldError) bool { return f.Field == name })
 }
 
+func validateJob(j *duly.Job) error { return j.Validate(duly.MaxMaxBody) }
+
 // AppendPush writes the request of a push.
 func AppendPush(dst []byte, jobs []duly.Job) []byte {
-	o := begin(dst)
-	list(&o, "jobs", jobs, appendPushed)
-	return o.end()
+	f := writer(dst)
+	f.push(&Items[duly.Job]{Values: jobs})
+	return f.end()
+}
+
+// ReadPush reads the request of a push. All jobs get the namespace. The error of a bad
+// job names every bad field.
+func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err error) {
+	err = readForm(text, mode, func(f *fields) { f.push(&jobs) })
+	for i := range jobs.Values {
+		jobs.Values[i].Namespace = namespace
+	}
+	jobs.validate(validateJob)
+	return jobs, jobs.given("jobs", err)
+}
+
+func (f *fields) push(jobs *Items[duly.Job]) {
+	f.request("Push")
+	items(f, "jobs", jobs, "The jobs to store.", (*fields).job)
+}
+
+// ReadPushOne reads the request of a push of one job to a queue. The error of a bad job
+// names every bad field.
+func ReadPushOne(text string, queue duly.QueueRef, mode Mode) (j duly.Job, err error) {
+	err = parse(text, mode, func(f *fields) {
+		if f.r.null() {
+			f.r.fail("is null; it needs an object")
+			return
+		}
+		f.read(func() {
+			f.jobWithoutQueue(&j)
+			f.text("queue", &j.Queue, optional, "", "") // for a better error than that of an unknown field
+		})
+		if j.Queue != "" {
+			f.r.bad("queue", "is in the path; leave it out of the body")
+		}
+
+		j.Namespace, j.Queue = queue.Namespace, queue.Name
+		if fault := f.r.itemErr(); fault != nil {
+			f.r.faults.Take(withFaults(fault, validateJob(&j)))
+		}
+	})
+	return j, err
+}
+
+// pushOne is a job whose queue is in the path.
+func (f *fields) pushOne(j *duly.Job) {
+	f.request("OneJob")
+	f.jobWithoutQueue(j)
 }
 
 // AppendPushResults writes the answer to a push.
 func AppendPushResults(dst []byte, results []duly.PushResult) []byte {
-	o := begin(dst)
-	list(&o, "results", results, AppendPushResult)
-	return o.end()
-}
-
-// AppendPushResult writes what became of one job.
-func AppendPushResult(dst []byte, p *duly.PushResult) []byte {
-	o := begin(dst)
-	o.text("id", p.ID)
-	if p.Err != nil {
-		o.error(p.Err)
-		return o.end()
-	}
-	o.string("outcome", p.Outcome.String())
-	if p.State != duly.StateNone {
-		o.string("state", p.State.String())
-	}
-	return o.end()
+	f := writer(dst)
+	f.pushed(&results)
+	return f.end()
 }
 
 // ReadPushResults reads the answer to a push.
 func ReadPushResults(text string) (results []duly.PushResult, err error) {
-	err = readResults(text, func(r *reader) {
-		var p duly.PushResult
-		for key := range r.object {
-			switch key {
-			case "id":
-				p.ID = r.string(key)
-			case "outcome":
-				unmarshal(r, key, &p.Outcome)
-			case "state":
-				unmarshal(r, key, &p.State)
-			case "error":
-				p.Err = r.errorValue()
-			default:
-				r.unknown(key)
-			}
-		}
-		results = append(results, p)
-	})
-
+	err = readForm(text, Lenient, func(f *fields) { f.pushed(&results) })
 	return results, err
 }
 
-// readResults reads {"results":[…]} leniently.
-func readResults(text string, item func(*reader)) error {
-	return readList(text, "results", item, nil)
+func (f *fields) pushed(results *[]duly.PushResult) {
+	f.answer("Pushed")
+	list(f, "results", results, required, "One result per job, in order.", (*fields).pushResult)
 }
 
-// readList reads an object with a list and other members.
-func readList(text, name string, item func(*reader), other func(r *reader, key string) bool) error {
-	return parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch {
-			case key == name:
-				for range r.array {
-					item(r)
-				}
-			case other == nil || !other(r, key):
-				r.unknown(key)
-			}
-		}
-	})
+func (f *fields) pushResult(p *duly.PushResult) {
+	f.answer("PushResult")
+	f.outcome(p, optional)
+	f.error(&p.Err, "Instead of an outcome: what is wrong with this job alone.")
 }
 
-// unmarshal reads one of the root package's enumerations.
-func unmarshal[T interface{ UnmarshalText([]byte) error }](r *reader, field string, value T) {
-	text := r.string(field)
-	if r.err != nil {
-		return
-	}
-	if err := value.UnmarshalText([]byte(text)); err != nil {
-		r.refused(field, err)
-	}
+// AppendPushResult writes the answer to a push of one job.
+func AppendPushResult(dst []byte, p *duly.PushResult) []byte {
+	f := writer(dst)
+	f.pushedOne(p)
+	return f.end()
 }
 
-// refused notes what the root package says of a value.
-func (r *reader) refused(field string, err error) {
-	r.bad(field, "%s", err.(*duly.Error).Fields[0].Problem)
+func (f *fields) pushedOne(p *duly.PushResult) {
+	f.answer("PushedOne")
+	f.outcome(p, required)
+}
+
+func (f *fields) outcome(result *duly.PushResult, p presence) {
+	f.name("id", &result.ID, p, "", "The job's ID; for merged, the ID of the waiting job.")
+	enum(f, "outcome", &result.Outcome, p, `enum:"created,merged,exists"`, "created stored the job. "+
+		"merged joined it with a waiting job. exists found a job with its ID.")
+	enum(f, "state", &result.State, optional, anyState, "For exists: the state of the other job.")
 }

@@ -1,245 +1,178 @@
 package wire
 
-import (
-	"github.com/dulymq/duly"
-)
+import "github.com/dulymq/duly"
 
-// Queue is what GET tells about a queue.
+const shardsRange = `minimum:"1" maximum:"256"`
+
+// Queue is a queue with its configuration and its statistics.
 type Queue struct {
 	Name   string
 	Config duly.QueueConfig
 	Stats  duly.Stats
 }
 
+func (f *fields) queue(q *Queue) {
+	f.answer("Queue")
+	f.text("name", &q.Name, required, "", "The queue's name.")
+	f.nested("config", false, required, "The configuration with every field filled in.", func() {
+		f.answer("WholeConfig")
+		f.wholeConfig(&q.Config)
+	})
+	f.nested("stats", false, required, "Sizes and counters.", func() { f.stats(&q.Stats) })
+}
+
 // AppendQueue writes a queue.
 func AppendQueue(dst []byte, q Queue) []byte {
-	return appendNamed(dst, q.Name,
-		func(dst []byte) []byte { return appendConfig(dst, q.Config, true) },
-		func(dst []byte) []byte { return appendStats(dst, &q.Stats) })
+	f := writer(dst)
+	f.queue(&q)
+	return f.end()
 }
 
 // ReadQueue reads a queue.
 func ReadQueue(text string) (q Queue, err error) {
-	q.Name, err = readNamed(text,
-		func(r *reader) { r.config(&q.Config) },
-		func(r *reader) { r.stats(&q.Stats) })
+	err = readForm(text, Lenient, func(f *fields) { f.queue(&q) })
 	return q, err
 }
 
-// appendNamed writes a queue or a topic: its name, configuration and statistics.
-func appendNamed(dst []byte, name string, config, stats func(dst []byte) []byte) []byte {
-	o := begin(dst)
-	o.string("name", name)
-	o.key("config")
-	o.dst = config(o.dst)
-	o.key("stats")
-	o.dst = stats(o.dst)
-	return o.end()
-}
-
-// readNamed reads what appendNamed writes.
-func readNamed(text string, config, stats func(r *reader)) (name string, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "name":
-				name = r.string(key)
-			case "config":
-				config(r)
-			case "stats":
-				stats(r)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
-	return name, err
-}
-
-// AppendConfig writes a patch of a queue's configuration: what is zero stays
-// as it is and is left out, and so is Paused.
-func AppendConfig(dst []byte, c duly.QueueConfig) []byte { return appendConfig(dst, c, false) }
-
-func appendConfig(dst []byte, c duly.QueueConfig, whole bool) []byte {
-	o := begin(dst)
-	if c.Shards != 0 {
-		o.int("shards", int64(c.Shards))
-	}
-	if whole {
-		o.bool("paused", c.Paused)
-	}
-
-	if d := c.Defaults; d != (duly.Defaults{}) {
-		o.key("defaults")
-		inner := begin(o.dst)
-		inner.rules(nil, d.Tries, d.MaxStalls, d.Backoff, d.TTL, d.Lease, d.Retain)
-		o.dst = inner.end()
-	}
-
-	if c.DeadAge != 0 {
-		o.span("dead_age", c.DeadAge)
-	}
-	if c.DeadCount != 0 {
-		o.count("dead_count", c.DeadCount)
-	}
-	if c.MaxJobs != 0 {
-		o.count("max_jobs", c.MaxJobs)
-	}
-	if c.MaxLeased != 0 {
-		o.count("max_leased", c.MaxLeased)
-	}
-	if c.Rate.PerSecond != 0 {
-		o.rate("rate", c.Rate.PerSecond)
-	}
-	if c.Rate.Burst != 0 {
-		o.int("burst", int64(c.Rate.Burst))
-	}
-	o.group(c.Group)
-	o.text("delivery", string(c.Delivery))
-	o.text("push_url", c.Push.URL)
-	o.text("on_done", c.Push.OnDone)
-	o.text("on_dead", c.Push.OnDead)
-
-	return o.end()
+// AppendConfig writes a patch of a queue's configuration. It leaves out what stays, and
+// Paused.
+func AppendConfig(dst []byte, c duly.QueueConfig) []byte {
+	f := writer(dst)
+	f.config(&c)
+	return f.end()
 }
 
 // ReadConfig reads a patch of a queue's configuration.
 func ReadConfig(text string, mode Mode) (c duly.QueueConfig, err error) {
-	err = parse(text, mode, func(r *reader) { r.config(&c) })
+	err = readForm(text, mode, func(f *fields) { f.config(&c) })
 	return c, err
 }
 
-func (r *reader) config(c *duly.QueueConfig) {
-	for key := range r.object {
-		switch key {
-		case "shards":
-			c.Shards = r.count(key, false)
-		case "paused":
-			if r.mode == Strict {
-				r.fail("can't set paused here; it is changed by POST to the queue's /pause and /resume")
-				return
-			}
-			c.Paused = r.boolean(key)
-		case "defaults":
-			r.defaults(&c.Defaults)
-		case "dead_age":
-			c.DeadAge = r.span(key, true)
-		case "dead_count":
-			c.DeadCount = r.count(key, true)
-		case "max_jobs":
-			c.MaxJobs = r.count(key, true)
-		case "max_leased":
-			c.MaxLeased = r.count(key, true)
-		case "rate":
-			c.Rate.PerSecond = r.rate(key)
-		case "burst":
-			c.Rate.Burst = r.count(key, false)
-		case "delivery":
-			c.Delivery = duly.DeliveryMode(r.name(key))
-		case "push_url":
-			c.Push.URL = r.name(key)
-		case "on_done":
-			c.Push.OnDone = r.name(key)
-		case "on_dead":
-			c.Push.OnDead = r.name(key)
-		default:
-			if !r.groupField(&c.Group, key) {
-				r.unknown(key)
-			}
-		}
+// config is a patch of a queue's configuration.
+func (f *fields) config(c *duly.QueueConfig) {
+	f.request("Config")
+	if f.task == reading && f.at("paused") {
+		f.r.fail("can't set paused here; it is changed by POST to the queue's /pause and /resume")
+		f.more = false
 	}
+	f.shards(&c.Shards, "queue")
+	f.settings(c)
 }
 
-func (r *reader) defaults(d *duly.Defaults) {
-	for key := range r.object {
-		if !r.ruleField("defaults.", key, &d.Tries, &d.MaxStalls, &d.Backoff, &d.TTL, &d.Lease, &d.Retain) {
-			r.unknown(key)
-		}
-	}
+// wholeConfig is the configuration that an answer shows.
+func (f *fields) wholeConfig(c *duly.QueueConfig) {
+	f.shards(&c.Shards, "queue")
+	f.bool("paused", &c.Paused, required, "Whether the queue is paused. Only pause and resume change it.")
+	f.settings(c)
 }
 
-func appendStats(dst []byte, s *duly.Stats) []byte {
-	o := begin(dst)
-	o.key("sizes")
-	o.dst = appendSizes(o.dst, &s.Sizes)
-	o.key("counters")
-	counters := begin(o.dst)
-	for _, c := range countersOf(&s.Counters) {
-		counters.int(c.name, *c.value)
-	}
-	o.dst = counters.end()
-	o.duration("oldest_ready", s.OldestReady)
-	o.time("next_due", s.NextDue)
-	o.text("delivery", string(s.Delivery))
-	if s.Group != nil {
-		o.key("group")
-		o.dst = appendGroupStats(o.dst, s.Group)
-	}
-	return o.end()
+func (f *fields) shards(shards *int, of string) {
+	f.count("shards", shards, optional, shardsRange,
+		"A power of two. It cannot change after the "+of+" was created. Default: 1.")
 }
 
-func appendSizes(dst []byte, s *duly.Sizes) []byte {
-	o := begin(dst)
+func (f *fields) settings(c *duly.QueueConfig) {
+	f.nested("defaults", c.Defaults == duly.Defaults{}, optional,
+		"Values for fields that a pushed job leaves out.", func() { f.defaults(&c.Defaults) })
+	f.periodOrNone("dead_age", &c.DeadAge, given, "How long dead jobs are kept. Default: 90d.")
+	countOrNone(f, "dead_count", &c.DeadCount, given, "How many dead jobs are kept. Default: 100000.")
+	countOrNone(f, "max_jobs", &c.MaxJobs, given,
+		"The most delayed, ready, blocked and leased jobs together. Default: none.")
+	countOrNone(f, "max_leased", &c.MaxLeased, given,
+		"The most jobs leased at once, over all workers. Default: none.")
+	f.rate(&c.Rate.PerSecond, given, "Deliveries per second, over all workers. Default: none.")
+	f.count("burst", &c.Rate.Burst, optional, burstRange,
+		"Deliveries that may come at once after a quiet time. Default: the rate, rounded up.")
+	f.group(&c.Group)
+
+	f.name("delivery", (*string)(&c.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs: "+
+		"pull by reserve, push by the servers, which call a URL. "+
+		"It changes only while the queue is empty. Default: pull.")
+	f.name("push_url", &c.Push.URL, optional, urlBounds,
+		"For a push queue: the URL or target:NAME for jobs without a callback, or none. Default: none.")
+	f.name("on_done", &c.Push.OnDone, optional, urlBounds, "For a push queue: a URL or target:NAME "+
+		"that gets a notice when a job is done, or none. Default: none.")
+	f.name("on_dead", &c.Push.OnDead, optional, urlBounds, "For a push queue: a URL or target:NAME "+
+		"that gets a notice when a job is dead, or none. Default: none.")
+}
+
+const burstRange = `minimum:"1" maximum:"1000000"`
+
+func (f *fields) defaults(d *duly.Defaults) {
+	f.request("Defaults")
+	f.count("tries", &d.Tries, optional, triesRange, "Tries of a job. Default: 16.")
+	countOrNone(f, "max_stalls", &d.MaxStalls, given,
+		"Stalls that a job survives. Bound: 1 to 65535. Default: 8.")
+	f.name("backoff", (*string)(&d.Backoff), optional, "", "The backoff policy of a job. Default: exp:1s:1h.")
+	f.periodOrNone("ttl", &d.TTL, given, "The TTL of a job. Default: none.")
+	f.lease("lease", &d.Lease, optional, "The lease of a delivery. Bound: 100ms to 366d. Default: 30s.")
+	f.periodOrNone("retain", &d.Retain, given, "How long a finished job stays visible. Default: none.")
+}
+
+// group is the part of a configuration that only a group has.
+func (f *fields) group(g *duly.GroupConfig) {
+	f.name("order", (*string)(&g.Order), optional, `enum:"none,key"`, "For a group: key handles "+
+		"the messages of one key one at a time, in log order. Default: none.")
+	f.count("max_held", &g.MaxHeld, optional, `minimum:"1"`, "For a group: the most ready, delayed, blocked "+
+		"and leased messages together; at the bound the cursor stops. Default: 100000.")
+	f.name("filter", (*string)(&g.Filter), optional, "", "For a group: conditions on headers and the key, "+
+		"as type=order&@key=a, or none. Bound: 8 conditions. Default: none.")
+	f.periodOrNone("idle", &g.Idle, given, "For a group: after so long without a reserve "+
+		"it needs no message any more. Bound: at least 1h. Default: none.")
+	f.name("target", &g.Target, optional, nameBounds, "For a group: the queue that the servers push "+
+		"each message into, or none. Default: none.")
+}
+
+func (f *fields) stats(s *duly.Stats) {
+	f.answer("Stats")
+	f.integers("sizes", "Jobs per state, by the clock.", func() { f.sizes(&s.Sizes) })
+	f.integers("counters", "Events since the queue was created: pushed, merged, delivered, acked, failed, "+
+		"stalled, released, dead, requeued, expired, deleted, dropped.", func() { f.counters(&s.Counters) })
+	f.duration("oldest_ready", &s.OldestReady, required, "How long the oldest ready job has been due.")
+	f.time("next_due", &s.NextDue, optional, "The earliest due time in the future.")
+	f.name("delivery", (*string)(&s.Delivery), optional, `enum:"pull,push"`, "Who takes the jobs.")
+	pointer(f, "group", &s.Group, "For a group: where it is in the log.", (*fields).groupStats)
+}
+
+func (f *fields) sizes(s *duly.Sizes) {
 	for _, state := range duly.States {
-		o.int(state.String(), *s.Of(state))
-	}
-	return o.end()
-}
-
-func (r *reader) sizes(s *duly.Sizes) {
-	for name := range r.object {
-		if state, err := duly.ParseState(name); err == nil {
-			*s.Of(state) = r.int(name)
-		} else {
-			r.unknown(name)
-		}
+		f.integer(state.String(), s.Of(state), "Jobs in this state.")
 	}
 }
 
-type counter struct {
-	name  string
-	value *int64
+func (f *fields) counters(c *duly.Counters) {
+	f.integer("pushed", &c.Pushed, "")
+	f.integer("merged", &c.Merged, "")
+	f.integer("delivered", &c.Delivered, "")
+	f.integer("acked", &c.Acked, "")
+	f.integer("failed", &c.Failed, "")
+	f.integer("stalled", &c.Stalled, "")
+	f.integer("released", &c.Released, "")
+	f.integer("dead", &c.Dead, "")
+	f.integer("requeued", &c.Requeued, "")
+	f.integer("expired", &c.Expired, "")
+	f.integer("deleted", &c.Deleted, "")
+	f.integer("dropped", &c.Dropped, "")
 }
 
-func countersOf(c *duly.Counters) [12]counter {
-	return [12]counter{
-		{"pushed", &c.Pushed}, {"merged", &c.Merged}, {"delivered", &c.Delivered}, {"acked", &c.Acked},
-		{"failed", &c.Failed}, {"stalled", &c.Stalled}, {"released", &c.Released}, {"dead", &c.Dead},
-		{"requeued", &c.Requeued}, {"expired", &c.Expired}, {"deleted", &c.Deleted}, {"dropped", &c.Dropped},
-	}
+func (f *fields) groupStats(g *duly.GroupStats) {
+	f.answer("GroupStats")
+	f.integer("lag", &g.Lag, "Messages beyond the cursor.")
+	f.integer("entered", &g.Entered, "Messages at or after the start of the group.")
+	f.integer("filtered", &g.Filtered, "Messages that did not match the filter.")
+	f.integer("skipped", &g.Skipped, "Messages that a seek passed over, forward.")
+	f.integer("replayed", &g.Replayed, "Messages that a seek passed over, back.")
+	f.integer("missed", &g.Missed, "Messages that were deleted although the group needed them.")
+	f.duration("oldest_needed", &g.OldestNeeded, required, "The age of the oldest message that the group needs.")
+	f.bool("parked", &g.Parked, required, "Whether the group was idle for too long and needs no messages.")
+	f.bool("at_max_held", &g.AtMaxHeld, required, "Whether max_held stops the cursor.")
+	f.text("key", &g.Key, optional, "", "With order key and at max_held: the key that blocks most messages.")
+	list(f, "consumers", &g.Consumers, required, "The consumers that called within the last hour.",
+		(*fields).consumer)
 }
 
-func (r *reader) stats(s *duly.Stats) {
-	for key := range r.object {
-		switch key {
-		case "sizes":
-			r.sizes(&s.Sizes)
-		case "counters":
-			counters := countersOf(&s.Counters)
-			for name := range r.object {
-				r.counter(counters[:], name)
-			}
-		case "oldest_ready":
-			s.OldestReady, _ = r.duration(key)
-		case "next_due":
-			s.NextDue = r.time(key)
-		case "delivery":
-			s.Delivery = duly.DeliveryMode(r.name(key))
-		case "group":
-			s.Group = r.groupStats()
-		default:
-			r.unknown(key)
-		}
-	}
-}
-
-// counter reads the counter with that name.
-func (r *reader) counter(counters []counter, name string) {
-	for _, known := range counters {
-		if known.name == name {
-			*known.value = r.int(name)
-			return
-		}
-	}
-	r.unknown(name)
+func (f *fields) consumer(c *duly.Consumer) {
+	f.answer("Consumer")
+	f.text("name", &c.Name, required, "", "The name that the caller passed to reserve.")
+	f.time("last_call", &c.LastCall, required, "When it last called, to within a minute.")
 }

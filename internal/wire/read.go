@@ -7,62 +7,62 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Mode is how much a reader forgives.
+// Mode says what a reader does with a field that it does not know.
 type Mode bool
 
 // The modes.
 const (
-	// Strict refuses what it does not know: for requests.
+	// Strict refuses unknown fields, and fields that come twice: for requests.
 	Strict Mode = false
-	// Lenient skips what it does not know: for responses.
+	// Lenient skips unknown fields: for answers.
 	Lenient Mode = true
 )
 
 // maxDepth bounds the nesting of what a lenient reader skips.
 const maxDepth = 64
 
-// maxFields is more than any object has fields, headers aside.
-const maxFields = 40
-
-// reader walks over one JSON text. The first fault of the envelope ends it:
-// from then on every method answers zero at once. Faults of an item's values
-// are gathered beside it.
+// reader reads one JSON text. The first fault of the envelope ends the reading: after it,
+// every method returns zero at once. Faults of an item's values are collected in faults.
 type reader struct {
 	text  string
 	at    int
 	mode  Mode
 	depth int
+	in    string // the object of the current fields, for errors
 	err   error
-	// faults are the item's, taken by itemErr.
+	// faults are the faults of the current item. itemErr returns and clears them.
 	faults duly.BadFields
 }
 
 // parse reads one whole text.
-func parse(text string, mode Mode, value func(*reader)) error {
-	r := reader{text: text, mode: mode}
+func parse(text string, mode Mode, value func(*fields)) error {
+	f := fields{r: reader{text: text, mode: mode}}
+	r := &f.r
 	if !utf8.ValidString(text) {
 		return duly.Invalid("request", "is not valid UTF-8; send bytes that are not text as base64")
 	}
-	value(&r)
+
+	value(&f)
 	r.space()
 	if r.err == nil && r.at < len(text) {
-		r.fail("has more text behind its JSON value")
+		r.fail("has more text after its JSON value")
 	}
 	if r.err != nil {
 		return r.err
 	}
+
 	return r.itemErr()
 }
 
-// fail notes a fault of the envelope. The input itself is never repeated.
+// fail records a fault of the envelope. The error never repeats the input.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = duly.Invalid("request", format+" (at byte %d)", append(args, r.at)...)
 	}
 }
 
-// broken notes that the text is not JSON at this place. Where it is over, that
-// is what its sender has to know.
+// broken records that the text is not JSON here. If the text is empty or has ended, the
+// error says so instead.
 func (r *reader) broken(format string, args ...any) {
 	switch r.space(); {
 	case r.at < len(r.text):
@@ -74,14 +74,23 @@ func (r *reader) broken(format string, args ...any) {
 	}
 }
 
-// bad notes a fault of an item's value.
+// bad records a fault of an item's value.
 func (r *reader) bad(field, format string, args ...any) {
 	if r.err == nil {
-		r.faults.Add(field, format, args...)
+		r.faults.Add(r.path(field), format, args...)
 	}
 }
 
-// itemErr takes the faults gathered so far as one error, nil if there are none.
+// path returns the field's name with that of its object.
+func (r *reader) path(field string) string {
+	if r.in == "" {
+		return field
+	}
+	return r.in + "." + field
+}
+
+// itemErr returns the faults collected so far as one error, nil if there are none, and
+// clears them.
 func (r *reader) itemErr() error {
 	err := r.faults.Err()
 	r.faults = duly.BadFields{}
@@ -99,7 +108,7 @@ func (r *reader) space() {
 	}
 }
 
-// peek is the first character of the next value, 0 at the end.
+// peek returns the first character of the next value, 0 at the end.
 func (r *reader) peek() byte {
 	r.space()
 	if r.err != nil || r.at >= len(r.text) {
@@ -108,17 +117,7 @@ func (r *reader) peek() byte {
 	return r.text[r.at]
 }
 
-// expect steps over one character.
-func (r *reader) expect(c byte, where string) bool {
-	if r.peek() == c {
-		r.at++
-		return true
-	}
-	r.broken("is not JSON as it should be: %q is missing %s", c, where)
-	return false
-}
-
-// null steps over a null.
+// null skips a null, and reports whether there was one.
 func (r *reader) null() bool {
 	if r.peek() == 'n' && strings.HasPrefix(r.text[r.at:], "null") {
 		r.at += len("null")
@@ -127,66 +126,57 @@ func (r *reader) null() bool {
 	return false
 }
 
-// object goes over the keys of an object; the loop's body reads or skips the
-// value of each. A null is an object without keys.
-func (r *reader) object(yield func(key string) bool) {
-	var seen [maxFields]string
-	n := 0
-	for key := range r.members {
-		if r.mode == Strict {
-			for _, other := range seen[:n] {
-				if other == key {
-					r.fail("has the field %s twice", duly.Quoted(key))
-					return
-				}
-			}
-			if n == maxFields {
-				r.fail("has an object with more fields than are known")
-				return
-			}
-			seen[n] = key
-			n++
-		}
-
-		if !yield(key) {
-			return
-		}
+// firstKey reads the first key of an object, after its bracket. ok is false at the
+// object's end, which it skips, and after a fault.
+func (r *reader) firstKey() (key string, ok bool) {
+	if r.peek() == '}' {
+		r.close()
+		return "", false
 	}
+	return r.readKey()
 }
 
-// members is object without the look for doubled keys.
+// nextKey is firstKey for the other keys.
+func (r *reader) nextKey() (key string, ok bool) {
+	switch r.peek() {
+	case ',':
+		r.at++
+		return r.readKey()
+	case '}':
+		r.close()
+	default:
+		r.broken("is not JSON as it should be: ',' or '}' is missing")
+	}
+	return "", false
+}
+
+func (r *reader) readKey() (key string, ok bool) {
+	if r.peek() != '"' {
+		r.broken("has an object whose key is not a string")
+		return "", false
+	}
+	key = r.str()
+
+	if r.peek() != ':' {
+		r.broken("is not JSON as it should be: ':' is missing after a key")
+		return "", false
+	}
+	r.at++
+	return key, r.err == nil
+}
+
+// members yields the keys of an object. The loop's body reads each value.
 func (r *reader) members(yield func(key string) bool) {
 	if r.null() || !r.open('{') {
 		return
 	}
-	if r.peek() == '}' {
-		r.close()
-		return
-	}
-
-	for r.err == nil {
-		if r.peek() != '"' {
-			r.broken("has an object whose key is not a string")
-			return
-		}
-		key := r.str()
-		if r.err != nil || !r.expect(':', "behind a key") || !yield(key) || r.err != nil {
-			return
-		}
-		switch r.peek() {
-		case ',':
-			r.at++
-		case '}':
-			r.close()
-			return
-		default:
-			r.broken("is not JSON as it should be: ',' or '}' is missing")
-		}
+	for key, ok := r.firstKey(); ok && yield(key); {
+		key, ok = r.nextKey()
 	}
 }
 
-// array goes over the places of an array; the loop's body reads each value. A
-// null is an empty array.
+// array yields the indexes of an array. The loop's body reads each value. Null is an
+// empty array.
 func (r *reader) array(yield func(i int) bool) {
 	if r.null() || !r.open('[') {
 		return
@@ -212,6 +202,7 @@ func (r *reader) array(yield func(i int) bool) {
 	}
 }
 
+// open skips the bracket c, and reports whether it was there.
 func (r *reader) open(c byte) bool {
 	if r.peek() != c {
 		r.broken("needs %s here", map[byte]string{'{': "an object", '[': "an array"}[c])
@@ -230,7 +221,10 @@ func (r *reader) close() {
 	r.at++
 }
 
-// unknown is called for a key that the object does not have.
+// twice refuses a key that its object has had.
+func (r *reader) twice(key string) { r.fail("has the field %s twice", duly.Quoted(key)) }
+
+// unknown refuses or skips the value of a key that the form does not have.
 func (r *reader) unknown(key string) {
 	if r.mode == Strict {
 		r.fail("has the unknown field %s", duly.Quoted(key))
@@ -239,7 +233,7 @@ func (r *reader) unknown(key string) {
 	r.skip()
 }
 
-// skip steps over any value.
+// skip skips any value.
 func (r *reader) skip() {
 	switch c := r.peek(); {
 	case c == '{':
@@ -260,7 +254,7 @@ func (r *reader) skip() {
 	}
 }
 
-// boolean reads true or false.
+// boolean reads true or false. Null is false.
 func (r *reader) boolean(field string) bool {
 	r.space()
 	rest := r.text[r.at:]
@@ -272,7 +266,7 @@ func (r *reader) boolean(field string) bool {
 	case strings.HasPrefix(rest, "false"):
 		r.at += len("false")
 	case !r.null():
-		r.broken("needs true or false for %s", field)
+		r.broken("needs true or false for %s", r.path(field))
 	}
 	return false
 }

@@ -6,99 +6,80 @@ import (
 	"github.com/dulymq/duly"
 )
 
+func (f *fields) settle(outcomes *Items[duly.Outcome]) {
+	f.request("Settle")
+	items(f, "outcomes", outcomes, "How each delivery ends.", (*fields).settlement)
+}
+
+func (f *fields) settlement(out *duly.Outcome) {
+	f.request("Outcome")
+	f.text("receipt", (*string)(&out.Receipt), required, "", "The receipt of the delivery.")
+	enum(f, "as", &out.As, required, settlements, "ack: done. nack: failed, try again. "+
+		"release: give it back without using a try. bury: dead now.")
+	f.durationIfGiven("delay", &out.Delay, "For nack: when to try again. For release: how long to snooze. "+
+		"Default: the backoff for nack, the old due time for release.")
+	f.errorText(&out.Error)
+	f.sentBytes("result", &out.Result, optional, "For ack: kept with a job that is retained. Bound: 64 KiB.",
+		"The result as base64, instead of result.")
+}
+
+// errorText is the error of a nack or the reason of a bury. A writer cuts it as an engine
+// does.
+func (f *fields) errorText(v *string) {
+	text := *v
+	if f.task == writing {
+		text = duly.CutError(text)
+	}
+	f.text("error", &text, optional, "", "For nack the failure, for bury the reason. Bound: cut at 4 KiB.")
+	if f.task == reading {
+		*v = text
+	}
+}
+
+const settlements = `enum:"ack,nack,release,bury"`
+
+// AppendSettle writes the request of a settle.
+func AppendSettle(dst []byte, outcomes []duly.Outcome) []byte {
+	f := writer(dst)
+	f.settle(&Items[duly.Outcome]{Values: outcomes})
+	return f.end()
+}
+
 // ReadSettle reads the request of a settle.
 func ReadSettle(text string, mode Mode) (outcomes Items[duly.Outcome], err error) {
-	given := false
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			if key != "outcomes" {
-				r.unknown(key)
-				continue
-			}
-			given = true
-			readItems(r, key, &outcomes, r.outcome)
-		}
-	})
-	if err == nil && !given {
-		err = missing("outcomes")
-	}
-	return outcomes, err
-}
-
-func (r *reader) outcome(out *duly.Outcome) {
-	for key := range r.object {
-		switch key {
-		case "receipt":
-			out.Receipt = duly.Receipt(r.string(key))
-		case "as":
-			unmarshal(r, key, &out.As)
-		case "delay":
-			if d, given := r.duration(key); given {
-				out.Delay = &d
-			}
-		case "error":
-			out.Error = r.string(key)
-		case "result", "result_base64":
-			out.Result = r.either("result", key, out.Result)
-		default:
-			r.unknown(key)
+	err = readForm(text, mode, func(f *fields) { f.settle(&outcomes) })
+	for i := range outcomes.Values {
+		if outcomes.Values[i].As == 0 && outcomes.Err(i) == nil {
+			outcomes.Fail(i, duly.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
 		}
 	}
-	if out.As == 0 && r.err == nil && r.faults.Len() == 0 {
-		r.bad("as", "is missing, must be one of ack, nack, release, bury")
-	}
+	return outcomes, outcomes.given("outcomes", err)
 }
 
-// AppendSettle writes the request of a settle. Error texts are cut as an
-// engine cuts them.
-func AppendSettle(dst []byte, outcomes []duly.Outcome) []byte {
-	o := begin(dst)
-	list(&o, "outcomes", outcomes, func(dst []byte, out *duly.Outcome) []byte {
-		o := begin(dst)
-		o.string("receipt", string(out.Receipt))
-		o.string("as", out.As.String())
-		if out.Delay != nil {
-			o.duration("delay", *out.Delay)
-		}
-		o.text("error", duly.CutError(out.Error))
-		if len(out.Result) > 0 {
-			o.sent("result", out.Result)
-		}
-		return o.end()
-	})
-	return o.end()
-}
-
-// AppendResults writes the answer to a settle or an extend: per item done, or
-// its error.
+// AppendResults writes the answer to a settle or an extend: the error of each item, nil
+// for success.
 func AppendResults(dst []byte, errs []error) []byte {
-	o := begin(dst)
-	list(&o, "results", errs, func(dst []byte, err *error) []byte {
-		o := begin(dst)
-		if *err != nil {
-			o.error(*err)
-		} else {
-			o.bool("ok", true)
-		}
-		return o.end()
-	})
-	return o.end()
+	f := writer(dst)
+	f.results(&errs)
+	return f.end()
 }
 
 // ReadResults reads the answer to a settle or an extend.
 func ReadResults(text string) (errs []error, err error) {
-	err = readResults(text, func(r *reader) {
-		var own error
-		for key := range r.object {
-			if key == "error" {
-				own = r.errorValue()
-			} else {
-				r.unknown(key)
-			}
-		}
-		errs = append(errs, own)
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.results(&errs) })
 	return errs, err
+}
+
+func (f *fields) results(errs *[]error) {
+	f.answer("Results")
+	list(f, "results", errs, required, "One result per item, in order.", (*fields).result)
+}
+
+func (f *fields) result(err *error) {
+	f.answer("Result")
+	ok := *err == nil
+	f.bool("ok", &ok, optional, "True if the item succeeded.")
+	f.error(err, "Instead of ok.")
 }
 
 // Extend is the request of an extend. A Lease of 0 is each job's own.
@@ -107,37 +88,25 @@ type Extend struct {
 	Lease    time.Duration
 }
 
-// ReadExtend reads the request of an extend.
-func ReadExtend(text string, mode Mode) (e Extend, err error) {
-	given := false
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "receipts":
-				given = true
-				for _, s := range r.strings(key, duly.MaxBatch) {
-					e.Receipts = append(e.Receipts, duly.Receipt(s))
-				}
-			case "lease":
-				e.Lease = r.lease(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
-	if err == nil && !given {
-		err = missing("receipts")
-	}
-
-	return e, err
+func (f *fields) extend(e *Extend) {
+	f.request("Extend")
+	texts(f, "receipts", &e.Receipts, duly.MaxBatch, required, `maxItems:"1000"`,
+		"The receipts of the deliveries.")
+	f.lease("lease", &e.Lease, optional, "How long to hold each job from now."+leaseBounds)
 }
 
 // AppendExtend writes the request of an extend.
 func AppendExtend(dst []byte, e Extend) []byte {
-	o := begin(dst)
-	texts(&o, "receipts", e.Receipts)
-	if e.Lease != 0 {
-		o.duration("lease", e.Lease)
+	f := writer(dst)
+	f.extend(&e)
+	return f.end()
+}
+
+// ReadExtend reads the request of an extend.
+func ReadExtend(text string, mode Mode) (e Extend, err error) {
+	err = readForm(text, mode, func(f *fields) { f.extend(&e) })
+	if err == nil && e.Receipts == nil {
+		err = missing("receipts")
 	}
-	return o.end()
+	return e, err
 }

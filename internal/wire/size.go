@@ -6,24 +6,24 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// How long an answer becomes is told before it is written, so that memory for
-// it can be asked for, and is asked for once. A short answer is estimated; only
-// of a long one it is worth to look at every byte.
+// The size of an answer is computed before it is written, so that its memory is reserved
+// and allocated once. The size of a short answer is an estimate: looking at every byte
+// pays only for a long one.
 
 const (
-	// sizeOfJob is what the names, numbers and moments of a job take.
-	sizeOfJob = 640
+	// jobSize bounds the names, numbers and times of a job, in bytes.
+	jobSize = 640
 	// escaped is the most bytes that one byte of a text becomes.
 	escaped = 6
-	// short is up to where an estimate will do.
+	// short is the largest estimate that is good enough.
 	short = 64 << 10
 )
 
-// SizeOfDeliveries is no less than what AppendDeliveries adds, and not much more
-// than that or 64 KiB.
+// SizeOfDeliveries returns at least the number of bytes that AppendDeliveries adds, and little more than
+// that or 64 KiB.
 func SizeOfDeliveries(deliveries []duly.Delivery) int {
 	return size(func(s sizer) int {
-		n := sizeOfJob
+		n := jobSize
 		for i := range deliveries {
 			d := &deliveries[i]
 			n += s.stored(&d.Job, true) + len(d.Receipt)
@@ -32,11 +32,11 @@ func SizeOfDeliveries(deliveries []duly.Delivery) int {
 	})
 }
 
-// SizeOfJobs is no less than what AppendJobs adds, and not much more than that
-// or 64 KiB.
+// SizeOfJobs returns at least the number of bytes that AppendJobs adds, and little more than
+// that or 64 KiB.
 func SizeOfJobs(p duly.ListPage, bodies bool) int {
 	return size(func(s sizer) int {
-		n := sizeOfJob + len(p.Next)
+		n := jobSize + len(p.Next)
 		for i := range p.Jobs {
 			n += s.info(&p.Jobs[i], bodies)
 		}
@@ -44,17 +44,17 @@ func SizeOfJobs(p duly.ListPage, bodies bool) int {
 	})
 }
 
-// SizeOfJob is no less than what AppendJob adds, and not much more than that or
-// 64 KiB.
+// SizeOfJob returns at least the number of bytes that AppendJob adds, and little more than
+// that or 64 KiB.
 func SizeOfJob(j *duly.JobInfo) int {
 	return size(func(s sizer) int { return s.info(j, true) })
 }
 
-// SizeOfEntries is no less than what AppendEntries adds, and not much more than
+// SizeOfEntries returns at least the number of bytes that AppendEntries adds, and little more than
 // that or 64 KiB.
 func SizeOfEntries(p duly.ReadPage) int {
 	return size(func(s sizer) int {
-		n := sizeOfJob + len(p.Next)
+		n := jobSize + len(p.Next)
 		for i := range p.Entries {
 			n += s.message(&p.Entries[i].Message, true)
 		}
@@ -62,11 +62,11 @@ func SizeOfEntries(p duly.ReadPage) int {
 	})
 }
 
-// SizeOfDelayed is no less than what AppendDelayed adds, and not much more than
+// SizeOfDelayed returns at least the number of bytes that AppendDelayed adds, and little more than
 // that or 64 KiB.
 func SizeOfDelayed(p duly.DelayedPage, bodies bool) int {
 	return size(func(s sizer) int {
-		n := sizeOfJob + len(p.Next)
+		n := jobSize + len(p.Next)
 		for i := range p.Messages {
 			n += s.message(&p.Messages[i], bodies)
 		}
@@ -82,7 +82,7 @@ func size(of func(s sizer) int) int {
 	return n
 }
 
-// sizer tells how long something is as JSON.
+// sizer computes sizes as JSON.
 type sizer struct{ exact bool }
 
 func (s sizer) info(j *duly.JobInfo, body bool) int {
@@ -90,16 +90,17 @@ func (s sizer) info(j *duly.JobInfo, body bool) int {
 }
 
 func (s sizer) stored(j *duly.Job, body bool) int {
-	n := sizeOfJob + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*(len(j.OrderKey)+len(j.Merge.Key)+len(j.Callback)+len(j.OnDone)+len(j.OnDead)) + s.headers(j.Headers)
+	escapable := len(j.OrderKey) + len(j.Merge.Key) + len(j.Callback) + len(j.OnDone) + len(j.OnDead)
+	n := jobSize + len(j.ID) + len(j.Queue) + len(j.Backoff) + escaped*escapable + s.headers(j.Headers)
 	if body {
 		n += s.bytes(j.Body)
 	}
 	return n
 }
 
-// message is a message, which has fewer names than a job.
+// message has half the names of a job.
 func (s sizer) message(m *duly.Message, body bool) int {
-	n := sizeOfJob/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
+	n := jobSize/2 + len(m.ID) + escaped*len(m.Key) + s.headers(m.Headers)
 	if body {
 		n += s.bytes(m.Body)
 	}
@@ -113,9 +114,9 @@ func (s sizer) headers(headers map[string]string) (n int) {
 	return n
 }
 
-// bytes are text, or else base64.
+// bytes is the size of a text, or of its base64.
 func (s sizer) bytes(b []byte) int {
-	if s.exact && !printable(b) {
+	if s.exact && !isText(b) {
 		return base64.StdEncoding.EncodedLen(len(b))
 	}
 	return s.text(b)

@@ -1,13 +1,12 @@
 package wire
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/dulymq/duly"
 )
 
-// TargetSettings are those of a target of HTTP push. Zero is the default.
+// TargetSettings are the settings of a target of HTTP push. Zero is the default.
 type TargetSettings struct {
 	URL, Method        string
 	Headers            map[string]string
@@ -22,17 +21,17 @@ type TargetSettings struct {
 	Secret string
 }
 
-// Target is a target as its readers see it.
+// Target is a target as an answer shows it.
 type Target struct {
 	Name string
 	// Settings have no header values and no secret.
 	Settings    TargetSettings
 	HeaderNames []string
 	OwnSecret   bool
-	// OverlapUntil is when the secret before the newest ends; zero: there is none.
+	// OverlapUntil is when the secret before the newest one ends. Zero: there is none.
 	OverlapUntil time.Time
 	Version      int64
-	// Host is the gate of its host; nil if that was not used.
+	// Host is the gate of its host. It is nil if the host was not used.
 	Host *PushHost
 }
 
@@ -40,13 +39,13 @@ type Target struct {
 type PushHost struct {
 	Host string
 	Open bool
-	// Closed is how long the closure still lasts.
+	// Closed is how long the gate stays closed.
 	Closed                    time.Duration
 	Limit, InFlight, HeldBack int
 	Usual                     time.Duration
 }
 
-// PushSecret is a secret that is shown to its owner.
+// PushSecret is a secret with its keys for v1a signatures.
 type PushSecret struct {
 	Secret, PrivateKey, PublicKey string
 }
@@ -58,7 +57,7 @@ type PushRotate struct {
 	Secret  string
 }
 
-// PushTest is how a test request has ended.
+// PushTest is the result of a test request.
 type PushTest struct {
 	Status    int
 	As        duly.Settlement
@@ -68,325 +67,192 @@ type PushTest struct {
 }
 
 const (
-	mostStatuses = 100
-	mostVersions = 2
+	maxStatuses   = 100
+	maxSignatures = 2
 )
+
+func (f *fields) targetSettings(s *TargetSettings) {
+	f.request("TargetSettings")
+	f.sharedSettings(s)
+	f.headers(&s.Headers, always, `maxProperties:"32"`, "Headers of each request. They are secrets, "+
+		"and no answer has their values. Bound: 8 KiB together. Default: none.")
+	f.text("secret", &s.Secret, optional, "", "Becomes the target's own secret, which alone signs from now on: "+
+		"whsec_ and 24 to 64 bytes as base64, or whsk_ and 32. "+
+		"Default: the secret stays, at first that of the namespace.")
+}
+
+// sharedSettings are the settings that answers show, too.
+func (f *fields) sharedSettings(s *TargetSettings) {
+	f.text("url", &s.URL, required, urlBounds,
+		"Where jobs go: https, or http to an address that the server allows.")
+	f.name("method", &s.Method, optional, `enum:"POST,PUT,PATCH"`, "The method of the requests. Default: POST.")
+	f.period("timeout", &s.Timeout, "How long a try may take, with its connection. Bound: 1s to 10m. Default: 10s.")
+	f.ints("success", &s.Success, maxStatuses, `maxItems:"100"`,
+		"More statuses that are a success. Default: 2xx alone.")
+	f.ints("permanent", &s.Permanent, maxStatuses, `maxItems:"100"`, "Statuses after which a job is dead. "+
+		"Default: 410 disables the target, and the others are tried again.")
+	f.count("concurrency", &s.Concurrency, optional, `minimum:"1" maximum:"10000"`,
+		"Requests in flight of each server at most. Default: 64.")
+	f.rate(&s.Rate.PerSecond, optional, "Requests per second of each server at most. Default: none.")
+	f.count("burst", &s.Rate.Burst, optional, burstRange,
+		"Requests at once after a pause. Default: the rate, rounded up.")
+	texts(f, "sign", &s.Sign, maxSignatures, optional, `maxItems:"2"`,
+		"Signatures of each request: v1 (HMAC-SHA256), v1a (ed25519), or both. Default: v1.")
+	f.text("ca", &s.CA, optional, `maxLength:"65536"`, "More authorities for the receiver's certificate, in PEM. "+
+		"Default: those of the system alone.")
+
+	enabled := !s.Disabled
+	f.bool("enabled", &enabled, always, "false: nothing is sent, and jobs wait. Default: true.")
+	if f.task == reading {
+		s.Disabled = !enabled
+	}
+}
 
 // AppendTargetSettings writes the settings of a target.
 func AppendTargetSettings(dst []byte, s TargetSettings) []byte {
-	o := begin(dst)
-	o.settings(&s)
-	o.headers("headers", s.Headers)
-	o.text("secret", s.Secret)
-	return o.end()
-}
-
-func (o *object) settings(s *TargetSettings) {
-	o.string("url", s.URL)
-	o.text("method", s.Method)
-	if s.Timeout != 0 {
-		o.duration("timeout", s.Timeout)
-	}
-	o.ints("success", s.Success)
-	o.ints("permanent", s.Permanent)
-	if s.Concurrency != 0 {
-		o.int("concurrency", int64(s.Concurrency))
-	}
-	if s.Rate.Limited() {
-		o.rate("rate", s.Rate.PerSecond)
-	}
-	if s.Rate.Burst != 0 {
-		o.int("burst", int64(s.Rate.Burst))
-	}
-	if len(s.Sign) > 0 {
-		texts(o, "sign", s.Sign)
-	}
-	o.text("ca", s.CA)
-	o.bool("enabled", !s.Disabled)
-}
-
-// ints writes numbers, if there are some.
-func (o *object) ints(name string, numbers []int) {
-	if len(numbers) > 0 {
-		list(o, name, numbers, func(dst []byte, n *int) []byte { return strconv.AppendInt(dst, int64(*n), 10) })
-	}
+	f := writer(dst)
+	f.targetSettings(&s)
+	return f.end()
 }
 
 // ReadTargetSettings reads the settings of a target.
 func ReadTargetSettings(text string, mode Mode) (s TargetSettings, err error) {
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "headers":
-				s.Headers = r.headers()
-			case "secret":
-				s.Secret = r.string(key)
-			default:
-				if !r.targetField(&s, key) {
-					r.unknown(key)
-				}
-			}
-		}
-	})
+	err = readForm(text, mode, func(f *fields) { f.targetSettings(&s) })
 	return s, err
 }
 
-func (r *reader) targetField(s *TargetSettings, key string) (known bool) {
-	switch key {
-	case "url":
-		s.URL = r.string(key)
-	case "method":
-		s.Method = r.name(key)
-	case "timeout":
-		s.Timeout = r.span(key, false)
-	case "success":
-		s.Success = r.ints(key, mostStatuses)
-	case "permanent":
-		s.Permanent = r.ints(key, mostStatuses)
-	case "concurrency":
-		s.Concurrency = r.count(key, false)
-	case "rate":
-		s.Rate.PerSecond = r.rate(key)
-	case "burst":
-		s.Rate.Burst = r.count(key, false)
-	case "sign":
-		s.Sign = r.strings(key, mostVersions)
-	case "ca":
-		s.CA = r.string(key)
-	case "enabled":
-		s.Disabled = !r.boolean(key)
-	default:
-		return false
-	}
-	return true
-}
-
-// ints reads an array of numbers.
-func (r *reader) ints(field string, most int) (numbers []int) {
-	for i := range r.array {
-		n := r.int(field)
-		if i == most {
-			r.bad(field, "has more than %d numbers", most)
-		}
-		if i < most {
-			numbers = append(numbers, int(n))
-		}
-	}
-	return numbers
+func (f *fields) target(t *Target) {
+	f.answer("Target")
+	f.text("name", &t.Name, required, "", "The name.")
+	f.sharedSettings(&t.Settings)
+	texts(f, "header_names", &t.HeaderNames, duly.MaxHeaders, optional, "", "The names of its headers.")
+	f.bool("own_secret", &t.OwnSecret, required,
+		"Whether it has a secret of its own, and not that of the namespace.")
+	f.time("overlap_until", &t.OverlapUntil, optional, "Until when the secret before the newest one signs, too.")
+	f.integer("version", &t.Version, "Counts its changes.")
+	pointer(f, "host", &t.Host, "The gate of its host in this server, if it was used.", (*fields).pushHost)
 }
 
 // AppendTarget writes a target.
 func AppendTarget(dst []byte, t *Target) []byte {
-	o := begin(dst)
-	o.string("name", t.Name)
-	o.settings(&t.Settings)
-	if len(t.HeaderNames) > 0 {
-		texts(&o, "header_names", t.HeaderNames)
-	}
-	o.bool("own_secret", t.OwnSecret)
-	if !t.OverlapUntil.IsZero() {
-		o.time("overlap_until", t.OverlapUntil)
-	}
-	o.int("version", t.Version)
-	if t.Host != nil {
-		o.key("host")
-		o.dst = appendPushHost(o.dst, t.Host)
-	}
-	return o.end()
-}
-
-// AppendTargets writes a page of targets.
-func AppendTargets(dst []byte, targets []Target, next string) []byte {
-	o := begin(dst)
-	list(&o, "targets", targets, AppendTarget)
-	o.string("next", next)
-	return o.end()
+	f := writer(dst)
+	f.target(t)
+	return f.end()
 }
 
 // ReadTarget reads a target.
 func ReadTarget(text string) (t Target, err error) {
-	err = parse(text, Lenient, func(r *reader) { t = r.target() })
+	err = readForm(text, Lenient, func(f *fields) { f.target(&t) })
 	return t, err
+}
+
+func (f *fields) targets(targets *[]Target, next *string) {
+	f.answer("Targets")
+	list(f, "targets", targets, required, "The targets of this page, by name.", (*fields).target)
+	f.cursor(next)
+}
+
+// AppendTargets writes a page of targets.
+func AppendTargets(dst []byte, targets []Target, next string) []byte {
+	f := writer(dst)
+	f.targets(&targets, &next)
+	return f.end()
 }
 
 // ReadTargets reads a page of targets.
 func ReadTargets(text string) (targets []Target, next string, err error) {
-	err = readList(text, "targets", func(r *reader) { targets = append(targets, r.target()) }, func(r *reader, key string) bool {
-		if key == "next" {
-			next = r.string(key)
-		}
-		return key == "next"
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.targets(&targets, &next) })
 	return targets, next, err
 }
 
-func (r *reader) target() (t Target) {
-	for key := range r.object {
-		switch key {
-		case "name":
-			t.Name = r.string(key)
-		case "header_names":
-			t.HeaderNames = r.strings(key, duly.MaxHeaders)
-		case "own_secret":
-			t.OwnSecret = r.boolean(key)
-		case "overlap_until":
-			t.OverlapUntil = r.time(key)
-		case "version":
-			t.Version = r.int(key)
-		case "host":
-			host := r.pushHost()
-			t.Host = &host
-		default:
-			if !r.targetField(&t.Settings, key) {
-				r.unknown(key)
-			}
-		}
-	}
-	return t
+func (f *fields) pushHost(h *PushHost) {
+	f.answer("PushHost")
+	f.text("host", &h.Host, required, "", "Scheme, name and port.")
+	f.bool("open", &h.Open, required, "false: the gate admits nothing, or one probe.")
+	f.period("closed", &h.Closed, "How long it stays closed.")
+	f.int("limit", &h.Limit, required, "", "Requests that it admits at once.")
+	f.int("in_flight", &h.InFlight, required, "", "Requests under way.")
+	f.int("held_back", &h.HeldBack, required, "", "Jobs that wait for their turn, about.")
+	f.period("usual", &h.Usual, "How long answers usually take.")
+}
+
+func (f *fields) pushHosts(hosts *[]PushHost) {
+	f.answer("PushHosts")
+	list(f, "hosts", hosts, required, "The host that was used last first.", (*fields).pushHost)
 }
 
 // AppendPushHosts writes the gates of hosts.
 func AppendPushHosts(dst []byte, hosts []PushHost) []byte {
-	o := begin(dst)
-	list(&o, "hosts", hosts, appendPushHost)
-	return o.end()
-}
-
-func appendPushHost(dst []byte, h *PushHost) []byte {
-	o := begin(dst)
-	o.string("host", h.Host)
-	o.bool("open", h.Open)
-	if h.Closed > 0 {
-		o.duration("closed", h.Closed)
-	}
-	o.int("limit", int64(h.Limit))
-	o.int("in_flight", int64(h.InFlight))
-	o.int("held_back", int64(h.HeldBack))
-	if h.Usual > 0 {
-		o.duration("usual", h.Usual)
-	}
-	return o.end()
+	f := writer(dst)
+	f.pushHosts(&hosts)
+	return f.end()
 }
 
 // ReadPushHosts reads the gates of hosts.
 func ReadPushHosts(text string) (hosts []PushHost, err error) {
-	err = readList(text, "hosts", func(r *reader) { hosts = append(hosts, r.pushHost()) }, nil)
+	err = readForm(text, Lenient, func(f *fields) { f.pushHosts(&hosts) })
 	return hosts, err
 }
 
-func (r *reader) pushHost() (h PushHost) {
-	for key := range r.object {
-		switch key {
-		case "host":
-			h.Host = r.string(key)
-		case "open":
-			h.Open = r.boolean(key)
-		case "closed":
-			h.Closed = r.span(key, false)
-		case "limit":
-			h.Limit = int(r.int(key))
-		case "in_flight":
-			h.InFlight = int(r.int(key))
-		case "held_back":
-			h.HeldBack = int(r.int(key))
-		case "usual":
-			h.Usual = r.span(key, false)
-		default:
-			r.unknown(key)
-		}
-	}
-	return h
+func (f *fields) pushSecret(s *PushSecret) {
+	f.answer("PushSecret")
+	f.text("secret", &s.Secret, required, "", "The key of v1 signatures, whsec_…")
+	f.text("private_key", &s.PrivateKey, required, "", "The private key of v1a signatures, whsk_…")
+	f.text("public_key", &s.PublicKey, required, "", "The public key that verifies them, whpk_…")
 }
 
-// AppendPushSecret writes a secret for its owner.
+// AppendPushSecret writes a secret.
 func AppendPushSecret(dst []byte, s PushSecret) []byte {
-	o := begin(dst)
-	o.string("secret", s.Secret)
-	o.string("private_key", s.PrivateKey)
-	o.string("public_key", s.PublicKey)
-	return o.end()
+	f := writer(dst)
+	f.pushSecret(&s)
+	return f.end()
 }
 
 // ReadPushSecret reads a secret.
 func ReadPushSecret(text string) (s PushSecret, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "secret":
-				s.Secret = r.string(key)
-			case "private_key":
-				s.PrivateKey = r.string(key)
-			case "public_key":
-				s.PublicKey = r.string(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.pushSecret(&s) })
 	return s, err
+}
+
+func (f *fields) pushRotate(p *PushRotate) {
+	f.request("Rotate")
+	f.durationIfGiven("overlap", &p.Overlap, "How long the old secret signs, too; 0s ends it now. "+
+		"Bound: 0s to 30d. Default: 24h.")
+	f.text("secret", &p.Secret, optional, "",
+		"The new secret: whsec_ and 24 to 64 bytes as base64, or whsk_ and 32. Default: random.")
 }
 
 // AppendPushRotate writes the request of a rotation.
 func AppendPushRotate(dst []byte, p PushRotate) []byte {
-	o := begin(dst)
-	if p.Overlap != nil {
-		o.duration("overlap", *p.Overlap)
-	}
-	o.text("secret", p.Secret)
-	return o.end()
+	f := writer(dst)
+	f.pushRotate(&p)
+	return f.end()
 }
 
 // ReadPushRotate reads the request of a rotation.
 func ReadPushRotate(text string, mode Mode) (p PushRotate, err error) {
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "overlap":
-				if d, given := r.duration(key); given {
-					p.Overlap = &d
-				}
-			case "secret":
-				p.Secret = r.string(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, mode, func(f *fields) { f.pushRotate(&p) })
 	return p, err
 }
 
-// AppendPushTest writes how a test request has ended.
-func AppendPushTest(dst []byte, t PushTest) []byte {
-	o := begin(dst)
-	if t.Status != 0 {
-		o.int("status", int64(t.Status))
-	}
-	o.string("as", t.As.String())
-	o.text("error", t.Error)
-	o.duration("took", t.Took)
-	o.string("webhook_id", t.WebhookID)
-	return o.end()
+func (f *fields) pushTest(t *PushTest) {
+	f.answer("PushTest")
+	f.int("status", &t.Status, optional, "", "The status of the answer; absent without an answer.")
+	enum(f, "as", &t.As, required, settlements, "How a job would be settled.")
+	f.text("error", &t.Error, optional, "", "The error text that a job would have.")
+	f.duration("took", &t.Took, required, "How long the request took.")
+	f.text("webhook_id", &t.WebhookID, required, "", "The webhook-id of the request.")
 }
 
-// ReadPushTest reads how a test request has ended.
+// AppendPushTest writes the result of a test request.
+func AppendPushTest(dst []byte, t PushTest) []byte {
+	f := writer(dst)
+	f.pushTest(&t)
+	return f.end()
+}
+
+// ReadPushTest reads the result of a test request.
 func ReadPushTest(text string) (t PushTest, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "status":
-				t.Status = int(r.int(key))
-			case "as":
-				_ = t.As.UnmarshalText([]byte(r.string(key))) // zero: unknown
-			case "error":
-				t.Error = r.string(key)
-			case "took":
-				t.Took, _ = r.duration(key) // 0: less than 1 ms
-			case "webhook_id":
-				t.WebhookID = r.string(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.pushTest(&t) })
 	return t, err
 }

@@ -7,10 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// str reads a string. Without an escape in it, it is a part of the text and
-// costs nothing.
+// str reads a string. Without escapes it is a part of the text and allocates nothing.
 func (r *reader) str() string {
 	from := r.at + 1
+
 	for i := from; i < len(r.text); i++ {
 		switch c := r.text[i]; {
 		case c == '"':
@@ -24,15 +24,17 @@ func (r *reader) str() string {
 			return ""
 		}
 	}
+
 	r.at = len(r.text)
 	r.broken("")
 	return ""
 }
 
-// escaped reads on from the first escape, at i.
+// escaped reads the rest of a string that begins at from and has its first escape at i.
 func (r *reader) escaped(from, i int) string {
 	b := make([]byte, i-from, i-from+64)
 	copy(b, r.text[from:i])
+
 	for i < len(r.text) {
 		switch c := r.text[i]; {
 		case c == '"':
@@ -60,8 +62,8 @@ func (r *reader) escaped(from, i int) string {
 
 const escapes = `""\\//b` + "\b" + "f\fn\nr\rt\t"
 
-// escape appends what the escape behind a backslash stands for, and tells
-// where the text goes on.
+// escape appends the character of the escape whose letter is at i. It returns the index
+// after the escape.
 func (r *reader) escape(b []byte, i int) ([]byte, int) {
 	switch {
 	case i == len(r.text):
@@ -136,12 +138,12 @@ func (r *reader) string(field string) string {
 			return ""
 		}
 	}
-	r.broken("needs a string for %s", field)
+	r.broken("needs a string for %s", r.path(field))
 	return ""
 }
 
-// name reads a string that is at least one byte long where it is given: an
-// empty one is a fault of the caller's program, never a default.
+// name reads a string that is not empty. An empty one is refused, because it would count
+// as absent.
 func (r *reader) name(field string) string {
 	if r.null() {
 		return ""
@@ -153,30 +155,15 @@ func (r *reader) name(field string) string {
 	return s
 }
 
-// strings reads an array of strings. Of more than most it keeps one too many,
-// for the judge of the request to see.
-func (r *reader) strings(field string, most int) []string {
-	var list []string
-	for i := range r.array {
-		if s := r.string(field); i <= most {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-// bytes reads bytes that are text.
+// bytes reads a string as bytes. They are nil for null alone.
 func (r *reader) bytes(field string) []byte {
 	if r.null() {
 		return nil
 	}
-	s := r.string(field)
-	b := make([]byte, len(s)) // never nil: it was given
-	copy(b, s)
-	return b
+	return append([]byte{}, r.string(field)...)
 }
 
-// base64 reads bytes that are not.
+// base64 reads bytes in base64. They are nil for null alone.
 func (r *reader) base64(field string) []byte {
 	if r.null() {
 		return nil
@@ -193,14 +180,8 @@ func (r *reader) base64(field string) []byte {
 	return b
 }
 
-// either reads bytes that stand under one of two names: both is a fault.
-func (r *reader) either(field, key string, had []byte) []byte {
-	var b []byte
-	if key == field {
-		b = r.bytes(field)
-	} else {
-		b = r.base64(key)
-	}
+// either returns the bytes of the one of two fields that is set. Both is a fault.
+func (r *reader) either(field string, b, had []byte) []byte {
 	if had != nil && b != nil {
 		r.bad(field, "and %s_base64 are both set, give one of them", field)
 	}

@@ -6,164 +6,169 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Token is a token as it is asked for, as it is shown once with its Secret, and
-// as it is listed. Its hash goes as its ID.
+// Token is a token with its text, which the server shows only once. Its hash travels as
+// its ID.
 type Token struct {
 	duly.Token
 	Secret string
 }
 
-// TokenID is how a token is named on the wire: its hash in hex.
+// TokenID returns the ID of a token: its hash in hex.
 func TokenID(hash [32]byte) string { return hex.EncodeToString(hash[:]) }
 
-// ParseTokenID reads what TokenID writes; [duly.ErrInvalid].
+// ParseTokenID returns the hash of an ID that TokenID returned, or [duly.ErrInvalid].
 func ParseTokenID(id string) (hash [32]byte, err error) {
-	if len(id) != hex.EncodedLen(len(hash)) {
-		return hash, badTokenID()
-	}
-	if _, err := hex.Decode(hash[:], []byte(id)); err != nil {
-		return hash, badTokenID()
-	}
-	return hash, nil
-}
-
-// badTokenID never repeats what was given: it may be a secret at the wrong
-// place.
-func badTokenID() error {
-	return duly.Invalid("id", "is not that of a token, 64 hexadecimal digits; the list of tokens tells it")
-}
-
-// AppendToken writes a token; what it does not have is left out.
-func AppendToken(dst []byte, t Token) []byte {
-	o := begin(dst)
-	if t.Hash != ([32]byte{}) {
-		o.string("id", TokenID(t.Hash))
-	}
-	o.text("token", t.Secret)
-	o.string("namespace", t.Namespace)
-	texts(&o, "rights", t.Rights.Names())
-	o.text("description", t.Description)
-	if t.Limits != (duly.Limits{}) {
-		o.limits(t.Limits)
-	}
-	o.time("created_at", t.CreatedAt)
-	return o.end()
-}
-
-func (o *object) limits(l duly.Limits) {
-	o.key("limits")
-	inner := begin(o.dst)
-	for _, right := range [...]duly.Right{duly.RightProduce, duly.RightConsume} {
-		if n := l.Of(right); n != 0 {
-			inner.int(right.Names()[0], int64(n))
+	if len(id) == hex.EncodedLen(len(hash)) {
+		_, err = hex.Decode(hash[:], []byte(id))
+		if err == nil {
+			return hash, nil
 		}
 	}
-	if l.Per != 0 {
-		inner.duration("per", l.Per)
+
+	// The error does not repeat the ID, because it may be a token in the wrong place.
+	return [32]byte{}, duly.Invalid("id", "is not the ID of a token, 64 hexadecimal digits; list the tokens to find it")
+}
+
+// newToken is a token that a caller asks for.
+func (f *fields) newToken(t *duly.Token) {
+	f.request("Token")
+	f.tokenSettings(t)
+}
+
+func (f *fields) tokenSettings(t *duly.Token) {
+	f.name("namespace", &t.Namespace, required, `example:"default"`, "A namespace, or * for all.")
+	f.rights(&t.Rights)
+	f.text("description", &t.Description, optional, nameBounds, "A text that lists show.")
+	f.nested("limits", t.Limits == duly.Limits{}, optional,
+		"How many calls the token may make. Default: no limits.", func() { f.limits(&t.Limits) })
+}
+
+// rights is a list of rights.
+func (f *fields) rights(v *duly.Right) {
+	if f.task == reading {
+		if f.at("rights") {
+			var err error
+			if *v, err = duly.ParseRights(readTexts[string](&f.r, "rights", maxRights)); err != nil {
+				f.r.refused("rights", err)
+			}
+			f.next()
+		}
+		return
 	}
-	o.dst = inner.end()
+
+	names := v.Names()
+	texts(f, "rights", &names, maxRights, required, `enum:"produce,consume,admin" minItems:"1" maxItems:"3"`,
+		"What the token may do. admin includes the other two.")
+}
+
+const maxRights = 3
+
+func (f *fields) limits(l *duly.Limits) {
+	f.request("Limits")
+	f.count("produce", &l.Produce, optional, limitRange, "Calls of push per window. Default: no limit.")
+	f.count("consume", &l.Consume, optional, limitRange, "Calls of reserve per window. Default: no limit.")
+	f.within("per", &l.Per, duly.MinLimitWindow, duly.MaxLimitWindow, optional, "The length of a window. "+
+		"A window begins with the first call in it. Bound: 1s to 366d.")
+}
+
+const limitRange = `minimum:"1" maximum:"1000000000"`
+
+// storedToken is a token in a list.
+func (f *fields) storedToken(t *duly.Token) {
+	f.answer("StoredToken")
+	f.tokenID(&t.Hash, "The SHA-256 of the token's text in hex.")
+	f.tokenSettings(t)
+	f.time("created_at", &t.CreatedAt, required, "When the token was created.")
+}
+
+// madeToken is a token with its text.
+func (f *fields) madeToken(t *Token) {
+	f.answer("MadeToken")
+	f.tokenID(&t.Hash, "The SHA-256 of its text in hex. Lists and revoke use it.")
+	f.name("token", &t.Secret, required, "", "The token's text. The server shows it only once and keeps its hash.")
+	f.tokenSettings(&t.Token)
+	f.time("created_at", &t.CreatedAt, required, "When the token was created.")
+}
+
+// tokenID is the hash of a token in hex. A writer leaves out zero.
+func (f *fields) tokenID(hash *[32]byte, doc string) {
+	switch f.task {
+	case writing:
+		if *hash != [32]byte{} {
+			f.write("id")
+			f.dst = appendString(f.dst, TokenID(*hash))
+		}
+	case reading:
+		if f.at("id") {
+			var err error
+			if *hash, err = ParseTokenID(f.r.string("id")); err != nil {
+				f.r.refused("id", err)
+			}
+			f.next()
+		}
+	default:
+		f.describe("id", Text, required, "", doc)
+	}
+}
+
+// AppendToken writes a token. The request for a token has no ID, text and time.
+func AppendToken(dst []byte, t Token) []byte {
+	f := writer(dst)
+	f.madeToken(&t)
+	return f.end()
+}
+
+// ReadToken reads what AppendToken writes. A strict reader reads a request.
+func ReadToken(text string, mode Mode) (t Token, err error) {
+	err = readForm(text, mode, func(f *fields) {
+		if mode == Strict {
+			f.newToken(&t.Token)
+		} else {
+			f.madeToken(&t)
+		}
+	})
+	return t, err
+}
+
+func (f *fields) tokens(p *duly.TokenPage) {
+	f.answer("Tokens")
+	list(f, "tokens", &p.Tokens, required, "The tokens of this page, by ID.", (*fields).storedToken)
+	f.cursor(&p.Next)
 }
 
 // AppendTokens writes a page of tokens.
 func AppendTokens(dst []byte, p duly.TokenPage) []byte {
-	o := begin(dst)
-	list(&o, "tokens", p.Tokens, func(dst []byte, t *duly.Token) []byte { return AppendToken(dst, Token{Token: *t}) })
-	o.string("next", p.Next)
-	return o.end()
-}
-
-// AppendLimits writes the change of a token's limits.
-func AppendLimits(dst []byte, l duly.Limits) []byte {
-	o := begin(dst)
-	o.limits(l)
-	return o.end()
-}
-
-// ReadToken reads a token. A strict reader knows nothing of IDs, secrets and
-// times: the server makes them.
-func ReadToken(text string, mode Mode) (t Token, err error) {
-	err = parse(text, mode, func(r *reader) { r.token(&t) })
-	return t, err
+	f := writer(dst)
+	f.tokens(&p)
+	return f.end()
 }
 
 // ReadTokens reads a page of tokens.
 func ReadTokens(text string) (p duly.TokenPage, err error) {
-	err = readList(text, "tokens", func(r *reader) {
-		var t Token
-		r.token(&t)
-		p.Tokens = append(p.Tokens, t.Token)
-	}, next(&p.Next))
+	err = readForm(text, Lenient, func(f *fields) { f.tokens(&p) })
 	return p, err
 }
 
-// ReadLimits reads the change of a token's limits, all of them: what is left
-// out is not limited any more.
+// limitToken is a change of a token's limits.
+func (f *fields) limitToken(l *duly.Limits, given *bool) {
+	f.request("LimitToken")
+	*given = *given || f.task == reading && f.key == "limits"
+	f.nested("limits", false, required, "All limits; {} removes them.", func() { f.limits(l) })
+}
+
+// AppendLimits writes a change of a token's limits.
+func AppendLimits(dst []byte, l duly.Limits) []byte {
+	f := writer(dst)
+	f.limitToken(&l, new(bool))
+	return f.end()
+}
+
+// ReadLimits reads a change of a token's limits. A limit that is left out is removed.
 func ReadLimits(text string, mode Mode) (l duly.Limits, err error) {
-	err = parse(text, mode, func(r *reader) {
-		given := false
-		for key := range r.object {
-			if key == "limits" {
-				given = true
-				r.limits(&l)
-			} else {
-				r.unknown(key)
-			}
-		}
-		if !given {
-			r.bad("limits", "are missing; {} takes them away")
-		}
-	})
+	given := false
+	err = readForm(text, mode, func(f *fields) { f.limitToken(&l, &given) })
+	if err == nil && !given {
+		err = duly.Invalid("limits", "are missing; {} removes them")
+	}
 	return l, err
-}
-
-func (r *reader) token(t *Token) {
-	for key := range r.object {
-		switch {
-		case key == "namespace":
-			t.Namespace = r.name(key)
-		case key == "rights":
-			t.Rights = r.rights(key)
-		case key == "description":
-			t.Description = r.string(key)
-		case key == "limits":
-			r.limits(&t.Limits)
-		case key == "id" && r.mode == Lenient:
-			hash, err := ParseTokenID(r.string(key))
-			if t.Hash = hash; err != nil {
-				r.refused(key, err)
-			}
-		case key == "token" && r.mode == Lenient:
-			t.Secret = r.string(key)
-		case key == "created_at" && r.mode == Lenient:
-			t.CreatedAt = r.time(key)
-		default:
-			r.unknown(key)
-		}
-	}
-}
-
-func (r *reader) limits(l *duly.Limits) {
-	for key := range r.object {
-		switch key {
-		case "produce":
-			l.Produce = r.count("limits.produce", false)
-		case "consume":
-			l.Consume = r.count("limits.consume", false)
-		case "per":
-			l.Per = r.within("limits.per", duly.MinLimitWindow, duly.MaxLimitWindow)
-		default:
-			r.unknown(key)
-		}
-	}
-}
-
-// mostRights is how many rights there are.
-const mostRights = 3
-
-func (r *reader) rights(field string) duly.Right {
-	rights, err := duly.ParseRights(r.strings(field, mostRights))
-	if err != nil {
-		r.refused(field, err)
-	}
-	return rights
 }

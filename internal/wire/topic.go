@@ -1,146 +1,98 @@
 package wire
 
-import (
-	"github.com/dulymq/duly"
-)
+import "github.com/dulymq/duly"
 
-// ReadPublish reads the request of a publish to a topic. Like ReadPush, it validates a
-// message with a fault completely, so that its error names every bad field.
-func ReadPublish(text string, topic duly.QueueRef, mode Mode) (messages Items[duly.Message], err error) {
-	given := false
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			if key != "messages" {
-				r.unknown(key)
-				continue
-			}
-			given = true
-			readItems(r, key, &messages, func(m *duly.Message) {
-				m.Namespace, m.Topic = topic.Namespace, topic.Name
-				r.published(m)
-			})
-		}
-	})
-	if err == nil && !given {
-		err = missing("messages")
-	}
+// fromDoc describes a place in a log.
+const fromDoc = "start: the oldest stored message. end: the next message that enters. " +
+	"A time: the first message from then on. A position: that message."
 
-	for i, fault := range messages.Errs {
-		if fault != nil {
-			messages.Errs[i] = withFaults(fault, messages.Values[i].Validate(duly.MaxMaxBody))
-		}
-	}
-	return messages, err
+// message is a message of a publish.
+func (f *fields) message(m *duly.Message) {
+	f.request("Message")
+	f.sentBytes("body", &m.Body, always, bodyDoc, base64Doc)
+	f.name("id", &m.ID, optional, idBounds, "The message's own ID. A topic with dedupe accepts it once. "+
+		"A delayed message is found by its ID. Default: none, or a ULID for a delayed message.")
+	f.name("key", &m.Key, optional, keyBounds,
+		"Messages of one key go to one shard. Groups with order key handle them one at a time.")
+	f.headers(&m.Headers, optional, maxHeaders, "Names and values that travel with the message. "+
+		"Names become lower case. Bound: 64 headers, 8 KiB together.")
+	f.schedule(&m.Delay, &m.Due, "The message enters the log this long after the server receives it. "+
+		"Not together with due. Default: 0s.",
+		"The message enters the log at this time. A time in the past means now.")
 }
 
-// published reads a message of a publish.
-func (r *reader) published(m *duly.Message) {
-	var delayed bool
-	for key := range r.object {
-		switch key {
-		case "delay":
-			m.Delay, delayed = r.duration(key)
-		case "due":
-			m.Due = r.time(key)
-		default:
-			if !r.messageField(m, key) {
-				r.unknown(key)
-			}
-		}
-	}
-	r.oneSchedule(delayed && m.Delay == 0, m.Due)
+func (f *fields) publish(messages *Items[duly.Message]) {
+	f.request("Publish")
+	items(f, "messages", messages, "The messages to append.", (*fields).message)
 }
 
-// messageField reads one field of a message, or leaves the key.
-func (r *reader) messageField(m *duly.Message, key string) (known bool) {
-	switch key {
-	case "id":
-		m.ID = r.name(key)
-	case "key":
-		m.Key = r.name(key)
-	case "body", "body_base64":
-		m.Body = r.either("body", key, m.Body)
-	case "headers":
-		m.Headers = r.headers()
-	default:
-		return false
-	}
-
-	return true
-}
-
-// message writes the fields that every form of a message has.
-func (o *object) message(m *duly.Message) {
-	o.text("id", m.ID)
-	o.text("key", m.Key)
-	if len(m.Headers) > 0 {
-		o.headers("headers", m.Headers)
-	}
-}
-
-// AppendPublish writes the request of a publish. The messages are of one topic,
-// which the path names.
+// AppendPublish writes the request of a publish. The path names the topic of the messages.
 func AppendPublish(dst []byte, messages []duly.Message) []byte {
-	o := begin(dst)
-	list(&o, "messages", messages, func(dst []byte, m *duly.Message) []byte {
-		o := begin(dst)
-		o.sent("body", m.Body)
-		o.message(m)
-		if m.Delay != 0 {
-			o.duration("delay", m.Delay)
-		}
-		o.due(m.Due)
-		return o.end()
-	})
-	return o.end()
+	f := writer(dst)
+	f.publish(&Items[duly.Message]{Values: messages})
+	return f.end()
+}
+
+// ReadPublish reads the request of a publish. The error of a bad message names every bad
+// field.
+func ReadPublish(text string, topic duly.QueueRef, mode Mode) (messages Items[duly.Message], err error) {
+	err = readForm(text, mode, func(f *fields) { f.publish(&messages) })
+	setTopic(messages.Values, topic)
+	messages.validate(func(m *duly.Message) error { return m.Validate(duly.MaxMaxBody) })
+	return messages, messages.given("messages", err)
+}
+
+// setTopic sets what the path of a request says about messages.
+func setTopic(messages []duly.Message, topic duly.QueueRef) {
+	for i := range messages {
+		messages[i].Namespace, messages[i].Topic = topic.Namespace, topic.Name
+	}
+}
+
+func (f *fields) published(results *[]duly.PublishResult) {
+	f.answer("Published")
+	list(f, "results", results, required, "One result per message, in order.", (*fields).publishResult)
+}
+
+func (f *fields) publishResult(p *duly.PublishResult) {
+	f.answer("PublishResult")
+	enum(f, "outcome", &p.Outcome, optional, `enum:"created,exists"`,
+		"created stored the message. exists: the topic has seen its ID within dedupe.")
+	f.position("position", &p.Position, optional,
+		"The place in the log; absent for a message that is still delayed.")
+	f.text("id", &p.ID, optional, "",
+		"The message's own ID, or the ID that the engine made for a delayed message.")
+	f.error(&p.Err, "Instead of an outcome: the error of this message alone.")
 }
 
 // AppendPublishResults writes the answer to a publish.
 func AppendPublishResults(dst []byte, results []duly.PublishResult) []byte {
-	o := begin(dst)
-	list(&o, "results", results, func(dst []byte, p *duly.PublishResult) []byte {
-		o := begin(dst)
-		if p.Err == nil {
-			o.string("outcome", p.Outcome.String())
-		}
-		o.position("position", p.Position)
-		o.text("id", p.ID)
-		if p.Err != nil {
-			o.error(p.Err)
-		}
-		return o.end()
-	})
-	return o.end()
+	f := writer(dst)
+	f.published(&results)
+	return f.end()
 }
 
 // ReadPublishResults reads the answer to a publish.
 func ReadPublishResults(text string) (results []duly.PublishResult, err error) {
-	err = readResults(text, func(r *reader) {
-		var p duly.PublishResult
-		for key := range r.object {
-			switch key {
-			case "outcome":
-				unmarshal(r, key, &p.Outcome)
-			case "position":
-				p.Position = r.position(key)
-			case "id":
-				p.ID = r.string(key)
-			case "error":
-				p.Err = r.errorValue()
-			default:
-				r.unknown(key)
-			}
-		}
-		results = append(results, p)
-	})
-
+	err = readForm(text, Lenient, func(f *fields) { f.published(&results) })
 	return results, err
 }
 
-// position writes a position unless it is zero.
-func (o *object) position(name string, p duly.Position) {
-	if p != (duly.Position{}) {
-		o.string(name, p.String())
+// position is a place in a log. A writer leaves out zero.
+func (f *fields) position(name string, v *duly.Position, p presence, doc string) {
+	switch f.task {
+	case writing:
+		if *v != (duly.Position{}) {
+			f.write(name)
+			f.dst = appendString(f.dst, v.String())
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.position(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Text, p, "", doc)
 	}
 }
 
@@ -148,132 +100,129 @@ func (r *reader) position(field string) duly.Position {
 	if r.null() {
 		return duly.Position{}
 	}
-	text := r.string(field)
-	p, ok := duly.ParseNumber(text)
+	p, ok := duly.ParseNumber(r.string(field))
 	if !ok {
 		r.bad(field, "is not a position")
 	}
 	return p
 }
 
+// storedMessage is what messages in the log and delayed messages have in common.
+func (f *fields) storedMessage(m *duly.Message) {
+	f.text("key", &m.Key, optional, "", "The message's key.")
+	f.headers(&m.Headers, optional, "", "The message's headers, names in lower case.")
+}
+
+func (f *fields) entry(e *duly.Entry) {
+	f.answer("Entry")
+	f.position("position", &e.Position, required, "The place in the log.")
+	f.time("entered_at", &e.EnteredAt, required, "When the message entered the log.")
+	f.text("id", &e.ID, optional, "", "The message's own ID.")
+	f.storedMessage(&e.Message)
+	f.storedBody(&e.Body, true)
+}
+
+func (f *fields) entries(p *duly.ReadPage) {
+	f.answer("Entries")
+	list(f, "messages", &p.Entries, required, "The messages of this page: each shard in order, "+
+		"merged by position as far as they were read.", (*fields).entry)
+	f.text("next", (*string)(&p.Next), required, "", "Where to continue: pass it as from. It is never empty.")
+	f.integer("gap", &p.Gap, "The number of messages between from and the oldest stored message that are gone.")
+}
+
 // AppendEntries writes a page of a log.
 func AppendEntries(dst []byte, p duly.ReadPage) []byte {
-	o := begin(dst)
-	list(&o, "messages", p.Entries, func(dst []byte, e *duly.Entry) []byte {
-		o := begin(dst)
-		o.position("position", e.Position)
-		o.time("entered_at", e.EnteredAt)
-		o.message(&e.Message)
-		o.bytes("body", e.Body)
-		return o.end()
-	})
-	o.string("next", string(p.Next))
-	o.int("gap", p.Gap)
-	return o.end()
+	f := writer(dst)
+	f.entries(&p)
+	return f.end()
 }
 
 // ReadEntries reads a page of a log.
 func ReadEntries(text string, topic duly.QueueRef) (p duly.ReadPage, err error) {
-	err = readList(text, "messages", func(r *reader) {
-		e := duly.Entry{Message: duly.Message{Namespace: topic.Namespace, Topic: topic.Name}}
-		for key := range r.object {
-			switch key {
-			case "position":
-				e.Position = r.position(key)
-			case "entered_at":
-				e.EnteredAt = r.time(key)
-			default:
-				if !r.messageField(&e.Message, key) {
-					r.unknown(key)
-				}
-			}
-		}
-		p.Entries = append(p.Entries, e)
-	}, func(r *reader, key string) bool {
-		switch key {
-		case "next":
-			p.Next = duly.From(r.string(key))
-		case "gap":
-			p.Gap = r.int(key)
-		default:
-			return false
-		}
-		return true
-	})
-
+	err = readForm(text, Lenient, func(f *fields) { f.entries(&p) })
+	for i := range p.Entries {
+		p.Entries[i].Namespace, p.Entries[i].Topic = topic.Namespace, topic.Name
+	}
 	return p, err
+}
+
+// delayedMessage is a delayed message, with its body if body is set.
+func (f *fields) delayedMessage(m *duly.Message, body bool) {
+	f.answer("DelayedMessage")
+	f.text("id", &m.ID, required, "", "The message's own ID, or the ID that the engine made.")
+	f.storedMessage(m)
+	f.time("due", &m.Due, required, "When the message enters the log.")
+	f.storedBody(&m.Body, body)
+}
+
+func (f *fields) delayed(p *duly.DelayedPage, bodies bool) {
+	f.answer("Delayed")
+	list(f, "messages", &p.Messages, required,
+		"The messages of this page, by due time. They have bodies only with bodies=true.",
+		func(f *fields, m *duly.Message) { f.delayedMessage(m, bodies) })
+	f.cursor(&p.Next)
 }
 
 // AppendDelayed writes a page of delayed messages, with their bodies if bodies is set.
 func AppendDelayed(dst []byte, p duly.DelayedPage, bodies bool) []byte {
-	o := begin(dst)
-	list(&o, "messages", p.Messages, func(dst []byte, m *duly.Message) []byte { return appendDelayed(dst, m, bodies) })
-	o.string("next", p.Next)
-	return o.end()
+	f := writer(dst)
+	f.delayed(&p, bodies)
+	return f.end()
+}
+
+// ReadDelayed reads a page of delayed messages. The bodies are nil if the answer has none.
+func ReadDelayed(text string, topic duly.QueueRef) (p duly.DelayedPage, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.delayed(&p, true) })
+	setTopic(p.Messages, topic)
+	return p, err
 }
 
 // AppendDelayedMessage writes one delayed message with its body.
-func AppendDelayedMessage(dst []byte, m *duly.Message) []byte { return appendDelayed(dst, m, true) }
-
-func appendDelayed(dst []byte, m *duly.Message, body bool) []byte {
-	o := begin(dst)
-	o.message(m)
-	o.time("due", m.Due)
-	if body {
-		o.bytes("body", m.Body)
-	}
-	return o.end()
-}
-
-// ReadDelayed reads a page of delayed messages. Without bodies, Body is nil.
-func ReadDelayed(text string, topic duly.QueueRef) (p duly.DelayedPage, err error) {
-	err = readList(text, "messages", func(r *reader) {
-		p.Messages = append(p.Messages, r.delayed(topic))
-	}, next(&p.Next))
-	return p, err
+func AppendDelayedMessage(dst []byte, m *duly.Message) []byte {
+	f := writer(dst)
+	f.delayedMessage(m, true)
+	return f.end()
 }
 
 // ReadDelayedMessage reads one delayed message.
 func ReadDelayedMessage(text string, topic duly.QueueRef) (m duly.Message, err error) {
-	err = parse(text, Lenient, func(r *reader) { m = r.delayed(topic) })
+	m.Namespace, m.Topic = topic.Namespace, topic.Name
+	err = readForm(text, Lenient, func(f *fields) { f.delayedMessage(&m, true) })
 	return m, err
 }
 
-func (r *reader) delayed(topic duly.QueueRef) duly.Message {
-	m := duly.Message{Namespace: topic.Namespace, Topic: topic.Name}
-	for key := range r.object {
-		switch {
-		case key == "due":
-			m.Due = r.time(key)
-		case !r.messageField(&m, key):
-			r.unknown(key)
-		}
-	}
-	return m
+// from is the place in the log where a new group begins.
+func (f *fields) from(from *duly.From) {
+	f.request("From")
+	f.name("from", (*string)(from), optional, "", fromDoc+" Default: start.")
 }
 
-// ReadFrom reads the request that creates or moves a group: a place in the log.
+// seek is the place in the log that a group moves to.
+func (f *fields) seek(from *duly.From) {
+	f.request("Seek")
+	f.name("from", (*string)(from), required, "", fromDoc)
+}
+
+// AppendFrom writes the request that creates or moves a group.
+func AppendFrom(dst []byte, from duly.From) []byte {
+	f := writer(dst)
+	f.from(&from)
+	return f.end()
+}
+
+// ReadFrom reads the request that creates or moves a group.
 func ReadFrom(text string, mode Mode) (from duly.From, err error) {
 	if text == "" {
 		return from, nil
 	}
-	err = parse(text, mode, func(r *reader) {
-		for key := range r.object {
-			if key == "from" {
-				from = duly.From(r.name(key))
-			} else {
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, mode, func(f *fields) { f.from(&from) })
 	return from, err
 }
 
-// AppendFrom writes a place in a log.
-func AppendFrom(dst []byte, from duly.From) []byte {
-	o := begin(dst)
-	o.text("from", string(from))
-	return o.end()
+func (f *fields) groupCreated(outcome *duly.PushOutcome) {
+	f.answer("GroupCreated")
+	enum(f, "outcome", outcome, required, `enum:"created,exists"`,
+		"exists: the group existed, and nothing has changed.")
 }
 
 // AppendGroupCreated writes the answer to the creation of a group.
@@ -282,75 +231,53 @@ func AppendGroupCreated(dst []byte, existed bool) []byte {
 	if existed {
 		outcome = duly.Exists
 	}
-	o := begin(dst)
-	o.string("outcome", outcome.String())
-	return o.end()
+	f := writer(dst)
+	f.groupCreated(&outcome)
+	return f.end()
 }
 
 // ReadGroupCreated reads the answer to the creation of a group.
 func ReadGroupCreated(text string) (existed bool, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			if key != "outcome" {
-				r.unknown(key)
-				continue
-			}
-			var outcome duly.PushOutcome
-			unmarshal(r, key, &outcome)
-			existed = outcome == duly.Exists
-		}
-	})
-	return existed, err
+	var outcome duly.PushOutcome
+	err = readForm(text, Lenient, func(f *fields) { f.groupCreated(&outcome) })
+	return outcome == duly.Exists, err
+}
+
+func (f *fields) seeked(s *duly.SeekResult) {
+	f.answer("Seeked")
+	f.bool("clipped", &s.Clipped, required, "Whether the place is before the oldest stored message of some shard. "+
+		"The group continues at that message there.")
+	f.integer("skipped", &s.Skipped, "How many messages the cursors passed over, forward.")
+	f.integer("replayed", &s.Replayed, "How many messages the cursors passed over, back.")
 }
 
 // AppendSeeked writes the answer to a seek.
 func AppendSeeked(dst []byte, s duly.SeekResult) []byte {
-	o := begin(dst)
-	o.bool("clipped", s.Clipped)
-	o.int("skipped", s.Skipped)
-	o.int("replayed", s.Replayed)
-	return o.end()
+	f := writer(dst)
+	f.seeked(&s)
+	return f.end()
 }
 
 // ReadSeeked reads the answer to a seek.
 func ReadSeeked(text string) (s duly.SeekResult, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			switch key {
-			case "clipped":
-				s.Clipped = r.boolean(key)
-			case "skipped":
-				s.Skipped = r.int(key)
-			case "replayed":
-				s.Replayed = r.int(key)
-			default:
-				r.unknown(key)
-			}
-		}
-	})
+	err = readForm(text, Lenient, func(f *fields) { f.seeked(&s) })
 	return s, err
 }
 
-// AppendTrimmed writes the answer to a trim. more reports that it stopped at its bound.
+func (f *fields) trimmed(more *bool) {
+	f.answer("Trimmed")
+	f.bool("more", more, required, "Whether the step ended at its bound and there is more to trim.")
+}
+
+// AppendTrimmed writes the answer to a trim. more is set if it ended at its bound.
 func AppendTrimmed(dst []byte, more bool) []byte {
-	o := begin(dst)
-	o.bool("more", more)
-	return o.end()
+	f := writer(dst)
+	f.trimmed(&more)
+	return f.end()
 }
 
 // ReadTrimmed reads the answer to a trim.
-func ReadTrimmed(text string) (more bool, err error) { return readBool(text, "more") }
-
-// readBool reads an answer that is one boolean.
-func readBool(text, name string) (value bool, err error) {
-	err = parse(text, Lenient, func(r *reader) {
-		for key := range r.object {
-			if key == name {
-				value = r.boolean(key)
-			} else {
-				r.unknown(key)
-			}
-		}
-	})
-	return value, err
+func ReadTrimmed(text string) (more bool, err error) {
+	err = readForm(text, Lenient, func(f *fields) { f.trimmed(&more) })
+	return more, err
 }

@@ -187,7 +187,7 @@ func second[T any](_ T, err error) error { return err }
 func TestEscapesAreThoseOfJSON(t *testing.T) {
 	t.Parallel()
 	str := func(quoted string) (s string, err error) {
-		err = parse(quoted, Strict, func(r *reader) { s = r.str() })
+		err = parse(quoted, Strict, func(f *fields) { s = f.r.str() })
 		return s, err
 	}
 

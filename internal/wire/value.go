@@ -2,13 +2,14 @@ package wire
 
 import (
 	"errors"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/dulymq/duly"
 )
 
-// duration reads a duration, and reports whether one was given.
+// duration reads a duration, and reports whether there was one.
 func (r *reader) duration(field string) (d time.Duration, given bool) {
 	if r.null() {
 		return 0, false
@@ -17,27 +18,29 @@ func (r *reader) duration(field string) (d time.Duration, given bool) {
 	if r.err != nil {
 		return 0, false
 	}
+
 	d, err := duly.ParseDuration(text)
 	if err != nil {
-		r.bad(field, "%s", problem(err))
+		r.refused(field, err)
 		return 0, false
 	}
 	return d, true
 }
 
-// problem is what an error of one field says of it.
-func problem(err error) string {
+// refused records the error of the root package about a value.
+func (r *reader) refused(field string, err error) {
+	problem := err.Error()
 	var e *duly.Error
 	if errors.As(err, &e) && len(e.Fields) == 1 {
-		return e.Fields[0].Problem
+		problem = e.Fields[0].Problem
 	}
-	return err.Error()
+	r.bad(field, "%s", problem)
 }
 
-// span reads a duration above 0, or "none" where that is allowed. What is
-// given as 0 or below must not pass for "absent" or "none".
-func (r *reader) span(field string, none bool) time.Duration {
-	if none && r.isNone() {
+// period reads a duration of at least 1 ms, or none if that is allowed. It refuses 0,
+// because 0 would count as absent.
+func (r *reader) period(field string, none bool) time.Duration {
+	if none && r.none() {
 		return duly.None
 	}
 	d, given := r.duration(field)
@@ -48,13 +51,8 @@ func (r *reader) span(field string, none bool) time.Duration {
 	return d
 }
 
-// lease reads a lease.
-func (r *reader) lease(field string) time.Duration {
-	return r.within(field, duly.MinLease, duly.MaxLease)
-}
-
-// within reads a duration whose bounds are judged elsewhere; but that 0 was
-// given is seen only here.
+// within reads a duration whose bounds are checked elsewhere. It refuses 0, because 0
+// would count as absent.
 func (r *reader) within(field string, least, most time.Duration) time.Duration {
 	d, given := r.duration(field)
 	if given && d == 0 {
@@ -63,14 +61,15 @@ func (r *reader) within(field string, least, most time.Duration) time.Duration {
 	return d
 }
 
-// count reads a number of at least 1, or "none" where that is allowed.
+// count reads an integer of at least 1, or none if that is allowed.
 func (r *reader) count(field string, none bool) int {
 	if r.null() {
 		return 0
 	}
-	if none && r.isNone() {
+	if none && r.none() {
 		return duly.None
 	}
+
 	faults := r.faults.Len()
 	n := r.int(field)
 	if n < 1 && r.faults.Len() == faults {
@@ -86,8 +85,8 @@ func orNone(none bool) string {
 	return ""
 }
 
-// isNone steps over "none".
-func (r *reader) isNone() bool {
+// none skips the string none, and reports whether it was there.
+func (r *reader) none() bool {
 	if r.peek() == '"' && strings.HasPrefix(r.text[r.at:], `"none"`) {
 		r.at += len(`"none"`)
 		return true
@@ -95,7 +94,28 @@ func (r *reader) isNone() bool {
 	return false
 }
 
-// time reads a moment; null is none.
+// rate reads a number above 0, or none.
+func (r *reader) rate(field string) float64 {
+	if r.null() {
+		return 0
+	}
+	if r.none() {
+		return duly.None
+	}
+	text := r.number(field)
+	if r.err != nil {
+		return 0
+	}
+
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n <= 0 {
+		r.bad(field, "must be above 0, or none")
+		return 0
+	}
+	return n
+}
+
+// time reads a time. Null is the zero time.
 func (r *reader) time(field string) time.Time {
 	if r.null() {
 		return time.Time{}
@@ -104,10 +124,70 @@ func (r *reader) time(field string) time.Time {
 	if r.err != nil {
 		return time.Time{}
 	}
+
 	t, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
 		r.bad(field, "is no time; write it like 2030-12-31T23:59:59.000Z")
 		return time.Time{}
 	}
 	return t.UTC()
+}
+
+// headers reads an object of strings. Of more than a job may have it keeps one too many,
+// so that the validation of the job sees it.
+func (r *reader) headers() map[string]string {
+	if r.null() {
+		return nil
+	}
+
+	headers := map[string]string{}
+	for name := range r.members {
+		value := r.string("headers")
+		if _, twice := headers[name]; twice {
+			r.bad("headers", "have the name %s twice", duly.Quoted(name))
+		}
+		if len(headers) <= duly.MaxHeaders {
+			headers[name] = value
+		}
+	}
+	return headers
+}
+
+// readTexts reads an array of strings and keeps most of them, and one more. Null is nil.
+func readTexts[T ~string](r *reader, field string, most int) []T {
+	if r.null() {
+		return nil
+	}
+	list := []T{}
+	for i := range r.array {
+		if s := r.string(field); i <= most {
+			list = append(list, T(s))
+		}
+	}
+	return list
+}
+
+// ints reads an array of integers.
+func (r *reader) ints(field string, most int) (numbers []int) {
+	for i := range r.array {
+		n := r.int(field)
+		if i == most {
+			r.bad(field, "has more than %d numbers", most)
+		}
+		if i < most {
+			numbers = append(numbers, int(n))
+		}
+	}
+	return numbers
+}
+
+// unmarshal reads a value of one of the root package's lists.
+func unmarshal[T interface{ UnmarshalText([]byte) error }](r *reader, field string, value T) {
+	text := r.string(field)
+	if r.err != nil {
+		return
+	}
+	if err := value.UnmarshalText([]byte(text)); err != nil {
+		r.refused(field, err)
+	}
 }

@@ -1,0 +1,221 @@
+package wire
+
+import "strings"
+
+// fields goes over the fields of one form: a JSON object of the API. A form is a method
+// that calls one method of fields per field, in the order of the answer. The same
+// method writes the object, reads it, and describes it for the documents.
+//
+// A form must call the same methods whatever it has read so far.
+type fields struct {
+	task task
+	dst  []byte // while writing
+	r    reader // while reading
+	object
+	itemErr *error  // is set to the error of an item, while checking a text
+	form    *Object // while describing
+}
+
+// task is what fields does with each field.
+type task uint8
+
+const (
+	reading task = iota
+	writing
+	describing
+)
+
+// object is where the reading of an object is.
+type object struct {
+	key   string // the key whose value comes next
+	more  bool   // there is such a key
+	found bool   // a field of this pass had the key
+	index int    // the field of this pass, counted from 1
+	seen  uint64 // one bit per field that was read
+	// zeroDelay is set if the object has a delay of 0.
+	zeroDelay bool
+}
+
+// presence says when a field is in its object.
+type presence uint8
+
+const (
+	// required fields are always written.
+	required presence = iota
+	// optional fields are left out when they are empty.
+	optional
+	// given fields are left out when they are nil: empty is a value of theirs.
+	given
+	// always is for fields that a reader does not need, and a writer always writes.
+	always
+)
+
+// omits reports whether a writer leaves out a field.
+func (p presence) omits(empty, isNil bool) bool { return p == optional && empty || p == given && isNil }
+
+// writer returns the fields of an object that is appended to dst.
+func writer(dst []byte) fields { return fields{task: writing, dst: append(dst, '{')} }
+
+// end ends the object of a writer and returns the text.
+func (f *fields) end() []byte { return append(f.dst, '}') }
+
+// write writes the key of a field, with a comma if it is not the first.
+func (f *fields) write(key string) {
+	if f.dst[len(f.dst)-1] != '{' {
+		f.dst = append(f.dst, ',')
+	}
+	f.dst = append(f.dst, '"')
+	f.dst = append(f.dst, key...)
+	f.dst = append(f.dst, '"', ':')
+}
+
+// readForm reads a text that is one object.
+func readForm(text string, mode Mode, form func(f *fields)) error {
+	return parse(text, mode, func(f *fields) { f.read(func() { form(f) }) })
+}
+
+// read reads an object. Null is an object without fields.
+//
+// Each pass calls every field once, and a field that has the key of the text reads its
+// value and goes on to the next key. So an object with its fields in the form's order
+// takes one pass.
+func (f *fields) read(form func()) {
+	if f.r.null() || !f.r.open('{') {
+		return
+	}
+	outer := f.object
+	f.object = object{}
+
+	for f.key, f.more = f.r.firstKey(); f.more; {
+		f.index, f.found = 0, false
+		form()
+		if f.more && !f.found {
+			f.r.unknown(f.key)
+			f.next()
+		}
+	}
+
+	f.object = outer
+}
+
+// at reports whether the text has the value of the field next. It is called once per
+// field and pass.
+func (f *fields) at(name string) bool {
+	f.index++
+	return f.key == name && f.more && f.take()
+}
+
+// atBase64 is at for a field that has "_base64" behind its name.
+func (f *fields) atBase64(name string) bool {
+	f.index++
+	rest, ok := strings.CutPrefix(f.key, name)
+	return ok && rest == "_base64" && f.more && f.take()
+}
+
+// take notes that the current key is read. A strict reader refuses a key that comes twice.
+func (f *fields) take() bool {
+	bit := uint64(1) << f.index
+	if f.seen&bit != 0 && f.r.mode == Strict {
+		f.r.twice(f.key)
+		f.more = false
+		return false
+	}
+
+	f.seen |= bit
+	f.found = true
+	return true
+}
+
+// next goes on to the next key.
+func (f *fields) next() { f.key, f.more = f.r.nextKey() }
+
+// nested is an object in an object. empty reports whether a writer may leave it out.
+func (f *fields) nested(name string, empty bool, p presence, doc string, form func()) {
+	switch f.task {
+	case writing:
+		if !p.omits(empty, empty) {
+			f.write(name)
+			f.dst = append(f.dst, '{')
+			form()
+			f.dst = append(f.dst, '}')
+		}
+
+	case reading:
+		if f.at(name) {
+			outer := f.r.in
+			f.r.in = name
+			f.read(form)
+			f.r.in = outer
+			f.next()
+		}
+
+	default:
+		f.describe(name, Nested, p, "", doc).Object = f.inner(form)
+	}
+}
+
+// pointer is an object in an object that is nil if it is absent.
+func pointer[T any](f *fields, name string, v **T, doc string, form func(*fields, *T)) {
+	switch f.task {
+	case writing:
+		if *v != nil {
+			f.nested(name, false, optional, doc, func() { form(f, *v) })
+		}
+	case reading:
+		if f.at(name) {
+			if !f.r.null() {
+				*v = new(T)
+				f.read(func() { form(f, *v) })
+			}
+			f.next()
+		}
+	default:
+		f.describe(name, Nested, optional, "", doc).Object = f.inner(func() { form(f, new(T)) })
+	}
+}
+
+// list is an array of objects.
+func list[T any](f *fields, name string, items *[]T, p presence, doc string, form func(*fields, *T)) {
+	switch f.task {
+	case writing:
+		if !p.omits(len(*items) == 0, *items == nil) {
+			writeList(f, name, *items, form)
+		}
+
+	case reading:
+		if f.at(name) {
+			outer := f.r.in
+			f.r.in = ""
+			for i := range f.r.array {
+				var zero T
+				*items = append(*items, zero)
+				f.read(func() { form(f, &(*items)[i]) })
+			}
+			f.r.in = outer
+			f.next()
+		}
+
+	default:
+		describeList(f, name, p, "", doc, form)
+	}
+}
+
+func writeList[T any](f *fields, name string, items []T, form func(*fields, *T)) {
+	f.write(name)
+	f.dst = append(f.dst, '[')
+	for i := range items {
+		if i > 0 {
+			f.dst = append(f.dst, ',')
+		}
+		f.dst = append(f.dst, '{')
+		form(f, &items[i])
+		f.dst = append(f.dst, '}')
+	}
+	f.dst = append(f.dst, ']')
+}
+
+func describeList[T any](f *fields, name string, p presence, keywords, doc string, form func(*fields, *T)) {
+	field := f.describe(name, Nested, p, keywords, doc)
+	field.List = true
+	field.Object = f.inner(func() { form(f, new(T)) })
+}

@@ -1,0 +1,418 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/dulymq/duly"
+)
+
+// The methods in this file are the kinds of fields. keywords and doc describe the field,
+// see [Field].
+
+// text is a string, which may be empty.
+func (f *fields) text(name string, v *string, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(*v == "", false) {
+			f.write(name)
+			f.dst = appendString(f.dst, *v)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.string(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Text, p, keywords, doc)
+	}
+}
+
+// name is a string that is not empty. A writer leaves out an empty one.
+func (f *fields) name(name string, v *string, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		f.text(name, v, optional, "", "")
+	case reading:
+		if f.at(name) {
+			*v = f.r.name(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Text, p, keywords, doc)
+	}
+}
+
+// enum is a value of one of the root package's lists. A writer leaves out the zero value.
+func enum[T interface {
+	comparable
+	String() string
+}, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](f *fields, name string, v P, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		var zero T
+		if *v != zero {
+			f.write(name)
+			f.dst = appendString(f.dst, (*v).String())
+		}
+	case reading:
+		if f.at(name) {
+			unmarshal(&f.r, name, v)
+			f.next()
+		}
+	default:
+		f.describe(name, Text, p, keywords, doc)
+	}
+}
+
+func (f *fields) bool(name string, v *bool, p presence, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(!*v, false) {
+			f.write(name)
+			f.dst = strconv.AppendBool(f.dst, *v)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.boolean(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Boolean, p, "", doc)
+	}
+}
+
+func (f *fields) int64(name string, v *int64, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(*v == 0, false) {
+			f.write(name)
+			f.dst = strconv.AppendInt(f.dst, *v, 10)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.int(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Integer, p, keywords, doc)
+	}
+}
+
+func (f *fields) int(name string, v *int, p presence, keywords, doc string) {
+	n := int64(*v)
+	f.int64(name, &n, p, keywords, doc)
+	if f.task == reading { // a writer may share the value with other goroutines
+		*v = int(n)
+	}
+}
+
+// count is an integer of at least 1. A writer leaves out 0.
+func (f *fields) count(name string, v *int, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		f.int(name, v, optional, "", "")
+	case reading:
+		if f.at(name) {
+			*v = f.r.count(name, false)
+			f.next()
+		}
+	default:
+		f.describe(name, Integer, p, keywords, doc)
+	}
+}
+
+// countOrNone is an integer of at least 1, or none. A writer leaves out 0, and none if
+// the field is optional.
+func countOrNone[T int | int64](f *fields, name string, v *T, p presence, doc string) {
+	switch f.task {
+	case writing:
+		switch {
+		case *v == 0 || *v == duly.None && p == optional:
+		case *v == duly.None:
+			f.none(name)
+		default:
+			f.write(name)
+			f.dst = strconv.AppendInt(f.dst, int64(*v), 10)
+		}
+
+	case reading:
+		if f.at(name) {
+			*v = T(f.r.count(name, true))
+			f.next()
+		}
+	default:
+		f.describe(name, CountOrNone, p, "", doc)
+	}
+}
+
+// none writes the value none.
+func (f *fields) none(name string) {
+	f.write(name)
+	f.dst = append(f.dst, `"none"`...)
+}
+
+// rate is a number per second, or none. A writer leaves out 0, and none if the field is
+// optional.
+func (f *fields) rate(v *float64, p presence, doc string) {
+	switch f.task {
+	case writing:
+		switch {
+		case *v == 0 || *v == duly.None && p == optional:
+		case *v == duly.None:
+			f.none("rate")
+		default:
+			f.write("rate")
+			f.dst = strconv.AppendFloat(f.dst, *v, 'g', -1, 64)
+		}
+
+	case reading:
+		if f.at("rate") {
+			*v = f.r.rate("rate")
+			f.next()
+		}
+
+	default:
+		f.describe("rate", RateOrNone, p, "", doc)
+	}
+}
+
+// duration is a duration, which may be 0.
+func (f *fields) duration(name string, v *time.Duration, p presence, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(*v == 0, false) {
+			f.write(name)
+			f.dst = appendString(f.dst, duly.FormatDuration(*v))
+		}
+	case reading:
+		if f.at(name) {
+			*v, _ = f.r.duration(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Duration, p, "", doc)
+	}
+}
+
+// durationIfGiven is a duration that is nil where it is absent.
+func (f *fields) durationIfGiven(name string, v **time.Duration, doc string) {
+	switch {
+	case f.task == reading:
+		if f.at(name) {
+			if d, ok := f.r.duration(name); ok {
+				*v = &d
+			}
+			f.next()
+		}
+	case f.task == writing && *v != nil:
+		f.duration(name, *v, always, "")
+	case f.task == describing:
+		f.describe(name, Duration, optional, "", doc)
+	}
+}
+
+// period is a duration of at least 1 ms. A writer leaves out 0.
+func (f *fields) period(name string, v *time.Duration, doc string) {
+	if f.task != reading {
+		f.duration(name, v, optional, doc)
+	} else if f.at(name) {
+		*v = f.r.period(name, false)
+		f.next()
+	}
+}
+
+// periodOrNone is a duration of at least 1 ms, or none. A writer leaves out 0.
+func (f *fields) periodOrNone(name string, v *time.Duration, p presence, doc string) {
+	switch f.task {
+	case writing:
+		if *v == duly.None {
+			f.none(name)
+		} else {
+			f.duration(name, v, optional, "")
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.period(name, true)
+			f.next()
+		}
+	default:
+		f.describe(name, DurationOrNone, p, "", doc)
+	}
+}
+
+// within is a duration whose bounds are checked elsewhere, except that 0 is refused here.
+// A writer leaves out 0.
+func (f *fields) within(name string, v *time.Duration, least, most time.Duration, p presence, doc string) {
+	switch f.task {
+	case writing:
+		f.duration(name, v, optional, "")
+	case reading:
+		if f.at(name) {
+			*v = f.r.within(name, least, most)
+			f.next()
+		}
+	default:
+		f.describe(name, Duration, p, "", doc)
+	}
+}
+
+func (f *fields) lease(name string, v *time.Duration, p presence, doc string) {
+	f.within(name, v, duly.MinLease, duly.MaxLease, p, doc)
+}
+
+// time is a point in time. A writer leaves out zero.
+func (f *fields) time(name string, v *time.Time, p presence, doc string) {
+	switch f.task {
+	case writing:
+		if !v.IsZero() {
+			f.write(name)
+			f.dst = appendTime(f.dst, *v)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.time(name)
+			f.next()
+		}
+	default:
+		f.describe(name, Time, p, "", doc)
+	}
+}
+
+// due is the due time that a request asks for. A writer moves times before 1970 to 1970,
+// which is in the past too: RFC 3339 has no year before 0.
+func (f *fields) due(v *time.Time, doc string) {
+	if f.task == writing && !v.IsZero() && v.Before(time.Unix(0, 0)) {
+		epoch := time.Unix(0, 0)
+		f.time("due", &epoch, optional, "")
+		return
+	}
+	f.time("due", v, optional, doc)
+}
+
+// bytes is a string if the bytes are text, else base64 under the name with "_base64"
+// behind it. base64Doc describes that field.
+func (f *fields) bytes(name string, v *[]byte, p presence, doc, base64Doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(len(*v) == 0, *v == nil) {
+			f.writeBytes(name, *v)
+		}
+	case reading:
+		if f.at(name) {
+			*v = f.r.either(name, f.r.bytes(name), *v)
+			f.next()
+		}
+		if f.atBase64(name) {
+			*v = f.r.either(name, f.r.base64(name+"_base64"), *v)
+			f.next()
+		}
+	default:
+		if p == required {
+			p = optional // one of the two is there
+		}
+		f.describe(name, Text, p, "", doc)
+		f.describe(name+"_base64", Base64, p, "", base64Doc)
+	}
+}
+
+// sentBytes is bytes in a request, which never more than double: text that is mostly
+// escapes goes as base64, because servers bound requests by what bodies need.
+func (f *fields) sentBytes(name string, v *[]byte, p presence, doc, base64Doc string) {
+	start := len(f.dst)
+	f.bytes(name, v, p, doc, base64Doc)
+	if f.task == writing && len(f.dst)-start > 2*len(*v)+64 {
+		f.dst = f.dst[:start]
+		f.writeBase64(name, *v)
+	}
+}
+
+// headers is an object of strings.
+func (f *fields) headers(v *map[string]string, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if !p.omits(len(*v) == 0, *v == nil) {
+			f.write("headers")
+			f.dst = appendHeaders(f.dst, *v)
+		}
+	case reading:
+		if f.at("headers") {
+			*v = f.r.headers()
+			f.next()
+		}
+	default:
+		f.describe("headers", TextMap, p, keywords, doc)
+	}
+}
+
+// texts is an array of strings. Of more than most a reader keeps one too many, so that
+// the validation of the request sees it.
+func texts[T ~string](f *fields, name string, v *[]T, most int, p presence, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if p.omits(len(*v) == 0, *v == nil) {
+			return
+		}
+		f.write(name)
+		f.dst = append(f.dst, '[')
+		for i, s := range *v {
+			if i > 0 {
+				f.dst = append(f.dst, ',')
+			}
+			f.dst = appendString(f.dst, s)
+		}
+		f.dst = append(f.dst, ']')
+
+	case reading:
+		if f.at(name) {
+			*v = readTexts[T](&f.r, name, most)
+			f.next()
+		}
+
+	default:
+		f.describe(name, Text, p, keywords, doc).List = true
+	}
+}
+
+// ints is an array of integers. A writer leaves out an empty one.
+func (f *fields) ints(name string, v *[]int, most int, keywords, doc string) {
+	switch f.task {
+	case writing:
+		if len(*v) == 0 {
+			return
+		}
+		f.write(name)
+		f.dst = append(f.dst, '[')
+		for i, n := range *v {
+			if i > 0 {
+				f.dst = append(f.dst, ',')
+			}
+			f.dst = strconv.AppendInt(f.dst, int64(n), 10)
+		}
+		f.dst = append(f.dst, ']')
+
+	case reading:
+		if f.at(name) {
+			*v = f.r.ints(name, most)
+			f.next()
+		}
+
+	default:
+		f.describe(name, Integer, optional, keywords, doc).List = true
+	}
+}
+
+// integer is a required integer.
+func (f *fields) integer(name string, v *int64, doc string) { f.int64(name, v, required, "", doc) }
+
+// integers is an object of integers, whose names doc lists.
+func (f *fields) integers(name, doc string, form func()) {
+	if f.task == describing {
+		f.describe(name, IntegerMap, required, "", doc)
+		return
+	}
+	f.nested(name, false, required, "", form)
+}
