@@ -51,7 +51,7 @@ func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Guard().Check(t.Context(), auth.Claim{Header: "Bearer " + strings.TrimSpace(string(token))}, auth.Operator, "x"); err != nil {
+	if _, err := s.Guard().Check(t.Context(), auth.Credentials{Header: "Bearer " + strings.TrimSpace(string(token))}, auth.Operator, "x"); err != nil {
 		t.Error(err)
 	}
 	if info, err := os.Stat(filepath.Join(folder, auth.TokenFile)); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {

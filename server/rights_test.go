@@ -19,7 +19,7 @@ func pathOf(r route.Route, namespace string) string {
 
 // allowed is the declared matrix, said once more in other words: which of the
 // fixture's tokens may use a route in the namespace default.
-func allowed(need auth.Need) map[string]bool {
+func allowed(need auth.Access) map[string]bool {
 	switch need {
 	case auth.Open:
 		return map[string]bool{"none": true, "malformed": true, "unknown": true, "revoked": true, "produce": true, "consume": true, "admin": true, "operator": true, "reader": true, "foreign": true}
@@ -101,7 +101,7 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 }
 
 // rightOfPush is the right that C16.137 to C16.143 say.
-func rightOfPush(method, path string) auth.Need {
+func rightOfPush(method, path string) auth.Access {
 	if method == "GET" && !strings.HasSuffix(path, "/secret") {
 		return auth.Produce
 	}
@@ -109,7 +109,7 @@ func rightOfPush(method, path string) auth.Need {
 }
 
 // rightOfTopics is the right that C14.25 and C14.49 to C14.52 say.
-func rightOfTopics(method, path string) auth.Need {
+func rightOfTopics(method, path string) auth.Access {
 	bodies := path == "/topics/{topic}/messages" || strings.HasSuffix(path, "/delayed/{id}")
 	switch {
 	case method == "GET" && bodies:

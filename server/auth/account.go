@@ -10,19 +10,19 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Account is a name and a password for the admin address, as people and
-// browsers give them. The zero Account is none; [NewAccount] makes one.
+// Account is a name and a password for the admin address, for people and browsers.
+// [NewAccount] creates one.
 type Account struct {
 	Name string
 	hash [32]byte // of name and password
 }
 
-// NewAccount makes an account. It answers [duly.ErrInvalid] for a name or a
-// password that can't be sent.
+// NewAccount creates an account. It returns [duly.ErrInvalid] for a name that basic
+// auth cannot carry and for a short password.
 func NewAccount(name, password string) (Account, error) {
 	var bad duly.BadFields
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r == ':' || r <= ' ' || r >= 0x7f }) {
-		bad.Add("name", "is empty, or has other characters than ASCII without blanks and colons")
+		bad.Add("name", "must have at least one character, all of them visible ASCII except colons")
 	}
 	if len(password) < minPassword {
 		bad.Add("password", "has %d bytes, must have at least %d", len(password), minPassword)
@@ -30,35 +30,37 @@ func NewAccount(name, password string) (Account, error) {
 	return Account{name, hashAccount(name + ":" + password)}, bad.Err()
 }
 
-// minPassword is the least length; a longer password is better.
+// minPassword is the minimum length of a password.
 const minPassword = 8
 
-// hashAccount takes "name:password"; no name has a colon.
+// hashAccount returns the hash of "name:password". A name has no colon.
 func hashAccount(credentials string) [32]byte { return sha256.Sum256([]byte(credentials)) }
 
-// SetAccounts replaces the accounts. What was let in by one of the old ones is
-// seen to its end.
+// SetAccounts replaces the accounts. Requests that a previous account has begun
+// continue.
 func (g *Guard) SetAccounts(accounts []Account) { g.accounts.Store(&accounts) }
 
-// HasAccounts tells whether there are any.
+// HasAccounts reports whether there are accounts.
 func (g *Guard) HasAccounts() bool { return len(*g.accounts.Load()) > 0 }
 
-// Challenges says by which credentials a caller is let in, as WWW-Authenticate
-// has it.
-func (g *Guard) Challenges(need Need) []string {
-	if need == Operator && g.HasAccounts() {
+// Challenges returns the values of WWW-Authenticate for a route: the schemes that it
+// accepts.
+func (g *Guard) Challenges(required Access) []string {
+	if required == Operator && g.HasAccounts() {
 		return []string{"Bearer", `Basic realm="duly", charset="UTF-8"`}
 	}
 	return []string{"Bearer"}
 }
 
-// account checks what basic auth sends. Every account is compared, each in
-// constant time.
-func (g *Guard) account(credentials string, from Remote) (*Pass, error) {
+// account checks the credentials of basic auth.
+func (g *Guard) account(credentials string, from Remote) (*Grant, error) {
 	text, err := base64.StdEncoding.DecodeString(credentials)
 	if err != nil {
 		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Basic CREDENTIALS")
 	}
+
+	// The loop compares every account, each in constant time, so its duration says
+	// nothing about them.
 	hash, name := sha256.Sum256(text), ""
 	accounts := *g.accounts.Load()
 	for i := range accounts {
@@ -68,10 +70,12 @@ func (g *Guard) account(credentials string, from Remote) (*Pass, error) {
 	}
 	if name == "" {
 		claimed, _, _ := strings.Cut(string(text), ":")
-		return nil, g.refuse(guessOf(from, "account "+claimed), duly.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
+		return nil, g.refuse(guessOf(from, "account "+claimed),
+			duly.Errorf(duly.CodeUnauthorized, "no account has this name and password"))
 	}
-	return &Pass{
+
+	return &Grant{
 		Token:   duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin, Description: name},
-		account: name, key: "account " + name, over: context.Background(),
+		account: name, key: "account " + name, ctx: context.Background(),
 	}, nil
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/dulymq/duly/internal/ownfile"
 )
 
-// ReadAccounts reads a file with a line NAME:PASSWORD for each account; empty
-// lines and those that begin with # are left out. The file must be readable by
-// its owner alone. It answers [duly.ErrInvalid] for a line that is no account.
+// ReadAccounts reads a file with a line NAME:PASSWORD for each account. It skips empty
+// lines and lines that begin with #. Only the owner may have the right to read the
+// file. ReadAccounts returns [duly.ErrInvalid] for any other line.
 func ReadAccounts(path string) (accounts []Account, err error) {
 	f, err := ownfile.Open(path)
 	if err != nil {
@@ -30,12 +30,14 @@ func ReadAccounts(path string) (accounts []Account, err error) {
 		}
 		a, err := NewAccount(name, password)
 		if err != nil {
-			return nil, duly.Errorf(duly.CodeInvalid, "%s: line %d: %s", path, n, strings.TrimPrefix(err.Error(), string(duly.CodeInvalid)+": "))
+			text := strings.TrimPrefix(err.Error(), string(duly.CodeInvalid)+": ")
+			return nil, duly.Errorf(duly.CodeInvalid, "%s: line %d: %s", path, n, text)
 		}
 		accounts = append(accounts, a)
 	}
+
 	if lines.Err() == nil && len(accounts) == 0 {
-		return nil, duly.Errorf(duly.CodeInvalid, "%s has no account in it", path)
+		return nil, duly.Errorf(duly.CodeInvalid, "%s has no accounts", path)
 	}
 	return accounts, lines.Err()
 }

@@ -12,13 +12,13 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// opens tells whether a secret is an operator's, on a server of its own.
-func (r *rig) opens(secret string) bool {
-	_, err := r.another().Check(r.t.Context(), Claim{Header: "Bearer " + strings.TrimSpace(secret)}, Operator, "any")
+// isOperator reports whether another server admits a secret as an operator's.
+func (r *rig) isOperator(secret string) bool {
+	_, err := r.another().Check(r.t.Context(), Credentials{Header: "Bearer " + strings.TrimSpace(secret)}, Operator, "any")
 	return err == nil
 }
 
-func (r *rig) first(folder string) (note string) {
+func (r *rig) firstToken(folder string) (note string) {
 	r.t.Helper()
 	note, err := r.FirstToken(r.t.Context(), folder)
 	if err != nil {
@@ -27,56 +27,61 @@ func (r *rig) first(folder string) (note string) {
 	return note
 }
 
-func TestTheFirstTokenIsMadeOnceAndReadByItsOwnerAlone(t *testing.T) {
+// A first start creates a token in a file that only its owner can read. Later starts keep
+// it.
+func TestFirstToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	folder := t.TempDir()
 	path := filepath.Join(folder, TokenFile)
 	works := func() bool {
 		b, _ := os.ReadFile(path)
-		return r.opens(string(b))
+		return r.isOperator(string(b))
 	}
-	if r.first(folder); !works() {
+	if r.firstToken(folder); !works() {
 		t.Fatal("the token in the file does not work")
 	}
 	if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
+
 	was, _ := os.ReadFile(path)
-	if note := r.first(folder); note != "" || !works() {
+	if note := r.firstToken(folder); note != "" || !works() {
 		t.Errorf("the second start: %q", note)
 	}
 	if is, _ := os.ReadFile(path); !bytes.Equal(is, was) {
 		t.Error("the second start wrote another token")
 	}
+
 	os.Remove(path)
-	if note := r.first(folder); !strings.Contains(note, "DULY_TOKEN") {
+	if note := r.firstToken(folder); !strings.Contains(note, "DULY_TOKEN") {
 		t.Errorf("without the file: %q", note)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("a token was made although there are some")
+		t.Error("a token was created although the store has some")
 	}
+
 	os.WriteFile(path, []byte(NewSecret()), 0o600)
-	if note := r.first(folder); !strings.Contains(note, "not known") || works() {
-		t.Errorf("with a token that is not known: %q", note)
+	if note := r.firstToken(folder); !strings.Contains(note, "does not know") || works() {
+		t.Errorf("with an unknown token: %q", note)
 	}
 }
 
-// What if the process dies between the file and the store?
-func TestAFirstTokenThatWasLeftBehindIsTaken(t *testing.T) {
+// If the process dies after it has written the file, the next start stores its token.
+func TestFirstTokenAfterCrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	folder, secret := t.TempDir(), NewSecret()
 	if err := os.WriteFile(filepath.Join(folder, TokenFile), []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r.first(folder); !r.opens(secret) {
-		t.Error("it does not work")
+	if r.firstToken(folder); !r.isOperator(secret) {
+		t.Error("the token in the file does not work")
 	}
 }
 
-// Where no token may make others, the note names the command that makes one.
-func TestTheNoteWithoutAFileNamesWhatHelps(t *testing.T) {
+// If no token can create others, the note names the command that creates one.
+func TestFirstTokenNoteWithoutFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	put := func(namespace string, rights duly.Right) {
@@ -86,26 +91,27 @@ func TestTheNoteWithoutAFileNamesWhatHelps(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	const command = "duly token create --namespace '*' --rights admin,produce,consume --url"
 	put("shop", duly.RightAdmin)
-	if note := r.first(t.TempDir()); !strings.Contains(note, command) {
+	if note := r.firstToken(t.TempDir()); !strings.Contains(note, command) {
 		t.Errorf("without an operator's token: %q", note)
 	}
 	put(duly.AllNamespaces, duly.RightAdmin)
-	if note := r.first(t.TempDir()); !strings.Contains(note, "one of them as DULY_TOKEN") {
+	if note := r.firstToken(t.TempDir()); !strings.Contains(note, "one of them as DULY_TOKEN") {
 		t.Errorf("with one: %q", note)
 	}
 }
 
-// A token that was revoked does not come back with the next start, although it
-// lay in the file and the store has no other.
-func TestARevokedFirstTokenDoesNotComeBack(t *testing.T) {
+// The next start does not store a revoked token again, although it was in the file and
+// the store has no other token.
+func TestRevokedFirstTokenStaysRevoked(t *testing.T) {
 	t.Parallel()
 	ada, _ := NewAccount("ada", "correct horse")
 	r := newRig(t, ada)
 	folder := t.TempDir()
 	path := filepath.Join(folder, TokenFile)
-	r.first(folder)
+	r.firstToken(folder)
 	revoked, _ := os.ReadFile(path)
 	if err := r.Revoke(t.Context(), hashOf(strings.TrimSpace(string(revoked)))); err != nil {
 		t.Fatal(err)
@@ -113,27 +119,29 @@ func TestARevokedFirstTokenDoesNotComeBack(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the file is still there: %v", err)
 	}
+
 	next := r.another(ada)
-	if next.first(folder); r.opens(string(revoked)) {
+	if next.firstToken(folder); r.isOperator(string(revoked)) {
 		t.Error("the revoked token works again")
 	}
-	made, _ := os.ReadFile(path)
-	if !r.opens(string(made)) {
-		t.Error("the next start has left no token that works")
+	created, _ := os.ReadFile(path)
+	if !r.isOperator(string(created)) {
+		t.Error("the next start has created no valid token")
 	}
-	// Another token's revocation leaves the file alone.
-	secret := next.make("*", duly.RightAdmin)
+
+	// Revoking another token keeps the file.
+	secret := next.create("*", duly.RightAdmin)
 	if err := next.Revoke(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}
-	if is, _ := os.ReadFile(path); !bytes.Equal(is, made) {
-		t.Error("the file went with another token")
+	if is, _ := os.ReadFile(path); !bytes.Equal(is, created) {
+		t.Error("revoking another token has changed the file")
 	}
 }
 
-// A token is not revoked as long as it can't be seen whether the file has it: a
-// start would store it again once the file can be read.
-func TestATokenWhoseFileCanNotBeReadIsNotRevoked(t *testing.T) {
+// Revoke fails while the token file is not readable: a later start could store the token
+// again.
+func TestRevokeWithUnreadableFile(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no mode")
@@ -142,18 +150,20 @@ func TestATokenWhoseFileCanNotBeReadIsNotRevoked(t *testing.T) {
 	r := newRig(t, ada)
 	folder := t.TempDir()
 	path := filepath.Join(folder, TokenFile)
-	r.first(folder)
+	r.firstToken(folder)
 	text, _ := os.ReadFile(path)
+
 	hash := hashOf(strings.TrimSpace(string(text)))
 	os.Chmod(path, 0o644)
 	err := r.Revoke(t.Context(), hash)
-	r.wants("while others can read it", err, duly.CodeConflict)
+	r.wantCode("while others can read it", err, duly.CodeConflict)
 	if err != nil && !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("%v does not say what to do", err)
 	}
-	if !r.opens(string(text)) {
-		t.Error("it was revoked")
+	if !r.isOperator(string(text)) {
+		t.Error("the token was revoked")
 	}
+
 	os.Chmod(path, 0o600)
 	if err := r.Revoke(t.Context(), hash); err != nil {
 		t.Fatal(err)
@@ -163,7 +173,7 @@ func TestATokenWhoseFileCanNotBeReadIsNotRevoked(t *testing.T) {
 	}
 }
 
-func TestATokenFileThatIsNoSecretIsRefused(t *testing.T) {
+func TestFirstTokenRefusesInvalidFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for what, mode := range map[string]os.FileMode{"nonsense": 0o600, NewSecret(): 0o644} {
@@ -177,6 +187,6 @@ func TestATokenFileThatIsNoSecretIsRefused(t *testing.T) {
 		}
 	}
 	if known, _ := r.Any(t.Context()); known {
-		t.Error("it went into the registry")
+		t.Error("a token was stored")
 	}
 }

@@ -13,132 +13,136 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// mostPasses bounds the passes that are remembered; beyond it those that
-// nobody waits with are forgotten and looked up anew.
-const mostPasses = 10_000
+// maxGrants bounds the cached grants. Beyond it the guard drops all that no request
+// waits with.
+const maxGrants = 10_000
 
-// Config says what a Guard stands on. Registry and Clock must be set.
+// Config configures a Guard. Registry and Clock must be set.
 type Config struct {
 	Registry duly.Registry
-	// Watcher tells of changes. Nil: every request looks its token up, and a
-	// request that waits goes on if another server revokes its token.
+	// Watcher reports changes of tokens. Nil: every request looks its token up, and a
+	// request that waits continues if another server revokes its token.
 	Watcher duly.Watcher
-	// Limiter counts the calls of tokens with limits. Nil: there are none.
+	// Limiter counts the calls of tokens with limits. Nil: tokens have no limits.
 	Limiter duly.Limiter
-	// Accounts may do, by basic auth, what needs the right Operator.
+	// Accounts have the access Operator, with basic auth.
 	Accounts []Account
 	Clock    clock.Clock
 }
 
-// Guard checks tokens against a registry. It is safe for concurrent use.
+// Guard checks credentials against a registry. It is safe for concurrent use.
 type Guard struct {
 	cfg      Config
 	accounts atomic.Pointer[[]Account]
 	attempts attempts
-	recheck  chan struct{} // holds one ring: passes that are held are to be looked up
+	recheck  chan struct{} // capacity 1: asks Watch to verify the tracked grants
 
-	mu      sync.RWMutex
-	passes  map[[32]byte]*Pass
-	held    map[*Pass]int
-	hearing bool   // the watcher tells of changes
-	change  uint64 // counts changes, and whatever else makes passes doubtful
-	file    string // of the local token, see FirstToken
+	mu       sync.RWMutex
+	grants   map[[32]byte]*Grant
+	tracked  map[*Grant]int // grants that requests wait with, and their number
+	watching bool           // the watcher reports changes
+	version  uint64         // raised by every change, and when a change may have been missed
+	file     string         // of the local token, see FirstToken
 }
 
 // NewGuard returns a Guard on a registry.
 func NewGuard(cfg Config) *Guard {
 	g := &Guard{
 		cfg: cfg, attempts: attempts{clock: cfg.Clock}, recheck: make(chan struct{}, 1),
-		passes: map[[32]byte]*Pass{}, held: map[*Pass]int{},
+		grants: map[[32]byte]*Grant{}, tracked: map[*Grant]int{},
 	}
 	g.SetAccounts(cfg.Accounts)
 	return g
 }
 
-// Claim is how a request says who it is.
-type Claim struct {
+// Credentials are what a request sends to prove its rights.
+type Credentials struct {
 	Header string // Authorization
 	Remote Remote
 }
 
-// Check finds out who makes a request and judges whether they may do what a
-// route needs in a namespace. It answers [duly.ErrUnauthorized] or
-// [duly.ErrForbidden], [duly.ErrLimited] for an address that has tried too
-// often with a wrong password, or what the registry says. The pass is nil for an
-// Open route.
-func (g *Guard) Check(ctx context.Context, c Claim, need Need, namespace string) (*Pass, error) {
-	switch need {
+// Check identifies the caller of a request and checks the access that the route
+// requires in a namespace. It returns [duly.ErrUnauthorized] or [duly.ErrForbidden],
+// [duly.ErrLimited] after too many wrong passwords from one address, or an error of the
+// registry. The grant is nil for an Open route.
+func (g *Guard) Check(ctx context.Context, c Credentials, required Access, namespace string) (*Grant, error) {
+	switch required {
 	case Undeclared:
 		return nil, duly.Errorf(duly.CodeForbidden, "this route declares no right")
 	case Open:
 		return nil, nil
 	}
-	p, err := g.identify(ctx, c, need)
+
+	grant, err := g.identify(ctx, c, required)
 	if err != nil {
 		return nil, err
 	}
-	if !need.Allows(&p.Token, namespace) {
-		return p, need.Refusal()
+	if !required.Allows(&grant.Token, namespace) {
+		return grant, required.Refusal()
 	}
-	return p, nil
+	return grant, nil
 }
 
-func (g *Guard) identify(ctx context.Context, c Claim, need Need) (*Pass, error) {
+func (g *Guard) identify(ctx context.Context, c Credentials, required Access) (*Grant, error) {
 	if c.Header == "" {
 		return nil, duly.Errorf(duly.CodeUnauthorized, "no token; send it as Authorization: Bearer TOKEN")
 	}
+
 	scheme, rest, _ := strings.Cut(c.Header, " ")
-	if need == Operator && g.HasAccounts() && strings.EqualFold(scheme, "Basic") {
+	if required == Operator && g.HasAccounts() && strings.EqualFold(scheme, "Basic") {
 		return g.account(rest, c.Remote)
 	}
 	if !strings.EqualFold(scheme, "Bearer") {
 		return nil, duly.Errorf(duly.CodeUnauthorized, "the Authorization header is not of the form Bearer TOKEN")
 	}
+
 	hash, ok := Hash(rest)
 	if !ok {
-		return nil, duly.Errorf(duly.CodeUnauthorized, "the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretText)
+		return nil, duly.Errorf(duly.CodeUnauthorized,
+			"the token is not one of duly's: it begins with %s and has %d characters", Prefix, secretLen)
 	}
 	return g.Admit(ctx, hash)
 }
 
-// Admit returns the pass of the first known hash of a secret in the request. It
-// returns [duly.ErrUnauthorized] if no hash is known, else errors as
-// [Guard.Check].
-func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Pass, error) {
-	if p := g.Remembered(hashes...); p != nil {
-		return p, nil
+// Admit returns the grant of the first hash that the registry has. It returns
+// [duly.ErrUnauthorized] if it has none of them, and else the errors of [Guard.Check].
+func (g *Guard) Admit(ctx context.Context, hashes ...[32]byte) (*Grant, error) {
+	if grant := g.Cached(hashes...); grant != nil {
+		return grant, nil
 	}
 
 	for _, hash := range hashes {
-		t, change, err := g.lookUp(ctx, hash)
+		t, version, err := g.lookUp(ctx, hash)
 		if errors.Is(err, duly.ErrNotFound) {
-			if g.knows(hash) { // to forget it voids what is known of all the others
-				g.forget(hash, revoked())
+			// invalidate makes the guard look every other token up again. A caller must
+			// not be able to cause this with random tokens.
+			if g.cached(hash) {
+				g.invalidate(hash, revoked())
 			}
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		return g.remember(t, change), nil
+		return g.cache(t, version), nil
 	}
 	return nil, revoked()
 }
 
-// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, which can
-// be guessed. A wrong secret counts as a failed attempt of its address for that
-// account. Beyond the bound AdmitChosen returns [duly.ErrLimited].
-func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, hash [32]byte) (*Pass, error) {
-	p, err := g.Admit(ctx, hash)
+// AdmitChosen is [Guard.Admit] for a secret that a person has chosen, which can be
+// guessed. A wrong secret counts as a failed attempt of its address for that account.
+// Beyond the maximum AdmitChosen returns [duly.ErrLimited].
+func (g *Guard) AdmitChosen(ctx context.Context, from Remote, account string, hash [32]byte) (*Grant, error) {
+	grant, err := g.Admit(ctx, hash)
 	if errors.Is(err, duly.ErrUnauthorized) {
 		return nil, g.refuse(guessOf(from, account), err)
 	}
-	return p, err
+	return grant, err
 }
 
 // refuse counts a failed guess. It returns err, or [duly.ErrLimited] beyond the
-// bound. Callers check the secret first, so a good one is never refused because
-// of bad ones from the same address.
+// maximum. Callers check the secret first, so a valid secret is never refused because
+// of wrong ones from the same address.
 func (g *Guard) refuse(of guess, err error) error {
 	if wait := g.attempts.fail(of); wait > 0 {
 		return slowDown(wait)
@@ -146,121 +150,124 @@ func (g *Guard) refuse(of guess, err error) error {
 	return err
 }
 
-// Remembered returns the pass of the first hash that was admitted before and is
-// still good, without a look-up. It returns nil if there is none.
-func (g *Guard) Remembered(hashes ...[32]byte) *Pass {
+// Cached returns the grant of the first hash that has a valid cached grant. It returns
+// nil if there is none, and never asks the registry.
+func (g *Guard) Cached(hashes ...[32]byte) *Grant {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	for _, hash := range hashes {
-		if p := g.passes[hash]; p != nil && g.goodLocked(p) {
-			return p
+		if grant := g.grants[hash]; grant != nil && g.validLocked(grant) {
+			return grant
 		}
 	}
 	return nil
 }
 
-// goodLocked tells whether a pass may be used without a look-up.
-func (g *Guard) goodLocked(p *Pass) bool { return g.hearing && p.checked == g.change }
+// validLocked reports whether a grant may be used without a look-up.
+func (g *Guard) validLocked(grant *Grant) bool { return g.watching && grant.version == g.version }
 
-// lookUp asks the registry, and tells the last change that its answer is sure
-// to have in it.
-func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t duly.Token, change uint64, err error) {
+// lookUp reads a token from the registry. version is the latest version that the result
+// certainly reflects.
+func (g *Guard) lookUp(ctx context.Context, hash [32]byte) (t duly.Token, version uint64, err error) {
 	g.mu.RLock()
-	change = g.change
+	version = g.version
 	g.mu.RUnlock()
+
 	t, err = g.cfg.Registry.FindToken(ctx, hash)
 	if err == nil && subtle.ConstantTimeCompare(t.Hash[:], hash[:]) != 1 {
 		err = duly.ErrNotFound
 	}
-	return t, change, err
+	return t, version, err
 }
 
-// remember gives a token that was found its pass.
-func (g *Guard) remember(t duly.Token, change uint64) *Pass {
+// cache returns the grant of a token, and creates it if necessary.
+func (g *Guard) cache(t duly.Token, version uint64) *Grant {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	p := g.passes[t.Hash]
-	if p == nil || !p.same(&t) {
-		if p != nil {
-			p.end(errChanged)
+	grant := g.grants[t.Hash]
+	if grant == nil || !grant.matches(&t) {
+		if grant != nil {
+			grant.cancel(errChanged)
 		}
-		g.makeRoomLocked()
-		p = newPass(t)
-		g.passes[t.Hash] = p
+		g.evictLocked()
+		grant = newGrant(t)
+		g.grants[t.Hash] = grant
 	}
-	p.checked = max(p.checked, change)
-	return p
+	grant.version = max(grant.version, version)
+	return grant
 }
 
-func (g *Guard) makeRoomLocked() {
-	if len(g.passes) < mostPasses {
+func (g *Guard) evictLocked() {
+	if len(g.grants) < maxGrants {
 		return
 	}
-	for hash, p := range g.passes {
-		if g.held[p] == 0 {
-			delete(g.passes, hash)
+	for hash, grant := range g.grants {
+		if g.tracked[grant] == 0 {
+			delete(g.grants, hash)
 		}
 	}
 }
 
-// knows tells whether a token has a pass.
-func (g *Guard) knows(hash [32]byte) bool {
+// cached reports whether a token has a grant.
+func (g *Guard) cached(hash [32]byte) bool {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	if g.passes[hash] != nil {
+	if g.grants[hash] != nil {
 		return true
 	}
-	for p := range g.held {
-		if p.Token.Hash == hash {
+	for grant := range g.tracked {
+		if grant.Token.Hash == hash {
 			return true
 		}
 	}
 	return false
 }
 
-// forget ends the passes of a token, with what to answer to those who wait.
-func (g *Guard) forget(hash [32]byte, cause error) {
+// invalidate ends the grants of a token. cause is the answer to requests that wait.
+func (g *Guard) invalidate(hash [32]byte, cause error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.change++
-	if p := g.passes[hash]; p != nil {
-		p.end(cause)
-		delete(g.passes, hash)
+	g.version++
+	if grant := g.grants[hash]; grant != nil {
+		grant.cancel(cause)
+		delete(g.grants, hash)
 	}
-	for p := range g.held {
-		if p.Token.Hash == hash {
-			p.end(cause)
+
+	// A tracked grant may have been evicted from the cache.
+	for grant := range g.tracked {
+		if grant.Token.Hash == hash {
+			grant.cancel(cause)
 		}
 	}
 }
 
-// Spend counts a call under the limit that a token has for a right, and tells
-// its window for [Guard.GiveBack]. A token without one costs nothing. It
-// answers [duly.ErrLimited] if the limit is used up.
-func (g *Guard) Spend(ctx context.Context, p *Pass, right duly.Right) (window time.Time, err error) {
-	if p == nil || p.Token.Limits.Of(right) == 0 {
+// Spend counts a call against the token's limit for a right. It returns the window of
+// the limit for [Guard.GiveBack]. A token without a limit costs nothing. Spend returns
+// [duly.ErrLimited] if the limit is used up.
+func (g *Guard) Spend(ctx context.Context, grant *Grant, right duly.Right) (window time.Time, err error) {
+	if grant == nil || grant.Token.Limits.Of(right) == 0 {
 		return window, nil
 	}
 	if g.cfg.Limiter == nil {
 		return window, errNoLimiter()
 	}
-	window, err = g.cfg.Limiter.Spend(ctx, p.Token.Hash, right)
+
+	window, err = g.cfg.Limiter.Spend(ctx, grant.Token.Hash, right)
 	if errors.Is(err, duly.ErrNotFound) {
-		g.forget(p.Token.Hash, revoked())
+		g.invalidate(grant.Token.Hash, revoked())
 		return window, revoked()
 	}
 	return window, err
 }
 
-// GiveBack takes a call off what was counted, for one that is not to count
-// after all.
-func (g *Guard) GiveBack(ctx context.Context, p *Pass, right duly.Right, window time.Time) error {
-	if p == nil || window.IsZero() {
+// GiveBack undoes a Spend, for a call that turns out not to count.
+func (g *Guard) GiveBack(ctx context.Context, grant *Grant, right duly.Right, window time.Time) error {
+	if grant == nil || window.IsZero() {
 		return nil
 	}
-	return g.cfg.Limiter.GiveBack(ctx, p.Token.Hash, right, window)
+	return g.cfg.Limiter.GiveBack(ctx, grant.Token.Hash, right, window)
 }
 
 func errNoLimiter() error {
-	return duly.Errorf(duly.CodeUnsupported, "the engine of this server bounds no tokens")
+	return duly.Errorf(duly.CodeUnsupported, "the engine of this server supports no limits of tokens")
 }

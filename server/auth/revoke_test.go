@@ -11,120 +11,125 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// RevokedTokenCached: a token is looked up once while the engine tells of
-// changes, and a revoked one opens nothing, also if a look-up was under way.
+// RevokedTokenCached: a cached token needs no look-up while the engine reports changes.
+// A revoked token is refused, also if a look-up overlapped the revocation.
 func TestRevokedTokenCached(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.listen()
-	secret := r.make("a", duly.RightProduce)
-	// The notice of its making may come later than this; then it is looked up twice.
-	r.until("it is remembered", func() bool {
-		before := r.store.looked()
-		return r.check(secret) == nil && r.check(secret) == nil && r.store.looked() == before
+	r.watch()
+	secret := r.create("a", duly.RightProduce)
+	// The notice of its creation may come later, which causes another look-up.
+	r.eventually("the token is cached", func() bool {
+		before := r.store.lookups()
+		return r.check(secret) == nil && r.check(secret) == nil && r.store.lookups() == before
 	})
 	for range 100 {
-		r.wants("a token that is remembered", r.check(secret), "")
+		r.wantCode("a cached token", r.check(secret), "")
 	}
-	r.told(true) // so that it has to be looked up
+
+	r.notify(true) // so that the next check needs a look-up
 	r.store.mu.Lock()
-	r.store.before = func() { // the look-up has found it; now it is revoked before it is remembered
+	r.store.duringFind = func() { // the look-up has found the token, which is not cached yet
 		if err := r.Revoke(context.Background(), hashOf(secret)); err != nil {
 			t.Error(err)
 		}
 	}
 	r.store.mu.Unlock()
 	r.check(secret)
-	r.wants("after it was revoked", r.check(secret), duly.CodeUnauthorized)
+	r.wantCode("after it was revoked", r.check(secret), duly.CodeUnauthorized)
 }
 
-// X4: revoked through one server, refused by the other: told, not polled, for
-// the clock stands still.
+// X4: the other server refuses a token that one server has revoked. It gets a notice and
+// does not poll: the clock does not advance.
 func TestX4RevokedOnAnotherServer(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
 	there := here.another()
-	here.listen()
-	there.listen()
-	secret := here.make("a", duly.RightProduce)
-	there.wants("before", there.check(secret), "")
+	here.watch()
+	there.watch()
+	secret := here.create("a", duly.RightProduce)
+	there.wantCode("before", there.check(secret), "")
+
 	if err := here.Revoke(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}
-	here.wants("here, at once", here.check(secret), duly.CodeUnauthorized)
-	there.until("it is refused there", func() bool { return there.check(secret) != nil })
-	there.wants("there", there.check(secret), duly.CodeUnauthorized)
+	here.wantCode("here", here.check(secret), duly.CodeUnauthorized)
+	there.eventually("the other server refuses it", func() bool { return there.check(secret) != nil })
+	there.wantCode("there", there.check(secret), duly.CodeUnauthorized)
 }
 
-// hold takes a token's pass and waits with it.
-func (r *rig) hold(secret string) (p *Pass, release func()) {
+// track admits a token and tracks its grant.
+func (r *rig) track(secret string) (p *Grant, release func()) {
 	r.t.Helper()
 	p, err := r.Admit(r.t.Context(), hashOf(secret))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	release, err = r.Hold(r.t.Context(), p)
+	release, err = r.Track(r.t.Context(), p)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return p, release
 }
 
-func (r *rig) ends(p *Pass) error {
+// cause waits until a grant ends, and returns the cause.
+func (r *rig) cause(p *Grant) error {
 	r.t.Helper()
 	limit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	select {
-	case <-p.Over().Done():
-		return context.Cause(p.Over())
+	case <-p.Context().Done():
+		return context.Cause(p.Context())
 	case <-limit.Done():
-		r.t.Fatal("the pass does not end")
+		r.t.Fatal("the grant does not end")
 	}
 	return nil
 }
 
-// X4: what waits with a token that is revoked or changed, here or elsewhere,
-// ends; what waits with others goes on.
-func TestX4HeldPassesEndWithTheirTokens(t *testing.T) {
+// X4: the tracked grants of a token end when it is revoked or changed, on any server.
+// Grants of other tokens do not.
+func TestX4TrackedGrantsEndWithTheirTokens(t *testing.T) {
 	t.Parallel()
 	here := newRig(t)
 	there := here.another()
-	here.listen()
-	there.listen()
-	secret, other := here.make("a", duly.RightProduce), here.make("a", duly.RightProduce)
-	p1, release1 := here.hold(secret)
-	p2, release2 := there.hold(secret)
-	stays, release3 := there.hold(other)
+	here.watch()
+	there.watch()
+	secret, other := here.create("a", duly.RightProduce), here.create("a", duly.RightProduce)
+	p1, release1 := here.track(secret)
+	p2, release2 := there.track(secret)
+	stays, release3 := there.track(other)
 	defer release1()
 	defer release2()
 	defer release3()
+
 	if err := here.Revoke(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}
-	here.wants("here", context.Cause(p1.Over()), duly.CodeUnauthorized) // at once
-	there.wants("there", there.ends(p2), duly.CodeUnauthorized)
-	if stays.Over().Err() != nil {
-		t.Error("the pass of another token has ended")
+	here.wantCode("here", context.Cause(p1.Context()), duly.CodeUnauthorized) // without a notice
+	there.wantCode("there", there.cause(p2), duly.CodeUnauthorized)
+	if stays.Context().Err() != nil {
+		t.Error("the grant of another token has ended")
 	}
+
 	if err := here.Limit(t.Context(), hashOf(other), duly.Limits{Produce: 1, Per: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
-	if err := there.ends(stays); !Changed(err) {
-		t.Errorf("the pass of a token that has changed has ended with %v", err)
+	if err := there.cause(stays); !Changed(err) {
+		t.Errorf("the grant of a changed token has ended with %v", err)
 	}
-	p4, release4 := there.hold(other)
+	p4, release4 := there.track(other)
 	defer release4()
 	if p4.Token.Limits.Produce != 1 {
-		t.Errorf("the new pass has %+v", p4.Token)
+		t.Errorf("the new grant has %+v", p4.Token)
 	}
 }
 
-// X4: a notice that comes between the look-up and the waiting is not missed.
-func TestX4APassThatEndedBeforeItWasHeldIsNotHeld(t *testing.T) {
+// X4: Track does not miss a notice that comes between the look-up and Track.
+func TestX4TrackAfterRevocation(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.listen()
-	secret := r.make("a", duly.RightProduce)
+	r.watch()
+	secret := r.create("a", duly.RightProduce)
 	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
@@ -132,113 +137,117 @@ func TestX4APassThatEndedBeforeItWasHeldIsNotHeld(t *testing.T) {
 	if err := r.store.DeleteToken(t.Context(), hashOf(secret)); err != nil { // by another server
 		t.Fatal(err)
 	}
-	r.until("the notice has come", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return p.checked < r.change })
-	_, err = r.Hold(t.Context(), p)
-	r.wants("a hold after the notice", err, duly.CodeUnauthorized)
+
+	r.eventually("the notice has come", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return p.version < r.version })
+	_, err = r.Track(t.Context(), p)
+	r.wantCode("Track after the notice", err, duly.CodeUnauthorized)
 }
 
-// While the engine can't be heard nothing that is remembered is used, and who
-// waits has to come again when it can't be found out how his token is.
-func TestNothingIsRememberedWhileTheEngineIsNotHeard(t *testing.T) {
+// While the engine sends no notices, the guard does not use its cache. When they are back
+// and a look-up fails, tracked grants end.
+func TestCacheWithoutNotices(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	secret := r.make("a", duly.RightProduce)
-	for i := range 3 { // nobody listens
-		r.wants("a good token", r.check(secret), "")
-		if n := r.store.looked(); n != i+1 {
+	secret := r.create("a", duly.RightProduce)
+	for i := range 3 { // no watch runs
+		r.wantCode("a valid token", r.check(secret), "")
+		if n := r.store.lookups(); n != i+1 {
 			t.Errorf("%d look-ups after %d checks", n, i+1)
 		}
 	}
-	r.listen()
-	p, release := r.hold(secret)
+
+	r.watch()
+	p, release := r.track(secret)
 	defer release()
-	r.told(false)
-	looked := r.store.looked()
-	r.wants("a good token", r.check(secret), "")
-	if r.store.looked() == looked {
-		t.Error("what was remembered was used while changes were not heard of")
+	r.notify(false)
+	before := r.store.lookups()
+	r.wantCode("a valid token", r.check(secret), "")
+	if r.store.lookups() == before {
+		t.Error("the guard used its cache without notices")
 	}
-	if p.Over().Err() != nil {
-		t.Error("the pass has ended although nothing is known against it")
+	if p.Context().Err() != nil {
+		t.Error("the grant of a valid token has ended")
 	}
+
 	r.store.failWith(duly.ErrUnavailable)
-	r.wants("a token that can't be looked up", r.check(secret), duly.CodeUnavailable)
-	r.told(true)
-	r.wants("what waits with it", r.ends(p), duly.CodeUnavailable)
+	r.wantCode("a token whose look-up fails", r.check(secret), duly.CodeUnavailable)
+	r.notify(true)
+	r.wantCode("its tracked grant", r.cause(p), duly.CodeUnavailable)
 	r.store.failWith(nil)
-	r.wants("when it can be looked up again", r.check(secret), "")
+	r.wantCode("when look-ups succeed again", r.check(secret), "")
 }
 
-// Without a watcher nothing is remembered either, and what is revoked here
-// ends here.
-func TestAGuardWithoutAWatcherLooksEveryTokenUp(t *testing.T) {
+// Without a watcher the guard looks every token up. A look-up that does not find a token
+// ends its grants.
+func TestGuardWithoutWatcher(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.cfg.Watcher = nil
 	if err := r.Watch(t.Context()); err != nil {
 		t.Error(err)
 	}
-	secret := r.make("a", duly.RightProduce)
-	p, release := r.hold(secret)
+	secret := r.create("a", duly.RightProduce)
+	p, release := r.track(secret)
 	defer release()
 	if err := r.store.DeleteToken(t.Context(), hashOf(secret)); err != nil {
 		t.Fatal(err)
 	}
-	r.wants("after it was revoked elsewhere", r.check(secret), duly.CodeUnauthorized)
-	r.wants("what waits with it", context.Cause(p.Over()), duly.CodeUnauthorized)
+	r.wantCode("after another server revoked it", r.check(secret), duly.CodeUnauthorized)
+	r.wantCode("its tracked grant", context.Cause(p.Context()), duly.CodeUnauthorized)
 }
 
-// A pass that was forgotten for want of room before its request came to wait
-// ends with its token nevertheless.
-func TestAPassThatWasForgottenEndsWithItsToken(t *testing.T) {
+// A grant that was evicted before Track ends with its token too.
+func TestEvictedGrantEndsWithItsToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	secret := r.make("a", duly.RightProduce)
+	secret := r.create("a", duly.RightProduce)
 	p, err := r.Admit(t.Context(), hashOf(secret))
 	if err != nil {
 		t.Fatal(err)
 	}
-	delete(r.passes, p.Token.Hash)
-	release, err := r.Hold(t.Context(), p)
+	delete(r.grants, p.Token.Hash) // as evictLocked does
+
+	release, err := r.Track(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer release()
-	r.wants("another request", r.check(secret), "")
+	r.wantCode("another request", r.check(secret), "")
 	if err := r.Revoke(t.Context(), p.Token.Hash); err != nil {
 		t.Fatal(err)
 	}
-	r.wants("what waits with it", context.Cause(p.Over()), duly.CodeUnauthorized)
+	r.wantCode("its tracked grant", context.Cause(p.Context()), duly.CodeUnauthorized)
 }
 
-func TestTheRememberedPassesAreBounded(t *testing.T) {
+func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.listen()
-	held, release := r.hold(r.make("a", duly.RightProduce))
+	r.watch()
+	tracked, release := r.track(r.create("a", duly.RightProduce))
 	defer release()
-	for i := range mostPasses {
-		r.passes[[32]byte{0: byte(i), 1: byte(i >> 8), 31: 1}] = newPass(duly.Token{})
+	for i := range maxGrants {
+		r.grants[[32]byte{0: byte(i), 1: byte(i >> 8), 31: 1}] = newGrant(duly.Token{})
 	}
-	secret := r.make("a", duly.RightProduce)
-	if err := r.check(secret); err != nil || len(r.passes) > mostPasses {
-		t.Errorf("%v, %d passes", err, len(r.passes))
+	secret := r.create("a", duly.RightProduce)
+	if err := r.check(secret); err != nil || len(r.grants) > maxGrants {
+		t.Errorf("%v, %d grants", err, len(r.grants))
 	}
-	if err := r.Revoke(t.Context(), held.Token.Hash); err != nil || held.Over().Err() == nil {
-		t.Errorf("%v; a pass that is held has outlived its token", err)
+	if err := r.Revoke(t.Context(), tracked.Token.Hash); err != nil || tracked.Context().Err() == nil {
+		t.Errorf("%v; a tracked grant has outlived its token", err)
 	}
 }
 
-// Under a crowd that comes and goes no revoked token is let in once its
-// revocation has been answered.
-func TestX4ACrowdIsRefusedOnceItsTokenIsRevoked(t *testing.T) {
+// X4: with many concurrent requests, no request is admitted that begins after Revoke has
+// returned.
+func TestX4ConcurrentRequestsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.listen()
+	r.watch()
 	for round := range 20 {
-		secret := r.make("a", duly.RightProduce)
+		secret := r.create("a", duly.RightProduce)
 		revoked := make(chan struct{})
 		var wg sync.WaitGroup
+
 		for i := range 8 {
 			from := fmt.Sprintf("10.0.%d.%d:1", round, i)
 			wg.Go(func() {
@@ -251,7 +260,7 @@ func TestX4ACrowdIsRefusedOnceItsTokenIsRevoked(t *testing.T) {
 					}
 					err := r.check(secret, from)
 					if over && err == nil {
-						t.Error("it was let in after it was revoked")
+						t.Error("a request was admitted after the revocation")
 					}
 					if over || err != nil {
 						return
@@ -259,6 +268,7 @@ func TestX4ACrowdIsRefusedOnceItsTokenIsRevoked(t *testing.T) {
 				}
 			})
 		}
+
 		if err := r.Revoke(t.Context(), hashOf(secret)); err != nil {
 			t.Error(err)
 		}
@@ -267,67 +277,68 @@ func TestX4ACrowdIsRefusedOnceItsTokenIsRevoked(t *testing.T) {
 	}
 }
 
-// Nobody locks himself out: the last operator's token stays, unless there are
-// accounts.
-func TestTheLastOperatorIsNotRevoked(t *testing.T) {
+// Revoke refuses the last operator's token, unless there are accounts.
+func TestLastOperatorIsNotRevoked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	first := r.make("*", duly.RightAdmin)
-	r.make("*", duly.RightProduce)
-	r.make("a", duly.RightAdmin)
-	r.wants("the last operator", r.Revoke(t.Context(), hashOf(first)), duly.CodeConflict)
-	r.wants("its token", r.check(first), "")
-	second := r.make("*", duly.RightAdmin)
-	r.wants("the first of two", r.Revoke(t.Context(), hashOf(first)), "")
-	r.wants("a second time", r.Revoke(t.Context(), hashOf(first)), duly.CodeNotFound)
+	first := r.create("*", duly.RightAdmin)
+	r.create("*", duly.RightProduce)
+	r.create("a", duly.RightAdmin)
+	r.wantCode("the last operator", r.Revoke(t.Context(), hashOf(first)), duly.CodeConflict)
+	r.wantCode("its token", r.check(first), "")
+
+	second := r.create("*", duly.RightAdmin)
+	r.wantCode("the first of two", r.Revoke(t.Context(), hashOf(first)), "")
+	r.wantCode("a second time", r.Revoke(t.Context(), hashOf(first)), duly.CodeNotFound)
+
 	ada, _ := NewAccount("ada", "correct horse")
-	r.wants("the last one beside an account", r.another(ada).Revoke(t.Context(), hashOf(second)), "")
+	r.wantCode("the last one with an account", r.another(ada).Revoke(t.Context(), hashOf(second)), "")
 }
 
-func TestAWatchThatEndsIsNotRelyedOn(t *testing.T) {
+// After its watch has ended, a guard does not use its cache.
+func TestEndedWatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- r.Watch(ctx) }()
-	r.until("the guard hears", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return r.hearing })
+	r.eventually("the guard watches", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return r.watching })
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || r.hearing {
-		t.Errorf("%v, hearing %t", err, r.hearing)
+	if err := <-done; !errors.Is(err, context.Canceled) || r.watching {
+		t.Errorf("%v, watching %t", err, r.watching)
 	}
 }
 
-// A token that nobody has, which anybody may show, voids nothing that is
-// remembered.
-func TestAnUnknownTokenVoidsNoPass(t *testing.T) {
+// An unknown token, which anybody can send, does not invalidate the cache.
+func TestUnknownTokenKeepsCache(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	r.listen()
-	secret := r.make("a", duly.RightProduce)
-	r.until("it is remembered", func() bool { return r.check(secret) == nil && r.Remembered(hashOf(secret)) != nil })
-	r.wants("an unknown token", r.check(NewSecret()), duly.CodeUnauthorized)
-	if r.Remembered(hashOf(secret)) == nil {
-		t.Error("the token that is good is to be looked up anew")
+	r.watch()
+	secret := r.create("a", duly.RightProduce)
+	r.eventually("the token is cached", func() bool { return r.check(secret) == nil && r.Cached(hashOf(secret)) != nil })
+	r.wantCode("an unknown token", r.check(NewSecret()), duly.CodeUnauthorized)
+	if r.Cached(hashOf(secret)) == nil {
+		t.Error("the valid token needs another look-up")
 	}
 }
 
-// X4: who waits with a token that a look-up finds changed ends, before any notice
-// of the change.
-func TestX4APassEndsOnceItsTokenIsFoundChanged(t *testing.T) {
+// X4: a look-up that finds a changed token ends its previous grant, before any notice of
+// the change.
+func TestX4LookUpEndsChangedGrant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	token := duly.Token{Hash: [32]byte{1}, Namespace: "a", Rights: duly.RightProduce}
-	p := r.remember(token, 1)
-	if again := r.remember(token, 2); again != p || p.Over().Err() != nil {
-		t.Errorf("found as it was, the token has another pass: %v", p.Over().Err())
+	p := r.cache(token, 1)
+	if again := r.cache(token, 2); again != p || p.Context().Err() != nil {
+		t.Errorf("an unchanged token got another grant: %v", p.Context().Err())
 	}
 
 	token.Limits = duly.Limits{Produce: 1, Per: time.Minute}
-	next := r.remember(token, 3)
-	if err := context.Cause(p.Over()); !Changed(err) {
-		t.Errorf("the pass of the token as it was has ended with %v", err)
+	next := r.cache(token, 3)
+	if err := context.Cause(p.Context()); !Changed(err) {
+		t.Errorf("the previous grant has ended with %v", err)
 	}
-	if next == p || next.Over().Err() != nil || next.Token.Limits.Produce != 1 {
-		t.Errorf("the new pass is %+v, %v", next.Token, next.Over().Err())
+	if next == p || next.Context().Err() != nil || next.Token.Limits.Produce != 1 {
+		t.Errorf("the new grant is %+v, %v", next.Token, next.Context().Err())
 	}
 }

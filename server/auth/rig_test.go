@@ -12,24 +12,25 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// counting is a registry that counts its look-ups and can hold one back.
-type counting struct {
+// countingRegistry counts its look-ups. It can fail, or call a function during one.
+type countingRegistry struct {
 	*model.Engine
-	mu     sync.Mutex
-	finds  int
-	before func()
-	fail   error
+	mu         sync.Mutex
+	finds      int
+	duringFind func()
+	fail       error
 }
 
-func (c *counting) FindToken(ctx context.Context, hash [32]byte) (duly.Token, error) {
+func (c *countingRegistry) FindToken(ctx context.Context, hash [32]byte) (duly.Token, error) {
 	c.mu.Lock()
 	c.finds++
-	before, fail := c.before, c.fail
-	c.before = nil
+	during, fail := c.duringFind, c.fail
+	c.duringFind = nil
 	c.mu.Unlock()
+
 	t, err := c.Engine.FindToken(ctx, hash)
-	if before != nil {
-		before()
+	if during != nil {
+		during()
 	}
 	if fail != nil {
 		return duly.Token{}, fail
@@ -37,56 +38,56 @@ func (c *counting) FindToken(ctx context.Context, hash [32]byte) (duly.Token, er
 	return t, err
 }
 
-func (c *counting) looked() int {
+func (c *countingRegistry) lookups() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.finds
 }
 
-func (c *counting) failWith(err error) {
+func (c *countingRegistry) failWith(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fail = err
 }
 
-// rig is a guard on a registry in memory, with a clock that only the test moves.
+// rig is a guard on a registry in memory, with a fake clock.
 type rig struct {
 	*Guard
 	t     *testing.T
-	store *counting
+	store *countingRegistry
 	clock *clock.Fake
 }
 
 func newRig(t *testing.T, accounts ...Account) *rig {
 	c := clock.NewFake()
-	return (&rig{t: t, clock: c, store: &counting{Engine: model.New(model.Config{Clock: c})}}).another(accounts...)
+	return (&rig{t: t, clock: c, store: &countingRegistry{Engine: model.New(model.Config{Clock: c})}}).another(accounts...)
 }
 
-// another is the guard of another server on the same registry.
+// another returns the guard of another server on the same registry.
 func (r *rig) another(accounts ...Account) *rig {
 	r.t.Helper()
 	g := NewGuard(Config{Registry: r.store, Watcher: r.store, Limiter: r.store, Accounts: accounts, Clock: r.clock})
 	return &rig{Guard: g, t: r.t, store: r.store, clock: r.clock}
 }
 
-// listen runs the guard's watch until the test ends, and waits until it hears.
-func (r *rig) listen() {
+// watch runs the guard's watch until the test ends, and waits until it has begun.
+func (r *rig) watch() {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() { defer close(done); r.Watch(ctx) }()
 	r.t.Cleanup(func() { cancel(); <-done })
-	r.until("the guard hears", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return r.hearing })
+	r.eventually("the guard watches", func() bool { r.mu.RLock(); defer r.mu.RUnlock(); return r.watching })
 }
 
-// until waits for something that another goroutine does, by no clock.
-func (r *rig) until(what string, happened func() bool) {
+// eventually waits until a condition holds, whatever the fake clock shows.
+func (r *rig) eventually(what string, happened func() bool) {
 	r.t.Helper()
 	eventually.True(r.t, what, happened)
 }
 
-// make makes a token and tells its secret.
-func (r *rig) make(namespace string, rights duly.Right) string {
+// create creates a token and returns its secret.
+func (r *rig) create(namespace string, rights duly.Right) string {
 	r.t.Helper()
 	secret, _, err := r.Create(r.t.Context(), duly.Token{Namespace: namespace, Rights: rights})
 	if err != nil {
@@ -96,11 +97,12 @@ func (r *rig) make(namespace string, rights duly.Right) string {
 }
 
 func (r *rig) check(secret string, from ...string) error {
-	_, err := r.Check(context.Background(), Claim{"Bearer " + secret, Remote{Peer: strings.Join(from, "")}}, Produce, "a")
+	c := Credentials{"Bearer " + secret, Remote{Peer: strings.Join(from, "")}}
+	_, err := r.Check(context.Background(), c, Produce, "a")
 	return err
 }
 
-func (r *rig) wants(what string, err error, code duly.Code) {
+func (r *rig) wantCode(what string, err error, code duly.Code) {
 	r.t.Helper()
 	if duly.CodeOf(err) != code {
 		r.t.Errorf("%s: %v, want %s", what, err, code)

@@ -12,39 +12,40 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// long tells that the long suites were asked for.
+// long reports whether the long tests are enabled.
 func long() bool { return os.Getenv("DULY_LONG") != "" }
 
-// X6: it takes the same time to refuse a token that begins like a good one and
-// one that does not: Welch's t over 100 000 samples of each, without the tail
-// that interruptions make. Both kinds have a beginning that stays, for a
-// processor learns one that does.
+// X6: refusing a token takes the same time whether it begins like a valid one or not:
+// Welch's t over 100 000 samples of each, without the tail that interruptions cause.
+// Both kinds have a constant beginning, because the processor adapts to one.
 func TestX6RefusingTakesTheSameTime(t *testing.T) {
 	if !long() {
 		t.Skip("needs DULY_LONG=1, and a machine at rest")
 	}
 	r := newRig(t)
-	begins := [2]string{NewSecret(), r.make("a", duly.RightProduce)}
+	begins := [2]string{NewSecret(), r.create("a", duly.RightProduce)}
 	const n = 100_000
 	var took [2][]float64
+
 	for range 2 * n {
 		kind := rand.IntN(2)
 		guess := begins[kind][:40] + NewSecret()[40:]
-		claim := Claim{Header: "Bearer " + guess}
+		c := Credentials{Header: "Bearer " + guess}
 		begin := clock.Monotonic()
-		_, err := r.Check(context.Background(), claim, Produce, "a")
+		_, err := r.Check(context.Background(), c, Produce, "a")
 		took[kind] = append(took[kind], float64(clock.Monotonic()-begin))
 		if err == nil {
-			t.Fatal("a guess was let in")
+			t.Fatal("a guess was admitted")
 		}
 	}
+
 	w := welch(trimmed(took[0], took[1]))
 	if t.Logf("t = %.2f over %d and %d samples", w, len(took[0]), len(took[1])); math.Abs(w) >= 4.5 {
-		t.Error("how long it takes tells of the token")
+		t.Error("the duration depends on the token")
 	}
 }
 
-// trimmed leaves out what is slower than nine tenths of all.
+// trimmed drops the slowest tenth of the samples.
 func trimmed(a, b []float64) (x, y []float64) {
 	all := slices.Sorted(slices.Values(slices.Concat(a, b)))
 	most := all[len(all)*9/10]

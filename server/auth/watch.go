@@ -8,116 +8,123 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// rechecks is how many passes are looked up at once after a change.
-const rechecks = 16
+// maxRechecks bounds the concurrent look-ups after a change.
+const maxRechecks = 16
 
-// Watch listens to the engine until ctx ends, so that passes need not be
-// looked up for every request and end when their tokens do. It returns why it
-// has ended; without a Watcher that is at once, with nil.
+// Watch receives changes from the engine until ctx ends. While it runs, cached grants
+// need no look-up, and tracked grants end with their tokens. It returns the reason for
+// its end. Without a Watcher it returns nil at once.
 func (g *Guard) Watch(ctx context.Context) error {
 	if g.cfg.Watcher == nil {
 		return nil
 	}
+
 	ctx, cancel := context.WithCancel(ctx)
 	var checking sync.WaitGroup
 	checking.Go(func() {
 		for {
 			select {
 			case <-g.recheck:
-				g.recheckHeld(ctx)
+				g.recheckTracked(ctx)
 			case <-ctx.Done():
 				return
 			}
 		}
 	})
-	err := g.cfg.Watcher.WatchTokens(ctx, g.told)
-	g.told(false)
+
+	err := g.cfg.Watcher.WatchTokens(ctx, g.notify)
+	g.notify(false)
 	cancel()
 	checking.Wait()
 	return err
 }
 
-// told takes the engine's notice: whatever was looked up before it is doubtful.
-func (g *Guard) told(hearing bool) {
+// notify handles a notice of the engine: every previous look-up may be out of date.
+// watching reports whether the engine will send further notices.
+func (g *Guard) notify(watching bool) {
 	g.mu.Lock()
-	g.hearing = hearing
-	g.change++
+	g.watching = watching
+	g.version++
 	g.mu.Unlock()
-	if !hearing {
-		return // the passes that are held have to wait until it can be told
+	if !watching {
+		return // the tracked grants are verified when the watch is back
 	}
+
 	select {
 	case g.recheck <- struct{}{}:
 	default:
 	}
 }
 
-// recheckHeld looks every pass up that a request waits with.
-func (g *Guard) recheckHeld(ctx context.Context) {
+// recheckTracked verifies every grant that a request waits with.
+func (g *Guard) recheckTracked(ctx context.Context) {
 	g.mu.RLock()
-	passes := make([]*Pass, 0, len(g.held))
-	for p := range g.held {
-		passes = append(passes, p)
+	grants := make([]*Grant, 0, len(g.tracked))
+	for grant := range g.tracked {
+		grants = append(grants, grant)
 	}
 	g.mu.RUnlock()
+
 	var running sync.WaitGroup
-	turns := make(chan struct{}, rechecks)
-	for _, p := range passes {
-		turns <- struct{}{}
+	slots := make(chan struct{}, maxRechecks)
+	for _, grant := range grants {
+		slots <- struct{}{}
 		running.Go(func() {
-			g.verify(ctx, p)
-			<-turns
+			g.verify(ctx, grant)
+			<-slots
 		})
 	}
 	running.Wait()
 }
 
-// verify looks a pass up and ends it if its token is not as it was. Where that
-// can't be found out it ends as well: who waits with it is to come again.
-func (g *Guard) verify(ctx context.Context, p *Pass) {
-	t, change, err := g.lookUp(ctx, p.Token.Hash)
+// verify looks the token of a grant up, and ends the grant if the token has changed. It
+// also ends the grant if the look-up fails: the requests that wait with it may retry.
+func (g *Guard) verify(ctx context.Context, grant *Grant) {
+	t, version, err := g.lookUp(ctx, grant.Token.Hash)
 	switch {
 	case ctx.Err() != nil:
 		return
 	case errors.Is(err, duly.ErrNotFound):
-		g.forget(p.Token.Hash, revoked())
+		g.invalidate(grant.Token.Hash, revoked())
 		return
-	case err == nil && !p.same(&t):
+	case err == nil && !grant.matches(&t):
 		err = errChanged
 	}
+
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err == nil {
-		p.checked = max(p.checked, change)
+		grant.version = max(grant.version, version)
 		return
 	}
-	p.end(err)
-	if g.passes[p.Token.Hash] == p {
-		delete(g.passes, p.Token.Hash)
+	grant.cancel(err)
+	if g.grants[grant.Token.Hash] == grant {
+		delete(g.grants, grant.Token.Hash)
 	}
 }
 
-// Hold is for a request that waits: from now on the pass ends when its token
-// is revoked or changed. It answers the cause if the pass has ended already.
-// release must be called in any case.
-func (g *Guard) Hold(ctx context.Context, p *Pass) (release func(), err error) {
-	if p == nil || p.Account() {
+// Track is for a request that waits: until release, the grant ends when its token is
+// revoked or changed. If it has ended already, Track returns the cause. Callers must
+// call release in any case.
+func (g *Guard) Track(ctx context.Context, grant *Grant) (release func(), err error) {
+	if grant == nil || grant.Account() {
 		return func() {}, nil
 	}
+
 	g.mu.Lock()
-	g.held[p]++
-	good := g.goodLocked(p)
+	g.tracked[grant]++
+	valid := g.validLocked(grant)
 	g.mu.Unlock()
-	if !good { // a notice of before may have passed it by
-		g.verify(ctx, p)
+	if !valid { // the notice of a change may have come before the grant was tracked
+		g.verify(ctx, grant)
 	}
-	return func() { g.release(p) }, context.Cause(p.over)
+	return func() { g.untrack(grant) }, context.Cause(grant.ctx)
 }
 
-func (g *Guard) release(p *Pass) {
+func (g *Guard) untrack(grant *Grant) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.held[p]--; g.held[p] == 0 {
-		delete(g.held, p)
+	if g.tracked[grant]--; g.tracked[grant] == 0 {
+		delete(g.tracked, grant)
 	}
 }

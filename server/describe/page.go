@@ -38,7 +38,7 @@ func Page(version string, problem any, parts []Part) []byte {
 	page := template.Must(template.New("page").Funcs(template.FuncMap{
 		"curl": Curl, "codes": Codes, "paragraphs": paragraphs, "request": RequestFields, "answer": AnswerFields,
 		"errorFields": func() []Field { return fieldsOf(problem) }, "typeName": typeHTML, "query": queryFields,
-		"right": func(n auth.Need) string { return n.String() },
+		"right": func(n auth.Access) string { return n.String() },
 	}).Parse(pageText))
 	var b bytes.Buffer
 	err := page.Execute(&b, map[string]any{"Version": version, "Style": template.CSS(pageStyle), "Intro": intro, "Examples": strings.ReplaceAll(examples, "`", ""), "Variables": setVariables,

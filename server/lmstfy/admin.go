@@ -93,7 +93,7 @@ func (a *Admin) Handler(next http.Handler) http.Handler {
 }
 
 // admitKnown lets in callers with credentials.
-func admitKnown(c *route.Call) (*auth.Pass, error) {
+func admitKnown(c *route.Call) (*auth.Grant, error) {
 	if len(c.R.RequestURI) > route.MaxURL {
 		return nil, errTooLongURL
 	}
@@ -101,7 +101,7 @@ func admitKnown(c *route.Call) (*auth.Pass, error) {
 }
 
 // admit is admitKnown, and lets in callers on this machine if it is open to them.
-func (a *Admin) admit(c *route.Call) (*auth.Pass, error) {
+func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
 	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && local(c.R) {
 		return nil, c.CheckOrigin()

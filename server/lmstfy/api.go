@@ -78,7 +78,7 @@ func (a *API) Routes() []route.Route {
 			names, action = checkList, "consume"
 		}
 		r.Handler = counted(r.Handler)
-		r.Dialect = &route.Dialect{JSON: jsonType, Fail: fail, Uncounted: a.uncounted(action), Answered: a.answered(r.Path), Admit: func(c *route.Call) (*auth.Pass, error) {
+		r.Dialect = &route.Dialect{JSON: jsonType, Fail: fail, Uncounted: a.uncounted(action), Answered: a.answered(r.Path), Admit: func(c *route.Call) (*auth.Grant, error) {
 			return a.admit(c, names, r.Need)
 		}}
 	}

@@ -35,11 +35,11 @@ func TestEveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 		"produce": p.token("ns", produce), "consume": p.token("ns", consume), "both": p.token("ns", both),
 		"admin": p.token("ns", duly.RightAdmin), "operator": p.token("*", duly.RightAdmin), "foreign": p.token("other", both),
 	}
-	may := map[auth.Need]string{
+	may := map[auth.Access]string{
 		auth.Open: "none unknown malformed produce consume both admin operator foreign", auth.Produce: "produce both admin operator",
 		auth.Consume: "consume both admin operator", auth.Either: "produce consume both admin operator", auth.Both: "both admin operator",
 	}
-	want := map[string]auth.Need{
+	want := map[string]auth.Access{
 		"PUT /api/ns/q": auth.Produce, "PUT /api/ns/q/bulk": auth.Produce, "PUT /api/ns/q/job/some-job": auth.Produce,
 		"GET /api/ns/q": auth.Consume, "GET /api/ns/q/peek": auth.Consume, "GET /api/ns/q/job/some-job": auth.Consume,
 		"GET /api/ns/q/deadletter": auth.Consume, "DELETE /api/ns/q/job/some-job": auth.Either,

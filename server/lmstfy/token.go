@@ -32,7 +32,7 @@ func splitToken(text string) (inPool, token string) {
 }
 
 // admit judges a request before its body is read: names, pool, token.
-func (a *API) admit(c *route.Call, names func(namespace, queue string) error, need auth.Need) (*auth.Pass, error) {
+func (a *API) admit(c *route.Call, names func(namespace, queue string) error, need auth.Access) (*auth.Grant, error) {
 	if err := names(c.Namespace, c.PathValue("queue")); err != nil {
 		return nil, err
 	}
@@ -83,12 +83,12 @@ func (a *API) checkPool(c *route.Call, inPool string) error {
 // pass returns the pass of a token. A remembered token of duly's costs one hash.
 // Any other text was chosen by a person, so failed guesses are counted, with the
 // namespace as the account.
-func (a *API) pass(c *route.Call, token string) (*auth.Pass, error) {
+func (a *API) pass(c *route.Call, token string) (*auth.Grant, error) {
 	hash, ok := auth.Hash(token)
 	if !ok {
 		return a.guard.AdmitChosen(c.Context(), c.Remote(), "namespace "+c.Namespace, GivenHash(c.Namespace, token))
 	}
-	if p := a.guard.Remembered(hash); p != nil {
+	if p := a.guard.Cached(hash); p != nil {
 		return p, nil
 	}
 	return a.guard.Admit(c.Context(), hash, GivenHash(c.Namespace, token))
@@ -110,4 +110,4 @@ func GivenHash(namespace, token string) [32]byte {
 	return sha256.Sum256([]byte("lmstfy\x00" + namespace + "\x00" + token))
 }
 
-func anybody(*route.Call) (*auth.Pass, error) { return nil, nil }
+func anybody(*route.Call) (*auth.Grant, error) { return nil, nil }

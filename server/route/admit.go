@@ -22,8 +22,8 @@ func (c *Call) admit() (err error) {
 }
 
 // CheckToken judges whoever the Authorization header names.
-func (c *Call) CheckToken() (*auth.Pass, error) {
-	claim := auth.Claim{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
+func (c *Call) CheckToken() (*auth.Grant, error) {
+	claim := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
 	pass, err := c.host.Guard.Check(c.Context(), claim, c.route.Need, duly.NamespaceOr(c.Namespace))
 	if err == nil && pass != nil && pass.Account() {
 		err = c.CheckOrigin()
@@ -90,11 +90,11 @@ func (c *Call) refused(err error) {
 func (c *Call) Stay(others ...context.Context) (ctx context.Context, release func(), err error) {
 	letGo := func() {}
 	if c.pass != nil {
-		if letGo, err = c.host.Guard.Hold(c.Context(), c.pass); err != nil {
+		if letGo, err = c.host.Guard.Track(c.Context(), c.pass); err != nil {
 			letGo()
 			return nil, nil, err
 		}
-		others = append(others, c.pass.Over())
+		others = append(others, c.pass.Context())
 	}
 
 	ctx, cancel := context.WithCancelCause(c.Context())
@@ -113,7 +113,7 @@ func (c *Call) Stay(others ...context.Context) (ctx context.Context, release fun
 
 // MustHave returns an error unless the caller has a right beyond that of the route,
 // for what only some requests to a route need.
-func (c *Call) MustHave(need auth.Need) error {
+func (c *Call) MustHave(need auth.Access) error {
 	if c.pass == nil || !need.Allows(&c.pass.Token, duly.NamespaceOr(c.Namespace)) {
 		return need.Refusal()
 	}

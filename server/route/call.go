@@ -28,7 +28,7 @@ type Call struct {
 	host  *Host
 	route *Route
 	path  Match
-	pass  *auth.Pass
+	pass  *auth.Grant
 	spent time.Time // the window of the token's limit
 	id    string
 	start time.Duration

@@ -20,7 +20,7 @@ type Route struct {
 	Path string
 	// Need is the right that a caller must have. A route without one is not
 	// mounted.
-	Need auth.Need
+	Need auth.Access
 	// Spends is the right whose limit a call counts under, if the token has
 	// one; 0: the route is never limited.
 	Spends duly.Right
@@ -46,7 +46,7 @@ type Dialect struct {
 	JSON []string
 	// Admit judges the caller and what stands in the URL before a byte of the
 	// body is read. The pass is nil where none is needed.
-	Admit func(c *Call) (*auth.Pass, error)
+	Admit func(c *Call) (*auth.Grant, error)
 	// Uncounted makes the API's own error of that of a call that its token's
 	// limit does not let through.
 	Uncounted func(c *Call, err error) error

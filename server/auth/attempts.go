@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// mostFailures is the number of guesses of one kind that may fail per window.
-	mostFailures = 10
-	// failureWindow begins with the first failure.
+	// maxFailures bounds the failed guesses of one key in a window.
+	maxFailures = 10
+	// failureWindow is the length of a window, which begins with the first failure.
 	failureWindow = time.Minute
-	// mostGuesses bounds the kinds of guesses in memory.
-	mostGuesses = 10_000
+	// maxGuesses bounds the keys in memory.
+	maxGuesses = 10_000
 )
 
-// guess is the key by which failed attempts are counted: their address and the
-// account that they name.
+// guess is the key of failed attempts: their address and account.
 type guess struct {
 	from    netip.Addr
 	account [8]byte // of a hash, because callers choose the name and its length
@@ -34,15 +33,15 @@ func guessOf(from Remote, account string) guess {
 	return guess{from: from.address(), account: [8]byte(sum[:8])}
 }
 
-// attempts counts failed guesses in two generations. A failure goes into the
-// young one, which becomes the old one when it is full or its window is over. So
-// memory is bounded without a search. An attacker with more addresses than the
-// bound is not slowed down.
+// attempts counts failed guesses in two maps. A failure goes into the recent map, which
+// becomes the previous one when it is full or its window is over. This bounds the
+// memory without a search. An attacker with more addresses than the maximum is not
+// slowed down.
 type attempts struct {
-	clock      clock.Clock
-	mu         sync.Mutex
-	young, old map[guess]failures
-	turned     time.Duration // when young began
+	clock            clock.Clock
+	mu               sync.Mutex
+	recent, previous map[guess]failures
+	rotated          time.Duration // when recent was created, monotonic
 }
 
 type failures struct {
@@ -50,32 +49,31 @@ type failures struct {
 	n     int
 }
 
-// fail counts a guess that has failed. Beyond the bound it counts nothing and
-// returns how long the window still lasts.
+// fail counts a failed guess. Beyond the maximum it counts nothing and returns how long
+// the window still lasts.
 func (a *attempts) fail(of guess) (wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	now := a.clock.Mono()
 
 	f := a.findLocked(of, now)
-	if f.n >= mostFailures {
+	if f.n >= maxFailures {
 		return f.begin + failureWindow - now
 	}
 
-	if a.young == nil || len(a.young) >= mostGuesses/2 || now >= a.turned+failureWindow {
-		a.young, a.old, a.turned = map[guess]failures{}, a.young, now
+	if a.recent == nil || len(a.recent) >= maxGuesses/2 || now >= a.rotated+failureWindow {
+		a.recent, a.previous, a.rotated = map[guess]failures{}, a.recent, now
 	}
 	f.n++
-	a.young[of] = f
+	a.recent[of] = f
 	return 0
 }
 
-// findLocked returns the failures of the window that is open, or of one that
-// begins now.
+// findLocked returns the failures of the open window, or of a new one.
 func (a *attempts) findLocked(of guess, now time.Duration) failures {
-	f, ok := a.young[of]
+	f, ok := a.recent[of]
 	if !ok {
-		f, ok = a.old[of]
+		f, ok = a.previous[of]
 	}
 	if !ok || now >= f.begin+failureWindow {
 		return failures{begin: now}
@@ -85,11 +83,11 @@ func (a *attempts) findLocked(of guess, now time.Duration) failures {
 
 func slowDown(wait time.Duration) error {
 	return &duly.Error{Code: duly.CodeLimited, RetryAfter: wait,
-		Message: "too many attempts from this address have failed; repeat in " + duly.FormatDuration(wait.Round(time.Second)) +
+		Message: "too many failed attempts from this address; retry in " + duly.FormatDuration(wait.Round(time.Second)) +
 			", or at once with the right secret"}
 }
 
-// Remote is where a request comes from.
+// Remote describes the origin of a request.
 type Remote struct {
 	// Peer is the other end of the connection, host:port.
 	Peer string
@@ -97,14 +95,14 @@ type Remote struct {
 	// proxy appends to the last line or adds its own line. A client can send any
 	// text before that.
 	Forwarded []string
-	// Proxies are the networks whose X-Forwarded-For is believed. The header of
-	// any other peer is ignored, on the loopback too.
+	// Proxies are the networks whose X-Forwarded-For is trusted. The header of any
+	// other peer is ignored, on the loopback too.
 	Proxies []netip.Prefix
 }
 
-// address returns the nearest address that is not a proxy. An IPv6 client can
-// choose from a whole /64, which counts as one address. A peer without an
-// address, such as a socket in memory, has the zero one.
+// address returns the nearest address that is not a proxy. It returns one address for
+// an IPv6 /64, because a client can use any address of its network. A peer without an
+// address, such as a socket in memory, has the zero address.
 func (r Remote) address() netip.Addr {
 	host, _, err := net.SplitHostPort(r.Peer)
 	if err != nil {
@@ -112,8 +110,8 @@ func (r Remote) address() netip.Addr {
 	}
 	at := parseAddress(host)
 
-	// Each proxy appends the address of its own peer, so the list is read from
-	// its end, and only as far as proxies have written it.
+	// Each proxy appends the address of its own peer. So the loop reads the list from
+	// its end, and only the part that proxies have written.
 	for rest := strings.Join(r.Forwarded, ","); rest != "" && r.proxy(at); {
 		i := strings.LastIndexByte(rest, ',')
 		client := parseAddress(strings.TrimSpace(rest[i+1:]))

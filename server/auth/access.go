@@ -1,0 +1,66 @@
+package auth
+
+import (
+	"github.com/dulymq/duly"
+)
+
+// Access is the right that a route requires. The zero Access declares none, and a
+// guard refuses every caller.
+type Access uint8
+
+// The kinds of access.
+const (
+	Undeclared Access = iota
+	// Open routes require nothing: health, and the description of the API.
+	Open
+	// Produce and Consume require that right in the namespace.
+	Produce
+	Consume
+	// Either requires one of the two rights, Both requires both.
+	Either
+	Both
+	// Admin requires the right admin in the namespace.
+	Admin
+	// Operator requires the right admin in all namespaces.
+	Operator
+)
+
+var accessNames = [...]string{"undeclared", "none", "produce", "consume", "consume or produce",
+	"consume and produce", "admin", "admin for *"}
+
+// String returns the name of the right for people.
+func (a Access) String() string { return accessNames[min(int(a), len(accessNames)-1)] }
+
+// rights returns rights of which a token needs at least one. [Both] needs all of them.
+func (a Access) rights() duly.Right {
+	switch a {
+	case Produce:
+		return duly.RightProduce
+	case Consume:
+		return duly.RightConsume
+	case Either, Both:
+		return duly.RightProduce | duly.RightConsume
+	case Admin, Operator:
+		return duly.RightAdmin
+	}
+	return 0
+}
+
+// Allows reports whether a token grants the access in a namespace.
+func (a Access) Allows(t *duly.Token, namespace string) bool {
+	if a == Undeclared || a == Operator && t.Namespace != duly.AllNamespaces {
+		return false
+	}
+	if t.Namespace != duly.AllNamespaces && t.Namespace != namespace {
+		return false
+	}
+	if a == Both {
+		return t.Rights.Includes(duly.RightProduce) && t.Rights.Includes(duly.RightConsume)
+	}
+	return t.Rights.Includes(a.rights())
+}
+
+// Refusal returns the error for a caller without the right.
+func (a Access) Refusal() error {
+	return duly.Errorf(duly.CodeForbidden, "this needs a token with the right %s, for this namespace", a)
+}
