@@ -150,7 +150,8 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 	if slices.Contains(list(""), id) {
 		t.Error("the revoked token is in the list")
 	}
-	if a := f.send("DELETE", "/admin/tokens/"+f.id("operator"), ""); a.status != 409 || !strings.Contains(a.body, "make another one first") {
+	if a := f.send("DELETE", "/admin/tokens/"+f.id("operator"), ""); a.status != 409 ||
+		!strings.Contains(a.body, "create another one first") {
 		t.Errorf("the last operator: %d %s", a.status, a.body)
 	}
 	for _, bad := range []string{"x", f.id("consume")[1:], f.id("consume") + "0", strings.Repeat("g", 64), f.tokens["consume"]} {

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// API serves an operator. A nil Maintainer or Backuper makes its routes answer
+// API is the API for operators. Without a Maintainer or Backuper, their routes return
 // unsupported.
 type API struct {
 	Maintainer duly.Maintainer
@@ -20,7 +20,7 @@ type API struct {
 	Backuper   duly.Backuper
 	Pools      *pools.Pools // nil: there is one engine
 	Guard      *auth.Guard
-	// Gatherer is what /metrics tells.
+	// Gatherer has the metrics of /metrics.
 	Gatherer prometheus.Gatherer
 	Clock    clock.Clock
 }
@@ -29,16 +29,16 @@ func unsupported(what string) error {
 	return duly.Errorf(duly.CodeUnsupported, "the engine of this server has no %s", what)
 }
 
-// ended is the answer to a caller who has lasted longer than the token.
+// ended returns the answer to a caller whose token ended during the call.
 func ended(cause error) error {
 	if auth.Changed(cause) {
-		return duly.Errorf(duly.CodeUnauthorized, "the token was changed meanwhile; begin anew")
+		return duly.Errorf(duly.CodeUnauthorized, "the token has changed during the call; repeat the call")
 	}
 	return cause
 }
 
-// lateStream begins the answer with the first byte, so that an error before it
-// can still be told.
+// lateStream starts the answer with the first byte. Until then the answer can still
+// become an error.
 type lateStream struct {
 	call *route.Call
 	name string // of the file

@@ -1,6 +1,6 @@
-// Package admin is what an operator asks of a server as a whole, on an address
-// of its own that is on the loopback unless it is set otherwise: checking and
-// copying the store, making, listing, limiting and revoking tokens, listing
-// namespaces, showing metrics, profiling the process. Every route needs the
-// right admin for all namespaces, which an account has too.
+// Package admin serves the API for operators: checking and copying the store, creating,
+// listing, limiting and revoking tokens, listing and moving namespaces, showing metrics,
+// profiling the process. It has an address of its own, which is on the loopback by
+// default. Every route requires the right admin for all namespaces. An account has it
+// too.
 package admin

@@ -13,16 +13,16 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// What net/http/pprof does, behind a right and without the program's arguments,
-// which may hold secrets.
+// The profiles are those of net/http/pprof. Unlike that package, these routes require a
+// right, and never show the program's arguments, which may contain secrets.
 
 const (
-	usualProfile   = 30 * time.Second
-	longestProfile = 5 * time.Minute
+	defaultProfileTime = 30 * time.Second
+	maxProfileTime     = 5 * time.Minute
 )
 
-// profile answers one of the program's profiles: "profile" and "trace" are
-// taken for a while, the others are there.
+// profile returns a profile of the process. It records "profile" and "trace" for some
+// time. The others are available at once.
 func (a *API) profile(c *route.Call) error {
 	switch name := c.PathValue("profile"); name {
 	case "profile":
@@ -37,14 +37,15 @@ func (a *API) profile(c *route.Call) error {
 func lookup(c *route.Call, name string) error {
 	p := pprof.Lookup(name)
 	if p == nil {
-		return duly.Errorf(duly.CodeNotFound, "there is no such profile; there are profile, trace, and those of Go's runtime/pprof")
+		return duly.Errorf(duly.CodeNotFound, "no such profile; use profile, trace, or one of Go's runtime/pprof")
 	}
+
 	debug, err := number(c, "debug", 0, 2)
 	if err != nil {
 		return err
 	}
 	if name == "heap" {
-		runtime.GC() // the profile is of the last one
+		runtime.GC() // the profile shows the heap at the end of the last collection
 	}
 	w, err := c.Stream(contentType(debug))
 	if err != nil {
@@ -60,9 +61,9 @@ func contentType(debug int) string {
 	return "application/octet-stream"
 }
 
-// record takes a profile for as long as the query says.
+// record records a profile for the time in the query.
 func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) error {
-	seconds, err := number(c, "seconds", int(usualProfile.Seconds()), int(longestProfile.Seconds()))
+	seconds, err := number(c, "seconds", int(defaultProfileTime.Seconds()), int(maxProfileTime.Seconds()))
 	if err != nil {
 		return err
 	}
@@ -71,10 +72,12 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 		return ended(err)
 	}
 	defer release()
+
 	if err := start(&lateStream{call: c, name: "duly.pprof"}); err != nil {
-		return duly.Errorf(duly.CodeConflict, "another profile is being taken; repeat when that has ended")
+		return duly.Errorf(duly.CodeConflict, "another profile is being recorded; retry when it has ended")
 	}
 	defer stop()
+
 	timer := a.Clock.NewTimer(time.Duration(seconds) * time.Second)
 	defer timer.Stop()
 	select {
@@ -85,15 +88,15 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	return nil
 }
 
-// number reads a query parameter; usual if it is absent.
-func number(c *route.Call, name string, usual, most int) (int, error) {
+// number returns a query parameter, or a default if it is absent.
+func number(c *route.Call, name string, byDefault, maximum int) (int, error) {
 	text := c.Query(name)
 	if text == "" {
-		return usual, nil
+		return byDefault, nil
 	}
 	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 || n > most {
-		return 0, duly.Invalid(name, "must be a number between 0 and %d", most)
+	if err != nil || n < 0 || n > maximum {
+		return 0, duly.Invalid(name, "must be a number between 0 and %d", maximum)
 	}
 	return n, nil
 }

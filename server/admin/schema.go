@@ -2,9 +2,10 @@ package admin
 
 import "time"
 
-// The JSON of requests and answers, as it is documented.
+// The types in this file describe the JSON of requests and answers for the
+// documentation.
 
-// open lets an answer have more members than are known.
+// open marks an answer that may get more members in later versions.
 type open struct {
 	_ struct{} `json:"-" additionalProperties:"true"`
 }
@@ -24,9 +25,9 @@ type checkLineForm struct {
 type reportForm struct {
 	open
 	Jobs     int64       `json:"jobs" doc:"The jobs that were checked."`
-	Messages int64       `json:"messages" doc:"The messages that were checked: held and dead in groups, and delayed in topics."`
+	Messages int64       `json:"messages" doc:"The messages that were checked: held, dead, and delayed."`
 	Repaired int         `json:"repaired" doc:"The faults that were repaired."`
-	Faults   []faultForm `json:"faults" doc:"What is wrong."`
+	Faults   []faultForm `json:"faults" doc:"The faults that were found."`
 }
 
 type faultForm struct {
@@ -35,18 +36,17 @@ type faultForm struct {
 	Namespace string `json:"namespace" doc:"The namespace of the queue."`
 	Queue     string `json:"queue" doc:"The queue's name."`
 	ID        string `json:"id,omitempty" doc:"The job's ID."`
-	Detail    string `json:"detail,omitempty" doc:"What exactly is wrong."`
+	Detail    string `json:"detail,omitempty" doc:"A description of the fault."`
 	Repaired  bool   `json:"repaired" doc:"Whether the check repaired it."`
 }
 
 type checkErrorForm struct {
 	open
 	Code   string `json:"code" doc:"The stable code of the error."`
-	Detail string `json:"detail" doc:"What is wrong and what to do."`
+	Detail string `json:"detail" doc:"The error for people, with what to do."`
 }
 
-// TokenForm is a token as it is asked for. It is exported so that it can be
-// embedded.
+// TokenForm is the request for a token. It is exported so that it can be embedded.
 type TokenForm struct {
 	Namespace   string      `json:"namespace" example:"default" doc:"A namespace, or * for all."`
 	Rights      []string    `json:"rights" enum:"produce,consume,admin" minItems:"1" maxItems:"3" doc:"What the token may do. admin includes the other two."`
@@ -104,7 +104,7 @@ type poolsForm struct {
 type poolForm struct {
 	open
 	Name  string `json:"name" doc:"The pool's name."`
-	Ready bool   `json:"ready" doc:"Whether its engine answers."`
+	Ready bool   `json:"ready" doc:"Whether the pool's engine answers."`
 }
 
 type movingForm struct {

@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// progressEvery bounds how often a check tells how far it is.
+// progressEvery is the minimum time between two lines of progress.
 const progressEvery = 200 * time.Millisecond
 
-// check streams progress and then the report. The check runs beside the
-// writing of it, so that a slow reader does not hold the store.
+// check streams the progress and then the report. The check runs in another goroutine
+// than the writes, so a slow reader does not slow it down.
 func (a *API) check(c *route.Call) error {
 	repair, err := route.Read(c, wire.ReadCheck)
 	if err != nil {
@@ -28,18 +28,20 @@ func (a *API) check(c *route.Call) error {
 		return ended(err)
 	}
 	defer release()
+
 	progress := make(chan wire.CheckLine, 1)
 	end := make(chan wire.CheckLine, 1)
 	go func() { end <- a.runCheck(ctx, repair, progress) }()
 	w, err := c.Stream("application/x-ndjson")
 	if err != nil {
-		<-end // the context has ended
+		<-end // the context has ended, so this does not block
 		return err
 	}
+
 	for {
 		select {
 		case line := <-progress:
-			_, _ = w.Write(wire.AppendCheckLine(nil, line)) // the end is told by the context
+			_, _ = w.Write(wire.AppendCheckLine(nil, line)) // after an error the context ends
 		case line := <-end:
 			_, err := w.Write(wire.AppendCheckLine(nil, line))
 			return err
@@ -47,20 +49,22 @@ func (a *API) check(c *route.Call) error {
 	}
 }
 
-// runCheck never panics: it has a goroutine of its own.
-func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.CheckLine) (last wire.CheckLine) {
+// runCheck returns the last line of a check. It runs in its own goroutine, so it turns
+// a panic into an error.
+func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.CheckLine) (line wire.CheckLine) {
 	defer func() {
 		if p := recover(); p != nil {
-			last = wire.CheckLine{Err: duly.Errorf(duly.CodeInternal, "panic: %v", p)}
+			line = wire.CheckLine{Err: duly.Errorf(duly.CodeInternal, "panic: %v", p)}
 		}
 	}()
-	told := a.Clock.Mono() - progressEvery
+
+	last := a.Clock.Mono() - progressEvery
 	report, err := a.Maintainer.Check(ctx, duly.CheckParams{Repair: repair, Progress: func(done, total int64) {
-		if now := a.Clock.Mono(); now-told >= progressEvery {
-			told = now
+		if now := a.Clock.Mono(); now-last >= progressEvery {
+			last = now
 			select {
 			case progress <- wire.CheckLine{Done: done, Total: total}:
-			default: // the reader is slow: it gets a later one
+			default: // a slow reader gets a later line
 			}
 		}
 	}})
@@ -73,8 +77,8 @@ func (a *API) runCheck(ctx context.Context, repair bool, progress chan<- wire.Ch
 	return wire.CheckLine{Report: &report}
 }
 
-// backup streams a copy. One that fails on the way is cut off, so that nobody
-// takes it for whole.
+// backup streams a copy of the store. If the backup fails after its first byte, the
+// connection is aborted, so the reader notices that the copy is incomplete.
 func (a *API) backup(c *route.Call) error {
 	backuper, err := a.backuper(c.Query("pool"))
 	if err != nil {
@@ -85,16 +89,17 @@ func (a *API) backup(c *route.Call) error {
 		return ended(err)
 	}
 	defer release()
+
 	out := &lateStream{call: c, name: "duly-backup.db"}
 	err = backuper.Backup(ctx, out)
 	if err != nil && out.w != nil {
-		c.Log().Error("a backup ended early", "error", route.Fault(err))
+		c.Log().Error("a backup failed after its first byte", "error", route.Fault(err))
 		panic(http.ErrAbortHandler)
 	}
 	return err
 }
 
-// backuper is that of a pool, "" for the default one.
+// backuper returns the backuper of a pool. The pool "" means the default one.
 func (a *API) backuper(pool string) (duly.Backuper, error) {
 	switch {
 	case pool == "":

@@ -10,21 +10,22 @@ import (
 )
 
 func (a *API) createToken(c *route.Call) error {
-	t, err := a.asked(c)
+	t, err := a.readToken(c)
 	if err != nil {
 		return err
 	}
-	secret, made, err := a.Guard.Create(c.Context(), t)
+	secret, created, err := a.Guard.Create(c.Context(), t)
 	if err != nil {
 		return err
 	}
-	c.Log().Info("token made", "made", auth.Name(made.Hash), "namespace", made.Namespace, "rights", made.Rights.Names(), "by", c.Who())
-	return c.Reply(http.StatusCreated, wire.AppendToken(c.Out(), wire.Token{Token: made, Secret: secret}))
+	c.Log().Info("token created", "created", auth.Name(created.Hash), "namespace", created.Namespace,
+		"rights", created.Rights.Names(), "by", c.Who())
+	return c.Reply(http.StatusCreated, wire.AppendToken(c.Out(), wire.Token{Token: created, Secret: secret}))
 }
 
-// asked is the token that is asked for. Its namespace is then in the pool that
-// is asked for.
-func (a *API) asked(c *route.Call) (duly.Token, error) {
+// readToken reads the token of a request. If the query names a pool, readToken places
+// the token's namespace in it.
+func (a *API) readToken(c *route.Call) (duly.Token, error) {
 	t, err := route.Read(c, wire.ReadToken)
 	if err != nil {
 		return duly.Token{}, err
@@ -38,21 +39,23 @@ func (a *API) asked(c *route.Call) (duly.Token, error) {
 	return t.Token, err
 }
 
-// adoptToken stores a token whose text was made elsewhere, by its hash alone.
+// adoptToken stores a token whose text was created elsewhere. It gets only the hash.
 func (a *API) adoptToken(c *route.Call) error {
 	hash, err := wire.ParseTokenID(c.PathValue("id"))
 	if err != nil {
 		return err
 	}
-	t, err := a.asked(c)
+	t, err := a.readToken(c)
 	if err != nil {
 		return err
 	}
+
 	t.Hash = hash
 	if err := a.Guard.CreateAs(c.Context(), t); err != nil {
 		return err
 	}
-	c.Log().Info("token adopted", "made", auth.Name(hash), "namespace", t.Namespace, "rights", t.Rights.Names(), "by", c.Who())
+	c.Log().Info("token imported", "created", auth.Name(hash), "namespace", t.Namespace,
+		"rights", t.Rights.Names(), "by", c.Who())
 	return c.Empty()
 }
 
@@ -67,6 +70,7 @@ func (a *API) tokens(c *route.Call) error {
 			return err
 		}
 	}
+
 	page, err := a.Registry.Tokens(c.Context(), namespace, p)
 	if err != nil {
 		return err

@@ -50,7 +50,7 @@ func (a *Admin) createToken(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Log().Info("token made", "made", auth.Name(t.Hash), "namespace", t.Namespace, "rights", t.Rights.Names(), "by", who(c))
+	c.Log().Info("token created", "created", auth.Name(t.Hash), "namespace", t.Namespace, "rights", t.Rights.Names(), "by", who(c))
 	if where != duly.DefaultPool {
 		text = where + ":" + text
 	}
