@@ -139,7 +139,7 @@ type counted struct {
 }
 
 // begin learns what has happened before. Until then nothing is told.
-func (d *deaths) begin(sight *metrics.Sight) {
+func (d *deaths) begin(sight *metrics.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.begun, d.seen = true, map[duly.QueueRef]counted{}

@@ -44,7 +44,7 @@ func TestDeadJobsAreTold(t *testing.T) {
 	}
 	told := func() int { return strings.Count(f.log.String(), `"jobs have become dead"`) }
 	die("before")
-	f.deaths.begin(f.survey.Look(ctx))
+	f.deaths.begin(f.survey.Snapshot(ctx))
 	engine.asked = 0
 	f.sweep.swept(ctx)
 	if told() != 0 {

@@ -98,7 +98,7 @@ func TestMetricsAreThoseOfTheDocuments(t *testing.T) {
 	f.send("DELETE", "/v1/default/queues/stumble", "")
 	text, values := f.scrape()
 	promised := map[string]string{}
-	for _, m := range metrics.Own() {
+	for _, m := range metrics.Definitions() {
 		promised[m.Name] = m.Type
 		if !strings.Contains(text, "\n# TYPE "+m.Name+" "+m.Type+"\n") {
 			t.Errorf("%s (%s) is not served", m.Name, m.Type)

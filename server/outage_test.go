@@ -112,7 +112,7 @@ func TestTheLookAtDeathsGoesOnAndForgets(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	ctx := t.Context()
-	f.deaths.begin(&metrics.Sight{Complete: true})
+	f.deaths.begin(&metrics.Snapshot{Complete: true})
 	f.deaths.engine = &faulty{f.deaths.engine, "a"}
 	names := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for _, name := range names {

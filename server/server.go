@@ -188,7 +188,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	defer rest()
 	running.Go(func() { s.sweep.run(upkeep) })
 	if s.cfg.Maintainer != nil {
-		running.Go(func() { s.deaths.begin(s.survey.Look(upkeep)) })
+		running.Go(func() { s.deaths.begin(s.survey.Snapshot(upkeep)) })
 	}
 	running.Go(func() { s.watch(upkeep) })
 	if s.cfg.Pools != nil {

@@ -18,7 +18,7 @@ import (
 // dashboards go on. No label holds what a caller has sent who was not let in.
 type metrics struct {
 	pools  *pools.Pools
-	places *own.Places[placeKey, *place]
+	places *own.Slots[placeKey, *place]
 	other  *place // of those without a place
 	whole  map[string]wholePool
 
@@ -209,7 +209,7 @@ func (m *metrics) wholeOf(namespace string) wholePool {
 // placeOf returns the series of a queue, or with an empty name of a namespace.
 func (m *metrics) placeOf(namespace, queue string) *place {
 	key := placeKey{m.pools.Label(namespace), duly.QueueRef{Namespace: namespace, Name: queue}}
-	if p, ok := m.places.Of(key); ok {
+	if p, ok := m.places.Get(key); ok {
 		return p
 	}
 	return m.other
@@ -217,12 +217,12 @@ func (m *metrics) placeOf(namespace, queue string) *place {
 
 // newPlaces returns places that the namespaces share fairly. A queue that loses
 // its place loses its series, too; its namespace keeps its own.
-func newPlaces(m *metrics) *own.Places[placeKey, *place] {
-	return own.NewPlaces(own.PlacesConfig[placeKey, *place]{
-		Most: mostPlaces,
+func newPlaces(m *metrics) *own.Slots[placeKey, *place] {
+	return own.NewSlots(own.SlotsConfig[placeKey, *place]{
+		Max:  mostPlaces,
 		Name: func(k placeKey) (string, string) { return k.Namespace, k.Name },
-		Join: func(k placeKey, _ map[placeKey]*place) *place { return newPlace(m, k.pool, k.Namespace, k.Name) },
-		Leave: func(k placeKey, _ *place) {
+		New:  func(k placeKey, _ map[placeKey]*place) *place { return newPlace(m, k.pool, k.Namespace, k.Name) },
+		Evict: func(k placeKey, _ *place) {
 			labels := []string{k.pool, k.Namespace, k.Name}
 			m.into.DeleteLabelValues(labels...)
 			m.from.DeleteLabelValues(labels...)

@@ -44,7 +44,7 @@ func (s *sizes) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *sizes) Collect(ch chan<- prometheus.Metric) {
-	sight, timer := s.survey.Look(context.Background()), map[string]int64{}
+	sight, timer := s.survey.Snapshot(context.Background()), map[string]int64{}
 	for _, pool := range s.pools.Names() {
 		timer[pool] = 0
 	}

@@ -7,49 +7,51 @@ import (
 	"time"
 )
 
-// rankEvery is how often the busiest keys are found anew.
+// rankEvery is the time between two rankings.
 const rankEvery = time.Minute
 
-// mostRanked bounds the keys that a ranking compares.
-const mostRanked = 10_000
+// maxRanked bounds the keys that a ranking compares.
+const maxRanked = 10_000
 
-// busiest gives series of their own to a bounded number of keys: those that were used
-// most in the last minutes. While there is room, every key gets one. It is safe for
+// busiest gives series of their own to a bounded number of keys: the keys that were used
+// most in the last minutes. While series are free, every key gets one. It is safe for
 // concurrent use.
 type busiest[K comparable, V any] struct {
-	most int
+	max  int
 	mono func() time.Duration
-	// fold adds the counts of a key that loses its series to those of the others.
+	// fold adds the counts of a key that loses its series to the counts of the others.
 	fold func(from *V)
 
-	mu    sync.Mutex
-	known map[K]*ranked[V]
-	uses  map[K]float64 // of all keys, those without series too
-	at    time.Duration // of the last ranking
+	mu       sync.Mutex
+	ranked   map[K]*entry[V]
+	uses     map[K]float64 // of all keys, also of those without series
+	rankedAt time.Duration // of the last ranking
 }
 
-type ranked[V any] struct{ value V }
+type entry[V any] struct{ value V }
 
-func newBusiest[K comparable, V any](most int, mono func() time.Duration, fold func(from *V)) *busiest[K, V] {
-	return &busiest[K, V]{most: most, mono: mono, fold: fold, known: map[K]*ranked[V]{}, uses: map[K]float64{}, at: mono()}
+func newBusiest[K comparable, V any](maximum int, mono func() time.Duration, fold func(from *V)) *busiest[K, V] {
+	return &busiest[K, V]{
+		max: maximum, mono: mono, fold: fold, ranked: map[K]*entry[V]{}, uses: map[K]float64{}, rankedAt: mono(),
+	}
 }
 
 // use calls do with the value of a key, or with nil if the key has no series.
 func (b *busiest[K, V]) use(key K, do func(*V)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if now := b.mono(); now-b.at >= rankEvery {
-		b.at = now
+	if now := b.mono(); now-b.rankedAt >= rankEvery {
+		b.rankedAt = now
 		b.rank()
 	}
-	if _, ok := b.uses[key]; ok || len(b.uses) < mostRanked {
+	if _, ok := b.uses[key]; ok || len(b.uses) < maxRanked {
 		b.uses[key]++
 	}
 
-	r := b.known[key]
-	if r == nil && len(b.known) < b.most {
-		r = &ranked[V]{}
-		b.known[key] = r
+	r := b.ranked[key]
+	if r == nil && len(b.ranked) < b.max {
+		r = &entry[V]{}
+		b.ranked[key] = r
 	}
 	if r == nil {
 		do(nil)
@@ -58,45 +60,47 @@ func (b *busiest[K, V]) use(key K, do func(*V)) {
 	do(&r.value)
 }
 
-// rank takes series from keys that others have overtaken. A key that gets a series in
-// their place begins at zero, so no counter ever falls. b.mu is held.
+// rank takes series from keys that are used less than others. The series of another key
+// then starts at zero, so no counter ever decreases. The caller holds b.mu.
 func (b *busiest[K, V]) rank() {
 	keys := make([]K, 0, len(b.uses))
 	for key := range b.uses {
 		keys = append(keys, key)
 	}
-	// A key with a series must be overtaken clearly: a series that comes and goes
-	// says little.
+	// A key with a series keeps it until another key is used twice as much. A series
+	// that comes and goes is of little use.
 	weight := func(key K) float64 {
-		if b.known[key] != nil {
+		if b.ranked[key] != nil {
 			return 2 * b.uses[key]
 		}
 		return b.uses[key]
 	}
 	slices.SortFunc(keys, func(x, y K) int { return cmp.Compare(weight(y), weight(x)) })
+
 	keep := map[K]bool{}
-	for _, key := range keys[:min(len(keys), b.most)] {
+	for _, key := range keys[:min(len(keys), b.max)] {
 		keep[key] = true
 	}
 
-	for key, r := range b.known {
-		if !keep[key] && len(keys) > b.most {
+	for key, r := range b.ranked {
+		if !keep[key] && len(keys) > b.max {
 			b.fold(&r.value)
-			delete(b.known, key)
+			delete(b.ranked, key)
 		}
 	}
 	for key := range b.uses {
-		if b.uses[key] /= 2; b.uses[key] < 1 && b.known[key] == nil {
+		// Halving gives recent uses more weight.
+		if b.uses[key] /= 2; b.uses[key] < 1 && b.ranked[key] == nil {
 			delete(b.uses, key)
 		}
 	}
 }
 
-// each calls do for every key that has series, and its value.
+// each calls do for every key with series.
 func (b *busiest[K, V]) each(do func(key K, value *V)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for key, r := range b.known {
+	for key, r := range b.ranked {
 		do(key, &r.value)
 	}
 }

@@ -1,39 +1,36 @@
-// Package metrics counts what a server does and shows it in the form of
-// Prometheus.
+// Package metrics counts what a server does, in the format of Prometheus.
 //
 // # Two kinds of numbers
 //
-// What begins with duly_queue_ is the engine's own: the sizes of each queue, and
-// what it has counted since the queue was made. It is read when somebody asks
-// ([Survey]), is the same on every server of one engine, and has in it what
-// happened behind the back of all of them: stalls, expired jobs, bounds.
+// Metrics with the prefix duly_queue_ come from the engine: the sizes of each queue, and
+// its counters since it was created. A scrape reads them ([Survey]). They are the same on
+// every server of an engine, and include events that no server took part in, such as
+// stalls, expired jobs and bounds.
 //
-// Everything else is this process's since its start, and adds up over servers:
-// what went through [Metrics.Engine], through a [route.Host] ([Metrics.Route]),
-// and through the engine to its store ([Metrics.Called]).
+// All other metrics count what this process has done since its start, and can be summed
+// over servers: calls of the engine that [Metrics.Engine] wraps, requests ([Metrics.Route]),
+// and calls of the engine to its store ([Metrics.Called]).
 //
-// # What it costs
+// # Costs
 //
-// The hot path adds to plain atomic numbers that belong to one queue. They are
-// found by one look into a map that nobody locks, once for each run of jobs of
-// the same queue in a call; no job allocates anything. The form of Prometheus is
-// made when somebody asks for it.
+// The hot path adds to atomic counters of a queue. It finds them by one access to a map
+// without a lock, once for each run of jobs of the same queue in a call. No job allocates
+// memory. Only a scrape creates Prometheus metrics.
 //
-// # How many series
+// # The number of series
 //
-// A queue has series of its own if it is one of the first that this process has
-// seen ([Config].Queues, DefaultQueues); the others are counted together as the
-// queue _other of the namespace _other, which is the name of no queue. Only what
-// has succeeded is counted under a queue, so nobody makes series by asking for
-// names that are not there. Routes are patterns, statuses are classes, and no
-// label holds a token, an ID or a path.
+// A queue gets series of its own while some are free ([Config].Queues, DefaultQueues), and
+// the namespaces share them ([Slots]). The other queues are counted together as the queue
+// _other of the namespace _other, which no queue can have as its name. Only successful
+// calls count under a queue, so callers cannot create series with names of queues that do
+// not exist. Routes are patterns, statuses are classes, and no label contains a token, an
+// ID or a path.
 //
-// # Reading the queues
+// # Surveys
 //
-// One look walks over all queues page by page ([duly.Surveyor]: a few requests for
-// a thousand of them), several namespaces at a time and for a bounded while, and is
-// remembered for at least a second, and for ten times as long as it took: however
-// often and by however many it is asked for, a tenth of the time is the most that
-// it takes of the engine. A look that was cut short says so (duly_scrape_complete),
-// and leaves out the sums that it does not have.
+// A survey reads all queues page by page ([duly.Surveyor]: a few requests for a thousand
+// queues), several namespaces at a time, for a bounded time. The result is reused for at
+// least one second, and for ten times the duration of the survey. However often it is
+// requested, it takes at most about a tenth of the engine's time. An incomplete survey is
+// marked (duly_scrape_complete), and has no sum of the other queues.
 package metrics

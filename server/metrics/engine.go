@@ -2,26 +2,24 @@ package metrics
 
 import (
 	"context"
-	"strings"
 	"sync/atomic"
 
 	"github.com/dulymq/duly"
 )
 
-// Engine counts what goes through an engine. It is the engine in everything
-// else.
-func (m *Metrics) Engine(e duly.Contract) duly.Contract { return &counted{e, m} }
+// Engine returns an engine that counts the jobs which pass through it.
+func (m *Metrics) Engine(e duly.Contract) duly.Contract { return &countingEngine{e, m} }
 
-type counted struct {
+type countingEngine struct {
 	duly.Contract
 	m *Metrics
 }
 
 // Namespace implements duly.Namespacer.
-func (c *counted) Namespace() string { return duly.NamespaceOf(c.Contract) }
+func (c *countingEngine) Namespace() string { return duly.NamespaceOf(c.Contract) }
 
 // Push implements duly.Engine.
-func (c *counted) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+func (c *countingEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
 	results, err := c.Contract.Push(ctx, jobs)
 	c.m.pushed(jobs, results)
 	return results, err
@@ -29,24 +27,26 @@ func (c *counted) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult,
 
 func (m *Metrics) pushed(jobs []duly.Job, results []duly.PushResult) {
 	var last duly.QueueRef
-	var t *tally
-	var n [duly.Exists + 1]int64 // of a run of jobs of one queue
+	var c *counters
+
+	// Adjacent jobs of one queue are counted together.
+	var n [duly.Exists + 1]int64
 	for i := range results {
 		if r := &results[i]; r.Err != nil || r.Outcome > duly.Exists {
 			m.jobsRefused.add(duly.CodeOf(r.Err))
 			continue
 		}
 		ref := duly.QueueRef{Namespace: duly.NamespaceOr(jobs[i].Namespace), Name: jobs[i].Queue}
-		if t == nil || ref != last {
-			add(t.pushes(), n[:])
-			t, last = m.tallies.of(ref), ref
+		if c == nil || ref != last {
+			add(c.pushes(), n[:])
+			c, last = m.queues.get(ref), ref
 		}
 		n[results[i].Outcome]++
 	}
-	add(t.pushes(), n[:])
+	add(c.pushes(), n[:])
 }
 
-// add counts what was counted in n, and empties that.
+// add adds the counts of n to counters, and resets n.
 func add(to []atomic.Int64, n []int64) {
 	for i := range to {
 		if n[i] > 0 {
@@ -57,7 +57,7 @@ func add(to []atomic.Int64, n []int64) {
 }
 
 // Reserve implements duly.Engine.
-func (c *counted) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+func (c *countingEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	deliveries, err := c.Contract.Reserve(ctx, p)
 	c.m.delivered(deliveries)
 	return deliveries, err
@@ -65,43 +65,46 @@ func (c *counted) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Del
 
 func (m *Metrics) delivered(deliveries []duly.Delivery) {
 	var last duly.QueueRef
-	var t *tally
-	var late observations // of a run of jobs of one queue
+	var c *counters
+
+	// Adjacent deliveries of one queue are counted together.
+	var late observations
 	for i := range deliveries {
 		d := &deliveries[i]
-		if ref := (duly.QueueRef{Namespace: duly.NamespaceOr(d.Namespace), Name: d.Queue}); t == nil || ref != last {
-			m.deliver(t, &late)
-			t, last = m.tallies.of(ref), ref
+		ref := duly.QueueRef{Namespace: duly.NamespaceOr(d.Namespace), Name: d.Queue}
+		if c == nil || ref != last {
+			m.deliver(c, &late)
+			c, last = m.queues.get(ref), ref
 		}
 		late.note(latenessBounds, d.Now.Sub(d.Due))
 	}
-	m.deliver(t, &late)
+	m.deliver(c, &late)
 }
 
-func (m *Metrics) deliver(t *tally, late *observations) {
+func (m *Metrics) deliver(c *counters, late *observations) {
 	if late.total == 0 {
 		return
 	}
-	t.delivered.Add(late.total)
-	h := t.late.Load()
+	c.delivered.Add(late.total)
+	h := c.late.Load()
 	if h == nil {
-		h = m.tallies.late
+		h = m.queues.otherLate
 	}
 	h.add(late)
 }
 
 // Wait implements duly.Engine.
-func (c *counted) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+func (c *countingEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	c.m.Polling(1)
 	defer c.m.Polling(-1)
 	return c.Contract.Wait(ctx, p)
 }
 
-// Polling counts n more requests that wait.
+// Polling adds n to the number of requests that wait.
 func (m *Metrics) Polling(n int) { m.waiting.Add(int64(n)) }
 
 // Settle implements duly.Engine.
-func (c *counted) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+func (c *countingEngine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
 	errs, err := c.Contract.Settle(ctx, namespace, outcomes)
 	c.m.settled(duly.NamespaceOr(namespace), outcomes, errs)
 	return errs, err
@@ -109,29 +112,31 @@ func (c *counted) Settle(ctx context.Context, namespace string, outcomes []duly.
 
 func (m *Metrics) settled(namespace string, outcomes []duly.Outcome, errs []error) {
 	last := ""
-	var t *tally
-	var n [duly.Bury + 1]int64 // of a run of jobs of one queue
+	var c *counters
+
+	// Adjacent settles of one queue are counted together.
+	var n [duly.Bury + 1]int64
 	for i, err := range errs {
 		o := &outcomes[i]
 		if err != nil || o.As > duly.Bury {
 			m.settlesRefused.add(duly.CodeOf(err))
 			continue
 		}
-		queue, _, _ := strings.Cut(string(o.Receipt), ":") // it was current, so it is well formed
-		if t == nil || queue != last {
-			add(t.settles(), n[:])
-			t, last = m.tallies.of(duly.QueueRef{Namespace: namespace, Name: queue}), queue
+		receipt, _ := o.Receipt.Parts() // ok, because the receipt was current
+		if c == nil || receipt.Queue != last {
+			add(c.settles(), n[:])
+			c, last = m.queues.get(duly.QueueRef{Namespace: namespace, Name: receipt.Queue}), receipt.Queue
 		}
 		n[o.As]++
 	}
-	add(t.settles(), n[:])
+	add(c.settles(), n[:])
 }
 
 // Destroy implements duly.Operator.
-func (c *counted) Destroy(ctx context.Context, q duly.QueueRef) error {
+func (c *countingEngine) Destroy(ctx context.Context, q duly.QueueRef) error {
 	err := c.Contract.Destroy(ctx, q)
 	if err == nil {
-		c.m.tallies.forget(q.Normal())
+		c.m.queues.remove(q.Normal())
 	}
 	return err
 }

@@ -7,31 +7,36 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// mostBounds is how many bounds a histogram has at most.
-const mostBounds = 12
+// maxBounds is the maximum number of bounds of a histogram.
+const maxBounds = 12
 
-// The bounds of the histograms' buckets. What is beyond the last one is in the
-// bucket without a bound, which each of them has too.
+const (
+	us = time.Microsecond
+	ms = time.Millisecond
+)
+
+// The bounds of the histograms' buckets. Each histogram also has a bucket for longer
+// durations.
 var (
 	latenessBounds = []time.Duration{
-		time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond,
-		250 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute, time.Hour,
+		1 * ms, 5 * ms, 10 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms,
+		time.Second, 5 * time.Second, 30 * time.Second, 5 * time.Minute, time.Hour,
 	}
 	requestBounds = []time.Duration{
-		500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
-		50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, time.Second, 5 * time.Second, 30 * time.Second,
+		500 * us, 1 * ms, 2500 * us, 5 * ms, 10 * ms, 25 * ms, 50 * ms, 100 * ms, 250 * ms,
+		time.Second, 5 * time.Second, 30 * time.Second,
 	}
 	callBounds = []time.Duration{
-		50 * time.Microsecond, 100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond, time.Millisecond, 2500 * time.Microsecond,
-		5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, 2 * time.Second,
+		50 * us, 100 * us, 250 * us, 500 * us, 1 * ms, 2500 * us, 5 * ms, 10 * ms, 25 * ms, 100 * ms, 500 * ms,
+		2 * time.Second,
 	}
 )
 
-// durations is a histogram that costs two atomic additions a time.
+// durations is a histogram. An observation costs two atomic additions.
 type durations struct {
 	bounds []time.Duration
 	counts []atomic.Uint64 // one more than bounds
-	sum    atomic.Int64    // in microseconds: of an hour each, two billion fit
+	sum    atomic.Int64    // in microseconds, which suffices for two billion hours
 }
 
 func newDurations(bounds []time.Duration) *durations {
@@ -50,9 +55,9 @@ func bucket(bounds []time.Duration, d time.Duration) (i int) {
 	return i
 }
 
-// observations are some that were not added yet.
+// observations collects observations for a histogram, without atomic operations.
 type observations struct {
-	counts [mostBounds + 1]uint64
+	counts [maxBounds + 1]uint64
 	total  int64
 	sum    int64
 }
@@ -63,7 +68,7 @@ func (o *observations) note(bounds []time.Duration, d time.Duration) {
 	o.sum += int64(d / time.Microsecond)
 }
 
-// add takes observations over, and empties them.
+// add adds observations, and resets them.
 func (h *durations) add(o *observations) {
 	for i := range h.counts {
 		if o.counts[i] > 0 {
@@ -74,17 +79,16 @@ func (h *durations) add(o *observations) {
 	*o = observations{}
 }
 
-// take moves what another one has counted into this one.
-func (h *durations) take(from *durations) {
+// absorb moves the counts of another histogram into h.
+func (h *durations) absorb(from *durations) {
 	for i := range h.counts {
 		h.counts[i].Add(from.counts[i].Swap(0))
 	}
 	h.sum.Add(from.sum.Swap(0))
 }
 
-// tell writes it down, unless it is empty. The parts of what is observed
-// meanwhile may be in it or not.
-func (h *durations) tell(ch chan<- prometheus.Metric, m *defined, labels ...string) {
+// collect skips an empty histogram. A concurrent observation may be counted in part.
+func (h *durations) collect(ch chan<- prometheus.Metric, m *definition, labels ...string) {
 	buckets := make(map[float64]uint64, len(h.bounds))
 	total := uint64(0)
 	for i := range h.counts {
@@ -93,15 +97,16 @@ func (h *durations) tell(ch chan<- prometheus.Metric, m *defined, labels ...stri
 			buckets[h.bounds[i].Seconds()] = total
 		}
 	}
+
 	if total > 0 {
 		ch <- prometheus.MustNewConstHistogram(m.desc, total, float64(h.sum.Load())/1e6, buckets, labels...)
 	}
 }
 
-func count(ch chan<- prometheus.Metric, m *defined, n int64, labels ...string) {
+func counterValue(ch chan<- prometheus.Metric, m *definition, n int64, labels ...string) {
 	ch <- prometheus.MustNewConstMetric(m.desc, prometheus.CounterValue, float64(n), labels...)
 }
 
-func measure(ch chan<- prometheus.Metric, m *defined, value float64, labels ...string) {
+func gaugeValue(ch chan<- prometheus.Metric, m *definition, value float64, labels ...string) {
 	ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, value, labels...)
 }

@@ -16,26 +16,26 @@ import (
 const DefaultQueues = 1000
 
 const (
-	// mostHistograms is how many of them have a histogram of their own, which is
-	// a dozen series and more.
-	mostHistograms = 100
-	// mostCalls bounds the kinds of calls to a store that are told apart.
-	mostCalls = 200
+	// maxHistograms is how many queues have a histogram of their own. A histogram is
+	// more than a dozen series.
+	maxHistograms = 100
+	// maxCalls bounds the calls to a store that have series of their own.
+	maxCalls = 200
 )
 
-// Config is how metrics are kept. Its zero value works.
+// Config configures Metrics. The zero value works.
 type Config struct {
-	// Queues is how many queues have series of their own in each metric; the
-	// others are told together. Default DefaultQueues.
+	// Queues is how many queues have series of their own in each metric. The other
+	// queues share a series. Default DefaultQueues.
 	Queues int
-	// Version is told by duly_build_info.
+	// Version is a label of duly_build_info.
 	Version string
 }
 
 // Metrics counts what one process does. It is safe for concurrent use.
 type Metrics struct {
 	cfg     Config
-	tallies *tallies
+	queues  *counterSet
 	waiting atomic.Int64
 
 	jobsRefused, publishRefused, settlesRefused, tokensRefused codes
@@ -47,36 +47,37 @@ type Metrics struct {
 	calls  atomic.Pointer[map[[2]string]*durations]
 }
 
-// New returns metrics that have counted nothing.
+// New returns Metrics with all counts zero.
 func New(cfg Config) *Metrics {
 	if cfg.Queues <= 0 {
 		cfg.Queues = DefaultQueues
 	}
 	m := &Metrics{
-		cfg: cfg, tallies: newTallies(cfg.Queues), jobsRefused: newCodes(), publishRefused: newCodes(), settlesRefused: newCodes(), tokensRefused: newCodes(),
-		routes: map[[2]string]*requests{},
+		cfg: cfg, queues: newCounterSet(cfg.Queues), routes: map[[2]string]*requests{},
+		jobsRefused: newCodes(), publishRefused: newCodes(), settlesRefused: newCodes(), tokensRefused: newCodes(),
 	}
 	m.calls.Store(&map[[2]string]*durations{})
 	return m
 }
 
-// Gatherer has everything that is counted, what the survey sees, and the Go
-// runtime and the process. What is given besides is told beside it.
-func (m *Metrics) Gatherer(survey *Survey, besides ...prometheus.Collector) prometheus.Gatherer {
+// Gatherer returns a gatherer of these metrics, the survey, the Go runtime, the process,
+// and other collectors.
+func (m *Metrics) Gatherer(survey *Survey, others ...prometheus.Collector) prometheus.Gatherer {
 	r := prometheus.NewRegistry()
-	r.MustRegister(m, survey, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r.MustRegister(besides...)
+	process := collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})
+	r.MustRegister(m, survey, collectors.NewGoCollector(), process)
+	r.MustRegister(others...)
 	return r
 }
 
-// Queues is how many queues have series of their own.
+// Queues returns how many queues have series of their own.
 func (m *Metrics) Queues() int { return m.cfg.Queues }
 
 // Describe implements prometheus.Collector.
 func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*defined{
-		jobsPushed, published, jobsDelivered, jobsSettled, jobsRefused, publishRefused, settlesRefused, jobLateness, longPolls, httpRequests, httpDuration,
-		tokensRefused, callsLimited, engineCalls, buildInfo,
+	for _, d := range []*definition{
+		jobsPushed, published, jobsDelivered, jobsSettled, jobsRefused, publishRefused, settlesRefused, jobLateness,
+		longPolls, httpRequests, httpDuration, tokensRefused, callsLimited, engineCalls, buildInfo,
 	} {
 		ch <- d.desc
 	}
@@ -84,14 +85,15 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
-	m.tallies.tell(ch)
-	m.jobsRefused.tell(ch, jobsRefused)
-	m.publishRefused.tell(ch, publishRefused)
-	m.settlesRefused.tell(ch, settlesRefused)
-	m.tokensRefused.tell(ch, tokensRefused)
-	count(ch, callsLimited, m.limited.Load())
-	measure(ch, longPolls, float64(m.waiting.Load()))
-	measure(ch, buildInfo, 1, m.cfg.Version, runtime.Version())
+	m.queues.collect(ch)
+	m.jobsRefused.collect(ch, jobsRefused)
+	m.publishRefused.collect(ch, publishRefused)
+	m.settlesRefused.collect(ch, settlesRefused)
+	m.tokensRefused.collect(ch, tokensRefused)
+	counterValue(ch, callsLimited, m.limited.Load())
+	gaugeValue(ch, longPolls, float64(m.waiting.Load()))
+	gaugeValue(ch, buildInfo, 1, m.cfg.Version, runtime.Version())
+
 	m.mu.Lock()
 	routes := make([]*requests, 0, len(m.routes))
 	for _, r := range m.routes {
@@ -99,15 +101,15 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	}
 	m.mu.Unlock()
 	for _, r := range routes {
-		r.tell(ch)
+		r.collect(ch)
 	}
 	for name, took := range *m.calls.Load() {
-		took.tell(ch, engineCalls, name[0], name[1])
+		took.collect(ch, engineCalls, name[0], name[1])
 	}
 }
 
-// Called is told by an engine how long its store took to answer a call: the
-// engine's kind and the call are names from the program, not from a caller.
+// Called counts a call of an engine to its store. The names of the engine and the call
+// come from the program, not from a caller.
 func (m *Metrics) Called(engine, call string, took time.Duration) {
 	name := [2]string{engine, call}
 	h := (*m.calls.Load())[name]
@@ -120,15 +122,17 @@ func (m *Metrics) Called(engine, call string, took time.Duration) {
 func (m *Metrics) addCall(name [2]string) *durations {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	known := *m.calls.Load()
-	if len(known) >= mostCalls {
+	calls := *m.calls.Load()
+	if len(calls) >= maxCalls {
 		name = [2]string{otherName, otherName}
 	}
-	if h := known[name]; h != nil {
+	if h := calls[name]; h != nil {
 		return h
 	}
-	more := make(map[[2]string]*durations, len(known)+1)
-	for n, h := range known {
+
+	// Readers take no lock, so the map is replaced.
+	more := make(map[[2]string]*durations, len(calls)+1)
+	for n, h := range calls {
 		more[n] = h
 	}
 	more[name] = newDurations(callBounds)
@@ -136,8 +140,8 @@ func (m *Metrics) addCall(name [2]string) *durations {
 	return more[name]
 }
 
-// Refused is told that a request was not let in.
+// Refused counts a request that was not admitted.
 func (m *Metrics) Refused(code duly.Code) { m.tokensRefused.add(code) }
 
-// Limited is told that a call was over its token's limit.
+// Limited counts a call beyond its token's limit.
 func (m *Metrics) Limited() { m.limited.Add(1) }

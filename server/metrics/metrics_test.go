@@ -22,8 +22,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/metrics.md")
 
-// The page's table is made from the metrics themselves.
-func TestThePageListsEveryMetric(t *testing.T) {
+// The table of docs/metrics.md is generated from the definitions.
+func TestPageListsEveryMetric(t *testing.T) {
 	t.Parallel()
 	const path, begin, end = "../../docs/metrics.md", "<!-- metrics -->\n", "<!-- /metrics -->"
 	page, err := os.ReadFile(path)
@@ -35,22 +35,24 @@ func TestThePageListsEveryMetric(t *testing.T) {
 	if !ok1 || !ok2 {
 		t.Fatalf("%s has no place for the table", path)
 	}
+
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
-	for _, m := range Own() {
+	for _, m := range Definitions() {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Type, strings.Join(m.Labels, ", "), m.Help)
 	}
+
 	want := head + begin + b.String() + end + tail
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	} else if string(page) != want {
-		t.Errorf("%s does not list the metrics; look at the difference after go test ./server/metrics -update", path)
+		t.Errorf("%s is out of date; run go test ./server/metrics -update", path)
 	}
 }
 
-// fake is an engine that has what it is told to have.
+// fake is an engine with the queues of a test.
 type fake struct {
 	duly.Contract
 	duly.Registry
@@ -86,9 +88,8 @@ func survey(f *fake, c clock.Clock, most int) *Survey {
 	return NewSurvey(SurveyConfig{Engine: f, Registry: f, Clock: c, Queues: most})
 }
 
-// However often it is asked, the engine is asked once a second at most, and for
-// a tenth of the time.
-func TestALookIsUsedAgain(t *testing.T) {
+// A survey reads the engine at most once a second, and for about a tenth of the time.
+func TestSnapshotIsReused(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	took := time.Duration(0)
@@ -97,31 +98,34 @@ func TestALookIsUsedAgain(t *testing.T) {
 		return duly.Stats{OldestReady: 1}, nil
 	}}
 	s := survey(f, c, 0)
-	looks := func(want int64) {
+	reads := func(want int64) {
 		t.Helper()
 		for range 3 {
-			if sight := s.Look(t.Context()); !sight.Complete || len(sight.Queues) != 1 || sight.Queues[0].Queue != (duly.QueueRef{Namespace: "ns", Name: "a"}) {
-				t.Errorf("sees %+v", sight)
+			want := duly.QueueRef{Namespace: "ns", Name: "a"}
+			snapshot := s.Snapshot(t.Context())
+			if !snapshot.Complete || len(snapshot.Queues) != 1 || snapshot.Queues[0].Queue != want {
+				t.Errorf("the snapshot is %+v", snapshot)
 			}
 		}
 		if n := f.asked.Load(); n != want {
-			t.Errorf("asked %d times, want %d", n, want)
+			t.Errorf("%d reads, want %d", n, want)
 		}
 	}
-	looks(1)
-	c.Advance(leastAge - 1)
-	looks(1)
+
+	reads(1)
+	c.Advance(minAge - 1)
+	reads(1)
 	took = 300 * time.Millisecond
 	c.Advance(1)
-	looks(2)
-	c.Advance(lookShare*took - 1)
-	looks(2)
+	reads(2)
+	c.Advance(ageFactor*took - 1)
+	reads(2)
 	c.Advance(1)
-	looks(3)
+	reads(3)
 }
 
-// What a look could not see is said, and in no sum.
-func TestALookThatIsCutShortSaysSo(t *testing.T) {
+// An incomplete snapshot is marked, and has no sum of the other queues.
+func TestIncompleteSnapshot(t *testing.T) {
 	t.Parallel()
 	for name, stats := range map[string]func(ctx context.Context, q duly.QueueRef) (duly.Stats, error){
 		"an error": func(_ context.Context, q duly.QueueRef) (duly.Stats, error) {
@@ -140,14 +144,17 @@ func TestALookThatIsCutShortSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { // time passes by itself
+			synctest.Test(t, func(t *testing.T) { // so that the timeout needs no real time
 				s := survey(&fake{queues: []string{"a", "b", "c"}, stats: stats}, clock.NewFake(), 2)
-				text := told(t, s)
-				if !strings.Contains(text, "duly_scrape_complete 0") || !strings.Contains(text, `duly_queue_jobs{ns,a,ready} 1`) || strings.Contains(text, otherName) {
+				text := gathered(t, s)
+				if !strings.Contains(text, "duly_scrape_complete 0") || strings.Contains(text, otherName) ||
+					!strings.Contains(text, `duly_queue_jobs{ns,a,ready} 1`) {
 					t.Error(text)
 				}
+
 				s = survey(&fake{queues: []string{"c", "b", "a"}, stats: stats}, clock.NewFake(), 2)
-				if text := told(t, s); strings.Contains(text, "{ns,c") || !strings.Contains(text, `duly_queue_jobs{ns,b,ready} 1`) {
+				text = gathered(t, s)
+				if strings.Contains(text, "{ns,c") || !strings.Contains(text, `duly_queue_jobs{ns,b,ready} 1`) {
 					t.Error(text)
 				}
 			})
@@ -155,60 +162,66 @@ func TestALookThatIsCutShortSaysSo(t *testing.T) {
 	}
 }
 
-// A list of namespaces that fails takes its own with it and no others; one that
-// is in two lists is looked at once.
-func TestALookGoesOnWithoutAPool(t *testing.T) {
-	t.Parallel()
-	f := &fake{queues: []string{"a"}, stats: func(context.Context, duly.QueueRef) (duly.Stats, error) { return duly.Stats{}, nil }}
-	list := func(err error, names ...string) func(context.Context, duly.PageParams) (duly.NamePage, error) {
-		return func(context.Context, duly.PageParams) (duly.NamePage, error) { return duly.NamePage{Names: names}, err }
-	}
-	s := NewSurvey(SurveyConfig{Engine: f, Clock: clock.NewFake(), Namespaces: []func(context.Context, duly.PageParams) (duly.NamePage, error){
-		list(nil, "x", "y"), list(duly.ErrUnavailable), list(nil, "y", "z"),
-	}})
-	sight := s.Look(t.Context())
+// lister is a list of namespaces.
+type lister = func(context.Context, duly.PageParams) (duly.NamePage, error)
+
+// namespacesOf returns the namespaces of the queues in a snapshot.
+func namespacesOf(s *Snapshot) string {
 	var names []string
-	for _, q := range sight.Queues {
+	for _, q := range s.Queues {
 		names = append(names, q.Queue.Namespace)
 	}
-	if got := strings.Join(names, " "); got != "x y z" || sight.Complete {
-		t.Errorf("sees %s, complete %v", got, sight.Complete)
+	return strings.Join(names, " ")
+}
+
+func noStats(context.Context, duly.QueueRef) (duly.Stats, error) { return duly.Stats{}, nil }
+
+// A list that fails does not affect the other lists. A namespace in two lists is read once.
+func TestSurveyWithFailingList(t *testing.T) {
+	t.Parallel()
+	f := &fake{queues: []string{"a"}, stats: noStats}
+	list := func(err error, names ...string) lister {
+		return func(context.Context, duly.PageParams) (duly.NamePage, error) { return duly.NamePage{Names: names}, err }
+	}
+	s := NewSurvey(SurveyConfig{Engine: f, Clock: clock.NewFake(), Namespaces: []lister{
+		list(nil, "x", "y"), list(duly.ErrUnavailable), list(nil, "y", "z"),
+	}})
+	snapshot := s.Snapshot(t.Context())
+	if got := namespacesOf(snapshot); got != "x y z" || snapshot.Complete {
+		t.Errorf("the snapshot has %s, complete %v", got, snapshot.Complete)
 	}
 }
 
-// half is an engine whose namespaces beginning with "down" are not reached, and
-// one of them worse.
-type half struct{ *fake }
+// partlyDown is an engine whose namespaces with the prefix "down" fail. One of them panics.
+type partlyDown struct{ *fake }
 
-func (h half) Queues(ctx context.Context, namespace string, p duly.PageParams) (duly.NamePage, error) {
+func (p partlyDown) Queues(ctx context.Context, namespace string, params duly.PageParams) (duly.NamePage, error) {
 	if namespace == "down2" {
-		panic("at the disco")
+		panic("a fault of the engine")
 	}
 	if strings.HasPrefix(namespace, "down") {
 		return duly.NamePage{}, duly.ErrUnavailable
 	}
-	return h.fake.Queues(ctx, namespace, p)
+	return p.fake.Queues(ctx, namespace, params)
 }
 
-// A namespace whose queues are not told takes no other of its list with it.
-func TestALookGoesOnWithoutANamespace(t *testing.T) {
+// A namespace whose queues cannot be listed does not affect the others of its list.
+func TestSurveyWithFailingNamespace(t *testing.T) {
 	t.Parallel()
-	f := half{&fake{queues: []string{"a"}, stats: func(context.Context, duly.QueueRef) (duly.Stats, error) { return duly.Stats{}, nil }}}
-	pages := map[string]duly.NamePage{"": {Names: []string{"down1", "x", "down2", "y"}, Next: "more"}, "more": {Names: []string{"z"}}}
-	s := NewSurvey(SurveyConfig{Engine: f, Clock: clock.NewFake(), Namespaces: []func(context.Context, duly.PageParams) (duly.NamePage, error){
+	f := partlyDown{&fake{queues: []string{"a"}, stats: noStats}}
+	pages := map[string]duly.NamePage{
+		"": {Names: []string{"down1", "x", "down2", "y"}, Next: "more"}, "more": {Names: []string{"z"}},
+	}
+	s := NewSurvey(SurveyConfig{Engine: f, Clock: clock.NewFake(), Namespaces: []lister{
 		func(_ context.Context, p duly.PageParams) (duly.NamePage, error) { return pages[p.Cursor], nil },
 	}})
-	sight := s.Look(t.Context())
-	var names []string
-	for _, q := range sight.Queues {
-		names = append(names, q.Queue.Namespace)
-	}
-	if got := strings.Join(names, " "); got != "x y z" || sight.Complete {
-		t.Errorf("sees %s, complete %v", got, sight.Complete)
+	snapshot := s.Snapshot(t.Context())
+	if got := namespacesOf(snapshot); got != "x y z" || snapshot.Complete {
+		t.Errorf("the snapshot has %s, complete %v", got, snapshot.Complete)
 	}
 }
 
-// paged is an engine that tells of three queues at a time.
+// paged is an engine with pages of three queues.
 type paged struct {
 	*fake
 	pages atomic.Int64
@@ -219,7 +232,8 @@ func (p *paged) Survey(_ context.Context, namespace string, params duly.PagePara
 	p.pages.Add(1)
 	at, _ := strconv.Atoi(params.Cursor)
 	for i := at; i < at+3; i++ {
-		page.Queues = append(page.Queues, duly.QueueStats{Name: fmt.Sprintf("q%02d", i), Stats: duly.Stats{Sizes: duly.Sizes{Ready: int64(i)}}})
+		stats := duly.Stats{Sizes: duly.Sizes{Ready: int64(i)}}
+		page.Queues = append(page.Queues, duly.QueueStats{Name: fmt.Sprintf("q%02d", i), Stats: stats})
 	}
 	if at < 9 {
 		page.Next = strconv.Itoa(at + 3)
@@ -227,13 +241,15 @@ func (p *paged) Survey(_ context.Context, namespace string, params duly.PagePara
 	return page, nil
 }
 
-// Alerts leave paused queues out by their gauge. Where queues share a series, the
-// jobs of a paused one do not count as late.
+// Alerts exclude paused queues by their gauge. In a common series, the jobs of a paused
+// queue do not count as late.
 func TestPausedQueuesAreNotLate(t *testing.T) {
 	t.Parallel()
-	f := &fake{queues: []string{"a", "b", "c", "d"}, paused: map[string]bool{"b": true, "c": true}, stats: func(_ context.Context, q duly.QueueRef) (duly.Stats, error) {
-		return duly.Stats{OldestReady: map[string]time.Duration{"a": 1, "b": 9, "c": 8, "d": 2}[q.Name] * time.Second}, nil
-	}}
+	ages := map[string]time.Duration{"a": 1, "b": 9, "c": 8, "d": 2}
+	f := &fake{queues: []string{"a", "b", "c", "d"}, paused: map[string]bool{"b": true, "c": true}}
+	f.stats = func(_ context.Context, q duly.QueueRef) (duly.Stats, error) {
+		return duly.Stats{OldestReady: ages[q.Name] * time.Second}, nil
+	}
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(survey(f, clock.NewFake(), 2))
 	families, err := registry.Gather()
@@ -250,56 +266,60 @@ func TestPausedQueuesAreNotLate(t *testing.T) {
 		}
 	}
 	want := map[string]float64{
-		"duly_queue_oldest_ready_seconds a": 1, "duly_queue_oldest_ready_seconds b": 9, "duly_queue_oldest_ready_seconds _other": 2,
-		"duly_queue_paused a": 0, "duly_queue_paused b": 1,
+		"duly_queue_oldest_ready_seconds a": 1, "duly_queue_oldest_ready_seconds b": 9,
+		"duly_queue_oldest_ready_seconds _other": 2,
+		"duly_queue_paused a":                    0, "duly_queue_paused b": 1,
 	}
 	if !maps.Equal(got, want) {
-		t.Errorf("it serves %v, want %v", got, want)
+		t.Errorf("the metrics are %v, want %v", got, want)
 	}
 }
 
-// Many queues are told of with few questions, and their sum is the same whatever
-// namespace they are in.
-func TestALookAsksPageByPage(t *testing.T) {
+// A survey of many queues needs few calls. Their sum does not depend on their namespaces.
+func TestSurveyReadsPages(t *testing.T) {
 	t.Parallel()
 	p := &paged{fake: &fake{}}
-	s := NewSurvey(SurveyConfig{Engine: p, Clock: clock.NewFake(), Queues: 14, Namespaces: []func(context.Context, duly.PageParams) (duly.NamePage, error){
+
+	s := NewSurvey(SurveyConfig{Engine: p, Clock: clock.NewFake(), Queues: 14, Namespaces: []lister{
 		func(context.Context, duly.PageParams) (duly.NamePage, error) {
 			return duly.NamePage{Names: []string{"x", "y", "z"}}, nil
 		},
 	}})
-	sight := s.Look(t.Context())
-	if !sight.Complete || p.pages.Load() != 12 || p.asked.Load() != 0 {
-		t.Errorf("complete %v, %d pages, %d queues asked for one by one", sight.Complete, p.pages.Load(), p.asked.Load())
+	snapshot := s.Snapshot(t.Context())
+	if pages, single := p.pages.Load(), p.asked.Load(); !snapshot.Complete || pages != 12 || single != 0 {
+		t.Errorf("complete %v, %d pages, %d reads of single queues", snapshot.Complete, pages, single)
 	}
-	if len(sight.Queues) != 14 || sight.OtherQueues != 22 || sight.Other.Sizes.Ready != 3*66-10-10-6 {
-		t.Errorf("%d queues, %d others with %d jobs", len(sight.Queues), sight.OtherQueues, sight.Other.Sizes.Ready)
+	jobs := snapshot.Other.Sizes.Ready
+	if len(snapshot.Queues) != 14 || snapshot.OtherQueues != 22 || jobs != 3*66-10-10-6 {
+		t.Errorf("%d queues, %d others with %d jobs", len(snapshot.Queues), snapshot.OtherQueues, jobs)
 	}
-	for i, q := range sight.Queues {
-		if want := (duly.QueueRef{Namespace: [...]string{"x", "y", "z"}[i/5], Name: fmt.Sprintf("q%02d", i%5)}); q.Queue != want || q.Stats.Sizes.Ready != int64(i%5) {
+	for i, q := range snapshot.Queues {
+		want := duly.QueueRef{Namespace: [...]string{"x", "y", "z"}[i/5], Name: fmt.Sprintf("q%02d", i%5)}
+		if q.Queue != want || q.Stats.Sizes.Ready != int64(i%5) {
 			t.Errorf("queue %d is %s with %d jobs", i, q.Queue, q.Stats.Sizes.Ready)
 		}
 	}
 }
 
-// What somebody sees who leaves is not remembered for others.
-func TestALookOfWhoLeavesIsNotRemembered(t *testing.T) {
+// An incomplete snapshot of a caller that left is not reused for others.
+func TestSnapshotOfCallerThatLeft(t *testing.T) {
 	t.Parallel()
 	leaving, leave := context.WithCancel(t.Context())
-	s := survey(&fake{queues: []string{"a", "b"}, stats: func(ctx context.Context, _ duly.QueueRef) (duly.Stats, error) {
+	stats := func(ctx context.Context, _ duly.QueueRef) (duly.Stats, error) {
 		leave()
 		return duly.Stats{}, ctx.Err()
-	}}, clock.NewFake(), 0)
-	if sight := s.Look(leaving); sight.Complete {
-		t.Errorf("who leaves sees all: %+v", sight)
 	}
-	if sight := s.Look(t.Context()); !sight.Complete || len(sight.Queues) != 2 {
-		t.Errorf("who stays sees %+v", sight)
+	s := survey(&fake{queues: []string{"a", "b"}, stats: stats}, clock.NewFake(), 0)
+	if snapshot := s.Snapshot(leaving); snapshot.Complete {
+		t.Errorf("the caller that left got %+v, want an incomplete snapshot", snapshot)
+	}
+	if snapshot := s.Snapshot(t.Context()); !snapshot.Complete || len(snapshot.Queues) != 2 {
+		t.Errorf("the other caller got %+v", snapshot)
 	}
 }
 
-// told is what a collector tells, a line each.
-func told(t *testing.T, c prometheus.Collector) string {
+// gathered returns the metrics of a collector, one per line.
+func gathered(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	r.MustRegister(c)
@@ -307,6 +327,7 @@ func told(t *testing.T, c prometheus.Collector) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var b strings.Builder
 	for _, f := range families {
 		for _, m := range f.Metric {
@@ -318,28 +339,30 @@ func told(t *testing.T, c prometheus.Collector) string {
 			if len(labels) > 0 {
 				b.WriteString("{" + strings.Join(labels, ",") + "}")
 			}
-			fmt.Fprintf(&b, " %v\n", m.GetGauge().GetValue()+m.GetCounter().GetValue()+float64(m.GetHistogram().GetSampleCount()))
+			value := m.GetGauge().GetValue() + m.GetCounter().GetValue() + float64(m.GetHistogram().GetSampleCount())
+			fmt.Fprintf(&b, " %v\n", value)
 		}
 	}
 	return b.String()
 }
 
-// The first queues have series of their own, the others share one; a queue that
-// is destroyed makes room.
-func TestQueuesBeyondTheBoundAreCountedTogether(t *testing.T) {
+// Queues beyond the maximum share a series. A destroyed queue frees its own.
+func TestQueuesBeyondMaximum(t *testing.T) {
 	t.Parallel()
 	m := New(Config{Queues: 2})
 	for i, queue := range []string{"a", "b", "c", "a", "d"} {
 		m.pushed([]duly.Job{{Queue: queue}}, []duly.PushResult{{Outcome: duly.Created}})
 		m.delivered([]duly.Delivery{{Job: duly.Job{Namespace: "default", Queue: queue}}})
 		if i == 3 {
-			m.tallies.forget(duly.Q("a"))
-			m.tallies.forget(duly.Q("a"))
+			m.queues.remove(duly.Q("a"))
+			m.queues.remove(duly.Q("a"))
 		}
 	}
-	text := told(t, m)
+
+	text := gathered(t, m)
 	for _, want := range []string{
-		"duly_jobs_pushed_total{default,created,b} 1", "duly_jobs_pushed_total{default,created,d} 1", "duly_jobs_pushed_total{_other,created,_other} 1",
+		"duly_jobs_pushed_total{default,created,b} 1", "duly_jobs_pushed_total{default,created,d} 1",
+		"duly_jobs_pushed_total{_other,created,_other} 1",
 		"duly_delivery_lateness_seconds{_other,_other} 1", "duly_delivery_lateness_seconds{default,d} 1",
 	} {
 		if !strings.Contains(text, want+"\n") {
@@ -351,7 +374,7 @@ func TestQueuesBeyondTheBoundAreCountedTogether(t *testing.T) {
 	}
 }
 
-func TestAHistogramAddsUp(t *testing.T) {
+func TestHistogram(t *testing.T) {
 	t.Parallel()
 	h := newDurations([]time.Duration{time.Millisecond, time.Second})
 	for _, d := range []time.Duration{0, time.Millisecond, time.Millisecond + 1, time.Second, time.Minute} {
@@ -365,42 +388,57 @@ func TestAHistogramAddsUp(t *testing.T) {
 	}
 }
 
-// Whatever kinds of calls there are, the series are bounded.
-func TestCallsAreBounded(t *testing.T) {
+// The number of series does not grow with the names of calls.
+func TestSeriesOfCallsAreBounded(t *testing.T) {
 	t.Parallel()
 	m := New(Config{})
-	for i := range 2 * mostCalls {
+	for i := range 2 * maxCalls {
 		m.Called("redis", fmt.Sprint(i), time.Millisecond)
 	}
-	if n := strings.Count(told(t, m), "duly_engine_call_duration_seconds{"); n != mostCalls+1 {
-		t.Errorf("%d kinds", n)
+	if n := strings.Count(gathered(t, m), "duly_engine_call_duration_seconds{"); n != maxCalls+1 {
+		t.Errorf("%d series, want %d", n, maxCalls+1)
 	}
 }
 
-// batch is a push of n jobs, its answer, its deliveries and their settlement.
-func batch(n int) (jobs []duly.Job, results []duly.PushResult, deliveries []duly.Delivery, outcomes []duly.Outcome, errs []error) {
+// calls are the arguments and results of the calls for some jobs.
+type calls struct {
+	jobs       []duly.Job
+	results    []duly.PushResult
+	deliveries []duly.Delivery
+	outcomes   []duly.Outcome
+	errs       []error
+}
+
+// newCalls returns the calls that push, reserve and settle n jobs.
+func newCalls(n int) (c calls) {
 	now := clock.NewFake().Now()
 	for range n {
-		id := duly.NewNumber()
-		jobs = append(jobs, duly.Job{Queue: "mail"})
-		results = append(results, duly.PushResult{Outcome: duly.Created})
-		receipt := duly.ReceiptParts{Queue: "mail", Number: id, Delivery: 1}.Receipt()
-		deliveries = append(deliveries, duly.Delivery{Job: duly.Job{Namespace: "default", Queue: "mail", Due: now}, Receipt: receipt, Now: now.Add(3 * time.Millisecond)})
-		outcomes = append(outcomes, duly.Outcome{Receipt: receipt, As: duly.Ack})
-		errs = append(errs, nil)
+		receipt := duly.ReceiptParts{Queue: "mail", Number: duly.NewNumber(), Delivery: 1}.Receipt()
+		c.jobs = append(c.jobs, duly.Job{Queue: "mail"})
+		c.results = append(c.results, duly.PushResult{Outcome: duly.Created})
+		c.deliveries = append(c.deliveries, duly.Delivery{
+			Job:     duly.Job{Namespace: "default", Queue: "mail", Due: now},
+			Receipt: receipt, Now: now.Add(3 * time.Millisecond),
+		})
+		c.outcomes = append(c.outcomes, duly.Outcome{Receipt: receipt, As: duly.Ack})
+		c.errs = append(c.errs, nil)
 	}
-	return
+	return c
 }
 
-// Counting costs the hot path no memory.
+func (c *calls) count(m *Metrics) {
+	m.pushed(c.jobs, c.results)
+	m.delivered(c.deliveries)
+	m.settled("default", c.outcomes, c.errs)
+}
+
+// Counting allocates no memory on the hot path.
 func TestCountingAllocatesNothing(t *testing.T) {
 	m := New(Config{})
-	jobs, results, deliveries, outcomes, errs := batch(10)
+	c := newCalls(10)
 	answered := m.Route("POST", "/push")
 	all := func() {
-		m.pushed(jobs, results)
-		m.delivered(deliveries)
-		m.settled("default", outcomes, errs)
+		c.count(m)
 		m.Called("redis", "push", time.Millisecond)
 		answered(200, time.Millisecond)
 	}
@@ -410,18 +448,16 @@ func TestCountingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkJob is what a job's way costs: pushed, delivered and settled, in calls
-// of so many.
+// BenchmarkJob counts jobs that are pushed, delivered and settled, in calls of several
+// sizes.
 func BenchmarkJob(b *testing.B) {
 	for _, n := range []int{1, 50} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			m := New(Config{})
-			jobs, results, deliveries, outcomes, errs := batch(n)
+			c := newCalls(n)
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					m.pushed(jobs, results)
-					m.delivered(deliveries)
-					m.settled("default", outcomes, errs)
+					c.count(m)
 				}
 			})
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/job")

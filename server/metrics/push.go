@@ -13,36 +13,50 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// mostDestinations is how many destinations of HTTP push have series of their own.
-// Producers choose callback URLs, so their number has no bound.
-const mostDestinations = 100
+// maxDestinations is how many destinations of HTTP push have series of their own.
+// Producers choose callback URLs, so the number of destinations is not bounded.
+const maxDestinations = 100
 
-// With all six classes, these would have 600 series of requests. ownClasses is how many
-// classes of a destination have series in any case, and spareClasses is how many more there
-// are of all destinations together. The requests of other classes count as _other.
+// With all six classes, these destinations would have 600 series of requests. Each has
+// series for ownClasses classes, and all together for spareClasses more. The requests of
+// other classes count as _other.
 const (
 	ownClasses   = 2
 	spareClasses = 40
 )
 
-// What the dispatcher of this process has done.
+// The counts of this process's dispatcher.
 var (
-	pushRequests  = define("push_requests_total", counter, "Requests of HTTP push by class of the answer: 2xx to 5xx, or none without an answer. destination is target:NAME, or scheme, name and port of a host; the 100 busiest have series of their own, for two classes or more.", "namespace", "destination", "class")
-	pushSeconds   = define("push_request_seconds_total", counter, "How long these requests took, together.", "namespace", "destination")
-	pushBytes     = define("push_bytes_total", counter, "Bytes of the bodies of these requests.", "namespace", "destination")
-	pushHeld      = define("push_held_back_total", counter, "Jobs that were released because the gate of their host was closed or full.", "namespace", "destination")
-	pushDuration  = define("push_request_duration_seconds", histogram, "How long requests of HTTP push took.")
-	pushLateness  = define("push_first_try_lateness_seconds", histogram, "The moment at which a job was reserved for its first try minus the moment that it was due.")
-	pushWaits     = define("push_waits_total", counter, "Jobs that were released because they cannot be sent now, by reason: disabled, unreadable or unknown.", "reason")
-	pushDisabled  = define("push_targets_disabled_total", counter, "Targets that were disabled because they answered 410.")
-	pushNotices   = define("push_notices_failed_total", counter, "Notices that could not be stored; their jobs were released.")
-	pushClosures  = define("push_gate_closures_total", counter, "Gates that were closed because their host failed or throttled.")
-	pushClock     = define("push_clock_difference_seconds", gauge, "How far the clock of this server is ahead of the engine's. Beyond 60 s, receivers may refuse signatures.")
-	pushMemory    = define("push_memory_bytes", gauge, "Bytes of the bodies that are sent now.")
-	pushGateOpen  = define("push_gate_open", gauge, "1 if the gate of a host is open, else 0. The 100 busiest hosts have series of their own.", "host")
-	pushGateLimit = define("push_gate_limit", gauge, "How many requests the gate of a host admits at once.", "host")
-	pushInFlight  = define("push_in_flight", gauge, "Requests that are under way now.", "host")
-	pushHeldBack  = define("push_held_back", gauge, "Jobs that wait for their turn at a host, about.", "host")
+	pushRequests = define("push_requests_total", counter,
+		"Requests of HTTP push by class of the answer: 2xx to 5xx, or none without an answer. destination is target:NAME, "+
+			"or the scheme, name and port of a host. The 100 busiest have series of their own, for two classes or more.",
+		"namespace", "destination", "class")
+	pushSeconds = define("push_request_seconds_total", counter,
+		"The total duration of these requests.", "namespace", "destination")
+	pushBytes = define("push_bytes_total", counter,
+		"Bytes of the bodies of these requests.", "namespace", "destination")
+	pushHeld = define("push_held_back_total", counter,
+		"Jobs that were released because the gate of their host was closed or full.", "namespace", "destination")
+	pushDuration = define("push_request_duration_seconds", histogram, "The duration of requests of HTTP push.")
+	pushLateness = define("push_first_try_lateness_seconds", histogram,
+		"The time at which a job was reserved for its first try minus its due time.")
+	pushWaits = define("push_waits_total", counter,
+		"Jobs that were released because they cannot be sent now, by reason: disabled, unreadable or unknown.", "reason")
+	pushDisabled = define("push_targets_disabled_total", counter,
+		"Targets that were disabled because they answered 410.")
+	pushNotices = define("push_notices_failed_total", counter,
+		"Notices that could not be stored; their jobs were released.")
+	pushClosures = define("push_gate_closures_total", counter,
+		"Gates that were closed because their host failed or throttled.")
+	pushClock = define("push_clock_difference_seconds", gauge,
+		"How far the clock of this server is ahead of the engine's. Beyond 60 s, receivers may refuse signatures.")
+	pushMemory   = define("push_memory_bytes", gauge, "Bytes of the bodies that are being sent.")
+	pushGateOpen = define("push_gate_open", gauge,
+		"1 if the gate of a host is open, else 0. The 100 busiest hosts have series of their own.", "host")
+	pushGateLimit = define("push_gate_limit", gauge,
+		"The number of concurrent requests that a host's gate admits.", "host")
+	pushInFlight = define("push_in_flight", gauge, "Requests in flight.", "host")
+	pushHeldBack = define("push_held_back", gauge, "Approximate number of jobs that wait for a host.", "host")
 )
 
 // PushRequest is one request of HTTP push.
@@ -52,12 +66,12 @@ type PushRequest struct {
 	Status      int    // 0 without an answer
 	Took        time.Duration
 	Bytes       int
-	// First is true for the first try of a job, and Late is how late that was.
+	// First is true for the first try of a job. Late is then its lateness.
 	First bool
 	Late  time.Duration
 }
 
-// PushGate is the gate of one host.
+// PushGate is the state of a host's gate.
 type PushGate struct {
 	Host                      string
 	Open                      bool
@@ -67,13 +81,13 @@ type PushGate struct {
 // Push counts what a dispatcher does. It is a prometheus.Collector, and safe for
 // concurrent use.
 type Push struct {
-	// gates and memory are read for each answer.
+	// gates and memory are called for each scrape.
 	gates  func() []PushGate
 	memory func() int64
 
-	destinations   *busiest[[2]string, sent]
-	other          sent // of the destinations and classes without series
-	spare          int  // of spareClasses, how many are free; destinations guards it
+	destinations   *busiest[[2]string, destinationCounters]
+	other          destinationCounters // without series of their own; destinations.mu guards it
+	spare          int                 // free spareClasses; destinations.mu guards it
 	took, late     *durations
 	mu             sync.Mutex
 	waits          map[string]int64
@@ -83,34 +97,38 @@ type Push struct {
 	clockDifferent atomic.Int64
 }
 
-// sent is what was sent to one destination. busiest guards it.
-type sent struct {
+// destinationCounters count the requests to one destination. The mutex of
+// Push.destinations guards them.
+type destinationCounters struct {
 	classes     [6]int64 // by the first digit of the status
-	took        time.Duration
+	duration    time.Duration
 	bytes, held int64
 }
 
-// NewPush returns metrics of a dispatcher with these gates.
+// NewPush returns the metrics of a dispatcher.
 func NewPush(c clock.Clock, gates func() []PushGate, memory func() int64) *Push {
-	p := &Push{gates: gates, memory: memory, took: newDurations(requestBounds), late: newDurations(latenessBounds), waits: map[string]int64{}, spare: spareClasses}
-	p.destinations = newBusiest[[2]string](mostDestinations, c.Mono, func(from *sent) {
+	p := &Push{
+		gates: gates, memory: memory, waits: map[string]int64{}, spare: spareClasses,
+		took: newDurations(requestBounds), late: newDurations(latenessBounds),
+	}
+	p.destinations = newBusiest[[2]string](maxDestinations, c.Mono, func(from *destinationCounters) {
 		p.other.add(from)
-		p.spare += max(from.answered()-ownClasses, 0)
+		p.spare += max(from.usedClasses()-ownClasses, 0)
 	})
 	return p
 }
 
-func (s *sent) add(from *sent) {
+func (s *destinationCounters) add(from *destinationCounters) {
 	for i := range s.classes {
 		s.classes[i] += from.classes[i]
 	}
-	s.took += from.took
+	s.duration += from.duration
 	s.bytes += from.bytes
 	s.held += from.held
 }
 
-// answered is how many classes of answers there were.
-func (s *sent) answered() (n int) {
+// usedClasses returns how many classes have requests.
+func (s *destinationCounters) usedClasses() (n int) {
 	for _, requests := range s.classes {
 		if requests > 0 {
 			n++
@@ -125,9 +143,9 @@ func (p *Push) Requested(r PushRequest) {
 	if class < 1 || class > 5 {
 		class = 0
 	}
-	p.count(r.Namespace, r.Destination, func(s *sent) {
+	p.count(r.Namespace, r.Destination, func(s *destinationCounters) {
 		p.withSeries(s, class).classes[class]++
-		s.took += r.Took
+		s.duration += r.Took
 		s.bytes += int64(r.Bytes)
 	})
 	p.took.observe(r.Took)
@@ -136,11 +154,11 @@ func (p *Push) Requested(r PushRequest) {
 	}
 }
 
-// withSeries returns s if it has a series for a class, or gets one, and else the others.
-// The lock of destinations is held.
-func (p *Push) withSeries(s *sent, class int) *sent {
+// withSeries returns s if it has a series for a class or gets one now, and else the
+// counters of the others. The caller holds destinations.mu.
+func (p *Push) withSeries(s *destinationCounters, class int) *destinationCounters {
 	switch {
-	case s == &p.other, s.classes[class] > 0, s.answered() < ownClasses:
+	case s == &p.other, s.classes[class] > 0, s.usedClasses() < ownClasses:
 		return s
 	case p.spare > 0:
 		p.spare--
@@ -151,19 +169,19 @@ func (p *Push) withSeries(s *sent, class int) *sent {
 
 // HeldBack counts a job that was released because of its gate.
 func (p *Push) HeldBack(namespace, destination string) {
-	p.count(namespace, destination, func(s *sent) { s.held++ })
+	p.count(namespace, destination, func(s *destinationCounters) { s.held++ })
 }
 
-func (p *Push) count(namespace, destination string, do func(*sent)) {
-	p.destinations.use([2]string{namespace, destination}, func(s *sent) {
+func (p *Push) count(namespace, destination string, do func(*destinationCounters)) {
+	p.destinations.use([2]string{namespace, destination}, func(s *destinationCounters) {
 		if s == nil {
-			s = &p.other // which the lock of destinations guards too
+			s = &p.other
 		}
 		do(s)
 	})
 }
 
-// Waits counts a job that cannot be sent now.
+// Waits counts a job that was released because it cannot be sent now.
 func (p *Push) Waits(reason string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -184,9 +202,9 @@ func (p *Push) ClockDiffers(by time.Duration) { p.clockDifferent.Store(int64(by)
 
 // Describe implements prometheus.Collector.
 func (p *Push) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*defined{
-		pushRequests, pushSeconds, pushBytes, pushHeld, pushDuration, pushLateness, pushWaits, pushDisabled, pushNotices, pushClosures,
-		pushClock, pushMemory, pushGateOpen, pushGateLimit, pushInFlight, pushHeldBack,
+	for _, d := range []*definition{
+		pushRequests, pushSeconds, pushBytes, pushHeld, pushDuration, pushLateness, pushWaits, pushDisabled,
+		pushNotices, pushClosures, pushClock, pushMemory, pushGateOpen, pushGateLimit, pushInFlight, pushHeldBack,
 	} {
 		ch <- d.desc
 	}
@@ -194,32 +212,33 @@ func (p *Push) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (p *Push) Collect(ch chan<- prometheus.Metric) {
-	all := map[[2]string]sent{}
-	p.destinations.each(func(key [2]string, s *sent) { all[key] = *s })
+	all := map[[2]string]destinationCounters{}
+	p.destinations.each(func(key [2]string, s *destinationCounters) { all[key] = *s })
 	p.destinations.mu.Lock()
 	all[[2]string{otherName, otherName}] = p.other
 	p.destinations.mu.Unlock()
 	for key, s := range all {
-		s.tell(ch, key[0], key[1])
+		s.collect(ch, key[0], key[1])
 	}
 
-	p.took.tell(ch, pushDuration)
-	p.late.tell(ch, pushLateness)
+	p.took.collect(ch, pushDuration)
+	p.late.collect(ch, pushLateness)
 	p.mu.Lock()
 	for reason, n := range p.waits {
-		count(ch, pushWaits, n, reason)
+		counterValue(ch, pushWaits, n, reason)
 	}
 	p.mu.Unlock()
-	count(ch, pushDisabled, p.disabled.Load())
-	count(ch, pushNotices, p.noticesFailed.Load())
-	count(ch, pushClosures, p.closures.Load())
-	measure(ch, pushClock, time.Duration(p.clockDifferent.Load()).Seconds())
-	measure(ch, pushMemory, float64(p.memory()))
-	p.tellGates(ch)
+
+	counterValue(ch, pushDisabled, p.disabled.Load())
+	counterValue(ch, pushNotices, p.noticesFailed.Load())
+	counterValue(ch, pushClosures, p.closures.Load())
+	gaugeValue(ch, pushClock, time.Duration(p.clockDifferent.Load()).Seconds())
+	gaugeValue(ch, pushMemory, float64(p.memory()))
+	p.collectGates(ch)
 }
 
-// tell leaves out what has not happened.
-func (s *sent) tell(ch chan<- prometheus.Metric, labels ...string) {
+// collect skips counters that are zero.
+func (s *destinationCounters) collect(ch chan<- prometheus.Metric, labels ...string) {
 	requests := int64(0)
 	for class, n := range s.classes {
 		requests += n
@@ -228,40 +247,40 @@ func (s *sent) tell(ch chan<- prometheus.Metric, labels ...string) {
 			if class > 0 {
 				name = strconv.Itoa(class) + "xx"
 			}
-			count(ch, pushRequests, n, append(slices.Clone(labels), name)...)
+			counterValue(ch, pushRequests, n, append(slices.Clone(labels), name)...)
 		}
 	}
+
 	if requests > 0 {
-		ch <- prometheus.MustNewConstMetric(pushSeconds.desc, prometheus.CounterValue, s.took.Seconds(), labels...)
-		count(ch, pushBytes, s.bytes, labels...)
+		ch <- prometheus.MustNewConstMetric(pushSeconds.desc, prometheus.CounterValue, s.duration.Seconds(), labels...)
+		counterValue(ch, pushBytes, s.bytes, labels...)
 	}
 	if s.held > 0 {
-		count(ch, pushHeld, s.held, labels...)
+		counterValue(ch, pushHeld, s.held, labels...)
 	}
 }
 
-// tellGates tells the gates of the busiest hosts, and the sums of all others.
-func (p *Push) tellGates(ch chan<- prometheus.Metric) {
+// collectGates collects the gates of the busiest hosts, and the sum of all others.
+func (p *Push) collectGates(ch chan<- prometheus.Metric) {
 	gates := p.gates()
-	slices.SortStableFunc(gates, func(a, b PushGate) int { return cmp.Compare(b.InFlight+b.HeldBack, a.InFlight+a.HeldBack) })
+	slices.SortStableFunc(gates, func(a, b PushGate) int {
+		return cmp.Compare(b.InFlight+b.HeldBack, a.InFlight+a.HeldBack)
+	})
+
 	other := PushGate{Host: otherName}
 	for i, g := range gates {
-		if i >= mostDestinations {
+		if i >= maxDestinations {
 			other.InFlight += g.InFlight
 			other.HeldBack += g.HeldBack
 			continue
 		}
-		open := 0.0
-		if g.Open {
-			open = 1
-		}
-		measure(ch, pushGateOpen, open, g.Host)
-		measure(ch, pushGateLimit, float64(g.Limit), g.Host)
-		measure(ch, pushInFlight, float64(g.InFlight), g.Host)
-		measure(ch, pushHeldBack, float64(g.HeldBack), g.Host)
+		gaugeValue(ch, pushGateOpen, boolValue(g.Open), g.Host)
+		gaugeValue(ch, pushGateLimit, float64(g.Limit), g.Host)
+		gaugeValue(ch, pushInFlight, float64(g.InFlight), g.Host)
+		gaugeValue(ch, pushHeldBack, float64(g.HeldBack), g.Host)
 	}
-	if len(gates) > mostDestinations {
-		measure(ch, pushInFlight, float64(other.InFlight), other.Host)
-		measure(ch, pushHeldBack, float64(other.HeldBack), other.Host)
+	if len(gates) > maxDestinations {
+		gaugeValue(ch, pushInFlight, float64(other.InFlight), other.Host)
+		gaugeValue(ch, pushHeldBack, float64(other.HeldBack), other.Host)
 	}
 }

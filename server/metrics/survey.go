@@ -12,44 +12,45 @@ import (
 )
 
 const (
-	// lookTime bounds one look: who asks has less patience than 10 s.
-	lookTime = 5 * time.Second
-	// lookAtOnce is how many namespaces are looked at at a time.
-	lookAtOnce = 8
-	// leastAge is for how long a look is used again at least.
-	leastAge = time.Second
-	// lookShare is the part of the time that looking may take: one of so many.
-	lookShare = 10
+	// surveyTimeout bounds one survey. It is shorter than the 10 s after which
+	// Prometheus gives a scrape up.
+	surveyTimeout = 5 * time.Second
+	// maxConcurrent bounds the namespaces that a survey reads at the same time.
+	maxConcurrent = 8
+	// minAge is the minimum time for which a snapshot is reused.
+	minAge = time.Second
+	// ageFactor is how many times its own duration a snapshot is reused.
+	ageFactor = 10
 )
 
-// SurveyConfig says what to look at. Engine, Registry and Clock must be set.
+// SurveyConfig configures a Survey. Engine, Registry and Clock must be set.
 type SurveyConfig struct {
 	Engine   duly.Inspector
 	Registry duly.Registry
 	Clock    clock.Clock
-	// Namespaces, if set, are lists instead of the registry's: one that fails
-	// takes its own namespaces with it and no others, and a namespace whose
-	// queues can't be listed takes no other.
+	// Namespaces, if set, replace the list of the registry. An error of one list does
+	// not affect the others, and an error in a namespace does not affect the other
+	// namespaces of its list.
 	Namespaces []func(context.Context, duly.PageParams) (duly.NamePage, error)
-	// Queues is how many queues have series of their own. Default
-	// DefaultQueues. As many topics have some.
+	// Queues is how many queues, and how many topics, have series of their own. Default
+	// DefaultQueues.
 	Queues int
-	// Topics, if set, are looked at too.
+	// Topics, if set, are read too.
 	Topics duly.Topics
 }
 
-// Survey looks at all queues of an engine when somebody asks.
+// Survey reads the statistics of all queues of an engine on demand.
 type Survey struct {
 	cfg      SurveyConfig
 	surveyor duly.Surveyor
 
-	mu   sync.Mutex // held while somebody looks
-	last *Sight
-	next time.Duration // when there may be another look, monotonic
-	at   time.Duration // when the last one has ended
+	mu     sync.Mutex // held while the queues are read
+	last   *Snapshot
+	readAt time.Duration // when last was complete, monotonic
+	next   time.Duration // when the queues may be read again, monotonic
 }
 
-// NewSurvey returns a Survey that has not looked yet.
+// NewSurvey returns a Survey. It reads nothing yet.
 func NewSurvey(cfg SurveyConfig) *Survey {
 	if cfg.Queues <= 0 {
 		cfg.Queues = DefaultQueues
@@ -60,98 +61,110 @@ func NewSurvey(cfg SurveyConfig) *Survey {
 	return &Survey{cfg: cfg, surveyor: duly.SurveyorOf(cfg.Engine)}
 }
 
-// Sight is what one look has seen.
-type Sight struct {
-	// Queues are the first ones of each namespace, by name. The namespaces share
-	// the series fairly.
+// Snapshot is the result of one survey.
+type Snapshot struct {
+	// Queues are the first queues of each namespace, by name. The namespaces share the
+	// series fairly.
 	Queues []QueueStats
-	// Other is the sum of those beyond, and OtherQueues their number.
+	// Other is the sum of all other queues, and OtherQueues their number.
 	Other       duly.Stats
 	OtherQueues int
-	// Topics are the first ones of each namespace, by name.
+	// Topics are the first topics of each namespace, by name.
 	Topics []TopicStats
-	// Complete tells that nothing is missing. What is missing is in no sum.
+	// Complete reports whether every queue was read. Other does not contain queues that
+	// were not.
 	Complete bool
-	// Took is how long it took.
+	// Took is the duration of the survey.
 	Took time.Duration
 }
 
-// QueueStats is one queue as it was seen.
+// QueueStats are the statistics of one queue.
 type QueueStats struct {
 	Queue  duly.QueueRef
 	Stats  duly.Stats
 	Paused bool
 }
 
-// Look tells what there is, from a moment ago where somebody has just looked.
-func (s *Survey) Look(ctx context.Context) *Sight {
-	sight, _ := s.look(ctx)
-	return sight
+// Snapshot reads all queues, or returns the last snapshot if it is recent.
+func (s *Survey) Snapshot(ctx context.Context) *Snapshot {
+	snapshot, _ := s.snapshot(ctx)
+	return snapshot
 }
 
-func (s *Survey) look(ctx context.Context) (sight *Sight, age time.Duration) {
+func (s *Survey) snapshot(ctx context.Context) (snapshot *Snapshot, age time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	begin := s.cfg.Clock.Mono()
 	if s.last != nil && begin < s.next {
-		return s.last, begin - s.at
+		return s.last, begin - s.readAt
 	}
-	bounded, cancel := context.WithTimeout(ctx, lookTime)
+
+	bounded, cancel := context.WithTimeout(ctx, surveyTimeout)
 	defer cancel()
-	sight = s.walk(bounded)
+	snapshot = s.read(bounded)
 	end := s.cfg.Clock.Mono()
-	if sight.Took = end - begin; ctx.Err() == nil { // else who has left cut it short, for himself alone
-		s.last, s.at, s.next = sight, end, end+max(leastAge, lookShare*sight.Took)
+	snapshot.Took = end - begin
+
+	// A caller that left has interrupted the survey. Other callers must not get it.
+	if ctx.Err() == nil {
+		s.last, s.readAt, s.next = snapshot, end, end+max(minAge, ageFactor*snapshot.Took)
 	}
-	return sight, 0
+	return snapshot, 0
 }
 
-// walk looks at every queue: at several namespaces at a time, so that one that
-// does not answer keeps no other back.
-func (s *Survey) walk(ctx context.Context) *Sight {
-	found := make(chan *region)
-	var regions []*region
-	var looking sync.WaitGroup
-	for range lookAtOnce {
-		looking.Go(func() {
-			for r := range found {
-				r.look(ctx, s.surveyor, s.cfg.Queues)
-				r.lookAtTopics(ctx, s.cfg.Topics, s.cfg.Queues)
+// read reads every queue. It reads several namespaces at the same time, so a namespace
+// that does not respond does not delay the others.
+func (s *Survey) read(ctx context.Context) *Snapshot {
+	found := make(chan *namespaceStats)
+	var reading sync.WaitGroup
+	for range maxConcurrent {
+		reading.Go(func() {
+			for n := range found {
+				n.readQueues(ctx, s.surveyor, s.cfg.Queues)
+				n.readTopics(ctx, s.cfg.Topics, s.cfg.Queues)
 			}
 		})
 	}
-	whole := s.each(ctx, func(namespace string) error {
-		r := &region{namespace: namespace}
+
+	var all []*namespaceStats
+	complete := s.eachNamespace(ctx, func(namespace string) error {
+		n := &namespaceStats{namespace: namespace}
 		select {
-		case found <- r:
-			regions = append(regions, r)
+		case found <- n:
+			all = append(all, n)
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
 	close(found)
-	looking.Wait()
-	sight := &Sight{Complete: whole}
-	wanted := make([]int, len(regions))
-	for i, r := range regions {
-		wanted[i] = len(r.first)
-	}
-	for i, own := range share(s.cfg.Queues, wanted) {
-		sight.add(regions[i], own)
-	}
-	for i, r := range regions {
-		wanted[i] = len(r.topics)
-	}
-	for i, own := range share(s.cfg.Queues, wanted) {
-		sight.Topics = append(sight.Topics, regions[i].topics[:min(own, len(regions[i].topics))]...)
-	}
-	return sight
+	reading.Wait()
+	return s.combine(all, complete)
 }
 
-// each finds all namespaces, each once; whole tells that it could.
-func (s *Survey) each(ctx context.Context, f func(namespace string) error) (whole bool) {
-	seen, whole := map[string]bool{}, true
+// combine returns the snapshot of all namespaces, which share the series.
+func (s *Survey) combine(all []*namespaceStats, complete bool) *Snapshot {
+	snapshot := &Snapshot{Complete: complete}
+	wanted := make([]int, len(all))
+	for i, n := range all {
+		wanted[i] = len(n.first)
+	}
+	for i, own := range divide(s.cfg.Queues, wanted) {
+		snapshot.add(all[i], own)
+	}
+
+	for i, n := range all {
+		wanted[i] = len(n.topics)
+	}
+	for i, own := range divide(s.cfg.Queues, wanted) {
+		snapshot.Topics = append(snapshot.Topics, all[i].topics[:own]...)
+	}
+	return snapshot
+}
+
+// eachNamespace calls f once for each namespace. It reports whether it found all.
+func (s *Survey) eachNamespace(ctx context.Context, f func(namespace string) error) (complete bool) {
+	seen, complete := map[string]bool{}, true
 	for _, list := range s.cfg.Namespaces {
 		err := protect(func() error {
 			for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
@@ -160,7 +173,7 @@ func (s *Survey) each(ctx context.Context, f func(namespace string) error) (whol
 					return err
 				}
 				for _, namespace := range names.Names {
-					if seen[namespace] { // it moves, and is in two lists
+					if seen[namespace] { // a namespace that moves is in the lists of two pools
 						continue
 					}
 					seen[namespace] = true
@@ -168,6 +181,7 @@ func (s *Survey) each(ctx context.Context, f func(namespace string) error) (whol
 						return err
 					}
 				}
+
 				if p.Cursor = names.Next; p.Cursor == "" {
 					return nil
 				}
@@ -176,53 +190,54 @@ func (s *Survey) each(ctx context.Context, f func(namespace string) error) (whol
 				}
 			}
 		})
-		whole = whole && err == nil
+		complete = complete && err == nil
 	}
-	return whole
+	return complete
 }
 
-// region is what one namespace has: its first queues, and the sum of those
-// beyond.
-type region struct {
-	namespace string
-	first     []duly.QueueStats
-	sum       duly.Stats
-	summed    int
-	topics    []TopicStats
-	cut       bool // something is missing
+// namespaceStats are the statistics of one namespace: its first queues, and the sum of
+// the others.
+type namespaceStats struct {
+	namespace  string
+	first      []duly.QueueStats
+	sum        duly.Stats
+	others     int
+	topics     []TopicStats
+	incomplete bool
 }
 
-// lookAtTopics looks at the namespace's first topics.
-func (r *region) lookAtTopics(ctx context.Context, topics duly.Topics, most int) {
+// readTopics reads the first topics of the namespace.
+func (n *namespaceStats) readTopics(ctx context.Context, topics duly.Topics, maximum int) {
 	if topics == nil {
 		return
 	}
-	var whole bool
-	r.topics, whole = topicsOf(ctx, topics, r.namespace, most)
-	r.cut = r.cut || !whole
+	var complete bool
+	n.topics, complete = readTopics(ctx, topics, n.namespace, maximum)
+	n.incomplete = n.incomplete || !complete
 }
 
-// look looks at the namespace's queues page by page.
-func (r *region) look(ctx context.Context, from duly.Surveyor, most int) {
+// readQueues reads the queues of the namespace page by page.
+func (n *namespaceStats) readQueues(ctx context.Context, from duly.Surveyor, maximum int) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var page duly.SurveyPage
 		err := protect(func() (err error) {
-			page, err = from.Survey(ctx, r.namespace, p)
+			page, err = from.Survey(ctx, n.namespace, p)
 			return err
 		})
 		if err != nil {
-			r.cut = true
+			n.incomplete = true
 			return
 		}
+
 		for i := range page.Queues {
 			q := &page.Queues[i]
-			r.cut = r.cut || q.Err != nil
+			n.incomplete = n.incomplete || q.Err != nil
 			switch {
-			case len(r.first) < most:
-				r.first = append(r.first, *q)
+			case len(n.first) < maximum:
+				n.first = append(n.first, *q)
 			case q.Err == nil:
-				r.summed++
-				sumQueue(&r.sum, q)
+				n.others++
+				sumQueue(&n.sum, q)
 			}
 		}
 		if p.Cursor = page.Next; p.Cursor == "" {
@@ -231,27 +246,28 @@ func (r *region) look(ctx context.Context, from duly.Surveyor, most int) {
 	}
 }
 
-// add adds a namespace with that many queues that have series of their own. A
-// queue that could not be looked at keeps its place, so that no other has its
-// series for a while.
-func (s *Sight) add(r *region, own int) {
-	for i := range r.first {
-		q := &r.first[i]
+// add adds a namespace. Its first own queues have series of their own. A queue that
+// could not be read keeps its series, so that no other queue gets it for a short time.
+func (s *Snapshot) add(n *namespaceStats, own int) {
+	for i := range n.first {
+		q := &n.first[i]
 		switch {
 		case q.Err != nil:
 		case i < own:
-			s.Queues = append(s.Queues, QueueStats{duly.QueueRef{Namespace: r.namespace, Name: q.Name}, q.Stats, q.Throttle.Paused})
+			ref := duly.QueueRef{Namespace: n.namespace, Name: q.Name}
+			s.Queues = append(s.Queues, QueueStats{ref, q.Stats, q.Throttle.Paused})
 		default:
 			s.OtherQueues++
 			sumQueue(&s.Other, q)
 		}
 	}
-	s.OtherQueues += r.summed
-	sum(&s.Other, &r.sum)
-	s.Complete = s.Complete && !r.cut
+
+	s.OtherQueues += n.others
+	sum(&s.Other, &n.sum)
+	s.Complete = s.Complete && !n.incomplete
 }
 
-// protect makes an error of a panic: these calls have goroutines of their own.
+// protect turns a panic into an error. A survey runs in goroutines of its own.
 func protect(f func() error) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -261,7 +277,8 @@ func protect(f func() error) (err error) {
 	return f()
 }
 
-// sumQueue adds a queue. The ready jobs of a paused one are not late.
+// sumQueue adds the statistics of a queue. The ready jobs of a paused queue are not
+// late.
 func sumQueue(to *duly.Stats, q *duly.QueueStats) {
 	s := q.Stats
 	if q.Throttle.Paused {
@@ -270,7 +287,7 @@ func sumQueue(to *duly.Stats, q *duly.QueueStats) {
 	sum(to, &s)
 }
 
-// sum adds what can be added, and keeps the oldest of the ready jobs.
+// sum adds sizes and counters, and keeps the age of the oldest ready job.
 func sum(to, s *duly.Stats) {
 	for _, state := range duly.States {
 		*to.Sizes.Of(state) += *s.Sizes.Of(state)
@@ -283,12 +300,13 @@ func sum(to, s *duly.Stats) {
 
 // Describe implements prometheus.Collector.
 func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*defined{queueJobs, queueOldest, queuePaused, queues, scrapeComplete, scrapeDuration, scrapeAge} {
+	for _, d := range []*definition{
+		queueJobs, queueOldest, queuePaused, queues, scrapeComplete, scrapeDuration, scrapeAge,
+		groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed,
+	} {
 		ch <- d.desc
 	}
-	for _, d := range []*defined{groupLag, groupOldest, groupAtBound, topicMessages, topicBytes, topicDelayed} {
-		ch <- d.desc
-	}
+
 	for _, c := range queueCounters {
 		ch <- c.desc
 	}
@@ -302,41 +320,43 @@ func (s *Survey) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *Survey) Collect(ch chan<- prometheus.Metric) {
-	sight, age := s.look(context.Background())
-	for i := range sight.Queues {
-		q := &sight.Queues[i]
-		tellQueue(ch, q.Queue, &q.Stats)
-		measure(ch, queuePaused, number(q.Paused), q.Queue.Namespace, q.Queue.Name)
+	snapshot, age := s.snapshot(context.Background())
+	for i := range snapshot.Queues {
+		q := &snapshot.Queues[i]
+		collectQueue(ch, q.Queue, &q.Stats)
+		gaugeValue(ch, queuePaused, boolValue(q.Paused), q.Queue.Namespace, q.Queue.Name)
 		if q.Stats.Group != nil {
-			tellGroup(ch, q.Queue, q.Stats.Group)
+			collectGroup(ch, q.Queue, q.Stats.Group)
 		}
 	}
-	for i := range sight.Topics {
-		tellTopic(ch, &sight.Topics[i])
+	for i := range snapshot.Topics {
+		collectTopic(ch, &snapshot.Topics[i])
 	}
-	if sight.Complete && sight.OtherQueues > 0 { // else it would be a part of the sum
-		tellQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &sight.Other)
+
+	// In an incomplete snapshot the sum would be too small.
+	if snapshot.Complete && snapshot.OtherQueues > 0 {
+		collectQueue(ch, duly.QueueRef{Namespace: otherName, Name: otherName}, &snapshot.Other)
 	}
-	measure(ch, queues, float64(len(sight.Queues)+sight.OtherQueues))
-	measure(ch, scrapeComplete, number(sight.Complete))
-	measure(ch, scrapeDuration, sight.Took.Seconds())
-	measure(ch, scrapeAge, age.Seconds())
+	gaugeValue(ch, queues, float64(len(snapshot.Queues)+snapshot.OtherQueues))
+	gaugeValue(ch, scrapeComplete, boolValue(snapshot.Complete))
+	gaugeValue(ch, scrapeDuration, snapshot.Took.Seconds())
+	gaugeValue(ch, scrapeAge, age.Seconds())
 }
 
-// number returns 1 for true and 0 for false.
-func number(b bool) float64 {
+// boolValue returns 1 for true and 0 for false.
+func boolValue(b bool) float64 {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-func tellQueue(ch chan<- prometheus.Metric, q duly.QueueRef, s *duly.Stats) {
+func collectQueue(ch chan<- prometheus.Metric, q duly.QueueRef, s *duly.Stats) {
 	for _, state := range duly.States {
-		measure(ch, queueJobs, float64(*s.Sizes.Of(state)), q.Namespace, q.Name, state.String())
+		gaugeValue(ch, queueJobs, float64(*s.Sizes.Of(state)), q.Namespace, q.Name, state.String())
 	}
-	measure(ch, queueOldest, s.OldestReady.Seconds(), q.Namespace, q.Name)
+	gaugeValue(ch, queueOldest, s.OldestReady.Seconds(), q.Namespace, q.Name)
 	for _, c := range queueCounters {
-		count(ch, c.defined, *c.of(&s.Counters), q.Namespace, q.Name)
+		counterValue(ch, c.definition, *c.of(&s.Counters), q.Namespace, q.Name)
 	}
 }

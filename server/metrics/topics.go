@@ -9,28 +9,29 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// TopicStats is the name and the state of one topic.
+// TopicStats is the name of a topic and its statistics.
 type TopicStats struct {
 	Topic duly.QueueRef
 	Stats duly.TopicStats
 }
 
-// topicsOf reads the first topics of a namespace, up to most. whole reports whether it met
-// no error.
-func topicsOf(ctx context.Context, topics duly.Topics, namespace string, most int) (all []TopicStats, whole bool) {
+// readTopics reads the first topics of a namespace, up to a maximum. It reports whether it
+// could read them all.
+func readTopics(
+	ctx context.Context, topics duly.Topics, namespace string, maximum int,
+) (all []TopicStats, complete bool) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		var names duly.NamePage
 		err := protect(func() (err error) {
 			names, err = topics.Topics(ctx, namespace, p)
 			return err
 		})
-
 		if err != nil {
 			return all, errors.Is(err, duly.ErrUnsupported)
 		}
 
 		for _, name := range names.Names {
-			if len(all) == most {
+			if len(all) == maximum {
 				return all, true
 			}
 			t := TopicStats{Topic: duly.QueueRef{Namespace: namespace, Name: name}}
@@ -54,42 +55,42 @@ func topicsOf(ctx context.Context, topics duly.Topics, namespace string, most in
 	}
 }
 
-func tellGroup(ch chan<- prometheus.Metric, q duly.QueueRef, g *duly.GroupStats) {
-	measure(ch, groupLag, float64(g.Lag), q.Namespace, q.Name)
-	measure(ch, groupOldest, g.OldestNeeded.Seconds(), q.Namespace, q.Name)
-	measure(ch, groupAtBound, number(g.AtMaxHeld), q.Namespace, q.Name)
+func collectGroup(ch chan<- prometheus.Metric, q duly.QueueRef, g *duly.GroupStats) {
+	gaugeValue(ch, groupLag, float64(g.Lag), q.Namespace, q.Name)
+	gaugeValue(ch, groupOldest, g.OldestNeeded.Seconds(), q.Namespace, q.Name)
+	gaugeValue(ch, groupAtBound, boolValue(g.AtMaxHeld), q.Namespace, q.Name)
 	for _, c := range groupCounters {
-		count(ch, c.defined, c.of(g), q.Namespace, q.Name)
+		counterValue(ch, c.definition, c.of(g), q.Namespace, q.Name)
 	}
 }
 
-func tellTopic(ch chan<- prometheus.Metric, t *TopicStats) {
-	measure(ch, topicMessages, float64(t.Stats.Messages), t.Topic.Namespace, t.Topic.Name)
-	measure(ch, topicBytes, float64(t.Stats.Bytes), t.Topic.Namespace, t.Topic.Name)
-	measure(ch, topicDelayed, float64(t.Stats.Delayed), t.Topic.Namespace, t.Topic.Name)
+func collectTopic(ch chan<- prometheus.Metric, t *TopicStats) {
+	gaugeValue(ch, topicMessages, float64(t.Stats.Messages), t.Topic.Namespace, t.Topic.Name)
+	gaugeValue(ch, topicBytes, float64(t.Stats.Bytes), t.Topic.Namespace, t.Topic.Name)
+	gaugeValue(ch, topicDelayed, float64(t.Stats.Delayed), t.Topic.Namespace, t.Topic.Name)
 	for _, c := range topicCounters {
-		count(ch, c.defined, c.of(&t.Stats), t.Topic.Namespace, t.Topic.Name)
+		counterValue(ch, c.definition, c.of(&t.Stats), t.Topic.Namespace, t.Topic.Name)
 	}
 }
 
-// Topics returns topics that count their publishes. It returns nil for nil.
+// Topics returns topics that count their publishes. For nil it returns nil.
 func (m *Metrics) Topics(t duly.Topics) duly.Topics {
 	if t == nil {
 		return nil
 	}
-	return &countedTopics{t, m}
+	return &countingTopics{t, m}
 }
 
 // topicMethods is embedded: duly.Topics would hide its own method Topics.
 type topicMethods = duly.Topics
 
-type countedTopics struct {
+type countingTopics struct {
 	topicMethods
 	m *Metrics
 }
 
 // Publish implements duly.Topics.
-func (c *countedTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
+func (c *countingTopics) Publish(ctx context.Context, messages []duly.Message) ([]duly.PublishResult, error) {
 	results, err := c.topicMethods.Publish(ctx, messages)
 	for i := range results {
 		if r := &results[i]; r.Err != nil || r.Outcome > duly.Exists {
@@ -97,16 +98,16 @@ func (c *countedTopics) Publish(ctx context.Context, messages []duly.Message) ([
 			continue
 		}
 		ref := duly.QueueRef{Namespace: duly.NamespaceOr(messages[i].Namespace), Name: messages[i].Topic}
-		c.m.tallies.of(ref).published[results[i].Outcome].Add(1)
+		c.m.queues.get(ref).published[results[i].Outcome].Add(1)
 	}
 	return results, err
 }
 
 // DestroyTopic implements duly.TopicOperator.
-func (c *countedTopics) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
+func (c *countingTopics) DestroyTopic(ctx context.Context, topic duly.QueueRef) error {
 	err := c.topicMethods.DestroyTopic(ctx, topic)
 	if err == nil {
-		c.m.tallies.forget(topic.Normal())
+		c.m.queues.remove(topic.Normal())
 	}
 	return err
 }

@@ -1,0 +1,191 @@
+package metrics
+
+import (
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/dulymq/duly"
+)
+
+// counters count what this process has done with the jobs of one queue, or the messages
+// of one topic.
+type counters struct {
+	pushed    [duly.Exists + 1]atomic.Int64 // by outcome
+	published [duly.Exists + 1]atomic.Int64 // by outcome, of a topic
+	delivered atomic.Int64
+	settled   [duly.Bury + 1]atomic.Int64 // by settlement
+	late      atomic.Pointer[durations]   // nil: in the common histogram of the others
+}
+
+// pushes returns the counters of pushes. It returns none for nil.
+func (c *counters) pushes() []atomic.Int64 {
+	if c == nil {
+		return nil
+	}
+	return c.pushed[:]
+}
+
+// settles returns the counters of settlements. It returns none for nil.
+func (c *counters) settles() []atomic.Int64 {
+	if c == nil {
+		return nil
+	}
+	return c.settled[:]
+}
+
+// counterSet holds the counters of all queues.
+type counterSet struct {
+	slots         *Slots[duly.QueueRef, *counters]
+	maxHistograms int
+	other         counters // of the queues without a slot
+	otherLate     *durations
+}
+
+func newCounterSet(maximum int) *counterSet {
+	s := &counterSet{maxHistograms: min(maximum, maxHistograms), otherLate: newDurations(latenessBounds)}
+	s.slots = NewSlots(SlotsConfig[duly.QueueRef, *counters]{
+		Max: maximum, New: s.newCounters, Evict: func(_ duly.QueueRef, c *counters) { s.evict(c) },
+		Name: func(q duly.QueueRef) (string, string) { return q.Namespace, q.Name },
+	})
+	return s
+}
+
+// get returns the counters of a queue with its full name.
+func (s *counterSet) get(ref duly.QueueRef) *counters {
+	if c, ok := s.slots.Get(ref); ok {
+		return c
+	}
+	return &s.other
+}
+
+// newCounters creates the counters of a queue. The namespaces share the histograms as
+// they share the slots.
+func (s *counterSet) newCounters(ref duly.QueueRef, all map[duly.QueueRef]*counters) *counters {
+	c, histograms, total := &counters{}, map[string]int{}, 0
+	for q, k := range all {
+		if k.late.Load() != nil {
+			histograms[q.Namespace]++
+			total++
+		}
+	}
+
+	if total >= s.maxHistograms && !s.freeHistogram(all, histograms, histograms[ref.Namespace]) {
+		return c
+	}
+	c.late.Store(newDurations(latenessBounds))
+	return c
+}
+
+// freeHistogram takes a histogram from a namespace with the most histograms, unless a
+// namespace with own histograms has a fair share already. It reports whether a histogram
+// is free now. histograms has their number by namespace.
+func (s *counterSet) freeHistogram(all map[duly.QueueRef]*counters, histograms map[string]int, own int) bool {
+	most := 0
+	for _, n := range histograms {
+		most = max(most, n)
+	}
+	if own+1 >= most {
+		return false
+	}
+
+	for q, c := range all {
+		if h := c.late.Load(); h != nil && histograms[q.Namespace] == most {
+			c.late.Store(nil)
+			s.otherLate.absorb(h)
+			return true
+		}
+	}
+	return false
+}
+
+// evict adds the counts of a queue that loses its slot to the counts of the others. A
+// concurrent count may be lost.
+func (s *counterSet) evict(c *counters) {
+	for i := range c.pushed {
+		s.other.pushed[i].Add(c.pushed[i].Swap(0))
+	}
+	for i := range c.published {
+		s.other.published[i].Add(c.published[i].Swap(0))
+	}
+	s.other.delivered.Add(c.delivered.Swap(0))
+	for i := range c.settled {
+		s.other.settled[i].Add(c.settled[i].Swap(0))
+	}
+	if h := c.late.Swap(nil); h != nil {
+		s.otherLate.absorb(h)
+	}
+}
+
+// remove frees the slot of a destroyed queue.
+func (s *counterSet) remove(ref duly.QueueRef) { s.slots.Remove(ref) }
+
+// Delivered returns how many deliveries this process has reserved from each queue that
+// has counters of its own.
+func (m *Metrics) Delivered() map[duly.QueueRef]int64 {
+	counters := m.queues.slots.All()
+	all := make(map[duly.QueueRef]int64, len(counters))
+	for ref, c := range counters {
+		all[ref] = c.delivered.Load()
+	}
+	return all
+}
+
+func (s *counterSet) collect(ch chan<- prometheus.Metric) {
+	for ref, c := range s.slots.All() {
+		c.collect(ch, ref.Namespace, ref.Name)
+	}
+	s.other.collect(ch, otherName, otherName)
+	s.otherLate.collect(ch, jobLateness, otherName, otherName)
+}
+
+// collect skips counters that are zero: with several servers, many queues are pushed to
+// through some of them and emptied through others.
+func (c *counters) collect(ch chan<- prometheus.Metric, namespace, queue string) {
+	nonZero := func(m *definition, n int64, labels ...string) {
+		if n > 0 {
+			counterValue(ch, m, n, append([]string{namespace, queue}, labels...)...)
+		}
+	}
+
+	for o := duly.Created; o <= duly.Exists; o++ {
+		nonZero(jobsPushed, c.pushed[o].Load(), o.String())
+	}
+	for o := duly.Created; o <= duly.Exists; o++ {
+		nonZero(published, c.published[o].Load(), o.String())
+	}
+	nonZero(jobsDelivered, c.delivered.Load())
+	for s := duly.Ack; s <= duly.Bury; s++ {
+		nonZero(jobsSettled, c.settled[s].Load(), s.String())
+	}
+	if h := c.late.Load(); h != nil {
+		h.collect(ch, jobLateness, namespace, queue)
+	}
+}
+
+// codes counts errors by their code.
+type codes map[duly.Code]*atomic.Int64
+
+func newCodes() codes {
+	c := codes{}
+	for _, code := range duly.Codes() {
+		c[code] = &atomic.Int64{}
+	}
+	return c
+}
+
+func (c codes) add(code duly.Code) {
+	n := c[code]
+	if n == nil { // a code of the engine's own
+		n = c[duly.CodeInternal]
+	}
+	n.Add(1)
+}
+
+func (c codes) collect(ch chan<- prometheus.Metric, m *definition) {
+	for code, n := range c {
+		if n := n.Load(); n > 0 {
+			counterValue(ch, m, n, string(code))
+		}
+	}
+}
