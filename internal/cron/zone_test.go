@@ -1,0 +1,68 @@
+package cron
+
+import (
+	"testing"
+	"time"
+	_ "time/tzdata" // the tests need the same zones on every host
+
+	"github.com/dulymq/duly/internal/proctest"
+)
+
+// A segment contains its moment and has one offset, also beyond the tables of package
+// time: there ZoneBounds returns an end before the moment for 31 December of a leap year.
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	step := int64(25 * 3600)
+	if proctest.Long() {
+		step = 1801
+	}
+	from, to := time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC).Unix(), time.Date(2130, 1, 1, 0, 0, 0, 0, time.UTC).Unix()
+	for _, name := range []string{
+		"UTC", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Europe/London", "Europe/Berlin", "Europe/Dublin",
+		"Africa/Casablanca", "Asia/Tehran", "Australia/Lord_Howe", "Pacific/Apia", "America/Nuuk", "Antarctica/Troll",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			loc, err := LoadZone(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			offset := func(unix int64) int64 {
+				_, offset := time.Unix(unix, 0).In(loc).Zone()
+				return int64(offset)
+			}
+			for unix := from; unix < to; unix += step {
+				s := segmentAt(unix, loc)
+				if s.start > unix || s.end <= unix || s.offset != offset(unix) {
+					t.Fatalf("segment %+v of %s", s, time.Unix(unix, 0).UTC())
+				}
+				if s.start > -always && offset(s.start) != s.offset || s.end < always && offset(s.end-1) != s.offset {
+					t.Fatalf("segment %+v of %s has several offsets", s, time.Unix(unix, 0).UTC())
+				}
+			}
+		})
+	}
+}
+
+// A local time of the repeated hour is reached once, whatever the moment is.
+func TestReached(t *testing.T) {
+	t.Parallel()
+	loc, err := LoadZone("America/New_York")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := time.Date(2026, 11, 1, 6, 0, 0, 0, time.UTC).Unix() // 02:00 EDT is 01:00 EST
+	local := func(hour, minute int) int64 { return time.Date(2026, 11, 1, hour, minute, 0, 0, time.UTC).Unix() }
+	for _, tt := range []struct{ unix, want int64 }{
+		{back - 3600, local(1, 0) + 1},
+		{back - 1, local(2, 0)},
+		{back, local(2, 0)},
+		{back + 1800, local(2, 0)},
+		{back + 3600 - 1, local(2, 0)},
+		{back + 3600, local(2, 0) + 1},
+	} {
+		if got := reached(tt.unix, loc); got != tt.want {
+			t.Errorf("at %s, %s is reached", time.Unix(tt.unix, 0).In(loc), time.Unix(got, 0).UTC())
+		}
+	}
+}
