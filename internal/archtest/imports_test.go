@@ -19,7 +19,7 @@ var (
 	// support is for tests, users' and our own, and is linked into nothing else.
 	support = []string{"enginetest", "dulytest", "test", "internal/bench/gaugetest", "internal/eventually", "internal/logtest", "internal/memnet", "internal/certtest", "internal/porttest", "internal/redistest", "internal/proctest", "internal/faultproxy"}
 	// testModules are linked into tests only.
-	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/standard-webhooks/standard-webhooks"}
+	testModules = []string{"pgregory.net/rapid", "go.uber.org/goleak", "github.com/anishathalye/porcupine", "github.com/standard-webhooks/standard-webhooks", "github.com/netresearch/go-cron"}
 )
 
 // inputOutput is what the root, which is the domain, does not do.
