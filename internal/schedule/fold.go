@@ -1,0 +1,162 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/cron"
+)
+
+const (
+	// MaxMissed is the number of missed ticks that one item counts.
+	MaxMissed = 1000
+
+	// noneWindow is the age up to which a tick fires with [CatchupNone].
+	noneWindow = time.Minute
+)
+
+// Item processes ticks of one schedule in one atomic step. Times are in ms.
+type Item struct {
+	Name    string
+	Version int64
+	// Expected is the next tick as the process has read it. Tick is the tick that fires,
+	// or the last one that passes. Following is the new next tick, 0 for none.
+	Expected, Tick, Following int64
+	// Missed is the number of ticks that pass without a run, at most [MaxMissed].
+	Missed int
+	// Job is the run of Tick without its header of the previous run, see [SetPrevious].
+	// Nil: no run.
+	Job *duly.Job
+	// ExpiresAt is the end of the TTL of the run, which counts from the tick. 0 is none.
+	ExpiresAt int64
+}
+
+// Fold returns the items of one call that fires the due ticks of a schedule, oldest
+// first, and nil if none is due at now, the engine's clock in ms. ttl is the queue's
+// default for jobs without a TTL.
+//
+// The schedule can still be due after the call. The process then reads the record and
+// calls Fold again.
+func (r *Record) Fold(t cron.Timing, now int64, ttl time.Duration) []Item {
+	if r.Paused || r.Next == 0 || r.Next > now {
+		return nil
+	}
+
+	f := fold{record: r, timing: t, now: now, ttl: r.ttl(ttl), window: r.window()}
+	if r.Catchup == CatchupAll {
+		return f.all()
+	}
+	return []Item{f.latest()}
+}
+
+// fold is one call of Fold.
+type fold struct {
+	record      *Record
+	timing      cron.Timing
+	now         int64
+	ttl, window int64 // in ms; a ttl of 0 is none
+}
+
+// window returns the age up to which a tick fires, in ms.
+func (r *Record) window() int64 {
+	switch {
+	case r.Catchup == CatchupNone:
+		return noneWindow.Milliseconds()
+	case r.Window == 0:
+		return DefaultWindow.Milliseconds()
+	}
+	return r.Window.Milliseconds()
+}
+
+// ttl returns how long a run may wait after its tick, in ms, 0 for any time.
+func (r *Record) ttl(byDefault time.Duration) int64 {
+	ttl := r.Template.TTL
+	if ttl == 0 {
+		ttl = byDefault
+	}
+	if ttl <= 0 {
+		return 0
+	}
+	return int64((ttl + time.Millisecond - 1) / time.Millisecond)
+}
+
+// latest returns the item of the latest tick that is not after now.
+func (f *fold) latest() Item {
+	// The stored next counts as a tick, also if this process computes another one.
+	tick := f.record.Next
+	if last, ok := f.timing.Prev(at(f.now + 1)); ok {
+		tick = max(tick, last.UnixMilli())
+	}
+
+	item := f.item(f.record.Next, tick, nextTick(f.timing, f.now), f.fires(tick))
+	item.Missed = f.count(item.Expected, tick)
+	if item.Job == nil {
+		item.Missed = min(item.Missed+1, MaxMissed)
+	}
+	return item
+}
+
+// all returns the items of all ticks that fire, as many as one call has.
+func (f *fold) all() []Item {
+	expected, tick := f.record.Next, f.record.Next
+	if !f.fires(tick) {
+		// Ticks age and expire in their order, so those that fire are the last ones.
+		if tick = nextTick(f.timing, f.oldest()-1); tick == 0 || tick > f.now {
+			return []Item{f.latest()}
+		}
+	}
+
+	missed := f.count(expected, tick)
+	var items []Item
+	for range f.most() {
+		item := f.item(expected, tick, nextTick(f.timing, tick), true)
+		item.Missed, missed = missed, 0
+		items = append(items, item)
+		if expected, tick = item.Following, item.Following; tick == 0 || tick > f.now {
+			break
+		}
+	}
+	return items
+}
+
+// oldest returns the oldest moment at which a tick still fires.
+func (f *fold) oldest() int64 {
+	oldest := f.now - f.window
+	if f.ttl > 0 {
+		oldest = max(oldest, f.now-f.ttl)
+	}
+	return oldest
+}
+
+func (f *fold) fires(tick int64) bool { return tick >= f.oldest() }
+
+// most returns the number of items of a call, whose bodies have a bound together.
+func (f *fold) most() int {
+	size := max(len(f.record.Template.Body), 1)
+	return min(duly.MaxBatch, duly.MaxBatchBytes/size)
+}
+
+func (f *fold) item(expected, tick, following int64, fires bool) Item {
+	item := Item{
+		Name: f.record.Name, Version: f.record.Version,
+		Expected: expected, Tick: tick, Following: following,
+	}
+	if fires {
+		job := f.record.Run(tick)
+		item.Job = &job
+		if f.ttl > 0 {
+			item.ExpiresAt = tick + f.ttl
+		}
+	}
+	return item
+}
+
+// count returns the number of ticks from expected, which is one, and before end. It
+// stops at MaxMissed, so its cost does not grow with the absence.
+func (f *fold) count(expected, end int64) int {
+	n := 0
+	for tick := expected; tick != 0 && tick < end && n < MaxMissed; tick = nextTick(f.timing, tick) {
+		n++
+	}
+	return n
+}
