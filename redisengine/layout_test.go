@@ -125,7 +125,7 @@ func policyNames(t *testing.T) (names []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := regexp.MustCompile(`(?m)^local PARTS = \{(.*)\}$`).FindStringSubmatch(string(text))
+	m := regexp.MustCompile(`(?ms)^local PARTS = \{(.*?)\}$`).FindStringSubmatch(string(text))
 	if m == nil {
 		t.Fatal("include/policy.lua names no parts")
 	}
