@@ -78,7 +78,7 @@ const maxLine = 256 << 20
 
 // Check is [duly.Maintainer]'s, of the server's engine. It is safe to repeat.
 func (a *Admin) Check(ctx context.Context, p duly.CheckParams) (report duly.CheckReport, err error) {
-	r := request{method: "POST", path: "/admin/check", body: wire.AppendCheck(nil, p.Repair), open: true}
+	r := request{method: "POST", path: "/admin/check", body: wire.CheckForm.Append(nil, p.Repair), open: true}
 	err = a.link.exchange(ctx, r, func(resp *http.Response, body io.Reader) error {
 		if !isType(resp, "application/x-ndjson") {
 			return a.link.stranger(resp)
@@ -98,7 +98,7 @@ func (l *link) readCheck(body io.Reader, progress func(done, total int64)) (none
 		if len(lines.Bytes()) == 0 {
 			continue
 		}
-		line, err := wire.ReadCheckLine(lines.Text())
+		line, err := wire.CheckLineForm.ReadAnswer(lines.Text())
 		switch {
 		case err != nil:
 			return none, l.garbled("a check with a line that is not this API's")
@@ -163,12 +163,12 @@ func (a *Admin) CreateToken(ctx context.Context, t duly.Token) (secret string, e
 // server, "" for wherever it is. It answers [duly.ErrConflict] for a namespace
 // that is in another one.
 func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error) {
-	body := wire.AppendToken(nil, wire.Token{Token: duly.Token{Namespace: t.Namespace, Rights: t.Rights, Description: t.Description, Limits: t.Limits}})
+	body := wire.NewTokenForm.Append(nil, t)
 	text, err := a.link.call(ctx, request{method: "POST", path: "/admin/tokens", query: inPool(pool), body: body})
 	if err != nil {
 		return "", err
 	}
-	made, err := wire.ReadToken(text, wire.Lenient)
+	made, err := wire.MadeTokenForm.ReadAnswer(text)
 	if err != nil || made.Secret == "" {
 		return "", a.link.garbled("the making of a token without one")
 	}
@@ -180,7 +180,7 @@ func (a *Admin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (s
 // [duly.ErrConflict] for a token that is there, and for a namespace that is in
 // another pool. It is safe to repeat.
 func (a *Admin) AdoptToken(ctx context.Context, pool string, t duly.Token) error {
-	body := wire.AppendToken(nil, wire.Token{Token: duly.Token{Namespace: t.Namespace, Rights: t.Rights, Description: t.Description, Limits: t.Limits}})
+	body := wire.NewTokenForm.Append(nil, t)
 	_, err := a.link.call(ctx, request{method: "PUT", path: tokenPath(t.Hash), query: inPool(pool), body: body})
 	return err
 }
@@ -201,12 +201,12 @@ func (a *Admin) Tokens(ctx context.Context, namespace string, p duly.PageParams)
 	if err != nil {
 		return duly.TokenPage{}, err
 	}
-	return answer(a.link, text, wire.ReadTokens)
+	return answer(a.link, text, wire.TokensForm.ReadAnswer)
 }
 
 // LimitToken is [duly.Limiter]'s, of the server's engine. It is safe to repeat.
 func (a *Admin) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
-	_, err := a.link.call(ctx, request{method: "PATCH", path: tokenPath(hash), body: wire.AppendLimits(nil, l)})
+	_, err := a.link.call(ctx, request{method: "PATCH", path: tokenPath(hash), body: wire.LimitTokenForm.Append(nil, l)})
 	return err
 }
 
@@ -230,7 +230,7 @@ func (a *Admin) Pools(ctx context.Context) ([]duly.PoolState, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(a.link, text, wire.ReadPools)
+	return answer(a.link, text, wire.PoolsForm.ReadAnswer)
 }
 
 // Place says which pool a namespace is in, if nobody has; [duly.ErrConflict] for
@@ -239,7 +239,7 @@ func (a *Admin) Place(ctx context.Context, namespace, pool string) error {
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return err
 	}
-	_, err := a.link.call(ctx, request{method: "PUT", path: "/admin/namespaces/" + namespace, body: wire.AppendPlace(nil, pool)})
+	_, err := a.link.call(ctx, request{method: "PUT", path: "/admin/namespaces/" + namespace, body: wire.PlaceForm.Append(nil, pool)})
 	return err
 }
 
@@ -254,7 +254,7 @@ func (a *Admin) Moves(ctx context.Context, namespace string) ([]duly.MoveState, 
 	if err != nil {
 		return nil, err
 	}
-	moves, err := answer(a.link, text, wire.ReadMoves)
+	moves, err := answer(a.link, text, wire.MovesForm.ReadAnswer)
 	if err == nil && namespace != "" && len(moves) != 1 {
 		return nil, a.link.garbled(fmt.Sprintf("where one namespace is with %d places", len(moves)))
 	}
@@ -264,11 +264,11 @@ func (a *Admin) Moves(ctx context.Context, namespace string) ([]duly.MoveState, 
 // Move lets a namespace move to another pool, and answers when that has begun.
 // It is safe to repeat.
 func (a *Admin) Move(ctx context.Context, namespace, to string) (duly.MoveState, error) {
-	text, err := a.link.call(ctx, request{method: "POST", path: "/admin/moves", body: wire.AppendMoving(nil, namespace, to)})
+	text, err := a.link.call(ctx, request{method: "POST", path: "/admin/moves", body: wire.MovingForm.Append(nil, wire.Moving{Namespace: namespace, To: to})})
 	if err != nil {
 		return duly.MoveState{}, err
 	}
-	return answer(a.link, text, wire.ReadMove)
+	return answer(a.link, text, wire.MoveForm.ReadAnswer)
 }
 
 // inPool is the query that names a pool.

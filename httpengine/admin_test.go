@@ -156,7 +156,7 @@ func TestTokensOfAServerAreListedLimitedAndRevoked(t *testing.T) {
 	serve := func(w http.ResponseWriter, req *http.Request) {
 		switch {
 		case req.Method == "GET":
-			reply(w, 200, string(wire.AppendTokens(nil, duly.TokenPage{Tokens: []duly.Token{one}, Next: "c"})))
+			reply(w, 200, string(wire.TokensForm.Append(nil, duly.TokenPage{Tokens: []duly.Token{one}, Next: "c"})))
 		case strings.HasSuffix(req.URL.Path, "9"):
 			problem(w, duly.ErrNotFound)
 		default:
@@ -199,7 +199,7 @@ func TestTokenWithoutASecretIsNone(t *testing.T) {
 }
 
 func TestPlaceOfOneNamespaceIsOne(t *testing.T) {
-	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.AppendMoves(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, r *rig) {
+	inAdmin(t, func(w http.ResponseWriter, _ *http.Request) { reply(w, 200, string(wire.MovesForm.Append(nil, nil))) }, func(t *testing.T, a *httpengine.Admin, r *rig) {
 		if moves, err := a.Moves(t.Context(), ""); len(moves) > 0 || err != nil {
 			t.Errorf("%+v, %v", moves, err)
 		}

@@ -67,12 +67,12 @@ func (e *Engine) followCancels(ctx context.Context, _ string, w duly.CancelWatch
 
 // pollCanceled makes one request.
 func (e *Engine) pollCanceled(ctx context.Context, after string) (wire.Canceled, error) {
-	body := wire.AppendCanceledAsk(nil, wire.CanceledAsk{After: after, Wait: e.cfg.Poll})
+	body := wire.CanceledAskForm.Append(nil, wire.CanceledAsk{After: after, Wait: e.cfg.Poll})
 	text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/canceled", body: body, hold: e.cfg.Poll})
 	if err != nil {
 		return wire.Canceled{}, err
 	}
-	return answer(e.link, text, wire.ReadCanceled)
+	return answer(e.link, text, wire.CanceledForm.ReadAnswer)
 }
 
 func report(answer *wire.Canceled, w duly.CancelWatch) {

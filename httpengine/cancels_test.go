@@ -30,7 +30,7 @@ func newFeed() *feed { return &feed{answers: make(chan func(http.ResponseWriter)
 func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
 	var b strings.Builder
 	_, _ = readAll(&b, req)
-	ask, err := wire.ReadCanceledAsk(b.String(), wire.Strict)
+	ask, err := wire.CanceledAskForm.ReadRequest(b.String())
 	if err != nil || req.URL.Path != "/v1/shop/canceled" {
 		panic(err)
 	}
@@ -41,7 +41,7 @@ func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
 	case answer := <-f.answers:
 		answer(w)
 	case <-time.After(ask.Wait):
-		reply(w, 200, string(wire.AppendCanceled(nil, wire.Canceled{Cursor: ask.After})))
+		reply(w, 200, string(wire.CanceledForm.Append(nil, wire.Canceled{Cursor: ask.After})))
 	case <-req.Context().Done():
 	}
 }
@@ -49,7 +49,7 @@ func (f *feed) serve(w http.ResponseWriter, req *http.Request) {
 // put adds an answer, by its cursor.
 func (f *feed) put(cursor string, any bool, canceled ...duly.Canceled) {
 	f.answers <- func(w http.ResponseWriter) {
-		reply(w, 200, string(wire.AppendCanceled(nil, wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
+		reply(w, 200, string(wire.CanceledForm.Append(nil, wire.Canceled{Canceled: canceled, Any: any, Cursor: cursor})))
 	}
 }
 

@@ -55,10 +55,10 @@ func Open(_ context.Context, cfg Config) (*Engine, error) {
 	e := &Engine{link: newLink(a, cfg.TLS, cfg.Client, cfg.Timeout), cfg: cfg, base: "/v1/" + a.namespace}
 	e.closing, e.end = context.WithCancel(context.Background())
 	e.pushes.start(e.spawn, func(ctx context.Context, body []byte) ([]duly.PushResult, error) {
-		return postBatch(ctx, e, "/push", body, wire.ReadPushResults)
+		return postBatch(ctx, e, "/push", body, wire.PushedForm.ReadAnswer)
 	})
 	e.settles.start(e.spawn, func(ctx context.Context, body []byte) ([]error, error) {
-		return postBatch(ctx, e, "/settle", body, wire.ReadResults)
+		return postBatch(ctx, e, "/settle", body, wire.ResultsForm.ReadAnswer)
 	})
 	e.cancels.Source = e.followCancels
 	return e, nil

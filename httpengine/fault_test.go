@@ -50,7 +50,7 @@ func TestEveryErrorIsRebuilt(t *testing.T) {
 // C11.33: the error of one item as well.
 func TestErrorOfAnItemIsRebuilt(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, _ *http.Request) {
-		reply(w, 200, string(wire.AppendResults(nil, []error{nil, duly.ErrLeaseLost, duly.TooLarge("result", "has 9 bytes")})))
+		reply(w, 200, string(wire.ResultsForm.Append(nil, []error{nil, duly.ErrLeaseLost, duly.TooLarge("result", "has 9 bytes")})))
 	}, func(t *testing.T, r *rig) {
 		o := duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 		errs, err := r.Settle(t.Context(), "", []duly.Outcome{o, o, o})
@@ -187,7 +187,7 @@ func TestSilentServerIsGivenUp(t *testing.T) {
 func TestSlowTransferIsNotGivenUp(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		answer := string(wire.AppendPushResults(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
+		answer := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
 		r := newRig(t, httpengine.Config{Timeout: time.Second}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			for i := range answer {

@@ -153,5 +153,5 @@ func (e *Engine) queue(ctx context.Context, q duly.QueueRef) (wire.Queue, error)
 	if err != nil {
 		return wire.Queue{}, err
 	}
-	return answer(e.link, text, wire.ReadQueue)
+	return answer(e.link, text, wire.QueueForm.ReadAnswer)
 }

@@ -274,7 +274,7 @@ func serveOnce(l *memnet.Listener, requests *int) {
 		}
 		_, _ = io.Copy(io.Discard, req.Body)
 		*requests++
-		body := string(wire.AppendPushResults(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
+		body := string(wire.PushedForm.Append(nil, []duly.PushResult{{ID: "x", Outcome: duly.Created}}))
 		resp := http.Response{StatusCode: 200, ProtoMajor: 1, ProtoMinor: 1, ContentLength: int64(len(body)),
 			Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body))}
 		_ = resp.Write(conn)

@@ -21,7 +21,7 @@ func (e *Engine) Update(ctx context.Context, q duly.QueueRef, id string, u duly.
 	if u.Due.After(duly.MaxTime) || !carried(u.Headers, string(u.Backoff)) {
 		return u.Validate(duly.MaxMaxBody)
 	}
-	return e.onJob(ctx, q, id, request{method: "PATCH", body: wire.AppendUpdate(nil, &u)})
+	return e.onJob(ctx, q, id, request{method: "PATCH", body: wire.UpdateForm.Append(nil, u)})
 }
 
 // Promote implements duly.Operator.
@@ -66,11 +66,11 @@ func (e *Engine) Requeue(ctx context.Context, q duly.QueueRef, p duly.RequeuePar
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/requeue", body: wire.AppendRequeue(nil, p)})
+	text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/requeue", body: wire.RequeueForm.Append(nil, p)})
 	if err != nil {
 		return nil, err
 	}
-	return answer(e.link, text, wire.ReadRequeued)
+	return answer(e.link, text, wire.RequeuedForm.ReadAnswer)
 }
 
 // Purge implements duly.Operator. It goes in steps of bounded length; after an
@@ -89,11 +89,11 @@ func (e *Engine) Purge(ctx context.Context, q duly.QueueRef, state duly.State, n
 		if n > 0 {
 			step = min(step, n-purged)
 		}
-		text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/purge", body: wire.AppendPurge(nil, wire.Purge{State: state, N: step})})
+		text, err := e.change(ctx, request{method: "POST", path: e.queuePath(q) + "/purge", body: wire.PurgeForm.Append(nil, wire.Purge{State: state, N: step})})
 		if err != nil {
 			return purged, err
 		}
-		gone, err := answer(e.link, text, wire.ReadPurged)
+		gone, err := answer(e.link, text, wire.PurgedForm.ReadAnswer)
 		if err != nil {
 			return purged, err
 		}
@@ -109,7 +109,7 @@ func (e *Engine) Configure(ctx context.Context, q duly.QueueRef, patch duly.Queu
 	if err := patch.Validate(); err != nil {
 		return err
 	}
-	return e.onQueue(ctx, q, request{method: "PATCH", body: wire.AppendConfig(nil, patch)})
+	return e.onQueue(ctx, q, request{method: "PATCH", body: wire.ConfigForm.Append(nil, patch)})
 }
 
 // Pause implements duly.Operator.

@@ -21,7 +21,7 @@ func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Deli
 	if p.Dispatcher {
 		return nil, noDispatcher()
 	}
-	body := wire.AppendReserve(nil, wire.Reserve{ReserveParams: p})
+	body := wire.ReserveForm.Append(nil, wire.Reserve{ReserveParams: p})
 	return outlive(ctx, e, func(ctx context.Context) ([]duly.Delivery, error) {
 		text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/reserve", body: body, most: mostJobs})
 		if err != nil {
@@ -70,13 +70,13 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 }
 
 func (e *Engine) extend(ctx context.Context, receipts []duly.Receipt, lease time.Duration) ([]error, error) {
-	body := wire.AppendExtend(nil, wire.Extend{Receipts: receipts, Lease: lease})
+	body := wire.ExtendForm.Append(nil, wire.Extend{Receipts: receipts, Lease: lease})
 	return outlive(ctx, e, func(ctx context.Context) ([]error, error) {
 		text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/extend", body: body})
 		if err != nil {
 			return nil, err
 		}
-		errs, err := answer(e.link, text, wire.ReadResults)
+		errs, err := answer(e.link, text, wire.ResultsForm.ReadAnswer)
 		if err == nil && len(errs) != len(receipts) {
 			err = e.link.garbled("an extend with another number of results")
 		}

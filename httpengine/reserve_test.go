@@ -27,12 +27,12 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 	if strings.HasSuffix(req.URL.Path, "/reserve") {
 		<-s.open
 		s.taken.Add(1)
-		reply(w, 200, string(wire.AppendDeliveries(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
+		reply(w, 200, string(wire.DeliveriesForm.Append(nil, []duly.Delivery{{Job: duly.Job{ID: "x", Queue: "q"}, Receipt: "q:0:01J0000000000000000000000A:1"}})))
 		return
 	}
 	var b strings.Builder
 	_, _ = readAll(&b, req)
-	outcomes, err := wire.ReadSettle(b.String(), wire.Strict)
+	outcomes, err := wire.ReadSettle(b.String())
 	if err != nil {
 		panic(err)
 	}
@@ -41,7 +41,7 @@ func (s *shop) serve(w http.ResponseWriter, req *http.Request) {
 			s.released.Add(1)
 		}
 	}
-	reply(w, 200, string(wire.AppendResults(nil, make([]error, len(outcomes.Values)))))
+	reply(w, 200, string(wire.ResultsForm.Append(nil, make([]error, len(outcomes.Values)))))
 }
 
 // C4.16: what arrives for a caller that has gone is given back.
@@ -97,13 +97,13 @@ func TestPurgeOfEverythingGoesInSteps(t *testing.T) {
 	inBubble(t, func(w http.ResponseWriter, req *http.Request) {
 		var b strings.Builder
 		_, _ = readAll(&b, req)
-		p, err := wire.ReadPurge(b.String(), wire.Strict)
+		p, err := wire.PurgeForm.ReadRequest(b.String())
 		if err != nil || p.N == 0 {
 			panic(b.String())
 		}
 		n := min(left, p.N)
 		left -= n
-		reply(w, 200, string(wire.AppendPurged(nil, n)))
+		reply(w, 200, string(wire.PurgedForm.Append(nil, n)))
 	}, func(t *testing.T, r *rig) {
 		q := duly.QueueRef{Name: "q"}
 		n, err := r.Purge(t.Context(), q, duly.StateReady, 12_000)

@@ -134,12 +134,12 @@ func created(w http.ResponseWriter, req *http.Request) {
 	for i, j := range jobs {
 		results[i] = duly.PushResult{ID: j.ID, Outcome: duly.Created}
 	}
-	reply(w, http.StatusOK, string(wire.AppendPushResults(nil, results)))
+	reply(w, http.StatusOK, string(wire.PushedForm.Append(nil, results)))
 }
 
 func pushed(req *http.Request) []duly.Job {
 	body, _ := io.ReadAll(req.Body)
-	jobs, err := wire.ReadPush(string(body), "shop", wire.Strict)
+	jobs, err := wire.ReadPush(string(body), "shop")
 	if err != nil {
 		panic(err)
 	}

@@ -57,21 +57,18 @@ func (p *Push) Targets(ctx context.Context, params duly.PageParams) (targets []w
 	if err != nil {
 		return nil, "", err
 	}
-	targets, err = get(ctx, p, request{path: p.path("", "/targets"), query: query}, func(text string) (all []wire.Target, err error) {
-		all, next, err = wire.ReadTargets(text)
-		return all, err
-	})
-	return targets, next, err
+	found, err := get(ctx, p, request{path: p.path("", "/targets"), query: query}, wire.TargetsForm.ReadAnswer)
+	return found.Targets, found.Next, err
 }
 
 // Target returns one target; [duly.ErrNotFound].
 func (p *Push) Target(ctx context.Context, name string) (wire.Target, error) {
-	return get(ctx, p, request{path: p.path(name, "")}, wire.ReadTarget)
+	return get(ctx, p, request{path: p.path(name, "")}, wire.TargetForm.ReadAnswer)
 }
 
 // SetTarget makes a target, or replaces its settings.
 func (p *Push) SetTarget(ctx context.Context, name string, s wire.TargetSettings) error {
-	_, err := p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.AppendTargetSettings(nil, s)})
+	_, err := p.do(ctx, request{method: "PUT", path: p.path(name, ""), body: wire.TargetSettingsForm.Append(nil, s)})
 	return err
 }
 
@@ -98,14 +95,14 @@ func (p *Push) RotateSecret(ctx context.Context, name string, r wire.PushRotate)
 	if name == "" {
 		below = "/secret/rotate"
 	}
-	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below), body: wire.AppendPushRotate(nil, r)})
+	_, err := p.do(ctx, request{method: "POST", path: p.path(name, below), body: wire.PushRotateForm.Append(nil, r)})
 	return err
 }
 
 // Secret returns the newest secret of a target, or of the namespace. The server logs
 // that.
 func (p *Push) Secret(ctx context.Context, name string) (wire.PushSecret, error) {
-	return get(ctx, p, request{path: p.path(name, "/secret")}, wire.ReadPushSecret)
+	return get(ctx, p, request{path: p.path(name, "/secret")}, wire.PushSecretForm.ReadAnswer)
 }
 
 // TestTarget lets the server send a test request to a target.
@@ -114,7 +111,7 @@ func (p *Push) TestTarget(ctx context.Context, name string) (wire.PushTest, erro
 	if err != nil {
 		return wire.PushTest{}, err
 	}
-	return answer(p.engine.link, text, wire.ReadPushTest)
+	return answer(p.engine.link, text, wire.PushTestForm.ReadAnswer)
 }
 
 // mostTest is how long a test request may take: the longest timeout of a target.
@@ -123,5 +120,5 @@ const mostTest = duly.MaxWait
 // Hosts returns the hosts to which the server sends the jobs of the namespace, the one
 // that was used last first.
 func (p *Push) Hosts(ctx context.Context) ([]wire.PushHost, error) {
-	return get(ctx, p, request{path: p.path("", "/hosts")}, wire.ReadPushHosts)
+	return get(ctx, p, request{path: p.path("", "/hosts")}, wire.PushHostsForm.ReadAnswer)
 }

@@ -34,7 +34,7 @@ func (e *Engine) publisherOf(topic string) (p *publisher, done func()) {
 	if p == nil {
 		p = &publisher{}
 		p.start(e.spawn, func(ctx context.Context, body []byte) ([]duly.PublishResult, error) {
-			return postBatch(ctx, e, "/topics/"+topic+"/messages", body, wire.ReadPublishResults)
+			return postBatch(ctx, e, "/topics/"+topic+"/messages", body, wire.PublishedForm.ReadAnswer)
 		})
 		if e.publishers.all == nil {
 			e.publishers.all = map[string]*publisher{}
@@ -301,7 +301,7 @@ func (e *Engine) Topic(ctx context.Context, topic duly.QueueRef) (duly.TopicInfo
 	if err != nil {
 		return duly.TopicInfo{}, err
 	}
-	t, err := answer(e.link, text, wire.ReadTopic)
+	t, err := answer(e.link, text, wire.TopicForm.ReadAnswer)
 	return t.TopicInfo, err
 }
 
@@ -310,7 +310,7 @@ func (e *Engine) ConfigureTopic(ctx context.Context, topic duly.QueueRef, patch 
 	if err := patch.Validate(); err != nil {
 		return err
 	}
-	return e.onTopic(ctx, topic, request{method: "PATCH", body: wire.AppendTopicConfig(nil, patch)})
+	return e.onTopic(ctx, topic, request{method: "PATCH", body: wire.TopicConfigForm.Append(nil, patch)})
 }
 
 // DestroyTopic implements duly.TopicOperator.
@@ -342,7 +342,7 @@ func (e *Engine) Trim(ctx context.Context, topic duly.QueueRef) (more bool, err 
 	if err != nil {
 		return false, err
 	}
-	return answer(e.link, text, wire.ReadTrimmed)
+	return answer(e.link, text, wire.TrimmedForm.ReadAnswer)
 }
 
 // Groups implements duly.TopicOperator.
@@ -362,7 +362,7 @@ func (e *Engine) CreateGroup(ctx context.Context, group duly.QueueRef, from duly
 	if err != nil {
 		return false, err
 	}
-	return answer(e.link, text, wire.ReadGroupCreated)
+	return answer(e.link, text, wire.GroupCreatedForm.ReadAnswer)
 }
 
 // Seek implements duly.TopicOperator.
@@ -374,7 +374,7 @@ func (e *Engine) Seek(ctx context.Context, group duly.QueueRef, to duly.From) (d
 	if err != nil {
 		return duly.SeekResult{}, err
 	}
-	return answer(e.link, text, wire.ReadSeeked)
+	return answer(e.link, text, wire.SeekedForm.ReadAnswer)
 }
 
 func (e *Engine) onGroup(ctx context.Context, group duly.QueueRef, method, path string, from duly.From) (string, error) {
@@ -383,5 +383,5 @@ func (e *Engine) onGroup(ctx context.Context, group duly.QueueRef, method, path 
 		return "", err
 	}
 	defer e.calls.Done()
-	return e.change(ctx, request{method: method, path: base + path, body: wire.AppendFrom(nil, from)})
+	return e.change(ctx, request{method: method, path: base + path, body: wire.FromForm.Append(nil, from)})
 }

@@ -29,7 +29,7 @@ func published(w http.ResponseWriter, req *http.Request) {
 	text := make([]byte, req.ContentLength)
 	_, _ = body.Read(text)
 	topic := strings.Split(req.URL.Path, "/")[4]
-	messages, err := wire.ReadPublish(string(text), duly.QueueRef{Namespace: "shop", Name: topic}, wire.Strict)
+	messages, err := wire.ReadPublish(string(text), duly.QueueRef{Namespace: "shop", Name: topic})
 	if err != nil {
 		panic(err)
 	}
@@ -38,7 +38,7 @@ func published(w http.ResponseWriter, req *http.Request) {
 		results[i] = duly.PublishResult{Outcome: duly.Created, ID: topic + "." + string(m.Body),
 			Position: positionOf(uint64(i + 1))}
 	}
-	reply(w, http.StatusOK, string(wire.AppendPublishResults(nil, results)))
+	reply(w, http.StatusOK, string(wire.PublishedForm.Append(nil, results)))
 }
 
 // Messages of several topics are several requests. Each has its result in its place.
@@ -155,7 +155,7 @@ func TestReadGoesOnInSlices(t *testing.T) {
 			} else {
 				_ = clock.Sleep(req.Context(), clock.System(), wait)
 			}
-			reply(w, http.StatusOK, string(wire.AppendEntries(nil, page)))
+			reply(w, http.StatusOK, string(wire.EntriesForm.Append(nil, page)))
 		})
 		page, err := r.Read(t.Context(), duly.QueueRef{Name: "events"},
 			duly.ReadParams{From: duly.FromPosition(positionOf(5)), Limit: 3, Wait: time.Minute})

@@ -37,11 +37,11 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 }
 
 func (e *Engine) poll(ctx context.Context, p duly.WaitParams) (bool, error) {
-	text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/wait", body: wire.AppendWait(nil, p), hold: p.Timeout})
+	text, err := e.link.call(ctx, request{method: "POST", path: e.base + "/wait", body: wire.WaitForm.Append(nil, p), hold: p.Timeout})
 	if err != nil {
 		return false, err
 	}
-	return answer(e.link, text, wire.ReadReady)
+	return answer(e.link, text, wire.ReadyForm.ReadAnswer)
 }
 
 // whileOpen makes a call that changes nothing, and cuts it off when its caller goes

@@ -20,7 +20,7 @@ func holding(ready <-chan struct{}) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		var b strings.Builder
 		_, _ = readAll(&b, req)
-		p, err := wire.ReadWait(b.String(), "shop", wire.Strict)
+		p, err := wire.ReadWait(b.String(), "shop")
 		if err != nil {
 			panic(err)
 		}

@@ -118,7 +118,7 @@ func TestTokensAreListedAndRevoked(t *testing.T) {
 		t.Helper()
 		for cursor := ""; ; {
 			a := f.send("GET", "/admin/tokens?limit=2"+query+cursor, "")
-			page, err := wire.ReadTokens(a.body)
+			page, err := wire.TokensForm.ReadAnswer(a.body)
 			if a.status != 200 || err != nil {
 				t.Fatalf("%d %s", a.status, a.body)
 			}

@@ -20,8 +20,8 @@ const canceledPath = "/v1/default/canceled"
 // poll sends one request for removed jobs.
 func (f *fixture) poll(path string, ask wire.CanceledAsk, who ...string) wire.Canceled {
 	f.t.Helper()
-	a := f.send("POST", path, string(wire.AppendCanceledAsk(nil, ask)), who...)
-	answer, err := wire.ReadCanceled(a.body)
+	a := f.send("POST", path, string(wire.CanceledAskForm.Append(nil, ask)), who...)
+	answer, err := wire.CanceledForm.ReadAnswer(a.body)
 	if a.status != 200 || err != nil {
 		f.t.Fatalf("%s: %d %s, %v", path, a.status, a.body, err)
 	}
@@ -55,7 +55,7 @@ func TestRemovedJobsAreReportedToPolls(t *testing.T) {
 			t.Fatalf("%s %s: %d %s", removal.method, removal.path, a.status, a.body)
 		}
 		a := f.send("POST", canceledPath, fmt.Sprintf(`{"after":%q,"wait":"1m"}`, at), "consume")
-		answer, err := wire.ReadCanceled(a.body)
+		answer, err := wire.CanceledForm.ReadAnswer(a.body)
 		if want := `{"canceled":` + removal.want + `,"any":false,`; err != nil || !strings.HasPrefix(a.body, want) {
 			t.Errorf("after %s %s: %s, want %s", removal.method, removal.path, a.body, want)
 		}
@@ -261,7 +261,7 @@ func TestACanceledPollEndsWithItsCaller(t *testing.T) {
 			f.t.Fatal(err)
 		}
 		req.Header.Set("Authorization", "Bearer "+f.tokens["consume"])
-		first, err := wire.ReadCanceled(f.do(req).body)
+		first, err := wire.CanceledForm.ReadAnswer(f.do(req).body)
 		if err != nil || !first.Any {
 			f.t.Fatalf("%+v, %v", first, err)
 		}

@@ -7,20 +7,12 @@ func (f *fields) check(repair *bool) {
 	f.bool("repair", repair, always, "Repair what the check finds. Default: false.")
 }
 
-// AppendCheck writes the request of a check.
-func AppendCheck(dst []byte, repair bool) []byte {
-	f := writer(dst)
-	f.check(&repair)
-	return f.end()
-}
-
 // ReadCheck reads the request of a check.
-func ReadCheck(text string, mode Mode) (repair bool, err error) {
+func ReadCheck(text string) (repair bool, err error) {
 	if text == "" {
 		return false, nil
 	}
-	err = readForm(text, mode, func(f *fields) { f.check(&repair) })
-	return repair, err
+	return CheckForm.ReadRequest(text)
 }
 
 // CheckLine is one line of a check's answer: progress, or the report or an error as the
@@ -51,12 +43,6 @@ func AppendCheckLine(dst []byte, l CheckLine) []byte {
 	return append(f.end(), '\n')
 }
 
-// ReadCheckLine reads a line of a check's answer.
-func ReadCheckLine(text string) (l CheckLine, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.checkLine(&l) })
-	return l, err
-}
-
 func (f *fields) report(report *duly.CheckReport) {
 	f.answer("Report")
 	f.integer("jobs", &report.Jobs, "The jobs that were checked.")
@@ -64,13 +50,6 @@ func (f *fields) report(report *duly.CheckReport) {
 		"The messages that were checked: held and dead in groups, and delayed in topics.")
 	f.int("repaired", &report.Repaired, required, "", "The faults that were repaired.")
 	list(f, "faults", &report.Faults, required, "What is wrong.", (*fields).fault)
-}
-
-// AppendReport writes the report of a check.
-func AppendReport(dst []byte, report *duly.CheckReport) []byte {
-	f := writer(dst)
-	f.report(report)
-	return f.end()
 }
 
 func (f *fields) fault(v *duly.Fault) {

@@ -15,7 +15,7 @@ var benchPush = `{"jobs":[{"queue":"bench","body":"` + strings.Repeat("x", 100) 
 func BenchmarkReadPush(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := ReadPush(benchPush, "default", Strict); err != nil {
+		if _, err := ReadPush(benchPush, "default"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func BenchmarkAppendPushResults(b *testing.B) {
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		AppendPushResults(buf, results)
+		PushedForm.Append(buf, results)
 	}
 }
 
@@ -52,6 +52,6 @@ func BenchmarkAppendDeliveries(b *testing.B) {
 	buf := make([]byte, 0, 4096)
 	b.ReportAllocs()
 	for b.Loop() {
-		AppendDeliveries(buf, deliveries)
+		DeliveriesForm.Append(buf, deliveries)
 	}
 }

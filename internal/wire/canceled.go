@@ -38,19 +38,6 @@ func (f *fields) canceledAsk(a *CanceledAsk) {
 	f.duration("wait", &a.Wait, always, "How long to wait."+waitBounds)
 }
 
-// AppendCanceledAsk writes the request for removed jobs.
-func AppendCanceledAsk(dst []byte, a CanceledAsk) []byte {
-	f := writer(dst)
-	f.canceledAsk(&a)
-	return f.end()
-}
-
-// ReadCanceledAsk reads the request for removed jobs.
-func ReadCanceledAsk(text string, mode Mode) (a CanceledAsk, err error) {
-	err = readForm(text, mode, func(f *fields) { f.canceledAsk(&a) })
-	return a, err
-}
-
 // Canceled is the answer to a request for removed jobs.
 type Canceled struct {
 	Canceled []duly.Canceled
@@ -73,19 +60,6 @@ func (f *fields) removed(c *duly.Canceled) {
 	f.text("queue", &c.Queue, required, "", "The queue's name.")
 	texts(f, "ids", &c.IDs, math.MaxInt, given, "",
 		"The IDs of the removed jobs. Absent: any leased job of the queue may be gone.")
-}
-
-// AppendCanceled writes the answer to a request for removed jobs.
-func AppendCanceled(dst []byte, c Canceled) []byte {
-	f := writer(dst)
-	f.canceled(&c)
-	return f.end()
-}
-
-// ReadCanceled reads the answer to a request for removed jobs.
-func ReadCanceled(text string) (c Canceled, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.canceled(&c) })
-	return c, err
 }
 
 // SizeOfCanceled returns at least the number of bytes that AppendCanceled adds.

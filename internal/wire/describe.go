@@ -2,8 +2,14 @@ package wire
 
 import "errors"
 
-// Form is the JSON of a request or an answer. Nil is none.
-type Form func(f *fields)
+// Described is a form, for the documents.
+type Described interface {
+	// Describe returns the description of the form.
+	Describe() *Object
+	// Check returns what is wrong with a text of the form: a strict reader's error, or that
+	// of an item.
+	Check(text string) error
+}
 
 // Object describes a JSON object.
 type Object struct {
@@ -47,21 +53,21 @@ const (
 	Nested     // an object
 )
 
-// Describe returns the description of the form.
-func (form Form) Describe() *Object {
+// Describe implements [Described].
+func (form Form[T]) Describe() *Object {
 	f := fields{task: describing}
-	return f.inner(func() { form(&f) })
+	return f.inner(func() { form(&f, new(T)) })
 }
 
-// Check returns what is wrong with a text of the form: a strict reader's error, or that of
-// an item.
-func (form Form) Check(text string) error {
-	var items error
-	err := readForm(text, Strict, func(f *fields) {
-		f.itemErr = &items
-		form(f)
+// Check implements [Described].
+func (form Form[T]) Check(text string) error {
+	var v T
+	var item error
+	err := readForm(text, strict, func(f *fields) {
+		f.itemErr = &item
+		form(f, &v)
 	})
-	return errors.Join(err, items)
+	return errors.Join(err, item)
 }
 
 // inner describes an object inside the current one.

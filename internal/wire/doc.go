@@ -10,11 +10,11 @@
 //
 // # Readers
 //
-// A request is read strictly ([Strict]). An unknown or doubled field, a wrong type, text
+// A request is read strictly (strict). An unknown or doubled field, a wrong type, text
 // that is not UTF-8, half of a surrogate pair, or more text after the value is
 // [duly.ErrInvalid] for the whole request.
 //
-// An answer is read leniently ([Lenient]). Unknown fields are skipped, so that a newer
+// An answer is read leniently (lenient). Unknown fields are skipped, so that a newer
 // server can add some.
 //
 // # Errors

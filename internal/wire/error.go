@@ -53,19 +53,19 @@ func catalogued(code duly.Code) *duly.Error {
 	return duly.ErrInternal.(*duly.Error)
 }
 
-// problem is the error of a whole request, as RFC 9457 has it.
-type problem struct {
-	typ, title string
-	status     int
-	err        duly.Error
+// Problem is the error of a whole request, as RFC 9457 has it.
+type Problem struct {
+	Type, Title string
+	Status      int
+	Err         duly.Error
 }
 
-func (f *fields) problem(p *problem) {
+func (f *fields) problem(p *Problem) {
 	f.answer("Problem")
-	f.text("type", &p.typ, required, "", "Always about:blank.")
-	f.text("title", &p.title, required, "", "The status as text.")
-	f.int("status", &p.status, required, "", "The HTTP status.")
-	f.details(&p.err)
+	f.text("type", &p.Type, required, "", "Always about:blank.")
+	f.text("title", &p.Title, required, "", "The status as text.")
+	f.int("status", &p.Status, required, "", "The HTTP status.")
+	f.details(&p.Err)
 }
 
 // details are the fields of an error.
@@ -105,17 +105,15 @@ func AppendProblem(dst []byte, err error, status int) ([]byte, int) {
 	if status == 0 {
 		status = e.Code.HTTPStatus()
 	}
-	f := writer(dst)
-	f.problem(&problem{typ: "about:blank", title: http.StatusText(status), status: status, err: *e})
-	return f.end(), status
+	p := Problem{Type: "about:blank", Title: http.StatusText(status), Status: status, Err: *e}
+	return ProblemForm.Append(dst, p), status
 }
 
 // ReadProblem reads the error of a whole request. ok is false for a text that is not an
 // error of this API, such as the page of a proxy.
 func ReadProblem(text string) (e *duly.Error, ok bool) {
-	var p problem
-	err := readForm(text, Lenient, func(f *fields) { f.problem(&p) })
-	return &p.err, err == nil && p.err.Code != ""
+	p, err := ProblemForm.ReadAnswer(text)
+	return &p.Err, err == nil && p.Err.Code != ""
 }
 
 // RetryAfterSeconds returns a duration as the Retry-After header has it: whole seconds,

@@ -70,7 +70,7 @@ func (f *fields) write(key string) {
 }
 
 // readForm reads a text that is one object.
-func readForm(text string, mode Mode, form func(f *fields)) error {
+func readForm(text string, mode mode, form func(f *fields)) error {
 	return parse(text, mode, func(f *fields) { f.read(func() { form(f) }) })
 }
 
@@ -115,7 +115,7 @@ func (f *fields) atBase64(name string) bool {
 // take notes that the current key is read. A strict reader refuses a key that comes twice.
 func (f *fields) take() bool {
 	bit := uint64(1) << f.index
-	if f.seen&bit != 0 && f.r.mode == Strict {
+	if f.seen&bit != 0 && f.r.mode == strict {
 		f.r.twice(f.key)
 		f.more = false
 		return false

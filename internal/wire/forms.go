@@ -2,70 +2,121 @@ package wire
 
 import "github.com/dulymq/duly"
 
-// The forms of requests and answers.
+// Form is the JSON of a request or an answer whose value is a T.
+type Form[T any] func(f *fields, v *T)
+
+// Append appends the JSON of a value.
+func (form Form[T]) Append(dst []byte, v T) []byte {
+	f := writer(dst)
+	form(&f, &v)
+	return f.end()
+}
+
+// ReadRequest reads a request strictly.
+func (form Form[T]) ReadRequest(text string) (v T, err error) {
+	err = readForm(text, strict, func(f *fields) { form(f, &v) })
+	return v, err
+}
+
+// ReadAnswer reads an answer leniently.
+func (form Form[T]) ReadAnswer(text string) (v T, err error) {
+	err = readForm(text, lenient, func(f *fields) { form(f, &v) })
+	return v, err
+}
+
+// The forms of producers and workers. Pushes, settles, and the reading of most others have
+// functions of their own.
 var (
-	PushForm      Form = func(f *fields) { f.push(new(Items[duly.Job])) }
-	PushedForm    Form = func(f *fields) { f.pushed(new([]duly.PushResult)) }
-	PushOneForm   Form = func(f *fields) { f.pushOne(new(duly.Job)) }
-	PushedOneForm Form = func(f *fields) { f.pushedOne(new(duly.PushResult)) }
+	PushForm      = Form[Items[duly.Job]]((*fields).push)
+	PushedForm    = Form[[]duly.PushResult]((*fields).pushed)
+	PushOneForm   = Form[duly.Job]((*fields).pushOne)
+	PushedOneForm = Form[duly.PushResult]((*fields).pushedOne)
 
-	ReserveForm     Form = func(f *fields) { f.reserve(new(Reserve)) }
-	DeliveriesForm  Form = func(f *fields) { f.deliveries(new([]duly.Delivery)) }
-	WaitForm        Form = func(f *fields) { f.wait(new(duly.WaitParams)) }
-	ReadyForm       Form = func(f *fields) { f.ready(new(bool)) }
-	CanceledAskForm Form = func(f *fields) { f.canceledAsk(new(CanceledAsk)) }
-	CanceledForm    Form = func(f *fields) { f.canceled(new(Canceled)) }
-	SettleForm      Form = func(f *fields) { f.settle(new(Items[duly.Outcome])) }
-	ExtendForm      Form = func(f *fields) { f.extend(new(Extend)) }
-	ResultsForm     Form = func(f *fields) { f.results(new([]error)) }
+	ReserveForm    = Form[Reserve]((*fields).reserve)
+	DeliveriesForm = Form[[]duly.Delivery]((*fields).deliveries)
+	WaitForm       = Form[duly.WaitParams]((*fields).wait)
+	ReadyForm      = Form[bool]((*fields).ready)
+	SettleForm     = Form[Items[duly.Outcome]]((*fields).settle)
+	ExtendForm     = Form[Extend]((*fields).extend)
+	// ResultsForm answers a settle or an extend: the error of each item, nil for success.
+	ResultsForm = Form[[]error]((*fields).results)
 
-	JobForm      Form = func(f *fields) { f.info(new(duly.JobInfo), true) }
-	JobsForm     Form = func(f *fields) { f.jobs(new(duly.ListPage), true) }
-	UpdateForm   Form = func(f *fields) { f.update(new(duly.Update)) }
-	QueueForm    Form = func(f *fields) { f.queue(new(Queue)) }
-	QueuesForm   Form = func(f *fields) { f.survey(new(duly.SurveyPage)) }
-	ConfigForm   Form = func(f *fields) { f.config(new(duly.QueueConfig)) }
-	RequeueForm  Form = func(f *fields) { f.requeue(new(duly.RequeueParams)) }
-	RequeuedForm Form = func(f *fields) { f.requeued(new([]duly.RequeueResult)) }
-	PurgeForm    Form = func(f *fields) { f.purge(new(Purge)) }
-	PurgedForm   Form = func(f *fields) { f.purged(new(int)) }
+	CanceledAskForm = Form[CanceledAsk]((*fields).canceledAsk)
+	CanceledForm    = Form[Canceled]((*fields).canceled)
+)
 
-	PublishForm        Form = func(f *fields) { f.publish(new(Items[duly.Message])) }
-	PublishedForm      Form = func(f *fields) { f.published(new([]duly.PublishResult)) }
-	EntriesForm        Form = func(f *fields) { f.entries(new(duly.ReadPage)) }
-	DelayedForm        Form = func(f *fields) { f.delayed(new(duly.DelayedPage), true) }
-	DelayedMessageForm Form = func(f *fields) { f.delayedMessage(new(duly.Message), true) }
-	TopicForm          Form = func(f *fields) { f.topic(new(Topic)) }
-	TopicsForm         Form = func(f *fields) { f.namesForm("Topics", "topics", "Name") }
-	TopicConfigForm    Form = func(f *fields) { f.topicConfig(new(duly.TopicConfig)) }
-	GroupsForm         Form = func(f *fields) { f.namesForm("Groups", "groups", "Name") }
-	FromForm           Form = func(f *fields) { f.from(new(duly.From)) }
-	GroupCreatedForm   Form = func(f *fields) { f.groupCreated(new(duly.PushOutcome)) }
-	SeekForm           Form = func(f *fields) { f.seek(new(duly.From)) }
-	SeekedForm         Form = func(f *fields) { f.seeked(new(duly.SeekResult)) }
-	TrimmedForm        Form = func(f *fields) { f.trimmed(new(bool)) }
+// The forms of queues and their jobs.
+var (
+	JobForm    = Form[duly.JobInfo](func(f *fields, j *duly.JobInfo) { f.info(j, true) })
+	JobsForm   = Form[duly.ListPage](func(f *fields, p *duly.ListPage) { f.jobs(p, true) })
+	UpdateForm = Form[duly.Update]((*fields).update)
 
-	TargetForm         Form = func(f *fields) { f.target(new(Target)) }
-	TargetsForm        Form = func(f *fields) { f.targets(new([]Target), new(string)) }
-	TargetSettingsForm Form = func(f *fields) { f.targetSettings(new(TargetSettings)) }
-	PushHostsForm      Form = func(f *fields) { f.pushHosts(new([]PushHost)) }
-	PushSecretForm     Form = func(f *fields) { f.pushSecret(new(PushSecret)) }
-	PushRotateForm     Form = func(f *fields) { f.pushRotate(new(PushRotate)) }
-	PushTestForm       Form = func(f *fields) { f.pushTest(new(PushTest)) }
+	QueueForm  = Form[Queue]((*fields).queue)
+	QueuesForm = Form[duly.SurveyPage]((*fields).survey)
+	// ConfigForm is a patch of a queue's configuration, without Paused.
+	ConfigForm = Form[duly.QueueConfig]((*fields).config)
 
-	CheckForm      Form = func(f *fields) { f.check(new(bool)) }
-	CheckLineForm  Form = func(f *fields) { f.checkLine(new(CheckLine)) }
-	NewTokenForm   Form = func(f *fields) { f.newToken(new(duly.Token)) }
-	MadeTokenForm  Form = func(f *fields) { f.madeToken(new(Token)) }
-	TokensForm     Form = func(f *fields) { f.tokens(new(duly.TokenPage)) }
-	LimitTokenForm Form = func(f *fields) { f.limitToken(new(duly.Limits), new(bool)) }
-	NamespacesForm Form = func(f *fields) { f.namesForm("Namespaces", "namespaces", "Namespace") }
-	PoolsForm      Form = func(f *fields) { f.pools(new([]duly.PoolState)) }
-	MoveForm       Form = func(f *fields) { f.move(new(duly.MoveState)) }
-	MovesForm      Form = func(f *fields) { f.moves(new([]duly.MoveState)) }
-	MovingForm     Form = func(f *fields) { f.moving(new(string), new(string)) }
-	PlaceForm      Form = func(f *fields) { f.place(new(string)) }
+	RequeueForm  = Form[duly.RequeueParams]((*fields).requeue)
+	RequeuedForm = Form[[]duly.RequeueResult]((*fields).requeued)
+	PurgeForm    = Form[Purge]((*fields).purge)
+	// PurgedForm has the number of deleted jobs.
+	PurgedForm = Form[int]((*fields).purged)
+)
 
-	HealthForm  Form = func(f *fields) { f.health(new(Health)) }
-	ProblemForm Form = func(f *fields) { f.problem(new(problem)) }
+// The forms of topics and their groups.
+var (
+	PublishForm   = Form[Items[duly.Message]]((*fields).publish)
+	PublishedForm = Form[[]duly.PublishResult]((*fields).published)
+	EntriesForm   = Form[duly.ReadPage]((*fields).entries)
+
+	DelayedForm        = Form[duly.DelayedPage](func(f *fields, p *duly.DelayedPage) { f.delayed(p, true) })
+	DelayedMessageForm = Form[duly.Message](func(f *fields, m *duly.Message) { f.delayedMessage(m, true) })
+
+	TopicForm       = Form[Topic]((*fields).topic)
+	TopicsForm      = namesForm("Topics", "topics", "Name")
+	TopicConfigForm = Form[duly.TopicConfig]((*fields).topicConfig)
+	// TrimmedForm reports whether a trim ended at its bound.
+	TrimmedForm = Form[bool]((*fields).trimmed)
+
+	GroupsForm = namesForm("Groups", "groups", "Name")
+	FromForm   = Form[duly.From]((*fields).from)
+	// GroupCreatedForm reports whether the group existed.
+	GroupCreatedForm = Form[bool]((*fields).groupCreated)
+	SeekForm         = Form[duly.From]((*fields).seek)
+	SeekedForm       = Form[duly.SeekResult]((*fields).seeked)
+)
+
+// The forms of HTTP push.
+var (
+	TargetForm         = Form[Target]((*fields).target)
+	TargetsForm        = Form[TargetPage]((*fields).targets)
+	TargetSettingsForm = Form[TargetSettings]((*fields).targetSettings)
+	PushHostsForm      = Form[[]PushHost]((*fields).pushHosts)
+	PushSecretForm     = Form[PushSecret]((*fields).pushSecret)
+	PushRotateForm     = Form[PushRotate]((*fields).pushRotate)
+	PushTestForm       = Form[PushTest]((*fields).pushTest)
+)
+
+// The forms of the admin address, and of errors.
+var (
+	// CheckForm asks whether to repair.
+	CheckForm     = Form[bool]((*fields).check)
+	CheckLineForm = Form[CheckLine]((*fields).checkLine)
+	ReportForm    = Form[duly.CheckReport]((*fields).report)
+
+	NewTokenForm   = Form[duly.Token]((*fields).newToken)
+	MadeTokenForm  = Form[Token]((*fields).madeToken)
+	TokensForm     = Form[duly.TokenPage]((*fields).tokens)
+	LimitTokenForm = Form[duly.Limits](func(f *fields, l *duly.Limits) { f.limitToken(l, new(bool)) })
+
+	NamespacesForm = namesForm("Namespaces", "namespaces", "Namespace")
+	PoolsForm      = Form[[]duly.PoolState]((*fields).pools)
+	MoveForm       = Form[duly.MoveState]((*fields).move)
+	MovesForm      = Form[[]duly.MoveState]((*fields).moves)
+	MovingForm     = Form[Moving]((*fields).moving)
+	// PlaceForm has the pool for a namespace.
+	PlaceForm = Form[string]((*fields).place)
+
+	HealthForm  = Form[Health]((*fields).health)
+	ProblemForm = Form[Problem]((*fields).problem)
 )

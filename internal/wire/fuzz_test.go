@@ -34,10 +34,10 @@ func FuzzRequests(f *testing.F) {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
-		jobs, err := ReadPush(text, "n", Strict)
+		jobs, err := ReadPush(text, "n")
 		judge(err)
 		if err == nil { // what was understood is written and understood again
-			again, err := ReadPush(string(AppendPush(nil, jobs.Values)), "n", Strict)
+			again, err := ReadPush(string(AppendPush(nil, jobs.Values)), "n")
 			if err != nil || len(again.Values) != len(jobs.Values) {
 				t.Errorf("%q: read, written, and read again: %v", text, err)
 			}
@@ -46,44 +46,44 @@ func FuzzRequests(f *testing.F) {
 		for _, fault := range jobs.Errs {
 			judge(fault)
 		}
-		messages, err := ReadPublish(text, events, Strict)
+		messages, err := ReadPublish(text, events)
 		judge(err)
 		for _, fault := range messages.Errs {
 			judge(fault)
 		}
-		outcomes, err := ReadSettle(text, Strict)
+		outcomes, err := ReadSettle(text)
 		judge(err)
 		for _, fault := range outcomes.Errs {
 			judge(fault)
 		}
 
-		_, err = ReadReserve(text, "n", Strict)
+		_, err = ReadReserve(text, "n")
 		judge(err)
-		_, err = ReadWait(text, "n", Strict)
+		_, err = ReadWait(text, "n")
 		judge(err)
-		_, err = ReadCanceledAsk(text, Strict)
+		_, err = CanceledAskForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadExtend(text, Strict)
+		_, err = ReadExtend(text)
 		judge(err)
-		_, err = ReadUpdate(text, Strict)
+		_, err = UpdateForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadConfig(text, Strict)
+		_, err = ConfigForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadRequeue(text, Strict)
+		_, err = RequeueForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadPurge(text, Strict)
+		_, err = PurgeForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadCheck(text, Strict)
+		_, err = ReadCheck(text)
 		judge(err)
-		_, err = ReadToken(text, Strict)
+		_, err = NewTokenForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadLimits(text, Strict)
+		_, err = ReadLimits(text)
 		judge(err)
-		_, err = ReadTopicConfig(text, Strict)
+		_, err = TopicConfigForm.ReadRequest(text)
 		judge(err)
-		_, err = ReadFrom(text, Strict)
+		_, err = ReadFrom(text)
 		judge(err)
-		judge(ReadEmpty(text, Strict))
+		judge(ReadEmpty(text))
 	})
 }
 
@@ -93,29 +93,29 @@ func FuzzAnswers(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(_ *testing.T, text string) {
-		ReadPushResults(text)
+		PushedForm.ReadAnswer(text)
 		ReadDeliveries(text, "n")
-		ReadReady(text)
-		ReadCanceled(text)
-		ReadResults(text)
+		ReadyForm.ReadAnswer(text)
+		CanceledForm.ReadAnswer(text)
+		ResultsForm.ReadAnswer(text)
 		ReadJob(text, "n")
 		ReadJobs(text, "n")
 		ReadNames(text, "queues")
-		ReadQueue(text)
-		ReadRequeued(text)
-		ReadPurged(text)
-		ReadCheckLine(text)
-		ReadToken(text, Lenient)
-		ReadTokens(text)
+		QueueForm.ReadAnswer(text)
+		RequeuedForm.ReadAnswer(text)
+		PurgedForm.ReadAnswer(text)
+		CheckLineForm.ReadAnswer(text)
+		MadeTokenForm.ReadAnswer(text)
+		TokensForm.ReadAnswer(text)
 		ReadProblem(text)
-		ReadPublishResults(text)
+		PublishedForm.ReadAnswer(text)
 		ReadEntries(text, events)
 		ReadDelayed(text, events)
 		ReadDelayedMessage(text, events)
-		ReadTopic(text)
-		ReadGroupCreated(text)
-		ReadSeeked(text)
-		ReadTrimmed(text)
+		TopicForm.ReadAnswer(text)
+		GroupCreatedForm.ReadAnswer(text)
+		SeekedForm.ReadAnswer(text)
+		TrimmedForm.ReadAnswer(text)
 	})
 }
 
@@ -126,7 +126,7 @@ func FuzzSkip(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		err := parse(text, Lenient, func(f *fields) { f.r.skip() })
+		err := parse(text, lenient, func(f *fields) { f.r.skip() })
 		if err == nil && !jsonValid(text) {
 			t.Errorf("%q is no JSON, but was read", text)
 		}

@@ -19,10 +19,3 @@ func (f *fields) health(h *Health) {
 
 // maxPools is more than a server has pools.
 const maxPools = 1000
-
-// AppendHealth writes the answer to a check of a server's health.
-func AppendHealth(dst []byte, h Health) []byte {
-	f := writer(dst)
-	f.health(&h)
-	return f.end()
-}

@@ -11,10 +11,12 @@ func (f *fields) names(plural, form string, p *duly.NamePage) {
 	f.cursor(&p.Next)
 }
 
-// namesForm is a page of names for the documents.
-func (f *fields) namesForm(name, plural, form string) {
-	f.answer(name)
-	f.names(plural, form, new(duly.NamePage))
+// namesForm is a page of names.
+func namesForm(name, plural, form string) Form[duly.NamePage] {
+	return func(f *fields, p *duly.NamePage) {
+		f.answer(name)
+		f.names(plural, form, p)
+	}
 }
 
 // AppendNames writes a page of names in the list plural: queues, namespaces.
@@ -26,7 +28,7 @@ func AppendNames(dst []byte, plural string, p duly.NamePage) []byte {
 
 // ReadNames reads a page of names in the list plural.
 func ReadNames(text, plural string) (p duly.NamePage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.names(plural, "", &p) })
+	err = readForm(text, lenient, func(f *fields) { f.names(plural, "", &p) })
 	return p, err
 }
 
@@ -58,16 +60,9 @@ func (f *fields) throttle(t *duly.Throttle) {
 		"With stats=true: deliveries that may come at once, if that was set.")
 }
 
-// AppendSurvey writes a page of queues, each with its statistics or its error.
-func AppendSurvey(dst []byte, p duly.SurveyPage) []byte {
-	f := writer(dst)
-	f.survey(&p)
-	return f.end()
-}
-
 // ReadSurvey reads a page of queues with their statistics.
 func ReadSurvey(text string) (p duly.SurveyPage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.survey(&p) })
+	p, err = QueuesForm.ReadAnswer(text)
 	for i := range p.Queues {
 		q := &p.Queues[i]
 		if q.Err != nil {

@@ -184,16 +184,9 @@ func (f *fields) info(j *duly.JobInfo, body bool) {
 		"The result as base64, if it is not text.")
 }
 
-// AppendDeliveries writes the answer to a reserve.
-func AppendDeliveries(dst []byte, deliveries []duly.Delivery) []byte {
-	f := writer(dst)
-	f.deliveries(&deliveries)
-	return f.end()
-}
-
 // ReadDeliveries reads the answer to a reserve.
 func ReadDeliveries(text, namespace string) (deliveries []duly.Delivery, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.deliveries(&deliveries) })
+	deliveries, err = DeliveriesForm.ReadAnswer(text)
 	for i := range deliveries {
 		deliveries[i].Namespace = namespace
 	}
@@ -205,17 +198,10 @@ func (f *fields) deliveries(deliveries *[]duly.Delivery) {
 	list(f, "deliveries", deliveries, required, "The jobs that this call took.", (*fields).delivery)
 }
 
-// AppendJob writes a job with its state and its body.
-func AppendJob(dst []byte, j *duly.JobInfo) []byte {
-	f := writer(dst)
-	f.info(j, true)
-	return f.end()
-}
-
 // ReadJob reads a job with its state.
 func ReadJob(text, namespace string) (j duly.JobInfo, err error) {
+	j, err = JobForm.ReadAnswer(text)
 	j.Namespace = namespace
-	err = readForm(text, Lenient, func(f *fields) { f.info(&j, true) })
 	return j, err
 }
 
@@ -228,7 +214,7 @@ func AppendJobs(dst []byte, p duly.ListPage, bodies bool) []byte {
 
 // ReadJobs reads a page of jobs. The bodies are nil if the answer has none.
 func ReadJobs(text, namespace string) (p duly.ListPage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.jobs(&p, true) })
+	p, err = JobsForm.ReadAnswer(text)
 	for i := range p.Jobs {
 		p.Jobs[i].Namespace = namespace
 	}

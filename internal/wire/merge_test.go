@@ -12,7 +12,7 @@ import (
 func TestAnEmptyMergeFieldIsTheItemsFault(t *testing.T) {
 	t.Parallel()
 	for _, merge := range []string{`{"key":""}`, `{"mode":""}`, `{"key":"k","until":""}`} {
-		jobs, err := ReadPush(`{"jobs":[{"queue":"q","body":"x","merge":`+merge+`},{"queue":"q","body":"x"}]}`, "", Strict)
+		jobs, err := ReadPush(`{"jobs":[{"queue":"q","body":"x","merge":`+merge+`},{"queue":"q","body":"x"}]}`, "")
 		if err != nil || len(jobs.Errs) != 2 || !errors.Is(jobs.Errs[0], duly.ErrInvalid) || jobs.Errs[1] != nil {
 			t.Errorf("%s: %v, %v", merge, jobs.Errs, err)
 		}

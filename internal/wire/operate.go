@@ -30,38 +30,12 @@ func (f *fields) priorityIfGiven(v **int) {
 	}
 }
 
-// AppendUpdate writes a change of a waiting job. It leaves out what stays.
-func AppendUpdate(dst []byte, u *duly.Update) []byte {
-	f := writer(dst)
-	f.update(u)
-	return f.end()
-}
-
-// ReadUpdate reads a change of a waiting job.
-func ReadUpdate(text string, mode Mode) (u duly.Update, err error) {
-	err = readForm(text, mode, func(f *fields) { f.update(&u) })
-	return u, err
-}
-
 func (f *fields) requeue(p *duly.RequeueParams) {
 	f.request("Requeue")
 	texts(f, "ids", &p.IDs, duly.MaxBatch, optional, `maxItems:"1000"`, "The IDs of dead jobs. Give ids or n.")
 	f.int("n", &p.N, optional, `minimum:"1" maximum:"1000"`, "Requeue the n oldest dead jobs.")
 	f.count("tries", &p.Tries, optional, triesRange, "New tries of each job. Default: each job's own.")
 	f.periodOrNone("ttl", &p.TTL, given, "A TTL from now. Default: none.")
-}
-
-// AppendRequeue writes the request of a requeue.
-func AppendRequeue(dst []byte, p duly.RequeueParams) []byte {
-	f := writer(dst)
-	f.requeue(&p)
-	return f.end()
-}
-
-// ReadRequeue reads the request of a requeue.
-func ReadRequeue(text string, mode Mode) (p duly.RequeueParams, err error) {
-	err = readForm(text, mode, func(f *fields) { f.requeue(&p) })
-	return p, err
 }
 
 func (f *fields) requeued(results *[]duly.RequeueResult) {
@@ -77,19 +51,6 @@ func (f *fields) requeueResult(q *duly.RequeueResult) {
 	f.error(&q.Err, "Instead of a state: why this job was not requeued.")
 }
 
-// AppendRequeued writes the answer to a requeue.
-func AppendRequeued(dst []byte, results []duly.RequeueResult) []byte {
-	f := writer(dst)
-	f.requeued(&results)
-	return f.end()
-}
-
-// ReadRequeued reads the answer to a requeue.
-func ReadRequeued(text string) (results []duly.RequeueResult, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.requeued(&results) })
-	return results, err
-}
-
 // Purge is the request of a purge: up to N jobs of one state, all of them if N is 0.
 type Purge struct {
 	State duly.State
@@ -102,42 +63,16 @@ func (f *fields) purge(p *Purge) {
 	f.count("n", &p.N, optional, `minimum:"1"`, "The most jobs to delete. Default: all of them.")
 }
 
-// AppendPurge writes the request of a purge.
-func AppendPurge(dst []byte, p Purge) []byte {
-	f := writer(dst)
-	f.purge(&p)
-	return f.end()
-}
-
-// ReadPurge reads the request of a purge.
-func ReadPurge(text string, mode Mode) (p Purge, err error) {
-	err = readForm(text, mode, func(f *fields) { f.purge(&p) })
-	return p, err
-}
-
 func (f *fields) purged(n *int) {
 	f.answer("Purged")
 	f.int("purged", n, required, "", "How many jobs were deleted.")
 }
 
-// AppendPurged writes the answer to a purge: the number of deleted jobs.
-func AppendPurged(dst []byte, n int) []byte {
-	f := writer(dst)
-	f.purged(&n)
-	return f.end()
-}
-
-// ReadPurged reads the answer to a purge.
-func ReadPurged(text string) (n int, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.purged(&n) })
-	return n, err
-}
-
 // ReadEmpty reads the request of an operation without parameters: nothing, or an empty
 // object.
-func ReadEmpty(text string, mode Mode) error {
+func ReadEmpty(text string) error {
 	if text == "" {
 		return nil
 	}
-	return readForm(text, mode, func(*fields) {})
+	return readForm(text, strict, func(*fields) {})
 }

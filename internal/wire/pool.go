@@ -13,19 +13,6 @@ func (f *fields) pool(p *duly.PoolState) {
 	f.bool("ready", &p.Ready, required, "Whether its engine answers.")
 }
 
-// AppendPools writes the pools of a server.
-func AppendPools(dst []byte, pools []duly.PoolState) []byte {
-	f := writer(dst)
-	f.pools(&pools)
-	return f.end()
-}
-
-// ReadPools reads the pools of a server.
-func ReadPools(text string) (pools []duly.PoolState, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.pools(&pools) })
-	return pools, err
-}
-
 // move is where a namespace is. Queues and Left are absent if it does not move.
 func (f *fields) move(m *duly.MoveState) {
 	f.answer("Move")
@@ -45,66 +32,35 @@ func (f *fields) move(m *duly.MoveState) {
 	})
 }
 
-// AppendMove writes where a namespace is.
-func AppendMove(dst []byte, m *duly.MoveState) []byte {
-	f := writer(dst)
-	f.move(m)
-	return f.end()
-}
-
-// ReadMove reads where a namespace is.
-func ReadMove(text string) (m duly.MoveState, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.move(&m) })
-	return m, err
-}
-
 func (f *fields) moves(moves *[]duly.MoveState) {
 	f.answer("Moves")
 	list(f, "moves", moves, required, "The namespaces that move, or the one that was asked for.", (*fields).move)
 }
 
-// AppendMoves writes moves.
-func AppendMoves(dst []byte, moves []duly.MoveState) []byte {
-	f := writer(dst)
-	f.moves(&moves)
-	return f.end()
+// Moving is the request of a move.
+type Moving struct {
+	Namespace, To string
 }
 
-// ReadMoves reads moves.
-func ReadMoves(text string) (moves []duly.MoveState, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.moves(&moves) })
-	return moves, err
-}
-
-// moving is the request of a move.
-func (f *fields) moving(namespace, to *string) {
+func (f *fields) moving(m *Moving) {
 	f.request("Moving")
-	f.name("namespace", namespace, required, `example:"shop"`, "The namespace to move.")
-	f.name("to", to, required, `example:"orders"`, "The pool to move it to.")
-}
-
-// AppendMoving writes the request of a move.
-func AppendMoving(dst []byte, namespace, to string) []byte {
-	f := writer(dst)
-	f.moving(&namespace, &to)
-	return f.end()
+	f.name("namespace", &m.Namespace, required, `example:"shop"`, "The namespace to move.")
+	f.name("to", &m.To, required, `example:"orders"`, "The pool to move it to.")
 }
 
 // ReadMoving reads the request of a move.
-func ReadMoving(text string, mode Mode) (namespace, to string, err error) {
-	err = readForm(text, mode, func(f *fields) { f.moving(&namespace, &to) })
-	if err != nil {
-		return namespace, to, err
+func ReadMoving(text string) (m Moving, err error) {
+	if m, err = MovingForm.ReadRequest(text); err != nil {
+		return m, err
 	}
-
 	var bad duly.BadFields
-	if to == "" {
+	if m.To == "" {
 		bad.Add("to", "is missing; name the pool that the namespace is to move to")
 	}
-	if namespace == "" {
+	if m.Namespace == "" {
 		bad.Add("namespace", "is missing")
 	}
-	return namespace, to, bad.Err()
+	return m, bad.Err()
 }
 
 // place is the request to place a namespace.
@@ -113,16 +69,9 @@ func (f *fields) place(pool *string) {
 	f.name("pool", pool, required, `example:"orders"`, "The pool for the namespace.")
 }
 
-// AppendPlace writes the request to place a namespace.
-func AppendPlace(dst []byte, pool string) []byte {
-	f := writer(dst)
-	f.place(&pool)
-	return f.end()
-}
-
 // ReadPlace reads the request to place a namespace.
-func ReadPlace(text string, mode Mode) (pool string, err error) {
-	err = readForm(text, mode, func(f *fields) { f.place(&pool) })
+func ReadPlace(text string) (pool string, err error) {
+	pool, err = PlaceForm.ReadRequest(text)
 	if err == nil && pool == "" {
 		err = missing("pool")
 	}

@@ -15,31 +15,32 @@ func TestMovesAreReadAsTheyAreWritten(t *testing.T) {
 		{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: "default", Phase: duly.Draining, Since: time.UnixMilli(1234567890123).UTC()}, Queues: 3, Left: duly.Sizes{Ready: 5, Dead: 7}},
 		{Placement: duly.Placement{Namespace: "a", Pool: "default"}},
 	}
-	got, err := ReadMoves(string(AppendMoves(nil, moves)))
+	got, err := MovesForm.ReadAnswer(string(MovesForm.Append(nil, moves)))
 	if err != nil || !reflect.DeepEqual(got, moves) {
 		t.Errorf("%+v, %v", got, err)
 	}
 
-	one, err := ReadMove(string(AppendMove(nil, &moves[0])))
+	one, err := MoveForm.ReadAnswer(string(MoveForm.Append(nil, moves[0])))
 	if err != nil || !reflect.DeepEqual(one, moves[0]) {
 		t.Errorf("%+v, %v", one, err)
 	}
 	pools := []duly.PoolState{{Name: "default", Ready: true}, {Name: "orders"}}
-	if got, err := ReadPools(string(AppendPools(nil, pools))); err != nil || !reflect.DeepEqual(got, pools) {
+	if got, err := PoolsForm.ReadAnswer(string(PoolsForm.Append(nil, pools))); err != nil || !reflect.DeepEqual(got, pools) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if namespace, to, err := ReadMoving(string(AppendMoving(nil, "shop", "orders")), Strict); err != nil || namespace != "shop" || to != "orders" {
-		t.Errorf("%s, %s, %v", namespace, to, err)
+	moving := Moving{Namespace: "shop", To: "orders"}
+	if got, err := ReadMoving(string(MovingForm.Append(nil, moving))); err != nil || got != moving {
+		t.Errorf("%+v, %v", got, err)
 	}
-	if pool, err := ReadPlace(string(AppendPlace(nil, "orders")), Strict); err != nil || pool != "orders" {
+	if pool, err := ReadPlace(string(PlaceForm.Append(nil, "orders"))); err != nil || pool != "orders" {
 		t.Errorf("%s, %v", pool, err)
 	}
-	if _, err := ReadPlace("{}", Strict); !errors.Is(err, duly.ErrInvalid) {
+	if _, err := ReadPlace("{}"); !errors.Is(err, duly.ErrInvalid) {
 		t.Error(err)
 	}
 
 	for _, bad := range []string{"{}", `{"namespace":"a"}`, `{"to":"a"}`, `{"namespace":"a","to":"b","x":1}`, `{"namespace":1,"to":"b"}`} {
-		if _, _, err := ReadMoving(bad, Strict); !errors.Is(err, duly.ErrInvalid) {
+		if _, err := ReadMoving(bad); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%s: %v", bad, err)
 		}
 	}

@@ -138,15 +138,13 @@ func validateJob(j *duly.Job) error { return j.Validate(duly.MaxMaxBody) }
 
 // AppendPush writes the request of a push.
 func AppendPush(dst []byte, jobs []duly.Job) []byte {
-	f := writer(dst)
-	f.push(&Items[duly.Job]{Values: jobs})
-	return f.end()
+	return PushForm.Append(dst, Items[duly.Job]{Values: jobs})
 }
 
 // ReadPush reads the request of a push. All jobs get the namespace. The error of a bad
 // job names every bad field.
-func ReadPush(text, namespace string, mode Mode) (jobs Items[duly.Job], err error) {
-	err = readForm(text, mode, func(f *fields) { f.push(&jobs) })
+func ReadPush(text, namespace string) (jobs Items[duly.Job], err error) {
+	jobs, err = PushForm.ReadRequest(text)
 	for i := range jobs.Values {
 		jobs.Values[i].Namespace = namespace
 	}
@@ -161,8 +159,8 @@ func (f *fields) push(jobs *Items[duly.Job]) {
 
 // ReadPushOne reads the request of a push of one job to a queue. The error of a bad job
 // names every bad field.
-func ReadPushOne(text string, queue duly.QueueRef, mode Mode) (j duly.Job, err error) {
-	err = parse(text, mode, func(f *fields) {
+func ReadPushOne(text string, queue duly.QueueRef) (j duly.Job, err error) {
+	err = parse(text, strict, func(f *fields) {
 		if f.r.null() {
 			f.r.fail("is null; it needs an object")
 			return
@@ -189,19 +187,6 @@ func (f *fields) pushOne(j *duly.Job) {
 	f.jobWithoutQueue(j)
 }
 
-// AppendPushResults writes the answer to a push.
-func AppendPushResults(dst []byte, results []duly.PushResult) []byte {
-	f := writer(dst)
-	f.pushed(&results)
-	return f.end()
-}
-
-// ReadPushResults reads the answer to a push.
-func ReadPushResults(text string) (results []duly.PushResult, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.pushed(&results) })
-	return results, err
-}
-
 func (f *fields) pushed(results *[]duly.PushResult) {
 	f.answer("Pushed")
 	list(f, "results", results, required, "One result per job, in order.", (*fields).pushResult)
@@ -211,13 +196,6 @@ func (f *fields) pushResult(p *duly.PushResult) {
 	f.answer("PushResult")
 	f.outcome(p, optional)
 	f.error(&p.Err, "Instead of an outcome: what is wrong with this job alone.")
-}
-
-// AppendPushResult writes the answer to a push of one job.
-func AppendPushResult(dst []byte, p *duly.PushResult) []byte {
-	f := writer(dst)
-	f.pushedOne(p)
-	return f.end()
 }
 
 func (f *fields) pushedOne(p *duly.PushResult) {

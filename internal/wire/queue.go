@@ -21,33 +21,6 @@ func (f *fields) queue(q *Queue) {
 	f.nested("stats", false, required, "Sizes and counters.", func() { f.stats(&q.Stats) })
 }
 
-// AppendQueue writes a queue.
-func AppendQueue(dst []byte, q Queue) []byte {
-	f := writer(dst)
-	f.queue(&q)
-	return f.end()
-}
-
-// ReadQueue reads a queue.
-func ReadQueue(text string) (q Queue, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.queue(&q) })
-	return q, err
-}
-
-// AppendConfig writes a patch of a queue's configuration. It leaves out what stays, and
-// Paused.
-func AppendConfig(dst []byte, c duly.QueueConfig) []byte {
-	f := writer(dst)
-	f.config(&c)
-	return f.end()
-}
-
-// ReadConfig reads a patch of a queue's configuration.
-func ReadConfig(text string, mode Mode) (c duly.QueueConfig, err error) {
-	err = readForm(text, mode, func(f *fields) { f.config(&c) })
-	return c, err
-}
-
 // config is a patch of a queue's configuration.
 func (f *fields) config(c *duly.QueueConfig) {
 	f.request("Config")

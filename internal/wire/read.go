@@ -7,15 +7,15 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Mode says what a reader does with a field that it does not know.
-type Mode bool
+// mode says what a reader does with a field that it does not know.
+type mode bool
 
 // The modes.
 const (
-	// Strict refuses unknown fields, and fields that come twice: for requests.
-	Strict Mode = false
-	// Lenient skips unknown fields: for answers.
-	Lenient Mode = true
+	// strict refuses unknown fields, and fields that come twice: for requests.
+	strict mode = false
+	// lenient skips unknown fields: for answers.
+	lenient mode = true
 )
 
 // maxDepth bounds the nesting of what a lenient reader skips.
@@ -26,7 +26,7 @@ const maxDepth = 64
 type reader struct {
 	text  string
 	at    int
-	mode  Mode
+	mode  mode
 	depth int
 	in    string // the object of the current fields, for errors
 	err   error
@@ -35,7 +35,7 @@ type reader struct {
 }
 
 // parse reads one whole text.
-func parse(text string, mode Mode, value func(*fields)) error {
+func parse(text string, mode mode, value func(*fields)) error {
 	f := fields{r: reader{text: text, mode: mode}}
 	r := &f.r
 	if !utf8.ValidString(text) {
@@ -226,7 +226,7 @@ func (r *reader) twice(key string) { r.fail("has the field %s twice", duly.Quote
 
 // unknown refuses or skips the value of a key that the form does not have.
 func (r *reader) unknown(key string) {
-	if r.mode == Strict {
+	if r.mode == strict {
 		r.fail("has the unknown field %s", duly.Quoted(key))
 		return
 	}

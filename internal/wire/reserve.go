@@ -32,17 +32,10 @@ func (f *fields) reserve(q *Reserve) {
 		"the messages of a group into, which must be the group's target. Default: none.")
 }
 
-// AppendReserve writes the request of a reserve.
-func AppendReserve(dst []byte, q Reserve) []byte {
-	f := writer(dst)
-	f.reserve(&q)
-	return f.end()
-}
-
 // ReadReserve reads the request of a reserve. Max is 1 if it is absent.
-func ReadReserve(text, namespace string, mode Mode) (q Reserve, err error) {
+func ReadReserve(text, namespace string) (q Reserve, err error) {
 	q.Namespace, q.Max = namespace, 1
-	err = readForm(text, mode, func(f *fields) { f.reserve(&q) })
+	err = readForm(text, strict, func(f *fields) { f.reserve(&q) })
 	return q, err
 }
 
@@ -53,34 +46,14 @@ func (f *fields) wait(p *duly.WaitParams) {
 	f.duration("wait", &p.Timeout, always, "How long to wait."+waitBounds)
 }
 
-// AppendWait writes the request of a wait.
-func AppendWait(dst []byte, p duly.WaitParams) []byte {
-	f := writer(dst)
-	f.wait(&p)
-	return f.end()
-}
-
 // ReadWait reads the request of a wait.
-func ReadWait(text, namespace string, mode Mode) (p duly.WaitParams, err error) {
+func ReadWait(text, namespace string) (p duly.WaitParams, err error) {
+	p, err = WaitForm.ReadRequest(text)
 	p.Namespace = namespace
-	err = readForm(text, mode, func(f *fields) { f.wait(&p) })
 	return p, err
 }
 
 func (f *fields) ready(ready *bool) {
 	f.answer("Ready")
 	f.bool("ready", ready, required, "Whether one of the queues may have a deliverable job.")
-}
-
-// AppendReady writes the answer to a wait.
-func AppendReady(dst []byte, ready bool) []byte {
-	f := writer(dst)
-	f.ready(&ready)
-	return f.end()
-}
-
-// ReadReady reads the answer to a wait.
-func ReadReady(text string) (ready bool, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.ready(&ready) })
-	return ready, err
 }

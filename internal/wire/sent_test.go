@@ -20,7 +20,7 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 	} {
 		requests := map[string][]byte{
 			"push":   AppendPush(nil, []duly.Job{{Queue: "q", Body: []byte(tt.body)}}),
-			"update": AppendUpdate(nil, &duly.Update{Body: []byte(tt.body)}),
+			"update": UpdateForm.Append(nil, duly.Update{Body: []byte(tt.body)}),
 			"settle": AppendSettle(nil, []duly.Outcome{{As: duly.Ack, Result: []byte(tt.body)}}),
 		}
 		for operation, r := range requests {
@@ -29,7 +29,7 @@ func TestBodyOfARequestNeverMoreThanDoubles(t *testing.T) {
 			}
 		}
 
-		jobs, err := ReadPush(string(requests["push"]), "", Strict)
+		jobs, err := ReadPush(string(requests["push"]), "")
 		if err != nil || jobs.Errs != nil || string(jobs.Values[0].Body) != tt.body {
 			t.Errorf("%s is read back wrongly: %v", name, err)
 		}
@@ -50,10 +50,10 @@ func TestBytesWithANULTravelAsBase64(t *testing.T) {
 			fields []string
 		}{
 			{"push", AppendPush(nil, []duly.Job{job}), []string{"body"}},
-			{"update", AppendUpdate(nil, &duly.Update{Body: []byte(b)}), []string{"body"}},
+			{"update", UpdateForm.Append(nil, duly.Update{Body: []byte(b)}), []string{"body"}},
 			{"settle", AppendSettle(nil, []duly.Outcome{{As: duly.Ack, Result: []byte(b)}}), []string{"result"}},
-			{"deliveries", AppendDeliveries(nil, []duly.Delivery{{Job: job}}), []string{"body"}},
-			{"job", AppendJob(nil, &info), []string{"body", "result"}},
+			{"deliveries", DeliveriesForm.Append(nil, []duly.Delivery{{Job: job}}), []string{"body"}},
+			{"job", JobForm.Append(nil, info), []string{"body", "result"}},
 			{"jobs", AppendJobs(nil, duly.ListPage{Jobs: []duly.JobInfo{info}}, true), []string{"body", "result"}},
 		} {
 			for _, field := range tt.fields {

@@ -40,34 +40,18 @@ const settlements = `enum:"ack,nack,release,bury"`
 
 // AppendSettle writes the request of a settle.
 func AppendSettle(dst []byte, outcomes []duly.Outcome) []byte {
-	f := writer(dst)
-	f.settle(&Items[duly.Outcome]{Values: outcomes})
-	return f.end()
+	return SettleForm.Append(dst, Items[duly.Outcome]{Values: outcomes})
 }
 
 // ReadSettle reads the request of a settle.
-func ReadSettle(text string, mode Mode) (outcomes Items[duly.Outcome], err error) {
-	err = readForm(text, mode, func(f *fields) { f.settle(&outcomes) })
+func ReadSettle(text string) (outcomes Items[duly.Outcome], err error) {
+	outcomes, err = SettleForm.ReadRequest(text)
 	for i := range outcomes.Values {
 		if outcomes.Values[i].As == 0 && outcomes.Err(i) == nil {
 			outcomes.Fail(i, duly.Invalid("as", "is missing, must be one of ack, nack, release, bury"))
 		}
 	}
 	return outcomes, outcomes.given("outcomes", err)
-}
-
-// AppendResults writes the answer to a settle or an extend: the error of each item, nil
-// for success.
-func AppendResults(dst []byte, errs []error) []byte {
-	f := writer(dst)
-	f.results(&errs)
-	return f.end()
-}
-
-// ReadResults reads the answer to a settle or an extend.
-func ReadResults(text string) (errs []error, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.results(&errs) })
-	return errs, err
 }
 
 func (f *fields) results(errs *[]error) {
@@ -95,16 +79,9 @@ func (f *fields) extend(e *Extend) {
 	f.lease("lease", &e.Lease, optional, "How long to hold each job from now."+leaseBounds)
 }
 
-// AppendExtend writes the request of an extend.
-func AppendExtend(dst []byte, e Extend) []byte {
-	f := writer(dst)
-	f.extend(&e)
-	return f.end()
-}
-
 // ReadExtend reads the request of an extend.
-func ReadExtend(text string, mode Mode) (e Extend, err error) {
-	err = readForm(text, mode, func(f *fields) { f.extend(&e) })
+func ReadExtend(text string) (e Extend, err error) {
+	e, err = ExtendForm.ReadRequest(text)
 	if err == nil && e.Receipts == nil {
 		err = missing("receipts")
 	}

@@ -48,7 +48,7 @@ func TestSizeOfAnAnswerIsKnownBeforeItIsWritten(t *testing.T) {
 
 			page.Next = strings.Repeat("n", 300)
 			for answer, sizes := range map[string][2]int{
-				"deliveries": {len(AppendDeliveries(nil, deliveries)), SizeOfDeliveries(deliveries)},
+				"deliveries": {len(DeliveriesForm.Append(nil, deliveries)), SizeOfDeliveries(deliveries)},
 				"jobs":       {len(AppendJobs(nil, page, true)), SizeOfJobs(page, true)},
 				"a list":     {len(AppendJobs(nil, page, false)), SizeOfJobs(page, false)},
 			} {

@@ -11,13 +11,13 @@ import (
 // C13.2: an error names the field as the request has it, and its bound.
 func TestABadFieldIsNamedWithItsBound(t *testing.T) {
 	t.Parallel()
-	config := func(text string) error { _, err := ReadConfig(text, Strict); return err }
+	config := func(text string) error { _, err := ConfigForm.ReadRequest(text); return err }
 	push := func(text string) error {
-		jobs, err := ReadPush(text, "", Strict)
+		jobs, err := ReadPush(text, "")
 		return errors.Join(append(jobs.Errs, err)...)
 	}
-	settle := func(text string) error { _, err := ReadSettle(text, Strict); return err }
-	limits := func(text string) error { _, err := ReadLimits(text, Strict); return err }
+	settle := func(text string) error { _, err := ReadSettle(text); return err }
+	limits := func(text string) error { _, err := ReadLimits(text); return err }
 	for _, c := range []struct {
 		read       func(string) error
 		text, want string
@@ -48,7 +48,7 @@ func TestABadFieldIsNamedWithItsBound(t *testing.T) {
 func TestAKeyThatIsATokenIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{`{"duly_AAAA":1}`, `{"jobs":[],"jobs":[],"duly_AAAA":1}`, `{"jobs":[{"queue":"q","headers":{"duly_AAAA":"1","duly_AAAA":"2"}}]}`} {
-		jobs, err := ReadPush(text, "", Strict)
+		jobs, err := ReadPush(text, "")
 		if err = errors.Join(append(jobs.Errs, err)...); err == nil || strings.Contains(err.Error(), "AAAA") {
 			t.Errorf("%s: %v", text, err)
 		}

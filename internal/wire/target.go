@@ -35,6 +35,12 @@ type Target struct {
 	Host *PushHost
 }
 
+// TargetPage is a page of targets.
+type TargetPage struct {
+	Targets []Target
+	Next    string
+}
+
 // PushHost is the gate of a host.
 type PushHost struct {
 	Host string
@@ -108,19 +114,6 @@ func (f *fields) sharedSettings(s *TargetSettings) {
 	}
 }
 
-// AppendTargetSettings writes the settings of a target.
-func AppendTargetSettings(dst []byte, s TargetSettings) []byte {
-	f := writer(dst)
-	f.targetSettings(&s)
-	return f.end()
-}
-
-// ReadTargetSettings reads the settings of a target.
-func ReadTargetSettings(text string, mode Mode) (s TargetSettings, err error) {
-	err = readForm(text, mode, func(f *fields) { f.targetSettings(&s) })
-	return s, err
-}
-
 func (f *fields) target(t *Target) {
 	f.answer("Target")
 	f.text("name", &t.Name, required, "", "The name.")
@@ -133,36 +126,10 @@ func (f *fields) target(t *Target) {
 	pointer(f, "host", &t.Host, "The gate of its host in this server, if it was used.", (*fields).pushHost)
 }
 
-// AppendTarget writes a target.
-func AppendTarget(dst []byte, t *Target) []byte {
-	f := writer(dst)
-	f.target(t)
-	return f.end()
-}
-
-// ReadTarget reads a target.
-func ReadTarget(text string) (t Target, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.target(&t) })
-	return t, err
-}
-
-func (f *fields) targets(targets *[]Target, next *string) {
+func (f *fields) targets(p *TargetPage) {
 	f.answer("Targets")
-	list(f, "targets", targets, required, "The targets of this page, by name.", (*fields).target)
-	f.cursor(next)
-}
-
-// AppendTargets writes a page of targets.
-func AppendTargets(dst []byte, targets []Target, next string) []byte {
-	f := writer(dst)
-	f.targets(&targets, &next)
-	return f.end()
-}
-
-// ReadTargets reads a page of targets.
-func ReadTargets(text string) (targets []Target, next string, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.targets(&targets, &next) })
-	return targets, next, err
+	list(f, "targets", &p.Targets, required, "The targets of this page, by name.", (*fields).target)
+	f.cursor(&p.Next)
 }
 
 func (f *fields) pushHost(h *PushHost) {
@@ -181,37 +148,11 @@ func (f *fields) pushHosts(hosts *[]PushHost) {
 	list(f, "hosts", hosts, required, "The host that was used last first.", (*fields).pushHost)
 }
 
-// AppendPushHosts writes the gates of hosts.
-func AppendPushHosts(dst []byte, hosts []PushHost) []byte {
-	f := writer(dst)
-	f.pushHosts(&hosts)
-	return f.end()
-}
-
-// ReadPushHosts reads the gates of hosts.
-func ReadPushHosts(text string) (hosts []PushHost, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.pushHosts(&hosts) })
-	return hosts, err
-}
-
 func (f *fields) pushSecret(s *PushSecret) {
 	f.answer("PushSecret")
 	f.text("secret", &s.Secret, required, "", "The key of v1 signatures, whsec_…")
 	f.text("private_key", &s.PrivateKey, required, "", "The private key of v1a signatures, whsk_…")
 	f.text("public_key", &s.PublicKey, required, "", "The public key that verifies them, whpk_…")
-}
-
-// AppendPushSecret writes a secret.
-func AppendPushSecret(dst []byte, s PushSecret) []byte {
-	f := writer(dst)
-	f.pushSecret(&s)
-	return f.end()
-}
-
-// ReadPushSecret reads a secret.
-func ReadPushSecret(text string) (s PushSecret, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.pushSecret(&s) })
-	return s, err
 }
 
 func (f *fields) pushRotate(p *PushRotate) {
@@ -222,19 +163,6 @@ func (f *fields) pushRotate(p *PushRotate) {
 		"The new secret: whsec_ and 24 to 64 bytes as base64, or whsk_ and 32. Default: random.")
 }
 
-// AppendPushRotate writes the request of a rotation.
-func AppendPushRotate(dst []byte, p PushRotate) []byte {
-	f := writer(dst)
-	f.pushRotate(&p)
-	return f.end()
-}
-
-// ReadPushRotate reads the request of a rotation.
-func ReadPushRotate(text string, mode Mode) (p PushRotate, err error) {
-	err = readForm(text, mode, func(f *fields) { f.pushRotate(&p) })
-	return p, err
-}
-
 func (f *fields) pushTest(t *PushTest) {
 	f.answer("PushTest")
 	f.int("status", &t.Status, optional, "", "The status of the answer; absent without an answer.")
@@ -242,17 +170,4 @@ func (f *fields) pushTest(t *PushTest) {
 	f.text("error", &t.Error, optional, "", "The error text that a job would have.")
 	f.duration("took", &t.Took, required, "How long the request took.")
 	f.text("webhook_id", &t.WebhookID, required, "", "The webhook-id of the request.")
-}
-
-// AppendPushTest writes the result of a test request.
-func AppendPushTest(dst []byte, t PushTest) []byte {
-	f := writer(dst)
-	f.pushTest(&t)
-	return f.end()
-}
-
-// ReadPushTest reads the result of a test request.
-func ReadPushTest(text string) (t PushTest, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.pushTest(&t) })
-	return t, err
 }

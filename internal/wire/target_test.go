@@ -14,7 +14,7 @@ func TestTargetsTravel(t *testing.T) {
 	overlap, when := time.Duration(0), time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	settings := TargetSettings{URL: "https://x/y", Method: "PUT", Headers: map[string]string{"a": "b"}, Timeout: time.Minute, Success: []int{302, 304}, Permanent: []int{404},
 		Concurrency: 7, Rate: duly.Rate{PerSecond: 1.5, Burst: 2}, Sign: []string{"v1", "v1a"}, CA: "pem", Disabled: true, Secret: "whsec_x"}
-	if got, err := ReadTargetSettings(string(AppendTargetSettings(nil, settings)), Strict); err != nil || !reflect.DeepEqual(got, settings) {
+	if got, err := TargetSettingsForm.ReadRequest(string(TargetSettingsForm.Append(nil, settings))); err != nil || !reflect.DeepEqual(got, settings) {
 		t.Errorf("settings: %+v, %v", got, err)
 	}
 
@@ -22,33 +22,34 @@ func TestTargetsTravel(t *testing.T) {
 	shown.Headers, shown.Secret = nil, ""
 	host := PushHost{Host: "https://x:443", Closed: time.Second, Limit: 3, InFlight: 2, HeldBack: 1, Usual: time.Millisecond}
 	target := Target{Name: "crm", Settings: shown, HeaderNames: []string{"a"}, OwnSecret: true, OverlapUntil: when, Version: 9, Host: &host}
-	if got, err := ReadTarget(string(AppendTarget(nil, &target))); err != nil || !reflect.DeepEqual(got, target) {
+	if got, err := TargetForm.ReadAnswer(string(TargetForm.Append(nil, target))); err != nil || !reflect.DeepEqual(got, target) {
 		t.Errorf("a target: %+v, %v", got, err)
 	}
-	if got, next, err := ReadTargets(string(AppendTargets(nil, []Target{target}, "crm"))); err != nil || next != "crm" || !reflect.DeepEqual(got, []Target{target}) {
-		t.Errorf("targets: %+v, %q, %v", got, next, err)
+	page := TargetPage{Targets: []Target{target}, Next: "crm"}
+	if got, err := TargetsForm.ReadAnswer(string(TargetsForm.Append(nil, page))); err != nil || !reflect.DeepEqual(got, page) {
+		t.Errorf("targets: %+v, %v", got, err)
 	}
-	if got, err := ReadPushHosts(string(AppendPushHosts(nil, []PushHost{host}))); err != nil || !reflect.DeepEqual(got, []PushHost{host}) {
+	if got, err := PushHostsForm.ReadAnswer(string(PushHostsForm.Append(nil, []PushHost{host}))); err != nil || !reflect.DeepEqual(got, []PushHost{host}) {
 		t.Errorf("hosts: %+v, %v", got, err)
 	}
 	rotate := PushRotate{Overlap: &overlap, Secret: "whsec_x"}
-	if got, err := ReadPushRotate(string(AppendPushRotate(nil, rotate)), Strict); err != nil || !reflect.DeepEqual(got, rotate) {
+	if got, err := PushRotateForm.ReadRequest(string(PushRotateForm.Append(nil, rotate))); err != nil || !reflect.DeepEqual(got, rotate) {
 		t.Errorf("a rotation: %+v, %v", got, err)
 	}
 	secret := PushSecret{"a", "b", "c"}
-	if got, err := ReadPushSecret(string(AppendPushSecret(nil, secret))); err != nil || got != secret {
+	if got, err := PushSecretForm.ReadAnswer(string(PushSecretForm.Append(nil, secret))); err != nil || got != secret {
 		t.Errorf("a secret: %+v, %v", got, err)
 	}
 	test := PushTest{Status: 503, As: duly.Nack, Error: "e", Took: time.Second, WebhookID: "w"}
-	if got, err := ReadPushTest(string(AppendPushTest(nil, test))); err != nil || got != test {
+	if got, err := PushTestForm.ReadAnswer(string(PushTestForm.Append(nil, test))); err != nil || got != test {
 		t.Errorf("a test: %+v, %v", got, err)
 	}
 	test = PushTest{As: duly.Nack, Error: "connection refused", WebhookID: "w"}
-	if got, err := ReadPushTest(string(AppendPushTest(nil, test))); err != nil || got != test {
+	if got, err := PushTestForm.ReadAnswer(string(PushTestForm.Append(nil, test))); err != nil || got != test {
 		t.Errorf("a test that took less than 1 ms: %+v, %v", got, err)
 	}
 	for _, bad := range []string{`{"url":7}`, `{"success":["a"]}`, `{"nonsense":1}`, `{"enabled":"yes"}`} {
-		if _, err := ReadTargetSettings(bad, Strict); err == nil {
+		if _, err := TargetSettingsForm.ReadRequest(bad); err == nil {
 			t.Errorf("%s is read", bad)
 		}
 	}

@@ -111,42 +111,10 @@ func (f *fields) tokenID(hash *[32]byte, doc string) {
 	}
 }
 
-// AppendToken writes a token. The request for a token has no ID, text and time.
-func AppendToken(dst []byte, t Token) []byte {
-	f := writer(dst)
-	f.madeToken(&t)
-	return f.end()
-}
-
-// ReadToken reads what AppendToken writes. A strict reader reads a request.
-func ReadToken(text string, mode Mode) (t Token, err error) {
-	err = readForm(text, mode, func(f *fields) {
-		if mode == Strict {
-			f.newToken(&t.Token)
-		} else {
-			f.madeToken(&t)
-		}
-	})
-	return t, err
-}
-
 func (f *fields) tokens(p *duly.TokenPage) {
 	f.answer("Tokens")
 	list(f, "tokens", &p.Tokens, required, "The tokens of this page, by ID.", (*fields).storedToken)
 	f.cursor(&p.Next)
-}
-
-// AppendTokens writes a page of tokens.
-func AppendTokens(dst []byte, p duly.TokenPage) []byte {
-	f := writer(dst)
-	f.tokens(&p)
-	return f.end()
-}
-
-// ReadTokens reads a page of tokens.
-func ReadTokens(text string) (p duly.TokenPage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.tokens(&p) })
-	return p, err
 }
 
 // limitToken is a change of a token's limits.
@@ -156,17 +124,10 @@ func (f *fields) limitToken(l *duly.Limits, given *bool) {
 	f.nested("limits", false, required, "All limits; {} removes them.", func() { f.limits(l) })
 }
 
-// AppendLimits writes a change of a token's limits.
-func AppendLimits(dst []byte, l duly.Limits) []byte {
-	f := writer(dst)
-	f.limitToken(&l, new(bool))
-	return f.end()
-}
-
 // ReadLimits reads a change of a token's limits. A limit that is left out is removed.
-func ReadLimits(text string, mode Mode) (l duly.Limits, err error) {
+func ReadLimits(text string) (l duly.Limits, err error) {
 	given := false
-	err = readForm(text, mode, func(f *fields) { f.limitToken(&l, &given) })
+	err = readForm(text, strict, func(f *fields) { f.limitToken(&l, &given) })
 	if err == nil && !given {
 		err = duly.Invalid("limits", "are missing; {} removes them")
 	}

@@ -28,15 +28,13 @@ func (f *fields) publish(messages *Items[duly.Message]) {
 
 // AppendPublish writes the request of a publish. The path names the topic of the messages.
 func AppendPublish(dst []byte, messages []duly.Message) []byte {
-	f := writer(dst)
-	f.publish(&Items[duly.Message]{Values: messages})
-	return f.end()
+	return PublishForm.Append(dst, Items[duly.Message]{Values: messages})
 }
 
 // ReadPublish reads the request of a publish. The error of a bad message names every bad
 // field.
-func ReadPublish(text string, topic duly.QueueRef, mode Mode) (messages Items[duly.Message], err error) {
-	err = readForm(text, mode, func(f *fields) { f.publish(&messages) })
+func ReadPublish(text string, topic duly.QueueRef) (messages Items[duly.Message], err error) {
+	messages, err = PublishForm.ReadRequest(text)
 	setTopic(messages.Values, topic)
 	messages.validate(func(m *duly.Message) error { return m.Validate(duly.MaxMaxBody) })
 	return messages, messages.given("messages", err)
@@ -63,19 +61,6 @@ func (f *fields) publishResult(p *duly.PublishResult) {
 	f.text("id", &p.ID, optional, "",
 		"The message's own ID, or the ID that the engine made for a delayed message.")
 	f.error(&p.Err, "Instead of an outcome: the error of this message alone.")
-}
-
-// AppendPublishResults writes the answer to a publish.
-func AppendPublishResults(dst []byte, results []duly.PublishResult) []byte {
-	f := writer(dst)
-	f.published(&results)
-	return f.end()
-}
-
-// ReadPublishResults reads the answer to a publish.
-func ReadPublishResults(text string) (results []duly.PublishResult, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.published(&results) })
-	return results, err
 }
 
 // position is a place in a log. A writer leaves out zero.
@@ -130,16 +115,9 @@ func (f *fields) entries(p *duly.ReadPage) {
 	f.integer("gap", &p.Gap, "The number of messages between from and the oldest stored message that are gone.")
 }
 
-// AppendEntries writes a page of a log.
-func AppendEntries(dst []byte, p duly.ReadPage) []byte {
-	f := writer(dst)
-	f.entries(&p)
-	return f.end()
-}
-
 // ReadEntries reads a page of a log.
 func ReadEntries(text string, topic duly.QueueRef) (p duly.ReadPage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.entries(&p) })
+	p, err = EntriesForm.ReadAnswer(text)
 	for i := range p.Entries {
 		p.Entries[i].Namespace, p.Entries[i].Topic = topic.Namespace, topic.Name
 	}
@@ -172,22 +150,15 @@ func AppendDelayed(dst []byte, p duly.DelayedPage, bodies bool) []byte {
 
 // ReadDelayed reads a page of delayed messages. The bodies are nil if the answer has none.
 func ReadDelayed(text string, topic duly.QueueRef) (p duly.DelayedPage, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.delayed(&p, true) })
+	p, err = DelayedForm.ReadAnswer(text)
 	setTopic(p.Messages, topic)
 	return p, err
 }
 
-// AppendDelayedMessage writes one delayed message with its body.
-func AppendDelayedMessage(dst []byte, m *duly.Message) []byte {
-	f := writer(dst)
-	f.delayedMessage(m, true)
-	return f.end()
-}
-
 // ReadDelayedMessage reads one delayed message.
 func ReadDelayedMessage(text string, topic duly.QueueRef) (m duly.Message, err error) {
+	m, err = DelayedMessageForm.ReadAnswer(text)
 	m.Namespace, m.Topic = topic.Namespace, topic.Name
-	err = readForm(text, Lenient, func(f *fields) { f.delayedMessage(&m, true) })
 	return m, err
 }
 
@@ -203,44 +174,25 @@ func (f *fields) seek(from *duly.From) {
 	f.name("from", (*string)(from), required, "", fromDoc)
 }
 
-// AppendFrom writes the request that creates or moves a group.
-func AppendFrom(dst []byte, from duly.From) []byte {
-	f := writer(dst)
-	f.from(&from)
-	return f.end()
-}
-
 // ReadFrom reads the request that creates or moves a group.
-func ReadFrom(text string, mode Mode) (from duly.From, err error) {
+func ReadFrom(text string) (from duly.From, err error) {
 	if text == "" {
 		return from, nil
 	}
-	err = readForm(text, mode, func(f *fields) { f.from(&from) })
-	return from, err
+	return FromForm.ReadRequest(text)
 }
 
-func (f *fields) groupCreated(outcome *duly.PushOutcome) {
+func (f *fields) groupCreated(existed *bool) {
 	f.answer("GroupCreated")
-	enum(f, "outcome", outcome, required, `enum:"created,exists"`,
-		"exists: the group existed, and nothing has changed.")
-}
-
-// AppendGroupCreated writes the answer to the creation of a group.
-func AppendGroupCreated(dst []byte, existed bool) []byte {
 	outcome := duly.Created
-	if existed {
+	if *existed {
 		outcome = duly.Exists
 	}
-	f := writer(dst)
-	f.groupCreated(&outcome)
-	return f.end()
-}
-
-// ReadGroupCreated reads the answer to the creation of a group.
-func ReadGroupCreated(text string) (existed bool, err error) {
-	var outcome duly.PushOutcome
-	err = readForm(text, Lenient, func(f *fields) { f.groupCreated(&outcome) })
-	return outcome == duly.Exists, err
+	enum(f, "outcome", &outcome, required, `enum:"created,exists"`,
+		"exists: the group existed, and nothing has changed.")
+	if f.task == reading {
+		*existed = outcome == duly.Exists
+	}
 }
 
 func (f *fields) seeked(s *duly.SeekResult) {
@@ -251,33 +203,7 @@ func (f *fields) seeked(s *duly.SeekResult) {
 	f.integer("replayed", &s.Replayed, "How many messages the cursors passed over, back.")
 }
 
-// AppendSeeked writes the answer to a seek.
-func AppendSeeked(dst []byte, s duly.SeekResult) []byte {
-	f := writer(dst)
-	f.seeked(&s)
-	return f.end()
-}
-
-// ReadSeeked reads the answer to a seek.
-func ReadSeeked(text string) (s duly.SeekResult, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.seeked(&s) })
-	return s, err
-}
-
 func (f *fields) trimmed(more *bool) {
 	f.answer("Trimmed")
 	f.bool("more", more, required, "Whether the step ended at its bound and there is more to trim.")
-}
-
-// AppendTrimmed writes the answer to a trim. more is set if it ended at its bound.
-func AppendTrimmed(dst []byte, more bool) []byte {
-	f := writer(dst)
-	f.trimmed(&more)
-	return f.end()
-}
-
-// ReadTrimmed reads the answer to a trim.
-func ReadTrimmed(text string) (more bool, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.trimmed(&more) })
-	return more, err
 }

@@ -18,19 +18,6 @@ func (f *fields) topic(t *Topic) {
 	f.nested("stats", false, required, "The topic's numbers.", func() { f.topicStats(&t.Stats) })
 }
 
-// AppendTopic writes a topic.
-func AppendTopic(dst []byte, t Topic) []byte {
-	f := writer(dst)
-	f.topic(&t)
-	return f.end()
-}
-
-// ReadTopic reads a topic.
-func ReadTopic(text string) (t Topic, err error) {
-	err = readForm(text, Lenient, func(f *fields) { f.topic(&t) })
-	return t, err
-}
-
 func (f *fields) topicConfig(c *duly.TopicConfig) {
 	f.request("TopicConfig")
 	f.topicSettings(c)
@@ -48,19 +35,6 @@ func (f *fields) topicSettings(c *duly.TopicConfig) {
 		"The maximum number of bytes, by the engine's estimate. Default: none.")
 	f.name("overflow", (*string)(&c.Overflow), optional, `enum:"refuse,drop"`, "At max_count and max_bytes: "+
 		"refuse a publish while a group needs the oldest message, or drop the oldest messages. Default: refuse.")
-}
-
-// AppendTopicConfig writes a patch of a topic's configuration. It leaves out what stays.
-func AppendTopicConfig(dst []byte, c duly.TopicConfig) []byte {
-	f := writer(dst)
-	f.topicConfig(&c)
-	return f.end()
-}
-
-// ReadTopicConfig reads a patch of a topic's configuration.
-func ReadTopicConfig(text string, mode Mode) (c duly.TopicConfig, err error) {
-	err = readForm(text, mode, func(f *fields) { f.topicConfig(&c) })
-	return c, err
 }
 
 func (f *fields) topicStats(s *duly.TopicStats) {

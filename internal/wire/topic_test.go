@@ -66,22 +66,22 @@ func TestRequestsOfTopicsSurviveTheWire(t *testing.T) {
 	messages := []duly.Message{fullMessage(), {Namespace: "shop", Topic: "events", Body: []byte{}},
 		{Namespace: "shop", Topic: "events", Body: []byte{0, 0xff, 'a'}, Due: when}}
 	read(t, "publish", Items[duly.Message]{Values: messages})(ReadPublish(string(AppendPublish(nil, messages)),
-		events, Strict))
-	read(t, "topic config", fullTopicConfig())(ReadTopicConfig(string(AppendTopicConfig(nil, fullTopicConfig())),
-		Strict))
+		events))
+	read(t, "topic config", fullTopicConfig())(TopicConfigForm.ReadRequest(
+		string(TopicConfigForm.Append(nil, fullTopicConfig()))))
 	none := duly.TopicConfig{Dedupe: duly.None, Keep: duly.None, MaxAge: duly.None, MaxCount: duly.None,
 		MaxBytes: duly.None}
-	read(t, "topic config without bounds", none)(ReadTopicConfig(string(AppendTopicConfig(nil, none)), Strict))
+	read(t, "topic config without bounds", none)(TopicConfigForm.ReadRequest(string(TopicConfigForm.Append(nil, none))))
 	for _, from := range []duly.From{"", duly.FromStart, duly.FromTime(when), duly.FromPosition(place)} {
-		read(t, "from", from)(ReadFrom(string(AppendFrom(nil, from)), Strict))
+		read(t, "from", from)(ReadFrom(string(FromForm.Append(nil, from))))
 	}
-	read(t, "from of an empty request", duly.From(""))(ReadFrom("", Strict))
-	read(t, "group config", groupConfig())(ReadConfig(string(AppendConfig(nil, groupConfig())), Strict))
+	read(t, "from of an empty request", duly.From(""))(ReadFrom(""))
+	read(t, "group config", groupConfig())(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, groupConfig()))))
 	cleared := duly.QueueConfig{Group: duly.GroupConfig{Filter: duly.NoFilter, Idle: duly.None, Target: duly.NoTarget}}
-	read(t, "group config without bounds", cleared)(ReadConfig(string(AppendConfig(nil, cleared)), Strict))
+	read(t, "group config without bounds", cleared)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cleared))))
 	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"events@mailer"}, Max: 1,
 		Consumer: "host-1", Target: "mail"}}
-	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
+	read(t, "reserve", res)(ReadReserve(string(ReserveForm.Append(nil, res)), "shop"))
 }
 
 // C13.1: an error is the same error on both sides of the wire.
@@ -91,36 +91,36 @@ func TestAnswersOfTopicsSurviveTheWire(t *testing.T) {
 		{Outcome: duly.Exists, ID: "a", Position: place}, {Outcome: duly.Created, ID: "b"},
 		{ID: "c", Err: duly.Invalid("key", "has 129 bytes")}}
 
-	read(t, "published", published)(ReadPublishResults(string(AppendPublishResults(nil, published))))
+	read(t, "published", published)(PublishedForm.ReadAnswer(string(PublishedForm.Append(nil, published))))
 	binary := fullEntry()
 	binary.Body = []byte{0, 0xff}
 	page := duly.ReadPage{Entries: []duly.Entry{fullEntry(), binary}, Next: "next:a", Gap: 12}
-	read(t, "entries", page)(ReadEntries(string(AppendEntries(nil, page)), events))
+	read(t, "entries", page)(ReadEntries(string(EntriesForm.Append(nil, page)), events))
 	delayed := duly.DelayedPage{Messages: []duly.Message{delayedMessage()}, Next: "c"}
 	read(t, "delayed", delayed)(ReadDelayed(string(AppendDelayed(nil, delayed, true)), events))
 	one := delayedMessage()
-	read(t, "delayed message", one)(ReadDelayedMessage(string(AppendDelayedMessage(nil, &one)), events))
+	read(t, "delayed message", one)(ReadDelayedMessage(string(DelayedMessageForm.Append(nil, one)), events))
 	delayed.Messages[0].Body = nil
 	read(t, "delayed without bodies", delayed)(ReadDelayed(string(AppendDelayed(nil, delayed, false)), events))
-	read(t, "topic", fullTopic())(ReadTopic(string(AppendTopic(nil, fullTopic()))))
+	read(t, "topic", fullTopic())(TopicForm.ReadAnswer(string(TopicForm.Append(nil, fullTopic()))))
 	for _, existed := range []bool{false, true} {
-		read(t, "group created", existed)(ReadGroupCreated(string(AppendGroupCreated(nil, existed))))
-		read(t, "trimmed", existed)(ReadTrimmed(string(AppendTrimmed(nil, existed))))
+		read(t, "group created", existed)(GroupCreatedForm.ReadAnswer(string(GroupCreatedForm.Append(nil, existed))))
+		read(t, "trimmed", existed)(TrimmedForm.ReadAnswer(string(TrimmedForm.Append(nil, existed))))
 	}
 
 	seeked := duly.SeekResult{Clipped: true, Skipped: 1 << 60, Replayed: 2}
-	read(t, "seeked", seeked)(ReadSeeked(string(AppendSeeked(nil, seeked))))
+	read(t, "seeked", seeked)(SeekedForm.ReadAnswer(string(SeekedForm.Append(nil, seeked))))
 	group := Queue{Name: "events@mailer", Config: duly.DefaultGroupConfig(), Stats: duly.Stats{Group: fullGroupStats()}}
-	read(t, "group", group)(ReadQueue(string(AppendQueue(nil, group))))
+	read(t, "group", group)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, group))))
 	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "events@mailer",
 		Throttle: duly.DefaultGroupConfig().Throttle(), Stats: duly.Stats{Group: fullGroupStats()}}}}
-	read(t, "survey", survey)(ReadSurvey(string(AppendSurvey(nil, survey))))
+	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
 }
 
 // C13.2: the error of a message names every bad field, and its neighbours go on.
 func TestABadMessageIsItsOwnError(t *testing.T) {
 	t.Parallel()
-	messages, err := ReadPublish(`{"messages":[{"body":"x"},{"key":"a\u0001","delay":"soon"},{"delay":"0s","due":"2030-01-01T00:00:00Z"}]}`, events, Strict)
+	messages, err := ReadPublish(`{"messages":[{"body":"x"},{"key":"a\u0001","delay":"soon"},{"delay":"0s","due":"2030-01-01T00:00:00Z"}]}`, events)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestABadMessageIsItsOwnError(t *testing.T) {
 
 	for _, text := range []string{`{}`, `{"messages":[null]}`, `{"messages":[{"topic":"t"}]}`,
 		`{"messages":[{"priority":1}]}`} {
-		if _, err := ReadPublish(text, events, Strict); !errors.Is(err, duly.ErrInvalid) {
+		if _, err := ReadPublish(text, events); !errors.Is(err, duly.ErrInvalid) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
@@ -150,8 +150,8 @@ func TestBytesOfMessages(t *testing.T) {
 	m := duly.Message{Body: []byte("a\x00b")}
 	for what, text := range map[string][]byte{
 		"publish": AppendPublish(nil, []duly.Message{m}),
-		"entries": AppendEntries(nil, duly.ReadPage{Entries: []duly.Entry{{Message: m}}}),
-		"delayed": AppendDelayedMessage(nil, &m),
+		"entries": EntriesForm.Append(nil, duly.ReadPage{Entries: []duly.Entry{{Message: m}}}),
+		"delayed": DelayedMessageForm.Append(nil, m),
 	} {
 		if !bytes.Contains(text, []byte(`"body_base64":"YQBi"`)) {
 			t.Errorf("%s: %s", what, text)
@@ -179,7 +179,7 @@ func TestSizeOfMessagesIsKnownBeforeTheyAreWritten(t *testing.T) {
 			}
 
 			for answer, sizes := range map[string][2]int{
-				"entries": {len(AppendEntries(nil, page)), SizeOfEntries(page)},
+				"entries": {len(EntriesForm.Append(nil, page)), SizeOfEntries(page)},
 				"delayed": {len(AppendDelayed(nil, delayed, true)), SizeOfDelayed(delayed, true)},
 				"a list":  {len(AppendDelayed(nil, delayed, false)), SizeOfDelayed(delayed, false)},
 			} {

@@ -53,14 +53,14 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 	plain := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{}}
 	binary := duly.Job{Namespace: "shop", Queue: "q", Body: []byte{0, 0xff, 'a'}, Due: when}
 	jobs := []duly.Job{fullJob(), plain, binary}
-	read(t, "push", Items[duly.Job]{Values: jobs})(ReadPush(string(AppendPush(nil, jobs)), "shop", Strict))
+	read(t, "push", Items[duly.Job]{Values: jobs})(ReadPush(string(AppendPush(nil, jobs)), "shop"))
 
 	res := Reserve{ReserveParams: duly.ReserveParams{Namespace: "shop", Queues: []string{"a", "b"}, Max: 7, Lease: time.Minute}, Wait: time.Second}
-	read(t, "reserve", res)(ReadReserve(string(AppendReserve(nil, res)), "shop", Strict))
+	read(t, "reserve", res)(ReadReserve(string(ReserveForm.Append(nil, res)), "shop"))
 	wait := duly.WaitParams{Namespace: "shop", Queues: []string{"a"}, Timeout: 3 * time.Second}
-	read(t, "wait", wait)(ReadWait(string(AppendWait(nil, wait)), "shop", Strict))
+	read(t, "wait", wait)(ReadWait(string(WaitForm.Append(nil, wait)), "shop"))
 	for _, ask := range []CanceledAsk{{}, {After: "01J0000000000000000000000A.7", Wait: 3 * time.Second}} {
-		read(t, "canceled", ask)(ReadCanceledAsk(string(AppendCanceledAsk(nil, ask)), Strict))
+		read(t, "canceled", ask)(CanceledAskForm.ReadRequest(string(CanceledAskForm.Append(nil, ask))))
 	}
 
 	zero, hour := time.Duration(0), time.Hour
@@ -68,28 +68,29 @@ func TestEveryRequestSurvivesTheWire(t *testing.T) {
 		{Receipt: "r1", As: duly.Ack, Result: []byte("ok")}, {Receipt: "r2", As: duly.Nack, Delay: &zero, Error: "boom"},
 		{Receipt: "r3", As: duly.Release, Delay: &hour}, {Receipt: "r4", As: duly.Bury, Error: "why"}, {Receipt: "r5", As: duly.Ack, Result: []byte{0}},
 	}
-	read(t, "settle", Items[duly.Outcome]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes)), Strict))
+	read(t, "settle", Items[duly.Outcome]{Values: outcomes})(ReadSettle(string(AppendSettle(nil, outcomes))))
 	ext := Extend{Receipts: []duly.Receipt{"a", "b"}, Lease: time.Minute}
-	read(t, "extend", ext)(ReadExtend(string(AppendExtend(nil, ext)), Strict))
+	read(t, "extend", ext)(ReadExtend(string(ExtendForm.Append(nil, ext))))
 
 	priority := 0
 	u := duly.Update{Delay: &zero, Priority: &priority, Body: []byte{}, Headers: map[string]string{}, Tries: 2, MaxStalls: duly.None,
 		Backoff: "fixed:0s", TTL: duly.None, Lease: time.Minute, Retain: time.Hour}
-	read(t, "update", u)(ReadUpdate(string(AppendUpdate(nil, &u)), Strict))
+	read(t, "update", u)(UpdateForm.ReadRequest(string(UpdateForm.Append(nil, u))))
 	rq := duly.RequeueParams{IDs: []string{"a", "b"}, Tries: 2, TTL: time.Hour}
-	read(t, "requeue", rq)(ReadRequeue(string(AppendRequeue(nil, rq)), Strict))
+	read(t, "requeue", rq)(RequeueForm.ReadRequest(string(RequeueForm.Append(nil, rq))))
 	pg := Purge{State: duly.StateDead, N: 3}
-	read(t, "purge", pg)(ReadPurge(string(AppendPurge(nil, pg)), Strict))
+	read(t, "purge", pg)(PurgeForm.ReadRequest(string(PurgeForm.Append(nil, pg))))
 	cfg := duly.QueueConfig{Shards: 1, Defaults: duly.Defaults{Tries: 1, MaxStalls: duly.None, Backoff: "fixed:5s", Lease: time.Second, TTL: duly.None},
 		DeadAge: duly.None, DeadCount: 5, MaxJobs: duly.None, MaxLeased: 9, Rate: duly.Rate{PerSecond: 0.5, Burst: 3}}
-	read(t, "config", cfg)(ReadConfig(string(AppendConfig(nil, cfg)), Strict))
-	read(t, "check", true)(ReadCheck(string(AppendCheck(nil, true)), Strict))
-	tok := Token{Token: duly.Token{Namespace: "*", Rights: duly.RightConsume | duly.RightAdmin, Description: "ci", Limits: duly.Limits{Consume: 3, Per: time.Hour}}}
-	read(t, "token", tok)(ReadToken(string(AppendToken(nil, tok)), Strict))
+	read(t, "config", cfg)(ConfigForm.ReadRequest(string(ConfigForm.Append(nil, cfg))))
+	read(t, "check", true)(ReadCheck(string(CheckForm.Append(nil, true))))
+	tok := duly.Token{Namespace: "*", Rights: duly.RightConsume | duly.RightAdmin, Description: "ci",
+		Limits: duly.Limits{Consume: 3, Per: time.Hour}}
+	read(t, "token", tok)(NewTokenForm.ReadRequest(string(NewTokenForm.Append(nil, tok))))
 	for _, l := range []duly.Limits{{}, {Produce: 1, Per: time.Second}, {Produce: 2, Consume: 3, Per: time.Minute}} {
-		read(t, "limits", l)(ReadLimits(string(AppendLimits(nil, l)), Strict))
+		read(t, "limits", l)(ReadLimits(string(LimitTokenForm.Append(nil, l))))
 	}
-	if _, err := ReadLimits(`{}`, Strict); !errors.Is(err, duly.ErrInvalid) {
+	if _, err := ReadLimits(`{}`); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("a change of limits without any: %v", err)
 	}
 }
@@ -100,26 +101,26 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	conflict := duly.Conflict(duly.StateLeased, "is leased")
 	invalid := duly.Invalid("priority", "is 1001")
 	pushed := []duly.PushResult{{ID: "a", Outcome: duly.Created}, {ID: "b", Outcome: duly.Exists, State: duly.StateDone}, {Err: invalid}}
-	read(t, "push", pushed)(ReadPushResults(string(AppendPushResults(nil, pushed))))
+	read(t, "push", pushed)(PushedForm.ReadAnswer(string(PushedForm.Append(nil, pushed))))
 	deliveries := []duly.Delivery{{Job: storedJob(), Receipt: "q:0:X:1", Attempt: 2, Failures: 1, Stalls: 3, LeaseEnd: when, Now: when, PushedAt: when, ExpiresAt: when}}
-	read(t, "deliveries", deliveries)(ReadDeliveries(string(AppendDeliveries(nil, deliveries)), "shop"))
-	read(t, "ready", true)(ReadReady(string(AppendReady(nil, true))))
+	read(t, "deliveries", deliveries)(ReadDeliveries(string(DeliveriesForm.Append(nil, deliveries)), "shop"))
+	read(t, "ready", true)(ReadyForm.ReadAnswer(string(ReadyForm.Append(nil, true))))
 	for _, c := range []Canceled{
 		{Any: true, Cursor: "c"},
 		{Canceled: []duly.Canceled{{Queue: "q", IDs: []string{"a", "b"}}, {Queue: "p"}, {Queue: "r", IDs: []string{}}}, Cursor: "c"},
 	} {
-		text := AppendCanceled(nil, c)
-		read(t, "canceled", c)(ReadCanceled(string(text)))
+		text := CanceledForm.Append(nil, c)
+		read(t, "canceled", c)(CanceledForm.ReadAnswer(string(text)))
 		if n := SizeOfCanceled(c); n < len(text) {
 			t.Errorf("%s has %d bytes, estimated were %d", text, len(text), n)
 		}
 	}
 	errs := []error{nil, duly.ErrLeaseLost, invalid}
-	read(t, "results", errs)(ReadResults(string(AppendResults(nil, errs))))
+	read(t, "results", errs)(ResultsForm.ReadAnswer(string(ResultsForm.Append(nil, errs))))
 
 	info := duly.JobInfo{Job: storedJob(), State: duly.StateDead, Size: 21, Attempt: 1, Failures: 2, Stalls: 3, PushedAt: when, ExpiresAt: when,
 		LeaseEnd: when, FinishedAt: when, LastError: "boom", Result: []byte{1, 0}}
-	read(t, "job", info)(ReadJob(string(AppendJob(nil, &info)), "shop"))
+	read(t, "job", info)(ReadJob(string(JobForm.Append(nil, info)), "shop"))
 	page := duly.ListPage{Jobs: []duly.JobInfo{info}, Next: "c"}
 	read(t, "jobs", page)(ReadJobs(string(AppendJobs(nil, page, true)), "shop"))
 	page.Jobs[0].Body = nil
@@ -129,29 +130,29 @@ func TestEveryAnswerSurvivesTheWire(t *testing.T) {
 	held := duly.Throttle{Paused: true, MaxLeased: 3, Rate: duly.Rate{PerSecond: 0.5, Burst: 2}}
 	free := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
 	survey := duly.SurveyPage{Queues: []duly.QueueStats{{Name: "c", Throttle: free}, {Name: "a", Throttle: held, Stats: duly.Stats{OldestReady: time.Second, NextDue: when, Sizes: duly.Sizes{Ready: 2}, Counters: duly.Counters{Pushed: 3}}}, {Name: "b", Err: duly.ErrUnavailable}}, Next: "b"}
-	read(t, "survey", survey)(ReadSurvey(string(AppendSurvey(nil, survey))))
+	read(t, "survey", survey)(ReadSurvey(string(QueuesForm.Append(nil, survey))))
 	q := Queue{Name: "mail", Config: duly.DefaultQueueConfig(), Stats: duly.Stats{OldestReady: time.Second, NextDue: when,
 		Sizes: duly.Sizes{Delayed: 1, Ready: 2, Blocked: 3, Leased: 4, Dead: 5, Done: 6}, Counters: duly.Counters{Pushed: 1 << 60, Dropped: 7}}}
 	q.Config.Paused = true
 	q.Stats.Delivery = duly.DeliverPull
-	read(t, "queue", q)(ReadQueue(string(AppendQueue(nil, q))))
+	read(t, "queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
 	q.Config = q.Config.With(duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://a.example/", OnDead: "target:a"}})
-	read(t, "push queue", q)(ReadQueue(string(AppendQueue(nil, q))))
+	read(t, "push queue", q)(QueueForm.ReadAnswer(string(QueueForm.Append(nil, q))))
 	requeued := []duly.RequeueResult{{ID: "a", State: duly.StateReady}, {ID: "b", Merged: "c"}, {ID: "d", Err: conflict}}
-	read(t, "requeued", requeued)(ReadRequeued(string(AppendRequeued(nil, requeued))))
-	read(t, "purged", 12)(ReadPurged(string(AppendPurged(nil, 12))))
+	read(t, "requeued", requeued)(RequeuedForm.ReadAnswer(string(RequeuedForm.Append(nil, requeued))))
+	read(t, "purged", 12)(PurgedForm.ReadAnswer(string(PurgedForm.Append(nil, 12))))
 
 	report := &duly.CheckReport{Jobs: 9, Repaired: 1, Faults: []duly.Fault{{Kind: "k", Queue: duly.Q("q"), ID: "i", Detail: "d", Repaired: true}}}
 	for _, line := range []CheckLine{{Done: 1, Total: 2}, {Report: report}, {Err: conflict}} {
-		read(t, "check", line)(ReadCheckLine(string(AppendCheckLine(nil, line))))
+		read(t, "check", line)(CheckLineForm.ReadAnswer(string(AppendCheckLine(nil, line))))
 	}
 	tok := Token{Secret: "duly_x", Token: duly.Token{Hash: [32]byte{1, 31: 255}, Namespace: "a", Rights: duly.RightProduce, CreatedAt: when,
 		Limits: duly.Limits{Produce: 2, Consume: 3, Per: time.Minute}}}
-	read(t, "token", tok)(ReadToken(string(AppendToken(nil, tok)), Lenient))
+	read(t, "token", tok)(MadeTokenForm.ReadAnswer(string(MadeTokenForm.Append(nil, tok))))
 	tokens := duly.TokenPage{Tokens: []duly.Token{tok.Token, {Hash: [32]byte{2}, Namespace: "*", Rights: duly.RightAdmin, Description: "d", CreatedAt: when}}, Next: "c"}
-	read(t, "tokens", tokens)(ReadTokens(string(AppendTokens(nil, tokens))))
+	read(t, "tokens", tokens)(TokensForm.ReadAnswer(string(TokensForm.Append(nil, tokens))))
 	for _, bad := range []string{`{"tokens":[{"id":"01"}]}`, `{"tokens":[{"id":"` + strings.Repeat("g", 64) + `"}]}`} {
-		if _, err := ReadTokens(bad); err == nil {
+		if _, err := TokensForm.ReadAnswer(bad); err == nil {
 			t.Errorf("%s was read", bad)
 		}
 	}

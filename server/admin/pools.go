@@ -9,7 +9,7 @@ import (
 )
 
 func (a *API) pools(c *route.Call) error {
-	return c.Reply(http.StatusOK, wire.AppendPools(c.Out(), a.Pools.States(c.Context())))
+	return c.Reply(http.StatusOK, wire.PoolsForm.Append(c.Out(), a.Pools.States(c.Context())))
 }
 
 func (a *API) placeNamespace(c *route.Call) error {
@@ -34,24 +34,20 @@ func (a *API) moves(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendMoves(c.Out(), moves))
+	return c.Reply(http.StatusOK, wire.MovesForm.Append(c.Out(), moves))
 }
 
 func (a *API) move(c *route.Call) error {
-	text, err := c.Body()
+	m, err := route.Read(c, wire.ReadMoving)
 	if err != nil {
 		return err
 	}
-	namespace, to, err := wire.ReadMoving(text, wire.Strict)
-	if err != nil {
-		return err
-	}
-	where, err := a.Pools.Move(c.Context(), namespace, to)
+	where, err := a.Pools.Move(c.Context(), m.Namespace, m.To)
 	if err != nil {
 		return err
 	}
 	c.Log().Info("namespace moves", "namespace", where.Namespace, "from", where.From, "to", where.Pool, "by", c.Who())
-	return c.Reply(http.StatusAccepted, wire.AppendMove(c.Out(), &duly.MoveState{Placement: where}))
+	return c.Reply(http.StatusAccepted, wire.MoveForm.Append(c.Out(), duly.MoveState{Placement: where}))
 }
 
 func (a *API) namespaces(c *route.Call) error {

@@ -20,13 +20,13 @@ func (a *API) createToken(c *route.Call) error {
 	}
 	c.Log().Info("token created", "created", auth.Name(created.Hash), "namespace", created.Namespace,
 		"rights", created.Rights.Names(), "by", c.Who())
-	return c.Reply(http.StatusCreated, wire.AppendToken(c.Out(), wire.Token{Token: created, Secret: secret}))
+	return c.Reply(http.StatusCreated, wire.MadeTokenForm.Append(c.Out(), wire.Token{Token: created, Secret: secret}))
 }
 
 // readToken reads the token of a request. If the query names a pool, readToken places
 // the token's namespace in it.
 func (a *API) readToken(c *route.Call) (duly.Token, error) {
-	t, err := route.Read(c, wire.ReadToken)
+	t, err := route.Read(c, wire.NewTokenForm.ReadRequest)
 	if err != nil {
 		return duly.Token{}, err
 	}
@@ -36,7 +36,7 @@ func (a *API) readToken(c *route.Call) (duly.Token, error) {
 		}
 		err = a.Pools.Assign(c.Context(), t.Namespace, pool)
 	}
-	return t.Token, err
+	return t, err
 }
 
 // adoptToken stores a token whose text was created elsewhere. It gets only the hash.
@@ -75,7 +75,7 @@ func (a *API) tokens(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendTokens(c.Out(), page))
+	return c.Reply(http.StatusOK, wire.TokensForm.Append(c.Out(), page))
 }
 
 func (a *API) limitToken(c *route.Call) error {
@@ -101,7 +101,7 @@ func (a *API) revokeToken(c *route.Call) error {
 	}
 	text, err := c.Body()
 	if err == nil {
-		err = wire.ReadEmpty(text, wire.Strict)
+		err = wire.ReadEmpty(text)
 	}
 	if err == nil {
 		err = a.Guard.Revoke(c.Context(), hash)

@@ -70,7 +70,7 @@ func (a *API) push(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := wire.ReadPush(text, c.Namespace, wire.Strict)
+	jobs, err := wire.ReadPush(text, c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (a *API) push(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendPushResults(c.Out(), results))
+	return c.Reply(http.StatusOK, wire.PushedForm.Append(c.Out(), results))
 }
 
 // pushOne pushes a single job. An error of the job is the error of the request,
@@ -91,7 +91,7 @@ func (a *API) pushOne(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	job, err := wire.ReadPushOne(text, queue(c), wire.Strict)
+	job, err := wire.ReadPushOne(text, queue(c))
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *API) pushOne(c *route.Call) error {
 		return results[0].Err
 	}
 
-	return c.Reply(http.StatusOK, wire.AppendPushResult(c.Out(), &results[0]))
+	return c.Reply(http.StatusOK, wire.PushedOneForm.Append(c.Out(), results[0]))
 }
 
 func (a *API) settle(c *route.Call) error {
@@ -121,7 +121,7 @@ func (a *API) settle(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendResults(c.Out(), errs))
+	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
 }
 
 // goodOnes calls an engine with the items that could be read, and puts its
@@ -166,7 +166,7 @@ func (a *API) extend(c *route.Call) error {
 	if e.Lease > 0 {
 		a.poll.Leased(e.Lease)
 	}
-	return c.Reply(http.StatusOK, wire.AppendResults(c.Out(), errs))
+	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
 }
 
 func (a *API) wait(c *route.Call) error {
@@ -174,7 +174,7 @@ func (a *API) wait(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	p, err := wire.ReadWait(text, c.Namespace, wire.Strict)
+	p, err := wire.ReadWait(text, c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -182,7 +182,7 @@ func (a *API) wait(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	err = c.ReplyNow(http.StatusOK, wire.AppendReady(c.Out(), ready))
+	err = c.ReplyNow(http.StatusOK, wire.ReadyForm.Append(c.Out(), ready))
 	if ready && err != nil {
 		a.poll.Pass(c, p)
 	}
@@ -192,7 +192,7 @@ func (a *API) wait(c *route.Call) error {
 // canceled answers with the jobs that were removed after a cursor. An answer that is
 // lost loses nothing: the caller repeats the request.
 func (a *API) canceled(c *route.Call) error {
-	ask, err := route.Read(c, wire.ReadCanceledAsk)
+	ask, err := route.Read(c, wire.CanceledAskForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func (a *API) canceled(c *route.Call) error {
 	if err := c.Hold(int64(size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendCanceled(c.Room(size), answer))
+	return c.Reply(http.StatusOK, wire.CanceledForm.Append(c.Room(size), answer))
 }
 
 func (a *API) reserve(c *route.Call) error {
@@ -223,7 +223,7 @@ func (a *API) reserve(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	q, err := wire.ReadReserve(text, c.Namespace, wire.Strict)
+	q, err := wire.ReadReserve(text, c.Namespace)
 	if err != nil {
 		return err
 	}
@@ -236,9 +236,9 @@ func (a *API) reserve(c *route.Call) error {
 		return err
 	}
 	if len(deliveries) == 0 {
-		return c.Reply(http.StatusOK, wire.AppendDeliveries(c.Out(), nil))
+		return c.Reply(http.StatusOK, wire.DeliveriesForm.Append(c.Out(), nil))
 	}
 	return a.poll.Deliver(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
-		return wire.AppendDeliveries(out, deliveries)
+		return wire.DeliveriesForm.Append(out, deliveries)
 	})
 }

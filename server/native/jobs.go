@@ -77,11 +77,11 @@ func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
 	if err := c.Hold(int64(len(j.Body) + len(j.Result) + size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendJob(c.Room(size), &j))
+	return c.Reply(http.StatusOK, wire.JobForm.Append(c.Room(size), j))
 }
 
 func (a *API) update(c *route.Call) error {
-	u, err := route.Read(c, wire.ReadUpdate)
+	u, err := route.Read(c, wire.UpdateForm.ReadRequest)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (a *API) survey(c *route.Call, p duly.PageParams) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendSurvey(c.Room(len(queues.Queues)*queueBytes), queues))
+	return c.Reply(http.StatusOK, wire.QueuesForm.Append(c.Room(len(queues.Queues)*queueBytes), queues))
 }
 
 // yes is a choice that the query may make; no where it does not.
@@ -73,11 +73,11 @@ func (a *API) queue(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendQueue(c.Out(), wire.Queue{Name: q.Name, Config: config, Stats: stats}))
+	return c.Reply(http.StatusOK, wire.QueueForm.Append(c.Out(), wire.Queue{Name: q.Name, Config: config, Stats: stats}))
 }
 
 func (a *API) configure(c *route.Call) error {
-	patch, err := route.Read(c, wire.ReadConfig)
+	patch, err := route.Read(c, wire.ConfigForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func empty(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return wire.ReadEmpty(text, wire.Strict)
+	return wire.ReadEmpty(text)
 }
 
 func (a *API) pause(c *route.Call, q duly.QueueRef) error  { return a.engine.Pause(c.Context(), q) }
@@ -124,7 +124,7 @@ func (a *API) destroy(c *route.Call, q duly.QueueRef) error {
 }
 
 func (a *API) requeue(c *route.Call) error {
-	p, err := route.Read(c, wire.ReadRequeue)
+	p, err := route.Read(c, wire.RequeueForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -132,11 +132,11 @@ func (a *API) requeue(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendRequeued(c.Out(), results))
+	return c.Reply(http.StatusOK, wire.RequeuedForm.Append(c.Out(), results))
 }
 
 func (a *API) purge(c *route.Call) error {
-	p, err := route.Read(c, wire.ReadPurge)
+	p, err := route.Read(c, wire.PurgeForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -144,5 +144,5 @@ func (a *API) purge(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendPurged(c.Out(), n))
+	return c.Reply(http.StatusOK, wire.PurgedForm.Append(c.Out(), n))
 }

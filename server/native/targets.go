@@ -96,7 +96,7 @@ func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
 	if err := c.Hold(int64(size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendTargets(c.Room(size), list, next))
+	return c.Reply(http.StatusOK, wire.TargetsForm.Append(c.Room(size), wire.TargetPage{Targets: list, Next: next}))
 }
 
 func (a *API) target(c *route.Call, targets *target.Store, name string) error {
@@ -105,11 +105,11 @@ func (a *API) target(c *route.Call, targets *target.Store, name string) error {
 		return err
 	}
 	w := shown(&t, a.hosts(c.Namespace))
-	return c.Reply(http.StatusOK, wire.AppendTarget(c.Out(), &w))
+	return c.Reply(http.StatusOK, wire.TargetForm.Append(c.Out(), w))
 }
 
 func (a *API) putTarget(c *route.Call, targets *target.Store, name string) error {
-	s, err := route.Read(c, wire.ReadTargetSettings)
+	s, err := route.Read(c, wire.TargetSettingsForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -159,7 +159,7 @@ func (a *API) enable(enabled bool) pushHandler {
 
 // rotate rotates the secret of a target, or that of the namespace.
 func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
-	p, err := route.Read(c, wire.ReadPushRotate)
+	p, err := route.Read(c, wire.PushRotateForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
 		return err
 	}
 	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Who())
-	return c.Reply(http.StatusOK, wire.AppendPushSecret(c.Out(), wire.PushSecret{
+	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), wire.PushSecret{
 		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),
 	}))
 }
@@ -198,7 +198,7 @@ func (a *API) testTarget(c *route.Call, _ *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendPushTest(c.Out(), wire.PushTest{
+	return c.Reply(http.StatusOK, wire.PushTestForm.Append(c.Out(), wire.PushTest{
 		Status: t.Status, As: t.As, Error: t.Error, Took: t.Took.Round(time.Millisecond), WebhookID: t.WebhookID,
 	}))
 }
@@ -209,5 +209,5 @@ func (a *API) pushHosts(c *route.Call, _ *target.Store, _ string) error {
 	if err := c.Hold(int64(size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendPushHosts(c.Room(size), hosts))
+	return c.Reply(http.StatusOK, wire.PushHostsForm.Append(c.Room(size), hosts))
 }

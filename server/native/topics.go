@@ -37,7 +37,7 @@ func (a *API) publish(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	if err != nil {
 		return err
 	}
-	messages, err := wire.ReadPublish(text, topic, wire.Strict)
+	messages, err := wire.ReadPublish(text, topic)
 	if err != nil {
 		return err
 	}
@@ -47,7 +47,7 @@ func (a *API) publish(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendPublishResults(c.Out(), results))
+	return c.Reply(http.StatusOK, wire.PublishedForm.Append(c.Out(), results))
 }
 
 func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
@@ -77,7 +77,7 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	if err := c.Hold(int64(bodies + size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendEntries(c.Room(size), read))
+	return c.Reply(http.StatusOK, wire.EntriesForm.Append(c.Room(size), read))
 }
 
 // readWithin reads a page and waits for its first message. So that a waiting call holds
@@ -168,7 +168,7 @@ func (a *API) delayedMessage(c *route.Call, topics duly.Topics, topic duly.Queue
 	if err := c.Hold(int64(len(m.Body) + size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendDelayedMessage(c.Room(size), &m))
+	return c.Reply(http.StatusOK, wire.DelayedMessageForm.Append(c.Room(size), m))
 }
 
 func (a *API) cancelDelayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
@@ -210,11 +210,11 @@ func (a *API) topic(c *route.Call, topics duly.Topics, topic duly.QueueRef) erro
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendTopic(c.Out(), wire.Topic{Name: topic.Name, TopicInfo: info}))
+	return c.Reply(http.StatusOK, wire.TopicForm.Append(c.Out(), wire.Topic{Name: topic.Name, TopicInfo: info}))
 }
 
 func (a *API) configureTopic(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
-	patch, err := route.Read(c, wire.ReadTopicConfig)
+	patch, err := route.Read(c, wire.TopicConfigForm.ReadRequest)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (a *API) createGroup(c *route.Call, topics duly.Topics, topic duly.QueueRef
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendGroupCreated(c.Out(), existed))
+	return c.Reply(http.StatusOK, wire.GroupCreatedForm.Append(c.Out(), existed))
 }
 
 func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
@@ -258,7 +258,7 @@ func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendSeeked(c.Out(), result))
+	return c.Reply(http.StatusOK, wire.SeekedForm.Append(c.Out(), result))
 }
 
 // trim makes one bounded step of the topic.
@@ -277,5 +277,5 @@ func (a *API) trim(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.AppendTrimmed(c.Out(), more))
+	return c.Reply(http.StatusOK, wire.TrimmedForm.Append(c.Out(), more))
 }

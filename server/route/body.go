@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/clock"
 	"github.com/dulymq/duly/internal/wire"
+	"github.com/dulymq/duly/internal/clock"
 )
 
 // free is the size up to which a body, or an answer, takes nothing of its budget.
@@ -59,15 +59,14 @@ func (c *Call) BodyBytes() ([]byte, error) {
 	return b, nil
 }
 
-// Read is what a reader of package wire makes of the request's body. What it does
-// not know it refuses.
-func Read[T any](c *Call, read func(text string, mode wire.Mode) (T, error)) (T, error) {
+// Read reads the request's body by a reader of package wire.
+func Read[T any](c *Call, read func(text string) (T, error)) (T, error) {
 	text, err := c.Body()
 	if err != nil {
 		var none T
 		return none, err
 	}
-	return read(text, wire.Strict)
+	return read(text)
 }
 
 // length is how much was read, in bytes.

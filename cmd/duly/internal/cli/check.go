@@ -38,7 +38,7 @@ behind. A server is asked at its admin address. Of a Redis it also warns, on sta
 func (a *app) checked(p *printer, report duly.CheckReport) error {
 	left := len(report.Faults) - report.Repaired
 	if p.json {
-		p.line(wire.AppendReport(nil, &report))
+		p.line(wire.ReportForm.Append(nil, report))
 	} else {
 		p.faults(report.Faults)
 		looked := plural(report.Jobs, "job")

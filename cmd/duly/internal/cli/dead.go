@@ -248,7 +248,7 @@ func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found
 
 func (a *app) requeued(out *printer, queue string, results []duly.RequeueResult, t *requeueTally) error {
 	if out.json {
-		out.lines(wire.AppendRequeued(nil, results))
+		out.lines(wire.RequeuedForm.Append(nil, results))
 	}
 	for _, r := range results {
 		switch {

@@ -32,7 +32,7 @@ func peekCommand(a *app) *cobra.Command {
 // oneJob prints a job in either form.
 func (p *printer) oneJob(j *duly.JobInfo) error {
 	if p.json {
-		p.line(wire.AppendJob(nil, j))
+		p.line(wire.JobForm.Append(nil, *j))
 		return nil
 	}
 	p.job(j)

@@ -29,7 +29,7 @@ func poolListCommand(a *app) *cobra.Command {
 					return err
 				}
 				if p.json {
-					p.line(wire.AppendPools(nil, pools))
+					p.line(wire.PoolsForm.Append(nil, pools))
 					return nil
 				}
 				t := p.newTable("POOL", "READY")
@@ -71,7 +71,7 @@ tells the pool, also if it does not move.`,
 func (p *printer) moves(moves []duly.MoveState) {
 	if p.json {
 		for i := range moves {
-			p.line(wire.AppendMove(nil, &moves[i]))
+			p.line(wire.MoveForm.Append(nil, moves[i]))
 		}
 		return
 	}

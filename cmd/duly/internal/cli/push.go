@@ -162,7 +162,7 @@ func (a *app) readInput() ([]byte, error) {
 // pushed prints what became of a job.
 func (p *printer) pushed(r duly.PushResult, job *duly.Job) {
 	if p.json {
-		p.lines(wire.AppendPushResults(nil, []duly.PushResult{r}))
+		p.lines(wire.PushedForm.Append(nil, []duly.PushResult{r}))
 		return
 	}
 	switch r.Outcome {

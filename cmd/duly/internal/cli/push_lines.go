@@ -65,7 +65,7 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 				jobs[i].Body = body
 			}
 			results, err := client.PushMany(ctx, jobs)
-			return results, wire.AppendPushResults(nil, results), err
+			return results, wire.PushedForm.Append(nil, results), err
 		}, nil
 	}, func(s *session, t *tally) { a.hintCreated(ctx, s, like.Queue, t.created+t.merged) })
 }

@@ -208,7 +208,7 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 			return adviseOn(duly.CodeUnavailable, err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
 		}
 		if p.json {
-			p.line(wire.AppendPurged(nil, n))
+			p.line(wire.PurgedForm.Append(nil, n))
 			return nil
 		}
 		p.printf("removed %s of %s\n", plural(int64(n), state.String()+" job"), queue)

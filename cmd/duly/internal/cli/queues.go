@@ -91,7 +91,7 @@ func (p *printer) queueRows(ctx context.Context, s *session, t *table, names []s
 		switch {
 		case errs[i] != nil:
 		case p.json:
-			p.line(wire.AppendQueue(nil, q))
+			p.line(wire.QueueForm.Append(nil, q))
 		default:
 			t.addQueue(&q)
 		}

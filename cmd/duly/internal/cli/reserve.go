@@ -128,7 +128,7 @@ func (p *printer) deliveries(deliveries []duly.Delivery, receipts bool) {
 			p.printf("%s\n", d.Receipt)
 		}
 	case p.json:
-		p.lines(wire.AppendDeliveries(nil, deliveries))
+		p.lines(wire.DeliveriesForm.Append(nil, deliveries))
 	default:
 		t := p.newTable("RECEIPT", "ID", ">TRY", "LEASE", ">SIZE", "BODY")
 		for _, d := range deliveries {

@@ -57,7 +57,7 @@ func topicStats(ctx context.Context, p *printer, s *session, name string) error 
 // queue prints everything about one queue.
 func (p *printer) queue(q *wire.Queue) {
 	if p.json {
-		p.line(wire.AppendQueue(nil, *q))
+		p.line(wire.QueueForm.Append(nil, *q))
 		return
 	}
 	p.sizes(&q.Stats)

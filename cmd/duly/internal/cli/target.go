@@ -67,7 +67,7 @@ jobs wait for their turn. Secrets and the values of headers are not shown.`,
 					}
 					for i := range found {
 						if p.json {
-							p.line(wire.AppendTarget(nil, &found[i]))
+							p.line(wire.TargetForm.Append(nil, found[i]))
 						} else {
 							t.addTarget(&found[i])
 						}
@@ -193,7 +193,7 @@ func (p *printer) target(ctx context.Context, targets pusher, name string) error
 		return err
 	}
 	if p.json {
-		p.line(wire.AppendTarget(nil, &target))
+		p.line(wire.TargetForm.Append(nil, target))
 		return nil
 	}
 
@@ -253,7 +253,7 @@ func targetTestCommand(a *app) *cobra.Command {
 					return err
 				}
 				if p.json {
-					p.line(wire.AppendPushTest(nil, test))
+					p.line(wire.PushTestForm.Append(nil, test))
 					return nil
 				}
 				status := "no answer"
@@ -339,7 +339,7 @@ which the receiver needs the public one (whpk_…) alone. The server logs each u
 					return err
 				}
 				if p.json {
-					p.line(wire.AppendPushSecret(nil, secret))
+					p.line(wire.PushSecretForm.Append(nil, secret))
 					return nil
 				}
 				p.printf("%s\n", secret.Secret)

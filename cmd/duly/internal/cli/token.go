@@ -41,7 +41,7 @@ the server's pools the namespace is to be; without it, it stays where it is.`,
 					return err
 				}
 				if t.Hash, _ = auth.Hash(secret); p.json {
-					p.line(wire.AppendToken(nil, wire.Token{Secret: secret, Token: t}))
+					p.line(wire.MadeTokenForm.Append(nil, wire.Token{Secret: secret, Token: t}))
 					return nil
 				}
 				p.printf("%s\n", secret)
@@ -94,7 +94,7 @@ secret is not known any more; its ID, of which the beginning is shown, is enough
 				return eachToken(ctx, admin, a.namespace, func(tokens []duly.Token) error {
 					for i := range tokens {
 						if p.json {
-							p.line(wire.AppendToken(nil, wire.Token{Token: tokens[i]}))
+							p.line(wire.MadeTokenForm.Append(nil, wire.Token{Token: tokens[i]}))
 						} else {
 							t.addToken(&tokens[i])
 						}

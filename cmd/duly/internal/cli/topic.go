@@ -120,7 +120,7 @@ func (a *app) configureTopic(ctx context.Context, p *printer, s *session, topics
 		return err
 	}
 	if p.json {
-		p.line(wire.AppendTopic(nil, wire.Topic{Name: name, TopicInfo: info}))
+		p.line(wire.TopicForm.Append(nil, wire.Topic{Name: name, TopicInfo: info}))
 		return nil
 	}
 	p.topicConfig(&info.Config)
@@ -146,7 +146,7 @@ func (p *printer) topicConfig(c *duly.TopicConfig) {
 // topic prints everything about one topic.
 func (p *printer) topic(topic *wire.Topic) {
 	if p.json {
-		p.line(wire.AppendTopic(nil, *topic))
+		p.line(wire.TopicForm.Append(nil, *topic))
 		return
 	}
 	stats, now := &topic.Stats, p.now()
@@ -224,7 +224,7 @@ func listTopics(ctx context.Context, p *printer, s *session, topics duly.Topics,
 			case err != nil:
 				return err
 			case p.json:
-				p.line(wire.AppendTopic(nil, wire.Topic{Name: name, TopicInfo: info}))
+				p.line(wire.TopicForm.Append(nil, wire.Topic{Name: name, TopicInfo: info}))
 				continue
 			}
 

@@ -59,7 +59,7 @@ func (a *app) listGroups(ctx context.Context, p *printer, s *session, topics dul
 			switch {
 			case errs[i] != nil:
 			case p.json:
-				p.line(wire.AppendQueue(nil, groups[i]))
+				p.line(wire.QueueForm.Append(nil, groups[i]))
 			default:
 				t.addGroup(names[i], &groups[i], floors[names[i]])
 			}
@@ -128,7 +128,7 @@ Handle its messages with duly work TOPIC@GROUP. Change its settings with duly qu
 				case err != nil:
 					return err
 				case p.json:
-					p.line(wire.AppendGroupCreated(nil, existed))
+					p.line(wire.GroupCreatedForm.Append(nil, existed))
 				case existed:
 					p.printf("%s exists already; nothing was changed\n", duly.GroupName(args[0], args[1]))
 				default:
@@ -191,7 +191,7 @@ is written 2030-12-24T18:00:00Z, or 2030-12-24T18:00 in this machine's zone.`,
 				}
 
 				if p.json {
-					p.line(wire.AppendSeeked(nil, result))
+					p.line(wire.SeekedForm.Append(nil, result))
 					return nil
 				}
 				p.printf("moved %s to %s: %s\n", name, to.from, seekText(result))

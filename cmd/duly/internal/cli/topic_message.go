@@ -80,7 +80,7 @@ func unrepeatable(err error) error {
 // published prints the result of a publish.
 func (p *printer) published(r duly.PublishResult, m *duly.Message) {
 	if p.json {
-		p.lines(wire.AppendPublishResults(nil, []duly.PublishResult{r}))
+		p.lines(wire.PublishedForm.Append(nil, []duly.PublishResult{r}))
 		return
 	}
 	name := r.ID
@@ -122,7 +122,7 @@ func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) e
 			for i, r := range results {
 				counted[i] = duly.PushResult{Outcome: r.Outcome, Err: r.Err}
 			}
-			return counted, wire.AppendPublishResults(nil, results), err
+			return counted, wire.PublishedForm.Append(nil, results), err
 		}, nil
 	}, nil)
 }
@@ -213,7 +213,7 @@ func (p *printer) entries(page *duly.ReadPage, bodies bool) error {
 		e := &page.Entries[i]
 		switch {
 		case p.json:
-			p.lines(wire.AppendEntries(nil, duly.ReadPage{Entries: page.Entries[i : i+1]}))
+			p.lines(wire.EntriesForm.Append(nil, duly.ReadPage{Entries: page.Entries[i : i+1]}))
 		case bodies:
 			p.printf("%s\n", e.Body)
 		default:
