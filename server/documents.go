@@ -8,7 +8,6 @@ import (
 
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/describe"
-	"github.com/dulymq/duly/server/native"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -35,13 +34,13 @@ func parts(api, admin, health []route.Route) []describe.Part {
 func documents(version string, api, admin, health []route.Route) []route.Route {
 	list := parts(api, admin, health)
 	spec := sync.OnceValue(func() []byte { // when it is first asked for: a start has no time for it
-		b, err := json.Marshal(describe.OpenAPI(version, native.Problem{}, list))
+		b, err := json.Marshal(describe.OpenAPI(version, list))
 		if err != nil {
 			panic("server: the OpenAPI document: " + err.Error())
 		}
 		return b
 	})
-	page := sync.OnceValue(func() []byte { return describe.Page(version, native.Problem{}, list) })
+	page := sync.OnceValue(func() []byte { return describe.Page(version, list) })
 	return []route.Route{
 		{Method: "GET", Path: "/openapi.json", Need: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyAs(http.StatusOK, "application/json", spec())

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -14,20 +13,13 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-type healthForm struct {
-	_           struct{} `json:"-" additionalProperties:"true"`
-	Status      string   `json:"status" enum:"ok,degraded" doc:"degraded: some pools do not answer, or refuse new jobs."`
-	Unavailable []string `json:"unavailable,omitempty" doc:"The pools that do not answer."`
-	Full        []string `json:"full,omitempty" doc:"The pools that refuse new jobs because their disk is full. Everything else goes on."`
-}
-
 func (s *Server) healthRoutes() []route.Route {
 	return []route.Route{
 		{Method: "GET", Path: "/healthz", Need: auth.Open, Handler: alive, Doc: route.Doc{
-			ID: "checkHealth", Summary: "Is the process alive?", Answer: healthForm{}, ExampleAnswer: healthy,
+			ID: "checkHealth", Summary: "Is the process alive?", Answer: wire.HealthForm, ExampleAnswer: healthy,
 		}},
 		{Method: "GET", Path: "/readyz", Need: auth.Open, Handler: s.ready, Doc: route.Doc{
-			ID: "checkReadiness", Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded. It is degraded too while the disk is full: pushes are refused as full and workers go on, so the answer stays 200.", Answer: healthForm{},
+			ID: "checkReadiness", Summary: "Does the engine answer?", Text: "503 also from the moment that the server is told to stop, and for a minute after it has found the store reset: what was stored is lost then. Of several pools the default one has to answer; others that do not are named, and the status is degraded. It is degraded too while the disk is full: pushes are refused as full and workers go on, so the answer stays 200.", Answer: wire.HealthForm,
 			Errors: []duly.Code{duly.CodeUnavailable}, ExampleAnswer: healthy,
 		}},
 	}
@@ -60,11 +52,8 @@ func (s *Server) ready(c *route.Call) error {
 		return alive(c)
 	}
 	c.Log().Warn("not everything is ready", "unavailable", down, "full", full)
-	text, err := json.Marshal(healthForm{Status: "degraded", Unavailable: down, Full: full})
-	if err != nil {
-		return err
-	}
-	return c.ReplyAs(http.StatusOK, "application/json", text)
+	degraded := wire.Health{Status: "degraded", Unavailable: down, Full: full}
+	return c.Reply(http.StatusOK, wire.HealthForm.Append(c.Out(), degraded))
 }
 
 // answers asks the engine, of several the one without which nobody is let in.

@@ -154,9 +154,9 @@ func TestImportingOnePackageDoesNotPullInAnother(t *testing.T) {
 		{dir: ".", noModules: true, forbids: append(within(slices.Concat(engines, servers)...), "net/http", "database/sql")},
 		{dir: "worker", noModules: true, forbids: append(within(engines...), module+"/server", "net/http")},
 		{dir: "dulytest", noModules: true, forbids: append(within(engines...), module+"/server")},
-		{dir: "sqliteengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "github.com/danielgtaylor/huma", "github.com/spf13")},
-		{dir: "redisengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "modernc.org", "github.com/danielgtaylor/huma", "github.com/spf13")},
-		{dir: "httpengine", forbids: append(within(servers...), "go.opentelemetry.io", "modernc.org", "github.com/danielgtaylor/huma", "github.com/spf13")},
+		{dir: "sqliteengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "github.com/spf13")},
+		{dir: "redisengine", forbids: append(within(servers...), "go.opentelemetry.io", "net/http", "modernc.org", "github.com/spf13")},
+		{dir: "httpengine", forbids: append(within(servers...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
 		{dir: "otelduly", forbids: append(within(engines...), module+"/server", "go.opentelemetry.io/otel/sdk", "go.opentelemetry.io/otel/exporters")},
 		{dir: "server", forbids: append(within(engines...), "go.opentelemetry.io", "modernc.org", "github.com/spf13")},
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -19,7 +20,7 @@ func (a *API) storeRoutes() []route.Route {
 			ID: "checkStore", Summary: "Check the store",
 			Text: "Compares every job with every index. " +
 				"The answer has lines of JSON: progress from time to time, and a report or an error as the last line.",
-			Request: checkForm{}, Answer: checkLineForm{}, ContentType: "application/x-ndjson",
+			Request: wire.CheckForm, Answer: wire.CheckLineForm, ContentType: "application/x-ndjson",
 			Errors: []duly.Code{duly.CodeUnsupported}, Example: `{"repair":false}`,
 			ExampleAnswer: `{"report":{"jobs":1,"messages":0,"repaired":0,"faults":[]}}`,
 		}},
@@ -50,7 +51,7 @@ func (a *API) tokenRoutes() []route.Route {
 				ID: "createToken", Summary: "Create a token",
 				Text: "The server shows the token's text only in this answer. Do not repeat the request after a lost answer: " +
 					"each request creates another token. pool places the namespace in a pool, if it has no pool yet.",
-				Request: TokenForm{}, Answer: madeTokenForm{}, Status: 201, Errors: []duly.Code{duly.CodeUnsupported},
+				Request: wire.NewTokenForm, Answer: wire.MadeTokenForm, Status: 201, Errors: []duly.Code{duly.CodeUnsupported},
 				Example: `{` + exampleRules + `}`, ExampleAnswer: exampleMade,
 			}},
 		{Method: "GET", Path: "/admin/tokens", Need: auth.Operator, Query: []string{"namespace", "cursor", "limit"},
@@ -58,7 +59,7 @@ func (a *API) tokenRoutes() []route.Route {
 				ID: "listTokens", Summary: "List tokens",
 				Text: "Lists tokens by ID, without their texts. namespace selects one namespace. " +
 					"The value * selects the tokens for all namespaces.",
-				Answer: tokensForm{}, ExampleQuery: "?namespace=default",
+				Answer: wire.TokensForm, ExampleQuery: "?namespace=default",
 				ExampleAnswer: `{"tokens":[` + exampleToken + `],"next":""}`,
 			}},
 		{Method: "PUT", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
@@ -67,7 +68,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Text: "Stores a token that was created elsewhere, under the SHA-256 of its text. The request does not " +
 					"contain the text. " +
 					"If the token exists, the answer is a conflict and the token does not change.",
-				Request: TokenForm{}, Status: 204, Errors: []duly.Code{duly.CodeConflict, duly.CodeUnsupported},
+				Request: wire.NewTokenForm, Status: 204, Errors: []duly.Code{duly.CodeConflict, duly.CodeUnsupported},
 				Example: `{"namespace":"default","rights":["produce","consume"],"description":"from lmstfy"}`,
 			}},
 		{Method: "PATCH", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 1 << 10,
@@ -76,7 +77,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Text: "Sets how many calls of push and of reserve a token may make in a window of time, on all servers of " +
 					"the engine together. " +
 					"Further calls return limited, with Retry-After. The calls of the current window still count.",
-				Request: limitTokenForm{}, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeUnsupported},
+				Request: wire.LimitTokenForm, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeUnsupported},
 				Example: `{"limits":{"produce":100,"consume":10,"per":"1m"}}`,
 			}},
 		{Method: "DELETE", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 64,
@@ -104,12 +105,12 @@ func (a *API) placementRoutes() []route.Route {
 		{Method: "GET", Path: "/admin/namespaces", Need: auth.Operator, Query: []string{"cursor", "limit"},
 			Handler: a.namespaces, Doc: route.Doc{
 				ID: "listNamespaces", Summary: "List namespaces",
-				Text: "Lists the namespaces with queues, by name.", Answer: namespacesForm{},
+				Text: "Lists the namespaces with queues, by name.", Answer: wire.NamespacesForm,
 				ExampleAnswer: `{"namespaces":[{"name":"default"}],"next":""}`,
 			}},
 		{Method: "GET", Path: "/admin/pools", Need: auth.Operator, Handler: a.pools, Doc: route.Doc{
 			ID: "listPools", Summary: "List pools",
-			Text: "Lists the pools of this server, the default one first.", Answer: poolsForm{},
+			Text: "Lists the pools of this server, the default one first.", Answer: wire.PoolsForm,
 			ExampleAnswer: `{"pools":[{"name":"default","ready":true},{"name":"orders","ready":true}]}`,
 		}},
 		{Method: "PUT", Path: "/admin/namespaces/{name}", Need: auth.Operator, MaxBody: 1 << 10,
@@ -117,14 +118,14 @@ func (a *API) placementRoutes() []route.Route {
 				ID: "placeNamespace", Summary: "Place a namespace",
 				Text: "Places a namespace without a pool and without queues in a pool. The request may be repeated. " +
 					"If the namespace is in another pool, the answer is a conflict.",
-				Request: placeForm{}, Status: 204, Errors: []duly.Code{duly.CodeConflict},
+				Request: wire.PlaceForm, Status: 204, Errors: []duly.Code{duly.CodeConflict},
 				Example: `{"pool":"default"}`,
 			}},
 		{Method: "POST", Path: "/admin/moves", Need: auth.Operator, MaxBody: 4 << 10, Handler: a.move, Doc: route.Doc{
 			ID: "moveNamespace", Summary: "Move a namespace",
 			Text: "Moves a namespace to another pool while it is in use. The answer comes when the move has begun. " +
 				"The request may be repeated. A request with the pool that the namespace comes from reverses the move.",
-			Request: movingForm{}, Answer: moveForm{}, Status: 202,
+			Request: wire.MovingForm, Answer: wire.MoveForm, Status: 202,
 			Errors:  []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeUnsupported, duly.CodeFull},
 			Example: exampleMoving, ExampleAnswer: exampleMove,
 		}},
@@ -133,7 +134,7 @@ func (a *API) placementRoutes() []route.Route {
 				ID: "listMoves", Summary: "List moves",
 				Text: "Lists the namespaces that move, with the rest in their old pools. " +
 					"With namespace, the answer has only this namespace, also if it does not move.",
-				Answer: movesForm{}, ExampleAnswer: `{"moves":[` + exampleMove + `]}`,
+				Answer: wire.MovesForm, ExampleAnswer: `{"moves":[` + exampleMove + `]}`,
 			}},
 	}
 }

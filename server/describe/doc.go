@@ -1,7 +1,6 @@
-// Package describe makes the API's documents from the tables of routes: the
-// OpenAPI 3.1 document, the page at /docs, and docs/http-api.md. huma provides
-// the document's model and makes schemas from Go types; it serves nothing.
+// Package describe makes the documents of the API from the table of routes and the forms
+// of package wire: the OpenAPI 3.1 document, the page at /docs, and docs/http-api.md.
 //
-// The page is plain HTML with one style sheet inside: it runs no script and
-// loads nothing, and its policy says so to the browser.
+// The page is plain HTML with one style sheet inside. It runs no script and loads
+// nothing, and its policy forbids both to the browser.
 package describe

@@ -1,14 +1,11 @@
 package describe
 
 import (
-	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
 
@@ -22,10 +19,6 @@ type Field struct {
 	Meaning  string
 }
 
-// errorForm is the name of the schema that has a section of its own. Other
-// tables show it as one row.
-const errorForm = "Error"
-
 // RequestFields returns the fields of the route's request, in the order of its form.
 func RequestFields(r *route.Route) []Field { return fieldsOf(r.Doc.Request) }
 
@@ -36,10 +29,11 @@ func AnswerFields(r *route.Route) []Field { return fieldsOf(r.Doc.Answer) }
 func queryFields(r *route.Route) []Field {
 	fields := make([]Field, 0, len(r.Query))
 	for _, name := range r.Query {
-		p := queryParam(name)
-		meaning, bound, preset := split(p.Description)
+		q := queries[name]
+		meaning, bound, preset := split(q.text)
 		fields = append(fields, Field{
-			Name: name, Type: p.Schema.Type, Required: p.Required, Default: preset, Bound: bound, Meaning: meaning,
+			Name: name, Type: q.kind, Required: name == requiredQuery,
+			Default: preset, Bound: bound, Meaning: meaning,
 		})
 	}
 
@@ -55,129 +49,76 @@ func (f Field) Preset() string {
 	return f.Default
 }
 
-func fieldsOf(form any) []Field {
+func fieldsOf(form wire.Described) []Field {
 	if form == nil {
 		return nil
 	}
-
-	l := lister{registry: huma.NewMapRegistry("#/", schemaName)}
-	t := reflect.TypeOf(form)
-	l.registry.Schema(t, true, t.Name())
-	l.object("", t)
-
-	return l.fields
+	return appendFields(nil, "", form.Describe())
 }
 
-// lister walks over a form's Go type, for the order of its fields, together
-// with the schema made from it, for everything else.
-type lister struct {
-	registry huma.Registry
-	fields   []Field
-}
+// appendFields adds the fields of an object, each with the fields inside it.
+func appendFields(rows []Field, path string, o *wire.Object) []Field {
+	for i := range o.Fields {
+		f := &o.Fields[i]
+		meaning, bound, preset := split(f.Doc)
+		rows = append(rows, Field{
+			Name: path + f.Name, Type: typeName(f), Required: f.Required,
+			Default: preset, Bound: join(bound, bounds(f)), Meaning: meaning,
+		})
 
-func (l *lister) object(path string, t reflect.Type) {
-	l.members(path, t, l.resolve(l.registry.Schema(t, true, t.Name())))
-}
-
-// members adds the fields of a struct and of the structs that it embeds.
-func (l *lister) members(path string, t reflect.Type, schema *huma.Schema) {
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			l.members(path, f.Type, schema)
+		if f.Object == nil || isError(f) {
 			continue
 		}
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		property := schema.Properties[name]
-		if property == nil {
-			continue
+		inner := path + f.Name + "."
+		if f.List {
+			inner = path + f.Name + "[]."
 		}
-
-		l.field(path+name, f.Type, property, slices.Contains(schema.Required, name))
+		rows = appendFields(rows, inner, f.Object)
 	}
+
+	return rows
 }
 
-// field adds one field, and the fields inside it if it is an object.
-func (l *lister) field(name string, t reflect.Type, property *huma.Schema, required bool) {
-	meaning, bound, preset := split(property.Description)
-	l.fields = append(l.fields, Field{
-		Name: name, Type: l.typeName(property), Required: required,
-		Default: preset, Bound: join(bound, l.bound(property)), Meaning: meaning,
-	})
+// isError reports whether the field is an error. Errors have a section of their own, so
+// other tables show them as one row.
+func isError(f *wire.Field) bool { return f.Object != nil && f.Object.Name == "Error" }
 
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		if t.Kind() == reflect.Slice {
-			name += "[]"
-		}
-		t = t.Elem()
-	}
-	if s := items(property); s.Ref != "" && !strings.HasSuffix(s.Ref, "/"+errorForm) {
-		l.object(name+".", t)
-	}
+var typeNames = map[wire.Kind]string{
+	wire.Text: "string", wire.Integer: "integer", wire.Boolean: "boolean", wire.Duration: "duration",
+	wire.DurationOrNone: "duration or none", wire.CountOrNone: "integer or none", wire.RateOrNone: "number or none",
+	wire.Time: "time", wire.Base64: "base64", wire.TextMap: "object of strings",
+	wire.IntegerMap: "object of integers", wire.Nested: "object",
 }
 
-// resolve follows a reference.
-func (l *lister) resolve(s *huma.Schema) *huma.Schema {
-	if s.Ref != "" {
-		return l.registry.SchemaFromRef(s.Ref)
-	}
-
-	return s
-}
-
-// items returns the schema of an array's items, or the schema itself.
-func items(s *huma.Schema) *huma.Schema {
-	for s.Type == huma.TypeArray {
-		s = s.Items
-	}
-
-	return s
-}
-
-func (l *lister) typeName(s *huma.Schema) string {
+func typeName(f *wire.Field) string {
 	switch {
-	case strings.HasSuffix(s.Ref, "/"+errorForm):
+	case isError(f):
 		return "[error](#errors)"
-	case s.Ref != "":
-		return "object"
-	case s.Type == huma.TypeArray:
-		return "array of " + l.typeName(s.Items) + "s"
-	case s.Title != "":
-		return s.Title
-	case s.Format == "date-time":
-		return "time"
-	case s.ContentEncoding == "base64":
-		return "base64"
-	case s.Type == huma.TypeObject:
-		if values, ok := s.AdditionalProperties.(*huma.Schema); ok {
-			return "object of " + l.typeName(values) + "s"
-		}
+	case f.List:
+		return "array of " + typeNames[f.Kind] + "s"
 	}
-
-	return s.Type
+	return typeNames[f.Kind]
 }
 
-// bound describes the keywords of the schema.
-func (l *lister) bound(s *huma.Schema) string {
+// bounds describes the keywords of the field.
+func bounds(f *wire.Field) string {
+	keywords := reflect.StructTag(f.Keywords)
 	var words []string
-	switch {
-	case s.Minimum != nil && s.Maximum != nil:
-		words = append(words, fmt.Sprintf("%g to %.0f", *s.Minimum, *s.Maximum))
-	case s.Minimum != nil:
-		words = append(words, fmt.Sprintf("at least %g", *s.Minimum))
+	switch least, most := keywords.Get("minimum"), keywords.Get("maximum"); {
+	case most != "":
+		words = append(words, least+" to "+most)
+	case least != "":
+		words = append(words, "at least "+least)
 	}
-	if s.MaxLength != nil {
-		words = append(words, fmt.Sprintf("%d bytes", *s.MaxLength))
+
+	if n := keywords.Get("maxLength"); n != "" {
+		words = append(words, n+" bytes")
 	}
-	if s.MaxItems != nil {
-		words = append(words, fmt.Sprintf("%d items", *s.MaxItems))
+	if n := keywords.Get("maxItems"); n != "" {
+		words = append(words, n+" items")
 	}
-	if choice := items(s).Enum; len(choice) > 0 {
-		names := make([]string, len(choice))
-		for i, c := range choice {
-			names[i] = fmt.Sprint(c)
-		}
-		words = append(words, strings.Join(names, ", "))
+	if choice := keywords.Get("enum"); choice != "" {
+		words = append(words, strings.ReplaceAll(choice, ",", ", "))
 	}
 
 	return strings.Join(words, "; ")

@@ -5,32 +5,50 @@ import (
 	"strings"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/route"
 )
 
-// Markdown is docs/http-api.md.
-func Markdown(parts []Part, problem any) []byte {
+// The fixed texts of docs/http-api.md.
+const (
+	pageHead = "# HTTP API\n\n" +
+		"<!-- Made from the server's table of routes: go test ./server -run HTTPAPIPage -update -->\n\n"
+	otherForms = "A running server shows this page at `/docs` and the OpenAPI 3.1 document at `/openapi.json`.\n\n"
+	rightsText = "## Rights\n\nA token has some of the rights produce, consume and admin (which includes the others) " +
+		"in one namespace, or in all (`*`). A token may have limits. Beyond them a call is answered `limited` with " +
+		"Retry-After. [security.md](security.md) has the details.\n\n| route | right |\n| --- | --- |\n"
+	errorsText = "\n## Errors\n\nThe answer is `application/problem+json`. " +
+		"`fields` names every bad field and its bound, `state` the state that prevents an operation. " +
+		"[troubleshooting.md](troubleshooting.md) says what to do about each code.\n\n" +
+		"```json\n" +
+		`{"type":"about:blank","title":"Bad Request","status":400,"code":"invalid",` +
+		`"detail":"max is 0, must be between 1 and 1000",` +
+		`"fields":[{"field":"max","problem":"is 0, must be between 1 and 1000"}]}` +
+		"\n```\n\n"
+	otherErrors = "\nTwo more statuses have the code `invalid`: 405 and 408. " +
+		"431 (a head of more than 16 KiB) has no document.\n"
+)
+
+// Markdown returns docs/http-api.md.
+func Markdown(parts []Part) []byte {
 	var b strings.Builder
-	b.WriteString("# HTTP API\n\n")
-	b.WriteString("<!-- Made from the server's table of routes: go test ./server -run HTTPAPIPage -update -->\n\n")
-	b.WriteString(intro + "\n\n")
-	b.WriteString("A running server shows this page at `/docs` and the OpenAPI 3.1 document at `/openapi.json`.\n\n")
-	b.WriteString(examples + "\n\n```sh\n" + setVariables + "\n```\n\n")
-	b.WriteString("## Rights\n\nA token has some of the rights produce, consume and admin (which includes the others) in one namespace, or in all (`*`). A token may have limits. Beyond them a call is answered `limited` with Retry-After. [security.md](security.md) has the details.\n\n")
-	b.WriteString("| route | right |\n| --- | --- |\n")
+	b.WriteString(pageHead + intro + "\n\n" + otherForms)
+	b.WriteString(examples + "\n\n```sh\n" + setVariables + "\n```\n\n" + rightsText)
 	for _, p := range parts {
 		for i := range p.Routes {
 			r := &p.Routes[i]
 			fmt.Fprintf(&b, "| `%s %s` | %s |\n", r.Method, r.Path, r.Need)
 		}
 	}
+
 	for _, p := range parts {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.Title, p.Text)
 		for i := range p.Routes {
 			writeRoute(&b, p, &p.Routes[i])
 		}
 	}
-	writeErrors(&b, problem)
+
+	writeErrors(&b)
 	return []byte(b.String())
 }
 
@@ -47,18 +65,21 @@ func writeRoute(b *strings.Builder, p Part, r *route.Route) {
 		fmt.Fprintf(b, " Errors: %s.", strings.Join(names, ", "))
 	}
 	b.WriteString("\n")
+
 	writeFields(b, "query parameter", queryFields(r))
 	writeFields(b, "field", RequestFields(r))
 	fmt.Fprintf(b, "\n```sh\n%s\n```\n", Curl(p, r))
-	if r.Doc.ExampleAnswer != "" {
+
+	switch {
+	case r.Doc.ExampleAnswer != "":
 		fmt.Fprintf(b, "\n```json\n%s\n```\n", r.Doc.ExampleAnswer)
 		writeFields(b, "answer", AnswerFields(r))
-	} else if status(r) == 204 {
+	case status(r) == 204:
 		b.WriteString("\nAnswers 204 without a body.\n")
 	}
 }
 
-// writeFields writes a table of fields. Columns that no field uses are left out.
+// writeFields writes a table of fields. An answer has no defaults.
 func writeFields(b *strings.Builder, title string, fields []Field) {
 	if len(fields) == 0 {
 		return
@@ -70,6 +91,7 @@ func writeFields(b *strings.Builder, title string, fields []Field) {
 	} else {
 		fmt.Fprintf(b, "\n| %s | type | default | bound | meaning |\n| --- | --- | --- | --- | --- |\n", title)
 	}
+
 	for _, f := range fields {
 		if answer {
 			fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, f.Bound, f.Meaning)
@@ -79,7 +101,7 @@ func writeFields(b *strings.Builder, title string, fields []Field) {
 	}
 }
 
-// sentence ends a summary that does not end by itself.
+// sentence returns a summary with a full stop, unless it is a question.
 func sentence(summary string) string {
 	if strings.HasSuffix(summary, "?") {
 		return summary
@@ -87,14 +109,12 @@ func sentence(summary string) string {
 	return summary + "."
 }
 
-func writeErrors(b *strings.Builder, problem any) {
-	b.WriteString("\n## Errors\n\nThe answer is `application/problem+json`. `fields` names every bad field and its bound, `state` the state that prevents an operation. ")
-	b.WriteString("[troubleshooting.md](troubleshooting.md) says what to do about each code.\n\n")
-	b.WriteString("```json\n{\"type\":\"about:blank\",\"title\":\"Bad Request\",\"status\":400,\"code\":\"invalid\",\"detail\":\"max is 0, must be between 1 and 1000\",\"fields\":[{\"field\":\"max\",\"problem\":\"is 0, must be between 1 and 1000\"}]}\n```\n\n")
-	writeFields(b, "answer", fieldsOf(problem))
+func writeErrors(b *strings.Builder) {
+	b.WriteString(errorsText)
+	writeFields(b, "answer", fieldsOf(wire.ProblemForm))
 	b.WriteString("\n| code | status |\n| --- | --- |\n")
 	for _, code := range duly.Codes() {
 		fmt.Fprintf(b, "| `%s` | %d |\n", code, code.HTTPStatus())
 	}
-	b.WriteString("\nBeside these, 405 and 408 come with the code `invalid`, and 431 (a head of more than 16 KiB) without a document.\n")
+	b.WriteString(otherErrors)
 }

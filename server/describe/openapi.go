@@ -9,9 +9,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/danielgtaylor/huma/v2"
-
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -19,113 +18,147 @@ import (
 // Part is a group of routes under one heading.
 type Part struct {
 	Title, Text string
-	// Admin routes are served on the admin address.
+	// Admin is set if the routes are on the admin address.
 	Admin  bool
 	Routes []route.Route
 }
 
 // intro is the text above everything.
-const intro = `duly delivers every job at its time, at least once, and never early. A producer pushes jobs. A worker reserves, handles and acks them.
+const intro = `duly delivers every job at its time, at least once, and never early. ` +
+	`A producer pushes jobs. A worker reserves, handles and acks them.
 
-Send Authorization: Bearer TOKEN. Durations are text ("1h30m", "250ms", "7d"). Times are RFC 3339 with milliseconds. A body is in the field body if it is UTF-8 without NUL, else in body_base64. A fault of the envelope (JSON, an unknown field, a size, a count) refuses the request. The items of a batch are checked one by one and have their own errors. Errors are application/problem+json with a stable code. The server never redirects.`
+Send Authorization: Bearer TOKEN. Durations are text ("1h30m", "250ms", "7d"). Times are RFC 3339 with milliseconds. ` +
+	`A body is in the field body if it is UTF-8 without NUL, else in body_base64. ` +
+	`A fault of the envelope (JSON, an unknown field, a size, a count) refuses the request. ` +
+	`The items of a batch are checked one by one and have their own errors. ` +
+	`Errors are application/problem+json with a stable code. The server never redirects.`
 
 // examples explains the variables of the examples.
 const examples = "The examples use three variables. `$API` is the address of the server's API, " +
-	"such as `http://127.0.0.1:7777`: it has no token and no namespace, unlike `$DULY_URL`, the engine URL of the command line. " +
+	"such as `http://127.0.0.1:7777`: it has no token and no namespace, " +
+	"unlike `$DULY_URL`, the engine URL of the command line. " +
 	"`$DULY_ADMIN_URL` is its admin address and `$DULY_TOKEN` a token, as for the command line. " +
 	"The examples run as they are, from the first to the last. Replace the receipts by those of your own reserve, " +
 	"and `$ID` by the ID of a token that you created."
 
 // setVariables sets the variables for a local server in ./duly-data.
-const setVariables = "export API=$(cat duly-data/url) DULY_ADMIN_URL=$(cat duly-data/admin-url) DULY_TOKEN=$(cat duly-data/token)"
+const setVariables = "export API=$(cat duly-data/url) DULY_ADMIN_URL=$(cat duly-data/admin-url) " +
+	"DULY_TOKEN=$(cat duly-data/token)"
 
 // everywhere are the codes that every route with a right may answer.
-var everywhere = []duly.Code{duly.CodeInvalid, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeLimited, duly.CodeUnavailable, duly.CodeClosed, duly.CodeCorrupt, duly.CodeInternal}
+var everywhere = []duly.Code{
+	duly.CodeInvalid, duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeLimited,
+	duly.CodeUnavailable, duly.CodeClosed, duly.CodeCorrupt, duly.CodeInternal,
+}
 
-// OpenAPI is the document. problem is a value of the type that errors have.
-func OpenAPI(version string, problem any, parts []Part) *huma.OpenAPI {
-	registry := huma.NewMapRegistry("#/components/schemas/", schemaName)
-	doc := &huma.OpenAPI{
-		OpenAPI: "3.1.0",
-		Info:    &huma.Info{Title: "duly", Version: version, Description: intro, License: &huma.License{Name: "Apache-2.0", Identifier: "Apache-2.0"}},
-		Servers: []*huma.Server{{URL: "/", Description: "This server"}},
-		Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{
-			"token":   {Type: "http", Scheme: "bearer", Description: "A token of duly; it belongs to one namespace, or to all."},
-			"account": {Type: "http", Scheme: "basic", Description: "An account of the admin address, where some are set."},
+// object is a JSON object.
+type object = map[string]any
+
+// document is an OpenAPI document while it is made.
+type document struct {
+	schemas object // by name
+}
+
+// OpenAPI returns the document.
+func OpenAPI(version string, parts []Part) map[string]any {
+	d := document{schemas: object{}}
+	var tags []object
+	paths := map[string]object{}
+	for _, p := range parts {
+		tags = append(tags, object{"name": p.Title, "description": p.Text})
+		for i := range p.Routes {
+			r := &p.Routes[i]
+			if paths[r.Path] == nil {
+				paths[r.Path] = object{}
+			}
+			paths[r.Path][strings.ToLower(r.Method)] = d.operation(p, r)
+		}
+	}
+
+	return object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "duly", "version": version, "description": intro,
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"servers": []object{{"url": "/", "description": "This server"}},
+		"tags":    tags,
+		"paths":   paths,
+		"components": object{"schemas": d.schemas, "securitySchemes": object{
+			"token": object{
+				"type": "http", "scheme": "bearer",
+				"description": "A token of duly; it belongs to one namespace, or to all.",
+			},
+			"account": object{
+				"type": "http", "scheme": "basic",
+				"description": "An account of the admin address, where some are set.",
+			},
 		}},
 	}
-	for _, p := range parts {
-		doc.Tags = append(doc.Tags, &huma.Tag{Name: p.Title, Description: p.Text})
-		for i := range p.Routes {
-			doc.AddOperation(operation(registry, problem, p, &p.Routes[i]))
-		}
-	}
-	forbidNull(registry)
-
-	return doc
 }
 
-// forbidNull removes null from the types of arrays: no form of the wire has
-// null for an array, and huma allows it by default.
-func forbidNull(registry huma.Registry) {
-	for _, schema := range registry.Map() {
-		for _, property := range schema.Properties {
-			for property.Type == huma.TypeArray {
-				property.Nullable = false
-				property = property.Items
-			}
+func (d *document) operation(p Part, r *route.Route) object {
+	op := object{
+		"operationId": r.Doc.ID, "tags": []string{p.Title}, "summary": r.Doc.Summary,
+		"description": strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Need.String() + "."),
+		"x-right":     r.Need.String(), "security": security(r),
+	}
+	if p.Admin {
+		op["servers"] = []object{
+			{"url": "http://127.0.0.1:7778", "description": "The admin address of a local server"},
 		}
 	}
+	if list := parameters(r); list != nil {
+		op["parameters"] = list
+	}
+	if r.Doc.Request != nil {
+		op["requestBody"] = object{
+			"required": true,
+			"content":  object{"application/json": d.media(r.Doc.Request, r.Doc.Example)},
+		}
+	}
+
+	responses := object{strconv.Itoa(status(r)): d.success(r)}
+	for status, codes := range failures(r) {
+		media := d.media(wire.ProblemForm, exampleProblem(status, codes[0]))
+		responses[strconv.Itoa(status)] = object{
+			"description": http.StatusText(status) + ": " + strings.Join(codes, ", "),
+			"content":     object{"application/problem+json": media},
+		}
+	}
+	op["responses"] = responses
+	return op
 }
 
-// schemaName is a form's name: pushForm is Push.
-func schemaName(t reflect.Type, hint string) string {
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
+// security lists what a caller may show. An empty list marks an open route.
+func security(r *route.Route) []object {
+	list := []object{}
+	if r.Need != auth.Open {
+		list = append(list, object{"token": []string{}})
 	}
-	name := strings.TrimSuffix(t.Name(), "Form")
-	if name == "" {
-		name = hint
+	if r.Need == auth.Operator {
+		list = append(list, object{"account": []string{}})
 	}
-	return strings.ToUpper(name[:1]) + name[1:]
+	return list
 }
 
 var placeholder = regexp.MustCompile(`\{(\w+)\}`)
 
-func operation(registry huma.Registry, problem any, p Part, r *route.Route) *huma.Operation {
-	op := &huma.Operation{
-		Method: r.Method, Path: r.Path, OperationID: r.Doc.ID, Tags: []string{p.Title},
-		Summary: r.Doc.Summary, Description: strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Need.String() + "."),
-		Responses: map[string]*huma.Response{}, Extensions: map[string]any{"x-right": r.Need.String()},
-	}
-	op.Security = []map[string][]string{} // an empty list marks an open route
-	if r.Need != auth.Open {
-		op.Security = []map[string][]string{{"token": {}}}
-	}
-	if r.Need == auth.Operator {
-		op.Security = append(op.Security, map[string][]string{"account": {}})
-	}
-	if p.Admin {
-		op.Servers = []*huma.Server{{URL: "http://127.0.0.1:7778", Description: "The admin address of a local server"}}
-	}
+func parameters(r *route.Route) (list []object) {
 	for _, m := range placeholder.FindAllStringSubmatch(r.Path, -1) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: m[1], In: "path", Required: true, Schema: &huma.Schema{Type: huma.TypeString}})
+		list = append(list, object{"name": m[1], "in": "path", "required": true, "schema": object{"type": "string"}})
 	}
 	for _, name := range r.Query {
-		op.Parameters = append(op.Parameters, queryParam(name))
-	}
-	if r.Doc.Request != nil {
-		media := mediaType(registry, r.Doc.Request, r.Doc.Example)
-		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": media}}
-	}
-	op.Responses[strconv.Itoa(status(r))] = success(registry, r)
-	for status, codes := range failures(r) {
-		op.Responses[strconv.Itoa(status)] = &huma.Response{
-			Description: http.StatusText(status) + ": " + strings.Join(codes, ", "),
-			Content:     map[string]*huma.MediaType{"application/problem+json": mediaType(registry, problem, exampleProblem(status, codes[0]))},
+		q := queries[name]
+		schema := object{"type": q.kind}
+		p := object{"name": name, "in": "query", "description": q.text, "schema": schema}
+		if name == requiredQuery {
+			p["required"] = true
+			schema["enum"] = strings.Split(states, ", ")
 		}
+		list = append(list, p)
 	}
-	return op
+	return list
 }
 
 func status(r *route.Route) int {
@@ -135,25 +168,23 @@ func status(r *route.Route) int {
 	return http.StatusOK
 }
 
-func success(registry huma.Registry, r *route.Route) *huma.Response {
-	response := &huma.Response{Description: "Done"}
-	switch {
+func (d *document) success(r *route.Route) object {
+	response := object{"description": "Done"}
+	switch contentType := r.Doc.ContentType; {
 	case r.Doc.Answer != nil:
-		response.Content = map[string]*huma.MediaType{contentType(r): mediaType(registry, r.Doc.Answer, r.Doc.ExampleAnswer)}
-	case r.Doc.ContentType != "":
-		response.Content = map[string]*huma.MediaType{contentType(r): {Schema: &huma.Schema{Type: huma.TypeString, Format: "binary"}}}
+		if contentType == "" {
+			contentType = "application/json"
+		}
+		response["content"] = object{contentType: d.media(r.Doc.Answer, r.Doc.ExampleAnswer)}
+	case contentType != "":
+		response["content"] = object{contentType: object{"schema": object{
+			"type": "string", "format": "binary", "contentMediaType": "application/octet-stream",
+		}}}
 	}
 	return response
 }
 
-func contentType(r *route.Route) string {
-	if r.Doc.ContentType != "" {
-		return r.Doc.ContentType
-	}
-	return "application/json"
-}
-
-// Codes lists what a request as a whole may be answered.
+// Codes lists the errors of a request as a whole.
 func Codes(r *route.Route) []duly.Code {
 	if r.Need == auth.Open {
 		return r.Doc.Errors
@@ -175,43 +206,131 @@ func failures(r *route.Route) map[int][]string {
 }
 
 func exampleProblem(status int, code string) string {
-	b, _ := json.Marshal(map[string]any{"type": "about:blank", "title": http.StatusText(status), "status": status, "code": code, "detail": "what is wrong, and what to do"})
+	b, _ := json.Marshal(object{
+		"type": "about:blank", "title": http.StatusText(status), "status": status,
+		"code": code, "detail": "what is wrong, and what to do",
+	})
 	return string(b)
 }
 
-func mediaType(registry huma.Registry, form any, example string) *huma.MediaType {
-	t := reflect.TypeOf(form)
-	media := &huma.MediaType{Schema: registry.Schema(t, true, t.Name())}
+func (d *document) media(form wire.Described, example string) object {
+	media := object{"schema": d.reference(form.Describe())}
 	if example != "" {
 		var v any
 		if err := json.Unmarshal([]byte(example), &v); err != nil {
 			panic("server: an example is not JSON: " + example)
 		}
-		media.Example = v
+		media["example"] = v
 	}
 	return media
 }
 
-// queries are the parameters that routes have in their queries.
-var queries = map[string]struct{ kind, text string }{
-	"cursor":    {huma.TypeString, "The next of the page before. Default: the first page."},
-	"limit":     {huma.TypeInteger, "The length of the page. Bound: 1 to 1000. Default: 100."},
-	"state":     {huma.TypeString, "The state to list. Bound: delayed, ready, blocked, leased, dead or done."},
-	"from":      {huma.TypeString, "Where to begin: start, end, a time, a position, or the next of the page before. Default: start."},
-	"wait":      {huma.TypeString, "How long to wait for a first message. Bound: 10m. Default: 0s."},
-	"key":       {huma.TypeString, "The key of the message; it decides the shard. Default: none."},
-	"bodies":    {huma.TypeBoolean, "true adds the bodies and results. Default: false."},
-	"stats":     {huma.TypeBoolean, "true adds each queue's sizes and counters. Default: false."},
-	"namespace": {huma.TypeString, "Only this namespace. Default: all."},
-	"pool":      {huma.TypeString, "The name of a pool, if the server has several. Default: the default pool."},
-	"seconds":   {huma.TypeInteger, "How long profile and trace run. Bound: 1 to 300. Default: 30."},
-	"debug":     {huma.TypeInteger, "1 or 2 answer text, 2 with more detail. Bound: 0 to 2. Default: 0."},
+// reference returns a reference to the schema of an object, which it adds to the document.
+func (d *document) reference(o *wire.Object) object {
+	if d.schemas[o.Name] == nil {
+		properties, required := object{}, []string{}
+		schema := object{"type": "object", "properties": properties, "additionalProperties": o.Answer}
+		d.schemas[o.Name] = schema
+
+		for i := range o.Fields {
+			f := &o.Fields[i]
+			properties[f.Name] = d.property(f)
+			if f.Required {
+				required = append(required, f.Name)
+			}
+		}
+		if len(required) > 0 {
+			schema["required"] = required
+		}
+	}
+	return object{"$ref": "#/components/schemas/" + o.Name}
 }
 
-func queryParam(name string) *huma.Param {
-	schema := &huma.Schema{Type: queries[name].kind}
-	if name == "state" {
-		schema.Enum = []any{"delayed", "ready", "blocked", "leased", "dead", "done"}
+func (d *document) property(f *wire.Field) object {
+	var schema object
+	if f.Object != nil {
+		schema = d.reference(f.Object)
+	} else {
+		schema = kindSchema(f.Kind)
 	}
-	return &huma.Param{Name: name, In: "query", Required: name == "state", Description: queries[name].text, Schema: schema}
+	if f.List {
+		items := schema
+		schema = object{"type": "array", "items": items}
+		addKeywords(items, f.Keywords, "enum")
+		addKeywords(schema, f.Keywords, "minItems", "maxItems")
+	} else {
+		addKeywords(schema, f.Keywords,
+			"enum", "minimum", "maximum", "maxLength", "pattern", "maxProperties", "example")
+	}
+	schema["description"] = f.Doc
+	return schema
+}
+
+// addKeywords adds those of the keywords that the field has.
+func addKeywords(schema object, keywords string, names ...string) {
+	for _, name := range names {
+		text, ok := reflect.StructTag(keywords).Lookup(name)
+		if !ok {
+			continue
+		}
+
+		switch name {
+		case "enum":
+			schema[name] = strings.Split(text, ",")
+		case "example":
+			schema["examples"] = []string{text}
+		case "pattern":
+			schema[name] = text
+		default:
+			schema[name] = json.Number(text)
+		}
+	}
+}
+
+func kindSchema(k wire.Kind) object {
+	none := object{"type": "string", "enum": []string{"none"}}
+	switch k {
+	case wire.Integer:
+		return object{"type": "integer", "format": "int64"}
+	case wire.Boolean:
+		return object{"type": "boolean"}
+	case wire.Duration:
+		return object{"type": "string", "title": "duration", "examples": []string{"1h30m"}}
+	case wire.DurationOrNone:
+		return object{"type": "string", "title": "duration or none", "examples": []string{"7d", "none"}}
+	case wire.CountOrNone:
+		return object{"title": "integer or none", "anyOf": []object{{"type": "integer", "minimum": 1}, none}}
+	case wire.RateOrNone:
+		return object{"title": "number or none", "anyOf": []object{{"type": "number", "exclusiveMinimum": 0}, none}}
+	case wire.Time:
+		return object{"type": "string", "format": "date-time"}
+	case wire.TextMap:
+		return object{"type": "object", "additionalProperties": object{"type": "string"}}
+	case wire.IntegerMap:
+		return object{"type": "object", "additionalProperties": kindSchema(wire.Integer)}
+	}
+	return object{"type": "string"} // text, and text as base64
+}
+
+// states are the values of the query parameter state.
+const states = "delayed, ready, blocked, leased, dead, done"
+
+// requiredQuery is the only query parameter that must be given.
+const requiredQuery = "state"
+
+// queries are the query parameters of routes.
+var queries = map[string]struct{ kind, text string }{
+	"cursor":      {"string", "The next of the page before. Default: the first page."},
+	"limit":       {"integer", "The length of the page. Bound: 1 to 1000. Default: 100."},
+	requiredQuery: {"string", "The state to list. Bound: delayed, ready, blocked, leased, dead or done."},
+	"from": {"string", "Where to begin: start, end, a time, a position, or the next of the page before. " +
+		"Default: start."},
+	"wait":      {"string", "How long to wait for a first message. Bound: 10m. Default: 0s."},
+	"key":       {"string", "The key of the message; it decides the shard. Default: none."},
+	"bodies":    {"boolean", "true adds the bodies and results. Default: false."},
+	"stats":     {"boolean", "true adds each queue's sizes and counters. Default: false."},
+	"namespace": {"string", "Only this namespace. Default: all."},
+	"pool":      {"string", "The name of a pool, if the server has several. Default: the default pool."},
+	"seconds":   {"integer", "How long profile and trace run. Bound: 1 to 300. Default: 30."},
+	"debug":     {"integer", "1 or 2 answer text, 2 with more detail. Bound: 0 to 2. Default: 0."},
 }

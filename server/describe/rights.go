@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// callers are the columns of the table of rights: each a token with one right,
-// in the namespace of the route or in all.
+// callers are the columns of the table of rights: each is a token with one right, in the
+// namespace of the route or in all.
 var callers = []struct {
 	name  string
 	token duly.Token
@@ -20,8 +20,8 @@ var callers = []struct {
 	{"`admin` for `*`", duly.Token{Namespace: duly.AllNamespaces, Rights: duly.RightAdmin}},
 }
 
-// Rights is the table of every route and who may use it, as docs/security.md
-// has it: what it says is what the guard judges by.
+// Rights returns the table of all routes with the rights that may use them, for
+// docs/security.md. The guard decides by the same rights.
 func Rights(parts []Part) string {
 	var b strings.Builder
 	b.WriteString("| route | nobody |")
@@ -29,6 +29,7 @@ func Rights(parts []Part) string {
 		b.WriteString(" " + c.name + " |")
 	}
 	b.WriteString(" counts under |\n| --- |" + strings.Repeat(" :---: |", len(callers)+1) + " --- |\n")
+
 	for _, p := range parts {
 		for i := range p.Routes {
 			r := &p.Routes[i]

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/internal/wire"
 )
 
 // free is the size up to which a body, or an answer, takes nothing of its budget.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 )
 
@@ -64,9 +65,8 @@ type Doc struct {
 	ID string
 	// Summary is one line, Text more of them.
 	Summary, Text string
-	// Request and Answer are values of the types that the JSON of the body has;
-	// nil for none.
-	Request, Answer any
+	// Request and Answer are the forms of the bodies. Nil: there is none.
+	Request, Answer wire.Described
 	// Status is that of success; 0 is 200.
 	Status int
 	// ContentType of the answer; "" is application/json.
