@@ -6,8 +6,8 @@ import (
 	"syscall"
 )
 
-// allocate gives a part of a file its blocks on the disk. File systems without
-// such a call get them by a write.
+// allocate allocates the disk blocks of a part of a file. It writes to file systems that
+// have no such call.
 func allocate(f *os.File, from, n int64) error {
 	if n <= 0 {
 		return nil

@@ -4,5 +4,5 @@ package sqliteengine
 
 import "os"
 
-// allocate gives a part of a file its blocks on the disk.
+// allocate allocates the disk blocks of a part of a file.
 func allocate(f *os.File, from, n int64) error { return writeNoise(f, from, n) }

@@ -16,12 +16,12 @@ import (
 
 var _ duly.Backuper = (*Engine)(nil)
 
-// A copy that is being made is PATH-backup-NUMBER.part, which is nobody's name
-// for a backup of his own.
-const copyMark, copyEnd = "-backup-", ".part"
+// A copy in progress is named PATH-backup-NUMBER.part, which no user would choose for a
+// backup.
+const copyMark, copySuffix = "-backup-", ".part"
 
-// dropLeftovers removes what a process has left that was killed while it made or
-// restored a backup. The caller holds the lock of the file.
+// dropLeftovers removes files of a process that was killed during a backup or restore. The
+// caller holds the lock of the file.
 func dropLeftovers(path string) error {
 	beside, err := os.ReadDir(filepath.Dir(path))
 	for _, f := range beside {
@@ -32,32 +32,29 @@ func dropLeftovers(path string) error {
 	return errors.Join(err, dropKept(path, beside))
 }
 
-// isLeftover reports whether a file beside a store is a copy that was being made,
-// or belongs to one.
+// isLeftover reports whether a file is a copy in progress or belongs to one.
 func isLeftover(name, store string) bool {
 	for _, mark := range []string{copyMark, restoreMark} {
 		number, marked := strings.CutPrefix(name, store+mark)
-		number, end, part := strings.Cut(number, copyEnd)
-		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil && slices.Contains(asideEnds, end) {
+		number, end, part := strings.Cut(number, copySuffix)
+		if _, bad := strconv.ParseUint(number, 10, 64); marked && part && bad == nil && slices.Contains(copySuffixes, end) {
 			return true
 		}
 	}
 	return false
 }
 
-// Backup implements duly.Backuper. It copies the file as it is at one commit,
-// while everything else goes on, into a file beside it, and writes that out:
-// the store is held still for as long as the disk takes, not for as long as the
-// receiver does.
+// Backup implements duly.Backuper. It copies the file as of one commit into a file next to
+// it and then writes that copy to w. So a slow receiver does not hold up checkpoints.
 func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
-	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copyEnd)
+	made, err := os.CreateTemp(filepath.Dir(e.cfg.Path), filepath.Base(e.cfg.Path)+copyMark+"*"+copySuffix)
 	if err != nil {
 		return cannotWrite(e.cfg.Path, err)
 	}
 	defer os.Remove(made.Name())
 	defer made.Close()
 
-	// Not in a transaction, which VACUUM does not allow; it makes its own.
+	// VACUUM makes its own transaction and does not allow an outer one.
 	err = e.onReader(ctx, func(ctx context.Context, c *conn) error {
 		if err := e.readers.gate.enter(ctx); err != nil {
 			return err
@@ -73,18 +70,18 @@ func (e *Engine) Backup(ctx context.Context, w io.Writer) error {
 	return copyOut(ctx, w, made)
 }
 
-// copyOut writes a file to its receiver, as long as that still waits for it.
+// copyOut writes a file to w until ctx ends.
 func copyOut(ctx context.Context, w io.Writer, from io.Reader) error {
 	if _, err := io.Copy(w, contextReader{ctx, from}); err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup was not written to its end: %s", plain(err))}
+		return &duly.Error{Code: duly.CodeUnavailable, Cause: err, Message: fmt.Sprintf("the backup is incomplete: %s", reason(err))}
 	}
 	return nil
 }
 
-// contextReader ends when its context does.
+// contextReader fails when its context ends.
 type contextReader struct {
 	ctx context.Context
 	r   io.Reader

@@ -11,17 +11,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C4.82: a backup is a store of one moment, made while everything goes on.
+// C4.82: a backup is a snapshot of the store, made while other calls go on.
 func TestBackupOpensAsAStore(t *testing.T) {
 	t.Parallel()
-	r := &ruin{T: t, path: filepath.Join(t.TempDir(), "duly.db"), ids: map[string]bool{}}
+	r := &damagedStore{T: t, path: filepath.Join(t.TempDir(), "duly.db"), ids: map[string]bool{}}
 	r.open()
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan int)
-	go func() { // pushes of two at a time, each pair in one commit
+	go func() { // pushes two jobs at a time, so each commit has a pair
 		n := 0
 		for ; ctx.Err() == nil; n += 2 {
-			r.e.Push(ctx, []duly.Job{{Queue: ruinQueue.Name}, {Queue: ruinQueue.Name, Body: make([]byte, 4000)}})
+			r.e.Push(ctx, []duly.Job{{Queue: damagedQueue.Name}, {Queue: damagedQueue.Name, Body: make([]byte, 4000)}})
 		}
 		done <- n
 	}()
@@ -39,10 +39,10 @@ func TestBackupOpensAsAStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.open()
-	if _, err := r.e.Get(context.Background(), ruinQueue, "before"); err != nil {
+	if _, err := r.e.Get(context.Background(), damagedQueue, "before"); err != nil {
 		t.Errorf("a job from before the backup: %v", err)
 	}
-	s, err := r.e.Stats(context.Background(), ruinQueue)
+	s, err := r.e.Stats(context.Background(), damagedQueue)
 	if err != nil || s.Sizes.Ready%2 != 1 || s.Sizes.Ready != s.Counters.Pushed {
 		t.Errorf("the backup holds %+v, %v: not one moment", s, err)
 	}
@@ -51,10 +51,10 @@ func TestBackupOpensAsAStore(t *testing.T) {
 	}
 }
 
-// A receiver that fails is told of, and no file is left beside the store.
+// Backup returns the error of a failing writer and leaves no file behind.
 func TestBackupToAFailingReceiver(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t)
+	r := newDamagedStore(t)
 	r.open()
 	if err := r.e.Backup(context.Background(), failingWriter{}); !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("the backup ended with %v, want unavailable", err)
@@ -69,8 +69,7 @@ type failingWriter struct{}
 
 func (failingWriter) Write([]byte) (int, error) { return 0, errors.New("the wire broke") }
 
-// What a process that was killed has left behind goes when the file is opened;
-// what anybody else has put beside it stays.
+// Open removes the files of a killed backup and keeps all others.
 func TestCopiesOfKilledBackupsAreRemoved(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly[1].db")

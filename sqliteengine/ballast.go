@@ -11,43 +11,43 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// ballastEnd is the end of the ballast's file name: PATH-ballast.
-const ballastEnd = "-ballast"
+// ballastSuffix is the suffix of the ballast's file name: PATH-ballast.
+const ballastSuffix = "-ballast"
 
-// The ballast of a store that accepts jobs is an eighth of its file system,
-// within these bounds.
+// The ballast of a store that accepts jobs is an eighth of its file system, within
+// these limits.
 const (
 	mostBallast  = 8 << 20
 	leastBallast = 1 << 20
 )
 
-// ballastGrain is the smallest piece by which a ballast grows on a full disk.
+// ballastGrain is the smallest step by which a ballast grows on a full disk.
 const ballastGrain = 64 << 10
 
-// ballast is a file that occupies disk space so that nobody else does. The
-// store cuts it when it needs the room for itself.
+// ballast is a file that reserves disk space. The store cuts it when it needs the
+// space itself.
 type ballast struct {
 	path string
-	f    *os.File // nil if the file could not be made yet
-	size int64    // how much of the disk it holds
-	base int64    // how much it should hold while the log is empty
-	// allocate gives a part of the file its blocks. Tests replace it.
+	f    *os.File // nil if the file could not be created yet
+	size int64    // how much of the disk it occupies
+	base int64    // its size while the WAL is empty
+	// allocate allocates the blocks of a part of the file. Tests replace it.
 	allocate func(f *os.File, from, n int64) error
 }
 
-// openBallast opens or makes the ballast of the store. A file that is checked
-// aside has none: it is never written to for long.
+// openBallast opens or creates the ballast of the store. A file that a restore checks
+// has none, because it is written only briefly.
 func (c Config) openBallast() *ballast {
-	if c.aside {
-		return &ballast{path: c.Path + ballastEnd, allocate: allocate}
+	if c.isCopy {
+		return &ballast{path: c.Path + ballastSuffix, allocate: allocate}
 	}
 	return openBallast(c.Path)
 }
 
-// openBallast opens or makes the ballast of the store at path. A ballast that
-// can't be made is empty; grow tries again.
+// openBallast opens or creates the ballast of the store at path. If that fails, the
+// ballast is empty and grow tries again.
 func openBallast(path string) *ballast {
-	b := &ballast{path: path + ballastEnd, base: mostBallast, allocate: allocate}
+	b := &ballast{path: path + ballastSuffix, base: mostBallast, allocate: allocate}
 	if total, err := diskSize(path); err == nil {
 		b.base = min(max(total/8, leastBallast), mostBallast)
 	}
@@ -56,7 +56,7 @@ func openBallast(path string) *ballast {
 		return b
 	}
 	if info, err := b.f.Stat(); err == nil && b.allocate(b.f, 0, info.Size()) == nil {
-		b.size = info.Size() // of a copied file, blocks may have been missing
+		b.size = info.Size() // allocate filled holes that a copied file may have
 	}
 	return b
 }
@@ -67,7 +67,7 @@ func (b *ballast) open() error {
 	}
 	info, err := os.Lstat(b.path)
 	if err == nil && !info.Mode().IsRegular() {
-		return duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store makes one of that name to reserve disk space", b.path)
+		return duly.Errorf(duly.CodeUnavailable, "%s is not a regular file; remove it: the store needs that name to reserve disk space", b.path)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -77,8 +77,8 @@ func (b *ballast) open() error {
 	return err
 }
 
-// check returns an error if the file can't be opened for another reason than a
-// full disk. Without it the store would seem to have no room.
+// check returns an error if the file can't be opened for another reason than a full
+// disk. Otherwise the store would seem to be short of space.
 func (b *ballast) check() error {
 	err := b.open()
 	if err == nil || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -90,11 +90,11 @@ func (b *ballast) check() error {
 		return err
 	}
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("%s, which reserves disk space for the store, can't be opened: %s; remove it, or make it yours", b.path, plain(err))}
+		Message: fmt.Sprintf("%s reserves disk space for the store and can't be opened: %s; remove it or change its owner", b.path, reason(err))}
 }
 
-// grow makes the ballast at least that large. On a disk with too little room
-// it becomes as large as possible, and grow returns an error.
+// grow makes the ballast at least that large. If the disk is too full, grow makes it as
+// large as possible and returns an error.
 func (b *ballast) grow(to int64) error {
 	if b.size >= to {
 		return nil
@@ -106,7 +106,7 @@ func (b *ballast) grow(to int64) error {
 		return nil
 	}
 
-	for b.size < to { // the rest of the disk, piece by piece
+	for b.size < to { // takes the rest of the disk step by step
 		if err := b.extend(min(b.size+ballastGrain, to)); err != nil {
 			return err
 		}
@@ -116,14 +116,14 @@ func (b *ballast) grow(to int64) error {
 
 func (b *ballast) extend(to int64) error {
 	if err := b.allocate(b.f, b.size, to-b.size); err != nil {
-		return errors.Join(err, b.f.Truncate(b.size)) // part of it may have been allocated
+		return errors.Join(err, b.f.Truncate(b.size)) // frees a partial allocation
 	}
 	b.size = to
 	return nil
 }
 
-// cut frees all of the ballast but that many bytes. The file is synced because
-// some file systems reuse the room only after that.
+// cut shrinks the ballast to that many bytes. It syncs the file, because some file
+// systems free the space only then.
 func (b *ballast) cut(to int64) error {
 	if to = max(to, 0); b.size <= to {
 		return nil
@@ -135,7 +135,7 @@ func (b *ballast) cut(to int64) error {
 	return b.f.Sync()
 }
 
-// close leaves the file as it is.
+// close closes the file and keeps it.
 func (b *ballast) close() error {
 	if b.f == nil {
 		return nil
@@ -143,8 +143,8 @@ func (b *ballast) close() error {
 	return b.f.Close()
 }
 
-// writeNoise allocates a part of a file by writing to it. The bytes are random,
-// so that a file system which compresses can't store them in less room.
+// writeNoise allocates a part of a file by writing to it. The bytes are random, so that
+// a compressing file system can't store them in less space.
 func writeNoise(f *os.File, from, n int64) error {
 	noise := make([]byte, ballastGrain)
 	for n > 0 {

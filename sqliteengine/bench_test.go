@@ -23,7 +23,7 @@ func openBench(b *testing.B) *sqliteengine.Engine {
 	return e
 }
 
-// jobs are n new jobs with bodies of 100 bytes, as a client makes them.
+// jobs returns n new jobs with bodies of 100 bytes and IDs made by the client.
 func jobs(n int) []duly.Job {
 	js := make([]duly.Job, n)
 	for i := range js {
@@ -32,7 +32,7 @@ func jobs(n int) []duly.Job {
 	return js
 }
 
-func push(b *testing.B, e *sqliteengine.Engine, js []duly.Job) {
+func pushItem(b *testing.B, e *sqliteengine.Engine, js []duly.Job) {
 	results, err := e.Push(context.Background(), js)
 	if err != nil {
 		b.Fatal(err)
@@ -51,7 +51,7 @@ func perSecond(b *testing.B, what string) {
 func BenchmarkPushBatchesOf100(b *testing.B) {
 	e := openBench(b)
 	for left := b.N; left > 0; left -= 100 {
-		push(b, e, jobs(min(left, 100)))
+		pushItem(b, e, jobs(min(left, 100)))
 	}
 	perSecond(b, "jobs")
 }
@@ -62,7 +62,7 @@ func BenchmarkPushSinglesFrom64Goroutines(b *testing.B) {
 	for g := range 64 {
 		wg.Go(func() {
 			for range b.N/64 + min(1, max(0, b.N%64-g)) {
-				push(b, e, jobs(1))
+				pushItem(b, e, jobs(1))
 			}
 		})
 	}
@@ -73,14 +73,14 @@ func BenchmarkPushSinglesFrom64Goroutines(b *testing.B) {
 func BenchmarkReserveAndAckBatchesOf100(b *testing.B) {
 	e := openBench(b)
 	for left := b.N; left > 0; left -= 1000 {
-		push(b, e, jobs(min(left, 1000)))
+		pushItem(b, e, jobs(min(left, 1000)))
 	}
 	b.ResetTimer()
 	reserveAndAck(b, e, "jobs")
 	perSecond(b, "jobs")
 }
 
-// reserveAndAck takes and acks b.N jobs, a hundred at a time.
+// reserveAndAck reserves and acks b.N jobs in batches of a hundred.
 func reserveAndAck(b *testing.B, e *sqliteengine.Engine, queue string) {
 	outcomes := make([]duly.Outcome, 0, 100)
 	for left := b.N; left > 0; left -= len(outcomes) {

@@ -9,23 +9,22 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A caller whose context ends waits no longer, and what it brought is its own
-// again; the writer may be at it still. So an operation of a caller that can
-// leave works on copies. One that can't leave, as its context never ends, is
-// not worth one.
+// A caller whose context ends returns early and may change its arguments, while the
+// writer still reads them. So operations copy the arguments of a caller whose context
+// can end. A context that never ends needs no copy.
 
-// leaves tells whether a caller with this context may go before its answer.
-func leaves(ctx context.Context) bool { return ctx.Done() != nil }
+// mayReturnEarly reports whether a caller with this context may return before its result.
+func mayReturnEarly(ctx context.Context) bool { return ctx.Done() != nil }
 
-// keepBodies copies bodies and headers of the jobs that may be stored; size is how
-// long the bodies are together.
-func (p *pushes) keepBodies(size int) {
+// copyBodies copies the bodies and headers of valid jobs. size is the total length of
+// the bodies.
+func (p *pushCall) copyBodies(size int) {
 	all := make([]byte, 0, size)
 	for i := range p.items {
 		item := &p.items[i]
 		j := &item.Job
-		if item.fresh != nil {
-			j = item.fresh
+		if item.original != nil {
+			j = item.original
 		} else if item.err != nil {
 			continue
 		}
@@ -36,8 +35,8 @@ func (p *pushes) keepBodies(size int) {
 	}
 }
 
-func keepOutcomes(ctx context.Context, outcomes []duly.Outcome) []duly.Outcome {
-	if !leaves(ctx) {
+func copyOutcomes(ctx context.Context, outcomes []duly.Outcome) []duly.Outcome {
+	if !mayReturnEarly(ctx) {
 		return outcomes
 	}
 	outcomes = slices.Clone(outcomes)
@@ -52,8 +51,8 @@ func keepOutcomes(ctx context.Context, outcomes []duly.Outcome) []duly.Outcome {
 	return outcomes
 }
 
-func keepUpdate(ctx context.Context, u duly.Update) duly.Update {
-	if !leaves(ctx) {
+func copyUpdate(ctx context.Context, u duly.Update) duly.Update {
+	if !mayReturnEarly(ctx) {
 		return u
 	}
 	u.Body, u.Headers = bytes.Clone(u.Body), maps.Clone(u.Headers)
@@ -68,9 +67,9 @@ func keepUpdate(ctx context.Context, u duly.Update) duly.Update {
 	return u
 }
 
-// keep copies names, IDs or receipts.
-func keep[T ~string](ctx context.Context, list []T) []T {
-	if !leaves(ctx) {
+// copyList copies a list of names, IDs or receipts.
+func copyList[T ~string](ctx context.Context, list []T) []T {
+	if !mayReturnEarly(ctx) {
 		return list
 	}
 	return slices.Clone(list)

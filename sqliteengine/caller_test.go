@@ -11,22 +11,21 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// leaving is the context of a caller whose deadline passes at the worst moment:
-// the writer has just begun its call, and looks at the input after the caller has
-// left and uses its memory for something else. It is also the writer's clock, which
-// the writer reads when it begins a call.
+// leaving is the context of a caller whose deadline passes at the worst time: the writer
+// has just started its call, and reads the arguments after the caller has left and reused
+// its memory. It is also the writer's clock, which the writer reads at the start of a call.
 type leaving struct {
 	context.Context
 	*leavingClock
 	ended chan struct{}
-	moved chan struct{} // closed once the caller has used its memory anew
-	looks atomic.Int32  // at the context, before the writer's own
+	moved chan struct{} // closed once the caller has reused its memory
+	looks atomic.Int32  // reads of the context before the writer's own
 	after int32
 }
 
 type leavingClock struct {
 	clock.Clock
-	caller atomic.Pointer[leaving] // that the writer has begun
+	caller atomic.Pointer[leaving] // the caller whose call the writer has started
 }
 
 func (c *leavingClock) Now() time.Time {
@@ -54,9 +53,9 @@ func (l *leaving) Err() error {
 	return context.DeadlineExceeded
 }
 
-// C4.2: a call in flight goes on when its caller's deadline passes. What it was
-// called with is the caller's again from then on.
-func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
+// C4.2: a call in flight continues after its caller's deadline. The caller may then reuse
+// its arguments.
+func TestCallKeepsItsArgumentsAfterDeadline(t *testing.T) {
 	t.Parallel()
 	c := &leavingClock{Clock: clock.System()}
 	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c})
@@ -93,7 +92,7 @@ func TestACallInFlightKeepsWhatItWasCalledWith(t *testing.T) {
 	outcomes[1] = duly.Outcome{Receipt: "q:0:01J0000000000000000000000A:1", As: duly.Ack}
 	close(ctx.moved)
 
-	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // behind the others
+	if err := push(t.Context(), duly.Job{Queue: "q"}); err != nil { // runs after the others
 		t.Fatal(err)
 	}
 	if j, err := e.Get(t.Context(), duly.Q("p"), "mine"); err != nil || string(j.Body) != "mine" {

@@ -9,86 +9,85 @@ import (
 
 var _ duly.Maintainer = (*Engine)(nil)
 
-// The kinds of fault. What the tables can't hold is not among them: a job in no
-// set or in two, a set entry without its job, a leased job without the end of
-// its lease and a run state without its job are excluded by the one row that a
-// job is, its CHECKs, and indexes that SQLite keeps.
+// The kinds of fault. The schema excludes the others: a job is one row with one state, and
+// SQLite maintains its indexes. So a job is never in no set or in two, no set has an entry
+// without a job, and a leased job always has a lease end.
 const (
 	faultFile          = "file_damaged"       // SQLite's own check of the file failed
 	faultStray         = "rows_without_queue" // rows of a queue that does not exist
-	faultUnreadable    = "job_unreadable"     // a row that can't be a job
-	faultPlace         = "place_wrong"        // sorted where it does not belong
+	faultUnreadable    = "job_unreadable"     // an invalid row
+	faultPlace         = "place_wrong"        // the sort key does not match the job
 	faultBodyMissing   = "body_missing"       // no body anywhere
-	faultBodyTwice     = "body_twice"         // a body inline and beside
-	faultBodyStray     = "body_without_job"   // a body of no job
-	faultAliasMissing  = "alias_missing"      // an own ID that finds nothing
-	faultAliasStray    = "alias_without_job"  // an alias to nothing
+	faultBodyTwice     = "body_twice"         // an inline body and an external one
+	faultBodyStray     = "body_without_job"   // an external body without its job
+	faultAliasMissing  = "alias_missing"      // a job that its ID does not find
+	faultAliasStray    = "alias_without_job"  // an alias without its job
 	faultExpiryMissing = "expiry_missing"     // a TTL or Retain without its entry
-	faultExpiryStray   = "expiry_without_job" // an entry without its job, or at another moment
+	faultExpiryStray   = "expiry_without_job" // an entry without its job, or with another time
 	faultMergeMissing  = "merge_key_missing"  // a waiting job that does not hold its merge key
-	faultMergeStray    = "merge_key_wrong"    // an entry of merges or replaceable without the job that it belongs to
+	faultMergeStray    = "merge_key_wrong"    // an entry of merges or replaceable without its job
 	faultKeyNotHeld    = "order_key_not_held" // ready or leased without its order key
-	faultKeyStray      = "order_key_wrong"    // an order key held by nothing
+	faultKeyStray      = "order_key_wrong"    // an order key whose holder does not exist
 	faultBlockedByNone = "blocked_by_nobody"  // blocked, and the order key is free
-	faultCounters      = "counters_differ"    // sizes are not the recount, or do not add up
-	faultMoment        = "moment_missed"      // something is due that nobody would be woken for
+	faultCounters      = "counters_differ"    // sizes differ from the recount, or counters don't add up
+	faultMoment        = "moment_missed"      // the timer would miss a due time
 )
 
 // checkPage is how many rows are read at a time.
 const checkPage = 500
 
-// Check implements duly.Maintainer. It looks at one commit, beside all other
-// work, and then mends fault by fault: each is judged again, and mended if it
-// is still there, in one transaction.
+// Check implements duly.Maintainer. It reads one snapshot while other calls go on. It then
+// repairs each fault in a transaction of its own, which first verifies that the fault still
+// exists.
 func (e *Engine) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
 	c := &check{e: e, p: p}
-	if err := e.read(ctx, func(r *conn) error { return c.all(ctx, r) }); err != nil {
+	if err := e.read(ctx, func(r *conn) error { return c.run(ctx, r) }); err != nil {
 		return duly.CheckReport{}, err
 	}
-	if err := c.moments(ctx); err != nil {
+	if err := c.earliestTimes(ctx); err != nil {
 		return duly.CheckReport{}, err
 	}
 	if p.Repair {
 		if err := c.repair(ctx); err != nil {
-			return c.report, err
+			return c.result, err
 		}
 	}
-	return c.report, nil
+	return c.result, nil
 }
 
-// check is one Check under way.
+// check is one Check call.
 type check struct {
-	e      *Engine
-	p      duly.CheckParams
-	t      *tx // reads
-	total  int64
-	report duly.CheckReport
-	mends  []mend                 // of report.Faults, one each
-	groups map[duly.QueueRef]bool // with faults: mending one may change what adds up
+	e       *Engine
+	p       duly.CheckParams
+	t       *tx // a read transaction
+	total   int64
+	result  duly.CheckReport
+	repairs []repair               // one for each of report.Faults
+	groups  map[duly.QueueRef]bool // groups whose counters a repair may affect
 }
 
-// mend judges a fault again and mends it, in a transaction of the writer; found
-// is false if it is there no more. nil: nothing can be done here.
-type mend func(t *tx) (found bool, err error)
+// repair verifies and repairs a fault in a write transaction. found is false if the fault no
+// longer exists. A nil mend means that the fault can't be repaired.
+type repair func(t *tx) (found bool, err error)
 
-func (c *check) found(kind string, q *queue, id, detail string, m mend) {
+func (c *check) report(kind string, q *queue, id, detail string, m repair) {
 	f := duly.Fault{Kind: kind, ID: id, Detail: detail}
 	if q != nil {
 		f.Queue = q.ref
 	}
-	c.groups = c.noteGroups(q)
-	c.report.Faults = append(c.report.Faults, f)
-	c.mends = append(c.mends, m)
+	c.groups = c.affectedGroups(q)
+	c.result.Faults = append(c.result.Faults, f)
+	c.repairs = append(c.repairs, m)
 }
 
-// all looks at the whole file.
-func (c *check) all(ctx context.Context, r *conn) error {
-	c.t = &tx{conn: r, w: c.e.w, reading: true}
+// run checks the whole file.
+func (c *check) run(ctx context.Context, r *conn) error {
+	c.t = &tx{conn: r, w: c.e.w, readOnly: true}
 	c.t.begin()
-	if err := c.file(); err != nil {
+	if err := c.fileFaults(); err != nil {
 		return err
 	}
-	if err := c.strays(); err != nil {
+	if err := c.strayRows(); err != nil {
 		return err
 	}
 
@@ -108,7 +107,7 @@ func (c *check) all(ctx context.Context, r *conn) error {
 		}
 	}
 
-	// Topics first, so that their logs are mended before groups are fitted to them.
+	// Topics come first, because repairs of groups need correct logs.
 	for _, q := range queues {
 		if q.kind == kindTopic {
 			if err := c.topic(q); err != nil {
@@ -134,9 +133,8 @@ func (c *check) all(ctx context.Context, r *conn) error {
 	return nil
 }
 
-// file asks SQLite. What it finds can't be mended here: the file comes from a
-// backup then.
-func (c *check) file() error {
+// fileFaults runs SQLite's own check. Its faults can't be repaired; they need a backup.
+func (c *check) fileFaults() error {
 	s := c.t.stmt("file_check")
 	for {
 		row, err := s.Step()
@@ -144,12 +142,12 @@ func (c *check) file() error {
 			return err
 		}
 		if text := s.ColText(0); text != "ok" {
-			c.found(faultFile, nil, "", text, nil)
+			c.report(faultFile, nil, "", text, nil)
 		}
 	}
 }
 
-func (c *check) strays() error {
+func (c *check) strayRows() error {
 	s := c.t.stmt("stray_queues")
 	for {
 		row, err := s.Step()
@@ -157,48 +155,47 @@ func (c *check) strays() error {
 			return err
 		}
 		id := s.ColInt(0)
-		c.found(faultStray, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
+		c.report(faultStray, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
 			if _, err := t.stmt("tallies_drop").Int(1, id).Run(); err != nil {
 				return false, err
 			}
-			_, err := t.stmt("grave_dig").Int(1, id).Run()
+			_, err := t.stmt("grave_add").Int(1, id).Run()
 			return true, err
 		})
 	}
 }
 
-// progress tells how far it is.
+// progress reports the progress to the caller.
 func (c *check) progress(ctx context.Context) error {
 	if c.p.Progress != nil {
-		done := c.report.Jobs + c.report.Messages
+		done := c.result.Jobs + c.result.Messages
 		c.p.Progress(done, max(c.total, done))
 	}
-	return c.e.alive(ctx)
+	return c.e.checkOpen(ctx)
 }
 
-// counters compares sizes with what was counted, and the counters with each
-// other.
+// counters compares the sizes with the recount, and the counters with each other.
 func (c *check) counters(q *queue, counted duly.Sizes) {
 	if q.kind == kindGroup {
 		c.groupCounters(q, counted)
 		return
 	}
 	if counted != q.sizes {
-		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), mendCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted), repairCounters(q.ref))
 		return
 	}
 	if sum := q.accounted(); sum != q.counters.Pushed {
-		c.found(faultCounters, q, "", fmt.Sprintf("pushed is %d, but %d jobs are accounted for", q.counters.Pushed, sum), mendCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("pushed is %d, but the other counters add up to %d", q.counters.Pushed, sum), repairCounters(q.ref))
 	}
 }
 
-// accounted is what pushed must be.
+// accounted returns the sum that counter Pushed must have.
 func (q *queue) accounted() int64 {
 	c := &q.counters
 	return c.Acked + c.Merged + c.Expired + c.Deleted + c.Dropped + q.held() + q.sizes.Dead
 }
 
-func mendCounters(ref duly.QueueRef) mend {
+func repairCounters(ref duly.QueueRef) repair {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil {
@@ -225,24 +222,24 @@ func (t *tx) recount(q *queue) (z duly.Sizes, err error) {
 	}
 }
 
-// moments asks the writer whether what it knows of the next moments is not
-// later than what the indexes say: it would sleep over them.
-func (c *check) moments(ctx context.Context) error {
+// earliestTimes finds queues whose earliest times in memory are later than in the indexes. The
+// timer would miss these.
+func (c *check) earliestTimes(ctx context.Context) error {
 	var late []duly.QueueRef
 	err := c.e.change(ctx, func(t *tx) error {
 		late = nil
 		for ref, q := range t.w.queues {
-			if q.work != nil { // changed by calls before this one, in the same transaction
-				q = q.work
+			if q.draft != nil { // changed by earlier calls of the same transaction
+				q = q.draft
 			}
 			if q.destroyed {
 				continue
 			}
 			truth := queue{id: q.id, kind: q.kind}
-			if err := truth.readMoments(t.conn); err != nil {
+			if err := truth.readEarliest(t.conn); err != nil {
 				return err
 			}
-			if q.first.later(truth.first) || truth.aliased && !q.aliased {
+			if q.earliest.isLater(truth.earliest) || truth.aliased && !q.aliased {
 				late = append(late, ref)
 			}
 		}
@@ -250,9 +247,9 @@ func (c *check) moments(ctx context.Context) error {
 	})
 
 	for _, ref := range late {
-		c.found(faultMoment, &queue{ref: ref}, "", "", func(t *tx) (bool, error) {
+		c.report(faultMoment, &queue{ref: ref}, "", "", func(t *tx) (bool, error) {
 			if q := t.queue(ref); q != nil {
-				return true, q.readMoments(t.conn)
+				return true, q.readEarliest(t.conn)
 			}
 			return false, nil
 		})
@@ -261,14 +258,14 @@ func (c *check) moments(ctx context.Context) error {
 	return err
 }
 
-// later tells whether any moment lies behind the true one.
-func (m moments) later(truth moments) bool {
+// isLater reports whether any time is later than the true one.
+func (m eventTimes) isLater(truth eventTimes) bool {
 	return m.due > truth.due || m.leaseEnd > truth.leaseEnd || m.dead > truth.dead || m.expiry > truth.expiry
 }
 
-// repair mends what was found, each fault in a transaction of its own.
+// repair repairs each fault in a transaction of its own.
 func (c *check) repair(ctx context.Context) error {
-	for i, m := range c.mends {
+	for i, m := range c.repairs {
 		if m == nil {
 			continue
 		}
@@ -280,11 +277,11 @@ func (c *check) repair(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f := &c.report.Faults[i]
+		f := &c.result.Faults[i]
 		if f.Repaired = true; !found {
-			f.Detail += " (it had gone before it was mended)"
+			f.Detail += " (it disappeared before the repair)"
 		}
-		c.report.Repaired++
+		c.result.Repaired++
 	}
 
 	return c.balanceGroups(ctx)

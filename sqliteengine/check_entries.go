@@ -8,24 +8,24 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// entry is a row beside the jobs that names one of them.
+// entry is a row of another table that refers to a job.
 type entry struct {
 	number duly.Number
-	text   string // alias, or order key
+	text   string // alias or order key
 	merge  string // merge key
 	at     int64  // expiry
 }
 
-// entryKind is one of the tables of entries.
+// entryKind describes a table of entries.
 type entryKind struct {
 	fault string
-	walk  string // statement: ?1 queue, ?2 and ?4 where to go on, ?3 how many
+	list  string // statement: ?1 is the queue, ?2 and ?4 the last entry, ?3 the limit
 	scan  func(s *sq.Stmt) entry
 	bind  func(s *sq.Stmt, last *entry) // last is nil for the first page
-	// stands tells whether the job of that number, nil for none, is one that
-	// the entry may name.
-	stands func(j *job, e *entry) bool
-	drop   func(t *tx, q *queue, e *entry) error
+	// matches reports whether the entry is correct for the job with its number, nil for
+	// none.
+	matches func(j *job, e *entry) bool
+	drop    func(t *tx, q *queue, e *entry) error
 }
 
 func numberAt(s *sq.Stmt, i int) (n duly.Number) {
@@ -48,11 +48,11 @@ func numberFrom(last *entry) []byte {
 }
 
 var aliasKind = entryKind{
-	fault:  faultAliasStray,
-	walk:   "check_aliases",
-	scan:   func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
-	bind:   func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
-	stands: func(j *job, e *entry) bool { return j != nil && j.alias() == e.text },
+	fault:   faultAliasStray,
+	list:    "check_aliases",
+	scan:    func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
+	bind:    func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
+	matches: func(j *job, e *entry) bool { return j != nil && j.alias() == e.text },
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("alias_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
 		return err
@@ -61,17 +61,17 @@ var aliasKind = entryKind{
 
 var headKind = entryKind{
 	fault: faultKeyStray,
-	walk:  "check_heads",
+	list:  "check_heads",
 	scan:  func(s *sq.Stmt) entry { return entry{text: s.ColText(0), number: numberAt(s, 1)} },
 	bind:  func(s *sq.Stmt, last *entry) { s.Text(2, textFrom(last)) },
-	// A delayed job holds its key from its first delivery on.
-	stands: func(j *job, e *entry) bool {
+	// A delayed job holds its key after its first delivery.
+	matches: func(j *job, e *entry) bool {
 		return j != nil && j.lockKey() == e.text &&
 			(j.state == duly.StateReady || j.state == duly.StateLeased || j.state == duly.StateDelayed && j.ended > 0)
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
 		dropped, err := t.stmt("head_drop").Int(1, q.id).Text(2, e.text).Blob(3, e.number[:]).Run()
-		if err != nil || dropped == 0 { // an earlier repair has given the key to somebody
+		if err != nil || dropped == 0 { // an earlier repair has passed the key on
 			return err
 		}
 		return t.passKey(q, e.text)
@@ -80,7 +80,7 @@ var headKind = entryKind{
 
 var mergeKind = entryKind{
 	fault: faultMergeStray,
-	walk:  "check_merges",
+	list:  "check_merges",
 	scan: func(s *sq.Stmt) entry {
 		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
 	},
@@ -92,7 +92,7 @@ var mergeKind = entryKind{
 			s.Text(4, last.merge)
 		}
 	},
-	stands: func(j *job, e *entry) bool {
+	matches: func(j *job, e *entry) bool {
 		return j != nil && j.lockKey() == e.text && j.entries().mergeKey == e.merge
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
@@ -103,12 +103,12 @@ var mergeKind = entryKind{
 
 var replaceableKind = entryKind{
 	fault: faultMergeStray,
-	walk:  "check_replaceable",
+	list:  "check_replaceable",
 	scan: func(s *sq.Stmt) entry {
 		return entry{text: s.ColText(0), merge: s.ColText(1), number: numberAt(s, 2)}
 	},
 	bind: func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
-	stands: func(j *job, e *entry) bool {
+	matches: func(j *job, e *entry) bool {
 		return j != nil && j.lockKey() == e.text && j.MergeKey == e.merge && j.entries().replaceable
 	},
 	drop: func(t *tx, q *queue, e *entry) error {
@@ -119,7 +119,7 @@ var replaceableKind = entryKind{
 
 var expiryKind = entryKind{
 	fault: faultExpiryStray,
-	walk:  "check_expiries",
+	list:  "check_expiries",
 	scan:  func(s *sq.Stmt) entry { return entry{at: s.ColInt(0), number: numberAt(s, 1)} },
 	bind: func(s *sq.Stmt, last *entry) {
 		s.Blob(4, numberFrom(last))
@@ -129,7 +129,7 @@ var expiryKind = entryKind{
 			s.Int(2, last.at)
 		}
 	},
-	stands: func(j *job, e *entry) bool { return j != nil && j.entries().expiry == e.at },
+	matches: func(j *job, e *entry) bool { return j != nil && j.entries().expiry == e.at },
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("expiry_drop").Int(1, q.id).Int(2, e.at).Blob(3, e.number[:]).Run()
 		return err
@@ -138,11 +138,11 @@ var expiryKind = entryKind{
 
 var bodyKind = entryKind{
 	fault: faultBodyStray,
-	walk:  "check_bodies",
+	list:  "check_bodies",
 	scan:  func(s *sq.Stmt) entry { return entry{number: numberAt(s, 0)} },
 	bind:  func(s *sq.Stmt, last *entry) { s.Blob(2, numberFrom(last)) },
-	// A job with a body inline as well is a fault of that job.
-	stands: func(j *job, _ *entry) bool { return j != nil },
+	// An additional inline body is a fault of the job.
+	matches: func(j *job, _ *entry) bool { return j != nil },
 	drop: func(t *tx, q *queue, e *entry) error {
 		_, err := t.stmt("body_drop").Int(1, q.id).Blob(2, e.number[:]).Run()
 		return err
@@ -158,11 +158,11 @@ func (c *check) replaceable(ctx context.Context, q *queue) error {
 func (c *check) expiries(ctx context.Context, q *queue) error { return c.entries(ctx, q, &expiryKind) }
 func (c *check) bodies(ctx context.Context, q *queue) error   { return c.entries(ctx, q, &bodyKind) }
 
-// entries walks one table of entries.
+// entries checks one table of entries.
 func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 	var last *entry
 	for n := checkPage; n == checkPage; {
-		s := c.t.stmt(kind.walk).Int(1, q.id).Int(3, checkPage)
+		s := c.t.stmt(kind.list).Int(1, q.id).Int(3, checkPage)
 		kind.bind(s, last)
 		var page []entry
 		for {
@@ -190,26 +190,26 @@ func (c *check) entries(ctx context.Context, q *queue, kind *entryKind) error {
 	return nil
 }
 
-// entry compares one entry with the job that it names.
+// entry compares an entry with its job.
 func (c *check) entry(q *queue, kind *entryKind, e *entry) error {
 	j, err := c.t.byNumber(q, e.number)
-	if err != nil || kind.stands(j, e) {
+	if err != nil || kind.matches(j, e) {
 		return err
 	}
 
-	// A row that can't be read counts as no job here; it is a fault of its own.
+	// An unreadable row counts as missing here. It is a fault of its own.
 	id, stray := "", *e
 	if j != nil {
 		id = j.ID
 	}
 
-	c.found(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t *tx) (bool, error) {
+	c.report(kind.fault, q, id, fmt.Sprintf("number %s", e.number), func(t *tx) (bool, error) {
 		q := t.queue(q.ref)
 		if q == nil {
 			return false, nil
 		}
 		j, err := t.byNumber(q, stray.number)
-		if err != nil || kind.stands(j, &stray) {
+		if err != nil || kind.matches(j, &stray) {
 			return false, err
 		}
 		return true, kind.drop(t, q, &stray)

@@ -9,10 +9,10 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// jobFault is what is wrong with one job.
+// jobFault is a fault of one job.
 type jobFault struct{ kind, detail string }
 
-// jobs walks the jobs of a queue and counts them.
+// jobs checks and counts the jobs of a queue.
 func (c *check) jobs(ctx context.Context, q *queue) error {
 	var counted duly.Sizes
 	var last duly.Number
@@ -29,9 +29,9 @@ func (c *check) jobs(ctx context.Context, q *queue) error {
 		}
 		n = len(page)
 		if q.kind == kindGroup {
-			c.report.Messages += int64(n)
+			c.result.Messages += int64(n)
 		} else {
-			c.report.Jobs += int64(n)
+			c.result.Jobs += int64(n)
 		}
 		if err := c.progress(ctx); err != nil {
 			return err
@@ -42,13 +42,13 @@ func (c *check) jobs(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// checked is one job as Check reads it.
+// checked is a job with the columns that only Check reads.
 type checked struct {
 	job
-	bad      error // it can't be read
+	bad      error // why the row is unreadable
 	place    []byte
-	at       int64 // its place, where that is a number
-	bodyRow  bool  // there is a row in bodies
+	at       int64 // the sort key, unless it is a blob
+	bodyRow  bool  // the job has a row in bodies
 	rawState duly.State
 }
 
@@ -80,16 +80,16 @@ func scanChecked(s *sq.Stmt, q *queue) (k checked) {
 
 func (c *check) job(q *queue, k *checked, counted *duly.Sizes) error {
 	*counted.Of(k.rawState)++
-	faults, err := c.t.judge(k)
+	faults, err := c.t.faultsOf(k)
 	for _, f := range faults {
 		number, kind := k.number, f.kind
-		c.found(kind, q, k.ID, f.detail, func(t *tx) (bool, error) { return t.mendJob(q.ref, number, kind) })
+		c.report(kind, q, k.ID, f.detail, func(t *tx) (bool, error) { return t.repairJob(q.ref, number, kind) })
 	}
 	return err
 }
 
-// judge finds everything that is wrong with one job.
-func (t *tx) judge(k *checked) (faults []jobFault, err error) {
+// faultsOf returns all faults of one job.
+func (t *tx) faultsOf(k *checked) (faults []jobFault, err error) {
 	found := func(kind, format string, args ...any) {
 		faults = append(faults, jobFault{kind, fmt.Sprintf(format, args...)})
 	}
@@ -108,18 +108,18 @@ func (t *tx) judge(k *checked) (faults []jobFault, err error) {
 		found(faultBodyTwice, "")
 	}
 
-	if err := t.judgeEntries(k, found); err != nil {
+	if err := t.entryFaults(k, found); err != nil {
 		return nil, err
 	}
-	if err := t.judgeMessage(k, found); err != nil {
+	if err := t.messageFaults(k, found); err != nil {
 		return nil, err
 	}
 
-	return faults, t.judgeKey(k, found)
+	return faults, t.keyFaults(k, found)
 }
 
-// judgeEntries compares a job with its alias, its expiry and its merge key.
-func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...any)) error {
+// entryFaults compares a job with its alias, its expiry and its merge key.
+func (t *tx) entryFaults(k *checked, found func(kind, format string, args ...any)) error {
 	q := k.q
 	if alias := k.alias(); alias != "" {
 		n, ok, err := t.number(t.stmt("alias_find").Int(1, q.id).Text(2, alias))
@@ -155,12 +155,12 @@ func (t *tx) judgeEntries(k *checked, found func(kind, format string, args ...an
 	return nil
 }
 
-// judgeKey compares a job with the holder of its order key.
-func (t *tx) judgeKey(k *checked, found func(kind, format string, args ...any)) error {
+// keyFaults compares a job with the holder of its order key.
+func (t *tx) keyFaults(k *checked, found func(kind, format string, args ...any)) error {
 	if k.lockKey() == "" {
 		return nil
 	}
-	n, busy, err := t.head(k.q, k.OrderKey)
+	n, busy, err := t.keyHolder(k.q, k.OrderKey)
 	if err != nil {
 		return err
 	}
@@ -175,8 +175,8 @@ func (t *tx) judgeKey(k *checked, found func(kind, format string, args ...any)) 
 	return nil
 }
 
-// mendJob judges a job again and mends one kind of fault, if it is still there.
-func (t *tx) mendJob(ref duly.QueueRef, number duly.Number, kind string) (bool, error) {
+// repairJob repairs one kind of fault of a job, if it still exists.
+func (t *tx) repairJob(ref duly.QueueRef, number duly.Number, kind string) (bool, error) {
 	q := t.queue(ref)
 	if q == nil {
 		return false, nil
@@ -190,28 +190,28 @@ func (t *tx) mendJob(ref duly.QueueRef, number duly.Number, kind string) (bool, 
 
 	k := scanChecked(s, q)
 	s.Reset()
-	faults, err := t.judge(&k)
+	faults, err := t.faultsOf(&k)
 	if err != nil {
 		return false, err
 	}
 
 	for _, f := range faults {
 		if f.kind == kind {
-			k.hasBody = false // it was not read
-			return true, t.mend(&k, kind)
+			k.hasBody = false // check_job reads no body
+			return true, t.repairFault(&k, kind)
 		}
 	}
 
 	return false, nil
 }
 
-func (t *tx) mend(k *checked, kind string) error {
+func (t *tx) repairFault(k *checked, kind string) error {
 	j := &k.job
 	switch kind {
 	case faultUnreadable:
 		return t.quarantine(j.q, unreadableRow{j.number, k.rawState, k.bad})
 	case faultMessageGone, faultBeyondCursor, faultCopyMissing, faultCopyNumber:
-		return t.mendMessage(j, kind)
+		return t.repairMessage(j, kind)
 	case faultPlace:
 		return t.put(j)
 	case faultBodyMissing:
@@ -219,17 +219,17 @@ func (t *tx) mend(k *checked, kind string) error {
 	case faultBodyTwice:
 		return t.dropBody(j)
 	case faultAliasMissing:
-		return t.mendAlias(j)
+		return t.repairAlias(j)
 	case faultExpiryMissing:
-		note(&j.q.first.expiry, j.stored.expiry)
+		lower(&j.q.earliest.expiry, j.stored.expiry)
 		_, err := t.stmt("expiry_add").Int(1, j.q.id).Int(2, j.stored.expiry).Blob(3, j.number[:]).Run()
 		return err
 	case faultMergeMissing:
-		return t.mendMerge(j)
+		return t.repairMerge(j)
 	case faultKeyNotHeld:
-		return t.mendHolder(j)
+		return t.repairHolder(j)
 	case faultBlockedByNone:
-		if err := t.dropHead(j.q, j.OrderKey, j.number); err != nil {
+		if err := t.dropKeyHolder(j.q, j.OrderKey, j.number); err != nil {
 			return err
 		}
 		return t.passKey(j.q, j.OrderKey)
@@ -238,8 +238,8 @@ func (t *tx) mend(k *checked, kind string) error {
 	return errJob
 }
 
-// buryWithoutBody makes a dead letter of a job whose body is lost, so that
-// somebody learns of it and no handler runs on nothing.
+// buryWithoutBody makes a dead letter of a job whose body is lost. So an operator sees it,
+// and no handler gets an empty body.
 func (t *tx) buryWithoutBody(j *job) error {
 	j.Body, j.external = nil, false
 	if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
@@ -252,12 +252,12 @@ func (t *tx) buryWithoutBody(j *job) error {
 		j.ended++
 	}
 	j.lastError = "the stored body is lost"
-	return t.die(j)
+	return t.makeDead(j)
 }
 
-// mendAlias lets a job's own ID find it. Where the ID has become another job's,
-// this one goes by its number from now on.
-func (t *tx) mendAlias(j *job) error {
+// repairAlias adds the alias of a job. If another job has the ID, this job's number becomes
+// its ID.
+func (t *tx) repairAlias(j *job) error {
 	other, err := t.byID(j.q, j.ID)
 	if err != nil {
 		return err
@@ -274,10 +274,10 @@ func (t *tx) mendAlias(j *job) error {
 	return err
 }
 
-// mendMerge lets a job hold its merge key. Where another job holds it, this one
-// merges no more, and both are delivered.
-func (t *tx) mendMerge(j *job) error {
-	other, err := t.merger(j)
+// repairMerge makes a job the holder of its merge key. If another job holds the key, this job
+// loses it and both are delivered.
+func (t *tx) repairMerge(j *job) error {
+	other, err := t.mergeHolder(j)
 	if err != nil {
 		return err
 	}
@@ -289,10 +289,10 @@ func (t *tx) mendMerge(j *job) error {
 	return err
 }
 
-// mendHolder gives a ready or leased job its order key. Where another job holds
-// it this one waits for it; a delivery under way ends by that, for one receipt
-// per key is what is promised.
-func (t *tx) mendHolder(j *job) error {
+// repairHolder makes a ready or leased job the holder of its order key. If another job holds
+// the key, this job is blocked. That ends a running delivery, because a key has only one
+// receipt at a time.
+func (t *tx) repairHolder(j *job) error {
 	state, err := t.readyOrBlocked(j)
 	if err != nil || state == duly.StateReady {
 		return err

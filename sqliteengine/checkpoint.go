@@ -10,44 +10,44 @@ import (
 )
 
 const (
-	// logPages is how many pages the log holds before it is moved into the
-	// file: 8 MiB.
-	logPages = 1000
-	// shortPass is the time of a pass that has little left to move.
+	// checkpointPages is how long the WAL grows, in pages, before a checkpoint: 8 MiB.
+	checkpointPages = 1000
+	// shortPass is the duration of a pass that leaves little for the next one.
 	shortPass = 4 * time.Millisecond
 	// maxPasses bounds the passes of one checkpoint.
 	maxPasses = 6
-	// checkpointPause is the longest time for which a checkpoint keeps new reads
-	// from beginning.
+	// checkpointPause is the longest time for which a checkpoint blocks new reads.
 	checkpointPause = 100 * time.Millisecond
-	// betweenPauses follows a pause in which reads did not end. So reads wait for
-	// at most a tenth of the time, although a backup needs the log for an hour.
+	// betweenPauses follows a pause in which reads did not end. Reads are thus
+	// blocked for at most a tenth of the time, even if a backup needs the WAL for an
+	// hour.
 	betweenPauses = 10 * checkpointPause
-	// keptPages is how many free pages are not worth the work: 2 MiB.
-	keptPages = 256
+	// keptFreePages is how many free pages the file keeps: 2 MiB. Returning fewer to
+	// the disk is not worth the work.
+	keptFreePages = 256
 )
 
-// checkpoints moves the log into the file while the writer goes on:
+// checkpoints moves the WAL into the file while the writer continues:
 //
-//  1. A connection of its own makes passes, each over what the one before has
-//     left.
-//  2. The writer moves the rest between two transactions. If no read needs the
-//     log then, the next transaction restarts the log at its beginning.
-//  3. Otherwise new reads wait at the gate until those under way have ended. Then
-//     2 is repeated, after 1 if much is left, and the gate opens. It opens in any
-//     case after checkpointPause.
+//  1. A separate connection makes passes. Each pass moves what was written during
+//     the one before.
+//  2. The writer moves the rest between two transactions. If no read needs the WAL
+//     then, the next transaction restarts it at its beginning.
+//  3. Otherwise new reads wait at the gate until the running reads have ended. Then
+//     step 2 is repeated, after step 1 if much is left, and the gate opens. It opens
+//     in any case after checkpointPause.
 type checkpoints struct {
 	w     *writer
 	phase phase
-	done  chan passed // holds the result of the passes
+	done  chan passResult // holds the result of the passes
 
-	left    int           // pages that the passes have left
-	behind  int           // the log's pages when they had
-	pauseAt time.Duration // the earliest next pause, on the monotonic clock
+	left         int           // pages that the passes have left
+	walPagesThen int           // pages in the WAL when the passes ended
+	pauseAt      time.Duration // the earliest next pause, on the monotonic clock
 }
 
-// passed is the result of passes.
-type passed struct {
+// passResult is the result of the passes.
+type passResult struct {
 	left int
 	err  error
 }
@@ -62,31 +62,32 @@ const (
 	phasePassesAlone              // the end of the passes, the gate being closed
 )
 
-// start begins a checkpoint if the log is long enough and none is under way. A
-// store that has failed begins none: its log is written again first.
+// start starts a checkpoint if the WAL is long enough and none is running. A failed
+// store starts none, because reopening rewrites the WAL first.
 func (k *checkpoints) start() {
-	if k.phase != phaseNone || k.w.pages < logPages || k.w.c == nil {
+	if k.phase != phaseNone || k.w.walPages < checkpointPages || k.w.c == nil {
 		return
 	}
 	k.run(phasePasses)
 }
 
-// run begins the passes.
+// run starts the passes in the background.
 func (k *checkpoints) run(p phase) {
 	k.phase = p
 	go func() {
 		left, err := k.passes()
-		k.done <- passed{left, err}
-		k.w.e.inbox.ring()
+		k.done <- passResult{left, err}
+		k.w.e.inbox.signal()
 	}()
 }
 
 func (k *checkpoints) passes() (left int, err error) {
 	c, err := k.w.e.connect(sq.ReadWrite)
-	if err != nil { // as a text: it says nothing about what is on the disk
+	if err != nil { // %v, so that mustReopen does not take it for an error of the disk
 		return 0, fmt.Errorf("sqliteengine: no connection for a checkpoint: %v", err)
 	}
 	defer c.close()
+
 	for range maxPasses {
 		begun := k.w.clock.Mono()
 		log, moved, err := c.Checkpoint(sq.Passive)
@@ -100,7 +101,7 @@ func (k *checkpoints) passes() (left int, err error) {
 	return left, nil
 }
 
-// due reports whether finish has something to do.
+// due reports whether finish has work to do.
 func (k *checkpoints) due() bool {
 	switch k.phase {
 	case phaseNone:
@@ -111,7 +112,7 @@ func (k *checkpoints) due() bool {
 	return len(k.done) > 0
 }
 
-// finish goes on with a checkpoint. It reports whether it has done anything.
+// finish continues a checkpoint. It reports whether it did anything.
 func (k *checkpoints) finish() (bool, error) {
 	if !k.due() {
 		return false, nil
@@ -122,40 +123,40 @@ func (k *checkpoints) finish() (bool, error) {
 			k.end()
 			return true, passed.err
 		}
-		k.left, k.behind = passed.left, k.w.pages
+		k.left, k.walPagesThen = passed.left, k.w.walPages
 	}
 
 	restarted, err := k.restart()
-	if err == nil && !restarted && k.goOn() {
+	if err == nil && !restarted && k.proceed() {
 		return true, nil
 	}
 	k.end()
 
-	k.w.pages, k.w.vacuum = 0, true
+	k.w.walPages, k.w.mayShrink = 0, true
 	if !restarted {
-		k.w.pages = logPages / 2 // again in a while
+		k.w.walPages = checkpointPages / 2 // the next checkpoint starts after half a WAL
 		return true, err
 	}
-	return true, k.w.room.trim()
+	return true, k.w.space.trimBallast()
 }
 
-// goOn lets a checkpoint wait for the end of reads, and then repeats the passes.
-// It reports false if the checkpoint must end.
-func (k *checkpoints) goOn() bool {
+// proceed makes a checkpoint wait for running reads, and then repeat the passes. It
+// returns false if the checkpoint must end.
+func (k *checkpoints) proceed() bool {
 	gate := &k.w.e.readers.gate
 	switch {
 	case k.phase == phasePasses && gate.clock.Mono() >= k.pauseAt:
 		k.phase = phaseReads
-		gate.close(checkpointPause, k.w.e.inbox.ring)
+		gate.close(checkpointPause, k.w.e.inbox.signal)
 		return true
-	case k.phase == phaseReads && gate.isClosed() && !k.little():
+	case k.phase == phaseReads && gate.isClosed() && !k.restIsSmall():
 		k.run(phasePassesAlone)
 		return true
 	}
 	return false
 }
 
-// end forgets a checkpoint and lets reads go on.
+// end ends a checkpoint and opens the gate.
 func (k *checkpoints) end() {
 	gate := &k.w.e.readers.gate
 	if k.phase == phaseReads && !gate.isClosed() { // reads did not end
@@ -165,7 +166,7 @@ func (k *checkpoints) end() {
 	gate.open()
 }
 
-// stop waits for passes that are under way, and forgets the checkpoint.
+// stop waits for running passes and ends the checkpoint.
 func (k *checkpoints) stop() {
 	if k.phase == phasePasses || k.phase == phasePassesAlone {
 		<-k.done
@@ -173,15 +174,16 @@ func (k *checkpoints) stop() {
 	k.end()
 }
 
-// little reports whether the rest of the log is so short that the writer itself
-// can move it.
-func (k *checkpoints) little() bool { return k.left+k.w.pages-k.behind <= logPages }
+// restIsSmall reports whether the rest of the WAL is short enough for the writer to move.
+func (k *checkpoints) restIsSmall() bool {
+	return k.left+k.w.walPages-k.walPagesThen <= checkpointPages
+}
 
-// restart moves the rest of the log and lets the next transaction write to the
-// log's beginning. It reports false if much is left or a read needs the log: the
-// writer must not wait for either.
+// restart moves the rest of the WAL and makes the next transaction write to its
+// beginning. It returns false if too much is left or a read needs the WAL, because
+// the writer must not wait for either.
 func (k *checkpoints) restart() (bool, error) {
-	if !k.little() {
+	if !k.restIsSmall() {
 		return false, nil
 	}
 	c := k.w.c
@@ -197,45 +199,45 @@ func (k *checkpoints) restart() (bool, error) {
 	return restarted, errors.Join(err, c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)))
 }
 
-// idle does what can wait until nobody waits for the writer, in slices. It
-// tells whether there may be more of it.
-func (w *writer) idle() bool {
+// maintain runs one slice of maintenance while no caller waits. It reports whether there
+// may be more.
+func (w *writer) maintain() bool {
 	if w.c == nil {
 		return false
 	}
-	again, err := w.chore()
+	again, err := w.maintainSlice()
 	if err != nil {
-		w.unanswered(err) // the next transaction tries again: on a disk with room anew the log must not take all of it
+		w.backgroundError(err) // retried only after the next transaction: on a full disk the WAL must not take the last space
 		return false
 	}
 	if again {
-		w.told = ""
+		w.lastWarning = ""
 	}
 	return again
 }
 
-// unanswered ends what nobody waits for and has failed.
-func (w *writer) unanswered(err error) {
+// backgroundError handles an error of maintenance, which has no caller.
+func (w *writer) backgroundError(err error) {
 	if w.mustReopen(err) {
 		w.fail(err)
 		return
 	}
-	if !sq.IsBusy(err) { // a checkpoint that met the writer in the moment in which it ended a transaction
-		w.tell(err)
+	if !sq.IsBusy(err) { // a checkpoint is busy if a transaction ends at that moment
+		w.warnOnce(err)
 	}
 }
 
-// tell tells the log of such an error, once as long as it stays the same.
-func (w *writer) tell(err error) {
-	if text := err.Error(); w.failure == nil && text != w.told {
-		w.told = text
-		w.log.Warn("work beside the callers' has failed; it is tried again", "path", w.e.cfg.Path, "error", err)
+// warnOnce logs an error of maintenance, unless it is the one logged last.
+func (w *writer) warnOnce(err error) {
+	if text := err.Error(); w.failure == nil && text != w.lastWarning {
+		w.lastWarning = text
+		w.log.Warn("maintenance has failed and will be repeated", "path", w.e.cfg.Path, "error", err)
 	}
 }
 
-// chore does one slice of what can wait.
-func (w *writer) chore() (again bool, err error) {
-	if w.regain() {
+// maintainSlice runs one slice of maintenance.
+func (w *writer) maintainSlice() (again bool, err error) {
+	if w.reclaim() {
 		return true, nil
 	}
 	w.checkpoints.start()
@@ -243,16 +245,16 @@ func (w *writer) chore() (again bool, err error) {
 		return true, err
 	}
 	if w.graves {
-		return true, w.bury()
+		return true, w.emptyGrave()
 	}
-	if w.vacuum {
+	if w.mayShrink {
 		return true, w.shrink()
 	}
 	return false, nil
 }
 
-// shrink gives a slice of free pages back to the disk, while a quarter of the
-// file is free.
+// shrink returns a slice of free pages to the disk while a quarter of the file is
+// free.
 func (w *writer) shrink() error {
 	free, err := w.pragma("PRAGMA freelist_count")
 	if err != nil {
@@ -262,13 +264,13 @@ func (w *writer) shrink() error {
 	if err != nil {
 		return err
 	}
-	if w.vacuum = free > keptPages && free > pages/4; !w.vacuum {
+	if w.mayShrink = free > keptFreePages && free > pages/4; !w.mayShrink {
 		return nil
 	}
 	return w.vacuumSlice("vacuum_slice")
 }
 
-// vacuumSlice runs a statement that gives free pages back.
+// vacuumSlice runs a statement that returns free pages to the disk.
 func (w *writer) vacuumSlice(name string) error {
 	s := w.c.stmt(name)
 	for {
@@ -277,7 +279,7 @@ func (w *writer) vacuumSlice(name string) error {
 			return err
 		}
 		if !row {
-			w.pages += w.c.PagesWritten()
+			w.walPages += w.c.PagesWritten()
 			return nil
 		}
 	}
@@ -291,9 +293,9 @@ func (w *writer) pragma(sql string) (int64, error) {
 	return strconv.ParseInt(text, 10, 64)
 }
 
-// bury removes a slice of what a destroyed queue has left behind.
-func (w *writer) bury() error {
-	return w.try([]*op{{run: func(t *tx) error {
+// emptyGrave deletes a slice of the rows of a destroyed queue.
+func (w *writer) emptyGrave() error {
+	return w.runTx([]*op{{run: func(t *tx) error {
 		s := t.stmt("grave_next")
 		if _, err := s.Step(); err != nil {
 			return err
@@ -306,8 +308,8 @@ func (w *writer) bury() error {
 		}
 
 		left := 0
-		for _, name := range [...]string{"bury_jobs", "bury_bodies", "bury_aliases", "bury_heads", "bury_merges", "bury_replaceable", "bury_expiries",
-			"bury_messages", "bury_delayed", "bury_seen"} {
+		for _, name := range [...]string{"remains_jobs", "remains_bodies", "remains_aliases", "remains_heads", "remains_merges", "remains_replaceable", "remains_expiries",
+			"remains_messages", "remains_delayed", "remains_seen"} {
 			n, err := t.stmt(name).Int(1, id).Int(2, stepBound).Run()
 			if err != nil {
 				return err
@@ -319,7 +321,7 @@ func (w *writer) bury() error {
 			return nil
 		}
 
-		_, err := t.stmt("grave_close").Int(1, id).Run()
+		_, err := t.stmt("grave_drop").Int(1, id).Run()
 		return err
 	}}})
 }

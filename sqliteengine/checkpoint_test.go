@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// logSize is the length of the log's file in bytes. It never shrinks.
+// logSize returns the length of the WAL's file in bytes. It never shrinks.
 func logSize(t *testing.T, e *Engine) int64 {
 	t.Helper()
 	info, err := os.Stat(e.cfg.Path + "-wal")
@@ -24,7 +24,7 @@ func logSize(t *testing.T, e *Engine) int64 {
 	return info.Size()
 }
 
-// commits counts transactions for reads that last until some have followed.
+// commits counts transactions, so that reads can last for a number of them.
 type commits struct {
 	mu   sync.Mutex
 	more *sync.Cond
@@ -46,13 +46,13 @@ func (c *commits) stop() {
 	c.more.Broadcast()
 }
 
-// read runs reads until the end. Each begins at one commit and ends behind
-// another, reads of one part behind even ones, of the other behind odd ones. So
-// at any moment a read is under way that does not see the last commit.
+// read runs reads until the end. Each begins at one commit and ends after another: the
+// reads of one goroutine after even ones, those of the other after odd ones. So at any time
+// a running read does not see the last commit.
 func (c *commits) read(ctx context.Context, e *Engine, part int) error {
 	for {
 		err := e.read(ctx, func(r *conn) error {
-			_, err := r.Query("SELECT count(*) FROM queues") // from here on the log is needed
+			_, err := r.Query("SELECT count(*) FROM queues") // from here on the read needs the WAL
 			c.mu.Lock()
 			defer c.mu.Unlock()
 			for begun := c.n; !c.end && (c.n == begun || c.n%2 != part); {
@@ -69,10 +69,10 @@ func (c *commits) read(ctx context.Context, e *Engine, part int) error {
 	}
 }
 
-// R9: the log is restarted although reads overlap all the time.
-func TestOverlappingReadsDoNotKeepTheLog(t *testing.T) {
+// R9: the WAL restarts although reads always overlap.
+func TestOverlappingReadsDoNotBlockWALRestart(t *testing.T) {
 	t.Parallel()
-	const rounds, bound = 10, 3 * logPages * pageSize
+	const rounds, bound = 10, 3 * checkpointPages * pageSize
 	e := openNew(t)
 	c := &commits{}
 	c.more = sync.NewCond(&c.mu)
@@ -91,7 +91,7 @@ func TestOverlappingReadsDoNotKeepTheLog(t *testing.T) {
 		t.Helper()
 		_, err := e.Push(t.Context(), slices.Repeat([]duly.Job{{Queue: "q", Body: make([]byte, inlineBody)}}, jobs))
 		if err == nil {
-			err = e.change(t.Context(), func(tx *tx) error { pages = tx.w.pages; return nil })
+			err = e.change(t.Context(), func(tx *tx) error { pages = tx.w.walPages; return nil })
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -100,16 +100,16 @@ func TestOverlappingReadsDoNotKeepTheLog(t *testing.T) {
 		return pages
 	}
 	for range rounds {
-		for push(100) < logPages {
+		for push(100) < checkpointPages {
 		}
 
-		// Small commits let the reads go on.
-		for limit := clock.Monotonic() + patience; push(1) >= logPages/2; {
+		// Small commits let the reads continue.
+		for limit := clock.Monotonic() + maxDelay; push(1) >= checkpointPages/2; {
 			if err := e.change(t.Context(), retried); err != nil {
 				t.Fatal(err)
 			}
 			if clock.Monotonic() > limit {
-				t.Fatalf("the log was not restarted within %s: %d KiB", patience, logSize(t, e)>>10)
+				t.Fatalf("the log was not restarted within %s: %d KiB", maxDelay, logSize(t, e)>>10)
 			}
 		}
 	}
@@ -118,16 +118,16 @@ func TestOverlappingReadsDoNotKeepTheLog(t *testing.T) {
 	}
 }
 
-// retried lets a checkpoint that has failed be made again at once.
+// retried makes the engine repeat a failed checkpoint at once.
 func retried(tx *tx) error {
-	if w := tx.w; w.checkpoints.phase == phaseNone && w.pages >= logPages/2 {
-		w.pages = logPages
+	if w := tx.w; w.checkpoints.phase == phaseNone && w.walPages >= checkpointPages/2 {
+		w.walPages = checkpointPages
 	}
 	return nil
 }
 
-// checkpointed is an engine whose pauses last by a clock that the test moves, and
-// a read that lasts until it is ended.
+// checkpointed returns an engine with a test clock for its pauses, and a read that lasts
+// until end is called.
 func checkpointed(t *testing.T) (e *Engine, c *clock.Fake, end func()) {
 	t.Helper()
 	e, c = openNew(t), clock.NewFake()
@@ -155,16 +155,16 @@ func checkpointed(t *testing.T) (e *Engine, c *clock.Fake, end func()) {
 	}
 }
 
-// checkpointUntil makes checkpoints, one after the other, until one of them holds.
+// checkpointUntil runs checkpoints until holds returns true.
 func checkpointUntil(t *testing.T, e *Engine, holds func(k *checkpoints) bool) {
 	t.Helper()
 	pushOne(t, e, duly.Job{})
-	for limit := clock.Monotonic() + patience; ; {
+	for limit := clock.Monotonic() + maxDelay; ; {
 		done := false
 		err := e.change(t.Context(), func(tx *tx) error {
 			k := &tx.w.checkpoints
 			if done = holds(k); !done && k.phase == phaseNone {
-				tx.w.pages = logPages
+				tx.w.walPages = checkpointPages
 			}
 			return nil
 		})
@@ -176,13 +176,13 @@ func checkpointUntil(t *testing.T, e *Engine, holds func(k *checkpoints) bool) {
 			return
 		}
 		if clock.Monotonic() > limit {
-			t.Fatalf("waited %s for a checkpoint in vain", patience)
+			t.Fatalf("waited %s for a checkpoint in vain", maxDelay)
 		}
 	}
 }
 
-// R9: a checkpoint that waits for a read without end keeps other reads waiting for
-// checkpointPause at most, and not again soon. Pushes never wait.
+// R9: a checkpoint that waits for a long read blocks other reads for at most
+// checkpointPause, and not again soon. Pushes never wait.
 func TestCheckpointGivesUpOnALongRead(t *testing.T) {
 	t.Parallel()
 	e, c, end := checkpointed(t)
@@ -212,14 +212,14 @@ func TestCheckpointGivesUpOnALongRead(t *testing.T) {
 	checkpointUntil(t, e, closed)
 
 	end()
-	checkpointUntil(t, e, func(k *checkpoints) bool { return k.phase == phaseNone && k.w.pages < 100 })
+	checkpointUntil(t, e, func(k *checkpoints) bool { return k.phase == phaseNone && k.w.walPages < 100 })
 	if e.readers.gate.isClosed() {
 		t.Error("the gate is closed although no checkpoint is under way")
 	}
 }
 
-// C13.13: an engine closes although its checkpoint waits for a read, and the read
-// that waits for the checkpoint ends.
+// C13.13: Close works while a checkpoint waits for a read, and ends a read that waits for
+// the checkpoint.
 func TestCloseDuringACheckpointPause(t *testing.T) {
 	t.Parallel()
 	e, _, end := checkpointed(t)
@@ -236,8 +236,7 @@ func TestCloseDuringACheckpointPause(t *testing.T) {
 	}
 }
 
-// A store that fails while its checkpoint waits for a read opens again, and reads
-// go on.
+// A store that fails while its checkpoint waits for a read reopens, and reads continue.
 func TestFailureDuringACheckpointPause(t *testing.T) {
 	t.Parallel()
 	e, _, end := checkpointed(t)
@@ -253,17 +252,17 @@ func TestFailureDuringACheckpointPause(t *testing.T) {
 	}
 }
 
-// A long log that a killed process has left is moved into the file as soon as the
-// file is opened, not behind the next 8 MiB.
-func TestLongLogOfAKilledProcessIsMoved(t *testing.T) {
+// The first checkpoint after opening moves the long WAL of a killed process, without
+// waiting for another 8 MiB.
+func TestLongWALOfKilledProcessIsMoved(t *testing.T) {
 	t.Parallel()
 	killed := openNew(t)
-	for logSize(t, killed) < 2*logPages*pageSize {
+	for logSize(t, killed) < 2*checkpointPages*pageSize {
 		jobs := slices.Repeat([]duly.Job{{Queue: "q", Body: make([]byte, inlineBody)}}, 500)
 		if _, err := killed.Push(t.Context(), jobs); err != nil {
 			t.Fatal(err)
 		}
-		err := killed.change(t.Context(), func(tx *tx) error { tx.w.pages = 0; return nil }) // no checkpoint
+		err := killed.change(t.Context(), func(tx *tx) error { tx.w.walPages = 0; return nil }) // no checkpoint
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +281,7 @@ func TestLongLogOfAKilledProcessIsMoved(t *testing.T) {
 	e := mustOpen(t, path)
 	eventually.True(t, "the log to be moved", func() bool {
 		info, err := os.Stat(path)
-		return err == nil && info.Size() > logPages*pageSize
+		return err == nil && info.Size() > checkpointPages*pageSize
 	})
 	if want, got := ready(t, killed), ready(t, e); got != want {
 		t.Errorf("%d jobs are ready, want %d", got, want)

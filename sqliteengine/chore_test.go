@@ -17,10 +17,10 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// full is what SQLite says when there is no room.
+// full returns SQLite's error for a full disk.
 func full() error { return &sq.Error{Code: 13, Message: "database or disk is full"} }
 
-// openLogged is an engine with a clock that the test moves, and its log.
+// openLogged returns an engine with a test clock, and its log.
 func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
 	t.Helper()
 	c, log := clock.NewFake(), new(logtest.Log)
@@ -32,22 +32,22 @@ func openLogged(t *testing.T) (*Engine, *clock.Fake, *logtest.Log) {
 	return e, c, log
 }
 
-// longLog lets the writer believe that the log is long.
+// longLog makes the writer believe that the WAL is long.
 func longLog(tx *tx) error {
-	tx.w.pages = logPages
+	tx.w.walPages = checkpointPages
 	return nil
 }
 
-// pagesLogged is what the writer knows of the log's length.
+// pagesLogged returns the writer's count of pages in the WAL.
 func pagesLogged(t *testing.T, e *Engine) (n int) {
 	t.Helper()
-	if err := e.change(t.Context(), func(tx *tx) error { n = tx.w.pages; return nil }); err != nil {
+	if err := e.change(t.Context(), func(tx *tx) error { n = tx.w.walPages; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return n
 }
 
-// connectTo lets new connections be made to another path, while none is.
+// connectTo changes the path of new connections while no connection is being opened.
 func connectTo(t *testing.T, e *Engine, path string) {
 	t.Helper()
 	eventually.True(t, "no checkpoint to be under way", func() (done bool) {
@@ -64,9 +64,9 @@ func connectTo(t *testing.T, e *Engine, path string) {
 	})
 }
 
-// Checkpoints beside a writer that ends one transaction after the other meet it
-// in the middle of that now and then, and nobody is told.
-func TestCheckpointBesideTransactionsIsNoFailure(t *testing.T) {
+// A checkpoint is sometimes busy because a transaction ends at that moment. This is not
+// logged.
+func TestBusyCheckpointIsNotLogged(t *testing.T) {
 	t.Parallel()
 	e, _, log := openLogged(t)
 	var callers sync.WaitGroup
@@ -83,15 +83,14 @@ func TestCheckpointBesideTransactionsIsNoFailure(t *testing.T) {
 	}
 
 	callers.Wait()
-	if n := log.Count("it is tried again"); n > 0 {
+	if n := log.Count("will be repeated"); n > 0 {
 		t.Errorf("the log is told %d times", n)
 	}
 }
 
-// On a full disk the log is moved into the file at once, however short it is: a
-// reader may have kept the last checkpoint from its end, and what there is no
-// room for makes the log no longer.
-func TestAFullDiskAsksForACheckpoint(t *testing.T) {
+// On a full disk the WAL is moved at once, even a short one: a reader may have kept the
+// last checkpoint from finishing, and failing transactions don't make the WAL longer.
+func TestFullDiskRequestsCheckpoint(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
 	if err := e.change(t.Context(), pushed("a", nil)); err != nil || pagesLogged(t, e) == 0 {
@@ -103,9 +102,9 @@ func TestAFullDiskAsksForACheckpoint(t *testing.T) {
 	eventually.True(t, "the log to be moved", func() bool { return pagesLogged(t, e) == 0 })
 }
 
-// A checkpoint that can't be begun, say for want of file descriptors, leaves the
-// store open. The log is told once, and it is begun as soon as that is possible.
-func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
+// If a checkpoint can't start, for example for lack of file descriptors, the store stays
+// open. The engine logs it once and starts the checkpoint as soon as possible.
+func TestCheckpointIsRepeatedUntilItStarts(t *testing.T) {
 	t.Parallel()
 	e, _, log := openLogged(t)
 	path := e.cfg.Path
@@ -114,7 +113,7 @@ func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const told = "it is tried again"
+	const told = "will be repeated"
 	eventually.True(t, "the log to be told", func() bool { return log.Count(told) == 1 })
 	for _, id := range []string{"a", "b", "c"} {
 		if err := e.change(t.Context(), pushed(id, nil)); err != nil {
@@ -122,20 +121,20 @@ func TestCheckpointThatCanNotBeBegunComesLater(t *testing.T) {
 		}
 	}
 
-	if n := pagesLogged(t, e); n < logPages || log.Count(told) != 1 {
+	if n := pagesLogged(t, e); n < checkpointPages || log.Count(told) != 1 {
 		t.Errorf("%d pages, told %d times", n, log.Count(told))
 	}
 
 	connectTo(t, e, path)
-	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < logPages })
+	eventually.True(t, "the checkpoint", func() bool { return pagesLogged(t, e) < checkpointPages })
 	if log.Count("level=ERROR") > 0 {
 		t.Errorf("the store has failed: %s", log.String())
 	}
 	sameIDs(t, ids(t, e), "a", "b", "c")
 }
 
-// Chores that fail are tried again, and the log is told of it once.
-func TestFailedChoreIsToldOnce(t *testing.T) {
+// Failed maintenance is repeated and logged once.
+func TestFailedMaintenanceIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	e, _, log := openLogged(t)
 	tries := 0
@@ -152,7 +151,7 @@ func TestFailedChoreIsToldOnce(t *testing.T) {
 		}
 	}
 
-	eventually.True(t, "the log to be told", func() bool { return log.Count("it is tried again") == 1 })
+	eventually.True(t, "the log to be told", func() bool { return log.Count("will be repeated") == 1 })
 	if err := e.change(t.Context(), func(tx *tx) error { delete(tx.conn.named, "grave_next"); return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -164,14 +163,14 @@ func TestFailedChoreIsToldOnce(t *testing.T) {
 		return done
 	})
 
-	if n := log.Count("it is tried again"); n != 1 {
+	if n := log.Count("will be repeated"); n != 1 {
 		t.Errorf("the log was told %d times of %d transactions", n, tries)
 	}
 }
 
-// C3.9: a step that has failed, as on a full disk, is made again: leases that
-// have run out are taken back although nobody calls.
-func TestFailedStepIsMadeAgain(t *testing.T) {
+// C3.9: a failed step, for example on a full disk, is repeated: run-out leases are taken
+// back although no call comes.
+func TestFailedStepIsRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := clock.NewFake()
@@ -206,11 +205,10 @@ func TestFailedStepIsMadeAgain(t *testing.T) {
 	})
 }
 
-// longRead is a statement that runs for hours.
+// longRead is a statement that would run for hours.
 const longRead = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n) SELECT count(*) FROM n"
 
-// A long read ends when its caller goes, and with the engine; the connection is
-// then as good as any.
+// A long read ends with its caller and with the engine. Its connection stays usable.
 func TestLongReadsEndWithTheirCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -247,17 +245,16 @@ func TestLongReadsEndWithTheirCallers(t *testing.T) {
 	}
 }
 
-// soon waits for something that comes at once.
+// soon waits for a value that must come at once.
 func soon[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
-		t.Fatalf("waited %s in vain", patience)
+	case <-time.After(maxDelay):
+		t.Fatalf("waited %s in vain", maxDelay)
 	}
 	return v
 }
 
-// patience is how long anything may take that is done at once, on a machine that
-// is busy with something else.
-const patience = 30 * time.Second
+// maxDelay is how long an immediate result may take on a busy machine.
+const maxDelay = 30 * time.Second

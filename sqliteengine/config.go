@@ -13,64 +13,63 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Config says how to open an engine. Only Path must be set.
+// Config configures an engine. Only Path is required.
 type Config struct {
-	// Path is the database file. It is made if it is not there, and so is its
-	// folder (readable by its owner alone). Beside it stand PATH-wal and
-	// PATH-shm, which belong to it and are moved or copied only with it, and
-	// PATH-lock and PATH-ballast.
+	// Path is the database file. Open creates the file and its folder, readable by
+	// their owner only. SQLite and the engine keep PATH-wal, PATH-shm, PATH-lock and
+	// PATH-ballast next to it. Move or copy PATH-wal and PATH-shm only together
+	// with the file.
 	Path string
-	// MaxBody is the bound on a body in bytes, up to duly.MaxMaxBody. Default
-	// duly.DefaultMaxBody.
+	// MaxBody is the maximum size of a body in bytes, up to duly.MaxMaxBody.
+	// Default duly.DefaultMaxBody.
 	MaxBody int
-	// MaxQueues is the bound on the queues of one namespace. Default
+	// MaxQueues is the maximum number of queues in one namespace. Default
 	// duly.DefaultMaxQueues.
 	MaxQueues int
 	// Synchronous is SyncFull (the default) or SyncNormal.
 	Synchronous Synchronous
-	// Clock is the engine's clock. Default: the system's.
+	// Clock is the engine's clock. Default: the system clock.
 	Clock clock.Clock
-	// Logger is told what a bound drops, and what happens to the store.
-	// Default: slog.Default().
+	// Logger logs jobs dropped over a bound and events of the store. Default:
+	// slog.Default().
 	Logger *slog.Logger
-	// Manual leaves time to Reserve and Step: the engine takes back no lease by
-	// itself.
+	// Manual leaves the passing of time to Reserve and Step: the engine takes back
+	// no lease on its own.
 	Manual bool
-	// Gather lets the callers that were just answered come back before the next
-	// commit is begun, so that commits are fewer and larger. It is for servers,
-	// whose goroutines are all brief: the writer yields the processor to them,
-	// and beside handlers that compute for long it would wait for those.
+	// Gather delays the next commit until the callers of the last one have come
+	// back, so that commits are fewer and larger. It suits servers, whose goroutines
+	// are short. The writer yields its processor to them, so handlers in the same
+	// process that compute for long would delay it.
 	Gather bool
-	// Observe, if set, is told how long things took: each transaction that
-	// writes ("transaction"), the commit at its end alone ("commit"), which is
-	// the disk's part, and each that reads ("read"). It must be quick, and is
-	// called by several goroutines at once.
+	// Observe, if set, is called with the duration of each write transaction
+	// ("transaction"), of the commit at its end ("commit"), which is the disk's
+	// share, and of each read transaction ("read"). It must be fast and safe for
+	// concurrent use.
 	Observe func(call string, took time.Duration)
-	// SyncDelay is added to every commit, for measurements: how fast would
-	// this be on a disk whose syncs take that long? Default 0.
+	// SyncDelay is added to every commit. Benchmarks use it to simulate a disk with
+	// slow syncs. Default 0.
 	SyncDelay time.Duration
 
-	aside bool // the file is a copy that a restore checks
+	isCopy bool // the file is a temporary copy that a restore checks
 }
 
-// Synchronous is what a commit waits for.
+// Synchronous is a durability level.
 type Synchronous string
 
-// The choices.
+// The durability levels.
 const (
-	// SyncFull syncs every commit before it is answered: what was answered
-	// survives a power cut.
+	// SyncFull syncs every commit before its callers are answered. Answered calls
+	// survive a power cut.
 	SyncFull Synchronous = "full"
-	// SyncNormal syncs only when the log is moved into the database file. What
-	// was answered survives a crash of the process; a power cut may take back
-	// the last commits, always the newest first, and never damages the file.
+	// SyncNormal syncs only at checkpoints. Answered calls survive a crash of the
+	// process. A power cut may undo the newest commits, but never damages the file.
 	SyncNormal Synchronous = "normal"
 )
 
-// ParseURL reads an engine URL, sqlite:PATH?option=value&…, of which the
-// options are synchronous (full or normal), max_body (bytes) and max_queues.
-// Anything else is refused with [duly.ErrInvalid]. A "%" or "?" in the path is
-// written as %25 or %3F.
+// ParseURL parses an engine URL of the form sqlite:PATH?option=value&…. The options
+// are synchronous (full or normal), max_body (bytes) and max_queues. ParseURL
+// returns [duly.ErrInvalid] for anything else. A "%" or "?" in the path is written
+// as %25 or %3F.
 func ParseURL(text string) (Config, error) {
 	var c Config
 	rest, ok := strings.CutPrefix(text, "sqlite:")

@@ -10,13 +10,13 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// C11.1, C11.3: the URL chooses the engine, and its options are known ones.
+// C11.1, C11.3: the URL selects the engine, and unknown options are errors.
 func TestParseURL(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		url  string
 		want Config
-		bad  string // in the error
+		bad  string // must be in the error
 	}{
 		{"sqlite:jobs.db", Config{Path: "jobs.db"}, ""},
 		{"sqlite:/var/lib/duly/jobs.db", Config{Path: "/var/lib/duly/jobs.db"}, ""},
@@ -59,8 +59,8 @@ func TestConfigNamesEveryBadField(t *testing.T) {
 	}
 }
 
-// SQLite before 3.51.3 can lose a commit when a checkpoint and a writer that
-// begins the log anew meet in the wrong moment.
+// SQLite before 3.51.3 can lose a commit if a checkpoint and a writer that restarts the WAL
+// coincide.
 func TestSQLiteIsNewEnough(t *testing.T) {
 	t.Parallel()
 	if v := sq.Version(); v < 3051003 {

@@ -15,12 +15,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// suite makes an engine on a file of its own for every test.
+// suite opens an engine on a new file for every test.
 func suite(cfg sqliteengine.Config) enginetest.Suite {
 	return suiteOf(cfg, func(*sqliteengine.Engine) {})
 }
 
-// suiteOf is suite for engines that are changed before they are used.
+// suiteOf is suite with a function that prepares each engine.
 func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginetest.Suite {
 	return enginetest.Suite{Bubble: true, New: func(t testing.TB, o enginetest.Options) *enginetest.Harness {
 		c, cfg := clock.NewFake(), cfg
@@ -42,21 +42,21 @@ func suiteOf(cfg sqliteengine.Config, change func(*sqliteengine.Engine)) enginet
 
 func TestConformance(t *testing.T) { suite(sqliteengine.Config{}).Run(t) }
 
-// No process ends in a model's run, so nothing is shown by waiting for the disk.
+// The model's run ends no process, so it need not wait for the disk.
 func TestModel(t *testing.T) {
 	suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal}).Model(t)
 }
 
-// What the random scripts do with topics and groups, the model does as well.
+// The engine and the model agree on random scripts with topics and groups.
 func TestTopicModel(t *testing.T) {
 	s := suite(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal})
 	s.Sequences = 100
 	s.TopicModel(t)
 }
 
-// C12.82: no receipt of before a restored backup is accepted by what is restored, not
-// even while the message runs again.
-func TestReceiptsOfBeforeARestoredBackup(t *testing.T) {
+// C12.82: a restored store accepts no receipt from before the restore, even while the
+// message is leased again.
+func TestReceiptsFromBeforeRestoreAreRejected(t *testing.T) {
 	var backup bytes.Buffer
 	suite(sqliteengine.Config{}).StaleReceipts(t, func(t testing.TB, h *enginetest.Harness) {
 		backup.Reset()
@@ -85,8 +85,8 @@ func TestReceiptsOfBeforeARestoredBackup(t *testing.T) {
 	})
 }
 
-// gathering is an engine as in a busy server: its writer lets callers join the
-// next commit, and pages are read row by row. It keeps the same contract.
+// gathering is an engine as in a busy server: its writer gathers callers before a commit, and
+// pages are read row by row. It keeps the same contract.
 func gathering() enginetest.Suite {
 	return suiteOf(sqliteengine.Config{Synchronous: sqliteengine.SyncNormal, Gather: true}, (*sqliteengine.Engine).ReadRowByRow)
 }
@@ -104,8 +104,8 @@ func TestModelGathering(t *testing.T) {
 	gathering().Model(t)
 }
 
-// secondRun leaves the second run of a suite to the full tests;
-// TestGatheringAnswersEverybody is its short form.
+// secondRun skips the second run of a suite in short tests; TestGatherAnswersAllCallers is
+// its short form.
 func secondRun(t *testing.T) {
 	t.Helper()
 	if testing.Short() {

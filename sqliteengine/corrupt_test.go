@@ -18,36 +18,36 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// A store of every kind of job is closed, damaged by hand, and opened again.
-// The numbers are those of the nineteen ways in which an index over jobs can
-// go wrong; where the layout excludes one, the test says by what.
+// These tests close a store with jobs of all kinds, damage its file and reopen it. The
+// numbers are those of the nineteen ways in which an index over jobs can be wrong. If the
+// layout excludes one, the test names the reason.
 
-// damage is one way to harm a store.
+// damage is one way to damage a store.
 type damage struct {
 	name string
 	sql  string
-	// found is the kind that Check reports; "" if the statement must be refused
-	// by refusedBy.
+	// found is the kind of fault that Check reports. It is "" if refusedBy must refuse the
+	// statement.
 	found, refusedBy string
 }
 
 var damages = []damage{
-	// 1: a job in no set. Its state is a column that always has a value, and
-	// SQLite keeps the index of each.
+	// 1: a job in no set. Its state is a column that always has a value, and SQLite
+	// maintains the indexes.
 	{"1 RecordInNoSet", "UPDATE jobs SET state = 0", "", "CHECK"},
 	{"1 RecordWithoutState", "UPDATE jobs SET state = NULL", "", "NOT NULL"},
 	{"1 RecordWithoutPlace", "UPDATE jobs SET place = NULL", "", "NOT NULL"},
-	// 2–7: an entry of a set without its record. The sets are indexes of the
-	// table; what stands beside it is:
+	// 2–7: an entry of a set without its record. The sets are indexes of the table. Other
+	// tables have these entries:
 	{"7 AliasWithoutJob", "INSERT INTO aliases SELECT min(id), 'nobody', zeroblob(16) FROM queues", faultAliasStray, ""},
 	{"7 BodyWithoutJob", "INSERT INTO bodies SELECT min(id), zeroblob(16), x'00' FROM queues", faultBodyStray, ""},
 	{"7 BodyLost", "DELETE FROM bodies", faultBodyMissing, ""},
 	{"7 BodyTwice", "INSERT INTO bodies SELECT queue, number, body FROM jobs WHERE state = 2 AND body IS NOT NULL LIMIT 1", faultBodyTwice, ""},
-	// 8–10: in two sets. There is one row per job, and one state in it.
+	// 8–10: a job in two sets. A job is one row with one state.
 	{"8 SameJobTwice", "INSERT INTO jobs SELECT * FROM jobs LIMIT 1", "", "UNIQUE"},
 	{"9 PlaceOfAnotherState", "UPDATE jobs SET place = place + 1000000000000 WHERE state = 1", faultPlace, ""},
 	{"10 DeadAtAnotherPlace", "UPDATE jobs SET place = x'00' WHERE state = 5", "", "CHECK"},
-	// 11: handed out, but without the end of its lease.
+	// 11: a leased job without a lease end.
 	{"11 LeasedWithoutEnd", "UPDATE jobs SET place = NULL WHERE state = 4", "", "NOT NULL"},
 	{"11 LeasedWithoutNumber", "UPDATE jobs SET place = 'soon' WHERE state = 4", "", "CHECK"},
 	// 12–13: order keys.
@@ -57,7 +57,7 @@ var damages = []damage{
 	{"13 BlockedByNobody", "DELETE FROM heads", faultBlockedByNone, ""},
 	{"13 RunsWithoutKey", "DELETE FROM heads", faultKeyNotHeld, ""},
 	{"13 BlockedWithoutKey", "UPDATE jobs SET state = 3 WHERE state = 2", "", "CHECK"},
-	// 14: an alias to nothing, and none.
+	// 14: an alias without a job, and a job without its alias.
 	{"14 AliasOfAnother", "UPDATE aliases SET number = zeroblob(16)", faultAliasStray, ""},
 	{"14 AliasLost", "DELETE FROM aliases", faultAliasMissing, ""},
 	{"14 TwoJobsOfOneID", "INSERT INTO aliases SELECT * FROM aliases", "", "UNIQUE"},
@@ -71,8 +71,8 @@ var damages = []damage{
 	{"16 ExpiryWithoutJob", "INSERT INTO expiries SELECT min(id), 5, zeroblob(16) FROM queues", faultExpiryStray, ""},
 	{"16 ExpiryLost", "DELETE FROM expiries", faultExpiryMissing, ""},
 	{"16 ExpiryAtAnotherMoment", "UPDATE expiries SET moment = moment + 1", faultExpiryMissing, ""},
-	// 17: rules that nobody can read. Run state without its job can't be: it is
-	// the job's row.
+	// 17: unreadable rules. Run state without a job is impossible, because it is in the job's
+	// row.
 	{"17 RulesUnreadable", "UPDATE jobs SET rules = x'ffffffffffffffff' WHERE state = 2", faultUnreadable, ""},
 	{"17 NumberCut", "UPDATE jobs SET number = x'00'", "", "CHECK"},
 	// 18: counters.
@@ -80,19 +80,19 @@ var damages = []damage{
 	{"18 CountersDoNotAddUp", "UPDATE tallies SET acked = acked + 3", faultCounters, ""},
 	{"18 TalliesLost", "DELETE FROM tallies", faultCounters, ""},
 	{"18 RowsOfNoQueue", "UPDATE jobs SET queue = 999 WHERE state = 5", faultStray, ""},
-	// 19, a marker missing while something is due, has a test of its own: the
-	// writer's timers are in memory and are read again when it opens.
+	// 19, a missing marker, has a test of its own: the writer's times are in memory and are
+	// read again at opening.
 }
 
-// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can
-// hold, changes nothing without repair, and mends each in one step.
+// C4.76, C4.77, C4.78, C4.80, C4.81: Check finds every fault that the tables can have. It
+// changes nothing without repair, and repairs each fault in one transaction.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	mendEach(t, damages, newRuin, (*ruin).drain)
+	repairEach(t, damages, newDamagedStore, (*damagedStore).drain)
 }
 
-// mendEach damages a store of its own in each way, repairs it, and drains what is left.
-func mendEach(t *testing.T, damages []damage, newRuin func(*testing.T) *ruin, drain func(*ruin)) {
+// repairEach damages a new store in each way, repairs it, and drains the rest.
+func repairEach(t *testing.T, damages []damage, newRuin func(*testing.T) *damagedStore, drain func(*damagedStore)) {
 	for _, d := range damages {
 		t.Run(strings.ReplaceAll(d.name, " ", ""), func(t *testing.T) {
 			t.Parallel()
@@ -109,39 +109,38 @@ func mendEach(t *testing.T, damages []damage, newRuin func(*testing.T) *ruin, dr
 			}
 
 			r.open()
-			r.findAndMend(d.found)
+			r.findAndRepair(d.found)
 			drain(r)
 		})
 	}
 }
 
-// TestCheckMomentMissed is the nineteenth: the writer would sleep over what is
-// due.
+// TestCheckMissedTime is the nineteenth fault: the timer would miss a due time.
 //
 // C4.79
-func TestCheckMomentMissed(t *testing.T) {
+func TestCheckMissedTime(t *testing.T) {
 	t.Parallel()
-	newRuin(t).missMoment(ruinQueue)
+	newDamagedStore(t).missMoment(damagedQueue)
 }
 
-// missMoment removes the marker of a queue or a topic, and repairs it.
-func (r *ruin) missMoment(q duly.QueueRef) {
+// missTime removes the marker of a queue or a topic, and repairs it.
+func (r *damagedStore) missMoment(q duly.QueueRef) {
 	r.Helper()
 	r.open()
 	err := r.e.change(r.Context(), func(t *tx) error {
-		t.queue(q.Normal()).first = noMoments
+		t.queue(q.Normal()).earliest = noEvents
 		return nil
 	})
 	if err != nil {
 		r.Fatal(err)
 	}
-	r.findAndMend(faultMoment)
+	r.findAndRepair(faultMoment)
 }
 
-var ruinQueue = duly.Q("ruin")
+var damagedQueue = duly.Q("ruin")
 
-// C4.79: what calls before it in the same transaction have changed is no fault.
-func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
+// C4.79: changes of earlier calls in the same transaction are no fault.
+func TestCheckSeesEarlierCallsOfItsTransaction(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := context.Background()
@@ -157,7 +156,7 @@ func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
 	join := func(f func() error) {
 		before := waiting(e)
 		go func() { done <- f() }()
-		for waiting(e) == before { // in this order
+		for waiting(e) == before { // keeps the order of the calls
 			runtime.Gosched()
 		}
 	}
@@ -178,20 +177,20 @@ func TestCheckKnowsTheTransactionThatItStandsIn(t *testing.T) {
 	}
 }
 
-// ruin is a store with a job of every kind in it.
-type ruin struct {
+// damagedStore is a store with jobs of all kinds.
+type damagedStore struct {
 	*testing.T
 	path  string
 	clock *clock.Fake
 	e     *Engine
-	ids   map[string]bool // of jobs that are not done
+	ids   map[string]bool // IDs of the jobs that are not done
 }
 
-func emptyRuin(t *testing.T) *ruin {
-	return &ruin{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
+func emptyRuin(t *testing.T) *damagedStore {
+	return &damagedStore{T: t, path: filepath.Join(t.TempDir(), "duly.db"), clock: clock.NewFake(), ids: map[string]bool{}}
 }
 
-func newRuin(t *testing.T) *ruin {
+func newDamagedStore(t *testing.T) *damagedStore {
 	r := emptyRuin(t)
 	r.open()
 	r.fill()
@@ -201,10 +200,10 @@ func newRuin(t *testing.T) *ruin {
 	return r
 }
 
-func (r *ruin) open() {
+func (r *damagedStore) open() {
 	r.Helper()
 	cfg := Config{Path: r.path, Manual: true, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
-	if r.clock != nil { // else the machine's
+	if r.clock != nil { // otherwise the system clock
 		cfg.Clock = r.clock
 	}
 	var err error
@@ -215,12 +214,12 @@ func (r *ruin) open() {
 	r.Cleanup(func() { r.e.Close() })
 }
 
-// fill makes delayed, ready, blocked, leased, dead and done jobs, with keys,
-// own IDs, expiries and large bodies among them.
-func (r *ruin) fill() {
+// fill pushes delayed, ready, blocked, leased, dead and done jobs, also with keys, own IDs,
+// expiries and large bodies.
+func (r *damagedStore) fill() {
 	ctx := context.Background()
 	lease := func(as duly.Settlement) {
-		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 1})
+		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{damagedQueue.Name}, Max: 1})
 		if err != nil || len(got) != 1 {
 			r.Fatal(got, err)
 		}
@@ -248,10 +247,10 @@ func (r *ruin) fill() {
 	)
 }
 
-func (r *ruin) push(jobs ...duly.Job) {
+func (r *damagedStore) push(jobs ...duly.Job) {
 	r.Helper()
 	for i := range jobs {
-		jobs[i].Queue = ruinQueue.Name
+		jobs[i].Queue = damagedQueue.Name
 	}
 	results, err := r.e.Push(context.Background(), jobs)
 	if err != nil {
@@ -266,7 +265,7 @@ func (r *ruin) push(jobs ...duly.Job) {
 }
 
 // harm runs a statement on the closed file.
-func (r *ruin) harm(sql string) error {
+func (r *damagedStore) harm(sql string) error {
 	c, err := sq.Open(r.path, sq.ReadWrite)
 	if err != nil {
 		r.Fatal(err)
@@ -275,7 +274,7 @@ func (r *ruin) harm(sql string) error {
 	return c.Exec(sql)
 }
 
-func (r *ruin) check(repair bool) []duly.Fault {
+func (r *damagedStore) check(repair bool) []duly.Fault {
 	r.Helper()
 	report, err := r.e.Check(context.Background(), duly.CheckParams{Repair: repair})
 	if err != nil {
@@ -284,8 +283,9 @@ func (r *ruin) check(repair bool) []duly.Fault {
 	return report.Faults
 }
 
-// findAndMend: Check finds the fault and changes nothing; one repair mends it.
-func (r *ruin) findAndMend(kind string) {
+// findAndRepair checks that Check finds the fault without changing anything, and that one
+// repair removes it.
+func (r *damagedStore) findAndRepair(kind string) {
 	r.Helper()
 	is := func(f duly.Fault) bool { return f.Kind == kind }
 	if faults := r.check(false); !slices.ContainsFunc(faults, is) {
@@ -299,16 +299,16 @@ func (r *ruin) findAndMend(kind string) {
 	}
 }
 
-// drain: every job that was there is dead or comes out.
-func (r *ruin) drain() {
+// drain checks that every job is dead or can be reserved.
+func (r *damagedStore) drain() {
 	r.Helper()
 	ctx := context.Background()
 	seen := map[string]bool{}
-	r.clock.Advance(31 * time.Second) // over every lease
-	r.clock.Advance(30 * time.Second) // what was later is due
+	r.clock.Advance(31 * time.Second) // past every lease
+	r.clock.Advance(30 * time.Second) // past every due time
 
 	for {
-		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{ruinQueue.Name}, Max: 100})
+		got, err := r.e.Reserve(ctx, duly.ReserveParams{Queues: []string{damagedQueue.Name}, Max: 100})
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func (r *ruin) drain() {
 		}
 	}
 
-	s, err := r.e.Stats(ctx, ruinQueue)
+	s, err := r.e.Stats(ctx, damagedQueue)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -339,5 +339,5 @@ func (r *ruin) drain() {
 	}
 }
 
-// stray tells whether this is the test that takes rows away from their queue.
-func (r *ruin) stray() bool { return strings.Contains(r.Name(), "RowsOfNoQueue") }
+// stray reports whether this is the test that deletes a queue's row.
+func (r *damagedStore) stray() bool { return strings.Contains(r.Name(), "RowsOfNoQueue") }

@@ -12,47 +12,48 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Engine is an engine in one file. It implements duly.Contract and everything
-// that an engine which owns its storage may offer beside it: duly.Maintainer,
-// duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher, duly.Limiter,
-// duly.CancelWatcher, duly.Backuper and duly.Topics. It is safe for concurrent use.
+// Engine is an engine that stores everything in one SQLite file. It implements
+// duly.Contract and the optional interfaces of an engine that owns its storage:
+// duly.Maintainer, duly.Registry, duly.Placer, duly.Surveyor, duly.Watcher,
+// duly.Limiter, duly.CancelWatcher, duly.Backuper and duly.Topics. It is safe for
+// concurrent use.
 type Engine struct {
-	cfg     Config
-	layout  layout
-	lock    *os.File
-	inbox   inbox
-	hub     *hub
-	readers readers
-	w       *writer
+	cfg      Config
+	layout   layout
+	lock     *os.File
+	inbox    inbox
+	notifier *notifier
+	readers  readers
+	w        *writer
 
-	watchers watchers
-	cancels  cancels.Hub
-	spending spending
+	tokenWatchers tokenWatchers
+	cancels       cancels.Hub
+	tokenUsage    tokenUsage
 
 	consumers consumers
 
-	closing atomic.Bool
-	full    atomic.Bool // the disk is; new jobs are refused
-	once    sync.Once
-	stopped chan struct{} // closed when the writer has ended
-	err     error         // of Close
+	closing  atomic.Bool
+	diskFull atomic.Bool // the disk is full, so new jobs are refused
+	once     sync.Once
+	stopped  chan struct{} // closed when the writer has returned
+	err      error         // of Close
 }
 
-// Close implements duly.Engine. What was submitted before is still done.
+// Close implements duly.Engine. Operations submitted before Close still run.
 func (e *Engine) Close() error {
 	e.once.Do(func() {
 		e.closing.Store(true)
 		e.inbox.close()
 		<-e.stopped
 		e.cancels.Close()
-		e.hub.close()
-		e.err = e.shut()
+		e.notifier.close()
+		e.err = e.closeStore()
 	})
 	return e.err
 }
 
-// alive reports an ended context and a closed engine.
-func (e *Engine) alive(ctx context.Context) error {
+// checkOpen returns an error if ctx has ended or the engine is closed.
+func (e *Engine) checkOpen(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -62,15 +63,15 @@ func (e *Engine) alive(ctx context.Context) error {
 	return nil
 }
 
-// begin is when something begins that is observed; 0 where nobody observes.
-func (e *Engine) begin() time.Duration {
+// observeStart returns the start time of an observed call, or 0 without an observer.
+func (e *Engine) observeStart() time.Duration {
 	if e.cfg.Observe == nil {
 		return 0
 	}
 	return clock.Monotonic()
 }
 
-// observe tells how long it took.
+// observe reports the duration of a call to the observer.
 func (e *Engine) observe(call string, began time.Duration) {
 	if e.cfg.Observe != nil {
 		e.cfg.Observe(call, clock.Monotonic()-began)

@@ -8,8 +8,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// storeError is an error of the file as the contract tells it. Errors of the
-// contract stay as they are.
+// storeError converts an error of the file to a contract error. Contract errors are
+// returned unchanged.
 func storeError(path string, err error) error {
 	var ours *duly.Error
 	switch {
@@ -19,25 +19,25 @@ func storeError(path string, err error) error {
 		return ours
 	case sq.IsFull(err):
 		return &duly.Error{Code: duly.CodeFull, Cause: err,
-			Message: fmt.Sprintf("no room on the disk of %s; nothing was stored: free some, then repeat", path)}
+			Message: fmt.Sprintf("the disk of %s is full; nothing was stored: free some space and repeat", path)}
 	case sq.IsCorrupt(err):
 		return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
-			Message: fmt.Sprintf("%s is damaged; stop, and restore a backup", path)}
+			Message: fmt.Sprintf("%s is damaged; stop the process and restore a backup", path)}
 	case sq.IsConstraint(err), errors.Is(err, errJob), errors.Is(err, errRules):
 		return &duly.Error{Code: duly.CodeInternal, Cause: err,
-			Message: fmt.Sprintf("%s holds entries that contradict each other; run a check with repair", path)}
+			Message: fmt.Sprintf("%s has inconsistent entries; run a check with repair", path)}
 	case sq.IsReadOnly(err):
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s can't be written to; check the rights of the file and of its folder", path)}
+			Message: fmt.Sprintf("%s is not writable; check the permissions of the file and its folder", path)}
 	}
 
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("%s can't be read or written at the moment; it may have happened", path)}
+		Message: fmt.Sprintf("%s can't be read or written at the moment; the call may have taken effect", path)}
 }
 
-// refusal tells whether an operation has refused to do anything, which leaves
-// its transaction as it was.
-func refusal(err error) bool {
+// isRefusal reports whether an operation refused its input. Such an operation has
+// changed nothing, so its transaction goes on.
+func isRefusal(err error) bool {
 	var ours *duly.Error
 	return errors.As(err, &ours) && ours.Code != duly.CodeCorrupt && ours.Code != duly.CodeInternal
 }

@@ -1,5 +1,5 @@
 package sqliteengine
 
-// ReadRowByRow lets every page be read in transactions of one row each, as if a
-// checkpoint always waited for the end of reads.
+// ReadRowByRow makes every page use one transaction per row, as if a checkpoint always waited
+// for reads to end.
 func (e *Engine) ReadRowByRow() { e.readers.gate.closed.Store(true) }

@@ -19,67 +19,67 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Every named statement is a fail point: the test replaces it by a statement that
-// panics, on the writer's connection. So production code needs no hooks.
+// Every named statement is a fail point: the test replaces it by a statement that panics, on
+// the writer's connection. So production code needs no hooks.
 
 // notToured lists the named statements without a fail point, by the beginning of
 // their names, with the reason.
 var notToured = map[string]string{
-	"backup":           "its own connection",
-	"check_":           "a check's own transaction",
-	"recount":          "a check's own transaction",
-	"stray_":           "a check's own transaction",
-	"expiry_has":       "a check's own transaction",
-	"alias_clear":      "a check's repair",
-	"job_quarantine":   "a repair of a damaged row",
-	"file_check":       "opening",
-	"queues_load":      "opening",
-	"begin_read":       "readers",
-	"list_":            "readers",
-	"queue_find":       "readers",
-	"queue_names":      "readers",
-	"queue_page":       "readers",
-	"namespace_names":  "readers",
-	"ready_from":       "readers",
-	"next_due":         "readers",
-	"due_count":        "readers",
-	"body_size":        "readers",
-	"token_find":       "readers",
-	"token_list":       "readers",
-	"placement_find":   "readers",
-	"placement_list":   "readers",
-	"target_list":      "readers",
-	"push_queues":      "readers",
-	"run_out_count":    "readers",
-	"over_count":       "readers",
-	"due_after":        "a look without a caller",
-	"lease_end_after":  "a look without a caller",
-	"expiry_after":     "a look without a caller",
-	"bury_":            "a chore without a caller",
-	"grave_close":      "a chore without a caller",
-	"grave_next":       "a chore without a caller",
-	"vacuum_s":         "a chore without a caller",
-	"queue_moments":    "opening",
-	"done_first":       "a bound of 100 000 done jobs",
-	"removal_":         "Deletes that share a statement",
-	"placement_change": "as placement_make",
-	"expiry_add_many":  "as push_many",
-	"due_other":        "a clock that was set back",
-	"void_receipts":    "a restore",
-	"topics_load":      "opening",
-	"groups_load":      "opening",
-	"topic_find":       "readers",
-	"topic_id":         "readers",
-	"topic_names":      "readers",
-	"group_find":       "readers",
-	"group_names":      "readers",
-	"blocked_places":   "readers",
-	"delayed_list":     "readers",
-	"message_look":     "readers",
-	"delayed_after":    "a look without a caller",
-	"delayed_count":    "a look without a caller",
-	"delayed_keys":     "a look without a caller",
-	"keys_from":        "a look without a caller",
+	"backup":              "its own connection",
+	"check_":              "a check's own transaction",
+	"recount":             "a check's own transaction",
+	"stray_":              "a check's own transaction",
+	"expiry_has":          "a check's own transaction",
+	"alias_clear":         "a check's repair",
+	"job_quarantine":      "a repair of a damaged row",
+	"file_check":          "opening",
+	"queues_load":         "opening",
+	"begin_read":          "readers",
+	"list_":               "readers",
+	"queue_find":          "readers",
+	"queue_names":         "readers",
+	"queue_page":          "readers",
+	"namespace_names":     "readers",
+	"ready_from":          "readers",
+	"next_due":            "readers",
+	"due_count":           "readers",
+	"body_size":           "readers",
+	"token_find":          "readers",
+	"token_list":          "readers",
+	"placement_find":      "readers",
+	"placement_list":      "readers",
+	"target_list":         "readers",
+	"push_queues":         "readers",
+	"run_out_count":       "readers",
+	"expired_ready_count": "readers",
+	"due_after":           "a poll without a caller",
+	"lease_end_after":     "a poll without a caller",
+	"expiry_after":        "a poll without a caller",
+	"remains_":            "maintenance without a caller",
+	"grave_drop":          "maintenance without a caller",
+	"grave_next":          "maintenance without a caller",
+	"vacuum_s":            "maintenance without a caller",
+	"queue_moments":       "opening",
+	"done_first":          "a bound of 100 000 done jobs",
+	"delete_":             "Deletes that share a statement",
+	"placement_change":    "as placement_make",
+	"expiry_add_many":     "as push_many",
+	"due_other":           "a clock that was set back",
+	"void_receipts":       "a restore",
+	"topics_load":         "opening",
+	"groups_load":         "opening",
+	"topic_find":          "readers",
+	"topic_id":            "readers",
+	"topic_names":         "readers",
+	"group_find":          "readers",
+	"group_names":         "readers",
+	"blocked_places":      "readers",
+	"delayed_list":        "readers",
+	"message_head":        "readers",
+	"delayed_after":       "a poll without a caller",
+	"delayed_count":       "a poll without a caller",
+	"delayed_keys":        "a poll without a caller",
+	"keys_from":           "a poll without a caller",
 }
 
 // failpoints runs one operation at a time, with one fail point.
@@ -127,7 +127,7 @@ func TestPanicAtAnyStatementChangesNothing(t *testing.T) {
 	t.Cleanup(func() { e.Close() })
 
 	points := 0
-	for round := range 3 { // a chore that comes between may take the fail point of an operation
+	for round := range 3 { // maintenance may hit the fail point of an operation first
 		first := round == 0
 		for _, op := range failpointTour() {
 			for _, name := range f.used(op) {
@@ -168,7 +168,7 @@ func (f *failpoints) points() []string {
 	})
 }
 
-// fresh brings a new queue to where the operation has something to do.
+// fresh prepares a new queue for the operation.
 func (f *failpoints) fresh(op failpointOp) (q duly.QueueRef, act func() error) {
 	f.Helper()
 	f.queues++
@@ -222,7 +222,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 
 	letGo := held(f.T, f.e)
 	f.clock.Advance(op.wait)
-	f.restore, f.turns = poison(f.e.w.c, name), 2 // the transaction of the holder, and that of the operation
+	f.restore, f.turns = poison(f.e.w.c, name), 2 // the transaction of held, and that of the operation
 	panics := f.log.Count("an operation panicked")
 	err := f.run(op, act, letGo)
 	if f.log.Count("an operation panicked") == panics {
@@ -230,7 +230,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	}
 	f.reached[name]++
 	if err == nil {
-		return 1 // a look without a caller ran first and panicked
+		return 1 // a poll without a caller ran first and panicked
 	}
 	if !errors.Is(err, duly.ErrInternal) {
 		f.Errorf("%s with a panic at %s: %v", op.name, name, err)
@@ -244,8 +244,7 @@ func (f *failpoints) try(op failpointOp, name string) int {
 	return 1
 }
 
-// poison puts statements that panic in the place of a name. The writer must be
-// held.
+// poison replaces a named statement by one that panics. The caller holds the writer.
 func poison(c *conn, name string) (restore func()) {
 	named, wide := maps.Clone(c.named), maps.Clone(c.wide)
 	c.named[name] = new(sq.Stmt)
@@ -297,7 +296,7 @@ func (f *failpoints) snapshot(q duly.QueueRef) string {
 type failpointOp struct {
 	name string
 	wait time.Duration // between prepare and the call
-	// prepare brings a fresh queue to where the call has something to do.
+	// prepare brings a new queue into the state that the call needs.
 	prepare func(f *failpoints, q duly.QueueRef) (act func() error)
 }
 
@@ -360,8 +359,8 @@ func hotFailpoints() []failpointOp {
 	}
 }
 
-// replaceRunning returns the delivery of a job that a newer push replaces while
-// it runs. The newer job is finished.
+// replaceRunning returns the delivery of a job that a newer push has replaced during the
+// delivery. The newer job is finished.
 func (f *failpoints) replaceRunning(q duly.QueueRef) []duly.Delivery {
 	f.Helper()
 	m := duly.Merge{Key: "r", Mode: duly.MergeReplace}

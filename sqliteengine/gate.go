@@ -9,23 +9,23 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// gate counts the read transactions under way. A checkpoint closes it while it
-// waits for their end: reads that overlap all the time would otherwise keep the
-// log from being restarted. The zero value is open; set clock first.
+// gate counts the running read transactions. A checkpoint closes it while it waits for their
+// end. Otherwise overlapping reads could prevent the WAL from ever restarting. The zero value
+// is open; clock must be set.
 type gate struct {
 	clock clock.Clock
 
 	mu      sync.Mutex
-	inside  int           // read transactions under way
-	opened  chan struct{} // nil: the gate is open; else closed when it opens
-	changed func()        // called when the last read leaves, and when time is up
+	inside  int           // number of running read transactions
+	opened  chan struct{} // nil while the gate is open, else closed when it opens
+	changed func()        // called when the last read leaves and when the limit has passed
 	timer   clock.Timer
 
-	closed atomic.Bool // opened is not nil
+	closed atomic.Bool // whether opened is not nil
 }
 
-// enter waits until the gate is open and counts a read. It returns
-// errInterrupted if ctx ends first. A read that entered must leave.
+// enter waits until the gate is open and counts a read, which must call leave at its end. It
+// returns errInterrupted if ctx ends first.
 func (g *gate) enter(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -47,7 +47,7 @@ func (g *gate) enter(ctx context.Context) error {
 	return nil
 }
 
-// leave ends a read that entered.
+// leave ends a read.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,9 +56,8 @@ func (g *gate) leave() {
 	}
 }
 
-// close keeps new reads outside for at most limit. It calls changed once no
-// read is inside, and once the limit has passed; changed must not block and
-// must not call the gate.
+// close blocks new reads for at most limit. It calls changed once no read is running, and
+// once the limit has passed. changed must not block or call the gate.
 func (g *gate) close(limit time.Duration, changed func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +71,7 @@ func (g *gate) close(limit time.Duration, changed func()) {
 	g.timer = g.clock.AfterFunc(limit, func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		if g.opened == opened { // not opened, or closed again, meanwhile
+		if g.opened == opened { // the gate was not opened meanwhile
 			g.openLocked()
 			changed()
 		}
@@ -82,7 +81,7 @@ func (g *gate) close(limit time.Duration, changed func()) {
 	}
 }
 
-// open lets reads in again.
+// open lets reads start again.
 func (g *gate) open() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -98,10 +97,10 @@ func (g *gate) openLocked() {
 	g.closed.Store(false)
 }
 
-// isClosed reports whether a checkpoint waits for the end of reads.
+// isClosed reports whether a checkpoint waits for reads to end.
 func (g *gate) isClosed() bool { return g.closed.Load() }
 
-// busy reports whether the gate is closed and reads are still inside.
+// busy reports whether the gate is closed and reads are still running.
 func (g *gate) busy() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,7 +17,7 @@ func newGate() (g *gate, c *clock.Fake, changed *int, closeIt func()) {
 	return g, c, changed, func() { g.close(checkpointPause, func() { *changed++ }) }
 }
 
-// entering is a read that enters in a goroutine of its own.
+// entering is a read that calls enter in a goroutine.
 func entering(ctx context.Context, g *gate) chan error {
 	entered := make(chan error, 1)
 	go func() { entered <- g.enter(ctx) }()
@@ -33,7 +33,7 @@ func waitsOutside(t *testing.T, entered chan error) {
 	}
 }
 
-// A closed gate keeps new reads outside and reports the end of those inside.
+// A closed gate blocks new reads and reports the end of the running ones.
 func TestGateWaitsForReadsToEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestGateWaitsForReadsToEnd(t *testing.T) {
 	})
 }
 
-// A gate without reads inside reports so at once.
+// A gate without running reads reports that at once.
 func TestGateClosesWithoutReads(t *testing.T) {
 	t.Parallel()
 	g, c, changed, closeIt := newGate()
@@ -81,13 +81,13 @@ func TestGateClosesWithoutReads(t *testing.T) {
 	}
 }
 
-// Reads wait no longer than the limit, although a read inside never ends. The
-// limit of one closing is no limit of the next.
+// The limit bounds the wait of new reads, even if a running read never ends. Each closing has
+// a limit of its own.
 func TestGateOpensAfterItsLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		g, c, changed, closeIt := newGate()
-		if err := g.enter(t.Context()); err != nil { // and stays
+		if err := g.enter(t.Context()); err != nil { // without leave
 			t.Fatal(err)
 		}
 		closeIt()
@@ -105,7 +105,7 @@ func TestGateOpensAfterItsLimit(t *testing.T) {
 	})
 }
 
-// A read whose caller leaves while it waits is not inside.
+// A read whose caller leaves while it waits is not counted.
 func TestGateForgetsCanceledReads(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

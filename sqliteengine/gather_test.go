@@ -9,9 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A writer that lets callers join the next commit answers each of them, and
-// waits for none: the last caller alone is answered too.
-func TestGatheringAnswersEverybody(t *testing.T) {
+// A gathering writer answers every caller, also the last one, for which no other comes.
+func TestGatherAnswersAllCallers(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	e, err := Open(ctx, Config{Path: filepath.Join(t.TempDir(), "duly.db"), Gather: true})

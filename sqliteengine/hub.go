@@ -11,78 +11,76 @@ import (
 )
 
 const (
-	// recheck is how long after a waiter was woken another one is, if nobody
-	// has reserved meanwhile: the first may have vanished.
+	// recheck is how long after waking a waiter the notifier wakes another one, if
+	// nobody has reserved: the first may have disappeared.
 	recheck = 2 * time.Second
-	// longestSleep bounds the timer, so that a wall clock that was set is
-	// noticed.
+	// longestSleep bounds the timer, so that a wall clock set forward is noticed.
 	longestSleep = 2 * time.Second
 )
 
-// hub is what may be known of queues without asking the writer: it wakes
-// waiters and holds the engine's one timer. The writer tells it of every
-// commit.
-type hub struct {
+// notifier knows the committed state of the queues, wakes waiters and holds the engine's one
+// timer. The writer reports every commit to it.
+type notifier struct {
 	e  *Engine
 	mu sync.Mutex
-	// views holds every queue, and those that are not there but waited for.
-	views   map[door]*view
-	waiters waiters.Registry[door]
-	// leasing are the views with leases, which the engine takes back by itself. The
-	// timer serves them and those with waiters.
-	leasing map[*view]struct{}
+	// views holds all existing queues and all waited ones.
+	views   map[waitKey]*queueView
+	waiters waiters.Registry[waitKey]
+	// leasing holds the queues with leases, which the engine takes back on its own. The
+	// timer serves these and the waited ones.
+	leasing map[*queueView]struct{}
 	timer   clock.Timer
-	armed   int64 // the moment that the timer is set for; never: not set
+	armed   int64 // the time for which the timer is set, never if it is not set
 	closed  bool
 }
 
-// door is one of the two ways into a queue: callers that take jobs for themselves
-// stand at one, dispatchers at the other. A queue has jobs at one of them; at the other
-// it looks as if it did not exist.
-type door struct {
+// waitKey is a queue and a kind of callers. Dispatchers of push queues wait apart from
+// callers that take jobs for themselves. Each queue serves only one of the two kinds; for
+// the other it looks like an unknown queue.
+type waitKey struct {
 	ref        duly.QueueRef
 	dispatcher bool
 }
 
-// other is the other door of the same queue.
-func (d door) other() door { return door{d.ref, !d.dispatcher} }
+// otherKind returns the same queue with the other kind of callers.
+func (d waitKey) otherKind() waitKey { return waitKey{d.ref, !d.dispatcher} }
 
-// view is a queue as it was when it was last committed, and who waits for it.
-type view struct {
-	door    door
-	exists  bool
-	cfg     duly.QueueConfig
-	ready   int64
-	open    func(now int64) int // deliveries that pause and limits allow
-	opensAt int64               // when the rate limit opens; 0: there is none
-	first   moments             // lower bounds
-	next    moments             // of those the ones that lie ahead, for the timer
+// queueView is the last committed state of a queue.
+type queueView struct {
+	key          waitKey
+	exists       bool
+	cfg          duly.QueueConfig
+	ready        int64
+	allowance    func(now int64) int // number of deliveries that pause and limits allow
+	limitOpensAt int64               // when the rate limit next allows a delivery, 0 without one
+	earliest     eventTimes          // lower bounds
+	upcoming     eventTimes          // the times that lie in the future, for the timer
 
-	kind    kind
-	called  int64         // of a group: when it was last reserved from
-	unsure  bool          // of a group: only a look can tell what its lag is worth
-	last    int64         // of a topic: the ordinal of its newest message
-	floor   heldFloor     // of a topic
-	readers chan struct{} // of a topic: closed when messages enter
+	kind      kind
+	called    int64         // of a group: the time of the last Reserve
+	uncounted bool          // of a group: only a poll can count its deliverable messages
+	last      int64         // of a topic: the ordinal of its newest message
+	floor     heldFloor     // of a topic
+	readers   chan struct{} // of a topic: closed when messages enter
 
-	stepping bool // a step was asked for and has not been committed
+	stepping bool // a step was requested and has not committed yet
 }
 
-// waiter is one Wait under way.
-type waiter = waiters.Waiter[door]
+// waiter is one Wait call.
+type waiter = waiters.Waiter[waitKey]
 
-func newHub(e *Engine) *hub {
-	h := &hub{e: e, views: map[door]*view{}, leasing: map[*view]struct{}{}, armed: never}
+func newNotifier(e *Engine) *notifier {
+	h := &notifier{e: e, views: map[waitKey]*queueView{}, leasing: map[*queueView]struct{}{}, armed: never}
 	h.waiters.Life = recheck
-	h.waiters.Emptied = func(d door) { h.forget(h.views[d]) }
+	h.waiters.Emptied = func(d waitKey) { h.forget(h.views[d]) }
 	return h
 }
 
-// config is the configuration of a queue, if it exists.
-func (h *hub) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
+// config returns the configuration of a queue if it exists.
+func (h *notifier) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, d := range []door{{ref, false}, {ref, true}} {
+	for _, d := range []waitKey{{ref, false}, {ref, true}} {
 		if v := h.views[d]; v != nil && v.exists && v.kind != kindTopic {
 			return v.cfg, true
 		}
@@ -90,34 +88,34 @@ func (h *hub) config(ref duly.QueueRef) (cfg duly.QueueConfig, there bool) {
 	return cfg, false
 }
 
-// view finds the view of a door, or makes one for a queue that is not there.
-func (h *hub) view(d door) *view {
+// viewOf returns the state of a queue, and creates one for an unknown queue.
+func (h *notifier) viewOf(d waitKey) *queueView {
 	v := h.views[d]
 	if v == nil {
-		v = &view{door: d}
-		v.empty()
+		v = &queueView{key: d}
+		v.clear()
 		h.views[d] = v
 	}
 	return v
 }
 
-func (v *view) empty() {
+func (v *queueView) clear() {
 	v.exists, v.ready = false, 0
-	v.kind, v.unsure, v.called, v.last, v.floor = kindQueue, false, 0, 0, heldFloor{}
+	v.kind, v.uncounted, v.called, v.last, v.floor = kindQueue, false, 0, 0, heldFloor{}
 	v.wakeReaders()
-	v.first = noMoments
-	v.next, v.opensAt = v.first, 0
-	v.open = func(int64) int { return 0 }
+	v.earliest = noEvents
+	v.upcoming, v.limitOpensAt = v.earliest, 0
+	v.allowance = func(int64) int { return 0 }
 	v.cfg = duly.QueueConfig{}
 }
 
-// reset tells all queues anew, after the store was opened.
-func (h *hub) reset(queues map[duly.QueueRef]*queue) {
+// reset replaces the state of all queues after the store was opened.
+func (h *notifier) reset(queues map[duly.QueueRef]*queue) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for d, v := range h.views {
-		if q := queues[d.ref]; q == nil || q.door() != d {
-			h.empty(v)
+		if q := queues[d.ref]; q == nil || q.waitKey() != d {
+			h.clear(v)
 		}
 	}
 	now := h.now()
@@ -127,37 +125,37 @@ func (h *hub) reset(queues map[duly.QueueRef]*queue) {
 	h.arm(now)
 }
 
-// publish tells of the queues that a transaction has touched.
-func (h *hub) publish(t *tx) {
+// applyCommit applies a commit.
+func (h *notifier) applyCommit(t *tx) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
 	for _, q := range t.touched {
 		if q.destroyed {
-			h.empty(h.view(q.door()))
-			h.leaveOther(q)
+			h.clear(h.viewOf(q.waitKey()))
+			h.clearOther(q)
 			continue
 		}
-		if !t.lookedAt(q) {
+		if !t.polled(q) {
 			h.update(q, now)
 		}
 	}
-	for _, l := range t.looks {
-		h.learn(l.q, now)
-		h.found(l, now)
+	for _, p := range t.polls {
+		h.apply(p.q, now)
+		h.applyPoll(p, now)
 	}
 }
 
-// lookedAt tells whether a look has asked for the queue: it knows more than
-// the queue's sizes tell.
-func (t *tx) lookedAt(q *queue) bool {
-	return slices.ContainsFunc(t.looks, func(l look) bool { return l.q == q })
+// polled reports whether a poll of the transaction has counted the queue's jobs, which
+// is more exact than its sizes.
+func (t *tx) polled(q *queue) bool {
+	return slices.ContainsFunc(t.polls, func(l pollResult) bool { return l.q == q })
 }
 
-// update takes a queue's new truth over, wakes who has something to take by
-// it, and brings the timer nearer if need be.
-func (h *hub) update(q *queue, now int64) {
-	v := h.learn(q, now)
+// update applies a queue's new state, wakes waiters and sets the timer earlier if
+// necessary.
+func (h *notifier) update(q *queue, now int64) {
+	v := h.apply(q, now)
 	h.wake(v, now, v.ready)
 	h.armFor(v, now)
 	if q.log != nil {
@@ -165,30 +163,31 @@ func (h *hub) update(q *queue, now int64) {
 	}
 }
 
-func (h *hub) learn(q *queue, now int64) *view {
-	v := h.view(q.door())
+// apply applies a queue's new state.
+func (h *notifier) apply(q *queue, now int64) *queueView {
+	v := h.viewOf(q.waitKey())
 	if q.cfgDirty {
-		h.leaveOther(q)
+		h.clearOther(q)
 	}
 
-	v.exists, v.cfg, v.ready, v.first = true, q.cfg, q.sizes.Ready, q.first
+	v.exists, v.cfg, v.ready, v.earliest = true, q.cfg, q.sizes.Ready, q.earliest
 	v.stepping, v.kind = false, q.kind
 	switch q.kind {
 	case kindTopic:
-		h.learnTopic(v, q)
+		h.applyTopic(v, q)
 	case kindGroup:
-		h.learnGroup(v, q)
+		h.applyGroup(v, q)
 	}
 
-	if v.open, v.opensAt = q.openLater(now); q.sizes.Blocked == 0 {
-		v.next.expiry = never // nobody waits for what an expiry could free
+	if v.allowance, v.limitOpensAt = q.allowanceLater(now); q.sizes.Blocked == 0 {
+		v.upcoming.expiry = never // an expiry can free jobs only if some are blocked
 	} else {
-		v.next.expiry = v.first.expiry
+		v.upcoming.expiry = v.earliest.expiry
 	}
 
-	v.next.due, v.next.leaseEnd = v.first.due, v.first.leaseEnd
+	v.upcoming.due, v.upcoming.leaseEnd = v.earliest.due, v.earliest.leaseEnd
 	if !h.e.cfg.Manual {
-		if q.sizes.Leased > 0 || q.kind == kindTopic && v.first.leaseEnd != never {
+		if q.sizes.Leased > 0 || q.kind == kindTopic && v.earliest.leaseEnd != never {
 			h.leasing[v] = struct{}{}
 		} else {
 			delete(h.leasing, v)
@@ -196,25 +195,26 @@ func (h *hub) learn(q *queue, now int64) *view {
 	}
 
 	for range q.reserves {
-		h.waiters.Arrive(v.door)
+		h.waiters.Arrive(v.key)
 	}
 
-	if v.ready == 0 && q.reserves > 0 || !v.passed(now) { // more than there are jobs come in vain
-		h.waiters.Trim(v.door, int(v.ready))
+	if v.ready == 0 && q.reserves > 0 || !v.outdated(now) { // more woken waiters than jobs will find nothing
+		h.waiters.Trim(v.key, int(v.ready))
 	}
 	return v
 }
 
-// leaveOther empties the other door of a queue: its delivery may have changed.
-func (h *hub) leaveOther(q *queue) {
-	if v := h.views[q.door().other()]; v != nil && v.exists {
-		h.empty(v)
+// clearOther empties the queue's state for the other kind of callers, because its
+// delivery mode may have changed.
+func (h *notifier) clearOther(q *queue) {
+	if v := h.views[q.waitKey().otherKind()]; v != nil && v.exists {
+		h.clear(v)
 	}
 }
 
-// openLater is open for a moment that comes later, and when the rate limit
-// opens. It does not hold on to the queue.
-func (q *queue) openLater(now int64) (open func(int64) int, opensAt int64) {
+// allowanceLater returns a function that evaluates allowance at later times, and when the rate
+// limit next allows a delivery. The function does not retain the queue.
+func (q *queue) allowanceLater(now int64) (open func(int64) int, opensAt int64) {
 	if !q.cfg.Paused && q.cfg.MaxLeased == duly.None && !q.cfg.Rate.Limited() {
 		return unlimited, 0
 	}
@@ -222,72 +222,68 @@ func (q *queue) openLater(now int64) (open func(int64) int, opensAt int64) {
 		opensAt = q.bucket.Fill(r, now).OpensAt(r)
 	}
 	limits := queue{cfg: q.cfg, bucket: q.bucket, sizes: q.sizes}
-	return limits.open, opensAt
+	return limits.allowance, opensAt
 }
 
 func unlimited(int64) int { return never }
 
-// wake wakes waiters for n deliverable jobs, as far as limits allow and others
-// are not on their way already. Where moments have passed, a look has to tell
-// how many there are beside.
-func (h *hub) wake(v *view, now, n int64) {
-	if h.waiters.Waiting(v.door) == 0 {
+// wake wakes waiters for n deliverable jobs, within the limits and except for waiters
+// already woken. If a time has passed, it requests a poll to count further jobs.
+func (h *notifier) wake(v *queueView, now, n int64) {
+	if h.waiters.Waiting(v.key) == 0 {
 		return
 	}
-	if v.passed(now) {
-		h.e.inbox.wantLook()
-		if v.first.expiry < now {
-			return // some that count as ready may be over
+	if v.outdated(now) {
+		h.e.inbox.requestPoll()
+		if v.earliest.expiry < now {
+			return // some of the ready jobs may have expired
 		}
 	}
-	h.wakeFor(v, min(n, int64(v.open(now))))
+	h.wakeUpTo(v, min(n, int64(v.allowance(now))))
 }
 
-// wakeFor wakes the oldest waiters until as many are on their way as there are
-// deliverable jobs.
-func (h *hub) wakeFor(v *view, n int64) {
-	h.waiters.Wake(v.door, 0, int(n), h.e.cfg.Clock.Mono())
+// wakeUpTo wakes the oldest waiters until as many are woken as there are deliverable jobs.
+func (h *notifier) wakeUpTo(v *queueView, n int64) {
+	h.waiters.Wake(v.key, 0, int(n), h.e.cfg.Clock.Mono())
 }
 
-// passed tells whether there may be more deliverable jobs, or fewer, than are
-// counted as ready.
-func (v *view) passed(now int64) bool {
-	return v.first.due <= now || v.first.leaseEnd <= now || v.first.expiry < now || v.unsure
+// outdated reports whether the number of deliverable jobs may differ from v.ready.
+func (v *queueView) outdated(now int64) bool {
+	return v.earliest.due <= now || v.earliest.leaseEnd <= now || v.earliest.expiry < now || v.uncounted
 }
 
-// found takes over what a look has found.
-func (h *hub) found(l look, now int64) {
-	v := h.view(l.q.door())
-	if v.next = l.next; v.unsure {
-		v.unsure, v.ready = false, l.n
+// applyPoll applies the result of a poll.
+func (h *notifier) applyPoll(p pollResult, now int64) {
+	v := h.viewOf(p.q.waitKey())
+	if v.upcoming = p.upcoming; v.uncounted {
+		v.uncounted, v.ready = false, p.ready
 	}
-	h.wakeFor(v, l.n)
+	h.wakeUpTo(v, p.ready)
 	h.armFor(v, now)
 }
 
-// empty notes that a queue is not there.
-func (h *hub) empty(v *view) {
-	v.empty()
-	h.waiters.Trim(v.door, 0)
+// clear marks a queue as unknown.
+func (h *notifier) clear(v *queueView) {
+	v.clear()
+	h.waiters.Trim(v.key, 0)
 	h.forget(v)
 }
 
-// forget drops the view of a queue that is not there and that nobody waits
-// for.
-func (h *hub) forget(v *view) {
+// forget drops an unknown queue without waiters.
+func (h *notifier) forget(v *queueView) {
 	if v.exists {
 		return
 	}
 	delete(h.leasing, v)
-	if h.waiters.Waiting(v.door) == 0 {
-		delete(h.views, v.door)
+	if h.waiters.Waiting(v.key) == 0 {
+		delete(h.views, v.key)
 	}
 }
 
-func (h *hub) now() int64 { return clock.Milli(h.e.cfg.Clock.Now()) }
+func (h *notifier) now() int64 { return clock.Milli(h.e.cfg.Clock.Now()) }
 
-// close ends every Wait.
-func (h *hub) close() {
+// close ends all Wait calls.
+func (h *notifier) close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.closed = true

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// bubble runs a test with a manual engine whose clock it moves.
+// bubble runs a test with a manual engine and a test clock.
 func bubble(t *testing.T, f func(t *testing.T, e *Engine, c *clock.Fake)) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -26,7 +26,7 @@ func bubble(t *testing.T, f func(t *testing.T, e *Engine, c *clock.Fake)) {
 	})
 }
 
-// waits begins n waits and tells how many of them have been woken.
+// waits starts n Wait calls and returns a function that counts the woken ones.
 func waits(t *testing.T, e *Engine, n int) (woken func() int) {
 	done := make(chan bool, n)
 	for range n {
@@ -50,8 +50,8 @@ func pushOne(t *testing.T, e *Engine, j duly.Job) {
 	}
 }
 
-// C5.11: a waiter that was woken and does nothing does not keep the job from
-// the others for long.
+// C5.11: a waiter that was woken and does nothing delays the job for other waiters only
+// briefly.
 func TestAnotherWaiterIsWokenWhenTheFirstDoesNotReserve(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		woken := waits(t, e, 3)
@@ -69,8 +69,8 @@ func TestAnotherWaiterIsWokenWhenTheFirstDoesNotReserve(t *testing.T) {
 	})
 }
 
-// C5.9: a wall clock that is set forward is noticed within two seconds.
-func TestWallClockThatIsSetForwardWakesWaiters(t *testing.T) {
+// C5.9: a wall clock set forward is noticed within two seconds.
+func TestForwardClockStepWakesWaiters(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		pushOne(t, e, duly.Job{Delay: time.Hour})
 		woken := waits(t, e, 1)
@@ -85,8 +85,8 @@ func TestWallClockThatIsSetForwardWakesWaiters(t *testing.T) {
 	})
 }
 
-// C5.6: one that is set back makes what was scheduled late, and nothing early.
-func TestWallClockThatIsSetBackWakesNobodyEarly(t *testing.T) {
+// C5.6: a wall clock set back delays scheduled events and makes none early.
+func TestBackwardClockStepWakesNobodyEarly(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		pushOne(t, e, duly.Job{Delay: time.Minute})
 		woken := waits(t, e, 1)
@@ -102,14 +102,14 @@ func TestWallClockThatIsSetBackWakesNobodyEarly(t *testing.T) {
 	})
 }
 
-// A commit in a queue with due jobs that nobody takes must not make the engine
-// look at it again and again.
-func TestLookingComesToAnEnd(t *testing.T) {
+// A commit in a queue with due jobs and no consumer must not make the engine poll it for
+// ever.
+func TestPollingEnds(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, c *clock.Fake) {
 		pushOne(t, e, duly.Job{Delay: time.Minute})
 		woken := waits(t, e, 3)
 		c.Advance(time.Minute)
-		if n := woken(); n != 1 { // and synctest.Wait has returned: nothing runs
+		if n := woken(); n != 1 { // synctest.Wait has returned, so nothing runs
 			t.Errorf("%d were woken for one due job", n)
 		}
 		pushOne(t, e, duly.Job{})
@@ -119,9 +119,9 @@ func TestLookingComesToAnEnd(t *testing.T) {
 	})
 }
 
-// GhostBlockedClient: a caller that goes when it was woken leaves the job to the
-// next one at once, if the engine can know.
-func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
+// GhostBlockedClient: a caller that leaves when it is woken passes the job to the next one at
+// once, if the engine notices.
+func TestLeavingWaiterPassesItsWakeUpOn(t *testing.T) {
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
 	for name, goes := range map[string]func(t *testing.T, e *Engine, w *waiter) error{
@@ -137,8 +137,8 @@ func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
-				for range 20 { // a select takes any of what is ready
-					w := e.hub.enter([]door{{ref: duly.Q("q").Normal()}})
+				for range 20 { // a select picks any of its ready cases
+					w := e.notifier.register([]waitKey{{ref: duly.Q("q").Normal()}})
 					woken := waits(t, e, 1)
 					pushOne(t, e, duly.Job{})
 					if n := woken(); n != 0 {
@@ -160,11 +160,11 @@ func TestACallerThatGoesPassesItsWakeUpOn(t *testing.T) {
 	}
 }
 
-// A caller that was woken for one queue and has enough from another leaves the
-// job to the next one at once.
-func TestACallerThatHasEnoughPassesItsWakeUpOn(t *testing.T) {
+// A caller that was woken for one queue and has enough from another one passes the wake-up on
+// at once.
+func TestFullReservePassesItsWakeUpOn(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
-		e.hub.enter([]door{{ref: duly.Q("first").Normal()}, {ref: duly.Q("q").Normal()}})
+		e.notifier.register([]waitKey{{ref: duly.Q("first").Normal()}, {ref: duly.Q("q").Normal()}})
 		woken := waits(t, e, 1)
 		pushOne(t, e, duly.Job{})
 		if _, err := e.Push(t.Context(), []duly.Job{{Queue: "first"}}); err != nil {
@@ -180,9 +180,8 @@ func TestACallerThatHasEnoughPassesItsWakeUpOn(t *testing.T) {
 	})
 }
 
-// Whoever was woken for a job that is gone again is on his way in vain: that
-// keeps nobody from the next job.
-func TestWhoComesInVainIsNotCounted(t *testing.T) {
+// A waiter that was woken for a job that is gone does not delay the next job.
+func TestWaitersWithoutJobAreNotCounted(t *testing.T) {
 	bubble(t, func(t *testing.T, e *Engine, _ *clock.Fake) {
 		for range 3 {
 			woken := waits(t, e, 1)

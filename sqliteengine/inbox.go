@@ -8,87 +8,87 @@ import (
 	"github.com/dulymq/duly/internal/batch"
 )
 
-// txLimits bounds one transaction, and so how long the first of its callers waits
-// for the last.
+// txLimits bounds one transaction, and so the time that its first caller waits for
+// its last.
 var txLimits = batch.Limits{Items: 2000, Bytes: 2 * duly.MaxBatchBytes}
 
-// op is one operation on its way through the writer.
+// op is an operation that the writer runs.
 type op struct {
 	batch.Call
-	// run does it, in a transaction with others. It may be called again if that
-	// transaction could not be committed, so it begins by forgetting what it
-	// did before.
+	// run runs the operation in a transaction that it shares with others. If that
+	// transaction fails, run is called again, so it must reset its results first.
 	run func(t *tx) error
-	// needs is how much room it takes on the disk.
-	needs needs
-	// joins is with what it shares statements.
-	joins   joins
-	reserve *reserve // of a Reserve, for those before it
-	// orphaned is called when it was done and its caller has left.
-	orphaned func()
-	// ended is called in place of an answer: nobody waits for one.
-	ended func(error)
+	// space is how much disk space the operation needs.
+	space spaceClass
+	// kind is the kind of operations that share statements with this one.
+	kind    opKind
+	reserve *reserveCall // of a Reserve; earlier Reserves read it to size their reads
+	// abandoned is called if the operation succeeded and its caller has left.
+	abandoned func()
+	// done, if set, is called with the result instead of answering a caller.
+	done func(error)
 
 	err error
 }
 
-// items is the part of an operation's call that says how large it is.
+// items returns a batch.Call of that size.
 func items(n int) batch.Call { return batch.Call{Items: n} }
 
-// answer ends the operation.
+// answer delivers the result of the operation.
 func (o *op) answer(err error) {
 	switch {
-	case o.ended != nil:
-		o.ended(err)
-	case !o.Answer(err) && err == nil && o.orphaned != nil:
-		o.orphaned()
+	case o.done != nil:
+		o.done(err)
+	case !o.Answer(err) && err == nil && o.abandoned != nil:
+		o.abandoned()
 	}
 }
 
-// begin marks the operation as being done, or returns why it must be skipped: its
-// caller has left.
-func (o *op) begin() error {
-	if o.Context() == nil || o.Send() { // nil: the writer's own
+// start marks the operation as running. It returns an error if the caller has left,
+// and the operation must then be skipped.
+func (o *op) start() error {
+	if o.Context() == nil || o.Send() { // the writer's own operations have no context
 		return nil
 	}
 	return o.Context().Err()
 }
 
-// inbox holds what waits for the writer.
+// inbox queues operations for the writer.
 type inbox struct {
 	batch.Queue[*op]
-	looks atomic.Bool   // the watched queues must be looked at
-	bell  chan struct{} // holds one ring
+	pollRequested atomic.Bool   // the writer must poll the waited queues
+	signals       chan struct{} // wakes the writer; holds one signal
 }
 
 func (b *inbox) init() {
-	b.bell = make(chan struct{}, 1)
+	b.signals = make(chan struct{}, 1)
 	b.Size = func(o *op) (items, bytes int) { return o.Items, o.Bytes }
 }
 
-// close lets nothing more in; what is in it is still taken.
+// close accepts no more operations. The writer still takes the queued ones.
 func (b *inbox) close() {
 	b.Close()
-	b.ring()
+	b.signal()
 }
 
-func (b *inbox) ring() {
+// signal wakes the writer.
+func (b *inbox) signal() {
 	select {
-	case b.bell <- struct{}{}:
+	case b.signals <- struct{}{}:
 	default:
 	}
 }
 
-// wantLook asks the writer for a look at the watched queues.
-func (b *inbox) wantLook() {
-	b.looks.Store(true)
-	b.ring()
+// requestPoll makes the writer poll the waited queues.
+func (b *inbox) requestPoll() {
+	b.pollRequested.Store(true)
+	b.signal()
 }
 
-// write runs an operation and waits for its answer. When the caller's context
-// ends first it waits no longer; the operation may still happen.
+// write runs an operation and waits for its result. If ctx ends first, write returns
+// early and the operation may still run.
 func (e *Engine) write(ctx context.Context, o *op) error {
-	if err := e.alive(ctx); err != nil {
+	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
 	o.Begin(ctx)
@@ -98,8 +98,8 @@ func (e *Engine) write(ctx context.Context, o *op) error {
 	return o.Wait()
 }
 
-// submit hands an operation to the writer for which nobody waits. It returns false
-// if the engine is closed.
+// submit queues an operation without a caller. It returns false if the engine is
+// closed.
 func (e *Engine) submit(o *op) bool {
 	o.Begin(context.Background())
 	return e.enqueue(o)
@@ -108,18 +108,17 @@ func (e *Engine) submit(o *op) bool {
 func (e *Engine) enqueue(o *op) bool {
 	ok := e.inbox.Put(o)
 	if ok {
-		e.inbox.ring()
+		e.inbox.signal()
 	}
 	return ok
 }
 
-// change is write for an operation on one queue, a short form for most of
-// them.
+// change runs a small operation that needs no disk space.
 func (e *Engine) change(ctx context.Context, run func(t *tx) error) error {
 	return e.write(ctx, &op{Call: items(1), run: run})
 }
 
-// add is change for an operation that takes room on the disk.
-func (e *Engine) add(ctx context.Context, n needs, run func(t *tx) error) error {
-	return e.write(ctx, &op{Call: items(1), run: run, needs: n})
+// changeWithSpace runs a small operation that needs disk space.
+func (e *Engine) changeWithSpace(ctx context.Context, n spaceClass, run func(t *tx) error) error {
+	return e.write(ctx, &op{Call: items(1), run: run, space: n})
 }

@@ -14,13 +14,13 @@ var (
 	_ duly.Surveyor  = (*Engine)(nil)
 )
 
-// lookBound is how many due jobs that no step has moved yet a look goes
-// through: enough wherever time goes on at all.
-const lookBound = 10_000
+// dueScanLimit is how many due jobs a read evaluates that no step has promoted yet. Few
+// remain where steps run at all.
+const dueScanLimit = 10_000
 
-// look runs f on one moment of a queue, nil for an unknown one. It changes
-// nothing, so a row that can't be read is passed over.
-func (e *Engine) look(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
+// onSnapshot runs f on a snapshot of a queue, nil for an unknown one. It changes nothing and
+// skips unreadable rows.
+func (e *Engine) onSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
@@ -34,14 +34,14 @@ func (e *Engine) look(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *q
 	})
 }
 
-// lookLong is look for a page: f reads until the page or the slice is at its end,
-// and returns whether it wants to go on at a later moment.
-func (e *Engine) lookLong(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue, s *slice) (more bool, err error)) error {
+// onLongSnapshot is onSnapshot for a page. f reads until the page or the slice ends and reports
+// whether to continue in another snapshot.
+func (e *Engine) onLongSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue, s *readSlice) (more bool, err error)) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
 	ref = ref.Normal()
-	return e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) {
+	return e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) {
 		t, q, err := e.findKnown(c, ref)
 		if err != nil {
 			return false, err
@@ -50,15 +50,16 @@ func (e *Engine) lookLong(ctx context.Context, ref duly.QueueRef, f func(t *tx, 
 	})
 }
 
-// findQueue begins a transaction that reads and finds a queue, nil for an unknown
+// findQueue starts a read transaction and returns it with the queue, nil for an unknown
 // one.
 func (e *Engine) findQueue(c *conn, ref duly.QueueRef) (*tx, *queue, error) {
-	t := e.reading(c)
+	t := e.newReadTx(c)
 	q, err := t.readQueue(ref)
 	return t, q, err
 }
 
-// readQueue reads a queue, topic or group from the tables; nil for an unknown one.
+// readQueue reads a queue, topic or group from the tables. It returns nil for an unknown
+// one.
 func (t *tx) readQueue(ref duly.QueueRef) (*queue, error) {
 	s := t.stmt("queue_find").Text(1, ref.Namespace).Text(2, ref.Name)
 	row, err := s.Step()
@@ -67,13 +68,13 @@ func (t *tx) readQueue(ref duly.QueueRef) (*queue, error) {
 	}
 	q := scanQueue(s)
 	s.Reset()
-	q.aliased = true // it may be
+	q.aliased = true // conservative: aliases are not counted here
 	return q, t.readKind(q)
 }
 
-// reading returns a transaction that changes nothing.
-func (e *Engine) reading(c *conn) *tx {
-	t := &tx{conn: c, w: e.w, reading: true}
+// newReadTx returns a read transaction.
+func (e *Engine) newReadTx(c *conn) *tx {
+	t := &tx{conn: c, w: e.w, readOnly: true}
 	t.begin()
 	return t
 }
@@ -83,7 +84,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 	if err := duly.ValidateID(id); err != nil {
 		return info, err
 	}
-	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil {
 			return duly.NotFound(ref, id)
 		}
@@ -91,7 +92,7 @@ func (e *Engine) Get(ctx context.Context, ref duly.QueueRef, id string) (info du
 		if err != nil {
 			return err
 		}
-		return t.tellFound(q, j, id, &info)
+		return t.foundInfo(q, j, id, &info)
 	})
 	return info, err
 }
@@ -103,7 +104,7 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 	}
 	p, _ := r.Parts()
 	ref := duly.QueueRef{Namespace: namespace, Name: p.Queue}
-	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil || p.Shard != 0 {
 			return duly.NotFound(ref, p.Number.String())
 		}
@@ -111,12 +112,12 @@ func (e *Engine) GetByReceipt(ctx context.Context, namespace string, r duly.Rece
 		if err != nil {
 			return err
 		}
-		return t.tellFound(q, j, p.Number.String(), &info)
+		return t.foundInfo(q, j, p.Number.String(), &info)
 	})
 	return info, err
 }
 
-// byReceipt finds the job of a receipt. Of a message that is dead it is the copy.
+// byReceipt returns the job of a receipt. For a dead message this is its copy.
 func (t *tx) byReceipt(q *queue, n duly.Number) (*job, error) {
 	j, err := t.byNumber(q, n)
 	if err == nil && j == nil && q.group != nil {
@@ -125,28 +126,28 @@ func (t *tx) byReceipt(q *queue, n duly.Number) (*job, error) {
 	return j, err
 }
 
-// tellFound tells what was found under an ID, nil for nothing.
-func (t *tx) tellFound(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
-	if j == nil || j.over(t.now) {
-		return notThere(q, id)
+// foundInfo sets info to a found job, or returns an error for nil.
+func (t *tx) foundInfo(q *queue, j *job, id string, info *duly.JobInfo) (err error) {
+	if j == nil || j.expired(t.now) {
+		return notFoundIn(q, id)
 	}
-	if *info, err = t.tell(j); err == errGone {
-		return notThere(q, id)
+	if *info, err = t.fullInfo(j); err == errGone {
+		return notFoundIn(q, id)
 	}
 	return err
 }
 
-// notThere is the error for a job, or a message of a group, that is not there.
-func notThere(q *queue, id string) error {
+// notFoundIn returns the error for a missing job or message.
+func notFoundIn(q *queue, id string) error {
 	if q.group != nil {
 		return duly.NoMessage(q.ref, id)
 	}
 	return duly.NotFound(q.ref, id)
 }
 
-// tell is a job with its body and its state by the clock.
-func (t *tx) tell(j *job) (duly.JobInfo, error) {
-	state, err := t.stateNow(j)
+// fullInfo returns a job with its body and its state at the current time.
+func (t *tx) fullInfo(j *job) (duly.JobInfo, error) {
+	state, err := t.currentState(j)
 	if err == nil {
 		err = j.readBody(t.conn)
 	}
@@ -159,7 +160,7 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo
 		return info, err
 	}
 
-	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		var first *job
 		if q != nil {
 			var err error
@@ -168,15 +169,15 @@ func (e *Engine) Peek(ctx context.Context, ref duly.QueueRef) (info duly.JobInfo
 			}
 		}
 		if first == nil {
-			return duly.Errorf(duly.CodeNotFound, "no job of queue %s is ready", ref)
+			return duly.Errorf(duly.CodeNotFound, "queue %s has no ready job", ref)
 		}
-		info, err = t.tell(first)
+		info, err = t.fullInfo(first)
 		return err
 	})
 	return info, err
 }
 
-// firstReady is the job that would be delivered first if time went on now.
+// firstReady returns the job that a step and a Reserve would deliver first.
 func (t *tx) firstReady(q *queue) (first *job, err error) {
 	for from := (cursor{}); ; {
 		jobs, err := t.page(q, duly.StateReady, from, 100, true)
@@ -184,7 +185,7 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 			return nil, err
 		}
 		for i := range jobs {
-			if from = jobs[i].cursor(); first == nil && !jobs[i].over(t.now) {
+			if from = jobs[i].cursor(); first == nil && !jobs[i].expired(t.now) {
 				j := jobs[i]
 				first = &j
 			}
@@ -194,22 +195,22 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 		}
 	}
 
-	due, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, lookBound), q)
+	due, err := t.collect(t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, dueScanLimit), q)
 	if err != nil {
 		return nil, err
 	}
 
 	for i := range due {
 		j := &due[i]
-		if j.over(t.now) || first != nil && !j.before(first) {
+		if j.expired(t.now) || first != nil && !j.before(first) {
 			continue
 		}
-		state, err := t.stateNow(j)
+		state, err := t.currentState(j)
 		if err != nil {
 			return nil, err
 		}
 		if state == duly.StateReady {
-			j.Body, j.hasBody = nil, false // due_first reads none
+			j.Body, j.hasBody = nil, false // due_first reads no bodies
 			if j, err = t.byNumber(q, j.number); err != nil {
 				return nil, err
 			}
@@ -220,7 +221,7 @@ func (t *tx) firstReady(q *queue) (first *job, err error) {
 	return first, nil
 }
 
-// before tells whether j is delivered before other.
+// before reports whether j is delivered before other.
 func (j *job) before(other *job) bool {
 	if a, b := j.rank(), other.rank(); a != b {
 		return a < b
@@ -230,7 +231,7 @@ func (j *job) before(other *job) bool {
 
 // Config implements duly.Inspector.
 func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueConfig, err error) {
-	err = e.look(ctx, ref, func(_ *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(_ *tx, q *queue) error {
 		if cfg = duly.DefaultQueueConfig(); q != nil {
 			cfg = q.cfg
 		}
@@ -241,7 +242,7 @@ func (e *Engine) Config(ctx context.Context, ref duly.QueueRef) (cfg duly.QueueC
 
 // Stats implements duly.Inspector.
 func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, err error) {
-	err = e.look(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		if q == nil {
 			return nil
 		}
@@ -251,9 +252,8 @@ func (e *Engine) Stats(ctx context.Context, ref duly.QueueRef) (s duly.Stats, er
 	return s, err
 }
 
-// Survey implements duly.Surveyor: sizes and counters stand beside each queue, so
-// that one query reads a page of them; of those that have waiting jobs it looks
-// at the first ones.
+// Survey implements duly.Surveyor. One query reads a page of queues with their sizes and
+// counters. Only queues with waiting jobs need further reads.
 func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams) (page duly.SurveyPage, err error) {
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return page, err
@@ -261,28 +261,28 @@ func (e *Engine) Survey(ctx context.Context, namespace string, p duly.PageParams
 	if err := p.Validate(); err != nil {
 		return page, err
 	}
-	if p.Cursor != "" && (duly.QueueRef{Name: p.Cursor}).Validate() != nil { // it may be the name of a group
+	if p.Cursor != "" && (duly.QueueRef{Name: p.Cursor}).Validate() != nil { // also the name of a group is valid
 		return page, duly.BadCursor()
 	}
-	v := survey{namespace: duly.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
-	err = e.readLong(ctx, func(c *conn, s *slice) (more bool, err error) { return v.read(e.reading(c), s) })
+	v := surveyReader{namespace: duly.NamespaceOr(namespace), behind: p.Cursor, limit: p.Limit}
+	err = e.readLong(ctx, func(c *conn, s *readSlice) (more bool, err error) { return v.read(e.newReadTx(c), s) })
 	if err != nil {
 		return duly.SurveyPage{}, err
 	}
 	return v.page, nil
 }
 
-// survey is a page of a survey that is being read.
-type survey struct {
+// surveyReader is a page of a survey.
+type surveyReader struct {
 	namespace string
 	behind    string // the last queue of the page
 	limit     int
 	page      duly.SurveyPage
 }
 
-// read adds queues until the page or the slice is at its end. It reports whether
-// there is more to read.
-func (v *survey) read(t *tx, s *slice) (more bool, err error) {
+// read adds queues until the page or the slice ends. It reports whether there is more to
+// read.
+func (v *surveyReader) read(t *tx, s *readSlice) (more bool, err error) {
 	rows := t.stmt("queue_page").Text(1, v.namespace).Text(2, v.behind).Int(3, noLimit)
 	defer rows.Reset()
 	for {
@@ -305,13 +305,13 @@ func (v *survey) read(t *tx, s *slice) (more bool, err error) {
 		}
 		v.page.Queues = append(v.page.Queues, duly.QueueStats{Name: q.ref.Name, Stats: stats, Throttle: q.cfg.Throttle()})
 		v.behind = q.ref.Name
-		if s.over() {
+		if s.timeUp() {
 			return true, nil
 		}
 	}
 }
 
-// stats is what a queue holds by the clock, and what it has done.
+// stats returns the sizes of a queue at the current time, and its counters.
 func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 	s = duly.Stats{Sizes: q.sizes, Counters: q.counters, Delivery: q.cfg.Delivery}
 	if q.group != nil {
@@ -344,8 +344,8 @@ func (t *tx) stats(q *queue) (s duly.Stats, err error) {
 	return s, nil
 }
 
-// oldestReady is the earliest due moment of a ready job, or now. Ready jobs are
-// sorted by priority first, so it looks at the first of each priority.
+// oldestReady returns the earliest due time of a ready job, or now. Ready jobs are sorted
+// by priority, so it reads the first job of each priority.
 func (t *tx) oldestReady(q *queue) (int64, error) {
 	oldest := t.now
 	for from := int64(-1 << 63); ; {
@@ -366,12 +366,11 @@ func floorDiv(a, b int64) int64 {
 	return a/b - 1
 }
 
-// countDue counts jobs that are due, and that no step has moved yet, as what
-// they are by the clock. It looks at the first lookBound of them. Others, which
-// are there only if nobody reserves, count as ready: their number is in the
-// index.
+// countDue counts due jobs that no step has promoted yet by their current state. It
+// evaluates the first dueScanLimit of them and counts the rest as ready by the index. There
+// is a rest only if nobody reserves.
 func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
-	s := t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, lookBound)
+	s := t.stmt("due_first").Int(1, q.id).Int(2, t.now).Int(3, dueScanLimit)
 	defer s.Reset()
 	seen := int64(0)
 	for ; ; seen++ {
@@ -393,7 +392,7 @@ func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 			*oldest = min(*oldest, at)
 		}
 	}
-	if seen < lookBound {
+	if seen < dueScanLimit {
 		return nil
 	}
 
@@ -406,19 +405,19 @@ func (t *tx) countDue(q *queue, z *duly.Sizes, oldest *int64) error {
 	return nil
 }
 
-// dueNow returns the state by the clock of a due job, whose row is read, and since
-// when it is due. A row that can't be read stays delayed.
+// dueNow returns the current state of a due job, whose row is read, and its due time. An
+// unreadable row stays delayed.
 func (t *tx) dueNow(s *sq.Stmt, q *queue) (state duly.State, at int64, err error) {
 	if at = s.ColInt(2); q.group != nil {
-		at = s.ColInt(4) // a message that is ready has its entry time
+		at = s.ColInt(4) // a ready message sorts by its entry time
 	}
-	if s.ColNull(8) { // it has no rules, and so no order key
+	if s.ColNull(8) { // without rules it has no order key
 		return duly.StateReady, at, nil
 	}
 	var j job
 	if j.scanJob(s, q) != nil {
 		return duly.StateDelayed, at, nil
 	}
-	state, err = t.stateNow(&j)
+	state, err = t.currentState(&j)
 	return state, at, err
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// C4.56, R9: due jobs count as ready although nobody reserves, more of them than
-// Stats looks at, too.
+// C4.56, R9: due jobs count as ready although nobody reserves, also beyond dueScanLimit.
 func TestStatsCountsAllDueJobs(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
@@ -23,7 +22,7 @@ func TestStatsCountsAllDueJobs(t *testing.T) {
 	defer e.Close()
 	pushOne(t, e, duly.Job{OrderKey: "busy"})
 	pushOne(t, e, duly.Job{OrderKey: "busy", Delay: time.Minute})
-	const batches = lookBound/duly.MaxBatch + 1
+	const batches = dueScanLimit/duly.MaxBatch + 1
 	for i := range batches {
 		jobs := make([]duly.Job, duly.MaxBatch)
 		for k := range jobs {
@@ -49,7 +48,7 @@ func TestStatsCountsAllDueJobs(t *testing.T) {
 	}
 }
 
-// R9: due jobs are counted by their index alone.
+// R9: due jobs are counted by their index only.
 func TestDueJobsAreCountedByTheIndex(t *testing.T) {
 	t.Parallel()
 	c, err := openNew(t).connect(sq.ReadWrite)

@@ -13,37 +13,35 @@ import (
 // inlineBody is the largest body that stands in the job's own row.
 const inlineBody = 1024
 
-// job is one job as it is read from, changed in, and written to the tables.
-// Its plan holds what was pushed; DueAt and ExpiresAt in it are the columns.
+// job is a job as read from the tables. The embedded plan holds what was pushed. Its
+// DueAt and ExpiresAt are the columns.
 type job struct {
 	duly.Planned
 	q                *queue
 	number           duly.Number
 	state            duly.State
-	ended            uint64 // deliveries that have ended: the fence
+	ended            uint64 // number of ended deliveries, which fences receipts
 	failures, stalls int
-	leaseEnd         int64 // while it is leased
+	leaseEnd         int64 // while leased
 	finished         int64 // when it became dead or done
 	lastError        string
 	result           []byte
-	// hasBody tells that Body was read; external that it stands in bodies.
-	hasBody, external bool
-	// pointer tells that the job is a message of a group, and its body in the log.
-	pointer bool
+	hasBody          bool // Body was read
+	external         bool // the body is in table bodies
+	pointer          bool // the job is a message of a group whose body is in the topic's log
 
-	stored entries // what the tables say of it
+	stored entries // its entries as stored
 }
 
-// entries is what follows from a job beside its row: where else it stands.
+// entries describes the rows of a job in other tables.
 type entries struct {
-	state    duly.State
-	expiry   int64  // its moment in expiries; 0 for none
-	mergeKey string // the merge key that it holds; "" for none
-	// replaceable is set while a push under replace would overtake the job.
-	replaceable bool
+	state       duly.State
+	expiry      int64  // its time in expiries, 0 for no row
+	mergeKey    string // the merge key that it holds, "" for none
+	replaceable bool   // a push in replace mode would replace the leased job
 }
 
-// entries tells where the job must stand as it is now.
+// entries returns the entries that the job must have in its current state.
 func (j *job) entries() entries {
 	e := entries{state: j.state}
 	switch {
@@ -60,9 +58,9 @@ func (j *job) entries() entries {
 	return e
 }
 
-// alias is the job's ID where it is not its number, else "".
+// alias returns the job's ID if it differs from its number, else "".
 func (j *job) alias() string {
-	if j.q.group != nil { // its ID is its position
+	if j.q.group != nil { // the ID of a message is its position
 		return ""
 	}
 	if n, ok := duly.ParseNumber(j.ID); ok && n == j.number {
@@ -71,13 +69,12 @@ func (j *job) alias() string {
 	return j.ID
 }
 
-// past tells whether a moment that ends something is over: the last
-// millisecond still counts.
+// past reports whether an end time has passed. Its last millisecond still counts.
 func past(end, now int64) bool { return now > end }
 
-// over tells whether the job is there no more, by the clock: its TTL or its
-// Retain has passed. A lease stops the TTL's hand.
-func (j *job) over(now int64) bool {
+// expired reports whether the job has expired: its TTL or Retain has passed. A lease
+// suspends the TTL.
+func (j *job) expired(now int64) bool {
 	switch {
 	case j.state.Waiting():
 		return j.ExpiresAt != 0 && past(j.ExpiresAt, now)
@@ -87,20 +84,20 @@ func (j *job) over(now int64) bool {
 	return false
 }
 
-// receipt is the handle of the running delivery.
+// receipt returns the receipt of the current delivery.
 func (j *job) receipt() duly.Receipt {
 	return duly.ReceiptParts{Queue: j.Queue, Number: j.number, Delivery: j.ended + 1}.Receipt()
 }
 
-// public is the job as it is told: defaults filled in, its due moment.
+// public returns the job as callers see it, with defaults and due time filled in.
 func (j *job) public() duly.Job {
 	p := j.Job
 	p.Delay, p.Due, p.Made = 0, clock.FromMilli(j.DueAt), false
 	return p
 }
 
-// info is the job as Get and List tell it; state is the one that they tell.
-// The body is there if it was read.
+// info returns the job in the form of Get and List, with the given state. It has a
+// body only if the body was read.
 func (j *job) info(state duly.State, size int) duly.JobInfo {
 	info := duly.JobInfo{
 		Job: j.public(), State: state, Size: size,
@@ -109,7 +106,7 @@ func (j *job) info(state duly.State, size int) duly.JobInfo {
 		FinishedAt: clock.FromMilli(j.finished), LastError: j.lastError, Result: j.result,
 	}
 	if j.q.group != nil && state != duly.StateDelayed {
-		info.Due = info.PushedAt // also of one that is due and that no step has moved yet
+		info.Due = info.PushedAt // also of a due message that no step has promoted yet
 	}
 	if state == duly.StateLeased {
 		info.LeaseEnd = clock.FromMilli(j.leaseEnd)
@@ -117,16 +114,15 @@ func (j *job) info(state duly.State, size int) duly.JobInfo {
 	return info
 }
 
-// priorityStep is what one step of priority weighs in a rank; due moments lie
-// below it.
+// priorityStep is the weight of one priority in a rank. Due times are smaller.
 const priorityStep = 1 << 48
 
-// rank is what ready jobs sort by.
+// rank returns the sort key of ready jobs.
 func (j *job) rank() int64 { return rank(j.Priority, j.DueAt) }
 
 func rank(priority int, due int64) int64 { return -int64(priority)*priorityStep + due }
 
-// bindPlace binds what the job's state sorts by.
+// bindPlace binds the sort key of the job's state.
 func (j *job) bindPlace(s *sq.Stmt, i int) {
 	if c := j.cursor(); c.key != nil {
 		s.Blob(i, c.key)
@@ -135,21 +131,20 @@ func (j *job) bindPlace(s *sq.Stmt, i int) {
 	}
 }
 
-// blockedPlace sorts by key, shorter ones first, and within a key by rank. No
-// key is longer than a byte can count.
+// blockedPlace returns the sort key of blocked jobs: by order key, shorter ones first,
+// and within a key by rank. The length of a key fits into a byte.
 func blockedPlace(key string, rank int64) []byte {
 	b := make([]byte, 0, 1+len(key)+8)
 	b = append(append(b, byte(len(key))), key...)
 	return binary.BigEndian.AppendUint64(b, uint64(rank)^1<<63)
 }
 
-// errJob says that a row can't be what it is.
+// errJob is the error of an invalid row.
 var errJob = errors.New("sqliteengine: the row of a job can't be read")
 
-// scanJob reads the columns number, state, place, due, pushed, ended,
-// failures, stalls, rules, last_error, result, body. A body that is not inline
-// is left to readBody. The row is judged: what can't be is an error, and the
-// job then has its number and its ID alone.
+// scanJob reads the columns number, state, place, due, pushed, ended, failures,
+// stalls, rules, last_error, result, body. It leaves an external body to readBody. An
+// invalid row is an error, and the job then has only its number and its ID.
 func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	*j = job{q: q}
 	if copy(j.number[:], s.ColRaw(0)) != len(j.number) {
@@ -194,7 +189,7 @@ func (j *job) scanJob(s *sq.Stmt, q *queue) error {
 	return nil
 }
 
-// readBody reads a body that is not inline.
+// readBody reads the body unless it was read before.
 func (j *job) readBody(c *conn) error {
 	if j.hasBody {
 		return nil

@@ -5,33 +5,32 @@ import (
 	"slices"
 )
 
-// Operations that meet in one transaction were all called before any of them is
-// answered, so no caller can tell in which order they are done. Those of a kind
-// are done one after the other, in the order in which they came, and share
-// statements: many callers that each bring one job cost little more than one who
-// brings them all.
+// Operations that meet in one transaction are all called before any of them is
+// answered, so their order is free. The transaction sorts them by kind and keeps the
+// order of arrival within a kind. Operations of one kind share statements, so that
+// many callers with one job each cost little more than one caller with all the jobs.
 
-// joins is with what an operation shares statements.
-type joins int
+// opKind is a kind of operations that share statements.
+type opKind int
 
-// The kinds, in the order in which a transaction does them. Reserves come last:
-// they find what the others bring and free.
+// The kinds in the order in which a transaction runs them. Reserves come last,
+// because they find the jobs that the others push or free.
 const (
-	joinsPushes joins = iota - 2
-	joinsRemovals
-	joinsNothing // 0: what says nothing joins nothing
-	joinsReserves
+	opPush opKind = iota - 2
+	opDelete
+	opOther // the zero value: the operation shares no statements
+	opReserve
 )
 
-// arrange brings operations of a kind together.
-func arrange(ops []*op) {
-	slices.SortStableFunc(ops, func(a, b *op) int { return cmp.Compare(a.joins, b.joins) })
+// sortByKind sorts operations by kind.
+func sortByKind(ops []*op) {
+	slices.SortStableFunc(ops, func(a, b *op) int { return cmp.Compare(a.kind, b.kind) })
 }
 
-// flush does what waits for its turn to be one statement, before an operation
-// of that kind runs.
-func (t *tx) flush(next joins) error {
-	if next != joinsPushes {
+// flush runs the waiting shared statements of other kinds than next, before an
+// operation of that kind runs.
+func (t *tx) flush(next opKind) error {
+	if next != opPush {
 		if err := t.flushPushes(); err != nil {
 			return err
 		}
@@ -39,13 +38,13 @@ func (t *tx) flush(next joins) error {
 			return err
 		}
 	}
-	if next != joinsRemovals {
-		if err := t.flushRemovals(); err != nil {
+	if next != opDelete {
+		if err := t.flushDeletes(); err != nil {
 			return err
 		}
 	}
-	if next != joinsReserves {
-		return t.flushSupplies()
+	if next != opReserve {
+		return t.flushReserves()
 	}
 	return nil
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// together lets calls wait for the writer in their order, so that one
-// transaction takes them all.
+// together queues calls in their order for the writer, so that one transaction runs them all.
 func together(t *testing.T, e *Engine, calls ...func()) {
 	t.Helper()
 	letGo := held(t, e)
@@ -57,7 +56,7 @@ func pushAll(t *testing.T, e *Engine, jobs ...duly.Job) {
 	}
 }
 
-// reserver is a call of Reserve.
+// reserver is a Reserve call.
 type reserver struct {
 	p   duly.ReserveParams
 	ctx context.Context
@@ -82,7 +81,7 @@ func reservers(t *testing.T, max ...int) (rs []*reserver) {
 	return rs
 }
 
-// reserveTogether tells who has got what.
+// reserveTogether returns the jobs of each caller.
 func reserveTogether(t *testing.T, e *Engine, rs []*reserver) (got string) {
 	t.Helper()
 	var calls []func()
@@ -113,8 +112,8 @@ func fixed(ids ...string) (jobs []duly.Job) {
 	return jobs
 }
 
-// Reserves that meet in one transaction get the jobs in the order in which they
-// came, each up to his own bound, and with his own lease.
+// Reserves that meet in one transaction get the jobs in the order of the calls, each up to
+// its own limit and with its own lease.
 func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -133,7 +132,7 @@ func TestReservesThatMeetAreServedInOrder(t *testing.T) {
 	}
 }
 
-// Each caller may ask several queues; those share what they have in common.
+// Each caller may name several queues, and callers share the work on common ones.
 func TestReservesOfSeveralQueuesThatMeet(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -151,7 +150,7 @@ func TestReservesOfSeveralQueuesThatMeet(t *testing.T) {
 	balanced(t, e)
 }
 
-// Limits count for all who meet: of max leased, and of the rate.
+// Limits apply to all callers of a transaction: max leased, and the rate.
 func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]duly.QueueConfig{
@@ -174,9 +173,9 @@ func TestReservesThatMeetKeepTheLimits(t *testing.T) {
 	}
 }
 
-// One of each order key is handed out, whoever asks; C4.16: who has gone gets
-// nothing, and what was read for him goes to the next.
-func TestReservesThatMeetKeepOrderKeysAndPassWhoHasGone(t *testing.T) {
+// Each order key has at most one leased job, whoever reserves. C4.16: a caller that has left
+// gets nothing, and its jobs go to the next one.
+func TestReservesThatMeetKeepOrderKeysAndSkipLeftCallers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	pushAll(t, e, duly.Job{ID: "a1", OrderKey: "a"}, duly.Job{ID: "a2", OrderKey: "a"}, duly.Job{ID: "b1", OrderKey: "b"}, duly.Job{ID: "c"})
@@ -195,9 +194,8 @@ func TestReservesThatMeetKeepOrderKeysAndPassWhoHasGone(t *testing.T) {
 	}
 }
 
-// C4.14: bodies of 8 MiB are what one call brings; what does not fit is the next
-// caller's.
-func TestReservesThatMeetHaveABoundOfBytesEach(t *testing.T) {
+// C4.14: a call returns at most 8 MiB of bodies. The next caller gets the rest.
+func TestReservesThatMeetHaveSeparateByteLimits(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for _, id := range []string{"a", "b", "c", "d"} {
@@ -217,8 +215,8 @@ func TestReservesThatMeetHaveABoundOfBytesEach(t *testing.T) {
 	balanced(t, e)
 }
 
-// A row that can't be read stops nobody who meets it.
-func TestReservesThatMeetPassARowThatCannotBeRead(t *testing.T) {
+// An unreadable row does not block callers.
+func TestReservesThatMeetSkipUnreadableRow(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	pushAll(t, e, fixed("a", "b", "c")...)
@@ -230,7 +228,7 @@ func TestReservesThatMeetPassARowThatCannotBeRead(t *testing.T) {
 	sameGot(t, reserveTogether(t, e, reservers(t, 1, 1, 1)), "[b][c][]")
 }
 
-// Deletes that meet in one transaction answer each caller for his own job.
+// Deletes that meet in one transaction return each caller's own result.
 func TestDeletesThatMeet(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -239,12 +237,12 @@ func TestDeletesThatMeet(t *testing.T) {
 		jobs = append(jobs, duly.Job{ID: duly.NewNumber().String(), Made: true})
 	}
 
-	jobs[1].Tries, jobs[1].TTL, jobs[1].Headers = 3, time.Hour, map[string]string{"a": "b"} // rules, and nothing beside the row
-	jobs[2].OrderKey, jobs[3].OrderKey = "k", "k"                                           // the first frees the second
+	jobs[1].Tries, jobs[1].TTL, jobs[1].Headers = 3, time.Hour, map[string]string{"a": "b"} // has rules and only its row
+	jobs[2].OrderKey, jobs[3].OrderKey = "k", "k"                                           // deleting the first unblocks the second
 	jobs[4].Merge = duly.Merge{Key: "m", Until: duly.UntilDone}
 	jobs[5].Body = make([]byte, 2*inlineBody)
 	jobs[6].Retain = time.Hour
-	jobs[7].Delay = time.Hour // not running
+	jobs[7].Delay = time.Hour // not leased
 	pushAll(t, e, jobs...)
 	if got, err := e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{"q"}, Max: 100}); err != nil || len(got) != 7 {
 		t.Fatalf("%d deliveries, %v", len(got), err)
@@ -274,7 +272,7 @@ func TestDeletesThatMeet(t *testing.T) {
 	}
 }
 
-// C2.2, C4.8: pushes with rules that meet are stored as each alone would be.
+// C2.2, C4.8: pushes with rules that share a statement store the same as single pushes.
 func TestPushesWithRulesThatMeet(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -284,7 +282,7 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 		{Priority: 7, Headers: map[string]string{"a": "b"}},
 		{Priority: -7, Delay: time.Hour, TTL: 2 * time.Hour},
 		{ID: twice, Priority: 9},
-		{ID: twice, Priority: 9}, // fails the statement, and not the others
+		{ID: twice, Priority: 9}, // the statement fails, and each job is pushed alone
 		{},
 	}
 
@@ -327,12 +325,12 @@ func TestPushesWithRulesThatMeet(t *testing.T) {
 	}
 }
 
-// failsOnce is the last operation of a joint transaction and fails it. The
-// operations then run again, each by itself.
+// failsOnce is the last operation of a joint transaction and fails it. The operations then
+// run again, each in a transaction of its own.
 func failsOnce(t *testing.T, e *Engine) func() {
 	runs := 0
 	return func() {
-		err := e.write(t.Context(), &op{Call: items(1), joins: joinsReserves, run: func(*tx) error {
+		err := e.write(t.Context(), &op{Call: items(1), kind: opReserve, run: func(*tx) error {
 			if runs++; runs == 1 {
 				return errors.New("the joint transaction fails")
 			}
@@ -344,8 +342,8 @@ func failsOnce(t *testing.T, e *Engine) func() {
 	}
 }
 
-// C11.24: a Purge and a Reserve whose joint transaction fails run twice. They
-// count once, and take what they would have taken the first time.
+// C11.24: a Purge and a Reserve whose joint transaction fails run twice. They count once and
+// return what they would have returned the first time.
 func TestPurgeAndReserveThatRunTwiceCountOnce(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{3, 0} {

@@ -4,11 +4,11 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// What can happen to a job, each as one step that leaves rows, entries, keys,
-// sizes and counters in line. Every state change of the engine is one of these.
+// Every state change of a job is one of the methods below. Each updates the row, its
+// entries, keys, sizes and counters together.
 
-// gone removes a job and gives up its keys. Whoever calls counts why.
-func (t *tx) gone(j *job) error {
+// remove deletes a job and frees its keys. The caller counts the reason.
+func (t *tx) remove(j *job) error {
 	j.state = duly.StateNone
 	if err := t.put(j); err != nil {
 		return err
@@ -16,47 +16,47 @@ func (t *tx) gone(j *job) error {
 	return t.freeKey(j)
 }
 
-// expire drops a job whose TTL is over.
+// expire deletes a job whose TTL has passed.
 func (t *tx) expire(j *job) error {
 	j.q.counters.Expired++
-	return t.gone(j)
+	return t.remove(j)
 }
 
-// alive is the job if it is there by the clock. One that is over is dropped
-// now, not at the next step: it holds neither ID nor keys.
-func (t *tx) alive(j *job) (*job, error) {
+// unexpired returns the job, or nil if it has expired. It deletes an expired job at once,
+// because an expired job holds neither its ID nor its keys.
+func (t *tx) unexpired(j *job) (*job, error) {
 	switch {
 	case j == nil:
 		return nil, nil
-	case !j.over(t.now):
+	case !j.expired(t.now):
 		return j, nil
 	case j.state == duly.StateDone:
-		return nil, t.gone(j)
+		return nil, t.remove(j)
 	}
 	return nil, t.expire(j)
 }
 
-// stateNow is the job's state by the clock: what is due is ready, or blocked
-// where another job that is not over holds its order key.
-func (t *tx) stateNow(j *job) (duly.State, error) {
+// currentState returns the state at the current time: a due job is ready, or blocked if
+// another unexpired job holds its order key.
+func (t *tx) currentState(j *job) (duly.State, error) {
 	if j.state != duly.StateDelayed || j.DueAt > t.now {
 		return j.state, nil
 	}
 	if j.lockKey() == "" {
 		return duly.StateReady, nil
 	}
-	n, busy, err := t.head(j.q, j.OrderKey)
+	n, busy, err := t.keyHolder(j.q, j.OrderKey)
 	if err != nil || !busy || n == j.number {
 		return duly.StateReady, err
 	}
 	holder, err := t.byNumber(j.q, n)
-	if err != nil || holder == nil || holder.over(t.now) {
+	if err != nil || holder == nil || holder.expired(t.now) {
 		return duly.StateReady, err
 	}
 	return duly.StateBlocked, nil
 }
 
-// enter stores a job that is new, or lives again, where its due moment says.
+// enter stores a new or requeued job in the state that its due time gives.
 func (t *tx) enter(j *job) (err error) {
 	if j.state = duly.StateDelayed; j.DueAt <= t.now {
 		if j.state, err = t.dueState(j); err != nil {
@@ -66,19 +66,18 @@ func (t *tx) enter(j *job) (err error) {
 	if err := t.put(j); err != nil {
 		return err
 	}
-	return t.overtake(j)
+	return t.markReplaced(j)
 }
 
-// fallDue moves a delayed job that an operation has made due.
-func (t *tx) fallDue(j *job) (err error) {
+// makeDue moves a delayed job that an operation has made due.
+func (t *tx) makeDue(j *job) (err error) {
 	if j.state, err = t.dueState(j); err != nil {
 		return err
 	}
 	return t.put(j)
 }
 
-// promote is a step's: it moves a delayed job whose due moment has come, and
-// whose turn it is among those.
+// promote moves a delayed job that has become due. The step calls it in due order.
 func (t *tx) promote(j *job) (err error) {
 	if j.state, err = t.readyOrBlocked(j); err != nil {
 		return err
@@ -86,10 +85,9 @@ func (t *tx) promote(j *job) (err error) {
 	return t.put(j)
 }
 
-// replan puts a waiting job, some of whose fields have changed, where they
-// say. One that has become ready or blocked stays so unless it was told a due
-// moment that lies ahead.
-func (t *tx) replan(j *job, dueChanged bool) (err error) {
+// reschedule stores a waiting job with changed fields. A ready or blocked job keeps its
+// state unless it gets a new due time in the future.
+func (t *tx) reschedule(j *job, dueChanged bool) (err error) {
 	from := j.state
 	if dueChanged {
 		switch {
@@ -106,16 +104,15 @@ func (t *tx) replan(j *job, dueChanged bool) (err error) {
 		return err
 	}
 	if from != duly.StateDelayed && j.state == duly.StateDelayed && j.ended == 0 {
-		return t.freeKey(j) // put back before its first delivery
+		return t.freeKey(j) // postponed before its first delivery
 	}
 
 	return nil
 }
 
-// comeBack ends a delivery that was neither acked nor buried; ended is counted
-// by the caller. In this order: expired, merged away, dead, waiting again from
-// due on.
-func (t *tx) comeBack(j *job, event duly.Event, due int64) error {
+// endDelivery ends a delivery that was neither acked nor buried. The caller has counted it
+// in ended. The job expires, is merged away, dies or waits until due, in this order.
+func (t *tx) endDelivery(j *job, event duly.Event, due int64) error {
 	if j.ExpiresAt != 0 && past(j.ExpiresAt, t.now) {
 		return t.expire(j)
 	}
@@ -134,59 +131,59 @@ func (t *tx) comeBack(j *job, event duly.Event, due int64) error {
 		if event == duly.EventStall {
 			j.lastError = duly.StallReason(j.stalls)
 		}
-		return t.die(j)
+		return t.makeDead(j)
 	}
 
 	j.DueAt = due
 	if j.state = duly.StateDelayed; due <= t.now {
-		j.state = duly.StateReady // it still holds its order key
+		j.state = duly.StateReady // it keeps its order key
 	}
 	return t.put(j)
 }
 
-// mergeAway drops a running job that comes back, if a newer one waits under its
-// merge key or has overtaken it.
+// mergeAway deletes a leased job whose delivery ends, if a newer job waits under its
+// merge key or has replaced it.
 func (t *tx) mergeAway(j *job, due int64) (bool, error) {
-	newer, err := t.merger(j)
+	newer, err := t.mergeHolder(j)
 	if err != nil {
 		return false, err
 	}
 	if newer == nil {
-		if overtaken, err := t.overtaken(j); err != nil || !overtaken {
+		if overtaken, err := t.isReplaced(j); err != nil || !overtaken {
 			return false, err
 		}
-	} else if err := t.leaveTo(newer, due, j.ExpiresAt); err != nil {
+	} else if err := t.passTimesTo(newer, due, j.ExpiresAt); err != nil {
 		return false, err
 	}
 
 	j.q.counters.Merged++
-	return true, t.gone(j)
+	return true, t.remove(j)
 }
 
-// leaveTo hands the due moment and the expiry of a running job over to the
-// newer one that waits under its merge key.
-func (t *tx) leaveTo(newer *job, due, expires int64) error {
+// passTimesTo passes the due time and the expiry of a leased job to the newer job under
+// its merge key.
+func (t *tx) passTimesTo(newer *job, due, expires int64) error {
 	newer.ComeBack(due, expires)
 	if newer.state == duly.StateDelayed && newer.DueAt <= t.now {
-		return t.fallDue(newer)
+		return t.makeDue(newer)
 	}
 	return t.put(newer)
 }
 
-// die makes a job a dead letter; lastError is the caller's.
-func (t *tx) die(j *job) error {
+// makeDead makes a job a dead letter. The caller sets lastError.
+func (t *tx) makeDead(j *job) error {
 	j.finished = t.now
 	j.TTL, j.ExpiresAt = duly.None, 0
 	j.q.counters.Dead++
-	if err := t.bury(j); err != nil {
+	if err := t.storeDead(j); err != nil {
 		return err
 	}
 	_, err := t.trim(j.q, duly.StateDead, trimWithEach)
 	return err
 }
 
-// bury stores a job as dead, and gives up its order key.
-func (t *tx) bury(j *job) error {
+// storeDead stores a job as dead and frees its order key.
+func (t *tx) storeDead(j *job) error {
 	if j.q.group != nil {
 		return t.buryMessage(j)
 	}
@@ -197,11 +194,11 @@ func (t *tx) bury(j *job) error {
 	return t.freeKey(j)
 }
 
-// finish ends a job that was acked: done while it is retained, else gone.
+// finish ends an acked job: it is done while it is retained, else gone.
 func (t *tx) finish(j *job, result []byte) error {
 	j.q.counters.Acked++
 	if j.Retain == duly.None {
-		return t.gone(j)
+		return t.remove(j)
 	}
 	j.state, j.finished, j.result = duly.StateDone, t.now, nil
 	if len(result) > 0 {

@@ -11,24 +11,24 @@ import (
 
 var _ duly.Limiter = (*Engine)(nil)
 
-// spending is what was counted under the tokens' limits. One process has the
-// file, so its memory is shared by all that use it, and no call costs a sync.
-type spending struct {
+// tokenUsage counts the calls under the tokens' limits. It is kept in memory, because
+// only one process has the file open, and no call then costs a sync.
+type tokenUsage struct {
 	mu      sync.Mutex
-	windows map[spent]duly.LimitWindow
+	windows map[usageKey]duly.LimitWindow
 }
 
-// spent names what is counted under one limit.
-type spent struct {
+// usageKey identifies a counter: a token and a right.
+type usageKey struct {
 	hash  [32]byte
 	right duly.Right
 }
 
-func (s *spending) forget(hash [32]byte) {
+func (s *tokenUsage) forget(hash [32]byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.windows, spent{hash, duly.RightProduce})
-	delete(s.windows, spent{hash, duly.RightConsume})
+	delete(s.windows, usageKey{hash, duly.RightProduce})
+	delete(s.windows, usageKey{hash, duly.RightConsume})
 }
 
 // LimitToken implements duly.Limiter.
@@ -36,7 +36,7 @@ func (e *Engine) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) e
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	return e.changeToken(ctx, needsLittle, func(t *tx) error {
+	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		s := t.stmt("token_limit").Blob(1, hash[:])
 		bindLimits(s, 2, l)
 		found, err := s.Run()
@@ -53,30 +53,30 @@ func (e *Engine) Spend(ctx context.Context, hash [32]byte, right duly.Right) (wi
 	if err != nil || token.Limits.Of(right) == 0 {
 		return window, err
 	}
-	s, now := &e.spending, clock.Milli(e.cfg.Clock.Now())
+	s, now := &e.tokenUsage, clock.Milli(e.cfg.Clock.Now())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	w, err := s.windows[spent{hash, right}].Spend(token.Limits, right, now)
+	w, err := s.windows[usageKey{hash, right}].Spend(token.Limits, right, now)
 	if err != nil {
 		return window, err
 	}
 	if s.windows == nil {
-		s.windows = map[spent]duly.LimitWindow{}
+		s.windows = map[usageKey]duly.LimitWindow{}
 	}
-	s.windows[spent{hash, right}] = w
+	s.windows[usageKey{hash, right}] = w
 	return clock.FromMilli(w.Begin), nil
 }
 
 // GiveBack implements duly.Limiter.
 func (e *Engine) GiveBack(ctx context.Context, hash [32]byte, right duly.Right, window time.Time) error {
-	if err := e.alive(ctx); err != nil {
+	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
-	s := &e.spending
+	s := &e.tokenUsage
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if w, ok := s.windows[spent{hash, right}]; ok {
-		s.windows[spent{hash, right}] = w.GiveBack(clock.Milli(window))
+	if w, ok := s.windows[usageKey{hash, right}]; ok {
+		s.windows[usageKey{hash, right}] = w.GiveBack(clock.Milli(window))
 	}
 	return nil
 }

@@ -2,6 +2,5 @@ package sqliteengine
 
 import "io/fs"
 
-// links is how many names a file goes by, as far as Windows tells with what it
-// tells of a file.
+// links returns the number of names of a file. os.FileInfo does not have it on Windows.
 func links(fs.FileInfo) uint64 { return 1 }

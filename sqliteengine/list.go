@@ -9,16 +9,15 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// cursor is the place in a list behind which it goes on: what the state sorts
-// by, and the job's number.
+// cursor is a position in a list: the sort key and the number of the last listed job.
 type cursor struct {
 	set    bool
-	at     int64  // every state but blocked
-	key    []byte // blocked
+	at     int64  // the sort key in all states except blocked
+	key    []byte // the sort key of a blocked job
 	number duly.Number
 }
 
-// cursor is the job's own place.
+// cursor returns the job's own position.
 func (j *job) cursor() cursor {
 	c := cursor{set: true, number: j.number}
 	switch j.state {
@@ -36,7 +35,7 @@ func (j *job) cursor() cursor {
 	return c
 }
 
-// text writes a cursor: the state, the number, the place.
+// text encodes a cursor as state, number and sort key.
 func (c *cursor) text(state duly.State) string {
 	b := append([]byte{byte(state)}, c.number[:]...)
 	if state == duly.StateBlocked {
@@ -47,7 +46,7 @@ func (c *cursor) text(state duly.State) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// parseCursor reads the cursor of a list of that state.
+// parseCursor decodes a cursor of a list of that state.
 func parseCursor(text string, state duly.State) (c cursor, err error) {
 	if text == "" {
 		return c, nil
@@ -82,24 +81,24 @@ func (e *Engine) List(ctx context.Context, ref duly.QueueRef, p duly.ListParams)
 	if err != nil {
 		return page, err
 	}
-	l := listing{p: &p, behind: from}
-	if err := e.lookLong(ctx, ref, l.read); err != nil {
+	l := listReader{p: &p, behind: from}
+	if err := e.onLongSnapshot(ctx, ref, l.read); err != nil {
 		return page, err
 	}
 	return l.page, nil
 }
 
-// listing is a page of a list that is being read.
-type listing struct {
+// listReader is a page of a list.
+type listReader struct {
 	p      *duly.ListParams
 	page   duly.ListPage
-	behind cursor // the place of the last job of the page
-	bytes  int    // of bodies and results, if they are wanted
+	behind cursor // the position of the page's last job
+	bytes  int    // of bodies and results, if they are requested
 }
 
-// read adds jobs of one moment until the page or the slice is at its end. It
-// passes over rows that can't be read. It reports whether there is more to read.
-func (l *listing) read(t *tx, q *queue, s *slice) (more bool, err error) {
+// read adds jobs until the page or the slice ends. It skips unreadable rows. It reports
+// whether there is more to read.
+func (l *listReader) read(t *tx, q *queue, s *readSlice) (more bool, err error) {
 	if q == nil {
 		return false, nil
 	}
@@ -131,17 +130,17 @@ func (l *listing) read(t *tx, q *queue, s *slice) (more bool, err error) {
 		if err := l.add(t, &j, size); err != nil {
 			return false, err
 		}
-		if s.over() {
+		if s.timeUp() {
 			return true, nil
 		}
 	}
 }
 
-// noLimit is SQLite's LIMIT of a statement that its caller leaves early.
+// noLimit disables a statement's LIMIT. The caller stops early.
 const noLimit = -1
 
-// full reports whether a job belongs to the next page.
-func (l *listing) full(j *job, size int) bool {
+// full reports whether a job belongs on the next page.
+func (l *listReader) full(j *job, size int) bool {
 	if l.p.Bodies {
 		l.bytes += size + len(j.result)
 	}
@@ -150,7 +149,7 @@ func (l *listing) full(j *job, size int) bool {
 }
 
 // add adds a job to the page.
-func (l *listing) add(t *tx, j *job, size int) error {
+func (l *listReader) add(t *tx, j *job, size int) error {
 	if l.p.Bodies {
 		if err := j.readBody(t.conn); err != nil {
 			return err
@@ -165,14 +164,14 @@ func (l *listing) add(t *tx, j *job, size int) error {
 	return nil
 }
 
-// size returns the length of a job's body without reading the body. The row of
-// a list has it if the body is inline.
+// size returns the length of a job's body without reading it. The row of a list holds
+// the length of an inline body.
 func (t *tx) size(j *job, row *sq.Stmt) (int, error) {
 	switch {
 	case j.hasBody:
 		return len(j.Body), nil
 	case j.pointer:
-		return j.lookMessage(t.conn)
+		return j.readMessageHead(t.conn)
 	case !row.ColNull(12):
 		return int(row.ColInt(12)), nil
 	}
@@ -185,16 +184,16 @@ func (e *Engine) Queues(ctx context.Context, namespace string, p duly.PageParams
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.names(ctx, p, "queue_names", duly.NamespaceOr(namespace))
+	return e.namePage(ctx, p, "queue_names", duly.NamespaceOr(namespace))
 }
 
 // Namespaces implements duly.Registry.
 func (e *Engine) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
-	return e.names(ctx, p, "namespace_names", "")
+	return e.namePage(ctx, p, "namespace_names", "")
 }
 
-// names pages through the names that a statement finds behind another.
-func (e *Engine) names(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
+// namePage returns a page of names from a statement.
+func (e *Engine) namePage(ctx context.Context, p duly.PageParams, statement, namespace string) (page duly.NamePage, err error) {
 	if err := p.ValidateNames(); err != nil {
 		return page, err
 	}
@@ -220,8 +219,8 @@ func (e *Engine) names(ctx context.Context, p duly.PageParams, statement, namesp
 	return page, err
 }
 
-// page reads up to limit jobs of one state behind a cursor, without their
-// results and bodies unless they are wanted, of bodies those that stand inline.
+// page reads up to limit jobs of one state after a cursor. It reads results and inline
+// bodies only if requested.
 func (t *tx) page(q *queue, state duly.State, from cursor, limit int, bodies bool) ([]job, error) {
 	s := t.stmt("list_"+state.String()).Int(1, q.id)
 	from.bind(s, state)
@@ -229,7 +228,7 @@ func (t *tx) page(q *queue, state duly.State, from cursor, limit int, bodies boo
 	return t.collectUpTo(s, q, duly.MaxBatchBytes)
 }
 
-// bind binds the place behind which a list goes on.
+// bind binds the position to the arguments of a list statement.
 func (c *cursor) bind(s *sq.Stmt, state duly.State) {
 	switch {
 	case state == duly.StateBlocked:

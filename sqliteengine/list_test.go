@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C4.49, C4.51: rows that can't be read do not end a list, wherever they are.
-func TestListGoesOnBehindDamagedRows(t *testing.T) {
+// C4.49, C4.51: unreadable rows do not end a list.
+func TestListSkipsDamagedRows(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for i := range 9 {

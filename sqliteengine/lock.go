@@ -12,19 +12,18 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// lock takes the file's lock, PATH-lock, for as long as the engine is open:
-// one file, one process, and one engine in it. SQLite would let several
-// processes write in turn; but what the engine knows about its queues stands in
-// memory, so a second writer would work on what is no longer true.
+// lock takes the file's lock, PATH-lock, while the engine is open: only one process, and
+// only one engine in it, has a file open. SQLite allows several processes to write in
+// turn, but the engine keeps the state of its queues in memory, which another writer
+// would make stale.
 //
-// The kernel lets the lock go when the process ends, however it ends. The file
-// itself stays: removing it would let a third process lock a new one while a
-// second waits for the old.
+// The kernel releases the lock when the process ends. The lock file stays. If it were
+// removed, a second process could wait for the old one while a third locks a new one.
 //
-// It refuses a symbolic link, because it truncates the file and the link may
-// point to any file of this user.
+// lock refuses a symbolic link, because it truncates the file and the link may point to
+// any file of this user.
 //
-// The error of a file that is open elsewhere ends with the advice.
+// The error for a file that is open elsewhere ends with advice.
 func lock(path, advice string) (*os.File, error) {
 	f, err := openLock(path + "-lock")
 	if err != nil {
@@ -35,7 +34,7 @@ func lock(path, advice string) (*os.File, error) {
 	if err != nil {
 		f.Close()
 		return nil, &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s-lock can't be locked (%s); put the file on a local disk", path, plain(err))}
+			Message: fmt.Sprintf("%s-lock can't be locked (%s); put the file on a local disk", path, reason(err))}
 	}
 	if !held {
 		owner := lockOwner(f)
@@ -49,10 +48,10 @@ func lock(path, advice string) (*os.File, error) {
 	return f, nil
 }
 
-// openElsewhere is the advice to a process that wants to open the file.
-const openElsewhere = "one file serves one process: use that one's server, or stop it first"
+// openElsewhere is the advice to a process that opens the file.
+const openElsewhere = "one file serves one process: use its server, or stop it first"
 
-// openLock opens the lock file, or makes it.
+// openLock opens or creates the lock file.
 func openLock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|noFollow, 0o600)
 	if err != nil {
@@ -73,7 +72,7 @@ func openLock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// unlock lets others have the file. A copy that was checked has no lock: nil.
+// unlock releases the lock. A temporary copy has none: nil.
 func unlock(f *os.File) error {
 	if f == nil {
 		return nil
@@ -81,9 +80,9 @@ func unlock(f *os.File) error {
 	return errors.Join(unlockFile(f), f.Close())
 }
 
-// heldBy names the process that has a file open; empty if none has, as far as its
-// lock file says. It changes nothing.
-func heldBy(path string) string {
+// lockHolder returns a description of the process that has a file open, or "" if none has,
+// according to its lock file. It changes nothing.
+func lockHolder(path string) string {
 	f, err := os.Open(path + "-lock")
 	if err != nil {
 		return ""
@@ -99,7 +98,7 @@ func heldBy(path string) string {
 	return ""
 }
 
-// lockOwner names the process that holds the lock, as far as it says who it is.
+// lockOwner describes the process that holds the lock, as its lock file says.
 func lockOwner(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 32))
 	pid, bad := strconv.Atoi(strings.TrimSpace(string(text)))
@@ -114,11 +113,11 @@ func lockOwner(f *os.File) string {
 
 func cannotWrite(path string, err error) error {
 	return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf("the folder %s can't be written to (%s); give a path whose folder can", filepath.Dir(path), plain(err))}
+		Message: fmt.Sprintf("the folder %s is not writable (%s); give a path in a writable folder", filepath.Dir(path), reason(err))}
 }
 
-// plain is the reason alone, without the path that os puts before it.
-func plain(err error) string {
+// reason returns the reason of an error without the path that os adds.
+func reason(err error) string {
 	if e, ok := err.(*os.PathError); ok {
 		return e.Err.Error()
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C11.21: the lock follows no symbolic link. Another user may have made the link,
-// and the lock truncates its target.
-func TestTheLockFollowsNoSymbolicLink(t *testing.T) {
+// C11.21: the lock refuses a symbolic link. Another user may have created the link, and the
+// lock truncates its target.
+func TestLockRefusesSymbolicLink(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("only administrators may make symbolic links")

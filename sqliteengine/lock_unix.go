@@ -11,8 +11,8 @@ import (
 // noFollow makes an open of a symbolic link fail.
 const noFollow = syscall.O_NOFOLLOW
 
-// lockFile takes the lock of an open file for this opening of it; false if
-// another one has it, be it of this process or of another.
+// lockFile locks an open file. It returns false if another open file holds the lock, in
+// this process or another.
 func lockFile(f *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -28,6 +28,6 @@ func lockFile(f *os.File) (bool, error) {
 	}
 }
 
-// unlockFile gives the lock up. Closing the file would not: a child that was
-// forked a moment ago has it open too, until it runs its own program.
+// unlockFile releases the lock. Closing the file is not enough, because a child forked a
+// moment ago may still have it open.
 func unlockFile(f *os.File) error { return syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }

@@ -8,10 +8,9 @@ import (
 	"testing"
 )
 
-// A file that was closed can be opened at once, although a child of this process
-// that has just been forked, and is about to run another program, has the lock's
-// file open still.
-func TestAClosedFileIsFreeWhateverChildrenInherit(t *testing.T) {
+// A closed file can be reopened at once, although a child of this process that was just
+// forked, and has not run its program yet, still has the lock file open.
+func TestClosedFileIsUnlockedDespiteForkedChild(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	e := mustOpen(t, path)

@@ -7,15 +7,15 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// noFollow is empty: on Windows only administrators may make symbolic links.
+// noFollow is empty: on Windows only administrators can create symbolic links.
 const noFollow = 0
 
-// lockedAt is the byte that is locked: far behind the text, for on Windows a
-// locked byte can't be read by others.
+// lockedAt is the locked byte. It lies far behind the text, because other processes can't
+// read a locked byte.
 const lockedAt = 1 << 20
 
-// lockFile takes the lock of an open file for this opening of it; false if
-// another one has it, be it of this process or of another.
+// lockFile locks an open file. It returns false if another open file holds the lock, in
+// this process or another.
 func lockFile(f *os.File) (bool, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, &windows.Overlapped{Offset: lockedAt})
@@ -25,8 +25,7 @@ func lockFile(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// unlockFile gives the lock up at once. Closing the file alone would do so when
-// the system gets to it.
+// unlockFile releases the lock at once. Closing the file would release it with a delay.
 func unlockFile(f *os.File) error {
 	return windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, &windows.Overlapped{Offset: lockedAt})
 }

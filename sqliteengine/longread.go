@@ -48,11 +48,11 @@ func newLongReads(c clock.Clock, processors int) *longReads {
 	return l
 }
 
-// begins notes that the writer works for callers.
-func (l *longReads) begins() { l.writing.Store(true) }
+// writeBegins marks the start of a transaction for callers.
+func (l *longReads) writeBegins() { l.writing.Store(true) }
 
-// ends notes that the writer has done its work.
-func (l *longReads) ends() {
+// writeEnds marks the end of a transaction for callers.
+func (l *longReads) writeEnds() {
 	l.wrote.Store(int64(l.clock.Mono()))
 	l.writing.Store(false)
 }
@@ -62,17 +62,17 @@ func (l *longReads) busy(now time.Duration) bool {
 	return l.writing.Load() || now-time.Duration(l.wrote.Load()) < writesRecently
 }
 
-// slice is the part of a long read that runs in one transaction.
-type slice struct {
-	long *longReads
-	gate *gate
-	end  time.Duration
-	used bool // the slice has used up its time
+// readSlice is the part of a long read that runs in one transaction.
+type readSlice struct {
+	long     *longReads
+	gate     *gate
+	end      time.Duration
+	timeUsed bool // the slice has used up its time
 }
 
-// over reports whether the read must end its transaction now. Callers ask after
+// timeUp reports whether the read must end its transaction now. Callers ask after
 // each row that brings them forward, so that every slice makes progress.
-func (s *slice) over() bool {
+func (s *readSlice) timeUp() bool {
 	if s.gate.isClosed() {
 		return true
 	}
@@ -80,7 +80,7 @@ func (s *slice) over() bool {
 	if now < s.end {
 		return false
 	}
-	if s.used = s.long.busy(now); s.used {
+	if s.timeUsed = s.long.busy(now); s.timeUsed {
 		return true
 	}
 	runtime.Gosched()
@@ -88,9 +88,9 @@ func (s *slice) over() bool {
 	return false
 }
 
-// readLong runs f, which reads a page, in one transaction after the other until
-// f returns false or an error.
-func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *slice) (more bool, err error)) error {
+// readLong runs f, which reads a page, in one transaction after the other. It stops
+// when f returns false or an error.
+func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *readSlice) (more bool, err error)) error {
 	l := e.readers.long
 	select {
 	case l.tokens <- struct{}{}:
@@ -98,12 +98,12 @@ func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *slice) (more b
 	case <-ctx.Done():
 		return ctx.Err()
 	case <-e.stopped:
-		return e.alive(ctx)
+		return e.checkOpen(ctx)
 	}
 
 	return e.onReader(ctx, func(ctx context.Context, c *conn) error {
 		for {
-			s := slice{long: l, gate: &e.readers.gate, end: l.clock.Mono() + sliceTime}
+			s := readSlice{long: l, gate: &e.readers.gate, end: l.clock.Mono() + sliceTime}
 			more := false
 			err := e.snapshot(ctx, c, func(c *conn) (err error) {
 				more, err = f(c, &s)
@@ -113,7 +113,7 @@ func (e *Engine) readLong(ctx context.Context, f func(c *conn, s *slice) (more b
 				return err
 			}
 
-			if s.used && clock.Sleep(ctx, l.clock, restTime) != nil {
+			if s.timeUsed && clock.Sleep(ctx, l.clock, restTime) != nil {
 				return errInterrupted
 			}
 		}

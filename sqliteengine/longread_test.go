@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// R9: long reads leave at least half of the processors and one reader to others.
+// R9: long reads leave at least half of the processors and one connection to others.
 func TestLongReadsLeaveProcessors(t *testing.T) {
 	t.Parallel()
 	for processors, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 3, 64: 3} {
@@ -27,8 +27,7 @@ func TestLongReadsLeaveProcessors(t *testing.T) {
 	}
 }
 
-// longReading is an engine that allows one long read, whose rests last by a clock
-// that the test moves.
+// longReading returns an engine that allows one long read and measures rests by a test clock.
 func longReading(t *testing.T) (*Engine, *clock.Fake) {
 	t.Helper()
 	e, c := openNew(t), clock.NewFake()
@@ -36,7 +35,7 @@ func longReading(t *testing.T) (*Engine, *clock.Fake) {
 	return e, c
 }
 
-// tokenIsFree fails the test if a long read would wait, or a checkpoint.
+// tokenIsFree fails the test if a long read or a checkpoint would wait.
 func tokenIsFree(t *testing.T, e *Engine) {
 	t.Helper()
 	if n := len(e.readers.long.tokens); n > 0 {
@@ -49,8 +48,8 @@ func tokenIsFree(t *testing.T, e *Engine) {
 	}
 }
 
-// Long reads run in the order in which they came. One whose caller leaves while
-// it waits does not run.
+// Long reads run in the order of their calls. A long read whose caller leaves while it waits
+// does not run.
 func TestLongReadsWaitInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +58,7 @@ func TestLongReadsWaitInOrder(t *testing.T) {
 		var order []int
 		read := func(ctx context.Context, i int) {
 			go func() {
-				ended <- e.readLong(ctx, func(*conn, *slice) (bool, error) {
+				ended <- e.readLong(ctx, func(*conn, *readSlice) (bool, error) {
 					if order = append(order, i); i == 0 {
 						<-held
 					}
@@ -89,17 +88,17 @@ func TestLongReadsWaitInOrder(t *testing.T) {
 	})
 }
 
-// A long read that fails or panics gives back all that it has taken.
-func TestLongReadThatFailsGivesItsTokenBack(t *testing.T) {
+// A long read that fails or panics releases everything that it took.
+func TestFailedLongReadReturnsItsToken(t *testing.T) {
 	t.Parallel()
 	e, _ := longReading(t)
 	broken, later := errors.New("broken"), false
-	for name, f := range map[string]func(*conn, *slice) (bool, error){
-		"an error":          func(*conn, *slice) (bool, error) { return true, broken },
-		"an error of a row": func(c *conn, _ *slice) (bool, error) { _, err := c.Query("SELECT nothing"); return true, err },
-		"a panic":           func(*conn, *slice) (bool, error) { panic(broken) },
-		"a panic in a row":  func(c *conn, _ *slice) (bool, error) { c.stmt("queue_names").Step(); panic(broken) },
-		"a panic in the second slice": func(*conn, *slice) (bool, error) {
+	for name, f := range map[string]func(*conn, *readSlice) (bool, error){
+		"an error":          func(*conn, *readSlice) (bool, error) { return true, broken },
+		"an error of a row": func(c *conn, _ *readSlice) (bool, error) { _, err := c.Query("SELECT nothing"); return true, err },
+		"a panic":           func(*conn, *readSlice) (bool, error) { panic(broken) },
+		"a panic in a row":  func(c *conn, _ *readSlice) (bool, error) { c.stmt("queue_names").Step(); panic(broken) },
+		"a panic in the second slice": func(*conn, *readSlice) (bool, error) {
 			if later {
 				panic(broken)
 			}
@@ -116,7 +115,7 @@ func TestLongReadThatFailsGivesItsTokenBack(t *testing.T) {
 		}
 
 		tokenIsFree(t, e)
-		if n := len(e.readers.lent) + len(e.readers.turn); n > 0 {
+		if n := len(e.readers.inUse) + len(e.readers.slots); n > 0 {
 			t.Errorf("%s: %d connections are lent", name, n)
 		}
 		if got := ids(t, e); len(got) > 0 {
@@ -125,17 +124,17 @@ func TestLongReadThatFailsGivesItsTokenBack(t *testing.T) {
 	}
 }
 
-// R9: a page gives way after its slice while callers write, not on an idle store,
-// and always while a checkpoint waits.
+// R9: a page ends its slice while callers write or a checkpoint waits, but not on an idle
+// store.
 func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	l, g := newLongReads(c, 2), &gate{clock: c}
-	begin := func() *slice { return &slice{long: l, gate: g, end: c.Mono() + sliceTime} }
-	check := func(when string, s *slice, over, used bool) {
+	begin := func() *readSlice { return &readSlice{long: l, gate: g, end: c.Mono() + sliceTime} }
+	check := func(when string, s *readSlice, over, used bool) {
 		t.Helper()
-		if got := s.over(); got != over || s.used != used {
-			t.Errorf("%s: over %t, used %t, want %t, %t", when, got, s.used, over, used)
+		if got := s.timeUp(); got != over || s.timeUsed != used {
+			t.Errorf("%s: over %t, used %t, want %t, %t", when, got, s.timeUsed, over, used)
 		}
 	}
 
@@ -143,14 +142,14 @@ func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	c.Advance(time.Hour)
 	check("nobody ever wrote", s, false, false)
 
-	l.begins()
+	l.writeBegins()
 	s = begin()
 	c.Advance(sliceTime - 1)
 	check("before its time", s, false, false)
 	c.Advance(1)
 	check("while a transaction runs", s, true, true)
 
-	l.ends()
+	l.writeEnds()
 	s = begin()
 	c.Advance(writesRecently - 1)
 	check("soon after a transaction", s, true, true)
@@ -163,20 +162,19 @@ func TestSliceEndsWhileCallersWrite(t *testing.T) {
 	g.open()
 }
 
-// A page rests between two slices in no transaction. A caller that leaves
-// meanwhile is answered at once.
+// A page rests outside of a transaction. A caller that leaves meanwhile returns at once.
 func TestLongReadRestsBetweenSlices(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, c := longReading(t)
-		e.readers.long.begins()
+		e.readers.long.writeBegins()
 		slices, ended := 0, make(chan error, 1)
 		read := func(ctx context.Context) {
 			go func() {
-				ended <- e.readLong(ctx, func(_ *conn, s *slice) (bool, error) {
+				ended <- e.readLong(ctx, func(_ *conn, s *readSlice) (bool, error) {
 					slices++
 					c.Advance(sliceTime)
-					return s.over() && slices%3 > 0, nil
+					return s.timeUp() && slices%3 > 0, nil
 				})
 			}()
 			synctest.Wait()
@@ -209,18 +207,18 @@ func TestLongReadRestsBetweenSlices(t *testing.T) {
 	})
 }
 
-// C13.13: a page that rests ends with the engine.
+// C13.13: a resting page ends with the engine.
 func TestLongReadEndsWithTheEngine(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		e, c := longReading(t)
-		e.readers.long.begins()
+		e.readers.long.writeBegins()
 		ended := make(chan error, 2)
-		for range 2 { // one rests, one waits for its token
+		for range 2 { // one rests, the other waits for its token
 			go func() {
-				ended <- e.readLong(t.Context(), func(_ *conn, s *slice) (bool, error) {
+				ended <- e.readLong(t.Context(), func(_ *conn, s *readSlice) (bool, error) {
 					c.Advance(sliceTime)
-					return s.over(), nil
+					return s.timeUp(), nil
 				})
 			}()
 		}
@@ -238,8 +236,8 @@ func TestLongReadEndsWithTheEngine(t *testing.T) {
 	})
 }
 
-// C4.51, C4.7, C4.94: a page that is read row by row is the page that is read at
-// once, whatever its limit, with bodies of all sizes and rows that can't be read.
+// C4.51, C4.7, C4.94: a page read row by row equals the page read at once, with any limit,
+// bodies of all sizes and unreadable rows.
 func TestPagesDoNotDependOnSlices(t *testing.T) {
 	t.Parallel()
 	whole, rows := openNew(t), openNew(t)
@@ -278,7 +276,7 @@ func TestPagesDoNotDependOnSlices(t *testing.T) {
 	}
 }
 
-// walked is the pages of a list, each with its jobs' IDs and sizes.
+// walked returns the pages of a list, each with its jobs' IDs and sizes.
 func walked(t *testing.T, e *Engine, p duly.ListParams) (pages [][]string) {
 	t.Helper()
 	for {
@@ -297,7 +295,7 @@ func walked(t *testing.T, e *Engine, p duly.ListParams) (pages [][]string) {
 	}
 }
 
-// surveyed is the pages of a survey, each with its queues and their sizes.
+// surveyed returns the pages of a survey, each with its queues and their sizes.
 func surveyed(t *testing.T, e *Engine, limit int) (pages [][]string) {
 	t.Helper()
 	p := duly.PageParams{Limit: limit}
@@ -317,16 +315,16 @@ func surveyed(t *testing.T, e *Engine, limit int) (pages [][]string) {
 	}
 }
 
-// A page ends well although its queue is destroyed between two slices.
+// A page ends without an error if its queue is destroyed between two slices.
 func TestPageOfAQueueThatIsDestroyedMeanwhile(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	for _, id := range []string{"a", "b"} {
 		pushOne(t, e, duly.Job{ID: id})
 	}
-	l := listing{p: &duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 10}}}
+	l := listReader{p: &duly.ListParams{State: duly.StateReady, PageParams: duly.PageParams{Limit: 10}}}
 	e.ReadRowByRow()
-	err := e.lookLong(t.Context(), duly.Q("q"), func(tx *tx, q *queue, s *slice) (more bool, err error) {
+	err := e.onLongSnapshot(t.Context(), duly.Q("q"), func(tx *tx, q *queue, s *readSlice) (more bool, err error) {
 		if more, err = l.read(tx, q, s); more {
 			err = e.Destroy(t.Context(), duly.Q("q"))
 		}

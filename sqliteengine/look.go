@@ -7,15 +7,15 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// A moment that has passed changes what is deliverable before anybody has acted on
-// it. A look counts what a Reserve would find by now, and changes nothing.
+// Time alone changes which jobs are deliverable. A poll counts the jobs that a Reserve
+// would find at the current time and changes nothing.
 
-// lookAt lets the writer look at queues of which a moment has passed.
-func (e *Engine) lookAt(ctx context.Context, doors []door) (ready bool, err error) {
+// pollQueues polls queues for which a time has passed.
+func (e *Engine) pollQueues(ctx context.Context, keys []waitKey) (ready bool, err error) {
 	err = e.write(ctx, &op{Call: items(1), run: func(t *tx) error {
 		ready = false
-		for _, d := range doors {
-			if q := t.at(d); q != nil {
+		for _, d := range keys {
+			if q := t.queueFor(d); q != nil {
 				n, _, err := t.deliverable(q, 1)
 				if err != nil {
 					return err
@@ -28,75 +28,74 @@ func (e *Engine) lookAt(ctx context.Context, doors []door) (ready bool, err erro
 	return ready, err
 }
 
-// at is the queue that has jobs for callers at that door, nil for none.
-func (t *tx) at(d door) *queue {
-	if q := t.queue(d.ref); q != nil && q.door() == d {
+// queueFor returns the queue that serves waiters of that key, or nil.
+func (t *tx) queueFor(d waitKey) *queue {
+	if q := t.queue(d.ref); q != nil && q.waitKey() == d {
 		return q
 	}
 	return nil
 }
 
-// look looks at every watched queue of which a moment has passed, and tells the
-// hub.
-func (w *writer) look() {
-	for d, waiters := range w.e.hub.overdue() {
-		err := w.try([]*op{{run: func(t *tx) error {
-			q := t.at(d)
+// poll polls every waited queue for which a time has passed and reports to the
+// notifier.
+func (w *writer) poll() {
+	for d, waiters := range w.e.notifier.overdueQueues() {
+		err := w.runTx([]*op{{run: func(t *tx) error {
+			q := t.queueFor(d)
 			if q == nil {
 				return nil
 			}
 			n, next, err := t.deliverable(q, waiters)
 			if err == nil {
-				t.looks = append(t.looks, look{q, n, next})
+				t.polls = append(t.polls, pollResult{q, n, next})
 			}
 			return err
 		}}})
 		if err != nil {
-			w.unanswered(err)
+			w.backgroundError(err)
 			return
 		}
 	}
 }
 
-// look is what a look has found.
-type look struct {
-	q    *queue
-	n    int64
-	next moments
+// pollResult is the result of a poll.
+type pollResult struct {
+	q        *queue
+	ready    int64
+	upcoming eventTimes
 }
 
-// overdue lists the watched queues of which a moment has passed, and how many
-// deliverable jobs of each would matter to anybody.
-func (h *hub) overdue() map[door]int {
+// overdueQueues returns the waited queues for which a time has passed. The value is how many
+// deliverable jobs matter to their waiters.
+func (h *notifier) overdueQueues() map[waitKey]int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	now := h.now()
-	queues := map[door]int{}
+	queues := map[waitKey]int{}
 	for d := range h.waiters.Keys() {
-		if v := h.views[d]; v.exists && v.passed(now) {
+		if v := h.views[d]; v.exists && v.outdated(now) {
 			queues[d] = h.waiters.Waiting(d) + h.waiters.Outstanding(d, 0)
 		}
 	}
 	return queues
 }
 
-// countBound is how many jobs of a kind a look counts: there is no need to know
-// more, for whoever is woken finds the rest.
+// countBound is how many jobs of a kind a poll counts. The waiters that it wakes find
+// the rest.
 const countBound = stepBound
 
-// deliverable counts the jobs that a Reserve would find now, as far as limits
-// allow, without moving anything; next are the moments that lie ahead. Of due
-// jobs it need not count more than most.
-func (t *tx) deliverable(q *queue, most int) (n int64, next moments, err error) {
-	for _, m := range []*int64{&q.first.due, &q.first.leaseEnd, &q.first.expiry} {
+// deliverable counts the jobs that a Reserve would find now within the limits, without
+// changing anything. It counts at most most due jobs. next holds the coming times.
+func (t *tx) deliverable(q *queue, most int) (n int64, next eventTimes, err error) {
+	for _, m := range []*int64{&q.earliest.due, &q.earliest.leaseEnd, &q.earliest.expiry} {
 		if *m <= t.now {
-			if err := t.readMoment(q, m); err != nil {
+			if err := t.readEarliestOf(q, m); err != nil {
 				return 0, next, err
 			}
 		}
 	}
 
-	if next, err = t.ahead(q); err != nil {
+	if next, err = t.upcoming(q); err != nil {
 		return 0, next, err
 	}
 
@@ -121,19 +120,19 @@ func (t *tx) deliverable(q *queue, most int) (n int64, next moments, err error) 
 		}
 	}
 
-	open := q
-	if runOut > 0 { // their leases count no more
+	open := q // run-out leases no longer count towards MaxLeased
+	if runOut > 0 {
 		with := *q
 		with.sizes.Leased -= runOut
 		open = &with
 	}
 
-	return min(q.sizes.Ready-gone+freed+due+runOut, int64(open.open(t.now))), next, nil
+	return min(q.sizes.Ready-gone+freed+due+runOut, int64(open.allowance(t.now))), next, nil
 }
 
-// ahead reads the moments that lie ahead.
-func (t *tx) ahead(q *queue) (moments, error) {
-	next := q.first
+// upcoming reads the times that lie in the future.
+func (t *tx) upcoming(q *queue) (eventTimes, error) {
+	next := q.earliest
 	for _, m := range []struct {
 		at   *int64
 		name string
@@ -162,28 +161,28 @@ func (t *tx) ahead(q *queue) (moments, error) {
 
 	enters, ok, err := t.integer(t.stmt("delayed_after").Int(1, q.group.topicID).Int(2, t.now))
 	if ok {
-		note(&next.due, enters)
+		lower(&next.due, enters)
 	}
 	return next, err
 }
 
-// readyButOver counts jobs that count as ready and are over by the clock, and
-// order keys that such jobs may free.
+// readyButOver counts expired jobs that the sizes still count as ready, and the order
+// keys that they may free.
 func (t *tx) readyButOver(q *queue) (gone, freed int64, err error) {
-	if q.first.expiry >= t.now {
+	if q.earliest.expiry >= t.now {
 		return 0, 0, nil
 	}
 	if q.sizes.Blocked > 0 {
 		freed = 1
 	}
-	gone, err = t.count(t.stmt("over_count").Int(1, q.id).Int(2, t.now).Int(3, countBound))
+	gone, err = t.count(t.stmt("expired_ready_count").Int(1, q.id).Int(2, t.now).Int(3, countBound))
 	return gone, freed, err
 }
 
-// dueReady counts due jobs that nobody has promoted yet and that no order key
-// holds back: up to most, and of the first countBound ones.
+// dueReady counts due jobs that no step has promoted and no order key blocks. It counts
+// up to most, among the first countBound jobs.
 func (t *tx) dueReady(q *queue, most int) (n int64, err error) {
-	if q.first.due > t.now {
+	if q.earliest.due > t.now {
 		return 0, nil
 	}
 	for _, bound := range []int{min(most, countBound), countBound} {
@@ -198,13 +197,13 @@ func (t *tx) dueReady(q *queue, most int) (n int64, err error) {
 	return n, nil
 }
 
-// readyOf counts the jobs that are ready by the clock.
+// readyOf counts the jobs that are ready at the current time.
 func (t *tx) readyOf(jobs []job) (n int64, err error) {
 	for i := range jobs {
-		if jobs[i].over(t.now) {
+		if jobs[i].expired(t.now) {
 			continue
 		}
-		state, err := t.stateNow(&jobs[i])
+		state, err := t.currentState(&jobs[i])
 		if err != nil {
 			return 0, err
 		}

@@ -18,26 +18,26 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// next is the current layout and one migration more.
+// next is the current layout plus one migration.
 func next(sql string) layout {
 	return append(append(layout{}, current...), migration{len(current) + 1, "next", sql})
 }
 
-// openAs opens a file by another layout.
+// openAs opens a file with another layout.
 func openAs(path string, l layout) (*Engine, error) {
 	cfg := Config{Path: path, Logger: quiet()}.withDefaults()
-	e, err := start(cfg, l)
+	e, err := newEngine(cfg, l)
 	if err != nil {
 		return nil, storeError(path, err)
 	}
 	if e.lock, err = lock(path, openElsewhere); err != nil {
 		return nil, err
 	}
-	go e.w.loop()
+	go e.w.run()
 	return e, nil
 }
 
-// ask asks the writer's connection, on the writer.
+// ask runs a query on the writer's connection.
 func ask(t *testing.T, e *Engine, sql string) (answer string) {
 	t.Helper()
 	err := e.change(t.Context(), func(tx *tx) (err error) {
@@ -59,7 +59,7 @@ func ready(t *testing.T, e *Engine) int64 {
 	return stats.Sizes.Ready
 }
 
-// C11.27, C11.29: an older file is brought up, after a copy of it was put beside.
+// C11.27, C11.29: an older file is upgraded after a copy was saved.
 func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -88,14 +88,14 @@ func TestOlderFileIsCopiedAndUpgraded(t *testing.T) {
 	if n := ready(t, old); n != 50 {
 		t.Errorf("the copy has %d jobs", n)
 	}
-	// The version before it knows at once that the file is too new for it.
+	// The older version reads from the header that the file is too new.
 	if _, err := current.readHeader(path); !errors.Is(err, duly.ErrUnsupported) {
 		t.Errorf("an older version says %v", err)
 	}
 }
 
-// A migration that fails leaves the file as it was, and is tried again by the
-// next opening: a copy of the try before is not in its way.
+// A failed migration leaves the file unchanged, and the next opening repeats it. The copy of
+// the failed try does not prevent that.
 func TestFailedUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -111,9 +111,9 @@ func TestFailedUpgradeChangesNothing(t *testing.T) {
 	}
 }
 
-// An upgrade that was cut short behind its commit is finished by the next
-// opening; a version that does not know the new layout sees it in the log.
-func TestUpgradeThatWasCutShortIsFinished(t *testing.T) {
+// An upgrade that was interrupted after its commit is finished by the next opening. An older
+// version sees the new layout in the WAL.
+func TestInterruptedUpgradeIsFinished(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	store(t, path)
@@ -149,9 +149,9 @@ func TestUpgradeThatWasCutShortIsFinished(t *testing.T) {
 	}
 }
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "write new testdata")
 
-// goldenJobs is one job of every kind, in every state.
+// goldenJobs returns jobs of all kinds in all states.
 func goldenJobs() []duly.Job {
 	return []duly.Job{
 		{ID: "done", Retain: 8000 * time.Hour, OrderKey: "d"},
@@ -165,7 +165,7 @@ func goldenJobs() []duly.Job {
 	}
 }
 
-// goldenLimits are a token's, from layout 2 on.
+// goldenLimits are the limits of a token, from layout 2 on.
 var goldenLimits = duly.Limits{Produce: 7, Per: time.Minute}
 
 func makeGolden(t *testing.T, path string) {
@@ -207,7 +207,7 @@ func makeGolden(t *testing.T, path string) {
 
 var goldenTopic, goldenGroup = duly.Q("golden-log"), duly.Q("golden-log@group")
 
-// makeGoldenTopic makes a topic, from layout 6 on, and a group with a message in every
+// makeGoldenTopic creates a topic, from layout 6 on, and a group with a message in every
 // state.
 func makeGoldenTopic(t *testing.T, e *Engine) {
 	ctx := context.Background()
@@ -243,7 +243,7 @@ func makeGoldenTopic(t *testing.T, e *Engine) {
 	must(err)
 }
 
-// goldenCount is how many jobs and messages the file of a layout has.
+// goldenCount returns the number of jobs and messages in the file of a layout.
 func goldenCount(version int) int {
 	n := len(goldenJobs())
 	if version >= 6 {
@@ -260,7 +260,7 @@ var goldenTargets = []duly.Target{
 	{Namespace: "default", Settings: []byte("a sealed secret")},
 }
 
-// makeGoldenPush makes a push queue, from layout 7 on, with a job, and targets.
+// makeGoldenPush creates a push queue with a job, and targets, from layout 7 on.
 func makeGoldenPush(t *testing.T, e *Engine) {
 	ctx := context.Background()
 	err := e.Configure(ctx, goldenPush, duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "https://example.com/", OnDead: "target:ops"}})
@@ -303,7 +303,7 @@ func judgeGoldenPush(t *testing.T, path string) {
 	}
 }
 
-// C11.28: the files of every release open, with all that they hold.
+// C11.28: the files of every release open with all their content.
 func TestGoldenFilesOpen(t *testing.T) {
 	t.Parallel()
 	golden := fmt.Sprintf("testdata/v%d.db.gz", current.version())
@@ -431,8 +431,8 @@ func unpack(t *testing.T, file, to string) {
 	}
 }
 
-// C11.22: a file whose log was switched off, as in a copy, has one again.
-func TestStoreAlwaysHasALog(t *testing.T) {
+// C11.22: a file without a WAL, such as a copy, gets one.
+func TestStoreAlwaysHasWAL(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	store(t, path)

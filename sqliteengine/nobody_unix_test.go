@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// asNobody lets a command run without root's right to write everywhere.
+// asNobody runs a command without root's permission to write everywhere.
 func asNobody(cmd *exec.Cmd) {
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}

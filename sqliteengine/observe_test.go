@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Who observes is told of every transaction, of its sync alone, and of reads.
+// Observe is called for every transaction, for its commit, and for every read.
 func TestObserve(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -39,6 +39,6 @@ func TestObserve(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	if calls["transaction"] < pushes || calls["commit"] < pushes || calls["read"] != 1 || took["commit"] <= 0 || took["commit"] > took["transaction"] {
-		t.Errorf("told of %v, %v", calls, took)
+		t.Errorf("the observed calls are %v, %v", calls, took)
 	}
 }

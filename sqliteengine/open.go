@@ -15,11 +15,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Open opens the engine of a file, and makes the file if there is none. It
-// reports [duly.ErrInvalid] for a bad configuration, [duly.ErrUnavailable]
-// where the file is open elsewhere or can't be written, [duly.ErrCorrupt] for
-// a file that is not duly's or is damaged and [duly.ErrUnsupported] for one of
-// a newer version. Such files are left as they are.
+// Open opens the engine of a file and creates the file if it does not exist. It
+// returns [duly.ErrInvalid] for a bad configuration and [duly.ErrUnavailable] if the
+// file is open elsewhere or not writable. It returns [duly.ErrCorrupt] for a damaged
+// file or one of another program, and [duly.ErrUnsupported] for a file of a newer
+// version. After an error such a file is unchanged.
 func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
@@ -29,13 +29,13 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 
 	cfg = cfg.withDefaults()
-	path, err := settlePath(cfg.Path)
+	path, err := resolvePath(cfg.Path)
 	if err != nil {
 		return nil, err
 	}
 
 	cfg.Path = path
-	if err := mustBeFile(path); err != nil {
+	if err := checkRegular(path); err != nil {
 		return nil, err
 	}
 
@@ -44,23 +44,23 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	if err := dropLeftovers(path); err != nil {
-		cfg.Logger.Warn("what a backup or a restore has left behind can't be removed", "path", path, "error", err)
+		cfg.Logger.Warn("leftover files of a backup or restore can't be removed", "path", path, "error", err)
 	}
 
-	e, err := start(cfg, current)
+	e, err := newEngine(cfg, current)
 	if err != nil {
 		unlock(held)
 		return nil, storeError(path, err)
 	}
 
 	e.lock = held
-	go e.w.loop()
+	go e.w.run()
 	return e, nil
 }
 
-// settlePath makes the folder and names the file by its real path, so that two
-// ways to it are one lock.
-func settlePath(path string) (string, error) {
+// resolvePath creates the folder and resolves symbolic links, so that two paths of
+// one file share one lock.
+func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return "", duly.Invalid("path", "can't be resolved: %s", err)
@@ -78,8 +78,8 @@ func settlePath(path string) (string, error) {
 	return filepath.Join(dir, filepath.Base(path)), nil
 }
 
-// start brings the file up to this version and reads what is known of it.
-func start(cfg Config, l layout) (*Engine, error) {
+// newEngine creates or upgrades the file and opens it.
+func newEngine(cfg Config, l layout) (*Engine, error) {
 	h, err := l.readHeader(cfg.Path)
 	switch {
 	case err != nil:
@@ -87,7 +87,8 @@ func start(cfg Config, l layout) (*Engine, error) {
 	case h.missing:
 		err = l.create(cfg.Path)
 	case h.version < l.version():
-		cfg.Logger.Info("upgrading the file; a copy stays beside it", "path", cfg.Path, "from", h.version, "to", l.version())
+		cfg.Logger.Info("upgrading the file; a copy of the old one is kept next to it",
+			"path", cfg.Path, "from", h.version, "to", l.version())
 		err = l.upgrade(cfg.Path, h.version)
 	}
 	if err != nil {
@@ -96,43 +97,43 @@ func start(cfg Config, l layout) (*Engine, error) {
 
 	e := &Engine{cfg: cfg, layout: l, stopped: make(chan struct{})}
 	e.inbox.init()
-	e.readers.turn = make(chan struct{}, maxReaders)
-	e.readers.lent = map[*conn]context.CancelFunc{}
-	// Pauses and rests last as long as the machine's clock says, whatever the engine's clock does.
+	e.readers.slots = make(chan struct{}, maxReaders)
+	e.readers.inUse = map[*conn]context.CancelFunc{}
+	// Pauses of readers are measured by the system clock, not by the engine's.
 	e.readers.gate.clock, e.readers.long = clock.System(), newLongReads(clock.System(), runtime.GOMAXPROCS(0))
 	e.w = &writer{e: e, clock: cfg.Clock, log: cfg.Logger, maxQueues: cfg.MaxQueues}
-	e.hub = newHub(e)
-	e.w.room = room{ballast: cfg.openBallast(), file: cfg.Path}
-	if !cfg.aside {
-		err = e.w.room.check()
+	e.notifier = newNotifier(e)
+	e.w.space = diskSpace{ballast: cfg.openBallast(), file: cfg.Path}
+	if !cfg.isCopy {
+		err = e.w.space.check()
 	}
 	if err == nil {
 		err = e.openStore()
 	}
 	if err != nil {
-		return nil, errors.Join(err, e.w.room.close())
+		return nil, errors.Join(err, e.w.space.close())
 	}
 
 	return e, nil
 }
 
-// openStore opens the store, on a full disk in the room of the ballast: the
-// log's index needs some.
+// openStore opens the store. If the disk is full, it frees half of the ballast first,
+// because SQLite needs space for the log's index.
 func (e *Engine) openStore() error {
 	w := e.w
 	err := w.open()
-	if w.room.size > 0 && (sq.IsFull(err) || sq.IsIO(err)) {
-		if err = w.room.lend(); err == nil {
+	if w.space.size > 0 && (sq.IsFull(err) || sq.IsIO(err)) {
+		if err = w.space.borrow(); err == nil {
 			err = w.open()
 		}
 	}
 	if err == nil {
-		w.findRoom()
+		w.sizeBallast()
 	}
 	return err
 }
 
-// connect opens a connection as the engine uses it.
+// connect opens a connection with the engine's settings.
 func (e *Engine) connect(mode sq.Mode) (*conn, error) {
 	c, err := sq.Open(e.cfg.Path, mode)
 	if err != nil {
@@ -144,10 +145,10 @@ func (e *Engine) connect(mode sq.Mode) (*conn, error) {
 		sync = "NORMAL"
 	}
 
-	// The checkpointer alone decides when the log is moved into the file. On
-	// macOS a sync reaches the disk only with the two fullfsync settings.
-	// The patience comes first: what follows reads the file, of which another
-	// connection may be reading the log for the first time.
+	// busy_timeout comes first: the next settings read the file, while another
+	// connection may be recovering the log. Only the checkpointer moves the log, so
+	// automatic checkpoints are off. On macOS a sync reaches the disk only with both
+	// fullfsync settings.
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d;
 PRAGMA synchronous = %s; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
 PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d;
@@ -159,55 +160,55 @@ PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;`, busyTimeout, sync, c
 	return newConn(c), nil
 }
 
-// busyTimeout is for how many milliseconds a connection waits for the lock of
-// another one.
+// busyTimeout is how many milliseconds a connection waits for another one's lock.
 const busyTimeout = 10_000
 
-// cacheKiB is the page cache of one connection.
+// cacheKiB is the size of a connection's page cache.
 const cacheKiB = 16 << 10
 
-// open connects the writer and reads the queues.
+// open connects the writer and loads the queues.
 func (w *writer) open() error {
 	c, err := w.e.connect(sq.ReadWrite)
 	if err != nil {
 		return err
 	}
-	if err = w.load(c); err == nil {
-		err = useLog(c)
+	if err = w.loadState(c); err == nil {
+		err = useWAL(c)
 	}
 	if err == nil {
-		// A killed process may have left a long log, which would make the start
-		// after the next kill slow as well: a checkpoint moves it soon.
-		w.pages, _, err = c.Checkpoint(sq.Noop)
+		// A killed process may have left a long log. Its length makes the first
+		// checkpoint start soon, so that the next start is fast.
+		w.walPages, _, err = c.Checkpoint(sq.Noop)
 	}
 	if err == nil {
-		// The log has been made by now. SQLite syncs the folder too when it
-		// first syncs the log, but takes no notice if that fails.
+		// The log exists by now. SQLite syncs the folder as well, but ignores an
+		// error of that sync.
 		err = durable.SyncFolder(filepath.Dir(w.e.cfg.Path))
 	}
 	if err != nil {
 		return errors.Join(err, c.close())
 	}
 
-	w.checkpoints = checkpoints{w: w, done: make(chan passed, 1)}
-	w.c, w.graves, w.vacuum = c, true, true
-	w.e.hub.reset(w.queues)
+	w.checkpoints = checkpoints{w: w, done: make(chan passResult, 1)}
+	w.c, w.graves, w.mayShrink = c, true, true
+	w.e.notifier.reset(w.queues)
 	return nil
 }
 
-// useLog lets the file have a write-ahead log. It has one from its making on,
-// but a copy made by a backup does not say so any more.
-func useLog(c *conn) error {
+// useWAL switches the file to a write-ahead log. Only a copy made by a backup has
+// none.
+func useWAL(c *conn) error {
 	mode, err := c.Query("PRAGMA journal_mode = WAL")
 	if err == nil && mode != "wal" {
-		err = duly.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps to %q; put it on a local disk", mode)
+		err = duly.Errorf(duly.CodeUnavailable, "the file can't have a write-ahead log here, SQLite keeps journal mode %q; put it on a local disk", mode)
 	}
 	return err
 }
 
-func (w *writer) load(c *conn) error {
+// loadState checks the file's layout and reads its queues.
+func (w *writer) loadState(c *conn) error {
 	version, err := userVersion(c.Conn)
-	if err == nil { // the log may be newer than the file's own header
+	if err == nil { // the log may have a newer version than the file's header
 		err = w.e.layout.check(w.e.cfg.Path, version)
 	}
 	if err != nil {
@@ -225,7 +226,7 @@ func (w *writer) load(c *conn) error {
 	return nil
 }
 
-// userVersion is the layout that the file has, as its log says too.
+// userVersion returns the layout version of the file, including its log.
 func userVersion(c *sq.Conn) (int, error) {
 	text, err := c.Query("PRAGMA user_version")
 	if err != nil {
@@ -234,21 +235,21 @@ func userVersion(c *sq.Conn) (int, error) {
 	return strconv.Atoi(text)
 }
 
-// shut closes everything once the writer has ended.
-func (e *Engine) shut() error {
+// closeStore closes all connections and the lock, after the writer has returned.
+func (e *Engine) closeStore() error {
 	w := e.w
 	w.checkpoints.stop()
 	err := e.readers.pause()
 	if w.c != nil {
-		if w.room.short { // SQLite moves the log when it is closed
-			err = errors.Join(err, w.room.lend())
+		if w.space.shortage { // closing moves the log into the file, which needs space
+			err = errors.Join(err, w.space.borrow())
 		}
 		err = errors.Join(err, w.c.close())
 		w.c = nil
 	}
-	if w.room.short {
-		w.refill()
+	if w.space.shortage {
+		w.refillBallast()
 	}
-	err = errors.Join(err, w.room.close())
+	err = errors.Join(err, w.space.close())
 	return storeError(e.cfg.Path, errors.Join(err, unlock(e.lock)))
 }

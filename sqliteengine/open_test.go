@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	}})
 }
 
-// elsewhere opens the file in another process and tells the error.
+// elsewhere opens the file in another process and returns the error.
 func elsewhere(t *testing.T, path string, change func(*exec.Cmd)) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], path)
@@ -46,7 +46,7 @@ func elsewhere(t *testing.T, path string, change func(*exec.Cmd)) string {
 	return strings.TrimSpace(string(out))
 }
 
-// C11.21, D10: one file, one process; the lock says so clearly to the second.
+// C11.21, D10: a second process gets a clear error.
 func TestSecondProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -54,14 +54,14 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	says := elsewhere(t, path, nil)
 	for _, want := range []string{"unavailable", path, strconv.Itoa(os.Getpid()), "stop it first"} {
 		if !strings.Contains(says, want) {
-			t.Errorf("the second process is told %q, want %q in it", says, want)
+			t.Errorf("the error in the second process is %q, want %q in it", says, want)
 		}
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if says := elsewhere(t, path, nil); says != "<nil>" {
-		t.Errorf("after the first has closed the second is told %q", says)
+		t.Errorf("after the first engine was closed, the second process gets %q", says)
 	}
 }
 
@@ -75,7 +75,7 @@ func mustOpen(t *testing.T, path string) *Engine {
 	return e
 }
 
-// C11.21: also within one process, and by whatever way the file is named.
+// C11.21: the lock also works within one process, and for every path of the file.
 func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ func TestSecondOpenInOneProcessIsRefused(t *testing.T) {
 	}
 }
 
-func TestFilesAreTheirOwnersAlone(t *testing.T) {
+func TestFilesAreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	e := mustOpen(t, filepath.Join(dir, "duly.db"))
@@ -122,7 +122,7 @@ func TestFilesAreTheirOwnersAlone(t *testing.T) {
 	}
 }
 
-// store writes a store with a few jobs and closes it.
+// store creates a store with a few jobs and closes it.
 func store(t *testing.T, path string) {
 	t.Helper()
 	e, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
@@ -139,9 +139,9 @@ func store(t *testing.T, path string) {
 	}
 }
 
-// C11.28, C13.15, C13.14: a file that is not ours, damaged or of a newer version
-// is named in a clear error, and stays as it is, byte for byte.
-func TestFilesThatAreNotOursStayAsTheyAre(t *testing.T) {
+// C11.28, C13.15, C13.14: opening a file of another program, a damaged one or one of a newer
+// version returns a clear error and does not change the file.
+func TestForeignFilesStayUnchanged(t *testing.T) {
 	t.Parallel()
 	good := filepath.Join(t.TempDir(), "good.db")
 	store(t, good)
@@ -182,7 +182,7 @@ func TestFilesThatAreNotOursStayAsTheyAre(t *testing.T) {
 			binary.BigEndian.PutUint32(b[60:], 0)
 			return b
 		}), duly.CodeCorrupt, "no layout"},
-		{"cut", ours[:len(ours)-pageSize], duly.CodeCorrupt, "shorter than it says"},
+		{"cut", ours[:len(ours)-pageSize], duly.CodeCorrupt, "shorter than its header says"},
 		{"first page", changed(func(b []byte) []byte {
 			copy(b[100:pageSize], bytes.Repeat([]byte{0xa5}, pageSize))
 			return b
@@ -212,7 +212,7 @@ func TestFilesThatAreNotOursStayAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestPathsThatCanNotBeWritten(t *testing.T) {
+func TestUnwritablePathsAreReported(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -230,7 +230,7 @@ func TestPathsThatCanNotBeWritten(t *testing.T) {
 	}
 }
 
-// An empty file, as mktemp makes one, is a new store.
+// An empty file, such as one made by mktemp, becomes a new store.
 func TestEmptyFileIsANewStore(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -243,8 +243,8 @@ func TestEmptyFileIsANewStore(t *testing.T) {
 	}
 }
 
-// A making that did not come to its end leaves nothing that is in the way.
-func TestHalfMadeStoreIsMadeAnew(t *testing.T) {
+// The files of an interrupted creation do not prevent the next one.
+func TestPartialStoreIsReplaced(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	for _, end := range []string{"-new", "-new-wal", "-new-journal"} {
@@ -258,7 +258,7 @@ func TestHalfMadeStoreIsMadeAnew(t *testing.T) {
 	}
 }
 
-// within copies the test binary to where everybody may run it.
+// within copies the test binary to a folder where every user may run it.
 func within(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(os.Args[0])
@@ -273,7 +273,7 @@ func within(t *testing.T) string {
 	return path
 }
 
-// reach lets everybody enter a folder of the test's.
+// reach allows every user to enter a folder of the test.
 func reach(t *testing.T, dir string) {
 	t.Helper()
 	for ; len(dir) > len(os.TempDir()); dir = filepath.Dir(dir) {
@@ -283,7 +283,7 @@ func reach(t *testing.T, dir string) {
 	}
 }
 
-func TestReadOnlyFolderIsNamed(t *testing.T) {
+func TestReadOnlyFolderIsReported(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("a folder can't be made read-only by its mode")
@@ -296,8 +296,8 @@ func TestReadOnlyFolderIsNamed(t *testing.T) {
 			cmd.Path = binary
 			asNobody(cmd)
 		})
-		if !strings.HasPrefix(says, "unavailable") || !strings.Contains(says, dir) || !strings.Contains(says, "written") || strings.Contains(says, "goroutine") {
-			t.Errorf("%s: told %q", what, says)
+		if !strings.HasPrefix(says, "unavailable") || !strings.Contains(says, dir) || !strings.Contains(says, "not writable") || strings.Contains(says, "goroutine") {
+			t.Errorf("%s: the error is %q", what, says)
 		}
 	}
 
@@ -330,9 +330,9 @@ func TestReadOnlyFolderIsNamed(t *testing.T) {
 	}
 }
 
-// A connection that is opened while another has the file to itself, as the first
-// one has that reads a log, waits for it.
-func TestConnectingWaitsForWhoHasTheFile(t *testing.T) {
+// A new connection waits while another one has the file locked, such as the first one, which
+// recovers the WAL.
+func TestConnectWaitsForLockedFile(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	copied := filepath.Join(t.TempDir(), "copy.db")

@@ -8,8 +8,8 @@ import (
 
 var _ duly.Operator = (*Engine)(nil)
 
-// onJob runs an operation on one job that is there by the clock.
-func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n needs, run func(t *tx, j *job) error) error {
+// onJob runs an operation on one unexpired job.
+func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n spaceClass, run func(t *tx, j *job) error) error {
 	if err := duly.ValidateID(id); err != nil {
 		return err
 	}
@@ -22,20 +22,20 @@ func (e *Engine) onJob(ctx context.Context, ref duly.QueueRef, id string, n need
 			return err
 		}
 		if j == nil {
-			return t.missing(q, id)
+			return t.notFound(q, id)
 		}
 		return run(t, j)
 	})
 }
 
 // onQueue runs an operation on one queue, nil for an unknown one.
-func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q *queue) error) error {
+func (e *Engine) onQueue(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
 	if err := ref.Validate(); err != nil {
 		return err
 	}
 	ref = ref.Normal()
-	return e.add(ctx, n, func(t *tx) error {
-		if err := t.known(ref); err != nil {
+	return e.changeWithSpace(ctx, n, func(t *tx) error {
+		if err := t.checkKnown(ref); err != nil {
 			return err
 		}
 		return run(t, t.queue(ref))
@@ -51,17 +51,17 @@ func (e *Engine) Update(ctx context.Context, ref duly.QueueRef, id string, u dul
 		return err
 	}
 
-	u = keepUpdate(ctx, u)
-	return e.onJob(ctx, ref, id, needsRoom, func(t *tx, j *job) error {
+	u = copyUpdate(ctx, u)
+	return e.onJob(ctx, ref, id, spaceLarge, func(t *tx, j *job) error {
 		if !j.state.Waiting() {
 			return conflict(j, "updated")
 		}
 		next := j.Planned
-		if err := u.Apply(&next, t.t); err != nil {
+		if err := u.Apply(&next, t.time); err != nil {
 			return err
 		}
 		j.Planned = next
-		if err := t.replan(j, u.Delay != nil || !u.Due.IsZero()); err != nil {
+		if err := t.reschedule(j, u.Delay != nil || !u.Due.IsZero()); err != nil {
 			return err
 		}
 		if u.Body == nil {
@@ -80,7 +80,7 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 	if err := notForGroup(ref, "promote"); err != nil {
 		return err
 	}
-	return e.onJob(ctx, ref, id, needsNothing, func(t *tx, j *job) error {
+	return e.onJob(ctx, ref, id, spaceNone, func(t *tx, j *job) error {
 		switch {
 		case !j.state.Waiting():
 			return conflict(j, "promoted")
@@ -88,25 +88,24 @@ func (e *Engine) Promote(ctx context.Context, ref duly.QueueRef, id string) erro
 			return nil
 		}
 		j.DueAt = min(j.DueAt, t.now)
-		return t.fallDue(j)
+		return t.makeDue(j)
 	})
 }
 
-// purgeBound is how many jobs one transaction of a purge removes.
+// purgeBound is how many jobs one transaction of a Purge deletes.
 const purgeBound = 1000
 
-// Purge implements duly.Operator. It goes on transaction by transaction, so
-// that others get their turn; one that is cut short has removed what it had
-// counted so far.
+// Purge implements duly.Operator. It runs one transaction after the other, so that other
+// calls run in between. If it fails, it returns the number of jobs deleted so far.
 func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State, n int) (int, error) {
 	if err := duly.ValidatePurge(state, n); err != nil {
 		return 0, err
 	}
 
-	p := &purge{state: state, left: int64(n), all: n == 0}
+	p := &purgeCall{state: state, left: int64(n), all: n == 0}
 	for {
-		var now purge // the state of p after this transaction, which may run twice
-		err := e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
+		var now purgeCall // the state after this transaction, which may run twice
+		err := e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 			now = *p
 			if q == nil {
 				now.end = true
@@ -126,19 +125,18 @@ func (e *Engine) Purge(ctx context.Context, ref duly.QueueRef, state duly.State,
 	}
 }
 
-// purge is one call of Purge under way. It walks the set in its order and so
-// leaves alone what joins it on the way, such as jobs that become ready because
-// a purged one gave up its order key.
-type purge struct {
+// purgeCall is one Purge call. It follows the order of the set, so it leaves out jobs that
+// join the set meanwhile, for example by getting the order key of a purged job.
+type purgeCall struct {
 	state duly.State
-	all   bool  // no number was given: as many as there are at the beginning
-	left  int64 // still to remove
+	all   bool  // without a number: the jobs in the set at the beginning
+	left  int64 // still to delete
 	from  cursor
 	done  int
 	end   bool
 }
 
-func (p *purge) run(t *tx, q *queue) error {
+func (p *purgeCall) run(t *tx, q *queue) error {
 	if p.all {
 		p.all, p.left = false, *q.sizes.Of(p.state)
 	}
@@ -158,7 +156,7 @@ func (p *purge) run(t *tx, q *queue) error {
 	}
 
 	for _, n := range numbers {
-		// Read again: removing one may have changed another.
+		// Deleting a job may have changed or deleted the next one.
 		j, err := t.byNumber(q, n)
 		if err != nil {
 			return err
@@ -166,7 +164,7 @@ func (p *purge) run(t *tx, q *queue) error {
 		if j == nil || j.state != p.state {
 			continue
 		}
-		if err := t.remove(j); err != nil {
+		if err := t.deleteJob(j); err != nil {
 			return err
 		}
 		p.done++
@@ -186,11 +184,11 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 		return err
 	}
 	if patch.Shards > 1 {
-		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a queue in one shard; leave shards out")
+		return duly.Errorf(duly.CodeUnsupported, "this engine supports only one shard per queue; omit shards")
 	}
 
-	return e.add(ctx, needsRoom, func(t *tx) error {
-		if err := t.known(ref.Normal()); err != nil {
+	return e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
+		if err := t.checkKnown(ref.Normal()); err != nil {
 			return err
 		}
 		if q := t.queue(ref.Normal()); q != nil && q.kind == kindGroup {
@@ -200,7 +198,7 @@ func (e *Engine) Configure(ctx context.Context, ref duly.QueueRef, patch duly.Qu
 	})
 }
 
-// configure changes the configuration of a queue, or makes the queue.
+// configure changes the configuration of a queue, or creates the queue.
 func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
 	is := duly.DefaultQueueConfig()
 	if q := t.peek(ref); q != nil {
@@ -215,7 +213,7 @@ func (t *tx) configure(ref duly.QueueRef, patch duly.QueueConfig) error {
 
 	q, err := t.makeQueue(ref, cfg)
 	if err == nil {
-		t.announce(q) // as it was
+		t.announce(q) // for the old delivery mode
 		q.cfg, q.cfgDirty = cfg, true
 		t.announce(q)
 	}
@@ -233,17 +231,17 @@ func (e *Engine) Resume(ctx context.Context, ref duly.QueueRef) error {
 }
 
 func (e *Engine) setPaused(ctx context.Context, ref duly.QueueRef, paused bool) error {
-	return e.onQueue(ctx, ref, needsNothing, func(t *tx, q *queue) error {
+	return e.onQueue(ctx, ref, spaceNone, func(t *tx, q *queue) error {
 		if q == nil {
-			return duly.Errorf(duly.CodeNotFound, "no queue %s", ref)
+			return duly.Errorf(duly.CodeNotFound, "queue %s does not exist", ref)
 		}
 		q.cfg.Paused, q.cfgDirty = paused, true
 		return nil
 	})
 }
 
-// Destroy implements duly.Operator. The queue is gone with the answer; the rows
-// of its jobs are removed by and by.
+// Destroy implements duly.Operator. The queue disappears at once, and maintenance deletes
+// the rows of its jobs.
 func (e *Engine) Destroy(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.Validate(); err != nil {
 		return err

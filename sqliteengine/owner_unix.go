@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// giveTo makes the owner of a path the owner of an open file. Root may restore for
-// the user of a server, who could not open a file of root's.
+// giveTo changes the owner of an open file to the owner of path. Root may restore a store
+// for the user of a server, who could not open a file of root.
 func giveTo(owner string, f *os.File) error {
 	info, err := os.Stat(owner)
 	if err != nil {

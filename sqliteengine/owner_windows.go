@@ -2,5 +2,5 @@ package sqliteengine
 
 import "os"
 
-// giveTo has nothing to do: a new file has the rights of its folder.
+// giveTo does nothing: a new file has the permissions of its folder.
 func giveTo(string, *os.File) error { return nil }

@@ -16,7 +16,7 @@ func (e *Engine) PutPlacement(ctx context.Context, p duly.Placement) error {
 		return err
 	}
 
-	return e.changeToken(ctx, needsLittle, func(t *tx) error {
+	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		name := "placement_change"
 		if p.Version == 0 {
 			name = "placement_make"

@@ -8,14 +8,14 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// never is a moment that does not come.
+// never is a time that does not come.
 const never = math.MaxInt64
 
-// queue is what the writer knows of one queue. What the tables say it says as
-// well, but for the moments, which may lie before the truth.
+// queue is the state of one queue in memory. It equals the tables, except for the
+// earliest times, which are lower bounds.
 //
-// The writer alone reads and changes it. A transaction works on a copy, which
-// becomes the truth when it was committed.
+// Only the writer uses it. A transaction changes a draft, which replaces the queue's
+// state after the commit.
 type queue struct {
 	id       int64
 	ref      duly.QueueRef
@@ -24,31 +24,31 @@ type queue struct {
 	sizes    duly.Sizes
 	counters duly.Counters
 	bucket   duly.Bucket
-	// first is when something of each kind happens next, at the earliest.
-	first moments
-	// aliased tells that there may be IDs which are not their job's number.
+	// earliest holds the earliest time of each kind of event.
+	earliest eventTimes
+	// aliased reports that some IDs may differ from their job's number.
 	aliased bool
 	log     *topicLog   // of a topic
 	group   *groupState // of a group
 
-	work      *queue // the copy of the transaction under way
-	truth     *queue // of a copy: where it came from
-	cfgDirty  bool   // of a copy: the configuration has changed
-	destroyed bool   // of a copy: the queue was destroyed
-	reserves  int    // of a copy: how many calls of Reserve have asked it
-	supply    int    // of a copy: the place of its supply in the transaction, from 1 on; 0: it has none
+	draft     *queue // the draft of the running transaction
+	base      *queue // of a draft: the queue that it was copied from
+	cfgDirty  bool   // of a draft: the configuration has changed
+	destroyed bool   // of a draft: the queue was destroyed
+	reserves  int    // of a draft: number of Reserves that visited it
+	readyBuf  int    // of a draft: one more than the index of its supply in tx.readyBufs, 0 for none
 }
 
-// moments are lower bounds: of the first entry of each index by time. One that
-// has passed is read anew before anything is done about it.
-type moments struct {
+// eventTimes are lower bounds of the first time in each index. Before the engine acts on a
+// time that has passed, it reads the index again.
+type eventTimes struct {
 	due, leaseEnd, dead, expiry int64
 }
 
-// note brings a moment nearer.
-func note(moment *int64, at int64) { *moment = min(*moment, at) }
+// lower lowers an earliest time.
+func lower(moment *int64, at int64) { *moment = min(*moment, at) }
 
-// loadQueues reads every queue.
+// loadQueues reads all queues.
 func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 	queues := map[duly.QueueRef]*queue{}
 	s := c.stmt("queues_load")
@@ -69,7 +69,7 @@ func loadQueues(c *conn) (map[duly.QueueRef]*queue, error) {
 	}
 
 	for _, q := range queues {
-		if err := q.readMoments(c); err != nil {
+		if err := q.readEarliest(c); err != nil {
 			return nil, err
 		}
 	}
@@ -95,7 +95,7 @@ func scanQueue(s *sq.Stmt) *queue {
 
 	c.DeadCount, c.MaxJobs, c.MaxLeased = nextInt(), nextInt(), nextInt()
 	c.Rate.PerSecond, c.Rate.Burst = nextFloat(), nextInt()
-	for _, n := range q.tally() {
+	for _, n := range q.counts() {
 		*n = next()
 	}
 
@@ -109,17 +109,17 @@ func scanQueue(s *sq.Stmt) *queue {
 	return q
 }
 
-// deliveries are the modes by their numbers in the tables.
+// deliveries lists the delivery modes by their numbers in the tables.
 var deliveries = [...]duly.DeliveryMode{duly.DeliverPull, duly.DeliverPush}
 
-// door is where the callers stand that the queue has jobs for.
-func (q *queue) door() door { return door{q.ref, q.cfg.Delivery == duly.DeliverPush} }
+// waitKey returns the callers that the queue serves.
+func (q *queue) waitKey() waitKey { return waitKey{q.ref, q.cfg.Delivery == duly.DeliverPush} }
 
-// serves reports whether the queue has jobs for that kind of caller at all.
-func (q *queue) serves(dispatcher bool) bool { return q.door().dispatcher == dispatcher }
+// serves reports whether the queue serves that kind of callers.
+func (q *queue) serves(dispatcher bool) bool { return q.waitKey().dispatcher == dispatcher }
 
-// copy is the copy of a transaction.
-func (q *queue) copy() *queue {
+// newDraft returns a draft of the queue.
+func (q *queue) newDraft() *queue {
 	work := *q
 	if q.log != nil {
 		log := *q.log
@@ -129,12 +129,12 @@ func (q *queue) copy() *queue {
 		group := *q.group
 		work.group = &group
 	}
-	work.truth = q
+	work.base = q
 	return &work
 }
 
-// tally is sizes and counters in the order of their columns.
-func (q *queue) tally() [18]*int64 {
+// counts lists sizes and counters in the order of their columns.
+func (q *queue) counts() [18]*int64 {
 	z, c := &q.sizes, &q.counters
 	return [...]*int64{
 		&z.Delayed, &z.Ready, &z.Blocked, &z.Leased, &z.Dead, &z.Done,
@@ -143,17 +143,17 @@ func (q *queue) tally() [18]*int64 {
 	}
 }
 
-// readMoments reads the first moments from the indexes.
-func (q *queue) readMoments(c *conn) error {
+// readEarliest reads the earliest times from the indexes.
+func (q *queue) readEarliest(c *conn) error {
 	if q.kind == kindTopic {
-		q.first = noMoments
+		q.earliest = noEvents
 		return q.readDelayed(c)
 	}
 	s := c.stmt("queue_moments").Int(1, q.id)
 	if _, err := s.Step(); err != nil {
 		return err
 	}
-	for i, m := range []*int64{&q.first.due, &q.first.leaseEnd, &q.first.dead, &q.first.expiry} {
+	for i, m := range []*int64{&q.earliest.due, &q.earliest.leaseEnd, &q.earliest.dead, &q.earliest.expiry} {
 		if *m = never; !s.ColNull(i) {
 			*m = s.ColInt(i)
 		}
@@ -163,7 +163,7 @@ func (q *queue) readMoments(c *conn) error {
 	return nil
 }
 
-// bindConfig binds the configuration behind the first arguments.
+// bindConfig binds the configuration from argument i on.
 func (q *queue) bindConfig(s *sq.Stmt, i int) {
 	c, paused := &q.cfg, int64(0)
 	if c.Paused {
@@ -174,16 +174,16 @@ func (q *queue) bindConfig(s *sq.Stmt, i int) {
 	s.Int(i+7, int64(c.DeadAge)).Int(i+8, int64(c.DeadCount)).Int(i+9, int64(c.MaxJobs)).Int(i+10, int64(c.MaxLeased))
 	s.Float(i+11, c.Rate.PerSecond).Int(i+12, int64(c.Rate.Burst))
 	delivery := int64(0)
-	if q.door().dispatcher {
+	if q.waitKey().dispatcher {
 		delivery = 1
 	}
 	s.Int(i+13, delivery).Text(i+14, c.Push.URL).Text(i+15, c.Push.OnDone).Text(i+16, c.Push.OnDead)
 }
 
-// noMoments is for a queue in which nothing happens by itself.
-var noMoments = moments{never, never, never, never}
+// noEvents is for a queue without pending events.
+var noEvents = eventTimes{never, never, never, never}
 
-// save writes what has changed of a transaction's copy.
+// save writes the changes of a draft.
 func (q *queue) save(c *conn) error {
 	if q.destroyed {
 		return nil
@@ -205,12 +205,12 @@ func (q *queue) save(c *conn) error {
 			return err
 		}
 	}
-	if q.sizes == q.truth.sizes && q.counters == q.truth.counters && q.bucket == q.truth.bucket {
+	if q.sizes == q.base.sizes && q.counters == q.base.counters && q.bucket == q.base.bucket {
 		return nil
 	}
 
 	s := c.stmt("tallies_save").Int(1, q.id)
-	for i, n := range q.tally() {
+	for i, n := range q.counts() {
 		s.Int(i+2, *n)
 	}
 
@@ -218,7 +218,7 @@ func (q *queue) save(c *conn) error {
 	return err
 }
 
-// held is the number of jobs that max jobs counts.
+// held returns the number of jobs that count towards MaxJobs.
 func (q *queue) held() int64 {
 	return q.sizes.Delayed + q.sizes.Ready + q.sizes.Blocked + q.sizes.Leased
 }
@@ -226,8 +226,8 @@ func (q *queue) held() int64 {
 // isEmpty reports whether the queue holds no job in any state.
 func (q *queue) isEmpty() bool { return q.sizes == duly.Sizes{} }
 
-// open is how many more deliveries pause and limits allow now.
-func (q *queue) open(now int64) int {
+// allowance returns how many more deliveries pause and limits allow.
+func (q *queue) allowance(now int64) int {
 	if q.cfg.Paused {
 		return 0
 	}

@@ -5,5 +5,5 @@ import (
 	"log/slog"
 )
 
-// quiet is a logger that nobody reads.
+// quiet returns a logger that discards everything.
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

@@ -12,81 +12,80 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// maxReaders is how many reads run side by side; more wait for their turn.
+// maxReaders is how many reads run concurrently; more wait.
 const maxReaders = 4
 
-// yieldEvery is how many of SQLite's instructions a read runs before it lets other
-// goroutines have its processor: some 50 µs.
+// yieldEvery is how many SQLite instructions a read runs before it yields its
+// processor to other goroutines: about 50 µs.
 const yieldEvery = 1000
 
-// readers is the pool of connections that read beside the writer. Each sees the
-// file as it was at one commit.
+// readers is a pool of read connections. Each read sees the file as of one commit.
 type readers struct {
 	gate gate
 	long *longReads
 
-	mu   sync.Mutex
-	free []*conn
-	lent map[*conn]context.CancelFunc // each interrupts what runs there
-	turn chan struct{}                // holds a token for each connection in use
-	down bool                         // the store is closed, or being opened again
+	mu    sync.Mutex
+	free  []*conn
+	inUse map[*conn]context.CancelFunc // the connections in use; each function interrupts its read
+	slots chan struct{}                // holds a token for each connection in use
+	down  bool                         // the store is closed or being reopened
 }
 
-// read runs f in a transaction that sees one moment of the file.
+// read runs f in a read transaction.
 func (e *Engine) read(ctx context.Context, f func(c *conn) error) error {
 	return e.onReader(ctx, func(ctx context.Context, c *conn) error { return e.snapshot(ctx, c, f) })
 }
 
-// errInterrupted ends a read that waited when it was interrupted.
+// errInterrupted is the error of a read that was interrupted while it waited.
 var errInterrupted = errors.New("sqliteengine: the read was interrupted")
 
-// onReader lends f a connection. The context that f gets ends with the caller's,
-// and when the store is closed.
-func (e *Engine) onReader(asked context.Context, f func(ctx context.Context, c *conn) error) error {
-	if err := e.alive(asked); err != nil {
+// onReader runs f on a read connection. The context of f ends with the caller's, and
+// when the store closes.
+func (e *Engine) onReader(caller context.Context, f func(ctx context.Context, c *conn) error) error {
+	if err := e.checkOpen(caller); err != nil {
 		return err
 	}
 
 	select {
-	case e.readers.turn <- struct{}{}:
-		defer func() { <-e.readers.turn }()
-	case <-asked.Done():
-		return asked.Err()
+	case e.readers.slots <- struct{}{}:
+		defer func() { <-e.readers.slots }()
+	case <-caller.Done():
+		return caller.Err()
 	case <-e.stopped:
 		return duly.ErrClosed
 	}
 
-	ctx, interrupt := context.WithCancel(asked)
+	ctx, interrupt := context.WithCancel(caller)
 	defer interrupt()
-	c, err := e.readers.take(e, interrupt)
+	c, err := e.readers.acquire(e, interrupt)
 	if err != nil {
 		return storeError(e.cfg.Path, err)
 	}
 
-	err = e.lend(ctx, c, f)
+	err = e.runOn(ctx, c, f)
 	if sq.IsInterrupted(err) || errors.Is(err, errInterrupted) {
-		return cmp.Or(e.alive(asked), e.down()) // the caller has gone, or the store
+		return cmp.Or(e.checkOpen(caller), e.downError()) // interrupted by the caller, or by the store
 	}
 	return storeError(e.cfg.Path, err)
 }
 
-// lend runs f on a connection and puts the connection back.
-func (e *Engine) lend(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
-	sound := false // a panic may leave anything behind
-	defer func() { e.readers.give(c, sound) }()
+// runOn runs f on a connection and returns the connection to the pool.
+func (e *Engine) runOn(ctx context.Context, c *conn, f func(ctx context.Context, c *conn) error) (err error) {
+	reusable := false // a panic may leave a statement or a transaction open
+	defer func() { e.readers.release(c, reusable) }()
 
 	err = interruptible(ctx, c, func(c *conn) error { return f(ctx, c) })
 	var broken *sq.Error
-	sound = !errors.As(err, &broken)
+	reusable = !errors.As(err, &broken)
 	return err
 }
 
-// interruptPause is between two interrupts: one that comes between two
-// statements ends neither.
+// interruptPause is the time between two interrupts. They are repeated because an
+// interrupt between two statements has no effect.
 const interruptPause = 10 * time.Millisecond
 
-// interruptible runs f, and interrupts what it runs once ctx has ended. When it
-// returns nobody does so any more.
+// interruptible runs f and interrupts its statements after ctx has ended. No interrupt
+// happens after it has returned.
 func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 	returned, over := make(chan struct{}), make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -109,15 +108,15 @@ func interruptible(ctx context.Context, c *conn, f func(c *conn) error) error {
 	return f(c)
 }
 
-// snapshot runs f in a read transaction, once no checkpoint waits for reads to
-// end.
+// snapshot runs f in a read transaction. It first waits while a checkpoint keeps the
+// gate closed.
 func (e *Engine) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (err error) {
 	if err := e.readers.gate.enter(ctx); err != nil {
 		return err
 	}
 	defer e.readers.gate.leave()
 
-	began := e.begin()
+	began := e.observeStart()
 	defer func() { e.observe("read", began) }()
 	if _, err := c.stmt("begin_read").Run(); err != nil {
 		return err
@@ -131,31 +130,32 @@ func (e *Engine) snapshot(ctx context.Context, c *conn, f func(c *conn) error) (
 	return f(c)
 }
 
-func (r *readers) take(e *Engine, interrupt context.CancelFunc) (*conn, error) {
+// acquire returns a free connection or opens one.
+func (r *readers) acquire(e *Engine, interrupt context.CancelFunc) (*conn, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.down {
-		return nil, e.down()
+		return nil, e.downError()
 	}
 	if n := len(r.free); n > 0 {
 		c := r.free[n-1]
 		r.free = r.free[:n-1]
-		r.lent[c] = interrupt
+		r.inUse[c] = interrupt
 		return c, nil
 	}
 	c, err := e.connect(sq.ReadOnly)
 	if err == nil {
 		c.YieldEvery(yieldEvery)
-		r.lent[c] = interrupt
+		r.inUse[c] = interrupt
 	}
 	return c, err
 }
 
-// give puts a connection back, or closes one that is not sound.
-func (r *readers) give(c *conn, sound bool) {
+// release returns a connection to the pool. It closes a connection that is not reusable.
+func (r *readers) release(c *conn, sound bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.lent, c)
+	delete(r.inUse, c)
 	if r.down || !sound {
 		c.close()
 		return
@@ -163,22 +163,23 @@ func (r *readers) give(c *conn, sound bool) {
 	r.free = append(r.free, c)
 }
 
-// pause interrupts the reads under way, closes every connection once they have
-// ended, and refuses more.
+// pause interrupts the running reads, waits for them, closes all connections and
+// refuses new reads.
 func (r *readers) pause() error {
 	r.mu.Lock()
 	r.down = true
-	for _, interrupt := range r.lent {
+	for _, interrupt := range r.inUse {
 		interrupt()
 	}
-
 	r.mu.Unlock()
+
+	// The pool is empty once this call holds every token.
 	for range maxReaders {
-		r.turn <- struct{}{}
+		r.slots <- struct{}{}
 	}
 	defer func() {
 		for range maxReaders {
-			<-r.turn
+			<-r.slots
 		}
 	}()
 
@@ -188,12 +189,11 @@ func (r *readers) pause() error {
 	for _, c := range r.free {
 		err = errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
-
 	r.free = nil
 	return err
 }
 
-// resume lets reads go on.
+// resume accepts reads again.
 func (r *readers) resume() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

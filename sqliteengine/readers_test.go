@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A read that fails or panics keeps no connection, and the next one works.
-func TestReadThatPanicsKeepsNoConnection(t *testing.T) {
+// A read that fails or panics keeps no connection, and the next read works.
+func TestPanickingReadKeepsNoConnection(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	broken := errors.New("broken")
@@ -21,7 +21,7 @@ func TestReadThatPanicsKeepsNoConnection(t *testing.T) {
 			return e.read(t.Context(), f) != nil
 		}()
 
-		if n := len(e.readers.lent) + len(e.readers.turn); !failed || n > 0 {
+		if n := len(e.readers.inUse) + len(e.readers.slots); !failed || n > 0 {
 			t.Errorf("%s: failed %t, %d connections are lent", name, failed, n)
 		}
 		if got := ids(t, e); len(got) > 0 {

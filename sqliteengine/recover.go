@@ -12,78 +12,79 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// When a write or a sync fails, nobody knows what is on the disk: the kernel
-// drops what it could not write and says so only once, so the next sync that
-// succeeds proves nothing about what was written before it. From then on
-// nothing is answered as stored. The store is closed, and opened again with
-// growing pauses until that works:
+// After a failed write or sync, the state of the disk is unknown. The kernel drops
+// pages that it could not write and reports that only once, so a later successful
+// sync proves nothing about earlier writes. From then on the engine stores nothing.
+// It closes the store and reopens it, with growing pauses until that works:
 //
-//  1. The log is read and every byte of it written again to the same place and
-//     synced, so that what the kernel gave up is written after all.
-//  2. All of the log is moved into the file, which is synced, and the log is cut
-//     to nothing. Whatever failed was in one of the two.
-//  3. The file is checked.
-//  4. What stands in memory is read anew from the tables.
+//  1. It reads the WAL, writes every byte of it again to the same place and syncs
+//     it. This writes the pages that the kernel dropped.
+//  2. It moves the whole WAL into the file, syncs the file, and truncates the WAL.
+//     The failed write was in one of the two.
+//  3. It checks the file.
+//  4. It loads its state from the tables again.
 //
-// An operation that failed is answered "unavailable": it may have happened.
+// The failed operation returns "unavailable", because it may have taken effect.
 
-// The pauses between tries to open the store again.
+// The pauses between attempts to reopen the store.
 const (
 	firstPause   = 50 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )
 
-// failure is what the writer knows of a store that has failed.
+// failure describes a failed store.
 type failure struct {
 	why     error
 	pause   time.Duration
 	retryAt time.Duration // on the monotonic clock
 }
 
-// fail closes the store after an error that leaves it open what is on the
-// disk, and tries at once to open it again.
+// fail closes the store after an error that leaves the state of the disk unknown. It
+// then tries to reopen the store at once.
 func (w *writer) fail(why error) {
-	w.log.Error("the store has failed; nothing is stored until it is open again", "path", w.e.cfg.Path, "error", why)
+	w.log.Error("the store has failed; nothing is stored until it is reopened", "path", w.e.cfg.Path, "error", why)
 	w.disconnect()
 	w.failure = &failure{why: why, pause: firstPause}
-	w.recover()
+	w.tryReopen()
 }
 
-// disconnect closes every connection and leaves the log as it is.
+// disconnect closes all connections and keeps the WAL unchanged.
 func (w *writer) disconnect() {
 	w.checkpoints.stop()
 	w.e.readers.pause()
 	if w.c != nil {
 		err := errors.Join(w.c.NoCheckpointOnClose(), w.c.close())
 		if err != nil {
-			w.log.Warn("the failed store could not be closed cleanly", "error", err)
+			w.log.Warn("the failed store did not close cleanly", "error", err)
 		}
 		w.c = nil
 	}
 }
 
-// recover tries to open the store again, if it is time.
-func (w *writer) recover() {
+// tryReopen tries to reopen a failed store if its pause is over.
+func (w *writer) tryReopen() {
 	f, mono := w.failure, w.clock.Mono()
 	if f == nil || mono < f.retryAt {
 		return
 	}
+
 	err := w.reopen()
 	if err == nil {
 		w.failure = nil
 		w.log.Info("the store is open again", "path", w.e.cfg.Path)
 		return
 	}
+
 	if f.why.Error() != err.Error() {
-		w.log.Error("the store can't be opened again yet", "path", w.e.cfg.Path, "error", err)
+		w.log.Error("the store can't be reopened yet", "path", w.e.cfg.Path, "error", err)
 	}
 	f.why, f.retryAt = err, mono+f.pause
-	w.clock.AfterFunc(f.pause, w.e.inbox.ring)
+	w.clock.AfterFunc(f.pause, w.e.inbox.signal)
 	f.pause = min(2*f.pause, longestPause)
 }
 
 func (w *writer) reopen() error {
-	if err := w.room.lend(); err != nil { // the log's index may need room, and the file
+	if err := w.space.borrow(); err != nil { // the WAL's index and the file may need space
 		return err
 	}
 	if err := rewrite(w.e.cfg.Path + "-wal"); err != nil {
@@ -95,24 +96,24 @@ func (w *writer) reopen() error {
 		return err
 	}
 
-	if err = settleLog(c); err == nil {
+	if err = emptyWAL(c); err == nil {
 		if err = quickCheck(c); err == nil {
-			err = w.load(c)
+			err = w.loadState(c)
 		}
 	}
 	if err != nil {
 		return errors.Join(err, c.NoCheckpointOnClose(), c.close())
 	}
 
-	w.c, w.pages = c, 0
-	w.findRoom()
+	w.c, w.walPages = c, 0
+	w.sizeBallast()
 	w.e.readers.resume()
-	w.e.hub.reset(w.queues)
-	w.e.watchers.ring()
+	w.e.notifier.reset(w.queues)
+	w.e.tokenWatchers.notify()
 	return nil
 }
 
-// rewrite writes every byte of a file again where it stands, and syncs it.
+// rewrite writes every byte of a file again in place and syncs the file.
 func rewrite(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,44 +142,44 @@ func rewrite(path string) error {
 	}
 }
 
-// settleLog moves all of the log into the file.
-func settleLog(c *conn) error {
+// emptyWAL moves the whole WAL into the file and truncates it.
+func emptyWAL(c *conn) error {
 	log, moved, err := c.Checkpoint(sq.Truncate)
 	if err == nil && log != moved {
-		err = fmt.Errorf("sqliteengine: %d of %d pages of the log were moved into the file", moved, log)
+		err = fmt.Errorf("sqliteengine: only %d of %d pages of the WAL were moved into the file", moved, log)
 	}
 	return err
 }
 
-// quickCheck reads the whole file and reports the first thing that is wrong
-// with it.
+// quickCheck reads the whole file and returns an error with the first fault.
 func quickCheck(c *conn) error {
 	found, err := c.Query("PRAGMA quick_check(1)")
 	if err != nil {
 		return err
 	}
 	if found != "ok" {
-		return &duly.Error{Code: duly.CodeCorrupt, Cause: errors.New(found), Message: "the file is damaged; stop, and restore a backup"}
+		return &duly.Error{Code: duly.CodeCorrupt, Cause: errors.New(found), Message: "the file is damaged; stop the process and restore a backup"}
 	}
 	return nil
 }
 
-// down is what operations are answered while the store is not open.
-func (w *writer) down() error {
+// downError returns the error of operations while the store is closed. It keeps the
+// reasons that a caller can act on.
+func (w *writer) downError() error {
 	if sq.IsFull(w.failure.why) || duly.CodeOf(w.failure.why) == duly.CodeCorrupt {
 		return w.failure.why
 	}
-	return w.e.down()
+	return w.e.downError()
 }
 
-// mustReopen tells whether an error leaves it open what is on the disk, or
-// whether the connection can't be used any more.
+// mustReopen reports whether an error leaves the state of the disk unknown, or the
+// connection unusable.
 func (w *writer) mustReopen(err error) bool {
 	return w.failure == nil && (sq.IsIO(err) || w.c.InTx())
 }
 
-// down is what is answered while the store is not open.
-func (e *Engine) down() error {
+// downError returns the error of calls while the store is being reopened.
+func (e *Engine) downError() error {
 	return &duly.Error{Code: duly.CodeUnavailable,
-		Message: fmt.Sprintf("%s has failed and is being opened again; repeat in a moment", e.cfg.Path)}
+		Message: fmt.Sprintf("%s has failed and is being reopened; repeat in a moment", e.cfg.Path)}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// ioError is what SQLite says when a sync has failed.
+// ioError returns SQLite's error for a failed sync.
 func ioError() error { return &sq.Error{Code: 1034, Message: "disk I/O error"} }
 
-// C9.4: after a failed sync nothing is answered as stored until the file was
-// opened again and checked; what was stored before is there.
+// C9.4: after a failed sync, no call is answered as stored until the file was reopened and
+// checked. Earlier jobs are still stored.
 func TestFailedSyncReopensTheStore(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -45,9 +45,8 @@ func TestFailedSyncReopensTheStore(t *testing.T) {
 	sameIDs(t, ids(t, e), "a", "c")
 }
 
-// While the store can't be opened everything is refused at once, and it comes
-// back by itself.
-func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
+// While the store can't be reopened, all calls fail at once. It reopens without a call.
+func TestFailedStoreRefusesUntilReopened(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	path := filepath.Join(t.TempDir(), "duly.db")
@@ -89,17 +88,17 @@ func TestStoreThatCanNotBeReopenedRefusesUntilItCan(t *testing.T) {
 	sameIDs(t, ids(t, e), "a", "c")
 }
 
-// A store that has failed begins no checkpoint: the connection that makes it
-// would be the only one, and SQLite would move and delete the log with its end.
-func TestFailedStoreBeginsNoCheckpoint(t *testing.T) {
+// A failed store starts no checkpoint. Its connection would be the only one, and SQLite would
+// move and delete the WAL when it closes.
+func TestFailedStoreStartsNoCheckpoint(t *testing.T) {
 	t.Parallel()
-	k := checkpoints{w: &writer{pages: logPages}}
+	k := checkpoints{w: &writer{walPages: checkpointPages}}
 	if k.start(); k.phase != phaseNone {
 		t.Error("a checkpoint was begun without a connection")
 	}
 }
 
-// What the kernel gave up is written again, byte for byte.
+// rewrite writes the same bytes that the kernel dropped.
 func TestRewriteLeavesTheSameBytes(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "log")
@@ -126,7 +125,7 @@ func TestRewriteLeavesTheSameBytes(t *testing.T) {
 	}
 }
 
-// C13.9, C9.11: a full disk is full, for those alone that ask for room.
+// C13.9, C9.11: a full disk fails only operations that need space.
 func TestFullDiskIsFull(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)

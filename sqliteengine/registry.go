@@ -17,7 +17,7 @@ func (e *Engine) PutToken(ctx context.Context, token duly.Token) error {
 	if err := token.Validate(); err != nil {
 		return err
 	}
-	return e.changeToken(ctx, needsLittle, func(t *tx) error {
+	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		created := t.now
 		if !token.CreatedAt.IsZero() {
 			created = clock.Milli(token.CreatedAt)
@@ -29,11 +29,11 @@ func (e *Engine) PutToken(ctx context.Context, token duly.Token) error {
 	})
 }
 
-// changeToken is change for what watchers are told of once it is committed.
-func (e *Engine) changeToken(ctx context.Context, n needs, run func(t *tx) error) error {
-	return e.add(ctx, n, func(t *tx) error {
+// changeToken is add for changes that token watchers must see.
+func (e *Engine) changeToken(ctx context.Context, n spaceClass, run func(t *tx) error) error {
+	return e.changeWithSpace(ctx, n, func(t *tx) error {
 		err := run(t)
-		t.tokens = t.tokens || err == nil
+		t.tokensChanged = t.tokensChanged || err == nil
 		return err
 	})
 }
@@ -72,7 +72,7 @@ func scanToken(s *sq.Stmt) (t duly.Token) {
 
 // DeleteToken implements duly.Registry.
 func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
-	err := e.changeToken(ctx, needsNothing, func(t *tx) error {
+	err := e.changeToken(ctx, spaceNone, func(t *tx) error {
 		gone, err := t.stmt("token_drop").Blob(1, hash[:]).Run()
 		if err == nil && gone == 0 {
 			err = duly.NoToken()
@@ -80,7 +80,7 @@ func (e *Engine) DeleteToken(ctx context.Context, hash [32]byte) error {
 		return err
 	})
 	if err == nil {
-		e.spending.forget(hash)
+		e.tokenUsage.forget(hash)
 	}
 	return err
 }

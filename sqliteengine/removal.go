@@ -11,9 +11,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Deletes of running jobs that meet in one transaction, which is how programs
-// end their jobs that know them by ID, are one statement per queue if nothing
-// but its row has to go with the job.
+// Deletes of leased jobs that meet in one transaction share a statement per queue, if
+// only the job's row must go. Programs that end their jobs by ID cause such Deletes.
 
 // Delete implements duly.Operator.
 func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error {
@@ -23,9 +22,9 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	if err := ref.Validate(); err != nil {
 		return err
 	}
-	d := &removal{ref: ref.Normal(), id: id}
+	d := &deleteCall{ref: ref.Normal(), id: id}
 	d.number, d.numbered = duly.ParseNumber(id)
-	d.op = op{Call: items(1), joins: joinsRemovals, run: d.run}
+	d.op = op{Call: items(1), kind: opDelete, run: d.run}
 	if err := e.write(ctx, &d.op); err != nil {
 		return err
 	}
@@ -33,65 +32,66 @@ func (e *Engine) Delete(ctx context.Context, ref duly.QueueRef, id string) error
 	return nil
 }
 
-// WatchCancels implements duly.CancelWatcher. Only this process can remove a job.
+// WatchCancels implements duly.CancelWatcher. It reports only deletions of this process,
+// because no other process can change the file.
 func (e *Engine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
-	if err := e.alive(ctx); err != nil {
+	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
 	return e.cancels.Watch(ctx, duly.NamespaceOr(namespace), w)
 }
 
-// removal is one call of Delete.
-type removal struct {
+// deleteCall is one call of Delete.
+type deleteCall struct {
 	op
 	ref      duly.QueueRef
 	q        *queue
 	id       string
 	number   duly.Number
-	numbered bool // the ID is a number
+	numbered bool // the ID is the job's number
 }
 
-// run may run more than once.
-func (d *removal) run(t *tx) error {
-	if err := t.known(d.ref); err != nil {
+// run deletes the job or adds it to the shared statement. It may run more than once.
+func (d *deleteCall) run(t *tx) error {
+	if err := t.checkKnown(d.ref); err != nil {
 		return err
 	}
 	if d.q = t.queue(d.ref); d.q == nil {
 		return d.notFound()
 	}
 	if !d.numbered || d.q.aliased || d.q.group != nil {
-		return d.alone(t)
+		return d.runAlone(t)
 	}
-	t.removals = append(t.removals, d)
+	t.deletes = append(t.deletes, d)
 	return nil
 }
 
-func (d *removal) notFound() error { return duly.NotFound(d.ref, d.id) }
+func (d *deleteCall) notFound() error { return duly.NotFound(d.ref, d.id) }
 
-// alone removes the job whatever it is.
-func (d *removal) alone(t *tx) error {
+// runAlone deletes the job by the general path.
+func (d *deleteCall) runAlone(t *tx) error {
 	j, err := t.find(d.q, d.id)
 	if err != nil {
 		return err
 	}
 	if j == nil {
-		return t.missing(d.q, d.id)
+		return t.notFound(d.q, d.id)
+	}
+	return t.deleteJob(j)
+}
+
+// deleteJob deletes a job. A done job was already counted by its ack.
+func (t *tx) deleteJob(j *job) error {
+	if j.state != duly.StateDone {
+		j.q.counters.Deleted++
 	}
 	return t.remove(j)
 }
 
-// remove deletes a job. A done one was counted when it was acked.
-func (t *tx) remove(j *job) error {
-	if j.state != duly.StateDone {
-		j.q.counters.Deleted++
-	}
-	return t.gone(j)
-}
-
-// flushRemovals removes the jobs whose removal waits.
-func (t *tx) flushRemovals() error {
-	all := t.removals
-	slices.SortStableFunc(all, func(a, b *removal) int {
+// flushDeletes runs the waiting Deletes.
+func (t *tx) flushDeletes() error {
+	all := t.deletes
+	slices.SortStableFunc(all, func(a, b *deleteCall) int {
 		return cmp.Or(cmp.Compare(a.q.id, b.q.id), bytes.Compare(a.number[:], b.number[:]))
 	})
 
@@ -101,41 +101,41 @@ func (t *tx) flushRemovals() error {
 			n++
 		}
 		n = width(n)
-		if err := t.removeMany(rest[0].q, rest[:n]); err != nil {
+		if err := t.deleteMany(rest[0].q, rest[:n]); err != nil {
 			return err
 		}
 		rest = rest[n:]
 	}
 
 	clear(all)
-	t.removals = all[:0]
+	t.deletes = all[:0]
 	return nil
 }
 
-// removeMany removes jobs of one queue, sorted by their numbers: those that are
-// simple in one statement, then the others one by one.
-func (t *tx) removeMany(q *queue, ds []*removal) error {
-	simple, others, err := t.simplest(q, ds)
+// deleteMany deletes jobs of one queue, sorted by number: simple jobs by one statement,
+// then the others one by one.
+func (t *tx) deleteMany(q *queue, ds []*deleteCall) error {
+	simple, others, err := t.splitSimple(q, ds)
 	if err != nil {
 		return err
 	}
-	if err := t.many("removal_drop", q, simple, nil); err != nil {
+	if err := t.runMany("delete_leased", q, simple, nil); err != nil {
 		return err
 	}
 	q.counters.Deleted += int64(len(simple))
 	q.sizes.Leased -= int64(len(simple))
 	for _, d := range others {
-		if d.err = d.alone(t); d.err != nil && !refusal(d.err) {
+		if d.err = d.runAlone(t); d.err != nil && !isRefusal(d.err) {
 			return d.err
 		}
 	}
 	return nil
 }
 
-// simplest tells which of the jobs are running and have neither keys nor a body
-// elsewhere. Each is told once; who comes for it again is among the others.
-func (t *tx) simplest(q *queue, ds []*removal) (simple []duly.Number, others []*removal, err error) {
-	s := t.conn.many("removal_look", len(ds)).Int(1, q.id)
+// splitSimple splits Deletes by whether the job is leased and has no keys and no external
+// body. A second Delete of a job is among the others.
+func (t *tx) splitSimple(q *queue, ds []*deleteCall) (simple []duly.Number, others []*deleteCall, err error) {
+	s := t.conn.many("delete_candidates", len(ds)).Int(1, q.id)
 	for k, d := range ds {
 		s.Blob(2+k, d.number[:])
 	}
@@ -148,7 +148,7 @@ func (t *tx) simplest(q *queue, ds []*removal) (simple []duly.Number, others []*
 		if !row {
 			return simple, append(others, ds[i:]...), nil
 		}
-		number, runs := s.ColRaw(0), runsPlainly(s)
+		number, runs := s.ColRaw(0), isPlainLeased(s)
 		for ; i < len(ds); i++ {
 			d := ds[i]
 			if c := bytes.Compare(d.number[:], number); c > 0 {
@@ -162,9 +162,9 @@ func (t *tx) simplest(q *queue, ds []*removal) (simple []duly.Number, others []*
 	}
 }
 
-// runsPlainly reads the columns state, rules, and whether the body is inline:
-// does the job run, and is its row all that there is of it?
-func runsPlainly(s *sq.Stmt) bool {
+// isPlainLeased reads the columns state, rules, and whether the body is inline. It reports
+// whether the job is leased and consists only of its row.
+func isPlainLeased(s *sq.Stmt) bool {
 	if duly.State(s.ColInt(1)) != duly.StateLeased || s.ColInt(3) == 0 {
 		return false
 	}

@@ -13,9 +13,9 @@ func (e *Engine) Requeue(ctx context.Context, ref duly.QueueRef, p duly.RequeueP
 		return nil, err
 	}
 
-	p.IDs = keep(ctx, p.IDs)
+	p.IDs = copyList(ctx, p.IDs)
 	var results []duly.RequeueResult
-	err := e.onQueue(ctx, ref, needsLittle, func(t *tx, q *queue) error {
+	err := e.onQueue(ctx, ref, spaceSome, func(t *tx, q *queue) error {
 		ids, err := p.IDs, error(nil)
 		if p.N > 0 {
 			ids, err = t.oldestDead(q, p.N)
@@ -44,7 +44,7 @@ func (t *tx) oldestDead(q *queue, n int) (ids []string, err error) {
 	return ids, err
 }
 
-// requeue lets one dead job live again.
+// requeue requeues one dead job.
 func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeueParams, r *duly.RequeueResult) (err error) {
 	if r.ID, r.Err = id, duly.ValidateID(id); r.Err != nil {
 		return nil
@@ -55,7 +55,7 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 	}
 
 	j, err := t.find(q, id)
-	if err != nil && !refusal(err) {
+	if err != nil && !isRefusal(err) {
 		return err
 	}
 	if err != nil {
@@ -64,22 +64,22 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 	}
 
 	if j == nil || j.state == duly.StateDead && q.group != nil {
-		if r.Err = t.beyond(q, id); r.Err != nil {
-			return asFailure(r.Err)
+		if r.Err = t.beyondCursor(q, id); r.Err != nil {
+			return failureOnly(r.Err)
 		}
 	}
 	if j == nil {
-		r.Err = t.missing(q, id)
-		return asFailure(r.Err)
+		r.Err = t.notFound(q, id)
+		return failureOnly(r.Err)
 	}
 
 	if j.state != duly.StateDead {
-		state, err := t.stateNow(j)
+		state, err := t.currentState(j)
 		r.Err = duly.Conflict(state, "job %q is %s, not dead", id, state)
 		return err
 	}
 
-	holder, err := t.merger(j)
+	holder, err := t.mergeHolder(j)
 	if err != nil {
 		return err
 	}
@@ -87,17 +87,17 @@ func (t *tx) requeue(q *queue, ref duly.QueueRef, id string, p *duly.RequeuePara
 	if holder != nil {
 		q.counters.Merged++
 		r.Merged = holder.ID
-		return t.gone(j)
+		return t.remove(j)
 	}
 	if err := t.revive(j, p); err != nil {
 		return err
 	}
 
-	r.State, err = t.stateNow(j)
+	r.State, err = t.currentState(j)
 	return err
 }
 
-// revive pushes a dead job now, under its old ID and number.
+// revive makes a dead job due now, under its old ID and number.
 func (t *tx) revive(j *job, p *duly.RequeueParams) (err error) {
 	j.q.counters.Requeued++
 	j.finished = 0
@@ -110,10 +110,10 @@ func (t *tx) revive(j *job, p *duly.RequeueParams) (err error) {
 		j.Tries = p.Tries
 	}
 	if p.TTL > 0 {
-		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.t.Add(p.TTL))
+		j.TTL, j.ExpiresAt = p.TTL, clock.CeilMilli(t.time.Add(p.TTL))
 	}
-	if err := t.fallDue(j); err != nil {
+	if err := t.makeDue(j); err != nil {
 		return err
 	}
-	return t.overtake(j)
+	return t.markReplaced(j)
 }

@@ -9,61 +9,60 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// Reserve implements duly.Engine. A step that ended at its bound without
-// bringing anything is repeated in a transaction of its own, so that others
-// get their turn in between.
+// Reserve implements duly.Engine. A step that reached its bound without a deliverable
+// job is repeated in a new transaction, so that other calls run in between.
 func (e *Engine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 
-	p.Namespace, p.Queues = duly.NamespaceOr(p.Namespace), keep(ctx, p.Queues)
+	p.Namespace, p.Queues = duly.NamespaceOr(p.Namespace), copyList(ctx, p.Queues)
 	for {
-		r := &reserve{p: p}
-		err := e.write(ctx, &op{Call: items(1 + p.Max/4), joins: joinsReserves, reserve: r, run: r.run, orphaned: func() { e.giveBack(p.Namespace, r.got) }})
+		r := &reserveCall{p: p}
+		err := e.write(ctx, &op{Call: items(1 + p.Max/4), kind: opReserve, reserve: r, run: r.run, abandoned: func() { e.releaseAbandoned(p.Namespace, r.deliveries) }})
 		if err != nil {
 			if ctx.Err() != nil {
-				e.hub.pass(p.Namespace, p.Queues, p.Dispatcher)
+				e.notifier.pass(p.Namespace, p.Queues, p.Dispatcher)
 			}
 			return nil, err
 		}
-		if len(r.got) > 0 || !r.more {
-			e.hub.pass(p.Namespace, p.Queues[r.asked:], p.Dispatcher)
-			return r.got, nil
+		if len(r.deliveries) > 0 || !r.more {
+			e.notifier.pass(p.Namespace, p.Queues[r.visited:], p.Dispatcher)
+			return r.deliveries, nil
 		}
 	}
 }
 
-// giveBack releases what a Reserve has brought for a caller that has gone.
-func (e *Engine) giveBack(namespace string, got []duly.Delivery) {
+// releaseAbandoned releases the jobs of a Reserve whose caller has left.
+func (e *Engine) releaseAbandoned(namespace string, got []duly.Delivery) {
 	if len(got) == 0 {
 		return
 	}
-	s := &settles{ref: duly.QueueRef{Namespace: namespace}, results: make([]error, len(got))}
+	s := &settleCall{ref: duly.QueueRef{Namespace: namespace}, results: make([]error, len(got))}
 	for i := range got {
 		s.outcomes = append(s.outcomes, duly.Outcome{Receipt: got[i].Receipt, As: duly.Release})
 	}
-	s.judge()
+	s.validate()
 	e.submit(&op{Call: items(len(got)), run: s.run})
 }
 
-// reserve is one call of Reserve under way.
-type reserve struct {
-	p     duly.ReserveParams
-	got   []duly.Delivery
-	asked int // queues that had their turn
-	bytes int
-	full  bool   // the next job does not go with those that it has
-	more  bool   // a step ended at its bound
-	token uint64 // of the messages that it takes from groups; drawn when the first is taken
+// reserveCall is one Reserve call.
+type reserveCall struct {
+	p          duly.ReserveParams
+	deliveries []duly.Delivery
+	visited    int // number of queues visited
+	bytes      int
+	full       bool   // the next job does not fit
+	more       bool   // a step ended at its bound
+	token      uint64 // the fence of reserved messages; drawn with the first message
 }
 
-// run takes from the queues in their order. It may run more than once.
-func (r *reserve) run(t *tx) error {
-	*r = reserve{p: r.p}
+// run reserves from the queues in order. It may run more than once.
+func (r *reserveCall) run(t *tx) error {
+	*r = reserveCall{p: r.p}
 	for _, name := range r.p.Queues {
 		ref := duly.QueueRef{Namespace: r.p.Namespace, Name: name}
-		if err := t.known(ref); err != nil {
+		if err := t.checkKnown(ref); err != nil {
 			return err
 		}
 		if q := t.groupNamed(ref); q != nil {
@@ -74,7 +73,7 @@ func (r *reserve) run(t *tx) error {
 	}
 
 	for i, name := range r.p.Queues {
-		r.asked = i + 1
+		r.visited = i + 1
 		q := t.queue(duly.QueueRef{Namespace: r.p.Namespace, Name: name})
 		if q == nil {
 			continue
@@ -85,10 +84,10 @@ func (r *reserve) run(t *tx) error {
 		if q.group != nil {
 			t.noteCall(q, r.p.Consumer)
 		}
-		if err := r.from(t, q); err != nil {
+		if err := r.reserveFrom(t, q); err != nil {
 			return err
 		}
-		if len(r.got) == r.p.Max || r.full || r.more {
+		if len(r.deliveries) == r.p.Max || r.full || r.more {
 			return nil
 		}
 	}
@@ -96,9 +95,9 @@ func (r *reserve) run(t *tx) error {
 	return nil
 }
 
-// from takes what one queue has.
-func (r *reserve) from(t *tx, q *queue) error {
-	s, err := t.supplyOf(q)
+// reserveFrom reserves from one queue.
+func (r *reserveCall) reserveFrom(t *tx, q *queue) error {
+	s, err := t.readyBufferOf(q)
 	if err != nil {
 		return err
 	}
@@ -106,7 +105,7 @@ func (r *reserve) from(t *tx, q *queue) error {
 		return nil
 	}
 	r.more = s.more
-	n := min(r.p.Max-len(r.got), q.open(t.now))
+	n := min(r.p.Max-len(r.deliveries), q.allowance(t.now))
 	if n == 0 {
 		r.more = r.more && !q.cfg.Paused
 		return nil
@@ -117,31 +116,31 @@ func (r *reserve) from(t *tx, q *queue) error {
 	return r.fromReady(t, s, n)
 }
 
-// fromReady takes up to n ready jobs of a supply.
-func (r *reserve) fromReady(t *tx, s *supply, n int) error {
+// fromReady takes up to n ready jobs.
+func (r *reserveCall) fromReady(t *tx, s *readyBuffer, n int) error {
 	for ; n > 0 && !r.full; n-- {
 		j, err := s.first(t, n)
 		if err != nil || j == nil {
 			return err
 		}
-		if err := r.take(t, s, j); err != nil {
+		if err := r.takeFirst(t, s, j); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// take takes the first job of a supply, unless its body is too much.
-func (r *reserve) take(t *tx, s *supply, j *job) error {
-	// A job that is over by the clock has been dropped by the step, unless that
-	// ended at its bound; then this takes nothing of it and is repeated.
-	alive, err := t.alive(j)
+// takeFirst reserves the first job, unless its body does not fit.
+func (r *reserveCall) takeFirst(t *tx, s *readyBuffer, j *job) error {
+	// The step has deleted expired jobs, unless it ended at its bound. Then this call
+	// leases nothing here and is repeated.
+	alive, err := t.unexpired(j)
 	if err != nil {
 		return err
 	}
 	if s.next++; alive == nil {
 		if r.more = true; j.OrderKey != "" {
-			s.stale() // its place may be another's
+			s.discard() // freeing its order key may have changed the order
 		}
 		return nil
 	}
@@ -152,8 +151,8 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 	}
 
 	suspect := j.Suspect(j.failures, j.stalls)
-	if r.full = len(r.got) > 0 && (suspect || r.bytes+len(j.Body) > duly.MaxBatchBytes); r.full {
-		s.next-- // for the next caller
+	if r.full = len(r.deliveries) > 0 && (suspect || r.bytes+len(j.Body) > duly.MaxBatchBytes); r.full {
+		s.next-- // leaves the job to the next caller
 		return nil
 	}
 
@@ -163,23 +162,23 @@ func (r *reserve) take(t *tx, s *supply, j *job) error {
 	if err := s.leases.add(j, r.p.Lease); err != nil {
 		return err
 	}
-	r.add(j, t.now, len(s.jobs)-s.next+1)
-	r.full = suspect // it goes alone
+	r.deliver(j, t.now, len(s.jobs)-s.next+1)
+	r.full = suspect // a suspect is delivered alone
 	return nil
 }
 
-// add adds a delivery; there are left that it may be followed by.
-func (r *reserve) add(j *job, now int64, left int) {
-	if r.got == nil {
-		r.got = make([]duly.Delivery, 0, min(r.p.Max, left))
+// deliver appends a delivery. left is the number of jobs that may still follow.
+func (r *reserveCall) deliver(j *job, now int64, left int) {
+	if r.deliveries == nil {
+		r.deliveries = make([]duly.Delivery, 0, min(r.p.Max, left))
 	}
-	r.got = append(r.got, duly.Delivery{})
-	j.deliver(&r.got[len(r.got)-1], now)
+	r.deliveries = append(r.deliveries, duly.Delivery{})
+	j.deliver(&r.deliveries[len(r.deliveries)-1], now)
 	r.bytes += len(j.Body)
 }
 
-// leaseBatch leases jobs whose leases end at the same moment in one statement; those of
-// a group must also have the same token.
+// leaseBatch leases jobs with the same lease end by one statement. Jobs of a group must
+// also have the same token.
 type leaseBatch struct {
 	t       *tx
 	q       *queue
@@ -203,7 +202,7 @@ func (b *leaseBatch) add(j *job, lease time.Duration) error {
 	return t.putEntries(j)
 }
 
-// delivered counts a delivery.
+// delivered counts a delivery towards counters and rate limit.
 func (q *queue) delivered(now int64) {
 	q.counters.Delivered++
 	if q.cfg.Rate.Limited() {
@@ -216,7 +215,7 @@ func (b *leaseBatch) flush() error {
 	if b.q.group != nil {
 		name, lead = "lease_messages_many", 3
 	}
-	err := b.t.many(name, b.q, b.numbers, func(s *sq.Stmt) int {
+	err := b.t.runMany(name, b.q, b.numbers, func(s *sq.Stmt) int {
 		if s.Int(1, b.end); lead == 3 {
 			s.Int(2, int64(b.ended))
 		}

@@ -14,67 +14,66 @@ import (
 	"github.com/dulymq/duly/internal/durable"
 )
 
-// A restore puts a backup in the place of a store. Each step leaves either the
-// old store under its name, with its log, or the new one without any:
+// A restore replaces a store by a backup. After each step the store's path names either the
+// old store with its WAL, or the new one without a WAL:
 //
-//  1. The backup is copied to PATH-restore-NUMBER.part and checked there.
-//  2. The log of the old store, if it was not closed, is moved into its file. A
-//     log that stayed would be read into the new file.
-//  3. The old file gets a second name, PATH.before-restore-TIME.
-//  4. The copy is synced and takes the place of the old file in one rename.
+//  1. It copies the backup to PATH-restore-NUMBER.part and checks the copy.
+//  2. If the old store was not closed, it moves the store's WAL into the file. Otherwise
+//     SQLite would read that WAL into the new file.
+//  3. It gives the old file a second name, PATH.before-restore-TIME.
+//  4. It syncs the copy and renames it to the store's path.
 //
-// Open removes what a process that was killed in between has left (dropLeftovers):
-// the copy, and the second name of a file that still has its first.
+// After a kill, Open removes what is left over (dropLeftovers): the copy, and the second
+// name of a file that still has its first.
 
 const (
-	// restoreMark stands in the name of a copy that is being restored.
+	// restoreMark is part of the name of a copy.
 	restoreMark = "-restore-"
-	// keptMark stands in the name of a store that was replaced.
+	// keptMark is part of the name of a replaced store.
 	keptMark = ".before-restore-"
-	// keptTime is the form of the moment behind it, in UTC.
+	// keptTime is the format of the time after it, in UTC.
 	keptTime = "20060102-150405"
 )
 
-// RestoreParams says what to restore. Path and From must be set.
+// RestoreParams configures a restore. Path and From are required.
 type RestoreParams struct {
-	// Path is the store to replace. If there is none, the restore makes it.
+	// Path is the store to replace. A missing store is created.
 	Path string
-	// From is the backup, a file.
+	// From is the backup file.
 	From string
-	// Reader, if set, brings the backup, and From is only its name in errors.
+	// Reader, if set, provides the backup. From is then only its name in errors.
 	Reader io.Reader
-	// DiscardOld drops the old store. Else it is kept, see [Restored].
+	// DiscardOld deletes the old store instead of keeping it; see [Restored].
 	DiscardOld bool
-	// Clock names the moment of the restore. Default: the system's.
+	// Clock is the clock that names the kept store. Default: the system clock.
 	Clock clock.Clock
-	// Progress, if set, is called now and then in both stages. The total is 0 if
-	// it is not known.
+	// Progress, if set, is called from time to time in both stages. total is 0 if it is
+	// unknown.
 	Progress func(stage RestoreStage, done, total int64)
 }
 
-// RestoreStage is a stage of a restore that may take long.
+// RestoreStage is a stage of a restore.
 type RestoreStage string
 
-// The stages, in their order.
+// The stages in their order.
 const (
 	RestoreCopy  RestoreStage = "copy"  // counted in bytes
 	RestoreCheck RestoreStage = "check" // counted in jobs
 )
 
-// Restored is what a restore did.
+// Restored is the result of a restore.
 type Restored struct {
-	Path  string // of the store, with its symbolic links resolved
-	Kept  string // the file of the old store; empty if there was none or it was discarded
-	Bytes int64  // of the new file
-	Jobs  int64  // in it, with the messages that groups hold and delayed ones
+	Path  string // of the store, with symbolic links resolved
+	Kept  string // path of the old store; empty if there was none or it was discarded
+	Bytes int64  // size of the new file
+	Jobs  int64  // number of jobs, including messages held by groups and delayed ones
 }
 
-// Restore replaces the store at a path by a backup, after it has checked a copy
-// of the backup as [Engine.Check] does. No process may have the store open: if
-// one has, Restore returns [duly.ErrUnavailable]. A backup that is damaged, has
-// faults or is no backup is [duly.ErrCorrupt], one of a newer version
-// [duly.ErrUnsupported]. Whenever the process dies, the path names either the
-// old store or the new one, each whole. After an error it names the old one.
+// Restore replaces the store at a path by a backup. It first checks a copy of the backup
+// like [Engine.Check]. It returns [duly.ErrUnavailable] if a process has the store open,
+// [duly.ErrCorrupt] for a backup that is damaged, has faults or is no backup, and
+// [duly.ErrUnsupported] for one of a newer version. If the process dies, the path names
+// either the old or the new store, each complete. After an error it names the old one.
 func Restore(ctx context.Context, p RestoreParams) (Restored, error) {
 	r, err := newRestore(p)
 	if err != nil {
@@ -93,7 +92,7 @@ func Restore(ctx context.Context, p RestoreParams) (Restored, error) {
 	return r.done, nil
 }
 
-// restore is one Restore under way.
+// restore is one Restore call.
 type restore struct {
 	p    RestoreParams
 	path string
@@ -114,27 +113,27 @@ func newRestore(p RestoreParams) (*restore, error) {
 	}
 	r := &restore{p: p}
 	if p.Reader == nil {
-		if err := r.mustBeBackup(); err != nil {
+		if err := r.checkIsBackup(); err != nil {
 			return nil, err
 		}
 	}
 
-	path, err := settlePath(p.Path)
+	path, err := resolvePath(p.Path)
 	if err == nil {
-		err = mustBeFile(path)
+		err = checkRegular(path)
 	}
 	r.path, r.done.Path = path, path
 	return r, err
 }
 
-// mustBeBackup refuses a file that can't be copied alone: one that is no backup, or
-// a store with a log.
-func (r *restore) mustBeBackup() error {
+// checkIsBackup returns an error for a file that can't be copied alone: one that is no
+// backup, or a store with a WAL.
+func (r *restore) checkIsBackup() error {
 	from := r.p.From
 	info, err := os.Stat(from)
 	if err != nil {
 		return &duly.Error{Code: duly.CodeNotFound, Cause: err,
-			Message: fmt.Sprintf("the backup %s can't be read: %s", from, plain(err))}
+			Message: fmt.Sprintf("the backup %s can't be read: %s", from, reason(err))}
 	}
 	if store, err := os.Stat(r.p.Path); err == nil && os.SameFile(info, store) {
 		return duly.Errorf(duly.CodeInvalid, "%s is the store itself; give the file of a backup", from)
@@ -143,23 +142,23 @@ func (r *restore) mustBeBackup() error {
 		return duly.Errorf(duly.CodeInvalid, "%s is a store that is open or was not closed, its last changes are in %s-wal; "+
 			"make a backup of it first", from, from)
 	}
-	if owner := heldBy(from); owner != "" {
+	if owner := lockHolder(from); owner != "" {
 		return duly.Errorf(duly.CodeUnavailable, "%s is a store that is open in %s; make a backup of it first", from, owner)
 	}
 
 	h, err := current.readHeader(from)
 	if err == nil && h.missing {
-		err = foreign(from, "it is empty")
+		err = foreignFile(from, "it is empty")
 	}
 	return err
 }
 
-// run does the steps. The lock of the store is held.
+// run runs the steps. The caller holds the lock of the store.
 func (r *restore) run(ctx context.Context) error {
 	if err := dropLeftovers(r.path); err != nil {
 		return cannotWrite(r.path, err)
 	}
-	old, err := replaceable(r.path)
+	old, err := hasReplaceable(r.path)
 	if err != nil {
 		return err
 	}
@@ -176,7 +175,7 @@ func (r *restore) run(ctx context.Context) error {
 	}
 
 	if old {
-		if err := foldLog(r.path); err != nil {
+		if err := foldWAL(r.path); err != nil {
 			return err
 		}
 		if !r.p.DiscardOld {
@@ -188,10 +187,10 @@ func (r *restore) run(ctx context.Context) error {
 	return r.place()
 }
 
-// makeCopy makes the file of the copy, beside the store. Only the store's owner can
-// read it.
+// makeCopy creates the file of the copy next to the store, readable only by the store's
+// owner.
 func (r *restore) makeCopy(old bool) error {
-	f, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+restoreMark+"*"+copyEnd)
+	f, err := os.CreateTemp(filepath.Dir(r.path), filepath.Base(r.path)+restoreMark+"*"+copySuffix)
 	if err != nil {
 		return cannotWrite(r.path, err)
 	}
@@ -202,18 +201,18 @@ func (r *restore) makeCopy(old bool) error {
 		owner = filepath.Dir(r.path)
 	}
 	if err := errors.Join(giveTo(owner, f), giveTo(owner, r.lock)); err != nil {
-		return notDone(err, "%s belongs to another user, as whom this process can't make files; restore as that user", owner)
+		return restoreError(err, "%s belongs to another user, as whom this process can't make files; restore as that user", owner)
 	}
 	return nil
 }
 
-// copyBackup writes the backup into the copy.
+// copyBackup copies the backup.
 func (r *restore) copyBackup(ctx context.Context) error {
 	from, total := r.p.Reader, int64(0)
 	if from == nil {
 		f, err := os.Open(r.p.From)
 		if err != nil {
-			return notDone(err, "the backup %s can't be read", r.p.From)
+			return restoreError(err, "the backup %s can't be read", r.p.From)
 		}
 		defer f.Close()
 		if info, err := f.Stat(); err == nil {
@@ -227,22 +226,22 @@ func (r *restore) copyBackup(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		return notDone(err, "%s can't be copied to the folder of %s", r.p.From, r.path)
+		return restoreError(err, "%s can't be copied to the folder of %s", r.p.From, r.path)
 	}
 	return nil
 }
 
-// notDone is the error of a file operation that ends a restore.
-func notDone(err error, format string, args ...any) error {
+// restoreError returns the error of a file operation that ends a restore.
+func restoreError(err error, format string, args ...any) error {
 	e := &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-		Message: fmt.Sprintf(format, args...) + ": " + plain(err) + "; nothing was restored"}
+		Message: fmt.Sprintf(format, args...) + ": " + reason(err) + "; nothing was restored"}
 	if errors.Is(err, syscall.ENOSPC) {
-		e.Code, e.Message = duly.CodeFull, e.Message+": free some room, then repeat"
+		e.Code, e.Message = duly.CodeFull, e.Message+": free some space and repeat"
 	}
 	return e
 }
 
-// progressWriter reports how much was written.
+// progressWriter reports the number of bytes written.
 type progressWriter struct {
 	w        io.Writer
 	n        int64
@@ -257,7 +256,7 @@ func (w *progressWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// place lets the copy take the name of the store.
+// place renames the copy to the store's path.
 func (r *restore) place() error {
 	err := durable.Place(r.copy, r.path)
 	if err == nil {
@@ -265,24 +264,24 @@ func (r *restore) place() error {
 		return nil
 	}
 
-	if !exists(r.copy.Name()) { // it was renamed, and the folder could not be synced
+	if !exists(r.copy.Name()) { // the rename succeeded and the sync of the folder failed
 		return &duly.Error{Code: duly.CodeUnavailable, Cause: err,
 			Message: fmt.Sprintf("%s is restored, but its folder can't be synced (%s): after a power cut the old store may be back",
-				r.path, plain(err))}
+				r.path, reason(err))}
 	}
 	if r.done.Kept != "" {
-		_ = os.Remove(r.done.Kept) // else Open does it
+		_ = os.Remove(r.done.Kept) // if this fails, Open removes it
 	}
-	return notDone(err, "the backup can't take the place of %s", r.path)
+	return restoreError(err, "the backup can't take the place of %s", r.path)
 }
 
-// dropCopy removes the copy, unless it has become the store.
+// dropCopy removes the copy unless it has become the store.
 func (r *restore) dropCopy() {
 	if r.copy == nil {
 		return
 	}
 	r.copy.Close()
-	for _, end := range asideEnds {
-		_ = os.Remove(r.copy.Name() + end) // else Open does it
+	for _, end := range copySuffixes {
+		_ = os.Remove(r.copy.Name() + end) // if this fails, Open removes it
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// check looks through the copy as `duly check` does, in this version's layout, and
-// leaves it as a backup is: without a log, and saying so. If a log of another file
-// should ever appear beside it, Open refuses the two.
+// check checks the copy like `duly check`, upgrades it to this layout and removes its WAL,
+// as in a backup. Open refuses such a file next to the WAL of another file.
 func (r *restore) check(ctx context.Context) error {
 	copied := r.copy.Name()
 	report, err := checkFile(ctx, copied, func(done, total int64) { r.p.Progress(RestoreCheck, done, total) })
@@ -22,20 +21,20 @@ func (r *restore) check(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		return r.ofBackup(err)
+		return r.backupError(err)
 	case len(report.Faults) > 0:
 		f := report.Faults[0]
 		return duly.Errorf(duly.CodeCorrupt, "%s has faults (%d), the first is %s in queue %q (%s); nothing was restored: "+
-			"mend a copy of it with check --repair, then restore that",
+			"repair a copy of it with check --repair and restore that",
 			r.p.From, len(report.Faults), f.Kind, f.Queue.Name, f.Detail)
 	}
 
 	r.done.Jobs = report.Jobs + report.Messages
 	if err := voidReceipts(copied); err != nil {
-		return r.ofBackup(storeError(copied, err))
+		return r.backupError(storeError(copied, err))
 	}
-	if err := useNoLog(copied); err != nil {
-		return r.ofBackup(storeError(copied, err))
+	if err := removeWAL(copied); err != nil {
+		return r.backupError(storeError(copied, err))
 	}
 	info, err := os.Stat(copied)
 	if err != nil {
@@ -45,15 +44,15 @@ func (r *restore) check(ctx context.Context) error {
 	return nil
 }
 
-// ofBackup turns an error of the copy into one of the backup.
-func (r *restore) ofBackup(err error) error {
+// backupError converts an error of the copy to one of the backup.
+func (r *restore) backupError(err error) error {
 	var e *duly.Error
 	if !errors.As(err, &e) {
 		return err
 	}
 	message := strings.ReplaceAll(e.Message, r.copy.Name(), r.p.From)
 	switch {
-	case e.Code == duly.CodeFull: // the backup's own disk may have room
+	case e.Code == duly.CodeFull: // the copy's disk is full, not the backup's
 		message = strings.ReplaceAll(e.Message, r.copy.Name(), r.path)
 	case e.Code == duly.CodeCorrupt && !errors.Is(err, errForeign):
 		message = fmt.Sprintf("%s is damaged; nothing was restored: take another backup", r.p.From)
@@ -61,12 +60,11 @@ func (r *restore) ofBackup(err error) error {
 	return &duly.Error{Code: e.Code, Message: message, Cause: err}
 }
 
-// checkFile checks a file that nobody else has, after it has brought it to this
-// version's layout.
+// checkFile upgrades and checks a file that nobody else has open.
 func checkFile(ctx context.Context, path string, progress func(done, total int64)) (duly.CheckReport, error) {
 	h, err := current.readHeader(path)
 	if err == nil && h.missing {
-		err = foreign(path, "it is empty")
+		err = foreignFile(path, "it is empty")
 	}
 	if err == nil && h.version < current.version() {
 		err = current.upgradeCopy(path, h.version)
@@ -75,17 +73,17 @@ func checkFile(ctx context.Context, path string, progress func(done, total int64
 		return duly.CheckReport{}, storeError(path, err)
 	}
 
-	cfg := Config{Path: path, Logger: slog.New(slog.DiscardHandler), Manual: true, aside: true}.withDefaults()
-	e, err := start(cfg, current)
+	cfg := Config{Path: path, Logger: slog.New(slog.DiscardHandler), Manual: true, isCopy: true}.withDefaults()
+	e, err := newEngine(cfg, current)
 	if err != nil {
 		return duly.CheckReport{}, storeError(path, err)
 	}
-	go e.w.loop()
+	go e.w.run()
 	report, err := e.Check(ctx, duly.CheckParams{Progress: progress})
 	return report, storeError(path, errors.Join(err, e.Close()))
 }
 
-// upgradeCopy is upgrade for a copy: what it was made from is the copy to keep.
+// upgradeCopy migrates a copy. The backup remains as the file before the migration.
 func (l layout) upgradeCopy(path string, version int) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
@@ -94,9 +92,9 @@ func (l layout) upgradeCopy(path string, version int) error {
 	return errors.Join(l.migrate(c, version), c.Close())
 }
 
-// voidReceipts gives the leased messages of groups other tokens. A receipt of before the
-// restore may be one whose delivery has ended since the backup. The messages come back
-// when their leases end.
+// voidReceipts gives the leased messages of groups new tokens, because a receipt from
+// before the restore may belong to a delivery that has ended since the backup. The messages
+// become available when their leases end.
 func voidReceipts(path string) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
@@ -105,15 +103,15 @@ func voidReceipts(path string) error {
 	return errors.Join(c.Exec(statements["void_receipts"]), c.Close())
 }
 
-// useNoLog takes the log away from a file that nobody else has.
-func useNoLog(path string) error {
+// removeWAL removes the WAL of a file that nobody else has open.
+func removeWAL(path string) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
 		return err
 	}
 	mode, err := c.Query("PRAGMA journal_mode = DELETE")
 	if err == nil && mode != "delete" {
-		err = fmt.Errorf("sqliteengine: the copy keeps its log in mode %q", mode)
+		err = fmt.Errorf("sqliteengine: the copy stays in journal mode %q", mode)
 	}
 	return errors.Join(err, c.Close())
 }

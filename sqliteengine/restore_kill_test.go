@@ -15,8 +15,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// runRestore restores a backup: args are the store and the backup. Its own system
-// calls are those of one thread, because strace counts them per thread.
+// runRestore restores a backup: args are the store and the backup. It uses one thread for its
+// own system calls, because strace counts them per thread.
 func runRestore(args []string) error {
 	runtime.LockOSThread()
 	done, err := Restore(context.Background(), RestoreParams{Path: args[0], From: args[1], Clock: clock.NewFake()})
@@ -24,8 +24,8 @@ func runRestore(args []string) error {
 	return nil
 }
 
-// steps are the system calls that change what is on the disk. A kill before one is
-// the kill behind the one before it.
+// steps are the system calls that change the disk. A kill before one equals a kill after the
+// one before it.
 func steps() []string {
 	calls := []string{"linkat", "renameat", "unlinkat", "fsync", "ftruncate"}
 	if proctest.Long() {
@@ -34,8 +34,8 @@ func steps() []string {
 	return calls
 }
 
-// C15.55: a process that is killed before any of its steps leaves the old store or
-// the new one, each whole, and the same restore succeeds then.
+// C15.55: a kill before any step leaves the old or the new store, each complete, and a
+// repeated restore succeeds.
 func TestRestoreIsKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	proctest.Need(t, "strace")
@@ -63,8 +63,8 @@ func TestRestoreIsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// killAt restores in a process that is killed before its n-th call of that name. It
-// reports whether there are so many.
+// killAt runs a restore in a process that is killed before its n-th call of that name. It
+// reports whether there are that many calls.
 func (r *restoring) killAt(call string, n int) bool {
 	r.Helper()
 	inject := fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n)
@@ -79,7 +79,7 @@ func (r *restoring) killAt(call string, n int) bool {
 	return err != nil
 }
 
-// oldOrNew says which store is there after a kill, and restores again.
+// oldOrNew returns which store exists after a kill, and restores again.
 func (r *restoring) oldOrNew() string {
 	r.Helper()
 	got := r.jobsOf(r.path)
@@ -88,8 +88,7 @@ func (r *restoring) oldOrNew() string {
 		r.Fatalf("the store has %q, which is neither the old one nor the new", got)
 	}
 
-	// A store that opens has no second name, and nothing is left of the killed
-	// restore but the old store behind the new.
+	// An open store has no second name. Only the old store is left of the killed restore.
 	want := []string{"backup.db", "duly.db"}
 	if which == "new" {
 		want = append(want, keptName)
@@ -103,8 +102,8 @@ func (r *restoring) oldOrNew() string {
 	return which
 }
 
-// The old log is gone for good before the old file has a second name, and that is
-// there before the new file takes the first. Each is synced.
+// The old WAL is deleted before the old file gets its second name, and that exists before the
+// new file is renamed. Each step is synced.
 func TestRestoreSyncsItsStepsInOrder(t *testing.T) {
 	t.Parallel()
 	proctest.Need(t, "strace")
@@ -134,7 +133,7 @@ func TestRestoreSyncsItsStepsInOrder(t *testing.T) {
 	}
 }
 
-// stepOf is what a line of a trace does to the store; empty if nothing.
+// stepOf returns which step a line of a trace shows, or "".
 func (r *restoring) stepOf(line string) string {
 	call := strings.Join(strings.Fields(line)[1:], " ")
 	switch {
@@ -150,7 +149,7 @@ func (r *restoring) stepOf(line string) string {
 		return "sync of the folder"
 	case strings.Contains(call, "<"+r.path+">"):
 		return "sync of the store"
-	case strings.Contains(call, restoreMark) && strings.Contains(call, copyEnd+">"):
+	case strings.Contains(call, restoreMark) && strings.Contains(call, copySuffix+">"):
 		return "sync of the copy"
 	}
 

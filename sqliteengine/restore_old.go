@@ -14,12 +14,12 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// What a restore does with the store that it replaces.
+// These functions deal with the store that a restore replaces.
 
-// replaceable reports whether there is a store to be replaced. It refuses a file
-// that is not one: a mistyped path must not cost another program its data. What is
-// damaged, or of a newer version, may be replaced.
-func replaceable(path string) (there bool, err error) {
+// hasReplaceable reports whether there is a store to replace. It returns an error for a file
+// of another program, because a mistyped path must not destroy it. A damaged store or one of
+// a newer version may be replaced.
+func hasReplaceable(path string) (there bool, err error) {
 	h, err := current.readHeader(path)
 	switch {
 	case errors.Is(err, errCut), errors.Is(err, duly.ErrUnsupported):
@@ -31,16 +31,16 @@ func replaceable(path string) (there bool, err error) {
 	return !h.missing, err
 }
 
-// foldLog moves the log of a store that was not closed into its file, and removes
-// it for good. A store that was closed is not touched, however damaged it is.
-func foldLog(path string) error {
+// foldWAL moves the WAL of a store that was not closed into its file, and removes the WAL.
+// It does not touch a store that was closed, even a damaged one.
+func foldWAL(path string) error {
 	if !exists(path+"-wal") && !exists(path+"-journal") {
 		return nil
 	}
-	if err := moveOldLog(path); err != nil {
+	if err := moveOldWAL(path); err != nil {
 		if sq.IsCorrupt(err) {
 			return &duly.Error{Code: duly.CodeCorrupt, Cause: err,
-				Message: fmt.Sprintf("%s is damaged and its log can't be moved into it; nothing was restored: "+
+				Message: fmt.Sprintf("%s is damaged and its write-ahead log can't be moved into it; nothing was restored: "+
 					"move it away with its -wal and -shm, then restore", path)}
 		}
 		return storeError(path, err)
@@ -60,7 +60,7 @@ func foldLog(path string) error {
 	return durable.SyncFolder(filepath.Dir(path))
 }
 
-func moveOldLog(path string) error {
+func moveOldWAL(path string) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
 		return err
@@ -68,19 +68,19 @@ func moveOldLog(path string) error {
 	err = c.Exec(fmt.Sprintf(`PRAGMA busy_timeout = %d; PRAGMA synchronous = FULL;
 PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;`, busyTimeout))
 	if err == nil {
-		_, err = c.Query("PRAGMA schema_version") // reads the log, or rolls a journal back
+		_, err = c.Query("PRAGMA schema_version") // recovers the WAL, or rolls back a journal
 	}
 	if err == nil && exists(path+"-wal") {
 		var log, moved int
 		if log, moved, err = c.Checkpoint(sq.Truncate); err == nil && log != moved {
-			err = fmt.Errorf("sqliteengine: %d of %d pages of the log were moved into the file", moved, log)
+			err = fmt.Errorf("sqliteengine: only %d of %d pages of the WAL were moved into the file", moved, log)
 		}
 	}
 	return errors.Join(err, c.Close())
 }
 
-// keepOld gives the old file a second name. Where the file system has no hard
-// links, it is copied.
+// keepOld gives the old file a second name. It copies the file if the file system has no
+// hard links.
 func (r *restore) keepOld() error {
 	name := r.path + keptMark + r.p.Clock.Now().UTC().Format(keptTime)
 	kept := name
@@ -92,24 +92,24 @@ func (r *restore) keepOld() error {
 		err = copyFile(r.path, kept)
 	}
 	if err != nil {
-		return notDone(err, "the old store can't be kept as %s", kept)
+		return restoreError(err, "the old store can't be kept as %s", kept)
 	}
 	r.done.Kept = kept
 	return durable.SyncFolder(filepath.Dir(r.path))
 }
 
-// copyFile copies a file that nobody writes to.
+// copyFile copies a file that nobody is writing to.
 func copyFile(path, to string) error {
 	from, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+restoreMark+"*"+copyEnd)
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+restoreMark+"*"+copySuffix)
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it was renamed
+	defer os.Remove(f.Name()) // fails after the rename
 	if _, err := io.Copy(f, from); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -119,11 +119,11 @@ func copyFile(path, to string) error {
 	return durable.Place(f, to)
 }
 
-// asideEnds are the ends of the files that an engine on a copy makes.
-var asideEnds = []string{"", "-wal", "-shm", "-journal", ballastEnd}
+// copySuffixes lists the suffixes of the files that an engine on a copy creates.
+var copySuffixes = []string{"", "-wal", "-shm", "-journal", ballastSuffix}
 
-// dropKept takes the second name of a store back that a killed restore has not
-// replaced. The caller holds the lock.
+// dropKept removes the second name of a store that a killed restore has not replaced. The
+// caller holds the lock.
 func dropKept(path string, beside []os.DirEntry) (err error) {
 	info, missing := os.Stat(path)
 	if missing != nil {
@@ -135,7 +135,7 @@ func dropKept(path string, beside []os.DirEntry) (err error) {
 	return err
 }
 
-// keptNames are the names of kept stores that are other names of the store itself.
+// keptNames returns the names of kept stores that are hard links of the store itself.
 func keptNames(path string, info os.FileInfo, beside []os.DirEntry) (names []string) {
 	for _, f := range beside {
 		if !strings.HasPrefix(f.Name(), filepath.Base(path)+keptMark) {
@@ -149,8 +149,7 @@ func keptNames(path string, info os.FileInfo, beside []os.DirEntry) (names []str
 	return names
 }
 
-// halfRestored reports whether the other names of a file are those that a killed
-// restore has left.
+// halfRestored reports whether all other names of a file come from a killed restore.
 func halfRestored(path string, info os.FileInfo) bool {
 	beside, _ := os.ReadDir(filepath.Dir(path))
 	return links(info) == uint64(1+len(keptNames(path, info, beside)))

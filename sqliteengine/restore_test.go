@@ -21,14 +21,13 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// The jobs of the stores of these tests. The old ones stand in the log alone.
+// The jobs of the stores in these tests. The old ones are only in the WAL.
 var (
 	oldJobs = []string{"old-1", "old-2"}
 	newJobs = []string{"new"}
 )
 
-// restoring is a folder with a store as a process that was killed leaves it, and a
-// backup of another one.
+// restoring is a folder with a store of a killed process, and a backup of another store.
 type restoring struct {
 	*testing.T
 	dir, path, backup string
@@ -70,7 +69,7 @@ func (r *restoring) must(err error) {
 	}
 }
 
-// removeAll removes the files whose names begin so.
+// removeAll removes the files with that prefix.
 func (r *restoring) removeAll(prefix string) {
 	r.Helper()
 	names, err := filepath.Glob(filepath.Join(r.dir, prefix) + "*")
@@ -105,7 +104,7 @@ func (r *restoring) restore(change func(*RestoreParams)) Restored {
 	return done
 }
 
-// jobsOf are the IDs of the jobs of a store without a fault.
+// jobsOf returns the IDs of the jobs of a store and checks that it has no fault.
 func (r *restoring) jobsOf(path string) (ids []string) {
 	r.Helper()
 	e, err := Open(r.Context(), Config{Path: path, Logger: quiet(), Manual: true})
@@ -131,7 +130,7 @@ func (r *restoring) holds(path string, want []string) {
 	}
 }
 
-// files are the files of the folder but the locks and ballasts, with their hashes.
+// files returns the files of the folder, without locks and ballasts, with their hashes.
 func (r *restoring) files() map[string]string {
 	r.Helper()
 	found, err := os.ReadDir(r.dir)
@@ -141,7 +140,7 @@ func (r *restoring) files() map[string]string {
 		if strings.HasSuffix(f.Name(), "-lock") || strings.HasSuffix(f.Name(), "-ballast") {
 			continue
 		}
-		if strings.HasSuffix(f.Name(), "-shm") { // whoever has the store open marks in it how far it reads
+		if strings.HasSuffix(f.Name(), "-shm") { // SQLite changes it while the store is open
 			files[f.Name()] = ""
 			continue
 		}
@@ -152,7 +151,7 @@ func (r *restoring) files() map[string]string {
 	return files
 }
 
-// named wants the folder to have these files, but the locks and ballasts.
+// named checks that the folder has these files, without locks and ballasts.
 func (r *restoring) named(want ...string) {
 	r.Helper()
 	var names []string
@@ -167,8 +166,8 @@ func (r *restoring) named(want ...string) {
 
 const keptName = "duly.db.before-restore-20300101-000000"
 
-// C15.55: the backup takes the place of a store that was not closed, and what was
-// in that one's log is kept.
+// C15.55: the backup replaces a store that was not closed, and the WAL of that store is kept
+// in the old file.
 func TestRestoreReplacesAStore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
@@ -199,7 +198,7 @@ func TestRestoreReplacesAStore(t *testing.T) {
 	r.holds(r.path, newJobs)
 	r.holds(kept, oldJobs)
 
-	// The way back is another restore.
+	// Another restore brings the old store back.
 	back := r.restore(func(p *RestoreParams) { p.From = kept })
 	if back.Kept != kept+"-2" {
 		t.Errorf("the new store is kept as %s", back.Kept)
@@ -219,7 +218,7 @@ func TestRestoreDiscardsTheOldStore(t *testing.T) {
 	r.holds(r.path, newJobs)
 }
 
-func TestRestoreMakesAStore(t *testing.T) {
+func TestRestoreCreatesStore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
 	r.path = filepath.Join(r.dir, "fresh", "duly.db")
@@ -229,7 +228,7 @@ func TestRestoreMakesAStore(t *testing.T) {
 	r.holds(r.path, newJobs)
 }
 
-func TestRestoreReadsABackupThatIsBrought(t *testing.T) {
+func TestRestoreReadsFromReader(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
 	text, err := os.ReadFile(r.backup)
@@ -238,7 +237,7 @@ func TestRestoreReadsABackupThatIsBrought(t *testing.T) {
 	r.holds(r.path, newJobs)
 }
 
-// A backup of an older layout is brought to this one. The backup itself stays.
+// A backup of an older layout is upgraded. The backup itself stays unchanged.
 func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 	t.Parallel()
 	for version := 1; version < current.version(); version++ {
@@ -256,8 +255,8 @@ func TestRestoreUpgradesAnOlderBackup(t *testing.T) {
 	}
 }
 
-// A damaged store is what a restore is for. What was never closed and is damaged
-// at its beginning is left to a person.
+// A damaged store can be replaced. A damaged header of a store that was not closed needs an
+// operator.
 func TestRestoreReplacesADamagedStore(t *testing.T) {
 	t.Parallel()
 	for how, damage := range map[string]func(path string) error{
@@ -298,11 +297,11 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 			mustOpen(r.T, r.path)
 		}, duly.ErrUnavailable, "stop it, then restore"},
 		"no path":  {func(_ *restoring, p *RestoreParams) { p.Path = "" }, duly.ErrInvalid, "path is missing"},
-		"a folder": {func(r *restoring, p *RestoreParams) { p.Path = r.dir }, duly.ErrInvalid, "is not a file"},
+		"a folder": {func(r *restoring, p *RestoreParams) { p.Path = r.dir }, duly.ErrInvalid, "is not a regular file"},
 		"no backup": {func(_ *restoring, p *RestoreParams) {
 			p.From += "x"
 		}, duly.ErrNotFound, "backup.dbx can't be read"},
-		"the backup is a folder": {func(r *restoring, p *RestoreParams) { p.From = r.dir }, duly.ErrInvalid, "is not a file"},
+		"the backup is a folder": {func(r *restoring, p *RestoreParams) { p.From = r.dir }, duly.ErrInvalid, "is not a regular file"},
 		"the backup is the store": {func(r *restoring, p *RestoreParams) {
 			p.From = r.path
 		}, duly.ErrInvalid, "is the store itself"},
@@ -318,9 +317,9 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 		"what is brought breaks": {func(_ *restoring, p *RestoreParams) {
 			p.From, p.Reader = "standard input", io.MultiReader(strings.NewReader("SQLite"), brokenReader{io.ErrUnexpectedEOF})
 		}, duly.ErrUnavailable, "standard input can't be copied"},
-		"the disk is full": {func(_ *restoring, p *RestoreParams) { // as a write would say it
+		"the disk is full": {func(_ *restoring, p *RestoreParams) { // with the error of a write
 			p.From, p.Reader = "standard input", brokenReader{&os.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}}
-		}, duly.ErrFull, "no space left on device; nothing was restored: free some room, then repeat"},
+		}, duly.ErrFull, "no space left on device; nothing was restored: free some space and repeat"},
 		"the backup is an open store": {func(r *restoring, p *RestoreParams) {
 			p.From = filepath.Join(r.dir, "other.db")
 			r.push(mustOpen(r.T, p.From), "x")
@@ -357,12 +356,12 @@ func refusalsOfRestore() map[string]refusalOfRestore {
 		}, duly.ErrCorrupt, "other.db is not a file of duly and was left as it is"},
 		"the store is gone and its log is there": {func(r *restoring, _ *RestoreParams) {
 			r.must(os.Remove(r.path))
-		}, duly.ErrCorrupt, "duly.db-wal is the log of another file"},
+		}, duly.ErrCorrupt, "duly.db-wal belongs to another file"},
 		"the store is a copy beside the log of another": {func(r *restoring, _ *RestoreParams) {
 			text, err := os.ReadFile(r.backup)
 			r.must(err)
 			r.must(os.WriteFile(r.path, text, 0o600))
-		}, duly.ErrCorrupt, "duly.db-wal is the log of another file"},
+		}, duly.ErrCorrupt, "duly.db-wal belongs to another file"},
 	}
 }
 
@@ -370,7 +369,7 @@ type brokenReader struct{ err error }
 
 func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
 
-// sql changes a file behind the engine's back.
+// sql changes a file without the engine.
 func (r *restoring) sql(path, text string) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
@@ -379,7 +378,7 @@ func (r *restoring) sql(path, text string) error {
 	return errors.Join(c.Exec(text), c.Close())
 }
 
-// C15.55: a restore that is refused changes no file and leaves none behind.
+// C15.55: a refused restore changes no file and leaves none behind.
 func TestRestoreRefuses(t *testing.T) {
 	t.Parallel()
 	for what, c := range refusalsOfRestore() {
@@ -404,7 +403,7 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// The lock of a store says which process has it.
+// The error names the process that has the store open.
 func TestRestoreNamesTheProcessThatHasTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
@@ -418,8 +417,7 @@ func TestRestoreNamesTheProcessThatHasTheStore(t *testing.T) {
 	}
 }
 
-// A caller that goes leaves nothing behind, while the backup is copied and while
-// it is checked.
+// A canceled restore leaves nothing behind, both while it copies and while it checks.
 func TestRestoreEndsWithItsCaller(t *testing.T) {
 	t.Parallel()
 	for _, stage := range []RestoreStage{RestoreCopy, RestoreCheck} {
@@ -442,19 +440,18 @@ func TestRestoreEndsWithItsCaller(t *testing.T) {
 	}
 }
 
-// A kill between the two names of the old file and the rename leaves a file of two
-// names, which Open refuses of all others.
-func TestOpenTakesTheNameOfAKilledRestoreBack(t *testing.T) {
+// A kill between the second name of the old file and the rename leaves a file with two names.
+func TestOpenRemovesNameOfKilledRestore(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
-	r.must(foldLog(r.path))
+	r.must(foldWAL(r.path))
 	kept, other := filepath.Join(r.dir, keptName), r.path+keptMark+"20290101-000000"
 	r.must(os.WriteFile(other, []byte("an older store"), 0o600))
 	if err := os.Link(r.path, kept); err != nil {
 		t.Skip(err)
 	}
 	for _, end := range []string{"", "-wal", "-shm", "-journal", "-ballast"} {
-		r.must(os.WriteFile(r.path+restoreMark+"123"+copyEnd+end, nil, 0o600))
+		r.must(os.WriteFile(r.path+restoreMark+"123"+copySuffix+end, nil, 0o600))
 	}
 	r.holds(r.path, oldJobs)
 	r.named("backup.db", "duly.db", filepath.Base(other))
@@ -463,19 +460,19 @@ func TestOpenTakesTheNameOfAKilledRestoreBack(t *testing.T) {
 	mustRefuse(t, r.path, duly.ErrInvalid, "hard link")
 }
 
-// Where there are no hard links, the old store is copied.
-func TestRestoreCopiesAStoreThatHasNoSecondName(t *testing.T) {
+// Without hard links, the old store is copied.
+func TestRestoreCopiesStoreWithoutHardLinks(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
-	r.must(foldLog(r.path))
+	r.must(foldWAL(r.path))
 	kept := filepath.Join(r.dir, keptName)
 	r.must(copyFile(r.path, kept))
 	r.holds(kept, oldJobs)
 	r.named("backup.db", "duly.db", keptName)
 }
 
-// What was leased at the moment of the backup has a lease that ran out since: a
-// stall. What was acked since is there again.
+// A lease of the backup has run out since, so its job stalls. Jobs acked after the backup are
+// ready again.
 func TestRestoredLeasesRunOut(t *testing.T) {
 	t.Parallel()
 	r := restoringIn(t, t.TempDir())
@@ -518,14 +515,14 @@ func TestRestoredLeasesRunOut(t *testing.T) {
 	}
 }
 
-// Root restores for the user of the server.
-func TestRestoreGivesTheStoreToItsOwner(t *testing.T) {
+// A restore by root keeps the owner of the store.
+func TestRestoreKeepsOwnerOfStore(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("needs root, to give a file to another user")
 	}
 
-	const user = 12345 // of nobody
+	const user = 12345 // any other user
 	r := newRestoring(t)
 	r.must(os.Chown(r.dir, user, user))
 	r.must(os.Chown(r.path, user, user))
@@ -542,10 +539,9 @@ func TestRestoreGivesTheStoreToItsOwner(t *testing.T) {
 	}
 }
 
-// A power cut must not bring a log of the old store back: its removal is synced
-// before the new file takes the name, and a log that is there all the same is not
-// read into the new file.
-func TestARestoredFileIsNotReadWithAnOldLog(t *testing.T) {
+// A power cut must not bring back the WAL of the old store: its removal is synced before the
+// rename. A WAL that exists all the same is not read into the new file.
+func TestRestoredFileIgnoresOldWAL(t *testing.T) {
 	t.Parallel()
 	r := newRestoring(t)
 	log, err := os.ReadFile(r.path + "-wal")

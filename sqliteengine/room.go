@@ -10,83 +10,84 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// A disk that the store has filled must not become a dead end. An ack frees
-// pages of the file, but it is a write too: it needs room in the log, and the
-// log needs room in the file when it is moved there. The ballast provides both.
+// A full disk must not block the store for ever. An ack frees pages of the file, but it
+// is itself a write: it needs space in the WAL, and the WAL needs space in the file at
+// the next checkpoint. The ballast, a file that only occupies space, provides both.
 //
-//   - While jobs are accepted, the ballast holds its base plus as much as the log
-//     will add to the file. So cutting it always makes room for a checkpoint. A
-//     transaction for which the ballast can't grow is rolled back as full.
-//   - When the disk is full, the ballast is cut, all of the log is moved into
-//     the file, and the log is cut to nothing (makeRoom). The ballast then grows
-//     again. If it reaches its base, the transaction is tried once more.
-//   - Otherwise the store is short of room. It refuses what adds to it and does
-//     everything else. If a transaction still fails, it borrows half of the
-//     ballast for the log (lend) and leaves the rest for the file.
-//   - While the store is short of room, the log is moved after every few
-//     transactions, freed pages are given back to the disk, and the ballast
-//     takes the room (regain). Jobs are accepted again when it is large enough.
+//   - While the store accepts jobs, the ballast holds its base plus the bytes that the
+//     WAL will add to the file. Cutting it thus always makes room for a checkpoint. If
+//     the ballast can't grow, the transaction is rolled back as full.
+//   - When the disk is full, the engine cuts the ballast, moves the whole WAL into the
+//     file and truncates the WAL (freeSpace). The ballast then grows again. If it
+//     reaches its base, the transaction is tried once more.
+//   - Otherwise the store is short of space. It refuses operations that add to it and
+//     runs all others. If a transaction still fails, it uses half of the ballast for
+//     the WAL (borrow) and leaves the rest for the file.
+//   - While the store is short of space, the engine moves the WAL after every few
+//     transactions, returns freed pages to the disk, and grows the ballast (reclaim).
+//     It accepts jobs again when the ballast is large enough.
 //
-// A killed process leaves the ballast as it is, cut or not. The next one
-// opens the store in what was freed and starts with regain.
+// A killed process leaves the ballast as it is. The next one opens the store in the
+// freed space and starts with reclaim.
 
-// needs is how much room an operation takes on the disk.
-type needs int
+// spaceClass is a class of disk space that an operation needs.
+type spaceClass int
 
 const (
-	needsNothing needs = iota // it frees room, or changes rows in their place
-	needsLittle               // it adds texts or rows to what is stored
-	needsRoom                 // it stores new jobs or bodies: refused on a full disk
+	spaceNone  spaceClass = iota // frees space, or changes rows in place
+	spaceSome                    // adds texts or rows to stored objects
+	spaceLarge                   // stores new jobs or bodies; refused on a full disk
 )
 
 const (
-	// shortLog is how many pages the log of a store short of room holds before
-	// they are moved into the file: 512 KiB.
-	shortLog = 64
-	// shortSlice is how many pages such a store gives back at a time.
-	shortSlice = 16
-	// briefly is how long a checkpoint waits for readers before it ends them.
-	briefly = 200
+	// shortagePages is how long the WAL of a store short of space grows, in pages, before
+	// a checkpoint: 512 KiB.
+	shortagePages = 64
+	// shortageSlice is how many pages such a store returns to the disk at a time.
+	shortageSlice = 16
+	// briefBusyTimeout is how many milliseconds a checkpoint waits for readers before it
+	// interrupts them.
+	briefBusyTimeout = 200
 )
 
-// room is what the writer knows of the space on the disk.
-type room struct {
+// diskSpace tracks the disk space of the store.
+type diskSpace struct {
 	*ballast
-	file    string // the database
-	short   bool   // the store refuses what needs room
-	covered int64  // for so many pages of the file the ballast was large enough
+	file     string // the database file
+	shortage bool   // the store refuses operations that need space
+	covered  int64  // the page count for which cover last succeeded
 }
 
-// errNoRoom is an error as SQLite's own of a full disk.
-func errNoRoom(why error) error { return fmt.Errorf("%w: %w", sq.ErrFull, why) }
+// errDiskFull wraps an error as SQLite's error of a full disk.
+func errDiskFull(why error) error { return fmt.Errorf("%w: %w", sq.ErrFull, why) }
 
-// errShort refuses an operation while the store is short of room.
-func (r *room) errShort() error {
-	return duly.Errorf(duly.CodeFull, "no room on the disk of %s; nothing was stored: let workers empty queues, purge, or free some, then repeat", r.file)
+// errShortage returns the error of operations refused for lack of space.
+func (r *diskSpace) errShortage() error {
+	return duly.Errorf(duly.CodeFull, "the disk of %s is full; nothing was stored: let workers empty queues, purge, or free some space, then repeat", r.file)
 }
 
-// admit refuses an operation that needs more room than there is. Once half of
-// the ballast is used, what adds a little is refused too, so that removals
-// always have some left.
-func (r *room) admit(n needs) error {
-	if r.short && (n == needsRoom || n == needsLittle && r.size < r.base/2) {
-		return r.errShort()
+// admit refuses an operation that needs more space than there is. Once half of the
+// ballast is used, it refuses small additions too, so that deletions always have space
+// left.
+func (r *diskSpace) admit(n spaceClass) error {
+	if r.shortage && (n == spaceLarge || n == spaceSome && r.size < r.base/2) {
+		return r.errShortage()
 	}
 	return nil
 }
 
-// growth returns how many bytes the log will add to the file.
-func (r *room) growth(pages int64) int64 {
+// growth returns how many bytes the WAL will add to the file.
+func (r *diskSpace) growth(pages int64) int64 {
 	info, err := os.Stat(r.file)
 	if err != nil {
-		return 0 // it was moved away; what reads or writes it fails by itself
+		return 0 // the file was moved away; reads and writes of it fail with a better error
 	}
 	return max(0, pages*pageSize-info.Size())
 }
 
-// cover makes sure, before a commit, that the log can be moved into the file
-// after it.
-func (r *room) cover(c *conn) error {
+// cover grows the ballast before a commit, so that a checkpoint after it has enough
+// space.
+func (r *diskSpace) cover(c *conn) error {
 	s := c.stmt("page_count")
 	if _, err := s.Step(); err != nil {
 		return err
@@ -99,97 +100,99 @@ func (r *room) cover(c *conn) error {
 	}
 	growth := r.growth(pages)
 	switch {
-	case r.short:
+	case r.shortage:
 		if growth > r.size {
-			return errNoRoom(r.errShort())
+			return errDiskFull(r.errShortage())
 		}
 	case r.size < r.base+growth:
-		// In large steps, because this is on the way of every push.
+		// It grows in large steps, because this runs on every push.
 		if err := r.grow(r.base + growth + r.base/2); err != nil && r.size < r.base+growth {
-			return errNoRoom(err)
+			return errDiskFull(err)
 		}
 	}
 	r.covered = pages
 	return nil
 }
 
-// lend frees half of the ballast for the log.
-func (r *room) lend() error {
-	r.short, r.covered = true, 0
+// borrow frees half of the ballast for the WAL.
+func (r *diskSpace) borrow() error {
+	r.shortage, r.covered = true, 0
 	return r.cut(r.size / 2)
 }
 
-// isFull reports whether there was no room on the disk.
+// isFull reports whether a transaction failed because the disk is full.
 func (w *writer) isFull(err error) bool {
 	return sq.IsFull(err) && w.failure == nil && !w.mustReopen(err)
 }
 
-// attempt runs operations in one transaction. On a full disk it makes room and
-// tries again.
+// attempt runs operations in one transaction. On a full disk it frees space and tries
+// again.
 func (w *writer) attempt(ops []*op) error {
-	if w.room.short && anyNeeds(ops, needsLittle) {
-		w.regain()
+	if w.space.shortage && anyAtLeast(ops, spaceSome) {
+		w.reclaim()
 	}
-	err := w.try(ops)
+	err := w.runTx(ops)
 	if !w.isFull(err) {
 		return err
 	}
-	if err := w.makeRoom(); err != nil {
+
+	if err := w.freeSpace(); err != nil {
 		return err
 	}
-	if err = w.try(ops); !w.isFull(err) {
+	if err = w.runTx(ops); !w.isFull(err) {
 		return err
 	}
 
-	if !anyLess(ops, needsRoom) {
-		w.runShort(err)
+	// Operations that free space may use half of the ballast; others fail.
+	if !anyBelow(ops, spaceLarge) {
+		w.enterShortage(err)
 		return err
 	}
-	if err := w.room.lend(); err != nil {
-		return errNoRoom(err)
+	if err := w.space.borrow(); err != nil {
+		return errDiskFull(err)
 	}
-	w.runShort(err)
-	return w.try(ops)
+	w.enterShortage(err)
+	return w.runTx(ops)
 }
 
-func anyNeeds(ops []*op, n needs) bool {
+func anyAtLeast(ops []*op, n spaceClass) bool {
 	for _, o := range ops {
-		if o.needs >= n {
+		if o.space >= n {
 			return true
 		}
 	}
 	return false
 }
 
-func anyLess(ops []*op, n needs) bool {
+func anyBelow(ops []*op, n spaceClass) bool {
 	for _, o := range ops {
-		if o.needs < n {
+		if o.space < n {
 			return true
 		}
 	}
 	return false
 }
 
-// findRoom lets the ballast of a store that was just opened grow to its size.
-func (w *writer) findRoom() {
+// sizeBallast grows the ballast of a newly opened store to its size.
+func (w *writer) sizeBallast() {
 	pages, err := w.pragma("PRAGMA page_count")
 	if err != nil {
-		w.tell(err)
+		w.warnOnce(err)
 		return
 	}
-	r := &w.room
-	r.short, r.covered = false, 0
+
+	r := &w.space
+	r.shortage, r.covered = false, 0
 	if err := r.grow(r.base + r.growth(pages)); err != nil {
-		if err := w.makeRoom(); err != nil {
-			w.tell(err)
+		if err := w.freeSpace(); err != nil {
+			w.warnOnce(err)
 		}
 	}
-	w.e.full.Store(r.short)
+	w.e.diskFull.Store(r.shortage)
 }
 
-// trim cuts what the ballast of an empty log has too much of, after a reader
-// kept the log for long.
-func (r *room) trim() error {
+// trimBallast cuts a ballast that grew large while a reader kept the WAL for long.
+func (r *diskSpace) trimBallast() error {
 	if r.size <= 3*r.base {
 		return nil
 	}
@@ -197,110 +200,111 @@ func (r *room) trim() error {
 	return r.cut(r.base)
 }
 
-// makeRoom moves all of the log into the file, in the room of the ballast, and
-// cuts the log to nothing.
-func (w *writer) makeRoom() error {
+// freeSpace moves the whole WAL into the file, using the space of the ballast, and
+// truncates the WAL.
+func (w *writer) freeSpace() error {
 	w.checkpoints.stop()
-	err := w.moveLog(func() error {
-		err := w.cutLog()
+	err := w.moveWAL(func() error {
+		err := w.truncateWAL()
 		if !sq.IsBusy(err) {
 			return err
 		}
-		// Readers need the log as it is. They would fill the disk with it.
+		// These readers keep the WAL from shrinking, and new ones would let it grow.
 		w.e.readers.pause()
 		defer w.e.readers.resume()
-		return w.cutLog()
+		return w.truncateWAL()
 	})
 	if sq.IsIO(err) {
 		return err
 	}
 	if err != nil {
-		w.tell(err)
+		w.warnOnce(err)
 	}
 
-	if w.room.size < w.room.base {
-		w.runShort(err)
+	if w.space.size < w.space.base {
+		w.enterShortage(err)
 	}
 	return nil
 }
 
-// cutLog moves the log into the file and cuts it to nothing. It waits for
-// readers only briefly.
-func (w *writer) cutLog() error {
-	if err := w.c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", briefly)); err != nil {
+// truncateWAL moves the WAL into the file and truncates it. It waits only briefly for
+// readers.
+func (w *writer) truncateWAL() error {
+	if err := w.c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", briefBusyTimeout)); err != nil {
 		return err
 	}
-	err := settleLog(w.c)
+	err := emptyWAL(w.c)
 	return errors.Join(err, w.c.Exec(fmt.Sprintf("PRAGMA busy_timeout = %d", busyTimeout)))
 }
 
-// moveLog frees as much of the ballast as the log will add to the file, runs a
-// checkpoint, and lets the ballast take what is left of the room.
-func (w *writer) moveLog(checkpoint func() error) error {
+// moveWAL frees as much of the ballast as the WAL will add to the file, runs a
+// checkpoint, and grows the ballast with the remaining space.
+func (w *writer) moveWAL(checkpoint func() error) error {
 	pages, err := w.pragma("PRAGMA page_count")
 	if err != nil {
 		return err
 	}
-	r := &w.room
+	r := &w.space
 	if err := r.cut(r.size - r.growth(pages) - ballastGrain); err != nil {
-		return errNoRoom(err)
+		return errDiskFull(err)
 	}
 
 	err = checkpoint()
-	if sq.IsFull(err) && r.size > 0 { // somebody else was faster
+	if sq.IsFull(err) && r.size > 0 { // another process took the freed space
 		if cut := r.cut(0); cut == nil {
 			err = checkpoint()
 		}
 	}
 	if err == nil {
-		w.pages, w.vacuum = 0, true
+		w.walPages, w.mayShrink = 0, true
 	}
-	w.refill()
+	w.refillBallast()
 	return err
 }
 
-// refill lets the ballast grow to its base, and to a quarter more where the
-// store is short of room: a store that accepts jobs again has some to put them.
-func (w *writer) refill() {
-	r, want := &w.room, w.room.base
-	if r.short {
+// refillBallast grows the ballast to its base. A store short of space needs a quarter more
+// before it accepts jobs again, so that it has space for them.
+func (w *writer) refillBallast() {
+	r, want := &w.space, w.space.base
+	if r.shortage {
 		want += want / 4
 	}
+
 	r.covered = 0
-	if r.grow(want) != nil || !r.short {
+	if r.grow(want) != nil || !r.shortage {
 		return
 	}
 	if err := r.cut(r.base); err != nil {
-		w.tell(err)
+		w.warnOnce(err)
 	}
-	r.short = false
-	w.e.full.Store(false)
-	w.log.Info("there is room on the disk again; new jobs are accepted", "path", w.e.cfg.Path)
+	r.shortage = false
+	w.e.diskFull.Store(false)
+	w.log.Info("the disk has space again; new jobs are accepted", "path", w.e.cfg.Path)
 }
 
-// runShort refuses from now on what needs room.
-func (w *writer) runShort(why error) {
-	w.room.short = true
-	if !w.e.full.Swap(true) {
-		w.log.Warn("the disk is full; new jobs are refused until there is room, everything else goes on",
-			"path", w.e.cfg.Path, "ballast", w.room.size, "of", w.room.base, "error", why)
+// enterShortage makes the store refuse operations that need space.
+func (w *writer) enterShortage(why error) {
+	w.space.shortage = true
+	if !w.e.diskFull.Swap(true) {
+		w.log.Warn("the disk is full; new jobs are refused until it has space, everything else continues",
+			"path", w.e.cfg.Path, "ballast", w.space.size, "of", w.space.base, "error", why)
 	}
 }
 
-// regain looks for room while the store is short of it. It reports whether
-// there may be more to gain.
-func (w *writer) regain() (again bool) {
-	if !w.room.short || w.c == nil {
+// reclaim frees disk space while the store is short of it. It reports whether another
+// call may free more.
+func (w *writer) reclaim() (again bool) {
+	if !w.space.shortage || w.c == nil {
 		return false
 	}
-	if w.refill(); !w.room.short {
+	if w.refillBallast(); !w.space.shortage {
 		return false
 	}
 
-	given, err := w.giveBack()
-	if err == nil && (given || w.pages >= shortLog) {
+	given, err := w.releasePages()
+	if err == nil && (given || w.walPages >= shortagePages) {
 		w.checkpoints.stop()
-		err = w.moveLog(func() error {
+		err = w.moveWAL(func() error {
 			log, moved, err := w.c.Checkpoint(sq.Passive)
 			if err == nil && log != moved {
 				err = errNotMoved
@@ -310,29 +314,29 @@ func (w *writer) regain() (again bool) {
 	}
 	switch {
 	case errors.Is(err, errNotMoved):
-		w.pages = shortLog / 2 // a reader needs the log as it is: again in a while
+		w.walPages = shortagePages / 2 // a reader needs the WAL; the next try is after half a WAL
 	case err != nil:
-		w.unanswered(err)
+		w.backgroundError(err)
 	}
-	return given && err == nil && w.room.short
+	return given && err == nil && w.space.shortage
 }
 
-var errNotMoved = errors.New("sqliteengine: a reader needs the log as it is")
+var errNotMoved = errors.New("sqliteengine: a reader needs the WAL")
 
-// giveBack removes some free pages from the end of the file.
-func (w *writer) giveBack() (given bool, err error) {
+// releasePages returns some free pages to the disk.
+func (w *writer) releasePages() (given bool, err error) {
 	free, err := w.pragma("PRAGMA freelist_count")
 	if err != nil || free == 0 {
 		return false, err
 	}
-	err = w.vacuumSlice("vacuum_short")
+	err = w.vacuumSlice("vacuum_shortage")
 	return err == nil, err
 }
 
 // Accepts implements duly.Accepter.
 func (e *Engine) Accepts(ctx context.Context) error {
-	if !e.full.Load() {
-		return e.alive(ctx)
+	if !e.diskFull.Load() {
+		return e.checkOpen(ctx)
 	}
-	return e.write(ctx, &op{Call: items(1), needs: needsRoom, run: func(*tx) error { return nil }})
+	return e.write(ctx, &op{Call: items(1), space: spaceLarge, run: func(*tx) error { return nil }})
 }

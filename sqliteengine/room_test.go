@@ -10,17 +10,17 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// fillDisk lets a disk have no room for the ballast, or again all that it wants.
-// The ballast has less than half of its base from then on.
+// fillDisk makes a disk full for the ballast, or empties it again. The ballast then has less
+// than half of its base.
 func fillDisk(t *testing.T, e *Engine, isFull bool) {
 	t.Helper()
 	err := e.change(t.Context(), func(tx *tx) error {
-		r := &tx.w.room
+		r := &tx.w.space
 		if r.allocate = allocate; !isFull {
 			return nil
 		}
 		r.allocate = func(*os.File, int64, int64) error { return full() }
-		tx.w.runShort(errors.New("the test"))
+		tx.w.enterShortage(errors.New("the test"))
 		return r.cut(r.base / 4)
 	})
 	if err != nil {
@@ -28,9 +28,9 @@ func fillDisk(t *testing.T, e *Engine, isFull bool) {
 	}
 }
 
-// C9.11, C9.12: a store short of room refuses new jobs and goes on with what
-// frees some, and with half of its ballast used it refuses texts too.
-func TestAStoreShortOfRoomDoesWhatFreesSome(t *testing.T) {
+// C9.11, C9.12: a store short of space refuses new jobs and runs operations that free space.
+// Once half of its ballast is used it also refuses texts.
+func TestFullStoreRunsOperationsThatFreeSpace(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
@@ -75,8 +75,8 @@ func TestAStoreShortOfRoomDoesWhatFreesSome(t *testing.T) {
 	pushOne(t, e, duly.Job{ID: "e"})
 }
 
-// Before a commit, the ballast holds what the log will add to the file.
-func TestTheBallastCoversTheLog(t *testing.T) {
+// Before a commit, the ballast has the size that the WAL will add to the file.
+func TestBallastCoversWAL(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	body := make([]byte, 1<<20)
@@ -85,7 +85,7 @@ func TestTheBallastCoversTheLog(t *testing.T) {
 	}
 	err := e.change(t.Context(), func(tx *tx) error {
 		pages, err := tx.w.pragma("PRAGMA page_count")
-		if r := &tx.w.room; r.size < r.base+r.growth(pages) || r.growth(pages) < 4<<20 {
+		if r := &tx.w.space; r.size < r.base+r.growth(pages) || r.growth(pages) < 4<<20 {
 			t.Errorf("the ballast is %d, its base %d, the log adds %d", r.size, r.base, r.growth(pages))
 		}
 		return err
@@ -95,13 +95,13 @@ func TestTheBallastCoversTheLog(t *testing.T) {
 	}
 }
 
-func TestTheBallastGrowsAndIsCut(t *testing.T) {
+func TestBallastGrowsAndIsCut(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	b := openBallast(path)
 	size := func(want int64) {
 		t.Helper()
-		info, err := os.Stat(path + ballastEnd)
+		info, err := os.Stat(path + ballastSuffix)
 		if err != nil || info.Size() != want || b.size != want || runtime.GOOS != "windows" && info.Mode().Perm() != 0o600 {
 			t.Errorf("the ballast is %d bytes and has %+v, %v, want %d bytes", b.size, info, err, want)
 		}
@@ -134,8 +134,8 @@ func TestTheBallastGrowsAndIsCut(t *testing.T) {
 	}
 }
 
-// A ballast that can't be opened is reported as what it is, and not as a full disk.
-func TestOpenNamesABallastThatCannotBeOpened(t *testing.T) {
+// A ballast that can't be opened is not reported as a full disk.
+func TestOpenReportsUnusableBallast(t *testing.T) {
 	t.Parallel()
 	for name, occupy := range map[string]func(path string) error{
 		"Folder":  func(path string) error { return os.Mkdir(path, 0o700) },
@@ -143,12 +143,12 @@ func TestOpenNamesABallastThatCannotBeOpened(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "duly.db")
-			if err := occupy(path + ballastEnd); err != nil {
-				t.Skip(err) // Windows lets few users make links
+			if err := occupy(path + ballastSuffix); err != nil {
+				t.Skip(err) // Windows allows few users to create links
 			}
 
-			mustRefuse(t, path, duly.ErrUnavailable, path+ballastEnd+" is not a regular file")
-			if err := os.Remove(path + ballastEnd); err != nil {
+			mustRefuse(t, path, duly.ErrUnavailable, path+ballastSuffix+" is not a regular file")
+			if err := os.Remove(path + ballastSuffix); err != nil {
 				t.Fatal(err)
 			}
 			e, err := Open(t.Context(), Config{Path: path, Logger: quiet()})
@@ -162,11 +162,11 @@ func TestOpenNamesABallastThatCannotBeOpened(t *testing.T) {
 	}
 }
 
-// A ballast is never made in the place of something else.
-func TestTheBallastReplacesNothing(t *testing.T) {
+// A ballast never replaces another file.
+func TestBallastReplacesNothing(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
-	if err := os.MkdirAll(path+ballastEnd, 0o700); err != nil {
+	if err := os.MkdirAll(path+ballastSuffix, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b := openBallast(path)

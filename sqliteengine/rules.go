@@ -10,13 +10,12 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// The column rules: everything about a job that differs from the contract's
-// defaults, packed. A job of which nothing differs has none.
+// The column rules holds all fields of a job that differ from the contract's defaults,
+// packed. It is NULL for a job without any.
 //
-// First a number (uvarint) whose bits say which fields follow, then those in
-// the order of the bits. Numbers are varints, durations are in nanoseconds,
-// times in milliseconds, texts have their length before them. New fields take
-// new bits; the meaning of a bit never changes.
+// It begins with a uvarint whose bits name the fields that follow, in the order of the
+// bits. Numbers are varints, durations are in nanoseconds and times in milliseconds. A
+// text follows its length. New fields take new bits; the meaning of a bit never changes.
 const (
 	hasID uint64 = 1 << iota
 	hasPriority
@@ -30,7 +29,7 @@ const (
 	hasHeaders
 	hasOrderKey
 	hasMerge
-	// isMessageCopy is of a group: the row is a copy of a message, not a pointer into
+	// isMessageCopy marks a copy of a message in a group, as opposed to a pointer into
 	// the log.
 	isMessageCopy
 	hasCallback
@@ -40,13 +39,13 @@ const (
 	messageRules = isMessageCopy | hasHeaders | hasOrderKey
 )
 
-// packRules packs what differs; nil if nothing does. alias is the job's ID
-// where it is not its number.
+// packRules packs the fields that differ from the defaults. It returns nil if none
+// does. alias is the job's ID if that is not its number.
 func packRules(p *duly.Planned, alias string) []byte {
 	return packFields(p, alias, ruleBits(p, alias))
 }
 
-// packFields packs the fields that the bits name.
+// packFields packs the fields that bits names.
 func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 	if bits == 0 {
 		return nil
@@ -81,6 +80,7 @@ func packFields(p *duly.Planned, alias string, bits uint64) []byte {
 	return w
 }
 
+// ruleBits returns the bits of the fields that differ from the defaults.
 func ruleBits(p *duly.Planned, alias string) (bits uint64) {
 	set := func(bit uint64, differs bool) {
 		if differs {
@@ -120,7 +120,7 @@ func (w *packer) number(wanted uint64, v int64) {
 	}
 }
 
-// headers go by name, so that the same job is always packed the same.
+// headers packs headers sorted by name, so that equal jobs are packed equally.
 func (w *packer) headers(h map[string]string) {
 	names := make([]string, 0, len(h))
 	for name := range h {
@@ -136,18 +136,18 @@ func (w *packer) headers(h map[string]string) {
 
 var errRules = errors.New("sqliteengine: the rules of a job can't be read")
 
-// packedCopy reports whether the rules are those of a copy of a message.
+// packedCopy reports whether rules belongs to a copy of a message.
 func packedCopy(rules []byte) bool {
 	bits, n := binary.Uvarint(rules)
 	return n > 0 && bits&isMessageCopy != 0
 }
 
-// unpackRules fills in a plan whose queue is known, and tells the job's alias.
+// unpackRules sets the fields of a plan and returns the job's alias.
 func unpackRules(b []byte, p *duly.Planned) (alias string, err error) {
 	return unpackFields(b, p, knownRules)
 }
 
-// unpackFields is unpackRules for those bits.
+// unpackFields is unpackRules for a given set of known bits.
 func unpackFields(b []byte, p *duly.Planned, known uint64) (alias string, err error) {
 	p.Tries, p.MaxStalls, p.Backoff = duly.DefaultTries, duly.DefaultMaxStalls, duly.DefaultBackoff
 	p.TTL, p.Lease, p.Retain = duly.None, duly.DefaultLease, duly.None
@@ -262,5 +262,5 @@ func (r *unpacker) headers() map[string]string {
 	return h
 }
 
-// doneUntil is the last moment of a done job.
+// doneUntil returns when a done job expires.
 func doneUntil(finished int64, retain time.Duration) int64 { return finished + clock.Millis(retain) }

@@ -24,7 +24,7 @@ func FuzzUnpackRules(f *testing.F) {
 		if err != nil {
 			return
 		}
-		// What can be read is written so that it reads the same.
+		// Rules that were read are packed so that they read the same.
 		again := packRules(&p, alias)
 		var q duly.Planned
 		alias2, err := unpackRules(again, &q)
@@ -67,12 +67,12 @@ func TestRulesRoundTrip(t *testing.T) {
 			t.Errorf("%s: %+v was packed and reads as %+v", name, p, got)
 		}
 		if again := packRules(&got, ""); !bytes.Equal(again, b) {
-			t.Errorf("%s: packed anew it differs", name)
+			t.Errorf("%s: packed again it differs", name)
 		}
 	}
 }
 
-// What the packed form does not know is not read past: a newer version wrote it.
+// Unknown rules are an error, because a newer version has written them.
 func TestUnknownRulesAreRefused(t *testing.T) {
 	t.Parallel()
 	var p duly.Planned
@@ -83,7 +83,7 @@ func TestUnknownRulesAreRefused(t *testing.T) {
 	}
 }
 
-// P6: a row that can't be read is a dead letter, and the others go on.
+// P6: an unreadable row becomes a dead letter, and other jobs are delivered.
 func TestUnreadableRowIsADeadLetter(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)

@@ -16,26 +16,24 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// applicationID stands in the header of every file of ours: "DULY".
+// applicationID marks the header of every file of duly: "DULY".
 const applicationID = 0x44554c59
 
-// pageSize keeps a row of up to two kilobytes in one page, without an overflow
-// page of its own.
+// pageSize is large enough to keep rows of up to two kilobytes without overflow pages.
 const pageSize = 8192
 
-// migration brings a file from layout version-1 to version.
+// migration upgrades a file from layout version-1 to version.
 type migration struct {
 	version int
-	name    string // of its file in sql/migrations
+	name    string // of the file in sql/migrations
 	sql     string
 }
 
-// layout is every migration in order, without a gap: layout[i] leads to version
-// i+1, and the last one to the layout that this version reads and writes.
+// layout lists all migrations in order: layout[i] leads to version i+1. The last one
+// leads to the layout that this version of duly reads and writes.
 type layout []migration
 
-// current is the layout of this version of duly. It is read once and never
-// changed.
+// current is the layout of this version of duly. It never changes.
 var current = readMigrations()
 
 func readMigrations() layout {
@@ -63,22 +61,22 @@ func readMigrations() layout {
 
 func (l layout) version() int { return len(l) }
 
-// header is what the first bytes of a database file say.
+// header is the part of a database file's header that Open checks.
 type header struct {
-	missing bool // there is no file, or an empty one
+	missing bool // the file does not exist or is empty
 	version int
 }
 
-// readHeader judges a file before SQLite touches it, so that a file which is
-// not ours stays as it is, byte for byte.
+// readHeader checks a file before SQLite opens it, so that the file of another program
+// stays unchanged.
 func (l layout) readHeader(path string) (header, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return header{missing: true}, strayLog(path, "is not there")
+		return header{missing: true}, checkStrayWAL(path, "is not there")
 	}
 	if err != nil {
 		return header{}, &duly.Error{Code: duly.CodeUnavailable, Cause: err,
-			Message: fmt.Sprintf("%s can't be read: %s", path, plain(err))}
+			Message: fmt.Sprintf("%s can't be read: %s", path, reason(err))}
 	}
 	defer f.Close()
 	return l.parseHeader(f, path)
@@ -87,34 +85,34 @@ func (l layout) readHeader(path string) (header, error) {
 func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
-		return header{}, notFile(path, err)
+		return header{}, notRegular(path, err)
 	}
 	if info.Size() == 0 {
-		return header{missing: true}, strayLog(path, "is empty")
+		return header{missing: true}, checkStrayWAL(path, "is empty")
 	}
 
 	var b [100]byte
 	if _, err := io.ReadFull(f, b[:]); err != nil || string(b[:16]) != "SQLite format 3\x00" {
-		return header{}, foreign(path, "it is not a SQLite file")
+		return header{}, foreignFile(path, "it is not a SQLite file")
 	}
 	if id := binary.BigEndian.Uint32(b[68:]); id != applicationID {
-		return header{}, foreign(path, "it belongs to another program")
+		return header{}, foreignFile(path, "it belongs to another program")
 	}
 
 	page := int64(binary.BigEndian.Uint16(b[16:]))
 	if page == 1 {
 		page = 65536
 	}
-	// A file is shorter than its header says only if it was cut. Pages that are
-	// still in the log count as well, so a log must be there to make up for it.
+	// Pages that are still in the WAL count as well. So a file without a WAL that is
+	// shorter than its header says was cut.
 	if pages := int64(binary.BigEndian.Uint32(b[28:])); info.Size() < pages*page && !exists(path+"-wal") {
 		return header{}, &duly.Error{Code: duly.CodeCorrupt, Cause: errCut,
-			Message: fmt.Sprintf("%s is damaged: it is shorter than it says; restore a backup", path)}
+			Message: fmt.Sprintf("%s is damaged: it is shorter than its header says; restore a backup", path)}
 	}
 
-	const rollback = 1 // in place of 2, which tells of a log
+	const rollback = 1 // the read version of a file without a WAL; with one it is 2
 	if b[18] == rollback {
-		if err := strayLog(path, "is a backup or a copy"); err != nil {
+		if err := checkStrayWAL(path, "is a backup or a copy"); err != nil {
 			return header{}, err
 		}
 	}
@@ -123,27 +121,28 @@ func (l layout) parseHeader(f *os.File, path string) (header, error) {
 	return h, l.check(path, h.version)
 }
 
-// check refuses a layout that this version does not know.
+// check returns an error for a layout that this version does not know.
 func (l layout) check(path string, version int) error {
 	switch {
 	case version > l.version():
-		return duly.Errorf(duly.CodeUnsupported, "%s has layout %d and this version knows %d at most; use the newer version of duly that wrote it",
+		return duly.Errorf(duly.CodeUnsupported, "%s has layout %d, this version knows only up to %d; use the newer version of duly that wrote it",
 			path, version, l.version())
 	case version < 1:
-		return foreign(path, "it has no layout of ours")
+		return foreignFile(path, "it has no layout of duly")
 	}
 	return nil
 }
 
-func foreign(path, why string) error {
+// foreignFile returns the error for a file of another program.
+func foreignFile(path, why string) error {
 	return &duly.Error{Code: duly.CodeCorrupt, Cause: errForeign,
 		Message: fmt.Sprintf("%s is not a file of duly: %s; it was left as it is, give another path", path, why)}
 }
 
-// What is wrong with a file, for Restore: one that was cut may be replaced, one of
-// another program may not.
+// Causes of errors that Restore distinguishes: it may replace a file that was cut, but
+// not one of another program.
 var (
-	errCut     = errors.New("sqliteengine: the file is shorter than it says")
+	errCut     = errors.New("sqliteengine: the file is shorter than its header says")
 	errForeign = errors.New("sqliteengine: not a file of duly")
 )
 
@@ -152,8 +151,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// create makes an empty store beside path and moves it there when it is whole,
-// so that there is never half a store under that name.
+// create makes an empty store under a temporary name and renames it, so that path never
+// names a partial store.
 func (l layout) create(path string) error {
 	making := path + "-new"
 	for _, end := range []string{"", "-journal", "-wal", "-shm"} {
@@ -162,12 +161,12 @@ func (l layout) create(path string) error {
 		}
 	}
 
-	// Made here and not by SQLite, which would let the group read it.
+	// SQLite would create a file that the group can read.
 	f, err := os.OpenFile(making, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return cannotWrite(path, err)
 	}
-	if err = l.fill(making); err == nil {
+	if err = l.initialize(making); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err == nil {
@@ -181,9 +180,9 @@ func (l layout) create(path string) error {
 	return storeError(path, durable.SyncFolder(filepath.Dir(path)))
 }
 
-// fill gives an empty file every migration. Nothing is synced: whoever calls
-// does that once, when all is there.
-func (l layout) fill(path string) error {
+// initialize runs all migrations on an empty file. It syncs nothing, because create syncs the
+// complete file.
+func (l layout) initialize(path string) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
 		return err
@@ -199,7 +198,7 @@ PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY; PRAGMA application_id = 
 	return errors.Join(err, c.Close())
 }
 
-// migrate runs every migration above version in one transaction.
+// migrate runs all migrations above version in one transaction.
 func (l layout) migrate(c *sq.Conn, version int) error {
 	if err := c.Exec("BEGIN IMMEDIATE"); err != nil {
 		return err
@@ -212,8 +211,7 @@ func (l layout) migrate(c *sq.Conn, version int) error {
 	return c.Exec(fmt.Sprintf("PRAGMA user_version = %d; COMMIT", l.version()))
 }
 
-// upgrade brings an older file to this version's layout, after a copy of it
-// was put beside it.
+// upgrade migrates an older file to this layout, after it has saved a copy.
 func (l layout) upgrade(path string, version int) error {
 	c, err := sq.Open(path, sq.ReadWrite)
 	if err != nil {
@@ -225,16 +223,16 @@ func (l layout) upgrade(path string, version int) error {
 		}
 	}
 	if err == nil {
-		// The header of the file itself must tell the new version, for an older
-		// duly reads it without the log. An upgrade that was cut short before
-		// this point stands in the log, and is seen above.
+		// An older duly reads the version from the file's header without the WAL. A
+		// migration that was interrupted before this point is in the WAL, and
+		// userVersion above has seen it.
 		_, _, err = c.Checkpoint(sq.Truncate)
 	}
 	return errors.Join(err, c.Close())
 }
 
-// saveCopy writes PATH.vN, the file as it was before the migration. One that
-// is there already is from a try that did not end, and is made anew.
+// saveCopy writes PATH.vN, a copy of the file before the migration. It replaces a copy
+// left by an interrupted try.
 func saveCopy(c *sq.Conn, path string, version int) error {
 	copied := fmt.Sprintf("%s.v%d", path, version)
 	making := copied + "-new"

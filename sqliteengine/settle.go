@@ -11,69 +11,69 @@ import (
 
 // Settle implements duly.Engine.
 func (e *Engine) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	if err := e.receipts(ctx, namespace, len(outcomes)); err != nil {
+	if err := e.checkReceipts(ctx, namespace, len(outcomes)); err != nil {
 		return nil, err
 	}
-	s := &settles{ref: duly.QueueRef{Namespace: duly.NamespaceOr(namespace)}, outcomes: keepOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
+	s := &settleCall{ref: duly.QueueRef{Namespace: duly.NamespaceOr(namespace)}, outcomes: copyOutcomes(ctx, outcomes), results: make([]error, len(outcomes))}
 	if len(outcomes) == 0 {
 		return s.results, nil
 	}
-	s.judge()
-	if err := e.write(ctx, &op{Call: items(len(outcomes)), run: s.run, needs: s.needs()}); err != nil {
+	s.validate()
+	if err := e.write(ctx, &op{Call: items(len(outcomes)), run: s.run, space: s.space()}); err != nil {
 		return nil, err
 	}
 	return s.results, nil
 }
 
-// receipts judges the envelope of an operation by receipts.
-func (e *Engine) receipts(ctx context.Context, namespace string, items int) error {
+// checkReceipts validates the arguments of a call with receipts.
+func (e *Engine) checkReceipts(ctx context.Context, namespace string, items int) error {
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return err
 	}
 	if err := duly.CheckBatch(items, 0); err != nil {
 		return err
 	}
-	return e.alive(ctx)
+	return e.checkOpen(ctx)
 }
 
-// settles is one call of Settle.
-type settles struct {
+// settleCall is one Settle call.
+type settleCall struct {
 	ref      duly.QueueRef // its namespace
 	outcomes []duly.Outcome
 	parts    []duly.ReceiptParts
-	judged   []error         // what is known before any job was looked at
+	invalid  []error         // errors known before any job is read
 	topics   []duly.QueueRef // of groups whose deliveries have ended
 	results  []error
 }
 
-func (s *settles) judge() {
-	s.parts, s.judged = make([]duly.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
+func (s *settleCall) validate() {
+	s.parts, s.invalid = make([]duly.ReceiptParts, len(s.outcomes)), make([]error, len(s.outcomes))
 	for i := range s.outcomes {
 		o := &s.outcomes[i]
-		if s.judged[i] = o.Validate(); s.judged[i] != nil {
+		if s.invalid[i] = o.Validate(); s.invalid[i] != nil {
 			continue
 		}
 		if s.parts[i], _ = o.Receipt.Parts(); s.parts[i].Shard != 0 {
-			s.judged[i] = duly.ErrLeaseLost
+			s.invalid[i] = duly.ErrLeaseLost
 		}
 	}
 }
 
-// needs is how much room the outcomes take: an error text or a result is new.
-func (s *settles) needs() needs {
+// space returns the space class: an error text or a result is added to the store.
+func (s *settleCall) space() spaceClass {
 	for i := range s.outcomes {
 		if o := &s.outcomes[i]; o.Error != "" || len(o.Result) > 0 {
-			return needsLittle
+			return spaceSome
 		}
 	}
-	return needsNothing
+	return spaceNone
 }
 
 // run settles in order. It may run more than once.
-func (s *settles) run(t *tx) error {
+func (s *settleCall) run(t *tx) error {
 	s.topics = s.topics[:0]
 	for i := range s.outcomes {
-		if s.results[i] = s.judged[i]; s.results[i] != nil {
+		if s.results[i] = s.invalid[i]; s.results[i] != nil {
 			continue
 		}
 		done, err := t.settleOne(s.ref.Namespace, &s.parts[i], &s.outcomes[i])
@@ -92,9 +92,9 @@ func (s *settles) run(t *tx) error {
 	return s.trim(t, s.topics)
 }
 
-// trimFirst deletes what must go with the first delivery of a topic that has ended: a
-// bound may void receipts that come behind in the call.
-func (s *settles) trimFirst(t *tx, queue string) error {
+// trimFirst trims a topic at the first ended delivery of its groups, because a bound may
+// void later receipts of the same call.
+func (s *settleCall) trimFirst(t *tx, queue string) error {
 	topic, _, isGroup := duly.QueueRef{Namespace: s.ref.Namespace, Name: queue}.Group()
 	if !isGroup || slices.Contains(s.topics, topic) {
 		return nil
@@ -106,11 +106,11 @@ func (s *settles) trimFirst(t *tx, queue string) error {
 	return s.trim(t, s.topics[len(s.topics)-1:])
 }
 
-// trim deletes what no group needs any more.
-func (s *settles) trim(t *tx, topics []duly.QueueRef) error {
+// trim deletes the messages that no group needs any more.
+func (s *settleCall) trim(t *tx, topics []duly.QueueRef) error {
 	for _, ref := range topics {
 		if topic := t.queue(ref); topic != nil && topic.kind == kindTopic {
-			if _, err := t.keep(topic); err != nil {
+			if _, err := t.trimLog(topic); err != nil {
 				return err
 			}
 		}
@@ -118,7 +118,7 @@ func (s *settles) trim(t *tx, topics []duly.QueueRef) error {
 	return nil
 }
 
-// settleOne ends one delivery; false if its receipt is not current.
+// settleOne ends one delivery. It returns false if the receipt is not current.
 func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) (bool, error) {
 	q := t.queue(duly.QueueRef{Namespace: namespace, Name: p.Queue})
 	if q == nil {
@@ -155,8 +155,7 @@ func (t *tx) settleOne(namespace string, p *duly.ReceiptParts, o *duly.Outcome) 
 	return true, err
 }
 
-// current is the job whose running delivery has the receipt: the fence. nil if
-// the receipt is not current.
+// current returns the job of a current receipt, or nil. This is the fence.
 func (t *tx) current(q *queue, p *duly.ReceiptParts) (*job, error) {
 	j, err := t.byNumber(q, p.Number)
 	if err != nil || j == nil || j.state != duly.StateLeased || j.ended+1 != p.Delivery {
@@ -165,7 +164,7 @@ func (t *tx) current(q *queue, p *duly.ReceiptParts) (*job, error) {
 	return j, nil
 }
 
-// settle ends the running delivery as the outcome says.
+// settle ends the current delivery with that outcome.
 func (t *tx) settle(j *job, o *duly.Outcome) error {
 	attempt := j.Attempt(j.failures, j.stalls)
 	j.ended++
@@ -174,7 +173,7 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 		return t.finish(j, o.Result)
 	case duly.Bury:
 		j.lastError = duly.CutError(o.Error)
-		return t.die(j)
+		return t.makeDead(j)
 	case duly.Nack:
 		delay := j.Backoff.Delay(j.ID, attempt)
 		if o.Delay != nil {
@@ -182,19 +181,19 @@ func (t *tx) settle(j *job, o *duly.Outcome) error {
 		}
 		j.lastError = duly.CutError(o.Error)
 		j.q.counters.Failed++
-		return t.comeBack(j, duly.EventNack, duly.DueIn(delay, t.t))
+		return t.endDelivery(j, duly.EventNack, duly.DueIn(delay, t.time))
 	}
 
 	due := j.DueAt
 	if j.q.group != nil {
-		due = t.now // its entry time may lie ahead of a clock that was set back
+		due = t.now // its entry time lies ahead if the clock was set back
 	}
 	if o.Delay != nil {
-		due = duly.DueIn(*o.Delay, t.t)
+		due = duly.DueIn(*o.Delay, t.time)
 	}
 
 	j.q.counters.Released++
-	return t.comeBack(j, duly.EventRelease, due)
+	return t.endDelivery(j, duly.EventRelease, due)
 }
 
 // Extend implements duly.Engine.
@@ -202,10 +201,10 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	if err := duly.ValidateLease(lease); err != nil {
 		return nil, err
 	}
-	if err := e.receipts(ctx, namespace, len(receipts)); err != nil {
+	if err := e.checkReceipts(ctx, namespace, len(receipts)); err != nil {
 		return nil, err
 	}
-	x := &extends{namespace: duly.NamespaceOr(namespace), lease: lease, receipts: keep(ctx, receipts), results: make([]error, len(receipts))}
+	x := &extendCall{namespace: duly.NamespaceOr(namespace), lease: lease, receipts: copyList(ctx, receipts), results: make([]error, len(receipts))}
 	if len(receipts) == 0 {
 		return x.results, nil
 	}
@@ -215,8 +214,8 @@ func (e *Engine) Extend(ctx context.Context, namespace string, receipts []duly.R
 	return x.results, nil
 }
 
-// extends is one call of Extend.
-type extends struct {
+// extendCall is one Extend call.
+type extendCall struct {
 	namespace string
 	lease     time.Duration
 	receipts  []duly.Receipt
@@ -224,7 +223,7 @@ type extends struct {
 }
 
 // run extends in order. It may run more than once.
-func (x *extends) run(t *tx) error {
+func (x *extendCall) run(t *tx) error {
 	for i, r := range x.receipts {
 		if x.results[i] = r.Validate(); x.results[i] != nil {
 			continue
@@ -250,8 +249,7 @@ func (x *extends) run(t *tx) error {
 	return nil
 }
 
-// extend lets a lease end later, or earlier; false if the receipt is not
-// current.
+// extend sets a new lease end. It returns false if the receipt is not current.
 func (t *tx) extend(q *queue, p *duly.ReceiptParts, lease time.Duration) (bool, error) {
 	if lease == 0 {
 		j, err := t.current(q, p)
@@ -260,12 +258,12 @@ func (t *tx) extend(q *queue, p *duly.ReceiptParts, lease time.Duration) (bool, 
 		}
 		lease = j.Lease
 	}
-	end := clock.CeilMilli(t.t.Add(lease))
+	end := clock.CeilMilli(t.time.Add(lease))
 	s := t.stmt("extend_to").Int(1, q.id).Blob(2, p.Number[:]).Int(3, int64(p.Delivery-1)).Int(4, end)
 	held, err := s.Run()
 	if err != nil || held == 0 {
 		return false, err
 	}
-	note(&q.first.leaseEnd, end)
+	lower(&q.earliest.leaseEnd, end)
 	return true, nil
 }

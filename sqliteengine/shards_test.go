@@ -8,44 +8,43 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C10.2, C11.31: this engine keeps a queue in one shard, says so to who asks
-// for more, and makes nothing of the call.
+// C10.2, C11.31: this engine refuses more than one shard and changes nothing then.
 func TestMoreThanOneShardIsUnsupported(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t)
+	r := newDamagedStore(t)
 	r.open()
 	ctx := context.Background()
-	for _, q := range []duly.QueueRef{ruinQueue, duly.Q("new")} {
+	for _, q := range []duly.QueueRef{damagedQueue, duly.Q("new")} {
 		if err := r.e.Configure(ctx, q, duly.QueueConfig{Shards: 2, MaxJobs: 5}); !errors.Is(err, duly.ErrUnsupported) {
 			t.Errorf("two shards for %s were answered %v", q, err)
 		}
 	}
 
-	if cfg, err := r.e.Config(ctx, ruinQueue); err != nil || cfg.Shards != 1 || cfg.MaxJobs != duly.None {
+	if cfg, err := r.e.Config(ctx, damagedQueue); err != nil || cfg.Shards != 1 || cfg.MaxJobs != duly.None {
 		t.Errorf("the queue's configuration is %+v, %v", cfg, err)
 	}
 	if page, err := r.e.Queues(ctx, "", duly.PageParams{}); err != nil || len(page.Names) != 1 {
 		t.Errorf("there are the queues %v, %v", page.Names, err)
 	}
-	if err := r.e.Configure(ctx, ruinQueue, duly.QueueConfig{Shards: 1}); err != nil {
+	if err := r.e.Configure(ctx, damagedQueue, duly.QueueConfig{Shards: 1}); err != nil {
 		t.Errorf("one shard was answered %v", err)
 	}
 }
 
-// C11.25: reads run beside the writer, each on one commit, also while it is in
-// the middle of a transaction.
+// C11.25: reads run concurrently with the writer, each on one commit, even in the middle of a
+// transaction.
 func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	t.Parallel()
-	r := newRuin(t)
+	r := newDamagedStore(t)
 	r.open()
 	ctx := context.Background()
 	inside, leave, done := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 
 	go func() {
 		done <- r.e.change(ctx, func(t *tx) error {
-			j, err := t.find(t.queue(ruinQueue.Normal()), "plain")
+			j, err := t.find(t.queue(damagedQueue.Normal()), "plain")
 			if err == nil {
-				err = t.remove(j)
+				err = t.deleteJob(j)
 			}
 			close(inside)
 			<-leave
@@ -54,7 +53,7 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	}()
 
 	<-inside
-	if _, err := r.e.Get(ctx, ruinQueue, "plain"); err != nil {
+	if _, err := r.e.Get(ctx, damagedQueue, "plain"); err != nil {
 		t.Errorf("a read in the middle of a transaction: %v", err)
 	}
 
@@ -62,7 +61,7 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.e.Get(ctx, ruinQueue, "plain"); !errors.Is(err, duly.ErrNotFound) {
+	if _, err := r.e.Get(ctx, damagedQueue, "plain"); !errors.Is(err, duly.ErrNotFound) {
 		t.Errorf("a read behind its commit: %v", err)
 	}
 }

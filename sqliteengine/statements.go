@@ -11,12 +11,11 @@ import (
 //go:embed sql
 var sqlFiles embed.FS
 
-// statements is every named statement of sql/*.sql. It is read once and never
-// changed.
+// statements holds every named statement of sql/*.sql. It never changes.
 var statements = readStatements()
 
-// readStatements parses the files. A statement begins behind its "-- name:"
-// line and ends at its semicolon.
+// readStatements parses the files. A statement begins after its "-- name:" line and
+// ends at its semicolon.
 func readStatements() map[string]string {
 	found := map[string]string{}
 	files, err := sqlFiles.ReadDir("sql")
@@ -36,7 +35,7 @@ func readStatements() map[string]string {
 			name, rest, _ := strings.Cut(part, "\n")
 			sql, _, ok := strings.Cut(rest, ";")
 			if name = strings.TrimSpace(name); !ok || found[name] != "" {
-				panic(fmt.Sprintf("sqliteengine: statement %q in %s is named twice or has no end", name, f.Name()))
+				panic(fmt.Sprintf("sqliteengine: statement %q in %s has a duplicate name or no end", name, f.Name()))
 			}
 			found[name] = sql
 		}
@@ -45,11 +44,11 @@ func readStatements() map[string]string {
 	return found
 }
 
-// widths are the numbers of rows that a wide statement is prepared for; any
-// number of rows is a sum of few of them.
+// widths lists the row counts for which wide statements are prepared. Any number of
+// rows is a sum of few of them.
 var widths = [...]int{64, 16, 4, 1}
 
-// width is the widest of them that n rows fill.
+// width returns the largest width of at most n rows.
 func width(n int) int {
 	for _, w := range widths {
 		if w <= n {
@@ -59,17 +58,17 @@ func width(n int) int {
 	return 1
 }
 
-// widen repeats what stands between "each" and "end" n times.
+// widen repeats the part between "each" and "end" n times.
 func widen(sql string, n int) string {
 	head, rest, ok1 := strings.Cut(sql, "/*each*/")
 	each, tail, ok2 := strings.Cut(rest, "/*end*/")
 	if !ok1 || !ok2 {
-		panic("sqliteengine: a statement without each and end was asked for many rows: " + sql)
+		panic("sqliteengine: statement has no each and end: " + sql)
 	}
 	return head + strings.Repeat(each+",", n-1) + each + tail
 }
 
-// conn is a connection with the statements that were used on it.
+// conn is a connection with its prepared statements.
 type conn struct {
 	*sq.Conn
 	named map[string]*sq.Stmt
@@ -85,15 +84,15 @@ func newConn(c *sq.Conn) *conn {
 	return &conn{Conn: c, named: map[string]*sq.Stmt{}, wide: map[wideName]*sq.Stmt{}}
 }
 
-// stmt is the named statement, prepared when it is asked for first. One that
-// can't be prepared says why when it is run.
+// stmt returns the named statement and prepares it at its first use. If that fails, the
+// statement's runs return the error.
 func (c *conn) stmt(name string) *sq.Stmt {
 	if s := c.named[name]; s != nil {
 		return s
 	}
 	sql, ok := statements[name]
 	if !ok {
-		panic("sqliteengine: no statement is named " + name)
+		panic("sqliteengine: there is no statement " + name)
 	}
 	s, err := c.Prepare(sql)
 	if err != nil {
@@ -103,7 +102,7 @@ func (c *conn) stmt(name string) *sq.Stmt {
 	return s
 }
 
-// many is the named statement for that many rows, one of widths.
+// many returns the named statement for a number of rows, one of widths.
 func (c *conn) many(name string, rows int) *sq.Stmt {
 	key := wideName{name, rows}
 	if s := c.wide[key]; s != nil {
@@ -111,7 +110,7 @@ func (c *conn) many(name string, rows int) *sq.Stmt {
 	}
 	sql, ok := statements[name]
 	if !ok {
-		panic("sqliteengine: no statement is named " + name)
+		panic("sqliteengine: there is no statement " + name)
 	}
 	s, err := c.Prepare(widen(sql, rows))
 	if err != nil {
@@ -121,7 +120,7 @@ func (c *conn) many(name string, rows int) *sq.Stmt {
 	return s
 }
 
-// close finalizes the statements and closes the connection.
+// close frees the statements and closes the connection.
 func (c *conn) close() error {
 	for _, s := range c.named {
 		s.Finalize()

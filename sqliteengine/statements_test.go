@@ -22,7 +22,7 @@ func openNew(t *testing.T) *Engine {
 	return e
 }
 
-// C11.26: statements have names and stand in files; each can be prepared.
+// C11.26: all named statements can be prepared.
 func TestEveryStatementCanBePrepared(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -51,8 +51,7 @@ func TestEveryStatementCanBePrepared(t *testing.T) {
 	}
 }
 
-// Every search by the hot path and by a step goes through an index that it
-// names; none of them sorts.
+// Every search of the hot path and of a step uses an index that it names, and none sorts.
 func TestNoStatementSortsOrScansJobs(t *testing.T) {
 	t.Parallel()
 	c, err := openNew(t).connect(sq.ReadWrite)
@@ -81,7 +80,7 @@ func TestNoStatementSortsOrScansJobs(t *testing.T) {
 				break
 			}
 			plan := s.ColText(3)
-			if strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") || strings.HasPrefix(plan, "SCAN jobs") && name != "stray_queues" { // which a check asks once
+			if strings.Contains(plan, "TEMP B-TREE FOR ORDER BY") || strings.HasPrefix(plan, "SCAN jobs") && name != "stray_queues" { // which runs once per check
 				t.Errorf("%s: %s", name, plan)
 			}
 		}
@@ -100,7 +99,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 
 	used := map[string]bool{}
 	for _, s := range duly.States {
-		used["list_"+s.String()] = true // named by their state
+		used["list_"+s.String()] = true // the code builds these names
 	}
 
 	for _, f := range files {

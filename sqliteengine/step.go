@@ -7,16 +7,16 @@ import (
 )
 
 const (
-	// stepBound is how many jobs of each kind one step moves.
+	// stepBound is how many jobs of each kind a step moves at most.
 	stepBound = 1000
-	// trimWithEach is how many dead or done jobs over a bound are dropped with
-	// each that is added, so that bounds hold without anybody's help.
+	// trimWithEach is how many dead or done jobs over a bound are deleted with each new
+	// one, so that bounds hold without a step.
 	trimWithEach = 2
 )
 
-// step moves a queue forward to now, in the order in which the contract tells
-// a job's fate: what has expired goes first, then leases are taken back, then
-// due jobs become ready. more says that it ended at its bound.
+// step moves a queue forward to the current time in the contract's order: expired jobs
+// go first, then leases are taken back, then due jobs become ready. more reports that
+// the step ended at its bound.
 func (t *tx) step(q *queue) (more bool, err error) {
 	if q.kind == kindTopic {
 		return t.stepAll(q)
@@ -31,14 +31,14 @@ func (t *tx) step(q *queue) (more bool, err error) {
 	return more, nil
 }
 
-// overdue tells whether a step has anything to do.
+// overdue reports whether a step has anything to do.
 func (q *queue) overdue(now int64) bool {
-	return q.first.expiry < now || q.first.leaseEnd <= now || q.first.due <= now || q.deadOver(now) || q.sizes.Done > duly.MaxDone
+	return q.earliest.expiry < now || q.earliest.leaseEnd <= now || q.earliest.due <= now || q.deadOverBound(now) || q.sizes.Done > duly.MaxDone
 }
 
-// dropExpired drops waiting jobs whose TTL and done jobs whose Retain is over.
+// dropExpired deletes waiting jobs past their TTL and done jobs past their Retain.
 func (t *tx) dropExpired(q *queue) (more bool, err error) {
-	if q.first.expiry >= t.now {
+	if q.earliest.expiry >= t.now {
 		return false, nil
 	}
 
@@ -48,7 +48,7 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 	}
 
 	var found []entry
-	q.first.expiry, err = t.walk(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) int64 {
+	q.earliest.expiry, err = t.lastTime(t.stmt("expired_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), func(s *sq.Stmt) int64 {
 		e := entry{moment: s.ColInt(0)}
 		copy(e.number[:], s.ColRaw(1))
 		found = append(found, e)
@@ -63,8 +63,8 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 		switch {
 		case err != nil:
 		case j != nil && j.stored.expiry == e.moment:
-			_, err = t.alive(j)
-		default: // an entry that no job stands behind
+			_, err = t.unexpired(j)
+		default: // the entry has no job
 			_, err = t.stmt("expiry_drop").Int(1, q.id).Int(2, e.moment).Blob(3, e.number[:]).Run()
 		}
 		if err != nil {
@@ -72,11 +72,11 @@ func (t *tx) dropExpired(q *queue) (more bool, err error) {
 		}
 	}
 
-	return t.behind(q, &q.first.expiry, len(found))
+	return t.partDone(q, &q.earliest.expiry, len(found))
 }
 
-// walk reads the moments of an index in order.
-func (t *tx) walk(s *sq.Stmt, read func(s *sq.Stmt) int64) (last int64, err error) {
+// lastTime reads the times of an index in order and returns the last one.
+func (t *tx) lastTime(s *sq.Stmt, read func(s *sq.Stmt) int64) (last int64, err error) {
 	last = never
 	for {
 		row, err := s.Step()
@@ -87,25 +87,25 @@ func (t *tx) walk(s *sq.Stmt, read func(s *sq.Stmt) int64) (last int64, err erro
 	}
 }
 
-// behind ends a part of a step that has moved n jobs: if it ended at its bound
-// there is more; else the first moment is read anew.
-func (t *tx) behind(q *queue, moment *int64, n int) (more bool, err error) {
+// partDone ends a part of a step that moved n jobs. Below the bound it reads the earliest
+// time again.
+func (t *tx) partDone(q *queue, moment *int64, n int) (more bool, err error) {
 	if n >= stepBound {
 		*moment = min(*moment, t.now-1)
 		return true, nil
 	}
-	return false, t.readMoment(q, moment)
+	return false, t.readEarliestOf(q, moment)
 }
 
-// readMoment reads one of the queue's first moments from its index.
-func (t *tx) readMoment(q *queue, moment *int64) error {
+// readEarliestOf reads one of the queue's earliest times from its index.
+func (t *tx) readEarliestOf(q *queue, moment *int64) error {
 	name := "first_due"
 	switch moment {
-	case &q.first.leaseEnd:
+	case &q.earliest.leaseEnd:
 		name = "first_lease_end"
-	case &q.first.dead:
+	case &q.earliest.dead:
 		name = "first_dead"
-	case &q.first.expiry:
+	case &q.earliest.expiry:
 		name = "first_expiry"
 	}
 
@@ -122,9 +122,9 @@ func (t *tx) readMoment(q *queue, moment *int64) error {
 	return nil
 }
 
-// takeBack ends deliveries whose lease has run out: each is a stall.
+// takeBack ends deliveries whose lease has run out. Each counts as a stall.
 func (t *tx) takeBack(q *queue) (more bool, err error) {
-	if q.first.leaseEnd > t.now {
+	if q.earliest.leaseEnd > t.now {
 		return false, nil
 	}
 	jobs, err := t.collect(t.stmt("run_out_first").Int(1, q.id).Int(2, t.now).Int(3, stepBound), q)
@@ -136,12 +136,11 @@ func (t *tx) takeBack(q *queue) (more bool, err error) {
 			return false, err
 		}
 	}
-	return t.behind(q, &q.first.leaseEnd, len(jobs))
+	return t.partDone(q, &q.earliest.leaseEnd, len(jobs))
 }
 
-// takeBackOne takes one run-out lease back. One before it may have left its due
-// moment and its expiry to this job, if they share a merge key: what was read
-// of it is then no longer what it is.
+// takeBackOne takes back one run-out lease. An earlier job with the same merge key may
+// just have passed its due time and expiry to this one, so the row is read again.
 func (t *tx) takeBackOne(j *job) error {
 	if j.stored.mergeKey != "" {
 		again, err := t.byNumber(j.q, j.number)
@@ -153,19 +152,18 @@ func (t *tx) takeBackOne(j *job) error {
 	return t.stall(j)
 }
 
-// stall takes one run-out lease back. The job goes behind what is ready
-// already.
+// stall ends a delivery as a stall. The job is due now, so it goes behind the ready
+// jobs.
 func (t *tx) stall(j *job) error {
 	j.ended++
 	j.q.counters.Stalled++
-	return t.comeBack(j, duly.EventStall, t.now)
+	return t.endDelivery(j, duly.EventStall, t.now)
 }
 
-// promoteDue makes due jobs ready, or blocked, one by one in (due, number)
-// order; those without rules of their own all at once, for nothing depends on
-// their order.
+// promoteDue makes due jobs ready or blocked, one by one in (due, number) order. Jobs
+// without an order key and a priority don't depend on that order and share a statement.
 func (t *tx) promoteDue(q *queue) (more bool, err error) {
-	if q.first.due > t.now {
+	if q.earliest.due > t.now {
 		return false, nil
 	}
 
@@ -178,8 +176,8 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 	for i := range jobs {
 		j := &jobs[i]
 		j.hasBody = false
-		if j.over(t.now) {
-			continue // for dropExpired, which ended at its bound
+		if j.expired(t.now) {
+			continue // left to dropExpired, which ended at its bound
 		}
 		if j.OrderKey == "" && j.Priority == 0 {
 			simple = append(simple, j.number)
@@ -194,18 +192,18 @@ func (t *tx) promoteDue(q *queue) (more bool, err error) {
 	if q.group != nil {
 		statement = "ready_messages_many"
 	}
-	if err := t.many(statement, q, simple, nil); err != nil {
+	if err := t.runMany(statement, q, simple, nil); err != nil {
 		return false, err
 	}
 
 	q.sizes.Delayed -= int64(len(simple))
 	q.sizes.Ready += int64(len(simple))
-	return t.behind(q, &q.first.due, len(jobs))
+	return t.partDone(q, &q.earliest.due, len(jobs))
 }
 
-// many runs a wide statement over numbers: first what lead binds, then the
-// queue, then the numbers.
-func (t *tx) many(name string, q *queue, numbers []duly.Number, lead func(s *sq.Stmt) int) error {
+// runMany runs a wide statement over numbers. Its arguments are those of lead, the queue
+// and the numbers.
+func (t *tx) runMany(name string, q *queue, numbers []duly.Number, lead func(s *sq.Stmt) int) error {
 	for len(numbers) > 0 {
 		w := width(len(numbers))
 		s, i := t.conn.many(name, w), 1
@@ -221,7 +219,7 @@ func (t *tx) many(name string, q *queue, numbers []duly.Number, lead func(s *sq.
 			return err
 		}
 		if changed != w {
-			return errJob // the index names jobs that are not there
+			return errJob // the index names jobs that don't exist
 		}
 		numbers = numbers[w:]
 	}
@@ -229,28 +227,28 @@ func (t *tx) many(name string, q *queue, numbers []duly.Number, lead func(s *sq.
 	return nil
 }
 
-// deadOver tells whether there are dead jobs over a bound, as far as is known.
-func (q *queue) deadOver(now int64) bool {
+// deadOverBound reports whether there may be dead jobs over a bound.
+func (q *queue) deadOverBound(now int64) bool {
 	c := &q.cfg
 	return c.DeadCount != duly.None && q.sizes.Dead > int64(c.DeadCount) ||
-		c.DeadAge != duly.None && q.first.dead != never && past(q.first.dead+clock.Millis(c.DeadAge), now)
+		c.DeadAge != duly.None && q.earliest.dead != never && past(q.earliest.dead+clock.Millis(c.DeadAge), now)
 }
 
 func (t *tx) trimDead(q *queue) (more bool, err error) { return t.trim(q, duly.StateDead, stepBound) }
 func (t *tx) trimDone(q *queue) (more bool, err error) { return t.trim(q, duly.StateDone, stepBound) }
 
-// trim drops up to most of the oldest dead or done jobs that are over a bound.
+// trim deletes up to most of the oldest dead or done jobs over a bound.
 func (t *tx) trim(q *queue, state duly.State, most int) (more bool, err error) {
-	over, name := q.deadOver, "dead_first"
+	over, name := q.deadOverBound, "dead_first"
 	if state == duly.StateDone {
 		over, name = func(int64) bool { return q.sizes.Done > duly.MaxDone }, "done_first"
 	}
 
 	n := 0
-	defer func() { t.logDrop(q, state, n) }()
+	defer func() { t.noteDrop(q, state, n) }()
 	for over(t.now) {
 		if state == duly.StateDead {
-			if err := t.readMoment(q, &q.first.dead); err != nil {
+			if err := t.readEarliestOf(q, &q.earliest.dead); err != nil {
 				return false, err
 			}
 			if !over(t.now) {
@@ -267,7 +265,7 @@ func (t *tx) trim(q *queue, state duly.State, most int) (more bool, err error) {
 		if state == duly.StateDead {
 			q.counters.Dropped++
 		}
-		if err := t.gone(j); err != nil {
+		if err := t.remove(j); err != nil {
 			return false, err
 		}
 		n++
@@ -276,16 +274,16 @@ func (t *tx) trim(q *queue, state duly.State, most int) (more bool, err error) {
 	return false, nil
 }
 
-// logDrop notes what a bound has dropped; it is logged when it was committed.
-func (t *tx) logDrop(q *queue, state duly.State, n int) {
+// noteDrop counts dropped jobs, which are logged after the commit.
+func (t *tx) noteDrop(q *queue, state duly.State, n int) {
 	if n == 0 {
 		return
 	}
-	for i := range t.dropped {
-		if t.dropped[i].ref == q.ref && t.dropped[i].state == state {
-			t.dropped[i].n += n
+	for i := range t.drops {
+		if t.drops[i].ref == q.ref && t.drops[i].state == state {
+			t.drops[i].n += n
 			return
 		}
 	}
-	t.dropped = append(t.dropped, drop{q.ref, state, n})
+	t.drops = append(t.drops, drop{q.ref, state, n})
 }

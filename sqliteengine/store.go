@@ -7,15 +7,14 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// This file is how one job is found and stored. What happens to it stands in
-// life.go.
+// This file finds and stores single jobs. See life.go for their state changes.
 
-// byNumber finds a job; nil if there is none.
+// byNumber returns a job, or nil if it does not exist.
 func (t *tx) byNumber(q *queue, n duly.Number) (*job, error) {
 	return t.one(q, t.stmt("job_by_number").Int(1, q.id).Blob(2, n[:]))
 }
 
-// one reads the one row of a statement as a job; nil if it has none.
+// one reads the first row of a statement as a job. It returns nil without a row.
 func (t *tx) one(q *queue, s *sq.Stmt) (*job, error) {
 	row, err := s.Step()
 	if err != nil || !row {
@@ -31,7 +30,7 @@ func (t *tx) one(q *queue, s *sq.Stmt) (*job, error) {
 	return j, nil
 }
 
-// byID finds a job whether or not its time is over; nil if there is none.
+// byID returns a job even if it has expired. It returns nil if it does not exist.
 func (t *tx) byID(q *queue, id string) (*job, error) {
 	if q.group != nil {
 		return t.messageByID(q, id)
@@ -54,12 +53,12 @@ func (t *tx) byID(q *queue, id string) (*job, error) {
 
 	j, err := t.byNumber(q, n)
 	if err != nil || j == nil || j.ID != id {
-		return nil, err // the number of a job that goes by another ID
+		return nil, err // a job with another ID has that number
 	}
 	return j, nil
 }
 
-// number reads the one column of the one row of a statement.
+// number reads the first column of a statement's first row.
 func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
 	row, err := s.Step()
 	if err != nil || !row {
@@ -70,7 +69,7 @@ func (t *tx) number(s *sq.Stmt) (n duly.Number, ok bool, err error) {
 	return n, ok, nil
 }
 
-// integer reads the one column of the one row of a statement.
+// integer reads the first column of a statement's first row.
 func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
 	ok, err = s.Step()
 	if err != nil || !ok {
@@ -81,19 +80,18 @@ func (t *tx) integer(s *sq.Stmt) (v int64, ok bool, err error) {
 	return v, true, nil
 }
 
-// find finds a job by its ID as it is there by the clock; nil if there is
-// none. One that is over is dropped on the way.
+// find returns a job that has not expired, or nil if there is none. It deletes an
+// expired job.
 func (t *tx) find(q *queue, id string) (*job, error) {
 	j, err := t.byID(q, id)
 	if err != nil {
 		return nil, err
 	}
-	return t.alive(j)
+	return t.unexpired(j)
 }
 
-// put writes a job as it has become: its row, its other entries, and its
-// queue's sizes. A job in StateNone is removed. The body is written only for a
-// new job; see putBody.
+// put stores a changed job: its row, its entries in other tables and its queue's sizes.
+// A job in StateNone is deleted. Only a new job's body is written; see putBody.
 func (t *tx) put(j *job) error {
 	if j.q.group != nil && j.state != duly.StateDelayed {
 		j.DueAt = j.PushedAt
@@ -118,7 +116,7 @@ func (t *tx) putRow(j *job) error {
 	s.BlobOrNull(10, j.packed()).TextOrNull(11, j.lastError).BlobOrNull(12, j.result)
 	changed, err := s.Run()
 	if err == nil && changed != 1 {
-		err = fmt.Errorf("%w: job %s of queue %s went away while it was changed", errJob, j.ID, q.ref)
+		err = fmt.Errorf("%w: job %s of queue %s disappeared while it was changed", errJob, j.ID, q.ref)
 	}
 	return err
 }
@@ -139,7 +137,7 @@ func (t *tx) insert(j *job) error {
 		return err
 	}
 	if j.pointer {
-		j.q.group.holds(j.number)
+		j.q.group.noteHeld(j.number)
 	}
 
 	if alias != "" {
@@ -160,7 +158,7 @@ func (t *tx) saveBody(j *job) error {
 	return err
 }
 
-// putBody writes a changed body of a job that is there already.
+// putBody stores a changed body of an existing job.
 func (t *tx) putBody(j *job) error {
 	was := j.external
 	j.external = len(j.Body) > inlineBody
@@ -208,8 +206,8 @@ func (t *tx) delete(j *job) error {
 	return nil
 }
 
-// putEntries brings expiry, merge key and sizes in line with the row, and
-// notes the moments that come nearer by it.
+// putEntries updates expiry, merge key and sizes to match the row, and lowers the
+// queue's earliest times.
 func (t *tx) putEntries(j *job) error {
 	q, was, is := j.q, j.stored, j.entries()
 	if was.expiry != is.expiry {
@@ -222,7 +220,7 @@ func (t *tx) putEntries(j *job) error {
 			if _, err := t.stmt("expiry_add").Int(1, q.id).Int(2, is.expiry).Blob(3, j.number[:]).Run(); err != nil {
 				return err
 			}
-			note(&q.first.expiry, is.expiry)
+			lower(&q.earliest.expiry, is.expiry)
 		}
 	}
 
@@ -236,20 +234,21 @@ func (t *tx) putEntries(j *job) error {
 		}
 	}
 
-	q.moved(was.state, is.state)
+	q.countMove(was.state, is.state)
 	switch is.state {
 	case duly.StateDelayed:
-		note(&q.first.due, j.DueAt)
+		lower(&q.earliest.due, j.DueAt)
 	case duly.StateLeased:
-		note(&q.first.leaseEnd, j.leaseEnd)
+		lower(&q.earliest.leaseEnd, j.leaseEnd)
 	case duly.StateDead:
-		note(&q.first.dead, j.finished)
+		lower(&q.earliest.dead, j.finished)
 	}
 
 	j.stored = is
 	return nil
 }
 
+// putMerge moves the job's entry in table merges.
 func (t *tx) putMerge(j *job, was, is string) error {
 	if was == is {
 		return nil
@@ -266,7 +265,7 @@ func (t *tx) putMerge(j *job, was, is string) error {
 	return err
 }
 
-// putReplaceable adds or removes the row of a running job that a push may overtake.
+// putReplaceable adds or deletes the row of a leased job that a push may replace.
 func (t *tx) putReplaceable(j *job, is bool) error {
 	s := t.stmt("replaceable_drop")
 	if is {
@@ -276,8 +275,8 @@ func (t *tx) putReplaceable(j *job, is bool) error {
 	return err
 }
 
-// moved counts a job from one state into another.
-func (q *queue) moved(from, to duly.State) {
+// countMove updates the sizes for a job that changes its state.
+func (q *queue) countMove(from, to duly.State) {
 	if from == to {
 		return
 	}
@@ -289,29 +288,29 @@ func (q *queue) moved(from, to duly.State) {
 	}
 }
 
-// unreadableRow is a row that can't be a job.
+// unreadableRow is a row that can't be read as a job.
 type unreadableRow struct {
 	number duly.Number
 	state  duly.State
 	why    error
 }
 
-// quarantine makes a dead letter of a row that can't be read: it keeps its
-// body, and loses the rules that nobody understands.
+// quarantine buries a row that can't be read. The job keeps its body and loses its
+// rules.
 func (t *tx) quarantine(q *queue, u unreadableRow) error {
-	if t.reading {
+	if t.readOnly {
 		return nil
 	}
-	t.w.log.Error("a job's row can't be read; it is a dead letter now", "queue", q.ref.String(), "number", u.number.String(), "error", u.why)
+	t.w.log.Error("a job's row is unreadable and was made a dead letter", "queue", q.ref.String(), "number", u.number.String(), "error", u.why)
 	s := t.stmt("job_quarantine").Int(1, q.id).Blob(2, u.number[:]).Int(3, t.now)
 	changed, err := s.Text(4, "the stored job can't be read: its rules are damaged").Run()
 	if err != nil || changed != 1 {
 		return err
 	}
 	if u.state >= duly.StateDelayed && u.state <= duly.StateDone {
-		q.moved(u.state, duly.StateDead)
+		q.countMove(u.state, duly.StateDead)
 	}
 	q.counters.Dead++
-	note(&q.first.dead, t.now)
+	lower(&q.earliest.dead, t.now)
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// killed makes a store as a process that was killed leaves it, with a log, and
-// a backup from before that log.
+// killed creates a store of a killed process, with a WAL, and a backup from before that WAL.
 func killed(t *testing.T) (path, backup string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -60,9 +59,9 @@ func mustRefuse(t *testing.T, path string, code error, says string) {
 	}
 }
 
-// D10: SQLite would read a backup that was laid over the file together with the
-// old file's log, and so destroy it.
-func TestABackupIsNotReadWithAnotherFilesLog(t *testing.T) {
+// D10: if a backup replaces the file, SQLite would apply the old file's WAL to it and damage
+// it.
+func TestBackupIsNotReadWithForeignWAL(t *testing.T) {
 	t.Parallel()
 	path, backup := killed(t)
 	b, err := os.ReadFile(backup)
@@ -85,8 +84,8 @@ func TestABackupIsNotReadWithAnotherFilesLog(t *testing.T) {
 	}
 }
 
-// D10: nor is a new file made beside the log of one that has gone.
-func TestALogWithoutItsFileIsLeftAlone(t *testing.T) {
+// D10: no new file is created next to the WAL of a missing one.
+func TestWALWithoutFileIsKept(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(path string) error{
 		"removed": os.Remove,

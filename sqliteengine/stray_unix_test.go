@@ -11,8 +11,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// C11.21: two hard links would be two locks and two logs of one file.
-func TestAFileOfTwoNamesIsRefused(t *testing.T) {
+// C11.21: a file with two hard links would have two locks and two WALs.
+func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "duly.db"), filepath.Join(dir, "other.db")
@@ -23,8 +23,8 @@ func TestAFileOfTwoNamesIsRefused(t *testing.T) {
 	mustRefuse(t, other, duly.ErrInvalid, "hard link")
 }
 
-// What is no file is refused before anything waits for it or stands beside it.
-func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
+// A file that is not regular is refused before the engine waits for it or creates files.
+func TestNonRegularFileIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -32,7 +32,7 @@ func TestWhatIsNoFileIsRefusedAtOnce(t *testing.T) {
 		t.Skip(err)
 	}
 	for _, path := range []string{pipe, dir} {
-		mustRefuse(t, path, duly.ErrInvalid, "is not a file")
+		mustRefuse(t, path, duly.ErrInvalid, "is not a regular file")
 		if _, err := os.Stat(path + "-lock"); err == nil {
 			t.Errorf("a lock was left beside %s", path)
 		}

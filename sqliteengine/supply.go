@@ -7,33 +7,32 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Callers of Reserve that meet in one transaction share what they take from a
-// queue: it is stepped once, its ready jobs are read once for all of them, are
-// handed out in the order in which the callers came, each up to what he may
-// take, and are leased by one statement at the end. What was read and goes to
-// nobody stays as it was.
+// Reserves that meet in one transaction share their work on a queue. The queue is
+// stepped once and its ready jobs are read once. The jobs are assigned in the order of
+// the calls, up to each call's limit, and leased by one statement at the end. Jobs that
+// were read but not assigned stay unchanged.
 
-// keptSupplies is of how many supplies a transaction leaves the room to the
-// next one: there may be as many as queues.
-const keptSupplies = 4
+// keptBuffers is how many buffers keep their memory for the next transaction. There may
+// be one for every queue.
+const keptBuffers = 4
 
-// supply is the ready jobs of one queue for the callers of a transaction.
-type supply struct {
+// readyBuffer buffers the ready jobs of one queue for the Reserves of a transaction.
+type readyBuffer struct {
 	q      *queue
 	more   bool  // the step of the queue ended at its bound
-	jobs   []job // as they were read, in delivery order
-	next   int   // the first of them that nobody has got
-	used   int   // of jobs, by any read
-	last   bool  // there are none behind them
+	jobs   []job // in delivery order
+	next   int   // index of the first unassigned job
+	used   int   // the longest use of jobs
+	last   bool  // no ready jobs follow
 	leases leaseBatch
-	news   news // of a group
+	new    newMessages // of a group
 }
 
-// supplyOf is the supply of a queue, begun with a step if this is the first
-// caller who asks for it.
-func (t *tx) supplyOf(q *queue) (*supply, error) {
-	if q.supply > 0 {
-		return &t.supplies[q.supply-1], nil
+// readyBufferOf returns the buffer of a queue. The first call in a transaction steps the
+// queue.
+func (t *tx) readyBufferOf(q *queue) (*readyBuffer, error) {
+	if q.readyBuf > 0 {
+		return &t.readyBufs[q.readyBuf-1], nil
 	}
 
 	more, err := t.step(q)
@@ -51,18 +50,18 @@ func (t *tx) supplyOf(q *queue) (*supply, error) {
 		}
 	}
 
-	n := len(t.supplies)
-	t.supplies = slices.Grow(t.supplies, 1)[:n+1] // one of before, with the room that it had
-	q.supply = n + 1
-	s := &t.supplies[n]
-	*s = supply{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]},
-		news: news{all: s.news.all[:0], held: s.news.held[:0]}}
+	n := len(t.readyBufs)
+	t.readyBufs = slices.Grow(t.readyBufs, 1)[:n+1] // reuses the memory of an earlier transaction
+	q.readyBuf = n + 1
+	s := &t.readyBufs[n]
+	*s = readyBuffer{q: q, more: more, jobs: s.jobs[:0], leases: leaseBatch{t: t, q: q, numbers: s.leases.numbers[:0]},
+		new: newMessages{all: s.new.all[:0], leased: s.new.leased[:0]}}
 	return s, nil
 }
 
-// first is the first job that nobody has got yet, for a caller who may take n;
-// nil if there is none.
-func (s *supply) first(t *tx, n int) (*job, error) {
+// first returns the first unassigned job for a caller that wants n, or nil if there is
+// none.
+func (s *readyBuffer) first(t *tx, n int) (*job, error) {
 	if s.next == len(s.jobs) && !s.last {
 		if err := s.read(t, n); err != nil {
 			return nil, err
@@ -74,25 +73,24 @@ func (s *supply) first(t *tx, n int) (*job, error) {
 	return &s.jobs[s.next], nil
 }
 
-// read reads what this caller may take, and those behind him want.
-func (s *supply) read(t *tx, n int) (err error) {
+// read reads as many jobs as this caller and the waiting ones want.
+func (s *readyBuffer) read(t *tx, n int) (err error) {
 	if err := s.leases.flush(); err != nil {
 		return err
 	}
-	n = min(max(n, t.wanted(s.q.ref)), duly.MaxBatch, s.q.open(t.now))
+	n = min(max(n, t.wanted(s.q.ref)), duly.MaxBatch, s.q.allowance(t.now))
 	s.jobs, err = t.collectInto(s.jobs, t.stmt("ready_first").Int(1, s.q.id).Int(2, int64(n)), s.q, math.MaxInt)
-	s.next, s.last, s.used = 0, len(s.jobs) == 0, max(s.used, len(s.jobs)) // fewer than n: some may have been unreadable
+	s.next, s.last, s.used = 0, len(s.jobs) == 0, max(s.used, len(s.jobs)) // fewer than n do not mean the end: unreadable rows are skipped
 	return err
 }
 
-// stale forgets what nobody has got: it may no longer be what comes first.
-func (s *supply) stale() { s.jobs, s.next, s.last = s.jobs[:0], 0, false }
+// discard discards the unassigned jobs, because they may no longer be the first ones.
+func (s *readyBuffer) discard() { s.jobs, s.next, s.last = s.jobs[:0], 0, false }
 
-// wanted is how many jobs of a queue the callers want who come next, the one
-// whose turn it is with them. It does not look far, for there may be as many
-// queues as callers.
+// wanted returns how many jobs of a queue the running and the next Reserves want. It
+// looks only at the next few operations, because there may be as many queues as callers.
 func (t *tx) wanted(ref duly.QueueRef) (n int) {
-	for _, o := range t.turns[:min(len(t.turns), widths[0])] {
+	for _, o := range t.remaining[:min(len(t.remaining), widths[0])] {
 		if r := o.reserve; r != nil && r.p.Namespace == ref.Namespace && slices.Contains(r.p.Queues, ref.Name) {
 			n += r.p.Max
 		}
@@ -100,30 +98,30 @@ func (t *tx) wanted(ref duly.QueueRef) (n int) {
 	return n
 }
 
-// flushSupplies leases what was handed out.
-func (t *tx) flushSupplies() error {
-	for i := range t.supplies {
-		s := &t.supplies[i]
+// flushReserves leases the assigned jobs.
+func (t *tx) flushReserves() error {
+	for i := range t.readyBufs {
+		s := &t.readyBufs[i]
 		if err := s.leases.flush(); err != nil {
 			return err
 		}
-		if err := s.flushNews(t); err != nil {
+		if err := s.flushNew(t); err != nil {
 			return err
 		}
 	}
-	t.clearSupplies()
+	t.resetReadyBufs()
 	return nil
 }
 
-func (t *tx) clearSupplies() {
-	for i := range t.supplies {
-		s := &t.supplies[i]
+func (t *tx) resetReadyBufs() {
+	for i := range t.readyBufs {
+		s := &t.readyBufs[i]
 		clear(s.jobs[:s.used]) // they hold bodies
-		clear(s.news.all)
-		if i >= keptSupplies || cap(s.jobs) > 2*duly.MaxBatch {
-			s.jobs, s.news = nil, news{}
+		clear(s.new.all)
+		if i >= keptBuffers || cap(s.jobs) > 2*duly.MaxBatch {
+			s.jobs, s.new = nil, newMessages{}
 		}
-		s.q.supply, s.q, s.used = 0, nil, 0
+		s.q.readyBuf, s.q, s.used = 0, nil, 0
 	}
-	t.supplies = t.supplies[:0]
+	t.readyBufs = t.readyBufs[:0]
 }

@@ -24,8 +24,8 @@ func (e *Engine) Step(ctx context.Context, ref duly.QueueRef) (more bool, err er
 	return more, err
 }
 
-// Sweep implements duly.Maintainer. Looking costs a few comparisons in memory
-// per queue; a transaction is made for those alone that have something to do.
+// Sweep implements duly.Maintainer. It compares times in memory and runs a transaction
+// only for queues that have overdue work.
 func (e *Engine) Sweep(ctx context.Context) error {
 	refs, err := e.overdue(ctx)
 	for _, ref := range refs {
@@ -36,7 +36,7 @@ func (e *Engine) Sweep(ctx context.Context) error {
 	return err
 }
 
-// overdue lists the queues in which something is overdue, as far as is known.
+// overdue returns the queues that may have overdue work.
 func (e *Engine) overdue(ctx context.Context) (refs []duly.QueueRef, err error) {
 	err = e.change(ctx, func(t *tx) error {
 		refs = refs[:0]

@@ -17,7 +17,7 @@ func (e *Engine) PutTarget(ctx context.Context, target duly.Target) error {
 
 	target.Settings = append([]byte{}, target.Settings...)
 	namespace := duly.NamespaceOr(target.Namespace)
-	return e.changeToken(ctx, needsLittle, func(t *tx) error {
+	return e.changeToken(ctx, spaceSome, func(t *tx) error {
 		name := "target_change"
 		if target.Version == 0 {
 			if err := t.hasRoomFor(namespace, target.Name); err != nil {
@@ -37,7 +37,7 @@ func (e *Engine) PutTarget(ctx context.Context, target duly.Target) error {
 	})
 }
 
-// hasRoomFor returns an error if a new target can't be stored.
+// hasRoomFor returns an error if the namespace can't have another target.
 func (t *tx) hasRoomFor(namespace, name string) error {
 	s := t.stmt("target_find").Text(1, namespace).Text(2, name)
 	there, err := s.Step()
@@ -91,7 +91,7 @@ func (e *Engine) DeleteTarget(ctx context.Context, namespace, name string) error
 	if err := duly.ValidateTarget(namespace, name); err != nil {
 		return err
 	}
-	return e.changeToken(ctx, needsNothing, func(t *tx) error {
+	return e.changeToken(ctx, spaceNone, func(t *tx) error {
 		gone, err := t.stmt("target_drop").Text(1, duly.NamespaceOr(namespace)).Text(2, name).Run()
 		if err == nil && gone == 0 {
 			err = duly.NoTargetNamed(namespace, name)

@@ -7,16 +7,14 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// The engine's one timer. It is set for the next moment at which a watched
-// queue may have a deliverable job or, unless the engine is manual, a lease
-// ends. It fires early rather than late, and no later than longestSleep from
-// now, for a wall clock that is set forward is noticed by looking only; a look
-// at moments in memory costs next to nothing. With nobody waiting and nothing
-// leased there is no timer at all.
+// The engine has one timer. It is set for the next time at which a waited queue may have
+// a deliverable job. Unless the engine is manual, it is also set for the next lease end.
+// It fires at least every longestSleep, because only that notices a wall clock set
+// forward; a spurious check in memory is cheap. Without waiters and leases no timer runs.
 
-// moment is when somebody should look at the view; never if there is no need.
-// What has passed is not a moment any more: a look was asked for.
-func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 {
+// nextCheck returns when the timer must check the queue, or never. Past times don't count,
+// because a poll was requested for them.
+func (h *notifier) nextCheck(v *queueView, now int64, mono time.Duration, waited bool) int64 {
 	at := int64(never)
 	ahead := func(moment int64) {
 		if moment > now {
@@ -24,47 +22,47 @@ func (h *hub) moment(v *view, now int64, mono time.Duration, waited bool) int64 
 		}
 	}
 
-	ahead(v.next.leaseEnd)
+	ahead(v.upcoming.leaseEnd)
 	if !waited {
 		return at
 	}
 
-	ahead(v.next.due)
-	if v.next.expiry != never {
-		ahead(v.next.expiry + 1) // its last millisecond still counts
+	ahead(v.upcoming.due)
+	if v.upcoming.expiry != never {
+		ahead(v.upcoming.expiry + 1) // its last millisecond still counts
 	}
-	if v.opensAt != 0 {
-		ahead(v.opensAt)
+	if v.limitOpensAt != 0 {
+		ahead(v.limitOpensAt)
 	}
-	if recheckAt, woken := h.waiters.NextExpiry(v.door); woken {
+	if recheckAt, woken := h.waiters.NextExpiry(v.key); woken {
 		ahead(now + max(1, clock.Millis(recheckAt-mono)))
 	}
 
 	return at
 }
 
-// armFor brings the timer nearer for one view.
-func (h *hub) armFor(v *view, now int64) {
-	waited := h.waiters.Waiting(v.door) > 0
+// armFor sets the timer earlier if the queue needs it.
+func (h *notifier) armFor(v *queueView, now int64) {
+	waited := h.waiters.Waiting(v.key) > 0
 	_, leasing := h.leasing[v]
 	if !waited && !leasing {
 		return
 	}
-	at := min(h.moment(v, now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
+	at := min(h.nextCheck(v, now, h.e.cfg.Clock.Mono(), waited), now+longestSleep.Milliseconds())
 	if at < h.armed {
 		h.set(at)
 	}
 }
 
-// arm sets the timer anew over all views.
-func (h *hub) arm(now int64) {
+// arm sets the timer for all queues.
+func (h *notifier) arm(now int64) {
 	mono, at := h.e.cfg.Clock.Mono(), int64(never)
 	anyone := len(h.leasing) > 0
 	for d := range h.waiters.Keys() {
-		at, anyone = min(at, h.moment(h.views[d], now, mono, true)), true
+		at, anyone = min(at, h.nextCheck(h.views[d], now, mono, true)), true
 	}
 	for v := range h.leasing {
-		at = min(at, h.moment(v, now, mono, false))
+		at = min(at, h.nextCheck(v, now, mono, false))
 	}
 	if !anyone {
 		h.armed = never
@@ -73,7 +71,7 @@ func (h *hub) arm(now int64) {
 	h.set(min(at, now+longestSleep.Milliseconds()))
 }
 
-func (h *hub) set(at int64) {
+func (h *notifier) set(at int64) {
 	h.armed = at
 	if h.closed {
 		return
@@ -86,8 +84,8 @@ func (h *hub) set(at int64) {
 	h.timer.Reset(d)
 }
 
-// tick is called by the timer.
-func (h *hub) tick() {
+// tick runs when the timer fires.
+func (h *notifier) tick() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -102,41 +100,41 @@ func (h *hub) tick() {
 	}
 
 	for v := range h.leasing {
-		if v.first.leaseEnd <= now && !v.stepping {
+		if v.earliest.leaseEnd <= now && !v.stepping {
 			v.stepping = true
-			h.e.stepSoon(v.door.ref)
+			h.e.requestStep(v.key.ref)
 		}
 	}
 
 	h.arm(now)
 }
 
-// stepSoon lets the writer step a queue whose first lease has ended.
-func (e *Engine) stepSoon(ref duly.QueueRef) {
-	e.submit(&op{Call: items(stepBound), ended: func(err error) { e.stepped(ref, err) }, run: func(t *tx) error {
+// requestStep makes the writer step a queue whose first lease has ended.
+func (e *Engine) requestStep(ref duly.QueueRef) {
+	e.submit(&op{Call: items(stepBound), done: func(err error) { e.stepDone(ref, err) }, run: func(t *tx) error {
 		q := t.queue(ref)
 		if q == nil {
 			return nil
 		}
 		more, err := t.step(q)
 		if more && err == nil {
-			e.stepSoon(ref)
+			e.requestStep(ref)
 		}
 		return err
 	}})
 }
 
-// stepped lets the timer ask again for a step that has failed. One that has not
-// is told of by its commit.
-func (e *Engine) stepped(ref duly.QueueRef, err error) {
+// stepDone lets the timer request a failed step again. A successful step reports through
+// its commit.
+func (e *Engine) stepDone(ref duly.QueueRef, err error) {
 	if err == nil {
 		return
 	}
-	e.w.tell(err)
-	e.hub.mu.Lock()
-	defer e.hub.mu.Unlock()
-	for _, d := range []door{{ref, false}, {ref, true}} {
-		if v := e.hub.views[d]; v != nil {
+	e.w.warnOnce(err)
+	e.notifier.mu.Lock()
+	defer e.notifier.mu.Unlock()
+	for _, d := range []waitKey{{ref, false}, {ref, true}} {
+		if v := e.notifier.views[d]; v != nil {
 			v.stepping = false
 		}
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Topics and groups are rows of table queues. So code that works by a queue's ID works
-// for both: the namespace and its bound, Destroy and the hub. A group also uses the
+// for both: the bound of the namespace, Destroy and the notifier. A group also uses the
 // rest of a queue.
 //
 // The log of a topic is table messages, in which a message is written once. A message
@@ -28,14 +28,15 @@ const (
 
 // topicLog is the part of a queue that only a topic has.
 type topicLog struct {
-	cfg    duly.TopicConfig
-	n      logNumbers
-	sum    uint32          // the checksum that positions carry
-	groups []duly.QueueRef // by name; replaced, never changed
-	floor  heldFloor
+	cfg      duly.TopicConfig
+	n        logNumbers
+	checksum uint32          // the checksum that positions carry
+	groups   []duly.QueueRef // by name; replaced, never changed
+	floor    heldFloor
 }
 
-// heldFloor is the group at the floor of a topic, and since when. It is only in memory.
+// heldFloor is the group at the floor of a topic and the time since when it is there. It
+// is kept only in memory.
 type heldFloor struct {
 	group duly.QueueRef
 	since int64
@@ -72,12 +73,12 @@ func (n *logNumbers) messages() int64 { return n.last - n.first + 1 }
 func (n *logNumbers) bytes() int64 { return n.enteredBytes - n.goneBytes }
 
 func newTopicLog(ref duly.QueueRef) *topicLog {
-	return &topicLog{cfg: duly.DefaultTopicConfig(), n: logNumbers{first: 1}, sum: duly.TopicChecksum(ref)}
+	return &topicLog{cfg: duly.DefaultTopicConfig(), n: logNumbers{first: 1}, checksum: duly.TopicChecksum(ref)}
 }
 
 // position returns the position of a message of the log.
 func (l *topicLog) position(ordinal, ms int64) duly.Position {
-	return duly.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.sum}.Position()
+	return duly.PositionParts{Millis: ms, Ordinal: uint64(ordinal), Topic: l.checksum}.Position()
 }
 
 // scanTopic reads a row of topics and topic_logs. The second may be missing in a
@@ -101,7 +102,7 @@ func scanTopic(s *sq.Stmt, ref duly.QueueRef) *topicLog {
 // saveTopic writes the changed rows of a topic.
 func (q *queue) saveTopic(c *conn) error {
 	l := q.log
-	if q.cfgDirty || q.truth.log == nil {
+	if q.cfgDirty || q.base.log == nil {
 		s := c.stmt("topic_save").Int(1, q.id).Int(2, int64(l.cfg.Dedupe)).Int(3, int64(l.cfg.Keep)).Int(4,
 			int64(l.cfg.MaxAge))
 		if _, err := s.Int(5, int64(l.cfg.MaxCount)).Int(6, l.cfg.MaxBytes).Text(7,
@@ -110,7 +111,7 @@ func (q *queue) saveTopic(c *conn) error {
 		}
 	}
 
-	if q.truth.log != nil && q.truth.log.n == l.n {
+	if q.base.log != nil && q.base.log.n == l.n {
 		return nil
 	}
 

@@ -16,7 +16,7 @@ func messages(n int) []duly.Message {
 	return ms
 }
 
-func publish(b *testing.B, e *sqliteengine.Engine, ms []duly.Message) {
+func publishItem(b *testing.B, e *sqliteengine.Engine, ms []duly.Message) {
 	results, err := e.Publish(b.Context(), ms)
 	if err != nil {
 		b.Fatal(err)
@@ -33,7 +33,7 @@ func BenchmarkPublishBatchesOf100(b *testing.B) {
 	ms := messages(100)
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= 100 {
-		publish(b, e, ms[:min(left, 100)])
+		publishItem(b, e, ms[:min(left, 100)])
 	}
 	perSecond(b, "messages")
 }
@@ -45,7 +45,7 @@ func BenchmarkGroupReserveAndAckBatchesOf100(b *testing.B) {
 	}
 	ms := messages(1000)
 	for left := b.N; left > 0; left -= len(ms) {
-		publish(b, e, ms[:min(left, len(ms))])
+		publishItem(b, e, ms[:min(left, len(ms))])
 	}
 	b.ResetTimer()
 	reserveAndAck(b, e, "events@mailer")

@@ -42,7 +42,7 @@ func (t *tx) rowsOf(q *queue) (complete bool, err error) {
 func (c *check) topicRows() error {
 	return eachRow(c.t.stmt("stray_topic_rows"), func(s *sq.Stmt) {
 		id := s.ColInt(0)
-		c.found(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
+		c.report(faultStrayRows, nil, "", fmt.Sprintf("queue %d", id), func(t *tx) (bool, error) {
 			for _, name := range []string{"topic_drop", "log_drop", "group_drop", "cursor_drop"} {
 				if _, err := t.stmt(name).Int(1, id).Run(); err != nil {
 					return false, err
@@ -60,16 +60,16 @@ func (c *check) topic(q *queue) error {
 		return err
 	}
 	if !complete {
-		c.found(faultTopicRows, q, "", "", mendRows(q.ref))
+		c.report(faultTopicRows, q, "", "", repairRows(q.ref))
 	}
 
 	truth, err := c.t.recountLog(q)
 	if err != nil {
 		return err
 	}
-	c.report.Messages += truth.delayed
+	c.result.Messages += truth.delayed
 	if truth != q.log.n && complete {
-		c.found(faultLogNumbers, q, "", fmt.Sprintf("they are %+v, must be %+v", q.log.n, truth), mendLog(q.ref))
+		c.report(faultLogNumbers, q, "", fmt.Sprintf("they are %+v, must be %+v", q.log.n, truth), repairLog(q.ref))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (t *tx) recountDelayed(q *queue, n *logNumbers, err error) error {
 	return err
 }
 
-func mendLog(ref duly.QueueRef) mend {
+func repairLog(ref duly.QueueRef) repair {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.log == nil {
@@ -137,7 +137,7 @@ func mendLog(ref duly.QueueRef) mend {
 	}
 }
 
-// fitGroups moves the cursors into a topic whose numbers were mended, and sets the
+// fitGroups moves the cursors into a topic whose numbers were repaired, and sets the
 // topic's timer.
 func (t *tx) fitGroups(q *queue) error {
 	for _, ref := range q.log.groups {
@@ -148,8 +148,8 @@ func (t *tx) fitGroups(q *queue) error {
 	return q.readDelayed(t.conn)
 }
 
-// mendRows writes the rows of a topic or a group from memory, or with defaults.
-func mendRows(ref duly.QueueRef) mend {
+// repairRows writes the rows of a topic or a group from memory, or with defaults.
+func repairRows(ref duly.QueueRef) repair {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.kind == kindQueue {
@@ -165,11 +165,11 @@ func mendRows(ref duly.QueueRef) mend {
 			if q.log.n, err = t.recountLog(q); err != nil {
 				return false, err
 			}
-			q.truth.log = nil // so that both rows are written
+			q.base.log = nil // so that both rows are written
 			return true, t.fitGroups(q)
 		}
 
-		q.truth.group = nil
+		q.base.group = nil
 		if topic := t.topicOf(q); topic != nil {
 			q.fitCursor(topic)
 		}
@@ -191,7 +191,7 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 	topic := c.t.topicOf(q)
 	switch {
 	case topic == nil:
-		c.found(faultGroupTopic, q, "", "", func(t *tx) (bool, error) {
+		c.report(faultGroupTopic, q, "", "", func(t *tx) (bool, error) {
 			q := t.queue(q.ref)
 			if q == nil || t.topicOf(q) != nil {
 				return false, nil
@@ -199,11 +199,11 @@ func (c *check) groupAndLog(_ context.Context, q *queue) error {
 			return true, t.destroy(q)
 		})
 	case !complete:
-		c.found(faultGroupRows, q, "", "", mendRows(q.ref))
+		c.report(faultGroupRows, q, "", "", repairRows(q.ref))
 	default:
 		if fault := q.cursorFault(topic); fault != "" {
-			c.found(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first,
-				topic.log.n.last), mendCursor(q.ref))
+			c.report(fault, q, "", fmt.Sprintf("at %d, of a log from %d to %d", q.group.n.cursor, topic.log.n.first,
+				topic.log.n.last), repairCursor(q.ref))
 		}
 	}
 	return nil
@@ -237,7 +237,7 @@ func (q *queue) fitCursor(topic *queue) bool {
 	return true
 }
 
-func mendCursor(ref duly.QueueRef) mend {
+func repairCursor(ref duly.QueueRef) repair {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.group == nil {
@@ -251,8 +251,8 @@ func mendCursor(ref duly.QueueRef) mend {
 	}
 }
 
-// judgeMessage finds the faults that only a message of a group can have.
-func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...any)) error {
+// messageFaults finds the faults that only a message of a group can have.
+func (t *tx) messageFaults(k *checked, found func(kind, format string, args ...any)) error {
 	if k.q.group == nil {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...an
 		found(faultBeyondCursor, "%s", k.state)
 	default:
 		j := k.job
-		if _, err := j.lookMessage(t.conn); err == errGone {
+		if _, err := j.readMessageHead(t.conn); err == errGone {
 			found(faultMessageGone, "%s", k.state)
 		} else if err != nil {
 			return err
@@ -279,13 +279,13 @@ func (t *tx) judgeMessage(k *checked, found func(kind, format string, args ...an
 	return nil
 }
 
-// mendMessage mends a fault that judgeMessage has found.
-func (t *tx) mendMessage(j *job, kind string) error {
+// repairMessage repairs a fault that messageFaults has found.
+func (t *tx) repairMessage(j *job, kind string) error {
 	switch kind {
 	case faultMessageGone:
 		return t.missOne(j)
 	case faultBeyondCursor: // the cursor will reach it
-		return t.gone(j)
+		return t.remove(j)
 	case faultCopyMissing:
 		j.pointer, j.lastError = false, "the copy of the message is lost"
 		if _, err := t.stmt("body_inline").Int(1, j.q.id).Blob(2, j.number[:]).Blob(3, []byte{}).Run(); err != nil {
@@ -293,12 +293,12 @@ func (t *tx) mendMessage(j *job, kind string) error {
 		}
 		return t.put(j)
 	}
-	return t.mendNumber(j)
+	return t.repairNumber(j)
 }
 
-// mendNumber gives a message the number for its state. If another row has that number,
-// this row is a duplicate, and mendNumber deletes it.
-func (t *tx) mendNumber(j *job) error {
+// repairNumber gives a message the number for its state. If another row has that number,
+// this row is a duplicate, and repairNumber deletes it.
+func (t *tx) repairNumber(j *job) error {
 	if err := j.readBody(t.conn); err != nil && err != errGone {
 		return err
 	}
@@ -310,7 +310,7 @@ func (t *tx) mendNumber(j *job) error {
 		return err
 	}
 	state := j.state
-	if err := t.gone(j); err != nil || other != nil {
+	if err := t.remove(j); err != nil || other != nil {
 		return err
 	}
 	j.number, j.state, j.stored = copyNumber(j.number), state, entries{}
@@ -334,17 +334,17 @@ func (c *check) groupCounters(q *queue, counted duly.Sizes) {
 	}
 	switch wrong := q.imbalance(topic); {
 	case counted != q.sizes:
-		c.found(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted),
-			mendGroupCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("sizes are %+v, must be %+v", q.sizes, counted),
+			repairGroupCounters(q.ref))
 	case wrong != 0:
-		c.found(faultCounters, q, "", fmt.Sprintf("%d messages entered that are not accounted for", wrong),
-			mendGroupCounters(q.ref))
+		c.report(faultCounters, q, "", fmt.Sprintf("%d messages entered that are not accounted for", wrong),
+			repairGroupCounters(q.ref))
 	}
 }
 
-// mendGroupCounters recounts the sizes, and moves the group's start so that its counters
+// repairGroupCounters recounts the sizes, and moves the group's start so that its counters
 // add up.
-func mendGroupCounters(ref duly.QueueRef) mend {
+func repairGroupCounters(ref duly.QueueRef) repair {
 	return func(t *tx) (bool, error) {
 		q := t.queue(ref)
 		if q == nil || q.group == nil {
@@ -368,8 +368,8 @@ func mendGroupCounters(ref duly.QueueRef) mend {
 	}
 }
 
-// noteGroups adds the groups whose counters a fault of q may affect.
-func (c *check) noteGroups(q *queue) map[duly.QueueRef]bool {
+// affectedGroups adds the groups whose counters a fault of q may affect.
+func (c *check) affectedGroups(q *queue) map[duly.QueueRef]bool {
 	if q == nil || q.kind == kindQueue {
 		return c.groups
 	}
@@ -384,14 +384,14 @@ func (c *check) noteGroups(q *queue) map[duly.QueueRef]bool {
 	return c.groups
 }
 
-// balanceGroups corrects the counters of groups after their faults were mended.
+// balanceGroups corrects the counters of groups after the repair of their faults.
 func (c *check) balanceGroups(ctx context.Context) error {
 	for ref, isGroup := range c.groups {
 		if !isGroup {
 			continue
 		}
 		err := c.e.change(ctx, func(t *tx) error {
-			_, err := mendGroupCounters(ref)(t)
+			_, err := repairGroupCounters(ref)(t)
 			return err
 		})
 		if err != nil {

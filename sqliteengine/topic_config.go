@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// makeTopic finds or makes a topic. It returns ErrFull if the namespace has no room, and
-// ErrConflict if a queue has the name.
+// makeTopic returns a topic and creates it if necessary. It returns ErrFull if the
+// namespace has too many queues, and ErrConflict if a queue has the name.
 func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
@@ -21,7 +21,7 @@ func (t *tx) makeTopic(ref duly.QueueRef) (*queue, error) {
 	}
 }
 
-// topic returns the transaction's copy of a topic. It returns ErrNotFound for an unknown one.
+// topic returns the transaction's draft of a topic. It returns ErrNotFound for an unknown one.
 func (t *tx) topic(ref duly.QueueRef) (*queue, error) {
 	q := t.queue(ref)
 	if q == nil || q.kind != kindTopic {
@@ -31,11 +31,11 @@ func (t *tx) topic(ref duly.QueueRef) (*queue, error) {
 }
 
 // onTopic runs an operation on one topic.
-func (e *Engine) onTopic(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q *queue) error) error {
+func (e *Engine) onTopic(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q *queue) error) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
 	}
-	return e.add(ctx, n, func(t *tx) error {
+	return e.changeWithSpace(ctx, n, func(t *tx) error {
 		q, err := t.topic(ref.Normal())
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func (e *Engine) Topics(ctx context.Context, namespace string, p duly.PageParams
 	if err := duly.ValidateNamespace(namespace); err != nil {
 		return duly.NamePage{}, err
 	}
-	return e.names(ctx, p, "topic_names", duly.NamespaceOr(namespace))
+	return e.namePage(ctx, p, "topic_names", duly.NamespaceOr(namespace))
 }
 
 // ConfigureTopic implements duly.TopicOperator.
@@ -61,9 +61,9 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 		return err
 	}
 	if patch.Shards > 1 {
-		return duly.Errorf(duly.CodeUnsupported, "this engine keeps a topic in one shard; leave shards out")
+		return duly.Errorf(duly.CodeUnsupported, "this engine supports only one shard per topic; omit shards")
 	}
-	return e.add(ctx, needsRoom, func(t *tx) error {
+	return e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
 		q, err := t.makeTopic(ref.Normal())
 		if err != nil {
 			return err
@@ -73,8 +73,8 @@ func (e *Engine) ConfigureTopic(ctx context.Context, ref duly.QueueRef, patch du
 	})
 }
 
-// DestroyTopic implements duly.TopicOperator. The topic and its groups are gone when it
-// returns. A background chore removes their rows.
+// DestroyTopic implements duly.TopicOperator. The topic and its groups disappear
+// at once, and maintenance deletes their rows.
 func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (e *Engine) DestroyTopic(ctx context.Context, ref duly.QueueRef) error {
 
 // Topic implements duly.TopicOperator.
 func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicInfo, err error) {
-	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		info.Config = q.log.cfg
 		info.Stats, err = t.topicStats(q)
 		return err
@@ -117,8 +117,8 @@ func (e *Engine) Topic(ctx context.Context, ref duly.QueueRef) (info duly.TopicI
 	return info, err
 }
 
-// lookAtTopic runs f on a consistent snapshot of a topic.
-func (e *Engine) lookAtTopic(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
+// onTopicSnapshot runs f on a consistent snapshot of a topic.
+func (e *Engine) onTopicSnapshot(ctx context.Context, ref duly.QueueRef, f func(t *tx, q *queue) error) error {
 	if err := ref.ValidateTopic(); err != nil {
 		return err
 	}
@@ -162,12 +162,12 @@ func (t *tx) topicStats(q *queue) (s duly.TopicStats, err error) {
 	return s, err
 }
 
-// place is a place in a log.
-type place struct{ ordinal, ms, entered int64 }
+// logPlace is a place in a log.
+type logPlace struct{ ordinal, ms, entered int64 }
 
 // messageAt finds the first message at or after an ordinal. After the last message, it
 // returns the place where the next message enters.
-func (t *tx) messageAt(q *queue, ordinal int64) (p place, err error) {
+func (t *tx) messageAt(q *queue, ordinal int64) (p logPlace, err error) {
 	s := t.stmt("message_at").Int(1, q.id).Int(2, ordinal)
 	row, err := s.Step()
 	if err != nil {
@@ -175,16 +175,16 @@ func (t *tx) messageAt(q *queue, ordinal int64) (p place, err error) {
 	}
 	if !row {
 		n := &q.log.n
-		return place{n.last + 1, n.lastMs, n.enteredBytes}, nil
+		return logPlace{n.last + 1, n.lastMs, n.enteredBytes}, nil
 	}
-	p = place{s.ColInt(0), s.ColInt(1), s.ColInt(2)}
+	p = logPlace{s.ColInt(0), s.ColInt(1), s.ColInt(2)}
 	s.Reset()
 	return p, nil
 }
 
 // firstSince finds the first message that entered at ms or later. Entry times rise with
 // the ordinals, so this is a binary search.
-func (t *tx) firstSince(q *queue, ms int64) (place, error) {
+func (t *tx) firstSince(q *queue, ms int64) (logPlace, error) {
 	n := &q.log.n
 	low, high := n.first, n.last+1 // the message is in [low, high]
 	for low < high {

@@ -41,34 +41,32 @@ var topicDamages = []damage{
 	// 11, a missing marker, has a test of its own.
 }
 
-// C12.176: Check finds every fault of topics and groups that the tables can hold, and
-// mends each.
+// C12.176: Check finds and repairs every fault that the tables of topics and groups can have.
 func TestCheckTopics(t *testing.T) {
 	t.Parallel()
-	mendEach(t, topicDamages, newTopicRuin, (*ruin).drainGroup)
+	repairEach(t, topicDamages, newDamagedTopicStore, (*damagedStore).drainGroup)
 }
 
-// C12.176: the eleventh fault, a missing marker. The engine would sleep over a delayed
-// message.
-func TestCheckTopicMomentMissed(t *testing.T) {
+// C12.176: the eleventh fault, a missing marker. The timer would miss a delayed message.
+func TestCheckMissedTopicTime(t *testing.T) {
 	t.Parallel()
-	newTopicRuin(t).missMoment(ruinTopic)
+	newDamagedTopicStore(t).missMoment(ruinTopic)
 }
 
-var ruinTopic, ruinGroup = duly.Q("ruin-log"), duly.Q("ruin-log@g")
+var ruinTopic, damagedGroup = duly.Q("ruin-log"), duly.Q("ruin-log@g")
 
-// newTopicRuin makes a closed store with a topic, and a group with a message in every
+// newDamagedTopicStore returns a closed store with a topic, and a group with a message in every
 // state.
-func newTopicRuin(t *testing.T) *ruin {
+func newDamagedTopicStore(t *testing.T) *damagedStore {
 	r := emptyRuin(t)
 	r.open()
-	_, err := r.e.CreateGroup(t.Context(), ruinGroup, "")
+	_, err := r.e.CreateGroup(t.Context(), damagedGroup, "")
 	r.must(err)
-	r.must(r.e.Configure(t.Context(), ruinGroup, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
+	r.must(r.e.Configure(t.Context(), damagedGroup, duly.QueueConfig{Group: duly.GroupConfig{Order: duly.OrderKeys}}))
 
 	r.publish(duly.Message{}, duly.Message{Key: "d", Body: make([]byte, 5000)}, duly.Message{}, duly.Message{},
 		duly.Message{Key: "k"}, duly.Message{Key: "k"})
-	got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{ruinGroup.Name}, Max: 10})
+	got, err := r.e.Reserve(t.Context(), duly.ReserveParams{Queues: []string{damagedGroup.Name}, Max: 10})
 	r.must(err)
 	later := time.Minute
 	_, err = r.e.Settle(t.Context(), "", []duly.Outcome{
@@ -83,14 +81,14 @@ func newTopicRuin(t *testing.T) *ruin {
 	return r
 }
 
-func (r *ruin) must(err error) {
+func (r *damagedStore) must(err error) {
 	r.Helper()
 	if err != nil {
 		r.Fatal(err)
 	}
 }
 
-func (r *ruin) publish(messages ...duly.Message) {
+func (r *damagedStore) publish(messages ...duly.Message) {
 	r.Helper()
 	for i := range messages {
 		messages[i].Topic = ruinTopic.Name
@@ -102,17 +100,17 @@ func (r *ruin) publish(messages ...duly.Message) {
 	}
 }
 
-// drainGroup lets the group handle everything that is left. A new message must reach it,
-// unless the group was found to belong to no topic.
-func (r *ruin) drainGroup() {
+// drainGroup handles all remaining messages of the group. A new message must reach it, unless
+// the group has no topic.
+func (r *damagedStore) drainGroup() {
 	r.Helper()
 	r.publish(duly.Message{Body: []byte("new")})
 	r.clock.Advance(2 * time.Minute)
-	_, err := r.e.CreateGroup(r.Context(), ruinGroup, "") // a group of no topic was destroyed
+	_, err := r.e.CreateGroup(r.Context(), damagedGroup, "") // the repair has destroyed a group without a topic
 	r.must(err)
 	found := false
 	for {
-		got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{ruinGroup.Name}, Max: 10})
+		got, err := r.e.Reserve(r.Context(), duly.ReserveParams{Queues: []string{damagedGroup.Name}, Max: 10})
 		r.must(err)
 		if len(got) == 0 {
 			break
@@ -133,7 +131,7 @@ func (r *ruin) drainGroup() {
 		r.Error("the group does not see a new message")
 	}
 
-	stats, err := r.e.Stats(r.Context(), ruinGroup)
+	stats, err := r.e.Stats(r.Context(), damagedGroup)
 	r.must(err)
 	if z := stats.Sizes; z.Delayed+z.Ready+z.Blocked+z.Leased > 0 || stats.Group.Lag > 0 {
 		r.Errorf("stuck: %+v, lag %d", z, stats.Group.Lag)

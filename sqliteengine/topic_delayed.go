@@ -24,7 +24,7 @@ func (t *tx) delay(q *queue, m *message, due int64) error {
 	if _, err := s.Text(4, m.id).Text(5, m.key).BlobOrNull(6, m.headers).Blob(7, m.body).Run(); err != nil {
 		return err
 	}
-	note(&q.first.due, due)
+	lower(&q.earliest.due, due)
 	return t.remember(q, m.id, -n.delayedSeq, 0)
 }
 
@@ -44,7 +44,7 @@ func scanDelayed(s *sq.Stmt) delayedMessage {
 
 // enterDue moves due messages into the log. more reports that it stopped at its bound.
 func (t *tx) enterDue(q *queue) (more bool, err error) {
-	if q.first.due > t.now {
+	if q.earliest.due > t.now {
 		return false, nil
 	}
 
@@ -91,8 +91,8 @@ func (t *tx) dropDelayed(q *queue, m *delayedMessage) error {
 
 // readDelayed reads the due time of the first delayed message.
 func (q *queue) readDelayed(c *conn) error {
-	q.first.due = never
-	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sq.Stmt) { q.first.due = s.ColInt(0) })
+	q.earliest.due = never
+	return eachRow(c.stmt("first_delayed").Int(1, q.id), func(s *sq.Stmt) { q.earliest.due = s.ColInt(0) })
 }
 
 // findDelayed finds a delayed message; nil if there is none.
@@ -109,7 +109,7 @@ func (e *Engine) DelayedMessage(ctx context.Context, topic duly.QueueRef, key, i
 	if err := duly.ValidateID(id); err != nil {
 		return m, err
 	}
-	err = e.lookAtTopic(ctx, topic, func(t *tx, q *queue) error {
+	err = e.onTopicSnapshot(ctx, topic, func(t *tx, q *queue) error {
 		found, err := t.findDelayed(q, key, id)
 		if err != nil {
 			return err
@@ -142,7 +142,7 @@ func (e *Engine) CancelDelayed(ctx context.Context, topic duly.QueueRef, key, id
 	if err := duly.ValidateID(id); err != nil {
 		return err
 	}
-	return e.onTopic(ctx, topic, needsNothing, func(t *tx, q *queue) error {
+	return e.onTopic(ctx, topic, spaceNone, func(t *tx, q *queue) error {
 		m, err := t.findDelayed(q, key, id)
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (e *Engine) Delayed(ctx context.Context, topic duly.QueueRef, p duly.Delaye
 		return page, err
 	}
 
-	err = e.lookAtTopic(ctx, topic, func(t *tx, q *queue) error {
+	err = e.onTopicSnapshot(ctx, topic, func(t *tx, q *queue) error {
 		page = duly.DelayedPage{}
 		rows := t.stmt("delayed_list").Int(1, q.id).Int(2, from.due).Text(3, from.id).Text(4, from.key).Int(5,
 			int64(p.Limit)+1).Int(6, boolean(p.Bodies))

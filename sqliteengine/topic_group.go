@@ -20,15 +20,15 @@ type groupState struct {
 	// never without one. It is read again when it is stale.
 	held   int64
 	stale  bool
-	called int64 // when it was last reserved from
+	called int64 // time of the last Reserve
 	n      groupNumbers
 }
 
 // groupNumbers is the row of topic_cursors.
 type groupNumbers struct {
 	start                               int64 // ordinal of the first message of the group
-	cursor                              int64 // ordinal of the last message that it handed out or passed over
-	reserved                            int64 // when it was last reserved from, to within a minute
+	cursor                              int64 // ordinal of the last message that was delivered or skipped
+	reserved                            int64 // time of the last Reserve, to within a minute
 	filtered, skipped, replayed, missed int64
 }
 
@@ -62,14 +62,14 @@ func (q *queue) scanGroup(s *sq.Stmt) {
 // saveGroup writes the changed rows of a group.
 func (q *queue) saveGroup(c *conn) error {
 	g := q.group
-	if q.cfgDirty || q.truth.group == nil {
+	if q.cfgDirty || q.base.group == nil {
 		cfg := &q.cfg.Group
 		s := c.stmt("group_save").Int(1, q.id).Int(2, boolean(cfg.Order == duly.OrderKeys)).Int(3, int64(cfg.MaxHeld))
 		if _, err := s.Text(4, string(cfg.Filter)).Int(5, int64(cfg.Idle)).Text(6, cfg.Target).Run(); err != nil {
 			return err
 		}
 	}
-	if q.truth.group != nil && q.truth.group.n == g.n {
+	if q.base.group != nil && q.base.group.n == g.n {
 		return nil
 	}
 	s := c.stmt("cursor_save").Int(1, q.id)
@@ -80,9 +80,9 @@ func (q *queue) saveGroup(c *conn) error {
 	return err
 }
 
-// known returns an error for the name of a topic or of an unknown group. An unknown
+// checkKnown returns an error for the name of a topic or of an unknown group. An unknown
 // queue is no error.
-func (t *tx) known(ref duly.QueueRef) error {
+func (t *tx) checkKnown(ref duly.QueueRef) error {
 	q := t.peek(ref)
 	switch topic, _, isGroup := ref.Group(); {
 	case q != nil && q.kind == kindTopic:
@@ -127,7 +127,7 @@ func (e *Engine) CreateGroup(ctx context.Context, ref duly.QueueRef, from duly.F
 		return false, err
 	}
 
-	err = e.add(ctx, needsRoom, func(t *tx) error {
+	err = e.changeWithSpace(ctx, spaceLarge, func(t *tx) error {
 		existed = t.peek(ref) != nil
 		if existed {
 			return nil
@@ -176,17 +176,17 @@ func (t *tx) addGroup(topic *queue, ref duly.QueueRef, first int64) error {
 	return err
 }
 
-// target is the place of a From in a log.
-type target struct {
+// seekPoint is the place of a From in a log.
+type seekPoint struct {
 	first   int64 // ordinal of the first stored message from there on
 	wanted  int64 // ordinal of the From, whose message may be deleted
 	clipped bool  // messages from wanted on are deleted
 }
 
 // findPlace finds a From in a log. It returns ErrInvalid for a From ahead of the log.
-func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (target, error) {
-	if parts.Kind == duly.KindTime && parts.Time.After(t.t) {
-		return target{}, duly.AheadOfLog(from)
+func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (seekPoint, error) {
+	if parts.Kind == duly.KindTime && parts.Time.After(t.time) {
+		return seekPoint{}, duly.AheadOfLog(from)
 	}
 	at, ahead, err := t.point(q, parts)
 	if err == nil && ahead {
@@ -196,7 +196,7 @@ func (t *tx) findPlace(q *queue, from duly.From, parts duly.FromParts) (target, 
 }
 
 // point finds a From in a log. ahead reports a position beyond the end.
-func (t *tx) point(q *queue, p duly.FromParts) (at target, ahead bool, err error) {
+func (t *tx) point(q *queue, p duly.FromParts) (at seekPoint, ahead bool, err error) {
 	n := &q.log.n
 	switch p.Kind {
 	case duly.KindEnd:
@@ -216,16 +216,16 @@ func (t *tx) point(q *queue, p duly.FromParts) (at target, ahead bool, err error
 }
 
 // pointAtTime finds the first message that entered at ms or later.
-func (t *tx) pointAtTime(q *queue, ms int64) (at target, err error) {
+func (t *tx) pointAtTime(q *queue, ms int64) (at seekPoint, err error) {
 	n := &q.log.n
-	oldest := place{ms: n.lastMs + 1} // in an empty log, the target may be its last message
+	oldest := logPlace{ms: n.lastMs + 1} // in an empty log, the target may be its last message
 	if n.messages() > 0 {
 		if oldest, err = t.messageAt(q, n.first); err != nil {
 			return at, err
 		}
 	}
 	p, err := t.firstSince(q, ms)
-	return target{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
+	return seekPoint{wanted: p.ordinal, clipped: n.first > 1 && ms < oldest.ms}, err
 }
 
 // Groups implements duly.TopicOperator.
@@ -237,7 +237,7 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 		return page, err
 	}
 
-	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		page = duly.NamePage{}
 		s := t.stmt("group_names").Text(1, duly.GroupName(q.ref.Name, p.Cursor)).Int(2, int64(p.Limit)+1)
 		s.Text(3, q.ref.Namespace).Text(4, q.ref.Name+"A")
@@ -255,12 +255,12 @@ func (e *Engine) Groups(ctx context.Context, ref duly.QueueRef, p duly.PageParam
 }
 
 // onGroup runs an operation on one group.
-func (e *Engine) onGroup(ctx context.Context, ref duly.QueueRef, n needs, run func(t *tx, q, topic *queue) error) error {
+func (e *Engine) onGroup(ctx context.Context, ref duly.QueueRef, n spaceClass, run func(t *tx, q, topic *queue) error) error {
 	if err := ref.ValidateGroup(); err != nil {
 		return err
 	}
-	return e.add(ctx, n, func(t *tx) error {
-		if err := t.known(ref.Normal()); err != nil {
+	return e.changeWithSpace(ctx, n, func(t *tx) error {
+		if err := t.checkKnown(ref.Normal()); err != nil {
 			return err
 		}
 		q := t.queue(ref.Normal())
@@ -280,13 +280,13 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 		return r, err
 	}
 
-	err = e.onGroup(ctx, ref, needsNothing, func(t *tx, q, topic *queue) error {
+	err = e.onGroup(ctx, ref, spaceNone, func(t *tx, q, topic *queue) error {
 		at, err := t.findPlace(topic, to, parts)
 		if err != nil {
 			return err
 		}
 		r = q.seek(at)
-		if err := t.giveUp(q); err != nil {
+		if err := t.dropHeld(q); err != nil {
 			return err
 		}
 		_, err = t.floor(topic)
@@ -300,7 +300,7 @@ func (e *Engine) Seek(ctx context.Context, ref duly.QueueRef, to duly.From) (r d
 }
 
 // seek moves the cursor, and counts the messages that the group gives up.
-func (q *queue) seek(at target) duly.SeekResult {
+func (q *queue) seek(at seekPoint) duly.SeekResult {
 	n := &q.group.n
 	r := duly.SeekResult{Clipped: at.clipped, Skipped: q.held()}
 	if moved := at.first - 1 - n.cursor; moved > 0 {
@@ -314,8 +314,8 @@ func (q *queue) seek(at target) duly.SeekResult {
 	return r
 }
 
-// giveUp removes every message that a group holds, except the dead copies.
-func (t *tx) giveUp(q *queue) error {
+// dropHeld deletes all messages that a group holds, except the dead copies.
+func (t *tx) dropHeld(q *queue) error {
 	for _, name := range []string{"group_jobs_drop", "group_bodies_drop", "group_heads_drop"} {
 		if _, err := t.stmt(name).Int(1, q.id).Run(); err != nil {
 			return err
@@ -323,7 +323,7 @@ func (t *tx) giveUp(q *queue) error {
 	}
 	z := &q.sizes
 	z.Delayed, z.Ready, z.Blocked, z.Leased = 0, 0, 0, 0
-	q.first.due, q.first.leaseEnd = never, never
+	q.earliest.due, q.earliest.leaseEnd = never, never
 	q.group.held, q.group.stale = never, false
 	return nil
 }

@@ -29,8 +29,8 @@ func copyNumber(n duly.Number) duly.Number {
 	return n
 }
 
-// holds records that the group holds a message of the log.
-func (g *groupState) holds(n duly.Number) {
+// noteHeld records that the group holds a message of the log.
+func (g *groupState) noteHeld(n duly.Number) {
 	g.held = min(g.held, int64(duly.PositionPartsOf(n).Ordinal))
 }
 
@@ -97,9 +97,9 @@ func (j *job) readMessage(c *conn) error {
 	return nil
 }
 
-// lookMessage reads key and headers of a pointer, and the size of its body.
-func (j *job) lookMessage(c *conn) (size int, err error) {
-	s := c.stmt("message_look").Int(1, j.q.group.topicID).Int(2, j.ordinal())
+// readMessageHead reads key and headers of a pointer, and the size of its body.
+func (j *job) readMessageHead(c *conn) (size int, err error) {
+	s := c.stmt("message_head").Int(1, j.q.group.topicID).Int(2, j.ordinal())
 	row, err := s.Step()
 	if err != nil {
 		return 0, err
@@ -118,7 +118,7 @@ func (t *tx) buryMessage(j *job) error {
 	if err := j.readBody(t.conn); err != nil {
 		return err
 	}
-	if err := t.gone(j); err != nil {
+	if err := t.remove(j); err != nil {
 		return err
 	}
 
@@ -161,8 +161,8 @@ func (t *tx) hold(j *job) error {
 func (t *tx) missOne(j *job) error {
 	g := j.q.group
 	g.n.missed++
-	t.misses = append(t.misses, missNote{group: j.q.ref, first: j.ordinal(), last: j.ordinal(), n: 1})
-	return t.gone(j)
+	t.misses = append(t.misses, missedRange{group: j.q.ref, first: j.ordinal(), last: j.ordinal(), n: 1})
+	return t.remove(j)
 }
 
 // positionIn parses the ID of a message of a group. It returns ErrInvalid for an ID that
@@ -199,8 +199,8 @@ func (t *tx) reviveMessage(j *job) (err error) {
 	return t.put(j)
 }
 
-// beyond returns ErrConflict for a position beyond a group's cursor.
-func (t *tx) beyond(q *queue, id string) error {
+// beyondCursor returns ErrConflict for a position beyond a group's cursor.
+func (t *tx) beyondCursor(q *queue, id string) error {
 	if q.group == nil {
 		return nil
 	}
@@ -220,18 +220,18 @@ func (t *tx) beyond(q *queue, id string) error {
 	return duly.NotBeyondCursor(q.ref, id)
 }
 
-// missing returns the error for a job that does not exist.
-func (t *tx) missing(q *queue, id string) error {
-	if err := t.beyond(q, id); err != nil {
+// notFound returns the error for a job that does not exist.
+func (t *tx) notFound(q *queue, id string) error {
+	if err := t.beyondCursor(q, id); err != nil {
 		return err
 	}
-	return notThere(q, id)
+	return notFoundIn(q, id)
 }
 
-// asFailure returns nil for an error of the contract: that is the answer for one item,
+// failureOnly returns nil for an error of the contract: that is the answer for one item,
 // not a failure of the call.
-func asFailure(err error) error {
-	if refusal(err) {
+func failureOnly(err error) error {
+	if isRefusal(err) {
 		return nil
 	}
 	return err

@@ -10,16 +10,16 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// The hub's state of topics and groups. A group's deliverable messages are its ready
+// The notifier's state of topics and groups. A group's deliverable messages are its ready
 // messages and the messages beyond its cursor, so a commit that adds messages to a log
 // updates all its groups. The timer steps a topic when its first delayed message is due.
 // Readers of a log wait for a channel that is closed when messages enter.
 
-// learnTopic updates the part of a view that only a topic has.
-func (h *hub) learnTopic(v *view, q *queue) {
+// applyTopic updates the state that only a topic has.
+func (h *notifier) applyTopic(v *queueView, q *queue) {
 	v.ready = 0
-	v.first = noMoments
-	v.first.leaseEnd = q.first.due // the engine steps the topic by itself then
+	v.earliest = noEvents
+	v.earliest.leaseEnd = q.earliest.due // the engine steps the topic at that time
 	v.floor = q.log.floor
 	if v.last != q.log.n.last {
 		v.last = q.log.n.last
@@ -27,8 +27,8 @@ func (h *hub) learnTopic(v *view, q *queue) {
 	}
 }
 
-// updateGroups updates the views of a topic's groups after a change of the topic.
-func (h *hub) updateGroups(topic *queue, now int64) {
+// updateGroups updates the state of a topic's groups after a change of the topic.
+func (h *notifier) updateGroups(topic *queue, now int64) {
 	for _, ref := range topic.log.groups {
 		if g := h.e.w.queues[ref]; g != nil {
 			h.update(g, now)
@@ -36,28 +36,28 @@ func (h *hub) updateGroups(topic *queue, now int64) {
 	}
 }
 
-// learnGroup updates the part of a view that only a group has. With a filter or an
-// order, only a look at the messages finds how much of the lag is deliverable.
-func (h *hub) learnGroup(v *view, q *queue) {
-	v.unsure, v.called = false, q.group.called
+// applyGroup updates the state that only a group has. With a filter or an
+// order, only a poll of the messages finds how much of the lag is deliverable.
+func (h *notifier) applyGroup(v *queueView, q *queue) {
+	v.uncounted, v.called = false, q.group.called
 	topic := h.e.w.queues[q.group.topic]
 	if topic == nil || topic.log == nil {
 		return
 	}
-	v.first.due = min(v.first.due, topic.first.due)
+	v.earliest.due = min(v.earliest.due, topic.earliest.due)
 	switch n := min(q.lag(topic), q.heldRoom()); {
 	case n == 0:
 	case q.plainGroup():
 		v.ready += n
 	default:
-		v.unsure = true
+		v.uncounted = true
 	}
 }
 
-// known returns an error for the name of a topic or of an unknown group, see tx.known.
-func (h *hub) known(ref duly.QueueRef) error {
+// checkKnown returns an error for the name of a topic or of an unknown group, see tx.known.
+func (h *notifier) checkKnown(ref duly.QueueRef) error {
 	exists := func(ref duly.QueueRef, k kind) bool {
-		v := h.views[door{ref: ref}]
+		v := h.views[waitKey{ref: ref}]
 		return v != nil && v.exists && v.kind == k
 	}
 	switch topic, _, isGroup := ref.Group(); {
@@ -73,10 +73,10 @@ func (h *hub) known(ref duly.QueueRef) error {
 
 // entered returns a channel that is closed when messages enter a topic, or when the
 // topic is destroyed. It returns nil for an unknown topic.
-func (h *hub) entered(topic duly.QueueRef) <-chan struct{} {
+func (h *notifier) entered(topic duly.QueueRef) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	v := h.views[door{ref: topic}]
+	v := h.views[waitKey{ref: topic}]
 	if v == nil || v.kind != kindTopic {
 		return nil
 	}
@@ -86,14 +86,14 @@ func (h *hub) entered(topic duly.QueueRef) <-chan struct{} {
 	return v.readers
 }
 
-func (v *view) wakeReaders() {
+func (v *queueView) wakeReaders() {
 	if v.readers != nil {
 		close(v.readers)
 		v.readers = nil
 	}
 }
 
-// consumers has the names that callers pass with Reserve, by group. It is only in
+// consumers holds the names that callers pass with Reserve, by group. It is kept only in
 // memory, so that no call costs a write.
 type consumers struct {
 	mu     sync.Mutex

@@ -22,7 +22,7 @@ func (t *tx) stepTopic(q *queue) (more bool, err error) {
 	if err := t.forgetOldIDs(q); err != nil {
 		return false, err
 	}
-	again, err := t.keep(q)
+	again, err := t.trimLog(q)
 	return more || again, err
 }
 
@@ -30,7 +30,7 @@ func (t *tx) stepTopic(q *queue) (more bool, err error) {
 // steps it.
 func (t *tx) topicOverdue(q *queue) bool {
 	c, n := &q.log.cfg, &q.log.n
-	if q.first.due <= t.now || n.ids > 0 {
+	if q.earliest.due <= t.now || n.ids > 0 {
 		return true
 	}
 	if n.messages() == 0 {
@@ -46,10 +46,10 @@ func (t *tx) topicOverdue(q *queue) bool {
 	return c.MaxAge != duly.None || c.Keep != duly.None || idle || len(q.log.groups) > 0 && floor > n.first
 }
 
-// keep deletes the beginning of a log: messages that no group needs, and messages over
-// max_age, max_count and max_bytes. It ends early after MaxTrimmed messages, and once its
-// transaction has deleted some 8 MiB: the other calls wait for that transaction.
-func (t *tx) keep(q *queue) (more bool, err error) {
+// trimLog deletes the beginning of a log: messages that no group needs, and messages over
+// max_age, max_count and max_bytes. It ends early after MaxTrimmed messages, and
+// once its transaction has deleted about 8 MiB, because other calls wait for it.
+func (t *tx) trimLog(q *queue) (more bool, err error) {
 	l := q.log
 	if err := t.flushMessages(); err != nil {
 		return false, err
@@ -60,13 +60,13 @@ func (t *tx) keep(q *queue) (more bool, err error) {
 		if err != nil || n <= 0 {
 			return false, err
 		}
-		if left == 0 || t.deleted >= duly.MaxBatchBytes {
+		if left == 0 || t.trimmedBytes >= duly.MaxBatchBytes {
 			return true, nil
 		}
 
 		last = min(last, l.n.first+left-1)
-		if room := duly.MaxBatchBytes - t.deleted; l.n.bytes() > room {
-			full, err := t.firstBehind(q, l.n.goneBytes+room)
+		if room := duly.MaxBatchBytes - t.trimmedBytes; l.n.bytes() > room {
+			full, err := t.firstAtSize(q, l.n.goneBytes+room)
 			if err != nil {
 				return false, err
 			}
@@ -78,7 +78,7 @@ func (t *tx) keep(q *queue) (more bool, err error) {
 			return false, err
 		}
 		left -= l.n.first - first
-		t.deleted += l.n.goneBytes - gone
+		t.trimmedBytes += l.n.goneBytes - gone
 	}
 }
 
@@ -106,7 +106,7 @@ func (t *tx) nextToDelete(q *queue) (last int64, counter *int64, err error) {
 // isHeld reports whether a message is needed only because groups hold it.
 func (t *tx) isHeld(q *queue, ordinal int64) bool {
 	for _, ref := range q.log.groups {
-		if g := t.peek(ref); g != nil && !g.parked(t.now) && g.group.n.cursor < ordinal {
+		if g := t.peek(ref); g != nil && !g.isParked(t.now) && g.group.n.cursor < ordinal {
 			return false
 		}
 	}
@@ -128,7 +128,7 @@ func (t *tx) voids(topic duly.QueueRef) bool {
 		})
 }
 
-// unneeded returns the last message that trim deletes.
+// unneeded returns the last message that no group needs.
 func (t *tx) unneeded(q *queue) (int64, error) {
 	l := q.log
 	if len(l.groups) == 0 {
@@ -155,13 +155,13 @@ func (t *tx) overBounds(q *queue) (last int64, err error) {
 		}
 		last = young.ordinal - 1
 	}
-	crowd, err := t.crowd(q, 0, 0)
+	crowd, err := t.overflow(q, 0, 0)
 	return max(last, crowd), err
 }
 
-// crowd returns the last message that max_count and max_bytes drop to make room for that
+// overflow returns the last message that max_count and max_bytes drop to make room for that
 // many additional messages and bytes. With overflow refuse no group needs that message.
-func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
+func (t *tx) overflow(q *queue, messages, bytes int64) (last int64, err error) {
 	l, n := q.log, &q.log.n
 	if l.cfg.MaxCount != duly.None {
 		over := n.messages() + n.delayed + messages - int64(l.cfg.MaxCount)
@@ -170,7 +170,7 @@ func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 
 	if l.cfg.MaxBytes != duly.None {
 		if over := n.bytes() + n.delayedBytes + bytes - l.cfg.MaxBytes; over > 0 {
-			p, err := t.firstBehind(q, n.goneBytes+over)
+			p, err := t.firstAtSize(q, n.goneBytes+over)
 			if err != nil {
 				return 0, err
 			}
@@ -186,9 +186,9 @@ func (t *tx) crowd(q *queue, messages, bytes int64) (last int64, err error) {
 	return min(last, floor-1), err
 }
 
-// firstBehind finds the first message up to which the log has a size. The size rises
+// firstAtSize finds the first message up to which the log has a size. The size rises
 // with the ordinals, so this is a binary search.
-func (t *tx) firstBehind(q *queue, size int64) (int64, error) {
+func (t *tx) firstAtSize(q *queue, size int64) (int64, error) {
 	low, high := q.log.n.first, q.log.n.last
 	for low < high {
 		middle := low + (high-low)/2
@@ -205,9 +205,9 @@ func (t *tx) firstBehind(q *queue, size int64) (int64, error) {
 	return low, nil
 }
 
-// makeRoomFor drops messages by max_count and max_bytes until m fits. It returns ErrFull
+// makeRoom drops messages by max_count and max_bytes until m fits. It returns ErrFull
 // if it may not drop enough.
-func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
+func (t *tx) makeRoom(q *queue, m *message) (full, err error) {
 	l, n := q.log, &q.log.n
 	if l.cfg.MaxCount == duly.None && l.cfg.MaxBytes == duly.None {
 		return nil, nil
@@ -216,7 +216,7 @@ func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 		return nil, err
 	}
 
-	last, err := t.crowd(q, 1, m.size())
+	last, err := t.overflow(q, 1, m.size())
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (t *tx) makeRoomFor(q *queue, m *message) (full, err error) {
 func (t *tx) drop(q *queue, last int64) error {
 	gone := q.log.n.goneBytes
 	err := t.deleteUntil(q, last, &q.log.n.dropped)
-	t.deleted += q.log.n.goneBytes - gone
+	t.trimmedBytes += q.log.n.goneBytes - gone
 	return err
 }
 
@@ -304,7 +304,7 @@ func (t *tx) floor(q *queue) (int64, error) {
 		floor, lowest := q.log.n.last+1, (*queue)(nil)
 		for _, ref := range q.log.groups {
 			g := t.peek(ref)
-			if g == nil || g.parked(t.now) {
+			if g == nil || g.isParked(t.now) {
 				continue
 			}
 			if needs := g.group.floor(); needs < floor {
@@ -353,7 +353,7 @@ func (t *tx) readHeld(topic, g *queue) error {
 
 // firstHeld finds the first message of the log that a group holds, from a place on. It
 // skips requeued copies, which need no message of the log. Dead copies come last.
-func (t *tx) firstHeld(topic, g *queue, from place) (int64, error) {
+func (t *tx) firstHeld(topic, g *queue, from logPlace) (int64, error) {
 	number := topic.log.position(from.ordinal, from.ms)
 	s := t.stmt("held_from").Int(1, g.id).Blob(2, number[:])
 	defer s.Reset()
@@ -378,7 +378,7 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 	missed := max(0, last-n.cursor)
 	n.cursor = max(n.cursor, last)
 	for _, number := range held {
-		// Read again: freeing one message's key may have changed another message.
+		// Freeing the key of an earlier message may have changed this one.
 		j, err := t.byNumber(g, number)
 		if err != nil {
 			return err
@@ -386,21 +386,21 @@ func (t *tx) miss(g *queue, held []duly.Number, first, last int64) error {
 		if j == nil {
 			continue
 		}
-		if err := t.gone(j); err != nil {
+		if err := t.remove(j); err != nil {
 			return err
 		}
 		missed++
 	}
 
 	if n.missed += missed; missed > 0 {
-		t.misses = append(t.misses, missNote{group: g.ref, first: first, last: last, n: missed})
+		t.misses = append(t.misses, missedRange{group: g.ref, first: first, last: last, n: missed})
 	}
 	return nil
 }
 
 // heldBetween lists the messages that a group holds between two places of the log,
 // without copies.
-func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, err error) {
+func (t *tx) heldBetween(topic, g *queue, from, to logPlace) (held []duly.Number, err error) {
 	first, last := topic.log.position(from.ordinal, from.ms), topic.log.position(to.ordinal, to.ms)
 	err = eachRow(t.stmt("held_between").Int(1, g.id).Blob(2, first[:]).Blob(3, last[:]), func(s *sq.Stmt) {
 		if !packedCopy(s.ColRaw(1)) {
@@ -410,14 +410,14 @@ func (t *tx) heldBetween(topic, g *queue, from, to place) (held []duly.Number, e
 	return held, err
 }
 
-// parked reports whether a group was idle for too long. It then needs no message.
-func (q *queue) parked(now int64) bool {
+// isParked reports whether a group was idle for too long. It then needs no message.
+func (q *queue) isParked(now int64) bool {
 	idle := q.cfg.Group.Idle
 	return idle != duly.None && past(q.group.called+clock.Millis(idle), now)
 }
 
-// missNote is a range of messages that a group has missed, for logging.
-type missNote struct {
+// missedRange is a range of messages that a group has missed, for logging.
+type missedRange struct {
 	group       duly.QueueRef
 	first, last int64 // ordinals
 	n           int64
@@ -432,7 +432,7 @@ const missPause = time.Minute
 func (w *writer) logMisses(t *tx) {
 	for _, m := range t.misses {
 		if w.misses == nil {
-			w.misses = map[duly.QueueRef]missNote{}
+			w.misses = map[duly.QueueRef]missedRange{}
 		}
 		if before, ok := w.misses[m.group]; ok {
 			m.logged = before.logged

@@ -20,14 +20,14 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 		return nil, err
 	}
 	if len(messages) == 0 {
-		return []duly.PublishResult{}, e.alive(ctx)
+		return []duly.PublishResult{}, e.checkOpen(ctx)
 	}
 
-	p := &publishes{items: make([]publish, len(messages)), results: make([]duly.PublishResult, len(messages))}
-	p.judge(e, messages, leaves(ctx))
+	p := &publishCall{items: make([]publishItem, len(messages)), results: make([]duly.PublishResult, len(messages))}
+	p.validate(e, messages, mayReturnEarly(ctx))
 	for {
-		if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, joins: joinsPushes,
-			needs: needsRoom}); err != nil {
+		if err := e.write(ctx, &op{Call: batch.Call{Items: len(messages), Bytes: size}, run: p.run, kind: opPush,
+			space: spaceLarge}); err != nil {
 			return nil, err
 		}
 		if !p.more {
@@ -36,15 +36,15 @@ func (e *Engine) Publish(ctx context.Context, messages []duly.Message) ([]duly.P
 	}
 }
 
-// publishes is one call of Publish.
-type publishes struct {
-	items   []publish
+// publishCall is one call of Publish.
+type publishCall struct {
+	items   []publishItem
 	results []duly.PublishResult
 	more    bool // a topic needs another step before the call publishes
 }
 
-// publish is one validated message of a call.
-type publish struct {
+// publishItem is one validated message of a call.
+type publishItem struct {
 	message
 	ref duly.QueueRef
 	due int64
@@ -70,7 +70,7 @@ func (m *message) size() int64 {
 	return int64(n)
 }
 
-func (p *publishes) judge(e *Engine, messages []duly.Message, keep bool) {
+func (p *publishCall) validate(e *Engine, messages []duly.Message, copyBodies bool) {
 	now := e.cfg.Clock.Now()
 	for i := range messages {
 		m, item := &messages[i], &p.items[i]
@@ -80,7 +80,7 @@ func (p *publishes) judge(e *Engine, messages []duly.Message, keep bool) {
 			planned, item.due, item.err = m.Plan(now)
 			item.ref = duly.QueueRef{Namespace: planned.Namespace, Name: planned.Topic}
 			item.message = message{id: m.ID, key: m.Key, headers: packHeaders(planned.Headers), body: m.Body}
-			if keep {
+			if copyBodies {
 				item.body = bytes.Clone(m.Body)
 			}
 		}
@@ -91,7 +91,7 @@ func (p *publishes) judge(e *Engine, messages []duly.Message, keep bool) {
 // run publishes the messages in their order. It may run more than once. If a step does not
 // bring a topic within its bounds, run publishes nothing and sets more: Publish then
 // repeats it in another transaction, so that other calls come between.
-func (p *publishes) run(t *tx) error {
+func (p *publishCall) run(t *tx) error {
 	topics, more, err := p.stepTopics(t)
 	if p.more = more; err != nil || more {
 		return err
@@ -106,7 +106,7 @@ func (p *publishes) run(t *tx) error {
 		if q == nil || q.ref != item.ref {
 			next, err := t.makeTopic(item.ref)
 			if err != nil {
-				if !refusal(err) {
+				if !isRefusal(err) {
 					return err
 				}
 				p.results[i] = duly.PublishResult{ID: item.id, Err: err}
@@ -122,17 +122,17 @@ func (p *publishes) run(t *tx) error {
 	}
 
 	for _, q := range topics {
-		if _, err := t.floor(q); err != nil { // to note who holds it from now on
+		if _, err := t.floor(q); err != nil { // records which group now holds it
 			return err
 		}
 	}
 	return nil
 }
 
-// stepTopics steps the topics of the call that exist, before the call publishes: a step
-// between its messages could delete messages that the call has just added, if no group
-// needs them. more reports that a topic is still over max_count or max_bytes.
-func (p *publishes) stepTopics(t *tx) (topics []*queue, more bool, err error) {
+// stepTopics steps the topics of the call that exist, before the call publishes. A step
+// between its messages could delete messages that the call has just added and no group
+// needs. more reports that a topic is still over max_count or max_bytes.
+func (p *publishCall) stepTopics(t *tx) (topics []*queue, more bool, err error) {
 	var ref duly.QueueRef
 	for i := range p.items {
 		item := &p.items[i]
@@ -149,13 +149,13 @@ func (p *publishes) stepTopics(t *tx) (topics []*queue, more bool, err error) {
 		if _, err := t.stepTopic(q); err != nil {
 			return nil, false, err
 		}
-		last, err := t.crowd(q, 0, 0)
+		last, err := t.overflow(q, 0, 0)
 		if err != nil {
 			return nil, false, err
 		}
 		crowded := last >= q.log.n.first
 		if !crowded {
-			if crowded, err = p.makeRoom(t, q); err != nil {
+			if crowded, err = p.dropAhead(t, q); err != nil {
 				return nil, false, err
 			}
 		}
@@ -164,18 +164,18 @@ func (p *publishes) stepTopics(t *tx) (topics []*queue, more bool, err error) {
 	return topics, more, nil
 }
 
-// makeRoom drops messages in advance if max_count drops large messages for the call's
+// dropAhead drops messages in advance if max_count drops large messages for the call's
 // small ones: the call publishes in one transaction, which may delete 8 MiB. more reports
 // that the transaction has reached that bound.
-func (p *publishes) makeRoom(t *tx, q *queue) (more bool, err error) {
+func (p *publishCall) dropAhead(t *tx, q *queue) (more bool, err error) {
 	n := &q.log.n
-	room := max(0, duly.MaxBatchBytes-t.deleted)
+	room := max(0, duly.MaxBatchBytes-t.trimmedBytes)
 	if q.log.cfg.MaxCount == duly.None || n.delayed >= int64(q.log.cfg.MaxCount) || n.bytes() <= room {
 		return false, nil
 	}
 
 	crowd := func(messages int64) (last, size int64, err error) {
-		if last, err = t.crowd(q, messages, 0); err != nil || last < n.first {
+		if last, err = t.overflow(q, messages, 0); err != nil || last < n.first {
 			return last, 0, err
 		}
 		until, err := t.enteredUntil(q, last)
@@ -184,7 +184,7 @@ func (p *publishes) makeRoom(t *tx, q *queue) (more bool, err error) {
 	if _, size, err := crowd(int64(len(p.items))); err != nil || size <= room {
 		return false, err
 	}
-	fresh, err := p.fresh(t, q)
+	fresh, err := p.countFresh(t, q)
 	if err != nil {
 		return false, err
 	}
@@ -196,15 +196,15 @@ func (p *publishes) makeRoom(t *tx, q *queue) (more bool, err error) {
 	if room == 0 {
 		return true, nil
 	}
-	full, err := t.firstBehind(q, n.goneBytes+room)
+	full, err := t.firstAtSize(q, n.goneBytes+room)
 	if err != nil {
 		return false, err
 	}
 	return true, t.drop(q, min(last, full))
 }
 
-// fresh counts the messages of the call that a topic does not know and has room for.
-func (p *publishes) fresh(t *tx, q *queue) (n int64, err error) {
+// countFresh counts the messages of the call that a topic does not know and has room for.
+func (p *publishCall) countFresh(t *tx, q *queue) (n int64, err error) {
 	cfg, ids := &q.log.cfg, map[string]bool{}
 	for i := range p.items {
 		item := &p.items[i]
@@ -232,7 +232,7 @@ func (p *publishes) fresh(t *tx, q *queue) (n int64, err error) {
 }
 
 // publishOne publishes one message, in the contract's order: exists, full.
-func (t *tx) publishOne(q *queue, p *publish, r *duly.PublishResult) error {
+func (t *tx) publishOne(q *queue, p *publishItem, r *duly.PublishResult) error {
 	l, m := q.log, p.message
 	delayed := p.due > t.now
 	*r = duly.PublishResult{ID: m.id, Outcome: duly.Created}
@@ -244,7 +244,7 @@ func (t *tx) publishOne(q *queue, p *publish, r *duly.PublishResult) error {
 		m.id = duly.NewNumber().String()
 		r.ID = m.id
 	}
-	if full, err := t.makeRoomFor(q, &m); err != nil || full != nil {
+	if full, err := t.makeRoom(q, &m); err != nil || full != nil {
 		if full != nil {
 			*r = duly.PublishResult{ID: p.id, Err: full}
 		}

@@ -20,7 +20,7 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 	defer timeout.Stop()
 	topic := int64(0) // the queue ID that the first page came from
 	for {
-		entered := e.hub.entered(ref) // before the read, so that no message is missed
+		entered := e.notifier.entered(ref) // before the read, so that no message is missed
 		page, err := e.readPage(ctx, ref, &p, &topic)
 		if err != nil || len(page.Entries) > 0 || p.Wait == 0 {
 			return page, err
@@ -41,7 +41,7 @@ func (e *Engine) Read(ctx context.Context, ref duly.QueueRef, p duly.ReadParams)
 // readPage reads a page without waiting. It sets topic to the ID of the topic. If topic is
 // set, readPage returns ErrNotFound for another topic of the name.
 func (e *Engine) readPage(ctx context.Context, ref duly.QueueRef, p *duly.ReadParams, topic *int64) (page duly.ReadPage, err error) {
-	err = e.lookAtTopic(ctx, ref, func(t *tx, q *queue) error {
+	err = e.onTopicSnapshot(ctx, ref, func(t *tx, q *queue) error {
 		page = duly.ReadPage{}
 		if *topic != 0 && *topic != q.id {
 			return duly.NoTopic(ref)

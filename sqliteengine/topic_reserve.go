@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// A Reserve from a group takes ready messages, as from a queue, and new ones from the
+// A Reserve from a group returns ready messages, as from a queue, and new ones from the
 // log. Calls in one transaction share the messages that are read from the log and the
 // statements that store the leases.
 
@@ -20,22 +20,22 @@ func newToken() uint64 {
 	return max(2, binary.BigEndian.Uint64(b[:])>>1)
 }
 
-// fresh is a message of the log beyond the cursor.
-type fresh struct {
+// logMessage is a message of the log beyond the cursor.
+type logMessage struct {
 	ordinal, ms int64
 	message
 }
 
-// news has a group's new messages, shared by the calls of a transaction.
-type news struct {
-	all  []fresh // in log order
-	next int     // the first of them that the cursor has not passed
-	held []heldNew
-	keys map[string]bool // the order keys of held
+// newMessages buffers a group's new messages for the calls of a transaction.
+type newMessages struct {
+	all    []logMessage // in log order
+	next   int          // index of the first message beyond the cursor
+	leased []leasedNew
+	keys   map[string]bool // the order keys of held
 }
 
-// heldNew is a new message that was handed out and is not stored as held yet.
-type heldNew struct {
+// leasedNew is a new message that was leased and whose row is not stored yet.
+type leasedNew struct {
 	number  duly.Number
 	end, ms int64
 	ended   uint64
@@ -48,11 +48,11 @@ func (q *queue) lag(topic *queue) int64 { return topic.log.n.last - q.group.n.cu
 // heldRoom returns how many more messages the group may hold.
 func (q *queue) heldRoom() int64 { return max(0, int64(q.cfg.Group.MaxHeld)-q.held()) }
 
-// fromGroup takes up to n messages of a group. Ready messages come first. While there are
+// fromGroup reserves up to n messages of a group. Ready messages come first. While there are
 // new messages, ready ones get at most half of n, new ones come next, and ready ones fill
 // the rest.
-func (r *reserve) fromGroup(t *tx, s *supply, n int) error {
-	q, end := s.q, len(r.got)+n
+func (r *reserveCall) fromGroup(t *tx, s *readyBuffer, n int) error {
+	q, end := s.q, len(r.deliveries)+n
 	topic := t.topicOf(q)
 	if topic == nil {
 		return duly.NoTopic(q.group.topic)
@@ -61,23 +61,23 @@ func (r *reserve) fromGroup(t *tx, s *supply, n int) error {
 		if err := r.fromReady(t, s, (n+1)/2); err != nil {
 			return err
 		}
-		if err := r.fromLog(t, s, topic, end-len(r.got)); err != nil {
+		if err := r.fromLog(t, s, topic, end-len(r.deliveries)); err != nil {
 			return err
 		}
 	}
-	return r.fromReady(t, s, end-len(r.got))
+	return r.fromReady(t, s, end-len(r.deliveries))
 }
 
-// fromLog moves the cursor until n new messages are leased. It passes over at most 1000
-// messages and some 8 MiB: the other calls wait for its transaction.
-func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
+// fromLog moves the cursor until n new messages are leased. It skips at most 1000
+// messages and about 8 MiB, because other calls wait for its transaction.
+func (r *reserveCall) fromLog(t *tx, s *readyBuffer, topic *queue, n int) error {
 	g := s.q.group
 	for passed, bytes := 0, 0; n > 0 && !r.full && s.q.heldRoom() > 0; {
 		m, err := s.newMessage(t, topic, n)
 		if err != nil || m == nil {
 			return err
 		}
-		if r.full = len(r.got) > 0 && r.bytes+len(m.body) > duly.MaxBatchBytes; r.full {
+		if r.full = len(r.deliveries) > 0 && r.bytes+len(m.body) > duly.MaxBatchBytes; r.full {
 			return nil
 		}
 		if passed == duly.MaxPassed || bytes > duly.MaxBatchBytes {
@@ -87,8 +87,8 @@ func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 
 		g.n.missed += m.ordinal - g.n.cursor - 1 // deleted by another program
 		g.n.cursor = m.ordinal
-		s.news.next++
-		leased, err := r.takeNew(t, s, topic, m)
+		s.new.next++
+		leased, err := r.leaseNew(t, s, topic, m)
 		if err != nil {
 			return err
 		}
@@ -103,8 +103,8 @@ func (r *reserve) fromLog(t *tx, s *supply, topic *queue, n int) error {
 
 // newMessage returns the first message beyond the cursor, nil for none. It reads ahead
 // for a call that may take n.
-func (s *supply) newMessage(t *tx, topic *queue, n int) (*fresh, error) {
-	w, g := &s.news, s.q.group
+func (s *readyBuffer) newMessage(t *tx, topic *queue, n int) (*logMessage, error) {
+	w, g := &s.new, s.q.group
 	if w.next == len(w.all) && s.q.lag(topic) > 0 {
 		limit := min(max(n, t.wanted(s.q.ref)), duly.MaxBatch)
 		if err := w.read(t, topic, g.n.cursor+1, limit); err != nil {
@@ -122,7 +122,7 @@ func (s *supply) newMessage(t *tx, topic *queue, n int) (*fresh, error) {
 }
 
 // read reads messages of the log, up to the bound on the bodies of one call.
-func (w *news) read(t *tx, topic *queue, from int64, limit int) error {
+func (w *newMessages) read(t *tx, topic *queue, from int64, limit int) error {
 	if err := t.flushMessages(); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (w *news) read(t *tx, topic *queue, from int64, limit int) error {
 		if err != nil || !row {
 			return err
 		}
-		m := fresh{ordinal: s.ColInt(0), ms: s.ColInt(1)}
+		m := logMessage{ordinal: s.ColInt(0), ms: s.ColInt(1)}
 		m.key, m.headers, m.body = s.ColText(3), s.ColBytes(4), s.ColBytes(5)
 		w.all = append(w.all, m)
 		if bytes += len(m.body); bytes > duly.MaxBatchBytes {
@@ -145,8 +145,8 @@ func (w *news) read(t *tx, topic *queue, from int64, limit int) error {
 	}
 }
 
-// takeNew hands out a new message, unless the filter excludes it or its key is busy.
-func (r *reserve) takeNew(t *tx, s *supply, topic *queue, m *fresh) (leased bool, err error) {
+// leaseNew leases a new message, unless the filter excludes it or its key is busy.
+func (r *reserveCall) leaseNew(t *tx, s *readyBuffer, topic *queue, m *logMessage) (leased bool, err error) {
 	q := s.q
 	headers := unpackHeaders(m.headers)
 	if !duly.Matches(q.group.conditions, m.key, headers) {
@@ -159,34 +159,34 @@ func (r *reserve) takeNew(t *tx, s *supply, topic *queue, m *fresh) (leased bool
 	j.OrderKey, j.Headers, j.Body, j.hasBody = m.key, headers, m.body, true
 	j.PushedAt, j.DueAt = m.ms, m.ms
 	j.asMessage(nil)
-	if free, err := r.lockNew(t, s, j); err != nil || !free {
+	if free, err := r.lockKeyOfNew(t, s, j); err != nil || !free {
 		return false, err
 	}
 
-	w := &s.news
+	w := &s.new
 	j.ended, j.state, j.leaseEnd = r.fence()-1, duly.StateLeased, t.leaseEnd(j, r.p.Lease)
-	w.held = append(w.held, heldNew{j.number, j.leaseEnd, m.ms, j.ended, j.packMessage()})
-	q.group.holds(j.number)
-	q.moved(duly.StateNone, duly.StateLeased)
-	note(&q.first.leaseEnd, j.leaseEnd)
+	w.leased = append(w.leased, leasedNew{j.number, j.leaseEnd, m.ms, j.ended, j.packMessage()})
+	q.group.noteHeld(j.number)
+	q.countMove(duly.StateNone, duly.StateLeased)
+	lower(&q.earliest.leaseEnd, j.leaseEnd)
 	q.delivered(t.now)
-	r.add(j, t.now, len(w.all)-w.next+1)
-	if len(w.held) == widths[0] {
-		err = s.flushNews(t)
+	r.deliver(j, t.now, len(w.all)-w.next+1)
+	if len(w.leased) == widths[0] {
+		err = s.flushNew(t)
 	}
 	return true, err
 }
 
-// lockNew takes the order key of a new message. If the key is busy, the message is
+// lockKeyOfNew takes the order key of a new message. If the key is busy, the message is
 // stored as blocked.
-func (r *reserve) lockNew(t *tx, s *supply, j *job) (free bool, err error) {
-	key, w := j.lockKey(), &s.news
+func (r *reserveCall) lockKeyOfNew(t *tx, s *readyBuffer, j *job) (free bool, err error) {
+	key, w := j.lockKey(), &s.new
 	if key == "" {
 		return true, nil
 	}
 
-	if w.keys[key] { // its holder must be found
-		if err := s.flushNews(t); err != nil {
+	if w.keys[key] { // readyOrBlocked must find the holder's row
+		if err := s.flushNew(t); err != nil {
 			return false, err
 		}
 	}
@@ -206,17 +206,17 @@ func (r *reserve) lockNew(t *tx, s *supply, j *job) (free bool, err error) {
 }
 
 // fence returns the token of this Reserve.
-func (r *reserve) fence() uint64 {
+func (r *reserveCall) fence() uint64 {
 	if r.token == 0 {
 		r.token = newToken()
 	}
 	return r.token
 }
 
-// flushNews stores the new messages of heldNew.
-func (s *supply) flushNews(t *tx) error {
-	w := &s.news
-	for rest := w.held; len(rest) > 0; {
+// flushNew stores the leased new messages.
+func (s *readyBuffer) flushNew(t *tx) error {
+	w := &s.new
+	for rest := w.leased; len(rest) > 0; {
 		n := width(len(rest))
 		q := t.conn.many("hold_many", n)
 		for k := range rest[:n] {
@@ -229,17 +229,17 @@ func (s *supply) flushNews(t *tx) error {
 		}
 		rest = rest[n:]
 	}
-	w.held = w.held[:0]
+	w.leased = w.leased[:0]
 	clear(w.keys)
 	return nil
 }
 
-// leaseEnd returns the end of a lease that begins now. A lease of 0 means the job's own.
+// leaseEnd returns the end of a lease that begins now. 0 means the job's own lease.
 func (t *tx) leaseEnd(j *job, lease time.Duration) int64 {
 	if lease == 0 {
 		lease = j.Lease
 	}
-	return clock.CeilMilli(t.t.Add(lease))
+	return clock.CeilMilli(t.time.Add(lease))
 }
 
 // unread counts the new messages that a Reserve would find, up to most: messages beyond
@@ -250,7 +250,7 @@ func (t *tx) unread(q *queue, most int) (int64, error) {
 		return 0, nil
 	}
 	n := q.lag(topic)
-	if topic.first.due <= t.now {
+	if topic.earliest.due <= t.now {
 		due, err := t.count(t.stmt("delayed_count").Int(1, topic.id).Int(2, t.now).Int(3, countBound))
 		if err != nil {
 			return 0, err
@@ -270,9 +270,9 @@ func (q *queue) plainGroup() bool {
 }
 
 // unreadOf counts for a group with a filter or an order, by the messages themselves. It
-// reads as far as a Reserve does in one step. Messages that the filter passes over count
-// as one: until a Reserve has passed them the log keeps them, and a full topic could not
-// take the message that the group waits for.
+// reads as far as a Reserve does in one step. Messages that the filter excludes
+// count as one message: the log keeps them until a Reserve has skipped them, and a full
+// topic could not store the message that the group waits for.
 func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	if err := t.flushMessages(); err != nil {
 		return 0, err
@@ -292,7 +292,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 		}
 		room--
 		if q.cfg.Group.Order == duly.OrderKeys && key != "" {
-			_, held, err := t.head(q, key)
+			_, held, err := t.keyHolder(q, key)
 			if err != nil || held || busy[key] {
 				return err
 			}
@@ -322,7 +322,7 @@ func (t *tx) unreadOf(q, topic *queue, most int) (n int64, err error) {
 	}
 
 	if n == 0 && (filtered || seen >= duly.MaxPassed) {
-		return 1, nil // there may be more behind: a Reserve will find out
+		return 1, nil // more messages may follow; a Reserve will find them
 	}
 	return n, nil
 }

@@ -42,7 +42,7 @@ func (t *tx) readKind(q *queue) error {
 		if err := eachRow(t.stmt("group_find").Int(1, q.id), func(s *sq.Stmt) { q.scanGroup(s) }); err != nil {
 			return err
 		}
-		q.group.called = max(q.group.called, t.w.e.hub.called(q.ref))
+		q.group.called = max(q.group.called, t.w.e.notifier.called(q.ref))
 		topic, _, _ := q.ref.Group()
 		s := t.stmt("topic_id").Text(1, topic.Namespace).Text(2, topic.Name)
 		return eachRow(s, func(s *sq.Stmt) { q.group.topic, q.group.topicID = topic, s.ColInt(0) })
@@ -52,7 +52,7 @@ func (t *tx) readKind(q *queue) error {
 
 // topicOf returns the topic of a group, nil if it is missing in a damaged file.
 func (t *tx) topicOf(g *queue) *queue {
-	if t.reading {
+	if t.readOnly {
 		topic, err := t.readQueue(g.group.topic)
 		if err != nil || topic == nil || topic.kind != kindTopic {
 			return nil
@@ -71,7 +71,7 @@ func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 	g := q.group
 	s := &duly.GroupStats{
 		Filtered: g.n.filtered, Skipped: g.n.skipped, Replayed: g.n.replayed, Missed: g.n.missed,
-		Parked: q.parked(t.now), Consumers: t.w.e.consumers.list(q.id, t.now),
+		Parked: q.isParked(t.now), Consumers: t.w.e.consumers.list(q.id, t.now),
 	}
 
 	topic := t.topicOf(q)
@@ -95,7 +95,7 @@ func (t *tx) groupStats(q *queue) (*duly.GroupStats, error) {
 }
 
 // floorOf returns the first stored message that a group needs.
-func (t *tx) floorOf(topic, g *queue) (place, error) {
+func (t *tx) floorOf(topic, g *queue) (logPlace, error) {
 	first, err := t.messageAt(topic, topic.log.n.first)
 	if err != nil {
 		return first, err
@@ -133,10 +133,10 @@ func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 	}
 
 	n := &q.log.n
-	next, lowest := n.last+1, place{ordinal: n.last + 1}
+	next, lowest := n.last+1, logPlace{ordinal: n.last + 1}
 	var holder *queue
 	for _, g := range groups {
-		if g.parked(t.now) {
+		if g.isParked(t.now) {
 			continue
 		}
 		floor, err := t.floorOf(q, g)
@@ -156,7 +156,7 @@ func (t *tx) floors(q *queue) (floors []duly.Floor, err error) {
 
 	_, name, _ := holder.ref.Group()
 	f := duly.Floor{Position: q.log.position(lowest.ordinal, lowest.ms), Group: name, Alone: next - lowest.ordinal}
-	if held := t.w.e.hub.floor(q.ref); held.group == holder.ref {
+	if held := t.w.e.notifier.floor(q.ref); held.group == holder.ref {
 		f.Since = clock.FromMilli(held.since)
 	}
 	return []duly.Floor{f}, nil
@@ -183,20 +183,20 @@ func (t *tx) groupsOf(q *queue) (groups []*queue, err error) {
 }
 
 // floor returns the group at the floor of a topic, as far as memory has it.
-func (h *hub) floor(topic duly.QueueRef) heldFloor {
+func (h *notifier) floor(topic duly.QueueRef) heldFloor {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.views[door{ref: topic}]; v != nil {
+	if v := h.views[waitKey{ref: topic}]; v != nil {
 		return v.floor
 	}
 	return heldFloor{}
 }
 
 // called returns the time of a group's last Reserve, as far as memory has it.
-func (h *hub) called(group duly.QueueRef) int64 {
+func (h *notifier) called(group duly.QueueRef) int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if v := h.views[door{ref: group}]; v != nil {
+	if v := h.views[waitKey{ref: group}]; v != nil {
 		return v.called
 	}
 	return 0

@@ -57,9 +57,9 @@ func openCounted(t *testing.T) (*Engine, *atomic.Int64) {
 	return e, transactions
 }
 
-// A Reserve whose filter passes over large messages ends its transaction after 8 MiB of
-// them, so that other calls come between.
-func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
+// A Reserve whose filter skips large messages ends its transaction after 8 MiB of them, so
+// that other calls run in between.
+func TestFilterSkipsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
 	group := duly.Q("events@few")
@@ -82,8 +82,7 @@ func TestFilterPassesOverFewBytesAtOnce(t *testing.T) {
 	}
 }
 
-// max_bytes drops large messages in transactions of 8 MiB, so that other calls come
-// between.
+// max_bytes drops large messages in transactions of 8 MiB, so that other calls run in between.
 func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
@@ -131,8 +130,8 @@ func TestMaxBytesDropsFewBytesAtOnce(t *testing.T) {
 	}
 }
 
-// A Publish of many small messages drops large ones by max_count, in transactions of 8 MiB,
-// so that other calls come between. A repeat drops nothing.
+// A Publish of many small messages drops large ones by max_count in transactions of 8 MiB, so
+// that other calls run in between. A repeat drops nothing.
 func TestMaxCountDropsFewBytesAtOnce(t *testing.T) {
 	t.Parallel()
 	e, transactions := openCounted(t)
@@ -219,8 +218,8 @@ func TestMessagesDeletedByAnotherProgramAreMissed(t *testing.T) {
 	}
 }
 
-// C12.140: the end of the log is gone.
-func TestGroupPassesOverADeletedEndOfTheLog(t *testing.T) {
+// C12.140: another program has deleted the end of the log.
+func TestGroupSkipsDeletedEndOfLog(t *testing.T) {
 	t.Parallel()
 	e, _, _ := openLogged(t)
 	if _, err := e.CreateGroup(t.Context(), duly.Q("events@g"), ""); err != nil {
@@ -291,11 +290,11 @@ func TestTopicsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := emptyRuin(t)
 	r.open()
-	if _, err := r.e.CreateGroup(t.Context(), ruinGroup, ""); err != nil {
+	if _, err := r.e.CreateGroup(t.Context(), damagedGroup, ""); err != nil {
 		t.Fatal(err)
 	}
 	r.publish(duly.Message{ID: "late", Delay: time.Minute}, duly.Message{}, duly.Message{})
-	got := takenFrom(t, r.e, ruinGroup.Name, 1)
+	got := takenFrom(t, r.e, damagedGroup.Name, 1)
 	before, err := r.e.Topic(t.Context(), ruinTopic)
 	if err := errors.Join(err, r.e.Close()); err != nil {
 		t.Fatal(err)
@@ -303,7 +302,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 
 	r.open()
 	after, err := r.e.Topic(t.Context(), ruinTopic)
-	before.Stats.Floors, after.Stats.Floors = nil, nil // since when is forgotten
+	before.Stats.Floors, after.Stats.Floors = nil, nil // their times are not stored
 	if err != nil || before.Stats.Last != after.Stats.Last || before.Stats.Delayed != after.Stats.Delayed ||
 		before.Stats.Bytes != after.Stats.Bytes {
 		t.Errorf("the topic was %+v and is %+v, %v", before.Stats, after.Stats, err)
@@ -313,7 +312,7 @@ func TestTopicsSurviveARestart(t *testing.T) {
 		t.Errorf("an older receipt is answered %v, %v", errs, err)
 	}
 	r.clock.Advance(2 * time.Minute)
-	if got := takenFrom(t, r.e, ruinGroup.Name, 10); len(got) != 2 {
+	if got := takenFrom(t, r.e, damagedGroup.Name, 10); len(got) != 2 {
 		t.Errorf("%d messages are left, want the second and the delayed one", len(got))
 	}
 }

@@ -9,57 +9,56 @@ import (
 	"github.com/dulymq/duly/sqliteengine/internal/sq"
 )
 
-// tx is a transaction of the writer: the operations of many callers, one after
-// the other. Its methods are what operations are written with; see doc.go.
+// tx is a write transaction. It runs the operations of many callers one after the
+// other. Operations use its methods; see doc.go.
 type tx struct {
 	*conn
 	w *writer
-	// t and now are the moment of the operation that runs.
-	t   time.Time
-	now int64
+	// time and now are the time of the operation that runs; now is in milliseconds.
+	time time.Time
+	now  int64
 
-	touched []*queue // copies of the queues that were asked for
-	// made and destroyed queues stand here until they are committed; nil is a
-	// destroyed one.
+	touched []*queue // the drafts of all queues that operations asked for
+	// overlay holds created and destroyed queues until the commit. A destroyed
+	// queue is nil.
 	overlay map[duly.QueueRef]*queue
 
-	destroyed bool // a queue was destroyed
-	tokens    bool // a token was changed
+	queueDestroyed bool // a queue was destroyed
+	tokensChanged  bool // a token, a placement or a push queue has changed
 
-	simple   []simplePush // pushes that wait for their turn to be one statement
-	appended []appended   // messages of the log that wait for theirs
-	removals []*removal   // Deletes that wait for theirs
-	deleted  int64        // bytes of messages that keep has deleted
-	// supplies are what callers of Reserve share; turns are the operations of
-	// the transaction from the one that runs on.
-	supplies []supply
-	turns    []*op
+	simple       []simplePush  // pushes that wait for a shared statement
+	appended     []appended    // messages that wait for a shared statement
+	deletes      []*deleteCall // Deletes that wait for a shared statement
+	trimmedBytes int64         // bytes of messages that retention has deleted
+	// readyBufs holds ready jobs that Reserves share. remaining is the running
+	// operation and all later ones.
+	readyBufs []readyBuffer
+	remaining []*op
 
-	dropped []drop     // what bounds have dropped, for the log
-	misses  []missNote // what groups have missed, for the log
-	looks   []look     // what looks have found, for the hub
-	rows    []job      // scratch: the jobs of one read
-	used    int        // of rows, by any read
-	// reading: this is no transaction of the writer but one that looks. It
-	// changes nothing, and passes over rows that can't be read.
-	reading bool
+	drops    []drop        // jobs dropped over a bound, to be logged
+	misses   []missedRange // messages that groups have missed, to be logged
+	polls    []pollResult  // results of polls, for the notifier
+	rows     []job         // scratch space: the jobs of one read
+	rowsUsed int           // the longest use of rows
+	// readOnly marks a read transaction. It changes nothing and skips unreadable rows.
+	readOnly bool
 }
 
-// drop is what a bound has dropped.
+// drop counts jobs that were dropped over a bound.
 type drop struct {
 	ref   duly.QueueRef
 	state duly.State
 	n     int
 }
 
-// begin gives the next operation its moment.
+// begin sets the time of the next operation.
 func (t *tx) begin() {
-	t.t = t.w.clock.Now()
-	t.now = clock.Milli(t.t)
+	t.time = t.w.clock.Now()
+	t.now = clock.Milli(t.time)
 }
 
-// queue is the transaction's copy of a queue, nil for an unknown one. It is
-// the same one throughout a transaction.
+// queue returns the transaction's draft of a queue, or nil for an unknown one. Each
+// queue has one draft per transaction.
 func (t *tx) queue(ref duly.QueueRef) *queue {
 	if t.overlay != nil {
 		if q, ok := t.overlay[ref]; ok {
@@ -70,27 +69,28 @@ func (t *tx) queue(ref duly.QueueRef) *queue {
 	if q == nil {
 		return nil
 	}
-	if q.work == nil {
-		q.work = q.copy()
-		t.touched = append(t.touched, q.work)
+	if q.draft == nil {
+		q.draft = q.newDraft()
+		t.touched = append(t.touched, q.draft)
 	}
-	return q.work
+	return q.draft
 }
 
-// peek is the queue as the transaction sees it. It must not be changed.
+// peek returns the queue as the transaction sees it. The caller must not change it.
 func (t *tx) peek(ref duly.QueueRef) *queue {
 	if q, ok := t.overlay[ref]; ok {
 		return q
 	}
 	q := t.w.queues[ref]
-	if q != nil && q.work != nil {
-		return q.work
+	if q != nil && q.draft != nil {
+		return q.draft
 	}
 	return q
 }
 
-// makeQueue finds a queue, or makes it with that configuration; ErrFull if the
-// namespace has no room for it, ErrConflict if a topic has its name.
+// makeQueue returns a queue and creates it with that configuration if necessary. It
+// returns ErrFull if the namespace has too many queues, and ErrConflict if a topic has
+// the name.
 func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) {
 	switch q := t.queue(ref); {
 	case q == nil:
@@ -104,11 +104,11 @@ func (t *tx) makeQueue(ref duly.QueueRef, cfg duly.QueueConfig) (*queue, error) 
 	}
 }
 
-// announce lets the watchers know of a change of a push queue once it is committed.
-func (t *tx) announce(q *queue) { t.tokens = t.tokens || q.door().dispatcher }
+// announce makes the commit notify the watchers if q is a push queue.
+func (t *tx) announce(q *queue) { t.tokensChanged = t.tokensChanged || q.waitKey().dispatcher }
 
-// addQueue stores a new queue, topic or group, and gives it its ID. Groups do not count
-// in the namespace: each topic has a bound on its own.
+// addQueue stores a new queue, topic or group and sets its ID. Groups don't count
+// towards the bound of the namespace, because each topic bounds its own.
 func (t *tx) addQueue(q *queue) error {
 	if n := t.queuesIn(q.ref.Namespace); q.kind != kindGroup && n >= t.w.maxQueues {
 		return duly.NamespaceFull(q.ref.Namespace, n)
@@ -118,18 +118,18 @@ func (t *tx) addQueue(q *queue) error {
 	if _, err := s.Int(20, int64(q.kind)).Step(); err != nil {
 		return err
 	}
-	q.id, q.first = s.ColInt(0), noMoments
+	q.id, q.earliest = s.ColInt(0), noEvents
 	s.Reset()
-	q.truth = &queue{id: q.id, ref: q.ref, kind: q.kind, cfg: q.cfg, first: q.first, work: q}
+	q.base = &queue{id: q.id, ref: q.ref, kind: q.kind, cfg: q.cfg, earliest: q.earliest, draft: q}
 	t.touched = append(t.touched, q)
-	t.lay(q.ref, q)
+	t.setOverlay(q.ref, q)
 	return nil
 }
 
-// destroy removes a queue. Its jobs go with it for everybody who asks, for
-// nobody finds its id again; their rows are removed by and by.
+// destroy removes a queue. Its jobs disappear at once, because their queue's ID is
+// never used again. Maintenance deletes their rows later.
 func (t *tx) destroy(q *queue) error {
-	names := []string{"queue_drop", "tallies_drop", "grave_dig"}
+	names := []string{"queue_drop", "tallies_drop", "grave_add"}
 	switch q.kind {
 	case kindTopic:
 		names = append(names, "topic_drop", "log_drop")
@@ -146,19 +146,20 @@ func (t *tx) destroy(q *queue) error {
 	}
 
 	t.announce(q)
-	q.destroyed, t.destroyed = true, true
-	t.lay(q.ref, nil)
+	q.destroyed, t.queueDestroyed = true, true
+	t.setOverlay(q.ref, nil)
 	return nil
 }
 
-func (t *tx) lay(ref duly.QueueRef, q *queue) {
+// setOverlay records a created or destroyed queue.
+func (t *tx) setOverlay(ref duly.QueueRef, q *queue) {
 	if t.overlay == nil {
 		t.overlay = map[duly.QueueRef]*queue{}
 	}
 	t.overlay[ref] = q
 }
 
-// queuesIn is the number of queues of a namespace.
+// queuesIn returns the number of queues in a namespace.
 func (t *tx) queuesIn(namespace string) int {
 	n := t.w.perNamespace[namespace]
 	for ref, q := range t.overlay {
@@ -174,9 +175,9 @@ func (t *tx) queuesIn(namespace string) int {
 	return n
 }
 
-// save writes what the transaction's queues have become.
+// save writes the changed queues.
 func (t *tx) save() error {
-	if err := t.flush(joinsNothing); err != nil {
+	if err := t.flush(opOther); err != nil {
 		return err
 	}
 	for _, q := range t.touched {
@@ -187,8 +188,8 @@ func (t *tx) save() error {
 	return nil
 }
 
-// publish makes the copies the truth; the transaction was committed.
-func (t *tx) publish() {
+// apply applies the drafts to the writer's queues after the commit.
+func (t *tx) apply() {
 	for ref, q := range t.overlay {
 		before := t.w.queues[ref] != nil
 		switch {
@@ -201,56 +202,55 @@ func (t *tx) publish() {
 		if q == nil {
 			delete(t.w.queues, ref)
 		} else {
-			t.w.queues[ref] = q.truth
+			t.w.queues[ref] = q.base
 		}
 	}
 
 	for _, q := range t.touched {
-		truth := q.truth
+		truth := q.base
 		*truth = *q
-		truth.work, truth.truth, truth.cfgDirty, truth.reserves = nil, nil, false, 0
+		truth.draft, truth.base, truth.cfgDirty, truth.reserves = nil, nil, false, 0
 	}
 }
 
-// forget drops the copies; the transaction was rolled back.
-func (t *tx) forget() {
+// discard discards the drafts after a rollback.
+func (t *tx) discard() {
 	for _, q := range t.touched {
-		q.truth.work = nil
+		q.base.draft = nil
 	}
 }
 
-// clear makes the transaction ready for the next one.
-func (t *tx) clear() {
+// reset resets the transaction for reuse.
+func (t *tx) reset() {
 	clear(t.touched)
 	clear(t.simple)
 	clear(t.appended)
-	clear(t.looks)
-	clear(t.removals)
-	t.touched, t.simple, t.dropped, t.looks = t.touched[:0], t.simple[:0], t.dropped[:0], t.looks[:0]
-	t.removals, t.appended, t.misses = t.removals[:0], t.appended[:0], t.misses[:0]
-	t.overlay, t.turns, t.destroyed, t.tokens, t.deleted = nil, nil, false, false, 0
-	t.clearSupplies()
-	clear(t.rows[:t.used]) // they hold bodies
-	t.used = 0
+	clear(t.polls)
+	clear(t.deletes)
+	t.touched, t.simple, t.drops, t.polls = t.touched[:0], t.simple[:0], t.drops[:0], t.polls[:0]
+	t.deletes, t.appended, t.misses = t.deletes[:0], t.appended[:0], t.misses[:0]
+	t.overlay, t.remaining, t.queueDestroyed, t.tokensChanged, t.trimmedBytes = nil, nil, false, false, 0
+	t.resetReadyBufs()
+	clear(t.rows[:t.rowsUsed]) // they hold bodies
+	t.rowsUsed = 0
 }
 
-// collect reads every row of a statement as a job. The slice is good until
-// collect is called again.
+// collect reads every row of a statement as a job. The slice is valid until the next
+// collect.
 func (t *tx) collect(s *sq.Stmt, q *queue) (jobs []job, err error) {
 	return t.collectUpTo(s, q, math.MaxInt)
 }
 
-// collectUpTo is collect that ends behind the row with which results and inline
-// bodies are more than so many bytes.
+// collectUpTo is collect with a limit on the bytes of results and inline bodies. The
+// job that exceeds it is the last one.
 func (t *tx) collectUpTo(s *sq.Stmt, q *queue, bytes int) (jobs []job, err error) {
 	t.rows, err = t.collectInto(t.rows, s, q, bytes)
-	t.used = max(t.used, len(t.rows))
+	t.rowsUsed = max(t.rowsUsed, len(t.rows))
 	return t.rows, err
 }
 
-// collectInto reads the rows of a statement as jobs, in the room of those of
-// before, up to so many bytes. A row that can't be read is made a dead letter that
-// says so, so that it does not stand in the way of the others.
+// collectInto reads rows as jobs into a reused slice, up to a number of bytes. It
+// quarantines unreadable rows, so that they don't block the others.
 func (t *tx) collectInto(jobs []job, s *sq.Stmt, q *queue, bytes int) ([]job, error) {
 	jobs = jobs[:0]
 	var unreadable []unreadableRow

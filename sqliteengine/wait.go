@@ -8,37 +8,37 @@ import (
 
 var _ duly.Passer = (*Engine)(nil)
 
-// Wait implements duly.Engine. Nothing runs for a waiter: it stands in the
-// hub until a commit or the timer brings something for it.
+// Wait implements duly.Engine. A waiter uses no goroutine: a commit or the timer wakes
+// it through the notifier.
 func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 	if err := p.Validate(); err != nil {
 		return false, err
 	}
-	if err := e.alive(ctx); err != nil {
+	if err := e.checkOpen(ctx); err != nil {
 		return false, err
 	}
 
-	doors := make([]door, len(p.Queues))
+	keys := make([]waitKey, len(p.Queues))
 	for i, name := range p.Queues {
-		doors[i] = door{duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
+		keys[i] = waitKey{duly.QueueRef{Namespace: duly.NamespaceOr(p.Namespace), Name: name}, p.Dispatcher}
 	}
 
-	ready, look, err := e.hub.ready(doors)
-	if err != nil || ready || p.Timeout == 0 && !look {
+	ready, poll, err := e.notifier.check(keys)
+	if err != nil || ready || p.Timeout == 0 && !poll {
 		return ready, err
 	}
 
 	var w *waiter
 	if p.Timeout > 0 {
-		w = e.hub.enter(doors)
-		defer e.hub.exit(w)
+		w = e.notifier.register(keys)
+		defer e.notifier.unregister(w)
 	}
 
-	if look { // after joining, so that nothing is missed in between
-		ready, err := e.lookAt(ctx, doors)
+	if poll { // after enter, so that no commit in between is missed
+		ready, err := e.pollQueues(ctx, keys)
 		if err != nil {
 			if w != nil {
-				e.hub.passOn(w) // it may have been woken meanwhile, and nobody will reserve for that
+				e.notifier.abandon(w) // it may have been woken meanwhile and will not reserve
 			}
 			return false, err
 		}
@@ -52,8 +52,8 @@ func (e *Engine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
 
 func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool, error) {
 	w.Wait(ctx, e.cfg.Clock, p.Timeout)
-	if err := ctx.Err(); err != nil { // also of a caller that was woken at the same moment
-		if !e.hub.passOn(w) {
+	if err := ctx.Err(); err != nil { // the caller may have been woken at the same moment
+		if !e.notifier.abandon(w) {
 			return false, duly.ErrClosed
 		}
 		return false, err
@@ -61,51 +61,51 @@ func (e *Engine) await(ctx context.Context, w *waiter, p duly.WaitParams) (bool,
 	if e.closing.Load() {
 		return false, duly.ErrClosed
 	}
-	return e.hub.exit(w), nil
+	return e.notifier.unregister(w), nil
 }
 
-// ready tells whether one of the queues has a deliverable job, as far as
-// memory can tell; look: it can't, for a moment has passed.
-func (h *hub) ready(doors []door) (ready, look bool, err error) {
+// check reports whether one of the queues has a deliverable job, as far as memory shows.
+// poll reports that a time has passed, so that a poll must decide.
+func (h *notifier) check(keys []waitKey) (ready, poll bool, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, d := range doors {
-		if err := h.known(d.ref); err != nil {
+	for _, d := range keys {
+		if err := h.checkKnown(d.ref); err != nil {
 			return false, false, err
 		}
 	}
 
 	now := h.now()
-	for _, d := range doors {
+	for _, d := range keys {
 		v := h.views[d]
 		switch {
 		case v == nil || !v.exists:
-		case v.passed(now):
-			look = true
-		case v.ready > 0 && v.open(now) > 0:
+		case v.outdated(now):
+			poll = true
+		case v.ready > 0 && v.allowance(now) > 0:
 			return true, false, nil
 		}
 	}
 
-	return false, look, nil
+	return false, poll, nil
 }
 
-// enter adds a waiter to its queues. What has become ready since the caller
-// looked wakes it here.
-func (h *hub) enter(doors []door) *waiter {
+// register registers a waiter. It is woken at once if a job became ready since the call of
+// ready.
+func (h *notifier) register(keys []waitKey) *waiter {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	w := h.waiters.Add(doors...)
+	w := h.waiters.Add(keys...)
 	if h.closed {
 		return w
 	}
 
 	now := h.now()
-	for _, d := range doors {
-		h.armFor(h.view(d), now)
+	for _, d := range keys {
+		h.armFor(h.viewOf(d), now)
 	}
-	for _, d := range doors {
-		if v := h.views[d]; v.exists && !v.passed(now) && v.ready > 0 && v.open(now) > 0 {
+	for _, d := range keys {
+		if v := h.views[d]; v.exists && !v.outdated(now) && v.ready > 0 && v.allowance(now) > 0 {
 			h.waiters.WakeOne(w, d, 0, h.e.cfg.Clock.Mono())
 			break
 		}
@@ -113,8 +113,8 @@ func (h *hub) enter(doors []door) *waiter {
 	return w
 }
 
-// exit takes a waiter out and tells whether it was woken.
-func (h *hub) exit(w *waiter) bool {
+// unregister unregisters a waiter and reports whether it was woken.
+func (h *notifier) unregister(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.waiters.Remove(w)
@@ -122,15 +122,14 @@ func (h *hub) exit(w *waiter) bool {
 
 // Pass implements duly.Passer.
 func (e *Engine) Pass(_ context.Context, namespace string, queues []string) {
-	for _, dispatcher := range []bool{false, true} { // the caller may be either
-		e.hub.pass(duly.NamespaceOr(namespace), queues, dispatcher)
+	for _, dispatcher := range []bool{false, true} { // the caller may be of either kind
+		e.notifier.pass(duly.NamespaceOr(namespace), queues, dispatcher)
 	}
 }
 
-// passOn takes out a waiter whose caller has gone. If it was woken, nobody will
-// reserve what it was woken for, and another one is woken in its place. False
-// if the engine was closed.
-func (h *hub) passOn(w *waiter) bool {
+// abandon unregisters a waiter whose caller has left. If it was woken, it will not reserve,
+// so another one is woken instead. abandon returns false if the engine is closed.
+func (h *notifier) abandon(w *waiter) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if wakeup, woken := h.waiters.Leave(w); woken {
@@ -139,26 +138,24 @@ func (h *hub) passOn(w *waiter) bool {
 	return !h.closed
 }
 
-// pass wakes others in the place of a caller that has not asked for the jobs of
-// these queues, although it may be the one that was woken for them: it has gone,
-// or had enough from the queues before.
-func (h *hub) pass(namespace string, queues []string, dispatcher bool) {
+// pass wakes other waiters instead of a caller that did not reserve from these queues,
+// because it has left or had enough from earlier queues. It may have been woken for them.
+func (h *notifier) pass(namespace string, queues []string, dispatcher bool) {
 	if len(queues) == 0 {
 		return
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, name := range queues {
-		d := door{duly.QueueRef{Namespace: namespace, Name: name}, dispatcher}
+		d := waitKey{duly.QueueRef{Namespace: namespace, Name: name}, dispatcher}
 		if _, woken := h.waiters.Arrive(d); woken {
 			h.wakeNext(d)
 		}
 	}
 }
 
-// wakeNext wakes another waiter of a queue in the place of one that was woken and
-// will not reserve.
-func (h *hub) wakeNext(d door) {
+// wakeNext wakes another waiter of a queue instead of a woken one that will not reserve.
+func (h *notifier) wakeNext(d waitKey) {
 	if v := h.views[d]; v != nil {
 		h.wake(v, h.now(), v.ready)
 	}

@@ -9,49 +9,49 @@ import (
 
 var _ duly.Watcher = (*Engine)(nil)
 
-// watchers are who is told that tokens have changed. The writer, through which
-// every change goes, rings them after the commit, and when the store was opened
-// again, for nobody knows what of a commit that failed is there.
-type watchers struct {
-	mu    sync.Mutex
-	bells map[chan struct{}]struct{} // each holds one ring
+// tokenWatchers are the WatchTokens calls. The writer notifies them after a commit with
+// changes, and after it has reopened the store, because a failed commit may have taken
+// effect.
+type tokenWatchers struct {
+	mu      sync.Mutex
+	signals map[chan struct{}]struct{} // each holds one signal
 }
 
-func (w *watchers) add() chan struct{} {
+func (w *tokenWatchers) add() chan struct{} {
 	bell := make(chan struct{}, 1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.bells == nil {
-		w.bells = map[chan struct{}]struct{}{}
+	if w.signals == nil {
+		w.signals = map[chan struct{}]struct{}{}
 	}
-	w.bells[bell] = struct{}{}
+	w.signals[bell] = struct{}{}
 	return bell
 }
 
-func (w *watchers) remove(bell chan struct{}) {
+func (w *tokenWatchers) remove(bell chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	delete(w.bells, bell)
+	delete(w.signals, bell)
 }
 
-func (w *watchers) ring() {
+func (w *tokenWatchers) notify() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for bell := range w.bells {
+	for bell := range w.signals {
 		select {
 		case bell <- struct{}{}:
-		default: // it has not been heard yet
+		default: // a signal is already waiting
 		}
 	}
 }
 
 // WatchTokens implements duly.Watcher.
 func (e *Engine) WatchTokens(ctx context.Context, tell func(hearing bool)) error {
-	if err := e.alive(ctx); err != nil {
+	if err := e.checkOpen(ctx); err != nil {
 		return err
 	}
-	bell := e.watchers.add()
-	defer e.watchers.remove(bell)
+	bell := e.tokenWatchers.add()
+	defer e.tokenWatchers.remove(bell)
 	for {
 		tell(true)
 		select {

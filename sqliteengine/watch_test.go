@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// watching is a watch of the engine's tokens; its first notice has come.
+// watching is a WatchTokens call that has received its first notification.
 func watching(t *testing.T, e *Engine) (told chan bool) {
 	t.Helper()
 	told = make(chan bool, 100)
@@ -32,9 +32,8 @@ func aToken(t *testing.T, e *Engine) duly.Token {
 	return token
 }
 
-// C4.92: the notice belongs to the commit, not to the caller: one that has gone
-// takes it with him as little as he takes back the change.
-func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
+// C4.92: the commit notifies the watchers, even if the caller has left.
+func TestAbandonedChangeNotifiesWatchers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	token := aToken(t, e)
@@ -45,7 +44,7 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 	letGo := held(t, e)
 
 	go func() {
-		gone <- e.changeToken(ctx, needsLittle, func(tx *tx) error {
+		gone <- e.changeToken(ctx, spaceSome, func(tx *tx) error {
 			close(begun)
 			<-goOn
 			_, err := tx.stmt("token_drop").Blob(1, token.Hash[:]).Run()
@@ -60,19 +59,18 @@ func TestAChangeWhoseCallerHasGoneIsTold(t *testing.T) {
 		t.Errorf("the caller that has gone is answered %v", err)
 	}
 	if len(told) != 0 {
-		t.Error("told of a change before it was committed")
+		t.Error("notified of a change before its commit")
 	}
 
 	close(goOn)
 	soon(t, told)
 	if _, err := e.FindToken(t.Context(), token.Hash); !errors.Is(err, duly.ErrNotFound) {
-		t.Errorf("told of a change that is not there: %v", err)
+		t.Errorf("notified of a change that is not stored: %v", err)
 	}
 }
 
-// C4.92: a commit that has failed may have happened, so whoever remembers
-// tokens has to look again when the store is open again.
-func TestAStoreThatWasOpenedAgainIsTold(t *testing.T) {
+// C4.92: a failed commit may have taken effect, so a reopened store notifies the watchers.
+func TestReopenNotifiesWatchers(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	told := watching(t, e)
@@ -82,8 +80,8 @@ func TestAStoreThatWasOpenedAgainIsTold(t *testing.T) {
 	soon(t, told)
 }
 
-// A change that is refused, and one of a queue, concern no token.
-func TestOtherChangesAreNotTold(t *testing.T) {
+// Refused changes and changes of queues do not notify watchers.
+func TestOtherChangesDoNotNotify(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	told := watching(t, e)
@@ -97,7 +95,7 @@ func TestOtherChangesAreNotTold(t *testing.T) {
 	token := aToken(t, e)
 	soon(t, told)
 	if len(told) != 0 {
-		t.Error("told twice of one change")
+		t.Error("notified twice of one change")
 	}
 	if err := e.DeleteToken(t.Context(), token.Hash); err != nil {
 		t.Fatal(err)

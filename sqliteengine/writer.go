@@ -10,11 +10,11 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// choreTurns is how many transactions may follow each other before something
-// is done of what can wait.
-const choreTurns = 16
+// maintainEvery is how many transactions may run before some maintenance runs, even
+// while callers wait.
+const maintainEvery = 16
 
-// writer owns the connection that writes, and what is known of the queues.
+// writer owns the connection that writes and the state of the queues.
 type writer struct {
 	e         *Engine
 	clock     clock.Clock
@@ -27,78 +27,79 @@ type writer struct {
 	t            tx
 	batch        []*op
 	checkpoints  checkpoints
-	room         room
-	pages        int    // pages in the log since it was last begun anew
-	graves       bool   // destroyed queues have left something behind
-	vacuum       bool   // there may be free pages to give back
-	turns        int    // transactions since the last chore
-	told         string // what the log was told last of such work
+	space        diskSpace
+	walPages     int    // pages written to the WAL since it was last restarted
+	graves       bool   // destroyed queues may have left rows
+	mayShrink    bool   // the file may have free pages to return to the disk
+	txCount      int    // transactions so far
+	lastWarning  string // the last logged error of maintenance
 	failure      *failure
-	misses       map[duly.QueueRef]missNote // what was logged last of groups that missed messages
+	misses       map[duly.QueueRef]missedRange // what was last logged of groups that missed messages
 }
 
-// loop serves operations until the engine is closed: while one transaction is
-// committed the next ones gather.
-func (w *writer) loop() {
+// run runs operations until the engine is closed. While a transaction commits, the
+// operations of the next one gather.
+func (w *writer) run() {
 	defer close(w.e.stopped)
 	for {
-		closed := w.e.inbox.Closed() // before Take, which then misses nothing
-		looks := w.e.inbox.looks.Swap(false)
+		closed := w.e.inbox.Closed() // before Take, so that no operation is missed
+		poll := w.e.inbox.pollRequested.Swap(false)
 		w.batch = w.e.inbox.Take(w.batch, txLimits)
-		w.recover()
+		w.tryReopen()
 		if len(w.batch) > 0 {
-			w.e.readers.long.begins()
+			w.e.readers.long.writeBegins()
 			w.serve(w.batch)
-			w.e.readers.long.ends()
+			w.e.readers.long.writeEnds()
 			answered := len(w.batch)
 			clear(w.batch)
-			w.attend()
+			w.maintainUnderLoad()
 			if w.e.cfg.Gather {
 				w.e.inbox.Gather(answered)
 			}
 		}
 
-		if looks {
-			w.look()
+		if poll {
+			w.poll()
 		}
-		if len(w.batch) > 0 || looks {
+		if len(w.batch) > 0 || poll {
 			continue
 		}
 		if closed {
 			return
 		}
 
-		if w.idle() {
+		if w.maintain() {
 			continue
 		}
-		<-w.e.inbox.bell
+		<-w.e.inbox.signals
 	}
 }
 
-// attend does a slice of what can wait although others are waiting: under a
-// load that never ends it would else never be done.
-func (w *writer) attend() {
-	w.regain()
+// maintainUnderLoad runs a slice of maintenance although callers wait. Under a permanent load
+// it would never run otherwise.
+func (w *writer) maintainUnderLoad() {
+	w.reclaim()
 	w.checkpoints.start()
-	if w.turns++; w.c != nil && (w.turns%choreTurns == 0 || w.checkpoints.due()) {
-		w.idle()
+	if w.txCount++; w.c != nil && (w.txCount%maintainEvery == 0 || w.checkpoints.due()) {
+		w.maintain()
 	}
 }
 
-// serve answers a batch of operations.
+// serve runs a batch of operations and answers them.
 func (w *writer) serve(ops []*op) {
 	err := w.attempt(ops)
 	if err != nil && len(ops) > 1 && w.failure == nil && !w.mustReopen(err) {
-		// One of them, or all together, went wrong: each by itself.
+		// One bad operation must not fail the others, so each runs alone.
 		for _, o := range ops {
-			w.finish([]*op{o}, w.attempt([]*op{o}))
+			w.answerAll([]*op{o}, w.attempt([]*op{o}))
 		}
 		return
 	}
-	w.finish(ops, err)
+	w.answerAll(ops, err)
 }
 
-func (w *writer) finish(ops []*op, err error) {
+// answerAll answers operations after their transaction.
+func (w *writer) answerAll(ops []*op, err error) {
 	if err != nil && w.mustReopen(err) {
 		w.fail(err)
 	}
@@ -111,93 +112,98 @@ func (w *writer) finish(ops []*op, err error) {
 	}
 }
 
-// try runs operations in one transaction. On an error nothing has happened, or,
-// where mustReopen says so, it may have.
-func (w *writer) try(ops []*op) error {
+// runTx runs operations in one transaction. After an error nothing is stored, unless
+// mustReopen reports that the state of the disk is unknown.
+func (w *writer) runTx(ops []*op) error {
 	if w.c == nil {
-		return w.down()
+		return w.downError()
 	}
 
 	t := &w.t
 	t.conn, t.w = w.c, w
-	defer t.clear()
+	defer t.reset()
 
-	began := w.e.begin()
-	err := w.transact(t, ops)
+	began := w.e.observeStart()
+	err := w.execute(t, ops)
 	w.e.observe("transaction", began)
 	if err != nil {
-		t.forget()
-		if w.c.InTx() { // SQLite has not ended it by itself
+		t.discard()
+		if w.c.InTx() { // SQLite ends the transaction itself after some errors
 			err = errors.Join(err, w.c.Exec("ROLLBACK"))
 		}
 		return err
 	}
 
-	t.publish()
-	w.committed(t)
+	t.apply()
+	w.afterCommit(t)
 	return nil
 }
 
-func (w *writer) transact(t *tx, ops []*op) (err error) {
-	defer w.calm(&err)
+// execute runs operations between BEGIN and COMMIT. A refused operation keeps its
+// error in op.err.
+func (w *writer) execute(t *tx, ops []*op) (err error) {
+	defer w.recoverPanic(&err)
 	if _, err := w.c.stmt("begin").Run(); err != nil {
 		return err
 	}
-	arrange(ops)
+
+	sortByKind(ops)
 	for i, o := range ops {
-		if o.err = cmp.Or(o.begin(), w.room.admit(o.needs)); o.err != nil {
+		if o.err = cmp.Or(o.start(), w.space.admit(o.space)); o.err != nil {
 			continue
 		}
-		if err := t.flush(o.joins); err != nil {
+		if err := t.flush(o.kind); err != nil {
 			return err
 		}
-		t.turns = ops[i:]
-		if o.joins != joinsReserves || len(t.supplies) == 0 { // one moment for all that share
+		t.remaining = ops[i:]
+		if o.kind != opReserve || len(t.readyBufs) == 0 { // Reserves that share jobs share their time
 			t.begin()
 		}
-		if o.err = o.run(t); o.err != nil && !refusal(o.err) {
+		if o.err = o.run(t); o.err != nil && !isRefusal(o.err) {
 			return o.err
 		}
 	}
+
+	// The ballast must be large enough before the commit: afterwards the new pages
+	// may have to move into the file of a full disk.
 	if err := t.save(); err != nil {
 		return err
 	}
-	if err := w.room.cover(w.c); err != nil {
+	if err := w.space.cover(w.c); err != nil {
 		return err
 	}
 
-	began := w.e.begin()
+	began := w.e.observeStart()
 	_, err = w.c.stmt("commit").Run()
 	w.e.observe("commit", began)
 	return err
 }
 
-// calm keeps a panic in one operation, or in what several share, from ending
-// the process: it is an error of the transaction. Those that did not cause it
-// succeed when each is done by itself.
-func (w *writer) calm(err *error) {
+// recoverPanic turns a panic of an operation into an error of its transaction, so that the
+// process survives. The other operations succeed when each runs alone.
+func (w *writer) recoverPanic(err *error) {
 	if r := recover(); r != nil {
 		w.log.Error("an operation panicked", "panic", r, "stack", string(debug.Stack()))
-		*err = duly.Errorf(duly.CodeInternal, "the operation failed; the log tells more")
+		*err = duly.Errorf(duly.CodeInternal, "the operation panicked; see the log for the stack")
 	}
 }
 
-// committed does what follows a commit.
-func (w *writer) committed(t *tx) {
-	for _, d := range t.dropped {
+// afterCommit logs, notifies and counts after a commit.
+func (w *writer) afterCommit(t *tx) {
+	for _, d := range t.drops {
 		w.log.Info("dropped over a bound", "queue", d.ref.String(), "state", d.state.String(), "jobs", d.n)
 	}
 	w.logMisses(t)
 	pages := w.c.PagesWritten()
-	w.pages += pages
+	w.walPages += pages
 	if d := w.e.cfg.SyncDelay; d > 0 && pages > 0 {
 		<-w.clock.NewTimer(d).C
 	}
-	w.e.hub.publish(t)
-	if t.tokens {
-		w.e.watchers.ring()
+	w.e.notifier.applyCommit(t)
+	if t.tokensChanged {
+		w.e.tokenWatchers.notify()
 	}
-	if t.destroyed {
+	if t.queueDestroyed {
 		w.graves = true
 	}
 }

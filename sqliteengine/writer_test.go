@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// held keeps the writer busy until it is let go: what is submitted meanwhile is
-// taken by one transaction.
+// held keeps the writer busy until the returned function is called. One transaction then runs
+// all operations submitted meanwhile.
 func held(t *testing.T, e *Engine) (letGo func()) {
 	t.Helper()
 	busy, free := make(chan struct{}), make(chan struct{})
@@ -31,14 +31,14 @@ func held(t *testing.T, e *Engine) (letGo func()) {
 	return func() { close(free) }
 }
 
-// pushed is an operation that pushes one job, and an error that it ends with.
+// pushed returns an operation that pushes one job and then returns an error.
 func pushed(id string, err error) func(*tx) error {
 	return func(t *tx) error {
 		q, bad := t.makeQueue(duly.Q("q"), duly.DefaultQueueConfig())
 		if bad != nil {
 			return bad
 		}
-		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(&q.cfg, t.t, 0)
+		p, bad := duly.Job{ID: id, Queue: "q"}.Plan(&q.cfg, t.time, 0)
 		if bad != nil {
 			return bad
 		}
@@ -50,7 +50,7 @@ func pushed(id string, err error) func(*tx) error {
 	}
 }
 
-// ids are the ready jobs of the test's queue.
+// ids returns the ready jobs of the test's queue.
 func ids(t *testing.T, e *Engine) (ids []string) {
 	t.Helper()
 	page, err := e.List(t.Context(), duly.Q("q"), duly.ListParams{State: duly.StateReady})
@@ -77,7 +77,7 @@ func sameIDs(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// C11.24, C4.4: an operation that can't be done fails alone, and leaves nothing.
+// C11.24, C4.4: a failing operation fails alone and stores nothing.
 func TestOneBadOperationFailsAlone(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -88,7 +88,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		"an error after a change":       {pushed("bad", broken), duly.CodeUnavailable},
 		"a constraint":                  {func(t *tx) error { return t.Exec("INSERT INTO jobs VALUES (1,1,1,1,1,1,1,1,1,1,1,1,1)") }, duly.CodeInternal},
 		"a panic":                       {func(t *tx) error { pushed("bad", nil)(t); panic("at the disco") }, duly.CodeInternal},
-		"a panic in what several share": {func(t *tx) error { t.removals = append(t.removals, &removal{}); return nil }, duly.CodeInternal},
+		"a panic in what several share": {func(t *tx) error { t.deletes = append(t.deletes, &deleteCall{}); return nil }, duly.CodeInternal},
 		"a refusal":                     {func(t *tx) error { return duly.NotFound(duly.Q("q"), "x") }, duly.CodeNotFound},
 	} {
 		e := openNew(t)
@@ -99,7 +99,7 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 		for i, o := range []func(*tx) error{pushed("a", nil), run.run, pushed("b", nil)} {
 			o, before := o, waiting(e)
 			wg.Go(func() { errs[i] = e.change(context.Background(), o) })
-			for waiting(e) == before { // in this order
+			for waiting(e) == before { // keeps the order of the calls
 				runtime.Gosched()
 			}
 		}
@@ -123,12 +123,12 @@ func TestOneBadOperationFailsAlone(t *testing.T) {
 	}
 }
 
-// waiting is the number of operations that wait for the writer.
+// waiting returns the number of operations that wait for the writer.
 func waiting(e *Engine) int {
 	return e.inbox.Len()
 }
 
-// C11.23: what gathers while one transaction is under way is one transaction.
+// C11.23: operations that gather during a transaction share the next one.
 func TestWaitingOperationsShareACommit(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -157,19 +157,19 @@ func TestWaitingOperationsShareACommit(t *testing.T) {
 		}
 	}
 
-	frames := e.w.pages
+	frames := e.w.walPages
 	letGo()
 	wg.Wait()
 	n := 0
-	if err := e.change(t.Context(), func(*tx) error { n = e.w.pages - frames; return nil }); err != nil {
+	if err := e.change(t.Context(), func(*tx) error { n = e.w.walPages - frames; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if n > 50 { // each alone writes ten pages or more
+	if n > 50 { // each operation alone writes ten pages or more
 		t.Errorf("50 operations have written %d pages", n)
 	}
 }
 
-// C4.2: an operation whose caller has gone before it ran does not run.
+// C4.2: an operation whose caller left before it started does not run.
 func TestAbandonedOperationDoesNotRun(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
@@ -197,16 +197,16 @@ func TestAbandonedOperationDoesNotRun(t *testing.T) {
 	sameIDs(t, ids(t, e), "y")
 }
 
-// C4.16: what a Reserve has leased for a caller that has gone is released.
-func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
+// C4.16: jobs leased for a caller that has left are released.
+func TestAbandonedReserveIsReleased(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	if _, err := e.Push(t.Context(), []duly.Job{{ID: "x", Queue: "q"}}); err != nil {
 		t.Fatal(err)
 	}
 
-	r := &reserve{p: duly.ReserveParams{Namespace: "default", Queues: []string{"q"}, Max: 1}}
-	o := &op{Call: items(1), orphaned: func() { e.giveBack("default", r.got) }}
+	r := &reserveCall{p: duly.ReserveParams{Namespace: "default", Queues: []string{"q"}, Max: 1}}
+	o := &op{Call: items(1), abandoned: func() { e.releaseAbandoned("default", r.deliveries) }}
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan struct{})
 
@@ -223,7 +223,7 @@ func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
 	}
 
 	close(left)
-	for range 2 { // the second is behind the release
+	for range 2 { // the second call runs after the release
 		if err := e.change(t.Context(), func(*tx) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
@@ -240,8 +240,8 @@ func TestReserveForACallerThatHasGoneIsReleased(t *testing.T) {
 	}
 }
 
-// C13.13: what was submitted before Close is done, what comes later is refused.
-func TestCloseEndsWhatWaits(t *testing.T) {
+// C13.13: operations submitted before Close run, later ones are refused.
+func TestCloseRunsSubmittedOperations(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "duly.db")
 	e := mustOpen(t, path)
@@ -290,9 +290,9 @@ func TestCloseEndsWhatWaits(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// C4.71: what a destroyed queue has left behind is removed by and by, and a
-// queue of its name is another one.
-func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
+// C4.71: the rows of a destroyed queue are deleted gradually, and a new queue of its name has
+// none of them.
+func TestDestroyedQueueIsDeletedGradually(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
@@ -330,7 +330,7 @@ func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
 			want = "0"
 		}
 		got := ""
-		for range 100 { // each is one transaction more, and so one chore more
+		for range 100 { // each transaction allows a slice of maintenance
 			if got = ask(t, e, "SELECT count(*) FROM "+table); got == want {
 				break
 			}
@@ -341,8 +341,8 @@ func TestDestroyedQueueIsRemovedByAndBy(t *testing.T) {
 	}
 }
 
-// C11.30: space comes back after a backlog.
-func TestSpaceComesBack(t *testing.T) {
+// C11.30: disk space is returned after a backlog.
+func TestFreedSpaceIsReturned(t *testing.T) {
 	t.Parallel()
 	e := openNew(t)
 	ctx := t.Context()
@@ -371,9 +371,9 @@ func TestSpaceComesBack(t *testing.T) {
 	eventually.True(t, fmt.Sprintf("of %d pages less than a fifth are left", full), func() bool { return pages() < full/5 })
 }
 
-// C4.74: the engine takes a run-out lease back by itself, and has no timer when
-// there is nothing to wait for.
-func TestEngineTakesLeasesBackByItself(t *testing.T) {
+// C4.74: the engine takes back a run-out lease without a call, and runs no timer when nothing
+// is pending.
+func TestEngineTakesBackLeases(t *testing.T) {
 	t.Parallel()
 	c := clock.NewFake()
 	e, err := Open(t.Context(), Config{Path: filepath.Join(t.TempDir(), "duly.db"), Clock: c, Logger: quiet()})
@@ -391,7 +391,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 	}
 
 	state := func() duly.State {
-		if err := e.change(ctx, func(*tx) error { return nil }); err != nil { // what the timer asked for goes first
+		if err := e.change(ctx, func(*tx) error { return nil }); err != nil { // runs after the timer's operation
 			t.Fatal(err)
 		}
 		info, err := e.Get(ctx, duly.Q("q"), "x")
@@ -403,7 +403,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 
 	for _, pass := range []func(){
 		func() { c.Advance(time.Minute) },
-		func() { c.Step(time.Hour); c.Advance(2 * time.Second) }, // a wall clock that is set forward is noticed
+		func() { c.Step(time.Hour); c.Advance(2 * time.Second) }, // a wall clock set forward is noticed
 	} {
 		if _, err := e.Reserve(ctx, duly.ReserveParams{Queues: []string{"q"}, Max: 1}); err != nil {
 			t.Fatal(err)
@@ -426,7 +426,7 @@ func TestEngineTakesLeasesBackByItself(t *testing.T) {
 	}
 }
 
-// waitAndLeave is a Wait whose caller goes away.
+// waitAndLeave is a Wait whose caller leaves.
 func waitAndLeave(t *testing.T, e *Engine) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -437,9 +437,9 @@ func waitAndLeave(t *testing.T, e *Engine) {
 	}()
 
 	waits := func() bool {
-		e.hub.mu.Lock()
-		defer e.hub.mu.Unlock()
-		return e.hub.waiters.Waiting(door{ref: duly.Q("q").Normal()}) > 0
+		e.notifier.mu.Lock()
+		defer e.notifier.mu.Unlock()
+		return e.notifier.waiters.Waiting(waitKey{ref: duly.Q("q").Normal()}) > 0
 	}
 
 	for !waits() {

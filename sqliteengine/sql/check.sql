@@ -1,11 +1,11 @@
--- Check: every entry against its job, and every job against its entries. Each
--- walk goes by a primary key, from the last row of the page before on.
+-- Check compares every entry with its job and every job with its entries. It reads each
+-- table page by page along its primary key.
 
--- The copy of a backup. It is made by SQLite itself, from one commit.
+-- Copies one snapshot into a new file, for a backup.
 -- name: backup
 VACUUM INTO ?1;
 
--- A body is not read here, only whether it stands inline.
+-- Column body is x'' for an inline body, which is not read, and NULL for an external one.
 -- name: check_jobs
 SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, iif(body IS NULL, NULL, x''),
        EXISTS (SELECT 1 FROM bodies b WHERE b.queue = j.queue AND b.number = j.number)
@@ -42,7 +42,7 @@ SELECT 1 FROM expiries WHERE queue = ?1 AND moment = ?2 AND number = ?3;
 -- name: recount
 SELECT state, count(*) FROM jobs WHERE queue = ?1 GROUP BY state;
 
--- Rows of queues that do not exist and are not being removed either.
+-- Rows of queues that do not exist and whose rows are not being deleted.
 -- name: stray_queues
 SELECT DISTINCT queue FROM (
   SELECT DISTINCT queue FROM jobs UNION SELECT DISTINCT queue FROM bodies UNION SELECT DISTINCT queue FROM aliases
@@ -56,15 +56,15 @@ SELECT DISTINCT queue FROM (
 -- name: file_check
 PRAGMA integrity_check(20);
 
--- Rows of topics and groups that are none.
+-- Rows of topics and groups whose queue does not exist or has another kind.
 -- name: stray_topic_rows
 SELECT queue FROM (
   SELECT queue, 1 AS kind FROM topics UNION SELECT queue, 1 FROM topic_logs
   UNION SELECT queue, 2 FROM topic_groups UNION SELECT queue, 2 FROM topic_cursors) r
  WHERE NOT EXISTS (SELECT 1 FROM queues q WHERE q.id = r.queue AND q.kind = r.kind);
 
--- What the numbers of a log must be: the first and the last message, how many there are,
--- and what the last one says.
+-- The numbers that a log must have: first and last message, count, and the last message's
+-- entry time and size.
 -- name: recount_log
 SELECT min(ordinal), max(ordinal), count(*), max(ms), max(entered) FROM messages WHERE topic = ?1;
 
@@ -74,7 +74,7 @@ SELECT id, key, headers, length(body), seq FROM delayed_messages WHERE topic = ?
 -- name: recount_ids
 SELECT count(*) FROM message_ids WHERE topic = ?1;
 
--- Other tokens for the leased messages of groups: column ended is the token less one.
+-- New tokens for the leased messages of groups. Column ended is the token minus one.
 -- name: void_receipts
 UPDATE jobs SET ended = (random() & 4611686018427387903) + 1
  WHERE state = 4 AND queue IN (SELECT id FROM queues WHERE kind = 2);

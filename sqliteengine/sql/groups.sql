@@ -1,4 +1,4 @@
--- Groups of topics: what they have beside the queue that they are.
+-- Groups of topics: their rows besides the one in queues.
 
 -- name: groups_load
 SELECT g.queue, g.order_keys, g.max_held, g.filter, g.idle, g.target,
@@ -24,20 +24,20 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8);
 -- name: cursor_drop
 DELETE FROM topic_cursors WHERE queue = ?1;
 
--- The names of a topic's groups, with the topic's: "@" is the character before "A".
+-- The full names of a topic's groups. ?4 is the topic and "A", the character after "@".
 -- name: group_names
 SELECT name FROM queues WHERE namespace = ?3 AND kind = 2 AND name > ?1 AND name < ?4 ORDER BY name LIMIT ?2;
 
--- What a group holds from a position on. Copies of dead messages come last, because the
+-- The messages that a group holds from a position on. Dead copies come last, because the
 -- first bit of their numbers is set.
 -- name: held_from
 SELECT number, rules FROM jobs WHERE queue = ?1 AND number >= ?2 ORDER BY number;
 
--- What a group holds between two positions.
+-- The messages that a group holds between two positions.
 -- name: held_between
 SELECT number, rules FROM jobs WHERE queue = ?1 AND number >= ?2 AND number < ?3 ORDER BY number;
 
--- New messages that a group hands out: pointers into the log, leased.
+-- Newly leased messages of a group: pointers into the log.
 -- name: hold_many
 INSERT INTO jobs (queue, number, state, place, due, pushed, ended, rules)
 VALUES /*each*/ (?, ?, 4, ?, ?, ?, ?, ?) /*end*/;
@@ -46,7 +46,7 @@ VALUES /*each*/ (?, ?, 4, ?, ?, ?, ?, ?) /*end*/;
 UPDATE jobs SET state = 4, place = ?1, ended = ?2
  WHERE queue = ?3 AND state = 2 AND number IN (/*each*/ ? /*end*/);
 
--- A message that is due is sorted by its entry time again.
+-- A ready message sorts by its entry time again.
 -- name: ready_messages_many
 UPDATE jobs SET state = 2, place = pushed, due = pushed
  WHERE queue = ?1 AND state = 1 AND number IN (/*each*/ ? /*end*/);
@@ -55,20 +55,20 @@ UPDATE jobs SET state = 2, place = pushed, due = pushed
 DELETE FROM jobs
  WHERE queue = ?1 AND number = ?2 AND state = 4 AND ended = ?3 AND rules IS NULL AND body IS NULL;
 
--- A group without an order blocks nothing.
+-- A group that lost its order has no blocked messages.
 -- name: group_unblock
 UPDATE jobs SET state = 2, place = pushed WHERE queue = ?1 AND state = 3;
 
 -- name: group_heads_drop
 DELETE FROM heads WHERE queue = ?1;
 
--- What a Seek gives up: everything but the dead copies.
+-- Seek deletes all messages of the group except the dead copies.
 -- name: group_jobs_drop
 DELETE FROM jobs WHERE queue = ?1 AND number < x'80';
 
 -- name: group_bodies_drop
 DELETE FROM bodies WHERE queue = ?1 AND number < x'80';
 
--- The places of blocked messages, sorted by key.
+-- The sort keys of blocked messages, in the order of the keys.
 -- name: blocked_places
 SELECT place FROM jobs INDEXED BY jobs_blocked WHERE queue = ?1 AND state = 3 ORDER BY place;

@@ -1,6 +1,6 @@
--- Looking: nothing here changes anything. Lists go by an index from a cursor
--- on, ?2 and ?3; ?5 tells whether results and inline bodies are wanted. The last
--- column is the length of an inline body, NULL for another.
+-- Reads of the Inspector interface. Lists follow an index from a cursor, ?2 and ?3. ?5 is
+-- 1 to read results and inline bodies. The last column is the length of an inline body,
+-- NULL for an external one.
 
 -- name: queue_find
 SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
@@ -64,12 +64,12 @@ SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_e
   FROM jobs INDEXED BY jobs_done
  WHERE queue = ?1 AND state = 6 AND (place, number) > (?2, ?3) ORDER BY place, number LIMIT ?4;
 
--- The length of a body that is not inline. It is in the row's header, so the body
--- is not read.
+-- The length of an external body. SQLite takes it from the row's header and does not read
+-- the body.
 -- name: body_size
 SELECT length(body) FROM bodies WHERE queue = ?1 AND number = ?2;
 
--- The first place at or behind another: looking for the first of each priority.
+-- The first sort key from a value on. It finds the first job of each priority.
 -- name: ready_from
 SELECT place FROM jobs INDEXED BY jobs_ready
  WHERE queue = ?1 AND state = 2 AND place >= ?2 ORDER BY place LIMIT 1;
@@ -78,7 +78,7 @@ SELECT place FROM jobs INDEXED BY jobs_ready
 SELECT place FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND place > ?2 ORDER BY place LIMIT 1;
 
--- How many jobs are due that no step has moved yet. The index alone is read.
+-- The number of due jobs that no step has promoted yet. It reads only the index.
 -- name: due_count
 SELECT count(*) FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND place <= ?2;

@@ -1,5 +1,4 @@
--- One job: found, stored, changed, removed. Every statement that reads a whole
--- job names the same columns in the same order; see scanJob.
+-- Single jobs. Every statement that reads a whole job has the columns of scanJob.
 
 -- name: job_by_number
 SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, body
@@ -21,7 +20,7 @@ DELETE FROM aliases WHERE queue = ?1 AND id = ?2;
 INSERT INTO jobs (queue, number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, body)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13);
 
--- The body is left alone: only body_inline and the bodies table change it.
+-- It keeps the body, which only body_inline and the statements of table bodies change.
 -- name: job_update
 UPDATE jobs
    SET state = ?3, place = ?4, due = ?5, pushed = ?6, ended = ?7, failures = ?8, stalls = ?9,
@@ -64,11 +63,11 @@ INSERT OR REPLACE INTO replaceable (queue, number, order_key, merge_key) VALUES 
 -- name: replaceable_drop
 DELETE FROM replaceable WHERE queue = ?1 AND number = ?2;
 
--- name: overtake
+-- name: replaceable_mark
 UPDATE replaceable SET overtaken = 1
  WHERE queue = ?1 AND order_key = ?2 AND merge_key = ?3 AND overtaken = 0;
 
--- name: overtaken_find
+-- name: replaceable_marked
 SELECT 1 FROM replaceable WHERE queue = ?1 AND number = ?2 AND overtaken = 1;
 
 -- name: head_find
@@ -80,14 +79,14 @@ INSERT INTO heads (queue, order_key, number) VALUES (?1, ?2, ?3);
 -- name: head_drop
 DELETE FROM heads WHERE queue = ?1 AND order_key = ?2 AND number = ?3;
 
--- The first job that waits for an order key, in delivery order: ?2 is the
--- beginning of the places of that key, ?3 lies behind them.
+-- The first job blocked by an order key, in delivery order. The sort keys of that order key
+-- lie between ?2 and ?3.
 -- name: blocked_first
 SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result, body
   FROM jobs INDEXED BY jobs_blocked
  WHERE queue = ?1 AND state = 3 AND place >= ?2 AND place < ?3
  ORDER BY place, number LIMIT 1;
 
--- A row whose rules can't be read becomes a plain dead letter.
+-- Makes an unreadable row a dead letter without rules.
 -- name: job_quarantine
 UPDATE jobs SET state = 5, place = ?3, rules = NULL, last_error = ?4 WHERE queue = ?1 AND number = ?2;

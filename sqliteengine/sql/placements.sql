@@ -1,4 +1,4 @@
--- Which namespace is in which pool, for servers with several.
+-- The pools of the namespaces, for servers with several pools.
 
 -- name: placement_make
 INSERT OR IGNORE INTO placements (namespace, version, pool, source, phase, since, former) VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6);

@@ -1,4 +1,4 @@
--- Queues: their configuration, their tallies, and what is due in them.
+-- Queues: configuration, sizes and counters, and the earliest times.
 
 -- name: queues_load
 SELECT q.id, q.namespace, q.name, q.paused, q.tries, q.max_stalls, q.backoff, q.lease, q.ttl, q.retain,
@@ -34,17 +34,16 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 -- name: tallies_drop
 DELETE FROM tallies WHERE queue = ?1;
 
--- name: grave_dig
+-- name: grave_add
 INSERT INTO graves (queue) VALUES (?1);
 
 -- name: grave_next
 SELECT min(queue) FROM graves;
 
--- name: grave_close
+-- name: grave_drop
 DELETE FROM graves WHERE queue = ?1;
 
--- The first moment of each kind in a queue, NULL where there is none. Each is
--- the first entry of an index.
+-- The earliest time of each kind in a queue, or NULL. Each is the first entry of an index.
 -- name: queue_moments
 SELECT (SELECT min(place) FROM jobs INDEXED BY jobs_delayed WHERE queue = ?1 AND state = 1),
        (SELECT min(place) FROM jobs INDEXED BY jobs_leased WHERE queue = ?1 AND state = 4),

@@ -1,7 +1,7 @@
--- What time brings: jobs that become due, expire, stall, or are over a bound.
--- Each reads the beginning of one index, at most ?3 entries.
+-- Steps: jobs that become due, expire, stall or exceed a bound. Each statement reads the
+-- beginning of one index, at most ?3 entries.
 
--- Bodies stay where they are: only whether one is inline is read.
+-- Column body is x'' for an inline body, which is not read, and NULL for an external one.
 -- name: due_first
 SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_error, result,
        iif(body IS NULL, NULL, x'')
@@ -13,7 +13,7 @@ SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_e
 SELECT 1 FROM jobs INDEXED BY jobs_delayed
  WHERE queue = ?1 AND state = 1 AND place <= ?2 AND number <> ?3 LIMIT 1;
 
--- A plain job keeps its place: its due moment is its rank as well.
+-- Place does not change, because the rank of a job without a priority is its due time.
 -- name: ready_many
 UPDATE jobs SET state = 2
  WHERE queue = ?1 AND state = 1 AND number IN (/*each*/ ? /*end*/);
@@ -41,7 +41,7 @@ SELECT number, state, place, due, pushed, ended, failures, stalls, rules, last_e
  WHERE queue = ?1 AND state = 6
  ORDER BY place, number LIMIT 1;
 
--- The first moments of a queue, one index each.
+-- The earliest times of a queue, one index each.
 
 -- name: first_due
 SELECT place FROM jobs INDEXED BY jobs_delayed WHERE queue = ?1 AND state = 1 ORDER BY place LIMIT 1;

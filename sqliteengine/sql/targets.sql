@@ -1,4 +1,4 @@
--- The targets of HTTP push, and the push queues.
+-- Targets of HTTP push, and push queues.
 
 -- name: target_make
 INSERT OR IGNORE INTO targets (namespace, name, version, settings) VALUES (?1, ?2, 1, ?3);

@@ -1,4 +1,4 @@
--- Who may do what, and how often.
+-- Tokens and their limits.
 
 -- name: token_put
 INSERT OR REPLACE INTO tokens (hash, namespace, rights, description, created, produce, consume, per)

@@ -1,4 +1,4 @@
--- Topics: settings, the log, delayed messages, and IDs that were seen.
+-- Topics: settings, the log, delayed messages, and seen IDs.
 
 -- name: topics_load
 SELECT t.queue, t.dedupe, t.keep, t.max_age, t.max_count, t.max_bytes, t.overflow,
@@ -31,7 +31,7 @@ DELETE FROM topic_logs WHERE queue = ?1;
 -- name: topic_names
 SELECT name FROM queues WHERE namespace = ?3 AND kind = 1 AND name > ?1 ORDER BY name LIMIT ?2;
 
--- The first moment of a topic: when a delayed message enters the log.
+-- The earliest time of a topic: when a delayed message enters the log.
 -- name: first_delayed
 SELECT due FROM delayed_messages WHERE topic = ?1 ORDER BY due LIMIT 1;
 
@@ -44,8 +44,8 @@ VALUES /*each*/ (?, ?, ?, ?, ?, ?, ?, ?) /*end*/;
 SELECT ordinal, ms, id, key, headers, body FROM messages
  WHERE topic = ?1 AND ordinal >= ?2 ORDER BY ordinal LIMIT ?3;
 
--- The first message at or behind an ordinal: where it is, when it entered, and the
--- size of the log up to it.
+-- The first message at or after an ordinal, its entry time, and the size of the log up to
+-- it.
 -- name: message_at
 SELECT ordinal, ms, entered FROM messages WHERE topic = ?1 AND ordinal >= ?2 ORDER BY ordinal LIMIT 1;
 
@@ -86,17 +86,17 @@ DELETE FROM message_ids WHERE topic = ?1 AND id = ?2;
 -- name: entered_until
 SELECT entered FROM messages WHERE topic = ?1 AND ordinal <= ?2 ORDER BY ordinal DESC LIMIT 1;
 
--- The beginning of the log, up to an ordinal.
+-- Deletes the beginning of the log, up to an ordinal.
 -- name: messages_drop
 DELETE FROM messages WHERE topic = ?1 AND ordinal <= ?2;
 
 -- name: message_read
 SELECT key, headers, body FROM messages WHERE topic = ?1 AND ordinal = ?2;
 
--- name: message_look
+-- name: message_head
 SELECT key, headers, length(body) FROM messages WHERE topic = ?1 AND ordinal = ?2;
 
--- What a look needs of the messages from an ordinal on, and of the delayed ones.
+-- The columns that a poll reads of messages from an ordinal on, and of due delayed ones.
 -- name: keys_from
 SELECT key, headers FROM messages WHERE topic = ?1 AND ordinal >= ?2 ORDER BY ordinal LIMIT ?3;
 

@@ -1,5 +1,5 @@
--- Transactions. IMMEDIATE takes the right to write at once, so that a
--- transaction never has to ask for it half way.
+-- Transactions. IMMEDIATE takes the write lock at the beginning, so that a transaction
+-- never fails in the middle for lack of it.
 
 -- name: begin
 BEGIN IMMEDIATE;
@@ -7,6 +7,6 @@ BEGIN IMMEDIATE;
 -- name: commit
 COMMIT;
 
--- A read sees one moment from its first statement on.
+-- A read transaction sees one snapshot from its first statement on.
 -- name: begin_read
 BEGIN;

@@ -14,25 +14,25 @@ import (
 type Conn struct {
 	tls *libc.TLS
 	db  uintptr
-	out uintptr // outBytes of scratch for results by pointer
+	out uintptr // buffer of outBytes for results by pointer
 }
 
 const outBytes = 16
 
-// Mode is how a file is opened.
+// Mode is the access mode of a connection.
 type Mode int32
 
-// The modes.
+// The access modes.
 const (
-	// ReadWrite opens a file that must be there.
+	// ReadWrite opens an existing file for reading and writing.
 	ReadWrite Mode = sqlite3.SQLITE_OPEN_READWRITE
-	// ReadOnly opens a file that must be there, and can't write to it.
+	// ReadOnly opens an existing file for reading.
 	ReadOnly Mode = sqlite3.SQLITE_OPEN_READONLY
-	// Create opens a file and makes it if it is not there.
+	// Create opens a file for reading and writing and creates it if necessary.
 	Create Mode = sqlite3.SQLITE_OPEN_READWRITE | sqlite3.SQLITE_OPEN_CREATE
 )
 
-// Version is SQLite's own version, as a number: 3.51.3 is 3051003.
+// Version returns the version of SQLite as a number: 3.51.3 is 3051003.
 func Version() int { return sqlite3.SQLITE_VERSION_NUMBER }
 
 // Open opens the file at path.
@@ -52,7 +52,7 @@ func Open(path string, mode Mode) (*Conn, error) {
 	defer libc.Xfree(tls, name)
 
 	rc := sqlite3.Xsqlite3_open_v2(tls, name, c.out, int32(mode)|sqlite3.SQLITE_OPEN_NOMUTEX, 0)
-	c.db = *(*uintptr)(at(c.out)) // set even where opening failed
+	c.db = *(*uintptr)(at(c.out)) // set even if opening failed
 	if rc != sqlite3.SQLITE_OK {
 		err := c.fail(rc)
 		c.Close()
@@ -60,8 +60,8 @@ func Open(path string, mode Mode) (*Conn, error) {
 	}
 
 	sqlite3.Xsqlite3_extended_result_codes(tls, c.db, 1)
-	// Without this, SQLite plans a statement anew whenever another LIMIT is
-	// bound to it.
+	// Without this setting, SQLite compiles a statement again whenever another LIMIT is
+	// bound.
 	if err := c.configure(sqlite3.SQLITE_DBCONFIG_ENABLE_QPSG); err != nil {
 		c.Close()
 		return nil, err
@@ -76,7 +76,7 @@ func (c *Conn) Close() error {
 	if c.db != 0 {
 		if rc := sqlite3.Xsqlite3_close(c.tls, c.db); rc != sqlite3.SQLITE_OK {
 			err = c.fail(rc)
-			sqlite3.Xsqlite3_close_v2(c.tls, c.db) // goes when its last statement does
+			sqlite3.Xsqlite3_close_v2(c.tls, c.db) // frees it with its last statement
 		}
 	}
 	libc.Xfree(c.tls, c.out)
@@ -85,7 +85,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// Exec runs statements that have no arguments and whose rows nobody reads.
+// Exec runs statements without arguments and ignores their rows.
 func (c *Conn) Exec(sql string) error {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -98,16 +98,15 @@ func (c *Conn) Exec(sql string) error {
 	return nil
 }
 
-// Changes is the number of rows that the last INSERT, UPDATE or DELETE of the
-// connection has changed.
+// Changes returns the number of rows changed by the connection's last INSERT, UPDATE or
+// DELETE.
 func (c *Conn) Changes() int { return int(sqlite3.Xsqlite3_changes(c.tls, c.db)) }
 
-// InTx tells whether a transaction is open. SQLite ends one by itself on some
+// InTx reports whether a transaction is open. SQLite ends a transaction itself after some
 // errors.
 func (c *Conn) InTx() bool { return sqlite3.Xsqlite3_get_autocommit(c.tls, c.db) == 0 }
 
-// PagesWritten is the number of pages that the connection has written since
-// it was asked last.
+// PagesWritten returns the number of pages written by the connection since the last call.
 func (c *Conn) PagesWritten() int {
 	rc := sqlite3.Xsqlite3_db_status(c.tls, c.db, sqlite3.SQLITE_DBSTATUS_CACHE_WRITE, c.out, c.out+4, 1)
 	if rc != sqlite3.SQLITE_OK {
@@ -116,13 +115,13 @@ func (c *Conn) PagesWritten() int {
 	return int(*(*int32)(at(c.out)))
 }
 
-// NoCheckpointOnClose keeps Close from moving the write-ahead log into the
-// database file and deleting it.
+// NoCheckpointOnClose makes Close leave the write-ahead log as it is, instead of moving
+// it into the database file and deleting it.
 func (c *Conn) NoCheckpointOnClose() error {
 	return c.configure(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
 }
 
-// configure switches an option of the connection on.
+// configure enables an option of the connection.
 func (c *Conn) configure(option int32) error {
 	list := libc.NewVaList(int32(1), uintptr(0))
 	defer libc.Xfree(c.tls, list)
@@ -133,55 +132,53 @@ func (c *Conn) configure(option int32) error {
 	return nil
 }
 
-// Interrupt lets the statement that runs on the connection fail soon. It is
-// the one method that another goroutine may call, as long as the connection is
-// not closed meanwhile.
+// Interrupt makes the running statement of the connection fail soon. It is the only
+// method that other goroutines may call, and only while the connection is open.
 func (c *Conn) Interrupt() {
 	tls := libc.NewTLS()
 	defer tls.Close()
 	sqlite3.Xsqlite3_interrupt(tls, c.db)
 }
 
-// YieldEvery lets every statement of the connection yield the processor to other
-// goroutines after so many of SQLite's instructions. A statement of seconds
-// would otherwise keep its processor until the scheduler takes it away, 10 ms at
-// a time.
+// YieldEvery makes the connection's statements yield their processor to other goroutines
+// after that many SQLite instructions. Otherwise a long statement keeps its processor for
+// 10 ms at a time, until the scheduler preempts it.
 func (c *Conn) YieldEvery(instructions int) {
 	sqlite3.Xsqlite3_progress_handler(c.tls, c.db, int32(instructions), yieldFunc, 0)
 }
 
-// yieldFunc is the C function pointer of yield.
+// yieldFunc is yield as a C function pointer.
 var yieldFunc = *(*uintptr)(unsafe.Pointer(&struct {
 	f func(*libc.TLS, uintptr) int32
 }{yield}))
 
-// yield lets the statement go on.
+// yield returns 0, which continues the statement.
 func yield(*libc.TLS, uintptr) int32 {
 	runtime.Gosched()
 	return 0
 }
 
-// CheckpointMode is how much a checkpoint insists.
+// CheckpointMode is the mode of a checkpoint.
 type CheckpointMode int32
 
-// The modes.
+// The checkpoint modes.
 const (
-	// Noop moves nothing and returns what there is.
+	// Noop moves nothing and returns the numbers of pages.
 	Noop CheckpointMode = sqlite3.SQLITE_CHECKPOINT_NOOP
-	// Passive moves what it can without waiting for anybody.
+	// Passive moves as many pages as it can without waiting.
 	Passive CheckpointMode = sqlite3.SQLITE_CHECKPOINT_PASSIVE
-	// Restart moves everything, waits for reads that need the log, and lets the
-	// next transaction write to the log's beginning. It fails as busy if it may
-	// not wait that long.
+	// Restart moves all pages, waits for reads that need the log, and makes the next
+	// transaction write to the beginning of the log. It fails as busy if the wait exceeds
+	// busy_timeout.
 	Restart CheckpointMode = sqlite3.SQLITE_CHECKPOINT_RESTART
-	// Truncate moves everything and cuts the log to nothing.
+	// Truncate moves all pages and truncates the log.
 	Truncate CheckpointMode = sqlite3.SQLITE_CHECKPOINT_TRUNCATE
 )
 
-// Checkpoint moves pages from the write-ahead log into the database file. Of
-// log pages, moved have been moved by now; they are equal when all have. Beside
-// a writer it may fail as busy in any mode: the log's header is read without a
-// lock, and SQLite waits for nobody when it was just being written.
+// Checkpoint moves pages from the write-ahead log into the database file. It returns the
+// number of pages in the log and the number of them that have been moved so far. During
+// a write of another connection it may fail as busy in any mode, because SQLite reads the
+// log's header without a lock.
 func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	rc := sqlite3.Xsqlite3_wal_checkpoint_v2(c.tls, c.db, 0, int32(mode), c.out, c.out+4)
 	if rc != sqlite3.SQLITE_OK {
@@ -190,8 +187,8 @@ func (c *Conn) Checkpoint(mode CheckpointMode) (log, moved int, err error) {
 	return int(*(*int32)(at(c.out))), int(*(*int32)(at(c.out + 4))), nil
 }
 
-// at turns an address outside of Go's heap into a pointer. It goes through
-// memory because the address is a number to Go, which vet would question.
+// at converts an address outside of the Go heap to a pointer. The conversion goes through
+// memory, because vet reports a direct one.
 func at(p uintptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
 
 // Error is an error of SQLite.
@@ -205,7 +202,7 @@ var errNoMemory = errors.New("sq: out of memory")
 // Error implements error.
 func (e *Error) Error() string { return fmt.Sprintf("sqlite: %s (%d)", e.Message, e.Code) }
 
-// IsBusy tells whether an error of SQLite is that another connection was in the way.
+// IsBusy reports whether another connection held a lock.
 func IsBusy(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code&0xff == sqlite3.SQLITE_BUSY
@@ -222,7 +219,8 @@ func (c *Conn) fail(rc int32) error {
 	return &Error{Code: int(rc), Message: message}
 }
 
-// primary is an error's primary result code; 0 if it is not SQLite's.
+// primary returns the primary result code of an error, or 0 for an error that is not
+// SQLite's.
 func primary(err error) int {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -231,28 +229,27 @@ func primary(err error) int {
 	return e.Code & 0xff
 }
 
-// ErrFull is the error of a full disk.
+// ErrFull is SQLite's error for a full disk.
 var ErrFull error = &Error{Code: sqlite3.SQLITE_FULL, Message: "database or disk is full"}
 
-// IsFull tells whether there was no room on the disk.
+// IsFull reports whether the disk was full.
 func IsFull(err error) bool { return primary(err) == sqlite3.SQLITE_FULL }
 
-// IsInterrupted tells whether Interrupt has ended a statement.
+// IsInterrupted reports whether Interrupt ended a statement.
 func IsInterrupted(err error) bool { return primary(err) == sqlite3.SQLITE_INTERRUPT }
 
-// IsConstraint tells whether a constraint of the schema forbade a change. The
-// statement has then changed nothing; the transaction goes on.
+// IsConstraint reports whether a change violated a constraint. The statement has changed
+// nothing, and the transaction continues.
 func IsConstraint(err error) bool { return primary(err) == sqlite3.SQLITE_CONSTRAINT }
 
-// IsCorrupt tells whether the file is damaged, or not a database at all.
+// IsCorrupt reports whether the file is damaged or not a database.
 func IsCorrupt(err error) bool {
 	code := primary(err)
 	return code == sqlite3.SQLITE_CORRUPT || code == sqlite3.SQLITE_NOTADB
 }
 
-// IsIO tells whether the operating system failed to read, write, sync or map
-// the file, or whether its lock protocol broke down: what is on the disk is
-// then unknown.
+// IsIO reports whether the operating system failed to read, write, sync or map the file,
+// or whether its lock protocol failed. The state of the disk is then unknown.
 func IsIO(err error) bool {
 	switch primary(err) {
 	case sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL:
@@ -261,7 +258,7 @@ func IsIO(err error) bool {
 	return false
 }
 
-// IsReadOnly tells whether the file or its folder can't be written to.
+// IsReadOnly reports whether the file or its folder is not writable.
 func IsReadOnly(err error) bool {
 	code := primary(err)
 	return code == sqlite3.SQLITE_READONLY || code == sqlite3.SQLITE_CANTOPEN || code == sqlite3.SQLITE_PERM

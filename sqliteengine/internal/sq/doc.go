@@ -1,12 +1,11 @@
-// Package sq is a thin layer over SQLite's own C interface, as translated to
-// Go by modernc.org/sqlite/lib: connections, prepared statements, nothing
-// else.
+// Package sq wraps SQLite's C interface, translated to Go by
+// modernc.org/sqlite/lib. It has connections and prepared statements only.
 //
-// The driver of database/sql costs an interface value and an allocation per
-// argument and per column, which is a third of what a small statement costs
-// as a whole. Here a statement is prepared once, its arguments are copied into
-// one buffer outside of Go's heap, and a column is read where it stands.
+// The database/sql driver allocates an interface value for each argument and column,
+// a third of the cost of a small statement. This package prepares each statement once,
+// copies the arguments into one buffer outside of the Go heap, and reads columns in
+// place.
 //
-// A [Conn] belongs to one goroutine at a time, and so do its statements. None
-// of them locks.
+// A [Conn] and its statements may be used by one goroutine at a time. They have no
+// locks.
 package sq

@@ -11,28 +11,26 @@ import (
 
 // Stmt is a prepared statement. Arguments are numbered from 1, columns from 0.
 //
-// One run is: bind every argument, Step until it says false. An error of a
-// bind is kept, and told by the next Step. A run that is left before its last
-// row must be Reset.
+// To run it, bind every argument and call Step until it returns false. The next Step
+// returns the error of a bind. A run that ends before its last row must be Reset.
 type Stmt struct {
 	c     *Conn
 	p     uintptr
 	err   error
-	buf   uintptr   // arguments of this run; made when the first one needs it
+	buf   uintptr   // arguments of this run; allocated by the first one
 	used  int       // bytes of buf
 	extra []uintptr // arguments that did not fit into buf
 	why   error     // why the statement could not be prepared
 }
 
-// Broken is a statement that could not be prepared: every run of it fails with
-// the error.
+// Broken returns a statement whose every run fails with why.
 func Broken(c *Conn, why error) *Stmt { return &Stmt{c: c, why: why} }
 
-// bufBytes is the size of a statement's argument buffer: fifty rows of small
-// jobs fit.
+// bufBytes is the size of a statement's argument buffer. It is enough for fifty rows of
+// small jobs.
 const bufBytes = 64 << 10
 
-// Prepare compiles one statement for many runs.
+// Prepare compiles a statement.
 func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	text, err := libc.CString(sql)
 	if err != nil {
@@ -50,8 +48,8 @@ func (c *Conn) Prepare(sql string) (*Stmt, error) {
 	return s, nil
 }
 
-// Query runs a statement without arguments once and tells the first column of
-// its first row as text; "" if there is none.
+// Query runs a statement without arguments and returns the first column of its first row
+// as text, or "" without a row.
 func (c *Conn) Query(sql string) (string, error) {
 	s, err := c.Prepare(sql)
 	if err != nil {
@@ -59,7 +57,7 @@ func (c *Conn) Query(sql string) (string, error) {
 	}
 	defer s.Finalize()
 	text, first := "", true
-	for { // to the end: some statements do their work behind their first row
+	for { // to the end, because some statements do their work after the first row
 		row, err := s.Step()
 		if err != nil || !row {
 			return text, err
@@ -78,7 +76,7 @@ func (s *Stmt) Finalize() {
 	s.p, s.buf = 0, 0
 }
 
-// Args is the number of arguments that the statement takes.
+// Args returns the number of arguments of the statement.
 func (s *Stmt) Args() int { return int(sqlite3.Xsqlite3_bind_parameter_count(s.c.tls, s.p)) }
 
 // Int binds an integer.
@@ -99,7 +97,7 @@ func (s *Stmt) Null(i int) *Stmt {
 	return s
 }
 
-// IntOrNull binds an integer, NULL where it is 0.
+// IntOrNull binds an integer, or NULL for 0.
 func (s *Stmt) IntOrNull(i int, v int64) *Stmt {
 	if v == 0 {
 		return s.Null(i)
@@ -107,7 +105,7 @@ func (s *Stmt) IntOrNull(i int, v int64) *Stmt {
 	return s.Int(i, v)
 }
 
-// Blob binds bytes; nil and an empty slice are the empty blob.
+// Blob binds bytes. Both nil and an empty slice are the empty blob.
 func (s *Stmt) Blob(i int, b []byte) *Stmt {
 	p := s.copy(unsafe.SliceData(b), len(b))
 	if p != 0 {
@@ -116,7 +114,7 @@ func (s *Stmt) Blob(i int, b []byte) *Stmt {
 	return s
 }
 
-// BlobOrNull binds bytes, NULL where b is nil.
+// BlobOrNull binds bytes, or NULL for nil.
 func (s *Stmt) BlobOrNull(i int, b []byte) *Stmt {
 	if b == nil {
 		return s.Null(i)
@@ -133,7 +131,7 @@ func (s *Stmt) Text(i int, v string) *Stmt {
 	return s
 }
 
-// TextOrNull binds a text, NULL where it is empty.
+// TextOrNull binds a text, or NULL for an empty one.
 func (s *Stmt) TextOrNull(i int, v string) *Stmt {
 	if v == "" {
 		return s.Null(i)
@@ -147,8 +145,8 @@ func (s *Stmt) check(rc int32) {
 	}
 }
 
-// copy puts an argument where SQLite can read it until the run is over. 0 is
-// out of memory.
+// copy copies an argument to memory that SQLite can read until the run ends. It returns 0
+// if there is no memory.
 func (s *Stmt) copy(from *byte, n int) uintptr {
 	if s.buf == 0 {
 		s.buf = libc.Xmalloc(s.c.tls, bufBytes)
@@ -174,8 +172,8 @@ func (s *Stmt) copy(from *byte, n int) uintptr {
 	return p
 }
 
-// Step goes to the next row and tells whether there is one. After the last
-// one, and after an error, the statement is reset.
+// Step advances to the next row and reports whether there is one. It resets the statement
+// after the last row and after an error.
 func (s *Stmt) Step() (bool, error) {
 	if s.why != nil || s.err != nil {
 		err := cmp.Or(s.why, s.err)
@@ -195,8 +193,7 @@ func (s *Stmt) Step() (bool, error) {
 	}
 }
 
-// Run runs a statement whose rows nobody reads, and tells how many it has
-// changed.
+// Run runs a statement, ignores its rows, and returns how many rows it changed.
 func (s *Stmt) Run() (changed int, err error) {
 	for {
 		row, err := s.Step()
@@ -209,7 +206,7 @@ func (s *Stmt) Run() (changed int, err error) {
 	}
 }
 
-// Reset ends a run; the next one binds every argument anew.
+// Reset ends a run. The next run must bind every argument.
 func (s *Stmt) Reset() {
 	sqlite3.Xsqlite3_reset(s.c.tls, s.p)
 	for _, p := range s.extra {
@@ -218,21 +215,21 @@ func (s *Stmt) Reset() {
 	s.extra, s.used, s.err = s.extra[:0], 0, nil
 }
 
-// ColInt reads a column as an integer; NULL is 0.
+// ColInt returns a column as an integer. NULL is 0.
 func (s *Stmt) ColInt(i int) int64 { return sqlite3.Xsqlite3_column_int64(s.c.tls, s.p, int32(i)) }
 
-// ColFloat reads a column as a floating-point number; NULL is 0.
+// ColFloat returns a column as a floating-point number. NULL is 0.
 func (s *Stmt) ColFloat(i int) float64 {
 	return sqlite3.Xsqlite3_column_double(s.c.tls, s.p, int32(i))
 }
 
-// ColNull tells whether a column is NULL.
+// ColNull reports whether a column is NULL.
 func (s *Stmt) ColNull(i int) bool {
 	return sqlite3.Xsqlite3_column_type(s.c.tls, s.p, int32(i)) == sqlite3.SQLITE_NULL
 }
 
-// ColRaw reads the bytes of a column where they stand: they are gone with the
-// next Step or Reset. NULL is nil.
+// ColRaw returns the bytes of a column without a copy. They are valid until the next Step
+// or Reset. NULL is nil.
 func (s *Stmt) ColRaw(i int) []byte {
 	p := sqlite3.Xsqlite3_column_blob(s.c.tls, s.p, int32(i))
 	n := sqlite3.Xsqlite3_column_bytes(s.c.tls, s.p, int32(i))
@@ -242,8 +239,7 @@ func (s *Stmt) ColRaw(i int) []byte {
 	return unsafe.Slice((*byte)(at(p)), n)
 }
 
-// ColBytes reads a copy of the bytes of a column; NULL is nil, an empty blob
-// is not.
+// ColBytes returns a copy of the bytes of a column. NULL is nil, an empty blob is not.
 func (s *Stmt) ColBytes(i int) []byte {
 	raw := s.ColRaw(i)
 	if raw == nil && s.ColNull(i) {
@@ -252,5 +248,5 @@ func (s *Stmt) ColBytes(i int) []byte {
 	return append(make([]byte, 0, len(raw)), raw...)
 }
 
-// ColText reads a copy of the text of a column; NULL is "".
+// ColText returns a copy of the text of a column. NULL is "".
 func (s *Stmt) ColText(i int) string { return string(s.ColRaw(i)) }

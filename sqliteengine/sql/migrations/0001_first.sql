@@ -1,11 +1,11 @@
--- The first layout. docs/sqlite-layout.md explains it table by table.
+-- The first layout. docs/sqlite-layout.md explains each table.
 --
--- Times are milliseconds since 1970 on the engine's clock, durations are
--- nanoseconds, -1 stands for "none". States are numbered as the contract
--- numbers them: 1 delayed, 2 ready, 3 blocked, 4 leased, 5 dead, 6 done.
+-- Times are milliseconds since 1970 on the engine's clock. Durations are nanoseconds, and
+-- -1 means "none". States have the contract's numbers: 1 delayed, 2 ready, 3 blocked,
+-- 4 leased, 5 dead, 6 done.
 
--- A queue with its configuration. An id is never given again, so what a
--- destroyed queue has left behind can't become part of a new one.
+-- Queues with their configuration. An id is never used again, so the remaining rows of a
+-- destroyed queue can't become part of a new one.
 CREATE TABLE queues (
   id         INTEGER PRIMARY KEY AUTOINCREMENT,
   namespace  TEXT    NOT NULL CHECK (length(namespace) BETWEEN 1 AND 255),
@@ -25,10 +25,9 @@ CREATE TABLE queues (
   UNIQUE (namespace, name)
 ) STRICT;
 
--- What changes with every transaction: sizes per state, counters since the
--- queue was made, and the bucket of its rate limit. Apart from queues, so that
--- the row is short. Nothing here is needed to deliver a job: sizes and counters
--- can be counted anew.
+-- The numbers that change with every transaction: sizes per state, counters since the
+-- queue's creation, and the bucket of its rate limit. They are not in queues, so that the
+-- row is short. Deliveries don't depend on them, and sizes can be recounted.
 CREATE TABLE tallies (
   queue        INTEGER PRIMARY KEY,
   delayed      INTEGER NOT NULL DEFAULT 0,
@@ -53,21 +52,20 @@ CREATE TABLE tallies (
   bucket_at    INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 
--- Every job, in whatever state. The row is the whole truth about its state:
--- one column says it, so a job is in exactly one, and the partial indexes below
--- are kept by SQLite itself, so none can be missing from its set.
+-- All jobs in all states. One column holds the state, so a job is in exactly one. SQLite
+-- maintains the partial indexes below, so no job is missing from its set.
 --
--- place is what the state sorts by:
---   delayed  the due moment
+-- place is the sort key within the state:
+--   delayed  the due time
 --   ready    -priority * 2^48 + due, so that high priorities come first
---   blocked  length of the order key, the key, the rank of a ready job + 2^63,
---            big-endian: sorts by key, and within it in delivery order
+--   blocked  length of the order key, the key, and big-endian the sort key of a ready job
+--            + 2^63: sorts by key, and within a key in delivery order
 --   leased   the end of the lease
---   dead, done  when the job became so
+--   dead, done  the time when the job became dead or done
 --
--- rules is NULL for a plain job, which has the contract's defaults for
--- everything and whose ID is its number: nine of ten jobs. Else it holds what
--- differs, packed. body is NULL where it stands in bodies.
+-- rules is NULL for a plain job, which has only defaults of the contract and whose ID is
+-- its number. Otherwise it holds the fields that differ, packed. body is NULL if it is in
+-- bodies.
 CREATE TABLE jobs (
   queue      INTEGER NOT NULL,
   number     BLOB    NOT NULL CHECK (length(number) = 16),
@@ -92,8 +90,8 @@ CREATE INDEX jobs_leased  ON jobs (queue, place, number) WHERE state = 4;
 CREATE INDEX jobs_dead    ON jobs (queue, place, number) WHERE state = 5;
 CREATE INDEX jobs_done    ON jobs (queue, place, number) WHERE state = 6;
 
--- Bodies of more than a kilobyte: a job's row is rewritten whenever its state
--- changes, and a large body should not be.
+-- Bodies of more than a kilobyte. A job's row is rewritten with every change of its state,
+-- and a large body should not be.
 CREATE TABLE bodies (
   queue  INTEGER NOT NULL,
   number BLOB    NOT NULL CHECK (length(number) = 16),
@@ -101,7 +99,7 @@ CREATE TABLE bodies (
   PRIMARY KEY (queue, number)
 ) STRICT, WITHOUT ROWID;
 
--- IDs that are not the job's number: own IDs, and those of repeated pushes.
+-- IDs that differ from the job's number: IDs set by clients, and those of repeated pushes.
 CREATE TABLE aliases (
   queue  INTEGER NOT NULL,
   id     TEXT    NOT NULL CHECK (length(id) BETWEEN 1 AND 128),
@@ -109,7 +107,7 @@ CREATE TABLE aliases (
   PRIMARY KEY (queue, id)
 ) STRICT, WITHOUT ROWID;
 
--- Busy order keys, each with the one job that holds it.
+-- Busy order keys, each with the job that holds it.
 CREATE TABLE heads (
   queue     INTEGER NOT NULL,
   order_key TEXT    NOT NULL CHECK (order_key <> ''),
@@ -117,7 +115,7 @@ CREATE TABLE heads (
   PRIMARY KEY (queue, order_key)
 ) STRICT, WITHOUT ROWID;
 
--- Merge keys that are held, each with the one job that later pushes merge into.
+-- Held merge keys, each with the job that later pushes merge into.
 CREATE TABLE merges (
   queue     INTEGER NOT NULL,
   order_key TEXT    NOT NULL,
@@ -126,8 +124,8 @@ CREATE TABLE merges (
   PRIMARY KEY (queue, order_key, merge_key)
 ) STRICT, WITHOUT ROWID;
 
--- The last moments: of waiting jobs with a TTL, and of done jobs. A leased job
--- has none, for a lease stops the TTL's hand.
+-- Expiry times of waiting jobs with a TTL and of done jobs. A leased job has none, because
+-- a lease suspends the TTL.
 CREATE TABLE expiries (
   queue  INTEGER NOT NULL,
   moment INTEGER NOT NULL,
@@ -135,12 +133,12 @@ CREATE TABLE expiries (
   PRIMARY KEY (queue, moment, number)
 ) STRICT, WITHOUT ROWID;
 
--- Queues that were destroyed and whose jobs are still being removed.
+-- Destroyed queues whose rows are still being deleted.
 CREATE TABLE graves (
   queue INTEGER PRIMARY KEY
 ) STRICT;
 
--- Who may do what. Of a secret only its SHA-256 is stored.
+-- Tokens. Only the SHA-256 of a secret is stored.
 CREATE TABLE tokens (
   hash        BLOB    NOT NULL PRIMARY KEY CHECK (length(hash) = 32),
   namespace   TEXT    NOT NULL CHECK (length(namespace) BETWEEN 1 AND 255),

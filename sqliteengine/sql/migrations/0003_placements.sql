@@ -1,6 +1,6 @@
--- Which namespace is in which pool, where a server has several; what is not here
--- is in the default one. source is the pool that a namespace is moving out of, ''
--- for none; former are names with commas.
+-- The pool of each namespace, for servers with several pools. A namespace without a row is
+-- in the default pool. source is the pool that a namespace is moving out of, '' for none.
+-- former is a list of names, separated by commas.
 CREATE TABLE placements (
   namespace TEXT    NOT NULL PRIMARY KEY,
   version   INTEGER NOT NULL CHECK (version > 0),

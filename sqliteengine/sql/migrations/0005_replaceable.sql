@@ -1,6 +1,6 @@
--- The running jobs of mode replace, each with its merge key. overtaken is 1 once
--- a later push or requeue of that mode has taken the key: the delivery is dropped
--- when it comes back. A row is added by a lease and removed when the lease ends.
+-- Leased jobs in mode replace, each with its merge key. overtaken is 1 after a later push
+-- or requeue in that mode has taken the key: the job is deleted when its delivery ends. A
+-- lease adds the row, and the end of the lease deletes it.
 CREATE TABLE replaceable (
   queue     INTEGER NOT NULL,
   number    BLOB    NOT NULL CHECK (length(number) = 16),

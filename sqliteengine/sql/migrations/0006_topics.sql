@@ -29,7 +29,7 @@ SELECT id, namespace, name, paused, tries, max_stalls, backoff, lease, ttl, reta
        dead_age, dead_count, max_jobs, max_leased, rate, burst
   FROM queues;
 
--- An id is never given again, also if its queue was destroyed before the upgrade.
+-- An id is never used again, even if its queue was destroyed before the upgrade.
 DELETE FROM sqlite_sequence WHERE name = 'queues_new';
 UPDATE sqlite_sequence SET name = 'queues_new' WHERE name = 'queues';
 DROP TABLE queues;
@@ -48,7 +48,7 @@ CREATE TABLE topics (
   overflow  TEXT    NOT NULL CHECK (overflow IN ('refuse', 'drop'))
 ) STRICT;
 
--- What changes with every Publish: where the log begins and ends, its size, the
+-- The numbers that change with every Publish: beginning, end and size of the log, the
 -- delayed messages, and counters.
 CREATE TABLE topic_logs (
   queue         INTEGER PRIMARY KEY,
@@ -99,7 +99,7 @@ CREATE TABLE delayed_messages (
 CREATE UNIQUE INDEX delayed_messages_ids ON delayed_messages (topic, id, key);
 CREATE INDEX delayed_messages_due ON delayed_messages (topic, due, id, key);
 
--- IDs that a topic with dedupe has seen. ordinal is minus the seq of a delayed message
+-- IDs seen by topics with dedupe. ordinal is minus the seq of a delayed message
 -- until it enters the log.
 CREATE TABLE message_ids (
   topic   INTEGER NOT NULL,
@@ -112,7 +112,7 @@ CREATE TABLE message_ids (
 
 CREATE INDEX message_ids_seen ON message_ids (topic, seen, id);
 
--- What only a group has of its settings. What it shares with a queue is in queues.
+-- The settings that only a group has. The others are in queues.
 CREATE TABLE topic_groups (
   queue      INTEGER PRIMARY KEY,
   order_keys INTEGER NOT NULL CHECK (order_keys IN (0, 1)),
@@ -122,8 +122,8 @@ CREATE TABLE topic_groups (
   target     TEXT    NOT NULL
 ) STRICT;
 
--- What changes with every Reserve of a group. The messages that it holds are rows of
--- jobs, and so are the copies of its dead messages.
+-- The numbers that change with every Reserve of a group. The messages that it holds and
+-- the copies of its dead messages are rows of jobs.
 CREATE TABLE topic_cursors (
   queue    INTEGER PRIMARY KEY,
   start    INTEGER NOT NULL, -- ordinal of the first message of the group

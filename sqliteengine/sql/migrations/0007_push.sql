@@ -7,8 +7,8 @@ ALTER TABLE queues ADD COLUMN on_dead TEXT NOT NULL DEFAULT '' CHECK (delivery =
 
 CREATE INDEX queues_push ON queues (namespace, name) WHERE delivery = 1;
 
--- The registered targets of the namespaces. settings belong to the server, which seals
--- what is secret in them. The one without a name has the secret of the namespace.
+-- The registered targets of the namespaces. settings belong to the server, which encrypts
+-- the secrets in them. The target without a name has the secret of the namespace.
 CREATE TABLE targets (
   namespace TEXT    NOT NULL CHECK (length(namespace) BETWEEN 1 AND 255),
   name      TEXT    NOT NULL CHECK (length(name) <= 255),

@@ -1,11 +1,11 @@
--- What a look reads: how much is deliverable that nobody has moved yet, and
--- when the next moments lie. Each is bounded by ?3.
+-- Polls: jobs that are deliverable by the clock and that no step has moved yet, and the
+-- next times. Counts are bounded by ?3.
 
 -- name: run_out_count
 SELECT count(*) FROM (
   SELECT 1 FROM jobs INDEXED BY jobs_leased WHERE queue = ?1 AND state = 4 AND place <= ?2 LIMIT ?3);
 
--- name: over_count
+-- name: expired_ready_count
 SELECT count(*) FROM (SELECT number FROM expiries WHERE queue = ?1 AND moment < ?2 LIMIT ?3) e
   JOIN jobs j ON j.queue = ?1 AND j.number = e.number AND j.state = 2;
 

@@ -1,46 +1,46 @@
--- What can wait until nobody waits for the writer.
+-- Maintenance, which runs while no caller waits for the writer.
 
 -- name: vacuum_slice
 PRAGMA incremental_vacuum(64);
 
--- What a destroyed queue has left behind, ?2 rows at a time.
+-- Delete the rows of a destroyed queue, ?2 at a time.
 
--- name: bury_jobs
+-- name: remains_jobs
 DELETE FROM jobs WHERE queue = ?1 AND number IN (SELECT number FROM jobs WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_bodies
+-- name: remains_bodies
 DELETE FROM bodies WHERE queue = ?1 AND number IN (SELECT number FROM bodies WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_aliases
+-- name: remains_aliases
 DELETE FROM aliases WHERE queue = ?1 AND id IN (SELECT id FROM aliases WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_heads
+-- name: remains_heads
 DELETE FROM heads WHERE queue = ?1 AND order_key IN (SELECT order_key FROM heads WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_merges
+-- name: remains_merges
 DELETE FROM merges
  WHERE queue = ?1 AND (order_key, merge_key) IN (SELECT order_key, merge_key FROM merges WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_replaceable
+-- name: remains_replaceable
 DELETE FROM replaceable WHERE queue = ?1 AND number IN (SELECT number FROM replaceable WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_expiries
+-- name: remains_expiries
 DELETE FROM expiries
  WHERE queue = ?1 AND (moment, number) IN (SELECT moment, number FROM expiries WHERE queue = ?1 LIMIT ?2);
 
--- name: bury_messages
+-- name: remains_messages
 DELETE FROM messages WHERE topic = ?1 AND ordinal IN (SELECT ordinal FROM messages WHERE topic = ?1 LIMIT ?2);
 
--- name: bury_delayed
+-- name: remains_delayed
 DELETE FROM delayed_messages
  WHERE topic = ?1 AND (due, seq) IN (SELECT due, seq FROM delayed_messages WHERE topic = ?1 LIMIT ?2);
 
--- name: bury_seen
+-- name: remains_seen
 DELETE FROM message_ids WHERE topic = ?1 AND id IN (SELECT id FROM message_ids WHERE topic = ?1 LIMIT ?2);
 
--- What a store that is short of room gives back at a time: see room.go.
+-- Returns free pages of a store that is short of disk space; see room.go.
 
--- name: vacuum_short
+-- name: vacuum_shortage
 PRAGMA incremental_vacuum(16);
 
 -- name: page_count
