@@ -17,25 +17,24 @@ import (
 	"time"
 )
 
-// nobody is the user of the container.
+// nobody is the container's user.
 const nobody = 65532
 
-// The binary needs nothing beside itself: it serves, works and tells its health
-// as another user in a folder that has nothing but it and an empty one for data.
-// That is what a container FROM scratch is.
-func TestTheBinaryServesInAnEmptyRoot(t *testing.T) {
+// The binary runs as another user in a root folder that holds only the binary and an
+// empty data folder, like a container FROM scratch.
+func TestServeInEmptyRoot(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		missing(t, "root, for chroot")
 	}
 	root := t.TempDir()
 	for dir := root; dir != os.TempDir() && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { // for another user to come through
+		if err := os.Chmod(dir, 0o755); err != nil { // so that the other user can enter it
 			t.Fatal(err)
 		}
 	}
-	// A link and no copy: what this process itself has written may still be open
-	// in the forks of other tests, and is then no program.
+	// This is a link, not a copy. A file that this process has written may still be
+	// open in the forks of other tests, and then it cannot be executed.
 	data := filepath.Join(root, "data")
 	if err := os.Link(binary, filepath.Join(root, "duly")); err != nil {
 		t.Fatal(err)
@@ -46,11 +45,14 @@ func TestTheBinaryServesInAnEmptyRoot(t *testing.T) {
 	if err := os.Chown(data, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
+
 	inside := func(env []string, args ...string) *exec.Cmd {
 		cmd := exec.CommandContext(t.Context(), "/duly", args...)
 		cmd.Path, cmd.Dir, cmd.Err = "/duly", "/", nil
 		cmd.Env = append([]string{"DULY_DATA=/data"}, env...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		cmd.SysProcAttr = &syscall.SysProcAttr{
+			Chroot: root, Credential: &syscall.Credential{Uid: nobody, Gid: nobody},
+		}
 		return cmd
 	}
 	run := func(args ...string) (int, string) {
@@ -61,7 +63,8 @@ func TestTheBinaryServesInAnEmptyRoot(t *testing.T) {
 	if code, out := run("health"); code != 1 {
 		t.Errorf("health without a server: exit %d, %s", code, out)
 	}
-	told, manager := listenAsManager(t, root)
+
+	received, manager := listenAsManager(t, root)
 	serve := inside([]string{"NOTIFY_SOCKET=/notify", "DULY_ADDR=127.0.0.1:0", "DULY_ADMIN_ADDR=127.0.0.1:0"}, "serve")
 	var errs bytes.Buffer
 	serve.Stderr = &errs
@@ -69,27 +72,31 @@ func TestTheBinaryServesInAnEmptyRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { serve.Process.Kill(); serve.Wait() }()
-	if got := told(); !strings.HasPrefix(got, "READY=1\n") {
-		t.Fatalf("the service manager was told %q; %s", got, errs.String())
+	if got := received(); !strings.HasPrefix(got, "READY=1\n") {
+		t.Fatalf("the service manager received %q; %s", got, errs.String())
 	}
-	for _, args := range [][]string{{"health"}, {"push", "q", "x", "--id", "a"}, {"reserve", "q", "--json"}, {"check"}, {"version"}} {
+	for _, args := range [][]string{
+		{"health"}, {"push", "q", "x", "--id", "a"}, {"reserve", "q", "--json"}, {"check"}, {"version"},
+	} {
 		if code, out := run(args...); code != 0 {
 			t.Errorf("%v: exit %d, %s", args, code, out)
 		}
 	}
+
 	if err := serve.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"RELOADING=1", "READY=1"} {
-		if got := told(); !strings.HasPrefix(got, want) {
-			t.Errorf("on HUP the service manager was told %q, want %s", got, want)
+		if got := received(); !strings.HasPrefix(got, want) {
+			t.Errorf("on HUP the service manager received %q, want %s", got, want)
 		}
 	}
+
 	if err := serve.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(); !strings.HasPrefix(got, "STOPPING=1") {
-		t.Errorf("on TERM the service manager was told %q", got)
+	if got := received(); !strings.HasPrefix(got, "STOPPING=1") {
+		t.Errorf("on TERM the service manager received %q", got)
 	}
 	if code := exitOf(t, serve.Wait()); code != 0 {
 		t.Errorf("serve: exit %d, %s", code, errs.String())
@@ -97,12 +104,13 @@ func TestTheBinaryServesInAnEmptyRoot(t *testing.T) {
 	manager.Close()
 }
 
-// listenAsManager is a service manager's socket in a folder; told waits for the
-// next thing that it is told.
-func listenAsManager(t *testing.T, root string) (told func() string, l *net.UnixConn) {
+// listenAsManager listens on a service manager's socket in a folder. received waits
+// for the next datagram.
+func listenAsManager(t *testing.T, root string) (received func() string, l *net.UnixConn) {
 	t.Helper()
-	// A socket's path has a bound that this folder's may break; inside the root
-	// it is short.
+
+	// The length of a socket's path is limited, and the test's folder may be too long.
+	// Inside the root the path is short.
 	here, err := os.MkdirTemp("", "n")
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +127,7 @@ func listenAsManager(t *testing.T, root string) (told func() string, l *net.Unix
 	if err := os.Link(path, filepath.Join(root, "notify")); err != nil {
 		t.Fatal(err)
 	}
+
 	return func() string {
 		t.Helper()
 		if err := l.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
@@ -133,19 +142,19 @@ func listenAsManager(t *testing.T, root string) (told func() string, l *net.Unix
 	}, l
 }
 
-// missing skips a test by name, and fails it where every tool has to be there.
-func missing(t *testing.T, what string) {
+// missing skips a test whose tool is missing. In CI the test fails instead.
+func missing(t *testing.T, tool string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
-		t.Fatalf("there is no %s", what)
+		t.Fatalf("missing: %s", tool)
 	}
-	t.Skipf("there is no %s", what)
+	t.Skipf("missing: %s", tool)
 }
 
 const unit = "../../packaging/systemd/duly.service"
 
-// systemd understands every line of the unit.
-func TestTheUnitIsOne(t *testing.T) {
+// systemd accepts every line of the unit.
+func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -164,16 +173,19 @@ func TestTheUnitIsOne(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
-	for _, want := range []string{"DynamicUser=yes", "StateDirectory=duly", "NoNewPrivileges=yes", "ProtectSystem=strict", "LimitNOFILE=65536", "Type=notify", "DULY_DATA=/var/lib/duly"} {
+	for _, want := range []string{
+		"DynamicUser=yes", "StateDirectory=duly", "NoNewPrivileges=yes", "ProtectSystem=strict",
+		"LimitNOFILE=65536", "Type=notify", "DULY_DATA=/var/lib/duly",
+	} {
 		if !strings.Contains(string(text), "\n"+want) && !strings.Contains(string(text), "="+want) {
 			t.Errorf("the unit lacks %s", want)
 		}
 	}
 }
 
-// The container has the static binary alone and runs it as nobody; what it runs
-// are commands that there are.
-func TestTheContainerIsTheBinaryAlone(t *testing.T) {
+// The container has only the static binary, runs it as nobody, and uses commands that
+// exist.
+func TestContainerImage(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../packaging/docker/Dockerfile")
 	if err != nil {
@@ -181,17 +193,20 @@ func TestTheContainerIsTheBinaryAlone(t *testing.T) {
 	}
 	build, last, found := strings.Cut(string(text), "\nFROM scratch\n")
 	if !found || !strings.Contains(build, "CGO_ENABLED=0 go build -trimpath") || strings.Contains(last, "\nRUN ") {
-		t.Error("it is not built from scratch, of the static binary")
+		t.Error("the image is not the static binary from scratch")
 	}
-	for _, want := range []string{"USER 65532:65532\n", "EXPOSE 7777 7778\n", "STOPSIGNAL SIGTERM\n", "DULY_DATA=/data", "VOLUME /data\n"} {
+	for _, want := range []string{
+		"USER 65532:65532\n", "EXPOSE 7777 7778\n", "STOPSIGNAL SIGTERM\n", "DULY_DATA=/data", "VOLUME /data\n",
+	} {
 		if !strings.Contains(last, want) {
-			t.Errorf("it lacks %q", want)
+			t.Errorf("the image lacks %q", want)
 		}
 	}
+
 	h := newHome(t)
 	commands := regexp.MustCompile(`CMD (\[.*\])`).FindAllStringSubmatch(last, -1)
 	if len(commands) != 2 {
-		t.Fatalf("it has %d commands, want that of the health check and that of the server", len(commands))
+		t.Fatalf("the image has %d commands, want those of the health check and the server", len(commands))
 	}
 	for _, match := range commands {
 		var words []string

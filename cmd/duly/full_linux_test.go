@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/internal/proctest"
 )
 
-// D1: a server starts on a full disk, without leaving its address there. It says
-// what is wrong, its queues drain, and then they take jobs again.
+// D1: a server starts on a full disk, although it cannot write its address there. Its
+// log says so. Workers can empty the queues, which then accept jobs again.
 //
 // C9.11, C9.12
 func TestServeStartsOnAFullDisk(t *testing.T) {
@@ -29,12 +29,13 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 	s := d.serve()
 	pushed := d.fill(s)
 	s.end(t, syscall.SIGKILL)
-	d.takeTheRest()
+	d.fillRest()
 
 	s = d.serve()
 	s.awaitLog(t, "the server's address can't be left for the other commands; give them --url")
-	if left, err := os.ReadFile(filepath.Join(d.seen, "url")); err == nil && string(left) != "http://"+d.address(s)+"\n" {
-		t.Errorf("the address of the earlier server is still there: %s", left)
+	left, err := os.ReadFile(filepath.Join(d.seen, "url"))
+	if err == nil && string(left) != "http://"+d.address(s)+"\n" {
+		t.Errorf("the folder still has the address of the earlier server: %s", left)
 	}
 	if code, _, errs := d.duly(d.body(), s, "push", "q"); code != 1 || !strings.HasPrefix(errs, "duly: full: ") {
 		t.Errorf("a push on a full disk: exit %d, %s", code, errs)
@@ -56,16 +57,16 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 	}
 }
 
-// smallDisk is a data folder on a file system of its own. Only processes in its
-// mount namespace see that.
+// smallDisk is a data folder on a file system of its own, which is mounted only in
+// its mount namespace.
 type smallDisk struct {
 	*home
-	data   string // the folder in the namespace
-	seen   string // the same folder, as the test sees it
-	inside []string
+	data   string   // the folder's path in the namespace
+	seen   string   // its path outside the namespace
+	inside []string // the command that runs duly in the namespace
 }
 
-// newSmallDisk mounts the file system. It is gone with the test.
+// newSmallDisk mounts the file system until the test ends.
 func newSmallDisk(t *testing.T, size string) *smallDisk {
 	t.Helper()
 	d := &smallDisk{home: newHome(t)}
@@ -74,8 +75,11 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 		t.Fatal(err)
 	}
 
-	holder := d.command("sh", "-c", `mount -t tmpfs -o mode=700,size="$1" none "$0" && echo mounted && read forever`, d.data, size)
+	// The namespace exists as long as this process, which waits for the end of its input.
+	holder := d.command("sh", "-c",
+		`mount -t tmpfs -o mode=700,size="$1" none "$0" && echo mounted && read forever`, d.data, size)
 	holder.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
+
 	stdin, err := holder.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +93,7 @@ func newSmallDisk(t *testing.T, size string) *smallDisk {
 	}
 	t.Cleanup(func() { stdin.Close(); holder.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); line != "mounted\n" {
-		t.Fatalf("no small disk was mounted: %q, %v", line, err)
+		t.Fatalf("mounting the disk failed: %q, %v", line, err)
 	}
 
 	namespace := fmt.Sprintf("/proc/%d", holder.Process.Pid)
@@ -125,8 +129,8 @@ func (d *smallDisk) fill(s *server) (pushed int) {
 	return 0
 }
 
-// takeTheRest fills what is left of the disk, so that no other file has room.
-func (d *smallDisk) takeTheRest() {
+// fillRest fills the rest of the disk, so that no other file has room.
+func (d *smallDisk) fillRest() {
 	d.t.Helper()
 	f, err := os.Create(filepath.Join(d.seen, "rest"))
 	if err != nil {
@@ -134,17 +138,17 @@ func (d *smallDisk) takeTheRest() {
 	}
 	defer f.Close()
 	if n, err := io.Copy(f, io.LimitReader(zeros{}, 100<<20)); err == nil {
-		d.t.Fatalf("the disk has room for %d bytes more", n)
+		d.t.Fatalf("the disk took %d more bytes", n)
 	}
 }
 
-// zeros is a file of zeros without an end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 // Read implements io.Reader.
 func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 
-// apiLine is where the banner names the address of the API.
+// apiLine matches the address of the API in the banner.
 var apiLine = regexp.MustCompile(`API +http://([0-9.:]+),`)
 
 func (d *smallDisk) address(s *server) string {

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// hangups is for systems that have HUP.
+// hangups is nil because this system has no HUP.
 var hangups func(to chan<- os.Signal) (stop func())

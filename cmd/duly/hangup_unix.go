@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// hangups brings HUP until stop is called. Before, and in every other command,
-// it ends the process.
+// hangups sends HUP to a channel until stop is called. Without this call, HUP ends
+// the process.
 func hangups(to chan<- os.Signal) (stop func()) {
 	signal.Notify(to, syscall.SIGHUP)
 	return func() { signal.Stop(to) }

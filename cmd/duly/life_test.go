@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// first is the first word of a text.
-func first(text string) string {
+// firstWord returns the first word of a text.
+func firstWord(text string) string {
 	words := strings.Fields(text)
 	if len(words) == 0 {
 		return ""
@@ -19,9 +19,9 @@ func first(text string) string {
 	return words[0]
 }
 
-// C15.6: the three lines that serve prints work as they are, in another shell
-// in the same folder.
-func TestTheThreeLinesWork(t *testing.T) {
+// C15.6: the three commands that serve prints work in another shell in the same
+// folder.
+func TestServePrintsWorkingCommands(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	s := h.serve()
@@ -34,24 +34,26 @@ func TestTheThreeLinesWork(t *testing.T) {
 	if len(lines) != 3 {
 		t.Fatalf("serve printed\n%s", s.banner)
 	}
+
 	sh := h.command("sh", "-e", "-c", strings.Join(lines, "\n"))
 	out, err := sh.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "created in hello, due in 3s") || !strings.HasSuffix(string(out), "acked 1 job\n") {
-		t.Errorf("%v: the lines printed\n%s", err, out)
+	if err != nil || !strings.Contains(string(out), "created in hello, due in 3s") ||
+		!strings.HasSuffix(string(out), "acked 1 job\n") {
+		t.Errorf("%v: the commands printed\n%s", err, out)
 	}
 	if code := s.end(t, os.Interrupt); code != 0 {
 		t.Errorf("serve: exit %d, %s", code, s.errs.String())
 	}
 }
 
-// C15.34, C15.35, C15.37: a whole life of the real binary on the embedded
-// engine, with the commands that must fail.
-func TestTheLifeOfABinary(t *testing.T) {
+// C15.34, C15.35, C15.37: a session with the real binary on the embedded engine,
+// including commands that must fail.
+func TestSessionOnSQLite(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	h.do("queues")
 	s := h.serve()
-	h.say("a server has started in ./duly-data")
+	h.comment("a server has started in ./duly-data")
 
 	h.do("push", "mail", "hello", "--id", "m1")
 	h.do("push", "mail", "hello", "--id", "m1")
@@ -59,20 +61,20 @@ func TestTheLifeOfABinary(t *testing.T) {
 	h.do("push", "mail", "hello", "--priority", "1001")
 	h.doWith("one\ntwo\nthree\n", "push", "lines", "--lines")
 	h.do("push", "no/queue", "hello")
-	receipt := first(h.do("reserve", "mail", "--receipts"))
+	receipt := firstWord(h.do("reserve", "mail", "--receipts"))
 	h.do("reserve", "mail")
 	h.do("nack", receipt, "--error", "it broke", "--delay", "0s")
 	h.do("ack", receipt)
-	h.do("bury", first(h.do("reserve", "mail", "--receipts")), "--reason", "hopeless")
+	h.do("bury", firstWord(h.do("reserve", "mail", "--receipts")), "--reason", "hopeless")
 	h.do("dead", "list", "mail", "--json")
 	h.do("dead", "requeue", "mail")
 	h.do("job", "get", "mail", "m1", "--json")
 	h.do("job", "delete", "mail", "m2")
 
-	h.say("a second server on the same file")
+	h.comment("a second server on the same file")
 	h.do("serve", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
 	h.do("push", "mail", "hello", "--url", "sqlite:duly-data/duly.db")
-	h.say("a server that others could reach, and nobody has a token for")
+	h.comment("a server that others could reach, and nobody has a token for")
 	h.do("serve", "--addr", "0.0.0.0:0", "--admin-addr", "127.0.0.1:0", "--data", "public")
 
 	shop := strings.TrimSpace(h.do("token", "create", "--namespace", "shop", "--rights", "produce"))
@@ -80,7 +82,7 @@ func TestTheLifeOfABinary(t *testing.T) {
 	h.do("backup", "copy.db")
 	h.do("backup", "copy.db")
 
-	h.say("the server is killed and started again")
+	h.comment("the server is killed and started again")
 	if code := s.end(t, syscall.SIGKILL); code != -1 {
 		t.Errorf("killed: exit %d", code)
 	}
@@ -93,7 +95,7 @@ func TestTheLifeOfABinary(t *testing.T) {
 	h.do("queues", "--names", "--url", strings.Replace(address, "://", "://"+shop+"@", 1)+"/shop")
 	h.do("reserve", "cart", "--url", strings.Replace(address, "://", "://"+shop+"@", 1)+"/shop")
 
-	h.say("TERM ends it")
+	h.comment("TERM ends it")
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("serve: exit %d, %s", code, s.errs.String())
 	}
@@ -119,9 +121,9 @@ func readFile(t *testing.T, path string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// C15.36: a closed pipe ends the real process quietly: neither a word, nor a
-// signal that a shell would report.
-func TestTheBinaryEndsQuietlyOnAClosedPipe(t *testing.T) {
+// C15.36: after its output pipe has been closed, the real process ends with status 0.
+// It prints no error, and no signal kills it.
+func TestClosedPipeEndsQuietly(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	read, write, err := os.Pipe()
@@ -138,16 +140,16 @@ func TestTheBinaryEndsQuietlyOnAClosedPipe(t *testing.T) {
 	}
 }
 
-// C15.13: work runs real commands for the jobs of a real server, and gives
-// back what it has not ended when it is told to stop.
-func TestTheBinaryWorks(t *testing.T) {
+// C15.13: work runs real commands for the jobs of a real server. A signal stops it.
+func TestWorkWithServer(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	s := h.serve()
 	if code, _, errs := h.duly("a\nb\nc\n", "push", "q", "--lines"); code != 0 {
 		t.Fatal(errs)
 	}
-	work := h.command("./bin/duly", "work", "q", "--concurrency", "2", "--exec", `cat >> out; echo >> out; test $(wc -l < out) -ge 3 && mkdir once 2>/dev/null && kill -INT $PPID; exit 0`)
+	work := h.command("./bin/duly", "work", "q", "--concurrency", "2", "--exec",
+		`cat >> out; echo >> out; test $(wc -l < out) -ge 3 && mkdir once 2>/dev/null && kill -INT $PPID; exit 0`)
 	var errs strings.Builder
 	work.Stderr = &errs
 	if code := exitOf(t, work.Run()); code != 0 || errs.String() != "" {

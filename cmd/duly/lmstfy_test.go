@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// C15.40: the lines of docs/lmstfy.md work as they are against the real binary with
-// the flag that the page names, except for its ports.
-func TestLmstfysTutorialWorks(t *testing.T) {
+// C15.40: the commands of docs/lmstfy.md work against the real binary with the flag
+// that the page names. Only the ports differ.
+func TestLmstfyTutorial(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {
 		if os.Getenv("CI") == "true" {
@@ -24,12 +24,14 @@ func TestLmstfysTutorialWorks(t *testing.T) {
 	if !found || strings.Count(lines, "curl") != 6 {
 		t.Fatalf("the page has other lines:\n%s", lines)
 	}
+
 	h := newHome(t)
 	const flag = "duly serve --lmstfy open"
 	if !strings.Contains(readFile(t, "../../docs/lmstfy.md"), flag) {
 		t.Fatalf("the page does not name %q", flag)
 	}
 	s := h.serve(strings.Fields(flag)[2:]...)
+
 	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7777", readFile(t, h.dir+"/duly-data/url"))
 	lines = strings.ReplaceAll(lines, "http://127.0.0.1:7778", readFile(t, h.dir+"/duly-data/admin-url"))
 	sh := h.command("sh", "-e", "-c", lines)
@@ -38,6 +40,7 @@ func TestLmstfysTutorialWorks(t *testing.T) {
 	if err := sh.Run(); err != nil {
 		t.Fatalf("%v: %s", err, errs.String())
 	}
+
 	text := strings.ReplaceAll(out.String(), "\r", "")
 	for _, want := range []string{
 		"HTTP/1.1 201 Created\n", `","msg":"published"}`,
@@ -49,10 +52,11 @@ func TestLmstfysTutorialWorks(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
-	if code, stats, _ := h.duly("", "stats", "q1", "--namespace", "test-ns", "--json"); code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"acked":1`) {
+	code, stats, _ := h.duly("", "stats", "q1", "--namespace", "test-ns", "--json")
+	if code != 0 || !strings.Contains(stats, `"delivered":1`) || !strings.Contains(stats, `"acked":1`) {
 		t.Errorf("exit %d, %s", code, stats)
 	}
-	if code := s.end(t, os.Interrupt); code != 0 { // now the log is whole
+	if code := s.end(t, os.Interrupt); code != 0 { // then the log is complete
 		t.Errorf("exit %d", code)
 	}
 	if strings.Contains(s.errs.String(), "duly_") {

@@ -1,6 +1,6 @@
 // Command duly is the server and the command line of a job queue that delivers
 // every job at its time, at least once, and never early. `duly help` lists the
-// commands; docs/command-line.md shows each with an example.
+// commands. docs/command-line.md shows each with an example.
 package main
 
 import (
@@ -22,31 +22,34 @@ import (
 func main() {
 	os.Exit(cli.Run(context.Background(), cli.Env{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Environ: os.Environ, Terminal: terminal, Piped: piped, Signals: signals(), Hangups: hangups,
+		Getenv: os.Getenv, Environ: os.Environ, Terminal: isTerminal, Piped: isPiped,
+		Signals: stopSignals(), Hangups: hangups,
 		Open: open.Engine, CheckURL: open.CheckStore, OpenAdmin: openAdmin, Gauge: gauge, Screen: newScreen,
 	}))
 }
 
-// signals brings INT and TERM. PIPE is taken as well, and thrown away: a write
-// into a closed pipe is then an error, which a command can answer to, and not
-// the end of the process. (Ignoring PIPE would be inherited by the commands
-// that `duly work` runs.)
-func signals() <-chan os.Signal {
+// stopSignals returns a channel that receives INT and TERM.
+//
+// It catches PIPE too and drops it, so that a write to a closed pipe is an error
+// that a command can handle, and does not end the process. Ignoring PIPE instead
+// would be inherited by the commands that `duly work` runs.
+func stopSignals() <-chan os.Signal {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
-	ends := make(chan os.Signal, 2)
-	signal.Notify(ends, os.Interrupt, syscall.SIGTERM)
-	return ends
+
+	stop := make(chan os.Signal, 2)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	return stop
 }
 
-// terminal tells whether a stream is a terminal.
-func terminal(stream any) bool {
+// isTerminal reports whether a stream is a terminal.
+func isTerminal(stream any) bool {
 	f, ok := stream.(interface{ Fd() uintptr })
 	return ok && (isatty.IsTerminal(f.Fd()) || isatty.IsCygwinTerminal(f.Fd()))
 }
 
-// piped reports whether a stream is a pipe or a file. A device such as /dev/null
+// isPiped reports whether a stream is a pipe or a file. A device such as /dev/null
 // and a socket are neither.
-func piped(stream any) bool {
+func isPiped(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
 		return false
@@ -55,7 +58,8 @@ func piped(stream any) bool {
 	return err == nil && (info.Mode().IsRegular() || info.Mode()&os.ModeNamedPipe != 0)
 }
 
-// gauge reads what an engine costs its server, where there is one that tells.
+// gauge returns a function that opens a gauge of the server behind an engine's URL.
+// It returns nil if that server has no statistics.
 func gauge(url string) func(context.Context) (bench.Gauge, error) {
 	if !open.Redis(url) {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"github.com/dulymq/duly/internal/logtest"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
 // binary is the program under test, built once.
 var binary string
@@ -48,19 +48,19 @@ func build(m *testing.M) int {
 	return m.Run()
 }
 
-// home is a folder with the binary in bin/duly, as a clone of the repository
-// has it, and nothing of this machine in its environment.
+// home is a folder with the binary in bin/duly, like a clone of the repository. Its
+// commands get no other variables of this machine than PATH.
 type home struct {
 	t   *testing.T
 	dir string
 
 	transcript strings.Builder
-	numbers    map[string]string
+	ulids      map[string]string // replacements in the transcript
 }
 
 func newHome(t *testing.T) *home {
 	t.Helper()
-	h := &home{t: t, dir: t.TempDir(), numbers: map[string]string{}}
+	h := &home{t: t, dir: t.TempDir(), ulids: map[string]string{}}
 	if err := os.Mkdir(filepath.Join(h.dir, "bin"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func (h *home) command(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// duly runs the binary and returns its exit status and what it printed.
+// duly runs the binary and returns its exit status and output.
 func (h *home) duly(stdin string, args ...string) (code int, stdout, stderr string) {
 	h.t.Helper()
 	cmd := h.command("./bin/duly", args...)
@@ -114,10 +114,11 @@ func (h *home) serve(args ...string) *server {
 	return h.serveBy([]string{"./bin/duly"}, args...)
 }
 
-// serveBy is serve with a command of several words that runs duly.
+// serveBy is like serve, but duly is run by the given command.
 func (h *home) serveBy(program []string, args ...string) *server {
 	h.t.Helper()
 	words := slices.Concat(program, []string{"serve", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args)
+
 	s := &server{cmd: h.command(words[0], words[1:]...)}
 	s.cmd.Stderr = &s.errs
 	out, err := s.cmd.StdoutPipe()
@@ -128,6 +129,8 @@ func (h *home) serveBy(program []string, args ...string) *server {
 		h.t.Fatal(err)
 	}
 	h.t.Cleanup(func() { s.cmd.Process.Kill(); s.cmd.Wait() })
+
+	// The banner ends with the line about Ctrl-C.
 	scan := bufio.NewScanner(out)
 	for scan.Scan() {
 		s.banner += scan.Text() + "\n"
@@ -141,14 +144,14 @@ func (h *home) serveBy(program []string, args ...string) *server {
 	return nil
 }
 
-// awaitLog waits until the server's log has a text.
+// awaitLog waits until the server's log contains a text.
 func (s *server) awaitLog(t *testing.T, text string) {
 	t.Helper()
 	eventually.True(t, fmt.Sprintf("%q in the log", text), func() bool { return s.errs.Count(text) > 0 })
 }
 
-// end ends the server with a signal and returns its exit status, -1 for one
-// that the signal itself has ended.
+// end sends a signal to the server and returns its exit status, which is -1 if the
+// signal killed it.
 func (s *server) end(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	if err := s.cmd.Process.Signal(sig); err != nil {
@@ -157,7 +160,7 @@ func (s *server) end(t *testing.T, sig os.Signal) int {
 	return exitOf(t, s.cmd.Wait())
 }
 
-// do runs a command and writes it into the transcript.
+// do runs a command and adds it to the transcript.
 func (h *home) do(args ...string) (stdout string) {
 	h.t.Helper()
 	return h.doWith("", args...)
@@ -177,8 +180,8 @@ func (h *home) doWith(stdin string, args ...string) (stdout string) {
 	return stdout
 }
 
-// say writes a line of what happens between the commands.
-func (h *home) say(text string) { fmt.Fprintf(&h.transcript, "# %s\n\n", text) }
+// comment adds a line to the transcript.
+func (h *home) comment(text string) { fmt.Fprintf(&h.transcript, "# %s\n\n", text) }
 
 var (
 	ulid    = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
@@ -189,13 +192,13 @@ var (
 	size    = regexp.MustCompile(`\d+(\.\d)? [KM]iB`)
 )
 
-// stable leaves out what differs from run to run.
+// stable replaces everything in a text that differs from run to run.
 func (h *home) stable(text string) string {
 	text = ulid.ReplaceAllStringFunc(text, func(n string) string {
-		if _, ok := h.numbers[n]; !ok {
-			h.numbers[n] = fmt.Sprintf("ULID-%021d", len(h.numbers)+1)
+		if _, ok := h.ulids[n]; !ok {
+			h.ulids[n] = fmt.Sprintf("ULID-%021d", len(h.ulids)+1)
 		}
-		return h.numbers[n]
+		return h.ulids[n]
 	})
 	text = strings.ReplaceAll(text, h.dir, "HOME")
 	text = stamp.ReplaceAllString(text, "TIME")
@@ -206,12 +209,14 @@ func (h *home) stable(text string) string {
 	return text
 }
 
+// golden compares the transcript with a file.
 func (h *home) golden(name string) {
 	h.t.Helper()
 	path := filepath.Join("testdata", name+".txt")
 	got := h.transcript.String()
 	if *update {
-		if err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644)); err != nil {
+		err := errors.Join(os.MkdirAll("testdata", 0o755), os.WriteFile(path, []byte(got), 0o644))
+		if err != nil {
 			h.t.Fatal(err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// run runs the binary, which must succeed.
+// run runs the binary. The test fails if the exit status is not 0.
 func (h *home) run(args ...string) (stdout string) {
 	h.t.Helper()
 	code, stdout, stderr := h.duly("", args...)
@@ -25,9 +25,9 @@ func (h *home) run(args ...string) (stdout string) {
 	return stdout
 }
 
-// C11.2, C15.6, X4: two servers on one Redis have the same jobs and tokens. One
-// is killed, then Redis: nothing is lost, and a token that is revoked through
-// one ends what waits with it at the other.
+// C11.2, C15.6, X4: two servers on one Redis share jobs and tokens. Nothing is lost when
+// one of them is killed, and then Redis. Revoking a token through one server ends the
+// calls that wait with it at the other one.
 func TestTwoServersOnOneRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t, redistest.AOF("always"), redistest.Password("s3cret"))
@@ -35,14 +35,16 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	here := h.serve("--engine", redis.URL(), "--data", "here")
 	there := h.serve("--engine", redis.URL(), "--data", "there")
 	for _, s := range []*server{here, there} {
-		if !strings.Contains(s.banner, " serves redis://***@127.0.0.1:") || !strings.Contains(s.banner, "stays in redis://***@") {
+		if !strings.Contains(s.banner, " serves redis://***@127.0.0.1:") ||
+			!strings.Contains(s.banner, "stay in redis://***@") {
 			t.Errorf("serve printed\n%s", s.banner)
 		}
 	}
 	h.run("push", "mail", "now", "--id", "m1", "--data", "here")
 	h.run("push", "mail", "later", "--id", "m2", "--delay", "1h", "--data", "here")
 
-	shop := strings.TrimSpace(h.run("token", "create", "--namespace", "default", "--rights", "produce,consume", "--data", "here"))
+	shop := strings.TrimSpace(h.run("token", "create", "--namespace", "default", "--rights", "produce,consume",
+		"--data", "here"))
 	at := func() string {
 		return strings.Replace(readFile(t, filepath.Join(h.dir, "there", "url")), "://", "://"+shop+"@", 1)
 	}
@@ -54,9 +56,10 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 		t.Errorf("killed: exit %d", code)
 	}
 	here = h.serve("--engine", redis.URL(), "--data", "here")
+
 	redis.Kill()
 	redis.Restart()
-	redistest.Await(t, "both servers have found it again", func() bool {
+	redistest.Await(t, "both servers reach it again", func() bool {
 		mine, _, _ := h.duly("", "job", "get", "mail", "m2", "--data", "here")
 		other, _, _ := h.duly("", "job", "get", "mail", "m2", "--url", at())
 		return mine == 0 && other == 0
@@ -70,14 +73,15 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- waiting.Wait() }()
+
 	id := ""
 	for line := range strings.Lines(h.run("token", "list", "--data", "here")) {
 		if strings.Contains(line, "produce") {
-			id = first(line)
+			id = firstWord(line)
 		}
 	}
 	h.run("token", "revoke", id, "--data", "here")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // ten times what is promised
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // ten times the promised second
 	defer cancel()
 	select {
 	case err := <-ended:
@@ -85,7 +89,7 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 			t.Errorf("exit %d, %s", code, errs.String())
 		}
 	case <-ctx.Done():
-		t.Error("the wait outlasts its token")
+		t.Error("the call still waits after its token was revoked")
 	}
 
 	for _, s := range []*server{here, there} {
@@ -101,21 +105,23 @@ func TestTwoServersOnOneRedis(t *testing.T) {
 	}
 }
 
-// A server whose Redis user may not publish does not start, and says which
-// right is lacking: it could not keep its tokens.
+// A server does not start if its Redis user may not publish, because it could not
+// follow changes of tokens. The error names the missing right.
 func TestServeNeedsItsRightsOnRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t, redistest.User("duly", "s3cret", "~duly:*", "resetchannels", "+@all"))
 	h := newHome(t)
-	code, out, errs := h.duly("", "serve", "--engine", redis.UserURL("duly"), "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--log-level", "error")
-	if code != 1 || out != "" || !strings.HasPrefix(errs, "duly: forbidden: redis at ") || !strings.Contains(errs, "access to a channel") || strings.Contains(errs, "token create") {
+	code, out, errs := h.duly("", "serve", "--engine", redis.UserURL("duly"),
+		"--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--log-level", "error")
+	if code != 1 || out != "" || !strings.HasPrefix(errs, "duly: forbidden: redis at ") ||
+		!strings.Contains(errs, "access to a channel") || strings.Contains(errs, "token create") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 }
 
-// C15.13: work runs on Redis without a server between, in two processes, and
-// each job once.
-func TestTheBinaryWorksOnRedis(t *testing.T) {
+// C15.13: two processes work directly on Redis, without a server, and run each job
+// once.
+func TestWorkOnRedisWithoutServer(t *testing.T) {
 	t.Parallel()
 	s := redistest.Single(t)
 	h := newHome(t)
@@ -131,7 +137,7 @@ func TestTheBinaryWorksOnRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		go func() {
-			_ = work.Wait() // ended by a signal of ours
+			_ = work.Wait() // the test ends it with a signal
 			ended <- errs.String()
 		}()
 		t.Cleanup(func() { work.Process.Signal(syscall.SIGTERM); <-ended })
@@ -142,18 +148,20 @@ func TestTheBinaryWorksOnRedis(t *testing.T) {
 	})
 }
 
-// C4.101, C15.48: without a server too, nack, release and bury say what becomes of a
-// job with an ID of its own.
-func TestANackSaysWhatBecomesOfAJobOnEveryEngine(t *testing.T) {
+// C4.101, C15.48: nack, release and bury print the next state of a job with an ID of
+// its own, also without a server.
+func TestSettlePrintsNextStateOnEveryEngine(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
 	for engine, url := range map[string]string{"Redis": redistest.Single(t).SocketURL(), "SQLite": "sqlite:own.db"} {
 		t.Run(engine, func(t *testing.T) {
-			if code, _, errs := h.duly("", "push", "q", "x", "--id", "own", "--tries", "3", "--backoff", "fixed:1h", "--url", url); code != 0 {
+			code, _, errs := h.duly("", "push", "q", "x", "--id", "own", "--tries", "3", "--backoff", "fixed:1h",
+				"--url", url)
+			if code != 0 {
 				t.Fatal(errs)
 			}
-			for _, end := range []struct {
-				as   []string
+			for _, settle := range []struct {
+				args []string
 				want string
 			}{
 				{[]string{"release"}, "released 1 job, again now\n"},
@@ -161,18 +169,18 @@ func TestANackSaysWhatBecomesOfAJobOnEveryEngine(t *testing.T) {
 				{[]string{"bury"}, "buried 1 job, dead after 1 of 3 tries\n"},
 			} {
 				_, receipt, _ := h.duly("", "reserve", "q", "--receipts", "--url", url)
-				args := append(end.as, strings.TrimSpace(receipt), "--url", url)
-				if code, out, errs := h.duly("", args...); code != 0 || out != end.want {
-					t.Errorf("%s: exit %d, %q, %q, want %q", end.as[0], code, out, errs, end.want)
+				args := append(settle.args, strings.TrimSpace(receipt), "--url", url)
+				if code, out, errs := h.duly("", args...); code != 0 || out != settle.want {
+					t.Errorf("%s: exit %d, %q, %q, want %q", settle.args[0], code, out, errs, settle.want)
 				}
 			}
 		})
 	}
 }
 
-// F10: a Redis that is flushed under a server shows in its /readyz, and in its
-// log what was lost, the tokens too.
-func TestServeTellsOfAFlushedRedis(t *testing.T) {
+// F10: after Redis has been flushed, a server's /readyz fails and its log names the
+// losses, including the tokens.
+func TestServeReportsFlushedRedis(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
 	h := newHome(t)
@@ -205,7 +213,9 @@ func TestServeTellsOfAFlushedRedis(t *testing.T) {
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("serve: exit %d", code)
 	}
-	for _, want := range []string{"store reset: the server has lost what was stored", "store reset: the tokens", "namespace=default"} {
+	for _, want := range []string{
+		"store reset: the server has lost what was stored", "store reset: the tokens", "namespace=default",
+	} {
 		if strings.Count(s.errs.String(), want) == 0 {
 			t.Errorf("the log does not say %q:\n%s", want, s.errs.String())
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/dulymq/duly/cmd/duly/internal/top"
 )
 
-// screen is the terminal that the process was started in.
+// screen is the terminal in which the process was started.
 type screen struct{ in, out *os.File }
 
 func newScreen() top.Terminal { return &screen{os.Stdin, os.Stdout} }
@@ -16,7 +16,7 @@ func newScreen() top.Terminal { return &screen{os.Stdin, os.Stdout} }
 // Write implements io.Writer.
 func (s *screen) Write(b []byte) (int, error) { return s.out.Write(b) }
 
-// Size implements top.Terminal. A terminal that does not know is an old one.
+// Size implements top.Terminal. It returns 80 by 24 if the terminal does not report its size.
 func (s *screen) Size() (width, height int) {
 	width, height, err := term.GetSize(int(s.out.Fd()))
 	if err != nil || width < 1 || height < 1 {
@@ -34,8 +34,8 @@ func (s *screen) Raw() (restore func(), err error) {
 	return func() { _ = term.Restore(int(s.in.Fd()), before) }, nil
 }
 
-// Keys implements top.Terminal. A read of a terminal can't be told to stop: it
-// ends with the process.
+// Keys implements top.Terminal. Its goroutine blocks in a read, which cannot be
+// interrupted, until the process ends.
 func (s *screen) Keys() <-chan string {
 	keys := make(chan string)
 	go func() {

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -10,71 +11,81 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Config says where spans are sent.
+// Config is the destination of spans.
 type Config struct {
-	// URL is that of the collector's traces: http://localhost:4318/v1/traces.
+	// URL is the collector's address for traces, such as http://localhost:4318/v1/traces.
 	URL string
 	// Header is sent with every request.
 	Header http.Header
-	// Timeout bounds one request. Default 10 s.
+	// Timeout limits one request. Default 10 s.
 	Timeout time.Duration
-	// Client sends the requests. Default: one of its own.
+	// Client sends the requests. Default: a client of the exporter's own.
 	Client *http.Client
 }
 
-// The standard variables, of which those for traces alone win.
+// The prefixes of the standard variables. A variable for traces overrides that for
+// all signals.
 const (
-	endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
-	traces   = "OTEL_EXPORTER_OTLP_TRACES_"
-	all      = "OTEL_EXPORTER_OTLP_"
+	forAll    = "OTEL_EXPORTER_OTLP_"
+	forTraces = "OTEL_EXPORTER_OTLP_TRACES_"
 )
 
-// FromEnv reads the variables; nil where they name no collector, or say that
-// there are to be no traces. It answers [duly.ErrInvalid] for what it can't read.
+// FromEnv reads the variables. It returns nil if they name no collector or disable
+// traces, and [duly.ErrInvalid] for values that it cannot parse.
 func FromEnv(getenv func(string) string) (*Config, error) {
-	of := func(name string) string {
-		if v := getenv(traces + name); v != "" {
-			return v
-		}
-		return getenv(all + name)
-	}
-	at := getenv(traces + "ENDPOINT")
-	if base := getenv(endpoint); at == "" && base != "" {
-		at = strings.TrimSuffix(base, "/") + "/v1/traces"
-	}
-	if at == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") || getenv("OTEL_TRACES_EXPORTER") == "none" {
+	address := tracesURL(getenv)
+	if address == "" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") ||
+		getenv("OTEL_TRACES_EXPORTER") == "none" {
 		return nil, nil
 	}
-	c := &Config{URL: at, Header: http.Header{}}
+	get := func(name string) string { return cmp.Or(getenv(forTraces+name), getenv(forAll+name)) }
+
+	c := &Config{URL: address, Header: http.Header{}}
 	var bad duly.BadFields
-	if u, err := url.Parse(at); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		bad.Add(endpoint, "must be like http://localhost:4318")
+	if u, err := url.Parse(address); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		bad.Add(forAll+"ENDPOINT", "must be like http://localhost:4318")
 	}
-	if p := of("PROTOCOL"); p == "grpc" {
-		bad.Add(all+"PROTOCOL", "is grpc; spans are sent by http/json, at the collector's port for HTTP (4318)")
+	if get("PROTOCOL") == "grpc" {
+		bad.Add(forAll+"PROTOCOL", "is grpc, must be http/json; use the collector's port for HTTP (4318)")
 	}
-	if text := of("TIMEOUT"); text != "" {
+	if text := get("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)
 		if err != nil || ms < 1 {
-			bad.Add(all+"TIMEOUT", "must be a number of milliseconds")
+			bad.Add(forAll+"TIMEOUT", "must be a number of milliseconds")
 		}
 		c.Timeout = time.Duration(ms) * time.Millisecond
 	}
-	if !readHeaders(c.Header, of("HEADERS")) {
-		bad.Add(all+"HEADERS", "must be like name=value,name=value") // its values are secrets
+
+	// The headers hold secrets, so the error does not repeat them.
+	if !readHeaders(c.Header, get("HEADERS")) {
+		bad.Add(forAll+"HEADERS", "must be like name=value,name=value")
 	}
 	return c, bad.Err()
 }
 
-// readHeaders reads name=value pairs, whose values are written as in a URL.
+// tracesURL returns the address for traces, "" if the variables name none.
+func tracesURL(getenv func(string) string) string {
+	if address := getenv(forTraces + "ENDPOINT"); address != "" {
+		return address
+	}
+	if base := getenv(forAll + "ENDPOINT"); base != "" {
+		return strings.TrimSuffix(base, "/") + "/v1/traces"
+	}
+	return ""
+}
+
+// readHeaders adds the name=value pairs of a text to header. Values are escaped as in
+// a URL. It returns false if the text has another form.
 func readHeaders(header http.Header, text string) bool {
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {
 			continue
 		}
 		name, value, ok := strings.Cut(pair, "=")
+		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if name = strings.TrimSpace(name); !ok || name == "" || err != nil || strings.ContainsAny(name, " \r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
+		if !ok || name == "" || err != nil ||
+			strings.ContainsAny(name, " \r\n\x00") || strings.ContainsAny(value, "\r\n\x00") {
 			return false
 		}
 		header.Add(name, value)

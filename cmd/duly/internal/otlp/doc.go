@@ -1,11 +1,11 @@
-// Package otlp sends spans to a collector, by OTLP over HTTP in its JSON form,
-// which every collector takes at the port of OTLP over HTTP (4318).
+// Package otlp sends spans to a collector with OTLP over HTTP, in its JSON encoding.
+// Every collector accepts it at its port for OTLP over HTTP (4318).
 //
-// [FromEnv] reads where to from the standard variables of OpenTelemetry. What
-// can't be sent is repeated a few times where the collector says that this may
-// help, and then dropped: a trace is never worth the memory that it would wait in.
-// No error repeats an address or a header, which may hold secrets.
+// [FromEnv] reads the address from the standard variables of OpenTelemetry. A
+// request that fails is retried a few times if the collector's status allows it.
+// Then its spans are dropped, so that traces never use more than a bounded amount
+// of memory. No error contains an address or a header, because both may hold secrets.
 //
-// OpenTelemetry's own exporter is not used because it links gRPC, whatever it
-// speaks.
+// The package does not use OpenTelemetry's own exporter, which links gRPC for every
+// protocol.
 package otlp

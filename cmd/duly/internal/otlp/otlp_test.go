@@ -23,8 +23,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// collector keeps what it is sent, and answers with the statuses it is told, the
-// last one again and again.
+// collector records requests. It answers the n-th request with the n-th status, and
+// all further ones with the last status. Status 0 is a failed connection.
 type collector struct {
 	mu       sync.Mutex
 	statuses []int
@@ -51,42 +51,71 @@ func (c *collector) RoundTrip(req *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// made is a span with everything in it.
-func made() tracetest.SpanStubs {
-	place := func(b byte) trace.SpanContext {
-		return trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, b}, SpanID: trace.SpanID{2, b}, TraceFlags: trace.FlagsSampled})
+// stubs returns two spans. The first one uses every field.
+func stubs() tracetest.SpanStubs {
+	spanContext := func(b byte) trace.SpanContext {
+		return trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: trace.TraceID{1, b}, SpanID: trace.SpanID{2, b}, TraceFlags: trace.FlagsSampled,
+		})
 	}
 	at := time.Unix(1893456000, 5)
 	about := resource.NewSchemaless(attribute.String("service.name", "duly"))
+
 	first := tracetest.SpanStub{
-		Name: "push mail", SpanContext: place(1), Parent: place(2), SpanKind: trace.SpanKindProducer, StartTime: at, EndTime: at.Add(time.Second),
-		Attributes: []attribute.KeyValue{attribute.String("s", "é\"x"), attribute.Int64("i", 1<<60), attribute.Bool("b", true), attribute.Float64("f", 0.5), attribute.StringSlice("l", []string{"a", "b"})},
-		Events:     []sdk.Event{{Name: "e", Time: at}}, Links: []sdk.Link{{SpanContext: place(3)}},
+		Name: "push mail", SpanContext: spanContext(1), Parent: spanContext(2), SpanKind: trace.SpanKindProducer,
+		StartTime: at, EndTime: at.Add(time.Second),
+		Attributes: []attribute.KeyValue{
+			attribute.String("s", "é\"x"), attribute.Int64("i", 1<<60), attribute.Bool("b", true),
+			attribute.Float64("f", 0.5), attribute.StringSlice("l", []string{"a", "b"}),
+		},
+		Events: []sdk.Event{{Name: "e", Time: at}}, Links: []sdk.Link{{SpanContext: spanContext(3)}},
 		Status: sdk.Status{Code: codes.Error, Description: "full"}, Resource: about,
 	}
-	second := tracetest.SpanStub{Name: "root", SpanContext: place(4), SpanKind: trace.SpanKindServer, StartTime: at, EndTime: at, Status: sdk.Status{Code: codes.Ok}, Resource: about}
+	second := tracetest.SpanStub{
+		Name: "root", SpanContext: spanContext(4), SpanKind: trace.SpanKindServer, StartTime: at, EndTime: at,
+		Status: sdk.Status{Code: codes.Ok}, Resource: about,
+	}
 	return tracetest.SpanStubs{first, second}
 }
 
-// What a collector gets is OTLP's JSON form: IDs in hex, long numbers as texts.
-func TestSpansAreSentAsJSON(t *testing.T) {
+// sentSpans is the request with stubs: OTLP's JSON encoding, with IDs in hex and long
+// numbers as strings.
+const sentSpans = `POST http://collector:4318/v1/traces {"resourceSpans":[{` +
+	`"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"duly"}}]},` +
+	`"scopeSpans":[{"scope":{"name":""},"spans":[` +
+	`{"traceId":"01010000000000000000000000000000","spanId":"0201000000000000","parentSpanId":"0202000000000000",` +
+	`"name":"push mail","kind":4,` +
+	`"startTimeUnixNano":"1893456000000000005","endTimeUnixNano":"1893456001000000005",` +
+	`"attributes":[{"key":"s","value":{"stringValue":"é\"x"}},` +
+	`{"key":"i","value":{"intValue":"1152921504606846976"}},{"key":"b","value":{"boolValue":true}},` +
+	`{"key":"f","value":{"doubleValue":0.5}},{"key":"l","value":{"stringValue":"[\"a\",\"b\"]"}}],` +
+	`"events":[{"timeUnixNano":"1893456000000000005","name":"e"}],` +
+	`"links":[{"traceId":"01030000000000000000000000000000","spanId":"0203000000000000"}],` +
+	`"status":{"message":"full","code":2}},` +
+	`{"traceId":"01040000000000000000000000000000","spanId":"0204000000000000","name":"root","kind":2,` +
+	`"startTimeUnixNano":"1893456000000000005","endTimeUnixNano":"1893456000000000005","status":{"code":1}}]}]}]}`
+
+func TestExportSpansSendsJSON(t *testing.T) {
 	t.Parallel()
 	c := &collector{statuses: []int{200}}
-	e := New(Config{URL: "http://collector:4318/v1/traces", Header: http.Header{"Api-Key": {"secret"}}, Client: &http.Client{Transport: c}})
-	if err := e.ExportSpans(t.Context(), made().Snapshots()); err != nil {
+	e := New(Config{
+		URL: "http://collector:4318/v1/traces", Header: http.Header{"Api-Key": {"secret"}},
+		Client: &http.Client{Transport: c},
+	})
+
+	if err := e.ExportSpans(t.Context(), stubs().Snapshots()); err != nil {
 		t.Fatal(err)
 	}
-	const want = `POST http://collector:4318/v1/traces {"resourceSpans":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"duly"}}]},"scopeSpans":[{"scope":{"name":""},"spans":[` +
-		`{"traceId":"01010000000000000000000000000000","spanId":"0201000000000000","parentSpanId":"0202000000000000","name":"push mail","kind":4,"startTimeUnixNano":"1893456000000000005","endTimeUnixNano":"1893456001000000005",` +
-		`"attributes":[{"key":"s","value":{"stringValue":"é\"x"}},{"key":"i","value":{"intValue":"1152921504606846976"}},{"key":"b","value":{"boolValue":true}},{"key":"f","value":{"doubleValue":0.5}},{"key":"l","value":{"stringValue":"[\"a\",\"b\"]"}}],` +
-		`"events":[{"timeUnixNano":"1893456000000000005","name":"e"}],"links":[{"traceId":"01030000000000000000000000000000","spanId":"0203000000000000"}],"status":{"message":"full","code":2}},` +
-		`{"traceId":"01040000000000000000000000000000","spanId":"0204000000000000","name":"root","kind":2,"startTimeUnixNano":"1893456000000000005","endTimeUnixNano":"1893456000000000005","status":{"code":1}}]}]}]}`
-	if got := c.bodies[0]; got != want {
-		t.Errorf("sent\n%s\nwant\n%s", got, want)
+	if got := c.bodies[0]; got != sentSpans {
+		t.Errorf("sent\n%s\nwant\n%s", got, sentSpans)
 	}
-	if !json.Valid([]byte(strings.SplitN(c.bodies[0], " ", 3)[2])) || c.headers[0].Get("Api-Key") != "secret" || c.headers[0].Get("Content-Type") != "application/json" {
-		t.Errorf("with %v", c.headers[0])
+	if !json.Valid([]byte(strings.SplitN(c.bodies[0], " ", 3)[2])) {
+		t.Error("the body is not JSON")
 	}
+	if h := c.headers[0]; h.Get("Api-Key") != "secret" || h.Get("Content-Type") != "application/json" {
+		t.Errorf("with %v", h)
+	}
+
 	if err := e.ExportSpans(t.Context(), nil); err != nil || len(c.bodies) != 1 {
 		t.Errorf("no spans: %v, %d requests", err, len(c.bodies))
 	}
@@ -95,41 +124,51 @@ func TestSpansAreSentAsJSON(t *testing.T) {
 	}
 }
 
-// What may succeed later is repeated, a few times; nothing else is.
-func TestSpansAreRepeatedWhereThatMayHelp(t *testing.T) {
+func TestExportSpansRetriesTemporaryFailures(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		statuses []int
 		requests int
 		err      string
 	}{
-		"at once":       {[]int{202}, 1, ""},
-		"later":         {[]int{503, 429, 200}, 3, ""},
-		"never":         {[]int{503}, 3, "answered 503"},
-		"not reached":   {[]int{0}, 3, "not reached"},
-		"refused":       {[]int{400}, 1, "answered 400"},
-		"a redirection": {[]int{307}, 1, "answered 307"},
+		"first attempt":       {[]int{202}, 1, ""},
+		"third attempt":       {[]int{503, 429, 200}, 3, ""},
+		"every attempt fails": {[]int{503}, 3, "answered 503"},
+		"no connection":       {[]int{0}, 3, "cannot reach"},
+		"refused":             {[]int{400}, 1, "answered 400"},
+		"redirect":            {[]int{307}, 1, "answered 307"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				c := &collector{statuses: tt.statuses}
-				e := New(Config{URL: "http://user:secret@collector/v1/traces?key=secret", Client: &http.Client{Transport: c}})
-				err := e.ExportSpans(t.Context(), made().Snapshots())
-				if len(c.bodies) != tt.requests || (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+				e := New(Config{
+					URL: "http://user:secret@collector/v1/traces?key=secret", Client: &http.Client{Transport: c},
+				})
+				err := e.ExportSpans(t.Context(), stubs().Snapshots())
+				if len(c.bodies) != tt.requests || (err == nil) != (tt.err == "") {
 					t.Errorf("%d requests, %v", len(c.bodies), err)
 				}
-				if err != nil && (strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "collector/")) {
-					t.Errorf("the error tells where it is: %v", err)
+				if err == nil {
+					return
+				}
+				if text := err.Error(); !strings.Contains(text, tt.err) ||
+					strings.Contains(text, "secret") || strings.Contains(text, "collector/") {
+					t.Errorf("%v, want %q and no address", err, tt.err)
 				}
 			})
 		})
 	}
+}
+
+func TestExportSpansStopsAfterCancel(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	c := &collector{statuses: []int{503}}
-	if err := New(Config{URL: "http://x", Client: &http.Client{Transport: c}}).ExportSpans(ctx, made().Snapshots()); err == nil || len(c.bodies) > 1 {
-		t.Errorf("%v after %d requests of a context that has ended", err, len(c.bodies))
+	e := New(Config{URL: "http://x", Client: &http.Client{Transport: c}})
+	if err := e.ExportSpans(ctx, stubs().Snapshots()); err == nil || len(c.bodies) > 1 {
+		t.Errorf("%v after %d requests", err, len(c.bodies))
 	}
 }
 
@@ -143,7 +182,8 @@ func TestFromEnv(t *testing.T) {
 		{"", "", ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318", "http://c:4318/v1/traces", ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=https://c/base/ OTEL_EXPORTER_OTLP_PROTOCOL=http/json", "https://c/base/v1/traces", ""},
-		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://d/x", "http://d/x", ""},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=http://d/x", "http://d/x",
+			""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_SDK_DISABLED=true", "", ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318 OTEL_TRACES_EXPORTER=none", "", ""},
 		{"OTEL_EXPORTER_OTLP_ENDPOINT=c:4318", "", "like http://localhost:4318"},
@@ -160,16 +200,24 @@ func TestFromEnv(t *testing.T) {
 		c, err := FromEnv(func(name string) string { return vars[name] })
 		switch {
 		case tt.bad != "":
-			if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), tt.bad) || strings.Contains(err.Error(), "CANARY") {
+			if !errors.Is(err, duly.ErrInvalid) || !strings.Contains(err.Error(), tt.bad) ||
+				strings.Contains(err.Error(), "CANARY") {
 				t.Errorf("%s: %v", tt.vars, err)
 			}
 		case err != nil || (c == nil) != (tt.url == "") || c != nil && c.URL != tt.url:
 			t.Errorf("%s: %+v, %v", tt.vars, c, err)
 		}
 	}
-	c, err := FromEnv(func(name string) string {
-		return map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_EXPORTER_OTLP_TIMEOUT": "250", "OTEL_EXPORTER_OTLP_HEADERS": "api-key=a%20b, x=1"}[name]
-	})
+}
+
+func TestFromEnvReadsTimeoutAndHeaders(t *testing.T) {
+	t.Parallel()
+	vars := map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c",
+		"OTEL_EXPORTER_OTLP_TIMEOUT":  "250",
+		"OTEL_EXPORTER_OTLP_HEADERS":  "api-key=a%20b, x=1",
+	}
+	c, err := FromEnv(func(name string) string { return vars[name] })
 	if err != nil || c.Timeout != 250*time.Millisecond || c.Header.Get("Api-Key") != "a b" || c.Header.Get("X") != "1" {
 		t.Errorf("%+v, %v", c, err)
 	}

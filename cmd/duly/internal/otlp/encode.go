@@ -11,18 +11,18 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// The JSON form of OTLP. IDs are in hex and 64-bit numbers are texts.
+// The types of the JSON encoding of OTLP. IDs are in hex. 64-bit numbers are strings.
 
 type request struct {
 	ResourceSpans []resourceSpans `json:"resourceSpans"`
 }
 
 type resourceSpans struct {
-	Resource   described    `json:"resource"`
+	Resource   spanResource `json:"resource"`
 	ScopeSpans []scopeSpans `json:"scopeSpans"`
 }
 
-type described struct {
+type spanResource struct {
 	Attributes []keyValue `json:"attributes,omitempty"`
 }
 
@@ -74,58 +74,67 @@ type keyValue struct {
 	Value anyValue `json:"value"`
 }
 
-// anyValue has one of its fields set.
+// anyValue has one entry: the type of the value and the value.
 type anyValue map[string]any
 
-// formOf puts spans under their resources and scopes.
-func formOf(spans []sdk.ReadOnlySpan) request {
+// encode groups spans by resource and scope.
+func encode(spans []sdk.ReadOnlySpan) request {
 	var r request
-	resources, scopes := map[attribute.Distinct]int{}, map[[2]any]int{}
+	resourceIndex, scopeIndex := map[attribute.Distinct]int{}, map[[2]any]int{}
 	for _, s := range spans {
-		of := s.Resource().Equivalent()
-		i, ok := resources[of]
+		key := s.Resource().Equivalent()
+		i, ok := resourceIndex[key]
 		if !ok {
 			i = len(r.ResourceSpans)
-			resources[of] = i
-			r.ResourceSpans = append(r.ResourceSpans, resourceSpans{Resource: described{attributes(s.Resource().Attributes())}})
+			resourceIndex[key] = i
+			r.ResourceSpans = append(r.ResourceSpans, resourceSpans{
+				Resource: spanResource{encodeAttributes(s.Resource().Attributes())},
+			})
 		}
-		in := &r.ResourceSpans[i]
+
+		rs := &r.ResourceSpans[i]
 		name := scope{s.InstrumentationScope().Name, s.InstrumentationScope().Version}
-		k, ok := scopes[[2]any{i, name}]
+		k, ok := scopeIndex[[2]any{i, name}]
 		if !ok {
-			k = len(in.ScopeSpans)
-			scopes[[2]any{i, name}] = k
-			in.ScopeSpans = append(in.ScopeSpans, scopeSpans{Scope: name})
+			k = len(rs.ScopeSpans)
+			scopeIndex[[2]any{i, name}] = k
+			rs.ScopeSpans = append(rs.ScopeSpans, scopeSpans{Scope: name})
 		}
-		in.ScopeSpans[k].Spans = append(in.ScopeSpans[k].Spans, spanOf(s))
+		rs.ScopeSpans[k].Spans = append(rs.ScopeSpans[k].Spans, encodeSpan(s))
 	}
 	return r
 }
 
-func spanOf(s sdk.ReadOnlySpan) span {
-	place := s.SpanContext()
+func encodeSpan(s sdk.ReadOnlySpan) span {
+	c := s.SpanContext()
 	out := span{
-		TraceID: place.TraceID().String(), SpanID: place.SpanID().String(), TraceState: place.TraceState().String(),
-		Name: s.Name(), Kind: kind(s.SpanKind()), Start: nano(s.StartTime()), End: nano(s.EndTime()),
-		Attributes: attributes(s.Attributes()), Status: statusOf(s.Status()),
+		TraceID: c.TraceID().String(), SpanID: c.SpanID().String(), TraceState: c.TraceState().String(),
+		Name: s.Name(), Kind: encodeKind(s.SpanKind()),
+		Start: encodeTime(s.StartTime()), End: encodeTime(s.EndTime()),
+		Attributes: encodeAttributes(s.Attributes()), Status: encodeStatus(s.Status()),
 	}
-	if s.Parent().SpanID().IsValid() {
-		out.ParentID = s.Parent().SpanID().String()
+	if parent := s.Parent().SpanID(); parent.IsValid() {
+		out.ParentID = parent.String()
 	}
+
 	for _, e := range s.Events() {
-		out.Events = append(out.Events, event{nano(e.Time), e.Name, attributes(e.Attributes)})
+		out.Events = append(out.Events, event{encodeTime(e.Time), e.Name, encodeAttributes(e.Attributes)})
 	}
 	for _, l := range s.Links() {
 		c := l.SpanContext
-		out.Links = append(out.Links, link{c.TraceID().String(), c.SpanID().String(), c.TraceState().String(), attributes(l.Attributes)})
+		out.Links = append(out.Links, link{
+			TraceID: c.TraceID().String(), SpanID: c.SpanID().String(), TraceState: c.TraceState().String(),
+			Attributes: encodeAttributes(l.Attributes),
+		})
 	}
 	return out
 }
 
-func nano(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
+// encodeTime returns a time in nanoseconds since 1970.
+func encodeTime(t time.Time) string { return strconv.FormatInt(t.UnixNano(), 10) }
 
-// kind is a span's in the numbers of OTLP.
-func kind(k trace.SpanKind) int {
+// encodeKind returns the number of a kind in OTLP.
+func encodeKind(k trace.SpanKind) int {
 	switch k {
 	case trace.SpanKindServer:
 		return 2
@@ -139,7 +148,7 @@ func kind(k trace.SpanKind) int {
 	return 1 // internal
 }
 
-func statusOf(s sdk.Status) status {
+func encodeStatus(s sdk.Status) status {
 	switch s.Code {
 	case codes.Ok:
 		return status{Code: 1}
@@ -149,16 +158,17 @@ func statusOf(s sdk.Status) status {
 	return status{}
 }
 
-func attributes(list []attribute.KeyValue) []keyValue {
+func encodeAttributes(list []attribute.KeyValue) []keyValue {
 	out := make([]keyValue, len(list))
 	for i, kv := range list {
-		out[i] = keyValue{string(kv.Key), valueOf(kv.Value)}
+		out[i] = keyValue{string(kv.Key), encodeValue(kv.Value)}
 	}
 	return out
 }
 
-// valueOf is a value; a list is told as its text, for nobody here makes one.
-func valueOf(v attribute.Value) anyValue {
+// encodeValue returns a value. It encodes a list as a string, because duly sets no
+// attribute with a list.
+func encodeValue(v attribute.Value) anyValue {
 	switch v.Type() {
 	case attribute.BOOL:
 		return anyValue{"boolValue": v.AsBool()}
