@@ -11,68 +11,69 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// Admin is what only the owner of the storage can do: of a server behind its
-// admin address, of a file in this process.
+// Admin has the operations of an engine's owner: at a server's admin address, or on a
+// file in this process.
 type Admin interface {
-	// Check is that of [duly.Maintainer].
+	// Check is like that of [duly.Maintainer].
 	Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error)
-	// BackupOf is that of [duly.Backuper], of one of a server's pools, "" for
-	// the default one.
+	// BackupOf is like Backup of [duly.Backuper], for one of a server's pools. "" is the
+	// default pool.
 	BackupOf(ctx context.Context, pool string, w io.Writer) error
-	// CreateTokenIn makes a token with the namespace, rights, description and
-	// limits of t and tells its secret, this once. The namespace is to be in the
-	// pool, "" for wherever it is.
+	// CreateTokenIn creates a token with the namespace, rights, description and limits of
+	// t, and returns its secret, which nothing returns again. It assigns the namespace to
+	// the pool. "" leaves the namespace where it is.
 	CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error)
-	// AdoptToken stores a token by its hash, as CreateTokenIn does;
-	// [duly.ErrConflict] if it is there.
+	// AdoptToken stores a token by its hash, like CreateTokenIn. It returns
+	// [duly.ErrConflict] if the token exists.
 	AdoptToken(ctx context.Context, pool string, t duly.Token) error
-	// Tokens is that of [duly.Registry].
+	// Tokens is like that of [duly.Registry].
 	Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error)
-	// LimitToken is that of [duly.Limiter].
+	// LimitToken is like that of [duly.Limiter].
 	LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error
-	// DeleteToken is that of [duly.Registry]; [duly.ErrConflict] for the last
-	// token that may make others.
+	// DeleteToken is like that of [duly.Registry]. It returns [duly.ErrConflict] for the
+	// last token that can create others.
 	DeleteToken(ctx context.Context, hash [32]byte) error
 	// Pools lists a server's pools.
 	Pools(ctx context.Context) ([]duly.PoolState, error)
-	// Place says which pool a namespace is in, if nobody has;
-	// [duly.ErrConflict] for one that is in another.
+	// Place assigns a namespace to a pool if it has none. It returns [duly.ErrConflict] if
+	// the namespace is in another pool.
 	Place(ctx context.Context, namespace, pool string) error
-	// Moves lists the namespaces that move, or where one of them is.
+	// Moves lists the namespaces that move, or the pool of one namespace.
 	Moves(ctx context.Context, namespace string) ([]duly.MoveState, error)
-	// Move begins the move of a namespace to another pool.
+	// Move starts the move of a namespace to another pool.
 	Move(ctx context.Context, namespace, to string) (duly.MoveState, error)
-	// Namespaces is that of [duly.Registry].
+	// Namespaces is like that of [duly.Registry].
 	Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error)
 }
 
-// withAdmin hands the admin side of the command's engine to do.
-func (a *app) withAdmin(ctx context.Context, do func(admin Admin, at place) error) error {
-	return a.withinAdmin(ctx, false, do)
+// withAdmin opens the admin side of the command's engine and calls do.
+func (a *app) withAdmin(ctx context.Context, do func(admin Admin, at endpoint) error) error {
+	return a.withAdminSession(ctx, false, do)
 }
 
-// withNewAdmin is withAdmin for what a storage may begin with.
-func (a *app) withNewAdmin(ctx context.Context, do func(admin Admin, at place) error) error {
-	return a.withinAdmin(ctx, true, do)
+// withNewAdmin is like withAdmin, but creates the file of the engine if it does not exist.
+func (a *app) withNewAdmin(ctx context.Context, do func(admin Admin, at endpoint) error) error {
+	return a.withAdminSession(ctx, true, do)
 }
 
-func (a *app) withinAdmin(ctx context.Context, mayMake bool, do func(admin Admin, at place) error) error {
-	at, err := a.find()
+func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin Admin, at endpoint) error) error {
+	at, err := a.findEndpoint()
 	if err != nil {
 		return err
 	}
-	if !remote(at.url) {
-		return a.within(ctx, mayMake, func(s *session) error { return do(a.owner(s.Contract), at) })
+	if !isRemote(at.url) {
+		return a.withSession(ctx, create, func(s *session) error { return do(a.newLocalAdmin(s.Contract), at) })
 	}
 	if at.adminURL == "" {
-		return misusef("this needs the server's admin address: give --admin-url or DULY_ADMIN_URL")
+		return usageErrorf("the server's admin address is missing; set --admin-url or DULY_ADMIN_URL")
 	}
+
 	token := at.token
 	if u, err := url.Parse(at.adminURL); err == nil && u.User != nil {
 		token = u.User.Username()
 		a.hide(token)
 	}
-	secure, err := a.trust(at.adminLeft)
+	secure, err := a.tlsConfig(at.adminCertFile)
 	if err != nil {
 		return err
 	}
@@ -80,13 +81,13 @@ func (a *app) withinAdmin(ctx context.Context, mayMake bool, do func(admin Admin
 	if err != nil {
 		return err
 	}
-	err = a.unreachable(do(admin, at), place{url: at.adminURL})
-	return adviseOn(duly.CodeNotFound, err, "check that %s is the server's admin address", open.Redact(at.adminURL))
+	err = a.withConnectHint(do(admin, at), endpoint{url: at.adminURL})
+	return withHintFor(duly.CodeNotFound, err, "check that %s is the server's admin address", open.Redact(at.adminURL))
 }
 
-// owner is the admin side of an engine that is open in this process. What the
-// engine does not offer is nil.
-type owner struct {
+// localAdmin is the admin side of an engine in this process. A field is nil if the engine
+// does not implement it.
+type localAdmin struct {
 	engine     duly.Contract
 	maintainer duly.Maintainer
 	backuper   duly.Backuper
@@ -94,116 +95,120 @@ type owner struct {
 	clock      clock.Clock
 }
 
-func (a *app) owner(engine duly.Contract) Admin {
-	o := owner{engine: engine, clock: a.env.Clock}
-	o.maintainer, _ = engine.(duly.Maintainer)
-	o.backuper, _ = engine.(duly.Backuper)
-	o.registry, _ = engine.(duly.Registry)
-	return o
+func (a *app) newLocalAdmin(engine duly.Contract) Admin {
+	l := localAdmin{engine: engine, clock: a.env.Clock}
+	l.maintainer, _ = engine.(duly.Maintainer)
+	l.backuper, _ = engine.(duly.Backuper)
+	l.registry, _ = engine.(duly.Registry)
+	return l
 }
 
-func notOffered(what string) error {
+func unsupported(what string) error {
 	return duly.Errorf(duly.CodeUnsupported, "this engine offers no %s", what)
 }
 
 // Check implements Admin.
-func (o owner) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
-	if o.maintainer == nil {
-		return duly.CheckReport{}, notOffered("check")
+func (l localAdmin) Check(ctx context.Context, p duly.CheckParams) (duly.CheckReport, error) {
+	if l.maintainer == nil {
+		return duly.CheckReport{}, unsupported("check")
 	}
-	return o.maintainer.Check(ctx, p)
+	return l.maintainer.Check(ctx, p)
 }
 
-// noPools is the error for a pool's name where there is no server.
-func noPools(pool string) error {
+// poolsUnsupported returns the error for a pool of an engine without a server.
+func poolsUnsupported(pool string) error {
 	if pool == "" {
 		return nil
 	}
-	return advise(notOffered("pools"), "only a server has pools: give its address with --url and --admin-url")
+	return withHint(unsupported("pools"), "only a server has pools: set its addresses with --url and --admin-url")
 }
 
 // BackupOf implements Admin.
-func (o owner) BackupOf(ctx context.Context, pool string, w io.Writer) error {
-	if err := noPools(pool); err != nil {
+func (l localAdmin) BackupOf(ctx context.Context, pool string, w io.Writer) error {
+	if err := poolsUnsupported(pool); err != nil {
 		return err
 	}
-	if o.backuper == nil {
-		return advise(notOffered("backup"), "copy what its server keeps: for Redis the files of RDB and AOF")
+	if l.backuper == nil {
+		return withHint(unsupported("backup"), "copy the files of its server: for Redis those of RDB and AOF")
 	}
-	return o.backuper.Backup(ctx, w)
+	return l.backuper.Backup(ctx, w)
 }
 
 // CreateTokenIn implements Admin.
-func (o owner) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error) {
-	if err := noPools(pool); err != nil {
+func (l localAdmin) CreateTokenIn(ctx context.Context, pool string, t duly.Token) (secret string, err error) {
+	if err := poolsUnsupported(pool); err != nil {
 		return "", err
 	}
-	if o.registry == nil {
-		return "", notOffered("tokens")
+	if l.registry == nil {
+		return "", unsupported("tokens")
 	}
-	secret, _, err = o.guard().Create(ctx, t)
+	secret, _, err = l.guard().Create(ctx, t)
 	return secret, err
 }
 
 // AdoptToken implements Admin.
-func (o owner) AdoptToken(ctx context.Context, pool string, t duly.Token) error {
-	if err := noPools(pool); err != nil {
+func (l localAdmin) AdoptToken(ctx context.Context, pool string, t duly.Token) error {
+	if err := poolsUnsupported(pool); err != nil {
 		return err
 	}
-	if o.registry == nil {
-		return notOffered("tokens")
+	if l.registry == nil {
+		return unsupported("tokens")
 	}
-	return o.guard().CreateAs(ctx, t)
+	return l.guard().CreateAs(ctx, t)
 }
 
 // Tokens implements Admin.
-func (o owner) Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error) {
-	if o.registry == nil {
-		return duly.TokenPage{}, notOffered("tokens")
+func (l localAdmin) Tokens(ctx context.Context, namespace string, p duly.PageParams) (duly.TokenPage, error) {
+	if l.registry == nil {
+		return duly.TokenPage{}, unsupported("tokens")
 	}
-	return o.registry.Tokens(ctx, namespace, p)
+	return l.registry.Tokens(ctx, namespace, p)
 }
 
 // LimitToken implements Admin.
-func (o owner) LimitToken(ctx context.Context, hash [32]byte, l duly.Limits) error {
-	if o.registry == nil {
-		return notOffered("tokens")
+func (l localAdmin) LimitToken(ctx context.Context, hash [32]byte, limits duly.Limits) error {
+	if l.registry == nil {
+		return unsupported("tokens")
 	}
-	return o.guard().Limit(ctx, hash, l)
+	return l.guard().Limit(ctx, hash, limits)
 }
 
 // DeleteToken implements Admin.
-func (o owner) DeleteToken(ctx context.Context, hash [32]byte) error {
-	if o.registry == nil {
-		return notOffered("tokens")
+func (l localAdmin) DeleteToken(ctx context.Context, hash [32]byte) error {
+	if l.registry == nil {
+		return unsupported("tokens")
 	}
-	return o.guard().Revoke(ctx, hash)
+	return l.guard().Revoke(ctx, hash)
 }
 
-// guard makes and revokes tokens as a server does.
-func (o owner) guard() *auth.Guard {
-	limiter, _ := o.registry.(duly.Limiter)
-	return auth.NewGuard(auth.Config{Registry: o.registry, Limiter: limiter, Clock: o.clock})
+// guard returns a Guard, which creates and revokes tokens.
+func (l localAdmin) guard() *auth.Guard {
+	limiter, _ := l.registry.(duly.Limiter)
+	return auth.NewGuard(auth.Config{Registry: l.registry, Limiter: limiter, Clock: l.clock})
 }
 
 // Namespaces implements Admin.
-func (o owner) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
-	if o.registry == nil {
-		return duly.NamePage{}, notOffered("list of namespaces")
+func (l localAdmin) Namespaces(ctx context.Context, p duly.PageParams) (duly.NamePage, error) {
+	if l.registry == nil {
+		return duly.NamePage{}, unsupported("list of namespaces")
 	}
-	return o.registry.Namespaces(ctx, p)
+	return l.registry.Namespaces(ctx, p)
 }
 
 // Pools implements Admin.
-func (o owner) Pools(context.Context) ([]duly.PoolState, error) { return nil, noPools("any") }
+func (l localAdmin) Pools(context.Context) ([]duly.PoolState, error) {
+	return nil, poolsUnsupported("any")
+}
 
 // Place implements Admin.
-func (o owner) Place(_ context.Context, _, pool string) error { return noPools(pool) }
+func (l localAdmin) Place(_ context.Context, _, pool string) error { return poolsUnsupported(pool) }
 
 // Moves implements Admin.
-func (o owner) Moves(context.Context, string) ([]duly.MoveState, error) { return nil, noPools("any") }
+func (l localAdmin) Moves(context.Context, string) ([]duly.MoveState, error) {
+	return nil, poolsUnsupported("any")
+}
 
 // Move implements Admin.
-func (o owner) Move(context.Context, string, string) (none duly.MoveState, err error) {
-	return none, noPools("any")
+func (l localAdmin) Move(context.Context, string, string) (none duly.MoveState, err error) {
+	return none, poolsUnsupported("any")
 }

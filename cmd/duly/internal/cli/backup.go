@@ -14,7 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/durable"
 )
 
-// backupView is what `duly backup --json` prints.
+// backupView is the JSON of `duly backup`.
 type backupView struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
@@ -23,73 +23,79 @@ type backupView struct {
 func backupCommand(a *app) *cobra.Command {
 	force, pool := false, ""
 	cmd := a.command("backup FILE", "Copy the whole storage to a file while the engine runs",
-		`The copy is of one moment and opens as an engine. It stands under its name only when it is whole and synced. "-" writes
-it to standard output. A server is asked at its admin address; of its pools the default one is copied, or that of --pool.`,
+		`The copy is a consistent snapshot, and can be opened as an engine. It gets its name when it is complete and synced.
+"-" writes it to standard output. For a server it needs the admin address, and copies the default pool or that of
+--pool.`,
 		`  duly backup duly-2030-01-01.db
   duly backup - | zstd > duly.db.zst
   duly check --url sqlite:duly-2030-01-01.db`,
 		func(ctx context.Context, p *printer, args []string) error {
-			if args[0] == "-" {
-				return a.withAdmin(ctx, func(admin Admin, _ place) error { return admin.BackupOf(ctx, pool, p.out) })
+			path := args[0]
+			if path == "-" {
+				return a.withAdmin(ctx, func(admin Admin, _ endpoint) error { return admin.BackupOf(ctx, pool, p.out) })
 			}
-			if _, err := os.Lstat(args[0]); err == nil && !force {
-				return advise(&fs.PathError{Op: "backup", Path: args[0], Err: fs.ErrExist}, "choose another name, or add --force to replace it")
+			if _, err := os.Lstat(path); err == nil && !force {
+				err := &fs.PathError{Op: "backup", Path: path, Err: fs.ErrExist}
+				return withHint(err, "choose another name, or add --force to replace it")
 			}
-			if partOfStore(args[0]) {
-				return advise(&fs.PathError{Op: "backup", Path: args[0], Err: errors.New("belongs to a store that is open or was not closed")}, "choose another name")
+			if belongsToStore(path) {
+				err := &fs.PathError{Op: "backup", Path: path, Err: errStoreInUse}
+				return withHint(err, "choose another name")
 			}
-			return a.backupTo(ctx, p, pool, args[0])
+			return a.backupTo(ctx, p, pool, path)
 		})
-	cmd.Args = wants("FILE")
-	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it is there")
+
+	cmd.Args = takesArgs("FILE")
+	cmd.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	cmd.Flags().StringVar(&pool, "pool", "", "`name` of the server's pool to copy")
 	return cmd
 }
 
-// partOfStore tells whether a name is that of a store in use, or of a file
-// beside one. To put a copy in its place would lose all that is written from
-// then on: the store's owner goes on with the file that has lost its name.
-func partOfStore(path string) bool {
-	beside := func(end string) bool { _, err := os.Stat(path + end); return err == nil }
-	if beside("-wal") || beside("-shm") {
+var errStoreInUse = errors.New("belongs to a store that is open or was not closed")
+
+// belongsToStore reports whether a path is that of a store in use, or of one of its
+// other files. If a backup replaced it, the store's process would continue to write to
+// the old file, which no longer has a name.
+func belongsToStore(path string) bool {
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	if exists(path+"-wal") || exists(path+"-shm") {
 		return true
 	}
-	for _, end := range []string{"-wal", "-shm", "-lock", "-ballast"} {
-		if file, found := strings.CutSuffix(path, end); found {
-			if _, err := os.Stat(file); err == nil {
-				return true
-			}
+	for _, suffix := range []string{"-wal", "-shm", "-lock", "-ballast"} {
+		if store, found := strings.CutSuffix(path, suffix); found && exists(store) {
+			return true
 		}
 	}
 	return false
 }
 
-// backupTo writes beside the file and renames at the end, so that a name never
-// stands for half a copy.
+// backupTo writes a temporary file in the same folder and renames it at the end, so that
+// the name never belongs to an incomplete copy.
 func (a *app) backupTo(ctx context.Context, p *printer, pool, path string) (err error) {
-	// CreateTemp makes it readable by its owner alone: it holds every body.
+	// CreateTemp makes the file readable only by its owner, because it has all bodies.
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
-			at.Path = path // the name that was asked for
+		var pathErr *fs.PathError
+		if errors.As(err, &pathErr) {
+			pathErr.Path = path // instead of the temporary name
 		}
 		return err
 	}
-	forget := a.finally(func() { os.Remove(f.Name()) })
-	defer forget()
+	remove := a.onAbort(func() { os.Remove(f.Name()) })
+	defer remove()
 	defer func() {
 		if err != nil {
 			f.Close()
 			os.Remove(f.Name())
 		}
 	}()
+
 	bar := a.newProgress("backup", 0)
 	if bar != nil {
 		bar.bytes = true
 	}
-	w := &counting{w: f, bar: bar}
-	err = a.withAdmin(ctx, func(admin Admin, _ place) error { return admin.BackupOf(ctx, pool, w) })
+	w := &countingWriter{w: f, bar: bar}
+	err = a.withAdmin(ctx, func(admin Admin, _ endpoint) error { return admin.BackupOf(ctx, pool, w) })
 	bar.end()
 	if err == nil {
 		err = durable.Place(f, path)
@@ -97,6 +103,7 @@ func (a *app) backupTo(ctx context.Context, p *printer, pool, path string) (err 
 	if err != nil {
 		return err
 	}
+
 	if p.json {
 		return p.value(backupView{path, w.n})
 	}
@@ -104,15 +111,15 @@ func (a *app) backupTo(ctx context.Context, p *printer, pool, path string) (err 
 	return nil
 }
 
-// counting counts what goes through.
-type counting struct {
+// countingWriter counts the bytes that it writes.
+type countingWriter struct {
 	w   io.Writer
 	bar *progress
 	n   int64
 }
 
 // Write implements io.Writer.
-func (c *counting) Write(b []byte) (int, error) {
+func (c *countingWriter) Write(b []byte) (int, error) {
 	n, err := c.w.Write(b)
 	c.n += int64(n)
 	c.bar.add(int64(n), 0)

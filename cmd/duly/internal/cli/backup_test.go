@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A store that is open loses all that it writes from then on if a copy takes
-// its name, whether or not the copy was asked to replace what is there.
-func TestABackupNeverTakesTheNameOfAStoreInUse(t *testing.T) {
+// backup refuses the name of a store in use, also with --force, because the store would
+// lose everything that is written later.
+func TestBackupRefusesStoreInUse(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars = map[string]string{"DULY_URL": "http://t@host", "DULY_ADMIN_URL": "http://host:1"}

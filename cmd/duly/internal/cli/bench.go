@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -12,85 +14,84 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// benchFlags are what the flags of `duly bench` say.
+// benchFlags are the flags of `duly bench`.
 type benchFlags struct {
 	bench.Config
 	phases    []string
 	kinds     []string
-	against   string // URL of the one server for spread
-	folder    string // where the file of its own is made
+	against   string // URL of the server for spread
+	folder    string // for a temporary file
 	syncDelay time.Duration
-	// batches and concurrency are zero until they are given: what is usual differs.
+	// batches and concurrency are zero if they are not set: the defaults depend on the URL.
 	batches     []int
 	concurrency int
 }
 
-// everyKind is what --job calls all kinds together.
+// everyKind is the value of --job for all kinds.
 const everyKind = "every"
 
-// benchUsual is the load where nothing else is said; benchGauge is what
-// differs where the server can be asked what it has used.
+// defaultLoad is the default load. gaugeLoad has the differences for a server with a
+// gauge.
 var (
-	benchUsual = bench.Load{
-		Jobs: 100_000, Time: 10 * time.Second, Batch: 100, Callers: 4, Goroutines: 64, Concurrency: 64, Body: 100, Rate: 1000, Queues: 100,
+	defaultLoad = bench.Load{
+		Jobs: 100_000, Time: 10 * time.Second, Batch: 100, Callers: 4, Goroutines: 64, Concurrency: 64,
+		Body: 100, Rate: 1000, Queues: 100,
 	}
-	benchGauge = bench.Load{Batch: 50, Concurrency: 100}
+	gaugeLoad = bench.Load{Batch: 50, Concurrency: 100}
 )
 
-func benchCommand(a *app) *cobra.Command {
-	b := benchFlags{Config: bench.Config{Repeat: 3, Load: benchUsual}}
-	cmd := a.command("bench", "Measure an engine",
-		`Measures how many jobs a second an engine takes, hands out and ends, and how late it is, phase by phase:
+const benchLong = `Measures the throughput and the latency of an engine, phase by phase:
 
-  push      batches, from a few callers
+  push      push batches, from a few callers
   take      reserve and ack batches of a loaded queue
   single    push one job per call, from many goroutines
-  work      empty a loaded queue through the worker
-  both      push one job per call while the worker works on them
-  lateness  handler entry minus due moment, at a rate of jobs that fall due; and how many came early
-  calls     one call after the other, each operation by itself, in a queue that holds jobs
-  burst     reserve and ack jobs that have fallen due in the same millisecond
-  life      push, reserve and ack jobs of each kind: what each stage costs, and the ratio to a plain job
-  publish   only if --phases names it: batches to a topic, from a few callers
-  group     only if --phases names it: reserve and ack batches of a group of a loaded topic
-  group-work   the same through a worker that handles batches
-  group-lateness   lateness of delayed messages of a topic, through a worker
+  work      empty a loaded queue with the worker
+  both      push one job per call while the worker handles the jobs
+  lateness  time from due to the start of the handler, at a rate of jobs that become due; and the number of early jobs
+  calls     one call after the other, for each operation, in a queue with jobs
+  burst     reserve and ack jobs that became due in the same millisecond
+  life      push, reserve and ack jobs of each kind: the cost of each stage, and the ratio to a plain job
+  publish   only with --phases: publish batches to a topic, from a few callers
+  group     only with --phases: reserve and ack batches of a group of a loaded topic
+  group-work   the same with a worker that handles batches
+  group-lateness   lateness of delayed messages of a topic, with a worker
 
-With a redis:// URL there are also, and by default:
+With a redis:// URL there are also, by default:
 
-  native-push, native-take   push and take by bare commands of the server: what is necessary to keep a job at all
-  native-publish, native-group   only if --phases names them: publish and group by XADD, XREADGROUP and XACK
-  memory    load ready and delayed jobs, and ready ones of each kind: bytes per job
+  native-push, native-take   push and take with bare commands of the server: the minimum work for a job
+  native-publish, native-group   only with --phases: publish and group with XADD, XREADGROUP and XACK
+  memory    load ready and delayed jobs, and ready jobs of each kind: bytes per job
   idle      a worker waits on empty queues: requests per second
-  spread    only if --phases names it, and for a cluster: push and take jobs of a queue with --shards shards, in
-            batches and by 512 and 64 callers of single jobs: what the busiest node takes, beside the same on the one
-            server of --against
+  spread    only with --phases, and for a cluster: push and take jobs of a queue with --shards shards, in batches and
+            by 512 and 64 callers of single jobs: the cost of the busiest node, compared to the server of --against
 
-and each phase tells what it took of the server's processor, and how long its scripts ran. Without one, calls and burst are
-done if --phases names them.
+Each phase also has the CPU time of the server and the duration of its scripts. Without redis://, calls and burst are
+measured only with --phases.
 
-Without --url it makes a file of its own in a new folder under --data, which must be on the disk that is meant (a temporary
-folder often is memory), and removes it at the end; what a sync costs on that disk is printed above the figures.
-With --url it works in queues of its own whose names begin with "bench-", and destroys them at the end. DULY_URL is not
-looked at: nobody wants to load a server because a variable was set. Nothing else should use the server meanwhile.
+Without --url it creates a temporary file in a new folder in --data, and removes it at the end. --data must be on the
+disk to measure (a temporary folder often is in memory). The duration of a sync on that disk is printed above the
+figures. With --url it uses queues whose names begin with "bench-", and destroys them at the end. It ignores DULY_URL,
+so that it does not load a server by mistake. Nothing else should use the server meanwhile.
 
---job names the kinds of jobs in life and memory and adds life to --phases:
+--job selects the kinds of jobs in life and memory, and adds life to --phases:
 
-  plain     a body and nothing else
-  tries, ttl, retain, lease, backoff   this one rule of its own
-  id        an ID of its own
+  plain     only a body
+  tries, ttl, retain, lease, backoff   this one rule
+  id        an ID
   priority  one of ten priorities
   order     one of 1000 order keys
-  merge     a merge key of its own
+  merge     a merge key for each job
   all       tries, ID, priority, order key and TTL together
   every     each of these kinds
 
-life measures every kind in calls of each size of --batch and does so once per round, bare commands of the server too,
-so that its ratios hold on a busy machine. There are as many rounds as --repeat. The other phases use the largest size.
+life measures every kind with calls of each size of --batch. It does so once per round, together with bare commands of
+the server, so that the ratios are valid on a busy machine. --repeat is the number of rounds. The other phases use the
+largest size.
 
-A phase is the median of its runs; latencies are those of all runs together. A job that came before its due moment makes
-the command fail.`,
-		`  duly bench
+The result of a phase is the median of its runs. Latencies are those of all runs together. A job that came before its
+due time makes the command fail.`
+
+const benchExamples = `  duly bench
   duly bench --backlog-ready 1000000 --backlog-delayed 1000000 --reopen
   duly bench --sync-delay 2ms
   duly bench --phases lateness --rate 10000 --jobs 100000 --repeat 1
@@ -98,43 +99,51 @@ the command fail.`,
   duly bench --url redis://127.0.0.1 --backlog-ready 1000000 --backlog-delayed 1000000 --compare
   duly bench --url redis://127.0.0.1 --phases life --repeat 9
   duly bench --url redis://127.0.0.1 --phases life,memory --job tries,all --batch 50
-  duly bench --url redis+cluster://10.0.0.1 --phases spread --against redis://10.0.0.9`,
+  duly bench --url redis+cluster://10.0.0.1 --phases spread --against redis://10.0.0.9`
+
+func benchCommand(a *app) *cobra.Command {
+	b := benchFlags{Config: bench.Config{Repeat: 3, Load: defaultLoad}}
+	cmd := a.command("bench", "Measure an engine", benchLong, benchExamples,
 		func(ctx context.Context, p *printer, _ []string) error {
-			a.hears = hearAll
+			a.warnings = warnAlways
 			return a.bench(ctx, p, &b)
 		})
+
 	cmd.Args = noArgs
 	b.register(cmd)
 	return cmd
 }
 
+// register adds the flags.
 func (b *benchFlags) register(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringSliceVar(&b.phases, "phases", nil, "`phases` to go through, in this order (default: all)")
+	f.StringSliceVar(&b.phases, "phases", nil, "`phases` to measure, in this order (default: all)")
 	f.StringSliceVar(&b.kinds, "job", nil, "`kinds` of jobs in life and memory (default: every)")
-	countVar(f, &b.Load.Jobs, "jobs", "most jobs of a run")
-	durationVar(f, &b.Load.Time, "time", "longest time of a run")
+	countVar(f, &b.Load.Jobs, "jobs", "maximum number of jobs of a run")
+	durationVar(f, &b.Load.Time, "time", "maximum duration of a run")
 	countVar(f, &b.Repeat, "repeat", "runs of each phase")
-	f.Var(countsFlag{&b.batches}, "batch", "jobs per call, several sizes for life (default 100, redis:// 50, life 1,10,50)")
+	f.Var(countsFlag{&b.batches}, "batch", "jobs per call, several for life (default 100, redis:// 50, life 1,10,50)")
 	countVar(f, &b.Load.Callers, "callers", "goroutines of push and take")
 	countVar(f, &b.Load.Goroutines, "goroutines", "goroutines of single and both, each with one job per call")
-	countVar(f, &b.concurrency, "concurrency", "jobs that the worker runs at once (default 64; 100 for redis://)")
-	countVar(f, &b.Load.Body, "body", "bytes of a body")
-	countVar(f, &b.Load.Rate, "rate", "jobs that fall due per second in lateness")
-	countVar(f, &b.Load.Queues, "queues", "queues that idle waits on")
+	countVar(f, &b.concurrency, "concurrency", "concurrent handlers of the worker (default 64; 100 for redis://)")
+	countVar(f, &b.Load.Body, "body", "bytes per body")
+	countVar(f, &b.Load.Rate, "rate", "jobs that become due per second in lateness")
+	countVar(f, &b.Load.Queues, "queues", "queues that idle waits for")
 	countVar(f, &b.Shards, "shards", "shards of the queue in spread, a power of two up to 256 (default 8)")
-	f.StringVar(&b.against, "against", "", "`URL` of the one server that spread compares with")
-	f.IntVar(&b.Backlog.Ready, "backlog-ready", 0, "`n` ready jobs that lie in the queue meanwhile")
-	f.IntVar(&b.Backlog.Delayed, "backlog-delayed", 0, "`n` jobs due tomorrow that lie in the queue meanwhile")
-	f.BoolVar(&b.Backlog.Reopen, "reopen", false, "close the engine and open it again when the backlog is loaded")
-	f.BoolVar(&b.Backlog.Compare, "compare", false, "go through the phases without the backlog first, and compare")
-	durationVar(f, &b.syncDelay, "sync-delay", "add this to every sync of the file, as if the disk were slow")
-	f.StringVar(&b.folder, "data", "", "`folder` in which a file of its own is made (default: the current one)")
-	fixed(cmd, "phases", texts(bench.AllPhases())...)
-	fixed(cmd, "job", append(texts(bench.Kinds()), everyKind)...)
+
+	f.StringVar(&b.against, "against", "", "`URL` of the server to which spread compares")
+	f.IntVar(&b.Backlog.Ready, "backlog-ready", 0, "`n` ready jobs in the queue during the phases")
+	f.IntVar(&b.Backlog.Delayed, "backlog-delayed", 0, "`n` jobs due tomorrow in the queue during the phases")
+	f.BoolVar(&b.Backlog.Reopen, "reopen", false, "reopen the engine after loading the backlog")
+	f.BoolVar(&b.Backlog.Compare, "compare", false, "measure without the backlog first, and compare")
+	durationVar(f, &b.syncDelay, "sync-delay", "add this to every sync of the file, to simulate a slow disk")
+	f.StringVar(&b.folder, "data", "", "`folder` for a temporary file (default: the current folder)")
+
+	completeValues(cmd, "phases", texts(bench.AllPhases())...)
+	completeValues(cmd, "job", append(texts(bench.Kinds()), everyKind)...)
 }
 
-// texts returns names as texts.
+// texts converts names to strings.
 func texts[T ~string](names []T) []string {
 	all := make([]string, 0, len(names))
 	for _, name := range names {
@@ -143,16 +152,17 @@ func texts[T ~string](names []T) []string {
 	return all
 }
 
-// bench measures and prints. What was measured before an error or an
-// interrupt is printed, and then the error.
+// bench measures and prints the report. After an error or an interrupt it prints the
+// phases before it.
 func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 	if b.against != "" && !open.Redis(b.against) {
-		return misusef("--against is %s, must be the redis:// URL of one server", open.Redact(b.against))
+		return usageErrorf("--against is %s, must be the redis:// URL of one server", open.Redact(b.against))
 	}
-	b.complete(a)
+	b.fillConfig(a)
 	if err := b.Validate(); err != nil {
 		return err
 	}
+
 	target, err := a.benchTarget(b)
 	if err != nil {
 		return err
@@ -164,29 +174,31 @@ func (a *app) bench(ctx context.Context, p *printer, b *benchFlags) error {
 			return err
 		}
 	}
+
 	bar := &benchBar{app: a}
 	b.Namespace, b.Clock, b.Progress = target.namespace, a.env.Clock, bar.show
-	b.Embedded = !remote(target.url) && !open.Redis(target.url)
+	b.Embedded = !isRemote(target.url) && !open.Redis(target.url)
 	b.Open = a.benchOpen(b, target.url)
 	report, err := bench.Run(ctx, b.Config)
 	bar.end()
+
 	if report != nil && len(report.Phases)+len(report.Without) > 0 {
-		report.Against = open.Redact(b.against)
-		report.URL, report.Disk, report.SyncDelay = open.Redact(target.url), disk, float64(b.syncDelay)/float64(time.Microsecond)
-		if printed := p.benchReport(report); err == nil {
-			err = printed
+		report.Against, report.URL = open.Redact(b.against), open.Redact(target.url)
+		report.Disk, report.SyncDelay = disk, float64(b.syncDelay)/float64(time.Microsecond)
+		if printErr := p.benchReport(report); err == nil {
+			err = printErr
 		}
 	}
 	if err != nil {
-		return a.unreachable(err, target.place)
+		return a.withConnectHint(err, target.endpoint)
 	}
-	return benchVerdict(report)
+	return earlyError(report)
 }
 
 // benchOpen returns the function that opens the engine of a URL.
 func (a *app) benchOpen(b *benchFlags, url string) func(context.Context) (duly.Contract, error) {
 	return func(ctx context.Context) (duly.Contract, error) {
-		secure, err := a.trust("")
+		secure, err := a.tlsConfig("")
 		if err != nil {
 			return nil, err
 		}
@@ -194,8 +206,8 @@ func (a *app) benchOpen(b *benchFlags, url string) func(context.Context) (duly.C
 	}
 }
 
-// complete puts what the flags say into the Config.
-func (b *benchFlags) complete(a *app) {
+// fillConfig sets the fields of the Config from the flags.
+func (b *benchFlags) fillConfig(a *app) {
 	for _, name := range b.phases {
 		b.Phases = append(b.Phases, bench.Phase(name))
 	}
@@ -209,6 +221,7 @@ func (b *benchFlags) complete(a *app) {
 		}
 		b.Kinds = append(b.Kinds, bench.Kind(name))
 	}
+
 	if a.env.Gauge != nil {
 		b.Gauge = a.env.Gauge(a.url)
 	}
@@ -218,8 +231,9 @@ func (b *benchFlags) complete(a *app) {
 			b.Against.Gauge = a.env.Gauge(b.against)
 		}
 	}
+
 	if b.Gauge != nil {
-		b.Load.Batch, b.Load.Concurrency = benchGauge.Batch, benchGauge.Concurrency
+		b.Load.Batch, b.Load.Concurrency = gaugeLoad.Batch, gaugeLoad.Concurrency
 	}
 	b.Batches = []int{1, 10, 50}
 	if len(b.batches) > 0 {
@@ -230,16 +244,69 @@ func (b *benchFlags) complete(a *app) {
 	}
 }
 
-// benchVerdict is the error of an engine that broke the contract.
-func benchVerdict(report *bench.Report) error {
+// earlyError returns an error if a job came before its due time.
+func earlyError(report *bench.Report) error {
 	var early int64
-	for _, of := range [][]bench.Result{report.Without, report.Phases} {
-		for i := range of {
-			early += of[i].Early
+	for _, phases := range [][]bench.Result{report.Without, report.Phases} {
+		for i := range phases {
+			early += phases[i].Early
 		}
 	}
 	if early == 0 {
 		return nil
 	}
-	return duly.Errorf(duly.CodeInternal, "%s came before the due moment", plural(early, "job"))
+	return duly.Errorf(duly.CodeInternal, "%s came before the due time", plural(early, "job"))
+}
+
+// benchTarget is the engine that `duly bench` measures.
+type benchTarget struct {
+	endpoint
+	folder string // of the file, "" for a server
+	remove func() // removes a temporary file
+}
+
+// benchTarget returns the engine of --url, else a temporary file.
+func (a *app) benchTarget(b *benchFlags) (t benchTarget, err error) {
+	t.remove = func() {}
+	switch {
+	case a.url == "":
+		if t, err = a.temporaryTarget(b.folder); err != nil {
+			return t, err
+		}
+	case b.folder != "":
+		return t, usageErrorf("--data is for a temporary file; leave it out, or --url")
+	default:
+		if t.endpoint, err = a.completeEndpoint(endpoint{url: a.url}); err != nil {
+			return t, err
+		}
+		if path := open.Path(t.url); path != "" { // the engine reports errors of the path
+			t.folder = filepath.Dir(path)
+		}
+	}
+
+	if isRemote(t.url) || open.Redis(t.url) {
+		switch {
+		case b.syncDelay > 0:
+			return t, usageErrorf("--sync-delay is for a sqlite: file; %s syncs by itself", open.Redact(t.url))
+		case b.Backlog.Reopen:
+			return t, usageErrorf("--reopen is for a sqlite: file; a server keeps its own open")
+		}
+	}
+	return t, nil
+}
+
+// temporaryTarget returns a file in a new folder, because an engine creates further files
+// next to its own.
+func (a *app) temporaryTarget(parent string) (t benchTarget, err error) {
+	if parent == "" {
+		parent = "."
+	}
+	if t.folder, err = os.MkdirTemp(parent, "duly-bench-"); err != nil {
+		return t, withHint(err, "choose a writable folder: --data")
+	}
+	removeFolder := func() { os.RemoveAll(t.folder) }
+	removeHook := a.onAbort(removeFolder)
+	t.remove = func() { removeHook(); removeFolder() }
+	t.endpoint = endpoint{url: open.File(filepath.Join(t.folder, "bench.db")), namespace: duly.NamespaceOr(a.namespace)}
+	return t, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly/internal/bench"
 )
 
-// benchReport prints what was measured.
+// benchReport prints a report.
 func (p *printer) benchReport(r *bench.Report) error {
 	if p.json {
 		return p.value(r)
@@ -25,7 +25,7 @@ func (p *printer) benchReport(r *bench.Report) error {
 	return nil
 }
 
-// benchPhases prints what phases measured themselves.
+// benchPhases prints the results of phases.
 func (p *printer) benchPhases(r *bench.Report, phases []bench.Result) {
 	p.benchRates(r, phases)
 	for i := range phases {
@@ -42,15 +42,17 @@ func (p *printer) benchPhases(r *bench.Report, phases []bench.Result) {
 
 // benchRates prints the rates and latencies of phases.
 func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
-	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB", ">MIN", ">P50", ">P99", ">MAX", "OF")
+	t := p.newTable("PHASE", "LOAD", ">JOBS", ">PER SECOND", ">SLOWEST", ">FASTEST", ">CPU/JOB",
+		">MIN", ">P50", ">P99", ">MAX", "OF")
 	for i := range phases {
 		if of := &phases[i]; of.Memory == nil && of.Idle == nil && of.Life == nil && of.Spread == nil {
 			t.add(benchRow(r, of)...)
 		}
 		for k := range phases[i].Parts {
 			part := &phases[i].Parts[k]
-			row := append([]cell{txt("  " + part.Name), txt(""), txt(countText(part.Jobs)), txt(rate(float64(part.Jobs) / part.Seconds)), txt(""), txt(""), txt("")}, latencyCells(part.Latency)...)
-			t.add(row...)
+			perSecond := float64(part.Jobs) / part.Seconds
+			row := []cell{txt("  " + part.Name), txt(""), txt(countText(part.Jobs)), txt(rate(perSecond)), {}, {}, {}}
+			t.add(append(row, latencyCells(part.Latency)...)...)
 		}
 	}
 	if len(t.rows) > 0 {
@@ -59,15 +61,17 @@ func (p *printer) benchRates(r *bench.Report, phases []bench.Result) {
 	}
 }
 
-// benchHead prints what the figures depend on.
+// benchHead prints the environment of the measurement.
 func (p *printer) benchHead(r *bench.Report) {
 	m := r.Machine
 	pairs := []cell{
 		txt("engine"), txt(r.URL),
 		txt("machine"), txt(fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, plural(int64(m.CPUs), "CPU"), m.Go)),
 	}
+
 	if d := r.Disk; d != nil {
-		text := fmt.Sprintf("sync p50 %s, p99 %s, max %s: %s commits/s one after the other", micros(d.P50), micros(d.P99), micros(d.Max), rate(d.Rate))
+		text := fmt.Sprintf("sync p50 %s, p99 %s, max %s: %s sequential commits/s",
+			micros(d.P50), micros(d.P99), micros(d.Max), rate(d.Rate))
 		if r.SyncDelay > 0 {
 			text += fmt.Sprintf(" (%s added to each sync)", micros(r.SyncDelay))
 		}
@@ -76,8 +80,10 @@ func (p *printer) benchHead(r *bench.Report) {
 	if r.Server != nil {
 		pairs = append(pairs, txt("server"), txt(r.Server.Server), txt("against"), txt(r.Against))
 	}
-	pairs = append(pairs, txt("bodies"), txt(bytesText(int64(r.Load.Body))), txt("runs"), txt(fmt.Sprintf(
-		"%d of each phase, up to %s jobs or %s", r.Repeat, countText(int64(r.Load.Jobs)), roughly(seconds(r.Load.Seconds)))))
+
+	runs := fmt.Sprintf("%d of each phase, up to %s jobs or %s",
+		r.Repeat, countText(int64(r.Load.Jobs)), shortDuration(seconds(r.Load.Seconds)))
+	pairs = append(pairs, txt("bodies"), txt(bytesText(int64(r.Load.Body))), txt("runs"), txt(runs))
 	if r.Load.BacklogReady > 0 || r.Load.BacklogDelayed > 0 {
 		text := countText(int64(r.Load.BacklogReady)) + " ready, " + countText(int64(r.Load.BacklogDelayed)) + " delayed"
 		if r.Load.Reopened {
@@ -94,7 +100,7 @@ func benchRow(r *bench.Report, of *bench.Result) []cell {
 		{string(of.Phase), bold}, txt(benchLoad(r, of.Phase)), txt(countText(of.Jobs)),
 		{rate(of.PerSecond), green}, txt(rate(of.Slowest)), txt(rate(of.Fastest)), txt(""),
 	}
-	if of.Parts != nil { // its parts follow, each with its own
+	if of.Parts != nil { // the rows of the parts have the figures
 		return row[:2]
 	}
 	if of.CPU > 0 {
@@ -110,13 +116,14 @@ func latencyCells(l *bench.Latency) []cell {
 	return []cell{txt(micros(l.Min)), txt(micros(l.P50)), txt(micros(l.P99)), txt(micros(l.Max)), txt(l.Of)}
 }
 
-// benchLoad says what a phase does.
+// benchLoad describes the load of a phase.
 func benchLoad(r *bench.Report, phase bench.Phase) string {
 	l := r.Load
 	callers := func(perCall, n int) string {
 		return fmt.Sprintf("%s per call, %s", countText(int64(perCall)), plural(int64(n), "caller"))
 	}
 	inFlight := countText(int64(l.Concurrency)) + " in flight"
+
 	switch phase {
 	case bench.Push, bench.Take:
 		return callers(l.Batch, l.Callers)
@@ -136,47 +143,54 @@ func benchLoad(r *bench.Report, phase bench.Phase) string {
 	return inFlight
 }
 
-// memorySync is faster than any disk syncs.
-const memorySync = 5.0 // µs
+// memorySync is a duration of a sync, in µs, that no disk reaches.
+const memorySync = 5.0
 
-// benchNotes says what the table does not show.
+// benchNotes prints notes about the results.
 func (p *printer) benchNotes(r *bench.Report) {
-	note := func(s style, format string, args ...any) { p.printf("%s\n", p.paint(s, fmt.Sprintf(format, args...))) }
 	if r.Disk != nil && r.Disk.P50 < memorySync {
-		note(yellow, "A sync of %s reaches no disk: %s seems to be memory, and the figures say nothing about a disk.", micros(r.Disk.P50), oneLine(r.Disk.Dir))
+		p.benchNote(yellow, "A sync takes %s, so %s is probably in memory. The figures are not those of a disk.",
+			micros(r.Disk.P50), oneLine(r.Disk.Dir))
 	}
 	for _, phases := range [][]bench.Result{r.Without, r.Phases} {
 		for i := range phases {
-			p.benchNote(r, &phases[i], note)
+			p.benchPhaseNotes(r, &phases[i])
 		}
 	}
 }
 
-// benchNote is about one phase.
-func (p *printer) benchNote(r *bench.Report, of *bench.Result, note func(s style, format string, args ...any)) {
+func (p *printer) benchNote(s style, format string, args ...any) {
+	p.printf("%s\n", p.paint(s, fmt.Sprintf(format, args...)))
+}
+
+// benchPhaseNotes prints notes about one phase.
+func (p *printer) benchPhaseNotes(r *bench.Report, of *bench.Result) {
 	if of.Cut > 0 {
-		note(dim, "%s: %d of %s ended at %s, before all their jobs were done.", of.Phase, of.Cut, plural(int64(of.Runs), "run"), roughly(seconds(r.Load.Seconds)))
+		p.benchNote(dim, "%s: %d of %s stopped at the time limit of %s, before all jobs were done.",
+			of.Phase, of.Cut, plural(int64(of.Runs), "run"), shortDuration(seconds(r.Load.Seconds)))
 	}
 	if of.Either > 0 {
-		note(dim, "%s: the engine goes by another clock; a latency may be wrong by %s.", of.Phase, micros(of.Either))
+		p.benchNote(dim, "%s: the engine has another clock; a latency may be wrong by %s.", of.Phase, micros(of.Either))
 	}
 	if of.Phase != bench.Lateness && of.Phase != bench.GroupLateness {
 		if of.Early > 0 {
-			note(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
+			p.benchNote(red, "%s: %s came early.", of.Phase, plural(of.Early, "job"))
 		}
 		return
 	}
+
 	if of.Behind > 0 {
-		note(yellow, "%s: %s were stored only when they were due already: the rate is more than can be stored.", of.Phase, plural(of.Behind, "job"))
+		p.benchNote(yellow, "%s: %s were stored after they were due, because the rate is too high.",
+			of.Phase, plural(of.Behind, "job"))
 	}
 	style := green
 	if of.Early > 0 {
 		style = red
 	}
-	note(style, "%s: %s of %s came early.", of.Phase, countText(of.Early), plural(of.Latency.Count, "job"))
+	p.benchNote(style, "%s: %s of %s came early.", of.Phase, countText(of.Early), plural(of.Latency.Count, "job"))
 }
 
-// rate is a number of jobs a second.
+// rate returns a number per second.
 func rate(perSecond float64) string {
 	if perSecond < 10 {
 		return fmt.Sprintf("%.1f", perSecond)
@@ -184,7 +198,7 @@ func rate(perSecond float64) string {
 	return countText(int64(perSecond + 0.5))
 }
 
-// micros is a time of so many microseconds, to three digits.
+// micros returns a duration in microseconds with three digits.
 func micros(us float64) string {
 	d := time.Duration(us * float64(time.Microsecond))
 	unit := time.Nanosecond
@@ -195,26 +209,26 @@ func micros(us float64) string {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// benchBar shows a bar per run.
+// benchBar shows a progress bar for each run.
 type benchBar struct {
-	app  *app
-	at   bench.Progress // what the bar is for
-	name string
-	bar  *progress
+	app      *app
+	progress bench.Progress // of the current bar
+	name     string
+	bar      *progress
 }
 
-// show draws how far the measurement is.
+// show shows the progress of a run.
 func (b *benchBar) show(at bench.Progress) {
-	if name := benchStep(at); name != b.name || at.Total != b.at.Total {
+	if name := benchStep(at); name != b.name || at.Total != b.progress.Total {
 		b.bar.end()
-		b.name, b.at, b.bar = name, at, b.app.newProgress(name, at.Total)
+		b.name, b.progress, b.bar = name, at, b.app.newProgress(name, at.Total)
 	}
 	b.bar.set(at.Done, at.Total, 0)
 }
 
 func (b *benchBar) end() { b.bar.end() }
 
-// benchStep names a step.
+// benchStep returns the name of a step.
 func benchStep(at bench.Progress) string {
 	switch {
 	case at.Phase == "":

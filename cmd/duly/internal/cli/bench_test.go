@@ -48,7 +48,7 @@ func (e *slowEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResu
 }
 
 // C15.28: bench, with --json.
-func TestBenchMeasuresEveryPhaseInAFileOfItsOwn(t *testing.T) {
+func TestBenchMeasuresAllPhases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestBenchMeasuresEveryPhaseInAFileOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestBenchOfAURLLeavesItsStore(t *testing.T) {
+func TestBenchKeepsStoreOfURL(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	store := filepath.Join(dir, "jobs.db")
@@ -103,7 +103,7 @@ func TestBenchOfAURLLeavesItsStore(t *testing.T) {
 	}
 }
 
-func TestBenchJobNamesTheKindsOfLife(t *testing.T) {
+func TestBenchJobSelectsKinds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		args   []string
@@ -155,7 +155,7 @@ func TestBenchJobNamesTheKindsOfLife(t *testing.T) {
 	}
 }
 
-func TestBenchRefusesWhatItCannotDo(t *testing.T) {
+func TestBenchRejectsInvalidFlags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("bench", "--jobs", "0")
@@ -291,7 +291,7 @@ func (*mute) Watch(context.Context) (func(context.Context) (int64, error), error
 	return func(context.Context) (int64, error) { return 70, nil }, nil
 }
 
-func TestBenchAsksTheServerThatHasAGauge(t *testing.T) {
+func TestBenchReadsGauge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
@@ -326,7 +326,7 @@ func TestBenchAsksTheServerThatHasAGauge(t *testing.T) {
 	})
 }
 
-func TestTheReportForPeople(t *testing.T) {
+func TestBenchReport(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	a := &app{env: Env{Stdout: &out, Clock: clock.NewFake(), Terminal: func(any) bool { return false }}}
@@ -343,15 +343,15 @@ func TestTheReportForPeople(t *testing.T) {
 		p.flush()
 	}
 	compareGolden(t, "bench-report", out.String())
-	if err := benchVerdict(good); err != nil {
+	if err := earlyError(good); err != nil {
 		t.Error(err)
 	}
-	if err := benchVerdict(bad); err == nil || !strings.Contains(err.Error(), "1 job came before") {
+	if err := earlyError(bad); err == nil || !strings.Contains(err.Error(), "1 job came before") {
 		t.Errorf("an early job: %v", err)
 	}
 }
 
-func TestABarPerStep(t *testing.T) {
+func TestBenchShowsBarPerStep(t *testing.T) {
 	t.Parallel()
 	var errs bytes.Buffer
 	c := clock.NewFake()
@@ -374,7 +374,7 @@ func TestABarPerStep(t *testing.T) {
 	}
 }
 
-func TestMicrosAreThreeDigits(t *testing.T) {
+func TestMicros(t *testing.T) {
 	t.Parallel()
 	for us, want := range map[float64]string{0: "0s", 0.5: "500ns", 23.4: "23.4µs", 999.96: "1ms", 1234.5: "1.23ms", -1234.5: "-1.23ms", 61_234_567: "1m1.2s"} {
 		if got := micros(us); got != want {

@@ -11,35 +11,34 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// completeWithin is how long the shell waits for names of queues.
-const completeWithin = 500 * time.Millisecond
+// completionTimeout limits the wait of the shell for names of queues.
+const completionTimeout = 500 * time.Millisecond
 
-// completions is cobra's form of what the shell offers.
+// completions is cobra's type for the completion of arguments.
 type completions = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective)
 
-// completeQueues offers the names of queues for the first n arguments; for all
-// of them if n is 0. A file is not asked: opening it would take it from whoever
-// works with it.
+// completeQueues completes names of queues for the first n arguments, or for all
+// arguments if n is 0. It does not open a file, because that would lock the file.
 func (a *app) completeQueues(n int) completions {
 	return func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if n > 0 && len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
 		return a.queueNames(ctx, word), cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// completeTopics offers the names of topics for the first n arguments.
+// completeTopics completes names of topics for the first n arguments.
 func (a *app) completeTopics(n int) completions {
 	return func(_ *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 		if len(args) >= n {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), completeWithin)
+		ctx, cancel := context.WithTimeout(context.Background(), completionTimeout)
 		defer cancel()
-		return a.offer(ctx, word, func(s *session, page duly.PageParams) (duly.NamePage, error) {
+		return a.namesWithPrefix(ctx, word, func(s *session, page duly.PageParams) (duly.NamePage, error) {
 			topics, err := s.topics()
 			if err != nil {
 				return duly.NamePage{}, err
@@ -50,15 +49,17 @@ func (a *app) completeTopics(n int) completions {
 }
 
 func (a *app) queueNames(ctx context.Context, prefix string) []string {
-	return a.offer(ctx, prefix, func(s *session, page duly.PageParams) (duly.NamePage, error) {
+	return a.namesWithPrefix(ctx, prefix, func(s *session, page duly.PageParams) (duly.NamePage, error) {
 		return s.Queues(ctx, s.namespace, page)
 	})
 }
 
-// offer returns the names of a list's first page that begin with prefix.
-func (a *app) offer(ctx context.Context, prefix string, list func(*session, duly.PageParams) (duly.NamePage, error)) (names []string) {
-	at, err := a.find()
-	if err != nil || !remote(at.url) && !open.Redis(at.url) {
+// namesWithPrefix returns the names of a list's first page that begin with prefix.
+func (a *app) namesWithPrefix(
+	ctx context.Context, prefix string, list func(*session, duly.PageParams) (duly.NamePage, error),
+) (names []string) {
+	at, err := a.findEndpoint()
+	if err != nil || !isRemote(at.url) && !open.Redis(at.url) {
 		return nil
 	}
 	s, err := a.connect(ctx, false)
@@ -66,6 +67,7 @@ func (a *app) offer(ctx context.Context, prefix string, list func(*session, duly
 		return nil
 	}
 	defer s.Close()
+
 	page, err := list(s, duly.PageParams{Limit: duly.MaxBatch})
 	if err != nil {
 		return nil
@@ -78,23 +80,23 @@ func (a *app) offer(ctx context.Context, prefix string, list func(*session, duly
 	return names
 }
 
-// fixed offers the only values that a flag can have.
-func fixed(cmd *cobra.Command, flag string, values ...string) {
+// completeValues completes the value of a flag that has only these values.
+func completeValues(cmd *cobra.Command, flag string, values ...string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())
 	}
 }
 
-// beginnings offers what the URL of an engine can begin with.
-func beginnings(cmd *cobra.Command, flag string, schemes []string) {
-	offer := cobra.FixedCompletions(schemes, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
-	if err := cmd.RegisterFlagCompletionFunc(flag, offer); err != nil {
+// completePrefixes completes the scheme of a URL.
+func completePrefixes(cmd *cobra.Command, flag string, schemes []string) {
+	complete := cobra.FixedCompletions(schemes, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveNoSpace)
+	if err := cmd.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic("cli: no flag " + flag + " in " + cmd.Name())
 	}
 }
 
-// stateNames are the values of every --state flag.
+// stateNames returns the values of every --state flag.
 func stateNames() (names []string) {
 	for _, s := range duly.States {
 		names = append(names, s.String())
@@ -102,7 +104,7 @@ func stateNames() (names []string) {
 	return names
 }
 
-// noCompletion offers nothing, not even files.
+// noCompletion completes nothing, not even files.
 func noCompletion(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }

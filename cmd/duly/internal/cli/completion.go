@@ -8,7 +8,7 @@ import (
 
 func completionCommand(a *app) *cobra.Command {
 	cmd := a.command("completion bash|zsh|fish|powershell", "Print the completion script of a shell",
-		`Completes commands, flags, states, and the names of queues where the server answers quickly.`,
+		`Completes commands, flags and states. It completes names of queues if the server answers quickly.`,
 		`  source <(duly completion bash)
   duly completion zsh > "${fpath[1]}/_duly"
   duly completion fish > ~/.config/fish/completions/duly.fish
@@ -24,9 +24,11 @@ func completionCommand(a *app) *cobra.Command {
 			case "powershell":
 				return a.root.GenPowerShellCompletionWithDesc(p.out)
 			}
-			return misusef("there is no completion for %q", args[0])
+			return usageErrorf("no completion for %q; use bash, zsh, fish or powershell", args[0])
 		})
-	cmd.Args = wants("SHELL")
-	cmd.ValidArgsFunction = cobra.FixedCompletions([]string{"bash", "zsh", "fish", "powershell"}, cobra.ShellCompDirectiveNoFileComp)
+
+	cmd.Args = takesArgs("SHELL")
+	shells := []string{"bash", "zsh", "fish", "powershell"}
+	cmd.ValidArgsFunction = cobra.FixedCompletions(shells, cobra.ShellCompDirectiveNoFileComp)
 	return cmd
 }

@@ -13,49 +13,53 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// The variables that name a file of settings.
+// The variables with the path of a configuration file.
 const (
 	configFile = "DULY_CONFIG"
 	lmstfyFile = "DULY_LMSTFY_CONFIG"
 )
 
-// files are those of settings that the flags name.
-type files struct{ own, lmstfy string }
+// configFiles are the paths of the configuration files that the flags name.
+type configFiles struct{ own, lmstfy string }
 
-// settingFlags adds the flags for all that a server can be told.
-func settingFlags(cmd *cobra.Command, files *files) {
+// settingFlags adds the flags of a server's settings.
+func settingFlags(cmd *cobra.Command, files *configFiles) {
 	cmd.Flags().StringVar(&files.own, "config", "", "`file` with settings in TOML ("+configFile+")")
-	cmd.Flags().StringVar(&files.lmstfy, "lmstfy-config", "", "`file` of lmstfy's configuration, as it is ("+lmstfyFile+")")
+	cmd.Flags().StringVar(&files.lmstfy, "lmstfy-config", "",
+		"`file` with the configuration of lmstfy ("+lmstfyFile+")")
 	config.Flags(cmd.Flags())
 	for _, s := range config.Table {
 		if s.OneOf() != nil {
-			fixed(cmd, s.Flag, s.OneOf()...)
+			completeValues(cmd, s.Flag, s.OneOf()...)
 		}
 	}
-	beginnings(cmd, "engine", open.StoreSchemes())
+	completePrefixes(cmd, "engine", open.StoreSchemes())
 }
 
-// configuration reads what file, environment and flags say together.
-func (a *app) configuration(f files, flags *pflag.FlagSet) (*config.Loaded, error) {
+// loadConfig reads the configuration from the file, the environment and the flags.
+func (a *app) loadConfig(f configFiles, flags *pflag.FlagSet) (*config.Loaded, error) {
 	return config.Load(config.Sources{
-		File: a.setting(f.own, configFile), Lmstfy: a.setting(f.lmstfy, lmstfyFile), Getenv: a.env.Getenv, Flags: flags, CheckURL: a.env.CheckURL,
+		File: a.setting(f.own, configFile), Lmstfy: a.setting(f.lmstfy, lmstfyFile),
+		Getenv: a.env.Getenv, Flags: flags, CheckURL: a.env.CheckURL,
 	})
 }
 
-// strays are the variables that look like duly's and are none.
-func (a *app) strays() config.Faults {
+// unknownVariables returns an error for each variable that begins with DULY_ and that
+// nothing reads.
+func (a *app) unknownVariables() config.Errors {
 	if a.env.Environ == nil {
 		return nil
 	}
-	return config.Strays(a.env.Environ())
+	return config.UnknownVariables(a.env.Environ())
 }
 
 func configCommand(a *app) *cobra.Command {
-	return a.group("config", "Look at how a server is set up, before it is started", configCheckCommand(a), configShowCommand(a))
+	return a.group("config", "Check and print a server's configuration before it starts",
+		configCheckCommand(a), configShowCommand(a))
 }
 
-// faultView is a fault for machines.
-type faultView struct {
+// configErrorView is the JSON of an error in the configuration.
+type configErrorView struct {
 	Place   string `json:"place,omitempty"` // a file, a variable or a flag
 	Line    int    `json:"line,omitempty"`
 	Key     string `json:"key,omitempty"`
@@ -63,65 +67,74 @@ type faultView struct {
 }
 
 func configCheckCommand(a *app) *cobra.Command {
-	var file files
+	var files configFiles
 	var cmd *cobra.Command
 	cmd = a.command("check", "Report everything that is wrong with a configuration",
-		`Reads the settings as duly serve would, with the same flags, variables and file, and the files that they name. Nothing is
-opened or changed. Prints every fault with its place; exit status 2 if there are any.`,
+		`Reads the settings like duly serve, with the same flags, variables and file, and the files that they name. It opens
+no engine and changes nothing. It prints every error with its origin. The exit status is 2 if there are errors.`,
 		`  duly config check --config /etc/duly/duly.toml
   duly config check --config duly.toml --json
   duly config check --lmstfy-config /etc/lmstfy/config.toml`,
 		func(_ context.Context, p *printer, _ []string) error {
-			c, err := a.configuration(file, cmd.Flags())
-			var faults config.Faults
-			if err != nil && !errors.As(err, &faults) {
+			c, err := a.loadConfig(files, cmd.Flags())
+			var errs config.Errors
+			if err != nil && !errors.As(err, &errs) {
 				return err
 			}
-			if strays := a.strays(); len(faults)+len(strays) > 0 {
-				return a.faulty(p, faults, strays)
+			if unknown := a.unknownVariables(); len(errs)+len(unknown) > 0 {
+				return a.printConfigErrors(p, errs, unknown)
 			}
-			given := 0
-			for _, v := range c.Values {
-				if v.Origin != (config.Origin{}) {
-					given++
-				}
-			}
-			if p.json {
-				return p.value(map[string]int{"settings": len(c.Values), "given": given})
-			}
-			for _, i := range c.Ignored {
-				p.printf("%s: %s is not used: %s\n", i.Origin, i.Key, i.Reason)
-			}
-			p.printf("nothing is wrong; %s given, the rest are the defaults\n", plural(int64(given), "setting"))
-			return nil
+			return printConfigSummary(p, c)
 		})
+
 	cmd.Args = noArgs
-	settingFlags(cmd, &file)
+	settingFlags(cmd, &files)
 	return cmd
 }
 
-// faulty prints the faults, one on each line, and then the variables that nothing
-// reads, with which a server would start.
-func (a *app) faulty(p *printer, faults, strays config.Faults) error {
-	for _, f := range slices.Concat(faults, strays) {
+// printConfigSummary prints the number of settings of a valid configuration.
+func printConfigSummary(p *printer, c *config.Loaded) error {
+	given := 0
+	for _, v := range c.Values {
+		if v.Origin != (config.Origin{}) {
+			given++
+		}
+	}
+	if p.json {
+		return p.value(map[string]int{"settings": len(c.Values), "given": given})
+	}
+	for _, i := range c.Ignored {
+		p.printf("%s: %s is not used: %s\n", i.Origin, i.Key, i.Reason)
+	}
+	p.printf("no errors; %s set, the others have their defaults\n", plural(int64(given), "setting"))
+	return nil
+}
+
+// printConfigErrors prints the errors, one per line, and then the unknown variables. A
+// server would start with unknown variables, but not with errors.
+func (a *app) printConfigErrors(p *printer, errs, unknown config.Errors) error {
+	for _, e := range slices.Concat(errs, unknown) {
 		if !p.json {
-			p.printf("%s\n", oneLine(f.String()))
-		} else if err := p.value(faultView{f.Origin.Place, f.Origin.Line, f.Key, f.Problem}); err != nil {
+			p.printf("%s\n", oneLine(e.Error()))
+		} else if err := p.value(configErrorView{e.Origin.Source, e.Origin.Line, e.Key, e.Problem}); err != nil {
 			return err
 		}
 	}
 	if err := p.flush(); err != nil {
 		return err
 	}
-	if len(faults) == 0 {
-		err := duly.Errorf(duly.CodeInvalid, "the environment has %s that nothing reads, and duly serve would start without what was meant", plural(int64(len(strays)), "variable"))
-		return advise(err, "mend its name, or unset it")
+
+	if len(errs) == 0 {
+		err := duly.Errorf(duly.CodeInvalid, "the environment has %s; duly serve would start without them",
+			plural(int64(len(unknown)), "unknown variable"))
+		return withHint(err, "correct the names, or unset the variables")
 	}
-	err := duly.Errorf(duly.CodeInvalid, "the configuration has %s, and duly serve would not start with it", plural(int64(len(faults)+len(strays)), "fault"))
-	return advise(err, "docs/configuration.md says what each setting may be")
+	err := duly.Errorf(duly.CodeInvalid, "the configuration has %s; duly serve would not start",
+		plural(int64(len(errs)+len(unknown)), "error"))
+	return withHint(err, "see the settings in docs/configuration.md")
 }
 
-// settingView is a setting for machines.
+// settingView is the JSON of a setting.
 type settingView struct {
 	Key    string `json:"key"`
 	Value  string `json:"value"`
@@ -129,18 +142,18 @@ type settingView struct {
 }
 
 func configShowCommand(a *app) *cobra.Command {
-	var file files
+	var files configFiles
 	var cmd *cobra.Command
-	cmd = a.command("show", "Print the settings that a server would run with",
-		`Prints each setting, and where it comes from: the default, a line of the file, a variable or a flag. Secrets are not
-shown.`,
+	cmd = a.command("show", "Print the settings of a configuration",
+		`Prints each setting and its origin: the default, a line of the file, a variable or a flag. Secrets are not shown.`,
 		`  duly config show --config /etc/duly/duly.toml
   DULY_DRAIN=1m duly config show --json`,
 		func(_ context.Context, p *printer, _ []string) error {
-			c, err := a.configuration(file, cmd.Flags())
+			c, err := a.loadConfig(files, cmd.Flags())
 			if err != nil {
 				return err
 			}
+
 			t := p.newTable("SETTING", "VALUE", "FROM")
 			for _, v := range c.Values {
 				if !p.json {
@@ -152,12 +165,13 @@ shown.`,
 			t.flush()
 			return nil
 		})
+
 	cmd.Args = noArgs
-	settingFlags(cmd, &file)
+	settingFlags(cmd, &files)
 	return cmd
 }
 
-// valueCell is a value, or what holds where there is none.
+// valueCell returns the cell of a value, or the behaviour without a value.
 func valueCell(v config.Value) cell {
 	if v.Text == "" {
 		return cell{v.Setting.Unset, dim}

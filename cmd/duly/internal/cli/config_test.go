@@ -10,33 +10,38 @@ import (
 	"testing"
 )
 
-// C15.7: serve takes its settings from a file. C15.30: config check and show
-// read the same.
-func TestServeTakesItsSettingsFromAFile(t *testing.T) {
+// C15.7: serve reads its settings from a file. C15.30: config check and config show
+// read the same settings.
+func TestServeReadsConfigFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	data := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(t.TempDir(), "duly.toml")
-	text := "data = '" + data + "'\nengine = 'model:'\naddr = '127.0.0.1:0'\nadmin_addr = '127.0.0.1:0'\n\n[log]\nformat = 'json'\nlevel = 'debug'\n"
+	text := "data = '" + data + "'\nengine = 'model:'\naddr = '127.0.0.1:0'\nadmin_addr = '127.0.0.1:0'\n\n" +
+		"[log]\nformat = 'json'\nlevel = 'debug'\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	delete(r.vars, "DULY_DATA")
 	r.vars["DULY_CONFIG"] = file
-	if out := r.ok("config", "check"); out != "nothing is wrong; 6 settings given, the rest are the defaults\n" {
+	if out := r.ok("config", "check"); out != "no errors; 6 settings set, the others have their defaults\n" {
 		t.Errorf("check: %q", out)
 	}
-	if out := r.ok("config", "show", "--drain", "5s"); !regexp.MustCompile(`(?m)^engine +model: +`+regexp.QuoteMeta(file)+`:2$`).MatchString(out) ||
-		!regexp.MustCompile(`(?m)^drain +5s +--drain$`).MatchString(out) {
-		t.Errorf("show:\n%s", out)
+	out := r.ok("config", "show", "--drain", "5s")
+	for _, line := range []string{`(?m)^engine +model: +` + regexp.QuoteMeta(file) + `:2$`, `(?m)^drain +5s +--drain$`} {
+		if !regexp.MustCompile(line).MatchString(out) {
+			t.Errorf("show has no line %s:\n%s", line, out)
+		}
 	}
-	out, errs, stop := r.start(1, "serve", "--json")
-	var told serving
-	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
+
+	stdout, errs, stop := r.start(1, "serve", "--json")
+	var printed servingView
+	if err := json.Unmarshal([]byte(stdout.String()), &printed); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := readPlace(data); err != nil || left.url != told.URL || told.Data != data || told.Engine != "model:" {
-		t.Errorf("left %+v, %v; told %+v", left, err, told)
+	stored, err := readEndpoint(data)
+	if err != nil || stored.url != printed.URL || printed.Data != data || printed.Engine != "model:" {
+		t.Errorf("stored %+v, %v; printed %+v", stored, err, printed)
 	}
 	if code := stop(); code != exitOK {
 		t.Errorf("exit %d, %s", code, errs.String())
@@ -48,38 +53,41 @@ func TestServeTakesItsSettingsFromAFile(t *testing.T) {
 	}
 }
 
-// C15.30: check lists all faults and fails; serve names them in its one line.
-func TestConfigCheckListsAllFaults(t *testing.T) {
+// C15.30: config check lists all errors and fails. serve names them in its one line.
+func TestConfigCheckListsAllErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "duly.toml")
 	if err := os.WriteFile(file, []byte("adr = 1\n[log]\nlevel = 3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	first, second := `adr is no setting; did you mean addr?`, `log.level is 3, must be debug, info, warn or error`
+	first, second := `adr is not a setting; did you mean addr?`, `log.level is 3, must be debug, info, warn or error`
 	code, out, errs := r.run("config", "check", "--config", file)
-	if want := file + ":1: " + first + "\n" + file + ":3: " + second + "\n"; code != exitMisuse || out != want {
+	if want := file + ":1: " + first + "\n" + file + ":3: " + second + "\n"; code != exitUsage || out != want {
 		t.Errorf("exit %d, %q, want %q", code, out, want)
 	}
-	if want := "duly: invalid: the configuration has 2 faults, and duly serve would not start with it; docs/configuration.md says what each setting may be\n"; errs != want {
-		t.Errorf("%q, want %q", errs, want)
+	const wantErr = "duly: invalid: the configuration has 2 errors; duly serve would not start; " +
+		"see the settings in docs/configuration.md\n"
+	if errs != wantErr {
+		t.Errorf("%q, want %q", errs, wantErr)
 	}
 	_, out, _ = r.run("config", "check", "--config", file, "--json")
-	var fault faultView
+	var got configErrorView
 	line, _, _ := strings.Cut(out, "\n")
-	if err := json.Unmarshal([]byte(line), &fault); err != nil || fault != (faultView{file, 1, "adr", "is no setting; did you mean addr?"}) {
-		t.Errorf("%s: %+v, %v", out, fault, err)
+	want := configErrorView{file, 1, "adr", "is not a setting; did you mean addr?"}
+	if err := json.Unmarshal([]byte(line), &got); err != nil || got != want {
+		t.Errorf("%s: %+v, %v", out, got, err)
 	}
 	for _, args := range [][]string{{"serve"}, {"config", "show"}} {
 		code, out, errs = r.run(append(args, "--config", file)...)
-		if code != exitMisuse || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, first) || !strings.Contains(errs, second) {
+		if code != exitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, first) || !strings.Contains(errs, second) {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
 }
 
-// What everybody tries first.
-func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
+// --version is the same as version.
+func TestVersionFlag(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if flag, command := r.ok("--version"), r.ok("version"); flag != command {
@@ -88,14 +96,13 @@ func TestTheVersionFlagIsTheVersionCommand(t *testing.T) {
 	if flag, command := r.ok("--version", "--json"), r.ok("version", "--json"); flag != command {
 		t.Errorf("%q, %q", flag, command)
 	}
-	if code, _, errs := r.run("--version", "pusch"); code != exitMisuse || !strings.Contains(errs, "push") {
+	if code, _, errs := r.run("--version", "pusch"); code != exitUsage || !strings.Contains(errs, "push") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
 
-// C15.8: serve takes a configuration of lmstfy's as it is, and says which keys
-// mean nothing here.
-func TestServeTakesAnLmstfyFile(t *testing.T) {
+// C15.8: serve accepts a configuration file of lmstfy, and logs the keys that have no effect.
+func TestServeReadsLmstfyFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
@@ -114,7 +121,7 @@ func TestServeTakesAnLmstfyFile(t *testing.T) {
 	}
 	data := filepath.Join(t.TempDir(), "data")
 	_, errs, stop := r.serve(1, "--lmstfy-config", file, "--data", data, "--json") // its flags count more than the file
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,8 +147,8 @@ func TestServeTakesAnLmstfyFile(t *testing.T) {
 	}
 }
 
-// A variable that is mistyped is a fault to config check, and a warning to serve.
-func TestAMistypedVariableIsNotPassedOver(t *testing.T) {
+// An unknown variable is an error for config check, and a warning for serve.
+func TestUnknownVariableIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars["DULY_ADRR"] = "127.0.0.1:1"
@@ -149,13 +156,13 @@ func TestAMistypedVariableIsNotPassedOver(t *testing.T) {
 	if err := os.WriteFile(file, []byte("adr = 1\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	const problem = "is no variable of duly's, and nothing reads it; did you mean DULY_ADDR?"
+	const problem = "is not a variable of duly and has no effect; did you mean DULY_ADDR?"
 	code, out, errs := r.run("config", "check")
-	if code != exitMisuse || out != "DULY_ADRR "+problem+"\n" || !strings.HasPrefix(errs, "duly: invalid: the environment has 1 variable that nothing reads") {
+	if code != exitUsage || out != "DULY_ADRR "+problem+"\n" || !strings.HasPrefix(errs, "duly: invalid: the environment has 1 unknown variable") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	code, out, errs = r.run("config", "check", "--config", file)
-	if code != exitMisuse || strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, problem+"\n") || !strings.Contains(errs, "has 2 faults") {
+	if code != exitUsage || strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, problem+"\n") || !strings.Contains(errs, "has 2 errors") {
 		t.Errorf("beside another fault: exit %d, %q, %q", code, out, errs)
 	}
 	_, log, stop := r.serve(1, "--data", filepath.Join(t.TempDir(), "data"), "--json", "--log-format", "json")

@@ -16,163 +16,174 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// defaultData is where `duly serve` keeps what it has, and where the other
-// commands look for it first.
+// defaultData is the default data folder of `duly serve`. Other commands look there for
+// its address.
 const defaultData = "duly-data"
 
-// place says where the engine of a command is.
-type place struct {
+// endpoint is the address of a command's engine.
+type endpoint struct {
 	url       string // with its token
-	adminURL  string // "" where it is not known
-	token     string // "" for a file
+	adminURL  string // "" if it is not known
+	token     string // "" for a file or Redis
 	namespace string
-	// The certificates that the local server has left, by file; "" where it
-	// speaks plain HTTP.
-	left, adminLeft string
+	// The files with the certificates of this machine's server, "" for plain HTTP.
+	certFile, adminCertFile string
 }
 
-// session is an open engine, and the namespace that the command is about.
+// session is an open engine with the command's namespace.
 type session struct {
 	duly.Contract
-	place
+	endpoint
 }
 
-// queue names a queue of the session's namespace.
+// queue returns a queue of the session's namespace.
 func (s *session) queue(name string) duly.QueueRef {
 	return duly.QueueRef{Namespace: s.namespace, Name: name}
 }
 
-// connect opens the engine that the flags, the environment or the local
-// server's files name. The caller closes it. A file that is not there is made if
-// mayMake says so.
-func (a *app) connect(ctx context.Context, mayMake bool) (*session, error) {
-	at, err := a.find()
-	if err == nil && !mayMake {
-		err = a.mustBeThere(at)
+// withEngine opens the engine, calls do and closes the engine.
+func (a *app) withEngine(ctx context.Context, do func(s *session) error) error {
+	return a.withSession(ctx, false, do)
+}
+
+// withNewEngine is like withEngine, but creates the file of the engine if it does not
+// exist.
+func (a *app) withNewEngine(ctx context.Context, do func(s *session) error) error {
+	return a.withSession(ctx, true, do)
+}
+
+func (a *app) withSession(ctx context.Context, create bool, do func(s *session) error) error {
+	s, err := a.connect(ctx, create)
+	if err != nil {
+		return err
+	}
+	err = do(s)
+	if closeErr := s.Close(); err == nil {
+		err = closeErr
+	}
+	return a.withConnectHint(err, s.endpoint)
+}
+
+// connect opens the engine of the flags, the environment or this machine's server. The
+// caller closes it. create allows it to create the engine's file.
+func (a *app) connect(ctx context.Context, create bool) (*session, error) {
+	at, err := a.findEndpoint()
+	if err == nil && !create {
+		err = a.checkFileExists(at)
 	}
 	if err != nil {
 		return nil, err
 	}
-	secure, err := a.trust(at.left)
+	secure, err := a.tlsConfig(at.certFile)
 	if err != nil {
 		return nil, err
 	}
 	engine, err := a.env.Open(ctx, at.url, open.Log(a.engineLog(at.url)), open.TLS(secure))
 	if err != nil {
-		return nil, a.unreachable(inStoreURL(err, at.url, "--url"), at)
+		return nil, a.withConnectHint(namingURLFlag(err, at.url, "--url"), at)
 	}
 	return &session{engine, at}, nil
 }
 
-// mustBeThere refuses a file that is not there. Of one that a misspelled path
-// has just made, "no jobs" and "no faults" would be lies.
-func (a *app) mustBeThere(at place) error {
+// checkFileExists returns an error if the file of the engine does not exist. Opening it
+// would create it, and a command with a misspelled path would print "no jobs".
+func (a *app) checkFileExists(at endpoint) error {
 	path := open.Path(at.url)
 	if path == "" {
 		return nil
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		return nil // what else is wrong with it is for the engine to say
+		return nil // the engine reports other errors of the file
 	}
-	return advise(duly.Errorf(duly.CodeNotFound, "there is no file %s", path), "mind the path; %s push or serve makes a new one", a.program())
+	return withHint(duly.Errorf(duly.CodeNotFound, "no such file %s", path),
+		"check the path; %s push or serve creates a file", a.program())
 }
 
-// unreachable says where nobody answered, or who else has the file.
-func (a *app) unreachable(err error, at place) error {
+// withConnectHint adds a hint to the error of an engine that is unavailable.
+func (a *app) withConnectHint(err error, at endpoint) error {
 	switch {
 	case open.Redis(at.url):
-		return saidByRedis(err)
-	case remote(at.url):
-		err = advisedTLS(err)
-		return adviseOn(duly.CodeUnavailable, err, "check that %s is right and that the server runs: %s serve", open.Redact(at.url), a.program())
+		return withoutRedisHints(err)
+	case isRemote(at.url):
+		return withHintFor(duly.CodeUnavailable, withTLSHint(err),
+			"check that %s is right and that the server runs: %s serve", open.Redact(at.url), a.program())
 	}
-	return adviseOn(duly.CodeUnavailable, err, "leave --url out where a server on this machine has the file")
+	return withHintFor(duly.CodeUnavailable, err, "leave --url out if a server on this machine uses the file")
 }
 
-// saidByRedis takes away what an error's code advises, where that is for a
-// server of duly or for a file. The engine on Redis says itself what to do.
-func saidByRedis(err error) error {
+// withoutRedisHints removes the hints of codes that are for a server or a file. The
+// errors of the engine on Redis say what to do.
+func withoutRedisHints(err error) error {
+	// Without fields, the invalid input is the URL and no flag.
 	if e := (*duly.Error)(nil); errors.As(err, &e) && len(e.Fields) == 0 {
-		err = adviseOn(duly.CodeInvalid, err, "") // of the URL; fields are those of flags
+		err = withHintFor(duly.CodeInvalid, err, "")
 	}
-	for _, code := range []duly.Code{duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnavailable, duly.CodeUnsupported, duly.CodeCorrupt} {
-		err = adviseOn(code, err, "")
+	for _, code := range []duly.Code{
+		duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeUnavailable, duly.CodeUnsupported, duly.CodeCorrupt,
+	} {
+		err = withHintFor(code, err, "")
 	}
 	return err
 }
 
-// inStoreURL lets an error about the URL of Redis or of a file speak of the flag
-// that gave it: the names of its options are those of other flags, too.
-func inStoreURL(err error, url, flag string) error {
-	var e *duly.Error
-	if !open.Redis(url) && !strings.HasPrefix(url, "sqlite:") || !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) == 0 {
+// namingURLFlag adds the flag to an error about the URL of Redis or of a file. The
+// options of the URL have the same names as other flags.
+func namingURLFlag(err error, url, flag string) error {
+	if !open.Redis(url) && !strings.HasPrefix(url, "sqlite:") {
 		return err
 	}
+	var e *duly.Error
+	if !errors.As(err, &e) || e.Code != duly.CodeInvalid || len(e.Fields) == 0 {
+		return err
+	}
+
 	parts := make([]string, len(e.Fields))
 	for i, f := range e.Fields {
-		parts[i] = "option " + f.Field + " of " + flag + " " + f.Problem
 		switch f.Field {
 		case "url":
 			parts[i] = flag + " " + f.Problem
 		case "path":
 			parts[i] = "the path of " + flag + " " + f.Problem
+		default:
+			parts[i] = "option " + f.Field + " of " + flag + " " + f.Problem
 		}
 	}
-	return advise(&duly.Error{Code: e.Code, Message: strings.Join(parts, "; "), Cause: err}, "")
+	return withHint(&duly.Error{Code: e.Code, Message: strings.Join(parts, "; "), Cause: err}, "")
 }
 
-// with opens the engine, hands it to do, and closes it.
-func (a *app) with(ctx context.Context, do func(s *session) error) error {
-	return a.within(ctx, false, do)
-}
-
-// withNew is with for what a storage may begin with.
-func (a *app) withNew(ctx context.Context, do func(s *session) error) error {
-	return a.within(ctx, true, do)
-}
-
-func (a *app) within(ctx context.Context, mayMake bool, do func(s *session) error) error {
-	s, err := a.connect(ctx, mayMake)
-	if err != nil {
-		return err
-	}
-	err = do(s)
-	if closed := s.Close(); err == nil {
-		err = closed
-	}
-	return a.unreachable(err, s.place)
-}
-
-// find looks for the engine in the order that the help gives.
-func (a *app) find() (place, error) {
-	at := place{url: a.setting(a.url, "DULY_URL"), adminURL: a.setting(a.adminURL, "DULY_ADMIN_URL")}
+// findEndpoint finds the engine of the flags, the environment or this machine's server,
+// in this order.
+func (a *app) findEndpoint() (endpoint, error) {
+	at := endpoint{url: a.setting(a.url, "DULY_URL"), adminURL: a.setting(a.adminURL, "DULY_ADMIN_URL")}
 	if at.url == "" {
-		local, err := a.local()
+		local, err := a.localEndpoint()
 		if err != nil {
 			return at, err
 		}
 		if at.adminURL == "" {
-			at.adminURL, at.adminLeft = local.adminURL, local.adminLeft
+			at.adminURL, at.adminCertFile = local.adminURL, local.adminCertFile
 		}
-		at.url, at.left = local.url, local.left
-		// What was said for this call wins over what lies in a folder.
+		at.url, at.certFile = local.url, local.certFile
+		// The variable overrides the token in the folder.
 		if at.token = a.env.Getenv("DULY_TOKEN"); at.token == "" {
 			at.token = local.token
 		}
 	}
-	return a.complete(at)
+	return a.completeEndpoint(at)
 }
 
-// complete puts token and namespace to where they belong.
-func (a *app) complete(at place) (place, error) {
-	if !remote(at.url) {
+// completeEndpoint adds the token and the namespace to the URL of a server, or takes
+// them from it.
+func (a *app) completeEndpoint(at endpoint) (endpoint, error) {
+	if !isRemote(at.url) {
 		at.namespace = duly.NamespaceOr(a.namespace)
 		return at, nil
 	}
 	u, err := url.Parse(at.url)
 	if err != nil {
-		return at, misusef("%s is no URL; write it like http://TOKEN@HOST/NAMESPACE", open.Redact(at.url))
+		return at, usageErrorf("%s is not a URL; write it like http://TOKEN@HOST/NAMESPACE", open.Redact(at.url))
 	}
+
 	if u.User != nil {
 		at.token = u.User.Username()
 	}
@@ -183,40 +194,42 @@ func (a *app) complete(at place) (place, error) {
 		a.hide(at.token)
 		u.User = url.User(at.token)
 	}
+
 	at.namespace = strings.Trim(u.Path, "/")
 	if at.namespace == "" {
 		at.namespace = duly.NamespaceOr(a.namespace)
 		u.Path = "/" + at.namespace
 	} else if a.namespace != "" {
-		at.namespace = a.namespace // another one is for the engine to refuse
+		at.namespace = a.namespace // the engine refuses another namespace than that of its URL
 	}
 	at.url = u.String()
 	return at, nil
 }
 
-// remote tells whether a server stands behind the URL.
-func remote(engine string) bool {
+// isRemote reports whether the URL is that of a server.
+func isRemote(engine string) bool {
 	return strings.HasPrefix(engine, "http://") || strings.HasPrefix(engine, "https://")
 }
 
-// local finds the server of this machine by what it left in its data folder.
-func (a *app) local() (place, error) {
+// localEndpoint returns the endpoint of this machine's server, which stores it in its
+// data folder.
+func (a *app) localEndpoint() (endpoint, error) {
 	folders := a.dataFolders()
 	for _, dir := range folders {
-		at, err := readPlace(dir)
+		at, err := readEndpoint(dir)
 		if err == nil {
 			return at, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return at, advise(err, "run as the server's user, or give --url")
+			return at, withHint(err, "run as the server's user, or set --url")
 		}
 	}
-	err := duly.Errorf(duly.CodeUnavailable, "no server has left its address in %s", strings.Join(folders, " or "))
-	return place{}, advise(err, "start one: %s serve, or name an engine with --url or DULY_URL", a.program())
+	err := duly.Errorf(duly.CodeUnavailable, "no server has stored its address in %s", strings.Join(folders, " or "))
+	return endpoint{}, withHint(err, "start one: %s serve, or name an engine with --url or DULY_URL", a.program())
 }
 
-// dataFolders are where the local server may be: the one that was named, else
-// those of the default.
+// dataFolders returns the folders in which this machine's server may store its address:
+// the given one, else the default ones.
 func (a *app) dataFolders() []string {
 	if dir := a.setting(a.data, "DULY_DATA"); dir != "" {
 		return []string{dir}
@@ -228,7 +241,7 @@ func (a *app) dataFolders() []string {
 	return folders
 }
 
-// stateFolder is where programs of this user keep what lasts.
+// stateFolder returns duly's folder in the user's folder for persistent state.
 func (a *app) stateFolder() string {
 	if dir := a.env.Getenv("XDG_STATE_HOME"); dir != "" {
 		return filepath.Join(dir, "duly")
@@ -245,10 +258,9 @@ func (a *app) stateFolder() string {
 	return ""
 }
 
-// readPlace reads the files of one data folder. Only the address must be
-// there.
-func readPlace(dir string) (place, error) {
-	var at place
+// readEndpoint reads the files in a data folder. Only the file with the URL is required.
+func readEndpoint(dir string) (endpoint, error) {
+	var at endpoint
 	for _, f := range []struct {
 		name string
 		to   *string
@@ -262,16 +274,17 @@ func readPlace(dir string) (place, error) {
 	if at.url == "" {
 		return at, &fs.PathError{Op: "read", Path: filepath.Join(dir, auth.URLFile), Err: fs.ErrNotExist}
 	}
+
 	if strings.HasPrefix(at.url, "https:") {
-		at.left = filepath.Join(dir, certFile)
+		at.certFile = filepath.Join(dir, certFile)
 	}
 	if strings.HasPrefix(at.adminURL, "https:") {
-		at.adminLeft = filepath.Join(dir, adminCertFile)
+		at.adminCertFile = filepath.Join(dir, adminCertFile)
 	}
 	return at, nil
 }
 
-// setting is a flag's value, else the variable's.
+// setting returns a flag's value, else that of the variable.
 func (a *app) setting(flag, variable string) string {
 	if flag != "" {
 		return flag
@@ -279,21 +292,22 @@ func (a *app) setting(flag, variable string) string {
 	return a.env.Getenv(variable)
 }
 
-// program is how the program was called, ready to be pasted into a shell.
+// program returns the command that runs this program, quoted for a shell.
 func (a *app) program() string { return shellQuote(a.env.Args[0]) }
 
-// shellQuote quotes a word for a POSIX shell where it needs it.
+// shellQuote quotes a word for a POSIX shell if necessary.
 func shellQuote(word string) string {
-	safe := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("%+,-./:=@_~\\", r)
+	isSafe := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("%+,-./:=@_~\\", r)
 	}
-	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !safe(r) }) {
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !isSafe(r) }) {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// hide keeps a secret out of every error line.
+// hide removes a secret from every error line.
 func (a *app) hide(secret string) {
 	if secret != "" && !slices.Contains(a.secrets, secret) {
 		a.secrets = append(a.secrets, secret)

@@ -29,9 +29,9 @@ func leave(t *testing.T, dir string, files map[string]string) string {
 	return dir
 }
 
-// C15.2: --url or DULY_URL takes any engine URL. C15.5: the namespace is
-// "default" unless --namespace or the URL names one.
-func TestFindTakesAnyEngineURL(t *testing.T) {
+// C15.2: --url and DULY_URL accept the URL of any engine. C15.5: the namespace is "default"
+// unless --namespace or the URL names another one.
+func TestFindEndpointOfURL(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name                 string
@@ -57,7 +57,7 @@ func TestFindTakesAnyEngineURL(t *testing.T) {
 			t.Parallel()
 			a := finder(tt.vars)
 			a.url, a.namespace = tt.url, tt.namespace
-			at, err := a.find()
+			at, err := a.findEndpoint()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,10 +68,9 @@ func TestFindTakesAnyEngineURL(t *testing.T) {
 	}
 }
 
-// C15.3: without a URL, the local server by what it left for its user, in
-// --data, DULY_DATA, or the user's state folder. C15.4: its admin address
-// stands beside the token.
-func TestFindReadsWhatTheLocalServerLeft(t *testing.T) {
+// C15.3: without a URL, commands use this machine's server. They find its files in --data,
+// DULY_DATA or the user's state folder. C15.4: these include its admin address.
+func TestFindEndpointOfLocalServer(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	left := map[string]string{"url": "http://127.0.0.1:7777\n", "admin-url": "http://127.0.0.1:7778\n", "token": "duly_t\n"}
@@ -84,30 +83,30 @@ func TestFindReadsWhatTheLocalServerLeft(t *testing.T) {
 		vars := map[string]string{}
 		a := finder(vars)
 		set(a, vars)
-		at, err := a.find()
+		at, err := a.findEndpoint()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		want := place{url: "http://duly_t@127.0.0.1:7777/default", adminURL: "http://127.0.0.1:7778", token: "duly_t", namespace: "default"}
+		want := endpoint{url: "http://duly_t@127.0.0.1:7777/default", adminURL: "http://127.0.0.1:7778", token: "duly_t", namespace: "default"}
 		if at != want {
 			t.Errorf("%s: found %+v, want %+v", name, at, want)
 		}
 	}
 }
 
-// C15.3: a token in the environment wins over the file that the server left.
-func TestTheTokenThatIsGivenWinsOverTheFile(t *testing.T) {
+// C15.3: a token in the environment overrides that in the data folder.
+func TestTokenVariableOverridesFile(t *testing.T) {
 	t.Parallel()
 	dir := leave(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1", "token": "duly_file"})
 	a := finder(map[string]string{"DULY_DATA": dir, "DULY_TOKEN": "duly_given"})
-	if at, err := a.find(); err != nil || at.token != "duly_given" {
+	if at, err := a.findEndpoint(); err != nil || at.token != "duly_given" {
 		t.Errorf("found %+v, %v", at, err)
 	}
 }
 
-// C15.4: --admin-url and DULY_ADMIN_URL come before what the server left.
-func TestTheAdminAddressThatIsGivenWins(t *testing.T) {
+// C15.4: --admin-url and DULY_ADMIN_URL override the address in the data folder.
+func TestAdminURLOverridesFile(t *testing.T) {
 	t.Parallel()
 	dir := leave(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1", "admin-url": "http://127.0.0.1:2"})
 	for name, set := range map[string]func(a *app, vars map[string]string){
@@ -117,27 +116,26 @@ func TestTheAdminAddressThatIsGivenWins(t *testing.T) {
 		vars := map[string]string{"DULY_DATA": dir}
 		a := finder(vars)
 		set(a, vars)
-		if at, err := a.find(); err != nil || at.adminURL != "http://127.0.0.1:3" {
+		if at, err := a.findEndpoint(); err != nil || at.adminURL != "http://127.0.0.1:3" {
 			t.Errorf("%s: found %+v, %v", name, at, err)
 		}
 	}
 }
 
-func TestWithoutAnyServerTheErrorSaysHowToStartOne(t *testing.T) {
+func TestNoServerHint(t *testing.T) {
 	t.Parallel()
 	a := finder(map[string]string{"DULY_DATA": filepath.Join(t.TempDir(), "none")})
-	_, err := a.find()
+	_, err := a.findEndpoint()
 	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("error %v", err)
 	}
-	if next := a.next(nil, duly.CodeOf(err), err); !strings.Contains(next, "./duly serve") {
+	if next := a.hint(nil, duly.CodeOf(err), err); !strings.Contains(next, "./duly serve") {
 		t.Errorf("advice %q", next)
 	}
 }
 
-// C11.5: what is said of Redis names no secret, and does not send its user to
-// duly's own server.
-func TestRedisSaysItselfWhatToDo(t *testing.T) {
+// C11.5: errors of Redis contain no secret, and have no hint about duly's server.
+func TestRedisErrorsHaveNoServerHint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, args := range [][]string{
@@ -152,7 +150,7 @@ func TestRedisSaysItselfWhatToDo(t *testing.T) {
 	}
 }
 
-func TestShellQuoteKeepsAWordOneWord(t *testing.T) {
+func TestShellQuote(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]string{
 		"./bin/duly": "./bin/duly", "my folder/duly": "'my folder/duly'", "it's": `'it'\''s'`, "": "''", "$HOME": "'$HOME'",

@@ -16,45 +16,46 @@ import (
 )
 
 func deadCommand(a *app) *cobra.Command {
-	return a.group("dead", "Look at dead jobs, let them live again, or remove them",
+	return a.group("dead", "List, requeue or remove dead jobs",
 		deadListCommand(a), deadRequeueCommand(a), deadPurgeCommand(a))
 }
 
 func deadListCommand(a *app) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	cmd := a.command("list QUEUE", "List dead jobs with their last errors, oldest first",
-		`A job is dead when it has used up its tries or stalls, or was buried. WHEN is since when it is; FAILED is how many of its
-tries have failed, as 3/16: a job that was buried, or whose leases ran out too often, had tries left. The text at the end is
-its last error.`,
+		`A job is dead if it used up its tries or stalls, or was buried. WHEN is the time when it became dead. FAILED is the
+number of failed tries, such as 3/16. A job that was buried, or that stalled too often, had tries left. The last
+column is its last error.`,
 		`  duly dead list emails
   duly dead list emails --limit none --json | jq -r .last_error | sort | uniq -c`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.with(ctx, func(s *session) error {
+			return a.withEngine(ctx, func(s *session) error {
 				return a.listJobs(ctx, p, s, args[0], []duly.State{duly.StateDead}, f)
 			})
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f.add(cmd.Flags())
 	return cmd
 }
 
-// requeueFlags say which dead jobs live again, and how fast.
+// requeueFlags are the flags of `duly dead requeue`.
 type requeueFlags struct {
 	duly.RequeueParams
 	target string
-	rate   float64 // jobs per second; 0 or none: no bound
+	rate   float64 // jobs per second; 0 or none for no limit
 }
 
 func deadRequeueCommand(a *app) *cobra.Command {
 	var f requeueFlags
 	var ttl time.Duration
-	cmd := a.command("requeue QUEUE [ID…]", "Let dead jobs live again: all that are dead now, the oldest, or by ID",
-		`The jobs are pushed now under their old IDs, with no failures and no TTL. One whose merge key is held by a waiting job
-is merged into that; one whose order key is busy is blocked.
+	cmd := a.command("requeue QUEUE [ID…]", "Requeue dead jobs: all, the oldest, or by ID",
+		`The jobs are pushed now under their old IDs, with no failures and no TTL. If a waiting job has the same merge key,
+the job is merged into it. If the order key is busy, the job is blocked.
 
---target takes the jobs that a push queue sends to one target. --rate spares a receiver that has just come back. Ctrl-C
-ends the command between two calls, and it says how many jobs live again.`,
+--target selects the jobs that a push queue sends to one target. --rate protects a receiver that is just back. Ctrl-C
+ends the command between two calls. It prints how many jobs were requeued.`,
 		`  duly dead requeue emails
   duly dead requeue emails welcome-4711
   duly dead requeue emails --limit 100 --tries 3 --ttl 1h
@@ -63,42 +64,43 @@ ends the command between two calls, and it says how many jobs live again.`,
 			f.IDs, f.TTL = args[1:], ttl
 			switch {
 			case len(f.IDs) > 0 && f.N > 0:
-				return misusef("--limit and IDs are both given, give one of them")
+				return usageErrorf("--limit and IDs are both given, give one of them")
 			case f.target != "" && len(f.IDs) > 0:
-				return misusef("--target and IDs are both given, give one of them")
+				return usageErrorf("--target and IDs are both given, give one of them")
 			}
-			return a.with(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], &f) })
+			return a.withEngine(ctx, func(s *session) error { return a.requeue(ctx, out, s, args[0], &f) })
 		})
-	cmd.Args = wants("QUEUE", "[ID…]")
+
+	cmd.Args = takesArgs("QUEUE", "[ID…]")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	countVar(cmd.Flags(), &f.N, "limit", "only that many, the oldest")
-	renamed(cmd.Flags(), "oldest", "limit")
-	countVar(cmd.Flags(), &f.Tries, "tries", "their new number of tries (default: their own)")
-	spanVar(cmd.Flags(), &ttl, "ttl", "drop them when they have waited so long (default: never)")
-	cmd.Flags().StringVar(&f.target, "target", "", "only the jobs that go to this `target`")
+	countVar(cmd.Flags(), &f.N, "limit", "maximum number, the oldest first")
+	acceptOldName(cmd.Flags(), "oldest", "limit")
+	countVar(cmd.Flags(), &f.Tries, "tries", "new number of tries (default: unchanged)")
+	optionalDurationVar(cmd.Flags(), &ttl, "ttl", "drop the jobs after waiting this long (default: never)")
+	cmd.Flags().StringVar(&f.target, "target", "", "only the jobs for this `target`")
 	cmd.Flags().Var(rateFlag{&f.rate}, "rate", "jobs per second (default: as fast as possible)")
 	return cmd
 }
 
-// requeueTally counts what became of dead jobs.
-type requeueTally struct{ ready, blocked, merged, failed int64 }
+// requeueCounts counts the results of requeues.
+type requeueCounts struct{ ready, blocked, merged, failed int64 }
 
-// count returns how many jobs live again.
-func (t *requeueTally) count() int64 { return t.ready + t.blocked + t.merged }
+// total returns the number of requeued jobs.
+func (c *requeueCounts) total() int64 { return c.ready + c.blocked + c.merged }
 
-func (t *requeueTally) String() string {
-	text := fmt.Sprintf("requeued %s", plural(t.count(), "job"))
-	if t.blocked > 0 {
-		text += fmt.Sprintf(", %s blocked by their order keys", countText(t.blocked))
+func (c *requeueCounts) String() string {
+	text := fmt.Sprintf("requeued %s", plural(c.total(), "job"))
+	if c.blocked > 0 {
+		text += fmt.Sprintf(", %s blocked by their order keys", countText(c.blocked))
 	}
-	if t.merged > 0 {
-		text += fmt.Sprintf(", %s merged into waiting jobs", countText(t.merged))
+	if c.merged > 0 {
+		text += fmt.Sprintf(", %s merged into waiting jobs", countText(c.merged))
 	}
 	return text
 }
 
-// requeue stops at the number of jobs that were dead when it began, so that what
-// dies again meanwhile is left.
+// requeue requeues at most as many jobs as are dead at its start, so that jobs that die
+// again meanwhile stay dead.
 func (a *app) requeue(ctx context.Context, out *printer, s *session, queue string, f *requeueFlags) error {
 	if err := a.mustExist(ctx, s, queue); err != nil {
 		return err
@@ -107,55 +109,60 @@ func (a *app) requeue(ctx context.Context, out *printer, s *session, queue strin
 	if err != nil {
 		return err
 	}
-	r := &requeuer{a: a, out: out, s: s, queue: s.queue(queue), flags: f, dead: int(stats.Sizes.Dead), most: duly.MaxBatch}
-	if f.rate > 0 {
-		r.most = max(1, min(int(f.rate/10), duly.MaxBatch))
+	r := &requeuer{
+		a: a, out: out, s: s, queue: s.queue(queue), flags: f, dead: int(stats.Sizes.Dead), batch: duly.MaxBatch,
+	}
+	if f.rate > 0 { // ten calls per second
+		r.batch = max(1, min(int(f.rate/10), duly.MaxBatch))
 	}
 
 	if f.target != "" {
-		err = r.ofTarget(ctx)
+		err = r.requeueTarget(ctx)
 	} else {
-		err = r.all(ctx)
+		err = r.requeueAll(ctx)
 	}
 	r.bar.end()
 	if !out.json {
-		out.printf("%s\n", r.tally.String())
+		out.printf("%s\n", r.counts.String())
 	}
+
 	switch {
 	case err != nil && len(f.IDs) == 0:
-		return adviseOn(duly.CodeUnavailable, err, "some may have been requeued; look before you repeat: %s dead list %s", a.program(), shellQuote(queue))
+		return withHintFor(duly.CodeUnavailable, err, "some jobs may be requeued; check before you repeat: %s dead list %s",
+			a.program(), shellQuote(queue))
 	case err != nil:
 		return err
-	case r.tally.failed > 0:
+	case r.counts.failed > 0:
 		return errReported
 	}
 	return nil
 }
 
-// requeuer lets dead jobs of a queue live again.
+// requeuer requeues dead jobs of a queue.
 type requeuer struct {
-	a     *app
-	out   *printer
-	s     *session
-	queue duly.QueueRef
-	flags *requeueFlags
-	dead  int       // jobs that were dead when it began
-	most  int       // jobs of one call
-	next  time.Time // of the next call at this rate
-	tally requeueTally
-	bar   *progress
+	a      *app
+	out    *printer
+	s      *session
+	queue  duly.QueueRef
+	flags  *requeueFlags
+	dead   int       // number of dead jobs at the start
+	batch  int       // jobs per call
+	next   time.Time // of the next call, at this rate
+	counts requeueCounts
+	bar    *progress
 }
 
-// all takes the jobs with the IDs of the command, or the oldest.
-func (r *requeuer) all(ctx context.Context) error {
+// requeueAll requeues the jobs with the command's IDs, or the oldest jobs.
+func (r *requeuer) requeueAll(ctx context.Context) error {
 	ids, left := r.flags.IDs, max(len(r.flags.IDs), r.flags.N)
 	if left == 0 {
 		left = r.dead
 	}
+
 	r.bar = r.a.newProgress("requeue", int64(left))
 	for left > 0 {
 		call := r.flags.RequeueParams
-		n := min(left, r.most)
+		n := min(left, r.batch)
 		if len(ids) > 0 {
 			call.IDs, ids = ids[:n], ids[n:]
 		} else {
@@ -171,9 +178,8 @@ func (r *requeuer) all(ctx context.Context) error {
 	return nil
 }
 
-// ofTarget looks at the dead jobs, the oldest first, and takes those that go to the
-// target.
-func (r *requeuer) ofTarget(ctx context.Context) error {
+// requeueTarget lists the dead jobs, the oldest first, and requeues those for the target.
+func (r *requeuer) requeueTarget(ctx context.Context) error {
 	target := duly.TargetPrefix + strings.TrimPrefix(r.flags.target, duly.TargetPrefix)
 	cfg, err := r.s.Config(ctx, r.queue)
 	if err != nil {
@@ -193,7 +199,8 @@ func (r *requeuer) ofTarget(ctx context.Context) error {
 				ids = append(ids, j.ID)
 			}
 		}
-		done, err := r.some(ctx, ids)
+
+		done, err := r.requeueIDs(ctx, ids)
 		if err != nil || done {
 			return err
 		}
@@ -206,13 +213,12 @@ func (r *requeuer) ofTarget(ctx context.Context) error {
 	return nil
 }
 
-// some takes jobs by ID. It reports whether that was the last that the command may
-// take.
-func (r *requeuer) some(ctx context.Context, ids []string) (done bool, err error) {
-	for part := range slices.Chunk(ids, r.most) {
+// requeueIDs requeues jobs by ID. done reports whether the command's limit is reached.
+func (r *requeuer) requeueIDs(ctx context.Context, ids []string) (done bool, err error) {
+	for part := range slices.Chunk(ids, r.batch) {
 		call := r.flags.RequeueParams
 		if call.N = 0; r.flags.N > 0 {
-			part = part[:min(len(part), r.flags.N-int(r.tally.count()))]
+			part = part[:min(len(part), r.flags.N-int(r.counts.total()))]
 		}
 		if len(part) == 0 {
 			return true, nil
@@ -222,11 +228,11 @@ func (r *requeuer) some(ctx context.Context, ids []string) (done bool, err error
 			return false, err
 		}
 	}
-	return r.flags.N > 0 && int(r.tally.count()) >= r.flags.N, nil
+	return r.flags.N > 0 && int(r.counts.total()) >= r.flags.N, nil
 }
 
-// call makes one call for up to n jobs, not before its time. It returns how many jobs
-// were answered.
+// call waits for the time of the next call and requeues up to n jobs. It returns the
+// number of results.
 func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found int, err error) {
 	if r.flags.rate > 0 {
 		now := r.a.env.Clock.Now()
@@ -243,27 +249,30 @@ func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found
 	if err != nil {
 		return 0, err
 	}
-	return len(results), r.a.requeued(r.out, r.queue.Name, results, &r.tally)
+	return len(results), r.a.printRequeued(r.out, r.queue.Name, results, &r.counts)
 }
 
-func (a *app) requeued(out *printer, queue string, results []duly.RequeueResult, t *requeueTally) error {
+// printRequeued prints and counts results.
+func (a *app) printRequeued(out *printer, queue string, results []duly.RequeueResult, c *requeueCounts) error {
 	if out.json {
 		out.lines(wire.RequeuedForm.Append(nil, results))
 	}
+
 	for _, r := range results {
 		switch {
 		case r.Err != nil:
-			t.failed++
+			c.failed++
 			if !out.json {
 				code := duly.CodeOf(r.Err)
-				a.complain(code, fmt.Errorf("%s: %w", r.ID, r.Err), a.next(nil, code, a.adviseOnJob(r.Err, queue, r.ID)))
+				hint := a.hint(nil, code, a.withJobHint(r.Err, queue, r.ID))
+				a.printError(code, fmt.Errorf("%s: %w", r.ID, r.Err), hint)
 			}
 		case r.State == duly.StateBlocked:
-			t.blocked++
+			c.blocked++
 		case r.State == duly.StateNone:
-			t.merged++
+			c.merged++
 		default:
-			t.ready++
+			c.ready++
 		}
 	}
 	return out.flush()
@@ -271,14 +280,15 @@ func (a *app) requeued(out *printer, queue string, results []duly.RequeueResult,
 
 func deadPurgeCommand(a *app) *cobra.Command {
 	var f purgeFlags
-	cmd := a.command("purge QUEUE", "Remove dead jobs for good",
-		`Removes all of them, or the oldest. Asks first, unless --yes is given.`,
+	cmd := a.command("purge QUEUE", "Remove dead jobs permanently",
+		`Removes all dead jobs, or the oldest. Asks first, unless --yes is given.`,
 		`  duly dead purge emails --yes
   duly dead purge emails --limit 1000 --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.purge(ctx, p, args[0], duly.StateDead, f)
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	f.add(cmd.Flags(), "oldest")
 	return cmd

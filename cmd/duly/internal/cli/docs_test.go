@@ -9,10 +9,9 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Every command in docs/command-line.md, in docs/troubleshooting.md and in the
-// examples of the helps is one that could be run: the command and its flags
-// are there, and its arguments are enough.
-func TestEveryDocumentedCommandExists(t *testing.T) {
+// Every command in docs/command-line.md, in docs/troubleshooting.md and in the examples of
+// the help exists, with its flags and enough arguments.
+func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	var texts []string
 	for _, page := range []string{"docs/command-line.md", "docs/troubleshooting.md", "docs/backup.md", "README.md"} {
@@ -40,7 +39,7 @@ func TestEveryDocumentedCommandExists(t *testing.T) {
 	}
 }
 
-func TestADocumentedCommandThatIsWrongIsFound(t *testing.T) {
+func TestDocumentedCommandErrors(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"duly pusch q", "duly push q --dely 3s", "duly push", "duly job get q", "duly push q --delay soon", "x `duly nothing` y"} {
 		for _, e := range documented(line) {
@@ -52,7 +51,7 @@ func TestADocumentedCommandThatIsWrongIsFound(t *testing.T) {
 }
 
 // C15.28: bench is one of the commands.
-func TestEveryBuiltCommandIsThereAndDocumented(t *testing.T) {
+func TestCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../../../docs/command-line.md")
 	if err != nil {
@@ -71,7 +70,7 @@ func TestEveryBuiltCommandIsThereAndDocumented(t *testing.T) {
 	}
 	for _, want := range strings.Split("serve push work reserve ack nack release bury extend peek queues stats top pause resume check backup restore bench completion version", " ") {
 		if !found["duly "+want] {
-			t.Errorf("there is no duly %s", want)
+			t.Errorf("no such command: duly %s", want)
 		}
 	}
 }
@@ -130,7 +129,7 @@ func parses(t *testing.T, e example) error {
 		return err
 	}
 	if cmd == root && len(rest) > 0 {
-		return misusef("there is no command %q", rest[0])
+		return usageErrorf("no such command %q", rest[0])
 	}
 	if err := cmd.ParseFlags(rest); err != nil {
 		return err

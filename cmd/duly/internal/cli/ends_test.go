@@ -18,9 +18,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// C15.34: exit 0, 1 for a command that failed, 2 for misuse. C15.35: errors
-// stand on standard error, in one line that says what to do next.
-func TestErrorsSayWhatToDoNextInOneLine(t *testing.T) {
+// C15.34: the exit status is 1 for a command that failed, and 2 for a usage error. C15.35:
+// an error is one line on standard error with a hint.
+func TestErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "q", "x", "--id", "a", "--lease", "1h")
@@ -73,10 +73,10 @@ func TestErrorsSayWhatToDoNextInOneLine(t *testing.T) {
 	r.golden("errors")
 }
 
-// An error that a command meets half way is one line too.
-func TestEveryErrorLineIsOneLine(t *testing.T) {
+// Every code has a hint, and an error is always one line.
+func TestErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
-	a := &app{env: Env{Args: []string{"duly"}, Stderr: &strings.Builder{}}, begun: true}
+	a := &app{env: Env{Args: []string{"duly"}, Stderr: &strings.Builder{}}, started: true}
 	for _, code := range duly.Codes() {
 		out := &strings.Builder{}
 		a.env.Stderr = out
@@ -84,14 +84,14 @@ func TestEveryErrorLineIsOneLine(t *testing.T) {
 		if n := strings.Count(out.String(), "\n"); n != 1 || strings.Contains(out.String(), "\x1b") {
 			t.Errorf("%s: printed %q", code, out)
 		}
-		if nexts(code, "duly") == "" && code != duly.CodeInvalid {
+		if codeHint(code, "duly") == "" && code != duly.CodeInvalid {
 			t.Errorf("%s says nothing of what to do next", code)
 		}
 	}
 }
 
-// C15.36: a closed pipe ends a command quietly.
-func TestAClosedPipeEndsQuietly(t *testing.T) {
+// C15.36: a command ends without an error after its output was closed.
+func TestClosedPipe(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"stats", "q"}, {"queues", "--json"}, {"job", "list", "q", "--json"}, {"push", "q", "more"}} {
 		r := newRig(t)
@@ -104,8 +104,8 @@ func TestAClosedPipeEndsQuietly(t *testing.T) {
 	}
 }
 
-// C15.36: what a reserve has taken and can't print it gives back.
-func TestReserveIntoAClosedPipeGivesTheJobsBack(t *testing.T) {
+// C15.36: reserve releases jobs that it cannot print.
+func TestReserveClosedPipeReleasesJobs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "q", "x")
@@ -124,8 +124,8 @@ func (closedPipe) Write([]byte) (int, error) {
 	return 0, &os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}
 }
 
-// C15.37: the first INT or TERM ends what waits.
-func TestASignalEndsAWaitingReserve(t *testing.T) {
+// C15.37: the first INT or TERM ends a waiting command.
+func TestSignalEndsWaitingReserve(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	signals := make(chan os.Signal, 2)
@@ -138,10 +138,9 @@ func TestASignalEndsAWaitingReserve(t *testing.T) {
 	}
 }
 
-// C15.37: the second ends at once, whatever the command is doing. One that comes
-// right behind the first is the first one again: what ends a command may signal
-// both the process and its group.
-func TestASecondSignalEndsAtOnce(t *testing.T) {
+// C15.37: the second signal ends the program at once. A signal that follows the first one
+// immediately belongs to it: it may be sent to the process and to its group.
+func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	signals := make(chan os.Signal)
@@ -158,7 +157,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	ended := make(chan int, 1)
 	go func() { ended <- Run(t.Context(), env) }()
 	// A signal has been judged, by the clock as it stood, when the next is taken.
-	for _, after := range []time.Duration{0, 0, oneSignal - time.Millisecond, 0} {
+	for _, after := range []time.Duration{0, 0, signalGap - time.Millisecond, 0} {
 		r.clock.Advance(after)
 		select {
 		case signals <- syscall.SIGTERM:
@@ -177,8 +176,8 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	}
 }
 
-// C15.33: colour only on a terminal, and never with NO_COLOR.
-func TestColourOnlyOnATerminal(t *testing.T) {
+// C15.33: colours are used only on a terminal, and not with NO_COLOR.
+func TestColourOnlyOnTerminal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "q", "x")
@@ -207,8 +206,8 @@ func TestColourOnlyOnATerminal(t *testing.T) {
 	}
 }
 
-// C15.33: with --json, standard output is JSON alone, one value per line.
-func TestJSONIsJSON(t *testing.T) {
+// C15.33: with --json, standard output has only JSON, one value per line.
+func TestJSONOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = "a\nb\n"
@@ -231,7 +230,7 @@ func TestJSONIsJSON(t *testing.T) {
 	}
 }
 
-// C15.31: completion of shells, and of the names of queues and states.
+// C15.31: completion for shells, queues and states.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -278,8 +277,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// C15.1: one binary. C15.32: version. Every command shows examples in its help.
-func TestEveryCommandHasHelpWithExamples(t *testing.T) {
+// C15.1: one binary. C15.32: version. Every command has a help with examples.
+func TestCommandsHaveExamples(t *testing.T) {
 	t.Parallel()
 	var walk func(cmd *cobra.Command, path []string)
 	walk = func(cmd *cobra.Command, path []string) {
@@ -327,9 +326,8 @@ func (broken) Stats(context.Context, duly.QueueRef) (duly.Stats, error) {
 	return duly.Stats{}, &duly.Error{Code: duly.CodeUnavailable, Message: "no answer", Cause: &net.OpError{Op: "write", Err: syscall.EPIPE}}
 }
 
-// C15.36: a connection that breaks is no closed pipe of the command: what was not
-// done is told.
-func TestABrokenConnectionIsNoClosedPipe(t *testing.T) {
+// C15.36: a broken connection to the engine is an error, unlike a closed output.
+func TestBrokenConnectionIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var out, errs strings.Builder
@@ -342,8 +340,8 @@ func TestABrokenConnectionIsNoClosedPipe(t *testing.T) {
 	}
 }
 
-// A push whose answer is lost says under which ID it can be repeated.
-func TestAPushWithoutAnAnswerCanBeRepeated(t *testing.T) {
+// A push whose answer is lost prints the ID with which it can be repeated.
+func TestPushWithoutAnswerNamesID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var out, errs strings.Builder
@@ -380,31 +378,50 @@ func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
 	return &clock.ChanTimer{C: c, Timer: h.AfterFunc(0, func() {})}
 }
 
-// A server may keep its jobs on Redis, and restore is for files: so check comes first.
-func TestDamageIsCheckedBeforeItIsRestored(t *testing.T) {
+// The hint for damage names check before restore, because restore works only for files.
+func TestCorruptHintNamesCheckFirst(t *testing.T) {
 	t.Parallel()
-	next := nexts(duly.CodeCorrupt, "duly")
+	next := codeHint(duly.CodeCorrupt, "duly")
 	if check, restore := strings.Index(next, " check;"), strings.Index(next, "if it is a file"); check < 0 || restore < check {
 		t.Errorf("the advice is %q", next)
 	}
 }
 
-// The advice on a push fits what became of it: under which ID it is repeated is
-// said where that matters, and nothing is said twice.
-func TestTheAdviceOnAPushFitsItsOutcome(t *testing.T) {
+// The hint of a failed push names the ID for a repeat, even if the last try did nothing,
+// because an earlier try may have stored the job.
+func TestPushHintNamesID(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		code          duly.Code
-		message, want string
-	}{
-		{duly.CodeUnavailable, "no answer", "it may be stored; repeat it with --id one, which doubles nothing"},
-		{duly.CodeUnavailable, "no answer; it may have happened", "repeat it with --id one, which doubles nothing"},
-		{duly.CodeUnavailable, "too few replicas; nothing was done", "when that is mended, repeat it with --id one"},
-		{duly.CodeNotDurable, "stored, but not confirmed", "repeat it with --id one"},
+	r := newRig(t)
+	a := &app{env: r.env(nil, nil)}
+	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	for code, want := range map[duly.Code]string{
+		duly.CodeUnavailable: "repeat it with --id one, which creates no second job",
+		duly.CodeNotDurable:  "repeat it with --id one",
 	} {
-		err := repeatable(duly.Errorf(tt.code, "%s", tt.message), "one")
-		if got := new(app).next(nil, tt.code, err); got != tt.want {
-			t.Errorf("%s: %q, want %q", tt.message, got, tt.want)
+		err := a.withPushHint(t.Context(), s, duly.Errorf(code, "failed"), &duly.Job{Queue: "q", ID: "one"})
+		if got := a.hint(nil, code, err); got != want {
+			t.Errorf("%s: %q, want %q", code, got, want)
+		}
+	}
+}
+
+// The hint of a full store depends on the bound that was reached.
+func TestFullHintNamesBound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.ok("queue", "set", "bounded", "--max-jobs", "1")
+	r.ok("push", "bounded", "x")
+	r.ok("push", "free", "x")
+	a := &app{env: r.env(nil, nil)}
+	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	for queue, want := range map[string]string{
+		"bounded": "to raise it: duly queue set bounded --max-jobs N; to make room: duly queue purge bounded",
+		"free":    codeHint(duly.CodeFull, "duly"),
+		"new":     "see duly queues, and: duly queue destroy QUEUE",
+	} {
+		err := a.withFullHint(t.Context(), s, duly.Errorf(duly.CodeFull, "full"), queue)
+		if got := a.hint(nil, duly.CodeFull, err); got != want {
+			t.Errorf("%s: %q, want %q", queue, got, want)
 		}
 	}
 }

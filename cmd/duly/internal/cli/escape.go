@@ -8,11 +8,11 @@ import (
 	"unicode/utf8"
 )
 
-// escapeJSON writes every character of a JSON text that a terminal may act on
-// (controls, bidi overrides, line separators) as \u…. Such characters occur only
-// in strings, so the value stays the same.
+// escapeJSON escapes the characters of a JSON text that may control a terminal, such as
+// control characters, bidi overrides and line separators. They occur only in strings, so
+// the value stays the same.
 func escapeJSON(text []byte) []byte {
-	risky := func(r rune) bool { return r != '\n' && unsafe(r) }
+	risky := func(r rune) bool { return r != '\n' && isUnsafe(r) }
 	if utf8.Valid(text) && !bytes.ContainsFunc(text, risky) {
 		return text
 	}
@@ -32,27 +32,27 @@ func escapeJSON(text []byte) []byte {
 	return escaped
 }
 
-// escaping escapes the JSON lines that are written to a terminal.
-type escaping struct{ to io.Writer }
+// escapingWriter escapes the JSON lines that are written to a terminal.
+type escapingWriter struct{ to io.Writer }
 
 // Write implements io.Writer. A call writes whole lines.
-func (e escaping) Write(lines []byte) (int, error) {
+func (e escapingWriter) Write(lines []byte) (int, error) {
 	if _, err := e.to.Write(escapeJSON(lines)); err != nil {
 		return 0, err
 	}
 	return len(lines), nil
 }
 
-// logTo returns the writer for a log on standard error. It escapes the log if
-// that is a terminal.
+// logTo returns the writer for a JSON log on standard error. It escapes the log if
+// standard error is a terminal.
 func (a *app) logTo(to io.Writer) io.Writer {
 	if a.env.Terminal(a.env.Stderr) {
-		return escaping{to}
+		return escapingWriter{to}
 	}
 	return to
 }
 
-// errorLine writes a line of JSON to standard error.
+// errorLine prints a line of JSON on standard error.
 func (a *app) errorLine(line []byte) {
 	if a.env.Terminal(a.env.Stderr) {
 		line = escapeJSON(line)

@@ -9,16 +9,15 @@ import (
 	"strconv"
 )
 
-// shell runs a line as the system's shell does.
+// shell returns a command that runs a line in the system's shell.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	return exec.CommandContext(ctx, "cmd.exe", "/C", line)
 }
 
-// ownGroup does nothing: the tree of processes is found by its parents.
-func ownGroup(*exec.Cmd) {}
+// newProcessGroup does nothing, because killGroup finds the processes by their parents.
+func newProcessGroup(*exec.Cmd) {}
 
-// endGroup ends p and every process below it. There is no gentle way that
-// every program understands.
+// killGroup kills p and its descendants. Windows has no signal that asks a program to end.
 func endGroup(p *os.Process, _ bool) error {
 	if exec.Command("taskkill", "/T", "/F", "/PID", strconv.Itoa(p.Pid)).Run() == nil {
 		return nil

@@ -9,20 +9,19 @@ import (
 	"syscall"
 )
 
-// shell runs a line as the system's shell does.
+// shell returns a command that runs a line in the system's shell.
 func shell(ctx context.Context, line string) *exec.Cmd {
 	return exec.CommandContext(ctx, "/bin/sh", "-c", line)
 }
 
-// ownGroup makes the command the leader of a process group. A Ctrl-C at the
-// terminal then reaches duly alone, which decides what becomes of the job.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+// newProcessGroup makes the command the leader of a process group. So Ctrl-C at the
+// terminal signals only duly, which then drains.
+func newProcessGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// endGroup ends every process of the group that p leads: by KILL at once, else
-// by TERM.
-func endGroup(p *os.Process, atOnce bool) error {
+// killGroup sends TERM to every process of the group of p, or KILL if force is set.
+func killGroup(p *os.Process, force bool) error {
 	sig := syscall.SIGTERM
-	if atOnce {
+	if force {
 		sig = syscall.SIGKILL
 	}
 	if err := syscall.Kill(-p.Pid, sig); err != nil && err != syscall.ESRCH {

@@ -10,29 +10,31 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// healthWithin bounds how long a server may take to say how it is.
-const healthWithin = 5 * time.Second
+// healthTimeout limits the wait for a server's answer.
+const healthTimeout = 5 * time.Second
 
 func healthCommand(a *app) *cobra.Command {
-	cmd := a.command("health", "Tell whether the server answers",
-		`Asks the server of this machine, or that of --url, whether it and its engine answer. Exit status 0 if they do, else 1: for
-the health check of a container. It needs no token.`,
+	cmd := a.command("health", "Check whether the server answers",
+		`Checks whether this machine's server, or that of --url, and its engine answer. The exit status is 0 if they do, else
+1: for the health check of a container. It needs no token.`,
 		`  duly health
   duly health --url https://queue.example.com:7777 --ca ca.pem`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			at, err := a.find()
+			at, err := a.findEndpoint()
 			if err != nil {
 				return err
 			}
-			if !remote(at.url) {
-				return misusef("%s is no server; give http(s)://HOST to --url", open.Redact(at.url))
+			if !isRemote(at.url) {
+				return usageErrorf("%s is not a server; set --url to http(s)://HOST", open.Redact(at.url))
 			}
-			secure, err := a.trust(at.left)
+			secure, err := a.tlsConfig(at.certFile)
 			if err != nil {
 				return err
 			}
-			if err := httpengine.Ready(ctx, httpengine.Config{URL: at.url, TLS: secure, Timeout: healthWithin}); err != nil {
-				return a.unreachable(err, at)
+
+			cfg := httpengine.Config{URL: at.url, TLS: secure, Timeout: healthTimeout}
+			if err := httpengine.Ready(ctx, cfg); err != nil {
+				return a.withConnectHint(err, at)
 			}
 			if p.json {
 				return p.value(map[string]string{"status": "ok"})
@@ -40,6 +42,7 @@ the health check of a container. It needs no token.`,
 			p.printf("ok\n")
 			return nil
 		})
+
 	cmd.Args = noArgs
 	return cmd
 }

@@ -12,13 +12,14 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// oneLine makes text safe for a terminal: whatever is no printable character
-// (control characters, and what steers the direction of text) is written as
-// an escape, so that a job's body can't move the cursor or forge a line.
+// oneLine escapes the characters of a text that are not printable, such as control
+// characters and those that change the direction of text. Otherwise a job's body could
+// move the cursor of a terminal or forge a line.
 func oneLine(text string) string {
-	if !strings.ContainsFunc(text, unsafe) && utf8.ValidString(text) {
+	if !strings.ContainsFunc(text, isUnsafe) && utf8.ValidString(text) {
 		return text
 	}
+
 	var b strings.Builder
 	for i, r := range text {
 		switch {
@@ -30,7 +31,7 @@ func oneLine(text string) string {
 			b.WriteRune(r)
 		case r == utf8.RuneError:
 			fmt.Fprintf(&b, `\x%02x`, text[i])
-		case unsafe(r):
+		case isUnsafe(r):
 			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 		default:
 			b.WriteRune(r)
@@ -39,9 +40,9 @@ func oneLine(text string) string {
 	return b.String()
 }
 
-func unsafe(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
+func isUnsafe(r rune) bool { return r != ' ' && !unicode.IsPrint(r) }
 
-// preview is the beginning of a body for a table.
+// preview returns the beginning of a body for a table.
 func preview(body []byte, runes int) string {
 	text := oneLine(string(body[:min(len(body), 4*runes)]))
 	if n := utf8.RuneCountInString(text); n <= runes && len(body) <= 4*runes {
@@ -51,7 +52,7 @@ func preview(body []byte, runes int) string {
 	return string(short[:min(runes, len(short))]) + "…"
 }
 
-// bytesText is a size in bytes: 17 B, 3.4 KiB, 12 MiB.
+// bytesText returns a size in bytes: 17 B, 3.4 KiB, 12 MiB.
 func bytesText(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -63,7 +64,7 @@ func bytesText(n int64) string {
 	return threeDigits(f) + " " + string("BKMGTP"[unit]) + "iB"
 }
 
-// threeDigits keeps a decimal for small numbers.
+// threeDigits rounds a number to an integer, or to one decimal if it is below 10.
 func threeDigits(f float64) string {
 	if f < 9.95 {
 		return strconv.FormatFloat(f, 'f', 1, 64)
@@ -71,7 +72,7 @@ func threeDigits(f float64) string {
 	return strconv.FormatFloat(math.Round(f), 'f', 0, 64)
 }
 
-// countText groups the digits of a number: 1 234 567.
+// countText returns a number with grouped digits: 1 234 567.
 func countText(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	sign := ""
@@ -84,28 +85,28 @@ func countText(n int64) string {
 	return sign + digits
 }
 
-// bound is a number that may be none.
-func bound(n int) string {
+// countOrNone returns a number that may be none.
+func countOrNone(n int) string {
 	if n == duly.None {
 		return "none"
 	}
 	return countText(int64(n))
 }
 
-// span is a duration that may be none.
-func span(d time.Duration) string {
+// durationText returns a duration that may be none.
+func durationText(d time.Duration) string {
 	if d == duly.None {
 		return "none"
 	}
 	return duly.FormatDuration(d)
 }
 
-// roughly is a duration to two units at most: 250ms, 4.2s, 3m12s, 2h5m, 3d4h.
-func roughly(d time.Duration) string {
+// shortDuration returns a duration in at most two units: 250ms, 4.2s, 3m12s, 2h5m, 3d4h.
+func shortDuration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
 	case d < 0:
-		return "-" + roughly(-d)
+		return "-" + shortDuration(-d)
 	case d < time.Second:
 		return d.Round(time.Millisecond).String()
 	case d < 10*time.Second:
@@ -124,22 +125,22 @@ func roughly(d time.Duration) string {
 	return duly.FormatDuration(d.Round(day))
 }
 
-// relative is a moment as people say it: "in 3s", "2m ago", "now"; "" for the
-// zero time.
+// relative returns a time relative to now: "in 3s", "2m ago" or "now". It returns "" for
+// the zero time.
 func relative(t, now time.Time) string {
 	switch d := t.Sub(now); {
 	case t.IsZero():
 		return ""
 	case d > 0:
-		return "in " + roughly(d)
+		return "in " + shortDuration(d)
 	case d == 0:
 		return "now"
 	default:
-		return roughly(-d) + " ago"
+		return shortDuration(-d) + " ago"
 	}
 }
 
-// stamp is a time in the form of every wire; "" for the zero time.
+// stamp returns a time in the format of the wire, "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -147,15 +148,15 @@ func stamp(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// moment is a time in full, with how far away it is.
-func moment(t, now time.Time) string {
+// momentText returns a time both absolute and relative, "" for the zero time.
+func momentText(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return stamp(t) + " (" + relative(t, now) + ")"
 }
 
-// plural is "1 job" or "2 jobs".
+// plural returns "1 job" or "2 jobs".
 func plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -7,7 +7,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-func TestNothingFromAJobReachesTheTerminalAsControl(t *testing.T) {
+func TestOneLineEscapesControls(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ text, want string }{
 		{"plain text, größe 10 €", "plain text, größe 10 €"},
@@ -27,7 +27,7 @@ func TestNothingFromAJobReachesTheTerminalAsControl(t *testing.T) {
 	}
 }
 
-func TestPreviewIsCutAtCharacters(t *testing.T) {
+func TestPreviewCutsBetweenCharacters(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		body, want string
@@ -47,7 +47,7 @@ func TestPreviewIsCutAtCharacters(t *testing.T) {
 	}
 }
 
-func TestSizesAreForPeople(t *testing.T) {
+func TestBytesText(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 10: "10 KiB", 1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB",
@@ -64,7 +64,7 @@ func TestSizesAreForPeople(t *testing.T) {
 	}
 }
 
-func TestDurationsAreTwoUnitsAtMost(t *testing.T) {
+func TestShortDuration(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	for d, want := range map[time.Duration]string{
@@ -72,13 +72,13 @@ func TestDurationsAreTwoUnitsAtMost(t *testing.T) {
 		59*time.Second + 700*time.Millisecond: "1m", 192 * time.Second: "3m12s", 125*time.Minute + 20*time.Second: "2h5m",
 		day: "1d", 3*day + 4*time.Hour + time.Minute: "3d4h", 400 * day: "400d", -time.Second: "-1s",
 	} {
-		if got := roughly(d); got != want {
+		if got := shortDuration(d); got != want {
 			t.Errorf("roughly(%s) = %q, want %q", d, got, want)
 		}
 	}
 }
 
-func TestRelativeTimes(t *testing.T) {
+func TestRelative(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
@@ -91,7 +91,7 @@ func TestRelativeTimes(t *testing.T) {
 			t.Errorf("relative(%s) = %q, want %q", tt.t, got, tt.want)
 		}
 	}
-	if got, want := span(duly.None), "none"; got != want {
+	if got, want := durationText(duly.None), "none"; got != want {
 		t.Errorf("span(None) = %q, want %q", got, want)
 	}
 }

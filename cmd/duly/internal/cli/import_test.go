@@ -10,8 +10,7 @@ import (
 	"github.com/dulymq/duly/server/lmstfy"
 )
 
-// C15.29: tokens and jobs come over from lmstfy's Redis; a second run brings
-// nothing more.
+// C15.29: import lmstfy imports tokens and jobs. A second run imports nothing.
 func TestImportLmstfy(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t, redistest.Password("s3cret"))
@@ -26,11 +25,11 @@ func TestImportLmstfy(t *testing.T) {
 	r := newRig(t)
 	journal := filepath.Join(t.TempDir(), "journal")
 	args := []string{"import", "lmstfy", "--from", redis.URL(), "--journal", journal}
-	if out := r.ok(append(args, "--dry-run")...); !strings.HasPrefix(out, "would bring over 1 job and 1 token from 1 namespace, 1 queue\n") {
+	if out := r.ok(append(args, "--dry-run")...); !strings.HasPrefix(out, "would import 1 job and 1 token from 1 namespace, 1 queue\n") {
 		t.Errorf("a dry run: %s", out)
 	}
 	out := r.ok(args...)
-	if !strings.HasPrefix(out, "brought over 1 job and 1 token from 1 namespace, 1 queue\n") || !strings.Contains(out, "Not taken:\n  1: has a form that is not known\n") || strings.Contains(out, "s3cret") {
+	if !strings.HasPrefix(out, "imported 1 job and 1 token from 1 namespace, 1 queue\n") || !strings.Contains(out, "Not imported:\n  1: has a form that is not known\n") || strings.Contains(out, "s3cret") {
 		t.Errorf("%s", out)
 	}
 	j, err := r.engine.Get(t.Context(), duly.QueueRef{Namespace: "shop", Name: "mail"}, id)
@@ -55,9 +54,9 @@ func TestImportLmstfy(t *testing.T) {
 	}
 }
 
-// An import that finds nothing has more likely looked in the wrong place: it
-// fails, and says where it has looked.
-func TestImportLmstfyOfNothingSaysWhereItHasLooked(t *testing.T) {
+// An import that finds nothing probably reads the wrong database. It fails and names what
+// it searched.
+func TestImportLmstfyFailsIfEmpty(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t, redistest.Password("s3cret"))
 	r := newRig(t)

@@ -10,7 +10,7 @@ import (
 )
 
 func jobCommand(a *app) *cobra.Command {
-	return a.group("job", "Look at jobs and change them, by ID",
+	return a.group("job", "Inspect and change jobs by ID",
 		jobGetCommand(a), jobListCommand(a), jobUpdateCommand(a),
 		jobRescheduleCommand(a), jobPromoteCommand(a), jobCancelCommand(a), jobDeleteCommand(a))
 }
@@ -18,18 +18,18 @@ func jobCommand(a *app) *cobra.Command {
 func jobGetCommand(a *app) *cobra.Command {
 	var body bool
 	cmd := a.command("get QUEUE ID", "Show a job with its body",
-		`Shows a job in whatever state it is. Its state goes by the clock: a delayed job that is due is ready.`,
+		`Shows a job in any state. The state is computed at call time: a delayed job that is due is ready.`,
 		`  duly job get emails welcome-4711
   duly job get emails welcome-4711 --json
   duly job get emails welcome-4711 --body > mail.json`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if body && p.json {
-				return misusef("--body and --json are both set, give one of them")
+				return usageErrorf("--body and --json are both set, give one of them")
 			}
-			return a.with(ctx, func(s *session) error {
+			return a.withEngine(ctx, func(s *session) error {
 				j, err := s.Get(ctx, s.queue(args[0]), args[1])
 				if err != nil {
-					return a.aboutJob(ctx, s, err, args[0], args[1])
+					return a.jobError(ctx, s, err, args[0], args[1])
 				}
 				if body {
 					_, err := p.out.Write(j.Body)
@@ -38,22 +38,23 @@ func jobGetCommand(a *app) *cobra.Command {
 				return p.oneJob(&j)
 			})
 		})
-	cmd.Args = wants("QUEUE", "ID")
+
+	cmd.Args = takesArgs("QUEUE", "ID")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	cmd.Flags().BoolVar(&body, "body", false, "the body alone, byte for byte")
+	cmd.Flags().BoolVar(&body, "body", false, "print only the body, unchanged")
 	return cmd
 }
 
 func jobPromoteCommand(a *app) *cobra.Command {
-	return a.byID("promote QUEUE ID…", "Let waiting jobs be due now", "promoted",
-		`A job that is ready or blocked already stays as it is; one that is leased, dead or done is a conflict.`,
+	return a.forJobs("promote QUEUE ID…", "Make waiting jobs due now", "promoted",
+		`A job that is ready or blocked stays unchanged. A job that is leased, dead or done is a conflict.`,
 		`  duly job promote emails welcome-4711`,
 		func(ctx context.Context, s *session, q duly.QueueRef, id string) error { return s.Promote(ctx, q, id) })
 }
 
 func jobRescheduleCommand(a *app) *cobra.Command {
 	var u duly.Update
-	cmd := a.byID("reschedule QUEUE ID…", "Change when waiting jobs are due", "rescheduled",
+	cmd := a.forJobs("reschedule QUEUE ID…", "Change when waiting jobs are due", "rescheduled",
 		`The jobs must be delayed, ready or blocked. To change other fields use job update.`,
 		`  duly job reschedule emails welcome-4711 --delay 1h
   duly job reschedule emails welcome-4711 --due 2030-01-01T06:00`,
@@ -62,22 +63,25 @@ func jobRescheduleCommand(a *app) *cobra.Command {
 		})
 	dueVars(cmd.Flags(), &u)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !anyGiven(cmd) {
-			return misusef("say when: --delay 1h, or --due 2030-01-01T06:00")
+		if !anyFlagSet(cmd) {
+			return usageErrorf("the time is missing; give --delay 1h, or --due 2030-01-01T06:00")
 		}
 		return nil
 	}
 	return cmd
 }
 
-func jobCancelCommand(a *app) *cobra.Command { return a.cancel(`  duly job cancel orders close-4711`) }
+func jobCancelCommand(a *app) *cobra.Command {
+	return a.cancelJobs(`  duly job cancel orders close-4711`)
+}
 
 // cancelCommand is job cancel under a shorter name.
-func cancelCommand(a *app) *cobra.Command { return a.cancel(`  duly cancel orders close-4711`) }
+func cancelCommand(a *app) *cobra.Command { return a.cancelJobs(`  duly cancel orders close-4711`) }
 
-func (a *app) cancel(examples string) *cobra.Command {
-	return a.byID("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "canceled",
-		`Deletes the jobs. A running job is canceled too: its receipt becomes invalid, and its worker cancels the handler at once.`,
+func (a *app) cancelJobs(examples string) *cobra.Command {
+	return a.forJobs("cancel QUEUE ID…", "Cancel jobs: they will not run (again)", "canceled",
+		`Deletes the jobs. A running job is canceled too: its receipt becomes invalid, and its worker cancels the handler at
+once.`,
 		examples, deleteJob)
 }
 
@@ -86,36 +90,38 @@ func deleteJob(ctx context.Context, s *session, q duly.QueueRef, id string) erro
 }
 
 func jobDeleteCommand(a *app) *cobra.Command {
-	return a.byID("delete QUEUE ID…", "Delete jobs in whatever state they are", "deleted",
+	return a.forJobs("delete QUEUE ID…", "Delete jobs in any state", "deleted",
 		`Running jobs are deleted too: their receipts become invalid, and their workers cancel the handlers at once.`,
 		`  duly job delete emails welcome-4711`, deleteJob)
 }
 
-// idView is the answer for one ID.
+// forJobs returns a command that calls do for each of several jobs. done is the
+// participle that it prints.
+func (a *app) forJobs(
+	use, short, done, long, examples string, do func(context.Context, *session, duly.QueueRef, string) error,
+) *cobra.Command {
+	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
+		return a.withEngine(ctx, func(s *session) error {
+			return a.forEach(ctx, p, args[1:], done+" job", func(id string) error {
+				return a.jobError(ctx, s, do(ctx, s, s.queue(args[0]), id), args[0], id)
+			})
+		})
+	})
+	cmd.Args = takesArgs("QUEUE", "ID…")
+	cmd.ValidArgsFunction = a.completeQueues(1)
+	return cmd
+}
+
+// idView is the JSON of the result for one ID.
 type idView struct {
 	ID    string     `json:"id"`
 	OK    bool       `json:"ok"`
 	Error *errorView `json:"error,omitempty"`
 }
 
-// byID makes a command that does one thing to each of several jobs.
-func (a *app) byID(use, short, done, long, examples string, do func(context.Context, *session, duly.QueueRef, string) error) *cobra.Command {
-	cmd := a.command(use, short, long, examples, func(ctx context.Context, p *printer, args []string) error {
-		return a.with(ctx, func(s *session) error {
-			return a.each(ctx, p, args[1:], done+" job", func(id string) error {
-				return a.aboutJob(ctx, s, do(ctx, s, s.queue(args[0]), id), args[0], id)
-			})
-		})
-	})
-	cmd.Args = wants("QUEUE", "ID…")
-	cmd.ValidArgsFunction = a.completeQueues(1)
-	return cmd
-}
-
-// each does one thing to each of several names and tells what became of it.
-// What the engine refuses for one of them stops no other; an engine that is
-// not reached stops all.
-func (a *app) each(ctx context.Context, p *printer, names []string, done string, do func(name string) error) error {
+// forEach calls do for each name and prints the results. It continues after an error of
+// one name, but not if the engine is unavailable or refuses the token.
+func (a *app) forEach(ctx context.Context, p *printer, names []string, done string, do func(name string) error) error {
 	failed := false
 	for _, name := range names {
 		err := do(name)
@@ -125,24 +131,30 @@ func (a *app) each(ctx context.Context, p *printer, names []string, done string,
 			err = p.value(idView{ID: name, OK: true})
 		case err == nil:
 			p.printf("%s %s\n", done, oneLine(name))
-		case len(names) == 1 || ctx.Err() != nil || code == duly.CodeUnavailable || code == duly.CodeUnauthorized || code == duly.CodeForbidden:
+		case len(names) == 1 || ctx.Err() != nil || endsCommand(code):
 			return err
 		default:
 			failed = true
-			next := a.next(nil, code, err)
+			hint := a.hint(nil, code, err)
 			if p.json {
-				err = p.value(idView{ID: name, Error: a.errorView(code, err, next)})
+				err = p.value(idView{ID: name, Error: a.errorView(code, err, hint)})
 				break
 			}
-			a.complain(code, fmt.Errorf("%s: %w", name, err), next)
+			a.printError(code, fmt.Errorf("%s: %w", name, err), hint)
 			err = nil
 		}
 		if err != nil {
 			return err
 		}
 	}
+
 	if failed {
 		return errReported
 	}
 	return nil
+}
+
+// endsCommand reports whether all further calls would fail with this code too.
+func endsCommand(code duly.Code) bool {
+	return code == duly.CodeUnavailable || code == duly.CodeUnauthorized || code == duly.CodeForbidden
 }

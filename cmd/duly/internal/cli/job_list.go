@@ -13,17 +13,17 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// listFlags choose what a list shows.
+// listFlags are the flags of a list of jobs.
 type listFlags struct {
-	limit  int    // duly.None: all
-	cursor string // STATE:CURSOR, from the list before
+	limit  int    // duly.None for all
+	cursor string // STATE:CURSOR, printed by the list before
 	bodies bool
 }
 
 func (f *listFlags) add(flags *pflag.FlagSet) {
-	boundVar(flags, &f.limit, "limit", "the most jobs to list")
-	flags.StringVar(&f.cursor, "cursor", "", "continue after the list that printed this `text`")
-	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies as well")
+	optionalCountVar(flags, &f.limit, "limit", "maximum number of jobs")
+	flags.StringVar(&f.cursor, "cursor", "", "continue after the list that printed this `cursor`")
+	flags.BoolVar(&f.bodies, "bodies", false, "show the bodies too")
 }
 
 func jobListCommand(a *app) *cobra.Command {
@@ -41,54 +41,59 @@ func jobsCommand(a *app) *cobra.Command {
 func (a *app) jobList(use, examples string) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	state := ""
-	cmd := a.command(use, "List jobs, of one state or of all",
-		`Each state has its order: delayed by due time, ready as they will be delivered, blocked by order key, leased by the
-end of the lease, dead and done oldest first. A job may change its state while the list is walked. What has fallen due in
-a queue that nobody takes from is listed as delayed until a server looks there, every half a minute (--sweep-every).
+	cmd := a.command(use, "List the jobs of one state, or all jobs",
+		`Each state has its order: delayed jobs by due time, ready jobs in the order of delivery, blocked jobs by order key,
+leased jobs by the end of the lease, dead and done jobs oldest first. A job may change its state while the command
+lists the jobs. In a queue without workers, a job that is due is listed as delayed until a server checks the queue,
+every 30 seconds (--sweep-every).
 
-WHEN is the moment that matters: when it is due, when the lease ends, or since when it is dead or done. FAILED is how many of
-the job's tries have failed, as 3/16.
+WHEN is the time when the job is due, when its lease ends, or when it became dead or done. FAILED is the number of
+failed tries, such as 3/16.
 
-If there are more jobs than --limit, a line on standard error says how many, and with which --cursor the next list
-continues.`,
+If there are more jobs than --limit, a line on standard error has their number and the --cursor for the next list.`,
 		examples,
 		func(ctx context.Context, p *printer, args []string) error {
 			states := duly.States[:]
 			if state != "" {
-				one, err := duly.ParseState(state)
+				only, err := duly.ParseState(state)
 				if err != nil {
 					return err
 				}
-				states = []duly.State{one}
+				states = []duly.State{only}
 			}
-			return a.with(ctx, func(s *session) error { return a.listJobs(ctx, p, s, args[0], states, f) })
+			return a.withEngine(ctx, func(s *session) error { return a.listJobs(ctx, p, s, args[0], states, f) })
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	cmd.Flags().StringVar(&state, "state", "", "only this `state`: delayed, ready, blocked, leased, dead or done")
-	fixed(cmd, "state", stateNames()...)
+	cmd.Flags().StringVar(&state, "state", "", "list only this `state`: delayed, ready, blocked, leased, dead or done")
+	completeValues(cmd, "state", stateNames()...)
 	f.add(cmd.Flags())
 	return cmd
 }
 
-// listJobs walks the states one after the other, page by page, up to the limit.
-func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags) error {
-	w := jobWalk{session: s, queue: s.queue(queue), states: states}
-	if err := w.resume(f.cursor); err != nil {
+// listJobs lists the jobs of the states, one state after the other, up to the limit.
+func (a *app) listJobs(
+	ctx context.Context, p *printer, s *session, queue string, states []duly.State, f listFlags,
+) error {
+	l := jobLister{session: s, queue: s.queue(queue), states: states}
+	if err := l.resume(f.cursor); err != nil {
 		return err
 	}
+
 	t := p.jobTable()
 	found := 0
-	for left := f.limit; left != 0 && !w.ended(); {
+	for left := f.limit; left != 0 && !l.ended(); {
 		n := duly.DefaultPage
 		if left > 0 {
 			n = min(left, n)
 		}
-		page, err := w.next(ctx, n, f.bodies)
+		page, err := l.next(ctx, n, f.bodies)
 		if err != nil {
 			t.flush()
 			return a.orMissing(ctx, s, err, queue)
 		}
+
 		found += len(page.Jobs)
 		if left > 0 {
 			left -= len(page.Jobs)
@@ -106,31 +111,31 @@ func (a *app) listJobs(ctx context.Context, p *printer, s *session, queue string
 		if err := a.mustExist(ctx, s, queue); err != nil {
 			return err
 		}
-		a.remark("there are no " + ofStates(states) + "jobs in " + queue)
+		a.noteOnTerminal("there are no %sjobs in %s", stateText(states), queue)
 	}
-	return a.moreJobs(ctx, &w, found, f.cursor == "")
+	return a.noteMoreJobs(ctx, &l, found, f.cursor == "")
 }
 
-// moreJobs prints on standard error how many jobs a list left out, and the cursor
-// to continue. The number is known only for a whole list, one without a cursor:
-// it is the difference to Stats.
-func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) error {
-	cursor := w.cursor()
-	for there := false; !there; { // a page may be empty and still have a next one
-		if w.ended() {
+// noteMoreJobs prints on standard error how many jobs a list left out, and the cursor to
+// continue. The number is the difference to Stats, so it is known only for a list that
+// began at the start.
+func (a *app) noteMoreJobs(ctx context.Context, l *jobLister, found int, fromStart bool) error {
+	cursor := l.cursor()
+	for more := false; !more; { // an empty page may have a next page
+		if l.ended() {
 			return nil
 		}
-		cursor = w.cursor()
-		page, err := w.next(ctx, 1, false)
+		cursor = l.cursor()
+		page, err := l.next(ctx, 1, false)
 		if err != nil {
 			return err
 		}
-		there = len(page.Jobs) > 0
+		more = len(page.Jobs) > 0
 	}
 
 	view := moreView{Cursor: cursor}
-	if stats, err := w.session.Stats(ctx, w.queue); err == nil && whole {
-		for _, state := range w.states {
+	if stats, err := l.session.Stats(ctx, l.queue); err == nil && fromStart {
+		for _, state := range l.states {
 			view.Jobs += *stats.Sizes.Of(state)
 		}
 		view.Jobs = max(view.Jobs-int64(found), 1)
@@ -149,69 +154,69 @@ func (a *app) moreJobs(ctx context.Context, w *jobWalk, found int, whole bool) e
 	return nil
 }
 
-// moreView describes the jobs that a list left out.
+// moreView is the JSON of the jobs that a list left out.
 type moreView struct {
-	Jobs   int64  `json:"jobs,omitempty"` // 0 if unknown
+	Jobs   int64  `json:"jobs,omitempty"` // 0 if it is not known
 	Cursor string `json:"cursor"`
 }
 
-// jobWalk lists the jobs of several states, one state after the other.
-type jobWalk struct {
+// jobLister lists the jobs of several states, one state after the other.
+type jobLister struct {
 	session *session
 	queue   duly.QueueRef
 	states  []duly.State
-	at      int    // into states
+	index   int    // of the current state
 	after   string // the engine's cursor in that state
 }
 
-// resume sets the walk to a position that cursor returned.
-func (w *jobWalk) resume(cursor string) error {
+// resume continues at a cursor of an earlier list.
+func (l *jobLister) resume(cursor string) error {
 	if cursor == "" {
 		return nil
 	}
 	name, after, _ := strings.Cut(cursor, ":")
-	w.at = slices.IndexFunc(w.states, func(s duly.State) bool { return s.String() == name })
-	if w.at < 0 {
-		return duly.Invalid("cursor", "is not of this list; pass the --state of the list that printed it")
+	l.index = slices.IndexFunc(l.states, func(s duly.State) bool { return s.String() == name })
+	if l.index < 0 {
+		return duly.Invalid("cursor", "belongs to another list; pass the --state of the list that printed it")
 	}
-	w.after = after
+	l.after = after
 	return nil
 }
 
-// cursor returns the position of the walk as STATE:CURSOR.
-func (w *jobWalk) cursor() string {
-	if w.ended() {
+// cursor returns the current position as STATE:CURSOR.
+func (l *jobLister) cursor() string {
+	if l.ended() {
 		return ""
 	}
-	return w.states[w.at].String() + ":" + w.after
+	return l.states[l.index].String() + ":" + l.after
 }
 
-func (w *jobWalk) ended() bool { return w.at == len(w.states) }
+func (l *jobLister) ended() bool { return l.index == len(l.states) }
 
-// next lists the next page, which may be empty.
-func (w *jobWalk) next(ctx context.Context, n int, bodies bool) (duly.ListPage, error) {
+// next returns the next page, which may be empty.
+func (l *jobLister) next(ctx context.Context, n int, bodies bool) (duly.ListPage, error) {
 	params := duly.ListParams{
-		State: w.states[w.at], PageParams: duly.PageParams{Cursor: w.after, Limit: n}, Bodies: bodies,
+		State: l.states[l.index], PageParams: duly.PageParams{Cursor: l.after, Limit: n}, Bodies: bodies,
 	}
-	page, err := w.session.List(ctx, w.queue, params)
+	page, err := l.session.List(ctx, l.queue, params)
 	if err != nil {
 		return page, err
 	}
-	if w.after = page.Next; w.after == "" {
-		w.at++
+	if l.after = page.Next; l.after == "" {
+		l.index++
 	}
 	return page, nil
 }
 
-// ofStates names the one state that a list is of.
-func ofStates(states []duly.State) string {
+// stateText returns the state of a list of one state, with a space.
+func stateText(states []duly.State) string {
 	if len(states) > 1 {
 		return ""
 	}
 	return states[0].String() + " "
 }
 
-// jobs prints a page.
+// jobs prints a page of jobs.
 func (p *printer) jobs(t *table, page duly.ListPage, bodies bool) error {
 	if p.json {
 		p.lines(wire.AppendJobs(nil, page, bodies))
@@ -220,7 +225,7 @@ func (p *printer) jobs(t *table, page duly.ListPage, bodies bool) error {
 	for i := range page.Jobs {
 		t.addJob(&page.Jobs[i])
 	}
-	if len(t.rows) < duly.DefaultPage { // the states of a short list share their columns
+	if len(t.rows) < duly.DefaultPage { // the states of a short list share a table
 		return nil
 	}
 	t.flush()

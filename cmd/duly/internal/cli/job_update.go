@@ -15,9 +15,9 @@ func jobUpdateCommand(a *app) *cobra.Command {
 	var u duly.Update
 	var body *string
 	var noHeaders bool
-	cmd := a.command("update QUEUE ID", "Change a job that waits",
-		`Changes only what is given, in one step. The job must be delayed, ready or blocked; its ID, keys and merge rules stay,
-and so do its failures.`,
+	cmd := a.command("update QUEUE ID", "Change a waiting job",
+		`Changes only the given fields, in one step. The job must be delayed, ready or blocked. Its ID, keys, merge rules and
+failures do not change.`,
 		`  duly job update emails welcome-4711 --delay 1h
   duly job update emails welcome-4711 --priority 100 --ttl none
   duly job update emails welcome-4711 --body - < mail.json`,
@@ -26,14 +26,15 @@ and so do its failures.`,
 				return err
 			}
 			if noHeaders && u.Headers != nil {
-				return misusef("--header and --no-headers are both set, give one of them")
+				return usageErrorf("--header and --no-headers are both set, give one of them")
 			}
 			if noHeaders {
 				u.Headers = map[string]string{}
 			}
-			return a.with(ctx, func(s *session) error {
+
+			return a.withEngine(ctx, func(s *session) error {
 				if err := s.Update(ctx, s.queue(args[0]), args[1], u); err != nil {
-					return a.aboutJob(ctx, s, err, args[0], args[1])
+					return a.jobError(ctx, s, err, args[0], args[1])
 				}
 				if p.json {
 					return p.value(idView{ID: args[1], OK: true})
@@ -42,23 +43,24 @@ and so do its failures.`,
 				return nil
 			})
 		})
-	cmd.Args = wants("QUEUE", "ID")
+
+	cmd.Args = takesArgs("QUEUE", "ID")
 	cmd.ValidArgsFunction = a.completeQueues(1)
+
 	f := cmd.Flags()
 	dueVars(f, &u)
-	f.Var(optional[int]{&u.Priority, "n", parseInt}, "priority", "`n` from -1000 to 1000, higher goes first")
-	f.Var(optional[string]{&body, "text", func(s string) (string, error) { return s, nil }}, "body", `the new body; "-" reads standard input`)
-	f.Var(headersFlag{&u.Headers}, "header", "a header in place of those it has; may be repeated")
-	f.BoolVar(&noHeaders, "no-headers", false, "take all headers away")
-	countVar(f, &u.Tries, "tries", "deliveries that may fail before the job is dead")
-	boundVar(f, &u.MaxStalls, "max-stalls", "run-out leases that the job survives")
-	f.StringVar((*string)(&u.Backoff), "backoff", "", "wait after a failure: fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
-	spanVar(f, &u.TTL, "ttl", "drop the job when it has waited so long from now")
-	leaseVar(f, &u.Lease, "how long a delivery holds the job")
-	spanVar(f, &u.Retain, "retain", "keep the finished job and its result so long")
+	f.Var(optional[int]{&u.Priority, "n", parseInt}, "priority", "`n` from -1000 to 1000, higher first")
+	f.Var(optional[string]{&body, "text", func(s string) (string, error) { return s, nil }}, "body",
+		`the new body; "-" reads standard input`)
+	f.Var(headersFlag{&u.Headers}, "header", "a header that replaces all headers; may be repeated")
+	f.BoolVar(&noHeaders, "no-headers", false, "remove all headers")
+	ruleVars(f, "", jobRules{
+		tries: &u.Tries, maxStalls: &u.MaxStalls, backoff: &u.Backoff, lease: &u.Lease, ttl: &u.TTL, retain: &u.Retain,
+	})
+
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !anyGiven(cmd) {
-			return misusef("nothing to change was given")
+		if !anyFlagSet(cmd) {
+			return usageErrorf("nothing to change; give a flag")
 		}
 		return nil
 	}
@@ -67,19 +69,19 @@ and so do its failures.`,
 
 // dueVars adds the flags that change when a job is due.
 func dueVars(f *pflag.FlagSet, u *duly.Update) {
-	delayVar(f, &u.Delay, "delay", "due after this time from now")
+	delayVar(f, &u.Delay, "delay", "due after this time, from now")
 	f.Var(timeFlag{&u.Due, time.Local}, "due", "due at this time")
 }
 
 func parseInt(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, misusef("write a whole number")
+		return 0, usageErrorf("write an integer")
 	}
 	return n, nil
 }
 
-// newBody sets the body if one was given; an empty one is not nil.
+// newBody sets the body if it is given. An empty body is not nil.
 func (a *app) newBody(u *duly.Update, text *string) (err error) {
 	switch {
 	case text == nil:

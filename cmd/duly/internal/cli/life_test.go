@@ -16,9 +16,9 @@ func first(stdout string) string {
 	return word
 }
 
-// C15.11: push. C15.15: reserve. C15.16: ack, nack, release, bury, extend.
-// C15.17: peek, queues, stats. C15.33: a table for people.
-func TestTheLifeOfAJobForPeople(t *testing.T) {
+// C15.11: push. C15.15: reserve. C15.16: ack, nack, release, bury, extend. C15.17: peek,
+// queues, stats. C15.33: tables.
+func TestJobLifeText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("push", "emails", "at the proper time", "--id", "mail-1", "--delay", "3s")
@@ -47,8 +47,8 @@ func TestTheLifeOfAJobForPeople(t *testing.T) {
 	r.golden("life")
 }
 
-// C15.33: --json for machines, in the shapes of the HTTP API.
-func TestTheLifeOfAJobForMachines(t *testing.T) {
+// C15.33: --json prints the JSON of the HTTP API.
+func TestJobLifeJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("push", "emails", "hi", "--id", "mail-1", "--delay", "3s", "--json")
@@ -74,7 +74,7 @@ func TestTheLifeOfAJobForMachines(t *testing.T) {
 }
 
 // C15.11: push has a flag for every field of a job.
-func TestPushHasAFlagForEveryField(t *testing.T) {
+func TestPushFlags(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = "from standard input"
@@ -111,9 +111,8 @@ func TestPushLines(t *testing.T) {
 	r.golden("push-lines")
 }
 
-// Every batch is full while there is more to read, and every line goes in
-// order.
-func TestPushLinesKeepsTheOrderOverManyBatches(t *testing.T) {
+// Batches are full while there is more input, and lines are pushed in order.
+func TestPushLinesKeepsOrder(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var in strings.Builder
@@ -192,8 +191,8 @@ func TestDeadCommands(t *testing.T) {
 	r.golden("dead")
 }
 
-// C15.20: dead requeue --target takes the jobs of one target, and --rate spaces them.
-func TestDeadJobsOfATargetComeBackAtARate(t *testing.T) {
+// C15.20: dead requeue --target requeues the jobs of one target. --rate limits the rate.
+func TestDeadRequeueTargetAndRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dead := func() (ids []string) {
@@ -261,7 +260,7 @@ func TestDeadJobsOfATargetComeBackAtARate(t *testing.T) {
 	if out := r.ok("dead", "requeue", "orders", "--target", "other"); out != "requeued 0 jobs\n" {
 		t.Errorf("%q", out)
 	}
-	if code, _, errs := r.run("dead", "requeue", "orders", "shop0", "--target", "shop"); code != exitMisuse || !strings.Contains(errs, "--target and IDs") {
+	if code, _, errs := r.run("dead", "requeue", "orders", "shop0", "--target", "shop"); code != exitUsage || !strings.Contains(errs, "--target and IDs") {
 		t.Errorf("%d %s", code, errs)
 	}
 }
@@ -296,9 +295,9 @@ func TestQueueCommands(t *testing.T) {
 	r.golden("queue")
 }
 
-// C15.12: what refuses thousands of lines is told of a few; what became of each
-// is there for who asks.
-func TestManyRefusedLinesAreToldInFew(t *testing.T) {
+// C15.12: if thousands of lines are refused, push --lines prints a few errors. --json
+// prints all results.
+func TestPushLinesPrintsFewErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "small", "--max-jobs", "3")
@@ -327,9 +326,8 @@ func TestManyRefusedLinesAreToldInFew(t *testing.T) {
 	}
 }
 
-// C15.20: a list tells how many tries have failed, of a dead job as of any other;
-// and no job is at a try beyond its last.
-func TestListsTellHowManyTriesHaveFailed(t *testing.T) {
+// C15.20: lists show the number of failed tries of all jobs. It never exceeds the tries.
+func TestListsShowFailedTries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, args := range [][]string{{"--id", "used", "--tries", "1"}, {"--id", "again", "--tries", "3"}, {"--id", "buried"}} {

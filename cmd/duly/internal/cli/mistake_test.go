@@ -12,9 +12,8 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// A misspelled path is not a storage without jobs: what looks, takes or changes
-// refuses it, and makes nothing.
-func TestAMisspelledPathIsRefusedAndMakesNoFile(t *testing.T) {
+// Commands that read or change jobs refuse a file that does not exist, and create none.
+func TestMissingFileIsNotCreated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
@@ -29,7 +28,7 @@ func TestAMisspelledPathIsRefusedAndMakesNoFile(t *testing.T) {
 		{"check"}, {"check", "--repair"}, {"backup", "-"},
 	} {
 		code, out, errs := r.real(append(args, "--url", open.File(path)+"?synchronous=normal")...)
-		want := "duly: not_found: there is no file " + path + "; mind the path; duly push or serve makes a new one\n"
+		want := "duly: not_found: no such file " + path + "; check the path; duly push or serve creates a file\n"
 		if code != exitFailed || out != "" || errs != want {
 			t.Errorf("%v: exit %d, %q, %q; want %q", args, code, out, errs, want)
 		}
@@ -39,8 +38,8 @@ func TestAMisspelledPathIsRefusedAndMakesNoFile(t *testing.T) {
 	}
 }
 
-// What a storage may begin with makes the file.
-func TestWhatAStorageBeginsWithMakesTheFile(t *testing.T) {
+// Commands with which a store can begin create the file.
+func TestCommandsThatCreateFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, args := range [][]string{
@@ -57,12 +56,11 @@ func TestWhatAStorageBeginsWithMakesTheFile(t *testing.T) {
 	}
 }
 
-// The advice fits the mistake: a server that does not run, and one that was
-// called at the other one of its addresses.
-func TestAWrongAddressIsNamed(t *testing.T) {
+// Hints for a server that does not run, and for a call to the wrong one of its addresses.
+func TestWrongAddressHints(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)
-	left, err := readPlace(r.vars["DULY_DATA"])
+	left, err := readEndpoint(r.vars["DULY_DATA"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +70,7 @@ func TestAWrongAddressIsNamed(t *testing.T) {
 		want string
 	}{
 		{[]string{"push", "q", "x", "--url", "http://127.0.0.1:1"}, "check that http://127.0.0.1:1/default is right and that the server runs: duly serve\n"},
-		{[]string{"push", "q", "x", "--url", with(left.adminURL)}, "/default is the API's address, not the admin one\n"},
+		{[]string{"push", "q", "x", "--url", with(left.adminURL)}, "/default is the API's address, not the admin address\n"},
 		{[]string{"check", "--admin-url", with(left.url)}, "is the server's admin address\n"},
 	} {
 		code, out, errs := r.run1(tt.args...)
@@ -82,8 +80,8 @@ func TestAWrongAddressIsNamed(t *testing.T) {
 	}
 }
 
-// A person is told that a list is empty; a program reads nothing.
-func TestAnEmptyListSaysSoOnATerminal(t *testing.T) {
+// On a terminal, an empty list prints a note.
+func TestEmptyListNoteOnTerminal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "q", "--tries", "3")
@@ -103,9 +101,8 @@ func TestAnEmptyListSaysSoOnATerminal(t *testing.T) {
 	}
 }
 
-// C15.49: a misspelled queue is an error that names the nearest one, whatever the
-// command does to it.
-func TestAnUnknownQueueIsAnErrorWithTheNearestName(t *testing.T) {
+// C15.49: a misspelled queue is an error with the nearest name, in every command.
+func TestUnknownQueueSuggestsName(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "emails", "x")
@@ -122,7 +119,7 @@ func TestAnUnknownQueueIsAnErrorWithTheNearestName(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q, want %q", args, code, out, errs, want)
 		}
 	}
-	if _, _, errs := r.run("stats", "reports"); errs != "duly: not_found: no such queue reports in namespace default; see which there are: duly queues\n" {
+	if _, _, errs := r.run("stats", "reports"); errs != "duly: not_found: no such queue reports in namespace default; see the queues: duly queues\n" {
 		t.Errorf("printed %q", errs)
 	}
 	if code, _, errs := r.run("reserve", "emials"); code != exitOK || errs != "no such queue emials yet; did you mean emails?\n" {
@@ -135,8 +132,8 @@ func TestAnUnknownQueueIsAnErrorWithTheNearestName(t *testing.T) {
 	}
 }
 
-// A queue that was set up, and never used, is there.
-func TestAQueueThatWasNeverUsedExists(t *testing.T) {
+// A queue that was configured and never used exists.
+func TestUnusedQueueExists(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "emails", "--tries", "3")
@@ -151,8 +148,8 @@ func TestAQueueThatWasNeverUsedExists(t *testing.T) {
 	}
 }
 
-// C15.50: a push says so if it made its queue, and which one may be meant.
-func TestPushSaysThatItMadeTheQueue(t *testing.T) {
+// C15.50: push prints a note if it created the queue, with the nearest name.
+func TestPushNotesCreatedQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "quiet", "--tries", "3")
@@ -178,8 +175,8 @@ func TestPushSaysThatItMadeTheQueue(t *testing.T) {
 	}
 }
 
-// C15.51: a body that is piped in is pushed without "-".
-func TestPushReadsABodyThatIsPipedIn(t *testing.T) {
+// C15.51: push reads a piped body without "-".
+func TestPushReadsPipedBody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, tt := range []struct {
@@ -198,8 +195,8 @@ func TestPushReadsABodyThatIsPipedIn(t *testing.T) {
 	}
 }
 
-// C15.52: a list that is cut says how many more there are, and how to go on.
-func TestACutListSaysHowManyMoreThereAre(t *testing.T) {
+// C15.52: a list with a limit prints the number of further jobs and the cursor.
+func TestLimitedListNotesMore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = strings.Repeat("x\n", 150)
@@ -226,14 +223,14 @@ func TestACutListSaysHowManyMoreThereAre(t *testing.T) {
 	if _, _, errs := r.run("dead", "list", "q", "--limit", "30", "--json"); !strings.HasPrefix(errs, `{"more":{"jobs":10,"cursor":"dead:`) {
 		t.Errorf("dead list: %q", errs)
 	}
-	if code, _, errs := r.run("dead", "list", "q", "--cursor", rest); code != exitMisuse || !strings.Contains(errs, "--cursor is not of this list") {
+	if code, _, errs := r.run("dead", "list", "q", "--cursor", rest); code != exitUsage || !strings.Contains(errs, "--cursor belongs to another list") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
 
-// C15.48: nack, release and bury say what becomes of the job, whether it was pushed
-// with an ID or without.
-func TestNackSaysWhetherTheJobIsTriedAgain(t *testing.T) {
+// C15.48: nack, release and bury print the next state of the job, with and without an ID of
+// its own.
+func TestSettlePrintsNextState(t *testing.T) {
 	t.Parallel()
 	for name, id := range map[string][]string{
 		"WithoutID": nil, "WithID": {"--id", "order-1"}, "WithIDOfANumber": {"--id", "01J0000000000000000000000A"},
@@ -272,8 +269,8 @@ func aftermathsOf(r *rig, flags []string) {
 	end(`"ok":true,"state":"dead"`, "bury", "--json")
 }
 
-// C15.53: words that people try first.
-func TestShorterWordsAndOneFlagNamePerIdea(t *testing.T) {
+// C15.53: short names of commands, and old names of flags.
+func TestShortAndOldNames(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
@@ -298,7 +295,7 @@ func TestShorterWordsAndOneFlagNamePerIdea(t *testing.T) {
 			t.Errorf("%v: %q, want %q", tt.args, out, tt.want)
 		}
 	}
-	if code, _, errs := r.run("job", "reschedule", "q", "d"); code != exitMisuse || !strings.Contains(errs, "say when: --delay 1h") {
+	if code, _, errs := r.run("job", "reschedule", "q", "d"); code != exitUsage || !strings.Contains(errs, "the time is missing; give --delay 1h") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 	for _, args := range [][]string{{"reserve"}, {"dead", "purge"}, {"dead", "requeue"}, {"queue", "purge"}, {"nack"}} {
@@ -322,8 +319,8 @@ func TestQueueSetRetain(t *testing.T) {
 	}
 }
 
-// What goes wrong for many queues in the same way is said once, and in one line.
-func TestOneFaultOfManyIsSaidOnce(t *testing.T) {
+// A repeated error is printed once, on one line.
+func TestMessageJoinsErrors(t *testing.T) {
 	t.Parallel()
 	gone := duly.Errorf(duly.CodeUnavailable, "nobody answers")
 	for _, tt := range []struct {
@@ -340,46 +337,46 @@ func TestOneFaultOfManyIsSaidOnce(t *testing.T) {
 	}
 }
 
-// What is wrong with 0s is told with the bound of the flag, not of durations.
-func TestADurationOfNothingIsToldItsBound(t *testing.T) {
+// The error for 0s has the bounds of the flag.
+func TestZeroDurationErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for want, args := range map[string][]string{
-		`--lease can't be "0s": it must be between 100ms and 366d`:    {"push", "q", "x", "--lease", "0s"},
-		`--limit-per can't be "0s": it must be between 1s and 366d`:   {"token", "create", "--rights", "produce", "--limit-produce", "1", "--limit-per", "0s"},
-		`--interval can't be "0s": it must be at least 100ms`:         {"top", "--interval", "0s"},
-		`--ttl can't be "0s": it must be at least 1ms`:                {"push", "q", "x", "--ttl", "0s"},
+		`--lease cannot be "0s": it must be between 100ms and 366d`:   {"push", "q", "x", "--lease", "0s"},
+		`--limit-per cannot be "0s": it must be between 1s and 366d`:  {"token", "create", "--rights", "produce", "--limit-produce", "1", "--limit-per", "0s"},
+		`--interval cannot be "0s": it must be at least 100ms`:        {"top", "--interval", "0s"},
+		`--ttl cannot be "0s": it must be at least 1ms`:               {"push", "q", "x", "--ttl", "0s"},
 		`--delay and --due are both set, give one of them`:            {"push", "q", "x", "--delay", "1s", "--due", "2030-01-01T00:00:00Z"},
 		`--tries is 65536, must be between 1 and 65535; see: duly qu`: {"queue", "set", "q", "--tries", "65536"},
 	} {
-		if code, _, errs := r.run(args...); code != exitMisuse || !strings.HasPrefix(errs, "duly: invalid: "+want) {
+		if code, _, errs := r.run(args...); code != exitUsage || !strings.HasPrefix(errs, "duly: invalid: "+want) {
 			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, want)
 		}
 	}
 }
 
-// What is no number is told the flag's bounds, in words that are not Go's.
-func TestWhatIsNoNumberIsToldItsBounds(t *testing.T) {
+// The error for an invalid number has the bounds of the flag.
+func TestInvalidNumberErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for want, args := range map[string][]string{
-		`--priority can't be "high": write a whole number between -1000 and 1000;`: {"push", "q", "x", "--priority", "high"},
-		`--max-jobs can't be "0": write a number from 1 on, or none;`:              {"queue", "set", "q", "--max-jobs", "0"},
-		`--tries can't be "0": write a number from 1 on;`:                          {"queue", "set", "q", "--tries", "0"},
+		`--priority cannot be "high": write a whole number between -1000 and 1000;`: {"push", "q", "x", "--priority", "high"},
+		`--max-jobs cannot be "0": write a number of at least 1, or none;`:          {"queue", "set", "q", "--max-jobs", "0"},
+		`--tries cannot be "0": write a number of at least 1;`:                      {"queue", "set", "q", "--tries", "0"},
 	} {
-		if code, _, errs := r.run(args...); code != exitMisuse || !strings.HasPrefix(errs, "duly: invalid: "+want) {
+		if code, _, errs := r.run(args...); code != exitUsage || !strings.HasPrefix(errs, "duly: invalid: "+want) {
 			t.Errorf("%v: exit %d, %s; want %s", args, code, errs, want)
 		}
 	}
 }
 
-// A burst bounds nothing on a queue without a rate, and is not taken silently.
-func TestABurstGoesWithARate(t *testing.T) {
+// queue set refuses a burst without a rate, because it would limit nothing.
+func TestBurstNeedsRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	refused := func(args ...string) {
 		t.Helper()
-		if code, _, errs := r.run(args...); code != exitMisuse || !strings.Contains(errs, "--burst goes with a rate") {
+		if code, _, errs := r.run(args...); code != exitUsage || !strings.Contains(errs, "--burst needs a rate") {
 			t.Errorf("%v: exit %d, %s", args, code, errs)
 		}
 	}
@@ -389,14 +386,14 @@ func TestABurstGoesWithARate(t *testing.T) {
 	refused("queue", "set", "q", "--rate", "none", "--burst", "5")
 }
 
-// What was meant is guessed where it is near; of three letters two are not few.
-func TestOnlyWhatIsNearIsSuggested(t *testing.T) {
+// Only similar commands are suggested. Short words accept one different letter.
+func TestSuggestCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for word, want := range map[string]string{
-		"foo": `there is no command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs or topic?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
+		"foo": `no such command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs or topic?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
 	} {
-		if code, _, errs := r.run(word); code != exitMisuse || !strings.Contains(errs, want) {
+		if code, _, errs := r.run(word); code != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, want %q", word, code, errs, want)
 		}
 	}

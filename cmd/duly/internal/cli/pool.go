@@ -20,10 +20,10 @@ func poolCommand(a *app) *cobra.Command {
 
 func poolListCommand(a *app) *cobra.Command {
 	cmd := a.command("list", "List the pools of a server",
-		`The server is asked at its admin address. The pool default is the one of its own engine.`,
+		`Needs the server's admin address. The pool default is the server's own engine.`,
 		`  duly pool list`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			return a.withAdmin(ctx, func(admin Admin, _ place) error {
+			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
 				pools, err := admin.Pools(ctx)
 				if err != nil {
 					return err
@@ -44,18 +44,19 @@ func poolListCommand(a *app) *cobra.Command {
 				return nil
 			})
 		})
+
 	cmd.Args = noArgs
 	return cmd
 }
 
 func poolStatusCommand(a *app) *cobra.Command {
-	cmd := a.command("status [NAMESPACE]", "Show which namespaces move, and what is left of them",
-		`Lists the namespaces that move from one pool to another, with the jobs that are left in the old one. Of one namespace it
-tells the pool, also if it does not move.`,
+	cmd := a.command("status [NAMESPACE]", "Show the namespaces that move, and their remaining jobs",
+		`Lists the namespaces that move from one pool to another, with the jobs that remain in the old pool. For one
+namespace it prints the pool, even if it does not move.`,
 		`  duly pool status
   duly pool status shop --json`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withAdmin(ctx, func(admin Admin, _ place) error {
+			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
 				moves, err := admin.Moves(ctx, strings.Join(args, ""))
 				if err == nil {
 					p.moves(moves)
@@ -63,11 +64,12 @@ tells the pool, also if it does not move.`,
 				return err
 			})
 		})
-	cmd.Args = wants("[NAMESPACE]")
+
+	cmd.Args = takesArgs("[NAMESPACE]")
 	return cmd
 }
 
-// moves prints where namespaces are.
+// moves prints the pools and moves of namespaces.
 func (p *printer) moves(moves []duly.MoveState) {
 	if p.json {
 		for i := range moves {
@@ -75,27 +77,29 @@ func (p *printer) moves(moves []duly.MoveState) {
 		}
 		return
 	}
-	t := p.newTable("NAMESPACE", "POOL", "FROM", "PHASE", "SINCE", ">QUEUES", "LEFT THERE")
+	t := p.newTable("NAMESPACE", "POOL", "FROM", "PHASE", "SINCE", ">QUEUES", "REMAINING")
 	for i := range moves {
 		m := &moves[i]
 		since := ""
 		if m.From != "" {
 			since = relative(m.Since, p.now())
 		}
-		t.add(txt(m.Namespace), txt(m.Pool), txt(m.From), txt(string(m.Phase)), txt(since), txt(countOr(m)), txt(leftText(m)))
+		t.add(txt(m.Namespace), txt(m.Pool), txt(m.From), txt(string(m.Phase)), txt(since), txt(queueCountText(m)),
+			txt(remainingText(m)))
 	}
 	t.flush()
 }
 
-func countOr(m *duly.MoveState) string {
+// queueCountText returns the number of queues that move, "" if none do.
+func queueCountText(m *duly.MoveState) string {
 	if m.From == "" {
 		return ""
 	}
 	return countText(int64(m.Queues))
 }
 
-// leftText tells what a move waits for.
-func leftText(m *duly.MoveState) string {
+// remainingText returns the jobs for which a move waits.
+func remainingText(m *duly.MoveState) string {
 	var parts []string
 	for _, state := range duly.States {
 		if n := *m.Left.Of(state); n > 0 {
@@ -105,27 +109,27 @@ func leftText(m *duly.MoveState) string {
 	return strings.Join(parts, ", ")
 }
 
-// lookEvery is how often a command asks how far a move is.
-const lookEvery = time.Second
+// moveInterval is the time between two requests for the state of a move.
+const moveInterval = time.Second
 
 func poolMoveCommand(a *app) *cobra.Command {
 	var to string
 	detach := false
 	cmd := a.command("move NAMESPACE --to POOL", "Move a namespace to another pool while it is in use",
-		`New jobs go to the new pool at once, and the old one is worked off; no client has to do anything, and tokens stay. The
-command shows how far it is and ends when the old pool is empty and its queues are removed. To stop it leaves the move
-going on; said again it looks at it again. Dead jobs do not go by themselves: requeue or purge them. --to the pool that
-the namespace comes from turns a move around.`,
+		`New jobs go to the new pool at once, and workers empty the old pool. Clients and tokens need no change. The command
+shows the progress, and ends when the old pool is empty and its queues are removed. If the command is stopped, the
+move continues, and the same command shows its progress again. Dead jobs stay until they are requeued or purged. --to
+with the old pool reverses a move.`,
 		`  duly pool move shop --to orders
   duly pool move shop --to orders --detach`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if to == "" {
-				return misusef("say where to: --to POOL")
+				return usageErrorf("the pool is missing; give --to POOL")
 			}
-			return a.withAdmin(ctx, func(admin Admin, _ place) error {
+			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
 				m, err := admin.Move(ctx, args[0], to)
-				err = adviseOn(duly.CodeNotFound, err, "see which there are: %s queues --namespaces", a.program())
-				err = adviseOn(duly.CodeConflict, err, "see how far it is: %s pool status %s", a.program(), shellQuote(args[0]))
+				err = withHintFor(duly.CodeNotFound, err, "see the namespaces: %s queues --namespaces", a.program())
+				err = withHintFor(duly.CodeConflict, err, "see its progress: %s pool status %s", a.program(), shellQuote(args[0]))
 				if err != nil || detach {
 					if err == nil {
 						p.moves([]duly.MoveState{m})
@@ -135,66 +139,69 @@ the namespace comes from turns a move around.`,
 				return a.watchMove(ctx, p, admin, m)
 			})
 		})
-	cmd.Args = wants("NAMESPACE")
+
+	cmd.Args = takesArgs("NAMESPACE")
 	cmd.Flags().StringVar(&to, "to", "", "`name` of the pool")
-	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait for its end")
+	cmd.Flags().BoolVar(&detach, "detach", false, "do not wait for the end")
 	return cmd
 }
 
-// watchMove waits for the end of a move.
+// watchMove shows the progress of a move until its end.
 func (a *app) watchMove(ctx context.Context, p *printer, admin Admin, m duly.MoveState) error {
 	bar := a.newProgress("move", 0)
 	defer bar.end()
-	var most int64
-	var told duly.MovePhase
+	var total int64 // the largest number of remaining jobs
+	var printed duly.MovePhase
 	for m.From != "" {
-		if bar == nil && told != m.Phase {
-			told = m.Phase
-			a.tellStage(&m)
+		if bar == nil && printed != m.Phase {
+			printed = m.Phase
+			a.printMovePhase(&m)
 		}
+
 		moves, err := admin.Moves(ctx, m.Namespace)
 		if ctx.Err() != nil {
-			return a.leaveMove(ctx, m.Namespace)
+			return a.endWatch(ctx, m.Namespace)
 		}
 		if err != nil {
 			return err
 		}
+
 		m = moves[0]
-		left := int64(0)
+		remaining := int64(0)
 		for _, state := range duly.States {
-			left += *m.Left.Of(state)
+			remaining += *m.Left.Of(state)
 		}
-		most = max(most, left)
-		bar.set(most-left, most, 0)
+		total = max(total, remaining)
+		bar.set(total-remaining, total, 0)
 		if m.From == "" {
 			break
 		}
-		if clock.Sleep(ctx, a.env.Clock, lookEvery) != nil {
-			return a.leaveMove(ctx, m.Namespace)
+		if clock.Sleep(ctx, a.env.Clock, moveInterval) != nil {
+			return a.endWatch(ctx, m.Namespace)
 		}
 	}
 	p.moves([]duly.MoveState{m})
 	return nil
 }
 
-// tellStage is what somebody sees of a move who sees no bar: a line for each of
-// its stages.
-func (a *app) tellStage(m *duly.MoveState) {
+// printMovePhase prints a line for a phase of a move, if there is no progress bar.
+func (a *app) printMovePhase(m *duly.MoveState) {
 	if a.json {
 		return
 	}
-	now := "its queues are made there"
+	text := "its queues are created there"
 	if m.Phase == duly.Draining {
-		now = "new jobs go there, and " + m.From + " is worked off"
-		if left := leftText(m); left != "" {
-			now += ": " + left
+		text = "new jobs go there, and workers empty " + m.From
+		if remaining := remainingText(m); remaining != "" {
+			text += ": " + remaining
 		}
 	}
-	fmt.Fprintf(a.env.Stderr, "%s moves from %s to %s: %s\n", m.Namespace, m.From, m.Pool, now)
+	fmt.Fprintf(a.env.Stderr, "%s moves from %s to %s: %s\n", m.Namespace, m.From, m.Pool, text)
 }
 
-// leaveMove ends a command that was told to stop while it watched a move.
-func (a *app) leaveMove(ctx context.Context, namespace string) error {
-	a.remark(fmt.Sprintf("the move goes on without this command; see: %s pool status %s", a.program(), shellQuote(namespace)))
+// endWatch ends a command that was interrupted while it watched a move.
+func (a *app) endWatch(ctx context.Context, namespace string) error {
+	a.noteOnTerminal("the move continues without this command; see: %s pool status %s",
+		a.program(), shellQuote(namespace))
 	return ctx.Err()
 }

@@ -34,8 +34,8 @@ func poolRig(t *testing.T) (r *rig, orders *model.Engine) {
 	return r, orders
 }
 
-// A server with pools: they are listed, a token places a namespace, a namespace
-// moves, and the pool that is not there is unavailable alone.
+// A server with pools lists them, places a namespace with a token, and moves a namespace. A
+// pool that cannot be reached does not affect the others.
 func TestPools(t *testing.T) {
 	t.Parallel()
 	r, orders := poolRig(t)
@@ -74,7 +74,7 @@ func TestPools(t *testing.T) {
 		{"duly: conflict: ", []string{"pool", "move", "shop", "--to", "down"}},
 		{"duly: invalid: ", []string{"pool", "move", "shop", "--to", "nowhere"}},
 		{`duly: not_found: nothing is known of namespace "shpo"`, []string{"pool", "move", "shpo", "--to", "orders"}},
-		{"duly: invalid: say where to: --to POOL", []string{"pool", "move", "shop"}},
+		{"duly: invalid: the pool is missing; give --to POOL", []string{"pool", "move", "shop"}},
 		{"duly: unsupported: ", []string{"backup", "--pool", "orders", filepath.Join(t.TempDir(), "b.db")}},
 	} {
 		if code, _, errs := r.run1(tt.args...); code == exitOK || !strings.HasPrefix(errs, tt.want) {
@@ -86,7 +86,7 @@ func TestPools(t *testing.T) {
 	}
 }
 
-func TestPoolsThatCanNotBeServed(t *testing.T) {
+func TestServeRejectsPools(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"orders", "=model:orders", "a/b=model:orders", "default=model:orders", "orders="} {
 		r := newRig(t)
@@ -109,7 +109,7 @@ func (ending) Moves(_ context.Context, namespace string) ([]duly.MoveState, erro
 	return []duly.MoveState{{Placement: duly.Placement{Namespace: namespace, Pool: "orders"}}}, nil
 }
 
-func TestAMoveIsWatchedToItsEnd(t *testing.T) {
+func TestPoolMoveWaitsForEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var out, errs strings.Builder
@@ -138,8 +138,8 @@ func (s *staged) Moves(context.Context, string) ([]duly.MoveState, error) {
 	return next, nil
 }
 
-// Without a terminal there is no bar, but a line for each stage of a move.
-func TestAMoveTellsItsStagesWithoutATerminal(t *testing.T) {
+// Without a terminal, pool move prints a line for each phase.
+func TestPoolMovePrintsPhases(t *testing.T) {
 	t.Parallel()
 	for _, asJSON := range []bool{false, true} {
 		r := newRig(t)
@@ -155,9 +155,9 @@ func TestAMoveTellsItsStagesWithoutATerminal(t *testing.T) {
 		env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return admin, nil }
 		ended := make(chan int)
 		go func() { ended <- Run(t.Context(), env) }()
-		code := r.passing(ended, lookEvery)
-		want := "shop moves from default to orders: its queues are made there\n" +
-			"shop moves from default to orders: new jobs go there, and default is worked off: 12 ready, 1 dead\n"
+		code := r.passing(ended, moveInterval)
+		want := "shop moves from default to orders: its queues are created there\n" +
+			"shop moves from default to orders: new jobs go there, and workers empty default: 12 ready, 1 dead\n"
 		if asJSON {
 			want = ""
 		}
@@ -195,9 +195,8 @@ func (s interrupted) Moves(ctx context.Context, _ string) ([]duly.MoveState, err
 	return nil, duly.Unanswered(ctx.Err())
 }
 
-// Whoever stops looking at a move is told that it goes on, not that the server
-// may be down.
-func TestToStopLookingAtAMoveIsNoFaultOfTheServer(t *testing.T) {
+// An interrupted pool move prints that the move continues, and no hint about the server.
+func TestPoolMoveInterrupted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var out, errs strings.Builder
@@ -210,14 +209,14 @@ func TestToStopLookingAtAMoveIsNoFaultOfTheServer(t *testing.T) {
 	env.Terminal = func(any) bool { return true }
 	code := Run(t.Context(), env)
 	told := errs.String()
-	if code != exitFailed || !strings.HasSuffix(told, "duly: interrupted\n") || !strings.Contains(told, "the move goes on without this command") {
+	if code != exitFailed || !strings.HasSuffix(told, "duly: interrupted\n") || !strings.Contains(told, "the move continues without this command") {
 		t.Errorf("exit %d, %q", code, told)
 	}
 }
 
-// C15.29: an import into a server puts the jobs of every namespace where they
-// belong, and its tokens by their hashes alone.
-func TestImportLmstfyIntoAServer(t *testing.T) {
+// C15.29: an import into a server stores the jobs of each namespace in its pool, and tokens
+// by their hashes.
+func TestImportLmstfyIntoServer(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
 	const id, token = "01HF7YAT00041061050R000000", "01HF7YAT00041061050R000009"
@@ -231,7 +230,7 @@ func TestImportLmstfyIntoAServer(t *testing.T) {
 	redis.Must("HSET", "__throttler_keys__", "default/shop/"+token, `{"read":5,"write":0,"interval":60}`)
 	r, orders := poolRig(t)
 	args := []string{"import", "lmstfy", "--from", redis.URL(), "--journal", filepath.Join(t.TempDir(), "j"), "--pool", "orders"}
-	if out := r.ok1(args...); !strings.HasPrefix(out, "brought over 2 jobs and 1 token from 2 namespaces, 2 queues\n") {
+	if out := r.ok1(args...); !strings.HasPrefix(out, "imported 2 jobs and 1 token from 2 namespaces, 2 queues\n") {
 		t.Errorf("%s", out)
 	}
 	for namespace, engine := range map[string]*model.Engine{"shop": orders, "other": orders} {

@@ -11,7 +11,7 @@ import (
 type printer struct {
 	out    *bufio.Writer
 	json   bool
-	escape bool // escape the characters of JSON that a terminal acts on
+	escape bool // escape control characters in JSON, for a terminal
 	colour bool
 	now    func() time.Time
 }
@@ -19,18 +19,19 @@ type printer struct {
 func (a *app) newPrinter() *printer {
 	terminal := a.env.Terminal(a.env.Stdout)
 	return &printer{
-		out: bufio.NewWriter(a.env.Stdout), json: a.json, now: a.env.Clock.Now, escape: terminal,
+		out: bufio.NewWriter(a.env.Stdout), json: a.json, now: a.env.Clock.Now,
+		escape: terminal,
 		colour: terminal && a.env.Getenv("NO_COLOR") == "" && a.env.Getenv("TERM") != "dumb",
 	}
 }
 
-// flush shows what was printed; a stream does so after each of its values.
+// flush writes the buffered output. A command that streams values calls it after each.
 func (p *printer) flush() error { return p.out.Flush() }
 
-// printf writes text for people. Errors stay in the writer until flush.
+// printf prints text. Its errors are returned by flush.
 func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p.out, format, args...) }
 
-// value writes one JSON value on a line of its own.
+// value prints a JSON value on a line.
 func (p *printer) value(v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -40,7 +41,7 @@ func (p *printer) value(v any) error {
 	return nil
 }
 
-// line writes one JSON text that is made already.
+// line prints an encoded JSON value.
 func (p *printer) line(text []byte) {
 	if p.escape {
 		text = escapeJSON(text)
@@ -49,10 +50,10 @@ func (p *printer) line(text []byte) {
 	p.out.WriteByte('\n')
 }
 
-// style is an SGR sequence's number, "" for plain text.
+// style is the number of an SGR escape sequence, "" for plain text.
 type style string
 
-// The styles that are used: few, and none of them carries meaning alone.
+// The styles. None of them carries a meaning that the text does not have.
 const (
 	plain   style = ""
 	bold    style = "1"
@@ -64,7 +65,7 @@ const (
 	magenta style = "35"
 )
 
-// paint dresses text that is safe to print.
+// paint adds a style to text that is safe to print.
 func (p *printer) paint(s style, text string) string {
 	if !p.colour || s == plain || text == "" {
 		return text

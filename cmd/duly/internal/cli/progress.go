@@ -10,50 +10,50 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// progress is a bar on standard error for work that takes long. It shows only
-// on a terminal; else its methods do nothing. A nil progress is one that does
-// not show.
+// progress is a progress bar on standard error. If that is no terminal, the progress is
+// nil and its methods do nothing.
 type progress struct {
-	out   io.Writer
-	clock clock.Clock
-	name  string
-	total int64 // 0: not known
-	done  int64
-	items int64 // 0: not counted apart
-	bytes bool  // what is counted
-	begun time.Time
-	shown time.Time
+	out     io.Writer
+	clock   clock.Clock
+	name    string
+	total   int64 // 0 if it is not known
+	done    int64
+	counted int64 // the number to show instead of done, 0 for none
+	bytes   bool  // the numbers are bytes
+	start   time.Time
+	drawn   time.Time
 }
 
-// barEvery is how often a bar is drawn.
-const barEvery = 100 * time.Millisecond
+// barInterval is the shortest time between two drawings of a bar.
+const barInterval = 100 * time.Millisecond
 
 func (a *app) newProgress(name string, total int64) *progress {
 	if a.json || !a.env.Terminal(a.env.Stderr) {
 		return nil
 	}
-	return &progress{out: a.env.Stderr, clock: a.env.Clock, name: name, total: total, begun: a.env.Clock.Now()}
+	return &progress{out: a.env.Stderr, clock: a.env.Clock, name: name, total: total, start: a.env.Clock.Now()}
 }
 
-// add moves the bar on; items is what is counted beside it, so far.
-func (b *progress) add(n, items int64) {
+// add adds n to the bar. counted is the number to show instead, 0 for none.
+func (b *progress) add(n, counted int64) {
 	if b != nil {
-		b.set(b.done+n, b.total, items)
+		b.set(b.done+n, b.total, counted)
 	}
 }
 
-// set puts the bar to done of total.
-func (b *progress) set(done, total, items int64) {
+// set sets the bar to done of total.
+func (b *progress) set(done, total, counted int64) {
 	if b == nil {
 		return
 	}
-	b.done, b.total, b.items = done, total, items
-	if now := b.clock.Now(); now.Sub(b.shown) >= barEvery {
-		b.shown = now
+	b.done, b.total, b.counted = done, total, counted
+	if now := b.clock.Now(); now.Sub(b.drawn) >= barInterval {
+		b.drawn = now
 		b.draw(now)
 	}
 }
 
+// draw draws the bar, the number and the rate.
 func (b *progress) draw(now time.Time) {
 	const width = 30
 	text := ""
@@ -62,29 +62,30 @@ func (b *progress) draw(now time.Time) {
 		full := int(part * width)
 		text = fmt.Sprintf("[%s%s] %3.0f%%  ", strings.Repeat("█", full), strings.Repeat("░", width-full), part*100)
 	}
+
 	count := b.done
-	if b.items > 0 {
-		count = b.items
+	if b.counted > 0 {
+		count = b.counted
 	}
-	say := countText
+	format := countText
 	if b.bytes {
-		say = bytesText
+		format = bytesText
 	}
-	text += say(count)
-	if passed := now.Sub(b.begun).Seconds(); passed >= 1 {
-		text += fmt.Sprintf("  %s/s", say(int64(float64(count)/passed)))
+	text += format(count)
+	if passed := now.Sub(b.start).Seconds(); passed >= 1 {
+		text += fmt.Sprintf("  %s/s", format(int64(float64(count)/passed)))
 	}
 	fmt.Fprintf(b.out, "\r\x1b[K%s  %s", b.name, text)
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (b *progress) end() {
-	if b != nil && !b.shown.IsZero() {
+	if b != nil && !b.drawn.IsZero() {
 		fmt.Fprint(b.out, "\r\x1b[K")
 	}
 }
 
-// inputSize is the size of the file behind standard input, 0 for a pipe.
+// inputSize returns the size of the file on standard input, 0 for a pipe.
 func inputSize(in io.Reader) int64 {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -13,24 +13,24 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// tally counts what became of the lines.
-type tally struct {
+// lineCounts counts the results of lines.
+type lineCounts struct {
 	lines, created, merged, exists, failed int64
 
-	last     error // of the last line that was refused
+	lastErr  error // of the last refused line
 	lastLine int64
 }
 
-// mostRefused is how many refused lines are told one by one: what refuses one
-// line, as a queue at its bound, mostly refuses thousands.
-const mostRefused = 10
+// maxShownErrors is the number of refused lines whose errors are printed. If one line is
+// refused, for example because the queue is full, thousands usually are.
+const maxShownErrors = 10
 
-func (t *tally) String() string {
-	text := fmt.Sprintf("%s: %s created", plural(t.lines, "line"), countText(t.created))
+func (c *lineCounts) String() string {
+	text := fmt.Sprintf("%s: %s created", plural(c.lines, "line"), countText(c.created))
 	for _, more := range []struct {
 		n    int64
 		what string
-	}{{t.merged, "merged"}, {t.exists, "existed"}, {t.failed, "failed"}} {
+	}{{c.merged, "merged"}, {c.exists, "existed"}, {c.failed, "failed"}} {
 		if more.n > 0 {
 			text += fmt.Sprintf(", %s %s", countText(more.n), more.what)
 		}
@@ -38,27 +38,33 @@ func (t *tally) String() string {
 	return text
 }
 
-// checkLines returns the misuse of --lines together with a body or an ID. noun is what a
-// line becomes.
+// checkLines returns an error if --lines is used together with a body or an ID. noun is
+// the product of a line: a job or a message.
 func checkLines(body []string, id, noun string) error {
 	if len(body) > 0 && body[0] != "-" {
-		return misusef("--lines reads the bodies from standard input; leave %q out", body[0])
+		return usageErrorf("--lines reads the bodies from standard input; leave %q out", body[0])
 	}
 	if id != "" {
-		return misusef("--id names one %s; with --lines every line is a %s of its own", noun, noun)
+		return usageErrorf("--id names one %s, but with --lines every line is a %s; leave it out", noun, noun)
 	}
 	return nil
 }
 
-// lineSender sends one batch of lines. It returns a result for each, also as the JSON
-// of the HTTP API.
-type lineSender func(ctx context.Context, bodies [][]byte) (results []duly.PushResult, json []byte, err error)
+// lineSender sends batches of lines.
+type lineSender struct {
+	// send returns a result for each line, also as the JSON of the HTTP API.
+	send func(ctx context.Context, bodies [][]byte) (results []duly.PushResult, json []byte, err error)
+	// withHint adds a hint to the error of a line. It may be nil.
+	withHint func(error) error
+	// done is called after the last line. It may be nil.
+	done func(*lineCounts)
+}
 
 // pushLines pushes one job per line.
 func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
-	return a.lines(ctx, p, func(s *session) (lineSender, error) {
+	return a.sendLines(ctx, p, func(s *session) (lineSender, error) {
 		client := a.client(s)
-		return func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
+		send := func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
 			jobs := make([]duly.Job, len(bodies))
 			for i, body := range bodies {
 				jobs[i] = like
@@ -66,53 +72,60 @@ func (a *app) pushLines(ctx context.Context, p *printer, like duly.Job) error {
 			}
 			results, err := client.PushMany(ctx, jobs)
 			return results, wire.PushedForm.Append(nil, results), err
+		}
+		return lineSender{
+			send:     send,
+			withHint: func(err error) error { return a.withFullHint(ctx, s, err, like.Queue) },
+			done:     func(c *lineCounts) { a.noteIfCreated(ctx, s, like.Queue, c.created+c.merged) },
 		}, nil
-	}, func(s *session, t *tally) { a.hintCreated(ctx, s, like.Queue, t.created+t.merged) })
+	})
 }
 
-// lines sends every line of standard input. It reports the first errors of single lines
-// and continues with the others. An error of a whole batch ends the command, and says how
-// far it had come. done, if set, is called after the last line.
-func (a *app) lines(ctx context.Context, p *printer, open func(*session) (lineSender, error), done func(*session, *tally)) error {
-	var t tally
-	err := a.withNew(ctx, func(s *session) error {
-		send, err := open(s)
+// sendLines sends every line of standard input. It prints the first errors of single lines
+// and continues. The error of a whole batch ends the command and says how many lines were
+// sent.
+func (a *app) sendLines(ctx context.Context, p *printer, open func(*session) (lineSender, error)) error {
+	var counts lineCounts
+	err := a.withNewEngine(ctx, func(s *session) error {
+		sender, err := open(s)
 		if err != nil {
 			return err
 		}
-		in := readLines(a.env.Stdin)
+		in := newLineReader(a.env.Stdin)
 		defer in.stop()
 		bar := a.newProgress("push", inputSize(a.env.Stdin))
 		defer bar.end()
-		if err := a.sendBatches(ctx, p, send, in, bar, &t); err != nil {
-			return err
+
+		err = a.sendBatches(ctx, p, &sender, in, bar, &counts)
+		a.printLastError(&sender, &counts)
+		if err == nil && sender.done != nil {
+			sender.done(&counts)
 		}
-		if done != nil {
-			done(s, &t)
-		}
-		return nil
+		return err
 	})
+
 	if err == nil {
 		err = ctx.Err()
 	}
-	a.moreRefused(&t)
 	if err != nil {
-		next := "push the rest: tail -n +%d"
+		hint := "push the rest: tail -n +%d"
 		if errors.Is(err, duly.ErrUnavailable) {
-			next = "of up to 1000 lines behind them it is not known; push the rest, some of it perhaps twice: tail -n +%d"
+			hint = "the next lines, up to 1000, may be sent too; push the rest, some lines perhaps twice: tail -n +%d"
 		}
-		return advise(fmt.Errorf("stopped after %s: %w", t.String(), err), next, t.lines+1)
+		return withHint(fmt.Errorf("stopped after %s: %w", counts.String(), err), hint, counts.lines+1)
 	}
 	if !p.json {
-		p.printf("%s\n", t.String())
+		p.printf("%s\n", counts.String())
 	}
-	if t.failed > 0 {
+	if counts.failed > 0 {
 		return errReported
 	}
 	return nil
 }
 
-func (a *app) sendBatches(ctx context.Context, p *printer, send lineSender, in *lineReader, bar *progress, t *tally) error {
+func (a *app) sendBatches(
+	ctx context.Context, p *printer, sender *lineSender, in *lineReader, bar *progress, counts *lineCounts,
+) error {
 	for {
 		bodies, err := in.next(ctx)
 		if err != nil || len(bodies) == 0 {
@@ -122,13 +135,14 @@ func (a *app) sendBatches(ctx context.Context, p *printer, send lineSender, in *
 		for _, body := range bodies {
 			read += int64(len(body)) + 1
 		}
-		// The batch in flight is finished whatever signal comes.
-		results, json, err := send(context.WithoutCancel(ctx), bodies)
+
+		// A signal does not interrupt the batch in flight.
+		results, json, err := sender.send(context.WithoutCancel(ctx), bodies)
 		if err != nil {
 			return err
 		}
-		a.count(t, results)
-		bar.add(read, t.lines)
+		a.countResults(counts, results)
+		bar.add(read, counts.lines)
 		if p.json {
 			p.lines(json)
 			if err := p.flush(); err != nil {
@@ -138,52 +152,57 @@ func (a *app) sendBatches(ctx context.Context, p *printer, send lineSender, in *
 	}
 }
 
-func (a *app) count(t *tally, results []duly.PushResult) {
+// countResults counts results and prints the first errors.
+func (a *app) countResults(c *lineCounts, results []duly.PushResult) {
 	for _, r := range results {
-		t.lines++
+		c.lines++
 		switch {
 		case r.Err != nil:
-			t.failed++
-			if t.last, t.lastLine = r.Err, t.lines; t.failed <= mostRefused {
-				a.complain(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", t.lines, r.Err), "")
+			c.failed++
+			if c.lastErr, c.lastLine = r.Err, c.lines; c.failed <= maxShownErrors {
+				a.printError(duly.CodeOf(r.Err), fmt.Errorf("line %d: %w", c.lines, r.Err), "")
 			}
 		case r.Outcome == duly.Merged:
-			t.merged++
+			c.merged++
 		case r.Outcome == duly.Exists:
-			t.exists++
+			c.exists++
 		default:
-			t.created++
+			c.created++
 		}
 	}
 }
 
-// moreRefused tells of the last refused line where not all were told one by one,
-// and how many were not.
-func (a *app) moreRefused(t *tally) {
-	if t.failed <= mostRefused {
+// printLastError prints the error of the last refused line and the number of errors that
+// were not printed, if there are any.
+func (a *app) printLastError(sender *lineSender, c *lineCounts) {
+	if c.failed <= maxShownErrors {
 		return
 	}
-	code, err := duly.CodeOf(t.last), fmt.Errorf("line %d: %w", t.lastLine, t.last)
-	if hidden := t.failed - mostRefused - 1; hidden > 0 {
-		err = fmt.Errorf("%w; and %s before it that are not shown, --json has what became of each", err, plural(hidden, "more line"))
+	code, err := duly.CodeOf(c.lastErr), fmt.Errorf("line %d: %w", c.lastLine, c.lastErr)
+	if hidden := c.failed - maxShownErrors - 1; hidden > 0 {
+		err = fmt.Errorf("%w; and %s before it that are not shown, --json prints all results",
+			err, plural(hidden, "more line"))
 	}
-	a.complain(code, err, a.next(nil, code, t.last))
+	last := c.lastErr
+	if sender.withHint != nil {
+		last = sender.withHint(last)
+	}
+	a.printError(code, err, a.hint(nil, code, last))
 }
 
-// lineReader gathers lines while a batch is on its way: up to the bounds of
-// one call, or as many as are there.
+// lineReader collects lines while a batch is in flight, up to the limits of one call.
 type lineReader struct {
-	mu    sync.Mutex
-	room  sync.Cond // signals that lines were taken, or the end
-	lines [][]byte
-	size  int
-	err   error // io.EOF at the end of the input
-	ended bool
+	mu      sync.Mutex
+	room    sync.Cond // signals that lines were taken, or the end
+	lines   [][]byte
+	size    int
+	err     error // io.EOF at the end of the input
+	stopped bool
 
-	ready chan struct{} // holds a token when there is something to take
+	ready chan struct{} // has an element if there may be lines or an error
 }
 
-func readLines(in io.Reader) *lineReader {
+func newLineReader(in io.Reader) *lineReader {
 	r := &lineReader{ready: make(chan struct{}, 1)}
 	r.room.L = &r.mu
 	go r.read(in)
@@ -198,6 +217,7 @@ func (r *lineReader) read(in io.Reader) {
 			return
 		}
 	}
+
 	err := scan.Err()
 	if errors.Is(err, bufio.ErrTooLong) {
 		err = duly.TooLarge("line", "has more than %d bytes", duly.MaxMaxBody)
@@ -211,18 +231,21 @@ func (r *lineReader) read(in io.Reader) {
 	r.wake()
 }
 
-// put waits for room and adds a line; false once nobody takes any more.
+// put waits for room and adds a line. It returns false after stop.
 func (r *lineReader) put(line []byte) bool {
 	r.mu.Lock()
-	for !r.ended && len(r.lines) > 0 && (len(r.lines) >= duly.MaxBatch || r.size+len(line) > duly.MaxBatchBytes) {
+	isFull := func() bool {
+		return len(r.lines) >= duly.MaxBatch || len(r.lines) > 0 && r.size+len(line) > duly.MaxBatchBytes
+	}
+	for !r.stopped && isFull() {
 		r.room.Wait()
 	}
 	r.lines = append(r.lines, line)
 	r.size += len(line)
-	ended := r.ended
+	stopped := r.stopped
 	r.mu.Unlock()
 	r.wake()
-	return !ended
+	return !stopped
 }
 
 func (r *lineReader) wake() {
@@ -232,8 +255,8 @@ func (r *lineReader) wake() {
 	}
 }
 
-// next takes what has gathered; nothing at the end of the input, or when ctx
-// has ended.
+// next waits for lines and returns all of them. It returns none at the end of the input
+// and after ctx has ended.
 func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 	for {
 		if ctx.Err() != nil {
@@ -244,6 +267,7 @@ func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 		r.lines, r.size = nil, 0
 		r.room.Signal()
 		r.mu.Unlock()
+
 		switch {
 		case len(lines) > 0:
 			return lines, nil
@@ -259,10 +283,10 @@ func (r *lineReader) next(ctx context.Context) ([][]byte, error) {
 	}
 }
 
-// stop lets the reading goroutine go at its next line.
+// stop ends the reading goroutine at its next line.
 func (r *lineReader) stop() {
 	r.mu.Lock()
-	r.ended = true
+	r.stopped = true
 	r.room.Signal()
 	r.mu.Unlock()
 }

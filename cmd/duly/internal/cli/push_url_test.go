@@ -7,8 +7,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// A job with --callback makes a push queue, and its destinations are shown.
-func TestPushQueuesByCommand(t *testing.T) {
+// A job with --callback creates a push queue. stats and job get show its destinations.
+func TestPushWithCallback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if code, _, errs := r.run("push", "orders", "x", "--id", "a", "--callback", "https://crm.example/hook", "--on-done", "target:crm", "--on-dead", "https://crm.example/dead"); code != 0 {

@@ -16,21 +16,21 @@ import (
 )
 
 func queueCommand(a *app) *cobra.Command {
-	return a.group("queue", "Set up, empty or remove a queue",
+	return a.group("queue", "Configure, empty or remove a queue",
 		queueSetCommand(a), queuePurgeCommand(a), queueDestroyCommand(a))
 }
 
 func queueSetCommand(a *app) *cobra.Command {
 	var c duly.QueueConfig
-	cmd := a.command("set QUEUE", "Change a queue's defaults and bounds, or make the queue",
-		`Changes only what is given, at once and for all workers; jobs that are there keep what they took when they were
-pushed. Prints the whole configuration.
+	cmd := a.command("set QUEUE", "Change a queue's defaults and bounds, or create the queue",
+		`Changes only the given settings, at once and for all workers. Existing jobs keep the defaults of the time when they
+were pushed. Prints the whole configuration.
 
-With --delivery push, the servers send the jobs to --push-url, or to the callback of a job. That changes only while the
-queue is empty, and brings other defaults: 10 tries within a day, and a lease of 15s.
+With --delivery push, the servers send the jobs to --push-url, or to the callback of a job. It can change only while
+the queue is empty, and it has other defaults: 10 tries within a day, and a lease of 15s.
 
-A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filter, --idle and --target, but not --shards,
---ttl, --retain and --max-jobs.`,
+A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filter, --idle and --target, but not
+--shards, --ttl, --retain and --max-jobs.`,
 		`  duly queue set emails --tries 5 --backoff 15s,3m,10m,1h
   duly queue set emails --rate 50 --burst 100 --max-leased 20
   duly queue set emails --max-jobs 100000 --dead-age 30d --ttl none
@@ -38,42 +38,52 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
   duly queue set events@mailer --order key --max-held 1000
   duly queue set events@billing --filter type=paid --target invoices`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withNew(ctx, func(s *session) error {
+			return a.withNewEngine(ctx, func(s *session) error {
 				if err := checkBurst(ctx, s, args[0], c); err != nil {
 					return err
 				}
 				return a.configure(ctx, p, s, args[0], c)
 			})
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
-	f := cmd.Flags()
-	countVar(f, &c.Shards, "shards", "parts, a power of two up to 256; fixed once the queue is made")
-	countVar(f, &c.Defaults.Tries, "tries", "default: deliveries that may fail before a job is dead")
-	boundVar(f, &c.Defaults.MaxStalls, "max-stalls", "default: run-out leases that a job survives")
-	f.StringVar((*string)(&c.Defaults.Backoff), "backoff", "", "default: wait after a failure, fixed:5s, exp:1s:1h, or `steps` like 15s,3m,1h")
-	leaseVar(f, &c.Defaults.Lease, "default: how long a delivery holds a job")
-	spanVar(f, &c.Defaults.TTL, "ttl", "default: drop a job when it has waited so long")
-	spanVar(f, &c.Defaults.Retain, "retain", "default: keep a finished job and its result so long")
-	spanVar(f, &c.DeadAge, "dead-age", "drop dead jobs that are older")
-	boundVar(f, &c.DeadCount, "dead-count", "drop the oldest dead jobs beyond that number")
-	boundVar(f, &c.MaxJobs, "max-jobs", "refuse a push beyond that many jobs")
-	boundVar(f, &c.MaxLeased, "max-leased", "jobs worked on at once, over all workers")
-	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
-	countVar(f, &c.Rate.Burst, "burst", "deliveries that may come at once after a pause")
-	f.StringVar((*string)(&c.Delivery), "delivery", "", "`how` jobs go out: pull (workers reserve them) or push (servers send them)")
-	f.StringVar(&c.Push.URL, "push-url", "", "where a push queue sends jobs without a callback: a `URL`, target:NAME or none")
-	f.StringVar(&c.Push.OnDone, "on-done", "", "default: `URL` or target:NAME that gets a notice when a job is done, or none")
-	f.StringVar(&c.Push.OnDead, "on-dead", "", "default: `URL` or target:NAME that gets a notice when a job is dead, or none")
-	fixed(cmd, "delivery", string(duly.DeliverPull), string(duly.DeliverPush))
-	groupFlags(cmd, f, &c.Group)
+	a.queueFlags(cmd, &c)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if !anyGiven(cmd) {
-			return misusef("nothing to change was given; %s stats QUEUE shows what is set", a.program())
+		if !anyFlagSet(cmd) {
+			return usageErrorf("nothing to change; %s stats QUEUE shows the settings", a.program())
 		}
 		return nil
 	}
 	return cmd
+}
+
+// queueFlags adds the flags for the settings of a queue.
+func (a *app) queueFlags(cmd *cobra.Command, c *duly.QueueConfig) {
+	f := cmd.Flags()
+	countVar(f, &c.Shards, "shards", "number of shards, a power of two up to 256; it never changes")
+	d := &c.Defaults
+	ruleVars(f, "default: ", jobRules{
+		tries: &d.Tries, maxStalls: &d.MaxStalls, backoff: &d.Backoff, lease: &d.Lease, ttl: &d.TTL, retain: &d.Retain,
+	})
+
+	optionalDurationVar(f, &c.DeadAge, "dead-age", "drop dead jobs that are older")
+	optionalCountVar(f, &c.DeadCount, "dead-count", "drop the oldest dead jobs if there are more")
+	optionalCountVar(f, &c.MaxJobs, "max-jobs", "refuse a push if the queue has this many jobs")
+	optionalCountVar(f, &c.MaxLeased, "max-leased", "maximum number of leased jobs, over all workers")
+	f.Var(rateFlag{&c.Rate.PerSecond}, "rate", "deliveries per second, over all workers, or none")
+	countVar(f, &c.Rate.Burst, "burst", "deliveries at once after a pause")
+
+	f.StringVar((*string)(&c.Delivery), "delivery", "",
+		"`how` jobs are delivered: pull (workers reserve them) or push (servers send them)")
+	f.StringVar(&c.Push.URL, "push-url", "",
+		"where a push queue sends jobs without a callback: a `URL`, target:NAME or none")
+	f.StringVar(&c.Push.OnDone, "on-done", "",
+		"default: `URL` or target:NAME that gets a notice when a job is done, or none")
+	f.StringVar(&c.Push.OnDead, "on-dead", "",
+		"default: `URL` or target:NAME that gets a notice when a job is dead, or none")
+	completeValues(cmd, "delivery", string(duly.DeliverPull), string(duly.DeliverPush))
+	groupFlags(cmd, f, &c.Group)
 }
 
 // configure changes a queue and prints its configuration, with a note if the
@@ -81,11 +91,12 @@ A consumer group TOPIC@GROUP must exist. It also has --order, --max-held, --filt
 func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
 	missing := a.mustExist(ctx, s, queue)
 	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
-		if errors.Is(err, duly.ErrNotFound) || isTopic(err) {
+		if errors.Is(err, duly.ErrNotFound) || errors.Is(missing, duly.ErrConflict) {
 			return missing
 		}
-		return err
+		return a.withConfigureHint(ctx, s, err, queue, patch)
 	}
+
 	q, err := describeQueue(ctx, s, queue)
 	if err != nil {
 		return err
@@ -102,22 +113,34 @@ func (a *app) configure(ctx context.Context, p *printer, s *session, queue strin
 	return nil
 }
 
-// checkBurst refuses a burst on a queue without a rate: it would bound nothing,
-// and who gave it means a limit.
+// withConfigureHint adds a hint to the error of a Configure.
+func (a *app) withConfigureHint(
+	ctx context.Context, s *session, err error, queue string, patch duly.QueueConfig,
+) error {
+	if s.queue(queue).IsGroup() && patch.Group.Order == duly.OrderKeys {
+		err = withHintFor(duly.CodeConflict, err, "see them: %s job list %s", a.program(), shellQuote(queue))
+	}
+	if patch.Shards != 0 {
+		err = withHintFor(duly.CodeUnsupported, err, "") // the text says to leave out shards
+	}
+	return a.withFullHint(ctx, s, err, queue)
+}
+
+// checkBurst refuses a burst for a queue without a rate, because it would limit nothing.
 func checkBurst(ctx context.Context, s *session, queue string, patch duly.QueueConfig) error {
 	if patch.Rate.Burst == 0 || patch.Rate.Limited() {
 		return nil
 	}
-	now := duly.DefaultQueueConfig()
-	if held, err := s.Config(ctx, s.queue(queue)); err == nil {
-		now = held
+	config := duly.DefaultQueueConfig()
+	if current, err := s.Config(ctx, s.queue(queue)); err == nil {
+		config = current
 	} else if !errors.Is(err, duly.ErrNotFound) {
 		return err
 	}
-	if now.With(patch).Rate.Limited() {
+	if config.With(patch).Rate.Limited() {
 		return nil
 	}
-	return advise(duly.Invalid("burst", "goes with a rate, and the queue has none"), "give --rate too")
+	return withHint(duly.Invalid("burst", "needs a rate, and the queue has none"), "give --rate too")
 }
 
 // rateFlag is a number per second, with or without /s, or none.
@@ -137,25 +160,27 @@ func (f rateFlag) Set(text string) error {
 	}
 	n, err := strconv.ParseFloat(strings.TrimSuffix(text, "/s"), 64)
 	if err != nil || !(n > 0) {
-		return misusef("write a number above 0, such as 100 or 100/s (0.1 is one in ten seconds), or none")
+		return usageErrorf("write a number above 0, such as 100 or 100/s (0.1 is one in ten seconds), or none")
 	}
 	*f.to = n
 	return nil
 }
 
 func rateText(r duly.Rate) string {
-	return fmt.Sprintf("%s a second, %s at once", strconv.FormatFloat(r.PerSecond, 'f', -1, 64), countText(int64(r.Burst)))
+	perSecond := strconv.FormatFloat(r.PerSecond, 'f', -1, 64)
+	return fmt.Sprintf("%s a second, %s at once", perSecond, countText(int64(r.Burst)))
 }
 
-// purgeFlags say how much a purge removes.
+// purgeFlags are the flags of a purge.
 type purgeFlags struct {
-	n   int
-	yes bool
+	limit int // 0 for all
+	yes   bool
 }
 
-func (f *purgeFlags) add(flags *pflag.FlagSet, old string) {
-	countVar(flags, &f.n, "limit", "only that many, in the list's order (default: all)")
-	renamed(flags, old, "limit")
+// add adds the flags. oldName is an old name of --limit.
+func (f *purgeFlags) add(flags *pflag.FlagSet, oldName string) {
+	countVar(flags, &f.limit, "limit", "maximum number, in the list's order (default: all)")
+	acceptOldName(flags, oldName, "limit")
 	flags.BoolVar(&f.yes, "yes", false, "don't ask")
 }
 
@@ -163,12 +188,13 @@ func queuePurgeCommand(a *app) *cobra.Command {
 	var f purgeFlags
 	state := ""
 	cmd := a.command("purge QUEUE --state STATE", "Remove the jobs of one state",
-		`Removes all of them, or the first. Leased jobs lose their receipts. Asks first, unless --yes is given.`,
+		`Removes all jobs of the state, or the first ones. Leased jobs lose their receipts. Asks first, unless --yes is
+given.`,
 		`  duly queue purge emails --state ready --yes
   duly queue purge emails --state done --limit 1000 --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if state == "" {
-				return misusef("say which jobs: --state %s", strings.Join(stateNames(), ", "))
+				return usageErrorf("the state is missing; give --state %s", strings.Join(stateNames(), ", "))
 			}
 			s, err := duly.ParseState(state)
 			if err != nil {
@@ -176,16 +202,18 @@ func queuePurgeCommand(a *app) *cobra.Command {
 			}
 			return a.purge(ctx, p, args[0], s, f)
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	cmd.Flags().StringVar(&state, "state", "", "`state` of the jobs: delayed, ready, blocked, leased, dead or done")
-	fixed(cmd, "state", stateNames()...)
+	completeValues(cmd, "state", stateNames()...)
 	f.add(cmd.Flags(), "first")
 	return cmd
 }
 
+// purge removes jobs of one state.
 func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.State, f purgeFlags) error {
-	return a.with(ctx, func(s *session) error {
+	return a.withEngine(ctx, func(s *session) error {
 		q := s.queue(queue)
 		if err := a.mustExist(ctx, s, queue); err != nil {
 			return err
@@ -196,16 +224,19 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 				return err
 			}
 			n := *stats.Sizes.Of(state)
-			if f.n > 0 {
-				n = min(n, int64(f.n))
+			if f.limit > 0 {
+				n = min(n, int64(f.limit))
 			}
-			if err := a.confirm(fmt.Sprintf("this removes %s of %s for good", plural(n, state.String()+" job"), queue)); err != nil {
+			jobs := plural(n, state.String()+" job")
+			if err := a.confirm(fmt.Sprintf("this removes %s of %s permanently", jobs, queue)); err != nil {
 				return err
 			}
 		}
-		n, err := s.Purge(ctx, q, state, f.n)
+
+		n, err := s.Purge(ctx, q, state, f.limit)
 		if err != nil {
-			return adviseOn(duly.CodeUnavailable, err, "some may have been removed; look before you repeat: %s stats %s", a.program(), shellQuote(queue))
+			return withHintFor(duly.CodeUnavailable, err, "some jobs may be removed; check before you repeat: %s stats %s",
+				a.program(), shellQuote(queue))
 		}
 		if p.json {
 			p.line(wire.PurgedForm.Append(nil, n))
@@ -219,37 +250,41 @@ func (a *app) purge(ctx context.Context, p *printer, queue string, state duly.St
 func queueDestroyCommand(a *app) *cobra.Command {
 	yes := false
 	cmd := a.command("destroy QUEUE", "Remove a queue with every job, counter and setting",
-		`Nothing of the queue is left, and nothing can bring it back. Asks first, unless --yes is given.`,
+		`This cannot be undone. Asks first, unless --yes is given.`,
 		`  duly queue destroy emails --yes`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.with(ctx, func(s *session) error {
+			return a.withEngine(ctx, func(s *session) error {
 				if err := a.mustExist(ctx, s, args[0]); err != nil {
 					return err
 				}
 				if !yes {
-					if err := a.confirm("this removes " + args[0] + " with all its jobs and settings for good"); err != nil {
+					what := "this removes " + args[0] + " with all its jobs and settings permanently"
+					if err := a.confirm(what); err != nil {
 						return err
 					}
 				}
-				return a.each(ctx, p, args, "destroyed", func(name string) error { return s.Destroy(ctx, s.queue(name)) })
+				return a.forEach(ctx, p, args, "destroyed", func(name string) error {
+					return s.Destroy(ctx, s.queue(name))
+				})
 			})
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	cmd.Flags().BoolVar(&yes, "yes", false, "don't ask")
 	return cmd
 }
 
-// confirm asks a person before something is removed for good. Where nobody can
-// answer, --yes must have been given.
+// confirm asks before a removal. If there is no terminal to ask on, it returns an error
+// that names --yes.
 func (a *app) confirm(what string) error {
 	if a.json || !a.env.Terminal(a.env.Stdin) || !a.env.Terminal(a.env.Stderr) {
-		return misusef("%s; add --yes if that is meant", what)
+		return usageErrorf("%s; add --yes to confirm", what)
 	}
-	fmt.Fprintf(a.env.Stderr, "%s. Go on? [y/N] ", what)
+	fmt.Fprintf(a.env.Stderr, "%s. Continue? [y/N] ", what)
 	answer, _ := bufio.NewReader(a.env.Stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer == "y" || answer == "yes" {
 		return nil
 	}
-	return advise(errors.New("nothing was removed"), "answer y to go on")
+	return withHint(errors.New("nothing was removed"), "answer y to continue")
 }

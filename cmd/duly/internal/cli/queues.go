@@ -13,63 +13,58 @@ import (
 
 func queuesCommand(a *app) *cobra.Command {
 	var names, namespaces bool
-	cmd := a.command("queues", "List the queues with what they hold",
-		`Lists the queues of the namespace by name. The sizes go by the clock: a delayed job that is due counts as ready.
-With --namespaces it lists the namespaces that have queues instead; a server is asked for them at its admin address.`,
+	cmd := a.command("queues", "List the queues with their sizes",
+		`Lists the queues of the namespace by name. The sizes are computed at call time: a delayed job that is due counts as
+ready. With --namespaces it lists the namespaces with queues instead, which needs the admin address of a server.`,
 		`  duly queues
   duly queues --names
   duly queues --namespaces
   duly queues --json | jq 'select(.stats.sizes.dead > 0) | .name'`,
 		func(ctx context.Context, p *printer, _ []string) error {
 			if namespaces {
-				return a.withAdmin(ctx, func(admin Admin, _ place) error { return listNamespaces(ctx, p, admin) })
+				return a.withAdmin(ctx, func(admin Admin, _ endpoint) error { return listNamespaces(ctx, p, admin) })
 			}
-			return a.with(ctx, func(s *session) error { return listQueues(ctx, p, s, names) })
+			return a.withEngine(ctx, func(s *session) error { return listQueues(ctx, p, s, names) })
 		})
 	cmd.Aliases = []string{"ls"}
 	cmd.Args = noArgs
-	cmd.Flags().BoolVar(&names, "names", false, "the names alone")
-	cmd.Flags().BoolVar(&namespaces, "namespaces", false, "the namespaces instead")
+	cmd.Flags().BoolVar(&names, "names", false, "print only the names")
+	cmd.Flags().BoolVar(&namespaces, "namespaces", false, "list the namespaces instead")
 	return cmd
 }
 
 func listNamespaces(ctx context.Context, p *printer, admin Admin) error {
-	var page duly.PageParams
-	for {
-		names, err := admin.Namespaces(ctx, page)
-		if err == nil {
-			err = p.names(names.Names)
-		}
-		if page.Cursor = names.Next; err != nil || page.Cursor == "" {
-			return err
-		}
-	}
+	list := func(page duly.PageParams) (duly.NamePage, error) { return admin.Namespaces(ctx, page) }
+	return forEachPage(ctx, duly.DefaultPage, list, p.names)
 }
 
-// listQueues prints page by page, so that a long list begins at once. A queue
-// that can't be told of takes no other with it; what is wrong with it comes last.
+// listQueues prints the queues page by page. It leaves out queues that fail, and returns
+// their errors at the end.
 func listQueues(ctx context.Context, p *printer, s *session, namesOnly bool) error {
 	t := p.newTable("QUEUE", ">READY", ">DELAYED", ">BLOCKED", ">LEASED", ">DEAD", ">DONE", ">OLDEST", "NEXT DUE", "")
-	var page duly.PageParams
-	var untold error
-	for {
-		names, err := s.Queues(ctx, s.namespace, page)
-		if err != nil {
+	list := func(page duly.PageParams) (duly.NamePage, error) { return s.Queues(ctx, s.namespace, page) }
+
+	var failures error
+	err := forEachPage(ctx, duly.DefaultPage, list, func(names []string) error {
+		if namesOnly {
+			if err := p.names(names); err != nil {
+				return err
+			}
+			return p.flush()
+		}
+		failures = errors.Join(failures, p.queueRows(ctx, s, t, names))
+		if err := p.flush(); err != nil {
 			return err
 		}
-		if namesOnly {
-			err = p.names(names.Names)
-		} else if e := p.queueRows(ctx, s, t, names.Names); e != nil {
-			untold = errors.Join(untold, e)
+		if errors.Is(failures, duly.ErrUnavailable) {
+			return errReported // ends the list; failures has the errors
 		}
-		if err == nil {
-			err = p.flush()
-		}
-		gone := ctx.Err() != nil || errors.Is(untold, duly.ErrUnavailable)
-		if page.Cursor = names.Next; err != nil || gone || page.Cursor == "" {
-			return errors.Join(err, untold)
-		}
+		return nil
+	})
+	if errors.Is(err, errReported) {
+		return failures
 	}
+	return errors.Join(err, failures)
 }
 
 func (p *printer) names(names []string) error {
@@ -100,11 +95,11 @@ func (p *printer) queueRows(ctx context.Context, s *session, t *table, names []s
 	return errors.Join(errs...)
 }
 
-// describe asks about queues, a few at once, and keeps their order.
+// describe reads stats and configurations of queues, a few concurrently.
 func describe(ctx context.Context, s *session, names []string) ([]wire.Queue, []error) {
-	const atOnce = 8
+	const concurrency = 8
 	queues, errs := make([]wire.Queue, len(names)), make([]error, len(names))
-	slots := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, concurrency)
 	var wg sync.WaitGroup
 	for i, name := range names {
 		slots <- struct{}{}
@@ -126,22 +121,30 @@ func describeQueue(ctx context.Context, s *session, name string) (q wire.Queue, 
 	return q, err
 }
 
-func (t *table) addQueue(q *wire.Queue) {
-	size := func(state duly.State) cell {
-		n := *q.Stats.Sizes.Of(state)
-		if n == 0 {
-			return cell{"0", dim}
-		}
-		return cell{countText(n), stateStyle(state)}
+// sizeCell returns the cell of a size, dimmed if it is 0.
+func sizeCell(sizes *duly.Sizes, state duly.State) cell {
+	n := *sizes.Of(state)
+	if n == 0 {
+		return cell{"0", dim}
 	}
+	return cell{countText(n), stateStyle(state)}
+}
+
+func (t *table) addQueue(q *wire.Queue) {
 	oldest := ""
 	if q.Stats.Sizes.Ready > 0 {
-		oldest = roughly(q.Stats.OldestReady)
+		oldest = shortDuration(q.Stats.OldestReady)
 	}
 	note := ""
 	if q.Config.Paused {
 		note = "paused"
 	}
-	t.add(txt(q.Name), size(duly.StateReady), size(duly.StateDelayed), size(duly.StateBlocked), size(duly.StateLeased),
-		size(duly.StateDead), size(duly.StateDone), txt(oldest), txt(relative(q.Stats.NextDue, t.p.now())), cell{note, yellow})
+
+	row := []cell{txt(q.Name)}
+	for _, state := range []duly.State{
+		duly.StateReady, duly.StateDelayed, duly.StateBlocked, duly.StateLeased, duly.StateDead, duly.StateDone,
+	} {
+		row = append(row, sizeCell(&q.Stats.Sizes, state))
+	}
+	t.add(append(row, txt(oldest), txt(relative(q.Stats.NextDue, t.p.now())), cell{note, yellow})...)
 }

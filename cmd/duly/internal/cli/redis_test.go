@@ -9,10 +9,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// C11.2, C11.3, C11.5, C15.2: what can't be done on Redis is told in one line that
-// says what is wrong and what to do, without a secret, through every way to an
-// engine; a URL that is not written right is misuse.
-func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
+// C11.2, C11.3, C11.5, C15.2: an error of Redis is one line that says what is wrong and
+// what to do, without a secret, in every command. A malformed URL is a usage error.
+func TestRedisErrors(t *testing.T) {
 	t.Parallel()
 	plain, prefix := redistest.Shared(t)
 	locked := redistest.Single(t, redistest.Password("s3cret"),
@@ -32,23 +31,23 @@ func TestWhatIsWrongOnRedisIsToldInOneLine(t *testing.T) {
 		code int
 		says []string
 	}{
-		{"redis://", exitMisuse, []string{"duly: invalid: FLAG ", "names no host"}},
-		{"redis://:s3cret@host/zero", exitMisuse, []string{"option db of FLAG is", "must be a whole number"}},
-		{"redis://host#s3cret", exitMisuse, []string{"FLAG contains a #", "%23"}},
-		{plain.URL() + "?colour=blue", exitMisuse, []string{`FLAG has the unknown option "colour"; there are addr, db, prefix`, "max_body"}},
-		{plain.URL() + "?max_body=many", exitMisuse, []string{`option max_body of FLAG is "many", must be a number of bytes between 1 and 67108864`}},
-		{plain.URL() + "?max_body=0", exitMisuse, []string{`option max_body of FLAG is "0", must be a number of bytes between 1 and 67108864`}},
-		{plain.URL() + "?max_body=67108865", exitMisuse, []string{"option max_body of FLAG is 67108865, must be a number of bytes between 1 and 67108864"}},
-		{plain.URL() + "?max_queues=0", exitMisuse, []string{`option max_queues of FLAG is "0", must be a number between 1 and 2147483647`}},
-		{plain.URL() + "?shards=0", exitMisuse, []string{`option shards of FLAG is "0", must be a power of two between 1 and 256`}},
-		{"sqlite:x.db?max_body=0", exitMisuse, []string{`option max_body of FLAG is "0", must be a number of bytes between 1 and 67108864`}},
-		{"sqlite:", exitMisuse, []string{"the path of FLAG is missing; give the database file"}},
-		{plain.URL() + "?shards=3", exitMisuse, []string{"option shards of FLAG is 3, must be a power of two"}},
-		{plain.URL() + "?durability=tape", exitMisuse, []string{`option durability of FLAG is "tape", must be none, aof or replicas:N`}},
-		{"redis+sentinel://host?master=m&tls_ca=x", exitMisuse, []string{"option tls_ca of FLAG is for rediss://"}},
+		{"redis://", exitUsage, []string{"duly: invalid: FLAG ", "names no host"}},
+		{"redis://:s3cret@host/zero", exitUsage, []string{"option db of FLAG is", "must be a whole number"}},
+		{"redis://host#s3cret", exitUsage, []string{"FLAG contains a #", "%23"}},
+		{plain.URL() + "?colour=blue", exitUsage, []string{`FLAG has the unknown option "colour"; there are addr, db, prefix`, "max_body"}},
+		{plain.URL() + "?max_body=many", exitUsage, []string{`option max_body of FLAG is "many", must be a number of bytes between 1 and 67108864`}},
+		{plain.URL() + "?max_body=0", exitUsage, []string{`option max_body of FLAG is "0", must be a number of bytes between 1 and 67108864`}},
+		{plain.URL() + "?max_body=67108865", exitUsage, []string{"option max_body of FLAG is 67108865, must be a number of bytes between 1 and 67108864"}},
+		{plain.URL() + "?max_queues=0", exitUsage, []string{`option max_queues of FLAG is "0", must be a number between 1 and 2147483647`}},
+		{plain.URL() + "?shards=0", exitUsage, []string{`option shards of FLAG is "0", must be a power of two between 1 and 256`}},
+		{"sqlite:x.db?max_body=0", exitUsage, []string{`option max_body of FLAG is "0", must be a number of bytes between 1 and 67108864`}},
+		{"sqlite:", exitUsage, []string{"the path of FLAG is missing; give the database file"}},
+		{plain.URL() + "?shards=3", exitUsage, []string{"option shards of FLAG is 3, must be a power of two"}},
+		{plain.URL() + "?durability=tape", exitUsage, []string{`option durability of FLAG is "tape", must be none, aof or replicas:N`}},
+		{"redis+sentinel://host?master=m&tls_ca=x", exitUsage, []string{"option tls_ca of FLAG is for rediss://"}},
 		{"redis://:wr0ng@" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at " + locked.Addr(), "password", "check both in the URL"}},
 		{"redis://" + locked.Addr(), exitFailed, []string{"duly: unauthorized: redis at ", "write it into the URL"}},
-		{"redis+sentinel://" + plain.Addr() + "/m", exitMisuse, []string{"duly: invalid: redis at " + plain.Addr() + ": this is no Sentinel; ", "begin the URL with redis://"}},
+		{"redis+sentinel://" + plain.Addr() + "/m", exitUsage, []string{"duly: invalid: redis at " + plain.Addr() + ": this is no Sentinel; ", "begin the URL with redis://"}},
 		{gone.URL() + quick, exitFailed, []string{"duly: unavailable: redis at ", "check that the server runs"}},
 		{"rediss://" + plain.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write redis:// instead of rediss://"}},
 		{"redis://" + tls.Addr() + quick, exitFailed, []string{"duly: unavailable: ", "write rediss:// if it speaks TLS"}},
@@ -94,8 +93,8 @@ func (r *rig) real(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// C4.94: a queue that can't be told of keeps no other from the list.
-func TestQueuesListsTheOthersToo(t *testing.T) {
+// C4.94: queues and top list all queues except the one that fails.
+func TestQueuesListsAllButFailed(t *testing.T) {
 	t.Parallel()
 	server, prefix := redistest.Shared(t)
 	url := server.URL() + "?prefix=" + prefix
@@ -147,9 +146,8 @@ func (r *rig) topped(args ...string) (code int, stdout, stderr string) {
 	return code, stdout, stderr
 }
 
-// C9.11, C13.9, C15.35: what is full is told with what makes room there, and
-// nothing else.
-func TestWhatIsFullIsToldWhatMakesRoomThere(t *testing.T) {
+// C9.11, C13.9, C15.35: the hint of a full error depends on what is full.
+func TestFullErrorHintsOnRedis(t *testing.T) {
 	t.Parallel()
 	server := redistest.Single(t)
 	r := newRig(t)
@@ -176,15 +174,17 @@ func TestWhatIsFullIsToldWhatMakesRoomThere(t *testing.T) {
 	if code, _, errs := r.real("push", "small", "x", "--url", server.URL()); code != exitOK {
 		t.Fatal(errs)
 	}
-	push("small", server.URL(), []string{"is full: max_jobs is 1", "duly queue set QUEUE --max-jobs", "duly queue purge"}, []string{"disk", "memory"})
-	push("other", server.URL()+"?max_queues=1", []string{"has 1 queues, its bound", "duly queue destroy"}, []string{"disk", "memory", "purge", "queue set"})
+	push("small", server.URL(), []string{"is full: max_jobs is 1", "duly queue set small --max-jobs", "duly queue purge small"}, []string{"disk", "memory"})
+	if code, _, errs := r.real("push", "roomy", "x", "--url", server.URL()); code != exitOK {
+		t.Fatal(errs)
+	}
+	push("other", server.URL()+"?max_queues=2", []string{"has 2 queues, its bound", "duly queue destroy"}, []string{"disk", "memory", "purge", "queue set"})
 	server.Must("CONFIG", "SET", "maxmemory", "1")
-	push("small", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it", "duly dead purge"}, []string{"disk", "queue set"})
+	push("roomy", server.URL(), []string{"redis at " + server.Addr(), "memory is full (maxmemory)", "raise it", "duly dead purge"}, []string{"disk", "queue set"})
 }
 
-// C9.9, C15.35: of how a Redis is set up a command warns in lines like those of
-// errors, of what endangers what it does; never on standard output.
-func TestCommandsWarnOfHowRedisIsSetUp(t *testing.T) {
+// C9.9, C15.35: commands warn about settings of Redis that affect them, on standard error.
+func TestCommandsWarnAboutRedisSettings(t *testing.T) {
 	t.Parallel()
 	evicting, good := redistest.Single(t, redistest.MaxMemory("100mb", "allkeys-lru")), redistest.Single(t, redistest.AOF("always"))
 	bad := evicting.URL() + "?eviction=warn&durability=replicas:2&durability_timeout=10ms"
@@ -223,7 +223,7 @@ func TestCommandsWarnOfHowRedisIsSetUp(t *testing.T) {
 	}
 	// Some commands open an engine again and again, and warn once.
 	var said strings.Builder
-	a := &app{hears: hearAll, log: aside{to: &said}}
+	a := &app{warnings: warnAlways, log: deferredLog{to: &said}}
 	for range 2 {
 		e, err := open.Engine(t.Context(), evicting.URL()+"?eviction=warn", open.Log(a.engineLog(bad)))
 		if err != nil {

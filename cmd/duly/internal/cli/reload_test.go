@@ -111,16 +111,16 @@ func (r *reloading) reload(settings, text string) string {
 	return r.errs.next(r.t, text)
 }
 
-// C15.43: a running server takes over what it can, says what it can't, and where
-// something is wrong takes over nothing.
-func TestHUPTakesOverAllOrNothing(t *testing.T) {
+// C15.43: HUP reloads the settings that can change, logs those that need a restart, and
+// changes nothing if the configuration has errors.
+func TestReload(t *testing.T) {
 	t.Parallel()
 	accounts := filepath.Join(t.TempDir(), "accounts")
 	if err := os.WriteFile(accounts, []byte("ada:first-password\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r := startReloading(t, false, "admin_accounts = '"+accounts+"'\n")
-	left, err := readPlace(r.data)
+	left, err := readEndpoint(r.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,14 +144,14 @@ func TestHUPTakesOverAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	same := "admin_accounts = '" + accounts + "'\n"
-	line := r.reload(same+"drain = 'soon'\nlevle = 1\n", "not taken")
-	if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "drain is") || !strings.Contains(line, "levle is no setting") {
+	line := r.reload(same+"drain = 'soon'\nlevle = 1\n", "nothing changed")
+	if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "drain is") || !strings.Contains(line, "levle is not a setting") {
 		t.Errorf("two faults: %s", line)
 	}
 	if got := status("first-password"); got != http.StatusOK {
 		t.Errorf("after a reload with faults: %d", got)
 	}
-	line = r.reload(same+"drain = '5s'\nlmstfy = 'off'\n[log]\nformat = 'json'\nlevel = 'debug'\n", "read again")
+	line = r.reload(same+"drain = '5s'\nlmstfy = 'off'\n[log]\nformat = 'json'\nlevel = 'debug'\n", "reloaded the configuration")
 	for _, want := range []string{`"level":"WARN"`, `"changed":"admin_accounts, log.level, log.format, drain"`, `"needs_restart":"lmstfy"`} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
@@ -162,21 +162,21 @@ func TestHUPTakesOverAllOrNothing(t *testing.T) {
 	}
 	r.errs.next(t, `"level":"DEBUG"`) // of the access log
 	// What needs a restart is still told.
-	if line = r.reload(same+"lmstfy = 'off'\n", "read again"); !strings.Contains(line, `changed="log.level, log.format, drain"`) || !strings.Contains(line, `needs_restart=lmstfy`) {
+	if line = r.reload(same+"lmstfy = 'off'\n", "reloaded the configuration"); !strings.Contains(line, `changed="log.level, log.format, drain"`) || !strings.Contains(line, `needs_restart=lmstfy`) {
 		t.Errorf("back again: %s", line)
 	}
 	// So it is where the new level leaves out what is not so grave.
-	if line = r.reload(same+"lmstfy = 'off'\n[log]\nlevel = 'warn'\n", "read again"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `needs_restart=lmstfy`) {
+	if line = r.reload(same+"lmstfy = 'off'\n[log]\nlevel = 'warn'\n", "reloaded the configuration"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `needs_restart=lmstfy`) {
 		t.Errorf("with level warn: %s", line)
 	}
-	if line = r.reload("", "read again"); !strings.Contains(line, `changed="admin_accounts, log.level"`) || !strings.Contains(line, `level=INFO`) || !strings.Contains(line, `needs_restart=nothing`) {
+	if line = r.reload("", "reloaded the configuration"); !strings.Contains(line, `changed="admin_accounts, log.level"`) || !strings.Contains(line, `level=INFO`) || !strings.Contains(line, `needs_restart=nothing`) {
 		t.Errorf("to the defaults: %s", line)
 	}
 }
 
-// C15.42, C15.43: a certificate that was renewed is shown after HUP, and left for the command
-// line; one that can't be used changes nothing.
-func TestHUPShowsARenewedCertificate(t *testing.T) {
+// C15.42, C15.43: after HUP the server uses and stores a renewed certificate. An invalid one
+// changes nothing.
+func TestReloadCertificate(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	old, renewed := ca.Server("old", "127.0.0.1"), ca.Server("renewed", "127.0.0.1")
@@ -190,7 +190,7 @@ func TestHUPShowsARenewedCertificate(t *testing.T) {
 	put(key, old.Key)
 	settings := "[tls]\ncert = '" + cert + "'\nkey = '" + key + "'\n"
 	r := startReloading(t, false, settings)
-	left, err := readPlace(r.data)
+	left, err := readEndpoint(r.data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,26 +206,26 @@ func TestHUPShowsARenewedCertificate(t *testing.T) {
 		t.Errorf("at first: %s", name)
 	}
 	put(cert, renewed.Cert)
-	if line := r.reload(settings, "not taken"); !strings.Contains(line, "tls.cert and its key can't be used") || shown() != "old" {
+	if line := r.reload(settings, "nothing changed"); !strings.Contains(line, "tls.cert and its key can't be used") || shown() != "old" {
 		t.Errorf("without its key: %s", line)
 	}
 	put(key, renewed.Key)
-	if line := r.reload(settings, "read again"); !strings.Contains(line, "changed=tls.cert") || shown() != "renewed" {
+	if line := r.reload(settings, "reloaded the configuration"); !strings.Contains(line, "changed=tls.cert") || shown() != "renewed" {
 		t.Errorf("with its key: %s", line)
 	}
 	if read1(t, filepath.Join(r.data, certFile)) != read1(t, renewed.Cert) {
 		t.Error("the old certificate is left for the command line")
 	}
-	if line := r.reload("", "read again"); !strings.Contains(line, `needs_restart="tls.cert, tls.key"`) || shown() != "renewed" {
+	if line := r.reload("", "reloaded the configuration"); !strings.Contains(line, `needs_restart="tls.cert, tls.key"`) || shown() != "renewed" {
 		t.Errorf("without TLS: %s", line)
 	}
 }
 
-// A terminal that is closed ends a server that was started in it, as ever.
-func TestHUPOfAClosedTerminalEndsTheServer(t *testing.T) {
+// HUP ends a server whose terminal was closed.
+func TestHangupOfTerminalEndsServer(t *testing.T) {
 	t.Parallel()
 	r := startReloading(t, true, "")
-	r.reload("drain = '5s'\n", "read again")
+	r.reload("drain = '5s'\n", "reloaded the configuration")
 	r.gone()
 	r.hangups <- syscall.SIGHUP
 	if code := r.end(); code != exitOK {

@@ -65,9 +65,9 @@ func (r *rig) ok1(args ...string) string {
 	return out
 }
 
-// C15.3, C15.4: the commands find the server and its admin address by what it
-// left. C15.23: token create. C15.26: check.
-func TestCommandsFindTheLocalServer(t *testing.T) {
+// C15.3, C15.4: commands find the server and its admin address in the data folder. C15.23:
+// token create. C15.26: check.
+func TestCommandsFindLocalServer(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)
 	ok := r.ok1
@@ -80,7 +80,7 @@ func TestCommandsFindTheLocalServer(t *testing.T) {
 	if out := ok("queues", "--namespaces"); out != "default\nshop\n" {
 		t.Errorf("namespaces: %q", out)
 	}
-	if out := ok("check"); out != "looked at 1 job, found 0 faults\n" {
+	if out := ok("check"); out != "checked 1 job, found 0 faults\n" {
 		t.Errorf("check printed %q", out)
 	}
 	if out := ok("__complete", "stats", ""); !strings.HasPrefix(out, "q\n:") {
@@ -88,7 +88,7 @@ func TestCommandsFindTheLocalServer(t *testing.T) {
 	}
 
 	token := strings.TrimSpace(ok("token", "create", "-n", "shop", "--rights", "produce", "--description", "web shop"))
-	left, err := readPlace(r.vars["DULY_DATA"])
+	left, err := readEndpoint(r.vars["DULY_DATA"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,8 +117,8 @@ func TestCommandsFindTheLocalServer(t *testing.T) {
 	}
 }
 
-// A backup that fails leaves neither the file nor a part of it.
-func TestAFailedBackupLeavesNothing(t *testing.T) {
+// A backup that fails leaves no file.
+func TestFailedBackupLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
@@ -141,8 +141,8 @@ func (copying) BackupOf(_ context.Context, _ string, w io.Writer) error {
 	return err
 }
 
-// C15.27: backup writes a file of its owner alone, replaces none unless told
-// to, and writes to standard output for "-".
+// C15.27: only the owner can read a backup. backup replaces a file only with --force, and
+// writes to standard output for "-".
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -171,8 +171,8 @@ func TestBackup(t *testing.T) {
 	}
 }
 
-// C15.35: progress shows on a terminal's standard error alone.
-func TestProgressShowsOnATerminalAlone(t *testing.T) {
+// C15.35: progress is shown only if standard error is a terminal.
+func TestProgressOnlyOnTerminal(t *testing.T) {
 	t.Parallel()
 	for _, tty := range []bool{true, false} {
 		r := newRig(t)
@@ -188,7 +188,7 @@ func TestProgressShowsOnATerminalAlone(t *testing.T) {
 			t.Errorf("terminal %v: standard error has %q", tty, errs.String())
 		}
 	}
-	bar := &progress{out: &strings.Builder{}, clock: clock.NewFake(), name: "check", begun: clock.Epoch.Add(-2 * time.Second)}
+	bar := &progress{out: &strings.Builder{}, clock: clock.NewFake(), name: "check", start: clock.Epoch.Add(-2 * time.Second)}
 	bar.set(50, 200, 0)
 	if got := bar.out.(*strings.Builder).String(); got != "\r\x1b[Kcheck  ["+strings.Repeat("█", 7)+strings.Repeat("░", 23)+"]  25%  50  25/s" {
 		t.Errorf("the bar is %q", got)

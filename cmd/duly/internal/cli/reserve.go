@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// reserveFlags are those of `duly reserve`.
+// reserveFlags are the flags of `duly reserve`.
 type reserveFlags struct {
 	wait     bool
 	timeout  time.Duration
@@ -22,32 +23,33 @@ type reserveFlags struct {
 
 func reserveCommand(a *app) *cobra.Command {
 	f := reserveFlags{max: 1}
-	cmd := a.command("reserve QUEUE…", "Take jobs that are due, and print their receipts",
-		`The jobs are yours until their leases end: settle each by its receipt with ack, nack, release or bury, or hold it
-longer with extend. Several queues are asked in the order given. Without --wait the answer comes at once, and is empty
-if nothing is due. Nothing is taken while waiting.`,
+	cmd := a.command("reserve QUEUE…", "Reserve jobs that are due, and print their receipts",
+		`Settle each job by its receipt with ack, nack, release or bury before its lease ends, or extend the lease with
+extend. Several queues are tried in the given order. Without --wait the command ends at once, without output if no job
+is due. While it waits it holds no job.`,
 		`  duly reserve emails
   duly reserve emails --wait --timeout 1m
   duly reserve urgent emails --limit 10 --lease 5m --json
   receipt=$(duly reserve emails --wait --receipts)`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if f.timeout > 0 && !f.wait {
-				return misusef("--timeout goes with --wait")
+				return usageErrorf("--timeout needs --wait")
 			}
 			if f.receipts && p.json {
-				return misusef("--receipts and --json are both set, give one of them")
+				return usageErrorf("--receipts and --json are both set, give one of them")
 			}
-			return a.with(ctx, func(s *session) error { return a.reserve(ctx, p, s, args, &f) })
+			return a.withEngine(ctx, func(s *session) error { return a.reserve(ctx, p, s, args, &f) })
 		})
-	cmd.Args = wants("QUEUE…")
+
+	cmd.Args = takesArgs("QUEUE…")
 	cmd.ValidArgsFunction = a.completeQueues(0)
 	flags := cmd.Flags()
 	flags.BoolVar(&f.wait, "wait", false, "wait until a job is due")
-	durationVar(flags, &f.timeout, "timeout", "with --wait: how long (default: for ever)")
-	countVar(flags, &f.max, "limit", "the most jobs to take")
-	renamed(flags, "max", "limit")
-	leaseVar(flags, &f.lease, "how long to hold each (default: as the job says)")
-	flags.BoolVar(&f.receipts, "receipts", false, "print the receipts alone, one per line")
+	durationVar(flags, &f.timeout, "timeout", "with --wait: longest wait (default: no limit)")
+	countVar(flags, &f.max, "limit", "maximum number of jobs")
+	acceptOldName(flags, "max", "limit")
+	leaseVar(flags, &f.lease, "duration of the lease (default: the job's)")
+	flags.BoolVar(&f.receipts, "receipts", false, "print only the receipts, one per line")
 	return cmd
 }
 
@@ -57,44 +59,65 @@ func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []stri
 		return err
 	}
 	if f.wait {
-		a.hintMissing(ctx, s, queues)
-		a.remark("waiting for a job of " + queues[0] + others(queues) + "; Ctrl-C ends it")
+		a.noteMissing(ctx, s, queues)
+		a.noteOnTerminal("waiting for a job of %s%s; Ctrl-C ends it", queues[0], andOthers(queues))
 	}
-	deliveries, err := a.take(ctx, s, params, f)
+
+	deliveries, err := a.reserveOrWait(ctx, s, params, f)
 	if err != nil {
-		return err
+		return a.withReserveHint(ctx, s, err, queues)
 	}
 	if len(deliveries) == 0 {
-		a.remark("nothing is due in " + queues[0] + others(queues))
-		a.hintMissing(ctx, s, queues)
+		a.noteOnTerminal("no job is due in %s%s", queues[0], andOthers(queues))
+		a.noteMissing(ctx, s, queues)
 		return nil
 	}
+
 	p.deliveries(deliveries, f.receipts)
 	if err := p.flush(); err != nil {
-		return giveBack(ctx, s, deliveries, err)
+		return releaseAll(ctx, s, deliveries, err)
 	}
 	if f.receipts {
-		a.showTaken(deliveries)
+		a.noteReserved(deliveries)
 	}
 	return nil
 }
 
-func others(queues []string) string {
+// withReserveHint adds a hint to a conflict: a queue is a topic, or a group has a target.
+func (a *app) withReserveHint(ctx context.Context, s *session, err error, queues []string) error {
+	if duly.CodeOf(err) != duly.CodeConflict {
+		return err
+	}
+	for _, name := range queues {
+		if s.queue(name).IsGroup() {
+			return withHint(err, "to remove the target: %s queue set %s --target none", a.program(), shellQuote(name))
+		}
+		if missing := a.mustExist(ctx, s, name); errors.Is(missing, duly.ErrConflict) {
+			return missing
+		}
+	}
+	return err
+}
+
+func andOthers(queues []string) string {
 	if len(queues) == 1 {
 		return ""
 	}
 	return " and " + plural(int64(len(queues)-1), "other queue")
 }
 
-// take reserves, and with --wait waits and reserves again until it has
-// something: what a wait saw may have gone to another.
-func (a *app) take(ctx context.Context, s *session, p duly.ReserveParams, f *reserveFlags) ([]duly.Delivery, error) {
+// reserveOrWait reserves jobs. With --wait it waits and reserves again until it has a
+// job, because another caller may take the job that ended a wait.
+func (a *app) reserveOrWait(
+	ctx context.Context, s *session, p duly.ReserveParams, f *reserveFlags,
+) ([]duly.Delivery, error) {
 	deadline := a.env.Clock.Now().Add(f.timeout)
 	for {
 		deliveries, err := s.Reserve(ctx, p)
 		if err != nil || len(deliveries) > 0 || !f.wait {
 			return deliveries, err
 		}
+
 		wait := duly.MaxWait
 		if f.timeout > 0 {
 			wait = min(wait, deadline.Sub(a.env.Clock.Now()))
@@ -102,14 +125,16 @@ func (a *app) take(ctx context.Context, s *session, p duly.ReserveParams, f *res
 		if wait <= 0 {
 			return nil, nil
 		}
-		if _, err := s.Wait(ctx, duly.WaitParams{Namespace: p.Namespace, Queues: p.Queues, Timeout: wait}); err != nil {
+		params := duly.WaitParams{Namespace: p.Namespace, Queues: p.Queues, Timeout: wait}
+		if _, err := s.Wait(ctx, params); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// giveBack releases what could not be printed, and keeps the reason.
-func giveBack(ctx context.Context, s *session, deliveries []duly.Delivery, why error) error {
+// releaseAll releases the jobs that could not be printed because of cause, and returns
+// cause.
+func releaseAll(ctx context.Context, s *session, deliveries []duly.Delivery, cause error) error {
 	outcomes := make([]duly.Outcome, len(deliveries))
 	for i, d := range deliveries {
 		outcomes[i] = duly.Outcome{Receipt: d.Receipt, As: duly.Release}
@@ -117,10 +142,10 @@ func giveBack(ctx context.Context, s *session, deliveries []duly.Delivery, why e
 	if _, err := s.Settle(context.WithoutCancel(ctx), s.namespace, outcomes); err != nil {
 		return err
 	}
-	return why
+	return cause
 }
 
-// deliveries prints what was taken.
+// deliveries prints reserved jobs.
 func (p *printer) deliveries(deliveries []duly.Delivery, receipts bool) {
 	switch {
 	case receipts:
@@ -133,22 +158,16 @@ func (p *printer) deliveries(deliveries []duly.Delivery, receipts bool) {
 		t := p.newTable("RECEIPT", "ID", ">TRY", "LEASE", ">SIZE", "BODY")
 		for _, d := range deliveries {
 			t.add(txt(string(d.Receipt)), txt(d.ID), txt(fmt.Sprintf("%d/%d", d.Attempt, d.Tries)),
-				txt(roughly(d.LeaseEnd.Sub(d.Now))), txt(bytesText(int64(len(d.Body)))), txt(preview(d.Body, 48)))
+				txt(shortDuration(d.LeaseEnd.Sub(d.Now))), txt(bytesText(int64(len(d.Body)))), txt(preview(d.Body, 48)))
 		}
 		t.flush()
 	}
 }
 
-// showTaken tells a person whose shell keeps the receipts what they are for.
-func (a *app) showTaken(deliveries []duly.Delivery) {
+// noteReserved prints the jobs for a person whose shell captures the receipts.
+func (a *app) noteReserved(deliveries []duly.Delivery) {
 	for _, d := range deliveries {
-		a.remark(fmt.Sprintf("took %s from %s for %s: %s", d.ID, d.Queue, roughly(d.LeaseEnd.Sub(d.Now)), preview(d.Body, 48)))
-	}
-}
-
-// remark is a line for a person who watches: only on a terminal.
-func (a *app) remark(text string) {
-	if !a.json && a.env.Terminal(a.env.Stderr) {
-		fmt.Fprintf(a.env.Stderr, "%s\n", oneLine(text))
+		a.noteOnTerminal("reserved %s from %s for %s: %s",
+			d.ID, d.Queue, shortDuration(d.LeaseEnd.Sub(d.Now)), preview(d.Body, 48))
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/dulymq/duly/sqliteengine"
 )
 
-// restoreView is what `duly restore --json` prints.
+// restoreView is the JSON of `duly restore`.
 type restoreView struct {
 	File  string `json:"file"`
 	From  string `json:"from"`
@@ -24,19 +24,20 @@ type restoreView struct {
 
 func restoreCommand(a *app) *cobra.Command {
 	discard := false
-	cmd := a.command("restore FILE", "Replace the store by a backup, after a check of it",
-		`Stop the server and its workers first: a store that a process has open is refused. FILE is a backup, or "-" for one
-on standard input. It is copied beside the store and checked there, as by check. Then it takes the store's name at once:
-a restore that is killed leaves the old store or the new one. The old store stays as NAME.before-restore-TIME.
+	cmd := a.command("restore FILE", "Replace the store by a backup, after checking it",
+		`Stop the server and its workers first: restore refuses a store that a process has open. FILE is a backup, or "-" for
+standard input. It is copied to the folder of the store and checked like by duly check. Then it atomically gets the
+store's name: a restore that is killed leaves the old store or the new one. The old store is renamed to
+NAME.before-restore-TIME.
 
-The store is the file of --url, or duly.db in the data folder. Jobs that were pushed after the backup are not in it.
-Jobs that were finished after it run again. Leases of its moment run out, which counts as a stall.`,
+The store is the file of --url, or duly.db in the data folder. Jobs that were pushed after the backup are lost. Jobs
+that finished after the backup run again. Leases at the time of the backup expire, which counts as a stall.`,
 		`  duly restore duly-2030-01-01.db
   duly restore duly-2030-01-01.db --url sqlite:/var/lib/duly/duly.db
   zstd -dc duly.db.zst | duly restore -
-  duly restore duly-data/duly.db.before-restore-20300101-063000   # the way back`,
+  duly restore duly-data/duly.db.before-restore-20300101-063000   # to undo it`,
 		func(ctx context.Context, p *printer, args []string) error { return a.restore(ctx, p, args[0], discard) })
-	cmd.Args = wants("FILE")
+	cmd.Args = takesArgs("FILE")
 	cmd.Flags().BoolVar(&discard, "discard-old", false, "remove the old store instead of keeping it")
 	return cmd
 }
@@ -49,7 +50,7 @@ func (a *app) restore(ctx context.Context, p *printer, from string, discard bool
 	params := sqliteengine.RestoreParams{From: from, DiscardOld: discard, Clock: a.env.Clock}
 	if from == "-" {
 		if a.env.Terminal(a.env.Stdin) {
-			return misusef("FILE is -, and standard input is a terminal; pipe a backup into it")
+			return usageErrorf("FILE is -, but standard input is a terminal; pipe a backup into it")
 		}
 		params.From, params.Reader = "the backup on standard input", a.env.Stdin
 	}
@@ -59,8 +60,9 @@ func (a *app) restore(ctx context.Context, p *printer, from string, discard bool
 	done, err := open.Restore(ctx, url, params)
 	bars.end()
 	if err != nil {
-		return a.adviseOnRestore(inStoreURL(err, url, "--url"), url)
+		return a.withRestoreHint(namingURLFlag(err, url, "--url"), url)
 	}
+
 	if p.json {
 		return p.value(restoreView{done.Path, from, done.Jobs, done.Bytes, done.Kept})
 	}
@@ -72,11 +74,11 @@ func (a *app) restore(ctx context.Context, p *printer, from string, discard bool
 	return nil
 }
 
-// storeFile is the store of a server that was given no engine, in its data folder.
+// storeFile is the default store of a server in its data folder.
 const storeFile = "duly.db"
 
-// storeToReplace returns the URL of the store. The server does not run, so its
-// address, by which other commands find it, says nothing.
+// storeToReplace returns the URL of the store. The server does not run, so the command
+// cannot use the address in the data folder.
 func (a *app) storeToReplace() (string, error) {
 	if url := a.setting(a.url, "DULY_URL"); url != "" {
 		return url, nil
@@ -91,23 +93,23 @@ func (a *app) storeToReplace() (string, error) {
 			return open.File(path), nil
 		}
 	}
-	return "", misusef("there is no %s in %s; name the store to restore: --url sqlite:PATH",
+	return "", usageErrorf("no %s in %s; name the store to restore: --url sqlite:PATH",
 		storeFile, strings.Join(folders, " or "))
 }
 
-// adviseOnRestore takes away what an error's code advises: that is for a server or
-// for a queue. The error says what to do itself.
-func (a *app) adviseOnRestore(err error, url string) error {
-	if remote(url) {
-		return adviseOn(duly.CodeUnsupported, err, "write: %s restore FILE --url sqlite:PATH", a.program())
+// withRestoreHint removes the hints of codes that are for a server or a queue. The errors
+// of a restore say what to do.
+func (a *app) withRestoreHint(err error, url string) error {
+	if isRemote(url) {
+		return withHintFor(duly.CodeUnsupported, err, "write: %s restore FILE --url sqlite:PATH", a.program())
 	}
 	for _, code := range []duly.Code{duly.CodeUnavailable, duly.CodeUnsupported, duly.CodeCorrupt} {
-		err = adviseOn(code, err, "")
+		err = withHintFor(code, err, "")
 	}
-	return adviseOn(duly.CodeNotFound, err, "check the path")
+	return withHintFor(duly.CodeNotFound, err, "check the path")
 }
 
-// stageBars shows the stages of a restore, one bar after the other.
+// stageBars shows a progress bar for each stage of a restore.
 type stageBars struct {
 	a     *app
 	stage sqliteengine.RestoreStage

@@ -52,8 +52,8 @@ func (r *rig) names(store string) string {
 	return strings.Join(ids, " ")
 }
 
-// C15.55: restore puts a backup in the place of the store, says where the old one
-// is, and finds the store as the server does that is not running.
+// C15.55: restore replaces the store by a backup and prints the name of the old store. It
+// finds the store of a server that does not run.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
@@ -82,8 +82,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// A backup may be brought through a pipe, and the store found in the folder of the
-// user's state.
+// restore reads a backup from a pipe, and finds the store in the user's state folder.
 func TestRestoreFromStandardInput(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
@@ -105,7 +104,7 @@ func TestRestoreFromStandardInput(t *testing.T) {
 	}
 }
 
-func TestRestoreShowsItsStagesOnATerminal(t *testing.T) {
+func TestRestoreShowsStages(t *testing.T) {
 	t.Parallel()
 	r, _, backup := restoreRig(t)
 	r.tty = true
@@ -115,8 +114,8 @@ func TestRestoreShowsItsStagesOnATerminal(t *testing.T) {
 	}
 }
 
-// C15.35: what is refused says what to do, and not what other commands advise.
-func TestRestoreSaysWhatToDoNext(t *testing.T) {
+// C15.35: errors of restore have hints of their own.
+func TestRestoreHints(t *testing.T) {
 	t.Parallel()
 	r, store, backup := restoreRig(t)
 	bad := filepath.Join(t.TempDir(), "bad.db")
@@ -130,12 +129,12 @@ func TestRestoreSaysWhatToDoNext(t *testing.T) {
 		code int
 		want string
 	}{
-		{nil, nil, exitMisuse, "duly: invalid: duly restore lacks its FILE" + help},
-		{map[string]string{}, []string{backup}, exitMisuse,
-			"duly: invalid: there is no duly.db in ./duly-data; name the store to restore: --url sqlite:PATH" + help},
+		{nil, nil, exitUsage, "duly: invalid: duly restore needs FILE" + help},
+		{map[string]string{}, []string{backup}, exitUsage,
+			"duly: invalid: no duly.db in ./duly-data; name the store to restore: --url sqlite:PATH" + help},
 		{nil, []string{backup + "x"}, exitFailed,
 			"duly: not_found: the backup " + backup + "x can't be read: no such file or directory; check the path\n"},
-		{nil, []string{store}, exitMisuse, "duly: invalid: " + store + " is the store itself; give the file of a backup" + help},
+		{nil, []string{store}, exitUsage, "duly: invalid: " + store + " is the store itself; give the file of a backup" + help},
 		{nil, []string{bad}, exitFailed,
 			"duly: corrupt: " + bad + " is not a file of duly: it is not a SQLite file; it was left as it is, give another path\n"},
 		{nil, []string{backup, "--url", "http://127.0.0.1:1"}, exitFailed,
@@ -144,7 +143,7 @@ func TestRestoreSaysWhatToDoNext(t *testing.T) {
 		{nil, []string{backup, "--url", "redis://127.0.0.1:1"}, exitFailed,
 			"duly: unsupported: a backup is the file of a store; a Redis is restored by what its server keeps, " +
 				"the files of RDB and AOF\n"},
-		{nil, []string{backup, "--url", "sqlite:x?colour=blue"}, exitMisuse,
+		{nil, []string{backup, "--url", "sqlite:x?colour=blue"}, exitUsage,
 			"duly: invalid: --url has the unknown option \"colour\""},
 	} {
 		was := r.vars
@@ -159,7 +158,7 @@ func TestRestoreSaysWhatToDoNext(t *testing.T) {
 	}
 	r.tty = true
 	code, _, errs := r.real("restore", "-")
-	if code != exitMisuse || !strings.Contains(errs, "standard input is a terminal") {
+	if code != exitUsage || !strings.Contains(errs, "standard input is a terminal") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	if got := r.names(store); got != "after" {

@@ -8,28 +8,28 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// section is a part of the help's list of commands.
+// section is a section of the list of commands in the help.
 type section struct {
 	title    string
 	commands []*cobra.Command
 }
 
-// commands lists every subcommand, in the sections of the help.
+// commands returns all subcommands, in the sections of the help.
 func commands(a *app) []section {
 	return []section{
 		{"Serve, push and work:", []*cobra.Command{serveCommand(a), pushCommand(a), workCommand(a), cancelCommand(a)}},
-		{"Take jobs by hand:", []*cobra.Command{
+		{"Handle jobs by hand:", []*cobra.Command{
 			reserveCommand(a), ackCommand(a), nackCommand(a), releaseCommand(a), buryCommand(a), extendCommand(a),
 		}},
-		{"Look and change:", []*cobra.Command{
+		{"Inspect and change:", []*cobra.Command{
 			queuesCommand(a), statsCommand(a), topCommand(a), peekCommand(a), jobsCommand(a), jobCommand(a), deadCommand(a),
 			pauseCommand(a), resumeCommand(a), queueCommand(a),
 		}},
 		{"Publish to consumer groups:", []*cobra.Command{topicCommand(a)}},
 		{"Send jobs to URLs:", []*cobra.Command{targetCommand(a)}},
-		{"Keep a server:", []*cobra.Command{
-			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a), poolCommand(a),
-			benchCommand(a), healthCommand(a),
+		{"Operate a server:", []*cobra.Command{
+			configCommand(a), tokenCommand(a), checkCommand(a), backupCommand(a), restoreCommand(a), importCommand(a),
+			poolCommand(a), benchCommand(a), healthCommand(a),
 		}},
 		{"This program:", []*cobra.Command{completionCommand(a), versionCommand(a)}},
 	}
@@ -41,9 +41,9 @@ func newRoot(a *app) *cobra.Command {
 		Short: "A job queue that delivers every job at its time, at least once, and never early",
 		Long: `duly is a job queue that delivers every job at its time, at least once, and never early.
 
-The commands talk to the engine of --url: a file (sqlite:PATH), Redis (redis://HOST, redis+cluster://HOST and others) or a
+The commands use the engine of --url: a file (sqlite:PATH), Redis (redis://HOST, redis+cluster://HOST and others) or a
 server (http://TOKEN@HOST/NAMESPACE).
-Without it they look for the server of this machine, by the files that it left in its data folder.`,
+Without --url they find this machine's server by the files in its data folder.`,
 		Example: `  duly serve
   duly push emails '{"to": "ada"}' --delay 30m
   duly work emails --exec ./send-mail`,
@@ -51,16 +51,18 @@ Without it they look for the server of this machine, by the files that it left i
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return misusef("there is no command %q%s", args[0], meant(cmd, args[0]))
+				return usageErrorf("no such command %q%s", args[0], suggestCommands(cmd, args[0]))
 			}
 			return cmd.Help()
 		},
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
 	}
+
 	root.SetIn(a.env.Stdin)
 	root.SetOut(a.env.Stdout)
 	root.SetErr(a.env.Stderr)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return badFlag(err) })
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagParseError(err) })
+
 	a.globalFlags(root)
 	a.versionFlag(root)
 	for _, s := range commands(a) {
@@ -69,27 +71,30 @@ Without it they look for the server of this machine, by the files that it left i
 			cmd.GroupID = s.title
 		}
 		root.AddCommand(s.commands...)
-		root.SetHelpCommandGroupID(s.title) // the last one
+		root.SetHelpCommandGroupID(s.title) // help belongs to the last section
 	}
 	return root
 }
 
 func (a *app) globalFlags(root *cobra.Command) {
 	f := root.PersistentFlags()
-	f.StringVar(&a.url, "url", "", "engine `URL`: sqlite:PATH, redis://HOST or http(s)://TOKEN@HOST/NAMESPACE (DULY_URL; default: this machine's server)")
-	f.StringVar(&a.adminURL, "admin-url", "", "admin `URL` of a server (DULY_ADMIN_URL; default: the one beside the token of this machine's server)")
+	f.StringVar(&a.url, "url", "",
+		"engine `URL`: sqlite:PATH, redis://HOST or http(s)://TOKEN@HOST/NAMESPACE (DULY_URL; default: this machine's)")
+	f.StringVar(&a.adminURL, "admin-url", "",
+		"admin `URL` of a server (DULY_ADMIN_URL; default: that of this machine's server)")
 	f.StringVarP(&a.namespace, "namespace", "n", "", "`namespace` (default: the URL's, else \"default\")")
-	f.StringVar(&a.data, "data", "", "`folder` of this machine's server (DULY_DATA; default: ./duly-data, then the user's state folder)")
+	f.StringVar(&a.data, "data", "",
+		"`folder` of this machine's server (DULY_DATA; default: ./duly-data, then the user's state folder)")
 	a.tlsFlags(f)
-	beginnings(root, "url", open.Schemes())
+	completePrefixes(root, "url", open.Schemes())
 	f.BoolVar(&a.json, "json", false, "print JSON, one value per line")
 }
 
-// meant names the commands that a mistyped word may have meant.
-func meant(cmd *cobra.Command, word string) string {
+// suggestCommands returns the commands that are similar to a misspelled word.
+func suggestCommands(cmd *cobra.Command, word string) string {
 	const short = 3
 	cmd.SuggestionsMinimumDistance = 2
-	if len(word) <= short { // which two changes make any other word of
+	if len(word) <= short { // two changes turn it into any other short word
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	if similar := cmd.SuggestionsFor(word); len(similar) > 0 {

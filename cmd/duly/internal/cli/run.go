@@ -22,53 +22,51 @@ import (
 const (
 	exitOK     = 0
 	exitFailed = 1
-	exitMisuse = 2
+	exitUsage  = 2
 )
 
-// Env is the world around a command. Args, the streams, Getenv and Open must
-// be set.
+// Env is the environment of a command. Args, the streams, Getenv and Open are required.
 type Env struct {
-	// Args are those of the process: Args[0] is how the program was called.
+	// Args are the arguments of the process. Args[0] is the name of the program.
 	Args           []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Getenv reads a variable of the environment, "" where it is not set.
+	// Getenv returns a variable of the environment, "" if it is not set.
 	Getenv func(name string) string
-	// Environ lists all variables, as NAME=VALUE. The field may be nil.
+	// Environ returns all variables, as NAME=VALUE. It may be nil.
 	Environ func() []string
-	// Terminal tells whether one of the streams is a terminal. Nil: none is.
+	// Terminal reports whether a stream is a terminal. If it is nil, no stream is.
 	Terminal func(stream any) bool
-	// Piped reports whether a stream is a pipe or a file, whose end needs no key
-	// press. Nil: none is.
+	// Piped reports whether a stream is a pipe or a file, so that reading it to its end
+	// does not wait for a person. If it is nil, no stream is.
 	Piped func(stream any) bool
-	// Signals brings INT and TERM: the first drains, the second ends at once,
-	// unless it comes so soon that it is the first one again. Nil: there are
-	// none.
+	// Signals receives INT and TERM. The first one drains. The second one ends the
+	// command at once, unless it follows so soon that it belongs to the first one. Nil
+	// means no signals.
 	Signals <-chan os.Signal
-	// Hangups lets HUP come to a channel until stop is called, for a command that
-	// reads something anew by it; it ends every other one. Nil: there is no HUP.
+	// Hangups sends HUP to a channel until stop is called, for a command that reloads its
+	// configuration. In any other command HUP ends the process. Nil means no HUP.
 	Hangups func(to chan<- os.Signal) (stop func())
-	// Open opens an engine by its URL: open.Engine, but in tests.
+	// Open opens an engine by its URL. Except in tests it is open.Engine.
 	Open func(ctx context.Context, url string, opts ...open.Option) (duly.Contract, error)
-	// CheckURL judges the URL of an engine that is to be served without opening
-	// it: open.CheckStore, but in tests. Nil: the engine judges it when it is
-	// opened.
+	// CheckURL validates the URL of an engine to serve, without opening it. Except in
+	// tests it is open.CheckStore. It may be nil.
 	CheckURL func(url string) error
-	// OpenAdmin opens the admin address of a server, over https by secure; nil is
-	// as the system has it.
+	// OpenAdmin opens the admin address of a server. secure is the configuration for
+	// https, nil for the system's default.
 	OpenAdmin func(ctx context.Context, url, token string, secure *tls.Config) (Admin, error)
-	// Gauge is how the server behind an engine's URL is asked what it has used;
-	// nil where nobody can ask. The field itself may be nil.
+	// Gauge returns a function that opens a gauge of the server behind an engine's URL,
+	// nil if that server has no statistics. Gauge itself may be nil.
 	Gauge func(url string) func(context.Context) (bench.Gauge, error)
-	// Screen is the terminal, for a live view. The field may be nil.
+	// Screen returns the terminal for a live view. It may be nil.
 	Screen func() top.Terminal
-	// Clock is what relative times are told by. Default the system's.
+	// Clock is the clock for relative times. Default: the system's.
 	Clock clock.Clock
-	// Version overrides what the binary says of itself; for tests.
+	// Version overrides the version of the binary in tests.
 	Version string
 }
 
-// Run runs the command that env.Args name and returns its exit status.
+// Run runs the command in env.Args and returns its exit status.
 func Run(ctx context.Context, env Env) int {
 	if env.Terminal == nil {
 		env.Terminal = func(any) bool { return false }
@@ -79,11 +77,13 @@ func Run(ctx context.Context, env Env) int {
 	if env.Clock == nil {
 		env.Clock = clock.System()
 	}
+
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
-	a := &app{env: env, log: aside{to: env.Stderr}}
+	a := &app{env: env, log: deferredLog{to: env.Stderr}}
 	done := make(chan int, 1)
 	go func() { done <- a.execute(ctx) }()
+
 	var first time.Duration
 	for signalled := false; ; {
 		select {
@@ -91,42 +91,43 @@ func Run(ctx context.Context, env Env) int {
 			return code
 		case <-env.Signals:
 		}
+
 		now := env.Clock.Mono()
 		switch {
 		case !signalled:
 			signalled, first = true, now
 			drain()
-		case now-first >= oneSignal:
-			a.abandon()
+		case now-first >= signalGap:
+			a.abort()
 			return exitFailed
 		}
 	}
 }
 
-// oneSignal is how far apart signals are that somebody means one by one. What
-// ends a command often sends two at once, one to the process and one to its
-// group: timeout(1) does so, and a terminal and a supervisor together.
-const oneSignal = 500 * time.Millisecond
+// signalGap is the shortest time between two signals that count as two. Often one
+// request sends a signal to the process and to its group. timeout(1) does so, and a
+// terminal together with a supervisor.
+const signalGap = 500 * time.Millisecond
 
 // app is one run of the program.
 type app struct {
 	env  Env
 	root *cobra.Command
 
-	// The flags that every command has.
+	// The global flags.
 	url, adminURL, namespace, data string
 	json                           bool
 	tls                            httpengine.TLS
 
-	log    aside // what engines log
-	hears  hears // of what the engine of the command warns
-	warned sync.Map
+	log      deferredLog  // of engines
+	warnings warningLevel // of the command
+	warned   sync.Map     // the printed warnings
 
-	begun   bool     // a command's own code has begun, so errors are no misuse
-	secrets []string // never printed, whatever error text holds them
+	started bool     // the code of a command runs, so an error is not one of usage
+	secrets []string // to be removed from error texts
 
-	mu    sync.Mutex
-	atEnd []func() // what must be done even if the program ends at once
+	mu         sync.Mutex
+	abortHooks []func() // called if the second signal ends the program
 }
 
 // execute runs the command and reports its error.
@@ -140,58 +141,62 @@ func (a *app) execute(ctx context.Context) int {
 	return a.report(cmd, err)
 }
 
-// command makes a subcommand: use as cobra has it, what it does in a few words
-// and in full, examples of one line each, and its code. The code's results go
-// to p, which is flushed after it.
-func (a *app) command(use, short, long, examples string, run func(ctx context.Context, p *printer, args []string) error) *cobra.Command {
+// runFunc is the code of a command. It prints its results with p, which is flushed
+// afterwards.
+type runFunc func(ctx context.Context, p *printer, args []string) error
+
+// command returns a subcommand. use is its usage line, short and long describe it, and
+// examples has one example per line.
+func (a *app) command(use, short, long, examples string, run runFunc) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Long: short + ".\n\n" + long, Example: examples,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			a.begun = true
+			a.started = true
 			p := a.newPrinter()
 			err := run(cmd.Context(), p, args)
-			if flushed := p.flush(); err == nil {
-				err = flushed
+			if flushErr := p.flush(); err == nil {
+				err = flushErr
 			}
 			return err
 		},
 	}
 }
 
-// group makes a command that only holds others.
+// group returns a command that only has subcommands.
 func (a *app) group(use, short string, subcommands ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return misusef("%s needs to know what to do", cmd.CommandPath())
+				return usageErrorf("%s needs a subcommand", cmd.CommandPath())
 			}
-			return misusef("%s knows no %q", cmd.CommandPath(), args[0])
+			return usageErrorf("%s has no subcommand %q", cmd.CommandPath(), args[0])
 		},
 	}
 	cmd.AddCommand(subcommands...)
 	return cmd
 }
 
-// finally registers what must be done even when the second signal ends the
-// program at once, and returns the function that takes it back.
-func (a *app) finally(f func()) (forget func()) {
+// onAbort registers a function that is called if the second signal ends the program at
+// once. remove takes it back.
+func (a *app) onAbort(f func()) (remove func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	i := len(a.atEnd)
-	a.atEnd = append(a.atEnd, f)
+	i := len(a.abortHooks)
+	a.abortHooks = append(a.abortHooks, f)
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.atEnd[i] = func() {}
+		a.abortHooks[i] = func() {}
 	}
 }
 
-func (a *app) abandon() {
+// abort calls the functions of onAbort.
+func (a *app) abort() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, f := range a.atEnd {
+	for _, f := range a.abortHooks {
 		f()
 	}
 }

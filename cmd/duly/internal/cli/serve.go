@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -25,125 +24,135 @@ import (
 )
 
 func serveCommand(a *app) *cobra.Command {
-	var file files
+	var files configFiles
 	var cmd *cobra.Command
-	cmd = a.command("serve", "Run a server until told to stop",
-		`Serves an engine over HTTP: the embedded one, in the folder of --data, or that of --engine. On a loopback address the
-first start makes a token and leaves it in that folder, readable by you alone, where the other commands find it. An
-address that others can reach needs a token made before: start on 127.0.0.1, duly token create, then listen there.
-For the admin address accounts will do as well, a file with lines NAME:PASSWORD that you alone can read.
+	cmd = a.command("serve", "Run a server until it is stopped",
+		`Serves an engine over HTTP: the embedded engine in the folder of --data, or that of --engine. On a loopback address
+the first start creates a token and stores it in that folder, readable only by you. Other commands find it there. An
+address that others can reach requires a token before: start on 127.0.0.1, run duly token create, then listen on that
+address. For the admin address, accounts are sufficient: a file with lines NAME:PASSWORD, readable only by you.
 
-The lmstfy-compatible API is on, and its routes for tokens need a token or an account. With --lmstfy open callers on this
-machine need none, as lmstfy's own scripts expect; the start then prints a warning. --lmstfy off leaves that API out.
+The lmstfy-compatible API is on, and its routes for tokens need a token or an account. With --lmstfy open, callers on
+this machine need none, as lmstfy's own scripts expect; the start prints a warning. --lmstfy off disables that API.
 
-A server can have more engines, each a pool with a name: --pool. The one of --engine is the pool default and holds the tokens.
+A server can have several engines, each a pool with a name: --pool. The engine of --engine is the pool default and
+stores the tokens.
 
-Any number of servers may stand on one Redis, each with a folder of its own; they share jobs, tokens and limits.
+Any number of servers can use one Redis, each with a folder of its own. They share jobs, tokens and limits.
 
-What the flags say may also stand in a file, or in the environment: drain = "1m" there is DULY_DRAIN=1m here. A flag
-counts more than a variable, and that more than the file; duly config check finds what is wrong with them.
+Each flag can also be set in a file or in the environment: drain = "1m", or DULY_DRAIN=1m. Flags override variables,
+and variables override the file. duly config check finds mistakes.
 
-On HUP it reads all of them again, and takes over what a running server can; what is wrong changes nothing.
+On HUP the server reloads its configuration and applies the settings that can change while it runs. If the
+configuration has errors, nothing changes.
 
-On INT or TERM the server stops listening and lets requests end for the time of --drain; the second time it ends at once.
-Behind a balancer that asks /readyz give it --drain-delay, the time in which that notices: for so long it goes on, but red.`,
+On INT or TERM the server stops listening and waits for running requests, at most for the time of --drain. A second
+signal ends it at once. Behind a load balancer that polls /readyz, set --drain-delay to the time that the balancer
+needs to react: for this time the server continues to serve, while /readyz fails.`,
 		`  duly serve
   duly serve --config /etc/duly/duly.toml
   duly serve --lmstfy-config /etc/lmstfy/config.toml
   duly serve --data /var/lib/duly --addr 0.0.0.0:7777 --log-format json
-  duly serve --addr 10.0.0.5:7777 --admin-addr 10.0.0.5:7778 --admin-accounts /etc/duly/accounts --trusted-proxy 10.0.0.0/24
+  duly serve --addr 10.0.0.5:7777 --trusted-proxy 10.0.0.0/24
+  duly serve --admin-addr 10.0.0.5:7778 --admin-accounts /etc/duly/accounts
   duly serve --engine 'sqlite:/var/lib/duly/duly.db'
   duly serve --engine 'redis://user:password@127.0.0.1:6379/0'
   duly serve --pool orders=redis+cluster://10.0.0.1:6379,10.0.0.2:6379`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			read := func() (*config.Loaded, error) { return a.configuration(file, cmd.Flags()) }
-			c, err := read()
+			load := func() (*config.Loaded, error) { return a.loadConfig(files, cmd.Flags()) }
+			c, err := load()
 			if err != nil {
 				return err
 			}
-			return a.serve(ctx, p, c, read)
+			return a.serve(ctx, p, c, load)
 		})
+
 	cmd.Args = noArgs
-	settingFlags(cmd, &file)
+	settingFlags(cmd, &files)
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		if cmd.Flags().Changed("url") { // which every command has; ignored, a file would be served in its stead
-			return misusef("serve takes --engine; --url is for the commands that call an engine")
+		// Every command has --url. If serve ignored it, it would serve its default file.
+		if cmd.Flags().Changed("url") {
+			return usageErrorf("serve needs --engine instead of --url, which is for commands that call an engine")
 		}
 		return nil
 	}
 	return cmd
 }
 
-// gcFloor is memory that is never touched and so takes none. The collector
-// counts it as live and lets as much garbage gather before it runs: what is
-// really live in a server is a few megabytes, for which it would run many times
-// a second.
+// gcFloor is the size of memory that is allocated but never touched, so it needs no real
+// memory. The garbage collector counts it as live and runs less often. A server's live
+// memory is a few megabytes, for which it would run many times per second.
 const gcFloor = 64 << 20
 
-func (a *app) serve(ctx context.Context, p *printer, c *config.Loaded, read func() (*config.Loaded, error)) (err error) {
+func (a *app) serve(
+	ctx context.Context, p *printer, c *config.Loaded, load func() (*config.Loaded, error),
+) (err error) {
 	floor := make([]byte, gcFloor)
 	defer runtime.KeepAlive(floor)
-	out := newServerLog(a.logTo(a.env.Stderr), &c.Log)
-	log := slog.New(out)
-	for _, i := range c.Ignored {
-		log.Warn("this key of the lmstfy file means nothing here", "key", i.Key, "at", i.Origin.String(), "reason", i.Reason)
-	}
-	for _, stray := range a.strays() {
-		log.Warn("this variable "+stray.Problem, "variable", stray.Origin.Place)
-	}
-	a.warnOfURL(log, c)
-	warnOfKeys(log, c)
-	data, at := places(c)
-	leave, err := mayStart(ctx, data, c)
+
+	handler := newLogHandler(a.logTo(a.env.Stderr), &c.Log)
+	log := slog.New(handler)
+	a.warnAboutConfig(log, c)
+	warnAboutKeys(log, c)
+
+	data, url := dataAndEngine(c)
+	cleanUp, err := checkStart(ctx, data, c)
 	if err != nil {
 		return err
 	}
-	defer func() { leave(err) }()
-	see, err := a.observe(ctx, log)
+	defer func() { cleanUp(err) }()
+	telemetry, err := a.newTelemetry(ctx, log)
 	if err != nil {
 		return err
 	}
-	defer see.end()
-	if open.Redis(at) {
-		defer func() { err = saidByRedis(err) }()
+	defer telemetry.shutdown()
+
+	if open.Redis(url) {
+		defer func() { err = withoutRedisHints(err) }()
 	}
-	engine, err := a.openServed(ctx, at, c, log, see.counts)
+	engine, err := a.openServedEngine(ctx, url, c, log, telemetry.metrics)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if closed := engine.Close(); err == nil {
-			err = closed
+		if closeErr := engine.Close(); err == nil {
+			err = closeErr
 		}
 	}()
 	if err := os.MkdirAll(data, 0o700); err != nil {
-		return advise(err, "choose a folder that can be written: --data")
+		return withHint(err, "choose a writable folder: --data")
 	}
-	secure := [2]keeper{newKeeper(c.TLS), newKeeper(c.AdminTLS)}
-	s, err := a.newServer(engine, mostBody(at, c.Pools), data, &c.Settings, secure, log, see)
-	if err != nil {
-		return err
-	}
-	if err := a.listen(ctx, p, s, c, at, data, log); err != nil {
-		return err
-	}
+
 	r := &reloader{
-		app: a, manager: sdnotify.New(a.env.Getenv(sdnotify.Variable)), server: s,
-		log: log, out: out, secure: secure, data: data, held: c, read: read, printer: p,
+		app: a, manager: sdnotify.New(a.env.Getenv(sdnotify.Variable)), log: log, output: handler.logOutput,
+		certs: [2]certReloader{newCertReloader(c.TLS), newCertReloader(c.AdminTLS)},
+		data:  data, current: c, load: load, printer: p,
+	}
+	if r.server, err = a.newServer(r, engine, maxBodyOf(url, c.Pools), telemetry); err != nil {
+		return err
+	}
+	if err := a.listen(ctx, r, url); err != nil {
+		return err
 	}
 	return r.serve(ctx)
 }
 
-// warnOfURL is for who has named a store in DULY_URL alone: a server does not
-// read it, and serves its file. That of a server is there for other commands.
-func (a *app) warnOfURL(log *slog.Logger, c *config.Loaded) {
-	if url := a.env.Getenv("DULY_URL"); url != "" && !remote(url) && c.Engine == "" {
-		log.Warn("DULY_URL is for commands that call an engine; serve takes --engine or DULY_ENGINE, and serves its file without them")
+// warnAboutConfig logs the parts of the configuration that have no effect.
+func (a *app) warnAboutConfig(log *slog.Logger, c *config.Loaded) {
+	for _, i := range c.Ignored {
+		log.Warn("this key of the lmstfy file has no effect", "key", i.Key, "at", i.Origin.String(), "reason", i.Reason)
+	}
+	for _, e := range a.unknownVariables() {
+		log.Warn("this variable "+e.Problem, "variable", e.Origin.Source)
+	}
+	// The URL of a server in DULY_URL is for other commands.
+	if url := a.env.Getenv("DULY_URL"); url != "" && !isRemote(url) && c.Engine == "" {
+		log.Warn("serve ignores DULY_URL and serves its default file; to serve another engine, set --engine or DULY_ENGINE")
 	}
 }
 
-// warnOfKeys logs each private key that other users can read.
-func warnOfKeys(log *slog.Logger, c *config.Loaded) {
+// warnAboutKeys logs each private key that other users can read.
+func warnAboutKeys(log *slog.Logger, c *config.Loaded) {
 	for key, t := range map[string]config.TLS{"tls.key": c.TLS, "admin_tls.key": c.AdminTLS} {
 		if t.Config == nil {
 			continue
@@ -157,8 +166,8 @@ func warnOfKeys(log *slog.Logger, c *config.Loaded) {
 	}
 }
 
-// places are the data folder and the URL of the engine.
-func places(c *config.Loaded) (data, engine string) {
+// dataAndEngine returns the data folder and the URL of the engine.
+func dataAndEngine(c *config.Loaded) (data, engine string) {
 	if data = c.Data; data == "" {
 		data = "." + string(filepath.Separator) + defaultData
 	}
@@ -168,80 +177,78 @@ func places(c *config.Loaded) (data, engine string) {
 	return data, open.WithMaxBody(engine, int(c.Memory.MaxBody))
 }
 
-// mayStart comes before a data folder is made. A start that fails should leave
-// none behind: so it looks first whether the server could listen, and leave
-// takes a folder away that the start has made and left empty. One with a store in
-// it stays, whatever is in that.
+// checkStart checks whether the server can start, before it creates its data folder: it
+// must be able to listen, so that a failed start leaves no folder behind. cleanUp removes
+// a folder that a failed start created and left empty.
 //
-// An existing folder must not be writable by other users, who could have put a
-// store or a token into it.
-func mayStart(ctx context.Context, data string, c *config.Loaded) (leave func(err error), err error) {
-	if info, err := os.Stat(data); err == nil && info.IsDir() {
+// Other users must not be able to write to an existing folder, because they could have
+// put a store or a token into it.
+func checkStart(ctx context.Context, data string, c *config.Loaded) (cleanUp func(err error), err error) {
+	info, err := os.Stat(data)
+	if err == nil && info.IsDir() {
 		if err := ownfile.CheckFolder(data); err != nil {
-			return nil, advise(err, "")
+			return nil, withHint(err, "")
 		}
 	}
-	if _, err := os.Stat(data); !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(err, fs.ErrNotExist) {
 		return func(error) {}, nil
 	}
-	leave = func(err error) {
+
+	cleanUp = func(err error) {
 		if err == nil {
 			return
 		}
-		// A server that has served leaves more than its key.
+		// The start may have created the key. A folder with more files has served.
 		if files, _ := os.ReadDir(data); len(files) == 1 && files[0].Name() == keyFile {
 			_ = os.Remove(filepath.Join(data, keyFile))
 		}
-		_ = os.Remove(data) // which takes empty ones alone
+		_ = os.Remove(data) // fails if the folder is not empty
 	}
-	return leave, server.CanListen(ctx, c.Addr, c.AdminAddr)
+	return cleanUp, server.CanListen(ctx, c.Addr, c.AdminAddr)
 }
 
-// openServed opens the engine of --engine, and those of the other pools.
-func (a *app) openServed(ctx context.Context, at string, c *config.Loaded, log *slog.Logger, counts *metrics.Metrics) (duly.Contract, error) {
-	engine, err := a.env.Open(ctx, at, open.Log(log), open.Gather(), open.Observe(counts.Called))
-	switch {
-	case err != nil && open.Redis(at):
-		return nil, inStoreURL(err, at, "--engine")
-	case err != nil:
-		return nil, adviseOn(duly.CodeUnavailable, inStoreURL(err, at, "--engine"), "or choose another folder: --data")
-	case len(c.Pools) == 0:
+// openServedEngine opens the engine of --engine and those of the other pools.
+func (a *app) openServedEngine(
+	ctx context.Context, url string, c *config.Loaded, log *slog.Logger, counts *metrics.Metrics,
+) (duly.Contract, error) {
+	engine, err := a.env.Open(ctx, url, open.Log(log), open.Gather(), open.Observe(counts.Called))
+	if err != nil {
+		err = namingURLFlag(err, url, "--engine")
+		if !open.Redis(url) {
+			err = withHintFor(duly.CodeUnavailable, err, "or choose another folder: --data")
+		}
+		return nil, err
+	}
+	if len(c.Pools) == 0 {
 		return engine, nil
 	}
 	return a.openPools(ctx, engine, c.Pools, int(c.Memory.MaxBody), log, counts)
 }
 
-// listen begins to listen, and then says so: to the other commands by what it
-// leaves in the data folder, and to the person who started it.
-func (a *app) listen(ctx context.Context, p *printer, s *server.Server, c *config.Loaded, at, data string, log *slog.Logger) error {
-	if err := s.Listen(ctx); err != nil {
-		return err
-	}
-	if err := leaveCertificates(data, c.TLS.Config, c.AdminTLS.Config); err != nil {
-		log.Warn("the certificates can't be left for the other commands; give them --ca", "data", data, "error", err)
-	}
-	return a.welcome(p, s, c, at, data)
-}
-
-// newServer composes the server; what the engine does not offer, it does not
-// serve.
-func (a *app) newServer(engine duly.Contract, maxBody int, data string, set *config.Settings, secure [2]keeper, log *slog.Logger, see *observed) (*server.Server, error) {
+// newServer returns a server for the engine. It does not serve what the engine does not
+// implement.
+func (a *app) newServer(r *reloader, engine duly.Contract, maxBody int, t *telemetry) (*server.Server, error) {
+	settings := &r.current.Settings
 	c := server.Config{
-		Engine: engine, TLS: secure[0].config(), AdminTLS: secure[1].config(), Addr: set.Addr, AdminAddr: set.AdminAddr, DataDir: data, Version: a.version().Version, Clock: a.env.Clock, Logger: log,
-		Live: live(set), Lmstfy: server.LmstfyMode(set.Lmstfy), LmstfyDefaults: &set.LmstfyDefaults,
-		MaxBody: maxBody, AnswerMemory: set.Memory.Answers,
-		DrainDelay: set.Timing.DrainDelay, SweepEvery: set.Timing.SweepEvery,
+		Engine: engine, TLS: r.certs[0].config(), AdminTLS: r.certs[1].config(),
+		Addr: settings.Addr, AdminAddr: settings.AdminAddr, DataDir: r.data,
+		Version: a.version().Version, Clock: a.env.Clock, Logger: r.log,
+		Live:   reloadableConfig(settings),
+		Lmstfy: server.LmstfyMode(settings.Lmstfy), LmstfyDefaults: &settings.LmstfyDefaults,
+		MaxBody: maxBody, AnswerMemory: settings.Memory.Answers,
+		DrainDelay: settings.Timing.DrainDelay, SweepEvery: settings.Timing.SweepEvery,
 	}
-	push, err := pushOf(&set.Push, data, see)
+	push, err := newPushConfig(&settings.Push, r.data, t)
 	if err != nil {
 		return nil, err
 	}
 	c.Push = push
-	see.put(&c)
+	t.addTo(&c)
 	if in, ok := engine.(*pools.Pools); ok {
 		c.Pools = in
 		return server.New(c)
 	}
+
 	c.Maintainer, _ = engine.(duly.Maintainer)
 	c.Registry, _ = engine.(duly.Registry)
 	c.Watcher, _ = engine.(duly.Watcher)
@@ -251,23 +258,35 @@ func (a *app) newServer(engine duly.Contract, maxBody int, data string, set *con
 	c.Accepter, _ = engine.(duly.Accepter)
 	c.Backuper, _ = engine.(duly.Backuper)
 	if c.Registry == nil {
-		return nil, duly.Errorf(duly.CodeUnsupported, "this engine stores no tokens, so it can't be served; give a file or Redis to --engine")
+		return nil, duly.Errorf(duly.CodeUnsupported,
+			"this engine stores no tokens, so it cannot be served; set --engine to a file or Redis")
 	}
 	return server.New(c)
 }
 
-// serving is what `duly serve --json` prints when it listens.
-type serving struct {
+// listen starts to listen, stores the certificates and prints the banner.
+func (a *app) listen(ctx context.Context, r *reloader, url string) error {
+	if err := r.server.Listen(ctx); err != nil {
+		return err
+	}
+	if err := storeCertificates(r.data, r.current.TLS.Config, r.current.AdminTLS.Config); err != nil {
+		r.log.Warn("cannot store the certificates for other commands; set their --ca", "data", r.data, "error", err)
+	}
+	return a.printBanner(r.printer, r.server, r.current, url, r.data)
+}
+
+// servingView is the JSON of the banner.
+type servingView struct {
 	URL      string `json:"url"`
 	AdminURL string `json:"admin_url"`
 	Engine   string `json:"engine"`
 	Data     string `json:"data"`
 }
 
-// welcome says where the server listens, and three lines to try it with.
-func (a *app) welcome(p *printer, s *server.Server, c *config.Loaded, engine, data string) error {
+// printBanner prints the server's addresses and three commands to try.
+func (a *app) printBanner(p *printer, s *server.Server, c *config.Loaded, engine, data string) error {
 	if p.json {
-		if err := p.value(serving{s.URL(), s.AdminURL(), open.Redact(engine), data}); err != nil {
+		if err := p.value(servingView{s.URL(), s.AdminURL(), open.Redact(engine), data}); err != nil {
 			return err
 		}
 		return p.flush()
@@ -278,49 +297,50 @@ func (a *app) welcome(p *printer, s *server.Server, c *config.Loaded, engine, da
 	if _, err := os.Stat(token); errors.Is(err, os.ErrNotExist) {
 		note, token = ", with a token in DULY_TOKEN", ""
 	}
+
 	p.pairs(
 		txt("  API"), txt(s.URL()+", described at "+s.URL()+"/docs"),
 		txt("  admin"), txt(s.AdminURL()),
 		txt("  token"), txt(token),
 		txt("  lmstfy"), txt(lmstfyLine(c.Lmstfy)),
 	)
-	p.printf("\nTo try it, in another shell in this folder%s: push a job that is due in 3 s, take it, ack it.\n\n", note)
-	for _, line := range a.tryLines(data) {
+	p.printf("\nTo try it, in another shell in this folder%s: push a job due in 3 s, reserve it, ack it.\n\n", note)
+	for _, line := range a.exampleCommands(data) {
 		p.printf("  %s\n", line)
 	}
 	if open.Redis(engine) {
 		data = open.Redact(engine)
 	}
-	p.printf("\nCtrl-C stops the server; what it holds stays in %s.\n", data)
+	p.printf("\nCtrl-C stops the server; its jobs stay in %s.\n", data)
 	return p.flush()
 }
 
-// lmstfyLine says how the lmstfy-compatible API is served.
+// lmstfyLine describes the mode of the lmstfy-compatible API.
 func lmstfyLine(mode string) string {
 	switch server.LmstfyMode(mode) {
 	case server.LmstfyOpen:
-		return "open: every user of this machine may make tokens; --lmstfy token closes it"
+		return "open: every user of this machine can create tokens; --lmstfy token disables that"
 	case server.LmstfyOff:
 		return "off"
 	}
 	return "on, its token routes need a token; --lmstfy open for lmstfy's own scripts"
 }
 
-// tryLines work as they are, in another shell in the same folder.
-func (a *app) tryLines(data string) []string {
-	duly, folder := a.program(), ""
-	if here, err := filepath.Abs(defaultData); err == nil {
-		if there, err := filepath.Abs(data); err == nil && here != there {
-			folder = " --data " + shellQuote(data)
+// exampleCommands returns commands that work in another shell in the same folder.
+func (a *app) exampleCommands(data string) []string {
+	duly, flag := a.program(), ""
+	if defaultDir, err := filepath.Abs(defaultData); err == nil {
+		if dir, err := filepath.Abs(data); err == nil && dir != defaultDir {
+			flag = " --data " + shellQuote(data)
 		}
 	}
-	receipt, take := "$receipt", "receipt=$(%s)"
+	assign := "receipt=$(%s)"
 	if runtime.GOOS == "windows" { // PowerShell
-		take = "$receipt = %s"
+		assign = "$receipt = %s"
 	}
 	return []string{
-		strings.Join([]string{duly, "push hello 'at the proper time' --delay 3s"}, " ") + folder,
-		fmt.Sprintf(take, duly+" reserve hello --wait --receipts"+folder),
-		duly + " ack " + receipt + folder,
+		duly + " push hello 'at the proper time' --delay 3s" + flag,
+		fmt.Sprintf(assign, duly+" reserve hello --wait --receipts"+flag),
+		duly + " ack $receipt" + flag,
 	}
 }

@@ -10,59 +10,62 @@ import (
 	"github.com/dulymq/duly/cmd/duly/internal/config"
 )
 
-// serverLog is the log of a server. Its level and its form may change while it
-// is written, also for those who hold a logger with attributes of their own.
-type serverLog struct {
-	*shape
-	with []func(slog.Handler) slog.Handler // attributes and groups, in their order
+// logHandler is the log handler of a server. A reload changes its level and format,
+// also for loggers that were derived from it before.
+type logHandler struct {
+	*logOutput
+	wrappers []func(slog.Handler) slog.Handler // add attributes and groups, in order
 }
 
-// shape is what all loggers of a server share.
-type shape struct {
+// logOutput is shared by all loggers of a server.
+type logOutput struct {
 	to      io.Writer
 	level   slog.LevelVar
 	handler atomic.Pointer[slog.Handler]
 }
 
-func newServerLog(to io.Writer, c *config.Log) serverLog {
-	l := serverLog{shape: &shape{to: to}}
-	l.set(c)
+func newLogHandler(to io.Writer, c *config.Log) logHandler {
+	l := logHandler{logOutput: &logOutput{to: to}}
+	l.configure(c)
 	return l
 }
 
-// set takes over a level and a form.
-func (s *shape) set(c *config.Log) {
-	options := &slog.HandlerOptions{Level: &s.level}
-	var h slog.Handler = slog.NewTextHandler(s.to, options)
+// configure sets the level and the format.
+func (o *logOutput) configure(c *config.Log) {
+	options := &slog.HandlerOptions{Level: &o.level}
+	var h slog.Handler = slog.NewTextHandler(o.to, options)
 	if c.Format == "json" {
-		h = slog.NewJSONHandler(s.to, options)
+		h = slog.NewJSONHandler(o.to, options)
 	}
-	s.level.Set(c.Level)
-	s.handler.Store(&h)
+	o.level.Set(c.Level)
+	o.handler.Store(&h)
 }
 
 // Enabled implements slog.Handler.
-func (l serverLog) Enabled(_ context.Context, level slog.Level) bool { return level >= l.level.Level() }
+func (l logHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= l.level.Level()
+}
 
 // Handle implements slog.Handler.
-func (l serverLog) Handle(ctx context.Context, r slog.Record) error {
+func (l logHandler) Handle(ctx context.Context, r slog.Record) error {
 	h := *l.handler.Load()
-	for _, add := range l.with {
-		h = add(h)
+	for _, wrap := range l.wrappers {
+		h = wrap(h)
 	}
 	return h.Handle(ctx, r)
 }
 
 // WithAttrs implements slog.Handler.
-func (l serverLog) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return l.adding(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
+func (l logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return l.wrap(func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
 }
 
 // WithGroup implements slog.Handler.
-func (l serverLog) WithGroup(name string) slog.Handler {
-	return l.adding(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
+func (l logHandler) WithGroup(name string) slog.Handler {
+	return l.wrap(func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
 }
 
-func (l serverLog) adding(add func(slog.Handler) slog.Handler) slog.Handler {
-	return serverLog{l.shape, append(slices.Clip(l.with), add)}
+// wrap returns a logHandler with a further wrapper.
+func (l logHandler) wrap(wrapper func(slog.Handler) slog.Handler) slog.Handler {
+	return logHandler{l.logOutput, append(slices.Clip(l.wrappers), wrapper)}
 }

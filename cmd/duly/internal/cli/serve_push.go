@@ -14,32 +14,34 @@ import (
 // keyFile is the file in the data folder with the keys that seal secrets.
 const keyFile = "push.key"
 
-// pushOf returns how a server sends jobs. The first start makes the file of keys, unless
-// the configuration names one.
-func pushOf(set *config.Push, data string, see *observed) (*server.PushConfig, error) {
-	c := &server.PushConfig{Off: set.Enabled == "false", Slots: set.Concurrency, Memory: set.Memory}
+// newPushConfig returns the configuration of HTTP push. The first start creates the file of
+// keys, unless the configuration names one.
+func newPushConfig(settings *config.Push, data string, t *telemetry) (*server.PushConfig, error) {
+	c := &server.PushConfig{
+		Off: settings.Enabled == "false", Slots: settings.Concurrency, Memory: settings.Memory,
+	}
 	var err error
-	if set.Keys == "" {
+	if settings.Keys == "" {
 		c.Keys, err = seal.Create(filepath.Join(data, keyFile))
 	} else {
-		c.Keys, err = seal.Load(set.Keys)
+		c.Keys, err = seal.Load(settings.Keys)
 	}
 	if err != nil {
-		return nil, advise(err, "name another file of keys: --push-keys")
+		return nil, withHint(err, "choose another file of keys: --push-keys")
 	}
-	if see.spans != nil {
-		c.Trace = otelduly.Tries(otelduly.Provider(see.spans))
+	if t.spans != nil {
+		c.Trace = otelduly.Tries(otelduly.Provider(t.spans))
 	}
 	return c, nil
 }
 
-// livePush is the part of it that a running server can take over.
-func livePush(set *config.Push) server.LivePush {
-	l := server.LivePush{TargetsOnly: set.URLs == "targets", Guard: guard.Config{
-		Allow: set.Allow, Deny: set.Deny, Ports: set.Ports, PlainHTTP: set.PlainHTTP == "on",
+// reloadablePush returns the part of the configuration that a running server can reload.
+func reloadablePush(settings *config.Push) server.LivePush {
+	l := server.LivePush{TargetsOnly: settings.URLs == "targets", Guard: guard.Config{
+		Allow: settings.Allow, Deny: settings.Deny, Ports: settings.Ports, PlainHTTP: settings.PlainHTTP == "on",
 	}}
-	if set.Proxy != "" {
-		l.Guard.Proxy, _ = url.Parse(set.Proxy) // the table has checked it
+	if settings.Proxy != "" {
+		l.Guard.Proxy, _ = url.Parse(settings.Proxy) // package config has validated it
 	}
 	return l
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// C16.2, C16.13, C16.29: a server sends what duly push --callback has pushed, if it may
-// call the address.
+// C16.2, C16.13, C16.29: a server sends jobs of duly push --callback to allowed addresses.
 func TestServeSendsJobs(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 10)
@@ -58,16 +57,16 @@ func TestServeSendsJobs(t *testing.T) {
 // through lets the next commands call the server of a data folder.
 func (r *rig) through(data string) {
 	r.t.Helper()
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	r.vars["DULY_URL"], r.vars["DULY_TOKEN"] = left.url, left.token
 }
 
-// C16.55, C16.56: the first start makes the file of keys, which its owner alone can read,
-// and the next one reads it. A file that is named must be there.
-func TestServeKeepsItsKeys(t *testing.T) {
+// C16.55, C16.56: the first start creates the file of keys, readable only by its owner. The
+// next start reads it. A configured file must exist.
+func TestServeKeepsKeys(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	data := filepath.Join(t.TempDir(), "data")

@@ -14,130 +14,140 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// live is what a running server can take over.
-func live(c *config.Settings) server.Live {
+// reloadableConfig returns the part of the configuration that a running server can reload.
+func reloadableConfig(c *config.Settings) server.Live {
 	return server.Live{
 		Accounts: c.Access.Accounts, Proxies: c.Access.Proxies, AccessLog: c.Log.Access == "on",
-		Drain: max(c.Timing.Drain, time.Millisecond), Grace: c.Timing.Grace, // 0 would be the default
-		Push: livePush(&c.Push),
+		Drain: max(c.Timing.Drain, time.Millisecond), // 0 would be the default
+		Grace: c.Timing.Grace,
+		Push:  reloadablePush(&c.Push),
 	}
 }
 
-// reloader serves, and reads the configuration anew meanwhile.
+// reloader runs a server and reloads its configuration.
 type reloader struct {
 	app     *app
 	manager sdnotify.Notifier
 	server  *server.Server
 	log     *slog.Logger
-	out     serverLog
-	secure  [2]keeper
+	output  *logOutput      // of log
+	certs   [2]certReloader // of the API and the admin address
 	data    string
-	held    *config.Loaded // what the server runs with
-	read    func() (*config.Loaded, error)
+	current *config.Loaded // the configuration of the running server
+	load    func() (*config.Loaded, error)
 	printer *printer
 }
 
-// serve serves until the context ends, and tells the service manager how that
-// goes.
+// serve serves until the context ends, and reports its state to the service manager.
 func (r *reloader) serve(ctx context.Context) error {
-	ctx, stop := r.watch(ctx)
+	ctx, stop := r.watchHangups(ctx)
 	defer stop()
-	r.manager.Tell(sdnotify.Ready, sdnotify.Status("serves at "+r.server.URL()))
+	r.manager.Notify(sdnotify.Ready, sdnotify.Status("serves at "+r.server.URL()))
+
 	draining := make(chan struct{})
-	forget := context.AfterFunc(ctx, func() {
+	removeDrain := context.AfterFunc(ctx, func() {
 		defer close(draining)
-		r.manager.Tell(sdnotify.Stopping, sdnotify.Status("lets requests end"))
-		r.say("draining", "running requests may finish; a second signal ends them at once")
+		r.manager.Notify(sdnotify.Stopping, sdnotify.Status("drains"))
+		r.printState("draining", "running requests may finish; a second signal ends them at once")
 	})
 	err := r.server.Serve(ctx)
-	if !forget() {
+	if !removeDrain() {
 		<-draining
 	}
 	if err == nil {
-		r.say("stopped", "")
+		r.printState("stopped", "")
 	}
 	return err
 }
 
-// say prints a state of the server on standard output.
-func (r *reloader) say(state, about string) {
+// printState prints the server's state on standard output.
+func (r *reloader) printState(state, detail string) {
 	switch {
 	case r.printer.json:
 		_ = r.printer.value(map[string]string{"state": state})
-	case about != "":
-		r.printer.printf("%s: %s\n", state, about)
+	case detail != "":
+		r.printer.printf("%s: %s\n", state, detail)
 	default:
 		r.printer.printf("%s\n", state)
 	}
-	_ = r.printer.flush() // a closed pipe is no reason to drop requests
+	_ = r.printer.flush() // a server goes on after its output was closed
 }
 
-// watch reloads on every HUP until stop is called, which waits for the last
-// one. Where HUP tells that the terminal is gone, the context ends.
-func (r *reloader) watch(ctx context.Context) (_ context.Context, stop func()) {
-	ctx, end := context.WithCancel(ctx)
+// watchHangups reloads the configuration on every HUP until stop is called. stop waits for
+// a reload in progress. If the terminal was closed, HUP ends the returned context instead.
+func (r *reloader) watchHangups(ctx context.Context) (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
 	if r.app.env.Hangups == nil {
-		return ctx, end
+		return ctx, cancel
 	}
 	hangups := make(chan os.Signal, 1)
-	quiet := r.app.env.Hangups(hangups)
-	terminal := r.onTerminal()
-	var watching sync.WaitGroup
-	watching.Go(func() {
+	stopSignals := r.app.env.Hangups(hangups)
+	hadTerminal := r.hasTerminal()
+
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-hangups:
 			}
-			if terminal && !r.onTerminal() {
-				end()
+			if hadTerminal && !r.hasTerminal() {
+				cancel()
 				return
 			}
 			r.reload(ctx)
 		}
 	})
-	return ctx, func() { end(); quiet(); watching.Wait() }
+	return ctx, func() { cancel(); stopSignals(); wg.Wait() }
 }
 
-func (r *reloader) onTerminal() bool {
+func (r *reloader) hasTerminal() bool {
 	return r.app.env.Terminal(r.app.env.Stdout) || r.app.env.Terminal(r.app.env.Stderr)
 }
 
-// reload takes over the whole of what has changed, or nothing.
+// reload applies all changes of the configuration, or none if it has errors.
 func (r *reloader) reload(ctx context.Context) {
-	r.manager.Tell(sdnotify.Reloading)
-	defer r.manager.Tell(sdnotify.Ready)
-	next, err := r.read()
+	r.manager.Notify(sdnotify.Reloading)
+	defer r.manager.Notify(sdnotify.Ready)
+
+	next, err := r.load()
 	if err == nil {
-		err = r.server.Apply(ctx, live(&next.Settings))
+		err = r.server.Apply(ctx, reloadableConfig(&next.Settings))
 	}
 	if err != nil {
-		r.log.Error("the new configuration is not taken; what held before holds on", "faults", r.app.message(err))
+		r.log.Error("cannot reload the configuration; nothing changed", "faults", r.app.message(err))
 		return
 	}
-	warnOfKeys(r.log, next)
-	taken, restart := r.held.Changed(&next.Settings)
-	r.out.set(&next.Log)
-	certificates := [2]*tls.Config{r.held.TLS.Config, r.held.AdminTLS.Config}
-	for i, t := range [...]config.TLS{next.TLS, next.AdminTLS} {
-		if r.secure[i].Source != nil && t.Config != nil {
-			r.secure[i].Set(t.Config)
-			certificates[i] = t.Config
-		}
-	}
-	if err := leaveCertificates(r.data, certificates[0], certificates[1]); err != nil {
-		r.log.Error("the certificates could not be left for the command line", "error", err.Error())
-	}
-	r.held = next.Keeping(&r.held.Settings)
+	warnAboutKeys(r.log, next)
+	reloaded, restart := r.current.Changed(&next.Settings)
+	r.output.configure(&next.Log)
+	r.reloadCertificates(next)
+	r.current = next.ReloadOver(&r.current.Settings)
+
 	level := slog.LevelInfo
-	if len(restart) > 0 { // what is written there does not hold
+	if len(restart) > 0 { // the server does not run with its configuration
 		level = slog.LevelWarn
 	}
-	r.log.Log(ctx, level, "the configuration was read again", "changed", list(taken), "needs_restart", list(restart))
+	r.log.Log(ctx, level, "reloaded the configuration",
+		"changed", joinKeys(reloaded), "needs_restart", joinKeys(restart))
 }
 
-func list(keys []string) string {
+// reloadCertificates replaces the certificates of both addresses, and stores them.
+func (r *reloader) reloadCertificates(next *config.Loaded) {
+	configs := [2]*tls.Config{r.current.TLS.Config, r.current.AdminTLS.Config}
+	for i, t := range [...]config.TLS{next.TLS, next.AdminTLS} {
+		if r.certs[i].Source != nil && t.Config != nil {
+			r.certs[i].Set(t.Config)
+			configs[i] = t.Config
+		}
+	}
+	if err := storeCertificates(r.data, configs[0], configs[1]); err != nil {
+		r.log.Error("cannot store the certificates for other commands", "error", err.Error())
+	}
+}
+
+func joinKeys(keys []string) string {
 	if len(keys) == 0 {
 		return "nothing"
 	}

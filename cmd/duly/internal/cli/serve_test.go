@@ -49,18 +49,18 @@ func (r *rig) start(lines int, args ...string) (out, errs *watched, stop func() 
 	}
 }
 
-// C15.6: serve says where it listens and leaves that for the other commands.
-// C15.3, C15.4: the token beside it.
-func TestServeLeavesWhatTheOtherCommandsNeed(t *testing.T) {
+// C15.6: serve prints its addresses and stores them for other commands. C15.3, C15.4: the
+// token is stored too.
+func TestServeStoresAddressesAndToken(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	data := filepath.Join(t.TempDir(), "data")
 	out, errs, stop := r.serve(1, "--data", data, "--json", "--log-format", "json")
-	var told serving
+	var told servingView
 	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
 		t.Fatal(err)
 	}
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil || left.url != told.URL || left.adminURL != told.AdminURL || !strings.HasPrefix(left.token, "duly_") {
 		t.Errorf("left %+v, %v; told %+v", left, err, told)
 	}
@@ -81,8 +81,8 @@ func TestServeLeavesWhatTheOtherCommandsNeed(t *testing.T) {
 	}
 }
 
-// C15.6: three lines to copy.
-func TestServePrintsThreeLinesToCopy(t *testing.T) {
+// C15.6: the banner has three commands to copy.
+func TestServePrintsExampleCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.vars["DULY_DATA"] = filepath.Join(t.TempDir(), "my data")
@@ -100,9 +100,9 @@ func TestServePrintsThreeLinesToCopy(t *testing.T) {
 	}
 }
 
-// C15.40: --lmstfy. C15.9: --log-level and --log-format. C15.10: --drain. What can't be served
-// is refused before anything listens.
-func TestServeRefusesWhatItCannotServe(t *testing.T) {
+// C15.40: --lmstfy. C15.9: --log-level and --log-format. C15.10: --drain. serve rejects
+// invalid settings before it listens.
+func TestServeRejectsInvalidSettings(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "file")
@@ -119,13 +119,13 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 		want string
 	}{
 		{[]string{"--data", shared}, exitFailed, "can be written to by others (mode 0777)"},
-		{[]string{"--log-format", "xml"}, exitMisuse, `--log-format is "xml", must be text or json`},
-		{[]string{"--log-level", "loud"}, exitMisuse, "--log-level"},
-		{[]string{"--drain", "soon"}, exitMisuse, "--drain"},
-		{[]string{"--lmstfy", "maybe"}, exitMisuse, `--lmstfy is "maybe", must be token, open or off`},
-		{[]string{"--addr", "nowhere"}, exitMisuse, "--addr"},
-		{[]string{"--addr", "0.0.0.0:0", "--engine", "model:"}, exitMisuse, "duly token create"},
-		{[]string{"--url", "redis://127.0.0.1:1"}, exitMisuse, "serve takes --engine"},
+		{[]string{"--log-format", "xml"}, exitUsage, `--log-format is "xml", must be text or json`},
+		{[]string{"--log-level", "loud"}, exitUsage, "--log-level"},
+		{[]string{"--drain", "soon"}, exitUsage, "--drain"},
+		{[]string{"--lmstfy", "maybe"}, exitUsage, `--lmstfy is "maybe", must be token, open or off`},
+		{[]string{"--addr", "nowhere"}, exitUsage, "--addr"},
+		{[]string{"--addr", "0.0.0.0:0", "--engine", "model:"}, exitUsage, "duly token create"},
+		{[]string{"--url", "redis://127.0.0.1:1"}, exitUsage, "serve needs --engine"},
 		{[]string{"--data", file}, exitFailed, "--data"},
 		{[]string{"--engine", "elsewhere:"}, exitFailed, "nobody listens there"},
 	} {
@@ -137,9 +137,8 @@ func TestServeRefusesWhatItCannotServe(t *testing.T) {
 	}
 }
 
-// What a start that failed has made is nothing that anybody wants; what was there
-// stays.
-func TestAServeThatFailsLeavesNoFolder(t *testing.T) {
+// A start that fails removes the folder that it created. An existing folder stays.
+func TestFailedServeLeavesNoFolder(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -175,17 +174,17 @@ func TestAServeThatFailsLeavesNoFolder(t *testing.T) {
 	}
 }
 
-// Who names a store in DULY_URL and no engine is told that a file is served.
-func TestServeWarnsOfAStoreInTheURLOfTheOthers(t *testing.T) {
+// serve warns if DULY_URL names a store that it does not serve.
+func TestServeWarnsAboutURLVariable(t *testing.T) {
 	t.Parallel()
-	const warning = "serve takes --engine"
+	const warning = "serve ignores DULY_URL"
 	for url, warns := range map[string]bool{"": false, "http://t@host": false, "redis://:s3cret@host": true} {
 		for engine, unset := range map[string]bool{"": true, "sqlite:x.db": false} {
 			a := &app{env: Env{Getenv: func(string) string { return url }}}
 			c := new(config.Loaded)
 			c.Engine = engine
 			var log strings.Builder
-			a.warnOfURL(slog.New(slog.NewTextHandler(&log, nil)), c)
+			a.warnAboutConfig(slog.New(slog.NewTextHandler(&log, nil)), c)
 			if said := strings.Contains(log.String(), warning); said != (warns && unset) || strings.Contains(log.String(), "s3cret") {
 				t.Errorf("DULY_URL %q, engine %q: %q", url, engine, log.String())
 			}

@@ -21,33 +21,35 @@ import (
 	"github.com/dulymq/duly/server/traces"
 )
 
-// observed is what watches over a server.
-type observed struct {
-	counts *metrics.Metrics
-	spans  *sdk.TracerProvider // nil: there are no traces
+// telemetry holds the metrics and traces of a server.
+type telemetry struct {
+	metrics *metrics.Metrics
+	spans   *sdk.TracerProvider // nil without traces
 }
 
-// observe begins to count, and to trace where OpenTelemetry's variables name a
-// collector.
-func (a *app) observe(ctx context.Context, log *slog.Logger) (*observed, error) {
-	see := &observed{counts: metrics.New(metrics.Config{Version: a.version().Version})}
+// newTelemetry returns metrics, and traces if OpenTelemetry's variables name a collector.
+func (a *app) newTelemetry(ctx context.Context, log *slog.Logger) (*telemetry, error) {
+	version := a.version().Version
+	t := &telemetry{metrics: metrics.New(metrics.Config{Version: version})}
 	cfg, err := otlp.FromEnv(a.env.Getenv)
 	if err != nil || cfg == nil {
-		return see, err
+		return t, err
 	}
+
 	about, err := resource.New(ctx, resource.WithTelemetrySDK(),
-		resource.WithAttributes(attribute.String("service.name", "duly"), attribute.String("service.version", a.version().Version)),
+		resource.WithAttributes(attribute.String("service.name", "duly"), attribute.String("service.version", version)),
 		resource.WithFromEnv())
 	if err != nil {
-		return nil, duly.Invalid("OTEL_RESOURCE_ATTRIBUTES", "can't be read")
+		return nil, duly.Invalid("OTEL_RESOURCE_ATTRIBUTES", "must be like name=value,name=value")
 	}
-	otel.SetErrorHandler(tracesLost(log, a.env.Clock))
-	see.spans = sdk.NewTracerProvider(sdk.WithBatcher(otlp.New(*cfg)), sdk.WithResource(about))
-	return see, nil
+	otel.SetErrorHandler(logLostTraces(log, a.env.Clock))
+	t.spans = sdk.NewTracerProvider(sdk.WithBatcher(otlp.New(*cfg)), sdk.WithResource(about))
+	return t, nil
 }
 
-// tracesLost tells the log that spans are not sent, once a minute at most.
-func tracesLost(log *slog.Logger, c clock.Clock) otel.ErrorHandlerFunc {
+// logLostTraces returns an error handler that logs that spans are lost, at most once per
+// minute.
+func logLostTraces(log *slog.Logger, c clock.Clock) otel.ErrorHandlerFunc {
 	var mu sync.Mutex
 	next := c.Mono()
 	return func(err error) {
@@ -60,21 +62,21 @@ func tracesLost(log *slog.Logger, c clock.Clock) otel.ErrorHandlerFunc {
 	}
 }
 
-// put lets a server's requests and jobs be in traces.
-func (o *observed) put(c *server.Config) {
-	c.Metrics = o.counts
-	if o.spans != nil {
-		c.Tracer = traces.New(o.spans)
-		c.Engine = otelduly.Engine(c.Engine, otelduly.Provider(o.spans))
+// addTo adds metrics and traces to a server's configuration.
+func (t *telemetry) addTo(c *server.Config) {
+	c.Metrics = t.metrics
+	if t.spans != nil {
+		c.Tracer = traces.New(t.spans)
+		c.Engine = otelduly.Engine(c.Engine, otelduly.Provider(t.spans))
 	}
 }
 
-// end sends what is left.
-func (o *observed) end() {
-	if o.spans == nil {
+// shutdown sends the remaining spans.
+func (t *telemetry) shutdown() {
+	if t.spans == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	_ = o.spans.Shutdown(ctx) // told to the handler of errors
+	_ = t.spans.Shutdown(ctx) // the error handler logs the error
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// Where the standard variable names a collector, it gets a server's spans, the
-// last of them when the server ends.
+// If the standard variable names a collector, the server sends it spans, the last ones when
+// it ends.
 func TestServeSendsTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -33,11 +33,11 @@ func TestServeSendsTraces(t *testing.T) {
 	r.vars["OTEL_EXPORTER_OTLP_ENDPOINT"] = collector.URL
 	data := filepath.Join(t.TempDir(), "data")
 	out, errs, stop := r.serve(1, "--data", data, "--json")
-	var told serving
+	var told servingView
 	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
 		t.Fatal(err)
 	}
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,17 +63,17 @@ func TestServeSendsTraces(t *testing.T) {
 		t.Error("a body or a token was sent")
 	}
 	r.vars["OTEL_EXPORTER_OTLP_ENDPOINT"] = "localhost:4317"
-	if code, _, errs := r.run("serve", "--engine", "model:", "--data", data); code != exitMisuse || !strings.Contains(errs, "http://localhost:4318") {
+	if code, _, errs := r.run("serve", "--engine", "model:", "--data", data); code != exitUsage || !strings.Contains(errs, "http://localhost:4318") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
 
-// That traces are lost is told once a minute at most, by the program's clock.
-func TestLostTracesAreToldOnceAMinute(t *testing.T) {
+// Lost traces are logged at most once per minute.
+func TestLostTracesAreLoggedOncePerMinute(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	c := clock.NewFake()
-	lost := tracesLost(slog.New(slog.NewTextHandler(&out, nil)), c)
+	lost := logLostTraces(slog.New(slog.NewTextHandler(&out, nil)), c)
 	for _, passes := range []time.Duration{0, time.Minute - 1, 1, 0} {
 		c.Advance(passes)
 		lost.Handle(errors.New("no collector"))

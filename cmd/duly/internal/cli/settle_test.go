@@ -22,8 +22,8 @@ func (f *failing) Settle(_ context.Context, _ string, outcomes []duly.Outcome) (
 	return make([]error, len(outcomes)), nil
 }
 
-// What was settled before an error is told, for it is done.
-func TestWhatWasAckedBeforeAnErrorIsTold(t *testing.T) {
+// After an error, ack prints the number of jobs that it settled before.
+func TestAckPrintsCountBeforeError(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = strings.Repeat("receipt\n", duly.MaxBatch+1)

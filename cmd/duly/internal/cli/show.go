@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// stateStyle dresses the states.
+// stateStyle returns the style of a state.
 func stateStyle(s duly.State) style {
 	switch s {
 	case duly.StateReady:
@@ -28,41 +28,42 @@ func stateStyle(s duly.State) style {
 	return plain
 }
 
-// job prints everything about one job, and its body below.
+// job prints everything about one job, and then its body.
 func (p *printer) job(j *duly.JobInfo) {
 	now := p.now()
 	p.pairs(
 		txt("id"), txt(j.ID),
 		txt("queue"), txt(j.Queue),
 		txt("state"), cell{j.State.String(), stateStyle(j.State)},
-		txt("due"), txt(moment(j.Due, now)),
-		txt("pushed"), txt(moment(j.PushedAt, now)),
-		txt("expires"), txt(moment(j.ExpiresAt, now)),
-		txt("lease ends"), txt(moment(j.LeaseEnd, now)),
-		txt("finished"), txt(moment(j.FinishedAt, now)),
+		txt("due"), txt(momentText(j.Due, now)),
+		txt("pushed"), txt(momentText(j.PushedAt, now)),
+		txt("expires"), txt(momentText(j.ExpiresAt, now)),
+		txt("lease ends"), txt(momentText(j.LeaseEnd, now)),
+		txt("finished"), txt(momentText(j.FinishedAt, now)),
 		txt("try"), txt(tries(j)),
 		txt("backoff"), txt(string(j.Backoff)),
-		txt("lease"), txt(span(j.Lease)),
-		txt("ttl"), txt(span(j.TTL)),
+		txt("lease"), txt(durationText(j.Lease)),
+		txt("ttl"), txt(durationText(j.TTL)),
 		txt("priority"), txt(fmt.Sprint(j.Priority)),
 		txt("order key"), txt(j.OrderKey),
-		txt("merge"), txt(merging(j.Merge)),
+		txt("merge"), txt(mergeText(j.Merge)),
 		txt("callback"), txt(j.Callback),
 		txt("on done"), txt(j.OnDone),
 		txt("on dead"), txt(j.OnDead),
-		txt("retain"), txt(span(j.Retain)),
+		txt("retain"), txt(durationText(j.Retain)),
 		txt("headers"), txt(headersText(j.Headers)),
 		txt("last error"), cell{j.LastError, red},
 		txt("result"), txt(preview(j.Result, 200)),
 		txt("size"), txt(bytesText(int64(j.Size))),
 	)
+
 	if len(j.Body) > 0 {
 		p.printf("\n%s\n", preview(j.Body, 2000))
 	}
 }
 
-// failed is how many of a job's tries have failed. Where stalls count as
-// failures they are among them.
+// failed returns the number of a job's failed tries. It includes stalls if they count as
+// failures.
 func failed(j *duly.JobInfo) int {
 	n := j.Failures
 	if j.MaxStalls == duly.None {
@@ -71,7 +72,7 @@ func failed(j *duly.JobInfo) int {
 	return min(n, j.Tries)
 }
 
-// tries is the try that a job is at; one that is dead is at none.
+// tries returns the current try of a job, or for a dead job the number of failed tries.
 func tries(j *duly.JobInfo) string {
 	text := fmt.Sprintf("%d of %d", j.Attempt, j.Tries)
 	if j.State == duly.StateDead {
@@ -86,7 +87,7 @@ func tries(j *duly.JobInfo) string {
 
 // afterwards describes a job whose delivery has ended: "dead after 2 of 2 tries",
 // "again in 4s" or "again now". It is "" for a job that runs again or is done.
-func afterwards(j *duly.JobInfo, now time.Time) string {
+func nextStateText(j *duly.JobInfo, now time.Time) string {
 	switch {
 	case j.State == duly.StateDead:
 		return fmt.Sprintf("dead after %d of %d tries", failed(j), j.Tries)
@@ -100,7 +101,8 @@ func afterwards(j *duly.JobInfo, now time.Time) string {
 	return ""
 }
 
-func merging(m duly.Merge) string {
+// mergeText returns a job's merge rule, "" if it has none.
+func mergeText(m duly.Merge) string {
 	if !m.Set() {
 		return ""
 	}
@@ -110,7 +112,7 @@ func merging(m duly.Merge) string {
 	}
 	text := fmt.Sprintf("%s, %s until %s", key, m.Mode, m.Until)
 	if m.MaxWait > 0 {
-		text += ", at most " + roughly(m.MaxWait)
+		text += ", at most " + shortDuration(m.MaxWait)
 	}
 	return text
 }
@@ -124,13 +126,13 @@ func headersText(headers map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// jobTable is the table of a list of jobs of any states.
+// jobTable returns a table for jobs in any state.
 func (p *printer) jobTable() *table {
 	return p.newTable("ID", "STATE", "WHEN", ">FAILED", ">PRIO", ">SIZE", "")
 }
 
-// addJob tells in WHEN the moment that matters in the job's state, and in FAILED
-// how many of its tries have failed.
+// addJob adds a row for a job. WHEN depends on the state. FAILED is the number of failed
+// tries.
 func (t *table) addJob(j *duly.JobInfo) {
 	when := j.Due
 	switch j.State {
@@ -147,6 +149,8 @@ func (t *table) addJob(j *duly.JobInfo) {
 	case j.OrderKey != "":
 		about = "key " + j.OrderKey
 	}
+
 	t.add(txt(j.ID), cell{j.State.String(), stateStyle(j.State)}, txt(relative(when, t.p.now())),
-		txt(fmt.Sprintf("%d/%d", failed(j), j.Tries)), txt(fmt.Sprint(j.Priority)), txt(bytesText(int64(j.Size))), txt(about))
+		txt(fmt.Sprintf("%d/%d", failed(j), j.Tries)), txt(fmt.Sprint(j.Priority)),
+		txt(bytesText(int64(j.Size))), txt(about))
 }

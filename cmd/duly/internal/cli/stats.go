@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -10,9 +11,9 @@ import (
 )
 
 func statsCommand(a *app) *cobra.Command {
-	cmd := a.command("stats QUEUE", "Show what a queue holds, what it has done, and how it is set",
-		`The sizes go by the clock; the counters count since the queue was made. At rest, pushed is the sum of acked, merged,
-expired, deleted, dropped and of the jobs that are delayed, ready, blocked, leased and dead.
+	cmd := a.command("stats QUEUE", "Show the sizes, counters and settings of a queue",
+		`The sizes are computed at call time. The counters start when the queue is created. Without calls in flight, pushed
+is the sum of acked, merged, expired, deleted, dropped and of the delayed, ready, blocked, leased and dead jobs.
 
 QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 		`  duly stats emails
@@ -20,13 +21,13 @@ QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
   duly stats events@mailer
   duly stats emails --json | jq .stats.sizes.ready`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.with(ctx, func(s *session) error {
+			return a.withEngine(ctx, func(s *session) error {
 				q, err := describeQueue(ctx, s, args[0])
 				switch {
-				case isTopic(err):
+				case errors.Is(err, duly.ErrConflict): // the name belongs to a topic
 					return topicStats(ctx, p, s, args[0])
-				case err == nil && !used(&q.Stats) && !s.queue(args[0]).IsGroup():
-					err = a.mustBeListed(ctx, s, args[0])
+				case err == nil && !isUsed(&q.Stats) && !s.queue(args[0]).IsGroup():
+					err = a.checkListed(ctx, s, args[0])
 				}
 				if err != nil {
 					return a.orMissing(ctx, s, err, args[0])
@@ -35,7 +36,8 @@ QUEUE may be a consumer group TOPIC@GROUP, or a topic.`,
 				return nil
 			})
 		})
-	cmd.Args = wants("QUEUE")
+
+	cmd.Args = takesArgs("QUEUE")
 	cmd.ValidArgsFunction = a.completeQueues(1)
 	return cmd
 }
@@ -71,15 +73,16 @@ func (p *printer) queue(q *wire.Queue) {
 	p.config(&q.Config)
 }
 
+// sizes prints the sizes of a queue by state.
 func (p *printer) sizes(stats *duly.Stats) {
 	t := p.newTable("STATE", ">JOBS", "")
 	for _, state := range duly.States {
 		n, note := *stats.Sizes.Of(state), ""
 		switch {
 		case state == duly.StateReady && n > 0:
-			note = "the oldest for " + roughly(stats.OldestReady)
+			note = "oldest for " + shortDuration(stats.OldestReady)
 		case state == duly.StateDelayed && !stats.NextDue.IsZero():
-			note = "the next " + relative(stats.NextDue, p.now())
+			note = "next " + relative(stats.NextDue, p.now())
 		}
 		t.add(cell{state.String(), stateStyle(state)}, txt(countText(n)), txt(note))
 	}
@@ -91,10 +94,10 @@ func (p *printer) group(g *duly.GroupStats) {
 	t := p.newTable("LOG", ">MESSAGES", "")
 	oldest := ""
 	if g.OldestNeeded > 0 {
-		oldest = "the oldest needed is " + roughly(g.OldestNeeded) + " old"
+		oldest = "the oldest needed message is " + shortDuration(g.OldestNeeded) + " old"
 	}
 	if g.Parked {
-		oldest = "parked: idle for too long, so it needs no messages"
+		oldest = "parked: idle too long, so it needs no messages"
 	}
 	held := ""
 	if g.AtMaxHeld {
@@ -103,6 +106,7 @@ func (p *printer) group(g *duly.GroupStats) {
 			held += "; the key " + g.Key + " blocks most"
 		}
 	}
+
 	t.add(txt("lag"), txt(countText(g.Lag)), cell{held, yellow})
 	t.add(txt("entered"), txt(countText(g.Entered)), txt(oldest))
 	for _, row := range []struct {
@@ -144,6 +148,7 @@ func (p *printer) counters(c *duly.Counters, group bool) {
 	t.flush()
 }
 
+// config prints the settings of a queue.
 func (p *printer) config(c *duly.QueueConfig) {
 	t := p.newTable("SETTING", "VALUE")
 	paused := cell{"no", plain}
@@ -155,25 +160,27 @@ func (p *printer) config(c *duly.QueueConfig) {
 		rate = rateText(c.Rate)
 	}
 	group := c.Group != (duly.GroupConfig{})
+
 	t.add(txt("paused"), paused)
 	if !group {
-		t.add(txt("shards"), txt(bound(c.Shards)))
+		t.add(txt("shards"), txt(countOrNone(c.Shards)))
 	}
-	t.add(txt("tries"), txt(bound(c.Defaults.Tries)))
-	t.add(txt("max stalls"), txt(bound(c.Defaults.MaxStalls)))
+	t.add(txt("tries"), txt(countOrNone(c.Defaults.Tries)))
+	t.add(txt("max stalls"), txt(countOrNone(c.Defaults.MaxStalls)))
 	t.add(txt("backoff"), txt(string(c.Defaults.Backoff)))
-	t.add(txt("lease"), txt(span(c.Defaults.Lease)))
+	t.add(txt("lease"), txt(durationText(c.Defaults.Lease)))
 	if !group {
-		t.add(txt("ttl"), txt(span(c.Defaults.TTL)))
-		t.add(txt("retain"), txt(span(c.Defaults.Retain)))
+		t.add(txt("ttl"), txt(durationText(c.Defaults.TTL)))
+		t.add(txt("retain"), txt(durationText(c.Defaults.Retain)))
 	}
-	t.add(txt("dead age"), txt(span(c.DeadAge)))
-	t.add(txt("dead count"), txt(bound(c.DeadCount)))
+	t.add(txt("dead age"), txt(durationText(c.DeadAge)))
+	t.add(txt("dead count"), txt(countOrNone(c.DeadCount)))
 	if !group {
-		t.add(txt("max jobs"), txt(bound(c.MaxJobs)))
+		t.add(txt("max jobs"), txt(countOrNone(c.MaxJobs)))
 	}
-	t.add(txt("max leased"), txt(bound(c.MaxLeased)))
+	t.add(txt("max leased"), txt(countOrNone(c.MaxLeased)))
 	t.add(txt("rate"), txt(rate))
+
 	if c.Delivery == duly.DeliverPush {
 		t.add(txt("delivery"), txt(string(c.Delivery)))
 		t.add(txt("push url"), txt(c.Push.URL))
@@ -182,9 +189,9 @@ func (p *printer) config(c *duly.QueueConfig) {
 	}
 	if group {
 		t.add(txt("order"), txt(string(c.Group.Order)))
-		t.add(txt("max held"), txt(bound(c.Group.MaxHeld)))
+		t.add(txt("max held"), txt(countOrNone(c.Group.MaxHeld)))
 		t.add(txt("filter"), txt(string(c.Group.Filter)))
-		t.add(txt("idle"), txt(span(c.Group.Idle)))
+		t.add(txt("idle"), txt(durationText(c.Group.Idle)))
 		t.add(txt("target"), txt(c.Group.Target))
 	}
 	t.flush()

@@ -8,10 +8,10 @@ import (
 // column is one column of a table.
 type column struct {
 	title string
-	right bool // numbers end at the same place
+	right bool // align to the right, for numbers
 }
 
-// cell is one text of a row.
+// cell is a text with a style.
 type cell struct {
 	text  string
 	style style
@@ -19,19 +19,18 @@ type cell struct {
 
 func txt(text string) cell { return cell{text: text} }
 
-// table writes rows under aligned columns. Rows are kept until flush, so that
-// the columns fit; a long list flushes page by page, and its columns never
-// become narrower.
+// table prints rows in aligned columns. It holds rows until flush, to know the widths of
+// the columns. A long list flushes each page, and its columns never become narrower.
 type table struct {
 	p       *printer
 	columns []column
 	widths  []int
 	rows    [][]cell
-	begun   bool
+	started bool
 }
 
-// newTable takes the titles; one that begins with ">" is that of a column that
-// is aligned to the right.
+// newTable returns a table with these titles. A title that begins with ">" is that of a
+// column that is aligned to the right.
 func (p *printer) newTable(titles ...string) *table {
 	t := &table{p: p, columns: make([]column, len(titles)), widths: make([]int, len(titles))}
 	for i, title := range titles {
@@ -42,7 +41,7 @@ func (p *printer) newTable(titles ...string) *table {
 	return t
 }
 
-// add takes a row; every text is made safe to print.
+// add adds a row. It makes every text safe to print.
 func (t *table) add(cells ...cell) {
 	for i := range cells {
 		cells[i].text = oneLine(cells[i].text)
@@ -51,14 +50,14 @@ func (t *table) add(cells ...cell) {
 	t.rows = append(t.rows, cells)
 }
 
-// flush writes the rows that were added since the last one, and before the
-// first of them the titles. A table without rows writes nothing.
+// flush prints the rows since the last flush, and before the first row the titles. A
+// table without rows prints nothing.
 func (t *table) flush() {
 	if len(t.rows) == 0 {
 		return
 	}
-	if !t.begun {
-		t.begun = true
+	if !t.started {
+		t.started = true
 		titles := make([]cell, len(t.columns))
 		for i, c := range t.columns {
 			titles[i] = cell{c.title, bold}
@@ -71,12 +70,13 @@ func (t *table) flush() {
 	t.rows = t.rows[:0]
 }
 
-// write puts two blanks between columns and none behind the last text.
+// write prints a row, with two spaces between columns and none after the last text.
 func (t *table) write(row []cell) {
 	last := len(row) - 1
 	for last > 0 && row[last].text == "" {
 		last--
 	}
+
 	var b strings.Builder
 	for i, c := range row[:last+1] {
 		gap := strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c.text))
@@ -94,18 +94,18 @@ func (t *table) write(row []cell) {
 	t.p.printf("%s\n", b.String())
 }
 
-// pairs writes a card of names and texts below each other; pairs without a
-// text are left out.
-func (p *printer) pairs(of ...cell) {
+// pairs prints names and texts, a pair per line. It leaves out pairs without a text.
+func (p *printer) pairs(cells ...cell) {
 	width := 0
-	for i := 0; i < len(of); i += 2 {
-		if of[i+1].text != "" {
-			width = max(width, len(of[i].text))
+	for i := 0; i < len(cells); i += 2 {
+		if cells[i+1].text != "" {
+			width = max(width, len(cells[i].text))
 		}
 	}
-	for i := 0; i < len(of); i += 2 {
-		if name, c := of[i].text, of[i+1]; c.text != "" {
-			p.printf("%s%s  %s\n", p.paint(dim, name), strings.Repeat(" ", width-len(name)), p.paint(c.style, oneLine(c.text)))
+	for i := 0; i < len(cells); i += 2 {
+		if name, c := cells[i].text, cells[i+1]; c.text != "" {
+			gap := strings.Repeat(" ", width-len(name))
+			p.printf("%s%s  %s\n", p.paint(dim, name), gap, p.paint(c.style, oneLine(c.text)))
 		}
 	}
 }

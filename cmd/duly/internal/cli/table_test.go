@@ -11,7 +11,7 @@ func printerFor(out *strings.Builder, colour bool) *printer {
 	return &printer{out: bufio.NewWriter(out), colour: colour, now: func() time.Time { return time.Time{} }}
 }
 
-func TestTableColumnsAreAligned(t *testing.T) {
+func TestTableAlignsColumns(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := printerFor(&out, false)
@@ -35,7 +35,7 @@ short                      1  still as wide
 	}
 }
 
-func TestTableWithoutRowsIsNothing(t *testing.T) {
+func TestTableWithoutRows(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := printerFor(&out, true)
@@ -47,7 +47,7 @@ func TestTableWithoutRowsIsNothing(t *testing.T) {
 }
 
 // Escape sequences have no width.
-func TestColoursDoNotMoveColumns(t *testing.T) {
+func TestTableColoursKeepAlignment(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	p := printerFor(&out, true)

@@ -21,8 +21,9 @@ func targetCommand(a *app) *cobra.Command {
 		targetEnableCommand(a, true), targetEnableCommand(a, false), targetDeleteCommand(a))
 }
 
-// pusher is the part of a server that keeps targets and secrets; see [httpengine.Push].
-type pusher interface {
+// targetStore is the part of a server that stores targets and secrets. See
+// [httpengine.Push].
+type targetStore interface {
 	Targets(ctx context.Context, p duly.PageParams) ([]wire.Target, string, error)
 	Target(ctx context.Context, name string) (wire.Target, error)
 	SetTarget(ctx context.Context, name string, s wire.TargetSettings) error
@@ -33,60 +34,63 @@ type pusher interface {
 	TestTarget(ctx context.Context, name string) (wire.PushTest, error)
 }
 
-// withTargets hands the targets of the command's server to do. Only a server has the
-// keys that seal secrets.
-func (a *app) withTargets(ctx context.Context, do func(t pusher) error) error {
-	return a.with(ctx, func(s *session) error {
-		var targets pusher
+// withTargets opens the engine and calls do with the targets of its server. Only a server
+// has the keys that seal secrets.
+func (a *app) withTargets(ctx context.Context, do func(t targetStore) error) error {
+	return a.withEngine(ctx, func(s *session) error {
+		var targets targetStore
 		switch e := s.Contract.(type) {
-		case pusher:
+		case targetStore:
 			targets = e
 		case interface{ HTTPPush() *httpengine.Push }:
 			targets = e.HTTPPush()
 		}
 		if targets != nil {
-			return adviseOn(duly.CodeNotFound, do(targets), "see which there are: %s target list", a.program())
+			return withHintFor(duly.CodeNotFound, do(targets), "see the targets: %s target list", a.program())
 		}
-		return advise(notOffered("targets"), "only a server seals their secrets: give its address with --url")
+		return withHint(unsupported("targets"), "only a server can seal their secrets: set its address with --url")
 	})
 }
 
 func targetListCommand(a *app) *cobra.Command {
 	cmd := a.command("list", "List targets",
-		`By name, each with the gate of its host in the server that answers: how many requests it admits at once, and how many
-jobs wait for their turn. Secrets and the values of headers are not shown.`,
+		`Lists the targets by name, each with the gate of its host in the server that answers: how many requests it admits
+concurrently, and how many jobs wait for it. Secrets and the values of headers are not shown.`,
 		`  duly target list
   duly target list --json | jq -r 'select(.enabled | not) | .name'`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			return a.withTargets(ctx, func(targets pusher) error {
-				t := p.newTable("TARGET", "URL", "STATE", "LIMIT", "HELD BACK", "SECRET")
-				for page := (duly.PageParams{}); ; {
-					found, next, err := targets.Targets(ctx, page)
-					if err != nil {
-						return err
-					}
-					for i := range found {
-						if p.json {
-							p.line(wire.TargetForm.Append(nil, found[i]))
-						} else {
-							t.addTarget(&found[i])
-						}
-					}
-					if page.Cursor = next; next == "" {
-						t.flush()
-						return p.flush()
-					}
-				}
-			})
+			return a.withTargets(ctx, func(targets targetStore) error { return listTargets(ctx, p, targets) })
 		})
+
 	cmd.Args = noArgs
 	return cmd
 }
 
+func listTargets(ctx context.Context, p *printer, targets targetStore) error {
+	t := p.newTable("TARGET", "URL", "STATE", "LIMIT", "HELD BACK", "SECRET")
+	for page := (duly.PageParams{}); ; {
+		found, next, err := targets.Targets(ctx, page)
+		if err != nil {
+			return err
+		}
+		for i := range found {
+			if p.json {
+				p.line(wire.TargetForm.Append(nil, found[i]))
+			} else {
+				t.addTarget(&found[i])
+			}
+		}
+		if page.Cursor = next; next == "" {
+			t.flush()
+			return p.flush()
+		}
+	}
+}
+
 func (t *table) addTarget(target *wire.Target) {
-	state, limit, held := "enabled", "", ""
+	state, limit, heldBack := "enabled", "", ""
 	if h := target.Host; h != nil {
-		limit, held = strconv.Itoa(h.Limit), strconv.Itoa(h.HeldBack)
+		limit, heldBack = strconv.Itoa(h.Limit), strconv.Itoa(h.HeldBack)
 		if !h.Open {
 			state = "closed"
 		}
@@ -94,91 +98,96 @@ func (t *table) addTarget(target *wire.Target) {
 	if target.Settings.Disabled {
 		state = "disabled"
 	}
-	t.add(txt(target.Name), txt(target.Settings.URL), txt(state), txt(limit), txt(held), txt(t.p.secretText(target)))
+	t.add(txt(target.Name), txt(target.Settings.URL), txt(state), txt(limit), txt(heldBack), txt(t.p.secretText(target)))
 }
 
 func targetSetCommand(a *app) *cobra.Command {
 	var s wire.TargetSettings
 	var ca, secret string
-	cmd := a.command("set NAME URL", "Make a target, or replace its settings",
-		`Jobs and queues name it as target:NAME. What is not given has its default, except the secret, which stays. Headers are
-sealed: no command shows their values again. Every server goes by the new settings within two seconds, for old jobs
-too.`,
+	cmd := a.command("set NAME URL", "Create a target, or replace its settings",
+		`Jobs and queues name it as target:NAME. A setting that is not given gets its default, except the secret, which
+stays. Headers are sealed: no command shows their values again. Every server applies the new settings within two
+seconds, also to existing jobs.`,
 		`  duly target set crm https://crm.example/hook
   duly target set crm https://crm.example/hook --header x-key=7 --concurrency 20 --rate 50
   duly target set old https://old.example/ --success 409 --permanent 404 --timeout 30s
   pass show crm | duly target set crm https://crm.example/hook --secret-file -`,
 		func(ctx context.Context, p *printer, args []string) (err error) {
 			s.URL = args[1]
-			if s.CA, err = a.textOf(ca); err != nil {
+			if s.CA, err = a.readFileFlag(ca); err != nil {
 				return err
 			}
-			if s.Secret, err = a.secretOf(secret); err != nil {
+			if s.Secret, err = a.readSecretFlag(secret); err != nil {
 				return err
 			}
-			return a.withTargets(ctx, func(targets pusher) error {
+			return a.withTargets(ctx, func(targets targetStore) error {
 				if err := targets.SetTarget(ctx, args[0], s); err != nil {
 					return err
 				}
 				return p.target(ctx, targets, args[0])
 			})
 		})
-	cmd.Args = wants("NAME", "URL")
+
+	cmd.Args = takesArgs("NAME", "URL")
 	cmd.ValidArgsFunction = noCompletion
+
 	f := cmd.Flags()
 	f.StringVar(&s.Method, "method", "", "`method` of the requests: POST, PUT or PATCH (default POST)")
 	f.Var(headersFlag{&s.Headers}, "header", "a header of each request, sealed; may be repeated")
-	f.Var(durationFlag{to: &s.Timeout, least: time.Second, most: 10 * time.Minute}, "timeout", "how long a try may take (default 10s)")
-	f.IntSliceVar(&s.Success, "success", nil, "`statuses` besides 2xx that are a success, with commas")
-	f.IntSliceVar(&s.Permanent, "permanent", nil, "`statuses` after which a job is dead, with commas")
-	countVar(f, &s.Concurrency, "concurrency", "requests in flight of each server (default 64)")
-	f.Var(rateFlag{&s.Rate.PerSecond}, "rate", "requests per second of each server (default none)")
-	countVar(f, &s.Rate.Burst, "burst", "requests that may come at once after a pause")
+	f.Var(durationFlag{to: &s.Timeout, min: time.Second, max: 10 * time.Minute}, "timeout",
+		"maximum duration of a try (default 10s)")
+	f.IntSliceVar(&s.Success, "success", nil, "`statuses` that are a success, in addition to 2xx; with commas")
+	f.IntSliceVar(&s.Permanent, "permanent", nil, "`statuses` that make a job dead; with commas")
+	countVar(f, &s.Concurrency, "concurrency", "maximum requests in flight per server (default 64)")
+	f.Var(rateFlag{&s.Rate.PerSecond}, "rate", "requests per second per server (default none)")
+	countVar(f, &s.Rate.Burst, "burst", "requests at once after a pause")
 	f.StringSliceVar(&s.Sign, "sign", nil, "`signatures`: v1, v1a, or both with a comma (default v1)")
-	f.StringVar(&ca, "ca", "", "`file` with more authorities for the receiver's certificate, in PEM")
-	f.BoolVar(&s.Disabled, "disabled", false, "send nothing to it yet")
+	f.StringVar(&ca, "ca", "", "`file` with additional authorities for the receiver's certificate, in PEM")
+	f.BoolVar(&s.Disabled, "disabled", false, "create it disabled")
 	secretFlag(cmd, &secret)
-	fixed(cmd, "method", "POST", "PUT", "PATCH")
-	fixed(cmd, "sign", "v1", "v1a", "v1,v1a")
+	completeValues(cmd, "method", "POST", "PUT", "PATCH")
+	completeValues(cmd, "sign", "v1", "v1a", "v1,v1a")
 	return cmd
 }
 
-// secretFlag is the flag for the file of a secret. On the command line itself, other
-// users of the machine would see it.
+// secretFlag adds the flag for the file of a secret. Other users of the machine could see a
+// secret on the command line.
 func secretFlag(cmd *cobra.Command, to *string) {
-	cmd.Flags().StringVar(to, "secret-file", "", "`file` with the secret, whsec_… or whsk_…, or - for standard input (default: the secret stays, or a random one)")
+	cmd.Flags().StringVar(to, "secret-file", "",
+		"`file` with the secret, whsec_… or whsk_…, or - for standard input (default: unchanged, or a random one)")
 }
 
-// mostText bounds a file that a flag names.
-const mostText = 64 << 10
+// maxFlagFile is the maximum size of a file that a flag names, in bytes.
+const maxFlagFile = 64 << 10
 
-// textOf returns the text of a file, or of standard input for "-"; "" for no file.
-func (a *app) textOf(path string) (string, error) {
+// readFileFlag returns the text of a file, or of standard input for "-". It returns "" if
+// path is empty.
+func (a *app) readFileFlag(path string) (string, error) {
 	if path == "" {
 		return "", nil
 	}
-	from := a.env.Stdin
+	in := a.env.Stdin
 	if path != "-" {
 		f, err := os.Open(path)
 		if err != nil {
-			return "", misusef("%s", err)
+			return "", usageErrorf("%s", err)
 		}
 		defer f.Close()
-		from = f
+		in = f
 	}
-	text, err := io.ReadAll(io.LimitReader(from, mostText+1))
-	if err == nil && len(text) > mostText {
-		err = misusef("%s has more than %d bytes", path, mostText)
+	text, err := io.ReadAll(io.LimitReader(in, maxFlagFile+1))
+	if err == nil && len(text) > maxFlagFile {
+		err = usageErrorf("%s has more than %d bytes", path, maxFlagFile)
 	}
 	return string(text), err
 }
 
-// secretOf is textOf for a secret. No message repeats it.
-func (a *app) secretOf(path string) (string, error) {
-	text, err := a.textOf(path)
+// readSecretFlag is readFileFlag for a secret. No message contains it.
+func (a *app) readSecretFlag(path string) (string, error) {
+	text, err := a.readFileFlag(path)
 	text = strings.TrimSpace(text)
 	if err == nil && path != "" && text == "" {
-		err = misusef("--secret-file has no secret")
+		err = usageErrorf("--secret-file has no secret")
 	}
 	if text != "" {
 		a.hide(text)
@@ -187,7 +196,7 @@ func (a *app) secretOf(path string) (string, error) {
 }
 
 // target prints one target.
-func (p *printer) target(ctx context.Context, targets pusher, name string) error {
+func (p *printer) target(ctx context.Context, targets targetStore, name string) error {
 	target, err := targets.Target(ctx, name)
 	if err != nil {
 		return err
@@ -206,6 +215,7 @@ func (p *printer) target(ctx context.Context, targets pusher, name string) error
 	if s.Rate.Limited() {
 		rate = strconv.FormatFloat(s.Rate.PerSecond, 'g', -1, 64) + " a second, burst " + strconv.Itoa(s.Rate.Burst)
 	}
+
 	t := p.newTable("SETTING", "VALUE")
 	t.add(txt("url"), txt(s.URL))
 	t.add(txt("method"), txt(s.Method))
@@ -230,7 +240,7 @@ func statusesText(statuses []int) string {
 	return strings.Join(parts, ", ")
 }
 
-// secretText says whose secret signs for a target.
+// secretText describes the secret of a target.
 func (p *printer) secretText(target *wire.Target) string {
 	text := "the namespace's"
 	if target.OwnSecret {
@@ -243,11 +253,12 @@ func (p *printer) secretText(target *wire.Target) string {
 }
 
 func targetTestCommand(a *app) *cobra.Command {
-	cmd := a.command("test NAME", "Let the server send a test request",
-		`The server sends a signed duly.test to the target, also while it is disabled, and prints the answer. No job is touched.`,
+	cmd := a.command("test NAME", "Send a test request from the server",
+		`The server sends a signed duly.test to the target, even if it is disabled. The command prints the answer. No job
+changes.`,
 		`  duly target test crm`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTargets(ctx, func(targets pusher) error {
+			return a.withTargets(ctx, func(targets targetStore) error {
 				test, err := targets.TestTarget(ctx, args[0])
 				if err != nil {
 					return err
@@ -256,6 +267,7 @@ func targetTestCommand(a *app) *cobra.Command {
 					p.line(wire.PushTestForm.Append(nil, test))
 					return nil
 				}
+
 				status := "no answer"
 				if test.Status != 0 {
 					status = strconv.Itoa(test.Status)
@@ -264,76 +276,82 @@ func targetTestCommand(a *app) *cobra.Command {
 				if test.Took == 0 { // the server sends whole milliseconds
 					took = "less than 1ms"
 				}
-				p.printf("%s in %s: a job would end in %s\n", status, took, test.As)
+				p.printf("%s in %s: the result for a job is %s\n", status, took, test.As)
 				if test.Error != "" {
 					p.printf("%s\n", test.Error)
 				}
 				return nil
 			})
 		})
-	cmd.Args = wants("NAME")
+
+	cmd.Args = takesArgs("NAME")
 	cmd.ValidArgsFunction = noCompletion
 	return cmd
 }
 
 func targetRotateCommand(a *app) *cobra.Command {
 	var overlap, secret string
-	cmd := a.command("rotate [NAME]", "Give a target, or the namespace, a new secret",
-		`The old secret signs too until the overlap is over, so that receivers have time to learn the new one. Without a name it
-is the secret of the namespace, which signs for URLs and for targets without a secret of their own. A repeat is another
-rotation.`,
+	cmd := a.command("rotate [NAME]", "Rotate the secret of a target, or of the namespace",
+		`The old secret signs too until the overlap ends, so that receivers can switch to the new one. Without a name, the
+command rotates the secret of the namespace, which signs for URLs and for targets without a secret. Each call is
+another rotation.`,
 		`  duly target rotate crm
   duly target rotate crm --overlap 7d
   duly target rotate --overlap now`,
 		func(ctx context.Context, p *printer, args []string) (err error) {
-			r, err := rotation(overlap)
-			if err != nil {
+			var r wire.PushRotate
+			if r.Overlap, err = parseOverlap(overlap); err != nil {
 				return err
 			}
-			if r.Secret, err = a.secretOf(secret); err != nil {
+			if r.Secret, err = a.readSecretFlag(secret); err != nil {
 				return err
 			}
-			return a.withTargets(ctx, func(targets pusher) error {
+			return a.withTargets(ctx, func(targets targetStore) error {
 				name := strings.Join(args, "")
 				if err := targets.RotateSecret(ctx, name, r); err != nil {
 					return err
 				}
-				a.remark("the secret was rotated; see it: " + strings.TrimSpace(a.program()+" target secret "+shellQuote(name)))
+				command := a.program() + " target secret"
+				if name != "" {
+					command += " " + shellQuote(name)
+				}
+				a.noteOnTerminal("rotated the secret; to see it: %s", command)
 				return nil
 			})
 		})
-	cmd.Args = wants("[NAME]")
+
+	cmd.Args = takesArgs("[NAME]")
 	cmd.ValidArgsFunction = noCompletion
-	cmd.Flags().StringVar(&overlap, "overlap", "", "for how long the old secret signs too, up to 30d; now ends it at once (default 24h)")
+	cmd.Flags().StringVar(&overlap, "overlap", "",
+		"how long the old secret signs too, up to 30d; now ends it at once (default 24h)")
 	secretFlag(cmd, &secret)
 	return cmd
 }
 
-// rotation is the request of a rotation with that overlap; "" is the default.
-func rotation(overlap string) (r wire.PushRotate, err error) {
-	var d time.Duration
-	switch overlap {
+// parseOverlap parses the overlap of a rotation. It returns nil for "", the default.
+func parseOverlap(text string) (*time.Duration, error) {
+	switch text {
 	case "":
-		return r, nil
+		return nil, nil
 	case "now":
-	default:
-		if d, err = duly.ParseDuration(overlap); err != nil {
-			return r, misusef("--overlap is a time such as 24h or 7d, or now")
-		}
+		return new(time.Duration), nil
 	}
-	r.Overlap = &d
-	return r, nil
+	d, err := duly.ParseDuration(text)
+	if err != nil {
+		return nil, usageErrorf("--overlap is %q, must be a duration such as 24h or 7d, or now", text)
+	}
+	return &d, nil
 }
 
 func targetSecretCommand(a *app) *cobra.Command {
 	var all bool
 	cmd := a.command("secret [NAME]", "Show the secret of a target, or of the namespace",
-		`Prints the newest one, for the receiver to verify signatures with. --all also prints the keys of v1a signatures, of
-which the receiver needs the public one (whpk_…) alone. The server logs each use.`,
+		`Prints the newest secret, with which the receiver verifies signatures. --all also prints the keys of v1a signatures.
+The receiver needs only the public one (whpk_…). The server logs each call.`,
 		`  duly target secret crm
   duly target secret --all`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTargets(ctx, func(targets pusher) error {
+			return a.withTargets(ctx, func(targets targetStore) error {
 				secret, err := targets.Secret(ctx, strings.Join(args, ""))
 				if err != nil {
 					return err
@@ -349,40 +367,47 @@ which the receiver needs the public one (whpk_…) alone. The server logs each u
 				return nil
 			})
 		})
-	cmd.Args = wants("[NAME]")
+
+	cmd.Args = takesArgs("[NAME]")
 	cmd.ValidArgsFunction = noCompletion
 	cmd.Flags().BoolVar(&all, "all", false, "print the keys of v1a signatures too")
 	return cmd
 }
 
 func targetEnableCommand(a *app, enabled bool) *cobra.Command {
-	use, short, done := "disable", "Send nothing to targets; their jobs wait", "disabled target"
-	long := `Jobs of a disabled target wait, use no try and are not lost; their TTL goes on. May be repeated.`
+	use, short, done := "disable", "Stop sending to targets; their jobs wait", "disabled target"
+	long := `Jobs of a disabled target wait without using a try. Their TTL continues. The command can be repeated.`
 	if enabled {
-		use, short, done = "enable", "Send to targets again", "enabled target"
-		long = `Sending begins slowly, and jobs that waited are sent within five minutes. May be repeated.`
+		use, short, done = "enable", "Resume sending to targets", "enabled target"
+		long = `Sending begins slowly. Waiting jobs are sent within five minutes. The command can be repeated.`
 	}
 	cmd := a.command(use+" NAME…", short, long, "  duly target "+use+" crm",
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTargets(ctx, func(targets pusher) error {
-				return a.each(ctx, p, args, done, func(name string) error { return targets.EnableTarget(ctx, name, enabled) })
+			return a.withTargets(ctx, func(targets targetStore) error {
+				return a.forEach(ctx, p, args, done, func(name string) error {
+					return targets.EnableTarget(ctx, name, enabled)
+				})
 			})
 		})
-	cmd.Args = wants("NAME…")
+
+	cmd.Args = takesArgs("NAME…")
 	cmd.ValidArgsFunction = noCompletion
 	return cmd
 }
 
 func targetDeleteCommand(a *app) *cobra.Command {
 	cmd := a.command("delete NAME…", "Delete targets",
-		`Jobs that name a deleted target wait, as those of a disabled one do, until there is a target of that name again.`,
+		`Jobs that name a deleted target wait until a target of that name exists again.`,
 		`  duly target delete crm`,
 		func(ctx context.Context, p *printer, args []string) error {
-			return a.withTargets(ctx, func(targets pusher) error {
-				return a.each(ctx, p, args, "deleted target", func(name string) error { return targets.DeleteTarget(ctx, name) })
+			return a.withTargets(ctx, func(targets targetStore) error {
+				return a.forEach(ctx, p, args, "deleted target", func(name string) error {
+					return targets.DeleteTarget(ctx, name)
+				})
 			})
 		})
-	cmd.Args = wants("NAME…")
+
+	cmd.Args = takesArgs("NAME…")
 	cmd.ValidArgsFunction = noCompletion
 	return cmd
 }

@@ -87,7 +87,7 @@ func newPush(t *testing.T) (*fakePush, func(stdin string, args ...string) (code 
 	}
 }
 
-// C16.139: what is set is what the flags say, and a secret comes from a file or from
+// C16.139: target set sends the settings of the flags. A secret comes from a file or from
 // standard input.
 func TestTargetSet(t *testing.T) {
 	t.Parallel()
@@ -126,7 +126,7 @@ func TestTargetSet(t *testing.T) {
 	}
 }
 
-// C16.137: every page is listed.
+// C16.137: target list lists every page.
 func TestTargetList(t *testing.T) {
 	t.Parallel()
 	_, run := newPush(t)
@@ -147,7 +147,8 @@ func TestTargetList(t *testing.T) {
 	}
 }
 
-// C15.56, C16.139, C16.140, C16.141, C16.143: a name is a target's, and none is the namespace.
+// C15.56, C16.139, C16.140, C16.141, C16.143: a command with a name acts on a target,
+// without one on the namespace.
 func TestTargetOperations(t *testing.T) {
 	t.Parallel()
 	f, run := newPush(t)
@@ -195,8 +196,8 @@ func TestTargetOperations(t *testing.T) {
 	}
 }
 
-// Without a server there are no keys that seal a secret.
-func TestTargetsNeedAServer(t *testing.T) {
+// An engine without a server has no keys to seal secrets, so it has no targets.
+func TestTargetsNeedServer(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	if code, _, errs := r.run("target", "list"); code == exitOK || !strings.Contains(errs, "--url") {

@@ -5,10 +5,10 @@ import (
 	"encoding/pem"
 	"errors"
 	"io/fs"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -19,33 +19,37 @@ import (
 	"github.com/dulymq/duly/server/certs"
 )
 
-// The files that `duly serve` leaves in its data folder when it speaks TLS: its
-// certificates. A command that finds the server by that folder trusts exactly
-// these, whoever has signed them and for whichever name; the folder's owner is
-// the server's.
+// The files with the certificates of `duly serve` in its data folder. A command that
+// finds the server by that folder trusts exactly these certificates, for any name and
+// authority, because the owner of the folder is the owner of the server.
 const (
 	certFile      = "certificate.pem"
 	adminCertFile = "admin-certificate.pem"
 )
 
-// tlsFlags are for https, of every command.
+// tlsFlags adds the flags for https.
 func (a *app) tlsFlags(f *pflag.FlagSet) {
-	f.StringVar(&a.tls.CA, "ca", "", "`file` with the authorities that may have signed an https server's certificate (DULY_CA; default: the system's)")
-	f.StringVar(&a.tls.Cert, "client-cert", "", "`file` with the certificate to show to an https server (DULY_CLIENT_CERT)")
+	f.StringVar(&a.tls.CA, "ca", "",
+		"`file` with the authorities of an https server's certificate (DULY_CA; default: the system's)")
+	f.StringVar(&a.tls.Cert, "client-cert", "",
+		"`file` with the certificate to send to an https server (DULY_CLIENT_CERT)")
 	f.StringVar(&a.tls.Key, "client-key", "", "`file` with the key of that certificate (DULY_CLIENT_KEY)")
 }
 
-// trust is how https is spoken with a server that left its certificate in a
-// file; "" for none.
-func (a *app) trust(left string) (*tls.Config, error) {
+// tlsConfig returns the TLS configuration of a client. certFile is the certificate of
+// this machine's server, "" for none.
+func (a *app) tlsConfig(certFile string) (*tls.Config, error) {
 	files := httpengine.TLS{
-		CA: a.setting(a.tls.CA, "DULY_CA"), Cert: a.setting(a.tls.Cert, "DULY_CLIENT_CERT"), Key: a.setting(a.tls.Key, "DULY_CLIENT_KEY"),
+		CA:   a.setting(a.tls.CA, "DULY_CA"),
+		Cert: a.setting(a.tls.Cert, "DULY_CLIENT_CERT"),
+		Key:  a.setting(a.tls.Key, "DULY_CLIENT_KEY"),
 	}
 	c, err := files.Config()
-	if err != nil || files.CA != "" || left == "" {
+	if err != nil || files.CA != "" || certFile == "" {
 		return c, err
 	}
-	text, err := os.ReadFile(left)
+
+	text, err := os.ReadFile(certFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
@@ -56,60 +60,75 @@ func (a *app) trust(left string) (*tls.Config, error) {
 	if c == nil {
 		c = &tls.Config{MinVersion: tls.VersionTLS12}
 	}
-	only(c, block.Bytes)
+	trustOnly(c, block.Bytes)
 	return c, nil
 }
 
-// only lets a client trust this certificate and no other one.
-func only(c *tls.Config, certificate []byte) {
-	c.InsecureSkipVerify = true // VerifyConnection does it, also where a session is resumed
+// trustOnly makes a client trust one certificate and no other.
+func trustOnly(c *tls.Config, certificate []byte) {
+	// VerifyConnection verifies the certificate, also when a session is resumed.
+	c.InsecureSkipVerify = true
 	c.VerifyConnection = func(s tls.ConnectionState) error {
 		if len(s.PeerCertificates) > 0 && string(s.PeerCertificates[0].Raw) == string(certificate) {
 			return nil
 		}
-		return &tls.CertificateVerificationError{UnverifiedCertificates: s.PeerCertificates, Err: errOther}
+		return &tls.CertificateVerificationError{
+			UnverifiedCertificates: s.PeerCertificates, Err: errOtherCertificate,
+		}
 	}
 }
 
-var errOther = errors.New("it is not the one that the server has left in its data folder")
+var errOtherCertificate = errors.New("it differs from the certificate in the server's data folder")
 
-// advisedTLS says what to do where a server's certificate is not trusted, where
-// it wants one itself, and where it speaks no TLS.
-func advisedTLS(err error) error {
+// withTLSHint adds a hint to the errors of a TLS handshake.
+func withTLSHint(err error) error {
 	var certificate *tls.CertificateVerificationError
-	var plain tls.RecordHeaderError
+	var record tls.RecordHeaderError
+	hint := ""
 	switch {
-	case err == nil:
 	case errors.As(err, &certificate):
-		return adviseOn(duly.CodeUnavailable, err, "if it is the right server, give who has signed its certificate: --ca FILE")
-	case errors.As(err, &plain), errors.Is(err, http.ErrSchemeMismatch):
-		return adviseOn(duly.CodeUnavailable, err, "what answers there speaks no TLS; write http:// in place of https://")
-	case strings.Contains(err.Error(), "tls: certificate required"): // an alert has no type of its own
-		return adviseOn(duly.CodeUnavailable, err, "the server asks who you are; give your certificate and its key: --client-cert FILE --client-key FILE")
+		hint = "if it is the right server, pass the authority of its certificate: --ca FILE"
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
+		hint = "the server does not use TLS; write http:// instead of https://"
+	case wantsClientCertificate(err):
+		hint = "the server requires a certificate; pass yours and its key: --client-cert FILE --client-key FILE"
+	default:
+		return err
 	}
-	return err
+	return withHintFor(duly.CodeUnavailable, err, "%s", hint)
 }
 
-// keeper is what an address is served with; nil for plain HTTP.
-type keeper struct{ *certs.Source }
+// wantsClientCertificate reports whether the server ended the handshake because the
+// client sent no certificate.
+func wantsClientCertificate(err error) bool {
+	const certificateRequired = tls.AlertError(116) // RFC 8446
+	var remote *net.OpError
+	// Package tls has a private type for alerts. Its text is that of the AlertError.
+	return errors.As(err, &remote) && remote.Op == "remote error" && remote.Err.Error() == certificateRequired.Error()
+}
 
-func newKeeper(t config.TLS) keeper {
+// certReloader holds the certificates of an address. The zero certReloader is for plain
+// HTTP.
+type certReloader struct{ *certs.Source }
+
+func newCertReloader(t config.TLS) certReloader {
 	if t.Config == nil {
-		return keeper{}
+		return certReloader{}
 	}
-	return keeper{certs.NewSource(t.Config)}
+	return certReloader{certs.NewSource(t.Config)}
 }
 
-func (k keeper) config() *tls.Config {
-	if k.Source == nil {
+// config returns the TLS configuration, nil for plain HTTP.
+func (r certReloader) config() *tls.Config {
+	if r.Source == nil {
 		return nil
 	}
-	return k.Config()
+	return r.Config()
 }
 
-// leaveCertificates puts the certificates where the other commands find them,
-// and takes away those of another time. Plain HTTP is nil.
-func leaveCertificates(data string, api, admin *tls.Config) error {
+// storeCertificates writes the certificates to the data folder for the other commands.
+// For plain HTTP, which is nil, it removes the file of an earlier start.
+func storeCertificates(data string, api, admin *tls.Config) error {
 	for name, c := range map[string]*tls.Config{certFile: api, adminCertFile: admin} {
 		path := filepath.Join(data, name)
 		if c == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// C15.42: commands on the machine of a server with TLS find it by its folder and trust
-// the certificate that it has left there; others name its authority.
-func TestCommandsSpeakTLS(t *testing.T) {
+// C15.42: commands on the machine of a server with TLS trust the certificate in its data
+// folder. Other clients need its authority.
+func TestCommandsUseTLS(t *testing.T) {
 	t.Parallel()
 	ca := certtest.NewCA(t, "ca")
 	api, admin, me := ca.Server("api", "queue.example.com"), ca.Server("admin", "127.0.0.1"), ca.Client("me")
@@ -34,7 +34,7 @@ func TestCommandsSpeakTLS(t *testing.T) {
 	r.vars = map[string]string{"DULY_DATA": data}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil || !strings.HasPrefix(left.url, "https://") || !strings.HasPrefix(left.adminURL, "https://") {
 		t.Fatalf("left %+v, %v", left, err)
 	}
@@ -49,13 +49,13 @@ func TestCommandsSpeakTLS(t *testing.T) {
 		{append([]string{"check"}, mine...), exitOK, ""},
 		{[]string{"check"}, exitFailed, "duly: unavailable: "}, // the alert, or a connection that is reset before it was read
 		{append([]string{"check", "--admin-url", with(left.adminURL), "--ca", ca.File}, mine...), exitOK, ""},
-		{[]string{"stats", "q", "--url", with(left.url)}, exitFailed, "if it is the right server, give who has signed its certificate: --ca FILE"},
+		{[]string{"stats", "q", "--url", with(left.url)}, exitFailed, "if it is the right server, pass the authority of its certificate: --ca FILE"},
 		{[]string{"stats", "q", "--url", with(left.url), "--ca", ca.File}, exitFailed, "127.0.0.1"}, // it is not for this name
-		{[]string{"stats", "q", "--ca", filepath.Join(data, "none")}, exitMisuse, "--ca names a file that can't be read"},
-		{[]string{"stats", "q", "--ca", me.Key}, exitMisuse, "--ca has no certificate in it"},
-		{[]string{"stats", "q", "--client-cert", me.Cert}, exitMisuse, "--client-key is not given"},
+		{[]string{"stats", "q", "--ca", filepath.Join(data, "none")}, exitUsage, "--ca names a file that can't be read"},
+		{[]string{"stats", "q", "--ca", me.Key}, exitUsage, "--ca has no certificate in it"},
+		{[]string{"stats", "q", "--client-cert", me.Cert}, exitUsage, "--client-key is not given"},
 		{[]string{"stats", "q", "--url", strings.Replace(with(left.url), "https:", "http:", 1)}, exitFailed, "speaks TLS; write https://"},
-		{[]string{"stats", "q", "--url", strings.Replace(plain.URL, "http:", "https:", 1)}, exitFailed, "speaks no TLS; write http:// in place of https://\n"},
+		{[]string{"stats", "q", "--url", strings.Replace(plain.URL, "http:", "https:", 1)}, exitFailed, "does not use TLS; write http:// instead of https://\n"},
 	} {
 		code, _, errs := r.run1(tt.args...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || tt.want == "" && errs != "" || strings.Contains(errs, left.token) {
@@ -65,14 +65,13 @@ func TestCommandsSpeakTLS(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(data, certFile), []byte(read1(t, admin.Cert)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, errs := r.run1("stats", "q"); code != exitFailed || !strings.Contains(errs, errOther.Error()) {
+	if code, _, errs := r.run1("stats", "q"); code != exitFailed || !strings.Contains(errs, errOtherCertificate.Error()) {
 		t.Errorf("another certificate than the one that was left: exit %d, %q", code, errs)
 	}
 }
 
-// A private key that others can read is named in the log at the start, and one
-// that they can't is not.
-func TestServeWarnsOfAKeyThatOthersCanRead(t *testing.T) {
+// At the start the log names a private key that other users can read, and no other key.
+func TestServeWarnsAboutReadableKey(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("files have no mode")
@@ -98,9 +97,9 @@ func read1(t *testing.T, path string) string {
 	return text
 }
 
-// C15.42: a server that goes back to plain HTTP takes its certificates with it; what
-// can't be served is refused with the setting's name.
-func TestServeRefusesTLSThatIsNotWhole(t *testing.T) {
+// C15.42: a server that starts with plain HTTP removes its stored certificates. An
+// incomplete TLS configuration is rejected with the setting's name.
+func TestServeRejectsIncompleteTLS(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	ca := certtest.NewCA(t, "ca")
@@ -109,15 +108,15 @@ func TestServeRefusesTLSThatIsNotWhole(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--tls-cert", one.Cert}, "--tls-cert needs tls.key beside it"},
-		{[]string{"--tls-key", one.Key}, "--tls-key needs tls.cert beside it"},
-		{[]string{"--admin-tls-client-ca", ca.File}, "--admin-tls-client-ca needs admin_tls.cert beside it"},
+		{[]string{"--tls-cert", one.Cert}, "--tls-cert needs tls.key too"},
+		{[]string{"--tls-key", one.Key}, "--tls-key needs tls.cert too"},
+		{[]string{"--admin-tls-client-ca", ca.File}, "--admin-tls-client-ca needs admin_tls.cert too"},
 		{[]string{"--tls-cert", one.Cert, "--tls-key", other.Key}, "--tls-cert and its key can't be used"},
 		{[]string{"--tls-cert", one.Cert, "--tls-key", one.Key, "--tls-client-ca", one.Key}, "--tls-client-ca has no certificate in it"},
 		{[]string{"--tls-cert", "none.pem", "--tls-key", "none.key"}, "--tls-cert names a file that can't be read: none.pem: no such file"},
 	} {
 		code, out, errs := r.run(append([]string{"config", "check"}, tt.args...)...)
-		if code != exitMisuse || !strings.Contains(out, tt.want) {
+		if code != exitUsage || !strings.Contains(out, tt.want) {
 			t.Errorf("%v: exit %d, %q, %q, want %q", tt.args, code, out, errs, tt.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -13,7 +14,7 @@ import (
 )
 
 func tokenCommand(a *app) *cobra.Command {
-	return a.group("token", "Make, list, limit and revoke the tokens of a server",
+	return a.group("token", "Create, list, limit and revoke the tokens of a server",
 		tokenCreateCommand(a), tokenListCommand(a), tokenLimitCommand(a), tokenRevokeCommand(a))
 }
 
@@ -21,10 +22,10 @@ func tokenCreateCommand(a *app) *cobra.Command {
 	var rights []string
 	var t duly.Token
 	var pool string
-	cmd := a.command("create --rights RIGHTS", "Make a token and print its secret, this once",
-		`The token is good for one namespace (--namespace), or for all of them ('*'). produce pushes and cancels, consume
-reserves and settles, admin does both and everything else. Only a hash of the secret is stored. --pool says in which of
-the server's pools the namespace is to be; without it, it stays where it is.`,
+	cmd := a.command("create --rights RIGHTS", "Create a token and print its secret once",
+		`The token is valid for one namespace (--namespace), or for all ('*'). The right produce allows push and cancel,
+consume allows reserve and settle, admin allows everything. Only a hash of the secret is stored. --pool assigns the
+namespace to one of the server's pools.`,
 		`  duly token create --rights produce --description 'web shop'
   duly token create --namespace shop --rights produce,consume --limit-produce 1000 --limit-per 1m
   duly token create --namespace shop --pool orders --rights produce
@@ -33,10 +34,10 @@ the server's pools the namespace is to be; without it, it stays where it is.`,
 			if t.Rights, err = parseRights(rights); err != nil {
 				return err
 			}
-			return a.withNewAdmin(ctx, func(admin Admin, at place) error {
+			return a.withNewAdmin(ctx, func(admin Admin, at endpoint) error {
 				t.Namespace = at.namespace
 				secret, err := admin.CreateTokenIn(ctx, pool, t)
-				err = adviseOn(duly.CodeConflict, err, "see where it is: %s pool status %s", a.program(), shellQuote(t.Namespace))
+				err = withHintFor(duly.CodeConflict, err, "see its pool: %s pool status %s", a.program(), shellQuote(t.Namespace))
 				if err != nil {
 					return err
 				}
@@ -45,30 +46,33 @@ the server's pools the namespace is to be; without it, it stays where it is.`,
 					return nil
 				}
 				p.printf("%s\n", secret)
-				a.remark("for namespace " + t.Namespace + " with " + strings.Join(t.Rights.Names(), ", ") + "; it is not shown again")
+				a.noteOnTerminal("for namespace %s with %s; it is not shown again",
+					t.Namespace, strings.Join(t.Rights.Names(), ", "))
 				return nil
 			})
 		})
+
 	cmd.Args = noArgs
 	f := cmd.Flags()
 	f.StringSliceVar(&rights, "rights", nil, "`rights`: produce, consume, admin, or several with commas")
-	f.StringVar(&t.Description, "description", "", "what the token is for, as a `text`")
-	f.StringVar(&pool, "pool", "", "`name` of the server's pool that the namespace is to be in")
+	f.StringVar(&t.Description, "description", "", "purpose of the token, a `text`")
+	f.StringVar(&pool, "pool", "", "`name` of the server's pool for the namespace")
 	limitFlags(cmd, &t.Limits)
-	fixed(cmd, "rights", "produce", "consume", "admin", "produce,consume")
+	completeValues(cmd, "rights", "produce", "consume", "admin", "produce,consume")
 	return cmd
 }
 
-// limitFlags are those of a token's limits.
+// limitFlags adds the flags for a token's limits.
 func limitFlags(cmd *cobra.Command, l *duly.Limits) {
 	f := cmd.Flags()
-	f.Var(countFlag{to: &l.Produce}, "limit-produce", "how often the token may push in one window")
-	f.Var(countFlag{to: &l.Consume}, "limit-consume", "how often the token may reserve in one window")
-	f.Var(durationFlag{to: &l.Per, least: duly.MinLimitWindow, most: duly.MaxLimitWindow}, "limit-per", "how long a window is that begins with the first call in it")
+	f.Var(countFlag{to: &l.Produce}, "limit-produce", "maximum calls that push in one window")
+	f.Var(countFlag{to: &l.Consume}, "limit-consume", "maximum calls that reserve in one window")
+	f.Var(durationFlag{to: &l.Per, min: duly.MinLimitWindow, max: duly.MaxLimitWindow}, "limit-per",
+		"duration of a window, which begins with its first call")
 }
 
-// everyRight lists what --rights takes.
-const everyRight = "produce, consume, admin"
+// allRights lists the values of --rights.
+const allRights = "produce, consume, admin"
 
 func parseRights(names []string) (duly.Right, error) {
 	for i := range names {
@@ -76,21 +80,21 @@ func parseRights(names []string) (duly.Right, error) {
 	}
 	rights, err := duly.ParseRights(names)
 	if err == nil && rights == 0 {
-		err = misusef("say what the token may do: --rights %s", everyRight)
+		err = usageErrorf("the rights are missing; give --rights %s", allRights)
 	}
 	return rights, err
 }
 
 func tokenListCommand(a *app) *cobra.Command {
 	cmd := a.command("list", "List tokens by their IDs",
-		`Lists the tokens of all namespaces, or of the one of --namespace ('*' for those that are good everywhere). A token's
-secret is not known any more; its ID, of which the beginning is shown, is enough to limit and to revoke it.`,
+		`Lists the tokens of all namespaces, or of --namespace ('*' for tokens that are valid in all). A token's secret is
+not stored. The beginning of its ID, which is shown, is sufficient to limit and revoke it.`,
 		`  duly token list
   duly token list --namespace shop
   duly token list --json | jq -r 'select(.rights | index("admin")) | .id'`,
 		func(ctx context.Context, p *printer, _ []string) error {
-			return a.withAdmin(ctx, func(admin Admin, _ place) error {
-				t := p.newTable("ID", "NAMESPACE", "RIGHTS", "MADE", "LIMITS", "DESCRIPTION")
+			return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
+				t := p.newTable("ID", "NAMESPACE", "RIGHTS", "CREATED", "LIMITS", "DESCRIPTION")
 				return eachToken(ctx, admin, a.namespace, func(tokens []duly.Token) error {
 					for i := range tokens {
 						if p.json {
@@ -104,11 +108,12 @@ secret is not known any more; its ID, of which the beginning is shown, is enough
 				})
 			})
 		})
+
 	cmd.Args = noArgs
 	return cmd
 }
 
-// eachToken hands on the tokens of a namespace, "" for all, page by page.
+// eachToken calls do for each page of a namespace's tokens. "" is all namespaces.
 func eachToken(ctx context.Context, admin Admin, namespace string, do func([]duly.Token) error) error {
 	var p duly.PageParams
 	for {
@@ -122,13 +127,13 @@ func eachToken(ctx context.Context, admin Admin, namespace string, do func([]dul
 	}
 }
 
-// shownID is how much of a token's ID a table shows: enough to be the only one.
+// shownID is the number of digits of a token's ID in a table, which are unique.
 const shownID = 12
 
 func (t *table) addToken(token *duly.Token) {
 	rights := strings.Join(token.Rights.Names(), ",")
-	t.add(txt(wire.TokenID(token.Hash)[:shownID]), txt(token.Namespace), txt(rights), txt(relative(token.CreatedAt, t.p.now())),
-		txt(limitsText(token.Limits)), txt(token.Description))
+	t.add(txt(wire.TokenID(token.Hash)[:shownID]), txt(token.Namespace), txt(rights),
+		txt(relative(token.CreatedAt, t.p.now())), txt(limitsText(token.Limits)), txt(token.Description))
 }
 
 func limitsText(l duly.Limits) string {
@@ -142,4 +147,129 @@ func limitsText(l duly.Limits) string {
 		return ""
 	}
 	return strings.Join(parts, ", ") + " in " + duly.FormatDuration(l.Per)
+}
+
+func tokenLimitCommand(a *app) *cobra.Command {
+	var l duly.Limits
+	var none bool
+	cmd := a.command("limit ID…", "Limit the rate of pushes and reserves of tokens",
+		`Replaces all limits of the tokens. A limit that is not given is removed. It counts calls, not jobs, of all servers
+on the engine together, in windows that begin with their first call. A call beyond a limit fails with limited and the
+time to retry. An ID may be shortened.`,
+		`  duly token limit 4f0c1d2e3a5b --limit-produce 1000 --limit-consume 100 --limit-per 1m
+  duly token limit 4f0c1d2e3a5b --none`,
+		func(ctx context.Context, p *printer, args []string) error {
+			if none == (l != duly.Limits{}) {
+				return usageErrorf("give limits (--limit-produce, --limit-consume, --limit-per), or --none")
+			}
+			return a.eachTokenID(ctx, p, args, "limited token", func(admin Admin, hash [32]byte) error {
+				return admin.LimitToken(ctx, hash, l)
+			})
+		})
+
+	cmd.Args = takesArgs("ID…")
+	limitFlags(cmd, &l)
+	cmd.Flags().BoolVar(&none, "none", false, "remove all limits")
+	return cmd
+}
+
+func tokenRevokeCommand(a *app) *cobra.Command {
+	cmd := a.command("revoke ID…", "Revoke tokens at once, on all servers",
+		`All servers of the engine refuse a revoked token within a second, and end the calls that wait with it. This cannot
+be undone. Tokens are named by their IDs, which may be shortened (see: duly token list), or by their secrets. "-"
+reads them from the lines of standard input. The last token that can create others cannot be revoked.`,
+		`  duly token revoke 4f0c1d2e3a5b
+  duly token revoke - < leaked-tokens.txt
+  duly token list --namespace shop --json | jq -r .id | duly token revoke -`,
+		func(ctx context.Context, p *printer, args []string) error {
+			return a.eachTokenID(ctx, p, args, "revoked token", func(admin Admin, hash [32]byte) error {
+				return withHintFor(duly.CodeConflict, admin.DeleteToken(ctx, hash),
+					"to create one: %s token create --namespace '*' --rights admin", a.program())
+			})
+		})
+
+	cmd.Args = takesArgs("ID…")
+	return cmd
+}
+
+// minIDLength is the minimum number of digits of an ID. The log shows as many.
+const minIDLength = 8
+
+// eachTokenID calls do for each of several tokens. done is the participle that it prints.
+func (a *app) eachTokenID(
+	ctx context.Context, p *printer, args []string, done string, do func(admin Admin, hash [32]byte) error,
+) error {
+	ids, err := a.tokenIDs(args)
+	if err != nil {
+		return err
+	}
+	return a.withAdmin(ctx, func(admin Admin, _ endpoint) error {
+		return a.forEach(ctx, p, ids, done, func(id string) error {
+			hash, err := findToken(ctx, admin, id)
+			if err == nil {
+				err = do(admin, hash)
+			}
+			return withHintFor(duly.CodeNotFound, err, "see the tokens: %s token list", a.program())
+		})
+	})
+}
+
+// tokenIDs returns the IDs of the arguments. It replaces "-" by the lines of standard
+// input, and secrets by their IDs, so that no secret is printed.
+func (a *app) tokenIDs(args []string) (ids []string, err error) {
+	for _, arg := range args {
+		if arg != "-" {
+			ids = append(ids, a.tokenID(arg))
+			continue
+		}
+		scan := bufio.NewScanner(a.env.Stdin)
+		for scan.Scan() {
+			if text := strings.TrimSpace(scan.Text()); text != "" {
+				ids = append(ids, a.tokenID(text))
+			}
+		}
+		if err := scan.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return ids, nil
+}
+
+func (a *app) tokenID(text string) string {
+	if strings.HasPrefix(text, auth.Prefix) {
+		a.hide(text)
+	}
+	if hash, ok := auth.Hash(text); ok {
+		return wire.TokenID(hash)
+	}
+	return strings.ToLower(text)
+}
+
+// findToken finds the token whose ID begins with id.
+func findToken(ctx context.Context, admin Admin, id string) (found [32]byte, err error) {
+	if hash, err := wire.ParseTokenID(id); err == nil {
+		return hash, nil
+	}
+	if len(id) < minIDLength || strings.Trim(id, "0123456789abcdef") != "" {
+		return found, duly.Invalid("id", "is not a token's ID; give at least %d digits of it, as duly token list shows them",
+			minIDLength)
+	}
+
+	n := 0
+	err = eachToken(ctx, admin, "", func(tokens []duly.Token) error {
+		for i := range tokens {
+			if strings.HasPrefix(wire.TokenID(tokens[i].Hash), id) {
+				found = tokens[i].Hash
+				n++
+			}
+		}
+		return nil
+	})
+	switch {
+	case err == nil && n == 0:
+		err = duly.Errorf(duly.CodeNotFound, "no token has an ID that begins with %s", id)
+	case err == nil && n > 1:
+		err = duly.Invalid("id", "%s is the beginning of %d IDs; give more digits", id, n)
+	}
+	return found, err
 }

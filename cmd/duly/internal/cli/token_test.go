@@ -35,9 +35,8 @@ func (r *rig) known() {
 	}
 }
 
-// C15.24, C15.38: a list to read, tokens limited and revoked by what it shows,
-// and what must fail.
-func TestTokensAreListedLimitedAndRevoked(t *testing.T) {
+// C15.24, C15.38: token list, limit and revoke, and their errors.
+func TestTokenCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("token", "list")
@@ -63,8 +62,8 @@ func TestTokensAreListedLimitedAndRevoked(t *testing.T) {
 	r.golden("token")
 }
 
-// A secret is as good as an ID to revoke a token, and is never printed.
-func TestALeakedTokenIsRevokedByItsSecret(t *testing.T) {
+// revoke accepts a secret instead of an ID, and never prints it.
+func TestTokenRevokeBySecret(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	secrets := make([]string, 3)
@@ -87,7 +86,7 @@ func TestALeakedTokenIsRevokedByItsSecret(t *testing.T) {
 	r.stdin = secrets[1] + "\n\n" + secrets[2] + "\n" + secrets[2][:20] + "\n"
 	code, out, errs = r.run("token", "revoke", "-")
 	all += out + errs
-	if code != exitMisuse && code != exitFailed || strings.Count(out, "revoked token ") != 2 {
+	if code != exitUsage && code != exitFailed || strings.Count(out, "revoked token ") != 2 {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 	for _, s := range secrets {
@@ -100,13 +99,13 @@ func TestALeakedTokenIsRevokedByItsSecret(t *testing.T) {
 	}
 }
 
-// C15.24: the same through a running server, which refuses what was revoked.
-func TestATokenIsRevokedOnARunningServer(t *testing.T) {
+// C15.24: a running server refuses a token after it was revoked.
+func TestTokenRevokeOnServer(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)
 	ok := r.ok1
 	secret := strings.TrimSpace(ok("token", "create", "-n", "shop", "--rights", "produce"))
-	left, err := readPlace(r.vars["DULY_DATA"])
+	left, err := readEndpoint(r.vars["DULY_DATA"])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +134,8 @@ func TestATokenIsRevokedOnARunningServer(t *testing.T) {
 	}
 }
 
-// C15.39: accounts from a file of their owner alone.
-func TestServeTakesAccountsFromAFile(t *testing.T) {
+// C15.39: serve reads accounts from a file that only its owner can read.
+func TestServeReadsAccounts(t *testing.T) {
 	t.Parallel()
 	file := func(text string, mode os.FileMode) string {
 		path := filepath.Join(t.TempDir(), "accounts")
@@ -149,7 +148,7 @@ func TestServeTakesAccountsFromAFile(t *testing.T) {
 	data := t.TempDir()
 	out, errs, stop := r.serve(1, "--engine", "model:", "--admin-addr", "127.0.0.1:0", "--data", data, "--json", "--log-level", "debug", "--log-format", "json",
 		"--admin-accounts", file("# who may\n\nada:correct: horse \r\nbob:battery staple\n", 0o600), "--trusted-proxy", "10.0.0.0/8,::1")
-	left, err := readPlace(data)
+	left, err := readEndpoint(data)
 	if err != nil {
 		t.Fatal(err)
 	}

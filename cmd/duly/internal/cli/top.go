@@ -17,85 +17,103 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// leastInterval keeps a live view from being a load.
-const leastInterval = 100 * time.Millisecond
+// minInterval limits the load of a live view.
+const minInterval = 100 * time.Millisecond
 
 func topCommand(a *app) *cobra.Command {
 	interval, once := 2*time.Second, false
-	cmd := a.command("top [QUEUE…]", "Watch queues live: rates, sizes, lateness",
-		`Shows the queues of the namespace, or those that are named, again and again: the jobs of each state, how many are pushed,
-delivered, acked, fail and stall per second, and under LATE for how long the oldest ready job has been due. It works
-over every URL: the rates are the differences of what the engine has counted.
+	cmd := a.command("top [QUEUE…]", "Watch the rates, sizes and lateness of queues live",
+		`Shows the queues of the namespace, or the named ones, and refreshes them: the jobs in each state, how many jobs are
+pushed, delivered, acked, fail and stall per second, and under LATE how long the oldest ready job has been due. It
+works with every URL, because the rates are differences of the engine's counters.
 
-Over the URL of a server, it also shows the hosts to which that server sends the jobs of push queues: whether the gate of each
-is open, closed or probing, how many requests it admits at once, how many are in flight, and how many jobs wait for it.
+For a server, it also shows the hosts to which the server sends the jobs of push queues: whether the gate of each host
+is open, closed or probing, how many requests it admits concurrently, how many are in flight, and how many jobs wait
+for it.
 
-[paused] behind a name marks a paused queue; [limited] one with ready jobs that its limit of leased jobs or its rate holds back.
+[paused] after a name marks a paused queue. [limited] marks a queue with ready jobs that cannot be delivered because
+of its limit of leased jobs or its rate.
 
-Keys: q ends it; the space bar freezes the view; / filters by a part of the name, Esc takes the filter away; s and S, or the arrows, sort by
-another column, r the other way round; n, y, d, l, x, u, a, f, o sort by name, ready, delayed, leased, dead, pushed, acked,
-failed, late; j and k scroll; Enter looks now.
+Keys: q quits; the space bar freezes the view; / filters by a part of the name, and Esc removes the filter; s and S,
+or the arrows, select the column to sort by, and r reverses the order; n, y, d, l, x, u, a, f, o sort by name, ready,
+delayed, leased, dead, pushed, acked, failed, late; j and k scroll; Enter refreshes.
 
-With --once, with --json, and where there is no terminal, it prints one table: it looks twice, so that there are rates. It
-leaves out a queue that it can't read, prints the others, and then fails with the error of that queue.`,
+With --once, with --json, or without a terminal, it prints one table. It takes two samples, to have rates. It leaves
+out a queue that cannot be read, and fails with the error of that queue at the end.`,
 		`  duly top
   duly top emails invoices --interval 500ms
   duly top --once
   duly top --json | jq 'select(.sizes.dead > 0) | .name'`,
 		func(ctx context.Context, p *printer, args []string) error {
-			if interval < leastInterval {
-				return misusef("--interval is %s, must be at least %s", duly.FormatDuration(interval), duly.FormatDuration(leastInterval))
+			if interval < minInterval {
+				return usageErrorf("--interval is %s, must be at least %s",
+					duly.FormatDuration(interval), duly.FormatDuration(minInterval))
 			}
-			return a.with(ctx, func(s *session) error { return a.top(ctx, p, s, args, interval, once) })
+			return a.withEngine(ctx, func(s *session) error { return a.top(ctx, p, s, args, interval, once) })
 		})
-	cmd.Args = wants("[QUEUE…]")
+
+	cmd.Args = takesArgs("[QUEUE…]")
 	cmd.ValidArgsFunction = a.completeQueues(-1)
-	cmd.Flags().Var(durationFlag{to: &interval, least: leastInterval}, "interval", "how long from one look to the next")
-	cmd.Flags().BoolVar(&once, "once", false, "print one table and end")
+	cmd.Flags().Var(durationFlag{to: &interval, min: minInterval}, "interval", "time between two samples")
+	cmd.Flags().BoolVar(&once, "once", false, "print one table and exit")
 	return cmd
 }
 
-func (a *app) top(ctx context.Context, p *printer, s *session, names []string, interval time.Duration, once bool) error {
-	sampler := &top.Sampler{Engine: s.Contract, Namespace: s.namespace, Clock: a.env.Clock}
-	sampler.Hosts = a.hostsOf(s)
-	if len(names) > 0 {
-		sampler.Hosts = nil
-		wanted := map[string]bool{}
-		for _, name := range names {
-			if wanted[name] = true; s.queue(name).IsGroup() && !slices.Contains(sampler.Groups, name) {
-				sampler.Groups = append(sampler.Groups, name)
-			}
-		}
-		sampler.Filter = func(name string) bool { return wanted[name] }
-	}
+func (a *app) top(
+	ctx context.Context, p *printer, s *session, names []string, interval time.Duration, once bool,
+) error {
+	sampler := a.newSampler(s, names)
 	first, err := sampler.Take(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if !first.Has(name) && first.Untold == nil {
+		if !first.Has(name) && first.Failed == nil {
 			if err := a.mustExist(ctx, s, name); err != nil {
 				return err
 			}
 		}
 	}
-	words := &top.Words{Count: countText, Span: roughly, Safe: oneLine, Colour: p.colour}
+
+	format := &top.Format{Count: countText, Duration: shortDuration, Safe: oneLine, Colour: p.colour}
 	model := top.NewModel(fmt.Sprintf("%s  namespace %s", open.Redact(s.url), s.namespace), interval)
-	if once || p.json || a.env.Screen == nil || !a.env.Terminal(a.env.Stdout) || !a.env.Terminal(a.env.Stdin) {
-		return a.topOnce(ctx, p, model, sampler, first, words)
+	isTerminal := a.env.Terminal(a.env.Stdout) && a.env.Terminal(a.env.Stdin)
+	if once || p.json || a.env.Screen == nil || !isTerminal {
+		return a.topOnce(ctx, p, model, sampler, first, format)
 	}
-	live := &top.Live{Model: model, Sampler: sampler, Terminal: a.env.Screen(), Words: words, Clock: a.env.Clock}
-	leave, err := a.enter(live)
+
+	live := &top.LiveView{Model: model, Sampler: sampler, Terminal: a.env.Screen(), Format: format, Clock: a.env.Clock}
+	leave, err := a.enterScreen(live)
 	if err != nil {
 		return err
 	}
-	forget := a.finally(leave)
-	defer func() { forget(); leave() }()
+	remove := a.onAbort(leave)
+	defer func() { remove(); leave() }()
 	return live.Run(ctx, first)
 }
 
-// hostsOf returns what lists the hosts of a server, or nil for an engine.
-func (a *app) hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, error) {
+// newSampler returns a sampler for the named queues, or for all queues and the hosts of
+// push queues.
+func (a *app) newSampler(s *session, names []string) *top.Sampler {
+	sampler := &top.Sampler{Engine: s.Contract, Namespace: s.namespace, Clock: a.env.Clock}
+	if len(names) == 0 {
+		sampler.Hosts = hostsOf(s)
+		return sampler
+	}
+
+	named := map[string]bool{}
+	for _, name := range names {
+		if named[name] = true; s.queue(name).IsGroup() && !slices.Contains(sampler.Groups, name) {
+			sampler.Groups = append(sampler.Groups, name)
+		}
+	}
+	sampler.Filter = func(name string) bool { return named[name] }
+	return sampler
+}
+
+// hostsOf returns a function that lists the hosts of a server, nil for an engine without
+// a server.
+func hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, error) {
 	switch e := s.Contract.(type) {
 	case interface {
 		Hosts(ctx context.Context) ([]wire.PushHost, error)
@@ -107,9 +125,9 @@ func (a *app) hostsOf(s *session) func(ctx context.Context) ([]wire.PushHost, er
 	return nil
 }
 
-// enter takes the screen. What engines log would be written over it, so the view
-// shows it in a line of its own, and all of it is written once the screen is left.
-func (a *app) enter(live *top.Live) (leave func(), err error) {
+// enterScreen takes the screen. The log of engines would overwrite it, so the view shows
+// the newest line, and leave writes all lines after the screen was restored.
+func (a *app) enterScreen(live *top.LiveView) (leave func(), err error) {
 	release := func() {}
 	if a.env.Terminal(a.env.Stderr) {
 		live.Log, release = a.log.hold()
@@ -122,18 +140,21 @@ func (a *app) enter(live *top.Live) (leave func(), err error) {
 	return func() { leaveScreen(); release() }, nil
 }
 
-// topOnce prints what has happened in one interval; what is wrong with queues that
-// can't be told of comes last.
-func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler *top.Sampler, first *top.Sample, words *top.Words) error {
-	model.See(first, nil)
+// topOnce prints a table of one interval. It returns the errors of queues that cannot be
+// read.
+func (a *app) topOnce(
+	ctx context.Context, p *printer, model *top.Model, sampler *top.Sampler, first *top.Sample, format *top.Format,
+) error {
+	model.Add(first, nil)
 	if err := clock.Sleep(ctx, a.env.Clock, model.Interval); err != nil {
-		return nil // somebody has ended it
+		return nil // the command was interrupted
 	}
 	second, err := sampler.Take(ctx)
 	if err != nil {
 		return err
 	}
-	model.See(second, nil)
+	model.Add(second, nil)
+
 	if p.json {
 		for _, line := range model.Lines() {
 			if err := p.value(line); err != nil {
@@ -146,12 +167,12 @@ func (a *app) topOnce(ctx context.Context, p *printer, model *top.Model, sampler
 			}
 		}
 	} else {
-		for _, line := range model.Table(words) {
+		for _, line := range model.Table(format) {
 			p.printf("%s\n", line)
 		}
 	}
 	if len(second.Queues) == 0 {
-		a.remark("there are no queues in namespace " + sampler.Namespace)
+		a.noteOnTerminal("there are no queues in namespace %s", sampler.Namespace)
 	}
-	return errors.Join(p.flush(), second.Untold)
+	return errors.Join(p.flush(), second.Failed)
 }

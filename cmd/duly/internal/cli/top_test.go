@@ -40,9 +40,8 @@ func (r *rig) once(n int, args ...string) string {
 	return <-done
 }
 
-// C15.18: without a terminal it is one table with rates, for people and
-// machines.
-func TestTopPrintsOneTable(t *testing.T) {
+// C15.18: without a terminal, top prints one table with rates, as text or JSON.
+func TestTopPrintsTable(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "emails", "x", "--delay", "1h")
@@ -61,13 +60,13 @@ func TestTopPrintsOneTable(t *testing.T) {
 	if len(lines) != 2 || lines[0].Name != "emails" || lines[0].PerSecond.Pushed != 2.5 || lines[0].Sizes["delayed"] != 1 || lines[1].OldestReady == "" {
 		t.Errorf("%+v", lines)
 	}
-	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitMisuse || !strings.Contains(errs, "at least 100ms") {
+	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitUsage || !strings.Contains(errs, "at least 100ms") {
 		t.Errorf("%d %s", code, errs)
 	}
 }
 
-// Whoever looks from one table to the other finds a state where it was.
-func TestTopHasTheStatesInTheOrderOfQueues(t *testing.T) {
+// top and queues have the states in the same order.
+func TestTopHasStatesOfQueues(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "emails", "x")
@@ -85,21 +84,21 @@ func TestTopHasTheStatesInTheOrderOfQueues(t *testing.T) {
 	}
 }
 
-// hostsOf shows these hosts over any URL.
-type hostsOf struct {
+// hostEngine is an engine with hosts of HTTP push.
+type hostEngine struct {
 	kept
 	hosts []wire.PushHost
 	err   error
 }
 
-func (h hostsOf) Hosts(context.Context) ([]wire.PushHost, error) { return h.hosts, h.err }
+func (h hostEngine) Hosts(context.Context) ([]wire.PushHost, error) { return h.hosts, h.err }
 
-// C16.105: top shows the hosts of HTTP push, those that get nothing now first.
-func TestTopShowsTheHostsOfHTTPPush(t *testing.T) {
+// C16.105: top shows the hosts of HTTP push, closed ones first.
+func TestTopShowsHosts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "orders", "x")
-	hosts := hostsOf{hosts: []wire.PushHost{
+	hosts := hostEngine{hosts: []wire.PushHost{
 		{Host: "https://fine.example:443", Open: true, Limit: 64, InFlight: 3, Usual: 40 * time.Millisecond},
 		{Host: "https://busy.example:443", Open: true, Limit: 4, InFlight: 4, HeldBack: 120, Usual: 2 * time.Second},
 		{Host: "https://back.example:443", Limit: 1, InFlight: 1, HeldBack: 7},

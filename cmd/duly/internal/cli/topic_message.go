@@ -9,24 +9,26 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/httpengine"
 	"github.com/dulymq/duly/internal/wire"
 )
 
 func topicPublishCommand(a *app) *cobra.Command {
 	var m duly.Message
 	var lines bool
-	cmd := a.command("publish TOPIC [BODY|-]", "Publish a message, or one per input line",
+	cmd := a.command("publish TOPIC [BODY|-]", "Publish a message, or one message per input line",
 		`Without a BODY, publish reads it from standard input if that is a pipe or a file. "-" always reads standard input,
-and '' is an empty body. With --lines every line of standard input is the body of a message of its own.
+and '' is an empty body. With --lines every line of standard input is the body of a message.
 
-It prints the position of the message in the log. A delayed message has an ID instead, until it enters the log. A topic
-with dedupe accepts an ID once, so publish repeats a call whose answer was lost. Without dedupe it sends a message once.`,
+It prints the position of the message in the log. A delayed message has an ID instead, until it enters the log. A
+topic with dedupe accepts an ID once, so publish retries a call whose answer was lost. Without dedupe it never
+retries.`,
 		`  duly topic publish events 'order 7 paid' --key customer-1 --header type=paid
   duly topic publish events < event.json
   duly topic publish events 'order 7 unpaid' --id reminder-7 --delay 1h
   duly topic publish clicks --lines < clicks.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
-			m.Topic, a.hears = args[0], hearLosses
+			m.Topic, a.warnings = args[0], warnDataLoss
 			if !lines {
 				return a.publish(ctx, p, m, args[1:])
 			}
@@ -35,12 +37,14 @@ with dedupe accepts an ID once, so publish repeats a call whose answer was lost.
 			}
 			return a.publishLines(ctx, p, m)
 		})
-	cmd.Args = wants("TOPIC", "[BODY]")
+
+	cmd.Args = takesArgs("TOPIC", "[BODY]")
 	cmd.ValidArgsFunction = a.completeTopics(1)
+
 	f := cmd.Flags()
 	f.BoolVar(&lines, "lines", false, "one message per line of standard input")
-	f.StringVar(&m.ID, "id", "", "the message's own `ID`, for dedupe and to find a delayed message")
-	f.StringVar(&m.Key, "key", "", "messages of one `key` stay in order in groups with --order key")
+	f.StringVar(&m.ID, "id", "", "the message's `ID`, for dedupe and to find a delayed message")
+	f.StringVar(&m.Key, "key", "", "groups with --order key handle messages with the same `key` in order")
 	f.Var(headersFlag{&m.Headers}, "header", "a header; may be repeated")
 	f.Var(durationFlag{to: &m.Delay, zero: true}, "delay", "enter the log after this time (default: now)")
 	f.Var(timeFlag{&m.Due, time.Local}, "due", "enter the log at this time")
@@ -56,8 +60,9 @@ func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []st
 		_, missing := topics.Topic(ctx, s.queue(m.Topic))
 		result, err := a.client(s).Publish(ctx, m)
 		if err != nil {
-			return unrepeatable(err)
+			return a.withPublishHint(err, m.Topic)
 		}
+
 		p.published(result, &m)
 		if err := p.flush(); err != nil {
 			return err
@@ -69,12 +74,17 @@ func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []st
 	})
 }
 
-// unrepeatable adds advice to the error of a publish whose outcome is unknown.
-func unrepeatable(err error) error {
-	if strings.Contains(err.Error(), nothingDone) {
+// withPublishHint adds a hint to the error of a publish.
+func (a *app) withPublishHint(err error, topic string) error {
+	if httpengine.NotSent(err) { // nothing was stored; withSession adds the hint
 		return err
 	}
-	return adviseOn(duly.CodeUnavailable, err, "check the topic before you repeat it: without dedupe a repeat may add a second message")
+	program, name := a.program(), shellQuote(topic)
+	err = withHintFor(duly.CodeFull, err,
+		"see which groups need its messages: %s topic groups %s; to change its bounds: %s topic set %s --help",
+		program, name, program, name)
+	return withHintFor(duly.CodeUnavailable, err,
+		"unless nothing was done, check the topic before you repeat it: without dedupe a repeat may add a second message")
 }
 
 // published prints the result of a publish.
@@ -99,48 +109,53 @@ func (p *printer) published(r duly.PublishResult, m *duly.Message) {
 
 func entry(m *duly.Message, now time.Time) string {
 	if m.Delay > 0 {
-		return "in " + roughly(m.Delay)
+		return "in " + shortDuration(m.Delay)
 	}
 	return relative(m.Due, now)
 }
 
 // publishLines publishes one message per line.
 func (a *app) publishLines(ctx context.Context, p *printer, like duly.Message) error {
-	return a.lines(ctx, p, func(s *session) (lineSender, error) {
+	return a.sendLines(ctx, p, func(s *session) (lineSender, error) {
 		if _, err := s.topics(); err != nil {
-			return nil, err
+			return lineSender{}, err
 		}
 		client := a.client(s)
-		return func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
+		send := func(ctx context.Context, bodies [][]byte) ([]duly.PushResult, []byte, error) {
 			messages := make([]duly.Message, len(bodies))
 			for i, body := range bodies {
 				messages[i] = like
 				messages[i].Body = body
 			}
+
 			results, err := client.PublishMany(ctx, messages)
 			counted := make([]duly.PushResult, len(results))
 			for i, r := range results {
 				counted[i] = duly.PushResult{Outcome: r.Outcome, Err: r.Err}
 			}
 			return counted, wire.PublishedForm.Append(nil, results), err
+		}
+		return lineSender{
+			send:     send,
+			withHint: func(err error) error { return a.withPublishHint(err, like.Topic) },
 		}, nil
-	}, nil)
+	})
 }
 
 func topicTailCommand(a *app) *cobra.Command {
 	var f tailFlags
 	cmd := a.command("tail TOPIC", "Print the messages of a topic as they enter",
-		`Reads the log without a group, so it changes nothing. It begins at --from, else at the end, or with --once at the start.
-It ends at Ctrl-C, after --limit messages, or with --once at the end of the log. Each line has the time at which a message
-entered, its position, key and body. If messages between --from and the oldest stored message are gone, a line on standard
-error gives their number.`,
+		`Reads the log without a group, so it changes nothing. It begins at --from, else at the end, or with --once at the
+start. It ends at Ctrl-C, after --limit messages, or with --once at the end of the log. Each line has the time when
+the message entered, its position, key and body. If messages between --from and the oldest stored message are gone, a
+line on standard error has their number.`,
 		`  duly topic tail events
   duly topic tail events --once
   duly topic tail events --from 2030-01-01T00:00:00Z --limit 100 --json
   duly topic tail events --once --bodies > all.ndjson`,
 		func(ctx context.Context, p *printer, args []string) error {
 			if f.bodies && p.json {
-				return misusef("--bodies and --json are both set, give one of them")
+				return usageErrorf("--bodies and --json are both set, give one of them")
 			}
 			switch {
 			case f.from.from != "":
@@ -153,11 +168,12 @@ error gives their number.`,
 				return a.tail(ctx, p, s, topics, args[0], f)
 			})
 		})
-	cmd.Args = wants("TOPIC")
+
+	cmd.Args = takesArgs("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	cmd.Flags().Var(&f.from, "from", fromHelp+" (default end, with --once start)")
-	countVar(cmd.Flags(), &f.limit, "limit", "end after this many messages (default: none)")
-	cmd.Flags().BoolVar(&f.once, "once", false, "end at the end of the log")
+	countVar(cmd.Flags(), &f.limit, "limit", "exit after this many messages (default: no limit)")
+	cmd.Flags().BoolVar(&f.once, "once", false, "exit at the end of the log")
 	cmd.Flags().BoolVar(&f.bodies, "bodies", false, "print only the bodies, one per line")
 	return cmd
 }
@@ -172,7 +188,9 @@ type tailFlags struct {
 // tailWait is how long one read waits for a message.
 const tailWait = 30 * time.Second
 
-func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f tailFlags) error {
+func (a *app) tail(
+	ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f tailFlags,
+) error {
 	read := duly.ReadParams{From: f.from.from, Wait: tailWait}
 	if f.once {
 		read.Wait = 0
@@ -188,7 +206,7 @@ func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topi
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			return a.nearTopic(ctx, s, topics, err, topic)
+			return a.withTailHint(ctx, s, topics, err, topic)
 		}
 
 		if page.Gap > 0 {
@@ -205,6 +223,18 @@ func (a *app) tail(ctx context.Context, p *printer, s *session, topics duly.Topi
 		read.From = page.Next
 	}
 	return nil
+}
+
+// withTailHint adds a hint to the error of a read.
+func (a *app) withTailHint(ctx context.Context, s *session, topics duly.Topics, err error, topic string) error {
+	if duly.CodeOf(err) != duly.CodeConflict {
+		return a.missingTopic(ctx, s, topics, err, topic)
+	}
+	// If the topic exists, the conflict is the position: it is beyond the end of the log.
+	if _, topicErr := topics.Topic(ctx, s.queue(topic)); topicErr == nil {
+		return withHint(err, "read the stored messages: %s topic tail %s --from start", a.program(), shellQuote(topic))
+	}
+	return err
 }
 
 // entries prints a page of a log.
@@ -228,13 +258,13 @@ func (p *printer) entries(page *duly.ReadPage, bodies bool) error {
 	return p.flush()
 }
 
-// tailPreview is how much of a body a line shows.
+// tailPreview is the number of characters of a body in a line.
 const tailPreview = 120
 
 func topicDelayedCommand(a *app) *cobra.Command {
 	f := listFlags{limit: duly.DefaultPage}
 	cmd := a.command("delayed TOPIC", "List the messages that have not entered the log",
-		`Sorted by the time at which they enter. duly topic cancel removes a message before it enters.`,
+		`Sorted by the time when they enter. duly topic cancel removes a message before it enters.`,
 		`  duly topic delayed events
   duly topic delayed events --limit none --bodies --json`,
 		func(ctx context.Context, p *printer, args []string) error {
@@ -242,13 +272,16 @@ func topicDelayedCommand(a *app) *cobra.Command {
 				return a.listDelayed(ctx, p, s, topics, args[0], f)
 			})
 		})
-	cmd.Args = wants("TOPIC")
+
+	cmd.Args = takesArgs("TOPIC")
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	f.add(cmd.Flags())
 	return cmd
 }
 
-func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f listFlags) error {
+func (a *app) listDelayed(
+	ctx context.Context, p *printer, s *session, topics duly.Topics, topic string, f listFlags,
+) error {
 	t := p.newTable("ID", "ENTERS", "KEY", "BODY")
 	params := duly.DelayedParams{PageParams: duly.PageParams{Cursor: f.cursor}, Bodies: f.bodies}
 	found := 0
@@ -261,7 +294,7 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 		page, err := topics.Delayed(ctx, s.queue(topic), params)
 		if err != nil {
 			t.flush()
-			return a.nearTopic(ctx, s, topics, err, topic)
+			return a.missingTopic(ctx, s, topics, err, topic)
 		}
 		if err := p.delayed(t, &page, f.bodies); err != nil {
 			return err
@@ -278,7 +311,7 @@ func (a *app) listDelayed(ctx context.Context, p *printer, s *session, topics du
 
 	switch {
 	case found == 0 && f.cursor == "":
-		a.remark("there are no delayed messages of " + topic)
+		a.noteOnTerminal("there are no delayed messages of %s", topic)
 	case params.Cursor != "" && !a.json:
 		a.note("… more (--limit none, --cursor %s)", params.Cursor)
 	}
@@ -302,24 +335,26 @@ func (p *printer) delayed(t *table, page *duly.DelayedPage, bodies bool) error {
 func topicCancelCommand(a *app) *cobra.Command {
 	key := ""
 	cmd := a.command("cancel TOPIC ID…", "Remove delayed messages before they enter the log",
-		`For a message with a key, give its --key as well.`,
+		`If a message has a key, set --key too.`,
 		`  duly topic cancel events reminder-7
   duly topic cancel events reminder-7 --key customer-1`,
 		func(ctx context.Context, p *printer, args []string) error {
 			return a.withTopics(ctx, false, func(s *session, topics duly.Topics) error {
-				return a.each(ctx, p, args[1:], "canceled message", func(id string) error {
+				return a.forEach(ctx, p, args[1:], "canceled message", func(id string) error {
 					err := topics.CancelDelayed(ctx, s.queue(args[0]), key, id)
 					if !errors.Is(err, duly.ErrNotFound) {
 						return err
 					}
 					if _, missing := topics.Topic(ctx, s.queue(args[0])); missing != nil {
-						return a.nearTopic(ctx, s, topics, missing, args[0])
+						return a.missingTopic(ctx, s, topics, missing, args[0])
 					}
-					return advise(err, "it may have entered the log, or have a --key; see: %s topic delayed %s", a.program(), shellQuote(args[0]))
+					return withHint(err, "it may have entered the log, or have a --key; see: %s topic delayed %s",
+						a.program(), shellQuote(args[0]))
 				})
 			})
 		})
-	cmd.Args = wants("TOPIC", "ID…")
+
+	cmd.Args = takesArgs("TOPIC", "ID…")
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	cmd.Flags().StringVar(&key, "key", "", "the `key` of the messages")
 	return cmd
@@ -329,23 +364,25 @@ func topicConsumeCommand(a *app) *cobra.Command {
 	f := newWorkFlags()
 	group := ""
 	var cmd *cobra.Command
-	cmd = a.command("consume TOPIC --group GROUP (--exec CMD | -- CMD [ARG…])", "Run a command for every message of a group",
-		`The same as duly work TOPIC@GROUP: its help describes the command's input and exit status. DULY_JOB_ID is the position of
-the message, DULY_JOB_ORDER_KEY its key. Several processes share the messages of one group, and every group sees all of
-them. --from makes the group if it does not exist.`,
+	cmd = a.command("consume TOPIC --group GROUP (--exec CMD | -- CMD [ARG…])",
+		"Run a command for every message of a group",
+		`The same as duly work TOPIC@GROUP: its help describes the command's input and exit status. DULY_JOB_ID is the
+position of the message, DULY_JOB_ORDER_KEY its key. Processes share the messages of a group, and every group receives
+all messages. --from creates the group if it does not exist.`,
 		`  duly topic consume events --group mailer --exec ./send-mail
   duly topic consume events --group audit --from end --max 10 -- tee -a audit.log
   duly topic consume events --group report --until-empty --exec ./report --concurrency 8`,
 		func(ctx context.Context, p *printer, args []string) error {
-			topics, argv := beforeDash(cmd, args)
+			topics, argv := splitAtDash(cmd, args)
 			if group == "" {
-				return misusef("the group is missing; give --group GROUP")
+				return usageErrorf("the group is missing; give --group GROUP")
 			}
 			return a.startWork(ctx, p, []string{duly.GroupName(topics[0], group)}, argv, f)
 		})
+
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		topics, _ := beforeDash(cmd, args)
-		return wants("TOPIC")(cmd, topics)
+		topics, _ := splitAtDash(cmd, args)
+		return takesArgs("TOPIC")(cmd, topics)
 	}
 	cmd.ValidArgsFunction = a.completeTopics(1)
 	cmd.Flags().StringVar(&group, "group", "", "the `group`")

@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/internal/eventually"
 )
 
-// C15.25: the life of a topic, for people.
-func TestTheLifeOfATopicForPeople(t *testing.T) {
+// C15.25: the commands for topics print text.
+func TestTopicLifeText(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("topic", "create", "events", "--keep", "7d", "--dedupe", "1h", "--max-bytes", "2GiB")
@@ -56,8 +56,8 @@ func TestTheLifeOfATopicForPeople(t *testing.T) {
 	r.golden("topic")
 }
 
-// C15.33: --json for machines, in the shapes of the HTTP API.
-func TestTheLifeOfATopicForMachines(t *testing.T) {
+// C15.33: --json prints the JSON of the HTTP API.
+func TestTopicLifeJSON(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("topic", "create", "events", "--json")
@@ -79,8 +79,8 @@ func TestTheLifeOfATopicForMachines(t *testing.T) {
 	r.golden("topic-json")
 }
 
-// C15.35, C15.49: what is wrong, and what to do next, with the nearest name.
-func TestMistakesWithTopics(t *testing.T) {
+// C15.35, C15.49: errors of topics have hints, such as the nearest name.
+func TestTopicErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("topic", "group", "create", "events", "mailer")
@@ -142,7 +142,7 @@ func TestMistakesWithTopics(t *testing.T) {
 	r.golden("topic-mistakes")
 }
 
-// C15.18: top shows groups beside queues.
+// C15.18: top shows groups in addition to queues.
 func TestTopShowsGroups(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -165,8 +165,8 @@ func TestTopShowsGroups(t *testing.T) {
 	}
 }
 
-// A command works the messages of a group, which is made by --from. --max ends it
-// after so many.
+// consume runs a command for the messages of a group. --from creates the group. --max limits
+// the messages.
 func TestConsume(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -195,8 +195,8 @@ func TestConsume(t *testing.T) {
 	}
 }
 
-// A worker of a group that nobody has made says so, and goes on when it is there.
-func TestWorkWaitsForItsGroup(t *testing.T) {
+// A worker of a group that does not exist prints a note, and starts when the group exists.
+func TestWorkWaitsForGroup(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("topic", "create", "events")
@@ -205,7 +205,7 @@ func TestWorkWaitsForItsGroup(t *testing.T) {
 	errs, done := watch(1), make(chan int)
 	go func() { done <- Run(ctx, r.env(&out, errs, "work", "events@mailer", "--exec", "true")) }()
 	<-errs.full
-	if text := errs.String(); !strings.Contains(text, "no such group events@mailer yet; make it with --from start") {
+	if text := errs.String(); !strings.Contains(text, "no such group events@mailer yet; create it with --from start") {
 		t.Errorf("printed %q", text)
 	}
 
@@ -223,7 +223,7 @@ func TestWorkWaitsForItsGroup(t *testing.T) {
 	}
 }
 
-// tail goes on until it is ended, and prints what comes.
+// tail prints new messages until it is interrupted.
 func TestTailFollows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

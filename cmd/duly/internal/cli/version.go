@@ -9,16 +9,17 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// versionView is what `duly version --json` prints.
+// versionView is the JSON of `duly version`.
 type versionView struct {
 	Version  string `json:"version"`            // v1.2.3, or (devel)
-	Revision string `json:"revision,omitempty"` // of the source, "+dirty" where it was changed
+	Revision string `json:"revision,omitempty"` // of the source, with "+dirty" if it has changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // os/arch
 }
 
 func versionCommand(a *app) *cobra.Command {
-	cmd := a.command("version", "Print the version of this binary", `Prints the version, the revision of the source, and what it was built with.`,
+	cmd := a.command("version", "Print the version of this binary",
+		`Prints the version, the revision of the source, the Go version and the platform.`,
 		`  duly version
   duly version --json`,
 		func(_ context.Context, p *printer, _ []string) error { return a.printVersion(p) })
@@ -26,15 +27,15 @@ func versionCommand(a *app) *cobra.Command {
 	return cmd
 }
 
-// versionFlag lets `duly --version` be `duly version`, as everybody tries it.
+// versionFlag makes `duly --version` print the version like `duly version`.
 func (a *app) versionFlag(root *cobra.Command) {
-	asked := root.Flags().Bool("version", false, "print the version of this binary")
+	requested := root.Flags().Bool("version", false, "print the version of this binary")
 	help := root.RunE
 	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if !*asked || len(args) > 0 {
+		if !*requested || len(args) > 0 {
 			return help(cmd, args)
 		}
-		a.begun = true
+		a.started = true
 		p := a.newPrinter()
 		return errors.Join(a.printVersion(p), p.flush())
 	}
@@ -53,7 +54,7 @@ func (a *app) printVersion(p *printer) error {
 	return nil
 }
 
-// version reads what the go command wrote into the binary.
+// version returns the version that the go command stored in the binary.
 func (a *app) version() versionView {
 	v := versionView{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -67,6 +68,7 @@ func (a *app) version() versionView {
 	if !ok {
 		return v
 	}
+
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":

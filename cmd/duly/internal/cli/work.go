@@ -13,10 +13,10 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// workFlags are those of `duly work`.
+// workFlags are the flags of `duly work`.
 type workFlags struct {
 	exec        string
-	argv        []string // in place of exec
+	argv        []string // instead of exec
 	concurrency int
 	snooze      time.Duration
 	lease       time.Duration
@@ -27,8 +27,8 @@ type workFlags struct {
 	untilEmpty  bool
 	strict      bool
 	passURL     bool
-	most        int      // jobs; 0: no bound
-	from        fromFlag // empty: groups are not made
+	max         int      // jobs, 0 for no limit
+	from        fromFlag // empty if groups are not created
 }
 
 func newWorkFlags() *workFlags {
@@ -42,12 +42,12 @@ const workLong = `The command gets the job's body on standard input and its fiel
   DULY_JOB_DUE         DULY_JOB_PUSHED_AT   DULY_JOB_EXPIRES_AT  DULY_JOB_LEASE_END
   DULY_JOB_PRIORITY    DULY_JOB_ORDER_KEY   DULY_JOB_HEADER_X    (for each header x)
 
---exec passes CMD to the shell. The words after -- are a program and its arguments, without a shell. The output of the
-command goes where duly prints. The command does not get DULY_URL, DULY_ADMIN_URL and DULY_TOKEN, unless --pass-url is
-set: then it can call this engine.
+--exec passes CMD to the shell. The words after -- are a program and its arguments, without a shell. The command has
+the standard output and standard error of duly. It does not get DULY_URL, DULY_ADMIN_URL and DULY_TOKEN, unless
+--pass-url is set: then it can call this engine.
 
-Exit status 0 acks the job. 75 gives it back for the time of --snooze and uses no try. Anything else is a failed try,
-and the end of what the command printed to standard error is kept with the job. A script can look like this:
+Exit status 0 acks the job. 75 releases it for the time of --snooze without using a try. Any other status is a failed
+try, and the end of the command's standard error is stored with the job. A script can look like this:
 
   #!/bin/sh
   set -e
@@ -55,15 +55,17 @@ and the end of what the command printed to standard error is kept with the job. 
   echo "$DULY_JOB_ID: try $DULY_JOB_ATTEMPT of $DULY_JOB_TRIES"
   curl -fsS --data-binary "$body" https://example.com/hook || exit 75
 
-It works until INT or TERM, with --once for one job, with --max for so many, with --until-empty until no job is due. Its own exit status does not
-depend on the jobs.
+It works until INT or TERM, with --once for one job, with --max for that many jobs, and with --until-empty until no
+job is due. Its own exit status does not depend on the jobs.
 
-The lease is extended while the command runs. If it is lost, the command and every process that it started get TERM, and
-5 s later KILL. On INT or TERM duly takes no more jobs, waits --drain for running commands, and gives back the rest.
+duly extends the lease while the command runs. If the lease is lost, the command and every process that it started get
+TERM, and 5 s later KILL. On INT or TERM duly reserves no more jobs, waits --drain for running commands, and releases
+the other jobs.
 
-For a consumer group of a topic, give TOPIC@GROUP as the queue. --from makes the group if it does not exist.
+For a consumer group of a topic, use TOPIC@GROUP as the queue. --from creates the group if it does not exist.
 
-Several queues share the commands equally. With --strict-order a job of the first goes before all of the second.`
+Several queues share the commands equally. With --strict-order, jobs of a queue run only if the queues before it have
+none.`
 
 func workCommand(a *app) *cobra.Command {
 	f := newWorkFlags()
@@ -76,12 +78,13 @@ func workCommand(a *app) *cobra.Command {
   duly work reports --exec ./report --timeout 10m --result --json
   duly work events@mailer --from start --exec ./send-mail`,
 		func(ctx context.Context, p *printer, args []string) error {
-			queues, argv := beforeDash(cmd, args)
+			queues, argv := splitAtDash(cmd, args)
 			return a.startWork(ctx, p, queues, argv, f)
 		})
+
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		queues, _ := beforeDash(cmd, args)
-		return wants("QUEUE…")(cmd, queues)
+		queues, _ := splitAtDash(cmd, args)
+		return takesArgs("QUEUE…")(cmd, queues)
 	}
 	cmd.ValidArgsFunction = a.completeQueues(0)
 	f.add(cmd.Flags())
@@ -92,91 +95,93 @@ func workCommand(a *app) *cobra.Command {
 func (a *app) startWork(ctx context.Context, p *printer, queues, argv []string, f *workFlags) error {
 	switch {
 	case f.exec != "" && len(argv) > 0:
-		return misusef("--exec and a command after -- are both given, give one of them")
+		return usageErrorf("--exec and a command after -- are both given, give one of them")
 	case f.exec == "" && len(argv) == 0:
-		return misusef("the command is missing; give --exec CMD, or -- CMD ARG…")
-	case f.once && f.most > 0:
-		return misusef("--once and --max are both given, give one of them")
+		return usageErrorf("the command is missing; give --exec CMD, or -- CMD ARG…")
+	case f.once && f.max > 0:
+		return usageErrorf("--once and --max are both given, give one of them")
 	}
 	if f.once {
-		f.most = 1
+		f.max = 1
 	}
 	f.argv = argv
-	a.hears = hearAll
-	return a.with(ctx, func(s *session) error { return a.work(ctx, p, s, queues, f) })
+	a.warnings = warnAlways
+	return a.withEngine(ctx, func(s *session) error { return a.work(ctx, p, s, queues, f) })
 }
 
 // add adds the flags.
 func (f *workFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.exec, "exec", "", "the `command` to run, for the shell")
-	countVar(flags, &f.concurrency, "concurrency", "commands that run at once")
-	flags.BoolVar(&f.once, "once", false, "work one job and end; wait for it unless --until-empty is set too")
-	countVar(flags, &f.most, "max", "end after this many jobs (default: none)")
-	flags.Var(&f.from, "from", "make a group TOPIC@GROUP that does not exist; it begins at a `place`: start, end, a time or a position")
-	flags.BoolVar(&f.untilEmpty, "until-empty", false, "end when no job is due")
+	flags.StringVar(&f.exec, "exec", "", "the `command` for the shell")
+	countVar(flags, &f.concurrency, "concurrency", "maximum number of running commands")
+	flags.BoolVar(&f.once, "once", false, "run one job and exit; waits for a job unless --until-empty is set")
+	countVar(flags, &f.max, "max", "exit after this many jobs (default: no limit)")
+	flags.Var(&f.from, "from",
+		"create the group TOPIC@GROUP if it does not exist; it begins at `from`: start, end, a time or a position")
+	flags.BoolVar(&f.untilEmpty, "until-empty", false, "exit when no job is due")
 	flags.BoolVar(&f.passURL, "pass-url", false, "pass DULY_URL and DULY_TOKEN to the command")
-	durationVar(flags, &f.snooze, "snooze", "how long to give a job back for that exits with 75")
-	leaseVar(flags, &f.lease, "how long to hold a job at a time (default: as the job says)")
-	durationVar(flags, &f.timeout, "timeout", "end a command that runs longer; it counts as a failed try")
-	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long running commands may go on after INT or TERM")
-	flags.BoolVar(&f.result, "result", false, "keep what the command prints as the job's result (with push --retain)")
-	flags.BoolVar(&f.strict, "strict-order", false, "take a job of a queue only when the queues before it have none")
+	durationVar(flags, &f.snooze, "snooze", "delay of a job whose command exits with 75")
+	leaseVar(flags, &f.lease, "duration of a lease (default: the job's)")
+	durationVar(flags, &f.timeout, "timeout", "kill a command that runs longer, as a failed try")
+	flags.Var(durationFlag{to: &f.drain, zero: true, none: true}, "drain", "how long commands may run after INT or TERM")
+	flags.BoolVar(&f.result, "result", false, "store the command's output as the job's result (with push --retain)")
+	flags.BoolVar(&f.strict, "strict-order", false, "reserve a job only if the queues before its queue have none")
 }
 
-// beforeDash cuts the arguments at "--".
-func beforeDash(cmd *cobra.Command, args []string) (before, behind []string) {
+// splitAtDash splits the arguments at "--".
+func splitAtDash(cmd *cobra.Command, args []string) (before, after []string) {
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
 		return args[:at], args[at:]
 	}
 	return args, nil
 }
 
-// work runs a worker of package worker until the first signal.
+// work runs a worker until the first signal.
 func (a *app) work(ctx context.Context, p *printer, s *session, queues []string, f *workFlags) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	log := newJobLog(p, stop, s.Contract)
 	defer log.close()
 	x := &executor{flags: f, log: log, env: a.env, json: a.json, inherited: a.inherited(s, f.passURL)}
+
+	// The log of jobs has the results of jobs, so the worker logs only errors.
+	engine, observer := s.Contract, worker.Observer{Settled: log.settled}
+	if f.max > 0 || f.untilEmpty {
+		limited := newLimitedEngine(engine, f, stop)
+		engine, observer = limited.withTopics(), limited.wrapObserver(observer)
+	}
 	drain := f.drain
 	if drain == 0 {
 		drain = duly.None
-	}
-	// What becomes of each job stands in the log of jobs; the worker itself
-	// tells only of what no job is to blame for.
-	engine, observer := s.Contract, worker.Observer{Settled: log.settled}
-	if f.most > 0 || f.untilEmpty {
-		until := newUntilEngine(engine, f, stop)
-		engine, observer = until.withTopics(), until.observe(observer)
 	}
 	w := worker.New(engine, worker.Config{
 		Namespace: s.namespace, Concurrency: f.concurrency, Lease: f.lease, Drain: drain, StrictOrder: f.strict,
 		Logger: a.logger(slog.LevelError), Observer: observer, Clock: a.env.Clock,
 	})
-	var opts []worker.HandlerOption
-	if f.timeout > 0 {
-		opts = append(opts, worker.Timeout(f.timeout))
-	}
+
 	for _, q := range queues {
+		var opts []worker.HandlerOption
+		if f.timeout > 0 {
+			opts = append(opts, worker.Timeout(f.timeout))
+		}
 		if f.from.from != "" && s.queue(q).IsGroup() {
-			w.Handle(q, x.run, append(opts, worker.From(f.from.from))...)
-			continue
+			opts = append(opts, worker.From(f.from.from))
 		}
 		w.Handle(q, x.run, opts...)
 	}
 	if f.from.from == "" {
-		a.hintMissing(ctx, s, queues)
+		a.noteMissing(ctx, s, queues)
 	}
-	// At once means the commands too: nobody would settle what they do.
-	defer a.finally(x.killAll)()
-	a.remark("working on " + strings.Join(queues, ", ") + "; Ctrl-C lets what runs end")
+
+	// After the second signal nothing would settle the jobs of running commands.
+	defer a.onAbort(x.killAll)()
+	a.noteOnTerminal("working on %s; Ctrl-C drains", strings.Join(queues, ", "))
 	if err := w.Run(ctx); err != nil {
-		return err
+		return a.withReserveHint(ctx, s, err, queues)
 	}
 	return log.close()
 }
 
-// logger writes what goes wrong inside to standard error.
+// logger returns a logger on standard error.
 func (a *app) logger(level slog.Leveler) *slog.Logger {
 	options := &slog.HandlerOptions{Level: level}
 	if a.json {

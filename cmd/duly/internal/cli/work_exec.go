@@ -18,17 +18,17 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// exitSnooze is EX_TEMPFAIL of sysexits.h: try again, it is not the job's fault.
+// exitSnooze is EX_TEMPFAIL of sysexits.h, a temporary failure.
 const exitSnooze = 75
 
-// killAfter is how long a command that was told to end may take.
+// killAfter is the time between TERM and KILL.
 const killAfter = 5 * time.Second
 
-// startAgain is how long a job waits whose command could not be started: the
-// fault is this machine's, so no try is used.
-const startAgain = 10 * time.Second
+// startRetryDelay is the delay of a job whose command could not be started. That is a
+// failure of this machine, so it uses no try.
+const startRetryDelay = 10 * time.Second
 
-// executor runs a command per delivery.
+// executor runs a command for each delivery.
 type executor struct {
 	flags *workFlags
 	log   *jobLog
@@ -42,49 +42,51 @@ type executor struct {
 	killed  bool
 }
 
-// errEnding is why no command is started any more.
-var errEnding = errors.New("duly is ending")
+// errStopping is the error of a command that is not started after killAll.
+var errStopping = errors.New("duly is stopping")
 
-// run is the handler of every queue. Each command leads a process group of its
-// own, so that what it has started ends with it.
+// run is the handler of every queue. Each command leads a process group, so that the
+// processes that it starts end with it.
 func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	cmd := x.command(ctx)
 	cmd.Env = append(slices.Clip(x.inherited), jobVariables(d)...)
 	cmd.Stdin = bytes.NewReader(d.Body)
-	tail := &tailWriter{most: duly.MaxErrorText}
-	cmd.Stderr = io.MultiWriter(tail, x.env.Stderr)
-	result := &headWriter{most: duly.MaxResult}
+	stderrTail := &tailWriter{limit: duly.MaxErrorText}
+	cmd.Stderr = io.MultiWriter(stderrTail, x.env.Stderr)
+	result := &headWriter{limit: duly.MaxResult}
 	switch {
 	case x.flags.result:
 		cmd.Stdout = result
-	case x.json: // standard output is for the lines of the log
+	case x.json: // standard output is for the log of jobs
 		cmd.Stdout = x.env.Stderr
 	default:
 		cmd.Stdout = x.env.Stdout
 	}
-	ownGroup(cmd)
-	cmd.Cancel = func() error { return endGroup(cmd.Process, false) }
+
+	newProcessGroup(cmd)
+	cmd.Cancel = func() error { return killGroup(cmd.Process, false) }
 	cmd.WaitDelay = killAfter
-	begun := x.env.Clock.Now()
+
+	start := x.env.Clock.Now()
 	if err := x.start(cmd); err != nil {
-		return x.notStarted(d, err)
+		return x.startFailed(d, err)
 	}
 	err := cmd.Wait()
 	x.remove(cmd.Process)
 	if ctx.Err() != nil {
-		endGroup(cmd.Process, true) // what the command has left behind
+		killGroup(cmd.Process, true) // processes that the command left running
 	}
-	x.log.ran(d, run{
-		exit: cmd.ProcessState.ExitCode(), took: x.env.Clock.Now().Sub(begun),
+	x.log.recordResult(d, commandResult{
+		exit: cmd.ProcessState.ExitCode(), took: x.env.Clock.Now().Sub(start),
 		canceled: context.Cause(ctx) == duly.ErrCanceled,
 	})
 	if x.flags.result {
-		_ = d.SetResult(result.kept) // never longer than it may be
+		_ = d.SetResult(result.kept) // it fails only if the result is too long
 	}
-	return x.outcome(err, tail)
+	return x.outcome(err, stderrTail)
 }
 
-// command makes the process of one delivery.
+// command returns the command of a delivery.
 func (x *executor) command(ctx context.Context) *exec.Cmd {
 	if argv := x.flags.argv; len(argv) > 0 {
 		return exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -92,7 +94,7 @@ func (x *executor) command(ctx context.Context) *exec.Cmd {
 	return shell(ctx, x.flags.exec)
 }
 
-// name returns the command's name for errors.
+// name returns the name of the command for errors.
 func (x *executor) name() string {
 	if x.flags.exec != "" {
 		return x.flags.exec
@@ -108,7 +110,7 @@ func (a *app) inherited(s *session, passURL bool) []string {
 		all = a.env.Environ()
 	}
 	if passURL {
-		return append(slices.Clone(all), "DULY_URL="+s.url) // the last of several values counts
+		return append(slices.Clone(all), "DULY_URL="+s.url) // overrides an earlier value
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
@@ -116,17 +118,19 @@ func (a *app) inherited(s *session, passURL bool) []string {
 	})
 }
 
-func (x *executor) notStarted(d *worker.Delivery, err error) error {
-	fmt.Fprintf(x.env.Stderr, "duly: %s could not be run for %s: %s; it is tried again in %s\n",
-		oneLine(x.name()), d.ID, oneLine(err.Error()), roughly(startAgain))
-	return worker.Snooze(startAgain)
+// startFailed prints the error of a command that could not be started.
+func (x *executor) startFailed(d *worker.Delivery, err error) error {
+	fmt.Fprintf(x.env.Stderr, "duly: cannot run %s for %s: %s; the next try is in %s\n",
+		oneLine(x.name()), d.ID, oneLine(err.Error()), shortDuration(startRetryDelay))
+	return worker.Snooze(startRetryDelay)
 }
 
-// outcome turns how the command ended into what becomes of the job.
+// outcome converts the end of a command to the result of the handler.
 func (x *executor) outcome(err error, tail *tailWriter) error {
 	var exit *exec.ExitError
 	switch {
-	case err == nil, errors.Is(err, exec.ErrWaitDelay): // it ended well; something it started holds its pipes
+	case err == nil, errors.Is(err, exec.ErrWaitDelay):
+		// ErrWaitDelay: the command succeeded, but a process that it started has its pipes.
 		return nil
 	case errors.As(err, &exit) && exit.ExitCode() == exitSnooze:
 		return worker.Snooze(x.flags.snooze)
@@ -137,12 +141,13 @@ func (x *executor) outcome(err error, tail *tailWriter) error {
 	return err
 }
 
-// start is one step with the note of it, so that killAll misses nothing.
+// start starts a command and adds it to the running ones in one step, so that killAll
+// kills every command.
 func (x *executor) start(cmd *exec.Cmd) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.killed {
-		return errEnding
+		return errStopping
 	}
 	err := cmd.Start()
 	if err == nil {
@@ -157,25 +162,25 @@ func (x *executor) remove(p *os.Process) {
 	x.running = slices.DeleteFunc(x.running, func(o *os.Process) bool { return o == p })
 }
 
-// killAll ends every command at once, and lets none begin.
+// killAll kills every command. No command can be started afterwards.
 func (x *executor) killAll() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.killed = true
 	for _, p := range x.running {
-		endGroup(p, true)
+		killGroup(p, true)
 	}
 }
 
-// jobVariables are the job's fields for the command. Times that do not apply
-// are empty.
+// jobVariables returns the job's fields as environment variables. Unset times are empty.
 func jobVariables(d *worker.Delivery) []string {
 	vars := []string{
 		"ID=" + d.ID, "QUEUE=" + d.Queue, "NAMESPACE=" + duly.NamespaceOr(d.Namespace), "RECEIPT=" + string(d.Receipt),
 		"ATTEMPT=" + strconv.Itoa(d.Attempt), "TRIES=" + strconv.Itoa(d.Tries),
 		"FAILURES=" + strconv.Itoa(d.Failures), "STALLS=" + strconv.Itoa(d.Stalls),
 		"PRIORITY=" + strconv.Itoa(d.Priority), "ORDER_KEY=" + d.OrderKey,
-		"DUE=" + stamp(d.Due), "PUSHED_AT=" + stamp(d.PushedAt), "EXPIRES_AT=" + stamp(d.ExpiresAt), "LEASE_END=" + stamp(d.LeaseEnd),
+		"DUE=" + stamp(d.Due), "PUSHED_AT=" + stamp(d.PushedAt),
+		"EXPIRES_AT=" + stamp(d.ExpiresAt), "LEASE_END=" + stamp(d.LeaseEnd),
 	}
 	for name, value := range d.Headers {
 		vars = append(vars, "HEADER_"+variableName(name)+"="+value)
@@ -186,7 +191,7 @@ func jobVariables(d *worker.Delivery) []string {
 	return vars
 }
 
-// variableName is a header's name in the letters of a variable.
+// variableName converts a header's name to the name of a variable.
 func variableName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
@@ -196,35 +201,36 @@ func variableName(name string) string {
 	}, strings.ToUpper(name))
 }
 
-// tailWriter keeps the end of what is written.
+// tailWriter keeps the last bytes.
 type tailWriter struct {
-	most int
-	kept []byte
+	limit int
+	kept  []byte
 }
 
 // Write implements io.Writer.
 func (t *tailWriter) Write(b []byte) (int, error) {
-	t.kept = append(t.kept, b[max(0, len(b)-t.most):]...)
-	if over := len(t.kept) - t.most; over > 0 {
+	t.kept = append(t.kept, b[max(0, len(b)-t.limit):]...)
+	if over := len(t.kept) - t.limit; over > 0 {
 		t.kept = append(t.kept[:0], t.kept[over:]...)
 	}
 	return len(b), nil
 }
 
-// text leaves room for the exit status in front of it.
+// text returns the kept text. It leaves room for the exit status before it.
 func (t *tailWriter) text() string {
-	const status = 64
-	return strings.ToValidUTF8(strings.TrimSpace(string(t.kept[max(0, len(t.kept)-(t.most-status)):])), "?")
+	const statusLen = 64
+	kept := t.kept[max(0, len(t.kept)-(t.limit-statusLen)):]
+	return strings.ToValidUTF8(strings.TrimSpace(string(kept)), "?")
 }
 
-// headWriter keeps the beginning of what is written.
+// headWriter keeps the first bytes.
 type headWriter struct {
-	most int
-	kept []byte
+	limit int
+	kept  []byte
 }
 
 // Write implements io.Writer.
 func (h *headWriter) Write(b []byte) (int, error) {
-	h.kept = append(h.kept, b[:min(len(b), h.most-len(h.kept))]...)
+	h.kept = append(h.kept, b[:min(len(b), h.limit-len(h.kept))]...)
 	return len(b), nil
 }

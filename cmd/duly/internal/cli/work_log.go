@@ -11,32 +11,32 @@ import (
 	"github.com/dulymq/duly/worker"
 )
 
-// workedView is one line of `duly work --json`: a delivery that has ended.
+// workedView is a line of `duly work --json`: the end of a delivery.
 type workedView struct {
 	At      string     `json:"at"`
 	ID      string     `json:"id"`
 	Queue   string     `json:"queue"`
 	Attempt int        `json:"attempt"`
-	As      string     `json:"as"`   // ack, nack, release or bury; canceled for a job that was removed while it ran
-	Exit    int        `json:"exit"` // the command's status; -1 for a signal, or where it did not run
+	As      string     `json:"as"`   // ack, nack, release, bury, or canceled if the job was removed
+	Exit    int        `json:"exit"` // the exit status; -1 after a signal, or if the command did not run
 	Took    string     `json:"took"`
 	State   string     `json:"state,omitempty"` // of a job that is not done: dead, delayed or ready
 	Due     string     `json:"due,omitempty"`   // when the job is due again
-	Error   *errorView `json:"error,omitempty"` // why the outcome did not count
+	Error   *errorView `json:"error,omitempty"` // of the settle
 
 	job  duly.QueueRef
-	then string // State as text, see afterwards
+	next string // State as text, from nextStateText
 }
 
-// jobLog prints a line for every delivery that has ended. The worker's
-// goroutines hand the lines to one of its own, which alone writes.
+// jobLog prints a line at the end of every delivery. The worker's goroutines send the
+// lines to one goroutine, which prints them.
 type jobLog struct {
 	p      *printer
-	stop   func() // the worker, once nobody reads any more
+	stop   func() // stops the worker after an error of writing
 	engine duly.Inspector
 
-	mu   sync.Mutex
-	runs map[duly.Receipt]run
+	mu      sync.Mutex
+	results map[duly.Receipt]commandResult
 
 	lines chan workedView
 	done  chan struct{}
@@ -44,44 +44,45 @@ type jobLog struct {
 	err   error // of writing; read after done
 }
 
-// run is how a command ended.
-type run struct {
+// commandResult is the result of a command.
+type commandResult struct {
 	exit     int
 	took     time.Duration
-	canceled bool // because the job was removed
+	canceled bool // the job was removed
 }
 
 func newJobLog(p *printer, stop func(), engine duly.Inspector) *jobLog {
 	l := &jobLog{
 		p: p, stop: stop, engine: engine,
-		runs: map[duly.Receipt]run{}, lines: make(chan workedView, 1024), done: make(chan struct{}),
+		results: map[duly.Receipt]commandResult{}, lines: make(chan workedView, 1024), done: make(chan struct{}),
 	}
 	go l.write()
 	return l
 }
 
-// ran notes how the command of a delivery ended.
-func (l *jobLog) ran(d *worker.Delivery, r run) {
+// recordResult stores the result of a delivery's command.
+func (l *jobLog) recordResult(d *worker.Delivery, r commandResult) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.runs[d.Receipt] = r
+	l.results[d.Receipt] = r
 }
 
-// asCanceled is how the log names the end of a delivery whose job was removed.
+// asCanceled is the settlement that the log prints for a job that was removed.
 const asCanceled = "canceled"
 
-// settled is called by the worker when the engine has answered.
+// settled adds a line. The worker calls it after a settle.
 func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 	l.mu.Lock()
-	r, ran := l.runs[d.Receipt]
-	delete(l.runs, d.Receipt)
+	r, ran := l.results[d.Receipt]
+	delete(l.results, d.Receipt)
 	l.mu.Unlock()
+
 	if !ran {
 		r.exit = -1
 	}
 	v := workedView{
 		At: stamp(l.p.now()), ID: d.ID, Queue: d.Queue, Attempt: d.Attempt,
-		As: as.String(), Exit: r.exit, Took: roughly(r.took),
+		As: as.String(), Exit: r.exit, Took: shortDuration(r.took),
 		job: duly.QueueRef{Namespace: d.Namespace, Name: d.Queue},
 	}
 	switch {
@@ -93,13 +94,14 @@ func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
 	l.lines <- v
 }
 
+// write prints the lines until close. After an error it drops them.
 func (l *jobLog) write() {
 	defer close(l.done)
 	for v := range l.lines {
 		if l.err != nil {
 			continue
 		}
-		l.follow(&v)
+		l.readState(&v)
 		l.print(&v)
 		if l.err = l.p.flush(); l.err != nil {
 			l.stop()
@@ -107,22 +109,22 @@ func (l *jobLog) write() {
 	}
 }
 
-// followTime bounds the call by which the log reads a job's state.
-const followTime = 2 * time.Second
+// readStateTimeout limits the call that reads a job's state.
+const readStateTimeout = 2 * time.Second
 
-// follow reads the state of a job that is not done.
-func (l *jobLog) follow(v *workedView) {
+// readState sets the state of a job that is not done.
+func (l *jobLog) readState(v *workedView) {
 	if v.As == duly.Ack.String() || v.As == asCanceled || v.Error != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), followTime)
+	ctx, cancel := context.WithTimeout(context.Background(), readStateTimeout)
 	defer cancel()
 	j, err := l.engine.Get(ctx, v.job, v.ID)
 	if err != nil {
-		return // the job was deleted, or the next line reports the fault
+		return // the job was deleted, or the engine is unavailable
 	}
 
-	v.State, v.then = j.State.String(), afterwards(&j, l.p.now())
+	v.State, v.next = j.State.String(), nextStateText(&j, l.p.now())
 	if j.State != duly.StateDead {
 		v.Due = stamp(j.Due)
 	}
@@ -140,23 +142,23 @@ func (l *jobLog) print(v *workedView) {
 	case v.As == asCanceled:
 		s = yellow
 	}
-	text := ""
+
+	code, next := "", ""
 	if v.Error != nil {
-		text = "  " + string(v.Error.Code)
+		code = "  " + string(v.Error.Code)
 	}
-	then := ""
-	if v.then != "" {
-		then = "  " + v.then
+	if v.next != "" {
+		next = "  " + v.next
 	}
-	exit := "no exit status" // ended by a signal, or never started
+	exit := "no exit status" // a signal killed it, or it was never started
 	if v.Exit >= 0 {
 		exit = fmt.Sprintf("exit %d", v.Exit)
 	}
 	l.p.printf("%s  %s  %s  %s  attempt %d  %s  %s%s%s\n", l.p.paint(dim, v.At), l.p.paint(s, v.As),
-		v.Queue, v.ID, v.Attempt, exit, v.Took, then, l.p.paint(red, text))
+		v.Queue, v.ID, v.Attempt, exit, v.Took, next, l.p.paint(red, code))
 }
 
-// close ends the log after its last line. It may be repeated.
+// close prints the remaining lines and ends the log. It may be called twice.
 func (l *jobLog) close() error {
 	l.once.Do(func() { close(l.lines) })
 	<-l.done

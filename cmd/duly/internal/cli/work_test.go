@@ -59,9 +59,9 @@ func (r *rig) job(id string) (j struct {
 	return j
 }
 
-// C15.14: exit 0 is an ack, 75 a snooze, anything else a nack with the end of
+// C15.14: exit status 0 is an ack, 75 a snooze, and any other status a nack with the end of
 // the command's standard error.
-func TestWorkSettlesByTheExitStatus(t *testing.T) {
+func TestWorkSettlesByExitStatus(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "0", "--id", "good", "--retain", "1h")
@@ -97,9 +97,8 @@ it broke" >&2; exit $code`)
 	}
 }
 
-// C4.97: the command of a job that is removed gets TERM, and the log names the
-// reason: no lease was lost by accident.
-func TestWorkSaysThatAJobWasCanceled(t *testing.T) {
+// C4.97: the command of a job that is removed gets TERM, and the log says canceled.
+func TestWorkPrintsCanceled(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "gone")
@@ -123,8 +122,9 @@ func TestWorkSaysThatAJobWasCanceled(t *testing.T) {
 	}
 }
 
-// C15.13: the body on standard input, the fields as DULY_JOB_* variables.
-func TestWorkGivesTheJobToTheCommand(t *testing.T) {
+// C15.13: the command gets the body on standard input and the fields as DULY_JOB_*
+// variables.
+func TestWorkPassesJobToCommand(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "two\nlines", "--id", "one", "--priority", "7", "--tries", "3", "--order-key", "k", "--header", "Trace-ID=a b", "--ttl", "1h", "--retain", "1h")
@@ -159,9 +159,8 @@ DULY_JOB_TRIES=3
 	}
 }
 
-// A command that prints without end keeps the end of its standard error and
-// the beginning of its result.
-func TestWhatIsKeptOfACommandIsBounded(t *testing.T) {
+// The end of a command's standard error and the beginning of its result are bounded.
+func TestCommandOutputIsBounded(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "bad", "--backoff", "fixed:1h")
@@ -213,9 +212,9 @@ func (r *rig) piped(args ...string) (signals chan os.Signal, ended func() int) {
 	}
 }
 
-// C15.37: INT and TERM drain: what still runs when the time for that is over
-// is ended with every process that it started, and its job is given back.
-func TestADrainThatIsOverEndsTheProcessGroup(t *testing.T) {
+// C15.37: INT and TERM drain. After the drain time, the process groups of running commands
+// are killed, and their jobs released.
+func TestDrainTimeoutKillsProcessGroup(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one")
@@ -229,8 +228,8 @@ func TestADrainThatIsOverEndsTheProcessGroup(t *testing.T) {
 	}
 }
 
-// C15.37: a command that ends within the drain is waited for.
-func TestADrainLetsCommandsEnd(t *testing.T) {
+// C15.37: a drain waits for running commands.
+func TestDrainWaitsForCommands(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one", "--retain", "1h")
@@ -249,16 +248,16 @@ func TestADrainLetsCommandsEnd(t *testing.T) {
 	}
 }
 
-// C15.37: the second signal ends at once, and the commands with it, also those
-// that are deaf to TERM.
-func TestASecondSignalKillsTheCommands(t *testing.T) {
+// C15.37: the second signal ends the program at once and kills the commands, even if they
+// ignore TERM.
+func TestSecondSignalKillsCommands(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one")
 	signals, ended := r.piped("q", "--exec", `trap '' TERM; sleep 1000 & echo started; while :; do sleep 1; done`)
 	enough := make(chan struct{})
 	go func() { // as often as it takes
-		for clock.Sleep(t.Context(), clock.System(), oneSignal/5) == nil {
+		for clock.Sleep(t.Context(), clock.System(), signalGap/5) == nil {
 			select {
 			case signals <- os.Interrupt:
 			case <-enough:
@@ -272,9 +271,8 @@ func TestASecondSignalKillsTheCommands(t *testing.T) {
 	close(enough)
 }
 
-// The process group of a job that was cancelled, here by its timeout, is
-// ended; its try counts as failed.
-func TestATimeoutEndsTheProcessGroup(t *testing.T) {
+// A timeout kills the process group of the command. The try counts as failed.
+func TestTimeoutKillsProcessGroup(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one", "--backoff", "fixed:1h")
@@ -287,8 +285,8 @@ func TestATimeoutEndsTheProcessGroup(t *testing.T) {
 	}
 }
 
-// C15.36: a closed pipe ends the work quietly.
-func TestWorkIntoAClosedPipeEndsQuietly(t *testing.T) {
+// C15.36: work ends without an error after its output was closed.
+func TestWorkClosedPipe(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one")

@@ -7,40 +7,62 @@ import (
 	"strings"
 )
 
-// Changed lists the settings in which the next configuration differs from this
-// one: those that a running server takes over, and those for which it has to be
-// restarted. What stands in the files that settings name counts too.
-func (s *Settings) Changed(next *Settings) (live, restart []string) {
-	for _, one := range Table {
+// Changed returns the keys of the settings that differ between the configuration of a
+// running server and the next one. A running server applies those in reload. Those in
+// restart need a restart. It also compares the contents of files that settings name.
+func (s *Settings) Changed(next *Settings) (reload, restart []string) {
+	for _, setting := range Table {
 		switch {
-		case reflect.DeepEqual(one.to(s), one.to(next)) && !one.fileChanged(s, next):
-		case one.live(s, next):
-			live = append(live, one.Key)
+		case reflect.DeepEqual(setting.field(s), setting.field(next)) && !setting.fileChanged(s, next):
+		case setting.canReload(s, next):
+			reload = append(reload, setting.Key)
 		default:
-			restart = append(restart, one.Key)
+			restart = append(restart, setting.Key)
 		}
 	}
-	return live, restart
+	return reload, restart
 }
 
-// live tells whether a server that runs with old can take over the setting of
-// next. An address that speaks plain HTTP does not begin to speak TLS.
-func (s *Setting) live(old, next *Settings) bool {
+// ReloadOver returns the configuration of a server after a reload. It has the values of
+// the running configuration for all settings that need a restart.
+func (l *Loaded) ReloadOver(running *Settings) *Loaded {
+	result := *l
+	for _, setting := range Table {
+		if !setting.canReload(running, &l.Settings) {
+			to, from := setting.field(&result.Settings), setting.field(running)
+			reflect.ValueOf(to).Elem().Set(reflect.ValueOf(from).Elem())
+		}
+	}
+
+	// Config is no setting of the table. It follows the files that are settings.
+	if (running.TLS.Config == nil) != (l.TLS.Config == nil) {
+		result.TLS = running.TLS
+	}
+	if (running.AdminTLS.Config == nil) != (l.AdminTLS.Config == nil) {
+		result.AdminTLS = running.AdminTLS
+	}
+	return &result
+}
+
+// canReload reports whether a running server can apply the setting of next. An address
+// cannot change between plain HTTP and TLS while it is open.
+func (s *Setting) canReload(running, next *Settings) bool {
 	switch table, _ := cutLast(s.Key); table {
 	case "tls":
-		return (old.TLS.Config == nil) == (next.TLS.Config == nil)
+		return (running.TLS.Config == nil) == (next.TLS.Config == nil)
 	case "admin_tls":
-		return (old.AdminTLS.Config == nil) == (next.AdminTLS.Config == nil)
+		return (running.AdminTLS.Config == nil) == (next.AdminTLS.Config == nil)
 	}
-	return s.Live
+	return s.Reloadable
 }
 
-// fileChanged tells whether what stands in the file of a setting has changed.
+// fileChanged reports whether the contents of the file that the setting names differ.
 func (s *Setting) fileChanged(old, next *Settings) bool {
 	a, b := &old.TLS, &next.TLS
 	if strings.HasPrefix(s.Key, "admin_") {
 		a, b = &old.AdminTLS, &next.AdminTLS
 	}
+
 	switch _, name := cutLast(s.Key); name {
 	case "admin_accounts":
 		return !reflect.DeepEqual(old.Access.Accounts, next.Access.Accounts)
@@ -52,27 +74,10 @@ func (s *Setting) fileChanged(old, next *Settings) bool {
 	return false
 }
 
+// chain returns the certificate chain of a configuration, nil for plain HTTP.
 func chain(c *tls.Config) [][]byte {
 	if c == nil {
 		return nil
 	}
 	return c.Certificates[0].Certificate
-}
-
-// Keeping is the configuration with what a server that runs with old keeps of
-// it until it is restarted.
-func (l *Loaded) Keeping(old *Settings) *Loaded {
-	kept := *l
-	for _, one := range Table {
-		if !one.live(old, &l.Settings) {
-			reflect.ValueOf(one.to(&kept.Settings)).Elem().Set(reflect.ValueOf(one.to(old)).Elem())
-		}
-	}
-	if (old.TLS.Config == nil) != (l.TLS.Config == nil) {
-		kept.TLS = old.TLS
-	}
-	if (old.AdminTLS.Config == nil) != (l.AdminTLS.Config == nil) {
-		kept.AdminTLS = old.AdminTLS
-	}
-	return &kept
 }

@@ -1,5 +1,5 @@
-// Package config is how `duly serve` is set up: a file, the environment and
-// flags, which say the same things under three names.
+// Package config reads the configuration of `duly serve` from a file, the environment
+// and flags. Each setting has a name in all three:
 //
 //	drain = "1m"        in duly.toml
 //	DULY_DRAIN=1m       in the environment
@@ -7,29 +7,27 @@
 //
 // # One table
 //
-// [Table] declares every setting once: its key, its flag, what it may be, what
-// holds where nobody sets it, what it means, and whether a running server takes
-// it over. From it come the flags with their help, the judging of values, and
-// the table of docs/configuration.md. To add a setting is to add a field to
-// [Settings] and a line to the table.
+// [Table] declares every setting once: its key, flag, type, default and meaning, and
+// whether a running server can reload it. The flags with their help, the validation of
+// values and the table of docs/configuration.md are derived from it. To add a setting,
+// add a field to [Settings] and an entry to the table.
 //
-// # From three layers to one
+// # Layers
 //
-// [Load] reads each layer into one of koanf's, and lays them over each other:
-// the file, the variables that are not empty, the flags that were given. A
-// configuration of lmstfy's is such a layer, too: each key that means something
-// here becomes the setting that it is, and the others are listed. Each
-// value is judged in the layer that won, and keeps its [Origin], so that a fault
-// names the file and line, the variable or the flag that somebody has to
-// change. What no layer sets has its default.
+// [Load] reads each source into a layer and merges the layers. Flags override
+// variables, and variables override the file. An empty variable counts as not set. A
+// configuration file of lmstfy is a layer too: a key with a meaning in duly becomes the
+// corresponding setting, and the others are listed. Each value keeps its [Origin], so an
+// error names the file and line, the variable or the flag to change. A setting that no
+// layer sets has its default.
 //
-// A layer is judged as a whole: [Faults] lists everything that is wrong, also
-// with the files that settings name, and then there are no [Settings]. So a
-// server starts with all of what was asked or not at all, and a reload takes
-// over everything or nothing.
+// Load validates everything before it returns. [Errors] lists all that is wrong,
+// including the contents of files that settings name, and then there are no [Settings].
+// So a server starts with the whole configuration or not at all, and a reload applies
+// all changes or none.
 //
 // # Secrets
 //
-// The URL of an engine holds a password. What this package shows of a value, in
-// a fault or to `duly config show`, goes through open.Redact.
+// The URL of an engine holds a password. Every value that this package shows, in an
+// error or to `duly config show`, goes through open.Redact.
 package config

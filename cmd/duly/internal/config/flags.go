@@ -6,53 +6,53 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Flags adds the flags of the table, but those that every command has. They
-// take any text: [Load] judges it together with all the rest.
+// Flags adds the flags of the table, except those that every command has. The flags
+// accept any text, because [Load] validates all values together.
 func Flags(to *pflag.FlagSet) {
 	for _, s := range Table {
 		if s.shared {
 			continue
 		}
-		f := to.VarPF(&input{setting: s}, s.Flag, "", s.Meaning)
+		f := to.VarPF(&flagValue{setting: s}, s.Flag, "", s.Meaning)
 		if s.Default == "" {
 			f.DefValue = ""
 		}
 	}
 }
 
-// input is the flag of a setting.
-type input struct {
+// flagValue is the value of a setting's flag.
+type flagValue struct {
 	setting *Setting
 	given   []string
 }
 
-// String implements pflag.Value: what was given, else the default.
-func (f *input) String() string {
+// String implements pflag.Value. It returns the given text, else the default.
+func (f *flagValue) String() string {
 	if len(f.given) > 0 || f.setting == nil {
-		return strings.Join(f.given, f.between())
+		return strings.Join(f.given, f.separator())
 	}
 	return f.setting.Default
 }
 
-// Type implements pflag.Value; it is the argument's name in the help, where the
-// meaning has none.
-func (f *input) Type() string {
+// Type implements pflag.Value. The help shows it as the argument's name if the meaning
+// has none.
+func (f *flagValue) Type() string {
 	if len(f.setting.oneOf) > 0 {
 		return strings.Join(f.setting.oneOf, "|")
 	}
 	return f.setting.kind.name
 }
 
-// Set implements pflag.Value. A list gathers what is given.
-func (f *input) Set(text string) error {
-	if !f.list() {
+// Set implements pflag.Value. For a list it appends.
+func (f *flagValue) Set(text string) error {
+	if !f.isList() {
 		f.given = nil
 	}
 	f.given = append(f.given, text)
 	return nil
 }
 
-func (f *input) list() bool {
+func (f *flagValue) isList() bool {
 	switch f.setting.kind.name {
 	case networks.name, ranges.name, ports.name, poolList.name:
 		return true
@@ -60,10 +60,10 @@ func (f *input) list() bool {
 	return false
 }
 
-// between stands between the items of a list.
-func (f *input) between() string {
+// separator returns the separator between the items of a list.
+func (f *flagValue) separator() string {
 	if f.setting.kind.name == poolList.name {
-		return " " // a URL may have commas
+		return " " // the URL of a pool may contain commas
 	}
 	return ","
 }

@@ -16,46 +16,46 @@ import (
 	"github.com/dulymq/duly/server/webhook/guard"
 )
 
-// kind is what the value of a setting may be. A value comes as the file has it,
-// or as text from the environment and the flags.
+// kind is the type of a setting's value. A raw value has its type from the file, or is a
+// text from the environment or a flag.
 type kind struct {
-	name string // as people read it
-	// read makes the field's value. Where it can't, it says why, behind the
-	// setting's name.
-	read func(s *Setting, raw any) (value any, problem string)
-	// show is the value as one would write it.
-	show func(value any) string
+	name string // for people
+	// parse converts a raw value to the type of the field. The problem, if any, follows
+	// the setting's name in an error.
+	parse func(s *Setting, raw any) (value any, problem string)
+	// format returns the value in the syntax of the file.
+	format func(value any) string
 }
 
 var (
-	text     = kind{"text", readText, showText}
-	engine   = kind{"URL", readText, showText}
-	address  = kind{"host:port", readAddress, showText}
-	choice   = kind{"one of", readChoice, showText}
-	level    = kind{"one of", readLevel, func(v any) string { return strings.ToLower(v.(slog.Level).String()) }}
-	span     = kind{"duration", readSpan, func(v any) string { return duly.FormatDuration(v.(time.Duration)) }}
-	count    = kind{"number", readCount, func(v any) string { return strconv.Itoa(v.(int)) }}
-	size     = kind{"size", readSize, func(v any) string { return formatSize(v.(int64)) }}
-	networks = kind{"networks", readProxies, showNetworks}
-	ranges   = kind{"ranges", readNetworks, showNetworks}
-	ports    = kind{"ports", readPorts, func(v any) string { return v.(guard.Ports).String() }}
-	proxy    = kind{"URL", readProxy, showText}
-	poolList = kind{"table of NAME = URL", readPools, showPools}
+	text     = kind{"text", parseText, formatText}
+	engine   = kind{"URL", parseText, formatText}
+	address  = kind{"host:port", parseAddress, formatText}
+	choice   = kind{"one of", parseChoice, formatText}
+	level    = kind{"one of", parseLevel, func(v any) string { return strings.ToLower(v.(slog.Level).String()) }}
+	duration = kind{"duration", parseDuration, func(v any) string { return duly.FormatDuration(v.(time.Duration)) }}
+	count    = kind{"number", parseCount, func(v any) string { return strconv.Itoa(v.(int)) }}
+	size     = kind{"size", parseSize, func(v any) string { return formatSize(v.(int64)) }}
+	networks = kind{"networks", parseProxyNetworks, formatNetworks}
+	ranges   = kind{"ranges", parseNetworks, formatNetworks}
+	ports    = kind{"ports", parsePorts, func(v any) string { return v.(guard.Ports).String() }}
+	proxy    = kind{"URL", parseProxy, formatText}
+	poolList = kind{"table of NAME = URL", parsePools, formatPools}
 )
 
-func showText(v any) string { return open.Redact(v.(string)) }
+func formatText(v any) string { return open.Redact(v.(string)) }
 
-// shown is a value from outside as an error may show it.
-func shown(raw any) string {
-	const most = 60
+// quote returns a raw value for an error: short, and without the secrets of a URL.
+func quote(raw any) string {
+	const maxLen = 60
 	value, isText := raw.(string)
 	if !isText {
 		b, _ := json.Marshal(raw)
 		value = string(b)
 	}
 	value = open.Redact(value)
-	if len(value) > most {
-		value = value[:most] + "…"
+	if len(value) > maxLen {
+		value = value[:maxLen] + "…"
 	}
 	if isText {
 		return strconv.Quote(value)
@@ -63,10 +63,10 @@ func shown(raw any) string {
 	return value
 }
 
-func readText(s *Setting, raw any) (any, string) {
+func parseText(_ *Setting, raw any) (any, string) {
 	value, ok := raw.(string)
 	if !ok {
-		return "", fmt.Sprintf("is %s, must be text in quotes", shown(raw))
+		return "", fmt.Sprintf("is %s, must be text in quotes", quote(raw))
 	}
 	if strings.ContainsFunc(value, func(r rune) bool { return r < ' ' }) {
 		return "", "has a control character"
@@ -74,8 +74,8 @@ func readText(s *Setting, raw any) (any, string) {
 	return value, ""
 }
 
-func readAddress(s *Setting, raw any) (any, string) {
-	value, problem := readText(s, raw)
+func parseAddress(s *Setting, raw any) (any, string) {
+	value, problem := parseText(s, raw)
 	if problem != "" {
 		return value, problem
 	}
@@ -83,103 +83,107 @@ func readAddress(s *Setting, raw any) (any, string) {
 	n, bad := strconv.Atoi(port)
 	switch {
 	case err != nil:
-		return "", fmt.Sprintf("is %s, must be host:port", shown(raw))
+		return "", fmt.Sprintf("is %s, must be host:port", quote(raw))
 	case bad != nil || n < 0 || n > 65535:
-		return "", fmt.Sprintf("is %s, its port must be between 0 and 65535", shown(raw))
+		return "", fmt.Sprintf("is %s, its port must be between 0 and 65535", quote(raw))
 	}
 	return value, ""
 }
 
-func readChoice(s *Setting, raw any) (any, string) {
-	for _, one := range s.oneOf {
-		if raw == one {
-			return one, ""
+func parseChoice(s *Setting, raw any) (any, string) {
+	for _, option := range s.oneOf {
+		if raw == option {
+			return option, ""
 		}
 	}
-	return "", fmt.Sprintf("is %s, must be %s", shown(raw), either(s.oneOf))
+	return "", fmt.Sprintf("is %s, must be %s", quote(raw), orList(s.oneOf))
 }
 
-// either is a list as people say it.
-func either(of []string) string {
-	last := len(of) - 1
-	return strings.Join(of[:last], ", ") + " or " + of[last]
+// orList returns "a, b or c".
+func orList(items []string) string {
+	last := len(items) - 1
+	return strings.Join(items[:last], ", ") + " or " + items[last]
 }
 
-func readLevel(s *Setting, raw any) (any, string) {
+func parseLevel(s *Setting, raw any) (any, string) {
 	var l slog.Level
 	value, ok := raw.(string)
 	if !ok || l.UnmarshalText([]byte(value)) != nil {
-		return l, fmt.Sprintf("is %s, must be %s", shown(raw), either(s.oneOf))
+		return l, fmt.Sprintf("is %s, must be %s", quote(raw), orList(s.oneOf))
 	}
 	return l, ""
 }
 
-func readSpan(s *Setting, raw any) (any, string) {
+func parseDuration(s *Setting, raw any) (any, string) {
 	value, ok := raw.(string)
 	d, err := duly.ParseDuration(value)
+	lowest, highest := time.Duration(s.min), time.Duration(s.max)
 	switch {
 	case !ok || err != nil:
-		return d, fmt.Sprintf("is %s, must be a duration; write it like \"250ms\", \"90s\" or \"1h30m\"", shown(raw))
-	case d < time.Duration(s.least) || d > time.Duration(s.most):
-		return d, fmt.Sprintf("is %s, must be between %s and %s", shown(raw), duly.FormatDuration(time.Duration(s.least)), duly.FormatDuration(time.Duration(s.most)))
+		return d, fmt.Sprintf("is %s, must be a duration; write it like \"250ms\", \"90s\" or \"1h30m\"", quote(raw))
+	case d < lowest || d > highest:
+		return d, fmt.Sprintf("is %s, must be between %s and %s",
+			quote(raw), duly.FormatDuration(lowest), duly.FormatDuration(highest))
 	case s.step > 0 && d%time.Duration(s.step) != 0:
-		return d, fmt.Sprintf("is %s, must be whole seconds", shown(raw))
+		return d, fmt.Sprintf("is %s, must be whole seconds", quote(raw))
 	}
 	return d, ""
 }
 
-// units of sizes, the largest first.
-var units = []struct {
-	name  string
-	bytes int64
-}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
-
-func readCount(s *Setting, raw any) (any, string) {
+func parseCount(s *Setting, raw any) (any, string) {
 	n, ok := raw.(int64)
 	if value, isText := raw.(string); isText {
 		var err error
 		n, err = strconv.ParseInt(value, 10, 64)
 		ok = err == nil
 	}
-	if !ok || n < s.least || n > s.most {
-		return 0, fmt.Sprintf("is %s, must be a number between %d and %d", shown(raw), s.least, s.most)
+	if !ok || n < s.min || n > s.max {
+		return 0, fmt.Sprintf("is %s, must be a number between %d and %d", quote(raw), s.min, s.max)
 	}
 	return int(n), ""
 }
 
-func readSize(s *Setting, raw any) (any, string) {
+// units are the units of sizes, the largest first.
+var units = []struct {
+	name  string
+	bytes int64
+}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+func parseSize(s *Setting, raw any) (any, string) {
 	n, ok := raw.(int64)
 	if value, isText := raw.(string); isText {
-		n, ok = parseSize(value)
+		n, ok = ParseSize(value)
 	}
 	switch {
 	case !ok:
-		return n, fmt.Sprintf("is %s, must be a number of bytes, or one with its unit like \"16MiB\"", shown(raw))
-	case n < s.least || n > s.most:
-		return n, fmt.Sprintf("is %s, must be %s", shown(raw), s.bounds())
+		return n, fmt.Sprintf("is %s, must be a number of bytes, or one with its unit like \"16MiB\"", quote(raw))
+	case n < s.min || n > s.max:
+		return n, fmt.Sprintf("is %s, must be %s", quote(raw), s.sizeBounds())
 	}
 	return n, ""
 }
 
-func (s *Setting) bounds() string {
-	if s.most >= 1<<62 {
-		return "at least " + formatSize(s.least)
+// sizeBounds returns the bounds of a size for an error.
+func (s *Setting) sizeBounds() string {
+	if s.max >= 1<<62 {
+		return "at least " + formatSize(s.min)
 	}
-	return fmt.Sprintf("between %s and %s", formatSize(s.least), formatSize(s.most))
+	return fmt.Sprintf("between %s and %s", formatSize(s.min), formatSize(s.max))
 }
 
-func parseSize(value string) (int64, bool) {
-	times := int64(1)
+// ParseSize parses a number of bytes with an optional unit.
+func ParseSize(text string) (bytes int64, ok bool) {
+	unit := int64(1)
 	for _, u := range units {
-		if number, found := strings.CutSuffix(value, u.name); found {
-			value, times = strings.TrimSpace(number), u.bytes
+		if number, found := strings.CutSuffix(text, u.name); found {
+			text, unit = strings.TrimSpace(number), u.bytes
 		}
 	}
-	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 || n > (1<<62)/times {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > (1<<62)/unit {
 		return 0, false
 	}
-	return n * times, true
+	return n * unit, true
 }
 
 func formatSize(n int64) string {
@@ -191,74 +195,80 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// readNetworks takes a list, or text with commas.
-func readNetworks(s *Setting, raw any) (any, string) {
+// parseNetworks accepts a list, or a text with commas.
+func parseNetworks(_ *Setting, raw any) (any, string) {
 	list, ok := raw.([]any)
 	if value, isText := raw.(string); isText {
 		ok = true
-		for one := range strings.SplitSeq(value, ",") {
-			if one = strings.TrimSpace(one); one != "" {
-				list = append(list, one)
+		for item := range strings.SplitSeq(value, ",") {
+			if item = strings.TrimSpace(item); item != "" {
+				list = append(list, item)
 			}
 		}
 	}
 	if !ok {
-		return []netip.Prefix(nil), fmt.Sprintf("is %s, must be a list like [\"10.0.0.0/24\"]", shown(raw))
+		return []netip.Prefix(nil), fmt.Sprintf("is %s, must be a list like [\"10.0.0.0/24\"]", quote(raw))
 	}
-	var found []netip.Prefix
-	for _, one := range list {
-		value, _ := one.(string)
+
+	var result []netip.Prefix
+	for _, item := range list {
+		value, _ := item.(string)
 		network, err := readNetwork(value)
 		if err != nil {
-			return found, fmt.Sprintf("is %s, must be an address or a network like 10.0.0.0/24", shown(one))
+			return result, fmt.Sprintf("is %s, must be an address or a network like 10.0.0.0/24", quote(item))
 		}
-		found = append(found, network)
+		result = append(result, network)
 	}
-	return found, ""
+	return result, ""
 }
 
-// readProxies takes networks of proxies.
-func readProxies(s *Setting, raw any) (any, string) {
-	found, problem := readNetworks(s, raw)
+// parseProxyNetworks accepts the networks of trusted proxies.
+func parseProxyNetworks(s *Setting, raw any) (any, string) {
+	result, problem := parseNetworks(s, raw)
 	if problem != "" {
-		return found, problem
+		return result, problem
 	}
-	for _, network := range found.([]netip.Prefix) {
+
+	// If every peer were a proxy, any client could choose the address of its counters.
+	for _, network := range result.([]netip.Prefix) {
 		if network.Bits() == 0 {
-			return found, fmt.Sprintf("is %s, which holds every address: any client could choose the address that it is counted under; name the network of your proxies", shown(network.String()))
+			return result, fmt.Sprintf("is %s, which contains every address, so any client could fake its address; "+
+				"name the network of your proxies", quote(network.String()))
 		}
 	}
-	return found, ""
+	return result, ""
 }
 
-// readPorts takes a list such as "443, 1024-65535".
-func readPorts(_ *Setting, raw any) (any, string) {
+// parsePorts accepts a list such as "443, 1024-65535".
+func parsePorts(_ *Setting, raw any) (any, string) {
 	value, _ := raw.(string)
-	found, err := guard.ParsePorts(value)
+	result, err := guard.ParsePorts(value)
 	if err != nil {
-		return guard.Ports(nil), fmt.Sprintf("is %s, must be ports and ranges of them like \"443, 1024-65535\"", shown(raw))
+		return guard.Ports(nil), fmt.Sprintf("is %s, must be ports and ranges of them like \"443, 1024-65535\"",
+			quote(raw))
 	}
-	return found, ""
+	return result, ""
 }
 
-// readProxy takes the URL of a proxy.
-func readProxy(s *Setting, raw any) (any, string) {
-	value, problem := readText(s, raw)
+// parseProxy accepts the URL of a proxy.
+func parseProxy(s *Setting, raw any) (any, string) {
+	value, problem := parseText(s, raw)
 	if problem != "" {
 		return value, problem
 	}
 	u, err := url.Parse(value.(string))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return "", fmt.Sprintf("is %s, must be a URL like http://proxy.example:3128", shown(raw))
+		return "", fmt.Sprintf("is %s, must be a URL like http://proxy.example:3128", quote(raw))
 	}
 	return value, ""
 }
 
-// readNetwork reads a network or an address. One of IPv4 that is written as IPv6, such
-// as ::ffff:10.0.0.0/104, is of IPv4, because the addresses of peers are.
+// readNetwork reads a network or an address. It converts an IPv4 network in IPv6
+// notation, such as ::ffff:10.0.0.0/104, to IPv4, because the addresses of peers are
+// converted too.
 func readNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
-	if a, notOne := netip.ParseAddr(text); notOne == nil {
+	if a, addrErr := netip.ParseAddr(text); addrErr == nil {
 		network, err = netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	if a := network.Addr(); err == nil && a.Is4In6() && network.Bits() >= 96 {
@@ -267,7 +277,7 @@ func readNetwork(text string) (netip.Prefix, error) {
 	return network.Masked(), err
 }
 
-func showNetworks(v any) string {
+func formatNetworks(v any) string {
 	var texts []string
 	for _, n := range v.([]netip.Prefix) {
 		texts = append(texts, n.String())

@@ -11,184 +11,140 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// lmstfyFile is a configuration of lmstfy's, which becomes one of ours. Its keys
-// are matched as lmstfy does, whatever their case.
+// lmstfyFile converts a configuration file of lmstfy to settings. Like lmstfy, it
+// ignores the case of keys.
 type lmstfyFile struct {
 	layer
-	faults *Faults
-	keys   map[string]string // as they are spelled, by their small letters
-	used   map[string]bool   // small letters
-	out    map[string]any
-	from   map[string]string // the key that a setting of ours comes from
+	errs     *Errors
+	spelling map[string]string // keys as the file spells them, by their lower case
+	used     map[string]bool   // lower case
+	settings map[string]any
+	source   map[string]string // the key in the file, by setting
 
 	accounts []auth.Account
 	ignored  []Ignored
 }
 
-// Ignored is a key of an lmstfy file that means nothing here.
+// Ignored is a key of an lmstfy file that has no meaning in duly.
 type Ignored struct {
 	Origin Origin
 	Key    string
 	Reason string
 }
 
-// ofLmstfy makes a layer of an lmstfy file.
-func ofLmstfy(path string, faults *Faults) (*lmstfyFile, layer) {
-	before := len(*faults)
-	f := &lmstfyFile{layer: ofFile(path, faults), faults: faults, keys: map[string]string{}, used: map[string]bool{}, out: map[string]any{}, from: map[string]string{}}
-	if len(*faults) > before {
-		return f, ofMap(nil, nil)
+// lmstfyLayer returns the layer of an lmstfy file.
+func lmstfyLayer(path string, errs *Errors) (*lmstfyFile, layer) {
+	before := len(*errs)
+	f := &lmstfyFile{
+		layer: fileLayer(path, errs), errs: errs, spelling: map[string]string{}, used: map[string]bool{},
+		settings: map[string]any{}, source: map[string]string{},
 	}
+	if len(*errs) > before {
+		return f, mapLayer(nil, nil)
+	}
+
 	for _, key := range f.Keys() {
-		f.keys[strings.ToLower(key)] = key
+		f.spelling[strings.ToLower(key)] = key
 	}
-	f.addresses()
-	f.logs()
-	f.defaults()
-	f.people()
-	f.pools()
-	f.rest()
-	return f, ofMap(f.out, func(key string) Origin { return f.origin(f.from[key]) })
+	f.readAddresses()
+	f.readLog()
+	f.readDefaults()
+	f.readAccounts()
+	f.readPools()
+	f.ignoreRest()
+	return f, mapLayer(f.settings, func(key string) Origin { return f.origin(f.source[key]) })
 }
 
-// get is the value of a key, and whether it is there.
-func (f *lmstfyFile) get(key string) (value any, there bool) {
+// get returns the value of a key and marks the key as used.
+func (f *lmstfyFile) get(key string) (value any, ok bool) {
 	f.used[strings.ToLower(key)] = true
-	spelled, there := f.keys[strings.ToLower(key)]
-	if !there {
+	spelled, ok := f.spelling[strings.ToLower(key)]
+	if !ok {
 		return nil, false
 	}
 	return f.Get(spelled), true
 }
 
-func (f *lmstfyFile) fault(key, format string, args ...any) {
-	f.faults.add(f.origin(f.spelled(key)), key, format, args...)
+func (f *lmstfyFile) addError(key, format string, args ...any) {
+	f.errs.add(f.origin(f.spelled(key)), key, format, args...)
 }
 
-// spelled is a key as the file has it.
+// addMissing reports a key that lmstfy requires too.
+func (f *lmstfyFile) addMissing(key string) {
+	f.addError(key, "is missing; lmstfy requires it too")
+}
+
+// spelled returns a key as the file spells it.
 func (f *lmstfyFile) spelled(key string) string {
-	if s, ok := f.keys[strings.ToLower(key)]; ok {
+	if s, ok := f.spelling[strings.ToLower(key)]; ok {
 		return s
 	}
 	return key
 }
 
-// put sets one of our settings.
-func (f *lmstfyFile) put(key string, value any, from string) {
-	f.out[key], f.from[key] = value, f.spelled(from)
+// set sets a setting. source is the key in the file.
+func (f *lmstfyFile) set(setting string, value any, source string) {
+	f.settings[setting], f.source[setting] = value, f.spelled(source)
 }
 
-// ignore names a key that is there and means nothing here.
+// ignore lists a key as ignored if the file has it.
 func (f *lmstfyFile) ignore(key, reason string) {
-	if _, there := f.get(key); there {
+	if _, ok := f.get(key); ok {
 		f.ignored = append(f.ignored, Ignored{f.origin(f.spelled(key)), f.spelled(key), reason})
 	}
 }
 
+// ignoreTable lists a table as ignored if the file has it.
+func (f *lmstfyFile) ignoreTable(table, reason string) {
+	names := f.namesIn(table)
+	for _, name := range names {
+		f.used[strings.ToLower(table+dot+name)] = true
+	}
+	if len(names) > 0 {
+		origin := f.origin(f.spelled(table + dot + names[0]))
+		f.ignored = append(f.ignored, Ignored{origin, table, reason})
+	}
+}
+
+// ignoreRest lists the keys that lmstfy has had once, and unknown keys.
+func (f *lmstfyFile) ignoreRest() {
+	f.ignoreTable("SecondaryStorage", "the engine stores jobs of every delay")
+	for key, spelled := range f.spelling {
+		if _, isTable := f.Get(spelled).(map[string]any); !isTable && !f.used[key] {
+			f.ignore(key, "it is not a key of lmstfy")
+		}
+	}
+	slices.SortFunc(f.ignored, func(a, b Ignored) int { return a.Origin.Line - b.Origin.Line })
+}
+
+// text returns the text of a key, "" if the file does not have it.
 func (f *lmstfyFile) text(key string) string {
-	value, there := f.get(key)
-	text, ok := value.(string)
-	if there && !ok {
-		f.fault(key, "is %s, must be text in quotes", shown(value))
+	value, ok := f.get(key)
+	text, isText := value.(string)
+	if ok && !isText {
+		f.addError(key, "is %s, must be text in quotes", quote(value))
 	}
 	return text
 }
 
-// number is a whole number between least and most, or missing.
-func (f *lmstfyFile) number(key string, least, most, missing int64) int64 {
-	value, there := f.get(key)
-	if !there {
+// number returns an integer between lowest and highest, or missing if the file does not
+// have the key.
+func (f *lmstfyFile) number(key string, lowest, highest, missing int64) int64 {
+	value, ok := f.get(key)
+	if !ok {
 		return missing
 	}
-	n, ok := value.(int64)
-	if !ok || n < least || n > most {
-		f.fault(key, "is %s, must be a number between %d and %d", shown(value), least, most)
+	n, isNumber := value.(int64)
+	if !isNumber || n < lowest || n > highest {
+		f.addError(key, "is %s, must be a number between %d and %d", quote(value), lowest, highest)
 		return missing
 	}
 	return n
 }
 
-// addresses are the two that lmstfy listens on; but AdminHost all of them must
-// be said.
-func (f *lmstfyFile) addresses() {
-	host, port := f.text("Host"), f.number("Port", 1, 65535, 0)
-	if host == "" {
-		f.fault("Host", "is missing, as for lmstfy itself")
-	}
-	if port == 0 && f.keys["port"] == "" {
-		f.fault("Port", "is missing, as for lmstfy itself")
-	}
-	if host != "" && port > 0 {
-		f.put("addr", net.JoinHostPort(host, strconv.FormatInt(port, 10)), "Host")
-	}
-	admin, port := f.text("AdminHost"), f.number("AdminPort", 1, 65535, 0)
-	if admin == "" {
-		admin = "127.0.0.1"
-	}
-	if port == 0 && f.keys["adminport"] == "" {
-		f.fault("AdminPort", "is missing, as for lmstfy itself")
-	}
-	if port > 0 {
-		f.put("admin_addr", net.JoinHostPort(admin, strconv.FormatInt(port, 10)), "AdminPort")
-	}
-}
-
-// levels of logrus as ours.
-var levels = map[string]string{
-	"panic": "error", "fatal": "error", "error": "error", "warn": "warn", "warning": "warn", "info": "info", "debug": "debug", "trace": "debug",
-}
-
-func (f *lmstfyFile) logs() {
-	level := f.text("LogLevel")
-	switch ours := levels[strings.ToLower(level)]; {
-	case ours != "":
-		f.put("log.level", ours, "LogLevel")
-	case level != "":
-		f.fault("LogLevel", "is %s, must be panic, fatal, error, warn, info, debug or trace", shown(level))
-	}
-	switch format := f.text("LogFormat"); format {
-	case "json", "text":
-		f.put("log.format", format, "LogFormat")
-	case "":
-	default:
-		f.fault("LogFormat", "is %s, must be text or json", shown(format))
-	}
-	f.accessLog()
-	f.ignore("LogDir", "the log goes to standard error, for the service's supervisor to keep")
-}
-
-func (f *lmstfyFile) accessLog() {
-	value, there := f.get("EnableAccessLog")
-	on, ok := value.(bool)
-	switch {
-	case !there:
-	case !ok:
-		f.fault("EnableAccessLog", "is %s, must be true or false, without quotes", shown(value))
-	case on:
-		f.put("access_log", "on", "EnableAccessLog")
-	default:
-		f.put("access_log", "off", "EnableAccessLog")
-	}
-}
-
-// defaults are of requests that do not say it.
-func (f *lmstfyFile) defaults() {
-	for _, d := range []struct {
-		key, ours string
-		least     int64
-	}{{"TTLSecond", "lmstfy_ttl", 0}, {"DelaySecond", "lmstfy_delay", 0}, {"TTRSecond", "lmstfy_ttr", 0}, {"TimeoutSecond", "lmstfy_timeout", 0}} {
-		if n := f.number(d.key, d.least, mostSeconds/second, -1); n >= 0 {
-			f.put(d.ours, fmt.Sprintf("%ds", n), d.key)
-		}
-	}
-	if n := f.number("TriesNum", 1, 65535, -1); n > 0 {
-		f.put("lmstfy_tries", n, "TriesNum")
-	}
-}
-
-// below lists the names that stand in a table, as they are spelled.
-func (f *lmstfyFile) below(table string) (names []string) {
-	for key, spelled := range f.keys {
+// namesIn returns the names in a table, as the file spells them.
+func (f *lmstfyFile) namesIn(table string) (names []string) {
+	for key, spelled := range f.spelling {
 		if rest, ok := strings.CutPrefix(key, strings.ToLower(table)+dot); ok {
 			name, _, _ := strings.Cut(spelled[len(spelled)-len(rest):], dot)
 			names = append(names, name)
@@ -198,60 +154,141 @@ func (f *lmstfyFile) below(table string) (names []string) {
 	return slices.Compact(names)
 }
 
-// people are the accounts of the admin address.
-func (f *lmstfyFile) people() {
-	for _, name := range f.below("Accounts") {
+// readAddresses reads the two listen addresses. AdminHost is optional.
+func (f *lmstfyFile) readAddresses() {
+	host := f.text("Host")
+	if host == "" {
+		f.addMissing("Host")
+	}
+	if port := f.port("Port"); host != "" && port != "" {
+		f.set("addr", net.JoinHostPort(host, port), "Host")
+	}
+
+	adminHost := f.text("AdminHost")
+	if adminHost == "" {
+		adminHost = "127.0.0.1"
+	}
+	if port := f.port("AdminPort"); port != "" {
+		f.set("admin_addr", net.JoinHostPort(adminHost, port), "AdminPort")
+	}
+}
+
+// port returns a port, "" after it has reported an error.
+func (f *lmstfyFile) port(key string) string {
+	port := f.number(key, 1, 65535, 0)
+	if port > 0 {
+		return strconv.FormatInt(port, 10)
+	}
+	if _, ok := f.spelling[strings.ToLower(key)]; !ok {
+		f.addMissing(key)
+	}
+	return ""
+}
+
+// levels maps the levels of logrus, which lmstfy uses, to those of duly.
+var levels = map[string]string{
+	"panic": "error", "fatal": "error", "error": "error", "warn": "warn", "warning": "warn", "info": "info",
+	"debug": "debug", "trace": "debug",
+}
+
+func (f *lmstfyFile) readLog() {
+	text := f.text("LogLevel")
+	level, ok := levels[strings.ToLower(text)]
+	switch {
+	case ok:
+		f.set("log.level", level, "LogLevel")
+	case text != "":
+		f.addError("LogLevel", "is %s, must be panic, fatal, error, warn, info, debug or trace", quote(text))
+	}
+
+	switch format := f.text("LogFormat"); format {
+	case "json", "text":
+		f.set("log.format", format, "LogFormat")
+	case "":
+	default:
+		f.addError("LogFormat", "is %s, must be text or json", quote(format))
+	}
+
+	value, ok := f.get("EnableAccessLog")
+	on, isBool := value.(bool)
+	switch {
+	case !ok:
+	case !isBool:
+		f.addError("EnableAccessLog", "is %s, must be true or false, without quotes", quote(value))
+	case on:
+		f.set("access_log", "on", "EnableAccessLog")
+	default:
+		f.set("access_log", "off", "EnableAccessLog")
+	}
+
+	f.ignore("LogDir", "duly logs to standard error; the service manager stores the log")
+}
+
+// readDefaults reads the defaults of requests.
+func (f *lmstfyFile) readDefaults() {
+	for _, d := range []struct{ key, setting string }{
+		{"TTLSecond", "lmstfy_ttl"},
+		{"DelaySecond", "lmstfy_delay"},
+		{"TTRSecond", "lmstfy_ttr"},
+		{"TimeoutSecond", "lmstfy_timeout"},
+	} {
+		if n := f.number(d.key, 0, maxSeconds/second, -1); n >= 0 {
+			f.set(d.setting, fmt.Sprintf("%ds", n), d.key)
+		}
+	}
+	if n := f.number("TriesNum", 1, 65535, -1); n > 0 {
+		f.set("lmstfy_tries", n, "TriesNum")
+	}
+}
+
+// readAccounts reads the accounts of the admin address.
+func (f *lmstfyFile) readAccounts() {
+	for _, name := range f.namesIn("Accounts") {
 		key := "Accounts" + dot + name
 		account, err := auth.NewAccount(name, f.text(key))
 		if err != nil {
-			f.fault(key, "can't be an account: %s", problemOf(err))
+			f.addError(key, "cannot be an account: %s", problemOf(err))
 		}
 		f.accounts = append(f.accounts, account)
 	}
 }
 
-// pools are engines on Redis.
-func (f *lmstfyFile) pools() {
-	names := f.below("Pool")
+// readPools reads the pools, which are engines on Redis. The pool default is the setting
+// engine.
+func (f *lmstfyFile) readPools() {
+	names := f.namesIn("Pool")
 	if !slices.Contains(names, "default") {
-		f.fault("Pool.default", "is missing, as for lmstfy itself")
+		f.addMissing("Pool.default")
 	}
-	more := map[string]any{}
+
+	pools := map[string]any{}
 	for _, name := range names {
 		table := "Pool" + dot + name
 		if version := f.text(table + ".Version"); version != "" {
-			f.skip(table, "lmstfy skips a pool that has a Version, too")
+			f.ignoreTable(table, "lmstfy ignores a pool with a Version too")
 			continue
 		}
-		engine := f.redis(table)
+		engine := f.redisURL(table)
 		if name == "default" {
-			f.put("engine", engine, table+".Addr")
+			f.set("engine", engine, table+".Addr")
 			continue
 		}
-		more[name] = engine
-		f.put("pools", more, table+".Addr")
+		pools[name] = engine
+		f.set("pools", pools, table+".Addr")
 	}
-	f.skip("AdminRedis", "tokens and limits are kept by the engine of the pool default; duly import lmstfy brings them over")
+	f.ignoreTable("AdminRedis",
+		"the engine of the pool default stores tokens and limits; to copy them: duly import lmstfy")
 }
 
-// skip names a table that means nothing here, once.
-func (f *lmstfyFile) skip(table, reason string) {
-	names := f.below(table)
-	for _, name := range names {
-		f.used[strings.ToLower(table+dot+name)] = true
-	}
-	if len(names) > 0 {
-		f.ignored = append(f.ignored, Ignored{f.origin(f.spelled(table + dot + names[0])), table, reason})
-	}
-}
-
-// redis is the URL of one of lmstfy's tables of Redis.
-func (f *lmstfyFile) redis(table string) string {
+// redisURL returns the URL of one of lmstfy's Redis tables.
+func (f *lmstfyFile) redisURL(table string) string {
 	addr, master := f.text(table+".Addr"), f.text(table+".MasterName")
 	if addr == "" {
-		f.fault(table+".Addr", "is missing, as for lmstfy itself")
+		f.addMissing(table + ".Addr")
 	}
-	u := url.URL{Scheme: "redis", Host: addr, Path: "/" + strconv.FormatInt(f.number(table+".DB", 0, 1<<31-1, 0), 10)}
+	db := strconv.FormatInt(f.number(table+".DB", 0, 1<<31-1, 0), 10)
+	u := url.URL{Scheme: "redis", Host: addr, Path: "/" + db}
+
 	if password := f.text(table + ".Password"); password != "" {
 		u.User = url.UserPassword("", password)
 	}
@@ -261,18 +298,9 @@ func (f *lmstfyFile) redis(table string) string {
 			u.RawQuery = url.Values{"sentinel_password": {sentinel}}.Encode()
 		}
 	}
-	f.ignore(table+".PoolSize", "an engine makes the few connections that it needs, and all callers share them")
-	f.ignore(table+".MigrateTo", "it has had no effect in lmstfy since v1.0.12; to move a namespace here: duly pool move NAMESPACE --to POOL")
-	return u.String()
-}
 
-// rest names what lmstfy had once, and what it never knew.
-func (f *lmstfyFile) rest() {
-	f.skip("SecondaryStorage", "jobs of every delay are kept by the engine")
-	for key, spelled := range f.keys {
-		if _, isTable := f.Get(spelled).(map[string]any); !isTable && !f.used[key] {
-			f.ignore(key, "it is no key of lmstfy's")
-		}
-	}
-	slices.SortFunc(f.ignored, func(a, b Ignored) int { return a.Origin.Line - b.Origin.Line })
+	f.ignore(table+".PoolSize", "an engine opens a few connections, which all callers share")
+	f.ignore(table+".MigrateTo",
+		"lmstfy ignores it since v1.0.12; to move a namespace in duly: duly pool move NAMESPACE --to POOL")
+	return u.String()
 }

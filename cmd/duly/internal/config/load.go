@@ -15,150 +15,158 @@ import (
 	"github.com/dulymq/duly/server/certs"
 )
 
-// Sources is where a configuration comes from.
+// Sources are the sources of a configuration.
 type Sources struct {
-	// File is a file in TOML; "" is none.
+	// File is the path of a TOML file, "" for none.
 	File string
-	// Lmstfy is a configuration file of lmstfy's, in place of File; "" is none.
+	// Lmstfy is the path of a configuration file of lmstfy, to be used instead of File.
 	Lmstfy string
-	// Getenv reads a variable; "" is one that is not set.
+	// Getenv returns the value of a variable, "" if it is not set.
 	Getenv func(name string) string
-	// Flags has those of [Flags].
+	// Flags holds the flags that [Flags] adds.
 	Flags *pflag.FlagSet
-	// CheckURL judges the URL of an engine that is to be served without opening
-	// it, and repeats nothing of it. Nil: the engine judges it when it is opened.
+	// CheckURL validates the URL of an engine to serve, without opening it. Its errors do
+	// not repeat the URL. If it is nil, URLs are not validated.
 	CheckURL func(url string) error
 }
 
-// Value is the value of a setting, as it may be printed.
+// Value is the value of a setting, for printing.
 type Value struct {
 	Setting *Setting
-	// Text is as one would write it, without secrets; "" is none.
+	// Text is the value in the syntax of the file, without secrets. "" is no value.
 	Text   string
 	Origin Origin
 }
 
-// Loaded is a configuration without a fault.
+// Loaded is a valid configuration.
 type Loaded struct {
 	Settings
 	// Values has every setting, in the table's order.
 	Values []Value
-	// Ignored are the keys of an lmstfy file that mean nothing here.
+	// Ignored lists the keys of an lmstfy file that have no meaning in duly.
 	Ignored []Ignored
 }
 
-// loading is a configuration that is being read.
-type loading struct {
+// loader is the state of a Load.
+type loader struct {
 	src    Sources
-	layers []layer // the later counts more
+	layers []layer // a later layer overrides an earlier one
 	merged *koanf.Koanf
-	faults Faults
+	errs   Errors
 	Loaded
 }
 
-// Load reads a configuration. The error, if there is one, is [Faults].
+// Load reads and validates a configuration. Its error is [Errors].
 func Load(src Sources) (*Loaded, error) {
-	l := &loading{src: src}
+	l := &loader{src: src}
 	if src.File != "" {
-		l.layers = append(l.layers, ofFile(src.File, &l.faults))
+		l.layers = append(l.layers, fileLayer(src.File, &l.errs))
 	}
 	if src.Lmstfy != "" {
 		l.readLmstfy()
 	}
-	l.layers = append(l.layers, ofEnvironment(src.Getenv), ofFlags(src.Flags))
+	l.layers = append(l.layers, envLayer(src.Getenv), flagLayer(src.Flags))
 	l.merge()
+
 	for _, s := range Table {
 		l.set(s)
 	}
-	l.checkTogether()
-	if len(l.faults) > 0 {
-		slices.SortStableFunc(l.faults, func(a, b Fault) int { return a.Origin.Line - b.Origin.Line })
-		return nil, l.faults
+	l.validate()
+
+	if len(l.errs) > 0 {
+		slices.SortStableFunc(l.errs, func(a, b Error) int { return a.Origin.Line - b.Origin.Line })
+		return nil, l.errs
 	}
 	return &l.Loaded, nil
 }
 
-// readLmstfy reads a file of lmstfy's as a layer.
-func (l *loading) readLmstfy() {
+// readLmstfy adds the layer of an lmstfy file.
+func (l *loader) readLmstfy() {
 	if l.src.File != "" {
-		l.faults.add(Origin{Place: l.src.Lmstfy, file: true}, "", "can't be used beside %s; say in one of them what is to hold", l.src.File)
+		origin := Origin{Source: l.src.Lmstfy, file: true}
+		l.errs.add(origin, "", "cannot be used together with %s; use one of the two files", l.src.File)
 	}
-	file, layer := ofLmstfy(l.src.Lmstfy, &l.faults)
+	file, layer := lmstfyLayer(l.src.Lmstfy, &l.errs)
 	l.layers = append(l.layers, layer)
 	l.Access.Accounts, l.Ignored = file.accounts, file.ignored
 }
 
-// merge lays the layers over each other, and reports the keys that are none.
-func (l *loading) merge() {
+// merge merges the layers and reports unknown keys.
+func (l *loader) merge() {
 	l.merged = koanf.New(dot)
-	for _, over := range l.layers {
-		for _, key := range over.Keys() {
-			if !known(key) && !emptyTable(over, key) {
-				l.faults.add(over.origin(key), key, "%s", unknown(key))
+	for _, layer := range l.layers {
+		for _, key := range layer.Keys() {
+			if !isKnown(key) && !isEmptyTable(layer, key) {
+				l.errs.add(layer.origin(key), key, "%s", unknownKey(key))
 			}
 		}
-		_ = l.merged.Merge(over.Koanf) // only of strict kinds it can fail
+		_ = l.merged.Merge(layer.Koanf) // it fails only in koanf's strict mode
 	}
 }
 
-// known tells whether a key is that of a setting, or stands where one should.
-func known(key string) bool {
+// isKnown reports whether a key is a setting or lies inside one. A pool's key lies
+// inside the setting pools.
+func isKnown(key string) bool {
 	for ; key != ""; key, _ = cutLast(key) {
-		if named(key) != nil {
+		if settingOf(key) != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// emptyTable tells whether a key is a table of settings with nothing in it.
-func emptyTable(in layer, key string) bool {
-	inside, isTable := in.Get(key).(map[string]any)
-	return isTable && len(inside) == 0 && slices.ContainsFunc(Table, func(s *Setting) bool { return strings.HasPrefix(s.Key, key+dot) })
+// isEmptyTable reports whether a key is an empty table that may hold settings.
+func isEmptyTable(in layer, key string) bool {
+	table, ok := in.Get(key).(map[string]any)
+	return ok && len(table) == 0 && slices.ContainsFunc(Table, func(s *Setting) bool {
+		return strings.HasPrefix(s.Key, key+dot)
+	})
 }
 
-// origin is where a key was last set.
-func (l *loading) origin(key string) Origin {
-	for _, over := range slices.Backward(l.layers) {
-		if over.Exists(key) {
-			return over.origin(key)
+// origin returns the origin of a key in the last layer that sets it.
+func (l *loader) origin(key string) Origin {
+	for _, layer := range slices.Backward(l.layers) {
+		if layer.Exists(key) {
+			return layer.origin(key)
 		}
 	}
-	if table, _ := cutLast(key); table != "" && named(table) != nil {
-		return l.origin(table) // a table that was given in one text
+
+	// A variable or a flag sets a whole table, such as pools, in one text.
+	if table, _ := cutLast(key); table != "" && settingOf(table) != nil {
+		return l.origin(table)
 	}
 	return Origin{}
 }
 
-// set judges a setting's value and takes it.
-func (l *loading) set(s *Setting) {
+// set parses the value of a setting and stores it.
+func (l *loader) set(s *Setting) {
 	v := Value{Setting: s, Text: s.Default, Origin: l.origin(s.Key)}
 	var raw any = s.Default
 	if v.Origin != (Origin{}) {
 		raw = l.merged.Get(s.Key)
 	}
-	if raw == "" && (s.Default == "" || s.Unset != "") { // as if nobody had said anything
+	if raw == "" && (s.Default == "" || s.Unset != "") { // an empty text counts as not set
 		l.Values = append(l.Values, v)
 		return
 	}
-	value, problem := s.kind.read(s, raw)
+
+	value, problem := s.kind.parse(s, raw)
 	if problem != "" {
-		l.faults.add(v.Origin, s.Key, "%s", problem)
+		l.errs.add(v.Origin, s.Key, "%s", problem)
 		return
 	}
-	reflect.ValueOf(s.to(&l.Settings)).Elem().Set(reflect.ValueOf(value))
-	v.Text = s.kind.show(value)
+	reflect.ValueOf(s.field(&l.Settings)).Elem().Set(reflect.ValueOf(value))
+	v.Text = s.kind.format(value)
 	l.Values = append(l.Values, v)
 }
 
-// fault notes what is wrong with the value of a key.
-func (l *loading) fault(key, format string, args ...any) {
-	l.faults.add(l.origin(key), key, format, args...)
+// addError reports a problem with the value of a key.
+func (l *loader) addError(key, format string, args ...any) {
+	l.errs.add(l.origin(key), key, format, args...)
 }
 
-// checkTogether judges what several settings say together, and what stands in
-// the files that they name.
-func (l *loading) checkTogether() {
+// validate checks combinations of settings and reads the files that they name.
+func (l *loader) validate() {
 	s := &l.Settings
 	if s.Engine != "" {
 		l.checkURL("engine", s.Engine)
@@ -167,35 +175,35 @@ func (l *loading) checkTogether() {
 		l.checkURL("pools."+name, url)
 	}
 	if s.Memory.MaxBody > 0 && open.MaxBody(s.Engine) > 0 {
-		l.fault("max_body", "stands also in the URL of the engine; leave one of them out")
+		l.addError("max_body", "is also set in the URL of the engine; leave one of them out")
 	}
+
 	l.readTLS("tls", &s.TLS)
 	l.readTLS("admin_tls", &s.AdminTLS)
+
 	if s.Access.AccountsFile != "" {
 		accounts, err := auth.ReadAccounts(s.Access.AccountsFile)
 		if err != nil {
-			l.fault("admin_accounts", "names a file that can't be used: %s; it has a line NAME:PASSWORD for each account", problemOf(err))
+			l.addError("admin_accounts", "names a file that cannot be used: %s; it needs a line NAME:PASSWORD for each account",
+				problemOf(err))
 		}
 		s.Access.Accounts = append(s.Access.Accounts, accounts...)
 	}
 }
 
-// checkURL judges the URL of an engine that is to be served.
-func (l *loading) checkURL(key, url string) {
+// checkURL validates the URL of an engine to serve.
+func (l *loader) checkURL(key, url string) {
 	if l.src.CheckURL == nil {
 		return
 	}
-	if err := l.src.CheckURL(url); err != nil {
-		l.faultOfURL(key, err)
+	err := l.src.CheckURL(url)
+	if err == nil {
+		return
 	}
-}
 
-// faultOfURL notes what is wrong with a URL: as a whole, or with an option of
-// it, which has to be named.
-func (l *loading) faultOfURL(key string, err error) {
 	var e *duly.Error
 	if !errors.As(err, &e) || len(e.Fields) == 0 {
-		l.fault(key, "%s", problemOf(err))
+		l.addError(key, "%s", problemOf(err))
 		return
 	}
 	for _, f := range e.Fields {
@@ -203,30 +211,31 @@ func (l *loading) faultOfURL(key string, err error) {
 		if f.Field != "url" {
 			problem = "has an option " + f.Field + " that " + problem
 		}
-		l.fault(key, "%s", problem)
+		l.addError(key, "%s", problem)
 	}
 }
 
-// readTLS reads the files that an address is served with.
-func (l *loading) readTLS(table string, t *TLS) {
+// readTLS reads the certificate files of an address.
+func (l *loader) readTLS(table string, t *TLS) {
 	if t.Files == (certs.Files{}) {
 		return
 	}
-	for _, f := range []struct{ key, is, lacks string }{{"cert", t.Cert, "key"}, {"key", t.Key, "cert"}} {
-		if f.is == "" {
-			other := table + "." + f.lacks
+	for _, f := range []struct{ key, value, other string }{{"cert", t.Cert, "key"}, {"key", t.Key, "cert"}} {
+		if f.value == "" {
+			other := table + "." + f.other
 			if l.origin(other) == (Origin{}) {
 				other = table + ".client_ca"
 			}
-			l.fault(other, "needs %s.%s beside it", table, f.key)
+			l.addError(other, "needs %s.%s too", table, f.key)
 			return
 		}
 	}
+
 	var err error
 	var e *duly.Error
 	if t.Config, err = t.Read(); errors.As(err, &e) {
 		for _, f := range e.Fields {
-			l.fault(table+"."+f.Field, "%s", f.Problem)
+			l.addError(table+"."+f.Field, "%s", f.Problem)
 		}
 	}
 }

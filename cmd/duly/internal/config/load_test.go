@@ -15,17 +15,17 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// stage is the world that a configuration is read in.
-type stage struct {
+// fixture holds the sources of a configuration.
+type fixture struct {
 	t     *testing.T
 	file  string
 	vars  map[string]string
 	args  []string
-	store bool // judge the URLs of engines
+	store bool // validate the URLs of engines
 }
 
-// write makes a file and names it.
-func (s *stage) write(text string) *stage {
+// write sets the file's content.
+func (s *fixture) write(text string) *fixture {
 	s.t.Helper()
 	s.file = filepath.Join(s.t.TempDir(), "duly.toml")
 	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
@@ -34,7 +34,7 @@ func (s *stage) write(text string) *stage {
 	return s
 }
 
-func (s *stage) sources() Sources {
+func (s *fixture) sources() Sources {
 	s.t.Helper()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	flags.String("data", "", "")
@@ -49,8 +49,8 @@ func (s *stage) sources() Sources {
 	return src
 }
 
-// good is a configuration that has no fault.
-func (s *stage) good() *Loaded {
+// load loads a valid configuration.
+func (s *fixture) load() *Loaded {
 	s.t.Helper()
 	c, err := Load(s.sources())
 	if err != nil {
@@ -59,60 +59,69 @@ func (s *stage) good() *Loaded {
 	return c
 }
 
-// faults are those of a configuration that must have some, without the
-// folder's name.
-func (s *stage) faults() []string {
+// errors returns the errors of an invalid configuration, without the folder's name.
+func (s *fixture) errors() []string {
 	s.t.Helper()
 	c, err := Load(s.sources())
-	var f Faults
-	if c != nil || !errors.As(err, &f) || !errors.Is(err, duly.ErrInvalid) {
-		s.t.Fatalf("got %+v, %v, want faults", c, err)
+	var errs Errors
+	if c != nil || !errors.As(err, &errs) || !errors.Is(err, duly.ErrInvalid) {
+		s.t.Fatalf("got %+v, %v, want errors", c, err)
 	}
 	var lines []string
-	for _, one := range f {
-		lines = append(lines, strings.ReplaceAll(one.String(), filepath.Dir(s.file)+string(filepath.Separator), ""))
+	for _, e := range errs {
+		lines = append(lines, s.withoutFolder(e.Error()))
 	}
 	return lines
 }
 
-// text is a setting's value and origin.
-func (s *stage) text(c *Loaded, key string) (text, origin string) {
+// withoutFolder removes the file's folder from a text.
+func (s *fixture) withoutFolder(text string) string {
+	return strings.ReplaceAll(text, filepath.Dir(s.file)+string(filepath.Separator), "")
+}
+
+// value returns a setting's value and origin.
+func (s *fixture) value(c *Loaded, key string) (text, origin string) {
 	s.t.Helper()
 	for _, v := range c.Values {
 		if v.Setting.Key == key {
-			return v.Text, strings.ReplaceAll(v.Origin.String(), filepath.Dir(s.file)+string(filepath.Separator), "")
+			return v.Text, s.withoutFolder(v.Origin.String())
 		}
 	}
 	s.t.Fatalf("%s has no value", key)
 	return "", ""
 }
 
-// C15.7: the file counts less than the environment, and that less than flags
-// that were given.
-func TestFlagsCountMoreThanTheEnvironmentAndThatMoreThanTheFile(t *testing.T) {
+// C15.7: flags override the environment, and the environment overrides the file.
+func TestLoadMergesLayers(t *testing.T) {
 	t.Parallel()
-	s := (&stage{t: t, vars: map[string]string{"DULY_GRACE": "2s", "DULY_DRAIN": "3s", "DULY_ADDR": ""}, args: []string{"--drain", "4s"}}).
-		write("addr = '127.0.0.1:1'\ngrace = '20s'\ndrain = '20s'\n\n[log]\nlevel = 'warn'\n")
-	c := s.good()
+	s := (&fixture{
+		t:    t,
+		vars: map[string]string{"DULY_GRACE": "2s", "DULY_DRAIN": "3s", "DULY_ADDR": ""},
+		args: []string{"--drain", "4s"},
+	}).write("addr = '127.0.0.1:1'\ngrace = '20s'\ndrain = '20s'\n\n[log]\nlevel = 'warn'\n")
+	c := s.load()
 	for key, want := range map[string][2]string{
 		"addr": {"127.0.0.1:1", "duly.toml:1"}, "grace": {"2s", "DULY_GRACE"}, "drain": {"4s", "--drain"},
 		"log.level": {"warn", "duly.toml:6"}, "log.format": {"text", "default"}, "sweep_every": {"30s", "default"},
 	} {
-		if text, origin := s.text(c, key); text != want[0] || origin != want[1] {
+		if text, origin := s.value(c, key); text != want[0] || origin != want[1] {
 			t.Errorf("%s is %s from %s, want %s", key, text, origin, want)
 		}
 	}
-	if c.Addr != "127.0.0.1:1" || c.Timing != (Timing{4 * time.Second, 0, 2 * time.Second, 30 * time.Second}) || c.Log.Level != slog.LevelWarn {
+	wantTiming := Timing{4 * time.Second, 0, 2 * time.Second, 30 * time.Second}
+	if c.Addr != "127.0.0.1:1" || c.Timing != wantTiming || c.Log.Level != slog.LevelWarn {
 		t.Errorf("%+v", c.Settings)
 	}
 }
 
-// C15.30: everything that is wrong is reported at once, with its place, its
-// bound and what to do.
-func TestAllFaultsAreReportedAtOnce(t *testing.T) {
+// C15.30: Load reports all errors, each with its origin, its bound and what to do.
+func TestLoadReportsAllErrors(t *testing.T) {
 	t.Parallel()
-	s := (&stage{t: t, vars: map[string]string{"DULY_GRACE": "1ms"}, args: []string{"--max-body", "1TB", "--trusted-proxy", "10.0.0.0/24", "--trusted-proxy", "here"}}).
-		write(`adr = "127.0.0.1:1"
+	s := (&fixture{
+		t:    t,
+		vars: map[string]string{"DULY_GRACE": "1ms"},
+		args: []string{"--max-body", "1TB", "--trusted-proxy", "10.0.0.0/24", "--trusted-proxy", "here"},
+	}).write(`adr = "127.0.0.1:1"
 addr = 7777
 admin_addr = "localhost"
 drain = "soon"
@@ -128,22 +137,23 @@ format = "xml"
 [logging]
 level = "debug"
 `)
-	got := s.faults()
+	got := s.errors()
 	want := []string{
 		`--trusted-proxy is "here", must be an address or a network like 10.0.0.0/24`,
 		`--max-body is "1TB", must be a number of bytes, or one with its unit like "16MiB"`,
 		`DULY_GRACE is "1ms", must be between 100ms and 1h`,
-		`duly.toml:1: adr is no setting; did you mean addr?`,
+		`duly.toml:1: adr is not a setting; did you mean addr?`,
 		`duly.toml:2: addr is 7777, must be text in quotes`,
 		`duly.toml:3: admin_addr is "localhost", must be host:port`,
 		`duly.toml:4: drain is "soon", must be a duration; write it like "250ms", "90s" or "1h30m"`,
 		`duly.toml:5: sweep_every is "1m", must be between 1s and 30s`,
-		`duly.toml:6: admin_accounts names a file that can't be used: open none.txt: no such file or directory; it has a line NAME:PASSWORD for each account`,
+		`duly.toml:6: admin_accounts names a file that cannot be used: open none.txt: no such file or directory; ` +
+			`it needs a line NAME:PASSWORD for each account`,
 		`duly.toml:7: answer_memory is "1KiB", must be at least 1MiB`,
 		`duly.toml:8: lmstfy is "maybe", must be token, open or off`,
-		`duly.toml:11: log.levle is no setting; did you mean log.level?`,
+		`duly.toml:11: log.levle is not a setting; did you mean log.level?`,
 		`duly.toml:12: log.format is "xml", must be text or json`,
-		`duly.toml:15: logging.level is no setting; did you mean log.level?`,
+		`duly.toml:15: logging.level is not a setting; did you mean log.level?`,
 	}
 	compare(t, got, want)
 }
@@ -159,83 +169,109 @@ func compare(t *testing.T, got, want []string) {
 			w = want[i]
 		}
 		if g != w {
-			t.Errorf("fault %d:\n got %s\nwant %s", i, g, w)
+			t.Errorf("error %d:\n got %s\nwant %s", i, g, w)
 		}
 	}
 }
 
-// What can't be read as a whole is one fault, and the rest is judged all the
-// same.
-func TestAFileThatIsNotTOMLHidesNoOtherFault(t *testing.T) {
+// A file that cannot be parsed is one error. Load validates the other sources too.
+func TestLoadInvalidTOML(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"addr = \n":                      "duly.toml:1: is not TOML: ",
 		"[log]\nlevel = 'debug\n":        "duly.toml:2: is not TOML: ",
 		"drain = '1s'\ndrain = '2s'\n":   "duly.toml:2: is not TOML: ",
 		"a = 1\n\n\x00":                  "duly.toml:3: is not TOML: ",
-		strings.Repeat("# x\n", 300_000): "duly.toml: can't be read: it has more than 1048576 bytes",
+		strings.Repeat("# x\n", 300_000): "duly.toml: cannot be read: it has more than 1048576 bytes",
 	} {
-		s := (&stage{t: t, args: []string{"--drain", "soon"}}).write(text)
-		got := s.faults()
+		s := (&fixture{t: t, args: []string{"--drain", "soon"}}).write(text)
+		got := s.errors()
 		if len(got) != 2 || !strings.HasPrefix(got[0]+"\n"+got[1], want) && !strings.HasPrefix(got[1], want) {
-			t.Errorf("%.20q: %q, want %q and that of --drain", text, got, want)
+			t.Errorf("%.20q: %q, want %q and an error of --drain", text, got, want)
 		}
 	}
-	s := &stage{t: t, file: filepath.Join(t.TempDir(), "none.toml")}
-	compare(t, s.faults(), []string{"none.toml: can't be read: no such file or directory"})
+	s := &fixture{t: t, file: filepath.Join(t.TempDir(), "none.toml")}
+	compare(t, s.errors(), []string{"none.toml: cannot be read: no such file or directory"})
 }
 
-// No secret of a URL shows, wherever it was put and however wrong it is.
-func TestNoFaultAndNoValueShowsASecret(t *testing.T) {
+// No error and no value contains the secret of a URL, even if the URL is in the wrong
+// setting.
+func TestSecretsAreRedacted(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-of-mine"
 	const url = "redis://user:" + secret + "@127.0.0.1:6379/0"
 	for _, text := range []string{
-		"addr = '" + url + "'", "drain = '" + url + "'", "lmstfy = '" + url + "'", "max_body = '" + url + "'", "trusted_proxies = '" + url + "'",
-		"trusted_proxies = ['" + url + "']", "log = { level = '" + url + "' }", "engine = ['" + url + "']", "engine = '" + url, "engin = '" + url + "'",
-		"pools = '" + url + "'", "pools.default = '" + url + "'", "pools = { '' = '" + url + "' }", "pools = ['" + url + "']", "engine = '" + url + "'\nmax_body = '1MiB'\nsweep_every = '1m'",
+		"addr = 'URL'", "drain = 'URL'", "lmstfy = 'URL'", "max_body = 'URL'", "trusted_proxies = 'URL'",
+		"trusted_proxies = ['URL']", "log = { level = 'URL' }", "engine = ['URL']", "engine = 'URL", "engin = 'URL'",
+		"pools = 'URL'", "pools.default = 'URL'", "pools = { '' = 'URL' }", "pools = ['URL']",
+		"engine = 'URL'\nmax_body = '1MiB'\nsweep_every = '1m'",
 	} {
-		for _, f := range (&stage{t: t}).write(text).faults() {
-			if strings.Contains(f, secret) {
-				t.Errorf("%s shows the secret: %s", strings.ReplaceAll(text, secret, "SECRET"), strings.ReplaceAll(f, secret, "SECRET"))
+		for _, line := range (&fixture{t: t}).write(strings.ReplaceAll(text, "URL", url)).errors() {
+			if strings.Contains(line, secret) {
+				t.Errorf("%s shows the secret: %s", text, strings.ReplaceAll(line, secret, "SECRET"))
 			}
 		}
 	}
-	s := (&stage{t: t}).write("engine = '" + url + "'")
-	c := s.good()
-	if text, _ := s.text(c, "engine"); text != "redis://***@127.0.0.1:6379/0" || c.Engine != url {
-		t.Errorf("engine shows as %s", text)
+
+	s := (&fixture{t: t}).write("engine = '" + url + "'")
+	c := s.load()
+	if text, _ := s.value(c, "engine"); text != "redis://***@127.0.0.1:6379/0" || c.Engine != url {
+		t.Errorf("engine is shown as %s", text)
 	}
 }
 
-// The same things can be written in each of the three ways.
-func TestEveryKindIsReadFromEveryPlace(t *testing.T) {
+// File, environment and flags accept the same values.
+func TestEveryKindFromEverySource(t *testing.T) {
 	t.Parallel()
-	file := (&stage{t: t}).write("max_body = 2097152\nanswer_memory = '256MiB'\npools.orders = 'sqlite:x.db'\npools.a.b = 'redis://:pw@h'\ntrusted_proxies = ['10.1.2.3', '10.0.0.0/24']\nlmstfy = 'off'\naccess_log = 'on'\n[log]\nlevel = 'ERROR'\n")
-	env := &stage{t: t, vars: map[string]string{
-		"DULY_MAX_BODY": "2MiB", "DULY_ANSWER_MEMORY": "268435456", "DULY_TRUSTED_PROXIES": "10.1.2.3, 10.0.0.0/24", "DULY_LMSTFY": "off", "DULY_LOG_LEVEL": "error", "DULY_ACCESS_LOG": "on", "DULY_POOLS": "orders=sqlite:x.db a.b=redis://:pw@h"}}
-	flags := &stage{t: t, args: []string{"--max-body=2097152", "--answer-memory=256 MiB", "--trusted-proxy=10.1.2.3", "--trusted-proxy=10.0.0.0/24", "--lmstfy=off", "--log-level=error", "--access-log=on", "--pool=orders=sqlite:x.db", "--pool", "a.b=redis://:pw@h"}}
-	for name, s := range map[string]*stage{"file": file, "environment": env, "flags": flags} {
-		c := s.good()
+	file := (&fixture{t: t}).write(`max_body = 2097152
+answer_memory = '256MiB'
+pools.orders = 'sqlite:x.db'
+pools.a.b = 'redis://:pw@h'
+trusted_proxies = ['10.1.2.3', '10.0.0.0/24']
+lmstfy = 'off'
+access_log = 'on'
+[log]
+level = 'ERROR'
+`)
+	env := &fixture{t: t, vars: map[string]string{
+		"DULY_MAX_BODY":        "2MiB",
+		"DULY_ANSWER_MEMORY":   "268435456",
+		"DULY_TRUSTED_PROXIES": "10.1.2.3, 10.0.0.0/24",
+		"DULY_LMSTFY":          "off",
+		"DULY_LOG_LEVEL":       "error",
+		"DULY_ACCESS_LOG":      "on",
+		"DULY_POOLS":           "orders=sqlite:x.db a.b=redis://:pw@h",
+	}}
+	flags := &fixture{t: t, args: []string{
+		"--max-body=2097152", "--answer-memory=256 MiB", "--trusted-proxy=10.1.2.3", "--trusted-proxy=10.0.0.0/24",
+		"--lmstfy=off", "--log-level=error", "--access-log=on", "--pool=orders=sqlite:x.db",
+		"--pool", "a.b=redis://:pw@h",
+	}}
+
+	for name, s := range map[string]*fixture{"file": file, "environment": env, "flags": flags} {
+		c := s.load()
 		for key, want := range map[string]string{
-			"max_body": "2MiB", "answer_memory": "256MiB", "trusted_proxies": "10.1.2.3/32,10.0.0.0/24", "lmstfy": "off", "log.level": "error", "access_log": "on", "pools": "a.b=redis://***@h orders=sqlite:x.db",
+			"max_body": "2MiB", "answer_memory": "256MiB", "trusted_proxies": "10.1.2.3/32,10.0.0.0/24",
+			"lmstfy": "off", "log.level": "error", "access_log": "on", "pools": "a.b=redis://***@h orders=sqlite:x.db",
 		} {
-			if text, _ := s.text(c, key); text != want {
+			if text, _ := s.value(c, key); text != want {
 				t.Errorf("%s: %s is %s, want %s", name, key, text, want)
 			}
 		}
 	}
 }
 
-func TestTheMostOfABodyStandsInOnePlace(t *testing.T) {
+func TestMaxBodyIsSetOnce(t *testing.T) {
 	t.Parallel()
-	s := (&stage{t: t}).write("engine = 'sqlite:x.db?max_body=1024'\nmax_body = 1024\n[log]\n")
-	compare(t, s.faults(), []string{"duly.toml:2: max_body stands also in the URL of the engine; leave one of them out"})
+	s := (&fixture{t: t}).write("engine = 'sqlite:x.db?max_body=1024'\nmax_body = 1024\n[log]\n")
+	compare(t, s.errors(), []string{
+		"duly.toml:2: max_body is also set in the URL of the engine; leave one of them out",
+	})
 }
 
-func TestTheEngineIsJudgedWithoutBeingOpened(t *testing.T) {
+func TestLoadChecksEngineURL(t *testing.T) {
 	t.Parallel()
-	src := (&stage{t: t, args: []string{"--engine", "redis://"}}).sources()
+	src := (&fixture{t: t, args: []string{"--engine", "redis://"}}).sources()
 	src.CheckURL = func(string) error { return duly.Invalid("url", "names no host") }
 	_, err := Load(src)
 	if err == nil || err.Error() != "--engine names no host" {
@@ -243,10 +279,10 @@ func TestTheEngineIsJudgedWithoutBeingOpened(t *testing.T) {
 	}
 }
 
-// An option of the URL is named: its value alone would look like the URL.
-func TestAnOptionOfTheEngineIsNamed(t *testing.T) {
+// The error of a URL's option names the option.
+func TestEngineOptionErrorNamesOption(t *testing.T) {
 	t.Parallel()
-	src := (&stage{t: t, args: []string{"--engine", "redis://127.0.0.1:1?durability=fsnc"}}).sources()
+	src := (&fixture{t: t, args: []string{"--engine", "redis://127.0.0.1:1?durability=fsnc"}}).sources()
 	src.CheckURL = open.CheckStore
 	_, err := Load(src)
 	const want = `--engine has an option durability that is "fsnc", must be none, aof or replicas:N`
@@ -255,16 +291,28 @@ func TestAnOptionOfTheEngineIsNamed(t *testing.T) {
 	}
 }
 
-func TestAPoolIsANameAndAURL(t *testing.T) {
+func TestLoadPools(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]string{
-		"pools = 3":                              `duly.toml:1: pools is 3, must be a table of NAME = "URL"`,
-		"[pools]\norders = ''":                   `duly.toml:1: pools has "orders" without a URL; write NAME=URL, in a file NAME = "URL"`,
-		"[pools]\ndefault = 'sqlite:x.db'":       `duly.toml:1: pools has a pool default, which is what engine names; leave it out here`,
-		"[pools]\n'no way' = 'sqlite:x.db'":      `duly.toml:1: pools has a pool "no way"; a name has letters, digits and . _ -`,
-		"[pools]\na = 'bad:'\nb = 'sqlite:x.db'": `duly.toml:2: pools.a is bad`,
+	for _, tt := range []struct{ text, want string }{
+		{"pools = 3", `duly.toml:1: pools is 3, must be a table of NAME = "URL"`},
+		{
+			"[pools]\norders = ''",
+			`duly.toml:1: pools has "orders" without a URL; write NAME=URL, in a file NAME = "URL"`,
+		},
+		{
+			"[pools]\ndefault = 'sqlite:x.db'",
+			`duly.toml:1: pools has a pool default, which is the setting engine; leave it out here`,
+		},
+		{
+			"[pools]\n'no way' = 'sqlite:x.db'",
+			`duly.toml:1: pools has a pool "no way"; a name has letters, digits and . _ -`,
+		},
+		{
+			"[pools]\na = 'bad:'\nb = 'sqlite:x.db'",
+			`duly.toml:2: pools.a is bad`,
+		},
 	} {
-		s := (&stage{t: t}).write(text)
+		s := (&fixture{t: t}).write(tt.text)
 		src := s.sources()
 		src.CheckURL = func(url string) error {
 			if url == "bad:" {
@@ -273,25 +321,31 @@ func TestAPoolIsANameAndAURL(t *testing.T) {
 			return nil
 		}
 		_, err := Load(src)
-		if err == nil || strings.ReplaceAll(err.Error(), filepath.Dir(s.file)+string(filepath.Separator), "") != want {
-			t.Errorf("%s: %v, want %s", text, err, want)
+		if err == nil || s.withoutFolder(err.Error()) != tt.want {
+			t.Errorf("%s: %v, want %s", tt.text, err, tt.want)
 		}
 	}
-	s := &stage{t: t, args: []string{"--pool", "a=sqlite:x.db", "--pool", "a=sqlite:y.db"}}
-	compare(t, s.faults(), []string{`--pool has two pools "a"`})
+	s := &fixture{t: t, args: []string{"--pool", "a=sqlite:x.db", "--pool", "a=sqlite:y.db"}}
+	compare(t, s.errors(), []string{`--pool has two pools "a"`})
 }
 
-// A server is an engine for its clients, and can't be served once more: that is
-// told before it is started.
-func TestAServerIsNoEngineToServe(t *testing.T) {
+// A server cannot serve another server's URL.
+func TestLoadRejectsServerURL(t *testing.T) {
 	t.Parallel()
-	s := (&stage{t: t, store: true}).write("engine = 'http://SECRET@h/default'\npools.orders = 'https://SECRET@h'\npools.mails = 'ftp://SECRET@h'\n")
-	got := s.faults()
+	s := (&fixture{t: t, store: true}).write(`engine = 'http://SECRET@h/default'
+pools.orders = 'https://SECRET@h'
+pools.mails = 'ftp://SECRET@h'
+`)
+	got := s.errors()
 	if len(got) != 3 {
 		t.Fatalf("%q", got)
 	}
-	for i, where := range []string{"duly.toml:1: engine is ", "duly.toml:2: pools.orders is ", "duly.toml:3: pools.mails begins with "} {
-		if !strings.HasPrefix(got[i], where) || !strings.HasSuffix(got[i], "; write sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) for Redis or Valkey") || strings.Contains(got[i], "SECRET") {
+	const hint = "; write sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) " +
+		"for Redis or Valkey"
+	for i, problem := range []string{
+		"duly.toml:1: engine is ", "duly.toml:2: pools.orders is ", "duly.toml:3: pools.mails begins with ",
+	} {
+		if !strings.HasPrefix(got[i], problem) || !strings.HasSuffix(got[i], hint) || strings.Contains(got[i], "SECRET") {
 			t.Errorf("%q", got[i])
 		}
 	}

@@ -12,14 +12,14 @@ import (
 	"github.com/dulymq/duly/server/webhook/guard"
 )
 
-// Settings is how a server is set up. Every field has a line in [Table], which
-// says what it means and what holds without it.
+// Settings is the configuration of a server. Every field has an entry in [Table] with
+// its meaning and default.
 type Settings struct {
-	// Engine is the URL of what is served; "" is the file in Data.
+	// Engine is the URL of the engine to serve. "" is the file in Data.
 	Engine string
-	// Pools are the URLs of more engines, by name.
+	// Pools are the URLs of further engines, by name.
 	Pools map[string]string
-	// Data is the folder of the server; "" is ./duly-data.
+	// Data is the folder of the server. "" is ./duly-data.
 	Data            string
 	Addr, AdminAddr string
 	// Lmstfy is token, open or off.
@@ -35,48 +35,47 @@ type Settings struct {
 	Push   Push
 }
 
-// Push says how jobs are sent by HTTP request.
+// Push configures HTTP push.
 type Push struct {
-	// Enabled is true or false: whether this server sends jobs at all.
+	// Enabled is true or false: whether this server sends jobs.
 	Enabled string
-	// URLs is any, or targets if jobs can name registered targets alone.
+	// URLs is any, or targets if jobs can name only registered targets.
 	URLs string
-	// Ports, Allow, Deny, PlainHTTP and Proxy say what may be called.
+	// Ports, Allow, Deny, PlainHTTP and Proxy limit the addresses that jobs are sent to.
 	Ports       guard.Ports
 	Allow, Deny []netip.Prefix
 	PlainHTTP   string // on or off
 	Proxy       string
-	// Keys is the file of the keys that seal secrets; "" is push.key in the data folder.
+	// Keys is the file with the keys that seal secrets. "" is push.key in the data folder.
 	Keys        string
 	Concurrency int
 	Memory      int64
 }
 
-// TLS says what an address is served with. Without Cert it is plain HTTP.
+// TLS holds the certificate files of an address. Without Cert it is plain HTTP.
 type TLS struct {
 	certs.Files
-	// Config is what the files hold; nil for plain HTTP.
+	// Config is the content of the files, nil for plain HTTP.
 	Config *tls.Config
 }
 
-// Access says who may come in, and who is believed.
+// Access configures accounts and trusted proxies.
 type Access struct {
-	// AccountsFile names a file of accounts, and Accounts is what stands in it.
+	// AccountsFile names a file of accounts. Accounts is its content.
 	AccountsFile string
 	Accounts     []auth.Account
 	Proxies      []netip.Prefix
 }
 
-// Log says what is written to standard error, and how.
+// Log configures the log on standard error.
 type Log struct {
 	Level  slog.Level
 	Format string // text or json
 	Access string // on or off
 }
 
-// Memory bounds what requests and answers may take, in bytes; 0 is what the
-// server itself takes.
+// Memory limits requests and answers, in bytes. 0 is the server's own default.
 type Memory struct{ MaxBody, Answers int64 }
 
-// Timing is for how long the server lets something be.
+// Timing holds the server's timeouts and intervals.
 type Timing struct{ Drain, DrainDelay, Grace, SweepEvery time.Duration }

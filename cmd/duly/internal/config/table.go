@@ -10,211 +10,291 @@ import (
 	"github.com/dulymq/duly/server/webhook/guard"
 )
 
-// Setting is one line of the table of settings.
+// Setting is one entry of the table of settings.
 type Setting struct {
-	// Key is its name in the file, with its table: "log.level".
+	// Key is the setting's name in the file, with its table: "log.level".
 	Key string
 	// Flag is its name on the command line, without the dashes.
 	Flag string
-	// Default is what holds where nobody sets it, as one would write it. Where
-	// it is "", Unset says in words what then holds.
+	// Default is the value if the setting is not set, in the syntax of the file. If it is
+	// "", Unset describes the behaviour without a value.
 	Default, Unset string
-	// Meaning says what it does. The argument of the flag stands in backquotes.
+	// Meaning describes the setting. Backquotes enclose the name of the flag's argument.
 	Meaning string
-	// Live tells that a running server takes it over when it reads its
-	// configuration anew; else it has to be restarted.
-	Live bool
+	// Reloadable says that a running server applies a change when it reloads its
+	// configuration. Other changes need a restart.
+	Reloadable bool
 
 	kind  kind
 	oneOf []string
-	// least and most bound a duration, in nanoseconds, a size, in bytes, or a
-	// number. A duration is a multiple of step, if that is not 0.
-	least, most, step int64
-	// shared tells that every command has the flag.
+	// min and max limit a duration in nanoseconds, a size in bytes, or a number. A
+	// duration is a multiple of step if step is not 0.
+	min, max, step int64
+	// shared says that every command has the flag.
 	shared bool
-	to     func(*Settings) any // the field that it sets
+	field  func(*Settings) any // returns a pointer to the field
 }
 
-// Variable is the setting's name in the environment.
+// Variable returns the setting's name in the environment.
 func (s *Setting) Variable() string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(s.Key, dot, "_"))
 }
 
-// OneOf lists what the value may be; nil where that is no list.
+// OneOf returns the possible values, nil if they are not a list.
 func (s *Setting) OneOf() []string { return s.oneOf }
 
 const (
 	second = int64(time.Second)
-	// mostSeconds is the most that lmstfy's API can say, in nanoseconds.
-	mostSeconds = math.MaxUint32 * second
+	// maxSeconds is the longest duration in lmstfy's API, in nanoseconds.
+	maxSeconds = math.MaxUint32 * second
 )
 
-// Table is every setting, in the order of the documentation.
+// Table lists every setting, in the order of the documentation.
 var Table = []*Setting{
 	{
-		Key: "engine", Flag: "engine", Unset: "sqlite:DATA/duly.db", kind: engine, to: func(s *Settings) any { return &s.Engine },
+		Key: "engine", Flag: "engine", Unset: "sqlite:DATA/duly.db",
+		kind:    engine,
 		Meaning: "`URL` of the engine to serve: sqlite:PATH or redis://HOST",
+		field:   func(s *Settings) any { return &s.Engine },
 	},
 	{
-		Key: "pools", Flag: "pool", Unset: "the one engine", kind: poolList, to: func(s *Settings) any { return &s.Pools },
-		Meaning: "one more engine, as `NAME=URL`; may be repeated",
+		Key: "pools", Flag: "pool", Unset: "the one engine",
+		kind:    poolList,
+		Meaning: "a further engine, as `NAME=URL`; may be repeated",
+		field:   func(s *Settings) any { return &s.Pools },
 	},
 	{
-		Key: "data", Flag: "data", shared: true, Unset: "./duly-data", kind: text, to: func(s *Settings) any { return &s.Data },
-		Meaning: "`folder` of this server: the embedded engine's file, the first token, and where it listens, for the other commands",
+		Key: "data", Flag: "data", shared: true, Unset: "./duly-data",
+		kind: text,
+		Meaning: "`folder` of this server: the embedded engine's file, the first token, and its addresses for the " +
+			"other commands",
+		field: func(s *Settings) any { return &s.Data },
 	},
 	{
-		Key: "addr", Flag: "addr", Default: server.DefaultAddr, kind: address, to: func(s *Settings) any { return &s.Addr },
-		Meaning: "where producers and workers connect, as `host:port`",
+		Key: "addr", Flag: "addr", Default: server.DefaultAddr,
+		kind:    address,
+		Meaning: "listen address for producers and workers, as `host:port`",
+		field:   func(s *Settings) any { return &s.Addr },
 	},
 	{
-		Key: "admin_addr", Flag: "admin-addr", Default: server.DefaultAdminAddr, kind: address, to: func(s *Settings) any { return &s.AdminAddr },
-		Meaning: "where operators connect, as `host:port`",
+		Key: "admin_addr", Flag: "admin-addr", Default: server.DefaultAdminAddr,
+		kind:    address,
+		Meaning: "listen address for operators, as `host:port`",
+		field:   func(s *Settings) any { return &s.AdminAddr },
 	},
 	{
-		Key: "admin_accounts", Flag: "admin-accounts", Unset: "no accounts", Live: true, kind: text, to: func(s *Settings) any { return &s.Access.AccountsFile },
-		Meaning: "`file` with a line NAME:PASSWORD for each who may use the admin address by basic auth",
+		Key: "admin_accounts", Flag: "admin-accounts", Unset: "no accounts", Reloadable: true,
+		kind:    text,
+		Meaning: "`file` with a line NAME:PASSWORD for each account of the admin address (basic auth)",
+		field:   func(s *Settings) any { return &s.Access.AccountsFile },
 	},
 	{
-		Key: "trusted_proxies", Flag: "trusted-proxy", Unset: "none", Live: true,
-		kind: networks, to: func(s *Settings) any { return &s.Access.Proxies },
+		Key: "trusted_proxies", Flag: "trusted-proxy", Unset: "none", Reloadable: true,
+		kind:    networks,
 		Meaning: "`network` (10.0.0.0/24) of proxies whose X-Forwarded-For names the client; may be repeated",
+		field:   func(s *Settings) any { return &s.Access.Proxies },
 	},
 	{
-		Key: "tls.cert", Flag: "tls-cert", Unset: "plain HTTP", Live: true, kind: text, to: func(s *Settings) any { return &s.TLS.Cert },
-		Meaning: "`file` with the certificate of the API, and what stands between it and its authority, in PEM",
+		Key: "tls.cert", Flag: "tls-cert", Unset: "plain HTTP", Reloadable: true,
+		kind:    text,
+		Meaning: "`file` with the certificate of the API and its intermediate certificates, in PEM",
+		field:   func(s *Settings) any { return &s.TLS.Cert },
 	},
 	{
-		Key: "tls.key", Flag: "tls-key", Unset: "none", Live: true, kind: text, to: func(s *Settings) any { return &s.TLS.Key },
+		Key: "tls.key", Flag: "tls-key", Unset: "none", Reloadable: true,
+		kind:    text,
 		Meaning: "`file` with the private key of that certificate, in PEM",
+		field:   func(s *Settings) any { return &s.TLS.Key },
 	},
 	{
-		Key: "tls.client_ca", Flag: "tls-client-ca", Unset: "clients need no certificate", Live: true, kind: text, to: func(s *Settings) any { return &s.TLS.ClientCA },
-		Meaning: "`file` with the authorities, in PEM, one of which must have signed the certificate of every client of the API",
+		Key: "tls.client_ca", Flag: "tls-client-ca", Unset: "clients need no certificate", Reloadable: true,
+		kind:    text,
+		Meaning: "`file` with authorities, in PEM; every client of the API needs a certificate of one of them",
+		field:   func(s *Settings) any { return &s.TLS.ClientCA },
 	},
 	{
-		Key: "admin_tls.cert", Flag: "admin-tls-cert", Unset: "plain HTTP", Live: true, kind: text, to: func(s *Settings) any { return &s.AdminTLS.Cert },
-		Meaning: "`file` with the certificate of the admin address, and what stands between it and its authority, in PEM",
+		Key: "admin_tls.cert", Flag: "admin-tls-cert", Unset: "plain HTTP", Reloadable: true,
+		kind:    text,
+		Meaning: "`file` with the certificate of the admin address and its intermediate certificates, in PEM",
+		field:   func(s *Settings) any { return &s.AdminTLS.Cert },
 	},
 	{
-		Key: "admin_tls.key", Flag: "admin-tls-key", Unset: "none", Live: true, kind: text, to: func(s *Settings) any { return &s.AdminTLS.Key },
+		Key: "admin_tls.key", Flag: "admin-tls-key", Unset: "none", Reloadable: true,
+		kind:    text,
 		Meaning: "`file` with the private key of that certificate, in PEM",
+		field:   func(s *Settings) any { return &s.AdminTLS.Key },
 	},
 	{
-		Key: "admin_tls.client_ca", Flag: "admin-tls-client-ca", Unset: "clients need no certificate", Live: true, kind: text, to: func(s *Settings) any { return &s.AdminTLS.ClientCA },
-		Meaning: "`file` with the authorities, in PEM, one of which must have signed the certificate of every client of the admin address",
+		Key: "admin_tls.client_ca", Flag: "admin-tls-client-ca", Unset: "clients need no certificate", Reloadable: true,
+		kind: text,
+		Meaning: "`file` with authorities, in PEM; every client of the admin address needs a certificate of one of " +
+			"them",
+		field: func(s *Settings) any { return &s.AdminTLS.ClientCA },
 	},
 	{
-		Key: "lmstfy", Flag: "lmstfy", Default: string(server.LmstfyToken), kind: choice, to: func(s *Settings) any { return &s.Lmstfy },
-		oneOf:   []string{string(server.LmstfyToken), string(server.LmstfyOpen), string(server.LmstfyOff)},
-		Meaning: "serve lmstfy's API beside duly's own: token (its admin routes need a token or an account), open (callers on this machine need none, as with lmstfy) or off",
+		Key: "lmstfy", Flag: "lmstfy", Default: string(server.LmstfyToken),
+		kind:  choice,
+		oneOf: []string{string(server.LmstfyToken), string(server.LmstfyOpen), string(server.LmstfyOff)},
+		Meaning: "serve lmstfy's API too: token (its admin routes need a token or an account), open (callers on this " +
+			"machine need none, as with lmstfy) or off",
+		field: func(s *Settings) any { return &s.Lmstfy },
 	},
 	{
-		Key: "lmstfy_ttl", Flag: "lmstfy-ttl", Default: "1d", kind: span, step: second, most: mostSeconds, to: func(s *Settings) any { return &s.LmstfyDefaults.TTL },
-		Meaning: "the time to live of jobs that lmstfy's API publishes without a ttl; 0s is none",
+		Key: "lmstfy_ttl", Flag: "lmstfy-ttl", Default: "1d",
+		kind: duration, step: second, max: maxSeconds,
+		Meaning: "time to live of jobs that lmstfy's API publishes without a ttl; 0s is none",
+		field:   func(s *Settings) any { return &s.LmstfyDefaults.TTL },
 	},
 	{
-		Key: "lmstfy_delay", Flag: "lmstfy-delay", Default: "0s", kind: span, step: second, most: mostSeconds, to: func(s *Settings) any { return &s.LmstfyDefaults.Delay },
-		Meaning: "the delay of those without a delay",
+		Key: "lmstfy_delay", Flag: "lmstfy-delay", Default: "0s",
+		kind: duration, step: second, max: maxSeconds,
+		Meaning: "delay of jobs that are published without a delay",
+		field:   func(s *Settings) any { return &s.LmstfyDefaults.Delay },
 	},
 	{
-		Key: "lmstfy_tries", Flag: "lmstfy-tries", Default: "1", kind: count, least: 1, most: math.MaxUint16, to: func(s *Settings) any { return &s.LmstfyDefaults.Tries },
-		Meaning: "the tries of those without tries",
+		Key: "lmstfy_tries", Flag: "lmstfy-tries", Default: "1",
+		kind: count, min: 1, max: math.MaxUint16,
+		Meaning: "tries of jobs that are published without tries",
+		field:   func(s *Settings) any { return &s.LmstfyDefaults.Tries },
 	},
 	{
-		Key: "lmstfy_ttr", Flag: "lmstfy-ttr", Default: "2m", kind: span, step: second, most: mostSeconds, to: func(s *Settings) any { return &s.LmstfyDefaults.TTR },
-		Meaning: "the lease of a consume without a ttr",
+		Key: "lmstfy_ttr", Flag: "lmstfy-ttr", Default: "2m",
+		kind: duration, step: second, max: maxSeconds,
+		Meaning: "lease of a consume without a ttr",
+		field:   func(s *Settings) any { return &s.LmstfyDefaults.TTR },
 	},
 	{
-		Key: "lmstfy_timeout", Flag: "lmstfy-timeout", Default: "0s", kind: span, step: second, most: mostSeconds, to: func(s *Settings) any { return &s.LmstfyDefaults.Timeout },
-		Meaning: "how long a consume without a timeout waits",
+		Key: "lmstfy_timeout", Flag: "lmstfy-timeout", Default: "0s",
+		kind: duration, step: second, max: maxSeconds,
+		Meaning: "wait of a consume without a timeout",
+		field:   func(s *Settings) any { return &s.LmstfyDefaults.Timeout },
 	},
 	{
-		Key: "log.level", Flag: "log-level", Default: "info", Live: true, kind: level, to: func(s *Settings) any { return &s.Log.Level },
+		Key: "log.level", Flag: "log-level", Default: "info", Reloadable: true,
+		kind:    level,
 		oneOf:   []string{"debug", "info", "warn", "error"},
-		Meaning: "the least `level` to log: debug, info, warn or error",
+		Meaning: "lowest `level` to log: debug, info, warn or error",
+		field:   func(s *Settings) any { return &s.Log.Level },
 	},
 	{
-		Key: "log.format", Flag: "log-format", Default: "text", Live: true, kind: choice, to: func(s *Settings) any { return &s.Log.Format },
+		Key: "log.format", Flag: "log-format", Default: "text", Reloadable: true,
+		kind:    choice,
 		oneOf:   []string{"text", "json"},
 		Meaning: "`format` of the log on standard error: text or json",
+		field:   func(s *Settings) any { return &s.Log.Format },
 	},
 	{
-		Key: "access_log", Flag: "access-log", Default: "off", Live: true, kind: choice, to: func(s *Settings) any { return &s.Log.Access },
+		Key: "access_log", Flag: "access-log", Default: "off", Reloadable: true,
+		kind:    choice,
 		oneOf:   []string{"on", "off"},
-		Meaning: "on: log a line for every request; off: only for those that fail, and at level debug for all",
+		Meaning: "on: log every request; off: log failed requests, and all requests at level debug",
+		field:   func(s *Settings) any { return &s.Log.Access },
 	},
 	{
-		Key: "max_body", Flag: "max-body", Unset: "1 MiB, or what the engine's URL says", kind: size, least: 1, most: duly.MaxMaxBody, to: func(s *Settings) any { return &s.Memory.MaxBody },
-		Meaning: "the most `bytes` that a job's body may have",
+		Key: "max_body", Flag: "max-body", Unset: "1 MiB, or what the engine's URL says",
+		kind: size, min: 1, max: duly.MaxMaxBody,
+		Meaning: "largest body of a job, in `bytes`",
+		field:   func(s *Settings) any { return &s.Memory.MaxBody },
 	},
 	{
-		Key: "answer_memory", Flag: "answer-memory", Unset: "128 MiB, or four times max_body", kind: size, least: 1 << 20, most: math.MaxInt64, to: func(s *Settings) any { return &s.Memory.Answers },
-		Meaning: "`bytes` for all long answers together; who asks while others use them waits, and is refused after the time of --grace",
+		Key: "answer_memory", Flag: "answer-memory", Unset: "128 MiB, or four times max_body",
+		kind: size, min: 1 << 20, max: math.MaxInt64,
+		Meaning: "`bytes` for all long answers together; further callers wait, and are refused after the time of " +
+			"--grace",
+		field: func(s *Settings) any { return &s.Memory.Answers },
 	},
 	{
-		Key: "drain", Flag: "drain", Default: duly.FormatDuration(server.DefaultDrain), Live: true, kind: span, most: int64(24 * time.Hour), to: func(s *Settings) any { return &s.Timing.Drain },
-		Meaning: "how long requests may take to end after INT or TERM",
+		Key: "drain", Flag: "drain", Default: duly.FormatDuration(server.DefaultDrain), Reloadable: true,
+		kind: duration, max: int64(24 * time.Hour),
+		Meaning: "how long requests may run after INT or TERM",
+		field:   func(s *Settings) any { return &s.Timing.Drain },
 	},
 	{
-		Key: "drain_delay", Flag: "drain-delay", Default: "0s", kind: span, most: int64(time.Hour), to: func(s *Settings) any { return &s.Timing.DrainDelay },
-		Meaning: "how long to go on after INT or TERM with /readyz red, so that a balancer notices",
+		Key: "drain_delay", Flag: "drain-delay", Default: "0s",
+		kind: duration, max: int64(time.Hour),
+		Meaning: "how long to serve after INT or TERM while /readyz fails, so that a load balancer can react",
+		field:   func(s *Settings) any { return &s.Timing.DrainDelay },
 	},
 	{
-		Key: "grace", Flag: "grace", Default: "10s", Live: true, kind: span, least: int64(100 * time.Millisecond), most: int64(time.Hour), to: func(s *Settings) any { return &s.Timing.Grace },
-		Meaning: "how long a request may take to arrive, and an answer to be taken, before they must come at 1 KiB a second",
+		Key: "grace", Flag: "grace", Default: "10s", Reloadable: true,
+		kind: duration, min: int64(100 * time.Millisecond), max: int64(time.Hour),
+		Meaning: "how long a request or an answer may take before it must move at 1 KiB per second",
+		field:   func(s *Settings) any { return &s.Timing.Grace },
 	},
 	{
-		Key: "sweep_every", Flag: "sweep-every", Default: "30s", kind: span, least: int64(time.Second), most: int64(30 * time.Second), to: func(s *Settings) any { return &s.Timing.SweepEvery },
-		Meaning: "how often queues that nobody asks for are looked at",
+		Key: "sweep_every", Flag: "sweep-every", Default: "30s",
+		kind: duration, min: int64(time.Second), max: int64(30 * time.Second),
+		Meaning: "interval of the checks of queues without callers",
+		field:   func(s *Settings) any { return &s.Timing.SweepEvery },
 	},
 	{
-		Key: "push.enabled", Flag: "push", Default: "true", kind: choice, to: func(s *Settings) any { return &s.Push.Enabled },
+		Key: "push.enabled", Flag: "push", Default: "true",
+		kind:    choice,
 		oneOf:   []string{"true", "false"},
-		Meaning: "true: send the jobs of push queues to their receivers; false: leave that to other servers",
+		Meaning: "true: send the jobs of push queues to their receivers; false: other servers do that",
+		field:   func(s *Settings) any { return &s.Push.Enabled },
 	},
 	{
-		Key: "push.urls", Flag: "push-urls", Default: "any", Live: true, kind: choice, to: func(s *Settings) any { return &s.Push.URLs },
+		Key: "push.urls", Flag: "push-urls", Default: "any", Reloadable: true,
+		kind:    choice,
 		oneOf:   []string{"any", "targets"},
-		Meaning: "what jobs and queues can name as a destination: any URL, or registered targets alone",
+		Meaning: "destinations that jobs and queues may name: any URL, or only registered targets",
+		field:   func(s *Settings) any { return &s.Push.URLs },
 	},
 	{
-		Key: "push.allow", Flag: "push-allow", Unset: "none", Live: true, kind: ranges, to: func(s *Settings) any { return &s.Push.Allow },
-		Meaning: "`network` that jobs may be sent to although it is private or special, as 10.1.0.0/16; may be repeated",
+		Key: "push.allow", Flag: "push-allow", Unset: "none", Reloadable: true,
+		kind:    ranges,
+		Meaning: "private or special `network` that jobs may be sent to, as 10.1.0.0/16; may be repeated",
+		field:   func(s *Settings) any { return &s.Push.Allow },
 	},
 	{
-		Key: "push.deny", Flag: "push-deny", Unset: "none", Live: true, kind: ranges, to: func(s *Settings) any { return &s.Push.Deny },
+		Key: "push.deny", Flag: "push-deny", Unset: "none", Reloadable: true,
+		kind:    ranges,
 		Meaning: "`network` that no job is sent to; overrides push.allow; may be repeated",
+		field:   func(s *Settings) any { return &s.Push.Deny },
 	},
 	{
-		Key: "push.ports", Flag: "push-ports", Default: guard.DefaultPorts().String(), Live: true, kind: ports, to: func(s *Settings) any { return &s.Push.Ports },
+		Key: "push.ports", Flag: "push-ports", Default: guard.DefaultPorts().String(), Reloadable: true,
+		kind:    ports,
 		Meaning: "`ports` that jobs may be sent to",
+		field:   func(s *Settings) any { return &s.Push.Ports },
 	},
 	{
-		Key: "push.plain_http", Flag: "push-plain-http", Default: "off", Live: true, kind: choice, to: func(s *Settings) any { return &s.Push.PlainHTTP },
+		Key: "push.plain_http", Flag: "push-plain-http", Default: "off", Reloadable: true,
+		kind:    choice,
 		oneOf:   []string{"on", "off"},
 		Meaning: "on: http URLs may have public addresses; off: they reach only addresses inside push.allow",
+		field:   func(s *Settings) any { return &s.Push.PlainHTTP },
 	},
 	{
-		Key: "push.proxy", Flag: "push-proxy", Unset: "none", Live: true, kind: proxy, to: func(s *Settings) any { return &s.Push.Proxy },
+		Key: "push.proxy", Flag: "push-proxy", Unset: "none", Reloadable: true,
+		kind:    proxy,
 		Meaning: "`URL` of an http or https proxy for all requests; it then decides about addresses",
+		field:   func(s *Settings) any { return &s.Push.Proxy },
 	},
 	{
-		Key: "push.keys", Flag: "push-keys", Unset: "DATA/push.key", kind: text, to: func(s *Settings) any { return &s.Push.Keys },
-		Meaning: "`file` with the keys that seal secrets, one in a line, the one that seals first; all servers on one engine need the same",
+		Key: "push.keys", Flag: "push-keys", Unset: "DATA/push.key",
+		kind: text,
+		Meaning: "`file` with the keys that seal secrets, one per line; the first one seals; all servers on one " +
+			"engine need the same file",
+		field: func(s *Settings) any { return &s.Push.Keys },
 	},
 	{
-		Key: "push.concurrency", Flag: "push-concurrency", Default: "256", kind: count, least: 4, most: 10_000, to: func(s *Settings) any { return &s.Push.Concurrency },
+		Key: "push.concurrency", Flag: "push-concurrency", Default: "256",
+		kind: count, min: 4, max: 10_000,
 		Meaning: "`number` of requests in flight, over all hosts",
+		field:   func(s *Settings) any { return &s.Push.Concurrency },
 	},
 	{
-		Key: "push.memory", Flag: "push-memory", Default: "64MiB", kind: size, least: 1 << 20, most: math.MaxInt64, to: func(s *Settings) any { return &s.Push.Memory },
+		Key: "push.memory", Flag: "push-memory", Default: "64MiB",
+		kind: size, min: 1 << 20, max: math.MaxInt64,
 		Meaning: "`bytes` for the bodies of the requests in flight",
+		field:   func(s *Settings) any { return &s.Push.Memory },
 	},
 }
 
-// named finds the setting of a key.
-func named(key string) *Setting {
+// settingOf returns the setting of a key, nil if there is none.
+func settingOf(key string) *Setting {
 	for _, s := range Table {
 		if s.Key == key {
 			return s

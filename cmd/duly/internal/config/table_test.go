@@ -12,12 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-var update = flag.Bool("update", false, "write the table of the documentation anew")
+var update = flag.Bool("update", false, "rewrite the table in the documentation")
 
 const page = "../../../../docs/configuration.md"
 
-// The documentation has the table as it is.
-func TestTheDocumentationHasTheTable(t *testing.T) {
+func TestDocumentationHasTable(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(page)
 	if err != nil {
@@ -32,125 +31,132 @@ func TestTheDocumentationHasTheTable(t *testing.T) {
 		return
 	}
 	if !table.Match(text) || string(text) != want {
-		t.Error("docs/configuration.md has not the table of settings as it is; go test ./cmd/duly/internal/config -update writes it")
+		t.Error("the table in docs/configuration.md is outdated; go test ./cmd/duly/internal/config -update rewrites it")
 	}
 }
 
-// Every field of Settings is set by one setting, and each setting's default is
-// one of its values.
-func TestTheTableIsWhole(t *testing.T) {
+// Exactly one setting sets each field of Settings, and each default is a valid value.
+func TestTableIsComplete(t *testing.T) {
 	t.Parallel()
 	var s Settings
 	set := map[any]string{}
-	for _, one := range Table {
-		if other := set[one.to(&s)]; other != "" {
-			t.Errorf("%s and %s set the same field", one.Key, other)
+	for _, setting := range Table {
+		if other := set[setting.field(&s)]; other != "" {
+			t.Errorf("%s and %s set the same field", setting.Key, other)
 		}
-		set[one.to(&s)] = one.Key
-		if one.Default != "" {
-			if _, problem := one.kind.read(one, one.Default); problem != "" {
-				t.Errorf("the default of %s %s", one.Key, problem)
+		set[setting.field(&s)] = setting.Key
+
+		if setting.Default != "" {
+			if _, problem := setting.kind.parse(setting, setting.Default); problem != "" {
+				t.Errorf("the default of %s %s", setting.Key, problem)
 			}
 		}
-		if (one.Default == "") == (one.Unset == "") {
-			t.Errorf("%s has not one of Default and Unset", one.Key)
+		if (setting.Default == "") == (setting.Unset == "") {
+			t.Errorf("%s needs either Default or Unset", setting.Key)
 		}
-		if one.Variable() != strings.ToUpper(one.Variable()) || !strings.HasPrefix(one.Variable(), "DULY_") {
-			t.Errorf("%s is %s", one.Key, one.Variable())
+		if v := setting.Variable(); v != strings.ToUpper(v) || !strings.HasPrefix(v, "DULY_") {
+			t.Errorf("%s has the variable %s", setting.Key, v)
 		}
 	}
+
 	for _, field := range fieldsOf(reflect.ValueOf(&s).Elem(), "") {
-		if !slices.Contains(read, field.name) && set[field.at] == "" {
-			t.Errorf("nothing sets %s", field.name)
+		if !slices.Contains(fromFiles, field.name) && set[field.pointer] == "" {
+			t.Errorf("no setting sets %s", field.name)
 		}
 	}
 }
 
-// read are the fields that are read from the files of others.
-var read = []string{"Access.Accounts", "TLS.Config", "AdminTLS.Config"}
+// fromFiles are the fields with the contents of files that settings name.
+var fromFiles = []string{"Access.Accounts", "TLS.Config", "AdminTLS.Config"}
 
-type fieldAt struct {
-	name string
-	at   any
+type namedField struct {
+	name    string
+	pointer any
 }
 
-func fieldsOf(v reflect.Value, path string) (fields []fieldAt) {
+func fieldsOf(v reflect.Value, path string) (fields []namedField) {
 	for i := range v.NumField() {
 		f, name := v.Field(i), path+v.Type().Field(i).Name
 		if f.Kind() == reflect.Struct {
 			fields = append(fields, fieldsOf(f, name+".")...)
 			continue
 		}
-		fields = append(fields, fieldAt{name, f.Addr().Interface()})
+		fields = append(fields, namedField{name, f.Addr().Interface()})
 	}
 	return fields
 }
 
-func TestFlagsShowTheirDefaultsAndTheirArguments(t *testing.T) {
+func TestFlagHelpHasDefaultsAndArguments(t *testing.T) {
 	t.Parallel()
 	flags := pflag.NewFlagSet("serve", pflag.ContinueOnError)
 	Flags(flags)
 	help := flags.FlagUsages()
 	for _, want := range []string{
-		"--addr host:port ", "(default 127.0.0.1:7777)", "--drain duration ", "(default 30s)", "--engine URL ", "--trusted-proxy network ", "--max-body bytes ", "--log-level level ",
+		"--addr host:port ", "(default 127.0.0.1:7777)", "--drain duration ", "(default 30s)", "--engine URL ",
+		"--trusted-proxy network ", "--max-body bytes ", "--log-level level ",
 	} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help has no %q:\n%s", want, help)
 		}
 	}
 	if flags.Lookup("data") != nil {
-		t.Error("--data is every command's")
+		t.Error("Flags adds --data, which every command has")
 	}
 }
 
-func TestAMistypedKeyIsToldFromAForeignOne(t *testing.T) {
+func TestSuggestKey(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string]string{
-		"adr": "addr", "admin-addr": "admin_addr", "Log.Level": "log.level", "log_level": "log.level", "level": "log.level", "trusted_proxy": "trusted_proxies",
+		"adr": "addr", "admin-addr": "admin_addr", "Log.Level": "log.level", "log_level": "log.level",
+		"level": "log.level", "trusted_proxy": "trusted_proxies",
 		"sweepevery": "sweep_every", "colour": "", "redis.password": "",
 	} {
-		if got := nearest(key); got != want {
+		if got := suggestKey(key); got != want {
 			t.Errorf("%s: %q, want %q", key, got, want)
 		}
 	}
 }
 
-// A peer's address is of IPv4 where it can be, so a network is, too. A network of all
-// addresses would let any client choose the address that it is counted under.
-func TestNetworksOfProxies(t *testing.T) {
+func TestParseProxyNetworks(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"10.1.2.3": "10.1.2.3/32", "10.1.2.3/8": "10.0.0.0/8", "::1": "::1/128", "fd00::5/8": "fd00::/8",
 		"::ffff:10.0.0.0/104": "10.0.0.0/8", "::ffff:10.1.2.3": "10.1.2.3/32", "fe80::1%eth0": "fe80::1/128",
 	} {
-		got, problem := readProxies(nil, text)
-		if problem != "" || showNetworks(got) != want {
-			t.Errorf("%s is read as %s (%s), want %s", text, showNetworks(got), problem, want)
+		got, problem := parseProxyNetworks(nil, text)
+		if problem != "" || formatNetworks(got) != want {
+			t.Errorf("%s is parsed as %s (%s), want %s", text, formatNetworks(got), problem, want)
 		}
 	}
 	for _, bad := range []string{"0.0.0.0/0", "::/0", "10.0.0.0/0", "::ffff:0.0.0.0/96", "10.0.0.0/33"} {
-		if got, problem := readProxies(nil, bad); problem == "" {
-			t.Errorf("%s is read as %s", bad, showNetworks(got))
+		if got, problem := parseProxyNetworks(nil, bad); problem == "" {
+			t.Errorf("%s is parsed as %s", bad, formatNetworks(got))
 		}
 	}
 }
 
-// What jobs may be sent to: any network, also one of all addresses; ports; a proxy.
-func TestSettingsOfPush(t *testing.T) {
+// push.allow and push.deny accept a network of all addresses.
+func TestParsePushSettings(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		kind       kind
 		text, want string
 	}{
-		{ranges, "10.0.0.0/8,::/0", "10.0.0.0/8,::/0"}, {ranges, "no", ""}, {ports, "443, 8000-9000", "443,8000-9000"}, {ports, "0", ""}, {ports, "x", ""},
-		{proxy, "http://proxy.example:3128", "http://proxy.example:3128"}, {proxy, "socks5://proxy.example", ""}, {proxy, "proxy.example:3128", ""},
+		{ranges, "10.0.0.0/8,::/0", "10.0.0.0/8,::/0"},
+		{ranges, "no", ""},
+		{ports, "443, 8000-9000", "443,8000-9000"},
+		{ports, "0", ""},
+		{ports, "x", ""},
+		{proxy, "http://proxy.example:3128", "http://proxy.example:3128"},
+		{proxy, "socks5://proxy.example", ""},
+		{proxy, "proxy.example:3128", ""},
 	} {
-		value, problem := tt.kind.read(nil, tt.text)
+		value, problem := tt.kind.parse(nil, tt.text)
 		if (problem == "") != (tt.want != "") {
 			t.Errorf("%s: %q", tt.text, problem)
 		}
-		if problem == "" && strings.ReplaceAll(tt.kind.show(value), " ", "") != tt.want {
-			t.Errorf("%s is shown as %s", tt.text, tt.kind.show(value))
+		if problem == "" && strings.ReplaceAll(tt.kind.format(value), " ", "") != tt.want {
+			t.Errorf("%s is formatted as %s", tt.text, tt.kind.format(value))
 		}
 	}
 }

@@ -1,6 +1,6 @@
-// Package sdnotify tells a service manager what a server does, in the protocol
-// of systemd's sd_notify(3): a datagram of lines to the socket that the variable
-// NOTIFY_SOCKET names. Where it names none, nobody is told.
+// Package sdnotify reports the state of a server to a service manager, in the
+// protocol of systemd's sd_notify(3). A report is a datagram of lines to the socket
+// in the variable NOTIFY_SOCKET. Without that variable, nothing is sent.
 package sdnotify
 
 import (
@@ -8,29 +8,29 @@ import (
 	"strings"
 )
 
-// Variable names the socket.
+// Variable is the environment variable with the path of the socket.
 const Variable = "NOTIFY_SOCKET"
 
-// What a server tells.
+// The states of a server.
 const (
 	Ready     = "READY=1"
 	Reloading = "RELOADING=1"
 	Stopping  = "STOPPING=1"
 )
 
-// Status is a line for people, as `systemctl status` shows it.
+// Status returns a line for people, which `systemctl status` shows.
 func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\n", " ") }
 
-// Notifier tells one service manager. The zero Notifier tells nobody.
+// Notifier sends reports to one service manager. The zero Notifier sends nothing.
 type Notifier struct{ socket string }
 
-// New returns a notifier for a socket: a path, or a name in the abstract
-// namespace behind "@"; "" is none.
+// New returns a Notifier for a socket. The socket is a path, or a name in the
+// abstract namespace after "@". With "" the Notifier sends nothing.
 func New(socket string) Notifier { return Notifier{socket} }
 
-// Tell sends lines in one datagram. A server goes on without a manager that
-// does not listen, so most callers drop the error.
-func (n Notifier) Tell(lines ...string) error {
+// Notify sends lines in one datagram. A server can run without a manager that
+// listens, so most callers drop the error.
+func (n Notifier) Notify(lines ...string) error {
 	if n.socket == "" {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-func TestOneDatagramHasAllLines(t *testing.T) {
+func TestNotifySendsAllLinesInOneDatagram(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "n") // short: a socket's path has a bound
+	dir, err := os.MkdirTemp("", "n") // short, because the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,7 +22,8 @@ func TestOneDatagramHasAllLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := New(path).Tell(Ready, Status("serves\nwell")); err != nil {
+
+	if err := New(path).Notify(Ready, Status("serves\nwell")); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, 100)
@@ -32,12 +33,12 @@ func TestOneDatagramHasAllLines(t *testing.T) {
 	}
 }
 
-func TestWithoutAManagerNobodyIsTold(t *testing.T) {
+func TestNotifyWithoutManager(t *testing.T) {
 	t.Parallel()
-	if err := New("").Tell(Ready); err != nil {
+	if err := New("").Notify(Ready); err != nil {
 		t.Error(err)
 	}
-	if err := New(filepath.Join(t.TempDir(), "none")).Tell(Ready); err == nil {
-		t.Error("a socket that is not there is no error")
+	if err := New(filepath.Join(t.TempDir(), "none")).Notify(Ready); err == nil {
+		t.Error("no error for a socket that does not exist")
 	}
 }

@@ -1,25 +1,24 @@
-// Package top is the live view of queues behind `duly top`.
+// Package top is the live view of queues for `duly top`.
 //
-// It asks an engine for the stats of every queue, again and again ([Sampler]),
-// makes rates of the differences of counters ([Model]), and draws a table of as
-// many rows as the terminal has ([Model.View]). Nothing of it needs more than the
-// contract's Queues and Stats, so it works over every URL; where the engine is a
-// [duly.Surveyor] a thousand queues are one request.
+// A [Sampler] reads the stats of all queues from an engine. A [Model] computes rates from
+// the counters of two samples, and [Model.View] draws a table with as many rows as the
+// terminal has. The package needs only Queues and Stats of the contract, so it works with
+// every URL. If the engine is a [duly.Surveyor], a thousand queues take one request.
 //
 // # Rates
 //
-// A rate is what a counter has grown by between two samples, divided by the time
-// between them on this machine. The first sample has none. A counter that has
-// become smaller belongs to a queue that was destroyed and made again: its rate is
-// not known until the next sample. While the view is frozen nothing is asked, and
-// the first sample after it has that time in its rates.
+// A rate is the difference of a counter between two samples, divided by the time between
+// them on this machine. The first sample has no rates. If a counter has become smaller,
+// the queue was destroyed and created again, and its rates are not known until the next
+// sample. While the view is frozen it takes no samples. The rates of the first sample
+// after that cover the whole time.
 //
 // # The terminal
 //
-// The view takes the terminal's second screen, in raw mode, and gives both back
-// whatever ends it. It is drawn from the top, each line cleared to its end, so
-// nothing flickers; a line is cut at the terminal's width, and columns that have
-// no room are left out, the least important first. What the engine logs meanwhile
-// would be written over it, so it comes by [Live.Log]: the newest line stands above
-// the table until the next key.
+// The view uses the terminal's alternate screen in raw mode, and restores both when it
+// ends. It draws from the top and clears each line to its end, so nothing flickers. It
+// truncates lines to the width of the terminal, and leaves out columns that do not fit,
+// the least important ones first. The log of the engine would overwrite the view, so it
+// comes through [LiveView.Log]: the view shows the newest line above the table until the
+// next key.
 package top

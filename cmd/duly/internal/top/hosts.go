@@ -8,45 +8,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/wire"
 )
-
-// HostLine is one host of HTTP push as a machine reads it.
-type HostLine struct {
-	Host string `json:"host"`
-	// State is open, closed or probing.
-	State string `json:"state"`
-	// Closed is how long the closure still lasts.
-	Closed   string `json:"closed,omitempty"`
-	Limit    int    `json:"limit"`
-	InFlight int    `json:"in_flight"`
-	HeldBack int    `json:"held_back"`
-	Usual    string `json:"usual,omitempty"`
-}
-
-// HostLines returns the hosts in their order.
-func (m *Model) HostLines() (lines []HostLine) {
-	for _, h := range m.hosts() {
-		line := HostLine{Host: h.Host, State: hostState(&h), Limit: h.Limit, InFlight: h.InFlight, HeldBack: h.HeldBack}
-		if h.Closed > 0 {
-			line.Closed = duly.FormatDuration(h.Closed)
-		}
-		if h.Usual > 0 {
-			line.Usual = duly.FormatDuration(h.Usual)
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
 
 // hosts returns the hosts of the last sample: those that are not open first, then
 // those with the most jobs held back.
 func (m *Model) hosts() []wire.PushHost {
-	if m.last == nil {
+	if m.current == nil {
 		return nil
 	}
-	hosts := slices.Clone(m.last.Hosts)
+	hosts := slices.Clone(m.current.Hosts)
 	slices.SortStableFunc(hosts, func(a, b wire.PushHost) int {
 		if a.Open != b.Open {
 			if b.Open {
@@ -69,28 +40,30 @@ func hostState(h *wire.PushHost) string {
 	return "probing"
 }
 
-// hostTable returns the hosts as a table of at most so many lines, or nothing.
-func (m *Model) hostTable(w *Words, width, most int) []string {
+// hostTable returns the hosts as a table of at most maxLines lines, nil if there are none.
+func (m *Model) hostTable(f *Format, width, maxLines int) []string {
 	hosts := m.hosts()
-	if len(hosts) == 0 || most < 2 {
+	if len(hosts) == 0 || maxLines < 2 {
 		return nil
 	}
 	rows := [][]string{{"HOST", "STATE", "LIMIT", "IN FLIGHT", "HELD BACK", "USUAL"}}
-	left := 0
-	if len(hosts) > most-1 {
-		left = len(hosts) - (most - 2)
-		hosts = hosts[:most-2]
+	omitted := 0
+	if len(hosts) > maxLines-1 { // the last line has the number of further hosts
+		omitted = len(hosts) - (maxLines - 2)
+		hosts = hosts[:maxLines-2]
 	}
 	for i := range hosts {
 		h := &hosts[i]
 		state, usual := hostState(h), ""
 		if h.Closed > 0 {
-			state += " " + w.Span(h.Closed)
+			state += " " + f.Duration(h.Closed)
 		}
 		if h.Usual > 0 {
-			usual = w.Span(h.Usual)
+			usual = f.Duration(h.Usual)
 		}
-		rows = append(rows, []string{w.Safe(h.Host), state, strconv.Itoa(h.Limit), strconv.Itoa(h.InFlight), w.Count(int64(h.HeldBack)), usual})
+		rows = append(rows, []string{
+			f.Safe(h.Host), state, strconv.Itoa(h.Limit), strconv.Itoa(h.InFlight), f.Count(int64(h.HeldBack)), usual,
+		})
 	}
 
 	widths := make([]int, len(rows[0]))
@@ -99,6 +72,7 @@ func (m *Model) hostTable(w *Words, width, most int) []string {
 			widths[i] = max(widths[i], utf8.RuneCountInString(text))
 		}
 	}
+
 	var lines []string
 	for n, row := range rows {
 		style := plain
@@ -107,16 +81,16 @@ func (m *Model) hostTable(w *Words, width, most int) []string {
 		} else if !hosts[n-1].Open {
 			style = red
 		}
-		lines = append(lines, w.write(width, span{style, padded(row, widths)}))
+		lines = append(lines, f.line(width, span{style, padRow(row, widths)}))
 	}
-	if left > 0 {
-		lines = append(lines, w.write(width, span{dim, fmt.Sprintf("… %s more hosts", w.Count(int64(left)))}))
+	if omitted > 0 {
+		lines = append(lines, f.line(width, span{dim, fmt.Sprintf("… %s more hosts", f.Count(int64(omitted)))}))
 	}
 	return lines
 }
 
-// padded joins the cells of a row: texts to the left, numbers to the right.
-func padded(row []string, widths []int) string {
+// padRow joins the cells of a row. It aligns texts to the left and numbers to the right.
+func padRow(row []string, widths []int) string {
 	var b strings.Builder
 	for i, text := range row {
 		space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(text))

@@ -9,51 +9,51 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Model is what is seen, and how. Its methods are for one goroutine.
+// Model is the state of the view. Its methods are not safe for concurrent use.
 type Model struct {
-	// Title stands above: what is looked at, without a secret.
+	// Title is the first line: the engine and the namespace, without secrets.
 	Title string
 	// Interval is the time between two samples.
 	Interval time.Duration
 
-	last, before *Sample
-	err          error // of the last try to take a sample
-	said         string
-	frozen       bool   // no more samples are taken
-	typing       bool   // the filter is being typed
-	filter       string // part of a name
-	sort         int    // into columns
-	reverse      bool
-	offset       int // of the first row that is shown
+	current, previous *Sample
+	err               error  // of the last attempt to take a sample
+	message           string // shown until the next key
+	frozen            bool   // no samples are taken
+	typing            bool   // the user types the filter
+	filter            string // part of a name
+	sort              int    // index of the column to sort by
+	reverse           bool
+	offset            int // of the first visible row
 }
 
-// NewModel returns a Model that has seen nothing yet.
+// NewModel returns a Model without a sample.
 func NewModel(title string, interval time.Duration) *Model {
 	return &Model{Title: title, Interval: interval}
 }
 
-// See takes a sample, or the error with which there is none.
-func (m *Model) See(s *Sample, err error) {
+// Add adds a sample, or the error of an attempt to take one.
+func (m *Model) Add(s *Sample, err error) {
 	if m.err = err; err == nil {
-		m.before, m.last = m.last, s
+		m.previous, m.current = m.current, s
 	}
 }
 
-// Say shows a line until the next key.
-func (m *Model) Say(line string) { m.said = line }
+// Show shows a line until the next key.
+func (m *Model) Show(line string) { m.message = line }
 
-// row is one queue as it is shown.
+// row is one row of the table: a queue with its changes since the previous sample.
 type row struct {
 	Queue
-	passed time.Duration // since the sample before; 0: there is none to compare with
-	grown  duly.Counters // by so much
+	elapsed time.Duration // since the previous sample, 0 if the queue is not in it
+	delta   duly.Counters // the growth of the counters
 }
 
-// rate is per second.
-func (r *row) rate(grown int64) float64 { return float64(grown) / r.passed.Seconds() }
+// rate returns the growth per second.
+func (r *row) rate(grown int64) float64 { return float64(grown) / r.elapsed.Seconds() }
 
-// limited reports whether a limit holds ready jobs back: as many are leased as
-// may be, or deliveries come about as fast as the rate allows.
+// limited reports whether a limit holds ready jobs back: the queue has the maximum number
+// of leased jobs, or delivers at almost the maximum rate.
 func (r *row) limited() bool {
 	const nearly = 0.9
 
@@ -61,12 +61,13 @@ func (r *row) limited() bool {
 	if r.Stats.Sizes.Ready == 0 {
 		return false
 	}
+
 	full := t.MaxLeased > 0 && r.Stats.Sizes.Leased >= int64(t.MaxLeased)
-	fast := t.Rate.Limited() && r.passed > 0 && r.rate(r.grown.Delivered) >= nearly*t.Rate.PerSecond
+	fast := t.Rate.Limited() && r.elapsed > 0 && r.rate(r.delta.Delivered) >= nearly*t.Rate.PerSecond
 	return full || fast
 }
 
-// mark is shown behind the name of a queue whose ready jobs are held back.
+// mark returns the mark after the name of a queue that holds ready jobs back.
 func (r *row) mark() string {
 	switch {
 	case r.Throttle.Paused:
@@ -77,25 +78,26 @@ func (r *row) mark() string {
 	return ""
 }
 
-// rows are those that are shown, in their order.
+// rows returns the rows that match the filter, in the order of the view.
 func (m *Model) rows() []row {
-	if m.last == nil {
+	if m.current == nil {
 		return nil
 	}
-	old := map[string]*duly.Stats{}
-	if m.before != nil {
-		for i := range m.before.Queues {
-			old[m.before.Queues[i].Name] = &m.before.Queues[i].Stats
+	previous := map[string]*duly.Stats{}
+	if m.previous != nil {
+		for i := range m.previous.Queues {
+			previous[m.previous.Queues[i].Name] = &m.previous.Queues[i].Stats
 		}
 	}
+
 	var rows []row
-	for _, q := range m.last.Queues {
+	for _, q := range m.current.Queues {
 		if !strings.Contains(strings.ToLower(q.Name), strings.ToLower(m.filter)) {
 			continue
 		}
 		r := row{Queue: q}
-		if before := old[q.Name]; before != nil && q.Stats.Counters.Pushed >= before.Counters.Pushed {
-			r.compare(&before.Counters, m.last.At-m.before.At)
+		if before := previous[q.Name]; before != nil && q.Stats.Counters.Pushed >= before.Counters.Pushed {
+			r.compare(&before.Counters, m.current.At-m.previous.At)
 		}
 		rows = append(rows, r)
 	}
@@ -103,37 +105,36 @@ func (m *Model) rows() []row {
 	return rows
 }
 
-// compare tells what has happened since. Counters that have become smaller are
-// those of another queue of the same name.
-func (r *row) compare(before *duly.Counters, passed time.Duration) {
+// compare sets the growth since the previous sample. If a counter has become smaller, the
+// queue was created again, so compare sets nothing.
+func (r *row) compare(before *duly.Counters, elapsed time.Duration) {
 	now := &r.Stats.Counters
 	g := duly.Counters{
 		Pushed: now.Pushed - before.Pushed, Delivered: now.Delivered - before.Delivered, Acked: now.Acked - before.Acked,
 		Failed: now.Failed - before.Failed, Stalled: now.Stalled - before.Stalled, Dead: now.Dead - before.Dead,
 	}
-	if passed > 0 && min(g.Pushed, g.Delivered, g.Acked, g.Failed, g.Stalled, g.Dead) >= 0 {
-		r.passed, r.grown = passed, g
+	if elapsed > 0 && min(g.Pushed, g.Delivered, g.Acked, g.Failed, g.Stalled, g.Dead) >= 0 {
+		r.elapsed, r.delta = elapsed, g
 	}
 }
 
-// order is by the column that was chosen, numbers from the largest; then by
-// name.
+// order compares two rows by the selected column, large numbers first, and then by name.
 func (m *Model) order(a, b row) int {
 	c := &columns[m.sort]
-	way := 0
+	result := 0
 	if c.number != nil {
-		way = cmp.Compare(c.number(&b), c.number(&a))
+		result = cmp.Compare(c.number(&b), c.number(&a))
 	} else {
-		way = strings.Compare(a.Name, b.Name)
+		result = strings.Compare(a.Name, b.Name)
 	}
 	if m.reverse {
-		way = -way
+		result = -result
 	}
-	return cmp.Or(way, strings.Compare(a.Name, b.Name))
+	return cmp.Or(result, strings.Compare(a.Name, b.Name))
 }
 
-// total sums the rows.
-func total(rows []row) row {
+// sumRows returns the sum of all rows.
+func sumRows(rows []row) row {
 	t := row{Queue: Queue{Name: "all"}}
 	for i := range rows {
 		r := &rows[i]
@@ -141,28 +142,28 @@ func total(rows []row) row {
 			*t.Stats.Sizes.Of(state) += *r.Stats.Sizes.Of(state)
 		}
 		t.Stats.OldestReady = max(t.Stats.OldestReady, r.Stats.OldestReady)
-		t.passed = max(t.passed, r.passed)
-		t.grown.Pushed += r.grown.Pushed
-		t.grown.Delivered += r.grown.Delivered
-		t.grown.Acked += r.grown.Acked
-		t.grown.Failed += r.grown.Failed
-		t.grown.Stalled += r.grown.Stalled
-		t.grown.Dead += r.grown.Dead
+		t.elapsed = max(t.elapsed, r.elapsed)
+		t.delta.Pushed += r.delta.Pushed
+		t.delta.Delivered += r.delta.Delivered
+		t.delta.Acked += r.delta.Acked
+		t.delta.Failed += r.delta.Failed
+		t.delta.Stalled += r.delta.Stalled
+		t.delta.Dead += r.delta.Dead
 	}
 	return t
 }
 
-// Command is what a key asks of whoever runs the view.
+// Command is the result of a key for the caller of HandleKey.
 type Command int
 
 // The commands.
 const (
-	Nothing Command = iota // but draw
+	Nothing Command = iota // only draw
 	Quit
 	Refresh // take a sample now
 )
 
-// The keys that are no characters.
+// The keys that are not characters.
 const (
 	keyCtrlC     = "\x03"
 	keyEscape    = "\x1b"
@@ -175,16 +176,17 @@ const (
 	keyLeft      = "\x1b[D"
 )
 
-// Key heeds a key.
-func (m *Model) Key(key string) Command {
+// HandleKey handles a key.
+func (m *Model) HandleKey(key string) Command {
 	if key == keyCtrlC {
 		return Quit
 	}
-	m.said = ""
+	m.message = ""
 	if m.typing {
 		m.typeFilter(key)
 		return Nothing
 	}
+
 	switch key {
 	case "q", "Q":
 		return Quit
@@ -207,9 +209,9 @@ func (m *Model) Key(key string) Command {
 	case "k", keyUp:
 		m.offset--
 	case keyPageDown:
-		m.offset += page
+		m.offset += pageSize
 	case keyPageUp:
-		m.offset -= page
+		m.offset -= pageSize
 	default:
 		for i := range columns {
 			if columns[i].key == key {
@@ -220,10 +222,10 @@ func (m *Model) Key(key string) Command {
 	return Nothing
 }
 
-// page is how far a page key goes.
-const page = 10
+// pageSize is the number of rows that a page key scrolls.
+const pageSize = 10
 
-// typeFilter heeds a key while the filter is typed.
+// typeFilter handles a key while the user types the filter.
 func (m *Model) typeFilter(key string) {
 	switch {
 	case key == "\r" || key == "\n":
@@ -240,5 +242,5 @@ func (m *Model) typeFilter(key string) {
 	m.offset = 0
 }
 
-// Frozen reports whether the view stays as it is: no more samples are taken.
+// Frozen reports whether the view is frozen, so that no samples are taken.
 func (m *Model) Frozen() bool { return m.frozen }

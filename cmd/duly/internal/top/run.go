@@ -11,40 +11,40 @@ import (
 // Terminal is a screen with a keyboard.
 type Terminal interface {
 	io.Writer
-	// Size is that of the screen, in characters.
+	// Size returns the size of the screen, in characters.
 	Size() (width, height int)
-	// Raw lets the keyboard bring every key at once and show none. restore
-	// gives it back as it was; it may be called twice.
+	// Raw sets raw mode: every key is sent at once and not shown. restore restores the
+	// mode. It may be called twice.
 	Raw() (restore func(), err error)
-	// Keys brings what is typed, piece by piece, until there is no more.
+	// Keys returns a channel that receives the typed text, until the input ends.
 	Keys() <-chan string
 }
 
-// Live is a view that goes on until somebody ends it.
-type Live struct {
+// LiveView is a view that is refreshed until the user quits.
+type LiveView struct {
 	Model    *Model
 	Sampler  *Sampler
 	Terminal Terminal
-	Words    *Words
+	Format   *Format
 	Clock    clock.Clock
-	// Log, if set, brings what is to be shown beside the queues, a line each.
+	// Log, if set, sends lines to show above the table.
 	Log <-chan string
 }
 
-// What is sent to the terminal beside the lines.
+// The escape sequences that the view sends to the terminal.
 const (
-	enterScreen = "\x1b[?1049h\x1b[?25l" // the second screen, without a cursor
+	enterScreen = "\x1b[?1049h\x1b[?25l" // the alternate screen, without a cursor
 	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	// A line is cleared before it is written: behind one that is as wide as the
-	// screen, terminals take the last character for what is to be cleared.
-	firstLine = "\x1b[H\x1b[K"
-	nextLine  = "\r\n\x1b[K"
-	drawn     = "\x1b[m"
+	// Each line is cleared before it is written. Clearing after a line that is as wide as
+	// the screen would erase its last character in some terminals.
+	clearFirst = "\x1b[H\x1b[K"
+	clearNext  = "\r\n\x1b[K"
+	resetStyle = "\x1b[m"
 )
 
-// Enter takes the terminal. leave gives it back as it was, and may be called
-// twice, also while Run runs.
-func (l *Live) Enter() (leave func(), err error) {
+// Enter switches to the alternate screen and raw mode. leave restores both. It may be
+// called twice, also while Run runs.
+func (l *LiveView) Enter() (leave func(), err error) {
 	restore, err := l.Terminal.Raw()
 	if err != nil {
 		return nil, err
@@ -59,30 +59,33 @@ func (l *Live) Enter() (leave func(), err error) {
 	}, nil
 }
 
-// taken is a sample, or why there is none.
-type taken struct {
+// sampleResult is the result of taking a sample.
+type sampleResult struct {
 	sample *Sample
 	err    error
 }
 
-// Run shows the view until ctx ends, the keyboard does, or somebody quits. The
-// terminal is entered; first is the first sample.
-func (l *Live) Run(ctx context.Context, first *Sample) error {
+// Run shows the view until ctx ends, the input ends, or the user quits. The caller has
+// called Enter and taken the first sample.
+func (l *LiveView) Run(ctx context.Context, first *Sample) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	l.Model.See(first, nil)
-	keys := l.Terminal.Keys()
-	samples := make(chan taken, 1)
-	under := false // a sample is under way
+
+	samples := make(chan sampleResult, 1)
+	sampling := false
 	take := func() {
-		if !under {
-			under = true
-			go func() {
-				s, err := l.Sampler.Take(ctx)
-				samples <- taken{s, err}
-			}()
+		if sampling {
+			return
 		}
+		sampling = true
+		go func() {
+			s, err := l.Sampler.Take(ctx)
+			samples <- sampleResult{s, err}
+		}()
 	}
+
+	l.Model.Add(first, nil)
+	keys := l.Terminal.Keys()
 	timer := l.Clock.NewTimer(l.Model.Interval)
 	defer timer.Stop()
 	for {
@@ -92,23 +95,15 @@ func (l *Live) Run(ctx context.Context, first *Sample) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case text, more := <-keys:
-			if !more {
+		case text, ok := <-keys:
+			if !ok || l.handleKeys(text, take) == Quit {
 				return nil
 			}
-			for _, key := range split(text) {
-				switch l.Model.Key(key) {
-				case Quit:
-					return nil
-				case Refresh:
-					take()
-				}
-			}
 		case line := <-l.Log:
-			l.Model.Say(line)
-		case s := <-samples:
-			under = false
-			l.Model.See(s.sample, s.err)
+			l.Model.Show(line)
+		case result := <-samples:
+			sampling = false
+			l.Model.Add(result.sample, result.err)
 			timer.Reset(l.Model.Interval)
 		case <-timer.C:
 			if l.Model.Frozen() {
@@ -120,16 +115,29 @@ func (l *Live) Run(ctx context.Context, first *Sample) error {
 	}
 }
 
-// draw writes the whole view at once.
-func (l *Live) draw() error {
+// handleKeys handles typed text. It returns Quit if the user quits.
+func (l *LiveView) handleKeys(text string, refresh func()) Command {
+	for _, key := range splitKeys(text) {
+		switch l.Model.HandleKey(key) {
+		case Quit:
+			return Quit
+		case Refresh:
+			refresh()
+		}
+	}
+	return Nothing
+}
+
+// draw draws the whole view with one write.
+func (l *LiveView) draw() error {
 	width, height := l.Terminal.Size()
-	lines := l.Model.View(l.Words, width, height)
-	_, err := io.WriteString(l.Terminal, firstLine+strings.Join(lines, nextLine)+drawn)
+	lines := l.Model.View(l.Format, width, height)
+	_, err := io.WriteString(l.Terminal, clearFirst+strings.Join(lines, clearNext)+resetStyle)
 	return err
 }
 
-// split takes what has come from a keyboard apart into keys.
-func split(text string) (keys []string) {
+// splitKeys splits typed text into keys.
+func splitKeys(text string) (keys []string) {
 	for len(text) > 0 {
 		n := 1
 		if strings.HasPrefix(text, "\x1b[") || strings.HasPrefix(text, "\x1bO") {
@@ -139,7 +147,8 @@ func split(text string) (keys []string) {
 			}
 			n = min(n+1, len(text))
 		}
-		keys = append(keys, strings.Replace(text[:n], "\x1bO", "\x1b[", 1)) // arrows have two forms
+		// Terminals send one of two sequences for an arrow.
+		keys = append(keys, strings.Replace(text[:n], "\x1bO", "\x1b[", 1))
 		text = text[n:]
 	}
 	return keys

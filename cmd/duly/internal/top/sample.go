@@ -13,30 +13,29 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// Sampler asks an engine for the stats of a namespace's queues.
+// Sampler reads the stats of a namespace's queues from an engine.
 type Sampler struct {
 	Engine    duly.Inspector
 	Namespace string
 	Clock     clock.Clock
-	// Filter, if set, chooses the queues that are asked about, one by one. Nil:
-	// the engine is asked about all of them together.
+	// Filter, if set, selects queues, which are read one by one. If it is nil, all queues
+	// are read together.
 	Filter func(queue string) bool
-	// Groups are asked about beside the queues that Filter chooses: the list of queues
-	// lacks them. One that does not exist is left out.
+	// Groups are read in addition to the queues of Filter, because the list of queues does
+	// not contain groups. Groups that do not exist are left out.
 	Groups []string
-	// Hosts, if set, returns the hosts that a server sends the jobs of push queues to.
+	// Hosts, if set, returns the hosts to which a server sends the jobs of push queues.
 	Hosts func(ctx context.Context) ([]wire.PushHost, error)
 }
 
-// Sample is what the queues were at one moment.
+// Sample holds the stats of queues at one time.
 type Sample struct {
 	At     time.Duration // monotonic
 	Queues []Queue       // by name
 	Hosts  []wire.PushHost
-	// Untold is why some queues are lacking, and Lacking how many; nil and 0
-	// where none is.
-	Untold  error
-	Lacking int
+	// Failed has the errors of queues that could not be read. Missing is their number.
+	Failed  error
+	Missing int
 }
 
 // Queue is one queue of a sample.
@@ -46,24 +45,24 @@ type Queue struct {
 	Throttle duly.Throttle
 }
 
-// atOnce is how many queues are asked about at a time.
-const atOnce = 8
+// concurrency is the number of queues that are read concurrently.
+const concurrency = 8
 
-// Take asks about the queues. One that can't be told of takes no other with it;
-// where none can be told of, that is the error.
+// Take takes a sample. It leaves out queues that fail. It returns an error if all fail.
 func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
-	take := s.survey
+	read := s.readAll
 	if s.Filter != nil {
-		take = s.ask
+		read = s.readEach
 	}
 	sample := &Sample{}
-	if err := take(ctx, sample); err != nil {
+	if err := read(ctx, sample); err != nil {
 		return nil, err
 	}
-	if len(sample.Queues) == 0 && sample.Untold != nil {
-		return nil, sample.Untold
+	if len(sample.Queues) == 0 && sample.Failed != nil {
+		return nil, sample.Failed
 	}
-	if err := s.hosts(ctx, sample); err != nil {
+
+	if err := s.readHosts(ctx, sample); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(sample.Queues, func(a, b Queue) int { return strings.Compare(a.Name, b.Name) })
@@ -71,9 +70,9 @@ func (s *Sampler) Take(ctx context.Context) (*Sample, error) {
 	return sample, nil
 }
 
-// hosts adds the hosts of HTTP push. A server may have none, or may not show them to
-// this caller.
-func (s *Sampler) hosts(ctx context.Context, into *Sample) error {
+// readHosts adds the hosts of HTTP push. A server may have none, or the token may not have
+// the right to list them.
+func (s *Sampler) readHosts(ctx context.Context, into *Sample) error {
 	if s.Hosts == nil {
 		return nil
 	}
@@ -91,21 +90,21 @@ func (s *Sample) Has(name string) bool {
 	return slices.ContainsFunc(s.Queues, func(q Queue) bool { return q.Name == name })
 }
 
-// add takes a queue, or why it can't be told of.
+// add adds a queue, or its error.
 func (s *Sample) add(q *duly.QueueStats) {
 	if q.Err != nil {
-		s.Lacking++
-		s.Untold = errors.Join(s.Untold, q.Err)
+		s.Missing++
+		s.Failed = errors.Join(s.Failed, q.Err)
 		return
 	}
 	s.Queues = append(s.Queues, Queue{q.Name, q.Stats, q.Throttle})
 }
 
-// survey is all queues with their stats.
-func (s *Sampler) survey(ctx context.Context, into *Sample) error {
-	all := duly.SurveyorOf(s.Engine)
+// readAll reads all queues.
+func (s *Sampler) readAll(ctx context.Context, into *Sample) error {
+	surveyor := duly.SurveyorOf(s.Engine)
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
-		page, err := all.Survey(ctx, s.Namespace, p)
+		page, err := surveyor.Survey(ctx, s.Namespace, p)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -121,8 +120,8 @@ func (s *Sampler) survey(ctx context.Context, into *Sample) error {
 	}
 }
 
-// chosen names the queues that the filter chooses, and the groups.
-func (s *Sampler) chosen(ctx context.Context) (chosen []string, err error) {
+// selected returns the names of the queues that the filter selects, and of the groups.
+func (s *Sampler) selected(ctx context.Context) (selected []string, err error) {
 	for p := (duly.PageParams{Limit: duly.MaxBatch}); ; {
 		names, err := s.Engine.Queues(ctx, s.Namespace, p)
 		if err != nil {
@@ -130,32 +129,34 @@ func (s *Sampler) chosen(ctx context.Context) (chosen []string, err error) {
 		}
 		for _, name := range names.Names {
 			if s.Filter(name) {
-				chosen = append(chosen, name)
+				selected = append(selected, name)
 			}
 		}
 		if p.Cursor = names.Next; p.Cursor == "" {
-			return append(chosen, s.Groups...), nil
+			return append(selected, s.Groups...), nil
 		}
 	}
 }
 
-// ask is the chosen queues with their stats, a few asked about at once.
-func (s *Sampler) ask(ctx context.Context, into *Sample) error {
-	names, err := s.chosen(ctx)
+// readEach reads the selected queues, a few concurrently.
+func (s *Sampler) readEach(ctx context.Context, into *Sample) error {
+	names, err := s.selected(ctx)
 	if err != nil {
 		return err
 	}
+
 	queues := make([]duly.QueueStats, len(names))
-	slots := make(chan struct{}, atOnce)
-	var asking sync.WaitGroup
+	slots := make(chan struct{}, concurrency)
+	var wg sync.WaitGroup
 	for i, name := range names {
 		slots <- struct{}{}
-		asking.Go(func() {
+		wg.Go(func() {
 			queues[i] = duly.ReadQueueStats(ctx, s.Engine, duly.QueueRef{Namespace: s.Namespace, Name: name})
 			<-slots
 		})
 	}
-	asking.Wait()
+	wg.Wait()
+
 	for i := range queues {
 		if !errors.Is(queues[i].Err, duly.ErrNotFound) {
 			into.add(&queues[i])

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// fakeTerminal is a screen in memory, which knows the sequences that the view
-// sends and fails on any other.
+// fakeTerminal is a terminal in memory. It fails the test on any escape sequence that it
+// does not know.
 type fakeTerminal struct {
 	t             *testing.T
 	width, height int
@@ -17,14 +17,17 @@ type fakeTerminal struct {
 	mu      sync.Mutex
 	lines   []string
 	raw     bool
-	second  bool // screen
-	hidden  bool // cursor
+	second  bool // the alternate screen is shown
+	hidden  bool // the cursor is hidden
 	drawn   int
 	changed chan struct{} // closed at the next drawing
 }
 
 func newTerminal(t *testing.T, width, height int) *fakeTerminal {
-	return &fakeTerminal{t: t, width: width, height: height, keys: make(chan string), lines: make([]string, height), changed: make(chan struct{})}
+	return &fakeTerminal{
+		t: t, width: width, height: height, keys: make(chan string), lines: make([]string, height),
+		changed: make(chan struct{}),
+	}
 }
 
 // Size implements Terminal.
@@ -51,33 +54,11 @@ func (f *fakeTerminal) Write(b []byte) (int, error) {
 	defer f.mu.Unlock()
 	x, y := 0, 0
 	for text := string(b); text != ""; {
-		var known bool
-		for _, s := range []struct {
-			text string
-			do   func()
-		}{
-			{"\x1b[?1049h", func() { f.second = true }}, {"\x1b[?1049l", func() { f.second = false }},
-			{"\x1b[?25l", func() { f.hidden = true }}, {"\x1b[?25h", func() { f.hidden = false }},
-			{"\x1b[H", func() { x, y = 0, 0 }},
-			{"\x1b[K", func() { f.lines[y] = string([]rune(f.lines[y])[:min(x, f.width-1, len([]rune(f.lines[y])))]) }},
-			{"\x1b[m", func() { f.drawn++; close(f.changed); f.changed = make(chan struct{}) }},
-			{"\r\n", func() {
-				if x, y = 0, y+1; y >= f.height {
-					f.t.Errorf("the screen scrolls")
-					y = f.height - 1
-				}
-			}},
-			{"\x1b[0m", func() {}}, {"\x1b[1m", func() {}}, {"\x1b[2m", func() {}}, {"\x1b[7m", func() {}}, {"\x1b[31m", func() {}}, {"\x1b[33m", func() {}},
-		} {
-			if rest, ok := strings.CutPrefix(text, s.text); ok {
-				s.do()
-				text, known = rest, true
-				break
-			}
-		}
-		if known {
+		if rest, ok := f.sequence(text, &x, &y); ok {
+			text = rest
 			continue
 		}
+
 		r := []rune(text)[0]
 		if r < ' ' {
 			f.t.Errorf("the screen is sent %q", text[:min(len(text), 10)])
@@ -96,7 +77,40 @@ func (f *fakeTerminal) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// until waits for a screen.
+// sequence executes the escape sequence at the beginning of a text.
+func (f *fakeTerminal) sequence(text string, x, y *int) (rest string, ok bool) {
+	for _, s := range []struct {
+		text string
+		do   func()
+	}{
+		{"\x1b[?1049h", func() { f.second = true }},
+		{"\x1b[?1049l", func() { f.second = false }},
+		{"\x1b[?25l", func() { f.hidden = true }},
+		{"\x1b[?25h", func() { f.hidden = false }},
+		{"\x1b[H", func() { *x, *y = 0, 0 }},
+		{"\x1b[K", func() {
+			line := []rune(f.lines[*y])
+			f.lines[*y] = string(line[:min(*x, f.width-1, len(line))])
+		}},
+		{"\x1b[m", func() { f.drawn++; close(f.changed); f.changed = make(chan struct{}) }},
+		{"\r\n", func() {
+			if *x, *y = 0, *y+1; *y >= f.height {
+				f.t.Errorf("the screen scrolls")
+				*y = f.height - 1
+			}
+		}},
+		{"\x1b[0m", func() {}}, {"\x1b[1m", func() {}}, {"\x1b[2m", func() {}}, {"\x1b[7m", func() {}},
+		{"\x1b[31m", func() {}}, {"\x1b[33m", func() {}},
+	} {
+		if rest, ok := strings.CutPrefix(text, s.text); ok {
+			s.do()
+			return rest, true
+		}
+	}
+	return text, false
+}
+
+// until waits until the screen satisfies a condition.
 func (f *fakeTerminal) until(what string, is func(screen string) bool) {
 	f.t.Helper()
 	limit := time.NewTimer(20 * time.Second)

@@ -19,40 +19,50 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-var words = &Words{
-	Count: func(n int64) string { return strconv.FormatInt(n, 10) }, Span: func(d time.Duration) string { return d.String() },
-	Safe: func(s string) string { return strings.ReplaceAll(s, "\x1b", "?") },
+var format = &Format{
+	Count:    func(n int64) string { return strconv.FormatInt(n, 10) },
+	Duration: func(d time.Duration) string { return d.String() },
+	Safe:     func(s string) string { return strings.ReplaceAll(s, "\x1b", "?") },
 }
 
-// stats are those of a queue of whose counters n is the measure.
+// stats returns stats whose numbers grow with n.
 func stats(n int64) duly.Stats {
 	return duly.Stats{
-		Sizes:       duly.Sizes{Ready: n % 100, Delayed: 2 * n, Leased: n % 7, Blocked: n % 2, Dead: n % 3, Done: 1},
-		Counters:    duly.Counters{Pushed: 10 * n, Delivered: 8 * n, Acked: 6 * n, Failed: 2 * n, Stalled: n / 50, Dead: n % 3},
+		Sizes: duly.Sizes{Ready: n % 100, Delayed: 2 * n, Leased: n % 7, Blocked: n % 2, Dead: n % 3, Done: 1},
+		Counters: duly.Counters{
+			Pushed: 10 * n, Delivered: 8 * n, Acked: 6 * n, Failed: 2 * n, Stalled: n / 50, Dead: n % 3,
+		},
 		OldestReady: time.Duration(n) * time.Second,
 	}
 }
 
-// seen is a model that has seen two samples, 2 s apart.
-func seen() *Model {
+// sampled returns a model with two samples, 2 s apart.
+func sampled() *Model {
 	m := NewModel("sqlite:duly.db  namespace default", 2*time.Second)
-	first := &Sample{At: time.Second, Queues: []Queue{{Name: "emails", Stats: stats(100)}, {Name: "gone", Stats: stats(7)}, {Name: "invoices", Stats: stats(3)}, {Name: "made-anew", Stats: stats(50)}}}
-	second := &Sample{At: 3 * time.Second, Queues: []Queue{
-		{Name: "emails", Stats: stats(161)}, {Name: "invoices", Stats: stats(3)}, {Name: "made-anew", Stats: stats(1)}, {Name: "new", Stats: stats(2)}, {Name: "thumbnails-of-pictures-that-are-very-large", Stats: duly.Stats{}},
-	}}
-	m.See(first, nil)
-	m.See(second, nil)
+	m.Add(&Sample{At: time.Second, Queues: []Queue{
+		{Name: "emails", Stats: stats(100)},
+		{Name: "gone", Stats: stats(7)},
+		{Name: "invoices", Stats: stats(3)},
+		{Name: "recreated", Stats: stats(50)},
+	}}, nil)
+	m.Add(&Sample{At: 3 * time.Second, Queues: []Queue{
+		{Name: "emails", Stats: stats(161)},
+		{Name: "invoices", Stats: stats(3)},
+		{Name: "recreated", Stats: stats(1)},
+		{Name: "new", Stats: stats(2)},
+		{Name: "thumbnails-of-pictures-that-are-very-large", Stats: duly.Stats{}},
+	}}, nil)
 	return m
 }
 
-// C15.18: what the view shows, on screens of every size.
-func TestTheViewFitsTheScreen(t *testing.T) {
+// C15.18: the view fits screens of every size.
+func TestViewFitsScreen(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
 	for _, size := range [][2]int{{140, 12}, {100, 10}, {80, 10}, {50, 10}, {24, 8}, {80, 6}, {10, 3}, {1, 1}, {0, 0}} {
-		lines := seen().View(words, size[0], size[1])
+		lines := sampled().View(format, size[0], size[1])
 		fmt.Fprintf(&b, "--- %d x %d\n%s\n", size[0], size[1], strings.Join(lines, "\n"))
 		if len(lines) > size[1] {
 			t.Errorf("%d lines on a screen of %d", len(lines), size[1])
@@ -66,16 +76,17 @@ func TestTheViewFitsTheScreen(t *testing.T) {
 	golden(t, "view", b.String())
 }
 
-// C15.18: what the keys do.
 // Hosts take at most a third of the rows, and the view still fits the screen.
-func TestHostsFitBelowTheQueues(t *testing.T) {
+func TestViewLimitsHosts(t *testing.T) {
 	t.Parallel()
-	m := seen()
+	m := sampled()
 	for i := range 50 {
-		m.last.Hosts = append(m.last.Hosts, wire.PushHost{Host: fmt.Sprintf("https://h%d.example:443", i), Open: i%10 > 0, Limit: 4, HeldBack: i})
+		m.current.Hosts = append(m.current.Hosts, wire.PushHost{
+			Host: fmt.Sprintf("https://h%d.example:443", i), Open: i%10 > 0, Limit: 4, HeldBack: i,
+		})
 	}
 	for _, size := range [][2]int{{120, 40}, {80, 24}, {30, 10}, {10, 5}, {1, 1}} {
-		lines := m.View(words, size[0], size[1])
+		lines := m.View(format, size[0], size[1])
 		hosts := 0
 		for _, line := range lines {
 			if utf8.RuneCountInString(line) > size[0] {
@@ -89,38 +100,43 @@ func TestHostsFitBelowTheQueues(t *testing.T) {
 			t.Errorf("%d x %d: %d lines, %d of hosts", size[0], size[1], len(lines), hosts)
 		}
 	}
-	if text := strings.Join(m.View(words, 120, 40), "\n"); !strings.Contains(text, "https://h40.example") || !strings.Contains(text, "more hosts") {
-		t.Errorf("the hosts that are closed come first, and the rest is counted:\n%s", text)
+	text := strings.Join(m.View(format, 120, 40), "\n")
+	if !strings.Contains(text, "https://h40.example") || !strings.Contains(text, "more hosts") {
+		t.Errorf("the closed hosts are not first, or the others are not counted:\n%s", text)
 	}
 }
 
-func TestKeysSortFilterFreezeAndScroll(t *testing.T) {
+// C15.18: keys sort, filter, freeze and scroll.
+func TestHandleKey(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
-	for _, keys := range []string{"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b", " ", "  ", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?"} {
-		m := seen()
-		for _, key := range split(keys) {
-			if c := m.Key(key); c != Nothing {
-				t.Errorf("%q asks for %d", key, c)
+	for _, keys := range []string{
+		"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b",
+		" ", "  ", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?",
+	} {
+		m := sampled()
+		for _, key := range splitKeys(keys) {
+			if c := m.HandleKey(key); c != Nothing {
+				t.Errorf("%q returns %d", key, c)
 			}
 		}
-		fmt.Fprintf(&b, "--- %q frozen %v\n%s\n", keys, m.Frozen(), strings.Join(m.View(words, 80, 8)[2:], "\n"))
+		fmt.Fprintf(&b, "--- %q frozen %v\n%s\n", keys, m.Frozen(), strings.Join(m.View(format, 80, 8)[2:], "\n"))
 	}
 	golden(t, "keys", b.String())
 	for key, want := range map[string]Command{"q": Quit, "Q": Quit, "\x03": Quit, "\r": Refresh, "p": Nothing} {
-		if c := seen().Key(key); c != want {
-			t.Errorf("%q asks for %d, want %d", key, c, want)
+		if c := sampled().HandleKey(key); c != want {
+			t.Errorf("%q returns %d, want %d", key, c, want)
 		}
 	}
-	m := seen()
-	m.Key("/")
-	if m.Key("q") != Nothing || m.Key("\x03") != Quit {
-		t.Error("Ctrl-C does not end it while the filter is typed, or q does")
+	m := sampled()
+	m.HandleKey("/")
+	if m.HandleKey("q") != Nothing || m.HandleKey("\x03") != Quit {
+		t.Error("while the filter is typed, Ctrl-C does not quit, or q does")
 	}
 }
 
-// C15.18: a queue whose ready jobs are held back is marked, on narrow screens too.
-func TestHeldQueuesAreMarked(t *testing.T) {
+// C15.18: the view marks queues that hold ready jobs back, also on narrow screens.
+func TestViewMarksPausedAndLimitedQueues(t *testing.T) {
 	t.Parallel()
 	none := duly.Throttle{MaxLeased: duly.None, Rate: duly.Rate{PerSecond: duly.None}}
 	leased, rate, paused := none, none, none
@@ -129,7 +145,9 @@ func TestHeldQueuesAreMarked(t *testing.T) {
 	both.Paused = true
 	at := func(when time.Duration, delivered int64) *Sample {
 		stats := func(ready, leased int64) duly.Stats {
-			return duly.Stats{Sizes: duly.Sizes{Ready: ready, Leased: leased}, Counters: duly.Counters{Delivered: delivered}}
+			return duly.Stats{
+				Sizes: duly.Sizes{Ready: ready, Leased: leased}, Counters: duly.Counters{Delivered: delivered},
+			}
 		}
 		return &Sample{At: when, Queues: []Queue{
 			{"a", stats(1, 1), none}, {"b", stats(0, 0), paused}, {"c", stats(1, 2), both}, {"d", stats(1, 2), leased},
@@ -137,10 +155,10 @@ func TestHeldQueuesAreMarked(t *testing.T) {
 		}}
 	}
 
-	for delivered, fast := range map[int64]string{20: "limited", 17: "free"} { // in 2 s
+	for delivered, atRate := range map[int64]string{20: "limited", 17: "free"} { // in 2 s
 		m := NewModel("here", 2*time.Second)
-		m.See(at(time.Second, 0), nil)
-		m.See(at(3*time.Second, delivered), nil)
+		m.Add(at(time.Second, 0), nil)
+		m.Add(at(3*time.Second, delivered), nil)
 		var got []string
 		for _, line := range m.Lines() {
 			state := "free"
@@ -151,31 +169,33 @@ func TestHeldQueuesAreMarked(t *testing.T) {
 			}
 			got = append(got, state)
 			for _, width := range []int{140, 40} {
-				held := strings.Contains(strings.Join(m.View(words, width, 20), "\n"), line.Name+" ["+state+"]")
-				if held != (state != "free") {
-					t.Errorf("%d columns: queue %s is %s, and marked: %v", width, line.Name, state, held)
+				view := strings.Join(m.View(format, width, 20), "\n")
+				marked := strings.Contains(view, line.Name+" ["+state+"]")
+				if marked != (state != "free") {
+					t.Errorf("%d columns: queue %s is %s, marked: %v", width, line.Name, state, marked)
 				}
 			}
 		}
-		want := "free paused paused limited free free " + fast + " free"
+		want := "free paused paused limited free free " + atRate + " free"
 		if text := strings.Join(got, " "); text != want {
 			t.Errorf("after %d deliveries the queues are %s, want %s", delivered, text, want)
 		}
 	}
 }
 
-// What names and errors hold moves no cursor, and colours change no width.
-func TestTextsFromOutsideAreHarmless(t *testing.T) {
+// Names and errors are escaped, and colours do not change the width of lines.
+func TestViewEscapesTexts(t *testing.T) {
 	t.Parallel()
-	colourful := *words
+	colourful := *format
 	colourful.Colour = true
-	m := seen()
-	m.last.Queues[0].Name = "\x1b[2Jred"
-	m.See(nil, errors.New("\x1b[31mbroken"))
+	m := sampled()
+	m.current.Queues[0].Name = "\x1b[2Jred"
+	m.Add(nil, errors.New("\x1b[31mbroken"))
 	f := newTerminal(t, 80, 12)
-	fmt.Fprint(f, firstLine+strings.Join(m.View(&colourful, 80, 12), nextLine)+drawn)
-	plain := strings.Join(m.View(words, 80, 12), "\n")
-	if got := strings.Join(f.lines, "\n"); got != plain || !strings.Contains(got, "not read: ?[31mbroken") || !strings.Contains(got, "?[2Jred") {
+	fmt.Fprint(f, clearFirst+strings.Join(m.View(&colourful, 80, 12), clearNext)+resetStyle)
+	plain := strings.Join(m.View(format, 80, 12), "\n")
+	got := strings.Join(f.lines, "\n")
+	if got != plain || !strings.Contains(got, "not read: ?[31mbroken") || !strings.Contains(got, "?[2Jred") {
 		t.Errorf("shows\n%s\nwant\n%s", got, plain)
 	}
 }
@@ -196,22 +216,22 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not what is shown; look at the difference after go test -update:\n%s", path, got)
+		t.Errorf("%s differs, see git diff after go test -update; shown is:\n%s", path, got)
 	}
 }
 
-// rig is a live view on the model of an engine.
+// rig is a live view of a model engine.
 type rig struct {
 	*fakeTerminal
 	clock  *clock.Fake
 	engine *model.Engine
-	broken chan error // what the next Queues answer
+	broken chan error // errors of the next calls of Queues
 	log    chan string
 	ended  chan error
 	cancel context.CancelFunc
 }
 
-// breaking is an engine whose list of queues can be made to fail.
+// breaking is an engine whose Queues returns the errors of a channel.
 type breaking struct {
 	duly.Contract
 	broken chan error
@@ -226,17 +246,24 @@ func (b *breaking) Queues(ctx context.Context, namespace string, p duly.PagePara
 	}
 }
 
-func live(t *testing.T) *rig {
+// startView starts a view and waits for its first sample.
+func startView(t *testing.T) *rig {
 	c := clock.NewFake()
-	r := &rig{fakeTerminal: newTerminal(t, 100, 10), clock: c, engine: model.New(model.Config{Clock: c}), broken: make(chan error, 1), log: make(chan string), ended: make(chan error, 1)}
+	r := &rig{
+		fakeTerminal: newTerminal(t, 100, 10), clock: c, engine: model.New(model.Config{Clock: c}),
+		broken: make(chan error, 1), log: make(chan string), ended: make(chan error, 1),
+	}
 	t.Cleanup(func() { r.engine.Close() })
 	r.push(5)
 	sampler := &Sampler{Engine: &breaking{r.engine, r.broken}, Namespace: duly.DefaultNamespace, Clock: c}
-	l := &Live{Model: NewModel("here", 2*time.Second), Sampler: sampler, Terminal: r, Words: words, Clock: c, Log: r.log}
+	l := &LiveView{
+		Model: NewModel("here", 2*time.Second), Sampler: sampler, Terminal: r, Format: format, Clock: c, Log: r.log,
+	}
 	first, err := sampler.Take(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	leave, err := l.Enter()
 	if err != nil || !r.raw || !r.second || !r.hidden {
 		t.Fatalf("%v, raw %v, second screen %v, cursor hidden %v", err, r.raw, r.second, r.hidden)
@@ -261,19 +288,19 @@ func (r *rig) push(n int) {
 	}
 }
 
-// end waits for the end of the view, which leaves the terminal as it was.
+// end waits for the end of the view and checks that the terminal is restored.
 func (r *rig) end() {
 	r.t.Helper()
 	if err := <-r.ended; err != nil {
 		r.t.Error(err)
 	}
 	if r.raw || r.second || r.hidden {
-		r.t.Errorf("left behind: raw %v, second screen %v, cursor hidden %v", r.raw, r.second, r.hidden)
+		r.t.Errorf("not restored: raw %v, second screen %v, cursor hidden %v", r.raw, r.second, r.hidden)
 	}
 }
 
-// under is what stands under a title, in the row of the queue.
-func under(screen, title string) string {
+// cellOf returns the cell under a title in the row of the queue.
+func cellOf(screen, title string) string {
 	lines := strings.Split(screen, "\n")
 	for i, line := range lines {
 		if at := strings.Index(line, title); at >= 0 && strings.HasPrefix(line, "QUEUE") {
@@ -288,89 +315,94 @@ func under(screen, title string) string {
 	return ""
 }
 
-// C15.18: rates are the differences of what was counted, and go on.
-func TestTheLiveViewShowsRates(t *testing.T) {
+// C15.18: the view shows rates, and refreshes them.
+func TestLiveViewShowsRates(t *testing.T) {
 	t.Parallel()
-	r := live(t)
+	r := startView(t)
 	r.push(30)
 	r.clock.Advance(2 * time.Second)
-	r.until("15 a second", func(s string) bool { return under(s, "PUSH/s") == "15" && under(s, "READY") == "35" })
+	r.until("15 a second", func(s string) bool { return cellOf(s, "PUSH/s") == "15" && cellOf(s, "READY") == "35" })
 	r.keys <- " "
 	r.until("frozen", func(s string) bool { return strings.Contains(s, "frozen") })
 	r.push(1)
-	r.keys <- "\r" // now, frozen or not
-	r.until("a look on demand", func(s string) bool { return under(s, "READY") == "36" })
+	r.keys <- "\r" // refreshes a frozen view too
+	r.until("a sample on demand", func(s string) bool { return cellOf(s, "READY") == "36" })
 	r.keys <- " "
-	r.until("that it goes on", func(s string) bool { return !strings.Contains(s, "frozen") })
+	r.until("that it is not frozen", func(s string) bool { return !strings.Contains(s, "frozen") })
 	r.broken <- errors.New("the engine is gone")
 	r.clock.Advance(2 * time.Second)
 	r.until("the error", func(s string) bool {
-		return strings.Contains(s, "not read: the engine is gone") && under(s, "READY") == "36"
+		return strings.Contains(s, "not read: the engine is gone") && cellOf(s, "READY") == "36"
 	})
 	r.clock.Advance(2 * time.Second)
-	r.until("that it is back", func(s string) bool { return !strings.Contains(s, "not read") && under(s, "LATE") != "-" })
+	r.until("that the error is gone", func(s string) bool { return !strings.Contains(s, "not read") && cellOf(s, "LATE") != "-" })
 	r.keys <- "q"
 	r.end()
 }
 
-// What the engine logs is a line of the view until somebody has read it.
-func TestTheLiveViewShowsTheLog(t *testing.T) {
+// The view shows a line of the engine's log until the next key.
+func TestLiveViewShowsLog(t *testing.T) {
 	t.Parallel()
-	r := live(t)
+	r := startView(t)
 	r.log <- "level=WARN msg=\"the disk is slow\x1b[2J\""
 	r.until("the line", func(s string) bool { return strings.Contains(s, "level=WARN msg=\"the disk is slow?[2J\"") })
 	r.keys <- " "
-	r.until("that it was read", func(s string) bool { return !strings.Contains(s, "WARN") && strings.Contains(s, "frozen") })
+	r.until("no line after a key", func(s string) bool {
+		return !strings.Contains(s, "WARN") && strings.Contains(s, "frozen")
+	})
 	r.keys <- "q"
 	r.end()
 }
 
-// C15.18: whatever ends the view, the terminal is as it was.
-func TestEveryEndRestoresTheTerminal(t *testing.T) {
+// C15.18: the terminal is restored however the view ends.
+func TestLiveViewRestoresTerminal(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(r *rig){
-		"q":          func(r *rig) { r.keys <- "q" },
-		"Ctrl-C":     func(r *rig) { r.keys <- "\x03" },
-		"a signal":   func(r *rig) { r.cancel() },
-		"no more in": func(r *rig) { close(r.keys) },
+		"q":            func(r *rig) { r.keys <- "q" },
+		"Ctrl-C":       func(r *rig) { r.keys <- "\x03" },
+		"signal":       func(r *rig) { r.cancel() },
+		"end of input": func(r *rig) { close(r.keys) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := live(t)
+			r := startView(t)
 			end(r)
 			r.end()
 		})
 	}
 }
 
-// C4.94: a queue that can't be told of keeps no other from the sample, whoever
-// is asked.
-func TestAQueueThatCantBeToldOfTakesNoOtherWithIt(t *testing.T) {
+// C4.94: a sample leaves out queues that fail, whether all queues are read or selected
+// ones.
+func TestSampleLeavesOutFailedQueues(t *testing.T) {
 	t.Parallel()
 	e := &failing{names: []string{"a", "b", "c"}}
-	for name, filter := range map[string]func(string) bool{"all": nil, "chosen": func(string) bool { return true }} {
+	for name, filter := range map[string]func(string) bool{"all": nil, "selected": func(string) bool { return true }} {
 		s, err := (&Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: filter}).Take(t.Context())
-		if err != nil || len(s.Queues) != 1 || s.Queues[0].Name != "a" || s.Lacking != 2 || !errors.Is(s.Untold, duly.ErrUnavailable) {
+		if err != nil || len(s.Queues) != 1 || s.Queues[0].Name != "a" || s.Missing != 2 ||
+			!errors.Is(s.Failed, duly.ErrUnavailable) {
 			t.Fatalf("%s: %+v, %v", name, s, err)
 		}
 		m := NewModel("here", time.Second)
-		m.See(s, nil)
-		m.Key(" ")
-		if line := m.View(words, 100, 10)[2]; !strings.HasPrefix(line, "frozen  2 queues not read: unavailable: ") {
-			t.Errorf("%s: it says %q", name, line)
+		m.Add(s, nil)
+		m.HandleKey(" ")
+		if line := m.View(format, 100, 10)[2]; !strings.HasPrefix(line, "frozen  2 queues not read: unavailable: ") {
+			t.Errorf("%s: the status line is %q", name, line)
 		}
 		none := &Sampler{Engine: &failing{names: []string{"b"}}, Namespace: "x", Clock: clock.NewFake(), Filter: filter}
 		if s, err := none.Take(t.Context()); s != nil || !errors.Is(err, duly.ErrUnavailable) {
-			t.Errorf("%s: of no queue at all: %v, %v", name, s, err)
+			t.Errorf("%s: no queue can be read: %v, %v", name, s, err)
 		}
 	}
-	only := &Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: func(name string) bool { return name == "a" }}
-	if s, err := only.Take(t.Context()); err != nil || len(s.Queues) != 1 || s.Queues[0].Stats.Sizes.Ready != 1 || s.Untold != nil {
+
+	onlyA := func(name string) bool { return name == "a" }
+	s, err := (&Sampler{Engine: e, Namespace: "x", Clock: clock.NewFake(), Filter: onlyA}).Take(t.Context())
+	if err != nil || len(s.Queues) != 1 || s.Queues[0].Stats.Sizes.Ready != 1 || s.Failed != nil {
 		t.Errorf("%v, %v", s, err)
 	}
 }
 
-// failing has stats of its queue a alone.
+// failing is an engine that has stats only for its queue a.
 type failing struct {
 	duly.Contract
 	names []string

@@ -10,82 +10,82 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// Words is how numbers and texts are written.
-type Words struct {
-	Count func(int64) string         // 1 234 567
-	Span  func(time.Duration) string // 3m12s
-	// Safe makes a text from outside harmless for a terminal.
+// Format formats numbers and texts.
+type Format struct {
+	Count    func(int64) string         // 1 234 567
+	Duration func(time.Duration) string // 3m12s
+	// Safe escapes the control characters of a text.
 	Safe func(string) string
-	// Colour lets the view use more than plain text.
+	// Colour enables styles and colours.
 	Colour bool
 }
 
-// column is one of the table. Numbers stand at its right.
+// column is a column of the table. Numbers are aligned to the right.
 type column struct {
 	title string
-	key   string // that sorts by it
-	drop  int    // the higher, the sooner it goes where there is no room
-	// number is what is shown and sorted by; nil: the name.
+	key   string // selects the column for sorting
+	drop  int    // columns with a higher value are left out first
+	// number returns the value to sort by. It is nil for the name.
 	number func(r *row) float64
-	text   func(w *Words, r *row) string
-	alarm  bool // anything but 0 is no good
+	text   func(f *Format, r *row) string
+	alarm  bool // values other than 0 are red
 }
 
 var columns = []column{
-	{title: "QUEUE", key: "n", text: func(w *Words, r *row) string { return w.Safe(r.Name) + r.mark() }},
-	size("READY", "y", 0, duly.StateReady),
-	size("DELAYED", "d", 2, duly.StateDelayed),
-	size("BLOCKED", "b", 9, duly.StateBlocked),
-	size("LEASED", "l", 1, duly.StateLeased),
-	alarming(size("DEAD", "x", 3, duly.StateDead)),
-	size("DONE", "t", 10, duly.StateDone),
-	speed("PUSH/s", "u", 5, func(r *row) int64 { return r.grown.Pushed }),
-	speed("DELIV/s", "e", 8, func(r *row) int64 { return r.grown.Delivered }),
-	speed("ACK/s", "a", 4, func(r *row) int64 { return r.grown.Acked }),
-	alarming(speed("FAIL/s", "f", 6, func(r *row) int64 { return r.grown.Failed })),
-	alarming(speed("STALL/s", "i", 7, func(r *row) int64 { return r.grown.Stalled })),
+	{title: "QUEUE", key: "n", text: func(f *Format, r *row) string { return f.Safe(r.Name) + r.mark() }},
+	sizeColumn("READY", "y", 0, duly.StateReady),
+	sizeColumn("DELAYED", "d", 2, duly.StateDelayed),
+	sizeColumn("BLOCKED", "b", 9, duly.StateBlocked),
+	sizeColumn("LEASED", "l", 1, duly.StateLeased),
+	withAlarm(sizeColumn("DEAD", "x", 3, duly.StateDead)),
+	sizeColumn("DONE", "t", 10, duly.StateDone),
+	rateColumn("PUSH/s", "u", 5, func(r *row) int64 { return r.delta.Pushed }),
+	rateColumn("DELIV/s", "e", 8, func(r *row) int64 { return r.delta.Delivered }),
+	rateColumn("ACK/s", "a", 4, func(r *row) int64 { return r.delta.Acked }),
+	withAlarm(rateColumn("FAIL/s", "f", 6, func(r *row) int64 { return r.delta.Failed })),
+	withAlarm(rateColumn("STALL/s", "i", 7, func(r *row) int64 { return r.delta.Stalled })),
 	{
 		title: "LATE", key: "o", drop: 1, number: func(r *row) float64 { return r.Stats.OldestReady.Seconds() },
-		text: func(w *Words, r *row) string {
+		text: func(f *Format, r *row) string {
 			if r.Stats.Sizes.Ready == 0 {
 				return "-"
 			}
-			return w.Span(r.Stats.OldestReady)
+			return f.Duration(r.Stats.OldestReady)
 		},
 	},
 }
 
-func size(title, key string, drop int, state duly.State) column {
+func sizeColumn(title, key string, drop int, state duly.State) column {
 	n := func(r *row) int64 { return *r.Stats.Sizes.Of(state) }
 	return column{
 		title: title, key: key, drop: drop, number: func(r *row) float64 { return float64(n(r)) },
-		text: func(w *Words, r *row) string { return w.Count(n(r)) },
+		text: func(f *Format, r *row) string { return f.Count(n(r)) },
 	}
 }
 
-func speed(title, key string, drop int, grown func(r *row) int64) column {
+func rateColumn(title, key string, drop int, grown func(r *row) int64) column {
 	return column{
 		title: title, key: key, drop: drop, number: func(r *row) float64 { return float64(grown(r)) },
-		text: func(w *Words, r *row) string {
-			if r.passed == 0 {
+		text: func(f *Format, r *row) string {
+			if r.elapsed == 0 {
 				return "-"
 			}
-			return perSecond(w, r.rate(grown(r)))
+			return perSecond(f, r.rate(grown(r)))
 		},
 	}
 }
 
-func alarming(c column) column {
+func withAlarm(c column) column {
 	c.alarm = true
 	return c
 }
 
-// perSecond keeps a decimal for small rates.
-func perSecond(w *Words, rate float64) string {
+// perSecond returns a rate, with one decimal if it is small.
+func perSecond(f *Format, rate float64) string {
 	if rate > 0 && rate < 9.95 {
 		return strconv.FormatFloat(rate, 'f', 1, 64)
 	}
-	return w.Count(int64(rate + 0.5))
+	return f.Count(int64(rate + 0.5))
 }
 
 // The styles, as SGR numbers.
@@ -98,16 +98,16 @@ const (
 	inverse = "7"
 )
 
-// span is a piece of a line.
+// span is a part of a line with one style.
 type span struct{ style, text string }
 
-// write puts spans into one line of at most width characters.
-func (w *Words) write(width int, spans ...span) string {
+// line joins spans to a line of at most width characters.
+func (f *Format) line(width int, spans ...span) string {
 	var b strings.Builder
 	for _, s := range spans {
-		text := cut(s.text, width)
+		text := truncate(s.text, width)
 		width -= utf8.RuneCountInString(text)
-		if w.Colour && s.style != plain && text != "" {
+		if f.Colour && s.style != plain && text != "" {
 			text = "\x1b[" + s.style + "m" + text + "\x1b[0m"
 		}
 		b.WriteString(text)
@@ -115,8 +115,8 @@ func (w *Words) write(width int, spans ...span) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// cut is the beginning of a text that fits.
-func cut(text string, width int) string {
+// truncate returns the beginning of a text that fits.
+func truncate(text string, width int) string {
 	if utf8.RuneCountInString(text) <= width {
 		return text
 	}
@@ -127,55 +127,60 @@ func cut(text string, width int) string {
 	return string(runes[:width-1]) + "…"
 }
 
-// Table is the rows alone, as they are printed where there is no terminal.
-func (m *Model) Table(w *Words) []string {
-	const wide = 1 << 20
-	lines := m.table(w, m.rows(), wide)
-	if hosts := m.hostTable(w, wide, wide); len(hosts) > 0 {
+// Table returns only the tables, for output without a terminal.
+func (m *Model) Table(f *Format) []string {
+	const unlimited = 1 << 20
+	lines := m.table(f, m.rows(), unlimited)
+	if hosts := m.hostTable(f, unlimited, unlimited); len(hosts) > 0 {
 		lines = append(append(lines, ""), hosts...)
 	}
 	return lines
 }
 
-// View draws as much as fits, a line each and at most height of them.
-func (m *Model) View(w *Words, width, height int) []string {
+// View returns the lines of the view that fit, at most height lines.
+func (m *Model) View(f *Format, width, height int) []string {
 	rows := m.rows()
-	lines := []string{m.head(w, width, len(rows)), m.sum(w, width, rows), m.state(w, width)}
-	room := max(height-len(lines)-2, 0) // the titles, and the help below
-	hosts := m.hostTable(w, width, room/3)
+	lines := []string{m.headLine(f, width, len(rows)), m.totalLine(f, width, rows), m.statusLine(f, width)}
+
+	room := max(height-len(lines)-2, 0) // without the titles and the help
+	hosts := m.hostTable(f, width, room/3)
 	if len(hosts) > 0 {
 		room -= len(hosts) + 1
 	}
 	m.offset = min(max(m.offset, 0), max(len(rows)-room, 0))
-	table := m.table(w, rows, width)
-	shown := table[:1]
+
+	table := m.table(f, rows, width)
+	visible := table[:1]
 	if room > 0 {
-		shown = append(shown[:1:1], table[1+m.offset:min(1+m.offset+room, len(table))]...)
+		visible = append(visible[:1:1], table[1+m.offset:min(1+m.offset+room, len(table))]...)
 	}
-	lines = append(lines, shown...)
+	lines = append(lines, visible...)
 	for len(lines) < height-1-len(hosts) {
 		lines = append(lines, "")
 	}
+
 	lines = append(lines, hosts...)
-	lines = append(lines, w.write(width, span{dim, m.help(len(rows), room)}))
+	lines = append(lines, f.line(width, span{dim, m.helpLine(len(rows), room)}))
 	return lines[:min(len(lines), max(height, 0))]
 }
 
-func (m *Model) head(w *Words, width, shown int) string {
-	return w.write(width, span{bold, "duly top"}, span{plain, "  " + w.Safe(m.Title) + "  "},
-		span{dim, fmt.Sprintf("every %s, %s of %s queues", w.Span(m.Interval), w.Count(int64(shown)), w.Count(int64(m.seen())))})
+// headLine returns the line with the engine, the interval and the number of queues.
+func (m *Model) headLine(f *Format, width, shown int) string {
+	counts := fmt.Sprintf("every %s, %s of %s queues",
+		f.Duration(m.Interval), f.Count(int64(shown)), f.Count(int64(m.queueCount())))
+	return f.line(width, span{bold, "duly top"}, span{plain, "  " + f.Safe(m.Title) + "  "}, span{dim, counts})
 }
 
-func (m *Model) seen() int {
-	if m.last == nil {
+func (m *Model) queueCount() int {
+	if m.current == nil {
 		return 0
 	}
-	return len(m.last.Queues)
+	return len(m.current.Queues)
 }
 
-// sum is the line of everything together.
-func (m *Model) sum(w *Words, width int, rows []row) string {
-	t := total(rows)
+// totalLine returns the line with the sums of all rows.
+func (m *Model) totalLine(f *Format, width int, rows []row) string {
+	t := sumRows(rows)
 	var spans []span
 	for i := range columns {
 		if c := &columns[i]; c.number != nil {
@@ -183,22 +188,23 @@ func (m *Model) sum(w *Words, width int, rows []row) string {
 			if c.alarm && c.number(&t) > 0 {
 				style = red
 			}
-			spans = append(spans, span{dim, strings.ToLower(c.title) + " "}, span{style, c.text(w, &t)}, span{plain, "  "})
+			spans = append(spans, span{dim, strings.ToLower(c.title) + " "}, span{style, c.text(f, &t)}, span{plain, "  "})
 		}
 	}
-	return w.write(width, spans...)
+	return f.line(width, spans...)
 }
 
-// state is what else is to be said.
-func (m *Model) state(w *Words, width int) string {
+// statusLine returns the line with the filter, an error or a message.
+func (m *Model) statusLine(f *Format, width int) string {
 	switch {
 	case m.typing:
-		return w.write(width, span{bold, "filter: "}, span{plain, m.filter + "_"})
+		return f.line(width, span{bold, "filter: "}, span{plain, m.filter + "_"})
 	case m.err != nil:
-		return w.write(width, span{red, "not read: " + w.Safe(m.err.Error())})
-	case m.said != "":
-		return w.write(width, span{yellow, w.Safe(m.said)})
+		return f.line(width, span{red, "not read: " + f.Safe(m.err.Error())})
+	case m.message != "":
+		return f.line(width, span{yellow, f.Safe(m.message)})
 	}
+
 	var spans []span
 	if m.frozen {
 		spans = append(spans, span{yellow, "frozen  "})
@@ -206,26 +212,27 @@ func (m *Model) state(w *Words, width int) string {
 	if m.filter != "" {
 		spans = append(spans, span{bold, "filter: "}, span{plain, m.filter + "  "})
 	}
-	if m.last != nil && m.last.Untold != nil {
-		spans = append(spans, span{red, fmt.Sprintf("%s not read: %s", queues(w, m.last.Lacking), w.Safe(firstLineOf(m.last.Untold)))})
+	if m.current != nil && m.current.Failed != nil {
+		text := fmt.Sprintf("%s not read: %s", queues(f, m.current.Missing), f.Safe(firstLine(m.current.Failed)))
+		spans = append(spans, span{red, text})
 	}
-	return w.write(width, spans...)
+	return f.line(width, spans...)
 }
 
-func queues(w *Words, n int) string {
+func queues(f *Format, n int) string {
 	if n == 1 {
 		return "1 queue"
 	}
-	return w.Count(int64(n)) + " queues"
+	return f.Count(int64(n)) + " queues"
 }
 
-// firstLineOf is what is wrong with the first of several.
-func firstLineOf(err error) string {
+// firstLine returns the first line of an error's text: the first of several errors.
+func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
 }
 
-func (m *Model) help(rows, room int) string {
+func (m *Model) helpLine(rows, room int) string {
 	more := ""
 	if rows > room {
 		more = fmt.Sprintf("%d-%d of %d  ", min(m.offset+1, rows), min(m.offset+room, rows), rows)
@@ -233,8 +240,8 @@ func (m *Model) help(rows, room int) string {
 	return more + "q quit  space freeze  / filter  s S sort  r reverse  j k scroll  enter now"
 }
 
-// table is the titles and the rows, in as many columns as have room.
-func (m *Model) table(w *Words, rows []row, width int) []string {
+// table returns the titles and the rows, in as many columns as fit.
+func (m *Model) table(f *Format, rows []row, width int) []string {
 	cells := make([][]string, len(rows)+1)
 	widths := make([]int, len(columns))
 	for i := range cells {
@@ -242,25 +249,27 @@ func (m *Model) table(w *Words, rows []row, width int) []string {
 		for k := range columns {
 			text := columns[k].title
 			if i > 0 {
-				text = columns[k].text(w, &rows[i-1])
+				text = columns[k].text(f, &rows[i-1])
 			}
 			cells[i][k] = text
 			widths[k] = max(widths[k], utf8.RuneCountInString(text))
 		}
 	}
-	chosen := choose(widths, width)
+
+	visible := fitColumns(widths, width)
 	lines := make([]string, len(cells))
 	for i := range cells {
 		var spans []span
-		for _, k := range chosen {
+		for _, k := range visible {
 			spans = append(spans, m.cell(k, i, rows, cells[i][k], widths[k])...)
 		}
-		lines[i] = w.write(width, spans...)
+		lines[i] = f.line(width, spans...)
 	}
 	return lines
 }
 
-// cell is a cell's text with what keeps it in its column.
+// cell returns the text of column k, padded to the width of the column. Line 0 has the
+// titles.
 func (m *Model) cell(k, line int, rows []row, text string, width int) []span {
 	style := plain
 	switch c := &columns[k]; {
@@ -276,7 +285,8 @@ func (m *Model) cell(k, line int, rows []row, text string, width int) []span {
 	if line > 0 && k == 0 && rows[line-1].mark() != "" {
 		text, style = markedName(text, rows[line-1].mark(), width), yellow
 	}
-	text = cut(text, width)
+
+	text = truncate(text, width)
 	gap := strings.Repeat(" ", width-utf8.RuneCountInString(text))
 	if columns[k].number == nil {
 		return []span{{style, text}, {plain, gap}}
@@ -284,40 +294,41 @@ func (m *Model) cell(k, line int, rows []row, text string, width int) []span {
 	return []span{{plain, "  " + gap}, {style, text}}
 }
 
-// markedName cuts the name and keeps the mark behind it.
+// markedName truncates a name, but not its mark.
 func markedName(text, mark string, width int) string {
 	name := strings.TrimSuffix(text, mark)
-	return cut(name, max(width-len(mark), 1)) + mark
+	return truncate(name, max(width-len(mark), 1)) + mark
 }
 
-// leastName is how short a name is cut before a column goes.
-const leastName = 12
+// minNameWidth is the width to which names are truncated before a column is left out.
+const minNameWidth = 12
 
-// choose are the columns that have room together. The name gives way first.
-func choose(widths []int, width int) []int {
-	gone := map[int]bool{}
+// fitColumns returns the columns that fit. It truncates the names first.
+func fitColumns(widths []int, width int) []int {
+	dropped := map[int]bool{}
 	for {
-		need, worst := 0, 0
+		need, next := 0, 0 // the width of the numbers, and the next column to drop
 		for k := 1; k < len(columns); k++ {
-			if gone[k] {
+			if dropped[k] {
 				continue
 			}
 			need += 2 + widths[k]
-			if worst == 0 || columns[k].drop > columns[worst].drop {
-				worst = k
+			if next == 0 || columns[k].drop > columns[next].drop {
+				next = k
 			}
 		}
-		if need+min(widths[0], leastName) <= width || worst == 0 {
+		if need+min(widths[0], minNameWidth) <= width || next == 0 {
 			widths[0] = max(min(widths[0], width-need), 1)
 			break
 		}
-		gone[worst] = true
+		dropped[next] = true
 	}
-	var chosen []int
+
+	var visible []int
 	for k := range columns {
-		if !gone[k] {
-			chosen = append(chosen, k)
+		if !dropped[k] {
+			visible = append(visible, k)
 		}
 	}
-	return chosen
+	return visible
 }

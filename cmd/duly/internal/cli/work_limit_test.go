@@ -27,8 +27,8 @@ func (r *rig) ends(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// C15.46: --once works one job and ends, and takes no other.
-func TestWorkOnceTakesOneJob(t *testing.T) {
+// C15.46: --once runs one job and exits.
+func TestWorkOnce(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "one")
@@ -42,8 +42,8 @@ func TestWorkOnceTakesOneJob(t *testing.T) {
 	}
 }
 
-// C15.46: with --until-empty it does not wait for a job.
-func TestWorkOnceUntilEmptyEndsWithoutAJob(t *testing.T) {
+// C15.46: with --until-empty, --once does not wait for a job.
+func TestWorkOnceUntilEmptyWithoutJob(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "x", "--id", "later", "--delay", "1h")
@@ -52,8 +52,8 @@ func TestWorkOnceUntilEmptyEndsWithoutAJob(t *testing.T) {
 	}
 }
 
-// C15.46: --until-empty works what is due, and leaves what is due later.
-func TestWorkUntilEmptyWorksAllThatIsDue(t *testing.T) {
+// C15.46: --until-empty runs all jobs that are due, and no others.
+func TestWorkUntilEmpty(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
@@ -71,9 +71,9 @@ func TestWorkUntilEmptyWorksAllThatIsDue(t *testing.T) {
 	}
 }
 
-// C15.46: jobs that only a limit holds back are worked too; those of a paused
-// queue are not waited for.
-func TestWorkUntilEmptyWaitsForALimitButNotForAPause(t *testing.T) {
+// C15.46: --until-empty waits for jobs that a limit holds back, but not for those of a
+// paused queue.
+func TestWorkUntilEmptyWaitsForLimitButNotPause(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("queue", "set", "q", "--rate", "20", "--burst", "1")
@@ -88,8 +88,8 @@ func TestWorkUntilEmptyWaitsForALimitButNotForAPause(t *testing.T) {
 	}
 }
 
-// C15.13: behind "--" stand a program and its arguments, which no shell reads.
-func TestWorkRunsAProgramBehindTheDash(t *testing.T) {
+// C15.13: the arguments after "--" are a program and its arguments, without a shell.
+func TestWorkRunsProgramAfterDash(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "body", "--id", "one", "--retain", "1h")
@@ -98,15 +98,14 @@ func TestWorkRunsAProgramBehindTheDash(t *testing.T) {
 		t.Errorf("exit %d, %q, %s; the result is %q", code, out, errs, r.job("one").Result)
 	}
 	for _, args := range [][]string{{"q"}, {"q", "--"}, {"q", "--exec", "true", "--", "true"}, {"--", "true"}} {
-		if code, _, errs := r.run(append([]string{"work"}, args...)...); code != exitMisuse {
+		if code, _, errs := r.run(append([]string{"work"}, args...)...); code != exitUsage {
 			t.Errorf("work %v: exit %d, %s", args, code, errs)
 		}
 	}
 }
 
-// C15.47: the command gets neither the engine's URL nor a token, unless
-// --pass-url says so.
-func TestWorkKeepsTheURLAndTokenFromTheCommand(t *testing.T) {
+// C15.47: the command gets the engine's URL and token only with --pass-url.
+func TestWorkPassURL(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.vars["DULY_TOKEN"], r.vars["DULY_ADMIN_URL"], r.vars["KEPT"] = "secret-1", "http://secret-2@host", "yes"
@@ -128,8 +127,8 @@ func TestWorkKeepsTheURLAndTokenFromTheCommand(t *testing.T) {
 	}
 }
 
-// C15.48: the line of a failed try says whether the job is tried again, and when.
-func TestWorkSaysWhatBecomesOfAJobThatFailed(t *testing.T) {
+// C15.48: the line of a failed try says whether and when the job is tried again.
+func TestWorkPrintsNextState(t *testing.T) {
 	t.Parallel()
 	r := lively(t)
 	r.ok("push", "q", "1", "--id", "again", "--tries", "2", "--backoff", "fixed:1h")

@@ -9,18 +9,18 @@ import (
 	"testing"
 )
 
-// A variable that nothing reads is told, with the one that may be meant, and
-// without what it holds.
-func TestAMistypedVariableIsTold(t *testing.T) {
+// An error for an unknown variable suggests the nearest one. It does not contain the
+// value, which may be a secret.
+func TestUnknownVariables(t *testing.T) {
 	t.Parallel()
-	for one, want := range map[string]string{
-		"DULY_ADRR=127.0.0.1:1":    "DULY_ADRR is no variable of duly's, and nothing reads it; did you mean DULY_ADDR?",
+	for entry, want := range map[string]string{
+		"DULY_ADRR=127.0.0.1:1":    "DULY_ADRR is not a variable of duly and has no effect; did you mean DULY_ADDR?",
 		"DULY_LOGLEVEL=debug":      "did you mean DULY_LOG_LEVEL?",
 		"DULY_POOL=a=sqlite:x":     "did you mean DULY_POOLS?",
 		"DULY_TRUSTED_PROXY=::1":   "did you mean DULY_TRUSTED_PROXIES?",
 		"DULY_TOKN=duly_s3cret":    "did you mean DULY_TOKEN?",
 		"DULY_SOMETHING_ELSE=1":    "docs/configuration.md lists the settings",
-		"DULY_PORT=7777":           "nothing reads it",
+		"DULY_PORT=7777":           "has no effect",
 		"DULY_ADDR=127.0.0.1:1":    "",
 		"DULY_ADDRESS=":            "",
 		"DULY_LOG_LEVEL=debug":     "",
@@ -30,27 +30,28 @@ func TestAMistypedVariableIsTold(t *testing.T) {
 		"PATH=/bin:DULY_ADRR=1":    "",
 		"DULY_PORT=tcp://10.0.0.1": "",
 	} {
-		got := Strays([]string{"HOME=/", one})
-		if (len(got) > 0) != (want != "") || len(got) > 0 && (!strings.Contains(got[0].String(), want) || strings.Contains(got.Error(), "s3cret")) {
-			t.Errorf("%s: %v, want %q", one, got, want)
+		got := UnknownVariables([]string{"HOME=/", entry})
+		if (len(got) > 0) != (want != "") ||
+			!strings.Contains(got.Error(), want) || strings.Contains(got.Error(), "s3cret") {
+			t.Errorf("%s: %v, want %q", entry, got, want)
 		}
 	}
 }
 
-// Who runs in Kubernetes behind a service of this name is not told of what he
-// has not written.
-func TestWhatAServiceIsLinkedByIsNoStray(t *testing.T) {
+// Kubernetes sets variables for a service named duly. They are no mistakes.
+func TestUnknownVariablesSkipsKubernetesServices(t *testing.T) {
 	t.Parallel()
-	environ := strings.Fields(`DULY_SERVICE_HOST=10.0.0.1 DULY_SERVICE_PORT=7777 DULY_SERVICE_PORT_HTTP=7777 DULY_PORT=tcp://10.0.0.1:7777
-		DULY_PORT_7777_TCP=tcp://10.0.0.1:7777 DULY_PORT_7777_TCP_PROTO=tcp DULY_PORT_7777_TCP_PORT=7777 DULY_PORT_7777_TCP_ADDR=10.0.0.1
+	environ := strings.Fields(`DULY_SERVICE_HOST=10.0.0.1 DULY_SERVICE_PORT=7777 DULY_SERVICE_PORT_HTTP=7777
+		DULY_PORT=tcp://10.0.0.1:7777 DULY_PORT_7777_TCP=tcp://10.0.0.1:7777 DULY_PORT_7777_TCP_PROTO=tcp
+		DULY_PORT_7777_TCP_PORT=7777 DULY_PORT_7777_TCP_ADDR=10.0.0.1
 		DULY_ADMIN_SERVICE_HOST=10.0.0.1 DULY_ADMIN_PORT=tcp://10.0.0.1:7778 DULY_ADMIN_PORT_7778_TCP_ADDR=10.0.0.1`)
-	if got := Strays(environ); len(got) > 0 {
+	if got := UnknownVariables(environ); len(got) > 0 {
 		t.Errorf("%v", got)
 	}
 }
 
-// Every variable that something in this tree reads is known.
-func TestEveryVariableOfTheTreeIsKnown(t *testing.T) {
+// All variables that the source code reads are known.
+func TestAllVariablesInTheSourceAreKnown(t *testing.T) {
 	t.Parallel()
 	variable := regexp.MustCompile(`(?:Getenv|LookupEnv|getenv|setting|Setenv)\([^()\n]*"(DULY_[A-Z0-9_]+)"`)
 	found := 0
@@ -64,7 +65,7 @@ func TestEveryVariableOfTheTreeIsKnown(t *testing.T) {
 				continue
 			}
 			for _, m := range variable.FindAllStringSubmatch(line, -1) {
-				if found++; !knownVariable(m[1]) {
+				if found++; !isKnownVariable(m[1]) {
 					t.Errorf("%s: %s is not known", path, m[1])
 				}
 			}

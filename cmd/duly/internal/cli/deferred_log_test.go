@@ -63,17 +63,17 @@ func (c *console) until(t *testing.T, text string) string {
 	}
 }
 
-// C15.18: what the engine logs while the view has the screen is a line of the
-// view, and stands on standard error when the view has ended.
-func TestTopKeepsTheLogAside(t *testing.T) {
+// C15.18: the view shows the engine's log while it uses the screen. Standard error gets the
+// log afterwards.
+func TestTopDefersLog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.tty = true
 	c := newConsole()
 	env := r.env(c, c, "top")
 	env.Screen = func() top.Terminal { return c }
-	a := &app{env: env, log: aside{to: c}}
-	s := &session{Contract: kept{r.engine}, place: place{url: "model:", namespace: "default"}}
+	a := &app{env: env, log: deferredLog{to: c}}
+	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	ended := make(chan error, 1)
 	go func() { ended <- a.top(t.Context(), a.newPrinter(), s, nil, time.Hour, false) }()
 	c.until(t, "q quit")
@@ -96,13 +96,13 @@ func TestTopKeepsTheLogAside(t *testing.T) {
 	}
 }
 
-func TestTheLogAsideIsBounded(t *testing.T) {
+func TestDeferredLogIsBounded(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	a := &aside{to: &out}
+	a := &deferredLog{to: &out}
 	heard, release := a.hold()
 	line := func(n int) string { return strings.Repeat("x", n%7) + "\n" }
-	for i := range mostAside + 5 {
+	for i := range maxHeldLines + 5 {
 		if _, err := a.Write([]byte(line(i))); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +113,7 @@ func TestTheLogAsideIsBounded(t *testing.T) {
 	release()
 	release()
 	want := "5 earlier lines were dropped\n"
-	for i := 5; i < mostAside+5; i++ {
+	for i := 5; i < maxHeldLines+5; i++ {
 		want += line(i)
 	}
 	if out.String() != want {
@@ -127,14 +127,14 @@ type deaf struct{ *console }
 // Raw implements top.Terminal.
 func (deaf) Raw() (func(), error) { return nil, errors.New("no terminal") }
 
-// A view that never had the screen keeps nothing back.
-func TestTheLogIsNotHeldWithoutAView(t *testing.T) {
+// The log is not deferred if the view could not take the screen.
+func TestLogIsNotDeferredWithoutView(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.tty = true
 	var out strings.Builder
-	a := &app{env: r.env(&out, &out, "top"), log: aside{to: &out}}
-	if _, err := a.enter(&top.Live{Terminal: deaf{newConsole()}}); err == nil {
+	a := &app{env: r.env(&out, &out, "top"), log: deferredLog{to: &out}}
+	if _, err := a.enterScreen(&top.LiveView{Terminal: deaf{newConsole()}}); err == nil {
 		t.Fatal("it was taken")
 	}
 	a.logger(slog.LevelWarn).Warn("the disk is slow")

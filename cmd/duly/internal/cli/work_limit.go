@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"context"
+	"sync"
+
+	"github.com/dulymq/duly"
+	"github.com/dulymq/duly/worker"
+)
+
+// limitedEngine wraps the engine of a worker that stops after a number of jobs, or when
+// no job is due. The worker reserves and waits as usual. limitedEngine calls stop when
+// there are no more jobs to reserve.
+type limitedEngine struct {
+	duly.Contract
+	max   int // jobs; 0: no bound
+	empty bool
+	stop  func()
+
+	mu        sync.Mutex
+	taken     int
+	requested int                   // by the Reserves in flight
+	running   map[duly.Receipt]bool // true after the lease was lost: then no settle follows
+	wake      func()                // ends the Wait in progress
+}
+
+func newLimitedEngine(e duly.Contract, f *workFlags, stop func()) *limitedEngine {
+	return &limitedEngine{
+		Contract: e, max: f.max, empty: f.untilEmpty, stop: stop,
+		running: map[duly.Receipt]bool{}, wake: func() {},
+	}
+}
+
+// Reserve implements duly.Engine.
+func (l *limitedEngine) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	if p.Max = l.request(p.Max); p.Max == 0 {
+		return nil, nil
+	}
+	got, err := l.Contract.Reserve(ctx, p)
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.requested -= p.Max
+	l.taken += len(got)
+	for i := range got {
+		l.running[got[i].Receipt] = false
+	}
+	return got, err
+}
+
+// WatchCancels implements duly.CancelWatcher, if the engine does.
+func (l *limitedEngine) WatchCancels(ctx context.Context, namespace string, w duly.CancelWatch) error {
+	if engine, ok := l.Contract.(duly.CancelWatcher); ok {
+		return engine.WatchCancels(ctx, namespace, w)
+	}
+	return duly.Errorf(duly.CodeUnsupported, "the engine does not report canceled jobs")
+}
+
+// Pass implements duly.Passer.
+func (l *limitedEngine) Pass(ctx context.Context, namespace string, queues []string) {
+	duly.PasserOf(l.Contract).Pass(ctx, namespace, queues)
+}
+
+// request returns the number of jobs that a Reserve may request, at most n.
+func (l *limitedEngine) request(n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.max > 0 {
+		n = min(n, l.max-l.taken-l.requested)
+	}
+	l.requested += n
+	return n
+}
+
+// finished reports whether all jobs were reserved.
+func (l *limitedEngine) finished() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.max > 0 && l.taken >= l.max
+}
+
+// topicMethods is the name of duly.Topics for embedding. A field named Topics would hide
+// the method Topics.
+type topicMethods = duly.Topics
+
+// limitedTopics is a limitedEngine with topics.
+type limitedTopics struct {
+	*limitedEngine
+	topicMethods
+}
+
+// withTopics returns l with the topics of its engine, if the engine has topics.
+func (l *limitedEngine) withTopics() duly.Contract {
+	if topics, ok := l.Contract.(duly.Topics); ok {
+		return limitedTopics{l, topics}
+	}
+	return l
+}
+
+// Wait implements duly.Engine. A worker calls it when a Reserve left slots free.
+func (l *limitedEngine) Wait(ctx context.Context, p duly.WaitParams) (bool, error) {
+	if l.finished() {
+		<-ctx.Done() // finish stops the worker when the last job is settled
+		return false, ctx.Err()
+	}
+	if !l.empty {
+		return l.Contract.Wait(ctx, p)
+	}
+
+	// idle must be read first: a job that ends later may make another one due.
+	waiting, idle := l.beginWait(ctx)
+	now := p
+	now.Timeout = 0
+	ready, err := l.Contract.Wait(ctx, now)
+	if err != nil || ready {
+		return ready, err
+	}
+	if idle && !l.heldBack(ctx, p) {
+		l.stop()
+		<-ctx.Done()
+		return false, ctx.Err()
+	}
+
+	ready, err = l.Contract.Wait(waiting, p)
+	if waiting.Err() != nil && ctx.Err() == nil { // the last running job ended
+		return true, nil
+	}
+	return ready, err
+}
+
+// beginWait returns the context of a Wait and whether no job runs. The context ends when
+// the last running job ends.
+func (l *limitedEngine) beginWait(ctx context.Context) (waiting context.Context, idle bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.wake()
+	waiting, l.wake = context.WithCancel(ctx)
+	return waiting, len(l.running) == 0
+}
+
+// heldBack reports whether a limit of a queue holds back jobs that are due. It ignores
+// paused queues, because they deliver nothing until they are resumed.
+func (l *limitedEngine) heldBack(ctx context.Context, p duly.WaitParams) bool {
+	for _, name := range p.Queues {
+		q := duly.QueueRef{Namespace: p.Namespace, Name: name}
+		stats, err := l.Stats(ctx, q)
+		if err != nil || stats.Sizes.Ready == 0 {
+			continue
+		}
+		if config, err := l.Config(ctx, q); err == nil && !config.Paused {
+			return true
+		}
+	}
+	return false
+}
+
+// wrapObserver returns an observer that also tracks the running deliveries.
+func (l *limitedEngine) wrapObserver(o worker.Observer) worker.Observer {
+	settled := o.Settled
+	o.Settled = func(d *worker.Delivery, as duly.Settlement, err error) {
+		settled(d, as, err)
+		l.finish(d.Receipt, true)
+	}
+	o.LeaseLost = func(d *worker.Delivery, _ error) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if _, runs := l.running[d.Receipt]; runs {
+			l.running[d.Receipt] = true
+		}
+	}
+	o.Finished = func(f worker.Finished) { l.finish(f.Delivery.Receipt, false) }
+	return o
+}
+
+// finish removes a delivery that was settled, or whose command returned after the lease
+// was lost.
+func (l *limitedEngine) finish(r duly.Receipt, settled bool) {
+	l.mu.Lock()
+	lost, runs := l.running[r]
+	if !runs || !settled && !lost {
+		l.mu.Unlock()
+		return
+	}
+	delete(l.running, r)
+	if len(l.running) == 0 {
+		l.wake()
+	}
+	done := l.max > 0 && l.taken >= l.max && len(l.running) == 0
+	l.mu.Unlock()
+
+	if done {
+		l.stop()
+	}
+}

@@ -1,0 +1,80 @@
+package top
+
+import (
+	"math"
+
+	"github.com/dulymq/duly"
+)
+
+// Line is the JSON of one queue.
+type Line struct {
+	Name  string           `json:"name"`
+	Sizes map[string]int64 `json:"sizes"` // by state
+	// Paused and Limited are reasons why ready jobs are not delivered.
+	Paused  bool `json:"paused,omitempty"`
+	Limited bool `json:"limited,omitempty"`
+	// OldestReady is how long the oldest ready job has been due.
+	OldestReady string `json:"oldest_ready,omitempty"`
+	// PerSecond has the rates since the previous sample. It is absent for a new queue.
+	PerSecond *Rates `json:"per_second,omitempty"`
+}
+
+// Rates are the rates of a queue, per second.
+type Rates struct {
+	Pushed    float64 `json:"pushed"`
+	Delivered float64 `json:"delivered"`
+	Acked     float64 `json:"acked"`
+	Failed    float64 `json:"failed"`
+	Stalled   float64 `json:"stalled"`
+	Dead      float64 `json:"dead"`
+}
+
+// Lines returns the queues in the order of the view.
+func (m *Model) Lines() (lines []Line) {
+	for _, r := range m.rows() {
+		line := Line{Name: r.Name, Sizes: map[string]int64{}, Paused: r.Throttle.Paused, Limited: r.limited()}
+		for _, state := range duly.States {
+			line.Sizes[state.String()] = *r.Stats.Sizes.Of(state)
+		}
+		if r.Stats.Sizes.Ready > 0 {
+			line.OldestReady = duly.FormatDuration(r.Stats.OldestReady)
+		}
+		if r.elapsed > 0 {
+			per := func(n int64) float64 { return math.Round(r.rate(n)*1000) / 1000 }
+			g := &r.delta
+			line.PerSecond = &Rates{
+				per(g.Pushed), per(g.Delivered), per(g.Acked), per(g.Failed), per(g.Stalled), per(g.Dead),
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// HostLine is the JSON of one host of HTTP push.
+type HostLine struct {
+	Host string `json:"host"`
+	// State is open, closed or probing.
+	State string `json:"state"`
+	// Closed is how long the host will stay closed.
+	Closed   string `json:"closed,omitempty"`
+	Limit    int    `json:"limit"`
+	InFlight int    `json:"in_flight"`
+	HeldBack int    `json:"held_back"`
+	Usual    string `json:"usual,omitempty"`
+}
+
+// HostLines returns the hosts in the order of the view.
+func (m *Model) HostLines() (lines []HostLine) {
+	for _, h := range m.hosts() {
+		line := HostLine{Host: h.Host, State: hostState(&h), Limit: h.Limit, InFlight: h.InFlight, HeldBack: h.HeldBack}
+		if h.Closed > 0 {
+			line.Closed = duly.FormatDuration(h.Closed)
+		}
+		if h.Usual > 0 {
+			line.Usual = duly.FormatDuration(h.Usual)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
