@@ -102,7 +102,10 @@ func work(t *testing.T, e duly.Engine, r recorded, n int, handle worker.HandlerF
 func TestProducerServerAndWorkerAreOneTrace(t *testing.T) {
 	t.Parallel()
 	r, e := record(t), engine(t)
-	s, err := server.New(server.Config{Engine: otelduly.Engine(e, otelduly.Provider(r)), Registry: e, Watcher: e, Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: otelduly.Engine(e, otelduly.Provider(r)), Store: server.Store{Registry: e, Watcher: e},
+		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +186,10 @@ func quiet(t *testing.T, r recorded, secrets ...string) {
 func TestAServerCarriesTheTraceOfItsCaller(t *testing.T) {
 	t.Parallel()
 	r, e := record(t), engine(t)
-	s, err := server.New(server.Config{Engine: otelduly.Engine(e, otelduly.Provider(r)), Registry: e, Watcher: e, Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: otelduly.Engine(e, otelduly.Provider(r)), Store: server.Store{Registry: e, Watcher: e},
+		Tracer: traces.New(r), Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -23,8 +23,8 @@ func TestCheckStreamsItsProgress(t *testing.T) {
 	t.Parallel()
 	m := &busyMaintainer{goOn: make(chan struct{})}
 	f := serve(t, func(c *Config) {
-		m.Maintainer, m.clock = c.Maintainer, c.Clock.(interface{ Advance(time.Duration) })
-		c.Maintainer = m
+		m.Maintainer, m.clock = c.Store.Maintainer, c.Clock.(interface{ Advance(time.Duration) })
+		c.Store.Maintainer = m
 	})
 	req, _ := http.NewRequest("POST", f.admin.URL+"/admin/check", strings.NewReader(`{"repair":true}`))
 	req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
@@ -70,7 +70,7 @@ func (panicMaintainer) Check(context.Context, duly.CheckParams) (duly.CheckRepor
 
 func TestAPanicInACheckIsItsLastLine(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Maintainer = panicMaintainer{} })
+	f := serve(t, func(c *Config) { c.Store.Maintainer = panicMaintainer{} })
 	a := f.send("POST", "/admin/check", "")
 	if !strings.Contains(a.body, `"code":"internal"`) || strings.Contains(a.body, "CANARY") {
 		t.Errorf("%d %s", a.status, a.body)
@@ -186,7 +186,7 @@ func TestABackupIsTheFileOrIsCutOff(t *testing.T) {
 	if a := serve(t, nil).send("POST", "/admin/backup", ""); a.status != 501 {
 		t.Errorf("without a backuper: %d %s", a.status, a.body)
 	}
-	f := serve(t, func(c *Config) { c.Backuper = fakeBackup{} })
+	f := serve(t, func(c *Config) { c.Store.Backuper = fakeBackup{} })
 	a := f.send("POST", "/admin/backup", "")
 	if a.status != 200 || a.body != "half and half" {
 		t.Errorf("%d %q", a.status, a.body)
@@ -194,7 +194,7 @@ func TestABackupIsTheFileOrIsCutOff(t *testing.T) {
 	if got := a.header.Get("Content-Disposition"); !strings.HasPrefix(got, `attachment; filename="`) || !strings.HasSuffix(got, `.db"`) {
 		t.Errorf("the file's name is in %q", got)
 	}
-	f = serve(t, func(c *Config) { c.Backuper = fakeBackup{fail: true} })
+	f = serve(t, func(c *Config) { c.Store.Backuper = fakeBackup{fail: true} })
 	req, _ := http.NewRequest("POST", f.admin.URL+"/admin/backup", nil)
 	req.Header.Set("Authorization", "Bearer "+f.tokens["operator"])
 	resp, err := http.DefaultClient.Do(req)

@@ -57,13 +57,15 @@ func BenchmarkRequest(b *testing.B) {
 	store := model.New(model.Config{Clock: clock.System()})
 	e := instant{store, duly.Delivery{Job: duly.Job{ID: "01J0000000000000000000000A", Queue: "q", Body: []byte(strings.Repeat("x", 100)), Tries: 3}, Attempt: 1,
 		Receipt: "q:0:01J0000000000000000000000A:1", Now: clock.Epoch, PushedAt: clock.Epoch, LeaseEnd: clock.Epoch.Add(time.Minute)}}
-	s, err := New(Config{Engine: e, Registry: store, Watcher: store, Logger: slog.New(slog.DiscardHandler)})
+	s, err := New(Config{
+		Engine: e, Store: Store{Registry: store, Watcher: store}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		b.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(b.Context())
 	defer stop()
-	go s.watch(ctx)
+	go s.watchTokens(ctx)
 	secret, _, err := s.Guard().Create(ctx, duly.Token{Namespace: "*", Rights: duly.RightAdmin})
 	if err != nil {
 		b.Fatal(err)

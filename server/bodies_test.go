@@ -144,7 +144,7 @@ func TestTheSlowestBodiesAreCutForOneThatWaits(t *testing.T) {
 func TestARequestWithoutMemoryIsAskedToComeAgain(t *testing.T) {
 	t.Parallel()
 	for path, method := range map[string]string{"/v1/default/push": "POST", "/api/default/q": "PUT", "/api/default/q/bulk": "PUT", "/api/default/q/job/x": "PUT"} {
-		inMemory(t, func(c *Config) { c.Grace = time.Second }, func(f *fixture) { // less than a slow body has
+		inMemory(t, func(c *Config) { c.Settings.Grace = time.Second }, func(f *fixture) { // less than a slow body has
 			for range 10 { // one of them is beyond the budget
 				f.slowBody("admin", 1<<20)
 			}

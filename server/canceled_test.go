@@ -184,7 +184,7 @@ func TestADrainEndsCanceledPolls(t *testing.T) {
 // more.
 func TestAServerThatStopsEndsItsPolls(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Addr, c.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
+	f := serve(t, func(c *Config) { c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}

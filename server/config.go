@@ -4,98 +4,122 @@ import (
 	"crypto/tls"
 	"log/slog"
 	"net"
+	"net/netip"
 	"time"
 
 	"github.com/dulymq/duly"
 	"github.com/dulymq/duly/internal/clock"
+	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/lmstfy"
 	"github.com/dulymq/duly/server/metrics"
 	"github.com/dulymq/duly/server/pools"
 	"github.com/dulymq/duly/server/route"
+	"github.com/dulymq/duly/server/webhook/guard"
 )
 
-// Config is how a server is set up. Engine and Registry must be set.
+// Config configures a server. Engine and Store.Registry must be set, or Pools.
 type Config struct {
-	// Engine is what is served. The server does not close it.
+	// Engine is what the server serves. The server does not close it.
 	Engine duly.Contract
-	// Registry holds the tokens and knows the namespaces.
+	// Store is what the server needs of the engine besides jobs.
+	Store Store
+	// Pools, if set, are several engines as one. They replace the Engine and what Store
+	// does not have. The server does not close them.
+	Pools *pools.Pools
+
+	Listen   Listen
+	Settings Settings
+	Limits   Limits
+	Lmstfy   Lmstfy
+	// Push, if set, makes the server send the jobs of push queues. It needs a Targeter.
+	Push *PushConfig
+
+	// SweepEvery is how often the server sweeps the queues, at most 30 s. Default 30 s.
+	SweepEvery time.Duration
+	// DrainDelay is how long a server that stops goes on, while /readyz is red and every
+	// answer asks its caller to close the connection. A balancer notices in that time.
+	// Default 0.
+	DrainDelay time.Duration
+
+	// Metrics counts calls. Set it if something else counts by it too. Default: new ones.
+	Metrics *metrics.Metrics
+	// Tracer, if set, traces requests; see package traces.
+	Tracer route.Tracer
+	// Version appears in the API's description. Default "dev".
+	Version string
+	// Clock is for tests. Deadlines of connections always use the system's. Default the
+	// system's.
+	Clock clock.Clock
+	// Logger is slog's default unless set.
+	Logger *slog.Logger
+}
+
+// Store is what a server needs of its engine besides jobs. Only Registry must be set.
+type Store struct {
+	// Registry stores the tokens and knows the namespaces.
 	Registry duly.Registry
-	// Watcher tells of changes of tokens, on whatever server they are made. Nil:
-	// every request looks its token up, and a long poll outlasts a token that
-	// another server revokes.
+	// Watcher reports changes of tokens on any server. Nil: every request looks its token
+	// up, and a long poll outlasts a token that another server revokes.
 	Watcher duly.Watcher
-	// Limiter counts the calls of tokens with limits. Nil: none can have any.
+	// Limiter counts the calls of tokens with limits. Nil: no token can have limits.
 	Limiter duly.Limiter
 	// Targeter stores the targets of HTTP push. Nil: this server has no HTTP push.
 	Targeter duly.Targeter
-	// Maintainer, if set, is swept by the server, and checked on demand.
+	// Maintainer sweeps and checks the queues. Nil: another process does.
 	Maintainer duly.Maintainer
-	// Resetter, if set, tells when the store was reset; the server is then not
-	// ready for a minute.
+	// Resetter reports when the store was reset. The server is not ready for a minute
+	// after that.
 	Resetter duly.Resetter
-	// Accepter, if set, reports whether new jobs are refused because the disk is
-	// full; the server is then degraded.
+	// Accepter reports whether new jobs are refused because the disk is full. The server
+	// is degraded then.
 	Accepter duly.Accepter
-	// Backuper, if set, can be asked for a backup.
+	// Backuper makes backups. Nil: backups are unsupported.
 	Backuper duly.Backuper
-	// Pools, if set, are several engines as one. They are then also the Engine,
-	// Registry and Maintainer that are not set, and the Watcher and Limiter are
-	// those of the default one. The server does not close them.
-	Pools *pools.Pools
+}
 
-	// Addr is the API's address. Default 127.0.0.1:7777; port 0 takes a free
-	// one.
-	Addr string
-	// AdminAddr is the admin API's. Default 127.0.0.1:7778.
-	AdminAddr string
-	// TLS, if set, is what the API is served with, and AdminTLS the admin API;
-	// see package certs. Default: plain HTTP.
+// StoreOf returns what an engine that owns its storage offers of a Store.
+func StoreOf(engine duly.Contract) (s Store) {
+	s.Registry, _ = engine.(duly.Registry)
+	s.Watcher, _ = engine.(duly.Watcher)
+	s.Limiter, _ = engine.(duly.Limiter)
+	s.Targeter, _ = engine.(duly.Targeter)
+	s.Maintainer, _ = engine.(duly.Maintainer)
+	s.Resetter, _ = engine.(duly.Resetter)
+	s.Accepter, _ = engine.(duly.Accepter)
+	s.Backuper, _ = engine.(duly.Backuper)
+	return s
+}
+
+// Listen is where a server listens.
+type Listen struct {
+	// Addr is the API's address, AdminAddr that of the admin API. Port 0 takes a free
+	// one. Default DefaultAddr and DefaultAdminAddr.
+	Addr, AdminAddr string
+	// TLS and AdminTLS are for the two addresses; see package certs. Default: plain HTTP.
 	TLS, AdminTLS *tls.Config
-	// DataDir is where the first token and the addresses are left for the
-	// command line. Empty: nowhere, and no first token is made.
+	// DataDir is where the server writes the first token and its addresses for the
+	// command line. Empty: it writes none, and makes no first token.
 	DataDir string
+}
 
-	Live
-
-	// MaxBody is the engine's bound on a body, in bytes; it sets those of
-	// requests. Default duly.DefaultMaxBody.
+// Limits bound the memory of a server.
+type Limits struct {
+	// MaxBody is the engine's bound on a body, in bytes. The bounds on requests follow
+	// it. Default duly.DefaultMaxBody.
 	MaxBody int
-	// AnswerMemory is for all answers over 64 KiB together and what they are
-	// made of, in bytes: who asks while others use it waits, and is refused
-	// after Grace. The process takes up to twice that. Default 128 MiB, or four
-	// times MaxBody where that is more.
+	// AnswerMemory is for all answers over 64 KiB together and what they are made of, in
+	// bytes. A caller waits while others use it, and is refused after Settings.Grace. The
+	// process takes up to twice as much. Default 128 MiB, or four times MaxBody if that is
+	// more.
 	AnswerMemory int64
-	// DrainDelay is for how long a server that stops goes on as before, but for
-	// /readyz, which is red, and for answers, which ask their callers to close the
-	// connection: the time that a balancer takes to notice. Default 0.
-	DrainDelay time.Duration
-	// SweepEvery is how often the queues' heads are looked at; at most 30 s,
-	// the default.
-	SweepEvery time.Duration
+}
 
-	// Lmstfy says how the lmstfy-compatible API is served beside the native one.
-	// Default LmstfyToken.
-	Lmstfy LmstfyMode
-
-	// LmstfyDefaults is what requests of that API take that do not say it. Nil:
-	// what lmstfy itself takes.
-	LmstfyDefaults *lmstfy.Defaults
-
-	// Push, if set, sends the jobs of push queues, if there is a Targeter.
-	Push *PushConfig
-
-	// Metrics is what is counted, where counting has begun before: of the engine's
-	// calls to its store. Default: new ones.
-	Metrics *metrics.Metrics
-	// Tracer, if set, puts requests into traces; see package traces.
-	Tracer route.Tracer
-	// Version is told by the API's description.
-	Version string
-	// Clock is for tests; deadlines of connections are always real time.
-	// Default the system's.
-	Clock clock.Clock
-	// Logger. Default slog's.
-	Logger *slog.Logger
+// Lmstfy is the lmstfy-compatible API, next to the native one.
+type Lmstfy struct {
+	// Mode is LmstfyToken by default.
+	Mode LmstfyMode
+	// Defaults are the values of what requests leave out. Nil: those of lmstfy itself.
+	Defaults *lmstfy.Defaults
 }
 
 // LmstfyMode is how the lmstfy-compatible API is served.
@@ -105,19 +129,47 @@ type LmstfyMode string
 const (
 	// LmstfyToken: its admin routes need a token or an account.
 	LmstfyToken LmstfyMode = "token"
-	// LmstfyOpen: they also take every caller on the same machine, if the admin
-	// address is on the loopback and there are no accounts. Without a token they
-	// still show no metrics and touch no token with the right admin.
+	// LmstfyOpen: its admin routes also accept every caller on the same machine, if the
+	// admin address is on the loopback and there are no accounts. Without a token they
+	// show no metrics and change no token with the right admin.
 	LmstfyOpen LmstfyMode = "open"
-	// LmstfyOff: it is not served.
+	// LmstfyOff: the server does not serve it.
 	LmstfyOff LmstfyMode = "off"
 )
+
+// Settings are what may change while a server serves, see [Server.Apply].
+type Settings struct {
+	// Accounts may use the admin address by basic auth.
+	Accounts []auth.Account
+	// Proxies are the networks whose X-Forwarded-For the server trusts when it counts
+	// failed attempts per address. Default: none, not even the loopback.
+	Proxies []netip.Prefix
+	// Drain is how long requests may take to end when the server stops. Default 30 s.
+	Drain time.Duration
+	// Grace is how long a request may take to arrive, and an answer to be read, before
+	// both must flow at 1 KiB a second. Default 10 s.
+	Grace time.Duration
+	// AccessLog logs every request at info level. Otherwise requests that succeed are at
+	// debug level. POST /accesslog of lmstfy's admin API changes it, too.
+	AccessLog bool
+	// Push is what HTTP push may call.
+	Push PushSettings
+}
+
+// PushSettings are what HTTP push may call.
+type PushSettings struct {
+	// Guard checks addresses. The server adds its own listeners.
+	Guard guard.Config
+	// TargetsOnly refuses jobs and queues that name a URL instead of a target.
+	TargetsOnly bool
+}
 
 // The defaults.
 const (
 	DefaultAddr      = "127.0.0.1:7777"
 	DefaultAdminAddr = "127.0.0.1:7778"
 	DefaultDrain     = 30 * time.Second
+	defaultGrace     = 10 * time.Second
 	maxSweepEvery    = 30 * time.Second
 )
 
@@ -125,28 +177,15 @@ func (c Config) withDefaults() Config {
 	if c.Pools != nil {
 		c = c.withPools()
 	}
-	if c.Addr == "" {
-		c.Addr = DefaultAddr
-	}
-	if c.AdminAddr == "" {
-		c.AdminAddr = DefaultAdminAddr
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = duly.DefaultMaxBody
-	}
-	if c.AnswerMemory == 0 {
-		c.AnswerMemory = max(route.DefaultAnswerMemory, 4*int64(c.MaxBody))
-	}
-	if c.SweepEvery == 0 {
-		c.SweepEvery = maxSweepEvery
-	}
-	c.Live = c.Live.withDefaults()
-	if c.Lmstfy == "" {
-		c.Lmstfy = LmstfyToken
-	}
-	if c.Version == "" {
-		c.Version = "dev"
-	}
+	setDefault(&c.Listen.Addr, DefaultAddr)
+	setDefault(&c.Listen.AdminAddr, DefaultAdminAddr)
+	setDefault(&c.Limits.MaxBody, duly.DefaultMaxBody)
+	setDefault(&c.Limits.AnswerMemory, max(route.DefaultAnswerMemory, 4*int64(c.Limits.MaxBody)))
+	setDefault(&c.SweepEvery, maxSweepEvery)
+	setDefault(&c.Lmstfy.Mode, LmstfyToken)
+	setDefault(&c.Version, "dev")
+	c.Settings = c.Settings.withDefaults()
+
 	if c.Metrics == nil {
 		c.Metrics = metrics.New(metrics.Config{Version: c.Version})
 	}
@@ -159,62 +198,98 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+func (s Settings) withDefaults() Settings {
+	setDefault(&s.Drain, DefaultDrain)
+	setDefault(&s.Grace, defaultGrace)
+	return s
+}
+
+func setDefault[T comparable](v *T, preset T) {
+	if *v == *new(T) {
+		*v = preset
+	}
+}
+
+// withPools takes from the pools what is not set.
 func (c Config) withPools() Config {
 	if c.Engine == nil {
 		c.Engine = c.Pools
 	}
-	if c.Resetter == nil {
-		c.Resetter = c.Pools
+	s := &c.Store
+	if s.Resetter == nil {
+		s.Resetter = c.Pools
 	}
-	if c.Registry == nil {
-		c.Registry = c.Pools
+	if s.Registry == nil {
+		s.Registry = c.Pools
 	}
-	if c.Maintainer == nil {
-		c.Maintainer = c.Pools
+	if s.Maintainer == nil {
+		s.Maintainer = c.Pools
 	}
-	if c.Watcher == nil {
-		c.Watcher, _ = c.Pools.Registry.(duly.Watcher)
+
+	// The default pool has the tokens and the targets.
+	if s.Watcher == nil {
+		s.Watcher, _ = c.Pools.Registry.(duly.Watcher)
 	}
-	if c.Limiter == nil {
-		c.Limiter, _ = c.Pools.Registry.(duly.Limiter)
+	if s.Limiter == nil {
+		s.Limiter, _ = c.Pools.Registry.(duly.Limiter)
 	}
-	if c.Targeter == nil {
-		c.Targeter, _ = c.Pools.Registry.(duly.Targeter)
+	if s.Targeter == nil {
+		s.Targeter, _ = c.Pools.Registry.(duly.Targeter)
 	}
 	return c
 }
 
-// validate reports everything that is wrong.
+// validate returns an error with every fault.
 func (c Config) validate() error {
 	var bad duly.BadFields
 	if c.Engine == nil {
 		bad.Add("engine", "is nil")
 	}
-	if c.Registry == nil {
+	if c.Store.Registry == nil {
 		bad.Add("registry", "is nil; it holds the tokens")
 	}
-	checkAddr(&bad, "addr", c.Addr)
-	checkAddr(&bad, "admin_addr", c.AdminAddr)
-	if c.MaxBody < 1 || c.MaxBody > duly.MaxMaxBody {
-		bad.Add("max_body", "is %d, must be between 1 and %d", c.MaxBody, duly.MaxMaxBody)
+	checkAddr(&bad, "addr", c.Listen.Addr)
+	checkAddr(&bad, "admin_addr", c.Listen.AdminAddr)
+	if n := c.Limits.MaxBody; n < 1 || n > duly.MaxMaxBody {
+		bad.Add("max_body", "is %d, must be between 1 and %d", n, duly.MaxMaxBody)
 	}
-	if c.AnswerMemory < 0 {
-		bad.Add("answer_memory", "is %d, must be at least 1", c.AnswerMemory)
+	if n := c.Limits.AnswerMemory; n < 0 {
+		bad.Add("answer_memory", "is %d, must be at least 1", n)
 	}
-	bad.Take(c.Live.validate())
-	if c.DrainDelay < 0 {
-		bad.Add("drain_delay", "is %s, must be at least 0s", duly.FormatDuration(c.DrainDelay))
-	}
+	bad.Take(c.Settings.validate())
+
+	checkNotNegative(&bad, "drain_delay", c.DrainDelay)
 	if c.SweepEvery < 0 || c.SweepEvery > maxSweepEvery {
-		bad.Add("sweep_every", "is %s, must be between 0s and %s", duly.FormatDuration(c.SweepEvery), duly.FormatDuration(maxSweepEvery))
+		bad.Add("sweep_every", "is %s, must be between 0s and %s",
+			duly.FormatDuration(c.SweepEvery), duly.FormatDuration(maxSweepEvery))
 	}
-	if c.Lmstfy != LmstfyToken && c.Lmstfy != LmstfyOpen && c.Lmstfy != LmstfyOff {
-		bad.Add("lmstfy", "is %q, must be %s, %s or %s", c.Lmstfy, LmstfyToken, LmstfyOpen, LmstfyOff)
+	if m := c.Lmstfy.Mode; m != LmstfyToken && m != LmstfyOpen && m != LmstfyOff {
+		bad.Add("lmstfy", "is %q, must be %s, %s or %s", m, LmstfyToken, LmstfyOpen, LmstfyOff)
 	}
 	if c.Push != nil && c.Push.Keys == nil {
 		bad.Add("push.keys", "are nil; they seal the secrets of HTTP push")
 	}
 	return bad.Err()
+}
+
+func (s Settings) validate() error {
+	var bad duly.BadFields
+	for _, a := range s.Accounts {
+		if a.Name == "" {
+			bad.Add("accounts", "have one without a name")
+		}
+	}
+	checkNotNegative(&bad, "drain", s.Drain)
+	checkNotNegative(&bad, "grace", s.Grace)
+	_, err := guard.New(s.Push.Guard)
+	bad.Take(err)
+	return bad.Err()
+}
+
+func checkNotNegative(bad *duly.BadFields, field string, d time.Duration) {
+	if d < 0 {
+		bad.Add(field, "is %s, must be at least 0s", duly.FormatDuration(d))
+	}
 }
 
 func checkAddr(bad *duly.BadFields, field, addr string) {
@@ -223,7 +298,7 @@ func checkAddr(bad *duly.BadFields, field, addr string) {
 	}
 }
 
-// loopback tells whether an address can be reached from this machine alone.
+// loopback reports whether an address can be reached from this machine alone.
 func loopback(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

@@ -1,55 +1,49 @@
-// Package server puts an engine on the network: it composes the native API, the
-// lmstfy-compatible one, the admin API, health and the documents into two
-// listeners, and keeps the engine's upkeep.
+// Package server serves an engine over HTTP: the native API, the lmstfy-compatible API, the
+// admin API, health and the documents, on two listeners. It also sweeps the engine.
 //
-// # Two addresses
+// # Addresses
 //
-// Producers and workers use the API's address. What looks into the store as a
-// whole is on the admin address, on the loopback by default. Both serve
-// /healthz (the process lives) and /readyz (the engine answers, and the server
-// does not drain), open to all; the API's also /openapi.json and /docs, which
-// tell what is in this repository anyway. Everything else needs a token, but
-// for what lmstfy's clients and scripts ask for without one: two sizes, and the
-// admin routes from the same machine, see package lmstfy. Its paths are below
-// /api/ on the one address and are none of the native API's on the other.
+// Producers and workers use the API's address. The admin address is for what concerns the
+// whole store; it is on the loopback by default. Both serve /healthz (the process lives) and
+// /readyz (the engine answers, and the server does not stop), without a token. The API's
+// address also serves /openapi.json and /docs without one. Everything else needs a token,
+// with two exceptions for lmstfy's clients: two sizes, and the admin routes from the same
+// machine, see package lmstfy. Its paths begin with /api/ on the API's address. On the admin
+// address they differ from those of the native API.
 //
-// # The start
+// # Start
 //
-// [Server.Listen] binds both addresses before it does anything else, so that a
-// second server on them changes nothing. With a loopback address it sees to a
-// first token and leaves it, and the two URLs, in the data folder for the
-// command line of the same user. An address that others can reach is refused
-// while nobody could be told from a thief there: the API's while the engine
-// knows no token, the admin address while there is neither a token with the
-// right admin for all namespaces nor an account.
+// [Server.Listen] binds both addresses first, so that a second server on them changes
+// nothing. With loopback addresses it creates a first token. It writes the token and both
+// URLs to the data folder, for the command line of the same user. It refuses an address that
+// other machines reach while no caller could authenticate there: the API's while the engine
+// has no token, and the admin address while there is no account and no token with the right
+// admin for all namespaces.
 //
-// # Who comes in
+// # Authentication
 //
-// Package auth judges every request by what its route declares. While
-// [Server.Serve] runs, the engine tells it of every token that was revoked or
-// changed, on whatever server, and what waits with such a token ends.
+// Package auth checks every request against the right that its route declares. While
+// [Server.Serve] runs, the engine reports every token that any server revokes or changes.
+// Long polls with that token end.
 //
-// # What a request costs
+// # Cost
 //
-// What the server itself does for a request,
-// without net/http and the engine, is measured by BenchmarkRequest.
+// BenchmarkRequest measures the cost of a request without net/http and the engine.
 //
-// # What it tells of itself
+// # Observability
 //
-// /metrics on the admin address (package metrics), a line of the log for each
-// request that fails or, with an access log, for every one; and events: jobs that
-// became dead, a store that is lost or back, tokens that were made, limited or
-// revoked. Traces are somebody's who asks for them (Config.Tracer).
+// /metrics on the admin address has the metrics (package metrics). The log has a line for
+// each request that fails, or for every request with an access log. It also has events: dead
+// jobs, a store that is lost or back, and changes of tokens. [Config.Tracer] traces requests.
 //
-// # The end
+// # Stop
 //
-// When the context of [Server.Serve] ends, /readyz turns red and every answer
-// asks its caller to close the connection; for [Config.DrainDelay] the server
-// works on like that, so that a balancer notices and callers leave one by one.
-// Then both listeners close, long polls end with an empty answer, and requests
-// that are under way are finished within the drain limit; what is left then is
-// cut off. A connection that is idle at that moment is closed, and a request
-// that crosses with it on the wire fails before anybody has read it: a client
-// repeats that once, over a new connection, which another server takes. The
-// engine is its owner's to close, after Serve has returned.
+// When the context of [Server.Serve] ends, /readyz turns red and every answer asks its caller
+// to close the connection. The server works on for [Config.DrainDelay], so that a balancer
+// notices and callers leave one by one. Then both listeners close, long polls end with an
+// empty answer, and running requests may finish within the drain limit. The rest is cut off.
+//
+// A connection that is idle at that moment is closed. A request that crosses with the close
+// fails unread, and the client repeats it once over a new connection to another server. The
+// owner of the engine closes it after Serve has returned.
 package server

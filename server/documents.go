@@ -11,7 +11,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// parts are all the routes, under the headings of the documents.
+// parts groups all routes under the headings of the documents.
 func parts(api, admin, health []route.Route) []describe.Part {
 	var jobs, topics []route.Route
 	for _, r := range api {
@@ -21,19 +21,32 @@ func parts(api, admin, health []route.Route) []describe.Part {
 			jobs = append(jobs, r)
 		}
 	}
+
 	return []describe.Part{
-		{Title: "Jobs and queues", Text: "On the API's address. A queue may be the group of a topic, as TOPIC@GROUP, in every route except push, update, promote and peek.", Routes: jobs},
-		{Title: "Topics", Text: "On the API's address. Every group of a topic sees every message. An engine without topics answers unsupported.", Routes: topics},
-		{Title: "Admin", Text: "On the admin address, which is on the loopback unless it is set otherwise.", Admin: true, Routes: admin},
-		{Title: "Health", Text: "On both addresses, without a token.", Routes: health},
+		{
+			Title: "Jobs and queues", Routes: jobs,
+			Text: "On the API's address. A queue may be the group of a topic, as TOPIC@GROUP, " +
+				"in every route except push, update, promote and peek.",
+		},
+		{
+			Title: "Topics", Routes: topics,
+			Text: "On the API's address. Every group of a topic sees every message. " +
+				"An engine without topics answers unsupported.",
+		},
+		{
+			Title: "Admin", Routes: admin, Admin: true,
+			Text: "On the admin address, which is on the loopback unless it is set otherwise.",
+		},
+		{Title: "Health", Routes: health, Text: "On both addresses, without a token."},
 	}
 }
 
-// documents are the routes that serve what describes the API. They are open:
-// they tell what is in the repository.
+// documents returns the routes of the documents. They are open, because the documents are
+// in the repository, too.
 func documents(version string, api, admin, health []route.Route) []route.Route {
 	list := parts(api, admin, health)
-	spec := sync.OnceValue(func() []byte { // when it is first asked for: a start has no time for it
+	// The documents are made at the first request, so that they do not slow down the start.
+	spec := sync.OnceValue(func() []byte {
 		b, err := json.Marshal(describe.OpenAPI(version, list))
 		if err != nil {
 			panic("server: the OpenAPI document: " + err.Error())
@@ -41,22 +54,23 @@ func documents(version string, api, admin, health []route.Route) []route.Route {
 		return b
 	})
 	page := sync.OnceValue(func() []byte { return describe.Page(version, list) })
+
 	return []route.Route{
-		{Method: "GET", Path: "/openapi.json", Need: auth.Open, Handler: func(c *route.Call) error {
+		{Method: "GET", Path: "/openapi.json", Access: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyAs(http.StatusOK, "application/json", spec())
 		}},
-		{Method: "GET", Path: "/docs", Need: auth.Open, Handler: func(c *route.Call) error {
+		{Method: "GET", Path: "/docs", Access: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyPage(describe.Policy(), page())
 		}},
-		{Method: "GET", Path: "/favicon.ico", Need: auth.Open, Handler: func(c *route.Call) error {
+		{Method: "GET", Path: "/favicon.ico", Access: auth.Open, Handler: func(c *route.Call) error {
 			return c.ReplyAs(http.StatusOK, "image/png", describe.Icon())
 		}},
-		{Method: "GET", Path: "/{$}", Need: auth.Open, Handler: welcome},
+		{Method: "GET", Path: "/{$}", Access: auth.Open, Handler: welcome},
 	}
 }
 
-// welcome answers the root of the API's address. It does not redirect: a client
-// whose path was lost by a proxy must not get another page.
+// welcome answers the root of the API's address. It does not redirect: a client whose proxy
+// removes the path must not get another page.
 func welcome(c *route.Call) error {
 	if strings.Contains(c.R.Header.Get("Accept"), "text/html") {
 		return c.ReplyPage(describe.Policy(), []byte(welcomePage))
@@ -67,7 +81,9 @@ func welcome(c *route.Call) error {
 
 const welcomePage = `<!doctype html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>duly</title></head>
+<head>
+<meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>duly</title>
+</head>
 <body><h1>duly</h1><p>This is the API of a duly server. <a href="/docs">/docs</a> describes it.</p></body>
 </html>
 `

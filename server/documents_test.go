@@ -84,15 +84,15 @@ func TestTheOpenAPIDocumentIsComplete(t *testing.T) {
 			op, ok := doc.Paths[r.Path][strings.ToLower(r.Method)]
 			n++
 			switch {
-			case !ok || op.Summary == "" || op.Right != r.Need.String():
+			case !ok || op.Summary == "" || op.Right != r.Access.String():
 				t.Errorf("%s %s is not described: %+v", r.Method, r.Path, op)
 			case ids[op.OperationID] || !regexp.MustCompile(`^[a-z]+[A-Z][A-Za-z]+$`).MatchString(op.OperationID):
 				t.Errorf("%s %s: operationId %q, want a verb and what it acts on, once", r.Method, r.Path, op.OperationID)
-			case op.Security == nil || (r.Need == auth.Open) != (len(*op.Security) == 0):
+			case op.Security == nil || (r.Access == auth.Open) != (len(*op.Security) == 0):
 				t.Errorf("%s %s: security %v", r.Method, r.Path, op.Security)
 			case (r.Doc.Request == nil) != (op.RequestBody == nil):
 				t.Errorf("%s %s: request %v", r.Method, r.Path, op.RequestBody)
-			case r.Need != auth.Open && (op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
+			case r.Access != auth.Open && (op.Responses["400"] == nil || op.Responses["401"] == nil || op.Responses["403"] == nil):
 				t.Errorf("%s %s: responses %v", r.Method, r.Path, op.Responses)
 			}
 			ids[op.OperationID] = true

@@ -15,177 +15,191 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// attentive is an engine that tells the log when a store does not answer any
-// more, and when it does again: once each, whatever calls fail meanwhile.
-type attentive struct {
+// healthLog is an engine that logs when a store stops answering, and when it answers again.
+// It logs each once, however many calls fail.
+type healthLog struct {
 	duly.Contract
 	clock clock.Clock
 	log   *slog.Logger
-	// pool is the one that a namespace is in, for one that is lost says nothing
-	// about the others. Nil: the pools tell by themselves which one has answered.
-	pool func(namespace string) string
+	// pool names the pool of a call without pools. Nil: the pools report each call
+	// themselves, because the loss of one pool says nothing about the others.
+	pool string
 
-	down atomic.Int32 // how many are lost
+	down atomic.Int32 // the number of lost pools
 	mu   sync.Mutex
 	lost map[string]time.Duration // since when, monotonic
 }
 
-func newAttentive(cfg *Config) *attentive {
-	a := &attentive{Contract: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
+func newHealthLog(cfg *Config) *healthLog {
+	h := &healthLog{Contract: cfg.Engine, clock: cfg.Clock, log: cfg.Logger, lost: map[string]time.Duration{}}
 	if cfg.Pools != nil {
-		cfg.Pools.Hear(a.judge)
+		cfg.Pools.Hear(h.observePool)
 	} else {
-		a.pool = func(string) string { return duly.DefaultPool }
+		h.pool = duly.DefaultPool
 	}
-	return a
+	return h
 }
 
-// heed judges the end of a call for a namespace.
-func (a *attentive) heed(ctx context.Context, namespace string, err error) {
-	if a.pool != nil {
-		a.judge(ctx, a.pool(duly.NamespaceOr(namespace)), err)
+// observe evaluates the result of a call.
+func (h *healthLog) observe(ctx context.Context, err error) {
+	if h.pool != "" {
+		h.observePool(ctx, h.pool, err)
 	}
 }
 
-// judge judges the end of a call to a pool.
-func (a *attentive) judge(ctx context.Context, pool string, err error) {
+// observePool evaluates the result of a call to a pool.
+func (h *healthLog) observePool(ctx context.Context, pool string, err error) {
 	switch {
 	case errors.Is(err, duly.ErrUnavailable):
 		if ctx.Err() == nil {
-			a.lose(pool, err)
+			h.setLost(pool, err)
 		}
-	case a.down.Load() > 0 && (err == nil || !passing(err)):
-		a.find(pool)
+	case h.down.Load() > 0 && (err == nil || !saysNothing(err)):
+		h.setFound(pool)
 	}
 }
 
-func (a *attentive) lose(pool string, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if _, known := a.lost[pool]; known {
+func (h *healthLog) setLost(pool string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	if _, known := h.lost[pool]; known {
 		return
 	}
-	a.lost[pool] = a.clock.Mono()
-	a.down.Add(1)
-	a.log.Error("the store is lost: calls to it fail", "pool", pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
+	h.lost[pool] = h.clock.Mono()
+	h.down.Add(1)
+	h.log.Error("the store is lost: calls to it fail",
+		"pool", pool, "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 }
 
-func (a *attentive) find(pool string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	since, known := a.lost[pool]
+func (h *healthLog) setFound(pool string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+
+	since, known := h.lost[pool]
 	if !known {
 		return
 	}
-	delete(a.lost, pool)
-	a.down.Add(-1)
-	a.log.Warn("the store is back", "pool", pool, "after", a.clock.Mono()-since)
+	delete(h.lost, pool)
+	h.down.Add(-1)
+	h.log.Warn("the store is back", "pool", pool, "after", h.clock.Mono()-since)
 }
 
-// passing are errors that say nothing about the store: the caller has gone, or
+// saysNothing reports whether an error says nothing about the store: the caller hung up, or
 // the engine is closed.
-func passing(err error) bool {
-	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, duly.ErrClosed)
+func saysNothing(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, duly.ErrClosed)
 }
 
 // Push implements duly.Engine.
-func (a *attentive) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	results, err := a.Contract.Push(ctx, jobs)
+func (h *healthLog) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	results, err := h.Contract.Push(ctx, jobs)
 	if len(jobs) > 0 {
-		a.heed(ctx, jobs[0].Namespace, err)
+		h.observe(ctx, err)
 	}
 	return results, err
 }
 
 // Reserve implements duly.Engine.
-func (a *attentive) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
-	deliveries, err := a.Contract.Reserve(ctx, p)
-	if ctx.Err() == nil { // else it may not have asked
-		a.heed(ctx, p.Namespace, err)
+func (h *healthLog) Reserve(ctx context.Context, p duly.ReserveParams) ([]duly.Delivery, error) {
+	deliveries, err := h.Contract.Reserve(ctx, p)
+	// After the end of the context the engine may not have asked the store.
+	if ctx.Err() == nil {
+		h.observe(ctx, err)
 	}
 	return deliveries, err
 }
 
 // Settle implements duly.Engine.
-func (a *attentive) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
-	errs, err := a.Contract.Settle(ctx, namespace, outcomes)
-	a.heed(ctx, namespace, err)
+func (h *healthLog) Settle(ctx context.Context, namespace string, outcomes []duly.Outcome) ([]error, error) {
+	errs, err := h.Contract.Settle(ctx, namespace, outcomes)
+	h.observe(ctx, err)
 	return errs, err
 }
 
-// deaths tells the log how many jobs have become dead, or were dropped by a
-// bound, in the queues that this server has handed jobs out of.
+// deathLog logs how many jobs have died, or were dropped by a bound, in the queues that this
+// server has delivered jobs of.
 //
-// Nobody tells a server of them one by one: a job also dies when its lease runs
-// out. So it looks at the counters of these queues after each sweep, which comes
-// when the first of the leases may have ended: at those that have given something
-// since, or have leases that may still end so. Where nothing goes on nothing is
-// asked.
-type deaths struct {
+// No call reports all deaths, because a job also dies when its lease runs out. So deathLog
+// reads the counters of these queues after each sweep: of queues with deliveries since, and
+// of queues with leases. The sweep comes when the first lease may have run out. Without
+// traffic it reads nothing.
+type deathLog struct {
 	engine duly.Inspector
 	counts *metrics.Metrics
 	log    *slog.Logger
 
 	mu    sync.Mutex
 	begun bool
-	seen  map[duly.QueueRef]counted
-	whole bool // what is not in seen was made since
+	seen  map[duly.QueueRef]queueDeaths
+	whole bool // a queue that is not in seen was created since
 }
 
-// counted is what a look at a queue has seen.
-type counted struct {
+// queueDeaths are the counters of a queue at the last check.
+type queueDeaths struct {
 	delivered, dead, dropped int64
-	open                     bool // there are leases
+	leases                   bool
 }
 
-// begin learns what has happened before. Until then nothing is told.
-func (d *deaths) begin(sight *metrics.Snapshot) {
+// begin stores the counters of a survey. Nothing is logged before.
+func (d *deathLog) begin(survey *metrics.Snapshot) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.begun, d.seen = true, map[duly.QueueRef]counted{}
-	d.whole = sight.Complete && sight.OtherQueues == 0
-	for i := range sight.Queues {
-		c := &sight.Queues[i].Stats.Counters
-		d.seen[sight.Queues[i].Queue] = counted{dead: c.Dead, dropped: c.Dropped}
+
+	d.begun, d.seen = true, map[duly.QueueRef]queueDeaths{}
+	d.whole = survey.Complete && survey.OtherQueues == 0
+	for i := range survey.Queues {
+		c := &survey.Queues[i].Stats.Counters
+		d.seen[survey.Queues[i].Queue] = queueDeaths{dead: c.Dead, dropped: c.Dropped}
 	}
 }
 
-// look tells what has happened since.
-func (d *deaths) look(ctx context.Context) {
+// check logs what has happened since the last check.
+func (d *deathLog) check(ctx context.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.begun {
 		return
 	}
+
 	all := d.counts.Delivered()
-	maps.DeleteFunc(d.seen, func(q duly.QueueRef, c counted) bool {
-		_, there := all[q]
-		return c.delivered > 0 && !there // it was destroyed
+	maps.DeleteFunc(d.seen, func(q duly.QueueRef, c queueDeaths) bool {
+		_, exists := all[q]
+		return c.delivered > 0 && !exists // it was destroyed
 	})
+
 	lost := map[string]bool{} // namespaces whose pool does not answer
 	for q, delivered := range all {
-		before, known := d.seen[q]
-		if before.delivered == delivered && !before.open || lost[q.Namespace] {
+		before := d.seen[q]
+		if before.delivered == delivered && !before.leases || lost[q.Namespace] {
 			continue
 		}
 		stats, err := d.engine.Stats(ctx, q)
 		if ctx.Err() != nil {
 			return
 		}
-		if err != nil { // the next look tells of it
+		if err != nil { // the next check reads them
 			lost[q.Namespace] = errors.Is(err, duly.ErrUnavailable)
 			continue
 		}
-		c := stats.Counters
-		if !known && !d.whole {
-			before.dead, before.dropped = c.Dead, c.Dropped
-		}
-		if n := c.Dead - before.dead; n > 0 {
-			d.log.Warn("jobs have become dead", "queue", q.String(), "jobs", n, "dead", stats.Sizes.Dead)
-		}
-		if n := c.Dropped - before.dropped; n > 0 {
-			d.log.Warn("dead jobs were dropped by the bounds of their queue", "queue", q.String(), "jobs", n)
-		}
-		d.seen[q] = counted{delivered, c.Dead, c.Dropped, stats.Sizes.Leased > 0}
+		d.report(q, delivered, &stats)
 	}
+}
+
+// report logs the deaths in a queue and stores its counters.
+func (d *deathLog) report(q duly.QueueRef, delivered int64, stats *duly.Stats) {
+	c := stats.Counters
+	before, known := d.seen[q]
+	if !known && !d.whole {
+		before.dead, before.dropped = c.Dead, c.Dropped
+	}
+
+	if n := c.Dead - before.dead; n > 0 {
+		d.log.Warn("jobs have become dead", "queue", q.String(), "jobs", n, "dead", stats.Sizes.Dead)
+	}
+	if n := c.Dropped - before.dropped; n > 0 {
+		d.log.Warn("dead jobs were dropped by the bounds of their queue", "queue", q.String(), "jobs", n)
+	}
+	d.seen[q] = queueDeaths{delivered, c.Dead, c.Dropped, stats.Sizes.Leased > 0}
 }

@@ -250,7 +250,7 @@ func TestADrainBeginsWithADelay(t *testing.T) {
 	var g *gate
 	f := serve(t, func(c *Config) {
 		g = watch(c.Engine)
-		c.Engine, c.Addr, c.AdminAddr, c.DrainDelay = g, "127.0.0.1:0", "127.0.0.1:0", delay
+		c.Engine, c.Listen.Addr, c.Listen.AdminAddr, c.DrainDelay = g, "127.0.0.1:0", "127.0.0.1:0", delay
 		c.Push.Off = true // so that the sweeper alone has a timer
 	})
 	if err := f.Listen(t.Context()); err != nil {

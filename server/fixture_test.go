@@ -51,8 +51,12 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Engine: f.engine, Registry: f.engine, Targeter: f.engine, Push: &PushConfig{Keys: keys}, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine, Clock: f.clock,
-		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	cfg := Config{
+		Engine: f.engine,
+		Store:  Store{Registry: f.engine, Targeter: f.engine, Watcher: f.engine, Limiter: f.engine, Maintainer: f.engine},
+		Push:   &PushConfig{Keys: keys}, Clock: f.clock,
+		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
 	if change != nil {
 		change(&cfg)
 	}
@@ -70,7 +74,7 @@ func assemble(t *testing.T, change func(*Config)) *fixture {
 func (f *fixture) listenToTokens() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); f.watch(ctx) }()
+	go func() { defer close(done); f.watchTokens(ctx) }()
 	f.t.Cleanup(func() { cancel(); <-done })
 }
 

@@ -309,7 +309,7 @@ func TestADrainEndsLongPollsAndFinishesTheRest(t *testing.T) {
 	var g *gate
 	f := serve(t, func(c *Config) {
 		g = watch(c.Engine)
-		c.Engine, c.Addr, c.AdminAddr = g, "127.0.0.1:0", "127.0.0.1:0"
+		c.Engine, c.Listen.Addr, c.Listen.AdminAddr = g, "127.0.0.1:0", "127.0.0.1:0"
 	})
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)

@@ -239,7 +239,7 @@ func TestWhatIsNotRoutedIsAProblem(t *testing.T) {
 		{"GET", "/v1/default/push", "POST", 405}, {"PUT", "/v1/default/queues/q", "GET, HEAD, PATCH, DELETE", 405}, {"DELETE", "/healthz", "GET, HEAD", 405},
 	} {
 		a := f.send(c.method, c.path, "")
-		if c.allow != "" && !strings.Contains(a.body, "method "+c.method+" is not taken here; this path takes "+c.allow) {
+		if c.allow != "" && !strings.Contains(a.body, "method "+c.method+" is not allowed here; this path takes "+c.allow) {
 			t.Errorf("%s %s does not say what may be: %s", c.method, c.path, a.body)
 		}
 		if a.status != c.status || a.header.Get("Allow") != c.allow || a.header.Get("Content-Type") != "application/problem+json" {

@@ -106,7 +106,7 @@ func TestALimitIsTakenAway(t *testing.T) {
 // An engine that counts no calls takes no limits.
 func TestWithoutALimiterTokensHaveNoLimits(t *testing.T) {
 	t.Parallel()
-	f := serve(t, func(c *Config) { c.Limiter = nil })
+	f := serve(t, func(c *Config) { c.Store.Limiter = nil })
 	if a := f.send("PATCH", "/admin/tokens/"+f.id("produce"), `{"limits":{"produce":1,"per":"1m"}}`); a.status != 501 {
 		t.Errorf("%d %s", a.status, a.body)
 	}

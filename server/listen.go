@@ -17,12 +17,12 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// Listen binds both addresses, sees to the first token, and leaves the files
-// for the command line. After an error nothing is bound. It refuses a data
-// folder that other users can write to: they could plant an operator's token.
+// Listen binds both addresses, creates the first token, and writes the files for the
+// command line. After an error nothing is bound. It refuses a data folder that other users
+// can write to, because they could plant a token for an operator there.
 func (s *Server) Listen(ctx context.Context) (err error) {
-	if s.cfg.DataDir != "" {
-		if err := ownfile.CheckFolder(s.cfg.DataDir); err != nil {
+	if dir := s.cfg.Listen.DataDir; dir != "" {
+		if err := ownfile.CheckFolder(dir); err != nil {
 			return err
 		}
 	}
@@ -32,25 +32,27 @@ func (s *Server) Listen(ctx context.Context) (err error) {
 			s.unbind()
 		}
 	}()
-	if s.listeners, err = bind(ctx, s.cfg.Addr, s.cfg.AdminAddr); err != nil {
+	if s.listeners, err = bind(ctx, s.cfg.Listen.Addr, s.cfg.Listen.AdminAddr); err != nil {
 		return err
 	}
-	if err := s.credentials(ctx); err != nil {
+	if err := s.checkCredentials(ctx); err != nil {
 		return err
 	}
-	if err := s.push.listens(s.live.Load().Push); err != nil {
+	if err := s.push.guardListeners(s.settings.Load().Push); err != nil {
 		return err
 	}
+
 	if s.lmstfyOpen() {
-		s.cfg.Logger.Warn("lmstfy's admin routes are open: every user of this machine, and whoever a proxy on it lets through, may make, limit and delete tokens " +
-			"without one; lmstfy = \"token\" (--lmstfy token) closes them")
+		s.cfg.Logger.Warn("lmstfy's admin routes are open: every user of this machine, and every caller that a proxy " +
+			"on it admits, may create, limit and delete tokens without a token; " +
+			"lmstfy = \"token\" (--lmstfy token) closes them")
 	}
-	s.leaveURLs()
+	s.writeURLs()
 	return nil
 }
 
-// CanListen tells what [Server.Listen] would fail with because of the addresses,
-// and leaves them free: for who has something to make before there is a server.
+// CanListen returns the error that [Server.Listen] would return because of the addresses.
+// It leaves them free. Call it before work that a server without addresses would waste.
 func CanListen(ctx context.Context, addr, adminAddr string) error {
 	listeners, err := bind(ctx, addr, adminAddr)
 	free(listeners)
@@ -63,7 +65,8 @@ func bind(ctx context.Context, addr, adminAddr string) (listeners [2]net.Listene
 		var lc net.ListenConfig
 		if listeners[i], err = lc.Listen(ctx, "tcp", addr); err != nil {
 			free(listeners)
-			return [2]net.Listener{}, fmt.Errorf("server: %w; choose another address, or stop what listens there", err)
+			return [2]net.Listener{}, fmt.Errorf(
+				"server: %w; choose another address, or stop the process that listens there", err)
 		}
 	}
 	return listeners, nil
@@ -77,43 +80,47 @@ func free(listeners [2]net.Listener) {
 	}
 }
 
-// credentials sees to it that somebody may come in, and that where others can
-// reach an address nobody else can.
-func (s *Server) credentials(ctx context.Context) error {
-	api, admin := !loopback(s.cfg.Addr), !loopback(s.cfg.AdminAddr)
+// checkCredentials makes sure that a caller can authenticate: it creates the first token on
+// the loopback. It refuses an address that other machines reach while no caller can.
+func (s *Server) checkCredentials(ctx context.Context) error {
+	listen := s.cfg.Listen
+	api, admin := !loopback(listen.Addr), !loopback(listen.AdminAddr)
 	if !api && !admin {
-		if s.cfg.DataDir == "" {
+		if listen.DataDir == "" {
 			return nil
 		}
-		note, err := s.guard.FirstToken(ctx, s.cfg.DataDir)
+		note, err := s.guard.FirstToken(ctx, listen.DataDir)
 		if note != "" {
 			s.cfg.Logger.Warn(note)
 		}
 		return err
 	}
+
 	const remedy = "start once on 127.0.0.1, make one with duly token create, then listen here"
 	operator, err := s.guard.AnyOperator(ctx)
 	switch {
 	case err != nil || operator:
 		return err
 	case admin:
-		return duly.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right admin for all namespaces nor an account: %s, or give it accounts", s.cfg.AdminAddr, remedy)
+		return duly.Invalid("admin_addr", "%s can be reached by others, but there is neither a token with the right "+
+			"admin for all namespaces nor an account: %s, or give it accounts", listen.AdminAddr, remedy)
 	}
+
 	known, err := s.guard.Any(ctx)
 	if err == nil && !known {
-		err = duly.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", s.cfg.Addr, remedy)
+		err = duly.Invalid("addr", "%s can be reached by others, but there is no token yet: %s", listen.Addr, remedy)
 	}
 	return err
 }
 
-// leaveURLs leaves the addresses for the command line. A server does not need
-// them, so it starts without them where the disk is full.
-func (s *Server) leaveURLs() {
-	if s.cfg.DataDir == "" {
+// writeURLs writes the addresses for the command line. The server does not need them, so it
+// starts without them if the disk is full.
+func (s *Server) writeURLs() {
+	if s.cfg.Listen.DataDir == "" {
 		return
 	}
 	for name, url := range map[string]string{auth.URLFile: s.URL(), auth.AdminURLFile: s.AdminURL()} {
-		path := filepath.Join(s.cfg.DataDir, name)
+		path := filepath.Join(s.cfg.Listen.DataDir, name)
 		err := durable.WriteFile(path, url+"\n")
 		if err == nil {
 			continue
@@ -121,8 +128,11 @@ func (s *Server) leaveURLs() {
 		if old, _ := os.ReadFile(path); string(old) == url+"\n" {
 			continue
 		}
-		_ = os.Remove(path) // the address of an earlier server would mislead the other commands
-		s.cfg.Logger.Warn("the server's address can't be left for the other commands; give them --url", "path", path, "url", url, "error", err)
+
+		// The address of an earlier server would mislead the other commands.
+		_ = os.Remove(path)
+		s.cfg.Logger.Warn("the server's address can't be written for the other commands; give them --url",
+			"path", path, "url", url, "error", err)
 	}
 }
 
@@ -131,13 +141,13 @@ func (s *Server) unbind() {
 	s.listeners = [2]net.Listener{}
 }
 
-// URL is where the API is served, once it listens.
-func (s *Server) URL() string { return urlOf(s.listeners[0], s.cfg.TLS) }
+// URL returns the URL of the API, "" before [Server.Listen].
+func (s *Server) URL() string { return urlOf(s.listeners[0], s.cfg.Listen.TLS) }
 
-// AdminURL is where the admin API is served, once it listens.
-func (s *Server) AdminURL() string { return urlOf(s.listeners[1], s.cfg.AdminTLS) }
+// AdminURL returns the URL of the admin API, "" before [Server.Listen].
+func (s *Server) AdminURL() string { return urlOf(s.listeners[1], s.cfg.Listen.AdminTLS) }
 
-// urlOf is a URL that reaches the listener from this machine.
+// urlOf returns a URL that reaches the listener from this machine.
 func urlOf(l net.Listener, secure *tls.Config) string {
 	if l == nil {
 		return ""
@@ -154,15 +164,14 @@ func urlOf(l net.Listener, secure *tls.Config) string {
 	return scheme + net.JoinHostPort(host, fmt.Sprint(addr.Port))
 }
 
-// The bounds on connections. What a request's head may hold is bounded by
-// net/http; its own slack of 4 KiB comes on top of it.
+// The bounds on connections. net/http reads 4 KiB more of a head than its bound.
 const (
 	maxHeader     = 16<<10 - 4<<10
 	headerTimeout = 8 * time.Second
 	idleTimeout   = 2 * time.Minute
 )
 
-// accept is server.Serve, with TLS where the server has some.
+// accept serves a listener, with TLS if the server has a configuration for it.
 func accept(server *http.Server, l net.Listener) error {
 	if server.TLSConfig != nil {
 		return server.ServeTLS(l, "", "")
@@ -172,7 +181,8 @@ func accept(server *http.Server, l net.Listener) error {
 
 func (s *Server) httpServer(h http.Handler, secure *tls.Config) *http.Server {
 	return &http.Server{
-		Handler: h, TLSConfig: secure.Clone(), MaxHeaderBytes: maxHeader, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+		Handler: h, TLSConfig: secure.Clone(), MaxHeaderBytes: maxHeader,
+		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
 }

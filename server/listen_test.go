@@ -24,7 +24,10 @@ import (
 func bare(t *testing.T, change func(*Config)) *Server {
 	t.Helper()
 	e := model.New(model.Config{Clock: clock.NewFake()})
-	cfg := Config{Engine: e, Registry: e, Maintainer: e, Clock: clock.NewFake(), Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}
+	cfg := Config{
+		Engine: e, Store: Store{Registry: e, Maintainer: e}, Clock: clock.NewFake(),
+		Listen: Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
+	}
 	change(&cfg)
 	s, err := New(cfg)
 	if err != nil {
@@ -37,7 +40,7 @@ func bare(t *testing.T, change func(*Config)) *Server {
 func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	s := bare(t, func(c *Config) { c.DataDir = folder })
+	s := bare(t, func(c *Config) { c.Listen.DataDir = folder })
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -59,12 +62,12 @@ func TestTheFirstStartLeavesATokenAndBothAddresses(t *testing.T) {
 	}
 }
 
-// C9.12: a server starts where its addresses can't be left, as on a full disk,
+// C9.12: a server starts although its addresses can't be written, as on a full disk,
 // and says so.
 func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
 	t.Parallel()
 	folder, log := t.TempDir(), new(logtest.Log)
-	s := bare(t, func(c *Config) { c.DataDir, c.Logger = folder, log.Logger() })
+	s := bare(t, func(c *Config) { c.Listen.DataDir, c.Logger = folder, log.Logger() })
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +82,7 @@ func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatalf("the server does not start: %v", err)
 	}
-	if s.URL() == "" || log.Count("the server's address can't be left") != 2 {
+	if s.URL() == "" || log.Count("the server's address can't be written") != 2 {
 		t.Errorf("it listens on %q and logs %s", s.URL(), log.String())
 	}
 }
@@ -88,12 +91,12 @@ func TestAServerStartsWithoutItsAddressFiles(t *testing.T) {
 func TestAPublicAddressWithoutATokenIsRefused(t *testing.T) {
 	t.Parallel()
 	for _, change := range []func(*Config){
-		func(c *Config) { c.Addr = "0.0.0.0:0" }, func(c *Config) { c.Addr = ":0" }, func(c *Config) { c.Addr = "[::]:0" }, func(c *Config) { c.AdminAddr = "0.0.0.0:0" },
+		func(c *Config) { c.Listen.Addr = "0.0.0.0:0" }, func(c *Config) { c.Listen.Addr = ":0" }, func(c *Config) { c.Listen.Addr = "[::]:0" }, func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" },
 	} {
 		folder := t.TempDir()
-		s := bare(t, func(c *Config) { c.DataDir = folder; change(c) })
+		s := bare(t, func(c *Config) { c.Listen.DataDir = folder; change(c) })
 		if err := s.Listen(t.Context()); duly.CodeOf(err) != duly.CodeInvalid || !strings.Contains(err.Error(), "token create") {
-			t.Errorf("%s, %s: %v", s.cfg.Addr, s.cfg.AdminAddr, err)
+			t.Errorf("%s, %s: %v", s.cfg.Listen.Addr, s.cfg.Listen.AdminAddr, err)
 		}
 		if s.URL() != "" || s.AdminURL() != "" {
 			t.Error("it is still bound")
@@ -118,7 +121,7 @@ func TestATakenAddressChangesNothing(t *testing.T) {
 	}
 	defer taken.Close()
 	folder := t.TempDir()
-	s := bare(t, func(c *Config) { c.DataDir, c.AdminAddr = folder, taken.Addr().String() })
+	s := bare(t, func(c *Config) { c.Listen.DataDir, c.Listen.AdminAddr = folder, taken.Addr().String() })
 	if err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "choose another address") {
 		t.Errorf("%v", err)
 	}
@@ -129,7 +132,9 @@ func TestATakenAddressChangesNothing(t *testing.T) {
 
 func TestAConfigurationThatIsWrongIsRefusedWithAllItsFaults(t *testing.T) {
 	t.Parallel()
-	_, err := New(Config{Addr: "nowhere", MaxBody: -1, Live: Live{Drain: -1}})
+	_, err := New(Config{
+		Listen: Listen{Addr: "nowhere"}, Limits: Limits{MaxBody: -1}, Settings: Settings{Drain: -1},
+	})
 	if err == nil {
 		t.Fatal("it was taken")
 	}
@@ -158,7 +163,7 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		fake, m := clock.NewFake(), &sweeps{}
-		s := bare(t, func(c *Config) { c.Clock, c.Maintainer = fake, m })
+		s := bare(t, func(c *Config) { c.Clock, c.Store.Maintainer = fake, m })
 		swept := int64(0)
 		s.sweep.swept = func(context.Context) { swept++ }
 		ctx, stop := context.WithCancel(t.Context())
@@ -194,7 +199,7 @@ func TestTheServerSweepsInTimeAndWhenLeasesEnd(t *testing.T) {
 func TestASweepThatFailsIsToldOnce(t *testing.T) {
 	t.Parallel()
 	m := &sweeps{err: duly.ErrUnavailable}
-	f := serve(t, func(c *Config) { c.Maintainer = m })
+	f := serve(t, func(c *Config) { c.Store.Maintainer = m })
 	f.sweep.swept = func(context.Context) { t.Error("a sweep that failed is said to be done") }
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -289,7 +294,7 @@ func TestListenRefusesADataFolderThatOthersWriteTo(t *testing.T) {
 	if err := os.Chmod(folder, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	s := bare(t, func(c *Config) { c.DataDir = folder })
+	s := bare(t, func(c *Config) { c.Listen.DataDir = folder })
 	if err := s.Listen(t.Context()); err == nil || !strings.Contains(err.Error(), "written to by others") {
 		t.Errorf("mode 0777: %v", err)
 	}

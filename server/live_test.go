@@ -25,27 +25,27 @@ func TestApplyLeavesAnOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	public := func(c *Config) { c.AdminAddr = "0.0.0.0:0" }
+	public := func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" }
 
 	s := bare(t, public)
-	if err := s.Apply(t.Context(), Live{}); !errors.Is(err, duly.ErrInvalid) {
+	if err := s.Apply(t.Context(), Settings{}); !errors.Is(err, duly.ErrInvalid) {
 		t.Errorf("without a token and an account: %v", err)
 	}
-	if err := s.Apply(t.Context(), Live{Accounts: []auth.Account{ada}}); err != nil {
+	if err := s.Apply(t.Context(), Settings{Accounts: []auth.Account{ada}}); err != nil {
 		t.Errorf("with an account: %v", err)
 	}
 	if _, _, err := s.guard.Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Apply(t.Context(), Live{}); err != nil {
+	if err := s.Apply(t.Context(), Settings{}); err != nil {
 		t.Errorf("with a token: %v", err)
 	}
 
-	if err := bare(t, func(*Config) {}).Apply(t.Context(), Live{}); err != nil {
+	if err := bare(t, func(*Config) {}).Apply(t.Context(), Settings{}); err != nil {
 		t.Errorf("on the loopback: %v", err)
 	}
-	lost := bare(t, func(c *Config) { public(c); c.Registry = forgetting{c.Engine.(*model.Engine)} })
-	if err := lost.Apply(t.Context(), Live{}); !errors.Is(err, duly.ErrUnavailable) {
+	lost := bare(t, func(c *Config) { public(c); c.Store.Registry = forgetting{c.Engine.(*model.Engine)} })
+	if err := lost.Apply(t.Context(), Settings{}); !errors.Is(err, duly.ErrUnavailable) {
 		t.Errorf("with a registry that cannot be read: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ func TestX15MarkupOfCallersIsNeverMarkup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := serve(t, func(c *Config) { c.Accounts = []auth.Account{ada} })
+	f := serve(t, func(c *Config) { c.Settings.Accounts = []auth.Account{ada} })
 	corpus := markup()
 	if len(corpus) < 60 {
 		t.Fatalf("%d texts", len(corpus))

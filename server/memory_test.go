@@ -54,7 +54,7 @@ func slowReaders(t *testing.T, test func(r *readers)) {
 	r := &readers{}
 	inMemory(t, func(c *Config) {
 		r.asked = &asked{Contract: c.Engine}
-		c.Engine, c.AnswerMemory, c.Grace = r.asked, 10<<20, readersGrace
+		c.Engine, c.Limits.AnswerMemory, c.Settings.Grace = r.asked, 10<<20, readersGrace
 	}, func(f *fixture) {
 		r.fixture = f
 		for range 4 {
@@ -201,7 +201,7 @@ func TestAPollWithoutMemoryPassesItsWakeUpOn(t *testing.T) {
 	inMemory(t, func(c *Config) {
 		s.Contract, s.goOn = c.Engine, make(chan struct{})
 		r.asked.Contract = s
-		c.Engine, c.AnswerMemory, c.Grace = r.asked, 10<<20, readersGrace
+		c.Engine, c.Limits.AnswerMemory, c.Settings.Grace = r.asked, 10<<20, readersGrace
 	}, func(f *fixture) {
 		t, r.fixture = f.t, f
 		defer close(s.goOn)

@@ -261,7 +261,7 @@ func TestR5SeriesOfMetricsAreBounded(t *testing.T) {
 func TestLmstfysMetricsStandBeside(t *testing.T) {
 	t.Parallel()
 	for mode, want := range map[LmstfyMode]bool{LmstfyOpen: true, LmstfyToken: true, LmstfyOff: false} {
-		f := serve(t, func(c *Config) { c.Lmstfy = mode })
+		f := serve(t, func(c *Config) { c.Lmstfy.Mode = mode })
 		f.push("q", "")
 		text, _ := f.scrape()
 		if strings.Contains(text, "\ninfra_lmstfy_redis_queue_sizes{") != want || !strings.Contains(text, "\nduly_queue_jobs{") || !strings.Contains(text, "\ngo_goroutines ") {

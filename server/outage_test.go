@@ -64,7 +64,7 @@ func TestAPoolThatIsLostDuringAMoveIsToldOnce(t *testing.T) {
 	if err := home.PutPlacement(t.Context(), duly.Placement{Namespace: "shop", Pool: "new", From: "old", Phase: duly.Draining}); err != nil {
 		t.Fatal(err)
 	}
-	e := newAttentive(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+	e := newHealthLog(&Config{Engine: p, Pools: p, Clock: c, Logger: slog.New(slog.NewJSONHandler(log, nil))})
 	use := func() {
 		for range 3 {
 			_, _ = e.Push(t.Context(), []duly.Job{{Namespace: "shop", Queue: "q"}})
@@ -121,7 +121,7 @@ func TestTheLookAtDeathsGoesOnAndForgets(t *testing.T) {
 		receipt, _, _ := strings.Cut(strings.SplitN(a.body, `"receipt":"`, 2)[1], `"`)
 		f.send("POST", "/v1/default/settle", `{"outcomes":[{"receipt":"`+receipt+`","as":"nack"}]}`)
 	}
-	f.deaths.look(ctx)
+	f.deaths.check(ctx)
 	if told := strings.Count(f.log.String(), `"jobs have become dead"`); told != len(names)-1 {
 		t.Errorf("%d deaths are told", told)
 	}
@@ -130,7 +130,7 @@ func TestTheLookAtDeathsGoesOnAndForgets(t *testing.T) {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
 	}
-	f.deaths.look(ctx)
+	f.deaths.check(ctx)
 	if len(f.deaths.seen) != 0 {
 		t.Errorf("remembered are %v", f.deaths.seen)
 	}

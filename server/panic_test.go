@@ -125,7 +125,7 @@ func (r *failingTargets) DeleteTarget(context.Context, string, string) error { r
 // failWith lets every call to the store of a server fail, those for tokens aside.
 func failWith(c *Config, fail func() error) {
 	c.Engine = &failing{c.Engine, fail}
-	c.Targeter = &failingTargets{c.Targeter, fail}
+	c.Store.Targeter = &failingTargets{c.Store.Targeter, fail}
 }
 
 // storeRoutes are the native routes that ask the store: not that of the hosts.
@@ -185,11 +185,11 @@ func TestR8APanicInTheHandlerOfAnyRoute(t *testing.T) {
 			req.SetPathValue(name, "default")
 		}
 		w := httptest.NewRecorder()
-		f.host.Handle(&r).ServeHTTP(w, req)
+		f.router.Handle(&r).ServeHTTP(w, req)
 		if w.Code != 500 || strings.Contains(w.Body.String(), "CANARY") || strings.Contains(w.Body.String(), "10.0.0.1") {
 			t.Errorf("%s %s: %d %s", r.Method, r.Path, w.Code, w.Body)
 		}
-		if n := f.host.Panics.Load(); n != int64(i+1) {
+		if n := f.router.Panics.Load(); n != int64(i+1) {
 			t.Errorf("%s %s: %d panics are counted after %d", r.Method, r.Path, n, i+1)
 		}
 	}
@@ -318,7 +318,7 @@ func (c *crammed) Accepts(context.Context) error { return c.err }
 func TestReadyzReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	store := &crammed{}
-	f := serve(t, func(c *Config) { c.Accepter = store })
+	f := serve(t, func(c *Config) { c.Store.Accepter = store })
 	ready := func(want string) {
 		t.Helper()
 		if a := f.send("GET", "/readyz", "", "none"); a.status != 200 || a.body != want {
@@ -345,7 +345,7 @@ func (f *forgetful) LastReset() duly.Reset {
 func TestReadyzIsRedAfterAReset(t *testing.T) {
 	t.Parallel()
 	store := &forgetful{}
-	f := serve(t, func(c *Config) { c.Resetter = store })
+	f := serve(t, func(c *Config) { c.Store.Resetter = store })
 	ready := func(want int, why string) answer {
 		t.Helper()
 		a := f.send("GET", "/readyz", "", "none")

@@ -26,7 +26,7 @@ func withPools(t *testing.T) (f *fixture, orders *model.Engine) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Lmstfy: LmstfyOpen}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Lmstfy: Lmstfy{Mode: LmstfyOpen}}
 	})
 	return f, orders
 }

@@ -83,7 +83,7 @@ var loopbackAllowed = guard.Config{Allow: []netip.Prefix{netip.MustParsePrefix("
 func pushing(t *testing.T, change func(*Config)) *fixture {
 	t.Helper()
 	f := serve(t, func(c *Config) {
-		c.Live.Push.Guard = loopbackAllowed
+		c.Settings.Push.Guard = loopbackAllowed
 		if change != nil {
 			change(c)
 		}
@@ -163,7 +163,7 @@ func TestAPushChecksURLs(t *testing.T) {
 		t.Errorf("a batch: %d %s", a.status, a.body)
 	}
 
-	live := *f.live.Load()
+	live := *f.settings.Load()
 	live.Push.TargetsOnly = true
 	if err := f.Apply(t.Context(), live); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestAPushChecksURLs(t *testing.T) {
 // C16.124: no job is sent to the server itself, although push.allow has its address.
 func TestNoJobIsSentToTheServerItself(t *testing.T) {
 	t.Parallel()
-	f := pushing(t, func(c *Config) { c.Addr, c.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
+	f := pushing(t, func(c *Config) { c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0" })
 	if err := f.Listen(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -348,8 +348,8 @@ func TestAnotherServerServesANewQueue(t *testing.T) {
 	rc := newReceiver(t)
 	first := pushing(t, func(c *Config) { c.Push.Off = true })
 	second := pushing(t, func(c *Config) {
-		c.Engine, c.Registry, c.Targeter, c.Watcher, c.Push.Keys = first.engine, first.engine, first.engine, first.engine, first.cfg.Push.Keys
-		c.Maintainer, c.Limiter, c.Clock = first.engine, first.engine, first.clock
+		c.Engine, c.Store.Registry, c.Store.Targeter, c.Store.Watcher, c.Push.Keys = first.engine, first.engine, first.engine, first.engine, first.cfg.Push.Keys
+		c.Store.Maintainer, c.Store.Limiter, c.Clock = first.engine, first.engine, first.clock
 	})
 	second.clock = first.clock
 	if a := first.send("POST", "/v1/default/queues/orders/jobs", `{"callback":"`+rc.URL+`"}`); a.status != 200 {
@@ -384,7 +384,7 @@ func TestADisabledTargetGetsItsJobsLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Live: c.Live, Push: c.Push}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Settings: c.Settings, Push: c.Push}
 	})
 	send := func(status int, method, path, body string) string {
 		t.Helper()
@@ -455,7 +455,7 @@ func TestAServerWithoutPush(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	if _, err := New(Config{Engine: f.engine, Registry: f.engine, Push: &PushConfig{}}); err == nil || !strings.Contains(err.Error(), "push.keys") {
+	if _, err := New(Config{Engine: f.engine, Store: Store{Registry: f.engine}, Push: &PushConfig{}}); err == nil || !strings.Contains(err.Error(), "push.keys") {
 		t.Errorf("a server without keys: %v", err)
 	}
 }
@@ -474,7 +474,7 @@ func TestAServerSendsJobsOfAllPools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Live: c.Live, Push: c.Push}
+		*c = Config{Pools: in, Clock: c.Clock, Logger: c.Logger, Settings: c.Settings, Push: c.Push}
 	})
 	if a := f.token("shop", "?pool=orders", `{"namespace":"shop","rights":["admin"]}`); a.status != 201 {
 		t.Fatal(a)

@@ -44,7 +44,7 @@ func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, r := range append(f.apiRoutes, f.adminRoutes...) {
-		if len(allowed(r.Need)) == 0 {
+		if len(allowed(r.Access)) == 0 {
 			t.Errorf("%s %s declares no right", r.Method, r.Path)
 		}
 		body := strings.ReplaceAll(r.Doc.Example, `"wait":"30s"`, `"wait":"0s"`) // nobody moves the clock
@@ -52,8 +52,8 @@ func TestX1EveryRouteIsOpenToTheDeclaredRightsAlone(t *testing.T) {
 		for who := range f.tokens {
 			got := f.send(r.Method, pathOf(r, "default")+r.Doc.ExampleQuery, body, who).status
 			refused := got == http.StatusUnauthorized || got == http.StatusForbidden
-			if refused == allowed(r.Need)[who] {
-				t.Errorf("%s %s with the token %s: %d, needs %s", r.Method, r.Path, who, got, r.Need)
+			if refused == allowed(r.Access)[who] {
+				t.Errorf("%s %s with the token %s: %d, needs %s", r.Method, r.Path, who, got, r.Access)
 			}
 			stranger := who == "none" || who == "malformed" || who == "unknown" || who == "revoked"
 			if refused && stranger != (got == http.StatusUnauthorized) {
@@ -89,13 +89,13 @@ func TestX1TheTableDeclaresWhatTheContractSays(t *testing.T) {
 		default:
 			want = auth.Consume
 		}
-		if r.Need != want {
-			t.Errorf("%s %s needs %s, want %s", r.Method, r.Path, r.Need, want)
+		if r.Access != want {
+			t.Errorf("%s %s needs %s, want %s", r.Method, r.Path, r.Access, want)
 		}
 	}
 	for _, r := range f.adminRoutes {
-		if onAdmin(r.Path) != (r.Need == auth.Operator) {
-			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
+		if onAdmin(r.Path) != (r.Access == auth.Operator) {
+			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Access)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestX1ARouteWithoutARightIsNotMounted(t *testing.T) {
 			t.Error("it was mounted")
 		}
 	}()
-	(&route.Host{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
+	(&route.Router{}).Mount([]route.Route{{Method: "GET", Path: "/x"}})
 }
 
 // X2: a token for one namespace reaches no other by any spelling.

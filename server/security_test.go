@@ -21,7 +21,7 @@ import (
 func (f *fixture) beside() *fixture {
 	f.t.Helper()
 	other := serve(f.t, func(c *Config) {
-		c.Engine, c.Registry, c.Watcher, c.Limiter, c.Maintainer, c.Clock = f.cfg.Engine, f.engine, f.engine, f.engine, f.engine, f.clock
+		c.Engine, c.Store.Registry, c.Store.Watcher, c.Store.Limiter, c.Store.Maintainer, c.Clock = f.cfg.Engine, f.engine, f.engine, f.engine, f.engine, f.clock
 	})
 	other.engine, other.clock = f.engine, f.clock
 	for name, secret := range f.tokens {
@@ -152,7 +152,7 @@ func (l lasting) Backup(ctx context.Context, w io.Writer) error {
 func TestX4ACheckAndABackupEndWithTheirToken(t *testing.T) {
 	t.Parallel()
 	l := lasting{begun: make(chan struct{})}
-	f := serve(t, func(c *Config) { c.Maintainer, c.Backuper = l, l })
+	f := serve(t, func(c *Config) { c.Store.Maintainer, c.Store.Backuper = l, l })
 	for _, path := range []string{"/admin/check", "/admin/backup"} {
 		secret, made, err := f.guard.Create(t.Context(), duly.Token{Namespace: "*", Rights: duly.RightAdmin})
 		if err != nil {
@@ -190,7 +190,7 @@ func TestX5AGuesserBehindAProxyGetsRetryAfter(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := serve(t, func(c *Config) {
-		c.Accounts, c.Proxies = []auth.Account{ada}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		c.Settings.Accounts, c.Settings.Proxies = []auth.Account{ada}, []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
 	sent := 0
 	try := func(password, client string) answer {
@@ -230,7 +230,7 @@ func TestX7TokenInAccessLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := serve(t, func(c *Config) { c.Accounts = []auth.Account{ada} })
+	f := serve(t, func(c *Config) { c.Settings.Accounts = []auth.Account{ada} })
 	const canary = "CANARY"
 	secrets := []string{canary, base64.StdEncoding.EncodeToString([]byte("ada:CANARYpassword")), base64.StdEncoding.EncodeToString([]byte("ada:CANARYguess"))}
 	for _, secret := range f.tokens {
@@ -294,7 +294,7 @@ func TestX7ATokenInTheURLOpensNothing(t *testing.T) {
 	t.Parallel()
 	f := serve(t, nil)
 	for _, r := range f.apiRoutes {
-		if r.Need != auth.Open {
+		if r.Access != auth.Open {
 			if a := f.send(r.Method, pathOf(r, "default")+"?token="+f.tokens["operator"], r.Doc.Example, "none"); a.status != 401 {
 				t.Errorf("%s %s: %d", r.Method, r.Path, a.status)
 			}
@@ -309,13 +309,13 @@ func TestX8OnlyHealthIsOpen(t *testing.T) {
 	f := serve(t, nil)
 	open := map[string]bool{"/healthz": true, "/readyz": true, "/openapi.json": true, "/docs": true, "/favicon.ico": true, "/{$}": true}
 	for _, r := range f.apiRoutes {
-		if open[r.Path] != (r.Need == auth.Open) {
-			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
+		if open[r.Path] != (r.Access == auth.Open) {
+			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Access)
 		}
 	}
 	for _, r := range f.adminRoutes {
-		if health := r.Path == "/healthz" || r.Path == "/readyz"; health != (r.Need == auth.Open) {
-			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Need)
+		if health := r.Path == "/healthz" || r.Path == "/readyz"; health != (r.Access == auth.Open) {
+			t.Errorf("%s %s needs %s", r.Method, r.Path, r.Access)
 		}
 	}
 }
@@ -327,7 +327,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := serve(t, func(c *Config) { c.Accounts = []auth.Account{ada} })
+	f := serve(t, func(c *Config) { c.Settings.Accounts = []auth.Account{ada} })
 	send := func(url, method, password string, header ...string) answer {
 		req, _ := http.NewRequest(method, url, nil)
 		req.SetBasicAuth("ada", password)
@@ -338,7 +338,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 		return f.do(req)
 	}
 	for _, r := range f.adminRoutes {
-		if r.Method == "GET" && r.Need == auth.Operator {
+		if r.Method == "GET" && r.Access == auth.Operator {
 			if a := send(f.admin.URL+pathOf(r, "default"), "GET", "correct horse"); a.status != 200 {
 				t.Errorf("%s: %d %s", r.Path, a.status, a.body)
 			}
@@ -368,7 +368,7 @@ func TestX8AccountsOpenTheAdminAddressAlone(t *testing.T) {
 // admin address an operator, be it by a token or by an account.
 func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	t.Parallel()
-	public := func(c *Config) { c.AdminAddr = "0.0.0.0:0" }
+	public := func(c *Config) { c.Listen.AdminAddr = "0.0.0.0:0" }
 	s := bare(t, public)
 	if _, _, err := s.Guard().Create(t.Context(), duly.Token{Namespace: "a", Rights: duly.RightAdmin}); err != nil {
 		t.Fatal(err)
@@ -386,11 +386,14 @@ func TestX8APublicAdminAddressNeedsAnOperator(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s = bare(t, func(c *Config) { public(c); c.Accounts = []auth.Account{ada} })
+	s = bare(t, func(c *Config) { public(c); c.Settings.Accounts = []auth.Account{ada} })
 	if err := s.Listen(t.Context()); err != nil {
 		t.Errorf("with an account: %v", err)
 	}
-	if _, err := New(Config{Engine: s.cfg.Engine, Registry: s.cfg.Registry, Live: Live{Accounts: []auth.Account{{}}}}); duly.CodeOf(err) != duly.CodeInvalid {
+	if _, err := New(Config{
+		Engine: s.cfg.Engine, Store: Store{Registry: s.cfg.Store.Registry},
+		Settings: Settings{Accounts: []auth.Account{{}}},
+	}); duly.CodeOf(err) != duly.CodeInvalid {
 		t.Errorf("an account without a name: %v", err)
 	}
 }

@@ -27,29 +27,29 @@ import (
 
 // Server serves an engine; see [New].
 type Server struct {
-	cfg   Config
-	host  *route.Host
-	guard *auth.Guard
-	sweep *sweeper
-	// survey looks at all queues, deaths at those that jobs were handed out of.
+	cfg    Config
+	router *route.Router
+	guard  *auth.Guard
+	sweep  *sweeper
+	// survey reads the statistics of all queues, deaths those of queues with deliveries.
 	survey *metrics.Survey
-	deaths *deaths
+	deaths *deathLog
 	// bridges push the messages of groups with a target into their queues. Nil for an
 	// engine without topics, and for one whose storage another process owns.
 	bridges *bridges.Bridges
 	// push sends the jobs of push queues. Nil: this server has no HTTP push.
 	push *push
-	// removed has the jobs that were removed, for those who poll them.
+	// removed has the jobs that were removed, for callers that poll them.
 	removed *cancelfeed.Feeds
 	drain   context.CancelFunc
 
-	live                   atomic.Pointer[Live]
+	settings               atomic.Pointer[Settings]
 	api, admin             http.Handler
 	apiRoutes, adminRoutes []route.Route
 	listeners              [2]net.Listener // API, admin
 }
 
-// New puts a server together. It does nothing until [Server.Listen].
+// New returns a server that does nothing until [Server.Listen].
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -57,94 +57,130 @@ func New(cfg Config) (*Server, error) {
 	}
 	draining, drain := context.WithCancel(context.Background())
 	s := &Server{cfg: cfg, drain: drain, guard: auth.NewGuard(auth.Config{
-		Registry: cfg.Registry, Watcher: cfg.Watcher, Limiter: cfg.Limiter, Accounts: cfg.Accounts, Clock: cfg.Clock,
+		Registry: cfg.Store.Registry, Watcher: cfg.Store.Watcher, Limiter: cfg.Store.Limiter,
+		Accounts: cfg.Settings.Accounts, Clock: cfg.Clock,
 	})}
-	// What looks at the queues for a metric is not counted among what clients do.
-	looks := metrics.SurveyConfig{Engine: cfg.Engine, Registry: cfg.Registry, Clock: cfg.Clock, Queues: cfg.Metrics.Queues()}
-	if cfg.Pools != nil {
-		looks.Namespaces = namespaces(&cfg)
+	s.settings.Store(&cfg.Settings)
+
+	// The decorators below hide optional interfaces of the engine. The calls of the survey
+	// are not counted as calls of clients.
+	bare := cfg.Engine
+	topics, _ := bare.(duly.Topics)
+	watcher, _ := bare.(duly.CancelWatcher)
+	s.survey = newSurvey(&cfg, topics)
+	s.removed = cancelfeed.New(cancelfeed.Config{
+		Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger,
+	})
+	s.deaths = &deathLog{engine: bare, counts: cfg.Metrics, log: cfg.Logger}
+	cfg.Engine = cfg.Metrics.Engine(newHealthLog(&cfg))
+
+	if topics != nil && cfg.Store.Maintainer != nil {
+		s.bridges = bridges.New(bridges.Config{
+			Engine: cfg.Engine, Topics: topics, Namespaces: namespaces(&cfg),
+			Every: cfg.SweepEvery, Clock: cfg.Clock, Log: cfg.Logger,
+		})
 	}
-	topics, _ := cfg.Engine.(duly.Topics)
-	looks.Topics = topics
-	s.survey = metrics.NewSurvey(looks)
-	// What only some engines do is found before the engine is decorated.
-	surveyor, passer := duly.SurveyorOf(cfg.Engine), duly.PasserOf(cfg.Engine)
-	watcher, _ := cfg.Engine.(duly.CancelWatcher)
-	s.removed = cancelfeed.New(cancelfeed.Config{Watcher: watcher, Clock: cfg.Clock, Polling: cfg.Metrics.Polling, Log: cfg.Logger})
-	s.deaths = &deaths{engine: cfg.Engine, counts: cfg.Metrics, log: cfg.Logger}
-	cfg.Engine = cfg.Metrics.Engine(newAttentive(&cfg))
-	if topics != nil && cfg.Maintainer != nil {
-		s.bridges = bridges.New(bridges.Config{Engine: cfg.Engine, Topics: topics, Namespaces: namespaces(&cfg), Every: cfg.SweepEvery, Clock: cfg.Clock, Log: cfg.Logger})
-	}
-	push, err := newPush(s, &cfg)
-	if err != nil {
+	var err error
+	if s.push, err = newPush(s, &cfg); err != nil {
 		return nil, err
 	}
-	s.push = push
-	s.sweep = newSweeper(cfg.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
-	s.sweep.swept = s.deaths.look
-	s.host = &route.Host{Guard: s.guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining, Live: route.Live{Grace: cfg.Grace, Proxies: cfg.Proxies},
-		Memory: max(48<<20, 6*int64(cfg.MaxBody)), AnswerMemory: cfg.AnswerMemory}
-	s.host.AccessLog.Store(cfg.AccessLog)
-	taker := poll.New(poll.Config{Engine: cfg.Engine, Passer: passer, MaxBody: cfg.MaxBody, Clock: cfg.Clock, Leased: s.sweep.leased})
-	compatible := lmstfy.New(cfg.Engine, taker, cfg.Pools, s.guard, cfg.Clock)
-	if cfg.LmstfyDefaults != nil {
-		compatible.SetDefaults(*cfg.LmstfyDefaults)
-	}
-	api := native.New(native.Config{Engine: compatible.Watch(), Poll: taker, Clock: cfg.Clock, Surveyor: surveyor, Removed: s.removed,
-		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Maintainer, Polling: cfg.Metrics.Polling, Targeted: s.lookForBridges,
-		CheckDestination: s.push.checkDestination, Push: s.push.routes()})
-	gatherer := s.gatherer(compatible)
-	operator := admin.API{Maintainer: cfg.Maintainer, Registry: cfg.Registry, Backuper: cfg.Backuper, Pools: cfg.Pools, Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock}
-	health := s.healthRoutes()
-	native, admins := api.Routes(), operator.Routes()
-	s.apiRoutes = append(append(native, health...), documents(cfg.Version, native, admins, health)...)
-	s.adminRoutes = append(admins, health...)
-	s.api, s.admin = s.host.Mount(s.apiRoutes), s.host.Mount(s.adminRoutes)
-	if cfg.Lmstfy != LmstfyOff {
-		s.api = beside(s.api, compatible.Handler(s.host))
-		s.admin = s.lmstfyAdmin(gatherer).Handler(s.admin)
-	}
-	s.live.Store(&cfg.Live)
+	s.sweep = newSweeper(cfg.Store.Maintainer, cfg.Clock, cfg.SweepEvery, cfg.Logger)
+	s.sweep.swept = s.deaths.check
+
+	s.router = newRouter(&cfg, s.guard, draining)
+	s.mount(&cfg, bare, topics)
 	return s, nil
 }
 
-// namespaces are the lists of all namespaces that have something.
+func newSurvey(cfg *Config, topics duly.Topics) *metrics.Survey {
+	c := metrics.SurveyConfig{
+		Engine: cfg.Engine, Registry: cfg.Store.Registry, Topics: topics,
+		Clock: cfg.Clock, Queues: cfg.Metrics.Queues(),
+	}
+	if cfg.Pools != nil {
+		c.Namespaces = namespaces(cfg)
+	}
+	return metrics.NewSurvey(c)
+}
+
+func newRouter(cfg *Config, guard *auth.Guard, draining context.Context) *route.Router {
+	r := &route.Router{
+		Guard: guard, Meter: cfg.Metrics, Tracer: cfg.Tracer, Log: cfg.Logger, Draining: draining,
+		Settings: route.Settings{Grace: cfg.Settings.Grace, Proxies: cfg.Settings.Proxies},
+		Memory:   max(48<<20, 6*int64(cfg.Limits.MaxBody)), AnswerMemory: cfg.Limits.AnswerMemory,
+	}
+	r.AccessLog.Store(cfg.Settings.AccessLog)
+	return r
+}
+
+// mount builds the routes of both addresses. bare is the engine without decorators.
+func (s *Server) mount(cfg *Config, bare duly.Contract, topics duly.Topics) {
+	polls := poll.New(poll.Config{
+		Engine: cfg.Engine, Passer: duly.PasserOf(bare), MaxBody: cfg.Limits.MaxBody,
+		Clock: cfg.Clock, Leased: s.sweep.leased,
+	})
+	compatible := lmstfy.New(cfg.Engine, polls, cfg.Pools, s.guard, cfg.Clock)
+	if cfg.Lmstfy.Defaults != nil {
+		compatible.SetDefaults(*cfg.Lmstfy.Defaults)
+	}
+
+	api := native.New(native.Config{
+		Engine: compatible.Watch(), Poll: polls, Clock: cfg.Clock, Surveyor: duly.SurveyorOf(bare), Removed: s.removed,
+		Topics: cfg.Metrics.Topics(topics), Stepper: cfg.Store.Maintainer, Polling: cfg.Metrics.Polling,
+		Targeted: s.refreshBridges, CheckDestination: s.push.checkDestination, Push: s.push.routes(),
+	})
+	gatherer := s.gatherer(compatible)
+	operator := admin.API{
+		Maintainer: cfg.Store.Maintainer, Registry: cfg.Store.Registry, Backuper: cfg.Store.Backuper, Pools: cfg.Pools,
+		Guard: s.guard, Gatherer: gatherer, Clock: cfg.Clock,
+	}
+
+	jobs, admins, health := api.Routes(), operator.Routes(), s.healthRoutes()
+	s.apiRoutes = append(append(jobs, health...), documents(cfg.Version, jobs, admins, health)...)
+	s.adminRoutes = append(admins, health...)
+	s.api, s.admin = s.router.Mount(s.apiRoutes), s.router.Mount(s.adminRoutes)
+	if cfg.Lmstfy.Mode != LmstfyOff {
+		s.api = withLmstfy(s.api, compatible.Handler(s.router))
+		s.admin = s.lmstfyAdmin(gatherer).Handler(s.admin)
+	}
+}
+
+// namespaces returns one function per pool that lists the namespaces with queues.
 func namespaces(cfg *Config) []func(context.Context, duly.PageParams) (duly.NamePage, error) {
 	if cfg.Pools != nil {
 		return cfg.Pools.EachPool()
 	}
-	return []func(context.Context, duly.PageParams) (duly.NamePage, error){cfg.Registry.Namespaces}
+	return []func(context.Context, duly.PageParams) (duly.NamePage, error){cfg.Store.Registry.Namespaces}
 }
 
-// lookForBridges is called when the target of a group may have changed.
-func (s *Server) lookForBridges() { s.bridges.Refresh() }
+// refreshBridges is called when the target of a group may have changed.
+func (s *Server) refreshBridges() { s.bridges.Refresh() }
 
-// gatherer has everything that /metrics tells.
+// gatherer returns all metrics.
 func (s *Server) gatherer(compatible *lmstfy.API) prometheus.Gatherer {
-	besides := []prometheus.Collector{metrics.Panics(s.host.Panics.Load)}
-	if s.cfg.Lmstfy != LmstfyOff {
-		besides = append(besides, compatible.Collectors(s.survey)...)
+	more := []prometheus.Collector{metrics.Panics(s.router.Panics.Load)}
+	if s.cfg.Lmstfy.Mode != LmstfyOff {
+		more = append(more, compatible.Collectors(s.survey)...)
 	}
-	besides = append(besides, s.push.collectors()...)
-	return s.cfg.Metrics.Gatherer(s.survey, besides...)
+	more = append(more, s.push.collectors()...)
+	return s.cfg.Metrics.Gatherer(s.survey, more...)
 }
 
 func (s *Server) lmstfyAdmin(gatherer prometheus.Gatherer) *lmstfy.Admin {
 	return &lmstfy.Admin{
-		Engine: s.cfg.Engine, Registry: s.cfg.Registry, Pools: s.cfg.Pools, Guard: s.guard, Host: s.host, Gatherer: gatherer, Version: s.cfg.Version,
-		Open: s.lmstfyOpen,
+		Engine: s.cfg.Engine, Registry: s.cfg.Store.Registry, Pools: s.cfg.Pools, Guard: s.guard, Router: s.router,
+		Gatherer: gatherer, Version: s.cfg.Version, Open: s.lmstfyOpen,
 	}
 }
 
-// lmstfyOpen reports whether lmstfy's admin routes take callers on the same
-// machine without a token.
+// lmstfyOpen reports whether lmstfy's admin routes accept callers on the same machine
+// without a token.
 func (s *Server) lmstfyOpen() bool {
-	return s.cfg.Lmstfy == LmstfyOpen && loopback(s.cfg.AdminAddr) && !s.guard.HasAccounts()
+	return s.cfg.Lmstfy.Mode == LmstfyOpen && loopback(s.cfg.Listen.AdminAddr) && !s.guard.HasAccounts()
 }
 
-// beside serves the lmstfy-compatible API on the native one's address.
-func beside(native, compatible http.Handler) http.Handler {
+// withLmstfy serves the lmstfy-compatible API on the native one's address.
+func withLmstfy(native, compatible http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.Path; strings.HasPrefix(p, lmstfy.Prefix) || p+"/" == lmstfy.Prefix {
 			compatible.ServeHTTP(w, r)
@@ -154,28 +190,29 @@ func beside(native, compatible http.Handler) http.Handler {
 	})
 }
 
-// Handler is the API's, for tests and for a listener of one's own; limits on
-// headers and idle connections are then the listener's matter. While
-// [Server.Serve] does not run, nobody listens to the engine, and every request
-// looks its token up.
+// Handler returns the API, for tests and for a listener of the caller. Such a listener must
+// limit headers and idle connections itself. While [Server.Serve] does not run, the server
+// does not watch the engine, so every request looks its token up.
 func (s *Server) Handler() http.Handler { return s.api }
 
-// AdminHandler is the admin API's.
+// AdminHandler returns the admin API.
 func (s *Server) AdminHandler() http.Handler { return s.admin }
 
-// Guard makes and revokes tokens.
+// Guard returns the guard, which creates and revokes tokens.
 func (s *Server) Guard() *auth.Guard { return s.guard }
 
-// Serve serves until ctx ends, then drains and returns: nil after a clean end,
-// an error if requests had to be cut off or a listener failed. [Server.Listen]
-// comes before it.
+// Serve serves until ctx ends, then drains. It returns nil after a clean end, and an error
+// if requests were cut off or a listener failed. Call [Server.Listen] first.
 func (s *Server) Serve(ctx context.Context) error {
 	if s.listeners[0] == nil || s.listeners[1] == nil {
 		return errors.New("server: Serve without Listen")
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	servers := [2]*http.Server{s.httpServer(s.api, s.cfg.TLS), s.httpServer(s.admin, s.cfg.AdminTLS)}
+
+	servers := [2]*http.Server{
+		s.httpServer(s.api, s.cfg.Listen.TLS), s.httpServer(s.admin, s.cfg.Listen.AdminTLS),
+	}
 	var running sync.WaitGroup
 	for i, server := range servers {
 		running.Go(func() {
@@ -184,27 +221,21 @@ func (s *Server) Serve(ctx context.Context) error {
 			}
 		})
 	}
-	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx)) // until nothing is served any more
+
+	// Upkeep goes on until the last request has ended.
+	upkeep, rest := context.WithCancel(context.WithoutCancel(ctx))
 	defer rest()
-	running.Go(func() { s.sweep.run(upkeep) })
-	if s.cfg.Maintainer != nil {
-		running.Go(func() { s.deaths.begin(s.survey.Snapshot(upkeep)) })
-	}
-	running.Go(func() { s.watch(upkeep) })
-	if s.cfg.Pools != nil {
-		running.Go(func() { s.cfg.Pools.Run(upkeep) })
-	}
-	if s.bridges != nil {
-		running.Go(func() { s.bridges.Run(upkeep) })
-	}
-	running.Go(func() { s.push.run(ctx) }) // it drains as the listeners do
+	s.startUpkeep(upkeep, &running)
+	running.Go(func() { s.push.run(ctx) }) // drains as the listeners do
+
 	<-ctx.Done()
 	cause := context.Cause(ctx)
 	failed := !errors.Is(cause, context.Canceled) && !errors.Is(cause, context.DeadlineExceeded)
-	s.host.Leaving.Store(true)
+	s.router.Leaving.Store(true)
 	if !failed {
 		_ = clock.Sleep(upkeep, s.cfg.Clock, s.cfg.DrainDelay)
 	}
+
 	err := s.shutDown(servers)
 	s.removed.Close()
 	rest()
@@ -215,30 +246,49 @@ func (s *Server) Serve(ctx context.Context) error {
 	return err
 }
 
-// watch lets the guard hear of changes of tokens for as long as it serves.
-func (s *Server) watch(ctx context.Context) {
-	err := s.guard.Watch(ctx)
-	switch {
-	case ctx.Err() != nil:
-	case s.cfg.Watcher == nil:
-		s.cfg.Logger.Warn("this engine does not tell of changes: every request looks its token up, and one that waits outlasts its token if that is revoked by another server")
-	default:
-		s.cfg.Logger.Error("changes of tokens are not heard of any more; every request looks its token up", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
+// startUpkeep starts what runs next to the requests.
+func (s *Server) startUpkeep(ctx context.Context, running *sync.WaitGroup) {
+	running.Go(func() { s.sweep.run(ctx) })
+	running.Go(func() { s.watchTokens(ctx) })
+	if s.cfg.Store.Maintainer != nil {
+		running.Go(func() { s.deaths.begin(s.survey.Snapshot(ctx)) })
+	}
+	if s.cfg.Pools != nil {
+		running.Go(func() { s.cfg.Pools.Run(ctx) })
+	}
+	if s.bridges != nil {
+		running.Go(func() { s.bridges.Run(ctx) })
 	}
 }
 
-// shutDown lets requests end within the drain limit. Long polls end once the
-// listeners are closed: whoever comes again at once finds another server.
+// watchTokens keeps the guard up to date with changes of tokens until ctx ends.
+func (s *Server) watchTokens(ctx context.Context) {
+	err := s.guard.Watch(ctx)
+	switch {
+	case ctx.Err() != nil:
+	case s.cfg.Store.Watcher == nil:
+		s.cfg.Logger.Warn("this engine does not report changes of tokens: every request looks its token up, " +
+			"and a long poll outlasts a token that another server revokes")
+	default:
+		s.cfg.Logger.Error("changes of tokens are no longer reported; every request looks its token up",
+			"code", string(duly.CodeOf(err)), "error", route.Fault(err))
+	}
+}
+
+// shutDown lets requests end within the drain limit. Long polls end after the listeners are
+// closed, so that a caller that polls again at once finds another server.
 func (s *Server) shutDown(servers [2]*http.Server) error {
 	servers[0].RegisterOnShutdown(s.drain)
-	limit, cancel := context.WithTimeout(context.Background(), s.live.Load().Drain)
+	drain := s.settings.Load().Drain
+	limit, cancel := context.WithTimeout(context.Background(), drain)
 	defer cancel()
+
 	var ending sync.WaitGroup
 	var errs [2]error
 	for i, server := range servers {
 		ending.Go(func() {
 			if server.Shutdown(limit) != nil {
-				errs[i] = fmt.Errorf("server: requests were still running after %s and were cut off", s.live.Load().Drain)
+				errs[i] = fmt.Errorf("server: requests were still running after %s and were cut off", drain)
 				server.Close()
 			}
 		})

@@ -11,36 +11,39 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// leastSweep is the shortest time between two sweeps, however short the leases
-// are.
-const leastSweep = time.Second
+// minSweepGap is the shortest time between two sweeps, however short the leases are.
+const minSweepGap = time.Second
 
-// sweeper looks at the heads of all queues every so often, and when the first
-// of the leases that this process has handed out may have ended: its holder
-// may be gone, and nobody else may be asking.
+// sweeper sweeps all queues at an interval. It also sweeps when the first lease of this
+// process may have run out: its worker may have died, and no other worker may be reserving.
 type sweeper struct {
 	maintainer duly.Maintainer
 	clock      clock.Clock
 	every      time.Duration
 	log        *slog.Logger
-	// swept, if set, is called after each sweep that went well.
+	// swept, if set, is called after each sweep without an error.
 	swept func(ctx context.Context)
 
-	mu     sync.Mutex
-	next   time.Duration // monotonic
-	sooner chan struct{}
+	mu      sync.Mutex
+	next    time.Duration // monotonic
+	earlier chan struct{} // next has become earlier
 }
 
 func newSweeper(m duly.Maintainer, c clock.Clock, every time.Duration, log *slog.Logger) *sweeper {
-	return &sweeper{maintainer: m, clock: c, every: every, log: log, next: c.Mono() + every, sooner: make(chan struct{}, 1)}
+	return &sweeper{
+		maintainer: m, clock: c, every: every, log: log,
+		next: c.Mono() + every, earlier: make(chan struct{}, 1),
+	}
 }
 
-// leased notes that a lease of that length begins now.
+// leased notes that a lease of length d begins now.
 func (s *sweeper) leased(d time.Duration) {
+	// The sweep after the next one is early enough for a longer lease.
 	if d >= s.every {
-		return // the next sweep but one at the latest sees its end
+		return
 	}
-	end := s.clock.Mono() + max(d, leastSweep)
+
+	end := s.clock.Mono() + max(d, minSweepGap)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if end >= s.next {
@@ -48,13 +51,13 @@ func (s *sweeper) leased(d time.Duration) {
 	}
 	s.next = end
 	select {
-	case s.sooner <- struct{}{}:
+	case s.earlier <- struct{}{}:
 	default:
 	}
 }
 
-// plan is how long it is until the next sweep.
-func (s *sweeper) plan() time.Duration {
+// untilNext returns the time until the next sweep.
+func (s *sweeper) untilNext() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.next - s.clock.Mono()
@@ -65,33 +68,45 @@ func (s *sweeper) run(ctx context.Context) {
 	if s.maintainer == nil {
 		return
 	}
-	timer := s.clock.NewTimer(s.plan())
+	timer := s.clock.NewTimer(s.untilNext())
 	defer timer.Stop()
+
 	failed := false
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.sooner:
-			timer.Reset(s.plan())
+		case <-s.earlier:
+			timer.Reset(s.untilNext())
 			continue
 		case <-timer.C:
 		}
-		if s.plan() > 0 { // it fired for a plan of before
-			timer.Reset(s.plan())
+
+		// The timer may have fired for an earlier value of next.
+		if left := s.untilNext(); left > 0 {
+			timer.Reset(left)
 			continue
 		}
-		s.mu.Lock()
-		s.next = s.clock.Mono() + s.every
-		s.mu.Unlock()
-		err := s.maintainer.Sweep(ctx)
-		if err != nil && ctx.Err() == nil && !failed { // once, not every time
+		failed = s.sweep(ctx, failed)
+		timer.Reset(s.untilNext())
+	}
+}
+
+// sweep sweeps once and reports whether that failed. It logs the first of several failures.
+func (s *sweeper) sweep(ctx context.Context, failedBefore bool) (failed bool) {
+	s.mu.Lock()
+	s.next = s.clock.Mono() + s.every
+	s.mu.Unlock()
+
+	err := s.maintainer.Sweep(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !failedBefore {
 			s.log.Error("the queues were not swept", "code", string(duly.CodeOf(err)), "error", route.Fault(err))
 		}
-		failed = err != nil
-		if !failed && s.swept != nil {
-			s.swept(ctx)
-		}
-		timer.Reset(s.plan())
+		return true
 	}
+	if s.swept != nil {
+		s.swept(ctx)
+	}
+	return false
 }

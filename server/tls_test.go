@@ -24,7 +24,11 @@ import (
 func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.Source) {
 	t.Helper()
 	e := model.New(model.Config{})
-	cfg := Config{Engine: e, Registry: e, Maintainer: e, Clock: clock.System(), Logger: slog.New(slog.DiscardHandler), Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: t.TempDir()}
+	cfg := Config{
+		Engine: e, Store: Store{Registry: e, Maintainer: e}, Clock: clock.System(),
+		Logger: slog.New(slog.DiscardHandler),
+		Listen: Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: t.TempDir()},
+	}
 	read := func(f certs.Files) *certs.Source {
 		c, err := f.Read()
 		if err != nil {
@@ -33,7 +37,7 @@ func secured(t *testing.T, files, admin certs.Files) (s *Server, keeper *certs.S
 		return certs.NewSource(c)
 	}
 	keeper = read(files)
-	cfg.TLS, cfg.AdminTLS = keeper.Config(), read(admin).Config()
+	cfg.Listen.TLS, cfg.Listen.AdminTLS = keeper.Config(), read(admin).Config()
 	s, err := New(cfg)
 	if err == nil {
 		err = s.Listen(t.Context())

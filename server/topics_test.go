@@ -126,7 +126,7 @@ func serveTopics(t *testing.T) (*fixture, *topicStub) {
 	stub := &topicStub{}
 	f := serve(t, func(c *Config) {
 		stub.Engine = c.Engine.(*model.Engine)
-		c.Engine, c.Maintainer = stub, stub
+		c.Engine, c.Store.Maintainer = stub, stub
 	})
 	return f, stub
 }
@@ -343,7 +343,7 @@ func TestAServerBridgesAGroupWithATarget(t *testing.T) {
 	t.Parallel()
 	e := model.New(model.Config{})
 	s := bare(t, func(c *Config) {
-		c.Engine, c.Registry, c.Maintainer, c.Clock, c.Logger = e, e, e, clock.System(), slog.New(slog.DiscardHandler)
+		c.Engine, c.Store.Registry, c.Store.Maintainer, c.Clock, c.Logger = e, e, e, clock.System(), slog.New(slog.DiscardHandler)
 	})
 	if err := s.Listen(t.Context()); err != nil {
 		t.Fatal(err)

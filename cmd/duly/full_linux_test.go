@@ -32,7 +32,7 @@ func TestServeStartsOnAFullDisk(t *testing.T) {
 	d.fillRest()
 
 	s = d.serve()
-	s.awaitLog(t, "the server's address can't be left for the other commands; give them --url")
+	s.awaitLog(t, "the server's address can't be written for the other commands; give them --url")
 	left, err := os.ReadFile(filepath.Join(d.seen, "url"))
 	if err == nil && string(left) != "http://"+d.address(s)+"\n" {
 		t.Errorf("the folder still has the address of the earlier server: %s", left)

@@ -46,10 +46,9 @@ func AppendCheckLine(dst []byte, l CheckLine) []byte {
 func (f *fields) report(report *duly.CheckReport) {
 	f.answer("Report")
 	f.integer("jobs", &report.Jobs, "The jobs that were checked.")
-	f.integer("messages", &report.Messages,
-		"The messages that were checked: held and dead in groups, and delayed in topics.")
+	f.integer("messages", &report.Messages, "The messages that were checked: held, dead, and delayed.")
 	f.int("repaired", &report.Repaired, required, "", "The faults that were repaired.")
-	list(f, "faults", &report.Faults, required, "What is wrong.", (*fields).fault)
+	list(f, "faults", &report.Faults, required, "The faults that were found.", (*fields).fault)
 }
 
 func (f *fields) fault(v *duly.Fault) {
@@ -58,6 +57,6 @@ func (f *fields) fault(v *duly.Fault) {
 	f.text("namespace", &v.Queue.Namespace, required, "", "The namespace of the queue.")
 	f.text("queue", &v.Queue.Name, required, "", "The queue's name.")
 	f.text("id", &v.ID, optional, "", "The job's ID.")
-	f.text("detail", &v.Detail, optional, "", "What exactly is wrong.")
+	f.text("detail", &v.Detail, optional, "", "A description of the fault.")
 	f.bool("repaired", &v.Repaired, required, "Whether the check repaired it.")
 }

@@ -10,7 +10,7 @@ func (f *fields) pools(pools *[]duly.PoolState) {
 func (f *fields) pool(p *duly.PoolState) {
 	f.answer("Pool")
 	f.text("name", &p.Name, required, "", "The pool's name.")
-	f.bool("ready", &p.Ready, required, "Whether its engine answers.")
+	f.bool("ready", &p.Ready, required, "Whether the pool's engine answers.")
 }
 
 // move is where a namespace is. Queues and Left are absent if it does not move.

@@ -46,7 +46,7 @@ func (a *API) move(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Log().Info("namespace moves", "namespace", where.Namespace, "from", where.From, "to", where.Pool, "by", c.Who())
+	c.Log().Info("namespace moves", "namespace", where.Namespace, "from", where.From, "to", where.Pool, "by", c.Caller())
 	return c.Reply(http.StatusAccepted, wire.MoveForm.Append(c.Out(), duly.MoveState{Placement: where}))
 }
 

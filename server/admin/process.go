@@ -67,7 +67,7 @@ func (a *API) record(c *route.Call, start func(io.Writer) error, stop func()) er
 	if err != nil {
 		return err
 	}
-	ctx, release, err := c.Stay()
+	ctx, release, err := c.LongContext()
 	if err != nil {
 		return ended(err)
 	}

@@ -16,7 +16,7 @@ func (a *API) Routes() []route.Route {
 
 func (a *API) storeRoutes() []route.Route {
 	return []route.Route{
-		{Method: "POST", Path: "/admin/check", Need: auth.Operator, MaxBody: 1 << 10, Handler: a.check, Doc: route.Doc{
+		{Method: "POST", Path: "/admin/check", Access: auth.Operator, MaxBody: 1 << 10, Handler: a.check, Doc: route.Doc{
 			ID: "checkStore", Summary: "Check the store",
 			Text: "Compares every job with every index. " +
 				"The answer has lines of JSON: progress from time to time, and a report or an error as the last line.",
@@ -24,7 +24,7 @@ func (a *API) storeRoutes() []route.Route {
 			Errors: []duly.Code{duly.CodeUnsupported}, Example: `{"repair":false}`,
 			ExampleAnswer: `{"report":{"jobs":1,"messages":0,"repaired":0,"faults":[]}}`,
 		}},
-		{Method: "POST", Path: "/admin/backup", Need: auth.Operator, MaxBody: 0, Query: []string{"pool"},
+		{Method: "POST", Path: "/admin/backup", Access: auth.Operator, MaxBody: 0, Query: []string{"pool"},
 			Handler: a.backup, Doc: route.Doc{
 				ID: "backupStore", Summary: "Copy the store",
 				Text: "The answer is a consistent copy, which an engine can open. If the connection breaks, the copy is " +
@@ -46,7 +46,7 @@ const (
 
 func (a *API) tokenRoutes() []route.Route {
 	return []route.Route{
-		{Method: "POST", Path: "/admin/tokens", Need: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
+		{Method: "POST", Path: "/admin/tokens", Access: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
 			Handler: a.createToken, Doc: route.Doc{
 				ID: "createToken", Summary: "Create a token",
 				Text: "The server shows the token's text only in this answer. Do not repeat the request after a lost answer: " +
@@ -54,7 +54,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Request: wire.NewTokenForm, Answer: wire.MadeTokenForm, Status: 201, Errors: []duly.Code{duly.CodeUnsupported},
 				Example: `{` + exampleRules + `}`, ExampleAnswer: exampleMade,
 			}},
-		{Method: "GET", Path: "/admin/tokens", Need: auth.Operator, Query: []string{"namespace", "cursor", "limit"},
+		{Method: "GET", Path: "/admin/tokens", Access: auth.Operator, Query: []string{"namespace", "cursor", "limit"},
 			Handler: a.tokens, Doc: route.Doc{
 				ID: "listTokens", Summary: "List tokens",
 				Text: "Lists tokens by ID, without their texts. namespace selects one namespace. " +
@@ -62,7 +62,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Answer: wire.TokensForm, ExampleQuery: "?namespace=default",
 				ExampleAnswer: `{"tokens":[` + exampleToken + `],"next":""}`,
 			}},
-		{Method: "PUT", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
+		{Method: "PUT", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 16 << 10, Query: []string{"pool"},
 			Handler: a.adoptToken, Doc: route.Doc{
 				ID: "importToken", Summary: "Import a token",
 				Text: "Stores a token that was created elsewhere, under the SHA-256 of its text. The request does not " +
@@ -71,7 +71,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Request: wire.NewTokenForm, Status: 204, Errors: []duly.Code{duly.CodeConflict, duly.CodeUnsupported},
 				Example: `{"namespace":"default","rights":["produce","consume"],"description":"from lmstfy"}`,
 			}},
-		{Method: "PATCH", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 1 << 10,
+		{Method: "PATCH", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 1 << 10,
 			Handler: a.limitToken, Doc: route.Doc{
 				ID: "limitToken", Summary: "Limit a token",
 				Text: "Sets how many calls of push and of reserve a token may make in a window of time, on all servers of " +
@@ -80,7 +80,7 @@ func (a *API) tokenRoutes() []route.Route {
 				Request: wire.LimitTokenForm, Status: 204, Errors: []duly.Code{duly.CodeNotFound, duly.CodeUnsupported},
 				Example: `{"limits":{"produce":100,"consume":10,"per":"1m"}}`,
 			}},
-		{Method: "DELETE", Path: "/admin/tokens/{id}", Need: auth.Operator, MaxBody: 64,
+		{Method: "DELETE", Path: "/admin/tokens/{id}", Access: auth.Operator, MaxBody: 64,
 			Handler: a.revokeToken, Doc: route.Doc{
 				ID: "revokeToken", Summary: "Revoke a token",
 				Text: "This server refuses the token at once, and the other servers of the engine within a second. " +
@@ -102,18 +102,18 @@ const (
 
 func (a *API) placementRoutes() []route.Route {
 	return []route.Route{
-		{Method: "GET", Path: "/admin/namespaces", Need: auth.Operator, Query: []string{"cursor", "limit"},
+		{Method: "GET", Path: "/admin/namespaces", Access: auth.Operator, Query: []string{"cursor", "limit"},
 			Handler: a.namespaces, Doc: route.Doc{
 				ID: "listNamespaces", Summary: "List namespaces",
 				Text: "Lists the namespaces with queues, by name.", Answer: wire.NamespacesForm,
 				ExampleAnswer: `{"namespaces":[{"name":"default"}],"next":""}`,
 			}},
-		{Method: "GET", Path: "/admin/pools", Need: auth.Operator, Handler: a.pools, Doc: route.Doc{
+		{Method: "GET", Path: "/admin/pools", Access: auth.Operator, Handler: a.pools, Doc: route.Doc{
 			ID: "listPools", Summary: "List pools",
 			Text: "Lists the pools of this server, the default one first.", Answer: wire.PoolsForm,
 			ExampleAnswer: `{"pools":[{"name":"default","ready":true},{"name":"orders","ready":true}]}`,
 		}},
-		{Method: "PUT", Path: "/admin/namespaces/{name}", Need: auth.Operator, MaxBody: 1 << 10,
+		{Method: "PUT", Path: "/admin/namespaces/{name}", Access: auth.Operator, MaxBody: 1 << 10,
 			Handler: a.placeNamespace, Doc: route.Doc{
 				ID: "placeNamespace", Summary: "Place a namespace",
 				Text: "Places a namespace without a pool and without queues in a pool. The request may be repeated. " +
@@ -121,7 +121,7 @@ func (a *API) placementRoutes() []route.Route {
 				Request: wire.PlaceForm, Status: 204, Errors: []duly.Code{duly.CodeConflict},
 				Example: `{"pool":"default"}`,
 			}},
-		{Method: "POST", Path: "/admin/moves", Need: auth.Operator, MaxBody: 4 << 10, Handler: a.move, Doc: route.Doc{
+		{Method: "POST", Path: "/admin/moves", Access: auth.Operator, MaxBody: 4 << 10, Handler: a.move, Doc: route.Doc{
 			ID: "moveNamespace", Summary: "Move a namespace",
 			Text: "Moves a namespace to another pool while it is in use. The answer comes when the move has begun. " +
 				"The request may be repeated. A request with the pool that the namespace comes from reverses the move.",
@@ -129,7 +129,7 @@ func (a *API) placementRoutes() []route.Route {
 			Errors:  []duly.Code{duly.CodeNotFound, duly.CodeConflict, duly.CodeUnsupported, duly.CodeFull},
 			Example: exampleMoving, ExampleAnswer: exampleMove,
 		}},
-		{Method: "GET", Path: "/admin/moves", Need: auth.Operator, Query: []string{"namespace"},
+		{Method: "GET", Path: "/admin/moves", Access: auth.Operator, Query: []string{"namespace"},
 			Handler: a.moves, Doc: route.Doc{
 				ID: "listMoves", Summary: "List moves",
 				Text: "Lists the namespaces that move, with the rest in their old pools. " +
@@ -141,13 +141,13 @@ func (a *API) placementRoutes() []route.Route {
 
 func (a *API) processRoutes() []route.Route {
 	return []route.Route{
-		{Method: "GET", Path: "/metrics", Need: auth.Operator, Handler: a.metrics, Doc: route.Doc{
+		{Method: "GET", Path: "/metrics", Access: auth.Operator, Handler: a.metrics, Doc: route.Doc{
 			ID: "getMetrics", Summary: "Show the metrics",
 			Text: "The answer has the text format of Prometheus. docs/metrics.md lists the metrics. " +
 				"With the lmstfy API it also contains metrics with lmstfy's names.",
 			ContentType: "text/plain", ExampleFile: "metrics.txt",
 		}},
-		{Method: "GET", Path: "/debug/pprof/{profile}", Need: auth.Operator, Query: []string{"seconds", "debug"},
+		{Method: "GET", Path: "/debug/pprof/{profile}", Access: auth.Operator, Query: []string{"seconds", "debug"},
 			Handler: a.profile, Doc: route.Doc{
 				ID: "profileServer", Summary: "Profile the server",
 				Text: "The profiles profile (of the processor) and trace record for seconds (default 30, at most 300). " +

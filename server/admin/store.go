@@ -23,7 +23,7 @@ func (a *API) check(c *route.Call) error {
 	if a.Maintainer == nil {
 		return unsupported("check")
 	}
-	ctx, release, err := c.Stay()
+	ctx, release, err := c.LongContext()
 	if err != nil {
 		return ended(err)
 	}
@@ -84,7 +84,7 @@ func (a *API) backup(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	ctx, release, err := c.Stay()
+	ctx, release, err := c.LongContext()
 	if err != nil {
 		return ended(err)
 	}

@@ -19,7 +19,7 @@ func (a *API) createToken(c *route.Call) error {
 		return err
 	}
 	c.Log().Info("token created", "created", auth.Name(created.Hash), "namespace", created.Namespace,
-		"rights", created.Rights.Names(), "by", c.Who())
+		"rights", created.Rights.Names(), "by", c.Caller())
 	return c.Reply(http.StatusCreated, wire.MadeTokenForm.Append(c.Out(), wire.Token{Token: created, Secret: secret}))
 }
 
@@ -55,7 +55,7 @@ func (a *API) adoptToken(c *route.Call) error {
 		return err
 	}
 	c.Log().Info("token imported", "created", auth.Name(hash), "namespace", t.Namespace,
-		"rights", t.Rights.Names(), "by", c.Who())
+		"rights", t.Rights.Names(), "by", c.Caller())
 	return c.Empty()
 }
 
@@ -90,7 +90,7 @@ func (a *API) limitToken(c *route.Call) error {
 	if err := a.Guard.Limit(c.Context(), hash, limits); err != nil {
 		return err
 	}
-	c.Log().Info("token limited", "limited", auth.Name(hash), "by", c.Who())
+	c.Log().Info("token limited", "limited", auth.Name(hash), "by", c.Caller())
 	return c.Empty()
 }
 
@@ -109,6 +109,6 @@ func (a *API) revokeToken(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Log().Info("token revoked", "revoked", auth.Name(hash), "by", c.Who())
+	c.Log().Info("token revoked", "revoked", auth.Name(hash), "by", c.Caller())
 	return c.Empty()
 }

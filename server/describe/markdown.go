@@ -37,7 +37,7 @@ func Markdown(parts []Part) []byte {
 	for _, p := range parts {
 		for i := range p.Routes {
 			r := &p.Routes[i]
-			fmt.Fprintf(&b, "| `%s %s` | %s |\n", r.Method, r.Path, r.Need)
+			fmt.Fprintf(&b, "| `%s %s` | %s |\n", r.Method, r.Path, r.Access)
 		}
 	}
 

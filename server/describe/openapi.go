@@ -100,8 +100,8 @@ func OpenAPI(version string, parts []Part) map[string]any {
 func (d *document) operation(p Part, r *route.Route) object {
 	op := object{
 		"operationId": r.Doc.ID, "tags": []string{p.Title}, "summary": r.Doc.Summary,
-		"description": strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Need.String() + "."),
-		"x-right":     r.Need.String(), "security": security(r),
+		"description": strings.TrimSpace(r.Doc.Text + "\n\nRight: " + r.Access.String() + "."),
+		"x-right":     r.Access.String(), "security": security(r),
 	}
 	if p.Admin {
 		op["servers"] = []object{
@@ -133,10 +133,10 @@ func (d *document) operation(p Part, r *route.Route) object {
 // security lists what a caller may show. An empty list marks an open route.
 func security(r *route.Route) []object {
 	list := []object{}
-	if r.Need != auth.Open {
+	if r.Access != auth.Open {
 		list = append(list, object{"token": []string{}})
 	}
-	if r.Need == auth.Operator {
+	if r.Access == auth.Operator {
 		list = append(list, object{"account": []string{}})
 	}
 	return list
@@ -186,7 +186,7 @@ func (d *document) success(r *route.Route) object {
 
 // Codes lists the errors of a request as a whole.
 func Codes(r *route.Route) []duly.Code {
-	if r.Need == auth.Open {
+	if r.Access == auth.Open {
 		return r.Doc.Errors
 	}
 	codes := slices.Concat(everywhere, r.Doc.Errors)

@@ -101,7 +101,7 @@ func Curl(p Part, r *route.Route) string {
 	if r.Method != "GET" {
 		b.WriteString(" -X " + r.Method)
 	}
-	if r.Need != auth.Open {
+	if r.Access != auth.Open {
 		b.WriteString(` -H "Authorization: Bearer $DULY_TOKEN"`)
 	}
 	fmt.Fprintf(&b, ` "%s%s%s"`, base, path, r.Doc.ExampleQuery)

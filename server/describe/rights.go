@@ -33,11 +33,11 @@ func Rights(parts []Part) string {
 	for _, p := range parts {
 		for i := range p.Routes {
 			r := &p.Routes[i]
-			fmt.Fprintf(&b, "| `%s %s` | %s |", r.Method, r.Path, mark(r.Need == auth.Open))
+			fmt.Fprintf(&b, "| `%s %s` | %s |", r.Method, r.Path, mark(r.Access == auth.Open))
 			for _, c := range callers {
-				fmt.Fprintf(&b, " %s |", mark(r.Need == auth.Open || r.Need.Allows(&c.token, duly.DefaultNamespace)))
+				fmt.Fprintf(&b, " %s |", mark(r.Access == auth.Open || r.Access.Allows(&c.token, duly.DefaultNamespace)))
 			}
-			fmt.Fprintf(&b, " %s |\n", strings.Join(r.Spends.Names(), ", "))
+			fmt.Fprintf(&b, " %s |\n", strings.Join(r.LimitedBy.Names(), ", "))
 		}
 	}
 	return b.String()

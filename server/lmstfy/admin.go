@@ -30,7 +30,7 @@ type Admin struct {
 	Registry duly.Registry
 	Pools    *pools.Pools // nil: there is one engine
 	Guard    *auth.Guard
-	Host     *route.Host
+	Router   *route.Router
 	// Open reports whether callers from the same machine are let in without a
 	// token. It is for a loopback address without accounts.
 	Open func() bool
@@ -61,7 +61,7 @@ func (a *Admin) Routes() []route.Route {
 		{Method: "POST", Path: "/accesslog", Handler: a.setAccessLog},
 	}
 	for i := range routes {
-		routes[i].Need = auth.Operator
+		routes[i].Access = auth.Operator
 		routes[i].Dialect = &route.Dialect{JSON: jsonType, Fail: failAdmin, Admit: a.admit}
 		if routes[i].Path == "/metrics" {
 			routes[i].Dialect.Admit = admitKnown
@@ -75,7 +75,7 @@ const smallBody = 64 << 10
 
 // Handler serves the routes, and hands what is none of them on.
 func (a *Admin) Handler(next http.Handler) http.Handler {
-	r := newRouter(a.Host, a.Routes(), nil, func(c *route.Call) error {
+	r := newRouter(a.Router, a.Routes(), nil, func(c *route.Call) error {
 		return c.ReplyAs(http.StatusNotFound, "text/plain", []byte("404 page not found"))
 	})
 	own := map[string]bool{}
@@ -113,7 +113,7 @@ func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 // credentials may not if the token has the right admin, nor may anybody here if
 // it is for all namespaces, which lmstfy does not know.
 func shows(c *route.Call, t *duly.Token) bool {
-	return t.Namespace != duly.AllNamespaces && (c.Known() || !t.Rights.Includes(duly.RightAdmin))
+	return t.Namespace != duly.AllNamespaces && (c.Authenticated() || !t.Rights.Includes(duly.RightAdmin))
 }
 
 // local tells whether a request comes from this machine and means it: a name

@@ -44,15 +44,15 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 		open   bool
 	}{
 		"open":             {func(*server.Config) {}, true},
-		"by default":       {func(c *server.Config) { c.Lmstfy = "" }, false},
-		"token":            {func(c *server.Config) { c.Lmstfy = server.LmstfyToken }, false},
-		"with accounts":    {func(c *server.Config) { c.Accounts = []auth.Account{account} }, false},
-		"a public address": {func(c *server.Config) { c.AdminAddr = "0.0.0.0:7778" }, false},
+		"by default":       {func(c *server.Config) { c.Lmstfy.Mode = "" }, false},
+		"token":            {func(c *server.Config) { c.Lmstfy.Mode = server.LmstfyToken }, false},
+		"with accounts":    {func(c *server.Config) { c.Settings.Accounts = []auth.Account{account} }, false},
+		"a public address": {func(c *server.Config) { c.Listen.AdminAddr = "0.0.0.0:7778" }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := open(t, inMemory(t), tt.change)
-			api := lmstfy.Admin{Host: nil}
+			api := lmstfy.Admin{Router: nil}
 			for _, r := range api.Routes() {
 				target := strings.NewReplacer("{namespace}", "ns", "{token}", "some-token-0123456789").Replace(r.Path) + "?status=enable&description=x"
 				open := tt.open && r.Path != "/metrics"
@@ -93,7 +93,7 @@ func TestWhoMayUseTheAdminRoutes(t *testing.T) {
 func TestNoRouteReachesAdminTokensOrMetricsWithoutAToken(t *testing.T) {
 	t.Parallel()
 	for name, mode := range map[string]server.LmstfyMode{"by default": "", "open": server.LmstfyOpen} {
-		p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy = mode })
+		p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = mode })
 		admin := p.token("ns", duly.RightAdmin)
 		hash, _ := auth.Hash(admin)
 		id := wire.TokenID(hash)
@@ -137,7 +137,7 @@ func TestAdminLooksChangeNothing(t *testing.T) {
 // Switched off, there is neither of it, and the native API stands alone.
 func TestSwitchedOff(t *testing.T) {
 	t.Parallel()
-	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy = server.LmstfyOff })
+	p := open(t, inMemory(t), func(c *server.Config) { c.Lmstfy.Mode = server.LmstfyOff })
 	for _, a := range []answer{p.send("GET", "/api/ns/q/size", ""), p.askAdmin("GET", "/pools"), p.askAdmin("POST", "/token/ns?description=x")} {
 		if a.status != http.StatusNotFound || a.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%d %v %s", a.status, a.header, a.body)

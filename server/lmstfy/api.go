@@ -57,36 +57,36 @@ func (a *API) Routes() []route.Route {
 	const job = queue + "/job/{id}"
 	const dead = queue + "/deadletter"
 	routes := []route.Route{
-		{Method: "PUT", Path: queue, Need: auth.Produce, Spends: duly.RightProduce, MaxBody: maxBody, Handler: a.publish},
-		{Method: "PUT", Path: job, Need: auth.Produce, MaxBody: maxBody, Handler: a.republish},
-		{Method: "PUT", Path: queue + "/bulk", Need: auth.Produce, Spends: duly.RightProduce, MaxBody: maxBulk, Handler: a.publishBulk},
-		{Method: "GET", Path: queue, Need: auth.Consume, Spends: duly.RightConsume, Handler: a.consume},
-		{Method: "DELETE", Path: job, Need: auth.Either, Handler: a.ack},
-		{Method: "GET", Path: queue + "/peek", Need: auth.Consume, Handler: a.peekQueue},
-		{Method: "GET", Path: job, Need: auth.Consume, Handler: a.peekJob},
-		{Method: "GET", Path: queue + "/size", Need: auth.Open, Handler: a.size},
-		{Method: "DELETE", Path: queue, Need: auth.Both, Handler: a.destroy},
-		{Method: "GET", Path: dead, Need: auth.Consume, Handler: a.peekDead},
-		{Method: "PUT", Path: dead, Need: auth.Both, Handler: a.respawn},
-		{Method: "DELETE", Path: dead, Need: auth.Both, Handler: a.deleteDead},
-		{Method: "GET", Path: dead + "/size", Need: auth.Open, Handler: a.deadSize},
+		{Method: "PUT", Path: queue, Access: auth.Produce, LimitedBy: duly.RightProduce, MaxBody: maxBody, Handler: a.publish},
+		{Method: "PUT", Path: job, Access: auth.Produce, MaxBody: maxBody, Handler: a.republish},
+		{Method: "PUT", Path: queue + "/bulk", Access: auth.Produce, LimitedBy: duly.RightProduce, MaxBody: maxBulk, Handler: a.publishBulk},
+		{Method: "GET", Path: queue, Access: auth.Consume, LimitedBy: duly.RightConsume, Handler: a.consume},
+		{Method: "DELETE", Path: job, Access: auth.Either, Handler: a.ack},
+		{Method: "GET", Path: queue + "/peek", Access: auth.Consume, Handler: a.peekQueue},
+		{Method: "GET", Path: job, Access: auth.Consume, Handler: a.peekJob},
+		{Method: "GET", Path: queue + "/size", Access: auth.Open, Handler: a.size},
+		{Method: "DELETE", Path: queue, Access: auth.Both, Handler: a.destroy},
+		{Method: "GET", Path: dead, Access: auth.Consume, Handler: a.peekDead},
+		{Method: "PUT", Path: dead, Access: auth.Both, Handler: a.respawn},
+		{Method: "DELETE", Path: dead, Access: auth.Both, Handler: a.deleteDead},
+		{Method: "GET", Path: dead + "/size", Access: auth.Open, Handler: a.deadSize},
 	}
 	for i := range routes {
 		r := &routes[i]
 		names, action := checkNames, "produce"
-		if r.Spends == duly.RightConsume {
+		if r.LimitedBy == duly.RightConsume {
 			names, action = checkList, "consume"
 		}
 		r.Handler = counted(r.Handler)
-		r.Dialect = &route.Dialect{JSON: jsonType, Fail: fail, Uncounted: a.uncounted(action), Answered: a.answered(r.Path), Admit: func(c *route.Call) (*auth.Grant, error) {
-			return a.admit(c, names, r.Need)
+		r.Dialect = &route.Dialect{JSON: jsonType, Fail: fail, RateLimitError: a.uncounted(action), Answered: a.answered(r.Path), Admit: func(c *route.Call) (*auth.Grant, error) {
+			return a.admit(c, names, r.Access)
 		}}
 	}
 	return routes
 }
 
 // Handler serves everything below Prefix.
-func (a *API) Handler(h *route.Host) http.Handler {
+func (a *API) Handler(h *route.Router) http.Handler {
 	return newRouter(h, a.Routes(), a.answered(""), func(*route.Call) error { return refuse(http.StatusNotFound, "api not found") })
 }
 

@@ -27,7 +27,7 @@ func (a *API) consume(c *route.Call) error {
 	}
 
 	if len(deliveries) == 0 {
-		c.GiveBack() // before the answer: the next call may follow it at once
+		c.Refund() // before the answer: the next call may follow it at once
 		return nothing(c)
 	}
 	jobs := make([]job, len(deliveries))

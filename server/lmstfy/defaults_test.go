@@ -15,7 +15,7 @@ import (
 func TestDefaultsAreOfRequestsThatDoNotSayIt(t *testing.T) {
 	t.Parallel()
 	p := open(t, inMemory(t), func(c *server.Config) {
-		c.LmstfyDefaults = &lmstfy.Defaults{TTL: time.Hour, Delay: time.Minute, Tries: 3, TTR: 30 * time.Second}
+		c.Lmstfy.Defaults = &lmstfy.Defaults{TTL: time.Hour, Delay: time.Minute, Tries: 3, TTR: 30 * time.Second}
 	})
 	token := p.token("ns")
 	for target, want := range map[string]struct {

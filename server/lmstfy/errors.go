@@ -97,7 +97,7 @@ func (a *API) uncounted(action string) func(*route.Call, error) error {
 			return &refusal{http.StatusInternalServerError, brokenLimit{"internal error"}, "the call was not counted", err}
 		}
 		a.metrics.overLimit(c, action)
-		text := fmt.Sprintf("token(%s) %s reach the limit rate, please retry later", c.Who(), action)
+		text := fmt.Sprintf("token(%s) %s reach the limit rate, please retry later", c.Caller(), action)
 		return &refusal{http.StatusTooManyRequests, message{text}, text, err}
 	}
 }
@@ -110,7 +110,7 @@ func counted(handle route.Handler) route.Handler {
 		success := false
 		defer func() {
 			if !success {
-				c.GiveBack()
+				c.Refund()
 			}
 		}()
 		err := handle(c)

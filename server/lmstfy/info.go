@@ -79,7 +79,7 @@ type statusForm struct {
 // accessLog tells whether requests that went well are logged, too.
 func (a *Admin) accessLog(c *route.Call) error {
 	status := "disabled"
-	if a.Host.AccessLog.Load() {
+	if a.Router.AccessLog.Load() {
 		status = "enabled"
 	}
 	return reply(c, http.StatusOK, statusForm{status})
@@ -88,9 +88,9 @@ func (a *Admin) accessLog(c *route.Call) error {
 func (a *Admin) setAccessLog(c *route.Call) error {
 	switch c.R.URL.Query().Get("status") {
 	case "enable":
-		a.Host.AccessLog.Store(true)
+		a.Router.AccessLog.Store(true)
 	case "disable":
-		a.Host.AccessLog.Store(false)
+		a.Router.AccessLog.Store(false)
 	default:
 		return badRequest("invalid status")
 	}

@@ -146,7 +146,7 @@ func TestATokenIsNeverRepeated(t *testing.T) {
 // A body that is not whole, and one that never says how long it is.
 func TestBodiesThatDoNotEndWell(t *testing.T) {
 	t.Parallel()
-	p := open(t, inMemory(t), func(c *server.Config) { c.Grace = 100 * time.Millisecond })
+	p := open(t, inMemory(t), func(c *server.Config) { c.Settings.Grace = 100 * time.Millisecond })
 	token := p.token("ns")
 	head := func(target, more string) string {
 		return "PUT " + target + " HTTP/1.1\r\nHost: x\r\nX-Token: " + token + "\r\n" + more + "\r\n\r\n"
@@ -190,7 +190,10 @@ func FuzzRequests(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	e := dulytest.New(nil)
-	s, err := server.New(server.Config{Engine: e, Registry: e, Watcher: e, Limiter: e, Clock: e.Clock, Lmstfy: server.LmstfyOpen, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: e, Store: server.Store{Registry: e, Watcher: e, Limiter: e}, Clock: e.Clock,
+		Lmstfy: server.Lmstfy{Mode: server.LmstfyOpen}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		f.Fatal(err)
 	}

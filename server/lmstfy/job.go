@@ -48,7 +48,7 @@ func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended boo
 }
 
 func (a *API) peekQueue(c *route.Call) error {
-	if err := c.Hold(a.poll.Bodies(1)); err != nil {
+	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
 	j, err := a.engine.Peek(c.Context(), queue(c))
@@ -65,7 +65,7 @@ func (a *API) peekQueue(c *route.Call) error {
 // ack is gone for lmstfy, and so is one that outlives its ttl in somebody's
 // hands. It does not tell the tries, as lmstfy does not.
 func (a *API) peekJob(c *route.Call) error {
-	if err := c.Hold(a.poll.Bodies(1)); err != nil {
+	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
 	j, err := a.engine.Get(c.Context(), queue(c), c.PathValue("id"))
@@ -86,7 +86,7 @@ func (a *API) show(c *route.Call, j *duly.JobInfo, tries int) error {
 		namespace: c.Namespace, queue: j.Queue, remainTries: tries, ttl: remaining(j.ExpiresAt, now),
 	}
 	size := told.size()
-	if err := c.Hold(int64(len(j.Body) + size)); err != nil {
+	if err := c.ReserveMemory(int64(len(j.Body) + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, told.appendTo(c.Room(size)))

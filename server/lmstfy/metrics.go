@@ -100,7 +100,7 @@ func (m *metrics) route(pattern string) *requests {
 // answered counts a request that is over.
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
 	o := outcome{pool: duly.DefaultPool, method: c.Method(), status: status}
-	if c.Known() {
+	if c.Authenticated() {
 		p := r.m.placeOf(c.Namespace, "")
 		o.pool, o.namespace = p.pool, p.namespace
 	}
@@ -133,7 +133,7 @@ func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisec
 
 func (m *metrics) overLimit(c *route.Call, action string) {
 	p := m.placeOf(c.Namespace, "")
-	m.limited.WithLabelValues(p.pool, p.namespace, c.Who(), action).Inc()
+	m.limited.WithLabelValues(p.pool, p.namespace, c.Caller(), action).Inc()
 }
 
 func (m *metrics) publishedJobs(jobs []duly.Job) {

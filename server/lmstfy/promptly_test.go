@@ -20,8 +20,8 @@ import (
 func serving(t *testing.T, on *stage) (p *play, stop func() error) {
 	t.Helper()
 	p = open(t, on, func(c *server.Config) {
-		c.Maintainer, _ = on.engine.(duly.Maintainer)
-		c.Addr, c.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
+		c.Store.Maintainer, _ = on.engine.(duly.Maintainer)
+		c.Listen.Addr, c.Listen.AdminAddr = "127.0.0.1:0", "127.0.0.1:0"
 	})
 	if err := p.s.Listen(t.Context()); err != nil {
 		t.Fatal(err)

@@ -27,9 +27,9 @@ type entry struct {
 const mostSegments = 8
 
 // newRouter mounts the routes; what is none of them goes to lost.
-func newRouter(h *route.Host, routes []route.Route, answered func(*route.Call, int, time.Duration), lost route.Handler) *router {
+func newRouter(h *route.Router, routes []route.Route, answered func(*route.Call, int, time.Duration), lost route.Handler) *router {
 	r := &router{lost: h.Handle(&route.Route{
-		Path: "unknown", Need: auth.Open, Handler: lost, Dialect: &route.Dialect{JSON: jsonType, Fail: fail, Answered: answered, Admit: anybody},
+		Path: "unknown", Access: auth.Open, Handler: lost, Dialect: &route.Dialect{JSON: jsonType, Fail: fail, Answered: answered, Admit: anybody},
 	})}
 	for i := range routes {
 		r.entries = append(r.entries, entry{routes[i].Method, strings.Split(routes[i].Path, "/"), h.HandleMatch(&routes[i])})

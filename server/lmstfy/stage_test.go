@@ -116,11 +116,14 @@ type play struct {
 func open(t *testing.T, on *stage, change func(*server.Config)) *play {
 	t.Helper()
 	p := &play{stage: on, t: t, gate: newGate(on.engine), log: new(logtest.Log)}
-	cfg := server.Config{Engine: p.gate, Registry: on.registry, Clock: on.clock, Lmstfy: server.LmstfyOpen,
-		Live:   server.Live{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		Logger: slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug}))}
-	cfg.Watcher, _ = on.registry.(duly.Watcher)
-	cfg.Limiter, _ = on.registry.(duly.Limiter)
+	cfg := server.Config{
+		Engine: p.gate, Store: server.Store{Registry: on.registry}, Clock: on.clock,
+		Lmstfy:   server.Lmstfy{Mode: server.LmstfyOpen},
+		Settings: server.Settings{Proxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Logger:   slog.New(slog.NewJSONHandler(p.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
+	cfg.Store.Watcher, _ = on.registry.(duly.Watcher)
+	cfg.Store.Limiter, _ = on.registry.(duly.Limiter)
 	if change != nil {
 		change(&cfg)
 	}

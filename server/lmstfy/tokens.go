@@ -73,7 +73,7 @@ func (a *Admin) place(c *route.Call, namespace, wanted string) (pool string, err
 
 // who made a change, for the log.
 func who(c *route.Call) string {
-	if name := c.Who(); name != "" {
+	if name := c.Caller(); name != "" {
 		return name
 	}
 	return "somebody on this machine"

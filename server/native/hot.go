@@ -212,7 +212,7 @@ func (a *API) canceled(c *route.Call) error {
 		return err
 	}
 	size := wire.SizeOfCanceled(answer)
-	if err := c.Hold(int64(size)); err != nil {
+	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.CanceledForm.Append(c.Room(size), answer))

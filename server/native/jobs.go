@@ -20,7 +20,7 @@ func (a *API) jobs(c *route.Call) error {
 	if p.Bodies, err = yes(c, "bodies"); err != nil {
 		return err
 	}
-	if err := c.Hold(a.page(p)); err != nil {
+	if err := c.ReserveMemory(a.page(p)); err != nil {
 		return err
 	}
 	list, err := a.engine.List(c.Context(), queue(c), p)
@@ -32,7 +32,7 @@ func (a *API) jobs(c *route.Call) error {
 		bodies += len(list.Jobs[i].Body) + len(list.Jobs[i].Result)
 	}
 	size := wire.SizeOfJobs(list, p.Bodies)
-	if err := c.Hold(int64(bodies + size)); err != nil {
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
@@ -66,7 +66,7 @@ func (a *API) job(c *route.Call) error {
 
 // one answers a job with its body.
 func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
-	if err := c.Hold(a.poll.Bodies(1)); err != nil {
+	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
 	j, err := find()
@@ -74,7 +74,7 @@ func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
 		return err
 	}
 	size := wire.SizeOfJob(&j)
-	if err := c.Hold(int64(len(j.Body) + len(j.Result) + size)); err != nil {
+	if err := c.ReserveMemory(int64(len(j.Body) + len(j.Result) + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.JobForm.Append(c.Room(size), j))

@@ -40,7 +40,7 @@ func (a *API) survey(c *route.Call, p duly.PageParams) error {
 	if p.Limit == 0 {
 		p.Limit = duly.DefaultPage
 	}
-	if err := c.Hold(int64(p.Limit) * queueBytes); err != nil {
+	if err := c.ReserveMemory(int64(p.Limit) * queueBytes); err != nil {
 		return err
 	}
 	queues, err := a.surveyor.Survey(c.Context(), c.Namespace, p)

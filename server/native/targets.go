@@ -93,7 +93,7 @@ func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
 		list[i] = shown(&found[i], hosts)
 		size += targetBytes + len(found[i].CA)
 	}
-	if err := c.Hold(int64(size)); err != nil {
+	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.TargetsForm.Append(c.Room(size), wire.TargetPage{Targets: list, Next: next}))
@@ -152,7 +152,7 @@ func (a *API) enable(enabled bool) pushHandler {
 		if err := targets.Enable(c.Context(), c.Namespace, name, enabled); err != nil {
 			return err
 		}
-		c.Log().Info("a target was enabled or disabled", "namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Who())
+		c.Log().Info("a target was enabled or disabled", "namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Caller())
 		return nil
 	}
 }
@@ -174,7 +174,7 @@ func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	if _, err := targets.Rotate(c.Context(), c.Namespace, name, keys, overlap); err != nil {
 		return err
 	}
-	c.Log().Info("a secret was rotated", "namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Who())
+	c.Log().Info("a secret was rotated", "namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Caller())
 	return nil
 }
 
@@ -184,7 +184,7 @@ func (a *API) secret(c *route.Call, targets *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Who())
+	c.Log().Warn("a secret was shown", "namespace", c.Namespace, "target", name, "by", c.Caller())
 	return c.Reply(http.StatusOK, wire.PushSecretForm.Append(c.Out(), wire.PushSecret{
 		Secret: pair.V1.Reveal(), PrivateKey: pair.V1a.Reveal(), PublicKey: pair.V1a.Public(),
 	}))
@@ -206,7 +206,7 @@ func (a *API) testTarget(c *route.Call, _ *target.Store, name string) error {
 func (a *API) pushHosts(c *route.Call, _ *target.Store, _ string) error {
 	hosts := a.hosts(c.Namespace)
 	size := len(hosts) * queueBytes
-	if err := c.Hold(int64(size)); err != nil {
+	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.PushHostsForm.Append(c.Room(size), hosts))

@@ -74,7 +74,7 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 		bodies += len(read.Entries[i].Body)
 	}
 	size := wire.SizeOfEntries(read)
-	if err := c.Hold(int64(bodies + size)); err != nil {
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.EntriesForm.Append(c.Room(size), read))
@@ -87,7 +87,7 @@ func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef,
 	wait := p.Wait
 	var gap int64
 	for {
-		if err := c.Hold(a.poll.Bodies(p.Limit)); err != nil {
+		if err := c.ReserveMemory(a.poll.Bodies(p.Limit)); err != nil {
 			return duly.ReadPage{}, err
 		}
 		p.Wait = 0
@@ -103,7 +103,7 @@ func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef,
 			return page, nil
 		}
 
-		c.Release()
+		c.ReleaseMemory()
 		p.From = page.Next
 		over, err := a.awaitMessage(c, topics, topic, p.From, left)
 		if err != nil || over {
@@ -133,11 +133,11 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 		return err
 	}
 	if p.Bodies { // as for any answer with bodies
-		if err := c.MustHave(auth.Consume); err != nil {
+		if err := c.Require(auth.Consume); err != nil {
 			return err
 		}
 	}
-	if err := c.Hold(a.page(duly.ListParams{PageParams: page, Bodies: p.Bodies})); err != nil {
+	if err := c.ReserveMemory(a.page(duly.ListParams{PageParams: page, Bodies: p.Bodies})); err != nil {
 		return err
 	}
 
@@ -150,14 +150,14 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 		bodies += len(list.Messages[i].Body)
 	}
 	size := wire.SizeOfDelayed(list, p.Bodies)
-	if err := c.Hold(int64(bodies + size)); err != nil {
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.AppendDelayed(c.Room(size), list, p.Bodies))
 }
 
 func (a *API) delayedMessage(c *route.Call, topics duly.Topics, topic duly.QueueRef) error {
-	if err := c.Hold(a.poll.Bodies(1)); err != nil {
+	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
 	m, err := topics.DelayedMessage(c.Context(), topic, c.Query("key"), c.PathValue("id"))
@@ -165,7 +165,7 @@ func (a *API) delayedMessage(c *route.Call, topics duly.Topics, topic duly.Queue
 		return err
 	}
 	size := wire.SizeOfDelayed(duly.DelayedPage{Messages: []duly.Message{m}}, true)
-	if err := c.Hold(int64(len(m.Body) + size)); err != nil {
+	if err := c.ReserveMemory(int64(len(m.Body) + size)); err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, wire.DelayedMessageForm.Append(c.Room(size), m))

@@ -82,7 +82,7 @@ func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 		if err != nil || len(deliveries) > 0 || left <= 0 {
 			return deliveries, err
 		}
-		c.Release()
+		c.ReleaseMemory()
 		if params.WaitMax > 0 {
 			params.Max = params.WaitMax
 		}
@@ -100,7 +100,7 @@ func (p *Poll) Reserve(c *route.Call, params Params) ([]duly.Delivery, error) {
 // reserve calls the engine once. After a Wait that returned ready, woken is true: if
 // reserve then fails early, it passes the wake-up on.
 func (p *Poll) reserve(c *route.Call, r duly.ReserveParams, woken bool) ([]duly.Delivery, error) {
-	if err := c.Hold(p.Bodies(r.Max)); err != nil {
+	if err := c.ReserveMemory(p.Bodies(r.Max)); err != nil {
 		if woken {
 			p.Pass(c, duly.WaitParams{Namespace: r.Namespace, Queues: r.Queues})
 		}
@@ -139,7 +139,7 @@ func (p *Poll) wait(c *route.Call, w duly.WaitParams) (ready, over bool, err err
 // is true and err is the answer to the caller. It is nil if the server drains or the
 // token has changed.
 func Until(c *route.Call, wait func(ctx context.Context) error) (over bool, err error) {
-	ctx, release, err := c.Stay(c.Draining())
+	ctx, release, err := c.LongContext(c.Draining())
 	if err != nil {
 		return true, refusal(err)
 	}
@@ -190,7 +190,7 @@ func (p *Poll) Deliver(c *route.Call, deliveries []duly.Delivery, size int, writ
 			p.release(c, receipts)
 		}
 	}()
-	if err := c.Hold(int64(bodies + size)); err != nil {
+	if err := c.ReserveMemory(int64(bodies + size)); err != nil {
 		return err
 	}
 	// From here on the deliveries exist only as the text of the answer.

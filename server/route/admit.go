@@ -3,6 +3,7 @@ package route
 import (
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -10,9 +11,9 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// admit is how the native API judges a request before its body is read.
+// admit checks a request to the native API before its body is read.
 func (c *Call) admit() (err error) {
-	if c.pass, err = c.CheckToken(); err != nil {
+	if c.grant, err = c.CheckToken(); err != nil {
 		return err
 	}
 	if c.R.URL.RawQuery != "" && !c.route.anyQuery {
@@ -21,43 +22,41 @@ func (c *Call) admit() (err error) {
 	return nil
 }
 
-// CheckToken judges whoever the Authorization header names.
+// CheckToken returns the grant of the Authorization header.
 func (c *Call) CheckToken() (*auth.Grant, error) {
-	claim := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
-	pass, err := c.host.Guard.Check(c.Context(), claim, c.route.Need, duly.NamespaceOr(c.Namespace))
-	if err == nil && pass != nil && pass.Account() {
+	credentials := auth.Credentials{Header: c.R.Header.Get("Authorization"), Remote: c.Remote()}
+	grant, err := c.router.Guard.Check(c.Context(), credentials, c.route.Access, duly.NamespaceOr(c.Namespace))
+	if err == nil && grant != nil && grant.Account() {
 		err = c.CheckOrigin()
 	}
-	return pass, err
+	return grant, err
 }
 
-// CheckOrigin refuses what another site has sent through a browser that adds
-// what it knows of its user by itself.
+// CheckOrigin refuses requests of other sites: a browser adds its user's credentials to them.
 func (c *Call) CheckOrigin() error {
-	if c.host.origin.Check(c.R) != nil {
+	if c.router.origin.Check(c.R) != nil {
 		return duly.Errorf(duly.CodeForbidden, "another site has sent this through a browser")
 	}
 	return nil
 }
 
-// Remote is where the request comes from.
+// Remote returns the origin of the request.
 func (c *Call) Remote() auth.Remote {
-	return auth.Remote{Peer: c.R.RemoteAddr, Forwarded: c.R.Header["X-Forwarded-For"], Proxies: c.host.live().Proxies}
+	return auth.Remote{
+		Peer: c.R.RemoteAddr, Forwarded: c.R.Header["X-Forwarded-For"], Proxies: c.router.settings().Proxies,
+	}
 }
 
-// checkQuery refuses what the route does not take. It never repeats a name or
-// a value: either may be a secret at the wrong place.
+// checkQuery refuses parameters that the route does not have. The error never repeats a name
+// or a value, because either may be a secret in the wrong place.
 func (c *Call) checkQuery() error {
 	query, err := url.ParseQuery(c.R.URL.RawQuery)
 	if err != nil {
 		return duly.Invalid("query", "can't be read")
 	}
+
 	for name, values := range query {
-		known := false
-		for _, q := range c.route.Query {
-			known = known || q == name
-		}
-		if !known {
+		if !slices.Contains(c.route.Query, name) {
 			takes := "none"
 			if len(c.route.Query) > 0 {
 				takes = strings.Join(c.route.Query, ", ")
@@ -71,30 +70,30 @@ func (c *Call) checkQuery() error {
 	return nil
 }
 
-// refused counts who was not let in; what else is wrong with a request may be
-// found on the way.
-func (c *Call) refused(err error) {
-	if c.host.Meter == nil {
+// countRefusal counts a caller that was not admitted. Admission may also end with other
+// errors.
+func (c *Call) countRefusal(err error) {
+	if c.router.Meter == nil {
 		return
 	}
 	switch code := duly.CodeOf(err); code {
 	case duly.CodeUnauthorized, duly.CodeForbidden, duly.CodeLimited:
-		c.host.Meter.Refused(code)
+		c.router.Meter.Refused(code)
 	}
 }
 
-// Stay is for a handler that waits, or works for long: ctx ends when the caller
-// has hung up, when another context ends, and when its token is revoked or changed,
-// with the cause that [auth.Pass.Over] has. release must be called unless there is an
+// LongContext returns the context of a handler that waits or works for long. It ends when
+// the caller hangs up, when another context ends, and when the caller's token is revoked or
+// changed, with the cause of [auth.Grant.Context]. release must be called unless there is an
 // error.
-func (c *Call) Stay(others ...context.Context) (ctx context.Context, release func(), err error) {
-	letGo := func() {}
-	if c.pass != nil {
-		if letGo, err = c.host.Guard.Track(c.Context(), c.pass); err != nil {
-			letGo()
+func (c *Call) LongContext(others ...context.Context) (ctx context.Context, release func(), err error) {
+	untrack := func() {}
+	if c.grant != nil {
+		if untrack, err = c.router.Guard.Track(c.Context(), c.grant); err != nil {
+			untrack()
 			return nil, nil, err
 		}
-		others = append(others, c.pass.Context())
+		others = append(others, c.grant.Context())
 	}
 
 	ctx, cancel := context.WithCancelCause(c.Context())
@@ -107,36 +106,35 @@ func (c *Call) Stay(others ...context.Context) (ctx context.Context, release fun
 			stop()
 		}
 		cancel(nil)
-		letGo()
+		untrack()
 	}, nil
 }
 
-// MustHave returns an error unless the caller has a right beyond that of the route,
-// for what only some requests to a route need.
-func (c *Call) MustHave(need auth.Access) error {
-	if c.pass == nil || !need.Allows(&c.pass.Token, duly.NamespaceOr(c.Namespace)) {
-		return need.Refusal()
+// Require returns an error unless the caller has a right. It is for routes that need more
+// than [Route.Access] for some requests.
+func (c *Call) Require(access auth.Access) error {
+	if c.grant == nil || !access.Allows(&c.grant.Token, duly.NamespaceOr(c.Namespace)) {
+		return access.Refusal()
 	}
 	return nil
 }
 
-// GiveBack takes the call off what its token has spent, for an API that counts
-// only the calls that succeed.
-func (c *Call) GiveBack() {
-	err := c.host.Guard.GiveBack(context.WithoutCancel(c.Context()), c.pass, c.route.Spends, c.spent)
-	if c.spent = (time.Time{}); err != nil {
-		c.Log().Warn("a call was not given back", "code", string(duly.CodeOf(err)))
+// Refund takes the call back from the count of its token's limit, for an API that counts
+// only successful calls.
+func (c *Call) Refund() {
+	err := c.router.Guard.GiveBack(context.WithoutCancel(c.Context()), c.grant, c.route.LimitedBy, c.counted)
+	if c.counted = (time.Time{}); err != nil {
+		c.Log().Warn("a call was not taken back from the count of its limit", "code", string(duly.CodeOf(err)))
 	}
 }
 
-// Known tells whether the caller has shown who it is; on an open route nobody
-// has.
-func (c *Call) Known() bool { return c.pass != nil }
+// Authenticated reports whether the caller has a grant. No caller of an open route has.
+func (c *Call) Authenticated() bool { return c.grant != nil }
 
-// Who names the caller for the log; "" on an open route.
-func (c *Call) Who() string {
-	if c.pass == nil {
+// Caller returns the name of the caller for the log, "" on an open route.
+func (c *Call) Caller() string {
+	if c.grant == nil {
 		return ""
 	}
-	return c.pass.Name()
+	return c.grant.Name()
 }

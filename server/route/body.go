@@ -18,43 +18,43 @@ import (
 // free is the size up to which a body, or an answer, takes nothing of its budget.
 const free = 64 << 10
 
-// weight is how much memory a body of n bytes may need while it is read and
-// worked on: itself, its text, and what is made of that.
+// weight is the memory that a byte of a body needs: the body itself, its text, and the values
+// that are read from it.
 const weight = 3
 
-// patience is how long a piece of a body may take: 16 KiB a second. A slower call
-// may be cut while another one waits for memory.
-const patience = 2 * time.Second
+// chunkTime is how long a chunk of a body may take: 16 KiB a second. A slower call may be cut
+// while another one waits for memory.
+const chunkTime = 2 * time.Second
 
-// Body reads the request's body whole, within the route's bound and at no less
-// than the least rate. It answers [duly.ErrTooLarge], or [duly.ErrInvalid] for
-// a body that came too slowly or not whole.
+// Body reads the whole body of the request. It returns [duly.ErrTooLarge] beyond the route's
+// bound, and [duly.ErrInvalid] for a body that is too slow or incomplete.
 func (c *Call) Body() (string, error) {
 	defer c.putBack()
 	if err := c.read(); err != nil {
 		return "", err
 	}
-	if len(c.pieces) == 0 {
+	if len(c.chunks) == 0 {
 		return string(c.in), nil
 	}
+
 	var b strings.Builder
 	b.Grow(c.length())
 	b.Write(c.in)
-	for _, p := range c.pieces {
-		b.Write(p)
+	for _, chunk := range c.chunks {
+		b.Write(chunk)
 	}
 	return b.String(), nil
 }
 
-// BodyBytes is [Call.Body] as bytes of the caller's own; never nil.
+// BodyBytes is [Call.Body] with bytes that the caller may keep. They are never nil.
 func (c *Call) BodyBytes() ([]byte, error) {
 	defer c.putBack()
 	if err := c.read(); err != nil {
 		return nil, err
 	}
 	b := append(make([]byte, 0, c.length()), c.in...)
-	for _, p := range c.pieces {
-		b = append(b, p...)
+	for _, chunk := range c.chunks {
+		b = append(b, chunk...)
 	}
 	return b, nil
 }
@@ -69,17 +69,16 @@ func Read[T any](c *Call, read func(text string) (T, error)) (T, error) {
 	return read(text)
 }
 
-// length is how much was read, in bytes.
+// length returns the number of bytes that were read.
 func (c *Call) length() int {
 	n := len(c.in)
-	for _, p := range c.pieces {
-		n += len(p)
+	for _, chunk := range c.chunks {
+		n += len(chunk)
 	}
 	return n
 }
 
-// read reads the body into the buffer that is kept for the next call, and what
-// has no room there into pieces.
+// read reads the body into the call's own buffer, and the rest of a long one into chunks.
 func (c *Call) read() error {
 	limit := c.route.MaxBody
 	n := c.R.ContentLength
@@ -97,7 +96,7 @@ func (c *Call) read() error {
 func (c *Call) readBody(limit int64) error {
 	rc := http.NewResponseController(c.W)
 	begin := clock.Monotonic()
-	until := func(d time.Duration) time.Time { return clock.Deadline(begin + c.host.live().Grace + d) }
+	until := func(d time.Duration) time.Time { return clock.Deadline(begin + c.router.settings().Grace + d) }
 	if c.R.Header.Get("Expect") != "" {
 		_ = rc.SetWriteDeadline(until(0)) // of the 100 Continue
 	}
@@ -106,30 +105,29 @@ func (c *Call) readBody(limit int64) error {
 		body = http.MaxBytesReader(c.W, body, limit)
 	}
 
-	c.sends = true
+	c.unread = true
 	defer func() { c.bodyRead = true }()
 	for total := 0; ; {
-		room, err := c.place(total)
+		room, err := c.bodyBuffer(total)
 		if err != nil {
 			return err
 		}
 
-		// Where nothing can be set, as in a test without a connection, nothing has
-		// to be. A cut sets its mark first and then an earlier deadline, so it is
-		// seen here or ends the read.
+		// A test without a connection has no deadlines. A cut sets its mark first and then
+		// an earlier deadline, so this sees the mark or the read fails.
 		timed := rc.SetReadDeadline(until(time.Duration(total)*time.Second/minRate)) == nil
 		if c.cut.Load() {
 			return c.tooSlow()
 		}
-		k, err := body.Read((*room)[len(*room):cap(*room)])
-		*room = (*room)[:len(*room)+k]
-		total += k
+		n, err := body.Read((*room)[len(*room):cap(*room)])
+		*room = (*room)[:len(*room)+n]
+		total += n
 		if err == nil {
 			continue
 		}
 
 		if c.share.account != nil {
-			c.host.requests.busy(&c.share)
+			c.router.requests.busy(&c.share)
 		}
 		if timed {
 			_ = rc.SetReadDeadline(time.Time{})
@@ -138,52 +136,51 @@ func (c *Call) readBody(limit int64) error {
 	}
 }
 
-// place is where the next bytes of the body go, total were read before. A
-// caller holds memory for what it has sent and not for what it announces. Up to
-// the free size that is the call's own buffer, which grows by doubling. Beyond
-// it there are pieces, for which the budget is asked. A call that waits for
-// more fails after the grace, which returns what it has.
-func (c *Call) place(total int) (*[]byte, error) {
-	if len(c.pieces) == 0 {
+// bodyBuffer returns the buffer for the next bytes of the body, after total bytes. A call
+// holds memory for what has arrived and not for what it announces. Up to the free size that
+// is the call's own buffer, which grows by doubling. Beyond it the call takes chunks from the
+// budget. If it waits for one in vain, it fails after the grace and returns its memory.
+func (c *Call) bodyBuffer(total int) (*[]byte, error) {
+	if len(c.chunks) == 0 {
 		if len(c.in) < cap(c.in) {
 			return &c.in, nil
 		}
 		if total < free {
-			c.in = append(make([]byte, 0, c.more(total)), c.in...)
+			c.in = append(make([]byte, 0, c.nextSize(total)), c.in...)
 			return &c.in, nil
 		}
 		c.share.owner, c.share.cut = c.owner(), c.cutBody
-	} else if last := &c.pieces[len(c.pieces)-1]; len(*last) < cap(*last) {
+	} else if last := &c.chunks[len(c.chunks)-1]; len(*last) < cap(*last) {
 		return last, nil
 	}
 
-	if !c.host.requests.try(&c.share, pieceSize*weight) && !c.await(pieceSize*weight) {
+	if !c.router.requests.try(&c.share, chunkSize*weight) && !c.await(chunkSize*weight) {
 		return nil, noMemory("requests")
 	}
-	c.pieces = append(c.pieces, c.host.pieces.get())
-	c.host.requests.slowAt(&c.share, clock.Monotonic()+patience)
-	return &c.pieces[len(c.pieces)-1], nil
+	c.chunks = append(c.chunks, c.router.chunks.get())
+	c.router.requests.slowAt(&c.share, clock.Monotonic()+chunkTime)
+	return &c.chunks[len(c.chunks)-1], nil
 }
 
-// owner names the accounts that the call's memory counts under, from the top: the
-// token's namespace and the token. A token for all namespaces has an account
-// for each of those that it is used for. All callers without a token share one.
+// owner returns the accounts that the call's memory counts under, from the top: the token's
+// namespace and the token. A token for all namespaces has an account for each of those that
+// it is used for. All callers without a token share one.
 func (c *Call) owner() owner {
-	switch p := c.pass; {
-	case p == nil:
+	switch g := c.grant; {
+	case g == nil:
 		return owned("")
-	case p.Token.Namespace == duly.AllNamespaces:
-		return owned(p.Token.Namespace, p.Key(), c.Namespace)
+	case g.Token.Namespace == duly.AllNamespaces:
+		return owned(g.Token.Namespace, g.Key(), c.Namespace)
 	default:
-		return owned(p.Token.Namespace, p.Key())
+		return owned(g.Token.Namespace, g.Key())
 	}
 }
 
-// await waits for n bytes of the budget, no longer than the grace.
+// await waits for n bytes of the budget, at most for the grace.
 func (c *Call) await(n int64) bool {
-	ctx, cancel := context.WithTimeout(c.R.Context(), c.host.live().Grace)
+	ctx, cancel := context.WithTimeout(c.R.Context(), c.router.settings().Grace)
 	defer cancel()
-	return c.host.requests.take(ctx, &c.share, n) == nil
+	return c.router.requests.take(ctx, &c.share, n) == nil
 }
 
 // cutBody makes the read of the body fail.
@@ -195,13 +192,15 @@ func (c *Call) cutBody() {
 // tooSlow returns the error of a call that was cut.
 func (c *Call) tooSlow() error {
 	c.Log().Info("a request came slowly while others waited for its memory; it was cut", "bytes", c.length())
-	return wire.Own(&duly.Error{Code: duly.CodeUnavailable, RetryAfter: retryAfter,
-		Message: "the request came slowly while others waited for memory; send it again, or less at a time"})
+	return wire.Own(&duly.Error{
+		Code: duly.CodeUnavailable, RetryAfter: retryAfter,
+		Message: "the request came slowly while others waited for memory; send it again, or less at a time",
+	})
 }
 
-// more is how large the call's own buffer becomes. It has room for one byte more
-// than the body, so that the end is seen.
-func (c *Call) more(total int) int64 {
+// nextSize returns the next size of the call's own buffer. It has room for one byte more than
+// the body, so that a read sees the end.
+func (c *Call) nextSize(total int) int64 {
 	size := min(max(2*int64(total), 1<<10), free)
 	if n := c.R.ContentLength; n >= 0 && n < free {
 		size = n + 1
@@ -209,67 +208,68 @@ func (c *Call) more(total int) int64 {
 	return size
 }
 
-// putBack gives the pieces to the next call.
+// putBack returns the chunks to the pool.
 func (c *Call) putBack() {
-	for _, p := range c.pieces {
-		c.host.pieces.put(p)
+	for _, chunk := range c.chunks {
+		c.router.chunks.put(chunk)
 	}
-	c.pieces = nil
+	c.chunks = nil
 }
 
-// collect is called with what a long body has held of the budget, before that is
-// given back. The collector waits until there is as much garbage as there is
-// memory in use; what long bodies leave behind would so be worth several budgets.
-// So it runs once they have used one up.
-func (h *Host) collect(held int64) {
-	if h.held.Add(held) >= h.Memory {
-		h.held.Store(0)
+// collect runs the garbage collector after long bodies have used a whole budget. held is what
+// one of them held. The collector by itself waits until the garbage is as large as the memory
+// in use, and the garbage of long bodies could be several budgets by then.
+func (rt *Router) collect(held int64) {
+	if rt.sinceGC.Add(held) >= rt.Memory {
+		rt.sinceGC.Store(0)
 		runtime.GC()
 	}
 }
 
-// pieceSize is in bytes. A body holds at most one piece more than has arrived.
-const pieceSize = 32 << 10
+// chunkSize is in bytes. A body holds at most one chunk more than has arrived.
+const chunkSize = 32 << 10
 
-// pieces are used again and again: large bodies would else be the garbage that
-// a server has most of.
-type pieces struct {
+// chunkPool keeps chunks for reuse, because large bodies would be most of a server's garbage.
+type chunkPool struct {
 	mu   sync.Mutex
 	list [][]byte
 }
 
-// mostPieces is how many are kept: as many as are ever in use with a server's
-// default budget.
-const mostPieces = 512
+// maxChunks is the number of chunks that a pool keeps: as many as the default budget allows.
+const maxChunks = 512
 
-func (p *pieces) get() []byte {
+func (p *chunkPool) get() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+
 	last := len(p.list) - 1
 	if last < 0 {
-		return make([]byte, 0, pieceSize)
+		return make([]byte, 0, chunkSize)
 	}
 	b := p.list[last]
 	p.list = p.list[:last]
 	return b
 }
 
-func (p *pieces) put(b []byte) {
+func (p *chunkPool) put(b []byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.list) < mostPieces {
+
+	if len(p.list) < maxChunks {
 		p.list = append(p.list, b[:0])
 	}
 }
 
+// bodyEnd returns the error of the request for that of the last read.
 func (c *Call) bodyEnd(err error) error {
 	if err == io.EOF {
-		c.sends = false
+		c.unread = false
 		return nil
 	}
 	if c.cut.Load() {
 		return c.tooSlow()
 	}
+
 	var tooLarge *http.MaxBytesError
 	if errors.As(err, &tooLarge) {
 		return duly.TooLarge("request", "has more than %d bytes", tooLarge.Limit)
@@ -277,7 +277,8 @@ func (c *Call) bodyEnd(err error) error {
 	var t interface{ Timeout() bool }
 	if errors.As(err, &t) && t.Timeout() {
 		c.problemStatus = http.StatusRequestTimeout
-		return duly.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s", minRate, c.host.live().Grace)
+		return duly.Invalid("request", "came too slowly: its body must arrive at %d bytes a second after %s",
+			minRate, c.router.settings().Grace)
 	}
 	return duly.Invalid("request", "ended before its body was whole")
 }

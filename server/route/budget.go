@@ -16,9 +16,9 @@ const shareOfRest = 3
 // speed while an owner with more room waits.
 const beyondTime = 5 * time.Second
 
-// lookEvery is the interval at which a budget with waiting calls looks for a
+// tickEvery is the interval at which a budget with waiting calls checks for a
 // slow one to cut.
-const lookEvery = 100 * time.Millisecond
+const tickEvery = 100 * time.Millisecond
 
 // budget is memory that calls share. The package comment describes who gets how
 // much of it. There is one budget for requests and one for answers.
@@ -26,7 +26,7 @@ type budget struct {
 	mu      sync.Mutex
 	size    int64
 	all     account
-	waiting []*waiting // in order of arrival
+	waiting []*waiter // in order of arrival
 	slow    map[*share]struct{}
 	beyond  *share // the one call outside of the budget
 	began   time.Duration
@@ -53,13 +53,13 @@ type account struct {
 
 // share is the memory of one call. Its zero value with an owner is ready for use.
 type share struct {
-	owner   owner
-	account *account
-	held    int64
-	beyond  bool          // held is outside of the budget
-	cut     func()        // ends the call early; it must not block
-	slow    time.Duration // the call may be cut from then on
-	given   bool          // after give: the share is not used any more
+	owner    owner
+	account  *account
+	held     int64
+	beyond   bool          // held is outside of the budget
+	cut      func()        // ends the call early; it must not block
+	slow     time.Duration // the call may be cut from then on
+	released bool          // after release: the share is not used any more
 }
 
 // owner names the accounts of a share from the top, see [Call.owner].
@@ -73,7 +73,8 @@ func owned(names ...string) (o owner) {
 	return o
 }
 
-type waiting struct {
+// waiter is a call that waits for n bytes.
+type waiter struct {
 	n     int64
 	share *share
 	done  chan struct{} // closed when the memory is granted
@@ -99,10 +100,10 @@ func (b *budget) try(s *share, n int64) bool {
 }
 
 // take takes n bytes more and waits until they are free. A call that waits does
-// not depend on its caller's speed, so it is not cut. give must be called in
-// the end, also after an error.
+// not depend on its caller's speed, so it is not cut. release must be called
+// in the end, also after an error.
 func (b *budget) take(ctx context.Context, s *share, n int64) error {
-	w := &waiting{n: n, share: s, done: make(chan struct{})}
+	w := &waiter{n: n, share: s, done: make(chan struct{})}
 	b.mu.Lock()
 	b.openLocked(s)
 	if b.fitsLocked(s, n) {
@@ -120,14 +121,14 @@ func (b *budget) take(ctx context.Context, s *share, n int64) error {
 	case <-w.done:
 		return nil
 	case <-ctx.Done():
-		b.leave(w)
+		b.cancel(w)
 		return ctx.Err()
 	}
 }
 
-// leave removes a call that no longer waits. Memory that was granted at the same
+// cancel removes a call that no longer waits. Memory that was granted at the same
 // moment stays with its share.
-func (b *budget) leave(w *waiting) {
+func (b *budget) cancel(w *waiter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
@@ -140,9 +141,9 @@ func (b *budget) leave(w *waiting) {
 	}
 }
 
-// keep sets the memory of a share to n bytes at once. More than fits is counted
+// set sets the memory of a share to n bytes at once. More than fits is counted
 // all the same; others wait for it.
-func (b *budget) keep(s *share, n int64) {
+func (b *budget) set(s *share, n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
@@ -161,7 +162,7 @@ func (b *budget) slowAt(s *share, at time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	if !s.given {
+	if !s.released {
 		s.slow = at
 		b.slow[s] = struct{}{}
 	}
@@ -175,14 +176,14 @@ func (b *budget) busy(s *share) {
 	delete(b.slow, s)
 }
 
-// give returns all memory of a share.
-func (b *budget) give(s *share) {
+// release returns all memory of a share.
+func (b *budget) release(s *share) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
 	if s.account != nil {
 		b.addLocked(s, -s.held)
-		b.leaveLocked(s.account)
+		b.closeLocked(s.account)
 	}
 	delete(b.slow, s)
 	if b.beyond == s {
@@ -191,7 +192,7 @@ func (b *budget) give(s *share) {
 	if b.cutting == s {
 		b.cutting = nil
 	}
-	*s = share{given: true}
+	*s = share{released: true}
 	b.serveLocked()
 }
 
@@ -226,8 +227,8 @@ func (b *budget) accountLocked() *account {
 	return a
 }
 
-// leaveLocked ends a use of the account and forgets accounts without users.
-func (b *budget) leaveLocked(a *account) {
+// closeLocked ends a use of the account and forgets accounts without users.
+func (b *budget) closeLocked(a *account) {
 	for a.users--; a.users == 0 && a.parent != nil; a.users-- {
 		parent := a.parent
 		delete(parent.children, a.name)
@@ -375,17 +376,17 @@ func (b *budget) slowestLocked(now time.Duration) (slowest *share) {
 	return slowest
 }
 
-// armLocked calls look after a while.
+// armLocked calls tick after a while.
 func (b *budget) armLocked() {
 	if b.timer == nil {
-		b.timer = clock.System().AfterFunc(lookEvery, b.look)
+		b.timer = clock.System().AfterFunc(tickEvery, b.tick)
 		return
 	}
-	b.timer.Reset(lookEvery)
+	b.timer.Reset(tickEvery)
 }
 
-// look cuts a slow call, and rearms its timer while calls wait.
-func (b *budget) look() {
+// tick cuts a slow call, and rearms its timer while calls wait.
+func (b *budget) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 

@@ -86,7 +86,7 @@ func TestBudgetLeavesRoomForOtherOwners(t *testing.T) {
 		t.Errorf("another namespace took %d", other.held)
 	}
 	for _, s := range []*share{greedy, second, other} {
-		b.give(s)
+		b.release(s)
 	}
 	b.mustBeEmpty(t)
 }
@@ -106,9 +106,9 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 	waitsToo := b.queue(t, t.Context(), second, 1)
 	other := shareOf("b", "token")
 	b.mustTake(t, other, 1000)
-	b.give(other)
+	b.release(other)
 
-	b.keep(greedy, greedy.held-1)
+	b.set(greedy, greedy.held-1)
 	select {
 	case <-waitsToo:
 		t.Error("a small call overtook a large one of its owner")
@@ -122,7 +122,7 @@ func TestBudgetServesOwnersIndependently(t *testing.T) {
 	default:
 	}
 	for _, s := range []*share{greedy, beyond, first, second} {
-		b.give(s)
+		b.release(s)
 	}
 	b.mustBeEmpty(t)
 }
@@ -141,7 +141,7 @@ func TestBudgetGrowingCallsDoNotBlockEachOther(t *testing.T) {
 	var all sync.WaitGroup
 	for _, s := range shares { // 20 are left, and each wants 96 more
 		all.Go(func() {
-			defer b.give(s)
+			defer b.release(s)
 			for range 3 {
 				if err := b.take(t.Context(), s, 32); err != nil {
 					t.Error(err)
@@ -170,17 +170,17 @@ func TestBudgetGoesBeyondForThePoorestOwner(t *testing.T) {
 	richWaits, poorWaits := shareOf("a", "token"), shareOf("b", "token")
 	b.queue(t, t.Context(), richWaits, 1)
 	poor := b.queue(t, t.Context(), poorWaits, 5000)
-	b.give(first)
+	b.release(first)
 	eventually.Receive(t, "memory", poor)
 	if !poorWaits.beyond || richWaits.held != 0 {
 		t.Errorf("the poor owner's call is beyond the budget: %v; the rich one has %d", poorWaits.beyond, richWaits.held)
 	}
-	b.keep(poorWaits, 10)
+	b.set(poorWaits, 10)
 	if poorWaits.beyond {
 		t.Error("a call that fits into the budget again still is beyond it")
 	}
 	for _, s := range []*share{rich, poorWaits, richWaits} {
-		b.give(s)
+		b.release(s)
 	}
 	b.mustBeEmpty(t)
 }
@@ -214,7 +214,7 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 		t.Fatal(err)
 	}
 	*now = 3 * time.Second
-	b.look()
+	b.tick()
 	if len(cuts) > 0 {
 		t.Fatalf("%v were cut although no call waits", cuts)
 	}
@@ -224,18 +224,18 @@ func TestBudgetCutsTheSlowestOfTheRichest(t *testing.T) {
 	if !slices.Equal(cuts, cutRecorder{"slowest"}) {
 		t.Errorf("%v were cut, want the slowest", cuts)
 	}
-	b.look()
+	b.tick()
 	if len(cuts) != 1 {
 		t.Errorf("%v were cut before the first one gave back", cuts)
 	}
-	b.give(slowest)
+	b.release(slowest)
 	if !slices.Equal(cuts, cutRecorder{"slowest", "slow"}) {
 		t.Errorf("%v were cut, want the next one too", cuts)
 	}
-	b.give(slow)
+	b.release(slow)
 	eventually.Receive(t, "memory", granted)
 	for _, s := range []*share{fast, frugal, rest, beyond, waits} {
-		b.give(s)
+		b.release(s)
 	}
 	b.mustBeEmpty(t)
 }
@@ -270,10 +270,10 @@ func TestBudgetCutsTheCallBeyondItFirst(t *testing.T) {
 		if cut := len(cuts) == 1; cut != c.cut {
 			t.Errorf("%s waits, after %s: cut %v, want %v", c.waits, c.after, cut, c.cut)
 		}
-		b.give(beyond)
+		b.release(beyond)
 		eventually.Receive(t, "memory", granted)
-		b.give(rest)
-		b.give(waits)
+		b.release(rest)
+		b.release(waits)
 		b.mustBeEmpty(t)
 	}
 }
@@ -288,7 +288,7 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	busy := cuts.share(t, b, "busy", 1, 0, "a", "token")
 	b.busy(busy)
 	gone := cuts.share(t, b, "gone", 1, 0, "a", "token")
-	b.give(gone)
+	b.release(gone)
 	b.slowAt(gone, 0)
 	rest := b.fill("a", "token")
 	waiting := cuts.share(t, b, "waiting", 0, 0, "a", "token")
@@ -298,15 +298,15 @@ func TestBudgetCutsNoBusyCall(t *testing.T) {
 	*now = time.Hour
 	waits := shareOf("a", "token")
 	granted := b.queue(t, t.Context(), waits, 1)
-	b.look()
+	b.tick()
 	if len(cuts) > 0 {
 		t.Errorf("%v were cut", cuts)
 	}
 	for _, s := range []*share{busy, rest, waiting} {
-		b.give(s)
+		b.release(s)
 	}
 	eventually.Receive(t, "memory", granted)
-	b.give(waits)
+	b.release(waits)
 	b.mustBeEmpty(t)
 }
 
@@ -315,10 +315,10 @@ func TestBudgetCountsWhatIsKeptAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBudget(6400)
 	s := shareOf("a", "token")
-	b.keep(s, 100)
+	b.set(s, 100)
 	if s.held != 100 || b.all.held != 100 {
 		t.Errorf("%d bytes are held, of all %d, want 100", s.held, b.all.held)
 	}
-	b.give(s)
+	b.release(s)
 	b.mustBeEmpty(t)
 }

@@ -17,34 +17,33 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// Call is one request on its way. It is used by its handler alone, and not
-// after that has returned.
+// Call is one request. Only its handler may use it, and not after the handler has returned.
 type Call struct {
 	W http.ResponseWriter
 	R *http.Request
-	// Namespace is that of the path, "" where it has none.
+	// Namespace is that of the path, "" if it has none.
 	Namespace string
 
-	host  *Host
-	route *Route
-	path  Match
-	pass  *auth.Grant
-	spent time.Time // the window of the token's limit
-	id    string
-	start time.Duration
-	// answered and traced are told when the request is over; they may be nil.
+	router  *Router
+	route   *Route
+	path    Match
+	grant   *auth.Grant // nil on an open route
+	counted time.Time   // the window of the token's limit
+	id      string
+	start   time.Duration
+	// answered and traced are called at the end. They may be nil.
 	answered func(status int, took time.Duration)
 	traced   func(status int)
 
-	in, out       []byte   // kept for the next call
-	pieces        [][]byte // of a long body, while it is read
-	bodyRead      bool
-	sends         bool        // a read of the body began and did not reach its end
-	closes        bool        // the connection is closed after the answer, see leave
+	in, out       []byte      // buffers that the next call uses again
+	chunks        [][]byte    // of a long body, while it is read
+	bodyRead      bool        // the body was read, or a read of it failed
+	unread        bool        // a read of the body began and did not reach its end
+	closes        bool        // the answer closes the connection, see leave
 	cut           atomic.Bool // the body was too slow while other calls waited
 	share         share       // of the requests' budget
 	answerShare   share       // of the answers' budget
-	room          *share      // answerShare, nil while it has none
+	room          *share      // answerShare, nil while it has no memory
 	problemStatus int         // instead of the code's, see notRouted
 	status        int         // 0 until it is answered
 	sent          int
@@ -53,70 +52,77 @@ type Call struct {
 
 var calls = sync.Pool{New: func() any { return &Call{} }}
 
-// keep is the size up to which buffers are used again.
-const keep = 64 << 10
+// maxKept is the largest buffer that the next call uses again.
+const maxKept = 64 << 10
 
-// Handle is a route behind everything that comes before its handler, for an API
-// that finds its routes by itself. It panics on a route without a right.
-func (h *Host) Handle(route *Route) http.Handler {
-	route.mustDeclare()
-	serve := h.handle(route)
+// Handle returns a handler for one route, for an API that finds its routes itself. It panics
+// if the route has no right.
+func (rt *Router) Handle(route *Route) http.Handler {
+	route.mustHaveAccess()
+	serve := rt.handle(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, Match{}) })
 }
 
-// handle is what all requests to a route share.
-func (h *Host) handle(route *Route) func(http.ResponseWriter, *http.Request, Match) {
-	h.fill()
+// handle returns a function that serves requests to a route.
+func (rt *Router) handle(route *Route) func(http.ResponseWriter, *http.Request, Match) {
+	rt.setDefaults()
 	var answered func(status int, took time.Duration)
-	if h.Meter != nil {
-		answered = h.Meter.Route(route.Method, route.Path)
+	if rt.Meter != nil {
+		answered = rt.Meter.Route(route.Method, route.Path)
 	}
-	return func(w http.ResponseWriter, r *http.Request, m Match) { h.serve(w, r, route, m, answered) }
+	return func(w http.ResponseWriter, r *http.Request, m Match) { rt.serve(w, r, route, m, answered) }
 }
 
-// Match is what the wildcards of a route's path stand for, where net/http does
-// not know it.
+// Match has the values of the wildcards of a route's path, if net/http does not have them.
 type Match struct {
 	Names, Values [4]string
 }
 
-// HandleMatch is [Host.Handle] for an API that finds the wildcards' values, too.
-func (h *Host) HandleMatch(route *Route) func(http.ResponseWriter, *http.Request, Match) {
-	route.mustDeclare()
-	return h.handle(route)
+// HandleMatch is [Router.Handle] for an API that also finds the values of wildcards.
+func (rt *Router) HandleMatch(route *Route) func(http.ResponseWriter, *http.Request, Match) {
+	route.mustHaveAccess()
+	return rt.handle(route)
 }
 
-// mustDeclare panics on a route without a right.
-func (r *Route) mustDeclare() {
-	if r.Need == auth.Undeclared {
+// mustHaveAccess panics if the route has no right.
+func (r *Route) mustHaveAccess() {
+	if r.Access == auth.Undeclared {
 		panic("server: the route " + r.Method + " " + r.Path + " declares no right")
 	}
 }
 
-func (h *Host) serve(w http.ResponseWriter, r *http.Request, route *Route, m Match, answered func(int, time.Duration)) {
+func (rt *Router) serve(
+	w http.ResponseWriter, r *http.Request, route *Route, m Match, answered func(int, time.Duration),
+) {
 	c := calls.Get().(*Call)
-	*c = Call{W: w, R: r, host: h, route: route, path: m, answered: answered, in: c.in[:0], out: c.out[:0], start: clock.Monotonic(), id: duly.NewNumber().String()}
-	if h.Tracer != nil && route.Need != auth.Open {
+	*c = Call{
+		W: w, R: r, router: rt, route: route, path: m, answered: answered,
+		in: c.in[:0], out: c.out[:0], start: clock.Monotonic(), id: duly.NewNumber().String(),
+	}
+	if rt.Tracer != nil && route.Access != auth.Open {
 		var ctx context.Context
-		ctx, c.traced = h.Tracer.Begin(r, route.Path)
+		ctx, c.traced = rt.Tracer.Begin(r, route.Path)
 		c.R = r.WithContext(ctx)
 	}
 	defer c.finish()
+
 	header := w.Header()
 	header["X-Request-Id"] = []string{c.id}
 	header["Cache-Control"] = noStore
 	header["X-Content-Type-Options"] = noSniff
-	if h.Leaving.Load() {
+	if rt.Leaving.Load() {
 		header["Connection"] = closing
 	}
+
 	c.run()
+	// The caller may have closed only its own half. Without the panic net/http would answer
+	// 200 to it.
 	if c.status == statusGone {
-		// To return would answer 200 to one that has only closed its own half.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// PathValue is what a wildcard of the route's path stands for.
+// PathValue returns the value of a wildcard of the route's path.
 func (c *Call) PathValue(name string) string {
 	for i, n := range c.path.Names {
 		if n == name {
@@ -127,7 +133,7 @@ func (c *Call) PathValue(name string) string {
 }
 
 func (c *Call) run() {
-	defer c.rescue()
+	defer c.recoverPanic()
 	if err := c.serve(); err != nil {
 		c.Problem(err)
 	}
@@ -137,27 +143,28 @@ func (c *Call) serve() (err error) {
 	c.Namespace = c.PathValue("namespace")
 	d := c.route.Dialect
 	if d != nil {
-		c.pass, err = d.Admit(c)
+		c.grant, err = d.Admit(c)
 	} else {
 		err = c.admit()
 	}
 	if err != nil {
-		c.refused(err)
+		c.countRefusal(err)
 		return err
 	}
-	if c.spent, err = c.host.Guard.Spend(c.Context(), c.pass, c.route.Spends); err != nil {
-		if c.host.Meter != nil && errors.Is(err, duly.ErrLimited) {
-			c.host.Meter.Limited()
+
+	if c.counted, err = c.router.Guard.Spend(c.Context(), c.grant, c.route.LimitedBy); err != nil {
+		if c.router.Meter != nil && errors.Is(err, duly.ErrLimited) {
+			c.router.Meter.Limited()
 		}
 		if d != nil {
-			err = d.Uncounted(c, err)
+			err = d.RateLimitError(c, err)
 		}
 		return err
 	}
 	return c.route.Handler(c)
 }
 
-// Query is a query parameter that the route declares; "" if it is absent.
+// Query returns a query parameter of the route, "" if it is absent.
 func (c *Call) Query(name string) string {
 	if c.R.URL.RawQuery == "" {
 		return ""
@@ -176,24 +183,24 @@ func (c *Call) Page() (p duly.PageParams, err error) {
 	return p, p.Validate()
 }
 
-// Method is the request's, or "other" for one that has no name.
+// Method returns the request's method, "other" if HTTP does not define it.
 func (c *Call) Method() string { return Method(c.R.Method) }
 
-// Context ends when the caller has hung up.
+// Context ends when the caller hangs up.
 func (c *Call) Context() context.Context { return c.R.Context() }
 
-// Draining ends when the server wants to stop.
-func (c *Call) Draining() context.Context { return c.host.Draining }
+// Draining ends when the server stops.
+func (c *Call) Draining() context.Context { return c.router.Draining }
 
-// Gone tells whether the caller has hung up, as far as is known.
+// Gone reports whether the caller is known to have hung up.
 func (c *Call) Gone() bool { return c.R.Context().Err() != nil }
 
-// Log is for what the access log does not tell.
-func (c *Call) Log() *slog.Logger { return c.host.Log.With("request", c.id, "route", c.route.Path) }
+// Log returns a logger for what the access log does not have.
+func (c *Call) Log() *slog.Logger { return c.router.Log.With("request", c.id, "route", c.route.Path) }
 
-// rescue answers a panic. What was answered half is cut off, so that nobody
-// takes it for whole.
-func (c *Call) rescue() {
+// recoverPanic answers after a panic. It cuts off an answer that has begun, so that no
+// caller takes a part for the whole.
+func (c *Call) recoverPanic() {
 	p := recover()
 	if p == nil {
 		return
@@ -201,7 +208,8 @@ func (c *Call) rescue() {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	c.host.Panics.Add(1)
+
+	c.router.Panics.Add(1)
 	c.Log().Error("panic in a route", "panic", Line(fmt.Sprint(p)), "stack", string(debug.Stack()))
 	if c.status != 0 {
 		panic(http.ErrAbortHandler)
@@ -209,31 +217,31 @@ func (c *Call) rescue() {
 	c.Problem(duly.ErrInternal)
 }
 
-// finish logs the call and puts its buffers back.
+// finish returns the call's memory, reports and logs the call, and puts it back.
 func (c *Call) finish() {
 	if c.share.account != nil {
-		c.host.collect(c.share.held)
-		c.host.requests.give(&c.share)
+		c.router.collect(c.share.held)
+		c.router.requests.release(&c.share)
 	}
-	c.Release()
-	c.tell(clock.Monotonic() - c.start)
+	c.ReleaseMemory()
+	c.report(clock.Monotonic() - c.start)
 	c.log()
 
 	if c.closes && c.status != statusGone {
 		c.discard()
 	}
-	if cap(c.in) > keep {
+	if cap(c.in) > maxKept {
 		c.in = nil
 	}
-	if cap(c.out) > keep {
+	if cap(c.out) > maxKept {
 		c.out = nil
 	}
 	*c = Call{in: c.in, out: c.out}
 	calls.Put(c)
 }
 
-// tell tells everybody who wants to know that the request is over.
-func (c *Call) tell(took time.Duration) {
+// report reports the end of the call to the meter, the tracer and the dialect.
+func (c *Call) report(took time.Duration) {
 	if c.answered != nil {
 		c.answered(c.status, took)
 	}

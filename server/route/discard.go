@@ -24,12 +24,13 @@ const netRest = 256 << 10
 // because the beginning of the next request is unknown.
 func (c *Call) leave() {
 	n := c.R.ContentLength
-	whole := c.bodyRead && !c.sends && n <= c.route.MaxBody
+	whole := c.bodyRead && !c.unread && n <= c.route.MaxBody
 	if n == 0 || whole || !c.bodyRead && n < netRest {
 		return
 	}
 
-	c.closes = c.sends || c.R.Header.Get("Expect") == "" // else nothing was sent yet
+	// A client that waits for 100 Continue has sent nothing yet.
+	c.closes = c.unread || c.R.Header.Get("Expect") == ""
 	c.W.Header()["Connection"] = closing
 	_ = http.NewResponseController(c.W).EnableFullDuplex() // net/http reads nothing by itself
 }

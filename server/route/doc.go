@@ -1,53 +1,48 @@
-// Package route is what every route of a server has in common: it declares the
-// right that it needs, reads its request within bounds, and answers JSON or a
-// problem document.
+// Package route is the common part of all routes: it checks the caller's right, reads the
+// request within bounds, and answers with JSON or a problem document.
 //
-// # A request's way
+// # Order
 //
-// [Host.Mount] puts the routes of a table onto one mux. For every request it
-// then, in this order:
+// [Router.Mount] puts the routes of a table onto one mux. For every request the router, in
+// this order:
 //
-//  1. refuses a path that is not clean and a URL that is too long: nothing is
-//     ever redirected, and nothing is looked at twice in two spellings;
-//  2. finds the route, else answers 404 or 405;
-//  3. asks the guard, before a byte of the body is read;
-//  4. refuses query parameters that the route does not declare, so that a
-//     token or a misspelled name in the URL is seen;
-//  5. counts the call, where the route spends what its token may;
+//  1. refuses a path with a second spelling, and a URL that is too long. It never redirects;
+//  2. finds the route, or answers 404 or 405;
+//  3. asks the guard, before it reads the body;
+//  4. refuses query parameters that the route does not declare, so that a token or a
+//     misspelled name in the URL is noticed;
+//  5. counts the call, if the route counts under a limit of its token;
 //  6. runs the handler, which reads the body and answers through its [Call].
 //
-// An error that the handler returns becomes a problem document; a panic is 500
-// internal, and the process lives. One line of the log tells about each
-// request: at debug level where it went well. It holds the route's pattern and
-// never a body, a query or a token.
+// An error of the handler becomes a problem document. A panic becomes 500 internal, and the
+// process goes on. The log has one line for each request, at debug level if it succeeded. The
+// line has the route's pattern and never a body, a query or a token.
 //
-// A route of an API with a [Dialect] is found in that API's own way
-// ([Host.Handle]), which also does what 3 and 4 are for, and words its errors.
+// An API with a [Dialect] finds its routes itself ([Router.Handle]). It replaces steps 3 and
+// 4, and has its own errors.
 //
 // # Time
 //
-// A body must arrive at 1 KiB a second after a grace of 10 s, an answer must
-// be taken at the same rate; both are deadlines on the connection that move
-// with every piece, so an honest slow upload succeeds, and a long poll, which
-// neither reads nor writes while it waits, is not touched.
+// After a grace of 10 s, a body must arrive at 1 KiB a second, and the caller must read an
+// answer as fast. Both are deadlines on the connection that move with every read and write. So
+// a slow upload succeeds. A long poll neither reads nor writes while it waits, so it has no
+// deadline.
 //
-// The answer to a request whose body was not read closes the connection. Up to
-// 16 MiB of the rest are read and dropped within 2 s before that, so that a
-// client that writes its whole request first can read the answer.
+// The answer to a request with an unread body closes the connection. Before that, the router
+// reads and drops up to 16 MiB of the rest within 2 s, so that a client that writes its whole
+// request first can read the answer.
 //
 // # Memory
 //
-// Requests share one budget of memory ([Host.Memory]), answers another
-// ([Host.AnswerMemory]). A body or an answer of up to 64 KiB counts under
-// neither. So the documented limit of the process is both budgets, one call
-// beyond each, and 64 KiB per connection.
+// Requests share one budget of memory ([Router.Memory]), answers another
+// ([Router.AnswerMemory]). A body or an answer of up to 64 KiB counts under neither. So the
+// limit of the process is both budgets, one call beyond each, and 64 KiB per connection.
 //
-// A call reserves memory for what has arrived and not for what it announces:
-// each piece of 32 KiB that a body begins counts three times, for the text and
-// what is made of it. An answer reserves what the engine may bring before the
-// engine is called ([Call.Hold]), then the text. While the caller takes the
-// answer, that text is what is held. A long poll that waits for a job holds
-// nothing ([Call.Release]).
+// A call reserves memory for what has arrived and not for what it announces. Each chunk of
+// 32 KiB that a body begins counts three times, for the text and the values that are read from
+// it. An answer first reserves what the engine may return ([Call.ReserveMemory]), then its
+// text. While the caller reads the answer, the call holds that text. A long poll that waits
+// for a job holds nothing ([Call.ReleaseMemory]).
 //
 // The memory of a call belongs to an owner: a token, in its namespace. A token
 // for all namespaces has an owner for each of those that it is used for. At every
@@ -62,7 +57,7 @@
 // A call that has waited for the grace fails with unavailable and Retry-After.
 //
 // While a call waits, slow ones are cut one after the other: requests that took
-// more than 2 s for a piece, and answers that were not taken within the grace.
+// more than 2 s for a chunk, and answers that were not read within the grace.
 // The call beyond the budget is cut first. Then comes the owner with the least
 // room, and of its calls the one that has been slow for longest. An owner with
 // more room than all that wait loses no call. Without a waiting call, no slow

@@ -13,33 +13,24 @@ import (
 	"github.com/dulymq/duly/server/auth"
 )
 
-// ErrLeaving is what health says of a server that is about to stop. That is as
-// it should be, so the log tells it as what goes well.
+// ErrLeaving is the answer of health while the server stops. It is expected, so it is logged
+// like a success.
 var ErrLeaving error = duly.Errorf(duly.CodeUnavailable, "the server stops")
 
 // log writes the call's line of the access log.
 func (c *Call) log() {
-	level := slog.LevelDebug
-	if c.host.AccessLog.Load() {
-		level = slog.LevelInfo
-	}
-	switch {
-	case c.err == ErrLeaving:
-	case c.status >= 500 && c.status != http.StatusNotImplemented: // that is the caller's mistake
-		level = slog.LevelError
-	case c.status >= 400 && c.status != statusGone && c.err != nil: // without one, a route says by 404 that there is nothing
-		level = slog.LevelInfo
-	}
-	ctx := context.Background()
-	if !c.host.Log.Enabled(ctx, level) {
+	ctx, level := context.Background(), c.logLevel()
+	if !c.router.Log.Enabled(ctx, level) {
 		return
 	}
+
 	attrs := []slog.Attr{
-		slog.String("request", c.id), slog.String("method", Method(c.R.Method)), slog.String("route", c.route.Path), slog.Int("status", c.status),
-		slog.Duration("took", clock.Monotonic()-c.start), slog.Int("bytes", c.sent), slog.String("remote", c.R.RemoteAddr),
+		slog.String("request", c.id), slog.String("method", Method(c.R.Method)), slog.String("route", c.route.Path),
+		slog.Int("status", c.status), slog.Duration("took", clock.Monotonic()-c.start), slog.Int("bytes", c.sent),
+		slog.String("remote", c.R.RemoteAddr),
 	}
-	if c.pass != nil {
-		attrs = append(attrs, slog.String("token", c.pass.Name()), slog.String("namespace", namespace(c.Namespace)))
+	if c.grant != nil {
+		attrs = append(attrs, slog.String("token", c.grant.Name()), slog.String("namespace", namespace(c.Namespace)))
 	}
 	if c.err != nil {
 		attrs = append(attrs, slog.String("code", string(duly.CodeOf(c.err))))
@@ -47,11 +38,26 @@ func (c *Call) log() {
 			attrs = append(attrs, slog.String("error", Fault(c.err)))
 		}
 	}
-	c.host.Log.LogAttrs(ctx, level, "request", attrs...)
+	c.router.Log.LogAttrs(ctx, level, "request", attrs...)
 }
 
-// Method is one that has a name; anything else may be whatever somebody has put
-// at the wrong place, and is "other".
+func (c *Call) logLevel() slog.Level {
+	switch {
+	case c.err == ErrLeaving:
+	case c.status >= 500 && c.status != http.StatusNotImplemented: // 501 is a mistake of the caller
+		return slog.LevelError
+	case c.status >= 400 && c.status != statusGone && c.err != nil: // a 404 without an error is an answer
+		return slog.LevelInfo
+	}
+
+	if c.router.AccessLog.Load() {
+		return slog.LevelInfo
+	}
+	return slog.LevelDebug
+}
+
+// Method returns a method that HTTP defines, and "other" for any other text, which may be a
+// secret in the wrong place.
 func Method(name string) string {
 	switch name {
 	case "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE":
@@ -60,7 +66,7 @@ func Method(name string) string {
 	return "other"
 }
 
-// namespace is one unless it is a token at the wrong place.
+// namespace returns a name for the log, unless it is a token in the wrong place.
 func namespace(name string) string {
 	if _, ok := auth.Hash(name); ok {
 		return "(a token)"
@@ -68,11 +74,10 @@ func namespace(name string) string {
 	return Line(name)
 }
 
-// secrets are the places of a URL in a text where one may stand.
+// secrets matches the parts of a URL that may hold a secret.
 var secrets = regexp.MustCompile(`//\S*@|(?i:token|password|passwd|secret|key)=[^&\s"]+`)
 
-// Fault is an error as a log may hold it: a [Line] without what is secret in a
-// URL.
+// Fault returns the text of an error for the log: a [Line] without the secrets of URLs.
 func Fault(err error) string {
 	return Line(secrets.ReplaceAllStringFunc(fmt.Sprint(err), func(found string) string {
 		if name, _, option := strings.Cut(found, "="); option && !strings.HasPrefix(found, "//") {
@@ -82,8 +87,8 @@ func Fault(err error) string {
 	}))
 }
 
-// Line is text from outside as a log may hold it: ASCII without control
-// characters, of one line's length.
+// Line returns a text from outside for the log: ASCII without control characters, at most 500
+// bytes.
 func Line(text string) string {
 	const most = 500
 	b := make([]byte, 0, min(len(text), most))

@@ -12,7 +12,7 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// shared values of headers: net/http only reads them.
+// Shared values of headers. net/http only reads them.
 var (
 	jsonType    = []string{"application/json"}
 	problemType = []string{"application/problem+json"}
@@ -21,10 +21,10 @@ var (
 	closing     = []string{"close"}
 )
 
-// Out is an empty buffer for the answer.
+// Out returns an empty buffer for the answer.
 func (c *Call) Out() []byte { return c.out[:0] }
 
-// Reply answers JSON that was appended to Out.
+// Reply answers with JSON that was appended to Out.
 func (c *Call) Reply(status int, json []byte) error {
 	c.write(status, c.jsonType(), json)
 	c.out = json
@@ -38,14 +38,14 @@ func (c *Call) jsonType() []string {
 	return jsonType
 }
 
-// ReplyAs answers something of a type of its own.
+// ReplyAs answers with a body of another content type.
 func (c *Call) ReplyAs(status int, contentType string, body []byte) error {
 	c.write(status, []string{contentType}, body)
 	return nil
 }
 
-// ReplyPage answers a page for people. policy is its Content-Security-Policy, which
-// must let nobody frame it; older browsers need a header of their own.
+// ReplyPage answers with a page. policy is its Content-Security-Policy, which must forbid
+// frames. Older browsers need a header of their own for that.
 func (c *Call) ReplyPage(policy string, html []byte) error {
 	header := c.W.Header()
 	header.Set("Content-Security-Policy", policy)
@@ -54,15 +54,15 @@ func (c *Call) ReplyPage(policy string, html []byte) error {
 	return c.ReplyAs(http.StatusOK, "text/html; charset=utf-8", html)
 }
 
-// ReplyNow answers JSON that was appended to Out, and hands it to the kernel
-// before it returns, so that an error means that the caller can't have got all
-// of it.
+// ReplyNow is Reply, and passes the answer to the kernel before it returns. So an error means
+// that the caller cannot have got all of it.
 func (c *Call) ReplyNow(status int, json []byte) error {
 	if c.Gone() {
 		c.status = statusGone
 		return c.R.Context().Err()
 	}
-	c.W.Header()["Content-Length"] = []string{strconv.Itoa(len(json))} // else a flush begins chunks
+	// Without a length, the flush would begin a chunked answer.
+	c.W.Header()["Content-Length"] = []string{strconv.Itoa(len(json))}
 	c.out = json
 	if err := c.write(status, c.jsonType(), json); err != nil {
 		return err
@@ -70,7 +70,7 @@ func (c *Call) ReplyNow(status int, json []byte) error {
 	return http.NewResponseController(c.W).Flush()
 }
 
-// Empty answers success that has nothing to say.
+// Empty answers with success and no body.
 func (c *Call) Empty() error {
 	c.write(http.StatusNoContent, nil, nil)
 	return nil
@@ -81,36 +81,39 @@ func (c *Call) write(status int, contentType []string, body []byte) error {
 	if contentType != nil {
 		c.W.Header()["Content-Type"] = contentType
 	}
-	if len(body) > 2<<10 { // net/http counts shorter ones itself
+	// net/http sets the length of shorter answers.
+	if len(body) > 2<<10 {
 		c.W.Header()["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
+
 	c.leave()
 	c.deadline(len(body))
 	c.W.WriteHeader(status)
 	if len(body) == 0 {
 		return nil
 	}
-	defer c.taking(len(body))()
+	defer c.beginWrite(len(body))()
 	_, err := c.W.Write(body)
 	return err
 }
 
-// deadline gives the caller time to take n bytes more. A connection that has no
-// deadlines, as in a test, does without.
+// deadline gives the caller time to read n bytes more. A connection in a test may have no
+// deadlines.
 func (c *Call) deadline(n int) {
 	rc := http.NewResponseController(c.W)
-	over := clock.Monotonic() + c.host.live().Grace
+	over := clock.Monotonic() + c.router.settings().Grace
 	_ = rc.SetWriteDeadline(clock.Deadline(over + time.Duration(n)*time.Second/minRate))
 	if c.R.ContentLength != 0 && !c.bodyRead {
-		_ = rc.SetReadDeadline(clock.Deadline(over)) // net/http now reads on to the next request
+		// net/http now reads the rest of the body.
+		_ = rc.SetReadDeadline(clock.Deadline(over))
 	}
 }
 
-// statusGone is what the log tells of a caller that has hung up. It is not
-// sent: the connection is cut, so that who still listens sees no answer.
+// statusGone is the status in the log of a caller that has hung up. It is not sent: the
+// connection is cut, so that a caller that still listens sees no answer.
 const statusGone = 499
 
-// Problem answers an error, unless the call is answered already.
+// Problem answers with an error, unless the call is answered already.
 func (c *Call) Problem(err error) {
 	c.err = err
 	if c.status != 0 {
@@ -123,6 +126,7 @@ func (c *Call) Problem(err error) {
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = duly.ErrUnavailable
 	}
+
 	header := c.W.Header()
 	var e *duly.Error
 	if errors.As(err, &e) && e.RetryAfter > 0 {
@@ -137,9 +141,10 @@ func (c *Call) Problem(err error) {
 		c.write(status, kind, body)
 		return
 	}
+
 	body, status := wire.AppendProblem(c.Out(), err, c.problemStatus)
 	if status == http.StatusUnauthorized {
-		header["Www-Authenticate"] = c.host.Guard.Challenges(c.route.Need)
+		header["Www-Authenticate"] = c.router.Guard.Challenges(c.route.Access)
 	}
 	c.write(status, problemType, body)
 	c.out = body

@@ -19,149 +19,137 @@ type Route struct {
 	Method string
 	// Path is a pattern of net/http's mux: "/v1/{namespace}/push".
 	Path string
-	// Need is the right that a caller must have. A route without one is not
-	// mounted.
-	Need auth.Access
-	// Spends is the right whose limit a call counts under, if the token has
-	// one; 0: the route is never limited.
-	Spends duly.Right
-	// Query lists the query parameters that the route takes; any other one is
-	// refused.
+	// Access is the right that a caller must have. A route without one is not mounted.
+	Access auth.Access
+	// LimitedBy is the right whose limit counts a call, if the token has one. 0: the route
+	// has no limit.
+	LimitedBy duly.Right
+	// Query lists the query parameters of the route. Others are refused.
 	Query []string
-	// MaxBody bounds the request's body, in bytes; 0: the route takes none.
+	// MaxBody bounds the request's body, in bytes. 0: the route takes none.
 	MaxBody int64
 	Handler Handler
-	// Dialect is how the route's API speaks; nil: as the native one.
+	// Dialect belongs to an API with its own errors. Nil: the native one.
 	Dialect *Dialect
-	// anyQuery is set where the path is wrong already.
+	// anyQuery is set if the path is wrong already.
 	anyQuery bool
-	// Doc says what the route does, for the documents made from the table.
+	// Doc describes the route in the documents.
 	Doc Doc
 }
 
-// Dialect is how an API speaks that is not the native one: what a caller shows
-// to be let in, and how an error looks. Its routes take any query and are not
-// in the documents made from the table.
+// Dialect is how an API other than the native one authenticates callers and reports errors.
+// Its routes take any query, and the documents do not have them.
 type Dialect struct {
 	// JSON is the content type of answers.
 	JSON []string
-	// Admit judges the caller and what stands in the URL before a byte of the
-	// body is read. The pass is nil where none is needed.
+	// Admit checks the caller and the URL before the body is read. The grant is nil if the
+	// route needs none.
 	Admit func(c *Call) (*auth.Grant, error)
-	// Uncounted makes the API's own error of that of a call that its token's
-	// limit does not let through.
-	Uncounted func(c *Call, err error) error
-	// Fail is the answer to an error.
+	// RateLimitError converts the error of a token's rate limit to that of the API.
+	RateLimitError func(c *Call, err error) error
+	// Fail returns the answer to an error.
 	Fail func(c *Call, err error) (status int, body []byte)
-	// Answered, if set, is told of every call that is over: the status of its
-	// answer and how long it took.
+	// Answered, if set, is called after every call with its status and duration.
 	Answered func(c *Call, status int, took time.Duration)
 }
 
-// Doc describes a route to people and to generators of clients.
+// Doc describes a route for people and for generators of clients.
 type Doc struct {
-	// ID names the operation for generated clients: a verb and what it acts on,
-	// such as pushJobs.
+	// ID names the operation for generated clients: a verb and an object, as in pushJobs.
 	ID string
-	// Summary is one line, Text more of them.
+	// Summary is one line. Text is the rest.
 	Summary, Text string
 	// Request and Answer are the forms of the bodies. Nil: there is none.
 	Request, Answer wire.Described
-	// Status is that of success; 0 is 200.
+	// Status is the status of success. Default 200.
 	Status int
-	// ContentType of the answer; "" is application/json.
+	// ContentType is that of the answer. Default application/json.
 	ContentType string
-	// Errors are the codes that the request as a whole may be answered, beside
-	// those of every route.
+	// Errors are the codes that a whole request may get, besides those of every route.
 	Errors []duly.Code
-	// Example is a request's body and ExampleAnswer the answer to it, in JSON;
-	// ExampleQuery goes behind the path, and ExampleFile is where the answer
-	// goes that is no JSON.
+	// Example is the body of a request, and ExampleAnswer the answer to it, in JSON.
+	// ExampleQuery follows the path. ExampleFile is where an answer goes that is not JSON.
 	Example, ExampleAnswer, ExampleQuery, ExampleFile string
 }
 
-// Handler serves one request. An error that it returns is the answer, unless
-// it has answered already.
+// Handler serves one request. An error that it returns is the answer, unless it has answered
+// already.
 type Handler func(c *Call) error
 
-// Host is what all routes of a server share.
-type Host struct {
+// Router is what all routes of a server share.
+type Router struct {
 	Guard *auth.Guard
 	Log   *slog.Logger
-	Live
-	// Leaving is set when the server is about to stop: answers then ask their
-	// callers to close the connection and come again, by which they find another.
+	// Settings are those of the start, see [Router.Apply].
+	Settings
+	// Leaving is set when the server is about to stop. Answers then ask their callers to
+	// close the connection, so that they come back to another server.
 	Leaving atomic.Bool
-	// Draining ends when the server wants to stop: long polls then answer
-	// empty.
+	// Draining ends when the server stops. Long polls then end with an empty answer.
 	Draining context.Context
-	// Memory is for all request bodies over 64 KiB together, in bytes. Default
-	// 64 MiB.
+	// Memory is for all request bodies over 64 KiB together, in bytes. Default 64 MiB.
 	Memory int64
-	// AnswerMemory is for all answers over 64 KiB together and what they are
-	// made of, in bytes. Default DefaultAnswerMemory.
+	// AnswerMemory is for all answers over 64 KiB together and what they are made of, in
+	// bytes. Default DefaultAnswerMemory.
 	AnswerMemory int64
-	// Panics counts those that handlers have ended with.
+	// Panics counts panics of handlers.
 	Panics atomic.Int64
-	// Meter, if set, is told what is served.
+	// Meter, if set, counts requests.
 	Meter Meter
-	// Tracer, if set, is told of requests to all routes that are not open.
+	// Tracer, if set, traces requests to all routes that are not open.
 	Tracer Tracer
-	// AccessLog lets requests that went well be logged at info level, instead
-	// of debug.
+	// AccessLog logs successful requests at info level instead of debug.
 	AccessLog atomic.Bool
 
 	requests, answers *budget
-	pieces            pieces
-	held              atomic.Int64 // of requests, since the collector was called
+	chunks            chunkPool
+	sinceGC           atomic.Int64 // memory of requests, see collect
 	origin            http.CrossOriginProtection
-	applied           atomic.Pointer[Live]
+	current           atomic.Pointer[Settings]
 }
 
-// Live is what all routes share that may change while they serve.
-type Live struct {
-	// Proxies are the networks whose X-Forwarded-For is believed, see
-	// [auth.Remote].
+// Settings are what may change while a router serves.
+type Settings struct {
+	// Proxies are the networks whose X-Forwarded-For is trusted, see [auth.Remote].
 	Proxies []netip.Prefix
-	// Grace is for how long a body may take to arrive, and an answer to be
-	// taken, before they must come at 1 KiB a second. Default 10 s.
+	// Grace is how long a body may take to arrive, and an answer to be read, before both
+	// must flow at 1 KiB a second. Default 10 s.
 	Grace time.Duration
 }
 
-func (l Live) withDefaults() Live {
-	if l.Grace == 0 {
-		l.Grace = 10 * time.Second
+func (s Settings) withDefaults() Settings {
+	if s.Grace == 0 {
+		s.Grace = 10 * time.Second
 	}
-	return l
+	return s
 }
 
-// Apply takes over what has changed. What is on its way keeps the deadlines that
-// it has.
-func (h *Host) Apply(l Live) {
-	l = l.withDefaults()
-	h.applied.Store(&l)
+// Apply changes the settings. Running requests keep their deadlines.
+func (rt *Router) Apply(s Settings) {
+	s = s.withDefaults()
+	rt.current.Store(&s)
 }
 
-// live is what holds now.
-func (h *Host) live() *Live { return h.applied.Load() }
+// settings returns the current settings.
+func (rt *Router) settings() *Settings { return rt.current.Load() }
 
-// Meter counts what a Host serves. It is told in the middle of requests, by
-// several goroutines at once.
+// Meter counts the requests of a Router. Its methods are called during requests, by several
+// goroutines at once.
 type Meter interface {
-	// Route is asked once for each route that is mounted; method is "" where
-	// there is none. What it answers is told of every request to it: the status
-	// of the answer, 0 where there is none, and how long it took.
+	// Route is called once for each mounted route. method is "" for a route that takes
+	// any. Its result is called after every request to the route, with the status of the
+	// answer, 0 if there is none, and the duration.
 	Route(method, path string) (answered func(status int, took time.Duration))
-	// Refused: a request was not let in, with that code.
+	// Refused is called with the code of a request that is not admitted.
 	Refused(code duly.Code)
-	// Limited: a call was over the limit of its token.
+	// Limited is called for a call over the limit of its token.
 	Limited()
 }
 
-// Tracer puts requests into traces.
+// Tracer traces requests.
 type Tracer interface {
-	// Begin is told of a request to a route. Its context is that of the request
-	// from then on; end is told the status of the answer, 0 where there is none.
+	// Begin is called at the beginning of a request to a route. The request goes on with
+	// its context. end is called with the status of the answer, 0 if there is none.
 	Begin(r *http.Request, pattern string) (ctx context.Context, end func(status int))
 }
 
@@ -174,37 +162,37 @@ const minRate = 1 << 10
 // MaxURL bounds a request's URL, in bytes.
 const MaxURL = 8 << 10
 
-// fill takes the defaults. It is called while a server is put together, by one
-// goroutine.
-func (h *Host) fill() {
-	if h.live() == nil {
-		h.Apply(h.Live)
+// setDefaults sets the defaults. Routers are built by one goroutine.
+func (rt *Router) setDefaults() {
+	if rt.settings() == nil {
+		rt.Apply(rt.Settings)
 	}
-	if h.Memory == 0 {
-		h.Memory = 64 << 20
+	if rt.Memory == 0 {
+		rt.Memory = 64 << 20
 	}
-	if h.AnswerMemory == 0 {
-		h.AnswerMemory = DefaultAnswerMemory
+	if rt.AnswerMemory == 0 {
+		rt.AnswerMemory = DefaultAnswerMemory
 	}
-	if h.requests == nil {
-		h.requests, h.answers = newBudget(h.Memory), newBudget(h.AnswerMemory)
+	if rt.requests == nil {
+		rt.requests, rt.answers = newBudget(rt.Memory), newBudget(rt.AnswerMemory)
 	}
 }
 
-// Mount returns a handler that serves the routes. It panics on a table that is
-// wrong: a route without a right, or two of one path.
-func (h *Host) Mount(routes []Route) http.Handler {
+// Mount returns a handler that serves the routes. It panics if the table is wrong: a route
+// has no right, or two have one path.
+func (rt *Router) Mount(routes []Route) http.Handler {
 	mux := http.NewServeMux()
 	for i := range routes {
 		r := &routes[i]
-		mux.Handle(r.Method+" "+r.Path, h.Handle(r))
+		mux.Handle(r.Method+" "+r.Path, rt.Handle(r))
 	}
-	lost := &Route{Path: "unknown", Need: auth.Open, anyQuery: true}
-	lost.Handler = func(c *Call) error { return c.notRouted(mux) }
-	mux.Handle("/", h.Handle(lost))
-	unclean := &Route{Path: "unclean", Need: auth.Open, anyQuery: true}
+	unknown := &Route{Path: "unknown", Access: auth.Open, anyQuery: true}
+	unknown.Handler = func(c *Call) error { return c.notRouted(mux) }
+	mux.Handle("/", rt.Handle(unknown))
+
+	unclean := &Route{Path: "unclean", Access: auth.Open, anyQuery: true}
 	unclean.Handler = func(c *Call) error { return checkPath(c.R) }
-	refuse := h.Handle(unclean)
+	refuse := rt.Handle(unclean)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if checkPath(r) != nil {
 			refuse.ServeHTTP(w, r)
@@ -214,8 +202,8 @@ func (h *Host) Mount(routes []Route) http.Handler {
 	})
 }
 
-// notRouted answers a request that no route takes: 405 where another method
-// would be taken.
+// notRouted answers a request without a route: 405 if the path has a route for another
+// method, else 404.
 func (c *Call) notRouted(mux *http.ServeMux) error {
 	var allowed []string
 	for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"} {
@@ -226,19 +214,22 @@ func (c *Call) notRouted(mux *http.ServeMux) error {
 		}
 	}
 	if allowed == nil {
-		return duly.Errorf(duly.CodeNotFound, "there is nothing at this path; /docs on the API's address lists what there is")
+		return duly.Errorf(duly.CodeNotFound,
+			"there is no route at this path; /docs on the API's address lists the routes")
 	}
+
 	list := strings.Join(allowed, ", ")
 	c.W.Header().Set("Allow", list)
 	c.problemStatus = http.StatusMethodNotAllowed
-	return duly.Invalid("method", "%s is not taken here; this path takes %s", Method(c.R.Method), list)
+	return duly.Invalid("method", "%s is not allowed here; this path takes %s", Method(c.R.Method), list)
 }
 
-// checkPath refuses what could be read in two ways.
+// checkPath refuses paths that have two spellings, and URLs that are too long.
 func checkPath(r *http.Request) error {
 	if len(r.RequestURI) > MaxURL {
 		return duly.TooLarge("url", "has %d bytes, may have at most %d", len(r.RequestURI), MaxURL)
 	}
+
 	p := r.URL.Path
 	switch {
 	case p == "" || p[0] != '/':
@@ -261,6 +252,7 @@ func encodedSlash(raw string) bool {
 	return strings.Contains(raw, "%2f") || strings.Contains(raw, "%2F")
 }
 
+// dotted reports whether a path has a segment "." or "..".
 func dotted(p string) bool {
 	for i := strings.Index(p, "/."); i >= 0; {
 		rest := strings.TrimPrefix(p[i+2:], ".")

@@ -93,7 +93,7 @@ func TestALogTellsTheCallersMistakesFromTheServers(t *testing.T) {
 	for status, want := range map[int]string{400: "INFO", 501: "INFO", 500: "ERROR", 503: "ERROR", 507: "ERROR"} {
 		var out strings.Builder
 		c := &Call{R: httptest.NewRequest("GET", "/", nil), status: status, err: duly.ErrInvalid, route: &Route{},
-			host: &Host{Log: slog.New(slog.NewTextHandler(&out, nil))}}
+			router: &Router{Log: slog.New(slog.NewTextHandler(&out, nil))}}
 		c.log()
 		if !strings.Contains(out.String(), "level="+want) {
 			t.Errorf("%d: %s", status, out.String())

@@ -2,8 +2,8 @@ package route
 
 import "net/http"
 
-// Stream begins an answer of unknown length. Each write gets its own time to
-// be taken and is handed to the kernel at once.
+// Stream begins an answer of unknown length. Each write has a deadline of its own and passes
+// its bytes to the kernel at once.
 func (c *Call) Stream(contentType string) (*Stream, error) {
 	if c.Gone() {
 		c.status = statusGone

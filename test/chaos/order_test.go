@@ -125,8 +125,9 @@ func serveStore(t *testing.T) (*sqliteengine.Engine, string) {
 	}
 	t.Cleanup(func() { engine.Close() })
 	s, err := server.New(server.Config{
-		Engine: engine, Registry: engine, Maintainer: engine, Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir,
-		Live: server.Live{Drain: time.Second}, Logger: slog.New(slog.DiscardHandler),
+		Engine: engine, Store: server.Store{Registry: engine, Maintainer: engine},
+		Listen:   server.Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: dir},
+		Settings: server.Settings{Drain: time.Second}, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)

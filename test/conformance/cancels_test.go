@@ -21,7 +21,9 @@ import (
 // where nothing moves.
 func over(t *testing.T, store *model.Engine) *httpengine.Engine {
 	t.Helper()
-	s, err := server.New(server.Config{Engine: store, Registry: store, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: store, Store: server.Store{Registry: store}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

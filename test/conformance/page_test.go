@@ -109,8 +109,11 @@ func (r *reader) serve() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	s, err := server.New(server.Config{Pools: p, Backuper: e, Push: &server.PushConfig{Keys: keys},
-		Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Pools: p, Store: server.Store{Backuper: e}, Push: &server.PushConfig{Keys: keys},
+		Listen: server.Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", DataDir: data},
+		Logger: slog.New(slog.DiscardHandler),
+	})
 	if err == nil {
 		err = s.Listen(r.t.Context())
 	}

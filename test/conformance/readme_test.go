@@ -84,7 +84,9 @@ func redisURL(t *testing.T) string {
 // shopURL returns the URL of a server, with a token for the namespace shop alone.
 func shopURL(t *testing.T) string {
 	store := model.New(model.Config{})
-	s, err := server.New(server.Config{Engine: store, Registry: store, Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: store, Store: server.Store{Registry: store}, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,8 +58,10 @@ func (r *remote) serve(t testing.TB, o enginetest.Options, l net.Listener) {
 	// Tokens are kept apart from the engine, so that its registry is the
 	// test's alone. The server sweeps nothing: time belongs to the test.
 	c := r.clock
-	s, err := server.New(server.Config{Engine: farOf(r.store, r.rest), Registry: model.New(model.Config{Clock: c}), MaxBody: o.MaxBody, Clock: c,
-		Logger: slog.New(slog.DiscardHandler)})
+	s, err := server.New(server.Config{
+		Engine: farOf(r.store, r.rest), Store: server.Store{Registry: model.New(model.Config{Clock: c})},
+		Limits: server.Limits{MaxBody: o.MaxBody}, Clock: c, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

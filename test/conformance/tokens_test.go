@@ -28,8 +28,10 @@ type running struct {
 func run(t *testing.T, store conformance.Owner, c clock.Clock, admin string) running {
 	t.Helper()
 	s, err := server.New(server.Config{
-		Engine: store, Registry: store, Watcher: store.(duly.Watcher), Limiter: store.(duly.Limiter), Maintainer: store,
-		Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Clock: c, Logger: slog.New(slog.DiscardHandler),
+		Engine: store,
+		Store:  server.Store{Registry: store, Watcher: store.(duly.Watcher), Limiter: store.(duly.Limiter), Maintainer: store},
+		Listen: server.Listen{Addr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"}, Clock: c,
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +102,7 @@ func TestX4TwoServersKnowOfEachOthersTokens(t *testing.T) {
 			t.Parallel()
 			c := clock.NewFake()
 			store, other := open(t, c)
-			bare, err := server.New(server.Config{Engine: store, Registry: store, Clock: c})
+			bare, err := server.New(server.Config{Engine: store, Store: server.Store{Registry: store}, Clock: c})
 			if err != nil {
 				t.Fatal(err)
 			}

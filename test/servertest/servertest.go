@@ -56,8 +56,11 @@ func Role(plant Plant) func(args []string) error {
 		}
 		defer e.Close()
 
-		c := server.Config{Engine: e, Addr: *addr, AdminAddr: "127.0.0.1:0", DrainDelay: *delay, Logger: log}
-		if c.Live, err = live(*account, *trust); err != nil {
+		c := server.Config{
+			Engine: e, Store: server.StoreOf(e), Listen: server.Listen{Addr: *addr, AdminAddr: "127.0.0.1:0"},
+			DrainDelay: *delay, Logger: log,
+		}
+		if c.Settings, err = settings(*account, *trust); err != nil {
 			return err
 		}
 		if *planted != "" {
@@ -68,13 +71,13 @@ func Role(plant Plant) func(args []string) error {
 				return err
 			}
 		}
-		return serve(ctx, c, e, *token)
+		return serve(ctx, c, *token)
 	}
 }
 
-// live returns a configuration with an account NAME:PASSWORD and the network of a
-// trusted proxy; either may be empty.
-func live(account, trust string) (l server.Live, err error) {
+// settings returns settings with an account NAME:PASSWORD and the network of a trusted
+// proxy; either may be empty.
+func settings(account, trust string) (l server.Settings, err error) {
 	if account != "" {
 		name, password, _ := strings.Cut(account, ":")
 		one, err := auth.NewAccount(name, password)
@@ -101,18 +104,12 @@ func push(c *server.Config, keys string) error {
 		return err
 	}
 	c.Push = &server.PushConfig{Keys: ring}
-	c.Live.Push.Guard.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	c.Settings.Push.Guard.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	return nil
 }
 
-// serve runs the server of a configuration whose engine has its store in e.
-func serve(ctx context.Context, c server.Config, e duly.Contract, token bool) error {
-	c.Maintainer, _ = e.(duly.Maintainer)
-	c.Registry, _ = e.(duly.Registry)
-	c.Watcher, _ = e.(duly.Watcher)
-	c.Limiter, _ = e.(duly.Limiter)
-	c.Backuper, _ = e.(duly.Backuper)
-	c.Targeter, _ = e.(duly.Targeter)
+// serve runs a server.
+func serve(ctx context.Context, c server.Config, token bool) error {
 	s, err := server.New(c)
 	if err == nil {
 		err = s.Listen(ctx)

@@ -230,12 +230,14 @@ func (a *app) openServedEngine(
 func (a *app) newServer(r *reloader, engine duly.Contract, maxBody int, t *telemetry) (*server.Server, error) {
 	settings := &r.current.Settings
 	c := server.Config{
-		Engine: engine, TLS: r.certs[0].config(), AdminTLS: r.certs[1].config(),
-		Addr: settings.Addr, AdminAddr: settings.AdminAddr, DataDir: r.data,
-		Version: a.version().Version, Clock: a.env.Clock, Logger: r.log,
-		Live:   reloadableConfig(settings),
-		Lmstfy: server.LmstfyMode(settings.Lmstfy), LmstfyDefaults: &settings.LmstfyDefaults,
-		MaxBody: maxBody, AnswerMemory: settings.Memory.Answers,
+		Engine: engine, Version: a.version().Version, Clock: a.env.Clock, Logger: r.log,
+		Listen: server.Listen{
+			Addr: settings.Addr, AdminAddr: settings.AdminAddr, DataDir: r.data,
+			TLS: r.certs[0].config(), AdminTLS: r.certs[1].config(),
+		},
+		Settings:   serverSettings(settings),
+		Limits:     server.Limits{MaxBody: maxBody, AnswerMemory: settings.Memory.Answers},
+		Lmstfy:     server.Lmstfy{Mode: server.LmstfyMode(settings.Lmstfy), Defaults: &settings.LmstfyDefaults},
 		DrainDelay: settings.Timing.DrainDelay, SweepEvery: settings.Timing.SweepEvery,
 	}
 	push, err := newPushConfig(&settings.Push, r.data, t)
@@ -249,15 +251,8 @@ func (a *app) newServer(r *reloader, engine duly.Contract, maxBody int, t *telem
 		return server.New(c)
 	}
 
-	c.Maintainer, _ = engine.(duly.Maintainer)
-	c.Registry, _ = engine.(duly.Registry)
-	c.Watcher, _ = engine.(duly.Watcher)
-	c.Limiter, _ = engine.(duly.Limiter)
-	c.Targeter, _ = engine.(duly.Targeter)
-	c.Resetter, _ = engine.(duly.Resetter)
-	c.Accepter, _ = engine.(duly.Accepter)
-	c.Backuper, _ = engine.(duly.Backuper)
-	if c.Registry == nil {
+	c.Store = server.StoreOf(engine)
+	if c.Store.Registry == nil {
 		return nil, duly.Errorf(duly.CodeUnsupported,
 			"this engine stores no tokens, so it cannot be served; set --engine to a file or Redis")
 	}

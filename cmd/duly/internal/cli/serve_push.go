@@ -35,9 +35,9 @@ func newPushConfig(settings *config.Push, data string, t *telemetry) (*server.Pu
 	return c, nil
 }
 
-// reloadablePush returns the part of the configuration that a running server can reload.
-func reloadablePush(settings *config.Push) server.LivePush {
-	l := server.LivePush{TargetsOnly: settings.URLs == "targets", Guard: guard.Config{
+// pushSettings returns the settings of HTTP push that can change while a server runs.
+func pushSettings(settings *config.Push) server.PushSettings {
+	l := server.PushSettings{TargetsOnly: settings.URLs == "targets", Guard: guard.Config{
 		Allow: settings.Allow, Deny: settings.Deny, Ports: settings.Ports, PlainHTTP: settings.PlainHTTP == "on",
 	}}
 	if settings.Proxy != "" {

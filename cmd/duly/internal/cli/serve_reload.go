@@ -14,13 +14,13 @@ import (
 	"github.com/dulymq/duly/server"
 )
 
-// reloadableConfig returns the part of the configuration that a running server can reload.
-func reloadableConfig(c *config.Settings) server.Live {
-	return server.Live{
+// serverSettings returns the settings that can change while a server runs.
+func serverSettings(c *config.Settings) server.Settings {
+	return server.Settings{
 		Accounts: c.Access.Accounts, Proxies: c.Access.Proxies, AccessLog: c.Log.Access == "on",
 		Drain: max(c.Timing.Drain, time.Millisecond), // 0 would be the default
 		Grace: c.Timing.Grace,
-		Push:  reloadablePush(&c.Push),
+		Push:  pushSettings(&c.Push),
 	}
 }
 
@@ -113,7 +113,7 @@ func (r *reloader) reload(ctx context.Context) {
 
 	next, err := r.load()
 	if err == nil {
-		err = r.server.Apply(ctx, reloadableConfig(&next.Settings))
+		err = r.server.Apply(ctx, serverSettings(&next.Settings))
 	}
 	if err != nil {
 		r.log.Error("cannot reload the configuration; nothing changed", "faults", r.app.message(err))
