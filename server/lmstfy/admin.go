@@ -19,28 +19,27 @@ import (
 
 // Admin is lmstfy's admin API.
 //
-// lmstfy asks for no credentials there unless it has accounts. Here a caller shows
-// a token with the right admin for all namespaces, or an account. If Open is set,
-// a request from the same machine needs neither: one that names the machine by a
-// loopback address, has no proxy in front of it, and was not sent by another site
-// through a browser. Such a request gets no metrics, and tokens with the right
-// admin do not exist for it.
+// lmstfy requires no credentials there unless it has accounts. This API requires a token with
+// the right admin for all namespaces, or an account. If Open returns true, a request from the
+// same machine needs neither. Such a request names the machine by a loopback address, passes no
+// proxy, and does not come from another site through a browser. It gets no metrics, and tokens
+// with the right admin do not exist for it.
 type Admin struct {
 	Engine   duly.Contract
 	Registry duly.Registry
 	Pools    *pools.Pools // nil: there is one engine
 	Guard    *auth.Guard
 	Router   *route.Router
-	// Open reports whether callers from the same machine are let in without a
-	// token. It is for a loopback address without accounts.
+	// Open reports whether callers from the same machine need no token. It is for a
+	// loopback address without accounts.
 	Open func() bool
-	// Gatherer is what /metrics tells, see [API.Collectors].
+	// Gatherer has the metrics for /metrics, see [API.Collectors].
 	Gatherer prometheus.Gatherer
-	// Version is told by /version.
+	// Version is the answer of /version.
 	Version string
 }
 
-// Routes is the table of the admin address.
+// Routes returns the routes of the admin address.
 func (a *Admin) Routes() []route.Route {
 	const tokens, one = "/token/{namespace}", "/token/{namespace}/{token}"
 	const limit = one + "/limit"
@@ -60,31 +59,33 @@ func (a *Admin) Routes() []route.Route {
 		{Method: "GET", Path: "/accesslog", Handler: a.accessLog},
 		{Method: "POST", Path: "/accesslog", Handler: a.setAccessLog},
 	}
+
 	for i := range routes {
 		routes[i].Access = auth.Operator
 		routes[i].Dialect = &route.Dialect{JSON: jsonType, Fail: failAdmin, Admit: a.admit}
 		if routes[i].Path == "/metrics" {
-			routes[i].Dialect.Admit = admitKnown
+			routes[i].Dialect.Admit = admitAuthenticated
 		}
 	}
 	return routes
 }
 
-// smallBody bounds what forms and limiters may have, in bytes.
+// smallBody bounds the bodies of forms and limiters, in bytes.
 const smallBody = 64 << 10
 
-// Handler serves the routes, and hands what is none of them on.
+// Handler returns a handler of the routes. Other requests go to next.
 func (a *Admin) Handler(next http.Handler) http.Handler {
-	r := newRouter(a.Router, a.Routes(), nil, func(c *route.Call) error {
+	r := newPathRouter(a.Router, a.Routes(), nil, func(c *route.Call) error {
 		return c.ReplyAs(http.StatusNotFound, "text/plain", []byte("404 page not found"))
 	})
-	own := map[string]bool{}
+	firsts := map[string]bool{}
 	for i := range r.entries {
-		own[r.entries[i].segments[1]] = true
+		firsts[r.entries[i].segments[1]] = true
 	}
+
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		first, _, _ := strings.Cut(strings.TrimPrefix(req.URL.Path, "/"), "/")
-		if own[first] {
+		if firsts[first] {
 			r.ServeHTTP(w, req)
 			return
 		}
@@ -92,33 +93,33 @@ func (a *Admin) Handler(next http.Handler) http.Handler {
 	})
 }
 
-// admitKnown lets in callers with credentials.
-func admitKnown(c *route.Call) (*auth.Grant, error) {
+// admitAuthenticated admits callers with credentials.
+func admitAuthenticated(c *route.Call) (*auth.Grant, error) {
 	if len(c.R.RequestURI) > route.MaxURL {
 		return nil, errTooLongURL
 	}
 	return c.CheckToken()
 }
 
-// admit is admitKnown, and lets in callers on this machine if it is open to them.
+// admit is admitAuthenticated. If the API is open, it also admits callers on this machine.
 func (a *Admin) admit(c *route.Call) (*auth.Grant, error) {
 	scheme, _, _ := strings.Cut(c.R.Header.Get("Authorization"), " ")
-	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && local(c.R) {
+	if a.Open() && len(c.R.RequestURI) <= route.MaxURL && !strings.EqualFold(scheme, "Bearer") && isLocal(c.R) {
 		return nil, c.CheckOrigin()
 	}
-	return admitKnown(c)
+	return admitAuthenticated(c)
 }
 
-// shows reports whether a caller may see and change a token. One without
-// credentials may not if the token has the right admin, nor may anybody here if
-// it is for all namespaces, which lmstfy does not know.
+// shows reports whether a caller may see and change a token. A caller without credentials may
+// not if the token has the right admin. No caller of this API may if the token is for all
+// namespaces, because lmstfy has no such tokens.
 func shows(c *route.Call, t *duly.Token) bool {
 	return t.Namespace != duly.AllNamespaces && (c.Authenticated() || !t.Rights.Includes(duly.RightAdmin))
 }
 
-// local tells whether a request comes from this machine and means it: a name
-// that somebody else has pointed here, as for a browser, is none.
-func local(r *http.Request) bool {
+// isLocal reports whether a request comes from this machine and names it by a loopback address.
+// A browser may be sent here by another name that resolves to this machine.
+func isLocal(r *http.Request) bool {
 	for _, header := range [...]string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
 		if r.Header.Get(header) != "" {
 			return false
@@ -127,7 +128,7 @@ func local(r *http.Request) bool {
 	return loopback(r.RemoteAddr) && loopback(r.Host)
 }
 
-// loopback judges host or host:port.
+// loopback reports whether a host, or host:port, is on the loopback.
 func loopback(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
@@ -137,8 +138,8 @@ func loopback(hostport string) bool {
 	return err == nil && addr.IsLoopback() || strings.EqualFold(host, "localhost")
 }
 
-// failAdmin is the answer to an error on the admin address. Where credentials are
-// missing it asks for them as lmstfy does.
+// failAdmin returns the answer to an error on the admin address. If credentials are missing, it
+// asks for them as lmstfy does.
 func failAdmin(c *route.Call, err error) (status int, body []byte) {
 	if errors.Is(err, duly.ErrUnauthorized) {
 		c.W.Header().Set("WWW-Authenticate", `Basic realm="Authorization Required"`)
@@ -150,9 +151,8 @@ func failAdmin(c *route.Call, err error) (status int, body []byte) {
 	return fail(c, err)
 }
 
-// each walks over all pages of a list; page is called with the cursor of each
-// and tells the next.
-func each(ctx context.Context, page func(p duly.PageParams) (next string, err error)) error {
+// eachPage calls page for each page of a list. page returns the cursor of the next one.
+func eachPage(ctx context.Context, page func(p duly.PageParams) (next string, err error)) error {
 	p := duly.PageParams{Limit: duly.MaxBatch}
 	for {
 		next, err := page(p)

@@ -18,49 +18,53 @@ type API struct {
 	pools  *pools.Pools
 	guard  *auth.Guard
 	clock  clock.Clock
-	// defaults are of requests that do not say it.
+	// defaults are the values of parameters that a request leaves out.
 	defaults Defaults
 	poll     *poll.Poll
-	known    *known
+	queues   *queueCache
 	receipts receipts
-	// metrics are of this API alone.
+	// metrics are lmstfy's own.
 	metrics *metrics
 }
 
-// New returns the API of an engine, from which p takes jobs. in are the pools that
-// it stands for, nil for the default one alone.
+// New returns the API of an engine. p reserves jobs of that engine. in are the pools behind
+// it, nil for the default one alone.
 func New(engine duly.Contract, p *poll.Poll, in *pools.Pools, guard *auth.Guard, c clock.Clock) *API {
 	return &API{
 		engine: engine, poll: p, pools: in, guard: guard, clock: c,
-		known: newKnown(engine, c), metrics: newMetrics(in), defaults: Usual(),
+		queues: newQueueCache(engine, c), metrics: newMetrics(in), defaults: StandardDefaults(),
 	}
 }
 
-// SetDefaults replaces what requests take that do not say it. It is called
-// before the API serves.
+// SetDefaults replaces the values of parameters that a request leaves out. Call it before the
+// API serves.
 func (a *API) SetDefaults(d Defaults) { a.defaults = d }
 
-// Prefix begins the path of every route on the API's address; the native API
-// has none there.
+// Prefix begins the path of every route on the API's address. No route of the native API
+// begins with it.
 const Prefix = "/api/"
 
-// maxBody is lmstfy's bound on a body and on an element of a bulk publish, in
-// bytes. maxBulk leaves room for 64 of them and the JSON around.
+// maxBody is lmstfy's bound on a body and on an element of a bulk publish, in bytes. maxBulk
+// is enough for 64 elements and their JSON.
 const (
 	maxBody = 1 << 20
 	maxBulk = maxJobs*maxBody + 64<<10
 )
 
-// Routes is the table of the API's address.
+// Routes returns the routes of the API's address.
 func (a *API) Routes() []route.Route {
 	const queue = Prefix + "{namespace}/{queue}"
 	const job = queue + "/job/{id}"
 	const dead = queue + "/deadletter"
+	const produce, consume = duly.RightProduce, duly.RightConsume
 	routes := []route.Route{
-		{Method: "PUT", Path: queue, Access: auth.Produce, LimitedBy: duly.RightProduce, MaxBody: maxBody, Handler: a.publish},
+		{Method: "PUT", Path: queue, Access: auth.Produce, LimitedBy: produce, MaxBody: maxBody, Handler: a.publish},
 		{Method: "PUT", Path: job, Access: auth.Produce, MaxBody: maxBody, Handler: a.republish},
-		{Method: "PUT", Path: queue + "/bulk", Access: auth.Produce, LimitedBy: duly.RightProduce, MaxBody: maxBulk, Handler: a.publishBulk},
-		{Method: "GET", Path: queue, Access: auth.Consume, LimitedBy: duly.RightConsume, Handler: a.consume},
+		{
+			Method: "PUT", Path: queue + "/bulk", Access: auth.Produce, LimitedBy: produce,
+			MaxBody: maxBulk, Handler: a.publishBulk,
+		},
+		{Method: "GET", Path: queue, Access: auth.Consume, LimitedBy: consume, Handler: a.consume},
 		{Method: "DELETE", Path: job, Access: auth.Either, Handler: a.ack},
 		{Method: "GET", Path: queue + "/peek", Access: auth.Consume, Handler: a.peekQueue},
 		{Method: "GET", Path: job, Access: auth.Consume, Handler: a.peekJob},
@@ -71,31 +75,35 @@ func (a *API) Routes() []route.Route {
 		{Method: "DELETE", Path: dead, Access: auth.Both, Handler: a.deleteDead},
 		{Method: "GET", Path: dead + "/size", Access: auth.Open, Handler: a.deadSize},
 	}
+
 	for i := range routes {
 		r := &routes[i]
 		names, action := checkNames, "produce"
-		if r.LimitedBy == duly.RightConsume {
+		if r.LimitedBy == consume {
 			names, action = checkList, "consume"
 		}
-		r.Handler = counted(r.Handler)
-		r.Dialect = &route.Dialect{JSON: jsonType, Fail: fail, RateLimitError: a.uncounted(action), Answered: a.answered(r.Path), Admit: func(c *route.Call) (*auth.Grant, error) {
-			return a.admit(c, names, r.Access)
-		}}
+		r.Handler = refundFailures(r.Handler)
+		r.Dialect = &route.Dialect{
+			JSON: jsonType, Fail: fail, RateLimitError: a.rateLimitError(action), Answered: a.answered(r.Path),
+			Admit: func(c *route.Call) (*auth.Grant, error) { return a.admit(c, names, r.Access) },
+		}
 	}
 	return routes
 }
 
-// Handler serves everything below Prefix.
-func (a *API) Handler(h *route.Router) http.Handler {
-	return newRouter(h, a.Routes(), a.answered(""), func(*route.Call) error { return refuse(http.StatusNotFound, "api not found") })
+// Handler returns a handler of all paths that begin with Prefix.
+func (a *API) Handler(rt *route.Router) http.Handler {
+	return newPathRouter(rt, a.Routes(), a.answered(""), func(*route.Call) error {
+		return refuse(http.StatusNotFound, "api not found")
+	})
 }
 
-// answered counts the requests of a route.
+// answered returns a function that counts the requests of a route.
 func (a *API) answered(pattern string) func(*route.Call, int, time.Duration) {
 	return a.metrics.route(pattern).answered
 }
 
-// queue is the one that the path names.
+// queue returns the queue of the path.
 func queue(c *route.Call) duly.QueueRef {
 	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
 }

@@ -10,17 +10,18 @@ import (
 const (
 	attributePrefix   = "Job-Attr-"
 	maxAttributes     = 16
-	maxAttributeName  = 32  // bytes; what is longer is cut
-	maxAttributeValue = 128 // bytes; what is longer is cut
+	maxAttributeName  = 32  // bytes; longer ones are cut
+	maxAttributeValue = 128 // bytes; longer ones are cut
 )
 
-// readAttributes takes the attributes of a job out of a request's headers, if
-// they are switched on: versioned. Names that are equal once they are cut are
-// one attribute, the first in alphabetical order.
+// readAttributes returns the attributes of a job in a request's headers. versioned reports whether
+// the request enables them. Of names that are equal after the cut, the first in alphabetical
+// order counts.
 func readAttributes(h http.Header) (attributes map[string]string, versioned bool, err error) {
 	if !strings.EqualFold(h.Get("Enable-Job-Version"), "YES") {
 		return nil, false, nil
 	}
+
 	for _, header := range slices.Sorted(maps.Keys(h)) {
 		name, ok := strings.CutPrefix(header, attributePrefix)
 		value := h.Get(header)
@@ -36,6 +37,7 @@ func readAttributes(h http.Header) (attributes map[string]string, versioned bool
 		}
 		attributes[name] = wellFormed(cut(value, maxAttributeValue))
 	}
+
 	if len(attributes) > maxAttributes {
 		return nil, true, badRequest("too many attributes, cannot exceed 16")
 	}
@@ -44,6 +46,6 @@ func readAttributes(h http.Header) (attributes map[string]string, versioned bool
 
 func cut(text string, most int) string { return text[:min(len(text), most)] }
 
-// wellFormed is the text as JSON will show it: a byte that is no UTF-8, half
-// of what was cut for instance, becomes the replacement character.
+// wellFormed returns a text as JSON shows it: invalid UTF-8, such as half of a cut character,
+// becomes the replacement character.
 func wellFormed(text string) string { return string([]rune(text)) }

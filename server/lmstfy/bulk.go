@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// maxJobs is how many jobs one bulk publish may have.
+// maxJobs bounds the jobs of one bulk publish.
 const maxJobs = 64
 
 type publishedBulk struct {
@@ -23,6 +23,7 @@ func (a *API) publishBulk(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	body, err := c.BodyBytes()
 	if err != nil {
 		return badBody(err)
@@ -35,10 +36,11 @@ func (a *API) publishBulk(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	jobs := make([]duly.Job, len(bodies))
 	ids := make([]string, len(bodies))
 	for i, body := range bodies {
-		jobs[i] = r.pushed(queue(c), body, attributes, versioned)
+		jobs[i] = r.newJob(queue(c), body, attributes, versioned)
 		ids[i] = jobs[i].ID
 	}
 	if err := a.store(c, jobs); err != nil {
@@ -47,9 +49,8 @@ func (a *API) publishBulk(c *route.Call) error {
 	return reply(c, http.StatusCreated, publishedBulk{ids, "published"})
 }
 
-// elements splits a JSON array into the texts of its elements, within the
-// bounds of a bulk publish. It keeps nothing but places in the text, for the
-// text may be long and have very many elements.
+// elements splits a JSON array into the texts of its elements, within the bounds of a bulk
+// publish. It copies nothing, because the text may be long and have many elements.
 func elements(text []byte) ([][]byte, error) {
 	text = bytes.Trim(text, whitespace)
 	array := json.Valid(text) && text[0] == '['
@@ -59,6 +60,7 @@ func elements(text []byte) ([][]byte, error) {
 	case !array:
 		return nil, badRequest("request body should be an array of objects")
 	}
+
 	var list [][]byte
 	for rest := text[1:]; ; {
 		n := elementEnd(rest)
@@ -79,8 +81,8 @@ func elements(text []byte) ([][]byte, error) {
 
 const whitespace = " \t\r\n"
 
-// elementEnd is where an element of a valid array ends: at the comma or the
-// bracket behind it.
+// elementEnd returns where the first element of a valid array ends: at the comma or the bracket
+// after it.
 func elementEnd(text []byte) int {
 	depth, quoted := 0, false
 	for i := 0; ; i++ {

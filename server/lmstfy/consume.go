@@ -9,33 +9,36 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// maxCount is how many jobs one consume may take.
+// maxCount bounds the jobs of one consume.
 const maxCount = 100
 
-// consume answers one job for a count of one, and an array for any other.
+// consume answers with one job for a count of 1, and with an array for any other count.
 func (a *API) consume(c *route.Call) error {
-	ask, err := a.readAsk(c)
+	params, err := a.readConsume(c)
 	if err != nil {
 		return err
 	}
-	deliveries, err := a.poll.Reserve(c, ask)
+	deliveries, err := a.poll.Reserve(c, params)
+	// Nothing was leased. A client that closed only its own half reads 404.
 	if c.Gone() && errors.Is(err, context.Canceled) {
-		err = nil // no job was taken: a client that closed only its own half reads 404
+		err = nil
 	}
 	if err != nil {
 		return err
 	}
 
 	if len(deliveries) == 0 {
-		c.Refund() // before the answer: the next call may follow it at once
+		c.Refund() // before the answer, because the next call may follow it at once
 		return nothing(c)
 	}
+
 	jobs := make([]job, len(deliveries))
 	for i := range deliveries {
-		jobs[i] = tell(&deliveries[i])
-		a.receipts.put(&deliveries[i]) // before the answer: the ack may follow it at once
+		jobs[i] = deliveredJob(&deliveries[i])
+		a.receipts.put(&deliveries[i]) // before the answer, because the ack may follow it at once
 	}
-	single := ask.Max == 1
+
+	single := params.Max == 1
 	err = a.poll.Deliver(c, deliveries, sizeOf(jobs), func(out []byte) []byte {
 		if single {
 			return jobs[0].appendTo(out)
@@ -48,31 +51,36 @@ func (a *API) consume(c *route.Call) error {
 	return err
 }
 
-// readAsk reads a consume. A batch that has waited takes one job.
-func (a *API) readAsk(c *route.Call) (ask poll.Params, err error) {
+// readConsume reads the parameters of a consume. After a wait it takes one job, whatever the
+// count.
+func (a *API) readConsume(c *route.Call) (none poll.Params, err error) {
 	p := query(c)
 	ttr, err := p.number("ttr", 32, inSeconds(a.defaults.TTR))
 	if err != nil {
-		return ask, err
+		return none, err
 	}
 	timeout, err := p.number("timeout", 32, inSeconds(a.defaults.Timeout))
 	if err != nil {
-		return ask, err
+		return none, err
 	}
 	count, err := p.number("count", 64, 1)
 	if err != nil || count < 1 || count > maxCount {
-		return ask, badRequest("invalid count")
+		return none, badRequest("invalid count")
 	}
+
 	queues, err := readQueues(c.PathValue("queue"))
 	return poll.Params{
-		ReserveParams: duly.ReserveParams{Namespace: c.Namespace, Queues: queues, Max: int(count), Lease: lease(ttr)},
-		Wait:          seconds(timeout), WaitMax: 1,
+		ReserveParams: duly.ReserveParams{
+			Namespace: c.Namespace, Queues: queues, Max: int(count), Lease: lease(ttr),
+		},
+		Wait: seconds(timeout), WaitMax: 1,
 	}, err
 }
 
-func tell(d *duly.Delivery) job {
+func deliveredJob(d *duly.Delivery) job {
 	return job{
-		attributes: d.Headers, data: d.Body, elapsedMS: elapsed(d.ID, d.PushedAt, d.Now), id: d.ID, msg: "new job",
-		namespace: d.Namespace, queue: d.Queue, remainTries: max(0, d.Tries-d.Attempt), ttl: remaining(d.ExpiresAt, d.Now),
+		attributes: d.Headers, data: d.Body, id: d.ID, msg: "new job", namespace: d.Namespace, queue: d.Queue,
+		elapsedMS: elapsed(d.ID, d.PushedAt, d.Now), ttl: remaining(d.ExpiresAt, d.Now),
+		remainTries: max(0, d.Tries-d.Attempt),
 	}
 }

@@ -15,16 +15,18 @@ type deadForm struct {
 	Queue     string `json:"queue"`
 }
 
-// peekDead tells the oldest dead job's ID, "" where there is none.
+// peekDead answers with the ID of the oldest dead job, "" if there is none.
 func (a *API) peekDead(c *route.Call) error {
 	stats, err := a.engine.Stats(c.Context(), queue(c))
 	if err != nil {
 		return err
 	}
-	page, err := a.engine.List(c.Context(), queue(c), duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 1}})
+	first := duly.ListParams{State: duly.StateDead, PageParams: duly.PageParams{Limit: 1}}
+	page, err := a.engine.List(c.Context(), queue(c), first)
 	if err != nil {
 		return err
 	}
+
 	d := deadForm{Size: stats.Sizes.Dead, Namespace: c.Namespace, Queue: c.PathValue("queue")}
 	if len(page.Jobs) > 0 {
 		d.Head = page.Jobs[0].ID
@@ -45,11 +47,11 @@ type respawned struct {
 	Msg   string `json:"msg"`
 }
 
-// readLimit reads how many dead jobs are meant.
+// readLimit reads the number of dead jobs.
 func readLimit(p params) (int64, error) { return p.signed("limit", 1, 1, math.MaxInt64) }
 
-// respawn lets the oldest dead jobs live again, with one try. It ends at those
-// that were dead when it began: some may die again meanwhile.
+// respawn requeues the oldest dead jobs, with one try. It requeues as many as were dead when it
+// began, because some may die again meanwhile.
 func (a *API) respawn(c *route.Call) error {
 	p := query(c)
 	limit, err := readLimit(p)
@@ -64,9 +66,11 @@ func (a *API) respawn(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	r := respawned{Msg: "respawned"}
 	for left := min(limit, stats.Sizes.Dead); left > 0; {
-		results, err := a.engine.Requeue(c.Context(), queue(c), duly.RequeueParams{N: int(min(left, duly.MaxBatch)), Tries: 1, TTL: lifetime(ttl)})
+		next := duly.RequeueParams{N: int(min(left, duly.MaxBatch)), Tries: 1, TTL: lifetime(ttl)}
+		results, err := a.engine.Requeue(c.Context(), queue(c), next)
 		if err != nil {
 			return err
 		}
@@ -83,13 +87,14 @@ func (a *API) respawn(c *route.Call) error {
 	return reply(c, http.StatusOK, r)
 }
 
-// deleteDead removes the oldest dead jobs.
+// deleteDead deletes the oldest dead jobs.
 func (a *API) deleteDead(c *route.Call) error {
 	limit, err := readLimit(query(c))
 	if err != nil {
 		return err
 	}
-	if _, err := a.engine.Purge(c.Context(), queue(c), duly.StateDead, int(min(limit, math.MaxInt32))); err != nil {
+	_, err = a.engine.Purge(c.Context(), queue(c), duly.StateDead, int(min(limit, math.MaxInt32)))
+	if err != nil {
 		return err
 	}
 	return c.Empty()

@@ -1,41 +1,39 @@
-// Package lmstfy speaks the HTTP API of bitleak/lmstfy, so that its clients
-// work as they are: a pure translation onto the contract, with no queue of its
-// own. docs/lmstfy.md tells where it differs on purpose, and why.
+// Package lmstfy serves the HTTP API of bitleak/lmstfy, so that its clients work unchanged. It
+// translates every call to the contract and has no queues of its own. docs/lmstfy.md lists the
+// intended differences with their reasons.
 //
-// # What becomes of a publish
+// # Publish
 //
-// A job is pushed with an ID in lmstfy's form (a ULID, see newID), the tries
-// that were given, no stall limit (so every lease that runs out uses a try),
-// and no backoff. Attributes are its headers. A queue that does not exist yet
-// is made first, with dead letters unbounded: lmstfy keeps them until somebody
-// respawns or deletes them. A queue that somebody has configured, or pushed to
-// natively, stays as it is.
+// A published job has an ID in lmstfy's form (a ULID, see newID), the given tries, no stall
+// limit, so that every lease that runs out uses a try, and no backoff. Attributes are headers.
+// A publish creates the queue if it does not exist, without a bound on dead letters: lmstfy
+// keeps them until a caller respawns or deletes them. It does not change a queue that was
+// configured, or pushed to over the native API.
 //
-// # What an ack is
+// # Ack
 //
-// lmstfy acks by ID, in whatever state the job is: that is Delete. Receipts
-// don't travel over this API, so a late ack ends the job for everybody; a
-// program that wants the fence uses the native API. Jobs are the same on both.
+// lmstfy acks by ID, in any state of the job, which is Delete. This API has no receipts, so a
+// late ack also ends a later delivery. A program that needs the fence uses the native API. The
+// jobs are the same in both.
 //
 // # Pools
 //
-// A token's text may name a pool. That is the one that its namespace is in, or
-// was in before it was moved: a namespace keeps its tokens. Without one the
-// token is for wherever its namespace is.
+// The text of a token may name a pool: the pool of its namespace, or one that the namespace
+// was in before. So a namespace keeps its tokens when it moves. A token without a pool is for
+// every pool.
 //
-// # Which failure leaves what
+// # Failures
 //
-// Publish: as Push, an answer that was lost leaves the job. A push that ends
-// as unavailable or not_durable is repeated with the same ID, so it stays one
-// job. Republish pushes first and deletes then: whoever dies in between leaves
-// both jobs, never none. Bulk is judged whole before anything is stored, and
-// is one push (beyond 8 MiB, several); what of it was stored is taken back
-// when the rest is refused.
+// Publish is like Push: after a lost answer the job may exist. A push that ends as unavailable
+// or not_durable is repeated with the same ID, so it stays one job. Republish pushes first and
+// deletes then. If the server dies in between, both jobs exist, never none. Bulk checks all
+// jobs before it stores one, and is one push (several beyond 8 MiB). If the engine refuses a
+// part, bulk deletes the rest again.
 //
-// Consume: see package poll. Nothing is leased while a caller waits.
+// Consume leases nothing while a caller waits, see package poll.
 //
 // # Clocks
 //
-// A consume tells the engine's times. A peek tells the rest of a TTL by this
-// server's clock, for the contract's looks don't say when they were.
+// A consume returns times of the engine. A peek computes the rest of a TTL by this server's
+// clock, because the contract does not return the engine's time with a job.
 package lmstfy

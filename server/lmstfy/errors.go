@@ -9,12 +9,12 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// refusal is an answer other than success, in lmstfy's own words.
+// refusal is an error with lmstfy's own text.
 type refusal struct {
 	status int
 	body   any    // of the types in wire.go
 	text   string // for the log
-	cause  error  // what the contract calls it
+	cause  error  // the error of the contract
 }
 
 func refuse(status int, text string) error {
@@ -37,25 +37,24 @@ func badRequest(text string) error { return refuse(http.StatusBadRequest, text) 
 // Error implements error.
 func (r *refusal) Error() string { return r.text }
 
-// Unwrap is what the contract calls it.
+// Unwrap returns the error of the contract.
 func (r *refusal) Unwrap() error { return r.cause }
 
-// fail is the answer to an error. What went wrong in the store stays in the
-// log, but for a bound that was reached: somebody has set it.
+// fail returns the answer to an error. Faults of the store stay in the log, except a bound that
+// was reached, because an operator has set it.
 func fail(_ *route.Call, err error) (status int, body []byte) {
 	var r *refusal
 	if !errors.As(err, &r) {
-		r = translated(err)
+		r = translate(err)
 	}
 	return r.status, toJSON(r.body)
 }
 
-// translated is an error of the contract that lmstfy has no word for, or one
-// for them all.
-func translated(err error) *refusal {
+// translate converts an error of the contract without a text of lmstfy's own.
+func translate(err error) *refusal {
 	code := duly.CodeOf(err)
-	text := "internal error"
-	status := http.StatusInternalServerError
+	status, text := http.StatusInternalServerError, "internal error"
+
 	switch code {
 	case duly.CodeFull:
 		status, text = code.HTTPStatus(), "no room for more jobs"
@@ -66,21 +65,21 @@ func translated(err error) *refusal {
 	case duly.CodeInvalid, duly.CodeLimited:
 		status, text = code.HTTPStatus(), messageOf(err)
 	case duly.CodeUnavailable:
-		if comeAgain(err) { // a failure of the store is 500, as in lmstfy
+		if asksForRetry(err) { // a failure of the store is 500, as in lmstfy
 			status, text = code.HTTPStatus(), messageOf(err)
 		}
 	}
 	return &refusal{status: status, body: failure{text}}
 }
 
-// comeAgain reports whether the error asks for a later retry: the server has no
-// memory for the call.
-func comeAgain(err error) bool {
+// asksForRetry reports whether the error asks for a later retry, because the server has no memory
+// for the call.
+func asksForRetry(err error) bool {
 	var e *duly.Error
 	return errors.As(err, &e) && e.RetryAfter > 0
 }
 
-// messageOf is what an error says to its caller.
+// messageOf returns the message of an error of the contract.
 func messageOf(err error) string {
 	var e *duly.Error
 	if errors.As(err, &e) {
@@ -89,12 +88,13 @@ func messageOf(err error) string {
 	return ""
 }
 
-// uncounted is the answer to a call over its token's limit, or that could not
-// be counted. It names the token as logs do, and not by its text.
-func (a *API) uncounted(action string) func(*route.Call, error) error {
+// rateLimitError converts the error of a call over its token's limit, or of a call that could
+// not be counted. It names the token as logs do, and not by its text.
+func (a *API) rateLimitError(action string) func(*route.Call, error) error {
 	return func(c *route.Call, err error) error {
 		if !errors.Is(err, duly.ErrLimited) {
-			return &refusal{http.StatusInternalServerError, brokenLimit{"internal error"}, "the call was not counted", err}
+			body := brokenLimit{"internal error"}
+			return &refusal{http.StatusInternalServerError, body, "the call was not counted", err}
 		}
 		a.metrics.overLimit(c, action)
 		text := fmt.Sprintf("token(%s) %s reach the limit rate, please retry later", c.Caller(), action)
@@ -102,10 +102,9 @@ func (a *API) uncounted(action string) func(*route.Call, error) error {
 	}
 }
 
-// counted is a handler whose call counts under its token's limit only if it
-// succeeds. It is given back before it is answered, so that the next one finds
-// its place.
-func counted(handle route.Handler) route.Handler {
+// refundFailures returns a handler whose calls count under their token's limit only if they
+// succeed. The refund comes before the answer, so that the next call can use it.
+func refundFailures(handle route.Handler) route.Handler {
 	return func(c *route.Call) error {
 		success := false
 		defer func() {

@@ -25,11 +25,11 @@ func FuzzQuery(f *testing.F) {
 				t.Errorf("%q: %s is %q, want %q", raw, name, got, values[0])
 			}
 		}
-		r, err := readRules(p, Usual())
+		r, err := readRules(p, StandardDefaults())
 		if err != nil {
 			refusedWith(t, err, "invalid delay", "invalid ttl", "invalid tries", "ttl is shorter than delay", "tries shouldn't be zero")
 		} else {
-			job := r.pushed(duly.QueueRef{Namespace: "ns", Name: "q"}, nil, nil, true)
+			job := r.newJob(duly.QueueRef{Namespace: "ns", Name: "q"}, nil, nil, true)
 			if err := job.Validate(0); err != nil {
 				t.Errorf("%q: %v", raw, err)
 			}

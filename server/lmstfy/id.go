@@ -9,11 +9,10 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// An ID is a ULID whose last four bytes are the delay in seconds, little
-// endian; with attributes switched on, one digit stands before it. The
-// milliseconds and the place in the process's order are those of a number of
-// duly's, so a job's ID can be its number, and published in order is served in
-// order.
+// An ID is a ULID whose last four bytes are the delay in seconds, little endian. With attributes
+// a digit precedes it. Its milliseconds and its order within the process are those of a number
+// of duly. So a job's ID can be its number, and jobs are delivered in the order of their
+// publishes.
 const version = "1"
 
 func newID(delay uint64, versioned bool) string {
@@ -29,8 +28,8 @@ func withDelay(n duly.Number, delay uint32) duly.Number {
 	return n
 }
 
-// madeAt is the moment that an ID tells, false where it tells none.
-func madeAt(id string) (time.Time, bool) {
+// createdAt returns the time in an ID. ok is false if the ID has none.
+func createdAt(id string) (at time.Time, ok bool) {
 	if len(id) == len(version)+26 && id[:len(version)] == version {
 		id = id[len(version):]
 	}
@@ -38,17 +37,17 @@ func madeAt(id string) (time.Time, bool) {
 	return clock.FromMilli(int64(binary.BigEndian.Uint64(n[:8]) >> 16)), ok
 }
 
-// elapsed is for how long a job has been published, in milliseconds. Its ID
-// knows that better than its push where it was respawned since.
+// elapsed returns the time since a job was published, in milliseconds. If the job was respawned
+// since, its ID has the right time and its push has not.
 func elapsed(id string, pushedAt, now time.Time) int64 {
-	if t, ok := madeAt(id); ok && t.Before(pushedAt) {
+	if t, ok := createdAt(id); ok && t.Before(pushedAt) {
 		pushedAt = t
 	}
 	return max(0, now.Sub(pushedAt).Milliseconds())
 }
 
-// remaining is the rest of a ttl in whole seconds, to the nearest one as
-// lmstfy's clients expect it; but not 0, which says that there is none.
+// remaining returns the rest of a ttl in seconds, rounded as lmstfy's clients expect it. It
+// returns at least 1, because 0 means that the job has no ttl.
 func remaining(expiresAt, now time.Time) uint32 {
 	if expiresAt.IsZero() {
 		return 0

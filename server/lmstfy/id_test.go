@@ -21,13 +21,13 @@ func TestIDsHaveLmstfysForm(t *testing.T) {
 			t.Errorf("delay %d: %s, want %s", delay, id, want)
 		}
 		for _, id := range []string{id, version + id} {
-			if at, ok := madeAt(id); !ok || at.UnixMilli() != 1700000000000 {
+			if at, ok := createdAt(id); !ok || at.UnixMilli() != 1700000000000 {
 				t.Errorf("%s was made at %s", id, at)
 			}
 		}
 	}
 	for _, id := range []string{"", "order:1", "201HF7YAT00041061050R500000", "01HF7YAT00041061050R50000", "01hf7yat00041061050r500000"} {
-		if _, ok := madeAt(id); ok {
+		if _, ok := createdAt(id); ok {
 			t.Errorf("%q tells a moment", id)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// indented is how lmstfy writes what people look at.
+// indented returns JSON in the form that lmstfy has for people.
 func indented(v any) []byte {
 	b, err := json.MarshalIndent(v, "", "    ")
 	if err != nil {
@@ -22,7 +22,7 @@ func (a *Admin) pools(c *route.Call) error {
 	return c.Reply(http.StatusOK, indented(a.Pools.Names()))
 }
 
-// poolOr is a pool's name, or the default one's.
+// poolOr returns the name of a pool, by default that of the default pool.
 func poolOr(name string) string {
 	if name == "" {
 		return duly.DefaultPool
@@ -30,12 +30,13 @@ func poolOr(name string) string {
 	return name
 }
 
-// info tells all namespaces of a pool with their queues.
+// info answers with all namespaces of a pool and their queues.
 func (a *Admin) info(c *route.Call) error {
 	name := poolOr(c.R.URL.Query().Get("pool"))
 	if !a.Pools.Has(name) {
 		return c.ReplyAs(http.StatusOK, "text/plain; charset=utf-8", nil)
 	}
+
 	all := map[string][]string{}
 	err := eachQueue(c.Context(), a.Registry, a.Engine, func(q duly.QueueRef) error {
 		where, err := a.Pools.Where(c.Context(), q.Namespace)
@@ -76,7 +77,7 @@ type statusForm struct {
 	Status string `json:"status"`
 }
 
-// accessLog tells whether requests that went well are logged, too.
+// accessLog answers whether successful requests are logged.
 func (a *Admin) accessLog(c *route.Call) error {
 	status := "disabled"
 	if a.Router.AccessLog.Load() {

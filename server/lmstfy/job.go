@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// ack ends the delivery of a job. One that this server has not handed out, or not
-// last, is deleted in whatever state it is. A job that is gone is no error.
+// ack ends the delivery of a job. A job whose last delivery was by another server is deleted, in
+// any state. It is no error if the job does not exist.
 func (a *API) ack(c *route.Call) error {
 	if err := a.ackOne(c); err != nil {
 		return err
@@ -30,8 +30,7 @@ func (a *API) ackOne(c *route.Call) error {
 	return err
 }
 
-// settle ends the delivery of a job that this server has handed out, and reports
-// whether there was one.
+// settle ends a delivery by this server, and reports whether there was one.
 func (a *API) settle(ctx context.Context, q duly.QueueRef, id string) (ended bool, err error) {
 	receipt, ok := a.receipts.take(q, id)
 	if !ok {
@@ -61,19 +60,18 @@ func (a *API) peekQueue(c *route.Call) error {
 	return a.show(c, &j, max(0, j.Tries-j.Attempt+1))
 }
 
-// peekJob tells a job in whatever state it is. One that is retained after its
-// ack is gone for lmstfy, and so is one that outlives its ttl in somebody's
-// hands. It does not tell the tries, as lmstfy does not.
+// peekJob answers with a job in any state. For lmstfy a job does not exist if it is retained
+// after its ack, or if it is leased beyond its ttl. The answer has no tries, like lmstfy's.
 func (a *API) peekJob(c *route.Call) error {
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
 	j, err := a.engine.Get(c.Context(), queue(c), c.PathValue("id"))
-	if err != nil && !absent(err) {
+	if err != nil && !isAbsent(err) {
 		return err
 	}
-	over := !j.ExpiresAt.IsZero() && !a.clock.Now().Before(j.ExpiresAt)
-	if err != nil || over || j.State == duly.StateDone {
+	expired := !j.ExpiresAt.IsZero() && !a.clock.Now().Before(j.ExpiresAt)
+	if err != nil || expired || j.State == duly.StateDone {
 		return refuse(http.StatusNotFound, "job not found")
 	}
 	return a.show(c, &j, 0)
@@ -81,15 +79,15 @@ func (a *API) peekJob(c *route.Call) error {
 
 func (a *API) show(c *route.Call, j *duly.JobInfo, tries int) error {
 	now := a.clock.Now()
-	told := job{
+	shown := job{
 		attributes: j.Headers, data: j.Body, elapsedMS: elapsed(j.ID, j.PushedAt, now), id: j.ID,
 		namespace: c.Namespace, queue: j.Queue, remainTries: tries, ttl: remaining(j.ExpiresAt, now),
 	}
-	size := told.size()
+	size := shown.size()
 	if err := c.ReserveMemory(int64(len(j.Body) + size)); err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, told.appendTo(c.Room(size)))
+	return c.Reply(http.StatusOK, shown.appendTo(c.Room(size)))
 }
 
 type sizeForm struct {
@@ -98,7 +96,7 @@ type sizeForm struct {
 	Size      int64  `json:"size"`
 }
 
-// size counts what may be delivered now.
+// size answers with the number of ready jobs.
 func (a *API) size(c *route.Call) error {
 	s, err := a.engine.Stats(c.Context(), queue(c))
 	if err != nil {
@@ -107,9 +105,8 @@ func (a *API) size(c *route.Call) error {
 	return reply(c, http.StatusOK, sizeForm{c.Namespace, c.PathValue("queue"), s.Sizes.Ready})
 }
 
-// destroy removes what may be delivered now. What is delayed, leased or dead
-// stays, and so does the queue: to end that while somebody publishes would lose
-// the job.
+// destroy deletes the ready jobs. Delayed, leased and dead jobs stay, and so does the queue:
+// the destruction of a queue could lose a job that is published meanwhile.
 func (a *API) destroy(c *route.Call) error {
 	before, err := a.engine.Stats(c.Context(), queue(c))
 	if err != nil {
@@ -119,8 +116,9 @@ func (a *API) destroy(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	// A purge takes the set as it stands; what has become due since the last
-	// step is not in it yet.
+
+	// The purge deletes the jobs that the engine has moved to ready. Some that were due have
+	// not been moved yet.
 	for due := before.Sizes.Ready - int64(purged); due > 0; due-- {
 		j, err := a.engine.Peek(c.Context(), queue(c))
 		if errors.Is(err, duly.ErrNotFound) {

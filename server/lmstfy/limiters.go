@@ -12,8 +12,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// limiterForm is a token's limits: consumes and publishes in one interval, in
-// seconds. A number of 0 or less is no limit.
+// limiterForm has a token's limits: consumes and publishes per interval, in seconds. 0 or less is
+// no limit.
 type limiterForm struct {
 	Read     int64 `json:"read"`
 	Write    int64 `json:"write"`
@@ -28,10 +28,10 @@ func formOf(l duly.Limits) limiterForm {
 	return limiterForm{int64(l.Consume), int64(l.Produce), int64(l.Per.Seconds())}
 }
 
-// errEmptyLimiter is answered by what was sent.
+// errEmptyLimiter is answered with the request.
 var errEmptyLimiter = errors.New("lmstfy: a limiter that limits nothing")
 
-// limits judges a limiter as lmstfy does, then as the contract does.
+// limits converts a limiter. It checks it as lmstfy does, then as the contract does.
 func (f limiterForm) limits() (l duly.Limits, err error) {
 	switch {
 	case f.Read == 0 && f.Write == 0:
@@ -68,6 +68,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*duly.Token) error
 	if err != nil {
 		return badBody(err)
 	}
+
 	var f limiterForm
 	if json.Unmarshal(body, &f) != nil {
 		return badRequest("a limiter is {\"read\":N,\"write\":N,\"interval\":SECONDS}")
@@ -79,6 +80,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*duly.Token) error
 	if err != nil {
 		return err
 	}
+
 	t, err := a.token(c)
 	if err == nil {
 		err = allowed(&t)
@@ -89,7 +91,7 @@ func (a *Admin) limit(c *route.Call, status int, allowed func(*duly.Token) error
 	if err != nil {
 		return err
 	}
-	c.Log().Info("token limited", "limited", auth.Name(t.Hash), "by", who(c))
+	c.Log().Info("token limited", "limited", auth.Name(t.Hash), "by", callerName(c))
 	return reply(c, status, setForm{f})
 }
 

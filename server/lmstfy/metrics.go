@@ -14,13 +14,13 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// metrics counts what goes through the API under lmstfy's names, so that its
-// dashboards go on. No label holds what a caller has sent who was not let in.
+// metrics counts the calls of the API under lmstfy's names, so that its dashboards keep working.
+// No label has a text of a caller that was not admitted.
 type metrics struct {
-	pools  *pools.Pools
-	places *own.Slots[placeKey, *place]
-	other  *place // of those without a place
-	whole  map[string]wholePool
+	pools *pools.Pools
+	slots *own.Slots[slotKey, *queueSeries]
+	other *queueSeries // of queues without a slot
+	whole map[string]poolSeries
 
 	latency        *prometheus.HistogramVec
 	codes, limited *prometheus.CounterVec
@@ -35,23 +35,28 @@ func newMetrics(in *pools.Pools) *metrics {
 	ofPool := []string{"pool"}
 	inQueue := []string{"pool", "namespace", "queue"}
 	jobTimes := prometheus.ExponentialBuckets(15, 3.5, 7)
-	m := &metrics{
-		pools: in, whole: map[string]wholePool{},
-		latency: histogram("http_latency_milliseconds", "How long a request took that went well.", prometheus.ExponentialBuckets(15, 2.5, 9), request...),
-		codes:   counter("http_http_codes", "Requests by the status of their answers.", append(request, "code")...),
-		limited: counter("http_rate_limit", "Calls over the limit of their token.", "pool", "namespace", "token", "action"),
+	httpTimes := prometheus.ExponentialBuckets(15, 2.5, 9)
 
-		published:  counter("redis_publish_jobs", "Jobs published.", ofPool...),
-		consumed:   counter("redis_consume_multi_jobs", "Jobs consumed.", ofPool...),
-		deleted:    counter("redis_pool_delete_jobs", "Jobs acked.", ofPool...),
-		into:       counter("redis_publish_queue_jobs", "Jobs published into a queue.", inQueue...),
-		from:       counter("redis_consume_queue_jobs", "Jobs consumed from a queue.", inQueue...),
-		elapsed:    histogram("redis_job_elapsed_ms", "From the publish of a job to its consume.", jobTimes, inQueue...),
-		ackElapsed: histogram("redis_job_ack_elapsed_ms", "From the publish of a job to its ack.", jobTimes, inQueue...),
+	m := &metrics{
+		pools: in, whole: map[string]poolSeries{},
+		latency: histogram("http_latency_milliseconds", "The duration of a successful request.", httpTimes, request...),
+		codes:   counter("http_http_codes", "Requests by the status of their answers.", append(request, "code")...),
+		limited: counter("http_rate_limit", "Calls over the limit of their token.",
+			"pool", "namespace", "token", "action"),
+
+		published: counter("redis_publish_jobs", "Jobs published.", ofPool...),
+		consumed:  counter("redis_consume_multi_jobs", "Jobs consumed.", ofPool...),
+		deleted:   counter("redis_pool_delete_jobs", "Jobs acked.", ofPool...),
+		into:      counter("redis_publish_queue_jobs", "Jobs published into a queue.", inQueue...),
+		from:      counter("redis_consume_queue_jobs", "Jobs consumed from a queue.", inQueue...),
+		elapsed:   histogram("redis_job_elapsed_ms", "From the publish of a job to its consume.", jobTimes, inQueue...),
+		ackElapsed: histogram("redis_job_ack_elapsed_ms", "From the publish of a job to its ack.",
+			jobTimes, inQueue...),
 	}
-	m.places, m.other = newPlaces(m), newPlace(m, duly.DefaultPool, "", "")
+
+	m.slots, m.other = newSlots(m), newQueueSeries(m, duly.DefaultPool, "", "")
 	for _, pool := range in.Names() {
-		m.whole[pool] = newWholePool(m, pool)
+		m.whole[pool] = newPoolSeries(m, pool)
 	}
 	return m
 }
@@ -63,166 +68,172 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 }
 
 func histogram(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: metricPrefix + name, Help: help, Buckets: buckets}, labels)
+	opts := prometheus.HistogramOpts{Name: metricPrefix + name, Help: help, Buckets: buckets}
+	return prometheus.NewHistogramVec(opts, labels)
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.latency, m.codes, m.limited, m.published, m.consumed, m.deleted, m.into, m.from, m.elapsed, m.ackElapsed}
+	return []prometheus.Collector{
+		m.latency, m.codes, m.limited, m.published, m.consumed, m.deleted, m.into, m.from, m.elapsed, m.ackElapsed,
+	}
 }
 
-// requests counts those of one route.
+// requests counts the requests of one route.
 type requests struct {
-	m    *metrics
-	api  string
-	mu   sync.RWMutex
-	seen map[outcome]*series
+	m      *metrics
+	api    string
+	mu     sync.RWMutex
+	series map[requestLabels]*requestSeries
 }
 
-// outcome is what the requests of one series have in common.
-type outcome struct {
+// requestLabels are the labels of one series.
+type requestLabels struct {
 	pool, namespace, method string
 	status                  int
 }
 
-type series struct {
+type requestSeries struct {
 	count prometheus.Counter
-	took  prometheus.Observer // nil but for success
+	took  prometheus.Observer // nil unless the status is success
 }
 
-// apiLabel turns a pattern of this server into one of lmstfy's.
+// apiLabel converts a pattern of this server to one of lmstfy.
 var apiLabel = strings.NewReplacer("{id}", ":job_id", "{", ":", "}", "")
 
-// route counts the requests of a pattern.
+// route returns the counter of a pattern.
 func (m *metrics) route(pattern string) *requests {
-	return &requests{m: m, api: apiLabel.Replace(pattern), seen: map[outcome]*series{}}
+	return &requests{m: m, api: apiLabel.Replace(pattern), series: map[requestLabels]*requestSeries{}}
 }
 
-// answered counts a request that is over.
+// answered counts a request at its end.
 func (r *requests) answered(c *route.Call, status int, took time.Duration) {
-	o := outcome{pool: duly.DefaultPool, method: c.Method(), status: status}
+	labels := requestLabels{pool: duly.DefaultPool, method: c.Method(), status: status}
 	if c.Authenticated() {
-		p := r.m.placeOf(c.Namespace, "")
-		o.pool, o.namespace = p.pool, p.namespace
+		q := r.m.queue(c.Namespace, "")
+		labels.pool, labels.namespace = q.pool, q.namespace
 	}
-	s := r.of(o)
+	s := r.find(labels)
 	s.count.Inc()
 	if s.took != nil {
 		s.took.Observe(millis(took))
 	}
 }
 
-// of finds a series, or makes it.
-func (r *requests) of(o outcome) *series {
+// find returns a series, and creates it if necessary.
+func (r *requests) find(l requestLabels) *requestSeries {
 	r.mu.RLock()
-	s := r.seen[o]
+	s := r.series[l]
 	r.mu.RUnlock()
 	if s != nil {
 		return s
 	}
-	s = &series{count: r.m.codes.WithLabelValues(o.pool, o.namespace, r.api, o.method, strconv.Itoa(o.status))}
-	if o.status < 300 {
-		s.took = r.m.latency.WithLabelValues(o.pool, o.namespace, r.api, o.method)
+
+	count := r.m.codes.WithLabelValues(l.pool, l.namespace, r.api, l.method, strconv.Itoa(l.status))
+	s = &requestSeries{count: count}
+	if l.status < 300 {
+		s.took = r.m.latency.WithLabelValues(l.pool, l.namespace, r.api, l.method)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.seen[o] = s
+	r.series[l] = s
 	return s
 }
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (m *metrics) overLimit(c *route.Call, action string) {
-	p := m.placeOf(c.Namespace, "")
+	p := m.queue(c.Namespace, "")
 	m.limited.WithLabelValues(p.pool, p.namespace, c.Caller(), action).Inc()
 }
 
 func (m *metrics) publishedJobs(jobs []duly.Job) {
-	m.wholeOf(jobs[0].Namespace).published().Add(float64(len(jobs)))
-	m.placeOf(jobs[0].Namespace, jobs[0].Queue).into().Add(float64(len(jobs)))
+	m.pool(jobs[0].Namespace).published().Add(float64(len(jobs)))
+	m.queue(jobs[0].Namespace, jobs[0].Queue).into().Add(float64(len(jobs)))
 }
 
 func (m *metrics) consumedJobs(jobs []job) {
-	m.wholeOf(jobs[0].namespace).consumed().Add(float64(len(jobs)))
+	m.pool(jobs[0].namespace).consumed().Add(float64(len(jobs)))
 	for i := range jobs {
-		p := m.placeOf(jobs[i].namespace, jobs[i].queue)
-		p.from().Inc()
-		p.elapsed().Observe(float64(jobs[i].elapsedMS))
+		q := m.queue(jobs[i].namespace, jobs[i].queue)
+		q.from().Inc()
+		q.elapsed().Observe(float64(jobs[i].elapsedMS))
 	}
 }
 
-// ackedJob counts an ack that has found its job. Its ID tells when it was
-// published.
+// ackedJob counts an ack that has found its job. The ID has the time of the publish.
 func (m *metrics) ackedJob(q duly.QueueRef, id string, now time.Time) {
-	m.wholeOf(q.Namespace).deleted().Inc()
-	if at, ok := madeAt(id); ok {
-		m.placeOf(q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
+	m.pool(q.Namespace).deleted().Inc()
+	if at, ok := createdAt(id); ok {
+		m.queue(q.Namespace, q.Name).acked().Observe(max(0, millis(now.Sub(at))))
 	}
 }
 
-// mostPlaces bounds the namespaces and queues that have series of their own. The
-// others share one without a name.
-const mostPlaces = 1000
+// maxSlots bounds the namespaces and queues with series of their own. The others share one
+// series without a name.
+const maxSlots = 1000
 
-type placeKey struct {
+type slotKey struct {
 	pool string
 	duly.QueueRef
 }
 
-// place is a queue, or with an empty name a namespace, and its series, each of
-// which is made when it is first needed.
-type place struct {
+// queueSeries are the series of a queue, or of a namespace if the name is empty. Each is created
+// at its first use.
+type queueSeries struct {
 	pool, namespace, queue string
 	into, from             func() prometheus.Counter
 	elapsed, acked         func() prometheus.Observer
 }
 
-func newPlace(m *metrics, pool, namespace, queue string) *place {
+func newQueueSeries(m *metrics, pool, namespace, queue string) *queueSeries {
 	count := func(v *prometheus.CounterVec) func() prometheus.Counter {
 		return sync.OnceValue(func() prometheus.Counter { return v.WithLabelValues(pool, namespace, queue) })
 	}
 	observe := func(v *prometheus.HistogramVec) func() prometheus.Observer {
 		return sync.OnceValue(func() prometheus.Observer { return v.WithLabelValues(pool, namespace, queue) })
 	}
-	return &place{pool, namespace, queue, count(m.into), count(m.from), observe(m.elapsed), observe(m.ackElapsed)}
+	return &queueSeries{pool, namespace, queue, count(m.into), count(m.from), observe(m.elapsed), observe(m.ackElapsed)}
 }
 
-// wholePool are the series of the pool as a whole.
-type wholePool struct {
+// poolSeries are the series of a whole pool.
+type poolSeries struct {
 	published, consumed, deleted func() prometheus.Counter
 }
 
-func newWholePool(m *metrics, pool string) wholePool {
+func newPoolSeries(m *metrics, pool string) poolSeries {
 	count := func(v *prometheus.CounterVec) func() prometheus.Counter {
 		return sync.OnceValue(func() prometheus.Counter { return v.WithLabelValues(pool) })
 	}
-	return wholePool{count(m.published), count(m.consumed), count(m.deleted)}
+	return poolSeries{count(m.published), count(m.consumed), count(m.deleted)}
 }
 
-// wholeOf are those of a namespace's pool.
-func (m *metrics) wholeOf(namespace string) wholePool {
+// pool returns the series of a namespace's pool.
+func (m *metrics) pool(namespace string) poolSeries {
 	if w, ok := m.whole[m.pools.Label(namespace)]; ok {
 		return w
 	}
 	return m.whole[duly.DefaultPool]
 }
 
-// placeOf returns the series of a queue, or with an empty name of a namespace.
-func (m *metrics) placeOf(namespace, queue string) *place {
-	key := placeKey{m.pools.Label(namespace), duly.QueueRef{Namespace: namespace, Name: queue}}
-	if p, ok := m.places.Get(key); ok {
-		return p
+// queue returns the series of a queue, or of a namespace if the name is empty.
+func (m *metrics) queue(namespace, queue string) *queueSeries {
+	key := slotKey{m.pools.Label(namespace), duly.QueueRef{Namespace: namespace, Name: queue}}
+	if q, ok := m.slots.Get(key); ok {
+		return q
 	}
 	return m.other
 }
 
-// newPlaces returns places that the namespaces share fairly. A queue that loses
-// its place loses its series, too; its namespace keeps its own.
-func newPlaces(m *metrics) *own.Slots[placeKey, *place] {
-	return own.NewSlots(own.SlotsConfig[placeKey, *place]{
-		Max:  mostPlaces,
-		Name: func(k placeKey) (string, string) { return k.Namespace, k.Name },
-		New:  func(k placeKey, _ map[placeKey]*place) *place { return newPlace(m, k.pool, k.Namespace, k.Name) },
-		Evict: func(k placeKey, _ *place) {
+// newSlots returns slots that the namespaces share fairly. A queue that loses its slot loses its
+// series. Its namespace keeps its own.
+func newSlots(m *metrics) *own.Slots[slotKey, *queueSeries] {
+	return own.NewSlots(own.SlotsConfig[slotKey, *queueSeries]{
+		Max:  maxSlots,
+		Name: func(k slotKey) (string, string) { return k.Namespace, k.Name },
+		New: func(k slotKey, _ map[slotKey]*queueSeries) *queueSeries {
+			return newQueueSeries(m, k.pool, k.Namespace, k.Name)
+		},
+		Evict: func(k slotKey, _ *queueSeries) {
 			labels := []string{k.pool, k.Namespace, k.Name}
 			m.into.DeleteLabelValues(labels...)
 			m.from.DeleteLabelValues(labels...)

@@ -9,13 +9,12 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// nameForm tells whether a text has the form of a name, listForm of a list of
-// them.
-func nameForm(text string) bool { return formed(text, '_') }
-func listForm(text string) bool { return formed(text, ',') }
+// isName reports whether a text may be a name, isList whether it may be a list of names.
+func isName(text string) bool { return consistsOf(text, '_') }
+func isList(text string) bool { return consistsOf(text, ',') }
 
-// formed wants letters, digits, - and _, and one character more.
-func formed(text string, more byte) bool {
+// consistsOf reports whether a text has only letters, digits, -, _ and one character more.
+func consistsOf(text string, more byte) bool {
 	for i := range len(text) {
 		c := text[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != more {
@@ -31,30 +30,31 @@ var (
 	errQueue     = badRequest("queue name contains forbidden characters")
 )
 
-// checkNames judges the names of every route but consume.
+// checkNames checks the names of every route except consume.
 func checkNames(namespace, queue string) error {
 	switch {
 	case len(namespace) > duly.MaxName || len(queue) > duly.MaxName:
 		return errTooLong
-	case !nameForm(namespace):
+	case !isName(namespace):
 		return errNamespace
-	case queue[0] == '_' || !nameForm(queue):
+	case queue[0] == '_' || !isName(queue):
 		return errQueue
 	}
 	return nil
 }
 
-// checkList judges the names of a consume, whose last one is a list. Names that
-// no queue can have are refused: they are misspelled.
+// checkList checks the namespace and the list of queues of a consume. It refuses names that no
+// queue can have, because they are misspelled.
 func checkList(namespace, list string) error {
 	switch {
-	case !nameForm(namespace):
+	case !isName(namespace):
 		return errNamespace
-	case !listForm(list):
+	case !isList(list):
 		return errQueue
 	case len(namespace) > duly.MaxName:
 		return errTooLong
 	}
+
 	for _, q := range queueList(list) {
 		switch {
 		case len(q) > duly.MaxName:
@@ -66,7 +66,7 @@ func checkList(namespace, list string) error {
 	return nil
 }
 
-// queueList is the list in its order, without empty names and repetitions.
+// queueList returns the names of a list in order, without empty names and duplicates.
 func queueList(list string) []string {
 	if list != "" && strings.IndexByte(list, ',') < 0 {
 		return []string{list}
@@ -80,7 +80,7 @@ func queueList(list string) []string {
 	return names
 }
 
-// readQueues is the list of a consume, within the bounds of a Reserve.
+// readQueues returns the names of a consume, within the bounds of a Reserve.
 func readQueues(list string) ([]string, error) {
 	names := queueList(list)
 	switch {
@@ -92,11 +92,11 @@ func readQueues(list string) ([]string, error) {
 	return names, nil
 }
 
-// absent tells whether an error says that there is no such job: lmstfy's
-// clients may ask for anything as an ID.
-func absent(err error) bool {
+// isAbsent reports whether an error means that there is no such job. lmstfy's clients may use
+// any text as an ID.
+func isAbsent(err error) bool {
 	return errors.Is(err, duly.ErrNotFound) || errors.Is(err, duly.ErrInvalid)
 }
 
-// errTooLongURL is for what the names leave over: an ID or a query.
+// errTooLongURL is for a long ID or query. The names have a bound of their own.
 var errTooLongURL = refuse(http.StatusRequestURITooLong, "url too long")

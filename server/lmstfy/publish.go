@@ -16,14 +16,14 @@ func (a *API) publish(c *route.Call) error {
 	return published(c, id)
 }
 
-// published answers with the ID of a new job, which needs no escapes.
+// published answers with the ID of a new job. An ID needs no escapes.
 func published(c *route.Call, id string) error {
 	b := append(append(c.Out(), `{"job_id":"`...), id...)
 	return c.Reply(http.StatusCreated, append(b, `","msg":"published"}`...))
 }
 
-// republish acks a job and publishes another one. The new one comes first: a
-// request that is refused, or ends half way, loses nothing.
+// republish acks a job and publishes another one. It publishes first, so that a request that
+// fails half-way loses nothing.
 func (a *API) republish(c *route.Call) error {
 	id, err := a.publishOne(c)
 	if err != nil {
@@ -48,31 +48,32 @@ func (a *API) publishOne(c *route.Call) (id string, err error) {
 	if err != nil {
 		return "", err
 	}
-	job := r.pushed(queue(c), body, attributes, versioned)
+
+	job := r.newJob(queue(c), body, attributes, versioned)
 	return job.ID, a.store(c, []duly.Job{job})
 }
 
-// badBody is the error of a body that could not be read.
+// badBody converts the error of a body that could not be read.
 func badBody(err error) error {
 	switch {
 	case errors.Is(err, duly.ErrTooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "body too large")
-	case errors.Is(err, duly.ErrInvalid): // too slow, or not whole
+	case errors.Is(err, duly.ErrInvalid): // too slow, or incomplete
 		return badRequest("failed to read body")
 	}
 	return err
 }
 
-// atOnce is how a job of lmstfy's is tried again.
-var atOnce = duly.Fixed(0)
+// noBackoff is the backoff of lmstfy's jobs.
+var noBackoff = duly.Fixed(0)
 
-// pushed is a job of lmstfy's as the contract has it: each lease that runs out is a
-// failed try, and the next one comes at once.
-func (r rules) pushed(q duly.QueueRef, body []byte, attributes map[string]string, versioned bool) duly.Job {
+// newJob returns a job with lmstfy's rules: every lease that runs out is a failed try, and the
+// next try is due at once.
+func (r rules) newJob(q duly.QueueRef, body []byte, attributes map[string]string, versioned bool) duly.Job {
 	return duly.Job{
 		ID: newID(r.delay, versioned), Made: !versioned,
 		Namespace: q.Namespace, Queue: q.Name, Body: body, Headers: attributes,
 		Delay: seconds(r.delay), TTL: lifetime(r.ttl),
-		Tries: int(r.tries), MaxStalls: duly.None, Backoff: atOnce,
+		Tries: int(r.tries), MaxStalls: duly.None, Backoff: noBackoff,
 	}
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Defaults is what a request takes that does not say it; durations in whole
+// Defaults are the values of parameters that a request leaves out. Durations are in whole
 // seconds.
 type Defaults struct {
-	// TTL is that of a job that is published or respawned; 0 is none.
+	// TTL is for jobs that are published or respawned. 0: none.
 	TTL   time.Duration
 	Delay time.Duration
 	Tries int
@@ -21,21 +21,23 @@ type Defaults struct {
 	TTR, Timeout time.Duration
 }
 
-// Usual is what lmstfy itself takes where its configuration says nothing.
-func Usual() Defaults { return Defaults{TTL: 24 * time.Hour, Tries: 1, TTR: 2 * time.Minute} }
+// StandardDefaults returns the values that lmstfy itself uses without a configuration.
+func StandardDefaults() Defaults {
+	return Defaults{TTL: 24 * time.Hour, Tries: 1, TTR: 2 * time.Minute}
+}
 
 func inSeconds(d time.Duration) uint64 { return uint64(d / time.Second) }
 
-// params are a request's query. Of a repeated parameter the first counts;
-// unknown ones are ignored.
+// params are a request's query. The first value of a repeated parameter counts. Unknown
+// parameters are ignored.
 type params struct {
-	plain  string // as it stands in the URL, where nothing in it is escaped
+	plain  string // the query of the URL, if it has no escapes
 	values url.Values
 }
 
 func query(c *route.Call) params { return readParams(c.R.URL.RawQuery) }
 
-// readParams does not make a map of what nearly every request has.
+// readParams parses a query. It makes no map for a query without escapes, which nearly all are.
 func readParams(raw string) params {
 	if strings.ContainsAny(raw, "%+;") {
 		return params{values: (&url.URL{RawQuery: raw}).Query()}
@@ -43,7 +45,7 @@ func readParams(raw string) params {
 	return params{plain: raw}
 }
 
-// find is the first value of a parameter.
+// find returns the first value of a parameter.
 func (p params) find(name string) (value string, given bool) {
 	if values, given := p.values[name]; given {
 		return values[0], true
@@ -58,8 +60,7 @@ func (p params) find(name string) (value string, given bool) {
 	return "", false
 }
 
-// number reads an unsigned number of so many bits. One that is there, but
-// empty, is no number.
+// number reads an unsigned number with a size in bits. An empty value is not a number.
 func (p params) number(name string, bits int, missing uint64) (uint64, error) {
 	value, given := p.find(name)
 	if !given {
@@ -87,7 +88,7 @@ func (p params) signed(name string, missing, least, most int64) (int64, error) {
 
 func seconds[T int64 | uint64](n T) time.Duration { return time.Duration(n) * time.Second }
 
-// lifetime is a ttl in seconds as the contract says it: 0 is none.
+// lifetime converts a ttl in seconds. 0 is none.
 func lifetime[T int64 | uint64](ttl T) time.Duration {
 	if ttl == 0 {
 		return duly.None
@@ -95,8 +96,8 @@ func lifetime[T int64 | uint64](ttl T) time.Duration {
 	return seconds(ttl)
 }
 
-// lease is a ttr in seconds, within the contract's bounds: 0 is over at once,
-// and more than a year is a year.
+// lease converts a ttr in seconds, within the contract's bounds. 0 becomes the shortest lease, and
+// more than a year the longest.
 func lease(ttr uint64) time.Duration {
 	return min(max(seconds(ttr), duly.MinLease), duly.MaxLease)
 }
@@ -116,6 +117,7 @@ func readRules(p params, d Defaults) (r rules, err error) {
 	if r.ttl > 0 && r.ttl < r.delay {
 		return r, badRequest("ttl is shorter than delay")
 	}
+
 	if r.tries, err = p.number("tries", 16, uint64(d.Tries)); err != nil {
 		return r, err
 	}

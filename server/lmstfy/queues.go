@@ -10,111 +10,116 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// known sees to it that a queue which a publish makes keeps its dead letters.
+// queueCache makes sure that a queue which a publish creates keeps its dead letters.
 //
-// A queue that nobody has configured or pushed to is configured before its
-// first job comes, so whoever dies in between leaves an empty queue that is
-// right. That costs two looks, so the queues that were seen are remembered, for
-// a while. What was destroyed meanwhile and made anew by a publish is seen by
-// the next look: it counts fewer pushes than before. This server's own Destroy
-// lets the next publish look, see [API.Watch].
-type known struct {
+// It configures a new queue before the first push, so that a crash in between leaves an empty
+// queue with the right configuration. A check of a queue costs two calls, so the result is
+// cached for a while. If the queue is destroyed and created again meanwhile, the next check
+// notices that it counts fewer pushes than before. A Destroy in this process makes the next
+// publish check, see [API.Watch].
+type queueCache struct {
 	engine duly.Contract
 	clock  clock.Clock
 
-	mu    sync.Mutex
-	seen  map[duly.QueueRef]sight
-	times int // that a queue has gone
+	mu        sync.Mutex
+	checked   map[duly.QueueRef]queueCheck
+	destroyed int // the number of destroyed queues
 }
 
-// sight is what a look has seen.
-type sight struct {
-	until  time.Duration // it holds, on the monotonic clock
-	pushed int64         // into the queue since it was made
-	gone   int           // the last time that it has gone
+// queueCheck is the result of a check.
+type queueCheck struct {
+	until     time.Duration // when it expires, monotonic
+	pushed    int64         // pushes since the queue was created
+	destroyed int           // queueCache.destroyed at the queue's last Destroy
 }
 
 const (
-	knownFor = time.Minute
-	maxKnown = 10_000 // beyond it all are forgotten and looked at anew
+	queueCheckTTL = time.Minute
+	maxQueues     = 10_000 // a full cache is cleared
 )
 
-func newKnown(engine duly.Contract, c clock.Clock) *known {
-	return &known{engine: engine, clock: c, seen: map[duly.QueueRef]sight{}}
+func newQueueCache(engine duly.Contract, c clock.Clock) *queueCache {
+	return &queueCache{engine: engine, clock: c, checked: map[duly.QueueRef]queueCheck{}}
 }
 
-// see is called before a push.
-func (k *known) see(ctx context.Context, ref duly.QueueRef) error {
-	last := k.last(ref)
-	if k.clock.Mono() < last.until {
+// check checks a queue before a push, unless it was checked lately.
+func (q *queueCache) check(ctx context.Context, ref duly.QueueRef) error {
+	last := q.last(ref)
+	if q.clock.Mono() < last.until {
 		return nil
 	}
-	pushed, err := k.look(ctx, ref, last.pushed)
+	pushed, err := q.create(ctx, ref, last.pushed)
 	if err != nil {
 		return err
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now, ok := k.seen[ref]; ok && now == last { // else it has gone since, or another publish has looked
-		k.seen[ref] = sight{k.clock.Mono() + knownFor, pushed, last.gone}
+
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	// The entry differs if the queue was destroyed since, or if another publish checked it.
+	if now, ok := q.checked[ref]; ok && now == last {
+		q.checked[ref] = queueCheck{q.clock.Mono() + queueCheckTTL, pushed, last.destroyed}
 	}
 	return nil
 }
 
-// last is what the last look has seen. From now on it is heard if the queue goes.
-func (k *known) last(ref duly.QueueRef) sight {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	last, ok := k.seen[ref]
+// last returns the last check of a queue. It adds an entry, so that the cache notes a Destroy
+// from now on.
+func (q *queueCache) last(ref duly.QueueRef) queueCheck {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	last, ok := q.checked[ref]
 	if !ok {
-		if len(k.seen) >= maxKnown {
-			clear(k.seen)
+		if len(q.checked) >= maxQueues {
+			clear(q.checked)
 		}
-		k.seen[ref] = last
+		q.checked[ref] = last
 	}
 	return last
 }
 
-// look makes the queue unless it is there: one that is not reads as never
-// pushed to, and with the contract's own configuration. Two servers may do so
-// at once.
-func (k *known) look(ctx context.Context, ref duly.QueueRef, before int64) (pushed int64, err error) {
-	stats, err := k.engine.Stats(ctx, ref)
+// create configures the queue if it is new. A queue that does not exist has no pushes and the
+// default configuration. Two servers may configure it at once.
+func (q *queueCache) create(ctx context.Context, ref duly.QueueRef, before int64) (pushed int64, err error) {
+	stats, err := q.engine.Stats(ctx, ref)
 	if err != nil {
 		return 0, err
 	}
-	config, err := k.engine.Config(ctx, ref)
+	config, err := q.engine.Config(ctx, ref)
 	if err != nil {
 		return 0, err
 	}
+
 	pushed = stats.Counters.Pushed
 	if config == duly.DefaultQueueConfig() && (pushed == 0 || pushed < before) {
-		err = k.engine.Configure(ctx, ref, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
+		err = q.engine.Configure(ctx, ref, duly.QueueConfig{DeadAge: duly.None, DeadCount: duly.None})
 	}
 	return pushed, err
 }
 
-// gone lets the next look take the queue for a new one, also if a publish that
-// is under way makes it before.
-func (k *known) gone(ref duly.QueueRef) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if _, ok := k.seen[ref.Normal()]; ok {
-		k.times++
-		k.seen[ref.Normal()] = sight{pushed: math.MaxInt64, gone: k.times}
+// forget makes the next check treat the queue as new, even if a publish in flight creates it
+// before.
+func (q *queueCache) forget(ref duly.QueueRef) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+
+	if _, ok := q.checked[ref.Normal()]; ok {
+		q.destroyed++
+		q.checked[ref.Normal()] = queueCheck{pushed: math.MaxInt64, destroyed: q.destroyed}
 	}
 }
 
-// Watch is the API's engine for whoever else destroys queues in this process:
-// the API then knows that a queue is to be made anew.
-func (a *API) Watch() duly.Contract { return watched{a.engine, a.known} }
+// Watch returns the API's engine for everything else in this process that destroys queues. The
+// API then notices that a queue has to be configured again.
+func (a *API) Watch() duly.Contract { return forgettingEngine{a.engine, a.queues} }
 
-type watched struct {
+type forgettingEngine struct {
 	duly.Contract
-	known *known
+	queues *queueCache
 }
 
-func (w watched) Destroy(ctx context.Context, ref duly.QueueRef) error {
-	defer w.known.gone(ref) // also after an error: it may have happened
-	return w.Contract.Destroy(ctx, ref)
+// Destroy implements duly.Operator.
+func (e forgettingEngine) Destroy(ctx context.Context, ref duly.QueueRef) error {
+	defer e.queues.forget(ref) // also after an error, which may hide a success
+	return e.Contract.Destroy(ctx, ref)
 }

@@ -9,57 +9,62 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// during is an engine in which something happens while a queue is looked at.
-type during struct {
+// hookEngine is an engine that calls a hook in the middle of a check.
+type hookEngine struct {
 	duly.Contract
-	then func()
+	hook func()
 }
 
-func (d *during) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
-	config, err := d.Contract.Config(ctx, q)
-	if then := d.then; then != nil {
-		d.then = nil
-		then()
+func (e *hookEngine) Config(ctx context.Context, q duly.QueueRef) (duly.QueueConfig, error) {
+	config, err := e.Contract.Config(ctx, q)
+	if hook := e.hook; hook != nil {
+		e.hook = nil
+		hook()
 	}
 	return config, err
 }
 
-// A queue that is destroyed while a publish looks at it is made anew by that
-// publish, and has its dead letters unbounded from the next one on.
-func TestAQueueThatGoesWhileItIsLookedAt(t *testing.T) {
+// A queue that is destroyed while a publish checks it is created again by that publish. Its
+// dead letters have no bound from the next publish on.
+func TestQueueDestroyedDuringCheckKeepsDeadLetters(t *testing.T) {
 	t.Parallel()
-	for what, looks := range map[string]int{"for the first time": 0, "once more": 1} {
-		t.Run(what, func(t *testing.T) {
+	for name, checks := range map[string]int{"first check": 0, "second check": 1} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := clock.NewFake()
-			e := &during{Contract: model.New(model.Config{Clock: c, Manual: true})}
+			e := &hookEngine{Contract: model.New(model.Config{Clock: c, Manual: true})}
 			defer e.Close()
-			k := newKnown(e, c)
+			cache := newQueueCache(e, c)
 			ref := duly.QueueRef{Namespace: "ns", Name: "q"}
-			publish := func() {
+			push := func() {
 				t.Helper()
-				if err := k.see(t.Context(), ref); err != nil {
-					t.Fatal(err)
-				}
 				if _, err := e.Push(t.Context(), []duly.Job{{Namespace: "ns", Queue: "q"}}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if _, err := e.Push(t.Context(), []duly.Job{{Namespace: "ns", Queue: "q"}}); err != nil {
-				t.Fatal(err)
+			publish := func() {
+				t.Helper()
+				if err := cache.check(t.Context(), ref); err != nil {
+					t.Fatal(err)
+				}
+				push()
 			}
-			for range looks {
+
+			push()
+			for range checks {
 				publish()
-				c.Advance(knownFor)
+				c.Advance(queueCheckTTL)
 			}
-			e.then = func() {
-				if err := (watched{e, k}).Destroy(t.Context(), ref); err != nil {
+			e.hook = func() {
+				if err := (forgettingEngine{e, cache}).Destroy(t.Context(), ref); err != nil {
 					t.Error(err)
 				}
 			}
 			publish()
 			publish()
-			if config, err := e.Config(t.Context(), ref); err != nil || config.DeadAge != duly.None || config.DeadCount != duly.None {
+
+			config, err := e.Config(t.Context(), ref)
+			if err != nil || config.DeadAge != duly.None || config.DeadCount != duly.None {
 				t.Errorf("%+v, %v", config, err)
 			}
 		})

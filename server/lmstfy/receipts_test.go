@@ -39,19 +39,19 @@ func TestReceiptIsTakenOnce(t *testing.T) {
 func TestReceiptsAreBounded(t *testing.T) {
 	t.Parallel()
 	var r receipts
-	const last = 5 * mostYoung
+	const last = 5 * maxReceipts
 	for i := range last {
 		r.put(delivery(i))
 	}
-	if n := len(r.young) + len(r.aged); n > 2*mostYoung {
-		t.Errorf("%d receipts are remembered, want at most %d", n, 2*mostYoung)
+	if n := len(r.recent) + len(r.old); n > 2*maxReceipts {
+		t.Errorf("%d receipts are remembered, want at most %d", n, 2*maxReceipts)
 	}
-	for i := last - mostYoung; i < last; i++ {
+	for i := last - maxReceipts; i < last; i++ {
 		if _, ok := r.take(duly.QueueRef{Namespace: "ns", Name: "q"}, fmt.Sprint("job-", i)); !ok {
 			t.Fatalf("the receipt of job %d is forgotten", i)
 		}
 	}
-	if n := len(r.young); n != 0 {
+	if n := len(r.recent); n != 0 {
 		t.Errorf("%d receipts are left after their acks", n)
 	}
 }

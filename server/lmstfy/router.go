@@ -9,12 +9,12 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// router finds routes as lmstfy does, and as net/http's mux does not: the path
-// is decoded before it is matched, nothing is cleaned or redirected, HEAD is
-// not GET, and another method is no route.
-type router struct {
+// pathRouter finds routes as lmstfy does. Unlike net/http's mux it decodes the path before it
+// matches it, and neither cleans it nor redirects. HEAD is not GET, and a path with another
+// method is unknown.
+type pathRouter struct {
 	entries []entry
-	lost    http.Handler
+	unknown http.Handler
 }
 
 type entry struct {
@@ -23,31 +23,36 @@ type entry struct {
 	handle   func(http.ResponseWriter, *http.Request, route.Match)
 }
 
-// mostSegments is more than any route has.
-const mostSegments = 8
+// maxSegments is more than any route has.
+const maxSegments = 8
 
-// newRouter mounts the routes; what is none of them goes to lost.
-func newRouter(h *route.Router, routes []route.Route, answered func(*route.Call, int, time.Duration), lost route.Handler) *router {
-	r := &router{lost: h.Handle(&route.Route{
-		Path: "unknown", Access: auth.Open, Handler: lost, Dialect: &route.Dialect{JSON: jsonType, Fail: fail, Answered: answered, Admit: anybody},
+// newPathRouter mounts the routes. Other requests go to unknown.
+func newPathRouter(
+	rt *route.Router, routes []route.Route, answered func(*route.Call, int, time.Duration), unknown route.Handler,
+) *pathRouter {
+	r := &pathRouter{unknown: rt.Handle(&route.Route{
+		Path: "unknown", Access: auth.Open, Handler: unknown,
+		Dialect: &route.Dialect{JSON: jsonType, Fail: fail, Answered: answered, Admit: admitAll},
 	})}
 	for i := range routes {
-		r.entries = append(r.entries, entry{routes[i].Method, strings.Split(routes[i].Path, "/"), h.HandleMatch(&routes[i])})
+		segments := strings.Split(routes[i].Path, "/")
+		r.entries = append(r.entries, entry{routes[i].Method, segments, rt.HandleMatch(&routes[i])})
 	}
 	return r
 }
 
 // ServeHTTP implements http.Handler.
-func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	var room [mostSegments]string
+func (r *pathRouter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var room [maxSegments]string
 	segments := room[:0]
 	for s := range strings.SplitSeq(req.URL.Path, "/") {
-		if len(segments) == mostSegments {
-			r.lost.ServeHTTP(w, req)
+		if len(segments) == maxSegments {
+			r.unknown.ServeHTTP(w, req)
 			return
 		}
 		segments = append(segments, s)
 	}
+
 	for i := range r.entries {
 		e := &r.entries[i]
 		if e.method != req.Method {
@@ -58,15 +63,16 @@ func (r *router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			return
 		}
 	}
-	r.lost.ServeHTTP(w, req)
+	r.unknown.ServeHTTP(w, req)
 }
 
-// match tells whether the segments are those of the route, and what its
-// wildcards stand for: each takes anything but nothing.
+// match reports whether the segments match the route, and returns the values of its wildcards.
+// A wildcard matches every segment that is not empty.
 func (e *entry) match(segments []string) (m route.Match, ok bool) {
 	if len(segments) != len(e.segments) {
 		return m, false
 	}
+
 	n := 0
 	for i, s := range e.segments {
 		switch {

@@ -10,13 +10,13 @@ import (
 	"github.com/dulymq/duly/server/pools"
 )
 
-// Collectors tell what the API has counted, and the sizes of queues as the
-// survey sees them, under lmstfy's names.
+// Collectors returns the metrics of the API and the sizes of queues in the survey, under lmstfy's
+// names.
 func (a *API) Collectors(survey *own.Survey) []prometheus.Collector {
 	return append(a.metrics.all(), newSizes(survey, a.pools))
 }
 
-// sizes are those of the queues.
+// sizes collects the sizes of the queues.
 type sizes struct {
 	survey             *own.Survey
 	pools              *pools.Pools
@@ -31,7 +31,7 @@ func newSizes(survey *own.Survey, in *pools.Pools) *sizes {
 		survey: survey, pools: in,
 		ready: desc("redis_queue_sizes", "Jobs that can be consumed now.", "namespace", "queue"),
 		dead:  desc("redis_deadletter_sizes", "Dead jobs.", "namespace", "queue"),
-		timer: desc("redis_timer_sizes", "Jobs that are delayed or being worked on."),
+		timer: desc("redis_timer_sizes", "Jobs that are delayed or leased."),
 	}
 }
 
@@ -44,17 +44,22 @@ func (s *sizes) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (s *sizes) Collect(ch chan<- prometheus.Metric) {
-	sight, timer := s.survey.Snapshot(context.Background()), map[string]int64{}
+	survey, timer := s.survey.Snapshot(context.Background()), map[string]int64{}
 	for _, pool := range s.pools.Names() {
 		timer[pool] = 0
 	}
-	for _, q := range sight.Queues {
+	for _, q := range survey.Queues {
 		pool := s.pools.Label(q.Queue.Namespace)
 		timer[pool] += q.Stats.Sizes.Delayed + q.Stats.Sizes.Leased
-		ch <- prometheus.MustNewConstMetric(s.ready, prometheus.GaugeValue, float64(q.Stats.Sizes.Ready), pool, q.Queue.Namespace, q.Queue.Name)
-		ch <- prometheus.MustNewConstMetric(s.dead, prometheus.GaugeValue, float64(q.Stats.Sizes.Dead), pool, q.Queue.Namespace, q.Queue.Name)
+		gauge := func(desc *prometheus.Desc, n int64) {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(n),
+				pool, q.Queue.Namespace, q.Queue.Name)
+		}
+		gauge(s.ready, q.Stats.Sizes.Ready)
+		gauge(s.dead, q.Stats.Sizes.Dead)
 	}
-	if !sight.Complete { // else it would be a part of it
+
+	if !survey.Complete { // the sums would be too small
 		return
 	}
 	for pool, n := range timer {
@@ -62,9 +67,11 @@ func (s *sizes) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// eachQueue walks over all queues of all namespaces.
-func eachQueue(ctx context.Context, registry duly.Registry, engine duly.Inspector, f func(q duly.QueueRef) error) error {
-	return each(ctx, func(p duly.PageParams) (string, error) {
+// eachQueue calls f for all queues of all namespaces.
+func eachQueue(
+	ctx context.Context, registry duly.Registry, engine duly.Inspector, f func(q duly.QueueRef) error,
+) error {
+	return eachPage(ctx, func(p duly.PageParams) (string, error) {
 		namespaces, err := registry.Namespaces(ctx, p)
 		for _, namespace := range namespaces.Names {
 			if err == nil {
@@ -76,7 +83,7 @@ func eachQueue(ctx context.Context, registry duly.Registry, engine duly.Inspecto
 }
 
 func eachQueueOf(ctx context.Context, engine duly.Inspector, namespace string, f func(q duly.QueueRef) error) error {
-	return each(ctx, func(p duly.PageParams) (string, error) {
+	return eachPage(ctx, func(p duly.PageParams) (string, error) {
 		queues, err := engine.Queues(ctx, namespace, p)
 		for _, name := range queues.Names {
 			if err == nil {

@@ -10,29 +10,28 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// How often a push is sent whose outcome is not known, and the pause before it
-// is sent again, which doubles.
+// A push with an unknown result is sent again, after a pause that doubles.
 const (
-	pushes    = 3
+	maxPushes = 3
 	pushPause = 100 * time.Millisecond
 )
 
-// undoTime bounds how long what was stored of a request that failed is taken
-// back.
-const undoTime = 10 * time.Second
+// undoTimeout bounds the deletion of the jobs of a failed request.
+const undoTimeout = 10 * time.Second
 
-// store pushes jobs of one queue, which have passed every check: all of them,
-// or as far as the store allows it none.
+// store pushes jobs of one queue, which have passed every check. It stores all of them, or none
+// as far as the engine permits.
 func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	ref := duly.QueueRef{Namespace: jobs[0].Namespace, Name: jobs[0].Queue}
-	if err := a.known.see(c.Context(), ref); err != nil {
+	if err := a.queues.check(c.Context(), ref); err != nil {
 		return err
 	}
+
 	for rest := jobs; len(rest) > 0; {
-		n := fitting(rest)
+		n := batchSize(rest)
 		if err := a.push(c.Context(), rest[:n]); err != nil {
 			if len(jobs) > 1 && err != errCollision {
-				a.takeBack(c, jobs)
+				a.deleteAll(c, jobs)
 			}
 			return err
 		}
@@ -42,8 +41,8 @@ func (a *API) store(c *route.Call, jobs []duly.Job) error {
 	return nil
 }
 
-// fitting is how many of the jobs fit into one push.
-func fitting(jobs []duly.Job) int {
+// batchSize returns how many of the jobs fit into one push.
+func batchSize(jobs []duly.Job) int {
 	size := 0
 	for i := range jobs {
 		size += len(jobs[i].Body)
@@ -54,16 +53,15 @@ func fitting(jobs []duly.Job) int {
 	return len(jobs)
 }
 
-// errCollision is a new ID that another job has, which is not to be touched.
+// errCollision is the error of a new ID that another job has. That job must stay.
 var errCollision error = duly.Errorf(duly.CodeInternal, "a job with this new ID exists already")
 
-// push pushes jobs, and those of which it is not known whether they are stored
-// once more with the same IDs.
+// push pushes jobs. It pushes jobs with an unknown result again, with the same IDs.
 func (a *API) push(ctx context.Context, jobs []duly.Job) error {
 	pause := pushPause
 	for try := 1; ; try++ {
 		failed, err := a.pushOnce(ctx, jobs, try > 1)
-		if err == nil || try == pushes || !errors.Is(err, duly.ErrUnavailable) && !errors.Is(err, duly.ErrNotDurable) {
+		if err == nil || try == maxPushes || !mayBeStored(err) {
 			return err
 		}
 		if clock.Sleep(ctx, a.clock, pause) != nil {
@@ -74,13 +72,19 @@ func (a *API) push(ctx context.Context, jobs []duly.Job) error {
 	}
 }
 
-// pushOnce tells which jobs are to be pushed again, and an error if there are
-// any; one that a repeat does not mend goes before the others.
+// mayBeStored reports whether a job with this error may be stored.
+func mayBeStored(err error) bool {
+	return errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrNotDurable)
+}
+
+// pushOnce pushes jobs once. It returns the failed ones with an error, preferably one that a
+// retry does not fix.
 func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed []duly.Job, err error) {
 	results, err := a.engine.Push(ctx, jobs)
 	if err != nil {
-		return unmade(jobs), err
+		return repeated(jobs), err
 	}
+
 	for i, r := range results {
 		if r.Outcome == duly.Exists && !again {
 			r.Err = errCollision
@@ -89,26 +93,26 @@ func (a *API) pushOnce(ctx context.Context, jobs []duly.Job, again bool) (failed
 			continue
 		}
 		failed = append(failed, jobs[i])
-		if err == nil || errors.Is(err, duly.ErrUnavailable) || errors.Is(err, duly.ErrNotDurable) {
+		if err == nil || mayBeStored(err) {
 			err = r.Err
 		}
 	}
-	return unmade(failed), err
+	return repeated(failed), err
 }
 
-// unmade says of jobs that this is not their first try any more.
-func unmade(jobs []duly.Job) []duly.Job {
+// repeated marks jobs as repeated: this is not their first push.
+func repeated(jobs []duly.Job) []duly.Job {
 	for i := range jobs {
 		jobs[i].Made = false
 	}
 	return jobs
 }
 
-// takeBack deletes what was stored of a request that failed, whose IDs nobody
-// will know.
-func (a *API) takeBack(c *route.Call, jobs []duly.Job) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), undoTime)
+// deleteAll deletes the stored jobs of a failed request, because no caller knows their IDs.
+func (a *API) deleteAll(c *route.Call, jobs []duly.Job) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Context()), undoTimeout)
 	defer cancel()
+
 	for i := range jobs {
 		_, err := a.remove(ctx, duly.QueueRef{Namespace: jobs[i].Namespace, Name: jobs[i].Queue}, jobs[i].ID)
 		if err != nil {
@@ -118,10 +122,10 @@ func (a *API) takeBack(c *route.Call, jobs []duly.Job) {
 	}
 }
 
-// remove deletes a job in whatever state it is, if it is there at all.
+// remove deletes a job in any state, and reports whether it existed.
 func (a *API) remove(ctx context.Context, q duly.QueueRef, id string) (found bool, err error) {
 	err = a.engine.Delete(ctx, q, id)
-	if absent(err) {
+	if isAbsent(err) {
 		return false, nil
 	}
 	return err == nil, err

@@ -18,8 +18,7 @@ var (
 	errNoRight      = refuse(http.StatusForbidden, "the token does not have the right to do this")
 )
 
-// splitToken takes a token's text apart at its first colon; inPool is "" where
-// there is none.
+// splitToken splits the text of a token at its first colon. inPool is "" without a colon.
 func splitToken(text string) (inPool, token string) {
 	before, after, found := strings.Cut(text, ":")
 	switch {
@@ -31,14 +30,17 @@ func splitToken(text string) (inPool, token string) {
 	return before, after
 }
 
-// admit judges a request before its body is read: names, pool, token.
-func (a *API) admit(c *route.Call, names func(namespace, queue string) error, need auth.Access) (*auth.Grant, error) {
+// admit checks the names, the pool and the token of a request before its body is read.
+func (a *API) admit(
+	c *route.Call, names func(namespace, queue string) error, access auth.Access,
+) (*auth.Grant, error) {
 	if err := names(c.Namespace, c.PathValue("queue")); err != nil {
 		return nil, err
 	}
 	if len(c.R.RequestURI) > route.MaxURL {
 		return nil, errTooLongURL
 	}
+
 	text := c.R.Header.Get("X-Token")
 	if text == "" {
 		text = c.R.URL.Query().Get("token")
@@ -47,28 +49,28 @@ func (a *API) admit(c *route.Call, names func(namespace, queue string) error, ne
 	switch {
 	case inPool != "" && !a.pools.Has(inPool):
 		return nil, errNoPool
-	case need == auth.Open:
+	case access == auth.Open:
 		return nil, nil
 	case token == "":
 		return nil, errNoToken
 	}
-	p, err := a.pass(c, token)
+
+	grant, err := a.grant(c, token)
 	switch {
 	case errors.Is(err, duly.ErrUnauthorized):
 		return nil, errInvalidToken
 	case err != nil:
 		return nil, err
-	case p.Token.Namespace != c.Namespace && p.Token.Namespace != duly.AllNamespaces:
+	case grant.Token.Namespace != c.Namespace && grant.Token.Namespace != duly.AllNamespaces:
 		return nil, errInvalidToken
-	case !need.Allows(&p.Token, c.Namespace):
-		return p, errNoRight
+	case !access.Allows(&grant.Token, c.Namespace):
+		return grant, errNoRight
 	}
-	return p, a.checkPool(c, inPool)
+	return grant, a.checkPool(c, inPool)
 }
 
-// checkPool judges a pool that a token names: its namespace is there, or has
-// been, for a namespace that was moved keeps its tokens. Without one the token is
-// for wherever its namespace is.
+// checkPool returns an error unless the namespace is, or was, in the pool that its token names.
+// A namespace keeps its tokens when it moves. A token without a pool fits every pool.
 func (a *API) checkPool(c *route.Call, inPool string) error {
 	if inPool == "" {
 		return nil
@@ -80,22 +82,21 @@ func (a *API) checkPool(c *route.Call, inPool string) error {
 	return err
 }
 
-// pass returns the pass of a token. A remembered token of duly's costs one hash.
-// Any other text was chosen by a person, so failed guesses are counted, with the
-// namespace as the account.
-func (a *API) pass(c *route.Call, token string) (*auth.Grant, error) {
+// grant returns the grant of a token. A cached token of duly costs one hash. A person has chosen
+// any other text, so the guard counts failed guesses, with the namespace as the account.
+func (a *API) grant(c *route.Call, token string) (*auth.Grant, error) {
 	hash, ok := auth.Hash(token)
 	if !ok {
 		return a.guard.AdmitChosen(c.Context(), c.Remote(), "namespace "+c.Namespace, GivenHash(c.Namespace, token))
 	}
-	if p := a.guard.Cached(hash); p != nil {
-		return p, nil
+	if grant := a.guard.Cached(hash); grant != nil {
+		return grant, nil
 	}
 	return a.guard.Admit(c.Context(), hash, GivenHash(c.Namespace, token))
 }
 
-// hashes returns those under which a namespace's token may be stored: as one of
-// duly's, or as one whose text lmstfy's admin API was given.
+// hashes returns the hashes under which a token of a namespace may be stored: as a token of
+// duly, or as a text that was given to lmstfy's admin API.
 func hashes(namespace, token string) [][32]byte {
 	given := GivenHash(namespace, token)
 	if hash, ok := auth.Hash(token); ok {
@@ -104,10 +105,10 @@ func hashes(namespace, token string) [][32]byte {
 	return [][32]byte{given}
 }
 
-// GivenHash is what is stored of a token whose text was given. Several
-// namespaces may have the same text; no other token has that hash.
+// GivenHash returns the hash of a token whose text was given. Several namespaces may have the
+// same text. No other token has that hash.
 func GivenHash(namespace, token string) [32]byte {
 	return sha256.Sum256([]byte("lmstfy\x00" + namespace + "\x00" + token))
 }
 
-func anybody(*route.Call) (*auth.Grant, error) { return nil, nil }
+func admitAll(*route.Call) (*auth.Grant, error) { return nil, nil }

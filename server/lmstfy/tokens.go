@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// leastToken is how long the text of a token must be that is given, in bytes.
-const leastToken = 20
+// minToken is the shortest text of a token that a caller may give, in bytes.
+const minToken = 20
 
 type tokenForm struct {
 	Token string `json:"token"`
@@ -23,21 +23,21 @@ type tokenForm struct {
 
 var errNotAPool = badRequest("the pool was not exists")
 
-// createToken makes a token for a namespace, with a text that is given or one
-// of duly's.
+// createToken creates a token for a namespace, with a text of the caller or one of duly.
 func (a *Admin) createToken(c *route.Call) error {
 	form, err := readForm(c)
 	if err != nil {
 		return err
 	}
-	t, text, wanted, err := a.newToken(c, form)
+	t, text, inPool, err := a.readToken(c, form)
 	if err != nil {
 		return err
 	}
-	where, err := a.place(c, t.Namespace, wanted)
+	pool, err := a.assign(c, t.Namespace, inPool)
 	if err != nil {
 		return err
 	}
+
 	if text == "" {
 		text, t, err = a.Guard.Create(c.Context(), t)
 	} else {
@@ -50,72 +50,79 @@ func (a *Admin) createToken(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	c.Log().Info("token created", "created", auth.Name(t.Hash), "namespace", t.Namespace, "rights", t.Rights.Names(), "by", who(c))
-	if where != duly.DefaultPool {
-		text = where + ":" + text
+
+	c.Log().Info("token created", "created", auth.Name(t.Hash), "namespace", t.Namespace,
+		"rights", t.Rights.Names(), "by", callerName(c))
+	if pool != duly.DefaultPool {
+		text = pool + ":" + text
 	}
 	return c.Reply(http.StatusCreated, indented(tokenForm{text}))
 }
 
-// place sees to it that a namespace is in the pool that is asked for, "" for
-// wherever it is, and tells where that is.
-func (a *Admin) place(c *route.Call, namespace, wanted string) (pool string, err error) {
-	if wanted != "" {
-		err = a.Pools.Assign(c.Context(), namespace, wanted)
+// assign assigns a namespace to a pool and returns its pool. If inPool is "", the namespace stays
+// where it is.
+func (a *Admin) assign(c *route.Call, namespace, inPool string) (pool string, err error) {
+	if inPool != "" {
+		err = a.Pools.Assign(c.Context(), namespace, inPool)
 		if errors.Is(err, duly.ErrConflict) {
 			return "", badRequest(messageOf(err))
 		}
-		return wanted, err
+		return inPool, err
 	}
 	where, err := a.Pools.Where(c.Context(), namespace)
 	return where.Pool, err
 }
 
-// who made a change, for the log.
-func who(c *route.Call) string {
+// callerName returns the name of the caller for the log.
+func callerName(c *route.Call) string {
 	if name := c.Caller(); name != "" {
 		return name
 	}
-	return "somebody on this machine"
+	return "a caller on this machine"
 }
 
-// newToken reads what is asked for, in lmstfy's order; text and the wanted pool
-// are "" where none is given.
-func (a *Admin) newToken(c *route.Call, form url.Values) (t duly.Token, text, wanted string, err error) {
-	t = duly.Token{Namespace: c.Namespace, Rights: duly.RightProduce | duly.RightConsume, Description: form.Get("description")}
+// readToken reads the token of a request, with the checks in lmstfy's order. text and inPool are
+// "" if they are not given.
+func (a *Admin) readToken(c *route.Call, form url.Values) (t duly.Token, text, inPool string, err error) {
+	t = duly.Token{
+		Namespace: c.Namespace, Rights: duly.RightProduce | duly.RightConsume, Description: form.Get("description"),
+	}
 	text = form.Get("token")
-	wanted = c.R.URL.Query().Get("pool")
+	inPool = c.R.URL.Query().Get("pool")
+
 	switch {
 	case t.Description == "":
 		return t, "", "", badRequest("invalid description")
-	case text != "" && len(text) < leastToken:
+	case text != "" && len(text) < minToken:
 		return t, "", "", badRequest("the user token was too short")
 	case len(t.Namespace) > duly.MaxName:
 		return t, "", "", badRequest("the namespace name was too long")
-	case !nameForm(t.Namespace):
+	case !isName(t.Namespace):
 		return t, "", "", errNamespace
 	}
 	if strings.Count(text, ":") == 1 {
-		wanted, text = splitToken(text)
+		inPool, text = splitToken(text)
 	}
-	if wanted != "" && !a.Pools.Has(wanted) {
+	if inPool != "" && !a.Pools.Has(inPool) {
 		return t, "", "", errNotAPool
 	}
 	if err := t.Validate(); err != nil {
 		return t, "", "", badRequest("invalid description")
 	}
-	return t, text, wanted, nil
+	return t, text, inPool, nil
 }
 
-// readForm reads a form in the body, in either of a form's two ways, and the
-// query; what is in the body goes first.
+// readForm reads a form from the body, in either of the two encodings, and the query. The body
+// goes first.
 func readForm(c *route.Call) (url.Values, error) {
 	body, err := c.BodyBytes()
 	if err != nil {
 		return nil, badBody(err)
 	}
-	r := &http.Request{Method: http.MethodPost, URL: c.R.URL, Header: c.R.Header, Body: io.NopCloser(bytes.NewReader(body))}
-	_ = r.ParseMultipartForm(smallBody) // what can't be read is not there
+	r := &http.Request{
+		Method: http.MethodPost, URL: c.R.URL, Header: c.R.Header, Body: io.NopCloser(bytes.NewReader(body)),
+	}
+	_ = r.ParseMultipartForm(smallBody) // an unreadable part counts as absent
 	return r.Form, nil
 }
 
@@ -123,17 +130,17 @@ type tokensForm struct {
 	Tokens map[string]string `json:"tokens"`
 }
 
-// listTokens lists the tokens of a namespace, by their IDs: their texts are not
-// known any more.
+// listTokens lists the IDs of the tokens of a namespace. Their texts are not stored.
 func (a *Admin) listTokens(c *route.Call) error {
 	prefix := c.R.URL.Query().Get("pool")
 	if prefix != "" && !a.Pools.Has(prefix) {
 		return errNotAPool
 	}
+
 	list := tokensForm{map[string]string{}}
 	if prefix != "" {
 		where, err := a.Pools.Where(c.Context(), c.Namespace)
-		if err != nil && !absent(err) {
+		if err != nil && !isAbsent(err) {
 			return err
 		}
 		if !where.Knows(prefix) {
@@ -141,20 +148,23 @@ func (a *Admin) listTokens(c *route.Call) error {
 		}
 		prefix += ":"
 	}
-	err := a.eachToken(c, c.Namespace, func(t *duly.Token) { list.Tokens[prefix+wire.TokenID(t.Hash)] = t.Description })
+
+	err := a.eachToken(c, c.Namespace, func(t *duly.Token) {
+		list.Tokens[prefix+wire.TokenID(t.Hash)] = t.Description
+	})
 	if err != nil {
 		return err
 	}
 	return c.Reply(http.StatusOK, indented(list))
 }
 
-// eachToken walks over the tokens of a namespace, "" for every one. What is no
-// namespace has none; those for all namespaces are not lmstfy's.
+// eachToken calls f for the tokens of a namespace, of every namespace for "". An invalid name has
+// no tokens. lmstfy has no tokens for all namespaces.
 func (a *Admin) eachToken(c *route.Call, namespace string, f func(t *duly.Token)) error {
 	if namespace == duly.AllNamespaces || duly.ValidateNamespace(namespace) != nil {
 		return nil
 	}
-	return each(c.Context(), func(p duly.PageParams) (string, error) {
+	return eachPage(c.Context(), func(p duly.PageParams) (string, error) {
 		page, err := a.Registry.Tokens(c.Context(), namespace, p)
 		for i := range page.Tokens {
 			if shows(c, &page.Tokens[i]) {
@@ -165,16 +175,17 @@ func (a *Admin) eachToken(c *route.Call, namespace string, f func(t *duly.Token)
 	})
 }
 
-// errNoSuchToken is for what needs a token that is there.
+// errNoSuchToken is the error of a route that needs an existing token.
 var errNoSuchToken = refuse(http.StatusNotFound, "token not found")
 
-// token is the one that a path names by its text or its ID, if it belongs to
-// the namespace; errNoSuchToken.
+// token returns the token that the path names by its text or its ID. It returns errNoSuchToken if
+// the token does not belong to the namespace.
 func (a *Admin) token(c *route.Call) (duly.Token, error) {
 	in, text := splitToken(c.PathValue("token"))
 	if in != "" && !a.Pools.Has(in) {
 		return duly.Token{}, errNotAPool
 	}
+
 	candidates := hashes(c.Namespace, text)
 	if id, err := wire.ParseTokenID(text); err == nil {
 		candidates = append(candidates, id)
@@ -191,8 +202,7 @@ func (a *Admin) token(c *route.Call) (duly.Token, error) {
 	return duly.Token{}, errNoSuchToken
 }
 
-// deleteToken revokes a token, on all servers, and is content if it is not
-// there.
+// deleteToken revokes a token on all servers. It is no error if the token does not exist.
 func (a *Admin) deleteToken(c *route.Call) error {
 	t, err := a.token(c)
 	if err == nil {
@@ -202,7 +212,7 @@ func (a *Admin) deleteToken(c *route.Call) error {
 		return err
 	}
 	if err == nil {
-		c.Log().Info("token revoked", "revoked", auth.Name(t.Hash), "by", who(c))
+		c.Log().Info("token revoked", "revoked", auth.Name(t.Hash), "by", callerName(c))
 	}
 	return c.Empty()
 }

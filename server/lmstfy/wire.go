@@ -10,12 +10,11 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Answers are written as lmstfy writes them: keys in alphabetical order, and
-// markup escaped.
+// Answers have the form of lmstfy's: keys in alphabetical order, and escaped markup.
 
 var jsonType = []string{"application/json; charset=utf-8"}
 
-// reply answers a value as JSON. Its type has its fields in alphabetical order.
+// reply answers with a value as JSON. The fields of its type are in alphabetical order.
 func reply(c *route.Call, status int, v any) error {
 	return c.Reply(status, toJSON(v))
 }
@@ -28,8 +27,7 @@ func toJSON(v any) []byte {
 	return b
 }
 
-// job is one as a consume or a peek tells it. Its names and IDs are the
-// contract's and need no escapes.
+// job is a job in the answer to a consume or a peek. Its names and IDs need no escapes.
 type job struct {
 	attributes  map[string]string
 	data        []byte
@@ -42,7 +40,7 @@ type job struct {
 	ttl         uint32
 }
 
-// size is about how long the job's JSON is.
+// size estimates the size of the job's JSON.
 func (j *job) size() int {
 	n := 256 + base64.StdEncoding.EncodedLen(len(j.data)) + len(j.id) + len(j.namespace) + len(j.queue)
 	for name, value := range j.attributes {
@@ -51,8 +49,8 @@ func (j *job) size() int {
 	return n
 }
 
-// appendTo does not go through encoding/json, which would have the whole text
-// twice. No attributes are null, no data is "".
+// appendTo appends the job's JSON. It does not use encoding/json, which would hold the whole text
+// twice. Without attributes the field is null, without data "".
 func (j *job) appendTo(b []byte) []byte {
 	b = append(b, `{"attributes":`...)
 	if len(j.attributes) == 0 {
@@ -63,6 +61,7 @@ func (j *job) appendTo(b []byte) []byte {
 	b = append(b, `,"data":"`...)
 	b = base64.StdEncoding.AppendEncode(b, j.data)
 	b = append(b, `","elapsed_ms":`...)
+
 	b = strconv.AppendInt(b, j.elapsedMS, 10)
 	b = append(append(append(b, `,"job_id":"`...), j.id...), '"')
 	if j.msg != "" {
@@ -99,17 +98,17 @@ type failure struct {
 	Error string `json:"error"`
 }
 
-// message is the body of an answer that lmstfy does not call an error.
+// message is the body of an answer that is not an error for lmstfy.
 type message struct {
 	Msg string `json:"msg"`
 }
 
-// brokenLimit is the body where a call could not be counted.
+// brokenLimit is the body of the error that a call could not be counted.
 type brokenLimit struct {
 	Err string `json:"err"`
 }
 
-// nothing answers that there is no job.
+// nothing answers that no job is available.
 func nothing(c *route.Call) error {
 	return reply(c, http.StatusNotFound, message{"no job available"})
 }
