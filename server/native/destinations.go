@@ -7,20 +7,15 @@ import (
 	"github.com/dulymq/duly/internal/wire"
 )
 
-// checkJobs puts an error to each job with a destination that may not be called.
+// checkJobs sets the error of each job with a destination that may not be called.
 func (a *API) checkJobs(jobs *wire.Items[duly.Job]) {
 	for i := range jobs.Values {
-		if jobs.Errs != nil && jobs.Errs[i] != nil {
+		if jobs.Err(i) != nil {
 			continue
 		}
-		err := a.checkJob(&jobs.Values[i])
-		if err == nil {
-			continue
+		if err := a.checkJob(&jobs.Values[i]); err != nil {
+			jobs.Fail(i, err)
 		}
-		if jobs.Errs == nil {
-			jobs.Errs = make([]error, len(jobs.Values))
-		}
-		jobs.Errs[i] = err
 	}
 }
 
@@ -28,10 +23,11 @@ func (a *API) checkJob(j *duly.Job) error {
 	return a.checkDestinations("callback", j.Callback, j.OnDone, j.OnDead)
 }
 
-// checkDestinations checks where jobs and their notices go. first is the field of the
-// first of them.
+// checkDestinations checks the destinations of jobs and of their notices. first is the field of
+// the first one.
 func (a *API) checkDestinations(first string, destinations ...string) error {
-	if a.cfg.CheckDestination == nil || !slices.ContainsFunc(destinations, func(d string) bool { return d != "" }) {
+	given := slices.ContainsFunc(destinations, func(d string) bool { return d != "" })
+	if a.cfg.CheckDestination == nil || !given {
 		return nil
 	}
 	for i, field := range []string{first, "on_done", "on_dead"} {

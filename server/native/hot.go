@@ -12,27 +12,27 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// Config says what an API serves.
+// Config configures an API.
 type Config struct {
-	// Engine, Poll and Clock must be set. Poll takes jobs from the engine.
+	// Engine, Poll and Clock must be set. Poll reserves jobs of the engine.
 	Engine duly.Contract
 	Poll   *poll.Poll
 	Clock  clock.Clock
-	// Surveyor surveys the engine; Removed has the feeds of its removed jobs.
+	// Surveyor surveys the engine. Removed has the feeds of its removed jobs.
 	Surveyor duly.Surveyor
 	Removed  *cancelfeed.Feeds
-	// Topics are the engine's. Nil: it has none.
+	// Topics are the topics of the engine. Nil: it has none.
 	Topics duly.Topics
 	// Stepper makes the steps of a trim. Nil: trim is unsupported.
 	Stepper Stepper
 	// Polling, if set, is called with 1 when a request begins to wait for a message,
 	// and with -1 when it ends.
 	Polling func(n int)
-	// Push is HTTP push; its zero value is none.
+	// Push is HTTP push. The zero value is a server without it.
 	Push Push
-	// CheckDestination, if set, reports a URL of a job or a queue that may not be called.
+	// CheckDestination, if set, returns an error for a URL that may not be called.
 	CheckDestination func(field, destination string) error
-	// Targeted, if set, is called when the target of a group was configured.
+	// Targeted, if set, is called after the configuration of a group's target.
 	Targeted func()
 }
 
@@ -74,8 +74,9 @@ func (a *API) push(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	a.checkJobs(&jobs)
-	results, err := goodOnes(&jobs, func(good []duly.Job) ([]duly.PushResult, error) {
+	results, err := callWithGood(&jobs, func(good []duly.Job) ([]duly.PushResult, error) {
 		return a.engine.Push(c.Context(), good)
 	}, func(err error) duly.PushResult { return duly.PushResult{Err: err} })
 	if err != nil {
@@ -84,8 +85,8 @@ func (a *API) push(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.PushedForm.Append(c.Out(), results))
 }
 
-// pushOne pushes a single job. An error of the job is the error of the request,
-// so the caller only needs the status.
+// pushOne pushes a single job. An error of the job is the error of the request, so that the
+// caller needs only the status.
 func (a *API) pushOne(c *route.Call) error {
 	text, err := c.Body()
 	if err != nil {
@@ -115,7 +116,7 @@ func (a *API) settle(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	errs, err := goodOnes(&outcomes, func(good []duly.Outcome) ([]error, error) {
+	errs, err := callWithGood(&outcomes, func(good []duly.Outcome) ([]error, error) {
 		return a.engine.Settle(c.Context(), c.Namespace, good)
 	}, func(err error) error { return err })
 	if err != nil {
@@ -124,24 +125,26 @@ func (a *API) settle(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.ResultsForm.Append(c.Out(), errs))
 }
 
-// goodOnes calls an engine with the items that could be read, and puts its
-// results at their places among the errors of the others.
-func goodOnes[T, R any](items *wire.Items[T], call func([]T) ([]R, error), failed func(error) R) ([]R, error) {
+// callWithGood calls an engine with the items without an error. It returns one result per item:
+// the engine's, or the error of the item.
+func callWithGood[T, R any](items *wire.Items[T], call func([]T) ([]R, error), failed func(error) R) ([]R, error) {
 	good := items.Good()
 	if good == nil {
 		return call(items.Values)
 	}
+
 	values := make([]T, len(good))
 	for k, i := range good {
 		values[k] = items.Values[i]
 	}
-	var some []R
+	var called []R
 	if len(values) > 0 {
 		var err error
-		if some, err = call(values); err != nil {
+		if called, err = call(values); err != nil {
 			return nil, err
 		}
 	}
+
 	results := make([]R, len(items.Values))
 	for i, err := range items.Errs {
 		if err != nil {
@@ -149,7 +152,7 @@ func goodOnes[T, R any](items *wire.Items[T], call func([]T) ([]R, error), faile
 		}
 	}
 	for k, i := range good {
-		results[i] = some[k]
+		results[i] = called[k]
 	}
 	return results, nil
 }
@@ -178,19 +181,21 @@ func (a *API) wait(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	ready, err := a.poll.Wait(c, p)
 	if err != nil {
 		return err
 	}
 	err = c.ReplyNow(http.StatusOK, wire.ReadyForm.Append(c.Out(), ready))
+	// The caller does not know that a job is ready, so another one has to reserve it.
 	if ready && err != nil {
 		a.poll.Pass(c, p)
 	}
 	return err
 }
 
-// canceled answers with the jobs that were removed after a cursor. An answer that is
-// lost loses nothing: the caller repeats the request.
+// canceled answers with the jobs that were removed after a cursor. A caller whose answer is lost
+// repeats the request.
 func (a *API) canceled(c *route.Call) error {
 	ask, err := route.Read(c, wire.CanceledAskForm.ReadRequest)
 	if err != nil {
@@ -211,6 +216,7 @@ func (a *API) canceled(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	size := wire.SizeOfCanceled(answer)
 	if err := c.ReserveMemory(int64(size)); err != nil {
 		return err
@@ -227,6 +233,7 @@ func (a *API) reserve(c *route.Call) error {
 	if err != nil {
 		return err
 	}
+
 	wait := duly.WaitParams{Namespace: c.Namespace, Queues: q.Queues, Timeout: q.Wait}
 	if err := wait.Validate(); err != nil {
 		return err
@@ -238,6 +245,7 @@ func (a *API) reserve(c *route.Call) error {
 	if len(deliveries) == 0 {
 		return c.Reply(http.StatusOK, wire.DeliveriesForm.Append(c.Out(), nil))
 	}
+
 	return a.poll.Deliver(c, deliveries, wire.SizeOfDeliveries(deliveries), func(out []byte) []byte {
 		return wire.DeliveriesForm.Append(out, deliveries)
 	})

@@ -17,16 +17,18 @@ func (a *API) jobs(c *route.Call) error {
 	if p.State, err = duly.ParseState(c.Query("state")); err != nil {
 		return err
 	}
-	if p.Bodies, err = yes(c, "bodies"); err != nil {
+	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
 		return err
 	}
-	if err := c.ReserveMemory(a.page(p)); err != nil {
+
+	if err := c.ReserveMemory(a.pageSize(p)); err != nil {
 		return err
 	}
 	list, err := a.engine.List(c.Context(), queue(c), p)
 	if err != nil {
 		return err
 	}
+
 	bodies := 0
 	for i := range list.Jobs {
 		bodies += len(list.Jobs[i].Body) + len(list.Jobs[i].Result)
@@ -38,8 +40,8 @@ func (a *API) jobs(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendJobs(c.Room(size), list, p.Bodies))
 }
 
-// page is the most that a list brings; without bodies, what is likely.
-func (a *API) page(p duly.ListParams) int64 {
+// pageSize returns the maximum size of a list, and a likely size for one without bodies.
+func (a *API) pageSize(p duly.ListParams) int64 {
 	n := p.Limit
 	if n == 0 {
 		n = duly.DefaultPage
@@ -51,21 +53,23 @@ func (a *API) page(p duly.ListParams) int64 {
 }
 
 func (a *API) peek(c *route.Call) error {
-	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Peek(c.Context(), queue(c)) })
+	return a.replyJob(c, func() (duly.JobInfo, error) { return a.engine.Peek(c.Context(), queue(c)) })
 }
 
 // delivered answers with the job of a receipt.
 func (a *API) delivered(c *route.Call) error {
 	receipt := duly.Receipt(c.PathValue("receipt"))
-	return a.one(c, func() (duly.JobInfo, error) { return a.engine.GetByReceipt(c.Context(), c.Namespace, receipt) })
+	return a.replyJob(c, func() (duly.JobInfo, error) {
+		return a.engine.GetByReceipt(c.Context(), c.Namespace, receipt)
+	})
 }
 
 func (a *API) job(c *route.Call) error {
-	return a.one(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
+	return a.replyJob(c, func() (duly.JobInfo, error) { return a.engine.Get(c.Context(), queue(c), c.PathValue("id")) })
 }
 
-// one answers a job with its body.
-func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
+// replyJob answers with a job and its body.
+func (a *API) replyJob(c *route.Call, find func() (duly.JobInfo, error)) error {
 	if err := c.ReserveMemory(a.poll.Bodies(1)); err != nil {
 		return err
 	}
@@ -73,6 +77,7 @@ func (a *API) one(c *route.Call, find func() (duly.JobInfo, error)) error {
 	if err != nil {
 		return err
 	}
+
 	size := wire.SizeOfJob(&j)
 	if err := c.ReserveMemory(int64(len(j.Body) + len(j.Result) + size)); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/dulymq/duly/server/route"
 )
 
-// queue is the one that the path names. Its name is judged by the engine.
+// queue returns the queue of the path. The engine validates its name.
 func queue(c *route.Call) duly.QueueRef {
 	return duly.QueueRef{Namespace: c.Namespace, Name: c.PathValue("queue")}
 }
@@ -19,7 +19,7 @@ func (a *API) queues(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	stats, err := yes(c, "stats")
+	stats, err := boolParam(c, "stats")
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (a *API) queues(c *route.Call) error {
 	return c.Reply(http.StatusOK, wire.AppendNames(c.Out(), "queues", names))
 }
 
-// queueBytes is what a queue takes in the answer to a survey, at most.
+// queueBytes bounds the size of a queue in the answer to a survey.
 const queueBytes = 1 << 10
 
 func (a *API) survey(c *route.Call, p duly.PageParams) error {
@@ -50,17 +50,17 @@ func (a *API) survey(c *route.Call, p duly.PageParams) error {
 	return c.Reply(http.StatusOK, wire.QueuesForm.Append(c.Room(len(queues.Queues)*queueBytes), queues))
 }
 
-// yes is a choice that the query may make; no where it does not.
-func yes(c *route.Call, name string) (bool, error) {
+// boolParam returns a query parameter, false if it is absent.
+func boolParam(c *route.Call, name string) (bool, error) {
 	text := c.Query(name)
 	if text == "" {
 		return false, nil
 	}
-	chosen, err := strconv.ParseBool(text)
+	value, err := strconv.ParseBool(text)
 	if err != nil {
 		return false, duly.Invalid(name, "must be true or false")
 	}
-	return chosen, nil
+	return value, nil
 }
 
 func (a *API) queue(c *route.Call) error {
@@ -73,7 +73,8 @@ func (a *API) queue(c *route.Call) error {
 	if err != nil {
 		return err
 	}
-	return c.Reply(http.StatusOK, wire.QueueForm.Append(c.Out(), wire.Queue{Name: q.Name, Config: config, Stats: stats}))
+	found := wire.Queue{Name: q.Name, Config: config, Stats: stats}
+	return c.Reply(http.StatusOK, wire.QueueForm.Append(c.Out(), found))
 }
 
 func (a *API) configure(c *route.Call) error {
@@ -93,7 +94,7 @@ func (a *API) configure(c *route.Call) error {
 	return c.Empty()
 }
 
-// plain is an operation on a queue that takes nothing and answers nothing.
+// plain returns a handler of an operation on a queue that has no parameters and no result.
 func (a *API) plain(operate func(*route.Call, duly.QueueRef) error) route.Handler {
 	return func(c *route.Call) error {
 		err := empty(c)

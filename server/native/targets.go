@@ -14,15 +14,15 @@ import (
 	"github.com/dulymq/duly/server/webhook/target"
 )
 
-// Push is what the routes of HTTP push need. Its zero value is a server without.
+// Push is what the routes of HTTP push need. The zero value is for a server without HTTP push.
 type Push struct {
 	// Targets are nil for an engine that stores none.
 	Targets *target.Store
-	// Hosts returns the gates of the hosts that jobs of a namespace go to. Nil: this
-	// server sends none.
+	// Hosts returns the gates of the hosts that jobs of a namespace go to. Nil: this server
+	// sends none.
 	Hosts func(namespace string) []wire.PushHost
-	// Test sends a test request to a target, and Changed is called when this server has
-	// changed one.
+	// Test sends a test request to a target. Changed is called after this server has changed
+	// a target.
 	Test    func(ctx context.Context, namespace, name string) (webhook.Tested, error)
 	Changed func()
 }
@@ -34,13 +34,14 @@ type pushHandler func(c *route.Call, targets *target.Store, name string) error
 func (a *API) onTargets(h pushHandler) route.Handler {
 	return func(c *route.Call) error {
 		if a.cfg.Push.Targets == nil {
-			return duly.Errorf(duly.CodeUnsupported, "this server has no HTTP push; use another server, or an engine that stores targets")
+			return duly.Errorf(duly.CodeUnsupported,
+				"this server has no HTTP push; use another server, or an engine that stores targets")
 		}
 		return h(c, a.cfg.Push.Targets, c.PathValue("name"))
 	}
 }
 
-// changing is onTargets for a route that changes a target and answers nothing.
+// changing is onTargets for a route that changes a target and has no result.
 func (a *API) changing(h pushHandler) route.Handler {
 	return a.onTargets(func(c *route.Call, targets *target.Store, name string) error {
 		if err := h(c, targets, name); err != nil {
@@ -58,13 +59,16 @@ func (a *API) hosts(namespace string) []wire.PushHost {
 	return a.cfg.Push.Hosts(namespace)
 }
 
-// shown returns a target as its readers see it.
-func shown(t *target.Target, hosts []wire.PushHost) wire.Target {
+// wireTarget returns a target without its secrets.
+func wireTarget(t *target.Target, hosts []wire.PushHost) wire.Target {
 	w := wire.Target{
 		Name: t.Name, HeaderNames: t.HeaderNames, OwnSecret: t.OwnSecret, Version: t.Version,
-		Settings: wire.TargetSettings{URL: t.URL, Method: t.Method, Timeout: t.Timeout, Success: t.Success, Permanent: t.Permanent,
-			Concurrency: t.Concurrency, Rate: t.Rate, Sign: t.Sign, CA: t.CA, Disabled: t.Disabled},
+		Settings: wire.TargetSettings{
+			URL: t.URL, Method: t.Method, Timeout: t.Timeout, Success: t.Success, Permanent: t.Permanent,
+			Concurrency: t.Concurrency, Rate: t.Rate, Sign: t.Sign, CA: t.CA, Disabled: t.Disabled,
+		},
 	}
+
 	if len(t.Generations) > 1 {
 		w.OverlapUntil = t.Generations[1].Until
 	}
@@ -75,7 +79,7 @@ func shown(t *target.Target, hosts []wire.PushHost) wire.Target {
 	return w
 }
 
-// targetBytes is what a target takes in the answer to a list, at most, without its CA.
+// targetBytes bounds the size of a target in a list, without its CA.
 const targetBytes = 8 << 10
 
 func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
@@ -87,10 +91,11 @@ func (a *API) targets(c *route.Call, targets *target.Store, _ string) error {
 	if err != nil {
 		return err
 	}
+
 	hosts := a.hosts(c.Namespace)
 	list, size := make([]wire.Target, len(found)), 0
 	for i := range found {
-		list[i] = shown(&found[i], hosts)
+		list[i] = wireTarget(&found[i], hosts)
 		size += targetBytes + len(found[i].CA)
 	}
 	if err := c.ReserveMemory(int64(size)); err != nil {
@@ -104,7 +109,7 @@ func (a *API) target(c *route.Call, targets *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
-	w := shown(&t, a.hosts(c.Namespace))
+	w := wireTarget(&t, a.hosts(c.Namespace))
 	return c.Reply(http.StatusOK, wire.TargetForm.Append(c.Out(), w))
 }
 
@@ -118,12 +123,13 @@ func (a *API) putTarget(c *route.Call, targets *target.Store, name string) error
 		return err
 	}
 	return targets.Put(c.Context(), c.Namespace, name, target.Settings{
-		URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: s.Timeout, Success: s.Success, Permanent: s.Permanent,
-		Concurrency: s.Concurrency, Rate: s.Rate, Sign: s.Sign, CA: s.CA, Disabled: s.Disabled,
+		URL: s.URL, Method: s.Method, Headers: s.Headers, Timeout: s.Timeout,
+		Success: s.Success, Permanent: s.Permanent, Concurrency: s.Concurrency, Rate: s.Rate,
+		Sign: s.Sign, CA: s.CA, Disabled: s.Disabled,
 	}, keys)
 }
 
-// keysOf returns a pair with the secret that a caller supplies; nil for none.
+// keysOf returns a key pair with the secret of a caller, nil without a secret.
 func keysOf(secret string) (*sign.Pair, error) {
 	if secret == "" {
 		return nil, nil
@@ -152,7 +158,8 @@ func (a *API) enable(enabled bool) pushHandler {
 		if err := targets.Enable(c.Context(), c.Namespace, name, enabled); err != nil {
 			return err
 		}
-		c.Log().Info("a target was enabled or disabled", "namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Caller())
+		c.Log().Info("a target was enabled or disabled",
+			"namespace", c.Namespace, "target", name, "enabled", enabled, "by", c.Caller())
 		return nil
 	}
 }
@@ -167,6 +174,7 @@ func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	if err != nil {
 		return err
 	}
+
 	overlap := sign.DefaultOverlap
 	if p.Overlap != nil {
 		overlap = *p.Overlap
@@ -174,7 +182,8 @@ func (a *API) rotate(c *route.Call, targets *target.Store, name string) error {
 	if _, err := targets.Rotate(c.Context(), c.Namespace, name, keys, overlap); err != nil {
 		return err
 	}
-	c.Log().Info("a secret was rotated", "namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Caller())
+	c.Log().Info("a secret was rotated",
+		"namespace", c.Namespace, "target", name, "overlap", overlap, "by", c.Caller())
 	return nil
 }
 

@@ -1,8 +1,6 @@
 package native
 
 import (
-	"github.com/dulymq/duly"
-	"github.com/dulymq/duly/internal/wire"
 	"github.com/dulymq/duly/server/auth"
 	"github.com/dulymq/duly/server/route"
 )
@@ -14,91 +12,71 @@ const (
 	delayedPath = topicPath + "/delayed"
 )
 
-// topicRoutes are the routes of topics. A group has those of a queue besides, under
-// the name TOPIC@GROUP.
+// topicRoutes returns the routes of topics. A group also has the routes of a queue, as
+// TOPIC@GROUP.
 func (a *API) topicRoutes(batch int64) []route.Route {
 	return append(a.messageRoutes(batch), a.groupRoutes()...)
 }
 
-// needsTopics are the errors of every route of a topic.
-func needsTopics(more ...duly.Code) []duly.Code { return append(more, duly.CodeUnsupported) }
-
 func (a *API) messageRoutes(batch int64) []route.Route {
 	return []route.Route{
-		{Method: "POST", Path: topicPath + "/messages", Access: auth.Produce, LimitedBy: duly.RightProduce, MaxBody: batch, Handler: a.onTopic(a.publish), Doc: route.Doc{
-			ID: "publishMessages", Summary: "Publish messages",
-			Text: "Appends up to 1000 messages to the log of a topic, and answers when they are durable. It makes the topic if it does not exist. A bad message does not fail the others. " +
-				"A publish that is repeated after a lost answer may add its messages twice, unless the topic has dedupe and the messages have ids.",
-			Request: wire.PublishForm, Answer: wire.PublishedForm, Errors: needsTopics(duly.CodeTooLarge, duly.CodeFull, duly.CodeConflict),
-			Example:       `{"messages":[{"body":"order 7 paid","key":"customer:1","headers":{"type":"paid"}},{"id":"reminder:7","body":"order 7 unpaid","delay":"1h"}]}`,
-			ExampleAnswer: `{"results":[{"outcome":"created","position":"01Q3DCBD000000000101CBX31J"},{"outcome":"created","id":"reminder:7"}]}`,
-		}},
-		{Method: "GET", Path: topicPath + "/messages", Access: auth.Consume, Query: []string{"from", "limit", "wait"}, Handler: a.onTopic(a.read), Doc: route.Doc{
-			ID: "readMessages", Summary: "Read a log",
-			Text: "Reads messages without a group, so it changes nothing. With wait it waits for a first message. Pass next of an answer as from of the next request. " +
-				"conflict says that the log ends before from: the store has lost writes.",
-			Answer: wire.EntriesForm, Errors: needsTopics(duly.CodeNotFound, duly.CodeConflict), ExampleQuery: "?from=start&limit=10",
-			ExampleAnswer: `{"messages":[{"position":"01Q3DCBD000000000101CBX31J","entered_at":"2030-01-01T00:00:00.000Z","key":"customer:1","headers":{"type":"paid"},"body":"order 7 paid"}],"next":"next:01Q3DCBD000000000101CBX31J","gap":0}`,
-		}},
-		{Method: "GET", Path: delayedPath, Access: auth.Either, Query: []string{"cursor", "limit", "bodies"}, Handler: a.onTopic(a.delayed), Doc: route.Doc{
-			ID: "listDelayedMessages", Summary: "List delayed messages",
-			Text:   "Lists the messages that have not entered the log, by due time. With bodies=true it needs the right consume.",
-			Answer: wire.DelayedForm, Errors: needsTopics(duly.CodeNotFound),
-			ExampleAnswer: `{"messages":[{"id":"reminder:7","due":"2030-01-01T01:00:00.000Z"}],"next":""}`,
-		}},
-		{Method: "GET", Path: delayedPath + "/{id}", Access: auth.Consume, Query: []string{"key"}, Handler: a.onTopic(a.delayedMessage), Doc: route.Doc{
-			ID: "getDelayedMessage", Summary: "Look at a delayed message", Text: "By its id, together with its key if it has one.",
-			Answer: wire.DelayedMessageForm, Errors: needsTopics(duly.CodeNotFound),
-			ExampleAnswer: `{"id":"reminder:7","due":"2030-01-01T01:00:00.000Z","body":"order 7 unpaid"}`,
-		}},
+		{
+			Method: "POST", Path: topicPath + "/messages", Access: auth.Produce, LimitedBy: produce, MaxBody: batch,
+			Handler: a.onTopic(a.publish), Doc: publishMessagesDoc,
+		},
+		{
+			Method: "GET", Path: topicPath + "/messages", Access: auth.Consume,
+			Query: []string{"from", "limit", "wait"}, Handler: a.onTopic(a.read), Doc: readMessagesDoc,
+		},
+
+		{
+			Method: "GET", Path: delayedPath, Access: auth.Either, Query: []string{"cursor", "limit", "bodies"},
+			Handler: a.onTopic(a.delayed), Doc: listDelayedMessagesDoc,
+		},
+		{
+			Method: "GET", Path: delayedPath + "/{id}", Access: auth.Consume, Query: []string{"key"},
+			Handler: a.onTopic(a.delayedMessage), Doc: getDelayedMessageDoc,
+		},
 	}
 }
 
 func (a *API) groupRoutes() []route.Route {
 	return []route.Route{
-		{Method: "PUT", Path: groupPath, Access: auth.Consume, MaxBody: smallBody, Handler: a.onTopic(a.createGroup), Doc: route.Doc{
-			ID: "createGroup", Summary: "Create a group",
-			Text: "Makes a consumer group, and its topic if that does not exist. When it answers, the group sees every message that is published from then on. exists: the group existed, and nothing has changed. " +
-				"Everything else of a group goes by the routes of queues and jobs, with TOPIC@GROUP as the queue: reserve, settle, extend, lists, dead messages, configuration, pause, destroy.",
-			Request: wire.FromForm, Answer: wire.GroupCreatedForm, Errors: needsTopics(duly.CodeConflict, duly.CodeFull),
-			Example: `{"from":"start"}`, ExampleAnswer: `{"outcome":"created"}`,
-		}},
-		{Method: "GET", Path: topicPath + "/groups", Access: auth.Either, Query: pageQuery, Handler: a.onTopic(a.groups), Doc: route.Doc{
-			ID: "listGroups", Summary: "List groups", Text: "By name, without the topic's name, page by page.", Answer: wire.GroupsForm, Errors: needsTopics(duly.CodeNotFound),
-			ExampleAnswer: `{"groups":[{"name":"mailer"}],"next":""}`,
-		}},
-		{Method: "GET", Path: topicsPath, Access: auth.Either, Query: pageQuery, Handler: a.onTopic(a.listTopics), Doc: route.Doc{
-			ID: "listTopics", Summary: "List topics", Text: "By name, page by page.", Answer: wire.TopicsForm, Errors: needsTopics(),
-			ExampleAnswer: `{"topics":[{"name":"events"}],"next":""}`,
-		}},
-		{Method: "GET", Path: topicPath, Access: auth.Either, Handler: a.onTopic(a.topic), Doc: route.Doc{
-			ID: "getTopic", Summary: "Look at a topic", Text: "Its configuration with every field filled in, and its numbers. floors names, per shard, the group that keeps the oldest message from being trimmed.",
-			Answer: wire.TopicForm, Errors: needsTopics(duly.CodeNotFound),
-			ExampleAnswer: `{"name":"events","config":{"shards":1,"dedupe":"none","keep":"none","max_age":"none","max_count":"none","max_bytes":"none","overflow":"refuse"},"stats":{"messages":1,"bytes":100,"first":"01Q3DCBD000000000101CBX31J","last":"01Q3DCBD000000000101CBX31J","delayed":1,"next_due":"2030-01-01T01:00:00.000Z","counters":{"published":2,"exists":0,"entered":1,"canceled":0,"trimmed":0,"dropped":0,"forgotten":0},"floors":[{"shard":0,"position":"01Q3DCBD000000000101CBX31J","group":"mailer","since":"2030-01-01T00:00:00.000Z","alone":1}]}}`,
-		}},
-		{Method: "PATCH", Path: topicPath, Access: auth.Admin, MaxBody: smallBody, Handler: a.onTopic(a.configureTopic), Doc: route.Doc{
-			ID: "configureTopic", Summary: "Configure a topic", Text: "Changes the fields that are given, and makes the topic if it does not exist.",
-			Request: wire.TopicConfigForm, Status: 204, Errors: needsTopics(duly.CodeConflict, duly.CodeFull), Example: `{"dedupe":"1h","keep":"7d"}`,
-		}},
-		{Method: "POST", Path: groupPath + "/seek", Access: auth.Admin, MaxBody: smallBody, Handler: a.onTopic(a.seek), Doc: route.Doc{
-			ID: "seekGroup", Summary: "Move a group",
-			Text: "Moves the cursor of a group in every shard. The group gives up every message that it holds, except the dead ones, and their receipts become invalid. " +
-				"It is not atomic over shards and may be repeated.",
-			Request: wire.SeekForm, Answer: wire.SeekedForm, Errors: needsTopics(duly.CodeNotFound),
-			Example: `{"from":"start"}`, ExampleAnswer: `{"clipped":false,"skipped":0,"replayed":0}`,
-		}},
-		{Method: "POST", Path: topicPath + "/trim", Access: auth.Admin, MaxBody: noBody, Handler: a.onTopic(a.trim), Doc: route.Doc{
-			ID: "trimTopic", Summary: "Trim a topic now",
-			Text:   "Makes one bounded step of the trim that the server does by itself. It deletes only messages that no group needs. Repeat it while more is true.",
-			Answer: wire.TrimmedForm, Errors: needsTopics(duly.CodeNotFound), ExampleAnswer: `{"more":false}`,
-		}},
-		// The last ones, so that the page reads, and runs, from top to bottom.
-		{Method: "DELETE", Path: delayedPath + "/{id}", Access: auth.Produce, Query: []string{"key"}, MaxBody: noBody, Handler: a.onTopic(a.cancelDelayed), Doc: route.Doc{
-			ID: "cancelDelayedMessage", Summary: "Cancel a delayed message", Text: "Removes a message before it enters the log.",
-			Status: 204, Errors: needsTopics(duly.CodeNotFound),
-		}},
-		{Method: "DELETE", Path: topicPath, Access: auth.Admin, MaxBody: noBody, Handler: a.onTopic(a.destroyTopic), Doc: route.Doc{
-			ID: "destroyTopic", Summary: "Destroy a topic", Text: "With its log, its delayed messages, its groups and its settings. May be repeated.", Status: 204, Errors: needsTopics(),
-		}},
+		{
+			Method: "PUT", Path: groupPath, Access: auth.Consume, MaxBody: smallBody,
+			Handler: a.onTopic(a.createGroup), Doc: createGroupDoc,
+		},
+		{
+			Method: "GET", Path: topicPath + "/groups", Access: auth.Either, Query: pageQuery,
+			Handler: a.onTopic(a.groups), Doc: listGroupsDoc,
+		},
+
+		{
+			Method: "GET", Path: topicsPath, Access: auth.Either, Query: pageQuery,
+			Handler: a.onTopic(a.listTopics), Doc: listTopicsDoc,
+		},
+		{Method: "GET", Path: topicPath, Access: auth.Either, Handler: a.onTopic(a.topic), Doc: getTopicDoc},
+		{
+			Method: "PATCH", Path: topicPath, Access: auth.Admin, MaxBody: smallBody,
+			Handler: a.onTopic(a.configureTopic), Doc: configureTopicDoc,
+		},
+
+		{
+			Method: "POST", Path: groupPath + "/seek", Access: auth.Admin, MaxBody: smallBody,
+			Handler: a.onTopic(a.seek), Doc: seekGroupDoc,
+		},
+		{
+			Method: "POST", Path: topicPath + "/trim", Access: auth.Admin, MaxBody: noBody,
+			Handler: a.onTopic(a.trim), Doc: trimTopicDoc,
+		},
+		// The last routes, because the examples of the page run from top to bottom.
+		{
+			Method: "DELETE", Path: delayedPath + "/{id}", Access: auth.Produce, Query: []string{"key"},
+			MaxBody: noBody, Handler: a.onTopic(a.cancelDelayed), Doc: cancelDelayedMessageDoc,
+		},
+		{
+			Method: "DELETE", Path: topicPath, Access: auth.Admin, MaxBody: noBody,
+			Handler: a.onTopic(a.destroyTopic), Doc: destroyTopicDoc,
+		},
 	}
 }

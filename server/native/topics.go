@@ -41,7 +41,8 @@ func (a *API) publish(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	if err != nil {
 		return err
 	}
-	results, err := goodOnes(&messages, func(good []duly.Message) ([]duly.PublishResult, error) {
+
+	results, err := callWithGood(&messages, func(good []duly.Message) ([]duly.PublishResult, error) {
 		return topics.Publish(c.Context(), good)
 	}, func(err error) duly.PublishResult { return duly.PublishResult{Err: err} })
 	if err != nil {
@@ -65,10 +66,11 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 		return err
 	}
 
-	read, err := a.readWithin(c, topics, topic, p)
+	read, err := a.readAndWait(c, topics, topic, p)
 	if err != nil {
 		return err
 	}
+
 	bodies := 0
 	for i := range read.Entries {
 		bodies += len(read.Entries[i].Body)
@@ -80,9 +82,11 @@ func (a *API) read(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	return c.Reply(http.StatusOK, wire.EntriesForm.Append(c.Room(size), read))
 }
 
-// readWithin reads a page and waits for its first message. So that a waiting call holds
-// no memory for a page, it first waits for one message and then reads the page.
-func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef, p duly.ReadParams) (duly.ReadPage, error) {
+// readAndWait reads a page and waits for its first message. It waits for one message before it
+// reads the page, so that a waiting call holds no memory for a page.
+func (a *API) readAndWait(
+	c *route.Call, topics duly.Topics, topic duly.QueueRef, p duly.ReadParams,
+) (duly.ReadPage, error) {
 	begin := a.cfg.Clock.Mono()
 	wait := p.Wait
 	var gap int64
@@ -112,9 +116,11 @@ func (a *API) readWithin(c *route.Call, topics duly.Topics, topic duly.QueueRef,
 	}
 }
 
-// awaitMessage waits until there is a message at a place, or the time has passed. over
-// reports that the caller must not wait any longer.
-func (a *API) awaitMessage(c *route.Call, topics duly.Topics, topic duly.QueueRef, from duly.From, left time.Duration) (over bool, err error) {
+// awaitMessage waits until there is a message at a place, or the time has passed. over reports
+// that the caller must not wait any longer.
+func (a *API) awaitMessage(
+	c *route.Call, topics duly.Topics, topic duly.QueueRef, from duly.From, left time.Duration,
+) (over bool, err error) {
 	a.cfg.Polling(1)
 	defer a.cfg.Polling(-1)
 	return poll.Until(c, func(ctx context.Context) error {
@@ -129,15 +135,15 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 		return err
 	}
 	p := duly.DelayedParams{PageParams: page}
-	if p.Bodies, err = yes(c, "bodies"); err != nil {
+	if p.Bodies, err = boolParam(c, "bodies"); err != nil {
 		return err
 	}
-	if p.Bodies { // as for any answer with bodies
+	if p.Bodies { // bodies always need this right
 		if err := c.Require(auth.Consume); err != nil {
 			return err
 		}
 	}
-	if err := c.ReserveMemory(a.page(duly.ListParams{PageParams: page, Bodies: p.Bodies})); err != nil {
+	if err := c.ReserveMemory(a.pageSize(duly.ListParams{PageParams: page, Bodies: p.Bodies})); err != nil {
 		return err
 	}
 
@@ -145,6 +151,7 @@ func (a *API) delayed(c *route.Call, topics duly.Topics, topic duly.QueueRef) er
 	if err != nil {
 		return err
 	}
+
 	bodies := 0
 	for i := range list.Messages {
 		bodies += len(list.Messages[i].Body)
@@ -252,7 +259,8 @@ func (a *API) seek(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 		return err
 	}
 	if to == "" { // a forgotten field must not replay the whole log
-		return duly.Invalid("from", "is missing, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic")
+		return duly.Invalid("from",
+			"is missing, must be start, end, a time like 2026-01-31T08:00:00Z, or a position of the topic")
 	}
 	result, err := topics.Seek(c.Context(), group(c, topic), to)
 	if err != nil {
@@ -269,6 +277,7 @@ func (a *API) trim(c *route.Call, topics duly.Topics, topic duly.QueueRef) error
 	if a.cfg.Stepper == nil {
 		return duly.Errorf(duly.CodeUnsupported, "this server does not own its engine's storage, which trims by itself")
 	}
+
 	// Step does nothing for an unknown topic, whose name may be mistyped.
 	if _, err := topics.Topic(c.Context(), topic); err != nil {
 		return err
