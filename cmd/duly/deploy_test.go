@@ -173,6 +173,7 @@ func TestSystemdUnit(t *testing.T) {
 	if err != nil || len(out) > 0 {
 		t.Errorf("%v: %s", err, out)
 	}
+
 	for _, want := range []string{
 		"DynamicUser=yes", "StateDirectory=duly", "NoNewPrivileges=yes", "ProtectSystem=strict",
 		"LimitNOFILE=65536", "Type=notify", "DULY_DATA=/var/lib/duly",

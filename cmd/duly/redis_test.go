@@ -129,6 +129,7 @@ func TestWorkOnRedisWithoutServer(t *testing.T) {
 		t.Fatal(errs)
 	}
 	ended := make(chan string)
+
 	for range 2 {
 		work := h.command("./bin/duly", "work", "q", "--url", s.URL(), "--exec", `mkdir "ran-$DULY_JOB_ID"`)
 		var errs strings.Builder
@@ -142,6 +143,7 @@ func TestWorkOnRedisWithoutServer(t *testing.T) {
 		}()
 		t.Cleanup(func() { work.Process.Signal(syscall.SIGTERM); <-ended })
 	}
+
 	redistest.Await(t, "every job has run", func() bool {
 		_, stats, _ := h.duly("", "stats", "q", "--json", "--url", s.URL())
 		return strings.Contains(stats, `"acked":6`) && strings.Contains(stats, `"failed":0`)
@@ -153,6 +155,7 @@ func TestWorkOnRedisWithoutServer(t *testing.T) {
 func TestSettlePrintsNextStateOnEveryEngine(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
+
 	for engine, url := range map[string]string{"Redis": redistest.Single(t).SocketURL(), "SQLite": "sqlite:own.db"} {
 		t.Run(engine, func(t *testing.T) {
 			code, _, errs := h.duly("", "push", "q", "x", "--id", "own", "--tries", "3", "--backoff", "fixed:1h",
@@ -213,6 +216,7 @@ func TestServeReportsFlushedRedis(t *testing.T) {
 	if code := s.end(t, syscall.SIGTERM); code != 0 {
 		t.Errorf("serve: exit %d", code)
 	}
+
 	for _, want := range []string{
 		"store reset: the server has lost what was stored", "store reset: the tokens", "namespace=default",
 	} {

@@ -41,7 +41,8 @@ func TestShellSession(t *testing.T) {
 			`^hello world\ntry 1 of 16, \.\n.*  ack  mail  `},
 		{`duly push mail body --id two --tries 2 --backoff fixed:1h && duly work mail --until-empty -- false`, 0,
 			`attempt 1  exit 1  .*  again in (1h|59m)`},
-		{`duly job promote mail two && duly work mail --once -- false`, 0, `attempt 2  exit 1  .*  dead after 2 of 2 tries\n$`},
+		{`duly job promote mail two && duly work mail --once -- false`, 0,
+			`attempt 2  exit 1  .*  dead after 2 of 2 tries\n$`},
 		{`duly job get mail two --json`, 0, `"attempt":2,`},
 		{`duly work mail --once --until-empty -- true`, 0, `^$`},
 
@@ -55,7 +56,8 @@ func TestShellSession(t *testing.T) {
 		{`duly push hand x --id own2 && duly release $(duly reserve hand --receipts) --delay 2h && ` +
 			`duly cancel hand own2`, 0,
 			`released 1 job, again in (2h|1h59m)\ncanceled job own2\n$`},
-		{`duly push hand x --id later --delay 1h && duly job reschedule hand later --delay 2h`, 0, `rescheduled job later\n$`},
+		{`duly push hand x --id later --delay 1h && duly job reschedule hand later --delay 2h`, 0,
+			`rescheduled job later\n$`},
 		{`duly cancel hand later && duly ls --names`, 0, `canceled job later\nhand\nmail\n$`},
 
 		// A malformed receipt is invalid, not a lost lease.

@@ -68,6 +68,7 @@ func (a *app) withAdminSession(ctx context.Context, create bool, do func(admin A
 		return usageErrorf("the server's admin address is missing; set --admin-url or DULY_ADMIN_URL")
 	}
 
+	// A token in the admin URL overrides that of the engine's URL.
 	token := at.token
 	if u, err := url.Parse(at.adminURL); err == nil && u.User != nil {
 		token = u.User.Username()

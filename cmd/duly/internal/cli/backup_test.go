@@ -17,11 +17,13 @@ func TestBackupRefusesStoreInUse(t *testing.T) {
 	r.vars = map[string]string{"DULY_URL": "http://t@host", "DULY_ADMIN_URL": "http://host:1"}
 	store := filepath.Join(t.TempDir(), "duly.db")
 	names := []string{store, store + "-wal", store + "-shm", store + "-lock", store + "-ballast"}
+
 	for _, name := range names {
 		if err := os.WriteFile(name, []byte("the store"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for _, name := range names {
 		var out, errs strings.Builder
 		env := r.env(&out, &errs, "backup", name, "--force")

@@ -211,6 +211,7 @@ func (b *benchFlags) fillConfig(a *app) {
 	for _, name := range b.phases {
 		b.Phases = append(b.Phases, bench.Phase(name))
 	}
+	// Without --phases, the default phases have life.
 	if len(b.kinds) > 0 && len(b.phases) > 0 && !slices.Contains(b.Phases, bench.Life) {
 		b.Phases = append(b.Phases, bench.Life)
 	}

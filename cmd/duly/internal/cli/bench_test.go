@@ -20,14 +20,13 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// benchEnv is a world in a bubble whose engine keeps time, and notes what was
-// opened.
+// benchEnv returns the Env of a bench in a synctest bubble. It records the opened URLs.
 func benchEnv(out, errs io.Writer, opened *[]string, args ...string) Env {
 	return Env{
 		Args: append([]string{"duly", "bench"}, args...), Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
 		Getenv: func(name string) string {
 			if name == "DULY_URL" {
-				return "http://never.looked.at"
+				return "http://ignored"
 			}
 			return ""
 		},
@@ -39,7 +38,7 @@ func benchEnv(out, errs io.Writer, opened *[]string, args ...string) Env {
 	}
 }
 
-// slowEngine lets time pass: in a bubble nothing else does.
+// slowEngine advances the clock of the bubble, which is otherwise stopped.
 type slowEngine struct{ duly.Contract }
 
 func (e *slowEngine) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
@@ -54,7 +53,8 @@ func TestBenchMeasuresAllPhases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
 		var opened []string
-		code := Run(t.Context(), benchEnv(&out, &errs, &opened, "--data", dir, "--jobs", "200", "--rate", "100", "--repeat", "1", "--json"))
+		code := Run(t.Context(), benchEnv(&out, &errs, &opened,
+			"--data", dir, "--jobs", "200", "--rate", "100", "--repeat", "1", "--json"))
 		if code != exitOK {
 			t.Fatalf("exit %d: %s", code, &errs)
 		}
@@ -62,7 +62,8 @@ func TestBenchMeasuresAllPhases(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Phases) != len(bench.Phases()) || r.Disk == nil || r.Disk.Rate != 0 && r.Disk.P50 > r.Disk.Max || r.Load.Jobs != 200 {
+		if len(r.Phases) != len(bench.Phases()) || r.Disk == nil || r.Disk.Rate != 0 && r.Disk.P50 > r.Disk.Max ||
+			r.Load.Jobs != 200 {
 			t.Errorf("%+v", r)
 		}
 		last := r.Phases[len(r.Phases)-1].Life
@@ -74,7 +75,7 @@ func TestBenchMeasuresAllPhases(t *testing.T) {
 		}
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
-		t.Errorf("%d files are left, %v", len(left), err)
+		t.Errorf("%d files remain, %v", len(left), err)
 	}
 }
 
@@ -88,7 +89,8 @@ func TestBenchKeepsStoreOfURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
 		var opened []string
-		code := Run(t.Context(), benchEnv(&out, &errs, &opened, "--url", open.File(store), "--phases", "push,take", "--jobs", "200", "--reopen"))
+		code := Run(t.Context(), benchEnv(&out, &errs, &opened,
+			"--url", open.File(store), "--phases", "push,take", "--jobs", "200", "--reopen"))
 		if code != exitOK || len(opened) != 2 || opened[0] != open.File(store) {
 			t.Fatalf("exit %d, opened %q: %s", code, opened, &errs)
 		}
@@ -99,7 +101,7 @@ func TestBenchKeepsStoreOfURL(t *testing.T) {
 		}
 	})
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 {
-		t.Errorf("%d files are left, want the store alone; %v", len(left), err)
+		t.Errorf("%d files remain, want only the store; %v", len(left), err)
 	}
 }
 
@@ -191,13 +193,16 @@ func measured() *bench.Report {
 		},
 	}
 	rates := []float64{131_415, 52_000.6, 61_234, 9.96, 800, 999.7}
+
 	for i, p := range bench.Phases()[:6] {
 		r.Phases = append(r.Phases, bench.Result{
-			Phase: p, Jobs: 100_000, Seconds: 100_000 / rates[i], PerSecond: rates[i], Slowest: rates[i] * 0.9, Fastest: rates[i] * 1.1, CPU: 12.34, Runs: 3,
+			Phase: p, Jobs: 100_000, Seconds: 100_000 / rates[i], PerSecond: rates[i], Slowest: rates[i] * 0.9,
+			Fastest: rates[i] * 1.1, CPU: 12.34, Runs: 3,
 			Latency: &bench.Latency{Of: "call", Count: 1000, Min: 0.5, P50: 412.34, P99: 1234.5, Max: 2_345_678},
 		})
 	}
-	r.Phases = append(r.Phases, livesOf(bench.ProcessCPU))
+
+	r.Phases = append(r.Phases, lifeResult(bench.ProcessCPU))
 	r.Phases[3].Latency = nil
 	r.Phases[3].Cut = 2
 	late := &r.Phases[5]
@@ -205,8 +210,8 @@ func measured() *bench.Report {
 	return r
 }
 
-// livesOf is what the phase life might measure.
-func livesOf(basis bench.Basis) bench.Result {
+// lifeResult returns a result of the phase life.
+func lifeResult(basis bench.Basis) bench.Result {
 	table := &bench.LifeTable{Basis: basis, Rounds: 3, Callers: 4, Costs: []bench.LifeCost{
 		{Kind: bench.Plain, Batch: 1, Jobs: 2000, Push: 12.34, Reserve: 10.2, Ack: 6, Sum: 28.54, ToPlain: 1},
 		{Kind: bench.All, Batch: 50, Jobs: 10_000, Push: 6.5, Reserve: 0.75, Ack: 3, Sum: 10.25, ToPlain: 1.846},
@@ -223,8 +228,8 @@ func livesOf(basis bench.Basis) bench.Result {
 	return bench.Result{Phase: bench.Life, Jobs: 42_000, Runs: 3, Life: table}
 }
 
-// spreadOf is what the phase spread might measure.
-func spreadOf() bench.Result {
+// spreadResult returns a result of the phase spread.
+func spreadResult() bench.Result {
 	return bench.Result{Phase: bench.Spread, Jobs: 60_000, Runs: 3, Spread: &bench.SpreadTable{
 		Shards: 8, Rounds: 3, Jobs: 20_000, Against: "redis 7.0.15, append-only file on",
 		Nodes: []bench.NodeShards{
@@ -242,19 +247,25 @@ func gauged(counts bool) *bench.Report {
 	r := measured()
 	r.URL, r.Disk, r.SyncDelay, r.Load.Reopened = "redis+cluster://10.0.0.1", nil, 0, false
 	r.Against = "redis://10.0.0.9"
-	r.Server = &bench.ServerView{Server: "redis 7.0.15, append-only file on", Resolution: "bounds that double", NativePush: 2.5, NativeTake: 3.2}
+	r.Server = &bench.ServerView{Server: "redis 7.0.15, append-only file on", Resolution: "bounds that double",
+		NativePush: 2.5, NativeTake: 3.2}
 	r.Server.Life = &bench.LifeView{CPU: 7.3456, Native: 4.321, Ratio: 1.7, Counts: counts}
-	r.Phases = r.Phases[:6] // what life measures here is another table
+	r.Phases = r.Phases[:6] // without life, which has a table of its own
+
 	for i := range r.Phases {
 		r.Phases[i].Cut = 0
-		r.Phases[i].Server = &bench.ServerCost{CPU: 3.456, Scripts: &bench.ScriptCost{Calls: 2000, Mean: 212.3, P50: 264, P99: 528, P9999: 1056}}
+		r.Phases[i].Server = &bench.ServerCost{CPU: 3.456,
+			Scripts: &bench.ScriptCost{Calls: 2000, Mean: 212.3, P50: 264, P99: 528, P9999: 1056}}
 	}
+
 	calls := bench.Result{Phase: bench.Calls, Jobs: 20_000, Seconds: 1, PerSecond: 20_000, Runs: 1, Parts: []bench.Part{{
-		Name: "push", Jobs: 20_000, Seconds: 1, Latency: &bench.Latency{Of: "call", Count: 400, Min: 100, P50: 200, P99: 300, Max: 400}, Server: r.Phases[0].Server,
+		Name: "push", Jobs: 20_000, Seconds: 1, Latency: &bench.Latency{Of: "call", Count: 400, Min: 100, P50: 200, P99: 300,
+			Max: 400}, Server: r.Phases[0].Server,
 	}}}
-	native := bench.Result{Phase: bench.NativePush, Jobs: 100_000, Seconds: 0.5, PerSecond: 200_000, Slowest: 190_000, Fastest: 210_000, Runs: 3, Server: &bench.ServerCost{CPU: 2.1}}
+	native := bench.Result{Phase: bench.NativePush, Jobs: 100_000, Seconds: 0.5, PerSecond: 200_000, Slowest: 190_000,
+		Fastest: 210_000, Runs: 3, Server: &bench.ServerCost{CPU: 2.1}}
 	r.Phases = append(r.Phases, native, calls,
-		livesOf(bench.ServerCPU), spreadOf(),
+		lifeResult(bench.ServerCPU), spreadResult(),
 		bench.Result{Phase: bench.Memory, Jobs: 200_000, Memory: &bench.MemoryView{
 			Ready: 311.4, Delayed: 329.8, Kinds: []bench.KindMemory{
 				{Kind: bench.Plain, Bytes: 311.4, ToPlain: 1}, {Kind: bench.Order, Bytes: 412.6, ToPlain: 1.325},
@@ -263,31 +274,32 @@ func gauged(counts bool) *bench.Report {
 		bench.Result{Phase: bench.Idle, Seconds: 60, Idle: &bench.IdleView{Queues: 100, Requests: 44, PerSecond: 44.0 / 60}})
 	if counts {
 		without := measured().Phases[0]
-		without.PerSecond, without.Server = 140_000, &bench.ServerCost{CPU: 3, Scripts: &bench.ScriptCost{Calls: 2000, Mean: 200}}
+		without.PerSecond, without.Server = 140_000,
+			&bench.ServerCost{CPU: 3, Scripts: &bench.ScriptCost{Calls: 2000, Mean: 200}}
 		r.Without = []bench.Result{without}
 		r.Server.Life.Native = 0
 	}
 	return r
 }
 
-// A fake server that tells nothing but its name.
-type mute struct{ closed bool }
+// fakeGauge is a gauge of a server without statistics.
+type fakeGauge struct{ closed bool }
 
-func (*mute) About() bench.About                          { return bench.About{Server: "mute 1"} }
-func (*mute) Read(context.Context) (bench.Reading, error) { return bench.Reading{}, nil }
-func (m *mute) Native(int, int) bench.Native              { return m }
-func (m *mute) Streams(int, int) bench.Native             { return m }
-func (m *mute) Close()                                    { m.closed = true }
-func (*mute) Lanes() int                                  { return 1 }
-func (*mute) Most() int                                   { return 50 }
-func (*mute) Push(context.Context, int, int) error        { return nil }
-func (*mute) Ack(context.Context, int, []string) error    { return nil }
-func (*mute) Remove(context.Context) error                { return nil }
-func (*mute) Reserve(_ context.Context, _, n int) ([]string, error) {
+func (*fakeGauge) About() bench.About                          { return bench.About{Server: "mute 1"} }
+func (*fakeGauge) Read(context.Context) (bench.Reading, error) { return bench.Reading{}, nil }
+func (m *fakeGauge) Native(int, int) bench.Native              { return m }
+func (m *fakeGauge) Streams(int, int) bench.Native             { return m }
+func (m *fakeGauge) Close()                                    { m.closed = true }
+func (*fakeGauge) Lanes() int                                  { return 1 }
+func (*fakeGauge) Most() int                                   { return 50 }
+func (*fakeGauge) Push(context.Context, int, int) error        { return nil }
+func (*fakeGauge) Ack(context.Context, int, []string) error    { return nil }
+func (*fakeGauge) Remove(context.Context) error                { return nil }
+func (*fakeGauge) Reserve(_ context.Context, _, n int) ([]string, error) {
 	return make([]string, n), nil
 }
 
-func (*mute) Watch(context.Context) (func(context.Context) (int64, error), error) {
+func (*fakeGauge) Watch(context.Context) (func(context.Context) (int64, error), error) {
 	return func(context.Context) (int64, error) { return 70, nil }, nil
 }
 
@@ -296,8 +308,9 @@ func TestBenchReadsGauge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out, errs bytes.Buffer
 		var opened []string
-		server := &mute{}
-		env := benchEnv(&out, &errs, &opened, "--url", "redis://:s3cret@h", "--jobs", "200", "--rate", "100", "--repeat", "1", "--json")
+		server := &fakeGauge{}
+		env := benchEnv(&out, &errs, &opened,
+			"--url", "redis://:s3cret@h", "--jobs", "200", "--rate", "100", "--repeat", "1", "--json")
 		env.Gauge = func(url string) func(context.Context) (bench.Gauge, error) {
 			if url != "redis://:s3cret@h" {
 				t.Errorf("asked for the gauge of %q", url)
@@ -311,7 +324,8 @@ func TestBenchReadsGauge(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &r); err != nil {
 			t.Fatal(err)
 		}
-		if len(r.Phases) != len(bench.GaugePhases()) || r.Server == nil || r.Server.Server != "mute 1" || r.Load.Batch != 50 || r.Load.Concurrency != 100 {
+		if len(r.Phases) != len(bench.GaugePhases()) || r.Server == nil || r.Server.Server != "mute 1" ||
+			r.Load.Batch != 50 || r.Load.Concurrency != 100 {
 			t.Errorf("%d phases, %+v, %+v", len(r.Phases), r.Server, r.Load)
 		}
 		for i := range r.Phases {
@@ -334,6 +348,7 @@ func TestBenchReport(t *testing.T) {
 	bad.Disk.P50, bad.SyncDelay, bad.Load.BacklogReady, bad.Load.BacklogDelayed = 1.2, 0, 0, 0
 	bad.Phases = bad.Phases[5:6]
 	bad.Phases[0].Early, bad.Phases[0].Behind, bad.Phases[0].Either = 1, 7, 430
+
 	for _, r := range []*bench.Report{good, bad, gauged(true), gauged(false)} {
 		p := a.newPrinter()
 		if err := p.benchReport(r); err != nil {
@@ -342,6 +357,7 @@ func TestBenchReport(t *testing.T) {
 		p.printf("\n")
 		p.flush()
 	}
+
 	compareGolden(t, "bench-report", out.String())
 	if err := earlyError(good); err != nil {
 		t.Error(err)
@@ -356,6 +372,7 @@ func TestBenchShowsBarPerStep(t *testing.T) {
 	var errs bytes.Buffer
 	c := clock.NewFake()
 	b := &benchBar{app: &app{env: Env{Stderr: &errs, Clock: c, Terminal: func(any) bool { return true }}}}
+
 	for _, at := range []bench.Progress{
 		{Loading: true, Done: 5, Total: 10}, {Phase: bench.Take, Run: 1, Runs: 3, Loading: true, Done: 1, Total: 10},
 		{Phase: bench.Take, Run: 1, Runs: 3, Done: 10, Total: 10},
@@ -363,12 +380,18 @@ func TestBenchShowsBarPerStep(t *testing.T) {
 		c.Advance(time.Second)
 		b.show(at)
 	}
+
 	b.end()
-	for _, want := range []string{"load backlog  [███████████████░", "take 1/3, loading  ", "take 1/3  [██████████████████████████████] 100%  10"} {
+
+	for _, want := range []string{
+		"load backlog  [███████████████░", "take 1/3, loading  ",
+		"take 1/3  [██████████████████████████████] 100%  10",
+	} {
 		if !strings.Contains(errs.String(), want) {
 			t.Errorf("no %q in %q", want, &errs)
 		}
 	}
+
 	if !strings.HasSuffix(errs.String(), "\r\x1b[K") {
 		t.Errorf("the bar stays: %q", &errs)
 	}
@@ -376,7 +399,10 @@ func TestBenchShowsBarPerStep(t *testing.T) {
 
 func TestMicros(t *testing.T) {
 	t.Parallel()
-	for us, want := range map[float64]string{0: "0s", 0.5: "500ns", 23.4: "23.4µs", 999.96: "1ms", 1234.5: "1.23ms", -1234.5: "-1.23ms", 61_234_567: "1m1.2s"} {
+	for us, want := range map[float64]string{
+		0: "0s", 0.5: "500ns", 23.4: "23.4µs", 999.96: "1ms", 1234.5: "1.23ms",
+		-1234.5: "-1.23ms", 61_234_567: "1m1.2s",
+	} {
 		if got := micros(us); got != want {
 			t.Errorf("micros(%g) = %q, want %q", us, got, want)
 		}

@@ -78,9 +78,11 @@ func TestConfigCheckListsAllErrors(t *testing.T) {
 	if err := json.Unmarshal([]byte(line), &got); err != nil || got != want {
 		t.Errorf("%s: %+v, %v", out, got, err)
 	}
+
 	for _, args := range [][]string{{"serve"}, {"config", "show"}} {
 		code, out, errs = r.run(append(args, "--config", file)...)
-		if code != exitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, first) || !strings.Contains(errs, second) {
+		if code != exitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, first) ||
+			!strings.Contains(errs, second) {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
 	}
@@ -106,17 +108,20 @@ func TestServeReadsLmstfyFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	file := filepath.Join(t.TempDir(), "config.toml")
-	text := "Host = '127.0.0.1'\nPort = 1\nAdminPort = 2\nLogFormat = 'json'\nLogDir = '/var/log'\n[AdminRedis]\nAddr = '127.0.0.1:3'\n" +
-		"[Accounts]\nada = 'first-password'\n[Pool.default]\nAddr = '127.0.0.1:3'\nPassword = 's3cr3t-of-mine'\n"
+	text := "Host = '127.0.0.1'\nPort = 1\nAdminPort = 2\nLogFormat = 'json'\nLogDir = '/var/log'\n" +
+		"[AdminRedis]\nAddr = '127.0.0.1:3'\n[Accounts]\nada = 'first-password'\n" +
+		"[Pool.default]\nAddr = '127.0.0.1:3'\nPassword = 's3cr3t-of-mine'\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	show := r.ok("config", "show", "--lmstfy-config", file)
-	if !regexp.MustCompile(`(?m)^addr +127\.0\.0\.1:1 +`).MatchString(show) || !strings.Contains(show, "redis://***@127.0.0.1:3/0") || strings.Contains(show, "s3cr3t") {
+	if !regexp.MustCompile(`(?m)^addr +127\.0\.0\.1:1 +`).MatchString(show) ||
+		!strings.Contains(show, "redis://***@127.0.0.1:3/0") || strings.Contains(show, "s3cr3t") {
 		t.Errorf("show:\n%s", show)
 	}
 	check := r.ok("config", "check", "--lmstfy-config", file)
-	if !strings.HasPrefix(check, file+":5: LogDir is not used: ") || !strings.Contains(check, "\n"+file+":7: AdminRedis is not used: ") {
+	if !strings.HasPrefix(check, file+":5: LogDir is not used: ") ||
+		!strings.Contains(check, "\n"+file+":7: AdminRedis is not used: ") {
 		t.Errorf("check:\n%s", check)
 	}
 	data := filepath.Join(t.TempDir(), "data")
@@ -140,6 +145,7 @@ func TestServeReadsLmstfyFile(t *testing.T) {
 	if code := stop(); code != exitOK {
 		t.Errorf("exit %d, %s", code, errs)
 	}
+
 	for _, key := range []string{"LogDir", "AdminRedis"} {
 		if log := errs.String(); strings.Count(log, `"key":"`+key+`"`) != 1 || !strings.Contains(log, `"reason":"`) {
 			t.Errorf("the log of %s: %s", key, log)
@@ -158,15 +164,18 @@ func TestUnknownVariableIsReported(t *testing.T) {
 	}
 	const problem = "is not a variable of duly and has no effect; did you mean DULY_ADDR?"
 	code, out, errs := r.run("config", "check")
-	if code != exitUsage || out != "DULY_ADRR "+problem+"\n" || !strings.HasPrefix(errs, "duly: invalid: the environment has 1 unknown variable") {
+	if code != exitUsage || out != "DULY_ADRR "+problem+"\n" ||
+		!strings.HasPrefix(errs, "duly: invalid: the environment has 1 unknown variable") {
 		t.Errorf("exit %d, %q, %q", code, out, errs)
 	}
 	code, out, errs = r.run("config", "check", "--config", file)
-	if code != exitUsage || strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, problem+"\n") || !strings.Contains(errs, "has 2 errors") {
-		t.Errorf("beside another fault: exit %d, %q, %q", code, out, errs)
+	if code != exitUsage || strings.Count(out, "\n") != 2 || !strings.HasSuffix(out, problem+"\n") ||
+		!strings.Contains(errs, "has 2 errors") {
+		t.Errorf("together with an error: exit %d, %q, %q", code, out, errs)
 	}
 	_, log, stop := r.serve(1, "--data", filepath.Join(t.TempDir(), "data"), "--json", "--log-format", "json")
-	if code := stop(); code != exitOK || strings.Count(log.String(), `"variable":"DULY_ADRR"`) != 1 || !strings.Contains(log.String(), problem) {
+	if code := stop(); code != exitOK || strings.Count(log.String(), `"variable":"DULY_ADRR"`) != 1 ||
+		!strings.Contains(log.String(), problem) {
 		t.Errorf("exit %d, %s", code, log)
 	}
 }

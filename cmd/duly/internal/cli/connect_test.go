@@ -10,13 +10,13 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// finder is an app in a world of these variables.
-func finder(vars map[string]string) *app {
+// newEndpointApp returns an app with these variables.
+func newEndpointApp(vars map[string]string) *app {
 	return &app{env: Env{Args: []string{"./duly"}, Getenv: func(name string) string { return vars[name] }}}
 }
 
-// leave writes what a server leaves in its data folder.
-func leave(t *testing.T, dir string, files map[string]string) string {
+// writeDataFolder writes the files of a server to its data folder.
+func writeDataFolder(t *testing.T, dir string, files map[string]string) string {
 	t.Helper()
 	for name, text := range files {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -42,20 +42,26 @@ func TestFindEndpointOfURL(t *testing.T) {
 		{"a file", "sqlite:x.db", "", nil, "sqlite:x.db", "default", ""},
 		{"a file and a namespace", "sqlite:x.db", "shop", nil, "sqlite:x.db", "shop", ""},
 		{"Redis", "redis://u:s3cret@host:6379/1?prefix=x", "", nil, "redis://u:s3cret@host:6379/1?prefix=x", "default", ""},
-		{"Redis and a namespace", "redis+cluster://a,b", "shop", map[string]string{"DULY_TOKEN": "t"}, "redis+cluster://a,b", "shop", ""},
+		{"Redis and a namespace", "redis+cluster://a,b", "shop", map[string]string{"DULY_TOKEN": "t"}, "redis+cluster://a,b",
+			"shop", ""},
 		{"a server", "http://s3cret@host:7777/shop", "", nil, "http://s3cret@host:7777/shop", "shop", "s3cret"},
 		{"a server without a namespace", "https://s3cret@host", "", nil, "https://s3cret@host/default", "default", "s3cret"},
-		{"the flag fills in the namespace", "https://s3cret@host/", "shop", nil, "https://s3cret@host/shop", "shop", "s3cret"},
-		{"the token from the environment", "http://host/shop", "", map[string]string{"DULY_TOKEN": "s3cret"}, "http://s3cret@host/shop", "shop", "s3cret"},
-		{"the URL's own token wins", "http://mine@host/shop", "", map[string]string{"DULY_TOKEN": "s3cret"}, "http://mine@host/shop", "shop", "mine"},
+		{"the flag fills in the namespace", "https://s3cret@host/", "shop", nil, "https://s3cret@host/shop", "shop",
+			"s3cret"},
+		{"the token from the environment", "http://host/shop", "", map[string]string{"DULY_TOKEN": "s3cret"},
+			"http://s3cret@host/shop", "shop", "s3cret"},
+		{"the URL's own token wins", "http://mine@host/shop", "", map[string]string{"DULY_TOKEN": "s3cret"},
+			"http://mine@host/shop", "shop", "mine"},
 		{"the URL from the environment", "", "", map[string]string{"DULY_URL": "sqlite:y.db"}, "sqlite:y.db", "default", ""},
 		{"the flag wins", "sqlite:x.db", "", map[string]string{"DULY_URL": "sqlite:y.db"}, "sqlite:x.db", "default", ""},
-		{"another namespace than the URL's is left to the engine", "http://t@host/shop", "other", nil, "http://t@host/shop", "other", "t"},
+		{"another namespace than the URL's is left to the engine", "http://t@host/shop", "other", nil, "http://t@host/shop",
+			"other", "t"},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			a := finder(tt.vars)
+			a := newEndpointApp(tt.vars)
 			a.url, a.namespace = tt.url, tt.namespace
 			at, err := a.findEndpoint()
 			if err != nil {
@@ -73,22 +79,25 @@ func TestFindEndpointOfURL(t *testing.T) {
 func TestFindEndpointOfLocalServer(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	left := map[string]string{"url": "http://127.0.0.1:7777\n", "admin-url": "http://127.0.0.1:7778\n", "token": "duly_t\n"}
-	state := leave(t, filepath.Join(home, "duly"), left)
+	left := map[string]string{"url": "http://127.0.0.1:7777\n", "admin-url": "http://127.0.0.1:7778\n",
+		"token": "duly_t\n"}
+	state := writeDataFolder(t, filepath.Join(home, "duly"), left)
+
 	for name, set := range map[string]func(a *app, vars map[string]string){
 		"--data":       func(a *app, _ map[string]string) { a.data = state },
 		"DULY_DATA":    func(_ *app, vars map[string]string) { vars["DULY_DATA"] = state },
 		"state folder": func(_ *app, vars map[string]string) { vars["XDG_STATE_HOME"] = home },
 	} {
 		vars := map[string]string{}
-		a := finder(vars)
+		a := newEndpointApp(vars)
 		set(a, vars)
 		at, err := a.findEndpoint()
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		want := endpoint{url: "http://duly_t@127.0.0.1:7777/default", adminURL: "http://127.0.0.1:7778", token: "duly_t", namespace: "default"}
+		want := endpoint{url: "http://duly_t@127.0.0.1:7777/default", adminURL: "http://127.0.0.1:7778", token: "duly_t",
+			namespace: "default"}
 		if at != want {
 			t.Errorf("%s: found %+v, want %+v", name, at, want)
 		}
@@ -98,8 +107,8 @@ func TestFindEndpointOfLocalServer(t *testing.T) {
 // C15.3: a token in the environment overrides that in the data folder.
 func TestTokenVariableOverridesFile(t *testing.T) {
 	t.Parallel()
-	dir := leave(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1", "token": "duly_file"})
-	a := finder(map[string]string{"DULY_DATA": dir, "DULY_TOKEN": "duly_given"})
+	dir := writeDataFolder(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1", "token": "duly_file"})
+	a := newEndpointApp(map[string]string{"DULY_DATA": dir, "DULY_TOKEN": "duly_given"})
 	if at, err := a.findEndpoint(); err != nil || at.token != "duly_given" {
 		t.Errorf("found %+v, %v", at, err)
 	}
@@ -108,13 +117,14 @@ func TestTokenVariableOverridesFile(t *testing.T) {
 // C15.4: --admin-url and DULY_ADMIN_URL override the address in the data folder.
 func TestAdminURLOverridesFile(t *testing.T) {
 	t.Parallel()
-	dir := leave(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1", "admin-url": "http://127.0.0.1:2"})
+	dir := writeDataFolder(t, t.TempDir(), map[string]string{"url": "http://127.0.0.1:1",
+		"admin-url": "http://127.0.0.1:2"})
 	for name, set := range map[string]func(a *app, vars map[string]string){
 		"--admin-url":    func(a *app, _ map[string]string) { a.adminURL = "http://127.0.0.1:3" },
 		"DULY_ADMIN_URL": func(_ *app, vars map[string]string) { vars["DULY_ADMIN_URL"] = "http://127.0.0.1:3" },
 	} {
 		vars := map[string]string{"DULY_DATA": dir}
-		a := finder(vars)
+		a := newEndpointApp(vars)
 		set(a, vars)
 		if at, err := a.findEndpoint(); err != nil || at.adminURL != "http://127.0.0.1:3" {
 			t.Errorf("%s: found %+v, %v", name, at, err)
@@ -124,7 +134,7 @@ func TestAdminURLOverridesFile(t *testing.T) {
 
 func TestNoServerHint(t *testing.T) {
 	t.Parallel()
-	a := finder(map[string]string{"DULY_DATA": filepath.Join(t.TempDir(), "none")})
+	a := newEndpointApp(map[string]string{"DULY_DATA": filepath.Join(t.TempDir(), "none")})
 	_, err := a.findEndpoint()
 	if !errors.Is(err, duly.ErrUnavailable) || !strings.Contains(err.Error(), "none") {
 		t.Errorf("error %v", err)
@@ -144,7 +154,8 @@ func TestRedisErrorsHaveNoServerHint(t *testing.T) {
 		{"push", "q", "--url", "redis+cluster://:s3cret@host"},
 		{"serve", "--engine", "redis+unix://:s3cret@/run/redis.sock", "--data", t.TempDir()},
 	} {
-		if code, out, errs := r.run(args...); code != exitFailed || out != "" || errs != "duly: unavailable: nobody listens there\n" {
+		if code, out, errs := r.run(args...); code != exitFailed || out != "" ||
+			errs != "duly: unavailable: nobody listens there\n" {
 			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
 		}
 	}

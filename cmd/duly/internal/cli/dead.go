@@ -239,6 +239,7 @@ func (r *requeuer) call(ctx context.Context, p duly.RequeueParams, n int) (found
 		if err := clock.Sleep(ctx, r.a.env.Clock, r.next.Sub(now)); err != nil {
 			return 0, err
 		}
+		// After a slow call the rate is not exceeded to catch up.
 		if r.next.Before(now) {
 			r.next = now
 		}

@@ -73,7 +73,7 @@ func TestTopDefersLog(t *testing.T) {
 	env := r.env(c, c, "top")
 	env.Screen = func() top.Terminal { return c }
 	a := &app{env: env, log: deferredLog{to: c}}
-	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	ended := make(chan error, 1)
 	go func() { ended <- a.top(t.Context(), a.newPrinter(), s, nil, time.Hour, false) }()
 	c.until(t, "q quit")
@@ -91,8 +91,9 @@ func TestTopDefersLog(t *testing.T) {
 		t.Errorf("the line was written over the view: %q", during)
 	}
 	_, after, left := strings.Cut(all, leave)
-	if lines := strings.Split(after, "\n"); !left || len(lines) != 3 || !strings.Contains(lines[0], "the disk is slow") || !strings.Contains(lines[1], "the disk is gone") {
-		t.Errorf("behind the view stands %q", after)
+	if lines := strings.Split(after, "\n"); !left || len(lines) != 3 || !strings.Contains(lines[0], "the disk is slow") ||
+		!strings.Contains(lines[1], "the disk is gone") {
+		t.Errorf("the log after the view is %q", after)
 	}
 }
 
@@ -102,11 +103,13 @@ func TestDeferredLogIsBounded(t *testing.T) {
 	a := &deferredLog{to: &out}
 	heard, release := a.hold()
 	line := func(n int) string { return strings.Repeat("x", n%7) + "\n" }
+
 	for i := range maxHeldLines + 5 {
 		if _, err := a.Write([]byte(line(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if out.Len() > 0 || len(heard) != cap(heard) {
 		t.Errorf("%d bytes were written, and %d lines heard", out.Len(), len(heard))
 	}
@@ -121,11 +124,11 @@ func TestDeferredLogIsBounded(t *testing.T) {
 	}
 }
 
-// deaf is a terminal that can't be taken.
-type deaf struct{ *console }
+// unusableTerminal is a terminal that cannot be set to raw mode.
+type unusableTerminal struct{ *console }
 
 // Raw implements top.Terminal.
-func (deaf) Raw() (func(), error) { return nil, errors.New("no terminal") }
+func (unusableTerminal) Raw() (func(), error) { return nil, errors.New("no terminal") }
 
 // The log is not deferred if the view could not take the screen.
 func TestLogIsNotDeferredWithoutView(t *testing.T) {
@@ -134,8 +137,8 @@ func TestLogIsNotDeferredWithoutView(t *testing.T) {
 	r.tty = true
 	var out strings.Builder
 	a := &app{env: r.env(&out, &out, "top"), log: deferredLog{to: &out}}
-	if _, err := a.enterScreen(&top.LiveView{Terminal: deaf{newConsole()}}); err == nil {
-		t.Fatal("it was taken")
+	if _, err := a.enterScreen(&top.LiveView{Terminal: unusableTerminal{newConsole()}}); err == nil {
+		t.Fatal("the terminal was used")
 	}
 	a.logger(slog.LevelWarn).Warn("the disk is slow")
 	if !strings.Contains(out.String(), "the disk is slow") {

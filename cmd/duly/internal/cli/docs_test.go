@@ -14,6 +14,7 @@ import (
 func TestDocumentedCommandsExist(t *testing.T) {
 	t.Parallel()
 	var texts []string
+
 	for _, page := range []string{"docs/command-line.md", "docs/troubleshooting.md", "docs/backup.md", "README.md"} {
 		text, err := os.ReadFile("../../../../" + page)
 		if err != nil {
@@ -21,19 +22,22 @@ func TestDocumentedCommandsExist(t *testing.T) {
 		}
 		texts = append(texts, string(text))
 	}
+
 	root := newRoot(&app{env: newRig(t).env(nil, nil)})
 	for cmd := range commandsBelow(root) {
 		texts = append(texts, cmd.Example)
 	}
 	checked := 0
+
 	for _, text := range texts {
-		for _, e := range documented(text) {
+		for _, e := range findExamples(text) {
 			checked++
-			if err := parses(t, e); err != nil {
+			if err := parseExample(t, e); err != nil {
 				t.Errorf("duly %s: %v", strings.Join(e.words, " "), err)
 			}
 		}
 	}
+
 	if checked < 80 {
 		t.Errorf("only %d commands were found", checked)
 	}
@@ -41,10 +45,13 @@ func TestDocumentedCommandsExist(t *testing.T) {
 
 func TestDocumentedCommandErrors(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"duly pusch q", "duly push q --dely 3s", "duly push", "duly job get q", "duly push q --delay soon", "x `duly nothing` y"} {
-		for _, e := range documented(line) {
-			if parses(t, e) == nil {
-				t.Errorf("%q passes", line)
+	for _, line := range []string{
+		"duly pusch q", "duly push q --dely 3s", "duly push", "duly job get q",
+		"duly push q --delay soon", "x `duly nothing` y",
+	} {
+		for _, e := range findExamples(line) {
+			if parseExample(t, e) == nil {
+				t.Errorf("%q is valid", line)
 			}
 		}
 	}
@@ -59,6 +66,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	}
 	root := newRoot(&app{env: newRig(t).env(nil, nil)})
 	found := map[string]bool{}
+
 	for cmd := range commandsBelow(root) {
 		if !cmd.HasSubCommands() && !cmd.Hidden && cmd.Name() != "help" {
 			path := cmd.CommandPath()
@@ -68,7 +76,9 @@ func TestCommandsAreDocumented(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range strings.Split("serve push work reserve ack nack release bury extend peek queues stats top pause resume check backup restore bench completion version", " ") {
+
+	for _, want := range strings.Fields(`serve push work reserve ack nack release bury extend peek queues stats top
+		pause resume check backup restore bench completion version`) {
 		if !found["duly "+want] {
 			t.Errorf("no such command: duly %s", want)
 		}
@@ -91,21 +101,21 @@ func commandsBelow(cmd *cobra.Command) func(yield func(*cobra.Command) bool) {
 	}
 }
 
-// example is a command that a text shows.
+// example is a command in a text.
 type example struct {
 	words []string
-	named bool // in running text, where a command is named without its arguments
+	named bool // it is in running text, without its arguments
 }
 
 var (
 	word = regexp.MustCompile("'[^']*'|\"[^\"]*\"|[^\\s'\"|<>#)`]+|[|<>#)`]")
-	// A command begins a line, or stands behind what begins one in a shell.
-	begins = regexp.MustCompile("(?m)(^ *|[|] |[$(]\\(|=)duly |`duly ")
+	// A command begins a line or follows a shell operator.
+	commandStart = regexp.MustCompile("(?m)(^ *|[|] |[$(]\\(|=)duly |`duly ")
 )
 
-// documented finds the commands of a text, up to what ends one in a shell.
-func documented(text string) (examples []example) {
-	for _, at := range begins.FindAllStringIndex(text, -1) {
+// findExamples returns the commands in a text. A shell operator ends a command.
+func findExamples(text string) (examples []example) {
+	for _, at := range commandStart.FindAllStringIndex(text, -1) {
 		line, _, _ := strings.Cut(text[at[1]:], "\n")
 		e := example{named: text[at[0]] == '`'}
 		for _, w := range word.FindAllString(line, -1) {
@@ -121,8 +131,8 @@ func documented(text string) (examples []example) {
 	return examples
 }
 
-// parses tells whether the command line is a right one, without running it.
-func parses(t *testing.T, e example) error {
+// parseExample validates the command line of an example without running it.
+func parseExample(t *testing.T, e example) error {
 	root := newRoot(&app{env: newRig(t).env(nil, nil)})
 	cmd, rest, err := root.Find(e.words)
 	if err != nil {

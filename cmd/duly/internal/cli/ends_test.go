@@ -26,7 +26,8 @@ func TestErrors(t *testing.T) {
 	r.ok("push", "q", "x", "--id", "a", "--lease", "1h")
 	r.ok("push", "q", "x", "--id", "b", "--tries", "1")
 	r.do()
-	r.transcript.Reset() // the help has a test of its own
+	r.transcript.Reset() // another test checks the help
+
 	for _, args := range [][]string{
 		{"pusch"},
 		{"frobnicate", "--json"},
@@ -63,6 +64,7 @@ func TestErrors(t *testing.T) {
 	} {
 		r.do(args...)
 	}
+
 	text := r.transcript.String()
 	text = strings.ReplaceAll(text, "--url http://s3cret-token@", "--url http://TOKEN@")
 	if strings.Contains(text, "s3cret") {
@@ -85,7 +87,7 @@ func TestErrorsAreOneLine(t *testing.T) {
 			t.Errorf("%s: printed %q", code, out)
 		}
 		if codeHint(code, "duly") == "" && code != duly.CodeInvalid {
-			t.Errorf("%s says nothing of what to do next", code)
+			t.Errorf("%s has no hint", code)
 		}
 	}
 }
@@ -93,7 +95,10 @@ func TestErrorsAreOneLine(t *testing.T) {
 // C15.36: a command ends without an error after its output was closed.
 func TestClosedPipe(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{{"version"}, {"stats", "q"}, {"queues", "--json"}, {"job", "list", "q", "--json"}, {"push", "q", "more"}} {
+	for _, args := range [][]string{
+		{"version"}, {"stats", "q"}, {"queues", "--json"}, {"job", "list", "q", "--json"},
+		{"push", "q", "more"},
+	} {
 		r := newRig(t)
 		r.ok("push", "q", "x")
 		var errs strings.Builder
@@ -114,7 +119,7 @@ func TestReserveClosedPipeReleasesJobs(t *testing.T) {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
 	if out := r.ok("reserve", "q", "--receipts"); out == "" {
-		t.Error("the job is not there for the next one")
+		t.Error("the job was not released")
 	}
 }
 
@@ -150,13 +155,14 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	defer close(release)
 	env.Open = func(ctx context.Context, _ string, _ ...open.Option) (duly.Contract, error) {
 		<-ctx.Done()
-		<-release // deaf to its context
+		<-release // ignores its context
 		return nil, duly.ErrClosed
 	}
 	env.Signals = signals
 	ended := make(chan int, 1)
 	go func() { ended <- Run(t.Context(), env) }()
-	// A signal has been judged, by the clock as it stood, when the next is taken.
+
+	// The channel has no buffer, so a signal was handled when the next one is received.
 	for _, after := range []time.Duration{0, 0, signalGap - time.Millisecond, 0} {
 		r.clock.Advance(after)
 		select {
@@ -165,10 +171,11 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 			t.Fatalf("exit %d by a signal right behind the first", code)
 		}
 	}
+
 	r.clock.Advance(time.Millisecond)
 	select {
 	case signals <- syscall.SIGTERM:
-	case code := <-ended: // by the one before it, which was judged now
+	case code := <-ended: // the signal before was handled after the clock advanced
 		ended <- code
 	}
 	if code := <-ended; code != exitFailed {
@@ -181,6 +188,7 @@ func TestColourOnlyOnTerminal(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("push", "q", "x")
+
 	for _, tt := range []struct {
 		name   string
 		tty    bool
@@ -201,6 +209,7 @@ func TestColourOnlyOnTerminal(t *testing.T) {
 			t.Errorf("%s: printed %q", tt.name, out)
 		}
 	}
+
 	if out := r.ok("queues", "--json"); strings.Contains(out, "\x1b[") {
 		t.Errorf("JSON in colours: %q", out)
 	}
@@ -211,11 +220,16 @@ func TestJSONOutput(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.stdin = "a\nb\n"
+
 	for _, args := range [][]string{
-		{"push", "q", "--lines"}, {"push", "q", "x", "--id", "one"}, {"reserve", "q", "--max", "2"}, {"peek", "q"}, {"queues"},
-		{"queues", "--names"}, {"stats", "q"}, {"job", "get", "q", "one"}, {"job", "list", "q"}, {"job", "update", "q", "one", "--tries", "3"},
-		{"job", "promote", "q", "one"}, {"queue", "set", "q", "--tries", "3"}, {"pause", "q"}, {"resume", "q"}, {"dead", "requeue", "q", "one"},
-		{"queue", "purge", "q", "--state", "dead", "--yes"}, {"job", "delete", "q", "one", "two"}, {"ack", "q:0:01J0000000000000000000000A:1"}, {"check"},
+		{"push", "q", "--lines"}, {"push", "q", "x", "--id", "one"}, {"reserve", "q", "--max", "2"}, {"peek", "q"},
+		{"queues"},
+		{"queues", "--names"}, {"stats", "q"}, {"job", "get", "q", "one"}, {"job", "list", "q"},
+		{"job", "update", "q", "one", "--tries", "3"},
+		{"job", "promote", "q", "one"}, {"queue", "set", "q", "--tries", "3"}, {"pause", "q"}, {"resume", "q"},
+		{"dead", "requeue", "q", "one"},
+		{"queue", "purge", "q", "--state", "dead", "--yes"}, {"job", "delete", "q", "one", "two"},
+		{"ack", "q:0:01J0000000000000000000000A:1"}, {"check"},
 		{"token", "create", "--rights", "produce"}, {"queue", "destroy", "q", "--yes"}, {"version"},
 	} {
 		_, out, errs := r.run(append(args, "--json")...)
@@ -236,23 +250,29 @@ func TestCompletion(t *testing.T) {
 	r := newRig(t)
 	r.ok("push", "emails", "x")
 	r.ok("push", "reports", "x")
+
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if out := r.ok("completion", shell); !strings.Contains(out, "duly") {
 			t.Errorf("%s: printed %q", shell, out)
 		}
 	}
+
 	if out := r.ok("__complete", "job", "list", "emails", "--state", "d"); !strings.Contains(out, "delayed\n") {
 		t.Errorf("states: %q", out)
 	}
+
 	for flag, server := range map[string]bool{"queues --url": true, "serve --engine": false} { // a server can't be served
 		out := r.ok(append(append([]string{"__complete"}, strings.Fields(flag)...), "")...)
-		if !strings.Contains(out, "sqlite:\n") || !strings.Contains(out, "redis+sentinel://\n") || strings.Contains(out, "https://\n") != server {
+		if !strings.Contains(out, "sqlite:\n") || !strings.Contains(out, "redis+sentinel://\n") ||
+			strings.Contains(out, "https://\n") != server {
 			t.Errorf("%s: %q", flag, out)
 		}
 	}
+
 	env := r.env(&strings.Builder{}, &strings.Builder{})
 	env.Getenv = func(name string) string { return map[string]string{"DULY_URL": "http://t@host/shop"}[name] }
-	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) { return kept{r.engine}, nil }
+	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) { return unclosable{r.engine}, nil }
+
 	for name, asked := range map[string]struct {
 		args []string
 		want string
@@ -266,8 +286,13 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%s: exit %d, %q", name, code, out.String())
 		}
 	}
+
 	env.Args = []string{"duly", "__complete", "stats", "e"}
-	for url, want := range map[string]string{"http://t@host": "emails\n:", "redis://host": "emails\n:", "sqlite:jobs.db": ":"} {
+
+	for url, want := range map[string]string{
+		"http://t@host": "emails\n:", "redis://host": "emails\n:",
+		"sqlite:jobs.db": ":",
+	} {
 		env.Getenv = func(name string) string { return map[string]string{"DULY_URL": url}[name] }
 		var out strings.Builder
 		env.Stdout = &out
@@ -298,7 +323,7 @@ func TestCommandsHaveExamples(t *testing.T) {
 			t.Errorf("%v: short text %q", path, cmd.Short)
 		}
 		if cmd.Args == nil {
-			t.Errorf("%v: takes any arguments", path)
+			t.Errorf("%v: accepts any arguments", path)
 		}
 	}
 	r := newRig(t)
@@ -306,24 +331,26 @@ func TestCommandsHaveExamples(t *testing.T) {
 	if out := r.ok("help", "push"); !strings.Contains(out, "Examples:") || !strings.Contains(out, "--order-key") {
 		t.Errorf("help of push: %s", out)
 	}
-	if out := r.ok("version"); out != fmt.Sprintf("duly v0.0.0-test, %s, %s\n", (&app{}).version().Go, (&app{}).version().Platform) {
+	v := (&app{}).version()
+	if out := r.ok("version"); out != fmt.Sprintf("duly v0.0.0-test, %s, %s\n", v.Go, v.Platform) {
 		t.Errorf("version: %q", out)
 	}
 }
 
-// lossy is an engine whose push arrives and whose answer does not.
-type lossy struct{ kept }
+// lostAnswers is an engine that executes a push and loses its answer.
+type lostAnswers struct{ unclosable }
 
-func (l lossy) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
-	l.kept.Push(ctx, jobs)
+func (l lostAnswers) Push(ctx context.Context, jobs []duly.Job) ([]duly.PushResult, error) {
+	l.unclosable.Push(ctx, jobs)
 	return nil, duly.ErrUnavailable
 }
 
-// broken is an engine whose connection breaks while it is written to.
-type broken struct{ kept }
+// broken is an engine whose connection breaks during a write.
+type broken struct{ unclosable }
 
 func (broken) Stats(context.Context, duly.QueueRef) (duly.Stats, error) {
-	return duly.Stats{}, &duly.Error{Code: duly.CodeUnavailable, Message: "no answer", Cause: &net.OpError{Op: "write", Err: syscall.EPIPE}}
+	return duly.Stats{}, &duly.Error{Code: duly.CodeUnavailable, Message: "no answer",
+		Cause: &net.OpError{Op: "write", Err: syscall.EPIPE}}
 }
 
 // C15.36: a broken connection to the engine is an error, unlike a closed output.
@@ -333,9 +360,10 @@ func TestBrokenConnectionIsReported(t *testing.T) {
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "stats", "q")
 	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
-		return broken{kept{r.engine}}, nil
+		return broken{unclosable{r.engine}}, nil
 	}
-	if code := Run(t.Context(), env); code != exitFailed || out.String() != "" || !strings.Contains(errs.String(), "no answer") {
+	if code := Run(t.Context(), env); code != exitFailed || out.String() != "" ||
+		!strings.Contains(errs.String(), "no answer") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
 	}
 }
@@ -347,9 +375,9 @@ func TestPushWithoutAnswerNamesID(t *testing.T) {
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "push", "q", "x")
 	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
-		return lossy{kept{r.engine}}, nil
+		return lostAnswers{unclosable{r.engine}}, nil
 	}
-	env.Clock = hasty{r.clock}
+	env.Clock = firedTimers{r.clock}
 	if code := Run(t.Context(), env); code != exitFailed {
 		t.Errorf("exit %d", code)
 	}
@@ -364,15 +392,16 @@ func TestPushWithoutAnswerNamesID(t *testing.T) {
 	errs.Reset()
 	env.Args = []string{"duly", "push", "q", "--lines"}
 	env.Stdin = strings.NewReader("a\nb\n")
-	if code := Run(t.Context(), env); code != exitFailed || !strings.Contains(errs.String(), "stopped after 0 lines") || !strings.Contains(errs.String(), "tail -n +1") {
+	if code := Run(t.Context(), env); code != exitFailed || !strings.Contains(errs.String(), "stopped after 0 lines") ||
+		!strings.Contains(errs.String(), "tail -n +1") {
 		t.Errorf("exit %d, %q", code, errs.String())
 	}
 }
 
-// hasty is a clock whose timers fire at once.
-type hasty struct{ clock.Clock }
+// firedTimers is a clock whose timers have fired.
+type firedTimers struct{ clock.Clock }
 
-func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
+func (h firedTimers) NewTimer(time.Duration) *clock.ChanTimer {
 	c := make(chan time.Time, 1)
 	c <- h.Now()
 	return &clock.ChanTimer{C: c, Timer: h.AfterFunc(0, func() {})}
@@ -381,9 +410,10 @@ func (h hasty) NewTimer(time.Duration) *clock.ChanTimer {
 // The hint for damage names check before restore, because restore works only for files.
 func TestCorruptHintNamesCheckFirst(t *testing.T) {
 	t.Parallel()
-	next := codeHint(duly.CodeCorrupt, "duly")
-	if check, restore := strings.Index(next, " check;"), strings.Index(next, "if it is a file"); check < 0 || restore < check {
-		t.Errorf("the advice is %q", next)
+	hint := codeHint(duly.CodeCorrupt, "duly")
+	check, restore := strings.Index(hint, " check;"), strings.Index(hint, "if it is a file")
+	if check < 0 || restore < check {
+		t.Errorf("the hint is %q", hint)
 	}
 }
 
@@ -393,7 +423,7 @@ func TestPushHintNamesID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	a := &app{env: r.env(nil, nil)}
-	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	for code, want := range map[duly.Code]string{
 		duly.CodeUnavailable: "repeat it with --id one, which creates no second job",
 		duly.CodeNotDurable:  "repeat it with --id one",
@@ -413,7 +443,7 @@ func TestFullHintNamesBound(t *testing.T) {
 	r.ok("push", "bounded", "x")
 	r.ok("push", "free", "x")
 	a := &app{env: r.env(nil, nil)}
-	s := &session{Contract: kept{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
+	s := &session{Contract: unclosable{r.engine}, endpoint: endpoint{url: "model:", namespace: "default"}}
 	for queue, want := range map[string]string{
 		"bounded": "to raise it: duly queue set bounded --max-jobs N; to make room: duly queue purge bounded",
 		"free":    codeHint(duly.CodeFull, "duly"),

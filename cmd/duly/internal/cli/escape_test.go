@@ -14,13 +14,19 @@ func TestJSONOnTerminalIsEscaped(t *testing.T) {
 	r := newRig(t)
 	r.ok("push", "q", body, "--id", "one")
 
-	for _, args := range [][]string{{"job", "get", "q", "one"}, {"peek", "q"}, {"job", "list", "q", "--bodies"}, {"reserve", "q"}} {
+	for _, args := range [][]string{
+		{"job", "get", "q", "one"}, {"peek", "q"}, {"job", "list", "q", "--bodies"},
+		{"reserve", "q"},
+	} {
 		r.tty = true
 		shown := r.ok(append(args, "--json")...)
 		if at := strings.IndexFunc(strings.TrimSpace(shown), isUnsafe); at >= 0 {
 			t.Errorf("%v prints %+q raw: %s", args, []rune(shown[at:])[0], shown)
 		}
-		for _, want := range []string{`\u009b`, `\u202e`, `\u2066`, `\u2028`, `\u2029`, `\u007f`, `\u200b`, `\udb40\udc41`, "größe €"} {
+		for _, want := range []string{
+			`\u009b`, `\u202e`, `\u2066`, `\u2028`, `\u2029`, `\u007f`, `\u200b`, `\udb40\udc41`,
+			"größe €",
+		} {
 			if !strings.Contains(shown, want) {
 				t.Errorf("%v does not print %s: %s", args, want, shown)
 			}

@@ -13,6 +13,7 @@ func TestHealth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -25,7 +26,7 @@ func TestHealth(t *testing.T) {
 		{[]string{"--url", "http://127.0.0.1:1"}, exitFailed, "", "was not reached"},
 		{[]string{"--url", "sqlite:x.db"}, exitUsage, "", "sqlite:x.db is not a server"},
 	} {
-		code, out, errs := r.run1(append([]string{"health"}, tt.args...)...)
+		code, out, errs := r.runRemote(append([]string{"health"}, tt.args...)...)
 		if code != tt.code || out != tt.out || !strings.Contains(errs, tt.errs) || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%v: exit %d, %q, %q, want %+v", tt.args, code, out, errs, tt)
 		}

@@ -50,7 +50,8 @@ func TestPreviewCutsBetweenCharacters(t *testing.T) {
 func TestBytesText(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 10: "10 KiB", 1<<20 - 1: "1.0 MiB", 1 << 20: "1.0 MiB",
+		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 10: "10 KiB", 1<<20 - 1: "1.0 MiB",
+		1 << 20:  "1.0 MiB",
 		64 << 20: "64 MiB", 5 << 30: "5.0 GiB", 1 << 62: "4096 PiB",
 	} {
 		if got := bytesText(n); got != want {

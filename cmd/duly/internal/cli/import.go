@@ -62,6 +62,7 @@ func (a *app) importLmstfy(ctx context.Context, p *printer, f *importFlags) erro
 	if f.from == "" {
 		return usageErrorf("lmstfy's Redis is missing; give --from redis://HOST:6379/0")
 	}
+	// Errors of the client contain the URLs.
 	for _, text := range []string{f.from, f.adminFrom} {
 		if u, err := url.Parse(text); err == nil && u.User != nil {
 			if password, ok := u.User.Password(); ok {

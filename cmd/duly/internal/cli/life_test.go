@@ -9,8 +9,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-// first is the first word that a command printed.
-func first(stdout string) string {
+// firstWord returns the first word of an output.
+func firstWord(stdout string) string {
 	word, _, _ := strings.Cut(strings.TrimSpace(stdout), "\n")
 	word, _, _ = strings.Cut(word, " ")
 	return word
@@ -25,21 +25,21 @@ func TestJobLifeText(t *testing.T) {
 	r.do("push", "emails", "at the proper time", "--id", "mail-1")
 	r.do("reserve", "emails")
 	r.do("peek", "emails")
-	r.later(3 * time.Second)
+	r.advance(3 * time.Second)
 	r.do("peek", "emails")
-	receipt := first(r.do("reserve", "emails", "--receipts"))
+	receipt := firstWord(r.do("reserve", "emails", "--receipts"))
 	r.do("extend", receipt, "--lease", "10m")
 	r.do("job", "get", "emails", "mail-1")
 	r.do("nack", receipt, "--error", "mailbox\nis full", "--delay", "1m")
 	r.do("ack", receipt)
-	r.later(time.Minute)
-	receipt = first(r.do("reserve", "emails", "--receipts"))
+	r.advance(time.Minute)
+	receipt = firstWord(r.do("reserve", "emails", "--receipts"))
 	r.do("release", receipt, "--delay", "0s")
-	receipt = first(r.do("reserve", "emails", "--receipts", "--lease", "5s"))
+	receipt = firstWord(r.do("reserve", "emails", "--receipts", "--lease", "5s"))
 	r.do("bury", receipt, "--reason", "no such customer")
 	r.do("dead", "list", "emails")
 	r.do("dead", "requeue", "emails")
-	receipt = first(r.do("reserve", "emails", "--receipts"))
+	receipt = firstWord(r.do("reserve", "emails", "--receipts"))
 	r.do("ack", receipt)
 	r.do("job", "get", "emails", "mail-1")
 	r.do("stats", "emails")
@@ -54,9 +54,9 @@ func TestJobLifeJSON(t *testing.T) {
 	r.do("push", "emails", "hi", "--id", "mail-1", "--delay", "3s", "--json")
 	r.do("push", "emails", "hi", "--id", "mail-1", "--json")
 	r.do("job", "get", "emails", "mail-1", "--json")
-	r.later(3 * time.Second)
+	r.advance(3 * time.Second)
 	r.do("peek", "emails", "--json")
-	receipt := first(r.do("reserve", "emails", "--receipts"))
+	receipt := firstWord(r.do("reserve", "emails", "--receipts"))
 	r.do("nack", receipt, "gone", "--delay", "0s", "--json")
 	r.do("reserve", "emails", "--json")
 	r.do("reserve", "emails", "--json")
@@ -79,7 +79,8 @@ func TestPushFlags(t *testing.T) {
 	r := newRig(t)
 	r.stdin = "from standard input"
 	r.do("push", "all", "-", "--id", "a", "--header", "Lang=de", "--header", "x=1=2", "--delay", "1m", "--priority", "-7",
-		"--tries", "3", "--max-stalls", "none", "--backoff", "15s,3m,1h", "--ttl", "1h30m", "--lease", "45s", "--order-key", "c7",
+		"--tries", "3", "--max-stalls", "none", "--backoff", "15s,3m,1h", "--ttl", "1h30m", "--lease", "45s", "--order-key",
+		"c7",
 		"--merge-key", "k", "--merge-mode", "replace", "--merge-max-wait", "2m", "--merge-until", "leased", "--retain", "7d")
 	r.do("job", "get", "all", "a")
 	r.do("job", "get", "all", "a", "--json")
@@ -125,12 +126,14 @@ func TestPushLinesKeepsOrder(t *testing.T) {
 	}
 	listed := r.ok("job", "list", "in", "--bodies", "--limit", "none", "--json")
 	i := 0
+
 	for line := range strings.Lines(listed) {
 		if want := `"body":"` + strings.Repeat("x", i%3) + `"`; !strings.Contains(line, want) {
 			t.Fatalf("line %d is %s", i, line)
 		}
 		i++
 	}
+
 	if i != 2500 {
 		t.Errorf("%d jobs", i)
 	}
@@ -212,7 +215,8 @@ func TestDeadRequeueTargetAndRate(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(r.engine.Configure(t.Context(), duly.Q("orders"), duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:shop"}}))
+	must(r.engine.Configure(t.Context(), duly.Q("orders"),
+		duly.QueueConfig{Delivery: duly.DeliverPush, Push: duly.PushConfig{URL: "target:shop"}}))
 	for i := range 30 {
 		job := duly.Job{Queue: "orders", ID: fmt.Sprint("crm", i), Callback: "target:crm", Tries: 1}
 		if i%3 == 0 {
@@ -247,20 +251,23 @@ func TestDeadRequeueTargetAndRate(t *testing.T) {
 			}
 		}
 	}
-	if passed := r.clock.Now().Sub(began); out != "requeued 20 jobs\n" || passed < 900*time.Millisecond || passed > 1100*time.Millisecond {
+	if passed := r.clock.Now().Sub(began); out != "requeued 20 jobs\n" || passed < 900*time.Millisecond ||
+		passed > 1100*time.Millisecond {
 		t.Errorf("after %s: %q", passed, out)
 	}
 	if left := dead(); len(left) != 10 || !strings.HasPrefix(left[0], "shop") {
-		t.Errorf("still dead are %q", left)
+		t.Errorf("the dead jobs are %q", left)
 	}
 
-	if out := r.ok("dead", "requeue", "orders", "--target", "target:shop", "--limit", "3"); out != "requeued 3 jobs\n" || len(dead()) != 7 {
+	if out := r.ok("dead", "requeue", "orders", "--target", "target:shop", "--limit", "3"); out != "requeued 3 jobs\n" ||
+		len(dead()) != 7 {
 		t.Errorf("%q, %d are dead", out, len(dead()))
 	}
 	if out := r.ok("dead", "requeue", "orders", "--target", "other"); out != "requeued 0 jobs\n" {
 		t.Errorf("%q", out)
 	}
-	if code, _, errs := r.run("dead", "requeue", "orders", "shop0", "--target", "shop"); code != exitUsage || !strings.Contains(errs, "--target and IDs") {
+	if code, _, errs := r.run("dead", "requeue", "orders", "shop0", "--target", "shop"); code != exitUsage ||
+		!strings.Contains(errs, "--target and IDs") {
 		t.Errorf("%d %s", code, errs)
 	}
 }
@@ -270,8 +277,10 @@ func TestQueueCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.do("pause", "nobody")
-	r.do("queue", "set", "q", "--tries", "5", "--max-stalls", "none", "--backoff", "15s,3m,10m", "--lease", "1m", "--ttl", "7d",
-		"--dead-age", "30d", "--dead-count", "none", "--max-jobs", "100000", "--max-leased", "20", "--rate", "0.5", "--burst", "10")
+	r.do("queue", "set", "q", "--tries", "5", "--max-stalls", "none", "--backoff", "15s,3m,10m", "--lease", "1m", "--ttl",
+		"7d",
+		"--dead-age", "30d", "--dead-count", "none", "--max-jobs", "100000", "--max-leased", "20", "--rate", "0.5",
+		"--burst", "10")
 	r.do("queue", "set", "q", "--rate", "none", "--max-jobs", "2")
 	r.do("queue", "set", "q")
 	r.do("queue", "set", "q", "--shards", "3")
@@ -306,22 +315,31 @@ func TestPushLinesPrintsFewErrors(t *testing.T) {
 		r.ok("queue", "purge", "small", "--state", "ready", "--yes")
 		r.stdin = strings.Repeat("x\n", n+3)
 		code, out, errs := r.run("push", "small", "--lines")
-		if code != exitFailed || out != fmt.Sprintf("%s: 3 created, %s failed\n", plural(int64(n+3), "line"), countText(int64(n))) {
+		if code != exitFailed || out != fmt.Sprintf("%s: 3 created, %s failed\n", plural(int64(n+3), "line"),
+			countText(int64(n))) {
 			t.Errorf("exit %d, %q", code, out)
 		}
 		return errs
 	}
-	for n, want := range map[int]string{10: "line 13: ", 11: "line 14: ", 12: "and 1 more line before it", 2497: "and 2 486 more lines before it"} {
+
+	for n, want := range map[int]string{
+		10: "line 13: ", 11: "line 14: ", 12: "and 1 more line before it",
+		2497: "and 2 486 more lines before it",
+	} {
 		errs := refused(n)
-		if lines := strings.Count(errs, "\n"); lines != min(n, 11) || !strings.Contains(errs, want) || strings.Contains(errs, "before it") != (n > 11) {
+		if lines := strings.Count(errs, "\n"); lines != min(n, 11) || !strings.Contains(errs, want) ||
+			strings.Contains(errs, "before it") != (n > 11) {
 			t.Errorf("%d refused: %d lines, no %q: %s", n, lines, want, errs)
 		}
-		if !strings.HasPrefix(errs, "duly: full: line 4: ") || !strings.Contains(errs, fmt.Sprintf("duly: full: line %d: ", n+3)) {
+		if !strings.HasPrefix(errs, "duly: full: line 4: ") ||
+			!strings.Contains(errs, fmt.Sprintf("duly: full: line %d: ", n+3)) {
 			t.Errorf("%d refused: %s", n, errs)
 		}
 	}
+
 	r.stdin = strings.Repeat("x\n", 50)
-	if _, out, errs := r.run("push", "small", "--lines", "--json"); strings.Count(out, `"error":`) != 50 || strings.Count(errs, "\n") != 11 {
+	if _, out, errs := r.run("push", "small", "--lines", "--json"); strings.Count(out, `"error":`) != 50 ||
+		strings.Count(errs, "\n") != 11 {
 		t.Errorf("%s%s", out, errs)
 	}
 }
@@ -330,12 +348,18 @@ func TestPushLinesPrintsFewErrors(t *testing.T) {
 func TestListsShowFailedTries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	for _, args := range [][]string{{"--id", "used", "--tries", "1"}, {"--id", "again", "--tries", "3"}, {"--id", "buried"}} {
+
+	for _, args := range [][]string{
+		{"--id", "used", "--tries", "1"}, {"--id", "again", "--tries", "3"},
+		{"--id", "buried"},
+	} {
 		r.ok(append([]string{"push", "q", "x"}, args...)...)
 	}
+
 	for _, as := range []string{"nack", "nack", "bury"} {
 		r.ok(as, strings.TrimSpace(r.ok("reserve", "q", "--receipts")))
 	}
+
 	for _, list := range []string{"job", "dead"} {
 		lines := strings.Split(r.ok(list, "list", "q"), "\n")
 		if !strings.Contains(lines[0], "  FAILED  ") {
@@ -349,7 +373,9 @@ func TestListsShowFailedTries(t *testing.T) {
 			}
 		}
 	}
-	if text := r.ok("job", "get", "q", "used"); !strings.Contains(text, "1 of 1 failed (1 failure, 0 stalls of at most 8)") {
+
+	if text := r.ok("job", "get", "q", "used"); !strings.Contains(text,
+		"1 of 1 failed (1 failure, 0 stalls of at most 8)") {
 		t.Errorf("the used one: %s", text)
 	}
 }

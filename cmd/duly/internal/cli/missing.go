@@ -177,9 +177,10 @@ func (a *app) noteIfCreated(ctx context.Context, s *session, name string, n int6
 		return
 	}
 
+	// The URL may set the number of shards of new queues.
 	set, err := s.Config(ctx, s.queue(name))
 	unchanged := duly.DefaultQueueConfig()
-	unchanged.Shards = set.Shards // the URL may set it
+	unchanged.Shards = set.Shards
 	if err == nil && set == unchanged {
 		a.noteCreated(ctx, s, name)
 	}

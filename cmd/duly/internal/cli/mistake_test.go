@@ -18,12 +18,15 @@ func TestMissingFileIsNotCreated(t *testing.T) {
 	r := newRig(t)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "new", "copi.db")
+
 	for _, args := range [][]string{
-		{"stats", "q"}, {"queues"}, {"queues", "--namespaces"}, {"peek", "q"}, {"job", "get", "q", "x"}, {"job", "list", "q"}, {"dead", "list", "q"},
+		{"stats", "q"}, {"queues"}, {"queues", "--namespaces"}, {"peek", "q"}, {"job", "get", "q", "x"},
+		{"job", "list", "q"}, {"dead", "list", "q"},
 		{"reserve", "q"}, {"reserve", "q", "--wait"}, {"work", "q", "--exec", "true"},
 		{"ack", "q:0:01J0000000000000000000000A:1"}, {"nack", "q:0:01J0000000000000000000000A:1"},
 		{"extend", "q:0:01J0000000000000000000000A:1", "--lease", "1m"},
-		{"job", "update", "q", "x", "--tries", "3"}, {"job", "promote", "q", "x"}, {"job", "delete", "q", "x"}, {"dead", "requeue", "q", "x"},
+		{"job", "update", "q", "x", "--tries", "3"}, {"job", "promote", "q", "x"}, {"job", "delete", "q", "x"},
+		{"dead", "requeue", "q", "x"},
 		{"pause", "q"}, {"queue", "purge", "q", "--state", "dead", "--yes"}, {"queue", "destroy", "q", "--yes"},
 		{"check"}, {"check", "--repair"}, {"backup", "-"},
 	} {
@@ -33,8 +36,9 @@ func TestMissingFileIsNotCreated(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q; want %q", args, code, out, errs, want)
 		}
 	}
+
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+		t.Errorf("created %v, %v", left, err)
 	}
 }
 
@@ -43,7 +47,8 @@ func TestCommandsThatCreateFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, args := range [][]string{
-		{"push", "q", "x"}, {"push", "q", "--lines"}, {"queue", "set", "q", "--tries", "3"}, {"token", "create", "--rights", "admin"},
+		{"push", "q", "x"}, {"push", "q", "--lines"}, {"queue", "set", "q", "--tries", "3"},
+		{"token", "create", "--rights", "admin"},
 	} {
 		path := filepath.Join(t.TempDir(), "new", "jobs.db")
 		r.stdin = "one\n"
@@ -65,15 +70,17 @@ func TestWrongAddressHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	with := func(url string) string { return strings.Replace(url, "://", "://"+left.token+"@", 1) }
+
 	for _, tt := range []struct {
 		args []string
 		want string
 	}{
-		{[]string{"push", "q", "x", "--url", "http://127.0.0.1:1"}, "check that http://127.0.0.1:1/default is right and that the server runs: duly serve\n"},
+		{[]string{"push", "q", "x", "--url", "http://127.0.0.1:1"},
+			"check that http://127.0.0.1:1/default is right and that the server runs: duly serve\n"},
 		{[]string{"push", "q", "x", "--url", with(left.adminURL)}, "/default is the API's address, not the admin address\n"},
 		{[]string{"check", "--admin-url", with(left.url)}, "is the server's admin address\n"},
 	} {
-		code, out, errs := r.run1(tt.args...)
+		code, out, errs := r.runRemote(tt.args...)
 		if code != exitFailed || out != "" || !strings.HasSuffix(errs, tt.want) || strings.Contains(errs, left.token) {
 			t.Errorf("%v: exit %d, %q, %q; want %q", tt.args[:2], code, out, errs, tt.want)
 		}
@@ -107,25 +114,36 @@ func TestUnknownQueueSuggestsName(t *testing.T) {
 	r := newRig(t)
 	r.ok("push", "emails", "x")
 	r.ok("push", "invoices", "x")
+
 	for _, args := range [][]string{
 		{"stats", "emials"}, {"job", "list", "emials"}, {"jobs", "emials"}, {"dead", "list", "emials"}, {"peek", "emials"},
 		{"job", "get", "emials", "x"}, {"job", "update", "emials", "x", "--priority", "1"}, {"job", "promote", "emials", "x"},
 		{"job", "reschedule", "emials", "x", "--delay", "1h"}, {"job", "cancel", "emials", "x"}, {"cancel", "emials", "x"},
-		{"dead", "requeue", "emials"}, {"dead", "purge", "emials", "--yes"}, {"queue", "purge", "emials", "--state", "ready", "--yes"},
+		{"dead", "requeue", "emials"}, {"dead", "purge", "emials", "--yes"},
+		{"queue", "purge", "emials", "--state", "ready", "--yes"},
 		{"queue", "destroy", "emials", "--yes"}, {"pause", "emials"}, {"resume", "emials"}, {"top", "emials", "--once"},
 	} {
 		code, out, errs := r.run(args...)
-		if want := "duly: not_found: no such queue emials in namespace default; did you mean emails?\n"; code != exitFailed || out != "" || errs != want {
+		const want = "duly: not_found: no such queue emials in namespace default; did you mean emails?\n"
+		if code != exitFailed || out != "" || errs != want {
 			t.Errorf("%v: exit %d, %q, %q, want %q", args, code, out, errs, want)
 		}
 	}
-	if _, _, errs := r.run("stats", "reports"); errs != "duly: not_found: no such queue reports in namespace default; see the queues: duly queues\n" {
+
+	if _, _,
+		errs := r.run("stats",
+		"reports"); errs != "duly: not_found: no such queue reports in namespace default; see the queues: duly queues\n" {
 		t.Errorf("printed %q", errs)
 	}
-	if code, _, errs := r.run("reserve", "emials"); code != exitOK || errs != "no such queue emials yet; did you mean emails?\n" {
+	if code, _, errs := r.run("reserve", "emials"); code != exitOK ||
+		errs != "no such queue emials yet; did you mean emails?\n" {
 		t.Errorf("reserve: exit %d, %q", code, errs)
 	}
-	for _, args := range [][]string{{"stats", "emails"}, {"job", "list", "emails"}, {"pause", "emails"}, {"queue", "destroy", "emails", "--yes"}} {
+
+	for _, args := range [][]string{
+		{"stats", "emails"}, {"job", "list", "emails"}, {"pause", "emails"},
+		{"queue", "destroy", "emails", "--yes"},
+	} {
 		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
@@ -137,7 +155,10 @@ func TestUnusedQueueExists(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "emails", "--tries", "3")
-	for _, args := range [][]string{{"stats", "emails"}, {"job", "list", "emails"}, {"queue", "destroy", "emails", "--yes"}} {
+	for _, args := range [][]string{
+		{"stats", "emails"}, {"job", "list", "emails"},
+		{"queue", "destroy", "emails", "--yes"},
+	} {
 		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
@@ -153,6 +174,7 @@ func TestPushNotesCreatedQueue(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.ok("queue", "set", "quiet", "--tries", "3")
+
 	for _, tt := range []struct {
 		args []string
 		in   string
@@ -184,7 +206,8 @@ func TestPushReadsPipedBody(t *testing.T) {
 		args []string
 		want string
 	}{
-		{"piped", nil, "piped"}, {"piped", []string{"given"}, "given"}, {"piped", []string{""}, ""}, {"", nil, ""}, {"piped", []string{"-"}, "piped"},
+		{"piped", nil, "piped"}, {"piped", []string{"given"}, "given"}, {"piped", []string{""}, ""}, {"", nil, ""},
+		{"piped", []string{"-"}, "piped"},
 	} {
 		r.stdin = tt.in
 		r.ok(append([]string{"push", "q", "--id", "one"}, tt.args...)...)
@@ -212,18 +235,24 @@ func TestLimitedListNotesMore(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(strings.TrimSuffix(errs, ")\n"), "--cursor ")
 	code, out, errs := r.run("job", "list", "q", "--cursor", rest, "--limit", "11", "--json")
-	if n := strings.Count(out, `"state":"ready"`); code != exitOK || n != 11 || !strings.HasPrefix(errs, `{"more":{"cursor":"dead:`) {
+	if n := strings.Count(out, `"state":"ready"`); code != exitOK || n != 11 ||
+		!strings.HasPrefix(errs, `{"more":{"cursor":"dead:`) {
 		t.Errorf("exit %d, %d ready jobs, %q", code, n, errs)
 	}
-	for _, args := range [][]string{{"job", "list", "q", "--limit", "none"}, {"job", "list", "q", "--limit", "151"}, {"dead", "list", "q"}} {
+	for _, args := range [][]string{
+		{"job", "list", "q", "--limit", "none"}, {"job", "list", "q", "--limit", "151"},
+		{"dead", "list", "q"},
+	} {
 		if code, _, errs := r.run(args...); code != exitOK || errs != "" {
 			t.Errorf("%v: exit %d, %q", args, code, errs)
 		}
 	}
-	if _, _, errs := r.run("dead", "list", "q", "--limit", "30", "--json"); !strings.HasPrefix(errs, `{"more":{"jobs":10,"cursor":"dead:`) {
+	if _, _, errs := r.run("dead", "list", "q", "--limit", "30", "--json"); !strings.HasPrefix(errs,
+		`{"more":{"jobs":10,"cursor":"dead:`) {
 		t.Errorf("dead list: %q", errs)
 	}
-	if code, _, errs := r.run("dead", "list", "q", "--cursor", rest); code != exitUsage || !strings.Contains(errs, "--cursor belongs to another list") {
+	if code, _, errs := r.run("dead", "list", "q", "--cursor", rest); code != exitUsage ||
+		!strings.Contains(errs, "--cursor belongs to another list") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
 }
@@ -249,7 +278,7 @@ func aftermathsOf(r *rig, flags []string) {
 	push := func(more ...string) { r.ok(append(append([]string{"push", "q", "x"}, flags...), more...)...) }
 	end := func(want, as string, more ...string) {
 		t.Helper()
-		receipt := first(r.ok("reserve", "q", "--receipts"))
+		receipt := firstWord(r.ok("reserve", "q", "--receipts"))
 		if out := r.ok(append([]string{as, receipt}, more...)...); !strings.Contains(out, want) {
 			t.Errorf("%s printed %q, want %q", as, out, want)
 		}
@@ -276,6 +305,7 @@ func TestShortAndOldNames(t *testing.T) {
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		r.ok("push", "q", "x", "--id", id)
 	}
+
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -295,11 +325,15 @@ func TestShortAndOldNames(t *testing.T) {
 			t.Errorf("%v: %q, want %q", tt.args, out, tt.want)
 		}
 	}
-	if code, _, errs := r.run("job", "reschedule", "q", "d"); code != exitUsage || !strings.Contains(errs, "the time is missing; give --delay 1h") {
+
+	if code, _, errs := r.run("job", "reschedule", "q", "d"); code != exitUsage ||
+		!strings.Contains(errs, "the time is missing; give --delay 1h") {
 		t.Errorf("exit %d, %q", code, errs)
 	}
+
 	for _, args := range [][]string{{"reserve"}, {"dead", "purge"}, {"dead", "requeue"}, {"queue", "purge"}, {"nack"}} {
-		if help := r.ok(append(args, "--help")...); strings.Contains(help, "--max ") || strings.Contains(help, "--oldest") || strings.Contains(help, "--first") || strings.Contains(help, "--error") {
+		if help := r.ok(append(args, "--help")...); strings.Contains(help, "--max ") || strings.Contains(help, "--oldest") ||
+			strings.Contains(help, "--first") || strings.Contains(help, "--error") {
 			t.Errorf("the help of %v shows an old name:\n%s", args, help)
 		}
 	}
@@ -342,11 +376,13 @@ func TestZeroDurationErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for want, args := range map[string][]string{
-		`--lease cannot be "0s": it must be between 100ms and 366d`:   {"push", "q", "x", "--lease", "0s"},
-		`--limit-per cannot be "0s": it must be between 1s and 366d`:  {"token", "create", "--rights", "produce", "--limit-produce", "1", "--limit-per", "0s"},
-		`--interval cannot be "0s": it must be at least 100ms`:        {"top", "--interval", "0s"},
-		`--ttl cannot be "0s": it must be at least 1ms`:               {"push", "q", "x", "--ttl", "0s"},
-		`--delay and --due are both set, give one of them`:            {"push", "q", "x", "--delay", "1s", "--due", "2030-01-01T00:00:00Z"},
+		`--lease cannot be "0s": it must be between 100ms and 366d`: {"push", "q", "x", "--lease", "0s"},
+		`--limit-per cannot be "0s": it must be between 1s and 366d`: {"token", "create", "--rights", "produce",
+			"--limit-produce", "1", "--limit-per", "0s"},
+		`--interval cannot be "0s": it must be at least 100ms`: {"top", "--interval", "0s"},
+		`--ttl cannot be "0s": it must be at least 1ms`:        {"push", "q", "x", "--ttl", "0s"},
+		`--delay and --due are both set, give one of them`: {"push", "q", "x", "--delay", "1s", "--due",
+			"2030-01-01T00:00:00Z"},
 		`--tries is 65536, must be between 1 and 65535; see: duly qu`: {"queue", "set", "q", "--tries", "65536"},
 	} {
 		if code, _, errs := r.run(args...); code != exitUsage || !strings.HasPrefix(errs, "duly: invalid: "+want) {
@@ -391,7 +427,9 @@ func TestSuggestCommands(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for word, want := range map[string]string{
-		"foo": `no such command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `, "tops": `"tops", did you mean top or jobs or topic?; see: `, "to": `"to", did you mean top`, "chek": `"chek", did you mean peek or check?`,
+		"foo": `no such command "foo"; see: `, "pusch": `"pusch", did you mean push?; see: `,
+		"tops": `"tops", did you mean top or jobs or topic?; see: `, "to": `"to", did you mean top`,
+		"chek": `"chek", did you mean peek or check?`,
 	} {
 		if code, _, errs := r.run(word); code != exitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d, %q, want %q", word, code, errs, want)

@@ -17,7 +17,7 @@ import (
 	"github.com/dulymq/duly/internal/redistest"
 )
 
-// poolRig is a server with two pools, and what is in the second one.
+// poolRig returns a rig with a server with pools, and the engine of the pool orders.
 func poolRig(t *testing.T) (r *rig, orders *model.Engine) {
 	r = newRig(t)
 	r.engine, orders = model.New(model.Config{}), model.New(model.Config{})
@@ -39,31 +39,37 @@ func poolRig(t *testing.T) (r *rig, orders *model.Engine) {
 func TestPools(t *testing.T) {
 	t.Parallel()
 	r, orders := poolRig(t)
-	if out := r.ok1("pool", "list"); out != "POOL     READY\ndefault  yes\ndown     no\norders   yes\n" {
+	if out := r.okRemote("pool", "list"); out != "POOL     READY\ndefault  yes\ndown     no\norders   yes\n" {
 		t.Errorf("%s", out)
 	}
-	if out := r.ok1("pool", "list", "--json"); out != `{"pools":[{"name":"default","ready":true},{"name":"down","ready":false},{"name":"orders","ready":true}]}`+"\n" {
+	want := `{"pools":[{"name":"default","ready":true},{"name":"down","ready":false},` +
+		`{"name":"orders","ready":true}]}` + "\n"
+	if out := r.okRemote("pool", "list", "--json"); out != want {
 		t.Errorf("%s", out)
 	}
-	r.ok1("token", "create", "-n", "shop", "--pool", "orders", "--rights", "produce")
-	r.ok1("push", "q", "x", "--id", "one", "-n", "shop")
+	r.okRemote("token", "create", "-n", "shop", "--pool", "orders", "--rights", "produce")
+	r.okRemote("push", "q", "x", "--id", "one", "-n", "shop")
 	if _, err := orders.Get(t.Context(), duly.QueueRef{Namespace: "shop", Name: "q"}, "one"); err != nil {
 		t.Errorf("the job is not in its pool: %v", err)
 	}
-	r.ok1("token", "create", "-n", "lost", "--pool", "down", "--rights", "produce")
-	if out := r.ok1("pool", "move", "shop", "--to", "default", "--detach"); !strings.Contains(out, "shop       default  orders  prepare") {
+	r.okRemote("token", "create", "-n", "lost", "--pool", "down", "--rights", "produce")
+	if out := r.okRemote("pool", "move", "shop", "--to", "default", "--detach"); !strings.Contains(out,
+		"shop       default  orders  prepare") {
 		t.Errorf("%s", out)
 	}
-	if out := r.ok1("pool", "status"); !strings.Contains(out, "1  1 ready\n") {
+	if out := r.okRemote("pool", "status"); !strings.Contains(out, "1  1 ready\n") {
 		t.Errorf("%s", out)
 	}
 	var m struct {
 		Pool, From string
 		Left       struct{ Ready int }
 	}
-	if out := r.ok1("pool", "status", "shop", "--json"); json.Unmarshal([]byte(out), &m) != nil || m.Pool != "default" || m.From != "orders" || m.Left.Ready != 1 {
+	if out := r.okRemote("pool", "status", "shop", "--json"); json.Unmarshal([]byte(out), &m) != nil ||
+		m.Pool != "default" ||
+		m.From != "orders" || m.Left.Ready != 1 {
 		t.Errorf("%s", out)
 	}
+
 	for _, tt := range []struct {
 		want string
 		args []string
@@ -77,11 +83,13 @@ func TestPools(t *testing.T) {
 		{"duly: invalid: the pool is missing; give --to POOL", []string{"pool", "move", "shop"}},
 		{"duly: unsupported: ", []string{"backup", "--pool", "orders", filepath.Join(t.TempDir(), "b.db")}},
 	} {
-		if code, _, errs := r.run1(tt.args...); code == exitOK || !strings.HasPrefix(errs, tt.want) {
+		if code, _, errs := r.runRemote(tt.args...); code == exitOK || !strings.HasPrefix(errs, tt.want) {
 			t.Errorf("%v: exit %d, %s", tt.args, code, errs)
 		}
 	}
-	if code, _, errs := r.run("pool", "list", "--url", "model:"); code != exitFailed || !strings.Contains(errs, "only a server has pools") {
+
+	if code, _, errs := r.run("pool", "list", "--url", "model:"); code != exitFailed ||
+		!strings.Contains(errs, "only a server has pools") {
 		t.Errorf("without a server: exit %d, %s", code, errs)
 	}
 }
@@ -91,7 +99,8 @@ func TestServeRejectsPools(t *testing.T) {
 	for _, bad := range []string{"orders", "=model:orders", "a/b=model:orders", "default=model:orders", "orders="} {
 		r := newRig(t)
 		r.more = map[string]*model.Engine{"model:orders": r.engine}
-		code, _, errs := r.run("serve", "--engine", "model:", "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--pool", bad)
+		code, _, errs := r.run("serve", "--engine", "model:", "--data", t.TempDir(), "--addr", "127.0.0.1:0", "--admin-addr",
+			"127.0.0.1:0", "--pool", bad)
 		if code == exitOK || !strings.Contains(errs, "pool") {
 			t.Errorf("%s: exit %d, %s", bad, code, errs)
 		}
@@ -102,7 +111,8 @@ func TestServeRejectsPools(t *testing.T) {
 type ending struct{ Admin }
 
 func (ending) Move(_ context.Context, namespace, to string) (duly.MoveState, error) {
-	return duly.MoveState{Placement: duly.Placement{Namespace: namespace, Pool: to, From: "default", Phase: duly.Preparing}}, nil
+	return duly.MoveState{Placement: duly.Placement{Namespace: namespace, Pool: to, From: "default",
+		Phase: duly.Preparing}}, nil
 }
 
 func (ending) Moves(_ context.Context, namespace string) ([]duly.MoveState, error) {
@@ -113,26 +123,26 @@ func TestPoolMoveWaitsForEnd(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	var out, errs strings.Builder
-	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url", "http://t@127.0.0.1:1")
+	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url",
+		"http://t@127.0.0.1:1")
 	env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return ending{}, nil }
 	if code := Run(t.Context(), env); code != exitOK || !strings.Contains(out.String(), "shop       orders") {
 		t.Errorf("exit %d, %s%s", code, out.String(), errs.String())
 	}
 }
 
-// staged is the admin side of a server whose move is one stage further whenever
-// somebody looks.
-type staged struct {
+// fakeMove is the admin side of a server. Each call of Moves returns the next state.
+type fakeMove struct {
 	Admin
 	states []duly.MoveState
 }
 
-func (s *staged) Move(ctx context.Context, namespace, _ string) (duly.MoveState, error) {
+func (s *fakeMove) Move(ctx context.Context, namespace, _ string) (duly.MoveState, error) {
 	moves, err := s.Moves(ctx, namespace)
 	return moves[0], err
 }
 
-func (s *staged) Moves(context.Context, string) ([]duly.MoveState, error) {
+func (s *fakeMove) Moves(context.Context, string) ([]duly.MoveState, error) {
 	next := s.states[:1]
 	s.states = s.states[1:]
 	return next, nil
@@ -144,18 +154,21 @@ func TestPoolMovePrintsPhases(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		r := newRig(t)
 		at := func(phase duly.MovePhase, from string, left duly.Sizes) duly.MoveState {
-			return duly.MoveState{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: from, Phase: phase}, Left: left}
+			return duly.MoveState{Placement: duly.Placement{Namespace: "shop", Pool: "orders", From: from, Phase: phase},
+				Left: left}
 		}
-		admin := &staged{states: []duly.MoveState{
-			at(duly.Preparing, "default", duly.Sizes{}), at(duly.Preparing, "default", duly.Sizes{}), at(duly.Draining, "default", duly.Sizes{Ready: 12, Dead: 1}),
+		admin := &fakeMove{states: []duly.MoveState{
+			at(duly.Preparing, "default", duly.Sizes{}), at(duly.Preparing, "default", duly.Sizes{}),
+			at(duly.Draining, "default", duly.Sizes{Ready: 12, Dead: 1}),
 			at(duly.Draining, "default", duly.Sizes{Ready: 3}), at(duly.Placed, "", duly.Sizes{}),
 		}}
 		var out, errs strings.Builder
-		env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url", "http://t@127.0.0.1:1", fmt.Sprintf("--json=%t", asJSON))
+		env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://t@127.0.0.1:1", "--admin-url",
+			"http://t@127.0.0.1:1", fmt.Sprintf("--json=%t", asJSON))
 		env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) { return admin, nil }
 		ended := make(chan int)
 		go func() { ended <- Run(t.Context(), env) }()
-		code := r.passing(ended, moveInterval)
+		code := r.advanceUntil(ended, moveInterval)
 		want := "shop moves from default to orders: its queues are created there\n" +
 			"shop moves from default to orders: new jobs go there, and workers empty default: 12 ready, 1 dead\n"
 		if asJSON {
@@ -167,9 +180,8 @@ func TestPoolMovePrintsPhases(t *testing.T) {
 	}
 }
 
-// passing lets the time pass, by a step whenever a command waits for it, until
-// the command has ended.
-func (r *rig) passing(ended <-chan int, step time.Duration) (code int) {
+// advanceUntil advances the clock by a step whenever a command waits, until it ends.
+func (r *rig) advanceUntil(ended <-chan int, step time.Duration) (code int) {
 	for {
 		select {
 		case code := <-ended:
@@ -182,8 +194,8 @@ func (r *rig) passing(ended <-chan int, step time.Duration) (code int) {
 	}
 }
 
-// interrupted is the admin side of a server that does not answer before the
-// command is told to stop.
+// interrupted is the admin side of a server that answers after the command was
+// interrupted.
 type interrupted struct {
 	ending
 	signals chan<- os.Signal
@@ -201,16 +213,18 @@ func TestPoolMoveInterrupted(t *testing.T) {
 	r := newRig(t)
 	var out, errs strings.Builder
 	signals := make(chan os.Signal, 2)
-	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://SECRET@127.0.0.1:1", "--admin-url", "http://SECRET@127.0.0.1:1")
+	env := r.env(&out, &errs, "pool", "move", "shop", "--to", "orders", "--url", "http://SECRET@127.0.0.1:1",
+		"--admin-url", "http://SECRET@127.0.0.1:1")
 	env.OpenAdmin = func(context.Context, string, string, *tls.Config) (Admin, error) {
 		return interrupted{signals: signals}, nil
 	}
 	env.Signals = signals
 	env.Terminal = func(any) bool { return true }
 	code := Run(t.Context(), env)
-	told := errs.String()
-	if code != exitFailed || !strings.HasSuffix(told, "duly: interrupted\n") || !strings.Contains(told, "the move continues without this command") {
-		t.Errorf("exit %d, %q", code, told)
+	text := errs.String()
+	if code != exitFailed || !strings.HasSuffix(text, "duly: interrupted\n") ||
+		!strings.Contains(text, "the move continues without this command") {
+		t.Errorf("exit %d, %q", code, text)
 	}
 }
 
@@ -220,25 +234,31 @@ func TestImportLmstfyIntoServer(t *testing.T) {
 	t.Parallel()
 	redis := redistest.Single(t)
 	const id, token = "01HF7YAT00041061050R000000", "01HF7YAT00041061050R000009"
+
 	for _, namespace := range []string{"shop", "other"} {
 		redis.Must("HSET", "m/ns", namespace, "1")
 		redis.Must("HSET", "m/ns/"+namespace, "mail", "1")
 		redis.Must("SET", "j/"+namespace+"/mail/"+id, namespace)
 		redis.Must("LPUSH", "q/"+namespace+"/mail", "\x03\x00\x1a\x00"+id)
 	}
+
 	redis.Must("HSET", "tk/default/shop", token, "the shop")
 	redis.Must("HSET", "__throttler_keys__", "default/shop/"+token, `{"read":5,"write":0,"interval":60}`)
 	r, orders := poolRig(t)
-	args := []string{"import", "lmstfy", "--from", redis.URL(), "--journal", filepath.Join(t.TempDir(), "j"), "--pool", "orders"}
-	if out := r.ok1(args...); !strings.HasPrefix(out, "imported 2 jobs and 1 token from 2 namespaces, 2 queues\n") {
+	args := []string{"import", "lmstfy", "--from", redis.URL(), "--journal", filepath.Join(t.TempDir(), "j"), "--pool",
+		"orders"}
+	if out := r.okRemote(args...); !strings.HasPrefix(out, "imported 2 jobs and 1 token from 2 namespaces, 2 queues\n") {
 		t.Errorf("%s", out)
 	}
+
 	for namespace, engine := range map[string]*model.Engine{"shop": orders, "other": orders} {
-		if j, err := engine.Get(t.Context(), duly.QueueRef{Namespace: namespace, Name: "mail"}, id); err != nil || string(j.Body) != namespace {
+		if j, err := engine.Get(t.Context(), duly.QueueRef{Namespace: namespace, Name: "mail"}, id); err != nil ||
+			string(j.Body) != namespace {
 			t.Errorf("%s: %+v, %v", namespace, j, err)
 		}
 	}
-	if out := r.ok1("token", "list", "-n", "shop"); !strings.Contains(out, "5 consume in 1m") {
+
+	if out := r.okRemote("token", "list", "-n", "shop"); !strings.Contains(out, "5 consume in 1m") {
 		t.Errorf("%s", out)
 	}
 }

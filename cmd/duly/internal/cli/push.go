@@ -114,7 +114,8 @@ func (a *app) push(ctx context.Context, p *printer, job duly.Job, rest []string)
 
 // withPushHint adds a hint to the error of a push.
 func (a *app) withPushHint(ctx context.Context, s *session, err error, job *duly.Job) error {
-	if httpengine.NotSent(err) { // nothing was stored; withSession adds the hint
+	// Nothing was stored. withSession adds the hint of a server that was not reached.
+	if httpengine.NotSent(err) {
 		return err
 	}
 	if duly.CodeOf(err) == duly.CodeConflict {

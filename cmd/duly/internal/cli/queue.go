@@ -89,6 +89,7 @@ func (a *app) queueFlags(cmd *cobra.Command, c *duly.QueueConfig) {
 // configure changes a queue and prints its configuration, with a note if the
 // queue is new.
 func (a *app) configure(ctx context.Context, p *printer, s *session, queue string, patch duly.QueueConfig) error {
+	// Configure creates a missing queue, so the check must come before it.
 	missing := a.mustExist(ctx, s, queue)
 	if err := s.Configure(ctx, s.queue(queue), patch); err != nil {
 		if errors.Is(err, duly.ErrNotFound) || errors.Is(missing, duly.ErrConflict) {

@@ -16,17 +16,17 @@ import (
 	"github.com/dulymq/duly/internal/clock"
 )
 
-// reloading is a server on a file of settings that a test changes.
-type reloading struct {
+// reloadRig runs a server with a configuration file that a test changes.
+type reloadRig struct {
 	*rig
-	file, data string
-	errs       *lines
-	hangups    chan<- os.Signal
-	gone       func() // its terminal
-	end        func() int
+	file, data    string
+	errs          *lines
+	hangups       chan<- os.Signal
+	closeTerminal func()
+	wait          func() int
 }
 
-// lines is an output whose lines can be waited for.
+// lines is an output whose lines a test can wait for.
 type lines struct {
 	mu   sync.Mutex
 	more chan struct{}
@@ -42,11 +42,12 @@ func (l *lines) Write(b []byte) (int, error) {
 	return l.text.Write(b)
 }
 
-// next waits for a line that holds a text, and takes all lines up to it.
+// next waits for a line that contains a text. It removes all lines up to it.
 func (l *lines) next(t *testing.T, text string) string {
 	t.Helper()
 	limit := time.NewTimer(20 * time.Second)
 	defer limit.Stop()
+
 	for {
 		l.mu.Lock()
 		for {
@@ -69,19 +70,20 @@ func (l *lines) next(t *testing.T, text string) string {
 	}
 }
 
-func startReloading(t *testing.T, tty bool, settings string) *reloading {
+func newReloadRig(t *testing.T, tty bool, settings string) *reloadRig {
 	t.Helper()
-	r := &reloading{rig: newRig(t), errs: &lines{more: make(chan struct{})}}
+	r := &reloadRig{rig: newRig(t), errs: &lines{more: make(chan struct{})}}
 	r.data, r.file = filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "duly.toml")
 	r.write(settings)
-	out, hooked := watch(1), make(chan chan<- os.Signal, 1)
-	env := r.env(out, r.errs, "serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data", r.data, "--config", r.file, "--json")
+	out, hooked := newLineCounter(1), make(chan chan<- os.Signal, 1)
+	env := r.env(out, r.errs, "serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
+		"--data", r.data, "--config", r.file, "--json")
 	env.Clock = clock.System()
 	env.Hangups = func(to chan<- os.Signal) func() { hooked <- to; return func() {} }
 	var mu sync.Mutex
 	there := tty
 	env.Terminal = func(any) bool { mu.Lock(); defer mu.Unlock(); return there }
-	r.gone = func() { mu.Lock(); defer mu.Unlock(); there = false }
+	r.closeTerminal = func() { mu.Lock(); defer mu.Unlock(); there = false }
 	signals := make(chan os.Signal, 2)
 	env.Signals = signals
 	done := make(chan int, 1)
@@ -91,20 +93,20 @@ func startReloading(t *testing.T, tty bool, settings string) *reloading {
 	case code := <-done:
 		t.Fatalf("exit %d, %s", code, r.errs.text.String())
 	}
-	r.end = sync.OnceValue(func() int { return <-done })
-	t.Cleanup(func() { signals <- syscall.SIGTERM; r.end() })
+	r.wait = sync.OnceValue(func() int { return <-done })
+	t.Cleanup(func() { signals <- syscall.SIGTERM; r.wait() })
 	return r
 }
 
-func (r *reloading) write(settings string) {
+func (r *reloadRig) write(settings string) {
 	r.t.Helper()
 	if err := os.WriteFile(r.file, []byte(settings), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-// reload changes the file and returns the line of the log that tells of it.
-func (r *reloading) reload(settings, text string) string {
+// reload changes the file, sends HUP and returns the next line with a text.
+func (r *reloadRig) reload(settings, text string) string {
 	r.t.Helper()
 	r.write(settings)
 	r.hangups <- syscall.SIGHUP
@@ -119,7 +121,7 @@ func TestReload(t *testing.T) {
 	if err := os.WriteFile(accounts, []byte("ada:first-password\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := startReloading(t, false, "admin_accounts = '"+accounts+"'\n")
+	r := newReloadRig(t, false, "admin_accounts = '"+accounts+"'\n")
 	left, err := readEndpoint(r.data)
 	if err != nil {
 		t.Fatal(err)
@@ -145,31 +147,46 @@ func TestReload(t *testing.T) {
 	}
 	same := "admin_accounts = '" + accounts + "'\n"
 	line := r.reload(same+"drain = 'soon'\nlevle = 1\n", "nothing changed")
-	if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "drain is") || !strings.Contains(line, "levle is not a setting") {
+	if !strings.Contains(line, "level=ERROR") || !strings.Contains(line, "drain is") ||
+		!strings.Contains(line, "levle is not a setting") {
 		t.Errorf("two faults: %s", line)
 	}
 	if got := status("first-password"); got != http.StatusOK {
 		t.Errorf("after a reload with faults: %d", got)
 	}
-	line = r.reload(same+"drain = '5s'\nlmstfy = 'off'\n[log]\nformat = 'json'\nlevel = 'debug'\n", "reloaded the configuration")
-	for _, want := range []string{`"level":"WARN"`, `"changed":"admin_accounts, log.level, log.format, drain"`, `"needs_restart":"lmstfy"`} {
+	line = r.reload(same+"drain = '5s'\nlmstfy = 'off'\n[log]\nformat = 'json'\nlevel = 'debug'\n",
+		"reloaded the configuration")
+
+	for _, want := range []string{
+		`"level":"WARN"`, `"changed":"admin_accounts, log.level, log.format, drain"`,
+		`"needs_restart":"lmstfy"`,
+	} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %s in %s", want, line)
 		}
 	}
-	if first, second := status("first-password"), status("second-password"); first != http.StatusUnauthorized || second != http.StatusOK {
+
+	if first, second := status("first-password"), status("second-password"); first != http.StatusUnauthorized ||
+		second != http.StatusOK {
 		t.Errorf("after a reload: %d with the old password, %d with the new one", first, second)
 	}
 	r.errs.next(t, `"level":"DEBUG"`) // of the access log
-	// What needs a restart is still told.
-	if line = r.reload(same+"lmstfy = 'off'\n", "reloaded the configuration"); !strings.Contains(line, `changed="log.level, log.format, drain"`) || !strings.Contains(line, `needs_restart=lmstfy`) {
+
+	// Settings that need a restart are logged at every reload.
+	if line = r.reload(same+"lmstfy = 'off'\n", "reloaded the configuration"); !strings.Contains(line,
+		`changed="log.level, log.format, drain"`) || !strings.Contains(line, `needs_restart=lmstfy`) {
 		t.Errorf("back again: %s", line)
 	}
-	// So it is where the new level leaves out what is not so grave.
-	if line = r.reload(same+"lmstfy = 'off'\n[log]\nlevel = 'warn'\n", "reloaded the configuration"); !strings.Contains(line, "level=WARN") || !strings.Contains(line, `needs_restart=lmstfy`) {
+
+	// The line has level warn, so the new level does not hide it.
+	if line = r.reload(same+"lmstfy = 'off'\n[log]\nlevel = 'warn'\n",
+		"reloaded the configuration"); !strings.Contains(line, "level=WARN") ||
+		!strings.Contains(line, `needs_restart=lmstfy`) {
 		t.Errorf("with level warn: %s", line)
 	}
-	if line = r.reload("", "reloaded the configuration"); !strings.Contains(line, `changed="admin_accounts, log.level"`) || !strings.Contains(line, `level=INFO`) || !strings.Contains(line, `needs_restart=nothing`) {
+	if line = r.reload("", "reloaded the configuration"); !strings.Contains(line,
+		`changed="admin_accounts, log.level"`) || !strings.Contains(line, `level=INFO`) ||
+		!strings.Contains(line, `needs_restart=nothing`) {
 		t.Errorf("to the defaults: %s", line)
 	}
 }
@@ -189,7 +206,7 @@ func TestReloadCertificate(t *testing.T) {
 	put(cert, old.Cert)
 	put(key, old.Key)
 	settings := "[tls]\ncert = '" + cert + "'\nkey = '" + key + "'\n"
-	r := startReloading(t, false, settings)
+	r := newReloadRig(t, false, settings)
 	left, err := readEndpoint(r.data)
 	if err != nil {
 		t.Fatal(err)
@@ -206,17 +223,20 @@ func TestReloadCertificate(t *testing.T) {
 		t.Errorf("at first: %s", name)
 	}
 	put(cert, renewed.Cert)
-	if line := r.reload(settings, "nothing changed"); !strings.Contains(line, "tls.cert and its key can't be used") || shown() != "old" {
+	if line := r.reload(settings, "nothing changed"); !strings.Contains(line, "tls.cert and its key can't be used") ||
+		shown() != "old" {
 		t.Errorf("without its key: %s", line)
 	}
 	put(key, renewed.Key)
-	if line := r.reload(settings, "reloaded the configuration"); !strings.Contains(line, "changed=tls.cert") || shown() != "renewed" {
+	if line := r.reload(settings, "reloaded the configuration"); !strings.Contains(line, "changed=tls.cert") ||
+		shown() != "renewed" {
 		t.Errorf("with its key: %s", line)
 	}
 	if read1(t, filepath.Join(r.data, certFile)) != read1(t, renewed.Cert) {
-		t.Error("the old certificate is left for the command line")
+		t.Error("the stored certificate is the old one")
 	}
-	if line := r.reload("", "reloaded the configuration"); !strings.Contains(line, `needs_restart="tls.cert, tls.key"`) || shown() != "renewed" {
+	if line := r.reload("", "reloaded the configuration"); !strings.Contains(line, `needs_restart="tls.cert, tls.key"`) ||
+		shown() != "renewed" {
 		t.Errorf("without TLS: %s", line)
 	}
 }
@@ -224,11 +244,11 @@ func TestReloadCertificate(t *testing.T) {
 // HUP ends a server whose terminal was closed.
 func TestHangupOfTerminalEndsServer(t *testing.T) {
 	t.Parallel()
-	r := startReloading(t, true, "")
+	r := newReloadRig(t, true, "")
 	r.reload("drain = '5s'\n", "reloaded the configuration")
-	r.gone()
+	r.closeTerminal()
 	r.hangups <- syscall.SIGHUP
-	if code := r.end(); code != exitOK {
+	if code := r.wait(); code != exitOK {
 		t.Errorf("exit %d", code)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// remoteRig is a rig whose commands talk to a server that serves its engine.
+// remoteRig returns a rig whose commands use a server of its engine.
 func remoteRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.engine = model.New(model.Config{})
@@ -32,8 +32,8 @@ func remoteRig(t *testing.T) *rig {
 	return r
 }
 
-// remote is the world of a command as main makes it.
-func (r *rig) remote(env Env) Env {
+// remoteEnv returns env with the functions of main for servers.
+func (r *rig) remoteEnv(env Env) Env {
 	local := env.Open
 	env.Open = func(ctx context.Context, url string, opts ...open.Option) (duly.Contract, error) {
 		if strings.HasPrefix(url, "http") {
@@ -48,17 +48,17 @@ func (r *rig) remote(env Env) Env {
 	return env
 }
 
-// run1 is run for one command against the server.
-func (r *rig) run1(args ...string) (code int, stdout, stderr string) {
+// runRemote is run for a command that uses the server.
+func (r *rig) runRemote(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
 	var out, errs strings.Builder
-	code = Run(r.t.Context(), r.remote(r.env(&out, &errs, args...)))
+	code = Run(r.t.Context(), r.remoteEnv(r.env(&out, &errs, args...)))
 	return code, out.String(), errs.String()
 }
 
-func (r *rig) ok1(args ...string) string {
+func (r *rig) okRemote(args ...string) string {
 	r.t.Helper()
-	code, out, errs := r.run1(args...)
+	code, out, errs := r.runRemote(args...)
 	if code != exitOK {
 		r.t.Fatalf("duly %s: exit %d, %s", strings.Join(args, " "), code, errs)
 	}
@@ -70,9 +70,9 @@ func (r *rig) ok1(args ...string) string {
 func TestCommandsFindLocalServer(t *testing.T) {
 	t.Parallel()
 	r := remoteRig(t)
-	ok := r.ok1
+	ok := r.okRemote
 	ok("push", "q", "x", "--id", "one", "--delay", "50ms")
-	receipt := first(ok("reserve", "q", "--wait", "--receipts"))
+	receipt := firstWord(ok("reserve", "q", "--wait", "--receipts"))
 	if out := ok("ack", receipt); out != "acked 1 job\n" {
 		t.Errorf("ack printed %q", out)
 	}
@@ -107,7 +107,7 @@ func TestCommandsFindLocalServer(t *testing.T) {
 		{[]string{"backup", filepath.Join(t.TempDir(), "copy.db")}, "duly: unsupported: "},
 		{[]string{"queues", "--url", "http://" + token + "@127.0.0.1:1"}, "duly: unavailable: "},
 	} {
-		code, out, errs := r.run1(tt.args...)
+		code, out, errs := r.runRemote(tt.args...)
 		if code != exitFailed || !strings.HasPrefix(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%v: exit %d, %q, %q; want %q", tt.args[:2], code, out, errs, tt.want)
 		}
@@ -122,14 +122,15 @@ func TestFailedBackupLeavesNoFile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	dir := t.TempDir()
-	if code, _, errs := r.run("backup", filepath.Join(dir, "copy.db")); code != exitFailed || !strings.HasPrefix(errs, "duly: unsupported: ") {
+	if code, _, errs := r.run("backup", filepath.Join(dir, "copy.db")); code != exitFailed ||
+		!strings.HasPrefix(errs, "duly: unsupported: ") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+		t.Errorf("files %v, %v", left, err)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
+		t.Errorf("files %v, %v", left, err)
 	}
 }
 
@@ -163,7 +164,8 @@ func TestBackup(t *testing.T) {
 	if code, _, errs := run("backup", path); code != exitFailed || !strings.Contains(errs, "--force") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
-	if code, out, errs := run("backup", path, "--force", "--json"); code != exitOK || !strings.HasSuffix(out, `,"bytes":8}`+"\n") {
+	if code, out, errs := run("backup", path, "--force", "--json"); code != exitOK ||
+		!strings.HasSuffix(out, `,"bytes":8}`+"\n") {
 		t.Errorf("exit %d, %q, %s", code, out, errs)
 	}
 	if code, out, errs := run("backup", "-"); code != exitOK || out != "the copy" {
@@ -188,9 +190,12 @@ func TestProgressOnlyOnTerminal(t *testing.T) {
 			t.Errorf("terminal %v: standard error has %q", tty, errs.String())
 		}
 	}
-	bar := &progress{out: &strings.Builder{}, clock: clock.NewFake(), name: "check", start: clock.Epoch.Add(-2 * time.Second)}
+
+	bar := &progress{out: &strings.Builder{}, clock: clock.NewFake(), name: "check",
+		start: clock.Epoch.Add(-2 * time.Second)}
 	bar.set(50, 200, 0)
-	if got := bar.out.(*strings.Builder).String(); got != "\r\x1b[Kcheck  ["+strings.Repeat("█", 7)+strings.Repeat("░", 23)+"]  25%  50  25/s" {
+	if got := bar.out.(*strings.Builder).String(); got != "\r\x1b[Kcheck  ["+strings.Repeat("█", 7)+strings.Repeat("░",
+		23)+"]  25%  50  25/s" {
 		t.Errorf("the bar is %q", got)
 	}
 }

@@ -73,6 +73,7 @@ func (a *app) reserve(ctx context.Context, p *printer, s *session, queues []stri
 		return nil
 	}
 
+	// A caller that did not get the receipts cannot settle the jobs.
 	p.deliveries(deliveries, f.receipts)
 	if err := p.flush(); err != nil {
 		return releaseAll(ctx, s, deliveries, err)

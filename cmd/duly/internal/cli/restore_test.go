@@ -21,6 +21,7 @@ func restoreRig(t *testing.T) (r *rig, store, backup string) {
 	}
 	store, backup = filepath.Join(dir, "data", storeFile), filepath.Join(dir, "backup.db")
 	r.vars = map[string]string{"DULY_URL": open.File(store)}
+
 	for _, args := range [][]string{
 		{"push", "q", "x", "--id", "before"},
 		{"backup", backup},
@@ -31,6 +32,7 @@ func restoreRig(t *testing.T) (r *rig, store, backup string) {
 			t.Fatalf("%v: exit %d, %s", args, code, errs)
 		}
 	}
+
 	return r, store, backup
 }
 
@@ -123,6 +125,7 @@ func TestRestoreHints(t *testing.T) {
 		t.Fatal(err)
 	}
 	const help = "; see: duly restore --help\n"
+
 	for _, tt := range []struct {
 		vars map[string]string
 		args []string
@@ -134,12 +137,14 @@ func TestRestoreHints(t *testing.T) {
 			"duly: invalid: no duly.db in ./duly-data; name the store to restore: --url sqlite:PATH" + help},
 		{nil, []string{backup + "x"}, exitFailed,
 			"duly: not_found: the backup " + backup + "x can't be read: no such file or directory; check the path\n"},
-		{nil, []string{store}, exitUsage, "duly: invalid: " + store + " is the store itself; give the file of a backup" + help},
+		{nil, []string{store}, exitUsage,
+			"duly: invalid: " + store + " is the store itself; give the file of a backup" + help},
 		{nil, []string{bad}, exitFailed,
-			"duly: corrupt: " + bad + " is not a file of duly: it is not a SQLite file; it was left as it is, give another path\n"},
+			"duly: corrupt: " + bad + " is not a file of duly: it is not a SQLite file; it was left as it is, " +
+				"give another path\n"},
 		{nil, []string{backup, "--url", "http://127.0.0.1:1"}, exitFailed,
-			"duly: unsupported: a server can't replace the store that it has open; stop it, and name the store by sqlite:PATH; " +
-				"write: duly restore FILE --url sqlite:PATH\n"},
+			"duly: unsupported: a server can't replace the store that it has open; stop it, " +
+				"and name the store by sqlite:PATH; write: duly restore FILE --url sqlite:PATH\n"},
 		{nil, []string{backup, "--url", "redis://127.0.0.1:1"}, exitFailed,
 			"duly: unsupported: a backup is the file of a store; a Redis is restored by what its server keeps, " +
 				"the files of RDB and AOF\n"},
@@ -156,6 +161,7 @@ func TestRestoreHints(t *testing.T) {
 			t.Errorf("%v: exit %d, %q, %q; want %q", tt.args, code, out, errs, tt.want)
 		}
 	}
+
 	r.tty = true
 	code, _, errs := r.real("restore", "-")
 	if code != exitUsage || !strings.Contains(errs, "standard input is a terminal") {

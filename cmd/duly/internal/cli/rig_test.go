@@ -22,10 +22,9 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "rewrite the golden files")
 
-// rig runs commands against the in-memory engine, on a clock that only the
-// test moves.
+// rig runs commands with an in-memory engine and a fake clock.
 type rig struct {
 	t      *testing.T
 	clock  *clock.Fake
@@ -37,33 +36,34 @@ type rig struct {
 	open   func() duly.Contract     // instead of the engine; may be nil
 
 	transcript strings.Builder
-	numbers    map[string]string
+	ulids      map[string]string
 }
 
 func newRig(t *testing.T) *rig {
 	c := clock.NewFake()
-	r := &rig{t: t, clock: c, engine: model.New(model.Config{Clock: c, Manual: true}), numbers: map[string]string{}}
+	r := &rig{t: t, clock: c, engine: model.New(model.Config{Clock: c, Manual: true}), ulids: map[string]string{}}
 	r.vars = map[string]string{"DULY_URL": "model:", "DULY_DATA": filepath.Join(t.TempDir(), "none")}
 	t.Cleanup(func() { r.engine.Close() })
 	return r
 }
 
-// kept is the engine of a rig: it outlives the commands that close it.
-type kept struct{ *model.Engine }
+// unclosable is the engine of a rig. Commands cannot close it.
+type unclosable struct{ *model.Engine }
 
 // Close implements duly.Engine.
-func (kept) Close() error { return nil }
+func (unclosable) Close() error { return nil }
 
-// env is the world of one command.
+// env returns the Env of a command.
 func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
-	vars := maps.Clone(r.vars) // a server reads them while the test goes on
+	vars := maps.Clone(r.vars) // a server reads them concurrently with the test
 	return Env{
 		Args: append([]string{"duly"}, args...), Stdin: strings.NewReader(r.stdin), Stdout: stdout, Stderr: stderr,
-		Getenv: func(name string) string { return vars[name] }, Environ: func() []string { return environ(vars) }, Terminal: func(any) bool { return r.tty },
-		Piped: func(any) bool { return r.stdin != "" },
+		Getenv: func(name string) string { return vars[name] }, Environ: func() []string { return environ(vars) },
+		Terminal: func(any) bool { return r.tty },
+		Piped:    func(any) bool { return r.stdin != "" },
 		Open: func(_ context.Context, url string, _ ...open.Option) (duly.Contract, error) {
 			if e := r.more[url]; e != nil {
-				return kept{e}, nil
+				return unclosable{e}, nil
 			}
 			if url != "model:" {
 				return nil, duly.Errorf(duly.CodeUnavailable, "nobody listens there")
@@ -71,7 +71,7 @@ func (r *rig) env(stdout, stderr io.Writer, args ...string) Env {
 			if r.open != nil {
 				return r.open(), nil
 			}
-			return kept{r.engine}, nil
+			return unclosable{r.engine}, nil
 		},
 		Clock: r.clock, Version: "v0.0.0-test",
 	}
@@ -84,10 +84,10 @@ func environ(vars map[string]string) (all []string) {
 	return all
 }
 
-// run runs a command and returns its exit status and what it printed.
+// run runs a command and returns its exit status and output.
 func (r *rig) run(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	var out, errs logtest.Log // commands of work write beside it
+	var out, errs logtest.Log // commands of work write concurrently
 	code = Run(r.t.Context(), r.env(&out, &errs, args...))
 	r.stdin = ""
 	return code, out.String(), errs.String()
@@ -103,8 +103,8 @@ func (r *rig) ok(args ...string) (stdout string) {
 	return stdout
 }
 
-// do runs a command and writes it into the transcript: what stands on standard
-// error behind "! ", an exit status that is not 0 in brackets.
+// do runs a command and adds it to the transcript. Lines of standard error begin with
+// "! ". An exit status other than 0 is in brackets.
 func (r *rig) do(args ...string) (stdout string) {
 	r.t.Helper()
 	fmt.Fprintf(&r.transcript, "$ duly")
@@ -126,8 +126,8 @@ func (r *rig) do(args ...string) (stdout string) {
 	return stdout
 }
 
-// later moves the clock.
-func (r *rig) later(d time.Duration) {
+// advance advances the clock.
+func (r *rig) advance(d time.Duration) {
 	r.clock.Advance(d)
 	fmt.Fprintf(&r.transcript, "# %s later\n\n", duly.FormatDuration(d))
 }
@@ -139,33 +139,35 @@ var ulid = regexp.MustCompile(`0[0-9A-HJKMNP-TV-Z]{25}`)
 // token is the last part of the receipt of a message.
 var token = regexp.MustCompile(`(@[a-z]+:[0-9]+:ULID-[0-9]{21}):[0-9]+`)
 
-// stable numbers what is random, in the same width, and leaves this machine
-// out.
+// stable replaces random values by numbers of the same width, and removes the properties of
+// this machine.
 func (r *rig) stable(text string) string {
 	v := (&app{}).version()
 	text = strings.NewReplacer(v.Go, "GO", v.Platform, "OS/ARCH").Replace(text)
 	text = cursor.ReplaceAllString(text, "--cursor $1:…)")
 	text = ulid.ReplaceAllStringFunc(text, func(n string) string {
-		if _, ok := r.numbers[n]; !ok {
-			r.numbers[n] = fmt.Sprintf("ULID-%021d", len(r.numbers)+1)
+		if _, ok := r.ulids[n]; !ok {
+			r.ulids[n] = fmt.Sprintf("ULID-%021d", len(r.ulids)+1)
 		}
-		return r.numbers[n]
+		return r.ulids[n]
 	})
 	return token.ReplaceAllString(text, "$1:TOKEN")
 }
 
-// watched is an output that tells when it has a number of lines.
-type watched struct {
+// lineCounter is an output that closes a channel when it has a number of lines.
+type lineCounter struct {
 	mu    sync.Mutex
 	text  bytes.Buffer
 	lines int
 	full  chan struct{}
 }
 
-func watch(lines int) *watched { return &watched{lines: lines, full: make(chan struct{})} }
+func newLineCounter(lines int) *lineCounter {
+	return &lineCounter{lines: lines, full: make(chan struct{})}
+}
 
 // Write implements io.Writer.
-func (w *watched) Write(b []byte) (int, error) {
+func (w *lineCounter) Write(b []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	before := w.lines
@@ -176,7 +178,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.text.Write(b)
 }
 
-func (w *watched) String() string {
+func (w *lineCounter) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.text.String()
@@ -207,12 +209,14 @@ func compareGolden(t *testing.T, name, got string) {
 		return
 	}
 	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(string(want), "\n")
+
 	for i := range gotLines {
 		if i >= len(wantLines) || gotLines[i] != wantLines[i] {
 			t.Errorf("%s, line %d:\n got %s\nwant %s", path, i+1, gotLines[i], line(wantLines, i))
 			return
 		}
 	}
+
 	t.Errorf("%s has %d lines, the transcript %d", path, len(wantLines), len(gotLines))
 }
 
@@ -223,7 +227,7 @@ func line(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// read is a file's text and permissions.
+// read returns a file's text and permissions.
 func read(t *testing.T, path string) (string, os.FileMode) {
 	t.Helper()
 	text, err := os.ReadFile(path)

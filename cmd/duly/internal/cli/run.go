@@ -81,6 +81,8 @@ func Run(ctx context.Context, env Env) int {
 	ctx, drain := context.WithCancel(ctx)
 	defer drain()
 	a := &app{env: env, log: deferredLog{to: env.Stderr}}
+	// The command runs in a goroutine of its own, so that the second signal can end the
+	// program even if the command ignores its context.
 	done := make(chan int, 1)
 	go func() { done <- a.execute(ctx) }()
 
@@ -97,7 +99,7 @@ func Run(ctx context.Context, env Env) int {
 		case !signalled:
 			signalled, first = true, now
 			drain()
-		case now-first >= signalGap:
+		case now-first >= signalGap: // a sooner signal belongs to the first one
 			a.abort()
 			return exitFailed
 		}

@@ -95,6 +95,7 @@ func (a *app) serve(
 	a.warnAboutConfig(log, c)
 	warnAboutKeys(log, c)
 
+	// From here on, a failed start must not leave a data folder behind.
 	data, url := dataAndEngine(c)
 	cleanUp, err := checkStart(ctx, data, c)
 	if err != nil {

@@ -31,6 +31,7 @@ func (a *app) openPools(
 	}()
 
 	for name, url := range urls {
+		// The setting max_body is the default for URLs without the option.
 		if open.MaxBody(url) == 0 {
 			url = open.WithMaxBody(url, maxBody)
 		}

@@ -25,7 +25,7 @@ func TestServeSendsJobs(t *testing.T) {
 	r := newRig(t)
 	data := filepath.Join(t.TempDir(), "data")
 	_, errs, stop := r.serve(1, "--data", data, "--push-allow", "127.0.0.0/8", "--json")
-	r.through(data)
+	r.useServer(data)
 	if code, _, errs := r.real("push", "orders", "x", "--id", "a", "--callback", receiver.URL+"/hook"); code != exitOK {
 		t.Fatal(errs)
 	}
@@ -36,14 +36,15 @@ func TestServeSendsJobs(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	if !strings.Contains(errs.String(), `msg="worker started" for="HTTP push"`) {
-		t.Errorf("the log does not say what the worker is for: %s", errs)
+		t.Errorf("the log does not name the worker's purpose: %s", errs)
 	}
 
-	// Another one leaves the sending to others, and still refuses what may not be called.
+	// A server with --push=false sends nothing, but still validates URLs.
 	delete(r.vars, "DULY_TOKEN")
 	_, errs, stop = r.serve(1, "--data", data, "--push=false", "--json")
-	r.through(data)
-	if code, _, errs := r.real("push", "orders", "x", "--callback", receiver.URL); code == exitOK || !strings.Contains(errs, "push.allow") {
+	r.useServer(data)
+	if code, _, errs := r.real("push", "orders", "x", "--callback", receiver.URL); code == exitOK ||
+		!strings.Contains(errs, "push.allow") {
 		t.Errorf("without push.allow: %d %s", code, errs)
 	}
 	if code, _, errs := r.real("push", "orders", "x", "--callback", "https://hooks.example/"); code != exitOK {
@@ -54,8 +55,8 @@ func TestServeSendsJobs(t *testing.T) {
 	}
 }
 
-// through lets the next commands call the server of a data folder.
-func (r *rig) through(data string) {
+// useServer makes the next commands use the server of a data folder.
+func (r *rig) useServer(data string) {
 	r.t.Helper()
 	left, err := readEndpoint(data)
 	if err != nil {
@@ -72,6 +73,7 @@ func TestServeKeepsKeys(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	file := filepath.Join(data, "push.key")
 	var keys [2][]byte
+
 	for i := range keys {
 		_, _, stop := r.serve(1, "--data", data, "--json")
 		stop()
@@ -80,14 +82,16 @@ func TestServeKeepsKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if len(keys[0]) == 0 || !bytes.Equal(keys[0], keys[1]) {
 		t.Error("the second start does not read the keys of the first")
 	}
 	if info, err := os.Stat(file); runtime.GOOS != "windows" && (err != nil || info.Mode().Perm() != fs.FileMode(0o600)) {
 		t.Errorf("the keys have the mode %v, %v", info.Mode(), err)
 	}
-	code, _, errs := r.run("serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--data", data, "--push-keys", file+".other")
+	code, _, errs := r.run("serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0",
+		"--data", data, "--push-keys", file+".other")
 	if code == exitOK || !strings.Contains(errs, "--push-keys") {
-		t.Errorf("a file of keys that is not there: %d %s", code, errs)
+		t.Errorf("a missing file of keys: %d %s", code, errs)
 	}
 }

@@ -111,6 +111,7 @@ func (r *reloader) reload(ctx context.Context) {
 	r.manager.Notify(sdnotify.Reloading)
 	defer r.manager.Notify(sdnotify.Ready)
 
+	// Apply changes nothing if it returns an error.
 	next, err := r.load()
 	if err == nil {
 		err = r.server.Apply(ctx, serverSettings(&next.Settings))

@@ -21,17 +21,18 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// serving runs `duly serve` in this process until stop is called.
-func (r *rig) serve(lines int, args ...string) (out, errs *watched, stop func() int) {
+// serve runs `duly serve` in this process until stop is called.
+func (r *rig) serve(lines int, args ...string) (out, errs *lineCounter, stop func() int) {
 	r.t.Helper()
-	return r.start(lines, append([]string{"serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}, args...)...)
+	return r.start(lines, append([]string{"serve", "--engine", "model:", "--addr", "127.0.0.1:0", "--admin-addr",
+		"127.0.0.1:0"}, args...)...)
 }
 
-// start runs a command until stop is called; it returns when that many lines
-// were printed.
-func (r *rig) start(lines int, args ...string) (out, errs *watched, stop func() int) {
+// start runs a command until stop is called. It returns after the command has printed
+// that many lines.
+func (r *rig) start(lines int, args ...string) (out, errs *lineCounter, stop func() int) {
 	r.t.Helper()
-	out, errs = watch(lines), watch(1<<30)
+	out, errs = newLineCounter(lines), newLineCounter(1<<30)
 	env := r.env(out, errs, args...)
 	env.Clock = clock.System()
 	signals := make(chan os.Signal, 2)
@@ -56,15 +57,16 @@ func TestServeStoresAddressesAndToken(t *testing.T) {
 	r := newRig(t)
 	data := filepath.Join(t.TempDir(), "data")
 	out, errs, stop := r.serve(1, "--data", data, "--json", "--log-format", "json")
-	var told servingView
-	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
+	var printed servingView
+	if err := json.Unmarshal([]byte(out.String()), &printed); err != nil {
 		t.Fatal(err)
 	}
 	left, err := readEndpoint(data)
-	if err != nil || left.url != told.URL || left.adminURL != told.AdminURL || !strings.HasPrefix(left.token, "duly_") {
-		t.Errorf("left %+v, %v; told %+v", left, err, told)
+	if err != nil || left.url != printed.URL || left.adminURL != printed.AdminURL ||
+		!strings.HasPrefix(left.token, "duly_") {
+		t.Errorf("stored %+v, %v; printed %+v", left, err, printed)
 	}
-	resp, err := http.Get(told.URL + "/readyz")
+	resp, err := http.Get(printed.URL + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +115,7 @@ func TestServeRejectsInvalidSettings(t *testing.T) {
 	if err := os.Chmod(shared, 0o777); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, tt := range []struct {
 		args []string
 		code int
@@ -129,7 +132,8 @@ func TestServeRejectsInvalidSettings(t *testing.T) {
 		{[]string{"--data", file}, exitFailed, "--data"},
 		{[]string{"--engine", "elsewhere:"}, exitFailed, "nobody listens there"},
 	} {
-		args := append([]string{"serve", "--engine", "model:", "--admin-addr", "127.0.0.1:0", "--data", t.TempDir()}, tt.args...)
+		args := append([]string{"serve", "--engine", "model:", "--admin-addr", "127.0.0.1:0", "--data", t.TempDir()},
+			tt.args...)
 		code, out, errs := r.run(args...)
 		if code != tt.code || !strings.Contains(errs, tt.want) || strings.Count(errs, "\n") != 1 || out != "" {
 			t.Errorf("%v: exit %d, %q, %q, want %q", tt.args, code, out, errs, tt.want)
@@ -148,6 +152,7 @@ func TestFailedServeLeavesNoFolder(t *testing.T) {
 	r := newRig(t)
 	r.more = map[string]*model.Engine{"model:": r.engine}
 	const free = "127.0.0.1:0"
+
 	for name, args := range map[string][]string{
 		"the API's port is taken":    {"--addr", taken.Addr().String(), "--admin-addr", free},
 		"the admin port is taken":    {"--addr", free, "--admin-addr", taken.Addr().String()},
@@ -166,10 +171,10 @@ func TestFailedServeLeavesNoFolder(t *testing.T) {
 			}
 		}
 		if _, err := os.Stat(made); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s: it has left a folder: %v", name, err)
+			t.Errorf("%s: the folder exists: %v", name, err)
 		}
 		if _, err := os.Stat(had); err != nil {
-			t.Errorf("%s: it has taken a folder away: %v", name, err)
+			t.Errorf("%s: the folder was removed: %v", name, err)
 		}
 	}
 }
@@ -185,7 +190,8 @@ func TestServeWarnsAboutURLVariable(t *testing.T) {
 			c.Engine = engine
 			var log strings.Builder
 			a.warnAboutConfig(slog.New(slog.NewTextHandler(&log, nil)), c)
-			if said := strings.Contains(log.String(), warning); said != (warns && unset) || strings.Contains(log.String(), "s3cret") {
+			if said := strings.Contains(log.String(), warning); said != (warns && unset) ||
+				strings.Contains(log.String(), "s3cret") {
 				t.Errorf("DULY_URL %q, engine %q: %q", url, engine, log.String())
 			}
 		}

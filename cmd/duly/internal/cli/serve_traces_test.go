@@ -41,7 +41,8 @@ func TestServeSendsTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	req, _ := http.NewRequest("POST", told.URL+"/v1/default/push", strings.NewReader(`{"jobs":[{"queue":"mail","body":"CANARY"}]}`))
+	req, _ := http.NewRequest("POST", told.URL+"/v1/default/push",
+		strings.NewReader(`{"jobs":[{"queue":"mail","body":"CANARY"}]}`))
 	req.Header.Set("Authorization", "Bearer "+left.token)
 	req.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
 	resp, err := http.DefaultClient.Do(req)
@@ -54,16 +55,22 @@ func TestServeSendsTraces(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for _, want := range []string{"/v1/traces ", `"name":"POST /v1/{namespace}/push"`, `"name":"push mail"`, `"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"`, `"stringValue":"duly"`} {
+
+	for _, want := range []string{
+		"/v1/traces ", `"name":"POST /v1/{namespace}/push"`, `"name":"push mail"`,
+		`"traceId":"4bf92f3577b34da6a3ce929d0e0e4736"`, `"stringValue":"duly"`,
+	} {
 		if !strings.Contains(sent.String(), want) {
 			t.Errorf("%s was not sent: %s", want, sent.String())
 		}
 	}
+
 	if strings.Contains(sent.String(), "CANARY") || strings.Contains(sent.String(), left.token) {
 		t.Error("a body or a token was sent")
 	}
 	r.vars["OTEL_EXPORTER_OTLP_ENDPOINT"] = "localhost:4317"
-	if code, _, errs := r.run("serve", "--engine", "model:", "--data", data); code != exitUsage || !strings.Contains(errs, "http://localhost:4318") {
+	if code, _, errs := r.run("serve", "--engine", "model:", "--data", data); code != exitUsage ||
+		!strings.Contains(errs, "http://localhost:4318") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 }
@@ -79,6 +86,6 @@ func TestLostTracesAreLoggedOncePerMinute(t *testing.T) {
 		lost.Handle(errors.New("no collector"))
 	}
 	if n := strings.Count(out.String(), "traces are lost"); n != 2 {
-		t.Errorf("told %d times: %s", n, out.String())
+		t.Errorf("logged %d times: %s", n, out.String())
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/dulymq/duly"
 )
 
-const receiptsLong = `reserve prints a receipt, which is valid for that delivery only. "-" reads receipts from standard input, one per
-line, or the output of reserve --json. If a lease is lost, the other receipts are settled nevertheless.`
+const receiptsLong = `reserve prints a receipt, which is valid for that delivery only. "-" reads receipts from standard
+input, one per line, or the output of reserve --json. If a lease is lost, the other receipts are settled nevertheless.`
 
 func ackCommand(a *app) *cobra.Command {
 	var result string

@@ -30,9 +30,10 @@ func TestAckPrintsCountBeforeError(t *testing.T) {
 	var out, errs strings.Builder
 	env := r.env(&out, &errs, "ack", "-")
 	env.Open = func(context.Context, string, ...open.Option) (duly.Contract, error) {
-		return &failing{Contract: kept{r.engine}}, nil
+		return &failing{Contract: unclosable{r.engine}}, nil
 	}
-	if code := Run(t.Context(), env); code != exitFailed || out.String() != "acked "+plural(duly.MaxBatch, "job")+"\n" || !strings.Contains(errs.String(), "unavailable") {
+	if code := Run(t.Context(), env); code != exitFailed || out.String() != "acked "+plural(duly.MaxBatch, "job")+"\n" ||
+		!strings.Contains(errs.String(), "unavailable") {
 		t.Errorf("exit %d, %q, %q", code, out.String(), errs.String())
 	}
 }

@@ -72,6 +72,7 @@ func (t *table) flush() {
 
 // write prints a row, with two spaces between columns and none after the last text.
 func (t *table) write(row []cell) {
+	// Trailing empty cells need no padding.
 	last := len(row) - 1
 	for last > 0 && row[last].text == "" {
 		last--

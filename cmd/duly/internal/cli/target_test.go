@@ -16,19 +16,21 @@ import (
 	"github.com/dulymq/duly/open"
 )
 
-// fakePush is a server that keeps targets as they come.
+// fakePush is a server that stores targets.
 type fakePush struct {
-	kept
+	unclosable
 	targets map[string]wire.TargetSettings
-	asked   []string // of everything else
+	calls   []string // of the other methods
 	rotated wire.PushRotate
 }
 
 func (f *fakePush) Targets(_ context.Context, p duly.PageParams) (all []wire.Target, next string, err error) {
 	if p.Cursor == "" { // two pages
-		return []wire.Target{{Name: "closed", Settings: wire.TargetSettings{URL: "https://b.example/"}, Host: &wire.PushHost{Limit: 1, HeldBack: 7}}}, "closed", nil
+		return []wire.Target{{Name: "closed", Settings: wire.TargetSettings{URL: "https://b.example/"},
+			Host: &wire.PushHost{Limit: 1, HeldBack: 7}}}, "closed", nil
 	}
-	return []wire.Target{{Name: "off", Settings: wire.TargetSettings{URL: "https://a.example/", Disabled: true}, OwnSecret: true}}, "", nil
+	return []wire.Target{{Name: "off", Settings: wire.TargetSettings{URL: "https://a.example/", Disabled: true},
+		OwnSecret: true}}, "", nil
 }
 
 func (f *fakePush) Target(_ context.Context, name string) (wire.Target, error) {
@@ -56,12 +58,12 @@ func (f *fakePush) DeleteTarget(ctx context.Context, name string) error {
 }
 
 func (f *fakePush) EnableTarget(_ context.Context, name string, enabled bool) error {
-	f.asked = append(f.asked, fmt.Sprint(name, " ", enabled))
+	f.calls = append(f.calls, fmt.Sprint(name, " ", enabled))
 	return nil
 }
 
 func (f *fakePush) RotateSecret(_ context.Context, name string, r wire.PushRotate) error {
-	f.asked, f.rotated = append(f.asked, "rotate "+name), r
+	f.calls, f.rotated = append(f.calls, "rotate "+name), r
 	return nil
 }
 
@@ -73,10 +75,10 @@ func (f *fakePush) TestTarget(context.Context, string) (wire.PushTest, error) {
 	return wire.PushTest{Status: 503, As: duly.Nack, Error: "503 of b.example", Took: 31 * time.Millisecond}, nil
 }
 
-// newPush is a rig whose commands have these targets.
+// newPush returns a fakePush and a function that runs commands with it.
 func newPush(t *testing.T) (*fakePush, func(stdin string, args ...string) (code int, stdout, stderr string)) {
 	r := newRig(t)
-	f := &fakePush{kept: kept{r.engine}, targets: map[string]wire.TargetSettings{}}
+	f := &fakePush{unclosable: unclosable{r.engine}, targets: map[string]wire.TargetSettings{}}
 	return f, func(stdin string, args ...string) (int, string, string) {
 		var out, errs logtest.Log
 		r.stdin = stdin
@@ -96,32 +98,45 @@ func TestTargetSet(t *testing.T) {
 	if err := os.WriteFile(ca, []byte("PEM"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, errs := run("whsec_CANARY\n", "set", "crm", "https://crm.example/hook", "--method", "PUT", "--header", "authorization=Bearer CANARY", "--timeout", "30s",
-		"--success", "409,410", "--permanent", "404", "--concurrency", "20", "--rate", "50", "--burst", "9", "--sign", "v1,v1a", "--ca", ca, "--disabled", "--secret-file", "-")
+	code, out, errs := run("whsec_CANARY\n", "set", "crm", "https://crm.example/hook", "--method", "PUT", "--header",
+		"authorization=Bearer CANARY", "--timeout", "30s",
+		"--success", "409,410", "--permanent", "404", "--concurrency", "20", "--rate", "50", "--burst", "9", "--sign",
+		"v1,v1a", "--ca", ca, "--disabled", "--secret-file", "-")
 	if code != exitOK {
 		t.Fatal(errs)
 	}
 	want := wire.TargetSettings{
-		URL: "https://crm.example/hook", Method: "PUT", Headers: map[string]string{"authorization": "Bearer CANARY"}, Timeout: 30 * time.Second, Success: []int{409, 410},
-		Permanent: []int{404}, Concurrency: 20, Rate: duly.Rate{PerSecond: 50, Burst: 9}, Sign: []string{"v1", "v1a"}, CA: "PEM", Disabled: true, Secret: "whsec_CANARY",
+		URL: "https://crm.example/hook", Method: "PUT", Headers: map[string]string{"authorization": "Bearer CANARY"},
+		Timeout: 30 * time.Second, Success: []int{409, 410},
+		Permanent: []int{404}, Concurrency: 20, Rate: duly.Rate{PerSecond: 50, Burst: 9}, Sign: []string{"v1", "v1a"},
+		CA: "PEM", Disabled: true, Secret: "whsec_CANARY",
 	}
 	if got := f.targets["crm"]; !reflect.DeepEqual(got, want) {
 		t.Errorf("the target is %+v, want %+v", got, want)
 	}
+
 	for _, part := range []string{"https://crm.example/hook", "authorization", "409, 410", "v1, v1a", "50 a second"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("the target is shown without %q:\n%s", part, out)
 		}
 	}
+
 	if strings.Contains(out+errs, "CANARY") {
 		t.Errorf("a secret is shown:\n%s%s", out, errs)
 	}
-	for _, bad := range [][]string{{"set", "crm"}, {"set", "crm", "https://x", "--secret-file", filepath.Join(t.TempDir(), "none")}, {"set", "crm", "https://x", "--timeout", "soon"}} {
+
+	for _, bad := range [][]string{
+		{"set", "crm"},
+		{"set", "crm", "https://x", "--secret-file", filepath.Join(t.TempDir(), "none")},
+		{"set", "crm", "https://x", "--timeout", "soon"},
+	} {
 		if code, _, _ := run("", bad...); code == exitOK {
 			t.Errorf("%v is accepted", bad)
 		}
 	}
-	if code, _, errs := run("\n", "set", "crm", "https://x", "--secret-file", "-"); code == exitOK || !strings.Contains(errs, "no secret") {
+
+	if code, _, errs := run("\n", "set", "crm", "https://x", "--secret-file", "-"); code == exitOK ||
+		!strings.Contains(errs, "no secret") {
 		t.Errorf("an empty secret: %d %s", code, errs)
 	}
 }
@@ -135,13 +150,18 @@ func TestTargetList(t *testing.T) {
 	if code != exitOK || len(lines) != 3 {
 		t.Fatalf("%d: %s%s", code, out, errs)
 	}
-	for i, parts := range [][]string{{"closed", "https://b.example/", "1", "7", "the namespace's"}, {"off", "disabled", "its own"}} {
+
+	for i, parts := range [][]string{
+		{"closed", "https://b.example/", "1", "7", "the namespace's"},
+		{"off", "disabled", "its own"},
+	} {
 		for _, part := range parts {
 			if !strings.Contains(lines[i+1], part) {
 				t.Errorf("line %q has no %q", lines[i+1], part)
 			}
 		}
 	}
+
 	if _, out, _ := run("", "list", "--json"); strings.Count(out, `"enabled":`) != 2 {
 		t.Errorf("as JSON: %s", out)
 	}
@@ -166,7 +186,8 @@ func TestTargetOperations(t *testing.T) {
 	if out := must("secret", "--all"); out != "whsec_of\nwhsk_x\nwhpk_y\n" {
 		t.Errorf("all keys are %q", out)
 	}
-	if out := must("test", "crm"); !strings.Contains(out, "503") || !strings.Contains(out, "nack") || !strings.Contains(out, "b.example") {
+	if out := must("test", "crm"); !strings.Contains(out, "503") || !strings.Contains(out, "nack") ||
+		!strings.Contains(out, "b.example") {
 		t.Errorf("the test is shown as %q", out)
 	}
 	must("enable", "a", "b")
@@ -183,8 +204,8 @@ func TestTargetOperations(t *testing.T) {
 	if f.rotated.Overlap != nil {
 		t.Errorf("the overlap is %v", f.rotated.Overlap)
 	}
-	if got, want := fmt.Sprint(f.asked), "[a true b true a false rotate crm rotate  rotate ]"; got != want {
-		t.Errorf("the server was asked %s, want %s", got, want)
+	if got, want := fmt.Sprint(f.calls), "[a true b true a false rotate crm rotate  rotate ]"; got != want {
+		t.Errorf("the calls are %s, want %s", got, want)
 	}
 	if code, _, errs := run("", "rotate", "--overlap", "soon"); code == exitOK || !strings.Contains(errs, "overlap") {
 		t.Errorf("a bad overlap: %s", errs)

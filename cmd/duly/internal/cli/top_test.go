@@ -26,6 +26,7 @@ func (r *rig) once(n int, args ...string) string {
 		Run(r.t.Context(), env)
 		done <- out.String()
 	}()
+
 	for r.clock.Timers() == before {
 		select {
 		case out := <-done:
@@ -33,6 +34,7 @@ func (r *rig) once(n int, args ...string) string {
 		case <-time.NewTimer(time.Millisecond).C:
 		}
 	}
+
 	for range n {
 		r.ok("push", "emails", "x")
 	}
@@ -50,6 +52,7 @@ func TestTopPrintsTable(t *testing.T) {
 	r.transcript.WriteString(r.once(3, "--once", "emails"))
 	r.golden("top")
 	var lines []top.Line
+
 	for line := range strings.Lines(r.once(5, "--json")) {
 		var l top.Line
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
@@ -57,10 +60,13 @@ func TestTopPrintsTable(t *testing.T) {
 		}
 		lines = append(lines, l)
 	}
-	if len(lines) != 2 || lines[0].Name != "emails" || lines[0].PerSecond.Pushed != 2.5 || lines[0].Sizes["delayed"] != 1 || lines[1].OldestReady == "" {
+
+	if len(lines) != 2 || lines[0].Name != "emails" || lines[0].PerSecond.Pushed != 2.5 ||
+		lines[0].Sizes["delayed"] != 1 || lines[1].OldestReady == "" {
 		t.Errorf("%+v", lines)
 	}
-	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitUsage || !strings.Contains(errs, "at least 100ms") {
+	if code, _, errs := r.run("top", "--interval", "50ms"); code != exitUsage ||
+		!strings.Contains(errs, "at least 100ms") {
 		t.Errorf("%d %s", code, errs)
 	}
 }
@@ -79,14 +85,15 @@ func TestTopHasStatesOfQueues(t *testing.T) {
 		}
 		return titles
 	}
-	if top, queues := states(r.once(1)), states(r.ok("queues")); len(top) != len(duly.States) || !slices.Equal(top, queues) {
+	if top, queues := states(r.once(1)), states(r.ok("queues")); len(top) != len(duly.States) ||
+		!slices.Equal(top, queues) {
 		t.Errorf("top has %v, queues %v", top, queues)
 	}
 }
 
 // hostEngine is an engine with hosts of HTTP push.
 type hostEngine struct {
-	kept
+	unclosable
 	hosts []wire.PushHost
 	err   error
 }
@@ -104,7 +111,7 @@ func TestTopShowsHosts(t *testing.T) {
 		{Host: "https://back.example:443", Limit: 1, InFlight: 1, HeldBack: 7},
 		{Host: "https://gone.example:443", Closed: 40 * time.Second, Limit: 1, HeldBack: 12345},
 	}}
-	r.open = func() duly.Contract { hosts.kept = kept{r.engine}; return hosts }
+	r.open = func() duly.Contract { hosts.unclosable = unclosable{r.engine}; return hosts }
 	r.transcript.WriteString(r.once(0))
 	r.transcript.WriteString(r.once(0, "--json"))
 	if hosts.err = duly.ErrForbidden; strings.Contains(r.once(0), "example") {

@@ -57,6 +57,7 @@ func (a *app) publish(ctx context.Context, p *printer, m duly.Message, rest []st
 		return err
 	}
 	return a.withTopics(ctx, true, func(s *session, topics duly.Topics) error {
+		// Publish creates a missing topic, so the check must come before it.
 		_, missing := topics.Topic(ctx, s.queue(m.Topic))
 		result, err := a.client(s).Publish(ctx, m)
 		if err != nil {

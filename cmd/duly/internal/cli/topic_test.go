@@ -19,7 +19,7 @@ func TestTopicLifeText(t *testing.T) {
 	r.do("topic", "create", "events", "--keep", "7d", "--dedupe", "1h", "--max-bytes", "2GiB")
 	r.do("topic", "group", "create", "events", "mailer")
 	r.do("topic", "group", "create", "events", "mailer", "--from", "end")
-	position := first(r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--header",
+	position := firstWord(r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--header",
 		"type=paid", "--id", "paid-7"))
 	r.do("topic", "publish", "events", "order 7 paid", "--key", "customer-1", "--id", "paid-7")
 	r.do("topic", "publish", "events", "order 7 unpaid", "--id", "reminder-7", "--delay", "1h")
@@ -31,7 +31,7 @@ func TestTopicLifeText(t *testing.T) {
 	r.do("topic", "list")
 	r.do("stats", "events")
 	r.do("stats", "events@mailer")
-	receipt := first(r.do("reserve", "events@mailer", "--receipts"))
+	receipt := firstWord(r.do("reserve", "events@mailer", "--receipts"))
 	r.do("bury", receipt, "--reason", "no such customer")
 	r.do("dead", "list", "events@mailer")
 	r.do("dead", "requeue", "events@mailer", position)
@@ -157,10 +157,12 @@ func TestTopShowsGroups(t *testing.T) {
 	if err != nil || len(survey.Queues) != 2 || survey.Queues[0].Name != "events@mailer" {
 		t.Errorf("%+v, %v", survey, err)
 	}
-	if out := r.once(0, "--once", "events@mailer"); !strings.Contains(out, "events@mailer") || strings.Contains(out, "jobs") {
+	if out := r.once(0, "--once", "events@mailer"); !strings.Contains(out, "events@mailer") ||
+		strings.Contains(out, "jobs") {
 		t.Errorf("top of a group shows %q", out)
 	}
-	if code, _, errs := r.run("top", "--once", "events@mialer"); code != exitFailed || !strings.Contains(errs, "did you mean events@mailer?") {
+	if code, _, errs := r.run("top", "--once", "events@mialer"); code != exitFailed ||
+		!strings.Contains(errs, "did you mean events@mailer?") {
 		t.Errorf("top of a group that does not exist: %d %s", code, errs)
 	}
 }
@@ -202,7 +204,7 @@ func TestWorkWaitsForGroup(t *testing.T) {
 	r.ok("topic", "create", "events")
 	ctx, stop := context.WithCancel(t.Context())
 	var out strings.Builder
-	errs, done := watch(1), make(chan int)
+	errs, done := newLineCounter(1), make(chan int)
 	go func() { done <- Run(ctx, r.env(&out, errs, "work", "events@mailer", "--exec", "true")) }()
 	<-errs.full
 	if text := errs.String(); !strings.Contains(text, "no such group events@mailer yet; create it with --from start") {
@@ -229,7 +231,7 @@ func TestTailFollows(t *testing.T) {
 	r := newRig(t)
 	r.ok("topic", "create", "events")
 	ctx, stop := context.WithCancel(t.Context())
-	out, done := watch(2), make(chan int)
+	out, done := newLineCounter(2), make(chan int)
 	var errs strings.Builder
 	env := r.env(out, &errs, "topic", "tail", "events", "--from", "start")
 	go func() { done <- Run(ctx, env) }()

@@ -49,6 +49,7 @@ var errStopping = errors.New("duly is stopping")
 // processes that it starts end with it.
 func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 	cmd := x.command(ctx)
+	// Clip prevents that concurrent commands append to the same array.
 	cmd.Env = append(slices.Clip(x.inherited), jobVariables(d)...)
 	cmd.Stdin = bytes.NewReader(d.Body)
 	stderrTail := &tailWriter{limit: duly.MaxErrorText}
@@ -63,6 +64,7 @@ func (x *executor) run(ctx context.Context, d *worker.Delivery) error {
 		cmd.Stdout = x.env.Stdout
 	}
 
+	// Without WaitDelay, Wait would block as long as any process holds the pipes.
 	newProcessGroup(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd.Process, false) }
 	cmd.WaitDelay = killAfter

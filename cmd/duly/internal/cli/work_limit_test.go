@@ -14,7 +14,7 @@ import (
 // ends runs `duly work`, which must end by itself.
 func (r *rig) ends(args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	out, errs := watch(1<<30), watch(1<<30)
+	out, errs := newLineCounter(1<<30), newLineCounter(1<<30)
 	env := r.env(out, errs, append([]string{"work"}, args...)...)
 	env.Clock = clock.System()
 	done := make(chan int, 1)
@@ -30,7 +30,7 @@ func (r *rig) ends(args ...string) (code int, stdout, stderr string) {
 // C15.46: --once runs one job and exits.
 func TestWorkOnce(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one")
 	r.ok("push", "q", "x", "--id", "two")
 	code, out, errs := r.ends("q", "--once", "--concurrency", "4", "--exec", "true")
@@ -45,7 +45,7 @@ func TestWorkOnce(t *testing.T) {
 // C15.46: with --until-empty, --once does not wait for a job.
 func TestWorkOnceUntilEmptyWithoutJob(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "later", "--delay", "1h")
 	if code, out, errs := r.ends("q", "--once", "--until-empty", "--exec", "true"); code != exitOK || out != "" {
 		t.Errorf("exit %d, %q, %s", code, out, errs)
@@ -55,14 +55,15 @@ func TestWorkOnceUntilEmptyWithoutJob(t *testing.T) {
 // C15.46: --until-empty runs all jobs that are due, and no others.
 func TestWorkUntilEmpty(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	for _, id := range []string{"a", "b", "c", "d", "e"} {
 		r.ok("push", "q", "good", "--id", id)
 	}
 	r.ok("push", "other", "good", "--id", "f")
 	r.ok("push", "q", "bad", "--id", "again", "--backoff", "fixed:1h")
 	r.ok("push", "q", "good", "--id", "later", "--delay", "1h")
-	code, out, errs := r.ends("q", "other", "--until-empty", "--concurrency", "2", "--exec", `test "$(cat)" = good || { sleep 0.05; exit 1; }`)
+	code, out, errs := r.ends("q", "other", "--until-empty", "--concurrency", "2", "--exec",
+		`test "$(cat)" = good || { sleep 0.05; exit 1; }`)
 	if code != exitOK || strings.Count(out, "  ack  ") != 6 || strings.Count(out, "  nack  ") != 1 {
 		t.Errorf("exit %d, %q, %s", code, out, errs)
 	}
@@ -75,7 +76,7 @@ func TestWorkUntilEmpty(t *testing.T) {
 // paused queue.
 func TestWorkUntilEmptyWaitsForLimitButNotPause(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("queue", "set", "q", "--rate", "20", "--burst", "1")
 	for range 4 {
 		r.ok("push", "q", "x")
@@ -91,9 +92,10 @@ func TestWorkUntilEmptyWaitsForLimitButNotPause(t *testing.T) {
 // C15.13: the arguments after "--" are a program and its arguments, without a shell.
 func TestWorkRunsProgramAfterDash(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "body", "--id", "one", "--retain", "1h")
-	code, out, errs := r.ends("q", "--once", "--result", "--", "/bin/sh", "-c", `printf '%s|' "$0" "$1" "$(cat)" "$DULY_JOB_ID"`, "$HOME", "a b")
+	code, out, errs := r.ends("q", "--once", "--result", "--", "/bin/sh", "-c",
+		`printf '%s|' "$0" "$1" "$(cat)" "$DULY_JOB_ID"`, "$HOME", "a b")
 	if code != exitOK || r.job("one").Result != "$HOME|a b|body|one|" {
 		t.Errorf("exit %d, %q, %s; the result is %q", code, out, errs, r.job("one").Result)
 	}
@@ -107,10 +109,11 @@ func TestWorkRunsProgramAfterDash(t *testing.T) {
 // C15.47: the command gets the engine's URL and token only with --pass-url.
 func TestWorkPassURL(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.vars["DULY_TOKEN"], r.vars["DULY_ADMIN_URL"], r.vars["KEPT"] = "secret-1", "http://secret-2@host", "yes"
 	r.vars["PATH"] = os.Getenv("PATH")
 	const show = `echo "$DULY_URL,$DULY_TOKEN,$DULY_ADMIN_URL,$KEPT"`
+
 	for _, tt := range []struct {
 		args []string
 		want string
@@ -130,7 +133,7 @@ func TestWorkPassURL(t *testing.T) {
 // C15.48: the line of a failed try says whether and when the job is tried again.
 func TestWorkPrintsNextState(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "1", "--id", "again", "--tries", "2", "--backoff", "fixed:1h")
 	r.ok("push", "q", "1", "--id", "last", "--tries", "1")
 	r.ok("push", "q", "75", "--id", "snoozed")
@@ -138,7 +141,10 @@ func TestWorkPrintsNextState(t *testing.T) {
 	if code != exitOK {
 		t.Fatalf("exit %d, %s", code, errs)
 	}
-	for id, want := range map[string]string{"again": "again in 1h", "last": "dead after 1 of 1 tries", "snoozed": "again in 2h"} {
+	for id, want := range map[string]string{
+		"again": "again in 1h", "last": "dead after 1 of 1 tries",
+		"snoozed": "again in 2h",
+	} {
 		if !linesWith(out, "  "+id+"  ", "  "+want) {
 			t.Errorf("no %q for %s in\n%s", want, id, out)
 		}

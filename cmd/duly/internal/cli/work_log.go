@@ -72,6 +72,7 @@ const asCanceled = "canceled"
 
 // settled adds a line. The worker calls it after a settle.
 func (l *jobLog) settled(d *worker.Delivery, as duly.Settlement, err error) {
+	// A delivery whose command was never started has no result.
 	l.mu.Lock()
 	r, ran := l.results[d.Receipt]
 	delete(l.results, d.Receipt)

@@ -17,19 +17,19 @@ import (
 	"github.com/dulymq/duly/internal/model"
 )
 
-// lively is a rig whose engine goes by the real clock: processes do.
-func lively(t *testing.T) *rig {
+// newLiveRig returns a rig whose engine uses the real clock, because processes do.
+func newLiveRig(t *testing.T) *rig {
 	r := newRig(t)
 	r.engine = model.New(model.Config{})
 	t.Cleanup(func() { r.engine.Close() })
 	return r
 }
 
-// workUntil runs `duly work` until it has printed so many lines, then stops it
-// with one signal.
+// workUntil runs `duly work` until it has printed that many lines, and stops it with a
+// signal.
 func (r *rig) workUntil(lines int, args ...string) (code int, stdout, stderr string) {
 	r.t.Helper()
-	out, errs := watch(lines), watch(1<<30)
+	out, errs := newLineCounter(lines), newLineCounter(1<<30)
 	env := r.env(out, errs, append([]string{"work"}, args...)...)
 	env.Clock = clock.System()
 	signals := make(chan os.Signal, 2)
@@ -63,7 +63,7 @@ func (r *rig) job(id string) (j struct {
 // the command's standard error.
 func TestWorkSettlesByExitStatus(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "0", "--id", "good", "--retain", "1h")
 	r.ok("push", "q", "75", "--id", "later")
 	r.ok("push", "q", "3", "--id", "bad", "--backoff", "fixed:1h")
@@ -73,16 +73,22 @@ it broke" >&2; exit $code`)
 	if code != exitOK {
 		t.Fatalf("exit %d, %s", code, errs)
 	}
-	for id, want := range map[string]string{"good": `"as":"ack","exit":0`, "later": `"as":"release","exit":75`, "bad": `"as":"nack","exit":3`} {
+
+	for id, want := range map[string]string{
+		"good": `"as":"ack","exit":0`, "later": `"as":"release","exit":75`,
+		"bad": `"as":"nack","exit":3`,
+	} {
 		if !strings.Contains(out, `"id":"`+id+`","queue":"q","attempt":1,`+want) {
 			t.Errorf("no line for %s in %s", id, out)
 		}
 	}
+
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
 			t.Errorf("with --json, standard output has %q", line)
 		}
 	}
+
 	if j := r.job("good"); j.State != "done" || j.Result != "" {
 		t.Errorf("good: %+v", j)
 	}
@@ -100,7 +106,7 @@ it broke" >&2; exit $code`)
 // C4.97: the command of a job that is removed gets TERM, and the log says canceled.
 func TestWorkPrintsCanceled(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "gone")
 	started := filepath.Join(t.TempDir(), "started")
 	type end struct {
@@ -117,7 +123,8 @@ func TestWorkPrintsCanceled(t *testing.T) {
 	r.ok("job", "delete", "q", "gone")
 
 	e := <-ended
-	if !strings.Contains(e.out, "  canceled  q  gone  attempt 1  no exit status  ") || strings.Contains(e.out, "lease_lost") || e.code != exitOK {
+	if !strings.Contains(e.out, "  canceled  q  gone  attempt 1  no exit status  ") ||
+		strings.Contains(e.out, "lease_lost") || e.code != exitOK {
 		t.Errorf("exit %d, %q, %s", e.code, e.out, e.errs)
 	}
 }
@@ -126,8 +133,9 @@ func TestWorkPrintsCanceled(t *testing.T) {
 // variables.
 func TestWorkPassesJobToCommand(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
-	r.ok("push", "q", "two\nlines", "--id", "one", "--priority", "7", "--tries", "3", "--order-key", "k", "--header", "Trace-ID=a b", "--ttl", "1h", "--retain", "1h")
+	r := newLiveRig(t)
+	r.ok("push", "q", "two\nlines", "--id", "one", "--priority", "7", "--tries", "3", "--order-key", "k", "--header",
+		"Trace-ID=a b", "--ttl", "1h", "--retain", "1h")
 	code, out, errs := r.workUntil(1, "q", "--concurrency", "4", "--result", "--exec",
 		`cat; echo; env | grep ^DULY_JOB_ | sort | sed 's/=.*Z$/=TIME/'`)
 	if code != exitOK || !strings.Contains(out, "  ack  q  one  attempt 1  exit 0  ") {
@@ -154,7 +162,8 @@ DULY_JOB_TRIES=3
 	result := r.job("one").Result
 	_, receipt, _ := strings.Cut(result, "DULY_JOB_RECEIPT=")
 	receipt, _, _ = strings.Cut(receipt, "\n")
-	if got := strings.Replace(result, "="+receipt+"\n", "=RECEIPT\n", 1); got != want || !strings.HasPrefix(receipt, "q:0:") {
+	if got := strings.Replace(result, "="+receipt+"\n", "=RECEIPT\n", 1); got != want ||
+		!strings.HasPrefix(receipt, "q:0:") {
 		t.Errorf("the command printed\n%s\nwant\n%s", got, want)
 	}
 }
@@ -162,7 +171,7 @@ DULY_JOB_TRIES=3
 // The end of a command's standard error and the beginning of its result are bounded.
 func TestCommandOutputIsBounded(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "bad", "--backoff", "fixed:1h")
 	r.ok("push", "q", "", "--id", "good", "--retain", "1h")
 	code, _, errs := r.workUntil(2, "q", "--result", "--exec",
@@ -172,7 +181,8 @@ head -c 100000 /dev/zero | tr '\0' x; test -z "$(cat)"`)
 		t.Fatalf("exit %d, %s", code, errs)
 	}
 	j := r.job("bad")
-	if len(j.LastError) > 4096 || !strings.HasPrefix(j.LastError, "exit status 1: ") || !strings.HasSuffix(j.LastError, "line 2999 of many more lines than are kept") {
+	if len(j.LastError) > 4096 || !strings.HasPrefix(j.LastError, "exit status 1: ") ||
+		!strings.HasSuffix(j.LastError, "line 2999 of many more lines than are kept") {
 		t.Errorf("last error has %d bytes: %q", len(j.LastError), j.LastError)
 	}
 	if n := len(r.job("good").Result); n != 64<<10 {
@@ -216,7 +226,7 @@ func (r *rig) piped(args ...string) (signals chan os.Signal, ended func() int) {
 // are killed, and their jobs released.
 func TestDrainTimeoutKillsProcessGroup(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one")
 	signals, ended := r.piped("q", "--drain", "0s", "--exec", `sleep 1000 & echo started; wait`)
 	signals <- os.Interrupt
@@ -231,7 +241,7 @@ func TestDrainTimeoutKillsProcessGroup(t *testing.T) {
 // C15.37: a drain waits for running commands.
 func TestDrainWaitsForCommands(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one", "--retain", "1h")
 	r.ok("push", "q", "x", "--id", "two")
 	open := t.TempDir() + "/go"
@@ -252,11 +262,11 @@ func TestDrainWaitsForCommands(t *testing.T) {
 // ignore TERM.
 func TestSecondSignalKillsCommands(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one")
 	signals, ended := r.piped("q", "--exec", `trap '' TERM; sleep 1000 & echo started; while :; do sleep 1; done`)
 	enough := make(chan struct{})
-	go func() { // as often as it takes
+	go func() { // until the program has ended
 		for clock.Sleep(t.Context(), clock.System(), signalGap/5) == nil {
 			select {
 			case signals <- os.Interrupt:
@@ -274,7 +284,7 @@ func TestSecondSignalKillsCommands(t *testing.T) {
 // A timeout kills the process group of the command. The try counts as failed.
 func TestTimeoutKillsProcessGroup(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one", "--backoff", "fixed:1h")
 	code, out, errs := r.workUntil(1, "q", "--timeout", "50ms", "--exec", `sleep 1000 & wait`)
 	if code != exitOK || !strings.Contains(out, "  nack  q  one  ") {
@@ -288,9 +298,9 @@ func TestTimeoutKillsProcessGroup(t *testing.T) {
 // C15.36: work ends without an error after its output was closed.
 func TestWorkClosedPipe(t *testing.T) {
 	t.Parallel()
-	r := lively(t)
+	r := newLiveRig(t)
 	r.ok("push", "q", "x", "--id", "one")
-	errs := watch(1 << 30)
+	errs := newLineCounter(1 << 30)
 	env := r.env(closedPipe{}, errs, "work", "q", "--exec", "true", "--json")
 	env.Clock = clock.System()
 	if code := Run(t.Context(), env); code != exitOK || errs.String() != "" {

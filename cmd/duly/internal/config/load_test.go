@@ -100,6 +100,7 @@ func TestLoadMergesLayers(t *testing.T) {
 		args: []string{"--drain", "4s"},
 	}).write("addr = '127.0.0.1:1'\ngrace = '20s'\ndrain = '20s'\n\n[log]\nlevel = 'warn'\n")
 	c := s.load()
+
 	for key, want := range map[string][2]string{
 		"addr": {"127.0.0.1:1", "duly.toml:1"}, "grace": {"2s", "DULY_GRACE"}, "drain": {"4s", "--drain"},
 		"log.level": {"warn", "duly.toml:6"}, "log.format": {"text", "default"}, "sweep_every": {"30s", "default"},
@@ -108,6 +109,7 @@ func TestLoadMergesLayers(t *testing.T) {
 			t.Errorf("%s is %s from %s, want %s", key, text, origin, want)
 		}
 	}
+
 	wantTiming := Timing{4 * time.Second, 0, 2 * time.Second, 30 * time.Second}
 	if c.Addr != "127.0.0.1:1" || c.Timing != wantTiming || c.Log.Level != slog.LevelWarn {
 		t.Errorf("%+v", c.Settings)
@@ -325,6 +327,7 @@ func TestLoadPools(t *testing.T) {
 			t.Errorf("%s: %v, want %s", tt.text, err, tt.want)
 		}
 	}
+
 	s := &fixture{t: t, args: []string{"--pool", "a=sqlite:x.db", "--pool", "a=sqlite:y.db"}}
 	compare(t, s.errors(), []string{`--pool has two pools "a"`})
 }
@@ -342,6 +345,7 @@ pools.mails = 'ftp://SECRET@h'
 	}
 	const hint = "; write sqlite:PATH for a file, or redis://HOST (redis+sentinel://, redis+cluster://) " +
 		"for Redis or Valkey"
+
 	for i, problem := range []string{
 		"duly.toml:1: engine is ", "duly.toml:2: pools.orders is ", "duly.toml:3: pools.mails begins with ",
 	} {

@@ -23,7 +23,7 @@ func TestDocumentationHasTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := regexp.MustCompile(`(?s)(<!-- settings -->\n).*?(<!-- /settings -->)`)
-	want := table.ReplaceAllString(string(text), "${1}"+Markdown()+"${2}")
+	want := table.ReplaceAllString(string(text), "${1}"+markdown()+"${2}")
 	if *update {
 		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
 			t.Fatal(err)

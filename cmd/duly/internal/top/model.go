@@ -96,6 +96,7 @@ func (m *Model) rows() []row {
 			continue
 		}
 		r := row{Queue: q}
+		// A queue with fewer pushed jobs was destroyed and created again.
 		if before := previous[q.Name]; before != nil && q.Stats.Counters.Pushed >= before.Counters.Pushed {
 			r.compare(&before.Counters, m.current.At-m.previous.At)
 		}

@@ -71,6 +71,7 @@ func (l *LiveView) Run(ctx context.Context, first *Sample) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 
+	// At most one sample is taken at a time. The buffer lets its goroutine end after Run.
 	samples := make(chan sampleResult, 1)
 	sampling := false
 	take := func() {

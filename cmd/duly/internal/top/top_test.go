@@ -85,6 +85,7 @@ func TestViewLimitsHosts(t *testing.T) {
 			Host: fmt.Sprintf("https://h%d.example:443", i), Open: i%10 > 0, Limit: 4, HeldBack: i,
 		})
 	}
+
 	for _, size := range [][2]int{{120, 40}, {80, 24}, {30, 10}, {10, 5}, {1, 1}} {
 		lines := m.View(format, size[0], size[1])
 		hosts := 0
@@ -100,6 +101,7 @@ func TestViewLimitsHosts(t *testing.T) {
 			t.Errorf("%d x %d: %d lines, %d of hosts", size[0], size[1], len(lines), hosts)
 		}
 	}
+
 	text := strings.Join(m.View(format, 120, 40), "\n")
 	if !strings.Contains(text, "https://h40.example") || !strings.Contains(text, "more hosts") {
 		t.Errorf("the closed hosts are not first, or the others are not counted:\n%s", text)
@@ -110,8 +112,10 @@ func TestViewLimitsHosts(t *testing.T) {
 func TestHandleKey(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder
+
 	for _, keys := range []string{
-		"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b", "/in\x1b",
+		"y", "yy", "x", "a", "o", "s", "S", "\x1b[C\x1b[C", "nr", "/in", "/in\r", "/in\x7f\x7f\x7fNEW\r", "/in\r\x1b",
+		"/in\x1b",
 		" ", "  ", "jj", "jjk", "\x1b[6~", "\x1b[6~\x1b[5~", "\x1bOB", "/\x01é\x1b[A", "?",
 	} {
 		m := sampled()
@@ -122,12 +126,15 @@ func TestHandleKey(t *testing.T) {
 		}
 		fmt.Fprintf(&b, "--- %q frozen %v\n%s\n", keys, m.Frozen(), strings.Join(m.View(format, 80, 8)[2:], "\n"))
 	}
+
 	golden(t, "keys", b.String())
+
 	for key, want := range map[string]Command{"q": Quit, "Q": Quit, "\x03": Quit, "\r": Refresh, "p": Nothing} {
 		if c := sampled().HandleKey(key); c != want {
 			t.Errorf("%q returns %d, want %d", key, c, want)
 		}
 	}
+
 	m := sampled()
 	m.HandleKey("/")
 	if m.HandleKey("q") != Nothing || m.HandleKey("\x03") != Quit {
@@ -335,7 +342,10 @@ func TestLiveViewShowsRates(t *testing.T) {
 		return strings.Contains(s, "not read: the engine is gone") && cellOf(s, "READY") == "36"
 	})
 	r.clock.Advance(2 * time.Second)
-	r.until("that the error is gone", func(s string) bool { return !strings.Contains(s, "not read") && cellOf(s, "LATE") != "-" })
+	r.until("that the error is gone", func(s string) bool {
+		return !strings.Contains(s, "not read") &&
+			cellOf(s, "LATE") != "-"
+	})
 	r.keys <- "q"
 	r.end()
 }

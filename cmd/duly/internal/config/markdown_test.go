@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Markdown returns the table for docs/configuration.md.
-func Markdown() string {
+// markdown returns the table for docs/configuration.md.
+func markdown() string {
 	var b strings.Builder
 	b.WriteString("| key | flag | value | default | meaning | reload |\n| --- | --- | --- | --- | --- | :---: |\n")
 	for _, s := range Table {
